@@ -1,0 +1,23 @@
+# What Convoy stands on; docs/dependencies.md says why each was chosen.
+find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(PNG REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(Protobuf REQUIRED)
+if(CONVOY_BUILD_TESTS)
+  find_package(GTest REQUIRED)
+endif()
+find_path(TURBOJPEG_INCLUDE turbojpeg.h REQUIRED)
+find_library(TURBOJPEG_LIBRARY NAMES libturbojpeg.a turbojpeg REQUIRED)
+
+# scripts/setup puts oneDNN (PyPI: onednn-devel-cpu-gomp) and ONNX's schema (PyPI: onnx) here.
+set(CONVOY_PYPI ${CMAKE_SOURCE_DIR}/build/pypi CACHE PATH "Prefix that scripts/setup unpacked the PyPI packages into")
+find_path(ONEDNN_INCLUDE oneapi/dnnl/dnnl.hpp PATHS ${CONVOY_PYPI}/include NO_DEFAULT_PATH REQUIRED)
+find_library(ONEDNN_LIBRARY dnnl PATHS ${CONVOY_PYPI}/lib NO_DEFAULT_PATH REQUIRED)
+add_library(onednn INTERFACE)
+target_include_directories(onednn SYSTEM INTERFACE ${ONEDNN_INCLUDE})
+target_link_libraries(onednn INTERFACE ${ONEDNN_LIBRARY})
+find_file(ONNX_PROTO onnx.proto PATHS ${CONVOY_PYPI}/onnx NO_DEFAULT_PATH REQUIRED)

@@ -1,0 +1,141 @@
+// The convolution problem: one description for fprop, dgrad and wgrad in 1D, 2D and 3D.
+//
+// With C_g = C/G, K_g = K/G, x zero outside, cross-correlation (Goodfellow et al., Deep Learning, 9.1; cuDNN's formula):
+//   conv[n,k,p,q] = sum over c < C_g, r, s of
+//       x[n, C_g*floor(k/K_g)+c, p*u + r*dil_h - pad_h, q*v + s*dil_w - pad_w] * w[k,c,r,s]
+// Mode `convolution` reads w[k,c,R-1-r,S-1-s]. dgrad and wgrad are the transposes of this linear map in x and in w:
+// dgrad computes x from y and w (a transposed convolution's forward pass), wgrad computes w from x and y.
+//
+// Epilogue, for all passes, where `out` is y for fprop, x for dgrad, w for wgrad:
+//   out = q(act(alpha*conv + beta*out + bias + gamma*z))
+// beta = 0 never reads out. bias is one value per channel of out (per K for fprop, C for dgrad, K for wgrad), z a tensor
+// with the description of out, q the rounding to out's type or the requantization below.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "convoy/result.h"
+#include "convoy/tensor.h"
+
+namespace convoy {
+
+enum class Pass : std::uint8_t { fprop, dgrad, wgrad };
+enum class ConvMode : std::uint8_t { cross_correlation, convolution };
+
+// What a caller allows besides the exact types: strict allows nothing; tf32 lets f32 inputs be rounded to tf32;
+// reduced lets inputs be down-converted to 16 bits and accumulators be narrower than `compute`.
+enum class MathMode : std::uint8_t { strict, tf32, reduced };
+
+enum class ActivationKind : std::uint8_t {
+  identity,
+  relu,          // max(v, 0)
+  clip,          // min(max(v, a), b)
+  leaky_relu,    // v >= 0 ? v : a*v
+  prelu,         // v >= 0 ? v : slope[channel]*v
+  elu,           // v >= 0 ? v : a*(exp(v)-1)
+  sigmoid,       // 1/(1+exp(-v))
+  tanh,          //
+  swish,         // v*sigmoid(a*v)
+  hard_swish,    // v*min(max(v/6 + 1/2, 0), 1)
+  hard_sigmoid,  // min(max(a*v + b, 0), 1)
+  gelu,          // v*(1+erf(v/sqrt(2)))/2
+  gelu_tanh,     // the tanh approximation of gelu
+  mish,          // v*tanh(log(1+exp(v)))
+};
+
+struct Activation {
+  ActivationKind kind = ActivationKind::identity;
+  double a = 0;  // see ActivationKind; 0 where the kind has no parameter (swish: 1)
+  double b = 0;
+  friend bool operator==(const Activation&, const Activation&) = default;
+};
+std::string_view name_of(ActivationKind kind);
+bool has_parameter_a(ActivationKind kind);
+bool has_parameter_b(ActivationKind kind);
+
+// Integer problems (x and w s8 or u8, compute s32): conv sums (x - x_zero_point)*(w - w_zero_point) in 32 bits that
+// wrap; x outside is x_zero_point (its contribution is 0). The rest of the epilogue is computed on the sum, bias being
+// s32. Then q(v) = saturate(round_to_nearest_even(v * scale) + y_zero_point) with the scales of ConvArgs; for an f32
+// out, q(v) = v*scale. With `none`, q saturates v to out's type.
+enum class Requantize : std::uint8_t { none, per_tensor, per_channel };
+
+struct Epilogue {
+  bool bias = false;
+  double gamma = 0;  // 0: no residual add, z is not read
+  Activation activation;
+  Requantize requantize = Requantize::none;
+  friend bool operator==(const Epilogue&, const Epilogue&) = default;
+};
+
+struct ConvProblem {
+  Pass pass = Pass::fprop;
+  TensorDesc x;        // N, C, spatial
+  TensorDesc w;        // K, C/groups, spatial
+  TensorDesc y;        // N, K, spatial
+  Dims pre_padding;    // a value per spatial dim, >= 0
+  Dims post_padding;
+  Dims stride;         // >= 1
+  Dims dilation;       // >= 1
+  std::int64_t groups = 1;
+  ConvMode mode = ConvMode::cross_correlation;
+  DataType compute = DataType::f32;  // accumulator: f64 for f64, s32 for integers, else f32
+  MathMode math = MathMode::strict;
+  double alpha = 1;
+  double beta = 0;
+  Epilogue epilogue;
+  std::int32_t x_zero_point = 0;  // integer problems only
+  std::int32_t w_zero_point = 0;
+  std::int32_t y_zero_point = 0;
+
+  int spatial_dims() const { return x.spatial_dims(); }
+  std::int64_t batch() const { return x.dims[0]; }
+  std::int64_t in_channels() const { return x.dims[1]; }    // C
+  std::int64_t out_channels() const { return w.dims[0]; }   // K
+  const TensorDesc& out() const { return pass == Pass::fprop ? y : pass == Pass::dgrad ? x : w; }
+  bool is_depthwise() const { return groups > 1 && groups == in_channels(); }
+
+  friend bool operator==(const ConvProblem&, const ConvProblem&) = default;
+};
+
+std::string_view name_of(Pass pass);
+Result<Pass> parse_pass(std::string_view name);
+
+// floor((in + pre + post - dilation*(filter-1) - 1) / stride) + 1, or an error naming `field` when it is not positive.
+Result<std::int64_t> conv_output_size(std::int64_t in, std::int64_t filter, std::int64_t pre, std::int64_t post,
+                                      std::int64_t stride, std::int64_t dilation, std::string_view field);
+// The input size a transposed convolution produces: (in-1)*stride + dilation*(filter-1) + 1 - pre - post + output_padding.
+Result<std::int64_t> transposed_output_size(std::int64_t in, std::int64_t filter, std::int64_t pre, std::int64_t post,
+                                            std::int64_t stride, std::int64_t dilation, std::int64_t output_padding,
+                                            std::string_view field);
+
+// Fills the dims and strides of the tensor the pass computes (y for fprop; x for dgrad, the smallest that fits; w for
+// wgrad needs w.dims to be given and only checks them) where its dims are empty, in the layout of the other activation
+// tensor, and defaults: empty paddings are 0, empty strides and dilations 1.
+Result<void> infer(ConvProblem& problem);
+
+// Everything that makes a problem well-formed, whoever runs it. The error names the field and both values, for example
+// "y.dims[2]=55 does not match x.dims[2]=112, w.dims[2]=3, pad=1/1, stride=2, dilation=1, which give 56".
+Result<void> validate(const ConvProblem& problem);
+
+// Multiply-adds counted as two, padding counted as if it were data, epilogue not counted (the field's convention):
+// 2 * N * K * prod(out spatial) * C/G * prod(filter), the same for all passes.
+double flops(const ConvProblem& problem);
+// Least bytes moved: every tensor read or written once, bias and z included, out twice when beta != 0.
+double bytes_moved(const ConvProblem& problem);
+
+// The problem string. It loses nothing: parse(print(p)) == p. Fields are separated by ':', values by ',', dims by 'x';
+// it needs no quoting in a shell. Fields at their default are left out; `print` writes the canonical order.
+//   fprop:x=f32,1x64x56x56,nhwc:w=f32,64x64x3x3,nchw:y=f32,1x64x56x56,nhwc:pad=1x1:stride=1x1
+//   tensors  TYPE,DIMS,LAYOUT[,align=N]; a strided one is TYPE,DIMS,strides=AxBxC[,block=N][,align=N]
+//   pad      PRE or PRE/POST ("1x1/0x1")     stride, dilation, groups, mode=conv, compute=f32, math=tf32
+//   alpha, beta                              bias=1, gamma=1, act=relu | act=clip,0,6, requant=tensor|channel
+//   zp=X,W,Y (zero points)
+// On input: a bare layout and the y tensor may be left out (nchw; y inferred: fprop gives y the layout of x), and
+// so may pad, stride, dilation, compute.
+std::string print(const ConvProblem& problem);
+Result<ConvProblem> parse_problem(std::string_view text);
+
+}  // namespace convoy

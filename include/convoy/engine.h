@@ -1,0 +1,163 @@
+// Engines, candidates, refusals and plans: what every convolution engine implements and every selection works with.
+// Adding one: docs/add-an-engine.md.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "convoy/convolution.h"
+#include "convoy/cpu.h"
+#include "convoy/result.h"
+#include "convoy/thread_team.h"
+
+namespace convoy {
+
+// A tunable integer parameter of an engine for one problem.
+struct Knob {
+  std::string name;                  // "m", "k_block"
+  std::vector<std::int64_t> values;  // every legal value; the first is the default
+  std::string text;                  // one line for people
+};
+
+struct KnobValue {
+  std::string name;
+  std::int64_t value = 0;
+  friend bool operator==(const KnobValue&, const KnobValue&) = default;
+};
+using KnobValues = std::vector<KnobValue>;  // sorted by name; an absent knob has its default
+
+// An engine with knob values: "cpu.winograd{m=4}". This is what is stored, printed and asked for; never an index.
+struct Candidate {
+  std::string engine;
+  KnobValues knobs;
+  friend bool operator==(const Candidate&, const Candidate&) = default;
+};
+std::string print(const Candidate& candidate);
+Result<Candidate> parse_candidate(std::string_view text);
+
+enum class RefusalCode : std::uint8_t {
+  device, instruction_set, pass, data_type, layout, spatial_dims, groups, channels, filter, stride, dilation, padding,
+  mode, scaling, epilogue, alignment, size, workspace, filtered, knob, not_built,
+};
+std::string_view name_of(RefusalCode code);
+
+// Why an engine can't run a problem: a value, not an error. The reason names the field at fault and its value:
+// "groups=32: this engine needs C/groups to be a multiple of 8, it is 4".
+struct Refusal {
+  RefusalCode code = RefusalCode::not_built;
+  std::string reason;
+};
+
+// x, w, y and accumulator types that go together.
+struct TypeCombination {
+  DataType x, w, y, compute;
+  friend bool operator==(const TypeCombination&, const TypeCombination&) = default;
+};
+struct LayoutPair {
+  Layout x, y;
+};
+
+// What an engine declares. The core enforces it (`refuse` below): engines don't check it again.
+struct EngineInfo {
+  std::string name;     // stable: "cpu.winograd"
+  int revision = 1;     // raise it when results or speed change: stored measurements of older revisions are dropped
+  std::string summary;  // one line for `convoy list engines`
+  std::vector<Pass> passes;
+  std::vector<TypeCombination> types;   // empty: any
+  std::vector<LayoutPair> layouts;      // packed layouts of x and y it takes; empty: any strides and blocking
+  bool any_weight_strides = true;       // otherwise w must be packed nchw (KCRS)
+  int min_spatial_dims = 1;
+  int max_spatial_dims = 3;
+  bool groups = true;                   // takes groups > 1
+  bool strided = true;                  // takes stride > 1
+  bool dilated = true;                  // takes dilation > 1
+  bool flipped = true;                  // takes mode=convolution
+  bool alpha_beta = true;               // takes alpha != 1 or beta != 0
+  bool bias = true;
+  bool residual = true;                 // takes gamma != 0
+  std::vector<ActivationKind> activations;  // fused ones besides identity; empty: all of them
+  bool requantize = false;
+  bool zero_points = false;             // takes nonzero zero points
+  bool deterministic = true;            // same bits for the same build, device architecture and thread count
+  bool thread_invariant = true;         // and for any thread count
+  std::int64_t max_elements = 0;        // of any one tensor; 0: no limit of its own (64-bit indices)
+  Isa min_isa = Isa::portable;
+  bool oracle = false;                  // never chosen by a heuristic; measured only when named
+  std::vector<std::string> notes;       // numerical and behaviour notes: "WINOGRAD", "TRANSFORMED_WEIGHTS"
+};
+
+// Pointers for one execution. The tensor that the pass computes is `out`; its own field among x, w, y is ignored.
+struct ConvArgs {
+  const void* x = nullptr;
+  const void* w = nullptr;       // ignored when the plan was made with constant weights
+  const void* y = nullptr;
+  void* out = nullptr;
+  const void* bias = nullptr;    // one per output channel: f32 (f64 for f64 problems, s32 for integer ones)
+  const void* z = nullptr;       // described like out
+  const float* slopes = nullptr; // prelu: one per output channel
+  const float* scales = nullptr; // requantization: 1 or one per output channel
+};
+
+struct ExecContext {
+  ThreadTeam& team;              // of the size the plan was made for
+  void* workspace = nullptr;     // at least workspace_bytes() of the plan, aligned to 64
+  std::size_t workspace_bytes = 0;
+};
+
+// What a plan is made for, besides the problem.
+struct PlanRequest {
+  int threads = 1;
+  CpuFeatures cpu;                       // cpu_features(), or capped
+  const void* constant_weights = nullptr;// w, alive during plan(): it is packed once into the plan. Null: w comes with
+                                         // each execution and is packed into the workspace every time.
+};
+
+// A candidate made ready. Immutable: any number of threads may execute one plan at once, each with its own context.
+// Common to convolutions and to the other operators of a network (src/ops).
+class Plan {
+ public:
+  virtual ~Plan() = default;
+  virtual Candidate candidate() const = 0;              // all knobs spelled out
+  virtual std::size_t workspace_bytes() const = 0;      // scratch an execution needs
+  virtual std::size_t retained_bytes() const { return 0; }  // memory the plan itself holds (packed weights, code)
+  virtual std::vector<std::string> notes() const { return {}; }
+};
+
+class ConvPlan : public Plan {
+ public:
+  virtual Result<void> execute(const ConvArgs& args, const ExecContext& context) const = 0;
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  virtual const EngineInfo& info() const = 0;
+
+  // The limits that the declaration can't express. Called only for problems the declaration admits.
+  virtual std::optional<Refusal> check(const ConvProblem&, const CpuFeatures&) const { return std::nullopt; }
+
+  // The knobs this problem has; empty when there is nothing to tune. Called only for problems that were not refused.
+  virtual std::vector<Knob> knobs(const ConvProblem&, const CpuFeatures&) const { return {}; }
+
+  // Predicted seconds for the problem with these knobs: what heuristic selection ranks by.
+  virtual double predict_seconds(const ConvProblem&, const KnobValues&, const PlanRequest&) const = 0;
+
+  // Called only for problems that were not refused, with knob values that `knobs` lists.
+  virtual Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem&, const KnobValues&, const PlanRequest&) const = 0;
+};
+
+// The first reason why `engine` can't run a (valid) problem on this processor: the declaration, then check().
+std::optional<Refusal> refuse(const Engine& engine, const ConvProblem& problem, const CpuFeatures& cpu);
+
+// Value of a knob, or its default (the first value) when absent.
+std::int64_t knob_or(const KnobValues& values, std::string_view name, std::int64_t fallback);
+
+// Every engine of this build, in the fixed order of src/engines/table.cc. (Defined by src/engines.)
+const std::vector<const Engine*>& all_engines();
+
+}  // namespace convoy

@@ -1,0 +1,77 @@
+// Networks: an ONNX model, made ready for concrete input sizes and run.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "convoy/host_tensor.h"
+#include "convoy/selection.h"
+
+namespace convoy {
+
+// An input or output of a model as the file declares it.
+struct NetworkValue {
+  std::string name;
+  DataType type = DataType::f32;
+  bool known_rank = true;
+  Dims dims;                           // -1 where the size is free
+  std::vector<std::string> dim_names;  // "" or the symbolic name, one per dim
+};
+
+struct NetworkOptions {
+  int threads = 1;
+  CpuFeatures cpu;              // usually cpu_features()
+  SelectionOptions selection;
+};
+
+// One step of a prepared network, in execution order, for reports.
+struct NetworkStep {
+  std::string kind;             // "conv", "op", "convert" (a layout change)
+  std::string nodes;            // names of the ONNX nodes it computes, "conv1+bn1+relu1"
+  std::string implementation;   // candidate of a conv; provider and name of an op ("onednn.pooling", "ops.gather")
+  ConvProblem problem;          // conv only
+  Selection selection;          // conv only
+  std::string output_shape;     // "1x64x56x56 nhwc"
+};
+
+struct RunStatistics {
+  double seconds = 0;
+  std::vector<double> step_seconds;  // per step, when asked for
+};
+
+// A network for concrete input shapes: immutable plan plus the memory one run needs; one run at a time.
+class Session {
+ public:
+  virtual ~Session() = default;
+  // Inputs by position, packed nchw, of the shapes and types prepared for. Outputs by position, packed nchw.
+  virtual Result<std::vector<HostTensor>> run(std::span<const HostTensor> inputs, RunStatistics* statistics = nullptr) = 0;
+  virtual const std::vector<NetworkStep>& steps() const = 0;
+  virtual std::size_t activation_bytes() const = 0;  // of the memory plan
+  virtual std::size_t weight_bytes() const = 0;
+  virtual std::size_t workspace_bytes() const = 0;
+};
+
+class Network {
+ public:
+  virtual ~Network() = default;
+  // Reads and checks a model; external data is looked up in its folder only. An unknown operator fails with
+  // `unsupported` and the list of all of them with node names.
+  static Result<std::unique_ptr<Network>> load(const std::string& path);
+  static Result<std::unique_ptr<Network>> parse(std::span<const std::byte> onnx, const std::string& name,
+                                                const std::string& external_data_folder = {});
+
+  virtual const std::string& name() const = 0;
+  virtual const std::vector<NetworkValue>& inputs() const = 0;  // graph inputs that have no initializer
+  virtual const std::vector<NetworkValue>& outputs() const = 0;
+  virtual int node_count() const = 0;
+
+  // Shape inference, constant folding, fusion, engine selection and the memory plan for these input shapes (one per
+  // input). May be called again for other shapes; sessions share weights where they can. `progress` gets each
+  // convolution's tuning.
+  virtual Result<std::unique_ptr<Session>> prepare(std::span<const TensorDesc> inputs, const NetworkOptions& options,
+                                                   const SelectionProgress& progress = {}) const = 0;
+};
+
+}  // namespace convoy
