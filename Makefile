@@ -1,0 +1,64 @@
+# Convoy. Two commands need nothing but git and make on a Debian 12: `make demo` and `make test`.
+BUILD ?= build
+JOBS ?= $(shell nproc)
+export CTEST_OUTPUT_ON_FAILURE = 1
+
+.PHONY: help demo test test-full test-sanitize build bench fuzz lint format bundle clean
+
+help:
+	@echo 'make demo           build, then tune resnet18 on a picture and show what was chosen'
+	@echo 'make test           build and run every test'
+	@echo 'make test-full      the long property tests (10,000 problems an engine), result in bench/results'
+	@echo 'make test-sanitize  unit tests under the address and undefined-behaviour sanitizers'
+	@echo 'make build          the program, at build/bin/convoy'
+	@echo 'make bench          networks beside ONNX Runtime and OpenVINO, result in bench/results'
+	@echo 'make fuzz           a minute of fuzzing for each input format'
+	@echo 'make lint           formatter, include directions, clang-tidy'
+	@echo 'make bundle         a relocatable folder, build/bundle'
+
+build:
+	@scripts/setup build
+	@echo '== configuring and building'
+	@cmake --preset release >$(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }
+	@cmake --build --preset release --target convoy -j $(JOBS)
+
+demo: build
+	@$(BUILD)/bin/convoy demo
+
+test:
+	@scripts/setup test
+	@echo '== configuring and building'
+	@cmake --preset release >$(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }
+	@cmake --build --preset release -j $(JOBS)
+	@echo '== testing'
+	@ctest --preset release
+
+test-full: build
+	@scripts/test-full
+
+test-sanitize:
+	@scripts/setup test
+	@cmake --preset sanitize
+	@cmake --build --preset sanitize -j $(JOBS)
+	@ctest --preset sanitize
+
+bench: build
+	@scripts/setup bench
+	@$(BUILD)/venv/bin/python bench/networks.py
+
+fuzz:
+	@scripts/setup fuzz
+	@scripts/fuzz
+
+lint:
+	@scripts/setup lint
+	@scripts/lint
+
+format:
+	@git ls-files '*.cc' '*.h' '*.inc' | xargs clang-format -i
+
+bundle: build
+	@scripts/bundle
+
+clean:
+	rm -rf build
