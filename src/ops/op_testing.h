@@ -1,0 +1,45 @@
+// For tests of operators: literal tensors in, every way to run the operator tried, values compared.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ops/operator.h"
+
+namespace convoy::ops {
+
+HostTensor tensor(DataType type, Dims dims, const std::vector<double>& values);
+inline HostTensor floats(Dims dims, const std::vector<double>& values) {
+  return tensor(DataType::f32, std::move(dims), values);
+}
+inline HostTensor longs(Dims dims, const std::vector<double>& values) {
+  return tensor(DataType::s64, std::move(dims), values);
+}
+// An optional input left out.
+inline HostTensor absent() { return {}; }
+// count values spread over [low, high] in a scrambled, reproducible order.
+std::vector<double> spread(std::int64_t count, double low, double high);
+
+NodeDesc node_of(std::string op, std::map<std::string, Attribute> attributes = {}, int opset = 22, int outputs = 1);
+
+struct OpRun {
+  Layout layout = Layout::nchw;  // of all inputs and outputs of rank >= 3
+  int threads = 1;
+  bool in_place = false;  // where the operator allows it and the shapes fit
+  bool constants = true;  // inputs are given to infer and plan as constants
+};
+// Outputs come back packed nchw. Fails as infer, plan or execute do.
+Result<std::vector<HostTensor>> run_op(const NodeDesc& node, const std::vector<HostTensor>& inputs,
+                                       const OpRun& how = {});
+
+// Runs with 1 and 3 threads, in nchw and (where accepted) nhwc, in place where allowed, with constant inputs and, if
+// there are no shape inputs, without; expects each output's type and dims, and values within
+// absolute + relative * |expected| (NaN matches NaN).
+void expect_op(const NodeDesc& node, const std::vector<HostTensor>& inputs, const std::vector<HostTensor>& expected,
+               double absolute = 1e-6, double relative = 1e-5);
+
+// Expects inference to fail with a message that contains `text`.
+void expect_refused(const NodeDesc& node, const std::vector<HostTensor>& inputs, const std::string& text);
+
+}  // namespace convoy::ops

@@ -1,0 +1,126 @@
+// What every operator is written with: checks that name the operator and the input at fault, readers of constant
+// inputs, joint iteration over tensors that broadcast, and a plan made of a lambda.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ops/element.h"
+#include "ops/operator.h"
+
+namespace convoy::ops {
+
+// One row of the operator table; each family's file lists its own.
+struct OperatorRow {
+  std::string_view op;
+  const Operator* implementation;
+  std::string_view domain = "";
+};
+
+// An invalid_argument error "<op>: <what>".
+Error bad_node(const NodeDesc& node, const std::string& what);
+
+// Between `least` and `most` inputs (most < 0: any number), of which the first `least` are present, and no more than
+// `outputs` outputs.
+Result<void> check_counts(const NodeDesc& node, std::span<const Input> inputs, int least, int most, int outputs = 1);
+
+// Input `index` (if present) has a type of the set.
+Result<void> check_type(const NodeDesc& node, std::span<const Input> inputs, int index, TypeSet types);
+// All present inputs from `first` on have the same type, which is of the set.
+Result<void> check_same_type(const NodeDesc& node, std::span<const Input> inputs, TypeSet types, int first = 0);
+
+inline bool is_present(std::span<const Input> inputs, int index) {
+  return index < static_cast<int>(inputs.size()) && inputs[index].present;
+}
+
+// An axis in [-rank, rank) made non-negative, or an error; `field` as in "axis" or "axes[1]". For operators whose axis
+// may be one past the end (Flatten), `past_end` is 1.
+Result<int> normalize_axis(const NodeDesc& node, std::int64_t axis, int rank, std::string_view field, int past_end = 0);
+// Each made non-negative, no repeats.
+Result<std::vector<int>> normalize_axes(const NodeDesc& node, std::span<const std::int64_t> axes, int rank);
+
+// Values of a constant input as integers (any integer type, or bool) or reals (any type), in row-major order. Errors
+// where the input is absent, of another kind, or not constant (unsupported).
+Result<std::vector<std::int64_t>> constant_integers(const NodeDesc& node, std::span<const Input> inputs, int index);
+Result<std::vector<double>> constant_reals(const NodeDesc& node, std::span<const Input> inputs, int index);
+// The same for values at hand at run time.
+std::vector<std::int64_t> read_integers(const TensorDesc& desc, const void* data);
+
+// A packed nchw tensor, refused where its bytes overflow 63 bits or a dim is negative.
+Result<TensorDesc> make_output(const NodeDesc& node, DataType type, Dims dims);
+// The same as a list of one, as infer returns it.
+Result<std::vector<TensorDesc>> one_output(const NodeDesc& node, DataType type, Dims dims);
+
+// numpy's multidirectional broadcasting.
+Result<Dims> broadcast_dims(const NodeDesc& node, std::span<const Dims> shapes);
+
+// Whether a layout has one stride per dim (everything but the blocked ones): enough for code driven by strides.
+inline bool is_plain(Layout layout) { return layout == Layout::nchw || layout == Layout::nhwc; }
+
+// A plan whose execution is `body`; its candidate is "ops.leaky_relu" for LeakyRelu (or `name` where given). The body
+// must be callable from several threads at once.
+using OpBody = std::function<Result<void>(std::span<const void* const> inputs, std::span<void* const> outputs,
+                                          const ExecContext& context)>;
+std::unique_ptr<OpPlan> make_plan(const NodeDesc& node, OpBody body, std::size_t workspace_bytes = 0);
+std::unique_ptr<OpPlan> make_plan(std::string name, OpBody body, std::size_t workspace_bytes = 0);
+
+// parallel_ranges, but on the calling thread alone where count * cost (roughly element visits a unit) is too small to
+// be worth waking the team.
+void parallel_for(const ExecContext& context, std::int64_t count, std::int64_t cost,
+                  FunctionRef<void(std::int64_t begin, std::int64_t end)> body);
+
+// Joint iteration over operand 0 (in which every element is visited once) and others that broadcast to its dims
+// (right-aligned). Dims are ordered by operand 0's strides, outermost first, and merged where all operands allow, so
+// any plain layout runs at the speed of its memory order. Blocked tensors are not taken.
+class BroadcastLoop {
+ public:
+  explicit BroadcastLoop(std::span<const TensorDesc> operands);
+  BroadcastLoop(std::initializer_list<TensorDesc> operands)
+      : BroadcastLoop(std::span<const TensorDesc>(operands.begin(), operands.size())) {}
+
+  std::int64_t elements() const { return elements_; }
+  std::int64_t inner_size() const { return dims_.back(); }
+  std::int64_t inner_stride(int operand) const { return strides_[operand].back(); }
+
+  // Calls body(offsets, count) for the runs along the innermost dim that make up elements [begin, end) of the visiting
+  // order; offsets[i] is the first element of operand i, its next ones are inner_stride(i) apart.
+  template <class Body>
+  void run(std::int64_t begin, std::int64_t end, Body&& body) const {
+    if (begin >= end) return;
+    const int last = static_cast<int>(dims_.size()) - 1;
+    const std::size_t operands = strides_.size();
+    Dims coords(dims_.size());
+    Dims offsets(operands, 0);
+    std::int64_t rest = begin;
+    for (int d = last; d >= 0; --d) {
+      coords[d] = rest % dims_[d];
+      rest /= dims_[d];
+      for (std::size_t i = 0; i < operands; ++i) offsets[i] += coords[d] * strides_[i][d];
+    }
+    for (std::int64_t at = begin; at < end;) {
+      const std::int64_t count = std::min(dims_[last] - coords[last], end - at);
+      body(static_cast<const std::int64_t*>(offsets.data()), count);
+      at += count;
+      for (std::size_t i = 0; i < operands; ++i) offsets[i] -= coords[last] * strides_[i][last];
+      coords[last] = 0;
+      for (int d = last - 1; d >= 0; --d) {
+        for (std::size_t i = 0; i < operands; ++i) offsets[i] += strides_[i][d];
+        if (++coords[d] < dims_[d]) break;
+        for (std::size_t i = 0; i < operands; ++i) offsets[i] -= dims_[d] * strides_[i][d];
+        coords[d] = 0;
+      }
+    }
+  }
+
+ private:
+  Dims dims_;                  // at least one
+  std::vector<Dims> strides_;  // [operand][dim]
+  std::int64_t elements_ = 1;
+};
+
+}  // namespace convoy::ops

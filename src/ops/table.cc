@@ -1,0 +1,42 @@
+// The table of operators: a line a family, whose file lists its operators.
+#include <map>
+
+#include "ops/families.h"
+
+namespace convoy::ops {
+namespace {
+
+using Key = std::pair<std::string_view, std::string_view>;  // domain, operator
+
+const std::map<Key, const Operator*>& table() {
+  static const std::map<Key, const Operator*> rows = [] {
+    std::map<Key, const Operator*> all;
+    for (const auto& family : {
+             activation_rows(),
+         }) {
+      for (const OperatorRow& row : family) all.emplace(Key{row.domain, row.op}, row.implementation);
+    }
+    return all;
+  }();
+  return rows;
+}
+
+}  // namespace
+
+const Operator* find_operator(std::string_view domain, std::string_view op) {
+  if (domain == "ai.onnx") domain = "";
+  const auto found = table().find({domain, op});
+  return found == table().end() ? nullptr : found->second;
+}
+
+std::vector<std::string> operator_names() {
+  std::vector<std::string> names;
+  for (const auto& [key, unused] : table()) {
+    names.push_back(key.first.empty() ? std::string(key.second)
+                                      : std::string(key.first) + "." + std::string(key.second));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace convoy::ops
