@@ -1,0 +1,110 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <limits>
+#include <vector>
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/environment.h"
+#include "base/log.h"
+
+namespace convoy {
+namespace {
+
+TEST(Checked, OverflowIsNoticed) {
+  constexpr std::int64_t lowest = std::numeric_limits<std::int64_t>::min();
+  EXPECT_EQ(checked_add(kMaxSize - 1, 1), kMaxSize);
+  EXPECT_EQ(checked_add(kMaxSize, 1), std::nullopt);
+  EXPECT_EQ(checked_sub(lowest, 1), std::nullopt);
+  EXPECT_EQ(checked_mul(std::int64_t{1} << 32, std::int64_t{1} << 31), std::nullopt);
+  EXPECT_EQ(checked_mul(std::int64_t{1} << 31, std::int64_t{1} << 31), std::int64_t{1} << 62);
+  EXPECT_EQ(saturating_add(kMaxSize, 5), kMaxSize);
+  EXPECT_EQ(saturating_add(lowest, -5), lowest);
+  EXPECT_EQ(saturating_mul(-kMaxSize, 3), lowest);
+  EXPECT_EQ(saturating_mul(kMaxSize, 3), kMaxSize);
+  EXPECT_EQ(div_up(0, 8), 0);
+  EXPECT_EQ(div_up(17, 8), 3);
+  EXPECT_EQ(round_up(17, 8), 24);
+  EXPECT_EQ(round_up(kMaxSize, 16), kMaxSize);
+}
+
+TEST(Clock, Advances) {
+  const double start = monotonic_seconds();
+  double now = start;
+  while (now == start) now = monotonic_seconds();
+  EXPECT_GT(now, start);
+  EXPECT_LT(now - start, 1.0);
+}
+
+TEST(Environment, TableIsComplete) {
+  for (const EnvironmentVariable& row : environment_variables()) {
+    EXPECT_EQ(&describe(row.variable), &row);
+    EXPECT_FALSE(row.name.empty());
+    EXPECT_FALSE(row.values.empty()) << row.name;
+    EXPECT_FALSE(row.meaning.empty()) << row.name;
+    EXPECT_FALSE(row.default_value.empty()) << row.name;
+  }
+}
+
+TEST(Environment, EmptyCountsAsUnset) {
+  const auto before = environment(Variable::data);
+  ASSERT_EQ(setenv("CONVOY_DATA", "", 1), 0);
+  EXPECT_EQ(environment(Variable::data), std::nullopt);
+  ASSERT_EQ(setenv("CONVOY_DATA", "here", 1), 0);
+  EXPECT_EQ(environment(Variable::data), "here");
+  if (before) {
+    setenv("CONVOY_DATA", before->c_str(), 1);
+  } else {
+    unsetenv("CONVOY_DATA");
+  }
+}
+
+TEST(Log, LevelsFilter) {
+  std::vector<std::string> lines;
+  set_log(LogLevel::warning, [&](LogLevel, std::string_view message) { lines.emplace_back(message); });
+  log(LogLevel::error, "e");
+  log(LogLevel::warning, "w");
+  log(LogLevel::info, "i");
+  EXPECT_TRUE(log_enabled(LogLevel::error));
+  EXPECT_FALSE(log_enabled(LogLevel::debug));
+  EXPECT_FALSE(log_enabled(LogLevel::off));
+  set_log(LogLevel::off, {});
+  EXPECT_EQ(lines, (std::vector<std::string>{"e", "w"}));
+}
+
+TEST(Cpu, AgreesWithTheCompilersDetection) {
+  const CpuFeatures& cpu = detected_cpu_features();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  EXPECT_EQ(cpu.isa >= Isa::avx2, avx2);
+  EXPECT_EQ(cpu.isa >= Isa::avx512, avx512);
+  EXPECT_EQ(cpu.avx512_vnni, avx512 && __builtin_cpu_supports("avx512vnni"));
+  EXPECT_EQ(cpu.avx512_bf16, avx512 && __builtin_cpu_supports("avx512bf16"));
+  EXPECT_GE(cpu.logical_cpus, 1);
+  EXPECT_GE(cpu.l1d_bytes, 1024);
+  EXPECT_GE(cpu.l2_bytes, cpu.l1d_bytes);
+  EXPECT_FALSE(cpu.brand.empty());
+}
+
+TEST(Cpu, CapRemovesWhatStandsAbove) {
+  CpuFeatures full;
+  full.isa = Isa::avx512;
+  full.avx512_vnni = full.avx512_bf16 = full.avx512_fp16 = full.amx_tile = full.amx_bf16 = full.amx_int8 = true;
+  const CpuFeatures avx2 = capped(full, Isa::avx2);
+  EXPECT_EQ(avx2.isa, Isa::avx2);
+  EXPECT_FALSE(avx2.avx512_vnni || avx2.avx512_bf16 || avx2.avx512_fp16);
+  EXPECT_FALSE(avx2.amx_tile || avx2.amx_bf16 || avx2.amx_int8);
+  EXPECT_TRUE(capped(full, Isa::avx512).amx_int8);
+  EXPECT_EQ(capped(avx2, Isa::avx512).isa, Isa::avx2);  // a cap never adds
+}
+
+TEST(Cpu, NamesRoundTrip) {
+  for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) EXPECT_EQ(*parse_isa(name_of(isa)), isa);
+  EXPECT_FALSE(parse_isa("sse9").ok());
+}
+
+}  // namespace
+}  // namespace convoy

@@ -1,0 +1,16 @@
+// What detection found besides the features themselves (convoy/cpu.h).
+#pragma once
+
+#include <optional>
+
+#include "convoy/cpu.h"
+
+namespace convoy {
+
+// The features before CONVOY_ISA's cap.
+const CpuFeatures& detected_cpu_features();
+
+// Set where CONVOY_ISA holds something that is not an instruction set; it is then ignored, and the command says so.
+std::optional<Error> isa_variable_error();
+
+}  // namespace convoy

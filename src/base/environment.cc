@@ -1,0 +1,40 @@
+#include "base/environment.h"
+
+#include <array>
+#include <cstdlib>
+
+namespace convoy {
+namespace {
+
+constexpr std::array kVariables = {
+    EnvironmentVariable{Variable::isa, "CONVOY_ISA", "portable, avx2, avx512",
+                        "the highest instruction set that engines may use", "what the processor has"},
+    EnvironmentVariable{Variable::log, "CONVOY_LOG", "off, error, warning, info, debug",
+                        "how much the library writes to standard error", "off"},
+    EnvironmentVariable{Variable::data, "CONVOY_DATA", "a folder", "where the tests find models and images",
+                        "../shared/data beside the sources"},
+    EnvironmentVariable{Variable::no_color, "NO_COLOR", "anything", "switches coloured output off (no-color.org)",
+                        "colour on a terminal"},
+};
+
+constexpr bool in_order() {
+  for (std::size_t i = 0; i < kVariables.size(); ++i) {
+    if (kVariables[i].variable != static_cast<Variable>(i)) return false;
+  }
+  return true;
+}
+static_assert(in_order(), "the rows must be in the order of enum Variable");
+
+}  // namespace
+
+std::span<const EnvironmentVariable> environment_variables() { return kVariables; }
+
+const EnvironmentVariable& describe(Variable variable) { return kVariables[static_cast<std::size_t>(variable)]; }
+
+std::optional<std::string> environment(Variable variable) {
+  const char* value = std::getenv(describe(variable).name.data());  // the names are literals, so they end in a zero
+  if (value == nullptr || *value == '\0') return std::nullopt;
+  return std::string(value);
+}
+
+}  // namespace convoy

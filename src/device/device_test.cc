@@ -1,0 +1,68 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "convoy/thread_team.h"
+#include "device/workspace.h"
+
+namespace convoy {
+namespace {
+
+TEST(CpuTeam, RunsEveryThreadOnce) {
+  for (int threads : {1, 2, 3, 7}) {
+    const auto team = make_cpu_team(threads);
+    ASSERT_EQ(team->size(), threads);
+    std::vector<std::atomic<int>> calls(threads);
+    team->run([&](int thread) { ++calls[thread]; });
+    for (int i = 0; i < threads; ++i) EXPECT_EQ(calls[i], 1) << i << " of " << threads;
+  }
+  EXPECT_EQ(make_cpu_team(0)->size(), 1);
+  EXPECT_EQ(make_cpu_team(-3)->size(), 1);
+}
+
+TEST(ParallelRanges, CoverEverythingOnceAndEvenly) {
+  for (int threads : {1, 2, 3, 5}) {
+    const auto team = make_cpu_team(threads);
+    for (std::int64_t count : {0, 1, 2, 3, 4, 5, 17, 100}) {
+      std::vector<std::atomic<int>> seen(count);
+      std::vector<std::int64_t> sizes(threads, 0);
+      parallel_ranges(*team, count, [&](std::int64_t begin, std::int64_t end, int thread) {
+        ASSERT_LT(begin, end);
+        sizes[thread] = end - begin;
+        for (std::int64_t i = begin; i < end; ++i) ++seen[i];
+      });
+      for (std::int64_t i = 0; i < count; ++i) EXPECT_EQ(seen[i], 1);
+      for (std::int64_t size : sizes) {
+        EXPECT_GE(size, count / threads);
+        EXPECT_LE(size, count / threads + 1);
+      }
+    }
+  }
+}
+
+TEST(ParallelRanges, HugeCountsDontOverflow) {
+  const auto team = make_cpu_team(3);
+  std::atomic<std::int64_t> total{0};
+  constexpr std::int64_t count = INT64_MAX;
+  parallel_ranges(*team, count, [&](std::int64_t begin, std::int64_t end, int) { total += end - begin; });
+  EXPECT_EQ(total, count);
+}
+
+TEST(Workspace, GrowsAndIsKept) {
+  Workspace workspace;
+  EXPECT_EQ(*workspace.reserve(0), nullptr);
+  void* first = *workspace.reserve(1000);
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first) % 64, 0u);
+  EXPECT_EQ(*workspace.reserve(10), first);
+  EXPECT_GE(workspace.capacity(), 1000u);
+  const auto failed = workspace.reserve(SIZE_MAX - 4096);
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().code, ErrorCode::out_of_memory);
+  EXPECT_NE(*workspace.reserve(1 << 20), nullptr);
+}
+
+}  // namespace
+}  // namespace convoy
