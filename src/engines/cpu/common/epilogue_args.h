@@ -1,0 +1,40 @@
+// The epilogue of one execution as kernels read it: plain data, shared by units of every instruction set.
+//   out = act(alpha*acc + beta*out + bias[channel] + gamma*z)
+#pragma once
+
+#include <cstdint>
+
+namespace convoy::cpu {
+
+// The same values as convoy::ActivationKind (checked where the struct is filled).
+enum EpilogueActivation : std::int32_t {
+  kIdentity,
+  kRelu,
+  kClip,
+  kLeakyRelu,
+  kPrelu,
+  kElu,
+  kSigmoid,
+  kTanh,
+  kSwish,
+  kHardSwish,
+  kHardSigmoid,
+  kGelu,
+  kGeluTanh,
+  kMish,
+};
+
+struct EpilogueArgs {
+  float alpha;
+  float beta;               // 0: out is never read
+  float gamma;              // 0: z is never read
+  const float* bias;        // one per channel of out, or null
+  const float* slopes;      // prelu: one per channel of out
+  std::int32_t activation;  // EpilogueActivation
+  float a, b;               // its parameters
+  // The common case: beta == 0 and the activation is min(max(v, low), high), infinite bounds included.
+  bool fast;
+  float low, high;
+};
+
+}  // namespace convoy::cpu

@@ -1,0 +1,53 @@
+#include "engines/cpu/common/packed_plan.h"
+
+#include <utility>
+
+namespace convoy::cpu {
+namespace {
+
+std::size_t round_up_64(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+}  // namespace
+
+PackedPlan::PackedPlan(ConvProblem problem, Candidate candidate, int threads, std::size_t packed_bytes,
+                       std::size_t scratch_bytes)
+    : problem_(std::move(problem)),
+      candidate_(std::move(candidate)),
+      threads_(threads),
+      packed_bytes_(round_up_64(packed_bytes)),
+      scratch_bytes_(round_up_64(scratch_bytes)) {}
+
+Result<void> PackedPlan::keep(const void* weights) {
+  if (weights == nullptr || packed_bytes_ == 0) return {};
+  kept_ = allocate_aligned(packed_bytes_);
+  if (!kept_) {
+    return Error{ErrorCode::out_of_memory,
+                 "packed weights of " + print(candidate_) + " need " + std::to_string(packed_bytes_) + " bytes"};
+  }
+  pack(weights, kept_.get(), nullptr);
+  return {};
+}
+
+std::size_t PackedPlan::workspace_bytes() const { return (kept_ ? 0 : packed_bytes_) + scratch_bytes_; }
+
+std::vector<std::string> PackedPlan::notes() const {
+  if (kept_) return {"weights packed once, at plan time"};
+  return {"weights packed at each execution"};
+}
+
+Result<void> PackedPlan::execute(const ConvArgs& args, const ExecContext& context) const {
+  if (context.workspace_bytes < workspace_bytes()) {
+    return Error{ErrorCode::invalid_argument, "workspace_bytes=" + std::to_string(context.workspace_bytes) + ": " +
+                                                  print(candidate_) + " needs " + std::to_string(workspace_bytes())};
+  }
+  if (context.team.size() > threads_) {
+    return Error{ErrorCode::invalid_argument, "team.size()=" + std::to_string(context.team.size()) +
+                                                  ": the plan was made for " + std::to_string(threads_) + " threads"};
+  }
+  auto* workspace = static_cast<std::byte*>(context.workspace);
+  if (kept_) return run(args, kept_.get(), workspace, context.team);
+  if (packed_bytes_ > 0) pack(args.w, workspace, &context.team);
+  return run(args, workspace, workspace + packed_bytes_, context.team);
+}
+
+}  // namespace convoy::cpu

@@ -1,0 +1,47 @@
+// The base of plans that repack their weights: once at plan time when they are constant, otherwise into the workspace
+// at each execution (and the plan's notes say so).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "convoy/engine.h"
+#include "convoy/host_tensor.h"
+
+namespace convoy::cpu {
+
+class PackedPlan : public ConvPlan {
+ public:
+  // Workspace of an execution: the packed weights (where they are not constant), then `scratch_bytes`, both aligned
+  // to 64.
+  PackedPlan(ConvProblem problem, Candidate candidate, int threads, std::size_t packed_bytes,
+             std::size_t scratch_bytes);
+
+  // Packs constant weights into the plan; does nothing when `weights` is null. Call once, before the plan is shared.
+  Result<void> keep(const void* weights);
+
+  Candidate candidate() const override { return candidate_; }
+  std::size_t workspace_bytes() const override;
+  std::size_t retained_bytes() const override { return kept_ ? packed_bytes_ : 0; }
+  std::vector<std::string> notes() const override;
+  Result<void> execute(const ConvArgs& args, const ExecContext& context) const override;
+
+ protected:
+  const ConvProblem& problem() const { return problem_; }
+  int threads() const { return threads_; }
+
+ private:
+  // Writes all packed_bytes of `packed`. `team` is null at plan time.
+  virtual void pack(const void* weights, void* packed, ThreadTeam* team) const = 0;
+  virtual Result<void> run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const = 0;
+
+  ConvProblem problem_;
+  Candidate candidate_;
+  int threads_;
+  std::size_t packed_bytes_;
+  std::size_t scratch_bytes_;
+  std::shared_ptr<std::byte> kept_;
+};
+
+}  // namespace convoy::cpu

@@ -1,0 +1,40 @@
+// From the public problem to what kernels read. Not for per-ISA units (it brings in the standard library).
+#pragma once
+
+#include <span>
+
+#include "convoy/engine.h"
+#include "engines/cpu/common/epilogue_args.h"
+#include "engines/cpu/common/geometry.h"
+
+namespace convoy::cpu {
+
+// Precondition: validate(problem) passed.
+ConvGeometry flat_geometry(const ConvProblem& problem);
+
+// The epilogue of a floating-point problem; args.bias is f32.
+EpilogueArgs make_epilogue(const ConvProblem& problem, const ConvArgs& args);
+
+// How an engine finds its kernels: one row an instruction set, in any order.
+//   const IsaRow<KernelTable> kRows[] = {{Isa::avx2, &avx2::kernels}, {Isa::avx512, &avx512::kernels}};
+//   const KernelTable* kernels = best_row<KernelTable>(kRows, request.cpu.isa);
+template <class Kernels>
+struct IsaRow {
+  Isa isa;
+  const Kernels* kernels;
+};
+
+// The row of the highest instruction set that is not above `isa`; null when there is none.
+template <class Kernels>
+const Kernels* best_row(std::span<const IsaRow<Kernels>> rows, Isa isa) {
+  const IsaRow<Kernels>* best = nullptr;
+  for (const IsaRow<Kernels>& row : rows) {
+    if (row.isa <= isa && (best == nullptr || best->isa < row.isa)) best = &row;
+  }
+  return best ? best->kernels : nullptr;
+}
+
+// {f32, f32, f32, f32}: what the f32 engines declare.
+inline constexpr TypeCombination kAllF32{DataType::f32, DataType::f32, DataType::f32, DataType::f32};
+
+}  // namespace convoy::cpu

@@ -1,0 +1,1 @@
+#include "engines/cpu/simd/simd_test_kernels.inc"
