@@ -1,0 +1,184 @@
+#include "core/tolerance.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace convoy {
+namespace {
+
+constexpr double lambda = 8;
+constexpr double winograd_amplification = 16;
+constexpr double exact_integers_in_f32 = 16777216;  // 2^24
+
+struct FloatFormat {
+  int mantissa_bits;  // without the hidden bit
+  int min_exponent;   // of the smallest normal number
+};
+
+FloatFormat format_of(DataType type) {
+  switch (type) {
+    case DataType::f64:
+      return {52, -1022};
+    case DataType::f16:
+      return {10, -14};
+    case DataType::bf16:
+      return {7, -126};
+    case DataType::f8_e4m3:
+      return {3, -6};
+    case DataType::f8_e5m2:
+      return {2, -14};
+    default:
+      return {23, -126};
+  }
+}
+
+double unit_roundoff(DataType type) { return std::ldexp(1.0, -1 - format_of(type).mantissa_bits); }
+
+double lipschitz(const Activation& activation, double slope) {
+  switch (activation.kind) {
+    case ActivationKind::leaky_relu:
+    case ActivationKind::elu:
+      return std::max(1.0, std::abs(activation.a));
+    case ActivationKind::prelu:
+      return std::max(1.0, std::abs(slope));
+    case ActivationKind::sigmoid:
+      return 0.25;
+    case ActivationKind::hard_sigmoid:
+      return std::abs(activation.a);
+    case ActivationKind::swish:
+    case ActivationKind::gelu:
+    case ActivationKind::gelu_tanh:
+    case ActivationKind::mish:
+      return 1.13;  // gelu's, the largest: 1.129 at v = sqrt(2)
+    case ActivationKind::hard_swish:
+      return 1.5;
+    default:
+      return 1;
+  }
+}
+
+// An engine's own error in the activation, in units of u: none where it only selects, a few roundings where it is
+// piecewise linear, and a polynomial's or exponential's absolute error otherwise.
+double activation_error(const Activation& activation, double v, double slope) {
+  const double size = std::max(1.0, std::abs(v));
+  switch (activation.kind) {
+    case ActivationKind::identity:
+    case ActivationKind::relu:
+    case ActivationKind::clip:
+      return 0;
+    case ActivationKind::leaky_relu:
+      return 2 * std::abs(activation.a * v);
+    case ActivationKind::prelu:
+      return 2 * std::abs(slope * v);
+    case ActivationKind::hard_sigmoid:
+      return 2 * (std::abs(activation.a * v) + std::abs(activation.b) + 1);
+    case ActivationKind::hard_swish:
+      return 4 * size;
+    case ActivationKind::elu:
+      return 16 * std::max(1.0, std::abs(activation.a));
+    case ActivationKind::sigmoid:
+    case ActivationKind::tanh:
+      return 16;
+    default:
+      return 16 * size;
+  }
+}
+
+double accumulation_error(const ConvProblem& problem, const ReductionMagnitude& magnitude, Arithmetic arithmetic) {
+  const bool f32_inputs = problem.w.type == DataType::f32 || problem.x.type == DataType::f32;
+  double u = unit_roundoff(problem.compute);
+  // The oracle accumulates in double: for f64 problems it has the same error again.
+  if (problem.compute == DataType::f64) u *= 2;
+  double input_error = 0;
+  if (problem.math == MathMode::tf32 && f32_inputs) input_error = std::ldexp(1.0, -10);
+  if (problem.math == MathMode::reduced) {
+    u = std::max(u, unit_roundoff(DataType::f16));
+    if (f32_inputs) input_error = std::ldexp(1.0, -7);
+  }
+  const double n = static_cast<double>(magnitude.terms) + 1;
+  const double growth = std::min(n, lambda * std::sqrt(n));
+  const double amplification = arithmetic == Arithmetic::winograd ? winograd_amplification : 1;
+  return amplification * (growth * u + input_error) * magnitude.sum_abs;
+}
+
+bool is_whole(double v) { return std::nearbyint(v) == v; }
+
+}  // namespace
+
+double half_ulp(DataType type, double value) {
+  if (!is_floating(type)) return 0.5;
+  const FloatFormat format = format_of(type);
+  int exponent = format.min_exponent;
+  if (value != 0 && std::isfinite(value)) exponent = std::max(exponent, std::ilogb(value));
+  return std::ldexp(1.0, exponent - format.mantissa_bits - 1);
+}
+
+double error_before_rounding(const ConvProblem& problem, const ReductionMagnitude& magnitude, double conv,
+                             const EpilogueValues& values, Arithmetic arithmetic) {
+  const Epilogue& epilogue = problem.epilogue;
+  const bool integers = problem.compute == DataType::s32;
+  const double u = integers ? unit_roundoff(DataType::f32) : unit_roundoff(problem.compute);
+
+  const double beta_term = problem.beta != 0 ? problem.beta * values.prior : 0;
+  const double bias = epilogue.bias ? values.bias : 0;
+  const double residual = epilogue.gamma != 0 ? epilogue.gamma * values.z : 0;
+  const double size = std::abs(problem.alpha * conv) + std::abs(beta_term) + std::abs(bias) + std::abs(residual);
+  double v = problem.alpha * conv + beta_term + bias + residual;
+
+  double error = 0;
+  if (integers) {
+    const bool plain = problem.alpha == 1 && problem.beta == 0 && epilogue.gamma == 0;
+    const bool whole = is_whole(problem.alpha) && is_whole(problem.beta) && is_whole(epilogue.gamma) &&
+                       is_whole(beta_term) && is_whole(residual);
+    if (!plain && !(whole && size <= exact_integers_in_f32)) error = 4 * u * size;
+  } else {
+    error = std::abs(problem.alpha) * accumulation_error(problem, magnitude, arithmetic);
+    const int operations = (problem.alpha != 1 ? 1 : 0) + (problem.beta != 0 ? 2 : 0) + (epilogue.bias ? 1 : 0) +
+                           (epilogue.gamma != 0 ? 2 : 0);
+    error += operations * u * size;
+  }
+
+  const bool selects = epilogue.activation.kind == ActivationKind::identity ||
+                       epilogue.activation.kind == ActivationKind::relu ||
+                       epilogue.activation.kind == ActivationKind::clip;
+  const bool needs_f32 = !selects || epilogue.requantize != Requantize::none;
+  if (integers && needs_f32 && (!is_whole(v) || std::abs(v) > exact_integers_in_f32)) error += u * std::abs(v);
+  error =
+      lipschitz(epilogue.activation, values.slope) * error + u * activation_error(epilogue.activation, v, values.slope);
+  v = activate(epilogue.activation, v, values.slope);
+
+  if (epilogue.requantize != Requantize::none) {
+    const double product = v * values.scale;
+    const bool exact = static_cast<double>(static_cast<float>(product)) == product;
+    error = std::abs(values.scale) * error + (exact && error == 0 ? 0 : 2 * u * std::abs(product));
+  }
+  return error;
+}
+
+double error_in_tolerances(DataType type, double actual, double exact, double stored, double bound) {
+  constexpr double infinitely = std::numeric_limits<double>::infinity();
+  if (std::isnan(actual) || std::isnan(stored)) return std::isnan(actual) && std::isnan(stored) ? 0 : infinitely;
+  if (actual == stored && (bound == 0 || !std::isfinite(stored))) return 0;
+  const double rounding = half_ulp(type, std::abs(exact) + bound);
+  if (bound == 0)
+    return std::isfinite(actual) && std::isfinite(stored) ? 1 + std::abs(actual - stored) / rounding : infinitely;
+  if (!std::isfinite(actual) || !std::isfinite(stored)) {
+    // Where the exact value may round either to the largest number or to infinity, both are right.
+    double low = 0;
+    double high = 0;
+    std::uint64_t buffer = 0;
+    store_from_double(type, &buffer, 0, exact - bound);
+    low = load_as_double(type, &buffer, 0);
+    store_from_double(type, &buffer, 0, exact + bound);
+    high = load_as_double(type, &buffer, 0);
+    return actual >= low && actual <= high ? 1 : infinitely;
+  }
+  // A saturated output is compared with the limit that it saturates to.
+  std::uint64_t buffer = 0;
+  store_from_double(type, &buffer, 0, exact);
+  const double clamped = std::abs(load_as_double(type, &buffer, 0) - exact) > rounding ? stored : exact;
+  return std::abs(actual - clamped) / (bound + rounding);
+}
+
+}  // namespace convoy

@@ -1,0 +1,54 @@
+// How far a correct engine's output may lie from the exact one. Written once; every comparison with the oracle uses it.
+//
+// Accumulation. A sum of n products in a format with unit roundoff u, in any order, with or without fused multiply-add,
+// has an error of at most gamma_n * S, gamma_n = n*u/(1 - n*u), S = sum |a_i*b_i| (Higham, Accuracy and Stability of
+// Numerical Algorithms, 2nd ed., 3.1 and 4.2). That worst case needs all roundings to go one way. For roundings that
+// are independent with mean zero, n can be replaced by lambda*sqrt(n), failing with a probability of at most
+// 2*n*exp(-lambda^2*(1-u)^2/2) (Higham and Mary, A New Approach to Probabilistic Rounding Error Analysis, 2019). The
+// bound here is min(n+1, lambda*sqrt(n+1)) * u * S with lambda = 8: the rigorous bound up to 63 terms, and above it one
+// that fails less than once in 10^9 sums of a million terms, yet notices one lost product of average size.
+//
+// WINOGRAD. Transforms mix all pixels of a tile, so a rounding error scales with the tile's largest value, not with S:
+// S becomes max|a| * sum |b| over the whole window, padding included. With the points 0, +-1, +-2, infinity, a rounding
+// in the products reaches an output with sqrt(sum_j A_ij^2 * G_jk^2 * sum_l B_jl^2) <= 8.9 times its weight in one
+// dimension, 79 in two. The roundings of the two transforms, the products and the sums over c add up like
+// independent ones, while S counts absolute values of 9 taps: amplification 16 covers five standard deviations of
+// F(4x4,3x3) with one channel, the worst case.
+//
+// Input rounding that the math mode allows is added per product: tf32 (u = 2^-11) on both inputs gives 2^-10*S, reduced
+// (bf16, u = 2^-8) gives 2^-7*S, and reduced lets sums be kept in 16 bits (f16, u = 2^-11).
+//
+// Epilogue. Each operation adds a rounding in the compute format (integers: f32) of what it handles; an activation
+// multiplies the error that comes in by its Lipschitz constant and adds its own approximation error. Integer problems
+// are exact up to the first operation that f32 can't represent. Finally out's own rounding: half a unit in the last
+// place.
+#pragma once
+
+#include <cstdint>
+
+#include "convoy/convolution.h"
+#include "core/epilogue.h"
+
+namespace convoy {
+
+enum class Arithmetic : std::uint8_t { direct, winograd };
+
+// What the bound needs to know of one output's reduction.
+struct ReductionMagnitude {
+  std::int64_t terms = 0;  // products in the sum
+  double sum_abs = 0;      // sum |a*b|; for Arithmetic::winograd max|a| over the tensor * sum |b| over the whole window
+};
+
+// Half the distance between neighbours of |value| in `type`; 0.5 for integers.
+double half_ulp(DataType type, double value);
+
+// Bound on |computed - exact| of one output before the rounding to out's type; `conv` is the exact sum.
+double error_before_rounding(const ConvProblem& problem, const ReductionMagnitude& magnitude, double conv,
+                             const EpilogueValues& values, Arithmetic arithmetic);
+
+// |actual - exact| in units of the tolerance: at most 1 is right. `exact` is the unrounded value, `stored` the same
+// rounded and saturated to `type`, `bound` from error_before_rounding; with bound 0 only `stored` is right. A NaN or an
+// infinity that should not be there, or is missing, is infinitely wrong.
+double error_in_tolerances(DataType type, double actual, double exact, double stored, double bound);
+
+}  // namespace convoy

@@ -1,0 +1,62 @@
+#include "engines/reference/evaluator.h"
+
+namespace convoy::reference {
+namespace {
+
+Operands operands_of(const ConvProblem& problem, const ConvArgs& args) {
+  switch (problem.pass) {
+    case Pass::fprop:
+      return {problem.x.type, problem.w.type, args.x, args.w, problem.x_zero_point, problem.w_zero_point};
+    case Pass::dgrad:
+      return {problem.y.type, problem.w.type, args.y, args.w, problem.y_zero_point, problem.w_zero_point};
+    case Pass::wgrad:
+      break;
+  }
+  return {problem.x.type, problem.y.type, args.x, args.y, problem.x_zero_point, problem.y_zero_point};
+}
+
+double load_bias(const ConvProblem& problem, const void* bias, std::int64_t channel) {
+  if (problem.compute == DataType::f64) return static_cast<const double*>(bias)[channel];
+  if (problem.compute == DataType::s32) return static_cast<const std::int32_t*>(bias)[channel];
+  return static_cast<const float*>(bias)[channel];
+}
+
+}  // namespace
+
+Evaluator::Evaluator(const ConvProblem& problem, const ConvArgs& args)
+    : problem_(problem),
+      args_(args),
+      geometry_(problem),
+      operands_(operands_of(problem, args)),
+      reduce_(reduce_function(problem, operands_)) {}
+
+EpilogueValues Evaluator::values(const Coords& at) const {
+  const Epilogue& epilogue = problem_.epilogue;
+  const DataType type = problem_.out().type;
+  const std::int64_t channel = geometry_.channel(at);
+  EpilogueValues values;
+  if (problem_.beta != 0) values.prior = load_as_double(type, args_.out, geometry_.out().offset(at));
+  if (epilogue.bias) values.bias = load_bias(problem_, args_.bias, channel);
+  if (epilogue.gamma != 0) values.z = load_as_double(type, args_.z, geometry_.out().offset(at));
+  if (epilogue.activation.kind == ActivationKind::prelu) values.slope = args_.slopes[channel];
+  if (epilogue.requantize != Requantize::none) {
+    values.scale = args_.scales[epilogue.requantize == Requantize::per_channel ? channel : 0];
+  }
+  return values;
+}
+
+double Evaluator::exact(double sum, const EpilogueValues& values) const {
+  const double v = epilogue_before_rounding(problem_, sum, values);
+  const bool has_zero_point = problem_.epilogue.requantize != Requantize::none && is_integer(problem_.out().type);
+  return has_zero_point ? v + problem_.y_zero_point : v;
+}
+
+double Evaluator::stored(double sum, const EpilogueValues& values) const {
+  return quantize(problem_, epilogue_before_rounding(problem_, sum, values));
+}
+
+void Evaluator::store(const Coords& at, void* out) const {
+  store_from_double(problem_.out().type, out, geometry_.out().offset(at), stored(reduce(at).sum, values(at)));
+}
+
+}  // namespace convoy::reference
