@@ -1,0 +1,256 @@
+// The problem string: print, parse, and the one list of its fields.
+#include <fmt/format.h>
+
+#include <array>
+#include <limits>
+
+#include "convoy/convolution.h"
+#include "core/text.h"
+
+namespace convoy {
+namespace {
+
+using Parser = Result<void> (*)(std::string_view value, ConvProblem& p);
+
+Error invalid(std::string message) { return {ErrorCode::invalid_argument, std::move(message)}; }
+
+// The accumulator that the tensors' types call for.
+DataType default_compute(const ConvProblem& p) {
+  if (is_integer(p.x.type) && is_integer(p.w.type)) return DataType::s32;
+  return p.x.type == DataType::f64 && p.w.type == DataType::f64 ? DataType::f64 : DataType::f32;
+}
+
+bool all_equal(const Dims& dims, std::int64_t value) {
+  for (std::int64_t dim : dims) {
+    if (dim != value) return false;
+  }
+  return true;
+}
+
+std::string_view name_of(MathMode math) {
+  return math == MathMode::strict ? "strict" : math == MathMode::tf32 ? "tf32" : "reduced";
+}
+
+template <TensorDesc ConvProblem::*tensor>
+Result<void> parse_tensor_field(std::string_view value, ConvProblem& p) {
+  CONVOY_TRY(p.*tensor, parse_tensor(value));
+  return {};
+}
+
+template <Dims ConvProblem::*field>
+Result<void> parse_dims_field(std::string_view value, ConvProblem& p) {
+  CONVOY_TRY(p.*field, parse_dims(value));
+  return {};
+}
+
+template <double ConvProblem::*field>
+Result<void> parse_double_field(std::string_view value, ConvProblem& p) {
+  CONVOY_TRY(p.*field, parse_double(value));
+  return {};
+}
+
+Result<void> parse_pad(std::string_view value, ConvProblem& p) {
+  const auto parts = split(value, '/');
+  if (parts.size() > 2) return invalid(quoted(value) + " is not PRE or PRE/POST");
+  CONVOY_TRY(p.pre_padding, parse_dims(parts[0]));
+  CONVOY_TRY(p.post_padding, parse_dims(parts.back()));
+  return {};
+}
+
+Result<void> parse_groups(std::string_view value, ConvProblem& p) {
+  CONVOY_TRY(p.groups, parse_integer(value));
+  return {};
+}
+
+Result<void> parse_mode(std::string_view value, ConvProblem& p) {
+  if (value != "conv" && value != "xcorr") return invalid(quoted(value) + " is not one of conv, xcorr");
+  p.mode = value == "conv" ? ConvMode::convolution : ConvMode::cross_correlation;
+  return {};
+}
+
+Result<void> parse_compute(std::string_view value, ConvProblem& p) {
+  CONVOY_TRY(p.compute, parse_data_type(value));
+  return {};
+}
+
+Result<void> parse_math(std::string_view value, ConvProblem& p) {
+  for (MathMode math : {MathMode::strict, MathMode::tf32, MathMode::reduced}) {
+    if (value == name_of(math)) {
+      p.math = math;
+      return {};
+    }
+  }
+  return invalid(quoted(value) + " is not one of strict, tf32, reduced");
+}
+
+Result<void> parse_bias(std::string_view value, ConvProblem& p) {
+  if (value != "0" && value != "1") return invalid(quoted(value) + " is not 0 or 1");
+  p.epilogue.bias = value == "1";
+  return {};
+}
+
+Result<void> parse_gamma(std::string_view value, ConvProblem& p) {
+  CONVOY_TRY(p.epilogue.gamma, parse_double(value));
+  return {};
+}
+
+Result<void> parse_activation(std::string_view value, ConvProblem& p) {
+  const auto parts = split(value, ',');
+  Activation activation;
+  bool found = false;
+  std::string names;
+  for (int i = 0; i <= static_cast<int>(ActivationKind::mish); ++i) {
+    const auto kind = static_cast<ActivationKind>(i);
+    if (parts[0] == convoy::name_of(kind)) {
+      activation.kind = kind;
+      found = true;
+    }
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", convoy::name_of(kind));
+  }
+  if (!found) return invalid(quoted(parts[0]) + " is not one of " + names);
+  const std::size_t wanted = has_parameter_a(activation.kind) + has_parameter_b(activation.kind);
+  if (activation.kind == ActivationKind::swish && parts.size() == 1) {
+    activation.a = 1;
+  } else if (parts.size() != 1 + wanted) {
+    return invalid(fmt::format("{} has {} parameters, {} given", parts[0], wanted, parts.size() - 1));
+  } else {
+    if (wanted > 0) {
+      CONVOY_TRY(activation.a, parse_double(parts[1]));
+    }
+    if (wanted > 1) {
+      CONVOY_TRY(activation.b, parse_double(parts[2]));
+    }
+  }
+  p.epilogue.activation = activation;
+  return {};
+}
+
+Result<void> parse_requantize(std::string_view value, ConvProblem& p) {
+  if (value != "tensor" && value != "channel") return invalid(quoted(value) + " is not one of tensor, channel");
+  p.epilogue.requantize = value == "tensor" ? Requantize::per_tensor : Requantize::per_channel;
+  return {};
+}
+
+Result<void> parse_zero_points(std::string_view value, ConvProblem& p) {
+  const auto parts = split(value, ',');
+  if (parts.size() != 3) return invalid(quoted(value) + " is not X,W,Y");
+  const std::array<std::int32_t*, 3> targets = {&p.x_zero_point, &p.w_zero_point, &p.y_zero_point};
+  for (int i = 0; i < 3; ++i) {
+    CONVOY_TRY(const std::int64_t number, parse_integer(parts[i]));
+    using Limits = std::numeric_limits<std::int32_t>;
+    if (number < Limits::min() || number > Limits::max()) return invalid(quoted(parts[i]) + " is out of range");
+    *targets[i] = static_cast<std::int32_t>(number);
+  }
+  return {};
+}
+
+struct Field {
+  std::string_view name;
+  Parser parse;
+};
+constexpr std::array<Field, 17> kFields = {{
+    {"x", parse_tensor_field<&ConvProblem::x>},
+    {"w", parse_tensor_field<&ConvProblem::w>},
+    {"y", parse_tensor_field<&ConvProblem::y>},
+    {"pad", parse_pad},
+    {"stride", parse_dims_field<&ConvProblem::stride>},
+    {"dilation", parse_dims_field<&ConvProblem::dilation>},
+    {"groups", parse_groups},
+    {"mode", parse_mode},
+    {"compute", parse_compute},
+    {"math", parse_math},
+    {"alpha", parse_double_field<&ConvProblem::alpha>},
+    {"beta", parse_double_field<&ConvProblem::beta>},
+    {"bias", parse_bias},
+    {"gamma", parse_gamma},
+    {"act", parse_activation},
+    {"requant", parse_requantize},
+    {"zp", parse_zero_points},
+}};
+
+// Types that follow from the given tensors where the text leaves out the computed one or the accumulator.
+void fill_types(ConvProblem& p, bool has_compute) {
+  TensorDesc& out = p.pass == Pass::fprop ? p.y : p.pass == Pass::dgrad ? p.x : p.w;
+  if (out.dims.empty()) {
+    const DataType given = p.pass == Pass::fprop ? p.x.type : p.y.type;
+    const bool sums = is_integer(given) && p.epilogue.requantize == Requantize::none;
+    out.type = sums ? DataType::s32 : given;
+  }
+  if (!has_compute) p.compute = default_compute(p);
+}
+
+}  // namespace
+
+std::string print(const ConvProblem& p) {
+  std::string text(name_of(p.pass));
+  const auto add = [&](std::string_view field, std::string_view value) {
+    text.append(":").append(field).append("=").append(value);
+  };
+  add("x", print(p.x));
+  add("w", print(p.w));
+  add("y", print(p.y));
+  if (!all_equal(p.pre_padding, 0) || !all_equal(p.post_padding, 0)) {
+    const std::string pre = to_string(p.pre_padding);
+    add("pad", p.pre_padding == p.post_padding ? pre : pre + "/" + to_string(p.post_padding));
+  }
+  if (!all_equal(p.stride, 1)) add("stride", to_string(p.stride));
+  if (!all_equal(p.dilation, 1)) add("dilation", to_string(p.dilation));
+  if (p.groups != 1) add("groups", std::to_string(p.groups));
+  if (p.mode == ConvMode::convolution) add("mode", "conv");
+  if (p.compute != default_compute(p)) add("compute", name_of(p.compute));
+  if (p.math != MathMode::strict) add("math", name_of(p.math));
+  if (p.alpha != 1) add("alpha", print_double(p.alpha));
+  if (p.beta != 0) add("beta", print_double(p.beta));
+  const Epilogue& epilogue = p.epilogue;
+  if (epilogue.bias) add("bias", "1");
+  if (epilogue.gamma != 0) add("gamma", print_double(epilogue.gamma));
+  if (epilogue.activation.kind != ActivationKind::identity) {
+    std::string act(name_of(epilogue.activation.kind));
+    if (has_parameter_a(epilogue.activation.kind)) act.append(",").append(print_double(epilogue.activation.a));
+    if (has_parameter_b(epilogue.activation.kind)) act.append(",").append(print_double(epilogue.activation.b));
+    add("act", act);
+  }
+  if (epilogue.requantize != Requantize::none) {
+    add("requant", epilogue.requantize == Requantize::per_tensor ? "tensor" : "channel");
+  }
+  if (p.x_zero_point != 0 || p.w_zero_point != 0 || p.y_zero_point != 0) {
+    add("zp", fmt::format("{},{},{}", p.x_zero_point, p.w_zero_point, p.y_zero_point));
+  }
+  return text;
+}
+
+Result<ConvProblem> parse_problem(std::string_view text) {
+  const std::vector<std::string_view> pieces = split(trim(text), ':');
+  ConvProblem p;
+  CONVOY_TRY(p.pass, parse_pass(pieces[0]));
+  std::array<bool, kFields.size()> seen{};
+  for (std::size_t i = 1; i < pieces.size(); ++i) {
+    const std::size_t equals = pieces[i].find('=');
+    const std::string_view name = pieces[i].substr(0, equals);
+    if (equals == std::string_view::npos) return invalid("field " + quoted(pieces[i]) + " has no '='");
+    std::size_t index = 0;
+    while (index < kFields.size() && kFields[index].name != name) ++index;
+    if (index == kFields.size()) {
+      std::string names;
+      for (const Field& field : kFields) names.append(names.empty() ? "" : ", ").append(field.name);
+      return invalid("field " + quoted(name) + " is not one of " + names);
+    }
+    if (seen[index]) return invalid("field " + quoted(name) + " is given twice");
+    seen[index] = true;
+    const Result<void> parsed = kFields[index].parse(pieces[i].substr(equals + 1), p);
+    if (!parsed.ok()) return parsed.error().within(std::string(name));
+  }
+  // The computed tensor may be left out: see convolution.h.
+  for (int i = 0; i < 3; ++i) {
+    const bool computed = (p.pass == Pass::fprop && i == 2) || (p.pass == Pass::dgrad && i == 0);
+    if (!seen[i] && !computed) return invalid("field '" + std::string(kFields[i].name) + "' is missing");
+  }
+  const bool has_compute = seen[8];
+  static_assert(kFields[8].name == "compute");
+  fill_types(p, has_compute);
+  CONVOY_CHECK(infer(p));
+  CONVOY_CHECK(validate(p));
+  return p;
+}
+
+}  // namespace convoy

@@ -1,0 +1,172 @@
+// What an engine declares, enforced. Every check is one function that returns a refusal or nothing; their order is the
+// order in which a person would want to hear it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "convoy/engine.h"
+#include "core/text.h"
+
+namespace convoy {
+namespace {
+
+using Answer = std::optional<Refusal>;
+
+template <class... Args>
+Refusal no(RefusalCode code, fmt::format_string<Args...> format, Args&&... args) {
+  return {code, fmt::format(format, std::forward<Args>(args)...)};
+}
+
+template <class Range, class Print>
+std::string list(const Range& range, Print print) {
+  std::string text;
+  for (const auto& item : range) text += (text.empty() ? "" : ", ") + std::string(print(item));
+  return text;
+}
+
+bool any_above_one(const Dims& dims) {
+  return std::any_of(dims.begin(), dims.end(), [](std::int64_t value) { return value > 1; });
+}
+
+std::string placement(const TensorDesc& desc) {
+  const Layout layout = desc.layout();
+  if (layout != Layout::strided) return std::string(name_of(layout, desc.spatial_dims()));
+  return fmt::format("strides {}", to_string(desc.strides));
+}
+
+Answer check_processor(const EngineInfo& info, const CpuFeatures& cpu) {
+  if (cpu.isa >= info.min_isa) return std::nullopt;
+  return no(RefusalCode::instruction_set, "instruction set={}: this engine needs {}", name_of(cpu.isa),
+            name_of(info.min_isa));
+}
+
+Answer check_pass(const EngineInfo& info, const ConvProblem& p) {
+  if (std::find(info.passes.begin(), info.passes.end(), p.pass) != info.passes.end()) return std::nullopt;
+  return no(RefusalCode::pass, "pass={}: this engine computes {}", name_of(p.pass),
+            info.passes.empty() ? "none" : list(info.passes, [](Pass pass) { return name_of(pass); }));
+}
+
+std::string print_types(const TypeCombination& types) {
+  return fmt::format("x={} w={} y={} compute={}", name_of(types.x), name_of(types.w), name_of(types.y),
+                     name_of(types.compute));
+}
+
+Answer check_types(const EngineInfo& info, const ConvProblem& p) {
+  const TypeCombination types{p.x.type, p.w.type, p.y.type, p.compute};
+  if (info.types.empty() || std::find(info.types.begin(), info.types.end(), types) != info.types.end()) {
+    return std::nullopt;
+  }
+  return no(RefusalCode::data_type, "types {}: this engine takes {}", print_types(types),
+            list(info.types, print_types));
+}
+
+Answer check_spatial_dims(const EngineInfo& info, const ConvProblem& p) {
+  const int spatial = p.spatial_dims();
+  if (spatial >= info.min_spatial_dims && spatial <= info.max_spatial_dims) return std::nullopt;
+  if (info.min_spatial_dims == info.max_spatial_dims) {
+    return no(RefusalCode::spatial_dims, "spatial dims={}: this engine takes {}", spatial, info.min_spatial_dims);
+  }
+  return no(RefusalCode::spatial_dims, "spatial dims={}: this engine takes {} to {}", spatial, info.min_spatial_dims,
+            info.max_spatial_dims);
+}
+
+Answer check_layouts(const EngineInfo& info, const ConvProblem& p) {
+  const auto fits = [](const TensorDesc& desc, Layout layout) {
+    return layout == Layout::strided ? desc.channel_block == 1 : desc.is_packed(layout);
+  };
+  const auto pair_fits = [&](const LayoutPair& pair) { return fits(p.x, pair.x) && fits(p.y, pair.y); };
+  if (!info.layouts.empty() && std::none_of(info.layouts.begin(), info.layouts.end(), pair_fits)) {
+    const auto print_pair = [&](const LayoutPair& pair) {
+      return fmt::format("{}/{}", name_of(pair.x, p.spatial_dims()), name_of(pair.y, p.spatial_dims()));
+    };
+    return no(RefusalCode::layout, "layouts x={}, y={}: this engine takes x/y in {}", placement(p.x), placement(p.y),
+              list(info.layouts, print_pair));
+  }
+  if (!info.any_weight_strides && !p.w.is_packed(Layout::nchw)) {
+    return no(RefusalCode::layout, "layout w={}: this engine takes w in {} only", placement(p.w),
+              name_of(Layout::nchw, p.spatial_dims()));
+  }
+  return std::nullopt;
+}
+
+Answer check_window(const EngineInfo& info, const ConvProblem& p) {
+  if (!info.groups && p.groups > 1) {
+    return no(RefusalCode::groups, "groups={}: this engine takes groups=1 only", p.groups);
+  }
+  if (!info.strided && any_above_one(p.stride)) {
+    return no(RefusalCode::stride, "stride={}: this engine takes stride 1 only", to_string(p.stride));
+  }
+  if (!info.dilated && any_above_one(p.dilation)) {
+    return no(RefusalCode::dilation, "dilation={}: this engine takes dilation 1 only", to_string(p.dilation));
+  }
+  if (!info.flipped && p.mode == ConvMode::convolution) {
+    return no(RefusalCode::mode, "mode=conv: this engine computes cross-correlation only");
+  }
+  return std::nullopt;
+}
+
+Answer check_epilogue(const EngineInfo& info, const ConvProblem& p) {
+  if (!info.alpha_beta && (p.alpha != 1 || p.beta != 0)) {
+    return no(RefusalCode::scaling, "alpha={}, beta={}: this engine takes alpha=1 and beta=0 only",
+              print_double(p.alpha), print_double(p.beta));
+  }
+  const Epilogue& epilogue = p.epilogue;
+  if (!info.bias && epilogue.bias) return no(RefusalCode::epilogue, "bias=1: this engine adds no bias");
+  if (!info.residual && epilogue.gamma != 0) {
+    return no(RefusalCode::epilogue, "gamma={}: this engine adds no residual", print_double(epilogue.gamma));
+  }
+  const ActivationKind kind = epilogue.activation.kind;
+  if (kind != ActivationKind::identity && !info.activations.empty() &&
+      std::find(info.activations.begin(), info.activations.end(), kind) == info.activations.end()) {
+    return no(RefusalCode::epilogue, "act={}: this engine fuses {} only", name_of(kind),
+              list(info.activations, [](ActivationKind k) { return name_of(k); }));
+  }
+  if (!info.requantize && epilogue.requantize != Requantize::none) {
+    return no(RefusalCode::epilogue, "requant={}: this engine doesn't requantize",
+              epilogue.requantize == Requantize::per_tensor ? "tensor" : "channel");
+  }
+  if (!info.zero_points && (p.x_zero_point != 0 || p.w_zero_point != 0 || p.y_zero_point != 0)) {
+    return no(RefusalCode::epilogue, "zp={},{},{}: this engine takes zero points of 0 only", p.x_zero_point,
+              p.w_zero_point, p.y_zero_point);
+  }
+  return std::nullopt;
+}
+
+Answer check_size(const EngineInfo& info, const ConvProblem& p) {
+  if (info.max_elements == 0) return std::nullopt;
+  const std::array<std::pair<const char*, const TensorDesc*>, 3> tensors = {{{"x", &p.x}, {"w", &p.w}, {"y", &p.y}}};
+  for (const auto& [name, desc] : tensors) {
+    if (desc->storage_elements() > info.max_elements) {
+      return no(RefusalCode::size, "{} spans {} elements: this engine takes at most {}", name, desc->storage_elements(),
+                info.max_elements);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view name_of(RefusalCode code) {
+  static constexpr std::array<std::string_view, 21> kNames = {
+      "device",   "instruction_set", "pass",   "data_type", "layout",   "spatial_dims", "groups",
+      "channels", "filter",          "stride", "dilation",  "padding",  "mode",         "scaling",
+      "epilogue", "alignment",       "size",   "workspace", "filtered", "knob",         "not_built"};
+  static_assert(kNames.size() == static_cast<std::size_t>(RefusalCode::not_built) + 1);
+  return kNames[static_cast<std::size_t>(code)];
+}
+
+std::optional<Refusal> refuse(const Engine& engine, const ConvProblem& problem, const CpuFeatures& cpu) {
+  const EngineInfo& info = engine.info();
+  if (auto answer = check_processor(info, cpu)) return answer;
+  if (auto answer = check_pass(info, problem)) return answer;
+  if (auto answer = check_types(info, problem)) return answer;
+  if (auto answer = check_spatial_dims(info, problem)) return answer;
+  if (auto answer = check_layouts(info, problem)) return answer;
+  if (auto answer = check_window(info, problem)) return answer;
+  if (auto answer = check_epilogue(info, problem)) return answer;
+  if (auto answer = check_size(info, problem)) return answer;
+  return engine.check(problem, cpu);
+}
+
+}  // namespace convoy
