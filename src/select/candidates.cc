@@ -1,0 +1,126 @@
+// Who can run a problem, who can't and why, and the plan of one candidate.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "convoy/selection.h"
+#include "select/candidates.h"
+#include "select/glob.h"
+
+namespace convoy {
+namespace {
+
+Candidate default_candidate(const Engine& engine, const std::vector<Knob>& knobs) {
+  Candidate candidate{engine.info().name, {}};
+  for (const Knob& knob : knobs) candidate.knobs.push_back({knob.name, knob.values.front()});
+  std::sort(candidate.knobs.begin(), candidate.knobs.end(),
+            [](const KnobValue& a, const KnobValue& b) { return a.name < b.name; });
+  return candidate;
+}
+
+// The first knob value that the engine doesn't have for this problem.
+std::optional<std::string> knob_fault(const KnobValues& values, const std::vector<Knob>& knobs) {
+  for (const KnobValue& value : values) {
+    const auto knob = std::find_if(knobs.begin(), knobs.end(), [&](const Knob& k) { return k.name == value.name; });
+    if (knob == knobs.end()) {
+      std::vector<std::string> names;
+      for (const Knob& k : knobs) names.push_back(k.name);
+      return names.empty() ? fmt::format("knob '{}': this engine has no knobs for this problem", value.name)
+                           : fmt::format("knob '{}' is unknown; this engine has {}", value.name, fmt::join(names, ", "));
+    }
+    if (std::find(knob->values.begin(), knob->values.end(), value.value) == knob->values.end()) {
+      return fmt::format("knob {}={}: the values for this problem are {}", value.name, value.value,
+                         fmt::join(knob->values, ", "));
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<EngineAnswer> list_candidates(const ConvProblem& problem, std::span<const Engine* const> engines,
+                                          const PlanRequest& request) {
+  std::vector<EngineAnswer> answers;
+  for (const Engine* engine : engines) {
+    EngineAnswer answer;
+    answer.engine = engine;
+    answer.refusal = refuse(*engine, problem, request.cpu);
+    if (!answer.refusal) {
+      answer.knobs = engine->knobs(problem, request.cpu);
+      answer.default_candidate = default_candidate(*engine, answer.knobs);
+      answer.predicted_seconds = engine->predict_seconds(problem, answer.default_candidate.knobs, request);
+    }
+    answers.push_back(std::move(answer));
+  }
+  return answers;
+}
+
+std::vector<Candidate> rank_by_heuristic(const ConvProblem& problem, std::span<const Engine* const> engines,
+                                         const SelectionFilter& filter, const PlanRequest& request) {
+  struct Ranked {
+    bool oracle;
+    double seconds;
+    Candidate candidate;
+  };
+  std::vector<Ranked> ranked;
+  for (const EngineAnswer& answer : list_candidates(problem, engines, request)) {
+    const EngineInfo& info = answer.engine->info();
+    if (answer.refusal || !selection::glob_list_matches(filter.engines, info.name)) continue;
+    if (filter.deterministic_only && !info.deterministic) continue;
+    ranked.push_back({info.oracle, answer.predicted_seconds, answer.default_candidate});
+  }
+  std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
+    return a.oracle != b.oracle ? !a.oracle : a.seconds < b.seconds;
+  });
+  std::vector<Candidate> candidates;
+  for (Ranked& entry : ranked) candidates.push_back(std::move(entry.candidate));
+  return candidates;
+}
+
+std::vector<Candidate> selection::knob_product(const Engine& engine, const ConvProblem& problem, const CpuFeatures& cpu) {
+  const std::vector<Knob> knobs = engine.knobs(problem, cpu);
+  std::vector<Candidate> candidates = {default_candidate(engine, knobs)};
+  for (const Knob& knob : knobs) {
+    const std::size_t count = candidates.size();
+    for (std::size_t v = 1; v < knob.values.size(); ++v) {
+      for (std::size_t i = 0; i < count; ++i) {
+        Candidate candidate = candidates[i];
+        for (KnobValue& value : candidate.knobs) {
+          if (value.name == knob.name) value.value = knob.values[v];
+        }
+        candidates.push_back(std::move(candidate));
+      }
+    }
+  }
+  return candidates;
+}
+
+Result<const Engine*> selection::runnable_engine(const ConvProblem& problem, const Candidate& candidate,
+                                              std::span<const Engine* const> engines, const PlanRequest& request) {
+  const auto found = std::find_if(engines.begin(), engines.end(),
+                                  [&](const Engine* engine) { return engine->info().name == candidate.engine; });
+  if (found == engines.end()) {
+    std::vector<std::string> names;
+    for (const Engine* engine : engines) names.push_back(engine->info().name);
+    return Error{ErrorCode::not_found,
+                 fmt::format("engine '{}' does not exist; there are {}", candidate.engine, fmt::join(names, ", "))};
+  }
+  if (auto refusal = refuse(**found, problem, request.cpu)) {
+    return Error{ErrorCode::unsupported,
+                 fmt::format("{} can't run {}: {}", candidate.engine, print(problem), refusal->reason)};
+  }
+  if (auto fault = knob_fault(candidate.knobs, (*found)->knobs(problem, request.cpu))) {
+    return Error{ErrorCode::invalid_argument, fmt::format("{}: {}", print(candidate), *fault)};
+  }
+  return *found;
+}
+
+Result<std::unique_ptr<ConvPlan>> make_plan(const ConvProblem& problem, const Candidate& candidate,
+                                            std::span<const Engine* const> engines, const PlanRequest& request) {
+  CONVOY_TRY(const Engine* engine, selection::runnable_engine(problem, candidate, engines, request));
+  auto plan = engine->plan(problem, candidate.knobs, request);
+  if (!plan) return plan.error().within(fmt::format("{} on {}", print(candidate), print(problem)));
+  return plan;
+}
+
+}  // namespace convoy

@@ -1,0 +1,106 @@
+#include "select/measure/problem_data.h"
+
+#include <cstring>
+
+namespace convoy::selection {
+namespace {
+
+// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): a counter-based stream, the same everywhere.
+std::uint64_t mix(std::uint64_t z) {
+  z += 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+double uniform(std::uint64_t seed, std::int64_t index) {
+  return static_cast<double>(mix(seed + static_cast<std::uint64_t>(index)) >> 11) * 0x1p-53;
+}
+
+void zero_channel_padding(const TensorDesc& desc, void* data) {
+  if (desc.channel_block == 1 || desc.dims[1] % desc.channel_block == 0) return;
+  TensorDesc padded = desc;
+  padded.dims[1] = desc.padded_channels();
+  Dims coords(desc.dims.size(), 0);
+  const std::size_t size = size_of(desc.type);
+  const std::int64_t gap = padded.dims[1] - desc.dims[1];
+  for (;;) {
+    coords[1] = desc.dims[1];
+    std::memset(static_cast<std::byte*>(data) + padded.offset(coords.data()) * size, 0, gap * size);
+    std::size_t d = desc.dims.size();
+    for (; d-- > 0;) {
+      if (d == 1) continue;
+      if (++coords[d] < desc.dims[d]) break;
+      coords[d] = 0;
+    }
+    if (d == static_cast<std::size_t>(-1)) return;
+  }
+}
+
+Result<HostTensor> random_tensor(const TensorDesc& desc, std::uint64_t seed) {
+  CONVOY_TRY(HostTensor tensor, HostTensor::allocate(desc));
+  fill_random(desc, tensor.data.get(), seed);
+  return tensor;
+}
+
+}  // namespace
+
+void fill_random(const TensorDesc& desc, void* data, std::uint64_t seed) {
+  seed = mix(seed);
+  const std::int64_t count = desc.storage_elements();
+  if (desc.type == DataType::f32) {
+    auto* values = static_cast<float*>(data);
+    for (std::int64_t i = 0; i < count; ++i) values[i] = static_cast<float>(uniform(seed, i) * 2 - 1);
+  } else if (is_floating(desc.type)) {
+    for (std::int64_t i = 0; i < count; ++i) store_from_double(desc.type, data, i, uniform(seed, i) * 2 - 1);
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) store_from_double(desc.type, data, i, static_cast<int>(uniform(seed, i) * 32) - 8);
+  }
+  if (desc.elements() > 0) zero_channel_padding(desc, data);
+}
+
+Result<ProblemData> ProblemData::make(const ConvProblem& problem, std::uint64_t seed, const void* weights) {
+  ProblemData data;
+  CONVOY_TRY(data.x, random_tensor(problem.x, seed));
+  CONVOY_TRY(data.w, random_tensor(problem.w, seed + 1));
+  CONVOY_TRY(data.y, random_tensor(problem.y, seed + 2));
+  if (weights != nullptr) std::memcpy(data.w.data.get(), weights, problem.w.bytes());
+
+  const Epilogue& epilogue = problem.epilogue;
+  // A channel of the output: K for fprop and wgrad, C for dgrad.
+  const std::int64_t channels = problem.pass == Pass::dgrad ? problem.in_channels() : problem.out_channels();
+  const auto per_channel = [&](DataType type) { return TensorDesc::packed(type, {channels}); };
+  if (epilogue.bias) {
+    const DataType type = problem.compute;
+    CONVOY_TRY(data.bias, random_tensor(per_channel(type), seed + 3));
+  }
+  if (epilogue.gamma != 0) {
+    CONVOY_TRY(data.z, random_tensor(problem.out(), seed + 4));
+  }
+  if (epilogue.activation.kind == ActivationKind::prelu) {
+    CONVOY_TRY(data.slopes, random_tensor(per_channel(DataType::f32), seed + 5));
+  }
+  if (epilogue.requantize != Requantize::none) {
+    const bool tensor = epilogue.requantize == Requantize::per_tensor;
+    CONVOY_TRY(data.scales, random_tensor(tensor ? TensorDesc::packed(DataType::f32, {1}) : per_channel(DataType::f32),
+                                          seed + 6));
+    for (std::int64_t i = 0; i < data.scales.desc.elements(); ++i) {
+      float& scale = data.scales.as<float>()[i];
+      scale = 0.01f + 0.005f * scale;
+    }
+  }
+  return data;
+}
+
+ConvArgs ProblemData::args(void* out) const {
+  return {.x = x.data.get(),
+          .w = w.data.get(),
+          .y = y.data.get(),
+          .out = out,
+          .bias = bias.data.get(),
+          .z = z.data.get(),
+          .slopes = slopes.as<float>(),
+          .scales = scales.as<float>()};
+}
+
+}  // namespace convoy::selection

@@ -1,0 +1,26 @@
+// Buffers with reproducible random contents for one problem: what a measurement or a verification runs on.
+#pragma once
+
+#include <cstdint>
+
+#include "convoy/engine.h"
+#include "convoy/host_tensor.h"
+
+namespace convoy::selection {
+
+// Fills a tensor's storage: floats uniform in [-1, 1) (so sums stay in range for every type), integers over a small
+// range that keeps most requantized outputs off the rails; the channel padding of blocked tensors is zero.
+void fill_random(const TensorDesc& desc, void* data, std::uint64_t seed);
+
+struct ProblemData {
+  HostTensor x, w, y;          // all three are allocated; the one the pass computes holds the prior output
+  HostTensor bias, z, slopes, scales;
+
+  // out_of_memory where a buffer can't be had. `weights`, when not null, is used (and copied) as w.
+  static Result<ProblemData> make(const ConvProblem& problem, std::uint64_t seed, const void* weights = nullptr);
+
+  // Arguments that compute into `out` (described like problem.out()).
+  ConvArgs args(void* out) const;
+};
+
+}  // namespace convoy::selection

@@ -1,0 +1,25 @@
+// Statistics of timing samples. No clock and no policy: a list of numbers in, a summary out.
+#pragma once
+
+#include <span>
+
+namespace convoy::selection {
+
+struct Summary {
+  double median = 0;
+  double first_quartile = 0;
+  double third_quartile = 0;
+  int samples = 0;
+
+  // Interquartile range over the median: robust against the outliers of a shared machine. 0 for fewer than 2 samples.
+  double spread() const { return median > 0 ? (third_quartile - first_quartile) / median : 0; }
+
+  // Half-width of a 95% confidence interval of the median, relative to it: 1.57 * IQR / sqrt(n) (McGill, Tukey and
+  // Larsen, "Variations of Box Plots", 1978). 1 for fewer than 5 samples: not enough to say.
+  double relative_uncertainty() const;
+};
+
+// Quartiles by linear interpolation between order statistics (R's type 7). An empty list gives zeros.
+Summary summarize(std::span<const double> samples);
+
+}  // namespace convoy::selection

@@ -1,0 +1,178 @@
+#include "select/measured.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <limits>
+
+#include "engines/reference/reference.h"
+#include "select/measure/caches.h"
+#include "select/measure/problem_data.h"
+#include "select/measure/timer.h"
+
+namespace convoy::selection {
+namespace {
+
+// A candidate this many times slower than the best is not worth more samples: no noise here reaches that factor.
+constexpr double hopeless = 3.0;
+
+// Of a total budget, what one candidate's samples may take when there is no budget at all.
+constexpr double unbudgeted_seconds = 2.0;
+
+// A run this long is its own best estimate: start-up effects no longer show.
+constexpr double long_run_seconds = 0.1;
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// A candidate that passed verification, with what its samples need.
+struct Runner {
+  std::unique_ptr<ConvPlan> plan;
+  std::shared_ptr<std::byte> workspace;
+  Measurement measurement;
+};
+
+class Bench {
+ public:
+  static Result<Bench> make(const ConvProblem& problem, std::span<const Engine* const> engines,
+                            const PlanRequest& request) {
+    Bench bench(problem, engines, request);
+    CONVOY_TRY(bench.data_, ProblemData::make(problem, 1, request.constant_weights));
+    CONVOY_TRY(bench.out_, HostTensor::allocate(problem.out()));
+    if (request.constant_weights != nullptr) bench.request_.constant_weights = bench.data_.w.data.get();
+    return bench;
+  }
+
+  // Plans, runs once on poisoned memory, verifies, and takes the first time.
+  Runner audition(const Candidate& candidate) {
+    Runner runner;
+    runner.measurement.candidate = candidate;
+    if (auto failed = try_audition(runner); !failed) runner.measurement.failure = failed.error();
+    return runner;
+  }
+
+  // Samples the runners side by side, with cold private caches.
+  void sample(std::vector<Runner*> runners, double budget_seconds) {
+    CacheFlusher flusher(*team_, request_.cpu.l2_bytes);
+    std::vector<Contestant> contestants;
+    for (Runner* runner : runners) {
+      contestants.push_back({.body = [this, runner] { static_cast<void>(run(*runner)); },
+                             .prepare = [&flusher] { flusher.flush(); }});
+    }
+    const TimingOptions options{.budget_seconds = budget_seconds};
+    const auto summaries = time_interleaved(contestants, options, now_seconds);
+    for (std::size_t i = 0; i < runners.size(); ++i) {
+      Measurement& measurement = runners[i]->measurement;
+      measurement.median_seconds = summaries[i].median;
+      measurement.spread = summaries[i].spread();
+      measurement.samples = summaries[i].samples;
+    }
+  }
+
+ private:
+  Bench(const ConvProblem& problem, std::span<const Engine* const> engines, const PlanRequest& request)
+      : problem_(problem), engines_(engines), request_(request), team_(make_cpu_team(request.threads)) {}
+
+  Result<void> try_audition(Runner& runner) {
+    CONVOY_TRY(runner.plan, make_plan(problem_, runner.measurement.candidate, engines_, request_));
+    runner.measurement.candidate = runner.plan->candidate();
+    const std::size_t workspace_bytes = runner.plan->workspace_bytes();
+    runner.measurement.workspace_bytes = workspace_bytes;
+    runner.workspace = allocate_aligned(workspace_bytes);
+    if (workspace_bytes > 0 && !runner.workspace) {
+      return Error{ErrorCode::out_of_memory, fmt::format("{} bytes of workspace can't be had", workspace_bytes)};
+    }
+    if (workspace_bytes > 0) std::memset(runner.workspace.get(), 0xff, workspace_bytes);
+    reset_output();
+    CONVOY_TRY(runner.measurement.median_seconds, timed_run(runner));
+    runner.measurement.samples = 1;
+    CONVOY_CHECK(verify(runner));
+    // The first run of a short plan mostly times page faults and threads that wake up; it decides who is hopeless.
+    if (runner.measurement.median_seconds < long_run_seconds) {
+      CONVOY_TRY(runner.measurement.median_seconds, timed_run(runner));
+    }
+    return {};
+  }
+
+  Result<double> timed_run(const Runner& runner) {
+    const double start = now_seconds();
+    CONVOY_CHECK(run(runner));
+    return now_seconds() - start;
+  }
+
+  // What the output holds before a run: the prior values where beta reads them, NaN bytes otherwise.
+  void reset_output() {
+    const auto bytes = static_cast<std::size_t>(problem_.out().bytes());
+    if (problem_.beta != 0) {
+      std::memcpy(out_.data.get(), prior().data.get(), bytes);
+    } else {
+      std::memset(out_.data.get(), 0xff, bytes);
+    }
+  }
+
+  const HostTensor& prior() const {
+    return problem_.pass == Pass::fprop ? data_.y : problem_.pass == Pass::dgrad ? data_.x : data_.w;
+  }
+
+  Result<void> run(const Runner& runner) {
+    const ExecContext context{*team_, runner.workspace.get(), runner.measurement.workspace_bytes};
+    return runner.plan->execute(data_.args(out_.data.get()), context);
+  }
+
+  Result<void> verify(Runner& runner);
+
+  ConvProblem problem_;
+  std::span<const Engine* const> engines_;
+  PlanRequest request_;
+  std::unique_ptr<ThreadTeam> team_;
+  ProblemData data_;
+  HostTensor out_;
+};
+
+}  // namespace
+
+Result<std::vector<Measurement>> measure(const ConvProblem& problem, std::span<const Candidate> candidates,
+                                         std::span<const Engine* const> engines, const PlanRequest& request,
+                                         double budget_seconds, const SelectionProgress& progress) {
+  const double start = now_seconds();
+  const auto time_left = [&] {
+    return budget_seconds > 0 ? budget_seconds - (now_seconds() - start) : std::numeric_limits<double>::infinity();
+  };
+  CONVOY_TRY(Bench bench, Bench::make(problem, engines, request));
+
+  std::vector<Runner> runners;
+  bool stopped = false;
+  for (const Candidate& candidate : candidates) {
+    // The first always gets its turn, so that any budget is worth something.
+    if (stopped || (!runners.empty() && time_left() <= 0)) break;
+    runners.push_back(bench.audition(candidate));
+    if (progress) {
+      stopped = !progress(runners.back().measurement, static_cast<int>(runners.size()), static_cast<int>(candidates.size()));
+    }
+  }
+
+  double best = std::numeric_limits<double>::infinity();
+  for (const Runner& runner : runners) {
+    if (!runner.measurement.failure) best = std::min(best, runner.measurement.median_seconds);
+  }
+  std::vector<Runner*> hopeful;
+  for (Runner& runner : runners) {
+    if (!runner.measurement.failure && runner.measurement.median_seconds <= hopeless * best) hopeful.push_back(&runner);
+  }
+  if (!stopped && !hopeful.empty() && time_left() > 0) {
+    bench.sample(hopeful, std::min(time_left(), unbudgeted_seconds * static_cast<double>(hopeful.size())));
+  }
+
+  std::vector<Measurement> measurements;
+  for (Runner& runner : runners) measurements.push_back(std::move(runner.measurement));
+  std::stable_sort(measurements.begin(), measurements.end(), [](const Measurement& a, const Measurement& b) {
+    if (a.failure.has_value() != b.failure.has_value()) return !a.failure.has_value();
+    return !a.failure && a.median_seconds < b.median_seconds;
+  });
+  return measurements;
+}
+
+}  // namespace convoy::selection
