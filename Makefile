@@ -58,6 +58,7 @@ format:
 	@git ls-files '*.cc' '*.h' '*.inc' | xargs clang-format -i
 
 bundle: build
+	@scripts/setup bundle
 	@scripts/bundle
 
 clean:
