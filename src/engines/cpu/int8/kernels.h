@@ -1,0 +1,49 @@
+// Integer GEMM micro-kernels: c[r][n] = sum over k of a[r][k]*b[k][n], 32-bit sums that wrap, a register tile at a time,
+// and the epilogue on such a tile. Plain data only: these structs are shared by units of every instruction set.
+//
+// One step takes 4 bytes of each row of a: 4 u8 values against 4 s8 weights (AVX-512 VNNI), or 2 s16 against 2 s16
+// (pmaddwd; pmaddubsw would saturate its 16-bit sums). b is packed [step][column][values of the step].
+#pragma once
+
+#include <cstdint>
+
+namespace convoy::cpu::int8 {
+
+constexpr int max_rows = 12;
+constexpr int max_columns = 32;
+
+enum class Act : std::int32_t { identity, relu, clip, leaky_relu };
+
+// For each element, in double (exact for 32-bit sums):
+//   s = c + column_terms[n] + row_terms[r]            (32 bits, wrapping)
+//   v = act(s + bias[n]) * scales[n * scale_stride]
+//   result = clamp(round_to_nearest_even(v) + zero_point, low, high), or v itself as f32 when `to_float`
+// bias, scales and column_terms may be null.
+struct Finish {
+  const std::int32_t* column_terms;
+  const std::int32_t* row_terms;  // max_rows of them, or null
+  const std::int32_t* bias;
+  const float* scales;
+  std::int64_t scale_stride;  // 0: one scale for all, 1: one a channel
+  Act act;
+  double a, b;
+  double zero_point, low, high;
+  bool to_float;
+};
+
+struct Kernel {
+  int rows;             // of the register tile
+  int columns;          // of the register tile: the width of a packed panel of b
+  int values_per_step;  // 4 (u8 x s8) or 2 (s16 x s16)
+  // `a`: one pointer per row (unused rows repeat a valid one). `c`: rows x columns, row-major, overwritten.
+  void (*multiply)(const void* const* a, const void* b, std::int64_t steps, std::int32_t* c);
+  // In place on `rows` rows of c, `columns` values each (the pointers of Finish are readable for that many); the result
+  // is s32, or f32 bits when to_float.
+  void (*finish)(std::int32_t* c, int rows, const Finish& finish);
+};
+
+extern const Kernel avx2_kernel;
+extern const Kernel avx512_kernel;
+extern const Kernel avx512_vnni_kernel;
+
+}  // namespace convoy::cpu::int8

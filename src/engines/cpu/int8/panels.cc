@@ -1,0 +1,176 @@
+#include "engines/cpu/int8/panels.h"
+
+#include <cstring>
+
+namespace convoy::cpu::int8 {
+namespace {
+
+std::int32_t value_of(DataType type, const void* data, std::int64_t index) {
+  return type == DataType::s8 ? static_cast<const std::int8_t*>(data)[index]
+                              : static_cast<const std::uint8_t*>(data)[index];
+}
+
+// One row of x' or x - zero point: `count` channels of one pixel, `stride` apart.
+template <class From, class To>
+To* widen(const From* from, std::int64_t count, std::int64_t stride, std::int32_t add, To* to) {
+  if (stride == 1) {  // its own loop, so that it is vectorised
+    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<To>(from[i] + add);
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<To>(from[i * stride] + add);
+  }
+  return to + count;
+}
+
+}  // namespace
+
+Panels::Panels(const ConvProblem& problem, const Kernel& kernel)
+    : geometry_(flat_geometry(problem)), kernel_(kernel), x_type_(problem.x.type), w_type_(problem.w.type),
+      shifted_(kernel.values_per_step == 4) {
+  const ConvGeometry& g = geometry_;
+  x_shift_ = shifted_ ? (x_type_ == DataType::s8 ? 128 : 0) : -problem.x_zero_point;
+  w_shift_ = shifted_ ? (w_type_ == DataType::u8 ? -128 : 0) : -problem.w_zero_point;
+  x_zero_ = problem.x_zero_point + x_shift_;
+  w_zero_ = problem.w_zero_point + w_shift_;
+  terms_ = g.taps * g.group_channels;
+  steps_ = (terms_ + kernel.values_per_step - 1) / kernel.values_per_step;
+  per_group_ = (g.group_filters + kernel.columns - 1) / kernel.columns;
+
+  bool pointwise = g.taps == 1;
+  for (int i = 0; i < 3; ++i) pointwise = pointwise && g.pre[i] == 0 && g.post[i] == 0;
+  direct_ = shifted_ && pointwise && x_type_ == DataType::u8 && w_zero_ == 0 && g.x.channel == 1 &&
+            g.group_channels % kernel.values_per_step == 0;
+  tile_bytes_ = direct_ ? 0 : (static_cast<std::size_t>(kernel.rows * steps_) * 4 + 63) / 64 * 64;
+}
+
+std::size_t Panels::packed_bytes() const {
+  const auto panels = static_cast<std::size_t>(geometry_.groups * per_group_);
+  return panels * static_cast<std::size_t>(kernel_.columns) * 4 * static_cast<std::size_t>(steps_ + 1);
+}
+
+const void* Panels::panel(const void* packed, std::int64_t group, std::int64_t panel) const {
+  return static_cast<const std::byte*>(packed) + (group * per_group_ + panel) * kernel_.columns * steps_ * 4;
+}
+
+const std::int32_t* Panels::column_terms(const void* packed, std::int64_t group, std::int64_t panel) const {
+  const void* behind = this->panel(packed, geometry_.groups, 0);
+  return static_cast<const std::int32_t*>(behind) + (group * per_group_ + panel) * kernel_.columns;
+}
+
+void Panels::pack(const void* weights, void* packed) const {
+  const ConvGeometry& g = geometry_;
+  std::memset(packed, 0, packed_bytes());
+  for (std::int64_t group = 0; group < g.groups; ++group) {
+    for (std::int64_t k = 0; k < g.group_filters; ++k) {
+      const std::int64_t at_panel = k / kernel_.columns;
+      const std::int64_t column = k % kernel_.columns;
+      auto* to = static_cast<std::byte*>(const_cast<void*>(panel(packed, group, at_panel)));
+      std::uint32_t column_sum = 0;  // unsigned: sums wrap
+      std::int64_t term = 0;
+      for (std::int64_t d = 0; d < g.filter[0]; ++d) {
+        for (std::int64_t h = 0; h < g.filter[1]; ++h) {
+          for (std::int64_t w = 0; w < g.filter[2]; ++w) {
+            const std::int64_t tap = g.w.origin + (group * g.group_filters + k) * g.w.out + d * g.w.spatial[0] +
+                                     h * g.w.spatial[1] + w * g.w.spatial[2];
+            for (std::int64_t c = 0; c < g.group_channels; ++c, ++term) {
+              const std::int32_t value = value_of(w_type_, weights, tap + c * g.w.in) + w_shift_;
+              column_sum += static_cast<std::uint32_t>(value);
+              const std::int64_t index = (term / kernel_.values_per_step * kernel_.columns + column) *
+                                             kernel_.values_per_step + term % kernel_.values_per_step;
+              if (shifted_) {
+                reinterpret_cast<std::int8_t*>(to)[index] = static_cast<std::int8_t>(value);
+              } else {
+                reinterpret_cast<std::int16_t*>(to)[index] = static_cast<std::int16_t>(value);
+              }
+            }
+          }
+        }
+      }
+      const auto zx = static_cast<std::uint32_t>(x_zero_);
+      const auto zw = static_cast<std::uint32_t>(w_zero_);
+      const std::uint32_t term_value = static_cast<std::uint32_t>(terms_) * zx * zw - zx * column_sum;
+      const_cast<std::int32_t*>(column_terms(packed, group, at_panel))[column] = static_cast<std::int32_t>(term_value);
+    }
+  }
+}
+
+Panels::Pixel Panels::pixel_at(std::int64_t index) const {
+  const std::int64_t* size = geometry_.y_size;
+  Pixel pixel{};
+  pixel.w = index % size[2];
+  index /= size[2];
+  pixel.h = index % size[1];
+  index /= size[1];
+  pixel.d = index % size[0];
+  pixel.n = index / size[0];
+  return pixel;
+}
+
+std::int64_t Panels::output_offset(std::int64_t index) const {
+  const Pixel p = pixel_at(index);
+  const ActivationView& y = geometry_.y;
+  return p.n * y.batch + p.d * y.spatial[0] + p.h * y.spatial[1] + p.w * y.spatial[2];
+}
+
+void Panels::gather(const void* x, std::int64_t group, std::int64_t first_row, int count, void* tile, const void** rows,
+                    std::int32_t* row_terms) const {
+  const ConvGeometry& g = geometry_;
+  const auto* bytes = static_cast<const std::uint8_t*>(x);
+  const std::int64_t channel = group * g.group_channels * g.x.channel;
+  const std::int64_t row_bytes = steps_ * 4;
+  for (int r = 0; r < kernel_.rows; ++r) {
+    if (r >= count) {
+      rows[r] = rows[count - 1];
+      continue;
+    }
+    const Pixel p = pixel_at(first_row + r);
+    const std::int64_t base = p.n * g.x.batch + channel;
+    if (direct_) {
+      rows[r] = bytes + base + p.d * g.stride[0] * g.x.spatial[0] + p.h * g.stride[1] * g.x.spatial[1] +
+                p.w * g.stride[2] * g.x.spatial[2];
+      continue;
+    }
+    auto* row = static_cast<std::byte*>(tile) + r * row_bytes;
+    rows[r] = row;
+    auto* to8 = reinterpret_cast<std::uint8_t*>(row);
+    auto* to16 = reinterpret_cast<std::int16_t*>(row);
+    for (std::int64_t d = 0; d < g.filter[0]; ++d) {
+      const std::int64_t xd = p.d * g.stride[0] + d * g.dilation[0] - g.pre[0];
+      for (std::int64_t h = 0; h < g.filter[1]; ++h) {
+        const std::int64_t xh = p.h * g.stride[1] + h * g.dilation[1] - g.pre[1];
+        const bool row_inside = xd >= 0 && xd < g.x_size[0] && xh >= 0 && xh < g.x_size[1];
+        for (std::int64_t w = 0; w < g.filter[2]; ++w) {
+          const std::int64_t xw = p.w * g.stride[2] + w * g.dilation[2] - g.pre[2];
+          if (!row_inside || xw < 0 || xw >= g.x_size[2]) {
+            // Outside x is its zero point: zx' when shifted, 0 once it has been subtracted.
+            if (shifted_) {
+              std::memset(to8, x_zero_, static_cast<std::size_t>(g.group_channels));
+              to8 += g.group_channels;
+            } else {
+              std::memset(to16, 0, static_cast<std::size_t>(g.group_channels) * 2);
+              to16 += g.group_channels;
+            }
+            continue;
+          }
+          const std::uint8_t* from = bytes + base + xd * g.x.spatial[0] + xh * g.x.spatial[1] + xw * g.x.spatial[2];
+          const auto* from_signed = reinterpret_cast<const std::int8_t*>(from);
+          if (shifted_) {
+            to8 = x_type_ == DataType::s8 ? widen(from_signed, g.group_channels, g.x.channel, x_shift_, to8)
+                                          : widen(from, g.group_channels, g.x.channel, x_shift_, to8);
+          } else {
+            to16 = x_type_ == DataType::s8 ? widen(from_signed, g.group_channels, g.x.channel, x_shift_, to16)
+                                           : widen(from, g.group_channels, g.x.channel, x_shift_, to16);
+          }
+        }
+      }
+    }
+    auto* end = shifted_ ? reinterpret_cast<std::byte*>(to8) : reinterpret_cast<std::byte*>(to16);
+    if (has_row_terms()) {  // only when shifted: otherwise w_zero_ is 0
+      std::uint32_t sum = 0;
+      for (const auto* v = reinterpret_cast<const std::uint8_t*>(row); v != to8; ++v) sum += *v;
+      row_terms[r] = static_cast<std::int32_t>(0u - static_cast<std::uint32_t>(w_zero_) * sum);
+    }
+    std::memset(end, 0, static_cast<std::size_t>(row + row_bytes - end));
+  }
+}
+
+}  // namespace convoy::cpu::int8
