@@ -1,10 +1,15 @@
 // The one ordered table of engines: a row an engine. Ties in a ranking are broken by this order.
 #include "convoy/engine.h"
+#include "engines/cpu/int8/int8.h"
+#include "engines/reference/reference.h"
 
 namespace convoy {
 
 const std::vector<const Engine*>& all_engines() {
-  static const std::vector<const Engine*> engines = {};
+  static const std::vector<const Engine*> engines = {
+      &cpu::int8_engine(),
+      &reference_engine(),
+  };
   return engines;
 }
 

@@ -1,10 +1,11 @@
 // Who can run a problem, who can't and why, and the plan of one candidate.
+#include "select/candidates.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "convoy/selection.h"
-#include "select/candidates.h"
 #include "select/glob.h"
 
 namespace convoy {
@@ -25,8 +26,9 @@ std::optional<std::string> knob_fault(const KnobValues& values, const std::vecto
     if (knob == knobs.end()) {
       std::vector<std::string> names;
       for (const Knob& k : knobs) names.push_back(k.name);
-      return names.empty() ? fmt::format("knob '{}': this engine has no knobs for this problem", value.name)
-                           : fmt::format("knob '{}' is unknown; this engine has {}", value.name, fmt::join(names, ", "));
+      return names.empty()
+                 ? fmt::format("knob '{}': this engine has no knobs for this problem", value.name)
+                 : fmt::format("knob '{}' is unknown; this engine has {}", value.name, fmt::join(names, ", "));
     }
     if (std::find(knob->values.begin(), knob->values.end(), value.value) == knob->values.end()) {
       return fmt::format("knob {}={}: the values for this problem are {}", value.name, value.value,
@@ -77,7 +79,8 @@ std::vector<Candidate> rank_by_heuristic(const ConvProblem& problem, std::span<c
   return candidates;
 }
 
-std::vector<Candidate> selection::knob_product(const Engine& engine, const ConvProblem& problem, const CpuFeatures& cpu) {
+std::vector<Candidate> selection::knob_product(const Engine& engine, const ConvProblem& problem,
+                                               const CpuFeatures& cpu) {
   const std::vector<Knob> knobs = engine.knobs(problem, cpu);
   std::vector<Candidate> candidates = {default_candidate(engine, knobs)};
   for (const Knob& knob : knobs) {
@@ -96,7 +99,7 @@ std::vector<Candidate> selection::knob_product(const Engine& engine, const ConvP
 }
 
 Result<const Engine*> selection::runnable_engine(const ConvProblem& problem, const Candidate& candidate,
-                                              std::span<const Engine* const> engines, const PlanRequest& request) {
+                                                 std::span<const Engine* const> engines, const PlanRequest& request) {
   const auto found = std::find_if(engines.begin(), engines.end(),
                                   [&](const Engine* engine) { return engine->info().name == candidate.engine; });
   if (found == engines.end()) {

@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <limits>
 
+#include "base/clock.h"
 #include "engines/reference/reference.h"
 #include "select/measure/caches.h"
+#include "select/measure/compare.h"
 #include "select/measure/problem_data.h"
 #include "select/measure/timer.h"
 
@@ -23,10 +24,6 @@ constexpr double unbudgeted_seconds = 2.0;
 
 // A run this long is its own best estimate: start-up effects no longer show.
 constexpr double long_run_seconds = 0.1;
-
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // A candidate that passed verification, with what its samples need.
 struct Runner {
@@ -59,11 +56,11 @@ class Bench {
     CacheFlusher flusher(*team_, request_.cpu.l2_bytes);
     std::vector<Contestant> contestants;
     for (Runner* runner : runners) {
-      contestants.push_back({.body = [this, runner] { static_cast<void>(run(*runner)); },
-                             .prepare = [&flusher] { flusher.flush(); }});
+      contestants.push_back(
+          {.body = [this, runner] { static_cast<void>(run(*runner)); }, .prepare = [&flusher] { flusher.flush(); }});
     }
     const TimingOptions options{.budget_seconds = budget_seconds};
-    const auto summaries = time_interleaved(contestants, options, now_seconds);
+    const auto summaries = time_interleaved(contestants, options, [] { return monotonic_seconds(); });
     for (std::size_t i = 0; i < runners.size(); ++i) {
       Measurement& measurement = runners[i]->measurement;
       measurement.median_seconds = summaries[i].median;
@@ -98,9 +95,9 @@ class Bench {
   }
 
   Result<double> timed_run(const Runner& runner) {
-    const double start = now_seconds();
+    const double start = monotonic_seconds();
     CONVOY_CHECK(run(runner));
-    return now_seconds() - start;
+    return monotonic_seconds() - start;
   }
 
   // What the output holds before a run: the prior values where beta reads them, NaN bytes otherwise.
@@ -122,7 +119,48 @@ class Bench {
     return runner.plan->execute(data_.args(out_.data.get()), context);
   }
 
-  Result<void> verify(Runner& runner);
+  // Against the oracle, and where that checked only a sample, whole against the first candidate that passed it.
+  Result<void> verify(Runner& runner) {
+    Measurement& measurement = runner.measurement;
+    const Arithmetic arithmetic = arithmetic_of(engine_notes(measurement.candidate));
+    ConvArgs args = data_.args(nullptr);
+    args.out = prior().data.get();
+    const Verification oracle =
+        verify_with_reference(problem_, args, out_.data.get(), VerifyOptions{.arithmetic = arithmetic}, *team_);
+    measurement.max_error = oracle.max_error;
+    const auto wrong = [&](const std::string& what) {
+      return Error{ErrorCode::wrong_result,
+                   fmt::format("{} on {}, {} threads, {}: {}", print(measurement.candidate), print(problem_),
+                               request_.threads, name_of(request_.cpu.isa), what)};
+    };
+    if (!oracle.ok()) {
+      return wrong(fmt::format("out[{}] is {:.9g}, the oracle says {:.9g} ({:.3g} times the tolerance)",
+                               to_string(oracle.worst), oracle.actual, oracle.expected, oracle.max_error));
+    }
+    if (oracle.full) return {};
+    if (!trusted_.data) {
+      CONVOY_TRY(trusted_, HostTensor::allocate(problem_.out()));
+      std::memcpy(trusted_.data.get(), out_.data.get(), static_cast<std::size_t>(problem_.out().bytes()));
+      trusted_arithmetic_ = arithmetic;
+      return {};
+    }
+    const bool winograd = arithmetic == Arithmetic::winograd || trusted_arithmetic_ == Arithmetic::winograd;
+    const Comparison whole =
+        compare_whole(problem_, trusted_, out_, winograd ? Arithmetic::winograd : Arithmetic::direct);
+    measurement.max_error = std::max(measurement.max_error, whole.max_error);
+    if (whole.max_error > 1) {
+      return wrong(fmt::format("stored element {} is {:.9g}, a candidate that passed the oracle says {:.9g}",
+                               whole.worst, whole.actual, whole.expected));
+    }
+    return {};
+  }
+
+  std::vector<std::string> engine_notes(const Candidate& candidate) const {
+    for (const Engine* engine : engines_) {
+      if (engine->info().name == candidate.engine) return engine->info().notes;
+    }
+    return {};
+  }
 
   ConvProblem problem_;
   std::span<const Engine* const> engines_;
@@ -130,6 +168,8 @@ class Bench {
   std::unique_ptr<ThreadTeam> team_;
   ProblemData data_;
   HostTensor out_;
+  HostTensor trusted_;  // the output of the first candidate that passed a sampled verification
+  Arithmetic trusted_arithmetic_ = Arithmetic::direct;
 };
 
 }  // namespace
@@ -137,9 +177,10 @@ class Bench {
 Result<std::vector<Measurement>> measure(const ConvProblem& problem, std::span<const Candidate> candidates,
                                          std::span<const Engine* const> engines, const PlanRequest& request,
                                          double budget_seconds, const SelectionProgress& progress) {
-  const double start = now_seconds();
+  const double start = monotonic_seconds();
   const auto time_left = [&] {
-    return budget_seconds > 0 ? budget_seconds - (now_seconds() - start) : std::numeric_limits<double>::infinity();
+    return budget_seconds > 0 ? budget_seconds - (monotonic_seconds() - start)
+                              : std::numeric_limits<double>::infinity();
   };
   CONVOY_TRY(Bench bench, Bench::make(problem, engines, request));
 
@@ -150,7 +191,8 @@ Result<std::vector<Measurement>> measure(const ConvProblem& problem, std::span<c
     if (stopped || (!runners.empty() && time_left() <= 0)) break;
     runners.push_back(bench.audition(candidate));
     if (progress) {
-      stopped = !progress(runners.back().measurement, static_cast<int>(runners.size()), static_cast<int>(candidates.size()));
+      stopped =
+          !progress(runners.back().measurement, static_cast<int>(runners.size()), static_cast<int>(candidates.size()));
     }
   }
 

@@ -27,12 +27,14 @@ Result<std::vector<SelectionRule>> parse_rules(std::string_view text) {
 
     const std::size_t at = line.find(arrow);
     if (at == std::string_view::npos) {
-      return Error{ErrorCode::invalid_argument,
-                   fmt::format("rules line {}: '{}' is not of the form PATTERN -> ENGINE{{knob=value}}", line_number, line)};
+      return Error{
+          ErrorCode::invalid_argument,
+          fmt::format("rules line {}: '{}' is not of the form PATTERN -> ENGINE{{knob=value}}", line_number, line)};
     }
     const std::string_view pattern = trimmed(line.substr(0, at));
     if (pattern.empty()) {
-      return Error{ErrorCode::invalid_argument, fmt::format("rules line {}: the pattern before '->' is empty", line_number)};
+      return Error{ErrorCode::invalid_argument,
+                   fmt::format("rules line {}: the pattern before '->' is empty", line_number)};
     }
     auto candidate = parse_candidate(trimmed(line.substr(at + arrow.size())));
     if (!candidate) return candidate.error().within(fmt::format("rules line {}", line_number));

@@ -6,7 +6,8 @@ namespace convoy {
 namespace {
 
 TEST(Rules, ParsesPatternsCandidatesAndComments) {
-  const auto rules = parse_rules("# tuned by hand\n\n fprop:*64x64x3x3* -> cpu.winograd{m=2}  # small\nnode=conv1 -> cpu.direct\n");
+  const auto rules =
+      parse_rules("# tuned by hand\n\n fprop:*64x64x3x3* -> cpu.winograd{m=2}  # small\nnode=conv1 -> cpu.direct\n");
   ASSERT_TRUE(rules.ok()) << rules.error().message;
   ASSERT_EQ(rules->size(), 2u);
   EXPECT_EQ((*rules)[0].pattern, "fprop:*64x64x3x3*");

@@ -57,7 +57,8 @@ Result<Selection> by_measurement(const ConvProblem& problem, const std::vector<C
     CONVOY_TRY(const Engine* engine, selection::runnable_engine(problem, candidate, engines, request));
     if (engine->info().oracle && ranked.size() > 1 && options.filter.engines == "*") continue;
     if (options.all_knobs) {
-      for (Candidate& variant : selection::knob_product(*engine, problem, request.cpu)) contestants.push_back(std::move(variant));
+      for (Candidate& variant : selection::knob_product(*engine, problem, request.cpu))
+        contestants.push_back(std::move(variant));
     } else {
       contestants.push_back(candidate);
     }
@@ -73,8 +74,8 @@ Result<Selection> by_measurement(const ConvProblem& problem, const std::vector<C
     }
   }
   if (measurements.size() < contestants.size()) {
-    selection.warnings.push_back(fmt::format("the budget of {} s ended after {} of {} candidates", options.budget_seconds,
-                                             measurements.size(), contestants.size()));
+    selection.warnings.push_back(fmt::format("the budget of {} s ended after {} of {} candidates",
+                                             options.budget_seconds, measurements.size(), contestants.size()));
   }
   const auto winner = std::find_if(measurements.begin(), measurements.end(), [&](const Measurement& m) {
     return !m.failure && (!options.filter.workspace_limit || m.workspace_bytes <= *options.filter.workspace_limit);

@@ -28,7 +28,9 @@ struct FakeEngine : Engine {
 
   const EngineInfo& info() const override { return info_; }
   std::optional<Refusal> check(const ConvProblem&, const CpuFeatures&) const override { return behaviour_.refusal; }
-  std::vector<Knob> knobs(const ConvProblem&, const CpuFeatures&) const override { return {{"tile", {4, 2}, "a knob"}}; }
+  std::vector<Knob> knobs(const ConvProblem&, const CpuFeatures&) const override {
+    return {{"tile", {4, 2}, "a knob"}};
+  }
   double predict_seconds(const ConvProblem&, const KnobValues&, const PlanRequest&) const override {
     return behaviour_.predicted;
   }

@@ -7,7 +7,8 @@
 namespace convoy::selection {
 
 CacheFlusher::CacheFlusher(ThreadTeam& team, std::int64_t l2_bytes)
-    : team_(team), bytes_per_thread_(2 * std::max<std::int64_t>(l2_bytes, 1 << 20)),
+    : team_(team),
+      bytes_per_thread_(2 * std::max<std::int64_t>(l2_bytes, 1 << 20)),
       memory_(allocate_aligned(static_cast<std::size_t>(bytes_per_thread_ * team.size()))) {}
 
 void CacheFlusher::flush() {

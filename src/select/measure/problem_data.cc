@@ -54,7 +54,8 @@ void fill_random(const TensorDesc& desc, void* data, std::uint64_t seed) {
   } else if (is_floating(desc.type)) {
     for (std::int64_t i = 0; i < count; ++i) store_from_double(desc.type, data, i, uniform(seed, i) * 2 - 1);
   } else {
-    for (std::int64_t i = 0; i < count; ++i) store_from_double(desc.type, data, i, static_cast<int>(uniform(seed, i) * 32) - 8);
+    for (std::int64_t i = 0; i < count; ++i)
+      store_from_double(desc.type, data, i, static_cast<int>(uniform(seed, i) * 32) - 8);
   }
   if (desc.elements() > 0) zero_channel_padding(desc, data);
 }
@@ -82,8 +83,8 @@ Result<ProblemData> ProblemData::make(const ConvProblem& problem, std::uint64_t 
   }
   if (epilogue.requantize != Requantize::none) {
     const bool tensor = epilogue.requantize == Requantize::per_tensor;
-    CONVOY_TRY(data.scales, random_tensor(tensor ? TensorDesc::packed(DataType::f32, {1}) : per_channel(DataType::f32),
-                                          seed + 6));
+    CONVOY_TRY(data.scales,
+               random_tensor(tensor ? TensorDesc::packed(DataType::f32, {1}) : per_channel(DataType::f32), seed + 6));
     for (std::int64_t i = 0; i < data.scales.desc.elements(); ++i) {
       float& scale = data.scales.as<float>()[i];
       scale = 0.01f + 0.005f * scale;

@@ -13,7 +13,7 @@ namespace convoy::selection {
 void fill_random(const TensorDesc& desc, void* data, std::uint64_t seed);
 
 struct ProblemData {
-  HostTensor x, w, y;          // all three are allocated; the one the pass computes holds the prior output
+  HostTensor x, w, y;  // all three are allocated; the one the pass computes holds the prior output
   HostTensor bias, z, slopes, scales;
 
   // out_of_memory where a buffer can't be had. `weights`, when not null, is used (and copied) as w.

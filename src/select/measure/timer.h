@@ -13,9 +13,9 @@ namespace convoy::selection {
 struct TimingOptions {
   int min_samples = 5;
   int max_samples = 50;
-  double target_uncertainty = 0.02;  // a contestant is done when its median is known this well (95%)
-  double min_sample_seconds = 20e-6; // shorter bodies are repeated within one sample, so the clock's grain is small
-  double budget_seconds = 1.0;       // no new round starts after this long
+  double target_uncertainty = 0.02;   // a contestant is done when its median is known this well (95%)
+  double min_sample_seconds = 20e-6;  // shorter bodies are repeated within one sample, so the clock's grain is small
+  double budget_seconds = 1.0;        // no new round starts after this long
 };
 
 struct Contestant {

@@ -37,15 +37,16 @@ TEST(Timer, EqualRunsGiveEqualTimes) {
 
 TEST(Timer, PreparationIsNotTimed) {
   FakeClock clock;
-  const std::vector<Contestant> contestants = {{.body = [&] { clock.time += 0.001; }, .prepare = [&] { clock.time += 1; }}};
+  const std::vector<Contestant> contestants = {
+      {.body = [&] { clock.time += 0.001; }, .prepare = [&] { clock.time += 1; }}};
   TimingOptions options;
   options.budget_seconds = 1000;
   EXPECT_NEAR(time_interleaved(contestants, options, clock)[0].median, 0.001, 1e-9);
 }
 
 TEST(Timer, DriftDoesNotChangeTheRanking) {
-  // The machine slows down steadily to a third of its speed; the second contestant is 5% faster throughout. Measured one
-  // after the other, the first would win.
+  // The machine slows down steadily to a third of its speed; the second contestant is 5% faster throughout. Measured
+  // one after the other, the first would win.
   FakeClock clock;
   const auto slowdown = [&] { return 1 + clock.time / 0.1; };
   const std::vector<Contestant> contestants = {{.body = [&] { clock.time += 0.00100 * slowdown(); }, .prepare = {}},

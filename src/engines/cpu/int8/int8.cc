@@ -116,8 +116,8 @@ class Int8Plan final : public PackedPlan {
     return {};
   }
 
-  void run_tile(const ConvArgs& args, const void* packed, const Tile& tile, std::int64_t panel,
-                const void* const* rows, const std::int32_t* row_terms) const {
+  void run_tile(const ConvArgs& args, const void* packed, const Tile& tile, std::int64_t panel, const void* const* rows,
+                const std::int32_t* row_terms) const {
     const ConvGeometry& g = panels_.geometry();
     const ConvProblem& p = problem();
     const std::int64_t column = panel * kernel_.columns;  // in the group
@@ -137,13 +137,14 @@ class Int8Plan final : public PackedPlan {
     // Full vectors are read of bias and scales: a last, narrower panel gets padded copies.
     alignas(64) std::int32_t bias[int8::max_columns] = {};
     alignas(64) float scales[int8::max_columns] = {};
-    if (p.epilogue.bias) {
-      const std::int32_t* from = static_cast<const std::int32_t*>(args.bias) + filter;
-      finish.bias = columns == kernel_.columns ? from : static_cast<std::int32_t*>(std::copy_n(from, columns, bias) - columns);
-    }
+    const auto padded = [&](const auto* values, auto* copy) {
+      if (columns == kernel_.columns) return values;
+      std::copy_n(values, columns, copy);
+      return static_cast<decltype(values)>(copy);
+    };
+    if (p.epilogue.bias) finish.bias = padded(static_cast<const std::int32_t*>(args.bias) + filter, bias);
     if (p.epilogue.requantize == Requantize::per_channel) {
-      const float* from = args.scales + filter;
-      finish.scales = columns == kernel_.columns ? from : std::copy_n(from, columns, scales) - columns;
+      finish.scales = padded(args.scales + filter, scales);
       finish.scale_stride = 1;
     } else if (p.epilogue.requantize == Requantize::per_tensor) {
       finish.scales = args.scales;

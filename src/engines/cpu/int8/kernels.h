@@ -1,5 +1,5 @@
-// Integer GEMM micro-kernels: c[r][n] = sum over k of a[r][k]*b[k][n], 32-bit sums that wrap, a register tile at a time,
-// and the epilogue on such a tile. Plain data only: these structs are shared by units of every instruction set.
+// Integer GEMM micro-kernels: c[r][n] = sum over k of a[r][k]*b[k][n], 32-bit sums that wrap, a register tile at a
+// time, and the epilogue on such a tile. Plain data only: these structs are shared by units of every instruction set.
 //
 // One step takes 4 bytes of each row of a: 4 u8 values against 4 s8 weights (AVX-512 VNNI), or 2 s16 against 2 s16
 // (pmaddwd; pmaddubsw would saturate its 16-bit sums). b is packed [step][column][values of the step].

@@ -24,7 +24,10 @@ To* widen(const From* from, std::int64_t count, std::int64_t stride, std::int32_
 }  // namespace
 
 Panels::Panels(const ConvProblem& problem, const Kernel& kernel)
-    : geometry_(flat_geometry(problem)), kernel_(kernel), x_type_(problem.x.type), w_type_(problem.w.type),
+    : geometry_(flat_geometry(problem)),
+      kernel_(kernel),
+      x_type_(problem.x.type),
+      w_type_(problem.w.type),
       shifted_(kernel.values_per_step == 4) {
   const ConvGeometry& g = geometry_;
   x_shift_ = shifted_ ? (x_type_ == DataType::s8 ? 128 : 0) : -problem.x_zero_point;
@@ -74,8 +77,9 @@ void Panels::pack(const void* weights, void* packed) const {
             for (std::int64_t c = 0; c < g.group_channels; ++c, ++term) {
               const std::int32_t value = value_of(w_type_, weights, tap + c * g.w.in) + w_shift_;
               column_sum += static_cast<std::uint32_t>(value);
-              const std::int64_t index = (term / kernel_.values_per_step * kernel_.columns + column) *
-                                             kernel_.values_per_step + term % kernel_.values_per_step;
+              const std::int64_t index =
+                  (term / kernel_.values_per_step * kernel_.columns + column) * kernel_.values_per_step +
+                  term % kernel_.values_per_step;
               if (shifted_) {
                 reinterpret_cast<std::int8_t*>(to)[index] = static_cast<std::int8_t>(value);
               } else {
