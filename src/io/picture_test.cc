@@ -1,0 +1,175 @@
+#include "io/picture.h"
+
+#include <gtest/gtest.h>
+#include <turbojpeg.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "io/picture_input.h"
+
+namespace convoy::io {
+namespace {
+
+Picture pattern(int width, int height) {
+  Picture picture{width, height, {}};
+  for (int y = 0; y < height; ++y) {
+    for (int x = 0; x < width; ++x) {
+      for (int c = 0; c < 3; ++c) {
+        picture.rgb.push_back(static_cast<std::uint8_t>((x * 37 + y * 11 + c * 80 + x * y * 5) % 256));
+      }
+    }
+  }
+  return picture;
+}
+
+std::vector<std::byte> jpeg(const Picture& picture) {
+  tjhandle encoder = tjInitCompress();
+  unsigned char* out = nullptr;
+  unsigned long size = 0;
+  EXPECT_EQ(tjCompress2(encoder, picture.rgb.data(), picture.width, 0, picture.height, TJPF_RGB, &out, &size,
+                        TJSAMP_444, 95, 0),
+            0);
+  const auto* start = reinterpret_cast<const std::byte*>(out);
+  std::vector<std::byte> file(start, start + size);
+  tjFree(out);
+  tjDestroy(encoder);
+  return file;
+}
+
+TEST(Picture, PngRoundTrip) {
+  const Picture picture = pattern(7, 5);
+  const auto file = encode_png(picture);
+  ASSERT_TRUE(file.ok());
+  const auto back = decode_picture(*file, "a.png");
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  EXPECT_EQ(back->width, 7);
+  EXPECT_EQ(back->height, 5);
+  EXPECT_EQ(back->rgb, picture.rgb);
+}
+
+TEST(Picture, JpegIsCloseToWhatWasWritten) {
+  Picture picture{32, 16, {}};
+  for (int i = 0; i < 32 * 16; ++i) picture.rgb.insert(picture.rgb.end(), {200, 100, 50});
+  const auto back = decode_picture(jpeg(picture), "a.jpg");
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  EXPECT_EQ(back->width, 32);
+  for (std::size_t i = 0; i < back->rgb.size(); ++i) EXPECT_NEAR(back->rgb[i], picture.rgb[i], 2);
+}
+
+TEST(Picture, EveryTruncationIsAnError) {
+  const Picture picture = pattern(16, 16);
+  for (const auto& file : {*encode_png(picture), jpeg(picture)}) {
+    // The last two bytes of a JPEG are its end marker, without which decoders can't tell that anything is missing.
+    for (std::size_t length = 0; length < file.size(); ++length) {
+      const auto result = decode_picture(Bytes(file).first(length), "a.png");
+      ASSERT_FALSE(result.ok()) << length << " of " << file.size();
+      EXPECT_TRUE(result.error().message.starts_with("a.png: ")) << result.error().message;
+    }
+  }
+}
+
+TEST(Picture, BitFlipsNeverCrash) {
+  const Picture picture = pattern(16, 16);
+  for (const auto& file : {*encode_png(picture), jpeg(picture)}) {
+    for (std::size_t bit = 0; bit < file.size() * 8; ++bit) {
+      auto flipped = file;
+      flipped[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+      const auto result = decode_picture(flipped, "a.png");
+      if (result.ok()) {
+        EXPECT_EQ(result->rgb.size(), static_cast<std::size_t>(result->width) * result->height * 3);
+      }
+    }
+  }
+}
+
+TEST(Picture, ClaimsThatTheFileCannotHoldAreRefused) {
+  EXPECT_FALSE(allocate_picture(20000, 20000, 1 << 30, 1000).ok());  // over the pixel limit
+  EXPECT_FALSE(allocate_picture(0, 4, 100, 1000).ok());
+  EXPECT_FALSE(allocate_picture(65501, 1, 1 << 20, 1000).ok());
+  const auto bomb = allocate_picture(10000, 10000, 500, 1000);
+  ASSERT_FALSE(bomb.ok());
+  EXPECT_NE(bomb.error().message.find("10000x10000"), std::string::npos);
+  EXPECT_TRUE(allocate_picture(1000, 1000, 5000, 1000).ok());
+}
+
+TEST(Picture, OtherFilesAreNamed) {
+  const auto result = decode_picture({}, "x.jpg");
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().message, "x.jpg: byte 0: neither a PNG nor a JPEG file");
+}
+
+// Red channel of Pillow 11's Image.resize(size, BILINEAR) on pattern(7, 5).
+TEST(Resize, MatchesPillow) {
+  const std::vector<int> smaller = {47, 133, 135, 78, 156, 87};
+  const std::vector<int> larger = {
+      0,   20,  46,  72,  98,  124, 150, 176, 202, 222, 4,   25,  52,  79,  106, 133, 160, 188, 176, 150, 10,  32,  62,
+      91,  119, 149, 178, 207, 134, 31,  16,  40,  72,  102, 133, 164, 189, 141, 79,  25,  22,  48,  81,  114, 147, 179,
+      200, 53,  22,  48,  28,  56,  90,  125, 160, 195, 217, 72,  43,  71,  34,  63,  100, 136, 174, 200, 207, 85,  64,
+      94,  40,  71,  109, 148, 187, 166, 90,  69,  86,  116, 44,  75,  115, 155, 195, 145, 19,  59,  99,  130};
+  const Picture small = resize_bilinear(pattern(7, 5), 3, 2);
+  for (std::size_t i = 0; i < smaller.size(); ++i) EXPECT_EQ(small.rgb[i * 3], smaller[i]) << i;
+  const Picture large = resize_bilinear(pattern(7, 5), 10, 9);
+  for (std::size_t i = 0; i < larger.size(); ++i) EXPECT_EQ(large.rgb[i * 3], larger[i]) << i;
+}
+
+TEST(PictureInput, ImageNetDefaults) {
+  const Picture picture = pattern(4, 4);
+  const auto tensor = picture_to_tensor(picture, DataType::f32, {1, 3, 4, 4}, {});
+  ASSERT_TRUE(tensor.ok()) << tensor.error().message;
+  const double mean[] = {0.485, 0.456, 0.406}, std[] = {0.229, 0.224, 0.225};
+  for (int c = 0; c < 3; ++c) {
+    for (int i = 0; i < 16; ++i) {
+      EXPECT_NEAR(tensor->at(c * 16 + i), (picture.rgb[i * 3 + c] / 255.0 - mean[c]) / std[c], 1e-6);
+    }
+  }
+}
+
+TEST(PictureInput, LayoutOrderAndPlainPixels) {
+  const Picture picture = pattern(4, 2);
+  PictureOptions options;
+  options.bgr = true;
+  const auto tensor = picture_to_tensor(picture, DataType::u8, {-1, 2, 4, 3}, options);
+  ASSERT_TRUE(tensor.ok()) << tensor.error().message;
+  EXPECT_EQ(tensor->desc.dims, (Dims{1, 2, 4, 3}));
+  for (int i = 0; i < 8; ++i) {
+    for (int c = 0; c < 3; ++c) EXPECT_EQ(tensor->at(i * 3 + c), picture.rgb[i * 3 + 2 - c]);
+  }
+}
+
+TEST(PictureInput, CoversThenCropsTheCentre) {
+  Picture picture{9, 3, {}};
+  for (int i = 0; i < 27; ++i) {
+    const auto x = static_cast<std::uint8_t>(i % 9);
+    picture.rgb.insert(picture.rgb.end(), {x, x, x});
+  }
+  PictureOptions options;
+  options.scale = 1;
+  const auto tensor = picture_to_tensor(picture, DataType::f32, {1, 1, 3, 3}, options);
+  ASSERT_TRUE(tensor.ok()) << tensor.error().message;
+  for (int i = 0; i < 9; ++i) EXPECT_EQ(tensor->at(i), 3 + i % 3);
+}
+
+TEST(PictureInput, FreeSizesAreThePictures) {
+  const auto tensor = picture_to_tensor(pattern(6, 5), DataType::f32, {-1, 3, -1, -1}, {});
+  ASSERT_TRUE(tensor.ok());
+  EXPECT_EQ(tensor->desc.dims, (Dims{1, 3, 5, 6}));
+}
+
+TEST(PictureInput, ErrorsNameTheSizes) {
+  const Picture picture = pattern(4, 4);
+  PictureOptions options;
+  options.mean = {1, 2};
+  const auto mean = picture_to_tensor(picture, DataType::f32, {1, 3, 4, 4}, options);
+  ASSERT_FALSE(mean.ok());
+  EXPECT_EQ(mean.error().message, "mean has 2 values, the input has 3 channels");
+  EXPECT_FALSE(picture_to_tensor(picture, DataType::f32, {1, 7, 4, 4}, {}).ok());
+  EXPECT_FALSE(picture_to_tensor(picture, DataType::f32, {1, 3}, {}).ok());
+  EXPECT_FALSE(picture_to_tensor(picture, DataType::f32, {1, 3, std::int64_t{1} << 40, 4}, {}).ok());
+  PictureOptions none;
+  none.resize = ResizeMode::none;
+  EXPECT_FALSE(picture_to_tensor(picture, DataType::f32, {1, 3, 5, 5}, none).ok());
+}
+
+}  // namespace
+}  // namespace convoy::io
