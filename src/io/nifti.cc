@@ -52,9 +52,9 @@ class Source {
       } else if (code == Z_BUF_ERROR || (code == Z_OK && at_ == file_.size() && stream_.avail_out > 0)) {
         return Error{ErrorCode::corrupt, fmt::format("byte {}: the compressed data ends too early", at_)};
       } else if (code != Z_OK) {
-        return Error{ErrorCode::corrupt, fmt::format("byte {}: damaged gzip data{}{}", at_,
-                                                     stream_.msg != nullptr ? ": " : "",
-                                                     stream_.msg != nullptr ? stream_.msg : "")};
+        return Error{ErrorCode::corrupt,
+                     fmt::format("byte {}: damaged gzip data{}{}", at_, stream_.msg != nullptr ? ": " : "",
+                                 stream_.msg != nullptr ? stream_.msg : "")};
       }
     }
     return done;
@@ -77,10 +77,9 @@ Result<Volume> parse(Bytes file) {
   const std::size_t total = header.data_offset + header.data_bytes;
   // Deflate turns a byte into at most 1032.
   if (source.compressed() ? total / 1032 > file.size() : total != file.size()) {
-    return Error{ErrorCode::corrupt,
-                 fmt::format("byte 40: dims {} of {} at byte {} need {} bytes, the file has {}{}",
-                             to_string(header.dims), name_of(header.type), header.data_offset, total, file.size(),
-                             source.compressed() ? " (compressed)" : "")};
+    return Error{ErrorCode::corrupt, fmt::format("byte 40: dims {} of {} at byte {} need {} bytes, the file has {}{}",
+                                                 to_string(header.dims), name_of(header.type), header.data_offset,
+                                                 total, file.size(), source.compressed() ? " (compressed)" : "")};
   }
   Volume volume;
   Dims reversed(header.dims.rbegin(), header.dims.rend());
@@ -97,16 +96,16 @@ Result<Volume> parse(Bytes file) {
   }
   CONVOY_TRY(const std::size_t read, source.read(volume.data.data.get(), header.data_bytes));
   if (read < header.data_bytes) {
-    return Error{ErrorCode::corrupt,
-                 fmt::format("byte {}: the file ends too early: dims {} of {} need {} bytes, {} are there",
-                             header.data_offset + read, to_string(header.dims), name_of(header.type),
-                             header.data_bytes, read)};
+    return Error{
+        ErrorCode::corrupt,
+        fmt::format("byte {}: the file ends too early: dims {} of {} need {} bytes, {} are there",
+                    header.data_offset + read, to_string(header.dims), name_of(header.type), header.data_bytes, read)};
   }
   std::byte extra;
   CONVOY_TRY(const std::size_t past_end, source.read(&extra, 1));  // also checks the gzip checksum
   if (past_end > 0) {
-    return Error{ErrorCode::corrupt, fmt::format("byte {}: the file goes on past its {} voxel bytes", total,
-                                                 header.data_bytes)};
+    return Error{ErrorCode::corrupt,
+                 fmt::format("byte {}: the file goes on past its {} voxel bytes", total, header.data_bytes)};
   }
   if (header.swap_bytes) {
     const std::size_t size = size_of(header.type);
@@ -159,8 +158,8 @@ Result<std::vector<std::byte>> format_nifti(const HostTensor& voxels, const Nift
   const Dims& reversed = voxels.desc.dims;
   for (const std::int64_t dim : reversed) {
     if (dim < 1 || dim > INT16_MAX || reversed.size() > 7) {
-      return Error{ErrorCode::invalid_argument,
-                   fmt::format("dims {} do not fit into a NIfTI-1 file (7 of up to {})", to_string(reversed), INT16_MAX)};
+      return Error{ErrorCode::invalid_argument, fmt::format("dims {} do not fit into a NIfTI-1 file (7 of up to {})",
+                                                            to_string(reversed), INT16_MAX)};
     }
   }
   const auto header = make_nifti_header(like, voxels.desc.type, Dims(reversed.rbegin(), reversed.rend()));

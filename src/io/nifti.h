@@ -16,8 +16,8 @@ struct Volume {
   HostTensor data;
 };
 
-// `name` opens every error message; errors name the byte or field. Nothing is allocated or inflated past what the header
-// says, and the header must be one that a file of this size can hold.
+// `name` opens every error message; errors name the byte or field. Nothing is allocated or inflated past what the
+// header says, and the header must be one that a file of this size can hold.
 Result<Volume> parse_nifti(Bytes file, const std::string& name);
 Result<Volume> read_nifti(const std::string& path);
 

@@ -20,8 +20,16 @@ constexpr NiftiType kTypes[] = {
 };
 // Offsets of the fields that are read or written here.
 enum Field : std::size_t {
-  kSizeofHdr = 0, kDim = 40, kDatatype = 70, kBitpix = 72, kVoxOffset = 108, kSclSlope = 112, kSclInter = 116,
-  kCalMax = 124, kCalMin = 128, kMagic = 344,
+  kSizeofHdr = 0,
+  kDim = 40,
+  kDatatype = 70,
+  kBitpix = 72,
+  kVoxOffset = 108,
+  kSclSlope = 112,
+  kSclInter = 116,
+  kCalMax = 124,
+  kCalMin = 128,
+  kMagic = 344,
 };
 
 template <class T>
@@ -44,7 +52,7 @@ void swap_fields(std::array<std::byte, kNiftiHeaderBytes>& raw) {
   struct Run {
     std::size_t first, count, size;
   };
-  constexpr Run kRuns[] = {{0, 1, 4},   {32, 1, 4},  {36, 1, 2},  {40, 8, 2},   {56, 3, 4},   {68, 4, 2},
+  constexpr Run kRuns[] = {{0, 1, 4},   {32, 1, 4},  {36, 1, 2},  {40, 8, 2},  {56, 3, 4},  {68, 4, 2},
                            {76, 11, 4}, {120, 1, 2}, {124, 6, 4}, {252, 2, 2}, {256, 18, 4}};
   for (const Run& run : kRuns) {
     for (std::size_t i = 0; i < run.count; ++i) {
@@ -89,10 +97,13 @@ Result<NiftiHeader> parse_nifti_header(Bytes start) {
     header.dims.push_back(dim);
   }
   const int code = load<std::int16_t>(raw + kDatatype, swap);
-  const auto* type = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const NiftiType& t) { return t.code == code; });
+  const auto* type =
+      std::find_if(std::begin(kTypes), std::end(kTypes), [&](const NiftiType& t) { return t.code == code; });
   if (type == std::end(kTypes)) {
-    return Error{ErrorCode::unsupported, fmt::format("byte 70: datatype={}: only real numbers are read (2 4 8 16 64 256 "
-                                                     "512 768 1024 1280), not complex, RGB or 128-bit ones", code)};
+    return Error{ErrorCode::unsupported,
+                 fmt::format("byte 70: datatype={}: only real numbers are read (2 4 8 16 64 256 "
+                             "512 768 1024 1280), not complex, RGB or 128-bit ones",
+                             code)};
   }
   header.type = type->type;
   const int bits = load<std::int16_t>(raw + kBitpix, swap);

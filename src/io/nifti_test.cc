@@ -91,7 +91,8 @@ TEST(Nifti, AxesAndScalingReachTheTensor) {
     }
     // Labels go back to where they came from.
     HostTensor labels = *HostTensor::zeros(TensorDesc::packed(DataType::s64, {1, dims[2], dims[3], dims[4]}));
-    for (std::int64_t i = 0; i < 24; ++i) labels.as<std::int64_t>()[i] = static_cast<std::int64_t>(tensor->at(i) - 5) / 2;
+    for (std::int64_t i = 0; i < 24; ++i)
+      labels.as<std::int64_t>()[i] = static_cast<std::int64_t>(tensor->at(i) - 5) / 2;
     const auto voxels = labels_to_voxels(labels, axes);
     ASSERT_TRUE(voxels.ok());
     for (int i = 0; i < 24; ++i) EXPECT_EQ(voxels->at(i), volume->data.at(i));
@@ -114,7 +115,8 @@ TEST(Nifti, Normalisations) {
   EXPECT_NEAR(sum, 0, 1e-4);
   EXPECT_NEAR(squares / 24, 1, 1e-4);
   EXPECT_NEAR(tensor("percentile:0:50").at(23), 1.0, 1e-6);
-  for (const std::string_view bad : {"", "max", "percentile:5", "percentile:9:1", "percentile:1:2:3", "percentile:a:b"}) {
+  for (const std::string_view bad :
+       {"", "max", "percentile:5", "percentile:9:1", "percentile:1:2:3", "percentile:a:b"}) {
     EXPECT_FALSE(parse_normalize(bad, options).ok()) << bad;
   }
 }
@@ -174,8 +176,8 @@ TEST(Nifti, HostileHeadersNameTheField) {
     std::int16_t value;
     std::string says;
   };
-  const Case cases[] = {{40, 9, "dim[0]=9"},           {42, -3, "dim[1]=-3"}, {44, 32767, "need"},
-                        {70, 128, "datatype=128"},     {72, 8, "bitpix=8"},   {110, 0x7f80, "vox_offset"},
+  const Case cases[] = {{40, 9, "dim[0]=9"},       {42, -3, "dim[1]=-3"}, {44, 32767, "need"},
+                        {70, 128, "datatype=128"}, {72, 8, "bitpix=8"},   {110, 0x7f80, "vox_offset"},
                         {344, 0x1111, "magic"}};
   for (const Case& c : cases) {
     auto file = sample(DataType::s16, 4);

@@ -40,8 +40,7 @@ Result<HostTensor> parse(Bytes file, std::optional<DataType> raw_type) {
   const std::size_t available = file.size() - header.data_offset;
   auto elements = checked_elements(header.shape, static_cast<std::int64_t>(size));
   if (!elements.ok()) {
-    return Error{ErrorCode::corrupt,
-                 fmt::format("the shape {} overflows 64-bit sizes", to_string(header.shape))};
+    return Error{ErrorCode::corrupt, fmt::format("the shape {} overflows 64-bit sizes", to_string(header.shape))};
   }
   const auto needed = static_cast<std::size_t>(*elements) * size;
   if (needed != available) {
@@ -96,7 +95,14 @@ Result<std::vector<std::byte>> format_npy(const HostTensor& tensor) {
 
   const auto data_bytes = static_cast<std::size_t>(packed.desc.elements()) * size_of(type);
   std::vector<std::byte> file(kPrefix + header.size() + data_bytes);
-  const unsigned char prefix[kPrefix] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0,
+  const unsigned char prefix[kPrefix] = {0x93,
+                                         'N',
+                                         'U',
+                                         'M',
+                                         'P',
+                                         'Y',
+                                         1,
+                                         0,
                                          static_cast<unsigned char>(header.size() & 0xff),
                                          static_cast<unsigned char>(header.size() >> 8)};
   std::memcpy(file.data(), prefix, kPrefix);

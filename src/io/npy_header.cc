@@ -16,9 +16,9 @@ struct TypeName {
   DataType type;
 };
 constexpr TypeName kTypes[] = {
-    {"f8", DataType::f64}, {"f4", DataType::f32}, {"f2", DataType::f16}, {"i8", DataType::s64}, {"i4", DataType::s32},
-    {"i2", DataType::s16}, {"i1", DataType::s8},  {"u8", DataType::u64}, {"u4", DataType::u32}, {"u2", DataType::u16},
-    {"u1", DataType::u8},  {"b1", DataType::boolean},
+    {"f8", DataType::f64}, {"f4", DataType::f32}, {"f2", DataType::f16}, {"i8", DataType::s64},
+    {"i4", DataType::s32}, {"i2", DataType::s16}, {"i1", DataType::s8},  {"u8", DataType::u64},
+    {"u4", DataType::u32}, {"u2", DataType::u16}, {"u1", DataType::u8},  {"b1", DataType::boolean},
 };
 
 Error corrupt(std::size_t byte, std::string_view what) {
@@ -121,14 +121,15 @@ Result<void> set_type(NpyHeader& header, const std::string& descr, std::size_t b
   }
   if (code == "V1" || code == "V2") {
     const std::size_t size = code == "V1" ? 1 : 2;
-    const bool float_type = raw_type && (*raw_type == DataType::bf16 || *raw_type == DataType::f8_e4m3 ||
-                                         *raw_type == DataType::f8_e5m2);
+    const bool float_type =
+        raw_type && (*raw_type == DataType::bf16 || *raw_type == DataType::f8_e4m3 || *raw_type == DataType::f8_e5m2);
     if (float_type && size_of(*raw_type) == size) return header.type = *raw_type, Result<void>();
     return Error{ErrorCode::unsupported,
                  fmt::format("byte {}: type '{}' is raw bytes and nothing says which type they are", byte, descr)};
   }
   return Error{ErrorCode::unsupported, fmt::format("byte {}: type '{}' is not a tensor's type here (f2 f4 f8 i1 i2 i4 "
-                                                   "i8 u1 u2 u4 u8 b1 are)", byte, shown(descr))};
+                                                   "i8 u1 u2 u4 u8 b1 are)",
+                                                   byte, shown(descr))};
 }
 
 }  // namespace
@@ -183,8 +184,8 @@ Result<NpyHeader> parse_npy_header(Bytes file, std::optional<DataType> raw_type)
     }
   }
   if (!reader.done()) return corrupt(reader.byte(), "text after the header's dictionary");
-  for (const auto& [present, key] : {std::pair(has_type, "descr"), std::pair(has_order, "fortran_order"),
-                                     std::pair(has_shape, "shape")}) {
+  for (const auto& [present, key] :
+       {std::pair(has_type, "descr"), std::pair(has_order, "fortran_order"), std::pair(has_shape, "shape")}) {
     if (!present) return corrupt(prefix, fmt::format("the header has no '{}'", key));
   }
   return header;

@@ -25,7 +25,8 @@ std::vector<std::byte> npy_file(const std::string& header, std::string_view data
 }
 
 std::string shape_header(const std::string& descr, const std::string& shape, bool fortran = false) {
-  return "{'descr': '" + descr + "', 'fortran_order': " + (fortran ? "True" : "False") + ", 'shape': (" + shape + "), }";
+  return "{'descr': '" + descr + "', 'fortran_order': " + (fortran ? "True" : "False") + ", 'shape': (" + shape +
+         "), }";
 }
 
 TEST(Npy, ReadsVersionsByteOrdersAndFortranOrder) {

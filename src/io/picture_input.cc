@@ -13,7 +13,7 @@ constexpr double kImageNetStd[3] = {0.229, 0.224, 0.225};
 
 // Which source pixels make an output pixel, and how much of each.
 struct Taps {
-  std::vector<int> first;      // one an output pixel
+  std::vector<int> first;  // one an output pixel
   std::vector<int> count;
   std::vector<float> weights;  // `most` an output pixel
   int most = 0;
@@ -97,8 +97,8 @@ Result<Geometry> find_geometry(const Picture& picture, const Dims& input, Channe
   if (g.batch < 1 || g.height < 1 || g.width < 1 || g.height > kMaxPictureSide || g.width > kMaxPictureSide) {
     return bad(fmt::format("is not a picture's size (sides 1 to {})", kMaxPictureSide));
   }
-  g.dims = g.channels_last ? Dims{g.batch, g.height, g.width, g.channels}
-                           : Dims{g.batch, g.channels, g.height, g.width};
+  g.dims =
+      g.channels_last ? Dims{g.batch, g.height, g.width, g.channels} : Dims{g.batch, g.channels, g.height, g.width};
   if (input.size() == 3) g.dims.erase(g.dims.begin());
   return g;
 }
@@ -177,11 +177,12 @@ Picture crop(const Picture& picture, int left, int top, int width, int height) {
 Result<HostTensor> picture_to_tensor(const Picture& picture, DataType type, const Dims& input,
                                      const PictureOptions& options, std::string* warning) {
   CONVOY_TRY(const Geometry g, find_geometry(picture, input, options.channels_at));
-  CONVOY_TRY(const Picture fitted, fit(picture, static_cast<int>(g.width), static_cast<int>(g.height), options, warning));
+  CONVOY_TRY(const Picture fitted,
+             fit(picture, static_cast<int>(g.width), static_cast<int>(g.height), options, warning));
 
   // A table of the 256 values a channel can have.
-  const bool imagenet = is_floating(type) && g.channels == 3 && options.mean.empty() && options.std.empty() &&
-                        options.scale == 0;
+  const bool imagenet =
+      is_floating(type) && g.channels == 3 && options.mean.empty() && options.std.empty() && options.scale == 0;
   const double scale = options.scale != 0 ? options.scale : is_floating(type) ? 1.0 / 255 : 1.0;
   std::vector<double> table(static_cast<std::size_t>(g.channels) * 256);
   for (std::int64_t c = 0; c < g.channels; ++c) {
@@ -199,8 +200,8 @@ Result<HostTensor> picture_to_tensor(const Picture& picture, DataType type, cons
       const std::uint8_t* p = fitted.rgb.data() + i * 3;
       for (std::int64_t c = 0; c < g.channels; ++c) {
         // Luma of ITU-R BT.601, rounded as Pillow does.
-        const int v = g.channels == 1 ? (p[0] * 19595 + p[1] * 38470 + p[2] * 7471 + 0x8000) >> 16
-                                      : p[options.bgr ? 2 - c : c];
+        const int v =
+            g.channels == 1 ? (p[0] * 19595 + p[1] * 38470 + p[2] * 7471 + 0x8000) >> 16 : p[options.bgr ? 2 - c : c];
         const std::int64_t at = g.channels_last ? (n * pixels + i) * g.channels + c : (n * g.channels + c) * pixels + i;
         store_from_double(type, tensor.data.get(), at, table[c * 256 + v]);
       }

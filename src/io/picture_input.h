@@ -30,9 +30,10 @@ struct PictureOptions {
   double scale = 0;  // 0: the default above
 };
 
-// The picture as `input` wants it: dims of 4 (or 3, without the batch), -1 where the size is free (batch 1, the picture's
-// own height and width). 1 or 3 channels; a batch over 1 repeats the picture. The result is row-major. `warning`, where
-// given, gets a sentence on what a person may not expect (an enlarged or strongly cropped picture); else it is untouched.
+// The picture as `input` wants it: dims of 4 (or 3, without the batch), -1 where the size is free (batch 1, the
+// picture's own height and width). 1 or 3 channels; a batch over 1 repeats the picture. The result is row-major.
+// `warning`, where given, gets a sentence on what a person may not expect (an enlarged or strongly cropped picture);
+// else it is untouched.
 Result<HostTensor> picture_to_tensor(const Picture& picture, DataType type, const Dims& input,
                                      const PictureOptions& options, std::string* warning = nullptr);
 

@@ -118,9 +118,9 @@ Result<Picture> decode_png(Bytes file) {
   if (!read_header(job)) return damaged(job);
   // Deflate turns a byte into at most 1032; a 1-bit grey pixel becomes three bytes.
   const int bits = png_get_bit_depth(job.png, job.info) * png_get_channels(job.png, job.info);
-  CONVOY_TRY(job.picture, allocate_picture(png_get_image_width(job.png, job.info),
-                                           png_get_image_height(job.png, job.info), file.size(),
-                                           1032 * 24 / (bits > 0 ? bits : 1) + 1));
+  CONVOY_TRY(job.picture,
+             allocate_picture(png_get_image_width(job.png, job.info), png_get_image_height(job.png, job.info),
+                              file.size(), 1032 * 24 / (bits > 0 ? bits : 1) + 1));
   if (!read_rows(job)) return damaged(job);
   return std::move(job.picture);
 }

@@ -14,16 +14,26 @@ namespace {
 template <class Function>
 void visit_type(DataType type, const Function& function) {
   switch (type) {
-    case DataType::u8: return function(std::uint8_t{});
-    case DataType::s8: return function(std::int8_t{});
-    case DataType::u16: return function(std::uint16_t{});
-    case DataType::s16: return function(std::int16_t{});
-    case DataType::u32: return function(std::uint32_t{});
-    case DataType::s32: return function(std::int32_t{});
-    case DataType::u64: return function(std::uint64_t{});
-    case DataType::s64: return function(std::int64_t{});
-    case DataType::f32: return function(float{});
-    default: return function(double{});
+    case DataType::u8:
+      return function(std::uint8_t{});
+    case DataType::s8:
+      return function(std::int8_t{});
+    case DataType::u16:
+      return function(std::uint16_t{});
+    case DataType::s16:
+      return function(std::int16_t{});
+    case DataType::u32:
+      return function(std::uint32_t{});
+    case DataType::s32:
+      return function(std::int32_t{});
+    case DataType::u64:
+      return function(std::uint64_t{});
+    case DataType::s64:
+      return function(std::int64_t{});
+    case DataType::f32:
+      return function(float{});
+    default:
+      return function(double{});
   }
 }
 
@@ -78,14 +88,12 @@ Result<Scaling> find_scaling(const T* values, std::int64_t count, const NiftiHea
 }
 
 // For each of the network's D, H, W the file's axis (0 = x).
-std::array<int, 3> axis_order(std::string_view axes) {
-  return {axes[0] - 'x', axes[1] - 'x', axes[2] - 'x'};
-}
+std::array<int, 3> axis_order(std::string_view axes) { return {axes[0] - 'x', axes[1] - 'x', axes[2] - 'x'}; }
 
 std::string with_free_dims(const Dims& dims) {
   std::string text;
-  for (const std::int64_t dim : dims) text += (text.empty() ? "" : "x") + (dim < 0 ? "?" : std::to_string(dim));
-  return text;
+  for (const std::int64_t dim : dims) text += dim < 0 ? "x?" : fmt::format("x{}", dim);
+  return text.empty() ? text : text.substr(1);
 }
 
 }  // namespace
@@ -130,8 +138,8 @@ Result<HostTensor> volume_to_tensor(const Volume& volume, DataType type, const D
   Dims file = volume.header.dims;
   while (file.size() > 4 && file.back() == 1) file.pop_back();
   if (file.size() > 4) {
-    return Error{ErrorCode::unsupported, fmt::format("a volume of {} dimensions ({}): up to 4 are taken", file.size(),
-                                                     to_string(file))};
+    return Error{ErrorCode::unsupported,
+                 fmt::format("a volume of {} dimensions ({}): up to 4 are taken", file.size(), to_string(file))};
   }
   file.resize(4, 1);
   const auto order = axis_order(options.axes);
@@ -185,7 +193,8 @@ Result<HostTensor> labels_to_voxels(const HostTensor& labels, std::string_view a
   Dims dims = labels.desc.dims;
   if (dims.size() == 4 && dims[0] == 1) dims.erase(dims.begin());
   if (dims.size() != 3) {
-    return Error{ErrorCode::invalid_argument, fmt::format("labels of {} are not a volume", to_string(labels.desc.dims))};
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("labels of {} are not a volume", to_string(labels.desc.dims))};
   }
   double largest = 0;
   for (std::int64_t i = 0; i < labels.desc.elements(); ++i) {
