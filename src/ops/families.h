@@ -8,5 +8,15 @@
 namespace convoy::ops {
 
 std::vector<OperatorRow> activation_rows();
+std::vector<OperatorRow> arithmetic_rows();
+std::vector<OperatorRow> cast_rows();
+std::vector<OperatorRow> clip_rows();
+std::vector<OperatorRow> comparison_rows();
+std::vector<OperatorRow> identity_rows();
+std::vector<OperatorRow> power_rows();
+std::vector<OperatorRow> prelu_rows();
+std::vector<OperatorRow> unary_math_rows();
+std::vector<OperatorRow> variadic_rows();
+std::vector<OperatorRow> where_rows();
 
 }  // namespace convoy::ops

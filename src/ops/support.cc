@@ -111,6 +111,48 @@ Result<std::vector<double>> constant_reals(const NodeDesc& node, std::span<const
   return values;
 }
 
+namespace {
+
+struct OnnxType {
+  int number;
+  std::string_view name;
+  DataType type;
+};
+constexpr OnnxType kOnnxTypes[] = {
+    {1, "FLOAT", DataType::f32},
+    {2, "UINT8", DataType::u8},
+    {3, "INT8", DataType::s8},
+    {4, "UINT16", DataType::u16},
+    {5, "INT16", DataType::s16},
+    {6, "INT32", DataType::s32},
+    {7, "INT64", DataType::s64},
+    {9, "BOOL", DataType::boolean},
+    {10, "FLOAT16", DataType::f16},
+    {11, "DOUBLE", DataType::f64},
+    {12, "UINT32", DataType::u32},
+    {13, "UINT64", DataType::u64},
+    {16, "BFLOAT16", DataType::bf16},
+    {17, "FLOAT8E4M3FN", DataType::f8_e4m3},
+    {19, "FLOAT8E5M2", DataType::f8_e5m2},
+};
+
+}  // namespace
+
+Result<DataType> data_type_of_onnx(const NodeDesc& node, std::int64_t number, std::string_view field) {
+  for (const OnnxType& each : kOnnxTypes) {
+    if (each.number == number) return each.type;
+  }
+  return Error{ErrorCode::unsupported,
+               fmt::format("{}: {}={} is not a data type there is here", node.op, field, number)};
+}
+
+Result<DataType> data_type_of_onnx_name(const NodeDesc& node, std::string_view name) {
+  for (const OnnxType& each : kOnnxTypes) {
+    if (each.name == name) return each.type;
+  }
+  return Error{ErrorCode::unsupported, fmt::format("{}: '{}' is not a data type there is here", node.op, name)};
+}
+
 Result<TensorDesc> make_output(const NodeDesc& node, DataType type, Dims dims) {
   for (const std::int64_t dim : dims) {
     if (dim < 0) return bad_node(node, fmt::format("an output would have dims {}", to_string(dims)));

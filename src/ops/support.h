@@ -51,6 +51,11 @@ Result<std::vector<double>> constant_reals(const NodeDesc& node, std::span<const
 // The same for values at hand at run time.
 std::vector<std::int64_t> read_integers(const TensorDesc& desc, const void* data);
 
+// The type that ONNX's TensorProto.DataType numbers `number`; an error naming `field` where it is none of ours.
+Result<DataType> data_type_of_onnx(const NodeDesc& node, std::int64_t number, std::string_view field);
+// The same by name ("FLOAT"), as attributes had it before opset 6.
+Result<DataType> data_type_of_onnx_name(const NodeDesc& node, std::string_view name);
+
 // A packed nchw tensor, refused where its bytes overflow 63 bits or a dim is negative.
 Result<TensorDesc> make_output(const NodeDesc& node, DataType type, Dims dims);
 // The same as a list of one, as infer returns it.

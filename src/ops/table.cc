@@ -13,6 +13,16 @@ const std::map<Key, const Operator*>& table() {
     std::map<Key, const Operator*> all;
     for (const auto& family : {
              activation_rows(),
+             arithmetic_rows(),
+             cast_rows(),
+             clip_rows(),
+             comparison_rows(),
+             identity_rows(),
+             power_rows(),
+             prelu_rows(),
+             unary_math_rows(),
+             variadic_rows(),
+             where_rows(),
          }) {
       for (const OperatorRow& row : family) all.emplace(Key{row.domain, row.op}, row.implementation);
     }

@@ -1,0 +1,139 @@
+// Arithmetic of two operands. Integers wrap, being computed unsigned; an integer divided by 0 gives 0 instead of a trap
+// (ONNX leaves it undefined).
+#include <cmath>
+#include <limits>
+
+#include "ops/binary.h"
+#include "ops/families.h"
+
+namespace convoy::ops {
+namespace {
+
+// a op b without signed overflow: at least 32 bits wide, so that small types are not promoted to signed int.
+template <class C, class Op>
+C wrapping(C a, C b, Op op) {
+  if constexpr (std::is_floating_point_v<C>) {
+    return op(a, b);
+  } else {
+    using Wide = std::conditional_t<sizeof(C) == 8, std::uint64_t, std::uint32_t>;
+    return static_cast<C>(op(static_cast<Wide>(a), static_cast<Wide>(b)));
+  }
+}
+
+struct Add : PlainBinary<Add, kMathNumeric> {
+  template <class C>
+  C operator()(C a, C b) const {
+    return wrapping(a, b, [](auto x, auto y) { return x + y; });
+  }
+};
+
+struct Sub : PlainBinary<Sub, kMathNumeric> {
+  template <class C>
+  C operator()(C a, C b) const {
+    return wrapping(a, b, [](auto x, auto y) { return x - y; });
+  }
+};
+
+struct Mul : PlainBinary<Mul, kMathNumeric> {
+  template <class C>
+  C operator()(C a, C b) const {
+    return wrapping(a, b, [](auto x, auto y) { return x * y; });
+  }
+};
+
+// The one signed quotient that overflows, lowest / -1, wraps to lowest.
+template <class C>
+bool quotient_overflows(C a, C b) {
+  return std::is_signed_v<C> && a == std::numeric_limits<C>::min() && b == static_cast<C>(-1);
+}
+
+struct Div : PlainBinary<Div, kMathNumeric> {
+  template <class C>
+  C operator()(C a, C b) const {
+    if constexpr (std::is_floating_point_v<C>) {
+      return a / b;
+    } else {
+      return b == 0 ? C(0) : quotient_overflows(a, b) ? a : static_cast<C>(a / b);
+    }
+  }
+};
+
+struct Mod {
+  static constexpr TypeSet kTypes = kMathNumeric;
+  bool fmod = false;  // the remainder takes the sign of a, otherwise of b
+  static Result<Mod> make(const NodeDesc& node, DataType type) {
+    CONVOY_TRY(const std::int64_t fmod, node.integer("fmod", 0));
+    if (fmod == 0 && is_floating(type)) return bad_node(node, "fmod=0 takes integers only, floats need fmod=1");
+    return Mod{fmod != 0};
+  }
+  template <class C>
+  C operator()(C a, C b) const {
+    if constexpr (std::is_floating_point_v<C>) {
+      return std::fmod(a, b);
+    } else {
+      if (b == 0 || quotient_overflows(a, b)) return C(0);
+      const C remainder = static_cast<C>(a % b);
+      if constexpr (std::is_signed_v<C>) {
+        if (!fmod && remainder != 0 && (remainder < 0) != (b < 0)) return static_cast<C>(remainder + b);
+      }
+      return remainder;
+    }
+  }
+};
+
+struct BitShift {
+  static constexpr TypeSet kTypes = kUnsignedIntegers;
+  bool left = false;
+  static Result<BitShift> make(const NodeDesc& node, DataType) {
+    CONVOY_TRY(const std::string direction, node.text("direction", ""));
+    if (direction != "LEFT" && direction != "RIGHT") {
+      return bad_node(node, "direction='" + direction + "', it must be 'LEFT' or 'RIGHT'");
+    }
+    return BitShift{direction == "LEFT"};
+  }
+  template <class C>
+  C operator()(C a, C b) const {
+    if (b >= sizeof(C) * 8) return C(0);
+    return static_cast<C>(left ? std::uint64_t{a} << b : std::uint64_t{a} >> b);
+  }
+};
+
+#define CONVOY_BITWISE(Name, symbol)           \
+  struct Name : PlainBinary<Name, kIntegers> { \
+    template <class C>                         \
+    C operator()(C a, C b) const {             \
+      return static_cast<C>(a symbol b);       \
+    }                                          \
+  };
+CONVOY_BITWISE(BitwiseAnd, &)
+CONVOY_BITWISE(BitwiseOr, |)
+CONVOY_BITWISE(BitwiseXor, ^)
+#undef CONVOY_BITWISE
+
+const BinaryOperator<Add> op_Add;
+const BinaryOperator<Sub> op_Sub;
+const BinaryOperator<Mul> op_Mul;
+const BinaryOperator<Div> op_Div;
+const BinaryOperator<Mod> op_Mod;
+const BinaryOperator<BitShift> op_BitShift;
+const BinaryOperator<BitwiseAnd> op_BitwiseAnd;
+const BinaryOperator<BitwiseOr> op_BitwiseOr;
+const BinaryOperator<BitwiseXor> op_BitwiseXor;
+
+}  // namespace
+
+std::vector<OperatorRow> arithmetic_rows() {
+  return {
+      {"Add", &op_Add},
+      {"Sub", &op_Sub},
+      {"Mul", &op_Mul},
+      {"Div", &op_Div},
+      {"Mod", &op_Mod},
+      {"BitShift", &op_BitShift},
+      {"BitwiseAnd", &op_BitwiseAnd},
+      {"BitwiseOr", &op_BitwiseOr},
+      {"BitwiseXor", &op_BitwiseXor},
+  };
+}
+
+}  // namespace convoy::ops

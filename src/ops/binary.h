@@ -1,0 +1,93 @@
+// Operators of two broadcasting operands: y = f(a, b). A family member is a struct F with
+//   static constexpr TypeSet kTypes;                                  the element types it takes
+//   static Result<F> make(const NodeDesc&, DataType);                 its parameters, and what the type forbids
+//   template <class C> R operator()(C a, C b) const;                  in Compute<T>; R is bool where kToBool
+#pragma once
+
+#include "ops/support.h"
+#include "ops/unary.h"
+
+namespace convoy::ops {
+
+// Operand `index` as it broadcasts to `rank` dims. Before opset 7 the second operand's dims were matched from `axis`
+// on (default: the last ones), only with broadcast=1: its desc gets the trailing ones that make it right-aligned.
+Result<TensorDesc> broadcast_operand(const NodeDesc& node, std::span<const Input> inputs, int index);
+
+// The dims that all operands broadcast to.
+Result<Dims> broadcast_inputs(const NodeDesc& node, std::span<const Input> inputs);
+
+template <class F, bool kToBool = false>
+class BinaryOperator final : public Operator {
+ public:
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 2, 2));
+    CONVOY_CHECK(check_same_type(node, inputs, F::kTypes));
+    if (auto f = F::make(node, inputs[0].desc.type); !f.ok()) return f.error();
+    CONVOY_TRY(Dims dims, broadcast_inputs(node, inputs));
+    return one_output(node, kToBool ? DataType::boolean : inputs[0].desc.type, std::move(dims));
+  }
+
+  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
+  int in_place_input(const NodeDesc&) const override { return kToBool ? -1 : 0; }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+    CONVOY_TRY(const F f, F::make(node, inputs[0].desc.type));
+    CONVOY_TRY(const TensorDesc second, broadcast_operand(node, inputs, 1));
+    const BroadcastLoop loop({outputs[0], inputs[0].desc, second});
+    return dispatch<F::kTypes>(inputs[0].desc.type, [&]<class T>(Tag<T>) {
+      return make_plan(node,
+                       [f, loop](std::span<const void* const> in, std::span<void* const> out,
+                                 const ExecContext& context) -> Result<void> {
+                         using Out = std::conditional_t<kToBool, bool, T>;
+                         parallel_for(context, loop.elements(), 2, [&](std::int64_t begin, std::int64_t end) {
+                           loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+                             row(f, static_cast<const T*>(in[0]) + at[1], loop.inner_stride(1),
+                                 static_cast<const T*>(in[1]) + at[2], loop.inner_stride(2),
+                                 static_cast<Out*>(out[0]) + at[0], loop.inner_stride(0), count);
+                           });
+                         });
+                         return {};
+                       });
+    });
+  }
+
+ private:
+  template <class T, class Out>
+  static void row(const F& f, const T* a, std::int64_t a_stride, const T* b, std::int64_t b_stride, Out* y,
+                  std::int64_t y_stride, std::int64_t count) {
+    using C = Compute<T>;
+    // The usual strides get loops of their own, which vectorise; y is a or b, or does not overlap them.
+    if constexpr (std::is_same_v<T, float>) {
+      if (y_stride == 1 && a_stride == 1 && b_stride == 1) {
+#pragma GCC ivdep
+        for (std::int64_t i = 0; i < count; ++i) y[i] = Out(f(a[i], b[i]));
+        return;
+      }
+      if (y_stride == 1 && a_stride == 1 && b_stride == 0) {
+        const float scalar = *b;
+#pragma GCC ivdep
+        for (std::int64_t i = 0; i < count; ++i) y[i] = Out(f(a[i], scalar));
+        return;
+      }
+      if (y_stride == 1 && a_stride == 0 && b_stride == 1) {
+        const float scalar = *a;
+#pragma GCC ivdep
+        for (std::int64_t i = 0; i < count; ++i) y[i] = Out(f(scalar, b[i]));
+        return;
+      }
+    }
+    for (std::int64_t i = 0; i < count; ++i) {
+      y[i * y_stride] = Out(f(static_cast<C>(a[i * a_stride]), static_cast<C>(b[i * b_stride])));
+    }
+  }
+};
+
+// Base of functions without parameters.
+template <class F, TypeSet kSet>
+struct PlainBinary {
+  static constexpr TypeSet kTypes = kSet;
+  static Result<F> make(const NodeDesc&, DataType) { return F{}; }
+};
+
+}  // namespace convoy::ops

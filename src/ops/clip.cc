@@ -1,0 +1,87 @@
+// Clip: y = min(max(x, low), high). The bounds are attributes before opset 11 and optional scalar inputs since; where
+// low > high the result is high, and NaN stays NaN.
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "ops/families.h"
+#include "ops/unary.h"
+
+namespace convoy::ops {
+namespace {
+
+class Clip final : public Operator {
+ public:
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 1, node.opset < 11 ? 1 : 3));
+    CONVOY_CHECK(check_same_type(node, inputs, kMathNumeric));
+    for (const char* bound : {"min", "max"}) {
+      if (auto value = node.real(bound, 0); !value.ok()) return value.error();
+    }
+    for (std::size_t i = 1; i < inputs.size(); ++i) {
+      if (inputs[i].present && inputs[i].desc.elements() != 1) {
+        return bad_node(node,
+                        fmt::format("input {} has dims [{}], it must be a scalar", i, to_string(inputs[i].desc.dims)));
+      }
+    }
+    return one_output(node, inputs[0].desc.type, inputs[0].desc.dims);
+  }
+
+  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
+  int in_place_input(const NodeDesc&) const override { return 0; }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+    const BroadcastLoop loop({outputs[0], inputs[0].desc});
+    return dispatch<kMathNumeric>(outputs[0].type, [&]<class T>(Tag<T>) -> Result<std::unique_ptr<OpPlan>> {
+      using C = Compute<T>;
+      constexpr bool kFloat = is_float_element<T>;
+      // Infinite bounds leave infinities alone; the lowest finite value, ONNX's default, clips -inf only in name.
+      C low = kFloat ? -std::numeric_limits<C>::infinity() : std::numeric_limits<C>::lowest();
+      C high = kFloat ? std::numeric_limits<C>::infinity() : std::numeric_limits<C>::max();
+      if (node.opset < 11) {
+        CONVOY_TRY(const double given_low, node.real("min", static_cast<double>(low)));
+        CONVOY_TRY(const double given_high, node.real("max", static_cast<double>(high)));
+        if (node.has("min")) low = static_cast<C>(given_low);
+        if (node.has("max")) high = static_cast<C>(given_high);
+      }
+      const bool has_low = is_present(inputs, 1), has_high = is_present(inputs, 2);
+      return make_plan(
+          node,
+          [=](std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) -> Result<void> {
+            const C a = has_low ? static_cast<C>(*static_cast<const T*>(in[1])) : low;
+            const C b = has_high ? static_cast<C>(*static_cast<const T*>(in[2])) : high;
+            parallel_for(context, loop.elements(), 1, [&](std::int64_t begin, std::int64_t end) {
+              loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+                row(static_cast<const T*>(in[0]) + at[1], loop.inner_stride(1), static_cast<T*>(out[0]) + at[0],
+                    loop.inner_stride(0), count, a, b);
+              });
+            });
+            return {};
+          });
+    });
+  }
+
+ private:
+  template <class T, class C>
+  static void row(const T* x, std::int64_t x_stride, T* y, std::int64_t y_stride, std::int64_t count, C low, C high) {
+    const auto clip = [&](C value) {
+      value = value < low ? low : value;
+      return value > high ? high : value;
+    };
+    if (x_stride == 1 && y_stride == 1) {
+#pragma GCC ivdep  // y is x or does not overlap it
+      for (std::int64_t i = 0; i < count; ++i) y[i] = T(clip(static_cast<C>(x[i])));
+    } else {
+      for (std::int64_t i = 0; i < count; ++i) y[i * y_stride] = T(clip(static_cast<C>(x[i * x_stride])));
+    }
+  }
+};
+
+const Clip op_Clip;
+
+}  // namespace
+
+std::vector<OperatorRow> clip_rows() { return {{"Clip", &op_Clip}}; }
+
+}  // namespace convoy::ops

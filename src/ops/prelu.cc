@@ -1,0 +1,82 @@
+// PRelu: y = x < 0 ? slope * x : x, the slope broadcasting to x.
+#include <fmt/format.h>
+
+#include "ops/families.h"
+#include "ops/unary.h"
+
+namespace convoy::ops {
+namespace {
+
+class PRelu final : public Operator {
+ public:
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 2, 2));
+    CONVOY_CHECK(check_same_type(node, inputs, kMathNumeric));
+    const TensorDesc& x = inputs[0].desc;
+    const Dims shapes[] = {x.dims, slope_operand(node, inputs).dims};
+    CONVOY_TRY(const Dims dims, broadcast_dims(node, shapes));
+    if (dims != x.dims) {
+      return bad_node(node, fmt::format("input 1 (slope) with dims [{}] does not broadcast to input 0 with [{}]",
+                                        to_string(inputs[1].desc.dims), to_string(x.dims)));
+    }
+    return one_output(node, x.type, x.dims);
+  }
+
+  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
+  int in_place_input(const NodeDesc&) const override { return 0; }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+    const BroadcastLoop loop({outputs[0], inputs[0].desc, slope_operand(node, inputs)});
+    return dispatch<kMathNumeric>(outputs[0].type, [&]<class T>(Tag<T>) {
+      return make_plan(node,
+                       [loop](std::span<const void* const> in, std::span<void* const> out,
+                              const ExecContext& context) -> Result<void> {
+                         parallel_for(context, loop.elements(), 2, [&](std::int64_t begin, std::int64_t end) {
+                           loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+                             row(static_cast<const T*>(in[0]) + at[1], loop.inner_stride(1),
+                                 static_cast<const T*>(in[1]) + at[2], loop.inner_stride(2),
+                                 static_cast<T*>(out[0]) + at[0], loop.inner_stride(0), count);
+                           });
+                         });
+                         return {};
+                       });
+    });
+  }
+
+ private:
+  // Before opset 7 a slope of one dim is one value a channel (or one for all).
+  static TensorDesc slope_operand(const NodeDesc& node, std::span<const Input> inputs) {
+    TensorDesc slope = inputs[1].desc;
+    const TensorDesc& x = inputs[0].desc;
+    if (node.opset < 7 && slope.rank() == 1 && x.rank() > 2 && slope.dims[0] == x.dims[1]) {
+      slope.dims.resize(x.rank() - 1, 1);
+      slope.strides.resize(x.rank() - 1, 1);
+    }
+    return slope;
+  }
+
+  template <class T>
+  static void row(const T* x, std::int64_t x_stride, const T* slope, std::int64_t slope_stride, T* y,
+                  std::int64_t y_stride, std::int64_t count) {
+    using C = Compute<T>;
+    if (slope_stride == 0 && x_stride == 1 && y_stride == 1) {
+      const C factor = *slope;
+#pragma GCC ivdep  // y is x or does not overlap it
+      for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] < C(0) ? T(C(x[i]) * factor) : x[i];
+      return;
+    }
+    for (std::int64_t i = 0; i < count; ++i) {
+      const C value = x[i * x_stride];
+      y[i * y_stride] = T(value < C(0) ? static_cast<C>(value * C(slope[i * slope_stride])) : value);
+    }
+  }
+};
+
+const PRelu op_PRelu;
+
+}  // namespace
+
+std::vector<OperatorRow> prelu_rows() { return {{"PRelu", &op_PRelu}}; }
+
+}  // namespace convoy::ops

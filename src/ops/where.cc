@@ -1,0 +1,52 @@
+// Where: y = condition ? a : b, all three broadcasting. Elements are moved by size, whatever their type.
+#include "ops/families.h"
+
+namespace convoy::ops {
+namespace {
+
+class Where final : public Operator {
+ public:
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 3, 3));
+    CONVOY_CHECK(check_type(node, inputs, 0, only(DataType::boolean)));
+    CONVOY_CHECK(check_same_type(node, inputs, kAnyType, 1));
+    const Dims shapes[] = {inputs[0].desc.dims, inputs[1].desc.dims, inputs[2].desc.dims};
+    CONVOY_TRY(Dims dims, broadcast_dims(node, shapes));
+    return one_output(node, inputs[1].desc.type, std::move(dims));
+  }
+
+  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+    const BroadcastLoop loop({outputs[0], inputs[0].desc, inputs[1].desc, inputs[2].desc});
+    return dispatch_bytes(size_of(outputs[0].type), [&]<class T>(Tag<T>) {
+      return make_plan(node,
+                       [loop](std::span<const void* const> in, std::span<void* const> out,
+                              const ExecContext& context) -> Result<void> {
+                         parallel_for(context, loop.elements(), 3, [&](std::int64_t begin, std::int64_t end) {
+                           loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+                             const bool* condition = static_cast<const bool*>(in[0]) + at[1];
+                             const T* a = static_cast<const T*>(in[1]) + at[2];
+                             const T* b = static_cast<const T*>(in[2]) + at[3];
+                             T* y = static_cast<T*>(out[0]) + at[0];
+                             for (std::int64_t i = 0; i < count; ++i) {
+                               y[i * loop.inner_stride(0)] = condition[i * loop.inner_stride(1)]
+                                                                 ? a[i * loop.inner_stride(2)]
+                                                                 : b[i * loop.inner_stride(3)];
+                             }
+                           });
+                         });
+                         return {};
+                       });
+    });
+  }
+};
+
+const Where op_Where;
+
+}  // namespace
+
+std::vector<OperatorRow> where_rows() { return {{"Where", &op_Where}}; }
+
+}  // namespace convoy::ops
