@@ -23,6 +23,7 @@ struct FakeEngine : Engine {
 
   FakeEngine(std::string name, Behaviour behaviour) : behaviour_(std::move(behaviour)) {
     info_.name = std::move(name);
+    info_.passes = {Pass::fprop};
     info_.deterministic = behaviour_.deterministic;
   }
 

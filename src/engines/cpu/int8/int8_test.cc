@@ -1,0 +1,133 @@
+// cpu.int8 against the oracle, bit for bit: every instruction set this machine has, the shapes that take special paths.
+#include "engines/cpu/int8/int8.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "convoy/host_tensor.h"
+#include "engines/reference/reference.h"
+
+namespace convoy {
+namespace {
+
+// Fills with all values of the type, the extremes included: sums that a 16-bit accumulator would lose.
+HostTensor patterned(const TensorDesc& desc, unsigned seed) {
+  auto tensor = *HostTensor::allocate(desc);
+  auto* bytes = tensor.as<unsigned char>();
+  for (std::int64_t i = 0; i < desc.bytes(); ++i) {
+    seed = seed * 1664525u + 1013904223u;
+    const unsigned pick = seed >> 24;
+    bytes[i] = static_cast<unsigned char>(pick % 5 == 0 ? 0xff : pick % 7 == 0 ? 0x80 : pick);
+  }
+  return tensor;
+}
+
+std::vector<CpuFeatures> processors() {
+  std::vector<CpuFeatures> all;
+  const CpuFeatures& real = cpu_features();
+  for (Isa isa : {Isa::avx2, Isa::avx512}) {
+    if (real.isa < isa) continue;
+    all.push_back(capped(real, isa));
+    if (isa == Isa::avx512 && real.avx512_vnni) {
+      all.push_back(real);
+      all.back().avx512_vnni = false;
+    }
+  }
+  return all;
+}
+
+void expect_exact(const std::string& text) {
+  SCOPED_TRACE(text);
+  auto parsed = parse_problem(text);
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  const ConvProblem& problem = *parsed;
+  const HostTensor x = patterned(problem.x, 1);
+  const HostTensor w = patterned(problem.w, 2);
+  HostTensor bias = *HostTensor::allocate(TensorDesc::packed(DataType::s32, {problem.out_channels()}));
+  HostTensor scales = *HostTensor::allocate(TensorDesc::packed(DataType::f32, {problem.out_channels()}));
+  for (std::int64_t k = 0; k < problem.out_channels(); ++k) {
+    bias.as<std::int32_t>()[k] = static_cast<std::int32_t>(k * 1000 - 5000);
+    scales.as<float>()[k] = 0.0011f * static_cast<float>(k % 5 + 1);
+  }
+  ConvArgs args{.x = x.data.get(), .w = w.data.get(), .bias = bias.data.get(), .scales = scales.as<float>()};
+
+  for (const CpuFeatures& cpu : processors()) {
+    for (int threads : {1, 3}) {
+      for (bool constant : {true, false}) {
+        SCOPED_TRACE(std::string(name_of(cpu.isa)) + (cpu.avx512_vnni ? " vnni, " : ", ") + std::to_string(threads) +
+                     (constant ? " threads, constant weights" : " threads"));
+        const PlanRequest request{threads, cpu, constant ? w.data.get() : nullptr};
+        ASSERT_FALSE(refuse(cpu::int8_engine(), problem, cpu)) << refuse(cpu::int8_engine(), problem, cpu)->reason;
+        auto plan = cpu::int8_engine().plan(problem, {}, request);
+        ASSERT_TRUE(plan.ok()) << plan.error().message;
+        HostTensor out = *HostTensor::allocate(problem.y);
+        std::memset(out.data.get(), 0x77, static_cast<std::size_t>(problem.y.bytes()));
+        const std::size_t bytes = (*plan)->workspace_bytes();
+        auto workspace = allocate_aligned(bytes);
+        if (bytes > 0) std::memset(workspace.get(), 0xff, bytes);
+        auto team = make_cpu_team(threads);
+        args.out = out.data.get();
+        ASSERT_TRUE((*plan)->execute(args, {*team, workspace.get(), bytes}).ok());
+        const auto verified = verify_with_reference(problem, args, out.data.get(), {.exact = true}, *team);
+        EXPECT_TRUE(verified.ok()) << to_string(verified.worst) << " is " << verified.actual << ", not "
+                                   << verified.expected;
+      }
+    }
+  }
+}
+
+TEST(Int8, PointwiseReadInPlace) {
+  expect_exact("fprop:x=u8,2x64x7x5,nhwc:w=s8,48x64x1x1,nchw:y=u8,2x48x7x5,nhwc:bias=1:requant=channel:zp=3,0,7");
+}
+TEST(Int8, ChannelsThatDoNotFillAStep) {
+  expect_exact(
+      "fprop:x=u8,1x7x9x9,nhwc:w=s8,33x7x3x3,nchw:y=s8,1x33x9x9,nhwc:pad=1x1:bias=1:requant=tensor:zp=128,0,-3");
+}
+TEST(Int8, EveryTypeWithZeroPoints) {
+  for (const char* x : {"u8", "s8"}) {
+    for (const char* w : {"s8", "u8"}) {
+      // The output's type and epilogue, and its zero point.
+      const std::pair<const char*, int> outputs[] = {{"u8,1x5x4x4,nhwc:requant=channel:act=relu", 9},
+                                                     {"s8,1x5x4x4,nhwc:requant=tensor", -4},
+                                                     {"s32,1x5x4x4,nhwc", 0},
+                                                     {"f32,1x5x4x4,nhwc:requant=channel", 0},
+                                                     {"s8,1x5x4x4,nhwc:act=clip,-20,90", 0}};
+      for (const auto& [y, y_zero] : outputs) {
+        expect_exact(fmt::format("fprop:x={},1x6x8x8,nhwc:w={},5x6x3x3,nchw:y={}:pad=1x1/0x0:stride=2x2:zp={},{},{}", x,
+                                 w, y, *x == 'u' ? 120 : -7, *w == 'u' ? 130 : -2, y_zero));
+      }
+    }
+  }
+}
+TEST(Int8, GroupsDilationFlippedAndPlainLayout) {
+  expect_exact(
+      "fprop:x=s8,2x12x9x8,nchw:w=s8,8x3x3x2,nchw:y=s32,2x8x7x9,nchw:pad=1x1/"
+      "1x1:dilation=2x1:groups=4:mode=conv:zp=-3,4,0");
+}
+TEST(Int8, Depthwise) {
+  expect_exact(
+      "fprop:x=u8,1x20x6x6,nhwc:w=s8,20x1x3x3,nhwc:y=u8,1x20x6x6,nhwc:pad=1x1:groups=20:bias=1:requant=channel:zp=10,0,"
+      "10");
+}
+TEST(Int8, OneAndThreeDimensions) {
+  expect_exact("fprop:x=u8,2x8x50,nwc:w=s8,70x8x5,ncw:y=s32,2x70x46,nwc");
+  expect_exact("fprop:x=u8,1x4x5x6x7,ndhwc:w=u8,9x4x2x3x3,ncdhw:y=s32,1x9x4x6x7,ndhwc:pad=0x1x1:zp=1,255,0");
+}
+TEST(Int8, LongReductionWraps) {
+  // 255 * -128 * 9 * 8192 < -2^31: the sum has to wrap as 32 bits do.
+  expect_exact("fprop:x=u8,1x8192x3x3,nhwc:w=s8,3x8192x3x3,nchw:y=s32,1x3x1x1,nhwc");
+}
+TEST(Int8, RefusesWhatItDoesNotFuse) {
+  const auto problem =
+      parse_problem("fprop:x=u8,1x8x4x4,nhwc:w=s8,8x8x1x1,nchw:y=u8,1x8x4x4,nhwc:requant=tensor:gamma=1");
+  ASSERT_TRUE(problem.ok()) << problem.error().message;
+  const auto refusal = refuse(cpu::int8_engine(), *problem, cpu_features());
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_NE(refusal->reason.find("gamma"), std::string::npos) << refusal->reason;
+}
+
+}  // namespace
+}  // namespace convoy
