@@ -3,6 +3,7 @@
 
 namespace convoy {
 
-inline constexpr const char* version = "0.1.0";
+// "0.1.0"
+const char* version();
 
 }  // namespace convoy

@@ -1,0 +1,6 @@
+#include "io/picture.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
+  static_cast<void>(convoy::io::decode_picture({reinterpret_cast<const std::byte*>(data), size}, "fuzz"));
+  return 0;
+}
