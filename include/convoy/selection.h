@@ -56,6 +56,7 @@ struct Measurement {
   int samples = 0;
   std::size_t workspace_bytes = 0;
   double max_error = 0;              // largest |out - oracle| in units of the tolerance; over 1 is wrong
+  double max_error_absolute = 0;     // |out - oracle| where max_error was found
   std::optional<Error> failure;      // it could not be planned or run, or was wrong: it can't win
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -128,6 +129,7 @@ class Bench {
     const Verification oracle =
         verify_with_reference(problem_, args, out_.data.get(), VerifyOptions{.arithmetic = arithmetic}, *team_);
     measurement.max_error = oracle.max_error;
+    measurement.max_error_absolute = std::abs(oracle.actual - oracle.expected);
     const auto wrong = [&](const std::string& what) {
       return Error{ErrorCode::wrong_result,
                    fmt::format("{} on {}, {} threads, {}: {}", print(measurement.candidate), print(problem_),

@@ -1,0 +1,84 @@
+#include "report/json.h"
+
+#include <cmath>
+
+namespace convoy::report {
+
+Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+std::string dump(const Json& document) { return document.dump(2, ' ', false, Json::error_handler_t::replace); }
+
+Json to_json(const ConvProblem& problem) {
+  return {{"problem", print(problem)}, {"flops", flops(problem)}, {"bytes", bytes_moved(problem)}};
+}
+
+Json to_json(const Candidate& candidate) { return print(candidate); }
+
+Json to_json(const Measurement& measurement, const ConvProblem& problem) {
+  Json out = {{"candidate", to_json(measurement.candidate)}, {"engine", measurement.candidate.engine}};
+  if (measurement.failure) {
+    out["status"] = measurement.failure->code == ErrorCode::wrong_result ? "wrong" : "failed";
+    out["reason"] = measurement.failure->message;
+    if (measurement.failure->code == ErrorCode::wrong_result) out["max_error"] = number_or_null(measurement.max_error);
+    return out;
+  }
+  out["status"] = "ok";
+  out["seconds"] = measurement.median_seconds;
+  out["spread"] = measurement.spread;
+  out["samples"] = measurement.samples;
+  if (measurement.median_seconds > 0) {
+    out["gflops"] = flops(problem) / measurement.median_seconds * 1e-9;
+    out["gbytes"] = bytes_moved(problem) / measurement.median_seconds * 1e-9;
+  }
+  out["workspace_bytes"] = measurement.workspace_bytes;
+  out["max_error"] = number_or_null(measurement.max_error);
+  out["max_error_absolute"] = number_or_null(measurement.max_error_absolute);
+  return out;
+}
+
+Json to_json(const EngineAnswer& answer) {
+  Json out = {{"engine", answer.engine->info().name}, {"can", !answer.refusal.has_value()}};
+  if (answer.refusal) {
+    out["refusal"] = {{"code", std::string(name_of(answer.refusal->code))}, {"reason", answer.refusal->reason}};
+    return out;
+  }
+  out["candidate"] = to_json(answer.default_candidate);
+  out["predicted_seconds"] = number_or_null(answer.predicted_seconds);
+  out["knobs"] = Json::array();
+  for (const Knob& knob : answer.knobs) {
+    out["knobs"].push_back({{"name", knob.name}, {"values", knob.values}, {"text", knob.text}});
+  }
+  out["notes"] = answer.engine->info().notes;
+  return out;
+}
+
+Json to_json(const NetworkStep& step) {
+  Json out = {{"kind", step.kind},
+              {"nodes", step.nodes},
+              {"implementation", step.implementation},
+              {"output", step.output_shape}};
+  if (step.kind == "conv") {
+    out["problem"] = print(step.problem);
+    out["reason"] = step.selection.reason;
+    if (!step.selection.warnings.empty()) out["warnings"] = step.selection.warnings;
+  }
+  return out;
+}
+
+Json to_json(const NetworkValue& value) {
+  Json out = {{"name", value.name}, {"type", std::string(name_of(value.type))}};
+  if (!value.known_rank) return out;
+  out["dims"] = Json::array();
+  for (std::size_t i = 0; i < value.dims.size(); ++i) {
+    if (value.dims[i] >= 0) {
+      out["dims"].push_back(value.dims[i]);
+    } else if (i < value.dim_names.size() && !value.dim_names[i].empty()) {
+      out["dims"].push_back(value.dim_names[i]);
+    } else {
+      out["dims"].push_back(nullptr);
+    }
+  }
+  return out;
+}
+
+}  // namespace convoy::report

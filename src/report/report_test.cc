@@ -1,0 +1,94 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "report/format.h"
+#include "report/json.h"
+#include "report/progress.h"
+#include "report/table.h"
+
+namespace convoy::report {
+namespace {
+
+TEST(Format, Quantities) {
+  EXPECT_EQ(seconds(12.34e-6), "12.3 us");
+  EXPECT_EQ(seconds(4.567e-3), "4.57 ms");
+  EXPECT_EQ(seconds(123.4), "123 s");
+  EXPECT_EQ(bytes(512), "512 B");
+  EXPECT_EQ(bytes(1536), "1.50 KiB");
+  EXPECT_EQ(bytes(12.3 * 1024 * 1024), "12.3 MiB");
+  EXPECT_EQ(thousands(0), "0");
+  EXPECT_EQ(thousands(999), "999");
+  EXPECT_EQ(thousands(15523464), "15,523,464");
+  EXPECT_EQ(thousands(-1000), "-1,000");
+  EXPECT_EQ(thousands(-100), "-100");
+  EXPECT_EQ(percent(0.0314), "3.1%");
+  EXPECT_EQ(rate(123.4e9), "123");
+  EXPECT_EQ(number(4.5e-7), "4.5e-07");
+  EXPECT_EQ(number(0), "0");
+}
+
+TEST(Format, ShortName) {
+  const auto plain = parse_problem("fprop:x=f32,1x64x56x56,nhwc:w=f32,64x64x3x3:pad=1x1");
+  ASSERT_TRUE(plain.ok()) << plain.error().message;
+  EXPECT_EQ(short_name(*plain), "3x3 64->64 56x56 nhwc");
+  const auto busy =
+      parse_problem("fprop:x=f16,8x64x56x28,nchw:w=f16,64x2x3x3:pad=2x2:stride=2x2:dilation=2x2:groups=32");
+  ASSERT_TRUE(busy.ok()) << busy.error().message;
+  EXPECT_EQ(short_name(*busy), "3x3/2 d2 64->64 g32 56x28 n8 f16 nchw");
+}
+
+TEST(Table, AlignsAndStylesOnlyWithColour) {
+  Table table;
+  table.column("engine").column("ms", Align::right).column("note");
+  table.row({"cpu.direct", "1.5", "x"}, Style::good);
+  table.row({"b", "12.25"});
+  EXPECT_EQ(table.render(false),
+            "engine         ms  note\n"
+            "----------  -----  ----\n"
+            "cpu.direct    1.5  x\n"
+            "b           12.25\n");
+  EXPECT_EQ(table.render(false).find('\x1b'), std::string::npos);
+  EXPECT_NE(table.render(true, 2).find("  \x1b[32mcpu.direct"), std::string::npos);
+}
+
+TEST(Table, CountsCodePoints) {
+  Table table;
+  table.column("a").column("b");
+  table.row({"\xc3\xa9", "1"});
+  table.row({"xx", "2"});
+  EXPECT_NE(table.render(false).find("\xc3\xa9   1\n"), std::string::npos);
+}
+
+TEST(Progress, Line) {
+  EXPECT_EQ(Progress::line("tuning", 0.5, "conv1", 80), "tuning [############............]  50%  conv1");
+  EXPECT_EQ(Progress::line("tuning", 7, "", 12).size(), 12U);
+  EXPECT_NE(Progress::line("t", NAN, "", 80).find("  0%"), std::string::npos);
+}
+
+TEST(JsonDocuments, SurviveBadTextAndNumbers) {
+  NetworkValue value;
+  value.name = "\xff\xfe";
+  value.dims = {1, -1, -1};
+  value.dim_names = {"", "H", ""};
+  const std::string text = dump(to_json(value));
+  const Json back = Json::parse(text);
+  EXPECT_EQ(back["dims"], Json({1, "H", nullptr}));
+  EXPECT_TRUE(number_or_null(INFINITY).is_null());
+}
+
+TEST(JsonDocuments, Measurements) {
+  const auto problem = parse_problem("fprop:x=f32,1x64x56x56,nhwc:w=f32,64x64x3x3:pad=1x1");
+  ASSERT_TRUE(problem.ok());
+  Measurement measurement;
+  measurement.candidate = {"cpu.direct", {}};
+  measurement.median_seconds = 1e-3;
+  const Json good = to_json(measurement, *problem);
+  EXPECT_EQ(good["status"], "ok");
+  EXPECT_NEAR(good["gflops"].get<double>(), flops(*problem) * 1e-6, 1e-6);
+  measurement.failure = Error{ErrorCode::wrong_result, "off by one"};
+  EXPECT_EQ(to_json(measurement, *problem)["status"], "wrong");
+}
+
+}  // namespace
+}  // namespace convoy::report
