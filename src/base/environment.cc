@@ -13,6 +13,8 @@ constexpr std::array kVariables = {
                         "how much the library writes to standard error", "off"},
     EnvironmentVariable{Variable::data, "CONVOY_DATA", "a folder", "where the tests find models and images",
                         "../shared/data beside the sources"},
+    EnvironmentVariable{Variable::test_full, "CONVOY_TEST_FULL", "anything",
+                        "property tests run the counts that the project promises, not a sample", "a sample"},
     EnvironmentVariable{Variable::no_color, "NO_COLOR", "anything", "switches coloured output off (no-color.org)",
                         "colour on a terminal"},
 };

@@ -1,0 +1,165 @@
+#include "convoy/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace convoy {
+namespace {
+
+class FakeEngine final : public Engine {
+ public:
+  EngineInfo declared;
+  std::optional<Refusal> own_refusal;
+
+  const EngineInfo& info() const override { return declared; }
+  std::optional<Refusal> check(const ConvProblem&, const CpuFeatures&) const override { return own_refusal; }
+  double predict_seconds(const ConvProblem&, const KnobValues&, const PlanRequest&) const override { return 1; }
+  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem&, const KnobValues&, const PlanRequest&) const override {
+    return Error{ErrorCode::unsupported, "a fake"};
+  }
+};
+
+const char* const kPlain = "fprop:x=f32,1x8x8x8,nhwc:w=f32,8x8x3x3:pad=1x1";
+
+struct Case {
+  RefusalCode code;
+  std::function<void(EngineInfo&)> limit;
+  std::string problem;
+  std::string reason;
+};
+
+// Every field of EngineInfo that limits: with the limit the problem is refused, without it it is not.
+TEST(Refuse, EnforcesEveryDeclaredLimit) {
+  const std::string plain = kPlain;
+  const std::string bytes = "fprop:x=u8,1x8x8x8,nhwc:w=s8,8x8x3x3:pad=1x1";
+  const std::vector<Case> cases = {
+      {RefusalCode::instruction_set, [](EngineInfo& i) { i.min_isa = Isa::avx512; }, plain,
+       "instruction set=avx2: this engine needs avx512"},
+      {RefusalCode::pass,
+       [](EngineInfo& i) {
+         i.passes = {Pass::dgrad, Pass::wgrad};
+       },
+       plain, "pass=fprop: this engine computes dgrad, wgrad"},
+      {RefusalCode::data_type,
+       [](EngineInfo& i) {
+         i.types = {{DataType::bf16, DataType::bf16, DataType::f32, DataType::f32}};
+       },
+       plain, "types x=f32 w=f32 y=f32 compute=f32: this engine takes x=bf16 w=bf16 y=f32 compute=f32"},
+      {RefusalCode::layout,
+       [](EngineInfo& i) {
+         i.layouts = {{Layout::nchw16c, Layout::nchw16c}, {Layout::nchw, Layout::nhwc}};
+       },
+       plain, "layouts x=nhwc, y=nhwc: this engine takes x/y in nchw16c/nchw16c, nchw/nhwc"},
+      {RefusalCode::layout, [](EngineInfo& i) { i.any_weight_strides = false; },
+       "fprop:x=f32,1x8x8x8:w=f32,8x8x3x3,nhwc:pad=1x1", "layout w=nhwc: this engine takes w in nchw only"},
+      {RefusalCode::spatial_dims, [](EngineInfo& i) { i.min_spatial_dims = i.max_spatial_dims = 2; },
+       "fprop:x=f32,1x8x8:w=f32,8x8x3", "spatial dims=1: this engine takes 2"},
+      {RefusalCode::spatial_dims, [](EngineInfo& i) { i.max_spatial_dims = 2; },
+       "fprop:x=f32,1x8x8x8x8:w=f32,8x8x3x3x3", "spatial dims=3: this engine takes 1 to 2"},
+      {RefusalCode::groups, [](EngineInfo& i) { i.groups = false; }, "fprop:x=f32,1x8x8x8:w=f32,8x4x3x3:groups=2",
+       "groups=2: this engine takes groups=1 only"},
+      {RefusalCode::stride, [](EngineInfo& i) { i.strided = false; }, plain + ":stride=1x2",
+       "stride=1x2: this engine takes stride 1 only"},
+      {RefusalCode::dilation, [](EngineInfo& i) { i.dilated = false; }, plain + ":dilation=2x1",
+       "dilation=2x1: this engine takes dilation 1 only"},
+      {RefusalCode::mode, [](EngineInfo& i) { i.flipped = false; }, plain + ":mode=conv",
+       "mode=conv: this engine computes cross-correlation only"},
+      {RefusalCode::scaling, [](EngineInfo& i) { i.alpha_beta = false; }, plain + ":beta=0.5",
+       "alpha=1, beta=0.5: this engine takes alpha=1 and beta=0 only"},
+      {RefusalCode::scaling, [](EngineInfo& i) { i.alpha_beta = false; }, plain + ":alpha=2",
+       "alpha=2, beta=0: this engine takes alpha=1 and beta=0 only"},
+      {RefusalCode::epilogue, [](EngineInfo& i) { i.bias = false; }, plain + ":bias=1",
+       "bias=1: this engine adds no bias"},
+      {RefusalCode::epilogue, [](EngineInfo& i) { i.residual = false; }, plain + ":gamma=1",
+       "gamma=1: this engine adds no residual"},
+      {RefusalCode::epilogue,
+       [](EngineInfo& i) {
+         i.activations = {ActivationKind::relu, ActivationKind::clip};
+       },
+       plain + ":act=mish", "act=mish: this engine fuses relu, clip only"},
+      {RefusalCode::epilogue, [](EngineInfo& i) { i.requantize = false; }, bytes + ":requant=channel",
+       "requant=channel: this engine doesn't requantize"},
+      {RefusalCode::epilogue, [](EngineInfo& i) { i.zero_points = false; }, bytes + ":zp=3,0,0",
+       "zp=3,0,0: this engine takes zero points of 0 only"},
+      {RefusalCode::size, [](EngineInfo& i) { i.max_elements = 575; }, plain,
+       "w spans 576 elements: this engine takes at most 575"},
+  };
+  CpuFeatures cpu;
+  cpu.isa = Isa::avx2;
+  for (const Case& c : cases) {
+    const auto problem = parse_problem(c.problem);
+    ASSERT_TRUE(problem.ok()) << problem.error().message;
+    FakeEngine engine;
+    engine.declared.passes = {Pass::fprop};
+    engine.declared.requantize = engine.declared.zero_points = true;
+    EXPECT_EQ(refuse(engine, *problem, cpu), std::nullopt) << c.problem;
+    c.limit(engine.declared);
+    const auto refusal = refuse(engine, *problem, cpu);
+    ASSERT_TRUE(refusal.has_value()) << c.reason;
+    EXPECT_EQ(refusal->code, c.code) << refusal->reason;
+    EXPECT_EQ(refusal->reason, c.reason);
+  }
+}
+
+TEST(Refuse, DeclaredLimitsAdmitWhatFitsThem) {
+  FakeEngine engine;
+  engine.declared.passes = {Pass::fprop};
+  engine.declared.layouts = {{Layout::nchw16c, Layout::nchw16c}, {Layout::nhwc, Layout::nhwc}};
+  engine.declared.activations = {ActivationKind::relu};
+  engine.declared.min_isa = Isa::avx2;
+  engine.declared.max_elements = 576;
+  CpuFeatures cpu;
+  cpu.isa = Isa::avx512;
+  EXPECT_EQ(refuse(engine, *parse_problem(kPlain), cpu), std::nullopt);
+  EXPECT_EQ(refuse(engine, *parse_problem(std::string(kPlain) + ":act=relu"), cpu), std::nullopt);
+  // x and y must fit the same pair.
+  const auto mixed = parse_problem("fprop:x=f32,1x8x8x8,nhwc:w=f32,8x8x3x3:y=f32,1x8x8x8,nchw16c:pad=1x1");
+  EXPECT_EQ(refuse(engine, *mixed, cpu)->code, RefusalCode::layout);
+  // One channel: nchw strides are packed nhwc as well.
+  EXPECT_EQ(refuse(engine, *parse_problem("fprop:x=f32,1x1x8x8:w=f32,1x1x3x3"), cpu), std::nullopt);
+}
+
+TEST(Refuse, AsksTheEngineLast) {
+  FakeEngine engine;
+  engine.declared.passes = {Pass::fprop};
+  engine.own_refusal = Refusal{RefusalCode::filter, "filter=3x3: no"};
+  EXPECT_EQ(refuse(engine, *parse_problem(kPlain), {})->code, RefusalCode::filter);
+  engine.declared.min_isa = Isa::avx2;
+  EXPECT_EQ(refuse(engine, *parse_problem(kPlain), {})->code, RefusalCode::instruction_set);
+}
+
+TEST(Refuse, CodesHaveNames) {
+  EXPECT_EQ(name_of(RefusalCode::device), "device");
+  EXPECT_EQ(name_of(RefusalCode::padding), "padding");
+  EXPECT_EQ(name_of(RefusalCode::size), "size");
+  EXPECT_EQ(name_of(RefusalCode::not_built), "not_built");
+}
+
+TEST(Candidate, PrintsAndParses) {
+  const Candidate plain{"cpu.direct", {}}, tuned{"cpu.winograd", {{"k_block", -2}, {"m", 4}}};
+  EXPECT_EQ(print(plain), "cpu.direct");
+  EXPECT_EQ(print(tuned), "cpu.winograd{k_block=-2,m=4}");
+  EXPECT_EQ(*parse_candidate("cpu.direct"), plain);
+  EXPECT_EQ(*parse_candidate("cpu.direct{}"), plain);
+  EXPECT_EQ(*parse_candidate(" cpu.winograd{m=4,k_block=-2}\n"), tuned);
+  EXPECT_EQ(knob_or(tuned.knobs, "m", 2), 4);
+  EXPECT_EQ(knob_or(tuned.knobs, "n", 2), 2);
+}
+
+TEST(Candidate, ErrorsQuoteTheText) {
+  const auto error = [](std::string_view text) {
+    const auto candidate = parse_candidate(text);
+    return candidate.ok() ? "" : candidate.error().message;
+  };
+  EXPECT_EQ(error(""), "engine name '' is not letters, digits, '.', '_' and '-'");
+  EXPECT_EQ(error("a b"), "engine name 'a b' is not letters, digits, '.', '_' and '-'");
+  EXPECT_EQ(error("cpu.x{m=4"), "candidate 'cpu.x{m=4' does not end in '}'");
+  EXPECT_EQ(error("cpu.x{"), "candidate 'cpu.x{' does not end in '}'");
+  EXPECT_EQ(error("cpu.x{m}"), "candidate 'cpu.x{m}': 'm' is not NAME=VALUE");
+  EXPECT_EQ(error("cpu.x{m=4,m=5}"), "candidate 'cpu.x{m=4,m=5}': knob 'm' is given twice");
+  EXPECT_EQ(error("cpu.x{m=four}"), "candidate 'cpu.x{m=four}': knob 'm': 'four' is not an integer");
+}
+
+}  // namespace
+}  // namespace convoy
