@@ -1,8 +1,6 @@
 #include "engines/reference/geometry.h"
 
 namespace convoy::reference {
-namespace {
-
 // Spatial dims are right-aligned: H and W of a 2D tensor are the last two, W of a 1D one the last.
 Placement place(const TensorDesc& desc) {
   Placement placement;
@@ -16,8 +14,6 @@ Placement place(const TensorDesc& desc) {
   }
   return placement;
 }
-
-}  // namespace
 
 Coords Placement::coords(std::int64_t index) const {
   Coords at;

@@ -26,6 +26,8 @@ struct Placement {
   Coords coords(std::int64_t index) const;  // of the row-major index
 };
 
+Placement place(const TensorDesc& desc);
+
 struct Geometry {
   Pass pass = Pass::fprop;
   bool flipped = false;

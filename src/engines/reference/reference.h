@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "convoy/engine.h"
 #include "core/tolerance.h"
@@ -27,7 +29,8 @@ struct VerifyOptions {
   Arithmetic arithmetic = Arithmetic::direct;  // winograd for engines that declare the note WINOGRAD
   bool exact = false;                          // every output must be the oracle's own, bit for bit (-0 equals 0)
   std::int64_t full_terms = 100'000'000;       // check every output where the problem has at most so many products
-  std::int64_t samples = 4096;                 // otherwise at least so many outputs, corners included
+  std::int64_t full_outputs = 4'000'000;       // and outputs
+  std::int64_t samples = 4096;                 // otherwise at least so many outputs, corners and edges included
 };
 
 struct Verification {
@@ -40,8 +43,32 @@ struct Verification {
   bool ok() const { return max_error <= 1; }
 };
 
-// Compares `actual`, laid out as problem.out(), with the oracle. args are those of the execution, but args.out is the
-// prior contents of out and is read only where beta != 0. The choice of samples is fixed by the problem's dims.
+// What the oracle says of a problem with its data, computed once and compared with any number of outputs.
+class Expectation {
+ public:
+  // args are those of the execution (w also where a plan has constant weights), but args.out is the prior contents of
+  // out and is read only where beta != 0; none is kept. The choice of samples is fixed by the problem's dims.
+  Expectation(const ConvProblem& problem, const ConvArgs& args, const VerifyOptions& options, ThreadTeam& team);
+
+  bool full() const { return full_; }
+
+  // `actual` is laid out as problem.out().
+  Verification compare(const void* actual, Arithmetic arithmetic, bool exact = false) const;
+
+ private:
+  struct Element {
+    std::int64_t offset;
+    double exact, stored, bound, winograd_bound;
+  };
+  Dims coords(std::int64_t index) const;
+
+  TensorDesc out_;
+  std::int64_t samples_;
+  bool full_;
+  std::vector<Element> elements_;
+};
+
+// Expectation and compare at once.
 Verification verify_with_reference(const ConvProblem& problem, const ConvArgs& args, const void* actual,
                                    const VerifyOptions& options, ThreadTeam& team);
 

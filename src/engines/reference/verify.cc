@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <optional>
 #include <vector>
 
 #include "engines/reference/evaluator.h"
@@ -89,18 +88,6 @@ class Sampling {
   std::int64_t samples_;
 };
 
-struct Worst {
-  double error = -1;
-  std::int64_t index = 0;
-  Coords at{};
-  double actual = 0;
-  double expected = 0;
-
-  void offer(double new_error, std::int64_t new_index, const Coords& new_at, double new_actual, double new_expected) {
-    if (new_error > error) *this = {new_error, new_index, new_at, new_actual, new_expected};
-  }
-};
-
 Dims with_rank(const Coords& at, int rank) {
   Dims dims(at.begin(), at.begin() + 2);
   dims.insert(dims.end(), at.end() - (rank - 2), at.end());
@@ -115,16 +102,10 @@ Coords from_rank(const std::int64_t* coords, int rank) {
   return at;
 }
 
-ReferenceElement evaluate(const ConvProblem& problem, const Evaluator& evaluator, const WindowMagnitude* window,
-                          const Coords& at) {
-  const reference::Reduction reduction = evaluator.reduce(at);
-  const EpilogueValues values = evaluator.values(at);
-  const ReductionMagnitude magnitude{reduction.terms, window != nullptr ? window->at(at) : reduction.sum_abs};
-  const Arithmetic arithmetic = window != nullptr ? Arithmetic::winograd : Arithmetic::direct;
+double as_stored(DataType type, double value) {
   std::uint64_t buffer = 0;
-  store_from_double(problem.out().type, &buffer, 0, evaluator.stored(reduction.sum, values));
-  return {evaluator.exact(reduction.sum, values), load_as_double(problem.out().type, &buffer, 0),
-          error_before_rounding(problem, magnitude, reduction.sum, values, arithmetic)};
+  store_from_double(type, &buffer, 0, value);
+  return load_as_double(type, &buffer, 0);
 }
 
 }  // namespace
@@ -133,52 +114,86 @@ ReferenceElement reference_element(const ConvProblem& problem, const ConvArgs& a
                                    Arithmetic arithmetic) {
   const Evaluator evaluator(problem, args);
   const Coords at = from_rank(coords, problem.out().rank());
-  if (arithmetic == Arithmetic::direct) return evaluate(problem, evaluator, nullptr, at);
+  const reference::Reduction reduction = evaluator.reduce(at);
+  const EpilogueValues values = evaluator.values(at);
+  ReductionMagnitude magnitude{reduction.terms, reduction.sum_abs};
+  if (arithmetic == Arithmetic::winograd) {
+    magnitude.sum_abs = WindowMagnitude(evaluator.geometry(), evaluator.operands()).at(at);
+  }
+  return {evaluator.exact(reduction.sum, values),
+          as_stored(problem.out().type, evaluator.stored(reduction.sum, values)),
+          error_before_rounding(problem, magnitude, reduction.sum, values, arithmetic)};
+}
+
+Expectation::Expectation(const ConvProblem& problem, const ConvArgs& args, const VerifyOptions& options,
+                         ThreadTeam& team)
+    : out_(problem.out()), samples_(options.samples) {
+  const Evaluator evaluator(problem, args);
+  const Placement& out = evaluator.geometry().out();
+  full_ = out.elements() <= options.samples ||
+          (flops(problem) / 2 <= static_cast<double>(options.full_terms) && out.elements() <= options.full_outputs);
+  if (out.elements() == 0) return;
   const WindowMagnitude window(evaluator.geometry(), evaluator.operands());
-  return evaluate(problem, evaluator, &window, at);
+  const Sampling sampling(out, full_, samples_);
+  elements_.resize(sampling.count());
+  parallel_ranges(team, sampling.count(), [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const Coords at = sampling.at(i);
+      const reference::Reduction reduction = evaluator.reduce(at);
+      const EpilogueValues values = evaluator.values(at);
+      const double sum = reduction.sum;
+      elements_[i] = {
+          out.offset(at), evaluator.exact(sum, values), as_stored(out_.type, evaluator.stored(sum, values)),
+          error_before_rounding(problem, {reduction.terms, reduction.sum_abs}, sum, values, Arithmetic::direct),
+          error_before_rounding(problem, {reduction.terms, window.at(at)}, sum, values, Arithmetic::winograd)};
+    }
+  });
+}
+
+Verification Expectation::compare(const void* actual, Arithmetic arithmetic, bool exact) const {
+  Verification result;
+  result.full = full_;
+  result.checked = static_cast<std::int64_t>(elements_.size());
+  if (elements_.empty()) return result;
+  result.max_error = -1;
+  const std::int64_t last_channel = out_.dims[1] - 1;
+  const std::int64_t padding = out_.padded_channels() - out_.dims[1];
+  for (std::int64_t i = 0; i < result.checked; ++i) {
+    const Element& element = elements_[i];
+    const double value = load_as_double(out_.type, actual, element.offset);
+    const double bound = exact ? 0 : arithmetic == Arithmetic::winograd ? element.winograd_bound : element.bound;
+    const double error = error_in_tolerances(out_.type, value, element.exact, element.stored, bound);
+    if (error > result.max_error) {
+      result.max_error = error;
+      result.worst = coords(i);
+      result.actual = value;
+      result.expected = element.stored;
+    }
+    if (padding == 0) continue;
+    // The channel padding behind the last channel belongs to its position.
+    Dims at = coords(i);
+    if (at[1] != last_channel) continue;
+    for (std::int64_t c = 1; c <= padding; ++c) {
+      const double filler = load_as_double(out_.type, actual, element.offset + c);
+      if (filler == 0 || std::isinf(result.max_error)) continue;
+      at[1] = last_channel + c;
+      result.max_error = std::numeric_limits<double>::infinity();
+      result.worst = at;
+      result.actual = filler;
+      result.expected = 0;
+    }
+  }
+  return result;
+}
+
+Dims Expectation::coords(std::int64_t index) const {
+  const Placement out = reference::place(out_);
+  return with_rank(Sampling(out, full_, samples_).at(index), out_.rank());
 }
 
 Verification verify_with_reference(const ConvProblem& problem, const ConvArgs& args, const void* actual,
                                    const VerifyOptions& options, ThreadTeam& team) {
-  const Evaluator evaluator(problem, args);
-  const Placement& out = evaluator.geometry().out();
-  const TensorDesc& desc = problem.out();
-  std::optional<WindowMagnitude> window;
-  if (options.arithmetic == Arithmetic::winograd) window.emplace(evaluator.geometry(), evaluator.operands());
-
-  Verification result;
-  result.full = flops(problem) / 2 <= static_cast<double>(options.full_terms) || out.elements() <= options.samples;
-  if (out.elements() == 0) return result;
-  const Sampling sampling(out, result.full, options.samples);
-  result.checked = sampling.count();
-
-  std::vector<Worst> worst(team.size());
-  parallel_ranges(team, sampling.count(), [&](std::int64_t begin, std::int64_t end, int thread) {
-    Worst mine;
-    for (std::int64_t i = begin; i < end; ++i) {
-      const Coords at = sampling.at(i);
-      const ReferenceElement element = evaluate(problem, evaluator, window ? &*window : nullptr, at);
-      const double value = load_as_double(desc.type, actual, out.offset(at));
-      const double error =
-          error_in_tolerances(desc.type, value, element.exact, element.stored, options.exact ? 0 : element.bound);
-      mine.offer(error, i, at, value, element.stored);
-      // The channel padding behind the last channel belongs to that position.
-      if (at[1] != desc.dims[1] - 1) continue;
-      for (Coords padding = at; ++padding[1] < desc.padded_channels();) {
-        const double filler = load_as_double(desc.type, actual, out.offset(padding));
-        if (filler != 0) mine.offer(std::numeric_limits<double>::infinity(), i, padding, filler, 0);
-      }
-    }
-    worst[thread] = mine;
-  });
-
-  Worst all;
-  for (const Worst& mine : worst) all.offer(mine.error, mine.index, mine.at, mine.actual, mine.expected);
-  result.max_error = all.error;
-  result.worst = with_rank(all.at, desc.rank());
-  result.actual = all.actual;
-  result.expected = all.expected;
-  return result;
+  return Expectation(problem, args, options, team).compare(actual, options.arithmetic, options.exact);
 }
 
 Arithmetic arithmetic_of(const std::vector<std::string>& notes) {

@@ -1,0 +1,133 @@
+#include "support/conv_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace convoy::testing {
+namespace {
+
+// Calls visit(offset, is_padding) for every element, and for the channel padding behind the last channel.
+template <class Visit>
+void for_each_offset(const TensorDesc& desc, Visit visit) {
+  Dims dims = desc.dims;
+  if (desc.channel_block > 1) dims[1] = desc.padded_channels();
+  Dims at(dims.size(), 0);
+  if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return;
+  for (;;) {
+    visit(desc.offset(at.data()), at[1] >= desc.dims[1]);
+    int i = desc.rank() - 1;
+    while (i >= 0 && ++at[i] == dims[i]) at[i--] = 0;
+    if (i < 0) return;
+  }
+}
+
+double integer_value(DataType type, Random& random, Fill fill) {
+  if (fill == Fill::small_integers) return static_cast<double>(type == DataType::u8 ? random.integer(0, 3) : random.integer(-2, 2));
+  if (type == DataType::u8) return static_cast<double>(random.integer(0, 255));
+  if (type == DataType::s8) return static_cast<double>(random.integer(-128, 127));
+  return static_cast<double>(random.integer(-100000, 100000));
+}
+
+GuardedBuffer buffer_for(const TensorDesc& desc) { return GuardedBuffer(desc.bytes(), desc.alignment); }
+
+}  // namespace
+
+std::string_view name_of(Fill fill) { return fill == Fill::normal ? "normal" : "integers"; }
+
+void fill_tensor(const TensorDesc& desc, void* data, Random& random, Fill fill, double spread) {
+  for_each_offset(desc, [&](std::int64_t offset, bool padding) {
+    double value = 0;
+    if (!padding) {
+      value = is_floating(desc.type) && fill == Fill::normal ? spread * random.normal()
+                                                             : integer_value(desc.type, random, fill);
+    }
+    store_from_double(desc.type, data, offset, value);
+  });
+}
+
+ConvData::ConvData(const ConvProblem& problem, std::uint64_t seed, Fill fill) : problem_(problem) {
+  Random random(seed);
+  const TensorDesc& out = problem.out();
+  const Epilogue& epilogue = problem.epilogue;
+  // Each tensor has a generator of its own, so that a shape's change in one leaves the others' values.
+  const auto make = [&](const TensorDesc& desc) {
+    Random own = random.fork();
+    GuardedBuffer buffer = buffer_for(desc);
+    fill_tensor(desc, buffer.data(), own, fill);
+    return buffer;
+  };
+  x_ = make(problem.x);
+  w_ = make(problem.w);
+  y_ = make(problem.y);
+  prior_ = make(out);
+  z_ = make(out);
+
+  const std::int64_t channels = problem.pass == Pass::wgrad ? out.dims[0] : out.dims[1];
+  const bool integers = problem.compute == DataType::s32;
+  TensorDesc bias;
+  bias.type = integers ? DataType::s32 : problem.compute == DataType::f64 ? DataType::f64 : DataType::f32;
+  bias_ = GuardedBuffer(channels * size_of(bias.type), 16);
+  slopes_ = GuardedBuffer(channels * sizeof(float), 16);
+  scales_ = GuardedBuffer(channels * sizeof(float), 16);
+  // Scales that spread the sums of random bytes over most of the output's range.
+  const double terms = static_cast<double>(problem.w.elements() / std::max<std::int64_t>(problem.w.dims[0], 1));
+  const double usual = fill == Fill::normal ? 40 / (std::sqrt(terms) * 75 * 75) : 0.5;
+  for (std::int64_t c = 0; c < channels; ++c) {
+    store_from_double(bias.type, bias_.data(), c,
+                      fill == Fill::normal && !integers ? random.normal() : integer_value(bias.type, random, fill));
+    const double slope = fill == Fill::normal ? 0.5 * random.unit() : random.pick({0.25, 0.5, 2.0});
+    store_from_double(DataType::f32, slopes_.data(), c, slope);
+    const double scale = fill == Fill::normal ? usual * (0.5 + random.unit()) : usual * random.pick({1.0, 0.5, 2.0});
+    store_from_double(DataType::f32, scales_.data(), c, scale);
+  }
+  if (!epilogue.bias) bias_ = {};
+  if (epilogue.gamma == 0) z_ = {};
+  if (epilogue.activation.kind != ActivationKind::prelu) slopes_ = {};
+  if (epilogue.requantize == Requantize::none) scales_ = {};
+  if (problem.pass == Pass::fprop) y_ = {};
+  if (problem.pass == Pass::dgrad) x_ = {};
+  if (problem.pass == Pass::wgrad) w_ = {};
+  if (problem.beta == 0) prior_.fill(0xFF);
+
+  written_.assign(out.bytes(), false);
+  const std::size_t size = size_of(out.type);
+  for_each_offset(out, [&](std::int64_t offset, bool) {
+    std::fill_n(written_.begin() + static_cast<std::ptrdiff_t>(offset * size), size, true);
+  });
+}
+
+ConvArgs ConvData::args() const {
+  ConvArgs args;
+  args.x = x_.data();
+  args.w = w_.data();
+  args.y = y_.data();
+  args.out = prior_.data();
+  args.bias = bias_.data();
+  args.z = z_.data();
+  args.slopes = reinterpret_cast<const float*>(slopes_.data());
+  args.scales = reinterpret_cast<const float*>(scales_.data());
+  return args;
+}
+
+GuardedBuffer ConvData::make_out() const { return buffer_for(problem_.out()); }
+
+void ConvData::reset(GuardedBuffer& out) const {
+  out.fill(0xFF);
+  if (problem_.beta != 0) std::memcpy(out.data(), prior_.data(), out.size());
+}
+
+std::string ConvData::trespass(const GuardedBuffer& out) const {
+  if (!out.intact()) return "it wrote outside of out, in a red zone";
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (!written_[i] && out.data()[i] != prior_.data()[i]) {
+      return "it wrote byte " + std::to_string(i) + " of out, which lies between elements";
+    }
+  }
+  for (const auto& [name, buffer] : {std::pair{"x", &x_}, {"w", &w_}, {"y", &y_}, {"bias", &bias_}, {"z", &z_}}) {
+    if (buffer->size() != 0 && !buffer->intact()) return std::string("it wrote around ") + name;
+  }
+  return {};
+}
+
+}  // namespace convoy::testing
