@@ -23,7 +23,8 @@ void for_each_offset(const TensorDesc& desc, Visit visit) {
 }
 
 double integer_value(DataType type, Random& random, Fill fill) {
-  if (fill == Fill::small_integers) return static_cast<double>(type == DataType::u8 ? random.integer(0, 3) : random.integer(-2, 2));
+  if (fill == Fill::small_integers)
+    return static_cast<double>(type == DataType::u8 ? random.integer(0, 3) : random.integer(-2, 2));
   if (type == DataType::u8) return static_cast<double>(random.integer(0, 255));
   if (type == DataType::s8) return static_cast<double>(random.integer(-128, 127));
   return static_cast<double>(random.integer(-100000, 100000));

@@ -53,7 +53,8 @@ class Drawer {
     draw_dilation(recipe);
     draw_padding(recipe);
     for (auto& output : recipe.output) {
-      output = random_.integer(1, random_.chance(0.3) ? options_.max_output : std::min<std::int64_t>(10, options_.max_output));
+      output = random_.integer(
+          1, random_.chance(0.3) ? options_.max_output : std::min<std::int64_t>(10, options_.max_output));
     }
     draw_layouts(recipe);
     draw_alignment(recipe);
@@ -113,8 +114,10 @@ class Drawer {
         recipe.mode = ConvMode::cross_correlation;
         return true;
       case RefusalCode::scaling:
-        if (random_.chance(0.5)) draw_scaling(recipe);
-        else recipe.alpha = 1, recipe.beta = 0;
+        if (random_.chance(0.5))
+          draw_scaling(recipe);
+        else
+          recipe.alpha = 1, recipe.beta = 0;
         return true;
       case RefusalCode::epilogue: {
         const bool requantized = recipe.epilogue.requantize != Requantize::none;
@@ -143,12 +146,8 @@ class Drawer {
     Dims w = {recipe.groups * recipe.k_per_group, recipe.c_per_group};
     Dims y = {recipe.batch, recipe.groups * recipe.k_per_group};
     for (int i = 0; i < recipe.spatial; ++i) {
-      const std::int64_t window = recipe.dilation[i] * (recipe.filter[i] - 1) + 1;
-      const std::int64_t padding = recipe.pre[i] + recipe.post[i];
-      const std::int64_t unused = std::min(recipe.unused[i], recipe.stride[i] - 1);
-      std::int64_t output = recipe.output[i];
-      while ((output - 1) * recipe.stride[i] + window + unused - padding < 1) ++output;
-      x.push_back((output - 1) * recipe.stride[i] + window + unused - padding);
+      const std::int64_t output = output_size(recipe, i);
+      x.push_back(input_size(recipe, i, output));
       w.push_back(recipe.filter[i]);
       y.push_back(output);
       problem.pre_padding.push_back(recipe.pre[i]);
@@ -173,6 +172,19 @@ class Drawer {
   }
 
  private:
+  static std::int64_t input_size(const Recipe& recipe, int i, std::int64_t output) {
+    const std::int64_t window = recipe.dilation[i] * (recipe.filter[i] - 1) + 1;
+    const std::int64_t unused = std::min(recipe.unused[i], recipe.stride[i] - 1);
+    return (output - 1) * recipe.stride[i] + window + unused - recipe.pre[i] - recipe.post[i];
+  }
+
+  // The output size wanted, or the least with an input that is not empty.
+  static std::int64_t output_size(const Recipe& recipe, int i) {
+    std::int64_t output = recipe.output[i];
+    while (input_size(recipe, i, output) < 1) ++output;
+    return output;
+  }
+
   static std::int64_t round_up(std::int64_t channels) { return (channels + 15) / 16 * 16; }
 
   std::int64_t channel_count(std::int64_t most) {
@@ -350,7 +362,8 @@ class Drawer {
   void shrink(Recipe& recipe) {
     for (;;) {
       double products = static_cast<double>(recipe.batch * recipe.groups * recipe.k_per_group * recipe.c_per_group);
-      for (int i = 0; i < recipe.spatial; ++i) products *= static_cast<double>(recipe.filter[i] * recipe.output[i]);
+      for (int i = 0; i < recipe.spatial; ++i)
+        products *= static_cast<double>(recipe.filter[i] * output_size(recipe, i));
       if (products <= static_cast<double>(options_.max_products)) return;
       std::vector<std::int64_t*> sizes = {&recipe.batch, &recipe.groups, &recipe.c_per_group, &recipe.k_per_group};
       for (int i = 0; i < recipe.spatial; ++i) sizes.push_back(&recipe.output[i]);

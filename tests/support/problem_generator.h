@@ -14,8 +14,8 @@ namespace convoy::testing {
 struct ProblemOptions {
   std::vector<Pass> passes = {Pass::fprop, Pass::dgrad, Pass::wgrad};
   std::vector<TypeCombination> types = {{DataType::f32, DataType::f32, DataType::f32, DataType::f32}};
-  std::vector<LayoutPair> layouts;      // of x and y; empty: any, strided ones too
-  bool any_weight_strides = true;       // otherwise w is packed nchw
+  std::vector<LayoutPair> layouts;  // of x and y; empty: any, strided ones too
+  bool any_weight_strides = true;   // otherwise w is packed nchw
   int min_spatial_dims = 1;
   int max_spatial_dims = 3;
   bool groups = true;
@@ -28,9 +28,9 @@ struct ProblemOptions {
   std::vector<ActivationKind> activations;  // besides identity; empty: all
   bool requantize = true;                   // only integer problems do
   bool zero_points = true;
-  bool exact = false;            // only epilogues that keep small integers exact
-  bool any_alignment = true;     // data pointers aligned to their element only, at times
-  double odd_sizes = 0.6;        // share of channel counts that fit no vector
+  bool exact = false;         // only epilogues that keep small integers exact
+  bool any_alignment = true;  // data pointers aligned to their element only, at times
+  double odd_sizes = 0.6;     // share of channel counts that fit no vector
   std::int64_t max_channels = 72;
   std::int64_t max_output = 24;  // along one spatial dim
   std::int64_t max_products = 1'000'000;

@@ -1,0 +1,220 @@
+#include "support/engine_property.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace convoy::testing {
+namespace {
+
+ThreadTeam& team_of(int threads) {
+  static std::map<int, std::unique_ptr<ThreadTeam>> teams;
+  auto& team = teams[threads];
+  if (!team) team = make_cpu_team(threads);
+  return *team;
+}
+
+bool is_winograd(const Engine& engine) { return arithmetic_of(engine.info().notes) == Arithmetic::winograd; }
+
+std::string explain(const ConvProblem& problem, const Verification& verification) {
+  return fmt::format("out[{}] is {:.9g}, the oracle says {:.9g}: {:.3g} tolerances off ({} elements compared)",
+                     fmt::join(verification.worst, ","), verification.actual, verification.expected,
+                     verification.max_error, verification.checked) +
+         (verification.worst.size() > 1 && verification.worst[1] >= problem.out().dims[1] ? ", in the channel padding"
+                                                                                          : "");
+}
+
+KnobValues random_knobs(Random& random, const std::vector<Knob>& knobs) {
+  KnobValues values;
+  for (const Knob& knob : knobs) {
+    if (!knob.values.empty() && random.chance(0.7)) values.push_back({knob.name, random.pick(knob.values)});
+  }
+  std::sort(values.begin(), values.end(), [](const KnobValue& a, const KnobValue& b) { return a.name < b.name; });
+  return values;
+}
+
+}  // namespace
+
+std::string describe(const EngineCase& test) {
+  const std::string candidate = print(Candidate{test.engine->info().name, test.knobs});
+  const std::string problem = print(test.problem);
+  return fmt::format(
+      "  problem:   {0}\n  candidate: {1}\n"
+      "  isa: {2}, extensions: {7}, threads: {3}, constant weights: {4}, fill: {5}, data seed: {6}\n"
+      "  repeat:    build/tests/engine_property_test --problem '{0}' --candidate '{1}' --isa {2} --threads {3} "
+      "--constant-weights {4:d} --fill {5} --data-seed {6} "
+      "--extensions {7:d}",
+      problem, candidate, name_of(test.isa), test.threads, test.constant_weights, name_of(test.fill), test.data_seed,
+      test.extensions);
+}
+
+CpuFeatures features_of(Isa isa, bool extensions) {
+  CpuFeatures features = capped(cpu_features(), isa);
+  if (!extensions) {
+    features.avx512_vnni = features.avx512_bf16 = features.avx512_fp16 = false;
+    features.amx_tile = features.amx_bf16 = features.amx_int8 = false;
+  }
+  return features;
+}
+
+EngineOutcome run(const EngineCase& test, const ConvData& data, const Expectation& expectation) {
+  EngineOutcome outcome;
+  PlanRequest request;
+  request.threads = test.threads;
+  request.cpu = features_of(test.isa, test.extensions);
+  // Constant weights need to live during plan() only.
+  const bool constant = test.constant_weights && test.problem.pass != Pass::wgrad;
+  GuardedBuffer weights;
+  if (constant) {
+    weights = GuardedBuffer(test.problem.w.bytes(), test.problem.w.alignment);
+    std::memcpy(weights.data(), data.weights(), weights.size());
+    request.constant_weights = weights.data();
+  }
+  Result<std::unique_ptr<ConvPlan>> plan = test.engine->plan(test.problem, test.knobs, request);
+  if (!plan.ok()) {
+    outcome.failure = "plan: " + plan.error().message;
+    return outcome;
+  }
+  weights.fill(0xFF);
+
+  ConvArgs args = data.args();
+  if (constant) args.w = nullptr;
+  GuardedBuffer out = data.make_out();
+  GuardedBuffer workspace((*plan)->workspace_bytes(), 64);
+  args.out = out.data();
+  const ExecContext context{team_of(test.threads), workspace.data(), workspace.size()};
+  // The second time the workspace holds what the first left there.
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    data.reset(out);
+    if (const Result<void> done = (*plan)->execute(args, context); !done.ok()) {
+      outcome.failure = "execute: " + done.error().message;
+      return outcome;
+    }
+    if (std::string sin = data.trespass(out); !sin.empty()) {
+      outcome.failure = sin;
+      return outcome;
+    }
+    if (!workspace.intact()) {
+      outcome.failure = fmt::format("it wrote outside of its workspace of {} bytes", workspace.size());
+      return outcome;
+    }
+    if (repeat == 1 && test.engine->info().deterministic &&
+        !std::equal(outcome.out.begin(), outcome.out.end(), out.data())) {
+      outcome.failure = "a second execution of the plan gave other bits, though the engine declares determinism";
+      return outcome;
+    }
+    outcome.out.assign(out.data(), out.data() + out.size());
+  }
+  const bool winograd = is_winograd(*test.engine);
+  outcome.verification = expectation.compare(out.data(), winograd ? Arithmetic::winograd : Arithmetic::direct,
+                                             test.fill == Fill::small_integers && !winograd);
+  if (!outcome.verification.ok()) outcome.failure = explain(test.problem, outcome.verification);
+  return outcome;
+}
+
+EngineOutcome run(const EngineCase& test) {
+  const ConvData data(test.problem, test.data_seed, test.fill);
+  return run(test, data, Expectation(test.problem, data.args(), {}, team_of(2)));
+}
+
+PropertySummary check_engine(const Engine& engine, const PropertyOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  PropertySummary summary;
+  summary.engine = engine.info().name;
+  std::vector<Isa> isas;
+  for (const Isa isa : options.isas) {
+    if (isa <= cpu_features().isa && isa >= engine.info().min_isa) isas.push_back(isa);
+  }
+  for (const Isa isa : isas) {
+    for (const int threads : options.threads) summary.runs.push_back({isa, threads, 0, 0, 0, 0, 0, {}});
+  }
+
+  Random random(options.seed);
+  const auto finished = [&] {
+    return std::all_of(summary.runs.begin(), summary.runs.end(),
+                       [&](const PropertyRuns& runs) { return runs.problems >= options.count; });
+  };
+  for (std::int64_t i = 0; !isas.empty() && !finished(); ++i) {
+    const bool exact = i % 4 == 3;
+    ProblemOptions problems = options_for(engine.info());
+    problems.exact = exact;
+    const Isa wanted = isas[i % isas.size()];
+    std::optional<ConvProblem> problem =
+        random_problem_for(random, engine, capped(cpu_features(), wanted), problems, summary.acceptance);
+    if (!problem) {
+      summary.failures.push_back(
+          fmt::format("{}: no problem found that it accepts under {} in 400 offers; refusals: {}", summary.engine,
+                      name_of(wanted), nlohmann::json(summary.acceptance.refusals).dump()));
+      break;
+    }
+    ++summary.problems;
+    EngineCase test;
+    test.engine = &engine;
+    test.problem = std::move(*problem);
+    test.fill = exact ? Fill::small_integers : Fill::normal;
+    test.data_seed = random.next() >> 32;
+    const ConvData data(test.problem, test.data_seed, test.fill);
+    const Expectation expectation(test.problem, data.args(), {}, team_of(2));
+    for (const Isa isa : isas) {
+      test.extensions = random.chance(0.6);
+      if (refuse(engine, test.problem, features_of(isa, test.extensions))) test.extensions = true;
+      const CpuFeatures features = features_of(isa, test.extensions);
+      if (refuse(engine, test.problem, features)) continue;
+      test.isa = isa;
+      test.constant_weights = random.chance(0.5);
+      test.knobs = random.chance(0.5) ? random_knobs(random, engine.knobs(test.problem, features)) : KnobValues{};
+      std::vector<std::byte> first;
+      for (PropertyRuns& runs : summary.runs) {
+        if (runs.isa != isa) continue;
+        test.threads = runs.threads;
+        EngineOutcome outcome = run(test, data, expectation);
+        ++runs.problems;
+        runs.exact += exact;
+        runs.constant_weights += test.constant_weights;
+        runs.random_knobs += !test.knobs.empty();
+        if (outcome.verification.max_error > runs.max_error) {
+          runs.max_error = outcome.verification.max_error;
+          runs.worst = print(test.problem);
+        }
+        if (outcome.failure.empty() && engine.info().thread_invariant) {
+          if (first.empty()) first = outcome.out;
+          if (first != outcome.out) {
+            outcome.failure = "other bits than with another thread count, though the engine declares thread_invariant";
+          }
+        }
+        if (!outcome.failure.empty()) summary.failures.push_back(outcome.failure + "\n" + describe(test));
+      }
+    }
+    if (static_cast<int>(summary.failures.size()) >= options.max_failures) break;
+  }
+  summary.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return summary;
+}
+
+nlohmann::json to_json(const PropertySummary& summary) {
+  nlohmann::json runs = nlohmann::json::array();
+  for (const PropertyRuns& run : summary.runs) {
+    runs.push_back({{"isa", name_of(run.isa)},
+                    {"threads", run.threads},
+                    {"problems", run.problems},
+                    {"exact", run.exact},
+                    {"constant_weights", run.constant_weights},
+                    {"random_knobs", run.random_knobs},
+                    {"max_error", run.max_error},
+                    {"worst", run.worst}});
+  }
+  return {{"engine", summary.engine},
+          {"problems", summary.problems},
+          {"offered", summary.acceptance.tried},
+          {"accepted", summary.acceptance.accepted},
+          {"refusals", summary.acceptance.refusals},
+          {"runs", runs},
+          {"failures", summary.failures},
+          {"seconds", summary.seconds}};
+}
+
+}  // namespace convoy::testing

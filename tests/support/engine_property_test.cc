@@ -1,0 +1,181 @@
+// The property itself is tested: engines with one fault each must be caught.
+#include "support/engine_property.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+
+namespace convoy::testing {
+namespace {
+
+// Called after a right execution, to spoil it.
+using Fault = std::function<void(const ConvProblem&, const ConvArgs&, const ExecContext&)>;
+
+class FaultyPlan final : public ConvPlan {
+ public:
+  FaultyPlan(ConvProblem problem, std::unique_ptr<ConvPlan> right, const Fault& fault)
+      : problem_(std::move(problem)), right_(std::move(right)), fault_(fault) {}
+  Candidate candidate() const override { return {"faulty", {}}; }
+  std::size_t workspace_bytes() const override { return 100; }
+  Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
+    CONVOY_CHECK(right_->execute(args, context));
+    fault_(problem_, args, context);
+    return {};
+  }
+
+ private:
+  ConvProblem problem_;
+  std::unique_ptr<ConvPlan> right_;
+  const Fault& fault_;
+};
+
+class FaultyEngine final : public Engine {
+ public:
+  explicit FaultyEngine(Fault fault) : fault_(std::move(fault)) {
+    info_.name = "faulty";
+    info_.passes = {Pass::fprop, Pass::dgrad, Pass::wgrad};
+    info_.types = {{DataType::f32, DataType::f32, DataType::f32, DataType::f32}};
+  }
+  EngineInfo& declare() { return info_; }
+  const EngineInfo& info() const override { return info_; }
+  double predict_seconds(const ConvProblem&, const KnobValues&, const PlanRequest&) const override { return 1; }
+  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,
+                                         const PlanRequest& request) const override {
+    CONVOY_TRY(std::unique_ptr<ConvPlan> right, reference_engine().plan(problem, knobs, request));
+    return std::unique_ptr<ConvPlan>(std::make_unique<FaultyPlan>(problem, std::move(right), fault_));
+  }
+
+ private:
+  EngineInfo info_;
+  Fault fault_;
+};
+
+float* last_element(const ConvProblem& problem, const ConvArgs& args) {
+  Dims last = problem.out().dims;
+  for (auto& coordinate : last) --coordinate;
+  return static_cast<float*>(args.out) + problem.out().offset(last.data());
+}
+
+PropertySummary check(const Engine& engine) {
+  PropertyOptions options;
+  options.count = 6;
+  options.isas = {Isa::portable};
+  options.max_failures = 1;
+  return check_engine(engine, options);
+}
+
+void expect_caught(const char* words, Fault fault) {
+  const PropertySummary summary = check(FaultyEngine(std::move(fault)));
+  ASSERT_FALSE(summary.failures.empty());
+  EXPECT_NE(summary.failures[0].find(words), std::string::npos) << summary.failures[0];
+  EXPECT_NE(summary.failures[0].find("--problem '"), std::string::npos) << summary.failures[0];
+}
+
+TEST(EngineProperty, ARightEnginePassesAndIsCounted) {
+  const PropertySummary summary = check(FaultyEngine([](auto&, auto&, auto&) {}));
+  EXPECT_TRUE(summary.failures.empty()) << summary.failures[0];
+  ASSERT_EQ(summary.runs.size(), 2U);
+  for (const PropertyRuns& runs : summary.runs) {
+    EXPECT_EQ(runs.problems, 6);
+    EXPECT_EQ(runs.exact, 1);
+    EXPECT_LE(runs.max_error, 1);
+  }
+}
+
+TEST(EngineProperty, OneWrongElement) {
+  expect_caught("tolerances off", [](auto& problem, auto& args, auto&) { *last_element(problem, args) += 0.01F; });
+}
+
+TEST(EngineProperty, OneElementNotWritten) {
+  expect_caught("tolerances off", [](auto& problem, auto& args, auto&) {
+    std::memset(last_element(problem, args), 0xFF, sizeof(float));
+  });
+}
+
+TEST(EngineProperty, AWritePastTheEnd) {
+  expect_caught("red zone", [](auto& problem, auto& args, auto&) {
+    static_cast<float*>(args.out)[problem.out().storage_elements()] = 0;
+  });
+}
+
+TEST(EngineProperty, AWriteBeforeTheBeginning) {
+  expect_caught("red zone", [](auto&, auto& args, auto&) { static_cast<float*>(args.out)[-1] = 0; });
+}
+
+TEST(EngineProperty, AWritePastTheWorkspace) {
+  expect_caught("workspace", [](auto&, auto&, auto& context) { static_cast<char*>(context.workspace)[100] = 0; });
+}
+
+TEST(EngineProperty, WorkspaceTrustedToBeZero) {
+  expect_caught("tolerances off", [](auto& problem, auto& args, auto& context) {
+    *last_element(problem, args) += static_cast<const float*>(context.workspace)[0];
+  });
+}
+
+TEST(EngineProperty, ASumThatDependsOnTheThreadCount) {
+  expect_caught("thread_invariant", [](auto& problem, auto& args, auto& context) {
+    float* element = last_element(problem, args);
+    if (context.team.size() == 3) *element = std::nextafter(*element, 1e30F);
+  });
+}
+
+TEST(EngineProperty, AResultThatChangesWithEachExecution) {
+  int executions = 0;
+  expect_caught("determinism", [&executions](auto& problem, auto& args, auto&) {
+    float* element = last_element(problem, args);
+    if (++executions % 2 == 0) *element = std::nextafter(*element, 1e30F);
+  });
+}
+
+TEST(EngineProperty, ChannelPaddingLeftAsItWas) {
+  FaultyEngine engine([](auto& problem, auto& args, auto&) {
+    const TensorDesc& out = problem.out();
+    if (out.padded_channels() == out.dims[1] || problem.pass == Pass::wgrad) return;
+    float* element = last_element(problem, args);
+    std::memset(element + 1, 0xFF, sizeof(float));
+  });
+  engine.declare().passes = {Pass::fprop};
+  engine.declare().layouts = {{Layout::nchw16c, Layout::nchw16c}};
+  const PropertySummary summary = check(engine);
+  ASSERT_FALSE(summary.failures.empty());
+  EXPECT_NE(summary.failures[0].find("channel padding"), std::string::npos) << summary.failures[0];
+}
+
+TEST(EngineProperty, AnEngineWithNarrowLimitsStillGetsProblems) {
+  class Narrow final : public Engine {
+   public:
+    Narrow() {
+      info_.name = "narrow";
+      info_.passes = {Pass::fprop};
+    }
+    const EngineInfo& info() const override { return info_; }
+    std::optional<Refusal> check(const ConvProblem& p, const CpuFeatures&) const override {
+      for (int i = 0; i < p.spatial_dims(); ++i) {
+        if (p.w.dims[2 + i] != 3) return Refusal{RefusalCode::filter, "w"};
+        if (p.stride[i] != 1) return Refusal{RefusalCode::stride, "stride"};
+        if (p.dilation[i] != 1) return Refusal{RefusalCode::dilation, "dilation"};
+      }
+      if (p.in_channels() / p.groups % 16 != 0) return Refusal{RefusalCode::channels, "channels"};
+      if (p.x.alignment < 64) return Refusal{RefusalCode::alignment, "alignment"};
+      return std::nullopt;
+    }
+    double predict_seconds(const ConvProblem&, const KnobValues&, const PlanRequest&) const override { return 1; }
+    Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem&, const KnobValues&, const PlanRequest&) const override {
+      return Error{ErrorCode::internal, "not called"};
+    }
+
+   private:
+    EngineInfo info_;
+  };
+  const Narrow engine;
+  Random random(5);
+  Acceptance acceptance;
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(random_problem_for(random, engine, {}, options_for(engine.info()), acceptance).has_value());
+  }
+  EXPECT_LT(acceptance.tried, 200 * 12);
+}
+
+}  // namespace
+}  // namespace convoy::testing
