@@ -1,0 +1,391 @@
+#include <algorithm>
+#include <numeric>
+
+#include "engines/cpu/common/problem.h"
+#include "engines/cpu/common/tile_plan.h"
+
+namespace convoy::cpu {
+namespace {
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
+
+constexpr std::int64_t kDefaultL2 = 1 << 20;
+constexpr double kMostBufferFloats = 1 << 26;  // a thread's block buffer: 256 MiB
+
+const TileShape* find_shape(const TileKernels& kernels, int halves, int pixels, int vectors) {
+  for (int i = 0; i < kernels.shape_count; ++i) {
+    const TileShape& s = kernels.shapes[i];
+    if (s.halves == halves && s.pixels == pixels && s.vectors == vectors) return &s;
+  }
+  return nullptr;
+}
+
+// Cycles for one element of the sum: FMA ports, load ports, FMA latency, and weights streamed from L2 (32 bytes a cycle
+// sustained) where a panel does not stay in L1.
+double tile_cycles(int positions, int vectors, int lanes, std::int64_t reduction) {
+  const double fma = positions * vectors / 2.0;
+  const double loads = (positions + vectors) / 2.0;
+  double cycles = std::max({fma, loads, 4.0});
+  const std::int64_t panel_bytes = reduction * vectors * lanes * 4;
+  if (panel_bytes > 24 * 1024) cycles = std::max(cycles, vectors * lanes * 4 / 32.0);
+  return cycles + 0.3;
+}
+
+// Cycles of all tiles of a phase with `shape` as the panels' main kernel.
+double shape_cycles(const ForwardConv& conv, const TilePhase& phase, const TileShape& shape, int lanes) {
+  const int positions = shape.halves * shape.pixels;
+  double tiles;
+  if (phase.input == TileInput::gathered) {
+    tiles = std::max(1.0, static_cast<double>(conv.batch * phase.axis[0].count * phase.axis[1].count) *
+                              phase.axis[2].count / positions);
+  } else {
+    const double parts = static_cast<double>(conv.batch * phase.axis[0].count) * phase.axis[1].count *
+                         ceil_div(phase.axis[2].count, shape.pixels);
+    tiles = std::max(1.0, parts / shape.halves);
+  }
+  const std::int64_t vectors = ceil_div(conv.out_channels, lanes);
+  const std::int64_t full = vectors / shape.vectors;
+  const int tail = static_cast<int>(vectors % shape.vectors);
+  const double length = static_cast<double>(phase.reduction);
+  // Beside the sum: the call, clearing and storing the accumulators.
+  const double fixed = 30 + 2.5 * positions * shape.vectors;
+  double cycles = full * (tile_cycles(positions, shape.vectors, lanes, phase.reduction) * length + fixed);
+  if (tail > 0) cycles += tile_cycles(positions, tail, lanes, phase.reduction) * length + fixed;
+  return cycles * tiles * conv.groups;
+}
+
+// Sets reduction, weight_order, steps, run and the buffer strides, for the input mode chosen. `row`..`plane` of the buffer
+// are set before for padded input.
+void order_reduction(const TileDesign& design, TilePhase& phase) {
+  const ForwardConv& conv = design.conv;
+  const bool copied = phase.input == TileInput::padded;
+  const bool gathered = phase.input == TileInput::gathered;
+  std::int64_t strides[3];  // of a spatial axis in what the kernel reads
+  for (int i = 0; i < 3; ++i) strides[i] = conv.in.spatial[i];
+  if (copied) {
+    strides[0] = phase.slab;
+    strides[1] = phase.row;
+    strides[2] = phase.pixel;
+  }
+  const std::int64_t channel_stride = copied ? phase.plane : conv.in.channel;  // of a plane
+  struct Tap {
+    std::int64_t x, w;
+  };
+  std::vector<Tap> outer, inner;  // (d, h) and w taps
+  for (const AxisTap& d : phase.axis[0].taps) {
+    for (const AxisTap& h : phase.axis[1].taps) {
+      const std::int64_t from_d = copied ? d.offset - phase.axis[0].min_offset() : d.offset;
+      const std::int64_t from_h = copied ? h.offset - phase.axis[1].min_offset() : h.offset;
+      outer.push_back({from_d * strides[0] + from_h * strides[1],
+                       conv.w_origin + d.filter * conv.w_spatial[0] + h.filter * conv.w_spatial[1]});
+    }
+  }
+  for (const AxisTap& w : phase.axis[2].taps) {
+    const std::int64_t from_w = copied ? w.offset - phase.axis[2].min_offset() : w.offset;
+    inner.push_back({from_w * strides[2], w.filter * conv.w_spatial[2]});
+  }
+  const std::int64_t channels = conv.in_channels;
+  phase.steps.clear();
+  phase.weight_order.clear();
+  phase.group_steps = false;
+  phase.run_stride = 1;
+  if (design.planar_in) {
+    // The taps of a row are one run where they are evenly spaced.
+    bool even = !inner.empty();
+    const std::int64_t gap = inner.size() > 1 ? inner[1].x - inner[0].x : 1;
+    for (std::size_t i = 1; i < inner.size(); ++i) even = even && inner[i].x - inner[i - 1].x == gap;
+    phase.run = even ? static_cast<std::int64_t>(inner.size()) : 1;
+    phase.run_stride = even ? gap : 1;
+    for (std::int64_t c = 0; c < channels; ++c) {
+      for (const Tap& o : outer) {
+        for (std::size_t i = 0; i < inner.size(); ++i) {
+          if (!even || i == 0) phase.steps.push_back(c * channel_stride + o.x + inner[i].x);
+          phase.weight_order.push_back(c * conv.w_in + o.w + inner[i].w);
+        }
+      }
+    }
+  } else if (design.channels_last_in) {
+    phase.run = channels;
+    std::int64_t tap = 0;
+    for (const Tap& o : outer) {
+      for (const Tap& i : inner) {
+        phase.steps.push_back(gathered ? tap * phase.gathered_channels : o.x + i.x);
+        for (std::int64_t c = 0; c < channels; ++c) phase.weight_order.push_back(c * conv.w_in + o.w + i.w);
+        ++tap;
+      }
+    }
+    // Steps that continue where the last one ended become one longer run.
+    const auto count = static_cast<std::int64_t>(phase.steps.size());
+    std::int64_t joined = 1;
+    while (joined < count && phase.steps[joined] - phase.steps[joined - 1] == channels) ++joined;
+    bool regular = joined > 1 && count % joined == 0;
+    for (std::int64_t s = 0; regular && s < count; ++s) {
+      if (s % joined != 0 && phase.steps[s] - phase.steps[s - 1] != channels) regular = false;
+    }
+    if (regular) {
+      std::vector<std::int64_t> firsts;
+      for (std::int64_t s = 0; s < count; s += joined) firsts.push_back(phase.steps[s]);
+      phase.steps = std::move(firsts);
+      phase.run *= joined;
+    }
+  } else {
+    const std::int64_t block = conv.in.block;
+    // A group may begin inside a block: then runs are short enough never to cross one, and each group has its offsets.
+    phase.run = conv.groups == 1 ? block : std::gcd(channels, block);
+    phase.group_steps = conv.groups > 1 && channels % block != 0;
+    const std::int64_t padded = conv.groups == 1 ? round_up(channels, block) : channels;
+    for (std::int64_t g = 0; g < (phase.group_steps ? conv.groups : 1); ++g) {
+      for (std::int64_t c = 0; c < padded; c += phase.run) {
+        const std::int64_t at = (phase.group_steps ? g * channels : 0) + c;
+        for (const Tap& o : outer) {
+          for (const Tap& i : inner) {
+            phase.steps.push_back(at / block * channel_stride + at % block + o.x + i.x);
+            if (g > 0) continue;
+            for (std::int64_t r = c; r < c + phase.run; ++r) {
+              phase.weight_order.push_back(r < channels ? r * conv.w_in + o.w + i.w : -1);
+            }
+          }
+        }
+      }
+    }
+  }
+  phase.reduction = static_cast<std::int64_t>(phase.weight_order.size());
+  phase.step_count = phase.run > 0 ? phase.reduction / phase.run : 0;
+}
+
+void choose_shape(const TileDesign& design, TilePhase& phase, const TileRequest& request) {
+  const TileKernels& kernels = *design.kernels;
+  const TileShape* best = nullptr;
+  double best_cycles = 0;
+  for (int i = 0; i < kernels.shape_count; ++i) {
+    const TileShape& shape = kernels.shapes[i];
+    // In place, a part of a row shorter than a half is moved back to overlap its neighbour: the row must be that long.
+    if (phase.input == TileInput::in_place && shape.pixels > phase.axis[2].count) continue;
+    const bool wanted = request.tile == 10 * shape.halves * shape.pixels + shape.vectors;
+    const double cycles = wanted ? 0 : shape_cycles(design.conv, phase, shape, kernels.lanes);
+    if (best == nullptr || cycles < best_cycles) {
+      best = &shape;
+      best_cycles = cycles;
+    }
+  }
+  phase.halves = best->halves;
+  phase.pixels = best->pixels;
+  const std::int64_t width = static_cast<std::int64_t>(best->vectors) * kernels.lanes;
+  for (std::int64_t g = 0; g < design.conv.groups; ++g) {
+    for (std::int64_t k = 0; k < design.conv.out_channels; k += width) {
+      const std::int64_t channels = std::min(width, design.conv.out_channels - k);
+      const int vectors = static_cast<int>(ceil_div(channels, kernels.lanes));
+      phase.panels.push_back({g, k, channels, find_shape(kernels, best->halves, best->pixels, vectors), 0});
+    }
+  }
+}
+
+// Whole groups where several fit `bytes`, otherwise panels of one group.
+void make_chunks(const TileDesign& design, TilePhase& phase, double bytes) {
+  phase.chunks.clear();
+  const auto count = static_cast<std::int64_t>(phase.panels.size());
+  if (count == 0) return;
+  const std::int64_t group_panels = count / design.conv.groups;
+  const double panel_bytes = std::max(1.0, 4.0 * static_cast<double>(phase.reduction) * phase.panels[0].shape->vectors *
+                                               design.kernels->lanes);
+  const auto fit = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(1e9, bytes / panel_bytes)));
+  if (fit >= group_panels) {
+    const std::int64_t groups = fit / group_panels;
+    for (std::int64_t g = 0; g < design.conv.groups; g += groups) {
+      const std::int64_t end = std::min(design.conv.groups, g + groups);
+      phase.chunks.push_back({g * group_panels, end * group_panels, g, end});
+    }
+    return;
+  }
+  const std::int64_t parts = ceil_div(group_panels, fit);
+  const std::int64_t each = ceil_div(group_panels, parts);
+  for (std::int64_t g = 0; g < design.conv.groups; ++g) {
+    for (std::int64_t p = 0; p < group_panels; p += each) {
+      phase.chunks.push_back({g * group_panels + p, g * group_panels + std::min(group_panels, p + each), g, g + 1});
+    }
+  }
+}
+
+std::int64_t chunk_channels(const TileDesign& design, const TilePhase& phase) {
+  std::int64_t groups = 1;
+  for (const TileChunk& c : phase.chunks) groups = std::max(groups, c.group_end - c.group_begin);
+  return groups * design.conv.in_channels;
+}
+
+// Positions a block has, from the input bytes it may hold; sets block and buffer sizes.
+void make_blocks(TileDesign& design, TilePhase& phase, double bytes, std::int64_t most_positions) {
+  const ForwardConv& conv = design.conv;
+  const std::int64_t channels = chunk_channels(design, phase);
+  const std::int64_t tile = phase.halves * phase.pixels;
+  const Axis& h = phase.axis[1];
+  const Axis& w = phase.axis[2];
+  const double limit = std::max(bytes / 4, 1.0);
+  if (phase.input == TileInput::gathered) {
+    const std::int64_t total = conv.batch * phase.axis[0].count * h.count * w.count;
+    phase.gathered_channels = channels;
+    phase.pixel = round_up(channels * phase.axis[0].taps.size() * h.taps.size() * w.taps.size(), 16);
+    if (static_cast<double>(phase.pixel) * tile > kMostBufferFloats) design.too_large = true;
+    if (phase.pixel % 1024 == 0) phase.pixel += 16;  // rows a multiple of 4096 bytes apart would share L1 sets
+    std::int64_t cols = static_cast<std::int64_t>(limit / static_cast<double>(std::max<std::int64_t>(phase.pixel, 1)));
+    cols = std::max(std::min(cols, most_positions) / tile * tile, tile);
+    phase.images = total > 0 ? 1 : 0;
+    phase.block_rows = phase.row_blocks = 1;
+    phase.block_cols = std::min(cols, round_up(std::max<std::int64_t>(total, 1), tile));
+    phase.col_blocks = ceil_div(total, phase.block_cols);
+    phase.buffer = round_up(phase.block_cols, tile) * phase.pixel;
+    phase.tiles = ceil_div(phase.block_cols, tile);
+    return;
+  }
+  phase.images = conv.batch * phase.axis[0].count;
+  const double pixel_floats = static_cast<double>(std::max<std::int64_t>(channels, 1)) * w.in_step;
+  const double row_floats = pixel_floats * static_cast<double>(w.count) * h.in_step;
+  std::int64_t rows = static_cast<std::int64_t>(std::min(limit / row_floats, 1e9));
+  rows = std::min(rows, std::max<std::int64_t>(1, most_positions / std::max<std::int64_t>(1, w.count)));
+  std::int64_t cols = w.count;
+  if (rows < 1 || (h.count == 1 && most_positions < w.count)) {
+    rows = 1;
+    cols = static_cast<std::int64_t>(std::min(limit / (pixel_floats * h.in_step), 1e9));
+    cols = std::max(std::min(cols, most_positions) / tile * tile, tile);
+  }
+  rows = std::clamp<std::int64_t>(rows, 1, std::max<std::int64_t>(h.count, 1));
+  phase.row_blocks = ceil_div(h.count, rows);
+  phase.block_rows = phase.row_blocks > 0 ? ceil_div(h.count, phase.row_blocks) : 1;
+  phase.block_cols = std::clamp<std::int64_t>(cols, 1, std::max<std::int64_t>(w.count, 1));
+  phase.col_blocks = ceil_div(w.count, phase.block_cols);
+  phase.tiles = ceil_div(phase.block_rows * ceil_div(phase.block_cols, phase.pixels), phase.halves);
+  phase.buffer = 0;
+  if (phase.input != TileInput::padded) return;
+  const std::int64_t span[3] = {phase.axis[0].max_offset() - phase.axis[0].min_offset() + 1,
+                                h.max_offset() - h.min_offset() + 1, w.max_offset() - w.min_offset() + 1};
+  const std::int64_t width = (round_up(phase.block_cols, phase.pixels) - 1) * w.in_step + span[2];
+  const std::int64_t height = (phase.block_rows - 1) * h.in_step + span[1];
+  if (design.planar_in) {
+    phase.pixel = 1;
+    phase.planes = channels;
+  } else if (design.channels_last_in) {
+    phase.pixel = channels;
+    phase.planes = 1;
+  } else {
+    phase.pixel = conv.in.block;
+    // A chunk of groups may begin inside a block.
+    phase.planes = channels / conv.in.block + 2;
+  }
+  const double floats = static_cast<double>(width) * height * span[0] * phase.pixel * phase.planes;
+  if (floats > kMostBufferFloats) {
+    design.too_large = true;
+    return;
+  }
+  phase.row = width * phase.pixel;
+  phase.slab = height * phase.row;
+  phase.plane = span[0] * phase.slab;
+  phase.buffer = phase.planes * phase.plane;
+}
+
+void design_phase(TileDesign& design, const Phase& source, const TileRequest& request) {
+  TilePhase phase;
+  const ForwardConv& conv = design.conv;
+  bool padding = false;
+  for (int i = 0; i < 3; ++i) {
+    phase.axis[i] = source.axis[i];
+    padding = padding || phase.axis[i].reads_padding();
+  }
+  const bool one_tap = source.taps() == 1;
+  if (source.taps() > 0 && request.gathered && (padding || !one_tap)) {
+    phase.input = TileInput::gathered;
+  } else if (source.taps() > 0 && padding) {
+    phase.input = TileInput::padded;
+  }
+  // An estimate is enough to choose the shape; the order below sets it.
+  phase.reduction = source.taps() * conv.in_channels;
+  choose_shape(design, phase, request);
+  const std::int64_t l2 = request.cpu->l2_bytes > 0 ? request.cpu->l2_bytes : kDefaultL2;
+  const double positions = static_cast<double>(conv.batch) * phase.axis[0].count * phase.axis[1].count *
+                           phase.axis[2].count;
+  const double weights = static_cast<double>(phase.reduction) * conv.out_channels * conv.groups;
+  const double inputs = positions * conv.in_channels * conv.groups;
+  double chunk_bytes = l2 / 2.0;
+  std::int64_t most_positions = 1 << 20;
+  make_chunks(design, phase, chunk_bytes);
+  make_blocks(design, phase, l2 / 4.0, most_positions);
+  // Every thread needs items, and nearly equally many: split what is cheaper to read twice, down to a few tiles.
+  const std::int64_t threads = std::max(1, request.threads);
+  const std::int64_t tile = phase.halves * phase.pixels;
+  for (int attempt = 0; attempt < 40 && threads > 1; ++attempt) {
+    const std::int64_t items = phase.items();
+    if (items == 0 || items >= 8 * threads || (items >= threads && items % threads == 0 && items >= 2 * threads)) break;
+    const bool can_split_chunks = static_cast<std::int64_t>(phase.chunks.size()) <
+                                  static_cast<std::int64_t>(phase.panels.size());
+    const std::int64_t block = phase.block_rows * phase.block_cols;
+    const bool can_split_blocks = block > 2 * tile;
+    if (can_split_chunks && (weights > inputs || !can_split_blocks)) {
+      chunk_bytes = 4.0 * weights / (static_cast<double>(phase.chunks.size()) * 2);
+    } else if (can_split_blocks) {
+      most_positions = std::max(block / 2, 2 * tile);
+    } else {
+      break;
+    }
+    make_chunks(design, phase, chunk_bytes);
+    make_blocks(design, phase, l2 / 4.0, most_positions);
+  }
+  order_reduction(design, phase);
+  if (phase.input == TileInput::gathered) {
+    phase.x_pixel = phase.pixel;
+  } else {
+    phase.x_pixel = phase.axis[2].in_step * (phase.input == TileInput::padded ? phase.pixel : conv.in.spatial[2]);
+  }
+  for (TilePanel& panel : phase.panels) {
+    panel.weights = design.packed_floats;
+    design.packed_floats += phase.reduction * panel.shape->vectors * design.kernels->lanes;
+    design.packed_floats = round_up(design.packed_floats, 16);
+  }
+  // The buffer, then per tile 2 x offsets and the positions' out offsets (8 bytes each).
+  const std::int64_t per_tile = 2 * (2 + kMaxTilePixels);
+  design.scratch_floats =
+      std::max(design.scratch_floats, round_up(phase.buffer, 16) + round_up(phase.tiles * per_tile, 16));
+  if (!phase.panels.empty() && positions > 0) {
+    const TileShape& main = *phase.panels[0].shape;
+    design.cycles += shape_cycles(conv, phase, main, design.kernels->lanes);
+    if (phase.buffer > 0) {
+      design.packing_bytes += 4.0 * static_cast<double>(phase.items()) * static_cast<double>(phase.buffer);
+    }
+  }
+  design.phases.push_back(std::move(phase));
+}
+
+}  // namespace
+
+TileDesign design_tiles(const ConvProblem& problem, const TileRequest& request) {
+  TileDesign design;
+  design.conv = forward_view(problem);
+  merge_axes(design.conv);
+  design.kernels = request.kernels;
+  const TensorDesc& in = problem.pass == Pass::fprop ? problem.x : problem.y;
+  design.channels_last_in = in.is_packed(Layout::nhwc);
+  design.planar_in = !design.channels_last_in && in.channel_block == 1;
+  design.channels_last_out = problem.out().is_packed(Layout::nhwc);
+  for (const Phase& phase : design.conv.phases) design_phase(design, phase, request);
+  return design;
+}
+
+std::vector<std::int64_t> tile_values(const ConvProblem& problem, const TileRequest& request) {
+  TileRequest automatic = request;
+  automatic.tile = 0;
+  const TileDesign design = design_tiles(problem, automatic);
+  std::vector<std::int64_t> values;
+  if (design.phases.empty() || design.phases[0].panels.empty()) return values;
+  const TilePhase& phase = design.phases[0];
+  values.push_back(10 * phase.halves * phase.pixels + phase.panels[0].shape->vectors);
+  const std::int64_t vectors = ceil_div(design.conv.out_channels, request.kernels->lanes);
+  for (int i = 0; i < request.kernels->shape_count; ++i) {
+    const TileShape& shape = request.kernels->shapes[i];
+    const std::int64_t value = 10 * shape.halves * shape.pixels + shape.vectors;
+    const bool possible = phase.input != TileInput::in_place || shape.pixels <= phase.axis[2].count;
+    if (value != values[0] && possible && shape.vectors <= vectors && shape.halves * shape.pixels * shape.vectors >= 8) {
+      values.push_back(value);
+    }
+  }
+  return values;
+}
+
+}  // namespace convoy::cpu

@@ -1,0 +1,1 @@
+#include "engines/cpu/common/tile_kernels.inc"

@@ -1,0 +1,410 @@
+#include "engines/cpu/common/tile_plan.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "engines/cpu/common/problem.h"
+
+namespace convoy::cpu {
+namespace {
+
+// Where an item's block lies: positions [first, first + cols) of rows [row, row + rows), or flattened ones when gathered.
+struct Block {
+  std::int64_t image, depth;
+  std::int64_t row, rows;
+  std::int64_t first, cols;
+};
+
+struct Tile {
+  std::int64_t x[2];  // offset of position 0 of each half
+  std::int64_t out_offset[kMaxTilePixels];  // -1: not stored
+};
+
+class TilePlan : public PackedPlan {
+ public:
+  TilePlan(const ConvProblem& problem, Candidate candidate, int threads, TileDesign design)
+      : PackedPlan(problem, std::move(candidate), threads, design.packed_floats * sizeof(float),
+                   static_cast<std::size_t>(threads) * design.scratch_floats * sizeof(float)),
+        design_(std::move(design)) {}
+
+ private:
+  void pack(const void* weights, void* packed, ThreadTeam* team) const override;
+  Result<void> run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const override;
+
+  struct Job {
+    const float* in;
+    float* out;
+    const float* z;
+    const float* packed;
+    EpilogueArgs epilogue;
+  };
+  void run_item(const Job& job, const TilePhase& phase, const TileChunk& chunk, std::int64_t block_index, bool prefetch,
+                float* scratch) const;
+  Block block_of(const TilePhase& phase, std::int64_t index) const;
+  void copy_rows(const TilePhase& phase, const TileChunk& chunk, const Block& block, const float* in,
+                 float* buffer) const;
+  void gather(const TilePhase& phase, const TileChunk& chunk, const Block& block, const float* in, float* buffer) const;
+  std::int64_t make_tiles(const TilePhase& phase, const Block& block, Tile* tiles) const;
+  std::int64_t out_offset(const TilePhase& phase, std::int64_t n, std::int64_t d, std::int64_t h, std::int64_t w) const;
+  void zero_channel_padding(const TilePhase& phase, const Tile* tiles, std::int64_t count, float* out) const;
+
+  TileDesign design_;
+};
+
+void TilePlan::pack(const void* weights, void* packed, ThreadTeam* team) const {
+  const ForwardConv& conv = design_.conv;
+  const auto* from = static_cast<const float*>(weights);
+  auto* to = static_cast<float*>(packed);
+  for (const TilePhase& phase : design_.phases) {
+    const auto pack_panels = [&](std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const TilePanel& panel = phase.panels[i];
+        const std::int64_t width = static_cast<std::int64_t>(panel.shape->vectors) * design_.kernels->lanes;
+        const float* base = from + panel.group * conv.w_group + panel.first * conv.w_out;
+        float* out = to + panel.weights;
+        for (std::int64_t offset : phase.weight_order) {
+          for (std::int64_t k = 0; k < width; ++k) {
+            out[k] = offset >= 0 && k < panel.channels ? base[offset + k * conv.w_out] : 0.0f;
+          }
+          out += width;
+        }
+      }
+    };
+    const auto count = static_cast<std::int64_t>(phase.panels.size());
+    if (team != nullptr) {
+      parallel_ranges(*team, count, pack_panels);
+    } else {
+      pack_panels(0, count, 0);
+    }
+  }
+}
+
+Block TilePlan::block_of(const TilePhase& phase, std::int64_t index) const {
+  Block block{};
+  const std::int64_t col = index % phase.col_blocks;
+  index /= phase.col_blocks;
+  const std::int64_t row = index % phase.row_blocks;
+  index /= phase.row_blocks;
+  block.depth = index % phase.axis[0].count;
+  block.image = index / phase.axis[0].count;
+  std::int64_t cols = phase.axis[2].count;
+  if (phase.input == TileInput::gathered) {
+    block.depth = block.image = 0;
+    cols = design_.conv.batch * phase.axis[0].count * phase.axis[1].count * phase.axis[2].count;
+  }
+  block.row = row * phase.block_rows;
+  block.rows = std::min(phase.block_rows, phase.axis[1].count - block.row);
+  block.first = col * phase.block_cols;
+  block.cols = std::min(phase.block_cols, cols - block.first);
+  return block;
+}
+
+std::int64_t TilePlan::out_offset(const TilePhase& phase, std::int64_t n, std::int64_t d, std::int64_t h,
+                                  std::int64_t w) const {
+  const ActivationView& out = design_.conv.out;
+  return n * out.batch + (phase.axis[0].out_start + d * phase.axis[0].out_step) * out.spatial[0] +
+         (phase.axis[1].out_start + h * phase.axis[1].out_step) * out.spatial[1] +
+         (phase.axis[2].out_start + w * phase.axis[2].out_step) * out.spatial[2];
+}
+
+// Tiles of a block, halves in row order. A half that would pass the end of its row starts early instead when x is read in
+// place (its first positions belong to its neighbour and are not stored); the copied forms have room behind each row.
+std::int64_t TilePlan::make_tiles(const TilePhase& phase, const Block& block, Tile* tiles) const {
+  const ForwardConv& conv = design_.conv;
+  const int positions = phase.halves * phase.pixels;
+  std::int64_t count = 0;
+  int half = 0;
+  const auto next_half = [&](std::int64_t x) {
+    if (half == phase.halves) {
+      ++count;
+      half = 0;
+    }
+    Tile& tile = tiles[count];
+    if (half == 0) {
+      tile.x[0] = tile.x[1] = x;
+      std::fill(tile.out_offset, tile.out_offset + positions, -1);
+    }
+    tile.x[half] = x;
+    return tile.out_offset + phase.pixels * half++;
+  };
+  if (phase.input == TileInput::gathered) {
+    for (std::int64_t q = 0; q < block.cols; q += phase.pixels) {
+      std::int64_t* offsets = next_half(q * phase.pixel);
+      for (std::int64_t i = 0; i < std::min<std::int64_t>(phase.pixels, block.cols - q); ++i) {
+        std::int64_t at = block.first + q + i;
+        const std::int64_t w = at % phase.axis[2].count;
+        at /= phase.axis[2].count;
+        const std::int64_t h = at % phase.axis[1].count;
+        at /= phase.axis[1].count;
+        offsets[i] = out_offset(phase, at / phase.axis[0].count, at % phase.axis[0].count, h, w);
+      }
+    }
+    return count + (half > 0);
+  }
+  const bool padded = phase.input == TileInput::padded;
+  for (std::int64_t h = 0; h < block.rows; ++h) {
+    for (std::int64_t w = 0; w < block.cols; w += phase.pixels) {
+      const std::int64_t valid = std::min<std::int64_t>(phase.pixels, block.cols - w);
+      std::int64_t first = block.first + w;
+      if (!padded) first = std::min(first, phase.axis[2].count - phase.pixels);
+      const std::int64_t skip = block.first + w - first;
+      const std::int64_t x = padded ? h * phase.axis[1].in_step * phase.row + w * phase.x_pixel
+                                    : block.image * conv.in.batch +
+                                          block.depth * phase.axis[0].in_step * conv.in.spatial[0] +
+                                          (block.row + h) * phase.axis[1].in_step * conv.in.spatial[1] +
+                                          first * phase.x_pixel;
+      std::int64_t* offsets = next_half(x);
+      for (std::int64_t i = skip; i < std::min<std::int64_t>(phase.pixels, skip + valid); ++i) {
+        offsets[i] = out_offset(phase, block.image, block.depth, block.row + h, first + i);
+      }
+    }
+  }
+  return count + (half > 0);
+}
+
+// The input rows a block reads, padding as zeros: [plane][depth][row][position][channels or block].
+void TilePlan::copy_rows(const TilePhase& phase, const TileChunk& chunk, const Block& block, const float* in,
+                         float* buffer) const {
+  const ActivationView& view = design_.conv.in;
+  const std::int64_t first_channel = chunk.group_begin * design_.conv.in_channels;
+  const std::int64_t end_channel = chunk.group_end * design_.conv.in_channels;
+  std::int64_t plane_begin = 0, planes = 1, width = 1;  // width: floats a position has in a plane
+  const float* from = in + block.image * view.batch;
+  if (design_.channels_last_in) {
+    width = end_channel - first_channel;
+    from += first_channel;
+  } else {
+    plane_begin = first_channel / view.block;
+    planes = (end_channel + view.block - 1) / view.block - plane_begin;
+    width = view.block;
+  }
+  const Axis* axis = phase.axis;
+  const std::int64_t d0 = block.depth * axis[0].in_step + axis[0].min_offset();
+  const std::int64_t h0 = block.row * axis[1].in_step + axis[1].min_offset();
+  const std::int64_t w0 = block.first * axis[2].in_step + axis[2].min_offset();
+  const std::int64_t depths = phase.plane / phase.slab;
+  const std::int64_t rows = (block.rows - 1) * axis[1].in_step + axis[1].max_offset() - axis[1].min_offset() + 1;
+  const std::int64_t cols = phase.row / phase.pixel;
+  const std::int64_t left = std::clamp<std::int64_t>(-w0, 0, cols);
+  const std::int64_t valid = std::clamp<std::int64_t>(axis[2].in_size - (w0 + left), 0, cols - left);
+  const std::size_t row_bytes = phase.row * sizeof(float);
+  for (std::int64_t p = 0; p < planes; ++p) {
+    for (std::int64_t d = 0; d < depths; ++d) {
+      for (std::int64_t h = 0; h < rows; ++h) {
+        float* to = buffer + p * phase.plane + d * phase.slab + h * phase.row;
+        const bool inside = d0 + d >= 0 && d0 + d < axis[0].in_size && h0 + h >= 0 && h0 + h < axis[1].in_size;
+        if (!inside || valid == 0) {
+          std::memset(to, 0, row_bytes);
+          continue;
+        }
+        const float* source = from + (plane_begin + p) * (design_.channels_last_in ? 0 : view.channel) +
+                              (d0 + d) * view.spatial[0] + (h0 + h) * view.spatial[1] + (w0 + left) * view.spatial[2];
+        std::memset(to, 0, left * phase.pixel * sizeof(float));
+        float* row = to + left * phase.pixel;
+        if (width == phase.pixel && width == view.spatial[2]) {
+          std::memcpy(row, source, valid * width * sizeof(float));
+        } else {
+          for (std::int64_t w = 0; w < valid; ++w) {
+            std::memcpy(row + w * phase.pixel, source + w * view.spatial[2], width * sizeof(float));
+          }
+        }
+        std::memset(row + valid * phase.pixel, 0, (cols - left - valid) * phase.pixel * sizeof(float));
+      }
+    }
+  }
+}
+
+// Rows of the im2col matrix: for each position its taps' channels one after another.
+void TilePlan::gather(const TilePhase& phase, const TileChunk& chunk, const Block& block, const float* in,
+                      float* buffer) const {
+  const ForwardConv& conv = design_.conv;
+  const Axis* axis = phase.axis;
+  const std::int64_t first_channel = chunk.group_begin * conv.in_channels;
+  const std::int64_t channels = (chunk.group_end - chunk.group_begin) * conv.in_channels;
+  const std::int64_t taps =
+      static_cast<std::int64_t>(axis[0].taps.size() * axis[1].taps.size() * axis[2].taps.size());
+  const std::int64_t tap_floats = phase.gathered_channels;
+  const std::size_t bytes = channels * sizeof(float);
+  for (std::int64_t q = 0; q < block.cols; ++q) {
+    std::int64_t at = block.first + q;
+    const std::int64_t w = at % axis[2].count * axis[2].in_step;
+    at /= axis[2].count;
+    const std::int64_t h = at % axis[1].count * axis[1].in_step;
+    at /= axis[1].count;
+    const std::int64_t d = at % axis[0].count * axis[0].in_step;
+    const float* image = in + at / axis[0].count * conv.in.batch + first_channel;
+    float* to = buffer + q * phase.pixel;
+    for (const AxisTap& tap_d : axis[0].taps) {
+      const std::int64_t in_d = d + tap_d.offset;
+      for (const AxisTap& tap_h : axis[1].taps) {
+        const std::int64_t in_h = h + tap_h.offset;
+        const bool row_inside = in_d >= 0 && in_d < axis[0].in_size && in_h >= 0 && in_h < axis[1].in_size;
+        const float* row = image + in_d * conv.in.spatial[0] + in_h * conv.in.spatial[1];
+        for (const AxisTap& tap_w : axis[2].taps) {
+          const std::int64_t in_w = w + tap_w.offset;
+          if (row_inside && in_w >= 0 && in_w < axis[2].in_size) {
+            std::memcpy(to, row + in_w * conv.in.spatial[2], bytes);
+          } else {
+            std::memset(to, 0, bytes);
+          }
+          to += tap_floats;
+        }
+      }
+    }
+  }
+  // Positions behind the last one are multiplied too (and not stored): keep denormals that lay there out of it.
+  const std::int64_t tile = phase.halves * phase.pixels;
+  const std::int64_t end = (block.cols + tile - 1) / tile * tile;
+  for (std::int64_t q = block.cols; q < end; ++q) {
+    std::memset(buffer + q * phase.pixel, 0, taps * tap_floats * sizeof(float));
+  }
+}
+
+void TilePlan::zero_channel_padding(const TilePhase& phase, const Tile* tiles, std::int64_t count, float* out) const {
+  const ForwardConv& conv = design_.conv;
+  const std::int64_t channels = conv.groups * conv.out_channels;
+  const std::int64_t block = conv.out.block;
+  const std::int64_t valid = channels % block;
+  for (std::int64_t t = 0; t < count; ++t) {
+    for (int p = 0; p < phase.halves * phase.pixels; ++p) {
+      if (tiles[t].out_offset[p] < 0) continue;
+      float* at = out + tiles[t].out_offset[p] + channels / block * conv.out.channel;
+      std::fill(at + valid, at + block, 0.0f);
+    }
+  }
+}
+
+void TilePlan::run_item(const Job& job, const TilePhase& phase, const TileChunk& chunk, std::int64_t block_index,
+                        bool prefetch, float* scratch) const {
+  const ForwardConv& conv = design_.conv;
+  const int lanes = design_.kernels->lanes;
+  const Block block = block_of(phase, block_index);
+  float* buffer = scratch;
+  auto* tiles = reinterpret_cast<Tile*>(scratch + (phase.buffer + 15) / 16 * 16);
+  if (phase.input == TileInput::padded) copy_rows(phase, chunk, block, job.in, buffer);
+  if (phase.input == TileInput::gathered) gather(phase, chunk, block, job.in, buffer);
+  const std::int64_t tile_count = make_tiles(phase, block, tiles);
+  const bool copied = phase.input != TileInput::in_place;
+  const float* x = copied ? buffer : job.in;
+  const std::int64_t out_block = design_.channels_last_out ? 0 : conv.out.block;
+
+  alignas(64) float accumulators[kMaxTilePixels * kMaxTileVectors * 16];
+  TileArgs args{};
+  args.x_pixel = phase.x_pixel;
+  args.step_count = phase.step_count;
+  args.run = phase.run;
+  args.run_stride = phase.run_stride;
+  args.out = job.out;
+  args.z = job.z;
+  args.epilogue = &job.epilogue;
+  TileFinish finish{};
+  finish.tile = accumulators;
+  finish.positions = phase.halves * phase.pixels;
+  finish.block = out_block;
+  finish.block_stride = conv.out.channel;
+  finish.out = job.out;
+  finish.z = job.z;
+  finish.epilogue = &job.epilogue;
+  for (std::int64_t i = chunk.panel_begin; i < chunk.panel_end; ++i) {
+    const TilePanel& panel = phase.panels[i];
+    const std::int64_t width = static_cast<std::int64_t>(panel.shape->vectors) * lanes;
+    const std::int64_t channel = panel.group * conv.out_channels + panel.first;
+    // x of the panel's group, from what the kernel reads.
+    std::int64_t group_x = 0;
+    const std::int64_t group_channel = panel.group * conv.in_channels;
+    if (design_.channels_last_in) {
+      group_x = copied ? group_channel - chunk.group_begin * conv.in_channels : group_channel;
+    } else {
+      const std::int64_t plane = copied ? phase.plane : conv.in.channel;
+      if (!phase.group_steps) group_x = group_channel / conv.in.block * plane;
+      if (copied) group_x -= chunk.group_begin * conv.in_channels / conv.in.block * plane;
+    }
+    args.steps = phase.steps.data() + (phase.group_steps ? panel.group * phase.step_count : 0);
+    args.w = job.packed + panel.weights;
+    args.channel = channel;
+    std::int64_t vector_offset[kMaxTileVectors];
+    bool fast = job.epilogue.fast && panel.channels == width &&
+                (out_block == 0 || (out_block % lanes == 0 && channel % lanes == 0));
+    for (int v = 0; v < panel.shape->vectors; ++v) {
+      const std::int64_t k = channel + static_cast<std::int64_t>(v) * lanes;
+      vector_offset[v] = out_block == 0 ? k : k / out_block * conv.out.channel + k % out_block;
+    }
+    args.vector_offset = vector_offset;
+    finish.channel = channel;
+    finish.channels = panel.channels;
+    finish.width = static_cast<int>(width);
+    // The first sweep over a chunk's weights finds them in memory: fetch the next panel while this one computes.
+    const bool fetch = prefetch && i + 1 < chunk.panel_end;
+    const std::int64_t panel_floats = phase.reduction * width;
+    for (std::int64_t t = 0; t < tile_count; ++t) {
+      const Tile& tile = tiles[t];
+      args.x[0] = x + group_x + tile.x[0];
+      args.x[1] = x + group_x + tile.x[1];
+      args.out_offset = tile.out_offset;
+      const bool whole = std::all_of(tile.out_offset, tile.out_offset + finish.positions,
+                                     [](std::int64_t offset) { return offset >= 0; });
+      args.tile = fast && whole ? nullptr : accumulators;
+      const std::int64_t fetched = t * phase.reduction * 16;
+      args.prefetch = fetch && fetched < panel_floats ? args.w + panel_floats + fetched : nullptr;
+      panel.shape->run(args);
+      if (args.tile != nullptr) {
+        finish.out_offset = tile.out_offset;
+        design_.kernels->finish(finish);
+      }
+    }
+  }
+  const bool last = chunk.panel_end == static_cast<std::int64_t>(phase.panels.size());
+  if (last && out_block > 1 && conv.groups * conv.out_channels % out_block != 0) {
+    zero_channel_padding(phase, tiles, tile_count, job.out);
+  }
+}
+
+Result<void> TilePlan::run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const {
+  Job job;
+  job.in = static_cast<const float*>(problem().pass == Pass::fprop ? args.x : args.y);
+  job.out = static_cast<float*>(args.out);
+  job.packed = static_cast<const float*>(packed);
+  job.epilogue = make_epilogue(problem(), args);
+  job.z = job.epilogue.gamma != 0 ? static_cast<const float*>(args.z) : job.out;
+  std::int64_t items = 0;
+  for (const TilePhase& phase : design_.phases) items += phase.items();
+  parallel_ranges(team, items, [&](std::int64_t begin, std::int64_t end, int thread) {
+    float* mine = static_cast<float*>(scratch) + thread * design_.scratch_floats;
+    std::int64_t first = 0;
+    for (const TilePhase& phase : design_.phases) {
+      const std::int64_t count = phase.items();
+      const std::int64_t blocks = phase.images * phase.row_blocks * phase.col_blocks;
+      for (std::int64_t i = std::max(begin, first); i < std::min(end, first + count); ++i) {
+        const std::int64_t block = (i - first) % blocks;
+        const bool first_of_chunk = block == 0 || i == begin;
+        run_item(job, phase, phase.chunks[(i - first) / blocks], block, first_of_chunk, mine);
+      }
+      first += count;
+    }
+  });
+  return {};
+}
+
+}  // namespace
+
+const TileKernels* tile_kernels_for(Isa isa) {
+  static const IsaRow<TileKernels> rows[] = {{Isa::avx2, &avx2::tile_kernels}, {Isa::avx512, &avx512::tile_kernels}};
+  return best_row<TileKernels>(rows, isa);
+}
+
+Result<std::unique_ptr<ConvPlan>> make_tile_plan(const ConvProblem& problem, Candidate candidate,
+                                                 const TileRequest& request, const void* constant_weights) {
+  auto plan = std::make_unique<TilePlan>(problem, std::move(candidate), std::max(1, request.threads),
+                                         design_tiles(problem, request));
+  CONVOY_CHECK(plan->keep(constant_weights));
+  return std::unique_ptr<ConvPlan>(std::move(plan));
+}
+
+double predict_tile_seconds(const ConvProblem& problem, const TileRequest& request) {
+  const TileDesign design = design_tiles(problem, request);
+  const int threads = std::max(1, request.threads);
+  return design.cycles / 3.6e9 / threads + design.packing_bytes / 12e9 / threads + bytes_moved(problem) / 12e9 / threads;
+}
+
+}  // namespace convoy::cpu
