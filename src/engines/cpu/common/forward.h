@@ -1,7 +1,7 @@
 // fprop and dgrad as one kind of problem: a forward convolution whose taps have explicit input offsets.
 //
-// fprop is one phase. dgrad (a transposed convolution's forward pass) with stride u is one phase for each residue of the
-// output position modulo u, each a stride-1 convolution over the taps that reach it, so that nothing is scattered:
+// fprop is one phase. dgrad (a transposed convolution's forward pass) with stride u is one phase for each residue of
+// the output position modulo u, each a stride-1 convolution over the taps that reach it, so that nothing is scattered:
 //   output position  out_start + j*out_step  reads input position  j*in_step + offset  for each tap, j in [0, count).
 // Not for per-ISA units (it brings in the standard library).
 #pragma once
@@ -61,8 +61,8 @@ std::int64_t phase_count(const ConvProblem& problem);
 // Precondition: validate(problem) passed, pass is fprop or dgrad.
 ForwardConv forward_view(const ConvProblem& problem);
 
-// Joins spatial axes (into the W axis) where the problem is 1x1, unpadded and of stride 1 and memory allows it, and then
-// the batch too: one long row of positions.
+// Joins spatial axes (into the W axis) where the problem is 1x1, unpadded and of stride 1 and memory allows it, and
+// then the batch too: one long row of positions.
 void merge_axes(ForwardConv& conv);
 
 }  // namespace convoy::cpu

@@ -55,8 +55,8 @@ double shape_cycles(const ForwardConv& conv, const TilePhase& phase, const TileS
   return cycles * tiles * conv.groups;
 }
 
-// Sets reduction, weight_order, steps, run and the buffer strides, for the input mode chosen. `row`..`plane` of the buffer
-// are set before for padded input.
+// Sets reduction, weight_order, steps, run and the buffer strides, for the input mode chosen. `row`..`plane` of the
+// buffer are set before for padded input.
 void order_reduction(const TileDesign& design, TilePhase& phase) {
   const ForwardConv& conv = design.conv;
   const bool copied = phase.input == TileInput::padded;
@@ -187,8 +187,8 @@ void make_chunks(const TileDesign& design, TilePhase& phase, double bytes) {
   const auto count = static_cast<std::int64_t>(phase.panels.size());
   if (count == 0) return;
   const std::int64_t group_panels = count / design.conv.groups;
-  const double panel_bytes = std::max(1.0, 4.0 * static_cast<double>(phase.reduction) * phase.panels[0].shape->vectors *
-                                               design.kernels->lanes);
+  const double panel_bytes = std::max(
+      1.0, 4.0 * static_cast<double>(phase.reduction) * phase.panels[0].shape->vectors * design.kernels->lanes);
   const auto fit = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(1e9, bytes / panel_bytes)));
   if (fit >= group_panels) {
     const std::int64_t groups = fit / group_panels;
@@ -300,8 +300,8 @@ void design_phase(TileDesign& design, const Phase& source, const TileRequest& re
   phase.reduction = source.taps() * conv.in_channels;
   choose_shape(design, phase, request);
   const std::int64_t l2 = request.cpu->l2_bytes > 0 ? request.cpu->l2_bytes : kDefaultL2;
-  const double positions = static_cast<double>(conv.batch) * phase.axis[0].count * phase.axis[1].count *
-                           phase.axis[2].count;
+  const double positions =
+      static_cast<double>(conv.batch) * phase.axis[0].count * phase.axis[1].count * phase.axis[2].count;
   const double weights = static_cast<double>(phase.reduction) * conv.out_channels * conv.groups;
   const double inputs = positions * conv.in_channels * conv.groups;
   double chunk_bytes = l2 / 2.0;
@@ -314,8 +314,8 @@ void design_phase(TileDesign& design, const Phase& source, const TileRequest& re
   for (int attempt = 0; attempt < 40 && threads > 1; ++attempt) {
     const std::int64_t items = phase.items();
     if (items == 0 || items >= 8 * threads || (items >= threads && items % threads == 0 && items >= 2 * threads)) break;
-    const bool can_split_chunks = static_cast<std::int64_t>(phase.chunks.size()) <
-                                  static_cast<std::int64_t>(phase.panels.size());
+    const bool can_split_chunks =
+        static_cast<std::int64_t>(phase.chunks.size()) < static_cast<std::int64_t>(phase.panels.size());
     const std::int64_t block = phase.block_rows * phase.block_cols;
     const bool can_split_blocks = block > 2 * tile;
     if (can_split_chunks && (weights > inputs || !can_split_blocks)) {
@@ -368,20 +368,27 @@ TileDesign design_tiles(const ConvProblem& problem, const TileRequest& request) 
   return design;
 }
 
+std::int64_t tile_of(const TileDesign& design) {
+  if (design.phases.empty() || design.phases[0].panels.empty()) return 0;
+  const TilePhase& phase = design.phases[0];
+  return 10 * phase.halves * phase.pixels + phase.panels[0].shape->vectors;
+}
+
 std::vector<std::int64_t> tile_values(const ConvProblem& problem, const TileRequest& request) {
   TileRequest automatic = request;
   automatic.tile = 0;
   const TileDesign design = design_tiles(problem, automatic);
   std::vector<std::int64_t> values;
-  if (design.phases.empty() || design.phases[0].panels.empty()) return values;
+  if (tile_of(design) == 0) return values;
+  values.push_back(tile_of(design));
   const TilePhase& phase = design.phases[0];
-  values.push_back(10 * phase.halves * phase.pixels + phase.panels[0].shape->vectors);
   const std::int64_t vectors = ceil_div(design.conv.out_channels, request.kernels->lanes);
   for (int i = 0; i < request.kernels->shape_count; ++i) {
     const TileShape& shape = request.kernels->shapes[i];
     const std::int64_t value = 10 * shape.halves * shape.pixels + shape.vectors;
     const bool possible = phase.input != TileInput::in_place || shape.pixels <= phase.axis[2].count;
-    if (value != values[0] && possible && shape.vectors <= vectors && shape.halves * shape.pixels * shape.vectors >= 8) {
+    if (value != values[0] && possible && shape.vectors <= vectors &&
+        shape.halves * shape.pixels * shape.vectors >= 8) {
       values.push_back(value);
     }
   }

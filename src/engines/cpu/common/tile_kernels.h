@@ -1,8 +1,8 @@
 // The register-tiled microkernel that cpu.direct and cpu.gemm share, lanes along output channels:
 //   acc[p][k] = sum over steps s, r < run:  x[pixel p + steps[s] + r*run_stride] * w[s*run + r][k]
-// for P = halves*pixels output positions and V vectors of output channels. Each half is `pixels` positions at a constant
-// distance in x, and the two halves lie anywhere: two short rows fill one tile.
-// Plain data only: per-ISA units include this.
+// for P = halves*pixels output positions and V vectors of output channels. Each half is `pixels` positions at a
+// constant distance in x, and the two halves lie anywhere: two short rows fill one tile. Plain data only: per-ISA units
+// include this.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ constexpr int kMaxTilePixels = 14;
 constexpr int kMaxTileVectors = 4;
 
 struct TileArgs {
-  const float* x[2];         // position 0 of each half
-  std::int64_t x_pixel;      // elements between positions of a half
-  const std::int64_t* steps; // elements
+  const float* x[2];          // position 0 of each half
+  std::int64_t x_pixel;       // elements between positions of a half
+  const std::int64_t* steps;  // elements
   std::int64_t step_count;
   std::int64_t run;
-  std::int64_t run_stride;   // elements
-  const float* w;            // packed [step_count*run][V*lanes]
-  const float* prefetch;     // as many lines as there are reduction elements are prefetched from here; or null
+  std::int64_t run_stride;  // elements
+  const float* w;           // packed [step_count*run][V*lanes]
+  const float* prefetch;    // as many lines as there are reduction elements are prefetched from here; or null
   // Accumulators go here, [P][V*lanes], when it is not null. Otherwise the tile is whole and the epilogue is fast, and
   // position p, vector v is finished at out + out_offset[p] + vector_offset[v], z alike.
   float* tile;
@@ -31,11 +31,12 @@ struct TileArgs {
   const std::int64_t* out_offset;
   const std::int64_t* vector_offset;
   const EpilogueArgs* epilogue;
-  std::int64_t channel;      // of lane 0, for the bias
+  std::int64_t channel;  // of lane 0, for the bias
 };
 
 // The general epilogue of a tile: `positions` of them, those with out_offset < 0 skipped; `channels` valid ones from
-// `channel` on. Channel c of position p lies at out + out_offset[p] + (c / block)*block_stride + c % block (block 0: c).
+// `channel` on. Channel c of position p lies at out + out_offset[p] + (c / block)*block_stride + c % block (block 0:
+// c).
 struct TileFinish {
   const float* tile;
   int positions;
@@ -52,7 +53,7 @@ struct TileFinish {
 
 struct TileShape {
   int halves;
-  int pixels;   // of a half
+  int pixels;  // of a half
   int vectors;
   void (*run)(const TileArgs& args);
 };

@@ -9,7 +9,8 @@
 namespace convoy::cpu {
 namespace {
 
-// Where an item's block lies: positions [first, first + cols) of rows [row, row + rows), or flattened ones when gathered.
+// Where an item's block lies: positions [first, first + cols) of rows [row, row + rows), or flattened ones when
+// gathered.
 struct Block {
   std::int64_t image, depth;
   std::int64_t row, rows;
@@ -17,7 +18,7 @@ struct Block {
 };
 
 struct Tile {
-  std::int64_t x[2];  // offset of position 0 of each half
+  std::int64_t x[2];                        // offset of position 0 of each half
   std::int64_t out_offset[kMaxTilePixels];  // -1: not stored
 };
 
@@ -108,8 +109,9 @@ std::int64_t TilePlan::out_offset(const TilePhase& phase, std::int64_t n, std::i
          (phase.axis[2].out_start + w * phase.axis[2].out_step) * out.spatial[2];
 }
 
-// Tiles of a block, halves in row order. A half that would pass the end of its row starts early instead when x is read in
-// place (its first positions belong to its neighbour and are not stored); the copied forms have room behind each row.
+// Tiles of a block, halves in row order. A half that would pass the end of its row starts early instead when x is read
+// in place (its first positions belong to its neighbour and are not stored); the copied forms have room behind each
+// row.
 std::int64_t TilePlan::make_tiles(const TilePhase& phase, const Block& block, Tile* tiles) const {
   const ForwardConv& conv = design_.conv;
   const int positions = phase.halves * phase.pixels;
@@ -149,11 +151,10 @@ std::int64_t TilePlan::make_tiles(const TilePhase& phase, const Block& block, Ti
       std::int64_t first = block.first + w;
       if (!padded) first = std::min(first, phase.axis[2].count - phase.pixels);
       const std::int64_t skip = block.first + w - first;
-      const std::int64_t x = padded ? h * phase.axis[1].in_step * phase.row + w * phase.x_pixel
-                                    : block.image * conv.in.batch +
-                                          block.depth * phase.axis[0].in_step * conv.in.spatial[0] +
-                                          (block.row + h) * phase.axis[1].in_step * conv.in.spatial[1] +
-                                          first * phase.x_pixel;
+      const std::int64_t x =
+          padded ? h * phase.axis[1].in_step * phase.row + w * phase.x_pixel
+                 : block.image * conv.in.batch + block.depth * phase.axis[0].in_step * conv.in.spatial[0] +
+                       (block.row + h) * phase.axis[1].in_step * conv.in.spatial[1] + first * phase.x_pixel;
       std::int64_t* offsets = next_half(x);
       for (std::int64_t i = skip; i < std::min<std::int64_t>(phase.pixels, skip + valid); ++i) {
         offsets[i] = out_offset(phase, block.image, block.depth, block.row + h, first + i);
@@ -222,8 +223,7 @@ void TilePlan::gather(const TilePhase& phase, const TileChunk& chunk, const Bloc
   const Axis* axis = phase.axis;
   const std::int64_t first_channel = chunk.group_begin * conv.in_channels;
   const std::int64_t channels = (chunk.group_end - chunk.group_begin) * conv.in_channels;
-  const std::int64_t taps =
-      static_cast<std::int64_t>(axis[0].taps.size() * axis[1].taps.size() * axis[2].taps.size());
+  const std::int64_t taps = static_cast<std::int64_t>(axis[0].taps.size() * axis[1].taps.size() * axis[2].taps.size());
   const std::int64_t tap_floats = phase.gathered_channels;
   const std::size_t bytes = channels * sizeof(float);
   for (std::int64_t q = 0; q < block.cols; ++q) {
@@ -393,10 +393,13 @@ const TileKernels* tile_kernels_for(Isa isa) {
   return best_row<TileKernels>(rows, isa);
 }
 
-Result<std::unique_ptr<ConvPlan>> make_tile_plan(const ConvProblem& problem, Candidate candidate,
+Result<std::unique_ptr<ConvPlan>> make_tile_plan(const ConvProblem& problem, const std::string& engine,
                                                  const TileRequest& request, const void* constant_weights) {
-  auto plan = std::make_unique<TilePlan>(problem, std::move(candidate), std::max(1, request.threads),
-                                         design_tiles(problem, request));
+  TileDesign design = design_tiles(problem, request);
+  Candidate candidate{engine, {}};
+  if (const std::int64_t tile = tile_of(design); tile > 0) candidate.knobs.push_back({"tile", tile});
+  auto plan =
+      std::make_unique<TilePlan>(problem, std::move(candidate), std::max(1, request.threads), std::move(design));
   CONVOY_CHECK(plan->keep(constant_weights));
   return std::unique_ptr<ConvPlan>(std::move(plan));
 }
@@ -404,7 +407,8 @@ Result<std::unique_ptr<ConvPlan>> make_tile_plan(const ConvProblem& problem, Can
 double predict_tile_seconds(const ConvProblem& problem, const TileRequest& request) {
   const TileDesign design = design_tiles(problem, request);
   const int threads = std::max(1, request.threads);
-  return design.cycles / 3.6e9 / threads + design.packing_bytes / 12e9 / threads + bytes_moved(problem) / 12e9 / threads;
+  return design.cycles / 3.6e9 / threads + design.packing_bytes / 12e9 / threads +
+         bytes_moved(problem) / 12e9 / threads;
 }
 
 }  // namespace convoy::cpu

@@ -1,12 +1,14 @@
-// What cpu.direct and cpu.gemm share: how a forward convolution is cut into blocks, panels and register tiles (the design,
-// also what the cost model reads), and the plan that runs it.
+// What cpu.direct and cpu.gemm share: how a forward convolution is cut into blocks, panels and register tiles (the
+// design, also what the cost model reads), and the plan that runs it.
 //
-// Loop order, outermost first: phase, chunk of weight panels that fits half of L2, block of output positions whose input
-// fits a quarter of L2, panel of V vectors of output channels, tile of positions. Weights are streamed once a block
-// sweep, the input once a chunk. A position's sum is always taken in the same order, whatever the blocking and the
-// number of threads.
+// Loop order, outermost first: phase, chunk of weight panels that fits half of L2, block of output positions whose
+// input fits a quarter of L2, panel of V vectors of output channels, tile of positions. Weights are streamed once a
+// block sweep, the input once a chunk. A position's sum is always taken in the same order, whatever the blocking and
+// the number of threads.
 #pragma once
 
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "convoy/engine.h"
@@ -27,7 +29,7 @@ struct TilePanel {
   std::int64_t first;     // output channel within the group
   std::int64_t channels;  // valid ones
   const TileShape* shape;
-  std::int64_t weights;   // offset of the packed panel, in floats
+  std::int64_t weights;  // offset of the packed panel, in floats
 };
 
 struct TileChunk {
@@ -42,25 +44,25 @@ struct TilePhase {
   int pixels = 1;
   std::vector<TilePanel> panels;
   std::vector<TileChunk> chunks;
-  std::int64_t reduction = 0;             // length of a sum
-  std::vector<std::int64_t> weight_order; // offset in a group's weights of each element of the sum; -1: zero
-  std::vector<std::int64_t> steps;        // x offsets, for each group where group_steps
+  std::int64_t reduction = 0;              // length of a sum
+  std::vector<std::int64_t> weight_order;  // offset in a group's weights of each element of the sum; -1: zero
+  std::vector<std::int64_t> steps;         // x offsets, for each group where group_steps
   bool group_steps = false;
   std::int64_t step_count = 0;
   std::int64_t run = 0;
   std::int64_t run_stride = 1;
-  std::int64_t x_pixel = 0;               // elements between neighbouring output positions in what the kernel reads
+  std::int64_t x_pixel = 0;  // elements between neighbouring output positions in what the kernel reads
   // Blocks: rows x cols positions of one (image, depth); gathered: `cols` flattened positions.
   std::int64_t block_rows = 1;
   std::int64_t block_cols = 1;
   std::int64_t row_blocks = 1;
   std::int64_t col_blocks = 1;
-  std::int64_t images = 1;                // batch * depth positions (1 when gathered)
+  std::int64_t images = 1;  // batch * depth positions (1 when gathered)
   // The buffer of a block: plane > slab > row > pixel.
   std::int64_t planes = 0, plane = 0, slab = 0, row = 0, pixel = 0;
-  std::int64_t gathered_channels = 0;     // floats a tap has in a gathered row
-  std::int64_t buffer = 0;                // floats
-  std::int64_t tiles = 0;                 // most tiles of a block
+  std::int64_t gathered_channels = 0;  // floats a tap has in a gathered row
+  std::int64_t buffer = 0;             // floats
+  std::int64_t tiles = 0;              // most tiles of a block
   std::int64_t items() const { return static_cast<std::int64_t>(chunks.size()) * images * row_blocks * col_blocks; }
 };
 
@@ -71,11 +73,11 @@ struct TileDesign {
   bool channels_last_out = false;
   std::vector<TilePhase> phases;
   std::int64_t packed_floats = 0;
-  std::int64_t scratch_floats = 0;   // a thread's
+  std::int64_t scratch_floats = 0;  // a thread's
   const TileKernels* kernels = nullptr;
-  bool too_large = false;            // a block's buffer would be: absurd dilation or padding
-  double cycles = 0;                 // predicted, one thread, everything in cache
-  double packing_bytes = 0;          // copied into blocks' buffers
+  bool too_large = false;    // a block's buffer would be: absurd dilation or padding
+  double cycles = 0;         // predicted, one thread, everything in cache
+  double packing_bytes = 0;  // copied into blocks' buffers
 };
 
 struct TileRequest {
@@ -91,11 +93,15 @@ TileDesign design_tiles(const ConvProblem& problem, const TileRequest& request);
 // The tile values that make sense for the problem, the model's choice first.
 std::vector<std::int64_t> tile_values(const ConvProblem& problem, const TileRequest& request);
 
-Result<std::unique_ptr<ConvPlan>> make_tile_plan(const ConvProblem& problem, Candidate candidate,
+// The plan's candidate is `engine` with the tile spelled out.
+Result<std::unique_ptr<ConvPlan>> make_tile_plan(const ConvProblem& problem, const std::string& engine,
                                                  const TileRequest& request, const void* constant_weights);
 
 // Seconds for one execution with the given threads, all data cold but what a pass reuses.
 double predict_tile_seconds(const ConvProblem& problem, const TileRequest& request);
+
+// tile_values' first, for a design at hand; 0 where there is nothing to compute.
+std::int64_t tile_of(const TileDesign& design);
 
 // Null where this processor has neither AVX2 nor AVX-512.
 const TileKernels* tile_kernels_for(Isa isa);

@@ -1,0 +1,85 @@
+#include "engines/cpu/direct/direct.h"
+
+#include <string>
+
+#include "engines/cpu/common/problem.h"
+#include "engines/cpu/common/tile_plan.h"
+
+namespace convoy::cpu {
+namespace {
+
+constexpr std::int64_t kMostPhases = 64;
+
+EngineInfo make_info() {
+  EngineInfo info;
+  info.name = "cpu.direct";
+  info.summary = "direct convolution, vectors along output channels, f32";
+  info.passes = {Pass::fprop, Pass::dgrad};
+  info.types = {kAllF32};
+  info.layouts = {{Layout::nhwc, Layout::nhwc},
+                  {Layout::nchw16c, Layout::nchw16c},
+                  {Layout::nchw8c, Layout::nchw8c},
+                  {Layout::nchw, Layout::nhwc},
+                  {Layout::nchw, Layout::nchw16c}};
+  info.min_isa = Isa::avx2;
+  info.notes = {"TRANSFORMED_WEIGHTS"};
+  return info;
+}
+
+class DirectEngine : public Engine {
+ public:
+  const EngineInfo& info() const override { return info_; }
+
+  std::optional<Refusal> check(const ConvProblem& problem, const CpuFeatures& cpu) const override {
+    if (problem.pass == Pass::dgrad && problem.x.channel_block == 1 && !problem.x.is_packed(Layout::nhwc)) {
+      return Refusal{RefusalCode::layout, "x=nchw: dgrad needs the channels of x innermost or blocked"};
+    }
+    if (phase_count(problem) > kMostPhases) {
+      return Refusal{RefusalCode::stride, "stride=" + to_string(problem.stride) + ": dgrad takes at most " +
+                                              std::to_string(kMostPhases) + " residues of the stride, it has " +
+                                              std::to_string(phase_count(problem))};
+    }
+    if (design_tiles(problem, request(cpu, 1, {})).too_large) {
+      return Refusal{RefusalCode::workspace, "dilation=" + to_string(problem.dilation) +
+                                                 ": the rows that one output row reads do not fit 256 MiB"};
+    }
+    return std::nullopt;
+  }
+
+  std::vector<Knob> knobs(const ConvProblem& problem, const CpuFeatures& cpu) const override {
+    std::vector<std::int64_t> tiles = tile_values(problem, request(cpu, 1, {}));
+    if (tiles.empty()) return {};
+    return {{"tile", std::move(tiles), "10 * output positions + vectors of output channels in registers"}};
+  }
+
+  double predict_seconds(const ConvProblem& problem, const KnobValues& knobs, const PlanRequest& plan) const override {
+    return predict_tile_seconds(problem, request(plan.cpu, plan.threads, knobs));
+  }
+
+  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,
+                                         const PlanRequest& plan) const override {
+    TileRequest tile = request(plan.cpu, plan.threads, knobs);
+    return make_tile_plan(problem, info_.name, tile, plan.constant_weights);
+  }
+
+ private:
+  static TileRequest request(const CpuFeatures& cpu, int threads, const KnobValues& knobs) {
+    TileRequest request;
+    request.kernels = tile_kernels_for(cpu.isa);
+    request.cpu = &cpu;
+    request.threads = threads;
+    request.tile = static_cast<int>(knob_or(knobs, "tile", 0));
+    return request;
+  }
+
+  EngineInfo info_ = make_info();
+};
+
+}  // namespace
+
+const Engine& direct_engine() {
+  static const DirectEngine engine;
+  return engine;
+}
+
+}  // namespace convoy::cpu
