@@ -18,5 +18,7 @@ std::vector<OperatorRow> prelu_rows();
 std::vector<OperatorRow> unary_math_rows();
 std::vector<OperatorRow> variadic_rows();
 std::vector<OperatorRow> where_rows();
+std::vector<OperatorRow> softmax_rows();
+std::vector<OperatorRow> batch_normalization_rows();
 
 }  // namespace convoy::ops

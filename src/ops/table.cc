@@ -22,6 +22,8 @@ const std::map<Key, const Operator*>& table() {
              prelu_rows(),
              unary_math_rows(),
              variadic_rows(),
+             softmax_rows(),
+             batch_normalization_rows(),
              where_rows(),
          }) {
       for (const OperatorRow& row : family) all.emplace(Key{row.domain, row.op}, row.implementation);

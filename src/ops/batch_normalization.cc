@@ -1,0 +1,166 @@
+// BatchNormalization: y = scale * (x - mean) / sqrt(var + epsilon) + bias, per channel (or, with spatial=0 before
+// opset 9, per element of a sample). In training mean and var are those of the batch, and the running ones are updated:
+//   running = running * momentum + current * (1 - momentum), with the population variance.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "ops/families.h"
+#include "ops/unary.h"
+
+namespace convoy::ops {
+namespace {
+
+struct Parameters {
+  double epsilon = 1e-5;
+  double momentum = 0.9;
+  bool training = false;
+  bool spatial = true;
+};
+
+Result<Parameters> parameters_of(const NodeDesc& node) {
+  Parameters p;
+  CONVOY_TRY(p.epsilon, node.real("epsilon", 1e-5));
+  CONVOY_TRY(p.momentum, node.real("momentum", 0.9));
+  CONVOY_TRY(const std::int64_t mode, node.integer("training_mode", 0));
+  CONVOY_TRY(const std::int64_t spatial, node.integer("spatial", 1));
+  p.training = node.opset >= 14 ? mode != 0 : node.output_count > 1;
+  p.spatial = node.opset >= 9 || spatial != 0;
+  return p;
+}
+
+// Dims of a statistic, aligned with x from its channels on: [C, 1, ...] or [C, D1, ...].
+TensorDesc statistic_of(const TensorDesc& x, bool spatial) {
+  Dims dims(x.dims.begin() + std::min(x.rank(), 1), x.dims.end());
+  if (spatial) std::fill(dims.begin() + std::min<std::size_t>(dims.size(), 1), dims.end(), 1);
+  return TensorDesc::packed(DataType::f64, dims);
+}
+
+// Mean and population variance of the batch for every statistic.
+template <class T>
+void batch_moments(const BroadcastLoop& loop, const T* x, std::int64_t elements, std::int64_t statistics, double* mean,
+                   double* variance) {
+  const double count = static_cast<double>(elements / std::max<std::int64_t>(statistics, 1));
+  const auto sum = [&](double* sums, auto&& term) {
+    std::fill_n(sums, statistics, 0.0);
+    loop.run(0, elements, [&](const std::int64_t* at, std::int64_t run) {
+      for (std::int64_t i = 0; i < run; ++i) {
+        const std::int64_t s = at[1] + i * loop.inner_stride(1);
+        sums[s] += term(static_cast<double>(x[at[0] + i * loop.inner_stride(0)]), s);
+      }
+    });
+    for (std::int64_t s = 0; s < statistics; ++s) sums[s] /= count;
+  };
+  sum(mean, [](double value, std::int64_t) { return value; });
+  sum(variance, [&](double value, std::int64_t s) { return (value - mean[s]) * (value - mean[s]); });
+}
+
+template <class T, class C>
+void affine_row(const T* x, std::int64_t x_stride, const C* scale, const C* shift, std::int64_t stride, T* y,
+                std::int64_t y_stride, std::int64_t count) {
+  if (x_stride == 1 && y_stride == 1 && stride == 0) {
+    const C a = *scale, b = *shift;
+#pragma GCC ivdep  // y is x or does not overlap it
+    for (std::int64_t i = 0; i < count; ++i) y[i] = T(static_cast<C>(x[i]) * a + b);
+  } else if (x_stride == 1 && y_stride == 1 && stride == 1) {
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < count; ++i) y[i] = T(static_cast<C>(x[i]) * scale[i] + shift[i]);
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) {
+      y[i * y_stride] = T(static_cast<C>(x[i * x_stride]) * scale[i * stride] + shift[i * stride]);
+    }
+  }
+}
+
+class BatchNormalization final : public Operator {
+ public:
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 5, 5, node.opset >= 14 ? 3 : 5));
+    for (int i = 0; i < 5; ++i) CONVOY_CHECK(check_type(node, inputs, i, kMathFloats));
+    CONVOY_TRY(const Parameters p, parameters_of(node));
+    if (node.output_count > 1 && !p.training) return bad_node(node, "more than one output needs training_mode=1");
+    const TensorDesc& x = inputs[0].desc;
+    const Dims dims = statistic_of(x, p.spatial).dims;
+    std::int64_t count = 1;
+    for (const std::int64_t dim : dims) count *= dim;
+    for (int i = 1; i < 5; ++i) {
+      if (inputs[i].desc.elements() != count) {
+        return bad_node(node, fmt::format("input {} has {} elements, input 0 with dims [{}] needs {}", i,
+                                          inputs[i].desc.elements(), to_string(x.dims), count));
+      }
+    }
+    std::vector<TensorDesc> outputs;
+    for (int i = 0; i < std::max(node.output_count, 1); ++i) {
+      const TensorDesc& like = i == 0 ? x : inputs[i % 2 == 1 ? 3 : 4].desc;  // mean, var, saved_mean, saved_var
+      CONVOY_TRY(TensorDesc desc, make_output(node, like.type, like.dims));
+      outputs.push_back(std::move(desc));
+    }
+    return outputs;
+  }
+
+  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
+  int in_place_input(const NodeDesc&) const override { return 0; }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+    CONVOY_TRY(const Parameters p, parameters_of(node));
+    const TensorDesc& x = inputs[0].desc;
+    const TensorDesc statistic = statistic_of(x, p.spatial);
+    const std::int64_t count = statistic.elements();
+    const BroadcastLoop loop({outputs[0], x, statistic});
+    const BroadcastLoop moments({x, statistic});
+    std::vector<DataType> types;
+    for (int i = 1; i < 5; ++i) types.push_back(inputs[i].desc.type);
+    return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
+      using C = Compute<T>;
+      // The workspace: mean and variance of the batch in double, then scale and shift.
+      const std::size_t bytes = static_cast<std::size_t>(count) * (2 * sizeof(double) + 2 * sizeof(C));
+      return make_plan(
+          node,
+          [=](std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) -> Result<void> {
+            double* mean = static_cast<double*>(context.workspace);
+            double* variance = mean + count;
+            C* scale = reinterpret_cast<C*>(variance + count);
+            C* shift = scale + count;
+            const auto given = [&](int input, std::int64_t i) {
+              return load_as_double(types[input - 1], in[input], i);
+            };
+            if (p.training) {
+              batch_moments(moments, static_cast<const T*>(in[0]), moments.elements(), count, mean, variance);
+            }
+            for (std::int64_t i = 0; i < count; ++i) {
+              const double m = p.training ? mean[i] : given(3, i);
+              const double v = p.training ? variance[i] : given(4, i);
+              const double a = given(1, i) / std::sqrt(v + p.epsilon);
+              scale[i] = static_cast<C>(a);
+              shift[i] = static_cast<C>(given(2, i) - m * a);
+            }
+            for (std::size_t k = 1; k < out.size(); ++k) {
+              if (out[k] == nullptr) continue;
+              const int input = k % 2 == 1 ? 3 : 4;
+              const double* current = k % 2 == 1 ? mean : variance;
+              const double keep = k < 3 ? p.momentum : 0;
+              for (std::int64_t i = 0; i < count; ++i) {
+                store_from_double(types[input - 1], out[k], i, given(input, i) * keep + current[i] * (1 - keep));
+              }
+            }
+            parallel_for(context, loop.elements(), 1, [&](std::int64_t begin, std::int64_t end) {
+              loop.run(begin, end, [&](const std::int64_t* at, std::int64_t run) {
+                affine_row(static_cast<const T*>(in[0]) + at[1], loop.inner_stride(1), scale + at[2], shift + at[2],
+                           loop.inner_stride(2), static_cast<T*>(out[0]) + at[0], loop.inner_stride(0), run);
+              });
+            });
+            return {};
+          },
+          bytes);
+    });
+  }
+};
+
+const BatchNormalization op_BatchNormalization;
+
+}  // namespace
+
+std::vector<OperatorRow> batch_normalization_rows() { return {{"BatchNormalization", &op_BatchNormalization}}; }
+
+}  // namespace convoy::ops

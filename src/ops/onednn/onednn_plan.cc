@@ -1,0 +1,115 @@
+#include "ops/onednn/onednn_plan.h"
+
+#include <fmt/format.h>
+#include <omp.h>
+
+namespace convoy::ops::onednn {
+namespace {
+
+// OpenMP's thread count for regions that the calling thread opens, for the life of the object.
+class OmpThreads {
+ public:
+  explicit OmpThreads(int threads) : before_(omp_get_max_threads()) { omp_set_num_threads(threads); }
+  ~OmpThreads() { omp_set_num_threads(before_); }
+  OmpThreads(const OmpThreads&) = delete;
+  OmpThreads& operator=(const OmpThreads&) = delete;
+
+ private:
+  int before_;
+};
+
+class PrimitivePlan final : public OpPlan {
+ public:
+  PrimitivePlan(std::string name, const dnnl::primitive_desc& description, std::vector<Argument> arguments)
+      : name_(std::move(name)),
+        scratchpad_(description.scratchpad_desc()),
+        implementation_(description.impl_info_str()),
+        primitive_(description),
+        arguments_(std::move(arguments)) {}
+
+  Candidate candidate() const override { return {name_, {}}; }
+  std::size_t workspace_bytes() const override { return scratchpad_.get_size(); }
+  std::vector<std::string> notes() const override { return {implementation_}; }
+
+  Result<void> execute(std::span<const void* const> inputs, std::span<void* const> outputs,
+                       const ExecContext& context) const override {
+    const OmpThreads threads(context.team.size());
+    try {
+      const dnnl::engine& engine = cpu_engine();
+      dnnl::stream stream(engine);
+      std::unordered_map<int, dnnl::memory> memories;
+      for (const Argument& argument : arguments_) {
+        void* data = argument.from == Argument::From::input ? const_cast<void*>(inputs[argument.index])
+                                                            : outputs[argument.index];
+        memories.emplace(argument.id, dnnl::memory(argument.desc, engine, data));
+      }
+      if (scratchpad_.get_size() > 0) {
+        memories.emplace(DNNL_ARG_SCRATCHPAD, dnnl::memory(scratchpad_, engine, context.workspace));
+      }
+      primitive_.execute(stream, memories);
+      stream.wait();
+    } catch (const dnnl::error& error) {
+      return Error{ErrorCode::internal, fmt::format("{}: {}", name_, error.message)};
+    }
+    return {};
+  }
+
+ private:
+  std::string name_;
+  dnnl::memory::desc scratchpad_;
+  std::string implementation_;
+  dnnl::primitive primitive_;
+  std::vector<Argument> arguments_;
+};
+
+}  // namespace
+
+const dnnl::engine& cpu_engine() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+std::optional<dnnl::memory::data_type> data_type_of(DataType type) {
+  using Type = dnnl::memory::data_type;
+  switch (type) {
+    case DataType::f32:
+      return Type::f32;
+    case DataType::f16:
+      return Type::f16;
+    case DataType::bf16:
+      return Type::bf16;
+    case DataType::s32:
+      return Type::s32;
+    case DataType::s8:
+      return Type::s8;
+    case DataType::u8:
+      return Type::u8;
+    default:
+      return std::nullopt;
+  }
+}
+
+dnnl::memory::desc memory_desc(DataType type, const Dims& dims, const Dims& strides) {
+  return dnnl::memory::desc(dims, *data_type_of(type), strides);
+}
+
+dnnl::memory::desc memory_desc(const TensorDesc& desc) {
+  if (desc.rank() == 0) return memory_desc(desc.type, {1}, {1});
+  return memory_desc(desc.type, desc.dims, desc.strides);
+}
+
+Result<std::unique_ptr<OpPlan>> make_plan(const std::string& name, int threads, std::vector<Argument> arguments,
+                                          const CreatePrimitive& create) {
+  const OmpThreads omp_threads(threads);
+  try {
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    const dnnl::primitive_desc description = create(cpu_engine(), attributes);
+    return std::unique_ptr<OpPlan>(
+        std::make_unique<PrimitivePlan>("onednn." + name, description, std::move(arguments)));
+  } catch (const dnnl::error& error) {
+    return Error{ErrorCode::unsupported, fmt::format("onednn.{}: {}", name, error.message)};
+  }
+}
+
+}  // namespace convoy::ops::onednn

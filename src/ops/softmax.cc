@@ -1,0 +1,139 @@
+// Softmax, LogSoftmax and Hardmax over one axis (opset 13 on), or over all dims from the axis on (before).
+#include <cmath>
+#include <vector>
+
+#include "ops/families.h"
+#include "ops/onednn/onednn_plan.h"
+#include "ops/unary.h"
+
+namespace convoy::ops {
+namespace {
+
+enum class Kind { softmax, log_softmax, hardmax };
+
+// The tensor in memory order as [outer][size][inner], normalised over the middle.
+struct Fold {
+  std::int64_t outer = 1;
+  std::int64_t size = 1;
+  std::int64_t inner = 1;
+};
+
+template <class T>
+void normalize(Kind kind, const T* x, T* y, std::int64_t size, std::int64_t stride) {
+  using C = Compute<T>;
+  C largest = static_cast<C>(x[0]);
+  std::int64_t position = 0;
+  for (std::int64_t i = 1; i < size; ++i) {
+    const C value = static_cast<C>(x[i * stride]);
+    if (value > largest) {
+      largest = value;
+      position = i;
+    }
+  }
+  if (kind == Kind::hardmax) {
+    for (std::int64_t i = 0; i < size; ++i) y[i * stride] = T(i == position ? C(1) : C(0));
+    return;
+  }
+  double sum = 0;
+  for (std::int64_t i = 0; i < size; ++i) sum += std::exp(static_cast<C>(x[i * stride]) - largest);
+  const C scale = static_cast<C>(1 / sum), shift = largest + static_cast<C>(std::log(sum));
+  for (std::int64_t i = 0; i < size; ++i) {
+    const C value = static_cast<C>(x[i * stride]);
+    y[i * stride] = T(kind == Kind::softmax ? std::exp(value - largest) * scale : value - shift);
+  }
+}
+
+class Softmax final : public Operator {
+ public:
+  explicit Softmax(Kind kind) : kind_(kind) {}
+
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 1, 1));
+    CONVOY_CHECK(check_type(node, inputs, 0, kMathFloats));
+    if (auto axis = axis_of(node, inputs[0].desc.rank()); !axis.ok()) return axis.error();
+    return one_output(node, inputs[0].desc.type, inputs[0].desc.dims);
+  }
+
+  // A constant stays in nchw. Over all dims of an image the order of elements matters to no one but Hardmax, which
+  // takes the first of equals.
+  bool accepts(const NodeDesc& node, std::span<const Input> inputs, Layout layout) const override {
+    if (layout != Layout::nhwc) return layout == Layout::nchw;
+    const Result<int> axis = axis_of(node, inputs[0].desc.rank());
+    return axis.ok() && inputs[0].constant == nullptr && (one_axis(node) || (*axis <= 1 && kind_ != Kind::hardmax));
+  }
+
+  int in_place_input(const NodeDesc&) const override { return 0; }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs, std::span<const TensorDesc>,
+                                       const PlanRequest& request) const override {
+    const TensorDesc& x = inputs[0].desc;
+    CONVOY_TRY(const int axis, axis_of(node, x.rank()));
+    const Fold fold = fold_of(node, x, axis);
+    if (x.type == DataType::f32 && kind_ != Kind::hardmax && x.elements() > 0) {
+      return onednn_plan(node, fold, request.threads);
+    }
+    return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
+      return make_plan(
+          node,
+          [kind = kind_, fold](std::span<const void* const> in, std::span<void* const> out,
+                               const ExecContext& context) -> Result<void> {
+            if (fold.size == 0) return {};
+            parallel_for(context, fold.outer * fold.inner, fold.size * 8, [&](std::int64_t begin, std::int64_t end) {
+              for (std::int64_t i = begin; i < end; ++i) {
+                const std::int64_t at = i / fold.inner * fold.size * fold.inner + i % fold.inner;
+                normalize(kind, static_cast<const T*>(in[0]) + at, static_cast<T*>(out[0]) + at, fold.size, fold.inner);
+              }
+            });
+            return {};
+          });
+    });
+  }
+
+ private:
+  static bool one_axis(const NodeDesc& node) { return node.opset >= 13; }
+
+  static Result<int> axis_of(const NodeDesc& node, int rank) {
+    CONVOY_TRY(const std::int64_t axis, node.integer("axis", one_axis(node) ? -1 : 1));
+    if (rank == 0 && (axis == 0 || axis == -1)) return 0;
+    return normalize_axis(node, axis, rank, "axis", one_axis(node) ? 0 : 1);
+  }
+
+  static Fold fold_of(const NodeDesc& node, const TensorDesc& x, int axis) {
+    Fold fold;
+    for (int d = 0; d < x.rank(); ++d) {
+      const bool normalized = one_axis(node) ? d == axis : d >= axis;
+      const bool outside = one_axis(node) ? x.strides[d] > x.strides[axis] : d < axis;
+      (normalized ? fold.size : outside ? fold.outer : fold.inner) *= x.dims[d];
+    }
+    return fold;
+  }
+
+  Result<std::unique_ptr<OpPlan>> onednn_plan(const NodeDesc&, const Fold& fold, int threads) const {
+    using onednn::Argument;
+    const Dims dims = {fold.outer, fold.size, fold.inner};
+    const auto desc = onednn::memory_desc(DataType::f32, dims, {fold.size * fold.inner, fold.inner, 1});
+    const bool is_log = kind_ == Kind::log_softmax;
+    return onednn::make_plan(
+        is_log ? "log_softmax" : "softmax", threads,
+        {{DNNL_ARG_SRC, Argument::From::input, 0, desc}, {DNNL_ARG_DST, Argument::From::output, 0, desc}},
+        [&](const dnnl::engine& engine, const dnnl::primitive_attr& attributes) {
+          return dnnl::softmax_forward::primitive_desc(
+              engine, dnnl::prop_kind::forward_inference,
+              is_log ? dnnl::algorithm::softmax_log : dnnl::algorithm::softmax_accurate, desc, desc, 1, attributes);
+        });
+  }
+
+  Kind kind_;
+};
+
+const Softmax op_Softmax(Kind::softmax);
+const Softmax op_LogSoftmax(Kind::log_softmax);
+const Softmax op_Hardmax(Kind::hardmax);
+
+}  // namespace
+
+std::vector<OperatorRow> softmax_rows() {
+  return {{"Softmax", &op_Softmax}, {"LogSoftmax", &op_LogSoftmax}, {"Hardmax", &op_Hardmax}};
+}
+
+}  // namespace convoy::ops
