@@ -9,6 +9,7 @@
 
 #include "base/checked.h"
 #include "convoy/tensor.h"
+#include "core/convert_row.h"
 
 namespace convoy {
 namespace {
@@ -56,6 +57,13 @@ void copy_plane(const T* src, const View& from, T* dst, const View& to, std::int
           const T* in = src + i * si;
           for (std::int64_t c = c0; c < c1; ++c) out[c - c0] = in[sc[c]];
         }
+      } else if (src_run && di == 1) {
+        T tile[kTile][kTile];
+        for (std::int64_t i = i0; i < i1; ++i) {
+          const T* in = src + sc[c0] + i * si;
+          for (std::int64_t c = 0; c < c1 - c0; ++c) tile[c][i - i0] = in[c];
+        }
+        for (std::int64_t c = c0; c < c1; ++c) std::memcpy(dst + dc[c] + i0, tile[c - c0], (i1 - i0) * sizeof(T));
       } else {
         for (std::int64_t c = c0; c < c1; ++c) {
           for (std::int64_t i = i0; i < i1; ++i) dst[dc[c] + i * di] = src[sc[c] + i * si];
@@ -67,11 +75,25 @@ void copy_plane(const T* src, const View& from, T* dst, const View& to, std::int
 
 void convert_plane(DataType src_type, const std::byte* src, const View& from, DataType dst_type, std::byte* dst,
                    const View& to, std::int64_t channels, std::int64_t inner) {
-  for (std::int64_t c = 0; c < channels; ++c) {
-    const std::int64_t s = from.channel_offsets[c], d = to.channel_offsets[c];
+  const std::size_t src_size = size_of(src_type), dst_size = size_of(dst_type);
+  const std::int64_t* sc = from.channel_offsets.data();
+  const std::int64_t* dc = to.channel_offsets.data();
+  const bool one_run = sc[channels - 1] - sc[0] == channels - 1 && dc[channels - 1] - dc[0] == channels - 1;
+  if (one_run && channels > 1) {  // nhwc to nhwc
     for (std::int64_t i = 0; i < inner; ++i) {
-      const double value = load_as_double(src_type, src, s + i * from.inner_stride);
-      store_from_double(dst_type, dst, d + i * to.inner_stride, value);
+      convert_row(src_type, src + (sc[0] + i * from.inner_stride) * src_size, 1, dst_type,
+                  dst + (dc[0] + i * to.inner_stride) * dst_size, 1, channels);
+    }
+    return;
+  }
+  // Chunks of inner positions, so that a side that is strided here is read or written line by line, not wholly again
+  // for every channel.
+  constexpr std::int64_t kInner = 64;
+  for (std::int64_t i = 0; i < inner; i += kInner) {
+    const std::int64_t count = std::min(kInner, inner - i);
+    for (std::int64_t c = 0; c < channels; ++c) {
+      convert_row(src_type, src + (sc[c] + i * from.inner_stride) * src_size, from.inner_stride, dst_type,
+                  dst + (dc[c] + i * to.inner_stride) * dst_size, to.inner_stride, count);
     }
   }
 }

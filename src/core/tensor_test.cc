@@ -2,9 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
-#include <numeric>
-#include <set>
+#include <functional>
 #include <vector>
 
 #include "base/checked.h"
@@ -203,6 +204,31 @@ TEST(CopyTensor, EveryElementArrivesAndPaddingIsZero) {
     });
     ASSERT_EQ(wrong, 0) << name_of(from_type) << " " << to_string(dims) << " strides " << to_string(from.desc.strides)
                         << " to " << name_of(to_type) << " " << to_string(to.desc.strides);
+  }
+}
+
+TEST(CopyTensor, ConvertsAsSingleElementsDo) {
+  Random random(9);
+  constexpr int kTypes = static_cast<int>(DataType::boolean) + 1;
+  constexpr std::int64_t kCount = 500;
+  std::vector<std::uint64_t> bits(kCount);
+  for (auto& value : bits) value = random();
+  for (int from = 0; from < kTypes; ++from) {
+    for (int to = 0; to < kTypes; ++to) {
+      if (from == to) continue;
+      const auto src = TensorDesc::packed(static_cast<DataType>(from), {kCount});
+      const auto dst = TensorDesc::packed(static_cast<DataType>(to), {kCount});
+      std::vector<std::uint64_t> copied(kCount), expected(kCount);
+      copy_tensor(src, bits.data(), dst, copied.data());
+      for (std::int64_t i = 0; i < kCount; ++i) {
+        const double value = load_as_double(src.type, bits.data(), i);
+        store_from_double(dst.type, expected.data(), i, value);
+        const double got = load_as_double(dst.type, copied.data(), i);
+        const double wanted = load_as_double(dst.type, expected.data(), i);
+        ASSERT_TRUE(got == wanted || (std::isnan(got) && std::isnan(wanted)))
+            << name_of(src.type) << " to " << name_of(dst.type) << ": " << value << " became " << got;
+      }
+    }
   }
 }
 
