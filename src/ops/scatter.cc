@@ -1,0 +1,187 @@
+// ScatterND, ScatterElements and Scatter (its name up to opset 10): a copy of the data with elements or blocks replaced
+// or reduced. Updates are applied in the order of the indices on one thread, so repeated indices give one answer.
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "ops/families.h"
+#include "ops/indexing.h"
+
+namespace convoy::ops {
+namespace {
+
+enum class Reduction { none, add, mul, min, max };
+
+Result<Reduction> reduction_of(const NodeDesc& node) {
+  CONVOY_TRY(const std::string name, node.text("reduction", "none"));
+  const char* names[] = {"none", "add", "mul", "min", "max"};
+  for (int i = 0; i < 5; ++i) {
+    if (name == names[i]) return static_cast<Reduction>(i);
+  }
+  return bad_node(node, "reduction='" + name + "' is not none, add, mul, min or max");
+}
+
+template <class T>
+T combine(Reduction reduction, T old, T value) {
+  if constexpr (std::is_same_v<T, bool>) {
+    switch (reduction) {
+      case Reduction::add:
+      case Reduction::max:
+        return old || value;
+      case Reduction::mul:
+      case Reduction::min:
+        return old && value;
+      default:
+        return value;
+    }
+  } else {
+    using C = Compute<T>;
+    const C a = static_cast<C>(old), b = static_cast<C>(value);
+    const auto wrapped = [&](auto f) {  // integers wrap around
+      if constexpr (std::is_integral_v<C>) {
+        return static_cast<T>(f(static_cast<std::uint64_t>(a), static_cast<std::uint64_t>(b)));
+      } else {
+        return static_cast<T>(f(a, b));
+      }
+    };
+    switch (reduction) {
+      case Reduction::add:
+        return wrapped([](auto x, auto y) { return x + y; });
+      case Reduction::mul:
+        return wrapped([](auto x, auto y) { return x * y; });
+      case Reduction::min:
+        return b < a ? value : old;
+      case Reduction::max:
+        return b > a ? value : old;
+      default:
+        return value;
+    }
+  }
+}
+
+void copy_data(const void* from, void* to, std::int64_t bytes, const ExecContext& context) {
+  if (from == to) return;
+  parallel_for(context, bytes, 1, [&](std::int64_t begin, std::int64_t end) {
+    std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin, end - begin);
+  });
+}
+
+class ScatterElements final : public Operator {
+ public:
+  int in_place_input(const NodeDesc&) const override { return 0; }
+
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 3, 3));
+    CONVOY_CHECK(check_type(node, inputs, 1, kIndices));
+    const Dims& data = inputs[0].desc.dims;
+    const Dims& indices = inputs[1].desc.dims;
+    if (inputs[2].desc.type != inputs[0].desc.type) return bad_node(node, "inputs 0 and 2 must have the same type");
+    CONVOY_TRY(const std::int64_t given, node.integer("axis", 0));
+    CONVOY_TRY(const int axis, normalize_axis(node, given, inputs[0].desc.rank(), "axis"));
+    if (auto reduction = reduction_of(node); !reduction.ok()) return reduction.error();
+    bool fits = indices.size() == data.size() && inputs[2].desc.dims == indices;
+    for (std::size_t d = 0; fits && d < data.size(); ++d) fits = static_cast<int>(d) == axis || indices[d] <= data[d];
+    if (!fits) {
+      return bad_node(node, fmt::format("data, indices and updates have dims [{}], [{}] and [{}], which do not fit",
+                                        to_string(data), to_string(indices), to_string(inputs[2].desc.dims)));
+    }
+    return one_output(node, inputs[0].desc.type, data);
+  }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+    CONVOY_TRY(const std::int64_t given, node.integer("axis", 0));
+    CONVOY_TRY(const int axis, normalize_axis(node, given, inputs[0].desc.rank(), "axis"));
+    CONVOY_TRY(const Reduction reduction, reduction_of(node));
+    const TensorDesc& x = outputs[0];
+    const Dims dims = inputs[1].desc.dims;
+    return dispatch<kAnyType>(x.type, [&]<class T>(Tag<T>) {
+      return make_plan(node, [dims, axis, reduction, dim = x.dims[axis], strides = packed_strides(x.dims),
+                              bytes = x.bytes(), type = inputs[1].desc.type, op = node.op](
+                                 auto in, auto out, const ExecContext& context) -> Result<void> {
+        const std::int64_t count = product(dims, 0, static_cast<int>(dims.size()));
+        CONVOY_CHECK(check_indices(op, 1, type, in[1], count, {dim}));
+        copy_data(in[0], out[0], bytes, context);
+        T* to = static_cast<T*>(out[0]);
+        const T* updates = static_cast<const T*>(in[2]);
+        for (std::int64_t i = 0; i < count; ++i) {
+          const std::int64_t index = index_at(type, in[1], i);
+          std::int64_t at = (index < 0 ? index + dim : index) * strides[axis];
+          std::int64_t rest = i;
+          for (int d = static_cast<int>(dims.size()) - 1; d >= 0; --d) {
+            if (d != axis) at += rest % dims[d] * strides[d];
+            rest /= dims[d];
+          }
+          to[at] = combine(reduction, to[at], updates[i]);
+        }
+        return {};
+      });
+    });
+  }
+};
+
+class ScatterND final : public Operator {
+ public:
+  int in_place_input(const NodeDesc&) const override { return 0; }
+
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 3, 3));
+    CONVOY_CHECK(check_type(node, inputs, 1, only(DataType::s64)));
+    if (inputs[2].desc.type != inputs[0].desc.type) return bad_node(node, "inputs 0 and 2 must have the same type");
+    if (auto reduction = reduction_of(node); !reduction.ok()) return reduction.error();
+    const Dims& data = inputs[0].desc.dims;
+    const Dims& indices = inputs[1].desc.dims;
+    bool fits = !indices.empty() && indices.back() <= static_cast<std::int64_t>(data.size());
+    if (fits) {
+      Dims updates(indices.begin(), indices.end() - 1);
+      updates.insert(updates.end(), data.begin() + indices.back(), data.end());
+      fits = updates == inputs[2].desc.dims;
+    }
+    if (!fits) {
+      return bad_node(node, fmt::format("data, indices and updates have dims [{}], [{}] and [{}], which do not fit",
+                                        to_string(data), to_string(indices), to_string(inputs[2].desc.dims)));
+    }
+    return one_output(node, inputs[0].desc.type, data);
+  }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+    CONVOY_TRY(const Reduction reduction, reduction_of(node));
+    const TensorDesc& x = outputs[0];
+    const TensorDesc& indices = inputs[1].desc;
+    const std::int64_t depth = indices.dims.back();
+    const Dims picked(x.dims.begin(), x.dims.begin() + depth);
+    const std::int64_t block = product(x.dims, static_cast<int>(depth), x.rank());
+    const std::int64_t count = product(indices.dims, 0, indices.rank() - 1);
+    return dispatch<kAnyType>(x.type, [&]<class T>(Tag<T>) {
+      return make_plan(node, [=, bytes = x.bytes(), op = node.op](auto in, auto out,
+                                                                  const ExecContext& context) -> Result<void> {
+        const std::int64_t* index = static_cast<const std::int64_t*>(in[1]);
+        CONVOY_CHECK(check_indices(op, 1, DataType::s64, index, count * depth, picked));
+        copy_data(in[0], out[0], bytes, context);
+        const T* updates = static_cast<const T*>(in[2]);
+        for (std::int64_t i = 0; i < count; ++i) {
+          std::int64_t at = 0;
+          for (std::int64_t k = 0; k < depth; ++k) {
+            const std::int64_t value = index[i * depth + k];
+            at = at * picked[k] + (value < 0 ? value + picked[k] : value);
+          }
+          T* to = static_cast<T*>(out[0]) + at * block;
+          for (std::int64_t j = 0; j < block; ++j) to[j] = combine(reduction, to[j], updates[i * block + j]);
+        }
+        return {};
+      });
+    });
+  }
+};
+
+const ScatterElements scatter_elements;
+const ScatterND scatter_nd;
+
+}  // namespace
+
+std::vector<OperatorRow> scatter_rows() {
+  return {{"ScatterElements", &scatter_elements}, {"Scatter", &scatter_elements}, {"ScatterND", &scatter_nd}};
+}
+
+}  // namespace convoy::ops
