@@ -63,8 +63,9 @@ class Constant final : public Operator {
       CONVOY_TRY(const Dims values, node.integers("value_ints", {}));
       return list_tensor(DataType::s64, {static_cast<std::int64_t>(values.size())}, values);
     }
-    return Error{ErrorCode::unsupported, node.op + ": has no value of a kind that Convoy has (strings and sparse "
-                                                   "tensors are none)"};
+    return Error{ErrorCode::unsupported, node.op +
+                                             ": has no value of a kind that Convoy has (strings and sparse "
+                                             "tensors are none)"};
   }
 };
 
@@ -88,13 +89,13 @@ class ConstantOfShape final : public Operator {
     return dispatch_bytes(size_of(value.desc.type), [&]<class T>(Tag<T>) {
       T element;
       std::memcpy(&element, value.data.get(), sizeof(T));
-      return make_plan(node, [element, count = outputs[0].elements()](auto, auto out,
-                                                                      const ExecContext& context) -> Result<void> {
-        parallel_for(context, count, 1, [&](std::int64_t begin, std::int64_t end) {
-          std::fill(static_cast<T*>(out[0]) + begin, static_cast<T*>(out[0]) + end, element);
-        });
-        return {};
-      });
+      return make_plan(
+          node, [element, count = outputs[0].elements()](auto, auto out, const ExecContext& context) -> Result<void> {
+            parallel_for(context, count, 1, [&](std::int64_t begin, std::int64_t end) {
+              std::fill(static_cast<T*>(out[0]) + begin, static_cast<T*>(out[0]) + end, element);
+            });
+            return {};
+          });
     });
   }
 
@@ -195,8 +196,11 @@ const EyeLike eye_like;
 }  // namespace
 
 std::vector<OperatorRow> constant_rows() {
-  return {{"Constant", &constant}, {"ConstantOfShape", &constant_of_shape}, {"Shape", &shape},
-          {"Size", &size},         {"EyeLike", &eye_like}};
+  return {{"Constant", &constant},
+          {"ConstantOfShape", &constant_of_shape},
+          {"Shape", &shape},
+          {"Size", &size},
+          {"EyeLike", &eye_like}};
 }
 
 }  // namespace convoy::ops

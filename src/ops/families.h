@@ -9,16 +9,22 @@ namespace convoy::ops {
 
 std::vector<OperatorRow> activation_rows();
 std::vector<OperatorRow> arithmetic_rows();
+std::vector<OperatorRow> batch_normalization_rows();
 std::vector<OperatorRow> cast_rows();
 std::vector<OperatorRow> clip_rows();
 std::vector<OperatorRow> comparison_rows();
+std::vector<OperatorRow> constant_rows();
+std::vector<OperatorRow> gather_rows();
 std::vector<OperatorRow> identity_rows();
+std::vector<OperatorRow> movement_rows();
+std::vector<OperatorRow> pad_rows();
 std::vector<OperatorRow> power_rows();
 std::vector<OperatorRow> prelu_rows();
+std::vector<OperatorRow> reshape_rows();
+std::vector<OperatorRow> scatter_rows();
+std::vector<OperatorRow> softmax_rows();
 std::vector<OperatorRow> unary_math_rows();
 std::vector<OperatorRow> variadic_rows();
 std::vector<OperatorRow> where_rows();
-std::vector<OperatorRow> softmax_rows();
-std::vector<OperatorRow> batch_normalization_rows();
 
 }  // namespace convoy::ops

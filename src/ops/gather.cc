@@ -42,27 +42,28 @@ class Gather final : public Operator {
     return one_output(node, inputs[0].desc.type, std::move(dims));
   }
 
-  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc>, const PlanRequest&) const override {
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs, std::span<const TensorDesc>,
+                                       const PlanRequest&) const override {
     CONVOY_TRY(const int axis, axis_of(node, inputs));
     const TensorDesc& x = inputs[0].desc;
     const std::int64_t outer = product(x.dims, 0, axis);
     const std::int64_t dim = x.dims[axis];
     const std::int64_t block = product(x.dims, axis + 1, x.rank()) * static_cast<std::int64_t>(size_of(x.type));
     const std::int64_t count = inputs[1].desc.elements();
-    return make_plan(node, [=, op = node.op, type = inputs[1].desc.type](auto in, auto out, const ExecContext& context)
-                               -> Result<void> {
-      CONVOY_CHECK(check_indices(op, 1, type, in[1], count, {dim}));
-      const char* from = static_cast<const char*>(in[0]);
-      char* to = static_cast<char*>(out[0]);
-      parallel_for(context, outer * count, block / 4 + 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          const std::int64_t index = index_at(type, in[1], i % count);
-          std::memcpy(to + i * block, from + (i / count * dim + (index < 0 ? index + dim : index)) * block, block);
-        }
-      });
-      return {};
-    });
+    return make_plan(
+        node,
+        [=, op = node.op, type = inputs[1].desc.type](auto in, auto out, const ExecContext& context) -> Result<void> {
+          CONVOY_CHECK(check_indices(op, 1, type, in[1], count, {dim}));
+          const char* from = static_cast<const char*>(in[0]);
+          char* to = static_cast<char*>(out[0]);
+          parallel_for(context, outer * count, block / 4 + 1, [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t i = begin; i < end; ++i) {
+              const std::int64_t index = index_at(type, in[1], i % count);
+              std::memcpy(to + i * block, from + (i / count * dim + (index < 0 ? index + dim : index)) * block, block);
+            }
+          });
+          return {};
+        });
   }
 
  private:
@@ -98,27 +99,27 @@ class GatherElements final : public Operator {
     const Dims dims = outputs[0].dims;
     const std::int64_t dim = x.dims[axis];
     return dispatch_bytes(size_of(x.type), [&]<class T>(Tag<T>) {
-      return make_plan(
-          node, [dims, axis, dim, strides = packed_strides(x.dims), type = inputs[1].desc.type, op = node.op](
-                    auto in, auto out, const ExecContext& context) -> Result<void> {
-            const std::int64_t count = product(dims, 0, static_cast<int>(dims.size()));
-            CONVOY_CHECK(check_indices(op, 1, type, in[1], count, {dim}));
-            const T* from = static_cast<const T*>(in[0]);
-            T* to = static_cast<T*>(out[0]);
-            parallel_for(context, count, 8, [&](std::int64_t begin, std::int64_t end) {
-              for (std::int64_t i = begin; i < end; ++i) {
-                const std::int64_t index = index_at(type, in[1], i);
-                std::int64_t at = (index < 0 ? index + dim : index) * strides[axis];
-                std::int64_t rest = i;
-                for (int d = static_cast<int>(dims.size()) - 1; d >= 0; --d) {
-                  if (d != axis) at += rest % dims[d] * strides[d];
-                  rest /= dims[d];
-                }
-                to[i] = from[at];
-              }
-            });
-            return {};
-          });
+      return make_plan(node,
+                       [dims, axis, dim, strides = packed_strides(x.dims), type = inputs[1].desc.type, op = node.op](
+                           auto in, auto out, const ExecContext& context) -> Result<void> {
+                         const std::int64_t count = product(dims, 0, static_cast<int>(dims.size()));
+                         CONVOY_CHECK(check_indices(op, 1, type, in[1], count, {dim}));
+                         const T* from = static_cast<const T*>(in[0]);
+                         T* to = static_cast<T*>(out[0]);
+                         parallel_for(context, count, 8, [&](std::int64_t begin, std::int64_t end) {
+                           for (std::int64_t i = begin; i < end; ++i) {
+                             const std::int64_t index = index_at(type, in[1], i);
+                             std::int64_t at = (index < 0 ? index + dim : index) * strides[axis];
+                             std::int64_t rest = i;
+                             for (int d = static_cast<int>(dims.size()) - 1; d >= 0; --d) {
+                               if (d != axis) at += rest % dims[d] * strides[d];
+                               rest /= dims[d];
+                             }
+                             to[i] = from[at];
+                           }
+                         });
+                         return {};
+                       });
     });
   }
 };
@@ -132,7 +133,8 @@ class GatherND final : public Operator {
     const Dims& indices = inputs[1].desc.dims;
     CONVOY_TRY(const std::int64_t batch, node.integer("batch_dims", 0));
     if (batch < 0 || batch >= static_cast<std::int64_t>(std::min(data.size(), indices.size()))) {
-      return bad_node(node, fmt::format("batch_dims={} for inputs of rank {} and {}", batch, data.size(), indices.size()));
+      return bad_node(node,
+                      fmt::format("batch_dims={} for inputs of rank {} and {}", batch, data.size(), indices.size()));
     }
     const std::int64_t depth = indices.back();
     if (depth < 1 || depth + batch > static_cast<std::int64_t>(data.size()) ||
@@ -145,8 +147,8 @@ class GatherND final : public Operator {
     return one_output(node, inputs[0].desc.type, std::move(dims));
   }
 
-  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc>, const PlanRequest&) const override {
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs, std::span<const TensorDesc>,
+                                       const PlanRequest&) const override {
     CONVOY_TRY(const std::int64_t batch, node.integer("batch_dims", 0));
     const TensorDesc& x = inputs[0].desc;
     const TensorDesc& indices = inputs[1].desc;

@@ -195,8 +195,8 @@ class Concat final : public Operator {
     std::vector<Part> parts;
     std::int64_t at = 0;
     for (const Input& input : inputs) {
-      parts.push_back({StridedCopy(size, input.desc.dims, input.desc.strides, outputs[0].strides),
-                       at * outputs[0].strides[axis]});
+      parts.push_back(
+          {StridedCopy(size, input.desc.dims, input.desc.strides, outputs[0].strides), at * outputs[0].strides[axis]});
       at += input.desc.dims[axis];
     }
     return make_plan(node, [parts, size](auto in, auto out, const ExecContext& context) -> Result<void> {

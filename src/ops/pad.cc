@@ -25,7 +25,8 @@ class Pad final : public Operator {
     for (std::size_t d = 0; d < from.size(); ++d) {
       if (__builtin_add_overflow(from[d], pads.before[d], &to[d]) ||
           __builtin_add_overflow(to[d], pads.after[d], &to[d]) || to[d] < 0) {
-        return bad_node(node, fmt::format("pads {} and {} for dim {} of size {}", pads.before[d], pads.after[d], d, from[d]));
+        return bad_node(node,
+                        fmt::format("pads {} and {} for dim {} of size {}", pads.before[d], pads.after[d], d, from[d]));
       }
       if (from[d] == 0 && to[d] > 0 && pads.mode != Mode::constant) {
         return bad_node(node, fmt::format("dim {} is 0 and there is nothing to pad it with", d));

@@ -61,12 +61,15 @@ class Reshape final : public ReshapeLike {
     const Dims& from = inputs[0].desc.dims;
     CONVOY_TRY(Dims shape, list(node, inputs, "shape"));
     CONVOY_TRY(const std::int64_t allow_zero, node.integer("allowzero", 0));
-    const auto shown = [&] { return fmt::format("shape [{}] for an input of dims [{}]", fmt::join(shape, ","), to_string(from)); };
+    const auto shown = [&] {
+      return fmt::format("shape [{}] for an input of dims [{}]", fmt::join(shape, ","), to_string(from));
+    };
     std::ptrdiff_t unknown = -1;
     Dims known;
     for (std::size_t i = 0; i < shape.size(); ++i) {
       if (shape[i] == 0 && allow_zero == 0) {
-        if (i >= from.size()) return bad_node(node, shown() + fmt::format(": 0 at {} copies a dim that is not there", i));
+        if (i >= from.size())
+          return bad_node(node, shown() + fmt::format(": 0 at {} copies a dim that is not there", i));
         shape[i] = from[i];
       }
       if (shape[i] < -1) return bad_node(node, shown() + ": a dim is below -1");

@@ -96,26 +96,27 @@ class ScatterElements final : public Operator {
     const TensorDesc& x = outputs[0];
     const Dims dims = inputs[1].desc.dims;
     return dispatch<kAnyType>(x.type, [&]<class T>(Tag<T>) {
-      return make_plan(node, [dims, axis, reduction, dim = x.dims[axis], strides = packed_strides(x.dims),
-                              bytes = x.bytes(), type = inputs[1].desc.type, op = node.op](
-                                 auto in, auto out, const ExecContext& context) -> Result<void> {
-        const std::int64_t count = product(dims, 0, static_cast<int>(dims.size()));
-        CONVOY_CHECK(check_indices(op, 1, type, in[1], count, {dim}));
-        copy_data(in[0], out[0], bytes, context);
-        T* to = static_cast<T*>(out[0]);
-        const T* updates = static_cast<const T*>(in[2]);
-        for (std::int64_t i = 0; i < count; ++i) {
-          const std::int64_t index = index_at(type, in[1], i);
-          std::int64_t at = (index < 0 ? index + dim : index) * strides[axis];
-          std::int64_t rest = i;
-          for (int d = static_cast<int>(dims.size()) - 1; d >= 0; --d) {
-            if (d != axis) at += rest % dims[d] * strides[d];
-            rest /= dims[d];
-          }
-          to[at] = combine(reduction, to[at], updates[i]);
-        }
-        return {};
-      });
+      return make_plan(
+          node,
+          [dims, axis, reduction, dim = x.dims[axis], strides = packed_strides(x.dims), bytes = x.bytes(),
+           type = inputs[1].desc.type, op = node.op](auto in, auto out, const ExecContext& context) -> Result<void> {
+            const std::int64_t count = product(dims, 0, static_cast<int>(dims.size()));
+            CONVOY_CHECK(check_indices(op, 1, type, in[1], count, {dim}));
+            copy_data(in[0], out[0], bytes, context);
+            T* to = static_cast<T*>(out[0]);
+            const T* updates = static_cast<const T*>(in[2]);
+            for (std::int64_t i = 0; i < count; ++i) {
+              const std::int64_t index = index_at(type, in[1], i);
+              std::int64_t at = (index < 0 ? index + dim : index) * strides[axis];
+              std::int64_t rest = i;
+              for (int d = static_cast<int>(dims.size()) - 1; d >= 0; --d) {
+                if (d != axis) at += rest % dims[d] * strides[d];
+                rest /= dims[d];
+              }
+              to[at] = combine(reduction, to[at], updates[i]);
+            }
+            return {};
+          });
     });
   }
 };
@@ -154,23 +155,23 @@ class ScatterND final : public Operator {
     const std::int64_t block = product(x.dims, static_cast<int>(depth), x.rank());
     const std::int64_t count = product(indices.dims, 0, indices.rank() - 1);
     return dispatch<kAnyType>(x.type, [&]<class T>(Tag<T>) {
-      return make_plan(node, [=, bytes = x.bytes(), op = node.op](auto in, auto out,
-                                                                  const ExecContext& context) -> Result<void> {
-        const std::int64_t* index = static_cast<const std::int64_t*>(in[1]);
-        CONVOY_CHECK(check_indices(op, 1, DataType::s64, index, count * depth, picked));
-        copy_data(in[0], out[0], bytes, context);
-        const T* updates = static_cast<const T*>(in[2]);
-        for (std::int64_t i = 0; i < count; ++i) {
-          std::int64_t at = 0;
-          for (std::int64_t k = 0; k < depth; ++k) {
-            const std::int64_t value = index[i * depth + k];
-            at = at * picked[k] + (value < 0 ? value + picked[k] : value);
-          }
-          T* to = static_cast<T*>(out[0]) + at * block;
-          for (std::int64_t j = 0; j < block; ++j) to[j] = combine(reduction, to[j], updates[i * block + j]);
-        }
-        return {};
-      });
+      return make_plan(
+          node, [=, bytes = x.bytes(), op = node.op](auto in, auto out, const ExecContext& context) -> Result<void> {
+            const std::int64_t* index = static_cast<const std::int64_t*>(in[1]);
+            CONVOY_CHECK(check_indices(op, 1, DataType::s64, index, count * depth, picked));
+            copy_data(in[0], out[0], bytes, context);
+            const T* updates = static_cast<const T*>(in[2]);
+            for (std::int64_t i = 0; i < count; ++i) {
+              std::int64_t at = 0;
+              for (std::int64_t k = 0; k < depth; ++k) {
+                const std::int64_t value = index[i * depth + k];
+                at = at * picked[k] + (value < 0 ? value + picked[k] : value);
+              }
+              T* to = static_cast<T*>(out[0]) + at * block;
+              for (std::int64_t j = 0; j < block; ++j) to[j] = combine(reduction, to[j], updates[i * block + j]);
+            }
+            return {};
+          });
     });
   }
 };

@@ -127,8 +127,7 @@ Result<void> check_mappable(const NodeDesc& node, const TensorDesc& y) {
   return {};
 }
 
-MappedCopy::MappedCopy(const TensorDesc& x, const TensorDesc& y,
-                       FunctionRef<std::int64_t(int d, std::int64_t i)> map)
+MappedCopy::MappedCopy(const TensorDesc& x, const TensorDesc& y, FunctionRef<std::int64_t(int d, std::int64_t i)> map)
     : element_size_(size_of(y.type)) {
   if (y.elements() == 0) {
     dims_ = strides_ = {0};
