@@ -1,0 +1,91 @@
+// Depthwise kernels: what the units of each instruction set offer, and the plain data they read.
+//
+// fprop and dgrad are both sums over the taps of a dim: position `out_step*j + out_offset` of out reads positions
+//   src_step*j + delta + t*delta_step,  t in [0, taps), weight tap first_tap + t*tap_step
+// of the source (x for fprop, y for dgrad), where the source is zero outside. fprop has one such phase a dim, with
+// src_step the stride; dgrad has one for each residue of the position by the stride, with src_step 1 (a strided
+// transposed convolution is that many interleaved convolutions, each with its own subset of the taps).
+#pragma once
+
+#include <cstdint>
+
+#include "engines/cpu/common/epilogue_args.h"
+
+namespace convoy::cpu {
+
+struct DepthwisePhase {
+  std::int64_t out_offset;
+  std::int64_t out_step;
+  std::int64_t count;  // positions of out in the phase
+  std::int64_t src_step;
+  std::int64_t src_size;
+  std::int64_t first_tap;
+  std::int64_t tap_step;  // may be negative: delta_step is not
+  std::int64_t taps;      // may be 0
+  std::int64_t delta;
+  std::int64_t delta_step;
+  std::int64_t inner_begin;  // [inner_begin, inner_end): every tap is inside the source
+  std::int64_t inner_end;
+};
+
+// How a vector of source values is read.
+enum class DepthwiseAccess : std::int32_t {
+  plain,   // a source channel an output channel
+  expand,  // fprop with a multiplier m: lane l of channel k reads channel (k+l)/m
+  gather,  // dgrad with a multiplier m: m source channels an output channel, each at its own offset
+};
+
+// One row of out for consecutive vectors of channels; channels are innermost in memory.
+struct DepthwiseRow {
+  const DepthwisePhase* width;
+  const EpilogueArgs* epilogue;
+  DepthwiseAccess access;
+  const float* src;      // first valid tap of depth and height, column 0, first vector
+  const float* weights;  // that tap, width tap 0, first vector: [vector][source channel][depth][height][width][lanes]
+  float* out;            // column width->out_offset, first vector
+  const float* z;        // as out; not read where gamma is 0
+  std::int64_t depth_taps;
+  std::int64_t height_taps;
+  std::int64_t src_depth;   // elements from a valid tap to the next
+  std::int64_t src_height;
+  std::int64_t src_column;  // elements from a column to the next
+  std::int64_t out_column;  // elements from an output of the phase to the next
+  std::int64_t weight_depth;
+  std::int64_t weight_height;
+  std::int64_t weight_width;
+  std::int64_t weight_source;  // gather: from a source channel of an output channel to the next
+  std::int64_t weight_vector;
+  std::int64_t channel;  // of out, of the first vector
+  std::int64_t channels;  // of out that exist from `channel` on; may be fewer than vectors * lanes
+  std::int64_t vectors;
+  bool zero_padding;  // store zeros to the lanes that are no channel
+  std::int64_t multiplier;
+  const std::int32_t* expand_lanes;   // expand: [vector][lanes] source lane
+  const std::int64_t* gather_offsets; // gather: [vector][multiplier][lanes] offset from src
+};
+
+// A plane of one channel with the width innermost (NCHW). The source rows are first copied, zero-padded and split by
+// residue of row and column by the stride, into a buffer in which every tap is a constant distance away.
+struct DepthwiseKernels {
+  int lanes;
+  void (*channels_row)(const DepthwiseRow& row);
+  // flat[i] = sum over t of weights[t] * buffer[offsets[t] + i], i in [0, count); count is a multiple of 4 * lanes.
+  void (*plane_sum)(const float* buffer, const std::int64_t* offsets, const float* weights, std::int64_t taps, float* flat,
+                    std::int64_t count);
+  // row[q] = src[first + q] for q in [0, length), zero outside [0, size); position q goes to
+  // dst[(q % step) * split + q / step].
+  void (*plane_copy)(const float* src, std::int64_t first, std::int64_t size, std::int64_t length, std::int64_t step,
+                     std::int64_t split, float* dst);
+  // out[i] = the epilogue of sums[i], i in [0, count), all of one channel.
+  void (*plane_finish)(const float* sums, std::int64_t count, const EpilogueArgs& epilogue, std::int64_t channel,
+                       float* out, const float* z);
+};
+
+namespace avx2 {
+extern const DepthwiseKernels depthwise_kernels;
+}
+namespace avx512 {
+extern const DepthwiseKernels depthwise_kernels;
+}
+
+}  // namespace convoy::cpu
