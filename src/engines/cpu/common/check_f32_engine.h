@@ -1,5 +1,6 @@
-// For unit tests: one problem through one f32 engine on every instruction set of this machine, with 1 and 3 threads, with
-// weights constant and given at execution, knob by knob; out and workspace are NaN at first; compared with the oracle.
+// For unit tests: one problem through one f32 engine on every instruction set of this machine, with 1 and 3 threads,
+// with weights constant and given at execution, knob by knob; out and workspace are NaN at first; compared with the
+// oracle.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -61,10 +62,14 @@ inline void expect_right(const Engine& engine, const std::string& text) {
   const HostTensor bias = uniform_tensor(TensorDesc::packed(DataType::f32, {channels}), 5);
   const HostTensor slopes = uniform_tensor(TensorDesc::packed(DataType::f32, {channels}), 6);
   const HostTensor prior = uniform_tensor(problem.out(), 7);
-  ConvArgs args{.x = x.data.get(), .w = w.data.get(), .y = y.data.get(), .out = prior.data.get(),
-                .bias = bias.data.get(), .z = z.data.get(), .slopes = slopes.as<float>()};
+  ConvArgs args{.x = x.data.get(),
+                .w = w.data.get(),
+                .y = y.data.get(),
+                .out = prior.data.get(),
+                .bias = bias.data.get(),
+                .z = z.data.get(),
+                .slopes = slopes.as<float>()};
   const auto one = make_cpu_team(1);
-  const Expectation expected(problem, args, {}, *one);
 
   for (const CpuFeatures& cpu : f32_processors()) {
     const auto refusal = refuse(engine, problem, cpu);
@@ -72,8 +77,8 @@ inline void expect_right(const Engine& engine, const std::string& text) {
     for (const KnobValues& knobs : knob_combinations(engine.knobs(problem, cpu))) {
       for (int threads : {1, 3}) {
         for (bool constant : {true, false}) {
-          SCOPED_TRACE(std::string(name_of(cpu.isa)) + ", " + print(Candidate{engine.info().name, knobs}) + ", threads " +
-                       std::to_string(threads) + (constant ? ", constant weights" : ""));
+          SCOPED_TRACE(std::string(name_of(cpu.isa)) + ", " + print(Candidate{engine.info().name, knobs}) +
+                       ", threads " + std::to_string(threads) + (constant ? ", constant weights" : ""));
           EXPECT_GT(engine.predict_seconds(problem, knobs, {threads, cpu}), 0);
           auto plan = engine.plan(problem, knobs, {threads, cpu, constant ? w.data.get() : nullptr});
           ASSERT_TRUE(plan.ok()) << plan.error().message;
@@ -94,7 +99,8 @@ inline void expect_right(const Engine& engine, const std::string& text) {
           if (!problem.epilogue.bias) run.bias = nullptr;
           const auto done = (*plan)->execute(run, {*team, workspace.get(), bytes});
           ASSERT_TRUE(done.ok()) << done.error().message;
-          const Verification verified = expected.compare(out.data.get(), arithmetic_of(engine.info().notes));
+          const Verification verified = verify_with_reference(problem, args, out.data.get(),
+                                                              {.arithmetic = arithmetic_of(engine.info().notes)}, *one);
           EXPECT_TRUE(verified.ok()) << "element " << to_string(verified.worst) << " is " << verified.actual << ", not "
                                      << verified.expected << " (" << verified.max_error << " tolerances)";
         }

@@ -42,8 +42,8 @@ class ChannelsPlan final : public PackedPlan {
     return vector_count(shape, kernels.lanes) * shape.sources * shape.geometry.taps * kernels.lanes;
   }
 
-  // A chunk is the channel vectors that a tile of columns walks through: a block of a blocked tensor, else as many as keep
-  // the chunk's weights in half the L1 cache (they are read again for every tile).
+  // A chunk is the channel vectors that a tile of columns walks through: a block of a blocked tensor, else as many as
+  // keep the chunk's weights in half the L1 cache (they are read again for every tile).
   void choose_chunks() {
     const std::int64_t lanes = kernels_.lanes;
     const std::int64_t block = std::max(shape_.source.block, shape_.out.block);
@@ -99,8 +99,7 @@ class ChannelsPlan final : public PackedPlan {
           for (std::int64_t d = 0; d < filter[0]; ++d) {
             for (std::int64_t r = 0; r < filter[1]; ++r) {
               for (std::int64_t s = 0; s < filter[2]; ++s) {
-                const std::int64_t tap =
-                    view.origin + d * view.spatial[0] + r * view.spatial[1] + s * view.spatial[2];
+                const std::int64_t tap = view.origin + d * view.spatial[0] + r * view.spatial[1] + s * view.spatial[2];
                 for (std::int64_t l = 0; l < lanes; ++l) {
                   const std::int64_t channel = v * lanes + l;
                   const std::int64_t k = shape_.forward ? channel : channel * shape_.multiplier + source;
@@ -178,9 +177,9 @@ class ChannelsPlan final : public PackedPlan {
     row.src = src + n * shape_.source.batch + channel_offset(shape_.source, source_channel);
     std::int64_t first_tap = 0;
     if (row.depth_taps > 0) {
-      row.src += (depth.src_step * jd + depth.delta + depth_taps.first * depth.delta_step) * shape_.source.spatial[0] +
-                 (height.src_step * jh + height.delta + height_taps.first * height.delta_step) *
-                     shape_.source.spatial[1];
+      row.src +=
+          (depth.src_step * jd + depth.delta + depth_taps.first * depth.delta_step) * shape_.source.spatial[0] +
+          (height.src_step * jh + height.delta + height_taps.first * height.delta_step) * shape_.source.spatial[1];
       const std::int64_t d = depth.first_tap + depth_taps.first * depth.tap_step;
       const std::int64_t r = height.first_tap + height_taps.first * height.tap_step;
       first_tap = (d * g.filter[1] + r) * g.filter[2];
@@ -212,7 +211,8 @@ class ChannelsPlan final : public PackedPlan {
 Result<std::unique_ptr<ConvPlan>> make_channels_plan(const ConvProblem& problem, Candidate candidate,
                                                      const PlanRequest& request) {
   const DepthwiseKernels* kernels = depthwise_kernels_for(problem, request.cpu.isa);
-  auto plan = std::make_unique<ChannelsPlan>(problem, std::move(candidate), request, *kernels, depthwise_shape(problem));
+  auto plan =
+      std::make_unique<ChannelsPlan>(problem, std::move(candidate), request, *kernels, depthwise_shape(problem));
   CONVOY_CHECK(plan->keep(request.constant_weights));
   return std::unique_ptr<ConvPlan>(std::move(plan));
 }

@@ -59,8 +59,9 @@ class DepthwiseEngine final : public Engine {
 
   std::optional<Refusal> check(const ConvProblem& problem, const CpuFeatures&) const override {
     if (problem.groups != problem.in_channels()) {
-      return Refusal{RefusalCode::groups, fmt::format("groups={}: this engine needs as many groups as x has channels, {}",
-                                                      problem.groups, problem.in_channels())};
+      return Refusal{RefusalCode::groups,
+                     fmt::format("groups={}: this engine needs as many groups as x has channels, {}", problem.groups,
+                                 problem.in_channels())};
     }
     if (!channels_innermost(problem)) {
       const double bytes = plane_bytes(problem);
@@ -75,8 +76,8 @@ class DepthwiseEngine final : public Engine {
   }
 
   // Arithmetic at `rate` multiply-adds a second a thread, or memory at `bandwidth` bytes a second (which two threads
-  // share), whichever takes longer, and a fixed cost. Fitted on one Sapphire Rapids core (AVX-512 peak 236 GFLOP/s, AVX2
-  // 127; L2 and L3 streams 30 GB/s) with 3x3 and 5x5 layers of MobileNetV2 and EfficientNet, both strides.
+  // share), whichever takes longer, and a fixed cost. Fitted on one Sapphire Rapids core (AVX-512 peak 236 GFLOP/s,
+  // AVX2 127; L2 and L3 streams 30 GB/s) with 3x3 and 5x5 layers of MobileNetV2 and EfficientNet, both strides.
   double predict_seconds(const ConvProblem& problem, const KnobValues&, const PlanRequest& request) const override {
     const bool wide = depthwise_kernels_for(problem, request.cpu.isa)->lanes == 16;
     const double lanes = wide ? 16 : 8;
@@ -84,12 +85,16 @@ class DepthwiseEngine final : public Engine {
     const bool forward = problem.pass == Pass::fprop;
     const bool innermost = channels_innermost(problem);
     // Lanes that do nothing: channels or columns up to the next whole vector.
-    const double vector_dim = static_cast<double>(
-        innermost ? (forward ? g.filters : g.channels) : (forward ? g.y_size[1] * g.y_size[2] : g.x_size[1] * g.x_size[2]));
-    const double waste = std::max(vector_dim, 1.0) > 0 ? std::max(1.0, lanes * static_cast<double>(static_cast<std::int64_t>(
-                             (vector_dim + lanes - 1) / lanes)) / std::max(vector_dim, 1.0)) : 1.0;
+    const double vector_dim =
+        static_cast<double>(innermost ? (forward ? g.filters : g.channels)
+                                      : (forward ? g.y_size[1] * g.y_size[2] : g.x_size[1] * g.x_size[2]));
+    const double waste =
+        std::max(vector_dim, 1.0) > 0
+            ? std::max(1.0, lanes * static_cast<double>(static_cast<std::int64_t>((vector_dim + lanes - 1) / lanes)) /
+                                std::max(vector_dim, 1.0))
+            : 1.0;
     double rate = wide ? 70e9 : 45e9;
-    if (!innermost) rate *= 0.45;                      // unaligned loads and the copy
+    if (!innermost) rate *= 0.45;                                        // unaligned loads and the copy
     if (innermost && g.group_filters > 1) rate *= forward ? 0.5 : 0.12;  // lanes rearranged, or gathered one by one
     const double threads = std::max(1, request.threads);
     const double compute = flops(problem) / 2 * waste / (rate * threads);

@@ -46,7 +46,7 @@ struct DepthwiseRow {
   const float* z;        // as out; not read where gamma is 0
   std::int64_t depth_taps;
   std::int64_t height_taps;
-  std::int64_t src_depth;   // elements from a valid tap to the next
+  std::int64_t src_depth;  // elements from a valid tap to the next
   std::int64_t src_height;
   std::int64_t src_column;  // elements from a column to the next
   std::int64_t out_column;  // elements from an output of the phase to the next
@@ -55,13 +55,13 @@ struct DepthwiseRow {
   std::int64_t weight_width;
   std::int64_t weight_source;  // gather: from a source channel of an output channel to the next
   std::int64_t weight_vector;
-  std::int64_t channel;  // of out, of the first vector
+  std::int64_t channel;   // of out, of the first vector
   std::int64_t channels;  // of out that exist from `channel` on; may be fewer than vectors * lanes
   std::int64_t vectors;
   bool zero_padding;  // store zeros to the lanes that are no channel
   std::int64_t multiplier;
-  const std::int32_t* expand_lanes;   // expand: [vector][lanes] source lane
-  const std::int64_t* gather_offsets; // gather: [vector][multiplier][lanes] offset from src
+  const std::int32_t* expand_lanes;    // expand: [vector][lanes] source lane
+  const std::int64_t* gather_offsets;  // gather: [vector][multiplier][lanes] offset from src
 };
 
 // A plane of one channel with the width innermost (NCHW). The source rows are first copied, zero-padded and split by
@@ -70,8 +70,8 @@ struct DepthwiseKernels {
   int lanes;
   void (*channels_row)(const DepthwiseRow& row);
   // flat[i] = sum over t of weights[t] * buffer[offsets[t] + i], i in [0, count); count is a multiple of 4 * lanes.
-  void (*plane_sum)(const float* buffer, const std::int64_t* offsets, const float* weights, std::int64_t taps, float* flat,
-                    std::int64_t count);
+  void (*plane_sum)(const float* buffer, const std::int64_t* offsets, const float* weights, std::int64_t taps,
+                    float* flat, std::int64_t count);
   // row[q] = src[first + q] for q in [0, length), zero outside [0, size); position q goes to
   // dst[(q % step) * split + q / step].
   void (*plane_copy)(const float* src, std::int64_t first, std::int64_t size, std::int64_t length, std::int64_t step,

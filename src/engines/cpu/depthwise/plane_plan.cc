@@ -6,23 +6,24 @@
 namespace convoy::cpu {
 namespace {
 
-constexpr std::int64_t kRound = 128;  // floats; a multiple of what DepthwiseKernels::plane_sum takes, whatever the lanes
+constexpr std::int64_t kRound =
+    128;  // floats; a multiple of what DepthwiseKernels::plane_sum takes, whatever the lanes
 
 // One thread's buffers, for a band of output rows of one plane (counted in j, the same for all phases of the height).
 struct BandLayout {
   Reach reach[3];
-  std::int64_t row_step = 1;     // of the source: rows and columns are split by residue of their position by the step
+  std::int64_t row_step = 1;  // of the source: rows and columns are split by residue of their position by the step
   std::int64_t column_step = 1;
-  std::int64_t columns = 0;      // source columns copied
-  std::int64_t pitch = 0;        // of a row of one residue of columns
-  std::int64_t band_rows = 0;    // j
-  std::int64_t source_rows = 0;  // copied for a full band
-  std::int64_t residue_rows = 0; // of one residue
-  std::int64_t plane = 0;        // floats of one source plane
-  std::int64_t planes = 0;       // depth taps times source channels
-  std::int64_t sums = 0;         // floats of a phase's sums
-  std::int64_t dense = 0;        // floats of the interleaved sums; 0 where there is one phase
-  std::int64_t slack = 0;        // floats after the last plane that plane_sum may read
+  std::int64_t columns = 0;       // source columns copied
+  std::int64_t pitch = 0;         // of a row of one residue of columns
+  std::int64_t band_rows = 0;     // j
+  std::int64_t source_rows = 0;   // copied for a full band
+  std::int64_t residue_rows = 0;  // of one residue
+  std::int64_t plane = 0;         // floats of one source plane
+  std::int64_t planes = 0;        // depth taps times source channels
+  std::int64_t sums = 0;          // floats of a phase's sums
+  std::int64_t dense = 0;         // floats of the interleaved sums; 0 where there is one phase
+  std::int64_t slack = 0;         // floats after the last plane that plane_sum may read
   std::int64_t total() const { return planes * plane + slack + sums + dense; }
 };
 
@@ -72,8 +73,8 @@ double least_bytes(const DepthwiseShape& shape) {
 
 class PlanePlan final : public PackedPlan {
  public:
-  PlanePlan(const ConvProblem& problem, Candidate candidate, const PlanRequest& request, const DepthwiseKernels& kernels,
-            DepthwiseShape shape, const BandLayout& band)
+  PlanePlan(const ConvProblem& problem, Candidate candidate, const PlanRequest& request,
+            const DepthwiseKernels& kernels, DepthwiseShape shape, const BandLayout& band)
       : PackedPlan(problem, std::move(candidate), request.threads,
                    shape.geometry.filters * shape.geometry.taps * sizeof(float),
                    request.threads * thread_floats(shape, band) * sizeof(float)),
@@ -157,13 +158,14 @@ class PlanePlan final : public PackedPlan {
     const TapRange depth_taps = taps_inside(depth, depth_j);
     for (std::int64_t source = 0; source < shape_.sources; ++source) {
       for (std::int64_t d = 0; d < depth_taps.count; ++d) {
-        const std::int64_t position = depth.src_step * depth_j + depth.delta + (depth_taps.first + d) * depth.delta_step;
+        const std::int64_t position =
+            depth.src_step * depth_j + depth.delta + (depth_taps.first + d) * depth.delta_step;
         copy_plane(item, src + source_plane(item, source) + position * shape_.source.spatial[0],
                    buffers.planes + (source * depth_taps.count + d) * band_.plane);
       }
     }
-    const std::int64_t at = item.n * shape_.out.batch + item.channel * shape_.out.channel +
-                            item.depth * shape_.out.spatial[0];
+    const std::int64_t at =
+        item.n * shape_.out.batch + item.channel * shape_.out.channel + item.depth * shape_.out.spatial[0];
     const std::int64_t row_step = shape_.phases[1][0].out_step;
     for (const DepthwisePhase& height : shape_.phases[1]) {
       const std::int64_t rows = std::min(item.rows, height.count - item.first_j);
@@ -189,8 +191,8 @@ class PlanePlan final : public PackedPlan {
     const std::int64_t last = std::min((item.first_j + item.rows) * row_step, shape_.out_size[1]);
     for (std::int64_t row = first; row < last; ++row) {
       const std::int64_t offset = at + row * shape_.out.spatial[1];
-      kernels_.plane_finish(buffers.dense + (row - first) * shape_.out_size[2], shape_.out_size[2], epilogue, item.channel,
-                            out + offset, z + offset);
+      kernels_.plane_finish(buffers.dense + (row - first) * shape_.out_size[2], shape_.out_size[2], epilogue,
+                            item.channel, out + offset, z + offset);
     }
   }
 
@@ -200,6 +202,12 @@ class PlanePlan final : public PackedPlan {
     return item.n * shape_.source.batch + channel * shape_.source.channel;
   }
 
+  // Of source row i of the band: [row residue][column residue][row][column], so that the next output row of every tap
+  // is a pitch further.
+  std::int64_t row_at(std::int64_t i) const {
+    return (i % band_.row_step * band_.column_step * band_.residue_rows + i / band_.row_step) * band_.pitch;
+  }
+
   void copy_plane(const Item& item, const float* src, float* to) const {
     const std::int64_t first_row = item.first_j * band_.row_step + band_.reach[1].low;
     const std::int64_t rows = (item.rows - 1) * band_.row_step + band_.reach[1].high - band_.reach[1].low + 1;
@@ -207,10 +215,10 @@ class PlanePlan final : public PackedPlan {
     const std::int64_t width = shape_.phases[2][0].src_size;
     for (std::int64_t i = 0; i < rows; ++i) {
       const bool inside = first_row + i >= 0 && first_row + i < size;
-      float* row = to + (i % band_.row_step * band_.residue_rows + i / band_.row_step) * band_.column_step * band_.pitch;
+      float* row = to + row_at(i);
       // A row outside is all zeros: of a source of no columns.
       kernels_.plane_copy(inside ? src + (first_row + i) * shape_.source.spatial[1] : src, band_.reach[2].low,
-                          inside ? width : 0, band_.columns, band_.column_step, band_.pitch, row);
+                          inside ? width : 0, band_.columns, band_.column_step, band_.residue_rows * band_.pitch, row);
     }
   }
 
@@ -227,13 +235,14 @@ class PlanePlan final : public PackedPlan {
         const std::int64_t plane = (source * depth_taps.count + d) * band_.plane;
         for (std::int64_t r = 0; r < height.taps; ++r) {
           const std::int64_t row = height.delta + r * height.delta_step - band_.reach[1].low;
-          const std::int64_t row_at =
-              (row % band_.row_step * band_.residue_rows + row / band_.row_step) * band_.column_step * band_.pitch;
-          const float* w = packed + ((k * g.filter[0] + depth_tap) * g.filter[1] + height.first_tap + r * height.tap_step) *
-                                        g.filter[2];
+          const float* w =
+              packed +
+              ((k * g.filter[0] + depth_tap) * g.filter[1] + height.first_tap + r * height.tap_step) * g.filter[2];
           for (std::int64_t s = 0; s < width.taps; ++s) {
             const std::int64_t column = width.delta + s * width.delta_step - band_.reach[2].low;
-            buffers.offsets[count] = plane + row_at + column % band_.column_step * band_.pitch + column / band_.column_step;
+            buffers.offsets[count] = plane + row_at(row) +
+                                     column % band_.column_step * band_.residue_rows * band_.pitch +
+                                     column / band_.column_step;
             buffers.weights[count] = w[width.first_tap + s * width.tap_step];
             ++count;
           }
@@ -258,14 +267,14 @@ Result<std::unique_ptr<ConvPlan>> make_plane_plan(const ConvProblem& problem, Ca
   DepthwiseShape shape = depthwise_shape(problem);
   // As many rows as fit in the L1 cache with their sums, at least one.
   const std::int64_t j_rows = std::max<std::int64_t>(shape.phases[1][0].count, 1);
-  const std::int64_t budget = std::max<std::int64_t>(request.cpu.l1d_bytes, 32 * 1024) / static_cast<int>(sizeof(float));
+  const std::int64_t budget =
+      std::max<std::int64_t>(request.cpu.l1d_bytes, 32 * 1024) / static_cast<int>(sizeof(float));
   std::int64_t rows = 1;
   while (rows < j_rows && band_layout(shape, std::min(2 * rows, j_rows)).total() <= budget) {
     rows = std::min(2 * rows, j_rows);
   }
   const BandLayout band = band_layout(shape, rows);
-  auto plan =
-      std::make_unique<PlanePlan>(problem, std::move(candidate), request, *kernels, std::move(shape), band);
+  auto plan = std::make_unique<PlanePlan>(problem, std::move(candidate), request, *kernels, std::move(shape), band);
   CONVOY_CHECK(plan->keep(request.constant_weights));
   return std::unique_ptr<ConvPlan>(std::move(plan));
 }
