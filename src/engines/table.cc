@@ -1,5 +1,6 @@
 // The one ordered table of engines: a row an engine. Ties in a ranking are broken by this order.
 #include "convoy/engine.h"
+#include "engines/cpu/depthwise/depthwise.h"
 #include "engines/cpu/direct/direct.h"
 #include "engines/cpu/int8/int8.h"
 #include "engines/reference/reference.h"
@@ -9,6 +10,7 @@ namespace convoy {
 const std::vector<const Engine*>& all_engines() {
   static const std::vector<const Engine*> engines = {
       &cpu::direct_engine(),
+      &cpu::depthwise_engine(),
       &cpu::int8_engine(),
       &reference_engine(),
   };
