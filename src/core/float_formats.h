@@ -83,6 +83,7 @@ std::uint32_t encode(Float value) {
 template <class Format>
 float decode(std::uint32_t pattern) {
   constexpr int kDropped = 23 - Format::kMantissa;
+  if constexpr (Format::kBias == 127) return std::bit_cast<float>(pattern << kDropped);  // bf16 is f32's upper half
   constexpr std::uint32_t kSign = 1u << (Format::kMantissa + Format::kExponent);
   const std::uint32_t sign = (pattern & kSign) << (31 - Format::kMantissa - Format::kExponent);
   const std::uint32_t magnitude = pattern & (kSign - 1);
