@@ -58,6 +58,7 @@ class Network {
   virtual ~Network() = default;
   // Reads and checks a model; external data is looked up in its folder only. An unknown operator fails with
   // `unsupported` and the list of all of them with node names.
+  // A path of the form "zoo:NAME" is a model built by zoo_model.
   static Result<std::unique_ptr<Network>> load(const std::string& path);
   static Result<std::unique_ptr<Network>> parse(std::span<const std::byte> onnx, const std::string& name,
                                                 const std::string& external_data_folder = {});
@@ -73,5 +74,10 @@ class Network {
   virtual Result<std::unique_ptr<Session>> prepare(std::span<const TensorDesc> inputs, const NetworkOptions& options,
                                                    const SelectionProgress& progress = {}) const = 0;
 };
+
+// Networks built here, with seeded weights, the same on every machine. `zoo_model` gives the serialized ONNX model; an
+// unknown name is an error that lists the names.
+std::vector<std::string> zoo_names();
+Result<std::string> zoo_model(const std::string& name);
 
 }  // namespace convoy

@@ -1,0 +1,80 @@
+#include "network/graph.h"
+
+#include <algorithm>
+
+namespace convoy::network {
+
+int Graph::add_value(std::string value_name) {
+  values.push_back({.name = std::move(value_name), .known = false, .desc = {}, .constant = {}});
+  return static_cast<int>(values.size()) - 1;
+}
+
+int Graph::add_constant(std::string value_name, HostTensor tensor) {
+  const int id = add_value(std::move(value_name));
+  values[id].known = true;
+  values[id].desc = tensor.desc;
+  values[id].constant = std::move(tensor);
+  return id;
+}
+
+std::vector<int> Graph::producers() const {
+  std::vector<int> result(values.size(), kAbsent);
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    if (nodes[n].erased) continue;
+    for (int output : nodes[n].outputs) {
+      if (output != kAbsent) result[output] = static_cast<int>(n);
+    }
+  }
+  return result;
+}
+
+std::vector<std::vector<int>> Graph::readers() const {
+  std::vector<std::vector<int>> result(values.size());
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    if (nodes[n].erased) continue;
+    for (int input : nodes[n].inputs) {
+      if (input != kAbsent) result[input].push_back(static_cast<int>(n));
+    }
+  }
+  return result;
+}
+
+bool Graph::is_output(int value) const { return std::find(outputs.begin(), outputs.end(), value) != outputs.end(); }
+
+const HostTensor* Graph::constant_of(int value) const {
+  if (value == kAbsent || !values[value].constant) return nullptr;
+  return &*values[value].constant;
+}
+
+void Graph::replace_uses(int from, int to) {
+  for (Node& node : nodes) {
+    for (int& input : node.inputs) {
+      if (input == from) input = to;
+    }
+  }
+  for (int& output : outputs) {
+    if (output == from) output = to;
+  }
+}
+
+void Graph::sweep() {
+  std::erase_if(nodes, [](const Node& node) { return node.erased; });
+}
+
+std::optional<std::vector<double>> small_constant(const Graph& graph, int value, std::int64_t limit) {
+  const HostTensor* tensor = graph.constant_of(value);
+  if (tensor == nullptr || tensor->desc.elements() > limit) return std::nullopt;
+  std::vector<double> result(static_cast<std::size_t>(tensor->desc.elements()));
+  for (std::size_t i = 0; i < result.size(); ++i) result[i] = tensor->at(static_cast<std::int64_t>(i));
+  return result;
+}
+
+std::optional<double> scalar_constant(const Graph& graph, int value) {
+  const auto values = small_constant(graph, value, 1);
+  if (!values || values->size() != 1) return std::nullopt;
+  return values->front();
+}
+
+std::string describe(const Node& node) { return "node '" + node.desc.name + "' (" + node.desc.op + ")"; }
+
+}  // namespace convoy::network

@@ -1,0 +1,70 @@
+// A network as the passes see it: values, nodes and nothing of the file format it came from.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "convoy/convolution.h"
+#include "convoy/host_tensor.h"
+#include "convoy/network.h"
+#include "ops/operator.h"
+
+namespace convoy::network {
+
+inline constexpr int kAbsent = -1;
+
+struct Value {
+  std::string name;
+  bool known = false;                  // `desc` holds its type and concrete dims
+  TensorDesc desc;                     // packed nchw
+  std::optional<HostTensor> constant;  // packed nchw; implies known
+};
+
+// What a convolution node computes besides its ONNX operator; filled by the fusion pass. The integers are indices into
+// the node's inputs, so that whatever follows data through a graph only has to look there.
+struct ConvFusion {
+  int residual = kAbsent;  // z, added before the activation
+  int slopes = kAbsent;    // prelu: one per output channel, or a single one
+  Activation activation;
+};
+
+struct Node {
+  ops::NodeDesc desc;
+  std::vector<int> inputs;           // value ids; kAbsent for an optional one that is left out
+  std::vector<int> outputs;          // likewise
+  std::vector<std::string> sources;  // names of the ONNX nodes it stands for
+  ConvFusion fusion;
+  bool erased = false;  // `sweep` drops it
+};
+
+struct Graph {
+  std::string name;
+  std::vector<Value> values;
+  std::vector<Node> nodes;
+  std::vector<int> inputs;
+  std::vector<int> outputs;
+  std::vector<NetworkValue> input_info;   // as the file declares them
+  std::vector<NetworkValue> output_info;
+
+  int add_value(std::string value_name);
+  int add_constant(std::string value_name, HostTensor tensor);
+
+  std::vector<int> producers() const;             // node index of each value, kAbsent for inputs and constants
+  std::vector<std::vector<int>> readers() const;  // node indices of each value, once for each time it is read
+  bool is_output(int value) const;
+  const HostTensor* constant_of(int value) const;  // null where absent or not constant
+
+  // Every reader of `from`, graph outputs included, reads `to` instead.
+  void replace_uses(int from, int to);
+  void sweep();
+};
+
+// The constant's elements as doubles, or nothing when it has more than `limit`.
+std::optional<std::vector<double>> small_constant(const Graph& graph, int value, std::int64_t limit = 1 << 16);
+std::optional<double> scalar_constant(const Graph& graph, int value);
+
+// "node 'conv1' (Conv)"
+std::string describe(const Node& node);
+
+}  // namespace convoy::network

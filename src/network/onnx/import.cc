@@ -1,0 +1,360 @@
+#include "network/onnx/import.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "network/conv_node.h"
+#include "network/onnx/decode.h"
+
+namespace convoy::onnx_io {
+namespace {
+
+using network::Graph;
+using network::kAbsent;
+using network::Node;
+using ::onnx::AttributeProto;
+using ::onnx::GraphProto;
+using ::onnx::ModelProto;
+using ::onnx::NodeProto;
+using ::onnx::TensorProto;
+using ::onnx::ValueInfoProto;
+
+Error bad(const std::string& text) { return {ErrorCode::corrupt, text}; }
+Error unsupported(const std::string& text) { return {ErrorCode::unsupported, text}; }
+
+// ONNX's own domain has two spellings.
+std::string canonical_domain(const std::string& domain) { return domain == "ai.onnx" ? std::string() : domain; }
+
+Result<NetworkValue> value_of(const ValueInfoProto& info, const std::string& role) {
+  NetworkValue value;
+  value.name = info.name();
+  const std::string what = role + " '" + info.name() + "'";
+  if (!info.has_type() || info.type().value_case() == ::onnx::TypeProto::VALUE_NOT_SET) {
+    value.known_rank = false;
+    return value;
+  }
+  if (!info.type().has_tensor_type()) return unsupported(what + ": only tensors are supported as inputs and outputs");
+  const auto& tensor = info.type().tensor_type();
+  CONVOY_TRY(value.type, data_type_of(tensor.elem_type(), what));
+  value.known_rank = tensor.has_shape();
+  for (const auto& dim : tensor.shape().dim()) {
+    // Exporters write 0 and negative numbers for sizes they do not know.
+    value.dims.push_back(dim.has_dim_value() && dim.dim_value() > 0 ? dim.dim_value() : -1);
+    value.dim_names.push_back(dim.dim_param());
+  }
+  return value;
+}
+
+class Importer {
+ public:
+  Importer(ModelProto& model, std::string folder) : model_(model), folder_(std::move(folder)) {}
+
+  Result<Graph> run(const std::string& name) {
+    graph_.name = name;
+    if (!model_.has_graph()) return bad("the model has no graph");
+    CONVOY_CHECK(read_opsets());
+    CONVOY_CHECK(check_operators());
+    CONVOY_CHECK(read_initializers());
+    CONVOY_CHECK(read_inputs());
+    CONVOY_CHECK(declare_outputs());
+    for (int i = 0; i < proto().node_size(); ++i) CONVOY_CHECK(read_node(i));
+    CONVOY_CHECK(read_outputs());
+    CONVOY_CHECK(check_acyclic());
+    return std::move(graph_);
+  }
+
+ private:
+  GraphProto& proto() { return *model_.mutable_graph(); }
+
+  Result<void> read_opsets() {
+    for (const auto& entry : model_.opset_import()) {
+      const std::int64_t version = entry.version();
+      if (version < 1 || version > 1000) {
+        return bad("opset_import of domain '" + entry.domain() + "': version=" + std::to_string(version));
+      }
+      opsets_[canonical_domain(entry.domain())] = static_cast<int>(version);
+    }
+    // Before IR version 3 models did not say, and meant 1.
+    if (model_.ir_version() < 3) opsets_.try_emplace("", 1);
+    return {};
+  }
+
+  std::string node_name(int index) {
+    const NodeProto& node = proto().node(index);
+    return node.name().empty() ? node.op_type() + "_" + std::to_string(index) : node.name();
+  }
+
+  // All unknown operators at once, so that a person knows how far a model is from running.
+  Result<void> check_operators() {
+    std::map<std::string, std::vector<std::string>> unknown;
+    for (int i = 0; i < proto().node_size(); ++i) {
+      const NodeProto& node = proto().node(i);
+      const std::string domain = canonical_domain(node.domain());
+      if (domain.empty() && (node.op_type() == "Constant" || network::is_convolution(domain, node.op_type()))) continue;
+      if (ops::find_operator(domain, node.op_type()) != nullptr) continue;
+      unknown[(domain.empty() ? "" : domain + ".") + node.op_type()].push_back(node_name(i));
+    }
+    if (unknown.empty()) return {};
+    constexpr std::size_t kNamesShown = 8;
+    std::string text = "operators not supported:";
+    for (const auto& [op, nodes] : unknown) {
+      text += "\n  " + op + " (" + std::to_string(nodes.size()) + (nodes.size() == 1 ? " node): " : " nodes): ");
+      for (std::size_t i = 0; i < std::min(nodes.size(), kNamesShown); ++i) text += (i > 0 ? ", " : "") + nodes[i];
+      if (nodes.size() > kNamesShown) text += ", ...";
+    }
+    return unsupported(text);
+  }
+
+  Result<int> declare(const std::string& value, const std::string& by) {
+    const int id = graph_.add_value(value);
+    const auto [entry, added] = ids_.try_emplace(value, id);
+    if (!added) return bad(by + ": the name '" + value + "' is taken by another value");
+    return id;
+  }
+
+  Result<void> read_initializers() {
+    if (proto().sparse_initializer_size() > 0) {
+      return unsupported("sparse initializer '" + proto().sparse_initializer(0).values().name() + "' is not supported");
+    }
+    for (int i = 0; i < proto().initializer_size(); ++i) {
+      TensorProto& tensor = *proto().mutable_initializer(i);
+      const std::string what = "initializer '" + tensor.name() + "'";
+      if (tensor.name().empty()) return bad("initializer " + std::to_string(i) + " has no name");
+      CONVOY_TRY(const int id, declare(tensor.name(), what));
+      CONVOY_CHECK(set_constant(id, tensor, what));
+      TensorProto().Swap(&tensor);  // the bytes have been copied; holding both would double the peak
+    }
+    return {};
+  }
+
+  Result<void> set_constant(int id, const TensorProto& tensor, const std::string& what) {
+    CONVOY_TRY(HostTensor host, decode_tensor(tensor, what, folder_));
+    set_constant(id, std::move(host));
+    return {};
+  }
+  void set_constant(int id, HostTensor tensor) {
+    network::Value& value = graph_.values[id];
+    value.known = true;
+    value.desc = tensor.desc;
+    value.constant = std::move(tensor);
+  }
+
+  Result<void> read_inputs() {
+    std::set<std::string> seen;
+    for (const ValueInfoProto& info : proto().input()) {
+      if (info.name().empty()) return bad("a graph input has no name");
+      if (!seen.insert(info.name()).second) return bad("graph input '" + info.name() + "' is declared twice");
+      if (ids_.contains(info.name())) continue;  // an input with an initializer is a weight
+      CONVOY_TRY(NetworkValue value, value_of(info, "graph input"));
+      if (!info.type().has_tensor_type()) return bad("graph input '" + info.name() + "' has no tensor type");
+      CONVOY_TRY(const int id, declare(info.name(), "graph input '" + info.name() + "'"));
+      graph_.inputs.push_back(id);
+      graph_.input_info.push_back(std::move(value));
+    }
+    return {};
+  }
+
+  Result<void> declare_outputs() {
+    for (int i = 0; i < proto().node_size(); ++i) {
+      for (const std::string& output : proto().node(i).output()) {
+        if (output.empty()) continue;
+        if (auto id = declare(output, "node '" + node_name(i) + "', output"); !id.ok()) return id.error();
+      }
+    }
+    return {};
+  }
+
+  Result<void> read_node(int index) {
+    NodeProto& proto_node = *proto().mutable_node(index);
+    Node node;
+    node.desc.op = proto_node.op_type();
+    node.desc.domain = canonical_domain(proto_node.domain());
+    node.desc.name = node_name(index);
+    node.sources = {node.desc.name};
+    const std::string what = network::describe(node);
+    const auto opset = opsets_.find(node.desc.domain);
+    if (opset == opsets_.end()) {
+      return bad(what + ": the model imports no opset of domain '" + node.desc.domain + "'");
+    }
+    node.desc.opset = opset->second;
+    for (int i = 0; i < proto_node.input_size(); ++i) {
+      const std::string& input = proto_node.input(i);
+      if (input.empty()) {
+        node.inputs.push_back(kAbsent);
+        continue;
+      }
+      const auto id = ids_.find(input);
+      if (id == ids_.end()) {
+        return bad(what + ": input " + std::to_string(i) + " '" + input +
+                   "' is no graph input, initializer or node output");
+      }
+      node.inputs.push_back(id->second);
+    }
+    for (const std::string& output : proto_node.output()) {
+      node.outputs.push_back(output.empty() ? kAbsent : ids_.at(output));
+    }
+    node.desc.output_count = static_cast<int>(node.outputs.size());
+    if (node.outputs.empty()) return bad(what + ": no outputs");
+    for (const AttributeProto& attribute : proto_node.attribute()) {
+      CONVOY_TRY(ops::Attribute value, read_attribute(attribute, what));
+      if (!node.desc.attributes.emplace(attribute.name(), std::move(value)).second) {
+        return bad(what + ": attribute '" + attribute.name() + "' is given twice");
+      }
+    }
+    proto_node.clear_attribute();
+    if (node.desc.op == "Constant" && node.desc.domain.empty()) return read_constant(node);
+    graph_.nodes.push_back(std::move(node));
+    return {};
+  }
+
+  Result<ops::Attribute> read_attribute(const AttributeProto& attribute, const std::string& node) {
+    const std::string what = node + ": attribute '" + attribute.name() + "'";
+    auto type = attribute.type();
+    if (type == AttributeProto::UNDEFINED) {  // before IR version 2 the field in use said the type
+      type = attribute.has_f()            ? AttributeProto::FLOAT
+             : attribute.has_i()          ? AttributeProto::INT
+             : attribute.has_s()          ? AttributeProto::STRING
+             : attribute.has_t()          ? AttributeProto::TENSOR
+             : attribute.floats_size()    ? AttributeProto::FLOATS
+             : attribute.ints_size()      ? AttributeProto::INTS
+             : attribute.strings_size()   ? AttributeProto::STRINGS
+                                          : AttributeProto::UNDEFINED;
+    }
+    switch (type) {
+      case AttributeProto::FLOAT:
+        return ops::Attribute(static_cast<double>(attribute.f()));
+      case AttributeProto::INT:
+        return ops::Attribute(static_cast<std::int64_t>(attribute.i()));
+      case AttributeProto::STRING:
+        return ops::Attribute(attribute.s());
+      case AttributeProto::FLOATS:
+        return ops::Attribute(std::vector<double>(attribute.floats().begin(), attribute.floats().end()));
+      case AttributeProto::INTS:
+        return ops::Attribute(std::vector<std::int64_t>(attribute.ints().begin(), attribute.ints().end()));
+      case AttributeProto::STRINGS:
+        return ops::Attribute(std::vector<std::string>(attribute.strings().begin(), attribute.strings().end()));
+      case AttributeProto::TENSOR: {
+        CONVOY_TRY(HostTensor tensor, decode_tensor(attribute.t(), what, folder_));
+        return ops::Attribute(std::move(tensor));
+      }
+      default:
+        break;
+    }
+    const std::string& kind = ::onnx::AttributeProto_AttributeType_Name(type);
+    return unsupported(what + " is of kind " + kind + ", which is not supported");
+  }
+
+  template <class T, class Values>
+  static Result<HostTensor> tensor_of(DataType type, Dims dims, const Values& values) {
+    CONVOY_TRY(HostTensor tensor, HostTensor::allocate(TensorDesc::packed(type, std::move(dims))));
+    for (std::size_t i = 0; i < values.size(); ++i) tensor.as<T>()[i] = static_cast<T>(values[i]);
+    return tensor;
+  }
+
+  Result<void> read_constant(const Node& node) {
+    const std::string what = network::describe(node);
+    if (node.outputs.size() != 1 || node.outputs[0] == kAbsent) return bad(what + ": needs one output");
+    if (node.desc.attributes.size() != 1) return bad(what + ": needs exactly one value attribute");
+    const auto& [key, attribute] = *node.desc.attributes.begin();
+    const auto count = [](const auto& values) { return Dims{static_cast<std::int64_t>(values.size())}; };
+    Result<HostTensor> tensor = bad(what + ": attribute '" + key + "' is of the wrong kind");
+    if (const auto* value = std::get_if<HostTensor>(&attribute); key == "value" && value) {
+      tensor = *value;
+    } else if (const auto* real = std::get_if<double>(&attribute); key == "value_float" && real) {
+      tensor = tensor_of<float>(DataType::f32, {}, std::vector<double>{*real});
+    } else if (const auto* reals = std::get_if<std::vector<double>>(&attribute); key == "value_floats" && reals) {
+      tensor = tensor_of<float>(DataType::f32, count(*reals), *reals);
+    } else if (const auto* integer = std::get_if<std::int64_t>(&attribute); key == "value_int" && integer) {
+      tensor = tensor_of<std::int64_t>(DataType::s64, {}, std::vector<std::int64_t>{*integer});
+    } else if (const auto* ints = std::get_if<std::vector<std::int64_t>>(&attribute); key == "value_ints" && ints) {
+      tensor = tensor_of<std::int64_t>(DataType::s64, count(*ints), *ints);
+    } else if (key == "value_string" || key == "value_strings" || key == "sparse_value") {
+      return unsupported(what + ": attribute '" + key + "' is not supported");
+    }
+    if (!tensor.ok()) return tensor.error();
+    set_constant(node.outputs[0], std::move(*tensor));
+    return {};
+  }
+
+  Result<void> read_outputs() {
+    if (proto().output_size() == 0) return bad("the graph has no outputs");
+    std::set<std::string> seen;
+    for (const ValueInfoProto& info : proto().output()) {
+      const auto id = ids_.find(info.name());
+      if (id == ids_.end()) {
+        return bad("graph output '" + info.name() + "' is no graph input, initializer or node output");
+      }
+      if (!seen.insert(info.name()).second) return bad("graph output '" + info.name() + "' is declared twice");
+      CONVOY_TRY(NetworkValue value, value_of(info, "graph output"));
+      graph_.outputs.push_back(id->second);
+      graph_.output_info.push_back(std::move(value));
+    }
+    return {};
+  }
+
+  // Kahn: what is left over when no node without open inputs remains lies on or behind a cycle.
+  Result<void> check_acyclic() {
+    const auto readers = graph_.readers();
+    const auto producers = graph_.producers();
+    std::vector<int> open(graph_.nodes.size(), 0);
+    std::vector<int> ready;
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+      for (int input : graph_.nodes[n].inputs) open[n] += input != kAbsent && producers[input] != kAbsent;
+      if (open[n] == 0) ready.push_back(static_cast<int>(n));
+    }
+    std::size_t done = 0;
+    while (!ready.empty()) {
+      const int n = ready.back();
+      ready.pop_back();
+      ++done;
+      for (int output : graph_.nodes[n].outputs) {
+        if (output == kAbsent) continue;
+        for (int reader : readers[output]) {
+          if (--open[reader] == 0) ready.push_back(reader);
+        }
+      }
+    }
+    if (done == graph_.nodes.size()) return {};
+    // Walking backwards from any such node among such nodes ends up on the cycle itself.
+    int at = static_cast<int>(std::find_if(open.begin(), open.end(), [](int count) { return count > 0; }) - open.begin());
+    std::vector<bool> visited(graph_.nodes.size(), false);
+    while (!visited[at]) {
+      visited[at] = true;
+      for (int input : graph_.nodes[at].inputs) {
+        if (input != kAbsent && producers[input] != kAbsent && open[producers[input]] > 0) {
+          at = producers[input];
+          break;
+        }
+      }
+    }
+    return bad(network::describe(graph_.nodes[at]) + " is part of a cycle: its output reaches its own input");
+  }
+
+  ModelProto& model_;
+  std::string folder_;
+  Graph graph_;
+  std::map<std::string, int> opsets_;
+  std::unordered_map<std::string, int> ids_;
+};
+
+}  // namespace
+
+Result<Graph> import_model(ModelProto& model, const std::string& name, const std::string& folder) {
+  return Importer(model, folder).run(name);
+}
+
+Result<Graph> import_bytes(std::span<const std::byte> bytes, const std::string& name, const std::string& folder) {
+  if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
+    return bad("protobuf messages end at 2 GiB, this has " + std::to_string(bytes.size()) + " bytes");
+  }
+  ModelProto model;
+  if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return bad("not an ONNX model, or truncated (" + std::to_string(bytes.size()) + " bytes)");
+  }
+  return import_model(model, name, folder);
+}
+
+}  // namespace convoy::onnx_io
