@@ -1,0 +1,74 @@
+#include "network/infer.h"
+
+#include "network/conv_node.h"
+
+namespace convoy::network {
+
+std::vector<ops::Input> inputs_of(const Graph& graph, const Node& node) {
+  std::vector<ops::Input> inputs;
+  inputs.reserve(node.inputs.size());
+  for (int id : node.inputs) {
+    ops::Input input;
+    if (id != kAbsent) {
+      const Value& value = graph.values[id];
+      input.present = true;
+      input.desc = value.desc;
+      if (value.constant) input.constant = value.constant->data.get();
+    }
+    inputs.push_back(std::move(input));
+  }
+  return inputs;
+}
+
+bool can_infer(const Graph& graph, const Node& node) {
+  for (int id : node.inputs) {
+    if (id != kAbsent && !graph.values[id].known) return false;
+  }
+  std::vector<int> by_value;
+  if (is_convolution(node)) {
+    by_value = conv_value_inputs(node.desc);
+  } else if (const ops::Operator* op = ops::find_operator(node.desc.domain, node.desc.op)) {
+    by_value = op->shape_inputs(node.desc);
+  }
+  for (int index : by_value) {
+    if (index < 0 || index >= static_cast<int>(node.inputs.size()) || node.inputs[index] == kAbsent) continue;
+    if (!graph.values[node.inputs[index]].constant) return false;
+  }
+  return true;
+}
+
+Result<Knowledge> infer_node(Graph& graph, const Node& node) {
+  if (!can_infer(graph, node)) {
+    for (int output : node.outputs) {
+      if (output != kAbsent) graph.values[output].known = false;
+    }
+    return Knowledge::unknown;
+  }
+  const std::vector<ops::Input> inputs = inputs_of(graph, node);
+  std::vector<TensorDesc> outputs;
+  if (is_convolution(node)) {
+    CONVOY_TRY(ConvNode conv, conv_problem(node, inputs));
+    outputs = {conv.problem.out()};
+  } else {
+    const ops::Operator* op = ops::find_operator(node.desc.domain, node.desc.op);
+    if (op == nullptr) return Error{ErrorCode::unsupported, describe(node) + ": operator not supported"};
+    auto inferred = op->infer(node.desc, inputs);
+    if (!inferred.ok()) return inferred.error().within(describe(node));
+    outputs = std::move(*inferred);
+  }
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i] == kAbsent) continue;
+    if (i >= outputs.size()) {
+      return Error{ErrorCode::invalid_argument, describe(node) + ": it has " + std::to_string(outputs.size()) +
+                                                    " outputs, the model uses output " + std::to_string(i)};
+    }
+    if (auto valid = validate(outputs[i], "output '" + graph.values[node.outputs[i]].name + "'"); !valid.ok()) {
+      return valid.error().within(describe(node));
+    }
+    graph.values[node.outputs[i]].known = true;
+    graph.values[node.outputs[i]].desc = outputs[i];
+  }
+  return Knowledge::known;
+}
+
+}  // namespace convoy::network

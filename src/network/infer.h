@@ -1,0 +1,22 @@
+// Shapes of one node's outputs from what is known of its inputs.
+#pragma once
+
+#include <vector>
+
+#include "network/graph.h"
+
+namespace convoy::network {
+
+// The inputs of a node as operators see them: packed nchw, constants with their values.
+std::vector<ops::Input> inputs_of(const Graph& graph, const Node& node);
+
+enum class Knowledge {
+  known,    // output types and dims were set
+  unknown,  // an input's dims are not known, or a value that decides the output's dims is not constant
+};
+
+// Whether infer_node would find out anything.
+bool can_infer(const Graph& graph, const Node& node);
+Result<Knowledge> infer_node(Graph& graph, const Node& node);
+
+}  // namespace convoy::network
