@@ -75,6 +75,21 @@ std::optional<double> scalar_constant(const Graph& graph, int value) {
   return values->front();
 }
 
+std::optional<std::vector<double>> channel_constant(const Graph& graph, int value, int rank, std::int64_t channels) {
+  const HostTensor* tensor = graph.constant_of(value);
+  if (tensor == nullptr || tensor->desc.rank() > rank) return std::nullopt;
+  const Dims& dims = tensor->desc.dims;
+  const int offset = rank - static_cast<int>(dims.size());
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    const bool is_channel = static_cast<int>(i) + offset == 1;
+    if (dims[i] != 1 && !(is_channel && dims[i] == channels)) return std::nullopt;
+  }
+  auto values = small_constant(graph, value, channels);
+  if (!values) return std::nullopt;
+  if (values->size() == 1) values->assign(static_cast<std::size_t>(channels), values->front());
+  return values;
+}
+
 std::string describe(const Node& node) { return "node '" + node.desc.name + "' (" + node.desc.op + ")"; }
 
 }  // namespace convoy::network

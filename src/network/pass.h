@@ -1,0 +1,49 @@
+// The passes over a graph: each a file in passes/, with a name, and switched off by that name.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "convoy/cpu.h"
+#include "convoy/thread_team.h"
+#include "network/graph.h"
+
+namespace convoy::network {
+
+struct PassContext {
+  ThreadTeam& team;  // constant folding runs operators on it
+  CpuFeatures cpu;
+};
+
+struct Pass {
+  std::string_view name;
+  std::string_view summary;
+  Result<int> (*run)(Graph& graph, const PassContext& context);  // how many changes it made
+};
+
+// In the order they run; a name may come again.
+std::span<const Pass> passes();
+
+struct PassLog {
+  std::string_view name;
+  int changes = 0;
+  double seconds = 0;
+};
+
+// Runs all passes but those whose names are in `skip`. The inputs of the graph must be known.
+Result<std::vector<PassLog>> run_passes(Graph& graph, const PassContext& context,
+                                        std::span<const std::string> skip = {});
+
+Result<int> topological_order(Graph& graph, const PassContext& context);
+Result<int> identity_removal(Graph& graph, const PassContext& context);
+Result<int> constant_folding(Graph& graph, const PassContext& context);
+Result<int> dead_node_removal(Graph& graph, const PassContext& context);
+Result<int> shape_inference(Graph& graph, const PassContext& context);
+Result<int> pad_folding(Graph& graph, const PassContext& context);
+Result<int> affine_folding(Graph& graph, const PassContext& context);
+Result<int> activation_patterns(Graph& graph, const PassContext& context);
+Result<int> conv_fusion(Graph& graph, const PassContext& context);
+
+}  // namespace convoy::network

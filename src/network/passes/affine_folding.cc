@@ -1,0 +1,136 @@
+// y = scale[c] * conv(x) + shift[c] is the convolution with weights scale[k]*w[k] and bias scale[k]*bias[k] + shift[k].
+#include <cmath>
+
+#include "network/conv_node.h"
+#include "network/pass.h"
+
+namespace convoy::network {
+namespace {
+
+struct Affine {
+  std::vector<double> scale, shift;  // per channel
+};
+
+std::optional<Affine> affine_of(const Graph& graph, const Node& node, int from, int rank, std::int64_t channels) {
+  if (!node.desc.domain.empty()) return std::nullopt;
+  const auto count = static_cast<std::size_t>(channels);
+  Affine result{std::vector<double>(count, 1.0), std::vector<double>(count, 0.0)};
+  const std::string& op = node.desc.op;
+  if (op == "BatchNormalization") {
+    if (node.inputs.size() != 5 || node.inputs[0] != from) return std::nullopt;
+    const auto training = node.desc.integer("training_mode", 0);
+    const auto spatial = node.desc.integer("spatial", 1);
+    const auto epsilon = node.desc.real("epsilon", 1e-5);
+    if (!training.ok() || *training != 0 || !spatial.ok() || *spatial != 1 || !epsilon.ok()) return std::nullopt;
+    for (std::size_t i = 1; i < node.outputs.size(); ++i) {
+      if (node.outputs[i] != kAbsent) return std::nullopt;  // statistics are asked for
+    }
+    std::vector<double> parameters[4];
+    for (int i = 0; i < 4; ++i) {
+      auto values = small_constant(graph, node.inputs[1 + i], channels);
+      if (!values || values->size() != count) return std::nullopt;
+      parameters[i] = std::move(*values);
+    }
+    for (std::size_t c = 0; c < count; ++c) {
+      result.scale[c] = parameters[0][c] / std::sqrt(parameters[3][c] + *epsilon);
+      result.shift[c] = parameters[1][c] - parameters[2][c] * result.scale[c];
+    }
+    return result;
+  }
+  if (op != "Mul" && op != "Div" && op != "Add" && op != "Sub") return std::nullopt;
+  if (node.desc.opset < 7 || node.inputs.size() != 2) return std::nullopt;  // before, broadcasting was an attribute
+  const bool from_left = node.inputs[0] == from;
+  if (from_left == (node.inputs[1] == from)) return std::nullopt;
+  const auto values = channel_constant(graph, node.inputs[from_left ? 1 : 0], rank, channels);
+  if (!values) return std::nullopt;
+  for (std::size_t c = 0; c < count; ++c) {
+    const double value = (*values)[c];
+    if (op == "Mul") {
+      result.scale[c] = value;
+    } else if (op == "Div") {
+      if (!from_left || value == 0) return std::nullopt;
+      result.scale[c] = 1 / value;
+    } else if (op == "Add") {
+      result.shift[c] = value;
+    } else {
+      result.scale[c] = from_left ? 1 : -1;
+      result.shift[c] = from_left ? -value : value;
+    }
+  }
+  return result;
+}
+
+// The channel of the output that weight element `index` (in ONNX's order) contributes to.
+std::int64_t output_channel(const Node& conv, const Dims& weights, std::int64_t groups, std::int64_t index) {
+  std::int64_t spatial = 1;
+  for (std::size_t i = 2; i < weights.size(); ++i) spatial *= weights[i];
+  if (conv.desc.op == "Conv") return index / (spatial * weights[1]);
+  const std::int64_t group = index / (spatial * weights[1]) / (weights[0] / groups);
+  return group * weights[1] + index / spatial % weights[1];
+}
+
+Result<bool> fold(Graph& graph, Node& conv, const Affine& affine, std::int64_t groups) {
+  const HostTensor old_weights = *graph.constant_of(conv.inputs[1]);
+  const HostTensor* old_bias = conv.inputs.size() > 2 ? graph.constant_of(conv.inputs[2]) : nullptr;
+  CONVOY_TRY(HostTensor weights, HostTensor::allocate(old_weights.desc));
+  const DataType type = weights.desc.type;
+  const Dims& dims = weights.desc.dims;
+  for (std::int64_t i = 0; i < weights.desc.elements(); ++i) {
+    const auto channel = static_cast<std::size_t>(output_channel(conv, dims, groups, i));
+    store_from_double(type, weights.data.get(), i,
+                      load_as_double(type, old_weights.data.get(), i) * affine.scale[channel]);
+  }
+  const auto channels = static_cast<std::int64_t>(affine.scale.size());
+  CONVOY_TRY(HostTensor bias, HostTensor::allocate(TensorDesc::packed(type, {channels})));
+  for (std::int64_t c = 0; c < channels; ++c) {
+    const double before = old_bias != nullptr ? load_as_double(type, old_bias->data.get(), c) : 0;
+    const auto at = static_cast<std::size_t>(c);
+    store_from_double(type, bias.data.get(), c, before * affine.scale[at] + affine.shift[at]);
+  }
+  conv.inputs.resize(3, kAbsent);
+  conv.inputs[1] = graph.add_constant(graph.values[conv.inputs[1]].name + ".folded", std::move(weights));
+  conv.inputs[2] = graph.add_constant(conv.desc.name + ".bias", std::move(bias));
+  return true;
+}
+
+bool can_take(const Graph& graph, const Node& conv) {
+  if (conv.erased || !conv.desc.domain.empty() || (conv.desc.op != "Conv" && conv.desc.op != "ConvTranspose")) {
+    return false;
+  }
+  if (conv.fusion.residual != kAbsent || conv.fusion.activation.kind != ActivationKind::identity) return false;
+  const HostTensor* weights = conv.inputs.size() > 1 ? graph.constant_of(conv.inputs[1]) : nullptr;
+  if (weights == nullptr || weights->desc.rank() < 3) return false;
+  const bool has_bias = conv.inputs.size() > 2 && conv.inputs[2] != kAbsent;
+  return !has_bias || graph.constant_of(conv.inputs[2]) != nullptr;
+}
+
+}  // namespace
+
+Result<int> affine_folding(Graph& graph, const PassContext&) {
+  int changes = 0;
+  auto readers = graph.readers();
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    while (can_take(graph, graph.nodes[n])) {
+      Node& conv = graph.nodes[n];
+      const int out = conv.outputs[0];
+      if (readers[out].size() != 1 || graph.is_output(out) || !graph.values[out].known) break;
+      Node& next = graph.nodes[readers[out][0]];
+      const Dims out_dims = graph.values[out].desc.dims;
+      const auto affine = affine_of(graph, next, out, static_cast<int>(out_dims.size()), out_dims[1]);
+      const auto groups = conv.desc.integer("group", 1);
+      if (!affine || !groups.ok()) break;
+      // A constant of higher rank, or one that is larger, would have changed the dims: then it is no affine map.
+      if (!graph.values[next.outputs[0]].known || graph.values[next.outputs[0]].desc.dims != out_dims) break;
+      CONVOY_CHECK(fold(graph, conv, *affine, *groups));
+      conv.outputs[0] = next.outputs[0];
+      conv.sources.insert(conv.sources.end(), next.sources.begin(), next.sources.end());
+      next.erased = true;
+      readers = graph.readers();
+      ++changes;
+    }
+  }
+  graph.sweep();
+  return changes;
+}
+
+}  // namespace convoy::network

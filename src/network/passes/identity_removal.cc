@@ -1,0 +1,40 @@
+#include "network/pass.h"
+
+namespace convoy::network {
+namespace {
+
+bool is_identity(const Graph& graph, const Node& node, const std::vector<std::vector<int>>& readers) {
+  if (!node.desc.domain.empty() || node.inputs.empty() || node.inputs[0] == kAbsent) return false;
+  if (node.outputs.empty() || node.outputs[0] == kAbsent) return false;
+  if (node.desc.op == "Identity") return true;
+  if (node.desc.op != "Dropout") return false;
+  // Its mask may be asked for, and it may be training.
+  if (node.outputs.size() > 1 && node.outputs[1] != kAbsent) {
+    if (!readers[node.outputs[1]].empty() || graph.is_output(node.outputs[1])) return false;
+  }
+  if (const auto is_test = node.desc.integer("is_test", 1); node.desc.opset < 7 && (!is_test.ok() || *is_test == 0)) {
+    return false;
+  }
+  if (node.inputs.size() > 2 && node.inputs[2] != kAbsent) {
+    const auto training = scalar_constant(graph, node.inputs[2]);
+    if (!training || *training != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<int> identity_removal(Graph& graph, const PassContext&) {
+  int changes = 0;
+  const auto readers = graph.readers();
+  for (Node& node : graph.nodes) {
+    if (!is_identity(graph, node, readers)) continue;
+    graph.replace_uses(node.outputs[0], node.inputs[0]);
+    node.erased = true;
+    ++changes;
+  }
+  graph.sweep();
+  return changes;
+}
+
+}  // namespace convoy::network
