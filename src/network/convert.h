@@ -1,0 +1,17 @@
+// Layout conversion of activations: nchw <-> nhwc, any element size, in parallel. A conversion is a transposition of
+// each sample's C x S matrix (S = product of the spatial dims).
+#pragma once
+
+#include "convoy/tensor.h"
+#include "convoy/thread_team.h"
+
+namespace convoy::network {
+
+// Same dims and type, packed nchw or nhwc; other pairs go through copy_tensor. src and dst must not overlap.
+void convert_layout(const TensorDesc& src, const void* src_data, const TensorDesc& dst, void* dst_data,
+                    ThreadTeam& team);
+
+// Whether the packed tensors of two layouts are the same bytes for these dims (C = 1, or no spatial extent).
+bool same_bytes(const Dims& dims, Layout a, Layout b);
+
+}  // namespace convoy::network

@@ -1,0 +1,33 @@
+// Engine selection for the convolutions of one network: each distinct problem is decided once.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "convoy/network.h"
+#include "convoy/selection.h"
+
+namespace convoy::network {
+
+class Selector {
+ public:
+  Selector(const NetworkOptions& options, SelectionProgress progress);
+
+  const PlanRequest& request() const { return request_; }
+
+  // Decided once for each problem string (and node name, where rules are given: they may name nodes).
+  Result<Selection> choose(const ConvProblem& problem, const std::string& node_name);
+  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const Selection& selection, const void* weights);
+
+  // Predicted seconds of the candidate the heuristic ranks first; nothing where only the oracle, or nothing, can run it.
+  std::optional<double> predict(const ConvProblem& problem);
+
+ private:
+  NetworkOptions options_;
+  SelectionProgress progress_;
+  PlanRequest request_;
+  std::map<std::string, Selection> chosen_;
+  std::map<std::string, std::optional<double>> predicted_;
+};
+
+}  // namespace convoy::network
