@@ -20,18 +20,24 @@ std::vector<ops::Input> inputs_of(const Graph& graph, const Node& node) {
   return inputs;
 }
 
+std::vector<int> value_inputs(const Node& node) {
+  std::vector<int> result;
+  if (is_convolution(node)) {
+    result = conv_value_inputs(node.desc);
+  } else if (const ops::Operator* op = ops::find_operator(node.desc.domain, node.desc.op)) {
+    result = op->shape_inputs(node.desc);
+  }
+  std::erase_if(result, [&](int index) {
+    return index < 0 || index >= static_cast<int>(node.inputs.size()) || node.inputs[index] == kAbsent;
+  });
+  return result;
+}
+
 bool can_infer(const Graph& graph, const Node& node) {
   for (int id : node.inputs) {
     if (id != kAbsent && !graph.values[id].known) return false;
   }
-  std::vector<int> by_value;
-  if (is_convolution(node)) {
-    by_value = conv_value_inputs(node.desc);
-  } else if (const ops::Operator* op = ops::find_operator(node.desc.domain, node.desc.op)) {
-    by_value = op->shape_inputs(node.desc);
-  }
-  for (int index : by_value) {
-    if (index < 0 || index >= static_cast<int>(node.inputs.size()) || node.inputs[index] == kAbsent) continue;
+  for (int index : value_inputs(node)) {
     if (!graph.values[node.inputs[index]].constant) return false;
   }
   return true;

@@ -15,6 +15,9 @@ enum class Knowledge {
   unknown,  // an input's dims are not known, or a value that decides the output's dims is not constant
 };
 
+// Inputs, by index, whose values must be constant before the node's outputs can be inferred and the node planned.
+std::vector<int> value_inputs(const Node& node);
+
 // Whether infer_node would find out anything.
 bool can_infer(const Graph& graph, const Node& node);
 Result<Knowledge> infer_node(Graph& graph, const Node& node);

@@ -1,0 +1,99 @@
+#include "convoy/network.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "network/onnx/import.h"
+#include "network/onnx/tensor_proto.h"
+#include "network/session.h"
+
+namespace convoy {
+namespace {
+
+using network::Graph;
+
+class GraphNetwork final : public Network {
+ public:
+  explicit GraphNetwork(Graph graph) : graph_(std::move(graph)) {}
+
+  const std::string& name() const override { return graph_.name; }
+  const std::vector<NetworkValue>& inputs() const override { return graph_.input_info; }
+  const std::vector<NetworkValue>& outputs() const override { return graph_.output_info; }
+  int node_count() const override { return static_cast<int>(graph_.nodes.size()); }
+
+  Result<std::unique_ptr<Session>> prepare(std::span<const TensorDesc> inputs, const NetworkOptions& options,
+                                           const SelectionProgress& progress) const override {
+    CONVOY_CHECK(check_inputs(inputs));
+    Graph graph = graph_;  // the weights are shared
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      network::Value& value = graph.values[graph.inputs[i]];
+      value.known = true;
+      value.desc = TensorDesc::packed(inputs[i].type, inputs[i].dims);
+    }
+    return network::prepare_graph(std::move(graph), {.options = options, .progress = progress, .skip_passes = {}, .team = {}});
+  }
+
+ private:
+  static Error bad(const std::string& text) { return {ErrorCode::invalid_argument, text}; }
+
+  Result<void> check_inputs(std::span<const TensorDesc> inputs) const {
+    const auto& declared = graph_.input_info;
+    if (inputs.size() != declared.size()) {
+      return bad(std::to_string(inputs.size()) + " input shapes given, the network has " +
+                 std::to_string(declared.size()) + " inputs");
+    }
+    std::map<std::string, std::int64_t> symbols;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const NetworkValue& want = declared[i];
+      const std::string what = "input '" + want.name + "'";
+      CONVOY_CHECK(validate(inputs[i], what));
+      if (inputs[i].type != want.type) {
+        return bad(what + " is " + std::string(name_of(inputs[i].type)) + ", the model declares " +
+                   std::string(name_of(want.type)));
+      }
+      if (!want.known_rank) continue;
+      if (inputs[i].dims.size() != want.dims.size()) {
+        return bad(what + " has dims " + to_string(inputs[i].dims) + ", the model declares " +
+                   std::to_string(want.dims.size()) + " dims");
+      }
+      for (std::size_t d = 0; d < want.dims.size(); ++d) {
+        std::int64_t expected = want.dims[d];
+        if (expected < 0 && !want.dim_names[d].empty()) {
+          expected = symbols.try_emplace(want.dim_names[d], inputs[i].dims[d]).first->second;
+        }
+        if (expected >= 0 && inputs[i].dims[d] != expected) {
+          return bad(what + ": dims[" + std::to_string(d) + "]=" + std::to_string(inputs[i].dims[d]) +
+                     ", the model declares " +
+                     (want.dims[d] < 0 ? "'" + want.dim_names[d] + "', which is " : std::string()) +
+                     std::to_string(expected));
+        }
+      }
+    }
+    return {};
+  }
+
+  Graph graph_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Network>> Network::parse(std::span<const std::byte> onnx, const std::string& name,
+                                                const std::string& external_data_folder) {
+  auto graph = onnx_io::import_bytes(onnx, name, external_data_folder);
+  if (!graph.ok()) return graph.error().within(name);
+  return std::unique_ptr<Network>(std::make_unique<GraphNetwork>(std::move(*graph)));
+}
+
+Result<std::unique_ptr<Network>> Network::load(const std::string& path) {
+  constexpr std::string_view kZoo = "zoo:";
+  if (path.starts_with(kZoo)) {
+    CONVOY_TRY(const std::string bytes, zoo_model(path.substr(kZoo.size())));
+    return parse(std::as_bytes(std::span(bytes)), path);
+  }
+  CONVOY_TRY(const std::string bytes, onnx_io::read_file(path));
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  return parse(std::as_bytes(std::span(bytes)), path, folder.empty() ? "." : folder.string());
+}
+
+}  // namespace convoy

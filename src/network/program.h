@@ -1,0 +1,60 @@
+// A lowered network: steps over memory slots, made once and run many times.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "convoy/engine.h"
+#include "convoy/host_tensor.h"
+#include "convoy/network.h"
+#include "network/memory_plan.h"
+
+namespace convoy::network {
+
+class Step {
+ public:
+  virtual ~Step() = default;
+  // A pointer per input and output slot of its ProgramStep; null where the slot is kAbsent.
+  virtual Result<void> execute(std::span<const void* const> inputs, std::span<void* const> outputs,
+                               const ExecContext& context) const = 0;
+  virtual std::size_t workspace_bytes() const = 0;
+  virtual std::size_t retained_bytes() const { return 0; }
+};
+
+// Where a slot's bytes are.
+enum class Home { arena, input, output, constant };
+
+// A value in one layout.
+struct Slot {
+  TensorDesc desc;
+  Home home = Home::arena;
+  int index = 0;        // arena: its storage; input, output: which one
+  HostTensor constant;  // constant: the bytes
+};
+
+struct ProgramStep {
+  std::unique_ptr<Step> step;
+  std::vector<int> inputs;   // slots
+  std::vector<int> outputs;  // slots
+  NetworkStep info;
+};
+
+// An output that is some other slot's value (a graph input, a constant, another output): copied at the end.
+struct OutputCopy {
+  int slot = 0;
+  int output = 0;
+};
+
+struct Program {
+  std::vector<Slot> slots;
+  std::vector<ProgramStep> steps;
+  std::vector<Lifetime> storages;  // of the arena; several slots may share one (in place)
+  MemoryPlan memory;
+  std::vector<OutputCopy> copies;
+  std::size_t workspace_bytes = 0;
+  std::size_t weight_bytes = 0;
+};
+
+}  // namespace convoy::network

@@ -1,0 +1,198 @@
+#include "network/session.h"
+
+#include <chrono>
+#include <cstring>
+
+#include "device/workspace.h"
+#include "network/layout.h"
+#include "network/lower.h"
+#include "network/pass.h"
+#include "network/selector.h"
+#include "network/tail.h"
+
+namespace convoy::network {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+class GraphSession final : public Session {
+ public:
+  GraphSession(Lowered lowered, std::vector<TensorDesc> inputs, std::vector<std::optional<TensorDesc>> outputs,
+               std::vector<std::string> input_names, std::unique_ptr<Tail> tail, std::shared_ptr<ThreadTeam> team)
+      : program_(std::move(lowered.program)), export_slots_(std::move(lowered.export_slots)),
+        inputs_(std::move(inputs)), outputs_(std::move(outputs)), input_names_(std::move(input_names)),
+        tail_(std::move(tail)), team_(std::move(team)) {
+    for (ProgramStep& step : program_.steps) steps_.push_back(std::move(step.info));
+    if (tail_) {
+      NetworkStep step;
+      step.kind = "op";
+      step.nodes = tail_->nodes();
+      step.implementation = "planned at run time";
+      steps_.push_back(std::move(step));
+    }
+  }
+
+  Result<void> allocate() {
+    const auto bytes = static_cast<std::size_t>(program_.memory.arena_bytes);
+    arena_ = allocate_aligned(bytes);
+    if (!arena_) return Error{ErrorCode::out_of_memory, "can't allocate " + std::to_string(bytes) + " bytes for activations"};
+    CONVOY_TRY(workspace_data_, workspace_.reserve(program_.workspace_bytes));
+    return {};
+  }
+
+  Result<std::vector<HostTensor>> run(std::span<const HostTensor> inputs, RunStatistics* statistics) override {
+    const auto start = Clock::now();
+    if (statistics) *statistics = {};
+    CONVOY_CHECK(bind_inputs(inputs));
+    std::vector<HostTensor> outputs(outputs_.size());
+    for (std::size_t k = 0; k < outputs.size(); ++k) {
+      if (outputs_[k]) {
+        CONVOY_TRY(outputs[k], HostTensor::allocate(*outputs_[k]));
+      }
+    }
+    std::vector<const void*> in;
+    std::vector<void*> out;
+    const ExecContext context{*team_, workspace_data_, program_.workspace_bytes};
+    for (std::size_t s = 0; s < program_.steps.size(); ++s) {
+      const ProgramStep& step = program_.steps[s];
+      const auto step_start = Clock::now();
+      in.clear();
+      out.clear();
+      for (int slot : step.inputs) in.push_back(slot == kAbsent ? nullptr : data_of(slot, outputs));
+      for (int slot : step.outputs) out.push_back(slot == kAbsent ? nullptr : data_of(slot, outputs));
+      auto done = step.step->execute(in, out, context);
+      if (!done.ok()) return done.error().within("step " + std::to_string(s) + " (" + steps_[s].nodes + ")");
+      if (statistics) statistics->step_seconds.push_back(seconds_since(step_start));
+    }
+    for (const OutputCopy& copy : program_.copies) {
+      std::memcpy(outputs[copy.output].data.get(), data_of(copy.slot, outputs),
+                  static_cast<std::size_t>(outputs[copy.output].desc.bytes()));
+    }
+    if (tail_) {
+      const auto step_start = Clock::now();
+      CONVOY_CHECK(run_tail(outputs));
+      if (statistics) statistics->step_seconds.push_back(seconds_since(step_start));
+    }
+    bound_.clear();
+    if (statistics) statistics->seconds = seconds_since(start);
+    return outputs;
+  }
+
+  const std::vector<NetworkStep>& steps() const override { return steps_; }
+  std::size_t activation_bytes() const override { return static_cast<std::size_t>(program_.memory.arena_bytes); }
+  std::size_t weight_bytes() const override { return program_.weight_bytes; }
+  std::size_t workspace_bytes() const override { return program_.workspace_bytes; }
+
+ private:
+  Result<void> bind_inputs(std::span<const HostTensor> inputs) {
+    if (inputs.size() != inputs_.size()) {
+      return Error{ErrorCode::invalid_argument, std::to_string(inputs.size()) + " inputs given, the network has " +
+                                                    std::to_string(inputs_.size())};
+    }
+    bound_.clear();
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const HostTensor& input = inputs[i];
+      if (input.desc.type != inputs_[i].type || input.desc.dims != inputs_[i].dims) {
+        return Error{ErrorCode::invalid_argument,
+                     "input '" + input_names_[i] + "' is " + std::string(name_of(input.desc.type)) + " " +
+                         to_string(input.desc.dims) + ", the session was prepared for " +
+                         std::string(name_of(inputs_[i].type)) + " " + to_string(inputs_[i].dims)};
+      }
+      if (!input.data || !input.desc.is_packed(Layout::nchw)) {
+        return Error{ErrorCode::invalid_argument, "input '" + input_names_[i] + "' is not packed nchw"};
+      }
+      // Plans rely on 64 bytes of alignment; memory from elsewhere may have less.
+      if (reinterpret_cast<std::uintptr_t>(input.data.get()) % 64 != 0) {
+        CONVOY_TRY(HostTensor copy, converted(input, inputs_[i]));
+        bound_.push_back(std::move(copy));
+      } else {
+        bound_.push_back(input);
+      }
+    }
+    return {};
+  }
+
+  void* data_of(int index, std::vector<HostTensor>& outputs) {
+    Slot& slot = program_.slots[index];
+    switch (slot.home) {
+      case Home::arena:
+        return arena_.get() + program_.memory.offsets[slot.index];
+      case Home::input:
+        return bound_[slot.index].data.get();
+      case Home::output:
+        return outputs[slot.index].data.get();
+      case Home::constant:
+        return slot.constant.data.get();
+    }
+    return nullptr;
+  }
+
+  Result<void> run_tail(std::vector<HostTensor>& outputs) {
+    std::vector<HostTensor> exports;
+    for (int slot : export_slots_) {
+      auto* data = static_cast<std::byte*>(data_of(slot, outputs));
+      const TensorDesc& desc = program_.slots[slot].desc;
+      exports.push_back({TensorDesc::packed(desc.type, desc.dims), std::shared_ptr<std::byte>(arena_, data)});
+    }
+    CONVOY_TRY(std::vector<HostTensor> made, tail_->run(exports));
+    const auto which = tail_->outputs();
+    for (std::size_t i = 0; i < which.size(); ++i) outputs[which[i]] = std::move(made[i]);
+    return {};
+  }
+
+  Program program_;
+  std::vector<int> export_slots_;
+  std::vector<TensorDesc> inputs_;
+  std::vector<std::optional<TensorDesc>> outputs_;  // nothing for those of the tail
+  std::vector<std::string> input_names_;
+  std::unique_ptr<Tail> tail_;
+  std::shared_ptr<ThreadTeam> team_;
+  std::vector<NetworkStep> steps_;
+  std::shared_ptr<std::byte> arena_;
+  Workspace workspace_;
+  void* workspace_data_ = nullptr;
+  std::vector<HostTensor> bound_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Session>> prepare_graph(Graph graph, const PrepareSettings& given) {
+  PrepareSettings settings = given;
+  if (settings.options.threads < 1) {
+    return Error{ErrorCode::invalid_argument,
+                 "threads=" + std::to_string(settings.options.threads) + " must be at least 1"};
+  }
+  if (!settings.team) settings.team = make_cpu_team(settings.options.threads);
+  const PassContext context{*settings.team, settings.options.cpu};
+  if (auto log = run_passes(graph, context, settings.skip_passes); !log.ok()) return log.error();
+
+  Selector selector(settings.options, settings.progress);
+  CONVOY_TRY(const std::vector<Layout> layouts, assign_layouts(graph, selector));
+  std::unique_ptr<Tail> tail = std::make_unique<Tail>(graph, settings);
+  if (tail->node_count() == 0) tail.reset();
+  std::vector<TensorDesc> inputs;
+  std::vector<std::string> input_names;
+  for (int id : graph.inputs) {
+    inputs.push_back(graph.values[id].desc);
+    input_names.push_back(graph.values[id].name);
+  }
+  std::vector<bool> by_tail(graph.outputs.size(), false);
+  if (tail) {
+    for (int k : tail->outputs()) by_tail[k] = true;
+  }
+  std::vector<std::optional<TensorDesc>> outputs;
+  for (std::size_t k = 0; k < graph.outputs.size(); ++k) {
+    outputs.push_back(by_tail[k] ? std::nullopt : std::optional(graph.values[graph.outputs[k]].desc));
+  }
+  CONVOY_TRY(Lowered lowered,
+             lower(graph, layouts, tail ? tail->exports() : std::span<const int>(), selector));
+  auto session = std::make_unique<GraphSession>(std::move(lowered), std::move(inputs), std::move(outputs),
+                                                std::move(input_names), std::move(tail), settings.team);
+  CONVOY_CHECK(session->allocate());
+  return std::unique_ptr<Session>(std::move(session));
+}
+
+}  // namespace convoy::network

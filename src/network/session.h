@@ -1,0 +1,24 @@
+// Executing a graph for concrete input shapes.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "convoy/network.h"
+#include "network/graph.h"
+
+namespace convoy::network {
+
+struct PrepareSettings {
+  NetworkOptions options;
+  SelectionProgress progress;
+  std::vector<std::string> skip_passes;  // by name
+  std::shared_ptr<ThreadTeam> team;      // made where null
+};
+
+// Passes, layouts, lowering and memory plan. The graph's inputs must be known (Value::known, desc); its weights are
+// released once they are packed.
+Result<std::unique_ptr<Session>> prepare_graph(Graph graph, const PrepareSettings& settings);
+
+}  // namespace convoy::network

@@ -1,0 +1,22 @@
+// The kinds of step: convolution, operator, layout conversion.
+#pragma once
+
+#include "network/conv_node.h"
+#include "network/program.h"
+#include "network/selector.h"
+
+namespace convoy::network {
+
+// Input slots in this order: data, weights (absent: packed into the plan), bias, residual, prelu slopes.
+inline constexpr int kConvStepInputs = 5;
+
+// `bias_type` is the type of the bias input as it arrives; what the engine needs is made from it in the workspace.
+std::unique_ptr<Step> make_conv_step(std::unique_ptr<ConvPlan> plan, const ConvProblem& problem,
+                                     std::vector<float> scales, DataType bias_type);
+std::unique_ptr<Step> make_op_step(std::unique_ptr<ops::OpPlan> plan);
+std::unique_ptr<Step> make_convert_step(TensorDesc from, TensorDesc to);
+
+// The type a problem's bias must have (see ConvArgs).
+DataType bias_type_of(const ConvProblem& problem);
+
+}  // namespace convoy::network

@@ -1,0 +1,117 @@
+#include "network/testing.h"
+
+#include <cmath>
+#include <cstdlib>
+
+#include "network/pass.h"
+
+namespace convoy::network {
+
+namespace fs = std::filesystem;
+
+fs::path data_folder() {
+  if (const char* folder = std::getenv("CONVOY_DATA")) return folder;
+  const fs::path beside = fs::path(CONVOY_SOURCE_DIR) / ".." / "shared" / "data";
+  std::error_code code;
+  return fs::is_directory(beside, code) ? beside : fs::path();
+}
+
+NetworkOptions test_options(int threads) {
+  NetworkOptions options;
+  options.threads = threads;
+  options.cpu = cpu_features();
+  return options;
+}
+
+HostTensor tensor_of(DataType type, Dims dims, const std::vector<double>& values) {
+  auto tensor = HostTensor::allocate(TensorDesc::packed(type, std::move(dims)));
+  EXPECT_TRUE(tensor.ok());
+  EXPECT_EQ(tensor->desc.elements(), static_cast<std::int64_t>(values.size()));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    store_from_double(type, tensor->data.get(), static_cast<std::int64_t>(i), values[i]);
+  }
+  return *tensor;
+}
+
+HostTensor spread(Dims dims, double low, double high, DataType type) {
+  auto tensor = HostTensor::allocate(TensorDesc::packed(type, std::move(dims)));
+  EXPECT_TRUE(tensor.ok());
+  for (std::int64_t i = 0; i < tensor->desc.elements(); ++i) {
+    const double unit = static_cast<double>(i * 7919 % 1009) / 1008;
+    store_from_double(type, tensor->data.get(), i, low + (high - low) * unit);
+  }
+  return *tensor;
+}
+
+int GraphBuilder::input(const std::string& name, Dims dims, DataType type) {
+  const int id = graph.add_value(name);
+  graph.values[id].known = true;
+  graph.values[id].desc = TensorDesc::packed(type, std::move(dims));
+  graph.inputs.push_back(id);
+  return id;
+}
+
+int GraphBuilder::constant(HostTensor tensor) {
+  return graph.add_constant("constant" + std::to_string(graph.values.size()), std::move(tensor));
+}
+
+int GraphBuilder::node(const std::string& op, std::vector<int> inputs, std::map<std::string, ops::Attribute> attributes,
+                       int opset) {
+  Node node;
+  node.desc.op = op;
+  node.desc.name = op + "_" + std::to_string(graph.nodes.size());
+  node.desc.opset = opset;
+  node.desc.attributes = std::move(attributes);
+  node.inputs = std::move(inputs);
+  const int id = graph.add_value(node.desc.name + ".out");
+  node.outputs = {id};
+  node.sources = {node.desc.name};
+  graph.nodes.push_back(std::move(node));
+  return id;
+}
+
+void GraphBuilder::output(int value) { graph.outputs.push_back(value); }
+
+std::vector<HostTensor> run_graph(const Graph& graph, const std::vector<HostTensor>& inputs,
+                                  std::vector<std::string> skip_passes, std::vector<NetworkStep>* steps) {
+  PrepareSettings settings{test_options(), {}, std::move(skip_passes), nullptr};
+  auto session = prepare_graph(graph, settings);
+  EXPECT_TRUE(session.ok()) << (session.ok() ? "" : session.error().message);
+  if (!session.ok()) return {};
+  if (steps) *steps = (*session)->steps();
+  auto outputs = (*session)->run(inputs);
+  EXPECT_TRUE(outputs.ok()) << (outputs.ok() ? "" : outputs.error().message);
+  return outputs.ok() ? *outputs : std::vector<HostTensor>();
+}
+
+std::vector<HostTensor> inputs_for(const Graph& graph, double low, double high) {
+  std::vector<HostTensor> inputs;
+  for (int id : graph.inputs) {
+    inputs.push_back(spread(graph.values[id].desc.dims, low, high, graph.values[id].desc.type));
+  }
+  return inputs;
+}
+
+void expect_close(const HostTensor& actual, const HostTensor& expected, double relative, double absolute) {
+  ASSERT_EQ(actual.desc.type, expected.desc.type);
+  ASSERT_EQ(actual.desc.dims, expected.desc.dims);
+  double largest = 0;
+  for (std::int64_t i = 0; i < expected.desc.elements(); ++i) largest = std::max(largest, std::abs(expected.at(i)));
+  const double tolerance = absolute + relative * largest;
+  for (std::int64_t i = 0; i < expected.desc.elements(); ++i) {
+    const double a = actual.at(i);
+    const double b = expected.at(i);
+    if (std::isnan(a) && std::isnan(b)) continue;
+    ASSERT_LE(std::abs(a - b), tolerance) << "element " << i << ": " << a << " instead of " << b;
+  }
+}
+
+std::vector<std::string> all_but_order() {
+  std::vector<std::string> names;
+  for (const Pass& pass : passes()) {
+    if (pass.name != "topological_order" && pass.name != "shape_inference") names.emplace_back(pass.name);
+  }
+  return names;
+}
+
+}  // namespace convoy::network
