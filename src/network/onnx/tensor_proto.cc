@@ -161,17 +161,19 @@ Result<HostTensor> decode_tensor(const TensorProto& proto, const std::string& wh
   for (std::size_t i = 0; i < dims.size(); ++i) {
     if (dims[i] < 0) return bad(what, "dims[" + std::to_string(i) + "]=" + std::to_string(dims[i]) + " is negative");
   }
-  const auto bytes = checked_elements(dims, static_cast<std::int64_t>(size_of(type)));
-  if (!bytes.ok()) return bad(what, bytes.error().message);
-  const std::int64_t elements = *bytes / static_cast<std::int64_t>(size_of(type));
+  const auto element_bytes = static_cast<std::int64_t>(size_of(type));
+  const auto counted = checked_elements(dims, element_bytes);
+  if (!counted.ok()) return bad(what, counted.error().message);
+  const std::int64_t elements = *counted;
+  const std::int64_t bytes = elements * element_bytes;
 
   const bool external = proto.data_location() == TensorProto::EXTERNAL;
   if (external) {
-    if (const auto range = locate_external(proto, what, folder, *bytes); !range.ok()) return range.error();
+    if (const auto range = locate_external(proto, what, folder, bytes); !range.ok()) return range.error();
   } else if (proto.has_raw_data()) {
-    if (static_cast<std::int64_t>(proto.raw_data().size()) != *bytes) {
+    if (static_cast<std::int64_t>(proto.raw_data().size()) != bytes) {
       return bad(what, "dims " + to_string(dims) + " of " + std::string(name_of(type)) + " need " +
-                           std::to_string(*bytes) + " bytes, raw_data has " + std::to_string(proto.raw_data().size()));
+                           std::to_string(bytes) + " bytes, raw_data has " + std::to_string(proto.raw_data().size()));
     }
   } else if (typed_field_size(proto, type) != elements) {
     return bad(what, "dims " + to_string(dims) + " need " + std::to_string(elements) + " elements, the data has " +
@@ -182,9 +184,9 @@ Result<HostTensor> decode_tensor(const TensorProto& proto, const std::string& wh
   if (!allocated.ok()) return allocated.error().within(what);
   HostTensor tensor = std::move(*allocated);
   if (external) {
-    CONVOY_CHECK(read_external(proto, what, folder, *bytes, tensor.data.get()));
+    CONVOY_CHECK(read_external(proto, what, folder, bytes, tensor.data.get()));
   } else if (proto.has_raw_data()) {
-    if (*bytes > 0) std::memcpy(tensor.data.get(), proto.raw_data().data(), static_cast<std::size_t>(*bytes));
+    if (bytes > 0) std::memcpy(tensor.data.get(), proto.raw_data().data(), static_cast<std::size_t>(bytes));
   } else {
     copy_typed_field(proto, tensor);
   }
