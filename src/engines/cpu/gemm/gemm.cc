@@ -1,0 +1,103 @@
+#include "engines/cpu/gemm/gemm.h"
+
+#include <string>
+
+#include "engines/cpu/common/problem.h"
+#include "engines/cpu/common/tile_plan.h"
+#include "engines/cpu/gemm/planar_plan.h"
+
+namespace convoy::cpu {
+namespace {
+
+constexpr std::int64_t kMostPhases = 64;
+
+EngineInfo make_info() {
+  EngineInfo info;
+  info.name = "cpu.gemm";
+  info.summary = "matrix product over im2col that is never spelled out, f32";
+  info.passes = {Pass::fprop, Pass::dgrad};
+  info.types = {kAllF32};
+  info.layouts = {{Layout::nhwc, Layout::nhwc}, {Layout::nchw, Layout::nchw}};
+  info.min_isa = Isa::avx2;
+  info.notes = {"TRANSFORMED_WEIGHTS"};
+  return info;
+}
+
+bool channels_last(const ConvProblem& problem) {
+  return problem.x.is_packed(Layout::nhwc) && problem.y.is_packed(Layout::nhwc);
+}
+
+TileRequest tile_request(const CpuFeatures& cpu, int threads, const KnobValues& knobs) {
+  TileRequest request;
+  request.kernels = tile_kernels_for(cpu.isa);
+  request.cpu = &cpu;
+  request.threads = threads;
+  request.gathered = true;
+  request.tile = static_cast<int>(knob_or(knobs, "tile", 0));
+  return request;
+}
+
+PlanarRequest planar_request(const CpuFeatures& cpu, int threads, const KnobValues& knobs) {
+  PlanarRequest request;
+  request.kernels = planar_kernels_for(cpu.isa);
+  request.cpu = &cpu;
+  request.threads = threads;
+  request.tile = static_cast<int>(knob_or(knobs, "tile", 0));
+  return request;
+}
+
+class GemmEngine : public Engine {
+ public:
+  const EngineInfo& info() const override { return info_; }
+
+  std::optional<Refusal> check(const ConvProblem& problem, const CpuFeatures& cpu) const override {
+    if (phase_count(problem) > kMostPhases) {
+      return Refusal{RefusalCode::stride, "stride=" + to_string(problem.stride) + ": dgrad takes at most " +
+                                              std::to_string(kMostPhases) + " residues of the stride, it has " +
+                                              std::to_string(phase_count(problem))};
+    }
+    const bool too_large = channels_last(problem) ? design_tiles(problem, tile_request(cpu, 1, {})).too_large
+                                                  : design_planar(problem, planar_request(cpu, 1, {})).too_large;
+    if (too_large) {
+      return Refusal{RefusalCode::workspace, "dilation=" + to_string(problem.dilation) +
+                                                 ": the input that one output row reads does not fit 256 MiB"};
+    }
+    return std::nullopt;
+  }
+
+  std::vector<Knob> knobs(const ConvProblem& problem, const CpuFeatures& cpu) const override {
+    if (channels_last(problem)) {
+      std::vector<std::int64_t> tiles = tile_values(problem, tile_request(cpu, 1, {}));
+      if (tiles.empty()) return {};
+      return {{"tile", std::move(tiles), "10 * output positions + vectors of output channels in registers"}};
+    }
+    std::vector<std::int64_t> tiles = planar_tile_values(problem, planar_request(cpu, 1, {}));
+    if (tiles.empty()) return {};
+    return {{"tile", std::move(tiles), "10 * output channels + vectors of output positions in registers"}};
+  }
+
+  double predict_seconds(const ConvProblem& problem, const KnobValues& knobs, const PlanRequest& plan) const override {
+    return channels_last(problem) ? predict_tile_seconds(problem, tile_request(plan.cpu, plan.threads, knobs))
+                                  : predict_planar_seconds(problem, planar_request(plan.cpu, plan.threads, knobs));
+  }
+
+  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,
+                                         const PlanRequest& plan) const override {
+    if (channels_last(problem)) {
+      return make_tile_plan(problem, info_.name, tile_request(plan.cpu, plan.threads, knobs), plan.constant_weights);
+    }
+    return make_planar_plan(problem, info_.name, planar_request(plan.cpu, plan.threads, knobs), plan.constant_weights);
+  }
+
+ private:
+  EngineInfo info_ = make_info();
+};
+
+}  // namespace
+
+const Engine& gemm_engine() {
+  static const GemmEngine engine;
+  return engine;
+}
+
+}  // namespace convoy::cpu

@@ -1,0 +1,264 @@
+#include <algorithm>
+
+#include "engines/cpu/gemm/planar_plan.h"
+
+namespace convoy::cpu {
+namespace {
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+constexpr std::int64_t kDefaultL2 = 1 << 20;
+constexpr double kMostBufferFloats = 1 << 26;  // a thread's block buffer: 256 MiB
+
+// Cycles for one element of the sum, as tile_design.cc counts them: FMA ports, load ports, latency, positions from L2.
+double planar_cycles(const PlanarKernel& k, int lanes) {
+  const double fma = k.channels * k.vectors / 2.0;
+  const double loads = (k.channels + k.vectors + 1) / 2.0;
+  return std::max({fma, loads, 4.0, k.vectors * lanes * 4 / 40.0}) + 0.3;
+}
+
+// The kernel that takes `channels` (all of them, in one panel) over `vectors` vectors of positions most cheaply.
+const PlanarKernel* best_tail(const PlanarKernels& kernels, std::int64_t channels, std::int64_t vectors, double& cost) {
+  const PlanarKernel* best = nullptr;
+  for (int i = 0; i < kernels.count; ++i) {
+    const PlanarKernel& k = kernels.kernels[i];
+    if (k.channels < channels) continue;
+    const double cycles = static_cast<double>(ceil_div(vectors, k.vectors)) * planar_cycles(k, kernels.lanes);
+    if (best == nullptr || cycles < cost) {
+      best = &k;
+      cost = cycles;
+    }
+  }
+  return best;
+}
+
+void choose_panels(PlanarDesign& design, PlanarPhase& phase, const PlanarRequest& request, std::int64_t vectors) {
+  const PlanarKernels& kernels = *design.kernels;
+  const std::int64_t k = design.conv.out_channels;
+  const PlanarKernel* best = nullptr;
+  const PlanarKernel* best_rest = nullptr;
+  double best_cost = 0;
+  for (int i = 0; i < kernels.count; ++i) {
+    const PlanarKernel& kernel = kernels.kernels[i];
+    const std::int64_t full = k / kernel.channels;
+    const std::int64_t rest = k % kernel.channels;
+    double cost = static_cast<double>(full * ceil_div(vectors, kernel.vectors)) * planar_cycles(kernel, kernels.lanes);
+    const PlanarKernel* tail = &kernel;
+    if (rest > 0) {
+      double tail_cost = 0;
+      tail = best_tail(kernels, rest, vectors, tail_cost);
+      cost += tail_cost;
+    }
+    if (full == 0 && tail != &kernel) continue;
+    if (request.tile == 10 * kernel.channels + kernel.vectors) cost = -1;
+    if (best == nullptr || cost < best_cost) {
+      best = &kernel;
+      best_rest = tail;
+      best_cost = cost;
+    }
+  }
+  for (std::int64_t g = 0; g < design.conv.groups; ++g) {
+    for (std::int64_t at = 0; at < k; at += best->channels) {
+      const std::int64_t channels = std::min<std::int64_t>(best->channels, k - at);
+      phase.panels.push_back({g, at, channels, channels == best->channels ? best : best_rest, 0});
+    }
+  }
+}
+
+void make_chunks(const PlanarDesign& design, PlanarPhase& phase, std::int64_t reduction, double bytes) {
+  phase.chunks.clear();
+  const auto count = static_cast<std::int64_t>(phase.panels.size());
+  if (count == 0) return;
+  const std::int64_t group_panels = count / design.conv.groups;
+  const double panel_bytes = std::max(1.0, 4.0 * static_cast<double>(reduction) * phase.panels[0].kernel->channels);
+  const auto fit = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(1e9, bytes / panel_bytes)));
+  if (fit >= group_panels) {
+    const std::int64_t groups = fit / group_panels;
+    for (std::int64_t g = 0; g < design.conv.groups; g += groups) {
+      const std::int64_t end = std::min(design.conv.groups, g + groups);
+      phase.chunks.push_back({g * group_panels, end * group_panels, g, end});
+    }
+    return;
+  }
+  const std::int64_t each = ceil_div(group_panels, ceil_div(group_panels, fit));
+  for (std::int64_t g = 0; g < design.conv.groups; ++g) {
+    for (std::int64_t p = 0; p < group_panels; p += each) {
+      phase.chunks.push_back({g * group_panels + p, g * group_panels + std::min(group_panels, p + each), g, g + 1});
+    }
+  }
+}
+
+// Slices, buffer sizes and blocks for at most `bytes` of buffer and `most_positions` positions a block.
+void make_blocks(PlanarDesign& design, PlanarPhase& phase, double bytes, std::int64_t most_positions) {
+  const ForwardConv& conv = design.conv;
+  std::int64_t groups = 1;
+  for (const PlanarChunk& c : phase.chunks) groups = std::max(groups, c.group_end - c.group_begin);
+  phase.channels = groups * conv.in_channels;
+  const Axis& d = phase.axis[0];
+  const Axis& h = phase.axis[1];
+  const Axis& w = phase.axis[2];
+  phase.slices.clear();
+  const auto residues = [](const Axis& axis) {
+    std::vector<std::int64_t> used;
+    for (const AxisTap& tap : axis.taps) {
+      const std::int64_t r = (tap.offset - axis.min_offset()) % axis.in_step;
+      if (std::find(used.begin(), used.end(), r) == used.end()) used.push_back(r);
+    }
+    return used;
+  };
+  for (const AxisTap& tap : d.taps) {
+    for (std::int64_t row : residues(h)) {
+      for (std::int64_t column : residues(w)) {
+        phase.slices.push_back({tap.offset, h.min_offset() + row, w.min_offset() + column});
+      }
+    }
+  }
+  const std::int64_t more_rows = (h.max_offset() - h.min_offset()) / h.in_step;
+  const std::int64_t more_cols = (w.max_offset() - w.min_offset()) / w.in_step;
+  const double planes = std::max<double>(1, static_cast<double>(phase.channels) * phase.slices.size());
+  const std::int64_t lanes = design.kernels->lanes;
+  std::int64_t cols = std::max<std::int64_t>(w.count, 1);
+  double row_bytes = planes * static_cast<double>(cols + more_cols) * 4;
+  auto rows = static_cast<std::int64_t>(std::min(bytes / row_bytes, 1e9)) - more_rows;
+  rows = std::min(rows, std::max<std::int64_t>(1, most_positions / cols));
+  if (rows < 1 || (h.count == 1 && most_positions < cols)) {
+    // Not even one row fits, or it is a single long one: parts of a row.
+    rows = 1;
+    const auto fit = static_cast<std::int64_t>(std::min(bytes / (planes * 4 * (1.0 + more_rows)), 1e9)) - more_cols;
+    const std::int64_t least = 6 * lanes;
+    cols = std::min(cols, std::max(std::min(fit, most_positions) / least * least, least));
+  }
+  rows = std::clamp<std::int64_t>(rows, 1, std::max<std::int64_t>(h.count, 1));
+  phase.images = conv.batch * d.count;
+  phase.row_blocks = ceil_div(h.count, rows);
+  phase.block_rows = phase.row_blocks > 0 ? ceil_div(h.count, phase.row_blocks) : 1;
+  phase.block_cols = cols;
+  phase.col_blocks = ceil_div(w.count, cols);
+  phase.slice_rows = phase.block_rows + more_rows;
+  phase.pitch = cols + more_cols;
+  const double floats = planes * static_cast<double>(phase.slice_rows) * static_cast<double>(phase.pitch);
+  if (floats > kMostBufferFloats) {
+    design.too_large = true;
+    return;
+  }
+  phase.slice = phase.slice_rows * phase.pitch;
+  phase.plane = phase.slice * static_cast<std::int64_t>(phase.slices.size());
+  if (phase.plane % 1024 == 0) phase.plane += 16;  // channels a multiple of 4096 bytes apart would share L1 sets
+  phase.buffer = phase.channels * phase.plane + kMaxPlanarVectors * lanes;
+}
+
+void order_reduction(const PlanarDesign& design, PlanarPhase& phase) {
+  const ForwardConv& conv = design.conv;
+  const Axis* axis = phase.axis;
+  for (std::int64_t c = 0; c < conv.in_channels; ++c) {
+    for (const AxisTap& d : axis[0].taps) {
+      for (const AxisTap& h : axis[1].taps) {
+        for (const AxisTap& w : axis[2].taps) {
+          const std::int64_t row = h.offset - axis[1].min_offset();
+          const std::int64_t column = w.offset - axis[2].min_offset();
+          const PlanarSlice wanted{d.offset, axis[1].min_offset() + row % axis[1].in_step,
+                                   axis[2].min_offset() + column % axis[2].in_step};
+          std::int64_t slice = 0;
+          while (phase.slices[slice].depth != wanted.depth || phase.slices[slice].row != wanted.row ||
+                 phase.slices[slice].column != wanted.column) {
+            ++slice;
+          }
+          phase.steps.push_back(c * phase.plane + slice * phase.slice + row / axis[1].in_step * phase.pitch +
+                                column / axis[2].in_step);
+          phase.weight_order.push_back(conv.w_origin + c * conv.w_in + d.filter * conv.w_spatial[0] +
+                                       h.filter * conv.w_spatial[1] + w.filter * conv.w_spatial[2]);
+        }
+      }
+    }
+  }
+}
+
+void design_phase(PlanarDesign& design, const Phase& source, const PlanarRequest& request) {
+  PlanarPhase phase;
+  for (int i = 0; i < 3; ++i) phase.axis[i] = source.axis[i];
+  const ForwardConv& conv = design.conv;
+  const std::int64_t reduction = source.taps() * conv.in_channels;
+  const std::int64_t l2 = request.cpu->l2_bytes > 0 ? request.cpu->l2_bytes : kDefaultL2;
+  const std::int64_t lanes = design.kernels->lanes;
+  // Positions of one image and depth, the dropped ones between rows included.
+  const std::int64_t reach = (phase.axis[2].max_offset() - phase.axis[2].min_offset()) / phase.axis[2].in_step;
+  const std::int64_t plane = phase.axis[1].count * (phase.axis[2].count + reach) - reach;
+  choose_panels(design, phase, request, std::max<std::int64_t>(1, ceil_div(plane, lanes)));
+  double chunk_bytes = l2 / 2.0;
+  std::int64_t most_positions = 1 << 20;
+  make_chunks(design, phase, reduction, chunk_bytes);
+  make_blocks(design, phase, l2 / 4.0, most_positions);
+  const double positions =
+      static_cast<double>(conv.batch) * phase.axis[0].count * phase.axis[1].count * phase.axis[2].count;
+  const double weights = static_cast<double>(reduction) * conv.out_channels * conv.groups;
+  const double inputs = positions * conv.in_channels * conv.groups;
+  const std::int64_t threads = std::max(1, request.threads);
+  for (int attempt = 0; attempt < 40 && threads > 1 && !design.too_large; ++attempt) {
+    const std::int64_t items = phase.items();
+    if (items == 0 || items >= 8 * threads || (items >= 2 * threads && items % threads == 0)) break;
+    const bool can_split_chunks = phase.chunks.size() < phase.panels.size();
+    const std::int64_t block = phase.block_rows * phase.block_cols;
+    const bool can_split_blocks = block > 8 * lanes;
+    if (can_split_chunks && (weights > inputs || !can_split_blocks)) {
+      chunk_bytes = 4.0 * weights / (static_cast<double>(phase.chunks.size()) * 2);
+    } else if (can_split_blocks) {
+      most_positions = std::max(block / 2, 4 * lanes);
+    } else {
+      break;
+    }
+    make_chunks(design, phase, reduction, chunk_bytes);
+    make_blocks(design, phase, l2 / 4.0, most_positions);
+  }
+  if (!design.too_large) order_reduction(design, phase);
+  for (PlanarPanel& panel : phase.panels) {
+    panel.weights = design.packed_floats;
+    design.packed_floats += ceil_div(reduction * panel.kernel->channels, 16) * 16;
+  }
+  design.scratch_floats = std::max(design.scratch_floats, ceil_div(phase.buffer, 16) * 16);
+  const double vectors = static_cast<double>(phase.images) * phase.row_blocks * phase.col_blocks *
+                         ceil_div(phase.block_rows * phase.pitch - reach, lanes);
+  for (const PlanarPanel& panel : phase.panels) {
+    const double tiles = std::max(vectors / panel.kernel->vectors, 1.0);
+    const double fixed = 40 + 5.0 * panel.kernel->channels * panel.kernel->vectors;
+    design.cycles +=
+        tiles * (planar_cycles(*panel.kernel, static_cast<int>(lanes)) * static_cast<double>(reduction) + fixed);
+  }
+  design.packing_bytes += 4.0 * static_cast<double>(phase.items()) * static_cast<double>(phase.buffer);
+  design.phases.push_back(std::move(phase));
+}
+
+}  // namespace
+
+PlanarDesign design_planar(const ConvProblem& problem, const PlanarRequest& request) {
+  PlanarDesign design;
+  design.conv = forward_view(problem);
+  merge_axes(design.conv);
+  design.kernels = request.kernels;
+  for (const Phase& phase : design.conv.phases) design_phase(design, phase, request);
+  return design;
+}
+
+std::int64_t tile_of(const PlanarDesign& design) {
+  if (design.phases.empty() || design.phases[0].panels.empty()) return 0;
+  const PlanarKernel& kernel = *design.phases[0].panels[0].kernel;
+  return 10 * kernel.channels + kernel.vectors;
+}
+
+std::vector<std::int64_t> planar_tile_values(const ConvProblem& problem, const PlanarRequest& request) {
+  PlanarRequest automatic = request;
+  automatic.tile = 0;
+  const PlanarDesign design = design_planar(problem, automatic);
+  std::vector<std::int64_t> values;
+  if (tile_of(design) == 0) return values;
+  values.push_back(tile_of(design));
+  for (int i = 0; i < request.kernels->count; ++i) {
+    const PlanarKernel& kernel = request.kernels->kernels[i];
+    const std::int64_t value = 10 * kernel.channels + kernel.vectors;
+    if (value != values[0] && kernel.channels <= design.conv.out_channels && kernel.channels * kernel.vectors >= 8) {
+      values.push_back(value);
+    }
+  }
+  return values;
+}
+
+}  // namespace convoy::cpu

@@ -1,0 +1,1 @@
+#include "engines/cpu/gemm/planar_kernels.inc"
