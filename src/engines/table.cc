@@ -2,6 +2,7 @@
 #include "convoy/engine.h"
 #include "engines/cpu/depthwise/depthwise.h"
 #include "engines/cpu/direct/direct.h"
+#include "engines/cpu/gemm/gemm.h"
 #include "engines/cpu/int8/int8.h"
 #include "engines/reference/reference.h"
 
@@ -10,6 +11,7 @@ namespace convoy {
 const std::vector<const Engine*>& all_engines() {
   static const std::vector<const Engine*> engines = {
       &cpu::direct_engine(),
+      &cpu::gemm_engine(),
       &cpu::depthwise_engine(),
       &cpu::int8_engine(),
       &reference_engine(),
