@@ -1,0 +1,421 @@
+// Each pass: what it changes, what it must leave alone, and that the result is the same with it and without it.
+#include <algorithm>
+#include <limits>
+
+#include "network/pass.h"
+#include "network/testing.h"
+
+namespace convoy::network {
+namespace {
+
+using ops::Attribute;
+using Ints = std::vector<std::int64_t>;
+
+Attribute ints(Ints values) { return values; }
+
+// The graph after all passes but those skipped.
+Graph passed(Graph graph, std::vector<std::string> skip = {}) {
+  const auto team = make_cpu_team(1);
+  const auto log = run_passes(graph, PassContext{*team, cpu_features()}, skip);
+  EXPECT_TRUE(log.ok()) << (log.ok() ? "" : log.error().message);
+  return graph;
+}
+
+std::vector<std::string> ops_of(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const Node& node : graph.nodes) names.push_back(node.desc.op);
+  return names;
+}
+using Ops = std::vector<std::string>;
+
+void expect_same_without(const std::string& pass, const Graph& graph, double low = -2, double high = 2) {
+  const auto inputs = inputs_for(graph, low, high);
+  const auto with = run_graph(graph, inputs);
+  const auto without = run_graph(graph, inputs, {pass});
+  const auto plain = run_graph(graph, inputs, all_but_order());
+  ASSERT_EQ(with.size(), graph.outputs.size());
+  ASSERT_EQ(without.size(), with.size());
+  ASSERT_EQ(plain.size(), with.size());
+  for (std::size_t i = 0; i < with.size(); ++i) {
+    expect_close(with[i], without[i]);
+    expect_close(with[i], plain[i]);
+  }
+}
+
+int conv(GraphBuilder& b, int x, std::int64_t in, std::int64_t out, std::int64_t kernel, bool bias = true) {
+  std::vector<int> inputs = {x, b.constant(spread({out, in, kernel, kernel}, -0.5, 0.4))};
+  if (bias) inputs.push_back(b.constant(spread({out}, -1, 1)));
+  return b.node("Conv", inputs, {{"pads", ints(Ints(4, kernel / 2))}});
+}
+
+TEST(TopologicalOrder, SortsAndKeepsOrderedGraphs) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 2});
+  const int later = b.graph.add_value("later");
+  const int y = b.node("Relu", {later});
+  b.node("Neg", {x});
+  b.graph.nodes[1].outputs = {later};
+  b.output(y);
+  const Graph sorted = passed(b.graph);
+  EXPECT_EQ(ops_of(sorted), (Ops{"Neg", "Relu"}));
+  const auto result = run_graph(b.graph, {tensor_of(DataType::f32, {1, 2}, {-3, 4})});
+  ASSERT_EQ(result.size(), 1u);
+  EXPECT_EQ(result[0].at(0), 3);
+  EXPECT_EQ(result[0].at(1), 0);
+}
+
+TEST(IdentityRemoval, RemovesIdentityAndInferenceDropout) {
+  GraphBuilder b;
+  const int x = b.input("x", {2, 3});
+  const int id = b.node("Identity", {x});
+  const int drop = b.node("Dropout", {b.node("Neg", {id})});
+  b.output(drop);
+  EXPECT_EQ(ops_of(passed(b.graph)), Ops{"Neg"});
+  expect_same_without("identity_removal", b.graph);
+}
+
+TEST(IdentityRemoval, OutputsThatAreInputsOrConstantsAreCopied) {
+  GraphBuilder b;
+  const int x = b.input("x", {2, 3});
+  b.output(b.node("Identity", {x}));
+  b.output(b.node("Identity", {b.constant(spread({4}))}));
+  b.output(x);
+  expect_same_without("identity_removal", b.graph);
+}
+
+TEST(IdentityRemoval, KeepsTrainingDropout) {
+  GraphBuilder b;
+  const int x = b.input("x", {2, 3});
+  const int ratio = b.constant(tensor_of(DataType::f32, {}, {0.5}));
+  const int training = b.constant(tensor_of(DataType::boolean, {}, {1}));
+  b.output(b.node("Dropout", {x, ratio, training}));
+  auto team = make_cpu_team(1);
+  Graph graph = b.graph;
+  const auto changes = identity_removal(graph, PassContext{*team, cpu_features()});
+  ASSERT_TRUE(changes.ok());
+  EXPECT_EQ(*changes, 0);
+}
+
+TEST(ConstantFolding, FoldsConstantsAndShapes) {
+  GraphBuilder b;
+  const int x = b.input("x", {2, 3, 4});
+  const int shape = b.node("Shape", {b.node("Relu", {x})});
+  const int first = b.node("Gather", {shape, b.constant(tensor_of(DataType::s64, {1}, {0}))}, {{"axis", std::int64_t{0}}});
+  const int rest = b.constant(tensor_of(DataType::s64, {1}, {-1}));
+  const int target = b.node("Concat", {first, rest}, {{"axis", std::int64_t{0}}});
+  b.output(b.node("Reshape", {x, target}));
+  EXPECT_EQ(ops_of(passed(b.graph)), Ops{"Reshape"});
+  expect_same_without("constant_folding", b.graph);
+}
+
+TEST(ConstantFolding, LeavesOversizedConstantsToTheRun) {
+  GraphBuilder b;
+  const int x = b.input("x", {1});
+  const int shape = b.constant(tensor_of(DataType::s64, {2}, {1 << 20, 1 << 10}));
+  b.output(b.node("Add", {b.node("ConstantOfShape", {shape}), x}));
+  EXPECT_EQ(ops_of(passed(b.graph)), (Ops{"ConstantOfShape", "Add"}));
+}
+
+TEST(DeadNodeRemoval, KeepsOnlyWhatOutputsNeed) {
+  GraphBuilder b;
+  const int x = b.input("x", {2, 3});
+  b.node("Neg", {b.node("Relu", {x})});
+  b.output(b.node("Relu", {x}));
+  EXPECT_EQ(ops_of(passed(b.graph)), Ops{"Relu"});
+  expect_same_without("dead_node_removal", b.graph);
+}
+
+TEST(PadFolding, ZeroPadJoinsTheConvolution) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 3, 7, 6});
+  const int pads = b.constant(tensor_of(DataType::s64, {8}, {0, 0, 1, 0, 0, 0, 2, 3}));
+  b.output(conv(b, b.node("Pad", {x, pads}), 3, 4, 3));
+  const Graph graph = passed(b.graph);
+  ASSERT_EQ(ops_of(graph), Ops{"Conv"});
+  EXPECT_EQ(graph.nodes[0].sources, (std::vector<std::string>{"Pad_0", "Conv_1"}));
+  expect_same_without("pad_folding", b.graph);
+}
+
+TEST(PadFolding, LeavesWhatIsNoZeroPadding) {
+  const auto pads = tensor_of(DataType::s64, {8}, {0, 0, 1, 1, 0, 0, 1, 1});
+  const auto channel_pads = tensor_of(DataType::s64, {8}, {0, 1, 1, 1, 0, 0, 1, 1});
+  for (int variant = 0; variant < 4; ++variant) {
+    SCOPED_TRACE(variant);
+    GraphBuilder b;
+    const int x = b.input("x", {1, 3, 7, 6});
+    std::vector<int> inputs = {x, b.constant(variant == 1 ? channel_pads : pads)};
+    if (variant == 0) inputs.push_back(b.constant(tensor_of(DataType::f32, {}, {0.5})));
+    std::map<std::string, Attribute> attributes;
+    if (variant == 2) attributes["mode"] = std::string("reflect");
+    const int padded = b.node("Pad", inputs, attributes);
+    b.output(conv(b, padded, variant == 1 ? 4 : 3, 4, 3));
+    if (variant == 3) b.output(padded);
+    EXPECT_EQ(ops_of(passed(b.graph)), (Ops{"Pad", "Conv"}));
+    expect_same_without("pad_folding", b.graph);
+  }
+}
+
+TEST(PadFolding, AveragePoolCountsThePadding) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 3, 7, 6});
+  const int pads = b.constant(tensor_of(DataType::s64, {8}, {0, 0, 1, 1, 0, 0, 1, 1}));
+  b.output(b.node("AveragePool", {b.node("Pad", {x, pads})}, {{"kernel_shape", ints({3, 3})}}));
+  EXPECT_EQ(ops_of(passed(b.graph)), Ops{"AveragePool"});
+  expect_same_without("pad_folding", b.graph);
+}
+
+TEST(PadFolding, MaxPoolOnlyTakesMinusInfinity) {
+  for (const double value : {0.0, -std::numeric_limits<double>::infinity()}) {
+    GraphBuilder b;
+    const int x = b.input("x", {1, 3, 7, 6});
+    const int pads = b.constant(tensor_of(DataType::s64, {8}, {0, 0, 1, 1, 0, 0, 1, 1}));
+    const int padded = b.node("Pad", {x, pads, b.constant(tensor_of(DataType::f32, {}, {value}))});
+    b.output(b.node("MaxPool", {padded}, {{"kernel_shape", ints({3, 3})}}));
+    EXPECT_EQ(ops_of(passed(b.graph)), value == 0 ? (Ops{"Pad", "MaxPool"}) : Ops{"MaxPool"});
+    expect_same_without("pad_folding", b.graph, -2, -1);  // below zero: where padding with zeros shows
+  }
+}
+
+TEST(AffineFolding, BatchNormAndChannelConstantsJoinTheWeights) {
+  GraphBuilder b;
+  const int x = b.input("x", {2, 3, 5, 5});
+  int y = conv(b, x, 3, 4, 3, false);
+  y = b.node("BatchNormalization", {y, b.constant(spread({4}, 0.5, 2)), b.constant(spread({4}, -1, 1)),
+                                    b.constant(spread({4}, -1, 1)), b.constant(spread({4}, 0.5, 3))},
+             {{"epsilon", 1e-3}});
+  y = b.node("Mul", {b.constant(spread({4, 1, 1}, 0.5, 2)), y});
+  y = b.node("Sub", {b.constant(spread({1, 4, 1, 1}, -1, 2)), y});
+  y = b.node("Div", {y, b.constant(tensor_of(DataType::f32, {}, {-2}))});
+  b.output(b.node("Add", {y, b.constant(spread({1}, 3, 3))}));
+  const Graph graph = passed(b.graph);
+  ASSERT_EQ(ops_of(graph), Ops{"Conv"});
+  EXPECT_EQ(graph.nodes[0].sources.size(), 6u);
+  expect_same_without("affine_folding", b.graph);
+}
+
+TEST(AffineFolding, TransposedAndGroupedWeightsScaleByOutputChannel) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 4, 5, 4});
+  int y = b.node("ConvTranspose", {x, b.constant(spread({4, 3, 2, 2}))}, {{"group", std::int64_t{2}}, {"strides", ints({2, 2})}});
+  y = b.node("Mul", {y, b.constant(spread({6, 1, 1}, -2, 2))});
+  y = b.node("Conv", {y, b.constant(spread({4, 3, 2, 2}))}, {{"group", std::int64_t{2}}});
+  b.output(b.node("Mul", {y, b.constant(spread({4, 1, 1}, -2, 2))}));
+  EXPECT_EQ(ops_of(passed(b.graph)), (Ops{"ConvTranspose", "Conv"}));
+  expect_same_without("affine_folding", b.graph);
+}
+
+TEST(AffineFolding, LeavesWhatIsNoMapPerChannel) {
+  for (int variant = 0; variant < 5; ++variant) {
+    SCOPED_TRACE(variant);
+    GraphBuilder b;
+    const int x = b.input("x", {1, 3, 4, 4});
+    const int y = conv(b, x, 3, 4, 3);
+    int z = kAbsent;
+    if (variant == 0) z = b.node("Mul", {y, b.constant(spread({4, 4}, 0.5, 2))});             // along H, W
+    if (variant == 1) z = b.node("Div", {b.constant(spread({4, 1, 1}, 1, 2)), y});            // 1/conv
+    if (variant == 2) z = b.node("Mul", {y, b.input("scale", {4, 1, 1})});                    // not constant
+    if (variant == 3) z = b.node("Mul", {y, b.constant(spread({2, 1, 1, 1, 1}, 1, 2))});      // adds a dim
+    if (variant == 4) {                                                                       // another reader
+      z = b.node("Mul", {y, b.constant(spread({4, 1, 1}, 0.5, 2))});
+      b.output(b.node("Neg", {y}));
+    }
+    b.output(z);
+    EXPECT_EQ(passed(b.graph, {"conv_fusion"}).nodes.size(), b.graph.nodes.size());
+    expect_same_without("affine_folding", b.graph, 0.5, 2);
+  }
+}
+
+struct Epilogue {
+  std::string op;
+  std::map<std::string, Attribute> attributes;
+  ActivationKind kind;
+  std::vector<double> bounds = {};  // further inputs, scalars
+  int opset = 13;
+};
+
+TEST(ConvFusion, EveryActivation) {
+  const std::vector<Epilogue> cases = {
+      {"Relu", {}, ActivationKind::relu},
+      {"Clip", {}, ActivationKind::clip, {-0.25, 0.5}},
+      {"Clip", {{"min", 0.0}, {"max", 6.0}}, ActivationKind::clip, {}, 6},
+      {"Clip", {}, ActivationKind::relu, {0}},
+      {"LeakyRelu", {{"alpha", 0.3}}, ActivationKind::leaky_relu},
+      {"Elu", {{"alpha", 0.7}}, ActivationKind::elu},
+      {"Sigmoid", {}, ActivationKind::sigmoid},
+      {"Tanh", {}, ActivationKind::tanh},
+      {"HardSwish", {}, ActivationKind::hard_swish, {}, 14},
+      {"HardSigmoid", {{"alpha", 0.3}, {"beta", 0.4}}, ActivationKind::hard_sigmoid},
+      {"Mish", {}, ActivationKind::mish, {}, 18},
+      {"Gelu", {}, ActivationKind::gelu, {}, 20},
+      {"Gelu", {{"approximate", std::string("tanh")}}, ActivationKind::gelu_tanh, {}, 20},
+  };
+  for (const Epilogue& c : cases) {
+    SCOPED_TRACE(c.op);
+    GraphBuilder b;
+    const int x = b.input("x", {1, 3, 5, 4});
+    std::vector<int> inputs = {conv(b, x, 3, 4, 3)};
+    for (double bound : c.bounds) inputs.push_back(b.constant(tensor_of(DataType::f32, {}, {bound})));
+    b.output(b.node(c.op, inputs, c.attributes, c.opset));
+    const Graph graph = passed(b.graph);
+    ASSERT_EQ(ops_of(graph), Ops{"Conv"});
+    EXPECT_EQ(graph.nodes[0].fusion.activation.kind, c.kind);
+    expect_same_without("conv_fusion", b.graph);
+  }
+}
+
+TEST(ConvFusion, PReluWithSlopesByChannel) {
+  for (const Dims& slopes : {Dims{4, 1, 1}, Dims{1}}) {
+    GraphBuilder b;
+    const int x = b.input("x", {1, 3, 5, 4});
+    b.output(b.node("PRelu", {conv(b, x, 3, 4, 3), b.constant(spread(slopes, 0.1, 0.9))}));
+    EXPECT_EQ(ops_of(passed(b.graph)), Ops{"Conv"});
+    expect_same_without("conv_fusion", b.graph);
+  }
+}
+
+TEST(ConvFusion, OneSidedBoundsStayAnOperator) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 3, 5, 4});
+  b.output(b.node("Clip", {conv(b, x, 3, 4, 3), b.constant(tensor_of(DataType::f32, {}, {0.25}))}));
+  EXPECT_EQ(ops_of(passed(b.graph)), (Ops{"Conv", "Clip"}));
+  expect_same_without("conv_fusion", b.graph);
+}
+
+TEST(ConvFusion, ResidualThenActivation) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 4, 6, 5});
+  const int y = conv(b, x, 4, 4, 3);
+  b.output(b.node("Relu", {b.node("Add", {x, y})}));
+  const Graph graph = passed(b.graph);
+  ASSERT_EQ(ops_of(graph), Ops{"Conv"});
+  EXPECT_EQ(graph.nodes[0].inputs.size(), 4u);
+  EXPECT_EQ(graph.nodes[0].fusion.residual, 3);
+  EXPECT_EQ(graph.nodes[0].fusion.activation.kind, ActivationKind::relu);
+  expect_same_without("conv_fusion", b.graph);
+}
+
+TEST(ConvFusion, OfTwoConvolutionsTheLaterTakesTheSum) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 4, 6, 5});
+  const int first = conv(b, x, 4, 4, 3, false);
+  const int second = conv(b, x, 4, 4, 1);
+  b.output(b.node("Relu", {b.node("Add", {first, second})}));
+  const Graph graph = passed(b.graph);
+  ASSERT_EQ(ops_of(graph), (Ops{"Conv", "Conv"}));
+  EXPECT_EQ(graph.nodes[0].fusion.residual, kAbsent);
+  EXPECT_EQ(graph.nodes[1].sources, (std::vector<std::string>{"Conv_1", "Add_2", "Relu_3"}));
+  expect_same_without("conv_fusion", b.graph);
+}
+
+// The residual may come from a node that stood behind the convolution.
+TEST(ConvFusion, ResidualFromALaterNode) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 4, 6, 5});
+  const int y = conv(b, x, 4, 4, 3);
+  const int z = b.node("Neg", {b.node("Relu", {x})});
+  b.output(b.node("Add", {y, z}));
+  EXPECT_EQ(ops_of(passed(b.graph)), (Ops{"Relu", "Neg", "Conv"}));
+  expect_same_without("conv_fusion", b.graph);
+}
+
+TEST(ConvFusion, LeavesWhatOthersReadOrDoesNotFit) {
+  for (int variant = 0; variant < 6; ++variant) {
+    SCOPED_TRACE(variant);
+    GraphBuilder b;
+    const int x = b.input("x", {1, 4, 6, 5});
+    const int y = conv(b, x, 4, 4, 3);
+    if (variant == 0) b.output(y);                                  // the intermediate is an output
+    if (variant == 1) b.output(b.node("Neg", {y}));                 // and has another reader
+    int z = kAbsent;
+    if (variant < 2) z = b.node("Relu", {y});
+    if (variant == 2) z = b.node("Add", {y, b.input("z", {1, 4, 1, 1})});  // broadcasts
+    if (variant == 3) z = b.node("Add", {y, b.input("z", {2, 4, 6, 5})});  // the other way
+    if (variant == 4) z = b.node("Add", {y, y});
+    if (variant == 5) z = b.node("Add", {y, b.node("Sigmoid", {y})});      // the residual reads the convolution
+    b.output(z);
+    EXPECT_EQ(passed(b.graph).nodes.size(), b.graph.nodes.size());
+    expect_same_without("conv_fusion", b.graph);
+  }
+}
+
+TEST(ConvFusion, ChainsResidualBlocks) {
+  GraphBuilder b;
+  int x = b.input("x", {1, 4, 6, 5});
+  for (int block = 0; block < 3; ++block) {
+    const int y = b.node("Relu", {conv(b, x, 4, 4, 3)});
+    x = b.node("Relu", {b.node("Add", {conv(b, y, 4, 4, 3), x})});
+  }
+  b.output(x);
+  EXPECT_EQ(ops_of(passed(b.graph)), Ops(6, "Conv"));
+  expect_same_without("conv_fusion", b.graph);
+}
+
+int scalar(GraphBuilder& b, double value) { return b.constant(tensor_of(DataType::f32, {}, {value})); }
+
+TEST(ActivationPatterns, FuseBehindConvolutions) {
+  struct Pattern {
+    ActivationKind kind;
+    int (*build)(GraphBuilder&, int);
+  };
+  const Pattern patterns[] = {
+      {ActivationKind::swish, [](GraphBuilder& b, int x) { return b.node("Mul", {x, b.node("Sigmoid", {x})}); }},
+      {ActivationKind::swish, [](GraphBuilder& b, int x) { return b.node("Mul", {b.node("Sigmoid", {x}), x}); }},
+      {ActivationKind::hard_swish,
+       [](GraphBuilder& b, int x) {
+         return b.node("Mul", {x, b.node("HardSigmoid", {x}, {{"alpha", 1.0 / 6}, {"beta", 0.5}})});
+       }},
+      {ActivationKind::hard_swish,
+       [](GraphBuilder& b, int x) {
+         const int clip = b.node("Clip", {b.node("Add", {x, scalar(b, 3)}), scalar(b, 0), scalar(b, 6)});
+         return b.node("Mul", {x, b.node("Div", {clip, scalar(b, 6)})});
+       }},
+      {ActivationKind::hard_swish,
+       [](GraphBuilder& b, int x) {
+         const int clip = b.node("Clip", {b.node("Add", {x, scalar(b, 3)}), scalar(b, 0), scalar(b, 6)});
+         return b.node("Mul", {b.node("Mul", {x, clip}), scalar(b, 1.0 / 6)});
+       }},
+      {ActivationKind::mish,
+       [](GraphBuilder& b, int x) { return b.node("Mul", {x, b.node("Tanh", {b.node("Softplus", {x})})}); }},
+      {ActivationKind::gelu,
+       [](GraphBuilder& b, int x) {
+         const int erf = b.node("Erf", {b.node("Div", {x, scalar(b, 1.4142135623730951)})});
+         return b.node("Mul", {b.node("Mul", {x, b.node("Add", {erf, scalar(b, 1)})}), scalar(b, 0.5)});
+       }},
+      {ActivationKind::gelu,
+       [](GraphBuilder& b, int x) {
+         const int erf = b.node("Erf", {b.node("Mul", {x, scalar(b, 0.7071067811865476)})});
+         return b.node("Mul", {b.node("Mul", {x, scalar(b, 0.5)}), b.node("Add", {erf, scalar(b, 1)})});
+       }},
+  };
+  for (const Pattern& pattern : patterns) {
+    SCOPED_TRACE(name_of(pattern.kind));
+    GraphBuilder b;
+    b.output(pattern.build(b, conv(b, b.input("x", {1, 3, 5, 4}), 3, 4, 3)));
+    const Graph graph = passed(b.graph);
+    EXPECT_EQ(ops_of(graph), Ops{"Conv"});
+    EXPECT_EQ(graph.nodes[0].fusion.activation.kind, pattern.kind);
+    expect_same_without("activation_patterns", b.graph);
+  }
+}
+
+TEST(ActivationPatterns, LeaveWhatIsReadElsewhereOrDiffers) {
+  for (int variant = 0; variant < 3; ++variant) {
+    SCOPED_TRACE(variant);
+    GraphBuilder b;
+    const int x = b.input("x", {1, 3, 5, 4});
+    if (variant == 0) {
+      const int gate = b.node("Sigmoid", {x});
+      b.output(b.node("Mul", {x, gate}));
+      b.output(gate);
+    } else if (variant == 1) {
+      b.output(b.node("Mul", {x, b.node("HardSigmoid", {x})}));  // alpha 0.2: no hard swish
+    } else {
+      b.output(b.node("Mul", {b.input("y", {1, 3, 5, 4}), b.node("Sigmoid", {x})}));
+    }
+    EXPECT_EQ(passed(b.graph).nodes.size(), 2u);
+    expect_same_without("activation_patterns", b.graph);
+  }
+}
+
+}  // namespace
+}  // namespace convoy::network
