@@ -8,6 +8,7 @@
 namespace convoy::ops {
 
 std::vector<OperatorRow> activation_rows();
+std::vector<OperatorRow> along_axis_rows();
 std::vector<OperatorRow> arithmetic_rows();
 std::vector<OperatorRow> batch_normalization_rows();
 std::vector<OperatorRow> cast_rows();
@@ -20,6 +21,7 @@ std::vector<OperatorRow> movement_rows();
 std::vector<OperatorRow> pad_rows();
 std::vector<OperatorRow> power_rows();
 std::vector<OperatorRow> prelu_rows();
+std::vector<OperatorRow> reduce_rows();
 std::vector<OperatorRow> reshape_rows();
 std::vector<OperatorRow> scatter_rows();
 std::vector<OperatorRow> softmax_rows();

@@ -13,6 +13,7 @@ const std::map<Key, const Operator*>& table() {
     std::map<Key, const Operator*> all;
     for (const auto& family : {
              activation_rows(),
+             along_axis_rows(),
              arithmetic_rows(),
              batch_normalization_rows(),
              cast_rows(),
@@ -25,6 +26,7 @@ const std::map<Key, const Operator*>& table() {
              pad_rows(),
              power_rows(),
              prelu_rows(),
+             reduce_rows(),
              reshape_rows(),
              scatter_rows(),
              softmax_rows(),
