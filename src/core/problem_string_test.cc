@@ -73,6 +73,10 @@ TEST(ProblemString, ErrorsNameTheField) {
   EXPECT_EQ(canonical("fprop:\x1b[2J=1").find('\x1b'), std::string::npos);
   EXPECT_LT(canonical(std::string(1 << 20, 'a')).size(), 200u);
   EXPECT_LT(canonical("fprop:x=f32,1" + std::string(1 << 18, 'x')).size(), 200u);
+  std::string many = "1";
+  for (int i = 0; i < 100000; ++i) many += "x1";
+  EXPECT_LT(canonical("fprop:x=f32," + many + ":w=f32,1x1x1").size(), 200u);
+  EXPECT_LT(canonical("fprop:x=f32,1x1x1:w=f32,1x1x1:pad=" + many).size(), 200u);
 }
 
 TEST(ProblemString, RandomProblemsRoundTrip) {

@@ -6,6 +6,8 @@
 namespace convoy {
 namespace {
 
+constexpr std::size_t kMostDims = 16;  // keeps what is kept of a hostile text, and the errors about it, short
+
 Error invalid(std::string message) { return {ErrorCode::invalid_argument, std::move(message)}; }
 
 template <class T>
@@ -68,6 +70,7 @@ Result<double> parse_double(std::string_view text) { return parse_number<double>
 Result<Dims> parse_dims(std::string_view text) {
   Dims dims;
   for (std::string_view piece : split(text, 'x')) {
+    if (dims.size() == kMostDims) return invalid("more than " + std::to_string(kMostDims) + " dims");
     CONVOY_TRY(const std::int64_t dim, parse_integer(piece));
     dims.push_back(dim);
   }

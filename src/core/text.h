@@ -24,7 +24,7 @@ Result<std::int64_t> parse_integer(std::string_view text);
 std::string print_double(double value);
 Result<double> parse_double(std::string_view text);
 
-// "1x64x56x56"
+// "1x64x56x56"; at most 16 dims.
 Result<Dims> parse_dims(std::string_view text);
 
 // "f32,1x64x56x56,nhwc", the tensor's form in a problem string: exact, the default alignment left out.
