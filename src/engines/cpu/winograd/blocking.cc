@@ -1,0 +1,106 @@
+#include "engines/cpu/winograd/blocking.h"
+
+#include <algorithm>
+
+namespace convoy::cpu {
+namespace {
+
+constexpr double kCycle = 1 / 3.7e9;           // seconds
+constexpr double kTransformCycles = 4.5;       // a point, tile and vector
+constexpr double kMemoryBytes = 16e9;          // a second, a thread
+constexpr double kL3Bytes = 29e9;
+constexpr double kExposed = 0.6;               // share of the streams' time that the products don't hide
+constexpr double kBarrier = 3e-6;              // seconds a parallel region, beyond one thread
+
+double ceil_div(double a, double b) { return static_cast<double>(static_cast<std::int64_t>((a + b - 1) / b)); }
+
+// Cycles a channel of a register tile.
+double tile_cycles(double rows, int vectors) {
+  return vectors == 2 ? std::max(rows, 4.0) : std::max((rows + 1) / 2, 4.0);
+}
+
+WinogradBlocking cost(const WinogradSize& s, std::int64_t block_tiles, std::int64_t chunk_vectors, bool split_chunks) {
+  WinogradBlocking b;
+  b.block_tiles = block_tiles;
+  const std::int64_t row_tiles = (block_tiles + s.max_rows - 1) / s.max_rows;
+  b.row_tile = (block_tiles + row_tiles - 1) / row_tiles;
+  b.chunk_vectors = chunk_vectors;
+  b.split_chunks = split_chunks;
+
+  const double threads = s.threads;
+  const double blocks = ceil_div(static_cast<double>(s.tiles), static_cast<double>(block_tiles));
+  const double chunks = ceil_div(static_cast<double>(s.vectors), static_cast<double>(chunk_vectors));
+  const double points = static_cast<double>(s.points);
+  const double vectors = static_cast<double>(s.vectors);
+  const double reduction = static_cast<double>(s.reduction);
+
+  // One block's work on one core.
+  const double whole_tiles = static_cast<double>(block_tiles / b.row_tile);
+  const double rest = static_cast<double>(block_tiles % b.row_tile);
+  const double pairs = static_cast<double>(s.vectors / 2);
+  const double single = static_cast<double>(s.vectors % 2);
+  const auto rows_cycles = [&](double rows) {
+    return rows > 0 ? pairs * tile_cycles(rows, 2) + single * tile_cycles(rows, 1) : 0.0;
+  };
+  const double products =
+      points * reduction * (whole_tiles * rows_cycles(static_cast<double>(b.row_tile)) + rows_cycles(rest));
+  const double in_vectors =
+      ceil_div(static_cast<double>(s.channels), s.lanes) * static_cast<double>(s.depth_taps);
+  const double tiles = static_cast<double>(block_tiles);
+  const double transform_in = kTransformCycles * points * tiles * in_vectors;
+  const double transform_out = kTransformCycles * points * tiles * vectors;
+
+  const double weights = 4 * points * reduction * vectors * s.lanes;
+  const double v = 4 * points * tiles * in_vectors * s.lanes;
+  const double m = 4 * points * tiles * static_cast<double>(std::min(chunk_vectors, s.vectors)) * s.lanes;
+  const double l2 = 0.8 * static_cast<double>(s.l2_bytes);
+  const double groups = static_cast<double>(s.groups);
+
+  double work = 0;     // cycles of the busiest thread
+  double from_l3 = 0;  // bytes of the busiest thread
+  double barriers = 0;
+  const double cold = weights * groups / (split_chunks ? threads : 1);
+  if (split_chunks) {
+    const double share = ceil_div(chunks, threads) / chunks;  // of the chunks, on the busiest thread
+    const double tile_share = ceil_div(tiles, threads) / tiles;
+    work = groups * blocks * (transform_in * tile_share + (products + transform_out) * share);
+    const bool stays = weights * share + m <= l2 && blocks > 1;
+    from_l3 += groups * (blocks - 1) * (stays ? 0 : weights * share);
+    if (threads > 1 || v + m > l2) from_l3 += groups * blocks * (v * tile_share + v * (v + m > l2 ? chunks * share : 1));
+    barriers = threads > 1 ? 2 * groups * blocks : 0;
+  } else {
+    const double turns = ceil_div(groups * blocks, threads);
+    work = turns * (transform_in + products + transform_out);
+    if (weights + v + m > l2) from_l3 += std::max(turns - groups, 0.0) * weights;
+    if (v + m > l2) from_l3 += turns * v * (1 + chunks);
+    barriers = threads > 1 ? 1 : 0;
+  }
+  b.seconds = work * kCycle + kExposed * (cold / kMemoryBytes + from_l3 / kL3Bytes) + barriers * kBarrier + 1e-6;
+  return b;
+}
+
+}  // namespace
+
+WinogradBlocking choose_blocking(const WinogradSize& size) {
+  WinogradBlocking best;
+  best.seconds = -1;
+  const std::int64_t row_tiles = std::max<std::int64_t>((size.tiles + size.max_rows - 1) / size.max_rows, 1);
+  // Half as many blocks again each time: within a factor of 1.5 of any best size.
+  for (std::int64_t blocks = 1; blocks <= row_tiles; blocks += blocks / 2 + 1) {
+    const std::int64_t block_tiles = std::max<std::int64_t>((size.tiles + blocks - 1) / blocks, 1);
+    // 300 tiles of 36 points and 512 channels are 22 MB: more than that never pays, and workspace is not free.
+    if (block_tiles > 512 && blocks < row_tiles) continue;
+    for (std::int64_t chunk = 2; ; chunk *= 2) {
+      const std::int64_t vectors = std::min(chunk, size.vectors);
+      for (const bool split_chunks : {false, true}) {
+        if (split_chunks && size.threads == 1) continue;
+        const WinogradBlocking b = cost(size, block_tiles, vectors, split_chunks);
+        if (best.seconds < 0 || b.seconds < best.seconds) best = b;
+      }
+      if (chunk >= size.vectors) break;
+    }
+  }
+  return best;
+}
+
+}  // namespace convoy::cpu

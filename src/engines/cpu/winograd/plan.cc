@@ -1,0 +1,296 @@
+#include "engines/cpu/winograd/plan.h"
+
+#include <algorithm>
+
+#include "engines/cpu/common/packed_plan.h"
+#include "engines/cpu/common/problem.h"
+#include "engines/cpu/winograd/transforms.h"
+
+namespace convoy::cpu {
+
+const WinogradKernels* winograd_kernels_for(const ConvProblem& problem, Isa isa) {
+  static constexpr IsaRow<WinogradKernels> kRows[] = {{Isa::avx2, &avx2::winograd_kernels},
+                                                      {Isa::avx512, &avx512::winograd_kernels}};
+  // A vector must not be longer than a block of channels.
+  const bool short_blocks = problem.x.channel_block == 8 || problem.y.channel_block == 8;
+  return best_row<WinogradKernels>(kRows, short_blocks ? std::min(isa, Isa::avx2) : isa);
+}
+
+WinogradShape winograd_shape(const ConvProblem& problem, int m, const PlanRequest& request) {
+  WinogradShape shape{};
+  shape.geometry = flat_geometry(problem);
+  const ConvGeometry& g = shape.geometry;
+  shape.forward = problem.pass == Pass::fprop;
+  shape.two_d = g.filter[1] == 3;
+  shape.m = m;
+  shape.channels = shape.forward ? g.group_channels : g.group_filters;
+  shape.out_channels = shape.forward ? g.group_filters : g.group_channels;
+  shape.source = shape.forward ? g.x : g.y;
+  shape.out = shape.forward ? g.y : g.x;
+  const std::int64_t* source_size = shape.forward ? g.x_size : g.y_size;
+  const std::int64_t* out_size = shape.forward ? g.y_size : g.x_size;
+  WinogradTiles& tiles = shape.tiles;
+  tiles.depth = out_size[0];
+  tiles.rows = shape.two_d ? (out_size[1] + m - 1) / m : out_size[1];
+  tiles.columns = (out_size[2] + m - 1) / m;
+  tiles.out_height = out_size[1];
+  tiles.out_width = out_size[2];
+  for (int i = 0; i < 3; ++i) {
+    tiles.source_size[i] = source_size[i];
+    // dgrad reads y at h + pre - r: at h + pre - (R-1) + r' with the filter turned around.
+    tiles.delta[i] = shape.forward ? -g.pre[i] : g.pre[i] - (g.filter[i] - 1);
+  }
+  const WinogradKernels* kernels = winograd_kernels_for(problem, request.cpu.isa);
+  WinogradSize& size = shape.size;
+  size.points = shape.two_d ? (m + 2) * (m + 2) : m + 2;
+  size.tiles = g.batch * tiles.depth * tiles.rows * tiles.columns;
+  size.groups = g.groups;
+  size.channels = shape.channels;
+  size.depth_taps = g.filter[0];
+  size.lanes = kernels->lanes;
+  const std::int64_t padded_channels = (shape.channels + size.lanes - 1) / size.lanes * size.lanes;
+  size.reduction = (g.filter[0] - 1) * padded_channels + shape.channels;
+  const std::int64_t padded_out = (shape.out_channels + shape.out.block - 1) / shape.out.block * shape.out.block;
+  size.vectors = (padded_out + size.lanes - 1) / size.lanes;
+  size.max_rows = kernels->max_rows;
+  size.threads = std::max(request.threads, 1);
+  size.l2_bytes = std::max<std::int64_t>(request.cpu.l2_bytes, 256 * 1024);
+  return shape;
+}
+
+namespace {
+
+std::int64_t channel_offset(const ActivationView& view, std::int64_t channel) {
+  return channel / view.block * view.channel + channel % view.block;
+}
+
+class WinogradPlan final : public PackedPlan {
+ public:
+  WinogradPlan(const ConvProblem& problem, Candidate candidate, const WinogradKernels& kernels,
+               const WinogradShape& shape, const WinogradBlocking& blocking)
+      : PackedPlan(problem, std::move(candidate), shape.size.threads,
+                   shape.size.groups * group_weights(shape.size) * sizeof(float), scratch_floats(shape.size, blocking) * sizeof(float)),
+        kernels_(kernels),
+        shape_(shape),
+        blocking_(blocking),
+        input_(shape.m == 2 ? kernels.input_2[shape.two_d] : kernels.input_4[shape.two_d]),
+        output_(shape.m == 2 ? kernels.output_2[shape.two_d] : kernels.output_4[shape.two_d]) {}
+
+  std::vector<std::string> notes() const override {
+    auto notes = PackedPlan::notes();
+    notes.push_back("WINOGRAD");
+    return notes;
+  }
+
+ private:
+  static std::int64_t group_weights(const WinogradSize& s) { return s.points * s.reduction * s.vectors * s.lanes; }
+  static std::int64_t channel_blocks(const WinogradSize& s) { return (s.channels + s.lanes - 1) / s.lanes; }
+  // Floats between points; a cache line more than needed, so that the points of a tile don't share a cache set.
+  static std::int64_t v_group(const WinogradSize& s, const WinogradBlocking& b) {
+    return s.depth_taps * channel_blocks(s) * b.row_tile * s.lanes;
+  }
+  static std::int64_t v_point(const WinogradSize& s, const WinogradBlocking& b) {
+    return (b.block_tiles + b.row_tile - 1) / b.row_tile * v_group(s, b) + 16;
+  }
+  static std::int64_t m_point(const WinogradSize& s, const WinogradBlocking& b) {
+    return b.block_tiles * b.chunk_vectors * s.lanes + 16;
+  }
+  static std::int64_t scratch_floats(const WinogradSize& s, const WinogradBlocking& b) {
+    const std::int64_t v = s.points * v_point(s, b);
+    return (b.split_chunks ? v : v * s.threads) + s.points * m_point(s, b) * s.threads;
+  }
+
+  // Of one vector of output channels: where its panel starts in a group's weights and how wide it is.
+  struct PanelAt {
+    std::int64_t offset;  // of point 0, c 0, the vector's first lane
+    std::int64_t point;   // floats between points
+    std::int64_t width;   // floats between c
+  };
+  PanelAt panel_of(std::int64_t vector) const {
+    const WinogradSize& s = shape_.size;
+    const std::int64_t first = vector / blocking_.chunk_vectors * blocking_.chunk_vectors;
+    const std::int64_t count = std::min(blocking_.chunk_vectors, s.vectors - first);
+    const std::int64_t in_chunk = vector - first;
+    const std::int64_t width = (in_chunk / 2 * 2 + 1 < count ? 2 : 1) * s.lanes;
+    return {s.points * s.reduction * s.lanes * first + s.reduction * s.lanes * (in_chunk / 2 * 2) + in_chunk % 2 * s.lanes,
+            s.reduction * s.lanes * count, width};
+  }
+
+  void pack(const void* weights, void* packed, ThreadTeam* team) const override {
+    const WinogradSize& s = shape_.size;
+    const auto pack_range = [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        pack_vector(static_cast<const float*>(weights), static_cast<float*>(packed), i / s.vectors, i % s.vectors);
+      }
+    };
+    if (team == nullptr) return pack_range(0, s.groups * s.vectors);
+    parallel_ranges(*team, s.groups * s.vectors,
+                    [&](std::int64_t begin, std::int64_t end, int) { pack_range(begin, end); });
+  }
+
+  void pack_vector(const float* weights, float* packed, std::int64_t group, std::int64_t vector) const {
+    const WinogradSize& s = shape_.size;
+    const ConvGeometry& g = shape_.geometry;
+    const PanelAt at = panel_of(vector);
+    float* to = packed + group * group_weights(s) + at.offset;
+    const std::int64_t padded = channel_blocks(s) * s.lanes;
+    const int rows = shape_.two_d ? 3 : 1;
+    double filter[9], transformed[36];
+    for (std::int64_t c = 0; c < s.reduction; ++c) {
+      const std::int64_t depth_tap = c / padded;
+      const std::int64_t channel = c % padded;
+      for (int lane = 0; lane < s.lanes; ++lane) {
+        const std::int64_t out = vector * s.lanes + lane;
+        float* element = to + c * at.width + lane;
+        if (channel >= shape_.channels || out >= shape_.out_channels) {
+          for (std::int64_t p = 0; p < s.points; ++p) element[p * at.point] = 0.0f;
+          continue;
+        }
+        const std::int64_t k = group * g.group_filters + (shape_.forward ? out : channel);
+        const float* w = weights + g.w.origin + k * g.w.out + (shape_.forward ? channel : out) * g.w.in;
+        // dgrad: the filter turned around, see winograd_shape.
+        const auto tap = [&](int i, std::int64_t t) {
+          return (shape_.forward ? t : g.filter[i] - 1 - t) * g.w.spatial[i];
+        };
+        for (int r = 0; r < rows; ++r) {
+          for (int q = 0; q < 3; ++q) filter[r * 3 + q] = w[tap(0, depth_tap) + tap(1, r) + tap(2, q)];
+        }
+        transform_filter(shape_.m, shape_.two_d, filter, transformed);
+        for (std::int64_t p = 0; p < s.points; ++p) element[p * at.point] = static_cast<float>(transformed[p]);
+      }
+    }
+  }
+
+  struct Run {
+    EpilogueArgs epilogue;
+    const float* source;
+    const float* packed;
+    float* out;
+    const float* z;
+  };
+
+  Result<void> run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const override {
+    const WinogradSize& s = shape_.size;
+    Run run{};
+    run.epilogue = make_epilogue(problem(), args);
+    run.source = static_cast<const float*>(shape_.forward ? args.x : args.y);
+    run.packed = static_cast<const float*>(packed);
+    run.out = static_cast<float*>(args.out);
+    run.z = run.epilogue.gamma != 0 ? static_cast<const float*>(args.z) : run.out;
+    const std::int64_t blocks = (s.tiles + blocking_.block_tiles - 1) / blocking_.block_tiles;
+    const std::int64_t chunks = (s.vectors + blocking_.chunk_vectors - 1) / blocking_.chunk_vectors;
+    const std::int64_t v_floats = s.points * v_point(s, blocking_);
+    const std::int64_t m_floats = s.points * m_point(s, blocking_);
+    auto* floats = static_cast<float*>(scratch);
+    if (!blocking_.split_chunks) {
+      parallel_ranges(team, s.groups * blocks, [&](std::int64_t begin, std::int64_t end, int thread) {
+        float* v = floats + thread * (v_floats + m_floats);
+        for (std::int64_t i = begin; i < end; ++i) {
+          const std::int64_t count = tiles_of(i % blocks);
+          transform_in(run, i / blocks, i % blocks, 0, count, v);
+          for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+            multiply(run, i / blocks, i % blocks, chunk, v, v + v_floats);
+          }
+        }
+      });
+      return {};
+    }
+    for (std::int64_t i = 0; i < s.groups * blocks; ++i) {
+      parallel_ranges(team, tiles_of(i % blocks), [&](std::int64_t begin, std::int64_t end, int) {
+        transform_in(run, i / blocks, i % blocks, begin, end, floats);
+      });
+      parallel_ranges(team, chunks, [&](std::int64_t begin, std::int64_t end, int thread) {
+        for (std::int64_t chunk = begin; chunk < end; ++chunk) {
+          multiply(run, i / blocks, i % blocks, chunk, floats, floats + v_floats + thread * m_floats);
+        }
+      });
+    }
+    return {};
+  }
+
+  std::int64_t tiles_of(std::int64_t block) const {
+    return std::min(blocking_.block_tiles, shape_.size.tiles - block * blocking_.block_tiles);
+  }
+
+  void transform_in(const Run& run, std::int64_t group, std::int64_t block, std::int64_t begin, std::int64_t end,
+                    float* v) const {
+    const WinogradSize& s = shape_.size;
+    WinogradInput in{};
+    in.tiles = &shape_.tiles;
+    in.source = run.source + channel_offset(shape_.source, group * shape_.channels);
+    in.view = shape_.source;
+    in.channels = shape_.channels;
+    in.first_tile = block * blocking_.block_tiles;
+    in.begin = begin;
+    in.end = end;
+    in.row_tile = blocking_.row_tile;
+    in.v_group = v_group(s, blocking_);
+    in.v_point = v_point(s, blocking_);
+    for (std::int64_t tap = 0; tap < s.depth_taps; ++tap) {
+      in.depth_tap = tap;
+      in.v = v + tap * channel_blocks(s) * blocking_.row_tile * s.lanes;
+      input_(in);
+    }
+  }
+
+  // All points of a chunk of output channels, then the way back.
+  void multiply(const Run& run, std::int64_t group, std::int64_t block, std::int64_t chunk, const float* v,
+                float* m) const {
+    const WinogradSize& s = shape_.size;
+    const std::int64_t first = chunk * blocking_.chunk_vectors;
+    const std::int64_t vectors = std::min(blocking_.chunk_vectors, s.vectors - first);
+    const std::int64_t count = tiles_of(block);
+    WinogradProduct product{};
+    product.v_group = v_group(s, blocking_);
+    product.row_tile = blocking_.row_tile;
+    product.tiles = count;
+    product.reduction = s.reduction;
+    product.m_tile = vectors * s.lanes;
+    product.u = run.packed + group * group_weights(s) + s.points * s.reduction * s.lanes * first;
+    for (std::int64_t point = 0; point < s.points; ++point) {
+      product.v = v + point * v_point(s, blocking_);
+      for (std::int64_t panel = 0; panel < vectors; panel += 2) {
+        product.panel_vectors = panel + 1 < vectors ? 2 : 1;
+        product.m = m + point * m_point(s, blocking_) + panel * s.lanes;
+        kernels_.product(product);
+        product.u += s.reduction * s.lanes * product.panel_vectors;
+      }
+    }
+    WinogradOutput out{};
+    out.tiles = &shape_.tiles;
+    out.epilogue = &run.epilogue;
+    out.channel = group * shape_.out_channels;
+    out.out = run.out + channel_offset(shape_.out, out.channel);
+    out.z = run.z + channel_offset(shape_.out, out.channel);
+    out.view = shape_.out;
+    out.channels = shape_.out_channels;
+    out.first_vector = first;
+    out.vectors = vectors;
+    out.first_tile = block * blocking_.block_tiles;
+    out.count = count;
+    out.m = m;
+    out.m_tile = vectors * s.lanes;
+    out.m_point = m_point(s, blocking_);
+    output_(out);
+  }
+
+  const WinogradKernels& kernels_;
+  const WinogradShape shape_;
+  const WinogradBlocking blocking_;
+  void (*const input_)(const WinogradInput&);
+  void (*const output_)(const WinogradOutput&);
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ConvPlan>> make_winograd_plan(const ConvProblem& problem, Candidate candidate,
+                                                     const PlanRequest& request, int m) {
+  const WinogradShape shape = winograd_shape(problem, m, request);
+  auto plan = std::make_unique<WinogradPlan>(problem, std::move(candidate),
+                                             *winograd_kernels_for(problem, request.cpu.isa), shape,
+                                             choose_blocking(shape.size));
+  CONVOY_CHECK(plan->keep(request.constant_weights));
+  return std::unique_ptr<ConvPlan>(std::move(plan));
+}
+
+}  // namespace convoy::cpu

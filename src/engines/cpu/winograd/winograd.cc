@@ -1,0 +1,107 @@
+#include "engines/cpu/winograd/winograd.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engines/cpu/common/problem.h"
+#include "engines/cpu/winograd/plan.h"
+
+namespace convoy::cpu {
+namespace {
+
+// Below this many channels a group the transforms cost more than the products they save.
+constexpr std::int64_t kLeastGroupChannels = 8;
+// Transforming the weights at each execution, seconds a weight.
+constexpr double kPackSeconds = 6e-9;
+
+EngineInfo make_info() {
+  EngineInfo info;
+  info.name = "cpu.winograd";
+  info.summary = "Winograd F(4,3) and F(2,3) for 3-wide filters of stride 1, f32";
+  info.passes = {Pass::fprop, Pass::dgrad};
+  info.types = {kAllF32};
+  for (const Layout x : {Layout::nhwc, Layout::nchw8c, Layout::nchw16c}) {
+    for (const Layout y : {Layout::nhwc, Layout::nchw8c, Layout::nchw16c}) info.layouts.push_back({x, y});
+  }
+  info.strided = false;
+  info.dilated = false;
+  info.min_isa = Isa::avx2;
+  info.notes = {"WINOGRAD", "TRANSFORMED_WEIGHTS"};
+  return info;
+}
+
+class WinogradEngine final : public Engine {
+ public:
+  const EngineInfo& info() const override { return info_; }
+
+  std::optional<Refusal> check(const ConvProblem& problem, const CpuFeatures&) const override {
+    const Dims& w = problem.w.dims;
+    const int spatial = problem.spatial_dims();
+    const bool wide = w.back() == 3 && (spatial == 1 || w[w.size() - 2] == 3 || w[w.size() - 2] == 1);
+    if (!wide) {
+      return Refusal{RefusalCode::filter, fmt::format("w.dims={}: this engine needs a filter of 3x3 or 1x3 (and any depth)",
+                                                      to_string(w))};
+    }
+    if (problem.groups == 1) return std::nullopt;
+    const std::int64_t channels = problem.in_channels() / problem.groups;
+    const std::int64_t filters = problem.out_channels() / problem.groups;
+    if (channels < kLeastGroupChannels || filters < kLeastGroupChannels) {
+      return Refusal{RefusalCode::groups,
+                     fmt::format("groups={}: this engine needs C/groups and K/groups of at least {}, they are {} and {}",
+                                 problem.groups, kLeastGroupChannels, channels, filters)};
+    }
+    const std::int64_t x_block = problem.x.channel_block;
+    const std::int64_t y_block = problem.y.channel_block;
+    if (channels % x_block != 0 || filters % y_block != 0) {
+      return Refusal{RefusalCode::groups,
+                     fmt::format("groups={}: in these layouts this engine needs C/groups={} to be a multiple of {} and "
+                                 "K/groups={} of {}",
+                                 problem.groups, channels, x_block, filters, y_block)};
+    }
+    return std::nullopt;
+  }
+
+  std::vector<Knob> knobs(const ConvProblem& problem, const CpuFeatures& cpu) const override {
+    const PlanRequest request{1, cpu, nullptr};
+    const auto cost = [&](int m) { return choose_blocking(winograd_shape(problem, m, request).size).seconds; };
+    const bool four = cost(4) <= cost(2);
+    return {{"m", four ? std::vector<std::int64_t>{4, 2} : std::vector<std::int64_t>{2, 4},
+             "outputs of a tile along each dim: 4 multiplies least, 2 loses fewer digits and reads fewer weights"}};
+  }
+
+  double predict_seconds(const ConvProblem& problem, const KnobValues& knobs, const PlanRequest& request) const override {
+    return seconds(problem, chosen_m(problem, knobs, request), request);
+  }
+
+  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,
+                                         const PlanRequest& request) const override {
+    const int m = chosen_m(problem, knobs, request);
+    return make_winograd_plan(problem, Candidate{info_.name, {{"m", m}}}, request, m);
+  }
+
+ private:
+  int chosen_m(const ConvProblem& problem, const KnobValues& values, const PlanRequest& request) const {
+    return static_cast<int>(knob_or(values, "m", knobs(problem, request.cpu)[0].values[0]));
+  }
+
+  static double seconds(const ConvProblem& problem, int m, const PlanRequest& request) {
+    const WinogradShape shape = winograd_shape(problem, m, request);
+    double seconds = choose_blocking(shape.size).seconds;
+    if (request.constant_weights == nullptr) {
+      seconds += kPackSeconds * static_cast<double>(problem.w.elements()) / shape.size.threads;
+    }
+    return seconds;
+  }
+
+  const EngineInfo info_ = make_info();
+};
+
+}  // namespace
+
+const Engine& winograd_engine() {
+  static const WinogradEngine engine;
+  return engine;
+}
+
+}  // namespace convoy::cpu

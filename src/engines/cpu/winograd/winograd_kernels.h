@@ -1,0 +1,94 @@
+// Winograd kernels: what the units of each instruction set offer, and the plain data they read.
+//
+// An output tile of m x m (1D: 1 x m) positions is  A^T [ sum_c U_c * V_c ] A  with V = B^T d B of the (m+2)^2 inputs it
+// reads and U = G g G^T of the 3x3 filter (Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2016; the
+// matrices are in transforms.h). The products are one matrix product a point of the tile:
+//   M[point][tile][k] = sum_c V[point][tile][c] * U[point][c][k]
+// Memory, in floats; `lanes` is the vector length:
+//   V  [point][tile / rows][c / lanes][tile % rows][c % lanes]: a row tile's broadcasts lie at constant distances
+//   U  [chunk][point][panel][c][k of the panel], a panel being two vectors of k, or one at the end of the last chunk
+//   M  [point][tile][k of the chunk]
+#pragma once
+
+#include <cstdint>
+
+#include "engines/cpu/common/epilogue_args.h"
+#include "engines/cpu/common/geometry.h"
+
+namespace convoy::cpu {
+
+// Where the tiles of a group of channels lie. Tiles count over (batch, depth, tile row, tile column), columns fastest.
+struct WinogradTiles {
+  std::int64_t depth;    // of out
+  std::int64_t rows;     // of tiles
+  std::int64_t columns;  // of tiles
+  std::int64_t out_height;
+  std::int64_t out_width;
+  std::int64_t source_size[3];
+  std::int64_t delta[3];  // output (d, h, w) reads source (d + delta[0] + t, h + delta[1] + r, w + delta[2] + s)
+};
+
+struct WinogradInput {
+  const WinogradTiles* tiles;
+  const float* source;  // first channel of the group
+  ActivationView view;
+  std::int64_t channels;  // of the group
+  std::int64_t depth_tap;
+  std::int64_t first_tile;  // of the block; V counts from it
+  std::int64_t begin;       // tiles to transform, counted from first_tile
+  std::int64_t end;
+  std::int64_t row_tile;
+  float* v;  // of the depth tap
+  std::int64_t v_group;  // floats from a row tile to the next
+  std::int64_t v_point;
+};
+
+struct WinogradOutput {
+  const WinogradTiles* tiles;
+  const EpilogueArgs* epilogue;
+  float* out;  // first channel of the group
+  const float* z;
+  ActivationView view;
+  std::int64_t channel;   // of out, of the group's first channel
+  std::int64_t channels;  // of the group
+  std::int64_t first_vector;  // of the chunk, in the group
+  std::int64_t vectors;
+  std::int64_t first_tile;
+  std::int64_t count;  // tiles of the block
+  const float* m;
+  std::int64_t m_tile;  // floats from a tile to the next
+  std::int64_t m_point;
+};
+
+// One panel of one point: m[tile][0, panel_vectors * lanes) for all tiles of the block.
+struct WinogradProduct {
+  const float* v;
+  std::int64_t v_group;
+  std::int64_t row_tile;
+  std::int64_t tiles;
+  const float* u;
+  std::int64_t reduction;  // c
+  int panel_vectors;       // 1 or 2
+  float* m;
+  std::int64_t m_tile;
+};
+
+struct WinogradKernels {
+  int lanes;
+  int max_rows;  // of a register tile
+  void (*product)(const WinogradProduct& product);
+  // Indexed by [1D, 2D].
+  void (*input_2[2])(const WinogradInput& input);  // m = 2
+  void (*input_4[2])(const WinogradInput& input);  // m = 4
+  void (*output_2[2])(const WinogradOutput& output);
+  void (*output_4[2])(const WinogradOutput& output);
+};
+
+namespace avx2 {
+extern const WinogradKernels winograd_kernels;
+}
+namespace avx512 {
+extern const WinogradKernels winograd_kernels;
+}
+
+}  // namespace convoy::cpu

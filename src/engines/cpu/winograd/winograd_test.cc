@@ -1,0 +1,150 @@
+#include "engines/cpu/winograd/winograd.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "engines/cpu/common/check_f32_engine.h"
+#include "engines/cpu/winograd/blocking.h"
+#include "engines/cpu/winograd/transforms.h"
+
+namespace convoy::cpu {
+namespace {
+
+void right(const std::string& text) { expect_right(winograd_engine(), text); }
+
+std::string square(const char* pass, int n, int c, int k, int height, int width, int pad, const char* layout,
+                   const std::string& more = "") {
+  return fmt::format("{0}:x=f32,{1}x{2}x{4}x{5},{9}:w=f32,{3}x{2}x3x3,nchw:y=f32,{1}x{3}x{6}x{7},{9}:pad={8}x{8}{10}", pass,
+                     n, c, k, height, width, height + 2 * pad - 2, width + 2 * pad - 2, pad, layout, more);
+}
+
+constexpr const char* kLayouts[] = {"nhwc", "nchw8c", "nchw16c"};
+
+TEST(Winograd, ChannelsAndEdges) {
+  for (const char* pass : {"fprop", "dgrad"}) {
+    for (const char* layout : kLayouts) {
+      right(square(pass, 1, 16, 32, 8, 8, 1, layout));
+      right(square(pass, 2, 19, 37, 13, 10, 1, layout));
+      right(square(pass, 1, 3, 5, 9, 15, 0, layout));
+      right(square(pass, 1, 33, 49, 11, 7, 2, layout));
+    }
+  }
+}
+
+TEST(Winograd, MapsSmallerThanATile) {
+  for (const char* pass : {"fprop", "dgrad"}) {
+    for (const char* layout : kLayouts) {
+      right(square(pass, 1, 9, 17, 1, 1, 1, layout));
+      right(square(pass, 1, 8, 8, 3, 3, 0, layout));
+      right(square(pass, 3, 20, 4, 2, 5, 1, layout));
+      right(square(pass, 1, 4, 4, 2, 2, 4, layout));  // more padding than the filter needs
+    }
+  }
+}
+
+TEST(Winograd, OneDimension) {
+  for (const char* pass : {"fprop", "dgrad"}) {
+    for (const char* layout : {"nwc", "ncw8c", "ncw16c"}) {
+      right(fmt::format("{0}:x=f32,2x21x50,{1}:w=f32,35x21x3,ncw:y=f32,2x35x50,{1}:pad=1", pass, layout));
+      right(fmt::format("{0}:x=f32,1x8x3,{1}:w=f32,8x8x3,ncw:y=f32,1x8x1,{1}", pass, layout));
+    }
+    right(fmt::format("{}:x=f32,1x12x7x19,nhwc:w=f32,20x12x1x3,nchw:y=f32,1x20x9x19,nhwc:pad=1x1", pass));
+  }
+}
+
+TEST(Winograd, ThreeDimensions) {
+  for (const char* pass : {"fprop", "dgrad"}) {
+    for (const char* layout : {"ndhwc", "ncdhw8c", "ncdhw16c"}) {
+      right(fmt::format("{0}:x=f32,1x18x4x9x6,{1}:w=f32,20x18x3x3x3,ncdhw:y=f32,1x20x4x9x6,{1}:pad=1x1x1", pass, layout));
+      right(fmt::format("{0}:x=f32,2x5x3x6x6,{1}:w=f32,7x5x2x3x3,ncdhw:y=f32,2x7x3x6x6,{1}:pad=1x1x1/0x1x1", pass,
+                        layout));
+    }
+  }
+}
+
+TEST(Winograd, GroupsModesAndLayoutPairs) {
+  for (const char* pass : {"fprop", "dgrad"}) {
+    right(square(pass, 1, 11, 9, 7, 7, 1, "nhwc", ":mode=conv"));
+    right(fmt::format("{}:x=f32,1x32x9x9,nhwc:w=f32,48x16x3x3,nhwc:y=f32,1x48x9x9,nhwc:pad=1x1:groups=2", pass));
+    right(fmt::format("{}:x=f32,1x27x9x9,nhwc:w=f32,33x9x3x3,nchw:y=f32,1x33x9x9,nhwc:pad=1x1:groups=3", pass));
+    right(fmt::format("{}:x=f32,1x32x9x9,nchw16c:w=f32,64x16x3x3,nchw:y=f32,1x64x9x9,nchw16c:pad=1x1:groups=2", pass));
+    for (const auto& [x, y] : {std::pair{"nhwc", "nchw16c"}, {"nchw16c", "nhwc"}, {"nchw8c", "nchw16c"}, {"nhwc", "nchw8c"}}) {
+      right(fmt::format("{}:x=f32,1x19x9x9,{}:w=f32,21x19x3x3,nchw:y=f32,1x21x9x9,{}:pad=1x1", pass, x, y));
+    }
+  }
+}
+
+TEST(Winograd, Epilogues) {
+  for (const char* layout : kLayouts) {
+    for (const char* epilogue : {":bias=1:act=relu", ":bias=1:gamma=0.5:act=clip,0,6", ":alpha=2:beta=-0.5:bias=1",
+                                 ":bias=1:act=prelu", ":gamma=1:act=hard_swish"}) {
+      right(square("fprop", 1, 20, 37, 6, 7, 1, layout, epilogue));
+      right(square("dgrad", 1, 37, 20, 6, 7, 1, layout, epilogue));
+    }
+  }
+}
+
+// Enough tiles and channels for several blocks and chunks.
+TEST(Winograd, SeveralBlocksAndChunks) {
+  right(square("fprop", 1, 64, 160, 40, 44, 1, "nhwc", ":bias=1"));
+  right(square("fprop", 5, 96, 80, 7, 7, 1, "nchw16c"));
+}
+
+TEST(Winograd, RefusesOtherFiltersAndSmallGroups) {
+  const Engine& engine = winograd_engine();
+  expect_refused(engine, "fprop:x=f32,1x8x8x8,nhwc:w=f32,8x8x5x5,nchw", RefusalCode::filter, "8x8x5x5");
+  expect_refused(engine, "fprop:x=f32,1x8x8x8,nhwc:w=f32,8x8x3x1,nchw", RefusalCode::filter, "8x8x3x1");
+  expect_refused(engine, "fprop:x=f32,1x8x8x8,nhwc:w=f32,8x8x3x3,nchw:stride=2x2", RefusalCode::stride, "stride");
+  expect_refused(engine, "fprop:x=f32,1x8x8x8,nhwc:w=f32,8x8x3x3,nchw:dilation=2x2", RefusalCode::dilation, "dilation");
+  expect_refused(engine, "fprop:x=f32,1x32x8x8,nhwc:w=f32,32x4x3x3,nchw:groups=8", RefusalCode::groups, "groups=8");
+  expect_refused(engine, "fprop:x=f32,1x24x8x8,nchw8c:w=f32,24x12x3x3,nchw:groups=2", RefusalCode::groups, "multiple of 8");
+}
+
+// F(m,3) on integers: the transforms in double reproduce the sums of a 1D convolution.
+TEST(Winograd, FilterTransformMatchesItsDefinition) {
+  const double g[3] = {2, -3, 5};
+  double u[6];
+  transform_filter(4, false, g, u);
+  // U_j = g(p_j) / prod (p_j - p_l), from the polynomial g(x) = 2 - 3x + 5x^2.
+  const double points[5] = {0, kPointA, -kPointA, kPointB, -kPointB};
+  for (int j = 0; j < 5; ++j) {
+    double denominator = 1;
+    for (int l = 0; l < 5; ++l) {
+      if (l != j) denominator *= points[j] - points[l];
+    }
+    EXPECT_NEAR(u[j], (2 - 3 * points[j] + 5 * points[j] * points[j]) / denominator, 1e-12);
+  }
+  EXPECT_EQ(u[5], 5);
+}
+
+TEST(Winograd, BlockingCoversTheTilesAndFitsTheKernel) {
+  for (std::int64_t tiles : {1, 4, 16, 49, 196, 3136, 100000}) {
+    for (std::int64_t channels : {3, 64, 512}) {
+      for (int threads : {1, 2, 7}) {
+        const WinogradSize size{36, tiles, 1, channels, 1, channels, (channels + 15) / 16, 16, 14, threads, 2 << 20};
+        const WinogradBlocking b = choose_blocking(size);
+        EXPECT_GT(b.seconds, 0);
+        EXPECT_GE(b.block_tiles, 1);
+        EXPECT_LE(b.block_tiles, tiles);
+        EXPECT_GE(b.row_tile, 1);
+        EXPECT_LE(b.row_tile, 14);
+        EXPECT_TRUE(b.chunk_vectors == size.vectors || b.chunk_vectors % 2 == 0);
+      }
+    }
+  }
+}
+
+// The model must know that small maps with many channels are bound by the weights.
+TEST(Winograd, PredictionFollowsTheWeights) {
+  const auto gflops = [](const std::string& text) {
+    const auto problem = parse_problem(text);
+    const float weights = 0;
+    const PlanRequest request{1, f32_processors().back(), &weights};
+    return flops(*problem) / winograd_engine().predict_seconds(*problem, {}, request) * 1e-9;
+  };
+  EXPECT_GT(gflops(square("fprop", 1, 64, 64, 56, 56, 1, "nhwc")), 2 * gflops(square("fprop", 1, 512, 512, 7, 7, 1, "nhwc")));
+}
+
+}  // namespace
+}  // namespace convoy::cpu
