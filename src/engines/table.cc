@@ -4,6 +4,7 @@
 #include "engines/cpu/direct/direct.h"
 #include "engines/cpu/gemm/gemm.h"
 #include "engines/cpu/int8/int8.h"
+#include "engines/cpu/winograd/winograd.h"
 #include "engines/reference/reference.h"
 
 namespace convoy {
@@ -13,6 +14,7 @@ const std::vector<const Engine*>& all_engines() {
       &cpu::direct_engine(),
       &cpu::gemm_engine(),
       &cpu::depthwise_engine(),
+      &cpu::winograd_engine(),
       &cpu::int8_engine(),
       &reference_engine(),
   };

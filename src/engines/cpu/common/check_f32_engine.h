@@ -70,6 +70,7 @@ inline void expect_right(const Engine& engine, const std::string& text) {
                 .z = z.data.get(),
                 .slopes = slopes.as<float>()};
   const auto one = make_cpu_team(1);
+  const Expectation expected(problem, args, {}, *one);
 
   for (const CpuFeatures& cpu : f32_processors()) {
     const auto refusal = refuse(engine, problem, cpu);
@@ -99,8 +100,7 @@ inline void expect_right(const Engine& engine, const std::string& text) {
           if (!problem.epilogue.bias) run.bias = nullptr;
           const auto done = (*plan)->execute(run, {*team, workspace.get(), bytes});
           ASSERT_TRUE(done.ok()) << done.error().message;
-          const Verification verified = verify_with_reference(problem, args, out.data.get(),
-                                                              {.arithmetic = arithmetic_of(engine.info().notes)}, *one);
+          const Verification verified = expected.compare(out.data.get(), arithmetic_of(engine.info().notes));
           EXPECT_TRUE(verified.ok()) << "element " << to_string(verified.worst) << " is " << verified.actual << ", not "
                                      << verified.expected << " (" << verified.max_error << " tolerances)";
         }

@@ -5,12 +5,12 @@
 namespace convoy::cpu {
 namespace {
 
-constexpr double kCycle = 1 / 3.7e9;           // seconds
-constexpr double kTransformCycles = 4.5;       // a point, tile and vector
-constexpr double kMemoryBytes = 16e9;          // a second, a thread
+constexpr double kCycle = 1 / 3.7e9;      // seconds
+constexpr double kTransformCycles = 4.5;  // a point, tile and vector
+constexpr double kMemoryBytes = 16e9;     // a second, a thread
 constexpr double kL3Bytes = 29e9;
-constexpr double kExposed = 0.6;               // share of the streams' time that the products don't hide
-constexpr double kBarrier = 3e-6;              // seconds a parallel region, beyond one thread
+constexpr double kExposed = 0.6;   // share of the streams' time that the products don't hide
+constexpr double kBarrier = 3e-6;  // seconds a parallel region, beyond one thread
 
 double ceil_div(double a, double b) { return static_cast<double>(static_cast<std::int64_t>((a + b - 1) / b)); }
 
@@ -44,8 +44,7 @@ WinogradBlocking cost(const WinogradSize& s, std::int64_t block_tiles, std::int6
   };
   const double products =
       points * reduction * (whole_tiles * rows_cycles(static_cast<double>(b.row_tile)) + rows_cycles(rest));
-  const double in_vectors =
-      ceil_div(static_cast<double>(s.channels), s.lanes) * static_cast<double>(s.depth_taps);
+  const double in_vectors = ceil_div(static_cast<double>(s.channels), s.lanes) * static_cast<double>(s.depth_taps);
   const double tiles = static_cast<double>(block_tiles);
   const double transform_in = kTransformCycles * points * tiles * in_vectors;
   const double transform_out = kTransformCycles * points * tiles * vectors;
@@ -66,7 +65,8 @@ WinogradBlocking cost(const WinogradSize& s, std::int64_t block_tiles, std::int6
     work = groups * blocks * (transform_in * tile_share + (products + transform_out) * share);
     const bool stays = weights * share + m <= l2 && blocks > 1;
     from_l3 += groups * (blocks - 1) * (stays ? 0 : weights * share);
-    if (threads > 1 || v + m > l2) from_l3 += groups * blocks * (v * tile_share + v * (v + m > l2 ? chunks * share : 1));
+    if (threads > 1 || v + m > l2)
+      from_l3 += groups * blocks * (v * tile_share + v * (v + m > l2 ? chunks * share : 1));
     barriers = threads > 1 ? 2 * groups * blocks : 0;
   } else {
     const double turns = ceil_div(groups * blocks, threads);
@@ -90,7 +90,7 @@ WinogradBlocking choose_blocking(const WinogradSize& size) {
     const std::int64_t block_tiles = std::max<std::int64_t>((size.tiles + blocks - 1) / blocks, 1);
     // 300 tiles of 36 points and 512 channels are 22 MB: more than that never pays, and workspace is not free.
     if (block_tiles > 512 && blocks < row_tiles) continue;
-    for (std::int64_t chunk = 2; ; chunk *= 2) {
+    for (std::int64_t chunk = 2;; chunk *= 2) {
       const std::int64_t vectors = std::min(chunk, size.vectors);
       for (const bool split_chunks : {false, true}) {
         if (split_chunks && size.threads == 1) continue;

@@ -69,7 +69,8 @@ class WinogradPlan final : public PackedPlan {
   WinogradPlan(const ConvProblem& problem, Candidate candidate, const WinogradKernels& kernels,
                const WinogradShape& shape, const WinogradBlocking& blocking)
       : PackedPlan(problem, std::move(candidate), shape.size.threads,
-                   shape.size.groups * group_weights(shape.size) * sizeof(float), scratch_floats(shape.size, blocking) * sizeof(float)),
+                   shape.size.groups * group_weights(shape.size) * sizeof(float),
+                   scratch_floats(shape.size, blocking) * sizeof(float)),
         kernels_(kernels),
         shape_(shape),
         blocking_(blocking),
@@ -112,8 +113,9 @@ class WinogradPlan final : public PackedPlan {
     const std::int64_t count = std::min(blocking_.chunk_vectors, s.vectors - first);
     const std::int64_t in_chunk = vector - first;
     const std::int64_t width = (in_chunk / 2 * 2 + 1 < count ? 2 : 1) * s.lanes;
-    return {s.points * s.reduction * s.lanes * first + s.reduction * s.lanes * (in_chunk / 2 * 2) + in_chunk % 2 * s.lanes,
-            s.reduction * s.lanes * count, width};
+    return {
+        s.points * s.reduction * s.lanes * first + s.reduction * s.lanes * (in_chunk / 2 * 2) + in_chunk % 2 * s.lanes,
+        s.reduction * s.lanes * count, width};
   }
 
   void pack(const void* weights, void* packed, ThreadTeam* team) const override {
@@ -286,9 +288,9 @@ class WinogradPlan final : public PackedPlan {
 Result<std::unique_ptr<ConvPlan>> make_winograd_plan(const ConvProblem& problem, Candidate candidate,
                                                      const PlanRequest& request, int m) {
   const WinogradShape shape = winograd_shape(problem, m, request);
-  auto plan = std::make_unique<WinogradPlan>(problem, std::move(candidate),
-                                             *winograd_kernels_for(problem, request.cpu.isa), shape,
-                                             choose_blocking(shape.size));
+  auto plan =
+      std::make_unique<WinogradPlan>(problem, std::move(candidate), *winograd_kernels_for(problem, request.cpu.isa),
+                                     shape, choose_blocking(shape.size));
   CONVOY_CHECK(plan->keep(request.constant_weights));
   return std::unique_ptr<ConvPlan>(std::move(plan));
 }

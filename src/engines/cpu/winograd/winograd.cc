@@ -40,16 +40,17 @@ class WinogradEngine final : public Engine {
     const int spatial = problem.spatial_dims();
     const bool wide = w.back() == 3 && (spatial == 1 || w[w.size() - 2] == 3 || w[w.size() - 2] == 1);
     if (!wide) {
-      return Refusal{RefusalCode::filter, fmt::format("w.dims={}: this engine needs a filter of 3x3 or 1x3 (and any depth)",
-                                                      to_string(w))};
+      return Refusal{RefusalCode::filter,
+                     fmt::format("w.dims={}: this engine needs a filter of 3x3 or 1x3 (and any depth)", to_string(w))};
     }
     if (problem.groups == 1) return std::nullopt;
     const std::int64_t channels = problem.in_channels() / problem.groups;
     const std::int64_t filters = problem.out_channels() / problem.groups;
     if (channels < kLeastGroupChannels || filters < kLeastGroupChannels) {
-      return Refusal{RefusalCode::groups,
-                     fmt::format("groups={}: this engine needs C/groups and K/groups of at least {}, they are {} and {}",
-                                 problem.groups, kLeastGroupChannels, channels, filters)};
+      return Refusal{
+          RefusalCode::groups,
+          fmt::format("groups={}: this engine needs C/groups and K/groups of at least {}, they are {} and {}",
+                      problem.groups, kLeastGroupChannels, channels, filters)};
     }
     const std::int64_t x_block = problem.x.channel_block;
     const std::int64_t y_block = problem.y.channel_block;
@@ -70,7 +71,8 @@ class WinogradEngine final : public Engine {
              "outputs of a tile along each dim: 4 multiplies least, 2 loses fewer digits and reads fewer weights"}};
   }
 
-  double predict_seconds(const ConvProblem& problem, const KnobValues& knobs, const PlanRequest& request) const override {
+  double predict_seconds(const ConvProblem& problem, const KnobValues& knobs,
+                         const PlanRequest& request) const override {
     return seconds(problem, chosen_m(problem, knobs, request), request);
   }
 

@@ -1,8 +1,8 @@
 // Winograd kernels: what the units of each instruction set offer, and the plain data they read.
 //
-// An output tile of m x m (1D: 1 x m) positions is  A^T [ sum_c U_c * V_c ] A  with V = B^T d B of the (m+2)^2 inputs it
-// reads and U = G g G^T of the 3x3 filter (Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2016; the
-// matrices are in transforms.h). The products are one matrix product a point of the tile:
+// An output tile of m x m (1D: 1 x m) positions is  A^T [ sum_c U_c * V_c ] A  with V = B^T d B of the (m+2)^2 inputs
+// it reads and U = G g G^T of the 3x3 filter (Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2016;
+// the matrices are in transforms.h). The products are one matrix product a point of the tile:
 //   M[point][tile][k] = sum_c V[point][tile][c] * U[point][c][k]
 // Memory, in floats; `lanes` is the vector length:
 //   V  [point][tile / rows][c / lanes][tile % rows][c % lanes]: a row tile's broadcasts lie at constant distances
@@ -38,7 +38,7 @@ struct WinogradInput {
   std::int64_t begin;       // tiles to transform, counted from first_tile
   std::int64_t end;
   std::int64_t row_tile;
-  float* v;  // of the depth tap
+  float* v;              // of the depth tap
   std::int64_t v_group;  // floats from a row tile to the next
   std::int64_t v_point;
 };
@@ -49,8 +49,8 @@ struct WinogradOutput {
   float* out;  // first channel of the group
   const float* z;
   ActivationView view;
-  std::int64_t channel;   // of out, of the group's first channel
-  std::int64_t channels;  // of the group
+  std::int64_t channel;       // of out, of the group's first channel
+  std::int64_t channels;      // of the group
   std::int64_t first_vector;  // of the chunk, in the group
   std::int64_t vectors;
   std::int64_t first_tile;

@@ -15,8 +15,8 @@ void right(const std::string& text) { expect_right(winograd_engine(), text); }
 
 std::string square(const char* pass, int n, int c, int k, int height, int width, int pad, const char* layout,
                    const std::string& more = "") {
-  return fmt::format("{0}:x=f32,{1}x{2}x{4}x{5},{9}:w=f32,{3}x{2}x3x3,nchw:y=f32,{1}x{3}x{6}x{7},{9}:pad={8}x{8}{10}", pass,
-                     n, c, k, height, width, height + 2 * pad - 2, width + 2 * pad - 2, pad, layout, more);
+  return fmt::format("{0}:x=f32,{1}x{2}x{4}x{5},{9}:w=f32,{3}x{2}x3x3,nchw:y=f32,{1}x{3}x{6}x{7},{9}:pad={8}x{8}{10}",
+                     pass, n, c, k, height, width, height + 2 * pad - 2, width + 2 * pad - 2, pad, layout, more);
 }
 
 constexpr const char* kLayouts[] = {"nhwc", "nchw8c", "nchw16c"};
@@ -56,7 +56,8 @@ TEST(Winograd, OneDimension) {
 TEST(Winograd, ThreeDimensions) {
   for (const char* pass : {"fprop", "dgrad"}) {
     for (const char* layout : {"ndhwc", "ncdhw8c", "ncdhw16c"}) {
-      right(fmt::format("{0}:x=f32,1x18x4x9x6,{1}:w=f32,20x18x3x3x3,ncdhw:y=f32,1x20x4x9x6,{1}:pad=1x1x1", pass, layout));
+      right(
+          fmt::format("{0}:x=f32,1x18x4x9x6,{1}:w=f32,20x18x3x3x3,ncdhw:y=f32,1x20x4x9x6,{1}:pad=1x1x1", pass, layout));
       right(fmt::format("{0}:x=f32,2x5x3x6x6,{1}:w=f32,7x5x2x3x3,ncdhw:y=f32,2x7x3x6x6,{1}:pad=1x1x1/0x1x1", pass,
                         layout));
     }
@@ -69,7 +70,8 @@ TEST(Winograd, GroupsModesAndLayoutPairs) {
     right(fmt::format("{}:x=f32,1x32x9x9,nhwc:w=f32,48x16x3x3,nhwc:y=f32,1x48x9x9,nhwc:pad=1x1:groups=2", pass));
     right(fmt::format("{}:x=f32,1x27x9x9,nhwc:w=f32,33x9x3x3,nchw:y=f32,1x33x9x9,nhwc:pad=1x1:groups=3", pass));
     right(fmt::format("{}:x=f32,1x32x9x9,nchw16c:w=f32,64x16x3x3,nchw:y=f32,1x64x9x9,nchw16c:pad=1x1:groups=2", pass));
-    for (const auto& [x, y] : {std::pair{"nhwc", "nchw16c"}, {"nchw16c", "nhwc"}, {"nchw8c", "nchw16c"}, {"nhwc", "nchw8c"}}) {
+    for (const auto& [x, y] :
+         {std::pair{"nhwc", "nchw16c"}, {"nchw16c", "nhwc"}, {"nchw8c", "nchw16c"}, {"nhwc", "nchw8c"}}) {
       right(fmt::format("{}:x=f32,1x19x9x9,{}:w=f32,21x19x3x3,nchw:y=f32,1x21x9x9,{}:pad=1x1", pass, x, y));
     }
   }
@@ -98,7 +100,8 @@ TEST(Winograd, RefusesOtherFiltersAndSmallGroups) {
   expect_refused(engine, "fprop:x=f32,1x8x8x8,nhwc:w=f32,8x8x3x3,nchw:stride=2x2", RefusalCode::stride, "stride");
   expect_refused(engine, "fprop:x=f32,1x8x8x8,nhwc:w=f32,8x8x3x3,nchw:dilation=2x2", RefusalCode::dilation, "dilation");
   expect_refused(engine, "fprop:x=f32,1x32x8x8,nhwc:w=f32,32x4x3x3,nchw:groups=8", RefusalCode::groups, "groups=8");
-  expect_refused(engine, "fprop:x=f32,1x24x8x8,nchw8c:w=f32,24x12x3x3,nchw:groups=2", RefusalCode::groups, "multiple of 8");
+  expect_refused(engine, "fprop:x=f32,1x24x8x8,nchw8c:w=f32,24x12x3x3,nchw:groups=2", RefusalCode::groups,
+                 "multiple of 8");
 }
 
 // F(m,3) on integers: the transforms in double reproduce the sums of a 1D convolution.
@@ -143,7 +146,8 @@ TEST(Winograd, PredictionFollowsTheWeights) {
     const PlanRequest request{1, f32_processors().back(), &weights};
     return flops(*problem) / winograd_engine().predict_seconds(*problem, {}, request) * 1e-9;
   };
-  EXPECT_GT(gflops(square("fprop", 1, 64, 64, 56, 56, 1, "nhwc")), 2 * gflops(square("fprop", 1, 512, 512, 7, 7, 1, "nhwc")));
+  EXPECT_GT(gflops(square("fprop", 1, 64, 64, 56, 56, 1, "nhwc")),
+            2 * gflops(square("fprop", 1, 512, 512, 7, 7, 1, "nhwc")));
 }
 
 }  // namespace
