@@ -118,7 +118,7 @@ EngineOutcome run(const EngineCase& test, const ConvData& data, const Expectatio
 
 EngineOutcome run(const EngineCase& test) {
   const ConvData data(test.problem, test.data_seed, test.fill);
-  return run(test, data, Expectation(test.problem, data.args(), {}, team_of(2)));
+  return run(test, data, Expectation(test.problem, data.args(), {}, team_of(1)));
 }
 
 PropertySummary check_engine(const Engine& engine, const PropertyOptions& options) {
@@ -158,7 +158,7 @@ PropertySummary check_engine(const Engine& engine, const PropertyOptions& option
     test.fill = exact ? Fill::small_integers : Fill::normal;
     test.data_seed = random.next() >> 32;
     const ConvData data(test.problem, test.data_seed, test.fill);
-    const Expectation expectation(test.problem, data.args(), {}, team_of(2));
+    const Expectation expectation(test.problem, data.args(), {}, team_of(flops(test.problem) < 1e6 ? 1 : 2));
     for (const Isa isa : isas) {
       test.extensions = random.chance(0.6);
       if (refuse(engine, test.problem, features_of(isa, test.extensions))) test.extensions = true;

@@ -35,7 +35,7 @@ TEST(OracleAdjoint, ThreePassesAreOneForm) {
   options.alpha_beta = options.bias = options.residual = false;
   options.activations = {ActivationKind::identity};
   options.max_products = 50'000;
-  const auto team = make_cpu_team(2);
+  const auto team = make_cpu_team(1);
   for (int i = 0; i < 300; ++i) {
     const ConvProblem problem = testing::random_problem(random, options);
     const auto filled = [&](const TensorDesc& desc) {
