@@ -120,6 +120,7 @@ Result<const Engine*> selection::runnable_engine(const ConvProblem& problem, con
 
 Result<std::unique_ptr<ConvPlan>> make_plan(const ConvProblem& problem, const Candidate& candidate,
                                             std::span<const Engine* const> engines, const PlanRequest& request) {
+  CONVOY_CHECK(validate(problem));
   CONVOY_TRY(const Engine* engine, selection::runnable_engine(problem, candidate, engines, request));
   auto plan = engine->plan(problem, candidate.knobs, request);
   if (!plan) return plan.error().within(fmt::format("{} on {}", print(candidate), print(problem)));

@@ -97,6 +97,7 @@ Result<Selection> by_measurement(const ConvProblem& problem, const std::vector<C
 Result<Selection> select(const ConvProblem& problem, std::span<const Engine* const> engines,
                          const SelectionOptions& options, const PlanRequest& request, std::string_view node_name,
                          const SelectionProgress& progress) {
+  CONVOY_CHECK(validate(problem));
   std::vector<std::string> warnings;
   if (!options.rules.empty()) {
     if (const SelectionRule* rule = selection::find_rule(options.rules, print(problem), node_name)) {

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "engines/cpu/common/limits.h"
 #include "engines/cpu/common/problem.h"
 #include "engines/cpu/common/tile_plan.h"
 
@@ -31,6 +32,7 @@ class DirectEngine : public Engine {
   const EngineInfo& info() const override { return info_; }
 
   std::optional<Refusal> check(const ConvProblem& problem, const CpuFeatures& cpu) const override {
+    if (auto refusal = refuse_huge_weights(problem)) return refusal;
     if (problem.pass == Pass::dgrad && problem.x.channel_block == 1 && !problem.x.is_packed(Layout::nhwc)) {
       return Refusal{RefusalCode::layout, "x=nchw: dgrad needs the channels of x innermost or blocked"};
     }

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "engines/cpu/common/limits.h"
 #include "engines/cpu/common/problem.h"
 #include "engines/cpu/common/tile_plan.h"
 #include "engines/cpu/gemm/planar_plan.h"
@@ -51,6 +52,7 @@ class GemmEngine : public Engine {
   const EngineInfo& info() const override { return info_; }
 
   std::optional<Refusal> check(const ConvProblem& problem, const CpuFeatures& cpu) const override {
+    if (auto refusal = refuse_huge_weights(problem)) return refusal;
     if (phase_count(problem) > kMostPhases) {
       return Refusal{RefusalCode::stride, "stride=" + to_string(problem.stride) + ": dgrad takes at most " +
                                               std::to_string(kMostPhases) + " residues of the stride, it has " +

@@ -1,0 +1,24 @@
+// Sizes past which an engine that tabulates weights offsets refuses, before it builds any table.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "convoy/engine.h"
+
+namespace convoy::cpu {
+
+// Refuses weights of over 2^27 elements (512 MiB of f32) and sums of over 2^22 products: more than any network has, and
+// little enough that plans, and the answer whether there can be one, take bounded time and memory.
+inline std::optional<Refusal> refuse_huge_weights(const ConvProblem& problem) {
+  constexpr std::int64_t most_elements = std::int64_t{1} << 27;
+  constexpr std::int64_t most_products = std::int64_t{1} << 22;
+  const std::int64_t elements = problem.w.elements();
+  const std::int64_t outputs = problem.pass == Pass::dgrad ? problem.w.dims[1] * problem.groups : problem.w.dims[0];
+  if (elements <= most_elements && elements / outputs <= most_products) return std::nullopt;
+  return Refusal{RefusalCode::size, "w=" + to_string(problem.w.dims) + ": this engine takes at most " +
+                                        std::to_string(most_elements) + " elements and sums of " +
+                                        std::to_string(most_products) + " products"};
+}
+
+}  // namespace convoy::cpu
