@@ -32,6 +32,15 @@ double tile_cycles(int positions, int vectors, int lanes, std::int64_t reduction
   return cycles + 0.3;
 }
 
+// Cycles of one panel's tile over `positions`: the sum; the call, clearing and storing the accumulators; and for a
+// panel whose channels do not fill its vectors the general epilogue.
+double panel_cycles(int positions, std::int64_t channels, int lanes, std::int64_t reduction) {
+  const int vectors = static_cast<int>(ceil_div(channels, lanes));
+  const double sum = tile_cycles(positions, vectors, lanes, reduction) * static_cast<double>(reduction);
+  const double whole = channels % lanes == 0 ? 2.5 * vectors : 8 + 14.0 * vectors;
+  return sum + 30 + whole * positions;
+}
+
 // Cycles of all tiles of a phase with `shape` as the panels' main kernel.
 double shape_cycles(const ForwardConv& conv, const TilePhase& phase, const TileShape& shape, int lanes) {
   const int positions = shape.halves * shape.pixels;
@@ -44,15 +53,36 @@ double shape_cycles(const ForwardConv& conv, const TilePhase& phase, const TileS
                          ceil_div(phase.axis[2].count, shape.pixels);
     tiles = std::max(1.0, parts / shape.halves);
   }
-  const std::int64_t vectors = ceil_div(conv.out_channels, lanes);
-  const std::int64_t full = vectors / shape.vectors;
-  const int tail = static_cast<int>(vectors % shape.vectors);
-  const double length = static_cast<double>(phase.reduction);
-  // Beside the sum: the call, clearing and storing the accumulators.
-  const double fixed = 30 + 2.5 * positions * shape.vectors;
-  double cycles = full * (tile_cycles(positions, shape.vectors, lanes, phase.reduction) * length + fixed);
-  if (tail > 0) cycles += tile_cycles(positions, tail, lanes, phase.reduction) * length + fixed;
-  return cycles * tiles * conv.groups;
+  const std::int64_t width = static_cast<std::int64_t>(shape.vectors) * lanes;
+  const std::int64_t full = conv.out_channels / width;
+  const std::int64_t rest = conv.out_channels % width;
+  double cycles = 0;
+  if (full > 0) cycles += static_cast<double>(full) * panel_cycles(positions, width, lanes, phase.reduction);
+  if (rest > 0) cycles += panel_cycles(positions, rest, lanes, phase.reduction);
+  return cycles * tiles * static_cast<double>(conv.groups);
+}
+
+// Cycles for filling the buffers of all of a phase's blocks: 8 floats a cycle and the calls of memcpy.
+double copy_cycles(const TileDesign& design, const TilePhase& phase) {
+  const ForwardConv& conv = design.conv;
+  const double blocks = static_cast<double>(phase.images) * phase.row_blocks * phase.col_blocks;
+  double cycles = 0;
+  for (const TileChunk& chunk : phase.chunks) {
+    const double channels = static_cast<double>((chunk.group_end - chunk.group_begin) * conv.in_channels);
+    if (phase.input == TileInput::gathered) {
+      const double taps =
+          static_cast<double>(phase.axis[0].taps.size() * phase.axis[1].taps.size()) * phase.axis[2].taps.size();
+      const double positions =
+          static_cast<double>(conv.batch * phase.axis[0].count) * phase.axis[1].count * phase.axis[2].count;
+      cycles += positions * taps * (20 + channels / 8);
+    } else if (phase.input == TileInput::padded) {
+      const double rows = blocks * static_cast<double>(phase.planes * (phase.plane / phase.row));
+      const double pixels = static_cast<double>(phase.row / phase.pixel);
+      const bool whole = phase.pixel == conv.in.spatial[2];
+      cycles += rows * (30 + (whole ? static_cast<double>(phase.row) / 8 : pixels * (15 + channels / 8)));
+    }
+  }
+  return cycles;
 }
 
 // Sets reduction, weight_order, steps, run and the buffer strides, for the input mode chosen. `row`..`plane` of the
@@ -343,12 +373,9 @@ void design_phase(TileDesign& design, const Phase& source, const TileRequest& re
   const std::int64_t per_tile = 2 * (2 + kMaxTilePixels);
   design.scratch_floats =
       std::max(design.scratch_floats, round_up(phase.buffer, 16) + round_up(phase.tiles * per_tile, 16));
-  if (!phase.panels.empty() && positions > 0) {
-    const TileShape& main = *phase.panels[0].shape;
-    design.cycles += shape_cycles(conv, phase, main, design.kernels->lanes);
-    if (phase.buffer > 0) {
-      design.packing_bytes += 4.0 * static_cast<double>(phase.items()) * static_cast<double>(phase.buffer);
-    }
+  if (!phase.panels.empty() && positions > 0 && !design.too_large) {
+    design.cycles += shape_cycles(conv, phase, *phase.panels[0].shape, design.kernels->lanes);
+    design.cycles += copy_cycles(design, phase);
   }
   design.phases.push_back(std::move(phase));
 }

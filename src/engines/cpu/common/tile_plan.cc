@@ -407,8 +407,7 @@ Result<std::unique_ptr<ConvPlan>> make_tile_plan(const ConvProblem& problem, con
 double predict_tile_seconds(const ConvProblem& problem, const TileRequest& request) {
   const TileDesign design = design_tiles(problem, request);
   const int threads = std::max(1, request.threads);
-  return design.cycles / 3.6e9 / threads + design.packing_bytes / 12e9 / threads +
-         bytes_moved(problem) / 12e9 / threads;
+  return predict_seconds(problem, design.cycles, request.kernels->lanes, threads);
 }
 
 }  // namespace convoy::cpu

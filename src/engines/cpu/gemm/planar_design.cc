@@ -173,6 +173,25 @@ void order_reduction(const PlanarDesign& design, PlanarPhase& phase) {
   }
 }
 
+// Cycles of a phase's tiles, with the general epilogue where rows are apart, and of filling the buffers.
+double phase_cycles(const PlanarDesign& design, const PlanarPhase& phase, std::int64_t reduction) {
+  const std::int64_t lanes = design.kernels->lanes;
+  const double blocks = static_cast<double>(phase.images) * phase.row_blocks * phase.col_blocks;
+  const std::int64_t reach = phase.pitch - phase.block_cols;
+  const std::int64_t vectors = ceil_div(phase.block_rows * phase.pitch - reach, lanes);
+  double cycles = 0;
+  for (const PlanarPanel& panel : phase.panels) {
+    const PlanarKernel& k = *panel.kernel;
+    const double store = phase.axis[2].out_step > 1 ? 60 : reach > 0 || panel.channels < k.channels ? 16 : 3;
+    const double tile = planar_cycles(k, static_cast<int>(lanes)) * static_cast<double>(reduction) + 40 +
+                        store * k.channels * k.vectors;
+    cycles += blocks * static_cast<double>(ceil_div(vectors, k.vectors)) * tile;
+  }
+  const double rows = blocks * static_cast<double>(phase.channels) * phase.slices.size() * phase.slice_rows;
+  const double per_float = phase.axis[2].in_step > 1 ? 1.0 : 0.125;
+  return cycles + static_cast<double>(phase.chunks.size()) * rows * (20 + per_float * static_cast<double>(phase.pitch));
+}
+
 void design_phase(PlanarDesign& design, const Phase& source, const PlanarRequest& request) {
   PlanarPhase phase;
   for (int i = 0; i < 3; ++i) phase.axis[i] = source.axis[i];
@@ -215,15 +234,7 @@ void design_phase(PlanarDesign& design, const Phase& source, const PlanarRequest
     design.packed_floats += ceil_div(reduction * panel.kernel->channels, 16) * 16;
   }
   design.scratch_floats = std::max(design.scratch_floats, ceil_div(phase.buffer, 16) * 16);
-  const double vectors = static_cast<double>(phase.images) * phase.row_blocks * phase.col_blocks *
-                         ceil_div(phase.block_rows * phase.pitch - reach, lanes);
-  for (const PlanarPanel& panel : phase.panels) {
-    const double tiles = std::max(vectors / panel.kernel->vectors, 1.0);
-    const double fixed = 40 + 5.0 * panel.kernel->channels * panel.kernel->vectors;
-    design.cycles +=
-        tiles * (planar_cycles(*panel.kernel, static_cast<int>(lanes)) * static_cast<double>(reduction) + fixed);
-  }
-  design.packing_bytes += 4.0 * static_cast<double>(phase.items()) * static_cast<double>(phase.buffer);
+  design.cycles += phase_cycles(design, phase, reduction);
   design.phases.push_back(std::move(phase));
 }
 

@@ -230,8 +230,7 @@ Result<std::unique_ptr<ConvPlan>> make_planar_plan(const ConvProblem& problem, c
 double predict_planar_seconds(const ConvProblem& problem, const PlanarRequest& request) {
   const PlanarDesign design = design_planar(problem, request);
   const int threads = std::max(1, request.threads);
-  return design.cycles / 3.6e9 / threads + design.packing_bytes / 12e9 / threads +
-         bytes_moved(problem) / 12e9 / threads;
+  return predict_seconds(problem, design.cycles, request.kernels->lanes, threads);
 }
 
 }  // namespace convoy::cpu

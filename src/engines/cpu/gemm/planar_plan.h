@@ -59,8 +59,7 @@ struct PlanarDesign {
   std::int64_t packed_floats = 0;
   std::int64_t scratch_floats = 0;  // a thread's
   bool too_large = false;
-  double cycles = 0;
-  double packing_bytes = 0;
+  double cycles = 0;  // predicted, one thread, everything in cache
 };
 
 struct PlanarRequest {
