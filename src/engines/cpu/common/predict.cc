@@ -5,8 +5,8 @@
 namespace convoy::cpu {
 
 // seconds = (cycles/hz + weights/bandwidth + activations/bandwidth) / threads, the engines counting cycles from ports,
-// latencies, epilogue and copies (tile_design.cc, planar_design.cc). The constants are a robust least-squares fit of 73
-// (AVX-512) and 86 (AVX2) timings of cpu.direct and cpu.gemm with one thread: ResNet-50's and SqueezeNet's layers in
+// latencies, epilogue and copies (tile_design.cc, planar_design.cc). The constants are a robust least-squares fit of 75
+// (AVX-512) and 81 (AVX2) timings of cpu.direct and cpu.gemm with one thread: ResNet-50's and SqueezeNet's layers in
 // nhwc, nchw and nchw16c, 3D ones of five channels, transposed ones; weights outside L2, a Sapphire Rapids core that
 // others loaded too (its FMA peak was 178 GFLOP/s, 92 with AVX2). Mean error 14% and 10%; the worst are 3D layers with
 // wide dilation and few channels last (0.4 of the measured time) and transposed nchw ones (0.5).
