@@ -5,18 +5,18 @@
 namespace convoy::cpu {
 namespace {
 
-constexpr double kCycle = 1 / 3.7e9;      // seconds
-constexpr double kTransformCycles = 4.5;  // a point, tile and vector
-constexpr double kMemoryBytes = 16e9;     // a second, a thread
+constexpr double kCycle = 1 / 3.7e9;    // seconds
+constexpr double kTransformCycles = 7;  // a point, tile and vector
+constexpr double kMemoryBytes = 16e9;   // a second, a thread
 constexpr double kL3Bytes = 29e9;
-constexpr double kExposed = 0.6;   // share of the streams' time that the products don't hide
+constexpr double kExposed = 0.7;   // share of the streams' time that the products don't hide
 constexpr double kBarrier = 3e-6;  // seconds a parallel region, beyond one thread
 
 double ceil_div(double a, double b) { return static_cast<double>(static_cast<std::int64_t>((a + b - 1) / b)); }
 
 // Cycles a channel of a register tile.
 double tile_cycles(double rows, int vectors) {
-  return vectors == 2 ? std::max(rows, 4.0) : std::max((rows + 1) / 2, 4.0);
+  return (vectors == 2 ? std::max(rows, 4.0) : std::max((rows + 1) / 2, 4.0)) + 1;
 }
 
 WinogradBlocking cost(const WinogradSize& s, std::int64_t block_tiles, std::int64_t chunk_vectors, bool split_chunks) {
@@ -85,11 +85,10 @@ WinogradBlocking choose_blocking(const WinogradSize& size) {
   WinogradBlocking best;
   best.seconds = -1;
   const std::int64_t row_tiles = std::max<std::int64_t>((size.tiles + size.max_rows - 1) / size.max_rows, 1);
-  // Half as many blocks again each time: within a factor of 1.5 of any best size.
-  for (std::int64_t blocks = 1; blocks <= row_tiles; blocks += blocks / 2 + 1) {
-    const std::int64_t block_tiles = std::max<std::int64_t>((size.tiles + blocks - 1) / blocks, 1);
-    // 300 tiles of 36 points and 512 channels are 22 MB: more than that never pays, and workspace is not free.
-    if (block_tiles > 512 && blocks < row_tiles) continue;
+  for (std::int64_t in_block = 1;; in_block += in_block / 4 + 1) {
+    // A whole number of register tiles, or all there is in as many equal blocks.
+    const std::int64_t whole = std::min(in_block * size.max_rows, size.tiles);
+    const std::int64_t block_tiles = in_block < row_tiles ? whole : size.tiles;
     for (std::int64_t chunk = 2;; chunk *= 2) {
       const std::int64_t vectors = std::min(chunk, size.vectors);
       for (const bool split_chunks : {false, true}) {
@@ -99,6 +98,8 @@ WinogradBlocking choose_blocking(const WinogradSize& size) {
       }
       if (chunk >= size.vectors) break;
     }
+    // 512 tiles of 36 points and 512 channels are 38 MB: more than that never pays, and workspace is not free.
+    if (in_block >= row_tiles || whole >= 512) break;
   }
   return best;
 }

@@ -12,6 +12,7 @@ namespace {
 
 // Below this many channels a group the transforms cost more than the products they save.
 constexpr std::int64_t kLeastGroupChannels = 8;
+constexpr double kActivationBytes = 22e9;  // a second, a thread; two saturate the memory
 // Transforming the weights at each execution, seconds a weight.
 constexpr double kPackSeconds = 6e-9;
 
@@ -89,7 +90,10 @@ class WinogradEngine final : public Engine {
 
   static double seconds(const ConvProblem& problem, int m, const PlanRequest& request) {
     const WinogradShape shape = winograd_shape(problem, m, request);
-    double seconds = choose_blocking(shape.size).seconds;
+    // Maps larger than L2 are read and written at what the blocks' own streams leave of a core's bandwidth.
+    const double activations = static_cast<double>(problem.x.bytes() + problem.y.bytes());
+    double seconds =
+        choose_blocking(shape.size).seconds + activations / (kActivationBytes * std::min(shape.size.threads, 2));
     if (request.constant_weights == nullptr) {
       seconds += kPackSeconds * static_cast<double>(problem.w.elements()) / shape.size.threads;
     }
