@@ -291,7 +291,9 @@ class Lowering {
     const std::int64_t memory = physical_memory();
     for (const Slot& slot : p.slots) {
       if (slot.home == Home::constant) p.weight_bytes += static_cast<std::size_t>(slot.constant.desc.bytes());
-      if (slot.home == Home::arena && slot.desc.bytes() > memory) return too_large("a tensor of " + to_string(slot.desc.dims), slot.desc.bytes());
+      if ((slot.home == Home::arena || slot.home == Home::output) && slot.desc.bytes() > memory) {
+        return too_large("a tensor of " + to_string(slot.desc.dims), slot.desc.bytes());
+      }
     }
     p.memory = plan_memory(p.storages);
     if (p.memory.arena_bytes > memory) return too_large("the activations", p.memory.arena_bytes);
