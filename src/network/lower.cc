@@ -151,8 +151,18 @@ class Lowering {
 
   Result<void> lower_conv(const Node& node, Layout layout) {
     CONVOY_TRY(ConvNode conv, conv_problem(node, inputs_of(graph_, node)));
-    const ConvProblem problem = in_layout(conv.problem, layout);
-    CONVOY_TRY(const Selection selection, selector_.choose(problem, node.desc.name));
+    ConvProblem problem = in_layout(conv.problem, layout);
+    auto chosen = selector_.choose(problem, node.desc.name);
+    if (!chosen.ok()) {
+      // An engine that a rule names may take the other layout only: then this node works in that one.
+      const Layout other = layout == Layout::nchw ? Layout::nhwc : Layout::nchw;
+      auto chosen_other = selector_.choose(in_layout(conv.problem, other), node.desc.name);
+      if (!chosen_other.ok()) return chosen.error();
+      layout = other;
+      problem = in_layout(conv.problem, layout);
+      chosen = std::move(chosen_other);
+    }
+    const Selection& selection = *chosen;
     const auto input = [&](int index) {
       return index >= 0 && index < static_cast<int>(node.inputs.size()) ? node.inputs[index] : kAbsent;
     };
