@@ -10,13 +10,16 @@ namespace convoy::ops {
 std::vector<OperatorRow> activation_rows();
 std::vector<OperatorRow> along_axis_rows();
 std::vector<OperatorRow> arithmetic_rows();
+std::vector<OperatorRow> average_pool_rows();
 std::vector<OperatorRow> batch_normalization_rows();
 std::vector<OperatorRow> cast_rows();
 std::vector<OperatorRow> clip_rows();
 std::vector<OperatorRow> comparison_rows();
 std::vector<OperatorRow> constant_rows();
 std::vector<OperatorRow> gather_rows();
+std::vector<OperatorRow> global_pool_rows();
 std::vector<OperatorRow> identity_rows();
+std::vector<OperatorRow> max_pool_rows();
 std::vector<OperatorRow> movement_rows();
 std::vector<OperatorRow> pad_rows();
 std::vector<OperatorRow> power_rows();

@@ -1,0 +1,146 @@
+// GlobalAveragePool, GlobalMaxPool and GlobalLpPool: all spatial dims become one.
+#include <cmath>
+#include <limits>
+
+#include "ops/families.h"
+#include "ops/unary.h"
+
+namespace convoy::ops {
+namespace {
+
+enum class Kind { average, max, lp };
+
+template <Kind kKind, class C>
+C step(C acc, C value, C p) {
+  if constexpr (kKind == Kind::average) return acc + value;
+  if constexpr (kKind == Kind::max) return value > acc ? value : acc;
+  if constexpr (kKind == Kind::lp) return acc + (p == 2 ? value * value : std::pow(std::abs(value), p));
+}
+
+template <Kind kKind, class C>
+C join(C a, C b) {
+  if constexpr (kKind == Kind::max) return b > a ? b : a;
+  return a + b;
+}
+
+template <Kind kKind, class C>
+C finish(C acc, std::int64_t count, C p) {
+  if constexpr (kKind == Kind::average) return acc / static_cast<C>(count);
+  if constexpr (kKind == Kind::max) return acc;
+  if constexpr (kKind == Kind::lp) return p == 2 ? std::sqrt(acc) : std::pow(acc, 1 / p);
+}
+
+template <class T>
+struct Planes {
+  const T* x;
+  T* y;
+  std::int64_t batch, channels, area;
+  Compute<T> p;
+};
+
+// Planes are contiguous. Eight accumulators hide the latency of the additions.
+template <Kind kKind, class T>
+void reduce_planes(const Planes<T>& planes, const ExecContext& context) {
+  using C = Compute<T>;
+  const C start = kKind == Kind::max ? -std::numeric_limits<C>::infinity() : C(0);
+  parallel_for(context, planes.batch * planes.channels, planes.area, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t plane = begin; plane < end; ++plane) {
+      const T* x = planes.x + plane * planes.area;
+      C acc[8];
+      std::fill_n(acc, 8, start);
+      std::int64_t i = 0;
+      for (; i + 8 <= planes.area; i += 8) {
+        for (int lane = 0; lane < 8; ++lane) {
+          acc[lane] = step<kKind>(acc[lane], static_cast<C>(x[i + lane]), planes.p);
+        }
+      }
+      for (int lane = 0; i < planes.area; ++i, ++lane) {
+        acc[lane] = step<kKind>(acc[lane], static_cast<C>(x[i]), planes.p);
+      }
+      for (int half = 4; half > 0; half /= 2) {
+        for (int lane = 0; lane < half; ++lane) acc[lane] = join<kKind>(acc[lane], acc[lane + half]);
+      }
+      planes.y[plane] = T(finish<kKind>(acc[0], planes.area, planes.p));
+    }
+  });
+}
+
+// Channels are innermost. Four rows of accumulators: sums over large areas keep their accuracy.
+template <Kind kKind, class T>
+void reduce_channels(const Planes<T>& planes, const ExecContext& context) {
+  using C = Compute<T>;
+  constexpr std::int64_t kLanes = 32;
+  const C start = kKind == Kind::max ? -std::numeric_limits<C>::infinity() : C(0);
+  const std::int64_t groups = (planes.channels + kLanes - 1) / kLanes;
+  parallel_for(context, planes.batch * groups, planes.area * kLanes, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t unit = begin; unit < end; ++unit) {
+      const std::int64_t n = unit / groups, c0 = unit % groups * kLanes;
+      const std::int64_t lanes = std::min(kLanes, planes.channels - c0);
+      const T* x = planes.x + n * planes.area * planes.channels + c0;
+      C acc[4][kLanes];
+      for (auto& row : acc) std::fill_n(row, kLanes, start);
+      for (std::int64_t i = 0; i < planes.area; ++i) {
+        C* row = acc[i % 4];
+        for (std::int64_t lane = 0; lane < lanes; ++lane) {
+          row[lane] = step<kKind>(row[lane], static_cast<C>(x[i * planes.channels + lane]), planes.p);
+        }
+      }
+      for (std::int64_t lane = 0; lane < lanes; ++lane) {
+        const C sum = join<kKind>(join<kKind>(acc[0][lane], acc[1][lane]), join<kKind>(acc[2][lane], acc[3][lane]));
+        planes.y[n * planes.channels + c0 + lane] = T(finish<kKind>(sum, planes.area, planes.p));
+      }
+    }
+  });
+}
+
+template <Kind kKind>
+class GlobalPool final : public Operator {
+ public:
+  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
+
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 1, 1));
+    CONVOY_CHECK(check_type(node, inputs, 0, kMathFloats));
+    Dims dims = inputs[0].desc.dims;
+    if (dims.size() < 2) return bad_node(node, "input 0 has dims [" + to_string(dims) + "]; rank 2 or more is needed");
+    std::fill(dims.begin() + 2, dims.end(), 1);
+    if (inputs[0].desc.elements() == 0 && dims[0] * dims[1] != 0) {
+      return bad_node(node, "input 0 has dims [" + to_string(inputs[0].desc.dims) + "]: nothing to pool");
+    }
+    CONVOY_TRY(const std::int64_t p, node.integer("p", 2));
+    if (p < 1) return bad_node(node, "p=" + std::to_string(p) + " must be positive");
+    return one_output(node, inputs[0].desc.type, std::move(dims));
+  }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+    CONVOY_TRY(const std::int64_t p, node.integer("p", 2));
+    const TensorDesc& x = inputs[0].desc;
+    const std::int64_t batch = x.dims[0], channels = x.dims[1];
+    const std::int64_t images = outputs[0].elements();
+    const std::int64_t area = images == 0 ? 0 : x.elements() / images;
+    const bool channels_last = x.rank() > 2 && !x.is_packed(Layout::nchw);
+    return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
+      return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
+        const Planes<T> planes{static_cast<const T*>(in[0]), static_cast<T*>(out[0]), batch, channels, area,
+                               static_cast<Compute<T>>(p)};
+        channels_last ? reduce_channels<kKind>(planes, context) : reduce_planes<kKind>(planes, context);
+        return {};
+      });
+    });
+  }
+};
+
+const GlobalPool<Kind::average> global_average_pool;
+const GlobalPool<Kind::max> global_max_pool;
+const GlobalPool<Kind::lp> global_lp_pool;
+
+}  // namespace
+
+std::vector<OperatorRow> global_pool_rows() {
+  return {{"GlobalAveragePool", &global_average_pool},
+          {"GlobalMaxPool", &global_max_pool},
+          {"GlobalLpPool", &global_lp_pool}};
+}
+
+}  // namespace convoy::ops

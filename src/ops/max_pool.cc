@@ -1,0 +1,206 @@
+// MaxPool, with its second output, and MaxUnpool.
+#include <fmt/format.h>
+
+#include <cstring>
+#include <limits>
+
+#include "ops/families.h"
+#include "ops/pooling.h"
+#include "ops/unary.h"
+
+namespace convoy::ops {
+namespace {
+
+constexpr TypeSet kMaxPoolTypes = kMathFloats | only(DataType::s8) | only(DataType::u8);
+
+// The least value: what a window that misses the input gives.
+template <class T>
+Compute<T> lowest() {
+  if constexpr (is_float_element<T>) return -std::numeric_limits<Compute<T>>::infinity();
+  return std::numeric_limits<Compute<T>>::lowest();
+}
+
+template <class T>
+struct MaxOp {
+  using Acc = Compute<T>;
+  Acc start() const { return lowest<T>(); }
+  Acc step(Acc acc, Acc value) const { return value > acc ? value : acc; }
+  T finish(Acc acc, std::int64_t, std::int64_t) const { return T(acc); }
+};
+
+// The maxima and where they are: the flat index of the first one in x as nchw, with the spatial dims in row-major or
+// (storage_order 1) column-major order.
+template <class T>
+void pool_with_indices(const PoolGeometry& geometry, bool column_major, const TensorDesc& x_desc,
+                       const TensorDesc& y_desc, const TensorDesc& indices_desc, const T* x, T* y,
+                       std::int64_t* indices, const ExecContext& context) {
+  const auto& [depth, height, width] = geometry.axes;
+  const std::array<std::int64_t, 5> xs = five_strides(x_desc), ys = five_strides(y_desc);
+  const std::array<std::int64_t, 5> is = five_strides(indices_desc);
+  const std::int64_t channels = x_desc.dims[1];
+  const std::int64_t plane = depth.in * height.in * width.in;
+  const std::int64_t step_d = column_major ? 1 : height.in * width.in;
+  const std::int64_t step_h = column_major ? depth.in : width.in;
+  const std::int64_t step_w = column_major ? depth.in * height.in : 1;
+  parallel_for(context, x_desc.dims[0] * channels * depth.out * height.out, width.out * 8,
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t unit = begin; unit < end; ++unit) {
+                   const std::int64_t oh = unit % height.out, od = unit / height.out % depth.out;
+                   const std::int64_t image = unit / (height.out * depth.out);  // n * channels + c
+                   const std::int64_t n = image / channels, c = image % channels;
+                   for (std::int64_t ow = 0; ow < width.out; ++ow) {
+                     Compute<T> best = lowest<T>();
+                     std::int64_t place = -1;
+                     for (std::int64_t kd = depth.first_tap(od); kd < depth.last_tap(od); ++kd) {
+                       const std::int64_t d = od * depth.stride + kd * depth.dilation - depth.pad;
+                       for (std::int64_t kh = height.first_tap(oh); kh < height.last_tap(oh); ++kh) {
+                         const std::int64_t h = oh * height.stride + kh * height.dilation - height.pad;
+                         for (std::int64_t kw = width.first_tap(ow); kw < width.last_tap(ow); ++kw) {
+                           const std::int64_t w = ow * width.stride + kw * width.dilation - width.pad;
+                           const auto value =
+                               static_cast<Compute<T>>(x[n * xs[0] + c * xs[1] + d * xs[2] + h * xs[3] + w * xs[4]]);
+                           if (value > best || place < 0) {
+                             best = value;
+                             place = d * step_d + h * step_h + w * step_w;
+                           }
+                         }
+                       }
+                     }
+                     y[n * ys[0] + c * ys[1] + od * ys[2] + oh * ys[3] + ow * ys[4]] = T(best);
+                     indices[n * is[0] + c * is[1] + od * is[2] + oh * is[3] + ow * is[4]] =
+                         place < 0 ? -1 : image * plane + place;
+                   }
+                 }
+               });
+}
+
+class MaxPool final : public Operator {
+ public:
+  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
+
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 1, 1, 2));
+    CONVOY_CHECK(check_type(node, inputs, 0, kMaxPoolTypes));
+    CONVOY_TRY(const PoolGeometry geometry, read_pooling(node, inputs[0].desc.dims));
+    if (auto order = node.integer("storage_order", 0); !order.ok()) return order.error();
+    const Dims dims = pooled_dims(geometry, inputs[0].desc.dims);
+    CONVOY_TRY(std::vector<TensorDesc> outputs, one_output(node, inputs[0].desc.type, dims));
+    if (node.output_count > 1) {
+      CONVOY_TRY(TensorDesc indices, make_output(node, DataType::s64, dims));
+      outputs.push_back(std::move(indices));
+    }
+    return outputs;
+  }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
+    const TensorDesc x = inputs[0].desc, y = outputs[0];
+    CONVOY_TRY(const PoolGeometry geometry, read_pooling(node, x.dims));
+    CONVOY_TRY(const std::int64_t order, node.integer("storage_order", 0));
+    const bool with_indices = outputs.size() > 1;
+    const TensorDesc indices = with_indices ? outputs[1] : y;
+    if (!with_indices) {
+      if (auto plan = onednn_pooling(PoolKind::max, geometry, x, y, request.threads)) return plan;
+    }
+    return dispatch<kMaxPoolTypes>(x.type, [&]<class T>(Tag<T>) {
+      return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
+        const T* from = static_cast<const T*>(in[0]);
+        T* to = static_cast<T*>(out[0]);
+        if (with_indices && out[1] != nullptr) {
+          pool_with_indices(geometry, order == 1, x, y, indices, from, to, static_cast<std::int64_t*>(out[1]), context);
+        } else {
+          pool(geometry, x, y, from, to, MaxOp<T>{}, context);
+        }
+        return {};
+      });
+    });
+  }
+};
+
+// Indices are flat ones in the tensor that kernel_shape, strides and pads give; an output_shape larger than that adds
+// zeros after the end of each dim.
+class MaxUnpool final : public Operator {
+ public:
+  std::vector<int> shape_inputs(const NodeDesc&) const override { return {2}; }
+
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 2, 3));
+    CONVOY_CHECK(check_type(node, inputs, 0, kMathFloats));
+    CONVOY_CHECK(check_type(node, inputs, 1, only(DataType::s64)));
+    if (inputs[1].desc.dims != inputs[0].desc.dims) return bad_node(node, "inputs 0 and 1 must have the same dims");
+    CONVOY_TRY(const Dims unpooled, unpooled_dims(node, inputs[0].desc.dims));
+    if (!is_present(inputs, 2)) return one_output(node, inputs[0].desc.type, unpooled);
+    CONVOY_TRY(const Dims dims, constant_integers(node, inputs, 2));
+    bool fits = dims.size() == unpooled.size();
+    for (std::size_t d = 0; fits && d < dims.size(); ++d) {
+      fits = d < 2 ? dims[d] == unpooled[d] : dims[d] >= unpooled[d];
+    }
+    if (!fits) {
+      return bad_node(node, fmt::format("input 2 (output_shape) is [{}], the windows give [{}]", to_string(dims),
+                                        to_string(unpooled)));
+    }
+    return one_output(node, inputs[0].desc.type, dims);
+  }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+    CONVOY_TRY(const Dims dims, unpooled_dims(node, inputs[0].desc.dims));
+    auto unpooled = checked_elements(dims);
+    if (!unpooled.ok()) return unpooled.error().within(node.op);
+    return dispatch_bytes(size_of(outputs[0].type), [&]<class T>(Tag<T>) {
+      return make_plan(node,
+                       [dims, y = outputs[0], count = inputs[0].desc.elements(), limit = *unpooled, op = node.op](
+                           auto in, auto out, const ExecContext&) -> Result<void> {
+                         std::memset(out[0], 0, y.bytes());
+                         const std::int64_t* indices = static_cast<const std::int64_t*>(in[1]);
+                         for (std::int64_t i = 0; i < count; ++i) {
+                           if (indices[i] < 0 || indices[i] >= limit) {
+                             return Error{ErrorCode::invalid_argument,
+                                          fmt::format("{}: input 1 (indices) has {} at {}, outside [0, {})", op,
+                                                      indices[i], i, limit)};
+                           }
+                           std::int64_t rest = indices[i], at = 0;
+                           for (int d = static_cast<int>(dims.size()) - 1; d >= 0; --d) {
+                             at += rest % dims[d] * y.strides[d];
+                             rest /= dims[d];
+                           }
+                           static_cast<T*>(out[0])[at] = static_cast<const T*>(in[0])[i];
+                         }
+                         return {};
+                       });
+    });
+  }
+
+ private:
+  static Result<Dims> unpooled_dims(const NodeDesc& node, const Dims& dims) {
+    const std::size_t spatial = dims.size() < 2 ? 0 : dims.size() - 2;
+    CONVOY_TRY(const Dims kernel, node.integers("kernel_shape", {}));
+    CONVOY_TRY(const Dims strides, node.integers("strides", Dims(spatial, 1)));
+    CONVOY_TRY(const Dims pads, node.integers("pads", Dims(2 * spatial, 0)));
+    if (spatial == 0 || kernel.size() != spatial || strides.size() != spatial || pads.size() != 2 * spatial) {
+      return bad_node(
+          node, fmt::format("kernel_shape=[{}], strides=[{}], pads=[{}] for an input of dims [{}]",
+                            fmt::join(kernel, ","), fmt::join(strides, ","), fmt::join(pads, ","), to_string(dims)));
+    }
+    Dims result{dims[0], dims[1]};
+    for (std::size_t d = 0; d < spatial; ++d) {
+      __extension__ using Wide = __int128;
+      const Wide size = Wide(dims[2 + d] - 1) * strides[d] + kernel[d] - pads[d] - pads[spatial + d];
+      if (size < 0 || size > std::numeric_limits<std::int64_t>::max() || kernel[d] < 1 || strides[d] < 1) {
+        return bad_node(node, fmt::format("spatial dim {} can't be unpooled with kernel {} and stride {}", d, kernel[d],
+                                          strides[d]));
+      }
+      result.push_back(static_cast<std::int64_t>(size));
+    }
+    return result;
+  }
+};
+
+const MaxPool max_pool;
+const MaxUnpool max_unpool;
+
+}  // namespace
+
+std::vector<OperatorRow> max_pool_rows() { return {{"MaxPool", &max_pool}, {"MaxUnpool", &max_unpool}}; }
+
+}  // namespace convoy::ops

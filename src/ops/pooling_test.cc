@@ -1,0 +1,188 @@
+// Pooling: values from the operator specification's examples and by hand.
+#include "ops/op_testing.h"
+#include "ops/support.h"
+
+namespace convoy::ops {
+namespace {
+
+using Ints = std::vector<std::int64_t>;
+
+HostTensor ramp(Dims dims, double first = 1) {
+  std::int64_t count = 1;
+  for (const std::int64_t dim : dims) count *= dim;
+  std::vector<double> values(count);
+  for (std::int64_t i = 0; i < count; ++i) values[i] = first + static_cast<double>(i);
+  return floats(std::move(dims), values);
+}
+
+TEST(MaxPool, SpecificationExamples) {
+  const HostTensor x = ramp({1, 1, 5, 5});
+  expect_op(node_of("MaxPool", {{"kernel_shape", Ints{5, 5}}, {"pads", Ints{2, 2, 2, 2}}}), {x},
+            {floats({1, 1, 5, 5}, {13, 14, 15, 15, 15, 18, 19, 20, 20, 20, 23, 24, 25,
+                                   25, 25, 23, 24, 25, 25, 25, 23, 24, 25, 25, 25})});
+  expect_op(node_of("MaxPool", {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}}), {x},
+            {floats({1, 1, 2, 2}, {7, 9, 17, 19})});
+  expect_op(node_of("MaxPool", {{"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}, {"auto_pad", "SAME_UPPER"}}),
+            {x}, {floats({1, 1, 3, 3}, {7, 9, 10, 17, 19, 20, 22, 24, 25})});
+  expect_op(node_of("MaxPool", {{"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}, {"ceil_mode", std::int64_t{1}}}),
+            {ramp({1, 1, 4, 4})}, {floats({1, 1, 2, 2}, {11, 12, 15, 16})});
+  // The second window along each dim would start in the end padding.
+  expect_op(node_of("MaxPool", {{"kernel_shape", Ints{1, 1}}, {"strides", Ints{2, 2}}, {"ceil_mode", std::int64_t{1}}}),
+            {ramp({1, 1, 2, 2})}, {floats({1, 1, 1, 1}, {1})});
+  expect_op(node_of("MaxPool", {{"kernel_shape", Ints{2, 2}}, {"dilations", Ints{2, 2}}}), {ramp({1, 1, 4, 4})},
+            {floats({1, 1, 2, 2}, {11, 12, 15, 16})});
+  expect_op(node_of("MaxPool", {{"kernel_shape", Ints{2}}}), {floats({1, 2, 3}, {3, 1, 2, 6, 5, 4})},
+            {floats({1, 2, 2}, {3, 2, 6, 5})});
+  expect_op(node_of("MaxPool", {{"kernel_shape", Ints{2, 2, 2}}}), {ramp({1, 1, 2, 2, 3})},
+            {floats({1, 1, 1, 1, 2}, {11, 12})});
+  expect_op(node_of("MaxPool", {{"kernel_shape", Ints{2, 2}}}), {tensor(DataType::u8, {1, 1, 2, 2}, {1, 255, 3, 4})},
+            {tensor(DataType::u8, {1, 1, 1, 1}, {255})});
+}
+
+TEST(MaxPool, Indices) {
+  const HostTensor x = ramp({1, 1, 5, 5});
+  std::map<std::string, Attribute> attributes{{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}};
+  expect_op(node_of("MaxPool", attributes, 12, 2), {x},
+            {floats({1, 1, 2, 2}, {7, 9, 17, 19}), longs({1, 1, 2, 2}, {6, 8, 16, 18})});
+  attributes["storage_order"] = std::int64_t{1};
+  expect_op(node_of("MaxPool", attributes, 12, 2), {x},
+            {floats({1, 1, 2, 2}, {7, 9, 17, 19}), longs({1, 1, 2, 2}, {6, 16, 8, 18})});
+  // Two images of two channels: indices count through all of x.
+  expect_op(node_of("MaxPool", {{"kernel_shape", Ints{2}}}, 12, 2), {floats({2, 2, 2}, {1, 2, 4, 3, -1, -2, 0, 0})},
+            {floats({2, 2, 1}, {2, 4, -1, 0}), longs({2, 2, 1}, {1, 2, 4, 6})});
+}
+
+TEST(MaxPool, Refusals) {
+  const HostTensor x = ramp({1, 1, 5, 5});
+  expect_refused(node_of("MaxPool"), {x}, "'kernel_shape' is required");
+  expect_refused(node_of("MaxPool", {{"kernel_shape", Ints{2}}}), {x}, "kernel_shape has 1 entries, it needs 2");
+  expect_refused(node_of("MaxPool", {{"kernel_shape", Ints{6, 2}}}), {x}, "the window of 6 is larger");
+  expect_refused(node_of("MaxPool", {{"kernel_shape", Ints{0, 2}}}), {x}, "kernel_shape=[0,2]");
+  expect_refused(node_of("MaxPool", {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{0, 1}}}), {x}, "strides=[0,1]");
+  expect_refused(node_of("MaxPool", {{"kernel_shape", Ints{2, 2}}, {"pads", Ints{-1, 0, 0, 0}}}), {x}, "pads=[-1");
+  expect_refused(node_of("MaxPool", {{"kernel_shape", Ints{2, 2}}, {"auto_pad", "SAME"}}), {x}, "auto_pad='SAME'");
+  expect_refused(node_of("MaxPool", {{"kernel_shape", Ints{2, 2}}}), {ramp({5, 5})}, "input 0 has dims [5x5]");
+}
+
+TEST(AveragePool, Divisors) {
+  const HostTensor x = ramp({1, 1, 5, 5});
+  std::map<std::string, Attribute> attributes{
+      {"kernel_shape", Ints{3, 3}}, {"pads", Ints{1, 1, 1, 1}}, {"strides", Ints{2, 2}}};
+  expect_op(node_of("AveragePool", attributes), {x}, {floats({1, 1, 3, 3}, {4, 5.5, 7, 11.5, 13, 14.5, 19, 20.5, 22})});
+  attributes["count_include_pad"] = std::int64_t{1};
+  expect_op(node_of("AveragePool", attributes), {x},
+            {floats({1, 1, 3, 3}, {16 / 9., 33 / 9., 28 / 9., 69 / 9., 13, 87 / 9., 76 / 9., 123 / 9., 88 / 9.})});
+  // ceil_mode: the last windows reach beyond the padding, which counts, by taps that do not.
+  attributes = {{"kernel_shape", Ints{3}},
+                {"strides", Ints{2}},
+                {"pads", Ints{0, 1}},
+                {"ceil_mode", std::int64_t{1}},
+                {"count_include_pad", std::int64_t{1}}};
+  expect_op(node_of("AveragePool", attributes), {ramp({1, 1, 5})}, {floats({1, 1, 3}, {2, 4, 2.5})});
+  // Dilated windows, all of them computed.
+  expect_op(node_of("AveragePool", {{"kernel_shape", Ints{2, 2}}, {"dilations", Ints{2, 2}}}), {ramp({1, 1, 4, 4})},
+            {floats({1, 1, 2, 2}, {6, 7, 10, 11})});
+  expect_op(
+      node_of("AveragePool", {{"kernel_shape", Ints{2, 2}}, {"dilations", Ints{2, 2}}, {"pads", Ints{1, 1, 1, 1}}}),
+      {ramp({1, 1, 2, 2})}, {floats({1, 1, 2, 2}, {4, 3, 2, 1})});
+  expect_op(node_of("AveragePool", {{"kernel_shape", Ints{2}}, {"auto_pad", "SAME_LOWER"}}),
+            {tensor(DataType::f16, {1, 1, 3}, {2, 4, 8})}, {tensor(DataType::f16, {1, 1, 3}, {2, 3, 6})});
+}
+
+TEST(LpPool, Norms) {
+  const HostTensor x = floats({1, 1, 2, 2}, {3, -4, 6, 8});
+  expect_op(node_of("LpPool", {{"kernel_shape", Ints{1, 2}}}), {x}, {floats({1, 1, 2, 1}, {5, 10})});
+  expect_op(node_of("LpPool", {{"kernel_shape", Ints{1, 2}}, {"p", std::int64_t{1}}}), {x},
+            {floats({1, 1, 2, 1}, {7, 14})});
+  expect_refused(node_of("LpPool", {{"kernel_shape", Ints{1, 2}}, {"p", std::int64_t{0}}}), {x}, "p=0");
+}
+
+// A case of every kind of window, large enough for several chunks and threads, against the definition.
+TEST(Pooling, MatchesTheDefinition) {
+  const Dims dims{1, 66, 9, 140};
+  const std::vector<double> values = spread(66 * 9 * 140, -2, 2);
+  struct Case {
+    Ints kernel, stride, dilation, pads;
+    bool ceil_mode;
+  };
+  for (const Case& c :
+       {Case{{3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}, false}, Case{{2, 3}, {1, 1}, {1, 1}, {0, 0, 0, 0}, true},
+        Case{{3, 2}, {2, 3}, {2, 1}, {1, 0, 2, 1}, true}, Case{{2, 2}, {3, 4}, {1, 5}, {0, 1, 1, 0}, false}}) {
+    std::map<std::string, Attribute> attributes{{"kernel_shape", c.kernel},
+                                                {"strides", c.stride},
+                                                {"dilations", c.dilation},
+                                                {"pads", c.pads},
+                                                {"ceil_mode", std::int64_t{c.ceil_mode}}};
+    Dims out{1, 66};
+    for (int d = 0; d < 2; ++d) {
+      const std::int64_t padded = dims[2 + d] + c.pads[d] + c.pads[2 + d] - (c.kernel[d] - 1) * c.dilation[d] - 1;
+      std::int64_t size = padded / c.stride[d] + 1;
+      if (c.ceil_mode && padded % c.stride[d] != 0 && size * c.stride[d] < dims[2 + d] + c.pads[d]) ++size;
+      out.push_back(size);
+    }
+    std::vector<double> largest, mean, mean_padded;
+    for (std::int64_t image = 0; image < 66; ++image) {
+      for (std::int64_t oh = 0; oh < out[2]; ++oh) {
+        for (std::int64_t ow = 0; ow < out[3]; ++ow) {
+          double top = -INFINITY, sum = 0, inside = 0, padded = 0;
+          for (std::int64_t kh = 0; kh < c.kernel[0]; ++kh) {
+            for (std::int64_t kw = 0; kw < c.kernel[1]; ++kw) {
+              const std::int64_t h = oh * c.stride[0] + kh * c.dilation[0] - c.pads[0];
+              const std::int64_t w = ow * c.stride[1] + kw * c.dilation[1] - c.pads[1];
+              padded += h < 9 + c.pads[2] && w < 140 + c.pads[3] ? 1 : 0;
+              if (h < 0 || w < 0 || h >= 9 || w >= 140) continue;
+              const double value = values[(image * 9 + h) * 140 + w];
+              top = std::max(top, value);
+              sum += value;
+              inside += 1;
+            }
+          }
+          largest.push_back(top);
+          mean.push_back(sum / std::max(inside, 1.0));
+          mean_padded.push_back(sum / padded);
+        }
+      }
+    }
+    expect_op(node_of("MaxPool", attributes), {floats(dims, values)}, {floats(out, largest)});
+    expect_op(node_of("AveragePool", attributes), {floats(dims, values)}, {floats(out, mean)}, 1e-6);
+    attributes["count_include_pad"] = std::int64_t{1};
+    expect_op(node_of("AveragePool", attributes), {floats(dims, values)}, {floats(out, mean_padded)}, 1e-6);
+  }
+}
+
+TEST(GlobalPool, AllKinds) {
+  const HostTensor x = ramp({2, 3, 3, 7});
+  std::vector<double> mean, largest, norm;
+  for (int plane = 0; plane < 6; ++plane) {
+    double squares = 0;
+    for (int i = 1; i <= 21; ++i) squares += std::pow(plane * 21 + i, 2);
+    mean.push_back(plane * 21 + 11);
+    largest.push_back(plane * 21 + 21);
+    norm.push_back(std::sqrt(squares));
+  }
+  expect_op(node_of("GlobalAveragePool"), {x}, {floats({2, 3, 1, 1}, mean)});
+  expect_op(node_of("GlobalMaxPool"), {x}, {floats({2, 3, 1, 1}, largest)});
+  expect_op(node_of("GlobalLpPool"), {x}, {floats({2, 3, 1, 1}, norm)});
+  expect_op(node_of("GlobalLpPool", {{"p", std::int64_t{1}}}), {floats({1, 1, 3}, {1, -2, 3})},
+            {floats({1, 1, 1}, {6})});
+  const std::vector<double> wide = spread(70 * 900, -1, 1);
+  std::vector<double> sums(70);
+  for (int i = 0; i < 70 * 900; ++i) sums[i / 900] += wide[i] / 900;
+  expect_op(node_of("GlobalAveragePool"), {floats({1, 70, 30, 30}, wide)}, {floats({1, 70, 1, 1}, sums)}, 1e-6);
+  expect_refused(node_of("GlobalAveragePool"), {floats({1, 2, 0}, {})}, "nothing to pool");
+  expect_refused(node_of("GlobalMaxPool"), {floats({3}, {1, 2, 3})}, "rank 2 or more");
+}
+
+TEST(MaxUnpool, PlacesValues) {
+  const HostTensor x = floats({1, 1, 2, 2}, {1, 2, 3, 4});
+  const HostTensor at = longs({1, 1, 2, 2}, {5, 7, 13, 15});
+  const auto node = node_of("MaxUnpool", {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}});
+  expect_op(node, {x, at}, {floats({1, 1, 4, 4}, {0, 0, 0, 0, 0, 1, 0, 2, 0, 0, 0, 0, 0, 3, 0, 4})});
+  expect_op(node, {x, at, longs({4}, {1, 1, 5, 5})},
+            {floats({1, 1, 5, 5}, {0, 0, 0, 0, 0, 0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 4, 0, 0, 0, 0, 0, 0})});
+  expect_refused(node, {x, longs({1, 1, 2, 2}, {5, 7, 13, 16})}, "input 1 (indices) has 16 at 3");
+  expect_refused(node, {x, at, longs({4}, {1, 1, 3, 5})}, "input 2 (output_shape)");
+}
+
+}  // namespace
+}  // namespace convoy::ops
