@@ -1,5 +1,5 @@
-// Every engine against the oracle on random problems that it accepts. `--count` (or CONVOY_PROPERTY_COUNT) says how
-// many; the flags from --problem on repeat one execution, as a failure prints them.
+// Every engine against the oracle on random problems that it accepts. `--count` says how many (CONVOY_TEST_FULL:
+// 10,000); the flags from --problem on repeat one execution, as a failure prints them.
 #include "support/engine_property.h"
 
 #include <gtest/gtest.h>
@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+
+#include "base/environment.h"
 
 namespace {
 
@@ -53,6 +55,16 @@ class EngineAgrees : public ::testing::Test {
   PropertyOptions options_;
 };
 
+class EngineIsConcurrent : public ::testing::Test {
+ public:
+  EngineIsConcurrent(const Engine& engine, std::uint64_t seed) : engine_(engine), seed_(seed) {}
+  void TestBody() override { EXPECT_EQ(check_concurrency(engine_, seed_), ""); }
+
+ private:
+  const Engine& engine_;
+  std::uint64_t seed_;
+};
+
 int repeat(const Flags& flags) {
   const auto problem = parse_problem(flags.problem);
   const auto candidate = parse_candidate(flags.candidate);
@@ -71,7 +83,7 @@ int repeat(const Flags& flags) {
     test.extensions = flags.extensions != 0;
     test.threads = flags.threads;
     test.constant_weights = flags.constant_weights != 0;
-    test.fill = flags.fill == name_of(Fill::normal) ? Fill::normal : Fill::small_integers;
+    test.fill = *parse_fill(flags.fill);
     test.data_seed = flags.data_seed;
     if (const auto refusal = refuse(*engine, *problem, features_of(*isa, test.extensions))) {
       return std::fprintf(stderr, "refused: %s\n", refusal->reason.c_str()), 4;
@@ -91,8 +103,8 @@ int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
   Flags flags;
   CLI::App app("Every engine against the oracle on random problems");
-  app.add_option("--count", flags.options.count, "problems an engine and instruction set")
-      ->envname("CONVOY_PROPERTY_COUNT");
+  if (environment(Variable::test_full)) flags.options.count = 10000;
+  app.add_option("--count", flags.options.count, "problems an engine and instruction set");
   app.add_option("--seed", flags.options.seed, "of the problems");
   app.add_option("--engine", flags.engine, "only the engine of this name");
   app.add_option("--json", flags.json, "file for the summary");
@@ -102,7 +114,7 @@ int main(int argc, char** argv) {
   app.add_option("--threads", flags.threads)->check(CLI::Range(1, 64));
   app.add_option("--extensions", flags.extensions, "0: the bare instruction set");
   app.add_option("--constant-weights", flags.constant_weights);
-  app.add_option("--fill", flags.fill)->check(CLI::IsMember({"normal", "integers"}));
+  app.add_option("--fill", flags.fill)->check(CLI::IsMember({"normal", "spikes", "integers"}));
   app.add_option("--data-seed", flags.data_seed);
   CLI11_PARSE(app, argc, argv);
   if (!flags.problem.empty()) return repeat(flags);
@@ -112,6 +124,9 @@ int main(int argc, char** argv) {
     if (flags.engine.empty() ? engine->info().oracle : name != flags.engine) continue;
     ::testing::RegisterTest("Engines", name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
                             [engine, &flags]() -> EngineAgrees* { return new EngineAgrees(*engine, flags.options); });
+    ::testing::RegisterTest(
+        "EnginesFromManyThreads", name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
+        [engine, &flags]() -> EngineIsConcurrent* { return new EngineIsConcurrent(*engine, flags.options.seed); });
   }
   const int failed = RUN_ALL_TESTS();
   if (!flags.json.empty()) {

@@ -133,7 +133,7 @@ TEST(ProblemErrors, ExtremeValuesNeverCrash) {
                                               huge};
   Random random(23);
   int valid = 0;
-  for (int i = 0; i < 20000; ++i) {
+  for (int i = 0; i < 8000; ++i) {
     ConvProblem problem = random_problem(random, {});
     for (int edits = 1 + static_cast<int>(random.integer(0, 2)); edits > 0; --edits) {
       const std::vector<Dims*> fields = {
@@ -166,7 +166,7 @@ TEST(ProblemErrors, ExtremeValuesNeverCrash) {
       }
     }
   }
-  EXPECT_GT(valid, 1000);
+  EXPECT_GT(valid, 400);
 }
 
 }  // namespace

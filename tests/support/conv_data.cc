@@ -34,14 +34,25 @@ GuardedBuffer buffer_for(const TensorDesc& desc) { return GuardedBuffer(desc.byt
 
 }  // namespace
 
-std::string_view name_of(Fill fill) { return fill == Fill::normal ? "normal" : "integers"; }
+std::string_view name_of(Fill fill) {
+  return fill == Fill::normal ? "normal" : fill == Fill::spikes ? "spikes" : "integers";
+}
+
+std::optional<Fill> parse_fill(std::string_view name) {
+  for (const Fill fill : {Fill::normal, Fill::spikes, Fill::small_integers}) {
+    if (name == name_of(fill)) return fill;
+  }
+  return std::nullopt;
+}
 
 void fill_tensor(const TensorDesc& desc, void* data, Random& random, Fill fill, double spread) {
   for_each_offset(desc, [&](std::int64_t offset, bool padding) {
     double value = 0;
-    if (!padding) {
-      value = is_floating(desc.type) && fill == Fill::normal ? spread * random.normal()
-                                                             : integer_value(desc.type, random, fill);
+    if (!padding && is_floating(desc.type) && fill != Fill::small_integers) {
+      value = spread * random.normal();
+      if (fill == Fill::spikes && random.chance(0.02)) value *= 1000;
+    } else if (!padding) {
+      value = integer_value(desc.type, random, fill);
     }
     store_from_double(desc.type, data, offset, value);
   });
@@ -73,13 +84,15 @@ ConvData::ConvData(const ConvProblem& problem, std::uint64_t seed, Fill fill) : 
   scales_ = GuardedBuffer(channels * sizeof(float), 16);
   // Scales that spread the sums of random bytes over most of the output's range.
   const double terms = static_cast<double>(problem.w.elements() / std::max<std::int64_t>(problem.w.dims[0], 1));
-  const double usual = fill == Fill::normal ? 40 / (std::sqrt(terms) * 75 * 75) : 0.5;
+  const double usual = fill != Fill::small_integers ? 40 / (std::sqrt(terms) * 75 * 75) : 0.5;
   for (std::int64_t c = 0; c < channels; ++c) {
-    store_from_double(bias.type, bias_.data(), c,
-                      fill == Fill::normal && !integers ? random.normal() : integer_value(bias.type, random, fill));
-    const double slope = fill == Fill::normal ? 0.5 * random.unit() : random.pick({0.25, 0.5, 2.0});
+    store_from_double(
+        bias.type, bias_.data(), c,
+        fill != Fill::small_integers && !integers ? random.normal() : integer_value(bias.type, random, fill));
+    const double slope = fill != Fill::small_integers ? 0.5 * random.unit() : random.pick({0.25, 0.5, 2.0});
     store_from_double(DataType::f32, slopes_.data(), c, slope);
-    const double scale = fill == Fill::normal ? usual * (0.5 + random.unit()) : usual * random.pick({1.0, 0.5, 2.0});
+    const double scale =
+        fill != Fill::small_integers ? usual * (0.5 + random.unit()) : usual * random.pick({1.0, 0.5, 2.0});
     store_from_double(DataType::f32, scales_.data(), c, scale);
   }
   if (!epilogue.bias) bias_ = {};

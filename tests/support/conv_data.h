@@ -1,6 +1,7 @@
 // The tensors of a convolution problem, filled, each between red zones.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,9 +13,11 @@ namespace convoy::testing {
 
 enum class Fill : std::uint8_t {
   normal,          // floats from a normal distribution, integers over their whole range
+  spikes,          // normal, and one in fifty a thousand times as large: cancellation, and tiles of unequal size
   small_integers,  // -2 to 2 (0 to 3 where unsigned): sums stay exact in every accumulator
 };
 std::string_view name_of(Fill fill);
+std::optional<Fill> parse_fill(std::string_view name);
 
 class ConvData {
  public:

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 namespace convoy::testing {
 namespace {
@@ -121,6 +123,48 @@ EngineOutcome run(const EngineCase& test) {
   return run(test, data, Expectation(test.problem, data.args(), {}, team_of(1)));
 }
 
+std::string check_concurrency(const Engine& engine, std::uint64_t seed) {
+  if (engine.info().min_isa > cpu_features().isa) return {};
+  Random random(seed);
+  Acceptance acceptance;
+  for (int i = 0; i < 6; ++i) {
+    const auto problem = random_problem_for(random, engine, cpu_features(), options_for(engine.info()), acceptance);
+    if (!problem) return "no problem found that it accepts";
+    const ConvData data(*problem, random.next(), Fill::normal);
+    PlanRequest request;
+    request.cpu = cpu_features();
+    if (i % 2 == 0 && problem->pass != Pass::wgrad) request.constant_weights = data.weights();
+    const auto plan = engine.plan(*problem, {}, request);
+    if (!plan.ok()) return print(*problem) + ": " + plan.error().message;
+    constexpr int workers = 4;
+    std::vector<GuardedBuffer> outs;
+    for (int w = 0; w <= workers; ++w) outs.push_back(data.make_out());
+    std::array<std::string, workers + 1> errors;
+    const auto work = [&](int w) {
+      const auto team = make_cpu_team(1);
+      GuardedBuffer workspace((*plan)->workspace_bytes(), 64);
+      ConvArgs args = data.args();
+      args.out = outs[w].data();
+      for (int repeat = 0; repeat < 5; ++repeat) {
+        data.reset(outs[w]);
+        const auto done = (*plan)->execute(args, {*team, workspace.data(), workspace.size()});
+        if (!done.ok()) errors[w] = done.error().message;
+      }
+    };
+    work(workers);
+    std::vector<std::thread> threads;
+    for (int w = 0; w < workers; ++w) threads.emplace_back(work, w);
+    for (std::thread& thread : threads) thread.join();
+    for (int w = 0; w <= workers; ++w) {
+      if (!errors[w].empty()) return print(*problem) + ": " + errors[w];
+      if (std::memcmp(outs[w].data(), outs[workers].data(), outs[w].size()) != 0) {
+        return print(*problem) + ": executed from four threads at once, a plan gave other bits than alone";
+      }
+    }
+  }
+  return {};
+}
+
 PropertySummary check_engine(const Engine& engine, const PropertyOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   PropertySummary summary;
@@ -155,7 +199,7 @@ PropertySummary check_engine(const Engine& engine, const PropertyOptions& option
     EngineCase test;
     test.engine = &engine;
     test.problem = std::move(*problem);
-    test.fill = exact ? Fill::small_integers : Fill::normal;
+    test.fill = exact ? Fill::small_integers : i % 8 == 1 ? Fill::spikes : Fill::normal;
     test.data_seed = random.next() >> 32;
     const ConvData data(test.problem, test.data_seed, test.fill);
     const Expectation expectation(test.problem, data.args(), {}, team_of(flops(test.problem) < 1e6 ? 1 : 2));

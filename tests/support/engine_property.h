@@ -48,7 +48,7 @@ EngineOutcome run(const EngineCase& test, const ConvData& data, const Expectatio
 EngineOutcome run(const EngineCase& test);
 
 struct PropertyOptions {
-  std::int64_t count = 30;  // problems an engine and instruction set
+  std::int64_t count = 150;  // problems an engine and instruction set
   std::uint64_t seed = 1;
   std::vector<Isa> isas = {Isa::avx2, Isa::avx512};  // those above the processor's are left out
   std::vector<int> threads = {1, 3};
@@ -74,6 +74,10 @@ struct PropertySummary {
   std::vector<std::string> failures;
   double seconds = 0;
 };
+
+// A plan is immutable: four threads execute one at once, each with its own workspace and output, on a few problems, and
+// all get the bits that one gets alone. "" or what went wrong.
+std::string check_concurrency(const Engine& engine, std::uint64_t seed);
 
 PropertySummary check_engine(const Engine& engine, const PropertyOptions& options);
 nlohmann::json to_json(const PropertySummary& summary);

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <functional>
+#include <thread>
 
 namespace convoy::testing {
 namespace {
@@ -126,6 +127,15 @@ TEST(EngineProperty, AResultThatChangesWithEachExecution) {
     float* element = last_element(problem, args);
     if (++executions % 2 == 0) *element = std::nextafter(*element, 1e30F);
   });
+}
+
+TEST(EngineProperty, AResultThatDependsOnTheCallingThread) {
+  EXPECT_EQ(check_concurrency(FaultyEngine([](auto&, auto&, auto&) {}), 1), "");
+  const auto main_thread = std::this_thread::get_id();
+  const FaultyEngine engine([main_thread](auto& problem, auto& args, auto&) {
+    if (std::this_thread::get_id() != main_thread) *last_element(problem, args) += 1;
+  });
+  EXPECT_NE(check_concurrency(engine, 1).find("four threads"), std::string::npos);
 }
 
 TEST(EngineProperty, ChannelPaddingLeftAsItWas) {

@@ -47,15 +47,16 @@ class Drawer {
     recipe.spatial = static_cast<int>(random_.integer(options_.min_spatial_dims, options_.max_spatial_dims));
     if (options_.min_spatial_dims <= 2 && options_.max_spatial_dims >= 2 && random_.chance(0.5)) recipe.spatial = 2;
     recipe.batch = random_.chance(0.5) ? 1 : random_.integer(1, 4);
+    for (auto& output : recipe.output) {
+      output = random_.integer(
+          1, random_.chance(0.3) ? options_.max_output : std::min<std::int64_t>(10, options_.max_output));
+    }
+    if (random_.chance(0.04)) recipe.output[recipe.spatial - 1] = random_.integer(30, 8 * options_.max_output);
     draw_channels(recipe);
     draw_filter(recipe);
     draw_stride(recipe);
     draw_dilation(recipe);
     draw_padding(recipe);
-    for (auto& output : recipe.output) {
-      output = random_.integer(
-          1, random_.chance(0.3) ? options_.max_output : std::min<std::int64_t>(10, options_.max_output));
-    }
     draw_layouts(recipe);
     draw_alignment(recipe);
     draw_scaling(recipe);
@@ -195,7 +196,13 @@ class Drawer {
 
   void draw_channels(Recipe& recipe) {
     const double kind = random_.unit();
-    if (!options_.groups || kind < 0.55) {
+    if (kind < 0.08) {  // more channels than one block of any engine
+      recipe.groups = 1;
+      recipe.c_per_group = channel_count(16);
+      recipe.k_per_group = channel_count(16);
+      (random_.chance(0.5) ? recipe.c_per_group : recipe.k_per_group) = channel_count(12 * options_.max_channels);
+      for (auto& output : recipe.output) output = std::min<std::int64_t>(output, 4);
+    } else if (!options_.groups || kind < 0.55) {
       recipe.groups = 1;
       recipe.c_per_group = channel_count(options_.max_channels);
       recipe.k_per_group = channel_count(options_.max_channels);
