@@ -13,10 +13,10 @@ std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * 
 constexpr std::int64_t kDefaultL2 = 1 << 20;
 constexpr double kMostBufferFloats = 1 << 26;  // a thread's block buffer: 256 MiB
 
-const TileShape* find_shape(const TileKernels& kernels, int halves, int pixels, int vectors) {
+const TileShape* find_shape(const TileKernels& kernels, int halves, int pixels, int vectors, int group) {
   for (int i = 0; i < kernels.shape_count; ++i) {
     const TileShape& s = kernels.shapes[i];
-    if (s.halves == halves && s.pixels == pixels && s.vectors == vectors) return &s;
+    if (s.halves == halves && s.pixels == pixels && s.vectors == vectors && s.group == group) return &s;
   }
   return nullptr;
 }
@@ -34,9 +34,11 @@ double tile_cycles(int positions, int vectors, int lanes, std::int64_t reduction
 
 // Cycles of one panel's tile over `positions`: the sum; the call, clearing and storing the accumulators; and for a
 // panel whose channels do not fill its vectors the general epilogue.
-double panel_cycles(int positions, std::int64_t channels, int lanes, std::int64_t reduction) {
+double panel_cycles(int positions, std::int64_t channels, int lanes, std::int64_t reduction, bool grouped) {
   const int vectors = static_cast<int>(ceil_div(channels, lanes));
-  const double sum = tile_cycles(positions, vectors, lanes, reduction) * static_cast<double>(reduction);
+  // A permutation an FMA, on the port of every other FMA.
+  const double element = grouped ? std::max<double>(positions, 4) : tile_cycles(positions, vectors, lanes, reduction);
+  const double sum = element * static_cast<double>(reduction);
   const double whole = channels % lanes == 0 ? 2.5 * vectors : 8 + 14.0 * vectors;
   return sum + 30 + whole * positions;
 }
@@ -57,8 +59,9 @@ double shape_cycles(const ForwardConv& conv, const TilePhase& phase, const TileS
   const std::int64_t full = conv.out_channels / width;
   const std::int64_t rest = conv.out_channels % width;
   double cycles = 0;
-  if (full > 0) cycles += static_cast<double>(full) * panel_cycles(positions, width, lanes, phase.reduction);
-  if (rest > 0) cycles += panel_cycles(positions, rest, lanes, phase.reduction);
+  if (full > 0)
+    cycles += static_cast<double>(full) * panel_cycles(positions, width, lanes, phase.reduction, shape.group > 0);
+  if (rest > 0) cycles += panel_cycles(positions, rest, lanes, phase.reduction, shape.group > 0);
   return cycles * tiles * static_cast<double>(conv.groups);
 }
 
@@ -115,7 +118,7 @@ void order_reduction(const TileDesign& design, TilePhase& phase) {
     const std::int64_t from_w = copied ? w.offset - phase.axis[2].min_offset() : w.offset;
     inner.push_back({from_w * strides[2], w.filter * conv.w_spatial[2]});
   }
-  const std::int64_t channels = conv.in_channels;
+  const std::int64_t channels = design.grouped > 0 ? design.grouped : conv.in_channels;
   phase.steps.clear();
   phase.weight_order.clear();
   phase.group_steps = false;
@@ -135,7 +138,8 @@ void order_reduction(const TileDesign& design, TilePhase& phase) {
         }
       }
     }
-  } else if (design.channels_last_in) {
+  } else if (design.channels_last_in || design.grouped > 0) {
+    // (Grouped: a vector of a blocked tensor lies within a block, like one of a channels-last tensor in a position.)
     phase.run = channels;
     std::int64_t tap = 0;
     for (const Tap& o : outer) {
@@ -148,7 +152,7 @@ void order_reduction(const TileDesign& design, TilePhase& phase) {
     // Steps that continue where the last one ended become one longer run.
     const auto count = static_cast<std::int64_t>(phase.steps.size());
     std::int64_t joined = 1;
-    while (joined < count && phase.steps[joined] - phase.steps[joined - 1] == channels) ++joined;
+    while (design.grouped == 0 && joined < count && phase.steps[joined] - phase.steps[joined - 1] == channels) ++joined;
     bool regular = joined > 1 && count % joined == 0;
     for (std::int64_t s = 0; regular && s < count; ++s) {
       if (s % joined != 0 && phase.steps[s] - phase.steps[s - 1] != channels) regular = false;
@@ -190,6 +194,7 @@ void choose_shape(const TileDesign& design, TilePhase& phase, const TileRequest&
   double best_cycles = 0;
   for (int i = 0; i < kernels.shape_count; ++i) {
     const TileShape& shape = kernels.shapes[i];
+    if (shape.group != design.grouped) continue;
     // In place, a part of a row shorter than a half is moved back to overlap its neighbour: the row must be that long.
     if (phase.input == TileInput::in_place && shape.pixels > phase.axis[2].count) continue;
     const bool wanted = request.tile == 10 * shape.halves * shape.pixels + shape.vectors;
@@ -206,7 +211,8 @@ void choose_shape(const TileDesign& design, TilePhase& phase, const TileRequest&
     for (std::int64_t k = 0; k < design.conv.out_channels; k += width) {
       const std::int64_t channels = std::min(width, design.conv.out_channels - k);
       const int vectors = static_cast<int>(ceil_div(channels, kernels.lanes));
-      phase.panels.push_back({g, k, channels, find_shape(kernels, best->halves, best->pixels, vectors), 0});
+      phase.panels.push_back(
+          {g, k, channels, find_shape(kernels, best->halves, best->pixels, vectors, best->group), 0});
     }
   }
 }
@@ -327,7 +333,7 @@ void design_phase(TileDesign& design, const Phase& source, const TileRequest& re
     phase.input = TileInput::padded;
   }
   // An estimate is enough to choose the shape; the order below sets it.
-  phase.reduction = source.taps() * conv.in_channels;
+  phase.reduction = source.taps() * (design.grouped > 0 ? design.grouped : conv.in_channels);
   choose_shape(design, phase, request);
   const std::int64_t l2 = request.cpu->l2_bytes > 0 ? request.cpu->l2_bytes : kDefaultL2;
   const double positions =
@@ -382,6 +388,28 @@ void design_phase(TileDesign& design, const Phase& source, const TileRequest& re
 
 }  // namespace
 
+namespace {
+
+// Joins groups where whole ones fill a vector and the kernels have their size.
+void join_groups(TileDesign& design) {
+  ForwardConv& conv = design.conv;
+  const std::int64_t lanes = design.kernels->lanes;
+  const std::int64_t group = conv.in_channels;
+  if (conv.groups == 1 || conv.out_channels != group || conv.groups * group % lanes != 0 || design.planar_in) return;
+  if (!design.channels_last_in && conv.in.block % lanes != 0) return;
+  for (int i = 0; i < design.kernels->shape_count; ++i) {
+    if (design.kernels->shapes[i].group != group) continue;
+    design.grouped = group;
+    design.group_weights = conv.w_group;
+    conv.groups = conv.groups * group / lanes;
+    conv.w_group *= lanes / group;
+    conv.in_channels = conv.out_channels = lanes;
+    return;
+  }
+}
+
+}  // namespace
+
 TileDesign design_tiles(const ConvProblem& problem, const TileRequest& request) {
   TileDesign design;
   design.conv = forward_view(problem);
@@ -391,6 +419,7 @@ TileDesign design_tiles(const ConvProblem& problem, const TileRequest& request) 
   design.channels_last_in = in.is_packed(Layout::nhwc);
   design.planar_in = !design.channels_last_in && in.channel_block == 1;
   design.channels_last_out = problem.out().is_packed(Layout::nhwc);
+  join_groups(design);
   for (const Phase& phase : design.conv.phases) design_phase(design, phase, request);
   return design;
 }
@@ -413,6 +442,7 @@ std::vector<std::int64_t> tile_values(const ConvProblem& problem, const TileRequ
   for (int i = 0; i < request.kernels->shape_count; ++i) {
     const TileShape& shape = request.kernels->shapes[i];
     const std::int64_t value = 10 * shape.halves * shape.pixels + shape.vectors;
+    if (shape.group != design.grouped) continue;
     const bool possible = phase.input != TileInput::in_place || shape.pixels <= phase.axis[2].count;
     if (value != values[0] && possible && shape.vectors <= vectors &&
         shape.halves * shape.pixels * shape.vectors >= 8) {

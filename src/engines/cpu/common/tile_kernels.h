@@ -55,12 +55,17 @@ struct TileShape {
   int halves;
   int pixels;  // of a half
   int vectors;
+  // 0, or the channels of a group for the grouped kernels: one vector holds lanes/group whole groups of as many input
+  // as output channels, and input channel r of a group reaches the group's lanes:
+  //   acc[p][k] = sum over steps s, r < group:  x[pixel p + steps[s] + k - k % group + r] * w[s*group + r][k]
+  int group;
   void (*run)(const TileArgs& args);
 };
 
 struct TileKernels {
   int lanes;
-  const TileShape* shapes;  // for each (halves, pixels) every count of vectors from 1 to its most
+  const TileShape*
+      shapes;  // for each (halves, pixels) every count of vectors from 1 to its most; then the grouped ones
   int shape_count;
   void (*finish)(const TileFinish& args);
 };

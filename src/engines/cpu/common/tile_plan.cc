@@ -66,7 +66,10 @@ void TilePlan::pack(const void* weights, void* packed, ThreadTeam* team) const {
         float* out = to + panel.weights;
         for (std::int64_t offset : phase.weight_order) {
           for (std::int64_t k = 0; k < width; ++k) {
-            out[k] = offset >= 0 && k < panel.channels ? base[offset + k * conv.w_out] : 0.0f;
+            const std::int64_t at = design_.grouped > 0
+                                        ? k / design_.grouped * design_.group_weights + k % design_.grouped * conv.w_out
+                                        : k * conv.w_out;
+            out[k] = offset >= 0 && k < panel.channels ? base[offset + at] : 0.0f;
           }
           out += width;
         }
@@ -317,7 +320,7 @@ void TilePlan::run_item(const Job& job, const TilePhase& phase, const TileChunk&
       group_x = copied ? group_channel - chunk.group_begin * conv.in_channels : group_channel;
     } else {
       const std::int64_t plane = copied ? phase.plane : conv.in.channel;
-      if (!phase.group_steps) group_x = group_channel / conv.in.block * plane;
+      if (!phase.group_steps) group_x = group_channel / conv.in.block * plane + group_channel % conv.in.block;
       if (copied) group_x -= chunk.group_begin * conv.in_channels / conv.in.block * plane;
     }
     args.steps = phase.steps.data() + (phase.group_steps ? panel.group * phase.step_count : 0);

@@ -71,6 +71,10 @@ struct TileDesign {
   bool channels_last_in = false;
   bool planar_in = false;
   bool channels_last_out = false;
+  // Channels of a group where the grouped kernels run: `conv` then has lanes/grouped groups joined into one, whose
+  // weights lie `group_weights` apart.
+  std::int64_t grouped = 0;
+  std::int64_t group_weights = 0;
   std::vector<TilePhase> phases;
   std::int64_t packed_floats = 0;
   std::int64_t scratch_floats = 0;  // a thread's

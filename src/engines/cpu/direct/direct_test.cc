@@ -33,6 +33,10 @@ TEST_P(Direct, EveryPathMatchesTheOracle) {
            "fprop:x=f32,1x24x9x9,nchw8c:w=f32,40x24x3x3:pad=1x1",
            "fprop:x=f32,1x24x9x9,nchw16c:w=f32,24x6x3x3:pad=1x1:groups=4",  // groups begin inside blocks
            "fprop:x=f32,1x128x14x14,nhwc:w=f32,128x4x3x3:pad=1x1:groups=32",
+           "fprop:x=f32,1x32x9x9,nchw16c:w=f32,32x4x3x3:pad=1x1:groups=8",  // several groups a vector
+           "fprop:x=f32,1x48x11x11,nhwc:w=f32,48x8x3x3:pad=1x1:stride=2x2:groups=6",
+           "fprop:x=f32,2x32x7x7,nchw8c:w=f32,32x2x3x3:groups=16",
+           "dgrad:x=f32,1x32x9x9,nhwc:w=f32,32x4x3x3:y=f32,1x32x5x5,nhwc:stride=2x2:pad=1x1:groups=8",
            "fprop:x=f32,1x32x12x12,nhwc:w=f32,32x1x3x3:pad=1x1:groups=32",
            "fprop:x=f32,2x512x1x1,nhwc:w=f32,100x512x1x1",
            "fprop:x=f32,1x16x40,nhwc:w=f32,32x16x5:pad=2:stride=2",                 // 1D
@@ -54,7 +58,7 @@ TEST_P(Direct, EveryPathMatchesTheOracle) {
 }
 
 TEST_P(Direct, EveryTileGivesTheSameBits) {
-  const ConvProblem problem = problem_of("fprop:x=f32,1x40x13x13,nhwc:w=f32,72x40x3x3:pad=1x1:bias=1:act=relu");
+  const ConvProblem problem = problem_of("fprop:x=f32,1x10x13x13,nhwc:w=f32,72x10x3x3:pad=1x1:bias=1:act=relu");
   const auto knobs = direct_engine().knobs(problem, capped(cpu_features(), GetParam()));
   ASSERT_EQ(knobs.size(), 1u);
   ASSERT_GT(knobs[0].values.size(), 3u);
