@@ -8,11 +8,11 @@
 
 namespace convoy::cpu {
 
-// Refuses weights of over 2^27 elements (512 MiB of f32) and sums of over 2^22 products: more than any network has, and
+// Refuses weights of over 2^27 elements (512 MiB of f32) and sums of over 2^18 products: more than any network has, and
 // little enough that plans, and the answer whether there can be one, take bounded time and memory.
 inline std::optional<Refusal> refuse_huge_weights(const ConvProblem& problem) {
   constexpr std::int64_t most_elements = std::int64_t{1} << 27;
-  constexpr std::int64_t most_products = std::int64_t{1} << 22;
+  constexpr std::int64_t most_products = std::int64_t{1} << 18;
   const std::int64_t elements = problem.w.elements();
   const std::int64_t outputs = problem.pass == Pass::dgrad ? problem.w.dims[1] * problem.groups : problem.w.dims[0];
   if (elements <= most_elements && elements / outputs <= most_products) return std::nullopt;
