@@ -34,9 +34,8 @@ Result<Dims> parameter(const Node& node, const char* name, std::size_t count, st
   }
   for (std::size_t i = 0; i < count; ++i) {
     if (values[i] < least || values[i] > kMaxParameter) {
-      return bad(node, std::string("attribute '") + name + "'[" + std::to_string(i) + "]=" +
-                           std::to_string(values[i]) + " must be between " + std::to_string(least) + " and " +
-                           std::to_string(kMaxParameter));
+      return bad(node, std::string("attribute '") + name + "'[" + std::to_string(i) + "]=" + std::to_string(values[i]) +
+                           " must be between " + std::to_string(least) + " and " + std::to_string(kMaxParameter));
     }
   }
   return values;
@@ -105,7 +104,8 @@ Result<void> check_inputs(const Node& node, std::span<const ops::Input> inputs, 
                  describe(node) + ": input 'X' of dims " + to_string(data.dims) + " has more than 3 spatial dims"};
   }
   if (weights.rank() != data.rank()) {
-    return bad(node, "weights of dims " + to_string(weights.dims) + " do not match the input's " + to_string(data.dims));
+    return bad(node,
+               "weights of dims " + to_string(weights.dims) + " do not match the input's " + to_string(data.dims));
   }
   for (const Dims* dims : {&data.dims, &weights.dims}) {
     for (std::int64_t size : *dims) {
@@ -205,8 +205,8 @@ Result<ConvProblem> dgrad_problem(const Node& node, const TensorDesc& data, cons
     if (!output_shape.empty() || same) {
       size = !output_shape.empty() ? output_shape[i] : saturating_mul(in, a.strides[i]);
       if (size > kMaxParameter * 256 || size < 1) {
-        return bad(node, "attribute 'output_shape'[" + std::to_string(i) + "]=" + std::to_string(size) +
-                             " is out of range");
+        return bad(node,
+                   "attribute 'output_shape'[" + std::to_string(i) + "]=" + std::to_string(size) + " is out of range");
       }
       set_same_padding(a, i, std::max<std::int64_t>(full + output_padding[i] - size, 0));
     } else {
@@ -260,13 +260,14 @@ Result<ConvNode> float_problem(const Node& node, std::span<const ops::Input> inp
 }
 
 // Every element of a constant input as doubles.
-Result<std::vector<double>> values_of(const Node& node, std::span<const ops::Input> inputs, int index,
-                                      const char* name, std::int64_t channels) {
+Result<std::vector<double>> values_of(const Node& node, std::span<const ops::Input> inputs, int index, const char* name,
+                                      std::int64_t channels) {
   if (index >= static_cast<int>(inputs.size()) || !inputs[index].present) return std::vector<double>{};
   const ops::Input& input = inputs[index];
   const std::int64_t count = input.desc.elements();
   if (input.desc.rank() > 1 || (count != 1 && count != channels)) {
-    return bad(node, std::string("input '") + name + "' of dims " + to_string(input.desc.dims) + " must have 1 element" +
+    return bad(node, std::string("input '") + name + "' of dims " + to_string(input.desc.dims) +
+                         " must have 1 element" +
                          (channels > 1 ? " or one per output channel (" + std::to_string(channels) + ")" : ""));
   }
   if (input.constant == nullptr) {

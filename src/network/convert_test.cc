@@ -8,7 +8,7 @@ namespace convoy::network {
 namespace {
 
 TEST(ConvertLayout, IsTheCopyOfEveryElement) {
-  const Dims shapes[] = {{1, 3, 5},        {2, 16, 16, 16}, {1, 17, 33, 5}, {3, 1, 4, 4},       {1, 64, 1, 1},
+  const Dims shapes[] = {{1, 3, 5},         {2, 16, 16, 16}, {1, 17, 33, 5}, {3, 1, 4, 4},     {1, 64, 1, 1},
                          {1, 5, 9, 10, 11}, {2, 100, 3, 7},  {1, 8, 0, 3},   {2, 32, 4, 8, 16}};
   for (const DataType type : {DataType::f32, DataType::f64, DataType::bf16, DataType::u8}) {
     for (const Dims& dims : shapes) {

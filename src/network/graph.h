@@ -44,7 +44,7 @@ struct Graph {
   std::vector<Node> nodes;
   std::vector<int> inputs;
   std::vector<int> outputs;
-  std::vector<NetworkValue> input_info;   // as the file declares them
+  std::vector<NetworkValue> input_info;  // as the file declares them
   std::vector<NetworkValue> output_info;
 
   int add_value(std::string value_name);
@@ -64,8 +64,8 @@ struct Graph {
 std::optional<std::vector<double>> small_constant(const Graph& graph, int value, std::int64_t limit = 1 << 16);
 std::optional<double> scalar_constant(const Graph& graph, int value);
 
-// A constant that broadcasts along the channels (dim 1) of a tensor of `rank` dims and along nothing else, as one value a
-// channel.
+// A constant that broadcasts along the channels (dim 1) of a tensor of `rank` dims and along nothing else, as one value
+// a channel.
 std::optional<std::vector<double>> channel_constant(const Graph& graph, int value, int rank, std::int64_t channels);
 
 // "node 'conv1' (Conv)"

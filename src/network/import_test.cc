@@ -1,7 +1,8 @@
 // Models from files: what is read, what is refused and with which words, and that hostile bytes do no harm.
+#include "network/onnx/import.h"
+
 #include <fstream>
 
-#include "network/onnx/import.h"
 #include "network/onnx/model_builder.h"
 #include "network/onnx/tensor_proto.h"
 #include "network/testing.h"
@@ -80,6 +81,12 @@ TEST(Import, ReadsASmallModel) {
   expect_close((*y)[0], tensor_of(DataType::f32, {2, 2}, {11, 22, 13, 24}));
 }
 
+TEST(Import, FilesThatAreNone) {
+  EXPECT_EQ(Network::load("no/such/model.onnx").error().code, ErrorCode::not_found);
+  EXPECT_EQ(Network::load("/").error().code, ErrorCode::not_found);
+  EXPECT_EQ(Network::load("zoo:nothing").error().code, ErrorCode::not_found);
+}
+
 TEST(Import, PrepareRefusesWhatTheModelDoesNotDeclare) {
   ModelProto model = small_model();
   auto& dim = *model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
@@ -111,9 +118,16 @@ TEST(Import, ConstantsInEveryForm) {
     double first;
   };
   const Form forms[] = {
-      {"value_float", [](AttributeProto& a) { a.set_type(AttributeProto::FLOAT), a.set_f(2.5F); }, DataType::f32, {}, 2.5},
-      {"value_floats", [](AttributeProto& a) { a.set_type(AttributeProto::FLOATS), a.add_floats(3), a.add_floats(4); },
-       DataType::f32, {2}, 3},
+      {"value_float",
+       [](AttributeProto& a) { a.set_type(AttributeProto::FLOAT), a.set_f(2.5F); },
+       DataType::f32,
+       {},
+       2.5},
+      {"value_floats",
+       [](AttributeProto& a) { a.set_type(AttributeProto::FLOATS), a.add_floats(3), a.add_floats(4); },
+       DataType::f32,
+       {2},
+       3},
       {"value_int", [](AttributeProto& a) { a.set_type(AttributeProto::INT), a.set_i(-7); }, DataType::s64, {}, -7},
       {"value_ints", [](AttributeProto& a) { a.set_type(AttributeProto::INTS), a.add_ints(9); }, DataType::s64, {1}, 9},
       {"value",
@@ -122,7 +136,9 @@ TEST(Import, ConstantsInEveryForm) {
          a.mutable_t()->set_data_type(TensorProto::FLOAT16);
          a.mutable_t()->add_int32_data(0x3C00);
        },
-       DataType::f16, {}, 1},
+       DataType::f16,
+       {},
+       1},
   };
   for (const Form& form : forms) {
     SCOPED_TRACE(form.attribute);
@@ -159,13 +175,20 @@ TEST(Import, TensorsOfEveryTypeRoundTrip) {
     proto.clear_raw_data();
     for (std::int64_t i = 0; i < 4; ++i) {
       const double v = tensor.at(i);
-      if (type == DataType::f32) proto.add_float_data(static_cast<float>(v));
-      else if (type == DataType::f64) proto.add_double_data(v);
-      else if (type == DataType::s64) proto.add_int64_data(static_cast<std::int64_t>(v));
-      else if (type == DataType::u64 || type == DataType::u32) proto.add_uint64_data(static_cast<std::uint64_t>(v));
-      else if (is_floating(type) && size_of(type) == 2) proto.add_int32_data(tensor.as<std::uint16_t>()[i]);
-      else if (is_floating(type)) proto.add_int32_data(tensor.as<std::uint8_t>()[i]);
-      else proto.add_int32_data(static_cast<std::int32_t>(v));
+      if (type == DataType::f32)
+        proto.add_float_data(static_cast<float>(v));
+      else if (type == DataType::f64)
+        proto.add_double_data(v);
+      else if (type == DataType::s64)
+        proto.add_int64_data(static_cast<std::int64_t>(v));
+      else if (type == DataType::u64 || type == DataType::u32)
+        proto.add_uint64_data(static_cast<std::uint64_t>(v));
+      else if (is_floating(type) && size_of(type) == 2)
+        proto.add_int32_data(tensor.as<std::uint16_t>()[i]);
+      else if (is_floating(type))
+        proto.add_int32_data(tensor.as<std::uint8_t>()[i]);
+      else
+        proto.add_int32_data(static_cast<std::int32_t>(v));
     }
     const std::string typed = proto.SerializeAsString();
     auto again = onnx_io::parse_tensor(std::as_bytes(std::span(typed)), "t.pb");

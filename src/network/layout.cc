@@ -87,7 +87,8 @@ Result<std::vector<Layout>> assign_layouts(const Graph& graph, Selector& selecto
   for (std::size_t n = 0; n < count; ++n) {
     if (!flexible[n]) continue;
     for (int input : graph.nodes[n].inputs) {
-      if (flexible_producer(input) && has_layout(graph.values[input])) regions.join(static_cast<int>(n), producers[input]);
+      if (flexible_producer(input) && has_layout(graph.values[input]))
+        regions.join(static_cast<int>(n), producers[input]);
     }
   }
   std::map<int, Region> totals;

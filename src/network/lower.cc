@@ -257,7 +257,8 @@ class Lowering {
     const TensorDesc& to = outputs[0];
     const bool same_place = (from.dims == to.dims && from.strides == to.strides) ||
                             (from.is_packed(Layout::nchw) && to.is_packed(Layout::nchw));
-    if (slot.home != Home::arena || size_of(from.type) != size_of(to.type) || from.bytes() != to.bytes() || !same_place) {
+    if (slot.home != Home::arena || size_of(from.type) != size_of(to.type) || from.bytes() != to.bytes() ||
+        !same_place) {
       return kAbsent;
     }
     return step.inputs[index];

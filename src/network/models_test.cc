@@ -46,8 +46,7 @@ TEST_P(Models, GiveTheirReferenceOutputs) {
 INSTANTIATE_TEST_SUITE_P(All, Models,
                          testing::Values("mnist-8", "super-resolution-10", "squeezenet1.1-7", "ultraface-RFB-320",
                                          "fastestdet", "ppocr-mobile-v2-cls", "waifu2x-upconv7-scale2x",
-                                         "selfie-segmentation-landscape", "cifar10-imageclassifier",
-                                         "meshnet_gwm_5ch"),
+                                         "selfie-segmentation-landscape", "cifar10-imageclassifier", "meshnet_gwm_5ch"),
                          [](const auto& info) {
                            std::string name = info.param;
                            for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';

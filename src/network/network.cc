@@ -1,11 +1,8 @@
 #include "convoy/network.h"
 
-#include <algorithm>
-#include <filesystem>
 #include <map>
 
 #include "network/onnx/import.h"
-#include "network/onnx/tensor_proto.h"
 #include "network/session.h"
 
 namespace convoy {
@@ -31,7 +28,8 @@ class GraphNetwork final : public Network {
       value.known = true;
       value.desc = TensorDesc::packed(inputs[i].type, inputs[i].dims);
     }
-    return network::prepare_graph(std::move(graph), {.options = options, .progress = progress, .skip_passes = {}, .team = {}});
+    return network::prepare_graph(std::move(graph),
+                                  {.options = options, .progress = progress, .skip_passes = {}, .team = {}});
   }
 
  private:
@@ -78,22 +76,25 @@ class GraphNetwork final : public Network {
 
 }  // namespace
 
-Result<std::unique_ptr<Network>> Network::parse(std::span<const std::byte> onnx, const std::string& name,
-                                                const std::string& external_data_folder) {
-  auto graph = onnx_io::import_bytes(onnx, name, external_data_folder);
+namespace {
+
+Result<std::unique_ptr<Network>> made_of(Result<Graph> graph, const std::string& name) {
   if (!graph.ok()) return graph.error().within(name);
   return std::unique_ptr<Network>(std::make_unique<GraphNetwork>(std::move(*graph)));
 }
 
+}  // namespace
+
+Result<std::unique_ptr<Network>> Network::parse(std::span<const std::byte> onnx, const std::string& name,
+                                                const std::string& external_data_folder) {
+  return made_of(onnx_io::import_bytes(onnx, name, external_data_folder), name);
+}
+
 Result<std::unique_ptr<Network>> Network::load(const std::string& path) {
   constexpr std::string_view kZoo = "zoo:";
-  if (path.starts_with(kZoo)) {
-    CONVOY_TRY(const std::string bytes, zoo_model(path.substr(kZoo.size())));
-    return parse(std::as_bytes(std::span(bytes)), path);
-  }
-  CONVOY_TRY(const std::string bytes, onnx_io::read_file(path));
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  return parse(std::as_bytes(std::span(bytes)), path, folder.empty() ? "." : folder.string());
+  if (!path.starts_with(kZoo)) return made_of(onnx_io::import_file(path), path);
+  CONVOY_TRY(const std::string bytes, zoo_model(path.substr(kZoo.size())));
+  return parse(std::as_bytes(std::span(bytes)), path);
 }
 
 }  // namespace convoy

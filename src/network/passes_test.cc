@@ -100,7 +100,8 @@ TEST(ConstantFolding, FoldsConstantsAndShapes) {
   GraphBuilder b;
   const int x = b.input("x", {2, 3, 4});
   const int shape = b.node("Shape", {b.node("Relu", {x})});
-  const int first = b.node("Gather", {shape, b.constant(tensor_of(DataType::s64, {1}, {0}))}, {{"axis", std::int64_t{0}}});
+  const int first =
+      b.node("Gather", {shape, b.constant(tensor_of(DataType::s64, {1}, {0}))}, {{"axis", std::int64_t{0}}});
   const int rest = b.constant(tensor_of(DataType::s64, {1}, {-1}));
   const int target = b.node("Concat", {first, rest}, {{"axis", std::int64_t{0}}});
   b.output(b.node("Reshape", {x, target}));
@@ -180,8 +181,9 @@ TEST(AffineFolding, BatchNormAndChannelConstantsJoinTheWeights) {
   GraphBuilder b;
   const int x = b.input("x", {2, 3, 5, 5});
   int y = conv(b, x, 3, 4, 3, false);
-  y = b.node("BatchNormalization", {y, b.constant(spread({4}, 0.5, 2)), b.constant(spread({4}, -1, 1)),
-                                    b.constant(spread({4}, -1, 1)), b.constant(spread({4}, 0.5, 3))},
+  y = b.node("BatchNormalization",
+             {y, b.constant(spread({4}, 0.5, 2)), b.constant(spread({4}, -1, 1)), b.constant(spread({4}, -1, 1)),
+              b.constant(spread({4}, 0.5, 3))},
              {{"epsilon", 1e-3}});
   y = b.node("Mul", {b.constant(spread({4, 1, 1}, 0.5, 2)), y});
   y = b.node("Sub", {b.constant(spread({1, 4, 1, 1}, -1, 2)), y});
@@ -196,7 +198,8 @@ TEST(AffineFolding, BatchNormAndChannelConstantsJoinTheWeights) {
 TEST(AffineFolding, TransposedAndGroupedWeightsScaleByOutputChannel) {
   GraphBuilder b;
   const int x = b.input("x", {1, 4, 5, 4});
-  int y = b.node("ConvTranspose", {x, b.constant(spread({4, 3, 2, 2}))}, {{"group", std::int64_t{2}}, {"strides", ints({2, 2})}});
+  int y = b.node("ConvTranspose", {x, b.constant(spread({4, 3, 2, 2}))},
+                 {{"group", std::int64_t{2}}, {"strides", ints({2, 2})}});
   y = b.node("Mul", {y, b.constant(spread({6, 1, 1}, -2, 2))});
   y = b.node("Conv", {y, b.constant(spread({4, 3, 2, 2}))}, {{"group", std::int64_t{2}}});
   b.output(b.node("Mul", {y, b.constant(spread({4, 1, 1}, -2, 2))}));
@@ -211,11 +214,11 @@ TEST(AffineFolding, LeavesWhatIsNoMapPerChannel) {
     const int x = b.input("x", {1, 3, 4, 4});
     const int y = conv(b, x, 3, 4, 3);
     int z = kAbsent;
-    if (variant == 0) z = b.node("Mul", {y, b.constant(spread({4, 4}, 0.5, 2))});             // along H, W
-    if (variant == 1) z = b.node("Div", {b.constant(spread({4, 1, 1}, 1, 2)), y});            // 1/conv
-    if (variant == 2) z = b.node("Mul", {y, b.input("scale", {4, 1, 1})});                    // not constant
-    if (variant == 3) z = b.node("Mul", {y, b.constant(spread({2, 1, 1, 1, 1}, 1, 2))});      // adds a dim
-    if (variant == 4) {                                                                       // another reader
+    if (variant == 0) z = b.node("Mul", {y, b.constant(spread({4, 4}, 0.5, 2))});         // along H, W
+    if (variant == 1) z = b.node("Div", {b.constant(spread({4, 1, 1}, 1, 2)), y});        // 1/conv
+    if (variant == 2) z = b.node("Mul", {y, b.input("scale", {4, 1, 1})});                // not constant
+    if (variant == 3) z = b.node("Mul", {y, b.constant(spread({2, 1, 1, 1, 1}, 1, 2))});  // adds a dim
+    if (variant == 4) {                                                                   // another reader
       z = b.node("Mul", {y, b.constant(spread({4, 1, 1}, 0.5, 2))});
       b.output(b.node("Neg", {y}));
     }
@@ -324,14 +327,14 @@ TEST(ConvFusion, LeavesWhatOthersReadOrDoesNotFit) {
     GraphBuilder b;
     const int x = b.input("x", {1, 4, 6, 5});
     const int y = conv(b, x, 4, 4, 3);
-    if (variant == 0) b.output(y);                                  // the intermediate is an output
-    if (variant == 1) b.output(b.node("Neg", {y}));                 // and has another reader
+    if (variant == 0) b.output(y);                   // the intermediate is an output
+    if (variant == 1) b.output(b.node("Neg", {y}));  // and has another reader
     int z = kAbsent;
     if (variant < 2) z = b.node("Relu", {y});
     if (variant == 2) z = b.node("Add", {y, b.input("z", {1, 4, 1, 1})});  // broadcasts
     if (variant == 3) z = b.node("Add", {y, b.input("z", {2, 4, 6, 5})});  // the other way
     if (variant == 4) z = b.node("Add", {y, y});
-    if (variant == 5) z = b.node("Add", {y, b.node("Sigmoid", {y})});      // the residual reads the convolution
+    if (variant == 5) z = b.node("Add", {y, b.node("Sigmoid", {y})});  // the residual reads the convolution
     b.output(z);
     EXPECT_EQ(passed(b.graph).nodes.size(), b.graph.nodes.size());
     expect_same_without("conv_fusion", b.graph);
@@ -358,8 +361,14 @@ TEST(ActivationPatterns, FuseBehindConvolutions) {
     int (*build)(GraphBuilder&, int);
   };
   const Pattern patterns[] = {
-      {ActivationKind::swish, [](GraphBuilder& b, int x) { return b.node("Mul", {x, b.node("Sigmoid", {x})}); }},
-      {ActivationKind::swish, [](GraphBuilder& b, int x) { return b.node("Mul", {b.node("Sigmoid", {x}), x}); }},
+      {ActivationKind::swish,
+       [](GraphBuilder& b, int x) {
+         return b.node("Mul", {x, b.node("Sigmoid", {x})});
+       }},
+      {ActivationKind::swish,
+       [](GraphBuilder& b, int x) {
+         return b.node("Mul", {b.node("Sigmoid", {x}), x});
+       }},
       {ActivationKind::hard_swish,
        [](GraphBuilder& b, int x) {
          return b.node("Mul", {x, b.node("HardSigmoid", {x}, {{"alpha", 1.0 / 6}, {"beta", 0.5}})});
@@ -375,7 +384,9 @@ TEST(ActivationPatterns, FuseBehindConvolutions) {
          return b.node("Mul", {b.node("Mul", {x, clip}), scalar(b, 1.0 / 6)});
        }},
       {ActivationKind::mish,
-       [](GraphBuilder& b, int x) { return b.node("Mul", {x, b.node("Tanh", {b.node("Softplus", {x})})}); }},
+       [](GraphBuilder& b, int x) {
+         return b.node("Mul", {x, b.node("Tanh", {b.node("Softplus", {x})})});
+       }},
       {ActivationKind::gelu,
        [](GraphBuilder& b, int x) {
          const int erf = b.node("Erf", {b.node("Div", {x, scalar(b, 1.4142135623730951)})});

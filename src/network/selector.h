@@ -19,7 +19,8 @@ class Selector {
   Result<Selection> choose(const ConvProblem& problem, const std::string& node_name);
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const Selection& selection, const void* weights);
 
-  // Predicted seconds of the candidate the heuristic ranks first; nothing where only the oracle, or nothing, can run it.
+  // Predicted seconds of the candidate the heuristic ranks first; nothing where only the oracle, or nothing, can run
+  // it.
   std::optional<double> predict(const ConvProblem& problem);
 
  private:

@@ -14,17 +14,19 @@ namespace convoy::network {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 class GraphSession final : public Session {
  public:
   GraphSession(Lowered lowered, std::vector<TensorDesc> inputs, std::vector<std::optional<TensorDesc>> outputs,
                std::vector<std::string> input_names, std::unique_ptr<Tail> tail, std::shared_ptr<ThreadTeam> team)
-      : program_(std::move(lowered.program)), export_slots_(std::move(lowered.export_slots)),
-        inputs_(std::move(inputs)), outputs_(std::move(outputs)), input_names_(std::move(input_names)),
-        tail_(std::move(tail)), team_(std::move(team)) {
+      : program_(std::move(lowered.program)),
+        export_slots_(std::move(lowered.export_slots)),
+        inputs_(std::move(inputs)),
+        outputs_(std::move(outputs)),
+        input_names_(std::move(input_names)),
+        tail_(std::move(tail)),
+        team_(std::move(team)) {
     for (ProgramStep& step : program_.steps) steps_.push_back(std::move(step.info));
     if (tail_) {
       NetworkStep step;
@@ -38,7 +40,8 @@ class GraphSession final : public Session {
   Result<void> allocate() {
     const auto bytes = static_cast<std::size_t>(program_.memory.arena_bytes);
     arena_ = allocate_aligned(bytes);
-    if (!arena_) return Error{ErrorCode::out_of_memory, "can't allocate " + std::to_string(bytes) + " bytes for activations"};
+    if (!arena_)
+      return Error{ErrorCode::out_of_memory, "can't allocate " + std::to_string(bytes) + " bytes for activations"};
     CONVOY_TRY(workspace_data_, workspace_.reserve(program_.workspace_bytes));
     return {};
   }
@@ -89,8 +92,8 @@ class GraphSession final : public Session {
  private:
   Result<void> bind_inputs(std::span<const HostTensor> inputs) {
     if (inputs.size() != inputs_.size()) {
-      return Error{ErrorCode::invalid_argument, std::to_string(inputs.size()) + " inputs given, the network has " +
-                                                    std::to_string(inputs_.size())};
+      return Error{ErrorCode::invalid_argument,
+                   std::to_string(inputs.size()) + " inputs given, the network has " + std::to_string(inputs_.size())};
     }
     bound_.clear();
     for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -187,8 +190,7 @@ Result<std::unique_ptr<Session>> prepare_graph(Graph graph, const PrepareSetting
   for (std::size_t k = 0; k < graph.outputs.size(); ++k) {
     outputs.push_back(by_tail[k] ? std::nullopt : std::optional(graph.values[graph.outputs[k]].desc));
   }
-  CONVOY_TRY(Lowered lowered,
-             lower(graph, layouts, tail ? tail->exports() : std::span<const int>(), selector));
+  CONVOY_TRY(Lowered lowered, lower(graph, layouts, tail ? tail->exports() : std::span<const int>(), selector));
   auto session = std::make_unique<GraphSession>(std::move(lowered), std::move(inputs), std::move(outputs),
                                                 std::move(input_names), std::move(tail), settings.team);
   CONVOY_CHECK(session->allocate());

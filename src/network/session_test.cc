@@ -23,8 +23,7 @@ int count_kind(const std::vector<NetworkStep>& steps, const std::string& kind) {
 }
 
 int conv(GraphBuilder& b, int x, std::int64_t in, std::int64_t out, std::int64_t kernel) {
-  return b.node("Conv", {x, b.constant(spread({out, in, kernel, kernel}, -0.1, 0.1))},
-                {{"pads", Ints(4, kernel / 2)}});
+  return b.node("Conv", {x, b.constant(spread({out, in, kernel, kernel}, -0.1, 0.1))}, {{"pads", Ints(4, kernel / 2)}});
 }
 
 // Twelve convolutions in a row and a branch: one conversion in, one out, however many readers.

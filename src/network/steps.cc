@@ -79,7 +79,9 @@ class ConvertStep final : public Step {
 }  // namespace
 
 DataType bias_type_of(const ConvProblem& problem) {
-  return problem.compute == DataType::s32 ? DataType::s32 : problem.x.type == DataType::f64 ? DataType::f64 : DataType::f32;
+  return problem.compute == DataType::s32  ? DataType::s32
+         : problem.x.type == DataType::f64 ? DataType::f64
+                                           : DataType::f32;
 }
 
 std::unique_ptr<Step> make_conv_step(std::unique_ptr<ConvPlan> plan, const ConvProblem& problem,

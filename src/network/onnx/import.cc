@@ -1,6 +1,11 @@
 #include "network/onnx/import.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <set>
@@ -214,14 +219,14 @@ class Importer {
     const std::string what = node + ": attribute '" + attribute.name() + "'";
     auto type = attribute.type();
     if (type == AttributeProto::UNDEFINED) {  // before IR version 2 the field in use said the type
-      type = attribute.has_f()            ? AttributeProto::FLOAT
-             : attribute.has_i()          ? AttributeProto::INT
-             : attribute.has_s()          ? AttributeProto::STRING
-             : attribute.has_t()          ? AttributeProto::TENSOR
-             : attribute.floats_size()    ? AttributeProto::FLOATS
-             : attribute.ints_size()      ? AttributeProto::INTS
-             : attribute.strings_size()   ? AttributeProto::STRINGS
-                                          : AttributeProto::UNDEFINED;
+      type = attribute.has_f()          ? AttributeProto::FLOAT
+             : attribute.has_i()        ? AttributeProto::INT
+             : attribute.has_s()        ? AttributeProto::STRING
+             : attribute.has_t()        ? AttributeProto::TENSOR
+             : attribute.floats_size()  ? AttributeProto::FLOATS
+             : attribute.ints_size()    ? AttributeProto::INTS
+             : attribute.strings_size() ? AttributeProto::STRINGS
+                                        : AttributeProto::UNDEFINED;
     }
     switch (type) {
       case AttributeProto::FLOAT:
@@ -319,7 +324,8 @@ class Importer {
     }
     if (done == graph_.nodes.size()) return {};
     // Walking backwards from any such node among such nodes ends up on the cycle itself.
-    int at = static_cast<int>(std::find_if(open.begin(), open.end(), [](int count) { return count > 0; }) - open.begin());
+    int at =
+        static_cast<int>(std::find_if(open.begin(), open.end(), [](int count) { return count > 0; }) - open.begin());
     std::vector<bool> visited(graph_.nodes.size(), false);
     while (!visited[at]) {
       visited[at] = true;
@@ -346,15 +352,43 @@ Result<Graph> import_model(ModelProto& model, const std::string& name, const std
   return Importer(model, folder).run(name);
 }
 
+namespace {
+
+Result<void> check_size(std::int64_t bytes) {
+  if (bytes <= std::numeric_limits<int>::max()) return {};
+  return bad("protobuf messages end at 2 GiB, this has " + std::to_string(bytes) + " bytes");
+}
+
+Error not_a_model(std::int64_t bytes) {
+  return bad("not an ONNX model, or truncated (" + std::to_string(bytes) + " bytes)");
+}
+
+}  // namespace
+
 Result<Graph> import_bytes(std::span<const std::byte> bytes, const std::string& name, const std::string& folder) {
-  if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
-    return bad("protobuf messages end at 2 GiB, this has " + std::to_string(bytes.size()) + " bytes");
-  }
+  const auto size = static_cast<std::int64_t>(bytes.size());
+  CONVOY_CHECK(check_size(size));
   ModelProto model;
-  if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    return bad("not an ONNX model, or truncated (" + std::to_string(bytes.size()) + " bytes)");
-  }
+  if (!model.ParseFromArray(bytes.data(), static_cast<int>(size))) return not_a_model(size);
   return import_model(model, name, folder);
+}
+
+Result<Graph> import_file(const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  struct stat about {};
+  if (file < 0 || fstat(file, &about) != 0 || !S_ISREG(about.st_mode)) {
+    if (file >= 0) close(file);
+    return Error{ErrorCode::not_found, file < 0 ? "cannot open the file" : "not a file"};
+  }
+  const auto size = static_cast<std::int64_t>(about.st_size);
+  ModelProto model;
+  const Result<void> fits = check_size(size);
+  const bool parsed = fits.ok() && model.ParseFromFileDescriptor(file);
+  close(file);
+  CONVOY_CHECK(fits);
+  if (!parsed) return not_a_model(size);
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  return import_model(model, path, folder.empty() ? "." : folder.string());
 }
 
 }  // namespace convoy::onnx_io

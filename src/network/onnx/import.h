@@ -13,4 +13,8 @@ namespace convoy::onnx_io {
 Result<network::Graph> import_bytes(std::span<const std::byte> model, const std::string& name,
                                     const std::string& folder);
 
+// The same from a file, whose folder is where external data may lie. The file is parsed as it is read, and each
+// tensor's bytes are dropped once copied, so that a model's weights are in memory about once.
+Result<network::Graph> import_file(const std::string& path);
+
 }  // namespace convoy::onnx_io

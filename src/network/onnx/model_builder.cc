@@ -92,8 +92,8 @@ std::string ModelBuilder::conv(const std::string& name, const std::string& x, co
   // He et al., "Delving deep into rectifiers", 2015: variance gain/fan_in; a uniform distribution on (-a, a) has a^2/3.
   const auto fan_in = static_cast<double>(in_group * spec.kernel * spec.kernel);
   const auto a = static_cast<float>(std::sqrt(3 * spec.gain / fan_in));
-  std::vector<std::string> inputs = {
-      x, constant(name + ".weight", {spec.out, in_group, spec.kernel, spec.kernel}, -a, a)};
+  std::vector<std::string> inputs = {x,
+                                     constant(name + ".weight", {spec.out, in_group, spec.kernel, spec.kernel}, -a, a)};
   if (spec.bias) inputs.push_back(constant(name + ".bias", {spec.out}, -0.1F, 0.1F));
   auto& proto = node("Conv", name, inputs);
   set_ints(proto, "kernel_shape", {spec.kernel, spec.kernel});

@@ -85,7 +85,8 @@ std::string squeezenet1_1() {
 // Sandler et al., "MobileNetV2: inverted residuals and linear bottlenecks", 2018, table 2.
 std::string mobilenet_v2() {
   ModelBuilder b("mobilenet_v2", 2);
-  std::string x = b.conv("features.0.conv", begin(b), {.in = 3, .out = 32, .kernel = 3, .stride = 2, .pad = 1, .gain = 1});
+  std::string x =
+      b.conv("features.0.conv", begin(b), {.in = 3, .out = 32, .kernel = 3, .stride = 2, .pad = 1, .gain = 1});
   x = b.relu6("features.0.relu", b.batch_norm("features.0.bn", x, 32));
   struct Stage {
     std::int64_t expansion, channels, repeats, stride;

@@ -7,7 +7,7 @@ namespace convoy::network {
 namespace {
 
 struct Padding {
-  Dims pre, post;    // of the spatial dims
+  Dims pre, post;  // of the spatial dims
   double value = 0;
 };
 
