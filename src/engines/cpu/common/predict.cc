@@ -15,7 +15,7 @@ double predict_seconds(const ConvProblem& problem, double cycles, int lanes, int
   const double hz = wide ? 2.57e9 : 2.66e9;
   const double weight_bandwidth = wide ? 35e9 : 40e9;
   const double activation_bandwidth = wide ? 25e9 : 37e9;
-  const double weights = static_cast<double>(problem.w.bytes());
+  const double weights = static_cast<double>(problem.w.elements()) * static_cast<double>(size_of(problem.w.type));
   const double activations = bytes_moved(problem) - weights;
   return (cycles / hz + weights / weight_bandwidth + activations / activation_bandwidth) / std::max(1, threads);
 }
