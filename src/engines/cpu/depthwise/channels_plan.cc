@@ -23,7 +23,7 @@ class ChannelsPlan final : public PackedPlan {
       : PackedPlan(problem, std::move(candidate), request.threads, packed_floats(shape, kernels) * sizeof(float), 0),
         kernels_(kernels),
         shape_(std::move(shape)) {
-    choose_chunks();
+    choose_chunks(request.cpu);
     if (shape_.multiplier == 1) return;
     if (shape_.forward) {
       make_expand_lanes();
@@ -42,9 +42,12 @@ class ChannelsPlan final : public PackedPlan {
     return vector_count(shape, kernels.lanes) * shape.sources * shape.geometry.taps * kernels.lanes;
   }
 
-  // A chunk is the channel vectors that a tile of columns walks through: a block of a blocked tensor, else as many as
-  // keep the chunk's weights in half the L1 cache (they are read again for every tile).
-  void choose_chunks() {
+  // A chunk is the channel vectors that a tile of columns walks through before the next tile, and rows follow each
+  // other within it: a block of a blocked tensor, else as many as keep the chunk's weights (read again for every tile)
+  // in half the L1 cache and, where the image is in L2, the rows that a filter covers in L1. An image beyond L2 is
+  // better walked in the order of its memory.
+  void choose_chunks(const CpuFeatures& cpu) {
+    const ConvGeometry& g = shape_.geometry;
     const std::int64_t lanes = kernels_.lanes;
     const std::int64_t block = std::max(shape_.source.block, shape_.out.block);
     const std::int64_t smaller = std::min(shape_.source.block, shape_.out.block);
@@ -52,8 +55,15 @@ class ChannelsPlan final : public PackedPlan {
     if (block > 1) {
       chunk_vectors_ = (smaller > 1 ? smaller : block) / lanes;
     } else {
-      const std::int64_t vector_bytes = shape_.geometry.taps * shape_.sources * lanes * 4;
-      chunk_vectors_ = std::clamp<std::int64_t>(24 * 1024 / std::max<std::int64_t>(vector_bytes, 1), 1, vectors_);
+      const std::int64_t vector_bytes = g.taps * shape_.sources * lanes * 4;
+      chunk_vectors_ = 24 * 1024 / std::max<std::int64_t>(vector_bytes, 1);
+      const std::int64_t* source_size = shape_.forward ? g.x_size : g.y_size;
+      const std::int64_t pixels = source_size[0] * source_size[1] * source_size[2];
+      if (pixels * shape_.channels * 4 <= cpu.l2_bytes / 2) {
+        const std::int64_t rows_bytes = g.filter[0] * g.filter[1] * source_size[2] * lanes * 4;
+        chunk_vectors_ = std::min(chunk_vectors_, std::max<std::int64_t>(32 * 1024 / rows_bytes, 4));
+      }
+      chunk_vectors_ = std::clamp<std::int64_t>(chunk_vectors_, 1, vectors_);
     }
     chunks_ = (vectors_ + chunk_vectors_ - 1) / chunk_vectors_;
   }

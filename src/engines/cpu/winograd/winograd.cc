@@ -13,8 +13,8 @@ namespace {
 // Below this many channels a group the transforms cost more than the products they save.
 constexpr std::int64_t kLeastGroupChannels = 8;
 constexpr double kActivationBytes = 22e9;  // a second, a thread; two saturate the memory
-// Transforming the weights at each execution, seconds a weight.
-constexpr double kPackSeconds = 6e-9;
+// Transforming the weights at each execution, seconds a weight and point.
+constexpr double kPackSeconds = 0.8e-9;
 
 EngineInfo make_info() {
   EngineInfo info;
@@ -95,7 +95,8 @@ class WinogradEngine final : public Engine {
     double seconds =
         choose_blocking(shape.size).seconds + activations / (kActivationBytes * std::min(shape.size.threads, 2));
     if (request.constant_weights == nullptr) {
-      seconds += kPackSeconds * static_cast<double>(problem.w.elements()) / shape.size.threads;
+      seconds += kPackSeconds * static_cast<double>(problem.w.elements()) * static_cast<double>(shape.size.points) /
+                 shape.size.threads;
     }
     return seconds;
   }
