@@ -1,0 +1,93 @@
+// Programs as lowered: no step writes over memory that a later step, or the end, still reads.
+#include "network/lower.h"
+
+#include "network/layout.h"
+#include "network/onnx/import.h"
+#include "network/pass.h"
+#include "network/testing.h"
+
+namespace convoy::network {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Range {
+  std::int64_t begin = 0, end = 0;
+  bool overlaps(const Range& other) const { return begin < other.end && other.begin < end; }
+};
+
+Range range_of(const Program& p, int slot) {
+  const std::int64_t begin = p.memory.offsets[p.slots[slot].index];
+  return {begin, begin + p.slots[slot].desc.bytes()};
+}
+
+bool in_arena(const Program& p, int slot) { return slot != kAbsent && p.slots[slot].home == Home::arena; }
+
+// Follows the steps with the lifetimes taken from who reads what, not from the memory plan.
+void expect_sound(const Lowered& lowered) {
+  const Program& p = lowered.program;
+  const int steps = static_cast<int>(p.steps.size());
+  std::vector<int> last_read(p.slots.size(), -1);
+  std::vector<int> written(p.slots.size(), steps);
+  for (int s = 0; s < steps; ++s) {
+    for (int slot : p.steps[s].inputs) {
+      if (slot != kAbsent) last_read[slot] = s;
+    }
+    for (int slot : p.steps[s].outputs) {
+      if (slot != kAbsent) written[slot] = s;
+    }
+  }
+  for (const OutputCopy& copy : p.copies) last_read[copy.slot] = steps;
+  for (int slot : lowered.export_slots) last_read[slot] = steps;
+  for (int s = 0; s < steps; ++s) {
+    for (int output : p.steps[s].outputs) {
+      if (!in_arena(p, output)) continue;
+      const Range target = range_of(p, output);
+      ASSERT_LE(target.end, p.memory.arena_bytes);
+      for (int other = 0; other < static_cast<int>(p.slots.size()); ++other) {
+        if (other == output || !in_arena(p, other) || !target.overlaps(range_of(p, other))) continue;
+        const bool alive = written[other] < s && last_read[other] > s;
+        EXPECT_FALSE(alive) << "step " << s << " (" << p.steps[s].info.nodes << ") overwrites a value read later";
+        // Taking over an input's memory is for operators that allow it, from the input's very first byte.
+        const bool read_here = written[other] < s && last_read[other] == s;
+        if (read_here) {
+          EXPECT_EQ(p.steps[s].info.kind, "op");
+          EXPECT_EQ(target.begin, range_of(p, other).begin);
+        }
+        EXPECT_FALSE(written[other] == s) << "two outputs of step " << s << " share memory";
+      }
+    }
+  }
+}
+
+TEST(Lower, NoStepOverwritesWhatIsStillRead) {
+  const fs::path data = data_folder();
+  if (data.empty()) GTEST_SKIP() << "skipped: no data";
+  int checked = 0;
+  for (const auto& entry : fs::directory_iterator(data / "models")) {
+    auto graph = onnx_io::import_file((entry.path() / "model.onnx").string());
+    if (!graph.ok()) continue;  // models_test says why
+    SCOPED_TRACE(entry.path().filename().string());
+    for (std::size_t i = 0; i < graph->inputs.size(); ++i) {
+      Value& value = graph->values[graph->inputs[i]];
+      Dims dims = graph->input_info[i].dims;
+      for (std::size_t d = 0; d < dims.size(); ++d) dims[d] = dims[d] > 0 ? dims[d] : d == 0 ? 1 : 32;
+      value.desc = TensorDesc::packed(graph->input_info[i].type, dims);
+      value.known = true;
+    }
+    const NetworkOptions options = test_options();
+    const auto team = make_cpu_team(options.threads);
+    ASSERT_TRUE(run_passes(*graph, PassContext{*team, options.cpu}).ok());
+    Selector selector(options, {});
+    const auto layouts = assign_layouts(*graph, selector);
+    ASSERT_TRUE(layouts.ok());
+    const auto lowered = lower(*graph, *layouts, {}, selector);
+    ASSERT_TRUE(lowered.ok()) << lowered.error().message;
+    expect_sound(*lowered);
+    ++checked;
+  }
+  EXPECT_GE(checked, 5);
+}
+
+}  // namespace
+}  // namespace convoy::network
