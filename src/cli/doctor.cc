@@ -1,0 +1,125 @@
+// convoy doctor: what this machine and this build have.
+#include <CLI/Version.hpp>
+#include <fmt/format.h>
+#include <google/protobuf/stubs/common.h>
+#include <oneapi/dnnl/dnnl.h>
+#include <sys/sysinfo.h>
+#include <sys/utsname.h>
+
+#include "base/cpu.h"
+#include "base/environment.h"
+#include "cli/program.h"
+#include "io/versions.h"
+#include "report/format.h"
+#include "report/table.h"
+
+namespace convoy::cli {
+namespace {
+
+std::vector<std::pair<std::string, std::string>> libraries() {
+  const dnnl_version_t* dnnl = dnnl_version();
+  std::vector<std::pair<std::string, std::string>> found = {
+      {"oneDNN", fmt::format("{}.{}.{} ({})", dnnl->major, dnnl->minor, dnnl->patch, dnnl->hash)},
+      {"protobuf", google::protobuf::internal::VersionString(GOOGLE_PROTOBUF_VERSION)},
+      {"OpenMP", fmt::format("{}", CONVOY_OPENMP)},
+      {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
+      {"nlohmann/json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
+                                    NLOHMANN_JSON_VERSION_PATCH)},
+      {"CLI11", CLI11_VERSION},
+  };
+  for (auto& library : io::library_versions()) found.push_back(std::move(library));
+  return found;
+}
+
+std::vector<std::pair<std::string, bool>> instruction_sets(const CpuFeatures& cpu) {
+  return {{"AVX2+FMA", cpu.isa >= Isa::avx2},   {"AVX-512", cpu.isa >= Isa::avx512}, {"AVX512_VNNI", cpu.avx512_vnni},
+          {"AVX512_BF16", cpu.avx512_bf16},     {"AVX512_FP16", cpu.avx512_fp16},    {"AMX", cpu.amx_tile},
+          {"AMX-BF16", cpu.amx_bf16},           {"AMX-INT8", cpu.amx_int8}};
+}
+
+Result<int> doctor(const Program& program) {
+  const CpuFeatures& cpu = cpu_features();
+  const CpuFeatures& detected = detected_cpu_features();
+  struct utsname system = {};
+  ::uname(&system);
+  struct sysinfo memory = {};
+  ::sysinfo(&memory);
+  const double memory_bytes = static_cast<double>(memory.totalram) * memory.mem_unit;
+
+  std::string has, has_not;
+  Json sets = Json::object();
+  for (const auto& [name, there] : instruction_sets(detected)) {
+    (there ? has : has_not) += " " + name;
+    sets[name] = there;
+  }
+  report::Table machine;
+  machine.column("machine").column("");
+  machine.row({"processor", cpu.brand});
+  machine.row({"processors for this process", fmt::format("{}", cpu.logical_cpus)});
+  machine.row({"instruction sets", has.empty() ? "baseline x86-64" : has.substr(1)});
+  if (!has_not.empty()) machine.row({"it has not", has_not.substr(1)});
+  machine.row({"engines use up to", fmt::format("{}{}", convoy::name_of(cpu.isa),
+                                                cpu.isa != detected.isa ? " (capped by CONVOY_ISA)" : "")});
+  machine.row({"caches", fmt::format("L1d {} a core, L2 {} a core, L3 {} shared",
+                                     report::bytes(static_cast<double>(cpu.l1d_bytes)),
+                                     report::bytes(static_cast<double>(cpu.l2_bytes)),
+                                     report::bytes(static_cast<double>(cpu.l3_bytes)))});
+  machine.row({"memory", report::bytes(memory_bytes)});
+  machine.row({"system", fmt::format("{} {} {}", system.sysname, system.release, system.machine)});
+  machine.row({"devices", "cpu"});
+  program.say("convoy " CONVOY_VERSION "\n");
+  program.say(machine.render(program.colour()));
+
+  report::Table library_table;
+  library_table.column("library").column("version");
+  Json library_json = Json::object();
+  for (const auto& [name, version] : libraries()) {
+    library_table.row({name, version});
+    library_json[name] = version;
+  }
+  program.say("\n" + library_table.render(program.colour()));
+
+  report::Table variables;
+  variables.column("variable").column("value").column("may be").column("meaning").column("when not set");
+  Json variable_json = Json::array();
+  for (const EnvironmentVariable& variable : environment_variables()) {
+    const auto value = environment(variable.variable);
+    variables.row({std::string(variable.name), value.value_or("-"), std::string(variable.values),
+                   std::string(variable.meaning), std::string(variable.default_value)});
+    variable_json.push_back({{"name", std::string(variable.name)},
+                             {"value", value ? Json(*value) : Json(nullptr)},
+                             {"values", std::string(variable.values)},
+                             {"meaning", std::string(variable.meaning)}});
+  }
+  program.say("\n" + variables.render(program.colour()));
+  const auto fault = isa_variable_error();
+  if (fault) program.say(report::styled("\n" + fault->message, report::Style::warning, program.colour()));
+
+  program.document({{"version", CONVOY_VERSION},
+                    {"processor",
+                     {{"brand", cpu.brand},
+                      {"logical_cpus", cpu.logical_cpus},
+                      {"instruction_sets", sets},
+                      {"isa", std::string(convoy::name_of(cpu.isa))},
+                      {"detected_isa", std::string(convoy::name_of(detected.isa))},
+                      {"l1d_bytes", cpu.l1d_bytes},
+                      {"l2_bytes", cpu.l2_bytes},
+                      {"l3_bytes", cpu.l3_bytes}}},
+                    {"memory_bytes", memory_bytes},
+                    {"system", fmt::format("{} {} {}", system.sysname, system.release, system.machine)},
+                    {"devices", {"cpu"}},
+                    {"libraries", library_json},
+                    {"environment", variable_json}});
+  return fault ? kBadInput : kDone;
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app, Program& program) {
+  CLI::App& command = add_subcommand(app, "doctor", "Show the processor, the libraries and every environment variable",
+                                     "  convoy doctor --json");
+  add_json_flag(command, program);
+  command.callback([&program] { program.action = [&program] { return doctor(program); }; });
+}
+
+}  // namespace convoy::cli

@@ -1,0 +1,159 @@
+// convoy list: what there is.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "cli/program.h"
+#include "core/problem_list.h"
+#include "network/zoo.h"
+#include "report/format.h"
+#include "report/table.h"
+
+namespace convoy::cli {
+namespace {
+
+template <class Values, class Name>
+std::string joined(const Values& values, const Name& name, const char* all) {
+  std::string text;
+  for (const auto& value : values) text += fmt::format("{}{}", text.empty() ? "" : " ", name(value));
+  return text.empty() ? all : text;
+}
+
+std::string types_of(const EngineInfo& info) {
+  return joined(
+      info.types,
+      [](const TypeCombination& t) {
+        if (t.x == t.w && t.x == t.y) return std::string(convoy::name_of(t.x));
+        return fmt::format("{}*{}>{}", convoy::name_of(t.x), convoy::name_of(t.w), convoy::name_of(t.y));
+      },
+      "all");
+}
+
+std::string layouts_of(const EngineInfo& info) {
+  return joined(
+      info.layouts,
+      [](const LayoutPair& pair) {
+        const auto x = convoy::name_of(pair.x, 2), y = convoy::name_of(pair.y, 2);
+        return pair.x == pair.y ? std::string(x) : fmt::format("{}>{}", x, y);
+      },
+      "all");
+}
+
+Result<int> list_engines(const Program& program) {
+  report::Table table;
+  table.column("engine").column("rev", report::Align::right).column("passes").column("types").column("layouts");
+  table.column("needs").column("what it is");
+  Json json = Json::array();
+  for (const Engine* engine : all_engines()) {
+    const EngineInfo& info = engine->info();
+    const auto pass_name = [](Pass pass) { return convoy::name_of(pass); };
+    const std::string passes = joined(info.passes, pass_name, "all");
+    table.row({info.name, fmt::format("{}", info.revision), passes, types_of(info), layouts_of(info),
+               std::string(convoy::name_of(info.min_isa)), info.summary});
+    json.push_back({{"name", info.name},
+                    {"revision", info.revision},
+                    {"summary", info.summary},
+                    {"passes", passes},
+                    {"types", types_of(info)},
+                    {"layouts", layouts_of(info)},
+                    {"min_isa", std::string(convoy::name_of(info.min_isa))},
+                    {"deterministic", info.deterministic},
+                    {"thread_invariant", info.thread_invariant},
+                    {"oracle", info.oracle},
+                    {"notes", info.notes}});
+  }
+  program.say(table.render(program.colour()));
+  program.document({{"engines", json}});
+  return kDone;
+}
+
+Result<int> list_layouts(const Program& program) {
+  constexpr std::pair<Layout, const char*> kLayouts[] = {
+      {Layout::nchw, "row-major: channels outermost"},
+      {Layout::nhwc, "channels innermost"},
+      {Layout::nchw8c, "blocks of 8 channels, the last one padded with zeros"},
+      {Layout::nchw16c, "blocks of 16 channels, the last one padded with zeros"},
+  };
+  report::Table table;
+  table.column("1D").column("2D").column("3D").column("meaning");
+  Json json = Json::array();
+  for (const auto& [layout, meaning] : kLayouts) {
+    std::vector<std::string> cells;
+    for (int dims = 1; dims <= 3; ++dims) cells.emplace_back(convoy::name_of(layout, dims));
+    json.push_back({{"names", cells}, {"channel_block", channel_block(layout)}, {"meaning", meaning}});
+    cells.emplace_back(meaning);
+    table.row(std::move(cells));
+  }
+  program.say(table.render(program.colour()));
+  program.say("Any other strides: TYPE,DIMS,strides=AxBxC in a problem string.");
+  program.document({{"layouts", json}});
+  return kDone;
+}
+
+Result<int> list_problems(const Program& program, const std::string& folder) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(folder, error)) {
+    return Error{ErrorCode::not_found, fmt::format("{}: not a folder; say where the lists are with --folder", folder)};
+  }
+  std::vector<std::string> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".txt") paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  report::Table table;
+  table.column("list").column("problems", report::Align::right).column("layers", report::Align::right);
+  table.column("GFLOP", report::Align::right);
+  Json json = Json::array();
+  for (const std::string& path : paths) {
+    CONVOY_TRY(const auto problems, read_problem_list(path));
+    std::int64_t layers = 0;
+    double work = 0;
+    for (const ListedProblem& p : problems) {
+      layers += p.count;
+      work += flops(p.problem) * static_cast<double>(p.count);
+    }
+    table.row({path, fmt::format("{}", problems.size()), fmt::format("{}", layers), report::rate(work)});
+    json.push_back({{"list", path}, {"problems", problems.size()}, {"layers", layers}, {"flops", work}});
+  }
+  program.say(table.render(program.colour()));
+  program.document({{"problems", json}});
+  return kDone;
+}
+
+Result<int> list_zoo(const Program& program) {
+  report::Table table;
+  table.column("target").column("what it is");
+  Json json = Json::array();
+  for (const network::ZooEntry& entry : network::zoo()) {
+    table.row({fmt::format("zoo:{}", entry.name), std::string(entry.summary)});
+    json.push_back({{"name", entry.name}, {"target", fmt::format("zoo:{}", entry.name)}, {"summary", entry.summary}});
+  }
+  program.say(table.render(program.colour()));
+  program.document({{"zoo", json}});
+  return kDone;
+}
+
+}  // namespace
+
+void add_list(CLI::App& app, Program& program) {
+  CLI::App& command = add_subcommand(app, "list", "List engines, layouts, problem lists or the zoo",
+                                     "  convoy list engines");
+  command.require_subcommand(1);
+  const auto add = [&](const std::string& name, const std::string& description,
+                       const std::function<Result<int>(const Program&)>& list) -> CLI::App& {
+    CLI::App& kind = add_subcommand(command, name, description, fmt::format("  convoy list {} --json", name));
+    add_json_flag(kind, program);
+    kind.callback([&program, list] { program.action = [&program, list] { return list(program); }; });
+    return kind;
+  };
+  add("engines", "Every convolution engine of this build and what it takes", list_engines);
+  add("layouts", "The named layouts of tensors", list_layouts);
+  auto folder = std::make_shared<std::string>("problems");
+  CLI::App& problems = add("problems", "The problem lists in a folder",
+                           [folder](const Program& p) { return list_problems(p, *folder); });
+  problems.add_option("--folder", *folder, "Where the lists are")->type_name("DIR")->capture_default_str();
+  add("zoo", "The networks that need no file", list_zoo);
+}
+
+}  // namespace convoy::cli

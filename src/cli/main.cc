@@ -1,0 +1,61 @@
+// convoy: the command. Flags are read here; each subcommand is a file.
+#include <fmt/format.h>
+
+#include <exception>
+
+#include "cli/program.h"
+
+namespace convoy::cli {
+namespace {
+
+int finish(const Program& program, const std::string& command, const Error& error) {
+  const std::string message = fmt::format("convoy {}: {}", command, error.message);
+  program.note(report::styled(message, report::Style::bad, report::colour_wanted(stderr)));
+  program.document({{"error", {{"code", std::string(name_of(error.code))}, {"message", error.message}}}});
+  return exit_code(error.code);
+}
+
+int main(int argc, char** argv) {
+  Program program;
+  CLI::App app("Runs convolutions the fastest correct way this machine knows, and shows how it chose.", "convoy");
+  app.set_version_flag("--version", std::string("convoy " CONVOY_VERSION));
+  app.require_subcommand(1);
+  app.footer(
+      "A TARGET is an ONNX file, zoo:NAME, a problem list, or a problem string.\n"
+      "Exit codes: 0 done, 1 failed, 2 bad usage or input, 3 a result was wrong, 4 not supported.\n\n"
+      "Example:\n  convoy run zoo:resnet18 --random-inputs --top 5");
+  add_run(app, program);
+  add_bench(app, program);
+  add_explain(app, program);
+  add_conformance(app, program);
+  add_list(app, program);
+  add_zoo(app, program);
+  add_doctor(app, program);
+  add_demo(app, program);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help_or_version) {
+    app.exit(help_or_version);
+    return kDone;
+  } catch (const CLI::ParseError& error) {
+    const auto chosen = app.get_subcommands();
+    const std::string command = chosen.empty() ? "convoy" : "convoy " + chosen.front()->get_name();
+    program.note(fmt::format("{}: {}\n(see {} --help)", command, error.what(), command));
+    return kBadInput;
+  }
+  const std::string command = app.get_subcommands().front()->get_name();
+  try {
+    const Result<int> code = program.action();
+    return code.ok() ? *code : finish(program, command, code.error());
+  } catch (const std::bad_alloc&) {
+    return finish(program, command, {ErrorCode::out_of_memory, "out of memory"});
+  } catch (const std::exception& error) {
+    return finish(program, command, {ErrorCode::internal, error.what()});
+  }
+}
+
+}  // namespace
+}  // namespace convoy::cli
+
+int main(int argc, char** argv) { return convoy::cli::main(argc, argv); }

@@ -1,0 +1,168 @@
+#include "cli/program.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <fstream>
+
+#include "io/file.h"
+#include "select/glob.h"
+
+namespace convoy::cli {
+namespace {
+
+constexpr int kMaxThreads = 1024;
+
+void put(std::FILE* stream, std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stream);
+  if (!text.ends_with('\n')) std::fputc('\n', stream);
+  std::fflush(stream);
+}
+
+Error bad_flag(std::string_view flag, std::string_view what) {
+  return {ErrorCode::invalid_argument, fmt::format("{}: {}", flag, what)};
+}
+
+}  // namespace
+
+ExitCode exit_code(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::invalid_argument:
+    case ErrorCode::not_found:
+    case ErrorCode::corrupt:
+      return kBadInput;
+    case ErrorCode::unsupported:
+      return kUnsupported;
+    case ErrorCode::wrong_result:
+      return kWrongResult;
+    case ErrorCode::out_of_memory:
+    case ErrorCode::internal:
+      break;
+  }
+  return kFailed;
+}
+
+std::string_view name_of(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::invalid_argument:
+      return "invalid_argument";
+    case ErrorCode::not_found:
+      return "not_found";
+    case ErrorCode::corrupt:
+      return "corrupt";
+    case ErrorCode::unsupported:
+      return "unsupported";
+    case ErrorCode::wrong_result:
+      return "wrong_result";
+    case ErrorCode::out_of_memory:
+      return "out_of_memory";
+    case ErrorCode::internal:
+      break;
+  }
+  return "internal";
+}
+
+void Program::say(std::string_view text) const { put(shared.json ? stderr : stdout, text); }
+
+void Program::note(std::string_view text) const {
+  std::fflush(stdout);
+  put(stderr, text);
+}
+
+void Program::document(const Json& json) const {
+  if (shared.json) put(stdout, report::dump(json));
+}
+
+Result<int> Program::threads() const {
+  if (shared.device == "cuda" || shared.device.starts_with("cuda:")) {
+    return Error{ErrorCode::unsupported,
+                 fmt::format("--device {}: this version of convoy runs on the CPU only", shared.device)};
+  }
+  if (shared.device != "cpu") return bad_flag("--device", fmt::format("'{}' is not a device; cpu is", shared.device));
+  if (shared.threads < 0 || shared.threads > kMaxThreads) {
+    return bad_flag("--threads", fmt::format("{} is not from 1 to {}", shared.threads, kMaxThreads));
+  }
+  return shared.threads > 0 ? shared.threads : cpu_features().logical_cpus;
+}
+
+Result<PlanRequest> Program::plan_request() const {
+  PlanRequest request;
+  CONVOY_TRY(request.threads, threads());
+  request.cpu = cpu_features();
+  return request;
+}
+
+Result<SelectionOptions> Program::selection(double default_budget) const {
+  SelectionOptions options;
+  options.filter.engines = shared.engines;
+  std::string names;
+  bool any = false;
+  for (const Engine* engine : all_engines()) {
+    any = any || selection::glob_list_matches(shared.engines, engine->info().name);
+    names += (names.empty() ? "" : ", ") + engine->info().name;
+  }
+  if (!any) return bad_flag("--engines", fmt::format("'{}' matches no engine; there are {}", shared.engines, names));
+  if (!shared.rules_file.empty()) {
+    CONVOY_TRY(const auto bytes, io::read_file(shared.rules_file));
+    auto rules = parse_rules({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    if (!rules.ok()) return rules.error().within("--rules " + shared.rules_file);
+    options.rules = std::move(*rules);
+  }
+  options.strict_rules = !shared.rules_fallback;
+  options.budget_seconds = shared.budget >= 0 ? shared.budget : default_budget;
+  if (options.budget_seconds > 0) options.mode = SelectionMode::measured;
+  return options;
+}
+
+Result<NetworkOptions> Program::network_options(double default_budget) const {
+  NetworkOptions options;
+  CONVOY_TRY(options.threads, threads());
+  options.cpu = cpu_features();
+  CONVOY_TRY(options.selection, selection(default_budget));
+  return options;
+}
+
+void add_json_flag(CLI::App& app, Program& program) {
+  app.add_flag("--json", program.shared.json, "One JSON document on standard output, everything else on standard error");
+}
+
+void add_shared_flags(CLI::App& app, Program& program, const std::string& budget_help) {
+  SharedOptions& shared = program.shared;
+  app.add_option("--device", shared.device, "Where to run: cpu")->type_name("DEVICE");
+  app.add_option("--threads", shared.threads, "Threads to run on (default: every processor)")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMaxThreads));
+  app.add_option("--budget", shared.budget, budget_help)->type_name("SECONDS")->check(CLI::Range(0.0, 1e6));
+  app.add_option("--engines", shared.engines, "Engines that may be chosen, a list of globs: 'cpu.*,!cpu.winograd'")
+      ->type_name("GLOB");
+  app.add_option("--rules", shared.rules_file, "A file of lines 'PROBLEM-GLOB -> ENGINE{knob=value}' or 'node=GLOB -> ...'")
+      ->type_name("FILE");
+  app.add_flag("--rules-fallback", shared.rules_fallback,
+               "Where a rule's engine can't run a problem, warn and choose another (default: an error)");
+  add_json_flag(app, program);
+}
+
+CLI::App& add_subcommand(CLI::App& app, const std::string& name, const std::string& description,
+                         const std::string& example) {
+  CLI::App* command = app.add_subcommand(name, description);
+  command->footer("Example:\n" + example);
+  return *command;
+}
+
+Result<std::pair<std::string, std::string>> split_assignment(std::string_view flag, const std::string& text) {
+  const auto equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+    return bad_flag(flag, fmt::format("'{}' is not NAME=VALUE", text));
+  }
+  return std::pair(text.substr(0, equals), text.substr(equals + 1));
+}
+
+std::int64_t peak_memory_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::atoll(line.c_str() + 6) * 1024;
+  }
+  return 0;
+}
+
+}  // namespace convoy::cli

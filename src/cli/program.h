@@ -1,0 +1,79 @@
+// What every subcommand shares: flags that mean the same everywhere, where output goes, exit codes.
+//
+// Human text goes to standard output. With --json standard output gets exactly one JSON document, and everything else
+// goes to standard error.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "convoy/network.h"
+#include "report/json.h"
+#include "report/terminal.h"
+
+namespace convoy::cli {
+
+using report::Json;
+
+enum ExitCode { kDone = 0, kFailed = 1, kBadInput = 2, kWrongResult = 3, kUnsupported = 4 };
+ExitCode exit_code(ErrorCode code);
+std::string_view name_of(ErrorCode code);  // "bad input", "unsupported", ...
+
+struct SharedOptions {
+  std::string device = "cpu";
+  int threads = 0;      // 0: every processor this process may use
+  double budget = -1;   // seconds; negative: the subcommand's own default
+  std::string engines = "*";
+  std::string rules_file;
+  bool rules_fallback = false;
+  bool json = false;
+};
+
+class Program {
+ public:
+  SharedOptions shared;
+  std::function<Result<int>()> action;  // of the subcommand that was given; returns the exit code
+
+  // A line, or several, for people.
+  void say(std::string_view text) const;
+  // A remark that is not part of the result: always standard error.
+  void note(std::string_view text) const;
+  // Ends the output of a --json run; does nothing otherwise.
+  void document(const Json& json) const;
+  bool colour() const { return report::colour_wanted(shared.json ? stderr : stdout); }
+
+  // The flags as the library's options. Errors name the flag. They also check --device.
+  Result<int> threads() const;
+  Result<PlanRequest> plan_request() const;
+  // Heuristic without a budget (measured_by_default false, no --budget), measured otherwise.
+  Result<SelectionOptions> selection(double default_budget = 0) const;
+  Result<NetworkOptions> network_options(double default_budget = 0) const;
+};
+
+// --device, --threads, --budget, --engines, --rules, --json. `budget_help` says what the subcommand does without it.
+void add_shared_flags(CLI::App& app, Program& program, const std::string& budget_help);
+void add_json_flag(CLI::App& app, Program& program);
+
+// A subcommand with its one-line description and the example at the end of its help.
+CLI::App& add_subcommand(CLI::App& app, const std::string& name, const std::string& description,
+                         const std::string& example);
+
+// "NAME=VALUE" or an error that names the flag.
+Result<std::pair<std::string, std::string>> split_assignment(std::string_view flag, const std::string& text);
+
+// Peak resident memory of this process in bytes (VmHWM), 0 where the system doesn't say.
+std::int64_t peak_memory_bytes();
+
+// One function a subcommand, each in the file of its name.
+void add_run(CLI::App& app, Program& program);
+void add_bench(CLI::App& app, Program& program);
+void add_explain(CLI::App& app, Program& program);
+void add_conformance(CLI::App& app, Program& program);
+void add_list(CLI::App& app, Program& program);
+void add_zoo(CLI::App& app, Program& program);
+void add_doctor(CLI::App& app, Program& program);
+void add_demo(CLI::App& app, Program& program);
+
+}  // namespace convoy::cli

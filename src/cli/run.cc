@@ -1,0 +1,131 @@
+// convoy run: a network's answer for given inputs.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "cli/inputs.h"
+#include "cli/outputs.h"
+#include "cli/target.h"
+#include "cli/tuning.h"
+#include "report/format.h"
+#include "report/table.h"
+
+namespace convoy::cli {
+namespace {
+
+struct RunFlags {
+  std::string model;
+  InputFlags input;
+  OutputFlags output;
+  int repeat = 1;
+  bool verbose = false;
+};
+
+void say_steps(const Program& program, const Session& session, const std::vector<double>& seconds) {
+  report::Table table;
+  const bool timed = seconds.size() == session.steps().size();
+  table.column("kind").column("runs on").column("chosen by");
+  if (timed) table.column("time", report::Align::right);
+  table.column("output").column("nodes");
+  for (std::size_t i = 0; i < session.steps().size(); ++i) {
+    const NetworkStep& step = session.steps()[i];
+    std::vector<std::string> cells = {step.kind, step.implementation, step.selection.reason};
+    if (timed) cells.push_back(report::seconds(seconds[i]));
+    cells.push_back(step.output_shape);
+    cells.push_back(step.nodes);
+    table.row(std::move(cells), step.kind == "convert" ? report::Style::faint : report::Style::plain);
+  }
+  program.say(table.render(program.colour()));
+}
+
+Result<int> run(const Program& program, const RunFlags& flags) {
+  CONVOY_TRY(const NetworkOptions options, program.network_options());
+  CONVOY_TRY(const auto network, open_network(flags.model));
+  CONVOY_TRY(const std::vector<PreparedInput> inputs, read_inputs(*network, flags.input));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    for (const std::string& remark : inputs[i].remarks) {
+      program.note(fmt::format("input '{}': {}: {}", network->inputs()[i].name, inputs[i].source, remark));
+    }
+  }
+  std::vector<TensorDesc> descs;
+  std::vector<HostTensor> tensors;
+  for (const PreparedInput& input : inputs) {
+    descs.push_back(input.tensor.desc);
+    tensors.push_back(input.tensor);
+  }
+
+  const double start = monotonic_seconds();
+  CONVOY_TRY(const auto session, prepare_with_progress(program, *network, descs, options));
+  const double prepare_seconds = monotonic_seconds() - start;
+  say_warnings(program, *session);
+
+  std::vector<double> times;
+  std::vector<HostTensor> outputs;
+  RunStatistics statistics;
+  for (int i = 0; i < flags.repeat; ++i) {
+    statistics = {};
+    CONVOY_TRY(outputs, session->run(tensors, &statistics));
+    times.push_back(statistics.seconds);
+  }
+  std::sort(times.begin(), times.end());
+  const double median = times[times.size() / 2];
+
+  if (flags.verbose) say_steps(program, *session, statistics.step_seconds);
+  CONVOY_TRY(Json output_json, report_outputs(program, *network, outputs, inputs, flags.input, flags.output));
+  const std::int64_t peak = peak_memory_bytes();
+  program.say(fmt::format(
+      "\n{} on {} thread{}: {}{}; prepared in {}\npeak memory {}: activations {}, weights {}, workspace {}", flags.model,
+      options.threads, options.threads == 1 ? "" : "s", report::seconds(median),
+      flags.repeat > 1 ? fmt::format(" (median of {}, fastest {})", flags.repeat, report::seconds(times.front())) : "",
+      report::seconds(prepare_seconds), report::bytes(static_cast<double>(peak)),
+      report::bytes(static_cast<double>(session->activation_bytes())),
+      report::bytes(static_cast<double>(session->weight_bytes())),
+      report::bytes(static_cast<double>(session->workspace_bytes()))));
+
+  Json input_json = Json::array();
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    input_json.push_back({{"name", network->inputs()[i].name},
+                          {"source", inputs[i].source},
+                          {"type", std::string(convoy::name_of(inputs[i].tensor.desc.type))},
+                          {"dims", inputs[i].tensor.desc.dims},
+                          {"remarks", inputs[i].remarks}});
+  }
+  Json steps = Json::array();
+  for (const NetworkStep& step : session->steps()) steps.push_back(report::to_json(step));
+  program.document({{"model", flags.model},
+                    {"threads", options.threads},
+                    {"inputs", input_json},
+                    {"outputs", output_json},
+                    {"seconds", median},
+                    {"runs", flags.repeat},
+                    {"prepare_seconds", prepare_seconds},
+                    {"peak_memory_bytes", peak},
+                    {"activation_bytes", session->activation_bytes()},
+                    {"weight_bytes", session->weight_bytes()},
+                    {"workspace_bytes", session->workspace_bytes()},
+                    {"steps", steps}});
+  return kDone;
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, Program& program) {
+  CLI::App& command = add_subcommand(
+      app, "run", "Run a network and show its answer",
+      "  convoy run squeezenet.onnx --input kitten.png --top 5 --labels imagenet.txt\n"
+      "  convoy run brain.onnx --input t1.nii.gz --argmax --output-dir out\n"
+      "  convoy run zoo:resnet18 --random-inputs --verbose");
+  auto flags = std::make_shared<RunFlags>();
+  command.add_option("model", flags->model, "An ONNX file or zoo:NAME")->required();
+  add_input_flags(command, flags->input);
+  add_output_flags(command, flags->output);
+  command.add_option("--repeat", flags->repeat, "Run so often and give the median time")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000000));
+  command.add_flag("--verbose", flags->verbose, "Print every step, what runs it, and what it takes");
+  add_shared_flags(command, program, "Measure the engines for so long first and choose the fastest (default: predict)");
+  command.callback([flags, &program] { program.action = [flags, &program] { return run(program, *flags); }; });
+}
+
+}  // namespace convoy::cli

@@ -1,0 +1,106 @@
+#include "cli/target.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/text.h"
+#include "io/file.h"
+#include "network/zoo.h"
+
+namespace convoy::cli {
+namespace {
+
+bool is_problem_string(const std::string& text) {
+  for (const Pass pass : {Pass::fprop, Pass::dgrad, Pass::wgrad}) {
+    if (text.starts_with(fmt::format("{}:", name_of(pass)))) return true;
+  }
+  return false;
+}
+
+// A problem list is text; an ONNX file is a protobuf, which has control bytes near its start.
+bool looks_like_text(io::Bytes bytes) {
+  const auto head = bytes.first(std::min<std::size_t>(bytes.size(), 512));
+  return std::all_of(head.begin(), head.end(), [](std::byte b) {
+    const auto c = static_cast<unsigned char>(b);
+    return c >= 32 || c == '\n' || c == '\t' || c == '\r';
+  });
+}
+
+Result<std::unique_ptr<Network>> open_zoo(const std::string& name) {
+  CONVOY_TRY(const std::vector<std::byte> model, network::build_zoo_model(name));
+  return Network::parse(model, "zoo:" + name);
+}
+
+}  // namespace
+
+Result<Target> open_target(const std::string& text) {
+  Target target;
+  target.name = text;
+  if (text.starts_with("zoo:")) {
+    CONVOY_TRY(target.network, open_zoo(text.substr(4)));
+    return target;
+  }
+  if (is_problem_string(text)) {
+    CONVOY_TRY(ConvProblem problem, parse_problem(text));
+    CONVOY_CHECK(validate(problem));
+    target.problems.push_back({1, std::move(problem), "", 0});
+    return target;
+  }
+  CONVOY_TRY(const std::vector<std::byte> bytes, io::read_file(text));
+  if (io::lower_extension(text) != "onnx" && looks_like_text(bytes)) {
+    CONVOY_TRY(target.problems, parse_problem_list({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, text));
+  } else {
+    CONVOY_TRY(target.network, Network::load(text));
+  }
+  return target;
+}
+
+Result<std::unique_ptr<Network>> open_network(const std::string& text) {
+  CONVOY_TRY(Target target, open_target(text));
+  if (target.network == nullptr) {
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("{}: a network is needed here (an ONNX file or zoo:NAME); convoy bench and convoy explain "
+                             "take problems",
+                             quoted(text))};
+  }
+  return std::move(target.network);
+}
+
+Result<ConvProblem> with_data_type(ConvProblem problem, DataType type) {
+  const bool integer = type == DataType::s8 || type == DataType::u8;
+  if (!is_floating(type) && !integer) {
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("--dtype {}: convolutions are of f64, f32, f16, bf16, f8_e4m3, f8_e5m2, s8 or u8",
+                             convoy::name_of(type))};
+  }
+  const auto retype = [](TensorDesc& desc, DataType to) { desc.type = to; };
+  retype(problem.x, type);
+  retype(problem.w, integer ? DataType::s8 : type);
+  retype(problem.y, integer ? DataType::s32 : type);
+  problem.compute = integer ? DataType::s32 : type == DataType::f64 ? DataType::f64 : DataType::f32;
+  if (integer) {
+    problem.epilogue = {};
+    problem.alpha = 1;
+    problem.beta = 0;
+  }
+  if (!integer) {
+    problem.x_zero_point = problem.w_zero_point = problem.y_zero_point = 0;
+    problem.epilogue.requantize = Requantize::none;
+  }
+  if (auto valid = validate(problem); !valid.ok()) {
+    return valid.error().within(fmt::format("--dtype {}", convoy::name_of(type)));
+  }
+  return problem;
+}
+
+ConvProblem with_pass(ConvProblem problem, Pass pass) {
+  if (problem.pass == pass) return problem;
+  problem.pass = pass;
+  problem.epilogue = {};
+  problem.alpha = 1;
+  problem.beta = 0;
+  return problem;
+}
+
+}  // namespace convoy::cli

@@ -1,0 +1,115 @@
+#include "cli/tuning.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/clock.h"
+#include "report/format.h"
+#include "report/progress.h"
+#include "select/measure/problem_data.h"
+
+namespace convoy::cli {
+
+Result<std::unique_ptr<Session>> prepare_with_progress(const Program& program, const Network& network,
+                                                       std::span<const TensorDesc> inputs,
+                                                       const NetworkOptions& options) {
+  if (options.selection.mode != SelectionMode::measured) return network.prepare(inputs, options);
+  report::Progress bar("tuning");
+  const double start = monotonic_seconds();
+  const double budget = options.selection.budget_seconds;
+  auto session = network.prepare(inputs, options, [&](const Measurement& measurement, int, int) {
+    const double spent = monotonic_seconds() - start;
+    bar.update(budget > 0 ? spent / budget : 0, print(measurement.candidate));
+    return true;
+  });
+  bar.finish();
+  if (session.ok()) {
+    program.note(fmt::format("measured engines for {}", report::seconds(monotonic_seconds() - start)));
+  }
+  return session;
+}
+
+void say_warnings(const Program& program, const Session& session) {
+  std::set<std::string> said;
+  for (const NetworkStep& step : session.steps()) {
+    for (const std::string& warning : step.selection.warnings) {
+      if (said.insert(warning).second) program.note(fmt::format("{}: {}", step.nodes, warning));
+    }
+  }
+}
+
+std::vector<DistinctProblem> distinct_problems(const Session& session) {
+  std::vector<DistinctProblem> problems;
+  std::map<std::string, std::size_t> index;
+  for (const NetworkStep& step : session.steps()) {
+    if (step.kind != "conv") continue;
+    const auto [known, added] = index.emplace(print(step.problem), problems.size());
+    if (added) {
+      problems.push_back({step.problem, 1, step.nodes});
+    } else {
+      DistinctProblem& same = problems[known->second];
+      ++same.count;
+      same.names += ", " + step.nodes;
+    }
+  }
+  return problems;
+}
+
+Result<std::vector<ProblemReport>> measure_problems(const Program& program, const std::vector<DistinctProblem>& problems,
+                                                    const SelectionOptions& options, const PlanRequest& request,
+                                                    const std::string& title) {
+  std::vector<ProblemReport> reports;
+  report::Progress bar(title);
+  const double start = monotonic_seconds();
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    const ConvProblem& problem = problems[i].problem;
+    ProblemReport report;
+    report.distinct = problems[i];
+    PlanRequest with_weights = request;
+    HostTensor weights;
+    if (problem.pass != Pass::wgrad) {
+      CONVOY_TRY(weights, HostTensor::allocate(problem.w));
+      selection::fill_random(problem.w, weights.data.get(), 1);
+      with_weights.constant_weights = weights.data.get();
+    }
+    report.answers = list_candidates(problem, all_engines(), with_weights);
+    SelectionOptions share = options;
+    share.mode = SelectionMode::measured;
+    if (options.budget_seconds > 0) {
+      const double left = options.budget_seconds - (monotonic_seconds() - start);
+      // Never zero, which means no limit; the first candidate is measured whatever the budget.
+      share.budget_seconds = std::max(left / static_cast<double>(problems.size() - i), 1e-6);
+    }
+    const std::string name = report::short_name(problem);
+    auto selection = select(problem, all_engines(), share, with_weights, problems[i].names,
+                            [&](const Measurement& measurement, int done, int total) {
+                              const double part = total > 0 ? static_cast<double>(done) / total : 0;
+                              bar.update((static_cast<double>(i) + part) / static_cast<double>(problems.size()),
+                                         fmt::format("{}  {}", name, print(measurement.candidate)));
+                              return true;
+                            });
+    if (selection.ok()) {
+      report.selection = std::move(*selection);
+    } else {
+      report.failure = selection.error();
+    }
+    reports.push_back(std::move(report));
+  }
+  bar.finish();
+  program.note(fmt::format("measured {} problem{} in {}", problems.size(), problems.size() == 1 ? "" : "s",
+                           report::seconds(monotonic_seconds() - start)));
+  return reports;
+}
+
+std::vector<SelectionRule> rules_of(const std::vector<ProblemReport>& reports) {
+  std::vector<SelectionRule> rules;
+  for (const ProblemReport& report : reports) {
+    if (!report.failure) rules.push_back({print(report.distinct.problem), report.selection.candidate});
+  }
+  return rules;
+}
+
+}  // namespace convoy::cli
