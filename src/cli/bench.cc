@@ -68,8 +68,8 @@ void say_problem(const Program& program, const ProblemReport& report, const std:
     program.say(fmt::format("  {} takes {:.2f} times as long as {}", print(theirs->candidate),
                             theirs->median_seconds / ours->median_seconds, print(ours->candidate)));
   } else {
-    program.say(fmt::format("  no comparison: nothing measured {} '{}'", theirs == nullptr ? "matches" : "is outside",
-                            versus));
+    program.say(
+        fmt::format("  no comparison: nothing measured {} '{}'", theirs == nullptr ? "matches" : "is outside", versus));
   }
 }
 
@@ -244,7 +244,8 @@ void add_bench(CLI::App& app, Program& program) {
                                      "  convoy bench problems/resnet50.txt --vs 'cpu.gemm*' --budget 120\n"
                                      "  convoy bench fprop:x=f32,1x64x56x56,nhwc:w=f32,64x64x3x3:pad=1x1 --json");
   auto flags = std::make_shared<BenchFlags>();
-  command.add_option("target", flags->target, "An ONNX file, zoo:NAME, a problem list, or a problem string")->required();
+  command.add_option("target", flags->target, "An ONNX file, zoo:NAME, a problem list, or a problem string")
+      ->required();
   command.add_option("--dtype", flags->type, "Run the problems in this data type instead: f64 f32 f16 bf16 s8 u8 ...")
       ->type_name("TYPE");
   command.add_option("--pass", flags->pass, "Run this pass of the problems instead: fprop, dgrad or wgrad")

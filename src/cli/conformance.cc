@@ -37,7 +37,8 @@ Json unpack(const std::string& name, const JobOutcome& outcome) {
     result.update(got);
   } else {
     const std::string reason = outcome.finished ? "the result could not be read" : outcome.failure;
-    result.update({{"status", "failed"}, {"reason", reason}, {"max_error", nullptr}, {"max_error_in_tolerances", nullptr}});
+    result.update(
+        {{"status", "failed"}, {"reason", reason}, {"max_error", nullptr}, {"max_error_in_tolerances", nullptr}});
   }
   return result;
 }
@@ -61,8 +62,8 @@ Result<int> conformance(const Program& program, const ConformanceFlags& flags) {
   CONVOY_TRY(std::vector<CaseFolder> cases, find_cases(flags.folder));
   std::erase_if(cases, [&](const CaseFolder& c) { return !selection::glob_list_matches(flags.filter, c.name); });
   if (cases.empty()) {
-    return Error{ErrorCode::not_found, fmt::format("{}: no folder with a model.onnx matches '{}'", flags.folder,
-                                                   flags.filter)};
+    return Error{ErrorCode::not_found,
+                 fmt::format("{}: no folder with a model.onnx matches '{}'", flags.folder, flags.filter)};
   }
   Tolerances tolerances;
   if (flags.relative >= 0) tolerances.relative = flags.relative;
@@ -95,11 +96,12 @@ Result<int> conformance(const Program& program, const ConformanceFlags& flags) {
 }  // namespace
 
 void add_conformance(CLI::App& app, Program& program) {
-  CLI::App& command = add_subcommand(
-      app, "conformance", "Run ONNX test folders (model.onnx, test_data_set_N/{input,output}_K.pb)",
-      "  convoy conformance onnx/backend/test/data/node --filter 'test_conv*'");
+  CLI::App& command =
+      add_subcommand(app, "conformance", "Run ONNX test folders (model.onnx, test_data_set_N/{input,output}_K.pb)",
+                     "  convoy conformance onnx/backend/test/data/node --filter 'test_conv*'");
   auto flags = std::make_shared<ConformanceFlags>();
-  command.add_option("folder", flags->folder, "Searched recursively; each folder with a model.onnx is a case")->required();
+  command.add_option("folder", flags->folder, "Searched recursively; each folder with a model.onnx is a case")
+      ->required();
   command.add_option("--filter", flags->filter, "Only cases whose name (path below the folder) matches")
       ->type_name("GLOB");
   command.add_option("--timeout", flags->timeout, "A case that takes longer fails")
@@ -107,9 +109,10 @@ void add_conformance(CLI::App& app, Program& program) {
       ->check(CLI::Range(0.001, 1e6));
   command.add_option("--rtol", flags->relative, "Relative tolerance instead of 1e-3 (16-bit floats: 1e-2)")
       ->check(CLI::NonNegativeNumber);
-  command.add_option("--atol", flags->absolute,
-                     "Absolute tolerance instead of 1e-7 (models of more than ten nodes: 1e-5 of the output's largest "
-                     "magnitude; 16-bit floats: 1e-3)")
+  command
+      .add_option("--atol", flags->absolute,
+                  "Absolute tolerance instead of 1e-7 (models of more than ten nodes: 1e-5 of the output's largest "
+                  "magnitude; 16-bit floats: 1e-3)")
       ->check(CLI::NonNegativeNumber);
   command.add_flag("--quiet", flags->quiet, "Print only cases that did not pass");
   add_shared_flags(command, program, "Measure engines for so long in each case (default: predict)");

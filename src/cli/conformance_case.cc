@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool exists(const fs::path& path) {
+bool is_there(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
 }
@@ -25,7 +25,7 @@ Result<std::vector<HostTensor>> read_tensors(const fs::path& folder, const std::
   std::vector<HostTensor> tensors;
   for (int k = 0;; ++k) {
     const fs::path path = folder / fmt::format("{}_{}.pb", prefix, k);
-    if (!exists(path)) return tensors;
+    if (!is_there(path)) return tensors;
     CONVOY_TRY(auto named, onnx_io::read_tensor_file(path));
     tensors.push_back(std::move(named.tensor));
   }
@@ -33,7 +33,7 @@ Result<std::vector<HostTensor>> read_tensors(const fs::path& folder, const std::
 
 std::vector<fs::path> data_sets(const fs::path& folder) {
   std::vector<fs::path> sets;
-  for (int n = 0; exists(folder / fmt::format("test_data_set_{}", n)); ++n) {
+  for (int n = 0; is_there(folder / fmt::format("test_data_set_{}", n)); ++n) {
     sets.push_back(folder / fmt::format("test_data_set_{}", n));
   }
   return sets;
@@ -134,7 +134,8 @@ CaseResult run_case(const std::string& folder, const NetworkOptions& options, co
     if (!expected.ok()) return from_error(expected.error(), where);
     const std::size_t wanted = (*network)->inputs().size();
     if (inputs->size() != wanted) {
-      return {CaseStatus::failed, fmt::format("{}: {} inputs for a model with {}", where, inputs->size(), wanted), 0, 0};
+      return {CaseStatus::failed, fmt::format("{}: {} inputs for a model with {}", where, inputs->size(), wanted), 0,
+              0};
     }
     std::vector<TensorDesc> descs;
     for (const HostTensor& input : *inputs) descs.push_back(input.desc);
@@ -147,11 +148,12 @@ CaseResult run_case(const std::string& folder, const NetworkOptions& options, co
     const auto outputs = session->run(*inputs);
     if (!outputs.ok()) return from_error(outputs.error(), where);
     if (outputs->size() != expected->size()) {
-      return {CaseStatus::failed,
-              fmt::format("{}: {} outputs, expected {}", where, outputs->size(), expected->size()), 0, 0};
+      return {CaseStatus::failed, fmt::format("{}: {} outputs, expected {}", where, outputs->size(), expected->size()),
+              0, 0};
     }
     for (std::size_t k = 0; k < expected->size(); ++k) {
-      const Comparison c = compare_outputs((*outputs)[k], (*expected)[k], (*network)->node_count(), quantized, tolerances);
+      const Comparison c =
+          compare_outputs((*outputs)[k], (*expected)[k], (*network)->node_count(), quantized, tolerances);
       result.max_error = std::max(result.max_error, c.max_error);
       result.max_tolerances = std::max(result.max_tolerances, c.max_tolerances);
       if (c.ok || result.status == CaseStatus::failed) continue;
@@ -167,7 +169,7 @@ Result<std::vector<CaseFolder>> find_cases(const std::string& root) {
   if (!fs::is_directory(root, error)) return Error{ErrorCode::not_found, fmt::format("{}: not a folder", root)};
   std::vector<CaseFolder> cases;
   const auto add = [&](const fs::path& folder) {
-    if (!exists(folder / "model.onnx")) return;
+    if (!is_there(folder / "model.onnx")) return;
     const fs::path name = fs::path(folder).lexically_relative(root);
     cases.push_back({name == "." ? fs::path(folder).lexically_normal().filename().string() : name.string(), folder});
   };

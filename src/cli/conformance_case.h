@@ -17,14 +17,14 @@ struct Tolerances {
 
 struct Comparison {
   bool ok = true;
-  std::string reason;          // of the first kind of fault found
-  double max_error = 0;        // largest |actual - expected|; infinite where only one of them is finite
-  double max_tolerances = 0;   // largest |actual - expected| / (absolute + relative*|expected|)
+  std::string reason;         // of the first kind of fault found
+  double max_error = 0;       // largest |actual - expected|; infinite where only one of them is finite
+  double max_tolerances = 0;  // largest |actual - expected| / (absolute + relative*|expected|)
 };
 
-// ONNX's defaults (rtol 1e-3, atol 1e-7); atol 1e-5 of the output's largest magnitude for models of more than ten nodes;
-// rtol 1e-2 and atol 1e-3 for f16, bf16 and f8 outputs; `quantized` 8- and 16-bit integer outputs may differ by 1, other
-// integers and booleans not at all. NaN equals NaN.
+// ONNX's defaults (rtol 1e-3, atol 1e-7); atol 1e-5 of the output's largest magnitude for models of more than ten
+// nodes; rtol 1e-2 and atol 1e-3 for f16, bf16 and f8 outputs; `quantized` 8- and 16-bit integer outputs may differ by
+// 1, other integers and booleans not at all. NaN equals NaN.
 Comparison compare_outputs(const HostTensor& actual, const HostTensor& expected, int node_count, bool quantized,
                            const Tolerances& tolerances);
 

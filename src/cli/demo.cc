@@ -26,9 +26,7 @@ struct DemoFlags {
   std::string picture_file;
 };
 
-std::string first_words(const std::string& names) {
-  return names.size() <= 44 ? names : names.substr(0, 41) + "...";
-}
+std::string first_words(const std::string& names) { return names.size() <= 44 ? names : names.substr(0, 41) + "..."; }
 
 Json say_layers(const Program& program, const std::vector<ProblemReport>& reports) {
   using report::Align;
@@ -50,11 +48,11 @@ Json say_layers(const Program& program, const std::vector<ProblemReport>& report
         next_factor = fmt::format("x {:.2f}", measured[1].median_seconds / measured[0].median_seconds);
       }
     }
-    table.row({fmt::format("{}", report.distinct.count), report::short_name(problem),
-               fmt::format("{}", measured.size()),
-               report.failure ? report.failure->message : print(report.selection.candidate), time, rate, next,
-               next_factor, error, first_words(report.distinct.names)},
-              report.failure ? report::Style::bad : report::Style::plain);
+    table.row(
+        {fmt::format("{}", report.distinct.count), report::short_name(problem), fmt::format("{}", measured.size()),
+         report.failure ? report.failure->message : print(report.selection.candidate), time, rate, next, next_factor,
+         error, first_words(report.distinct.names)},
+        report.failure ? report::Style::bad : report::Style::plain);
     Json entry = report::to_json(problem);
     entry["count"] = report.distinct.count;
     if (!report.failure) entry["winner"] = print(report.selection.candidate);
@@ -90,8 +88,8 @@ Result<Timed> run_network(const Network& network, const HostTensor& input, const
 Result<int> demo(const Program& program, const DemoFlags& flags) {
   CONVOY_TRY(NetworkOptions options, program.network_options(kDefaultBudget));
   if (options.selection.budget_seconds > kMaxBudget) {
-    return Error{ErrorCode::invalid_argument, fmt::format("--budget {}: the demo takes at most {} s",
-                                                          options.selection.budget_seconds, kMaxBudget)};
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("--budget {}: the demo takes at most {} s", options.selection.budget_seconds, kMaxBudget)};
   }
   const double budget = options.selection.budget_seconds;
   options.selection.mode = SelectionMode::heuristic;
@@ -108,7 +106,8 @@ Result<int> demo(const Program& program, const DemoFlags& flags) {
   program.say(fmt::format("{} ({} nodes) on a {} x {} picture made here, {} thread{} of {}", kModel,
                           network->node_count(), kPictureSide, kPictureSide, options.threads,
                           options.threads == 1 ? "" : "s", options.cpu.brand));
-  program.say(fmt::format("Tuning: each distinct convolution on every engine that takes it, at most {:g} s ...", budget));
+  program.say(
+      fmt::format("Tuning: each distinct convolution on every engine that takes it, at most {:g} s ...", budget));
   CONVOY_TRY(const auto first, network->prepare(descs, options));
   SelectionOptions measured = options.selection;
   measured.budget_seconds = budget;
@@ -117,9 +116,8 @@ Result<int> demo(const Program& program, const DemoFlags& flags) {
   program.say("");
   Json json = {{"model", kModel}, {"threads", options.threads}, {"layers", say_layers(program, reports)}};
   bool right = std::none_of(reports.begin(), reports.end(), [](const ProblemReport& r) {
-    return std::any_of(r.selection.measurements.begin(), r.selection.measurements.end(), [](const Measurement& m) {
-      return m.failure && m.failure->code == ErrorCode::wrong_result;
-    });
+    return std::any_of(r.selection.measurements.begin(), r.selection.measurements.end(),
+                       [](const Measurement& m) { return m.failure && m.failure->code == ErrorCode::wrong_result; });
   });
 
   NetworkOptions tuned = options;
@@ -164,8 +162,8 @@ void add_demo(CLI::App& app, Program& program) {
                                      "  convoy demo --threads 2 --picture demo.png");
   auto flags = std::make_shared<DemoFlags>();
   command.add_option("--picture", flags->picture_file, "Write the picture here as PNG")->type_name("FILE");
-  add_shared_flags(command, program, fmt::format("Tune for at most so long (default {}, at most {})", kDefaultBudget,
-                                                 kMaxBudget));
+  add_shared_flags(command, program,
+                   fmt::format("Tune for at most so long (default {}, at most {})", kDefaultBudget, kMaxBudget));
   command.callback([flags, &program] { program.action = [flags, &program] { return demo(program, *flags); }; });
 }
 

@@ -1,10 +1,11 @@
 // convoy doctor: what this machine and this build have.
-#include <CLI/Version.hpp>
 #include <fmt/format.h>
 #include <google/protobuf/stubs/common.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
+
+#include <CLI/Version.hpp>
 
 #include "base/cpu.h"
 #include "base/environment.h"
@@ -23,8 +24,8 @@ std::vector<std::pair<std::string, std::string>> libraries() {
       {"protobuf", google::protobuf::internal::VersionString(GOOGLE_PROTOBUF_VERSION)},
       {"OpenMP", fmt::format("{}", CONVOY_OPENMP)},
       {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
-      {"nlohmann/json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
-                                    NLOHMANN_JSON_VERSION_PATCH)},
+      {"nlohmann/json",
+       fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH)},
       {"CLI11", CLI11_VERSION},
   };
   for (auto& library : io::library_versions()) found.push_back(std::move(library));
@@ -32,9 +33,9 @@ std::vector<std::pair<std::string, std::string>> libraries() {
 }
 
 std::vector<std::pair<std::string, bool>> instruction_sets(const CpuFeatures& cpu) {
-  return {{"AVX2+FMA", cpu.isa >= Isa::avx2},   {"AVX-512", cpu.isa >= Isa::avx512}, {"AVX512_VNNI", cpu.avx512_vnni},
-          {"AVX512_BF16", cpu.avx512_bf16},     {"AVX512_FP16", cpu.avx512_fp16},    {"AMX", cpu.amx_tile},
-          {"AMX-BF16", cpu.amx_bf16},           {"AMX-INT8", cpu.amx_int8}};
+  return {{"AVX2+FMA", cpu.isa >= Isa::avx2}, {"AVX-512", cpu.isa >= Isa::avx512}, {"AVX512_VNNI", cpu.avx512_vnni},
+          {"AVX512_BF16", cpu.avx512_bf16},   {"AVX512_FP16", cpu.avx512_fp16},    {"AMX", cpu.amx_tile},
+          {"AMX-BF16", cpu.amx_bf16},         {"AMX-INT8", cpu.amx_int8}};
 }
 
 Result<int> doctor(const Program& program) {

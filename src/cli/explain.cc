@@ -110,9 +110,8 @@ Result<int> explain(const Program& program, const ExplainFlags& flags) {
 }  // namespace
 
 void add_explain(CLI::App& app, Program& program) {
-  CLI::App& command =
-      add_subcommand(app, "explain", "Say which engines can run a problem, and why the others can't",
-                     "  convoy explain fprop:x=f32,1x64x56x56,nhwc:w=f32,64x64x3x3:pad=1x1");
+  CLI::App& command = add_subcommand(app, "explain", "Say which engines can run a problem, and why the others can't",
+                                     "  convoy explain fprop:x=f32,1x64x56x56,nhwc:w=f32,64x64x3x3:pad=1x1");
   auto flags = std::make_shared<ExplainFlags>();
   command.add_option("target", flags->target, "A problem string; also a problem list, an ONNX file or zoo:NAME")
       ->required();

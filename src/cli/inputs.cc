@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/text.h"
+#include "io/npy.h"
 #include "network/onnx/tensor_proto.h"
 #include "select/measure/problem_data.h"
 
@@ -73,11 +74,12 @@ Result<io::PictureOptions> picture_options(const InputFlags& flags) {
 Result<void> fit_tensor(PreparedInput& input, const NetworkValue& value, const Dims& wanted) {
   const Dims& dims = input.tensor.desc.dims;
   bool fits = !value.known_rank || dims.size() == wanted.size();
-  for (std::size_t i = 0; fits && value.known_rank && i < wanted.size(); ++i) fits = wanted[i] < 0 || wanted[i] == dims[i];
+  for (std::size_t i = 0; fits && value.known_rank && i < wanted.size(); ++i)
+    fits = wanted[i] < 0 || wanted[i] == dims[i];
   if (!fits) return bad(fmt::format("is {}, the input is {}", to_string(dims), describe(value)));
   if (input.tensor.desc.type == value.type) return {};
-  input.remarks.push_back(fmt::format("converted from {} to {}", convoy::name_of(input.tensor.desc.type),
-                                      convoy::name_of(value.type)));
+  input.remarks.push_back(
+      fmt::format("converted from {} to {}", convoy::name_of(input.tensor.desc.type), convoy::name_of(value.type)));
   CONVOY_TRY(input.tensor, converted(input.tensor, TensorDesc::packed(value.type, dims)));
   return {};
 }
@@ -107,7 +109,8 @@ Result<PreparedInput> read_input(const std::string& path, const NetworkValue& va
     io::VolumeOptions options;
     options.axes = flags.volume_axes;
     if (auto good = io::check_axes(options.axes); !good.ok()) return good.error().within("--volume-axes");
-    if (auto good = io::parse_normalize(flags.normalize, options); !good.ok()) return good.error().within("--normalize");
+    if (auto good = io::parse_normalize(flags.normalize, options); !good.ok())
+      return good.error().within("--normalize");
     auto tensor = io::volume_to_tensor(volume, value.type, wanted, options);
     if (!tensor.ok()) return tensor.error().within(path);
     input.tensor = std::move(*tensor);
@@ -206,8 +209,9 @@ void add_input_flags(CLI::App& app, InputFlags& flags) {
       ->type_name("X,..")
       ->delimiter(',');
   app.add_option("--std", flags.std, "Pictures: as --mean")->type_name("X,..")->delimiter(',');
-  app.add_option("--volume-axes", flags.volume_axes,
-                 "Volumes: which axes of the file are the input's D, H and W: xyz (as nibabel indexes; default), zyx ...")
+  app.add_option(
+         "--volume-axes", flags.volume_axes,
+         "Volumes: which axes of the file are the input's D, H and W: xyz (as nibabel indexes; default), zyx ...")
       ->type_name("AXES");
   app.add_option("--normalize", flags.normalize, "Volumes: minmax (default), zscore, percentile:LOW:HIGH or none")
       ->type_name("HOW");

@@ -4,9 +4,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "cli/program.h"
+#include "cli/inputs.h"
 #include "core/problem_list.h"
-#include "network/zoo.h"
 #include "report/format.h"
 #include "report/table.h"
 
@@ -123,11 +122,22 @@ Result<int> list_problems(const Program& program, const std::string& folder) {
 
 Result<int> list_zoo(const Program& program) {
   report::Table table;
-  table.column("target").column("what it is");
+  table.column("target").column("nodes", report::Align::right).column("inputs").column("outputs");
   Json json = Json::array();
-  for (const network::ZooEntry& entry : network::zoo()) {
-    table.row({fmt::format("zoo:{}", entry.name), std::string(entry.summary)});
-    json.push_back({{"name", entry.name}, {"target", fmt::format("zoo:{}", entry.name)}, {"summary", entry.summary}});
+  for (const std::string& name : zoo_names()) {
+    const std::string target = "zoo:" + name;
+    CONVOY_TRY(const auto network, Network::load(target));
+    const auto values = [](const std::vector<NetworkValue>& all) { return joined(all, describe, ""); };
+    table.row(
+        {target, fmt::format("{}", network->node_count()), values(network->inputs()), values(network->outputs())});
+    Json inputs = Json::array(), outputs = Json::array();
+    for (const NetworkValue& value : network->inputs()) inputs.push_back(report::to_json(value));
+    for (const NetworkValue& value : network->outputs()) outputs.push_back(report::to_json(value));
+    json.push_back({{"name", name},
+                    {"target", target},
+                    {"nodes", network->node_count()},
+                    {"inputs", inputs},
+                    {"outputs", outputs}});
   }
   program.say(table.render(program.colour()));
   program.document({{"zoo", json}});
@@ -137,8 +147,8 @@ Result<int> list_zoo(const Program& program) {
 }  // namespace
 
 void add_list(CLI::App& app, Program& program) {
-  CLI::App& command = add_subcommand(app, "list", "List engines, layouts, problem lists or the zoo",
-                                     "  convoy list engines");
+  CLI::App& command =
+      add_subcommand(app, "list", "List engines, layouts, problem lists or the zoo", "  convoy list engines");
   command.require_subcommand(1);
   const auto add = [&](const std::string& name, const std::string& description,
                        const std::function<Result<int>(const Program&)>& list) -> CLI::App& {

@@ -73,7 +73,8 @@ void say_ranking(const Program& program, const std::vector<Ranking>& rankings, c
     Json ranked = Json::array();
     for (const RankedClass& c : rankings[item].classes) {
       table.row({fmt::format("{:.4f}", c.probability), fmt::format("{}", c.index), c.label});
-      ranked.push_back({{"class", c.index}, {"probability", report::number_or_null(c.probability)}, {"label", c.label}});
+      ranked.push_back(
+          {{"class", c.index}, {"probability", report::number_or_null(c.probability)}, {"label", c.label}});
     }
     json["top"].push_back(std::move(ranked));
     program.say(fmt::format("\n{}{}: {}", name, rankings.size() > 1 ? fmt::format("[{}]", item) : "",
@@ -90,7 +91,9 @@ Result<void> report_labels(const Program& program, const HostTensor& output, con
   auto labels = argmax_labels(output);
   if (!labels.ok()) return labels.error().within(fmt::format("--argmax: output '{}'", name));
   report::Table table;
-  table.column("label", report::Align::right).column("count", report::Align::right).column("share", report::Align::right);
+  table.column("label", report::Align::right)
+      .column("count", report::Align::right)
+      .column("share", report::Align::right);
   const auto total = static_cast<double>(labels->tensor.desc.elements());
   for (std::size_t i = 0; i < labels->counts.size(); ++i) {
     table.row({fmt::format("{}", i), report::thousands(labels->counts[i]),
@@ -100,7 +103,8 @@ Result<void> report_labels(const Program& program, const HostTensor& output, con
   program.say(table.render(program.colour(), 2));
   json["argmax"] = {{"dims", labels->tensor.desc.dims}, {"counts", labels->counts}};
   if (flags.folder.empty()) return {};
-  const auto volume = std::find_if(inputs.begin(), inputs.end(), [](const auto& i) { return i.volume_header.has_value(); });
+  const auto volume =
+      std::find_if(inputs.begin(), inputs.end(), [](const auto& i) { return i.volume_header.has_value(); });
   std::string path = fmt::format("{}/{}.labels.npy", flags.folder, stem);
   if (volume != inputs.end() && output.desc.rank() >= 4) {
     auto voxels = io::labels_to_voxels(labels->tensor, input_flags.volume_axes);
@@ -137,8 +141,8 @@ Result<std::vector<Ranking>> rank_classes(const HostTensor& output, int top, con
   const std::int64_t items = dims.size() > 1 ? dims[0] : 1;
   const std::int64_t classes = items > 0 ? output.desc.elements() / items : 0;
   if (!labels.empty() && static_cast<std::int64_t>(labels.size()) != classes) {
-    return Error{ErrorCode::invalid_argument, fmt::format("--labels: the file has {} lines, the output {} classes",
-                                                          labels.size(), classes)};
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("--labels: the file has {} lines, the output {} classes", labels.size(), classes)};
   }
   std::vector<Ranking> rankings;
   for (std::int64_t item = 0; item < items; ++item) {
@@ -158,9 +162,8 @@ Result<std::vector<Ranking>> rank_classes(const HostTensor& output, int top, con
     std::iota(order.begin(), order.end(), 0);
     const auto shown = std::min<std::ptrdiff_t>(top, static_cast<std::ptrdiff_t>(order.size()));
     const auto key = [&](std::int64_t i) { return std::isnan(values[i]) ? -1.0 : values[i]; };
-    std::partial_sort(order.begin(), order.begin() + shown, order.end(), [&](std::int64_t a, std::int64_t b) {
-      return key(a) != key(b) ? key(a) > key(b) : a < b;
-    });
+    std::partial_sort(order.begin(), order.begin() + shown, order.end(),
+                      [&](std::int64_t a, std::int64_t b) { return key(a) != key(b) ? key(a) > key(b) : a < b; });
     for (std::ptrdiff_t i = 0; i < shown; ++i) {
       const std::int64_t index = order[i];
       ranking.classes.push_back({index, values[index], labels.empty() ? std::string() : labels[index]});
@@ -190,8 +193,8 @@ Result<Labels> argmax_labels(const HostTensor& output) {
     for (std::int64_t c = 0; c < dims[1]; ++c) {
       const std::int64_t first = (n * dims[1] + c) * inner;
       for (std::int64_t i = 0; i < inner; ++i) {
-        const double v = f32 ? output.as<float>()[first + i]
-                             : load_as_double(output.desc.type, output.data.get(), first + i);
+        const double v =
+            f32 ? output.as<float>()[first + i] : load_as_double(output.desc.type, output.data.get(), first + i);
         if (v > best[i]) {
           best[i] = v;
           out[n * inner + i] = static_cast<std::int32_t>(c);
@@ -254,8 +257,8 @@ Result<Json> report_outputs(const Program& program, const Network& network, cons
   if (flags.argmax) {
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (outputs[i].desc.rank() < 3) continue;
-      CONVOY_CHECK(report_labels(program, outputs[i], network.outputs()[i].name, stems[i], inputs, input_flags, flags,
-                                 all[i]));
+      CONVOY_CHECK(
+          report_labels(program, outputs[i], network.outputs()[i].name, stems[i], inputs, input_flags, flags, all[i]));
     }
   }
   return all;

@@ -123,7 +123,8 @@ Result<NetworkOptions> Program::network_options(double default_budget) const {
 }
 
 void add_json_flag(CLI::App& app, Program& program) {
-  app.add_flag("--json", program.shared.json, "One JSON document on standard output, everything else on standard error");
+  app.add_flag("--json", program.shared.json,
+               "One JSON document on standard output, everything else on standard error");
 }
 
 void add_shared_flags(CLI::App& app, Program& program, const std::string& budget_help) {
@@ -135,7 +136,8 @@ void add_shared_flags(CLI::App& app, Program& program, const std::string& budget
   app.add_option("--budget", shared.budget, budget_help)->type_name("SECONDS")->check(CLI::Range(0.0, 1e6));
   app.add_option("--engines", shared.engines, "Engines that may be chosen, a list of globs: 'cpu.*,!cpu.winograd'")
       ->type_name("GLOB");
-  app.add_option("--rules", shared.rules_file, "A file of lines 'PROBLEM-GLOB -> ENGINE{knob=value}' or 'node=GLOB -> ...'")
+  app.add_option("--rules", shared.rules_file,
+                 "A file of lines 'PROBLEM-GLOB -> ENGINE{knob=value}' or 'node=GLOB -> ...'")
       ->type_name("FILE");
   app.add_flag("--rules-fallback", shared.rules_fallback,
                "Where a rule's engine can't run a problem, warn and choose another (default: an error)");

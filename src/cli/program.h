@@ -23,8 +23,8 @@ std::string_view name_of(ErrorCode code);  // "bad input", "unsupported", ...
 
 struct SharedOptions {
   std::string device = "cpu";
-  int threads = 0;      // 0: every processor this process may use
-  double budget = -1;   // seconds; negative: the subcommand's own default
+  int threads = 0;     // 0: every processor this process may use
+  double budget = -1;  // seconds; negative: the subcommand's own default
   std::string engines = "*";
   std::string rules_file;
   bool rules_fallback = false;

@@ -75,8 +75,8 @@ Result<int> run(const Program& program, const RunFlags& flags) {
   CONVOY_TRY(Json output_json, report_outputs(program, *network, outputs, inputs, flags.input, flags.output));
   const std::int64_t peak = peak_memory_bytes();
   program.say(fmt::format(
-      "\n{} on {} thread{}: {}{}; prepared in {}\npeak memory {}: activations {}, weights {}, workspace {}", flags.model,
-      options.threads, options.threads == 1 ? "" : "s", report::seconds(median),
+      "\n{} on {} thread{}: {}{}; prepared in {}\npeak memory {}: activations {}, weights {}, workspace {}",
+      flags.model, options.threads, options.threads == 1 ? "" : "s", report::seconds(median),
       flags.repeat > 1 ? fmt::format(" (median of {}, fastest {})", flags.repeat, report::seconds(times.front())) : "",
       report::seconds(prepare_seconds), report::bytes(static_cast<double>(peak)),
       report::bytes(static_cast<double>(session->activation_bytes())),
@@ -111,11 +111,10 @@ Result<int> run(const Program& program, const RunFlags& flags) {
 }  // namespace
 
 void add_run(CLI::App& app, Program& program) {
-  CLI::App& command = add_subcommand(
-      app, "run", "Run a network and show its answer",
-      "  convoy run squeezenet.onnx --input kitten.png --top 5 --labels imagenet.txt\n"
-      "  convoy run brain.onnx --input t1.nii.gz --argmax --output-dir out\n"
-      "  convoy run zoo:resnet18 --random-inputs --verbose");
+  CLI::App& command = add_subcommand(app, "run", "Run a network and show its answer",
+                                     "  convoy run squeezenet.onnx --input kitten.png --top 5 --labels imagenet.txt\n"
+                                     "  convoy run brain.onnx --input t1.nii.gz --argmax --output-dir out\n"
+                                     "  convoy run zoo:resnet18 --random-inputs --verbose");
   auto flags = std::make_shared<RunFlags>();
   command.add_option("model", flags->model, "An ONNX file or zoo:NAME")->required();
   add_input_flags(command, flags->input);

@@ -6,7 +6,6 @@
 
 #include "core/text.h"
 #include "io/file.h"
-#include "network/zoo.h"
 
 namespace convoy::cli {
 namespace {
@@ -27,18 +26,13 @@ bool looks_like_text(io::Bytes bytes) {
   });
 }
 
-Result<std::unique_ptr<Network>> open_zoo(const std::string& name) {
-  CONVOY_TRY(const std::vector<std::byte> model, network::build_zoo_model(name));
-  return Network::parse(model, "zoo:" + name);
-}
-
 }  // namespace
 
 Result<Target> open_target(const std::string& text) {
   Target target;
   target.name = text;
   if (text.starts_with("zoo:")) {
-    CONVOY_TRY(target.network, open_zoo(text.substr(4)));
+    CONVOY_TRY(target.network, Network::load(text));
     return target;
   }
   if (is_problem_string(text)) {

@@ -58,7 +58,8 @@ std::vector<DistinctProblem> distinct_problems(const Session& session) {
   return problems;
 }
 
-Result<std::vector<ProblemReport>> measure_problems(const Program& program, const std::vector<DistinctProblem>& problems,
+Result<std::vector<ProblemReport>> measure_problems(const Program& program,
+                                                    const std::vector<DistinctProblem>& problems,
                                                     const SelectionOptions& options, const PlanRequest& request,
                                                     const std::string& title) {
   std::vector<ProblemReport> reports;

@@ -31,13 +31,14 @@ std::vector<DistinctProblem> distinct_problems(const Session& session);
 struct ProblemReport {
   DistinctProblem distinct;
   std::vector<EngineAnswer> answers;
-  Selection selection;            // with its measurements; empty where `failure`
-  std::optional<Error> failure;   // nothing could run it, or everything was wrong
+  Selection selection;           // with its measurements; empty where `failure`
+  std::optional<Error> failure;  // nothing could run it, or everything was wrong
 };
 
 // Measures every problem within options.budget_seconds (a fair share each: what is left over the problems left), as a
 // network pays for it: weights packed beforehand.
-Result<std::vector<ProblemReport>> measure_problems(const Program& program, const std::vector<DistinctProblem>& problems,
+Result<std::vector<ProblemReport>> measure_problems(const Program& program,
+                                                    const std::vector<DistinctProblem>& problems,
                                                     const SelectionOptions& options, const PlanRequest& request,
                                                     const std::string& title);
 

@@ -13,8 +13,8 @@ struct JobOutcome {
   std::string failure;  // otherwise: "crashed: Segmentation fault", "took longer than 60 s"
 };
 
-// Calls `job(i)` for i in [0, count) in a child and `done(i, outcome)` here, in order. Call it before this process starts
-// threads: a child has only the one that forked.
+// Calls `job(i)` for i in [0, count) in a child and `done(i, outcome)` here, in order. Call it before this process
+// starts threads: a child has only the one that forked.
 void run_jobs(int count, double timeout_seconds, const std::function<std::string(int)>& job,
               const std::function<void(int, const JobOutcome&)>& done);
 

@@ -1,7 +1,7 @@
 // convoy zoo: a network of the zoo as an ONNX file.
-#include "network/zoo.h"
-
 #include <fmt/format.h>
+
+#include <span>
 
 #include "cli/program.h"
 #include "io/file.h"
@@ -17,8 +17,8 @@ struct ZooFlags {
 
 Result<int> write_model(const Program& program, const ZooFlags& flags) {
   const std::string name = flags.name.starts_with("zoo:") ? flags.name.substr(4) : flags.name;
-  CONVOY_TRY(const std::vector<std::byte> model, network::build_zoo_model(name));
-  CONVOY_CHECK(io::write_file(flags.file, model));
+  CONVOY_TRY(const std::string model, zoo_model(name));
+  CONVOY_CHECK(io::write_file(flags.file, std::as_bytes(std::span(model))));
   program.say(fmt::format("{}: {}", flags.file, report::bytes(static_cast<double>(model.size()))));
   program.document({{"name", name}, {"file", flags.file}, {"bytes", model.size()}});
   return kDone;
