@@ -47,9 +47,12 @@ std::string bytes(double value) {
 }
 
 std::string thousands(std::int64_t value) {
-  std::string text = fmt::format("{}", value);
-  for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > (value < 0 ? 1 : 0); at -= 3) {
-    text.insert(static_cast<std::size_t>(at), ",");
+  const std::string digits = fmt::format("{}", value);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    const bool between = i > 0 && digits[i - 1] != '-';
+    if (between && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
   }
   return text;
 }
