@@ -66,7 +66,7 @@ class Network {
   virtual const std::string& name() const = 0;
   virtual const std::vector<NetworkValue>& inputs() const = 0;  // graph inputs that have no initializer
   virtual const std::vector<NetworkValue>& outputs() const = 0;
-  virtual int node_count() const = 0;
+  virtual int node_count() const = 0;  // in the file, Constant nodes included
 
   // Shape inference, constant folding, fusion, engine selection and the memory plan for these input shapes (one per
   // input). May be called again for other shapes; sessions share weights where they can. `progress` gets each

@@ -52,6 +52,12 @@ class Lowering {
     }
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
+      if (!is_static(graph_, node) || !is_convolution(node)) continue;
+      CONVOY_TRY(const ConvNode conv, conv_problem(node, inputs_of(graph_, node)));
+      selector_.announce(in_layout(conv.problem, layouts_[n]));
+    }
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+      const Node& node = graph_.nodes[n];
       if (is_static(graph_, node)) {
         CONVOY_CHECK(is_convolution(node) ? lower_conv(node, layouts_[n]) : lower_op(node, layouts_[n]));
         release_inputs(node);
@@ -152,23 +158,24 @@ class Lowering {
   Result<void> lower_conv(const Node& node, Layout layout) {
     CONVOY_TRY(ConvNode conv, conv_problem(node, inputs_of(graph_, node)));
     ConvProblem problem = in_layout(conv.problem, layout);
-    auto chosen = selector_.choose(problem, node.desc.name);
-    if (!chosen.ok()) {
-      // An engine that a rule names may take the other layout only: then this node works in that one.
-      const Layout other = layout == Layout::nchw ? Layout::nhwc : Layout::nchw;
-      auto chosen_other = selector_.choose(in_layout(conv.problem, other), node.desc.name);
-      if (!chosen_other.ok()) return chosen.error();
-      layout = other;
-      problem = in_layout(conv.problem, layout);
-      chosen = std::move(chosen_other);
-    }
-    const Selection& selection = *chosen;
     const auto input = [&](int index) {
       return index >= 0 && index < static_cast<int>(node.inputs.size()) ? node.inputs[index] : kAbsent;
     };
     const int weights = input(conv_weight_input(node.desc));
     const int bias = problem.epilogue.bias ? input(conv_bias_input(node.desc)) : kAbsent;
     const HostTensor* constant_weights = graph_.constant_of(weights);
+    const void* weight_data = constant_weights ? constant_weights->data.get() : nullptr;
+    auto chosen = selector_.choose(problem, node.desc.name, weight_data);
+    if (!chosen.ok()) {
+      // An engine that a rule names may take the other layout only: then this node works in that one.
+      const Layout other = layout == Layout::nchw ? Layout::nhwc : Layout::nchw;
+      auto chosen_other = selector_.choose(in_layout(conv.problem, other), node.desc.name, weight_data);
+      if (!chosen_other.ok()) return chosen.error();
+      layout = other;
+      problem = in_layout(conv.problem, layout);
+      chosen = std::move(chosen_other);
+    }
+    const Selection& selection = *chosen;
 
     ProgramStep step;
     step.inputs.assign(kConvStepInputs, kAbsent);
@@ -188,7 +195,7 @@ class Lowering {
     }
     if (const int slopes = input(node.fusion.slopes); slopes != kAbsent) step.inputs[4] = slot_of(slopes, Layout::nchw);
 
-    auto plan = selector_.plan(problem, selection, constant_weights ? constant_weights->data.get() : nullptr);
+    auto plan = selector_.plan(problem, selection, weight_data);
     if (!plan.ok()) return plan.error().within(describe(node));
     step.info.kind = "conv";
     step.info.nodes = joined(node.sources);

@@ -17,7 +17,7 @@ class GraphNetwork final : public Network {
   const std::string& name() const override { return graph_.name; }
   const std::vector<NetworkValue>& inputs() const override { return graph_.input_info; }
   const std::vector<NetworkValue>& outputs() const override { return graph_.output_info; }
-  int node_count() const override { return static_cast<int>(graph_.nodes.size()); }
+  int node_count() const override { return graph_.file_nodes; }
 
   Result<std::unique_ptr<Session>> prepare(std::span<const TensorDesc> inputs, const NetworkOptions& options,
                                            const SelectionProgress& progress) const override {

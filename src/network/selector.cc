@@ -1,7 +1,8 @@
 #include "network/selector.h"
 
 #include <algorithm>
-#include <chrono>
+
+#include "base/clock.h"
 
 namespace convoy::network {
 
@@ -11,18 +12,26 @@ Selector::Selector(const NetworkOptions& options, SelectionProgress progress)
   request_.cpu = options.cpu;
 }
 
-Result<Selection> Selector::choose(const ConvProblem& problem, const std::string& node_name) {
-  const std::string key = print(problem) + (options_.selection.rules.empty() ? "" : " " + node_name);
+void Selector::announce(const ConvProblem& problem) { announced_.insert(print(problem)); }
+
+Result<Selection> Selector::choose(const ConvProblem& problem, const std::string& node_name, const void* weights) {
+  const std::string problem_string = print(problem);
+  const std::string key = problem_string + (options_.selection.rules.empty() ? "" : " " + node_name) +
+                          (weights == nullptr ? " weights=variable" : "");
   if (const auto found = chosen_.find(key); found != chosen_.end()) return found->second;
-  const auto start = std::chrono::steady_clock::now();
-  auto selection = select(problem, all_engines(), options_.selection, request_, node_name, progress_);
+
+  SelectionOptions options = options_.selection;
+  double& left = options_.selection.budget_seconds;  // of the whole network; 0: no limit
+  if (left > 0) options.budget_seconds = left / static_cast<double>(std::max<std::size_t>(announced_.size(), 1));
+  announced_.erase(problem_string);
+  PlanRequest request = request_;
+  request.constant_weights = weights;
+
+  const double start = monotonic_seconds();
+  auto selection = select(problem, all_engines(), options, request, node_name, progress_);
   if (!selection.ok()) return selection.error().within("node '" + node_name + "'");
-  if (options_.selection.mode == SelectionMode::measured && options_.selection.budget_seconds > 0) {
-    // The budget is the network's: what is left goes to the problems still to come. A spent budget is a tiny one, since
-    // zero means none.
-    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-    options_.selection.budget_seconds = std::max(options_.selection.budget_seconds - spent.count(), 1e-9);
-  }
+  // A spent budget is a tiny one: the first candidate of each problem still gets its turn.
+  if (left > 0) left = std::max(left - (monotonic_seconds() - start), 1e-9);
   chosen_.emplace(key, *selection);
   return selection;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "convoy/network.h"
@@ -15,8 +16,12 @@ class Selector {
 
   const PlanRequest& request() const { return request_; }
 
-  // Decided once for each problem string (and node name, where rules are given: they may name nodes).
-  Result<Selection> choose(const ConvProblem& problem, const std::string& node_name);
+  // Says that this problem will be asked for: a measuring budget is shared among the distinct problems still to come.
+  void announce(const ConvProblem& problem);
+
+  // Decided once for each problem string (and node name, where rules are given: they may name nodes). `weights` are the
+  // constant weights, or null: candidates are measured as they will run, packing at plan time or at each execution.
+  Result<Selection> choose(const ConvProblem& problem, const std::string& node_name, const void* weights);
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const Selection& selection, const void* weights);
 
   // Predicted seconds of the candidate the heuristic ranks first; nothing where only the oracle, or nothing, can run
@@ -27,6 +32,7 @@ class Selector {
   NetworkOptions options_;
   SelectionProgress progress_;
   PlanRequest request_;
+  std::set<std::string> announced_;  // and not yet chosen
   std::map<std::string, Selection> chosen_;
   std::map<std::string, std::optional<double>> predicted_;
 };

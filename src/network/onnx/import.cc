@@ -210,6 +210,7 @@ class Importer {
       }
     }
     proto_node.clear_attribute();
+    ++graph_.file_nodes;
     if (node.desc.op == "Constant" && node.desc.domain.empty()) return read_constant(node);
     graph_.nodes.push_back(std::move(node));
     return {};
