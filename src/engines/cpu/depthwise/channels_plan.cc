@@ -43,7 +43,7 @@ class ChannelsPlan final : public PackedPlan {
   }
 
   // A chunk is the channel vectors that a tile of columns walks through before the next tile, and rows follow each
-  // other within it: a block of a blocked tensor, else as many as keep the chunk's weights (read again for every tile)
+  // other within it: as many as keep the chunk's weights (read again for every tile)
   // in half the L1 cache and, where the image is in L2, the rows that a filter covers in L1. An image beyond L2 is
   // better walked in the order of its memory.
   void choose_chunks(const CpuFeatures& cpu) {
@@ -52,16 +52,20 @@ class ChannelsPlan final : public PackedPlan {
     const std::int64_t block = std::max(shape_.source.block, shape_.out.block);
     const std::int64_t smaller = std::min(shape_.source.block, shape_.out.block);
     vectors_ = vector_count(shape_, lanes);
-    if (block > 1) {
+    // A vector a block (or no blocks) lies at a constant distance from the next; the multiplier's kernels and the
+    // halves of a block need a chunk inside a block.
+    const auto even = [&](const ActivationView& view) { return view.block == 1 || view.block == lanes; };
+    if (block > 1 && !(even(shape_.source) && even(shape_.out) && shape_.multiplier == 1)) {
       chunk_vectors_ = (smaller > 1 ? smaller : block) / lanes;
     } else {
       const std::int64_t vector_bytes = g.taps * shape_.sources * lanes * 4;
       chunk_vectors_ = 24 * 1024 / std::max<std::int64_t>(vector_bytes, 1);
       const std::int64_t* source_size = shape_.forward ? g.x_size : g.y_size;
       const std::int64_t pixels = source_size[0] * source_size[1] * source_size[2];
-      if (pixels * shape_.channels * 4 <= cpu.l2_bytes / 2) {
+      const bool in_l2 = pixels * shape_.channels * 4 <= cpu.l2_bytes / 2;
+      if (in_l2 || shape_.source.block > 1) {
         const std::int64_t rows_bytes = g.filter[0] * g.filter[1] * source_size[2] * lanes * 4;
-        chunk_vectors_ = std::min(chunk_vectors_, std::max<std::int64_t>(32 * 1024 / rows_bytes, 4));
+        chunk_vectors_ = std::min(chunk_vectors_, std::max<std::int64_t>(32 * 1024 / rows_bytes, in_l2 ? 4 : 1));
       }
       chunk_vectors_ = std::clamp<std::int64_t>(chunk_vectors_, 1, vectors_);
     }
@@ -180,6 +184,8 @@ class ChannelsPlan final : public PackedPlan {
     row.src_depth = depth.delta_step * shape_.source.spatial[0];
     row.src_height = height.delta_step * shape_.source.spatial[1];
     row.src_column = shape_.source.spatial[2];
+    row.src_vector = shape_.source.block == lanes ? shape_.source.channel : lanes;
+    row.out_vector = shape_.out.block == lanes ? shape_.out.channel : lanes;
     row.weight_source = g.taps * lanes;
     row.weight_vector = shape_.sources * g.taps * lanes;
     row.weight_depth = depth.tap_step * g.filter[1] * g.filter[2] * lanes;

@@ -49,6 +49,8 @@ struct DepthwiseRow {
   std::int64_t src_depth;  // elements from a valid tap to the next
   std::int64_t src_height;
   std::int64_t src_column;  // elements from a column to the next
+  std::int64_t src_vector;  // elements from a vector of channels to the next; plain only
+  std::int64_t out_vector;
   std::int64_t out_column;  // elements from an output of the phase to the next
   std::int64_t weight_depth;
   std::int64_t weight_height;
@@ -64,6 +66,22 @@ struct DepthwiseRow {
   const std::int64_t* gather_offsets;  // gather: [vector][multiplier][lanes] offset from src
 };
 
+struct DepthwisePlane {
+  const float* src;  // row 0, column 0 of the source plane
+  std::int64_t src_row;
+  std::int64_t height;
+  std::int64_t width;
+  std::int64_t first_row;
+  std::int64_t rows;
+  std::int64_t first_column;
+  std::int64_t columns;
+  std::int64_t row_step;
+  std::int64_t column_step;
+  std::int64_t residue_rows;
+  std::int64_t pitch;
+  float* dst;
+};
+
 // A plane of one channel with the width innermost (NCHW). The source rows are first copied, zero-padded and split by
 // residue of row and column by the stride, into a buffer in which every tap is a constant distance away.
 struct DepthwiseKernels {
@@ -72,13 +90,15 @@ struct DepthwiseKernels {
   // flat[i] = sum over t of weights[t] * buffer[offsets[t] + i], i in [0, count); count is a multiple of 4 * lanes.
   void (*plane_sum)(const float* buffer, const std::int64_t* offsets, const float* weights, std::int64_t taps,
                     float* flat, std::int64_t count);
-  // row[q] = src[first + q] for q in [0, length), zero outside [0, size); position q goes to
-  // dst[(q % step) * split + q / step].
-  void (*plane_copy)(const float* src, std::int64_t first, std::int64_t size, std::int64_t length, std::int64_t step,
-                     std::int64_t split, float* dst);
-  // out[i] = the epilogue of sums[i], i in [0, count), all of one channel.
-  void (*plane_finish)(const float* sums, std::int64_t count, const EpilogueArgs& epilogue, std::int64_t channel,
-                       float* out, const float* z);
+  // Row i of a plane of `rows` rows is source row first_row + i, columns [first_column, first_column + columns); zero
+  // outside height x width. Position (i, q) goes to
+  //   dst[((i % row_step * column_step + q % column_step) * residue_rows + i / row_step) * pitch + q / column_step]
+  void (*plane_copy)(const DepthwisePlane& plane);
+  // out[r][i] = the epilogue of sums[r * pitch + i], r in [0, rows), i in [0, columns), all of one channel; rows of out
+  // (and z) are out_row apart.
+  void (*plane_finish)(const float* sums, std::int64_t pitch, std::int64_t rows, std::int64_t columns,
+                       const EpilogueArgs& epilogue, std::int64_t channel, float* out, const float* z,
+                       std::int64_t out_row);
 };
 
 namespace avx2 {

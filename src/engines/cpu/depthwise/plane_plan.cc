@@ -80,7 +80,9 @@ class PlanePlan final : public PackedPlan {
                    request.threads * thread_floats(shape, band) * sizeof(float)),
         kernels_(kernels),
         shape_(std::move(shape)),
-        band_(band) {}
+        band_(band),
+        same_taps_(shape_.forward && shape_.geometry.filter[0] == 1 && shape_.geometry.pre[0] == 0 &&
+                   shape_.geometry.post[0] == 0) {}
 
  private:
   static std::int64_t tap_capacity(const DepthwiseShape& shape) { return shape.sources * shape.geometry.taps; }
@@ -138,6 +140,11 @@ class PlanePlan final : public PackedPlan {
     const std::int64_t items = shape_.geometry.batch * shape_.channels * shape_.out_size[0] * bands;
     parallel_ranges(team, items, [&](std::int64_t begin, std::int64_t end, int thread) {
       const Scratch buffers = scratch_of(scratch, thread);
+      if (same_taps_) {
+        const DepthwisePhase& depth = shape_.phases[0][0];
+        list_taps({}, depth, {0, depth.taps}, shape_.phases[1][0], shape_.phases[2][0],
+                  static_cast<const float*>(packed), buffers);
+      }
       for (std::int64_t i = begin; i < end; ++i) {
         Item item{};
         item.first_j = i % bands * band_.band_rows;
@@ -171,16 +178,23 @@ class PlanePlan final : public PackedPlan {
       const std::int64_t rows = std::min(item.rows, height.count - item.first_j);
       if (rows <= 0) continue;
       for (const DepthwisePhase& width : shape_.phases[2]) {
-        const std::int64_t taps = list_taps(item, depth, depth_taps, height, width, packed, buffers);
-        kernels_.plane_sum(buffers.planes, buffers.offsets, buffers.weights, taps, buffers.sums,
+        const float* weights = buffers.weights;
+        std::int64_t taps = shape_.geometry.taps;
+        if (same_taps_) {
+          weights = packed + item.channel * taps;
+        } else {
+          taps = list_taps(item, depth, depth_taps, height, width, packed, buffers);
+        }
+        kernels_.plane_sum(buffers.planes, buffers.offsets, weights, taps, buffers.sums,
                            round_up(rows * band_.pitch, kRound));
+        if (band_.dense == 0) {
+          const std::int64_t offset = at + item.first_j * shape_.out.spatial[1];
+          kernels_.plane_finish(buffers.sums, band_.pitch, rows, width.count, epilogue, item.channel, out + offset,
+                                z + offset, shape_.out.spatial[1]);
+          continue;
+        }
         for (std::int64_t j = 0; j < rows; ++j) {
           const float* sums = buffers.sums + j * band_.pitch;
-          if (band_.dense == 0) {
-            const std::int64_t offset = at + (item.first_j + j) * shape_.out.spatial[1];
-            kernels_.plane_finish(sums, width.count, epilogue, item.channel, out + offset, z + offset);
-            continue;
-          }
           float* dense = buffers.dense + (j * row_step + height.out_offset) * shape_.out_size[2] + width.out_offset;
           for (std::int64_t i = 0; i < width.count; ++i) dense[i * width.out_step] = sums[i];
         }
@@ -189,11 +203,9 @@ class PlanePlan final : public PackedPlan {
     if (band_.dense == 0) return;
     const std::int64_t first = item.first_j * row_step;
     const std::int64_t last = std::min((item.first_j + item.rows) * row_step, shape_.out_size[1]);
-    for (std::int64_t row = first; row < last; ++row) {
-      const std::int64_t offset = at + row * shape_.out.spatial[1];
-      kernels_.plane_finish(buffers.dense + (row - first) * shape_.out_size[2], shape_.out_size[2], epilogue,
-                            item.channel, out + offset, z + offset);
-    }
+    const std::int64_t offset = at + first * shape_.out.spatial[1];
+    kernels_.plane_finish(buffers.dense, shape_.out_size[2], last - first, shape_.out_size[2], epilogue, item.channel,
+                          out + offset, z + offset, shape_.out.spatial[1]);
   }
 
   std::int64_t source_plane(const Item& item, std::int64_t source) const {
@@ -209,17 +221,21 @@ class PlanePlan final : public PackedPlan {
   }
 
   void copy_plane(const Item& item, const float* src, float* to) const {
-    const std::int64_t first_row = item.first_j * band_.row_step + band_.reach[1].low;
-    const std::int64_t rows = (item.rows - 1) * band_.row_step + band_.reach[1].high - band_.reach[1].low + 1;
-    const std::int64_t size = shape_.phases[1][0].src_size;
-    const std::int64_t width = shape_.phases[2][0].src_size;
-    for (std::int64_t i = 0; i < rows; ++i) {
-      const bool inside = first_row + i >= 0 && first_row + i < size;
-      float* row = to + row_at(i);
-      // A row outside is all zeros: of a source of no columns.
-      kernels_.plane_copy(inside ? src + (first_row + i) * shape_.source.spatial[1] : src, band_.reach[2].low,
-                          inside ? width : 0, band_.columns, band_.column_step, band_.residue_rows * band_.pitch, row);
-    }
+    DepthwisePlane plane{};
+    plane.src = src;
+    plane.src_row = shape_.source.spatial[1];
+    plane.height = shape_.phases[1][0].src_size;
+    plane.width = shape_.phases[2][0].src_size;
+    plane.first_row = item.first_j * band_.row_step + band_.reach[1].low;
+    plane.rows = (item.rows - 1) * band_.row_step + band_.reach[1].high - band_.reach[1].low + 1;
+    plane.first_column = band_.reach[2].low;
+    plane.columns = band_.columns;
+    plane.row_step = band_.row_step;
+    plane.column_step = band_.column_step;
+    plane.residue_rows = band_.residue_rows;
+    plane.pitch = band_.pitch;
+    plane.dst = to;
+    kernels_.plane_copy(plane);
   }
 
   // Offsets and weights of every tap that reaches the band in these phases.
@@ -255,6 +271,8 @@ class PlanePlan final : public PackedPlan {
   const DepthwiseKernels& kernels_;
   const DepthwiseShape shape_;
   const BandLayout band_;
+  // Every plane meets all taps at the same distances, in the order of its packed weights: fprop, but for depth.
+  const bool same_taps_;
 };
 
 }  // namespace
