@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "engines/cpu/common/problem.h"
+#include "engines/cpu/common/tile_cost.h"
 #include "engines/cpu/common/tile_plan.h"
 
 namespace convoy::cpu {
@@ -19,73 +20,6 @@ const TileShape* find_shape(const TileKernels& kernels, int halves, int pixels, 
     if (s.halves == halves && s.pixels == pixels && s.vectors == vectors && s.group == group) return &s;
   }
   return nullptr;
-}
-
-// Cycles for one element of the sum: FMA ports, load ports, FMA latency, and weights streamed from L2 (32 bytes a cycle
-// sustained) where a panel does not stay in L1.
-double tile_cycles(int positions, int vectors, int lanes, std::int64_t reduction) {
-  const double fma = positions * vectors / 2.0;
-  const double loads = (positions + vectors) / 2.0;
-  double cycles = std::max({fma, loads, 4.0});
-  const std::int64_t panel_bytes = reduction * vectors * lanes * 4;
-  if (panel_bytes > 24 * 1024) cycles = std::max(cycles, vectors * lanes * 4 / 32.0);
-  return cycles + 0.3;
-}
-
-// Cycles of one panel's tile over `positions`: the sum; the call, clearing and storing the accumulators; and for a
-// panel whose channels do not fill its vectors the general epilogue.
-double panel_cycles(int positions, std::int64_t channels, int lanes, std::int64_t reduction, bool grouped) {
-  const int vectors = static_cast<int>(ceil_div(channels, lanes));
-  // A permutation an FMA, on the port of every other FMA.
-  const double element = grouped ? std::max<double>(positions, 4) : tile_cycles(positions, vectors, lanes, reduction);
-  const double sum = element * static_cast<double>(reduction);
-  const double whole = channels % lanes == 0 ? 2.5 * vectors : 8 + 14.0 * vectors;
-  return sum + 30 + whole * positions;
-}
-
-// Cycles of all tiles of a phase with `shape` as the panels' main kernel.
-double shape_cycles(const ForwardConv& conv, const TilePhase& phase, const TileShape& shape, int lanes) {
-  const int positions = shape.halves * shape.pixels;
-  double tiles;
-  if (phase.input == TileInput::gathered) {
-    tiles = std::max(1.0, static_cast<double>(conv.batch * phase.axis[0].count * phase.axis[1].count) *
-                              phase.axis[2].count / positions);
-  } else {
-    const double parts = static_cast<double>(conv.batch * phase.axis[0].count) * phase.axis[1].count *
-                         ceil_div(phase.axis[2].count, shape.pixels);
-    tiles = std::max(1.0, parts / shape.halves);
-  }
-  const std::int64_t width = static_cast<std::int64_t>(shape.vectors) * lanes;
-  const std::int64_t full = conv.out_channels / width;
-  const std::int64_t rest = conv.out_channels % width;
-  double cycles = 0;
-  if (full > 0)
-    cycles += static_cast<double>(full) * panel_cycles(positions, width, lanes, phase.reduction, shape.group > 0);
-  if (rest > 0) cycles += panel_cycles(positions, rest, lanes, phase.reduction, shape.group > 0);
-  return cycles * tiles * static_cast<double>(conv.groups);
-}
-
-// Cycles for filling the buffers of all of a phase's blocks: 8 floats a cycle and the calls of memcpy.
-double copy_cycles(const TileDesign& design, const TilePhase& phase) {
-  const ForwardConv& conv = design.conv;
-  const double blocks = static_cast<double>(phase.images) * phase.row_blocks * phase.col_blocks;
-  double cycles = 0;
-  for (const TileChunk& chunk : phase.chunks) {
-    const double channels = static_cast<double>((chunk.group_end - chunk.group_begin) * conv.in_channels);
-    if (phase.input == TileInput::gathered) {
-      const double taps =
-          static_cast<double>(phase.axis[0].taps.size() * phase.axis[1].taps.size()) * phase.axis[2].taps.size();
-      const double positions =
-          static_cast<double>(conv.batch * phase.axis[0].count) * phase.axis[1].count * phase.axis[2].count;
-      cycles += positions * taps * (20 + channels / 8);
-    } else if (phase.input == TileInput::padded) {
-      const double rows = blocks * static_cast<double>(phase.planes * (phase.plane / phase.row));
-      const double pixels = static_cast<double>(phase.row / phase.pixel);
-      const bool whole = phase.pixel == conv.in.spatial[2];
-      cycles += rows * (30 + (whole ? static_cast<double>(phase.row) / 8 : pixels * (15 + channels / 8)));
-    }
-  }
-  return cycles;
 }
 
 // Sets reduction, weight_order, steps, run and the buffer strides, for the input mode chosen. `row`..`plane` of the
