@@ -70,6 +70,7 @@ double copy_cycles(const TileDesign& design, const TilePhase& phase) {
       const bool whole = phase.pixel == conv.in.spatial[2];
       cycles += rows * (30 + (whole ? static_cast<double>(phase.row) / 8 : pixels * (15 + channels / 8)));
     }
+    if (blocks == 1 && conv.groups == 1) break;  // all chunks share one buffer
   }
   return cycles;
 }

@@ -40,8 +40,8 @@ class TilePlan : public PackedPlan {
     const float* packed;
     EpilogueArgs epilogue;
   };
-  void run_item(const Job& job, const TilePhase& phase, const TileChunk& chunk, std::int64_t block_index, bool prefetch,
-                float* scratch) const;
+  void run_item(const Job& job, const TilePhase& phase, const TileChunk& chunk, std::int64_t block_index, bool filled,
+                bool prefetch, float* scratch) const;
   Block block_of(const TilePhase& phase, std::int64_t index) const;
   void copy_rows(const TilePhase& phase, const TileChunk& chunk, const Block& block, const float* in,
                  float* buffer) const;
@@ -279,14 +279,14 @@ void TilePlan::zero_channel_padding(const TilePhase& phase, const Tile* tiles, s
 }
 
 void TilePlan::run_item(const Job& job, const TilePhase& phase, const TileChunk& chunk, std::int64_t block_index,
-                        bool prefetch, float* scratch) const {
+                        bool filled, bool prefetch, float* scratch) const {
   const ForwardConv& conv = design_.conv;
   const int lanes = design_.kernels->lanes;
   const Block block = block_of(phase, block_index);
   float* buffer = scratch;
   auto* tiles = reinterpret_cast<Tile*>(scratch + (phase.buffer + 15) / 16 * 16);
-  if (phase.input == TileInput::padded) copy_rows(phase, chunk, block, job.in, buffer);
-  if (phase.input == TileInput::gathered) gather(phase, chunk, block, job.in, buffer);
+  if (phase.input == TileInput::padded && !filled) copy_rows(phase, chunk, block, job.in, buffer);
+  if (phase.input == TileInput::gathered && !filled) gather(phase, chunk, block, job.in, buffer);
   const std::int64_t tile_count = make_tiles(phase, block, tiles);
   const bool copied = phase.input != TileInput::in_place;
   const float* x = copied ? buffer : job.in;
@@ -381,7 +381,11 @@ Result<void> TilePlan::run(const ConvArgs& args, const void* packed, void* scrat
       for (std::int64_t i = std::max(begin, first); i < std::min(end, first + count); ++i) {
         const std::int64_t block = (i - first) % blocks;
         const bool first_of_chunk = block == 0 || i == begin;
-        run_item(job, phase, phase.chunks[(i - first) / blocks], block, first_of_chunk, mine);
+        const TileChunk& chunk = phase.chunks[(i - first) / blocks];
+        // Where one block is all there is, chunks of the same groups follow one another and share its buffer.
+        const bool filled = i > std::max(begin, first) && blocks == 1 &&
+                            phase.chunks[(i - first) / blocks - 1].group_begin == chunk.group_begin;
+        run_item(job, phase, chunk, block, filled, first_of_chunk, mine);
       }
       first += count;
     }

@@ -32,6 +32,7 @@ TEST_P(Direct, EveryPathMatchesTheOracle) {
            "fprop:x=f32,1x40x9x9,nchw16c:w=f32,24x40x3x3:pad=1x1",  // channel padding both sides
            "fprop:x=f32,1x24x9x9,nchw8c:w=f32,40x24x3x3:pad=1x1",
            "fprop:x=f32,1x24x9x9,nchw16c:w=f32,24x6x3x3:pad=1x1:groups=4",  // groups begin inside blocks
+           "fprop:x=f32,1x16x7x7,nhwc:w=f32,256x16x3x3:pad=1x1",            // chunks share a block's buffer
            "fprop:x=f32,1x128x14x14,nhwc:w=f32,128x4x3x3:pad=1x1:groups=32",
            "fprop:x=f32,1x32x9x9,nchw16c:w=f32,32x4x3x3:pad=1x1:groups=8",  // several groups a vector
            "fprop:x=f32,1x48x11x11,nhwc:w=f32,48x8x3x3:pad=1x1:stride=2x2:groups=6",

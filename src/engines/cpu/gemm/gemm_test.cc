@@ -22,12 +22,14 @@ class Gemm : public testing::TestWithParam<Isa> {
 
 TEST_P(Gemm, EveryPathMatchesTheOracle) {
   for (const char* text : {
-           "fprop:x=f32,2x64x7x7,nhwc:w=f32,96x64x1x1",                     // in place, images joined
-           "fprop:x=f32,1x64x15x15,nhwc:w=f32,48x64x1x1:stride=2x2",        // in place, strided
-           "fprop:x=f32,2x24x5x5,nhwc:w=f32,40x24x3x3:pad=1x1",             // gathered, tiles cross rows
-           "fprop:x=f32,1x24x9x9,nhwc:w=f32,24x3x3x3:pad=1x1:groups=8",     // gathered, several groups
-           "fprop:x=f32,1x64x14x14,nchw:w=f32,64x64x1x1",                   // planar, rows joined
-           "fprop:x=f32,1x20x14x14,nchw:w=f32,23x20x3x3:pad=1x1",           // dropped positions, rest panel
+           "fprop:x=f32,2x64x7x7,nhwc:w=f32,96x64x1x1",                  // in place, images joined
+           "fprop:x=f32,1x64x15x15,nhwc:w=f32,48x64x1x1:stride=2x2",     // in place, strided
+           "fprop:x=f32,2x24x5x5,nhwc:w=f32,40x24x3x3:pad=1x1",          // gathered, tiles cross rows
+           "fprop:x=f32,1x24x9x9,nhwc:w=f32,24x3x3x3:pad=1x1:groups=8",  // gathered, several groups
+           "fprop:x=f32,1x64x14x14,nchw:w=f32,64x64x1x1",                // planar, rows joined
+           "fprop:x=f32,1x20x14x14,nchw:w=f32,23x20x3x3:pad=1x1",        // dropped positions, rest panel
+           "fprop:x=f32,1x16x7x7,nhwc:w=f32,256x16x3x3:pad=1x1",         // chunks share a block's buffer
+           "fprop:x=f32,1x16x7x7,nchw:w=f32,256x16x3x3:pad=1x1",
            "fprop:x=f32,1x3x40x40,nchw:w=f32,16x3x7x7:pad=3x3:stride=2x2",  // residues of the stride
            "fprop:x=f32,1x8x9x700,nchw:w=f32,5x8x1x1:stride=3x2",           // residues no tap uses
            "fprop:x=f32,1x40x9x9,nchw:w=f32,24x5x3x3:pad=2x2:dilation=2x2:groups=8",

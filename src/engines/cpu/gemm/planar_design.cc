@@ -189,7 +189,9 @@ double phase_cycles(const PlanarDesign& design, const PlanarPhase& phase, std::i
   }
   const double rows = blocks * static_cast<double>(phase.channels) * phase.slices.size() * phase.slice_rows;
   const double per_float = phase.axis[2].in_step > 1 ? 1.0 : 0.125;
-  return cycles + static_cast<double>(phase.chunks.size()) * rows * (20 + per_float * static_cast<double>(phase.pitch));
+  // One block's buffer serves all chunks of a group.
+  const double fills = blocks == 1 && design.conv.groups == 1 ? 1 : static_cast<double>(phase.chunks.size());
+  return cycles + fills * rows * (20 + per_float * static_cast<double>(phase.pitch));
 }
 
 void design_phase(PlanarDesign& design, const Phase& source, const PlanarRequest& request) {

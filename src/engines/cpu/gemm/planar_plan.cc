@@ -34,7 +34,7 @@ class PlanarPlan : public PackedPlan {
     const float* packed;
     EpilogueArgs epilogue;
   };
-  void run_item(const Job& job, const PlanarPhase& phase, const PlanarChunk& chunk, const Block& block,
+  void run_item(const Job& job, const PlanarPhase& phase, const PlanarChunk& chunk, const Block& block, bool filled,
                 float* buffer) const;
   void copy_rows(const PlanarPhase& phase, const PlanarChunk& chunk, const Block& block, const float* in,
                  float* buffer) const;
@@ -118,10 +118,10 @@ void PlanarPlan::copy_rows(const PlanarPhase& phase, const PlanarChunk& chunk, c
 }
 
 void PlanarPlan::run_item(const Job& job, const PlanarPhase& phase, const PlanarChunk& chunk, const Block& block,
-                          float* buffer) const {
+                          bool filled, float* buffer) const {
   const ForwardConv& conv = design_.conv;
   const Axis* axis = phase.axis;
-  if (!phase.steps.empty()) copy_rows(phase, chunk, block, job.in, buffer);
+  if (!filled && !phase.steps.empty()) copy_rows(phase, chunk, block, job.in, buffer);
   PlanarArgs args{};
   args.steps = phase.steps.data();
   args.count = static_cast<std::int64_t>(phase.steps.size());
@@ -200,7 +200,11 @@ Result<void> PlanarPlan::run(const ConvArgs& args, const void* packed, void* scr
         block.image = at / phase.axis[0].count;
         block.rows = std::min(phase.block_rows, phase.axis[1].count - block.row);
         block.cols = std::min(phase.block_cols, phase.axis[2].count - block.column);
-        run_item(job, phase, phase.chunks[(i - first) / blocks], block, mine);
+        const PlanarChunk& chunk = phase.chunks[(i - first) / blocks];
+        // Where one block is all there is, chunks of the same groups follow one another and share its buffer.
+        const bool filled = i > std::max(begin, first) && blocks == 1 &&
+                            phase.chunks[(i - first) / blocks - 1].group_begin == chunk.group_begin;
+        run_item(job, phase, chunk, block, filled, mine);
       }
       first += count;
     }
