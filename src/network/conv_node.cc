@@ -200,6 +200,7 @@ Result<ConvProblem> dgrad_problem(const Node& node, const TensorDesc& data, cons
     const std::int64_t in = data.dims[2 + i];
     // Without padding, the transposed convolution fills `full` elements.
     const std::int64_t full = saturating_add(saturating_mul(in - 1, a.strides[i]), extent(a, i));
+    const std::int64_t padded = saturating_add(full, output_padding[i]);
     std::int64_t size = 0;
     const bool same = a.auto_pad == "SAME_UPPER" || a.auto_pad == "SAME_LOWER";
     if (!output_shape.empty() || same) {
@@ -208,9 +209,9 @@ Result<ConvProblem> dgrad_problem(const Node& node, const TensorDesc& data, cons
         return bad(node,
                    "attribute 'output_shape'[" + std::to_string(i) + "]=" + std::to_string(size) + " is out of range");
       }
-      set_same_padding(a, i, std::max<std::int64_t>(full + output_padding[i] - size, 0));
+      set_same_padding(a, i, std::max<std::int64_t>(padded - size, 0));
     } else {
-      size = full + output_padding[i] - a.pads[i] - a.pads[spatial + i];
+      size = padded - a.pads[i] - a.pads[spatial + i];
     }
     if (size < 1 || size > kMaxParameter * 256) {
       return bad(node, "output dim " + std::to_string(2 + i) + " would be " + std::to_string(size) + ": input " +

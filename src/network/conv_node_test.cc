@@ -95,6 +95,10 @@ TEST(ConvNode, ErrorsNameNodeAndField) {
   }
   EXPECT_NE(problem_of("Conv", x, w, {}, 1).error().message.find("bias of dims 7"), std::string::npos);
   EXPECT_NE(problem_of("Conv", x, w, {}, 2).error().message.find("4 inputs"), std::string::npos);
+  EXPECT_NE(problem_text("ConvTranspose", {1, 4, std::int64_t{1} << 38, 3}, {4, 2, 3, 3},
+                         {{"strides", Ints{(std::int64_t{1} << 31) - 1, 1}}, {"output_padding", Ints{1 << 30, 0}}})
+                .find("error: "),
+            std::string::npos);
   EXPECT_NE(problem_text("ConvTranspose", {1, 4, 3, 3}, {4, 2, 3, 3}, {{"output_padding", Ints{1, 0}}})
                 .find("not less than the stride of 1"),
             std::string::npos);

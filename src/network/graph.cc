@@ -69,6 +69,19 @@ std::optional<std::vector<double>> small_constant(const Graph& graph, int value,
   return result;
 }
 
+std::optional<std::vector<std::int64_t>> small_integers(const Graph& graph, int value, std::int64_t limit) {
+  const HostTensor* tensor = graph.constant_of(value);
+  if (tensor == nullptr || tensor->desc.elements() > limit) return std::nullopt;
+  const std::int64_t count = tensor->desc.elements();
+  if (tensor->desc.type == DataType::s64) {
+    return std::vector<std::int64_t>(tensor->as<std::int64_t>(), tensor->as<std::int64_t>() + count);
+  }
+  if (tensor->desc.type == DataType::s32) {
+    return std::vector<std::int64_t>(tensor->as<std::int32_t>(), tensor->as<std::int32_t>() + count);
+  }
+  return std::nullopt;
+}
+
 std::optional<double> scalar_constant(const Graph& graph, int value) {
   const auto values = small_constant(graph, value, 1);
   if (!values || values->size() != 1) return std::nullopt;

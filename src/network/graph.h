@@ -63,6 +63,8 @@ struct Graph {
 
 // The constant's elements as doubles, or nothing when it has more than `limit`.
 std::optional<std::vector<double>> small_constant(const Graph& graph, int value, std::int64_t limit = 1 << 16);
+// The same of an integer constant, exact.
+std::optional<std::vector<std::int64_t>> small_integers(const Graph& graph, int value, std::int64_t limit);
 std::optional<double> scalar_constant(const Graph& graph, int value);
 
 // A constant that broadcasts along the channels (dim 1) of a tensor of `rank` dims and along nothing else, as one value

@@ -156,6 +156,23 @@ TEST(PadFolding, LeavesWhatIsNoZeroPadding) {
   }
 }
 
+// Sizes near 2^63 must not overflow on their way to an error.
+TEST(PadFolding, LeavesHostileSizesToTheOperator) {
+  for (const std::int64_t size : {std::numeric_limits<std::int64_t>::max(), std::int64_t{1} << 62}) {
+    GraphBuilder b;
+    const int x = b.input("x", {1, 3, 7, 6});
+    HostTensor pads = tensor_of(DataType::s64, {8}, std::vector<double>(8, 0));
+    pads.as<std::int64_t>()[2] = size;
+    b.output(conv(b, b.node("Pad", {x, b.constant(pads)}), 3, 4, 3));
+    EXPECT_FALSE(prepare_graph(b.graph, {test_options(), {}, {}, nullptr}).ok());
+    GraphBuilder own;
+    const int y = own.input("x", {1, 3, 7, 6});
+    const int padded = own.node("Pad", {y, own.constant(tensor_of(DataType::s64, {8}, {0, 0, 1, 1, 0, 0, 1, 1}))});
+    own.output(own.node("Conv", {padded, own.constant(spread({4, 3, 3, 3}))}, {{"pads", ints({size, 0, 0, 0})}}));
+    EXPECT_FALSE(prepare_graph(own.graph, {test_options(), {}, {}, nullptr}).ok());
+  }
+}
+
 TEST(PadFolding, AveragePoolCountsThePadding) {
   GraphBuilder b;
   const int x = b.input("x", {1, 3, 7, 6});

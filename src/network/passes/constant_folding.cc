@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/checked.h"
 #include "network/conv_node.h"
 #include "network/infer.h"
 #include "network/pass.h"
@@ -24,10 +25,11 @@ Result<bool> fold(Graph& graph, const Node& node, const ops::Operator& op, const
   for (int id : node.outputs) {
     if (id == kAbsent) return false;  // rare; the node runs as it is
     descs.push_back(graph.values[id].desc);
-    bytes += descs.back().bytes();
+    bytes = saturating_add(bytes, descs.back().bytes());
   }
   std::int64_t input_bytes = 0;
-  for (const ops::Input& input : inputs) input_bytes += input.present ? input.desc.bytes() : 0;
+  for (const ops::Input& input : inputs)
+    input_bytes = saturating_add(input_bytes, input.present ? input.desc.bytes() : 0);
   if (bytes > kMaxFoldedBytes && bytes > input_bytes) return false;
   for (const TensorDesc& desc : descs) {
     CONVOY_TRY(HostTensor tensor, HostTensor::allocate(desc));

@@ -11,6 +11,9 @@ struct Padding {
   double value = 0;
 };
 
+// Sizes whose sum is one, too.
+bool is_small(std::int64_t pad) { return pad >= 0 && pad <= std::numeric_limits<std::int32_t>::max(); }
+
 // The padding of a Pad node whose mode is constant and which leaves N and C alone.
 std::optional<Padding> constant_padding(const Graph& graph, const Node& node) {
   if (node.desc.op != "Pad" || !node.desc.domain.empty() || node.inputs.empty() || node.inputs[0] == kAbsent) {
@@ -31,9 +34,9 @@ std::optional<Padding> constant_padding(const Graph& graph, const Node& node) {
     padding.value = *value;
   } else {
     if (node.inputs.size() < 2) return std::nullopt;
-    const auto constant = small_constant(graph, node.inputs[1], 2 * rank);
+    const auto constant = small_integers(graph, node.inputs[1], 2 * rank);
     if (!constant) return std::nullopt;
-    for (double pad : *constant) pads.push_back(static_cast<std::int64_t>(pad));
+    pads = *constant;
     if (node.inputs.size() > 2 && node.inputs[2] != kAbsent) {
       const auto value = scalar_constant(graph, node.inputs[2]);
       if (!value) return std::nullopt;
@@ -43,10 +46,10 @@ std::optional<Padding> constant_padding(const Graph& graph, const Node& node) {
   Dims axes(static_cast<std::size_t>(rank));
   for (int i = 0; i < rank; ++i) axes[i] = i;
   if (node.inputs.size() > 3 && node.inputs[3] != kAbsent) {
-    const auto constant = small_constant(graph, node.inputs[3], rank);
+    const auto constant = small_integers(graph, node.inputs[3], rank);
     if (!constant) return std::nullopt;
-    axes.clear();
-    for (double axis : *constant) axes.push_back(static_cast<std::int64_t>(axis < 0 ? axis + rank : axis));
+    axes = *constant;
+    for (std::int64_t& axis : axes) axis += axis < 0 ? rank : 0;
   }
   if (pads.size() != 2 * axes.size()) return std::nullopt;
   padding.pre.assign(static_cast<std::size_t>(rank - 2), 0);
@@ -54,7 +57,7 @@ std::optional<Padding> constant_padding(const Graph& graph, const Node& node) {
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const std::int64_t pre = pads[i];
     const std::int64_t post = pads[axes.size() + i];
-    if (pre < 0 || post < 0 || axes[i] < 0 || axes[i] >= rank) return std::nullopt;
+    if (!is_small(pre) || !is_small(post) || axes[i] < 0 || axes[i] >= rank) return std::nullopt;
     if (axes[i] < 2 && (pre > 0 || post > 0)) return std::nullopt;
     if (axes[i] < 2) continue;
     padding.pre[axes[i] - 2] = pre;
@@ -71,6 +74,7 @@ std::optional<Dims> own_pads(const Node& node, std::size_t spatial) {
   if (!pads.ok()) return std::nullopt;
   if (*auto_pad == "VALID" || pads->empty()) return Dims(2 * spatial, 0);
   if (pads->size() != 2 * spatial) return std::nullopt;
+  if (!std::all_of(pads->begin(), pads->end(), is_small)) return std::nullopt;
   return *pads;
 }
 
