@@ -85,5 +85,112 @@ TEST(BatchNormalization, Training) {
        floats({2}, {2, 0.75})});
 }
 
+// y, and the mean and 1/deviation of every group, for groups given as a function of the element's index.
+struct Normalized {
+  std::vector<double> y, mean, inverse;
+};
+template <class Group>
+Normalized normalized(const std::vector<double>& x, std::int64_t groups, double epsilon, Group&& group) {
+  Normalized result{x, std::vector<double>(groups, 0), std::vector<double>(groups, 0)};
+  const double size = static_cast<double>(x.size()) / static_cast<double>(groups);
+  for (std::size_t i = 0; i < x.size(); ++i) result.mean[group(i)] += x[i] / size;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    result.inverse[group(i)] += (x[i] - result.mean[group(i)]) * (x[i] - result.mean[group(i)]) / size;
+  }
+  for (double& value : result.inverse) value = 1 / std::sqrt(value + epsilon);
+  for (std::size_t i = 0; i < x.size(); ++i) result.y[i] = (x[i] - result.mean[group(i)]) * result.inverse[group(i)];
+  return result;
+}
+
+TEST(LayerNormalization, EveryAxis) {
+  const Dims dims = {2, 3, 4, 5};
+  const std::vector<double> values = spread(120, 4, 9);
+  for (int axis = 0; axis < 4; ++axis) {
+    std::int64_t size = 1;
+    Dims inner, outer = dims;
+    for (int d = axis; d < 4; ++d) {
+      inner.push_back(dims[d]);
+      outer[d] = 1;
+      size *= dims[d];
+    }
+    const std::vector<double> scale = spread(size, 1, 2), bias = spread(size, -1, 1);
+    Normalized n = normalized(values, 120 / size, 1e-2, [&](std::size_t i) { return i / size; });
+    for (int i = 0; i < 120; ++i) n.y[i] *= scale[i % size];
+    const std::map<std::string, Attribute> attributes = {{"axis", std::int64_t{axis - 4}}, {"epsilon", 1e-2}};
+    expect_op(node_of("LayerNormalization", attributes, 17), {floats(dims, values), floats(inner, scale)},
+              {floats(dims, n.y)}, 1e-5);
+    for (int i = 0; i < 120; ++i) n.y[i] += bias[i % size];
+    expect_op(node_of("LayerNormalization", attributes, 17, 3),
+              {floats(dims, values), floats(inner, scale), floats(inner, bias)},
+              {floats(dims, n.y), floats(outer, n.mean), floats(outer, n.inverse)}, 1e-5);
+  }
+  expect_refused(node_of("LayerNormalization"), {floats({1, 2}, {1, 2}), floats({3}, {1, 1, 1})}, "do not broadcast");
+}
+
+TEST(InstanceNormalization, BothLayouts) {
+  const Dims dims = {2, 35, 3, 4};
+  const std::vector<double> values = spread(2 * 35 * 12, -3, 5), scale = spread(35, 1, 2), bias = spread(35, -1, 1);
+  Normalized n = normalized(values, 70, 1e-5, [](std::size_t i) { return i / 12; });
+  for (std::size_t i = 0; i < values.size(); ++i) n.y[i] = n.y[i] * scale[i / 12 % 35] + bias[i / 12 % 35];
+  expect_op(node_of("InstanceNormalization"), {floats(dims, values), floats({35}, scale), floats({35}, bias)},
+            {floats(dims, n.y)}, 1e-5);
+  expect_refused(node_of("InstanceNormalization"), {floats(dims, values), floats({1}, {1}), floats({35}, bias)},
+                 "input 1 has 1 elements, input 0 has 35 channels");
+}
+
+TEST(GroupNormalization, ScalesPerGroupThenPerChannel) {
+  const Dims dims = {2, 4, 3};
+  const std::vector<double> values = spread(24, -3, 5);
+  const Normalized n = normalized(values, 4, 1e-5, [](std::size_t i) { return i / 6; });
+  std::vector<double> by_group = n.y, by_channel = n.y;
+  for (int i = 0; i < 24; ++i) {
+    by_group[i] = by_group[i] * (i / 6 % 2 + 1) + (i / 6 % 2);
+    by_channel[i] = by_channel[i] * (i / 3 % 4 + 1) - (i / 3 % 4);
+  }
+  const std::map<std::string, Attribute> groups = {{"num_groups", std::int64_t{2}}};
+  expect_op(node_of("GroupNormalization", groups, 18), {floats(dims, values), floats({2}, {1, 2}), floats({2}, {0, 1})},
+            {floats(dims, by_group)}, 1e-5);
+  expect_op(node_of("GroupNormalization", groups, 21),
+            {floats(dims, values), floats({4}, {1, 2, 3, 4}), floats({4}, {0, -1, -2, -3})}, {floats(dims, by_channel)},
+            1e-5);
+  expect_refused(node_of("GroupNormalization", {{"num_groups", std::int64_t{3}}}),
+                 {floats(dims, values), floats({4}, {1, 2, 3, 4}), floats({4}, {0, 0, 0, 0})}, "num_groups=3");
+}
+
+TEST(MeanVarianceNormalization, OverBatchAndPixels) {
+  const std::vector<double> values = spread(2 * 3 * 4, -3, 5);
+  const Normalized n = normalized(values, 3, 0, [](std::size_t i) { return i / 4 % 3; });
+  expect_op(node_of("MeanVarianceNormalization"), {floats({2, 3, 2, 2}, values)}, {floats({2, 3, 2, 2}, n.y)}, 1e-5);
+}
+
+TEST(LpNormalization, OneAndTwo) {
+  const HostTensor x = floats({2, 2}, {3, 4, 0, 0});
+  expect_op(node_of("LpNormalization"), {x}, {floats({2, 2}, {0.6, 0.8, 0, 0})});
+  expect_op(node_of("LpNormalization", {{"p", std::int64_t{1}}, {"axis", std::int64_t{0}}}), {x},
+            {floats({2, 2}, {1, 1, 0, 0})});
+  expect_refused(node_of("LpNormalization", {{"p", std::int64_t{3}}}), {x}, "p=3");
+}
+
+// Odd sizes go to oneDNN, even ones don't; both against the formula.
+TEST(LRN, OddAndEvenWindows) {
+  const std::vector<double> values = spread(2 * 7 * 6, -3, 3);
+  for (const std::int64_t size : {1, 3, 4, 5}) {
+    std::vector<double> expected;
+    for (int i = 0; i < 84; ++i) {
+      const std::int64_t c = i / 6 % 7;
+      double sum = 0;
+      for (std::int64_t k = c - (size - 1) / 2; k <= c + size / 2; ++k) {
+        if (k >= 0 && k < 7) sum += values[i + (k - c) * 6] * values[i + (k - c) * 6];
+      }
+      expected.push_back(values[i] / std::pow(2 + 0.1 / static_cast<double>(size) * sum, 0.75));
+    }
+    const std::map<std::string, Attribute> attributes = {{"size", size}, {"alpha", 0.1}, {"bias", 2.0}};
+    expect_op(node_of("LRN", attributes), {floats({2, 7, 2, 3}, values)}, {floats({2, 7, 2, 3}, expected)}, 1e-5);
+    expect_op(node_of("LRN", attributes), {tensor(DataType::f64, {2, 7, 2, 3}, values)},
+              {tensor(DataType::f64, {2, 7, 2, 3}, expected)}, 1e-9);
+  }
+  expect_refused(node_of("LRN"), {floats({1, 1}, {1})}, "size=0");
+}
+
 }  // namespace
 }  // namespace convoy::ops

@@ -1,0 +1,140 @@
+// NonMaxSuppression: per image and class, boxes by falling score, each dropped where it overlaps a kept one by more
+// than iou_threshold. The number of rows depends on the values, so the boxes are chosen once to infer and once to
+// execute.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "ops/families.h"
+
+namespace convoy::ops {
+namespace {
+
+using Row = std::array<std::int64_t, 3>;  // image, class, box
+
+struct Box {
+  float y1, x1, y2, x2;  // y1 <= y2, x1 <= x2
+  float area() const { return (y2 - y1) * (x2 - x1); }
+};
+
+Box box_of(const float* v, bool center_point) {
+  if (center_point) return {v[1] - v[3] / 2, v[0] - v[2] / 2, v[1] + v[3] / 2, v[0] + v[2] / 2};
+  return {std::min(v[0], v[2]), std::min(v[1], v[3]), std::max(v[0], v[2]), std::max(v[1], v[3])};
+}
+
+bool overlap(const Box& a, const Box& b, float threshold) {
+  const float height = std::min(a.y2, b.y2) - std::max(a.y1, b.y1);
+  const float width = std::min(a.x2, b.x2) - std::max(a.x1, b.x1);
+  if (height <= 0 || width <= 0) return false;
+  const float both = height * width, either = a.area() + b.area() - both;
+  return either > 0 && both / either > threshold;
+}
+
+struct Problem {
+  std::int64_t images = 0, classes = 0, boxes = 0;
+  bool center_point = false;
+  bool has_limit = false, has_overlap = false, has_score = false;
+};
+
+// `in` holds the node's inputs: boxes, scores, limit a class, overlap and score thresholds.
+std::vector<Row> choose(const Problem& p, std::span<const void* const> in) {
+  const float* boxes = static_cast<const float*>(in[0]);
+  const float* scores = static_cast<const float*>(in[1]);
+  const std::int64_t limit = p.has_limit ? *static_cast<const std::int64_t*>(in[2]) : 0;
+  const float max_overlap = p.has_overlap ? *static_cast<const float*>(in[3]) : 0;
+  std::vector<Row> rows;
+  if (limit <= 0) return rows;
+  for (std::int64_t image = 0; image < p.images; ++image) {
+    for (std::int64_t each = 0; each < p.classes; ++each) {
+      const float* score = scores + (image * p.classes + each) * p.boxes;
+      std::vector<std::int64_t> order;
+      for (std::int64_t b = 0; b < p.boxes; ++b) {
+        const bool enough = p.has_score ? score[b] > *static_cast<const float*>(in[4]) : score[b] == score[b];
+        if (enough) order.push_back(b);
+      }
+      std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) { return score[a] > score[b]; });
+      std::vector<Box> kept;
+      for (const std::int64_t b : order) {
+        if (static_cast<std::int64_t>(kept.size()) >= limit) break;
+        const Box box = box_of(boxes + (image * p.boxes + b) * 4, p.center_point);
+        const bool dropped =
+            std::any_of(kept.begin(), kept.end(), [&](const Box& other) { return overlap(box, other, max_overlap); });
+        if (dropped) continue;
+        kept.push_back(box);
+        rows.push_back({image, each, b});
+      }
+    }
+  }
+  return rows;
+}
+
+Result<Problem> problem_of(const NodeDesc& node, std::span<const Input> inputs) {
+  const Dims &boxes = inputs[0].desc.dims, &scores = inputs[1].desc.dims;
+  if (boxes.size() != 3 || boxes[2] != 4) {
+    return bad_node(node,
+                    fmt::format("input 0 (boxes) has dims [{}], it must be [images, boxes, 4]", to_string(boxes)));
+  }
+  if (scores.size() != 3 || scores[0] != boxes[0] || scores[2] != boxes[1]) {
+    return bad_node(node, fmt::format("input 1 (scores) has dims [{}], boxes have [{}]: it must be [{}, classes, {}]",
+                                      to_string(scores), to_string(boxes), boxes[0], boxes[1]));
+  }
+  for (int i = 2; i < static_cast<int>(inputs.size()); ++i) {
+    if (inputs[i].present && inputs[i].desc.elements() != 1) {
+      return bad_node(node,
+                      fmt::format("input {} has dims [{}], it must be a scalar", i, to_string(inputs[i].desc.dims)));
+    }
+  }
+  CONVOY_TRY(const std::int64_t center, node.integer("center_point_box", 0));
+  if (center != 0 && center != 1) return bad_node(node, fmt::format("center_point_box={}, it must be 0 or 1", center));
+  return Problem{
+      boxes[0], scores[1], boxes[1], center == 1, is_present(inputs, 2), is_present(inputs, 3), is_present(inputs, 4)};
+}
+
+class NonMaxSuppression final : public Operator {
+ public:
+  std::vector<int> shape_inputs(const NodeDesc&) const override { return {0, 1, 2, 3, 4}; }
+
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 2, 5));
+    for (const int i : {0, 1, 3, 4}) CONVOY_CHECK(check_type(node, inputs, i, only(DataType::f32)));
+    CONVOY_CHECK(check_type(node, inputs, 2, only(DataType::s64)));
+    CONVOY_TRY(const Problem p, problem_of(node, inputs));
+    std::vector<const void*> values(5, nullptr);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      values[i] = inputs[i].constant;
+      if (inputs[i].present && inputs[i].constant == nullptr && inputs[i].desc.elements() != 0) {
+        return Error{ErrorCode::unsupported,
+                     fmt::format("NonMaxSuppression: input {} must be known before the node is planned", i)};
+      }
+    }
+    return one_output(node, DataType::s64, {static_cast<std::int64_t>(choose(p, values).size()), 3});
+  }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+    CONVOY_TRY(const Problem p, problem_of(node, inputs));
+    return make_plan(
+        node,
+        [p, count = outputs[0].dims[0]](std::span<const void* const> in, std::span<void* const> out,
+                                        const ExecContext&) -> Result<void> {
+          const std::vector<Row> rows = choose(p, in);
+          if (static_cast<std::int64_t>(rows.size()) != count) {
+            return Error{ErrorCode::internal,
+                         fmt::format("NonMaxSuppression: planned for {} rows, the values give {}", count, rows.size())};
+          }
+          auto* y = static_cast<std::int64_t*>(out[0]);
+          for (const Row& row : rows) y = std::copy(row.begin(), row.end(), y);
+          return {};
+        });
+  }
+};
+
+const NonMaxSuppression op_NonMaxSuppression;
+
+}  // namespace
+
+std::vector<OperatorRow> non_max_suppression_rows() { return {{"NonMaxSuppression", &op_NonMaxSuppression}}; }
+
+}  // namespace convoy::ops

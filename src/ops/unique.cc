@@ -1,0 +1,152 @@
+// Unique: the distinct elements, or with an axis the distinct slices along it, sorted or in order of first occurrence;
+// with the index of the first occurrence, the inverse mapping and the counts.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "ops/families.h"
+#include "ops/unary.h"
+
+namespace convoy::ops {
+namespace {
+
+// The tensor as [outer][slices][inner]; without an axis every element is a slice.
+struct Slices {
+  std::int64_t outer = 1, count = 1, inner = 1;
+  bool flat = true;
+  int axis = 0;
+  bool sorted = true;
+};
+
+struct Distinct {
+  std::vector<std::int64_t> first, inverse, counts;
+};
+
+template <class T>
+Distinct find_distinct(const Slices& s, const T* x) {
+  using C = Compute<T>;
+  // Three-way comparison of slices i and j; NaN comes last and equals itself, so that the order is total.
+  const auto compare = [&](std::int64_t i, std::int64_t j) {
+    for (std::int64_t o = 0; o < s.outer; ++o) {
+      const T* a = x + (o * s.count + i) * s.inner;
+      const T* b = x + (o * s.count + j) * s.inner;
+      for (std::int64_t k = 0; k < s.inner; ++k) {
+        const C left = static_cast<C>(a[k]), right = static_cast<C>(b[k]);
+        const bool left_nan = left != left, right_nan = right != right;
+        if (left_nan != right_nan) return left_nan ? 1 : -1;
+        if (left_nan || left == right) continue;
+        return left < right ? -1 : 1;
+      }
+    }
+    return 0;
+  };
+  std::vector<std::int64_t> order(s.count);
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](std::int64_t i, std::int64_t j) {
+    const int way = compare(i, j);
+    return way == 0 ? i < j : way < 0;
+  });
+  // Groups in sorted order, then renumbered by first occurrence where they are not to be sorted.
+  std::vector<std::int64_t> group_of(s.count), first;
+  for (std::int64_t at = 0; at < s.count; ++at) {
+    if (at == 0 || compare(order[at - 1], order[at]) != 0) first.push_back(order[at]);
+    group_of[order[at]] = static_cast<std::int64_t>(first.size()) - 1;
+  }
+  std::vector<std::int64_t> ranks(first.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  if (!s.sorted) {
+    std::sort(ranks.begin(), ranks.end(), [&](std::int64_t a, std::int64_t b) { return first[a] < first[b]; });
+  }
+  Distinct result;
+  std::vector<std::int64_t> place(first.size());
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    place[ranks[r]] = static_cast<std::int64_t>(r);
+    result.first.push_back(first[ranks[r]]);
+  }
+  result.counts.assign(first.size(), 0);
+  for (std::int64_t i = 0; i < s.count; ++i) {
+    result.inverse.push_back(place[group_of[i]]);
+    ++result.counts[place[group_of[i]]];
+  }
+  return result;
+}
+
+Result<Slices> slices_of(const NodeDesc& node, const TensorDesc& x) {
+  Slices s;
+  CONVOY_TRY(const std::int64_t sorted, node.integer("sorted", 1));
+  s.sorted = sorted != 0;
+  s.flat = !node.has("axis");
+  if (s.flat) {
+    s.count = x.elements();
+    return s;
+  }
+  CONVOY_TRY(const std::int64_t axis, node.integer("axis", 0));
+  CONVOY_TRY(s.axis, normalize_axis(node, axis, x.rank(), "axis"));
+  s.count = x.dims[s.axis];
+  for (int d = 0; d < x.rank(); ++d) (d < s.axis ? s.outer : s.inner) *= d == s.axis ? 1 : x.dims[d];
+  return s;
+}
+
+class Unique final : public Operator {
+ public:
+  std::vector<int> shape_inputs(const NodeDesc&) const override { return {0}; }
+
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 1, 1, 4));
+    const TensorDesc& x = inputs[0].desc;
+    CONVOY_TRY(const Slices s, slices_of(node, x));
+    if (inputs[0].constant == nullptr && x.elements() != 0) {
+      return Error{ErrorCode::unsupported, "Unique: input 0 must be known before the node is planned"};
+    }
+    const auto count = static_cast<std::int64_t>(dispatch<kAnyType>(x.type, [&]<class T>(Tag<T>) {
+      return find_distinct(s, static_cast<const T*>(inputs[0].constant)).first.size();
+    }));
+    Dims dims = s.flat ? Dims{count} : x.dims;
+    if (!s.flat) dims[s.axis] = count;
+    CONVOY_TRY(TensorDesc y, make_output(node, x.type, dims));
+    std::vector<TensorDesc> outputs = {y, TensorDesc::packed(DataType::s64, {count}),
+                                       TensorDesc::packed(DataType::s64, {s.count}),
+                                       TensorDesc::packed(DataType::s64, {count})};
+    outputs.resize(std::clamp(node.output_count, 1, 4));
+    return outputs;
+  }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+    CONVOY_TRY(const Slices s, slices_of(node, inputs[0].desc));
+    const std::int64_t count = s.flat ? outputs[0].elements() : outputs[0].dims[s.axis];
+    return dispatch<kAnyType>(inputs[0].desc.type, [&]<class T>(Tag<T>) {
+      return make_plan(
+          node,
+          [s, count](std::span<const void* const> in, std::span<void* const> out, const ExecContext&) -> Result<void> {
+            const T* x = static_cast<const T*>(in[0]);
+            const Distinct distinct = find_distinct(s, x);
+            if (static_cast<std::int64_t>(distinct.first.size()) != count) {
+              return Error{ErrorCode::internal, fmt::format("Unique: planned for {} values, there are others", count)};
+            }
+            if (T* y = static_cast<T*>(out[0]); y != nullptr) {
+              for (std::int64_t o = 0; o < s.outer; ++o) {
+                for (const std::int64_t slice : distinct.first)
+                  y = std::copy_n(x + (o * s.count + slice) * s.inner, s.inner, y);
+              }
+            }
+            const std::vector<std::int64_t>* others[] = {&distinct.first, &distinct.inverse, &distinct.counts};
+            for (std::size_t k = 1; k < out.size(); ++k) {
+              if (out[k] != nullptr) {
+                std::copy(others[k - 1]->begin(), others[k - 1]->end(), static_cast<std::int64_t*>(out[k]));
+              }
+            }
+            return {};
+          });
+    });
+  }
+};
+
+const Unique op_Unique;
+
+}  // namespace
+
+std::vector<OperatorRow> unique_rows() { return {{"Unique", &op_Unique}}; }
+
+}  // namespace convoy::ops
