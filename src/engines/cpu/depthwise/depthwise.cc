@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "engines/cpu/common/problem.h"
 #include "engines/cpu/depthwise/plans.h"
@@ -39,6 +40,13 @@ const DepthwiseKernels* depthwise_kernels_for(const ConvProblem& problem, Isa is
 
 namespace {
 
+constexpr std::int64_t kMaxPhases = 1024;  // of a dim; a phase is a residue of the position by the stride
+
+constexpr double kVectorSeconds = 1.6e-9;
+constexpr double kTapSeconds = 0.17e-9;
+constexpr double kPlaneSeconds = 90e-9;
+constexpr double kCopySeconds = 0.15e-9;
+
 EngineInfo make_info() {
   EngineInfo info;
   info.name = "cpu.depthwise";
@@ -63,6 +71,14 @@ class DepthwiseEngine final : public Engine {
                      fmt::format("groups={}: this engine needs as many groups as x has channels, {}", problem.groups,
                                  problem.in_channels())};
     }
+    if (problem.pass == Pass::dgrad) {
+      for (const std::int64_t stride : problem.stride) {
+        if (stride > kMaxPhases) {
+          return Refusal{RefusalCode::stride, fmt::format("stride={}: this engine takes at most {} in dgrad",
+                                                          to_string(problem.stride), kMaxPhases)};
+        }
+      }
+    }
     if (!channels_innermost(problem)) {
       const double bytes = plane_bytes(problem);
       if (bytes > static_cast<double>(kMaxPlaneBytes)) {
@@ -75,32 +91,38 @@ class DepthwiseEngine final : public Engine {
     return std::nullopt;
   }
 
-  // Arithmetic at `rate` multiply-adds a second a thread, or memory at `bandwidth` bytes a second (which two threads
-  // share), whichever takes longer, and a fixed cost. Fitted on one Sapphire Rapids core (AVX-512 peak 236 GFLOP/s,
-  // AVX2 127; L2 and L3 streams 30 GB/s) with 3x3 and 5x5 layers of MobileNetV2 and EfficientNet, both strides.
+  // Work or memory, whichever takes longer, and a fixed cost. Work is a cost a vector of out and one a vector and tap;
+  // planes (NCHW) add one a plane and one a source element copied. Memory is read and written from L2 where it fits and
+  // from L3 otherwise, where two threads share the bandwidth. Fitted on one Sapphire Rapids core (AVX-512 peak 236
+  // GFLOP/s, AVX2 127) with the 3x3 and 5x5 layers of MobileNetV2 and EfficientNet, both strides.
   double predict_seconds(const ConvProblem& problem, const KnobValues&, const PlanRequest& request) const override {
-    const bool wide = depthwise_kernels_for(problem, request.cpu.isa)->lanes == 16;
-    const double lanes = wide ? 16 : 8;
+    const double lanes = depthwise_kernels_for(problem, request.cpu.isa)->lanes;
     const ConvGeometry g = flat_geometry(problem);
     const bool forward = problem.pass == Pass::fprop;
-    const bool innermost = channels_innermost(problem);
-    // Lanes that do nothing: channels or columns up to the next whole vector.
-    const double vector_dim =
-        static_cast<double>(innermost ? (forward ? g.filters : g.channels)
-                                      : (forward ? g.y_size[1] * g.y_size[2] : g.x_size[1] * g.x_size[2]));
-    const double waste =
-        std::max(vector_dim, 1.0) > 0
-            ? std::max(1.0, lanes * static_cast<double>(static_cast<std::int64_t>((vector_dim + lanes - 1) / lanes)) /
-                                std::max(vector_dim, 1.0))
-            : 1.0;
-    double rate = wide ? 70e9 : 45e9;
-    if (!innermost) rate *= 0.45;                                        // unaligned loads and the copy
-    if (innermost && g.group_filters > 1) rate *= forward ? 0.5 : 0.12;  // lanes rearranged, or gathered one by one
+    const std::int64_t* out_size = forward ? g.y_size : g.x_size;
+    const double channels = static_cast<double>(forward ? g.filters : g.channels);
+    const double positions = static_cast<double>(out_size[0]) * static_cast<double>(out_size[1] * out_size[2]);
+    const double images = static_cast<double>(g.batch);
+    // Taps that an output meets: of a strided dgrad, those of its phase.
+    double taps = static_cast<double>(g.taps) * (forward ? 1 : static_cast<double>(g.group_filters));
+    if (!forward) taps /= static_cast<double>(g.stride[0] * g.stride[1] * g.stride[2]);
+    double work = 0;
+    if (channels_innermost(problem)) {
+      const double vectors = images * positions * std::ceil(channels / lanes);
+      const double tap = g.group_filters == 1 ? kTapSeconds : forward ? 2 * kTapSeconds : 8 * kTapSeconds;
+      work = vectors * (kVectorSeconds + taps * tap);
+    } else {
+      const double planes = images * channels * static_cast<double>(out_size[0]);
+      const double vectors = planes * std::ceil(static_cast<double>(out_size[1] * out_size[2]) / lanes);
+      work = planes * kPlaneSeconds + vectors * (3 * kVectorSeconds + 2 * taps * kTapSeconds) +
+             static_cast<double>((forward ? problem.x : problem.y).elements()) * (forward && g.stride[2] > 1 ? 3 : 1) *
+                 kCopySeconds;
+    }
     const double threads = std::max(1, request.threads);
-    const double compute = flops(problem) / 2 * waste / (rate * threads);
-    const double memory = bytes_moved(problem) / (25e9 * std::min(threads, 2.0));
-    const double overhead = 1.5e-6 + (threads > 1 ? 2e-6 : 0);
-    return std::max(compute, memory) + overhead;
+    const double bytes = bytes_moved(problem);
+    const bool in_l2 = bytes / threads < 0.75 * static_cast<double>(request.cpu.l2_bytes);
+    const double memory = bytes / (in_l2 ? 80e9 * threads : 20e9 * std::min(threads, 2.0));
+    return std::max(work / threads, memory) + 1.5e-6 + (threads > 1 ? 2e-6 : 0);
   }
 
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues&,

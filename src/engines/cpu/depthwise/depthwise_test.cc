@@ -123,6 +123,8 @@ TEST(Depthwise, RefusesOtherGroupsAndHugeRows) {
                  "fprop:x=f32,1x2x8x8,nchw:w=f32,2x1x2x2,nchw:pad=1000000000x1000000000:dilation=2000000000x2000000000:"
                  "groups=2",
                  RefusalCode::size, "dilation=2000000000");
+  expect_refused(depthwise_engine(), "dgrad:x=f32,1x2x2001,ncw:w=f32,2x1x1,ncw:y=f32,1x2x1,ncw:stride=2001:groups=2",
+                 RefusalCode::stride, "stride=2001");
 }
 
 }  // namespace
