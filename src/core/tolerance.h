@@ -35,8 +35,9 @@ enum class Arithmetic : std::uint8_t { direct, winograd };
 
 // What the bound needs to know of one output's reduction.
 struct ReductionMagnitude {
+  // For Arithmetic::winograd both count the whole window, padding included.
   std::int64_t terms = 0;  // products in the sum
-  double sum_abs = 0;      // sum |a*b|; for Arithmetic::winograd max|a| over the tensor * sum |b| over the whole window
+  double sum_abs = 0;      // sum |a*b|; for Arithmetic::winograd max|a| over the tensor * sum |b|
 };
 
 // Half the distance between neighbours of |value| in `type`; 0.5 for integers.

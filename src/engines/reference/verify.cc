@@ -24,6 +24,11 @@ class WindowMagnitude {
       const double v = std::abs(load_as_double(operands.a_type, operands.a, a.offset(a.coords(i))));
       if (v > max_a_) max_a_ = v;
     }
+    const Placement& w = geometry.w;
+    const Placement& y = geometry.y;
+    terms_ = geometry.pass == Pass::wgrad ? y.elements() / y.dims[1]
+                                          : w.elements() / (geometry.pass == Pass::fprop ? w.dims[0] : w.dims[1]);
+    if (geometry.pass == Pass::dgrad) terms_ = terms_ / w.dims[0] * geometry.k_per_group;
     sums_.resize(geometry.pass == Pass::dgrad ? geometry.x.dims[1] : geometry.y.dims[1], 0);
     const Placement& b = geometry.pass == Pass::wgrad ? geometry.y : geometry.w;
     for (std::int64_t i = 0; i < b.elements(); ++i) {
@@ -32,7 +37,8 @@ class WindowMagnitude {
     }
   }
 
-  double at(const Coords& coords) const { return max_a_ * sums_[geometry_.channel(coords)]; }
+  // Padding included: a tile's roundings reach an output whether its own taps meet data or not.
+  ReductionMagnitude at(const Coords& coords) const { return {terms_, max_a_ * sums_[geometry_.channel(coords)]}; }
 
  private:
   // The output channel that element `at` of the second operand contributes to.
@@ -44,6 +50,7 @@ class WindowMagnitude {
 
   const Geometry& geometry_;
   const reference::Operands& operands_;
+  std::int64_t terms_ = 0;
   double max_a_ = 0;
   std::vector<double> sums_;
 };
@@ -118,7 +125,7 @@ ReferenceElement reference_element(const ConvProblem& problem, const ConvArgs& a
   const EpilogueValues values = evaluator.values(at);
   ReductionMagnitude magnitude{reduction.terms, reduction.sum_abs};
   if (arithmetic == Arithmetic::winograd) {
-    magnitude.sum_abs = WindowMagnitude(evaluator.geometry(), evaluator.operands()).at(at);
+    magnitude = WindowMagnitude(evaluator.geometry(), evaluator.operands()).at(at);
   }
   return {evaluator.exact(reduction.sum, values),
           as_stored(problem.out().type, evaluator.stored(reduction.sum, values)),
@@ -145,7 +152,7 @@ Expectation::Expectation(const ConvProblem& problem, const ConvArgs& args, const
       elements_[i] = {
           out.offset(at), evaluator.exact(sum, values), as_stored(out_.type, evaluator.stored(sum, values)),
           error_before_rounding(problem, {reduction.terms, reduction.sum_abs}, sum, values, Arithmetic::direct),
-          error_before_rounding(problem, {reduction.terms, window.at(at)}, sum, values, Arithmetic::winograd)};
+          error_before_rounding(problem, window.at(at), sum, values, Arithmetic::winograd)};
     }
   });
 }

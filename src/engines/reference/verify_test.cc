@@ -114,6 +114,19 @@ TEST(Verify, AnElementIsWhatTheWholeComputes) {
   }
 }
 
+// At a corner of dgrad one tap of nine meets data, but Winograd's tile has all nine: the bound counts them. (Found by
+// the property test with spiked data.)
+TEST(Verify, WinogradCountsTheWholeWindow) {
+  Executed run("dgrad:x=f32,1x2x4x6:w=f32,3x2x3x3:y=f32,1x3x2x4", false);
+  const Dims corner = {0, 1, 0, 0};
+  const Dims middle = {0, 1, 2, 3};
+  const ConvArgs args = run.data.args();
+  EXPECT_EQ(reference_element(run.problem, args, corner.data(), Arithmetic::winograd).bound,
+            reference_element(run.problem, args, middle.data(), Arithmetic::winograd).bound);
+  EXPECT_LT(reference_element(run.problem, args, corner.data()).bound,
+            reference_element(run.problem, args, middle.data()).bound);
+}
+
 TEST(Tolerance, HalfUlps) {
   EXPECT_EQ(half_ulp(DataType::f32, 1), 0x1p-24);
   EXPECT_EQ(half_ulp(DataType::f32, 1.99), 0x1p-24);
