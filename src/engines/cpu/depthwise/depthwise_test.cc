@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "engines/cpu/common/check_f32_engine.h"
+#include "engines/cpu/depthwise/f32_engine_test.h"
 
 namespace convoy::cpu {
 namespace {

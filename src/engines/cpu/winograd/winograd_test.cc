@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "engines/cpu/common/check_f32_engine.h"
+#include "engines/cpu/depthwise/f32_engine_test.h"
 #include "engines/cpu/winograd/blocking.h"
 #include "engines/cpu/winograd/transforms.h"
 
