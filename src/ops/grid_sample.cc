@@ -1,0 +1,252 @@
+// GridSample (any number of spatial dims up to three) and AffineGrid. Formulas: ONNX's reference implementation.
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+#include "ops/families.h"
+#include "ops/indexing.h"
+#include "ops/unary.h"
+
+namespace convoy::ops {
+namespace {
+
+enum class Mode { nearest, linear, cubic };
+enum class Padding { zeros, border, reflection };
+
+struct Sampling {
+  Mode mode = Mode::linear;
+  Padding padding = Padding::zeros;
+  bool align_corners = false;
+};
+
+double reflect(double x, double low, double high) {
+  const double range = high - low;
+  if (range <= 0) return low;
+  if (x < low) {
+    const double beyond = low - x;
+    const double turns = std::floor(beyond / range);
+    const double rest = beyond - turns * range;
+    return std::fmod(turns, 2) == 0 ? low + rest : high - rest;
+  }
+  if (x > high) {
+    const double beyond = x - high;
+    const double turns = std::floor(beyond / range);
+    const double rest = beyond - turns * range;
+    return std::fmod(turns, 2) == 0 ? high - rest : low + rest;
+  }
+  return x;
+}
+
+// The inputs along one dim that a coordinate reads: index -1 is a zero of the padding.
+struct AxisTaps {
+  int count = 0;
+  std::array<std::int64_t, 4> index;
+  std::array<double, 4> weight;
+};
+
+AxisTaps axis_taps(const Sampling& sampling, double normalized, std::int64_t dim) {
+  const double size = static_cast<double>(dim);
+  // Farther out everything is padding alike, and indices could not hold it.
+  constexpr double kFar = 1e12;
+  double x = sampling.align_corners ? (normalized + 1) / 2 * (size - 1) : ((normalized + 1) * size - 1) / 2;
+  x = x > -kFar ? std::min(x, kFar) : -kFar;  // NaN counts as far out
+  if (sampling.mode == Mode::nearest) x = std::nearbyint(x);
+  const double low = sampling.align_corners ? 0 : -0.5, high = sampling.align_corners ? size - 1 : size - 0.5;
+  if (x < low || x > high) {
+    if (sampling.padding == Padding::border) x = std::clamp(x, 0.0, size - 1);
+    if (sampling.padding == Padding::reflection) x = reflect(x, low, high);
+  }
+  AxisTaps taps;
+  const double whole = sampling.mode == Mode::nearest ? x : std::floor(x);
+  const double r = x - whole;
+  std::int64_t first = static_cast<std::int64_t>(whole);
+  if (sampling.mode == Mode::nearest) {
+    taps.count = 1;
+    taps.weight = {1};
+  } else if (sampling.mode == Mode::linear) {
+    taps.count = 2;
+    taps.weight = {1 - r, r};
+  } else {
+    constexpr double a = -0.75;
+    const auto outer = [](double d) { return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a; };
+    const auto inner = [](double d) { return ((a + 2) * d - (a + 3)) * d * d + 1; };
+    taps.count = 4;
+    taps.weight = {outer(r + 1), inner(r), inner(1 - r), outer(2 - r)};
+    --first;
+  }
+  for (int t = 0; t < taps.count; ++t) {
+    std::int64_t& index = taps.index[t];
+    index = first + t;
+    if (index >= 0 && index < dim) continue;
+    if (sampling.padding == Padding::zeros) index = -1;
+    if (sampling.padding == Padding::border) index = index < 0 ? 0 : dim - 1;
+    if (sampling.padding == Padding::reflection) {
+      const double at = reflect(static_cast<double>(index), low, high);
+      index = std::clamp<std::int64_t>(static_cast<std::int64_t>(at), 0, dim - 1);
+    }
+  }
+  return taps;
+}
+
+class GridSample final : public Operator {
+ public:
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 2, 2));
+    CONVOY_CHECK(check_type(node, inputs, 0, kMathFloats));
+    CONVOY_CHECK(check_type(node, inputs, 1, kMathFloats));
+    if (auto sampling = read(node); !sampling.ok()) return sampling.error();
+    const Dims &x = inputs[0].desc.dims, &grid = inputs[1].desc.dims;
+    const std::size_t spatial = x.size() < 3 ? 0 : x.size() - 2;
+    if (spatial < 1 || spatial > 3 || grid.size() != x.size() || grid[0] != x[0] ||
+        grid.back() != static_cast<std::int64_t>(spatial)) {
+      return bad_node(node, fmt::format("input 0 has dims [{}] and input 1 (grid) [{}], which do not fit", to_string(x),
+                                        to_string(grid)));
+    }
+    Dims dims{x[0], x[1]};
+    dims.insert(dims.end(), grid.begin() + 1, grid.end() - 1);
+    const bool empty = std::find(x.begin() + 2, x.end(), 0) != x.end();
+    if (empty) return bad_node(node, "input 0 has dims [" + to_string(x) + "]: nothing to sample");
+    return one_output(node, inputs[0].desc.type, std::move(dims));
+  }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+    CONVOY_TRY(const Sampling sampling, read(node));
+    const TensorDesc x = inputs[0].desc, y = outputs[0];
+    const DataType grid_type = inputs[1].desc.type;
+    return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
+      return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
+        const int spatial = x.rank() - 2;
+        const std::int64_t points = product(y.dims, 2, y.rank()), channels = x.dims[1];
+        const std::int64_t plane = product(x.dims, 2, x.rank());
+        parallel_for(context, y.dims[0] * points, channels * 16, [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t unit = begin; unit < end; ++unit) {
+            // Taps of all dims combined: the offset in a plane and the weight of each.
+            std::int64_t offsets[64] = {0};
+            double weights[64] = {1};
+            int count = 1;
+            for (int d = 0; d < spatial; ++d) {
+              // The grid's last dim has the coordinate of the innermost dim first.
+              const double at = load_as_double(grid_type, in[1], unit * spatial + spatial - 1 - d);
+              const AxisTaps taps = axis_taps(sampling, at, x.dims[2 + d]);
+              std::int64_t next_offsets[64];
+              double next_weights[64];
+              int next = 0;
+              for (int i = 0; i < count; ++i) {
+                for (int t = 0; t < taps.count; ++t) {
+                  if (taps.index[t] < 0 || taps.weight[t] == 0) continue;
+                  next_offsets[next] = offsets[i] + taps.index[t] * x.strides[2 + d];
+                  next_weights[next++] = weights[i] * taps.weight[t];
+                }
+              }
+              count = next;
+              std::copy_n(next_offsets, count, offsets);
+              std::copy_n(next_weights, count, weights);
+            }
+            const std::int64_t n = unit / points;
+            const T* from = static_cast<const T*>(in[0]) + n * channels * plane;
+            T* to = static_cast<T*>(out[0]) + n * channels * points + unit % points;
+            for (std::int64_t c = 0; c < channels; ++c) {
+              Compute<T> sum = 0;
+              for (int i = 0; i < count; ++i) {
+                sum += static_cast<Compute<T>>(weights[i]) * static_cast<Compute<T>>(from[c * plane + offsets[i]]);
+              }
+              to[c * points] = T(sum);
+            }
+          }
+        });
+        return {};
+      });
+    });
+  }
+
+ private:
+  static Result<Sampling> read(const NodeDesc& node) {
+    Sampling sampling;
+    CONVOY_TRY(const std::string mode, node.text("mode", "linear"));
+    CONVOY_TRY(const std::string padding, node.text("padding_mode", "zeros"));
+    CONVOY_TRY(const std::int64_t align, node.integer("align_corners", 0));
+    sampling.align_corners = align != 0;
+    if (mode == "nearest") {
+      sampling.mode = Mode::nearest;
+    } else if (mode == "cubic" || mode == "bicubic") {
+      sampling.mode = Mode::cubic;
+    } else if (mode != "linear" && mode != "bilinear") {
+      return bad_node(node, "mode='" + mode + "' is not linear, nearest or cubic");
+    }
+    if (padding == "border") {
+      sampling.padding = Padding::border;
+    } else if (padding == "reflection") {
+      sampling.padding = Padding::reflection;
+    } else if (padding != "zeros") {
+      return bad_node(node, "padding_mode='" + padding + "' is not zeros, border or reflection");
+    }
+    return sampling;
+  }
+};
+
+// y[n, (d), h, w] = theta[n] * (x, y, (z), 1) over a grid of the size's spatial dims on [-1, 1].
+class AffineGrid final : public Operator {
+ public:
+  std::vector<int> shape_inputs(const NodeDesc&) const override { return {1}; }
+
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 2, 2));
+    CONVOY_CHECK(check_type(node, inputs, 0, kMathFloats));
+    if (auto align = node.integer("align_corners", 0); !align.ok()) return align.error();
+    CONVOY_TRY(const Dims size, constant_integers(node, inputs, 1));
+    const Dims& theta = inputs[0].desc.dims;
+    const std::int64_t spatial = static_cast<std::int64_t>(size.size()) - 2;
+    if ((spatial != 2 && spatial != 3) || theta != Dims{size[0], spatial, spatial + 1}) {
+      return bad_node(node, fmt::format("theta has dims [{}] and size is [{}], which do not fit", to_string(theta),
+                                        to_string(size)));
+    }
+    Dims dims{size[0]};
+    dims.insert(dims.end(), size.begin() + 2, size.end());
+    dims.push_back(spatial);
+    return one_output(node, inputs[0].desc.type, std::move(dims));
+  }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input>,
+                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+    CONVOY_TRY(const std::int64_t align, node.integer("align_corners", 0));
+    return make_plan(node, [align, y = outputs[0]](auto in, auto out, const ExecContext& context) -> Result<void> {
+      const int spatial = y.rank() - 2;
+      const std::int64_t points = product(y.dims, 1, y.rank() - 1);
+      parallel_for(context, y.dims[0] * points, 16, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t unit = begin; unit < end; ++unit) {
+          double place[4] = {0, 0, 0, 1};
+          place[spatial] = 1;
+          std::int64_t rest = unit % points;
+          for (int i = 0; i < spatial; ++i) {  // x first
+            const std::int64_t dim = y.dims[spatial - i];
+            const double at = static_cast<double>(rest % dim);
+            rest /= dim;
+            place[i] = align == 0 ? (2 * at + 1) / static_cast<double>(dim) - 1
+                       : dim == 1 ? 0
+                                  : 2 * at / static_cast<double>(dim - 1) - 1;
+          }
+          const std::int64_t theta = unit / points * spatial * (spatial + 1);
+          for (int r = 0; r < spatial; ++r) {
+            double sum = 0;
+            for (int i = 0; i <= spatial; ++i) {
+              sum += load_as_double(y.type, in[0], theta + r * (spatial + 1) + i) * place[i];
+            }
+            store_from_double(y.type, out[0], unit * spatial + r, sum);
+          }
+        }
+      });
+      return {};
+    });
+  }
+};
+
+const GridSample grid_sample;
+const AffineGrid affine_grid;
+
+}  // namespace
+
+std::vector<OperatorRow> grid_sample_rows() { return {{"GridSample", &grid_sample}, {"AffineGrid", &affine_grid}}; }
+
+}  // namespace convoy::ops

@@ -1,0 +1,238 @@
+// MatMul and Gemm: oneDNN for f32 (and bf16, f16 where it has them), plain loops for the rest.
+#include "ops/matmul.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "ops/families.h"
+#include "ops/indexing.h"
+#include "ops/onednn/onednn_plan.h"
+#include "ops/unary.h"
+
+namespace convoy::ops {
+
+Result<MatMulShape> matmul_shape(const NodeDesc& node, const Dims& a, const Dims& b, int a_index, int b_index,
+                                 Dims* output) {
+  if (a.empty() || b.empty()) return bad_node(node, "an input is a scalar; rank 1 or more is needed");
+  Dims wide_a = a, wide_b = b;
+  if (a.size() == 1) wide_a.insert(wide_a.begin(), 1);
+  if (b.size() == 1) wide_b.push_back(1);
+  MatMulShape shape;
+  shape.m = wide_a[wide_a.size() - 2];
+  shape.k = wide_a.back();
+  shape.n = wide_b.back();
+  if (wide_b[wide_b.size() - 2] != shape.k) {
+    return bad_node(node, fmt::format("input {} has dims [{}] and input {} [{}]: {} columns against {} rows", a_index,
+                                      to_string(a), b_index, to_string(b), shape.k, wide_b[wide_b.size() - 2]));
+  }
+  const Dims a_batch(wide_a.begin(), wide_a.end() - 2), b_batch(wide_b.begin(), wide_b.end() - 2);
+  const std::vector<Dims> both{a_batch, b_batch};
+  CONVOY_TRY(shape.batch, broadcast_dims(node, both));
+  const std::size_t rank = shape.batch.size();
+  const Dims a_strides = packed_strides(wide_a), b_strides = packed_strides(wide_b);
+  for (std::size_t d = 0; d < rank; ++d) {
+    const auto stride = [&](const Dims& own, const Dims& strides) {
+      const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(d + own.size()) - static_cast<std::ptrdiff_t>(rank);
+      return at < 0 || own[at] == 1 ? 0 : strides[at];
+    };
+    shape.a_batch.push_back(stride(a_batch, a_strides));
+    shape.b_batch.push_back(stride(b_batch, b_strides));
+  }
+  Dims wide_c = shape.batch;
+  wide_c.push_back(shape.m);
+  wide_c.push_back(shape.n);
+  if (auto count = checked_elements(wide_c); !count.ok()) return count.error().within(node.op);
+  const Dims c_strides = packed_strides(wide_c);
+  shape.c_batch.assign(c_strides.begin(), c_strides.begin() + rank);
+  shape.a_row = shape.k;
+  shape.b_row = shape.c_row = shape.n;
+  *output = shape.batch;
+  if (a.size() > 1) output->push_back(shape.m);
+  if (b.size() > 1) output->push_back(shape.n);
+  return shape;
+}
+
+namespace {
+
+// One matrix instead of many where b has no batches and the rows of a follow each other.
+void merge_batches(MatMulShape& shape, const Dims& a) {
+  const bool plain = std::all_of(shape.b_batch.begin(), shape.b_batch.end(), [](auto stride) { return stride == 0; });
+  if (!plain || Dims(a.begin(), a.end() - std::min<std::ptrdiff_t>(2, a.size())) != shape.batch) return;
+  shape.m *= shape.batches();
+  shape.batch = shape.a_batch = shape.b_batch = shape.c_batch = {};
+}
+
+// What oneDNN's matmul needs of Gemm's C: broadcast strides, and the factors.
+struct Bias {
+  std::int64_t row = 0, column = 0;  // strides; C is read as an m x n matrix
+  double alpha = 1, beta = 0;        // beta 0: there is none
+};
+
+// c = alpha * a . b + beta * bias with oneDNN; null where it can't.
+std::unique_ptr<OpPlan> onednn_matmul(const std::string& name, const MatMulShape& shape, DataType type,
+                                      const Bias& bias, int threads) {
+  // alpha would have to be a run-time scale; the loops' callers pass it on only where it is 1.
+  if (bias.alpha != 1 || (bias.beta != 0 && bias.beta != 1)) return nullptr;
+  if (type != DataType::f32 || shape.batches() * shape.m * shape.n == 0 || shape.k == 0) return nullptr;
+  if (shape.batch.size() > 10) return nullptr;
+  const auto desc = [&](Dims batch_strides, std::int64_t rows, std::int64_t columns, std::int64_t row,
+                        std::int64_t column) {
+    Dims dims = shape.batch;
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      if (batch_strides[d] == 0) {
+        dims[d] = 1;
+        batch_strides[d] = rows * columns;
+      }
+    }
+    dims.push_back(rows);
+    dims.push_back(columns);
+    batch_strides.push_back(row);
+    batch_strides.push_back(column);
+    return onednn::memory_desc(type, dims, batch_strides);
+  };
+  using onednn::Argument;
+  try {
+    const auto a = desc(shape.a_batch, shape.m, shape.k, shape.a_row, shape.a_column);
+    const auto b = desc(shape.b_batch, shape.k, shape.n, shape.b_row, shape.b_column);
+    const auto c = desc(shape.c_batch, shape.m, shape.n, shape.c_row, shape.c_column);
+    std::vector<Argument> arguments{{DNNL_ARG_SRC, Argument::From::input, 0, a},
+                                    {DNNL_ARG_WEIGHTS, Argument::From::input, 1, b},
+                                    {DNNL_ARG_DST, Argument::From::output, 0, c}};
+    dnnl::memory::desc added;
+    if (bias.beta == 1) {
+      const Dims dims{bias.row == 0 ? 1 : shape.m, bias.column == 0 ? 1 : shape.n};
+      added = onednn::memory_desc(type, dims, {dims[1], 1});
+      arguments.push_back({DNNL_ARG_BIAS, Argument::From::input, 2, added});
+    }
+    auto plan = onednn::make_plan(
+        name, threads, arguments, [&](const dnnl::engine& engine, const dnnl::primitive_attr& attributes) {
+          return bias.beta == 1 ? dnnl::matmul::primitive_desc(engine, a, b, added, c, attributes)
+                                : dnnl::matmul::primitive_desc(engine, a, b, c, attributes);
+        });
+    return plan.ok() ? std::move(*plan) : nullptr;
+  } catch (const dnnl::error&) {  // a descriptor it has no room for
+    return nullptr;
+  }
+}
+
+// Integers wrap around.
+template <class T>
+using Accumulator = std::conditional_t<std::is_integral_v<T>,
+                                       std::conditional_t<sizeof(T) <= 4, std::uint32_t, std::uint64_t>, Compute<T>>;
+
+std::unique_ptr<OpPlan> loop_plan(const NodeDesc& node, const MatMulShape& shape, DataType type, const Bias& bias) {
+  return dispatch<kMathNumeric>(type, [&]<class T>(Tag<T>) {
+    return make_plan(node, [shape, bias](auto in, auto out, const ExecContext& context) -> Result<void> {
+      using Acc = Accumulator<T>;
+      const auto load = [](T value, std::int64_t, std::int64_t) { return static_cast<Acc>(value); };
+      const T* added = bias.beta != 0 ? static_cast<const T*>(in[2]) : nullptr;
+      const auto finish = [&](Acc sum, std::int64_t, std::int64_t i, std::int64_t j) {
+        if (bias.alpha != 1) sum = static_cast<Acc>(sum * static_cast<Compute<T>>(bias.alpha));
+        if (added != nullptr) {
+          const auto value = static_cast<Compute<T>>(added[i * bias.row + j * bias.column]);
+          sum += static_cast<Acc>(bias.beta == 1 ? value : static_cast<Compute<T>>(bias.beta * value));
+        }
+        return T(sum);
+      };
+      matmul_loops<Acc>(shape, static_cast<const T*>(in[0]), static_cast<const T*>(in[1]), static_cast<T*>(out[0]),
+                        load, load, finish, context);
+      return {};
+    });
+  });
+}
+
+class MatMul final : public Operator {
+ public:
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 2, 2));
+    CONVOY_CHECK(check_same_type(node, inputs, kMathNumeric));
+    Dims dims;
+    if (auto shape = matmul_shape(node, inputs[0].desc.dims, inputs[1].desc.dims, 0, 1, &dims); !shape.ok()) {
+      return shape.error();
+    }
+    return one_output(node, inputs[0].desc.type, std::move(dims));
+  }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
+    Dims dims;
+    CONVOY_TRY(MatMulShape shape, matmul_shape(node, inputs[0].desc.dims, inputs[1].desc.dims, 0, 1, &dims));
+    merge_batches(shape, inputs[0].desc.dims);
+    if (auto plan = onednn_matmul("matmul", shape, outputs[0].type, {}, request.threads)) return plan;
+    return loop_plan(node, shape, outputs[0].type, {});
+  }
+};
+
+class Gemm final : public Operator {
+ public:
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 2, 3));
+    CONVOY_CHECK(check_same_type(node, inputs, kMathNumeric));
+    CONVOY_TRY(const MatMulShape shape, read(node, inputs));
+    if (auto bias = read_bias(node, inputs, shape); !bias.ok()) return bias.error();
+    return one_output(node, inputs[0].desc.type, {shape.m, shape.n});
+  }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
+    CONVOY_TRY(const MatMulShape shape, read(node, inputs));
+    CONVOY_TRY(const Bias bias, read_bias(node, inputs, shape));
+    if (auto plan = onednn_matmul("gemm", shape, outputs[0].type, bias, request.threads)) return plan;
+    return loop_plan(node, shape, outputs[0].type, bias);
+  }
+
+ private:
+  static Result<MatMulShape> read(const NodeDesc& node, std::span<const Input> inputs) {
+    CONVOY_TRY(const std::int64_t transpose_a, node.integer("transA", 0));
+    CONVOY_TRY(const std::int64_t transpose_b, node.integer("transB", 0));
+    const Dims &a = inputs[0].desc.dims, &b = inputs[1].desc.dims;
+    if (a.size() != 2 || b.size() != 2) {
+      return bad_node(node, fmt::format("inputs 0 and 1 have dims [{}] and [{}]; both must be matrices", to_string(a),
+                                        to_string(b)));
+    }
+    MatMulShape shape;
+    shape.m = a[transpose_a != 0 ? 1 : 0];
+    shape.k = a[transpose_a != 0 ? 0 : 1];
+    shape.n = b[transpose_b != 0 ? 0 : 1];
+    if (b[transpose_b != 0 ? 1 : 0] != shape.k) {
+      return bad_node(node, fmt::format("inputs 0 and 1 have dims [{}] and [{}] with transA={}, transB={}: the inner "
+                                        "dims differ",
+                                        to_string(a), to_string(b), transpose_a, transpose_b));
+    }
+    shape.a_row = transpose_a != 0 ? 1 : a[1];
+    shape.a_column = transpose_a != 0 ? a[1] : 1;
+    shape.b_row = transpose_b != 0 ? 1 : b[1];
+    shape.b_column = transpose_b != 0 ? b[1] : 1;
+    shape.c_row = shape.n;
+    return shape;
+  }
+
+  static Result<Bias> read_bias(const NodeDesc& node, std::span<const Input> inputs, const MatMulShape& shape) {
+    Bias bias;
+    CONVOY_TRY(bias.alpha, node.real("alpha", 1));
+    CONVOY_TRY(bias.beta, node.real("beta", 1));
+    if (!is_present(inputs, 2)) {
+      bias.beta = 0;
+      return bias;
+    }
+    Dims dims = inputs[2].desc.dims;
+    while (dims.size() < 2) dims.insert(dims.begin(), 1);
+    if (dims.size() > 2 || (dims[0] != 1 && dims[0] != shape.m) || (dims[1] != 1 && dims[1] != shape.n)) {
+      return bad_node(node, fmt::format("input 2 has dims [{}], which do not broadcast to {}x{}",
+                                        to_string(inputs[2].desc.dims), shape.m, shape.n));
+    }
+    bias.row = dims[0] == 1 ? 0 : dims[1];
+    bias.column = dims[1] == 1 ? 0 : 1;
+    return bias;
+  }
+};
+
+const MatMul matmul;
+const Gemm gemm;
+
+}  // namespace
+
+std::vector<OperatorRow> matmul_rows() { return {{"MatMul", &matmul}, {"Gemm", &gemm}}; }
+
+}  // namespace convoy::ops

@@ -1,0 +1,296 @@
+// QuantizeLinear, DequantizeLinear (a scale a tensor, a slice of an axis or a block along one) and
+// DynamicQuantizeLinear.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+#include "ops/families.h"
+#include "ops/unary.h"
+
+namespace convoy::ops {
+namespace {
+
+constexpr TypeSet kScaleTypes = only(DataType::f32) | only(DataType::f16) | only(DataType::bf16);
+constexpr TypeSet kQuantizable = kScaleTypes | only(DataType::s32);
+constexpr TypeSet kSmallIntegers = only(DataType::s8) | only(DataType::u8) | only(DataType::s16) | only(DataType::u16);
+constexpr TypeSet kF8 = only(DataType::f8_e4m3) | only(DataType::f8_e5m2);
+constexpr TypeSet kQuantized = kSmallIntegers | kF8;
+constexpr TypeSet kDequantizable = kQuantized | only(DataType::s32);
+
+// Part of the tensor and the scales and zero points that go with it: operands y, x, parameters of a loop, and where
+// they start.
+struct Piece {
+  BroadcastLoop loop;
+  std::int64_t y, x, parameter;
+};
+
+Result<int> axis_of(const NodeDesc& node, int rank) {
+  CONVOY_TRY(const std::int64_t axis, node.integer("axis", 1));
+  return normalize_axis(node, axis, rank, "axis");
+}
+
+// Checks the shapes of scale (input 1) and zero point (input 2) against x.
+Result<void> check_parameters(const NodeDesc& node, std::span<const Input> inputs) {
+  const Dims& dims = inputs[0].desc.dims;
+  const Dims& scale = inputs[1].desc.dims;
+  if (is_present(inputs, 2) && inputs[2].desc.dims != scale) {
+    return bad_node(node, fmt::format("input 1 (scale) has dims [{}] and input 2 (zero point) [{}]; they must be equal",
+                                      to_string(scale), to_string(inputs[2].desc.dims)));
+  }
+  CONVOY_TRY(const std::int64_t block, node.integer("block_size", 0));
+  if (block < 0) return bad_node(node, fmt::format("block_size={} is negative", block));
+  if (block > 0) {
+    CONVOY_TRY(const int axis, axis_of(node, static_cast<int>(dims.size())));
+    Dims expected = dims;
+    expected[axis] = dims[axis] / block + (dims[axis] % block != 0 ? 1 : 0);
+    if (scale == expected) return {};
+    return bad_node(node, fmt::format("input 1 (scale) has dims [{}], block_size={} needs [{}]", to_string(scale),
+                                      block, to_string(expected)));
+  }
+  if (scale.empty() || (scale.size() == 1 && scale[0] == 1)) return {};
+  CONVOY_TRY(const int axis, axis_of(node, static_cast<int>(dims.size())));
+  if (scale.size() == 1 && scale[0] == dims[axis]) return {};
+  return bad_node(
+      node, fmt::format("input 1 (scale) has dims [{}], axis {} of x has {}", to_string(scale), axis, dims[axis]));
+}
+
+Result<std::vector<Piece>> pieces_of(const NodeDesc& node, std::span<const Input> inputs, const TensorDesc& y) {
+  const TensorDesc& x = inputs[0].desc;
+  const TensorDesc& scale = inputs[1].desc;
+  TensorDesc parameter = x;
+  parameter.strides.assign(x.rank(), 0);
+  CONVOY_TRY(const std::int64_t block, node.integer("block_size", 0));
+  std::vector<Piece> pieces;
+  if (block == 0) {
+    if (scale.elements() > 1) {
+      CONVOY_TRY(const int axis, axis_of(node, x.rank()));
+      parameter.strides[axis] = 1;
+    }
+    pieces.push_back({BroadcastLoop({y, x, parameter}), 0, 0, 0});
+    return pieces;
+  }
+  CONVOY_TRY(const int axis, axis_of(node, x.rank()));
+  parameter.strides = scale.strides;
+  for (std::int64_t b = 0; b < scale.dims[axis]; ++b) {
+    TensorDesc y_part = y, x_part = x;
+    y_part.dims[axis] = x_part.dims[axis] = parameter.dims[axis] = std::min(block, x.dims[axis] - b * block);
+    parameter.strides[axis] = 0;
+    pieces.push_back({BroadcastLoop({y_part, x_part, parameter}), b * block * y.strides[axis],
+                      b * block * x.strides[axis], b * scale.strides[axis]});
+  }
+  return pieces;
+}
+
+double parameter_at(DataType type, const void* data, std::int64_t at) {
+  if (data == nullptr) return 0;
+  if (type == DataType::f32) return static_cast<const float*>(data)[at];
+  if (type == DataType::u8) return static_cast<const std::uint8_t*>(data)[at];
+  if (type == DataType::s8) return static_cast<const std::int8_t*>(data)[at];
+  return load_as_double(type, data, at);
+}
+
+// Nearest, ties to even, by adding and subtracting a number whose last place is 1: unlike a call of nearbyint it
+// vectorises. `value` must be below 2^21 (f32) or 2^50.
+template <class C>
+C round_even(C value) {
+  constexpr C magic = std::is_same_v<C, float> ? C(12582912) : C(6755399441055744);
+  return (value + magic) - magic;
+}
+
+template <class Q, class C>
+Q quantize(C value, C scale, C zero, bool saturate) {
+  const C scaled = value / scale;
+  if constexpr (std::is_integral_v<Q>) {
+    constexpr C low = std::numeric_limits<Q>::lowest(), high = std::numeric_limits<Q>::max();
+    // Bounds that rounding needs; beyond them any zero point leaves the result saturated. NaN becomes the lowest.
+    constexpr C bound = 200000;
+    const C bounded = scaled > -bound ? (scaled < bound ? scaled : bound) : -bound;
+    const C sum = round_even(bounded) + zero;
+    return static_cast<Q>(static_cast<std::int32_t>(sum > low ? (sum < high ? sum : high) : low));
+  } else {
+    Q result(scaled + zero);
+    if (!saturate) {
+      // Conversion saturates; without it what rounds beyond the largest value is infinity (E5M2) or NaN (E4M3).
+      constexpr bool is_e5m2 = std::is_same_v<Q, F8E5M2>;
+      const C limit = is_e5m2 ? C(61440) : C(464);  // halfway to what the next value would be
+      const C size = std::abs(scaled + zero);
+      if (size > limit || (is_e5m2 && size == limit)) {
+        result.bits = static_cast<std::uint8_t>((scaled + zero < 0 ? 0x80 : 0) | (is_e5m2 ? 0x7c : 0x7f));
+      }
+    }
+    return result;
+  }
+}
+
+class QuantizeLinear final : public Operator {
+ public:
+  bool accepts(const NodeDesc& node, std::span<const Input>, Layout layout) const override {
+    return layout == Layout::nchw || (layout == Layout::nhwc && !node.has("block_size"));
+  }
+
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 2, 3));
+    CONVOY_CHECK(check_type(node, inputs, 0, kQuantizable));
+    CONVOY_CHECK(check_type(node, inputs, 1, kScaleTypes | only(DataType::s32)));
+    CONVOY_CHECK(check_type(node, inputs, 2, kQuantized));
+    CONVOY_CHECK(check_parameters(node, inputs));
+    if (auto saturate = node.integer("saturate", 1); !saturate.ok()) return saturate.error();
+    CONVOY_TRY(const std::int64_t number, node.integer("output_dtype", 0));
+    DataType type = is_present(inputs, 2) ? inputs[2].desc.type : DataType::u8;
+    if (number != 0) {
+      CONVOY_TRY(const DataType named, data_type_of_onnx(node, number, "output_dtype"));
+      if (!contains(kQuantized, named) || (is_present(inputs, 2) && named != type)) {
+        return bad_node(node, fmt::format("output_dtype={} does not fit", number));
+      }
+      type = named;
+    }
+    return one_output(node, type, inputs[0].desc.dims);
+  }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+    CONVOY_TRY(const std::vector<Piece> pieces, pieces_of(node, inputs, outputs[0]));
+    CONVOY_TRY(const std::int64_t saturate, node.integer("saturate", 1));
+    const DataType scale_type = inputs[1].desc.type, zero_type = outputs[0].type;
+    return dispatch<kQuantizable>(inputs[0].desc.type, [&]<class T>(Tag<T>) {
+      return dispatch<kQuantized>(outputs[0].type, [&]<class Q>(Tag<Q>) {
+        return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
+          using C = std::conditional_t<std::is_integral_v<T>, double, float>;
+          const void* zeros = in.size() > 2 ? in[2] : nullptr;
+          for (const Piece& piece : pieces) {
+            const T* x = static_cast<const T*>(in[0]) + piece.x;
+            Q* y = static_cast<Q*>(out[0]) + piece.y;
+            const std::int64_t ys = piece.loop.inner_stride(0), xs = piece.loop.inner_stride(1);
+            const std::int64_t ps = piece.loop.inner_stride(2);
+            parallel_for(context, piece.loop.elements(), 4, [&](std::int64_t begin, std::int64_t end) {
+              piece.loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+                const auto parameter = [&](DataType type, const void* data, std::int64_t i) {
+                  return static_cast<C>(parameter_at(type, data, piece.parameter + at[2] + i * ps));
+                };
+                const C scale = parameter(scale_type, in[1], 0), zero = parameter(zero_type, zeros, 0);
+                for (std::int64_t i = 0; i < count; ++i) {
+                  y[at[0] + i * ys] = quantize<Q, C>(static_cast<C>(x[at[1] + i * xs]),
+                                                     ps == 0 ? scale : parameter(scale_type, in[1], i),
+                                                     ps == 0 ? zero : parameter(zero_type, zeros, i), saturate != 0);
+                }
+              });
+            });
+          }
+          return {};
+        });
+      });
+    });
+  }
+};
+
+class DequantizeLinear final : public Operator {
+ public:
+  bool accepts(const NodeDesc& node, std::span<const Input>, Layout layout) const override {
+    return layout == Layout::nchw || (layout == Layout::nhwc && !node.has("block_size"));
+  }
+
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 2, 3));
+    CONVOY_CHECK(check_type(node, inputs, 0, kDequantizable));
+    CONVOY_CHECK(check_type(node, inputs, 1, kScaleTypes));
+    if (is_present(inputs, 2) && inputs[2].desc.type != inputs[0].desc.type) {
+      return bad_node(node, "input 2 (zero point) must have the type of input 0");
+    }
+    CONVOY_CHECK(check_parameters(node, inputs));
+    CONVOY_TRY(const std::int64_t number, node.integer("output_dtype", 0));
+    DataType type = inputs[1].desc.type;
+    if (number != 0) {
+      CONVOY_TRY(type, data_type_of_onnx(node, number, "output_dtype"));
+      if (!contains(kScaleTypes, type)) return bad_node(node, fmt::format("output_dtype={} does not fit", number));
+    }
+    return one_output(node, type, inputs[0].desc.dims);
+  }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+    CONVOY_TRY(const std::vector<Piece> pieces, pieces_of(node, inputs, outputs[0]));
+    const DataType scale_type = inputs[1].desc.type, zero_type = inputs[0].desc.type;
+    return dispatch<kDequantizable>(inputs[0].desc.type, [&]<class Q>(Tag<Q>) {
+      return dispatch<kScaleTypes>(outputs[0].type, [&]<class T>(Tag<T>) {
+        return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
+          using C = std::conditional_t<std::is_same_v<Q, std::int32_t>, double, float>;
+          const void* zeros = in.size() > 2 ? in[2] : nullptr;
+          for (const Piece& piece : pieces) {
+            const Q* x = static_cast<const Q*>(in[0]) + piece.x;
+            T* y = static_cast<T*>(out[0]) + piece.y;
+            const std::int64_t ys = piece.loop.inner_stride(0), xs = piece.loop.inner_stride(1);
+            const std::int64_t ps = piece.loop.inner_stride(2);
+            parallel_for(context, piece.loop.elements(), 2, [&](std::int64_t begin, std::int64_t end) {
+              piece.loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+                const auto parameter = [&](DataType type, const void* data, std::int64_t i) {
+                  return static_cast<C>(parameter_at(type, data, piece.parameter + at[2] + i * ps));
+                };
+                const C scale = parameter(scale_type, in[1], 0), zero = parameter(zero_type, zeros, 0);
+                for (std::int64_t i = 0; i < count; ++i) {
+                  const C own_scale = ps == 0 ? scale : parameter(scale_type, in[1], i);
+                  const C own_zero = ps == 0 ? zero : parameter(zero_type, zeros, i);
+                  y[at[0] + i * ys] = T((static_cast<C>(x[at[1] + i * xs]) - own_zero) * own_scale);
+                }
+              });
+            });
+          }
+          return {};
+        });
+      });
+    });
+  }
+};
+
+// y, scale and zero point such that the range of x with 0 in it covers 0..255.
+class DynamicQuantizeLinear final : public Operator {
+ public:
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 1, 1, 3));
+    CONVOY_CHECK(check_type(node, inputs, 0, only(DataType::f32)));
+    CONVOY_TRY(TensorDesc y, make_output(node, DataType::u8, inputs[0].desc.dims));
+    std::vector<TensorDesc> outputs{std::move(y), TensorDesc::packed(DataType::f32, {}),
+                                    TensorDesc::packed(DataType::u8, {})};
+    outputs.resize(std::max(1, node.output_count));
+    return outputs;
+  }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs, std::span<const TensorDesc>,
+                                       const PlanRequest&) const override {
+    return make_plan(
+        node, [count = inputs[0].desc.elements()](auto in, auto out, const ExecContext& context) -> Result<void> {
+          const float* x = static_cast<const float*>(in[0]);
+          float low = 0, high = 0;
+          for (std::int64_t i = 0; i < count; ++i) {
+            low = x[i] < low ? x[i] : low;
+            high = x[i] > high ? x[i] : high;
+          }
+          const float scale = low == high ? 1.0F : (high - low) / 255.0F;
+          const std::uint8_t zero = quantize<std::uint8_t, float>(-low, scale, 0, true);
+          if (out[0] != nullptr) {
+            parallel_for(context, count, 4, [&](std::int64_t begin, std::int64_t end) {
+              for (std::int64_t i = begin; i < end; ++i) {
+                static_cast<std::uint8_t*>(out[0])[i] = quantize<std::uint8_t, float>(x[i], scale, zero, true);
+              }
+            });
+          }
+          if (out.size() > 1 && out[1] != nullptr) *static_cast<float*>(out[1]) = scale;
+          if (out.size() > 2 && out[2] != nullptr) *static_cast<std::uint8_t*>(out[2]) = zero;
+          return {};
+        });
+  }
+};
+
+const QuantizeLinear quantize_linear;
+const DequantizeLinear dequantize_linear;
+const DynamicQuantizeLinear dynamic_quantize_linear;
+
+}  // namespace
+
+std::vector<OperatorRow> quantize_rows() {
+  return {{"QuantizeLinear", &quantize_linear},
+          {"DequantizeLinear", &dequantize_linear},
+          {"DynamicQuantizeLinear", &dynamic_quantize_linear}};
+}
+
+}  // namespace convoy::ops
