@@ -309,8 +309,12 @@ class Lowering {
     const std::int64_t memory = physical_memory();
     for (const Slot& slot : p.slots) {
       if (slot.home == Home::constant) p.weight_bytes += static_cast<std::size_t>(slot.constant.desc.bytes());
-      if ((slot.home == Home::arena || slot.home == Home::output) && slot.desc.bytes() > memory) {
-        return too_large("a tensor of " + to_string(slot.desc.dims), slot.desc.bytes());
+    }
+    for (const auto& [key, slot] : slots_) {
+      const TensorDesc& desc = p.slots[slot].desc;
+      if (desc.bytes() > memory) {
+        return too_large("tensor '" + graph_.values[key.first].name + "' of dims " + to_string(desc.dims),
+                         desc.bytes());
       }
     }
     p.memory = plan_memory(p.storages);
