@@ -1,0 +1,316 @@
+// The command as a person or a script meets it: exit codes, messages, one JSON document.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cli/conformance_case.h"
+#include "cli/demo_picture.h"
+#include "cli/outputs.h"
+#include "io/file.h"
+#include "io/npy.h"
+#include "network/onnx/tensor_proto.h"
+
+namespace convoy::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+const std::string kConv = "fprop:x=f32,1x8x6x6,nhwc:w=f32,8x8x3x3:pad=1x1";
+
+struct Finished {
+  int exit_code = -1;
+  std::string out, err;
+};
+
+class Command : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("convoy_cli_test_" + std::to_string(::getpid()));
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return folder_ / name; }
+
+  void write(const std::string& name, const std::string& text) const {
+    ASSERT_TRUE(io::write_file(path(name), std::as_bytes(std::span(text))).ok());
+  }
+
+  Finished run(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), CONVOY_BINARY);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::dup2(::open(path("out").c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600), 1);
+      ::dup2(::open(path("err").c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600), 2);
+      std::vector<char*> argv;
+      for (std::string& argument : arguments) argv.push_back(argument.data());
+      argv.push_back(nullptr);
+      ::execv(CONVOY_BINARY, argv.data());
+      ::_exit(127);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    const auto text = [](const std::string& file) {
+      std::ifstream in(file);
+      return std::string(std::istreambuf_iterator<char>(in), {});
+    };
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), text(path("out")), text(path("err"))};
+  }
+
+  // A --json run: standard output must be exactly one document.
+  json run_json(std::vector<std::string> arguments, int exit_code) const {
+    arguments.push_back("--json");
+    const Finished result = run(arguments);
+    EXPECT_EQ(result.exit_code, exit_code) << result.err;
+    EXPECT_TRUE(json::accept(result.out)) << result.out;
+    return json::parse(result.out, nullptr, false);
+  }
+
+  // An error: its exit code, its sentence on standard error, nothing on standard output.
+  void expect_error(const std::vector<std::string>& arguments, int exit_code, const std::string& says) const {
+    const Finished result = run(arguments);
+    EXPECT_EQ(result.exit_code, exit_code) << result.err;
+    EXPECT_NE(result.err.find(says), std::string::npos) << result.err;
+    EXPECT_EQ(result.out, "");
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(Command, HelpAndVersion) {
+  const Finished version = run({"--version"});
+  EXPECT_EQ(version.exit_code, 0);
+  EXPECT_TRUE(version.out.starts_with("convoy ")) << version.out;
+  EXPECT_EQ(run({"--help"}).exit_code, 0);
+  for (const std::string name : {"run", "bench", "explain", "conformance", "list", "zoo", "doctor", "demo"}) {
+    const Finished help = run({name, "--help"});
+    EXPECT_EQ(help.exit_code, 0) << name;
+    EXPECT_NE(help.out.find("Example:\n  convoy " + name), std::string::npos) << help.out;
+    EXPECT_EQ(help.err, "");
+  }
+}
+
+TEST_F(Command, BadUsageIsExitTwoAndNamesTheFlag) {
+  expect_error({}, 2, "subcommand");
+  expect_error({"fly"}, 2, "fly");
+  expect_error({"run"}, 2, "model");
+  expect_error({"run", "zoo:resnet18", "--wings"}, 2, "--wings");
+  expect_error({"explain", kConv, "--threads", "0"}, 2, "--threads");
+  expect_error({"explain", kConv, "--threads", "x"}, 2, "--threads");
+  expect_error({"explain", kConv, "--engines", "nothing.*"}, 2, "--engines: 'nothing.*' matches no engine");
+  expect_error({"explain", kConv, "--device", "toaster"}, 2, "'toaster' is not a device");
+  expect_error({"bench", kConv, "--vs", "nothing.*"}, 2, "--vs");
+  expect_error({"bench", kConv, "--dtype", "f31"}, 2, "--dtype");
+  expect_error({"bench", kConv, "--pass", "sideways"}, 2, "--pass");
+  expect_error({"demo", "--budget", "31"}, 2, "--budget");
+}
+
+TEST_F(Command, OtherDevicesAreNotSupported) {
+  expect_error({"explain", kConv, "--device", "cuda"}, 4, "CPU only");
+  expect_error({"run", "zoo:resnet18", "--device", "cuda:1"}, 4, "CPU only");
+}
+
+TEST_F(Command, BadInputIsExitTwoAndNamesTheFile) {
+  expect_error({"run", path("missing.onnx")}, 2, "missing.onnx");
+  expect_error({"run", "zoo:unicorn"}, 2, "unicorn");
+  expect_error({"run", folder_}, 2, "folder");
+  expect_error({"explain", "fprop:x=f32,1x8x6x6:w=f32,8x9x3x3"}, 2, "x.dims");
+  expect_error({"explain", "fprop:x=f32,1x8"}, 2, "");
+  write("garbage.onnx", std::string("\x08\x07\xff\xff\xff\xff garbage", 14));
+  expect_error({"run", path("garbage.onnx")}, 2, "garbage.onnx");
+  write("list.txt", "# a list\n2 " + kConv + "\nnonsense\n");
+  expect_error({"explain", path("list.txt")}, 2, "list.txt:3");
+  write("rules.txt", "no arrow here\n");
+  expect_error({"explain", kConv, "--rules", path("rules.txt")}, 2, "rules.txt");
+}
+
+TEST_F(Command, ErrorsAreOneDocumentToo) {
+  const json error = run_json({"run", path("missing.onnx")}, 2);
+  EXPECT_EQ(error["error"]["code"], "not_found");
+  EXPECT_NE(error["error"]["message"].get<std::string>().find("missing.onnx"), std::string::npos);
+}
+
+TEST_F(Command, ListsAndDoctor) {
+  const json engines = run_json({"list", "engines"}, 0);
+  EXPECT_GE(engines["engines"].size(), 2U);
+  EXPECT_EQ(run_json({"list", "layouts"}, 0)["layouts"].size(), 4U);
+  const json doctor = run_json({"doctor"}, 0);
+  EXPECT_TRUE(doctor["libraries"].contains("oneDNN"));
+  bool isa = false;
+  for (const json& variable : doctor["environment"]) isa = isa || variable["name"] == "CONVOY_ISA";
+  EXPECT_TRUE(isa);
+  expect_error({"list", "problems", "--folder", path("nowhere")}, 2, "nowhere");
+}
+
+TEST_F(Command, ExplainSaysWhoCanAndWhyNot) {
+  const json result = run_json({"explain", kConv}, 0);
+  const json& problem = result["problems"][0];
+  bool can = false, cannot = false;
+  for (const json& engine : problem["engines"]) {
+    can = can || engine["can"].get<bool>();
+    if (!engine["can"].get<bool>()) {
+      cannot = true;
+      EXPECT_FALSE(engine["refusal"]["reason"].get<std::string>().empty());
+    }
+  }
+  EXPECT_TRUE(can && cannot);
+  EXPECT_TRUE(problem["chosen"].contains("candidate"));
+}
+
+TEST_F(Command, RulesDecideOrFail) {
+  write("rules.txt", "fprop:* -> reference\n");
+  const json result = run_json({"explain", kConv, "--rules", path("rules.txt")}, 0);
+  EXPECT_EQ(result["problems"][0]["chosen"]["candidate"], "reference");
+  write("rules.txt", "fprop:* -> cpu.unicorn\n");
+  EXPECT_NE(run({"explain", kConv, "--rules", path("rules.txt")}).exit_code, 0);
+  const json fallback = run_json({"explain", kConv, "--rules", path("rules.txt"), "--rules-fallback"}, 0);
+  EXPECT_NE(fallback["problems"][0]["chosen"]["candidate"], "cpu.unicorn");
+}
+
+TEST_F(Command, BenchMeasuresEveryCandidateAgainstTheOracle) {
+  write("list.txt", "3 " + kConv + " # layer\n");
+  const json result = run_json({"bench", path("list.txt"), "--budget", "1", "--threads", "1", "--vs", "reference"}, 0);
+  const json& problem = result["problems"][0];
+  EXPECT_EQ(problem["count"], 3);
+  bool oracle = false;
+  for (const json& candidate : problem["candidates"]) {
+    EXPECT_EQ(candidate["status"], "ok");
+    EXPECT_LE(candidate["max_error"].get<double>(), 1);
+    EXPECT_GT(candidate["seconds"].get<double>(), 0);
+    oracle = oracle || candidate["engine"] == "reference";
+  }
+  EXPECT_TRUE(oracle);
+  EXPECT_EQ(result["totals"]["layers"], 3);
+  const json other = run_json({"bench", kConv, "--pass", "wgrad", "--engines", "reference", "--budget", "1"}, 0);
+  EXPECT_TRUE(other["problems"][0]["problem"].get<std::string>().starts_with("wgrad:"));
+}
+
+TEST_F(Command, ZooModelsRunAndHumanOutputIsOnStandardOutput) {
+  ASSERT_EQ(run({"zoo", "squeezenet1_1", "-o", path("model.onnx")}).exit_code, 0);
+  const json result =
+      run_json({"run", path("model.onnx"), "--random-inputs", "--top", "3", "--output-dir", path("o")}, 0);
+  EXPECT_EQ(result["outputs"][0]["top"][0].size(), 3U);
+  const auto output = io::read_npy(result["outputs"][0]["file"]);
+  ASSERT_TRUE(output.ok()) << output.error().message;
+  EXPECT_EQ(output->desc.elements(), 1000);
+  EXPECT_GT(result["peak_memory_bytes"].get<double>(), 0);
+  const Finished human = run({"run", "zoo:squeezenet1_1", "--random-inputs", "--verbose"});
+  EXPECT_EQ(human.exit_code, 0) << human.err;
+  EXPECT_NE(human.out.find("peak memory"), std::string::npos);
+  EXPECT_EQ(human.out.find('\x1b'), std::string::npos);  // not a terminal
+  expect_error({"run", "zoo:squeezenet1_1"}, 2, "--input NAME=FILE");
+  expect_error({"run", "zoo:squeezenet1_1", "--input", "nothing=a.npy"}, 2, "no input 'nothing'");
+  expect_error({"run", "zoo:squeezenet1_1", "--random-inputs", "--dim", "Q=3"}, 2, "--dim Q=3");
+  write("short.npy", "\x93NUMPY");
+  expect_error({"run", "zoo:squeezenet1_1", "--input", path("short.npy")}, 2, "short.npy");
+  write("labels.txt", "one\ntwo\n");
+  expect_error({"run", "zoo:squeezenet1_1", "--random-inputs", "--top", "1", "--labels", path("labels.txt")}, 2,
+               "2 lines");
+}
+
+TEST_F(Command, ConformanceCountsAndReports) {
+  // Two cases of the same model: one with the answer it gives, one with another.
+  ASSERT_EQ(run({"zoo", "squeezenet1_1", "-o", path("model.onnx")}).exit_code, 0);
+  const json answer = run_json({"run", path("model.onnx"), "--random-inputs", "--output-dir", path("o")}, 0);
+  HostTensor output = *io::read_npy(answer["outputs"][0]["file"]);
+  // --random-inputs is reproducible, so the same input can be had from a second place.
+  HostTensor input = *random_tensor(TensorDesc::packed(DataType::f32, answer["inputs"][0]["dims"].get<Dims>()), 1);
+  for (const std::string name : {"right", "wrong", "broken"}) {
+    const fs::path set = folder_ / "cases" / name / "test_data_set_0";
+    fs::create_directories(set);
+    fs::copy_file(path("model.onnx"), set.parent_path() / "model.onnx");
+    if (name == "broken") fs::resize_file(set.parent_path() / "model.onnx", 1000);
+    if (name == "wrong") output.as<float>()[17] += 1;
+    ASSERT_TRUE(onnx_io::write_tensor_file(set / "input_0.pb", input, "").ok());
+    ASSERT_TRUE(onnx_io::write_tensor_file(set / "output_0.pb", output, "").ok());
+  }
+  const json result = run_json({"conformance", path("cases")}, 1);
+  EXPECT_EQ(result["passed"], 1) << result.dump(1);
+  EXPECT_EQ(result["failed"], 2);
+  for (const json& c : result["cases"]) {
+    EXPECT_EQ(c["status"], c["name"] == "right" ? "passed" : "failed");
+    if (c["name"] == "wrong") {
+      EXPECT_NE(c["reason"].get<std::string>().find("element 17"), std::string::npos);
+    }
+  }
+  EXPECT_EQ(run({"conformance", path("cases"), "--filter", "right"}).exit_code, 0);
+  EXPECT_EQ(run({"conformance", path("cases"), "--filter", "wrong", "--atol", "2"}).exit_code, 0);
+  expect_error({"conformance", path("cases"), "--filter", "none"}, 2, "none");
+}
+
+HostTensor tensor_of(DataType type, Dims dims, const std::vector<double>& values) {
+  HostTensor tensor = *HostTensor::zeros(TensorDesc::packed(type, std::move(dims)));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    store_from_double(type, tensor.data.get(), static_cast<std::int64_t>(i), values[i]);
+  }
+  return tensor;
+}
+
+TEST(CompareOutputs, TolerancesFollowTypeModelSizeAndQuantization) {
+  const auto ok = [](DataType type, double actual, double expected, int nodes, bool quantized) {
+    return compare_outputs(tensor_of(type, {2}, {actual, 100}), tensor_of(type, {2}, {expected, 100}), nodes, quantized,
+                           {})
+        .ok;
+  };
+  EXPECT_TRUE(ok(DataType::f32, 1.0009, 1, 1, false));
+  EXPECT_FALSE(ok(DataType::f32, 1.0011, 1, 1, false));
+  EXPECT_FALSE(ok(DataType::f32, 0.0005, 0, 10, false));
+  EXPECT_TRUE(ok(DataType::f32, 0.0005, 0, 11, false));  // 1e-5 of 100
+  EXPECT_TRUE(ok(DataType::f16, 1.009, 1, 1, false));
+  EXPECT_FALSE(ok(DataType::u8, 4, 5, 1, false));
+  EXPECT_TRUE(ok(DataType::u8, 4, 5, 1, true));
+  EXPECT_FALSE(ok(DataType::u8, 3, 5, 1, true));
+  EXPECT_FALSE(ok(DataType::s64, 4, 5, 1, true));
+  EXPECT_TRUE(ok(DataType::f32, NAN, NAN, 1, false));
+  EXPECT_FALSE(ok(DataType::f32, NAN, 1, 1, false));
+  EXPECT_FALSE(ok(DataType::f32, 1, NAN, 1, false));
+  EXPECT_TRUE(ok(DataType::f32, INFINITY, INFINITY, 1, false));
+  EXPECT_FALSE(ok(DataType::f32, -INFINITY, INFINITY, 1, false));
+  EXPECT_FALSE(
+      compare_outputs(tensor_of(DataType::f32, {2}, {}), tensor_of(DataType::f32, {1, 2}, {}), 1, false, {}).ok);
+  EXPECT_FALSE(compare_outputs(tensor_of(DataType::f32, {2}, {}), tensor_of(DataType::f64, {2}, {}), 1, false, {}).ok);
+}
+
+TEST(RankClasses, SoftmaxOnlyWhereNeeded) {
+  const auto probable = rank_classes(tensor_of(DataType::f32, {1, 3}, {0.2, 0.7, 0.1}), 2, {"a", "b", "c"});
+  ASSERT_TRUE(probable.ok());
+  EXPECT_FALSE((*probable)[0].softmax);
+  EXPECT_EQ((*probable)[0].classes[0].label, "b");
+  EXPECT_NEAR((*probable)[0].classes[0].probability, 0.7, 1e-6);
+  const auto logits = rank_classes(tensor_of(DataType::f32, {2, 2}, {1, 3, 1000, 0}), 1, {});
+  ASSERT_TRUE(logits.ok());
+  EXPECT_TRUE((*logits)[0].softmax);
+  EXPECT_NEAR((*logits)[0].classes[0].probability, 1 / (1 + std::exp(-2)), 1e-6);
+  EXPECT_EQ((*logits)[1].classes[0].index, 0);
+  EXPECT_NEAR((*logits)[1].classes[0].probability, 1, 1e-6);
+}
+
+TEST(ArgmaxLabels, LowestOfEqualsAndCounts) {
+  const auto labels = argmax_labels(tensor_of(DataType::f32, {1, 3, 2, 2}, {1, 5, 0, 2, 1, 4, 3, 2, 0, 6, 1, 2}));
+  ASSERT_TRUE(labels.ok());
+  EXPECT_EQ(labels->tensor.desc.dims, (Dims{1, 2, 2}));
+  const int expected[] = {0, 2, 1, 0};
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(labels->tensor.at(i), expected[i]);
+  EXPECT_EQ(labels->counts, (std::vector<std::int64_t>{2, 1, 1}));
+}
+
+TEST(DemoPicture, IsAPictureWithContrast) {
+  const io::Picture picture = demo_picture(64, 48);
+  ASSERT_EQ(picture.rgb.size(), 64U * 48 * 3);
+  const auto [low, high] = std::minmax_element(picture.rgb.begin(), picture.rgb.end());
+  EXPECT_GT(*high - *low, 150);
+}
+
+}  // namespace
+}  // namespace convoy::cli

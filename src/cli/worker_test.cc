@@ -1,0 +1,43 @@
+#include "cli/worker.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <vector>
+
+namespace convoy::cli {
+namespace {
+
+TEST(Worker, ACrashAHangAndAnExitAreTheirOwnJobsResults) {
+  std::vector<JobOutcome> outcomes;
+  run_jobs(
+      7, 0.3,
+      [](int i) -> std::string {
+        if (i == 1) std::raise(SIGKILL);
+        if (i == 3) ::pause();
+        if (i == 4) ::_exit(9);
+        return "job " + std::to_string(i) + std::string(i == 5 ? 200000 : 0, 'x');
+      },
+      [&](int i, const JobOutcome& outcome) {
+        EXPECT_EQ(static_cast<std::size_t>(i), outcomes.size());
+        outcomes.push_back(outcome);
+      });
+  ASSERT_EQ(outcomes.size(), 7U);
+  for (const int good : {0, 2, 5, 6}) {
+    EXPECT_TRUE(outcomes[good].finished) << good;
+    EXPECT_TRUE(outcomes[good].result.starts_with("job " + std::to_string(good)));
+  }
+  EXPECT_EQ(outcomes[5].result.size(), 200005U);
+  EXPECT_NE(outcomes[1].failure.find("crashed"), std::string::npos) << outcomes[1].failure;
+  EXPECT_EQ(outcomes[3].failure, "took longer than 0.3 s");
+  EXPECT_NE(outcomes[4].failure.find("exit code 9"), std::string::npos) << outcomes[4].failure;
+}
+
+TEST(Worker, NoJobs) {
+  run_jobs(
+      0, 1, [](int) { return std::string(); }, [](int, const JobOutcome&) { FAIL(); });
+}
+
+}  // namespace
+}  // namespace convoy::cli
