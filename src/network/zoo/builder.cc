@@ -1,5 +1,8 @@
 #include "network/zoo/builder.h"
 
+#include <algorithm>
+#include <array>
+
 namespace convoy::zoo {
 namespace {
 
@@ -43,9 +46,16 @@ std::string ModelBuilder::weights(const std::string& name, const std::vector<std
     tensor.add_dims(dim);
     count *= static_cast<std::size_t>(dim);
   }
-  std::vector<float> values(count);
-  for (float& value : values) value = generator_.uniform(low, high);
-  tensor.set_raw_data(values.data(), count * sizeof(float));
+  // In blocks that stay in cache: the largest tensors have 400 MB.
+  std::string& bytes = *tensor.mutable_raw_data();
+  bytes.reserve(count * sizeof(float));
+  std::array<float, 4096> block;
+  for (std::size_t done = 0; done < count;) {
+    const std::size_t size = std::min(block.size(), count - done);
+    for (std::size_t i = 0; i < size; ++i) block[i] = generator_.uniform(low, high);
+    bytes.append(reinterpret_cast<const char*>(block.data()), size * sizeof(float));
+    done += size;
+  }
   return name;
 }
 
