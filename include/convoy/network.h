@@ -18,6 +18,9 @@ struct NetworkValue {
   bool known_rank = true;
   Dims dims;                           // -1 where the size is free
   std::vector<std::string> dim_names;  // "" or the symbolic name, one per dim
+  // Inputs: dims, with sizes for the free ones where the model's metadata ("convoy.size.NAME") has some: what to take
+  // where nothing else decides.
+  Dims proposed_dims;
 };
 
 struct NetworkOptions {

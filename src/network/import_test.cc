@@ -3,9 +3,9 @@
 
 #include <fstream>
 
-#include "network/onnx/model_builder.h"
 #include "network/onnx/tensor_proto.h"
 #include "network/testing.h"
+#include "network/zoo/builder.h"
 #include "onnx.pb.h"
 
 namespace convoy::network {
@@ -107,6 +107,27 @@ TEST(Import, PrepareRefusesWhatTheModelDoesNotDeclare) {
   auto session = prepare(DataType::f32, {5, 2});
   EXPECT_NE((*session)->run(std::vector{spread({4, 2})}).error().message.find("prepared for"), std::string::npos);
   EXPECT_FALSE((*session)->run({}).ok());
+}
+
+// The metadata "convoy.size.NAME" proposes a size for the free dims of that name.
+TEST(Import, MetadataProposesSizes) {
+  ModelProto model = small_model();
+  auto& shape = *model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
+  shape.mutable_dim(0)->set_dim_param("H");
+  auto& entry = *model.add_metadata_props();
+  entry.set_key("convoy.size.H");
+  for (const auto& [text, size] : {std::pair<const char*, int>{"7", 7}, {"0", 0}, {"x", 0}, {"-3", 0}, {"", 0}}) {
+    entry.set_value(text);
+    const std::string bytes = model.SerializeAsString();
+    auto network = Network::parse(std::as_bytes(std::span(bytes)), "small");
+    ASSERT_EQ(network.ok(), size > 0) << text;
+    if (size > 0) {
+      EXPECT_EQ((*network)->inputs()[0].dims, (Dims{-1, 2}));
+      EXPECT_EQ((*network)->inputs()[0].proposed_dims, (Dims{size, 2}));
+    } else {
+      EXPECT_NE(network.error().message.find("convoy.size.H"), std::string::npos);
+    }
+  }
 }
 
 TEST(Import, ConstantsInEveryForm) {
@@ -368,7 +389,7 @@ TEST(Hostile, TruncatedFiles) {
 TEST(Hostile, FlippedBytes) {
   const auto files = small_files(30'000);
   if (files.empty()) GTEST_SKIP() << "skipped: no data";
-  onnx_io::SeededGenerator random(5);
+  zoo::SeededGenerator random(5);
   for (const std::string& file : files) {
     auto bytes = onnx_io::read_file(file);
     ASSERT_TRUE(bytes.ok());

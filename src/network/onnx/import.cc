@@ -11,6 +11,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "core/text.h"
 #include "network/conv_node.h"
 #include "network/onnx/decode.h"
 
@@ -26,6 +27,8 @@ using ::onnx::ModelProto;
 using ::onnx::NodeProto;
 using ::onnx::TensorProto;
 using ::onnx::ValueInfoProto;
+
+const std::string kSizeKey = "convoy.size.";
 
 Error bad(const std::string& text) { return {ErrorCode::corrupt, text}; }
 Error unsupported(const std::string& text) { return {ErrorCode::unsupported, text}; }
@@ -155,9 +158,23 @@ class Importer {
       if (ids_.contains(info.name())) continue;  // an input with an initializer is a weight
       CONVOY_TRY(NetworkValue value, value_of(info, "graph input"));
       if (!info.type().has_tensor_type()) return bad("graph input '" + info.name() + "' has no tensor type");
+      CONVOY_CHECK(propose_sizes(value));
       CONVOY_TRY(const int id, declare(info.name(), "graph input '" + info.name() + "'"));
       graph_.inputs.push_back(id);
       graph_.input_info.push_back(std::move(value));
+    }
+    return {};
+  }
+
+  Result<void> propose_sizes(NetworkValue& value) {
+    value.proposed_dims = value.dims;
+    for (const auto& entry : model_.metadata_props()) {
+      for (std::size_t i = 0; i < value.dims.size(); ++i) {
+        if (value.dims[i] >= 0 || value.dim_names[i].empty() || entry.key() != kSizeKey + value.dim_names[i]) continue;
+        const auto size = parse_integer(entry.value());
+        if (!size.ok() || *size < 1) return bad("metadata " + entry.key() + ": '" + entry.value() + "' is not a size");
+        value.proposed_dims[i] = *size;
+      }
     }
     return {};
   }

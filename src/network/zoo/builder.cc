@@ -82,15 +82,13 @@ Value ModelBuilder::input(std::int64_t channels, const std::vector<std::int64_t>
   rank_ = sizes.size();
   shape_of(info).add_dim()->set_dim_param("N");
   shape_of(info).add_dim()->set_dim_value(channels);
-  std::string published;
   for (std::size_t i = 0; i < rank_; ++i) {
     const std::string name(1, "DHW"[3 - rank_ + i]);
     shape_of(info).add_dim()->set_dim_param(name);
-    published += (i > 0 ? " " : "") + name + "=" + std::to_string(sizes[i]);
+    auto& metadata = *model_.add_metadata_props();
+    metadata.set_key("convoy.size." + name);
+    metadata.set_value(std::to_string(sizes[i]));
   }
-  auto& metadata = *model_.add_metadata_props();
-  metadata.set_key("convoy.sizes");
-  metadata.set_value(published);
   return {"input", channels};
 }
 

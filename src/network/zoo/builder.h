@@ -56,7 +56,7 @@ class ModelBuilder {
   ModelBuilder(const std::string& graph_name, std::uint64_t seed);
 
   // N x channels x one dim a size, all free but the channels and named N, (D,) H, W. `sizes` is what the network was
-  // published for; the model's metadata says it ("convoy.sizes": "H=224 W=224").
+  // published for; the model's metadata says it ("convoy.size.H": "224").
   Value input(std::int64_t channels, const std::vector<std::int64_t>& sizes);
   // N x channels x the free dims; positions: N x positions x channels.
   void output(const Value& value, const std::vector<std::string>& free_dims = {});
