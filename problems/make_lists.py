@@ -219,6 +219,106 @@ def unet3d():
     return net
 
 
+def efficientnet_b0():
+    """EfficientNet-B0 (Tan and Le, 2019, table 1), 224x224. The 1x1 maps are squeeze and excitation."""
+    net = Net(3, (224, 224))
+    net.conv("stem", 32, 3, stride=2)
+    block = 0
+    for t, kernel, s, k, n in ((1, 3, 1, 16, 1), (6, 3, 2, 24, 2), (6, 5, 2, 40, 2), (6, 3, 2, 80, 3),
+                               (6, 5, 1, 112, 3), (6, 5, 2, 192, 4), (6, 3, 1, 320, 1)):
+        for i in range(n):
+            block += 1
+            name, squeezed = f"block{block}", net.c // 4
+            if t > 1:
+                net.conv(f"{name}.expand", t * net.c, 1)
+            net.conv(f"{name}.depthwise", net.c, kernel, stride=s if i == 0 else 1, groups=net.c)
+            size, c = net.size, net.c
+            net.size = (1, 1)
+            net.conv(f"{name}.se.reduce", squeezed, 1)
+            net.conv(f"{name}.se.expand", c, 1)
+            net.size = size
+            net.conv(f"{name}.project", k, 1)
+    net.conv("last", 1280, 1)
+    return net
+
+
+def densenet121():
+    """DenseNet-121 (Huang et al., Densely Connected Convolutional Networks, 2016, table 1), 224x224."""
+    net = Net(3, (224, 224))
+    net.conv("stem", 64, 7, stride=2)
+    net.pool(3, 2, pad=1)
+    for block, layers in enumerate((6, 12, 24, 16), start=1):
+        if block > 1:
+            net.conv(f"transition{block - 1}", net.c // 2, 1)
+            net.pool(2, 2)
+        for layer in range(1, layers + 1):
+            c = net.c
+            net.conv(f"dense{block}.{layer}.1", 128, 1)
+            net.conv(f"dense{block}.{layer}.2", 32, 3)
+            net.c = c + 32
+    return net
+
+
+def convnext_tiny():
+    """ConvNeXt-T (Liu et al., A ConvNet for the 2020s, 2022), 224x224, its linear layers as 1x1 convolutions."""
+    net = Net(3, (224, 224))
+    for stage, blocks in enumerate((3, 3, 9, 3), start=1):
+        k = 96 << (stage - 1)
+        if stage == 1:
+            net.conv("stem", k, 4, stride=4, pad=0)
+        else:
+            net.conv(f"stage{stage}.downsample", k, 2, stride=2, pad=0)
+        for block in range(blocks):
+            name = f"stage{stage}.{block}"
+            net.conv(f"{name}.depthwise", k, 7, groups=k)
+            net.conv(f"{name}.expand", 4 * k, 1)
+            net.conv(f"{name}.project", k, 1)
+    return net
+
+
+def yolo_tiny():
+    """yolo_tiny, a small detector of the YOLO kind as the zoo has it (src/network/zoo/yolo.cc), 640x640."""
+    net = Net(3, (640, 640))
+
+    def csp(name, out, blocks):
+        net.conv(f"{name}.in", out, 1)
+        net.c = out // 2
+        for block in range(blocks):
+            net.conv(f"{name}.{block}.1", out // 2, 3)
+            net.conv(f"{name}.{block}.2", out // 2, 3)
+        net.c = out // 2 * (2 + blocks)
+        net.conv(f"{name}.out", out, 1)
+
+    def head(name, c, size):
+        net.c, net.size = c, size
+        net.conv(f"{name}.stem", 64, 1)
+        for branch in ("box", "class"):
+            net.conv(f"{name}.{branch}.1", 64, 3)
+            net.conv(f"{name}.{branch}.2", 64, 3)
+        net.conv(f"{name}.box.out", 4, 1, branch=True)
+        net.conv(f"{name}.object", 1, 1, branch=True)
+        net.conv(f"{name}.class.out", 80, 1)
+
+    net.conv("stem", 16, 3, stride=2)
+    for stage, (k, blocks) in enumerate(((32, 1), (64, 2), (128, 2), (256, 1)), start=1):
+        net.conv(f"down{stage}", k, 3, stride=2)
+        csp(f"backbone{stage}", k, blocks)
+    net.conv("spp.in", 128, 1)
+    net.c = 4 * 128
+    net.conv("spp.out", 256, 1)
+    s3, s4, s5 = ((640 // step,) * 2 for step in (8, 16, 32))
+    for name, c, size, out in (("fpn4", 256 + 128, s4, 128), ("fpn3", 128 + 64, s3, 64)):
+        net.c, net.size = c, size
+        csp(name, out, 1)
+    for name, k, other, out in (("pan4", 64, 128, 128), ("pan5", 128, 256, 256)):
+        net.conv(f"{name}.down", k, 3, stride=2)
+        net.c = k + other
+        csp(name, out, 1)
+    for name, c, size in (("head3", 64, s3), ("head4", 128, s4), ("head5", 256, s5)):
+        head(name, c, size)
+    return net
+
+
 def deepbench():
     """Single layers of the kinds that Baidu's DeepBench (2016) measures, plain NCHW as it has them.
 
@@ -318,8 +418,8 @@ def speech1d():
     return net
 
 
-LISTS = (resnet18, resnet50, resnext50_32x4d, squeezenet1_1, mobilenet_v2, vgg16, googlenet, unet, unet3d, deepbench,
-         speech1d)
+LISTS = (resnet18, resnet50, resnext50_32x4d, squeezenet1_1, mobilenet_v2, efficientnet_b0, vgg16, googlenet,
+         densenet121, convnext_tiny, unet, unet3d, yolo_tiny, deepbench, speech1d)
 
 
 def main():

@@ -81,6 +81,7 @@ class Network {
 // Networks built here, with seeded weights, the same on every machine. `zoo_model` gives the serialized ONNX model; an
 // unknown name is an error that lists the names.
 std::vector<std::string> zoo_names();
+Result<std::string> zoo_description(const std::string& name);  // one line: what it is, which sizes it takes
 Result<std::string> zoo_model(const std::string& name);
 
 }  // namespace convoy

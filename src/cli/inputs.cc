@@ -84,6 +84,14 @@ Result<void> fit_tensor(PreparedInput& input, const NetworkValue& value, const D
   return {};
 }
 
+// `dims` with the sizes that the model proposes where nothing gave one.
+Dims proposed(const NetworkValue& value, Dims dims) {
+  for (std::size_t axis = 0; axis < dims.size() && axis < value.proposed_dims.size(); ++axis) {
+    if (dims[axis] < 0) dims[axis] = value.proposed_dims[axis];
+  }
+  return dims;
+}
+
 Result<PreparedInput> read_input(const std::string& path, const NetworkValue& value, const Dims& wanted,
                                  const InputFlags& flags) {
   PreparedInput input;
@@ -100,7 +108,8 @@ Result<PreparedInput> read_input(const std::string& path, const NetworkValue& va
     CONVOY_TRY(const io::Picture picture, io::read_picture(path));
     CONVOY_TRY(const io::PictureOptions options, picture_options(flags));
     std::string warning;
-    auto tensor = io::picture_to_tensor(picture, value.type, wanted, options, &warning);
+    auto tensor = io::picture_to_tensor(picture, value.type, flags.resize == "none" ? wanted : proposed(value, wanted),
+                                        options, &warning);
     if (!tensor.ok()) return tensor.error().within(path);
     input.tensor = std::move(*tensor);
     if (!warning.empty()) input.remarks.push_back(warning);
@@ -151,6 +160,7 @@ Result<std::map<std::size_t, std::string>> match_files(const Network& network, c
 
 Result<TensorDesc> concrete(const NetworkValue& value, Dims dims, bool default_batch) {
   if (!value.known_rank) return bad(fmt::format("input '{}' has no known shape: give it a file", value.name));
+  dims = proposed(value, std::move(dims));
   for (std::size_t axis = 0; axis < dims.size(); ++axis) {
     if (dims[axis] >= 0) continue;
     if (axis == 0 && default_batch) {

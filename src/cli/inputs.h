@@ -38,8 +38,8 @@ struct PreparedInput {
 // One per network input. Errors name the input, the file and the sizes; missing inputs are listed all at once.
 Result<std::vector<PreparedInput>> read_inputs(const Network& network, const InputFlags& flags);
 
-// Concrete descriptions with no data at hand: --dim first, 1 for a free batch (first) dim; other free dims are an
-// error.
+// Concrete descriptions with no data at hand: --dim first, then what the model proposes, 1 for a free batch (first)
+// dim; other free dims are an error.
 Result<std::vector<TensorDesc>> input_descriptions(const Network& network, const InputFlags& flags);
 
 // Reproducible random values for a description.

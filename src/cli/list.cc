@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "cli/inputs.h"
+#include "cli/program.h"
 #include "core/problem_list.h"
 #include "report/format.h"
 #include "report/table.h"
@@ -122,22 +122,12 @@ Result<int> list_problems(const Program& program, const std::string& folder) {
 
 Result<int> list_zoo(const Program& program) {
   report::Table table;
-  table.column("target").column("nodes", report::Align::right).column("inputs").column("outputs");
+  table.column("target").column("what it is");
   Json json = Json::array();
   for (const std::string& name : zoo_names()) {
-    const std::string target = "zoo:" + name;
-    CONVOY_TRY(const auto network, Network::load(target));
-    const auto values = [](const std::vector<NetworkValue>& all) { return joined(all, describe, ""); };
-    table.row(
-        {target, fmt::format("{}", network->node_count()), values(network->inputs()), values(network->outputs())});
-    Json inputs = Json::array(), outputs = Json::array();
-    for (const NetworkValue& value : network->inputs()) inputs.push_back(report::to_json(value));
-    for (const NetworkValue& value : network->outputs()) outputs.push_back(report::to_json(value));
-    json.push_back({{"name", name},
-                    {"target", target},
-                    {"nodes", network->node_count()},
-                    {"inputs", inputs},
-                    {"outputs", outputs}});
+    CONVOY_TRY(const std::string description, zoo_description(name));
+    table.row({"zoo:" + name, description});
+    json.push_back({{"name", name}, {"target", "zoo:" + name}, {"description", description}});
   }
   program.say(table.render(program.colour()));
   program.document({{"zoo", json}});
