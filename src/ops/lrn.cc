@@ -60,7 +60,9 @@ class Lrn final : public Operator {
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     CONVOY_TRY(const Parameters p, parameters_of(node));
     const TensorDesc &x = inputs[0].desc, &y = outputs[0];
-    if (x.type == DataType::f32 && p.size % 2 == 1 && x.rank() == 4 && x.elements() > 0 && x.strides == y.strides) {
+    // A window wider than all channels is no business of a kernel generator.
+    const bool usual_size = p.size % 2 == 1 && p.size < 2 * x.dims[1];
+    if (x.type == DataType::f32 && usual_size && x.rank() == 4 && x.elements() > 0 && x.strides == y.strides) {
       return onednn_plan(p, x, request.threads);
     }
     TensorDesc y_pixels = y, x_pixels = x;

@@ -189,6 +189,9 @@ TEST(LRN, OddAndEvenWindows) {
     expect_op(node_of("LRN", attributes), {tensor(DataType::f64, {2, 7, 2, 3}, values)},
               {tensor(DataType::f64, {2, 7, 2, 3}, expected)}, 1e-9);
   }
+  // A window beyond all channels sums all of them, however large it is.
+  expect_op(node_of("LRN", {{"size", (std::int64_t{1} << 62) + 1}, {"alpha", 1.0}, {"beta", 1.0}}),
+            {floats({1, 2, 1, 1}, {1, 2})}, {floats({1, 2, 1, 1}, {1, 2})});
   expect_refused(node_of("LRN"), {floats({1, 1}, {1})}, "size=0");
 }
 
