@@ -36,16 +36,16 @@ def run_convoy(*arguments):
 
 
 class Convoy:
-    def __init__(self, model, name, value, threads, extra=()):
-        self.arguments = ["run", model, "--input", f"{name}={value}", "--threads", threads, "--json", *extra]
+    def __init__(self, model, name, value, threads):
+        self.arguments = ["run", model, "--input", f"{name}={value}", "--threads", threads, "--json"]
 
     def output(self, folder):
         run_convoy(*self.arguments, "--output-dir", folder)
         return np.load(next(pathlib.Path(folder).glob("*.npy")))
 
     def block(self, repeats):
-        report = json.loads(run_convoy(*self.arguments, "--warmup", 2, "--repeat", repeats))
-        return report["seconds"]["samples"]
+        # A process of its own each time; the first runs of it warm up, and the median of the block leaves them out.
+        return [json.loads(run_convoy(*self.arguments, "--repeat", repeats + 2))["seconds"]]
 
 
 class OnnxRuntime:
@@ -101,7 +101,6 @@ def spread(samples):
 def measure(label, model, name, value, threads, options):
     contenders = {
         "convoy": Convoy(model, name, value, threads),
-        "convoy measured": Convoy(model, name, value, threads, ["--select", "measured"]),
         "onnxruntime": OnnxRuntime(model, name, value, threads),
         "openvino": OpenVino(model, name, value, threads),
     }
