@@ -37,7 +37,9 @@ TEST_P(Models, GiveTheirReferenceOutputs) {
     auto outputs = (*session)->run(inputs);
     ASSERT_TRUE(outputs.ok()) << outputs.error().message;
     ASSERT_EQ(outputs->size(), expected.size());
-    for (std::size_t i = 0; i < expected.size(); ++i) expect_close((*outputs)[i], expected[i], 1e-5);
+    // Of the largest magnitude. ONNX's own tolerance is looser: 1e-5 of it and 1e-3 of the element. Winograd's F(4,3)
+    // in half a network costs 1.5e-5 where everything else costs 2e-6.
+    for (std::size_t i = 0; i < expected.size(); ++i) expect_close((*outputs)[i], expected[i], 3e-5);
   }
 }
 
@@ -68,7 +70,7 @@ TEST(Models, FastestDetMatchesButForAFaultOfItsReference) {
   ASSERT_EQ(changed, 1);
   const auto as_reference = run_graph(*graph, inputs);
   ASSERT_EQ(as_reference.size(), 1u);
-  expect_close(as_reference[0], expected[0], 1e-5);
+  expect_close(as_reference[0], expected[0], 3e-5);
   // Away from the top and left border of the pooled map, and what the network draws from it, both agree.
   const std::int64_t size = 22;
   for (std::int64_t c = 0; c < 85; ++c) {
