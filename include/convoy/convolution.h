@@ -1,6 +1,7 @@
 // The convolution problem: one description for fprop, dgrad and wgrad in 1D, 2D and 3D.
 //
-// With C_g = C/G, K_g = K/G, x zero outside, cross-correlation (Goodfellow et al., Deep Learning, 9.1; cuDNN's formula):
+// With C_g = C/G, K_g = K/G, x zero outside, cross-correlation (Goodfellow et al., Deep Learning, 9.1; cuDNN's
+// formula):
 //   conv[n,k,p,q] = sum over c < C_g, r, s of
 //       x[n, C_g*floor(k/K_g)+c, p*u + r*dil_h - pad_h, q*v + s*dil_w - pad_w] * w[k,c,r,s]
 // Mode `convolution` reads w[k,c,R-1-r,S-1-s]. dgrad and wgrad are the transposes of this linear map in x and in w:
@@ -8,8 +9,8 @@
 //
 // Epilogue, for all passes, where `out` is y for fprop, x for dgrad, w for wgrad:
 //   out = q(act(alpha*conv + beta*out + bias + gamma*z))
-// beta = 0 never reads out. bias is one value per channel of out (per K for fprop, C for dgrad, K for wgrad), z a tensor
-// with the description of out, q the rounding to out's type or the requantization below.
+// beta = 0 never reads out. bias is one value per channel of out (per K for fprop, C for dgrad, K for wgrad), z a
+// tensor with the description of out, q the rounding to out's type or the requantization below.
 #pragma once
 
 #include <array>
@@ -72,13 +73,13 @@ struct Epilogue {
 
 struct ConvProblem {
   Pass pass = Pass::fprop;
-  TensorDesc x;        // N, C, spatial
-  TensorDesc w;        // K, C/groups, spatial
-  TensorDesc y;        // N, K, spatial
-  Dims pre_padding;    // a value per spatial dim, >= 0
+  TensorDesc x;      // N, C, spatial
+  TensorDesc w;      // K, C/groups, spatial
+  TensorDesc y;      // N, K, spatial
+  Dims pre_padding;  // a value per spatial dim, >= 0
   Dims post_padding;
-  Dims stride;         // >= 1
-  Dims dilation;       // >= 1
+  Dims stride;    // >= 1
+  Dims dilation;  // >= 1
   std::int64_t groups = 1;
   ConvMode mode = ConvMode::cross_correlation;
   DataType compute = DataType::f32;  // accumulator: f64 for f64, s32 for integers, else f32
@@ -92,8 +93,8 @@ struct ConvProblem {
 
   int spatial_dims() const { return x.spatial_dims(); }
   std::int64_t batch() const { return x.dims[0]; }
-  std::int64_t in_channels() const { return x.dims[1]; }    // C
-  std::int64_t out_channels() const { return w.dims[0]; }   // K
+  std::int64_t in_channels() const { return x.dims[1]; }   // C
+  std::int64_t out_channels() const { return w.dims[0]; }  // K
   const TensorDesc& out() const { return pass == Pass::fprop ? y : pass == Pass::dgrad ? x : w; }
   bool is_depthwise() const { return groups > 1 && groups == in_channels(); }
 
@@ -106,7 +107,8 @@ Result<Pass> parse_pass(std::string_view name);
 // floor((in + pre + post - dilation*(filter-1) - 1) / stride) + 1, or an error naming `field` when it is not positive.
 Result<std::int64_t> conv_output_size(std::int64_t in, std::int64_t filter, std::int64_t pre, std::int64_t post,
                                       std::int64_t stride, std::int64_t dilation, std::string_view field);
-// The input size a transposed convolution produces: (in-1)*stride + dilation*(filter-1) + 1 - pre - post + output_padding.
+// The input size a transposed convolution produces: (in-1)*stride + dilation*(filter-1) + 1 - pre - post +
+// output_padding.
 Result<std::int64_t> transposed_output_size(std::int64_t in, std::int64_t filter, std::int64_t pre, std::int64_t post,
                                             std::int64_t stride, std::int64_t dilation, std::int64_t output_padding,
                                             std::string_view field);

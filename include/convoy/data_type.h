@@ -28,11 +28,11 @@ enum class DataType : std::uint8_t {
   boolean,  // one byte, 0 or 1
 };
 
-std::size_t size_of(DataType type);           // bytes an element
-std::string_view name_of(DataType type);      // "f32", "f8_e4m3", "bool", ...
+std::size_t size_of(DataType type);       // bytes an element
+std::string_view name_of(DataType type);  // "f32", "f8_e4m3", "bool", ...
 Result<DataType> parse_data_type(std::string_view name);
 bool is_floating(DataType type);
-bool is_integer(DataType type);               // boolean is not an integer
+bool is_integer(DataType type);  // boolean is not an integer
 
 // Bit-exact conversions. To a narrower float: round to nearest, ties to even. f16 and bf16 overflow to infinity
 // (IEEE); the f8 types saturate to their largest finite value (OCP 8-bit floating point, saturating mode), and

@@ -41,8 +41,27 @@ std::string print(const Candidate& candidate);
 Result<Candidate> parse_candidate(std::string_view text);
 
 enum class RefusalCode : std::uint8_t {
-  device, instruction_set, pass, data_type, layout, spatial_dims, groups, channels, filter, stride, dilation, padding,
-  mode, scaling, epilogue, alignment, size, workspace, filtered, knob, not_built,
+  device,
+  instruction_set,
+  pass,
+  data_type,
+  layout,
+  spatial_dims,
+  groups,
+  channels,
+  filter,
+  stride,
+  dilation,
+  padding,
+  mode,
+  scaling,
+  epilogue,
+  alignment,
+  size,
+  workspace,
+  filtered,
+  knob,
+  not_built,
 };
 std::string_view name_of(RefusalCode code);
 
@@ -68,53 +87,53 @@ struct EngineInfo {
   int revision = 1;     // raise it when results or speed change: stored measurements of older revisions are dropped
   std::string summary;  // one line for `convoy list engines`
   std::vector<Pass> passes;
-  std::vector<TypeCombination> types;   // empty: any
-  std::vector<LayoutPair> layouts;      // packed layouts of x and y it takes; empty: any strides and blocking
-  bool any_weight_strides = true;       // otherwise w must be packed nchw (KCRS)
+  std::vector<TypeCombination> types;  // empty: any
+  std::vector<LayoutPair> layouts;     // packed layouts of x and y it takes; empty: any strides and blocking
+  bool any_weight_strides = true;      // otherwise w must be packed nchw (KCRS)
   int min_spatial_dims = 1;
   int max_spatial_dims = 3;
-  bool groups = true;                   // takes groups > 1
-  bool strided = true;                  // takes stride > 1
-  bool dilated = true;                  // takes dilation > 1
-  bool flipped = true;                  // takes mode=convolution
-  bool alpha_beta = true;               // takes alpha != 1 or beta != 0
+  bool groups = true;      // takes groups > 1
+  bool strided = true;     // takes stride > 1
+  bool dilated = true;     // takes dilation > 1
+  bool flipped = true;     // takes mode=convolution
+  bool alpha_beta = true;  // takes alpha != 1 or beta != 0
   bool bias = true;
-  bool residual = true;                 // takes gamma != 0
+  bool residual = true;                     // takes gamma != 0
   std::vector<ActivationKind> activations;  // fused ones besides identity; empty: all of them
   bool requantize = false;
-  bool zero_points = false;             // takes nonzero zero points
-  bool deterministic = true;            // same bits for the same build, device architecture and thread count
-  bool thread_invariant = true;         // and for any thread count
-  std::int64_t max_elements = 0;        // of any one tensor; 0: no limit of its own (64-bit indices)
+  bool zero_points = false;       // takes nonzero zero points
+  bool deterministic = true;      // same bits for the same build, device architecture and thread count
+  bool thread_invariant = true;   // and for any thread count
+  std::int64_t max_elements = 0;  // of any one tensor; 0: no limit of its own (64-bit indices)
   Isa min_isa = Isa::portable;
-  bool oracle = false;                  // never chosen by a heuristic; measured only when named
-  std::vector<std::string> notes;       // numerical and behaviour notes: "WINOGRAD", "TRANSFORMED_WEIGHTS"
+  bool oracle = false;             // never chosen by a heuristic; measured only when named
+  std::vector<std::string> notes;  // numerical and behaviour notes: "WINOGRAD", "TRANSFORMED_WEIGHTS"
 };
 
 // Pointers for one execution. The tensor that the pass computes is `out`; its own field among x, w, y is ignored.
 struct ConvArgs {
   const void* x = nullptr;
-  const void* w = nullptr;       // ignored when the plan was made with constant weights
+  const void* w = nullptr;  // ignored when the plan was made with constant weights
   const void* y = nullptr;
   void* out = nullptr;
-  const void* bias = nullptr;    // one per output channel: f32 (f64 for f64 problems, s32 for integer ones)
-  const void* z = nullptr;       // described like out
-  const float* slopes = nullptr; // prelu: one per output channel
-  const float* scales = nullptr; // requantization: 1 or one per output channel
+  const void* bias = nullptr;     // one per output channel: f32 (f64 for f64 problems, s32 for integer ones)
+  const void* z = nullptr;        // described like out
+  const float* slopes = nullptr;  // prelu: one per output channel
+  const float* scales = nullptr;  // requantization: 1 or one per output channel
 };
 
 struct ExecContext {
-  ThreadTeam& team;              // of the size the plan was made for
-  void* workspace = nullptr;     // at least workspace_bytes() of the plan, aligned to 64
+  ThreadTeam& team;           // of the size the plan was made for
+  void* workspace = nullptr;  // at least workspace_bytes() of the plan, aligned to 64
   std::size_t workspace_bytes = 0;
 };
 
 // What a plan is made for, besides the problem.
 struct PlanRequest {
   int threads = 1;
-  CpuFeatures cpu;                       // cpu_features(), or capped
-  const void* constant_weights = nullptr;// w, alive during plan(): it is packed once into the plan. Null: w comes with
-                                         // each execution and is packed into the workspace every time.
+  CpuFeatures cpu;                         // cpu_features(), or capped
+  const void* constant_weights = nullptr;  // w, alive during plan(): it is packed once into the plan. Null: w comes
+                                           // with each execution and is packed into the workspace every time.
 };
 
 // A candidate made ready. Immutable: any number of threads may execute one plan at once, each with its own context.
@@ -122,8 +141,8 @@ struct PlanRequest {
 class Plan {
  public:
   virtual ~Plan() = default;
-  virtual Candidate candidate() const = 0;              // all knobs spelled out
-  virtual std::size_t workspace_bytes() const = 0;      // scratch an execution needs
+  virtual Candidate candidate() const = 0;                  // all knobs spelled out
+  virtual std::size_t workspace_bytes() const = 0;          // scratch an execution needs
   virtual std::size_t retained_bytes() const { return 0; }  // memory the plan itself holds (packed weights, code)
   virtual std::vector<std::string> notes() const { return {}; }
 };

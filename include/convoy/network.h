@@ -25,18 +25,18 @@ struct NetworkValue {
 
 struct NetworkOptions {
   int threads = 1;
-  CpuFeatures cpu;              // usually cpu_features()
+  CpuFeatures cpu;  // usually cpu_features()
   SelectionOptions selection;
 };
 
 // One step of a prepared network, in execution order, for reports.
 struct NetworkStep {
-  std::string kind;             // "conv", "op", "convert" (a layout change)
-  std::string nodes;            // names of the ONNX nodes it computes, "conv1+bn1+relu1"
-  std::string implementation;   // candidate of a conv; provider and name of an op ("onednn.pooling", "ops.gather")
-  ConvProblem problem;          // conv only
-  Selection selection;          // conv only
-  std::string output_shape;     // "1x64x56x56 nhwc"
+  std::string kind;            // "conv", "op", "convert" (a layout change)
+  std::string nodes;           // names of the ONNX nodes it computes, "conv1+bn1+relu1"
+  std::string implementation;  // candidate of a conv; provider and name of an op ("onednn.pooling", "ops.gather")
+  ConvProblem problem;         // conv only
+  Selection selection;         // conv only
+  std::string output_shape;    // "1x64x56x56 nhwc"
 };
 
 struct RunStatistics {
@@ -49,7 +49,8 @@ class Session {
  public:
   virtual ~Session() = default;
   // Inputs by position, packed nchw, of the shapes and types prepared for. Outputs by position, packed nchw.
-  virtual Result<std::vector<HostTensor>> run(std::span<const HostTensor> inputs, RunStatistics* statistics = nullptr) = 0;
+  virtual Result<std::vector<HostTensor>> run(std::span<const HostTensor> inputs,
+                                              RunStatistics* statistics = nullptr) = 0;
   virtual const std::vector<NetworkStep>& steps() const = 0;
   virtual std::size_t activation_bytes() const = 0;  // of the memory plan
   virtual std::size_t weight_bytes() const = 0;

@@ -12,11 +12,11 @@ namespace convoy {
 enum class ErrorCode {
   invalid_argument,  // the caller's input is wrong; the message names the field and the values (exit code 2)
   not_found,         // a file, a name or a library is not there (exit code 2)
-  corrupt,           // a file is truncated, malformed or hostile; the message names the byte, tensor or node (exit code 2)
-  unsupported,       // the request is well-formed and nothing here can run it (exit code 4)
-  out_of_memory,     // an allocation failed or would exceed a limit (exit code 1)
-  wrong_result,      // a verified result was outside its tolerance (exit code 3)
-  internal,          // Convoy's own bug (exit code 1)
+  corrupt,        // a file is truncated, malformed or hostile; the message names the byte, tensor or node (exit code 2)
+  unsupported,    // the request is well-formed and nothing here can run it (exit code 4)
+  out_of_memory,  // an allocation failed or would exceed a limit (exit code 1)
+  wrong_result,   // a verified result was outside its tolerance (exit code 3)
+  internal,       // Convoy's own bug (exit code 1)
 };
 
 struct Error {
@@ -33,9 +33,10 @@ class [[nodiscard]] Result {
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
   template <class U>
-    requires(!std::is_same_v<std::remove_cvref_t<U>, Result> && std::is_convertible_v<U, T> &&
-             !std::is_same_v<std::remove_cvref_t<U>, T> && !std::is_same_v<std::remove_cvref_t<U>, Error>)
-  Result(U&& value) : state_(std::in_place_index<0>, std::forward<U>(value)) {}
+  requires(!std::is_same_v<std::remove_cvref_t<U>, Result> && std::is_convertible_v<U, T> &&
+           !std::is_same_v<std::remove_cvref_t<U>, T> && !std::is_same_v<std::remove_cvref_t<U>, Error>)
+      Result(U&& value)
+      : state_(std::in_place_index<0>, std::forward<U>(value)) {}
 
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
@@ -75,12 +76,13 @@ class [[nodiscard]] Result<void> {
 // Evaluate a Result; return its error from the enclosing function, or bind its value.
 #define CONVOY_CONCAT_INNER(a, b) a##b
 #define CONVOY_CONCAT(a, b) CONVOY_CONCAT_INNER(a, b)
-#define CONVOY_TRY(declaration, expression) CONVOY_TRY_IMPL(CONVOY_CONCAT(convoy_try_, __LINE__), declaration, expression)
+#define CONVOY_TRY(declaration, expression) \
+  CONVOY_TRY_IMPL(CONVOY_CONCAT(convoy_try_, __LINE__), declaration, expression)
 #define CONVOY_TRY_IMPL(tmp, declaration, expression) \
   auto tmp = (expression);                            \
   if (!tmp.ok()) return tmp.error();                  \
   declaration = std::move(*tmp)
-#define CONVOY_CHECK(expression)                           \
-  do {                                                     \
+#define CONVOY_CHECK(expression)                                                              \
+  do {                                                                                        \
     if (auto convoy_check_ = (expression); !convoy_check_.ok()) return convoy_check_.error(); \
   } while (false)

@@ -23,9 +23,9 @@ struct EngineAnswer {
 
 // What is allowed to be chosen. Filters never change what an engine is or what is measured, only what may win.
 struct SelectionFilter {
-  std::string engines = "*";                       // glob list over engine names, '!' excludes: "cpu.*,!cpu.winograd"
+  std::string engines = "*";  // glob list over engine names, '!' excludes: "cpu.*,!cpu.winograd"
   bool deterministic_only = false;
-  std::optional<std::size_t> workspace_limit;      // bytes
+  std::optional<std::size_t> workspace_limit;  // bytes
 };
 
 // One rule of explicit selection: problems that match `pattern` (a glob over the problem string, or over a node's name
@@ -52,18 +52,18 @@ struct SelectionOptions {
 struct Measurement {
   Candidate candidate;
   double median_seconds = 0;
-  double spread = 0;                 // (third quartile - first quartile) / median
+  double spread = 0;  // (third quartile - first quartile) / median
   int samples = 0;
   std::size_t workspace_bytes = 0;
-  double max_error = 0;              // largest |out - oracle| in units of the tolerance; over 1 is wrong
-  double max_error_absolute = 0;     // |out - oracle| where max_error was found
-  std::optional<Error> failure;      // it could not be planned or run, or was wrong: it can't win
+  double max_error = 0;           // largest |out - oracle| in units of the tolerance; over 1 is wrong
+  double max_error_absolute = 0;  // |out - oracle| where max_error was found
+  std::optional<Error> failure;   // it could not be planned or run, or was wrong: it can't win
 };
 
 struct Selection {
   Candidate candidate;
-  std::string reason;                // "rule 'pattern'", "heuristic", "measured"
-  std::vector<std::string> warnings; // a rule that fell back, a budget that ended early
+  std::string reason;                     // "rule 'pattern'", "heuristic", "measured"
+  std::vector<std::string> warnings;      // a rule that fell back, a budget that ended early
   std::vector<Measurement> measurements;  // measured: all of them, fastest first, failures last
 };
 
@@ -81,8 +81,8 @@ using SelectionProgress = std::function<bool(const Measurement& measurement, int
 // `node_name` is matched by rules of the form node=GLOB; empty outside a network. Fails with `unsupported` and every
 // engine's refusal when nothing can run the problem.
 Result<Selection> select(const ConvProblem& problem, std::span<const Engine* const> engines,
-                         const SelectionOptions& options, const PlanRequest& request,
-                         std::string_view node_name = {}, const SelectionProgress& progress = {});
+                         const SelectionOptions& options, const PlanRequest& request, std::string_view node_name = {},
+                         const SelectionProgress& progress = {});
 
 // Finds the engine and makes the plan; a refusal or an unknown knob becomes an error that says so.
 Result<std::unique_ptr<ConvPlan>> make_plan(const ConvProblem& problem, const Candidate& candidate,

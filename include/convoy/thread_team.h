@@ -15,8 +15,7 @@ template <class R, class... Args>
 class FunctionRef<R(Args...)> {
  public:
   template <class F>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef>)
-  FunctionRef(F&& f)
+  requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef>) FunctionRef(F&& f)
       : object_(const_cast<void*>(static_cast<const void*>(&f))), call_([](void* object, Args... args) -> R {
           return (*static_cast<std::remove_reference_t<F>*>(object))(std::forward<Args>(args)...);
         }) {}
@@ -38,8 +37,8 @@ class ThreadTeam {
 // A team of `threads` (>= 1) over OpenMP, the same pool oneDNN uses, so that the two never compete for the cores.
 std::unique_ptr<ThreadTeam> make_cpu_team(int threads);
 
-// Splits [0, count) into size() nearly equal contiguous ranges and runs body(begin, end, thread) for the non-empty ones.
-// The split depends only on count and size(): results are reproducible for a thread count.
+// Splits [0, count) into size() nearly equal contiguous ranges and runs body(begin, end, thread) for the non-empty
+// ones. The split depends only on count and size(): results are reproducible for a thread count.
 void parallel_ranges(ThreadTeam& team, std::int64_t count,
                      FunctionRef<void(std::int64_t begin, std::int64_t end, int thread)> body);
 

@@ -11,12 +11,8 @@ namespace convoy {
 
 const std::vector<const Engine*>& all_engines() {
   static const std::vector<const Engine*> engines = {
-      &cpu::direct_engine(),
-      &cpu::gemm_engine(),
-      &cpu::depthwise_engine(),
-      &cpu::winograd_engine(),
-      &cpu::int8_engine(),
-      &reference_engine(),
+      &cpu::direct_engine(),   &cpu::gemm_engine(), &cpu::depthwise_engine(),
+      &cpu::winograd_engine(), &cpu::int8_engine(), &reference_engine(),
   };
   return engines;
 }

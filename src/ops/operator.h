@@ -24,7 +24,7 @@ struct NodeDesc {
   std::string op;      // "MaxPool"
   std::string domain;  // "" is ONNX's own
   std::string name;
-  int opset = 13;      // version of `domain` the model imports
+  int opset = 13;  // version of `domain` the model imports
   std::map<std::string, Attribute> attributes;
   int output_count = 1;
 
@@ -76,7 +76,8 @@ class Operator {
 
   // `outputs` as infer gave them, in the layout chosen. Called after infer succeeded.
   virtual Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                               std::span<const TensorDesc> outputs, const PlanRequest& request) const = 0;
+                                               std::span<const TensorDesc> outputs,
+                                               const PlanRequest& request) const = 0;
 };
 
 // The operator for a node, or null: unknown.

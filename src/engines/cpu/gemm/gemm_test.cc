@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engines/cpu/common/engine_check.h"
+#include "engines/cpu/common/engine_check_test.h"
 
 namespace convoy::cpu {
 namespace {
