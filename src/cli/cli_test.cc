@@ -102,7 +102,7 @@ TEST_F(Command, HelpAndVersion) {
 }
 
 TEST_F(Command, BadUsageIsExitTwoAndNamesTheFlag) {
-  expect_error({}, 2, "subcommand");
+  expect_error({}, 2, "subcommand is required");
   expect_error({"fly"}, 2, "fly");
   expect_error({"run"}, 2, "model");
   expect_error({"run", "zoo:resnet18", "--wings"}, 2, "--wings");

@@ -1,6 +1,7 @@
 // One ONNX test folder: model.onnx and test_data_set_N/{input,output}_K.pb.
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,8 +35,8 @@ std::string_view name_of(CaseStatus status);
 struct CaseResult {
   CaseStatus status = CaseStatus::failed;
   std::string reason;
-  double max_error = 0;
-  double max_tolerances = 0;
+  double max_error = std::numeric_limits<double>::quiet_NaN();  // NaN where nothing was compared
+  double max_tolerances = std::numeric_limits<double>::quiet_NaN();
 };
 
 // Runs all data sets of the folder in this process.

@@ -19,43 +19,52 @@ std::string joined(const Values& values, const Name& name, const char* all) {
   return text.empty() ? all : text;
 }
 
-std::string types_of(const EngineInfo& info) {
-  return joined(
-      info.types,
-      [](const TypeCombination& t) {
-        if (t.x == t.w && t.x == t.y) return std::string(convoy::name_of(t.x));
-        return fmt::format("{}*{}>{}", convoy::name_of(t.x), convoy::name_of(t.w), convoy::name_of(t.y));
-      },
-      "all");
+std::string print(const TypeCombination& t) {
+  return fmt::format("{}*{}>{}", convoy::name_of(t.x), convoy::name_of(t.w), convoy::name_of(t.y));
 }
 
-std::string layouts_of(const EngineInfo& info) {
-  return joined(
-      info.layouts,
-      [](const LayoutPair& pair) {
-        const auto x = convoy::name_of(pair.x, 2), y = convoy::name_of(pair.y, 2);
-        return pair.x == pair.y ? std::string(x) : fmt::format("{}>{}", x, y);
-      },
-      "all");
+std::string print(const LayoutPair& pair) {
+  return fmt::format("{}>{}", convoy::name_of(pair.x, 2), convoy::name_of(pair.y, 2));
+}
+
+// The distinct types or layouts of x, for the table; the document has every combination.
+std::string of_x(const EngineInfo& info, bool types) {
+  std::vector<std::string> names;
+  const auto add = [&](std::string_view name) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.emplace_back(name);
+  };
+  if (types) {
+    for (const TypeCombination& t : info.types) add(convoy::name_of(t.x));
+  } else {
+    for (const LayoutPair& pair : info.layouts) add(convoy::name_of(pair.x, 2));
+  }
+  return names.empty() ? "all" : fmt::format("{}", fmt::join(names, " "));
+}
+
+template <class Values>
+Json printed(const Values& values) {
+  Json all = Json::array();
+  for (const auto& value : values) all.push_back(print(value));
+  return all.empty() ? Json("all") : all;
 }
 
 Result<int> list_engines(const Program& program) {
   report::Table table;
-  table.column("engine").column("rev", report::Align::right).column("passes").column("types").column("layouts");
+  table.column("engine").column("rev", report::Align::right).column("passes").column("x").column("layout of x");
   table.column("needs").column("what it is");
   Json json = Json::array();
   for (const Engine* engine : all_engines()) {
     const EngineInfo& info = engine->info();
     const auto pass_name = [](Pass pass) { return convoy::name_of(pass); };
     const std::string passes = joined(info.passes, pass_name, "all");
-    table.row({info.name, fmt::format("{}", info.revision), passes, types_of(info), layouts_of(info),
+    table.row({info.name, fmt::format("{}", info.revision), passes, of_x(info, true), of_x(info, false),
                std::string(convoy::name_of(info.min_isa)), info.summary});
     json.push_back({{"name", info.name},
                     {"revision", info.revision},
                     {"summary", info.summary},
                     {"passes", passes},
-                    {"types", types_of(info)},
-                    {"layouts", layouts_of(info)},
+                    {"types", printed(info.types)},
+                    {"layouts", printed(info.layouts)},
                     {"min_isa", std::string(convoy::name_of(info.min_isa))},
                     {"deterministic", info.deterministic},
                     {"thread_invariant", info.thread_invariant},

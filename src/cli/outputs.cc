@@ -37,24 +37,6 @@ Range range_of(const HostTensor& tensor) {
   return range;
 }
 
-Result<std::vector<std::string>> read_labels(const std::string& path) {
-  std::vector<std::string> labels;
-  if (path.empty()) return labels;
-  CONVOY_TRY(const auto bytes, io::read_file(path));
-  std::string line;
-  for (const std::byte byte : bytes) {
-    const char c = static_cast<char>(byte);
-    if (c == '\n') {
-      labels.push_back(line);
-      line.clear();
-    } else if (static_cast<unsigned char>(c) >= 32) {
-      line += c;
-    }
-  }
-  if (!line.empty()) labels.push_back(line);
-  return labels;
-}
-
 // A file name from an output's name, which may hold anything.
 std::string file_stem(const std::string& name, std::size_t index) {
   std::string stem;
@@ -136,6 +118,27 @@ void add_output_flags(CLI::App& app, OutputFlags& flags) {
                "when the input was a volume");
 }
 
+Result<void> prepare_outputs(OutputFlags& flags) {
+  if (!flags.folder.empty()) CONVOY_CHECK(io::make_folder(flags.folder));
+  if (flags.labels_file.empty()) return {};
+  CONVOY_TRY(const auto bytes, io::read_file(flags.labels_file));
+  std::string line;
+  for (const std::byte byte : bytes) {
+    const char c = static_cast<char>(byte);
+    if (c == '\n') {
+      flags.labels.push_back(line);
+      line.clear();
+    } else if (static_cast<unsigned char>(c) >= 32) {
+      line += c;
+    }
+  }
+  if (!line.empty()) flags.labels.push_back(line);
+  if (flags.labels.empty()) {
+    return Error{ErrorCode::invalid_argument, fmt::format("--labels {}: the file is empty", flags.labels_file)};
+  }
+  return {};
+}
+
 Result<std::vector<Ranking>> rank_classes(const HostTensor& output, int top, const std::vector<std::string>& labels) {
   const Dims& dims = output.desc.dims;
   const std::int64_t items = dims.size() > 1 ? dims[0] : 1;
@@ -209,8 +212,14 @@ Result<Labels> argmax_labels(const HostTensor& output) {
 Result<Json> report_outputs(const Program& program, const Network& network, const std::vector<HostTensor>& outputs,
                             const std::vector<PreparedInput>& inputs, const InputFlags& input_flags,
                             const OutputFlags& flags) {
-  CONVOY_TRY(const std::vector<std::string> names, read_labels(flags.labels_file));
-  if (!flags.folder.empty()) CONVOY_CHECK(io::make_folder(flags.folder));
+  const auto classes = std::find_if(outputs.begin(), outputs.end(), [](const HostTensor& output) {
+    return output.desc.rank() > 0 && output.desc.elements() > output.desc.dims[0];
+  });
+  std::vector<Ranking> rankings;
+  if (flags.top > 0) {
+    if (classes == outputs.end()) return Error{ErrorCode::invalid_argument, "--top: no output is a list of classes"};
+    CONVOY_TRY(rankings, rank_classes(*classes, flags.top, flags.labels));
+  }
   Json all = Json::array();
   report::Table table;
   table.column("output").column("type").column("shape").column("smallest", report::Align::right);
@@ -244,13 +253,6 @@ Result<Json> report_outputs(const Program& program, const Network& network, cons
   }
   program.say(table.render(program.colour()));
   if (flags.top > 0) {
-    const auto classes = std::find_if(outputs.begin(), outputs.end(), [](const HostTensor& output) {
-      return output.desc.rank() > 0 && output.desc.elements() > output.desc.dims[0];
-    });
-    if (classes == outputs.end()) {
-      return Error{ErrorCode::invalid_argument, "--top: no output is a list of classes"};
-    }
-    CONVOY_TRY(const auto rankings, rank_classes(*classes, flags.top, names));
     const auto index = static_cast<std::size_t>(classes - outputs.begin());
     say_ranking(program, rankings, network.outputs()[index].name, all[index]);
   }

@@ -14,8 +14,12 @@ struct OutputFlags {
   int top = 0;
   std::string labels_file;
   bool argmax = false;
+  std::vector<std::string> labels;  // of labels_file, once prepare_outputs has read it
 };
 void add_output_flags(CLI::App& app, OutputFlags& flags);
+
+// Reads the labels and makes the folder: what can go wrong before a long run goes wrong before it.
+Result<void> prepare_outputs(OutputFlags& flags);
 
 struct RankedClass {
   std::int64_t index = 0;

@@ -39,7 +39,8 @@ void say_steps(const Program& program, const Session& session, const std::vector
   program.say(table.render(program.colour()));
 }
 
-Result<int> run(const Program& program, const RunFlags& flags) {
+Result<int> run(const Program& program, RunFlags& flags) {
+  CONVOY_CHECK(prepare_outputs(flags.output));
   CONVOY_TRY(const NetworkOptions options, program.network_options());
   CONVOY_TRY(const auto network, open_network(flags.model));
   CONVOY_TRY(const std::vector<PreparedInput> inputs, read_inputs(*network, flags.input));

@@ -5,6 +5,8 @@
 namespace convoy::report {
 namespace {
 
+constexpr std::size_t kLongestRule = 60;
+
 std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
@@ -44,7 +46,10 @@ std::string Table::render(bool colour, int indent) const {
   };
   add_line(heads, Style::bold);
   std::vector<std::string> rule;
-  for (const std::size_t width : widths) rule.emplace_back(width, '-');
+  // The last column may hold sentences; a rule as long as those would wrap.
+  for (const std::size_t width : widths) {
+    rule.emplace_back(rule.size() + 1 < widths.size() ? width : std::min(width, kLongestRule), '-');
+  }
   add_line(rule, Style::faint);
   for (const Row& row : rows_) add_line(row.cells, row.style);
   return out;
