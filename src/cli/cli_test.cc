@@ -13,11 +13,15 @@
 #include <string>
 #include <vector>
 
+#include "base/environment.h"
 #include "cli/conformance_case.h"
 #include "cli/demo_picture.h"
 #include "cli/outputs.h"
 #include "io/file.h"
+#include "io/nifti.h"
 #include "io/npy.h"
+#include "io/picture_input.h"
+#include "io/volume_input.h"
 #include "network/onnx/tensor_proto.h"
 
 namespace convoy::cli {
@@ -247,6 +251,73 @@ TEST_F(Command, ConformanceCountsAndReports) {
   EXPECT_EQ(run({"conformance", path("cases"), "--filter", "right"}).exit_code, 0);
   EXPECT_EQ(run({"conformance", path("cases"), "--filter", "wrong", "--atol", "2"}).exit_code, 0);
   expect_error({"conformance", path("cases"), "--filter", "none"}, 2, "none");
+}
+
+// The folder of models and pictures, or empty.
+fs::path data_folder() {
+  if (const auto folder = environment(Variable::data)) return *folder;
+  const fs::path beside = fs::path(CONVOY_SOURCE_DIR) / ".." / "shared" / "data";
+  return fs::is_directory(beside) ? beside : fs::path();
+}
+
+TEST_F(Command, PicturesSayWhatTheirNamesSay) {
+  const fs::path data = data_folder();
+  if (data.empty()) GTEST_SKIP() << "skipped: no data";
+  const std::pair<const char*, const char*> pictures[] = {{"kitten_224.png", "tabby"},
+                                                          {"pelican.jpeg", "pelican"},
+                                                          {"bald_eagle.jpeg", "bald eagle"},
+                                                          {"fish_720.png", "tench"}};
+  for (const auto& [picture, label] : pictures) {
+    const json result =
+        run_json({"run", data / "models/squeezenet1.1-7/model.onnx", "--input", data / "images" / picture, "--top", "1",
+                  "--labels", data / "images/imagenet_labels_1000.txt"},
+                 0);
+    const json& best = result["outputs"][0]["top"][0][0];
+    EXPECT_TRUE(best["label"].get<std::string>().starts_with(label)) << best;
+    if (std::string(label) == "tabby") {
+      EXPECT_NEAR(best["probability"].get<double>(), 0.76, 0.01);
+    }
+  }
+}
+
+TEST(PictureInput, IsWhatTheReferenceGotOutOfTheSamePicture) {
+  const fs::path data = data_folder();
+  if (data.empty()) GTEST_SKIP() << "skipped: no data";
+  const auto expected = onnx_io::read_tensor_file(data / "models/squeezenet1.1-7/test_data_set_4/input_0.pb");
+  ASSERT_TRUE(expected.ok()) << expected.error().message;
+  const auto picture = io::read_picture(data / "images/pelican.jpeg");
+  ASSERT_TRUE(picture.ok()) << picture.error().message;
+  io::PictureOptions options;
+  options.resize = io::ResizeMode::exact;
+  const auto tensor = io::picture_to_tensor(*picture, DataType::f32, {1, 3, 224, 224}, options);
+  ASSERT_TRUE(tensor.ok()) << tensor.error().message;
+  const double step = 1 / 255.0 / 0.224;  // one pixel value; decoders and rounding differ by no more
+  int different = 0;
+  for (std::int64_t i = 0; i < tensor->desc.elements(); ++i) {
+    const double error = std::abs(tensor->at(i) - expected->tensor.at(i));
+    EXPECT_LT(error, 1.05 * step) << i;
+    different += error > 1e-5;
+  }
+  EXPECT_LT(different, tensor->desc.elements() / 100);
+}
+
+TEST(VolumeInput, IsWhatTheReferenceGotOutOfTheSameVolume) {
+  const fs::path data = data_folder();
+  if (data.empty()) GTEST_SKIP() << "skipped: no data";
+  const auto crop = onnx_io::read_tensor_file(data / "models/meshnet_gwm_5ch/test_data_set_0/input_0.pb");
+  ASSERT_TRUE(crop.ok()) << crop.error().message;
+  const auto volume = io::read_nifti(data / "images/t1_brain_mri_256.nii.gz");
+  ASSERT_TRUE(volume.ok()) << volume.error().message;
+  const auto tensor = io::volume_to_tensor(*volume, DataType::f32, {1, 1, -1, -1, -1}, {});
+  ASSERT_TRUE(tensor.ok()) << tensor.error().message;
+  std::int64_t at = 0;
+  for (std::int64_t d = 96; d < 144; ++d) {
+    for (std::int64_t h = 96; h < 144; ++h) {
+      for (std::int64_t w = 96; w < 144; ++w, ++at) {
+        ASSERT_NEAR(tensor->at((d * 256 + h) * 256 + w), crop->tensor.at(at), 1e-6);
+      }
+    }
+  }
 }
 
 HostTensor tensor_of(DataType type, Dims dims, const std::vector<double>& values) {

@@ -55,7 +55,7 @@ Result<io::PictureOptions> picture_options(const InputFlags& flags) {
   } else {
     const auto side = parse_integer(flags.resize);
     if (!side.ok() || *side < 1 || *side > io::kMaxPictureSide) {
-      return bad(fmt::format("--resize {}: give cover, exact, none or the size of the shorter side", flags.resize));
+      return bad(fmt::format("--resize {}: give exact, cover, none or the size of the shorter side", flags.resize));
     }
     options.resize = io::ResizeMode::shorter_side;
     options.shorter_side = static_cast<int>(*side);
@@ -207,8 +207,8 @@ void add_input_flags(CLI::App& app, InputFlags& flags) {
   app.add_flag("--random-inputs", flags.random, "Fill inputs that no file is given for with random numbers");
   add_dim_flag(app, flags);
   app.add_option("--resize", flags.resize,
-                 "Pictures: cover (scale until the input is covered, crop the centre; default), exact (stretch), none, "
-                 "or the size of the shorter side (then crop the centre)")
+                 "Pictures: exact (stretch to the input; default), cover (scale until the input is covered, crop the "
+                 "centre), none, or the size of the shorter side (then crop the centre)")
       ->type_name("HOW");
   app.add_option("--image-layout", flags.layout, "Pictures: where the input has its channels")
       ->check(CLI::IsMember({"auto", "nchw", "nhwc"}));

@@ -17,7 +17,7 @@ struct InputFlags {
   std::vector<std::string> inputs;  // NAME=FILE, or FILE for a model with one input
   std::vector<std::string> dims;    // DIM=VALUE; DIM is a dim's symbolic name or INPUT:AXIS
   bool random = false;              // fill what no file is given for
-  std::string resize = "cover";
+  std::string resize = "exact";
   std::string layout = "auto";
   bool bgr = false;
   std::vector<double> mean, std;

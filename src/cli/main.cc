@@ -41,7 +41,12 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     const auto chosen = app.get_subcommands();
     const std::string command = chosen.empty() ? "convoy" : "convoy " + chosen.front()->get_name();
-    program.note(fmt::format("{}: {}\n(see {} --help)", command, error.what(), command));
+    std::string message = error.what();
+    if (chosen.empty() && argc > 1 && argv[1][0] != '-') {
+      message = fmt::format("'{}' is not a subcommand; there are", argv[1]);
+      for (const CLI::App* known : app.get_subcommands({})) message += " " + known->get_name();
+    }
+    program.note(fmt::format("{}: {}\n(see {} --help)", command, message, command));
     return kBadInput;
   }
   const std::string command = app.get_subcommands().front()->get_name();
