@@ -26,8 +26,10 @@ std::string knob_text(const std::vector<Knob>& knobs) {
 }
 
 Result<Json> explain_problem(const Program& program, const DistinctProblem& distinct, const SelectionOptions& options,
-                             const PlanRequest& request) {
+                             const PlanRequest& base) {
   const ConvProblem& problem = distinct.problem;
+  CONVOY_TRY(const WeightedRequest weighted, with_constant_weights(problem, base));
+  const PlanRequest& request = weighted.request;
   const auto ranked = rank_by_heuristic(problem, all_engines(), options.filter, request);
   Json json = report::to_json(problem);
   json["count"] = distinct.count;

@@ -58,6 +58,15 @@ std::vector<DistinctProblem> distinct_problems(const Session& session) {
   return problems;
 }
 
+Result<WeightedRequest> with_constant_weights(const ConvProblem& problem, const PlanRequest& request) {
+  WeightedRequest weighted{request, {}};
+  if (problem.pass == Pass::wgrad) return weighted;
+  CONVOY_TRY(weighted.weights, HostTensor::allocate(problem.w));
+  selection::fill_random(problem.w, weighted.weights.data.get(), 1);
+  weighted.request.constant_weights = weighted.weights.data.get();
+  return weighted;
+}
+
 Result<std::vector<ProblemReport>> measure_problems(const Program& program,
                                                     const std::vector<DistinctProblem>& problems,
                                                     const SelectionOptions& options, const PlanRequest& request,
@@ -69,14 +78,8 @@ Result<std::vector<ProblemReport>> measure_problems(const Program& program,
     const ConvProblem& problem = problems[i].problem;
     ProblemReport report;
     report.distinct = problems[i];
-    PlanRequest with_weights = request;
-    HostTensor weights;
-    if (problem.pass != Pass::wgrad) {
-      CONVOY_TRY(weights, HostTensor::allocate(problem.w));
-      selection::fill_random(problem.w, weights.data.get(), 1);
-      with_weights.constant_weights = weights.data.get();
-    }
-    report.answers = list_candidates(problem, all_engines(), with_weights);
+    CONVOY_TRY(const WeightedRequest weighted, with_constant_weights(problem, request));
+    report.answers = list_candidates(problem, all_engines(), weighted.request);
     SelectionOptions share = options;
     share.mode = SelectionMode::measured;
     if (options.budget_seconds > 0) {
@@ -85,7 +88,7 @@ Result<std::vector<ProblemReport>> measure_problems(const Program& program,
       share.budget_seconds = std::max(left / static_cast<double>(problems.size() - i), 1e-6);
     }
     const std::string name = report::short_name(problem);
-    auto selection = select(problem, all_engines(), share, with_weights, problems[i].names,
+    auto selection = select(problem, all_engines(), share, weighted.request, problems[i].names,
                             [&](const Measurement& measurement, int done, int total) {
                               const double part = total > 0 ? static_cast<double>(done) / total : 0;
                               bar.update((static_cast<double>(i) + part) / static_cast<double>(problems.size()),

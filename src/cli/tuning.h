@@ -35,6 +35,14 @@ struct ProblemReport {
   std::optional<Error> failure;  // nothing could run it, or everything was wrong
 };
 
+// The request with random constant weights for the problem, as a network has them: packed once, beforehand. The tensor
+// keeps them alive; wgrad, which computes the weights, has none.
+struct WeightedRequest {
+  PlanRequest request;
+  HostTensor weights;
+};
+Result<WeightedRequest> with_constant_weights(const ConvProblem& problem, const PlanRequest& request);
+
 // Measures every problem within options.budget_seconds (a fair share each: what is left over the problems left), as a
 // network pays for it: weights packed beforehand.
 Result<std::vector<ProblemReport>> measure_problems(const Program& program,

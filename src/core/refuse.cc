@@ -57,8 +57,19 @@ Answer check_types(const EngineInfo& info, const ConvProblem& p) {
   if (info.types.empty() || std::find(info.types.begin(), info.types.end(), types) != info.types.end()) {
     return std::nullopt;
   }
+  // An engine may take dozens of combinations: name those nearest to what was asked.
+  std::vector<TypeCombination> same_x;
+  std::vector<DataType> x_types;
+  for (const TypeCombination& taken : info.types) {
+    if (taken.x == types.x) same_x.push_back(taken);
+    if (std::find(x_types.begin(), x_types.end(), taken.x) == x_types.end()) x_types.push_back(taken.x);
+  }
+  if (same_x.empty() && info.types.size() > 4) {
+    return no(RefusalCode::data_type, "types {}: this engine takes x in {}", print_types(types),
+              list(x_types, [](DataType type) { return name_of(type); }));
+  }
   return no(RefusalCode::data_type, "types {}: this engine takes {}", print_types(types),
-            list(info.types, print_types));
+            list(same_x.empty() ? info.types : same_x, print_types));
 }
 
 Answer check_spatial_dims(const EngineInfo& info, const ConvProblem& p) {
