@@ -55,11 +55,11 @@ bool accepts_nhwc(const Graph& graph, const Node& node) {
 }
 
 // A rule or a filter that only takes one layout must not fail because of the other.
-void add_conv(Region& region, const ConvProblem& problem, Selector& selector) {
+void add_conv(Region& region, const ConvProblem& problem, const void* weights, Selector& selector) {
   constexpr double kOracle = 1e6;  // seconds: as good as never, yet summable
   region.has_conv = true;
-  region.nchw_seconds += selector.predict(in_layout(problem, Layout::nchw)).value_or(kOracle);
-  region.nhwc_seconds += selector.predict(in_layout(problem, Layout::nhwc)).value_or(kOracle);
+  region.nchw_seconds += selector.predict(in_layout(problem, Layout::nchw), weights).value_or(kOracle);
+  region.nhwc_seconds += selector.predict(in_layout(problem, Layout::nhwc), weights).value_or(kOracle);
 }
 
 }  // namespace
@@ -95,7 +95,9 @@ Result<std::vector<Layout>> assign_layouts(const Graph& graph, Selector& selecto
   for (std::size_t n = 0; n < count; ++n) {
     if (!flexible[n] || !is_convolution(graph.nodes[n])) continue;
     CONVOY_TRY(const ConvNode conv, conv_problem(graph.nodes[n], inputs_of(graph, graph.nodes[n])));
-    add_conv(totals[regions.find(static_cast<int>(n))], conv.problem, selector);
+    const HostTensor* weights = graph.constant_of(graph.nodes[n].inputs[conv_weight_input(graph.nodes[n].desc)]);
+    add_conv(totals[regions.find(static_cast<int>(n))], conv.problem, weights ? weights->data.get() : nullptr,
+             selector);
   }
   // A border is a value that one side holds in nhwc and the other in nchw; it is converted once for each region.
   const auto readers = graph.readers();

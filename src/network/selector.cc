@@ -5,6 +5,12 @@
 #include "base/clock.h"
 
 namespace convoy::network {
+namespace {
+
+// Part of the keys: weights that come with each execution are packed every time, which changes who is fastest.
+constexpr const char* variable_weights = " weights=variable";
+
+}  // namespace
 
 Selector::Selector(const NetworkOptions& options, SelectionProgress progress)
     : options_(options), progress_(std::move(progress)) {
@@ -17,7 +23,7 @@ void Selector::announce(const ConvProblem& problem) { announced_.insert(print(pr
 Result<Selection> Selector::choose(const ConvProblem& problem, const std::string& node_name, const void* weights) {
   const std::string problem_string = print(problem);
   const std::string key = problem_string + (options_.selection.rules.empty() ? "" : " " + node_name) +
-                          (weights == nullptr ? " weights=variable" : "");
+                          (weights == nullptr ? variable_weights : "");
   if (const auto found = chosen_.find(key); found != chosen_.end()) return found->second;
 
   SelectionOptions options = options_.selection;
@@ -43,14 +49,16 @@ Result<std::unique_ptr<ConvPlan>> Selector::plan(const ConvProblem& problem, con
   return make_plan(problem, selection.candidate, all_engines(), request);
 }
 
-std::optional<double> Selector::predict(const ConvProblem& problem) {
-  const std::string key = print(problem);
+std::optional<double> Selector::predict(const ConvProblem& problem, const void* weights) {
+  const std::string key = print(problem) + (weights == nullptr ? variable_weights : "");
   if (const auto found = predicted_.find(key); found != predicted_.end()) return found->second;
+  PlanRequest request = request_;
+  request.constant_weights = weights;
   std::optional<double> seconds;
-  const auto ranked = rank_by_heuristic(problem, all_engines(), options_.selection.filter, request_);
+  const auto ranked = rank_by_heuristic(problem, all_engines(), options_.selection.filter, request);
   for (const Engine* engine : all_engines()) {
     if (ranked.empty() || engine->info().name != ranked.front().engine || engine->info().oracle) continue;
-    seconds = engine->predict_seconds(problem, ranked.front().knobs, request_);
+    seconds = engine->predict_seconds(problem, ranked.front().knobs, request);
   }
   predicted_.emplace(key, seconds);
   return seconds;

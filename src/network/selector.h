@@ -26,7 +26,7 @@ class Selector {
 
   // Predicted seconds of the candidate the heuristic ranks first; nothing where only the oracle, or nothing, can run
   // it.
-  std::optional<double> predict(const ConvProblem& problem);
+  std::optional<double> predict(const ConvProblem& problem, const void* weights);
 
  private:
   NetworkOptions options_;
