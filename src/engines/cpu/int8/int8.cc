@@ -201,8 +201,8 @@ class Int8Engine final : public Engine {
   const EngineInfo& info() const override { return info_; }
 
   // Multiply-adds at the kernel's rate, each row of a group's tile padded to the panel's width, plus a pass over the
-  // gathered tiles and over the outputs. Rates measured on one AVX-512 VNNI core: 400, 90 and 45 G multiply-adds/s for
-  // VNNI, AVX-512 and AVX2; 2 G gathered bytes/s and 1 G outputs/s.
+  // gathered tiles and over the outputs. The rates are estimates from an AVX-512 core's ceilings, not fitted: 400, 90
+  // and 45 G multiply-adds/s for VNNI, AVX-512 and AVX2; 2 G gathered bytes/s and 1 G outputs/s.
   double predict_seconds(const ConvProblem& problem, const KnobValues&, const PlanRequest& request) const override {
     const Kernel& kernel = kernel_for(request.cpu);
     const Panels panels(problem, kernel);
