@@ -1,9 +1,9 @@
 """Every network of the zoo: a valid ONNX file, the convolutions that problems/ lists, and ONNX Runtime's answers.
 
-    zoo_test.py [NAME ...]     all networks without names; $CONVOY is the program
+    zoo_test.py [NAME ...]     all networks without names; $CONVOY is the program, $ONE_IMPORT the one beside this test
 
-For each network at two input sizes and two batch sizes. CONVOY_TEST_FULL=1 adds the sizes that the networks were
-published for and the crossed batches.
+Each network is imported once and then run at two input sizes, each at two batch sizes. CONVOY_TEST_FULL=1 adds the size
+that the network was published for.
 """
 
 import json
@@ -12,7 +12,6 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import time
 
 import numpy as np
 import onnx
@@ -23,6 +22,7 @@ sys.path.insert(0, str(ROOT / "problems"))
 import make_lists  # noqa: E402
 
 CONVOY = os.environ.get("CONVOY", str(ROOT / "build/bin/convoy"))
+ONE_IMPORT = os.environ.get("ONE_IMPORT", str(ROOT / "build/tests/one_import"))
 FULL = os.environ.get("CONVOY_TEST_FULL", "0") not in ("", "0")
 # Two sizes a network, the smaller the quicker; small_sizes for those not named.
 SMALL_SIZES = ((64, 64), (96, 72))
@@ -35,11 +35,15 @@ SIZES = {
 RELATIVE, OF_THE_LARGEST = 1e-3, 1e-4  # |a - b| <= RELATIVE*|b| + OF_THE_LARGEST*max|b|
 
 
+def call(*command):
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise AssertionError(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stderr}{done.stdout}")
+    return done.stdout
+
+
 def convoy(*arguments):
-    run = subprocess.run([CONVOY, *map(str, arguments)], capture_output=True, text=True)
-    if run.returncode != 0:
-        raise AssertionError(f"convoy {' '.join(map(str, arguments))}: exit code {run.returncode}\n{run.stderr}{run.stdout}")
-    return run.stdout
+    return call(CONVOY, *arguments)
 
 
 def published_sizes(model):
@@ -87,11 +91,21 @@ def problems_of(model, sizes):
 
 
 def cases_of(name, channels, published):
-    small, large = SIZES.get(name, SMALL_SIZES)
-    cases = [(1, channels, *small), (2, channels, *large)]
+    sizes = SIZES.get(name, SMALL_SIZES)
+    cases = [(batch, channels, *size) for size in sizes for batch in (1, 2)]
     if FULL:
-        cases += [(2, channels, *small), (1, channels, *large), (1, channels, *published)]
+        cases.append((1, channels, *published))
     return cases
+
+
+def compare(label, got, wanted):
+    assert got.shape == wanted.shape, f"{label}: shape {got.shape}, ONNX Runtime's is {wanted.shape}"
+    assert np.isfinite(got).all(), f"{label}: not finite"
+    error, largest, spread = np.abs(got - wanted), np.abs(wanted).max(), wanted.std()
+    print(f"{label:36} largest error {error.max() / largest:.1e} of the largest value; std {spread:.3g}", flush=True)
+    assert 1e-3 <= spread <= 1e3, f"{label}: standard deviation {spread}"
+    beyond = (error > RELATIVE * np.abs(wanted) + OF_THE_LARGEST * largest).sum()
+    assert beyond == 0, f"{label}: {beyond} of {error.size} values differ, the largest error is {error.max()}"
 
 
 def test(name, folder):
@@ -110,25 +124,16 @@ def test(name, folder):
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     random = np.random.default_rng(7)
-    for shape in cases_of(name, channels, published):
-        label = f"{name} {'x'.join(map(str, shape))}"
+    cases = cases_of(name, channels, published)
+    wanted, pairs = [], []
+    for index, shape in enumerate(cases):
         value = random.standard_normal(shape, dtype=np.float32)
-        np.save(folder / "input.npy", value)
-        start = time.monotonic()
-        wanted = session.run(None, {"input": value})[0]
-        middle = time.monotonic()
-        out = folder / f"{name}-out"
-        convoy("run", path, "--input", f"input={folder / 'input.npy'}", "--output-dir", out)
-        end = time.monotonic()
-        got = np.load(next(out.glob("*.npy")))
-        assert got.shape == wanted.shape, f"{label}: shape {got.shape}, ONNX Runtime's is {wanted.shape}"
-        assert np.isfinite(got).all(), f"{label}: not finite"
-        error, largest, spread = np.abs(got - wanted), np.abs(wanted).max(), wanted.std()
-        print(f"{label:36} largest error {error.max() / largest:.1e} of the largest value; std {spread:.3g}; "
-              f"convoy {end - middle:.1f} s with loading, ONNX Runtime {middle - start:.1f} s", flush=True)
-        assert 1e-3 <= spread <= 1e3, f"{label}: standard deviation {spread}"
-        beyond = (error > RELATIVE * np.abs(wanted) + OF_THE_LARGEST * largest).sum()
-        assert beyond == 0, f"{label}: {beyond} of {error.size} values differ, the largest error is {error.max()}"
+        wanted.append(session.run(None, {"input": value})[0])
+        pairs += [folder / f"in{index}.npy", folder / f"out{index}.npy"]
+        np.save(pairs[-2], value)
+    call(ONE_IMPORT, path, os.cpu_count(), *pairs)  # one import, all cases
+    for index, shape in enumerate(cases):
+        compare(f"{name} {'x'.join(map(str, shape))}", np.load(pairs[2 * index + 1]), wanted[index])
     path.unlink()
 
 
