@@ -1,14 +1,16 @@
 """Whole networks, Convoy beside ONNX Runtime and OpenVINO, on the same files, interleaved in one run.
 
-    python bench/networks.py [--rounds 7] [--repeats 10] [--threads 1 2] [--data DIR] [--output FILE]
+    python bench/networks.py [--rounds 7] [--seconds 0.5] [--threads 1 2] [--networks NAME ...] [--data DIR] [--output FILE]
 
-Each round gives every contender one block of `repeats` runs, in an order that rotates, with a pause between blocks so that
-no contender's idle threads run into another's block. What counts is the ratio of medians over the blocks of one run; the
+The zoo's networks at the sizes they were published for, and squeezenet with its trained weights, at batch 1. Each round gives
+every contender one block of runs that lasts about `seconds`, in an order that rotates, with a pause between blocks so that no
+contender's idle threads run into another's block. What counts is the ratio of medians over the blocks of one run; the
 machine is shared, so absolute times say little. Inputs are the same seeded values for all; outputs are compared first.
 """
 import argparse
 import datetime
 import json
+import math
 import os
 import pathlib
 import platform
@@ -19,13 +21,14 @@ import tempfile
 import time
 
 import numpy as np
+import onnx
 import onnxruntime
 import openvino
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONVOY = ROOT / "build/bin/convoy"
-ZOO = ["mobilenet_v2", "resnet18"]
 PAUSE_SECONDS = 0.05
+MOST_REPEATS = 20
 
 
 def run_convoy(*arguments):
@@ -82,6 +85,14 @@ class OpenVino:
         return timed(self.once, repeats)
 
 
+def input_of(model):
+    """Name and shape of the one input: batch 1, free sizes as published (the file's metadata says)."""
+    proto = onnx.load(str(model), load_external_data=False)
+    value = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"]).get_inputs()[0]
+    sizes = {entry.key.removeprefix("convoy.size."): int(entry.value) for entry in proto.metadata_props}
+    return value.name, [dim if isinstance(dim, int) else sizes.get(dim, 1) for dim in value.shape]
+
+
 def timed(once, repeats):
     for _ in range(2):
         once()
@@ -98,6 +109,10 @@ def spread(samples):
     return (third - first) / statistics.median(samples)
 
 
+def geometric_mean(values):
+    return math.exp(statistics.fmean(map(math.log, values)))
+
+
 def measure(label, model, name, value, threads, options):
     contenders = {
         "convoy": Convoy(model, name, value, threads),
@@ -105,6 +120,8 @@ def measure(label, model, name, value, threads, options):
         "openvino": OpenVino(model, name, value, threads),
     }
     expected = contenders["onnxruntime"].once()
+    once = min(timed(contenders["onnxruntime"].once, 2))
+    repeats = max(1, min(MOST_REPEATS, round(options.seconds / once)))
     with tempfile.TemporaryDirectory() as folder:
         error = float(np.abs(contenders["convoy"].output(folder) - expected).max() / np.abs(expected).max())
     if error > 1e-4:
@@ -116,8 +133,9 @@ def measure(label, model, name, value, threads, options):
         rotated = keys[round_number % len(keys):] + keys[:round_number % len(keys)]
         for key in rotated:
             time.sleep(PAUSE_SECONDS)
-            blocks[key].append(statistics.median(contenders[key].block(options.repeats)))
-    row = {"network": label, "threads": threads, "relative_error": error, "contenders": {}}
+            blocks[key].append(statistics.median(contenders[key].block(repeats)))
+    row = {"network": label, "threads": threads, "shape": list(np.load(value, mmap_mode="r").shape),
+           "repeats": repeats, "relative_error": error, "contenders": {}}
     for key in keys:
         ratios = [ours / theirs for ours, theirs in zip(blocks["convoy"], blocks[key])]
         row["contenders"][key] = {
@@ -133,31 +151,37 @@ def measure(label, model, name, value, threads, options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=0.5)
+    parser.add_argument("--networks", nargs="+", help="names of the zoo and squeezenet1.1-7; all when left out")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path(os.environ.get("CONVOY_DATA", ROOT / "../shared/data")))
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / f"bench/results/networks-{datetime.date.today()}.json")
     options = parser.parse_args()
 
-    with tempfile.TemporaryDirectory() as folder:
-        models = []
-        trained = options.data / "models/squeezenet1.1-7/model.onnx"
-        if trained.exists():
-            models.append(("squeezenet1.1-7", trained))
-        else:
-            print("squeezenet1.1-7 skipped: no data")
-        for name in ZOO:
-            path = pathlib.Path(folder) / f"{name}.onnx"
-            run_convoy("zoo", name, "-o", path)
-            models.append((f"zoo:{name}", path))
-
-        rows = []
-        value = pathlib.Path(folder) / "input.npy"
-        np.save(value, np.random.default_rng(7).standard_normal((1, 3, 224, 224), dtype=np.float32))
-        for threads in options.threads:
-            for label, model in models:
-                name = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"]).get_inputs()[0].name
+    trained = options.data / "models/squeezenet1.1-7/model.onnx"
+    zoo = [row["name"] for row in json.loads(run_convoy("list", "zoo", "--json"))["zoo"]]
+    rows = []
+    for network in options.networks or ["squeezenet1.1-7", *zoo]:
+        with tempfile.TemporaryDirectory() as folder:
+            label, model = network, trained
+            if network in zoo:
+                label, model = f"zoo:{network}", pathlib.Path(folder) / f"{network}.onnx"
+                run_convoy("zoo", network, "-o", model)
+            elif not trained.exists():
+                print(f"{network} skipped: no data")
+                continue
+            name, shape = input_of(model)
+            value = pathlib.Path(folder) / "input.npy"
+            np.save(value, np.random.default_rng(7).standard_normal(shape, dtype=np.float32))
+            for threads in options.threads:
                 rows.append(measure(label, model, name, value, threads, options))
+    means = []
+    for threads in options.threads:
+        here = [row["contenders"] for row in rows if row["threads"] == threads]
+        mean = {key: geometric_mean([1 / row[key]["convoy_over_this"] for row in here]) for key in ("onnxruntime", "openvino")}
+        means.append({"threads": threads, "networks": len(here), "speedup_geometric_mean": mean})
+        print(f"geometric mean over {len(here)} networks, {threads} thread(s): " +
+              "  ".join(f"{key} x{value:.2f}" for key, value in mean.items()))
 
     doctor = json.loads(run_convoy("doctor", "--json"))
     report = {
@@ -167,7 +191,8 @@ def main():
         "device": doctor.get("processor", platform.processor()),
         "versions": {"onnxruntime": onnxruntime.__version__, "openvino": openvino.__version__, "python": platform.python_version()},
         "rounds": options.rounds,
-        "repeats": options.repeats,
+        "load_average": os.getloadavg()[0],
+        "means": means,
         "rows": rows,
     }
     options.output.parent.mkdir(parents=True, exist_ok=True)
