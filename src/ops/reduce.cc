@@ -65,86 +65,124 @@ Dims reduced_dims(const Dims& dims, const std::vector<bool>& reduced, bool keep_
 
 namespace {
 
-// What sums of T's are held in.
+// What elements of T are reduced as: one of four types, so that ten reductions of fourteen types are forty loops.
 template <class T>
-using Wide = std::conditional_t<is_float_element<T>, double, std::uint64_t>;
-template <class T>
-constexpr bool kIsInteger = !is_float_element<T>;
+using ValueOf = std::conditional_t<is_float_element<T>, std::conditional_t<std::is_same_v<T, double>, double, float>,
+                                   std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>>;
 
-// An accumulator takes the elements one by one, merges with another, and gives the result for `count` elements.
+// What sums of values are held in and results are given as; an integer's bits are those of its type, extended.
+template <class V>
+using Wide = std::conditional_t<std::is_floating_point_v<V>, double, std::uint64_t>;
+
+template <class V>
+Wide<V> rounded(double result) {
+  if constexpr (std::is_floating_point_v<V>) return result;
+  return static_cast<Wide<V>>(static_cast<V>(result));
+}
+
+// How a tensor's elements become values and results become elements.
+template <class V>
+struct Elements {
+  // `count` values from element `at` on, `stride` elements apart: in the buffer, or where they are.
+  const V* (*load)(const void* x, std::int64_t at, std::int64_t stride, std::int64_t count, V* buffer);
+  void (*store)(void* y, std::int64_t at, Wide<V> result);
+  V lowest, highest;  // of the element's type
+};
+
 template <class T>
+const ValueOf<T>* load(const void* x, std::int64_t at, std::int64_t stride, std::int64_t count, ValueOf<T>* buffer) {
+  const T* from = static_cast<const T*>(x) + at;
+  if constexpr (std::is_same_v<T, ValueOf<T>>) {
+    if (stride == 1) return from;
+  }
+  for (std::int64_t i = 0; i < count; ++i) buffer[i] = static_cast<ValueOf<T>>(from[i * stride]);
+  return buffer;
+}
+
+template <class T>
+void store(void* y, std::int64_t at, Wide<ValueOf<T>> result) {
+  static_cast<T*>(y)[at] = static_cast<T>(result);
+}
+
+template <class T>
+Elements<ValueOf<T>> elements_of() {
+  using V = ValueOf<T>;
+  if constexpr (is_float_element<T>) {
+    return {load<T>, store<T>, -std::numeric_limits<V>::infinity(), std::numeric_limits<V>::infinity()};
+  } else {
+    return {load<T>, store<T>, std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max()};
+  }
+}
+
+// An accumulator takes values one by one, merges with another, and gives the result for `count` values.
+template <class V>
 struct SumOf {
-  Wide<T> sum = 0;
-  void add(Compute<T> x) { sum += static_cast<Wide<T>>(x); }
+  Wide<V> sum = 0;
+  void add(V x) { sum += static_cast<Wide<V>>(x); }
   void merge(const SumOf& other) { sum += other.sum; }
+  Wide<V> finish(std::int64_t, const Elements<V>&) const { return sum; }
 };
 
-template <class T>
-struct Sum : SumOf<T> {
-  T finish(std::int64_t) const { return static_cast<T>(this->sum); }
-};
+template <class V>
+struct Sum : SumOf<V> {};
 
-template <class T>
-struct Mean : SumOf<T> {
-  T finish(std::int64_t count) const {
-    if constexpr (kIsInteger<T>) {
-      using Signed = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
-      return count == 0 ? T(0) : static_cast<T>(static_cast<Signed>(this->sum) / static_cast<Signed>(count));
+template <class V>
+struct Mean : SumOf<V> {
+  Wide<V> finish(std::int64_t count, const Elements<V>&) const {
+    if constexpr (std::is_floating_point_v<V>) {
+      return this->sum / static_cast<double>(count);
     } else {
-      return static_cast<T>(this->sum / static_cast<double>(count));
+      return count == 0 ? 0 : static_cast<Wide<V>>(static_cast<V>(this->sum) / static_cast<V>(count));
     }
   }
 };
 
-template <class T>
-struct LogSum : SumOf<T> {
-  T finish(std::int64_t) const {
-    using Signed = std::conditional_t<std::is_signed_v<T>, std::int64_t, Wide<T>>;
-    using Value = std::conditional_t<kIsInteger<T>, Signed, double>;
-    return static_cast<T>(std::log(static_cast<double>(static_cast<Value>(this->sum))));
+template <class V>
+struct LogSum : SumOf<V> {
+  Wide<V> finish(std::int64_t, const Elements<V>&) const {
+    using Signed = std::conditional_t<std::is_floating_point_v<V>, double, V>;
+    return rounded<V>(std::log(static_cast<double>(static_cast<Signed>(this->sum))));
   }
 };
 
-template <class T>
-struct L1 : SumOf<T> {
-  void add(Compute<T> x) {
-    if constexpr (kIsInteger<T>) {
-      this->sum += x < 0 ? -static_cast<std::uint64_t>(x) : static_cast<std::uint64_t>(x);
-    } else {
+template <class V>
+struct L1 : SumOf<V> {
+  void add(V x) {
+    if constexpr (std::is_floating_point_v<V>) {
       this->sum += std::abs(static_cast<double>(x));
+    } else {
+      this->sum += x < 0 ? -static_cast<std::uint64_t>(x) : static_cast<std::uint64_t>(x);
     }
   }
-  T finish(std::int64_t) const { return static_cast<T>(this->sum); }
 };
 
-template <class T>
-struct SumSquare : SumOf<T> {
-  void add(Compute<T> x) { this->sum += static_cast<Wide<T>>(x) * static_cast<Wide<T>>(x); }
-  T finish(std::int64_t) const { return static_cast<T>(this->sum); }
+template <class V>
+struct SumSquare : SumOf<V> {
+  void add(V x) { this->sum += static_cast<Wide<V>>(x) * static_cast<Wide<V>>(x); }
 };
 
-template <class T>
+template <class V>
 struct L2 {
   double sum = 0;
-  void add(Compute<T> x) { sum += static_cast<double>(x) * static_cast<double>(x); }
+  void add(V x) { sum += static_cast<double>(x) * static_cast<double>(x); }
   void merge(const L2& other) { sum += other.sum; }
-  T finish(std::int64_t) const { return static_cast<T>(std::sqrt(sum)); }
+  Wide<V> finish(std::int64_t, const Elements<V>&) const { return rounded<V>(std::sqrt(sum)); }
 };
 
-template <class T>
+template <class V>
 struct Prod {
-  Wide<T> product = 1;
-  void add(Compute<T> x) { product *= static_cast<Wide<T>>(x); }
+  Wide<V> product = 1;
+  void add(V x) { product *= static_cast<Wide<V>>(x); }
   void merge(const Prod& other) { product *= other.product; }
-  T finish(std::int64_t) const { return static_cast<T>(product); }
+  Wide<V> finish(std::int64_t, const Elements<V>&) const { return product; }
 };
 
 // log(sum(exp(x))), relative to the largest x so far, so that nothing overflows.
-template <class T>
+template <class V>
 struct LogSumExp {
   double largest = -std::numeric_limits<double>::infinity();
   double sum = 0;
-  void add(Compute<T> value) {
+  void add(V value) {
     const double x = static_cast<double>(value);
     if (x <= largest) {
       sum += x == largest ? 1 : std::exp(x - largest);
@@ -162,64 +200,116 @@ struct LogSumExp {
       largest = other.largest;
     }
   }
-  T finish(std::int64_t) const { return static_cast<T>(largest + std::log(sum)); }
+  Wide<V> finish(std::int64_t, const Elements<V>&) const { return rounded<V>(largest + std::log(sum)); }
 };
 
-// The largest, or with kSign = -1 the smallest; NaN wins.
-template <class T, int kSign>
+// The largest, or with kSign = -1 the smallest; NaN wins. Of no values: the worst of the element's type.
+template <class V, int kSign>
 struct Extreme {
-  using C = Compute<T>;
-  static constexpr C start() {
-    if constexpr (std::is_floating_point_v<C>) return -kSign * std::numeric_limits<C>::infinity();
-    return kSign > 0 ? std::numeric_limits<C>::lowest() : std::numeric_limits<C>::max();
+  static constexpr V start() {
+    using Limits = std::numeric_limits<V>;
+    if constexpr (std::is_floating_point_v<V>) return -kSign * Limits::infinity();
+    return kSign > 0 ? Limits::lowest() : Limits::max();
   }
-  C best = start();
-  void add(C x) { best = (kSign > 0 ? x > best : x < best) || x != x ? x : best; }
+  V best = start();
+  void add(V x) { best = (kSign > 0 ? x > best : x < best) || x != x ? x : best; }
   void merge(const Extreme& other) { add(other.best); }
-  T finish(std::int64_t) const { return static_cast<T>(best); }
+  Wide<V> finish(std::int64_t count, const Elements<V>& elements) const {
+    return static_cast<Wide<V>>(count > 0 ? best : kSign > 0 ? elements.lowest : elements.highest);
+  }
 };
-template <class T>
-using Max = Extreme<T, 1>;
-template <class T>
-using Min = Extreme<T, -1>;
+template <class V>
+using Max = Extreme<V, 1>;
+template <class V>
+using Min = Extreme<V, -1>;
+
+// BroadcastLoop::run, compiled once.
+using Run = FunctionRef<void(const std::int64_t* at, std::int64_t count)>;
+[[gnu::noinline]] void run_through(const BroadcastLoop& loop, std::int64_t begin, std::int64_t end, Run body) {
+  loop.run(begin, end, body);
+}
 
 // One output element: runs along the reduced dims, in several lanes so that additions need not wait for each other.
-template <class A, class T>
-A reduce_one(const BroadcastLoop& reduced, const T* x) {
-  constexpr int kLanes = 8;
+template <class A, class V>
+A reduce_one(const BroadcastLoop& reduced, const Elements<V>& elements, const void* x, std::int64_t first) {
+  constexpr std::int64_t kLanes = 8, kChunk = 512;
   std::array<A, kLanes> lanes;
+  std::array<V, kChunk> buffer;
   const std::int64_t stride = reduced.inner_stride(0);
-  const auto run = [&](const T* from, std::int64_t count) {
-    std::int64_t i = 0;
-    for (; i + kLanes <= count; i += kLanes) {
-      for (int lane = 0; lane < kLanes; ++lane) lanes[lane].add(from[(i + lane) * stride]);
+  const auto run = [&](std::int64_t from, std::int64_t size) {
+    for (std::int64_t start = 0; start < size; start += kChunk) {
+      const std::int64_t count = std::min(kChunk, size - start);
+      const V* values = elements.load(x, from + start * stride, stride, count, buffer.data());
+      std::int64_t i = 0;
+      for (; i + kLanes <= count; i += kLanes) {
+        for (int lane = 0; lane < kLanes; ++lane) lanes[lane].add(values[i + lane]);
+      }
+      for (; i < count; ++i) lanes[0].add(values[i]);
     }
-    for (; i < count; ++i) lanes[0].add(from[i * stride]);
   };
   if (reduced.inner_size() == reduced.elements()) {
-    run(x, reduced.elements());
+    run(first, reduced.elements());
   } else {
-    reduced.run(0, reduced.elements(), [&](const std::int64_t* at, std::int64_t count) { run(x + at[0], count); });
+    run_through(reduced, 0, reduced.elements(),
+                [&](const std::int64_t* at, std::int64_t count) { run(first + at[0], count); });
   }
   for (int lane = 1; lane < kLanes; ++lane) lanes[0].merge(lanes[lane]);
   return lanes[0];
 }
 
-// A few neighbouring output elements at once, where the input is contiguous along them.
-template <class A, class T>
-void reduce_neighbours(const BroadcastLoop& reduced, const T* x, T* y, std::int64_t y_stride, std::int64_t count) {
+// Neighbouring output elements, some at once, where the input is contiguous along them.
+template <class A, class V>
+void reduce_neighbours(const BroadcastLoop& reduced, const Elements<V>& elements, const void* x, std::int64_t first,
+                       void* y, std::int64_t to, std::int64_t to_stride, std::int64_t count) {
   constexpr std::int64_t kChunk = 128;
+  std::array<V, kChunk> buffer;
   for (std::int64_t start = 0; start < count; start += kChunk) {
     const std::int64_t n = std::min(kChunk, count - start);
     std::array<A, kChunk> sums{};
-    reduced.run(0, reduced.elements(), [&](const std::int64_t* at, std::int64_t run) {
+    run_through(reduced, 0, reduced.elements(), [&](const std::int64_t* at, std::int64_t run) {
       for (std::int64_t r = 0; r < run; ++r) {
-        const T* from = x + start + at[0] + r * reduced.inner_stride(0);
-        for (std::int64_t i = 0; i < n; ++i) sums[i].add(from[i]);
+        const std::int64_t from = first + start + at[0] + r * reduced.inner_stride(0);
+        const V* values = elements.load(x, from, 1, n, buffer.data());
+        for (std::int64_t i = 0; i < n; ++i) sums[i].add(values[i]);
       }
     });
-    for (std::int64_t i = 0; i < n; ++i) y[(start + i) * y_stride] = sums[i].finish(reduced.elements());
+    for (std::int64_t i = 0; i < n; ++i) {
+      elements.store(y, to + (start + i) * to_stride, sums[i].finish(reduced.elements(), elements));
+    }
   }
+}
+
+template <class A, class V>
+void reduce_all(const ReduceLoops& loops, const Elements<V>& elements, const void* x, void* y,
+                const ExecContext& context) {
+  const std::int64_t reduced = loops.reduced.elements();
+  const bool neighbours = loops.kept.inner_stride(1) == 1 && loops.reduced.inner_stride(0) != 1 && reduced > 1;
+  const std::int64_t to_stride = loops.kept.inner_stride(0), from_stride = loops.kept.inner_stride(1);
+  parallel_for(context, loops.kept.elements(), reduced, [&](std::int64_t begin, std::int64_t end) {
+    run_through(loops.kept, begin, end, [&](const std::int64_t* at, std::int64_t count) {
+      if (neighbours) {
+        reduce_neighbours<A, V>(loops.reduced, elements, x, at[1], y, at[0], to_stride, count);
+        return;
+      }
+      for (std::int64_t i = 0; i < count; ++i) {
+        const A sums = reduce_one<A, V>(loops.reduced, elements, x, at[1] + i * from_stride);
+        elements.store(y, at[0] + i * to_stride, sums.finish(reduced, elements));
+      }
+    });
+  });
+}
+
+// With noop_with_empty_axes the output is the input, not the reduction of single elements.
+void copy_all(const BroadcastLoop& kept, std::size_t bytes, const void* x, void* y, const ExecContext& context) {
+  dispatch_bytes(bytes, [&]<class T>(Tag<T>) {
+    parallel_for(context, kept.elements(), 1, [&](std::int64_t begin, std::int64_t end) {
+      kept.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+        T* to = static_cast<T*>(y) + at[0];
+        const T* from = static_cast<const T*>(x) + at[1];
+        for (std::int64_t i = 0; i < count; ++i) to[i * kept.inner_stride(0)] = from[i * kept.inner_stride(1)];
+      });
+    });
+  });
 }
 
 template <template <class> class A, TypeSet kSet>
@@ -245,41 +335,29 @@ class Reduce final : public Operator {
                                        std::span<const TensorDesc> outputs, const PlanRequest&) const override {
     CONVOY_TRY(const std::vector<bool> reduced, reduced_axes(node, inputs, axes_are_input(node)));
     const ReduceLoops loops(outputs[0], inputs[0].desc, reduced);
-    // With noop_with_empty_axes the output is the input, not the reduction of single elements.
-    const bool copies = std::find(reduced.begin(), reduced.end(), true) == reduced.end() && !reduced.empty();
-    return dispatch<kSet>(inputs[0].desc.type, [&]<class T>(Tag<T>) {
-      return make_plan(node,
-                       [loops, copies](std::span<const void* const> in, std::span<void* const> out,
-                                       const ExecContext& context) -> Result<void> {
-                         execute<T>(loops, copies, static_cast<const T*>(in[0]), static_cast<T*>(out[0]), context);
-                         return {};
-                       });
-    });
+    if (std::find(reduced.begin(), reduced.end(), true) == reduced.end() && !reduced.empty()) {
+      return make_plan(
+          node,
+          [loops, bytes = size_of(inputs[0].desc.type)](std::span<const void* const> in, std::span<void* const> out,
+                                                        const ExecContext& context) -> Result<void> {
+            copy_all(loops.kept, bytes, in[0], out[0], context);
+            return {};
+          });
+    }
+    return dispatch<kSet>(inputs[0].desc.type, [&]<class T>(Tag<T>) { return plan_of(node, loops, elements_of<T>()); });
   }
 
  private:
   bool axes_are_input(const NodeDesc& node) const { return node.opset >= axes_input_since_; }
 
-  template <class T>
-  static void execute(const ReduceLoops& loops, bool copies, const T* x, T* y, const ExecContext& context) {
-    const std::int64_t reduced = loops.reduced.elements();
-    const bool neighbours = loops.kept.inner_stride(1) == 1 && loops.reduced.inner_stride(0) != 1 && reduced > 1;
-    parallel_for(context, loops.kept.elements(), reduced, [&](std::int64_t begin, std::int64_t end) {
-      loops.kept.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
-        T* to = y + at[0];
-        const T* from = x + at[1];
-        const std::int64_t to_stride = loops.kept.inner_stride(0), from_stride = loops.kept.inner_stride(1);
-        if (copies) {
-          for (std::int64_t i = 0; i < count; ++i) to[i * to_stride] = from[i * from_stride];
-        } else if (neighbours) {
-          reduce_neighbours<A<T>>(loops.reduced, from, to, to_stride, count);
-        } else {
-          for (std::int64_t i = 0; i < count; ++i) {
-            to[i * to_stride] = reduce_one<A<T>>(loops.reduced, from + i * from_stride).finish(reduced);
-          }
-        }
-      });
-    });
+  template <class V>
+  static std::unique_ptr<OpPlan> plan_of(const NodeDesc& node, const ReduceLoops& loops, const Elements<V>& elements) {
+    return make_plan(node,
+                     [loops, elements](std::span<const void* const> in, std::span<void* const> out,
+                                       const ExecContext& context) -> Result<void> {
+                       reduce_all<A<V>, V>(loops, elements, in[0], out[0], context);
+                       return {};
+                     });
   }
 
   int axes_input_since_;

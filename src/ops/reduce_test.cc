@@ -90,6 +90,38 @@ TEST(Reduce, OfNothing) {
   expect_op(node_of("ReduceMin"), {x, axis}, {twice(INFINITY)});
   expect_op(node_of("ReduceLogSumExp"), {x, axis}, {twice(-INFINITY)});
   expect_op(node_of("ReduceMean"), {x, axis}, {twice(NAN)});
+  for (const DataType type : {DataType::s8, DataType::u8, DataType::s32, DataType::boolean}) {
+    const HostTensor none = tensor(type, {2, 0}, {});
+    const double lowest = type == DataType::s8 ? -128 : type == DataType::s32 ? INT32_MIN : 0;
+    const double highest = type == DataType::s8    ? 127
+                           : type == DataType::u8  ? 255
+                           : type == DataType::s32 ? INT32_MAX
+                                                   : 1;
+    expect_op(node_of("ReduceMax"), {none, axis}, {tensor(type, {2, 1}, {lowest, lowest})});
+    expect_op(node_of("ReduceMin"), {none, axis}, {tensor(type, {2, 1}, {highest, highest})});
+  }
+}
+
+// Every type, along axes that are contiguous and axes that are not, over more elements than are taken at once.
+TEST(Reduce, EveryTypeInEitherDirection) {
+  constexpr int kRows = 1030, kColumns = 3;
+  std::vector<double> values(kRows * kColumns);
+  for (int i = 0; i < kRows * kColumns; ++i) values[i] = i % 7 == 0 ? 1 : 0;
+  std::vector<double> sums(kColumns, 0), row_sums(kRows, 0);
+  for (int i = 0; i < kRows * kColumns; ++i) {
+    sums[i % kColumns] += values[i];
+    row_sums[i / kColumns] += values[i];
+  }
+  std::vector<double> transposed(values.size());
+  for (int i = 0; i < kRows * kColumns; ++i) transposed[i % kColumns * kRows + i / kColumns] = values[i];
+  for (const DataType type : {DataType::f64, DataType::f32, DataType::f16, DataType::bf16, DataType::s64, DataType::s32,
+                              DataType::s16, DataType::u64, DataType::u32, DataType::u16}) {
+    const HostTensor x = tensor(type, {kRows, kColumns}, values);
+    expect_op(node_of("ReduceSum"), {x, longs({1}, {0})}, {tensor(type, {1, kColumns}, sums)});
+    expect_op(node_of("ReduceSumSquare"), {x, longs({1}, {1})}, {tensor(type, {kRows, 1}, row_sums)});
+    expect_op(node_of("ReduceL1"), {tensor(type, {kColumns, kRows}, transposed), longs({1}, {1})},
+              {tensor(type, {kColumns, 1}, sums)});
+  }
 }
 
 TEST(Reduce, IntegersAndExtremes) {
