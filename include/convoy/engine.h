@@ -83,9 +83,10 @@ struct LayoutPair {
 
 // What an engine declares. The core enforces it (`refuse` below): engines don't check it again.
 struct EngineInfo {
-  std::string name;     // stable: "cpu.winograd"
-  int revision = 1;     // raise it when results or speed change: stored measurements of older revisions are dropped
-  std::string summary;  // one line for `convoy list engines`
+  std::string name;      // stable: "cpu.winograd"
+  int revision = 1;      // raise it when results or speed change: stored measurements of older revisions are dropped
+  std::string provider;  // library it comes from, with all that changes its code: "oneDNN 3.2.0"; empty: Convoy
+  std::string summary;   // one line for `convoy list engines`
   std::vector<Pass> passes;
   std::vector<TypeCombination> types;  // empty: any
   std::vector<LayoutPair> layouts;     // packed layouts of x and y it takes; empty: any strides and blocking

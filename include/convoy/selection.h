@@ -2,13 +2,14 @@
 // or by name.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "convoy/engine.h"
+#include "convoy/measurement.h"
 
 namespace convoy {
 
@@ -46,23 +47,20 @@ struct SelectionOptions {
   bool strict_rules = true;          // a rule's candidate that can't run is an error; otherwise a warning and fallback
   double budget_seconds = 0;         // measured: stop after this long (0: no limit)
   bool all_knobs = false;            // measured: every knob value, not only each engine's default
-};
-
-// A candidate that was timed and verified.
-struct Measurement {
-  Candidate candidate;
-  double median_seconds = 0;
-  double spread = 0;  // (third quartile - first quartile) / median
-  int samples = 0;
-  std::size_t workspace_bytes = 0;
-  double max_error = 0;           // largest |out - oracle| in units of the tolerance; over 1 is wrong
-  double max_error_absolute = 0;  // |out - oracle| where max_error was found
-  std::optional<Error> failure;   // it could not be planned or run, or was wrong: it can't win
+  CacheState caches = CacheState::cold;
+  // What was measured before; null: nothing. Measured: a candidate is measured only where a current and settled
+  // measurement is missing, and each new one is stored as soon as it exists (first as partial, then complete).
+  // Heuristic: nothing is measured, and where the candidate it would choose was measured, the fastest measured one is
+  // taken instead.
+  MeasurementStore* store = nullptr;
+  // Measured: once it is true (a signal handler or another thread may set it) measuring ends as soon as it can, with
+  // what is known.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 struct Selection {
   Candidate candidate;
-  std::string reason;                     // "rule 'pattern'", "heuristic", "measured"
+  std::string reason;                     // "rule 'pattern'", "heuristic", "measured", "stored"
   std::vector<std::string> warnings;      // a rule that fell back, a budget that ended early
   std::vector<Measurement> measurements;  // measured: all of them, fastest first, failures last
 };
@@ -75,7 +73,7 @@ std::vector<EngineAnswer> list_candidates(const ConvProblem& problem, std::span<
 std::vector<Candidate> rank_by_heuristic(const ConvProblem& problem, std::span<const Engine* const> engines,
                                          const SelectionFilter& filter, const PlanRequest& request);
 
-// Called after each measurement; returning false ends the tuning.
+// Called after each new measurement, once it is stored; returning false ends the tuning.
 using SelectionProgress = std::function<bool(const Measurement& measurement, int done, int total)>;
 
 // `node_name` is matched by rules of the form node=GLOB; empty outside a network. Fails with `unsupported` and every

@@ -1,0 +1,71 @@
+// Measurements of candidates, and the interface of what remembers them (tuning_database.h has the one on disk).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "convoy/engine.h"
+
+namespace convoy {
+
+// What the caches hold when a sample starts: nothing of the problem, as inside a network, or all that fits.
+enum class CacheState : std::uint8_t { cold, warm };
+std::string_view name_of(CacheState caches);  // "cold", "warm"
+Result<CacheState> parse_cache_state(std::string_view name);
+
+// Everything besides the candidate that can change what is measured. Filters, limits, budgets and rules are not in it:
+// they decide who may win, never what is stored.
+struct MeasurementKey {
+  std::string problem;  // the problem string; with it alignment, math mode, alpha, beta, epilogue
+  std::string device;   // class of the device: "cpu INTEL(R) XEON(R) ... l1d=48K l2=2M l3=260M"
+  std::string isa;      // what its engines may use, CONVOY_ISA's cap applied: "avx512 vnni bf16 fp16 amx_bf16 amx_int8"
+  std::string driver;   // of the device; empty for the CPU, which has none
+  int threads = 1;
+  bool constant_weights = true;  // packed once, at plan time; otherwise at every execution
+  CacheState caches = CacheState::cold;
+  friend auto operator<=>(const MeasurementKey&, const MeasurementKey&) = default;
+};
+MeasurementKey measurement_key(const ConvProblem& problem, const PlanRequest& request, CacheState caches);
+
+// A candidate that was timed and verified.
+struct Measurement {
+  Candidate candidate;
+  int revision = 1;      // of the engine (EngineInfo::revision) that was measured
+  std::string provider;  // and its EngineInfo::provider
+  double median_seconds = 0;
+  double spread = 0;  // (third quartile - first quartile) / median
+  int samples = 0;
+  // Timed until the timer's rules were satisfied, or failed. Otherwise partial: cut off since it could not win, or
+  // since the budget ended. A partial time is a rough one.
+  bool complete = false;
+  std::size_t workspace_bytes = 0;
+  double max_error = 0;                 // largest |out - oracle| in units of the tolerance; over 1 is wrong
+  double max_error_absolute = 0;        // |out - oracle| where max_error was found
+  std::optional<double> energy_joules;  // of one execution, where the machine counts it
+  std::optional<Error> failure;         // it could not be planned or run, or was wrong: it can't win
+};
+
+// Whether a stored measurement still speaks for the engine it names: the engine is there, with this revision and
+// provider. A newer revision or another provider version so invalidates that engine's measurements and no others.
+bool is_current(const Measurement& measurement, std::span<const Engine* const> engines);
+
+// Remembers measurements between selections. Implementations are safe to use from several threads.
+class MeasurementStore {
+ public:
+  virtual ~MeasurementStore() = default;
+
+  // Everything stored under the key, of any engine, revision and provider, in the order of print(candidate). Errors:
+  // corrupt, internal (the store can't be read).
+  virtual Result<std::vector<Measurement>> find(const MeasurementKey& key) = 0;
+
+  // Stored, for good, when it returns. One of the same candidate, revision and provider is replaced, but for a complete
+  // one by a partial one. A failure for lack of memory says nothing about the candidate and is not kept. Errors: those
+  // of find, and unsupported where the store can't be written.
+  virtual Result<void> store(const MeasurementKey& key, const Measurement& measurement) = 0;
+};
+
+}  // namespace convoy
