@@ -31,6 +31,16 @@ struct MeasurementKey {
 };
 MeasurementKey measurement_key(const ConvProblem& problem, const PlanRequest& request, CacheState caches);
 
+// How much a measurement says, least first.
+enum class MeasurementState : std::uint8_t {
+  partial,   // the budget ended, or tuning was interrupted: a rough time, worth measuring again
+  cut_off,   // too slow to win against the best known then, so not timed further: a rough time that is never chosen
+             // while there is a better state, and measured again only when the problem's contestants change
+  complete,  // timed until the timer's rules were satisfied, or failed
+};
+std::string_view name_of(MeasurementState state);  // "partial", "cut_off", "complete"
+Result<MeasurementState> parse_measurement_state(std::string_view name);
+
 // A candidate that was timed and verified.
 struct Measurement {
   Candidate candidate;
@@ -39,9 +49,7 @@ struct Measurement {
   double median_seconds = 0;
   double spread = 0;  // (third quartile - first quartile) / median
   int samples = 0;
-  // Timed until the timer's rules were satisfied, or failed. Otherwise partial: cut off since it could not win, or
-  // since the budget ended. A partial time is a rough one.
-  bool complete = false;
+  MeasurementState state = MeasurementState::partial;
   std::size_t workspace_bytes = 0;
   double max_error = 0;                 // largest |out - oracle| in units of the tolerance; over 1 is wrong
   double max_error_absolute = 0;        // |out - oracle| where max_error was found
@@ -62,8 +70,8 @@ class MeasurementStore {
   // corrupt, internal (the store can't be read).
   virtual Result<std::vector<Measurement>> find(const MeasurementKey& key) = 0;
 
-  // Stored, for good, when it returns. One of the same candidate, revision and provider is replaced, but for a complete
-  // one by a partial one. A failure for lack of memory says nothing about the candidate and is not kept. Errors: those
+  // Stored, for good, when it returns. One of the same candidate, revision and provider is replaced, but for one of
+  // a better state. A failure for lack of memory says nothing about the candidate and is not kept. Errors: those
   // of find, and unsupported where the store can't be written.
   virtual Result<void> store(const MeasurementKey& key, const Measurement& measurement) = 0;
 };

@@ -49,9 +49,9 @@ struct SelectionOptions {
   bool all_knobs = false;            // measured: every knob value, not only each engine's default
   CacheState caches = CacheState::cold;
   // What was measured before; null: nothing. Measured: a candidate is measured only where a current and settled
-  // measurement is missing, and each new one is stored as soon as it exists (first as partial, then complete).
-  // Heuristic: nothing is measured, and where the candidate it would choose was measured, the fastest measured one is
-  // taken instead.
+  // measurement is missing, and each new one is stored as soon as it exists (first as partial, then as cut off or
+  // complete). Heuristic: nothing is measured, and where the candidate it would choose was measured, the fastest
+  // measured one is taken instead.
   MeasurementStore* store = nullptr;
   // Measured: once it is true (a signal handler or another thread may set it) measuring ends as soon as it can, with
   // what is known.

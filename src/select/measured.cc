@@ -13,12 +13,10 @@
 #include "select/measure/compare.h"
 #include "select/measure/problem_data.h"
 #include "select/measure/timer.h"
+#include "select/remembered.h"
 
 namespace convoy::selection {
 namespace {
-
-// A candidate this many times slower than the best is not worth more samples: no noise here reaches that factor.
-constexpr double hopeless = 3.0;
 
 // Of a total budget, what one candidate's samples may take when there is no budget at all.
 constexpr double unbudgeted_seconds = 2.0;
@@ -48,7 +46,14 @@ class Bench {
   Runner audition(const Candidate& candidate) {
     Runner runner;
     runner.measurement.candidate = candidate;
-    if (auto failed = try_audition(runner); !failed) runner.measurement.failure = failed.error();
+    if (const EngineInfo* info = engine_info(candidate)) {
+      runner.measurement.revision = info->revision;
+      runner.measurement.provider = info->provider;
+    }
+    if (auto failed = try_audition(runner); !failed) {
+      runner.measurement.failure = failed.error();
+      runner.measurement.state = MeasurementState::complete;
+    }
     return runner;
   }
 
@@ -123,7 +128,8 @@ class Bench {
   // Against the oracle, and where that checked only a sample, whole against the first candidate that passed it.
   Result<void> verify(Runner& runner) {
     Measurement& measurement = runner.measurement;
-    const Arithmetic arithmetic = arithmetic_of(engine_notes(measurement.candidate));
+    const EngineInfo* info = engine_info(measurement.candidate);
+    const Arithmetic arithmetic = arithmetic_of(info != nullptr ? info->notes : std::vector<std::string>());
     ConvArgs args = data_.args(nullptr);
     args.out = prior().data.get();
     const Verification oracle =
@@ -157,11 +163,11 @@ class Bench {
     return {};
   }
 
-  std::vector<std::string> engine_notes(const Candidate& candidate) const {
+  const EngineInfo* engine_info(const Candidate& candidate) const {
     for (const Engine* engine : engines_) {
-      if (engine->info().name == candidate.engine) return engine->info().notes;
+      if (engine->info().name == candidate.engine) return &engine->info();
     }
-    return {};
+    return nullptr;
   }
 
   ConvProblem problem_;
@@ -178,24 +184,30 @@ class Bench {
 
 Result<std::vector<Measurement>> measure(const ConvProblem& problem, std::span<const Candidate> candidates,
                                          std::span<const Engine* const> engines, const PlanRequest& request,
-                                         double budget_seconds, const SelectionProgress& progress) {
+                                         const SelectionOptions& options,
+                                         const std::function<void(const Measurement&)>& record,
+                                         const SelectionProgress& progress) {
   const double start = monotonic_seconds();
+  bool stopped = false;
   const auto time_left = [&] {
-    return budget_seconds > 0 ? budget_seconds - (monotonic_seconds() - start)
-                              : std::numeric_limits<double>::infinity();
+    if (stopped || (options.stop != nullptr && *options.stop)) return 0.0;
+    return options.budget_seconds > 0 ? options.budget_seconds - (monotonic_seconds() - start)
+                                      : std::numeric_limits<double>::infinity();
   };
   CONVOY_TRY(Bench bench, Bench::make(problem, engines, request));
 
   std::vector<Runner> runners;
-  bool stopped = false;
+  const auto report = [&](const Measurement& measurement) {
+    record(measurement);
+    if (progress && !progress(measurement, static_cast<int>(runners.size()), static_cast<int>(candidates.size()))) {
+      stopped = true;
+    }
+  };
   for (const Candidate& candidate : candidates) {
     // The first always gets its turn, so that any budget is worth something.
-    if (stopped || (!runners.empty() && time_left() <= 0)) break;
+    if (!runners.empty() && time_left() <= 0) break;
     runners.push_back(bench.audition(candidate));
-    if (progress) {
-      stopped =
-          !progress(runners.back().measurement, static_cast<int>(runners.size()), static_cast<int>(candidates.size()));
-    }
+    report(runners.back().measurement);
   }
 
   double best = std::numeric_limits<double>::infinity();
@@ -203,19 +215,32 @@ Result<std::vector<Measurement>> measure(const ConvProblem& problem, std::span<c
     if (!runner.measurement.failure) best = std::min(best, runner.measurement.median_seconds);
   }
   std::vector<Runner*> hopeful;
+  const bool all_seen = runners.size() == candidates.size();
   for (Runner& runner : runners) {
-    if (!runner.measurement.failure && runner.measurement.median_seconds <= hopeless * best) hopeful.push_back(&runner);
+    if (runner.measurement.failure) continue;
+    if (runner.measurement.median_seconds <= hopeless * best) {
+      hopeful.push_back(&runner);
+    } else if (all_seen) {
+      runner.measurement.state = MeasurementState::cut_off;
+      report(runner.measurement);
+    }
   }
-  if (!stopped && !hopeful.empty() && time_left() > 0) {
-    bench.sample(hopeful, std::min(time_left(), unbudgeted_seconds * static_cast<double>(hopeful.size())));
+  if (!hopeful.empty() && time_left() > 0) {
+    const double needed = unbudgeted_seconds * static_cast<double>(hopeful.size());
+    const double budget = std::min(time_left(), needed);
+    const double sampling_start = monotonic_seconds();
+    bench.sample(hopeful, budget);
+    // Ended by its own rules, not by a budget smaller than what it takes without one.
+    const bool finished = budget == needed || monotonic_seconds() - sampling_start < budget;
+    for (Runner* runner : hopeful) {
+      if (finished) runner->measurement.state = MeasurementState::complete;
+      report(runner->measurement);
+    }
   }
 
   std::vector<Measurement> measurements;
   for (Runner& runner : runners) measurements.push_back(std::move(runner.measurement));
-  std::stable_sort(measurements.begin(), measurements.end(), [](const Measurement& a, const Measurement& b) {
-    if (a.failure.has_value() != b.failure.has_value()) return !a.failure.has_value();
-    return !a.failure && a.median_seconds < b.median_seconds;
-  });
+  sort_measurements(measurements);
   return measurements;
 }
 

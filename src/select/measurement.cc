@@ -25,6 +25,26 @@ Result<CacheState> parse_cache_state(std::string_view name) {
   return Error{ErrorCode::invalid_argument, fmt::format("'{}' is not a state of the caches; cold and warm are", name)};
 }
 
+std::string_view name_of(MeasurementState state) {
+  switch (state) {
+    case MeasurementState::partial:
+      return "partial";
+    case MeasurementState::cut_off:
+      return "cut_off";
+    case MeasurementState::complete:
+      break;
+  }
+  return "complete";
+}
+
+Result<MeasurementState> parse_measurement_state(std::string_view name) {
+  for (const auto state : {MeasurementState::partial, MeasurementState::cut_off, MeasurementState::complete}) {
+    if (name == name_of(state)) return state;
+  }
+  return Error{ErrorCode::invalid_argument,
+               fmt::format("'{}' is not a measurement's state; partial, cut_off and complete are", name)};
+}
+
 MeasurementKey measurement_key(const ConvProblem& problem, const PlanRequest& request, CacheState caches) {
   const CpuFeatures& cpu = request.cpu;
   MeasurementKey key;

@@ -6,6 +6,7 @@
 #include "select/candidates.h"
 #include "select/glob.h"
 #include "select/measured.h"
+#include "select/remembered.h"
 #include "select/rules.h"
 
 namespace convoy {
@@ -63,19 +64,37 @@ Result<Selection> by_measurement(const ConvProblem& problem, const std::vector<C
       contestants.push_back(candidate);
     }
   }
-  CONVOY_TRY(std::vector<Measurement> measurements,
-             selection::measure(problem, contestants, engines, request, options.budget_seconds, progress));
+  const MeasurementKey key = measurement_key(problem, request, options.caches);
+  const std::size_t wanted = contestants.size();
+  std::vector<Measurement> measurements;
+  if (options.store != nullptr) {
+    CONVOY_TRY(selection::Remembered known, selection::recall(*options.store, key, contestants, engines));
+    measurements = std::move(known.settled);
+    contestants = std::move(known.open);
+  }
+  std::optional<Error> not_stored;
+  const auto record = [&](const Measurement& measurement) {
+    if (options.store == nullptr) return;
+    if (auto stored = options.store->store(key, measurement); !stored.ok()) not_stored = stored.error();
+  };
+  if (!contestants.empty()) {
+    CONVOY_TRY(std::vector<Measurement> fresh,
+               selection::measure(problem, contestants, engines, request, options, record, progress));
+    std::move(fresh.begin(), fresh.end(), std::back_inserter(measurements));
+    selection::sort_measurements(measurements);
+  }
 
   Selection selection;
-  selection.reason = "measured";
+  selection.reason = contestants.empty() ? "stored" : "measured";
   for (const Measurement& measurement : measurements) {
     if (measurement.failure) {
       selection.warnings.push_back(fmt::format("{}: {}", print(measurement.candidate), measurement.failure->message));
     }
   }
-  if (measurements.size() < contestants.size()) {
+  if (not_stored) selection.warnings.push_back("not stored: " + not_stored->message);
+  if (measurements.size() < wanted) {
     selection.warnings.push_back(fmt::format("the budget of {} s ended after {} of {} candidates",
-                                             options.budget_seconds, measurements.size(), contestants.size()));
+                                             options.budget_seconds, measurements.size(), wanted));
   }
   const auto winner = std::find_if(measurements.begin(), measurements.end(), [&](const Measurement& m) {
     return !m.failure && (!options.filter.workspace_limit || m.workspace_bytes <= *options.filter.workspace_limit);
@@ -90,6 +109,25 @@ Result<Selection> by_measurement(const ConvProblem& problem, const std::vector<C
   selection.candidate = winner->candidate;
   selection.measurements = std::move(measurements);
   return selection;
+}
+
+// The fastest that was measured before, if the store can tell.
+Result<std::optional<Selection>> by_memory(const ConvProblem& problem, const std::vector<Candidate>& ranked,
+                                           std::span<const Engine* const> engines, const SelectionOptions& options,
+                                           const PlanRequest& request) {
+  CONVOY_TRY(
+      std::vector<Measurement> known,
+      selection::recall_for_choice(*options.store, measurement_key(problem, request, options.caches), ranked, engines));
+  const auto winner = std::find_if(known.begin(), known.end(), [&](const Measurement& m) {
+    return !m.failure && (!options.filter.workspace_limit || m.workspace_bytes <= *options.filter.workspace_limit) &&
+           selection::runnable_engine(problem, m.candidate, engines, request).ok();
+  });
+  if (winner == known.end()) return std::optional<Selection>();
+  Selection selection;
+  selection.reason = "stored";
+  selection.candidate = winner->candidate;
+  selection.measurements = std::move(known);
+  return std::optional(std::move(selection));
 }
 
 }  // namespace
@@ -117,6 +155,13 @@ Result<Selection> select(const ConvProblem& problem, std::span<const Engine* con
   const std::vector<Candidate> ranked = rank_by_heuristic(problem, engines, options.filter, request);
   if (ranked.empty()) return nobody_can(problem, engines, options.filter, request);
   const bool measured = options.mode == SelectionMode::measured;
+  if (!measured && options.store != nullptr) {
+    CONVOY_TRY(std::optional<Selection> stored, by_memory(problem, ranked, engines, options, request));
+    if (stored) {
+      stored->warnings = std::move(warnings);
+      return *std::move(stored);
+    }
+  }
   CONVOY_TRY(Selection selection, measured ? by_measurement(problem, ranked, engines, options, request, progress)
                                            : by_heuristic(problem, ranked, engines, options.filter, request));
   selection.warnings.insert(selection.warnings.begin(), warnings.begin(), warnings.end());

@@ -1,0 +1,73 @@
+#include "select/remembered.h"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+namespace convoy::selection {
+namespace {
+
+const Measurement* find(std::span<const Measurement> known, const Candidate& candidate) {
+  const auto found = std::find_if(known.begin(), known.end(),
+                                  [&](const Measurement& measurement) { return measurement.candidate == candidate; });
+  return found == known.end() ? nullptr : &*found;
+}
+
+Result<std::vector<Measurement>> find_current(MeasurementStore& store, const MeasurementKey& key,
+                                              std::span<const Engine* const> engines) {
+  CONVOY_TRY(std::vector<Measurement> known, store.find(key));
+  std::erase_if(known, [&](const Measurement& measurement) { return !is_current(measurement, engines); });
+  return known;
+}
+
+}  // namespace
+
+void sort_measurements(std::vector<Measurement>& measurements) {
+  const auto rank = [](const Measurement& m) {
+    return std::tuple(m.failure.has_value(), m.state == MeasurementState::cut_off, m.failure ? 0 : m.median_seconds);
+  };
+  std::stable_sort(measurements.begin(), measurements.end(),
+                   [&](const Measurement& a, const Measurement& b) { return rank(a) < rank(b); });
+}
+
+Result<Remembered> recall(MeasurementStore& store, const MeasurementKey& key, std::span<const Candidate> contestants,
+                          std::span<const Engine* const> engines) {
+  CONVOY_TRY(const std::vector<Measurement> known, find_current(store, key, engines));
+  double best = std::numeric_limits<double>::infinity();
+  bool any_open = false;
+  for (const Candidate& contestant : contestants) {
+    const Measurement* measurement = find(known, contestant);
+    any_open = any_open || measurement == nullptr || measurement->state == MeasurementState::partial;
+    if (measurement != nullptr && measurement->state == MeasurementState::complete && !measurement->failure) {
+      best = std::min(best, measurement->median_seconds);
+    }
+  }
+  Remembered remembered;
+  for (const Candidate& contestant : contestants) {
+    const Measurement* measurement = find(known, contestant);
+    const bool settled = measurement != nullptr && (measurement->state == MeasurementState::complete ||
+                                                    (measurement->state == MeasurementState::cut_off &&
+                                                     (!any_open || measurement->median_seconds > hopeless * best)));
+    if (settled) {
+      remembered.settled.push_back(*measurement);
+    } else {
+      remembered.open.push_back(contestant);
+    }
+  }
+  return remembered;
+}
+
+Result<std::vector<Measurement>> recall_for_choice(MeasurementStore& store, const MeasurementKey& key,
+                                                   std::span<const Candidate> ranked,
+                                                   std::span<const Engine* const> engines) {
+  CONVOY_TRY(std::vector<Measurement> known, find_current(store, key, engines));
+  if (find(known, ranked.front()) == nullptr) return std::vector<Measurement>();
+  std::erase_if(known, [&](const Measurement& measurement) {
+    return std::none_of(ranked.begin(), ranked.end(),
+                        [&](const Candidate& candidate) { return candidate.engine == measurement.candidate.engine; });
+  });
+  sort_measurements(known);
+  return known;
+}
+
+}  // namespace convoy::selection
