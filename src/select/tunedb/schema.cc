@@ -1,0 +1,94 @@
+#include "select/tunedb/schema.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace convoy::tunedb {
+namespace {
+
+constexpr std::array<std::string_view, 2> kMigrations = {
+    // 1: devices, problems and measurements.
+    R"sql(
+CREATE TABLE devices (
+  id INTEGER PRIMARY KEY,
+  class TEXT NOT NULL UNIQUE
+) STRICT;
+CREATE TABLE problems (
+  id INTEGER PRIMARY KEY,
+  problem TEXT NOT NULL UNIQUE
+) STRICT;
+CREATE TABLE measurements (
+  problem_id INTEGER NOT NULL REFERENCES problems (id),
+  device_id INTEGER NOT NULL REFERENCES devices (id),
+  isa TEXT NOT NULL,
+  driver TEXT NOT NULL,
+  threads INTEGER NOT NULL,
+  weights TEXT NOT NULL CHECK (weights IN ('constant', 'variable')),
+  caches TEXT NOT NULL CHECK (caches IN ('cold', 'warm')),
+  engine TEXT NOT NULL,
+  knobs TEXT NOT NULL,
+  revision INTEGER NOT NULL,
+  provider TEXT NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('partial', 'cut_off', 'complete')),
+  seconds REAL NOT NULL,
+  spread REAL NOT NULL,
+  samples INTEGER NOT NULL,
+  workspace_bytes INTEGER NOT NULL,
+  error REAL NOT NULL,
+  error_absolute REAL NOT NULL,
+  failure_code TEXT,
+  failure TEXT,
+  date TEXT NOT NULL,
+  UNIQUE (problem_id, device_id, isa, driver, threads, weights, caches, engine, knobs, revision, provider)
+) STRICT;
+)sql",
+    // 2: energy; the day on which a problem was last asked for, so that gc knows what nobody needs.
+    R"sql(
+ALTER TABLE measurements ADD COLUMN energy_joules REAL;
+ALTER TABLE problems ADD COLUMN last_used TEXT NOT NULL DEFAULT '';
+UPDATE problems SET last_used =
+  coalesce((SELECT substr(max(date), 1, 10) FROM measurements WHERE problem_id = problems.id), '');
+)sql",
+};
+
+}  // namespace
+
+std::span<const std::string_view> migrations() { return kMigrations; }
+
+Result<std::int64_t> schema_version(const Connection& connection) {
+  CONVOY_TRY(const std::int64_t id, connection.integer("PRAGMA application_id"));
+  CONVOY_TRY(const std::int64_t version, connection.integer("PRAGMA user_version"));
+  CONVOY_TRY(const std::int64_t tables, connection.integer("SELECT count(*) FROM sqlite_master"));
+  if (id == 0 && version == 0 && tables == 0) return std::int64_t{0};
+  if (id != application_id) {
+    return Error{ErrorCode::corrupt,
+                 fmt::format("{}: a SQLite database, but not Convoy's tuning database; nothing in it was changed",
+                             connection.path())};
+  }
+  if (version > current_version()) {
+    return Error{ErrorCode::unsupported,
+                 fmt::format("{}: has schema version {}, this Convoy knows up to {}; a newer Convoy wrote it, so use "
+                             "that one, or name another file in CONVOY_DB",
+                             connection.path(), version, current_version())};
+  }
+  if (version < 1) {
+    return Error{ErrorCode::corrupt, fmt::format("{}: has schema version {}", connection.path(), version)};
+  }
+  return version;
+}
+
+Result<void> migrate(const Connection& connection) {
+  return connection.transaction([&]() -> Result<void> {
+    // Asked again inside: another process may have migrated it meanwhile.
+    CONVOY_TRY(const std::int64_t version, schema_version(connection));
+    for (std::int64_t v = version; v < current_version(); ++v) {
+      CONVOY_CHECK(connection.run(std::string(kMigrations[static_cast<std::size_t>(v)])));
+    }
+    if (version == current_version()) return {};
+    return connection.run(
+        fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", application_id, current_version()));
+  });
+}
+
+}  // namespace convoy::tunedb
