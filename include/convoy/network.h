@@ -39,6 +39,14 @@ struct NetworkStep {
   std::string output_shape;    // "1x64x56x56 nhwc"
 };
 
+// A distinct convolution of a network for concrete input shapes: what preparing it asks an engine for.
+struct NetworkConvolution {
+  ConvProblem problem;
+  bool constant_weights = true;  // otherwise they are computed by the network, or an input of it
+  std::int64_t count = 1;
+  std::string nodes;  // of all its occurrences, "conv1+bn1+relu1, conv2"
+};
+
 struct RunStatistics {
   double seconds = 0;
   std::vector<double> step_seconds;  // per step, when asked for
@@ -77,6 +85,11 @@ class Network {
   // convolution's tuning.
   virtual Result<std::unique_ptr<Session>> prepare(std::span<const TensorDesc> inputs, const NetworkOptions& options,
                                                    const SelectionProgress& progress = {}) const = 0;
+
+  // The convolutions that prepare would choose engines for, in the order of their first occurrence, without choosing
+  // any and without making plans. Those whose shapes depend on values are not among them. Errors: those of prepare.
+  virtual Result<std::vector<NetworkConvolution>> convolutions(std::span<const TensorDesc> inputs,
+                                                               const NetworkOptions& options) const = 0;
 };
 
 // Networks built here, with seeded weights, the same on every machine. `zoo_model` gives the serialized ONNX model; an

@@ -18,12 +18,6 @@ std::int64_t physical_memory() {
   return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::int64_t>(sysconf(_SC_PAGE_SIZE));
 }
 
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : "+") + name;
-  return text;
-}
-
 std::string shape_text(const TensorDesc& desc) {
   std::string text = to_string(desc.dims);
   if (desc.rank() >= 3) text += " " + std::string(name_of(desc.layout(), desc.spatial_dims()));
@@ -342,6 +336,12 @@ class Lowering {
 };
 
 }  // namespace
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : "+") + name;
+  return text;
+}
 
 bool is_static(const Graph& graph, const Node& node) {
   return std::all_of(node.outputs.begin(), node.outputs.end(),

@@ -23,4 +23,7 @@ Result<Lowered> lower(Graph& graph, const std::vector<Layout>& layouts, std::spa
 // Whether a node can be lowered: its outputs' types and dims are known.
 bool is_static(const Graph& graph, const Node& node);
 
+// The names of the ONNX nodes that a step computes: "conv1+bn1+relu1".
+std::string joined(const std::vector<std::string>& names);
+
 }  // namespace convoy::network

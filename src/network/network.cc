@@ -21,18 +21,31 @@ class GraphNetwork final : public Network {
 
   Result<std::unique_ptr<Session>> prepare(std::span<const TensorDesc> inputs, const NetworkOptions& options,
                                            const SelectionProgress& progress) const override {
+    CONVOY_TRY(Graph graph, with_inputs(inputs));
+    return network::prepare_graph(std::move(graph),
+                                  {.options = options, .progress = progress, .skip_passes = {}, .team = {}});
+  }
+
+  Result<std::vector<NetworkConvolution>> convolutions(std::span<const TensorDesc> inputs,
+                                                       const NetworkOptions& options) const override {
+    CONVOY_TRY(Graph graph, with_inputs(inputs));
+    return network::list_convolutions(std::move(graph),
+                                      {.options = options, .progress = {}, .skip_passes = {}, .team = {}});
+  }
+
+ private:
+  // The graph for these input shapes; the weights are shared.
+  Result<Graph> with_inputs(std::span<const TensorDesc> inputs) const {
     CONVOY_CHECK(check_inputs(inputs));
-    Graph graph = graph_;  // the weights are shared
+    Graph graph = graph_;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       network::Value& value = graph.values[graph.inputs[i]];
       value.known = true;
       value.desc = TensorDesc::packed(inputs[i].type, inputs[i].dims);
     }
-    return network::prepare_graph(std::move(graph),
-                                  {.options = options, .progress = progress, .skip_passes = {}, .team = {}});
+    return graph;
   }
 
- private:
   static Error bad(const std::string& text) { return {ErrorCode::invalid_argument, text}; }
 
   Result<void> check_inputs(std::span<const TensorDesc> inputs) const {

@@ -1,9 +1,12 @@
 #include "network/session.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 
 #include "device/workspace.h"
+#include "network/conv_node.h"
+#include "network/infer.h"
 #include "network/layout.h"
 #include "network/lower.h"
 #include "network/pass.h"
@@ -160,15 +163,45 @@ class GraphSession final : public Session {
   std::vector<HostTensor> bound_;
 };
 
-}  // namespace
-
-Result<std::unique_ptr<Session>> prepare_graph(Graph graph, const PrepareSettings& given) {
-  PrepareSettings settings = given;
+Result<PrepareSettings> completed(PrepareSettings settings) {
   if (settings.options.threads < 1) {
     return Error{ErrorCode::invalid_argument,
                  "threads=" + std::to_string(settings.options.threads) + " must be at least 1"};
   }
   if (!settings.team) settings.team = make_cpu_team(settings.options.threads);
+  return settings;
+}
+
+}  // namespace
+
+Result<std::vector<NetworkConvolution>> list_convolutions(Graph graph, const PrepareSettings& given) {
+  CONVOY_TRY(const PrepareSettings settings, completed(given));
+  const PassContext context{*settings.team, settings.options.cpu};
+  if (auto log = run_passes(graph, context, settings.skip_passes); !log.ok()) return log.error();
+  Selector selector(settings.options, {});
+  CONVOY_TRY(const std::vector<Layout> layouts, assign_layouts(graph, selector));
+  std::vector<NetworkConvolution> found;
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    if (!is_static(graph, node) || !is_convolution(node)) continue;
+    CONVOY_TRY(const ConvNode conv, conv_problem(node, inputs_of(graph, node)));
+    NetworkConvolution convolution{.problem = in_layout(conv.problem, layouts[n]), .nodes = joined(node.sources)};
+    convolution.constant_weights = graph.constant_of(node.inputs[conv_weight_input(node.desc)]) != nullptr;
+    const auto same = std::find_if(found.begin(), found.end(), [&](const NetworkConvolution& other) {
+      return other.problem == convolution.problem && other.constant_weights == convolution.constant_weights;
+    });
+    if (same == found.end()) {
+      found.push_back(std::move(convolution));
+    } else {
+      ++same->count;
+      same->nodes += ", " + convolution.nodes;
+    }
+  }
+  return found;
+}
+
+Result<std::unique_ptr<Session>> prepare_graph(Graph graph, const PrepareSettings& given) {
+  CONVOY_TRY(const PrepareSettings settings, completed(given));
   const PassContext context{*settings.team, settings.options.cpu};
   if (auto log = run_passes(graph, context, settings.skip_passes); !log.ok()) return log.error();
 

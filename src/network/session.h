@@ -21,4 +21,7 @@ struct PrepareSettings {
 // released once they are packed.
 Result<std::unique_ptr<Session>> prepare_graph(Graph graph, const PrepareSettings& settings);
 
+// Network::convolutions: passes and layouts only.
+Result<std::vector<NetworkConvolution>> list_convolutions(Graph graph, const PrepareSettings& settings);
+
 }  // namespace convoy::network
