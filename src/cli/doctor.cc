@@ -116,6 +116,12 @@ Result<int> doctor(const Program& program) {
 
 }  // namespace
 
+Json library_versions() {
+  Json versions = {{"convoy", CONVOY_VERSION}};
+  for (const auto& [name, version] : libraries()) versions[name] = version;
+  return versions;
+}
+
 void add_doctor(CLI::App& app, Program& program) {
   CLI::App& command = add_subcommand(app, "doctor", "Show the processor, the libraries and every environment variable",
                                      "  convoy doctor --json");

@@ -28,6 +28,8 @@ int main(int argc, char** argv) {
   add_bench(app, program);
   add_explain(app, program);
   add_conformance(app, program);
+  add_verify(app, program);
+  add_repro(app, program);
   add_list(app, program);
   add_zoo(app, program);
   add_doctor(app, program);

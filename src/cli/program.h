@@ -66,11 +66,16 @@ Result<std::pair<std::string, std::string>> split_assignment(std::string_view fl
 // Peak resident memory of this process in bytes (VmHWM), 0 where the system doesn't say.
 std::int64_t peak_memory_bytes();
 
+// What this build runs with: {"convoy": "0.1.0", "oneDNN": ...}.
+Json library_versions();
+
 // One function a subcommand, each in the file of its name.
 void add_run(CLI::App& app, Program& program);
 void add_bench(CLI::App& app, Program& program);
 void add_explain(CLI::App& app, Program& program);
 void add_conformance(CLI::App& app, Program& program);
+void add_verify(CLI::App& app, Program& program);
+void add_repro(CLI::App& app, Program& program);
 void add_list(CLI::App& app, Program& program);
 void add_zoo(CLI::App& app, Program& program);
 void add_doctor(CLI::App& app, Program& program);

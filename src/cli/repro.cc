@@ -1,0 +1,71 @@
+// convoy repro: a failure again, from the file that convoy verify wrote.
+#include "report/repro.h"
+
+#include <fmt/format.h>
+
+#include "cli/checks.h"
+#include "io/file.h"
+
+namespace convoy::cli {
+namespace {
+
+using selection::CandidateChecker;
+using selection::CheckFault;
+
+// Exit codes: 0 the check passes now, 3 it fails as before, 1 it crashes, 2 the file is not usable.
+Result<int> repro(const Program& program, const std::string& path) {
+  CONVOY_TRY(const auto bytes, io::read_file(path));
+  const auto read = report::parse_repro({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  if (!read.ok()) return read.error().within(path);
+  const report::Repro& wanted = *read;
+  const std::string lacks = report::missing_features(wanted.setup.cpu, cpu_features());
+  if (!lacks.empty()) {
+    return Error{ErrorCode::unsupported,
+                 fmt::format("{}: recorded on {}, this processor has no {}", path, wanted.setup.cpu.brand, lacks)};
+  }
+  program.say(fmt::format("{}\n{} on {} threads, recorded {} on {}\nit said {}: {}", print(wanted.setup.problem),
+                          print(wanted.candidate), wanted.setup.threads, wanted.date, wanted.setup.cpu.brand,
+                          wanted.fault, wanted.failure));
+  if (wanted.setup.cpu.brand != cpu_features().brand) program.say("this is another processor: " + cpu_features().brand);
+  const Json versions = library_versions();
+  for (const auto& [library, version] : wanted.versions.items()) {
+    const auto here = versions.find(library);
+    if (here == versions.end() || *here != version) {
+      program.say(fmt::format("{} was {}, it is {}", library, report::dump(version),
+                              here == versions.end() ? "missing" : report::dump(*here)));
+    }
+  }
+  Json result;
+  run_jobs(
+      1, 3600,
+      [&](int) {
+        auto checker = CandidateChecker::make(wanted.setup, all_engines());
+        if (!checker.ok()) return report::dump({{"fault", "not_checked"}, {"failure", checker.error().message}});
+        return report::dump(check_json(checker->check(wanted.candidate)));
+      },
+      [&](int, const JobOutcome& outcome) { result = read_check(outcome); });
+  const std::string fault = result["fault"], failure = result["failure"];
+  if (fault == "not_checked") return Error{ErrorCode::invalid_argument, fmt::format("{}: {}", path, failure)};
+  const bool right = fault == name_of(CheckFault::none);
+  program.say(right ? fmt::format("now it is right (largest error {} of the tolerance; again: {}; other threads: {})",
+                                  number_or_dash(result, "max_error"), result["deterministic"].get<std::string>(),
+                                  result["thread_invariant"].get<std::string>())
+                    : fmt::format("now it says {}: {}", fault, failure));
+  result["recorded_fault"] = wanted.fault;
+  result["recorded_failure"] = wanted.failure;
+  program.document(result);
+  return right ? kDone : fault == "crash" ? kFailed : kWrongResult;
+}
+
+}  // namespace
+
+void add_repro(CLI::App& app, Program& program) {
+  CLI::App& command = add_subcommand(app, "repro", "Run a failure again from the file that convoy verify wrote",
+                                     "  convoy repro repro-cpu.direct-wrong_result-1a2b3c4d.json");
+  auto path = std::make_shared<std::string>();
+  command.add_option("file", *path, "The repro file")->required();
+  add_json_flag(command, program);
+  command.callback([path, &program] { program.action = [path, &program] { return repro(program, *path); }; });
+}
+
+}  // namespace convoy::cli

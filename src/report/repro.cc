@@ -1,0 +1,206 @@
+#include "report/repro.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+namespace convoy::report {
+namespace {
+
+constexpr int kFormat = 1;
+
+struct Extension {
+  const char* name;
+  bool CpuFeatures::*there;
+};
+constexpr std::array<Extension, 6> kExtensions = {{{"avx512_vnni", &CpuFeatures::avx512_vnni},
+                                                   {"avx512_bf16", &CpuFeatures::avx512_bf16},
+                                                   {"avx512_fp16", &CpuFeatures::avx512_fp16},
+                                                   {"amx_tile", &CpuFeatures::amx_tile},
+                                                   {"amx_bf16", &CpuFeatures::amx_bf16},
+                                                   {"amx_int8", &CpuFeatures::amx_int8}}};
+
+Error bad_field(std::string_view field, const std::string& what) {
+  return {ErrorCode::invalid_argument, fmt::format("repro.{}: {}", field, what)};
+}
+
+// Reads the fields of one object; the path of each is in the errors.
+class Reader {
+ public:
+  Reader(const Json& json, std::string path) : json_(json), path_(std::move(path)) {}
+
+  Result<std::string> text(const char* name) const {
+    CONVOY_TRY(const Json* value, at(name));
+    if (!value->is_string()) return bad_field(path_ + name, "text is expected, it is " + dump(*value));
+    return value->get<std::string>();
+  }
+
+  Result<std::int64_t> integer(const char* name, std::int64_t least, std::int64_t most) const {
+    CONVOY_TRY(const Json* value, at(name));
+    const bool fits =
+        value->is_number_integer() &&
+        (!value->is_number_unsigned() ||
+         value->get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
+    if (!fits || value->get<std::int64_t>() < least || value->get<std::int64_t>() > most) {
+      return bad_field(path_ + name, fmt::format("{} is not from {} to {}", dump(*value), least, most));
+    }
+    return value->get<std::int64_t>();
+  }
+
+  Result<bool> flag(const char* name) const {
+    CONVOY_TRY(const Json* value, at(name));
+    if (!value->is_boolean()) return bad_field(path_ + name, "true or false is expected, it is " + dump(*value));
+    return value->get<bool>();
+  }
+
+  Result<Reader> object(const char* name) const {
+    CONVOY_TRY(const Json* value, at(name));
+    if (!value->is_object()) return bad_field(path_ + name, "an object is expected");
+    return Reader(*value, path_ + name + ".");
+  }
+
+  const Json& json() const { return json_; }
+
+ private:
+  Result<const Json*> at(const char* name) const {
+    const auto found = json_.find(name);
+    if (found == json_.end()) return bad_field(path_ + name, "it is missing");
+    return &*found;
+  }
+
+  const Json& json_;
+  std::string path_;
+};
+
+Result<KnobValues> read_knobs(const Json& json) {
+  KnobValues knobs;
+  for (const auto& [name, value] : json.items()) {
+    if (!value.is_number_integer()) return bad_field("knobs." + name, "a number is expected, it is " + dump(value));
+    knobs.push_back({name, value.get<std::int64_t>()});
+  }
+  std::sort(knobs.begin(), knobs.end(), [](const KnobValue& a, const KnobValue& b) { return a.name < b.name; });
+  return knobs;
+}
+
+Result<CpuFeatures> read_device(const Reader& device) {
+  CpuFeatures cpu;
+  CONVOY_TRY(cpu.brand, device.text("brand"));
+  CONVOY_TRY(const std::string isa, device.text("isa"));
+  const auto parsed = parse_isa(isa);
+  if (!parsed.ok()) return bad_field("device.isa", parsed.error().message);
+  cpu.isa = *parsed;
+  CONVOY_TRY(const Reader extensions, device.object("extensions"));
+  for (const Extension& extension : kExtensions) {
+    CONVOY_TRY(cpu.*extension.there, extensions.flag(extension.name));
+  }
+  constexpr std::int64_t kMostCache = std::int64_t{1} << 40;
+  CONVOY_TRY(cpu.l1d_bytes, device.integer("l1d_bytes", 0, kMostCache));
+  CONVOY_TRY(cpu.l2_bytes, device.integer("l2_bytes", 0, kMostCache));
+  CONVOY_TRY(cpu.l3_bytes, device.integer("l3_bytes", 0, kMostCache));
+  return cpu;
+}
+
+// FNV-1a: the same on every machine.
+std::uint32_t hash(std::string_view text) {
+  std::uint32_t value = 2166136261u;
+  for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 16777619u;
+  return value;
+}
+
+}  // namespace
+
+Json to_json(const Repro& repro) {
+  const selection::CheckSetup& setup = repro.setup;
+  Json knobs = Json::object(), extensions = Json::object();
+  for (const KnobValue& knob : repro.candidate.knobs) knobs[knob.name] = knob.value;
+  for (const Extension& extension : kExtensions) extensions[extension.name] = setup.cpu.*extension.there;
+  return {{"convoy_repro", kFormat},
+          {"date", repro.date},
+          {"fault", repro.fault},
+          {"failure", repro.failure},
+          {"problem", print(setup.problem)},
+          {"engine", repro.candidate.engine},
+          {"knobs", knobs},
+          {"revision", repro.revision},
+          {"provider", repro.provider},
+          {"seed", setup.seed},
+          {"threads", setup.threads},
+          {"repeats", setup.repeats},
+          {"constant_weights", setup.constant_weights},
+          {"compared_with", setup.trusted ? Json(print(*setup.trusted)) : Json(nullptr)},
+          {"device",
+           {{"kind", "cpu"},
+            {"brand", setup.cpu.brand},
+            {"isa", std::string(name_of(setup.cpu.isa))},
+            {"extensions", extensions},
+            {"l1d_bytes", setup.cpu.l1d_bytes},
+            {"l2_bytes", setup.cpu.l2_bytes},
+            {"l3_bytes", setup.cpu.l3_bytes}}},
+          {"versions", repro.versions}};
+}
+
+Result<Repro> parse_repro(std::string_view text) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object() || !json.contains("convoy_repro")) {
+    return Error{ErrorCode::invalid_argument,
+                 "not a repro file: a JSON object with the field convoy_repro is expected"};
+  }
+  const Reader file(json, "");
+  CONVOY_TRY(const std::int64_t format, file.integer("convoy_repro", 1, std::numeric_limits<std::int64_t>::max()));
+  if (format > kFormat) {
+    return bad_field("convoy_repro",
+                     fmt::format("format {} is newer than this convoy, which knows {}", format, kFormat));
+  }
+  Repro repro;
+  selection::CheckSetup& setup = repro.setup;
+  CONVOY_TRY(repro.date, file.text("date"));
+  CONVOY_TRY(repro.fault, file.text("fault"));
+  CONVOY_TRY(repro.failure, file.text("failure"));
+  CONVOY_TRY(const std::string problem, file.text("problem"));
+  auto parsed = parse_problem(problem);
+  if (!parsed.ok()) return bad_field("problem", parsed.error().message);
+  setup.problem = std::move(*parsed);
+  if (const auto valid = validate(setup.problem); !valid.ok()) return bad_field("problem", valid.error().message);
+  CONVOY_TRY(repro.candidate.engine, file.text("engine"));
+  CONVOY_TRY(const Reader knobs, file.object("knobs"));
+  CONVOY_TRY(repro.candidate.knobs, read_knobs(knobs.json()));
+  CONVOY_TRY(repro.revision, file.integer("revision", 0, std::numeric_limits<int>::max()));
+  CONVOY_TRY(repro.provider, file.text("provider"));
+  CONVOY_TRY(setup.seed, file.integer("seed", 0, std::numeric_limits<std::int64_t>::max()));
+  CONVOY_TRY(setup.threads, file.integer("threads", 1, 1024));
+  CONVOY_TRY(setup.repeats, file.integer("repeats", 1, 1'000'000));
+  CONVOY_TRY(setup.constant_weights, file.flag("constant_weights"));
+  if (const auto with = json.find("compared_with"); with != json.end() && !with->is_null()) {
+    CONVOY_TRY(const std::string name, file.text("compared_with"));
+    auto trusted = parse_candidate(name);
+    if (!trusted.ok()) return bad_field("compared_with", trusted.error().message);
+    setup.trusted = std::move(*trusted);
+  }
+  CONVOY_TRY(const Reader device, file.object("device"));
+  CONVOY_TRY(const std::string kind, device.text("kind"));
+  if (kind != "cpu")
+    return bad_field("device.kind", fmt::format("'{}': this version of convoy runs on the CPU only", kind));
+  CONVOY_TRY(setup.cpu, read_device(device));
+  if (const auto versions = json.find("versions"); versions != json.end()) repro.versions = *versions;
+  return repro;
+}
+
+std::string missing_features(const CpuFeatures& recorded, const CpuFeatures& here) {
+  std::string missing;
+  if (recorded.isa > here.isa) missing = name_of(recorded.isa);
+  for (const Extension& extension : kExtensions) {
+    if (recorded.*extension.there && !(here.*extension.there)) {
+      missing += fmt::format("{}{}", missing.empty() ? "" : " ", extension.name);
+    }
+  }
+  return missing;
+}
+
+std::string file_name(const Repro& repro) {
+  const std::string what = print(repro.setup.problem) + print(repro.candidate) + repro.fault;
+  return fmt::format("repro-{}-{}-{:08x}.json", repro.candidate.engine, repro.fault, hash(what));
+}
+
+}  // namespace convoy::report

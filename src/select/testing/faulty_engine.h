@@ -1,0 +1,68 @@
+// The oracle with one fault, for tests of what finds faults.
+#pragma once
+
+#include <atomic>
+#include <csignal>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "convoy/engine.h"
+#include "engines/reference/reference.h"
+
+namespace convoy::testing {
+
+enum class EngineFault { none, wrong, wrong_inside, unsteady, depends_on_threads, fails, no_plan, crashes };
+
+class FaultyEngine final : public Engine {
+ public:
+  explicit FaultyEngine(EngineFault fault, std::string name = "fake.engine") : fault_(fault) {
+    info_.name = std::move(name);
+    info_.passes = {Pass::fprop, Pass::dgrad, Pass::wgrad};
+  }
+  EngineInfo& declare() { return info_; }
+
+  const EngineInfo& info() const override { return info_; }
+  std::vector<Knob> knobs(const ConvProblem&, const CpuFeatures&) const override {
+    return {{"tile", {4, 2}, "a knob"}};
+  }
+  double predict_seconds(const ConvProblem&, const KnobValues&, const PlanRequest&) const override { return 1; }
+  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,
+                                         const PlanRequest& request) const override {
+    if (fault_ == EngineFault::no_plan) return Error{ErrorCode::internal, "no plan today"};
+    auto plan = std::make_unique<FaultyPlan>();
+    plan->fault = fault_;
+    plan->last_float = problem.out().storage_elements() - 1;
+    plan->name = {info_.name, {{"tile", knob_or(knobs, "tile", 4)}}};
+    CONVOY_TRY(plan->right, reference_engine().plan(problem, {}, request));
+    return std::unique_ptr<ConvPlan>(std::move(plan));
+  }
+
+ private:
+  struct FaultyPlan final : ConvPlan {
+    EngineFault fault;
+    std::int64_t last_float;
+    Candidate name;
+    std::unique_ptr<ConvPlan> right;
+
+    Candidate candidate() const override { return name; }
+    std::size_t workspace_bytes() const override { return 64; }
+    Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
+      static std::atomic<int> executions = 0;
+      if (fault == EngineFault::fails) return Error{ErrorCode::internal, "out of luck"};
+      if (fault == EngineFault::crashes) std::raise(SIGKILL);
+      CONVOY_CHECK(right->execute(args, context));
+      auto* bits = static_cast<std::uint32_t*>(args.out) + last_float;
+      if (fault == EngineFault::wrong) static_cast<float*>(args.out)[0] += 1;
+      if (fault == EngineFault::wrong_inside) static_cast<float*>(args.out)[last_float * 2 / 3] += 1;
+      if (fault == EngineFault::unsteady) *bits ^= ++executions & 1;  // the last bit of the last element
+      if (fault == EngineFault::depends_on_threads) *bits ^= context.team.size() & 1;
+      return {};
+    }
+  };
+
+  EngineFault fault_;
+  EngineInfo info_;
+};
+
+}  // namespace convoy::testing
