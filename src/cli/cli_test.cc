@@ -1,8 +1,5 @@
 // The command as a person or a script meets it: exit codes, messages, one JSON document.
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,6 +11,7 @@
 #include <vector>
 
 #include "base/environment.h"
+#include "cli/command_test.h"
 #include "cli/conformance_case.h"
 #include "cli/demo_picture.h"
 #include "cli/outputs.h"
@@ -27,77 +25,13 @@
 namespace convoy::cli {
 namespace {
 
-namespace fs = std::filesystem;
-using nlohmann::json;
-
-const std::string kConv = "fprop:x=f32,1x8x6x6,nhwc:w=f32,8x8x3x3:pad=1x1";
-
-struct Finished {
-  int exit_code = -1;
-  std::string out, err;
-};
-
-class Command : public testing::Test {
- protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("convoy_cli_test_" + std::to_string(::getpid()));
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string path(const std::string& name) const { return folder_ / name; }
-
-  void write(const std::string& name, const std::string& text) const {
-    ASSERT_TRUE(io::write_file(path(name), std::as_bytes(std::span(text))).ok());
-  }
-
-  Finished run(std::vector<std::string> arguments) const {
-    arguments.insert(arguments.begin(), CONVOY_BINARY);
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::dup2(::open(path("out").c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600), 1);
-      ::dup2(::open(path("err").c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600), 2);
-      std::vector<char*> argv;
-      for (std::string& argument : arguments) argv.push_back(argument.data());
-      argv.push_back(nullptr);
-      ::execv(CONVOY_BINARY, argv.data());
-      ::_exit(127);
-    }
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    const auto text = [](const std::string& file) {
-      std::ifstream in(file);
-      return std::string(std::istreambuf_iterator<char>(in), {});
-    };
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), text(path("out")), text(path("err"))};
-  }
-
-  // A --json run: standard output must be exactly one document.
-  json run_json(std::vector<std::string> arguments, int exit_code) const {
-    arguments.push_back("--json");
-    const Finished result = run(arguments);
-    EXPECT_EQ(result.exit_code, exit_code) << result.err;
-    EXPECT_TRUE(json::accept(result.out)) << result.out;
-    return json::parse(result.out, nullptr, false);
-  }
-
-  // An error: its exit code, its sentence on standard error, nothing on standard output.
-  void expect_error(const std::vector<std::string>& arguments, int exit_code, const std::string& says) const {
-    const Finished result = run(arguments);
-    EXPECT_EQ(result.exit_code, exit_code) << result.err;
-    EXPECT_NE(result.err.find(says), std::string::npos) << result.err;
-    EXPECT_EQ(result.out, "");
-  }
-
-  fs::path folder_;
-};
-
 TEST_F(Command, HelpAndVersion) {
   const Finished version = run({"--version"});
   EXPECT_EQ(version.exit_code, 0);
   EXPECT_TRUE(version.out.starts_with("convoy ")) << version.out;
   EXPECT_EQ(run({"--help"}).exit_code, 0);
-  for (const std::string name : {"run", "bench", "explain", "conformance", "list", "zoo", "doctor", "demo"}) {
+  for (const std::string name :
+       {"run", "bench", "explain", "verify", "repro", "conformance", "list", "zoo", "doctor", "demo"}) {
     const Finished help = run({name, "--help"});
     EXPECT_EQ(help.exit_code, 0) << name;
     EXPECT_NE(help.out.find("Example:\n  convoy " + name), std::string::npos) << help.out;

@@ -83,7 +83,7 @@ TEST(Refuse, EnforcesEveryDeclaredLimit) {
       {RefusalCode::epilogue, [](EngineInfo& i) { i.zero_points = false; }, bytes + ":zp=3,0,0",
        "zp=3,0,0: this engine takes zero points of 0 only"},
       {RefusalCode::size, [](EngineInfo& i) { i.max_elements = 575; }, plain,
-       "w spans 576 elements: this engine takes at most 575"},
+       "w.dims=8x8x3x3: it spans 576 elements, this engine takes at most 575"},
   };
   CpuFeatures cpu;
   cpu.isa = Isa::avx2;

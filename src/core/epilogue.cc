@@ -21,6 +21,18 @@ double clip(double v, double low, double high) {
 
 }  // namespace
 
+std::string epilogue_text(const ConvProblem& problem) {
+  std::string text;
+  if (problem.alpha != 1) text += " + alpha";
+  if (problem.beta != 0) text += " + beta*out";
+  if (problem.epilogue.bias) text += " + bias";
+  if (problem.epilogue.gamma != 0) text += " + residual";
+  const ActivationKind kind = problem.epilogue.activation.kind;
+  if (kind != ActivationKind::identity) text.append(" + ").append(name_of(kind));
+  if (problem.epilogue.requantize != Requantize::none) text += " + requantize";
+  return text;
+}
+
 double activate(const Activation& activation, double v, double slope) {
   constexpr double sqrt_half = 0.70710678118654752440;
   constexpr double sqrt_2_over_pi = 0.79788456080286535588;

@@ -2,9 +2,15 @@
 // computes with it, and engines' fused epilogues are checked against it.
 #pragma once
 
+#include <string>
+
 #include "convoy/convolution.h"
 
 namespace convoy {
+
+// What a loop that ends with the whole epilogue does besides, for Plan::stages: " + bias + residual + relu", "" for
+// none.
+std::string epilogue_text(const ConvProblem& problem);
 
 // act(v). `slope` is prelu's value for the channel and is not read by other kinds. NaN stays NaN.
 double activate(const Activation& activation, double v, double slope = 0);

@@ -149,8 +149,8 @@ Answer check_size(const EngineInfo& info, const ConvProblem& p) {
   const std::array<std::pair<const char*, const TensorDesc*>, 3> tensors = {{{"x", &p.x}, {"w", &p.w}, {"y", &p.y}}};
   for (const auto& [name, desc] : tensors) {
     if (desc->storage_elements() > info.max_elements) {
-      return no(RefusalCode::size, "{} spans {} elements: this engine takes at most {}", name, desc->storage_elements(),
-                info.max_elements);
+      return no(RefusalCode::size, "{}.dims={}: it spans {} elements, this engine takes at most {}", name,
+                to_string(desc->dims), desc->storage_elements(), info.max_elements);
     }
   }
   return std::nullopt;

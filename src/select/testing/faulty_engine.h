@@ -21,12 +21,13 @@ class FaultyEngine final : public Engine {
     info_.passes = {Pass::fprop, Pass::dgrad, Pass::wgrad};
   }
   EngineInfo& declare() { return info_; }
+  double predicted = 1;  // seconds
 
   const EngineInfo& info() const override { return info_; }
   std::vector<Knob> knobs(const ConvProblem&, const CpuFeatures&) const override {
     return {{"tile", {4, 2}, "a knob"}};
   }
-  double predict_seconds(const ConvProblem&, const KnobValues&, const PlanRequest&) const override { return 1; }
+  double predict_seconds(const ConvProblem&, const KnobValues&, const PlanRequest&) const override { return predicted; }
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,
                                          const PlanRequest& request) const override {
     if (fault_ == EngineFault::no_plan) return Error{ErrorCode::internal, "no plan today"};

@@ -1,0 +1,85 @@
+// The command run as a person or a script runs it, for tests.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "io/file.h"
+
+namespace convoy::cli {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+inline const std::string kConv = "fprop:x=f32,1x8x6x6,nhwc:w=f32,8x8x3x3:pad=1x1";
+
+struct Finished {
+  int exit_code = -1;
+  std::string out, err;
+};
+
+class Command : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("convoy_cli_test_" + std::to_string(::getpid()));
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return folder_ / name; }
+
+  void write(const std::string& name, const std::string& text) const {
+    ASSERT_TRUE(io::write_file(path(name), std::as_bytes(std::span(text))).ok());
+  }
+
+  Finished run(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), CONVOY_BINARY);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::dup2(::open(path("out").c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600), 1);
+      ::dup2(::open(path("err").c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600), 2);
+      std::vector<char*> argv;
+      for (std::string& argument : arguments) argv.push_back(argument.data());
+      argv.push_back(nullptr);
+      ::execv(CONVOY_BINARY, argv.data());
+      ::_exit(127);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    const auto text = [](const std::string& file) {
+      std::ifstream in(file);
+      return std::string(std::istreambuf_iterator<char>(in), {});
+    };
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), text(path("out")), text(path("err"))};
+  }
+
+  // A --json run: standard output must be exactly one document.
+  json run_json(std::vector<std::string> arguments, int exit_code) const {
+    arguments.push_back("--json");
+    const Finished result = run(arguments);
+    EXPECT_EQ(result.exit_code, exit_code) << result.err;
+    EXPECT_TRUE(json::accept(result.out)) << result.out;
+    return json::parse(result.out, nullptr, false);
+  }
+
+  // An error: its exit code, its sentence on standard error, nothing on standard output.
+  void expect_error(const std::vector<std::string>& arguments, int exit_code, const std::string& says) const {
+    const Finished result = run(arguments);
+    EXPECT_EQ(result.exit_code, exit_code) << result.err;
+    EXPECT_NE(result.err.find(says), std::string::npos) << result.err;
+    EXPECT_EQ(result.out, "");
+  }
+
+  fs::path folder_;
+};
+
+}  // namespace convoy::cli

@@ -1,0 +1,106 @@
+// convoy verify and convoy repro.
+#include "cli/command_test.h"
+
+namespace convoy::cli {
+namespace {
+
+// Right engines pass both bitwise tests and leave no file.
+TEST_F(Command, VerifyChecksEveryEngine) {
+  const json result = run_json({"verify", kConv, "--all-engines", "--engines", "cpu.*", "--repeat", "4", "--threads",
+                                "2", "--repro-folder", folder_},
+                               0);
+  EXPECT_EQ(result["failed"], 0);
+  EXPECT_EQ(result["not_checked"], 0);
+  EXPECT_GE(result["right"].get<int>(), 3);
+  for (const json& check : result["checks"]) {
+    EXPECT_EQ(check["fault"], "none");
+    EXPECT_EQ(check["deterministic"], "same bits") << check;
+    EXPECT_EQ(check["thread_invariant"], "same bits") << check;
+    EXPECT_LE(check["max_error"].get<double>(), 1);
+    EXPECT_EQ(check["problem"], result["checks"][0]["problem"]);
+  }
+  for (const auto& entry : fs::directory_iterator(folder_)) {
+    EXPECT_EQ(entry.path().filename().string().find("repro-"), std::string::npos) << entry.path();
+  }
+  const Finished text = run({"verify", kConv, "--engines", "cpu.direct", "--threads", "1"});
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_NE(text.out.find("cpu.direct"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("1 right, 0 failed"), std::string::npos) << text.out;
+}
+
+TEST_F(Command, VerifyTakesListsAndNetworks) {
+  write("list.txt", kConv + "\n2 fprop:x=f32,1x8x6x6,nhwc:w=f32,8x8x1x1\n");
+  EXPECT_EQ(run_json({"verify", path("list.txt")}, 0)["checks"].size(), 2u);
+  const json network = run_json(
+      {"verify", "zoo:squeezenet1_1", "--dim", "H=64", "--dim", "W=64", "--repeat", "2", "--engines", "cpu.*"},
+      0);
+  EXPECT_GE(network["right"].get<int>(), 10);
+}
+
+TEST_F(Command, VerifySaysWhatItCannotDo) {
+  expect_error({"verify", kConv, "--repeat", "0"}, 2, "--repeat");
+  expect_error({"verify", kConv, "--repro-folder", path("nowhere")}, 2, "--repro-folder");
+  expect_error({"verify", path("missing.onnx")}, 2, "missing.onnx");
+  const json nothing = run_json({"verify", "wgrad:x=f32,1x8x6x6:w=f32,8x8x1x1:y=f32,1x8x6x6", "--engines", "cpu.*"}, 4);
+  EXPECT_EQ(nothing["unsupported"].size(), 1u);
+  const json late = run_json({"verify", kConv, "--all-engines", "--budget", "0.000001"}, 1);
+  EXPECT_GT(late["not_checked"].get<int>(), 0);
+}
+
+// A file as convoy verify writes it, of an engine that is right by now, of one that is not there, and broken ones.
+TEST_F(Command, ReproRunsAFailureAgain) {
+  json file = {{"convoy_repro", 1},
+               {"date", "2026-11-21T12:00:00Z"},
+               {"fault", "wrong_result"},
+               {"failure", "out[0] is 1, the oracle says 0"},
+               {"problem", kConv},
+               {"engine", "reference"},
+               {"knobs", json::object()},
+               {"revision", 1},
+               {"provider", ""},
+               {"seed", 7},
+               {"threads", 2},
+               {"repeats", 3},
+               {"constant_weights", true},
+               {"compared_with", nullptr},
+               {"device",
+                {{"kind", "cpu"},
+                 {"brand", "another processor"},
+                 {"isa", "portable"},
+                 {"extensions",
+                  {{"avx512_vnni", false},
+                   {"avx512_bf16", false},
+                   {"avx512_fp16", false},
+                   {"amx_tile", false},
+                   {"amx_bf16", false},
+                   {"amx_int8", false}}},
+                 {"l1d_bytes", 32768},
+                 {"l2_bytes", 1048576},
+                 {"l3_bytes", 0}}},
+               {"versions", {{"convoy", "0.0.1"}}}};
+  write("right.json", file.dump());
+  const json right = run_json({"repro", path("right.json")}, 0);
+  EXPECT_EQ(right["fault"], "none");
+  EXPECT_EQ(right["recorded_fault"], "wrong_result");
+  const Finished text = run({"repro", path("right.json")});
+  EXPECT_EQ(text.exit_code, 0);
+  EXPECT_NE(text.out.find("it said wrong_result: out[0] is 1"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("now it is right"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("this is another processor"), std::string::npos) << text.out;
+
+  file["engine"] = "cpu.nobody";
+  write("gone.json", file.dump());
+  const json gone = run_json({"repro", path("gone.json")}, 3);
+  EXPECT_EQ(gone["fault"], "no_plan");
+  EXPECT_NE(gone["failure"].get<std::string>().find("cpu.nobody"), std::string::npos);
+
+  file["threads"] = 0;
+  write("broken.json", file.dump());
+  expect_error({"repro", path("broken.json")}, 2, "repro.threads");
+  write("garbage.json", "not json");
+  expect_error({"repro", path("garbage.json")}, 2, "garbage.json: not a repro file");
+  expect_error({"repro", path("missing.json")}, 2, "missing.json");
+}
+
+}  // namespace
+}  // namespace convoy::cli

@@ -1,0 +1,1 @@
+#include "engines/cpu/common/epilogue_pass.inc"
