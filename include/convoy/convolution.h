@@ -61,6 +61,7 @@ bool has_parameter_b(ActivationKind kind);
 // wrap; x outside is x_zero_point (its contribution is 0). The rest of the epilogue is computed on the sum, bias being
 // s32. Then q(v) = saturate(round_to_nearest_even(v * scale) + y_zero_point) with the scales of ConvArgs; for an f32
 // out, q(v) = v*scale. With `none`, q saturates v to out's type.
+// A zero point that is `given` comes with each execution (ConvArgs): one for x, one per output channel for w.
 enum class Requantize : std::uint8_t { none, per_tensor, per_channel };
 
 struct Epilogue {
@@ -90,6 +91,8 @@ struct ConvProblem {
   std::int32_t x_zero_point = 0;  // integer problems only
   std::int32_t w_zero_point = 0;
   std::int32_t y_zero_point = 0;
+  bool x_zero_given = false;  // x_zero_point is 0 here then
+  bool w_zero_given = false;  // likewise w_zero_point
 
   int spatial_dims() const { return x.spatial_dims(); }
   std::int64_t batch() const { return x.dims[0]; }
@@ -134,7 +137,7 @@ double bytes_moved(const ConvProblem& problem);
 //   tensors  TYPE,DIMS,LAYOUT[,align=N]; a strided one is TYPE,DIMS,strides=AxBxC[,block=N][,align=N]
 //   pad      PRE or PRE/POST ("1x1/0x1")     stride, dilation, groups, mode=conv, compute=f32, math=tf32
 //   alpha, beta                              bias=1, gamma=1, act=relu | act=clip,0,6, requant=tensor|channel
-//   zp=X,W,Y (zero points)
+//   zp=X,W,Y (zero points; `given` for an X or W that comes with each execution)
 // On input: a bare layout and the y tensor may be left out (nchw; y inferred: fprop gives y the layout of x), and
 // so may pad, stride, dilation, compute.
 std::string print(const ConvProblem& problem);

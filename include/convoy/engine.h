@@ -102,10 +102,11 @@ struct EngineInfo {
   bool residual = true;                     // takes gamma != 0
   std::vector<ActivationKind> activations;  // fused ones besides identity; empty: all of them
   bool requantize = false;
-  bool zero_points = false;       // takes nonzero zero points
-  bool deterministic = true;      // same bits for the same build, device architecture and thread count
-  bool thread_invariant = true;   // and for any thread count
-  std::int64_t max_elements = 0;  // of any one tensor; 0: no limit of its own (64-bit indices)
+  bool zero_points = false;        // takes nonzero zero points
+  bool given_zero_points = false;  // takes those that come with each execution
+  bool deterministic = true;       // same bits for the same build, device architecture and thread count
+  bool thread_invariant = true;    // and for any thread count
+  std::int64_t max_elements = 0;   // of any one tensor; 0: no limit of its own (64-bit indices)
   Isa min_isa = Isa::portable;
   bool oracle = false;             // never chosen by a heuristic; measured only when named
   std::vector<std::string> notes;  // numerical and behaviour notes: "WINOGRAD", "TRANSFORMED_WEIGHTS"
@@ -121,6 +122,9 @@ struct ConvArgs {
   const void* z = nullptr;        // described like out
   const float* slopes = nullptr;  // prelu: one per output channel
   const float* scales = nullptr;  // requantization: 1 or one per output channel
+  // Zero points that are `given`, values of x's and w's types: 1 for x, one per output channel for w.
+  const std::int32_t* x_zero_point = nullptr;
+  const std::int32_t* w_zero_points = nullptr;
 };
 
 struct ExecContext {

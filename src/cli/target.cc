@@ -80,6 +80,7 @@ Result<ConvProblem> with_data_type(ConvProblem problem, DataType type) {
   }
   if (!integer) {
     problem.x_zero_point = problem.w_zero_point = problem.y_zero_point = 0;
+    problem.x_zero_given = problem.w_zero_given = false;
     problem.epilogue.requantize = Requantize::none;
   }
   if (auto valid = validate(problem); !valid.ok()) {

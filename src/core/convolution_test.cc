@@ -217,6 +217,11 @@ TEST(Validate, EpilogueAndQuantization) {
   EXPECT_EQ(error_after([&](P& p) { p.w_zero_point = 128; }, q), "w_zero_point=128 is not a value of w=s8");
   EXPECT_EQ(error_after([&](P& p) { p.y_zero_point = 1; }, q),
             "y_zero_point=1 needs requantization (requant=tensor or channel)");
+  EXPECT_EQ(error_after([&](P& p) { p.x_zero_given = p.w_zero_given = true; }, q), "");
+  EXPECT_EQ(error_after([&](P& p) { p.x_zero_given = true, p.x_zero_point = 2; }, q),
+            "x_zero_point=2 although it is given at execution");
+  EXPECT_EQ(error_after([&](P& p) { p.w_zero_given = true; }),
+            "w_zero_point given at execution needs an integer problem");
 }
 
 }  // namespace

@@ -82,6 +82,11 @@ TEST(Refuse, EnforcesEveryDeclaredLimit) {
        "requant=channel: this engine doesn't requantize"},
       {RefusalCode::epilogue, [](EngineInfo& i) { i.zero_points = false; }, bytes + ":zp=3,0,0",
        "zp=3,0,0: this engine takes zero points of 0 only"},
+      {RefusalCode::epilogue, [](EngineInfo& i) { i.given_zero_points = false; }, bytes + ":zp=given,0,0",
+       "zp: x's is given at execution: this engine takes zero points that are known when it plans only"},
+      {RefusalCode::epilogue, [](EngineInfo& i) { i.given_zero_points = false; }, bytes + ":zp=0,given,0",
+       "zp: one for each output channel of w is given at execution: this engine takes zero points that are known when "
+       "it plans only"},
       {RefusalCode::size, [](EngineInfo& i) { i.max_elements = 575; }, plain,
        "w.dims=8x8x3x3: it spans 576 elements, this engine takes at most 575"},
   };
@@ -92,7 +97,7 @@ TEST(Refuse, EnforcesEveryDeclaredLimit) {
     ASSERT_TRUE(problem.ok()) << problem.error().message;
     FakeEngine engine;
     engine.declared.passes = {Pass::fprop};
-    engine.declared.requantize = engine.declared.zero_points = true;
+    engine.declared.requantize = engine.declared.zero_points = engine.declared.given_zero_points = true;
     EXPECT_EQ(refuse(engine, *problem, cpu), std::nullopt) << c.problem;
     c.limit(engine.declared);
     const auto refusal = refuse(engine, *problem, cpu);

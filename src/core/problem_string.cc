@@ -135,7 +135,12 @@ Result<void> parse_zero_points(std::string_view value, ConvProblem& p) {
   const auto parts = split(value, ',');
   if (parts.size() != 3) return invalid(quoted(value) + " is not X,W,Y");
   const std::array<std::int32_t*, 3> targets = {&p.x_zero_point, &p.w_zero_point, &p.y_zero_point};
+  const std::array<bool*, 3> given = {&p.x_zero_given, &p.w_zero_given, nullptr};
   for (int i = 0; i < 3; ++i) {
+    if (given[i] != nullptr && parts[i] == "given") {
+      *given[i] = true;
+      continue;
+    }
     CONVOY_TRY(const std::int64_t number, parse_integer(parts[i]));
     using Limits = std::numeric_limits<std::int32_t>;
     if (number < Limits::min() || number > Limits::max()) return invalid(quoted(parts[i]) + " is out of range");
@@ -213,8 +218,10 @@ std::string print(const ConvProblem& p) {
   if (epilogue.requantize != Requantize::none) {
     add("requant", epilogue.requantize == Requantize::per_tensor ? "tensor" : "channel");
   }
-  if (p.x_zero_point != 0 || p.w_zero_point != 0 || p.y_zero_point != 0) {
-    add("zp", fmt::format("{},{},{}", p.x_zero_point, p.w_zero_point, p.y_zero_point));
+  if (p.x_zero_point != 0 || p.w_zero_point != 0 || p.y_zero_point != 0 || p.x_zero_given || p.w_zero_given) {
+    const auto zero = [](bool given, std::int32_t value) { return given ? "given" : std::to_string(value); };
+    add("zp", fmt::format("{},{},{}", zero(p.x_zero_given, p.x_zero_point), zero(p.w_zero_given, p.w_zero_point),
+                          p.y_zero_point));
   }
   return text;
 }

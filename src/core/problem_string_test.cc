@@ -61,6 +61,7 @@ TEST(ProblemString, ErrorsNameTheField) {
   EXPECT_EQ(canonical(x + ":act=clip,0"), "error: act: clip has 2 parameters, 1 given");
   EXPECT_EQ(canonical(x + ":zp=1,2"), "error: zp: '1,2' is not X,W,Y");
   EXPECT_EQ(canonical(x + ":zp=1,2,4294967296"), "error: zp: '4294967296' is out of range");
+  EXPECT_EQ(canonical(x + ":zp=1,2,given").substr(0, 9), "error: zp");
   EXPECT_EQ(canonical("fprop:x=f31,1x4"), canonical("fprop:x=f31"));
   EXPECT_EQ(canonical("fprop:x=f32"), "error: x: the dims are missing: TYPE,DIMS,LAYOUT is wanted, 'f32' given");
   EXPECT_EQ(canonical("fprop:x=f32,1x4x8x8,nchw,nhwc"), "error: x: a second layout, 'nhwc', is given");

@@ -141,6 +141,10 @@ Answer check_epilogue(const EngineInfo& info, const ConvProblem& p) {
     return no(RefusalCode::epilogue, "zp={},{},{}: this engine takes zero points of 0 only", p.x_zero_point,
               p.w_zero_point, p.y_zero_point);
   }
+  if (!info.given_zero_points && (p.x_zero_given || p.w_zero_given)) {
+    return no(RefusalCode::epilogue, "zp: {}: this engine takes zero points that are known when it plans only",
+              p.w_zero_given ? "one for each output channel of w is given at execution" : "x's is given at execution");
+  }
   return std::nullopt;
 }
 

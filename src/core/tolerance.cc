@@ -159,7 +159,7 @@ double error_before_rounding(const ConvProblem& problem, const ReductionMagnitud
 double error_in_tolerances(DataType type, double actual, double exact, double stored, double bound) {
   constexpr double infinitely = std::numeric_limits<double>::infinity();
   if (std::isnan(actual) || std::isnan(stored)) return std::isnan(actual) && std::isnan(stored) ? 0 : infinitely;
-  if (actual == stored && (bound == 0 || !std::isfinite(stored))) return 0;
+  if (actual == stored) return 0;
   const double rounding = half_ulp(type, std::abs(exact) + bound);
   if (bound == 0)
     return std::isfinite(actual) && std::isfinite(stored) ? 1 + std::abs(actual - stored) / rounding : infinitely;

@@ -49,7 +49,9 @@ double error_before_rounding(const ConvProblem& problem, const ReductionMagnitud
 
 // |actual - exact| in units of the tolerance: at most 1 is right. `exact` is the unrounded value, `stored` the same
 // rounded and saturated to `type`, `bound` from error_before_rounding; with bound 0 only `stored` is right. A NaN or an
-// infinity that should not be there, or is missing, is infinitely wrong.
+// infinity that should not be there, or is missing, is infinitely wrong. `stored` itself counts as 0, although rounding
+// moved it by up to half a unit in the last place: for a requantized value near a tie that half is nearly the whole
+// tolerance, and says nothing about the engine. An integer engine that rounds such a tie the other way scores nearly 1.
 double error_in_tolerances(DataType type, double actual, double exact, double stored, double bound);
 
 }  // namespace convoy

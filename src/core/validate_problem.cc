@@ -170,6 +170,13 @@ Result<void> check_zero_point(std::string_view name, std::int32_t value, DataTyp
   return invalid("{}={} is not a value of {}={}", name, value, tensor, name_of(type));
 }
 
+Result<void> check_given(std::string_view name, bool given, std::int32_t value, bool integers) {
+  if (!given) return {};
+  if (!integers) return invalid("{} given at execution needs an integer problem", name);
+  if (value != 0) return invalid("{}={} although it is given at execution", name, value);
+  return {};
+}
+
 Result<void> check_quantization(const ConvProblem& p) {
   const bool integers = is_integer(p.x.type);
   const bool requantize = p.epilogue.requantize != Requantize::none;
@@ -180,6 +187,8 @@ Result<void> check_quantization(const ConvProblem& p) {
   if (!requantize && p.y_zero_point != 0) {
     return invalid("y_zero_point={} needs requantization (requant=tensor or channel)", p.y_zero_point);
   }
+  CONVOY_CHECK(check_given("x_zero_point", p.x_zero_given, p.x_zero_point, integers));
+  CONVOY_CHECK(check_given("w_zero_point", p.w_zero_given, p.w_zero_point, integers));
   CONVOY_CHECK(check_zero_point("x_zero_point", p.x_zero_point, p.x.type, "x"));
   CONVOY_CHECK(check_zero_point("w_zero_point", p.w_zero_point, p.w.type, "w"));
   return check_zero_point("y_zero_point", p.y_zero_point, p.y.type, "y");

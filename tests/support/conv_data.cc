@@ -95,6 +95,16 @@ ConvData::ConvData(const ConvProblem& problem, std::uint64_t seed, Fill fill) : 
         fill != Fill::small_integers ? usual * (0.5 + random.unit()) : usual * random.pick({1.0, 0.5, 2.0});
     store_from_double(DataType::f32, scales_.data(), c, scale);
   }
+  const auto zero_points = [&](DataType type, std::int64_t count) {
+    GuardedBuffer buffer(count * sizeof(std::int32_t), 16);
+    const std::int64_t low = type == DataType::s8 ? -128 : 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      store_from_double(DataType::s32, buffer.data(), i, static_cast<double>(random.integer(low, low + 255)));
+    }
+    return buffer;
+  };
+  if (problem.x_zero_given) x_zero_ = zero_points(problem.x.type, 1);
+  if (problem.w_zero_given) w_zeros_ = zero_points(problem.w.type, channels);
   if (!epilogue.bias) bias_ = {};
   if (epilogue.gamma == 0) z_ = {};
   if (epilogue.activation.kind != ActivationKind::prelu) slopes_ = {};
@@ -121,6 +131,8 @@ ConvArgs ConvData::args() const {
   args.z = z_.data();
   args.slopes = reinterpret_cast<const float*>(slopes_.data());
   args.scales = reinterpret_cast<const float*>(scales_.data());
+  args.x_zero_point = reinterpret_cast<const std::int32_t*>(x_zero_.data());
+  args.w_zero_points = reinterpret_cast<const std::int32_t*>(w_zeros_.data());
   return args;
 }
 

@@ -33,6 +33,8 @@ struct Recipe {
   double beta = 0;
   Epilogue epilogue;
   std::array<std::int32_t, 3> zero_points{};
+  bool x_zero_given = false;
+  bool w_zero_given = false;
 };
 
 class Drawer {
@@ -127,6 +129,7 @@ class Drawer {
           recipe.epilogue.activation = {};
           recipe.epilogue.gamma = 0;
           recipe.zero_points[1] = 0;
+          recipe.x_zero_given = recipe.w_zero_given = false;
         }
         if (requantized && random_.chance(0.3)) recipe.epilogue.requantize = Requantize::none;
         return true;
@@ -169,6 +172,8 @@ class Drawer {
     problem.x_zero_point = recipe.zero_points[0];
     problem.w_zero_point = recipe.zero_points[1];
     problem.y_zero_point = recipe.zero_points[2];
+    problem.x_zero_given = recipe.x_zero_given;
+    problem.w_zero_given = recipe.w_zero_given;
     return problem;
   }
 
@@ -302,6 +307,7 @@ class Drawer {
     const bool integers = recipe.types.compute == DataType::s32;
     recipe.epilogue = {};
     recipe.zero_points = {};
+    recipe.x_zero_given = recipe.w_zero_given = false;
     recipe.epilogue.bias = options_.bias && random_.chance(0.5);
     if (options_.residual && random_.chance(0.2)) {
       recipe.epilogue.gamma = options_.exact ? random_.pick({1.0, 2.0}) : random_.pick({1.0, 0.5, -2.0});
@@ -315,6 +321,12 @@ class Drawer {
       recipe.zero_points[0] = random_zero_point(recipe.types.x);
       recipe.zero_points[1] = random_.chance(0.5) ? random_zero_point(recipe.types.w) : 0;
       if (recipe.epilogue.requantize != Requantize::none) recipe.zero_points[2] = random_zero_point(recipe.types.y);
+    }
+    if (options_.given_zero_points && random_.chance(0.3)) {
+      recipe.x_zero_given = random_.chance(0.6);
+      recipe.w_zero_given = random_.chance(0.6);
+      if (recipe.x_zero_given) recipe.zero_points[0] = 0;
+      if (recipe.w_zero_given) recipe.zero_points[1] = 0;
     }
   }
 
@@ -427,6 +439,7 @@ ProblemOptions options_for(const EngineInfo& info) {
   options.activations = info.activations;
   options.requantize = info.requantize;
   options.zero_points = info.zero_points;
+  options.given_zero_points = info.given_zero_points;
   return options;
 }
 

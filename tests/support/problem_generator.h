@@ -28,6 +28,7 @@ struct ProblemOptions {
   std::vector<ActivationKind> activations;  // besides identity; empty: all
   bool requantize = true;                   // only integer problems do
   bool zero_points = true;
+  bool given_zero_points = true;
   bool exact = false;         // only epilogues that keep small integers exact
   bool any_alignment = true;  // data pointers aligned to their element only, at times
   double odd_sizes = 0.6;     // share of channel counts that fit no vector

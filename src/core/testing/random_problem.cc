@@ -73,6 +73,8 @@ void choose_types(Random& random, ConvProblem& p) {
     p.x_zero_point = zero_point(p.x.type);
     p.w_zero_point = zero_point(p.w.type);
     if (p.epilogue.requantize != Requantize::none) p.y_zero_point = zero_point(p.y.type);
+    if (chance(random, 0.2)) p.x_zero_given = true, p.x_zero_point = 0;
+    if (chance(random, 0.2)) p.w_zero_given = true, p.w_zero_point = 0;
   } else if (chance(random, 0.1)) {
     p.x.type = p.w.type = p.y.type = p.compute = DataType::f64;
   } else {

@@ -201,6 +201,13 @@ TEST(OracleRequantize, PerChannelToFloatAndWithout) {
   EXPECT_EQ(run("fprop:x=u8,1x1x2:w=s8,1x1x1:y=s32,1x1x2", {.x = {200, 3}, .w = {-2}}), (Values{-400, -6}));
 }
 
+TEST(OracleIntegers, ZeroPointsGivenAtExecution) {
+  // (x - 3)*(w - z): x = 5 4 gives 2 1; w = 2 3 and z = 1 gives 1 2, w = 2 3 and z = 4 gives -2 -1.
+  EXPECT_EQ(run("fprop:x=u8,1x1x2:w=s8,2x1x2:y=s32,1x2x3:pad=1:zp=given,given,0",
+                {.x = {5, 4}, .w = {2, 3, 2, 3}, .x_zero = {3}, .w_zeros = {1, 4}}),
+            (Values{4, 4, 1, -2, -5, -2}));
+}
+
 TEST(OracleIntegers, ZeroPointsAndPaddingThatIsTheZeroPoint) {
   // (x - 3)*(w - 1): x = 5 4 gives 2 1, w = 2 3 gives 1 2; padding contributes nothing.
   EXPECT_EQ(run("fprop:x=u8,1x1x2:w=u8,1x1x2:y=s32,1x1x3:pad=1/1:zp=3,1,0", {.x = {5, 4}, .w = {2, 3}}),

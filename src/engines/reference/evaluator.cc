@@ -6,7 +6,12 @@ namespace {
 Operands operands_of(const ConvProblem& problem, const ConvArgs& args) {
   switch (problem.pass) {
     case Pass::fprop:
-      return {problem.x.type, problem.w.type, args.x, args.w, problem.x_zero_point, problem.w_zero_point};
+      return {problem.x.type,
+              problem.w.type,
+              args.x,
+              args.w,
+              problem.x_zero_given ? *args.x_zero_point : problem.x_zero_point,
+              problem.w_zero_point};
     case Pass::dgrad:
       return {problem.y.type, problem.w.type, args.y, args.w, problem.y_zero_point, problem.w_zero_point};
     case Pass::wgrad:
@@ -29,6 +34,13 @@ Evaluator::Evaluator(const ConvProblem& problem, const ConvArgs& args)
       geometry_(problem),
       operands_(operands_of(problem, args)),
       reduce_(reduce_function(problem, operands_)) {}
+
+Reduction Evaluator::reduce(const Coords& at) const {
+  if (!problem_.w_zero_given) return reduce_(geometry_, at, operands_);
+  Operands of_channel = operands_;
+  of_channel.b_zero_point = args_.w_zero_points[geometry_.channel(at)];
+  return reduce_(geometry_, at, of_channel);
+}
 
 EpilogueValues Evaluator::values(const Coords& at) const {
   const Epilogue& epilogue = problem_.epilogue;

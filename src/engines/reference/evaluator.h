@@ -15,7 +15,7 @@ class Evaluator {
   const Operands& operands() const { return operands_; }
 
   // The sum and the values it meets in the epilogue. `at` is in Geometry's five dims.
-  Reduction reduce(const Coords& at) const { return reduce_(geometry_, at, operands_); }
+  Reduction reduce(const Coords& at) const;
   EpilogueValues values(const Coords& at) const;
 
   double exact(double sum, const EpilogueValues& values) const;   // before rounding, zero point included

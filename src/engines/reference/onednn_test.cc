@@ -168,6 +168,7 @@ testing::ProblemOptions options_of(std::vector<Pass> passes, TypeCombination typ
   options.passes = std::move(passes);
   options.types = {types};
   options.flipped = options.alpha_beta = options.residual = options.requantize = options.zero_points = false;
+  options.given_zero_points = false;
   options.bias = false;
   options.activations = {ActivationKind::identity};
   options.max_products = 200'000;

@@ -62,6 +62,7 @@ class ReferenceEngine final : public Engine {
     info_.passes = {Pass::fprop, Pass::dgrad, Pass::wgrad};
     info_.requantize = true;
     info_.zero_points = true;
+    info_.given_zero_points = true;
     info_.oracle = true;
   }
   const EngineInfo& info() const override { return info_; }

@@ -18,6 +18,7 @@ struct Literals {
   std::vector<double> x, w, y, out, z;
   std::vector<double> bias;
   std::vector<float> slopes, scales;
+  std::vector<std::int32_t> x_zero, w_zeros;
 };
 
 inline ConvProblem problem_of(const std::string& text) {
@@ -56,6 +57,8 @@ inline std::vector<double> run(const ConvProblem& problem, const Literals& liter
   args.bias = bias.data.get();
   args.slopes = literals.slopes.data();
   args.scales = literals.scales.data();
+  args.x_zero_point = literals.x_zero.data();
+  args.w_zero_points = literals.w_zeros.data();
   const auto team = make_cpu_team(2);
   const auto plan = reference_engine().plan(problem, {}, {});
   EXPECT_TRUE(plan.ok() && (*plan)->execute(args, {*team}).ok());

@@ -163,6 +163,10 @@ TEST(Tolerance, RequantizedTiesMustBeRight) {
   const double exact = error_before_rounding(problem, {1, 5}, 5, {.scale = 0.5}, Arithmetic::direct);
   EXPECT_EQ(exact, 0);
   EXPECT_GT(error_in_tolerances(DataType::s8, 3, 2.5, 2, exact), 1);
+  // The right answer of a tie has no error; where the bound leaves the tie open, the other neighbour uses all of it.
+  EXPECT_EQ(error_in_tolerances(DataType::s8, 2, 2.5, 2, 1e-9), 0);
+  EXPECT_GT(error_in_tolerances(DataType::s8, 3, 2.5, 2, 1e-9), 0.99);
+  EXPECT_LE(error_in_tolerances(DataType::s8, 3, 2.5, 2, 1e-9), 1);
   // 3*(1/3 in f32) is not.
   EXPECT_GT(error_before_rounding(problem, {1, 3}, 3, {.scale = 1.0F / 3}, Arithmetic::direct), 0);
 }

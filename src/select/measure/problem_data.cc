@@ -43,6 +43,15 @@ Result<HostTensor> random_tensor(const TensorDesc& desc, std::uint64_t seed) {
   return tensor;
 }
 
+// Small values, which every type a zero point can have holds.
+Result<HostTensor> zero_points(std::int64_t count, std::uint64_t seed) {
+  CONVOY_TRY(HostTensor tensor, HostTensor::allocate(TensorDesc::packed(DataType::s32, {count})));
+  for (std::int64_t i = 0; i < count; ++i) {
+    tensor.as<std::int32_t>()[i] = static_cast<std::int32_t>(uniform(mix(seed), i) * 16);
+  }
+  return tensor;
+}
+
 }  // namespace
 
 void fill_random(const TensorDesc& desc, void* data, std::uint64_t seed) {
@@ -90,6 +99,12 @@ Result<ProblemData> ProblemData::make(const ConvProblem& problem, std::uint64_t 
       scale = 0.01f + 0.005f * scale;
     }
   }
+  if (problem.x_zero_given) {
+    CONVOY_TRY(data.x_zero, zero_points(1, seed + 7));
+  }
+  if (problem.w_zero_given) {
+    CONVOY_TRY(data.w_zeros, zero_points(channels, seed + 8));
+  }
   return data;
 }
 
@@ -101,7 +116,9 @@ ConvArgs ProblemData::args(void* out) const {
           .bias = bias.data.get(),
           .z = z.data.get(),
           .slopes = slopes.as<float>(),
-          .scales = scales.as<float>()};
+          .scales = scales.as<float>(),
+          .x_zero_point = x_zero.as<std::int32_t>(),
+          .w_zero_points = w_zeros.as<std::int32_t>()};
 }
 
 }  // namespace convoy::selection

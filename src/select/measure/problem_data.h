@@ -14,7 +14,7 @@ void fill_random(const TensorDesc& desc, void* data, std::uint64_t seed);
 
 struct ProblemData {
   HostTensor x, w, y;  // all three are allocated; the one the pass computes holds the prior output
-  HostTensor bias, z, slopes, scales;
+  HostTensor bias, z, slopes, scales, x_zero, w_zeros;
 
   // out_of_memory where a buffer can't be had. `weights`, when not null, is used (and copied) as w.
   static Result<ProblemData> make(const ConvProblem& problem, std::uint64_t seed, const void* weights = nullptr);

@@ -70,7 +70,7 @@ class Int8Plan final : public PackedPlan {
   Int8Plan(const ConvProblem& problem, const Candidate& candidate, int threads, const Kernel& kernel,
            const Panels& panels)
       : PackedPlan(problem, candidate, threads, panels.packed_bytes(),
-                   static_cast<std::size_t>(threads) * panels.tile_bytes()),
+                   static_cast<std::size_t>(threads) * panels.tile_bytes() + panels.term_bytes()),
         kernel_(kernel),
         panels_(panels) {}
 
@@ -92,6 +92,10 @@ class Int8Plan final : public PackedPlan {
     const std::int64_t parts =
         std::clamp<std::int64_t>(4 * team.size() / std::max<std::int64_t>(group_tiles, 1), 1, panels_.per_group());
 
+    const std::int32_t x_zero = problem().x_zero_given ? *args.x_zero_point : problem().x_zero_point;
+    void* terms = static_cast<std::byte*>(scratch) + static_cast<std::size_t>(threads()) * panels_.tile_bytes();
+    const std::int32_t* column_terms = panels_.column_terms(packed, x_zero, terms);
+
     parallel_ranges(team, group_tiles * parts, [&](std::int64_t begin, std::int64_t end, int thread) {
       auto* tile_memory = static_cast<std::byte*>(scratch) + static_cast<std::size_t>(thread) * panels_.tile_bytes();
       std::int64_t gathered = -1;
@@ -102,22 +106,23 @@ class Int8Plan final : public PackedPlan {
         Tile tile{group_tile / row_tiles, group_tile % row_tiles * kernel_.rows, 0};
         tile.rows = static_cast<int>(std::min<std::int64_t>(kernel_.rows, pixels - tile.first_row));
         if (gathered != group_tile) {
-          panels_.gather(args.x, tile.group, tile.first_row, tile.rows, tile_memory, rows.data(), row_terms.data());
+          panels_.gather(args.x, x_zero, tile.group, tile.first_row, tile.rows, tile_memory, rows.data(),
+                         row_terms.data());
           gathered = group_tile;
         }
         const std::int64_t part = item % parts;
         const std::int64_t first = panels_.per_group() * part / parts;
         const std::int64_t last = panels_.per_group() * (part + 1) / parts;
         for (std::int64_t panel = first; panel < last; ++panel) {
-          run_tile(args, packed, tile, panel, rows.data(), row_terms.data());
+          run_tile(args, packed, column_terms, tile, panel, rows.data(), row_terms.data());
         }
       }
     });
     return {};
   }
 
-  void run_tile(const ConvArgs& args, const void* packed, const Tile& tile, std::int64_t panel, const void* const* rows,
-                const std::int32_t* row_terms) const {
+  void run_tile(const ConvArgs& args, const void* packed, const std::int32_t* column_terms, const Tile& tile,
+                std::int64_t panel, const void* const* rows, const std::int32_t* row_terms) const {
     const ConvGeometry& g = panels_.geometry();
     const ConvProblem& p = problem();
     const std::int64_t column = panel * kernel_.columns;  // in the group
@@ -125,7 +130,7 @@ class Int8Plan final : public PackedPlan {
     const std::int64_t filter = tile.group * g.group_filters + column;
 
     int8::Finish finish{};
-    finish.column_terms = panels_.column_terms(packed, tile.group, panel);
+    finish.column_terms = column_terms + panels_.first_column(tile.group, panel);
     finish.row_terms = panels_.has_row_terms() ? row_terms : nullptr;
     finish.act = act_of(p.epilogue.activation.kind);
     finish.a = p.epilogue.activation.a;
@@ -142,6 +147,11 @@ class Int8Plan final : public PackedPlan {
       std::copy_n(values, columns, copy);
       return static_cast<decltype(values)>(copy);
     };
+    alignas(64) std::int32_t w_zeros[int8::max_columns] = {};
+    if (p.w_zero_given) {
+      for (int i = 0; i < columns; ++i) w_zeros[i] = panels_.packed_w_zero(args.w_zero_points[filter + i]);
+      finish.w_zeros = w_zeros;
+    }
     if (p.epilogue.bias) finish.bias = padded(static_cast<const std::int32_t*>(args.bias) + filter, bias);
     if (p.epilogue.requantize == Requantize::per_channel) {
       finish.scales = padded(args.scales + filter, scales);
@@ -195,6 +205,7 @@ class Int8Engine final : public Engine {
     info_.activations = {ActivationKind::relu, ActivationKind::clip, ActivationKind::leaky_relu};
     info_.requantize = true;
     info_.zero_points = true;
+    info_.given_zero_points = true;
     info_.min_isa = Isa::avx2;
   }
 

@@ -6,6 +6,8 @@
 // taken out afterwards, n being the number of terms:
 //   sum = sum x'w' - zx' * sum w' - zw' * sum x' + n * zx' * zw'
 // Otherwise both are widened to s16 with the zero point already subtracted.
+// Zero points that come with the execution, zw' one per output channel, meet the sums of w' kept with the packed
+// weights and the sums of x' of each gathered tile.
 #pragma once
 
 #include "convoy/engine.h"

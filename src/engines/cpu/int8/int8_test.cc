@@ -52,7 +52,18 @@ void expect_exact(const std::string& text) {
     bias.as<std::int32_t>()[k] = static_cast<std::int32_t>(k * 1000 - 5000);
     scales.as<float>()[k] = 0.0011f * static_cast<float>(k % 5 + 1);
   }
-  ConvArgs args{.x = x.data.get(), .w = w.data.get(), .bias = bias.data.get(), .scales = scales.as<float>()};
+  HostTensor w_zeros = *HostTensor::allocate(TensorDesc::packed(DataType::s32, {problem.out_channels()}));
+  for (std::int64_t k = 0; k < problem.out_channels(); ++k) {
+    w_zeros.as<std::int32_t>()[k] =
+        static_cast<std::int32_t>(k * 41 % 256) - (problem.w.type == DataType::s8 ? 128 : 0);
+  }
+  const std::int32_t x_zero = problem.x.type == DataType::s8 ? -77 : 201;
+  ConvArgs args{.x = x.data.get(),
+                .w = w.data.get(),
+                .bias = bias.data.get(),
+                .scales = scales.as<float>(),
+                .x_zero_point = &x_zero,
+                .w_zero_points = w_zeros.as<std::int32_t>()};
 
   for (const CpuFeatures& cpu : processors()) {
     for (int threads : {1, 3}) {
@@ -101,6 +112,20 @@ TEST(Int8, EveryTypeWithZeroPoints) {
       }
     }
   }
+}
+TEST(Int8, ZeroPointsGivenAtExecution) {
+  for (const char* types : {"u8 s8", "s8 s8", "u8 u8", "s8 u8"}) {
+    for (const char* zero_points : {"given,0,0", "0,given,0", "given,given,0", "given,5,0", "5,given,0"}) {
+      const std::string x(types, 2), w(types + 3, 2);
+      expect_exact(
+          fmt::format("fprop:x={},1x6x8x8,nhwc:w={},36x3x3x3,nchw:y=s32,1x36x4x4,nhwc:pad=1x1/0x0:stride=2x2:"
+                      "groups=2:zp={}",
+                      x, w, zero_points));
+    }
+  }
+  // Read in place by VNNI unless the sums of x are needed.
+  expect_exact("fprop:x=u8,1x64x7x5,nhwc:w=s8,48x64x1x1,nchw:y=f32,1x48x7x5,nhwc:bias=1:requant=channel:zp=given,0,0");
+  expect_exact("fprop:x=u8,1x64x7x5,nhwc:w=s8,48x64x1x1,nchw:y=f32,1x48x7x5,nhwc:requant=channel:zp=9,given,0");
 }
 TEST(Int8, GroupsDilationFlippedAndPlainLayout) {
   expect_exact(

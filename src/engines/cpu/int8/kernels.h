@@ -15,13 +15,14 @@ constexpr int max_columns = 32;
 enum class Act : std::int32_t { identity, relu, clip, leaky_relu };
 
 // For each element, in double (exact for 32-bit sums):
-//   s = c + column_terms[n] + row_terms[r]            (32 bits, wrapping)
+//   s = c + column_terms[n] + row_terms[r] * (w_zeros ? w_zeros[n] : 1)            (32 bits, wrapping)
 //   v = act(s + bias[n]) * scales[n * scale_stride]
 //   result = clamp(round_to_nearest_even(v) + zero_point, low, high), or v itself as f32 when `to_float`
-// bias, scales and column_terms may be null.
+// bias, scales, row_terms and w_zeros may be null.
 struct Finish {
   const std::int32_t* column_terms;
   const std::int32_t* row_terms;  // max_rows of them, or null
+  const std::int32_t* w_zeros;    // only with row_terms
   const std::int32_t* bias;
   const float* scales;
   std::int64_t scale_stride;  // 0: one scale for all, 1: one a channel

@@ -28,40 +28,48 @@ Panels::Panels(const ConvProblem& problem, const Kernel& kernel)
       kernel_(kernel),
       x_type_(problem.x.type),
       w_type_(problem.w.type),
-      shifted_(kernel.values_per_step == 4) {
+      shifted_(kernel.values_per_step == 4),
+      x_shift_(x_type_ == DataType::s8 ? 128 : 0),
+      x_zero_point_(problem.x_zero_point),
+      x_zero_given_(problem.x_zero_given),
+      w_zero_given_(problem.w_zero_given) {
   const ConvGeometry& g = geometry_;
-  x_shift_ = shifted_ ? (x_type_ == DataType::s8 ? 128 : 0) : -problem.x_zero_point;
   w_shift_ = shifted_ ? (w_type_ == DataType::u8 ? -128 : 0) : -problem.w_zero_point;
-  x_zero_ = problem.x_zero_point + x_shift_;
-  w_zero_ = problem.w_zero_point + w_shift_;
+  w_zero_ = w_zero_given_ ? 0 : problem.w_zero_point + w_shift_;
   terms_ = g.taps * g.group_channels;
   steps_ = (terms_ + kernel.values_per_step - 1) / kernel.values_per_step;
   per_group_ = (g.group_filters + kernel.columns - 1) / kernel.columns;
 
   bool pointwise = g.taps == 1;
   for (int i = 0; i < 3; ++i) pointwise = pointwise && g.pre[i] == 0 && g.post[i] == 0;
-  direct_ = shifted_ && pointwise && x_type_ == DataType::u8 && w_zero_ == 0 && g.x.channel == 1 &&
+  direct_ = shifted_ && pointwise && x_type_ == DataType::u8 && !has_row_terms() && g.x.channel == 1 &&
             g.group_channels % kernel.values_per_step == 0;
   tile_bytes_ = direct_ ? 0 : (static_cast<std::size_t>(kernel.rows * steps_) * 4 + 63) / 64 * 64;
 }
 
-std::size_t Panels::packed_bytes() const {
-  const auto panels = static_cast<std::size_t>(geometry_.groups * per_group_);
-  return panels * static_cast<std::size_t>(kernel_.columns) * 4 * static_cast<std::size_t>(steps_ + 1);
-}
+std::size_t Panels::packed_bytes() const { return all_columns() * 4 * static_cast<std::size_t>(steps_ + 1); }
 
 const void* Panels::panel(const void* packed, std::int64_t group, std::int64_t panel) const {
-  return static_cast<const std::byte*>(packed) + (group * per_group_ + panel) * kernel_.columns * steps_ * 4;
+  return static_cast<const std::byte*>(packed) + first_column(group, panel) * steps_ * 4;
 }
 
-const std::int32_t* Panels::column_terms(const void* packed, std::int64_t group, std::int64_t panel) const {
-  const void* behind = this->panel(packed, geometry_.groups, 0);
-  return static_cast<const std::int32_t*>(behind) + (group * per_group_ + panel) * kernel_.columns;
+const std::int32_t* Panels::column_terms(const void* packed, std::int32_t x_zero_point, void* scratch) const {
+  const auto* stored = static_cast<const std::int32_t*>(panel(packed, geometry_.groups, 0));
+  if (!x_zero_given_) return stored;
+  const auto zx = static_cast<std::uint32_t>(x_zero_point + x_shift(x_zero_point));
+  auto* terms = static_cast<std::int32_t*>(scratch);
+  for (std::size_t i = 0; i < all_columns(); ++i) {
+    terms[i] = static_cast<std::int32_t>(zx * static_cast<std::uint32_t>(stored[i]));
+  }
+  return terms;
 }
 
 void Panels::pack(const void* weights, void* packed) const {
   const ConvGeometry& g = geometry_;
   std::memset(packed, 0, packed_bytes());
+  auto* stored_terms = static_cast<std::int32_t*>(const_cast<void*>(panel(packed, g.groups, 0)));
+  const auto zx = x_zero_given_ ? 1u : static_cast<std::uint32_t>(x_zero_point_ + x_shift(x_zero_point_));
+  const auto zw = static_cast<std::uint32_t>(w_zero_);
   for (std::int64_t group = 0; group < g.groups; ++group) {
     for (std::int64_t k = 0; k < g.group_filters; ++k) {
       const std::int64_t at_panel = k / kernel_.columns;
@@ -89,10 +97,8 @@ void Panels::pack(const void* weights, void* packed) const {
           }
         }
       }
-      const auto zx = static_cast<std::uint32_t>(x_zero_);
-      const auto zw = static_cast<std::uint32_t>(w_zero_);
-      const std::uint32_t term_value = static_cast<std::uint32_t>(terms_) * zx * zw - zx * column_sum;
-      const_cast<std::int32_t*>(column_terms(packed, group, at_panel))[column] = static_cast<std::int32_t>(term_value);
+      stored_terms[first_column(group, at_panel) + column] =
+          static_cast<std::int32_t>(zx * (static_cast<std::uint32_t>(terms_) * zw - column_sum));
     }
   }
 }
@@ -115,9 +121,27 @@ std::int64_t Panels::output_offset(std::int64_t index) const {
   return p.n * y.batch + p.d * y.spatial[0] + p.h * y.spatial[1] + p.w * y.spatial[2];
 }
 
-void Panels::gather(const void* x, std::int64_t group, std::int64_t first_row, int count, void* tile, const void** rows,
-                    std::int32_t* row_terms) const {
+// -zw' * sum x' of a gathered row, or the factor of zw' where that comes with the execution: n * zx' - sum x'.
+std::int32_t Panels::row_term(const std::byte* row, const std::byte* end, std::int32_t x_zero) const {
+  std::uint32_t sum = 0;
+  if (shifted_) {
+    for (const auto* v = reinterpret_cast<const std::uint8_t*>(row); v != reinterpret_cast<const std::uint8_t*>(end);) {
+      sum += *v++;
+    }
+  } else {
+    for (const auto* v = reinterpret_cast<const std::int16_t*>(row); v != reinterpret_cast<const std::int16_t*>(end);) {
+      sum += static_cast<std::uint32_t>(std::int32_t{*v++});
+    }
+  }
+  if (!w_zero_given_) return static_cast<std::int32_t>(0u - static_cast<std::uint32_t>(w_zero_) * sum);
+  return static_cast<std::int32_t>(static_cast<std::uint32_t>(terms_) * static_cast<std::uint32_t>(x_zero) - sum);
+}
+
+void Panels::gather(const void* x, std::int32_t x_zero_point, std::int64_t group, std::int64_t first_row, int count,
+                    void* tile, const void** rows, std::int32_t* row_terms) const {
   const ConvGeometry& g = geometry_;
+  const std::int32_t shift = x_shift(x_zero_point);
+  const std::int32_t x_zero = x_zero_point + shift;
   const auto* bytes = static_cast<const std::uint8_t*>(x);
   const std::int64_t channel = group * g.group_channels * g.x.channel;
   const std::int64_t row_bytes = steps_ * 4;
@@ -147,7 +171,7 @@ void Panels::gather(const void* x, std::int64_t group, std::int64_t first_row, i
           if (!row_inside || xw < 0 || xw >= g.x_size[2]) {
             // Outside x is its zero point: zx' when shifted, 0 once it has been subtracted.
             if (shifted_) {
-              std::memset(to8, x_zero_, static_cast<std::size_t>(g.group_channels));
+              std::memset(to8, x_zero, static_cast<std::size_t>(g.group_channels));
               to8 += g.group_channels;
             } else {
               std::memset(to16, 0, static_cast<std::size_t>(g.group_channels) * 2);
@@ -158,21 +182,17 @@ void Panels::gather(const void* x, std::int64_t group, std::int64_t first_row, i
           const std::uint8_t* from = bytes + base + xd * g.x.spatial[0] + xh * g.x.spatial[1] + xw * g.x.spatial[2];
           const auto* from_signed = reinterpret_cast<const std::int8_t*>(from);
           if (shifted_) {
-            to8 = x_type_ == DataType::s8 ? widen(from_signed, g.group_channels, g.x.channel, x_shift_, to8)
-                                          : widen(from, g.group_channels, g.x.channel, x_shift_, to8);
+            to8 = x_type_ == DataType::s8 ? widen(from_signed, g.group_channels, g.x.channel, shift, to8)
+                                          : widen(from, g.group_channels, g.x.channel, shift, to8);
           } else {
-            to16 = x_type_ == DataType::s8 ? widen(from_signed, g.group_channels, g.x.channel, x_shift_, to16)
-                                           : widen(from, g.group_channels, g.x.channel, x_shift_, to16);
+            to16 = x_type_ == DataType::s8 ? widen(from_signed, g.group_channels, g.x.channel, shift, to16)
+                                           : widen(from, g.group_channels, g.x.channel, shift, to16);
           }
         }
       }
     }
     auto* end = shifted_ ? reinterpret_cast<std::byte*>(to8) : reinterpret_cast<std::byte*>(to16);
-    if (has_row_terms()) {  // only when shifted: otherwise w_zero_ is 0
-      std::uint32_t sum = 0;
-      for (const auto* v = reinterpret_cast<const std::uint8_t*>(row); v != to8; ++v) sum += *v;
-      row_terms[r] = static_cast<std::int32_t>(0u - static_cast<std::uint32_t>(w_zero_) * sum);
-    }
+    if (has_row_terms()) row_terms[r] = row_term(row, end, x_zero);
     std::memset(end, 0, static_cast<std::size_t>(row + row_bytes - end));
   }
 }

@@ -11,7 +11,8 @@ namespace convoy::cpu::int8 {
 
 // The reduction runs over taps, then the group's channels, padded with zeros to whole steps of the kernel.
 // Packed weights: for each group and panel of kernel.columns filters, [step][column][values of a step]; behind them
-// all, one s32 per group, panel and column: the column terms of kernels.h.
+// all, one s32 per group, panel and column: the column terms of kernels.h, or, where x's zero point comes with the
+// execution, what it is multiplied with to give them.
 class Panels {
  public:
   Panels(const ConvProblem& problem, const Kernel& kernel);
@@ -22,16 +23,25 @@ class Panels {
   std::size_t packed_bytes() const;
   std::size_t tile_bytes() const { return tile_bytes_; }  // scratch of one gathered tile; 0 when direct
   bool direct() const { return direct_; }                 // rows of x are used in place: 1x1, dense channels, u8
-  bool has_row_terms() const { return w_zero_ != 0; }
+  bool has_row_terms() const { return w_zero_ != 0 || w_zero_given_; }
 
   void pack(const void* weights, void* packed) const;
   const void* panel(const void* packed, std::int64_t group, std::int64_t panel) const;
-  const std::int32_t* column_terms(const void* packed, std::int64_t group, std::int64_t panel) const;
+
+  // The terms of all columns, kernel.columns for each group and panel: in `packed`, or computed into `scratch` (of
+  // term_bytes()) where they depend on a zero point that comes with the execution.
+  const std::int32_t* column_terms(const void* packed, std::int32_t x_zero_point, void* scratch) const;
+  std::size_t term_bytes() const { return x_zero_given_ ? all_columns() * sizeof(std::int32_t) : 0; }
+  std::int64_t first_column(std::int64_t group, std::int64_t panel) const {
+    return (group * per_group_ + panel) * kernel_.columns;
+  }
+  // What a weight's zero point that comes with the execution is in the packed weights.
+  std::int32_t packed_w_zero(std::int32_t w_zero_point) const { return w_zero_point + w_shift_; }
 
   // Points `rows` at kernel.rows rows of x for output pixels first_row.. (of `count`; the rest repeat the last),
   // gathered into `tile` unless direct, and fills row_terms where there are any.
-  void gather(const void* x, std::int64_t group, std::int64_t first_row, int count, void* tile, const void** rows,
-              std::int32_t* row_terms) const;
+  void gather(const void* x, std::int32_t x_zero_point, std::int64_t group, std::int64_t first_row, int count,
+              void* tile, const void** rows, std::int32_t* row_terms) const;
 
   // Offset in elements of channel 0 of an output pixel.
   std::int64_t output_offset(std::int64_t pixel) const;
@@ -41,14 +51,19 @@ class Panels {
     std::int64_t n, d, h, w;
   };
   Pixel pixel_at(std::int64_t index) const;
+  std::size_t all_columns() const { return static_cast<std::size_t>(geometry_.groups * per_group_ * kernel_.columns); }
+  std::int32_t x_shift(std::int32_t x_zero_point) const { return shifted_ ? x_shift_ : -x_zero_point; }
+  std::int32_t row_term(const std::byte* row, const std::byte* end, std::int32_t x_zero) const;
 
   ConvGeometry geometry_;
   Kernel kernel_;
   DataType x_type_, w_type_;
-  bool shifted_;  // VNNI: x' = x + x_shift_, w' = w + w_shift_; else zero points are subtracted first
-  std::int32_t x_shift_, w_shift_;
-  std::int32_t x_zero_, w_zero_;  // shifted; both 0 when not shifted_
-  std::int64_t terms_;            // taps * group_channels
+  bool shifted_;                    // VNNI: x' = x + x_shift_, w' = w + w_shift_; else zero points are subtracted first
+  std::int32_t x_shift_, w_shift_;  // x_shift_ only when shifted_
+  std::int32_t x_zero_point_;       // as the problem has it
+  std::int32_t w_zero_;             // in the packed weights; 0 when given, or not shifted_
+  bool x_zero_given_, w_zero_given_;
+  std::int64_t terms_;  // taps * group_channels
   std::int64_t steps_;
   std::int64_t per_group_;
   bool direct_;
