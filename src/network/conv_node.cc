@@ -1,6 +1,7 @@
 #include "network/conv_node.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 #include "base/checked.h"
@@ -115,8 +116,8 @@ Result<void> check_inputs(const Node& node, std::span<const ops::Input> inputs, 
   return {};
 }
 
-Result<void> check_bias(const Node& node, std::span<const ops::Input> inputs, DataType type, std::int64_t channels) {
-  const int index = conv_bias_input(node.desc);
+Result<void> check_bias(const Node& node, std::span<const ops::Input> inputs, int index, DataType type,
+                        std::int64_t channels) {
   if (index < 0 || index >= static_cast<int>(inputs.size()) || !inputs[index].present) return {};
   const TensorDesc& bias = inputs[index].desc;
   if (bias.elements() != channels || bias.rank() > 1) {
@@ -253,10 +254,10 @@ Result<ConvNode> float_problem(const Node& node, std::span<const ops::Input> inp
   }
   Result<ConvProblem> made = transposed ? dgrad_problem(node, data, w) : fprop_problem(node, data, w, data.type);
   if (!made.ok()) return made.error();
-  ConvNode result{.problem = std::move(*made), .scales = {}};
+  ConvNode result{.problem = std::move(*made), .scales = {}, .w_zeros = {}};
   ConvProblem& p = result.problem;
   p.compute = data.type == DataType::f64 ? DataType::f64 : DataType::f32;
-  CONVOY_CHECK(check_bias(node, inputs, data.type, p.out().dims[1]));
+  CONVOY_CHECK(check_bias(node, inputs, conv_bias_input(node), data.type, p.out().dims[1]));
   return result;
 }
 
@@ -281,44 +282,75 @@ Result<std::vector<double>> values_of(const Node& node, std::span<const ops::Inp
   return values;
 }
 
-Result<std::int32_t> zero_point(const Node& node, std::span<const ops::Input> inputs, int index, const char* name,
-                                DataType type, std::int64_t channels) {
+// The zero points of an input: none where it is absent.
+Result<std::vector<std::int32_t>> zero_points(const Node& node, std::span<const ops::Input> inputs, int index,
+                                              const char* name, DataType type, std::int64_t channels) {
   if (index < static_cast<int>(inputs.size()) && inputs[index].present && inputs[index].desc.type != type) {
     return bad(node, std::string("input '") + name + "' of type " + std::string(name_of(inputs[index].desc.type)) +
                          ", it must be " + std::string(name_of(type)));
   }
   CONVOY_TRY(const std::vector<double> values, values_of(node, inputs, index, name, channels));
-  if (values.empty()) return std::int32_t{0};
-  if (std::any_of(values.begin(), values.end(), [&](double v) { return v != values.front(); })) {
-    return Error{ErrorCode::unsupported,
-                 describe(node) + ": input '" + name + "' differs between channels, which is not supported"};
-  }
-  return static_cast<std::int32_t>(values.front());
+  return std::vector<std::int32_t>(values.begin(), values.end());
+}
+
+Result<std::int32_t> zero_point(const Node& node, std::span<const ops::Input> inputs, int index, const char* name,
+                                DataType type) {
+  CONVOY_TRY(const std::vector<std::int32_t> values, zero_points(node, inputs, index, name, type, 1));
+  return values.empty() ? 0 : values.front();
 }
 
 bool is_byte(DataType type) { return type == DataType::s8 || type == DataType::u8; }
 
-Result<ConvNode> integer_problem(const Node& node, std::span<const ops::Input> inputs, bool requantized) {
+// `all` has the inputs that fusion added behind ONNX's own.
+Result<void> add_dequantization(ConvNode& result, const Node& node, std::span<const ops::Input> all) {
+  const TensorDesc& scales = all[node.fusion.scales].desc;
+  const std::int64_t count = scales.elements();
+  if (scales.type != DataType::f32 || (count != 1 && count != result.problem.y.dims[1])) {
+    return bad(node, "scales of type " + std::string(name_of(scales.type)) + " and dims " + to_string(scales.dims));
+  }
+  result.problem.epilogue.requantize = count == 1 ? Requantize::per_tensor : Requantize::per_channel;
+  return {};
+}
+
+Result<ConvNode> integer_problem(const Node& node, std::span<const ops::Input> inputs, std::span<const ops::Input> all,
+                                 bool requantized) {
   const TensorDesc& x = inputs[0].desc;
   const TensorDesc& w = inputs[conv_weight_input(node.desc)].desc;
   if (!is_byte(x.type) || !is_byte(w.type)) {
     return bad(node, "input of type " + std::string(name_of(x.type)) + " and weights of type " +
                          std::string(name_of(w.type)) + ": both must be s8 or u8");
   }
-  const DataType out_type = requantized ? inputs[7].desc.type : DataType::s32;
+  const bool dequantized = node.fusion.scales != kAbsent;
+  const DataType out_type = requantized ? inputs[7].desc.type : dequantized ? DataType::f32 : DataType::s32;
   if (requantized && !is_byte(out_type)) {
     return bad(node, "input 'y_zero_point' of type " + std::string(name_of(out_type)) + " must be s8 or u8");
   }
   CONVOY_TRY(ConvProblem problem, fprop_problem(node, x, w, out_type));
-  ConvNode result{.problem = std::move(problem), .scales = {}};
+  ConvNode result{.problem = std::move(problem), .scales = {}, .w_zeros = {}};
   ConvProblem& p = result.problem;
   const std::int64_t channels = p.y.dims[1];
   p.compute = DataType::s32;
-  CONVOY_CHECK(check_bias(node, inputs, DataType::s32, channels));
-  CONVOY_TRY(p.x_zero_point, zero_point(node, inputs, 2, "x_zero_point", x.type, 1));
-  CONVOY_TRY(p.w_zero_point, zero_point(node, inputs, requantized ? 5 : 3, "w_zero_point", w.type, channels));
+  CONVOY_CHECK(check_bias(node, all, conv_bias_input(node), DataType::s32, channels));
+  if (!requantized && inputs.size() > 2 && inputs[2].present && inputs[2].constant == nullptr) {
+    if (inputs[2].desc.type != x.type || inputs[2].desc.elements() != 1) {
+      return bad(node, "input 'x_zero_point' of type " + std::string(name_of(inputs[2].desc.type)) + " and dims " +
+                           to_string(inputs[2].desc.dims) + " must be one " + std::string(name_of(x.type)));
+    }
+    p.x_zero_given = true;
+  } else {
+    CONVOY_TRY(p.x_zero_point, zero_point(node, inputs, 2, "x_zero_point", x.type));
+  }
+  CONVOY_TRY(const std::vector<std::int32_t> w_zeros,
+             zero_points(node, inputs, requantized ? 5 : 3, "w_zero_point", w.type, channels));
+  if (std::adjacent_find(w_zeros.begin(), w_zeros.end(), std::not_equal_to<>()) != w_zeros.end()) {
+    p.w_zero_given = true;
+    result.w_zeros = w_zeros;
+  } else if (!w_zeros.empty()) {
+    p.w_zero_point = w_zeros.front();
+  }
+  if (dequantized) CONVOY_CHECK(add_dequantization(result, node, all));
   if (!requantized) return result;
-  CONVOY_TRY(p.y_zero_point, zero_point(node, inputs, 7, "y_zero_point", out_type, 1));
+  CONVOY_TRY(p.y_zero_point, zero_point(node, inputs, 7, "y_zero_point", out_type));
   CONVOY_TRY(const std::vector<double> x_scale, values_of(node, inputs, 1, "x_scale", 1));
   CONVOY_TRY(const std::vector<double> w_scale, values_of(node, inputs, 4, "w_scale", channels));
   CONVOY_TRY(const std::vector<double> y_scale, values_of(node, inputs, 6, "y_scale", 1));
@@ -336,14 +368,14 @@ bool is_convolution(std::string_view domain, std::string_view op) {
 
 std::vector<int> conv_value_inputs(const ops::NodeDesc& node) {
   if (node.op == "QLinearConv") return {1, 2, 4, 5, 6, 7};
-  if (node.op == "ConvInteger") return {2, 3};
+  if (node.op == "ConvInteger") return {3};
   return {};
 }
 
 int conv_data_input(const ops::NodeDesc&) { return 0; }
 int conv_weight_input(const ops::NodeDesc& node) { return node.op == "QLinearConv" ? 3 : 1; }
-int conv_bias_input(const ops::NodeDesc& node) {
-  return node.op == "QLinearConv" ? 8 : node.op == "ConvInteger" ? -1 : 2;
+int conv_bias_input(const Node& node) {
+  return node.desc.op == "QLinearConv" ? 8 : node.desc.op == "ConvInteger" ? node.fusion.bias : 2;
 }
 
 std::int64_t conv_output_channels(const ops::NodeDesc& node, const Dims& weight_dims, std::int64_t groups) {
@@ -353,21 +385,22 @@ std::int64_t conv_output_channels(const ops::NodeDesc& node, const Dims& weight_
 Result<ConvNode> conv_problem(const Node& node, std::span<const ops::Input> inputs) {
   const bool quantized = node.desc.op == "QLinearConv";
   const bool integer = quantized || node.desc.op == "ConvInteger";
-  // A fused node has its residual and slopes behind ONNX's own inputs.
+  // What fusion added stands behind ONNX's own inputs.
   const int own = quantized ? 9 : integer ? 4 : 3;
   const auto own_inputs = inputs.first(std::min<std::size_t>(inputs.size(), static_cast<std::size_t>(own)));
-  if (node.fusion.residual == kAbsent && node.fusion.slopes == kAbsent) {
+  const ConvFusion& fusion = node.fusion;
+  if (std::max({fusion.residual, fusion.slopes, fusion.scales, fusion.bias}) == kAbsent) {
     CONVOY_CHECK(check_inputs(node, inputs, quantized ? 8 : 2, own));
   }
   CONVOY_CHECK(check_inputs(node, own_inputs, quantized ? 8 : 2, own));
   if (node.outputs.size() != 1) return bad(node, std::to_string(node.outputs.size()) + " outputs, it has 1");
-  CONVOY_TRY(ConvNode result, integer ? integer_problem(node, own_inputs, quantized)
+  CONVOY_TRY(ConvNode result, integer ? integer_problem(node, own_inputs, inputs, quantized)
                                       : float_problem(node, own_inputs, node.desc.op == "ConvTranspose"));
   ConvProblem& p = result.problem;
-  const int bias = conv_bias_input(node.desc);
-  p.epilogue.bias = bias >= 0 && bias < static_cast<int>(own_inputs.size()) && own_inputs[bias].present;
-  p.epilogue.gamma = node.fusion.residual != kAbsent ? 1 : 0;
-  p.epilogue.activation = node.fusion.activation;
+  const int bias = conv_bias_input(node);
+  p.epilogue.bias = bias >= 0 && bias < static_cast<int>(inputs.size()) && inputs[bias].present;
+  p.epilogue.gamma = fusion.residual != kAbsent ? 1 : 0;
+  p.epilogue.activation = fusion.activation;
   if (auto valid = validate(p); !valid.ok()) return valid.error().within(describe(node));
   return result;
 }

@@ -14,20 +14,22 @@ namespace convoy::network {
 bool is_convolution(std::string_view domain, std::string_view op);
 inline bool is_convolution(const Node& node) { return is_convolution(node.desc.domain, node.desc.op); }
 
-// Inputs whose values become part of the problem or its plan (scales and zero points of the integer forms).
+// Inputs whose values become part of the problem or its plan (scales and zero points of the integer forms; not x's zero
+// point of ConvInteger, which dynamic quantization computes in each run).
 std::vector<int> conv_value_inputs(const ops::NodeDesc& node);
 
 // Input index of the activation tensor, the weights and the bias of a convolution node.
 int conv_data_input(const ops::NodeDesc& node);
 int conv_weight_input(const ops::NodeDesc& node);
-int conv_bias_input(const ops::NodeDesc& node);
+int conv_bias_input(const Node& node);  // kAbsent: it has none
 
 // Number of output channels; the weights' dims are given in ONNX's order.
 std::int64_t conv_output_channels(const ops::NodeDesc& node, const Dims& weight_dims, std::int64_t groups);
 
 struct ConvNode {
-  ConvProblem problem;        // all tensors packed nchw, the epilogue filled in
-  std::vector<float> scales;  // of requantization; empty without
+  ConvProblem problem;                // all tensors packed nchw, the epilogue filled in
+  std::vector<float> scales;          // of requantization; empty without, or where they are an input (fusion.scales)
+  std::vector<std::int32_t> w_zeros;  // where they differ between channels (w_zero_given)
 };
 
 // The problem of a node whose input types and dims are known. Errors name the attribute or input at fault.

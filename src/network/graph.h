@@ -26,6 +26,8 @@ struct Value {
 struct ConvFusion {
   int residual = kAbsent;  // z, added before the activation
   int slopes = kAbsent;    // prelu: one per output channel, or a single one
+  int scales = kAbsent;    // ConvInteger: its sums become f32 by these, a single one or one per output channel
+  int bias = kAbsent;      // ConvInteger: s32, one per output channel
   Activation activation;
 };
 

@@ -156,7 +156,7 @@ class Lowering {
       return index >= 0 && index < static_cast<int>(node.inputs.size()) ? node.inputs[index] : kAbsent;
     };
     const int weights = input(conv_weight_input(node.desc));
-    const int bias = problem.epilogue.bias ? input(conv_bias_input(node.desc)) : kAbsent;
+    const int bias = problem.epilogue.bias ? input(conv_bias_input(node)) : kAbsent;
     const HostTensor* constant_weights = graph_.constant_of(weights);
     const void* weight_data = constant_weights ? constant_weights->data.get() : nullptr;
     auto chosen = selector_.choose(problem, node.desc.name, weight_data);
@@ -188,6 +188,8 @@ class Lowering {
       CONVOY_TRY(step.inputs[3], residual_slot(z, layout));
     }
     if (const int slopes = input(node.fusion.slopes); slopes != kAbsent) step.inputs[4] = slot_of(slopes, Layout::nchw);
+    if (const int scales = input(node.fusion.scales); scales != kAbsent) step.inputs[5] = slot_of(scales, Layout::nchw);
+    if (problem.x_zero_given) step.inputs[6] = slot_of(input(2), Layout::nchw);
 
     auto plan = selector_.plan(problem, selection, weight_data);
     if (!plan.ok()) return plan.error().within(describe(node));
@@ -197,7 +199,7 @@ class Lowering {
     step.info.problem = problem;
     step.info.selection = selection;
     step.info.output_shape = shape_text(problem.out());
-    step.step = make_conv_step(std::move(*plan), problem, std::move(conv.scales), bias_type);
+    step.step = make_conv_step(std::move(*plan), std::move(conv), bias_type);
     step.outputs = {output_slot(node.outputs[0], problem.out(), kAbsent)};
     program().steps.push_back(std::move(step));
     return {};

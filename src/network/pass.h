@@ -39,8 +39,14 @@ Result<std::vector<PassLog>> run_passes(Graph& graph, const PassContext& context
 Result<int> topological_order(Graph& graph, const PassContext& context);
 Result<int> identity_removal(Graph& graph, const PassContext& context);
 Result<int> constant_folding(Graph& graph, const PassContext& context);
+// The same, but the DequantizeLinear of a constant stays: the passes on quantized models look for it.
+Result<int> constant_folding_but_dequantize(Graph& graph, const PassContext& context);
 Result<int> dead_node_removal(Graph& graph, const PassContext& context);
 Result<int> shape_inference(Graph& graph, const PassContext& context);
+Result<int> dequantize_sinking(Graph& graph, const PassContext& context);
+Result<int> quantized_folding(Graph& graph, const PassContext& context);
+Result<int> quantized_matmul(Graph& graph, const PassContext& context);
+Result<int> dynamic_quantization(Graph& graph, const PassContext& context);
 Result<int> pad_folding(Graph& graph, const PassContext& context);
 Result<int> affine_folding(Graph& graph, const PassContext& context);
 Result<int> activation_patterns(Graph& graph, const PassContext& context);

@@ -7,8 +7,13 @@ namespace {
 
 class ConvStep final : public Step {
  public:
-  ConvStep(std::unique_ptr<ConvPlan> plan, const ConvProblem& problem, std::vector<float> scales, DataType bias_type)
-      : plan_(std::move(plan)), pass_(problem.pass), scales_(std::move(scales)) {
+  ConvStep(std::unique_ptr<ConvPlan> plan, ConvNode node, DataType bias_type)
+      : plan_(std::move(plan)),
+        pass_(node.problem.pass),
+        x_type_(node.problem.x.type),
+        scales_(std::move(node.scales)),
+        w_zeros_(std::move(node.w_zeros)) {
+    const ConvProblem& problem = node.problem;
     plan_workspace_ = (plan_->workspace_bytes() + 63) / 64 * 64;
     if (problem.epilogue.bias && bias_type != bias_type_of(problem)) {
       const Dims channels = {problem.out().dims[1]};
@@ -26,7 +31,13 @@ class ConvStep final : public Step {
     args.bias = inputs[2];
     args.z = inputs[3];
     args.slopes = static_cast<const float*>(inputs[4]);
-    args.scales = scales_.empty() ? nullptr : scales_.data();
+    args.scales = inputs[5] != nullptr ? static_cast<const float*>(inputs[5]) : scales_.data();
+    args.w_zero_points = w_zeros_.data();
+    std::int32_t x_zero = 0;
+    if (inputs[6] != nullptr) {
+      x_zero = static_cast<std::int32_t>(load_as_double(x_type_, inputs[6], 0));
+      args.x_zero_point = &x_zero;
+    }
     args.out = outputs[0];
     if (bias_workspace_ > 0) {
       std::byte* converted_bias = static_cast<std::byte*>(context.workspace) + plan_workspace_;
@@ -42,7 +53,9 @@ class ConvStep final : public Step {
  private:
   std::unique_ptr<ConvPlan> plan_;
   Pass pass_;
+  DataType x_type_;
   std::vector<float> scales_;
+  std::vector<std::int32_t> w_zeros_;
   TensorDesc bias_from_, bias_to_;
   std::size_t plan_workspace_ = 0;
   std::size_t bias_workspace_ = 0;
@@ -84,9 +97,8 @@ DataType bias_type_of(const ConvProblem& problem) {
                                            : DataType::f32;
 }
 
-std::unique_ptr<Step> make_conv_step(std::unique_ptr<ConvPlan> plan, const ConvProblem& problem,
-                                     std::vector<float> scales, DataType bias_type) {
-  return std::make_unique<ConvStep>(std::move(plan), problem, std::move(scales), bias_type);
+std::unique_ptr<Step> make_conv_step(std::unique_ptr<ConvPlan> plan, ConvNode node, DataType bias_type) {
+  return std::make_unique<ConvStep>(std::move(plan), std::move(node), bias_type);
 }
 std::unique_ptr<Step> make_op_step(std::unique_ptr<ops::OpPlan> plan) {
   return std::make_unique<OpStep>(std::move(plan));

@@ -7,12 +7,12 @@
 
 namespace convoy::network {
 
-// Input slots in this order: data, weights (absent: packed into the plan), bias, residual, prelu slopes.
-inline constexpr int kConvStepInputs = 5;
+// Input slots in this order: data, weights (absent: packed into the plan), bias, residual, prelu slopes, scales
+// (absent: those of the node), x's zero point where it is given at execution (of x's type).
+inline constexpr int kConvStepInputs = 7;
 
 // `bias_type` is the type of the bias input as it arrives; what the engine needs is made from it in the workspace.
-std::unique_ptr<Step> make_conv_step(std::unique_ptr<ConvPlan> plan, const ConvProblem& problem,
-                                     std::vector<float> scales, DataType bias_type);
+std::unique_ptr<Step> make_conv_step(std::unique_ptr<ConvPlan> plan, ConvNode node, DataType bias_type);
 std::unique_ptr<Step> make_op_step(std::unique_ptr<ops::OpPlan> plan);
 std::unique_ptr<Step> make_convert_step(TensorDesc from, TensorDesc to);
 

@@ -5,11 +5,10 @@
 
 #include "ops/families.h"
 #include "ops/matmul.h"
+#include "ops/quantize.h"
 
 namespace convoy::ops {
 namespace {
-
-constexpr TypeSet kBytes = only(DataType::s8) | only(DataType::u8);
 
 // A scale or zero point: one element, one a row of a (or column of b), or one of those a matrix of the batch. Value
 // (image, position) lies at image * step + position * (per_line ? 1 : 0) of the packed tensor.

@@ -1,9 +1,10 @@
 // QuantizeLinear, DequantizeLinear (a scale a tensor, a slice of an axis or a block along one) and
-// DynamicQuantizeLinear.
+// DynamicQuantizeLinear. ONNX Runtime's domain has the first two as well, as they were in opset 13.
+#include "ops/quantize.h"
+
 #include <fmt/format.h>
 
 #include <cmath>
-#include <limits>
 
 #include "ops/families.h"
 #include "ops/unary.h"
@@ -90,25 +91,12 @@ double parameter_at(DataType type, const void* data, std::int64_t at) {
   return load_as_double(type, data, at);
 }
 
-// Nearest, ties to even, by adding and subtracting a number whose last place is 1: unlike a call of nearbyint it
-// vectorises. `value` must be below 2^21 (f32) or 2^50.
-template <class C>
-C round_even(C value) {
-  constexpr C magic = std::is_same_v<C, float> ? C(12582912) : C(6755399441055744);
-  return (value + magic) - magic;
-}
-
 template <class Q, class C>
 Q quantize(C value, C scale, C zero, bool saturate) {
-  const C scaled = value / scale;
   if constexpr (std::is_integral_v<Q>) {
-    constexpr C low = std::numeric_limits<Q>::lowest(), high = std::numeric_limits<Q>::max();
-    // Bounds that rounding needs; beyond them any zero point leaves the result saturated. NaN becomes the lowest.
-    constexpr C bound = 200000;
-    const C bounded = scaled > -bound ? (scaled < bound ? scaled : bound) : -bound;
-    const C sum = round_even(bounded) + zero;
-    return static_cast<Q>(static_cast<std::int32_t>(sum > low ? (sum < high ? sum : high) : low));
+    return quantize_integer<Q, C>(value, scale, zero);
   } else {
+    const C scaled = value / scale;
     Q result(scaled + zero);
     if (!saturate) {
       // Conversion saturates; without it what rounds beyond the largest value is infinity (E5M2) or NaN (E4M3).
@@ -281,6 +269,28 @@ class DynamicQuantizeLinear final : public Operator {
   }
 };
 
+}  // namespace
+
+Result<void> check_quantizer(const NodeDesc& node, std::span<const Input> inputs, int scale, int zero, DataType type) {
+  if (!is_present(inputs, scale)) return bad_node(node, fmt::format("input {} (a scale) is absent", scale));
+  CONVOY_CHECK(check_type(node, inputs, scale, only(DataType::f32)));
+  CONVOY_CHECK(check_type(node, inputs, zero, only(type)));
+  for (const int index : {scale, zero}) {
+    if (is_present(inputs, index) && inputs[index].desc.elements() != 1) {
+      return bad_node(node, fmt::format("input {} has dims [{}]; one scale and zero point a tensor are supported",
+                                        index, to_string(inputs[index].desc.dims)));
+    }
+  }
+  return {};
+}
+
+Quantizer read_quantizer(std::span<const void* const> in, int scale, int zero, DataType type) {
+  const void* zero_point = zero < static_cast<int>(in.size()) ? in[zero] : nullptr;
+  return {*static_cast<const float*>(in[scale]), static_cast<float>(parameter_at(type, zero_point, 0))};
+}
+
+namespace {
+
 const QuantizeLinear quantize_linear;
 const DequantizeLinear dequantize_linear;
 const DynamicQuantizeLinear dynamic_quantize_linear;
@@ -290,7 +300,9 @@ const DynamicQuantizeLinear dynamic_quantize_linear;
 std::vector<OperatorRow> quantize_rows() {
   return {{"QuantizeLinear", &quantize_linear},
           {"DequantizeLinear", &dequantize_linear},
-          {"DynamicQuantizeLinear", &dynamic_quantize_linear}};
+          {"DynamicQuantizeLinear", &dynamic_quantize_linear},
+          {"QuantizeLinear", &quantize_linear, "com.microsoft"},
+          {"DequantizeLinear", &dequantize_linear, "com.microsoft"}};
 }
 
 }  // namespace convoy::ops

@@ -50,13 +50,12 @@ Result<bool> fold(Graph& graph, const Node& node, const ops::Operator& op, const
   return true;
 }
 
-}  // namespace
-
-Result<int> constant_folding(Graph& graph, const PassContext& context) {
+Result<int> fold_all(Graph& graph, const PassContext& context, bool dequantize) {
   int changes = 0;
   for (Node& node : graph.nodes) {
     CONVOY_TRY(const Knowledge knowledge, infer_node(graph, node));
     if (knowledge != Knowledge::known || is_convolution(node)) continue;
+    if (!dequantize && node.desc.op == "DequantizeLinear") continue;
     const ops::Operator* op = ops::find_operator(node.desc.domain, node.desc.op);
     if (op == nullptr || (!has_constant_inputs(graph, node) && !op->folds_from_shapes())) continue;
     auto folded = fold(graph, node, *op, context);
@@ -67,6 +66,13 @@ Result<int> constant_folding(Graph& graph, const PassContext& context) {
   }
   graph.sweep();
   return changes;
+}
+
+}  // namespace
+
+Result<int> constant_folding(Graph& graph, const PassContext& context) { return fold_all(graph, context, true); }
+Result<int> constant_folding_but_dequantize(Graph& graph, const PassContext& context) {
+  return fold_all(graph, context, false);
 }
 
 }  // namespace convoy::network

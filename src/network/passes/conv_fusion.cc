@@ -1,68 +1,13 @@
 // conv -> Add(residual) -> activation becomes one step: out = act(conv + bias + z). Only where nobody else reads what
 // disappears.
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "network/conv_node.h"
 #include "network/pass.h"
+#include "network/passes/activations.h"
 
 namespace convoy::network {
 namespace {
-
-// The bounds of a Clip where both are known and finite; a missing bound is infinite.
-std::optional<Activation> clip_activation(const Graph& graph, const Node& node) {
-  double low = -std::numeric_limits<double>::infinity();
-  double high = std::numeric_limits<double>::infinity();
-  if (node.desc.opset < 11) {
-    const auto min = node.desc.real("min", low);
-    const auto max = node.desc.real("max", high);
-    if (!min.ok() || !max.ok()) return std::nullopt;
-    low = *min;
-    high = *max;
-  } else {
-    double* bounds[] = {&low, &high};
-    for (std::size_t i = 1; i < node.inputs.size() && i < 3; ++i) {
-      if (node.inputs[i] == kAbsent) continue;
-      const auto value = scalar_constant(graph, node.inputs[i]);
-      if (!value) return std::nullopt;
-      *bounds[i - 1] = *value;
-    }
-  }
-  // Exporters also write the largest finite number for "no bound".
-  const bool unbounded = high >= static_cast<double>(std::numeric_limits<float>::max());
-  if (low == 0 && unbounded) return Activation{ActivationKind::relu, 0, 0};
-  if (!std::isfinite(low) || !std::isfinite(high)) return std::nullopt;
-  return Activation{ActivationKind::clip, low, high};
-}
-
-std::optional<Activation> activation_of(const Graph& graph, const Node& node) {
-  const auto with = [&](ActivationKind kind, const char* a, double a_default, const char* b = nullptr,
-                        double b_default = 0) -> std::optional<Activation> {
-    const auto a_value = node.desc.real(a, a_default);
-    const auto b_value = b != nullptr ? node.desc.real(b, b_default) : Result<double>(0.0);
-    if (!a_value.ok() || !b_value.ok()) return std::nullopt;
-    return Activation{kind, *a_value, *b_value};
-  };
-  if (!node.desc.domain.empty() || node.desc.opset < 6) return std::nullopt;
-  const std::string& op = node.desc.op;
-  if (op == "Relu") return Activation{ActivationKind::relu, 0, 0};
-  if (op == "Clip") return clip_activation(graph, node);
-  if (op == "LeakyRelu") return with(ActivationKind::leaky_relu, "alpha", 0.01);
-  if (op == "Elu") return with(ActivationKind::elu, "alpha", 1.0);
-  if (op == "Sigmoid") return Activation{ActivationKind::sigmoid, 0, 0};
-  if (op == "Tanh") return Activation{ActivationKind::tanh, 0, 0};
-  if (op == "HardSwish") return Activation{ActivationKind::hard_swish, 0, 0};
-  if (op == "HardSigmoid") return with(ActivationKind::hard_sigmoid, "alpha", 0.2, "beta", 0.5);
-  if (op == "Swish") return with(ActivationKind::swish, "alpha", 1.0);
-  if (op == "Mish") return Activation{ActivationKind::mish, 0, 0};
-  if (op == "Gelu") {
-    const auto approximate = node.desc.text("approximate", "none");
-    if (!approximate.ok()) return std::nullopt;
-    return Activation{*approximate == "tanh" ? ActivationKind::gelu_tanh : ActivationKind::gelu, 0, 0};
-  }
-  return std::nullopt;
-}
 
 void add_input(Node& conv, int value, int& index) {
   const std::size_t own = conv.desc.op == "Conv" || conv.desc.op == "ConvTranspose" ? 3 : conv.inputs.size();
@@ -77,9 +22,20 @@ void absorb(Node& conv, Node& next) {
   next.erased = true;
 }
 
+bool is_float(const Node& node) { return node.desc.op == "Conv" || node.desc.op == "ConvTranspose"; }
+
+// A ConvInteger whose sums become f32 does so behind the activation: only those fit that a positive factor leaves
+// alone.
 bool takes_epilogue(const Node& node) {
-  return !node.erased && node.desc.domain.empty() && (node.desc.op == "Conv" || node.desc.op == "ConvTranspose") &&
-         node.fusion.activation.kind == ActivationKind::identity;
+  return !node.erased && node.desc.domain.empty() && node.fusion.activation.kind == ActivationKind::identity &&
+         (is_float(node) || (node.desc.op == "ConvInteger" && node.fusion.scales != kAbsent));
+}
+
+bool takes(const Graph& graph, const Node& conv, const Activation& activation) {
+  if (is_float(conv)) return true;
+  const auto scales = small_constant(graph, conv.inputs[conv.fusion.scales]);
+  const bool positive = scales && std::all_of(scales->begin(), scales->end(), [](double scale) { return scale > 0; });
+  return positive && (activation.kind == ActivationKind::relu || activation.kind == ActivationKind::leaky_relu);
 }
 
 class Fusion {
@@ -112,11 +68,13 @@ class Fusion {
     const int out = conv.outputs[0];
     if (readers_[out].size() != 1 || graph_.is_output(out) || !graph_.values[out].known) return false;
     Node& next = graph_.nodes[readers_[out][0]];
-    if (next.desc.op == "Add" && next.desc.domain.empty()) return add_residual(n, conv, next, out);
-    if (next.desc.op == "PRelu" && next.desc.domain.empty()) return add_prelu(conv, next, out);
+    if (is_float(conv) && next.desc.domain.empty()) {
+      if (next.desc.op == "Add") return add_residual(n, conv, next, out);
+      if (next.desc.op == "PRelu") return add_prelu(conv, next, out);
+    }
     if (next.inputs[0] != out) return false;
     const auto activation = activation_of(graph_, next);
-    if (!activation) return false;
+    if (!activation || !takes(graph_, conv, *activation)) return false;
     conv.fusion.activation = *activation;
     absorb(conv, next);
     return true;
@@ -131,8 +89,8 @@ class Fusion {
     if (z.dims != desc.dims || z.type != desc.type) return false;
     // Of two convolutions that are added the later one takes the sum: the earlier one's result is there by then.
     const int producer = producers_[other];
-    if (producer > n && takes_epilogue(graph_.nodes[producer]) && readers_[other].size() == 1 &&
-        graph_.nodes[producer].fusion.residual == kAbsent && !graph_.is_output(other)) {
+    if (producer > n && is_float(graph_.nodes[producer]) && takes_epilogue(graph_.nodes[producer]) &&
+        readers_[other].size() == 1 && graph_.nodes[producer].fusion.residual == kAbsent && !graph_.is_output(other)) {
       return false;
     }
     add_input(conv, other, conv.fusion.residual);

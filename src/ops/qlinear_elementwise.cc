@@ -1,0 +1,182 @@
+// Element by element on 8-bit tensors: ONNX Runtime's QLinearAdd and QLinearMul (two operands that broadcast),
+// QLinearLeakyRelu and QLinearSigmoid, and our own Lookup (a table of 256 bytes). Each computes what DequantizeLinear,
+// the float operator and QuantizeLinear compute, in the same f32 steps.
+#include <array>
+#include <cmath>
+
+#include "ops/binary.h"
+#include "ops/families.h"
+#include "ops/quantize.h"
+
+namespace convoy::ops {
+namespace {
+
+struct Sum {
+  float operator()(float a, float b) const { return a + b; }
+};
+struct Product {
+  float operator()(float a, float b) const { return a * b; }
+};
+
+// Inputs: a, its scale and zero point, b, its scale and zero point, the output's scale and zero point.
+template <class F>
+class QLinearBinary final : public Operator {
+ public:
+  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
+  int in_place_input(const NodeDesc&) const override { return 0; }
+
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 2, 8));
+    if (!is_present(inputs, 3)) return bad_node(node, "input 3 (B) is absent");
+    const DataType type = inputs[0].desc.type;
+    CONVOY_CHECK(check_type(node, inputs, 0, kBytes));
+    CONVOY_CHECK(check_type(node, inputs, 3, only(type)));
+    CONVOY_CHECK(check_quantizer(node, inputs, 1, 2, type));
+    CONVOY_CHECK(check_quantizer(node, inputs, 4, 5, type));
+    CONVOY_CHECK(check_quantizer(node, inputs, 6, 7, type));
+    const Dims shapes[] = {inputs[0].desc.dims, inputs[3].desc.dims};
+    CONVOY_TRY(Dims dims, broadcast_dims(node, shapes));
+    return one_output(node, type, std::move(dims));
+  }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+    const BroadcastLoop loop({outputs[0], inputs[0].desc, inputs[3].desc});
+    return dispatch<kBytes>(outputs[0].type, [&]<class Q>(Tag<Q>) {
+      return make_plan(node,
+                       [loop, type = outputs[0].type](auto in, auto out, const ExecContext& context) -> Result<void> {
+                         const Quantizer qa = read_quantizer(in, 1, 2, type), qb = read_quantizer(in, 4, 5, type);
+                         const Quantizer qy = read_quantizer(in, 6, 7, type);
+                         parallel_for(context, loop.elements(), 4, [&](std::int64_t begin, std::int64_t end) {
+                           loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+                             row(qa, qb, qy, static_cast<const Q*>(in[0]) + at[1], loop.inner_stride(1),
+                                 static_cast<const Q*>(in[3]) + at[2], loop.inner_stride(2),
+                                 static_cast<Q*>(out[0]) + at[0], loop.inner_stride(0), count);
+                           });
+                         });
+                         return {};
+                       });
+    });
+  }
+
+ private:
+  template <class Q>
+  static void row(const Quantizer& qa, const Quantizer& qb, const Quantizer& qy, const Q* a, std::int64_t a_stride,
+                  const Q* b, std::int64_t b_stride, Q* y, std::int64_t y_stride, std::int64_t count) {
+    const F f;
+    if (a_stride == 1 && b_stride == 1 && y_stride == 1) {  // its own loop, so that it is vectorised
+#pragma GCC ivdep                                           // y is a or does not overlap it
+      for (std::int64_t i = 0; i < count; ++i) y[i] = qy.quantized<Q>(f(qa.real(a[i]), qb.real(b[i])));
+    } else {
+      for (std::int64_t i = 0; i < count; ++i) {
+        y[i * y_stride] = qy.quantized<Q>(f(qa.real(a[i * a_stride]), qb.real(b[i * b_stride])));
+      }
+    }
+  }
+};
+
+using ByteTable = std::array<std::uint8_t, 256>;
+
+// y[i] = table[x[i]], bytes as they are. x and y are packed alike.
+void look_up(const ByteTable& table, const void* x, void* y, std::int64_t count, const ExecContext& context) {
+  const auto* from = static_cast<const std::uint8_t*>(x);
+  auto* to = static_cast<std::uint8_t*>(y);
+  parallel_for(context, count, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) to[i] = table[from[i]];
+  });
+}
+
+struct LeakyRelu {
+  float alpha = 0.01F;
+  static Result<LeakyRelu> make(const NodeDesc& node) {
+    CONVOY_TRY(const double alpha, node.real("alpha", 0.01));
+    return LeakyRelu{static_cast<float>(alpha)};
+  }
+  float operator()(float x) const { return x >= 0 ? x : alpha * x; }
+};
+struct Sigmoid {
+  static Result<Sigmoid> make(const NodeDesc&) { return Sigmoid{}; }
+  float operator()(float x) const { return 1 / (1 + std::exp(-x)); }
+};
+
+// Inputs: x, its scale and zero point, the output's scale and zero point.
+template <class F>
+class QLinearUnary final : public Operator {
+ public:
+  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
+  int in_place_input(const NodeDesc&) const override { return 0; }
+
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 2, 5));
+    const DataType type = inputs[0].desc.type;
+    CONVOY_CHECK(check_type(node, inputs, 0, kBytes));
+    CONVOY_CHECK(check_quantizer(node, inputs, 1, 2, type));
+    CONVOY_CHECK(check_quantizer(node, inputs, 3, 4, type));
+    if (auto f = F::make(node); !f.ok()) return f.error();
+    return one_output(node, type, inputs[0].desc.dims);
+  }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+    CONVOY_TRY(const F f, F::make(node));
+    const DataType type = outputs[0].type;
+    const std::int64_t count = inputs[0].desc.elements();
+    return dispatch<kBytes>(type, [&]<class Q>(Tag<Q>) {
+      return make_plan(node, [f, type, count](auto in, auto out, const ExecContext& context) -> Result<void> {
+        const Quantizer qx = read_quantizer(in, 1, 2, type), qy = read_quantizer(in, 3, 4, type);
+        ByteTable table;
+        for (int byte = 0; byte < 256; ++byte) {
+          table[byte] = static_cast<std::uint8_t>(qy.quantized<Q>(f(qx.real(static_cast<Q>(byte)))));
+        }
+        look_up(table, in[0], out[0], count, context);
+        return {};
+      });
+    });
+  }
+};
+
+// Inputs: x, and a table of 256 values of the output's type that the bytes of x index.
+class Lookup final : public Operator {
+ public:
+  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
+  int in_place_input(const NodeDesc&) const override { return 0; }
+
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 2, 2));
+    CONVOY_CHECK(check_type(node, inputs, 0, kBytes));
+    CONVOY_CHECK(check_type(node, inputs, 1, kBytes));
+    if (inputs[1].desc.dims != Dims{256}) {
+      return bad_node(node, "input 1 (table) has dims [" + to_string(inputs[1].desc.dims) + "], it must have [256]");
+    }
+    return one_output(node, inputs[1].desc.type, inputs[0].desc.dims);
+  }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs, std::span<const TensorDesc>,
+                                       const PlanRequest&) const override {
+    return make_plan(
+        node, [count = inputs[0].desc.elements()](auto in, auto out, const ExecContext& context) -> Result<void> {
+          ByteTable table;
+          std::copy_n(static_cast<const std::uint8_t*>(in[1]), table.size(), table.begin());
+          look_up(table, in[0], out[0], count, context);
+          return {};
+        });
+  }
+};
+
+const QLinearBinary<Sum> qlinear_add;
+const QLinearBinary<Product> qlinear_mul;
+const QLinearUnary<LeakyRelu> qlinear_leaky_relu;
+const QLinearUnary<Sigmoid> qlinear_sigmoid;
+const Lookup lookup;
+
+}  // namespace
+
+std::vector<OperatorRow> qlinear_elementwise_rows() {
+  return {{"QLinearAdd", &qlinear_add, "com.microsoft"},
+          {"QLinearMul", &qlinear_mul, "com.microsoft"},
+          {"QLinearLeakyRelu", &qlinear_leaky_relu, "com.microsoft"},
+          {"QLinearSigmoid", &qlinear_sigmoid, "com.microsoft"},
+          {"Lookup", &lookup, "convoy"}};
+}
+
+}  // namespace convoy::ops
