@@ -35,7 +35,9 @@ Result<int> axis_of(const NodeDesc& node, int rank) {
 Result<void> check_parameters(const NodeDesc& node, std::span<const Input> inputs) {
   const Dims& dims = inputs[0].desc.dims;
   const Dims& scale = inputs[1].desc.dims;
-  if (is_present(inputs, 2) && inputs[2].desc.dims != scale) {
+  // One value is one value: ONNX Runtime's tool writes a scale of dims [1] with a zero point of dims [].
+  const bool single = is_present(inputs, 2) && inputs[1].desc.elements() == 1 && inputs[2].desc.elements() == 1;
+  if (is_present(inputs, 2) && !single && inputs[2].desc.dims != scale) {
     return bad_node(node, fmt::format("input 1 (scale) has dims [{}] and input 2 (zero point) [{}]; they must be equal",
                                       to_string(scale), to_string(inputs[2].desc.dims)));
   }

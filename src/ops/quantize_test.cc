@@ -20,6 +20,7 @@ TEST(Quantize, ATensor) {
             {tensor(DataType::s8, {2}, {-3, 3})});
   expect_op(node_of("DequantizeLinear"), {u8({4}, {0, 3, 128, 255}), floats({}, {2}), u8({}, {128})},
             {floats({4}, {-256, -250, 0, 254})});
+  expect_op(node_of("DequantizeLinear"), {u8({2}, {3, 4}), floats({1}, {2}), u8({}, {1})}, {floats({2}, {4, 6})});
   expect_op(node_of("DequantizeLinear"), {tensor(DataType::s32, {2}, {-5, 1 << 30}), floats({}, {0.5})},
             {floats({2}, {-2.5, 1 << 29})});
 }

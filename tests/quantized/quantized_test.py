@@ -32,7 +32,7 @@ DATA = pathlib.Path(os.environ.get("CONVOY_DATA", ROOT.parent / "shared/data")) 
 # Whole static models: steps of the output's quantizer. Each layer may differ by one step, so several layers by more.
 WHOLE_STEPS = {"mnist-8": 1, "squeezenet1.1-7": 3, "super-resolution-10": 1}
 # Whole dynamic models: of the largest output.
-DYNAMIC = {"mnist-8": 1e-3, "squeezenet1.1-7": 2e-2}
+DYNAMIC = {"mnist-8": 1e-3, "squeezenet1.1-7": 1e-2}
 CASES = [f"mnist-8:{form}" for form in ("qoperator", "qdq", "dynamic")]
 CASES += [f"squeezenet1.1-7:{form}" for form in ("qoperator", "qdq", "qdq-channel", "dynamic")]
 CASES += ["super-resolution-10:qdq-channel"]
