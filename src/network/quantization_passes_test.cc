@@ -245,6 +245,16 @@ TEST(QuantizedMatMul, ProductsWithConstantsAreConvolutions) {
   }
 }
 
+TEST(QuantizedMatMul, BiasOfOneRow) {
+  QuantizedBuilder b;
+  const int x = b.qdq(b.input("x", {5, 12}), 0.02, 100);
+  const int bias = b.dq(b.constant(spread({1, 7}, -3000, 3000, DataType::s32)), 0.02 * 0.01, 0, DataType::s32);
+  b.output(b.q(b.node("Gemm", {x, b.weights({12, 7}, 0.01), bias}), 0.05, 128));
+  const Ops ops = ops_of(passed(b.graph));
+  EXPECT_EQ(std::count(ops.begin(), ops.end(), "QLinearConv"), 1);
+  expect_same(b.graph);
+}
+
 TEST(QuantizedMatMul, OfTwoActivations) {
   for (const bool quantized : {true, false}) {
     QuantizedBuilder b;

@@ -129,7 +129,7 @@ class Folding {
     if (source) {
       const Quantization& by = source->by;
       const TensorDesc& desc = graph_.values[source->value].desc;
-      if (by.type != DataType::s32 || desc.dims != Dims{channels}) return std::optional<int>();
+      if (by.type != DataType::s32 || desc.elements() != channels) return std::optional<int>();
       const auto scale_of = [&](std::size_t k) { return by.scales[by.per_tensor() ? 0 : k]; };
       bool equal = std::all_of(by.zeros.begin(), by.zeros.end(), [](double zero) { return zero == 0; });
       for (std::size_t k = 0; k < static_cast<std::size_t>(channels); ++k) {
