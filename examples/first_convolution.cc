@@ -1,6 +1,6 @@
 // The C++ API in one page: describe a convolution, ask who can run it, choose, plan, execute.
 //
-//   example_convolve [PROBLEM]
+//   example_first_convolution [PROBLEM]
 #include <cstdio>
 #include <cstring>
 

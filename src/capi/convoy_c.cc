@@ -1,0 +1,303 @@
+// The C interface over the C++ one: handles own C++ values, errors become a status and a sentence for the thread.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <new>
+
+#include "convoy.h"
+#include "convoy/host_tensor.h"
+#include "convoy/selection.h"
+
+struct convoy_problem {
+  convoy::ConvProblem problem;
+  std::string text;
+};
+
+struct convoy_choice {
+  convoy::Selection selection;
+  std::string candidate;
+  std::vector<std::string> measured;  // candidates' names, in the order of selection.measurements
+};
+
+struct convoy_plan {
+  std::unique_ptr<convoy::ConvPlan> plan;
+  int threads = 1;
+};
+
+namespace {
+
+using namespace convoy;
+
+thread_local std::string last_error;
+
+convoy_status status_of(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::invalid_argument:
+      return CONVOY_INVALID_ARGUMENT;
+    case ErrorCode::not_found:
+      return CONVOY_NOT_FOUND;
+    case ErrorCode::corrupt:
+      return CONVOY_CORRUPT;
+    case ErrorCode::unsupported:
+      return CONVOY_UNSUPPORTED;
+    case ErrorCode::out_of_memory:
+      return CONVOY_OUT_OF_MEMORY;
+    case ErrorCode::wrong_result:
+      return CONVOY_WRONG_RESULT;
+    case ErrorCode::internal:
+      break;
+  }
+  return CONVOY_INTERNAL;
+}
+
+// Runs `body`, which returns Result<void>. Nothing is thrown into C: only allocations can throw here.
+template <class Body>
+convoy_status guarded(Body body) {
+  try {
+    const Result<void> done = body();
+    if (done) return CONVOY_OK;
+    last_error = done.error().message;
+    return status_of(done.error().code);
+  } catch (const std::bad_alloc&) {
+    last_error = "out of memory";
+    return CONVOY_OUT_OF_MEMORY;
+  } catch (const std::exception& e) {
+    last_error = e.what();
+    return CONVOY_INTERNAL;
+  }
+}
+
+Error argument_error(std::string message) { return {ErrorCode::invalid_argument, std::move(message)}; }
+
+Result<void> present(const void* pointer, const char* name) {
+  if (pointer == nullptr) return argument_error(fmt::format("{} is null", name));
+  return {};
+}
+
+// A caller's struct, which may be of an older or newer library: its `size` bytes over our defaults.
+template <class Struct>
+Result<Struct> read_struct(const Struct* given, const Struct& defaults, const char* name) {
+  Struct copy = defaults;
+  if (given == nullptr) return copy;
+  if (given->size < sizeof(std::size_t) || given->size > 16 * sizeof(Struct)) {
+    return argument_error(fmt::format("{}->size={} is not the size of a {} (use its _INIT)", name, given->size, name));
+  }
+  std::memcpy(&copy, given, std::min(given->size, sizeof(Struct)));
+  copy.size = sizeof(Struct);
+  return copy;
+}
+
+// The other way: only the bytes that the caller has room for.
+template <class Struct>
+Result<void> write_struct(Struct* given, Struct filled, const char* name) {
+  CONVOY_TRY([[maybe_unused]] const Struct checked, read_struct(given, filled, name));
+  filled.size = given->size;
+  std::memcpy(given, &filled, std::min(given->size, sizeof(Struct)));
+  return {};
+}
+
+Result<int> thread_count(int threads) {
+  constexpr int kMost = 4096;
+  if (threads < 0 || threads > kMost) return argument_error(fmt::format("threads={} is not in 0..{}", threads, kMost));
+  return threads == 0 ? cpu_features().logical_cpus : threads;
+}
+
+struct Chooser {
+  SelectionOptions options;
+  PlanRequest request;
+  std::string database;
+};
+
+Result<Chooser> read_options(const convoy_options* given) {
+  CONVOY_TRY(const convoy_options options, read_struct<convoy_options>(given, CONVOY_OPTIONS_INIT, "convoy_options"));
+  Chooser chooser;
+  CONVOY_TRY(chooser.request.threads, thread_count(options.threads));
+  chooser.request.cpu = cpu_features();
+  if (options.engines != nullptr) chooser.options.filter.engines = options.engines;
+  if (options.rules != nullptr) {
+    CONVOY_TRY(chooser.options.rules, parse_rules(options.rules));
+  }
+  chooser.options.strict_rules = options.fallback == 0;
+  chooser.options.filter.deterministic_only = options.deterministic_only != 0;
+  if (options.workspace_limit < -1) {
+    return argument_error(fmt::format("workspace_limit={} is neither bytes nor -1", options.workspace_limit));
+  }
+  if (options.workspace_limit >= 0) {
+    chooser.options.filter.workspace_limit = static_cast<std::size_t>(options.workspace_limit);
+  }
+  if (!(options.budget_seconds >= 0)) {
+    return argument_error(fmt::format("budget_seconds={} is negative", options.budget_seconds));
+  }
+  chooser.options.budget_seconds = options.budget_seconds;
+  if (options.database != nullptr) chooser.database = options.database;
+  return chooser;
+}
+
+Result<void> choose(const convoy_problem* problem, const Chooser& chooser, convoy_choice** choice) {
+  CONVOY_TRY(Selection selection, select(problem->problem, all_engines(), chooser.options, chooser.request));
+  auto made = std::make_unique<convoy_choice>();
+  made->candidate = print(selection.candidate);
+  for (const Measurement& m : selection.measurements) made->measured.push_back(print(m.candidate));
+  made->selection = std::move(selection);
+  *choice = made.release();
+  return {};
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* convoy_error(void) { return last_error.c_str(); }
+const char* convoy_version_text(void) { return version(); }
+int convoy_version_number(void) { return version_number(); }
+
+convoy_status convoy_problem_create(const char* text, convoy_problem** problem) {
+  return guarded([&]() -> Result<void> {
+    CONVOY_CHECK(present(problem, "problem"));
+    *problem = nullptr;
+    CONVOY_CHECK(present(text, "text"));
+    CONVOY_TRY(ConvProblem parsed, parse_problem(text));
+    auto made = std::make_unique<convoy_problem>();
+    made->text = print(parsed);
+    made->problem = std::move(parsed);
+    *problem = made.release();
+    return {};
+  });
+}
+
+void convoy_problem_destroy(convoy_problem* problem) { delete problem; }
+const char* convoy_problem_text(const convoy_problem* problem) { return problem ? problem->text.c_str() : ""; }
+double convoy_problem_flops(const convoy_problem* problem) { return problem ? flops(problem->problem) : 0; }
+
+convoy_status convoy_problem_tensor(const convoy_problem* problem, convoy_operand operand, convoy_tensor* tensor) {
+  return guarded([&]() -> Result<void> {
+    CONVOY_CHECK(present(problem, "problem"));
+    CONVOY_CHECK(present(tensor, "tensor"));
+    const ConvProblem& p = problem->problem;
+    if (operand != CONVOY_X && operand != CONVOY_W && operand != CONVOY_Y) {
+      return argument_error(fmt::format("operand={} is none of x, w and y", static_cast<int>(operand)));
+    }
+    const TensorDesc& desc = operand == CONVOY_X ? p.x : operand == CONVOY_W ? p.w : p.y;
+    convoy_tensor filled = CONVOY_TENSOR_INIT;
+    filled.rank = desc.rank();
+    std::copy(desc.dims.begin(), desc.dims.end(), filled.dims);
+    std::copy(desc.strides.begin(), desc.strides.end(), filled.strides);
+    filled.channel_block = desc.channel_block;
+    filled.bytes = desc.bytes();
+    filled.type = name_of(desc.type).data();
+    return write_struct(tensor, filled, "convoy_tensor");
+  });
+}
+
+convoy_status convoy_query(const convoy_problem* problem, int threads, convoy_answer_callback callback, void* user) {
+  return guarded([&]() -> Result<void> {
+    CONVOY_CHECK(present(problem, "problem"));
+    if (callback == nullptr) return argument_error("callback is null");
+    PlanRequest request;
+    CONVOY_TRY(request.threads, thread_count(threads));
+    request.cpu = cpu_features();
+    for (const EngineAnswer& answer : list_candidates(problem->problem, all_engines(), request)) {
+      const std::string candidate = answer.refusal ? "" : print(answer.default_candidate);
+      callback(user, answer.engine->info().name.c_str(), answer.refusal ? answer.refusal->reason.c_str() : nullptr,
+               answer.refusal ? nullptr : candidate.c_str(), answer.predicted_seconds);
+    }
+    return {};
+  });
+}
+
+convoy_status convoy_select(const convoy_problem* problem, const convoy_options* options, convoy_choice** choice) {
+  return guarded([&]() -> Result<void> {
+    CONVOY_CHECK(present(choice, "choice"));
+    *choice = nullptr;
+    CONVOY_CHECK(present(problem, "problem"));
+    CONVOY_TRY(Chooser chooser, read_options(options));
+    chooser.options.mode = SelectionMode::heuristic;
+    return choose(problem, chooser, choice);
+  });
+}
+
+convoy_status convoy_tune(const convoy_problem* problem, const convoy_options* options, convoy_choice** choice) {
+  return guarded([&]() -> Result<void> {
+    CONVOY_CHECK(present(choice, "choice"));
+    *choice = nullptr;
+    CONVOY_CHECK(present(problem, "problem"));
+    CONVOY_TRY(Chooser chooser, read_options(options));
+    chooser.options.mode = SelectionMode::measured;
+    return choose(problem, chooser, choice);
+  });
+}
+
+void convoy_choice_destroy(convoy_choice* choice) { delete choice; }
+const char* convoy_choice_candidate(const convoy_choice* choice) { return choice ? choice->candidate.c_str() : ""; }
+const char* convoy_choice_reason(const convoy_choice* choice) { return choice ? choice->selection.reason.c_str() : ""; }
+size_t convoy_choice_measured(const convoy_choice* choice) { return choice ? choice->measured.size() : 0; }
+
+convoy_status convoy_choice_measurement(const convoy_choice* choice, size_t index, convoy_measurement* measurement) {
+  return guarded([&]() -> Result<void> {
+    CONVOY_CHECK(present(choice, "choice"));
+    CONVOY_CHECK(present(measurement, "measurement"));
+    if (index >= choice->measured.size()) {
+      return argument_error(fmt::format("index={} of {} measurements", index, choice->measured.size()));
+    }
+    const Measurement& m = choice->selection.measurements[index];
+    convoy_measurement filled = CONVOY_MEASUREMENT_INIT;
+    filled.candidate = choice->measured[index].c_str();
+    filled.failure = m.failure ? m.failure->message.c_str() : nullptr;
+    filled.median_seconds = m.median_seconds;
+    filled.spread = m.spread;
+    filled.workspace_bytes = static_cast<std::int64_t>(m.workspace_bytes);
+    filled.max_error = m.max_error;
+    return write_struct(measurement, filled, "convoy_measurement");
+  });
+}
+
+convoy_status convoy_plan_create(const convoy_problem* problem, const char* candidate, int threads,
+                                 const void* constant_weights, convoy_plan** plan) {
+  return guarded([&]() -> Result<void> {
+    CONVOY_CHECK(present(plan, "plan"));
+    *plan = nullptr;
+    CONVOY_CHECK(present(problem, "problem"));
+    CONVOY_CHECK(present(candidate, "candidate"));
+    CONVOY_TRY(const Candidate parsed, parse_candidate(candidate));
+    PlanRequest request;
+    CONVOY_TRY(request.threads, thread_count(threads));
+    request.cpu = cpu_features();
+    request.constant_weights = constant_weights;
+    auto made = std::make_unique<convoy_plan>();
+    CONVOY_TRY(made->plan, make_plan(problem->problem, parsed, all_engines(), request));
+    made->threads = request.threads;
+    *plan = made.release();
+    return {};
+  });
+}
+
+void convoy_plan_destroy(convoy_plan* plan) { delete plan; }
+size_t convoy_plan_workspace_bytes(const convoy_plan* plan) { return plan ? plan->plan->workspace_bytes() : 0; }
+
+convoy_status convoy_plan_execute(const convoy_plan* plan, const convoy_arguments* arguments) {
+  return guarded([&]() -> Result<void> {
+    CONVOY_CHECK(present(plan, "plan"));
+    CONVOY_CHECK(present(arguments, "arguments"));
+    CONVOY_TRY(const convoy_arguments given,
+               read_struct<convoy_arguments>(arguments, CONVOY_ARGUMENTS_INIT, "convoy_arguments"));
+    ConvArgs args;
+    args.x = given.x, args.w = given.w, args.y = given.y, args.out = given.out;
+    args.bias = given.bias, args.z = given.z, args.slopes = given.slopes, args.scales = given.scales;
+    const std::size_t needed = plan->plan->workspace_bytes();
+    void* workspace = given.workspace;
+    std::size_t bytes = given.workspace_bytes;
+    std::shared_ptr<std::byte> own;
+    if (workspace == nullptr && needed > 0) {
+      own = allocate_aligned(needed);
+      if (!own) return Error{ErrorCode::out_of_memory, fmt::format("no memory for a workspace of {} bytes", needed)};
+      workspace = own.get();
+      bytes = needed;
+    }
+    const auto team = make_cpu_team(plan->threads);
+    return plan->plan->execute(args, {*team, workspace, bytes});
+  });
+}
+
+}  // extern "C"
