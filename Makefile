@@ -3,7 +3,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 export CTEST_OUTPUT_ON_FAILURE = 1
 
-.PHONY: help demo test test-full test-sanitize build bench fuzz lint format bundle clean
+.PHONY: help demo test test-full test-sanitize build bench fuzz lint format bundle docs clean
 
 help:
 	@echo 'make demo           build, then tune resnet18 on a picture and show what was chosen'
@@ -14,6 +14,7 @@ help:
 	@echo 'make bench          networks beside ONNX Runtime and OpenVINO, result in bench/results'
 	@echo 'make fuzz           a minute of fuzzing for each input format'
 	@echo 'make lint           formatter, include directions, clang-tidy'
+	@echo 'make docs           pages of the public headers, build/doxygen/html'
 	@echo 'make bundle         a relocatable folder, build/bundle'
 
 build:
@@ -60,6 +61,11 @@ format:
 bundle: build
 	@scripts/setup bundle
 	@scripts/bundle
+
+docs:
+	@scripts/setup docs
+	@doxygen docs/Doxyfile
+	@echo 'build/doxygen/html/index.html'
 
 clean:
 	rm -rf build

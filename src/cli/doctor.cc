@@ -10,6 +10,7 @@
 #include "base/cpu.h"
 #include "base/environment.h"
 #include "cli/program.h"
+#include "convoy/version.h"
 #include "io/versions.h"
 #include "report/format.h"
 #include "report/table.h"
@@ -68,7 +69,7 @@ Result<int> doctor(const Program& program) {
   machine.row({"memory", report::bytes(memory_bytes)});
   machine.row({"system", fmt::format("{} {} {}", system.sysname, system.release, system.machine)});
   machine.row({"devices", "cpu"});
-  program.say("convoy " CONVOY_VERSION "\n");
+  program.say(fmt::format("convoy {}\n", version()));
   program.say(machine.render(program.colour()));
 
   report::Table library_table;
@@ -96,7 +97,7 @@ Result<int> doctor(const Program& program) {
   const auto fault = isa_variable_error();
   if (fault) program.say(report::styled("\n" + fault->message, report::Style::warning, program.colour()));
 
-  program.document({{"version", CONVOY_VERSION},
+  program.document({{"version", version()},
                     {"processor",
                      {{"brand", cpu.brand},
                       {"logical_cpus", cpu.logical_cpus},

@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "cli/program.h"
+#include "convoy/version.h"
 
 namespace convoy::cli {
 namespace {
@@ -18,7 +19,7 @@ int finish(const Program& program, const std::string& command, const Error& erro
 int main(int argc, char** argv) {
   Program program;
   CLI::App app("Runs convolutions the fastest correct way this machine knows, and shows how it chose.", "convoy");
-  app.set_version_flag("--version", std::string("convoy " CONVOY_VERSION));
+  app.set_version_flag("--version", std::string("convoy ") + version());
   app.require_subcommand(1);
   app.footer(
       "A TARGET is an ONNX file, zoo:NAME, a problem list, or a problem string.\n"

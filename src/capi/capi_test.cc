@@ -1,0 +1,124 @@
+// What C callers depend on: statuses, sentences, null and mis-sized arguments, structs of older programs.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "convoy.h"
+
+namespace {
+
+constexpr const char* kText = "fprop:x=f32,1x8x6x6,nhwc:w=f32,8x8x3x3:pad=1x1";
+
+struct CInterface : testing::Test {
+  void SetUp() override { ASSERT_EQ(convoy_problem_create(kText, &problem), CONVOY_OK) << convoy_error(); }
+  void TearDown() override { convoy_problem_destroy(problem); }
+  convoy_problem* problem = nullptr;
+};
+
+TEST_F(CInterface, AnErrorIsAStatusAndASentenceThatNamesTheField) {
+  convoy_problem* none = problem;
+  EXPECT_EQ(convoy_problem_create("fprop:x=f32,1x8x6x6:w=f32,8x7x3x3", &none), CONVOY_INVALID_ARGUMENT);
+  EXPECT_EQ(none, nullptr);
+  EXPECT_NE(std::string(convoy_error()).find("w.dims[1]"), std::string::npos) << convoy_error();
+}
+
+TEST_F(CInterface, NullIsAnErrorAndNeverACrash) {
+  convoy_choice* choice = nullptr;
+  convoy_plan* plan = nullptr;
+  EXPECT_EQ(convoy_problem_create(nullptr, nullptr), CONVOY_INVALID_ARGUMENT);
+  EXPECT_EQ(convoy_problem_tensor(problem, CONVOY_X, nullptr), CONVOY_INVALID_ARGUMENT);
+  EXPECT_EQ(convoy_query(problem, 1, nullptr, nullptr), CONVOY_INVALID_ARGUMENT);
+  EXPECT_EQ(convoy_select(nullptr, nullptr, &choice), CONVOY_INVALID_ARGUMENT);
+  EXPECT_EQ(convoy_select(problem, nullptr, nullptr), CONVOY_INVALID_ARGUMENT);
+  EXPECT_EQ(convoy_plan_create(problem, nullptr, 1, nullptr, &plan), CONVOY_INVALID_ARGUMENT);
+  EXPECT_STREQ(convoy_error(), "candidate is null");
+  EXPECT_EQ(convoy_plan_execute(nullptr, nullptr), CONVOY_INVALID_ARGUMENT);
+  EXPECT_EQ(convoy_choice_measured(nullptr), 0u);
+  convoy_problem_destroy(nullptr);
+  convoy_choice_destroy(nullptr);
+  convoy_plan_destroy(nullptr);
+}
+
+TEST_F(CInterface, MissingTensorsAtExecutionAreNamed) {
+  convoy_plan* plan = nullptr;
+  ASSERT_EQ(convoy_plan_create(problem, "reference", 1, nullptr, &plan), CONVOY_OK) << convoy_error();
+  convoy_arguments arguments = CONVOY_ARGUMENTS_INIT;
+  EXPECT_EQ(convoy_plan_execute(plan, &arguments), CONVOY_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(convoy_error()).find("x"), std::string::npos);
+  convoy_plan_destroy(plan);
+}
+
+TEST_F(CInterface, AnOlderProgramsShorterStructIsTaken) {
+  convoy_options options = CONVOY_OPTIONS_INIT;
+  options.engines = "cpu.direct";
+  options.budget_seconds = -1;  // beyond what this older program knows of: never read
+  options.size = offsetof(convoy_options, budget_seconds);
+  convoy_choice* choice = nullptr;
+  ASSERT_EQ(convoy_select(problem, &options, &choice), CONVOY_OK) << convoy_error();
+  EXPECT_EQ(std::string(convoy_choice_candidate(choice)).substr(0, 10), "cpu.direct");
+  convoy_choice_destroy(choice);
+  options.size = sizeof options;
+  EXPECT_EQ(convoy_select(problem, &options, &choice), CONVOY_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(convoy_error()).find("budget_seconds=-1"), std::string::npos) << convoy_error();
+  options.size = 0;
+  EXPECT_EQ(convoy_select(problem, &options, &choice), CONVOY_INVALID_ARGUMENT);
+
+  convoy_tensor tensor = CONVOY_TENSOR_INIT;
+  tensor.bytes = -7;
+  tensor.size = offsetof(convoy_tensor, bytes);
+  ASSERT_EQ(convoy_problem_tensor(problem, CONVOY_W, &tensor), CONVOY_OK);
+  EXPECT_EQ(tensor.rank, 4);
+  EXPECT_EQ(tensor.dims[3], 3);
+  EXPECT_EQ(tensor.bytes, -7) << "written past the end of the caller's struct";
+}
+
+TEST_F(CInterface, RefusalsSayWhyAndRulesAreStrictUnlessFallback) {
+  convoy_options options = CONVOY_OPTIONS_INIT;
+  options.rules = "* -> cpu.depthwise";
+  convoy_choice* choice = nullptr;
+  EXPECT_EQ(convoy_select(problem, &options, &choice), CONVOY_UNSUPPORTED) << convoy_error();
+  EXPECT_NE(std::string(convoy_error()).find("groups=1"), std::string::npos) << convoy_error();
+  options.fallback = 1;
+  ASSERT_EQ(convoy_select(problem, &options, &choice), CONVOY_OK) << convoy_error();
+  convoy_choice_destroy(choice);
+}
+
+TEST_F(CInterface, TuningMeasuresAndVerifies) {
+  convoy_options options = CONVOY_OPTIONS_INIT;
+  options.threads = 1;
+  options.budget_seconds = 1;
+  options.engines = "cpu.*";
+  convoy_choice* choice = nullptr;
+  ASSERT_EQ(convoy_tune(problem, &options, &choice), CONVOY_OK) << convoy_error();
+  ASSERT_GT(convoy_choice_measured(choice), 0u);
+  convoy_measurement best = CONVOY_MEASUREMENT_INIT;
+  ASSERT_EQ(convoy_choice_measurement(choice, 0, &best), CONVOY_OK);
+  EXPECT_STREQ(best.candidate, convoy_choice_candidate(choice));
+  EXPECT_EQ(best.failure, nullptr);
+  EXPECT_GT(best.median_seconds, 0);
+  EXPECT_LE(best.max_error, 1);
+  EXPECT_EQ(convoy_choice_measurement(choice, convoy_choice_measured(choice), &best), CONVOY_INVALID_ARGUMENT);
+  convoy_choice_destroy(choice);
+}
+
+TEST_F(CInterface, EachThreadHasItsOwnError) {
+  convoy_problem* none = nullptr;
+  EXPECT_NE(convoy_problem_create("nonsense", &none), CONVOY_OK);
+  const std::string mine = convoy_error();
+  std::string theirs = "unset";
+  std::thread([&] { theirs = convoy_error(); }).join();
+  EXPECT_EQ(theirs, "");
+  EXPECT_EQ(convoy_error(), mine);
+}
+
+TEST(CInterfaceVersion, IsOneNumber) {
+  EXPECT_EQ(convoy_version_number(), CONVOY_VERSION_MAJOR * 10000 + CONVOY_VERSION_MINOR * 100 + CONVOY_VERSION_PATCH);
+  EXPECT_EQ(std::string(convoy_version_text()), std::to_string(CONVOY_VERSION_MAJOR) + "." +
+                                                    std::to_string(CONVOY_VERSION_MINOR) + "." +
+                                                    std::to_string(CONVOY_VERSION_PATCH));
+}
+
+}  // namespace
