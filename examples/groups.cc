@@ -13,12 +13,13 @@ int main() {
   problem.x = TensorDesc::packed(DataType::f32, {1, 128, 14, 14}, Layout::nhwc);
   problem.w = TensorDesc::packed(DataType::f32, {128, 128, 3, 3});  // wrong: C, not C/groups
   problem.pre_padding = problem.post_padding = {1, 1};
-  const auto wrong = infer(problem);
+  or_stop(infer(problem));  // fills y
+  const auto wrong = validate(problem);
   if (wrong) stop("a wrong shape was taken");
   std::printf("with C instead of C/groups: %s\n\n", wrong.error().message.c_str());
 
   problem.w = TensorDesc::packed(DataType::f32, {128, 128 / 32, 3, 3});
-  or_stop(infer(problem));
+  or_stop(validate(problem));
   std::printf("%s\n", print(problem).c_str());
   const PlanRequest request{.threads = 2, .cpu = cpu_features(), .constant_weights = nullptr};
   for (const EngineAnswer& answer : list_candidates(problem, all_engines(), request)) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "convoy/selection.h"
+#include "select/checked_plan.h"
 #include "select/glob.h"
 
 namespace convoy {
@@ -122,9 +123,9 @@ Result<std::unique_ptr<ConvPlan>> make_plan(const ConvProblem& problem, const Ca
                                             std::span<const Engine* const> engines, const PlanRequest& request) {
   CONVOY_CHECK(validate(problem));
   CONVOY_TRY(const Engine* engine, selection::runnable_engine(problem, candidate, engines, request));
-  auto plan = engine->plan(problem, candidate.knobs, request);
+  Result<std::unique_ptr<ConvPlan>> plan = engine->plan(problem, candidate.knobs, request);
   if (!plan) return plan.error().within(fmt::format("{} on {}", print(candidate), print(problem)));
-  return plan;
+  return selection::checked(std::move(*plan), problem, request);
 }
 
 }  // namespace convoy

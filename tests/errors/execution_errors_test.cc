@@ -1,6 +1,7 @@
 // Requests that can't be served: unknown engines and knobs, refusals, each with its reason.
 #include <gtest/gtest.h>
 
+#include "convoy/host_tensor.h"
 #include "convoy/selection.h"
 #include "support/problem_generator.h"
 
@@ -64,6 +65,47 @@ TEST(RequestErrors, NothingCanRunItSaysWhyForEach) {
   EXPECT_EQ(selection.error().code, ErrorCode::unsupported);
   for (const Engine* engine : engines) {
     EXPECT_NE(selection.error().message.find(engine->info().name), std::string::npos) << selection.error().message;
+  }
+}
+
+// Every candidate of a problem that uses every operand, each operand taken away or misaligned in turn: an error that
+// names it, whatever the engine.
+TEST(ExecutionErrors, WhatIsMissingIsNamedBeforeAnythingRuns) {
+  const ConvProblem problem =
+      layer("fprop:x=f32,1x8x8x8,nhwc:w=f32,8x8x3x3:y=f32,1x8x6x6,nhwc:bias=1:gamma=1:act=prelu");
+  const auto memory = allocate_aligned(1 << 16);
+  std::byte* const p = memory.get();
+  auto team = make_cpu_team(1), larger = make_cpu_team(2);
+  for (const Candidate& candidate : rank_by_heuristic(problem, all_engines(), {}, request)) {
+    const auto plan = make_plan(problem, candidate, all_engines(), request);
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    const auto workspace = allocate_aligned((*plan)->workspace_bytes());
+    ConvArgs good{.x = p, .w = p, .out = p + 32768, .bias = p, .z = p, .slopes = reinterpret_cast<float*>(p)};
+    const auto expect_named = [&](const ConvArgs& args, const ExecContext& context, const std::string& name) {
+      const auto done = (*plan)->execute(args, context);
+      ASSERT_FALSE(done.ok()) << print(candidate) << " took a wrong " << name;
+      EXPECT_EQ(done.error().code, ErrorCode::invalid_argument);
+      EXPECT_EQ(done.error().message.rfind(name, 0), 0U) << print(candidate) << ": " << done.error().message;
+    };
+    const ExecContext context{*team, workspace.get(), (*plan)->workspace_bytes()};
+    for (const auto& [name, take] : std::vector<std::pair<std::string, void (*)(ConvArgs&)>>{
+             {"x", [](ConvArgs& a) { a.x = nullptr; }},
+             {"w", [](ConvArgs& a) { a.w = nullptr; }},
+             {"out", [](ConvArgs& a) { a.out = nullptr; }},
+             {"z", [](ConvArgs& a) { a.z = nullptr; }},
+             {"bias", [](ConvArgs& a) { a.bias = nullptr; }},
+             {"slopes", [](ConvArgs& a) { a.slopes = nullptr; }},
+             {"x", [](ConvArgs& a) { a.x = static_cast<const std::byte*>(a.x) + 4; }},
+             {"out", [](ConvArgs& a) { a.out = static_cast<std::byte*>(a.out) + 4; }}}) {
+      ConvArgs args = good;
+      take(args);
+      expect_named(args, context, name);
+    }
+    expect_named(good, {*larger, workspace.get(), (*plan)->workspace_bytes()}, "team.size()=2");
+    if ((*plan)->workspace_bytes() > 0) {
+      expect_named(good, {*team, workspace.get(), (*plan)->workspace_bytes() - 1}, "workspace_bytes=");
+      expect_named(good, {*team, nullptr, (*plan)->workspace_bytes()}, "workspace");
+    }
   }
 }
 

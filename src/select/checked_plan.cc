@@ -1,0 +1,101 @@
+#include "select/checked_plan.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace convoy::selection {
+namespace {
+
+constexpr std::int64_t kWorkspaceAlignment = 64;  // as ExecContext says
+
+Error argument_error(std::string message) { return {ErrorCode::invalid_argument, std::move(message)}; }
+
+bool aligned(const void* pointer, std::int64_t alignment) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % static_cast<std::uintptr_t>(alignment) == 0;
+}
+
+class CheckedPlan final : public ConvPlan {
+ public:
+  CheckedPlan(std::unique_ptr<ConvPlan> plan, const ConvProblem& problem, const PlanRequest& request)
+      : plan_(std::move(plan)),
+        pass_(problem.pass),
+        epilogue_(problem.epilogue),
+        threads_(request.threads),
+        workspace_bytes_(plan_->workspace_bytes()),
+        x_{"x", problem.x.alignment, problem.x.elements() > 0 && pass_ != Pass::dgrad},
+        w_{"w", problem.w.alignment,
+           problem.w.elements() > 0 && pass_ != Pass::wgrad && request.constant_weights == nullptr},
+        y_{"y", problem.y.alignment, problem.y.elements() > 0 && pass_ != Pass::fprop},
+        out_{"out", problem.out().alignment, problem.out().elements() > 0},
+        z_{"z", problem.out().alignment, problem.out().elements() > 0 && problem.epilogue.gamma != 0} {}
+
+  Candidate candidate() const override { return plan_->candidate(); }
+  std::size_t workspace_bytes() const override { return workspace_bytes_; }
+  std::size_t retained_bytes() const override { return plan_->retained_bytes(); }
+  std::vector<std::string> notes() const override { return plan_->notes(); }
+
+  Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
+    CONVOY_CHECK(check(x_, args.x));
+    CONVOY_CHECK(check(w_, args.w));
+    CONVOY_CHECK(check(y_, args.y));
+    CONVOY_CHECK(check(out_, args.out));
+    CONVOY_CHECK(check(z_, args.z));
+    if (out_.needed) {
+      if (epilogue_.bias && args.bias == nullptr) return argument_error("bias is null, and the problem has bias=1");
+      if (epilogue_.activation.kind == ActivationKind::prelu && args.slopes == nullptr) {
+        return argument_error("slopes is null, and the problem has act=prelu");
+      }
+      if (epilogue_.requantize != Requantize::none && args.scales == nullptr) {
+        return argument_error("scales is null, and the problem is requantized");
+      }
+    }
+    if (context.workspace_bytes < workspace_bytes_) {
+      return argument_error(fmt::format("workspace_bytes={}: {} needs {}", context.workspace_bytes,
+                                        print(plan_->candidate()), workspace_bytes_));
+    }
+    if (workspace_bytes_ > 0 && context.workspace == nullptr) return argument_error("workspace is null");
+    if (workspace_bytes_ > 0 && !aligned(context.workspace, kWorkspaceAlignment)) {
+      return argument_error(fmt::format("workspace is not aligned to {} bytes", kWorkspaceAlignment));
+    }
+    if (context.team.size() > threads_) {
+      return argument_error(
+          fmt::format("team.size()={}: the plan was made for {} threads", context.team.size(), threads_));
+    }
+    return plan_->execute(args, context);
+  }
+
+ private:
+  struct Operand {
+    const char* name;
+    std::int64_t alignment;
+    bool needed;  // it has elements, and the pass reads or writes it
+  };
+
+  Result<void> check(const Operand& operand, const void* pointer) const {
+    if (!operand.needed) return {};
+    if (pointer == nullptr)
+      return argument_error(fmt::format("{} is null, and {} needs it", operand.name, name_of(pass_)));
+    if (!aligned(pointer, operand.alignment)) {
+      return argument_error(
+          fmt::format("{} is not aligned to the {} bytes its description says", operand.name, operand.alignment));
+    }
+    return {};
+  }
+
+  std::unique_ptr<ConvPlan> plan_;
+  Pass pass_;
+  Epilogue epilogue_;
+  int threads_;
+  std::size_t workspace_bytes_;
+  Operand x_, w_, y_, out_, z_;
+};
+
+}  // namespace
+
+std::unique_ptr<ConvPlan> checked(std::unique_ptr<ConvPlan> plan, const ConvProblem& problem,
+                                  const PlanRequest& request) {
+  return std::make_unique<CheckedPlan>(std::move(plan), problem, request);
+}
+
+}  // namespace convoy::selection
