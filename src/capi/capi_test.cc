@@ -1,7 +1,8 @@
 // What C callers depend on: statuses, sentences, null and mis-sized arguments, structs of older programs.
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <cstddef>
+#include <cstdio>
 #include <string>
 #include <thread>
 #include <vector>
@@ -102,6 +103,27 @@ TEST_F(CInterface, TuningMeasuresAndVerifies) {
   EXPECT_LE(best.max_error, 1);
   EXPECT_EQ(convoy_choice_measurement(choice, convoy_choice_measured(choice), &best), CONVOY_INVALID_ARGUMENT);
   convoy_choice_destroy(choice);
+}
+
+TEST_F(CInterface, TheDatabaseRemembers) {
+  const std::string file = testing::TempDir() + "capi_test.db";
+  std::remove(file.c_str());
+  convoy_options options = CONVOY_OPTIONS_INIT;
+  options.threads = 1;
+  options.engines = "cpu.direct";
+  options.database = file.c_str();
+  convoy_choice *first = nullptr, *second = nullptr;
+  ASSERT_EQ(convoy_tune(problem, &options, &first), CONVOY_OK) << convoy_error();
+  EXPECT_STREQ(convoy_choice_reason(first), "measured");
+  ASSERT_EQ(convoy_tune(problem, &options, &second), CONVOY_OK) << convoy_error();
+  EXPECT_STREQ(convoy_choice_reason(second), "stored");
+  EXPECT_STREQ(convoy_choice_candidate(second), convoy_choice_candidate(first));
+  convoy_choice_destroy(first);
+  convoy_choice_destroy(second);
+  options.database = "/proc/no/such/folder/convoy.db";
+  EXPECT_NE(convoy_tune(problem, &options, &second), CONVOY_OK);
+  EXPECT_NE(std::string(convoy_error()).find(options.database), std::string::npos) << convoy_error();
+  std::remove(file.c_str());
 }
 
 TEST_F(CInterface, EachThreadHasItsOwnError) {

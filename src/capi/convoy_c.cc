@@ -9,6 +9,7 @@
 #include "convoy.h"
 #include "convoy/host_tensor.h"
 #include "convoy/selection.h"
+#include "convoy/tuning_database.h"
 
 struct convoy_problem {
   convoy::ConvProblem problem;
@@ -225,6 +226,11 @@ convoy_status convoy_tune(const convoy_problem* problem, const convoy_options* o
     CONVOY_CHECK(present(problem, "problem"));
     CONVOY_TRY(Chooser chooser, read_options(options));
     chooser.options.mode = SelectionMode::measured;
+    std::unique_ptr<TuningDatabase> database;
+    if (!chooser.database.empty()) {
+      CONVOY_TRY(database, TuningDatabase::open(chooser.database, TuningDatabase::Access::write));
+      chooser.options.store = database.get();
+    }
     return choose(problem, chooser, choice);
   });
 }
