@@ -40,7 +40,8 @@ def run_convoy(*arguments):
 
 class Convoy:
     def __init__(self, model, name, value, threads):
-        self.arguments = ["run", model, "--input", f"{name}={value}", "--threads", threads, "--json"]
+        self.arguments = ["run", model, "--input", f"{name}={value}", "--threads", threads, "--json",
+                          "--select", "heuristic"]
 
     def output(self, folder):
         run_convoy(*self.arguments, "--output-dir", folder)

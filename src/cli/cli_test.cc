@@ -31,7 +31,7 @@ TEST_F(Command, HelpAndVersion) {
   EXPECT_TRUE(version.out.starts_with("convoy ")) << version.out;
   EXPECT_EQ(run({"--help"}).exit_code, 0);
   for (const std::string name :
-       {"run", "bench", "explain", "verify", "repro", "conformance", "list", "zoo", "doctor", "demo"}) {
+       {"run", "bench", "tune", "db", "explain", "verify", "repro", "conformance", "list", "zoo", "doctor", "demo"}) {
     const Finished help = run({name, "--help"});
     EXPECT_EQ(help.exit_code, 0) << name;
     EXPECT_NE(help.out.find("Example:\n  convoy " + name), std::string::npos) << help.out;
@@ -315,6 +315,46 @@ TEST(DemoPicture, IsAPictureWithContrast) {
   ASSERT_EQ(picture.rgb.size(), 64U * 48 * 3);
   const auto [low, high] = std::minmax_element(picture.rgb.begin(), picture.rgb.end());
   EXPECT_GT(*high - *low, 150);
+}
+
+TEST_F(Command, TuneRemembersAndRunTakesIt) {
+  expect_error({"db", "show"}, 2, "there is no tuning database");
+  expect_error({"db", "gc"}, 2, "there is no tuning database");
+  EXPECT_FALSE(fs::exists(path("tuning.db")));
+  EXPECT_EQ(run_json({"db", "path"}, 0)["exists"], false);
+  EXPECT_FALSE(fs::exists(path("tuning.db")));
+
+  const json first = run_json({"tune", kConv, "--threads", "1", "--plan", path("a.rules")}, 0);
+  EXPECT_GT(first["measured"], 0);
+  EXPECT_EQ(first["partial"], 0);
+  const json second = run_json({"tune", kConv, "--threads", "1", "--plan", path("b.rules")}, 0);
+  EXPECT_EQ(second["measured"], 0);
+  EXPECT_EQ(second["plan"], first["plan"]);
+  EXPECT_EQ(second["problems"][0]["reason"], "stored");
+  const json again = run_json({"tune", kConv, "--threads", "1", "--again"}, 0);
+  EXPECT_EQ(again["measured"], first["measured"]);
+
+  const Finished exported = run({"db", "export"});
+  write("export.jsonl", exported.out);
+  EXPECT_EQ(run_json({"db", "import", path("export.jsonl")}, 0)["files"][0]["added"], 0);
+  EXPECT_EQ(run_json({"db", "merge", path("tuning.db")}, 0)["files"][0]["replaced"], 0);
+  EXPECT_EQ(run({"db", "export"}).out, exported.out);
+  const json shown = run_json({"db", "show", "--engines", "cpu.gemm"}, 0);
+  ASSERT_EQ(shown["records"].size(), 1u);
+  EXPECT_EQ(shown["records"][0]["state"] == "partial", false);
+  const json verified = run_json({"db", "verify", "--sample", "2", "--budget", "5"}, 0);
+  EXPECT_EQ(verified["failed"], 0);
+  EXPECT_GT(verified["checked"], 0);
+  EXPECT_EQ(run_json({"db", "gc", "--dry-run"}, 0)["old_revisions"], 0);
+
+  write("bad.jsonl", exported.out + "{\"problem\":1}\n");
+  expect_error({"db", "import", path("bad.jsonl")}, 2, "'problem' is 1");
+  write("tuning.db", "not a database");
+  expect_error({"tune", kConv}, 2, "not a tuning database");
+  expect_error({"db", "show"}, 2, path("tuning.db"));
+  const Finished without = run({"run", "zoo:squeezenet1_1", "--random-inputs", "--dim", "N=1"});
+  EXPECT_EQ(without.exit_code, 0);
+  EXPECT_NE(without.err.find("without the tuning database"), std::string::npos) << without.err;
 }
 
 }  // namespace

@@ -32,6 +32,7 @@ class Command : public testing::Test {
   void SetUp() override {
     folder_ = fs::temp_directory_path() / ("convoy_cli_test_" + std::to_string(::getpid()));
     fs::create_directories(folder_);
+    ::setenv("CONVOY_DB", path("tuning.db").c_str(), 1);  // not the person's own
   }
   void TearDown() override { fs::remove_all(folder_); }
 

@@ -14,6 +14,7 @@
 #include "io/versions.h"
 #include "report/format.h"
 #include "report/table.h"
+#include "select/tunedb/location.h"
 
 namespace convoy::cli {
 namespace {
@@ -28,6 +29,7 @@ std::vector<std::pair<std::string, std::string>> libraries() {
       {"nlohmann/json",
        fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH)},
       {"CLI11", CLI11_VERSION},
+      {"SQLite", tunedb::sqlite_version()},
   };
   for (auto& library : io::library_versions()) found.push_back(std::move(library));
   return found;

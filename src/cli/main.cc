@@ -23,10 +23,13 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(
       "A TARGET is an ONNX file, zoo:NAME, a problem list, or a problem string.\n"
-      "Exit codes: 0 done, 1 failed, 2 bad usage or input, 3 a result was wrong, 4 not supported.\n\n"
+      "Exit codes: 0 done, 1 failed, 2 bad usage or input, 3 a result was wrong, 4 not supported,\n"
+      "  130 interrupted (what was done until then is kept).\n\n"
       "Example:\n  convoy run zoo:resnet18 --random-inputs --top 5");
   add_run(app, program);
   add_bench(app, program);
+  add_tune(app, program);
+  add_db(app, program);
   add_explain(app, program);
   add_conformance(app, program);
   add_verify(app, program);

@@ -17,7 +17,7 @@ namespace convoy::cli {
 
 using report::Json;
 
-enum ExitCode { kDone = 0, kFailed = 1, kBadInput = 2, kWrongResult = 3, kUnsupported = 4 };
+enum ExitCode { kDone = 0, kFailed = 1, kBadInput = 2, kWrongResult = 3, kUnsupported = 4, kInterrupted = 130 };
 ExitCode exit_code(ErrorCode code);
 std::string_view name_of(ErrorCode code);  // "bad input", "unsupported", ...
 
@@ -72,6 +72,8 @@ Json library_versions();
 // One function a subcommand, each in the file of its name.
 void add_run(CLI::App& app, Program& program);
 void add_bench(CLI::App& app, Program& program);
+void add_tune(CLI::App& app, Program& program);
+void add_db(CLI::App& app, Program& program);
 void add_explain(CLI::App& app, Program& program);
 void add_conformance(CLI::App& app, Program& program);
 void add_verify(CLI::App& app, Program& program);

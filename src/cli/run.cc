@@ -18,9 +18,12 @@ struct RunFlags {
   std::string model;
   InputFlags input;
   OutputFlags output;
+  std::string select = "stored";
   int repeat = 1;
   bool verbose = false;
 };
+
+constexpr double kDefaultBudget = 60;  // of --select measured
 
 void say_steps(const Program& program, const Session& session, const std::vector<double>& seconds) {
   report::Table table;
@@ -41,7 +44,8 @@ void say_steps(const Program& program, const Session& session, const std::vector
 
 Result<int> run(const Program& program, RunFlags& flags) {
   CONVOY_CHECK(prepare_outputs(flags.output));
-  CONVOY_TRY(const NetworkOptions options, program.network_options());
+  CONVOY_TRY(NetworkOptions options, program.network_options(flags.select == "measured" ? kDefaultBudget : 0));
+  const auto database = flags.select == "heuristic" ? nullptr : attach_database(program, options.selection);
   CONVOY_TRY(const auto network, open_network(flags.model));
   CONVOY_TRY(const std::vector<PreparedInput> inputs, read_inputs(*network, flags.input));
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -120,11 +124,18 @@ void add_run(CLI::App& app, Program& program) {
   command.add_option("model", flags->model, "An ONNX file or zoo:NAME")->required();
   add_input_flags(command, flags->input);
   add_output_flags(command, flags->output);
+  command
+      .add_option("--select", flags->select,
+                  "How engines are chosen: heuristic (predicted), stored (the fastest that the tuning database knows, "
+                  "else predicted), measured (what it doesn't know is measured and kept)")
+      ->type_name("HOW")
+      ->check(CLI::IsMember({"heuristic", "stored", "measured"}))
+      ->capture_default_str();
   command.add_option("--repeat", flags->repeat, "Run so often and give the median time")
       ->type_name("N")
       ->check(CLI::Range(1, 1000000));
   command.add_flag("--verbose", flags->verbose, "Print every step, what runs it, and what it takes");
-  add_shared_flags(command, program, "Measure the engines for so long first and choose the fastest (default: predict)");
+  add_shared_flags(command, program, "Measure the engines for so long first and choose the fastest (default: don't)");
   command.callback([flags, &program] { program.action = [flags, &program] { return run(program, *flags); }; });
 }
 

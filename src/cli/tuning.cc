@@ -13,6 +13,24 @@
 
 namespace convoy::cli {
 
+Result<std::unique_ptr<TuningDatabase>> open_database(TuningDatabase::Access access) {
+  CONVOY_TRY(const std::string path, TuningDatabase::default_path());
+  return TuningDatabase::open(path, access);
+}
+
+std::unique_ptr<TuningDatabase> attach_database(const Program& program, SelectionOptions& options) {
+  const bool measures = options.mode == SelectionMode::measured;
+  auto database = open_database(measures ? TuningDatabase::Access::write : TuningDatabase::Access::read);
+  if (!database.ok()) {
+    if (measures || database.error().code != ErrorCode::not_found) {
+      program.note(fmt::format("without the tuning database: {}", database.error().message));
+    }
+    return nullptr;
+  }
+  options.store = database->get();
+  return *std::move(database);
+}
+
 Result<std::unique_ptr<Session>> prepare_with_progress(const Program& program, const Network& network,
                                                        std::span<const TensorDesc> inputs,
                                                        const NetworkOptions& options) {

@@ -7,8 +7,16 @@
 #include <vector>
 
 #include "cli/program.h"
+#include "convoy/tuning_database.h"
 
 namespace convoy::cli {
+
+// The tuning database where CONVOY_DB or the XDG variables say.
+Result<std::unique_ptr<TuningDatabase>> open_database(TuningDatabase::Access access);
+
+// For subcommands that can do without it: gives it to the options as their store, to read or, where they measure, to
+// write. Where there is none they keep null; what else keeps it from being used is a note. It must outlive sessions.
+std::unique_ptr<TuningDatabase> attach_database(const Program& program, SelectionOptions& options);
 
 // Network::prepare, with a bar while it measures.
 Result<std::unique_ptr<Session>> prepare_with_progress(const Program& program, const Network& network,

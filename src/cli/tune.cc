@@ -1,0 +1,363 @@
+// convoy tune: measures what the tuning database doesn't know yet, and keeps it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <csignal>
+
+#include "base/clock.h"
+#include "cli/inputs.h"
+#include "cli/target.h"
+#include "cli/tuning.h"
+#include "io/file.h"
+#include "report/format.h"
+#include "report/progress.h"
+#include "report/table.h"
+
+namespace convoy::cli {
+namespace {
+
+constexpr double kDefaultBudget = 300;
+// Rounds over what the budget left partial end when there is less than this to share.
+constexpr double kLeastShare = 0.2;
+
+struct TuneFlags {
+  std::string target;
+  std::string plan_file;
+  bool again = false;
+  bool all_knobs = false;
+  bool verbose = false;
+  InputFlags input;  // only --dim
+};
+
+std::atomic<bool> interrupted = false;
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
+
+// Ctrl-C ends the measuring, not the program; a second one ends that too.
+class InterruptGuard {
+ public:
+  InterruptGuard() {
+    interrupted = false;
+    struct sigaction action = {};
+    action.sa_handler = [](int) { interrupted = true; };
+    action.sa_flags = SA_RESETHAND | SA_RESTART;
+    for (std::size_t i = 0; i < signals.size(); ++i) ::sigaction(signals[i], &action, &before_[i]);
+  }
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+  ~InterruptGuard() {
+    for (std::size_t i = 0; i < signals.size(); ++i) ::sigaction(signals[i], &before_[i], nullptr);
+  }
+
+ private:
+  static constexpr std::array signals = {SIGINT, SIGTERM};
+  std::array<struct sigaction, signals.size()> before_ = {};
+};
+
+// The database, counting and saying what goes into it.
+class WatchedStore final : public MeasurementStore {
+ public:
+  WatchedStore(TuningDatabase& database, const Program& program, const TuneFlags& flags)
+      : database_(database), program_(program), flags_(flags) {}
+
+  Result<std::vector<Measurement>> find(const MeasurementKey& key) override {
+    if (forgetful) return std::vector<Measurement>();
+    return database_.find(key);
+  }
+  Result<void> store(const MeasurementKey& key, const Measurement& measurement) override {
+    CONVOY_CHECK(database_.store(key, measurement));
+    ++stored;
+    if (flags_.verbose) {
+      program_.say(fmt::format("stored {} {} {} {}", name_of(measurement.state), print(measurement.candidate),
+                               measurement.failure ? "failed" : report::seconds(measurement.median_seconds),
+                               key.problem));
+    }
+    return {};
+  }
+
+  std::int64_t stored = 0;
+  bool forgetful = false;
+
+ private:
+  TuningDatabase& database_;
+  const Program& program_;
+  const TuneFlags& flags_;
+};
+
+struct Tuned {
+  NetworkConvolution convolution;
+  Selection selection;
+  std::optional<Error> failure;
+  std::int64_t measured = 0;  // candidates, in this run
+  bool partial = true;
+};
+
+class Tuner {
+ public:
+  Tuner(const Program& program, const TuneFlags& flags, TuningDatabase& database, SelectionOptions options,
+        PlanRequest request, std::vector<NetworkConvolution> convolutions)
+      : program_(program),
+        store_(database, program, flags),
+        options_(std::move(options)),
+        request_(std::move(request)),
+        bar_("tuning"),
+        again_(flags.again) {
+    options_.mode = SelectionMode::measured;
+    options_.all_knobs = flags.all_knobs;
+    options_.store = &store_;
+    options_.stop = &interrupted;
+    for (NetworkConvolution& convolution : convolutions) tuned_.push_back({std::move(convolution), {}, {}, 0, true});
+  }
+
+  // Measures in rounds: a share of what is left of the budget for each problem that is not settled.
+  Result<void> run() {
+    store_.forgetful = again_;
+    for (bool first = true, progress = true; progress; first = false) {
+      progress = false;
+      std::int64_t open = std::count_if(tuned_.begin(), tuned_.end(), [](const Tuned& t) { return t.partial; });
+      for (Tuned& tuned : tuned_) {
+        if (!tuned.partial) continue;
+        const double share = options_.budget_seconds > 0 ? left() / static_cast<double>(open--) : 0;
+        // A problem whose results are all stored needs no time, and every problem gets an answer.
+        const bool measure = !interrupted && (options_.budget_seconds <= 0 || left() > 0) &&
+                             (first || options_.budget_seconds <= 0 || share > kLeastShare);
+        const std::int64_t before = store_.stored;
+        if (measure || first) CONVOY_CHECK(choose(tuned, measure, share));
+        progress = progress || (measure && store_.stored > before);
+      }
+      // Measured anew once; what that left partial is continued, not begun again.
+      store_.forgetful = false;
+      progress = progress && !interrupted &&
+                 std::any_of(tuned_.begin(), tuned_.end(), [](const Tuned& t) { return t.partial; });
+    }
+    bar_.finish();
+    return {};
+  }
+
+  const std::vector<Tuned>& tuned() const { return tuned_; }
+  std::int64_t stored() const { return store_.stored; }
+  double seconds() const { return monotonic_seconds() - start_; }
+
+ private:
+  double left() const { return options_.budget_seconds - seconds(); }
+
+  Result<void> choose(Tuned& tuned, bool measure, double share) {
+    const ConvProblem& problem = tuned.convolution.problem;
+    CONVOY_TRY(const WeightedRequest weighted, tuned.convolution.constant_weights
+                                                   ? with_constant_weights(problem, request_)
+                                                   : Result<WeightedRequest>(WeightedRequest{request_, {}}));
+    SelectionOptions options = options_;
+    if (measure) {
+      options.budget_seconds = share;
+    } else {
+      options.mode = SelectionMode::heuristic;
+    }
+    bool all_seen = true;
+    std::vector<Candidate> seen;
+    auto selection = select(problem, all_engines(), options, weighted.request, tuned.convolution.nodes,
+                            [&](const Measurement& measurement, int done, int total) {
+                              all_seen = done >= total;
+                              if (std::find(seen.begin(), seen.end(), measurement.candidate) == seen.end()) {
+                                seen.push_back(measurement.candidate);
+                              }
+                              show(tuned, measurement, done, total);
+                              return !interrupted;
+                            });
+    tuned.measured += static_cast<std::int64_t>(seen.size());
+    if (!selection.ok()) {
+      tuned.failure = selection.error();
+      tuned.partial = false;
+      return {};
+    }
+    tuned.failure.reset();
+    tuned.selection = *std::move(selection);
+    const auto& known = tuned.selection.measurements;
+    tuned.partial = !measure || !all_seen || std::any_of(known.begin(), known.end(), [](const Measurement& m) {
+      return m.state == MeasurementState::partial;
+    });
+    return {};
+  }
+
+  void show(const Tuned& tuned, const Measurement& measurement, int done, int total) {
+    const auto index = static_cast<double>(&tuned - tuned_.data());
+    const double part = total > 0 ? static_cast<double>(done) / total : 0;
+    const double fraction = (index + part) / static_cast<double>(tuned_.size());
+    double rest = fraction > 0 ? seconds() * (1 - fraction) / fraction : 0;
+    if (options_.budget_seconds > 0) rest = std::min(rest, std::max(left(), 0.0));
+    bar_.update(fraction, fmt::format("{} left  {}  {}", report::seconds(rest),
+                                      report::short_name(tuned.convolution.problem), print(measurement.candidate)));
+  }
+
+  const Program& program_;
+  WatchedStore store_;
+  SelectionOptions options_;
+  PlanRequest request_;
+  report::Progress bar_;
+  bool again_;
+  double start_ = monotonic_seconds();
+  std::vector<Tuned> tuned_;
+};
+
+Result<std::vector<NetworkConvolution>> convolutions_of(const Target& target, const TuneFlags& flags,
+                                                        const SelectionOptions& options, const PlanRequest& request) {
+  std::vector<NetworkConvolution> convolutions;
+  if (target.network != nullptr) {
+    CONVOY_TRY(const auto descs, input_descriptions(*target.network, flags.input));
+    NetworkOptions network_options{request.threads, request.cpu, options};
+    CONVOY_TRY(convolutions, target.network->convolutions(descs, network_options));
+    if (convolutions.empty()) {
+      return Error{ErrorCode::unsupported,
+                   flags.target + ": the network has no convolution whose size is known beforehand"};
+    }
+  }
+  for (const ListedProblem& listed : target.problems) {
+    convolutions.push_back({listed.problem, listed.problem.pass != Pass::wgrad, listed.count, listed.name});
+  }
+  return convolutions;
+}
+
+// The choices as a rules file: the same choices are the same text.
+std::string plan_text(const std::vector<Tuned>& tuned) {
+  std::string text;
+  for (const Tuned& t : tuned) {
+    if (!t.failure) {
+      text += fmt::format("{} -> {}\n", print(t.convolution.problem), print(t.selection.candidate));
+    }
+  }
+  return text;
+}
+
+// What is known of the chosen candidate; null where it was not measured.
+const Measurement* chosen(const Tuned& tuned) {
+  for (const Measurement& m : tuned.selection.measurements) {
+    if (m.candidate == tuned.selection.candidate && !m.failure) return &m;
+  }
+  return nullptr;
+}
+
+Json say_results(const Program& program, const std::vector<Tuned>& all) {
+  report::Table table;
+  using report::Align;
+  table.column("count", Align::right).column("problem").column("runs on").column("time", Align::right);
+  table.column("spread", Align::right).column("known", Align::right).column("now", Align::right).column("");
+  Json json = Json::array();
+  std::vector<std::string> warnings;
+  for (const Tuned& tuned : all) {
+    const NetworkConvolution& convolution = tuned.convolution;
+    const Measurement* best = chosen(tuned);
+    Json entry = {{"problem", print(convolution.problem)},
+                  {"count", convolution.count},
+                  {"nodes", convolution.nodes},
+                  {"constant_weights", convolution.constant_weights},
+                  {"partial", tuned.partial},
+                  {"measured", tuned.measured},
+                  {"candidates", Json::array()}};
+    for (const Measurement& m : tuned.selection.measurements) {
+      Json candidate = report::to_json(m, convolution.problem);
+      candidate["state"] = name_of(m.state);
+      entry["candidates"].push_back(std::move(candidate));
+    }
+    if (tuned.failure) {
+      entry["failure"] = tuned.failure->message;
+      warnings.push_back(tuned.failure->message);
+    } else {
+      entry["candidate"] = print(tuned.selection.candidate);
+      entry["reason"] = tuned.selection.reason;
+    }
+    for (const std::string& warning : tuned.selection.warnings) {
+      if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
+    }
+    table.row({fmt::format("{}", convolution.count), report::short_name(convolution.problem),
+               tuned.failure ? "-" : print(tuned.selection.candidate),
+               best != nullptr ? report::seconds(best->median_seconds) : "-",
+               best != nullptr ? report::percent(best->spread) : "",
+               fmt::format("{}", tuned.selection.measurements.size()), fmt::format("{}", tuned.measured),
+               tuned.failure   ? "failed"
+               : tuned.partial ? "partial"
+                               : ""},
+              tuned.failure   ? report::Style::bad
+              : tuned.partial ? report::Style::warning
+                              : report::Style::plain);
+    json.push_back(std::move(entry));
+  }
+  program.say(table.render(program.colour()));
+  for (const std::string& warning : warnings) program.note(warning);
+  return json;
+}
+
+Result<int> tune(const Program& program, const TuneFlags& flags) {
+  CONVOY_TRY(const PlanRequest request, program.plan_request());
+  CONVOY_TRY(const SelectionOptions options, program.selection(kDefaultBudget));
+  CONVOY_TRY(const Target target, open_target(flags.target));
+  CONVOY_TRY(auto convolutions, convolutions_of(target, flags, options, request));
+  CONVOY_TRY(const auto database, open_database(TuningDatabase::Access::write));
+
+  const InterruptGuard guard;
+  Tuner tuner(program, flags, *database, options, request, std::move(convolutions));
+  CONVOY_CHECK(tuner.run());
+  const std::vector<Tuned>& tuned = tuner.tuned();
+  const std::string plan = plan_text(tuned);
+  if (!flags.plan_file.empty()) CONVOY_CHECK(io::write_file(flags.plan_file, std::as_bytes(std::span(plan))));
+
+  CONVOY_TRY(const TuningDatabaseInfo info, database->info());
+  program.say(fmt::format("{} on {} thread{}, {}\n", flags.target, request.threads, request.threads == 1 ? "" : "s",
+                          request.cpu.brand));
+  Json problems = say_results(program, tuned);
+  std::int64_t layers = 0, partial = 0, measured = 0;
+  double total = 0;
+  bool all_timed = true, unsupported = false, wrong = false;
+  for (const Tuned& t : tuned) {
+    const Measurement* best = chosen(t);
+    layers += t.convolution.count;
+    partial += t.partial;
+    measured += t.measured;
+    all_timed = all_timed && best != nullptr;
+    if (best != nullptr) total += best->median_seconds * static_cast<double>(t.convolution.count);
+    wrong = wrong || (t.failure && t.failure->code == ErrorCode::wrong_result);
+    unsupported = unsupported || (t.failure && t.failure->code != ErrorCode::wrong_result);
+  }
+  program.say(fmt::format("\n{} problem{} of {} layers{}; {} in {}, in {}", tuned.size(), tuned.size() == 1 ? "" : "s",
+                          layers, all_timed ? ", " + report::seconds(total) + " with these" : "",
+                          measured == 0 ? "nothing to measure" : fmt::format("{} candidates measured", measured),
+                          report::seconds(tuner.seconds()), info.path));
+  if (partial > 0) {
+    program.say(fmt::format("{}: {} problem{} partial; the same command goes on from here",
+                            interrupted ? "interrupted" : "the budget ended", partial, partial == 1 ? " is" : "s are"));
+  }
+  if (!info.remark.empty()) program.note(fmt::format("{}: {}", info.path, info.remark));
+  program.document({{"target", flags.target},
+                    {"threads", request.threads},
+                    {"database", info.path},
+                    {"measured", measured},
+                    {"stored", tuner.stored()},
+                    {"partial", partial},
+                    {"interrupted", interrupted.load()},
+                    {"seconds", tuner.seconds()},
+                    {"plan", plan},
+                    {"problems", std::move(problems)}});
+  return interrupted ? kInterrupted : wrong ? kWrongResult : unsupported ? kUnsupported : kDone;
+}
+
+}  // namespace
+
+void add_tune(CLI::App& app, Program& program) {
+  CLI::App& command = add_subcommand(app, "tune", "Measure the engines and remember what they take",
+                                     "  convoy tune zoo:resnet18 --budget 60\n"
+                                     "  convoy tune problems/resnet50.txt --threads 1 --all-knobs\n"
+                                     "  convoy tune model.onnx -o model.rules");
+  auto flags = std::make_shared<TuneFlags>();
+  command.add_option("target", flags->target, "An ONNX file, zoo:NAME, a problem list, or a problem string")
+      ->required();
+  command.add_option("-o,--plan", flags->plan_file, "Write what was chosen as a rules file, for --rules")
+      ->type_name("FILE");
+  command.add_flag("--again", flags->again, "Measure anew what is known, too");
+  command.add_flag("--all-knobs", flags->all_knobs, "Measure every knob value, not only each engine's default");
+  command.add_flag("--verbose", flags->verbose, "Say each measurement once it is stored");
+  add_dim_flag(command, flags->input);
+  add_shared_flags(command, program,
+                   fmt::format("Measure for so long in all, 0 for no limit (default {})", kDefaultBudget));
+  command.callback([flags, &program] { program.action = [flags, &program] { return tune(program, *flags); }; });
+}
+
+}  // namespace convoy::cli
