@@ -95,14 +95,16 @@ struct Tuned {
 
 class Tuner {
  public:
+  // `start`: since when the budget counts.
   Tuner(const Program& program, const TuneFlags& flags, TuningDatabase& database, SelectionOptions options,
-        PlanRequest request, std::vector<NetworkConvolution> convolutions)
+        PlanRequest request, std::vector<NetworkConvolution> convolutions, double start)
       : program_(program),
         store_(database, program, flags),
         options_(std::move(options)),
         request_(std::move(request)),
         bar_("tuning"),
-        again_(flags.again) {
+        again_(flags.again),
+        start_(start) {
     options_.mode = SelectionMode::measured;
     options_.all_knobs = flags.all_knobs;
     options_.store = &store_;
@@ -195,7 +197,7 @@ class Tuner {
   PlanRequest request_;
   report::Progress bar_;
   bool again_;
-  double start_ = monotonic_seconds();
+  double start_;
   std::vector<Tuned> tuned_;
 };
 
@@ -287,6 +289,7 @@ Json say_results(const Program& program, const std::vector<Tuned>& all) {
 }
 
 Result<int> tune(const Program& program, const TuneFlags& flags) {
+  const double start = monotonic_seconds();
   CONVOY_TRY(const PlanRequest request, program.plan_request());
   CONVOY_TRY(const SelectionOptions options, program.selection(kDefaultBudget));
   CONVOY_TRY(const Target target, open_target(flags.target));
@@ -294,7 +297,7 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
   CONVOY_TRY(const auto database, open_database(TuningDatabase::Access::write));
 
   const InterruptGuard guard;
-  Tuner tuner(program, flags, *database, options, request, std::move(convolutions));
+  Tuner tuner(program, flags, *database, options, request, std::move(convolutions), start);
   CONVOY_CHECK(tuner.run());
   const std::vector<Tuned>& tuned = tuner.tuned();
   const std::string plan = plan_text(tuned);

@@ -108,8 +108,13 @@ def again():
     # The processor's time: other programs don't count.
     check(processor < 0.5, f"the second tune of a network took {processor:.2f} s of the processor")
     check(document["plan"] == done["plan"], "the second tune of a network chose differently")
-    text = convoy(network, "run", "zoo:resnet18", "--random-inputs", "--verbose")
-    check("stored" in text and "heuristic" not in text, "convoy run does not take what is stored: " + text)
+    steps = json.loads(convoy(network, "run", "zoo:resnet18", "--random-inputs", "--json"))["steps"]
+    layers = [step for step in steps if step["kind"] == "conv"]
+    check(all(step["reason"] == "stored" for step in layers), "convoy run does not take what is stored")
+    runs = {(step["problem"], step["implementation"]) for step in layers}
+    tuned = {(problem["problem"], problem["candidate"]) for problem in document["problems"]}
+    check(runs == tuned, f"convoy run does other convolutions than were tuned: {runs ^ tuned}")
+    check(len(layers) == sum(problem["count"] for problem in document["problems"]), "the counts differ")
     seen["second_tune_resnet18"] = {"wall_seconds": round(wall, 3), "processor_seconds": round(processor, 3)}
     return f"second tune of resnet18: {wall:.2f} s, {processor:.2f} s of the processor"
 
