@@ -63,6 +63,19 @@ TEST_F(Remembered, ASecondSelectionMeasuresNothingAndChoosesTheSame) {
   EXPECT_EQ(second.measurements.size(), first.measurements.size());
 }
 
+TEST_F(Remembered, OfWhatIsStoredTheFastestIsChosenWhateverItsRank) {
+  choose();
+  for (auto& [name, row] : rows()) {
+    const Measurement before = row;
+    row.median_seconds = 1e-12;
+    row.state = MeasurementState::complete;
+    const Selection selection = choose();
+    EXPECT_EQ(selection.reason, "stored");
+    EXPECT_EQ(print(selection.candidate), name);
+    row = before;
+  }
+}
+
 TEST_F(Remembered, AnotherRevisionOrProviderMeasuresThatEngineOnly) {
   choose();
   ASSERT_GE(rows().size(), 2u);

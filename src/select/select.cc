@@ -81,8 +81,8 @@ Result<Selection> by_measurement(const ConvProblem& problem, const std::vector<C
     CONVOY_TRY(std::vector<Measurement> fresh,
                selection::measure(problem, contestants, engines, request, options, record, progress));
     std::move(fresh.begin(), fresh.end(), std::back_inserter(measurements));
-    selection::sort_measurements(measurements);
   }
+  selection::sort_measurements(measurements);
 
   Selection selection;
   selection.reason = contestants.empty() ? "stored" : "measured";
