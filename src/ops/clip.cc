@@ -10,6 +10,21 @@
 namespace convoy::ops {
 namespace {
 
+// Elements of one row; y is x, or does not overlap it.
+template <class T, class C>
+void clip_row(const T* x, std::int64_t x_stride, T* y, std::int64_t y_stride, std::int64_t count, C low, C high) {
+  const auto clip = [&](C value) {
+    value = value < low ? low : value;
+    return value > high ? high : value;
+  };
+  if (x_stride == 1 && y_stride == 1) {
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < count; ++i) y[i] = T(clip(static_cast<C>(x[i])));
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) y[i * y_stride] = T(clip(static_cast<C>(x[i * x_stride])));
+  }
+}
+
 class Clip final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
@@ -53,28 +68,13 @@ class Clip final : public Operator {
             const C b = has_high ? static_cast<C>(*static_cast<const T*>(in[2])) : high;
             parallel_for(context, loop.elements(), 1, [&](std::int64_t begin, std::int64_t end) {
               loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
-                row(static_cast<const T*>(in[0]) + at[1], loop.inner_stride(1), static_cast<T*>(out[0]) + at[0],
-                    loop.inner_stride(0), count, a, b);
+                clip_row(static_cast<const T*>(in[0]) + at[1], loop.inner_stride(1), static_cast<T*>(out[0]) + at[0],
+                         loop.inner_stride(0), count, a, b);
               });
             });
             return {};
           });
     });
-  }
-
- private:
-  template <class T, class C>
-  static void row(const T* x, std::int64_t x_stride, T* y, std::int64_t y_stride, std::int64_t count, C low, C high) {
-    const auto clip = [&](C value) {
-      value = value < low ? low : value;
-      return value > high ? high : value;
-    };
-    if (x_stride == 1 && y_stride == 1) {
-#pragma GCC ivdep  // y is x or does not overlap it
-      for (std::int64_t i = 0; i < count; ++i) y[i] = T(clip(static_cast<C>(x[i])));
-    } else {
-      for (std::int64_t i = 0; i < count; ++i) y[i * y_stride] = T(clip(static_cast<C>(x[i * x_stride])));
-    }
   }
 };
 

@@ -34,7 +34,7 @@ template <class T>
 void pool_with_indices(const PoolGeometry& geometry, bool column_major, const TensorDesc& x_desc,
                        const TensorDesc& y_desc, const TensorDesc& indices_desc, const T* x, T* y,
                        std::int64_t* indices, const ExecContext& context) {
-  const auto& [depth, height, width] = geometry.axes;
+  const PoolAxis &depth = geometry.axes[0], &height = geometry.axes[1], &width = geometry.axes[2];
   const std::array<std::int64_t, 5> xs = five_strides(x_desc), ys = five_strides(y_desc);
   const std::array<std::int64_t, 5> is = five_strides(indices_desc);
   const std::int64_t channels = x_desc.dims[1];

@@ -62,7 +62,7 @@ void pool(const PoolGeometry& geometry, const TensorDesc& x_desc, const TensorDe
           const Op& op, const ExecContext& context) {
   using Acc = typename Op::Acc;
   constexpr std::int64_t kLanes = 64;  // accumulators that stay in the first-level cache
-  const auto& [depth, height, width] = geometry.axes;
+  const PoolAxis &depth = geometry.axes[0], &height = geometry.axes[1], &width = geometry.axes[2];
   const std::array<std::int64_t, 5> xs = five_strides(x_desc), ys = five_strides(y_desc);
   const std::int64_t batch = x_desc.dims[0], channels = x_desc.dims[1];
   const std::int64_t taps =
