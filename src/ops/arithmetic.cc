@@ -2,6 +2,7 @@
 // (ONNX leaves it undefined).
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "ops/binary.h"
 #include "ops/families.h"
@@ -63,13 +64,18 @@ struct Mod {
   bool fmod = false;  // the remainder takes the sign of a, otherwise of b
   static Result<Mod> make(const NodeDesc& node, DataType type) {
     CONVOY_TRY(const std::int64_t fmod, node.integer("fmod", 0));
-    if (fmod == 0 && is_floating(type)) return bad_node(node, "fmod=0 takes integers only, floats need fmod=1");
+    if (fmod == 0 && is_floating(type) && node.opset < 28) {
+      return bad_node(node, "fmod=0 takes integers only before opset 28, floats need fmod=1");
+    }
     return Mod{fmod != 0};
   }
   template <class C>
   C operator()(C a, C b) const {
     if constexpr (std::is_floating_point_v<C>) {
-      return std::fmod(a, b);
+      const C remainder = std::fmod(a, b);
+      if (fmod || remainder != remainder) return remainder;
+      if (remainder == 0) return std::copysign(remainder, b);
+      return (remainder < 0) != (b < 0) ? remainder + b : remainder;
     } else {
       if (b == 0 || quotient_overflows(a, b)) return C(0);
       const C remainder = static_cast<C>(a % b);
@@ -82,9 +88,13 @@ struct Mod {
 };
 
 struct BitShift {
-  static constexpr TypeSet kTypes = kUnsignedIntegers;
+  static constexpr TypeSet kTypes = kIntegers;
   bool left = false;
-  static Result<BitShift> make(const NodeDesc& node, DataType) {
+  static Result<BitShift> make(const NodeDesc& node, DataType type) {
+    if (node.opset < 28 && !contains(kUnsignedIntegers, type)) {
+      return bad_node(node,
+                      "signed integers are shifted from opset 28 on, this is opset " + std::to_string(node.opset));
+    }
     CONVOY_TRY(const std::string direction, node.text("direction", ""));
     if (direction != "LEFT" && direction != "RIGHT") {
       return bad_node(node, "direction='" + direction + "', it must be 'LEFT' or 'RIGHT'");
@@ -93,8 +103,11 @@ struct BitShift {
   }
   template <class C>
   C operator()(C a, C b) const {
-    if (b >= sizeof(C) * 8) return C(0);
-    return static_cast<C>(left ? std::uint64_t{a} << b : std::uint64_t{a} >> b);
+    // All bits out, or a shift that is none: what is left is the sign (of a right shift).
+    if (std::cmp_less(b, 0) || std::cmp_greater_equal(b, sizeof(C) * 8)) {
+      return !left && std::cmp_less(a, 0) ? static_cast<C>(-1) : C(0);
+    }
+    return static_cast<C>(left ? static_cast<std::uint64_t>(a) << b : a >> b);
   }
 };
 

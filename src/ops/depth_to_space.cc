@@ -7,8 +7,8 @@
 namespace convoy::ops {
 namespace {
 
-// With c' the channels of the deep tensor divided by b*b, its channel is (b1 * b + b2) * c' + c (DCR, and
-// SpaceToDepth) or (c * b + b1) * b + b2 (CRD); the wide tensor's pixel is (h * b + b1, w * b + b2).
+// With c' the channels of the deep tensor divided by b*b, its channel is (b1 * b + b2) * c' + c (DCR, and SpaceToDepth
+// before opset 28) or (c * b + b1) * b + b2 (CRD); the wide tensor's pixel is (h * b + b1, w * b + b2).
 class BlockOperator final : public Operator {
  public:
   explicit BlockOperator(bool to_space) : to_space_(to_space) {}
@@ -58,7 +58,7 @@ class BlockOperator final : public Operator {
 
  private:
   Result<bool> is_crd(const NodeDesc& node) const {
-    if (!to_space_) return false;
+    if (!to_space_ && node.opset < 28) return false;  // the attribute is that new
     CONVOY_TRY(const std::string mode, node.text("mode", "DCR"));
     if (mode != "DCR" && mode != "CRD") return bad_node(node, "mode='" + mode + "' is not DCR or CRD");
     return mode == "CRD";

@@ -102,9 +102,16 @@ TEST(Binary, IntegersWrapAndDivideAsOnnxSays) {
   expect_op(node_of("Mod", {{"fmod", std::int64_t{1}}}), {bytes({-4, 7, 5, -4}), bytes({2, -3, 8, 3})},
             {bytes({0, 1, 5, -1})});
   expect_refused(node_of("Mod"), {floats({1}, {1}), floats({1}, {1})}, "fmod=0");
+  expect_op(node_of("Mod", {}, 28), {floats({5}, {-4.5, 7, 5, 3, -3}), floats({5}, {2, -3, 8, INFINITY, INFINITY})},
+            {floats({5}, {1.5, -2, 5, 3, INFINITY})});
   expect_op(node_of("BitShift", {{"direction", std::string("LEFT")}}),
             {tensor(DataType::u8, {3}, {1, 255, 1}), tensor(DataType::u8, {3}, {3, 1, 8})},
             {tensor(DataType::u8, {3}, {8, 254, 0})});
+  const auto shift = [](const char* direction) { return node_of("BitShift", {{"direction", direction}}, 28); };
+  expect_op(shift("RIGHT"), {bytes({-8, -1, 100, -3, 3, -5}), bytes({1, 3, 2, 8, 8, -1})},
+            {bytes({-4, -1, 25, -1, 0, -1})});
+  expect_op(shift("LEFT"), {bytes({-8, 1, 100}), bytes({1, 7, 8})}, {bytes({-16, -128, 0})});
+  expect_refused(node_of("BitShift", {{"direction", "LEFT"}}, 27), {bytes({1}), bytes({1})}, "from opset 28 on");
   expect_refused(node_of("Add"), {bytes({1}), floats({1}, {1})}, "Add: input 0 has type s8, input 1 has type f32");
   expect_refused(node_of("Add"), {floats({2}, {1, 1}), floats({3}, {1, 1, 1})}, "do not broadcast");
 }

@@ -129,6 +129,10 @@ Result<Request> read(const NodeDesc& node, std::span<const Input> inputs) {
     std::vector<double> scales;
     if (is_present(inputs, 1)) {
       CONVOY_TRY(scales, constant_reals(node, inputs, 1));
+    } else if (node.opset < 7) {  // two names for what is a list since
+      CONVOY_TRY(const double height, node.real("height_scale", 0));
+      CONVOY_TRY(const double width, node.real("width_scale", 0));
+      scales = {1, 1, height, width};
     } else {
       CONVOY_TRY(scales, node.reals("scales", {}));
     }

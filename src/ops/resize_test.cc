@@ -27,6 +27,8 @@ TEST(Resize, Nearest) {
   expect_op(node_of("Upsample", {{"scales", std::vector<double>{1, 1, 2, 3}}}, 7), {x},
             {floats({1, 1, 4, 6}, tripled)});
   expect_op(node_of("Upsample", {}, 9), {x, scales({1, 1, 2, 3})}, {floats({1, 1, 4, 6}, tripled)});
+  expect_op(node_of("Upsample", {{"height_scale", 2.0}, {"width_scale", 3.0}}, 6), {x},
+            {floats({1, 1, 4, 6}, tripled)});
   expect_op(node_of("Resize", {}, 10), {x, scales({1, 1, 2, 3})}, {floats({1, 1, 4, 6}, tripled)});
   expect_op(node_of("Resize"), {floats({1, 1, 2, 4}, ramp(8)), absent(), scales({1, 1, 0.6, 0.6})},
             {floats({1, 1, 1, 2}, {1, 3})});
@@ -117,6 +119,10 @@ TEST(DepthToSpace, BothModes) {
   expect_op(
       node_of("DepthToSpace", {{"blocksize", std::int64_t{2}}, {"mode", "CRD"}}), {x},
       {floats({1, 2, 2, 6}, {0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11, 12, 15, 13, 16, 14, 17, 18, 21, 19, 22, 20, 23})});
+  expect_op(
+      node_of("SpaceToDepth", {{"blocksize", std::int64_t{2}}, {"mode", "CRD"}}, 28),
+      {floats({1, 2, 2, 6}, {0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11, 12, 15, 13, 16, 14, 17, 18, 21, 19, 22, 20, 23})},
+      {x});
   expect_refused(node_of("DepthToSpace", {{"blocksize", std::int64_t{3}}}), {x}, "blocksize=3 does not divide");
   expect_refused(node_of("SpaceToDepth"), {x}, "blocksize=0");
 }
