@@ -74,9 +74,14 @@ using ValueOf = std::conditional_t<is_float_element<T>, std::conditional_t<std::
 template <class V>
 using Wide = std::conditional_t<std::is_floating_point_v<V>, double, std::uint64_t>;
 
+// What an integer can't be (the logarithm of a negative sum, of zero) becomes 0 or the nearest that it can.
 template <class V>
 Wide<V> rounded(double result) {
   if constexpr (std::is_floating_point_v<V>) return result;
+  using Limits = std::numeric_limits<V>;
+  if (result != result) return 0;
+  if (result <= static_cast<double>(Limits::lowest())) return static_cast<Wide<V>>(Limits::lowest());
+  if (result >= static_cast<double>(Limits::max())) return static_cast<Wide<V>>(Limits::max());
   return static_cast<Wide<V>>(static_cast<V>(result));
 }
 

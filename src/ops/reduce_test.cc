@@ -175,5 +175,13 @@ TEST(CumSum, ExclusiveAndReverse) {
   expect_refused(node_of("CumSum"), {x, longs({}, {2})}, "axis=2");
 }
 
+// Found by fuzzing: the logarithm of a negative sum was converted to an integer.
+TEST(Reduce, IntegersThatAResultCantBe) {
+  const NodeDesc node = node_of("ReduceLogSum", {{"keepdims", std::int64_t{0}}});
+  expect_op(node, {longs({2}, {-3, 1}), longs({1}, {0})}, {longs({}, {0})});
+  expect_op(node, {longs({2}, {-1, 1}), longs({1}, {0})}, {longs({}, {-9223372036854775808.0})});
+  expect_op(node, {longs({2}, {0, 8}), longs({1}, {0})}, {longs({}, {2})});
+}
+
 }  // namespace
 }  // namespace convoy::ops
