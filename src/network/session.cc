@@ -163,6 +163,30 @@ class GraphSession final : public Session {
   std::vector<HostTensor> bound_;
 };
 
+// Every value that is read is an input, a constant or made by a node: plans rely on it, whatever the passes have met.
+Result<void> check_complete(const Graph& graph) {
+  std::vector<bool> made(graph.values.size(), false);
+  for (std::size_t id = 0; id < made.size(); ++id) made[id] = graph.values[id].constant.has_value();
+  for (const int id : graph.inputs) made[id] = true;
+  for (const Node& node : graph.nodes) {
+    for (const int id : node.outputs) {
+      if (id != kAbsent) made[id] = true;
+    }
+  }
+  const auto missing = [&](int id, const std::string& reader) {
+    return Error{ErrorCode::corrupt, reader + ": nothing makes the value '" + graph.values[id].name + "'"};
+  };
+  for (const Node& node : graph.nodes) {
+    for (const int id : node.inputs) {
+      if (id != kAbsent && !made[id]) return missing(id, describe(node));
+    }
+  }
+  for (const int id : graph.outputs) {
+    if (!made[id]) return missing(id, "the graph's outputs");
+  }
+  return {};
+}
+
 Result<PrepareSettings> completed(PrepareSettings settings) {
   if (settings.options.threads < 1) {
     return Error{ErrorCode::invalid_argument,
@@ -204,6 +228,7 @@ Result<std::unique_ptr<Session>> prepare_graph(Graph graph, const PrepareSetting
   CONVOY_TRY(const PrepareSettings settings, completed(given));
   const PassContext context{*settings.team, settings.options.cpu};
   if (auto log = run_passes(graph, context, settings.skip_passes); !log.ok()) return log.error();
+  CONVOY_CHECK(check_complete(graph));
 
   Selector selector(settings.options, settings.progress);
   CONVOY_TRY(const std::vector<Layout> layouts, assign_layouts(graph, selector));

@@ -6,12 +6,14 @@ namespace {
 bool is_identity(const Graph& graph, const Node& node, const std::vector<std::vector<int>>& readers) {
   if (!node.desc.domain.empty() || node.inputs.empty() || node.inputs[0] == kAbsent) return false;
   if (node.outputs.empty() || node.outputs[0] == kAbsent) return false;
+  // Dropout's mask may be asked for; outputs that there are not stay to be refused.
+  for (std::size_t i = 1; i < node.outputs.size(); ++i) {
+    const int output = node.outputs[i];
+    if (output != kAbsent && (!readers[output].empty() || graph.is_output(output))) return false;
+  }
   if (node.desc.op == "Identity") return true;
   if (node.desc.op != "Dropout") return false;
-  // Its mask may be asked for, and it may be training.
-  if (node.outputs.size() > 1 && node.outputs[1] != kAbsent) {
-    if (!readers[node.outputs[1]].empty() || graph.is_output(node.outputs[1])) return false;
-  }
+  // It may be training.
   if (const auto is_test = node.desc.integer("is_test", 1); node.desc.opset < 7 && (!is_test.ok() || *is_test == 0)) {
     return false;
   }
