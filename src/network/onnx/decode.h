@@ -30,6 +30,10 @@ struct ExternalRange {
 Result<ExternalRange> locate_external(const ::onnx::TensorProto& proto, const std::string& what,
                                       const std::string& folder, std::int64_t expected);
 
+// Puts the nodes of the model's functions, and of the branch that an If with a constant condition takes, in the
+// callers' place. What is not constant stays.
+Result<void> inline_calls(::onnx::ModelProto& model);
+
 // A checked graph. Operators are not looked up here except to list all the unknown ones.
 Result<network::Graph> import_model(::onnx::ModelProto& model, const std::string& name, const std::string& folder);
 

@@ -29,6 +29,8 @@ using ::onnx::TensorProto;
 using ::onnx::ValueInfoProto;
 
 const std::string kSizeKey = "convoy.size.";
+// Up to here each operator's changes have been read, and followed or refused; what a later set changes is not known.
+constexpr int kNewestOpset = 28;
 
 Error bad(const std::string& text) { return {ErrorCode::corrupt, text}; }
 Error unsupported(const std::string& text) { return {ErrorCode::unsupported, text}; }
@@ -63,7 +65,9 @@ class Importer {
   Result<Graph> run(const std::string& name) {
     graph_.name = name;
     if (!model_.has_graph()) return bad("the model has no graph");
+    CONVOY_CHECK(inline_calls(model_));
     CONVOY_CHECK(read_opsets());
+    CONVOY_CHECK(check_opset());
     CONVOY_CHECK(check_operators());
     CONVOY_CHECK(read_initializers());
     CONVOY_CHECK(read_inputs());
@@ -95,6 +99,19 @@ class Importer {
     return node.name().empty() ? node.op_type() + "_" + std::to_string(index) : node.name();
   }
 
+  Result<void> check_opset() {
+    const auto opset = opsets_.find("");
+    if (opset == opsets_.end() || opset->second <= kNewestOpset) return {};
+    std::set<std::string> used;
+    for (const NodeProto& node : proto().node()) {
+      if (canonical_domain(node.domain()).empty()) used.insert(node.op_type());
+    }
+    std::string text = "the model is of opset " + std::to_string(opset->second) + ", operators are known up to " +
+                       std::to_string(kNewestOpset) + "; it uses";
+    for (const std::string& op : used) text += (op == *used.begin() ? " " : ", ") + op;
+    return unsupported(text);
+  }
+
   // All unknown operators at once, so that a person knows how far a model is from running.
   Result<void> check_operators() {
     std::map<std::string, std::vector<std::string>> unknown;
@@ -103,7 +120,9 @@ class Importer {
       const std::string domain = canonical_domain(node.domain());
       if (domain.empty() && (node.op_type() == "Constant" || network::is_convolution(domain, node.op_type()))) continue;
       if (ops::find_operator(domain, node.op_type()) != nullptr) continue;
-      unknown[(domain.empty() ? "" : domain + ".") + node.op_type()].push_back(node_name(i));
+      const bool computed = domain.empty() && node.op_type() == "If";
+      unknown[computed ? "If whose condition is no constant" : (domain.empty() ? "" : domain + ".") + node.op_type()]
+          .push_back(node_name(i));
     }
     if (unknown.empty()) return {};
     constexpr std::size_t kNamesShown = 8;
