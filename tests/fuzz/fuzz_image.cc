@@ -1,6 +1,4 @@
+#include "fuzz/fuzz.h"
 #include "io/picture.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
-  static_cast<void>(convoy::io::decode_picture({reinterpret_cast<const std::byte*>(data), size}, "fuzz"));
-  return 0;
-}
+void convoy::fuzz::image(Bytes bytes) { static_cast<void>(io::decode_picture(bytes, "fuzz")); }

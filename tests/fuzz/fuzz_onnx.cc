@@ -1,25 +1,58 @@
-// The importer, shape inference, fusion and planning: any bytes are a model or an error. Nothing is run.
-#include <span>
+// The importer, shape inference, folding, fusion and planning, and for small models a run.
+#include <vector>
 
 #include "convoy/network.h"
+#include "fuzz/fuzz.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
-  const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
-  auto network = convoy::Network::parse(bytes, "fuzz");
-  if (!network) return 0;
-  std::vector<convoy::TensorDesc> inputs;
-  std::int64_t elements = 0;
-  for (const convoy::NetworkValue& value : (*network)->inputs()) {
-    convoy::Dims dims = value.dims;
-    for (std::int64_t& dim : dims) dim = dim < 0 ? 2 : dim;
-    auto count = convoy::checked_elements(dims, 8);
-    if (!count) return 0;
-    elements += *count;
-    inputs.push_back(convoy::TensorDesc::packed(value.type, dims));
+namespace convoy::fuzz {
+namespace {
+
+// Larger inputs are legal; they are not what this looks for.
+constexpr std::int64_t kMostPrepared = 1 << 22, kMostRun = 1 << 12;
+constexpr std::size_t kMostActivations = 1 << 16;
+constexpr double kMostFlops = 1e8;
+
+double conv_flops(const Session& session) {
+  double sum = 0;
+  for (const NetworkStep& step : session.steps()) {
+    if (step.kind == "conv") sum += flops(step.problem);
   }
-  if (elements > (1 << 22)) return 0;  // a large input is legal; it is not what this looks for
-  convoy::NetworkOptions options;
-  options.cpu = convoy::cpu_features();
-  static_cast<void>((*network)->prepare(inputs, options));
-  return 0;
+  return sum;
 }
+
+}  // namespace
+
+void onnx(Bytes bytes) {
+  auto network = Network::parse(bytes, "fuzz");
+  if (!network) return;
+  std::vector<TensorDesc> descs;
+  std::int64_t elements = 0;
+  for (const NetworkValue& value : (*network)->inputs()) {
+    Dims dims = value.dims;
+    for (std::int64_t& dim : dims) dim = dim < 0 ? 2 : dim;
+    auto count = checked_elements(dims, 8);
+    if (!count || *count > kMostPrepared) return;
+    elements += *count;
+    descs.push_back(TensorDesc::packed(value.type, dims));
+  }
+  if (elements > kMostPrepared) return;
+  NetworkOptions options;
+  options.cpu = cpu_features();
+  auto session = (*network)->prepare(descs, options);
+  if (!session || elements > kMostRun || (*session)->activation_bytes() > kMostActivations ||
+      conv_flops(**session) > kMostFlops) {
+    return;
+  }
+  std::vector<HostTensor> inputs;
+  for (const TensorDesc& desc : descs) {
+    auto small = HostTensor::allocate(TensorDesc::packed(DataType::f32, desc.dims));
+    if (!small) return;
+    for (std::int64_t i = 0; i < desc.elements(); ++i) small->as<float>()[i] = static_cast<float>(i % 5 - 1);
+    auto tensor = converted(*small, desc);
+    if (!tensor) return;
+    inputs.push_back(std::move(*tensor));
+  }
+  static_cast<void>((*session)->run(inputs));
+}
+
+}  // namespace convoy::fuzz

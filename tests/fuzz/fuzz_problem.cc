@@ -5,18 +5,18 @@
 #include "convoy/convolution.h"
 #include "convoy/engine.h"
 #include "convoy/selection.h"
+#include "fuzz/fuzz.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
-  const std::string_view text(reinterpret_cast<const char*>(data), size);
-  if (auto problem = convoy::parse_problem(text)) {
-    auto again = convoy::parse_problem(convoy::print(*problem));
+void convoy::fuzz::problem(Bytes bytes) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (auto problem = parse_problem(text)) {
+    auto again = parse_problem(print(*problem));
     if (!again.ok() || !(*again == *problem)) std::abort();
-    static_cast<void>(convoy::flops(*problem) + convoy::bytes_moved(*problem));
+    static_cast<void>(flops(*problem) + bytes_moved(*problem));
   }
-  if (auto candidate = convoy::parse_candidate(text)) {
-    auto again = convoy::parse_candidate(convoy::print(*candidate));
+  if (auto candidate = parse_candidate(text)) {
+    auto again = parse_candidate(print(*candidate));
     if (!again.ok() || !(*again == *candidate)) std::abort();
   }
-  static_cast<void>(convoy::parse_rules(text));
-  return 0;
+  static_cast<void>(parse_rules(text));
 }
