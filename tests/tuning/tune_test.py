@@ -63,6 +63,8 @@ def rows(database):
     connection = sqlite3.connect(database, timeout=20)
     found = connection.execute("PRAGMA integrity_check").fetchall()
     check(found == [("ok",)], f"integrity_check of {database}: {found}")
+    if connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
+        return {}  # killed before the tables were made
     result = {(problem, candidate): state for problem, candidate, state in connection.execute(
         "SELECT problem, engine || knobs, state FROM measurements JOIN problems ON problems.id = problem_id")}
     connection.close()
