@@ -75,10 +75,14 @@ Result<bool> fold(Graph& graph, Node& conv, const Affine& affine, std::int64_t g
   CONVOY_TRY(HostTensor weights, HostTensor::allocate(old_weights.desc));
   const DataType type = weights.desc.type;
   const Dims& dims = weights.desc.dims;
-  for (std::int64_t i = 0; i < weights.desc.elements(); ++i) {
-    const auto channel = static_cast<std::size_t>(output_channel(conv, dims, groups, i));
-    store_from_double(type, weights.data.get(), i,
-                      load_as_double(type, old_weights.data.get(), i) * affine.scale[channel]);
+  // A filter's taps in one input channel all have one output channel.
+  const std::int64_t count = weights.desc.elements();
+  const std::int64_t taps = count > 0 ? count / (dims[0] * dims[1]) : 1;
+  for (std::int64_t first = 0; first < count; first += taps) {
+    const double scale = affine.scale[static_cast<std::size_t>(output_channel(conv, dims, groups, first))];
+    for (std::int64_t i = first; i < first + taps; ++i) {
+      store_from_double(type, weights.data.get(), i, load_as_double(type, old_weights.data.get(), i) * scale);
+    }
   }
   const auto channels = static_cast<std::int64_t>(affine.scale.size());
   CONVOY_TRY(HostTensor bias, HostTensor::allocate(TensorDesc::packed(type, {channels})));
