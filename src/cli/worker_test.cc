@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <climits>
 #include <csignal>
 #include <vector>
 
@@ -33,6 +34,31 @@ TEST(Worker, ACrashAHangAndAnExitAreTheirOwnJobsResults) {
   EXPECT_EQ(outcomes[3].failure, "took longer than 0.3 s");
   EXPECT_NE(outcomes[4].failure.find("exit code 9"), std::string::npos) << outcomes[4].failure;
 }
+
+#ifdef __SANITIZE_ADDRESS__
+// What the sanitizers report is a failure of the job that did it, and of no other.
+TEST(Worker, ASanitizersReportIsAFailure) {
+  std::vector<JobOutcome> outcomes;
+  run_jobs(
+      5, 60,
+      [](int i) {
+        volatile int four = 4;
+        std::vector<int> numbers(four);
+        if (i == 1) return std::to_string(numbers.data()[four]);
+        char* volatile lost = nullptr;
+        for (int n = 0; i == 2 && n < 100; ++n) lost = new char[four];  // of the last one a copy may still be about
+        if (i == 3) return std::to_string(INT_MAX - 3 + four);
+        return std::string("fine");
+      },
+      [&](int, const JobOutcome& outcome) { outcomes.push_back(outcome); });
+  ASSERT_EQ(outcomes.size(), 5U);
+  EXPECT_TRUE(outcomes[0].finished);
+  EXPECT_FALSE(outcomes[1].finished) << "a read past the end";
+  EXPECT_EQ(outcomes[2].failure, "the process ended with exit code 23") << "a leak";
+  EXPECT_FALSE(outcomes[3].finished) << "an overflow";
+  EXPECT_TRUE(outcomes[4].finished);
+}
+#endif
 
 TEST(Worker, NoJobs) {
   run_jobs(
