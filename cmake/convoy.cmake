@@ -38,6 +38,11 @@ endif()
 set(CONVOY_FLAGS_avx2 -mavx2 -mfma -mf16c -O3 -ffp-contract=off)
 set(CONVOY_FLAGS_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf16c -mprefer-vector-width=512 -O3 -ffp-contract=off -Wno-maybe-uninitialized -Wno-uninitialized)
 set(CONVOY_FLAGS_avx512_vnni ${CONVOY_FLAGS_avx512} -mavx512vnni)
+if(CONVOY_SANITIZE)  # instrumented, the kernels take minutes to compile at -O3
+  foreach(isa avx2 avx512 avx512_vnni)
+    list(REMOVE_ITEM CONVOY_FLAGS_${isa} -O3)
+  endforeach()
+endif()
 
 # convoy_library(name SOURCES a.cc.. [DEPENDS targets..] [AVX2 a.cc..] [AVX512 a.cc..] [AVX512_VNNI a.cc..])
 # A static library convoy_<name>. The per-ISA sources are compiled with that instruction set's flags.
@@ -64,7 +69,9 @@ function(convoy_test name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 600)
-  if(CONVOY_SANITIZE)  # tests ask for impossible allocations to see the error; by default the sanitizer aborts there
+  if(CONVOY_SANITIZE)
+    target_compile_options(${name} PRIVATE -O0)  # compiles in half the time; what is tested is optimised
+    # Tests ask for impossible allocations to see the error; by default the sanitizer aborts there.
     set_tests_properties(${name} PROPERTIES ENVIRONMENT "ASAN_OPTIONS=allocator_may_return_null=1")
   endif()
   if(ARG_SERIAL)
