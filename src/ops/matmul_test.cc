@@ -93,5 +93,37 @@ TEST(QLinearMatMul, SpecificationExample) {
             {u8({2, 3}, {168, 115, 255, 1, 66, 151})});
 }
 
+TEST(Einsum, Contracts) {
+  const auto of = [](const char* equation) { return node_of("Einsum", {{"equation", equation}}); };
+  const HostTensor a = floats({2, 3}, {1, 2, 3, 4, 5, 6}), b = floats({3, 2}, {1, 0, 2, -1, 0, 1});
+  expect_op(of("ij,jk->ik"), {a, b}, {floats({2, 2}, {5, 1, 14, 1})});
+  expect_op(of("ij, jk"), {a, b}, {floats({2, 2}, {5, 1, 14, 1})});
+  expect_op(of("ij->ji"), {a}, {floats({3, 2}, {1, 4, 2, 5, 3, 6})});
+  expect_op(of("ij->i"), {a}, {floats({2}, {6, 15})});
+  expect_op(of("ij->"), {a}, {floats({}, {21})});
+  expect_op(of("ba"), {a}, {floats({3, 2}, {1, 4, 2, 5, 3, 6})});  // the output's labels are alphabetical
+  expect_op(of("ij,ij->"), {a, a}, {floats({}, {91})});
+  expect_op(of("i,j->ij"), {floats({2}, {1, 2}), floats({2}, {3, 4})}, {floats({2, 2}, {3, 4, 6, 8})});
+  expect_op(of("ii->i"), {floats({2, 2}, {1, 2, 3, 4})}, {floats({2}, {1, 4})});
+  expect_op(of("...ii->...i"), {floats({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8})}, {floats({2, 2}, {1, 4, 5, 8})});
+  // Batches that broadcast, and a label of size 1 against one that is not.
+  expect_op(of("...ij,...jk->...ik"), {floats({2, 1, 1, 2}, {1, 2, 3, 4}), floats({3, 2, 1}, {1, 1, 0, 1, 2, 0})},
+            {floats({2, 3, 1, 1}, {3, 2, 2, 7, 4, 6})});
+  expect_op(of("bchw,bcs->bhws"), {floats({1, 2, 1, 2}, {1, 2, 3, 4}), floats({1, 2, 1}, {10, 1})},
+            {floats({1, 1, 2, 1}, {13, 24})});
+  expect_op(of("i,i,i->"), {longs({2}, {1, 2}), longs({2}, {3, 4}), longs({2}, {5, -6})}, {longs({}, {-33})});
+  expect_op(of("ij,jk->ik"), {floats({2, 0}, {}), floats({0, 1}, {})}, {floats({2, 1}, {0, 0})});
+
+  expect_refused(of("ij,jk->ik"), {a, a}, "dim 0 of input 1 is 2, the same label is 3 elsewhere");
+  expect_refused(of("ij,jk->ik"), {a}, "2 terms for 1 inputs");
+  expect_refused(of("i->i"), {a}, "term 0 names 1 dims, input 0 has [2x3]");
+  expect_refused(of("ijk->i"), {a}, "term 0 names 3 dims");
+  expect_refused(of("ij->ik"), {a}, "names one that no term has");
+  expect_refused(of("ij->ii"), {a}, "repeats a label");
+  expect_refused(of("i1->i"), {a}, "no list of letters");
+  expect_refused(of("......ij->ij"), {a}, "no list of letters");
+  expect_refused(node_of("Einsum"), {a}, "term 0 names 0 dims");
+}
+
 }  // namespace
 }  // namespace convoy::ops

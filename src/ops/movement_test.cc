@@ -176,5 +176,21 @@ TEST(Constants, ShapesAndValues) {
   expect_op(node_of("EyeLike", {{"k", std::int64_t{-5}}}), {floats({2, 2}, iota(4))}, {floats({2, 2}, {0, 0, 0, 0})});
 }
 
+TEST(Movement, CenterCropPad) {
+  expect_op(node_of("CenterCropPad"), {floats({1, 5}, iota(5)), longs({2}, {1, 2})}, {floats({1, 2}, {1, 2})});
+  expect_op(node_of("CenterCropPad"), {floats({1, 2}, {1, 2}), longs({2}, {2, 5})},
+            {floats({2, 5}, {0, 1, 2, 0, 0, 0, 0, 0, 0, 0})});
+  expect_op(node_of("CenterCropPad", {{"axes", Ints{-1, 0}}}), {floats({4, 1, 1}, iota(4)), longs({2}, {2, 1})},
+            {floats({1, 1, 2}, {1, 0})});
+  expect_op(node_of("CenterCropPad", {{"axes", Ints{2, 3}}}),
+            {tensor(DataType::u8, {1, 2, 2, 3}, iota(12, 1)), longs({2}, {4, 1})},
+            {tensor(DataType::u8, {1, 2, 4, 1}, {0, 2, 5, 0, 0, 8, 11, 0})});
+  expect_op(node_of("CenterCropPad"), {floats({2}, {1, 2}), longs({1}, {0})}, {floats({0}, {})});
+  expect_refused(node_of("CenterCropPad"), {floats({2}, {1, 2}), longs({1}, {-1})}, "negative dim: -1");
+  expect_refused(node_of("CenterCropPad"), {floats({2}, {1, 2}), longs({2}, {1, 1})}, "2 entries for 1 axes");
+  expect_refused(node_of("CenterCropPad", {{"axes", Ints{1}}}), {floats({2}, {1, 2}), longs({1}, {1})}, "axes[0]=1");
+  expect_refused(node_of("CenterCropPad"), {floats({1, 1}, {1}), longs({2}, {9e15, 9e15})}, "overflow");
+}
+
 }  // namespace
 }  // namespace convoy::ops
