@@ -1,4 +1,6 @@
-// convoy explain: which engines can run a problem, and why the others can't. Nothing is measured.
+// convoy explain: which engines can run a problem, why the others can't, what is chosen and why the next best is not.
+#include "select/explain.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,12 +10,14 @@
 #include "cli/tuning.h"
 #include "report/format.h"
 #include "report/table.h"
+#include "select/fusion.h"
 
 namespace convoy::cli {
 namespace {
 
 struct ExplainFlags {
   std::string target;
+  bool fusion = false;
   InputFlags input;  // only --dim
 };
 
@@ -25,70 +29,145 @@ std::string knob_text(const std::vector<Knob>& knobs) {
   return text;
 }
 
+Json to_json(const selection::EngineVerdict& verdict, const ConvProblem& problem) {
+  Json json = report::to_json(verdict.answer);
+  if (verdict.answer.refusal) return json;
+  json["notes"] = verdict.notes;
+  json["stages"] = verdict.stages;
+  json["workspace_bytes"] = verdict.workspace_bytes;
+  if (verdict.no_plan) json["plan_error"] = verdict.no_plan->message;
+  if (verdict.measured) json["measured"] = report::to_json(*verdict.measured, problem);
+  if (verdict.excluded) {
+    json["excluded"] = {{"code", std::string(name_of(verdict.excluded->code))}, {"reason", verdict.excluded->reason}};
+  }
+  return json;
+}
+
+// The engines that can, and those that can't or may not.
+void say_engines(const Program& program, const selection::Explanation& explanation) {
+  using report::Align;
+  report::Table can, cannot;
+  can.column("engine").column("predicted", Align::right).column("measured", Align::right);
+  can.column("workspace", Align::right).column("loops", Align::right).column("knobs").column("notes");
+  cannot.column("engine").column("field").column("why it can't");
+  for (const selection::EngineVerdict& verdict : explanation.engines) {
+    const std::string& name = verdict.answer.engine->info().name;
+    if (const auto& no = verdict.answer.refusal ? verdict.answer.refusal : verdict.excluded) {
+      cannot.row({name, std::string(name_of(no->code)), no->reason});
+      continue;
+    }
+    std::string measured, remark = fmt::format("{}", fmt::join(verdict.notes, ", "));
+    if (verdict.measured) {
+      const Measurement& m = *verdict.measured;
+      measured = m.failure ? "failed" : report::seconds(m.median_seconds);
+      if (m.failure) remark = m.failure->message;
+    }
+    if (verdict.no_plan) remark = "no plan: " + verdict.no_plan->message;
+    const bool chosen = explanation.chosen && explanation.chosen->candidate.engine == name;
+    can.row({name, report::seconds(verdict.answer.predicted_seconds), measured,
+             report::bytes(static_cast<double>(verdict.workspace_bytes)),
+             verdict.stages.empty() ? "?" : fmt::format("{}", verdict.stages.size()), knob_text(verdict.answer.knobs),
+             remark},
+            chosen ? report::Style::good : report::Style::plain);
+  }
+  if (!can.empty()) program.say("\n" + can.render(program.colour(), 2));
+  if (!cannot.empty()) program.say("\n" + cannot.render(program.colour(), 2));
+}
+
+void say_choice(const Program& program, const selection::Explanation& explanation) {
+  if (explanation.nothing) {
+    program.say(fmt::format("\nchosen: none: {}\n", explanation.nothing->message));
+    return;
+  }
+  const Selection& chosen = *explanation.chosen;
+  std::string text = fmt::format("\nchosen: {} ({})", print(chosen.candidate), chosen.reason);
+  text += "\n  decided by " + explanation.decided_by;
+  if (!explanation.stages.empty()) {
+    const std::size_t count = explanation.stages.size();
+    text += fmt::format("\n  runs in {} loop{}: {}", count, count == 1 ? "" : "s", fmt::join(explanation.stages, "; "));
+  }
+  if (explanation.runner_up) {
+    text += fmt::format("\n  runner-up: {}: {}", print(*explanation.runner_up), explanation.why_not_runner_up);
+  }
+  for (const std::string& passed : explanation.passed_over) text += "\n  passed over: " + passed;
+  for (const std::string& warning : chosen.warnings) text += "\n  " + warning;
+  program.say(text + "\n");
+}
+
 Result<Json> explain_problem(const Program& program, const DistinctProblem& distinct, const SelectionOptions& options,
                              const PlanRequest& base) {
   const ConvProblem& problem = distinct.problem;
   CONVOY_TRY(const WeightedRequest weighted, with_constant_weights(problem, base));
-  const PlanRequest& request = weighted.request;
-  const auto ranked = rank_by_heuristic(problem, all_engines(), options.filter, request);
-  Json json = report::to_json(problem);
-  json["count"] = distinct.count;
-  json["engines"] = Json::array();
-  report::Table can, cannot;
-  can.column("engine").column("predicted", report::Align::right).column("workspace", report::Align::right);
-  can.column("knobs").column("notes");
-  cannot.column("engine").column("field").column("why it can't");
-  for (const EngineAnswer& answer : list_candidates(problem, all_engines(), request)) {
-    Json entry = report::to_json(answer);
-    const std::string& name = answer.engine->info().name;
-    if (answer.refusal) {
-      cannot.row({name, std::string(name_of(answer.refusal->code)), answer.refusal->reason});
-    } else {
-      auto plan = make_plan(problem, answer.default_candidate, all_engines(), request);
-      std::string workspace;
-      std::vector<std::string> notes = answer.engine->info().notes;
-      if (plan.ok()) {
-        workspace = report::bytes(static_cast<double>((*plan)->workspace_bytes()));
-        entry["workspace_bytes"] = (*plan)->workspace_bytes();
-        for (const std::string& note : (*plan)->notes()) {
-          if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
-        }
-        entry["notes"] = notes;
-      } else {
-        workspace = "-";
-        entry["plan_error"] = plan.error().message;
-        notes.push_back("no plan: " + plan.error().message);
-      }
-      const bool first = !ranked.empty() && ranked.front() == answer.default_candidate;
-      can.row({name, report::seconds(answer.predicted_seconds), workspace, knob_text(answer.knobs),
-               fmt::format("{}", fmt::join(notes, " "))},
-              first ? report::Style::good : report::Style::plain);
-    }
-    json["engines"].push_back(std::move(entry));
-  }
-  auto chosen = select(problem, all_engines(), options, request, distinct.names);
-  std::string verdict;
-  if (chosen.ok()) {
-    json["chosen"] = {{"candidate", print(chosen->candidate)}, {"reason", chosen->reason}};
-    verdict = fmt::format("chosen: {} ({})", print(chosen->candidate), chosen->reason);
-    for (const std::string& warning : chosen->warnings) verdict += "\n  " + warning;
-  } else {
-    json["chosen"] = nullptr;
-    json["reason"] = chosen.error().message;
-    verdict = "chosen: none: " + chosen.error().message;
-  }
+  const auto explanation = selection::explain(problem, all_engines(), options, weighted.request, distinct.names);
   program.say(fmt::format("{}\n{}{}: {} GFLOP, {} at least", print(problem), report::short_name(problem),
                           distinct.count > 1 ? fmt::format(", {} times", distinct.count) : "",
                           report::rate(flops(problem)), report::bytes(bytes_moved(problem))));
-  if (!can.empty()) program.say("\n" + can.render(program.colour(), 2));
-  if (!cannot.empty()) program.say("\n" + cannot.render(program.colour(), 2));
-  program.say(fmt::format("\n{}\n", verdict));
+  say_engines(program, explanation);
+  say_choice(program, explanation);
+
+  Json json = report::to_json(problem);
+  json["count"] = distinct.count;
+  json["engines"] = Json::array();
+  for (const auto& verdict : explanation.engines) json["engines"].push_back(to_json(verdict, problem));
+  if (explanation.nothing) {
+    json["chosen"] = nullptr;
+    json["reason"] = explanation.nothing->message;
+    return json;
+  }
+  json["chosen"] = {{"candidate", print(explanation.chosen->candidate)},
+                    {"reason", explanation.chosen->reason},
+                    {"decided_by", explanation.decided_by},
+                    {"stages", explanation.stages},
+                    {"warnings", explanation.chosen->warnings}};
+  if (explanation.runner_up) {
+    json["runner_up"] = {{"candidate", print(*explanation.runner_up)}, {"why", explanation.why_not_runner_up}};
+  }
+  json["passed_over"] = explanation.passed_over;
   return json;
+}
+
+// What fusing is worth: the problem's epilogue, or where it has none bias, residual and relu.
+Result<Json> explain_fusion(const Program& program, ConvProblem problem, const SelectionOptions& options,
+                            const PlanRequest& base) {
+  if (problem.epilogue == Epilogue{}) {
+    problem.epilogue = {.bias = true, .gamma = 1, .activation = {ActivationKind::relu}};
+    program.say("it has no epilogue; measured with bias=1:gamma=1:act=relu");
+  }
+  CONVOY_TRY(const WeightedRequest weighted, with_constant_weights(problem, base));
+  CONVOY_TRY(const auto fusion, selection::measure_fusion(problem, all_engines(), options, weighted.request));
+  report::Table table;
+  using report::Align;
+  table.column("epilogue").column("time", Align::right).column("spread", Align::right).column("", Align::right);
+  table.column("convolution").column("loops");
+  const double best = fusion.ways.front().time.median;
+  Json ways = Json::array();
+  for (const selection::FusionWay& way : fusion.ways) {
+    table.row({way.name, report::seconds(way.time.median), report::percent(way.time.spread()),
+               fmt::format("{:.2f}x", way.time.median / best), print(way.candidate),
+               fmt::format("{}: {}", way.stages.size(), fmt::join(way.stages, "; "))},
+              &way == &fusion.ways.front() ? report::Style::good : report::Style::plain);
+    ways.push_back({{"name", way.name},
+                    {"candidate", print(way.candidate)},
+                    {"stages", way.stages},
+                    {"seconds", way.time.median},
+                    {"spread", way.time.spread()},
+                    {"samples", way.time.samples},
+                    {"max_error", report::number_or_null(way.max_error)}});
+  }
+  const selection::FusionWay& second = fusion.ways[1];
+  const double lead = second.time.median / best - 1;
+  const double spread = std::max(second.time.spread(), fusion.ways[0].time.spread());
+  program.say(
+      fmt::format("{}\n{}  {} wins by {:.0f}% over {}{}\n", print(problem), table.render(program.colour(), 2),
+                  fusion.ways[0].name, lead * 100, second.name,
+                  lead < spread ? fmt::format(", less than the spread of {:.0f}%: no difference", spread * 100) : ""));
+  return Json{{"problem", print(problem)}, {"winner", fusion.ways[0].name}, {"ways", ways}};
 }
 
 Result<int> explain(const Program& program, const ExplainFlags& flags) {
   CONVOY_TRY(const PlanRequest request, program.plan_request());
-  CONVOY_TRY(const SelectionOptions options, program.selection());
+  CONVOY_TRY(SelectionOptions options, program.selection());
+  const auto database = attach_database(program, options);
   CONVOY_TRY(const Target target, open_target(flags.target));
   std::vector<DistinctProblem> problems;
   if (target.network != nullptr) {
@@ -102,6 +181,12 @@ Result<int> explain(const Program& program, const ExplainFlags& flags) {
   bool any_unsupported = false;
   for (const DistinctProblem& problem : problems) {
     CONVOY_TRY(Json json, explain_problem(program, problem, options, request));
+    if (flags.fusion) {
+      auto fusion = explain_fusion(program, problem.problem, options, request);
+      if (!fusion.ok() && fusion.error().code != ErrorCode::unsupported) return fusion.error();
+      if (!fusion.ok()) program.say("fusion can't be measured: " + fusion.error().message);
+      json["fusion"] = fusion.ok() ? *fusion : Json{{"unsupported", fusion.error().message}};
+    }
     any_unsupported = any_unsupported || json["chosen"].is_null();
     all.push_back(std::move(json));
   }
@@ -113,10 +198,13 @@ Result<int> explain(const Program& program, const ExplainFlags& flags) {
 
 void add_explain(CLI::App& app, Program& program) {
   CLI::App& command = add_subcommand(app, "explain", "Say which engines can run a problem, and why the others can't",
-                                     "  convoy explain fprop:x=f32,1x64x56x56,nhwc:w=f32,64x64x3x3:pad=1x1");
+                                     "  convoy explain fprop:x=f32,1x64x56x56,nhwc:w=f32,64x64x3x3:pad=1x1\n"
+                                     "  convoy explain zoo:resnet18 --budget 20 --fusion");
   auto flags = std::make_shared<ExplainFlags>();
   command.add_option("target", flags->target, "A problem string; also a problem list, an ONNX file or zoo:NAME")
       ->required();
+  command.add_flag("--fusion", flags->fusion,
+                   "Also measure the epilogue in one plan, as one pass after the convolution, and as separate steps");
   add_dim_flag(command, flags->input);
   add_shared_flags(command, program, "Measure for so long before choosing (default: predict)");
   command.callback([flags, &program] { program.action = [flags, &program] { return explain(program, *flags); }; });

@@ -1,4 +1,4 @@
-// convoy verify and convoy repro.
+// convoy verify, repro and explain.
 #include "cli/command_test.h"
 
 namespace convoy::cli {
@@ -32,8 +32,7 @@ TEST_F(Command, VerifyTakesListsAndNetworks) {
   write("list.txt", kConv + "\n2 fprop:x=f32,1x8x6x6,nhwc:w=f32,8x8x1x1\n");
   EXPECT_EQ(run_json({"verify", path("list.txt")}, 0)["checks"].size(), 2u);
   const json network = run_json(
-      {"verify", "zoo:squeezenet1_1", "--dim", "H=64", "--dim", "W=64", "--repeat", "2", "--engines", "cpu.*"},
-      0);
+      {"verify", "zoo:squeezenet1_1", "--dim", "H=64", "--dim", "W=64", "--repeat", "2", "--engines", "cpu.*"}, 0);
   EXPECT_GE(network["right"].get<int>(), 10);
 }
 
@@ -100,6 +99,35 @@ TEST_F(Command, ReproRunsAFailureAgain) {
   write("garbage.json", "not json");
   expect_error({"repro", path("garbage.json")}, 2, "garbage.json: not a repro file");
   expect_error({"repro", path("missing.json")}, 2, "missing.json");
+}
+
+TEST_F(Command, ExplainSaysWhatDecidedAndWhyTheNextLost) {
+  const json heuristic = run_json({"explain", kConv, "--engines", "cpu.*"}, 0)["problems"][0];
+  EXPECT_TRUE(heuristic["chosen"]["decided_by"].get<std::string>().starts_with("the heuristic, among "));
+  EXPECT_GE(heuristic["chosen"]["stages"].size(), 1u);
+  EXPECT_NE(heuristic["runner_up"]["why"].get<std::string>().find("predicted to take "), std::string::npos);
+  for (const json& engine : heuristic["engines"]) {
+    if (engine["engine"] == "reference") EXPECT_EQ(engine["excluded"]["code"], "filtered");
+  }
+  const json measured = run_json({"explain", kConv, "--engines", "cpu.*", "--budget", "0.5"}, 0)["problems"][0];
+  EXPECT_TRUE(measured["chosen"]["decided_by"].get<std::string>().starts_with("measurement, of "));
+  EXPECT_NE(measured["runner_up"]["why"].get<std::string>().find("measured to take "), std::string::npos);
+  write("rules.txt", "* -> cpu.direct\n");
+  const Finished by_rule = run({"explain", kConv, "--engines", "cpu.*", "--rules", path("rules.txt")});
+  EXPECT_NE(by_rule.out.find("decided by rule '*': nothing else was considered"), std::string::npos) << by_rule.out;
+  EXPECT_NE(by_rule.out.find("runs in "), std::string::npos) << by_rule.out;
+}
+
+TEST_F(Command, ExplainMeasuresWhatFusingIsWorth) {
+  const std::vector<std::string> ask = {"explain", kConv, "--engines", "cpu.*", "--fusion", "--budget", "0.5"};
+  const json fusion = run_json(ask, 0)["problems"][0]["fusion"];
+  EXPECT_NE(fusion["problem"].get<std::string>().find("bias=1:gamma=1:act=relu"), std::string::npos);
+  ASSERT_EQ(fusion["ways"].size(), 3u) << fusion;
+  EXPECT_EQ(fusion["winner"], fusion["ways"][0]["name"]);
+  EXPECT_NE(run(ask).out.find(" wins by "), std::string::npos);
+  const json cannot =
+      run_json({"explain", "fprop:x=f64,1x8x6x6:w=f64,8x8x1x1", "--fusion"}, 0)["problems"][0]["fusion"];
+  EXPECT_NE(cannot["unsupported"].get<std::string>().find("out=f64"), std::string::npos) << cannot;
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "core/stages.h"
+
 namespace convoy::selection {
 namespace {
 
@@ -15,7 +17,7 @@ bool aligned(const void* pointer, std::int64_t alignment) {
   return reinterpret_cast<std::uintptr_t>(pointer) % static_cast<std::uintptr_t>(alignment) == 0;
 }
 
-class CheckedPlan final : public ConvPlan {
+class CheckedPlan final : public ConvPlan, public HasStages {
  public:
   CheckedPlan(std::unique_ptr<ConvPlan> plan, const ConvProblem& problem, const PlanRequest& request)
       : plan_(std::move(plan)),
@@ -34,6 +36,7 @@ class CheckedPlan final : public ConvPlan {
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
   std::size_t retained_bytes() const override { return plan_->retained_bytes(); }
   std::vector<std::string> notes() const override { return plan_->notes(); }
+  std::vector<std::string> stages() const override { return stages_of(*plan_); }
 
   Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
     CONVOY_CHECK(check(x_, args.x));

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "core/epilogue.h"
+#include "core/stages.h"
 #include "engines/cpu/common/epilogue_pass.h"
 #include "engines/reference/reference.h"
 #include "select/measure/caches.h"
@@ -54,7 +55,8 @@ class Way {
     CONVOY_TRY(const Selection chosen, select(convolution, engines, options, request));
     CONVOY_TRY(way.plan_, make_plan(convolution, chosen.candidate, engines, request));
     way.report.candidate = way.plan_->candidate();
-    way.report.stages.push_back("products" + epilogue_text(convolution));
+    way.report.stages = stages_of(*way.plan_);
+    if (way.report.stages.empty()) way.report.stages.push_back("products" + epilogue_text(convolution));
     for (const ConvProblem& pass : passes) way.report.stages.push_back(epilogue_text(pass).substr(3));
     way.passes_ = std::move(passes);
     way.isa_ = request.cpu.isa;

@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "convoy/host_tensor.h"
+#include "core/epilogue.h"
+#include "core/stages.h"
 #include "engines/reference/evaluator.h"
 
 namespace convoy {
@@ -28,7 +30,7 @@ void zero_channel_padding(const TensorDesc& desc, const reference::Placement& ou
   }
 }
 
-class ReferencePlan final : public ConvPlan {
+class ReferencePlan final : public ConvPlan, public HasStages {
  public:
   ReferencePlan(ConvProblem problem, std::shared_ptr<std::byte> weights)
       : problem_(std::move(problem)), weights_(std::move(weights)) {}
@@ -36,6 +38,8 @@ class ReferencePlan final : public ConvPlan {
   Candidate candidate() const override { return {engine_name, {}}; }
   std::size_t workspace_bytes() const override { return 0; }
   std::size_t retained_bytes() const override { return weights_ ? problem_.w.bytes() : 0; }
+
+  std::vector<std::string> stages() const override { return {"products" + epilogue_text(problem_)}; }
 
   Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
     ConvArgs with_weights = args;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "convoy/engine.h"
+#include "core/stages.h"
 #include "engines/reference/reference.h"
 
 namespace convoy::testing {
@@ -40,7 +41,7 @@ class FaultyEngine final : public Engine {
   }
 
  private:
-  struct FaultyPlan final : ConvPlan {
+  struct FaultyPlan final : ConvPlan, HasStages {
     EngineFault fault;
     std::int64_t last_float;
     Candidate name;
@@ -48,6 +49,7 @@ class FaultyEngine final : public Engine {
 
     Candidate candidate() const override { return name; }
     std::size_t workspace_bytes() const override { return 64; }
+    std::vector<std::string> stages() const override { return {"products"}; }
     Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
       static std::atomic<int> executions = 0;
       if (fault == EngineFault::fails) return Error{ErrorCode::internal, "out of luck"};

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/epilogue.h"
+
 namespace convoy::cpu {
 namespace {
 
@@ -33,6 +35,13 @@ std::size_t PackedPlan::workspace_bytes() const { return (kept_ ? 0 : packed_byt
 std::vector<std::string> PackedPlan::notes() const {
   if (kept_) return {"weights packed once, at plan time"};
   return {"weights packed at each execution"};
+}
+
+std::vector<std::string> PackedPlan::stages() const {
+  std::vector<std::string> stages = run_stages();
+  stages.back() += epilogue_text(problem_);
+  if (!kept_ && packed_bytes_ > 0) stages.insert(stages.begin(), "pack weights");
+  return stages;
 }
 
 Result<void> PackedPlan::execute(const ConvArgs& args, const ExecContext& context) const {

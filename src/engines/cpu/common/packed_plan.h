@@ -8,10 +8,11 @@
 
 #include "convoy/engine.h"
 #include "convoy/host_tensor.h"
+#include "core/stages.h"
 
 namespace convoy::cpu {
 
-class PackedPlan : public ConvPlan {
+class PackedPlan : public ConvPlan, public HasStages {
  public:
   // Workspace of an execution: the packed weights (where they are not constant), then `scratch_bytes`, both aligned
   // to 64.
@@ -25,6 +26,7 @@ class PackedPlan : public ConvPlan {
   std::size_t workspace_bytes() const override;
   std::size_t retained_bytes() const override { return kept_ ? packed_bytes_ : 0; }
   std::vector<std::string> notes() const override;
+  std::vector<std::string> stages() const final;
   Result<void> execute(const ConvArgs& args, const ExecContext& context) const override;
 
  protected:
@@ -32,6 +34,8 @@ class PackedPlan : public ConvPlan {
   int threads() const { return threads_; }
 
  private:
+  // The stages after the packing; the epilogue is added to the last of them.
+  virtual std::vector<std::string> run_stages() const { return {"products"}; }
   // Writes all packed_bytes of `packed`. `team` is null at plan time.
   virtual void pack(const void* weights, void* packed, ThreadTeam* team) const = 0;
   virtual Result<void> run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const = 0;

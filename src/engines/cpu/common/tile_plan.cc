@@ -30,6 +30,11 @@ class TilePlan : public PackedPlan {
         design_(std::move(design)) {}
 
  private:
+  std::vector<std::string> run_stages() const override {
+    const bool copies = std::any_of(design_.phases.begin(), design_.phases.end(),
+                                    [](const TilePhase& phase) { return phase.input != TileInput::in_place; });
+    return {copies ? "copy a block of input + products" : "products"};
+  }
   void pack(const void* weights, void* packed, ThreadTeam* team) const override;
   Result<void> run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const override;
 

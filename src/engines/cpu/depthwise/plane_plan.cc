@@ -85,6 +85,8 @@ class PlanePlan final : public PackedPlan {
                    shape_.geometry.post[0] == 0) {}
 
  private:
+  std::vector<std::string> run_stages() const override { return {"copy a band of rows + products"}; }
+
   static std::int64_t tap_capacity(const DepthwiseShape& shape) { return shape.sources * shape.geometry.taps; }
   // The band's buffers, the taps' offsets (64 bits) and weights.
   static std::int64_t thread_floats(const DepthwiseShape& shape, const BandLayout& band) {

@@ -24,6 +24,7 @@ class PlanarPlan : public PackedPlan {
         design_(std::move(design)) {}
 
  private:
+  std::vector<std::string> run_stages() const override { return {"copy a block of input + products"}; }
   void pack(const void* weights, void* packed, ThreadTeam* team) const override;
   Result<void> run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const override;
 

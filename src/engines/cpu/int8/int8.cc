@@ -81,6 +81,10 @@ class Int8Plan final : public PackedPlan {
   }
 
  private:
+  std::vector<std::string> run_stages() const override {
+    return {panels_.direct() ? "products" : "gather a tile of x + products"};
+  }
+
   void pack(const void* weights, void* packed, ThreadTeam*) const override { panels_.pack(weights, packed); }
 
   Result<void> run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const override {

@@ -84,6 +84,8 @@ class WinogradPlan final : public PackedPlan {
   }
 
  private:
+  std::vector<std::string> run_stages() const override { return {"transform input", "products", "transform output"}; }
+
   static std::int64_t group_weights(const WinogradSize& s) { return s.points * s.reduction * s.vectors * s.lanes; }
   static std::int64_t channel_blocks(const WinogradSize& s) { return (s.channels + s.lanes - 1) / s.lanes; }
   // Floats between points; a cache line more than needed, so that the points of a tile don't share a cache set.
