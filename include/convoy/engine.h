@@ -61,6 +61,7 @@ enum class RefusalCode : std::uint8_t {
   workspace,
   filtered,
   knob,
+  not_offered,  // a provider has no such implementation for the problem
   not_built,
 };
 std::string_view name_of(RefusalCode code);

@@ -163,10 +163,10 @@ Answer check_size(const EngineInfo& info, const ConvProblem& p) {
 }  // namespace
 
 std::string_view name_of(RefusalCode code) {
-  static constexpr std::array<std::string_view, 21> kNames = {
-      "device",   "instruction_set", "pass",   "data_type", "layout",   "spatial_dims", "groups",
-      "channels", "filter",          "stride", "dilation",  "padding",  "mode",         "scaling",
-      "epilogue", "alignment",       "size",   "workspace", "filtered", "knob",         "not_built"};
+  static constexpr std::array<std::string_view, 22> kNames = {
+      "device", "instruction_set", "pass",     "data_type", "layout",      "spatial_dims", "groups",   "channels",
+      "filter", "stride",          "dilation", "padding",   "mode",        "scaling",      "epilogue", "alignment",
+      "size",   "workspace",       "filtered", "knob",      "not_offered", "not_built"};
   static_assert(kNames.size() == static_cast<std::size_t>(RefusalCode::not_built) + 1);
   return kNames[static_cast<std::size_t>(code)];
 }

@@ -5,15 +5,22 @@
 #include "engines/cpu/gemm/gemm.h"
 #include "engines/cpu/int8/int8.h"
 #include "engines/cpu/winograd/winograd.h"
+#include "engines/onednn/onednn.h"
 #include "engines/reference/reference.h"
 
 namespace convoy {
 
 const std::vector<const Engine*>& all_engines() {
-  static const std::vector<const Engine*> engines = {
-      &cpu::direct_engine(),   &cpu::gemm_engine(), &cpu::depthwise_engine(),
-      &cpu::winograd_engine(), &cpu::int8_engine(), &reference_engine(),
-  };
+  static const std::vector<const Engine*> engines = [] {
+    std::vector<const Engine*> all = {
+        &cpu::direct_engine(),   &cpu::gemm_engine(), &cpu::depthwise_engine(),
+        &cpu::winograd_engine(), &cpu::int8_engine(),
+    };
+    const auto provided = onednn::engines();
+    all.insert(all.end(), provided.begin(), provided.end());
+    all.push_back(&reference_engine());
+    return all;
+  }();
   return engines;
 }
 

@@ -30,6 +30,11 @@ std::string explain(const ConvProblem& problem, const Verification& verification
                                                                                           : "");
 }
 
+// Whether every offer was refused for an instruction set that this processor does not have.
+bool lacks_the_processor(const Acceptance& acceptance) {
+  return acceptance.refusals.size() == 1 && acceptance.refusals.contains("instruction_set");
+}
+
 KnobValues random_knobs(Random& random, const std::vector<Knob>& knobs) {
   KnobValues values;
   for (const Knob& knob : knobs) {
@@ -129,6 +134,7 @@ std::string check_concurrency(const Engine& engine, std::uint64_t seed) {
   Acceptance acceptance;
   for (int i = 0; i < 6; ++i) {
     const auto problem = random_problem_for(random, engine, cpu_features(), options_for(engine.info()), acceptance);
+    if (!problem && acceptance.accepted == 0 && lacks_the_processor(acceptance)) return {};
     if (!problem) return "no problem found that it accepts";
     const ConvData data(*problem, random.next(), Fill::normal);
     PlanRequest request;
@@ -189,6 +195,10 @@ PropertySummary check_engine(const Engine& engine, const PropertyOptions& option
     const Isa wanted = isas[i % isas.size()];
     std::optional<ConvProblem> problem =
         random_problem_for(random, engine, capped(cpu_features(), wanted), problems, summary.acceptance);
+    if (!problem && summary.acceptance.accepted == 0 && lacks_the_processor(summary.acceptance)) {
+      summary.unavailable = true;
+      break;
+    }
     if (!problem) {
       summary.failures.push_back(
           fmt::format("{}: no problem found that it accepts under {} in 400 offers; refusals: {}", summary.engine,
@@ -257,6 +267,7 @@ nlohmann::json to_json(const PropertySummary& summary) {
           {"accepted", summary.acceptance.accepted},
           {"refusals", summary.acceptance.refusals},
           {"runs", runs},
+          {"unavailable", summary.unavailable},
           {"failures", summary.failures},
           {"seconds", summary.seconds}};
 }

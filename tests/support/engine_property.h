@@ -71,6 +71,7 @@ struct PropertySummary {
   Acceptance acceptance;
   std::int64_t problems = 0;  // different ones
   std::vector<PropertyRuns> runs;
+  bool unavailable = false;  // this processor lacks what it needs
   std::vector<std::string> failures;
   double seconds = 0;
 };

@@ -99,7 +99,7 @@ class Drawer {
         }
         return true;
       case RefusalCode::filter:
-        recipe.filter.fill(random_.chance(0.6) ? 3 : random_.integer(1, 5));
+        recipe.filter.fill(random_.chance(0.6) ? 3 : random_.integer(1, 7));
         return true;
       case RefusalCode::stride:
         recipe.stride.fill(random_.chance(0.6) ? 1 : 2);
@@ -136,6 +136,19 @@ class Drawer {
       }
       case RefusalCode::alignment:
         recipe.alignment.fill(64);
+        return true;
+      case RefusalCode::not_offered:  // any field may be at fault
+        return repair(recipe, random_.pick({RefusalCode::data_type, RefusalCode::layout, RefusalCode::channels,
+                                            RefusalCode::stride, RefusalCode::dilation, RefusalCode::padding,
+                                            RefusalCode::epilogue, RefusalCode::filter, RefusalCode::size}));
+      case RefusalCode::size:  // what is computed whole: one output position, more than one image
+        recipe.batch = 2;
+        recipe.stride.fill(1);
+        for (int i = 0; i < 3; ++i) {
+          recipe.output[i] = 1;
+          recipe.pre[i] = recipe.post[i] = recipe.unused[i] = 0;
+          recipe.dilation[i] = 1;
+        }
         return true;
       default:
         return false;
@@ -454,7 +467,8 @@ std::optional<ConvProblem> random_problem_for(Random& random, const Engine& engi
   Drawer drawer(random, options);
   for (int attempt = 0; attempt < attempts;) {
     Recipe recipe = drawer.draw();
-    for (int repair = 0; repair < repairs && attempt < attempts; ++repair, ++attempt) {
+    for (int repair = 0; repair < repairs && attempt < attempts; ++repair) {
+      ++attempt;
       ConvProblem problem = drawer.build(recipe);
       ++acceptance.tried;
       const std::optional<Refusal> refusal = refuse(engine, problem, features);

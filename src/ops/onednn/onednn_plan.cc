@@ -1,22 +1,16 @@
 #include "ops/onednn/onednn_plan.h"
 
 #include <fmt/format.h>
-#include <omp.h>
+
+#include "device/onednn.h"
 
 namespace convoy::ops::onednn {
+
+using convoy::onednn::cpu_engine;
+using convoy::onednn::data_type_of;
+using convoy::onednn::OmpThreads;
+
 namespace {
-
-// OpenMP's thread count for regions that the calling thread opens, for the life of the object.
-class OmpThreads {
- public:
-  explicit OmpThreads(int threads) : before_(omp_get_max_threads()) { omp_set_num_threads(threads); }
-  ~OmpThreads() { omp_set_num_threads(before_); }
-  OmpThreads(const OmpThreads&) = delete;
-  OmpThreads& operator=(const OmpThreads&) = delete;
-
- private:
-  int before_;
-};
 
 class PrimitivePlan final : public OpPlan {
  public:
@@ -63,31 +57,6 @@ class PrimitivePlan final : public OpPlan {
 };
 
 }  // namespace
-
-const dnnl::engine& cpu_engine() {
-  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  return engine;
-}
-
-std::optional<dnnl::memory::data_type> data_type_of(DataType type) {
-  using Type = dnnl::memory::data_type;
-  switch (type) {
-    case DataType::f32:
-      return Type::f32;
-    case DataType::f16:
-      return Type::f16;
-    case DataType::bf16:
-      return Type::bf16;
-    case DataType::s32:
-      return Type::s32;
-    case DataType::s8:
-      return Type::s8;
-    case DataType::u8:
-      return Type::u8;
-    default:
-      return std::nullopt;
-  }
-}
 
 dnnl::memory::desc memory_desc(DataType type, const Dims& dims, const Dims& strides) {
   return dnnl::memory::desc(dims, *data_type_of(type), strides);

@@ -1,22 +1,15 @@
 // Operators that oneDNN computes: memory descriptors for our tensors, and plans made of one primitive. oneDNN throws;
-// nothing that includes this header has to know. Its primitives are the OpenMP build's: they are created for and run on
-// exactly the threads of the plan, whatever OpenMP's own default is.
+// nothing that includes this header has to know. Primitives are created for and run on the threads of the plan.
 #pragma once
 
 #include <functional>
 #include <oneapi/dnnl/dnnl.hpp>
-#include <optional>
 
 #include "ops/support.h"
 
 namespace convoy::ops::onednn {
 
-const dnnl::engine& cpu_engine();
-
-// oneDNN's type, or nothing where it has none (f64, the wide and unsigned integers, f8).
-std::optional<dnnl::memory::data_type> data_type_of(DataType type);
-
-// Dims and strides as given, in elements. Precondition: data_type_of(type), 1 to 12 dims.
+// Dims and strides as given, in elements. Precondition: oneDNN has the type; 1 to 12 dims.
 dnnl::memory::desc memory_desc(DataType type, const Dims& dims, const Dims& strides);
 // The same for a tensor without channel blocks; a scalar becomes one dim of 1.
 dnnl::memory::desc memory_desc(const TensorDesc& desc);

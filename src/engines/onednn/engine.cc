@@ -1,0 +1,221 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "engines/onednn/implementations.h"
+#include "engines/onednn/onednn.h"
+#include "engines/onednn/plan.h"
+#include "engines/onednn/request.h"
+#include "engines/onednn/survey.h"
+
+namespace convoy::onednn {
+namespace {
+
+constexpr const char* kLayoutKnob = "layout";
+constexpr std::int64_t kMostElements = (std::int64_t{1} << 31) - 1;  // oneDNN's kernels count in 32 bits in places
+
+std::string_view kind_of(std::string_view family) {
+  if (family.starts_with("brgconv_strided") || family.starts_with("brg_fwd")) return "batch-reduce GEMM, transposed";
+  if (family.starts_with("brgconv_1x1")) return "batch-reduce GEMM for filters of 1";
+  if (family.starts_with("brgconv")) return "batch-reduce GEMM";
+  if (family.starts_with("brdgmm_dw")) return "batch-reduce product with a diagonal matrix, depthwise";
+  if (family.starts_with("ip")) return "inner product, for one filter position";
+  if (family.starts_with("gemm")) return "im2col and GEMM";
+  if (family.starts_with("ref")) return "plain loops";
+  if (family.ends_with("_dw")) return "direct, depthwise, generated for the problem";
+  if (family.ends_with("_1x1")) return "direct for filters of 1, generated for the problem";
+  return "direct, generated for the problem";
+}
+
+// The combinations oneDNN has of the types in the mask; the gradient that a backward pass computes may also be f32.
+std::vector<TypeCombination> combinations(unsigned types, unsigned passes) {
+  std::vector<TypeCombination> all;
+  if (types & kF32) all.push_back({DataType::f32, DataType::f32, DataType::f32, DataType::f32});
+  for (const auto& [bit, type] : {std::pair{kBf16, DataType::bf16}, {kF16, DataType::f16}}) {
+    if (!(types & bit)) continue;
+    all.push_back({type, type, type, DataType::f32});
+    if (passes & kFprop) all.push_back({type, type, DataType::f32, DataType::f32});
+    if (passes & kDgrad) all.push_back({DataType::f32, type, type, DataType::f32});
+    if (passes & kWgrad) all.push_back({type, DataType::f32, type, DataType::f32});
+  }
+  if (!(types & kInt8)) return all;
+  for (const DataType x : {DataType::u8, DataType::s8}) {
+    for (const DataType y : {DataType::u8, DataType::s8, DataType::s32, DataType::f32}) {
+      all.push_back({x, DataType::s8, y, DataType::s32});
+    }
+  }
+  return all;
+}
+
+EngineInfo declare(const Implementation& implementation) {
+  EngineInfo info;
+  info.name = implementation.name();
+  info.summary =
+      fmt::format("oneDNN's {}: {}", info.name.substr(info.name.find('.') + 1), kind_of(implementation.family));
+  for (const auto& [bit, pass] : {std::pair{kFprop, Pass::fprop}, {kDgrad, Pass::dgrad}, {kWgrad, Pass::wgrad}}) {
+    if (implementation.passes & bit) info.passes.push_back(pass);
+  }
+  info.types = combinations(implementation.types, implementation.passes);
+  info.flipped = false;
+  info.requantize = info.zero_points = (implementation.types & kInt8) != 0;
+  info.min_isa = implementation.min_isa();
+  info.max_elements = kMostElements;
+  info.thread_invariant = false;  // its split of a reduction depends on the threads
+  return info;
+}
+
+// What oneDNN asks of a convolution that it computes as an inner product.
+std::optional<Refusal> unfit_inner_product(std::string_view name, const ConvProblem& p) {
+  constexpr std::int64_t least_taps = 28;
+  const auto no = [&](RefusalCode code, const std::string& field, std::string_view what) {
+    return Refusal{code, fmt::format("{}: oneDNN's {} needs {}", field, name, what)};
+  };
+  if (p.groups != 1) return no(RefusalCode::groups, fmt::format("groups={}", p.groups), "groups=1");
+  std::int64_t taps = 1;
+  for (int i = 0; i < p.spatial_dims(); ++i) {
+    taps *= std::min(p.w.dims[2 + i], least_taps);
+    if (p.y.dims[2 + i] != 1) return no(RefusalCode::size, fmt::format("y.dims[{}]={}", 2 + i, p.y.dims[2 + i]), "1");
+    if (p.stride[i] != 1) return no(RefusalCode::stride, fmt::format("stride={}", to_string(p.stride)), "stride 1");
+    if (p.dilation[i] != 1) {
+      return no(RefusalCode::dilation, fmt::format("dilation={}", to_string(p.dilation)), "dilation 1");
+    }
+    if (p.pre_padding[i] + p.post_padding[i] != 0) {
+      return no(RefusalCode::padding, fmt::format("pad={}/{}", to_string(p.pre_padding), to_string(p.post_padding)),
+                "no padding");
+    }
+  }
+  if (taps < least_taps)
+    return no(RefusalCode::filter, fmt::format("w.dims={}", to_string(p.w.dims)), "28 taps or more");
+  if (p.batch() < 2) return no(RefusalCode::size, fmt::format("x.dims[0]={}", p.batch()), "a batch of 2 or more");
+  return std::nullopt;
+}
+
+std::optional<Refusal> unfit_shape(Shape shape, std::string_view name, const ConvProblem& p) {
+  const auto no = [&](RefusalCode code, const std::string& field, std::string_view what) {
+    return Refusal{code, fmt::format("{}: oneDNN's {} computes {} only", field, name, what)};
+  };
+  const Dims filter(p.w.dims.begin() + 2, p.w.dims.end());
+  const bool unit_filter = std::all_of(filter.begin(), filter.end(), [](std::int64_t size) { return size == 1; });
+  switch (shape) {
+    case Shape::any:
+      return std::nullopt;
+    case Shape::pointwise:
+      if (unit_filter) return std::nullopt;
+      return no(RefusalCode::filter, fmt::format("filter={}", to_string(filter)), "filters of 1");
+    case Shape::depthwise:
+      if (p.groups > 1 && p.w.dims[1] == 1 && p.w.dims[0] == p.groups) return std::nullopt;
+      return no(RefusalCode::groups,
+                fmt::format("groups={} of {} to {} channels", p.groups, p.w.dims[1], p.w.dims[0] / p.groups),
+                "depthwise problems, a channel to a channel");
+    case Shape::whole_window:
+      return unfit_inner_product(name, p);
+  }
+  return std::nullopt;
+}
+
+class ImplementationEngine final : public Engine {
+ public:
+  explicit ImplementationEngine(std::size_t row) : row_(row), info_(declare(implementations()[row])) {}
+
+  const EngineInfo& info() const override { return info_; }
+
+  std::optional<Refusal> check(const ConvProblem& problem, const CpuFeatures& cpu) const override {
+    const Implementation& implementation = implementations()[row_];
+    const auto needed = implementation.needs();
+    if ((needed != nullptr && !(cpu.*needed)) || !processor_has(implementation.level)) {
+      return Refusal{RefusalCode::instruction_set, fmt::format("instruction set={} here: this engine needs {}",
+                                                               name_of(cpu.isa), implementation.level)};
+    }
+    const std::string_view name = std::string_view(info_.name).substr(info_.name.find('.') + 1);
+    if (auto refusal = unfit_shape(implementation.shape, name, problem)) return refusal;
+    if (auto refusal = inexpressible(problem)) return refusal;
+    const auto surveyed = survey(problem);
+    if (surveyed->find(row_) != nullptr) return std::nullopt;
+    return Refusal{RefusalCode::not_offered,
+                   fmt::format("x={} y={} and these sizes: oneDNN offers no {} for them, it offers {}",
+                               placement(problem.x), placement(problem.y), name, surveyed->names)};
+  }
+
+  std::vector<Knob> knobs(const ConvProblem& problem, const CpuFeatures&) const override {
+    Knob knob{kLayoutKnob, {}, "activations: 0 as given, 1 reordered to what the implementation prefers"};
+    const auto surveyed = survey(problem);
+    for (const bool any : {false, true}) {
+      if (surveyed->find(row_, any) != nullptr) knob.values.push_back(any);
+    }
+    return {knob};
+  }
+
+  // The products at the implementation's rate, channels padded to a vector; all tensors moved once, what is reordered
+  // three times more (read, written, read); and the calls themselves. Weights that come with each execution are
+  // reordered too.
+  double predict_seconds(const ConvProblem& problem, const KnobValues& knobs,
+                         const PlanRequest& request) const override {
+    constexpr double bandwidth = 10e9;         // bytes/s of a core, cold
+    constexpr double reorder_bandwidth = 4e9;  // bytes/s of a core
+    constexpr double call_seconds = 3e-6;
+    const Implementation& implementation = implementations()[row_];
+    const auto surveyed = survey(problem);
+    const std::int64_t layout = knob_or(knobs, kLayoutKnob, -1);
+    const Offer* offer = layout < 0 ? surveyed->find(row_) : surveyed->find(row_, layout == 1);
+    double reordered = offer != nullptr ? static_cast<double>(offer->reordered_bytes) : 0;
+    if (request.constant_weights == nullptr) reordered += static_cast<double>(problem.w.bytes());
+    const bool integers = problem.compute == DataType::s32;
+    const bool wide = problem.x.type == DataType::f32 && problem.w.type == DataType::f32;
+    const double rate = 1e9 * (integers ? implementation.int8 : wide ? implementation.f32 : implementation.half);
+    const double seconds = flops(problem) * padding_factor(problem) / rate + bytes_moved(problem) / bandwidth +
+                           reordered / reorder_bandwidth;
+    return seconds / request.threads + call_seconds * (reordered > 0 ? 3 : 1);
+  }
+
+  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,
+                                         const PlanRequest& request) const override {
+    const auto surveyed = survey(problem);
+    const std::int64_t layout = knob_or(knobs, kLayoutKnob, -1);
+    const Offer* offer = layout < 0 ? surveyed->find(row_) : surveyed->find(row_, layout == 1);
+    if (offer == nullptr) {
+      return Error{ErrorCode::unsupported, fmt::format("{} is not offered with layout={}", info_.name, layout)};
+    }
+    return make_convolution_plan(problem, *offer, request);
+  }
+
+ private:
+  static std::string placement(const TensorDesc& desc) {
+    const Layout layout = desc.layout();
+    if (layout == Layout::strided)
+      return fmt::format("{},{},strides={}", name_of(desc.type), to_string(desc.dims), to_string(desc.strides));
+    return fmt::format("{},{},{}", name_of(desc.type), to_string(desc.dims), name_of(layout, desc.spatial_dims()));
+  }
+
+  // Products computed for one that is asked for: a group's channels fill vectors of 16.
+  double padding_factor(const ConvProblem& problem) const {
+    if (implementations()[row_].shape == Shape::depthwise) return 1;
+    const auto padded = [](std::int64_t channels) {
+      return static_cast<double>((channels + 15) / 16 * 16) / static_cast<double>(channels);
+    };
+    return padded(problem.w.dims[0] / problem.groups);
+  }
+
+  std::size_t row_;
+  EngineInfo info_;
+};
+
+}  // namespace
+
+std::span<const Engine* const> engines() {
+  static const auto rows = [] {
+    std::vector<std::unique_ptr<const ImplementationEngine>> made;
+    for (std::size_t row = 0; row < implementations().size(); ++row) {
+      made.push_back(std::make_unique<const ImplementationEngine>(row));
+    }
+    return made;
+  }();
+  static const auto pointers = [] {
+    std::vector<const Engine*> all;
+    for (const auto& row : rows) all.push_back(row.get());
+    return all;
+  }();
+  return pointers;
+}
+
+}  // namespace convoy::onednn

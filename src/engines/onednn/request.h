@@ -1,0 +1,62 @@
+// A convolution problem in oneDNN's terms: memory descriptors, attributes with post-ops, and the walk over the
+// implementations that take them. For this folder's sources only: it brings in oneDNN's header.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "convoy/engine.h"
+#include "device/onednn.h"
+#include "engines/onednn/survey.h"
+
+namespace convoy::onednn {
+
+// What a pointer of an execution is.
+enum class Source : std::uint8_t { x, w, y, bias, z, slopes, scales, x_zero_point, y_zero_point };
+
+// An argument of the primitive besides x, w and y.
+struct Extra {
+  int id;  // DNNL_ARG_...
+  Source source;
+  dnnl::memory::desc desc;  // as it lies in the caller's memory
+};
+
+// Whether oneDNN finds this level of instructions (a row's) on the processor. Levels that CpuFeatures knows are true.
+bool processor_has(std::string_view level);
+
+// Why oneDNN can't be asked for this problem at all, whatever the implementation.
+std::optional<Refusal> inexpressible(const ConvProblem& problem);
+
+// The description of a tensor as it lies in memory. Preconditions: inexpressible(problem) has nothing against it.
+dnnl::memory::desc as_given(const TensorDesc& desc);
+dnnl::memory::desc weights_as_given(const ConvProblem& problem);
+
+// Precondition: !inexpressible(problem). Its functions throw dnnl::error.
+class Request {
+ public:
+  Request(const ConvProblem& problem, Form form);
+
+  // The first implementation that takes it (next_impl leads to the others); empty when there is none. It is made for
+  // the OpenMP threads of the caller.
+  dnnl::primitive_desc first() const;
+
+  const std::vector<Extra>& extras() const { return extras_; }
+  // What out must hold before the execution, where its contents are added to.
+  bool adds_prior() const { return problem_.beta != 0; }
+
+ private:
+  void set_attributes();
+
+  ConvProblem problem_;
+  Form form_;
+  dnnl::memory::desc x_, w_, y_, bias_;
+  dnnl::primitive_attr attributes_;
+  std::vector<Extra> extras_;
+};
+
+// "nchw", "nChw16c", "OIhw16i16o": `letters` are the dims' names, "nchw" or "goihw".
+std::string format_of(const dnnl::memory::desc& desc, const char* letters);
+
+}  // namespace convoy::onednn
