@@ -54,9 +54,11 @@ Result<Selection> by_measurement(const ConvProblem& problem, const std::vector<C
                                  std::span<const Engine* const> engines, const SelectionOptions& options,
                                  const PlanRequest& request, const SelectionProgress& progress) {
   std::vector<Candidate> contestants;
+  // Oracles are ranked last: where the first is one, nothing else can run it.
+  CONVOY_TRY(const Engine* first, selection::runnable_engine(problem, ranked.front(), engines, request));
   for (const Candidate& candidate : ranked) {
     CONVOY_TRY(const Engine* engine, selection::runnable_engine(problem, candidate, engines, request));
-    if (engine->info().oracle && ranked.size() > 1 && options.filter.engines == "*") continue;
+    if (engine->info().oracle && !first->info().oracle && options.filter.engines == "*") continue;
     if (options.all_knobs) {
       for (Candidate& variant : selection::knob_product(*engine, problem, request.cpu))
         contestants.push_back(std::move(variant));

@@ -61,15 +61,17 @@ EngineInfo declare(const Implementation& implementation) {
   info.requantize = info.zero_points = (implementation.types & kInt8) != 0;
   info.min_isa = implementation.min_isa();
   info.max_elements = kMostElements;
-  info.thread_invariant = false;  // its split of a reduction depends on the threads
+  info.oracle =
+      implementation.family == "ref";  // measured only when named: it takes seconds where others take milliseconds
+  info.thread_invariant = false;       // its split of a reduction depends on the threads
   return info;
 }
 
 // What oneDNN asks of a convolution that it computes as an inner product.
-std::optional<Refusal> unfit_inner_product(std::string_view name, const ConvProblem& p) {
+std::optional<Refusal> unfit_inner_product(const ConvProblem& p) {
   constexpr std::int64_t least_taps = 28;
   const auto no = [&](RefusalCode code, const std::string& field, std::string_view what) {
-    return Refusal{code, fmt::format("{}: oneDNN's {} needs {}", field, name, what)};
+    return Refusal{code, fmt::format("{}: this engine needs {}", field, what)};
   };
   if (p.groups != 1) return no(RefusalCode::groups, fmt::format("groups={}", p.groups), "groups=1");
   std::int64_t taps = 1;
@@ -91,9 +93,9 @@ std::optional<Refusal> unfit_inner_product(std::string_view name, const ConvProb
   return std::nullopt;
 }
 
-std::optional<Refusal> unfit_shape(Shape shape, std::string_view name, const ConvProblem& p) {
+std::optional<Refusal> unfit_shape(Shape shape, const ConvProblem& p) {
   const auto no = [&](RefusalCode code, const std::string& field, std::string_view what) {
-    return Refusal{code, fmt::format("{}: oneDNN's {} computes {} only", field, name, what)};
+    return Refusal{code, fmt::format("{}: this engine computes {} only", field, what)};
   };
   const Dims filter(p.w.dims.begin() + 2, p.w.dims.end());
   const bool unit_filter = std::all_of(filter.begin(), filter.end(), [](std::int64_t size) { return size == 1; });
@@ -109,7 +111,7 @@ std::optional<Refusal> unfit_shape(Shape shape, std::string_view name, const Con
                 fmt::format("groups={} of {} to {} channels", p.groups, p.w.dims[1], p.w.dims[0] / p.groups),
                 "depthwise problems, a channel to a channel");
     case Shape::whole_window:
-      return unfit_inner_product(name, p);
+      return unfit_inner_product(p);
   }
   return std::nullopt;
 }
@@ -140,14 +142,13 @@ class ImplementationEngine final : public Engine {
                                                                name_of(cpu.isa), implementation.level)};
     }
     if (auto refusal = known_wrong(implementation, problem, cpu)) return refusal;
-    const std::string_view name = std::string_view(info_.name).substr(info_.name.find('.') + 1);
-    if (auto refusal = unfit_shape(implementation.shape, name, problem)) return refusal;
+    if (auto refusal = unfit_shape(implementation.shape, problem)) return refusal;
     if (auto refusal = inexpressible(problem)) return refusal;
     const auto surveyed = survey(problem);
     if (surveyed->find(row_) != nullptr) return std::nullopt;
     return Refusal{RefusalCode::not_offered,
-                   fmt::format("x={} y={} and these sizes: oneDNN offers no {} for them, it offers {}",
-                               placement(problem.x), placement(problem.y), name, surveyed->names)};
+                   fmt::format("x={} y={} and these sizes: oneDNN does not offer it for them, it offers {}",
+                               placement(problem.x), placement(problem.y), surveyed->names)};
   }
 
   std::vector<Knob> knobs(const ConvProblem& problem, const CpuFeatures&) const override {

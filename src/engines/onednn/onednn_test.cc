@@ -114,11 +114,9 @@ TEST(OneDnn, RefusalsNameTheField) {
             "alpha=1, beta=1: oneDNN's wgrad has no epilogue");
   EXPECT_EQ(reason("onednn.ref", "fprop" + base + ":beta=1:gamma=0.5"),
             "gamma=0.5 with beta=1: oneDNN scales what it adds from out only, and out holds one tensor");
-  EXPECT_EQ(reason("onednn.jit_1x1_sse41", "fprop" + base),
-            "filter=3x3: oneDNN's jit_1x1_sse41 computes filters of 1 only");
+  EXPECT_EQ(reason("onednn.jit_1x1_sse41", "fprop" + base), "filter=3x3: this engine computes filters of 1 only");
   EXPECT_EQ(reason("onednn.jit_dw_sse41", "fprop" + base),
-            "groups=1 of 16 to 24 channels: oneDNN's jit_dw_sse41 computes depthwise problems, a channel to a channel "
-            "only");
+            "groups=1 of 16 to 24 channels: this engine computes depthwise problems, a channel to a channel only");
   EXPECT_EQ(reason("onednn.ref", "fprop" + base + ":mode=conv"),
             "mode=conv: this engine computes cross-correlation only");
   EXPECT_EQ(reason("onednn.ref", "fprop:x=u8,1x4x3x3:w=s8,4x4x1x1:y=s32,1x4x3x3:zp=0,2,0"),
@@ -131,7 +129,7 @@ TEST(OneDnn, WhatIsNotOfferedIsSaidWithWhatIs) {
   const std::string why = reason("onednn.gemm_s8s8s32", "fprop:x=u8,1x4x3x3:w=s8,4x4x1x1:y=s32,1x4x3x3");
   if (why.find("VNNI") != std::string::npos) GTEST_SKIP() << why;
   EXPECT_EQ(why.substr(0, why.find(", it offers")),
-            "x=u8,1x4x3x3,nchw y=s32,1x4x3x3,nchw and these sizes: oneDNN offers no gemm_s8s8s32 for them");
+            "x=u8,1x4x3x3,nchw y=s32,1x4x3x3,nchw and these sizes: oneDNN does not offer it for them");
   EXPECT_NE(why.find("ref"), std::string::npos);
 }
 
