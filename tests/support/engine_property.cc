@@ -128,12 +128,13 @@ EngineOutcome run(const EngineCase& test) {
   return run(test, data, Expectation(test.problem, data.args(), {}, team_of(1)));
 }
 
-std::string check_concurrency(const Engine& engine, std::uint64_t seed) {
+std::string check_concurrency(const Engine& engine, std::uint64_t seed, int attempts) {
   if (engine.info().min_isa > cpu_features().isa) return {};
   Random random(seed);
   Acceptance acceptance;
   for (int i = 0; i < 6; ++i) {
-    const auto problem = random_problem_for(random, engine, cpu_features(), options_for(engine.info()), acceptance);
+    const auto problem =
+        random_problem_for(random, engine, cpu_features(), options_for(engine.info()), acceptance, attempts);
     if (!problem && acceptance.accepted == 0 && lacks_the_processor(acceptance)) return {};
     if (!problem) return "no problem found that it accepts";
     const ConvData data(*problem, random.next(), Fill::normal);
@@ -193,16 +194,16 @@ PropertySummary check_engine(const Engine& engine, const PropertyOptions& option
     ProblemOptions problems = options_for(engine.info());
     problems.exact = exact;
     const Isa wanted = isas[i % isas.size()];
-    std::optional<ConvProblem> problem =
-        random_problem_for(random, engine, capped(cpu_features(), wanted), problems, summary.acceptance);
+    std::optional<ConvProblem> problem = random_problem_for(random, engine, capped(cpu_features(), wanted), problems,
+                                                            summary.acceptance, options.attempts);
     if (!problem && summary.acceptance.accepted == 0 && lacks_the_processor(summary.acceptance)) {
       summary.unavailable = true;
       break;
     }
     if (!problem) {
-      summary.failures.push_back(
-          fmt::format("{}: no problem found that it accepts under {} in 400 offers; refusals: {}", summary.engine,
-                      name_of(wanted), nlohmann::json(summary.acceptance.refusals).dump()));
+      summary.failures.push_back(fmt::format("{}: no problem found that it accepts under {} in {} offers; refusals: {}",
+                                             summary.engine, name_of(wanted), options.attempts,
+                                             nlohmann::json(summary.acceptance.refusals).dump()));
       break;
     }
     ++summary.problems;

@@ -52,6 +52,7 @@ struct PropertyOptions {
   std::uint64_t seed = 1;
   std::vector<Isa> isas = {Isa::avx2, Isa::avx512};  // those above the processor's are left out
   std::vector<int> threads = {1, 3};
+  int attempts = 400;    // offers until a problem is accepted
   int max_failures = 3;  // an engine is given up after so many
 };
 
@@ -78,7 +79,7 @@ struct PropertySummary {
 
 // A plan is immutable: four threads execute one at once, each with its own workspace and output, on a few problems, and
 // all get the bits that one gets alone. "" or what went wrong.
-std::string check_concurrency(const Engine& engine, std::uint64_t seed);
+std::string check_concurrency(const Engine& engine, std::uint64_t seed, int attempts = 400);
 
 PropertySummary check_engine(const Engine& engine, const PropertyOptions& options);
 nlohmann::json to_json(const PropertySummary& summary);

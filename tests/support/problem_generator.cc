@@ -131,7 +131,10 @@ class Drawer {
           recipe.zero_points[1] = 0;
           recipe.x_zero_given = recipe.w_zero_given = false;
         }
-        if (requantized && random_.chance(0.3)) recipe.epilogue.requantize = Requantize::none;
+        if (requantized && random_.chance(0.3)) {
+          recipe.epilogue.requantize = Requantize::none;
+          recipe.zero_points[2] = 0;
+        }
         return true;
       }
       case RefusalCode::alignment:

@@ -58,6 +58,10 @@ EngineInfo declare(const Implementation& implementation) {
   }
   info.types = combinations(implementation.types, implementation.passes);
   info.flipped = false;
+  if ((implementation.passes & kFprop) == 0) {  // backward passes have no epilogue
+    info.alpha_beta = info.bias = info.residual = false;
+    info.activations = {ActivationKind::identity};
+  }
   info.requantize = info.zero_points = (implementation.types & kInt8) != 0;
   info.min_isa = implementation.min_isa();
   info.max_elements = kMostElements;

@@ -160,6 +160,21 @@ TEST(OneDnn, ByteProductsWithoutVnniSaturate) {
   }
 }
 
+// oneDNN offers this one for one thread only.
+TEST(OneDnn, FewerThreadsAreTold) {
+  if (cpu_features().isa < Isa::avx2) GTEST_SKIP() << "needs AVX2";
+  testing::EngineCase test;
+  test.engine = &engine("onednn.brgconv_strided_avx2");
+  test.problem = problem("dgrad:x=f32,1x16x3,ncw:w=f32,48x16x3:y=f32,1x48x1,ncw:stride=3");
+  test.threads = 3;
+  ASSERT_FALSE(refuse(*test.engine, test.problem, cpu_features()));
+  EXPECT_EQ(run(test).failure, "");
+  const auto plan = test.engine->plan(test.problem, {}, {.threads = 3, .cpu = cpu_features()});
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const std::vector<std::string> notes = (*plan)->notes();
+  EXPECT_NE(std::find(notes.begin(), notes.end(), "runs on one thread: not offered for more"), notes.end());
+}
+
 TEST(OneDnn, SurveysAreKeptAndSharedByThreads) {
   ConvProblem asked = problem("fprop:x=f32,1x24x11x13,nhwc:w=f32,40x24x3x3:pad=1x1");
   const auto first = survey(asked);

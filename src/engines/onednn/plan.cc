@@ -64,12 +64,13 @@ struct Output {
 
 class ConvolutionPlan final : public ConvPlan {
  public:
-  ConvolutionPlan(const ConvProblem& problem, Candidate candidate, Form form, const PlanRequest& request,
+  ConvolutionPlan(const ConvProblem& problem, Candidate candidate, Form form, const PlanRequest& request, int threads,
                   const Request& asked, const dnnl::primitive_desc& description)
       : problem_(problem),
         candidate_(std::move(candidate)),
         form_(form),
-        threads_(request.threads),
+        threads_(threads),
+        fewer_threads_(threads != request.threads),
         constant_weights_(request.constant_weights != nullptr),
         implementation_(description.impl_info_str()),
         scratchpad_(description.scratchpad_desc()),
@@ -118,6 +119,7 @@ class ConvolutionPlan final : public ConvPlan {
       const char* name = problem_.pass == Pass::fprop ? "y" : wgrad ? "w" : "x";
       change(name, *output_.after, wgrad ? weights : activation);
     }
+    if (fewer_threads_) notes.push_back("runs on one thread: not offered for more");
     if (problem_.x.type == DataType::f32 && problem_.math != MathMode::strict) notes.push_back("DOWN_CONVERT_INPUTS");
     return notes;
   }
@@ -244,6 +246,7 @@ class ConvolutionPlan final : public ConvPlan {
   Candidate candidate_;
   Form form_;
   int threads_;
+  bool fewer_threads_;  // than asked for
   bool constant_weights_;
   std::string implementation_;
   dnnl::memory::desc scratchpad_;
@@ -256,25 +259,30 @@ class ConvolutionPlan final : public ConvPlan {
   std::size_t workspace_bytes_ = 0;
 };
 
+// The implementation as it is made for so many threads; empty where it is not offered.
+dnnl::primitive_desc find_implementation(const Request& asked, const std::string& name, int threads) {
+  const OmpThreads omp_threads(threads);
+  dnnl::primitive_desc description = asked.first();
+  while (description && name_of_implementation(description.impl_info_str()) != name) {
+    if (!description.next_impl()) return {};
+  }
+  return description;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ConvPlan>> make_convolution_plan(const ConvProblem& problem, const Offer& offer,
                                                         const PlanRequest& request) {
   const Implementation& row = implementations()[offer.row];
   const Candidate candidate{row.name(), {{"layout", offer.form.any_layout}}};
-  const OmpThreads threads(request.threads);
   try {
     const Request asked(problem, offer.form);
-    dnnl::primitive_desc description = asked.first();
-    bool found = static_cast<bool>(description);
-    while (found && name_of_implementation(description.impl_info_str()) != candidate.engine) {
-      found = description.next_impl();
-    }
-    if (!found) {
-      return Error{ErrorCode::unsupported, fmt::format("threads={}: oneDNN does not offer {} for so many threads",
-                                                       request.threads, candidate.engine)};
-    }
-    auto plan = std::make_unique<ConvolutionPlan>(problem, candidate, offer.form, request, asked, description);
+    int threads = request.threads;
+    dnnl::primitive_desc description = find_implementation(asked, candidate.engine, threads);
+    if (!description) description = find_implementation(asked, candidate.engine, threads = 1);
+    if (!description) return Error{ErrorCode::internal, candidate.engine + " is no longer offered"};
+    const OmpThreads omp_threads(threads);
+    auto plan = std::make_unique<ConvolutionPlan>(problem, candidate, offer.form, request, threads, asked, description);
     CONVOY_CHECK(plan->keep(request.constant_weights));
     return std::unique_ptr<ConvPlan>(std::move(plan));
   } catch (const dnnl::error& error) {

@@ -39,8 +39,8 @@ struct Survey {
 };
 
 // The answer is kept, for the last few thousand problems of the process; asking again costs about 0.1 us where the
-// thread's last question was the same. Asked for one thread: oneDNN's offers rarely depend on the count, and a plan
-// for more that it does not offer is an error.
+// thread's last question was the same. Asked for one thread: where oneDNN does not offer an implementation for more, a
+// plan runs it on one and says so.
 std::shared_ptr<const Survey> survey(const ConvProblem& problem);
 
 }  // namespace convoy::onednn
