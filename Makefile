@@ -3,13 +3,14 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 export CTEST_OUTPUT_ON_FAILURE = 1
 
-.PHONY: help demo test test-full test-sanitize build bench fuzz lint format bundle docs clean
+.PHONY: help demo test test-full test-sanitize test-threads build bench fuzz lint format bundle docs clean
 
 help:
 	@echo 'make demo           build, then tune resnet18 on a picture and show what was chosen'
 	@echo 'make test           build and run every test'
 	@echo 'make test-full      the long property tests (10,000 problems an engine), result in bench/results'
 	@echo 'make test-sanitize  unit tests under the address and undefined-behaviour sanitizers'
+	@echo 'make test-threads   the plan cache with 64 threads under the thread sanitizer'
 	@echo 'make build          the program, at build/bin/convoy'
 	@echo 'make bench          networks beside ONNX Runtime and OpenVINO, result in bench/results'
 	@echo 'make fuzz           a minute of fuzzing for each input format'
@@ -42,6 +43,12 @@ test-sanitize:
 	@cmake --preset sanitize
 	@cmake --build --preset sanitize -j $(JOBS)
 	@ctest --preset sanitize
+
+test-threads:
+	@scripts/setup test
+	@cmake --preset tsan
+	@cmake --build --preset tsan -j $(JOBS)
+	@ctest --preset tsan
 
 bench: build
 	@scripts/setup bench

@@ -29,6 +29,7 @@ enum class ConvMode : std::uint8_t { cross_correlation, convolution };
 // What a caller allows besides the exact types: strict allows nothing; tf32 lets f32 inputs be rounded to tf32;
 // reduced lets inputs be down-converted to 16 bits and accumulators be narrower than `compute`.
 enum class MathMode : std::uint8_t { strict, tf32, reduced };
+std::string_view name_of(MathMode math);
 
 enum class ActivationKind : std::uint8_t {
   identity,

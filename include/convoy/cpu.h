@@ -32,6 +32,7 @@ struct CpuFeatures {
   std::int64_t l1d_bytes = 0;  // a core's
   std::int64_t l2_bytes = 0;   // a core's
   std::int64_t l3_bytes = 0;   // shared
+  friend bool operator==(const CpuFeatures&, const CpuFeatures&) = default;
 };
 
 // Detected from CPUID feature bits (never from the model number) and the operating system's support, then capped by the

@@ -82,6 +82,15 @@ struct LayoutPair {
   Layout x, y;
 };
 
+// Notes that selection knows; engines may have others.
+namespace note {
+inline constexpr std::string_view winograd = "WINOGRAD";  // the wider tolerance of core/tolerance.h
+inline constexpr std::string_view tf32 = "TF32";          // f32 inputs are rounded to tf32
+inline constexpr std::string_view down_convert_inputs = "DOWN_CONVERT_INPUTS";
+inline constexpr std::string_view reduced_precision_reduction = "REDUCED_PRECISION_REDUCTION";
+inline constexpr std::string_view runtime_compilation = "RUNTIME_COMPILATION";
+}  // namespace note
+
 // What an engine declares. The core enforces it (`refuse` below): engines don't check it again.
 struct EngineInfo {
   std::string name;      // stable: "cpu.winograd"
@@ -140,6 +149,7 @@ struct PlanRequest {
   CpuFeatures cpu;                         // cpu_features(), or capped
   const void* constant_weights = nullptr;  // w, alive during plan(): it is packed once into the plan. Null: w comes
                                            // with each execution and is packed into the workspace every time.
+  friend bool operator==(const PlanRequest&, const PlanRequest&) = default;
 };
 
 // A candidate made ready. Immutable: any number of threads may execute one plan at once, each with its own context.
@@ -168,6 +178,9 @@ class Engine {
 
   // The knobs this problem has; empty when there is nothing to tune. Called only for problems that were not refused.
   virtual std::vector<Knob> knobs(const ConvProblem&, const CpuFeatures&) const { return {}; }
+
+  // The notes of one candidate, where the problem or the knobs decide (say, that inputs are rounded to tf32).
+  virtual std::vector<std::string> notes(const ConvProblem&, const KnobValues&) const { return info().notes; }
 
   // Predicted seconds for the problem with these knobs: what heuristic selection ranks by.
   virtual double predict_seconds(const ConvProblem&, const KnobValues&, const PlanRequest&) const = 0;

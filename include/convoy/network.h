@@ -27,6 +27,7 @@ struct NetworkOptions {
   int threads = 1;
   CpuFeatures cpu;  // usually cpu_features()
   SelectionOptions selection;
+  MathMode math = MathMode::strict;  // of its convolutions
 };
 
 // One step of a prepared network, in execution order, for reports.

@@ -2,14 +2,13 @@
 // or by name.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "convoy/measurement.h"
+#include "convoy/selection_options.h"
 
 namespace convoy {
 
@@ -22,45 +21,11 @@ struct EngineAnswer {
   double predicted_seconds = 0;    // it can: of the default candidate
 };
 
-// What is allowed to be chosen. Filters never change what an engine is or what is measured, only what may win.
-struct SelectionFilter {
-  std::string engines = "*";  // glob list over engine names, '!' excludes: "cpu.*,!cpu.winograd"
-  bool deterministic_only = false;
-  std::optional<std::size_t> workspace_limit;  // bytes
-};
-
-// One rule of explicit selection: problems that match `pattern` (a glob over the problem string, or over a node's name
-// in a network as "node=GLOB") run on `candidate`.
-struct SelectionRule {
-  std::string pattern;
-  Candidate candidate;
-};
-// A rules file: one "pattern -> engine{knob=value}" a line, '#' comments. Errors name the line.
-Result<std::vector<SelectionRule>> parse_rules(std::string_view text);
-
-enum class SelectionMode : std::uint8_t { heuristic, measured };
-
-struct SelectionOptions {
-  SelectionMode mode = SelectionMode::heuristic;
-  SelectionFilter filter;
-  std::vector<SelectionRule> rules;  // the first that matches decides
-  bool strict_rules = true;          // a rule's candidate that can't run is an error; otherwise a warning and fallback
-  double budget_seconds = 0;         // measured: stop after this long (0: no limit)
-  bool all_knobs = false;            // measured: every knob value, not only each engine's default
-  CacheState caches = CacheState::cold;
-  // What was measured before; null: nothing. Measured: a candidate is measured only where a current and settled
-  // measurement is missing, and each new one is stored as soon as it exists (first as partial, then as cut off or
-  // complete). Heuristic: nothing is measured, and where the candidate it would choose was measured, the fastest
-  // measured one is taken instead.
-  MeasurementStore* store = nullptr;
-  // Measured: once it is true (a signal handler or another thread may set it) measuring ends as soon as it can, with
-  // what is known.
-  const std::atomic<bool>* stop = nullptr;
-};
-
 struct Selection {
   Candidate candidate;
   std::string reason;                     // "rule 'pattern'", "heuristic", "measured", "stored"
+  std::string rule;                       // the pattern of the rule that decided; empty: none did
+  bool partial = false;                   // measured: it was ended before everything that may win was settled
   std::vector<std::string> warnings;      // a rule that fell back, a budget that ended early
   std::vector<Measurement> measurements;  // measured: all of them, fastest first, failures last
 };
@@ -68,6 +33,11 @@ struct Selection {
 // The engines to choose from are given, so that tests can hand in fakes; all_engines() is the usual span.
 std::vector<EngineAnswer> list_candidates(const ConvProblem& problem, std::span<const Engine* const> engines,
                                           const PlanRequest& request);
+
+// Why the filter, or the problem's math mode, keeps a candidate of `engine` from being chosen; nothing where neither
+// does. The workspace limit is not looked at: only a plan knows its workspace.
+std::optional<Refusal> filtered(const ConvProblem& problem, const Engine& engine, const KnobValues& knobs,
+                                const SelectionFilter& filter);
 
 // Candidates that pass the filter, best predicted first (never the oracle unless nothing else can).
 std::vector<Candidate> rank_by_heuristic(const ConvProblem& problem, std::span<const Engine* const> engines,

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <limits>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "base/cpu.h"
 #include "base/environment.h"
 #include "base/log.h"
+#include "base/provider_environment.h"
 
 namespace convoy {
 namespace {
@@ -71,7 +73,65 @@ TEST(Log, LevelsFilter) {
   EXPECT_FALSE(log_enabled(LogLevel::debug));
   EXPECT_FALSE(log_enabled(LogLevel::off));
   set_log(LogLevel::off, {});
-  EXPECT_EQ(lines, (std::vector<std::string>{"e", "w"}));
+  EXPECT_EQ(lines, (std::vector<std::string>{"event=e", "event=w"}));
+}
+
+TEST(Log, FieldsAreQuotedWhereTheyWouldNotReadBack) {
+  std::string line;
+  set_log(LogLevel::info, [&](LogLevel, std::string_view message) { line = message; });
+  log(LogLevel::info, "select", {{"problem", "fprop:x=f32,1x1"}, {"engine", "cpu.direct"}, {"why", "a \"b\"\n\x01"}});
+  set_log(LogLevel::off, {});
+  EXPECT_EQ(line, R"(event=select problem="fprop:x=f32,1x1" engine=cpu.direct why="a \"b\"\n\u0001")");
+}
+
+TEST(Log, SettingsAreALevelAndADestination) {
+  EXPECT_EQ(parse_log_setting("info").level, LogLevel::info);
+  EXPECT_EQ(parse_log_setting("info").destination, "");
+  EXPECT_EQ(parse_log_setting("debug:a:b").destination, "a:b");
+  EXPECT_EQ(parse_log_setting("debug:a:b").error, "");
+  EXPECT_NE(parse_log_setting("loud").error.find("'loud' is not one of off, error"), std::string::npos);
+  EXPECT_EQ(parse_log_setting("loud").level, LogLevel::warning);
+  EXPECT_NE(parse_log_setting("info:").error, "");
+}
+
+TEST(Log, TheVariableNamesAFileThatIsAppendedTo) {
+  const std::string path = testing::TempDir() + "convoy_log_test.log";
+  std::remove(path.c_str());
+  const auto before = environment(Variable::log);
+  for (const char* event : {"first", "second"}) {
+    setenv("CONVOY_LOG", ("info:" + path).c_str(), 1);
+    set_log(LogLevel::off, {});
+    log(LogLevel::info, event, {{"problem", "p"}});
+    log(LogLevel::debug, "not written");
+  }
+  before ? setenv("CONVOY_LOG", before->c_str(), 1) : unsetenv("CONVOY_LOG");
+  set_log(LogLevel::off, {});
+  std::ifstream file(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_TRUE(lines[0].starts_with("convoy time=20")) << lines[0];
+  EXPECT_TRUE(lines[0].ends_with(" level=info event=first problem=p")) << lines[0];
+  EXPECT_TRUE(lines[1].ends_with(" level=info event=second problem=p")) << lines[1];
+}
+
+TEST(ProviderEnvironment, ShowsWhatIsSetKnownOrNot) {
+  setenv("ONEDNN_VERBOSE", "1", 1);
+  setenv("ONEDNN_MADE_UP", "x", 1);
+  setenv("CUDNN_LOGDEST_DBG", "", 1);  // empty is as good as not set
+  bool verbose = false, made_up = false;
+  for (const SetVariable& variable : set_provider_variables()) {
+    verbose = verbose || (variable.name == "ONEDNN_VERBOSE" && variable.value == "1" && variable.known != nullptr &&
+                          variable.known->effect == ProviderEffect::logs);
+    made_up = made_up || (variable.name == "ONEDNN_MADE_UP" && variable.known == nullptr);
+    EXPECT_NE(variable.name, "CUDNN_LOGDEST_DBG");
+  }
+  EXPECT_TRUE(verbose && made_up);
+  // What may change results is in the keys, what only logs is not.
+  const std::string& key = result_changing_environment();
+  EXPECT_NE(key.find("ONEDNN_MADE_UP=x"), std::string::npos) << key;
+  EXPECT_EQ(key.find("ONEDNN_VERBOSE"), std::string::npos) << key;
+  for (const char* name : {"ONEDNN_VERBOSE", "ONEDNN_MADE_UP", "CUDNN_LOGDEST_DBG"}) unsetenv(name);
 }
 
 TEST(Cpu, AgreesWithTheCompilersDetection) {

@@ -113,14 +113,15 @@ Result<Isa> parse_isa(std::string_view name) {
 }
 
 const CpuFeatures& detected_cpu_features() {
-  static const CpuFeatures detected = [] {
+  // Never destroyed: convolutions may run while the process ends.
+  static const CpuFeatures& detected = *new CpuFeatures([] {
     CpuFeatures features;
     detect_instruction_sets(features);
     detect_caches(features);
     features.brand = brand_string();
     features.logical_cpus = allowed_cpus();
     return features;
-  }();
+  }());
   return detected;
 }
 
@@ -133,15 +134,15 @@ std::optional<Error> isa_variable_error() {
 }
 
 const CpuFeatures& cpu_features() {
-  static const CpuFeatures features = [] {
+  static const CpuFeatures& features = *new CpuFeatures([] {
     const auto value = environment(Variable::isa);
     if (!value) return detected_cpu_features();
     if (const auto error = isa_variable_error()) {
-      log(LogLevel::warning, error->message + "; ignored");
+      log(LogLevel::warning, "cpu", {{"error", error->message + "; ignored"}});
       return detected_cpu_features();
     }
     return capped(detected_cpu_features(), *parse_isa(*value));
-  }();
+  }());
   return features;
 }
 

@@ -9,8 +9,10 @@ namespace {
 constexpr std::array kVariables = {
     EnvironmentVariable{Variable::isa, "CONVOY_ISA", "portable, avx2, avx512",
                         "the highest instruction set that engines may use", "what the processor has"},
-    EnvironmentVariable{Variable::log, "CONVOY_LOG", "off, error, warning, info, debug",
-                        "how much the library writes to standard error", "off"},
+    EnvironmentVariable{Variable::config, "CONVOY_CONFIG", "full, jit-only, portable",
+                        "which engines the library has (convoy list engines shows what each drops)", "full"},
+    EnvironmentVariable{Variable::log, "CONVOY_LOG", "off, error, warning, info, debug[:FILE]",
+                        "how much the library writes, and where", "off, standard error"},
     EnvironmentVariable{Variable::db, "CONVOY_DB", "a file", "the tuning database",
                         "convoy/tuning.db in XDG_DATA_HOME"},
     EnvironmentVariable{Variable::xdg_data_home, "XDG_DATA_HOME", "a folder", "where programs keep a person's data",

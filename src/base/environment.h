@@ -9,7 +9,7 @@
 namespace convoy {
 
 // To add one: a value here and a row in environment.cc, in the same order.
-enum class Variable { isa, log, db, xdg_data_home, home, data, test_full, no_color };
+enum class Variable { isa, config, log, db, xdg_data_home, home, data, test_full, no_color };
 
 struct EnvironmentVariable {
   Variable variable;

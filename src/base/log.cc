@@ -1,10 +1,13 @@
 #include "base/log.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <mutex>
-#include <string>
 
 #include "base/environment.h"
 
@@ -13,31 +16,96 @@ namespace {
 
 constexpr std::array<std::string_view, 5> kNames = {"off", "error", "warning", "info", "debug"};
 
-void write_to_stderr(LogLevel level, std::string_view message) {
-  // One call a line, so that threads' lines don't mix.
-  std::string line = "convoy ";
-  line += kNames[static_cast<std::size_t>(level)];
-  line += ": ";
-  line += message;
-  line += '\n';
-  std::fwrite(line.data(), 1, line.size(), stderr);
+bool plain(std::string_view value) {
+  for (const char c : value) {
+    if (c <= ' ' || c == '"' || c == '=' || c == '\\' || c == 0x7f) return false;
+  }
+  return !value.empty();
 }
 
-LogLevel level_from_environment() {
-  const auto value = environment(Variable::log);
-  if (!value) return LogLevel::off;
-  for (std::size_t i = 0; i < kNames.size(); ++i) {
-    if (*value == kNames[i]) return static_cast<LogLevel>(i);
+void append_quoted(std::string& line, std::string_view value) {
+  constexpr char digits[] = "0123456789abcdef";
+  line += '"';
+  for (const char c : value) {
+    if (c == '"' || c == '\\') {
+      line += '\\';
+      line += c;
+    } else if (c == '\n') {
+      line += "\\n";
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      line += "\\u00";
+      line += digits[static_cast<unsigned char>(c) >> 4];
+      line += digits[c & 15];
+    } else {
+      line += c;
+    }
   }
-  write_to_stderr(LogLevel::warning, "CONVOY_LOG=" + *value + " is not one of " +
-                                         std::string(describe(Variable::log).values) + "; logging warnings");
-  return LogLevel::warning;
+  line += '"';
+}
+
+void append_field(std::string& line, std::string_view name, std::string_view value) {
+  if (!line.empty()) line += ' ';
+  line.append(name).append("=");
+  if (plain(value)) {
+    line += value;
+  } else {
+    append_quoted(line, value);
+  }
+}
+
+std::string now() {
+  using std::chrono::system_clock;
+  const auto time = system_clock::now();
+  const std::time_t seconds = system_clock::to_time_t(time);
+  const auto since = std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
+  std::tm parts = {};
+  ::gmtime_r(&seconds, &parts);
+  char text[40];
+  const std::size_t length = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+  std::snprintf(text + length, sizeof text - length, ".%03dZ", static_cast<int>(since % 1000));
+  return text;
+}
+
+void write_line(std::FILE* file, LogLevel level, std::string_view message) {
+  std::string line = "convoy";
+  append_field(line, "time", now());
+  append_field(line, "pid", std::to_string(::getpid()));
+  append_field(line, "level", kNames[static_cast<std::size_t>(level)]);
+  line.append(" ").append(message).append("\n");
+  std::fwrite(line.data(), 1, line.size(), file);  // one call a line, so that processes' lines don't mix
+  std::fflush(file);
 }
 
 struct State {
-  std::atomic<LogLevel> level{level_from_environment()};
+  State() { restore(); }
+
+  void restore() {
+    if (file != stderr && file != stdout) std::fclose(file);
+    file = stderr;
+    sink = {};
+    const LogSetting setting = parse_log_setting(environment(Variable::log).value_or("off"));
+    level = setting.level;
+    std::string fault = setting.error;
+    if (setting.destination == "stdout") {
+      file = stdout;
+    } else if (!setting.destination.empty()) {
+      // "e": not inherited by programs that a framework starts.
+      std::FILE* const opened = std::fopen(setting.destination.c_str(), "ae");
+      if (opened != nullptr) file = opened;
+      if (opened == nullptr) fault.append("'").append(setting.destination).append("' can't be written");
+    }
+    if (!fault.empty()) {
+      std::string message;
+      append_field(message, "event", "log");
+      append_field(message, "error", "CONVOY_LOG: " + fault);
+      write_line(file, LogLevel::warning, message);
+    }
+  }
+
+  std::atomic<LogLevel> level{LogLevel::off};
   std::mutex mutex;
   LogSink sink;
+  std::FILE* file = stderr;
 };
 
 State& state() {
@@ -47,22 +115,47 @@ State& state() {
 
 }  // namespace
 
-bool log_enabled(LogLevel level) { return level != LogLevel::off && level <= state().level.load(); }
+LogSetting parse_log_setting(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  const std::string_view name = text.substr(0, colon);
+  LogSetting setting;
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    if (name != kNames[i]) continue;
+    setting.level = static_cast<LogLevel>(i);
+    if (colon == std::string_view::npos) return setting;
+    setting.destination = text.substr(colon + 1);
+    if (!setting.destination.empty()) return setting;
+    setting.error.append("there is no file after '").append(text).append("'");
+    return setting;
+  }
+  setting.level = LogLevel::warning;
+  setting.error.append("'").append(text).append("' is not one of ").append(describe(Variable::log).values);
+  return setting;
+}
 
-void log(LogLevel level, std::string_view message) {
+bool log_enabled(LogLevel level) {
+  return level != LogLevel::off && level <= state().level.load(std::memory_order_relaxed);
+}
+
+void log(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) {
   if (!log_enabled(level)) return;
+  std::string message;
+  append_field(message, "event", event);
+  for (const LogField& field : fields) append_field(message, field.name, field.value);
   const std::lock_guard lock(state().mutex);
   if (state().sink) {
     state().sink(level, message);
   } else {
-    write_to_stderr(level, message);
+    write_line(state().file, level, message);
   }
 }
 
 void set_log(LogLevel level, LogSink sink) {
-  const std::lock_guard lock(state().mutex);
-  state().level = sink ? level : level_from_environment();
-  state().sink = std::move(sink);
+  State& log = state();
+  const std::lock_guard lock(log.mutex);
+  if (!sink) return log.restore();
+  log.level = level;
+  log.sink = std::move(sink);
 }
 
 }  // namespace convoy

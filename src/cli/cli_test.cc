@@ -116,6 +116,46 @@ TEST_F(Command, RulesDecideOrFail) {
   EXPECT_NE(fallback["problems"][0]["chosen"]["candidate"], "cpu.unicorn");
 }
 
+TEST_F(Command, RulesSpeakOfFields) {
+  write("rules.txt", "pass=fprop filter=1x1 -> cpu.unicorn\ngroups=1 filter>=3 -> reference # the oracle\n");
+  const json result = run_json({"explain", kConv, "--rules", path("rules.txt"), "--strict"}, 0);
+  EXPECT_EQ(result["problems"][0]["chosen"]["candidate"], "reference");
+  write("rules.txt", "colour=red -> reference\n");
+  expect_error({"explain", kConv, "--rules", path("rules.txt")}, 2, "'colour' is not a field");
+  EXPECT_GT(run_json({"list", "rule-fields"}, 0)["rule_fields"].size(), 30U);
+}
+
+TEST_F(Command, FiltersMeanTheSameEverywhere) {
+  const auto chosen = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"explain", kConv});
+    const json chosen = run_json(flags, 0)["problems"][0]["chosen"];
+    return chosen["candidate"].get<std::string>();
+  };
+  EXPECT_EQ(chosen({"--engines", "reference"}), "reference");
+  EXPECT_FALSE(chosen({"--notes", "!TRANSFORMED_WEIGHTS"}).starts_with("cpu.gemm"));
+  EXPECT_NE(chosen({"--deterministic", "--config", "portable", "--objective", "workspace"}), "");
+  EXPECT_NE(chosen({"--workspace-limit", "64M", "--no-runtime-compilation", "--allow", "tf32"}), "");
+  expect_error({"explain", kConv, "--config", "tiny"}, 2, "--config: 'tiny' is not a configuration");
+  expect_error({"explain", kConv, "--objective", "speed"}, 2, "--objective");
+  const Finished energy = run({"explain", kConv, "--objective", "energy"});
+  EXPECT_EQ(energy.exit_code, 4);
+  EXPECT_NE(energy.out.find("energy is known by measuring only"), std::string::npos) << energy.out;
+  expect_error({"explain", kConv, "--allow", "everything"}, 2, "--allow");
+  expect_error({"explain", kConv, "--workspace-limit", "much"}, 2, "--workspace-limit");
+  expect_error({"explain", kConv, "--budget", "10 parsecs"}, 2, "--budget");
+  const json bench = run_json({"bench", kConv, "--budget", "200ms", "--warm", "--threads", "1"}, 0);
+  EXPECT_FALSE(bench["problems"][0]["candidates"].empty());
+}
+
+TEST_F(Command, ConfigurationsAndProviderVariablesAreShown) {
+  for (const json& engine : run_json({"list", "engines"}, 0)["engines"]) {
+    const bool own = engine["name"].get<std::string>().starts_with("cpu.") || engine["oracle"].get<bool>();
+    EXPECT_EQ(engine["dropped_by"].contains("portable"), !own) << engine["name"];
+    EXPECT_FALSE(engine["dropped_by"].contains("full"));
+  }
+  EXPECT_TRUE(run_json({"doctor"}, 0).contains("provider_environment"));
+}
+
 TEST_F(Command, BenchMeasuresEveryCandidateAgainstTheOracle) {
   write("list.txt", "3 " + kConv + " # layer\n");
   const json result = run_json({"bench", path("list.txt"), "--budget", "1", "--threads", "1", "--vs", "reference"}, 0);

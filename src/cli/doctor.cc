@@ -9,6 +9,8 @@
 
 #include "base/cpu.h"
 #include "base/environment.h"
+#include "base/log.h"
+#include "base/provider_environment.h"
 #include "cli/program.h"
 #include "convoy/version.h"
 #include "io/versions.h"
@@ -39,6 +41,27 @@ std::vector<std::pair<std::string, bool>> instruction_sets(const CpuFeatures& cp
   return {{"AVX2+FMA", cpu.isa >= Isa::avx2}, {"AVX-512", cpu.isa >= Isa::avx512}, {"AVX512_VNNI", cpu.avx512_vnni},
           {"AVX512_BF16", cpu.avx512_bf16},   {"AVX512_FP16", cpu.avx512_fp16},    {"AMX", cpu.amx_tile},
           {"AMX-BF16", cpu.amx_bf16},         {"AMX-INT8", cpu.amx_int8}};
+}
+
+// Variables that the libraries below read; only those that are set have a row for people.
+Json say_provider_variables(const Program& program) {
+  Json json = Json::array();
+  report::Table table;
+  table.column("read by libraries").column("value").column("changes").column("meaning");
+  for (const SetVariable& variable : set_provider_variables()) {
+    const std::string effect = variable.known ? std::string(name_of(variable.known->effect)) : "unknown";
+    const std::string meaning = variable.known ? std::string(variable.known->meaning) : "not known to Convoy";
+    table.row({variable.name, variable.value, effect, meaning});
+    json.push_back({{"name", variable.name}, {"value", variable.value}, {"changes", effect}, {"meaning", meaning}});
+  }
+  if (table.empty()) {
+    std::string names;
+    for (const ProviderVariable& variable : provider_variables()) names += fmt::format(" {}", variable.name);
+    program.say("\nNone of the variables is set that the libraries below read:" + names);
+  } else {
+    program.say("\n" + table.render(program.colour()));
+  }
+  return json;
 }
 
 Result<int> doctor(const Program& program) {
@@ -96,8 +119,17 @@ Result<int> doctor(const Program& program) {
                              {"meaning", std::string(variable.meaning)}});
   }
   program.say("\n" + variables.render(program.colour()));
+  Json provider_json = say_provider_variables(program);
   const auto fault = isa_variable_error();
-  if (fault) program.say(report::styled("\n" + fault->message, report::Style::warning, program.colour()));
+  const auto config = parse_library_config(environment(Variable::config).value_or("full"));
+  std::vector<std::string> faults;
+  if (fault) faults.push_back(fault->message);
+  if (!config.ok()) faults.push_back("CONVOY_CONFIG: " + config.error().message);
+  const LogSetting logging = parse_log_setting(environment(Variable::log).value_or("off"));
+  if (!logging.error.empty()) faults.push_back("CONVOY_LOG: " + logging.error);
+  for (const std::string& each : faults) {
+    program.say(report::styled("\n" + each, report::Style::warning, program.colour()));
+  }
 
   program.document({{"version", version()},
                     {"processor",
@@ -113,8 +145,9 @@ Result<int> doctor(const Program& program) {
                     {"system", fmt::format("{} {} {}", system.sysname, system.release, system.machine)},
                     {"devices", {"cpu"}},
                     {"libraries", library_json},
-                    {"environment", variable_json}});
-  return fault ? kBadInput : kDone;
+                    {"environment", variable_json},
+                    {"provider_environment", std::move(provider_json)}});
+  return faults.empty() ? kDone : kBadInput;
 }
 
 }  // namespace

@@ -51,14 +51,24 @@ Json printed(const Values& values) {
 Result<int> list_engines(const Program& program) {
   report::Table table;
   table.column("engine").column("rev", report::Align::right).column("passes").column("x").column("layout of x");
-  table.column("needs").column("what it is");
+  table.column("needs").column("not in").column("what it is");
   Json json = Json::array();
   for (const Engine* engine : all_engines()) {
     const EngineInfo& info = engine->info();
     const auto pass_name = [](Pass pass) { return convoy::name_of(pass); };
     const std::string passes = joined(info.passes, pass_name, "all");
+    std::string not_in;
+    Json dropped = Json::object();
+    for (const LibraryConfig config : {LibraryConfig::full, LibraryConfig::jit_only, LibraryConfig::portable}) {
+      const auto reason = dropped_by(config, info);
+      if (!reason) continue;
+      not_in += fmt::format("{}{}", not_in.empty() ? "" : " ", convoy::name_of(config));
+      dropped[std::string(convoy::name_of(config))] = *reason;
+    }
+    const bool here = !dropped_by(library_config(), info);
     table.row({info.name, fmt::format("{}", info.revision), passes, of_x(info, true), of_x(info, false),
-               std::string(convoy::name_of(info.min_isa)), info.summary});
+               std::string(convoy::name_of(info.min_isa)), not_in, info.summary},
+              here ? report::Style::plain : report::Style::bad);
     json.push_back({{"name", info.name},
                     {"revision", info.revision},
                     {"summary", info.summary},
@@ -69,10 +79,27 @@ Result<int> list_engines(const Program& program) {
                     {"deterministic", info.deterministic},
                     {"thread_invariant", info.thread_invariant},
                     {"oracle", info.oracle},
+                    {"available", here},
+                    {"dropped_by", dropped},
                     {"notes", info.notes}});
   }
   program.say(table.render(program.colour()));
-  program.document({{"engines", json}});
+  program.say(fmt::format("The configuration is {} (--config, CONVOY_CONFIG).", convoy::name_of(library_config())));
+  program.document({{"configuration", std::string(convoy::name_of(library_config()))}, {"engines", json}});
+  return kDone;
+}
+
+Result<int> list_rule_fields(const Program& program) {
+  report::Table table;
+  table.column("field").column("meaning");
+  Json json = Json::array();
+  for (const RuleField& field : rule_fields()) {
+    table.row({std::string(field.name), std::string(field.meaning)});
+    json.push_back({{"name", std::string(field.name)}, {"meaning", std::string(field.meaning)}});
+  }
+  program.say(table.render(program.colour()));
+  program.say("A rule: pass=fprop filter=3x3|5x5 channels>=64 -> cpu.winograd{m=4}");
+  program.document({{"rule_fields", json}});
   return kDone;
 }
 
@@ -146,8 +173,8 @@ Result<int> list_zoo(const Program& program) {
 }  // namespace
 
 void add_list(CLI::App& app, Program& program) {
-  CLI::App& command =
-      add_subcommand(app, "list", "List engines, layouts, problem lists or the zoo", "  convoy list engines");
+  CLI::App& command = add_subcommand(app, "list", "List engines, rule fields, layouts, problem lists or the zoo",
+                                     "  convoy list engines");
   command.require_subcommand(1);
   const auto add = [&](const std::string& name, const std::string& description,
                        const std::function<Result<int>(const Program&)>& list) -> CLI::App& {
@@ -157,6 +184,7 @@ void add_list(CLI::App& app, Program& program) {
     return kind;
   };
   add("engines", "Every convolution engine of this build and what it takes", list_engines);
+  add("rule-fields", "What the rules of --rules can speak of", list_rule_fields);
   add("layouts", "The named layouts of tensors", list_layouts);
   auto folder = std::make_shared<std::string>("problems");
   CLI::App& problems = add("problems", "The problem lists in a folder",

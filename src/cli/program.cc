@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <map>
 
 #include "io/file.h"
 #include "select/glob.h"
@@ -19,8 +21,33 @@ void put(std::FILE* stream, std::string_view text) {
   std::fflush(stream);
 }
 
+constexpr const char* kTf32 = "tf32";
+constexpr const char* kReducedAccumulation = "reduced-accumulation";
+constexpr const char* kDownConvert = "down-convert";
+
 Error bad_flag(std::string_view flag, std::string_view what) {
   return {ErrorCode::invalid_argument, fmt::format("{}: {}", flag, what)};
+}
+
+Result<void> read_filter(const SharedOptions& shared, SelectionFilter& filter) {
+  filter.deterministic_only = shared.deterministic;
+  filter.runtime_compilation = !shared.no_runtime_compilation;
+  filter.notes = shared.notes;
+  if (shared.workspace_limited) filter.workspace_limit = shared.workspace_limit;
+  if (!shared.config.empty()) {
+    const auto config = parse_library_config(shared.config);
+    if (!config.ok()) return config.error().within("--config");
+    filter.config = *config;
+  }
+  if (!shared.allow.empty()) {
+    const auto allows = [&](const char* what) {
+      return std::find(shared.allow.begin(), shared.allow.end(), what) != shared.allow.end();
+    };
+    filter.tf32 = allows(kTf32);
+    filter.reduced_accumulation = allows(kReducedAccumulation);
+    filter.down_convert_inputs = allows(kDownConvert);
+  }
+  return {};
 }
 
 }  // namespace
@@ -108,10 +135,27 @@ Result<SelectionOptions> Program::selection(double default_budget) const {
     if (!rules.ok()) return rules.error().within("--rules " + shared.rules_file);
     options.rules = std::move(*rules);
   }
-  options.strict_rules = !shared.rules_fallback;
+  options.strict_rules = !shared.fallback;
+  const auto objective = parse_objective(shared.objective);
+  if (!objective.ok()) return objective.error().within("--objective");
+  options.objective = *objective;
+  options.caches = shared.warm ? CacheState::warm : CacheState::cold;
+  CONVOY_CHECK(read_filter(shared, options.filter));
   options.budget_seconds = shared.budget >= 0 ? shared.budget : default_budget;
   if (options.budget_seconds > 0) options.mode = SelectionMode::measured;
   return options;
+}
+
+MathMode Program::math() const {
+  MathMode math = MathMode::strict;
+  for (const std::string& what : shared.allow)
+    math = std::max(math, what == kTf32 ? MathMode::tf32 : MathMode::reduced);
+  return math;
+}
+
+ConvProblem Program::allowed(ConvProblem problem) const {
+  if (problem.compute == DataType::f32) problem.math = std::max(problem.math, math());
+  return problem;
 }
 
 Result<NetworkOptions> Program::network_options(double default_budget) const {
@@ -119,6 +163,7 @@ Result<NetworkOptions> Program::network_options(double default_budget) const {
   CONVOY_TRY(options.threads, threads());
   options.cpu = cpu_features();
   CONVOY_TRY(options.selection, selection(default_budget));
+  options.math = math();
   return options;
 }
 
@@ -133,14 +178,33 @@ void add_shared_flags(CLI::App& app, Program& program, const std::string& budget
   app.add_option("--threads", shared.threads, "Threads to run on (default: every processor)")
       ->type_name("N")
       ->check(CLI::Range(1, kMaxThreads));
-  app.add_option("--budget", shared.budget, budget_help)->type_name("SECONDS")->check(CLI::Range(0.0, 1e6));
+  const std::map<std::string, double> units = {{"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}};
+  app.add_option("--budget", shared.budget, budget_help)
+      ->type_name("SECONDS")
+      ->transform(CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::CASE_SENSITIVE))
+      ->check(CLI::Range(0.0, 1e6));
+  app.add_flag("--warm,!--cold", shared.warm, "Time with what is read in the caches, or (default) as inside a network");
+  app.add_option("--objective", shared.objective,
+                 "What is to be small: time (default), workspace, energy, or weights: time=1,workspace=0.2");
   app.add_option("--engines", shared.engines, "Engines that may be chosen, a list of globs: 'cpu.*,!cpu.winograd'")
       ->type_name("GLOB");
+  app.add_option("--notes", shared.notes, "Notes that candidates may have, a list of globs: '!WINOGRAD'")
+      ->type_name("GLOB");
+  app.add_option("--config", shared.config, "Library configuration: full, jit-only, portable (default CONVOY_CONFIG)");
+  app.add_flag("--deterministic", shared.deterministic, "Only engines that give the same bits every time");
+  app.add_flag("--no-runtime-compilation", shared.no_runtime_compilation, "Nothing that is compiled at run time");
+  app.add_option("--workspace-limit", shared.workspace_limit, "Most scratch memory a convolution may need: 64M")
+      ->type_name("BYTES")
+      ->transform(CLI::AsSizeValue(false))
+      ->each([&shared](const std::string&) { shared.workspace_limited = true; });
+  app.add_option("--allow", shared.allow, "Precision that f32 may lose: tf32, reduced-accumulation, down-convert")
+      ->delimiter(',')
+      ->check(CLI::IsMember({kTf32, kReducedAccumulation, kDownConvert}));
   app.add_option("--rules", shared.rules_file,
-                 "A file of lines 'PROBLEM-GLOB -> ENGINE{knob=value}' or 'node=GLOB -> ...'")
+                 "A file of lines 'FIELD=VALUE .. -> ENGINE{knob=value}' (convoy list rule-fields)")
       ->type_name("FILE");
-  app.add_flag("--rules-fallback", shared.rules_fallback,
-               "Where a rule's engine can't run a problem, warn and choose another (default: an error)");
+  app.add_flag("--fallback,--rules-fallback,!--strict", shared.fallback,
+               "Where a rule's engine can't run a problem, warn and choose another (--strict, the default: an error)");
   add_json_flag(app, program);
 }
 

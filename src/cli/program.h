@@ -27,7 +27,16 @@ struct SharedOptions {
   double budget = -1;  // seconds; negative: the subcommand's own default
   std::string engines = "*";
   std::string rules_file;
-  bool rules_fallback = false;
+  bool fallback = false;
+  bool deterministic = false;
+  bool no_runtime_compilation = false;
+  std::string notes = "*";
+  std::uint64_t workspace_limit = 0;  // bytes
+  bool workspace_limited = false;
+  std::string objective = "time";
+  std::string config;  // empty: CONVOY_CONFIG's
+  std::vector<std::string> allow;
+  bool warm = false;
   bool json = false;
 };
 
@@ -50,9 +59,14 @@ class Program {
   // Heuristic without a budget (measured_by_default false, no --budget), measured otherwise.
   Result<SelectionOptions> selection(double default_budget = 0) const;
   Result<NetworkOptions> network_options(double default_budget = 0) const;
+  // The problem with the math mode that --allow needs (f32 ones: the others have nothing to give up).
+  ConvProblem allowed(ConvProblem problem) const;
+
+ private:
+  MathMode math() const;
 };
 
-// --device, --threads, --budget, --engines, --rules, --json. `budget_help` says what the subcommand does without it.
+// The flags of SharedOptions and --json. `budget_help` says what the subcommand does without --budget.
 void add_shared_flags(CLI::App& app, Program& program, const std::string& budget_help);
 void add_json_flag(CLI::App& app, Program& program);
 

@@ -12,6 +12,14 @@
 #include "select/measure/problem_data.h"
 
 namespace convoy::cli {
+namespace {
+
+// `left` is not positive where there is no budget, or none of it is left.
+std::string with_time_left(double left, const std::string& text) {
+  return left > 0 ? fmt::format("{} left  {}", report::seconds(left), text) : text;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<TuningDatabase>> open_database(TuningDatabase::Access access) {
   CONVOY_TRY(const std::string path, TuningDatabase::default_path());
@@ -40,7 +48,7 @@ Result<std::unique_ptr<Session>> prepare_with_progress(const Program& program, c
   const double budget = options.selection.budget_seconds;
   auto session = network.prepare(inputs, options, [&](const Measurement& measurement, int, int) {
     const double spent = monotonic_seconds() - start;
-    bar.update(budget > 0 ? spent / budget : 0, print(measurement.candidate));
+    bar.update(budget > 0 ? spent / budget : 0, with_time_left(budget - spent, print(measurement.candidate)));
     return true;
   });
   bar.finish();
@@ -93,9 +101,9 @@ Result<std::vector<ProblemReport>> measure_problems(const Program& program,
   report::Progress bar(title);
   const double start = monotonic_seconds();
   for (std::size_t i = 0; i < problems.size(); ++i) {
-    const ConvProblem& problem = problems[i].problem;
     ProblemReport report;
     report.distinct = problems[i];
+    const ConvProblem& problem = report.distinct.problem = program.allowed(problems[i].problem);
     CONVOY_TRY(const WeightedRequest weighted, with_constant_weights(problem, request));
     report.answers = list_candidates(problem, all_engines(), weighted.request);
     SelectionOptions share = options;
@@ -109,8 +117,9 @@ Result<std::vector<ProblemReport>> measure_problems(const Program& program,
     auto selection = select(problem, all_engines(), share, weighted.request, problems[i].names,
                             [&](const Measurement& measurement, int done, int total) {
                               const double part = total > 0 ? static_cast<double>(done) / total : 0;
+                              const double left = options.budget_seconds - (monotonic_seconds() - start);
                               bar.update((static_cast<double>(i) + part) / static_cast<double>(problems.size()),
-                                         fmt::format("{}  {}", name, print(measurement.candidate)));
+                                         with_time_left(left, name + "  " + print(measurement.candidate)));
                               return true;
                             });
     if (selection.ok()) {

@@ -27,10 +27,6 @@ bool all_equal(const Dims& dims, std::int64_t value) {
   return true;
 }
 
-std::string_view name_of(MathMode math) {
-  return math == MathMode::strict ? "strict" : math == MathMode::tf32 ? "tf32" : "reduced";
-}
-
 template <TensorDesc ConvProblem::*tensor>
 Result<void> parse_tensor_field(std::string_view value, ConvProblem& p) {
   CONVOY_TRY(p.*tensor, parse_tensor(value));
@@ -185,6 +181,10 @@ void fill_types(ConvProblem& p, bool has_compute) {
 }
 
 }  // namespace
+
+std::string_view name_of(MathMode math) {
+  return math == MathMode::strict ? "strict" : math == MathMode::tf32 ? "tf32" : "reduced";
+}
 
 std::string print(const ConvProblem& p) {
   std::string text(name_of(p.pass));

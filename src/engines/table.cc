@@ -11,14 +11,15 @@
 namespace convoy {
 
 const std::vector<const Engine*>& all_engines() {
-  static const std::vector<const Engine*> engines = [] {
-    std::vector<const Engine*> all = {
+  // Never destroyed: convolutions may run while the process ends.
+  static const auto& engines = *[] {
+    auto* all = new std::vector<const Engine*>{
         &cpu::direct_engine(),   &cpu::gemm_engine(), &cpu::depthwise_engine(),
         &cpu::winograd_engine(), &cpu::int8_engine(),
     };
     const auto provided = onednn::engines();
-    all.insert(all.end(), provided.begin(), provided.end());
-    all.push_back(&reference_engine());
+    all->insert(all->end(), provided.begin(), provided.end());
+    all->push_back(&reference_engine());
     return all;
   }();
   return engines;

@@ -55,8 +55,9 @@ bool accepts_nhwc(const Graph& graph, const Node& node) {
 }
 
 // A rule or a filter that only takes one layout must not fail because of the other.
-void add_conv(Region& region, const ConvProblem& problem, const void* weights, Selector& selector) {
+void add_conv(Region& region, const ConvProblem& conv, const void* weights, Selector& selector) {
   constexpr double kOracle = 1e6;  // seconds: as good as never, yet summable
+  const ConvProblem problem = selector.allowed(conv);
   region.has_conv = true;
   region.nchw_seconds += selector.predict(in_layout(problem, Layout::nchw), weights).value_or(kOracle);
   region.nhwc_seconds += selector.predict(in_layout(problem, Layout::nhwc), weights).value_or(kOracle);

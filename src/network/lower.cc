@@ -48,7 +48,7 @@ class Lowering {
       const Node& node = graph_.nodes[n];
       if (!is_static(graph_, node) || !is_convolution(node)) continue;
       CONVOY_TRY(const ConvNode conv, conv_problem(node, inputs_of(graph_, node)));
-      selector_.announce(in_layout(conv.problem, layouts_[n]));
+      selector_.announce(in_layout(selector_.allowed(conv.problem), layouts_[n]));
     }
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
@@ -151,6 +151,7 @@ class Lowering {
 
   Result<void> lower_conv(const Node& node, Layout layout) {
     CONVOY_TRY(ConvNode conv, conv_problem(node, inputs_of(graph_, node)));
+    conv.problem = selector_.allowed(std::move(conv.problem));
     ConvProblem problem = in_layout(conv.problem, layout);
     const auto input = [&](int index) {
       return index >= 0 && index < static_cast<int>(node.inputs.size()) ? node.inputs[index] : kAbsent;

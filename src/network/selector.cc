@@ -18,6 +18,11 @@ Selector::Selector(const NetworkOptions& options, SelectionProgress progress)
   request_.cpu = options.cpu;
 }
 
+ConvProblem Selector::allowed(ConvProblem problem) const {
+  if (problem.compute == DataType::f32) problem.math = options_.math;
+  return problem;
+}
+
 void Selector::announce(const ConvProblem& problem) { announced_.insert(print(problem)); }
 
 Result<Selection> Selector::choose(const ConvProblem& problem, const std::string& node_name, const void* weights) {

@@ -16,6 +16,9 @@ class Selector {
 
   const PlanRequest& request() const { return request_; }
 
+  // The problem with the math mode that the options allow (f32 ones: the others have nothing to give up).
+  ConvProblem allowed(ConvProblem problem) const;
+
   // Says that this problem will be asked for: a measuring budget is shared among the distinct problems still to come.
   void announce(const ConvProblem& problem);
 

@@ -7,7 +7,6 @@
 
 #include "convoy/selection.h"
 #include "select/checked_plan.h"
-#include "select/glob.h"
 
 namespace convoy {
 namespace {
@@ -67,10 +66,8 @@ std::vector<Candidate> rank_by_heuristic(const ConvProblem& problem, std::span<c
   };
   std::vector<Ranked> ranked;
   for (const EngineAnswer& answer : list_candidates(problem, engines, request)) {
-    const EngineInfo& info = answer.engine->info();
-    if (answer.refusal || !selection::glob_list_matches(filter.engines, info.name)) continue;
-    if (filter.deterministic_only && !info.deterministic) continue;
-    ranked.push_back({info.oracle, answer.predicted_seconds, answer.default_candidate});
+    if (answer.refusal || filtered(problem, *answer.engine, answer.default_candidate.knobs, filter)) continue;
+    ranked.push_back({answer.engine->info().oracle, answer.predicted_seconds, answer.default_candidate});
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
     return a.oracle != b.oracle ? !a.oracle : a.seconds < b.seconds;

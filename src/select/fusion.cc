@@ -144,7 +144,11 @@ Result<FusionReport> measure_fusion(const ConvProblem& problem, std::span<const 
   FusionReport report;
   for (std::size_t i = 0; i < ways.size(); ++i) {
     report.ways.push_back(std::move(ways[i].report));
-    report.ways.back().time = times[i];
+    report.ways.back().time = times[i].summary;
+    if (times[i].summary.samples == 0) {
+      return Error{ErrorCode::unsupported, fmt::format("a budget of {} s is too short to time the ways side by side",
+                                                       options.budget_seconds)};
+    }
   }
   std::stable_sort(report.ways.begin(), report.ways.end(),
                    [](const FusionWay& a, const FusionWay& b) { return a.time.median < b.time.median; });

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "base/provider_environment.h"
+
 namespace convoy {
 namespace {
 
@@ -57,6 +59,7 @@ MeasurementKey measurement_key(const ConvProblem& problem, const PlanRequest& re
         std::pair("amx_bf16", cpu.amx_bf16), std::pair("amx_int8", cpu.amx_int8)}) {
     if (there) key.isa += fmt::format(" {}", name);
   }
+  if (const std::string& variables = result_changing_environment(); !variables.empty()) key.isa += " " + variables;
   key.threads = request.threads;
   key.constant_weights = request.constant_weights != nullptr;
   key.caches = caches;

@@ -1,70 +1,13 @@
 // Selection with fake engines: the policy, not the kernels.
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <thread>
-
 #include "convoy/selection.h"
-#include "engines/reference/reference.h"
+#include "select/testing/fake_engine.h"
 
 namespace convoy {
 namespace {
 
-// Computes with the oracle, but sleeps, lies, refuses or fails as told.
-struct FakeEngine : Engine {
-  struct Behaviour {
-    double predicted = 1;
-    double sleep_seconds = 0;
-    bool wrong = false;
-    std::optional<Refusal> refusal;
-    std::size_t workspace = 0;
-    bool deterministic = true;
-  };
-
-  FakeEngine(std::string name, Behaviour behaviour) : behaviour_(std::move(behaviour)) {
-    info_.name = std::move(name);
-    info_.passes = {Pass::fprop};
-    info_.deterministic = behaviour_.deterministic;
-  }
-
-  const EngineInfo& info() const override { return info_; }
-  std::optional<Refusal> check(const ConvProblem&, const CpuFeatures&) const override { return behaviour_.refusal; }
-  std::vector<Knob> knobs(const ConvProblem&, const CpuFeatures&) const override {
-    return {{"tile", {4, 2}, "a knob"}};
-  }
-  double predict_seconds(const ConvProblem&, const KnobValues&, const PlanRequest&) const override {
-    return behaviour_.predicted;
-  }
-
-  struct FakePlan : ConvPlan {
-    Behaviour behaviour;
-    Candidate name;
-    ConvProblem problem;
-    std::unique_ptr<ConvPlan> right;
-    Candidate candidate() const override { return name; }
-    std::size_t workspace_bytes() const override { return std::max(behaviour.workspace, right->workspace_bytes()); }
-    Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
-      std::this_thread::sleep_for(std::chrono::duration<double>(behaviour.sleep_seconds));
-      auto result = right->execute(args, context);
-      if (behaviour.wrong) static_cast<float*>(args.out)[0] += 1;
-      return result;
-    }
-  };
-
-  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,
-                                         const PlanRequest& request) const override {
-    auto plan = std::make_unique<FakePlan>();
-    plan->behaviour = behaviour_;
-    plan->problem = problem;
-    plan->name = {info_.name, {{"tile", knob_or(knobs, "tile", 4)}}};
-    CONVOY_TRY(plan->right, reference_engine().plan(problem, {}, request));
-    return std::unique_ptr<ConvPlan>(std::move(plan));
-  }
-
- private:
-  Behaviour behaviour_;
-  EngineInfo info_;
-};
+using testing_support::FakeEngine;
 
 class Select : public testing::Test {
  protected:
@@ -125,27 +68,6 @@ TEST_F(Select, OnlyWrongCandidatesIsAnError) {
   EXPECT_EQ(selection.error().code, ErrorCode::wrong_result);
 }
 
-TEST_F(Select, AllKnobsAreMeasuredOnRequest) {
-  const std::vector<const Engine*> engines = {&quick_};
-  SelectionOptions options;
-  options.mode = SelectionMode::measured;
-  options.all_knobs = true;
-  const auto selection = select(problem_, engines, options, request_);
-  ASSERT_TRUE(selection.ok());
-  EXPECT_EQ(selection->measurements.size(), 2u);
-}
-
-TEST_F(Select, ProgressCanStopIt) {
-  const std::vector<const Engine*> engines = {&quick_, &slow_};
-  SelectionOptions options;
-  options.mode = SelectionMode::measured;
-  const auto selection =
-      select(problem_, engines, options, request_, {}, [](const Measurement&, int, int) { return false; });
-  ASSERT_TRUE(selection.ok());
-  EXPECT_EQ(selection->measurements.size(), 1u);
-  EXPECT_FALSE(selection->warnings.empty());
-}
-
 TEST_F(Select, RulesDecideStrictlyOrWithAVisibleFallback) {
   const std::vector<const Engine*> engines = {&quick_, &slow_, &unable_};
   SelectionOptions options;
@@ -164,6 +86,97 @@ TEST_F(Select, RulesDecideStrictlyOrWithAVisibleFallback) {
   ASSERT_TRUE(fallback.ok());
   EXPECT_EQ(fallback->candidate.engine, "fake.slow");
   ASSERT_EQ(fallback->warnings.size(), 1u);
+}
+
+TEST_F(Select, FiltersHoldForRulesAsWell) {
+  const std::vector<const Engine*> engines = {&quick_, &slow_};
+  SelectionOptions options;
+  options.rules = *parse_rules("* -> fake.quick");
+  options.filter.engines = "!fake.quick";
+  const auto strict = select(problem_, engines, options, request_);
+  ASSERT_FALSE(strict.ok());
+  EXPECT_NE(strict.error().message.find("rule '*': fake.quick: engines='!fake.quick'"), std::string::npos)
+      << strict.error().message;
+  options.strict_rules = false;
+  const auto fallback = select(problem_, engines, options, request_);
+  ASSERT_TRUE(fallback.ok());
+  EXPECT_EQ(fallback->candidate.engine, "fake.slow");
+  EXPECT_EQ(fallback->rule, "");
+  EXPECT_EQ(fallback->warnings.size(), 1u);
+}
+
+// A candidate that gives up precision needs the problem's leave, whatever the filter says.
+TEST_F(Select, PrecisionIsLostOnlyWhereTheProblemAllowsIt) {
+  const struct {
+    const char* note;
+    MathMode needs;
+  } losses[] = {{"TF32", MathMode::tf32},
+                {"DOWN_CONVERT_INPUTS", MathMode::reduced},
+                {"REDUCED_PRECISION_REDUCTION", MathMode::reduced}};
+  for (const auto& loss : losses) {
+    FakeEngine lossy("fake.lossy", {.predicted = 0.1, .notes = {loss.note}});
+    const std::vector<const Engine*> engines = {&lossy, &quick_};
+    for (const MathMode math : {MathMode::strict, MathMode::tf32, MathMode::reduced}) {
+      problem_.math = math;
+      const auto selection = select(problem_, engines, {}, request_);
+      ASSERT_TRUE(selection.ok());
+      EXPECT_EQ(selection->candidate.engine == "fake.lossy", math >= loss.needs) << loss.note << " " << name_of(math);
+    }
+    const auto refusal = filtered(*parse_problem("fprop:x=f32,1x4x9x9:w=f32,4x4x3x3"), lossy, {}, {});
+    ASSERT_TRUE(refusal.has_value());
+    EXPECT_TRUE(refusal->reason.starts_with("math=strict: ")) << refusal->reason;
+  }
+}
+
+TEST_F(Select, ConfigurationsDropEnginesAndSayWhy) {
+  FakeEngine own("cpu.own", {}), jit("other.jit", {.notes = {"RUNTIME_COMPILATION"}}), other("other.fixed", {});
+  const auto kept = [&](LibraryConfig config) {
+    std::string names;
+    for (const FakeEngine* engine : {&own, &jit, &other}) {
+      const auto reason = dropped_by(config, engine->info());
+      if (!reason) names += engine->info().name + " ";
+      const std::string start = "configuration=" + std::string(name_of(config));
+      EXPECT_TRUE(!reason || reason->starts_with(start)) << *reason;
+    }
+    return names;
+  };
+  EXPECT_EQ(kept(LibraryConfig::full), "cpu.own other.jit other.fixed ");
+  EXPECT_EQ(kept(LibraryConfig::jit_only), "other.jit ");
+  EXPECT_EQ(kept(LibraryConfig::portable), "cpu.own ");
+  for (const LibraryConfig config : {LibraryConfig::full, LibraryConfig::jit_only, LibraryConfig::portable}) {
+    EXPECT_EQ(*parse_library_config(name_of(config)), config);
+  }
+  EXPECT_FALSE(parse_library_config("tiny").ok());
+  // The process's configuration is the default of filters made later.
+  const LibraryConfig before = library_config();
+  set_library_config(LibraryConfig::portable);
+  EXPECT_EQ(SelectionFilter().config, LibraryConfig::portable);
+  set_library_config(before);
+  EXPECT_EQ(SelectionFilter().config, before);
+}
+
+TEST_F(Select, ObjectivesAreParsedPrintedAndFollowed) {
+  EXPECT_EQ(*parse_objective("workspace"), (Objective{.time = 0, .workspace = 1, .energy = 0}));
+  EXPECT_EQ(*parse_objective("time=1,energy=0.5"), (Objective{.time = 1, .workspace = 0, .energy = 0.5}));
+  EXPECT_EQ(*parse_objective(print(Objective{.time = 2, .workspace = 0.25})),
+            (Objective{.time = 2, .workspace = 0.25}));
+  for (const char* bad : {"", "speed", "time=", "time=-1", "time=nan", "time=0", "time=1;energy=1"}) {
+    EXPECT_FALSE(parse_objective(bad).ok()) << bad;
+  }
+  FakeEngine hungry("fake.hungry", {.predicted = 1, .workspace = 64 << 20});
+  FakeEngine modest("fake.modest", {.predicted = 3});
+  const std::vector<const Engine*> engines = {&hungry, &modest};
+  const auto chosen = [&](const char* objective) {
+    SelectionOptions options;
+    options.objective = *parse_objective(objective);
+    const auto selection = select(problem_, engines, options, request_);
+    return selection.ok() ? selection->candidate.engine : selection.error().message;
+  };
+  EXPECT_EQ(chosen("time"), "fake.hungry");
+  EXPECT_EQ(chosen("workspace"), "fake.modest");
+  EXPECT_EQ(chosen("time=1,workspace=0.01"), "fake.hungry");
+  EXPECT_EQ(chosen("time=1,workspace=1"), "fake.modest");
+  EXPECT_NE(chosen("energy").find("objective 'energy=1': energy is known by measuring only"), std::string::npos);
 }
 
 TEST_F(Select, UnknownEnginesAndKnobsAreNamed) {

@@ -97,7 +97,7 @@ class ReferenceEngine final : public Engine {
 }  // namespace
 
 const Engine& reference_engine() {
-  static const ReferenceEngine engine;
+  static const ReferenceEngine& engine = *new ReferenceEngine;  // never destroyed: it may run while the process ends
   return engine;
 }
 

@@ -9,9 +9,10 @@ struct Summary {
   double median = 0;
   double first_quartile = 0;
   double third_quartile = 0;
-  int samples = 0;
+  int samples = 0;   // that count
+  int outliers = 0;  // that were left out
 
-  // Interquartile range over the median: robust against the outliers of a shared machine. 0 for fewer than 2 samples.
+  // Interquartile range over the median. 0 for fewer than 2 samples.
   double spread() const { return median > 0 ? (third_quartile - first_quartile) / median : 0; }
 
   // Half-width of a 95% confidence interval of the median, relative to it: 1.57 * IQR / sqrt(n) (McGill, Tukey and
@@ -19,7 +20,9 @@ struct Summary {
   double relative_uncertainty() const;
 };
 
-// Quartiles by linear interpolation between order statistics (R's type 7). An empty list gives zeros.
+// The rule for outliers: a sample above Q3 + 3*IQR (Tukey's "far out", Exploratory Data Analysis, 1977) was disturbed
+// by something else on the machine and doesn't count. Low ones do: nothing makes a run faster than it can be. Quartiles
+// by linear interpolation between order statistics (R's type 7). An empty list gives zeros.
 Summary summarize(std::span<const double> samples);
 
 }  // namespace convoy::selection

@@ -6,54 +6,160 @@
 namespace convoy::selection {
 namespace {
 
+constexpr double long_warm_up_seconds = 0.1;
+constexpr double clear_margin = 1.05;
+
 struct Lane {
   const Contestant* contestant = nullptr;
   int repeats = 1;
-  bool done = false;
+  double turn_seconds = 0;  // of its last sample, preparation included
+  bool racing = true;
+  bool settled = false;
   std::vector<double> samples;
 };
 
-double sample(const Lane& lane, Clock clock) {
-  if (lane.contestant->prepare) lane.contestant->prepare();
-  const double start = clock();
-  for (int i = 0; i < lane.repeats; ++i) lane.contestant->body();
-  return (clock() - start) / lane.repeats;
-}
+class Race {
+ public:
+  Race(std::span<const Contestant> contestants, const TimingOptions& options, Clock clock,
+       FunctionRef<bool()> keep_going)
+      : options_(options), clock_(clock), keep_going_(keep_going), start_(clock()) {
+    for (const Contestant& contestant : contestants) {
+      Lane lane;
+      lane.contestant = &contestant;
+      lanes_.push_back(std::move(lane));
+    }
+  }
+
+  std::vector<Timing> run() {
+    for (Lane& lane : lanes_) {
+      if (!warm_up(lane)) return result();
+    }
+    for (int round = 0; round < options_.max_samples; ++round) {
+      if (!run_round(round)) return result();
+      drop_hopeless(round);
+      if (round + 1 < options_.min_samples) continue;
+      drop_losers();
+      if (all_known()) break;
+    }
+    for (Lane& lane : lanes_) lane.settled = lane.settled || lane.racing;
+    return result();
+  }
+
+ private:
+  double sample(Lane& lane) {
+    const double turn = clock_();
+    if (lane.contestant->prepare) lane.contestant->prepare();
+    const double start = clock_();
+    for (int i = 0; i < lane.repeats; ++i) lane.contestant->body();
+    const double end = clock_();
+    lane.turn_seconds = end - turn;
+    return (end - start) / lane.repeats;
+  }
+
+  bool may_take(double seconds) { return keep_going_() && clock_() - start_ + seconds <= options_.budget_seconds; }
+
+  bool warm_up(Lane& lane) {
+    double seconds = 0;
+    for (int i = 0; i < options_.warm_ups && seconds < long_warm_up_seconds; ++i) {
+      if (!may_take(seconds)) return false;
+      seconds = sample(lane);
+    }
+    if (!lane.contestant->prepare && seconds < options_.min_sample_seconds) {
+      const double wanted = std::ceil(options_.min_sample_seconds / std::max(seconds, 1e-9));
+      lane.repeats = static_cast<int>(std::min(wanted, 10000.0));
+    }
+    return true;
+  }
+
+  // False: cut short. A first round keeps what it has, since it is all there is.
+  bool run_round(int round) {
+    for (std::size_t i = 0; i < lanes_.size(); ++i) {
+      Lane& lane = lanes_[round % 2 == 0 ? i : lanes_.size() - 1 - i];
+      if (!lane.racing) continue;
+      if (!may_take(lane.turn_seconds)) {
+        for (Lane& each : lanes_) {
+          if (round > 0 && each.samples.size() > static_cast<std::size_t>(round)) each.samples.pop_back();
+        }
+        return false;
+      }
+      lane.samples.push_back(sample(lane));
+    }
+    return true;
+  }
+
+  // A second round has to agree: one disturbed sample, high or low, throws nobody out.
+  void drop_hopeless(int round) {
+    if (round == 0) return;
+    const double best = summarize(leader()->samples).median;
+    for (Lane& lane : lanes_) {
+      if (!lane.racing) continue;
+      if (*std::min_element(lane.samples.begin(), lane.samples.end()) > options_.hopeless * best) lane.racing = false;
+    }
+  }
+
+  void drop_losers() {
+    const Lane* winner = leader();
+    const Summary best = summarize(winner->samples);
+    const double limit = best.median * (1 + best.relative_uncertainty()) * clear_margin;
+    for (Lane& lane : lanes_) {
+      if (!lane.racing || &lane == winner) continue;
+      const Summary own = summarize(lane.samples);
+      if (own.median * (1 - own.relative_uncertainty()) <= limit) continue;
+      lane.racing = false;
+      lane.settled = true;
+    }
+  }
+
+  bool all_known() const {
+    return std::all_of(lanes_.begin(), lanes_.end(), [&](const Lane& lane) {
+      return !lane.racing || summarize(lane.samples).relative_uncertainty() <= options_.target_uncertainty;
+    });
+  }
+
+  // The fastest of those still in the race; null where nobody has a sample.
+  const Lane* leader() const {
+    const Lane* best = nullptr;
+    for (const Lane& lane : lanes_) {
+      if (!lane.racing || lane.samples.empty()) continue;
+      if (best == nullptr || summarize(lane.samples).median < summarize(best->samples).median) best = &lane;
+    }
+    return best;
+  }
+
+  std::vector<Timing> result() const {
+    const Lane* reference = leader();
+    std::vector<Timing> timings;
+    for (const Lane& lane : lanes_) {
+      Timing timing{summarize(lane.samples), lane.settled};
+      if (reference != nullptr && !lane.racing) {
+        const std::span<const double> all = reference->samples;
+        const double drift = summarize(all).median / summarize(all.first(lane.samples.size())).median;
+        timing.summary.median *= drift;
+        timing.summary.first_quartile *= drift;
+        timing.summary.third_quartile *= drift;
+      }
+      timings.push_back(timing);
+    }
+    return timings;
+  }
+
+  TimingOptions options_;
+  Clock clock_;
+  FunctionRef<bool()> keep_going_;
+  double start_;
+  std::vector<Lane> lanes_;
+};
 
 }  // namespace
 
-std::vector<Summary> time_interleaved(std::span<const Contestant> contestants, const TimingOptions& options,
-                                      Clock clock) {
-  const double start = clock();
-  std::vector<Lane> lanes;
-  for (const Contestant& contestant : contestants) {
-    Lane lane;
-    lane.contestant = &contestant;
-    const double warm_up = sample(lane, clock);
-    if (!contestant.prepare && warm_up < options.min_sample_seconds) {
-      const double wanted = std::ceil(options.min_sample_seconds / std::max(warm_up, 1e-9));
-      lane.repeats = static_cast<int>(std::min(wanted, 10000.0));
-    }
-    lanes.push_back(std::move(lane));
-  }
+std::vector<Timing> time_interleaved(std::span<const Contestant> contestants, const TimingOptions& options, Clock clock,
+                                     FunctionRef<bool()> keep_going) {
+  return Race(contestants, options, clock, keep_going).run();
+}
 
-  for (int round = 0; round < options.max_samples; ++round) {
-    if (round > 0 && clock() - start >= options.budget_seconds) break;
-    bool any = false;
-    for (std::size_t i = 0; i < lanes.size(); ++i) {
-      Lane& lane = lanes[round % 2 == 0 ? i : lanes.size() - 1 - i];
-      if (lane.done) continue;
-      any = true;
-      lane.samples.push_back(sample(lane, clock));
-      lane.done = static_cast<int>(lane.samples.size()) >= options.min_samples &&
-                  summarize(lane.samples).relative_uncertainty() <= options.target_uncertainty;
-    }
-    if (!any) break;
-  }
-
-  std::vector<Summary> summaries;
-  for (const Lane& lane : lanes) summaries.push_back(summarize(lane.samples));
-  return summaries;
+std::vector<Timing> time_interleaved(std::span<const Contestant> contestants, const TimingOptions& options,
+                                     Clock clock) {
+  return time_interleaved(contestants, options, clock, [] { return true; });
 }
 
 }  // namespace convoy::selection

@@ -1,4 +1,4 @@
-// Timing several contestants side by side. No policy about who wins, no engines: callables and a clock.
+// Timing several contestants side by side. No engines and no clock of its own: callables and a clock are given.
 #pragma once
 
 #include <functional>
@@ -11,11 +11,13 @@
 namespace convoy::selection {
 
 struct TimingOptions {
-  int min_samples = 5;
+  int warm_ups = 2;     // untimed executions of each contestant; a single one where it takes over 0.1 s
+  int min_samples = 5;  // of one that may still win
   int max_samples = 50;
-  double target_uncertainty = 0.02;   // a contestant is done when its median is known this well (95%)
+  double target_uncertainty = 0.02;   // enough is known once every median that may win is known this well (95%)
+  double hopeless = 3;                // so many times slower than the best in two rounds: no more samples
   double min_sample_seconds = 20e-6;  // shorter bodies are repeated within one sample, so the clock's grain is small
-  double budget_seconds = 1.0;        // no new round starts after this long
+  double budget_seconds = 1.0;        // a sample that would end later than this is not started
 };
 
 struct Contestant {
@@ -24,13 +26,25 @@ struct Contestant {
                                   // execution, since a repeat would find other caches.
 };
 
+struct Timing {
+  Summary summary;       // no samples where the time ended before its turn came
+  bool settled = false;  // sampled until the rules below were satisfied; otherwise cut off
+};
+
 // Seconds from any fixed origin; monotonic.
 using Clock = FunctionRef<double()>;
 
-// Runs rounds: in each, every unfinished contestant gives one sample, in an order that alternates direction. A machine
-// that drifts or is disturbed for a while so disturbs all alike. Medians and quartiles make single outliers harmless.
-// One untimed warm-up execution each comes first. Always completes one round, whatever the budget.
-std::vector<Summary> time_interleaved(std::span<const Contestant> contestants, const TimingOptions& options,
-                                      Clock clock);
+// Rounds: in each, every contestant still in the race gives one sample, in an order that alternates direction, so that
+// whatever happens to the machine happens to all alike. Those in the race at the end have been in every round, and a
+// round that the time cuts short doesn't count. Out of the race is who is `hopeless`, or, after min_samples, whose
+// median lies above the best one's by more than both their uncertainties and 5%; its times are then scaled by how much
+// the winner's own times have changed since, so that a drifting machine doesn't favour who left early.
+//
+// It ends when every median in the race is known to target_uncertainty, after max_samples, at the end of the budget, or
+// as soon as `keep_going` says no.
+std::vector<Timing> time_interleaved(std::span<const Contestant> contestants, const TimingOptions& options, Clock clock,
+                                     FunctionRef<bool()> keep_going);
+std::vector<Timing> time_interleaved(std::span<const Contestant> contestants, const TimingOptions& options,
+                                     Clock clock);
 
 }  // namespace convoy::selection

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <vector>
 
 namespace convoy::selection {
@@ -23,15 +24,50 @@ TEST(Statistics, QuartilesOfKnownNumbers) {
   EXPECT_EQ(summarize({}).samples, 0);
 }
 
-TEST(Timer, EqualRunsGiveEqualTimes) {
+TEST(Statistics, FarOutSamplesAreLeftOut) {
+  const std::vector<double> samples = {1.0, 1.1, 1.2, 1.1, 1.0, 1.2, 1.1, 9.0};
+  const Summary summary = summarize(samples);
+  EXPECT_EQ(summary.samples, 7);
+  EXPECT_EQ(summary.outliers, 1);
+  EXPECT_DOUBLE_EQ(summary.median, 1.1);
+  // Q3 + 3 IQR = 5 + 3 * 3 = 14 is not beyond itself, and low samples always count.
+  const std::vector<double> wide = {-1000, 2, 2, 2, 5, 5, 14};
+  EXPECT_EQ(summarize(wide).outliers, 0);
+}
+
+struct FakeWork {
   FakeClock clock;
-  std::vector<Contestant> contestants(3);
-  for (Contestant& contestant : contestants) contestant.body = [&] { clock.time += 0.001; };
-  const auto summaries = time_interleaved(contestants, {}, clock);
-  for (const Summary& summary : summaries) {
-    EXPECT_NEAR(summary.median, 0.001, 1e-12);
-    EXPECT_NEAR(summary.spread(), 0, 1e-9);
-    EXPECT_EQ(summary.samples, TimingOptions{}.min_samples);
+  std::vector<Contestant> contestants;
+  void add(std::function<double()> seconds) {
+    contestants.push_back({.body = [this, seconds] { clock.time += seconds(); }, .prepare = {}});
+  }
+  std::vector<Timing> time(const TimingOptions& options = {}) { return time_interleaved(contestants, options, clock); }
+};
+
+TEST(Timer, EqualRunsGiveEqualTimes) {
+  FakeWork work;
+  for (int i = 0; i < 3; ++i) work.add([] { return 0.001; });
+  for (const Timing& timing : work.time()) {
+    EXPECT_NEAR(timing.summary.median, 0.001, 1e-12);
+    EXPECT_NEAR(timing.summary.spread(), 0, 1e-9);
+    EXPECT_EQ(timing.summary.samples, TimingOptions{}.min_samples);
+    EXPECT_TRUE(timing.settled);
+  }
+}
+
+TEST(Timer, EqualRunsUnderNoiseAreWithinTheUncertainty) {
+  FakeWork work;
+  std::uint64_t state = 1;
+  const auto noise = [&state] {  // 0 to 10%
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return 0.1 * static_cast<double>(state >> 40) / (1 << 24);
+  };
+  for (int i = 0; i < 4; ++i) work.add([&noise] { return 0.001 * (1 + noise()); });
+  const auto timings = work.time({.budget_seconds = 100});
+  for (const Timing& timing : timings) {
+    EXPECT_NEAR(timing.summary.median / timings[0].summary.median, 1, 0.04);
+    EXPECT_EQ(timing.summary.samples + timing.summary.outliers,
+              timings[0].summary.samples + timings[0].summary.outliers);
   }
 }
 
@@ -41,51 +77,98 @@ TEST(Timer, PreparationIsNotTimed) {
       {.body = [&] { clock.time += 0.001; }, .prepare = [&] { clock.time += 1; }}};
   TimingOptions options;
   options.budget_seconds = 1000;
-  EXPECT_NEAR(time_interleaved(contestants, options, clock)[0].median, 0.001, 1e-9);
+  EXPECT_NEAR(time_interleaved(contestants, options, clock)[0].summary.median, 0.001, 1e-9);
 }
 
+// The machine slows down steadily, to a third of its speed or more. Each contestant is 5% faster than the one before
+// it; measured one after the other, the first would win.
 TEST(Timer, DriftDoesNotChangeTheRanking) {
-  // The machine slows down steadily to a third of its speed; the second contestant is 5% faster throughout. Measured
-  // one after the other, the first would win.
-  FakeClock clock;
-  const auto slowdown = [&] { return 1 + clock.time / 0.1; };
-  const std::vector<Contestant> contestants = {{.body = [&] { clock.time += 0.00100 * slowdown(); }, .prepare = {}},
-                                               {.body = [&] { clock.time += 0.00095 * slowdown(); }, .prepare = {}}};
-  TimingOptions options;
-  options.budget_seconds = 0.2;
-  const auto summaries = time_interleaved(contestants, options, clock);
-  EXPECT_LT(summaries[1].median, summaries[0].median);
-  EXPECT_EQ(summaries[0].samples, summaries[1].samples);
+  for (const double direction : {1.0, -1.0}) {
+    FakeWork work;
+    const auto speed = [&work, direction] {
+      return direction > 0 ? 1 + work.clock.time / 0.1 : 1 / (1 + work.clock.time / 0.05);
+    };
+    for (int i = 0; i < 4; ++i) work.add([speed, i] { return 0.001 * (1 - 0.05 * i) * speed(); });
+    const auto timings = work.time({.budget_seconds = 0.5});
+    for (std::size_t i = 1; i < timings.size(); ++i) {
+      EXPECT_LT(timings[i].summary.median, timings[i - 1].summary.median) << i << " direction " << direction;
+    }
+  }
+}
+
+// Whoever leaves early has samples of the early, fast machine only; they must not beat those who stayed.
+TEST(Timer, LeavingEarlyOnAMachineThatSlowsDownIsNoAdvantage) {
+  FakeWork work;
+  const auto slowdown = [&work] { return 1 + work.clock.time / 0.02; };
+  int run = 0;
+  work.add([&] { return 0.0010 * slowdown() * (++run % 2 == 0 ? 1.1 : 1.0); });  // noise keeps the race going
+  work.add([&] { return 0.0016 * slowdown(); });
+  work.add([&] { return 0.0080 * slowdown(); });
+  const auto timings = work.time({.budget_seconds = 50});
+  EXPECT_GT(timings[0].summary.samples, 2 * timings[1].summary.samples);
+  EXPECT_EQ(timings[2].summary.samples, 2);
+  EXPECT_FALSE(timings[2].settled);
+  EXPECT_LT(timings[0].summary.median, timings[1].summary.median);
+  EXPECT_LT(timings[1].summary.median, timings[2].summary.median);
+  EXPECT_NEAR(timings[1].summary.median / timings[0].summary.median, 1.6 / 1.05, 0.15);
 }
 
 TEST(Timer, OutliersDoNotDecide) {
-  FakeClock clock;
-  int run = 0;
-  const std::vector<Contestant> contestants = {
-      {.body = [&] { clock.time += ++run % 5 == 0 ? 0.1 : 0.0010; }, .prepare = {}},  // every fifth run is disturbed
-      {.body = [&] { clock.time += 0.0011; }, .prepare = {}}};
-  TimingOptions options;
-  options.budget_seconds = 100;
-  const auto summaries = time_interleaved(contestants, options, clock);
-  EXPECT_LT(summaries[0].median, summaries[1].median);
+  for (const double outlier : {0.1, 0.0}) {  // a disturbed run, and a clock that stood still
+    FakeWork work;
+    int fast = 0, slow = 0;
+    work.add([&] { return ++fast % 5 == 0 && outlier > 0 ? outlier : 0.0010; });
+    work.add([&] { return ++slow % 5 == 0 && outlier == 0 ? outlier : 0.0011; });
+    const auto timings = work.time({.budget_seconds = 100});
+    EXPECT_LT(timings[0].summary.median, timings[1].summary.median) << outlier;
+    EXPECT_GE(timings[0].summary.samples, 4);
+  }
+}
+
+TEST(Timer, HopelessContestantsAreNotSampledAgain) {
+  FakeWork work;
+  int runs = 0;
+  work.add([] { return 0.001; });
+  work.add([&] { return ++runs, 0.01; });
+  const auto timings = work.time();
+  EXPECT_EQ(runs, TimingOptions{}.warm_ups + 2);
+  EXPECT_FALSE(timings[1].settled);
+  EXPECT_TRUE(timings[0].settled);
 }
 
 TEST(Timer, ShortBodiesAreRepeatedWithinASample) {
-  FakeClock clock;
+  FakeWork work;
   int runs = 0;
-  const std::vector<Contestant> contestants = {{.body = [&] { clock.time += 1e-6, ++runs; }, .prepare = {}}};
-  const auto summaries = time_interleaved(contestants, {}, clock);
-  EXPECT_NEAR(summaries[0].median, 1e-6, 1e-12);
-  EXPECT_GE(runs, 20 * summaries[0].samples);
+  work.add([&] { return ++runs, 1e-6; });
+  const Summary summary = work.time()[0].summary;
+  EXPECT_NEAR(summary.median, 1e-6, 1e-12);
+  EXPECT_GE(runs, 20 * summary.samples);
 }
 
-TEST(Timer, BudgetEndsItAfterAtLeastOneRound) {
-  FakeClock clock;
-  const std::vector<Contestant> contestants = {{.body = [&] { clock.time += 10; }, .prepare = {}},
-                                               {.body = [&] { clock.time += 20; }, .prepare = {}}};
-  const auto summaries = time_interleaved(contestants, {}, clock);
-  EXPECT_EQ(summaries[0].samples, 1);
-  EXPECT_EQ(summaries[1].samples, 1);
+TEST(Timer, NoSampleIsStartedThatWouldEndAfterTheBudget) {
+  FakeWork work;
+  work.add([] { return 10.0; });
+  work.add([] { return 20.0; });
+  const auto timings = work.time({.budget_seconds = 85});  // 30 warming up, 30 + 20, and 10 more would be too much
+  EXPECT_LE(work.clock.time, 85);
+  EXPECT_EQ(timings[0].summary.samples, 1);
+  EXPECT_EQ(timings[1].summary.samples, 1);
+  EXPECT_FALSE(timings[0].settled);
+  FakeWork none;
+  none.add([] { return 10.0; });
+  EXPECT_EQ(none.time({.budget_seconds = 5})[0].summary.samples, 0);
+  EXPECT_LE(none.clock.time, 10);
+}
+
+TEST(Timer, CanBeInterruptedBetweenSamples) {
+  FakeWork work;
+  for (int i = 0; i < 2; ++i) work.add([] { return 0.001; });
+  int asked = 0;
+  const auto timings =
+      time_interleaved(work.contestants, {}, work.clock, [&] { return ++asked <= 4 + 2 + 1; });  // in the second round
+  EXPECT_EQ(timings[0].summary.samples, 1);
+  EXPECT_EQ(timings[1].summary.samples, 1);
+  EXPECT_FALSE(timings[0].settled);
 }
 
 }  // namespace

@@ -139,7 +139,7 @@ class DepthwiseEngine final : public Engine {
 }  // namespace
 
 const Engine& depthwise_engine() {
-  static const DepthwiseEngine engine;
+  static const DepthwiseEngine& engine = *new DepthwiseEngine;  // never destroyed: it may run while the process ends
   return engine;
 }
 

@@ -80,7 +80,7 @@ class DirectEngine : public Engine {
 }  // namespace
 
 const Engine& direct_engine() {
-  static const DirectEngine engine;
+  static const DirectEngine& engine = *new DirectEngine;  // never destroyed: it may run while the process ends
   return engine;
 }
 

@@ -98,7 +98,7 @@ class GemmEngine : public Engine {
 }  // namespace
 
 const Engine& gemm_engine() {
-  static const GemmEngine engine;
+  static const GemmEngine& engine = *new GemmEngine;  // never destroyed: it may run while the process ends
   return engine;
 }
 

@@ -247,7 +247,7 @@ class Int8Engine final : public Engine {
 }  // namespace
 
 const Engine& int8_engine() {
-  static const Int8Engine engine;
+  static const Int8Engine& engine = *new Int8Engine;  // never destroyed: it may run while the process ends
   return engine;
 }
 

@@ -107,7 +107,7 @@ class WinogradEngine final : public Engine {
 }  // namespace
 
 const Engine& winograd_engine() {
-  static const WinogradEngine engine;
+  static const WinogradEngine& engine = *new WinogradEngine;  // never destroyed: it may run while the process ends
   return engine;
 }
 

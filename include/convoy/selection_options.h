@@ -1,0 +1,105 @@
+// What decides a selection besides the problem: filters, rules, objective, budget. Two options that compare equal
+// select alike (budgets and machines' noise aside), so they are what a cache's key holds.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "convoy/measurement.h"
+
+namespace convoy {
+
+// Which engines the library has at all, after cuDNN's configurations.
+enum class LibraryConfig : std::uint8_t {
+  full,      // every engine of this build
+  jit_only,  // engines that compile for the problem at run time (note RUNTIME_COMPILATION), and the oracle
+  portable,  // own CPU engines ("cpu.*") and the oracle
+};
+std::string_view name_of(LibraryConfig config);  // "full", "jit-only", "portable"
+Result<LibraryConfig> parse_library_config(std::string_view name);
+
+// The configuration of this process: what was set last, else CONVOY_CONFIG, else full. It is the default of filters
+// made afterwards. Any thread may ask and set.
+LibraryConfig library_config();
+void set_library_config(LibraryConfig config);
+
+// Why a configuration has not this engine; nothing where it has.
+std::optional<std::string> dropped_by(LibraryConfig config, const EngineInfo& engine);
+
+// What is allowed to be chosen, by any way of selecting. Filters never change what an engine is, what is measured or
+// what is stored.
+struct SelectionFilter {
+  LibraryConfig config = library_config();
+  std::string engines = "*";  // glob list over engine names, '!' excludes: "cpu.*,!cpu.winograd"
+  std::string notes = "*";    // glob list that every note of a candidate must match: "!WINOGRAD,!FFT"
+  bool deterministic_only = false;
+  bool runtime_compilation = true;  // candidates with the note RUNTIME_COMPILATION
+  // The problem's math mode says what precision may be given up; these take parts of that back.
+  bool tf32 = true;                            // candidates with the note TF32
+  bool reduced_accumulation = true;            // REDUCED_PRECISION_REDUCTION
+  bool down_convert_inputs = true;             // DOWN_CONVERT_INPUTS
+  std::optional<std::size_t> workspace_limit;  // bytes
+  friend bool operator==(const SelectionFilter&, const SelectionFilter&) = default;
+};
+
+// What is to be small: each term is a candidate's value over the least one among the candidates that may win (of
+// workspace, 1 MiB is added to both), times its weight, and the smallest sum wins; equal sums go to the faster.
+struct Objective {
+  double time = 1;
+  double workspace = 0;
+  double energy = 0;  // `unsupported` where this machine has no counter that can be read
+  friend bool operator==(const Objective&, const Objective&) = default;
+};
+// "time", "workspace", "energy", or weights: "time=1,energy=0.5".
+Result<Objective> parse_objective(std::string_view text);
+std::string print(const Objective& objective);
+
+// One rule of explicit selection: the problems that `pattern` matches run on `candidate`. A pattern is one of
+//   GLOB          over the whole problem string: "fprop:*64x64x3x3*"
+//   TERM TERM ..  over its fields, all of which must hold: "pass=fprop groups=1 filter=3x3 channels>=64"
+// A term is FIELD OP VALUE. '=' and '!=' compare with globs, '|' between alternatives ("filter=3x3|5x5"); '<', '<=',
+// '>' and '>=' compare numbers, of sizes like 56x56 each one. A single number stands for the same in every dimension
+// ("stride=2"). rule_fields() lists the fields. `node` is the node's name in a network.
+struct SelectionRule {
+  std::string pattern;
+  Candidate candidate;
+  friend bool operator==(const SelectionRule&, const SelectionRule&) = default;
+};
+// A rules file: one "pattern -> engine{knob=value}" a line, '#' comments. Errors name the line.
+Result<std::vector<SelectionRule>> parse_rules(std::string_view text);
+
+struct RuleField {
+  std::string_view name;
+  std::string_view meaning;
+};
+std::vector<RuleField> rule_fields();
+
+enum class SelectionMode : std::uint8_t { heuristic, measured };
+
+struct SelectionOptions {
+  SelectionMode mode = SelectionMode::heuristic;
+  SelectionFilter filter;
+  std::vector<SelectionRule> rules;  // the first that matches decides
+  // A rule's candidate that can't run, or that the filter forbids, is an error; otherwise a warning and fallback.
+  bool strict_rules = true;
+  Objective objective;
+  double budget_seconds = 0;  // measured: end within so long (0: no limit)
+  bool all_knobs = false;     // measured: knob values too, the best engines' first, not only each engine's default
+  CacheState caches = CacheState::cold;
+  // What was measured before; null: nothing. Measured: a candidate is measured only where a current and settled
+  // measurement is missing, and each new one is stored as soon as it exists (first as partial, then as cut off or
+  // complete). Heuristic: nothing is measured, and where the candidate it would choose was measured, the fastest
+  // measured one is taken instead.
+  MeasurementStore* store = nullptr;
+  // Measured: once it is true (a signal handler or another thread may set it) measuring ends as soon as it can, with
+  // what is known.
+  const std::atomic<bool>* stop = nullptr;
+  friend bool operator==(const SelectionOptions&, const SelectionOptions&) = default;
+};
+
+}  // namespace convoy

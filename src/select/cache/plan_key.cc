@@ -1,0 +1,182 @@
+// Every structure is taken apart by structured bindings, which have to name all of its members: a new field doesn't
+// compile until it is hashed here.
+#include "select/cache/plan_key.h"
+
+#include "select/cache/hash.h"
+#include "select/rules.h"
+
+namespace convoy {
+namespace selection {
+namespace {
+
+void add(Hash& hash, const Dims& dims) {
+  hash.add(dims.size());
+  for (const std::int64_t dim : dims) hash.add(dim);
+}
+
+void add(Hash& hash, const TensorDesc& desc, std::int64_t alignment) {
+  const auto& [type, dims, strides, channel_block, replaced_alignment] = desc;
+  hash.add(type, channel_block, alignment);
+  add(hash, dims);
+  add(hash, strides);
+}
+
+bool equal(const TensorDesc& a, std::int64_t a_alignment, const TensorDesc& b, std::int64_t b_alignment) {
+  const auto& [type, dims, strides, channel_block, replaced_alignment] = a;
+  return type == b.type && channel_block == b.channel_block && a_alignment == b_alignment && dims == b.dims &&
+         strides == b.strides;
+}
+
+void add(Hash& hash, const Epilogue& epilogue) {
+  const auto& [bias, gamma, activation, requantize] = epilogue;
+  const auto& [kind, a, b] = activation;
+  hash.add(bias, gamma, kind, a, b, requantize);
+}
+
+void add(Hash& hash, const SelectionFilter& filter) {
+  const auto& [config, engines, notes, deterministic_only, runtime_compilation, tf32, reduced_accumulation,
+               down_convert_inputs, workspace_limit] = filter;
+  hash.add(config, std::string_view(engines), std::string_view(notes), deterministic_only, runtime_compilation, tf32,
+           reduced_accumulation, down_convert_inputs, workspace_limit.has_value(), workspace_limit.value_or(0));
+}
+
+void add(Hash& hash, const SelectionRule& rule) {
+  const auto& [pattern, candidate] = rule;
+  const auto& [engine, knobs] = candidate;
+  hash.add(std::string_view(pattern), std::string_view(engine), knobs.size());
+  for (const auto& [name, value] : knobs) hash.add(std::string_view(name), value);
+}
+
+bool speaks_of_nodes(const SelectionRule& rule) {
+  const auto pattern = RulePattern::parse(rule.pattern);
+  return pattern.ok() && pattern->speaks_of_nodes();
+}
+
+ConvProblem with_alignments(ConvProblem problem, const Alignments& alignments) {
+  problem.x.alignment = alignments.x;
+  problem.w.alignment = alignments.w;
+  problem.y.alignment = alignments.y;
+  return problem;
+}
+
+std::size_t bytes_of(const TensorDesc& desc) {
+  return (desc.dims.capacity() + desc.strides.capacity()) * sizeof(std::int64_t);
+}
+
+}  // namespace
+
+std::uint64_t hash_of(const ConvProblem& problem, const Alignments& alignments) {
+  const auto& [pass, x, w, y, pre_padding, post_padding, stride, dilation, groups, mode, compute, math, alpha, beta,
+               epilogue, x_zero_point, w_zero_point, y_zero_point] = problem;
+  Hash hash;
+  hash.add(pass, groups, mode, compute, math, alpha, beta, x_zero_point, w_zero_point, y_zero_point);
+  add(hash, x, alignments.x);
+  add(hash, w, alignments.w);
+  add(hash, y, alignments.y);
+  for (const Dims* dims : {&pre_padding, &post_padding, &stride, &dilation}) add(hash, *dims);
+  add(hash, epilogue);
+  return hash.value();
+}
+
+bool equal(const ConvProblem& a, const Alignments& a_alignments, const ConvProblem& b, const Alignments& b_alignments) {
+  const auto& [pass, x, w, y, pre_padding, post_padding, stride, dilation, groups, mode, compute, math, alpha, beta,
+               epilogue, x_zero_point, w_zero_point, y_zero_point] = a;
+  return pass == b.pass && groups == b.groups && mode == b.mode && compute == b.compute && math == b.math &&
+         alpha == b.alpha && beta == b.beta && x_zero_point == b.x_zero_point && w_zero_point == b.w_zero_point &&
+         y_zero_point == b.y_zero_point && equal(x, a_alignments.x, b.x, b_alignments.x) &&
+         equal(w, a_alignments.w, b.w, b_alignments.w) && equal(y, a_alignments.y, b.y, b_alignments.y) &&
+         pre_padding == b.pre_padding && post_padding == b.post_padding && stride == b.stride &&
+         dilation == b.dilation && epilogue == b.epilogue;
+}
+
+std::uint64_t hash_of(const SelectionOptions& options) {
+  const auto& [mode, filter, rules, strict_rules, objective, budget_seconds, all_knobs, caches, store, stop] = options;
+  const auto& [time, workspace, energy] = objective;
+  Hash hash;
+  hash.add(mode, strict_rules, budget_seconds, all_knobs, caches, time, workspace, energy);
+  hash.add(static_cast<const void*>(store), static_cast<const void*>(stop), rules.size());
+  add(hash, filter);
+  for (const SelectionRule& rule : rules) add(hash, rule);
+  return hash.value();
+}
+
+std::uint64_t hash_of(const PlanRequest& request) {
+  const auto& [threads, cpu, constant_weights] = request;
+  const auto& [isa, vnni, bf16, fp16, amx_tile, amx_bf16, amx_int8, brand, logical_cpus, l1d, l2, l3] = cpu;
+  Hash hash;
+  hash.add(threads, constant_weights, isa, vnni, bf16, fp16, amx_tile, amx_bf16, amx_int8, std::string_view(brand),
+           logical_cpus, l1d, l2, l3);
+  return hash.value();
+}
+
+std::uint64_t hash_of(const PlanQuery& query) {
+  Hash hash;
+  hash.add(hash_of(query.problem, query.alignments), query.settings.hash(), query.weights.data, query.weights.version);
+  if (query.settings.rules_speak_of_nodes()) hash.add(query.node_name);
+  return hash.value();
+}
+
+PlanKey::PlanKey(const PlanQuery& query)
+    : problem(with_alignments(query.problem, query.alignments)),
+      settings(query.settings),
+      alignments(query.alignments),
+      weights(query.weights),
+      node_name(query.settings.rules_speak_of_nodes() ? query.node_name : std::string_view()) {}
+
+bool PlanKey::matches(const PlanQuery& query) const {
+  return weights == query.weights && equal(query.problem, query.alignments, problem, alignments) &&
+         settings == query.settings && (!settings.rules_speak_of_nodes() || node_name == query.node_name);
+}
+
+std::size_t PlanKey::bytes() const {
+  std::size_t bytes = sizeof(PlanKey) + node_name.capacity();
+  for (const TensorDesc* desc : {&problem.x, &problem.w, &problem.y}) bytes += bytes_of(*desc);
+  for (const Dims* dims : {&problem.pre_padding, &problem.post_padding, &problem.stride, &problem.dilation}) {
+    bytes += dims->capacity() * sizeof(std::int64_t);
+  }
+  return bytes;
+}
+
+}  // namespace selection
+
+PlanSettings::PlanSettings(std::vector<const Engine*> engines, SelectionOptions options, PlanRequest request) {
+  auto contents = std::make_shared<Contents>();
+  contents->engines = std::move(engines);
+  contents->options = std::move(options);
+  contents->request = std::move(request);
+  contents->request.constant_weights = nullptr;
+  selection::Hash hash;
+  hash.add(selection::hash_of(contents->options), selection::hash_of(contents->request));
+  for (const Engine* engine : contents->engines) hash.add(static_cast<const void*>(engine));
+  contents->hash = hash.value();
+  for (const SelectionRule& rule : contents->options.rules) {
+    contents->rules_speak_of_nodes = contents->rules_speak_of_nodes || selection::speaks_of_nodes(rule);
+  }
+  contents_ = std::move(contents);
+}
+
+bool operator==(const PlanSettings& a, const PlanSettings& b) {
+  if (a.contents_ == b.contents_) return true;
+  return a.hash() == b.hash() && a.engines() == b.engines() && a.options() == b.options() && a.request() == b.request();
+}
+
+std::int64_t alignment_class(const void* pointer) {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer) | 64;
+  return static_cast<std::int64_t>(address & (~address + 1));
+}
+
+Alignments alignments_of(const ConvProblem& problem) {
+  return {problem.x.alignment, problem.w.alignment, problem.y.alignment};
+}
+
+Alignments alignments_of(Pass pass, const ConvArgs& args) {
+  const void* const x = pass == Pass::dgrad ? args.out : args.x;
+  const void* const w = pass == Pass::wgrad ? args.out : args.w;
+  const void* const y = pass == Pass::fprop ? args.out : args.y;
+  Alignments alignments{alignment_class(x), alignment_class(w), alignment_class(y)};
+  std::int64_t& out = pass == Pass::fprop ? alignments.y : pass == Pass::dgrad ? alignments.x : alignments.w;
+  out = std::min(out, alignment_class(args.z));
+  return alignments;
+}
+
+}  // namespace convoy

@@ -1,0 +1,71 @@
+#include "select/heuristic.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "select/candidates.h"
+#include "select/filter.h"
+#include "select/objective.h"
+#include "select/remembered.h"
+
+namespace convoy::selection {
+
+Result<Selection> choose_by_heuristic(const ConvProblem& problem, std::span<const Candidate> ranked,
+                                      std::span<const Engine* const> engines, const SelectionOptions& options,
+                                      const PlanRequest& request) {
+  Selection selection;
+  selection.reason = "heuristic";
+  if (options.objective.energy > 0) {
+    return Error{ErrorCode::unsupported,
+                 fmt::format("objective '{}': energy is known by measuring only", print(options.objective))};
+  }
+  if (!needs_plan(options.filter) && options.objective.workspace == 0) {
+    selection.candidate = ranked.front();
+    return selection;
+  }
+  std::string reasons;
+  std::vector<Measurement> expected;  // as if predictions had been measured
+  for (const Candidate& candidate : ranked) {
+    CONVOY_TRY(const Engine* engine, runnable_engine(problem, candidate, engines, request));
+    CONVOY_TRY(const auto plan, make_plan(problem, candidate, engines, request));
+    if (const auto refusal = plan_filtered(problem, *plan, options.filter)) {
+      reasons += fmt::format("\n  {}: {}", print(candidate), refusal->reason);
+      continue;
+    }
+    Measurement& measurement = expected.emplace_back();
+    measurement.candidate = candidate;
+    measurement.median_seconds = engine->predict_seconds(problem, candidate.knobs, request);
+    measurement.workspace_bytes = plan->workspace_bytes();
+    if (options.objective.workspace == 0) break;  // the rest is slower
+  }
+  if (expected.empty()) {
+    return Error{ErrorCode::unsupported,
+                 fmt::format("no candidate for {} passes the filter:{}", print(problem), reasons)};
+  }
+  const ObjectiveScale scale = scale_of(expected);
+  selection.candidate = std::min_element(expected.begin(), expected.end(), [&](const auto& a, const auto& b) {
+                          return score(a, options.objective, scale) < score(b, options.objective, scale);
+                        })->candidate;
+  return selection;
+}
+
+Result<std::optional<Selection>> choose_by_memory(const ConvProblem& problem, std::span<const Candidate> ranked,
+                                                  std::span<const Engine* const> engines,
+                                                  const SelectionOptions& options, const PlanRequest& request) {
+  CONVOY_TRY(std::vector<Measurement> known,
+             recall_for_choice(*options.store, measurement_key(problem, request, options.caches), ranked, engines));
+  const Measurement* const winner = best_of(known, options.objective, [&](const Measurement& m) {
+    const auto engine = runnable_engine(problem, m.candidate, engines, request);
+    return engine.ok() && !filtered(problem, **engine, m.candidate.knobs, options.filter) &&
+           !workspace_filtered(m.workspace_bytes, options.filter);
+  });
+  if (winner == nullptr) return std::optional<Selection>();
+  Selection selection;
+  selection.reason = "stored";
+  selection.candidate = winner->candidate;
+  selection.measurements = std::move(known);
+  return std::optional(std::move(selection));
+}
+
+}  // namespace convoy::selection

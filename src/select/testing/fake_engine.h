@@ -1,0 +1,82 @@
+// Engines for tests of selection: the policy, not the kernels.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "convoy/engine.h"
+#include "engines/reference/reference.h"
+
+namespace convoy::testing_support {
+
+// Computes with the oracle, but sleeps, lies, refuses or fails as told.
+struct FakeEngine : Engine {
+  struct Behaviour {
+    double predicted = 1;
+    double sleep_seconds = 0;
+    bool wrong = false;
+    std::optional<Refusal> refusal;
+    std::size_t workspace = 0;
+    bool deterministic = true;
+    std::vector<std::string> notes = {};
+    double sleep_with_tile_2 = -1;      // where it is not sleep_seconds
+    std::int64_t tiles = 2;             // values of the knob: 4, 2, and from 5 on
+    std::atomic<int>* plans = nullptr;  // counts the plans made
+    bool plan_fails = false;
+  };
+
+  FakeEngine(std::string name, Behaviour behaviour) : behaviour_(std::move(behaviour)) {
+    info_.name = std::move(name);
+    info_.passes = {Pass::fprop};
+    info_.deterministic = behaviour_.deterministic;
+    info_.notes = behaviour_.notes;
+  }
+
+  const EngineInfo& info() const override { return info_; }
+  std::optional<Refusal> check(const ConvProblem&, const CpuFeatures&) const override { return behaviour_.refusal; }
+  std::vector<Knob> knobs(const ConvProblem&, const CpuFeatures&) const override {
+    std::vector<std::int64_t> values = {4, 2};
+    while (static_cast<std::int64_t>(values.size()) < behaviour_.tiles) {
+      values.push_back(static_cast<std::int64_t>(values.size()) + 3);
+    }
+    return {{"tile", values, "a knob"}};
+  }
+  double predict_seconds(const ConvProblem&, const KnobValues&, const PlanRequest&) const override {
+    return behaviour_.predicted;
+  }
+
+  struct FakePlan : ConvPlan {
+    Behaviour behaviour;
+    Candidate name;
+    std::unique_ptr<ConvPlan> right;
+    Candidate candidate() const override { return name; }
+    std::size_t workspace_bytes() const override { return std::max(behaviour.workspace, right->workspace_bytes()); }
+    Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
+      const bool special = behaviour.sleep_with_tile_2 >= 0 && knob_or(name.knobs, "tile", 4) == 2;
+      const double seconds = special ? behaviour.sleep_with_tile_2 : behaviour.sleep_seconds;
+      if (seconds > 0) std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+      auto result = right->execute(args, context);
+      if (behaviour.wrong) static_cast<float*>(args.out)[0] += 1;
+      return result;
+    }
+  };
+
+  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,
+                                         const PlanRequest& request) const override {
+    if (behaviour_.plans != nullptr) ++*behaviour_.plans;
+    if (behaviour_.plan_fails) return Error{ErrorCode::internal, info_.name + " can't plan"};
+    auto plan = std::make_unique<FakePlan>();
+    plan->behaviour = behaviour_;
+    plan->name = {info_.name, {{"tile", knob_or(knobs, "tile", 4)}}};
+    CONVOY_TRY(plan->right, reference_engine().plan(problem, {}, request));
+    return std::unique_ptr<ConvPlan>(std::move(plan));
+  }
+
+ private:
+  Behaviour behaviour_;
+  EngineInfo info_;
+};
+
+}  // namespace convoy::testing_support

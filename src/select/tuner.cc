@@ -1,0 +1,385 @@
+#include "select/tuner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "select/candidates.h"
+#include "select/filter.h"
+#include "select/heuristic.h"
+#include "select/knob_search.h"
+#include "select/objective.h"
+#include "select/remembered.h"
+#include "select/workbench.h"
+
+namespace convoy::selection {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+constexpr double unbudgeted_seconds = 2.0;  // of sampling, a candidate, where there is no budget
+constexpr double defaults_share = 0.5;      // of the time left, for timing the defaults where knobs are to be searched
+constexpr double oracle_share = 0.1;        // of the budget, for the oracle
+constexpr double seconds_per_oracle_term = 2e-9;
+constexpr double promising = 1.5;  // a variant whose first time is within this of the best is timed properly
+
+std::int64_t oracle_terms(const SelectionOptions& options, int threads) {
+  const std::int64_t most = VerifyOptions{}.full_terms;
+  if (options.budget_seconds <= 0) return most;
+  const double terms = options.budget_seconds * oracle_share * threads / seconds_per_oracle_term;
+  return static_cast<std::int64_t>(std::min(terms, static_cast<double>(most)));
+}
+
+class Tuner {
+ public:
+  Tuner(const ConvProblem& problem, std::span<const Candidate> ranked, std::span<const Engine* const> engines,
+        const SelectionOptions& options, const PlanRequest& request, const SelectionProgress& progress)
+      : problem_(problem),
+        ranked_(ranked),
+        engines_(engines),
+        options_(options),
+        request_(request),
+        progress_(progress),
+        key_(measurement_key(problem, request, options.caches)),
+        start_(monotonic_seconds()),
+        cut_(options.objective.workspace == 0 && options.objective.energy == 0 ? hopeless : infinity) {}
+
+  Result<Selection> run() {
+    CONVOY_CHECK(open_counter());
+    CONVOY_CHECK(list_contestants());
+    if (!open_.empty() || options_.all_knobs) CONVOY_CHECK(measure());
+    return choose();
+  }
+
+ private:
+  double time_left() const {
+    if (stopped_ || (options_.stop != nullptr && *options_.stop)) return 0;
+    return options_.budget_seconds > 0 ? options_.budget_seconds - (monotonic_seconds() - start_) : infinity;
+  }
+
+  Result<void> open_counter() {
+    auto counter = EnergyCounter::open();
+    if (counter.ok()) {
+      counter_ = std::move(*counter);
+    } else if (options_.objective.energy > 0) {
+      return counter.error().within(fmt::format("objective '{}'", print(options_.objective)));
+    }
+    return {};
+  }
+
+  // The oracle takes part where it is named, or alone.
+  Result<void> list_contestants() {
+    for (const Candidate& candidate : ranked_) {
+      CONVOY_TRY(const Engine* engine, runnable_engine(problem_, candidate, engines_, request_));
+      if (engine->info().oracle && ranked_.size() > 1 && options_.filter.engines == "*") continue;
+      contestants_.push_back({candidate, engine});
+      total_ += options_.all_knobs ? KnobSearch(candidate.engine, engine->knobs(problem_, request_.cpu)).size() : 1;
+    }
+    std::vector<Candidate> candidates;
+    for (const Contestant& contestant : contestants_) candidates.push_back(contestant.candidate);
+    CONVOY_TRY(open_, unsettled(candidates));
+    return {};
+  }
+
+  // Those of `candidates` that have to be measured; what is known of the others goes to the results.
+  Result<std::vector<Candidate>> unsettled(const std::vector<Candidate>& candidates) {
+    if (options_.store == nullptr) return candidates;
+    CONVOY_TRY(Remembered known, recall(*options_.store, key_, candidates, engines_));
+    if (options_.objective.energy > 0) {  // where energy counts, a row without it doesn't settle anything
+      std::erase_if(known.settled, [&](const Measurement& m) {
+        const bool open = !m.failure && !m.energy_joules;
+        if (open) known.open.push_back(m.candidate);
+        return open;
+      });
+    }
+    done_ += static_cast<int>(known.settled.size());
+    for (Measurement& measurement : known.settled) settled_.push_back(std::move(measurement));
+    return std::move(known.open);
+  }
+
+  Result<void> measure() {
+    const std::int64_t terms = oracle_terms(options_, request_.threads);
+    if (Workbench::setup_seconds(problem_, request_.threads, terms) > time_left()) {
+      partial_ = true;
+      return {};
+    }
+    CONVOY_TRY(Workbench bench, Workbench::make(problem_, engines_, request_, options_.caches, terms));
+    audition_open(bench);
+    cut_off_hopeless();
+    const double left = time_left();
+    std::vector<Runner*> racing;
+    for (const auto& runner : runners_) {
+      if (runner->plan != nullptr) racing.push_back(runner.get());
+    }
+    race(bench, racing, options_.all_knobs && left < infinity ? left * defaults_share : left);
+    if (options_.all_knobs) {
+      for (Runner* runner : racing) keep_champion(*runner);
+      search_knobs(bench);
+    }
+    return {};
+  }
+
+  // Only the best keeps its plan, which variants are timed against.
+  void keep_champion(Runner& runner) {
+    if (champion_ == nullptr || runner.measurement.median_seconds < champion_->measurement.median_seconds) {
+      if (champion_ != nullptr) champion_->plan.reset();
+      champion_ = &runner;
+    } else {
+      runner.plan.reset();
+    }
+  }
+
+  void audition_open(Workbench& bench) {
+    for (const Candidate& candidate : open_) {
+      const Contestant& contestant = contestant_of(candidate.engine);
+      const double predicted = contestant.engine->predict_seconds(problem_, candidate.knobs, request_);
+      if (time_left() < 2 * predicted || time_left() <= 0) {
+        partial_ = true;  // and on: one behind it may be quicker
+        continue;
+      }
+      audition(bench, candidate);
+    }
+  }
+
+  // Null where it failed or the filter holds it back.
+  Runner* audition(Workbench& bench, const Candidate& candidate) {
+    Runner runner = bench.plan(candidate);
+    if (runner.plan != nullptr) {
+      if (const auto refusal = plan_filtered(problem_, *runner.plan, options_.filter)) {
+        excluded_ += fmt::format("\n  {}: {}", print(candidate), refusal->reason);
+        return nullptr;
+      }
+    }
+    bench.audition(runner);
+    ++done_;
+    runners_.push_back(std::make_unique<Runner>(std::move(runner)));
+    Runner* const kept = runners_.back().get();
+    report(kept->measurement);
+    return kept->measurement.failure ? nullptr : kept;
+  }
+
+  double best_seconds() const {
+    double best = infinity;
+    for (const Measurement& m : settled_) {
+      if (!m.failure) best = std::min(best, m.median_seconds);
+    }
+    for (const auto& runner : runners_) {
+      if (!runner->measurement.failure) best = std::min(best, runner->measurement.median_seconds);
+    }
+    return best;
+  }
+
+  void cut_off_hopeless() {
+    const double limit = cut_ * best_seconds();
+    for (const auto& runner : runners_) {
+      if (runner->plan == nullptr || runner->measurement.median_seconds <= limit) continue;
+      runner->plan.reset();
+      // While some were not even tried, nobody knows whether this one is to be measured again.
+      if (partial_) continue;
+      runner->measurement.state = MeasurementState::cut_off;
+      report(runner->measurement);
+    }
+  }
+
+  void race(Workbench& bench, const std::vector<Runner*>& runners, double seconds) {
+    if (runners.empty()) return;
+    const double budget = std::min(seconds, unbudgeted_seconds * static_cast<double>(runners.size()));
+    bench.sample(runners, budget, [this] { return time_left() > 0; });
+    const double best = best_seconds();
+    for (Runner* runner : runners) {
+      Measurement& measurement = runner->measurement;
+      if (counter_ && time_left() > 0) bench.measure_energy(*runner, *counter_);
+      if (measurement.state == MeasurementState::partial) {
+        // Out of the timer's race with two samples: settled, if only roughly. Out of time: not.
+        const bool lost = measurement.samples > 1 && measurement.median_seconds > cut_ * best;
+        if (lost || time_left() > 0) {
+          measurement.state = lost ? MeasurementState::cut_off : MeasurementState::complete;
+        } else {
+          partial_ = true;
+        }
+      }
+      report(measurement);
+    }
+  }
+
+  struct Search {
+    KnobSearch knobs;
+    Candidate best;
+    double seconds;
+  };
+
+  void search_knobs(Workbench& bench) {
+    std::vector<Search> searches;
+    for (const Contestant& contestant : contestants_) {
+      const Measurement* own = measurement_of(contestant.candidate);
+      const double seconds = own == nullptr || own->failure ? infinity : own->median_seconds;
+      searches.push_back({KnobSearch(contestant.candidate.engine, contestant.engine->knobs(problem_, request_.cpu)),
+                          contestant.candidate, seconds});
+    }
+    while (!searches.empty()) {
+      if (time_left() <= 0) {
+        partial_ = true;
+        return;
+      }
+      const auto first = std::min_element(searches.begin(), searches.end(),
+                                          [](const Search& a, const Search& b) { return a.seconds < b.seconds; });
+      const auto candidate = first->knobs.next(first->best);
+      if (!candidate) {
+        searches.erase(first);
+        continue;
+      }
+      const auto seconds = try_variant(bench, *candidate);
+      if (!seconds) continue;
+      if (*seconds < first->seconds) {
+        first->seconds = *seconds;
+        first->best = *candidate;
+      }
+    }
+  }
+
+  // Its time, where it has one.
+  std::optional<double> try_variant(Workbench& bench, const Candidate& candidate) {
+    const auto open = unsettled({candidate});
+    if (!open.ok()) return std::nullopt;
+    if (open->empty()) return settled_.back().failure ? std::nullopt : std::optional(settled_.back().median_seconds);
+    const double best = best_seconds();
+    const double predicted =
+        contestant_of(candidate.engine).engine->predict_seconds(problem_, candidate.knobs, request_);
+    if (time_left() < 2 * predicted) {
+      partial_ = true;
+      return std::nullopt;
+    }
+    Runner* const runner = audition(bench, candidate);
+    if (runner == nullptr) return std::nullopt;
+    if (runner->measurement.median_seconds > promising * best && cut_ < infinity) {
+      runner->plan.reset();
+      runner->measurement.state = MeasurementState::cut_off;
+      report(runner->measurement);
+    } else {
+      // Beside the best again, since the machine may not be what it was.
+      std::vector<Runner*> racing = {runner};
+      if (champion_ != nullptr) racing.push_back(champion_);
+      race(bench, racing, time_left());
+      keep_champion(*runner);
+    }
+    return runner->measurement.median_seconds;
+  }
+
+  void report(const Measurement& measurement) {
+    if (options_.store != nullptr) {
+      if (auto stored = options_.store->store(key_, measurement); !stored.ok()) not_stored_ = stored.error();
+    }
+    if (log_enabled(LogLevel::info)) {
+      log(measurement.failure ? LogLevel::error : LogLevel::info, "measured",
+          {{"problem", key_.problem},
+           {"candidate", print(measurement.candidate)},
+           {"seconds", fmt::format("{:.3g}", measurement.median_seconds)},
+           {"samples", fmt::format("{}", measurement.samples)},
+           {"state", name_of(measurement.state)},
+           {"failure", measurement.failure ? measurement.failure->message : std::string()}});
+    }
+    if (progress_ && !progress_(measurement, done_, std::max(done_, total_))) stopped_ = true;
+  }
+
+  struct Contestant {
+    Candidate candidate;
+    const Engine* engine;
+  };
+  const Contestant& contestant_of(const std::string& engine) const {
+    return *std::find_if(contestants_.begin(), contestants_.end(),
+                         [&](const Contestant& contestant) { return contestant.candidate.engine == engine; });
+  }
+  const Measurement* measurement_of(const Candidate& candidate) const {
+    for (const Measurement& m : settled_) {
+      if (m.candidate == candidate) return &m;
+    }
+    for (const auto& runner : runners_) {
+      if (runner->measurement.candidate == candidate) return &runner->measurement;
+    }
+    return nullptr;
+  }
+
+  Result<Selection> choose() {
+    Selection selection;
+    selection.reason = runners_.empty() ? "stored" : "measured";
+    selection.measurements = std::move(settled_);
+    for (const auto& runner : runners_) selection.measurements.push_back(std::move(runner->measurement));
+    sort_measurements(selection.measurements);
+    for (const Measurement& m : selection.measurements) {
+      if (m.failure) selection.warnings.push_back(fmt::format("{}: {}", print(m.candidate), m.failure->message));
+    }
+    if (not_stored_) selection.warnings.push_back("not stored: " + not_stored_->message);
+    selection.partial = partial_ || stopped_;
+    if (selection.partial) {
+      selection.warnings.push_back(fmt::format("measuring ended early, after {} of {} candidates", done_, total_));
+    }
+    const Measurement* const winner = best_of(selection.measurements, options_.objective, [&](const Measurement& m) {
+      return !workspace_filtered(m.workspace_bytes, options_.filter).has_value();
+    });
+    if (winner != nullptr) {
+      selection.candidate = winner->candidate;
+      return selection;
+    }
+    return without_winner(std::move(selection));
+  }
+
+  Result<Selection> without_winner(Selection selection) {
+    const bool any_right = std::any_of(selection.measurements.begin(), selection.measurements.end(),
+                                       [](const Measurement& m) { return !m.failure; });
+    if (selection.partial && !any_right && excluded_.empty()) {
+      // Not one that is known to be wrong.
+      std::vector<Candidate> untried(ranked_.begin(), ranked_.end());
+      std::erase_if(untried, [&](const Candidate& candidate) {
+        return std::any_of(selection.measurements.begin(), selection.measurements.end(),
+                           [&](const Measurement& m) { return m.candidate == candidate; });
+      });
+      if (!untried.empty()) {
+        CONVOY_TRY(Selection predicted, choose_by_heuristic(problem_, untried, engines_, options_, request_));
+        selection.candidate = predicted.candidate;
+        selection.reason = predicted.reason;
+        return selection;
+      }
+    }
+    const bool limited = any_right || !excluded_.empty();
+    return Error{limited ? ErrorCode::unsupported : ErrorCode::wrong_result,
+                 fmt::format("no candidate for {} {}:{}\n  {}", print(problem_),
+                             limited ? "is right and passes the filter" : "gave a right result", excluded_,
+                             fmt::join(selection.warnings, "\n  "))};
+  }
+
+  const ConvProblem& problem_;
+  std::span<const Candidate> ranked_;
+  std::span<const Engine* const> engines_;
+  const SelectionOptions& options_;
+  const PlanRequest& request_;
+  const SelectionProgress& progress_;
+  const MeasurementKey key_;
+  const double start_;
+  const double cut_;  // so many times slower than the best is out
+
+  std::optional<EnergyCounter> counter_;
+  std::vector<Contestant> contestants_;  // engines with their default candidates, best predicted first
+  std::vector<Candidate> open_;          // of those, the ones to measure
+  std::vector<Measurement> settled_;     // known from the store
+  std::vector<std::unique_ptr<Runner>> runners_;
+  Runner* champion_ = nullptr;  // the fastest of them, while knobs are searched
+  std::string excluded_;        // by what only plans know
+  std::optional<Error> not_stored_;
+  bool stopped_ = false;
+  bool partial_ = false;  // something that may win was not measured, or not to the end
+  int done_ = 0;
+  int total_ = 0;
+};
+
+}  // namespace
+
+Result<Selection> choose_by_measuring(const ConvProblem& problem, std::span<const Candidate> ranked,
+                                      std::span<const Engine* const> engines, const SelectionOptions& options,
+                                      const PlanRequest& request, const SelectionProgress& progress) {
+  return Tuner(problem, ranked, engines, options, request, progress).run();
+}
+
+}  // namespace convoy::selection

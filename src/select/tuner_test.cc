@@ -1,0 +1,213 @@
+// Measured selection with fake engines: order, budget, interruption, knobs, objectives.
+#include "select/tuner.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/clock.h"
+#include "select/knob_search.h"
+#include "select/measure/energy.h"
+#include "select/objective.h"
+#include "select/testing/fake_engine.h"
+
+namespace convoy {
+namespace {
+
+using testing_support::FakeEngine;
+
+class Tuner : public testing::Test {
+ protected:
+  Tuner() {
+    problem_ = *parse_problem("fprop:x=f32,1x4x9x9,nchw:w=f32,4x4x3x3,nchw:pad=1x1");
+    request_.cpu = cpu_features();
+    options_.mode = SelectionMode::measured;
+  }
+
+  Result<Selection> choose(const std::vector<const Engine*>& engines, const SelectionProgress& progress = {}) {
+    return select(problem_, engines, options_, request_, {}, progress);
+  }
+
+  ConvProblem problem_;
+  PlanRequest request_;
+  SelectionOptions options_;
+  FakeEngine quick_{"fake.quick", {.predicted = 2e-4}};
+  FakeEngine slow_{"fake.slow", {.predicted = 1e-4, .sleep_seconds = 0.03}};
+  FakeEngine wrong_{"fake.wrong", {.predicted = 0.5e-4, .wrong = true}};
+};
+
+TEST_F(Tuner, BestPredictedFirstAndWhoCannotWinIsCutOff) {
+  FakeEngine naive("fake.naive", {.predicted = 3e-4, .sleep_seconds = 0.06});
+  std::vector<std::string> order;
+  const auto selection = choose({&naive, &quick_, &slow_}, [&](const Measurement& m, int done, int total) {
+    if (m.state == MeasurementState::partial) order.push_back(m.candidate.engine);
+    EXPECT_LE(done, total);
+    EXPECT_EQ(total, 3);
+    return true;
+  });
+  ASSERT_TRUE(selection.ok()) << selection.error().message;
+  EXPECT_EQ(order, (std::vector<std::string>{"fake.slow", "fake.quick", "fake.naive"}));
+  EXPECT_EQ(selection->candidate.engine, "fake.quick");
+  EXPECT_FALSE(selection->partial);
+  for (const Measurement& m : selection->measurements) {
+    const bool winner = m.candidate.engine == "fake.quick";
+    EXPECT_EQ(m.state, winner ? MeasurementState::complete : MeasurementState::cut_off) << m.candidate.engine;
+    EXPECT_TRUE(winner || m.samples <= 2) << m.candidate.engine;
+  }
+}
+
+TEST_F(Tuner, ABudgetEndsItWithWhatIsKnown) {
+  options_.budget_seconds = 0.15;
+  options_.all_knobs = true;
+  FakeEngine endless("fake.endless", {.predicted = 1e-3, .sleep_seconds = 0.01, .tiles = 100'000});
+  const double start = monotonic_seconds();
+  const auto selection = choose({&endless, &quick_, &wrong_});
+  const double took = monotonic_seconds() - start;
+  ASSERT_TRUE(selection.ok()) << selection.error().message;
+  EXPECT_LT(took, 1.0);
+  EXPECT_EQ(selection->candidate.engine, "fake.quick");
+  EXPECT_TRUE(selection->partial);
+  EXPECT_FALSE(selection->warnings.empty());
+}
+
+TEST_F(Tuner, WithoutTimeThereIsThePrediction) {
+  options_.budget_seconds = 1e-9;
+  const auto selection = choose({&quick_, &slow_});
+  ASSERT_TRUE(selection.ok());
+  EXPECT_EQ(selection->candidate.engine, "fake.slow");
+  EXPECT_EQ(selection->reason, "heuristic");
+  EXPECT_TRUE(selection->partial);
+}
+
+TEST_F(Tuner, ACandidateThatWouldNotEndInTimeIsNotStarted) {
+  FakeEngine hours("fake.hours", {.predicted = 3600, .sleep_seconds = 0.3});
+  options_.budget_seconds = 2;
+  const auto selection = choose({&hours, &quick_});
+  ASSERT_TRUE(selection.ok());
+  ASSERT_EQ(selection->measurements.size(), 1u);
+  EXPECT_EQ(selection->candidate.engine, "fake.quick");
+  EXPECT_TRUE(selection->partial);
+}
+
+TEST_F(Tuner, ProgressInterruptsAndAWrongCandidateIsNotTakenForLackOfAnother) {
+  const auto first_only = [](const Measurement&, int, int) { return false; };
+  auto selection = choose({&quick_, &slow_}, first_only);
+  ASSERT_TRUE(selection.ok());
+  EXPECT_EQ(selection->measurements.size(), 1u);
+  EXPECT_EQ(selection->candidate.engine, "fake.slow");
+  EXPECT_TRUE(selection->partial);
+  selection = choose({&wrong_, &quick_}, first_only);
+  ASSERT_TRUE(selection.ok());
+  EXPECT_EQ(selection->candidate.engine, "fake.quick");
+  EXPECT_EQ(selection->reason, "heuristic");
+}
+
+TEST_F(Tuner, KnobsAreSearchedOnRequest) {
+  FakeEngine tunable("fake.tunable", {.predicted = 1e-4, .sleep_seconds = 0.004, .sleep_with_tile_2 = 0, .tiles = 4});
+  FakeEngine fixed("fake.fixed", {.predicted = 2e-4, .sleep_seconds = 0.001, .tiles = 1});
+  auto selection = choose({&tunable, &fixed});
+  ASSERT_TRUE(selection.ok());
+  EXPECT_EQ(selection->candidate.engine, "fake.fixed");
+  options_.all_knobs = true;
+  selection = choose({&tunable, &fixed});
+  ASSERT_TRUE(selection.ok());
+  EXPECT_EQ(print(selection->candidate), "fake.tunable{tile=2}");
+  EXPECT_FALSE(selection->partial);
+  EXPECT_GE(selection->measurements.size(), 5u);
+}
+
+TEST_F(Tuner, WorkspaceAsTheObjectiveKeepsSlowCandidatesInTheRace) {
+  FakeEngine hungry("fake.hungry", {.predicted = 1e-4, .workspace = 8 << 20});
+  options_.objective = *parse_objective("workspace");
+  const auto selection = choose({&hungry, &slow_});
+  ASSERT_TRUE(selection.ok());
+  EXPECT_EQ(selection->candidate.engine, "fake.slow");
+}
+
+TEST_F(Tuner, EnergyIsMeasuredOrClearlyRefused) {
+  options_.objective = *parse_objective("energy");
+  const auto selection = choose({&quick_});
+  if (selection::EnergyCounter::open().ok()) {
+    ASSERT_TRUE(selection.ok()) << selection.error().message;
+    EXPECT_TRUE(selection->measurements.front().energy_joules.has_value());
+  } else {
+    ASSERT_FALSE(selection.ok());
+    EXPECT_EQ(selection.error().code, ErrorCode::unsupported);
+    EXPECT_TRUE(selection.error().message.starts_with("objective 'energy=1': energy can't be measured: /sys/"))
+        << selection.error().message;
+  }
+}
+
+TEST(Energy, CountsPackagesAndTheirWrapping) {
+  const std::filesystem::path root = std::filesystem::path(testing::TempDir()) / "powercap_test";
+  std::filesystem::remove_all(root);
+  const auto write = [&](const char* zone, const char* file, const std::string& text) {
+    std::filesystem::create_directories(root / zone);
+    std::ofstream(root / zone / file) << text << "\n";
+  };
+  EXPECT_FALSE(selection::EnergyCounter::open(root).ok());
+  for (const char* zone : {"intel-rapl:0", "intel-rapl:1"}) {
+    write(zone, "name", zone == std::string("intel-rapl:0") ? "package-0" : "package-1");
+    write(zone, "energy_uj", "1000000");
+    write(zone, "max_energy_range_uj", "1999999");
+  }
+  write("intel-rapl:0:0", "name", "core");  // part of package-0
+  write("intel-rapl:0:0", "energy_uj", "77");
+  auto counter = selection::EnergyCounter::open(root);
+  ASSERT_TRUE(counter.ok()) << counter.error().message;
+  EXPECT_DOUBLE_EQ(*counter->joules(), 0);
+  write("intel-rapl:0", "energy_uj", "1500000");
+  EXPECT_DOUBLE_EQ(*counter->joules(), 0.5);
+  write("intel-rapl:1", "energy_uj", "250000");  // 1.0 to 2.0, where it wraps, and 0.25 more
+  EXPECT_DOUBLE_EQ(*counter->joules(), 1.75);
+  std::filesystem::remove(root / "intel-rapl:1" / "energy_uj");
+  const auto gone = counter->joules();
+  ASSERT_FALSE(gone.ok());
+  EXPECT_NE(gone.error().message.find("intel-rapl:1/energy_uj can't be read"), std::string::npos);
+  std::filesystem::remove_all(root);
+}
+
+TEST(KnobSearch, ClimbsFromTheBestAndThenVisitsEverythingOnce) {
+  const std::vector<Knob> knobs = {{"b", {1, 2, 3}, ""}, {"a", {10, 20}, ""}};
+  selection::KnobSearch search("e", knobs);
+  EXPECT_EQ(search.size(), 6);
+  Candidate best{"e", {{"a", 10}, {"b", 1}}};
+  EXPECT_EQ(print(*search.next(best)), "e{a=20,b=1}");
+  best.knobs[0].value = 20;  // it was better
+  EXPECT_EQ(print(*search.next(best)), "e{a=20,b=2}");
+  std::set<std::string> rest;
+  while (const auto candidate = search.next(best)) EXPECT_TRUE(rest.insert(print(*candidate)).second);
+  EXPECT_EQ(rest, (std::set<std::string>{"e{a=20,b=3}", "e{a=10,b=2}", "e{a=10,b=3}"}));
+  EXPECT_EQ(selection::KnobSearch("e", {}).next({"e", {}}), std::nullopt);
+  const std::vector<Knob> large(40, Knob{"k", {1, 2, 3, 4}, ""});
+  EXPECT_EQ(selection::KnobSearch("e", large).size(), std::numeric_limits<int>::max());
+}
+
+TEST(Objectives, TheWeightedSumIsOfRatiosToTheLeast) {
+  const auto row = [](const char* engine, double seconds, std::size_t workspace, std::optional<double> joules) {
+    Measurement m;
+    m.candidate.engine = engine;
+    m.median_seconds = seconds;
+    m.workspace_bytes = workspace;
+    m.energy_joules = joules;
+    m.state = MeasurementState::complete;
+    return m;
+  };
+  const std::vector<Measurement> rows = {row("fast", 1, 10 << 20, 9.0), row("lean", 2, 0, std::nullopt),
+                                         row("cool", 3, 10 << 20, 3.0)};
+  const auto best = [&](const Objective& objective) {
+    const auto any = [](const Measurement&) { return true; };
+    const Measurement* found = selection::best_of(rows, objective, any);
+    return found == nullptr ? std::string("none") : found->candidate.engine;
+  };
+  EXPECT_EQ(best({.time = 1}), "fast");
+  EXPECT_EQ(best({.time = 0, .workspace = 1}), "lean");
+  EXPECT_EQ(best({.time = 0, .energy = 1}), "cool");
+  EXPECT_EQ(best({.time = 1, .energy = 0.9}), "fast");     // 1 + 2.7 < 3 + 0.9
+  EXPECT_EQ(best({.time = 1, .energy = 1.1}), "cool");     // 3 + 1.1 < 1 + 3.3
+  EXPECT_EQ(best({.time = 1, .workspace = 0.2}), "lean");  // 2 + 0.2 < 1 + 11 * 0.2
+}
+
+}  // namespace
+}  // namespace convoy
