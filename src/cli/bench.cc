@@ -179,7 +179,7 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
   std::vector<TensorDesc> descs;
   if (target.network != nullptr) {
     CONVOY_TRY(descs, input_descriptions(*target.network, flags.input));
-    NetworkOptions network_options{request.threads, request.cpu, options};
+    NetworkOptions network_options{request.threads, request.cpu, options, program.math()};
     network_options.selection.mode = SelectionMode::heuristic;
     CONVOY_TRY(const auto session, target.network->prepare(descs, network_options));
     problems = distinct_problems(*session);
@@ -229,7 +229,7 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
   }
   json["totals"] = say_totals(program, reports);
   if (target.network != nullptr && flags.type.empty() && flags.pass.empty()) {
-    const NetworkOptions network_options{request.threads, request.cpu, options};
+    const NetworkOptions network_options{request.threads, request.cpu, options, program.math()};
     CONVOY_TRY(json["network"], bench_network(program, *target.network, descs, network_options, reports));
   }
   program.document(json);

@@ -61,8 +61,6 @@ class Program {
   Result<NetworkOptions> network_options(double default_budget = 0) const;
   // The problem with the math mode that --allow needs (f32 ones: the others have nothing to give up).
   ConvProblem allowed(ConvProblem problem) const;
-
- private:
   MathMode math() const;
 };
 

@@ -209,7 +209,8 @@ Result<std::vector<NetworkConvolution>> list_convolutions(Graph graph, const Pre
     const Node& node = graph.nodes[n];
     if (!is_static(graph, node) || !is_convolution(node)) continue;
     CONVOY_TRY(const ConvNode conv, conv_problem(node, inputs_of(graph, node)));
-    NetworkConvolution convolution{.problem = in_layout(conv.problem, layouts[n]), .nodes = joined(node.sources)};
+    NetworkConvolution convolution{.problem = in_layout(selector.allowed(conv.problem), layouts[n]),
+                                   .nodes = joined(node.sources)};
     convolution.constant_weights = graph.constant_of(node.inputs[conv_weight_input(node.desc)]) != nullptr;
     const auto same = std::find_if(found.begin(), found.end(), [&](const NetworkConvolution& other) {
       return other.problem == convolution.problem && other.constant_weights == convolution.constant_weights;
