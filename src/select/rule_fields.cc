@@ -82,10 +82,10 @@ constexpr std::array kFields = {
     RuleFieldInfo{"act", "activation: identity, relu, clip ..", false,
                   [](Subject s) { return text(name_of(s.problem.epilogue.activation.kind)); }},
     RuleFieldInfo{"requant", "none, tensor, channel", false, [](Subject s) { return requantization(s.problem); }},
-    RuleFieldInfo{"zp", "zero points X,W,Y", false,
+    RuleFieldInfo{"zp", "zero points X,W,Y; `given` for those of each execution", false,
                   [](Subject s) {
-                    const ConvProblem& p = s.problem;
-                    return text(fmt::format("{},{},{}", p.x_zero_point, p.w_zero_point, p.y_zero_point));
+                    const FieldValue value = written(s.problem, "zp");
+                    return value.text.empty() ? text("0,0,0") : value;
                   }},
     RuleFieldInfo{"flops", "multiplications and additions", true, [](Subject s) { return real(flops(s.problem)); }},
     RuleFieldInfo{"bytes", "least bytes moved", true, [](Subject s) { return real(bytes_moved(s.problem)); }},

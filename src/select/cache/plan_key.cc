@@ -67,9 +67,10 @@ std::size_t bytes_of(const TensorDesc& desc) {
 
 std::uint64_t hash_of(const ConvProblem& problem, const Alignments& alignments) {
   const auto& [pass, x, w, y, pre_padding, post_padding, stride, dilation, groups, mode, compute, math, alpha, beta,
-               epilogue, x_zero_point, w_zero_point, y_zero_point] = problem;
+               epilogue, x_zero_point, w_zero_point, y_zero_point, x_zero_given, w_zero_given] = problem;
   Hash hash;
-  hash.add(pass, groups, mode, compute, math, alpha, beta, x_zero_point, w_zero_point, y_zero_point);
+  hash.add(pass, groups, mode, compute, math, alpha, beta, x_zero_point, w_zero_point, y_zero_point, x_zero_given,
+           w_zero_given);
   add(hash, x, alignments.x);
   add(hash, w, alignments.w);
   add(hash, y, alignments.y);
@@ -80,13 +81,13 @@ std::uint64_t hash_of(const ConvProblem& problem, const Alignments& alignments) 
 
 bool equal(const ConvProblem& a, const Alignments& a_alignments, const ConvProblem& b, const Alignments& b_alignments) {
   const auto& [pass, x, w, y, pre_padding, post_padding, stride, dilation, groups, mode, compute, math, alpha, beta,
-               epilogue, x_zero_point, w_zero_point, y_zero_point] = a;
+               epilogue, x_zero_point, w_zero_point, y_zero_point, x_zero_given, w_zero_given] = a;
   return pass == b.pass && groups == b.groups && mode == b.mode && compute == b.compute && math == b.math &&
          alpha == b.alpha && beta == b.beta && x_zero_point == b.x_zero_point && w_zero_point == b.w_zero_point &&
-         y_zero_point == b.y_zero_point && equal(x, a_alignments.x, b.x, b_alignments.x) &&
-         equal(w, a_alignments.w, b.w, b_alignments.w) && equal(y, a_alignments.y, b.y, b_alignments.y) &&
-         pre_padding == b.pre_padding && post_padding == b.post_padding && stride == b.stride &&
-         dilation == b.dilation && epilogue == b.epilogue;
+         y_zero_point == b.y_zero_point && x_zero_given == b.x_zero_given && w_zero_given == b.w_zero_given &&
+         equal(x, a_alignments.x, b.x, b_alignments.x) && equal(w, a_alignments.w, b.w, b_alignments.w) &&
+         equal(y, a_alignments.y, b.y, b_alignments.y) && pre_padding == b.pre_padding &&
+         post_padding == b.post_padding && stride == b.stride && dilation == b.dilation && epilogue == b.epilogue;
 }
 
 std::uint64_t hash_of(const SelectionOptions& options) {
