@@ -155,11 +155,9 @@ class Tuner {
     } else {
       options.mode = SelectionMode::heuristic;
     }
-    bool all_seen = true;
     std::vector<Candidate> seen;
     auto selection = select(problem, all_engines(), options, weighted.request, tuned.convolution.nodes,
                             [&](const Measurement& measurement, int done, int total) {
-                              all_seen = done >= total;
                               if (std::find(seen.begin(), seen.end(), measurement.candidate) == seen.end()) {
                                 seen.push_back(measurement.candidate);
                               }
@@ -174,10 +172,7 @@ class Tuner {
     }
     tuned.failure.reset();
     tuned.selection = *std::move(selection);
-    const auto& known = tuned.selection.measurements;
-    tuned.partial = !measure || !all_seen || std::any_of(known.begin(), known.end(), [](const Measurement& m) {
-      return m.state == MeasurementState::partial;
-    });
+    tuned.partial = !measure || tuned.selection.partial;
     return {};
   }
 

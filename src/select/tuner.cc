@@ -70,11 +70,12 @@ class Tuner {
     return {};
   }
 
-  // The oracle takes part where it is named, or alone.
+  // Oracles take part where they are named, or where nothing else can run: they are ranked last.
   Result<void> list_contestants() {
+    CONVOY_TRY(const Engine* first, runnable_engine(problem_, ranked_.front(), engines_, request_));
     for (const Candidate& candidate : ranked_) {
       CONVOY_TRY(const Engine* engine, runnable_engine(problem_, candidate, engines_, request_));
-      if (engine->info().oracle && ranked_.size() > 1 && options_.filter.engines == "*") continue;
+      if (engine->info().oracle && !first->info().oracle && options_.filter.engines == "*") continue;
       contestants_.push_back({candidate, engine});
       total_ += options_.all_knobs ? KnobSearch(candidate.engine, engine->knobs(problem_, request_.cpu)).size() : 1;
     }
