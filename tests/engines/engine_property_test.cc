@@ -46,7 +46,8 @@ class EngineAgrees : public ::testing::Test {
     }
     const PropertySummary summary = check_engine(engine_, options_);
     summaries.push_back(to_json(summary));
-    if (summary.unavailable) GTEST_SKIP() << summary.engine << ": this processor lacks its instruction set";
+    if (summary.unavailable)
+      GTEST_SKIP() << summary.engine << ": it refuses everything on this processor for its instruction set";
     double max_error = 0;
     for (const PropertyRuns& runs : summary.runs) max_error = std::max(max_error, runs.max_error);
     std::printf("%-30s %lld problems (%lld offered), largest error %.3g of the tolerance, %.1f s\n",

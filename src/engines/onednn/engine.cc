@@ -122,14 +122,16 @@ std::optional<Refusal> unfit_shape(Shape shape, const ConvProblem& p) {
 
 // Wrong results of oneDNN itself, each with a line in docs/known-failures.md. Without VNNI or AMX its kernels sum 8-bit
 // products in pairs in 16 bits, which saturate at the products' full range; only the plain loops don't.
-std::optional<Refusal> known_wrong(const Implementation& implementation, const ConvProblem& p, const CpuFeatures& cpu) {
+std::optional<Refusal> known_wrong(const Implementation& implementation, const ConvProblem& p) {
   if (p.compute != DataType::s32 || implementation.family == "ref") return std::nullopt;
   const std::string_view level = implementation.level;
   if (level.find("vnni") != std::string_view::npos || level == "amx") return std::nullopt;
-  if (level.empty() && cpu.avx512_vnni) return std::nullopt;  // takes what the processor has
-  return Refusal{RefusalCode::data_type, fmt::format("types x={} w={}: oneDNN computes them without VNNI here, in sums "
-                                                     "of 16 bits that saturate: wrong results",
-                                                     convoy::name_of(p.x.type), convoy::name_of(p.w.type))};
+  // The rows without a level take what the processor has, whatever the cap.
+  if (level.empty() && (processor_has("avx512_vnni") || processor_has("avx2_vnni"))) return std::nullopt;
+  return Refusal{RefusalCode::instruction_set,
+                 fmt::format("types x={} w={}: oneDNN computes them without VNNI here, in sums "
+                             "of 16 bits that saturate: wrong results",
+                             convoy::name_of(p.x.type), convoy::name_of(p.w.type))};
 }
 
 class ImplementationEngine final : public Engine {
@@ -145,7 +147,7 @@ class ImplementationEngine final : public Engine {
       return Refusal{RefusalCode::instruction_set, fmt::format("instruction set={} here: this engine needs {}",
                                                                name_of(cpu.isa), implementation.level)};
     }
-    if (auto refusal = known_wrong(implementation, problem, cpu)) return refusal;
+    if (auto refusal = known_wrong(implementation, problem)) return refusal;
     if (auto refusal = unfit_shape(implementation.shape, problem)) return refusal;
     if (auto refusal = inexpressible(problem)) return refusal;
     const auto surveyed = survey(problem);

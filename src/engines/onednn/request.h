@@ -23,7 +23,8 @@ struct Extra {
   dnnl::memory::desc desc;  // as it lies in the caller's memory
 };
 
-// Whether oneDNN finds this level of instructions (a row's) on the processor. Levels that CpuFeatures knows are true.
+// Whether oneDNN finds a row's level of VNNI instructions on the processor; true for other levels, which CpuFeatures
+// tells.
 bool processor_has(std::string_view level);
 
 // Why oneDNN can't be asked for this problem at all, whatever the implementation.
