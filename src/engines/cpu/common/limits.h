@@ -1,6 +1,7 @@
 // Sizes past which an engine that tabulates weights offsets refuses, before it builds any table.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -19,6 +20,20 @@ inline std::optional<Refusal> refuse_huge_weights(const ConvProblem& problem) {
   return Refusal{RefusalCode::size, "w=" + to_string(problem.w.dims) + ": this engine takes at most " +
                                         std::to_string(most_elements) + " elements and sums of " +
                                         std::to_string(most_products) + " products"};
+}
+
+// Refuses strides, dilations and paddings of over 2^31: beyond every use, and within it positions and offsets computed
+// from them fit 64 bits.
+inline std::optional<Refusal> refuse_huge_window(const ConvProblem& problem) {
+  constexpr std::int64_t most = std::int64_t{1} << 31;
+  const auto check = [](const char* field, RefusalCode code, const Dims& values) -> std::optional<Refusal> {
+    if (std::all_of(values.begin(), values.end(), [](std::int64_t v) { return v <= most; })) return std::nullopt;
+    return Refusal{code, field + ("=" + to_string(values)) + ": this engine takes at most " + std::to_string(most)};
+  };
+  if (auto refusal = check("stride", RefusalCode::stride, problem.stride)) return refusal;
+  if (auto refusal = check("dilation", RefusalCode::dilation, problem.dilation)) return refusal;
+  if (auto refusal = check("pre_padding", RefusalCode::padding, problem.pre_padding)) return refusal;
+  return check("post_padding", RefusalCode::padding, problem.post_padding);
 }
 
 }  // namespace convoy::cpu

@@ -301,7 +301,7 @@ void design_phase(TileDesign& design, const Phase& source, const TileRequest& re
   order_reduction(design, phase);
   if (phase.input == TileInput::gathered) {
     phase.x_pixel = phase.pixel;
-  } else {
+  } else if (phase.axis[2].count > 1 && !design.too_large) {  // otherwise it is of no use, and may not fit 64 bits
     phase.x_pixel = phase.axis[2].in_step * (phase.input == TileInput::padded ? phase.pixel : conv.in.spatial[2]);
   }
   for (TilePanel& panel : phase.panels) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engines/cpu/common/limits.h"
 #include "engines/cpu/common/problem.h"
 #include "engines/cpu/depthwise/plans.h"
 
@@ -66,6 +67,7 @@ class DepthwiseEngine final : public Engine {
   const EngineInfo& info() const override { return info_; }
 
   std::optional<Refusal> check(const ConvProblem& problem, const CpuFeatures&) const override {
+    if (auto refusal = refuse_huge_window(problem)) return refusal;
     if (problem.groups != problem.in_channels()) {
       return Refusal{RefusalCode::groups,
                      fmt::format("groups={}: this engine needs as many groups as x has channels, {}", problem.groups,

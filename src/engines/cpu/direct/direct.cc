@@ -33,6 +33,7 @@ class DirectEngine : public Engine {
 
   std::optional<Refusal> check(const ConvProblem& problem, const CpuFeatures& cpu) const override {
     if (auto refusal = refuse_huge_weights(problem)) return refusal;
+    if (auto refusal = refuse_huge_window(problem)) return refusal;
     if (problem.pass == Pass::dgrad && problem.x.channel_block == 1 && !problem.x.is_packed(Layout::nhwc)) {
       return Refusal{RefusalCode::layout, "x=nchw: dgrad needs the channels of x innermost or blocked"};
     }

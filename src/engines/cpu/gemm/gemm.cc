@@ -53,6 +53,7 @@ class GemmEngine : public Engine {
 
   std::optional<Refusal> check(const ConvProblem& problem, const CpuFeatures& cpu) const override {
     if (auto refusal = refuse_huge_weights(problem)) return refusal;
+    if (auto refusal = refuse_huge_window(problem)) return refusal;
     if (phase_count(problem) > kMostPhases) {
       return Refusal{RefusalCode::stride, "stride=" + to_string(problem.stride) + ": dgrad takes at most " +
                                               std::to_string(kMostPhases) + " residues of the stride, it has " +

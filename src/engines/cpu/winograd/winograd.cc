@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engines/cpu/common/limits.h"
 #include "engines/cpu/common/problem.h"
 #include "engines/cpu/winograd/plan.h"
 
@@ -37,6 +38,7 @@ class WinogradEngine final : public Engine {
   const EngineInfo& info() const override { return info_; }
 
   std::optional<Refusal> check(const ConvProblem& problem, const CpuFeatures&) const override {
+    if (auto refusal = refuse_huge_window(problem)) return refusal;
     const Dims& w = problem.w.dims;
     const int spatial = problem.spatial_dims();
     const bool wide = w.back() == 3 && (spatial == 1 || w[w.size() - 2] == 3 || w[w.size() - 2] == 1);
