@@ -9,7 +9,7 @@ help:
 	@echo 'make demo           build, then tune resnet18 on a picture and show what was chosen'
 	@echo 'make test           build and run every test'
 	@echo 'make test-full      the long property tests (10,000 problems an engine), result in bench/results'
-	@echo 'make test-sanitize  unit tests under the address and undefined-behaviour sanitizers'
+	@echo 'make test-sanitize  tests and conformance cases under the address and undefined-behaviour sanitizers'
 	@echo 'make test-threads   the plan cache with 64 threads under the thread sanitizer'
 	@echo 'make build          the program, at build/bin/convoy'
 	@echo 'make bench          networks beside ONNX Runtime and OpenVINO, result in bench/results'
@@ -39,10 +39,7 @@ test-full: build
 	@scripts/test-full
 
 test-sanitize:
-	@scripts/setup test
-	@cmake --preset sanitize
-	@cmake --build --preset sanitize -j $(JOBS)
-	@ctest --preset sanitize
+	@JOBS=$(JOBS) scripts/test-sanitize
 
 test-threads:
 	@scripts/setup test
