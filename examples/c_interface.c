@@ -18,6 +18,8 @@ static void show(void* user, const char* engine, const char* reason, const char*
   }
 }
 
+static float* aligned_floats(int64_t bytes) { return aligned_alloc(64, ((size_t)bytes + 63) / 64 * 64); }
+
 int main(void) {
   printf("convoy %s, headers %d, library %d\n", convoy_version_text(), CONVOY_VERSION, convoy_version_number());
   convoy_problem* problem;
@@ -41,7 +43,8 @@ int main(void) {
       convoy_problem_tensor(problem, CONVOY_Y, &y)) {
     return failed("tensor");
   }
-  float* data[3] = {malloc((size_t)x.bytes), malloc((size_t)w.bytes), malloc((size_t)y.bytes)};
+  /* Tensors are aligned to 64 bytes unless the problem says otherwise (align=4, for memory that is less so). */
+  float* data[3] = {aligned_floats(x.bytes), aligned_floats(w.bytes), aligned_floats(y.bytes)};
   if (!data[0] || !data[1] || !data[2]) return 1;
   for (int64_t i = 0; i < x.bytes / 4; ++i) data[0][i] = 1;
   for (int64_t i = 0; i < w.bytes / 4; ++i) data[1][i] = 2;

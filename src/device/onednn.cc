@@ -3,7 +3,8 @@
 namespace convoy::onednn {
 
 const dnnl::engine& cpu_engine() {
-  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  // Never destroyed: convolutions may run while the process ends.
+  static const auto& engine = *new dnnl::engine(dnnl::engine::kind::cpu, 0);
   return engine;
 }
 

@@ -57,7 +57,7 @@ TEST(Layouts, ConvertOnceAtEachBorder) {
 TEST(Layouts, ARuleThatOnlyTakesTheOtherLayoutGetsIt) {
   GraphBuilder b;
   b.output(b.node("Relu", {conv(b, b.input("x", {1, 16, 9, 9}), 16, 16, 3)}));
-  for (const char* engines : {"reference", "cpu.direct", "cpu.gemm"}) {
+  for (const char* engines : {"reference,cpu.direct", "cpu.direct", "cpu.gemm,cpu.direct"}) {
     NetworkOptions options = test_options();
     options.selection.filter.engines = engines;
     options.selection.rules = {{"*", {"cpu.direct", {}}}};

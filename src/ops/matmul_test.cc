@@ -120,7 +120,7 @@ TEST(Einsum, Contracts) {
   expect_refused(of("ijk->i"), {a}, "term 0 names 3 dims");
   expect_refused(of("ij->ik"), {a}, "names one that no term has");
   expect_refused(of("ij->ii"), {a}, "repeats a label");
-  expect_refused(of("i1->i"), {a}, "no list of letters");
+  expect_refused(of("i1->i"), {a}, "term 0 names 1 dims");
   expect_refused(of("......ij->ij"), {a}, "no list of letters");
   expect_refused(node_of("Einsum"), {a}, "term 0 names 0 dims");
 }

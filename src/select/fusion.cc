@@ -146,8 +146,8 @@ Result<FusionReport> measure_fusion(const ConvProblem& problem, std::span<const 
     report.ways.push_back(std::move(ways[i].report));
     report.ways.back().time = times[i].summary;
     if (times[i].summary.samples == 0) {
-      return Error{ErrorCode::unsupported, fmt::format("a budget of {} s is too short to time the ways side by side",
-                                                       options.budget_seconds)};
+      return Error{ErrorCode::unsupported,
+                   fmt::format("a budget of {} s is too short to time the ways side by side", options.budget_seconds)};
     }
   }
   std::stable_sort(report.ways.begin(), report.ways.end(),

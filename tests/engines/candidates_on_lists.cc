@@ -11,6 +11,7 @@
 #include <set>
 
 #include "core/problem_list.h"
+#include "engines/onednn/onednn.h"
 #include "select/glob.h"
 #include "support/engine_property.h"
 
@@ -102,7 +103,7 @@ class Run {
     problems_ += 1;
     std::optional<ConvData> data;
     std::optional<Expectation> expectation;
-    for (const Engine* engine : all_engines()) {
+    for (const Engine* engine : onednn::engines()) {
       const EngineInfo& info = engine->info();
       if (!selection::glob_list_matches(flags_.engines, info.name)) continue;
       Counts& counts = counts_[{info.name, fmt::format("{} {}", name_of(problem.pass), name_of(problem.x.type))}];
