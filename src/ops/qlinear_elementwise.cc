@@ -107,11 +107,8 @@ class QLinearUnary final : public Operator {
   int in_place_input(const NodeDesc&) const override { return 0; }
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
-    CONVOY_CHECK(check_counts(node, inputs, 2, 5));
+    CONVOY_CHECK(check_one_tensor(node, inputs));
     const DataType type = inputs[0].desc.type;
-    CONVOY_CHECK(check_type(node, inputs, 0, kBytes));
-    CONVOY_CHECK(check_quantizer(node, inputs, 1, 2, type));
-    CONVOY_CHECK(check_quantizer(node, inputs, 3, 4, type));
     if (auto f = F::make(node); !f.ok()) return f.error();
     return one_output(node, type, inputs[0].desc.dims);
   }

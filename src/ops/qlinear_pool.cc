@@ -44,11 +44,8 @@ class QLinearAveragePool final : public Operator {
   }
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
-    CONVOY_CHECK(check_counts(node, inputs, 2, 5));
+    CONVOY_CHECK(check_one_tensor(node, inputs));
     const DataType type = inputs[0].desc.type;
-    CONVOY_CHECK(check_type(node, inputs, 0, kBytes));
-    CONVOY_CHECK(check_quantizer(node, inputs, 1, 2, type));
-    CONVOY_CHECK(check_quantizer(node, inputs, 3, 4, type));
     if (auto include = node.integer("count_include_pad", 0); !include.ok()) return include.error();
     if (inputs[0].desc.rank() < 3 || inputs[0].desc.rank() > 5) {
       return bad_node(node,

@@ -286,6 +286,13 @@ Result<void> check_quantizer(const NodeDesc& node, std::span<const Input> inputs
   return {};
 }
 
+Result<void> check_one_tensor(const NodeDesc& node, std::span<const Input> inputs) {
+  CONVOY_CHECK(check_counts(node, inputs, 2, 5));
+  CONVOY_CHECK(check_type(node, inputs, 0, kBytes));
+  CONVOY_CHECK(check_quantizer(node, inputs, 1, 2, inputs[0].desc.type));
+  return check_quantizer(node, inputs, 3, 4, inputs[0].desc.type);
+}
+
 Quantizer read_quantizer(std::span<const void* const> in, int scale, int zero, DataType type) {
   const void* zero_point = zero < static_cast<int>(in.size()) ? in[zero] : nullptr;
   return {*static_cast<const float*>(in[scale]), static_cast<float>(parameter_at(type, zero_point, 0))};

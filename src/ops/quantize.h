@@ -47,6 +47,8 @@ struct Quantizer {
 
 // Input `scale` is one f32; input `zero`, where present, one value of `type`.
 Result<void> check_quantizer(const NodeDesc& node, std::span<const Input> inputs, int scale, int zero, DataType type);
+// The inputs of an operator on one quantized tensor: x, its scale and zero point, the output's scale and zero point.
+Result<void> check_one_tensor(const NodeDesc& node, std::span<const Input> inputs);
 // What check_quantizer accepted, at execution. A zero point that is absent is 0.
 Quantizer read_quantizer(std::span<const void* const> in, int scale, int zero, DataType type);
 
