@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ops/families.h"
+#include "ops/from_real.h"
 #include "ops/unary.h"
 
 namespace convoy::ops {
@@ -129,7 +130,7 @@ struct Shrink : WithParameters<Shrink> {
       return x < C(-a) ? x + C(b) : x > C(a) ? x - C(b) : C(0);
     } else {
       const double value = static_cast<double>(x);
-      return static_cast<C>(static_cast<std::int64_t>(value < -a ? value + b : value > a ? value - b : 0));
+      return from_real<C>(value < -a ? value + b : value > a ? value - b : 0);
     }
   }
 };

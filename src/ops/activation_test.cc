@@ -73,6 +73,12 @@ TEST(Activation, Refusals) {
   expect_refused(node_of("Gelu", {{"approximate", std::string("fast")}}), {floats({1}, {1})}, "approximate='fast'");
 }
 
+TEST(Shrink, IntegersSaturate) {
+  expect_op(node_of("Shrink", {{"lambd", 1.0}, {"bias", -1e30}}), {tensor(DataType::s32, {3}, {-2, 1, 2})},
+            {tensor(DataType::s32, {3}, {-2147483648.0, 0, 2147483647.0})});
+  expect_op(node_of("Shrink", {{"lambd", 1.0}, {"bias", NAN}}), {longs({2}, {-2, 2})}, {longs({2}, {0, 0})});
+}
+
 TEST(Clip, BoundsAsAttributesAndAsInputs) {
   const HostTensor x = floats({1, 2, 2, 1}, {-3, 0.5, 7, NAN});
   expect_op(node_of("Clip", {{"min", 0.0}, {"max", 6.0}}, 6), {x}, {floats({1, 2, 2, 1}, {0, 0.5, 6, NAN})});
@@ -82,8 +88,21 @@ TEST(Clip, BoundsAsAttributesAndAsInputs) {
   expect_op(node_of("Clip"), {x}, {x});
   expect_op(node_of("Clip"), {floats({2}, {1, 9}), floats({}, {5}), floats({}, {2})}, {floats({2}, {2, 2})});
   expect_op(node_of("Clip"), {longs({3}, {-5, 0, 5}), longs({}, {-1}), longs({}, {1})}, {longs({3}, {-1, 0, 1})});
+  // Attributes that an integer can't hold.
+  const HostTensor bytes = tensor(DataType::s8, {3}, {-128, 0, 127});
+  expect_op(node_of("Clip", {{"min", -3.4e38}, {"max", INFINITY}}, 6), {bytes}, {bytes});
+  expect_op(node_of("Clip", {{"min", INFINITY}}, 6), {bytes}, {tensor(DataType::s8, {3}, {127, 127, 127})});
   expect_refused(node_of("Clip"), {x, floats({2}, {0, 1})}, "input 1 has dims [2], it must be a scalar");
   expect_refused(node_of("Clip"), {x, longs({}, {0})}, "they must be the same");
+}
+
+TEST(PRelu, IntegersWrap) {
+  const double lowest = -2147483648.0;
+  const auto integers = [](const std::vector<double>& values) {
+    return tensor(DataType::s32, {static_cast<std::int64_t>(values.size())}, values);
+  };
+  expect_op(node_of("PRelu"), {integers({lowest, -3, 3}), integers({lowest, 2, 2})}, {integers({0, -6, 3})});
+  expect_op(node_of("PRelu"), {integers({lowest, -3, 3}), integers({-1})}, {integers({lowest, 3, 3})});
 }
 
 TEST(PRelu, SlopeBroadcasts) {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "ops/families.h"
+#include "ops/from_real.h"
 #include "ops/unary.h"
 
 namespace convoy::ops {
@@ -57,8 +58,8 @@ class Clip final : public Operator {
       if (node.opset < 11) {
         CONVOY_TRY(const double given_low, node.real("min", static_cast<double>(low)));
         CONVOY_TRY(const double given_high, node.real("max", static_cast<double>(high)));
-        if (node.has("min")) low = static_cast<C>(given_low);
-        if (node.has("max")) high = static_cast<C>(given_high);
+        if (node.has("min")) low = from_real<C>(given_low);
+        if (node.has("max")) high = from_real<C>(given_high);
       }
       const bool has_low = is_present(inputs, 1), has_high = is_present(inputs, 2);
       return make_plan(

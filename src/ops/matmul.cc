@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "ops/families.h"
+#include "ops/from_real.h"
 #include "ops/indexing.h"
 #include "ops/onednn/onednn_plan.h"
 #include "ops/unary.h"
@@ -116,7 +117,7 @@ std::unique_ptr<OpPlan> onednn_matmul(const std::string& name, const MatMulShape
   }
 }
 
-// Integers wrap around.
+// Integers wrap around, unless they are scaled by reals.
 template <class T>
 using Accumulator = std::conditional_t<std::is_integral_v<T>,
                                        std::conditional_t<sizeof(T) <= 4, std::uint32_t, std::uint64_t>, Compute<T>>;
@@ -128,12 +129,18 @@ std::unique_ptr<OpPlan> loop_plan(const NodeDesc& node, const MatMulShape& shape
       const auto load = [](T value, std::int64_t, std::int64_t) { return static_cast<Acc>(value); };
       const T* added = bias.beta != 0 ? static_cast<const T*>(in[2]) : nullptr;
       const auto finish = [&](Acc sum, std::int64_t, std::int64_t i, std::int64_t j) {
-        if (bias.alpha != 1) sum = static_cast<Acc>(sum * static_cast<Compute<T>>(bias.alpha));
-        if (added != nullptr) {
-          const auto value = static_cast<Compute<T>>(added[i * bias.row + j * bias.column]);
-          sum += static_cast<Acc>(bias.beta == 1 ? value : static_cast<Compute<T>>(bias.beta * value));
+        const auto value =
+            added == nullptr ? Compute<T>(0) : static_cast<Compute<T>>(added[i * bias.row + j * bias.column]);
+        const bool scaled = bias.alpha != 1 || (added != nullptr && bias.beta != 1);
+        if constexpr (std::is_integral_v<T>) {
+          using Sum = std::conditional_t<std::is_signed_v<T>, std::make_signed_t<Acc>, Acc>;
+          if (!scaled) return static_cast<T>(sum + static_cast<Acc>(value));
+          return from_real<T>(bias.alpha * static_cast<double>(static_cast<Sum>(sum)) +
+                              bias.beta * static_cast<double>(value));
+        } else {
+          if (!scaled) return T(sum + value);
+          return T(sum * static_cast<Acc>(bias.alpha) + static_cast<Acc>(bias.beta * value));
         }
-        return T(sum);
       };
       matmul_loops<Acc>(shape, static_cast<const T*>(in[0]), static_cast<const T*>(in[1]), static_cast<T*>(out[0]),
                         load, load, finish, context);

@@ -64,6 +64,12 @@ TEST(Gemm, FactorsAndBias) {
   expect_op(node_of("Gemm", {{"transA", std::int64_t{1}}, {"transB", std::int64_t{1}}}),
             {floats({3, 2}, {1, 4, 2, 5, 3, 6}), floats({2, 3}, {1, 0, 2, 0, 1, -1})},
             {floats({2, 2}, {7, -1, 16, -1})});
+  // Integers are scaled as reals and cut off; beyond their type they saturate.
+  const auto bytes = [](const std::vector<double>& values) { return tensor(DataType::s8, {2, 1}, values); };
+  const HostTensor two = tensor(DataType::s8, {1, 1}, {2});
+  expect_op(node_of("Gemm", {{"alpha", 0.5}, {"beta", -1.5}}), {bytes({-7, 5}), two, bytes({1, 1})}, {bytes({-8, 3})});
+  expect_op(node_of("Gemm", {{"alpha", 1e30}}), {bytes({-7, 5}), two}, {bytes({-128, 127})});
+  expect_op(node_of("Gemm", {{"beta", NAN}}), {bytes({-7, 5}), two, bytes({1, 1})}, {bytes({0, 0})});
   expect_refused(node_of("Gemm"), {a, a}, "the inner dims differ");
   expect_refused(node_of("Gemm"), {a, b, floats({3}, {1, 2, 3})}, "input 2 has dims [3]");
   expect_refused(node_of("Gemm"), {floats({3}, {1, 2, 3}), b}, "both must be matrices");

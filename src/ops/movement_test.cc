@@ -152,6 +152,9 @@ TEST(Movement, Pad) {
   expect_refused(node_of("Pad", {{"mode", "mirror"}}), {x, longs({4}, {0, 0, 0, 0})}, "mode='mirror'");
   expect_refused(node_of("Pad", {{"mode", "edge"}}), {floats({0}, {}), longs({2}, {1, 0})}, "nothing to pad it with");
   expect_refused(node_of("Pad"), {x, longs({4}, {9.2e18, 0, 9.2e18, 0})}, "pads");
+  // The dim of the output is 976; the first element's source is 2^63 away.
+  const double far = 9223372036854775808.0;
+  expect_refused(node_of("Pad"), {floats({2000}, spread(2000, 0, 1)), longs({2}, {-far, far - 1024})}, "pads -9223");
 }
 
 TEST(Constants, ShapesAndValues) {

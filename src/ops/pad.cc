@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <limits>
 
 #include "ops/families.h"
 #include "ops/strided_copy.h"
@@ -23,7 +24,9 @@ class Pad final : public Operator {
     const Dims& from = inputs[0].desc.dims;
     Dims to(from.size());
     for (std::size_t d = 0; d < from.size(); ++d) {
-      if (__builtin_add_overflow(from[d], pads.before[d], &to[d]) ||
+      // An index minus the pad before it must not overflow.
+      if (pads.before[d] < std::numeric_limits<std::int64_t>::min() / 2 ||
+          __builtin_add_overflow(from[d], pads.before[d], &to[d]) ||
           __builtin_add_overflow(to[d], pads.after[d], &to[d]) || to[d] < 0) {
         return bad_node(node,
                         fmt::format("pads {} and {} for dim {} of size {}", pads.before[d], pads.after[d], d, from[d]));

@@ -56,6 +56,16 @@ class PRelu final : public Operator {
     return slope;
   }
 
+  // Integers wrap, as those of Mul do.
+  template <class C>
+  static C product(C a, C b) {
+    if constexpr (std::is_integral_v<C>) {
+      return static_cast<C>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+    } else {
+      return a * b;
+    }
+  }
+
   template <class T>
   static void row(const T* x, std::int64_t x_stride, const T* slope, std::int64_t slope_stride, T* y,
                   std::int64_t y_stride, std::int64_t count) {
@@ -63,12 +73,12 @@ class PRelu final : public Operator {
     if (slope_stride == 0 && x_stride == 1 && y_stride == 1) {
       const C factor = *slope;
 #pragma GCC ivdep  // y is x or does not overlap it
-      for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] < C(0) ? T(C(x[i]) * factor) : x[i];
+      for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] < C(0) ? T(product(C(x[i]), factor)) : x[i];
       return;
     }
     for (std::int64_t i = 0; i < count; ++i) {
       const C value = x[i * x_stride];
-      y[i * y_stride] = T(value < C(0) ? static_cast<C>(value * C(slope[i * slope_stride])) : value);
+      y[i * y_stride] = T(value < C(0) ? product(value, C(slope[i * slope_stride])) : value);
     }
   }
 };

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "ops/families.h"
+#include "ops/from_real.h"
 #include "ops/unary.h"
 
 namespace convoy::ops {
@@ -78,11 +79,7 @@ using Wide = std::conditional_t<std::is_floating_point_v<V>, double, std::uint64
 template <class V>
 Wide<V> rounded(double result) {
   if constexpr (std::is_floating_point_v<V>) return result;
-  using Limits = std::numeric_limits<V>;
-  if (result != result) return 0;
-  if (result <= static_cast<double>(Limits::lowest())) return static_cast<Wide<V>>(Limits::lowest());
-  if (result >= static_cast<double>(Limits::max())) return static_cast<Wide<V>>(Limits::max());
-  return static_cast<Wide<V>>(static_cast<V>(result));
+  return static_cast<Wide<V>>(from_real<V>(result));
 }
 
 // How a tensor's elements become values and results become elements.
