@@ -10,7 +10,7 @@ help:
 	@echo 'make test           build and run every test'
 	@echo 'make test-full      the long property tests (10,000 problems an engine), result in bench/results'
 	@echo 'make test-sanitize  tests and conformance cases under the address and undefined-behaviour sanitizers'
-	@echo 'make test-threads   the plan cache with 64 threads under the thread sanitizer'
+	@echo 'make test-threads   plan cache (64 threads) and tuning database (8 processes) under the thread sanitizer'
 	@echo 'make build          the program, at build/bin/convoy'
 	@echo 'make bench          networks beside ONNX Runtime and OpenVINO, result in bench/results'
 	@echo 'make fuzz           a minute of fuzzing for each input format'
@@ -42,10 +42,7 @@ test-sanitize:
 	@JOBS=$(JOBS) scripts/test-sanitize
 
 test-threads:
-	@scripts/setup test
-	@cmake --preset tsan
-	@cmake --build --preset tsan -j $(JOBS)
-	@ctest --preset tsan
+	@JOBS=$(JOBS) scripts/test-threads
 
 bench: build
 	@scripts/setup bench
