@@ -2,36 +2,12 @@
 // compile until it is hashed here.
 #include "select/cache/plan_key.h"
 
-#include "select/cache/hash.h"
+#include "core/hash.h"
 #include "select/rules.h"
 
 namespace convoy {
 namespace selection {
 namespace {
-
-void add(Hash& hash, const Dims& dims) {
-  hash.add(dims.size());
-  for (const std::int64_t dim : dims) hash.add(dim);
-}
-
-void add(Hash& hash, const TensorDesc& desc, std::int64_t alignment) {
-  const auto& [type, dims, strides, channel_block, replaced_alignment] = desc;
-  hash.add(type, channel_block, alignment);
-  add(hash, dims);
-  add(hash, strides);
-}
-
-bool equal(const TensorDesc& a, std::int64_t a_alignment, const TensorDesc& b, std::int64_t b_alignment) {
-  const auto& [type, dims, strides, channel_block, replaced_alignment] = a;
-  return type == b.type && channel_block == b.channel_block && a_alignment == b_alignment && dims == b.dims &&
-         strides == b.strides;
-}
-
-void add(Hash& hash, const Epilogue& epilogue) {
-  const auto& [bias, gamma, activation, requantize] = epilogue;
-  const auto& [kind, a, b] = activation;
-  hash.add(bias, gamma, kind, a, b, requantize);
-}
 
 void add(Hash& hash, const SelectionFilter& filter) {
   const auto& [config, engines, notes, deterministic_only, runtime_compilation, tf32, reduced_accumulation,
@@ -66,28 +42,11 @@ std::size_t bytes_of(const TensorDesc& desc) {
 }  // namespace
 
 std::uint64_t hash_of(const ConvProblem& problem, const Alignments& alignments) {
-  const auto& [pass, x, w, y, pre_padding, post_padding, stride, dilation, groups, mode, compute, math, alpha, beta,
-               epilogue, x_zero_point, w_zero_point, y_zero_point, x_zero_given, w_zero_given] = problem;
-  Hash hash;
-  hash.add(pass, groups, mode, compute, math, alpha, beta, x_zero_point, w_zero_point, y_zero_point, x_zero_given,
-           w_zero_given);
-  add(hash, x, alignments.x);
-  add(hash, w, alignments.w);
-  add(hash, y, alignments.y);
-  for (const Dims* dims : {&pre_padding, &post_padding, &stride, &dilation}) add(hash, *dims);
-  add(hash, epilogue);
-  return hash.value();
+  return convoy::hash_of(problem, alignments.x, alignments.w, alignments.y);
 }
 
 bool equal(const ConvProblem& a, const Alignments& a_alignments, const ConvProblem& b, const Alignments& b_alignments) {
-  const auto& [pass, x, w, y, pre_padding, post_padding, stride, dilation, groups, mode, compute, math, alpha, beta,
-               epilogue, x_zero_point, w_zero_point, y_zero_point, x_zero_given, w_zero_given] = a;
-  return pass == b.pass && groups == b.groups && mode == b.mode && compute == b.compute && math == b.math &&
-         alpha == b.alpha && beta == b.beta && x_zero_point == b.x_zero_point && w_zero_point == b.w_zero_point &&
-         y_zero_point == b.y_zero_point && x_zero_given == b.x_zero_given && w_zero_given == b.w_zero_given &&
-         equal(x, a_alignments.x, b.x, b_alignments.x) && equal(w, a_alignments.w, b.w, b_alignments.w) &&
-         equal(y, a_alignments.y, b.y, b_alignments.y) && pre_padding == b.pre_padding &&
-         post_padding == b.post_padding && stride == b.stride && dilation == b.dilation && epilogue == b.epilogue;
+  return a_alignments == b_alignments && equal_but_for_alignment(a, b);
 }
 
 std::uint64_t hash_of(const SelectionOptions& options) {
@@ -146,7 +105,7 @@ PlanSettings::PlanSettings(std::vector<const Engine*> engines, SelectionOptions 
   contents->options = std::move(options);
   contents->request = std::move(request);
   contents->request.constant_weights = nullptr;
-  selection::Hash hash;
+  Hash hash;
   hash.add(selection::hash_of(contents->options), selection::hash_of(contents->request));
   for (const Engine* engine : contents->engines) hash.add(static_cast<const void*>(engine));
   contents->hash = hash.value();

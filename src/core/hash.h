@@ -1,4 +1,4 @@
-// Mixing fields into a 64-bit hash.
+// Mixing fields into a 64-bit hash; problems as keys.
 #pragma once
 
 #include <bit>
@@ -8,7 +8,9 @@
 #include <string_view>
 #include <type_traits>
 
-namespace convoy::selection {
+#include "convoy/convolution.h"
+
+namespace convoy {
 
 class Hash {
  public:
@@ -47,4 +49,10 @@ class Hash {
   std::uint64_t state_ = 0x8ebc6af09c88c6e3u;
 };
 
-}  // namespace convoy::selection
+// Of every field, with these alignments in place of the tensors' own. Problems that compare equal have equal hashes.
+std::uint64_t hash_of(const ConvProblem& problem, std::int64_t x_alignment, std::int64_t w_alignment,
+                      std::int64_t y_alignment);
+
+bool equal_but_for_alignment(const ConvProblem& a, const ConvProblem& b);
+
+}  // namespace convoy
