@@ -9,6 +9,7 @@
 #include "cli/target.h"
 #include "cli/tuning.h"
 #include "report/format.h"
+#include "report/refusals.h"
 #include "report/table.h"
 #include "select/glob.h"
 
@@ -58,8 +59,12 @@ void say_problem(const Program& program, const ProblemReport& report, const std:
   }
   if (!table.empty()) program.say(table.render(program.colour(), 2));
   if (report.failure) program.say(report::styled("  " + report.failure->message, report::Style::bad, program.colour()));
+  report::Refusals refusals;
   for (const EngineAnswer& answer : report.answers) {
-    if (answer.refusal) program.say(fmt::format("  {} can't: {}", answer.engine->info().name, answer.refusal->reason));
+    if (answer.refusal) refusals.add(answer.engine->info().name, *answer.refusal);
+  }
+  for (const auto& group : refusals.groups()) {
+    program.say(fmt::format("  {} can't: {}", group.names(), group.refusal.reason));
   }
   if (versus.empty()) return;
   const Measurement* theirs = fastest(report.selection.measurements, versus, true);
@@ -168,8 +173,9 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
     for (const Engine* engine : all_engines()) {
       if (!selection::glob_list_matches(flags.versus, engine->info().name)) continue;
       any = true;
-      // The oracle is measured only when a filter names it.
-      add = add || engine->info().oracle || !selection::glob_list_matches(options.filter.engines, engine->info().name);
+      add = add || !selection::glob_list_matches(options.filter.engines, engine->info().name);
+      // An oracle is measured only when the filter names it.
+      add = add || (engine->info().oracle && selection::glob_list_names(flags.versus, engine->info().name));
     }
     if (!any) return Error{ErrorCode::invalid_argument, fmt::format("--vs: '{}' matches no engine", flags.versus)};
     if (add) options.filter.engines += "," + flags.versus;

@@ -9,6 +9,7 @@
 #include "cli/target.h"
 #include "cli/tuning.h"
 #include "report/format.h"
+#include "report/refusals.h"
 #include "report/table.h"
 #include "select/fusion.h"
 
@@ -50,10 +51,11 @@ void say_engines(const Program& program, const selection::Explanation& explanati
   can.column("engine").column("predicted", Align::right).column("measured", Align::right);
   can.column("workspace", Align::right).column("loops", Align::right).column("knobs").column("notes");
   cannot.column("engine").column("field").column("why it can't");
+  report::Refusals refusals;
   for (const selection::EngineVerdict& verdict : explanation.engines) {
     const std::string& name = verdict.answer.engine->info().name;
     if (const auto& no = verdict.answer.refusal ? verdict.answer.refusal : verdict.excluded) {
-      cannot.row({name, std::string(name_of(no->code)), no->reason});
+      refusals.add(name, *no);
       continue;
     }
     std::string measured, remark = fmt::format("{}", fmt::join(verdict.notes, ", "));
@@ -69,6 +71,9 @@ void say_engines(const Program& program, const selection::Explanation& explanati
              verdict.stages.empty() ? "?" : fmt::format("{}", verdict.stages.size()), knob_text(verdict.answer.knobs),
              remark},
             chosen ? report::Style::good : report::Style::plain);
+  }
+  for (const auto& group : refusals.groups()) {
+    cannot.row({group.names(), std::string(name_of(group.refusal.code)), group.refusal.reason});
   }
   if (!can.empty()) program.say("\n" + can.render(program.colour(), 2));
   if (!cannot.empty()) program.say("\n" + cannot.render(program.colour(), 2));

@@ -5,6 +5,7 @@
 #include "report/format.h"
 #include "report/json.h"
 #include "report/progress.h"
+#include "report/refusals.h"
 #include "report/table.h"
 
 namespace convoy::report {
@@ -88,6 +89,19 @@ TEST(JsonDocuments, Measurements) {
   EXPECT_NEAR(good["gflops"].get<double>(), flops(*problem) * 1e-6, 1e-6);
   measurement.failure = Error{ErrorCode::wrong_result, "off by one"};
   EXPECT_EQ(to_json(measurement, *problem)["status"], "wrong");
+}
+
+TEST(Refusals, EqualReasonsShareALine) {
+  Refusals refusals;
+  EXPECT_TRUE(refusals.empty());
+  const Refusal pass{RefusalCode::pass, "pass=wgrad: this engine computes fprop"};
+  refusals.add("a", pass);
+  refusals.add("b", {RefusalCode::layout, pass.reason});  // another field
+  for (const char* engine : {"c", "d", "e"}) refusals.add(engine, pass);
+  ASSERT_EQ(refusals.groups().size(), 2U);
+  EXPECT_EQ(refusals.groups()[0].names(), "a, c, ... (4)");
+  EXPECT_EQ(refusals.groups()[0].refusal.reason, pass.reason);
+  EXPECT_EQ(refusals.groups()[1].names(), "b");
 }
 
 }  // namespace

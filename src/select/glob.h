@@ -11,4 +11,7 @@ bool glob_matches(std::string_view pattern, std::string_view text);
 // only excludes starts from everything. The empty list matches everything.
 bool glob_list_matches(std::string_view list, std::string_view text);
 
+// Whether an entry of the list is the text itself.
+bool glob_list_names(std::string_view list, std::string_view text);
+
 }  // namespace convoy::selection

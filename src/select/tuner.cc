@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "select/candidates.h"
 #include "select/filter.h"
+#include "select/glob.h"
 #include "select/heuristic.h"
 #include "select/knob_search.h"
 #include "select/objective.h"
@@ -70,12 +71,14 @@ class Tuner {
     return {};
   }
 
-  // Oracles take part where they are named, or where nothing else can run: they are ranked last.
+  // Oracles take part where the filter names them (a glob that matches them doesn't), or where nothing else can run:
+  // they are ranked last.
   Result<void> list_contestants() {
     CONVOY_TRY(const Engine* first, runnable_engine(problem_, ranked_.front(), engines_, request_));
     for (const Candidate& candidate : ranked_) {
       CONVOY_TRY(const Engine* engine, runnable_engine(problem_, candidate, engines_, request_));
-      if (engine->info().oracle && !first->info().oracle && options_.filter.engines == "*") continue;
+      const bool named = glob_list_names(options_.filter.engines, candidate.engine);
+      if (engine->info().oracle && !first->info().oracle && !named) continue;
       contestants_.push_back({candidate, engine});
       total_ += options_.all_knobs ? KnobSearch(candidate.engine, engine->knobs(problem_, request_.cpu)).size() : 1;
     }

@@ -57,6 +57,22 @@ TEST_F(Tuner, BestPredictedFirstAndWhoCannotWinIsCutOff) {
   }
 }
 
+TEST_F(Tuner, OraclesAreMeasuredWhereTheyAreNamed) {
+  FakeEngine oracle("fake.oracle", {.predicted = 1e-3, .oracle = true});
+  const auto measured = [&](const std::string& filter, const std::vector<const Engine*>& engines) {
+    options_.filter.engines = filter;
+    std::string names;
+    const auto selection = choose(engines);
+    EXPECT_TRUE(selection.ok());
+    for (const Measurement& m : selection->measurements) names += m.candidate.engine + " ";
+    return names;
+  };
+  EXPECT_EQ(measured("*", {&oracle, &quick_}), "fake.quick ");
+  EXPECT_EQ(measured("*,fake.*", {&oracle, &quick_}), "fake.quick ");
+  EXPECT_NE(measured("*,fake.oracle", {&oracle, &quick_}).find("fake.oracle"), std::string::npos);
+  EXPECT_EQ(measured("fake.*", {&oracle}), "fake.oracle ");
+}
+
 TEST_F(Tuner, ABudgetEndsItWithWhatIsKnown) {
   options_.budget_seconds = 0.15;
   options_.all_knobs = true;

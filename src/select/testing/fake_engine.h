@@ -25,6 +25,8 @@ struct FakeEngine : Engine {
     std::int64_t tiles = 2;             // values of the knob: 4, 2, and from 5 on
     std::atomic<int>* plans = nullptr;  // counts the plans made
     bool plan_fails = false;
+    std::string provider = {};
+    bool oracle = false;
   };
 
   FakeEngine(std::string name, Behaviour behaviour) : behaviour_(std::move(behaviour)) {
@@ -32,6 +34,8 @@ struct FakeEngine : Engine {
     info_.passes = {Pass::fprop};
     info_.deterministic = behaviour_.deterministic;
     info_.notes = behaviour_.notes;
+    info_.provider = behaviour_.provider;
+    info_.oracle = behaviour_.oracle;
   }
 
   const EngineInfo& info() const override { return info_; }
