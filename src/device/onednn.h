@@ -5,6 +5,7 @@
 
 #include <omp.h>
 
+#include <cstdint>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
 
@@ -16,6 +17,13 @@ const dnnl::engine& cpu_engine();
 
 // oneDNN's type, or nothing where it has none (f64, the wide and unsigned integers, f8).
 std::optional<dnnl::memory::data_type> data_type_of(DataType type);
+
+// oneDNN makes statics where it first needs them and has them destroyed when the process exits, the latest first. So
+// convolutions in atexit handlers and static destructors may come too late for it: every new use is followed by
+// used(), which has ended() say so before any static that the use may have made is destroyed.
+bool ended();
+// `kind` tells uses apart that may make different statics; each kind costs one atexit entry for the process.
+void used(std::uint64_t kind);
 
 // OpenMP's thread count for regions that the calling thread opens, for the life of the object.
 class OmpThreads {

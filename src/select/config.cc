@@ -44,7 +44,7 @@ LibraryConfig library_config() { return current().load(std::memory_order_relaxed
 void set_library_config(LibraryConfig config) { current().store(config, std::memory_order_relaxed); }
 
 std::optional<std::string> dropped_by(LibraryConfig config, const EngineInfo& engine) {
-  if (engine.oracle) return std::nullopt;
+  if (engine.oracle && engine.provider.empty()) return std::nullopt;
   switch (config) {
     case LibraryConfig::full:
       return std::nullopt;

@@ -130,9 +130,10 @@ TEST_F(Select, PrecisionIsLostOnlyWhereTheProblemAllowsIt) {
 
 TEST_F(Select, ConfigurationsDropEnginesAndSayWhy) {
   FakeEngine own("cpu.own", {}), jit("other.jit", {.notes = {"RUNTIME_COMPILATION"}}), other("other.fixed", {});
+  FakeEngine oracle("oracle", {.oracle = true}), theirs("other.plain", {.provider = "Other 1.0", .oracle = true});
   const auto kept = [&](LibraryConfig config) {
     std::string names;
-    for (const FakeEngine* engine : {&own, &jit, &other}) {
+    for (const FakeEngine* engine : {&own, &jit, &other, &oracle, &theirs}) {
       const auto reason = dropped_by(config, engine->info());
       if (!reason) names += engine->info().name + " ";
       const std::string start = "configuration=" + std::string(name_of(config));
@@ -140,9 +141,9 @@ TEST_F(Select, ConfigurationsDropEnginesAndSayWhy) {
     }
     return names;
   };
-  EXPECT_EQ(kept(LibraryConfig::full), "cpu.own other.jit other.fixed ");
-  EXPECT_EQ(kept(LibraryConfig::jit_only), "other.jit ");
-  EXPECT_EQ(kept(LibraryConfig::portable), "cpu.own ");
+  EXPECT_EQ(kept(LibraryConfig::full), "cpu.own other.jit other.fixed oracle other.plain ");
+  EXPECT_EQ(kept(LibraryConfig::jit_only), "other.jit oracle ");
+  EXPECT_EQ(kept(LibraryConfig::portable), "cpu.own oracle ");
   for (const LibraryConfig config : {LibraryConfig::full, LibraryConfig::jit_only, LibraryConfig::portable}) {
     EXPECT_EQ(*parse_library_config(name_of(config)), config);
   }

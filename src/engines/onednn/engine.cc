@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "engines/onednn/certain.h"
 #include "engines/onednn/implementations.h"
 #include "engines/onednn/onednn.h"
 #include "engines/onednn/plan.h"
@@ -48,9 +49,15 @@ std::vector<TypeCombination> combinations(unsigned types, unsigned passes) {
   return all;
 }
 
+std::string version() {
+  const dnnl_version_t* const version = dnnl_version();
+  return fmt::format("oneDNN {}.{}.{}", version->major, version->minor, version->patch);
+}
+
 EngineInfo declare(const Implementation& implementation) {
   EngineInfo info;
   info.name = implementation.name();
+  info.provider = version();
   info.summary =
       fmt::format("oneDNN's {}: {}", info.name.substr(info.name.find('.') + 1), kind_of(implementation.family));
   for (const auto& [bit, pass] : {std::pair{kFprop, Pass::fprop}, {kDgrad, Pass::dgrad}, {kWgrad, Pass::wgrad}}) {
@@ -67,7 +74,9 @@ EngineInfo declare(const Implementation& implementation) {
   info.max_elements = kMostElements;
   info.oracle =
       implementation.family == "ref";  // measured only when named: it takes seconds where others take milliseconds
-  info.thread_invariant = false;       // its split of a reduction depends on the threads
+  // Code is generated for the problem, or (gemm) once for the process.
+  if (!info.oracle) info.notes = {std::string(note::runtime_compilation)};
+  info.thread_invariant = false;  // its split of a reduction depends on the threads
   return info;
 }
 
@@ -134,31 +143,52 @@ std::optional<Refusal> known_wrong(const Implementation& implementation, const C
                              convoy::name_of(p.x.type), convoy::name_of(p.w.type))};
 }
 
+std::optional<Refusal> unfit_processor(const Implementation& implementation, const CpuFeatures& cpu) {
+  const auto needed = implementation.needs();
+  if ((needed != nullptr && !(cpu.*needed)) || !processor_has(implementation.level)) {
+    return Refusal{RefusalCode::instruction_set, fmt::format("instruction set={} here: this engine needs {}",
+                                                             name_of(cpu.isa), implementation.level)};
+  }
+  if (!implementation.level.empty() || implementation.family == "ref") return std::nullopt;
+  if (cpu.isa >= processor_isa() && (cpu.avx512_vnni || !processor_has("avx512_vnni"))) return std::nullopt;
+  return Refusal{RefusalCode::instruction_set,
+                 fmt::format("instruction set={}{}: this engine takes all that the processor has, {}", name_of(cpu.isa),
+                             cpu.isa >= processor_isa() ? " without VNNI" : "", name_of(processor_isa()))};
+}
+
 class ImplementationEngine final : public Engine {
  public:
   explicit ImplementationEngine(std::size_t row) : row_(row), info_(declare(implementations()[row])) {}
 
   const EngineInfo& info() const override { return info_; }
 
+  std::vector<std::string> notes(const ConvProblem& problem, const KnobValues&) const override {
+    std::vector<std::string> notes = info_.notes;
+    if (const auto loss = precision_note(problem)) notes.emplace_back(*loss);
+    return notes;
+  }
+
   std::optional<Refusal> check(const ConvProblem& problem, const CpuFeatures& cpu) const override {
-    const Implementation& implementation = implementations()[row_];
-    const auto needed = implementation.needs();
-    if ((needed != nullptr && !(cpu.*needed)) || !processor_has(implementation.level)) {
-      return Refusal{RefusalCode::instruction_set, fmt::format("instruction set={} here: this engine needs {}",
-                                                               name_of(cpu.isa), implementation.level)};
+    if (ended()) {
+      return Refusal{RefusalCode::device, "process=exiting: oneDNN's own objects are destroyed by now"};
     }
+    const Implementation& implementation = implementations()[row_];
+    if (auto refusal = unfit_processor(implementation, cpu)) return refusal;
     if (auto refusal = known_wrong(implementation, problem)) return refusal;
     if (auto refusal = unfit_shape(implementation.shape, problem)) return refusal;
     if (auto refusal = inexpressible(problem)) return refusal;
-    const auto surveyed = survey(problem);
-    if (surveyed->find(row_) != nullptr) return std::nullopt;
-    return Refusal{RefusalCode::not_offered,
-                   fmt::format("x={} y={} and these sizes: oneDNN does not offer it for them, it offers {}",
-                               placement(problem.x), placement(problem.y), surveyed->names)};
+    const auto certain = certainly_offered(row_, problem);
+    if (certain ? *certain : survey(problem)->find(row_) != nullptr) return std::nullopt;
+    return Refusal{RefusalCode::not_offered, fmt::format("x={} y={} and these sizes: oneDNN does not offer it for them",
+                                                         placement(problem.x), placement(problem.y))};
   }
 
   std::vector<Knob> knobs(const ConvProblem& problem, const CpuFeatures&) const override {
     Knob knob{kLayoutKnob, {}, "activations: 0 as given, 1 reordered to what the implementation prefers"};
+    if (certainly_offered(row_, problem).value_or(false)) {
+      knob.values = {0};
+      return {knob};
+    }
     const auto surveyed = survey(problem);
     for (const bool any : {false, true}) {
       if (surveyed->find(row_, any) != nullptr) knob.values.push_back(any);
@@ -223,19 +253,13 @@ class ImplementationEngine final : public Engine {
 }  // namespace
 
 std::span<const Engine* const> engines() {
-  static const auto rows = [] {
-    std::vector<std::unique_ptr<const ImplementationEngine>> made;
-    for (std::size_t row = 0; row < implementations().size(); ++row) {
-      made.push_back(std::make_unique<const ImplementationEngine>(row));
-    }
-    return made;
-  }();
-  static const auto pointers = [] {
-    std::vector<const Engine*> all;
-    for (const auto& row : rows) all.push_back(row.get());
+  // Never destroyed: convolutions may run while the process ends.
+  static const auto& engines = *[] {
+    auto* all = new std::vector<const Engine*>;
+    for (std::size_t row = 0; row < implementations().size(); ++row) all->push_back(new ImplementationEngine(row));
     return all;
   }();
-  return pointers;
+  return engines;
 }
 
 }  // namespace convoy::onednn

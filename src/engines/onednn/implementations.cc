@@ -73,6 +73,23 @@ std::string join_name(std::string_view family, std::string_view level) {
   return name;
 }
 
+struct Described {
+  std::string_view family, level;
+};
+
+Described take_apart(std::string_view description) {
+  description = description.substr(0, description.find('+'));
+  if (description.starts_with("x64:")) description.remove_prefix(4);
+  const std::size_t colon = description.find(':');
+  const std::string_view family = description.substr(0, colon);
+  std::string_view level = colon == std::string_view::npos ? std::string_view{} : description.substr(colon + 1);
+  if (starts_with_any(level, {"any", "jit"})) level = {};
+  if (level.starts_with("avx512_core_amx")) return {family, "amx"};
+  if (level == "avx512_core_vnni") return {family, "avx512_vnni"};
+  if (level.starts_with("avx512_core")) return {family, "avx512"};
+  return {family, level};
+}
+
 }  // namespace
 
 std::string Implementation::name() const { return join_name(family, level); }
@@ -90,16 +107,16 @@ bool CpuFeatures::*Implementation::needs() const {
 std::span<const Implementation> implementations() { return kImplementations; }
 
 std::string name_of_implementation(std::string_view description) {
-  description = description.substr(0, description.find('+'));
-  if (description.starts_with("x64:")) description.remove_prefix(4);
-  const std::size_t colon = description.find(':');
-  const std::string_view family = description.substr(0, colon);
-  std::string_view level = colon == std::string_view::npos ? std::string_view{} : description.substr(colon + 1);
-  if (starts_with_any(level, {"any", "jit"})) level = {};
-  if (level.starts_with("avx512_core_amx")) return join_name(family, "amx");
-  if (level == "avx512_core_vnni") return join_name(family, "avx512_vnni");
-  if (level.starts_with("avx512_core")) return join_name(family, "avx512");
-  return join_name(family, level);
+  const Described described = take_apart(description);
+  return join_name(described.family, described.level);
+}
+
+std::size_t row_of_implementation(std::string_view description) {
+  const Described described = take_apart(description);
+  const auto found = std::find_if(
+      std::begin(kImplementations), std::end(kImplementations),
+      [&](const Implementation& row) { return row.family == described.family && row.level == described.level; });
+  return static_cast<std::size_t>(found - std::begin(kImplementations));
 }
 
 }  // namespace convoy::onednn

@@ -2,6 +2,7 @@
 // are driven by.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -43,5 +44,7 @@ std::span<const Implementation> implementations();
 // as '_', without a leading "x64:", "avx512_core" as "avx512", "avx512_core_amx" as "amx". The endings _bf16 and _fp16
 // are left out: they go with the data type. "x64:gemm:jit" is "onednn.gemm".
 std::string name_of_implementation(std::string_view description);
+// Its index in implementations(), or their number where there is no such row.
+std::size_t row_of_implementation(std::string_view description);
 
 }  // namespace convoy::onednn

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "convoy/host_tensor.h"
+#include "engines/onednn/certain.h"
 #include "engines/onednn/implementations.h"
 #include "engines/onednn/survey.h"
 #include "support/engine_property.h"
@@ -78,8 +79,8 @@ TEST(OneDnn, EverythingOfferedHasARowThatAdmitsIt) {
     const auto ref = refuse(engine("onednn.ref"), problem, cpu_features());
     if (ref && ref->code != RefusalCode::not_offered) continue;  // oneDNN can't be asked
     const auto surveyed = survey(problem);
-    EXPECT_EQ(surveyed->unknown, std::vector<std::string>{}) << print(problem);
-    for (const Offer& offer : surveyed->offers) {
+    EXPECT_EQ(surveyed->unknown(), std::vector<std::string>{}) << print(problem);
+    for (const Offer& offer : surveyed->all()) {
       ++offers;
       const auto refusal = refuse(*engines()[offer.row], problem, cpu_features());
       const bool known_wrong = refusal && refusal->reason.find("saturate") != std::string::npos;
@@ -122,15 +123,51 @@ TEST(OneDnn, RefusalsNameTheField) {
   EXPECT_EQ(reason("onednn.ref", "fprop:x=u8,1x4x3x3:w=s8,4x4x1x1:y=s32,1x4x3x3:zp=0,2,0"),
             "zp=0,2,0: oneDNN's convolution has no zero point of w");
   EXPECT_EQ(reason("onednn.ref", "fprop:x=f32,1x1x4x1,nhwc:w=f32,1x1x3x1:pad=268435457x0"),
-            "pre_padding[0]=268435457: oneDNN's convolutions take at most 268435456");
+            "pre_padding[0]=268435457: oneDNN's convolutions take at most 1048576");
 }
 
-TEST(OneDnn, WhatIsNotOfferedIsSaidWithWhatIs) {
+// Sizes that oneDNN would take seconds or minutes to plan.
+TEST(OneDnn, WhatWouldTakeLongIsRefused) {
+  for (const auto& [text, why] : std::vector<std::pair<const char*, const char*>>{
+           {"fprop:x=f32,1x1x65537,nwc:w=f32,1x1x3", "x.dims[2]=65537: oneDNN takes too long to plan beyond 65536"},
+           {"fprop:x=f32,1x65537x3,nwc:w=f32,1x65537x3", "x.dims[1]=65537: oneDNN takes too long to plan beyond 65536"},
+           {"fprop:x=f32,1x8x513x512,nhwc:w=f32,8x8x1x1",
+            "x.dims=1x8x513x512: oneDNN takes too long to plan beyond 262144 pixels with a filter of 1"},
+           {"fprop:x=f32,1x1x2049x2048,nhwc:w=f32,1x1x3x3",
+            "x.dims=1x1x2049x2048: oneDNN takes too long to plan beyond 4194304 pixels"},
+           {"fprop:x=s8,1x16x8079,nwc:w=s8,51x16x5:y=s32,1x51x8079,nwc:pad=6:dilation=3",
+            "dilation[0]=3 in rows of 8079: oneDNN takes too long to plan beyond 2"},
+           {"dgrad:x=f32,18x11x3769,nwc:w=f32,17x11x107:y=f32,18x17x3664,nwc:pad=1/0",
+            "w.dims[2]=107 in rows of 3769: oneDNN takes too long to plan beyond 16"},
+           {"fprop:x=u8,1x16x13x89,nhwc:w=s8,12x16x3x3:y=u8,1x12x13x532,nhwc:pad=1x443/1x2",
+            "pre_padding[1]=443 in rows of 532: oneDNN's fprop takes too long to plan with a window of 3 that hangs "
+            "over "
+            "the edge by more than half"},
+           {"dgrad:x=f32,1x26x9x1015,nhwc:w=f32,32x26x5x5:y=f32,1x32x5x1011,nhwc",
+            "pre_padding[1]=0 in rows of 1015: oneDNN's dgrad takes too long to plan with a window of 5 that hangs "
+            "over "
+            "the edge by more than half"}}) {
+    EXPECT_EQ(reason("onednn.ref", text), why) << text;
+  }
+}
+
+// A test under a lower instruction set must not run code for a higher one.
+TEST(OneDnn, RowsWithoutALevelRefuseACap) {
+  if (cpu_features().isa < Isa::avx512) GTEST_SKIP() << "needs AVX-512";
+  const auto asked = problem("fprop:x=f32,1x16x9x9:w=f32,24x16x3x3");
+  EXPECT_EQ(reason("onednn.gemm", print(asked)), "taken");
+  for (const Isa isa : {Isa::portable, Isa::avx2}) {
+    const auto refusal = refuse(engine("onednn.gemm"), asked, capped(cpu_features(), isa));
+    ASSERT_TRUE(refusal) << name_of(isa);
+    EXPECT_EQ(refusal->reason, "instruction set=" + std::string(name_of(isa)) +
+                                   ": this engine takes all that the processor has, avx512");
+  }
+}
+
+TEST(OneDnn, WhatIsNotOfferedIsSaid) {
   const std::string why = reason("onednn.gemm_s8s8s32", "fprop:x=u8,1x4x3x3:w=s8,4x4x1x1:y=s32,1x4x3x3");
   if (why.find("VNNI") != std::string::npos) GTEST_SKIP() << why;
-  EXPECT_EQ(why.substr(0, why.find(", it offers")),
-            "x=u8,1x4x3x3,nchw y=s32,1x4x3x3,nchw and these sizes: oneDNN does not offer it for them");
-  EXPECT_NE(why.find("ref"), std::string::npos);
+  EXPECT_EQ(why, "x=u8,1x4x3x3,nchw y=s32,1x4x3x3,nchw and these sizes: oneDNN does not offer it for them");
 }
 
 // The zero point is added after rounding: 2.5 and 3.5 both become even first.
@@ -179,7 +216,7 @@ TEST(OneDnn, SurveysAreKeptAndSharedByThreads) {
   ConvProblem asked = problem("fprop:x=f32,1x24x11x13,nhwc:w=f32,40x24x3x3:pad=1x1");
   const auto first = survey(asked);
   std::vector<std::thread> threads;
-  std::vector<std::shared_ptr<const Survey>> seen(8);
+  std::vector<std::shared_ptr<Survey>> seen(8);
   for (auto& found : seen) threads.emplace_back([&] { found = survey(asked); });
   for (std::thread& thread : threads) thread.join();
   for (const auto& found : seen) EXPECT_EQ(found, first);
@@ -187,6 +224,57 @@ TEST(OneDnn, SurveysAreKeptAndSharedByThreads) {
   EXPECT_EQ(survey(asked), first);
   asked = problem("fprop:x=f32,1x24x12x13,nhwc:w=f32,40x24x3x3:pad=1x1");
   EXPECT_NE(survey(asked), first);
+}
+
+TEST(OneDnn, WhatIsCertainIsWhatOneDnnSays) {
+  using enum DataType;
+  testing::Random random(11);
+  int offered = 0, not_offered = 0;
+  for (int i = 0; i < 4000; ++i) {
+    testing::ProblemOptions options;
+    options.types = {{f32, f32, f32, f32}, {u8, s8, u8, s32}, {s8, s8, s32, s32}, {u8, s8, f32, s32}};
+    options.flipped = false;
+    ConvProblem asked = testing::random_problem(random, options);
+    if (asked.pass != Pass::fprop) continue;
+    asked.x = asked.x.with_layout(Layout::nhwc);
+    asked.y = asked.y.with_layout(Layout::nhwc);
+    for (std::size_t row = 0; row < engines().size(); ++row) {
+      const auto certain = certainly_offered(row, asked);
+      if (!certain) continue;
+      const auto refusal = refuse(*engines()[row], asked, cpu_features());
+      if (refusal && refusal->code != RefusalCode::not_offered) continue;
+      const auto surveyed = survey(asked);
+      const Offer* given = surveyed->find(row, false);
+      EXPECT_EQ(*certain, given != nullptr) << engines()[row]->info().name << ": " << print(asked);
+      EXPECT_EQ(surveyed->find(row, true), nullptr) << engines()[row]->info().name << ": " << print(asked);
+      if (given != nullptr) {
+        EXPECT_EQ(given->reordered_bytes, given->form.residual_by_sum ? asked.y.bytes() : 0) << print(asked);
+      }
+      ++(*certain ? offered : not_offered);
+    }
+  }
+  if (cpu_features().isa < Isa::avx512) GTEST_SKIP() << "needs AVX-512";
+  EXPECT_GT(offered, 200);
+  EXPECT_GT(not_offered, 50);
+}
+
+// A survey that is asked row by row, in any order, finds what one walk to the end finds.
+TEST(OneDnn, SurveysWalkAsFarAsAsked) {
+  const ConvProblem asked = problem("fprop:x=f32,1x24x11x13,nhwc:w=f32,40x24x3x3:pad=1x1:gamma=1");
+  const auto told = [](const Offer* offer) {
+    return offer == nullptr
+               ? std::string("none")
+               : std::to_string(offer->form.any_layout) + "," + std::to_string(offer->form.residual_by_sum) + "," +
+                     std::to_string(offer->reordered_bytes);
+  };
+  Survey whole(asked), forward(asked), backward(asked);
+  EXPECT_GT(whole.all().size(), 3U);
+  const std::size_t rows = implementations().size();
+  for (std::size_t i = 0; i < rows; ++i) {
+    EXPECT_EQ(told(forward.find(i)), told(whole.find(i))) << implementations()[i].name();
+    EXPECT_EQ(told(backward.find(rows - 1 - i)), told(whole.find(rows - 1 - i)));
+    EXPECT_EQ(told(Survey(asked).find(i, true)), told(whole.find(i, true)));
+  }
 }
 
 }  // namespace

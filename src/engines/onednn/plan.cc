@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <unordered_map>
 
 #include "convoy/host_tensor.h"
@@ -64,11 +65,12 @@ struct Output {
 
 class ConvolutionPlan final : public ConvPlan {
  public:
-  ConvolutionPlan(const ConvProblem& problem, Candidate candidate, Form form, const PlanRequest& request, int threads,
-                  const Request& asked, const dnnl::primitive_desc& description)
+  ConvolutionPlan(const ConvProblem& problem, Candidate candidate, const Offer& offer, const PlanRequest& request,
+                  int threads, const Request& asked, const dnnl::primitive_desc& description)
       : problem_(problem),
         candidate_(std::move(candidate)),
-        form_(form),
+        row_(offer.row),
+        form_(offer.form),
         threads_(threads),
         fewer_threads_(threads != request.threads),
         constant_weights_(request.constant_weights != nullptr),
@@ -120,7 +122,7 @@ class ConvolutionPlan final : public ConvPlan {
       change(name, *output_.after, wgrad ? weights : activation);
     }
     if (fewer_threads_) notes.push_back("runs on one thread: not offered for more");
-    if (problem_.x.type == DataType::f32 && problem_.math != MathMode::strict) notes.push_back("DOWN_CONVERT_INPUTS");
+    if (const auto loss = precision_note(problem_)) notes.emplace_back(*loss);
     return notes;
   }
 
@@ -142,6 +144,11 @@ class ConvolutionPlan final : public ConvPlan {
   }
 
   Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
+    if (ended()) {
+      return Error{ErrorCode::unsupported, candidate_.engine +
+                                               ": the process is exiting and oneDNN's own objects are "
+                                               "destroyed; plans made from now on are of other engines"};
+    }
     const OmpThreads threads(threads_);
     auto* workspace = static_cast<std::byte*>(context.workspace);
     try {
@@ -173,6 +180,7 @@ class ConvolutionPlan final : public ConvPlan {
     } catch (const dnnl::error& error) {
       return Error{ErrorCode::internal, fmt::format("{}: {}", candidate_.engine, error.message)};
     }
+    if (!executed_.exchange(true, std::memory_order_relaxed)) used(kind_of_use(problem_, row_) + 1);
     return {};
   }
 
@@ -244,6 +252,7 @@ class ConvolutionPlan final : public ConvPlan {
 
   ConvProblem problem_;
   Candidate candidate_;
+  std::size_t row_;
   Form form_;
   int threads_;
   bool fewer_threads_;  // than asked for
@@ -257,13 +266,14 @@ class ConvolutionPlan final : public ConvPlan {
   std::size_t packed_bytes_ = 0;
   std::size_t scratch_bytes_ = 0;
   std::size_t workspace_bytes_ = 0;
+  mutable std::atomic<bool> executed_ = false;
 };
 
 // The implementation as it is made for so many threads; empty where it is not offered.
-dnnl::primitive_desc find_implementation(const Request& asked, const std::string& name, int threads) {
+dnnl::primitive_desc find_implementation(const Request& asked, std::size_t row, int threads) {
   const OmpThreads omp_threads(threads);
   dnnl::primitive_desc description = asked.first();
-  while (description && name_of_implementation(description.impl_info_str()) != name) {
+  while (description && row_of_implementation(description.impl_info_str()) != row) {
     if (!description.next_impl()) return {};
   }
   return description;
@@ -278,11 +288,12 @@ Result<std::unique_ptr<ConvPlan>> make_convolution_plan(const ConvProblem& probl
   try {
     const Request asked(problem, offer.form);
     int threads = request.threads;
-    dnnl::primitive_desc description = find_implementation(asked, candidate.engine, threads);
-    if (!description) description = find_implementation(asked, candidate.engine, threads = 1);
+    dnnl::primitive_desc description = find_implementation(asked, offer.row, threads);
+    if (!description) description = find_implementation(asked, offer.row, threads = 1);
     if (!description) return Error{ErrorCode::internal, candidate.engine + " is no longer offered"};
     const OmpThreads omp_threads(threads);
-    auto plan = std::make_unique<ConvolutionPlan>(problem, candidate, offer.form, request, threads, asked, description);
+    auto plan = std::make_unique<ConvolutionPlan>(problem, candidate, offer, request, threads, asked, description);
+    used(kind_of_use(problem, offer.row));
     CONVOY_CHECK(plan->keep(request.constant_weights));
     return std::unique_ptr<ConvPlan>(std::move(plan));
   } catch (const dnnl::error& error) {

@@ -7,6 +7,8 @@
 #include <cctype>
 #include <numeric>
 
+#include "core/hash.h"
+
 namespace convoy::onednn {
 namespace {
 
@@ -18,8 +20,67 @@ Refusal no(RefusalCode code, fmt::format_string<Args...> format, Args&&... args)
   return {code, fmt::format(format, std::forward<Args>(args)...)};
 }
 
-// oneDNN keeps sizes of a window in 32 bits; its own arithmetic on them must stay far from the limit.
-constexpr std::int64_t kMostWindow = std::int64_t{1} << 28;
+// Describing a convolution takes oneDNN time that grows with the sizes: its search for a blocking tries each row
+// length, and where a window hangs far over the edge it prepares a kernel for each place in a row, about 20 us each.
+// The bounds keep a survey in milliseconds; its own 32-bit arithmetic on sizes stays far from its limits, too.
+constexpr std::int64_t kMostWindow = 1 << 20;  // padding, stride, dilation, and the filter with its dilation
+constexpr std::int64_t kMostSize = 1 << 16;    // of a spatial dimension
+constexpr std::int64_t kMostPixels = 1 << 22;  // of a channel
+constexpr std::int64_t kMostPixelsOfPointwise = 1 << 18;
+constexpr std::int64_t kMostChannels = 1 << 16;
+// A row longer than this takes short windows only.
+constexpr std::int64_t kLongRow = 224;
+constexpr std::int64_t kShortWindow = 16, kShortDilation = 2;
+
+std::optional<Refusal> unfit_sizes(const ConvProblem& p) {
+  for (const auto& [name, desc] : {std::pair{"x", &p.x}, {"y", &p.y}}) {
+    std::int64_t pixels = 1;
+    for (std::size_t i = 1; i < desc->dims.size(); ++i) {
+      const std::int64_t size = desc->dims[i], most = i == 1 ? kMostChannels : kMostSize;
+      if (size > most) {
+        return no(RefusalCode::size, "{}.dims[{}]={}: oneDNN takes too long to plan beyond {}", name, i, size, most);
+      }
+      if (i > 1) pixels *= size;  // three of at most 2^16 each
+    }
+    const bool pointwise = std::all_of(p.w.dims.begin() + 2, p.w.dims.end(), [](auto size) { return size == 1; });
+    const std::int64_t most = pointwise ? kMostPixelsOfPointwise : kMostPixels;
+    if (pixels > most) {
+      return no(RefusalCode::size, "{}.dims={}: oneDNN takes too long to plan beyond {} pixels{}", name,
+                to_string(desc->dims), most, pointwise ? " with a filter of 1" : "");
+    }
+  }
+  return std::nullopt;
+}
+
+// The last dimension is a row.
+std::optional<Refusal> unfit_row(const ConvProblem& p) {
+  const int i = p.spatial_dims() - 1;
+  const std::int64_t row = std::max(p.x.dims[2 + i], p.y.dims[2 + i]);
+  if (row <= kLongRow) return std::nullopt;
+  const auto beyond = [&](RefusalCode code, const char* field, int index, std::int64_t value, std::int64_t most) {
+    return no(code, "{}[{}]={} in rows of {}: oneDNN takes too long to plan beyond {}", field, index, value, row, most);
+  };
+  const std::int64_t window = (p.w.dims[2 + i] - 1) * p.dilation[i] + 1;
+  if (p.dilation[i] > kShortDilation && window > 1) {
+    return beyond(RefusalCode::dilation, "dilation", i, p.dilation[i], kShortDilation);
+  }
+  if (p.w.dims[2 + i] > kShortWindow) {
+    return beyond(RefusalCode::filter, "w.dims", 2 + i, p.w.dims[2 + i], kShortWindow);
+  }
+  for (const auto& [name, padding] :
+       {std::pair{"pre_padding", p.pre_padding[i]}, {"post_padding", p.post_padding[i]}}) {
+    // dgrad is computed as fprop with what is missing of the window as its padding.
+    const bool turned = p.pass == Pass::dgrad && p.stride[i] == 1;
+    const std::int64_t over = turned ? std::max(padding, window - 1 - padding) : padding;
+    if (over > (window - 1) / 2) {
+      return no(RefusalCode::padding,
+                "{}[{}]={} in rows of {}: oneDNN's {} takes too long to plan with a window of {} that hangs over the "
+                "edge by more than half",
+                name, i, padding, row, name_of(p.pass), window);
+    }
+  }
+  return std::nullopt;
+}
 
 std::optional<Refusal> unfit_window(const ConvProblem& p) {
   for (int i = 0; i < p.spatial_dims(); ++i) {
@@ -37,7 +98,8 @@ std::optional<Refusal> unfit_window(const ConvProblem& p) {
                 2 + i, p.w.dims[2 + i], p.dilation[i], kMostWindow);
     }
   }
-  return std::nullopt;
+  if (auto refusal = unfit_sizes(p)) return refusal;
+  return unfit_row(p);
 }
 
 std::optional<Refusal> unfit_layout(const ConvProblem& p) {
@@ -172,11 +234,27 @@ bool processor_has(std::string_view level) {
   return level != "avx2_vnni_2" || has_isa(dnnl_cpu_isa_avx2_vnni_2);
 }
 
+Isa processor_isa() {
+  if (has_isa(dnnl_cpu_isa_avx512_core)) return Isa::avx512;
+  return has_isa(dnnl_cpu_isa_avx2) ? Isa::avx2 : Isa::portable;
+}
+
+std::uint64_t kind_of_use(const ConvProblem& p, std::size_t row) {
+  Hash hash;
+  hash.add(row, p.pass, p.x.type, p.w.type, p.y.type, p.spatial_dims(), p.groups > 1);
+  return hash.value();
+}
+
 std::optional<Refusal> inexpressible(const ConvProblem& problem) {
   if (auto refusal = unfit_types(problem)) return refusal;
   if (auto refusal = unfit_layout(problem)) return refusal;
   if (auto refusal = unfit_epilogue(problem)) return refusal;
   return unfit_window(problem);
+}
+
+std::optional<std::string_view> precision_note(const ConvProblem& problem) {
+  if (problem.x.type != DataType::f32 || problem.math == MathMode::strict) return std::nullopt;
+  return problem.math == MathMode::tf32 ? note::tf32 : note::down_convert_inputs;
 }
 
 dnnl::memory::desc as_given(const TensorDesc& desc) {

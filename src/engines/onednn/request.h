@@ -2,9 +2,11 @@
 // implementations that take them. For this folder's sources only: it brings in oneDNN's header.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "convoy/engine.h"
@@ -27,8 +29,17 @@ struct Extra {
 // tells.
 bool processor_has(std::string_view level);
 
+// What implementations without a level take: all of the processor that oneDNN uses, whatever a request is capped to.
+Isa processor_isa();
+
+// For used(): what decides which statics oneDNN makes. `row` is of a plan, or implementations().size().
+std::uint64_t kind_of_use(const ConvProblem& problem, std::size_t row);
+
 // Why oneDNN can't be asked for this problem at all, whatever the implementation.
 std::optional<Refusal> inexpressible(const ConvProblem& problem);
+
+// The note of the precision that oneDNN may give up for the problem's math mode.
+std::optional<std::string_view> precision_note(const ConvProblem& problem);
 
 // The description of a tensor as it lies in memory. Preconditions: inexpressible(problem) has nothing against it.
 dnnl::memory::desc as_given(const TensorDesc& desc);

@@ -1,10 +1,9 @@
 #include "engines/onednn/survey.h"
 
 #include <algorithm>
-#include <deque>
-#include <mutex>
 #include <unordered_map>
 
+#include "core/hash.h"
 #include "engines/onednn/implementations.h"
 #include "engines/onednn/request.h"
 
@@ -13,127 +12,141 @@ namespace {
 
 constexpr std::size_t kKept = 4096;  // surveys of about a kilobyte
 
-std::size_t row_of(std::string_view description) {
-  const std::string name = name_of_implementation(description);
-  const auto rows = implementations();
-  const auto found = std::find_if(rows.begin(), rows.end(), [&](const Implementation& i) { return i.name() == name; });
-  return static_cast<std::size_t>(found - rows.begin());
-}
+// What the implementations are compared with to see what they reorder.
+struct Given {
+  dnnl::memory::desc x, w, y;
+};
 
 // What the implementation costs besides computing.
-Offer offer_of(const ConvProblem& problem, const dnnl::primitive_desc& description, std::size_t row, Form form) {
+Offer offer_of(const ConvProblem& problem, const Given& given, const dnnl::primitive_desc& description, std::size_t row,
+               Form form) {
   const auto format = [&](int argument) { return description.query_md(dnnl::query::exec_arg_md, argument); };
   const bool fprop = problem.pass == Pass::fprop, dgrad = problem.pass == Pass::dgrad,
              wgrad = problem.pass == Pass::wgrad;
   Offer offer{row, form, 0, false};
-  if (format(dgrad ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC) != as_given(problem.x))
-    offer.reordered_bytes += problem.x.bytes();
-  if (format(fprop ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST) != as_given(problem.y)) {
+  if (format(dgrad ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC) != given.x) offer.reordered_bytes += problem.x.bytes();
+  if (format(fprop ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST) != given.y) {
     // A residual is reordered like the output.
     offer.reordered_bytes += problem.y.bytes() * (problem.epilogue.gamma != 0 ? 2 : 1);
   } else if (form.residual_by_sum) {
     offer.reordered_bytes += problem.y.bytes();
   }
-  offer.reorders_weights = format(wgrad ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS) != weights_as_given(problem);
+  offer.reorders_weights = format(wgrad ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS) != given.w;
   return offer;
 }
 
-void add_offers(Survey& survey, const ConvProblem& problem, Form form) {
-  dnnl::primitive_desc description = Request(problem, form).first();
-  if (!description) return;
-  do {
-    const std::size_t row = row_of(description.impl_info_str());
-    if (row == implementations().size()) {
-      survey.unknown.emplace_back(description.impl_info_str());
-      continue;
-    }
-    if (survey.find(row, form.any_layout) != nullptr) continue;  // an earlier form serves
-    const Offer offer = offer_of(problem, description, row, form);
-    const Offer* given = form.any_layout ? survey.find(row, false) : nullptr;
-    if (given == nullptr || given->reordered_bytes != offer.reordered_bytes) survey.offers.push_back(offer);
-  } while (description.next_impl());
-}
-
-Survey walk(const ConvProblem& problem) {
-  Survey survey;
-  const OmpThreads threads(1);
-  try {
-    for (const Form& form : forms_of(problem)) add_offers(survey, problem, form);
-  } catch (const dnnl::error& error) {
-    return {{}, {}, std::string("nothing: ") + error.message};
-  }
-  std::vector<bool> named(implementations().size(), false);
-  for (const Offer& offer : survey.offers) {
-    if (named[offer.row]) continue;
-    named[offer.row] = true;
-    const std::string name = implementations()[offer.row].name();
-    survey.names += (survey.names.empty() ? "" : ", ") + name.substr(name.find('.') + 1);
-  }
-  if (survey.names.empty()) survey.names = "nothing";
-  return survey;
+const Offer* among(const std::deque<Offer>& offers, std::size_t row) {
+  const auto found = std::find_if(offers.begin(), offers.end(), [&](const Offer& offer) { return offer.row == row; });
+  return found == offers.end() ? nullptr : &*found;
 }
 
 class Cache {
  public:
-  std::shared_ptr<const Survey> find(const std::string& key) {
+  std::shared_ptr<Survey> get(const ConvProblem& problem) {
+    const std::uint64_t hash = hash_of(problem, 64, 64, 64);
     const std::lock_guard lock(mutex_);
-    const auto found = surveys_.find(key);
-    return found == surveys_.end() ? nullptr : found->second;
-  }
-
-  void keep(const std::string& key, std::shared_ptr<const Survey> survey) {
-    const std::lock_guard lock(mutex_);
-    if (!surveys_.emplace(key, std::move(survey)).second) return;  // another thread was first
-    order_.push_back(key);
-    if (order_.size() <= kKept) return;
-    surveys_.erase(order_.front());
-    order_.pop_front();
+    std::shared_ptr<Survey>& kept = surveys_[hash];
+    if (kept && equal_but_for_alignment(kept->problem(), problem)) return kept;
+    if (!kept) order_.push_back(hash);
+    kept = std::make_shared<Survey>(problem);  // of two with one hash the later is kept
+    const std::shared_ptr<Survey> survey = kept;
+    if (order_.size() > kKept) {
+      surveys_.erase(order_.front());
+      order_.pop_front();
+    }
+    return survey;
   }
 
  private:
   std::mutex mutex_;
-  std::unordered_map<std::string, std::shared_ptr<const Survey>> surveys_;
-  std::deque<std::string> order_;  // oldest first
+  std::unordered_map<std::uint64_t, std::shared_ptr<Survey>> surveys_;
+  std::deque<std::uint64_t> order_;  // oldest first
 };
-
-// The problem, as far as oneDNN's answer depends on it: pointers may be aligned in any way.
-ConvProblem without_alignment(ConvProblem problem) {
-  for (TensorDesc* desc : {&problem.x, &problem.w, &problem.y}) desc->alignment = 64;
-  return problem;
-}
 
 }  // namespace
 
-const Offer* Survey::find(std::size_t row, bool any_layout) const {
-  const auto found = std::find_if(offers.begin(), offers.end(), [&](const Offer& offer) {
-    return offer.row == row && offer.form.any_layout == any_layout;
-  });
-  return found == offers.end() ? nullptr : &*found;
+Survey::Survey(const ConvProblem& problem) : problem_(problem) {
+  for (const Form& form : forms_of(problem)) walks_.push_back({form, false, false, {}, {}});
 }
 
-const Offer* Survey::find(std::size_t row) const {
-  const Offer* given = find(row, false);
-  return given != nullptr ? given : find(row, true);
-}
-
-std::shared_ptr<const Survey> survey(const ConvProblem& problem) {
-  // Every row asks about the same problem in turn.
-  struct Last {
-    ConvProblem problem;
-    std::shared_ptr<const Survey> survey;
-  };
-  thread_local Last last;
-  if (last.survey && last.problem == problem) return last.survey;
-
-  static Cache cache;
-  const std::string key = print(without_alignment(problem));
-  std::shared_ptr<const Survey> found = cache.find(key);
-  if (!found) {
-    found = std::make_shared<const Survey>(walk(problem));
-    cache.keep(key, found);
+void Survey::ask(Walk& walk, std::size_t up_to_row) const {
+  walk.begun = true;
+  if (ended()) return;
+  const OmpThreads threads(1);
+  try {
+    const Given given{as_given(problem_.x), weights_as_given(problem_), as_given(problem_.y)};
+    dnnl::primitive_desc description = Request(problem_, walk.form).first();
+    bool more = static_cast<bool>(description);
+    for (; more; more = description.next_impl()) {
+      const std::size_t row = row_of_implementation(description.impl_info_str());
+      if (row == implementations().size()) {
+        walk.unknown.emplace_back(description.impl_info_str());
+      } else if (among(walk.offers, row) == nullptr) {
+        walk.offers.push_back(offer_of(problem_, given, description, row, walk.form));
+        if (row == up_to_row) break;
+      }
+    }
+    walk.complete = !more;
+  } catch (const dnnl::error&) {
+    walk.complete = true;  // what was offered until then is
   }
-  last = {problem, found};
-  return found;
+  used(kind_of_use(problem_, implementations().size()));
+}
+
+const Offer* Survey::find_in(Walk& walk, std::size_t row) const {
+  if (!walk.begun) ask(walk, row);
+  const Offer* found = among(walk.offers, row);
+  if (found != nullptr || walk.complete || ended()) return found;
+  walk.unknown.clear();
+  ask(walk, kToTheEnd);
+  return among(walk.offers, row);
+}
+
+const Offer* Survey::find_locked(std::size_t row, bool any_layout) {
+  const Offer* found = nullptr;
+  for (Walk& walk : walks_) {
+    if (walk.form.any_layout == any_layout && found == nullptr) found = find_in(walk, row);
+  }
+  if (found == nullptr || !any_layout) return found;
+  const Offer* given = find_locked(row, false);
+  return given != nullptr && given->reordered_bytes == found->reordered_bytes ? nullptr : found;
+}
+
+const Offer* Survey::find(std::size_t row, bool any_layout) {
+  const std::lock_guard lock(mutex_);
+  return find_locked(row, any_layout);
+}
+
+const Offer* Survey::find(std::size_t row) {
+  const std::lock_guard lock(mutex_);
+  const Offer* given = find_locked(row, false);
+  return given != nullptr ? given : find_locked(row, true);
+}
+
+std::vector<Offer> Survey::all() {
+  const std::lock_guard lock(mutex_);
+  std::vector<Offer> offers;
+  for (const bool any_layout : {false, true}) {
+    for (std::size_t row = 0; row < implementations().size(); ++row) {
+      if (const Offer* offer = find_locked(row, any_layout)) offers.push_back(*offer);
+    }
+  }
+  return offers;
+}
+
+std::vector<std::string> Survey::unknown() {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> unknown;
+  for (Walk& walk : walks_) {
+    find_in(walk, kToTheEnd);
+    unknown.insert(unknown.end(), walk.unknown.begin(), walk.unknown.end());
+  }
+  return unknown;
+}
+
+std::shared_ptr<Survey> survey(const ConvProblem& problem) {
+  static Cache& cache = *new Cache;  // never destroyed: convolutions may run while the process ends
+  return cache.get(problem);
 }
 
 }  // namespace convoy::onednn

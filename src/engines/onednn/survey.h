@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -28,19 +30,46 @@ struct Offer {
   bool reorders_weights;
 };
 
-struct Survey {
-  std::vector<Offer> offers;         // at most one a row and layout
-  std::vector<std::string> unknown;  // descriptions of implementations without a row
-  std::string names;                 // "jit_avx512, gemm, ref", or why there are none
+// What oneDNN offers for one problem. To describe an implementation costs it up to 100 us, so it is asked no further
+// than a question needs: up to the row, the first time, and then to the end of its list. For any number of threads.
+class Survey {
+ public:
+  // Precondition: !inexpressible(problem).
+  explicit Survey(const ConvProblem& problem);
 
-  const Offer* find(std::size_t row, bool any_layout) const;
-  // The layout that the row has by default: as given, where it is offered.
-  const Offer* find(std::size_t row) const;
+  // In the layout that the row has by default: as given, where it is offered. Null: not offered. Offers live as long as
+  // the survey.
+  const Offer* find(std::size_t row);
+  // In one layout. The preferred one is not told where it is the given one.
+  const Offer* find(std::size_t row, bool any_layout);
+
+  std::vector<Offer> all();            // by layout and oneDNN's preference
+  std::vector<std::string> unknown();  // descriptions of implementations without a row
+
+  const ConvProblem& problem() const { return problem_; }
+
+ private:
+  struct Walk {
+    Form form;
+    bool begun = false;
+    bool complete = false;
+    std::deque<Offer> offers;  // grows only: references stay valid
+    std::vector<std::string> unknown;
+  };
+  static constexpr std::size_t kToTheEnd = ~std::size_t{0};
+  // The offer of the row, walking as far as it needs.
+  const Offer* find_in(Walk& walk, std::size_t row) const;
+  void ask(Walk& walk, std::size_t up_to_row) const;
+  const Offer* find_locked(std::size_t row, bool any_layout);
+
+  const ConvProblem problem_;
+  std::mutex mutex_;
+  std::vector<Walk> walks_;
 };
 
-// The answer is kept, for the last few thousand problems of the process; asking again costs about 0.1 us where the
-// thread's last question was the same. Asked for one thread: where oneDNN does not offer an implementation for more, a
-// plan runs it on one and says so.
-std::shared_ptr<const Survey> survey(const ConvProblem& problem);
+// The survey of the problem (pointers may be aligned in any way), kept for the last few thousand problems of the
+// process. Asked for one thread: where oneDNN does not offer an implementation for more, a plan runs it on one and says
+// so. After oneDNN has ended, it finds nothing that was not found before.
+std::shared_ptr<Survey> survey(const ConvProblem& problem);
 
 }  // namespace convoy::onednn

@@ -1,0 +1,17 @@
+// What oneDNN offers for common problems, known without asking: to have its best implementations described costs 40 to
+// 100 us each, more than choosing an engine may take.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "convoy/engine.h"
+
+namespace convoy::onednn {
+
+// Whether oneDNN offers the implementation for the problem: with activations as given, reordering neither, and
+// preferring no other layout; or not at all. Nothing where it has to be asked. Precondition: nothing of the
+// declaration, the processor or inexpressible() is against it. onednn_test compares it with oneDNN's answers.
+std::optional<bool> certainly_offered(std::size_t row, const ConvProblem& problem);
+
+}  // namespace convoy::onednn
