@@ -149,8 +149,10 @@ TEST_F(Command, FiltersMeanTheSameEverywhere) {
 
 TEST_F(Command, ConfigurationsAndProviderVariablesAreShown) {
   for (const json& engine : run_json({"list", "engines"}, 0)["engines"]) {
-    const bool own = engine["name"].get<std::string>().starts_with("cpu.") || engine["oracle"].get<bool>();
-    EXPECT_EQ(engine["dropped_by"].contains("portable"), !own) << engine["name"];
+    const std::string name = engine["name"];
+    EXPECT_EQ(engine["dropped_by"].contains("portable"), !name.starts_with("cpu.") && name != "reference") << name;
+    const bool generates = name.starts_with("onednn.") && name != "onednn.ref";
+    EXPECT_EQ(engine["dropped_by"].contains("jit-only"), !generates && name != "reference") << name;
     EXPECT_FALSE(engine["dropped_by"].contains("full"));
   }
   EXPECT_TRUE(run_json({"doctor"}, 0).contains("provider_environment"));
