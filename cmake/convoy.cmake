@@ -74,6 +74,8 @@ function(convoy_test name)
     # Tests ask for impossible allocations to see the error; by default the sanitizer aborts there.
     set_tests_properties(${name} PROPERTIES ENVIRONMENT "ASAN_OPTIONS=allocator_may_return_null=1")
   endif()
+  # Test programs run beside each other, with more threads than cores: waiting must not burn the cores.
+  set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT OMP_WAIT_POLICY=passive)
   if(ARG_SERIAL)
     set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
   endif()
