@@ -11,7 +11,6 @@
 #include <set>
 
 #include "core/problem_list.h"
-#include "engines/onednn/onednn.h"
 #include "select/glob.h"
 #include "support/engine_property.h"
 
@@ -22,7 +21,7 @@ using namespace convoy::testing;
 
 struct Flags {
   std::vector<std::string> lists;
-  std::string engines = "onednn.*";
+  std::string engines = "*,!reference";
   std::string json;
   double products = 2e6;
   int large_every = 0;  // a problem in so many is also run large; 0: none
@@ -103,7 +102,7 @@ class Run {
     problems_ += 1;
     std::optional<ConvData> data;
     std::optional<Expectation> expectation;
-    for (const Engine* engine : onednn::engines()) {
+    for (const Engine* engine : all_engines()) {
       const EngineInfo& info = engine->info();
       if (!selection::glob_list_matches(flags_.engines, info.name)) continue;
       Counts& counts = counts_[{info.name, fmt::format("{} {}", name_of(problem.pass), name_of(problem.x.type))}];
@@ -149,10 +148,9 @@ class Run {
       if (!counts.example.empty()) entry["a_reason"] = counts.example;
       engines[key.first][key.second] = entry;
     }
-    return {{"processor", cpu_features().brand},
-            {"isa", name_of(cpu_features().isa)},
-            {"threads", flags_.threads},
+    return {{"threads", flags_.threads},
             {"problems", problems_},
+            {"products_at_most", {{"small", flags_.products}, {"large", flags_.most_products}}},
             {"engines", engines},
             {"failures", failures_}};
   }
