@@ -37,7 +37,7 @@ std::optional<bool> certainly_offered(std::size_t row, const ConvProblem& proble
   if (implementation.level != (integers ? "avx512_vnni" : "avx512")) return std::nullopt;
   const bool pointwise = implementation.family == "brgconv_1x1";
   if (!pointwise && implementation.family != "brgconv") return std::nullopt;
-  if (!integers && problem.y.type != DataType::f32) return std::nullopt;
+  if (!integers && problem.x.type != DataType::f32) return std::nullopt;
   if (!is_common(problem)) return std::nullopt;
   if (!is_unit(problem)) return pointwise ? std::optional(false) : std::optional(true);
   if (is_padded(problem)) return std::nullopt;

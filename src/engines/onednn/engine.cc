@@ -54,6 +54,11 @@ std::string version() {
   return fmt::format("oneDNN {}.{}.{}", version->major, version->minor, version->patch);
 }
 
+// The rows without a level run the best code that the processor has, whatever a request is capped to.
+bool takes_everything(const Implementation& implementation) {
+  return implementation.level.empty() && implementation.family != "ref";
+}
+
 EngineInfo declare(const Implementation& implementation) {
   EngineInfo info;
   info.name = implementation.name();
@@ -70,7 +75,7 @@ EngineInfo declare(const Implementation& implementation) {
     info.activations = {ActivationKind::identity};
   }
   info.requantize = info.zero_points = (implementation.types & kInt8) != 0;
-  info.min_isa = implementation.min_isa();
+  info.min_isa = takes_everything(implementation) ? processor_isa() : implementation.min_isa();
   info.max_elements = kMostElements;
   info.oracle =
       implementation.family == "ref";  // measured only when named: it takes seconds where others take milliseconds
@@ -132,6 +137,9 @@ std::optional<Refusal> unfit_shape(Shape shape, const ConvProblem& p) {
 // Wrong results of oneDNN itself, each with a line in docs/known-failures.md. Without VNNI or AMX its kernels sum 8-bit
 // products in pairs in 16 bits, which saturate at the products' full range; only the plain loops don't.
 std::optional<Refusal> known_wrong(const Implementation& implementation, const ConvProblem& p) {
+  if (implementation.family == "ip" && p.epilogue.activation.kind == ActivationKind::prelu) {
+    return Refusal{RefusalCode::epilogue, "act=prelu: oneDNN's inner product leaves it out: wrong results"};
+  }
   if (p.compute != DataType::s32 || implementation.family == "ref") return std::nullopt;
   const std::string_view level = implementation.level;
   if (level.find("vnni") != std::string_view::npos || level == "amx") return std::nullopt;
@@ -149,11 +157,12 @@ std::optional<Refusal> unfit_processor(const Implementation& implementation, con
     return Refusal{RefusalCode::instruction_set, fmt::format("instruction set={} here: this engine needs {}",
                                                              name_of(cpu.isa), implementation.level)};
   }
-  if (!implementation.level.empty() || implementation.family == "ref") return std::nullopt;
-  if (cpu.isa >= processor_isa() && (cpu.avx512_vnni || !processor_has("avx512_vnni"))) return std::nullopt;
-  return Refusal{RefusalCode::instruction_set,
-                 fmt::format("instruction set={}{}: this engine takes all that the processor has, {}", name_of(cpu.isa),
-                             cpu.isa >= processor_isa() ? " without VNNI" : "", name_of(processor_isa()))};
+  if (takes_everything(implementation) && !cpu.avx512_vnni && processor_has("avx512_vnni")) {
+    return Refusal{
+        RefusalCode::instruction_set,
+        fmt::format("instruction set={} without VNNI: this engine takes all that the processor has", name_of(cpu.isa))};
+  }
+  return std::nullopt;
 }
 
 class ImplementationEngine final : public Engine {
