@@ -88,6 +88,7 @@ ConvProblem shrunk(ConvProblem problem, double products) {
 
 struct Counts {
   std::int64_t right = 0, large = 0;
+  std::int64_t left_out = 0;                    // plain loops on large problems: they take minutes
   std::map<std::string, std::int64_t> refused;  // by code
   std::map<std::string, std::string> example;   // a reason a code
   double max_error = 0;
@@ -110,6 +111,10 @@ class Run {
         const std::string code(name_of(refusal->code));
         ++counts.refused[code];
         counts.example.emplace(code, refusal->reason);
+        continue;
+      }
+      if (info.oracle && flops(problem) / 2 > flags_.products) {
+        ++counts.left_out;
         continue;
       }
       if (!data) {
@@ -144,6 +149,7 @@ class Run {
     nlohmann::json engines;
     for (const auto& [key, counts] : counts_) {
       nlohmann::json entry = {{"right", counts.right}, {"of_them_large", counts.large}, {"refused", counts.refused}};
+      if (counts.left_out > 0) entry["left_out_as_slow"] = counts.left_out;
       if (counts.right > 0) entry["max_error"] = counts.max_error;
       if (!counts.example.empty()) entry["a_reason"] = counts.example;
       engines[key.first][key.second] = entry;

@@ -9,9 +9,10 @@
 
 namespace convoy::onednn {
 
-// Whether oneDNN offers the implementation for the problem: with activations as given, reordering neither, and
-// preferring no other layout; or not at all. Nothing where it has to be asked. Precondition: nothing of the
-// declaration, the processor or inexpressible() is against it. onednn_test compares it with oneDNN's answers.
+// Whether oneDNN offers the implementation for the problem with activations as given, reordering neither (brgconv then
+// prefers no other layout); false: not with another layout either. Nothing where it has to be asked. Precondition:
+// nothing of the declaration, the processor or inexpressible() is against it. onednn_test compares it with oneDNN's
+// answers.
 std::optional<bool> certainly_offered(std::size_t row, const ConvProblem& problem);
 
 }  // namespace convoy::onednn

@@ -194,7 +194,9 @@ class ImplementationEngine final : public Engine {
 
   std::vector<Knob> knobs(const ConvProblem& problem, const CpuFeatures&) const override {
     Knob knob{kLayoutKnob, {}, "activations: 0 as given, 1 reordered to what the implementation prefers"};
-    if (certainly_offered(row_, problem).value_or(false)) {
+    // Batch-reduce GEMM prefers what is given then.
+    const bool batch_reduce = implementations()[row_].family.starts_with("brgconv");
+    if (batch_reduce && certainly_offered(row_, problem).value_or(false)) {
       knob.values = {0};
       return {knob};
     }

@@ -266,7 +266,9 @@ TEST(OneDnn, WhatIsCertainIsWhatOneDnnSays) {
       const auto surveyed = survey(asked);
       const Offer* given = surveyed->find(row, false);
       EXPECT_EQ(*certain, given != nullptr) << engines()[row]->info().name << ": " << print(asked);
-      EXPECT_EQ(surveyed->find(row, true), nullptr) << engines()[row]->info().name << ": " << print(asked);
+      if (implementations()[row].family.starts_with("brgconv") || !*certain) {
+        EXPECT_EQ(surveyed->find(row, true), nullptr) << engines()[row]->info().name << ": " << print(asked);
+      }
       if (given != nullptr) {
         EXPECT_EQ(given->reordered_bytes, given->form.residual_by_sum ? asked.y.bytes() : 0) << print(asked);
       }
