@@ -134,11 +134,17 @@ std::optional<Refusal> unfit_shape(Shape shape, const ConvProblem& p) {
   return std::nullopt;
 }
 
-// Wrong results of oneDNN itself, each with a line in docs/known-failures.md. Without VNNI or AMX its kernels sum 8-bit
-// products in pairs in 16 bits, which saturate at the products' full range; only the plain loops don't.
+// Wrong results of oneDNN itself, each with a line in docs/known-failures.md. The last: without VNNI or AMX its kernels
+// sum 8-bit products in pairs in 16 bits, which saturate at the products' full range; only the plain loops don't.
 std::optional<Refusal> known_wrong(const Implementation& implementation, const ConvProblem& p) {
   if (implementation.family == "ip" && p.epilogue.activation.kind == ActivationKind::prelu) {
     return Refusal{RefusalCode::epilogue, "act=prelu: oneDNN's inner product leaves it out: wrong results"};
+  }
+  if (implementation.family == "jit_bf16" && p.pass == Pass::wgrad && p.x.dims.back() < p.stride.back()) {
+    return Refusal{RefusalCode::stride,
+                   fmt::format("stride={}: oneDNN's wgrad in bf16 reads unset memory where rows of x "
+                               "are shorter, here {}: wrong results",
+                               to_string(p.stride), p.x.dims.back())};
   }
   if (p.compute != DataType::s32 || implementation.family == "ref") return std::nullopt;
   const std::string_view level = implementation.level;

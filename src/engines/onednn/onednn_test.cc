@@ -216,6 +216,18 @@ TEST(OneDnn, InnerProductsLeaveOutPrelu) {
   }
 }
 
+// docs/known-failures.md: wgrad in bf16 reads what nobody wrote where a row of x is shorter than the stride.
+TEST(OneDnn, ShortRowsAreReadBeyondTheirEnd) {
+  if (cpu_features().isa < Isa::avx512) GTEST_SKIP() << "needs AVX-512";
+  testing::EngineCase test;
+  test.engine = &engine("onednn.jit_bf16_avx512");
+  test.problem = problem("wgrad:x=bf16,1x32x5x2,nhwc:w=bf16,32x32x1x3:y=bf16,1x32x5x1,nhwc:pad=0x1:stride=1x3");
+  test.isa = cpu_features().isa;
+  EXPECT_EQ(reason("onednn.jit_bf16_avx512", print(test.problem)),
+            "stride=1x3: oneDNN's wgrad in bf16 reads unset memory where rows of x are shorter, here 2: wrong results");
+  EXPECT_NE(run(test).failure, "");
+}
+
 // oneDNN offers this one for one thread only.
 TEST(OneDnn, FewerThreadsAreTold) {
   if (cpu_features().isa < Isa::avx2) GTEST_SKIP() << "needs AVX2";
