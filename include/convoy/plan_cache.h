@@ -1,7 +1,7 @@
 // A cache of plans that threads share, and what one thread needs to run them.
-// Before and after main: nothing is done before main and what is kept is never destroyed, so convolutions on the CPU may
-// be planned and run as long as the process runs code, static destructors and atexit handlers included. Only plans of
-// onednn.* engines return `unsupported` once oneDNN's own statics are destroyed; planning then takes other engines.
+// Before and after main: nothing is done before main, and what is kept is never destroyed: convolutions on the CPU may
+// be planned and run as long as the process runs code, in static destructors and atexit handlers. Only onednn.* plans
+// return `unsupported` once oneDNN's own statics are destroyed; planning then takes other engines.
 #pragma once
 
 #include <cstdint>
