@@ -27,12 +27,14 @@ Result<int> dynamic_quantization(Graph& graph, const PassContext& context) {
   int changes = 0;
   for (Node& conv : graph.nodes) {
     if (conv.desc.op != "ConvInteger" || !conv.desc.domain.empty() || conv.fusion.scales != kAbsent) continue;
+    if (!is_inferred(graph, conv)) continue;
     Node* cast = quantized.only_reader(conv.outputs[0]);
     if (cast == nullptr || cast->desc.op != "Cast" || !cast->desc.domain.empty()) continue;
+    if (!is_inferred(graph, *cast)) continue;
     const Value& real = graph.values[cast->outputs[0]];
     Node* mul = quantized.only_reader(cast->outputs[0]);
     if (mul == nullptr || mul->desc.op != "Mul" || !mul->desc.domain.empty() || mul->desc.opset < 7) continue;
-    if (!real.known || real.desc.type != DataType::f32 || real.desc.rank() < 3) continue;
+    if (!is_inferred(graph, *mul) || real.desc.type != DataType::f32 || real.desc.rank() < 3) continue;
     const int factor = mul->inputs[mul->inputs[0] == cast->outputs[0] ? 1 : 0];
     if (!is_per_channel(graph.values[factor], real.desc.rank(), real.desc.dims[1])) continue;
     if (graph.values[mul->outputs[0]].desc.dims != real.desc.dims) continue;

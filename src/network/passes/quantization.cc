@@ -23,6 +23,10 @@ bool is_either(const Node& node, const char* op) {
 
 }  // namespace
 
+bool is_inferred(const Graph& graph, const Node& node) {
+  return !node.outputs.empty() && node.outputs[0] != kAbsent && graph.values[node.outputs[0]].known;
+}
+
 bool is_quantize(const Node& node) { return is_either(node, "QuantizeLinear"); }
 bool is_dequantize(const Node& node) { return is_either(node, "DequantizeLinear"); }
 

@@ -28,6 +28,9 @@ struct Quantization {
 
 bool same(const Quantization& a, const Quantization& b);  // of plain ones
 
+// Whether the operator has seen the node's inputs and accepted them. Of others nothing is certain, not even that they
+// have the inputs that every such node needs.
+bool is_inferred(const Graph& graph, const Node& node);
 bool is_quantize(const Node& node);
 bool is_dequantize(const Node& node);
 // Of a QuantizeLinear or DequantizeLinear node that is f32 on one side and not blocked.

@@ -40,7 +40,7 @@ class Folding {
     int changes = 0;
     for (std::size_t n = 0; n < count; ++n) {
       Node& node = graph_.nodes[n];
-      if (node.erased || !node.desc.domain.empty() || node.outputs.size() != 1 || node.inputs.empty()) continue;
+      if (node.erased || !node.desc.domain.empty() || node.outputs.size() != 1 || !is_inferred(graph_, node)) continue;
       CONVOY_TRY(const bool changed, fold(node));
       if (changed) ++changes;
     }

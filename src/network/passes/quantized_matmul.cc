@@ -32,7 +32,7 @@ class Rewriting {
     for (std::size_t n = 0; n < count; ++n) {
       const Node node = graph_.nodes[n];
       const auto places = places_of(node.desc);
-      if (!places || node.inputs.size() < 2 || node.outputs.size() != 1) continue;
+      if (!places || node.outputs.size() != 1 || !is_inferred(graph_, node)) continue;
       CONVOY_TRY(const bool changed, rewrite(static_cast<int>(n), node, *places));
       if (changed) ++changes;
     }
@@ -66,7 +66,7 @@ class Rewriting {
     const HostTensor b = *graph_.constant_of(at(places.b));
     const Value x = graph_.values[node.inputs[0]], y = graph_.values[node.outputs[0]];
     if (!trans_a.ok() || *trans_a != 0 || !trans_b.ok() || !alpha.ok() || *alpha != 1) return false;
-    if (b.desc.rank() != 2 || !x.known || !y.known || x.desc.rank() < 2) return false;
+    if (b.desc.rank() != 2 || x.desc.rank() < 2) return false;
     const bool transposed = *trans_b != 0;
     const std::int64_t depth = b.desc.dims[transposed ? 1 : 0], columns = b.desc.dims[transposed ? 0 : 1];
     if (x.desc.elements() == 0 || depth == 0 || columns == 0 || x.desc.dims.back() != depth) return false;
