@@ -148,7 +148,8 @@ TEST_F(Command, FiltersMeanTheSameEverywhere) {
 }
 
 TEST_F(Command, ConfigurationsAndProviderVariablesAreShown) {
-  for (const json& engine : run_json({"list", "engines"}, 0)["engines"]) {
+  const json listed = run_json({"list", "engines"}, 0);
+  for (const json& engine : listed["engines"]) {
     const std::string name = engine["name"];
     EXPECT_EQ(engine["dropped_by"].contains("portable"), !name.starts_with("cpu.") && name != "reference") << name;
     const bool generates = name.starts_with("onednn.") && name != "onednn.ref";
