@@ -153,16 +153,15 @@ Result<std::int64_t> checked_elements(const Dims& dims, std::int64_t element_siz
   for (std::size_t i = 0; i < dims.size(); ++i) {
     if (dims[i] < 0) return Error{ErrorCode::invalid_argument, fmt::format("dims[{}]={} is negative", i, dims[i])};
   }
-  if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return std::int64_t{0};
   std::optional<std::int64_t> product = 1;
   for (std::int64_t dim : dims) {
-    product = checked_mul(*product, dim);
+    if (dim != 0) product = checked_mul(*product, dim);
     if (!product) break;
   }
   if (!product || !checked_mul(*product, element_size)) {
     return Error{ErrorCode::invalid_argument, fmt::format("dims {} overflow a 64-bit size", to_string(dims))};
   }
-  return *product;
+  return std::find(dims.begin(), dims.end(), 0) != dims.end() ? 0 : *product;
 }
 
 std::string to_string(const Dims& dims) { return fmt::format("{}", fmt::join(dims, "x")); }

@@ -115,7 +115,9 @@ TEST(Tensor, EmptyTensors) {
     EXPECT_EQ(desc.bytes(), 0);
     copy_tensor(desc, nullptr, desc, nullptr);
   }
-  EXPECT_TRUE(validate(TensorDesc::packed(DataType::f32, {std::int64_t{1} << 40, 0, std::int64_t{1} << 40}), "t").ok());
+  // Parts of a shape are multiplied everywhere, so a dim of 0 excuses nothing.
+  EXPECT_FALSE(validate(TensorDesc::packed(DataType::f32, {std::int64_t{1} << 40, 0, std::int64_t{1} << 40}), "t").ok());
+  EXPECT_TRUE(validate(TensorDesc::packed(DataType::f32, {std::int64_t{1} << 40, 0, std::int64_t{1} << 20}), "t").ok());
 }
 
 std::string error_of(TensorDesc desc) {
@@ -156,7 +158,8 @@ TEST(Tensor, ValidationNamesTheField) {
 TEST(Tensor, CheckedElements) {
   EXPECT_EQ(*checked_elements({}), 1);
   EXPECT_EQ(*checked_elements({3, 4}), 12);
-  EXPECT_EQ(*checked_elements({kMaxSize, 0, kMaxSize}), 0);
+  EXPECT_EQ(*checked_elements({kMaxSize, 0}), 0);
+  EXPECT_FALSE(checked_elements({kMaxSize, 0, 2}).ok());
   EXPECT_TRUE(checked_elements({kMaxSize}).ok());
   EXPECT_FALSE(checked_elements({kMaxSize}, 2).ok());
   EXPECT_FALSE(checked_elements({std::int64_t{1} << 32, std::int64_t{1} << 31}).ok());
