@@ -116,7 +116,8 @@ TEST(Tensor, EmptyTensors) {
     copy_tensor(desc, nullptr, desc, nullptr);
   }
   // Parts of a shape are multiplied everywhere, so a dim of 0 excuses nothing.
-  EXPECT_FALSE(validate(TensorDesc::packed(DataType::f32, {std::int64_t{1} << 40, 0, std::int64_t{1} << 40}), "t").ok());
+  EXPECT_FALSE(
+      validate(TensorDesc::packed(DataType::f32, {std::int64_t{1} << 40, 0, std::int64_t{1} << 40}), "t").ok());
   EXPECT_TRUE(validate(TensorDesc::packed(DataType::f32, {std::int64_t{1} << 40, 0, std::int64_t{1} << 20}), "t").ok());
 }
 
