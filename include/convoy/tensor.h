@@ -67,7 +67,7 @@ struct TensorDesc {
 // power of two. `field` names the tensor in the error ("x", "input 'data'").
 Result<void> validate(const TensorDesc& desc, std::string_view field);
 
-// Product of dims, or an error where it (times `element_size`) overflows 63 bits.
+// Product of dims, or an error where that of the dims that are not 0 (times `element_size`) overflows 63 bits.
 Result<std::int64_t> checked_elements(const Dims& dims, std::int64_t element_size = 1);
 
 // Copies src to dst element by element: same dims, any layouts; converts the type as store_from_double does. Zeros the
