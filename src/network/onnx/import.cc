@@ -1,6 +1,7 @@
 #include "network/onnx/import.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -229,8 +230,7 @@ class Importer {
       }
       const auto id = ids_.find(input);
       if (id == ids_.end()) {
-        return bad(what + ": input " + std::to_string(i) + " '" + input +
-                   "' is no graph input, initializer or node output");
+        return bad(fmt::format("{}: input {} '{}' is no graph input, initializer or node output", what, i, input));
       }
       node.inputs.push_back(id->second);
     }
@@ -422,7 +422,7 @@ Result<Graph> import_file(const std::string& path) {
   const Result<void> fits = check_size(size);
   const bool parsed = fits.ok() && model.ParseFromFileDescriptor(file);
   close(file);
-  CONVOY_CHECK(fits);
+  if (!fits.ok()) return fits.error();
   if (!parsed) return not_a_model(size);
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   return import_model(model, path, folder.empty() ? "." : folder.string());
