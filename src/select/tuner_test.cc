@@ -57,6 +57,15 @@ TEST_F(Tuner, BestPredictedFirstAndWhoCannotWinIsCutOff) {
   }
 }
 
+TEST_F(Tuner, OneDisturbedTimeDoesNotCutACandidateOff) {
+  std::atomic<int> disturbed = 2;  // both runs of its audition
+  FakeEngine unlucky("fake.unlucky", {.predicted = 1e-4, .disturbed_runs = &disturbed});
+  FakeEngine steady("fake.steady", {.predicted = 2e-4, .sleep_seconds = 0.001});
+  const auto selection = choose({&unlucky, &steady});
+  ASSERT_TRUE(selection.ok()) << selection.error().message;
+  EXPECT_EQ(selection->candidate.engine, "fake.unlucky");
+}
+
 TEST_F(Tuner, OraclesAreMeasuredWhereTheyAreNamed) {
   FakeEngine oracle("fake.oracle", {.predicted = 1e-3, .oracle = true});
   const auto measured = [&](const std::string& filter, const std::vector<const Engine*>& engines) {

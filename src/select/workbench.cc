@@ -96,6 +96,11 @@ Result<void> Workbench::try_audition(Runner& runner) {
   return {};
 }
 
+void Workbench::time_again(Runner& runner) {
+  const auto seconds = timed_run(runner);
+  if (seconds.ok()) runner.measurement.median_seconds = std::min(runner.measurement.median_seconds, *seconds);
+}
+
 void Workbench::sample(std::span<Runner* const> runners, double budget_seconds, FunctionRef<bool()> keep_going) {
   std::vector<Contestant> contestants;
   for (Runner* runner : runners) {

@@ -38,6 +38,9 @@ class Workbench {
   // has `failure` set and loses its plan.
   void audition(Runner& runner);
 
+  // Another rough time; the least counts. For one that seems hopeless: another process may have been in its way.
+  void time_again(Runner& runner);
+
   // Times the runners side by side and fills in their measurements; `complete` where the timer was satisfied.
   void sample(std::span<Runner* const> runners, double budget_seconds, FunctionRef<bool()> keep_going);
 

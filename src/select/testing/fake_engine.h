@@ -21,9 +21,10 @@ struct FakeEngine : Engine {
     std::size_t workspace = 0;
     bool deterministic = true;
     std::vector<std::string> notes = {};
-    double sleep_with_tile_2 = -1;      // where it is not sleep_seconds
-    std::int64_t tiles = 2;             // values of the knob: 4, 2, and from 5 on
-    std::atomic<int>* plans = nullptr;  // counts the plans made
+    double sleep_with_tile_2 = -1;               // where it is not sleep_seconds
+    std::int64_t tiles = 2;                      // values of the knob: 4, 2, and from 5 on
+    std::atomic<int>* disturbed_runs = nullptr;  // so many more executions take 10 ms longer
+    std::atomic<int>* plans = nullptr;           // counts the plans made
     bool plan_fails = false;
     std::string provider = {};
     bool oracle = false;
@@ -61,6 +62,9 @@ struct FakeEngine : Engine {
       const bool special = behaviour.sleep_with_tile_2 >= 0 && knob_or(name.knobs, "tile", 4) == 2;
       const double seconds = special ? behaviour.sleep_with_tile_2 : behaviour.sleep_seconds;
       if (seconds > 0) std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+      if (behaviour.disturbed_runs != nullptr && (*behaviour.disturbed_runs)-- > 0) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
       auto result = right->execute(args, context);
       if (behaviour.wrong) static_cast<float*>(args.out)[0] += 1;
       return result;
