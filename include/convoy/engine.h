@@ -168,6 +168,13 @@ class ConvPlan : public Plan {
   virtual Result<void> execute(const ConvArgs& args, const ExecContext& context) const = 0;
 };
 
+// What heuristic selection asks of an engine, at once.
+struct Estimate {
+  KnobValues knobs;     // the defaults, sorted by name
+  double seconds = 0;   // predict_seconds() with them
+  bool certain = true;  // false: told from the problem alone; check() may still refuse, and the defaults be others
+};
+
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -185,12 +192,27 @@ class Engine {
   // Predicted seconds for the problem with these knobs: what heuristic selection ranks by.
   virtual double predict_seconds(const ConvProblem&, const KnobValues&, const PlanRequest&) const = 0;
 
+  // certain_estimate() below, unless an engine can answer sooner, possibly without being certain. Called like check().
+  virtual std::optional<Estimate> estimate(const ConvProblem&, const PlanRequest&) const;
+
+  // The terms of the fitted model behind predict_seconds() (src/engines/cost); empty: none is.
+  virtual std::vector<double> cost_terms(const ConvProblem&, const KnobValues&, const PlanRequest&) const { return {}; }
+
   // Called only for problems that were not refused, with knob values that `knobs` lists.
   virtual Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem&, const KnobValues&, const PlanRequest&) const = 0;
 };
 
 // The first reason why `engine` can't run a (valid) problem on this processor: the declaration, then check().
 std::optional<Refusal> refuse(const Engine& engine, const ConvProblem& problem, const CpuFeatures& cpu);
+
+// Whether the declaration alone admits the problem: refuse() without check() and without finding words.
+bool admits(const EngineInfo& info, const ConvProblem& problem, const CpuFeatures& cpu);
+
+// check(), the defaults of knobs() and predict_seconds() in one; nothing: check() refused.
+std::optional<Estimate> certain_estimate(const Engine& engine, const ConvProblem& problem, const PlanRequest& request);
+
+// Every knob's first value, sorted by name.
+KnobValues default_knobs(const std::vector<Knob>& knobs);
 
 // Value of a knob, or its default (the first value) when absent.
 std::int64_t knob_or(const KnobValues& values, std::string_view name, std::int64_t fallback);

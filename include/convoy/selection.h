@@ -43,6 +43,15 @@ std::optional<Refusal> filtered(const ConvProblem& problem, const Engine& engine
 std::vector<Candidate> rank_by_heuristic(const ConvProblem& problem, std::span<const Engine* const> engines,
                                          const SelectionFilter& filter, const PlanRequest& request);
 
+// The first of rank_by_heuristic, found without ranking the others: engines answer from the problem alone where they
+// can (Engine::estimate), and only what would win is made certain. Nothing where no engine passes, or oracles only.
+struct Prediction {
+  Candidate candidate;
+  double seconds = 0;
+};
+std::optional<Prediction> predict_best(const ConvProblem& problem, std::span<const Engine* const> engines,
+                                       const SelectionFilter& filter, const PlanRequest& request);
+
 // Called after each new measurement, once it is stored; returning false ends the tuning.
 using SelectionProgress = std::function<bool(const Measurement& measurement, int done, int total)>;
 

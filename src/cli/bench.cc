@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include "cli/heuristic_report.h"
 #include "cli/inputs.h"
 #include "cli/target.h"
 #include "cli/tuning.h"
@@ -25,6 +26,7 @@ struct BenchFlags {
   std::string pass;
   std::string versus;
   bool all_knobs = false;
+  bool cost_terms = false;
   InputFlags input;  // only --dim
 };
 
@@ -35,7 +37,20 @@ const Measurement* fastest(const std::vector<Measurement>& measurements, const s
   return nullptr;
 }
 
-void say_problem(const Program& program, const ProblemReport& report, const std::string& versus) {
+// What the prediction for a measured candidate is made from; null where no model stands behind it.
+Json cost_terms(const Measurement& measurement, const ProblemReport& report, PlanRequest request) {
+  const ConvProblem& problem = report.distinct.problem;
+  static const float weights = 0;  // stands for weights that are packed beforehand
+  if (problem.pass != Pass::wgrad) request.constant_weights = &weights;
+  for (const Engine* engine : all_engines()) {
+    if (measurement.failure || engine->info().name != measurement.candidate.engine) continue;
+    return engine->cost_terms(problem, measurement.candidate.knobs, request);
+  }
+  return nullptr;
+}
+
+void say_problem(const Program& program, const ProblemReport& report, const HeuristicChoice& heuristic,
+                 const std::string& versus) {
   const ConvProblem& problem = report.distinct.problem;
   program.say(fmt::format("\n{} x {}{}\n  {}", report.distinct.count, report::short_name(problem),
                           report.distinct.names.empty() ? "" : "  " + report.distinct.names, print(problem)));
@@ -65,6 +80,10 @@ void say_problem(const Program& program, const ProblemReport& report, const std:
   }
   for (const auto& group : refusals.groups()) {
     program.say(fmt::format("  {} can't: {}", group.names(), group.refusal.reason));
+  }
+  if (heuristic.over_best) {
+    program.say(fmt::format("  the heuristic chooses {}: {:.2f} times the best", print(heuristic.prediction->candidate),
+                            *heuristic.over_best));
   }
   if (versus.empty()) return;
   const Measurement* theirs = fastest(report.selection.measurements, versus, true);
@@ -205,21 +224,27 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
     }
   }
 
+  for (DistinctProblem& distinct : problems) distinct.problem = program.allowed(distinct.problem);
+  std::vector<HeuristicChoice> heuristic = ask_heuristic(problems, options.filter, request);
   CONVOY_TRY(const auto reports, measure_problems(program, problems, options, request, "measuring"));
   program.say(fmt::format("{} on {} thread{}, {}", flags.target, request.threads, request.threads == 1 ? "" : "s",
                           request.cpu.brand));
   Json json = {{"target", flags.target}, {"threads", request.threads}, {"problems", Json::array()}};
   bool wrong = false, unsupported = false;
-  for (const ProblemReport& report : reports) {
-    say_problem(program, report, flags.versus);
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    const ProblemReport& report = reports[i];
+    judge(heuristic[i], report.selection.measurements);
+    say_problem(program, report, heuristic[i], flags.versus);
     Json entry = report::to_json(report.distinct.problem);
     entry["count"] = report.distinct.count;
     entry["names"] = report.distinct.names;
     entry["candidates"] = Json::array();
     for (const Measurement& m : report.selection.measurements) {
       entry["candidates"].push_back(report::to_json(m, report.distinct.problem));
+      if (flags.cost_terms) entry["candidates"].back()["cost_terms"] = cost_terms(m, report, request);
       wrong = wrong || (m.failure && m.failure->code == ErrorCode::wrong_result);
     }
+    if (heuristic[i].prediction) entry["heuristic"] = to_json(heuristic[i]);
     entry["refusals"] = Json::array();
     for (const EngineAnswer& answer : report.answers) {
       if (answer.refusal) entry["refusals"].push_back(report::to_json(answer));
@@ -234,6 +259,7 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
     json["problems"].push_back(std::move(entry));
   }
   json["totals"] = say_totals(program, reports);
+  json["heuristic"] = say_heuristic(program, heuristic);
   if (target.network != nullptr && flags.type.empty() && flags.pass.empty()) {
     const NetworkOptions network_options{request.threads, request.cpu, options, program.math()};
     CONVOY_TRY(json["network"], bench_network(program, *target.network, descs, network_options, reports));
@@ -259,6 +285,8 @@ void add_bench(CLI::App& app, Program& program) {
   command.add_option("--vs", flags->versus, "Compare the fastest of these engines with the fastest of the others")
       ->type_name("GLOB");
   command.add_flag("--all-knobs", flags->all_knobs, "Measure every knob value, not only each engine's default");
+  command.add_flag("--cost-terms", flags->cost_terms,
+                   "With --json: what each prediction is made from, for fitting them");
   add_dim_flag(command, flags->input);
   add_shared_flags(command, program, fmt::format("Measure for so long in all (default {})", kDefaultBudget));
   command.callback([flags, &program] { program.action = [flags, &program] { return bench(program, *flags); }; });

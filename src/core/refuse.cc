@@ -13,9 +13,11 @@ namespace {
 
 using Answer = std::optional<Refusal>;
 
-template <class... Args>
-Refusal no(RefusalCode code, fmt::format_string<Args...> format, Args&&... args) {
-  return {code, fmt::format(format, std::forward<Args>(args)...)};
+// Finding words costs more than all the checks together: `kWords` says whether anybody wants them.
+template <bool kWords, class Words>
+Refusal no(RefusalCode code, Words words) {
+  if constexpr (kWords) return {code, words()};
+  return {code, {}};
 }
 
 template <class Range, class Print>
@@ -35,16 +37,21 @@ std::string placement(const TensorDesc& desc) {
   return fmt::format("strides {}", to_string(desc.strides));
 }
 
+template <bool kWords>
 Answer check_processor(const EngineInfo& info, const CpuFeatures& cpu) {
   if (cpu.isa >= info.min_isa) return std::nullopt;
-  return no(RefusalCode::instruction_set, "instruction set={}: this engine needs {}", name_of(cpu.isa),
-            name_of(info.min_isa));
+  return no<kWords>(RefusalCode::instruction_set, [&] {
+    return fmt::format("instruction set={}: this engine needs {}", name_of(cpu.isa), name_of(info.min_isa));
+  });
 }
 
+template <bool kWords>
 Answer check_pass(const EngineInfo& info, const ConvProblem& p) {
   if (std::find(info.passes.begin(), info.passes.end(), p.pass) != info.passes.end()) return std::nullopt;
-  return no(RefusalCode::pass, "pass={}: this engine computes {}", name_of(p.pass),
-            info.passes.empty() ? "none" : list(info.passes, [](Pass pass) { return name_of(pass); }));
+  return no<kWords>(RefusalCode::pass, [&] {
+    return fmt::format("pass={}: this engine computes {}", name_of(p.pass),
+                       info.passes.empty() ? "none" : list(info.passes, [](Pass pass) { return name_of(pass); }));
+  });
 }
 
 std::string print_types(const TypeCombination& types) {
@@ -52,11 +59,13 @@ std::string print_types(const TypeCombination& types) {
                      name_of(types.compute));
 }
 
+template <bool kWords>
 Answer check_types(const EngineInfo& info, const ConvProblem& p) {
   const TypeCombination types{p.x.type, p.w.type, p.y.type, p.compute};
   if (info.types.empty() || std::find(info.types.begin(), info.types.end(), types) != info.types.end()) {
     return std::nullopt;
   }
+  if constexpr (!kWords) return Refusal{RefusalCode::data_type, {}};
   // An engine may take dozens of combinations: name those nearest to what was asked.
   std::vector<TypeCombination> same_x;
   std::vector<DataType> x_types;
@@ -65,23 +74,33 @@ Answer check_types(const EngineInfo& info, const ConvProblem& p) {
     if (std::find(x_types.begin(), x_types.end(), taken.x) == x_types.end()) x_types.push_back(taken.x);
   }
   if (same_x.empty() && info.types.size() > 4) {
-    return no(RefusalCode::data_type, "types {}: this engine takes x in {}", print_types(types),
-              list(x_types, [](DataType type) { return name_of(type); }));
+    return no<kWords>(RefusalCode::data_type, [&] {
+      return fmt::format("types {}: this engine takes x in {}", print_types(types),
+                         list(x_types, [](DataType type) { return name_of(type); }));
+    });
   }
-  return no(RefusalCode::data_type, "types {}: this engine takes {}", print_types(types),
-            list(same_x.empty() ? info.types : same_x, print_types));
+  return no<kWords>(RefusalCode::data_type, [&] {
+    return fmt::format("types {}: this engine takes {}", print_types(types),
+                       list(same_x.empty() ? info.types : same_x, print_types));
+  });
 }
 
+template <bool kWords>
 Answer check_spatial_dims(const EngineInfo& info, const ConvProblem& p) {
   const int spatial = p.spatial_dims();
   if (spatial >= info.min_spatial_dims && spatial <= info.max_spatial_dims) return std::nullopt;
   if (info.min_spatial_dims == info.max_spatial_dims) {
-    return no(RefusalCode::spatial_dims, "spatial dims={}: this engine takes {}", spatial, info.min_spatial_dims);
+    return no<kWords>(RefusalCode::spatial_dims, [&] {
+      return fmt::format("spatial dims={}: this engine takes {}", spatial, info.min_spatial_dims);
+    });
   }
-  return no(RefusalCode::spatial_dims, "spatial dims={}: this engine takes {} to {}", spatial, info.min_spatial_dims,
-            info.max_spatial_dims);
+  return no<kWords>(RefusalCode::spatial_dims, [&] {
+    return fmt::format("spatial dims={}: this engine takes {} to {}", spatial, info.min_spatial_dims,
+                       info.max_spatial_dims);
+  });
 }
 
+template <bool kWords>
 Answer check_layouts(const EngineInfo& info, const ConvProblem& p) {
   const auto fits = [](const TensorDesc& desc, Layout layout) {
     return layout == Layout::strided ? desc.channel_block == 1 : desc.is_packed(layout);
@@ -91,72 +110,113 @@ Answer check_layouts(const EngineInfo& info, const ConvProblem& p) {
     const auto print_pair = [&](const LayoutPair& pair) {
       return fmt::format("{}/{}", name_of(pair.x, p.spatial_dims()), name_of(pair.y, p.spatial_dims()));
     };
-    return no(RefusalCode::layout, "layouts x={}, y={}: this engine takes x/y in {}", placement(p.x), placement(p.y),
-              list(info.layouts, print_pair));
+    return no<kWords>(RefusalCode::layout, [&] {
+      return fmt::format("layouts x={}, y={}: this engine takes x/y in {}", placement(p.x), placement(p.y),
+                         list(info.layouts, print_pair));
+    });
   }
   if (!info.any_weight_strides && !p.w.is_packed(Layout::nchw)) {
-    return no(RefusalCode::layout, "layout w={}: this engine takes w in {} only", placement(p.w),
-              name_of(Layout::nchw, p.spatial_dims()));
+    return no<kWords>(RefusalCode::layout, [&] {
+      return fmt::format("layout w={}: this engine takes w in {} only", placement(p.w),
+                         name_of(Layout::nchw, p.spatial_dims()));
+    });
   }
   return std::nullopt;
 }
 
+template <bool kWords>
 Answer check_window(const EngineInfo& info, const ConvProblem& p) {
   if (!info.groups && p.groups > 1) {
-    return no(RefusalCode::groups, "groups={}: this engine takes groups=1 only", p.groups);
+    return no<kWords>(RefusalCode::groups,
+                      [&] { return fmt::format("groups={}: this engine takes groups=1 only", p.groups); });
   }
   if (!info.strided && any_above_one(p.stride)) {
-    return no(RefusalCode::stride, "stride={}: this engine takes stride 1 only", to_string(p.stride));
+    return no<kWords>(RefusalCode::stride,
+                      [&] { return fmt::format("stride={}: this engine takes stride 1 only", to_string(p.stride)); });
   }
   if (!info.dilated && any_above_one(p.dilation)) {
-    return no(RefusalCode::dilation, "dilation={}: this engine takes dilation 1 only", to_string(p.dilation));
+    return no<kWords>(RefusalCode::dilation, [&] {
+      return fmt::format("dilation={}: this engine takes dilation 1 only", to_string(p.dilation));
+    });
   }
   if (!info.flipped && p.mode == ConvMode::convolution) {
-    return no(RefusalCode::mode, "mode=conv: this engine computes cross-correlation only");
+    return no<kWords>(RefusalCode::mode,
+                      [&] { return fmt::format("mode=conv: this engine computes cross-correlation only"); });
   }
   return std::nullopt;
 }
 
+template <bool kWords>
 Answer check_epilogue(const EngineInfo& info, const ConvProblem& p) {
   if (!info.alpha_beta && (p.alpha != 1 || p.beta != 0)) {
-    return no(RefusalCode::scaling, "alpha={}, beta={}: this engine takes alpha=1 and beta=0 only",
-              print_double(p.alpha), print_double(p.beta));
+    return no<kWords>(RefusalCode::scaling, [&] {
+      return fmt::format("alpha={}, beta={}: this engine takes alpha=1 and beta=0 only", print_double(p.alpha),
+                         print_double(p.beta));
+    });
   }
   const Epilogue& epilogue = p.epilogue;
-  if (!info.bias && epilogue.bias) return no(RefusalCode::epilogue, "bias=1: this engine adds no bias");
+  if (!info.bias && epilogue.bias)
+    return no<kWords>(RefusalCode::epilogue, [&] { return fmt::format("bias=1: this engine adds no bias"); });
   if (!info.residual && epilogue.gamma != 0) {
-    return no(RefusalCode::epilogue, "gamma={}: this engine adds no residual", print_double(epilogue.gamma));
+    return no<kWords>(RefusalCode::epilogue, [&] {
+      return fmt::format("gamma={}: this engine adds no residual", print_double(epilogue.gamma));
+    });
   }
   const ActivationKind kind = epilogue.activation.kind;
   if (kind != ActivationKind::identity && !info.activations.empty() &&
       std::find(info.activations.begin(), info.activations.end(), kind) == info.activations.end()) {
-    return no(RefusalCode::epilogue, "act={}: this engine fuses {} only", name_of(kind),
-              list(info.activations, [](ActivationKind k) { return name_of(k); }));
+    return no<kWords>(RefusalCode::epilogue, [&] {
+      return fmt::format("act={}: this engine fuses {} only", name_of(kind),
+                         list(info.activations, [](ActivationKind k) { return name_of(k); }));
+    });
   }
   if (!info.requantize && epilogue.requantize != Requantize::none) {
-    return no(RefusalCode::epilogue, "requant={}: this engine doesn't requantize",
-              epilogue.requantize == Requantize::per_tensor ? "tensor" : "channel");
+    return no<kWords>(RefusalCode::epilogue, [&] {
+      return fmt::format("requant={}: this engine doesn't requantize",
+                         epilogue.requantize == Requantize::per_tensor ? "tensor" : "channel");
+    });
   }
   if (!info.zero_points && (p.x_zero_point != 0 || p.w_zero_point != 0 || p.y_zero_point != 0)) {
-    return no(RefusalCode::epilogue, "zp={},{},{}: this engine takes zero points of 0 only", p.x_zero_point,
-              p.w_zero_point, p.y_zero_point);
+    return no<kWords>(RefusalCode::epilogue, [&] {
+      return fmt::format("zp={},{},{}: this engine takes zero points of 0 only", p.x_zero_point, p.w_zero_point,
+                         p.y_zero_point);
+    });
   }
   if (!info.given_zero_points && (p.x_zero_given || p.w_zero_given)) {
-    return no(RefusalCode::epilogue, "zp: {}: this engine takes zero points that are known when it plans only",
-              p.w_zero_given ? "one for each output channel of w is given at execution" : "x's is given at execution");
+    return no<kWords>(RefusalCode::epilogue, [&] {
+      return fmt::format(
+          "zp: {}: this engine takes zero points that are known when it plans only",
+          p.w_zero_given ? "one for each output channel of w is given at execution" : "x's is given at execution");
+    });
   }
   return std::nullopt;
 }
 
+template <bool kWords>
 Answer check_size(const EngineInfo& info, const ConvProblem& p) {
   if (info.max_elements == 0) return std::nullopt;
   const std::array<std::pair<const char*, const TensorDesc*>, 3> tensors = {{{"x", &p.x}, {"w", &p.w}, {"y", &p.y}}};
   for (const auto& [name, desc] : tensors) {
     if (desc->storage_elements() > info.max_elements) {
-      return no(RefusalCode::size, "{}.dims={}: it spans {} elements, this engine takes at most {}", name,
-                to_string(desc->dims), desc->storage_elements(), info.max_elements);
+      return no<kWords>(RefusalCode::size, [&] {
+        return fmt::format("{}.dims={}: it spans {} elements, this engine takes at most {}", name,
+                           to_string(desc->dims), desc->storage_elements(), info.max_elements);
+      });
     }
   }
+  return std::nullopt;
+}
+
+template <bool kWords>
+Answer check_declaration(const EngineInfo& info, const ConvProblem& problem, const CpuFeatures& cpu) {
+  if (auto answer = check_processor<kWords>(info, cpu)) return answer;
+  if (auto answer = check_pass<kWords>(info, problem)) return answer;
+  if (auto answer = check_types<kWords>(info, problem)) return answer;
+  if (auto answer = check_spatial_dims<kWords>(info, problem)) return answer;
+  if (auto answer = check_layouts<kWords>(info, problem)) return answer;
+  if (auto answer = check_window<kWords>(info, problem)) return answer;
+  if (auto answer = check_epilogue<kWords>(info, problem)) return answer;
+  if (auto answer = check_size<kWords>(info, problem)) return answer;
   return std::nullopt;
 }
 
@@ -172,16 +232,12 @@ std::string_view name_of(RefusalCode code) {
 }
 
 std::optional<Refusal> refuse(const Engine& engine, const ConvProblem& problem, const CpuFeatures& cpu) {
-  const EngineInfo& info = engine.info();
-  if (auto answer = check_processor(info, cpu)) return answer;
-  if (auto answer = check_pass(info, problem)) return answer;
-  if (auto answer = check_types(info, problem)) return answer;
-  if (auto answer = check_spatial_dims(info, problem)) return answer;
-  if (auto answer = check_layouts(info, problem)) return answer;
-  if (auto answer = check_window(info, problem)) return answer;
-  if (auto answer = check_epilogue(info, problem)) return answer;
-  if (auto answer = check_size(info, problem)) return answer;
+  if (auto answer = check_declaration<true>(engine.info(), problem, cpu)) return answer;
   return engine.check(problem, cpu);
+}
+
+bool admits(const EngineInfo& info, const ConvProblem& problem, const CpuFeatures& cpu) {
+  return !check_declaration<false>(info, problem, cpu).has_value();
 }
 
 }  // namespace convoy

@@ -59,12 +59,8 @@ std::optional<double> Selector::predict(const ConvProblem& problem, const void* 
   if (const auto found = predicted_.find(key); found != predicted_.end()) return found->second;
   PlanRequest request = request_;
   request.constant_weights = weights;
-  std::optional<double> seconds;
-  const auto ranked = rank_by_heuristic(problem, all_engines(), options_.selection.filter, request);
-  for (const Engine* engine : all_engines()) {
-    if (ranked.empty() || engine->info().name != ranked.front().engine || engine->info().oracle) continue;
-    seconds = engine->predict_seconds(problem, ranked.front().knobs, request);
-  }
+  const auto best = predict_best(problem, all_engines(), options_.selection.filter, request);
+  const std::optional<double> seconds = best ? std::optional(best->seconds) : std::nullopt;
   predicted_.emplace(key, seconds);
   return seconds;
 }

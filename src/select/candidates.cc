@@ -11,14 +11,6 @@
 namespace convoy {
 namespace {
 
-Candidate default_candidate(const Engine& engine, const std::vector<Knob>& knobs) {
-  Candidate candidate{engine.info().name, {}};
-  for (const Knob& knob : knobs) candidate.knobs.push_back({knob.name, knob.values.front()});
-  std::sort(candidate.knobs.begin(), candidate.knobs.end(),
-            [](const KnobValue& a, const KnobValue& b) { return a.name < b.name; });
-  return candidate;
-}
-
 // The first knob value that the engine doesn't have for this problem.
 std::optional<std::string> knob_fault(const KnobValues& values, const std::vector<Knob>& knobs) {
   for (const KnobValue& value : values) {
@@ -49,7 +41,7 @@ std::vector<EngineAnswer> list_candidates(const ConvProblem& problem, std::span<
     answer.refusal = refuse(*engine, problem, request.cpu);
     if (!answer.refusal) {
       answer.knobs = engine->knobs(problem, request.cpu);
-      answer.default_candidate = default_candidate(*engine, answer.knobs);
+      answer.default_candidate = {engine->info().name, default_knobs(answer.knobs)};
       answer.predicted_seconds = engine->predict_seconds(problem, answer.default_candidate.knobs, request);
     }
     answers.push_back(std::move(answer));
@@ -77,10 +69,40 @@ std::vector<Candidate> rank_by_heuristic(const ConvProblem& problem, std::span<c
   return candidates;
 }
 
+std::optional<Prediction> predict_best(const ConvProblem& problem, std::span<const Engine* const> engines,
+                                       const SelectionFilter& filter, const PlanRequest& request) {
+  struct Contender {
+    const Engine* engine;
+    Estimate estimate;
+  };
+  std::vector<Contender> contenders;
+  for (const Engine* engine : engines) {
+    if (engine->info().oracle || !admits(engine->info(), problem, request.cpu)) continue;
+    if (auto estimate = engine->estimate(problem, request)) contenders.push_back({engine, *std::move(estimate)});
+  }
+  while (!contenders.empty()) {
+    const auto best = std::min_element(contenders.begin(), contenders.end(), [](const auto& a, const auto& b) {
+      return a.estimate.seconds < b.estimate.seconds;
+    });
+    if (!best->estimate.certain) {
+      if (auto certain = certain_estimate(*best->engine, problem, request)) {
+        best->estimate = *std::move(certain);
+      } else {
+        contenders.erase(best);
+      }
+    } else if (filtered(problem, *best->engine, best->estimate.knobs, filter)) {
+      contenders.erase(best);
+    } else {
+      return Prediction{{best->engine->info().name, std::move(best->estimate.knobs)}, best->estimate.seconds};
+    }
+  }
+  return std::nullopt;
+}
+
 std::vector<Candidate> selection::knob_product(const Engine& engine, const ConvProblem& problem,
                                                const CpuFeatures& cpu) {
   const std::vector<Knob> knobs = engine.knobs(problem, cpu);
-  std::vector<Candidate> candidates = {default_candidate(engine, knobs)};
+  std::vector<Candidate> candidates = {{engine.info().name, default_knobs(knobs)}};
   for (const Knob& knob : knobs) {
     const std::size_t count = candidates.size();
     for (std::size_t v = 1; v < knob.values.size(); ++v) {

@@ -11,6 +11,11 @@
 
 namespace convoy::selection {
 
+bool decided_by_prediction(const SelectionOptions& options) {
+  return options.mode == SelectionMode::heuristic && options.store == nullptr && !needs_plan(options.filter) &&
+         options.objective.energy == 0 && options.objective.workspace == 0;
+}
+
 Result<Selection> choose_by_heuristic(const ConvProblem& problem, std::span<const Candidate> ranked,
                                       std::span<const Engine* const> engines, const SelectionOptions& options,
                                       const PlanRequest& request) {

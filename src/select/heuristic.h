@@ -7,6 +7,10 @@
 
 namespace convoy::selection {
 
+// Whether the options leave the choice to predict_best() alone: nothing is measured or remembered, and nothing that
+// only plans know counts.
+bool decided_by_prediction(const SelectionOptions& options);
+
 // The best predicted of `ranked` (best first, not empty) that passes the filter. Plans are made only where the filter
 // or the objective asks for what only they know.
 Result<Selection> choose_by_heuristic(const ConvProblem& problem, std::span<const Candidate> ranked,

@@ -69,9 +69,17 @@ Result<Selection> choose(const ConvProblem& problem, std::span<const Engine* con
     warnings.push_back(error.message + "; the rule was passed over");
   }
 
+  Selection selection;
+  if (selection::decided_by_prediction(options)) {
+    if (const auto best = predict_best(problem, engines, options.filter, request)) {
+      selection.candidate = best->candidate;
+      selection.reason = "heuristic";
+      selection.warnings = std::move(warnings);
+      return selection;
+    }
+  }
   const std::vector<Candidate> ranked = rank_by_heuristic(problem, engines, options.filter, request);
   if (ranked.empty()) return nobody_can(problem, engines, options.filter, request);
-  Selection selection;
   if (options.mode == SelectionMode::measured) {
     CONVOY_TRY(selection, selection::choose_by_measuring(problem, ranked, engines, options, request, progress));
   } else {

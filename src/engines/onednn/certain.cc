@@ -34,16 +34,6 @@ bool is_strided(const ConvProblem& p) {
   return std::any_of(p.stride.begin(), p.stride.end(), [](std::int64_t stride) { return stride > 1; });
 }
 
-// Windows no larger than the images that hang over its edge by half at most.
-bool is_ordinary(const ConvProblem& p) {
-  for (int i = 0; i < p.spatial_dims(); ++i) {
-    const std::int64_t window = (p.w.dims[2 + i] - 1) * p.dilation[i] + 1;
-    if (window > std::min(p.x.dims[2 + i], p.y.dims[2 + i]) || p.stride[i] > window) return false;
-    if (std::max(p.pre_padding[i], p.post_padding[i]) > (window - 1) / 2) return false;
-  }
-  return true;
-}
-
 // Batch-reduce GEMM leaves filters of 1 without padding to its kind for them.
 std::optional<bool> brgconv(bool pointwise, const ConvProblem& p) {
   if (!fills_vectors(p)) return std::nullopt;
@@ -61,6 +51,15 @@ std::optional<bool> f32_kernel(std::string_view family, const ConvProblem& p) {
 }
 
 }  // namespace
+
+bool is_ordinary(const ConvProblem& p) {
+  for (int i = 0; i < p.spatial_dims(); ++i) {
+    const std::int64_t window = (p.w.dims[2 + i] - 1) * p.dilation[i] + 1;
+    if (window > std::min(p.x.dims[2 + i], p.y.dims[2 + i]) || p.stride[i] > window) return false;
+    if (std::max(p.pre_padding[i], p.post_padding[i]) > (window - 1) / 2) return false;
+  }
+  return true;
+}
 
 std::optional<bool> certainly_offered(std::size_t row, const ConvProblem& problem) {
   const Implementation& implementation = implementations()[row];

@@ -9,6 +9,9 @@
 
 namespace convoy::onednn {
 
+// Windows no larger than the images that hang over their edges by half at most, and strides no larger than windows.
+bool is_ordinary(const ConvProblem& problem);
+
 // Whether oneDNN offers the implementation for the problem with activations as given, reordering neither (brgconv then
 // prefers no other layout); false: not with another layout either. Nothing where it has to be asked. Precondition:
 // nothing of the declaration, the processor or inexpressible() is against it. onednn_test compares it with oneDNN's

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <memory>
 
+#include "engines/cost/fitted_engine.h"
 #include "engines/onednn/certain.h"
+#include "engines/onednn/guess.h"
 #include "engines/onednn/implementations.h"
 #include "engines/onednn/onednn.h"
 #include "engines/onednn/plan.h"
@@ -157,13 +159,22 @@ std::optional<Refusal> known_wrong(const Implementation& implementation, const C
                              convoy::name_of(p.x.type), convoy::name_of(p.w.type))};
 }
 
-std::optional<Refusal> unfit_processor(const Implementation& implementation, const CpuFeatures& cpu) {
+bool lacks_its_level(const Implementation& implementation, const CpuFeatures& cpu) {
   const auto needed = implementation.needs();
-  if ((needed != nullptr && !(cpu.*needed)) || !processor_has(implementation.level)) {
+  return (needed != nullptr && !(cpu.*needed)) || !processor_has(implementation.level);
+}
+
+// Rows without a level that would run what the cap forbids.
+bool exceeds_the_cap(const Implementation& implementation, const CpuFeatures& cpu) {
+  return takes_everything(implementation) && !cpu.avx512_vnni && processor_has("avx512_vnni");
+}
+
+std::optional<Refusal> unfit_processor(const Implementation& implementation, const CpuFeatures& cpu) {
+  if (lacks_its_level(implementation, cpu)) {
     return Refusal{RefusalCode::instruction_set, fmt::format("instruction set={} here: this engine needs {}",
                                                              name_of(cpu.isa), implementation.level)};
   }
-  if (takes_everything(implementation) && !cpu.avx512_vnni && processor_has("avx512_vnni")) {
+  if (exceeds_the_cap(implementation, cpu)) {
     return Refusal{
         RefusalCode::instruction_set,
         fmt::format("instruction set={} without VNNI: this engine takes all that the processor has", name_of(cpu.isa))};
@@ -171,9 +182,12 @@ std::optional<Refusal> unfit_processor(const Implementation& implementation, con
   return std::nullopt;
 }
 
-class ImplementationEngine final : public Engine {
+class ImplementationEngine final : public cost::FittedEngine {
  public:
-  explicit ImplementationEngine(std::size_t row) : row_(row), info_(declare(implementations()[row])) {}
+  explicit ImplementationEngine(std::size_t row)
+      : FittedEngine(implementations()[row].name(), fitted_isa(implementations()[row])),
+        row_(row),
+        info_(declare(implementations()[row])) {}
 
   const EngineInfo& info() const override { return info_; }
 
@@ -213,26 +227,17 @@ class ImplementationEngine final : public Engine {
     return {knob};
   }
 
-  // The products at the implementation's rate, channels padded to a vector; all tensors moved once, what is reordered
-  // three times more (read, written, read); and the calls themselves. Weights that come with each execution are
-  // reordered too.
-  double predict_seconds(const ConvProblem& problem, const KnobValues& knobs,
-                         const PlanRequest& request) const override {
-    constexpr double bandwidth = 10e9;         // bytes/s of a core, cold
-    constexpr double reorder_bandwidth = 4e9;  // bytes/s of a core
-    constexpr double call_seconds = 3e-6;
+  std::optional<Estimate> estimate(const ConvProblem& problem, const PlanRequest& request) const override {
     const Implementation& implementation = implementations()[row_];
-    const auto surveyed = survey(problem);
-    const std::int64_t layout = knob_or(knobs, kLayoutKnob, -1);
-    const Offer* offer = layout < 0 ? surveyed->find(row_) : surveyed->find(row_, layout == 1);
-    double reordered = offer != nullptr ? static_cast<double>(offer->reordered_bytes) : 0;
-    if (request.constant_weights == nullptr) reordered += static_cast<double>(problem.w.bytes());
-    const bool integers = problem.compute == DataType::s32;
-    const bool wide = problem.x.type == DataType::f32 && problem.w.type == DataType::f32;
-    const double rate = 1e9 * (integers ? implementation.int8 : wide ? implementation.f32 : implementation.half);
-    const double seconds = flops(problem) * padding_factor(problem) / rate + bytes_moved(problem) / bandwidth +
-                           reordered / reorder_bandwidth;
-    return seconds / request.threads + call_seconds * (reordered > 0 ? 3 : 1);
+    if (lacks_its_level(implementation, request.cpu) || exceeds_the_cap(implementation, request.cpu) || ended()) {
+      return std::nullopt;
+    }
+    const auto guessed = guess(row_, problem);
+    if (!guessed || known_wrong(implementation, problem) || inexpressible(problem)) return std::nullopt;
+    const auto copied = static_cast<double>(guessed->copied_bytes);
+    return Estimate{{{kLayoutKnob, guessed->any_layout}},
+                    predict(problem, work_on(problem, copied, request), request),
+                    guessed->certain};
   }
 
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,
@@ -247,6 +252,33 @@ class ImplementationEngine final : public Engine {
   }
 
  private:
+  // Rows without a level run what the processor has: like those of the highest.
+  static Isa fitted_isa(const Implementation& implementation) {
+    return implementation.level.empty() ? Isa::avx512 : implementation.min_isa();
+  }
+
+  Work work(const ConvProblem& problem, const KnobValues& knobs, const PlanRequest& request) const override {
+    const auto surveyed = survey(problem);
+    const std::int64_t layout = knob_or(knobs, kLayoutKnob, -1);
+    const Offer* offer = layout < 0 ? surveyed->find(row_) : surveyed->find(row_, layout == 1);
+    return work_on(problem, offer != nullptr ? static_cast<double>(offer->reordered_bytes) : 0, request);
+  }
+
+  // The products at the implementation's rate, channels padded to a vector; all tensors moved once; the calls
+  // themselves. Weights that come with each execution are reordered, too.
+  Work work_on(const ConvProblem& problem, double copied_bytes, const PlanRequest& request) const {
+    constexpr double bandwidth = 10e9;  // bytes/s of a core, cold
+    constexpr double call_seconds = 3e-6;
+    const Implementation& implementation = implementations()[row_];
+    const bool integers = problem.compute == DataType::s32;
+    const bool wide = problem.x.type == DataType::f32 && problem.w.type == DataType::f32;
+    const double rate = 1e9 * (integers ? implementation.int8 : wide ? implementation.f32 : implementation.half);
+    if (request.constant_weights == nullptr) copied_bytes += static_cast<double>(problem.w.bytes());
+    return {flops(problem) * padding_factor(problem) / rate + bytes_moved(problem) / bandwidth +
+                call_seconds * (copied_bytes > 0 ? 3 : 1),
+            copied_bytes};
+  }
+
   static std::string placement(const TensorDesc& desc) {
     const Layout layout = desc.layout();
     if (layout == Layout::strided)

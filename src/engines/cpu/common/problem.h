@@ -36,7 +36,7 @@ const Kernels* best_row(std::span<const IsaRow<Kernels>> rows, Isa isa) {
 
 // Seconds for one execution from an engine's count of cycles (one thread, everything in cache) and the bytes moved, by
 // constants fitted as predict.cc says.
-double predict_seconds(const ConvProblem& problem, double cycles, int lanes, int threads);
+double predict_seconds(const ConvProblem& problem, double cycles, int lanes);
 
 // {f32, f32, f32, f32}: what the f32 engines declare.
 inline constexpr TypeCombination kAllF32{DataType::f32, DataType::f32, DataType::f32, DataType::f32};

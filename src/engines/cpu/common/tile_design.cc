@@ -22,8 +22,15 @@ const TileShape* find_shape(const TileKernels& kernels, int halves, int pixels, 
   return nullptr;
 }
 
-// Sets reduction, weight_order, steps, run and the buffer strides, for the input mode chosen. `row`..`plane` of the
-// buffer are set before for padded input.
+// Length of a phase's sums: blocks of channels are read whole.
+std::int64_t reduction_of(const TileDesign& design, std::int64_t taps) {
+  const ForwardConv& conv = design.conv;
+  const bool whole_blocks = !design.planar_in && !design.channels_last_in && design.grouped == 0 && conv.groups == 1;
+  const std::int64_t channels = design.grouped > 0 ? design.grouped : conv.in_channels;
+  return taps * (whole_blocks ? round_up(channels, conv.in.block) : channels);
+}
+
+// Sets weight_order, steps and run, for the input mode chosen.
 void order_reduction(const TileDesign& design, TilePhase& phase) {
   const ForwardConv& conv = design.conv;
   const bool copied = phase.input == TileInput::padded;
@@ -118,7 +125,6 @@ void order_reduction(const TileDesign& design, TilePhase& phase) {
       }
     }
   }
-  phase.reduction = static_cast<std::int64_t>(phase.weight_order.size());
   phase.step_count = phase.run > 0 ? phase.reduction / phase.run : 0;
 }
 
@@ -266,8 +272,7 @@ void design_phase(TileDesign& design, const Phase& source, const TileRequest& re
   } else if (source.taps() > 0 && padding) {
     phase.input = TileInput::padded;
   }
-  // An estimate is enough to choose the shape; the order below sets it.
-  phase.reduction = source.taps() * (design.grouped > 0 ? design.grouped : conv.in_channels);
+  phase.reduction = reduction_of(design, source.taps());
   choose_shape(design, phase, request);
   const std::int64_t l2 = request.cpu->l2_bytes > 0 ? request.cpu->l2_bytes : kDefaultL2;
   const double positions =
@@ -298,7 +303,6 @@ void design_phase(TileDesign& design, const Phase& source, const TileRequest& re
     make_chunks(design, phase, chunk_bytes);
     make_blocks(design, phase, l2 / 4.0, most_positions);
   }
-  order_reduction(design, phase);
   if (phase.input == TileInput::gathered) {
     phase.x_pixel = phase.pixel;
   } else if (phase.axis[2].count > 1 && !design.too_large) {  // otherwise it is of no use, and may not fit 64 bits
@@ -358,10 +362,19 @@ TileDesign design_tiles(const ConvProblem& problem, const TileRequest& request) 
   return design;
 }
 
+void order_reductions(TileDesign& design) {
+  for (TilePhase& phase : design.phases) order_reduction(design, phase);
+}
+
 std::int64_t tile_of(const TileDesign& design) {
   if (design.phases.empty() || design.phases[0].panels.empty()) return 0;
   const TilePhase& phase = design.phases[0];
   return 10 * phase.halves * phase.pixels + phase.panels[0].shape->vectors;
+}
+
+KnobValues tile_knobs(const TileDesign& design) {
+  const std::int64_t tile = tile_of(design);
+  return tile > 0 ? KnobValues{{"tile", tile}} : KnobValues{};
 }
 
 std::vector<std::int64_t> tile_values(const ConvProblem& problem, const TileRequest& request) {

@@ -408,18 +408,16 @@ const TileKernels* tile_kernels_for(Isa isa) {
 Result<std::unique_ptr<ConvPlan>> make_tile_plan(const ConvProblem& problem, const std::string& engine,
                                                  const TileRequest& request, const void* constant_weights) {
   TileDesign design = design_tiles(problem, request);
-  Candidate candidate{engine, {}};
-  if (const std::int64_t tile = tile_of(design); tile > 0) candidate.knobs.push_back({"tile", tile});
+  order_reductions(design);
+  Candidate candidate{engine, tile_knobs(design)};
   auto plan =
       std::make_unique<TilePlan>(problem, std::move(candidate), std::max(1, request.threads), std::move(design));
   CONVOY_CHECK(plan->keep(constant_weights));
   return std::unique_ptr<ConvPlan>(std::move(plan));
 }
 
-double predict_tile_seconds(const ConvProblem& problem, const TileRequest& request) {
-  const TileDesign design = design_tiles(problem, request);
-  const int threads = std::max(1, request.threads);
-  return predict_seconds(problem, design.cycles, request.kernels->lanes, threads);
+double tile_seconds(const ConvProblem& problem, const TileDesign& design) {
+  return predict_seconds(problem, design.cycles, design.kernels->lanes);
 }
 
 }  // namespace convoy::cpu

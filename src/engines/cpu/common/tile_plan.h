@@ -92,7 +92,10 @@ struct TileRequest {
   int tile = 0;           // 10*positions + vectors, or 0 for the model's choice
 };
 
+// Without the order of the sums, which only a plan needs: long lists.
 TileDesign design_tiles(const ConvProblem& problem, const TileRequest& request);
+// Fills in weight_order, steps and how they are run through.
+void order_reductions(TileDesign& design);
 
 // The tile values that make sense for the problem, the model's choice first.
 std::vector<std::int64_t> tile_values(const ConvProblem& problem, const TileRequest& request);
@@ -101,11 +104,14 @@ std::vector<std::int64_t> tile_values(const ConvProblem& problem, const TileRequ
 Result<std::unique_ptr<ConvPlan>> make_tile_plan(const ConvProblem& problem, const std::string& engine,
                                                  const TileRequest& request, const void* constant_weights);
 
-// Seconds for one execution with the given threads, all data cold but what a pass reuses.
-double predict_tile_seconds(const ConvProblem& problem, const TileRequest& request);
+// Seconds for one execution with one thread, all data cold but what a pass reuses.
+double tile_seconds(const ConvProblem& problem, const TileDesign& design);
 
 // tile_values' first, for a design at hand; 0 where there is nothing to compute.
 std::int64_t tile_of(const TileDesign& design);
+
+// That as knob values, which it is not among where it is 0.
+KnobValues tile_knobs(const TileDesign& design);
 
 // Null where this processor has neither AVX2 nor AVX-512.
 const TileKernels* tile_kernels_for(Isa isa);

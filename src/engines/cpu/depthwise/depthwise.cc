@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engines/cost/fitted_engine.h"
 #include "engines/cpu/common/limits.h"
 #include "engines/cpu/common/problem.h"
 #include "engines/cpu/depthwise/plans.h"
@@ -62,8 +63,10 @@ EngineInfo make_info() {
   return info;
 }
 
-class DepthwiseEngine final : public Engine {
+class DepthwiseEngine final : public cost::FittedEngine {
  public:
+  DepthwiseEngine() : FittedEngine("cpu.depthwise") {}
+
   const EngineInfo& info() const override { return info_; }
 
   std::optional<Refusal> check(const ConvProblem& problem, const CpuFeatures&) const override {
@@ -93,11 +96,19 @@ class DepthwiseEngine final : public Engine {
     return std::nullopt;
   }
 
+  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues&,
+                                         const PlanRequest& request) const override {
+    Candidate candidate{info_.name, {}};
+    if (channels_innermost(problem)) return make_channels_plan(problem, std::move(candidate), request);
+    return make_plane_plan(problem, std::move(candidate), request);
+  }
+
+ private:
   // Work or memory, whichever takes longer, and a fixed cost. Work is a cost a vector of out and one a vector and tap;
   // planes (NCHW) add one a plane and one a source element copied. Memory is read and written from L2 where it fits and
   // from L3 otherwise, where two threads share the bandwidth. Fitted on one Sapphire Rapids core (AVX-512 peak 236
   // GFLOP/s, AVX2 127) with the 3x3 and 5x5 layers of MobileNetV2 and EfficientNet, both strides.
-  double predict_seconds(const ConvProblem& problem, const KnobValues&, const PlanRequest& request) const override {
+  Work work(const ConvProblem& problem, const KnobValues&, const PlanRequest& request) const override {
     const double lanes = depthwise_kernels_for(problem, request.cpu.isa)->lanes;
     const ConvGeometry g = flat_geometry(problem);
     const bool forward = problem.pass == Pass::fprop;
@@ -108,33 +119,25 @@ class DepthwiseEngine final : public Engine {
     // Taps that an output meets: of a strided dgrad, those of its phase.
     double taps = static_cast<double>(g.taps) * (forward ? 1 : static_cast<double>(g.group_filters));
     if (!forward) taps /= static_cast<double>(g.stride[0] * g.stride[1] * g.stride[2]);
-    double work = 0;
+    double products = 0;
     if (channels_innermost(problem)) {
       const double vectors = images * positions * std::ceil(channels / lanes);
       const double tap = g.group_filters == 1 ? kTapSeconds : forward ? 2 * kTapSeconds : 8 * kTapSeconds;
-      work = vectors * (kVectorSeconds + taps * tap);
+      products = vectors * (kVectorSeconds + taps * tap);
     } else {
       const double planes = images * channels * static_cast<double>(out_size[0]);
       const double vectors = planes * std::ceil(static_cast<double>(out_size[1] * out_size[2]) / lanes);
-      work = planes * kPlaneSeconds + vectors * (3 * kVectorSeconds + 2 * taps * kTapSeconds) +
-             static_cast<double>((forward ? problem.x : problem.y).elements()) * (forward && g.stride[2] > 1 ? 3 : 1) *
-                 kCopySeconds;
+      products = planes * kPlaneSeconds + vectors * (3 * kVectorSeconds + 2 * taps * kTapSeconds) +
+                 static_cast<double>((forward ? problem.x : problem.y).elements()) *
+                     (forward && g.stride[2] > 1 ? 3 : 1) * kCopySeconds;
     }
     const double threads = std::max(1, request.threads);
     const double bytes = bytes_moved(problem);
     const bool in_l2 = bytes / threads < 0.75 * static_cast<double>(request.cpu.l2_bytes);
     const double memory = bytes / (in_l2 ? 80e9 * threads : 20e9 * std::min(threads, 2.0));
-    return std::max(work / threads, memory) + 1.5e-6 + (threads > 1 ? 2e-6 : 0);
+    return {threads * (std::max(products / threads, memory) + 1.5e-6 + (threads > 1 ? 2e-6 : 0))};
   }
 
-  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues&,
-                                         const PlanRequest& request) const override {
-    Candidate candidate{info_.name, {}};
-    if (channels_innermost(problem)) return make_channels_plan(problem, std::move(candidate), request);
-    return make_plane_plan(problem, std::move(candidate), request);
-  }
-
- private:
   const EngineInfo info_ = make_info();
 };
 

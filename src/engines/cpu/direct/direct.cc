@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "engines/cost/fitted_engine.h"
 #include "engines/cpu/common/limits.h"
 #include "engines/cpu/common/problem.h"
 #include "engines/cpu/common/tile_plan.h"
@@ -27,11 +28,47 @@ EngineInfo make_info() {
   return info;
 }
 
-class DirectEngine : public Engine {
+class DirectEngine final : public cost::FittedEngine {
  public:
+  DirectEngine() : FittedEngine("cpu.direct") {}
+
   const EngineInfo& info() const override { return info_; }
 
   std::optional<Refusal> check(const ConvProblem& problem, const CpuFeatures& cpu) const override {
+    if (auto refusal = check_sizes(problem)) return refusal;
+    if (!design_tiles(problem, request(cpu, 1, {})).too_large) return std::nullopt;
+    return Refusal{RefusalCode::workspace, "dilation=" + to_string(problem.dilation) +
+                                               ": the rows that one output row reads do not fit 256 MiB"};
+  }
+
+  std::vector<Knob> knobs(const ConvProblem& problem, const CpuFeatures& cpu) const override {
+    std::vector<std::int64_t> tiles = tile_values(problem, request(cpu, 1, {}));
+    if (tiles.empty()) return {};
+    return {{"tile", std::move(tiles), "10 * output positions + vectors of output channels in registers"}};
+  }
+
+  std::optional<Estimate> estimate(const ConvProblem& problem, const PlanRequest& plan) const override {
+    if (check_sizes(problem)) return std::nullopt;
+    TileDesign design = design_tiles(problem, request(plan.cpu, plan.threads, {}));
+    if (design.too_large) return std::nullopt;
+    const KnobValues knobs = tile_knobs(design);
+    // Spelled out, the tile holds for every phase.
+    if (design.phases.size() > 1) design = design_tiles(problem, request(plan.cpu, plan.threads, knobs));
+    return Estimate{knobs, predict(problem, {tile_seconds(problem, design)}, plan)};
+  }
+
+  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,
+                                         const PlanRequest& plan) const override {
+    TileRequest tile = request(plan.cpu, plan.threads, knobs);
+    return make_tile_plan(problem, info_.name, tile, plan.constant_weights);
+  }
+
+ private:
+  Work work(const ConvProblem& problem, const KnobValues& knobs, const PlanRequest& plan) const override {
+    return {tile_seconds(problem, design_tiles(problem, request(plan.cpu, plan.threads, knobs)))};
+  }
+
+  static std::optional<Refusal> check_sizes(const ConvProblem& problem) {
     if (auto refusal = refuse_huge_weights(problem)) return refusal;
     if (auto refusal = refuse_huge_window(problem)) return refusal;
     if (problem.pass == Pass::dgrad && problem.x.channel_block == 1 && !problem.x.is_packed(Layout::nhwc)) {
@@ -42,30 +79,9 @@ class DirectEngine : public Engine {
                                               std::to_string(kMostPhases) + " residues of the stride, it has " +
                                               std::to_string(phase_count(problem))};
     }
-    if (design_tiles(problem, request(cpu, 1, {})).too_large) {
-      return Refusal{RefusalCode::workspace, "dilation=" + to_string(problem.dilation) +
-                                                 ": the rows that one output row reads do not fit 256 MiB"};
-    }
     return std::nullopt;
   }
 
-  std::vector<Knob> knobs(const ConvProblem& problem, const CpuFeatures& cpu) const override {
-    std::vector<std::int64_t> tiles = tile_values(problem, request(cpu, 1, {}));
-    if (tiles.empty()) return {};
-    return {{"tile", std::move(tiles), "10 * output positions + vectors of output channels in registers"}};
-  }
-
-  double predict_seconds(const ConvProblem& problem, const KnobValues& knobs, const PlanRequest& plan) const override {
-    return predict_tile_seconds(problem, request(plan.cpu, plan.threads, knobs));
-  }
-
-  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,
-                                         const PlanRequest& plan) const override {
-    TileRequest tile = request(plan.cpu, plan.threads, knobs);
-    return make_tile_plan(problem, info_.name, tile, plan.constant_weights);
-  }
-
- private:
   static TileRequest request(const CpuFeatures& cpu, int threads, const KnobValues& knobs) {
     TileRequest request;
     request.kernels = tile_kernels_for(cpu.isa);

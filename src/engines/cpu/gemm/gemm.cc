@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "engines/cost/fitted_engine.h"
 #include "engines/cpu/common/limits.h"
 #include "engines/cpu/common/problem.h"
 #include "engines/cpu/common/tile_plan.h"
@@ -47,18 +48,14 @@ PlanarRequest planar_request(const CpuFeatures& cpu, int threads, const KnobValu
   return request;
 }
 
-class GemmEngine : public Engine {
+class GemmEngine final : public cost::FittedEngine {
  public:
+  GemmEngine() : FittedEngine("cpu.gemm") {}
+
   const EngineInfo& info() const override { return info_; }
 
   std::optional<Refusal> check(const ConvProblem& problem, const CpuFeatures& cpu) const override {
-    if (auto refusal = refuse_huge_weights(problem)) return refusal;
-    if (auto refusal = refuse_huge_window(problem)) return refusal;
-    if (phase_count(problem) > kMostPhases) {
-      return Refusal{RefusalCode::stride, "stride=" + to_string(problem.stride) + ": dgrad takes at most " +
-                                              std::to_string(kMostPhases) + " residues of the stride, it has " +
-                                              std::to_string(phase_count(problem))};
-    }
+    if (auto refusal = check_sizes(problem)) return refusal;
     const bool too_large = channels_last(problem) ? design_tiles(problem, tile_request(cpu, 1, {})).too_large
                                                   : design_planar(problem, planar_request(cpu, 1, {})).too_large;
     if (too_large) {
@@ -79,9 +76,22 @@ class GemmEngine : public Engine {
     return {{"tile", std::move(tiles), "10 * output channels + vectors of output positions in registers"}};
   }
 
-  double predict_seconds(const ConvProblem& problem, const KnobValues& knobs, const PlanRequest& plan) const override {
-    return channels_last(problem) ? predict_tile_seconds(problem, tile_request(plan.cpu, plan.threads, knobs))
-                                  : predict_planar_seconds(problem, planar_request(plan.cpu, plan.threads, knobs));
+  std::optional<Estimate> estimate(const ConvProblem& problem, const PlanRequest& plan) const override {
+    if (check_sizes(problem)) return std::nullopt;
+    const auto answer = [&](auto make_design) -> std::optional<Estimate> {
+      const auto design = make_design({});
+      if (design.too_large) return std::nullopt;
+      const KnobValues knobs = tile_knobs(design);
+      // Spelled out, the tile holds for every phase.
+      const double seconds = tile_seconds(problem, design.phases.size() > 1 ? make_design(knobs) : design);
+      return Estimate{knobs, predict(problem, {seconds}, plan)};
+    };
+    if (channels_last(problem)) {
+      return answer(
+          [&](const KnobValues& knobs) { return design_tiles(problem, tile_request(plan.cpu, plan.threads, knobs)); });
+    }
+    return answer(
+        [&](const KnobValues& knobs) { return design_planar(problem, planar_request(plan.cpu, plan.threads, knobs)); });
   }
 
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,
@@ -93,6 +103,24 @@ class GemmEngine : public Engine {
   }
 
  private:
+  Work work(const ConvProblem& problem, const KnobValues& knobs, const PlanRequest& plan) const override {
+    if (channels_last(problem)) {
+      return {tile_seconds(problem, design_tiles(problem, tile_request(plan.cpu, plan.threads, knobs)))};
+    }
+    return {tile_seconds(problem, design_planar(problem, planar_request(plan.cpu, plan.threads, knobs)))};
+  }
+
+  static std::optional<Refusal> check_sizes(const ConvProblem& problem) {
+    if (auto refusal = refuse_huge_weights(problem)) return refusal;
+    if (auto refusal = refuse_huge_window(problem)) return refusal;
+    if (phase_count(problem) > kMostPhases) {
+      return Refusal{RefusalCode::stride, "stride=" + to_string(problem.stride) + ": dgrad takes at most " +
+                                              std::to_string(kMostPhases) + " residues of the stride, it has " +
+                                              std::to_string(phase_count(problem))};
+    }
+    return std::nullopt;
+  }
+
   EngineInfo info_ = make_info();
 };
 

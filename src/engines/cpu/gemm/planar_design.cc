@@ -147,32 +147,6 @@ void make_blocks(PlanarDesign& design, PlanarPhase& phase, double bytes, std::in
   phase.buffer = phase.channels * phase.plane + kMaxPlanarVectors * lanes;
 }
 
-void order_reduction(const PlanarDesign& design, PlanarPhase& phase) {
-  const ForwardConv& conv = design.conv;
-  const Axis* axis = phase.axis;
-  for (std::int64_t c = 0; c < conv.in_channels; ++c) {
-    for (const AxisTap& d : axis[0].taps) {
-      for (const AxisTap& h : axis[1].taps) {
-        for (const AxisTap& w : axis[2].taps) {
-          const std::int64_t row = h.offset - axis[1].min_offset();
-          const std::int64_t column = w.offset - axis[2].min_offset();
-          const PlanarSlice wanted{d.offset, axis[1].min_offset() + row % axis[1].in_step,
-                                   axis[2].min_offset() + column % axis[2].in_step};
-          std::int64_t slice = 0;
-          while (phase.slices[slice].depth != wanted.depth || phase.slices[slice].row != wanted.row ||
-                 phase.slices[slice].column != wanted.column) {
-            ++slice;
-          }
-          phase.steps.push_back(c * phase.plane + slice * phase.slice + row / axis[1].in_step * phase.pitch +
-                                column / axis[2].in_step);
-          phase.weight_order.push_back(conv.w_origin + c * conv.w_in + d.filter * conv.w_spatial[0] +
-                                       h.filter * conv.w_spatial[1] + w.filter * conv.w_spatial[2]);
-        }
-      }
-    }
-  }
-}
-
 // Cycles of a phase's tiles, with the general epilogue where rows are apart, and of filling the buffers.
 double phase_cycles(const PlanarDesign& design, const PlanarPhase& phase, std::int64_t reduction) {
   const std::int64_t lanes = design.kernels->lanes;
@@ -230,7 +204,6 @@ void design_phase(PlanarDesign& design, const Phase& source, const PlanarRequest
     make_chunks(design, phase, reduction, chunk_bytes);
     make_blocks(design, phase, l2 / 4.0, most_positions);
   }
-  if (!design.too_large) order_reduction(design, phase);
   for (PlanarPanel& panel : phase.panels) {
     panel.weights = design.packed_floats;
     design.packed_floats += ceil_div(reduction * panel.kernel->channels, 16) * 16;
@@ -238,6 +211,38 @@ void design_phase(PlanarDesign& design, const Phase& source, const PlanarRequest
   design.scratch_floats = std::max(design.scratch_floats, ceil_div(phase.buffer, 16) * 16);
   design.cycles += phase_cycles(design, phase, reduction);
   design.phases.push_back(std::move(phase));
+}
+
+void order_reduction(const ForwardConv& conv, PlanarPhase& phase) {
+  struct Tap {
+    std::int64_t x, w;
+  };
+  std::vector<Tap> taps;
+  const Axis* axis = phase.axis;
+  for (const AxisTap& d : axis[0].taps) {
+    for (const AxisTap& h : axis[1].taps) {
+      for (const AxisTap& w : axis[2].taps) {
+        const std::int64_t row = h.offset - axis[1].min_offset();
+        const std::int64_t column = w.offset - axis[2].min_offset();
+        const PlanarSlice wanted{d.offset, axis[1].min_offset() + row % axis[1].in_step,
+                                 axis[2].min_offset() + column % axis[2].in_step};
+        std::int64_t slice = 0;
+        while (phase.slices[slice].depth != wanted.depth || phase.slices[slice].row != wanted.row ||
+               phase.slices[slice].column != wanted.column) {
+          ++slice;
+        }
+        taps.push_back({slice * phase.slice + row / axis[1].in_step * phase.pitch + column / axis[2].in_step,
+                        conv.w_origin + d.filter * conv.w_spatial[0] + h.filter * conv.w_spatial[1] +
+                            w.filter * conv.w_spatial[2]});
+      }
+    }
+  }
+  for (std::int64_t c = 0; c < conv.in_channels; ++c) {
+    for (const Tap& tap : taps) {
+      phase.steps.push_back(c * phase.plane + tap.x);
+      phase.weight_order.push_back(c * conv.w_in + tap.w);
+    }
+  }
 }
 
 }  // namespace
@@ -251,10 +256,19 @@ PlanarDesign design_planar(const ConvProblem& problem, const PlanarRequest& requ
   return design;
 }
 
+void order_reductions(PlanarDesign& design) {
+  for (PlanarPhase& phase : design.phases) order_reduction(design.conv, phase);
+}
+
 std::int64_t tile_of(const PlanarDesign& design) {
   if (design.phases.empty() || design.phases[0].panels.empty()) return 0;
   const PlanarKernel& kernel = *design.phases[0].panels[0].kernel;
   return 10 * kernel.channels + kernel.vectors;
+}
+
+KnobValues tile_knobs(const PlanarDesign& design) {
+  const std::int64_t tile = tile_of(design);
+  return tile > 0 ? KnobValues{{"tile", tile}} : KnobValues{};
 }
 
 std::vector<std::int64_t> planar_tile_values(const ConvProblem& problem, const PlanarRequest& request) {

@@ -224,6 +224,7 @@ const PlanarKernels* planar_kernels_for(Isa isa) {
 Result<std::unique_ptr<ConvPlan>> make_planar_plan(const ConvProblem& problem, const std::string& engine,
                                                    const PlanarRequest& request, const void* constant_weights) {
   PlanarDesign design = design_planar(problem, request);
+  order_reductions(design);
   Candidate candidate{engine, {}};
   if (const std::int64_t tile = tile_of(design); tile > 0) candidate.knobs.push_back({"tile", tile});
   auto plan =
@@ -232,10 +233,8 @@ Result<std::unique_ptr<ConvPlan>> make_planar_plan(const ConvProblem& problem, c
   return std::unique_ptr<ConvPlan>(std::move(plan));
 }
 
-double predict_planar_seconds(const ConvProblem& problem, const PlanarRequest& request) {
-  const PlanarDesign design = design_planar(problem, request);
-  const int threads = std::max(1, request.threads);
-  return predict_seconds(problem, design.cycles, request.kernels->lanes, threads);
+double tile_seconds(const ConvProblem& problem, const PlanarDesign& design) {
+  return predict_seconds(problem, design.cycles, design.kernels->lanes);
 }
 
 }  // namespace convoy::cpu

@@ -69,16 +69,21 @@ struct PlanarRequest {
   int tile = 0;  // 10*channels + vectors, or 0 for the model's choice
 };
 
+// Without the order of the sums, which only a plan needs: long lists.
 PlanarDesign design_planar(const ConvProblem& problem, const PlanarRequest& request);
+// Fills in steps and weight_order. Precondition: !too_large.
+void order_reductions(PlanarDesign& design);
+
 std::int64_t tile_of(const PlanarDesign& design);
+KnobValues tile_knobs(const PlanarDesign& design);
 std::vector<std::int64_t> planar_tile_values(const ConvProblem& problem, const PlanarRequest& request);
 
 // The plan's candidate is `engine` with the tile spelled out.
 Result<std::unique_ptr<ConvPlan>> make_planar_plan(const ConvProblem& problem, const std::string& engine,
                                                    const PlanarRequest& request, const void* constant_weights);
 
-// Seconds for one execution, data cold.
-double predict_planar_seconds(const ConvProblem& problem, const PlanarRequest& request);
+// Seconds for one execution with one thread, data cold.
+double tile_seconds(const ConvProblem& problem, const PlanarDesign& design);
 
 const PlanarKernels* planar_kernels_for(Isa isa);
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "engines/cost/fitted_engine.h"
 #include "engines/cpu/common/packed_plan.h"
 #include "engines/cpu/common/problem.h"
 #include "engines/cpu/int8/kernels.h"
@@ -190,9 +191,9 @@ class Int8Plan final : public PackedPlan {
   Panels panels_;
 };
 
-class Int8Engine final : public Engine {
+class Int8Engine final : public cost::FittedEngine {
  public:
-  Int8Engine() {
+  Int8Engine() : FittedEngine("cpu.int8") {
     info_.name = "cpu.int8";
     info_.summary = "s8 and u8 fprop by GEMM over implicit im2col tiles, VNNI where the processor has it";
     info_.passes = {Pass::fprop};
@@ -215,22 +216,6 @@ class Int8Engine final : public Engine {
 
   const EngineInfo& info() const override { return info_; }
 
-  // Multiply-adds at the kernel's rate, each row of a group's tile padded to the panel's width, plus a pass over the
-  // gathered tiles and over the outputs. The rates are estimates from an AVX-512 core's ceilings, not fitted: 400, 90
-  // and 45 G multiply-adds/s for VNNI, AVX-512 and AVX2; 2 G gathered bytes/s and 1 G outputs/s.
-  double predict_seconds(const ConvProblem& problem, const KnobValues&, const PlanRequest& request) const override {
-    const Kernel& kernel = kernel_for(request.cpu);
-    const Panels panels(problem, kernel);
-    const ConvGeometry& g = panels.geometry();
-    const double rate = kernel.values_per_step == 4 ? 400e9 : kernel.columns == 32 ? 90e9 : 45e9;
-    const auto pixels = static_cast<double>(g.batch * g.y_size[0] * g.y_size[1] * g.y_size[2]);
-    const double groups = static_cast<double>(g.groups);
-    const double terms = static_cast<double>(panels.steps() * kernel.values_per_step);
-    const double macs = pixels * groups * terms * static_cast<double>(panels.per_group() * kernel.columns);
-    const double gathered = panels.direct() ? 0 : pixels * groups * terms;
-    return (macs / rate + gathered / 2e9 + pixels * static_cast<double>(g.filters) / 1e9) / request.threads;
-  }
-
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues&,
                                          const PlanRequest& request) const override {
     const Kernel& kernel = kernel_for(request.cpu);
@@ -241,6 +226,22 @@ class Int8Engine final : public Engine {
   }
 
  private:
+  // Multiply-adds at the kernel's rate, each row of a group's tile padded to the panel's width, plus a pass over the
+  // gathered tiles and over the outputs. The rates are estimates from an AVX-512 core's ceilings, not fitted: 400, 90
+  // and 45 G multiply-adds/s for VNNI, AVX-512 and AVX2; 2 G gathered bytes/s and 1 G outputs/s.
+  Work work(const ConvProblem& problem, const KnobValues&, const PlanRequest& request) const override {
+    const Kernel& kernel = kernel_for(request.cpu);
+    const Panels panels(problem, kernel);
+    const ConvGeometry& g = panels.geometry();
+    const double rate = kernel.values_per_step == 4 ? 400e9 : kernel.columns == 32 ? 90e9 : 45e9;
+    const auto pixels = static_cast<double>(g.batch * g.y_size[0] * g.y_size[1] * g.y_size[2]);
+    const double groups = static_cast<double>(g.groups);
+    const double terms = static_cast<double>(panels.steps() * kernel.values_per_step);
+    const double macs = pixels * groups * terms * static_cast<double>(panels.per_group() * kernel.columns);
+    const double gathered = panels.direct() ? 0 : pixels * groups * terms;
+    return {macs / rate + gathered / 2e9 + pixels * static_cast<double>(g.filters) / 1e9};
+  }
+
   EngineInfo info_;
 };
 

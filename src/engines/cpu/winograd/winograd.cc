@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engines/cost/fitted_engine.h"
 #include "engines/cpu/common/limits.h"
 #include "engines/cpu/common/problem.h"
 #include "engines/cpu/winograd/plan.h"
@@ -33,8 +34,10 @@ EngineInfo make_info() {
   return info;
 }
 
-class WinogradEngine final : public Engine {
+class WinogradEngine final : public cost::FittedEngine {
  public:
+  WinogradEngine() : FittedEngine("cpu.winograd") {}
+
   const EngineInfo& info() const override { return info_; }
 
   std::optional<Refusal> check(const ConvProblem& problem, const CpuFeatures&) const override {
@@ -74,11 +77,6 @@ class WinogradEngine final : public Engine {
              "outputs of a tile along each dim: 4 multiplies least, 2 loses fewer digits and reads fewer weights"}};
   }
 
-  double predict_seconds(const ConvProblem& problem, const KnobValues& knobs,
-                         const PlanRequest& request) const override {
-    return seconds(problem, chosen_m(problem, knobs, request), request);
-  }
-
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,
                                          const PlanRequest& request) const override {
     const int m = chosen_m(problem, knobs, request);
@@ -86,8 +84,13 @@ class WinogradEngine final : public Engine {
   }
 
  private:
+  Work work(const ConvProblem& problem, const KnobValues& knobs, const PlanRequest& request) const override {
+    return {seconds(problem, chosen_m(problem, knobs, request), request) * std::max(request.threads, 1)};
+  }
+
   int chosen_m(const ConvProblem& problem, const KnobValues& values, const PlanRequest& request) const {
-    return static_cast<int>(knob_or(values, "m", knobs(problem, request.cpu)[0].values[0]));
+    const std::int64_t m = knob_or(values, "m", 0);
+    return static_cast<int>(m != 0 ? m : knobs(problem, request.cpu)[0].values[0]);
   }
 
   static double seconds(const ConvProblem& problem, int m, const PlanRequest& request) {

@@ -1,0 +1,54 @@
+// Predictions by fitted models. A model belongs to an engine, a pass, a class of data types, a kind of grouping and,
+// for engines that have code for several, an instruction set:
+//
+//   seconds of one thread = coefficient * copies + (sum of coefficient * sum term) * exp(sum of coefficient * shape term)
+//
+// The sum terms are what an execution pays for: the call, the engine's own estimate of its work, bytes read and written;
+// their coefficients are not negative, so a prediction never is. Copies are reorders before and after the kernel, whose
+// efficiency is not theirs. The shape terms are bounded logarithms of
+// what makes kernels more or less efficient: channels, filter, map, stride; being bounded, they can't run away on
+// problems unlike those of the fit. Threads share the seconds evenly.
+//
+// scripts/fit-costs fits the coefficients to what `convoy bench --cost-terms` measured, and writes fitted.inc.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "convoy/engine.h"
+
+namespace convoy::cost {
+
+inline constexpr int kSumTerms = 7;    // the first of them the copies
+inline constexpr int kShapeTerms = 23;
+using Terms = std::array<double, kSumTerms + kShapeTerms>;
+
+// Preconditions: validate(problem) passed. `work_seconds`: what the engine estimates, for one thread. `copied_bytes`:
+// of tensors that are reordered before or after, each counted once.
+Terms terms(const ConvProblem& problem, double work_seconds, double copied_bytes);
+
+struct Model {
+  std::array<float, kSumTerms + kShapeTerms> coefficients;
+
+  double seconds(const Terms& terms, int threads) const;
+};
+
+enum class Grouping : std::uint8_t { dense, depthwise, grouped };  // depthwise: one input channel a group
+Grouping grouping_of(const ConvProblem& problem);
+
+// The type class is that of x: f32, bf16, f16, or u8 for both 8-bit integers. Null where nothing was fitted.
+const Model* find_model(std::string_view engine, Pass pass, DataType x, Grouping grouping, Isa isa);
+
+// The models of one engine, looked up once. `isa` is that of its kernels; engines with code for one only give it.
+class EngineModels {
+ public:
+  EngineModels(std::string_view engine, Isa isa);
+  const Model* of(const ConvProblem& problem) const;
+
+ private:
+  std::array<const Model*, 3 * 4 * 3> models_;  // passes, type classes, groupings
+};
+
+}  // namespace convoy::cost

@@ -1,0 +1,47 @@
+#include "engines/cost/cost_model.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace convoy::cost {
+namespace {
+
+ConvProblem problem(const char* text) { return *parse_problem(text); }
+
+TEST(CostModel, ShapeTermsAreBounded) {
+  for (const char* text : {"fprop:x=f32,1x1x1x1:w=f32,1x1x1x1", "fprop:x=f32,1x1x4000000000:w=f32,1x1x1",
+                           "wgrad:x=bf16,65536x3x1x1:w=bf16,1000000x3x1x1:y=bf16,65536x1000000x1x1",
+                           "dgrad:x=f32,1x64x512x512x512:w=f32,64x1x9x9x9:y=f32,1x64x504x504x504:groups=64"}) {
+    const Terms all = terms(problem(text), 1, 0);
+    for (int i = 0; i < kSumTerms; ++i) EXPECT_GE(all[i], 0) << text << " sum term " << i;
+    for (int i = kSumTerms; i < kSumTerms + kShapeTerms; ++i) EXPECT_LE(std::abs(all[i]), 1) << text << " term " << i;
+  }
+}
+
+TEST(CostModel, MoreToDoTakesLonger) {
+  Model model{};
+  for (int i = 0; i < kSumTerms; ++i) model.coefficients[i] = 1;
+  const double one = model.seconds(terms(problem("fprop:x=f32,1x64x56x56:w=f32,64x64x3x3"), 1e-3, 0), 1);
+  const double copied = model.seconds(terms(problem("fprop:x=f32,1x64x56x56:w=f32,64x64x3x3"), 1e-3, 1e6), 1);
+  const double batch = model.seconds(terms(problem("fprop:x=f32,4x64x56x56:w=f32,64x64x3x3"), 4e-3, 0), 1);
+  EXPECT_GT(one, 1e-3);
+  EXPECT_GT(copied, one);
+  EXPECT_GT(batch, 3 * one);
+  EXPECT_DOUBLE_EQ(model.seconds(terms(problem("fprop:x=f32,1x64x56x56:w=f32,64x64x3x3"), 1e-3, 0), 2), one / 2);
+}
+
+TEST(CostModel, EnginesFindTheirModels) {
+  EXPECT_EQ(find_model("cpu.nothing", Pass::fprop, DataType::f32, Grouping::dense, Isa::avx512), nullptr);
+  const Model* direct = find_model("cpu.direct", Pass::fprop, DataType::f32, Grouping::dense, Isa::avx512);
+  ASSERT_NE(direct, nullptr);
+  const EngineModels models("cpu.direct", Isa::avx512);
+  EXPECT_EQ(models.of(problem("fprop:x=f32,1x64x56x56:w=f32,64x64x3x3")), direct);
+  EXPECT_EQ(models.of(problem("fprop:x=f64,1x64x56x56:w=f64,64x64x3x3")), nullptr);
+  // Both 8-bit integers share a model.
+  EXPECT_EQ(find_model("cpu.int8", Pass::fprop, DataType::s8, Grouping::dense, Isa::avx512),
+            find_model("cpu.int8", Pass::fprop, DataType::u8, Grouping::dense, Isa::avx512));
+}
+
+}  // namespace
+}  // namespace convoy::cost

@@ -1,0 +1,21 @@
+#include "engines/cost/fitted_engine.h"
+
+#include <algorithm>
+
+namespace convoy::cost {
+
+FittedEngine::FittedEngine(std::string_view name)
+    : models_{EngineModels(name, Isa::portable), EngineModels(name, Isa::avx2), EngineModels(name, Isa::avx512)} {}
+
+FittedEngine::FittedEngine(std::string_view name, Isa only)
+    : models_{EngineModels(name, only), EngineModels(name, only), EngineModels(name, only)} {}
+
+double FittedEngine::predict(const ConvProblem& problem, const Work& work, const PlanRequest& request) const {
+  if (const Model* model = models_[static_cast<std::size_t>(request.cpu.isa)].of(problem)) {
+    return model->seconds(terms(problem, work.seconds, work.copied_bytes), request.threads);
+  }
+  constexpr double copied_bytes_per_second = 4e9;  // of a core: read and written, and read or written again
+  return (work.seconds + work.copied_bytes / copied_bytes_per_second) / std::max(request.threads, 1);
+}
+
+}  // namespace convoy::cost

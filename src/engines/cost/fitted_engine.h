@@ -1,0 +1,38 @@
+// What engines with fitted predictions share.
+#pragma once
+
+#include "engines/cost/cost_model.h"
+
+namespace convoy::cost {
+
+class FittedEngine : public Engine {
+ public:
+  double predict_seconds(const ConvProblem& problem, const KnobValues& knobs, const PlanRequest& request) const final {
+    return predict(problem, work(problem, knobs, request), request);
+  }
+  std::vector<double> cost_terms(const ConvProblem& problem, const KnobValues& knobs,
+                                 const PlanRequest& request) const final {
+    const Work known = work(problem, knobs, request);
+    const Terms all = terms(problem, known.seconds, known.copied_bytes);
+    return {all.begin(), all.end()};
+  }
+
+ protected:
+  // `name` is the engine's. Engines whose code doesn't depend on the instruction set give the one that it needs.
+  explicit FittedEngine(std::string_view name);
+  FittedEngine(std::string_view name, Isa only);
+
+  // The engine's own estimate for one thread, which stands alone where no model is fitted.
+  struct Work {
+    double seconds = 0;
+    double copied_bytes = 0;  // of tensors reordered before or after, each counted once
+  };
+  virtual Work work(const ConvProblem& problem, const KnobValues& knobs, const PlanRequest& request) const = 0;
+
+  double predict(const ConvProblem& problem, const Work& work, const PlanRequest& request) const;
+
+ private:
+  std::array<EngineModels, 3> models_;  // by the instruction set that a plan may use
+};
+
+}  // namespace convoy::cost

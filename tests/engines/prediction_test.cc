@@ -1,0 +1,140 @@
+// Heuristic selection's short cuts: what engines tell from a problem alone is what asking them properly gives.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+
+#include "convoy/selection.h"
+#include "core/problem_list.h"
+#include "support/problem_generator.h"
+
+namespace convoy::testing {
+namespace {
+
+// The problem in another pass, type and layout.
+ConvProblem variant(ConvProblem problem, Pass pass, DataType type, Layout layout) {
+  problem.pass = pass;
+  problem.x = TensorDesc::packed(type, problem.x.dims, layout);
+  problem.y = TensorDesc::packed(type, problem.y.dims, layout);
+  problem.w.type = type;
+  if (!is_integer(type)) return problem;
+  problem.w.type = DataType::s8;
+  problem.compute = DataType::s32;
+  problem.epilogue.requantize = Requantize::per_channel;
+  return problem;
+}
+
+// Every list's problems, each in one of the variants in turn.
+std::vector<ConvProblem> listed_problems() {
+  struct Kind {
+    Pass pass;
+    DataType type;
+  };
+  constexpr Kind kinds[] = {{Pass::fprop, DataType::f32},  {Pass::dgrad, DataType::f32},  {Pass::wgrad, DataType::f32},
+                            {Pass::fprop, DataType::bf16}, {Pass::dgrad, DataType::bf16}, {Pass::fprop, DataType::u8}};
+  std::vector<ConvProblem> problems;
+  std::size_t next = 0;
+  for (const auto& file : std::filesystem::directory_iterator(CONVOY_PROBLEMS_DIR)) {
+    if (file.path().extension() != ".txt") continue;
+    const auto list = read_problem_list(file.path().string());
+    EXPECT_TRUE(list.ok()) << list.error().message;
+    for (const ListedProblem& listed : *list) {
+      problems.push_back(listed.problem);
+      const Kind& kind = kinds[next++ % std::size(kinds)];
+      problems.push_back(variant(listed.problem, kind.pass, kind.type, next % 4 == 0 ? Layout::nchw : Layout::nhwc));
+    }
+  }
+  return problems;
+}
+
+// Small ones with every kind of window, and the same with a group a channel.
+std::vector<ConvProblem> random_problems(int count) {
+  Random random(7);
+  ProblemOptions options;
+  options.odd_sizes = 0.3;
+  options.alpha_beta = false;
+  std::vector<ConvProblem> problems;
+  while (static_cast<int>(problems.size()) < count) {
+    ConvProblem problem = random_problem(random, options);
+    problems.push_back(problem);
+    // Layouts and sizes that oneDNN's best engines are for.
+    const Layout layout = random.chance(0.7) ? Layout::nhwc : Layout::nchw;
+    if (random.chance(0.5)) {
+      const std::int64_t channels = 16 * random.integer(1, 4);
+      problem.groups = channels;
+      problem.x.dims[1] = problem.y.dims[1] = problem.w.dims[0] = channels;
+      problem.w.dims[1] = 1;
+    } else {
+      problem.groups = 1;
+      problem.x.dims[1] = problem.w.dims[1] = 16 * random.integer(1, 4);
+      problem.y.dims[1] = problem.w.dims[0] = 16 * random.integer(1, 4);
+    }
+    for (TensorDesc* desc : {&problem.x, &problem.y}) *desc = desc->with_layout(layout);
+    problem.w = problem.w.with_layout(Layout::nchw);
+    if (validate(problem).ok()) problems.push_back(problem);
+  }
+  return problems;
+}
+
+PlanRequest request_for(const ConvProblem& problem) {
+  static const float weights = 0;  // never read: nothing is planned
+  PlanRequest request{1, cpu_features(), nullptr};
+  if (problem.pass != Pass::wgrad) request.constant_weights = &weights;
+  return request;
+}
+
+// An estimate that calls itself certain is what the slow way finds.
+void expect_certain_estimates_hold(const ConvProblem& problem) {
+  const PlanRequest request = request_for(problem);
+  for (const Engine* engine : all_engines()) {
+    const std::string what = engine->info().name + " on " + print(problem);
+    const bool admitted = admits(engine->info(), problem, request.cpu);
+    const auto refusal = refuse(*engine, problem, request.cpu);
+    ASSERT_TRUE(admitted || refusal) << what;
+    if (!admitted) continue;
+    const auto estimate = engine->estimate(problem, request);
+    if (!estimate || !estimate->certain) continue;
+    const auto slow = certain_estimate(*engine, problem, request);
+    ASSERT_TRUE(slow) << what << ": " << refusal->reason;
+    ASSERT_EQ(print({"", estimate->knobs}), print({"", slow->knobs})) << what;
+    ASSERT_NEAR(estimate->seconds, slow->seconds, 1e-9 + slow->seconds * 1e-9) << what;
+    ASSERT_TRUE(std::isfinite(estimate->seconds) && estimate->seconds > 0) << what;
+  }
+}
+
+TEST(Predictions, CertainEstimatesHoldOnLists) {
+  for (const ConvProblem& problem : listed_problems()) {
+    expect_certain_estimates_hold(problem);
+  }
+}
+
+TEST(Predictions, CertainEstimatesHoldOnRandomProblems) {
+  for (const ConvProblem& problem : random_problems(std::getenv("CONVOY_TEST_FULL") != nullptr ? 100'000 : 3000)) {
+    expect_certain_estimates_hold(problem);
+  }
+}
+
+// The best found without ranking can run the problem, and is not predicted slower than the first of the ranking; it may
+// be better, where a guess left out nothing.
+TEST(Predictions, TheBestIsTheFirstOfTheRanking) {
+  int same = 0, all = 0;
+  for (const ConvProblem& problem : listed_problems()) {
+    const PlanRequest request = request_for(problem);
+    const auto best = predict_best(problem, all_engines(), {}, request);
+    const auto ranked = rank_by_heuristic(problem, all_engines(), {}, request);
+    ASSERT_FALSE(ranked.empty());
+    if (!best) {
+      EXPECT_EQ(ranked.front().engine, "reference") << print(problem);
+      continue;
+    }
+    ++all;
+    same += best->candidate == ranked.front();
+    EXPECT_NE(std::find(ranked.begin(), ranked.end(), best->candidate), ranked.end())
+        << print(best->candidate) << " on " << print(problem);
+  }
+  EXPECT_GE(same, all * 98 / 100);
+}
+
+}  // namespace
+}  // namespace convoy::testing
