@@ -14,6 +14,9 @@ std::vector<HeuristicChoice> ask_heuristic(const std::vector<DistinctProblem>& p
                                            const PlanRequest& request) {
   static const float weights = 0;  // stands for those that are packed: predictions don't read them
   std::vector<HeuristicChoice> choices;
+  // The first choice of a process sets up tables.
+  static_cast<void>(
+      predict_best(*parse_problem("fprop:x=f32,1x16x8x8,nhwc:w=f32,16x16x3x3"), all_engines(), filter, request));
   for (const DistinctProblem& distinct : problems) {
     PlanRequest packed = request;
     if (distinct.problem.pass != Pass::wgrad) packed.constant_weights = &weights;

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "convoy/host_tensor.h"
+#include "core/stages.h"
 #include "engines/onednn/certain.h"
 #include "engines/onednn/implementations.h"
 #include "engines/onednn/survey.h"
@@ -105,6 +106,12 @@ TEST(OneDnn, ReordersAreTold) {
   EXPECT_EQ(notes_of("onednn.jit_avx512", rows, 1),
             "jit:avx512_core; reorders x: nchw -> nChw16c; w packed at each execution as OIhw16i16o; "
             "reorders y: nChw16c -> nchw; ");
+  auto fused = rows;
+  fused.epilogue.bias = true;
+  const auto plan = engine("onednn.jit_avx512").plan(fused, {{"layout", 1}}, {1, cpu_features(), nullptr});
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ(stages_of(**plan),
+            (std::vector<std::string>{"reorder x", "pack weights", "convolution + bias", "reorder out"}));
 }
 
 TEST(OneDnn, RefusalsNameTheField) {

@@ -7,6 +7,8 @@
 #include <unordered_map>
 
 #include "convoy/host_tensor.h"
+#include "core/epilogue.h"
+#include "core/stages.h"
 #include "engines/onednn/request.h"
 
 namespace convoy::onednn {
@@ -63,7 +65,7 @@ struct Output {
   std::size_t offset = 0;
 };
 
-class ConvolutionPlan final : public ConvPlan {
+class ConvolutionPlan final : public ConvPlan, public HasStages {
  public:
   ConvolutionPlan(const ConvProblem& problem, Candidate candidate, const Offer& offer, const PlanRequest& request,
                   int threads, const Request& asked, const dnnl::primitive_desc& description)
@@ -124,6 +126,24 @@ class ConvolutionPlan final : public ConvPlan {
     if (fewer_threads_) notes.push_back("runs on one thread: not offered for more");
     if (const auto loss = precision_note(problem_)) notes.emplace_back(*loss);
     return notes;
+  }
+
+  std::vector<std::string> stages() const override {
+    std::vector<std::string> stages;
+    for (const Input& input : inputs_) {
+      if (!input.reorder) continue;
+      if (input.source == Source::w) {
+        if (!constant_weights_) stages.emplace_back("pack weights");
+      } else {
+        stages.emplace_back(input.source == Source::x   ? "reorder x"
+                            : input.source == Source::y ? "reorder y"
+                                                        : "reorder z");
+      }
+    }
+    if (output_.before) stages.emplace_back("reorder what out holds");
+    stages.push_back("convolution" + epilogue_text(problem_));
+    if (output_.after) stages.emplace_back("reorder out");
+    return stages;
   }
 
   // Packs constant weights; they live during the call only. Throws dnnl::error.
