@@ -196,7 +196,9 @@ template <bool kWords>
 Answer check_size(const EngineInfo& info, const ConvProblem& p) {
   if (info.max_elements == 0) return std::nullopt;
   const std::array<std::pair<const char*, const TensorDesc*>, 3> tensors = {{{"x", &p.x}, {"w", &p.w}, {"y", &p.y}}};
-  for (const auto& [name, desc] : tensors) {
+  for (const auto& tensor : tensors) {
+    const char* name = tensor.first;
+    const TensorDesc* desc = tensor.second;
     if (desc->storage_elements() > info.max_elements) {
       return no<kWords>(RefusalCode::size, [&] {
         return fmt::format("{}.dims={}: it spans {} elements, this engine takes at most {}", name,
