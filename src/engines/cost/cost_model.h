@@ -1,13 +1,14 @@
 // Predictions by fitted models. A model belongs to an engine, a pass, a class of data types, a kind of grouping and,
 // for engines that have code for several, an instruction set:
 //
-//   seconds of one thread = coefficient * copies + (sum of coefficient * sum term) * exp(sum of coefficient * shape term)
+//   seconds of one thread = coefficient * copies + (sum of coefficient * sum term) * exp(sum of coefficient * shape
+//   term)
 //
-// The sum terms are what an execution pays for: the call, the engine's own estimate of its work, bytes read and written;
-// their coefficients are not negative, so a prediction never is. Copies are reorders before and after the kernel, whose
-// efficiency is not theirs. The shape terms are bounded logarithms of
-// what makes kernels more or less efficient: channels, filter, map, stride; being bounded, they can't run away on
-// problems unlike those of the fit. Threads share the seconds evenly.
+// The sum terms are what an execution pays for: the call, the engine's own estimate of its work, bytes read and
+// written; their coefficients are not negative, so a prediction never is. Copies are reorders before and after the
+// kernel, whose efficiency is not theirs. The shape terms are bounded logarithms of what makes kernels more or less
+// efficient: channels, filter, map, stride; being bounded, they can't run away on problems unlike those of the fit.
+// Threads share the seconds evenly.
 //
 // scripts/fit-costs fits the coefficients to what `convoy bench --cost-terms` measured, and writes fitted.inc.
 #pragma once
@@ -21,7 +22,7 @@
 
 namespace convoy::cost {
 
-inline constexpr int kSumTerms = 7;    // the first of them the copies
+inline constexpr int kSumTerms = 7;  // the first of them the copies
 inline constexpr int kShapeTerms = 23;
 using Terms = std::array<double, kSumTerms + kShapeTerms>;
 

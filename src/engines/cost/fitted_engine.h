@@ -25,7 +25,8 @@ class FittedEngine : public Engine {
   // The engine's own estimate for one thread, which stands alone where no model is fitted.
   struct Work {
     double seconds = 0;
-    double copied_bytes = 0;  // of tensors reordered before or after, each counted once
+    double copied_bytes = 0;   // of tensors reordered before or after, each counted once
+    double extra_seconds = 0;  // for what the models are not fitted to: epilogues that cost more than their bytes
   };
   virtual Work work(const ConvProblem& problem, const KnobValues& knobs, const PlanRequest& request) const = 0;
 
