@@ -115,6 +115,20 @@ TEST(Predictions, CertainEstimatesHoldOnRandomProblems) {
   }
 }
 
+// oneDNN's GEMM computes them an element at a time: chosen for its products alone it made mobilenet_v2 four times
+// slower.
+TEST(Predictions, ActivationsAfterOneDnnsGemmCount) {
+  const auto& engines = all_engines();
+  const auto gemm =
+      std::find_if(engines.begin(), engines.end(), [](const Engine* e) { return e->info().name == "onednn.gemm"; });
+  ASSERT_NE(gemm, engines.end());
+  ConvProblem problem = *parse_problem("fprop:x=f32,1x16x112x112,nhwc:w=f32,96x16x1x1");
+  const PlanRequest request = request_for(problem);
+  const double bare = (*gemm)->predict_seconds(problem, {}, request);
+  problem.epilogue.activation = {ActivationKind::clip, 0, 6};
+  EXPECT_GT((*gemm)->predict_seconds(problem, {}, request), 3 * bare);
+}
+
 // The best found without ranking can run the problem, and is not predicted slower than the first of the ranking; it may
 // be better, where a guess left out nothing.
 TEST(Predictions, TheBestIsTheFirstOfTheRanking) {
