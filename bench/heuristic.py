@@ -4,8 +4,9 @@
 
 For each problem every candidate is measured (verified, interleaved), the heuristic is asked what it would choose, and
 what that choice took is divided by what the fastest took. Where that is over 1.5, the problem is measured again, four
-times as long, and the second answer counts: on a shared machine most such cases are a disturbance. The problems are the lists of the networks that
-bench/problem_sets.py holds out, and random ones. Prints a table; the figures go to bench/results as JSON.
+times as long, and the second answer counts: on a shared machine most such cases are a disturbance. The problems are the
+lists of the networks that bench/problem_sets.py holds out, and random ones. Prints a table; the figures go to
+bench/results as JSON.
 """
 import argparse
 import datetime
@@ -66,10 +67,13 @@ def summary(entries):
     if not judged:
         sys.exit("nothing was measured")
     worst, of = max(judged, key=lambda pair: pair[0])
-    return {"problems": len(entries), "measured_again": sum("first_over_best" in entry for entry in entries), "judged": len(judged), "mean_candidates": round(statistics.mean(candidates), 1),
+    return {"problems": len(entries), "judged": len(judged),
+            "measured_again": sum("first_over_best" in entry for entry in entries),
+            "mean_candidates": round(statistics.mean(candidates), 1),
             "geomean_over_measured": round(math.exp(statistics.mean(math.log(loss) for loss, _ in judged)), 4),
             "within_10_percent": round(sum(loss <= 1.1 for loss, _ in judged) / len(judged), 3),
-            "above_1.5": sum(loss > 1.5 for loss, _ in judged), "above_2": sum(loss > 2 for loss, _ in judged), "worst": round(worst, 3), "worst_problem": of["problem"],
+            "above_1.5": sum(loss > 1.5 for loss, _ in judged), "above_2": sum(loss > 2 for loss, _ in judged),
+            "worst": round(worst, 3), "worst_problem": of["problem"],
             "worst_choice": of["heuristic"]["candidate"], "worst_best": of["candidates"][0]["candidate"],
             "choice_us_mean": round(statistics.mean(times), 1), "choice_us_median": round(statistics.median(times), 1),
             "choice_us_90th": round(statistics.quantiles(times, n=10)[-1], 1)}
