@@ -52,6 +52,14 @@ std::optional<bool> f32_kernel(std::string_view family, const ConvProblem& p) {
 
 }  // namespace
 
+bool is_known_processor() {
+  static const bool known = [] {
+    const CpuFeatures& cpu = cpu_features();
+    return !cpu.avx512_bf16 && !cpu.avx512_fp16 && !cpu.amx_tile;
+  }();
+  return known;
+}
+
 bool is_ordinary(const ConvProblem& p) {
   for (int i = 0; i < p.spatial_dims(); ++i) {
     const std::int64_t window = (p.w.dims[2 + i] - 1) * p.dilation[i] + 1;
@@ -65,7 +73,8 @@ std::optional<bool> certainly_offered(std::size_t row, const ConvProblem& proble
   const Implementation& implementation = implementations()[row];
   const std::string_view family = implementation.family, level = implementation.level;
   const bool integers = problem.compute == DataType::s32;
-  if (!is_common(problem) || (!integers && problem.x.type != DataType::f32)) return std::nullopt;
+  if (!is_known_processor() || !is_common(problem) || (!integers && problem.x.type != DataType::f32))
+    return std::nullopt;
   if (level == (integers ? "avx512_vnni" : "avx512") && family.starts_with("brgconv")) {
     return brgconv(family == "brgconv_1x1", problem);
   }

@@ -9,6 +9,9 @@
 
 namespace convoy::onednn {
 
+// What is said here was seen on processors with AVX-512 and VNNI and nothing beyond; on newer ones oneDNN is asked.
+bool is_known_processor();
+
 // Windows no larger than the images that hang over their edges by half at most, and strides no larger than windows.
 bool is_ordinary(const ConvProblem& problem);
 

@@ -62,9 +62,10 @@ std::optional<Guess> guess(std::size_t index, const ConvProblem& p) {
   if (guess.any_layout) guess.copied_bytes = p.x.bytes() + p.y.bytes() * (p.epilogue.gamma != 0 ? 2 : 1);
 
   const std::int64_t channels = p.w.dims[1];
-  const bool usual = p.x.type == DataType::f32 && row.level != "sse41" && p.spatial_dims() == 2 &&
-                     all_are(p.dilation, 1) && (row.shape == Shape::pointwise || is_ordinary(p)) && plain(p) &&
-                     p.math == MathMode::strict && (last || first) && p.batch() <= 1024;
+  const bool usual = is_known_processor() && p.x.type == DataType::f32 && row.level != "sse41" &&
+                     p.spatial_dims() == 2 && all_are(p.dilation, 1) &&
+                     (row.shape == Shape::pointwise || is_ordinary(p)) && plain(p) && p.math == MathMode::strict &&
+                     (last || first) && p.batch() <= 1024;
   // Of one pixel the layout says nothing; strided gradients are offered for some sizes only.
   if (!usual || all_are(p.x.dims, 1, 2) || all_are(p.y.dims, 1, 2)) return guess;
   if (p.pass == Pass::dgrad && !all_are(p.stride, 1)) return guess;
