@@ -57,9 +57,13 @@ UPDATE problems SET last_used =
 std::span<const std::string_view> migrations() { return kMigrations; }
 
 Result<std::int64_t> schema_version(const Connection& connection) {
-  CONVOY_TRY(const std::int64_t id, connection.integer("PRAGMA application_id"));
-  CONVOY_TRY(const std::int64_t version, connection.integer("PRAGMA user_version"));
-  CONVOY_TRY(const std::int64_t tables, connection.integer("SELECT count(*) FROM sqlite_master"));
+  std::int64_t id, version, tables, before;
+  do {  // until all of them were read on one side of another process's making the tables
+    CONVOY_TRY(before, connection.integer("PRAGMA application_id"));
+    CONVOY_TRY(version, connection.integer("PRAGMA user_version"));
+    CONVOY_TRY(tables, connection.integer("SELECT count(*) FROM sqlite_master"));
+    CONVOY_TRY(id, connection.integer("PRAGMA application_id"));
+  } while (id != before);
   if (id == 0 && version == 0 && tables == 0) return std::int64_t{0};
   if (id != application_id) {
     return Error{ErrorCode::corrupt,

@@ -213,7 +213,7 @@ TEST_F(Database, EightProcessesAndThreadsStoreAtOnce) {
     if (children.back() != 0) continue;
     // Each makes the file if it is the first.
     const auto database = TuningDatabase::open(path_, Access::write);
-    if (!database.ok()) ::_exit(1);
+    if (!database.ok()) std::fprintf(stderr, "%s\n", database.error().message.c_str()), ::_exit(1);
     std::vector<std::thread> team;
     std::atomic<bool> failed = false;
     for (int t = 0; t < threads; ++t) {
