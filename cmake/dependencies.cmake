@@ -14,7 +14,7 @@ endif()
 find_path(TURBOJPEG_INCLUDE turbojpeg.h REQUIRED)
 find_library(TURBOJPEG_LIBRARY NAMES libturbojpeg.a turbojpeg REQUIRED)
 
-# scripts/setup puts oneDNN (PyPI: onednn-devel-cpu-gomp) and ONNX's schema (PyPI: onnx) here.
+# scripts/setup puts oneDNN (PyPI: onednn-devel-cpu-gomp), ONNX's schema (onnx) and CUDA's headers (nvidia-*) here.
 set(CONVOY_PYPI ${CMAKE_SOURCE_DIR}/build/pypi CACHE PATH "Prefix that scripts/setup unpacked the PyPI packages into")
 find_path(ONEDNN_INCLUDE oneapi/dnnl/dnnl.hpp PATHS ${CONVOY_PYPI}/include NO_DEFAULT_PATH REQUIRED)
 find_library(ONEDNN_LIBRARY dnnl PATHS ${CONVOY_PYPI}/lib NO_DEFAULT_PATH REQUIRED)
@@ -22,3 +22,7 @@ add_library(onednn INTERFACE)
 target_include_directories(onednn SYSTEM INTERFACE ${ONEDNN_INCLUDE})
 target_link_libraries(onednn INTERFACE ${ONEDNN_LIBRARY})
 find_file(ONNX_PROTO onnx.proto PATHS ${CONVOY_PYPI}/onnx NO_DEFAULT_PATH REQUIRED)
+# NVIDIA's headers; its libraries are loaded at run time (src/device/cuda) and never linked.
+find_path(CUDA_INCLUDE cuda.h PATHS ${CONVOY_PYPI}/cuda/include NO_DEFAULT_PATH REQUIRED)
+add_library(cuda_headers INTERFACE)
+target_include_directories(cuda_headers SYSTEM INTERFACE ${CUDA_INCLUDE})

@@ -26,7 +26,8 @@ typedef enum convoy_status {
   CONVOY_UNSUPPORTED = 4, /* well-formed, and nothing here can run it */
   CONVOY_OUT_OF_MEMORY = 5,
   CONVOY_WRONG_RESULT = 6,
-  CONVOY_INTERNAL = 7
+  CONVOY_INTERNAL = 7,
+  CONVOY_DEVICE_FAILED = 8 /* a GPU or its driver failed */
 } convoy_status;
 
 /* Why the last call on this thread that failed did. Never null. */

@@ -1,11 +1,15 @@
 """Unpacks from downloaded wheels what the build needs: unpack_wheels.py WHEELS PREFIX.
 
-oneDNN's wheels hold include/ and lib/ under <name>.data/data; of onnx only the schema is taken.
+oneDNN's wheels hold include/ and lib/ under <name>.data/data; of onnx only the schema is taken, of NVIDIA's only the
+headers, into PREFIX/cuda/include.
 """
 import pathlib
+import re
 import shutil
 import sys
 import zipfile
+
+NVIDIA_HEADER = re.compile(r"nvidia/[^/]+/include/(.+)")
 
 wheels, prefix = map(pathlib.Path, sys.argv[1:])
 for wheel in sorted(wheels.glob("*.whl")):
@@ -15,6 +19,8 @@ for wheel in sorted(wheels.glob("*.whl")):
                 target = prefix / info.filename.split(".data/data/", 1)[1]
             elif info.filename == "onnx/onnx.proto":
                 target = prefix / info.filename
+            elif header := NVIDIA_HEADER.fullmatch(info.filename):
+                target = prefix / "cuda/include" / header[1]
             else:
                 continue
             if info.is_dir():

@@ -17,6 +17,7 @@ enum class ErrorCode {
   out_of_memory,  // an allocation failed or would exceed a limit (exit code 1)
   wrong_result,   // a verified result was outside its tolerance (exit code 3)
   internal,       // Convoy's own bug (exit code 1)
+  device_failed,  // a device or its driver failed: a lost GPU, a launch that went wrong (exit code 1)
 };
 
 struct Error {

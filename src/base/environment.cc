@@ -6,6 +6,8 @@
 namespace convoy {
 namespace {
 
+constexpr std::string_view kSearched = "searched for: docs/gpu.md";
+
 constexpr std::array kVariables = {
     EnvironmentVariable{Variable::isa, "CONVOY_ISA", "portable, avx2, avx512",
                         "the highest instruction set that engines may use", "what the processor has"},
@@ -15,6 +17,21 @@ constexpr std::array kVariables = {
                         "how much the library writes, and where", "off, standard error"},
     EnvironmentVariable{Variable::db, "CONVOY_DB", "a file", "the tuning database",
                         "convoy/tuning.db in XDG_DATA_HOME"},
+    EnvironmentVariable{Variable::cuda_driver, "CONVOY_CUDA_DRIVER", "a file, a folder, off",
+                        "the CUDA driver's library, libcuda.so.1", kSearched},
+    EnvironmentVariable{Variable::nvml, "CONVOY_NVML", "a file, a folder, off", "NVML, libnvidia-ml.so.1", kSearched},
+    EnvironmentVariable{Variable::nvrtc, "CONVOY_NVRTC", "a file, a folder, off", "NVRTC, libnvrtc.so", kSearched},
+    EnvironmentVariable{Variable::cudnn, "CONVOY_CUDNN", "a file, a folder, off", "cuDNN, libcudnn.so.9", kSearched},
+    EnvironmentVariable{Variable::cublaslt, "CONVOY_CUBLASLT", "a file, a folder, off", "cuBLASLt, libcublasLt.so",
+                        kSearched},
+    EnvironmentVariable{Variable::virtual_env, "VIRTUAL_ENV", "a folder",
+                        "the active Python environment: its nvidia-* packages are looked at", "none"},
+    EnvironmentVariable{Variable::conda_prefix, "CONDA_PREFIX", "a folder",
+                        "the active conda environment: its nvidia-* packages are looked at", "none"},
+    EnvironmentVariable{Variable::path, "PATH", "folders", "where python3 is, whose nvidia-* packages are looked at",
+                        "none"},
+    EnvironmentVariable{Variable::ld_library_path, "LD_LIBRARY_PATH", "folders",
+                        "where the system's loader looks for libraries first", "none"},
     EnvironmentVariable{Variable::xdg_data_home, "XDG_DATA_HOME", "a folder", "where programs keep a person's data",
                         "~/.local/share"},
     EnvironmentVariable{Variable::home, "HOME", "a folder", "the person's home", "no default place for the database"},

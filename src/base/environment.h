@@ -9,7 +9,26 @@
 namespace convoy {
 
 // To add one: a value here and a row in environment.cc, in the same order.
-enum class Variable { isa, config, log, db, xdg_data_home, home, data, test_full, no_color };
+enum class Variable {
+  isa,
+  config,
+  log,
+  db,
+  cuda_driver,
+  nvml,
+  nvrtc,
+  cudnn,
+  cublaslt,
+  virtual_env,
+  conda_prefix,
+  path,
+  ld_library_path,
+  xdg_data_home,
+  home,
+  data,
+  test_full,
+  no_color
+};
 
 struct EnvironmentVariable {
   Variable variable;

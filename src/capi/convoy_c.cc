@@ -47,6 +47,8 @@ convoy_status status_of(ErrorCode code) {
       return CONVOY_OUT_OF_MEMORY;
     case ErrorCode::wrong_result:
       return CONVOY_WRONG_RESULT;
+    case ErrorCode::device_failed:
+      return CONVOY_DEVICE_FAILED;
     case ErrorCode::internal:
       break;
   }

@@ -63,6 +63,7 @@ ExitCode exit_code(ErrorCode code) {
     case ErrorCode::wrong_result:
       return kWrongResult;
     case ErrorCode::out_of_memory:
+    case ErrorCode::device_failed:
     case ErrorCode::internal:
       break;
   }
@@ -83,6 +84,8 @@ std::string_view name_of(ErrorCode code) {
       return "wrong_result";
     case ErrorCode::out_of_memory:
       return "out_of_memory";
+    case ErrorCode::device_failed:
+      return "device_failed";
     case ErrorCode::internal:
       break;
   }

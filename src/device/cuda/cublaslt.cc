@@ -1,0 +1,47 @@
+#include "device/cuda/cublaslt.h"
+
+#include <fmt/format.h>
+
+namespace convoy::cuda {
+
+const LibraryNames& cublaslt_names() {
+  static const auto* kept = new LibraryNames{.name = "cuBLASLt",
+                                             .variable = Variable::cublaslt,
+                                             .sonames = {"libcublasLt.so.13", "libcublasLt.so.12"},
+                                             .stem = "libcublasLt.so."};
+  return *kept;
+}
+
+LoadedApi<CublasLtApi> load_cublaslt(const std::vector<LibraryPlace>& places) {
+  LoadedApi<CublasLtApi> loaded;
+  loaded.report = search_library(
+      std::string(cublaslt_names().name), places, [&](const SharedLibrary& library) -> Result<std::string> {
+        CublasLtApi& api = loaded.api = {};
+        const Symbol symbols[] = {{"cublasLtGetVersion", reinterpret_cast<void**>(&api.GetVersion)},
+                                  {"cublasLtGetCudartVersion", reinterpret_cast<void**>(&api.GetCudartVersion)}};
+        CONVOY_CHECK(bind(library, symbols));
+        api.version = api.GetVersion();
+        CONVOY_CHECK(suits_driver(static_cast<int>(api.GetCudartVersion())));
+        return fmt::format("{}.{}.{}", api.version / 10000, api.version / 100 % 100, api.version % 100);
+      });
+  return loaded;
+}
+
+namespace {
+
+const LoadedApi<CublasLtApi>& loaded() {
+  static const auto* kept =
+      new LoadedApi<CublasLtApi>(load_cublaslt(library_places(cublaslt_names(), surroundings(cublaslt_names()))));
+  return *kept;
+}
+
+}  // namespace
+
+Result<const CublasLtApi*> cublaslt() {
+  if (!loaded().report.found()) return loaded().report.missing();
+  return &loaded().api;
+}
+
+const LibraryReport& cublaslt_report() { return loaded().report; }
+
+}  // namespace convoy::cuda
