@@ -44,18 +44,6 @@ const Started& started() {
   return *kept;
 }
 
-Result<const DriverApi*> api_of(int ordinal) {
-  const Started& all = started();
-  if (all.api == nullptr) return all.error;
-  if (ordinal < 0 || ordinal >= all.devices) {
-    return Error{
-        ErrorCode::invalid_argument,
-        fmt::format("device cuda:{}: there is {}", ordinal,
-                    all.devices == 1 ? std::string("only cuda:0") : fmt::format("cuda:0 to cuda:{}", all.devices - 1))};
-  }
-  return all.api;
-}
-
 // The primary contexts, each retained once and never released.
 Result<CUcontext> primary_context(const DriverApi& api, int ordinal) {
   struct Contexts {
@@ -81,8 +69,20 @@ Result<int> device_count() {
   return started().devices;
 }
 
+Result<const DriverApi*> driver_of(int ordinal) {
+  const Started& all = started();
+  if (all.api == nullptr) return all.error;
+  if (ordinal < 0 || ordinal >= all.devices) {
+    return Error{
+        ErrorCode::invalid_argument,
+        fmt::format("device cuda:{}: there is {}", ordinal,
+                    all.devices == 1 ? std::string("only cuda:0") : fmt::format("cuda:0 to cuda:{}", all.devices - 1))};
+  }
+  return all.api;
+}
+
 Result<CudaDevice> describe(int ordinal) {
-  CONVOY_TRY(const DriverApi* api, api_of(ordinal));
+  CONVOY_TRY(const DriverApi* api, driver_of(ordinal));
   const std::string purpose = fmt::format("cuda:{}", ordinal);
   const auto attribute = [&](CUdevice_attribute which) -> Result<int> {
     int value = 0;
@@ -112,7 +112,7 @@ Result<CudaDevice> describe(int ordinal) {
 }
 
 Result<const DriverApi*> make_current(int ordinal) {
-  CONVOY_TRY(const DriverApi* api, api_of(ordinal));
+  CONVOY_TRY(const DriverApi* api, driver_of(ordinal));
   CONVOY_TRY(const CUcontext context, primary_context(*api, ordinal));
   CUcontext current = nullptr;
   if (api->CtxGetCurrent(&current) == CUDA_SUCCESS && current == context) return api;
@@ -121,7 +121,7 @@ Result<const DriverApi*> make_current(int ordinal) {
 }
 
 Result<DeviceScope> DeviceScope::enter(int ordinal) {
-  CONVOY_TRY(const DriverApi* api, api_of(ordinal));
+  CONVOY_TRY(const DriverApi* api, driver_of(ordinal));
   CUcontext before = nullptr;
   CONVOY_CHECK(check(api->CtxGetCurrent(&before), "cuCtxGetCurrent", ""));
   CONVOY_CHECK(make_current(ordinal));

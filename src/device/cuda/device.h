@@ -15,6 +15,9 @@ inline constexpr int kMostDevices = 64;  // any more are not seen
 // At least 1. Errors (unsupported): "no CUDA device: " and why.
 Result<int> device_count();
 
+// The driver, started, if it has this device; touches no context.
+Result<const DriverApi*> driver_of(int ordinal);
+
 // The facts of a device; the driver counts them from 0.
 Result<CudaDevice> describe(int ordinal);
 

@@ -1,0 +1,177 @@
+// A CUDA driver without a GPU: two devices of 1 MiB, whose memory is the host's and whose streams are done at once. So
+// the device layer's accounting, contexts and errors are tested everywhere. FAKE_DEVICES: how many devices cuInit
+// finds.
+#include <cuda.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+namespace {
+
+constexpr std::size_t kMemory = std::size_t{1} << 20;
+
+struct Allocation {
+  int device;
+  std::size_t bytes;
+};
+
+struct Fake {
+  std::mutex mutex;
+  std::map<CUdeviceptr, Allocation> allocations;
+  std::size_t used[2] = {};
+  std::size_t pooled[2] = {};  // given back to a pool, not to the device
+  CUresult lost = CUDA_SUCCESS;
+};
+Fake fake;
+thread_local CUcontext current = nullptr;
+
+// Contexts, pools and streams are addresses of nothing; a context's tells its device.
+char contexts[2], pools[2], things[1];
+int device_of(const void* context, const char* all) {
+  return static_cast<int>(static_cast<const char*>(context) - all);
+}
+int current_device() { return current == nullptr ? -1 : device_of(current, contexts); }
+
+CUresult allocate(CUdeviceptr* pointer, std::size_t bytes, int device) {
+  const std::lock_guard lock(fake.mutex);
+  if (fake.lost != CUDA_SUCCESS) return fake.lost;
+  if (device < 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (fake.used[device] + fake.pooled[device] + bytes > kMemory) return CUDA_ERROR_OUT_OF_MEMORY;
+  void* data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  *pointer = reinterpret_cast<CUdeviceptr>(data);
+  fake.allocations[*pointer] = {device, bytes};
+  fake.used[device] += bytes;
+  return CUDA_SUCCESS;
+}
+
+CUresult release(CUdeviceptr pointer, bool to_pool) {
+  const std::lock_guard lock(fake.mutex);
+  const auto found = fake.allocations.find(pointer);
+  if (found == fake.allocations.end()) return CUDA_ERROR_INVALID_VALUE;
+  fake.used[found->second.device] -= found->second.bytes;
+  if (to_pool) fake.pooled[found->second.device] += found->second.bytes;
+  std::free(reinterpret_cast<void*>(pointer));
+  fake.allocations.erase(found);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuDriverGetVersion(int* version) {
+  *version = 13000;
+  return CUDA_SUCCESS;
+}
+CUresult cuInit(unsigned) {
+  const char* devices = std::getenv("FAKE_DEVICES");
+  return devices != nullptr && std::strcmp(devices, "0") == 0 ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
+}
+CUresult cuGetErrorName(CUresult status, const char** name) {
+  *name = status == CUDA_ERROR_NO_DEVICE         ? "CUDA_ERROR_NO_DEVICE"
+          : status == CUDA_ERROR_ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+                                                 : "CUDA_ERROR_OTHER";
+  return CUDA_SUCCESS;
+}
+CUresult cuGetErrorString(CUresult, const char** text) {
+  *text = "words of the driver";
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetCount(int* count) {
+  *count = 2;
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetName(char* name, int length, CUdevice) {
+  std::strncpy(name, "Fake 9000", static_cast<std::size_t>(length));
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceTotalMem(std::size_t* bytes, CUdevice) {
+  *bytes = kMemory;
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
+  *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR   ? 9
+           : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? 0
+                                                                       : 7;
+  return CUDA_SUCCESS;
+}
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  *context = reinterpret_cast<CUcontext>(&contexts[device]);
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxGetCurrent(CUcontext* context) {
+  *context = current;
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxSetCurrent(CUcontext context) {
+  current = context;
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxSynchronize() { return fake.lost; }
+CUresult cuMemGetInfo(std::size_t* free, std::size_t* total) {
+  const int device = current_device();
+  *free = kMemory - fake.used[device] - fake.pooled[device];
+  *total = kMemory;
+  return CUDA_SUCCESS;
+}
+CUresult cuMemAlloc(CUdeviceptr* pointer, std::size_t bytes) { return allocate(pointer, bytes, current_device()); }
+CUresult cuMemFree(CUdeviceptr pointer) { return release(pointer, false); }
+CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {
+  *pool = reinterpret_cast<CUmemoryPool>(&pools[properties->location.id]);
+  return CUDA_SUCCESS;
+}
+CUresult cuMemPoolDestroy(CUmemoryPool) { return CUDA_SUCCESS; }
+CUresult cuMemPoolSetAttribute(CUmemoryPool, CUmemPool_attribute, void*) { return CUDA_SUCCESS; }
+CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute which, void* value) {
+  const int device = device_of(pool, pools);
+  const bool used = which == CU_MEMPOOL_ATTR_USED_MEM_CURRENT;
+  *static_cast<cuuint64_t*>(value) = fake.used[device] + (used ? 0 : fake.pooled[device]);
+  return CUDA_SUCCESS;
+}
+CUresult cuMemPoolTrimTo(CUmemoryPool pool, std::size_t) {
+  fake.pooled[device_of(pool, pools)] = 0;
+  return CUDA_SUCCESS;
+}
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr* pointer, std::size_t bytes, CUmemoryPool pool, CUstream) {
+  return allocate(pointer, bytes, device_of(pool, pools));
+}
+CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream) { return release(pointer, true); }
+CUresult cuPointerGetAttributes(unsigned, CUpointer_attribute*, void** values, CUdeviceptr pointer) {
+  const std::lock_guard lock(fake.mutex);
+  *static_cast<CUmemorytype*>(values[0]) = CUmemorytype{};
+  *static_cast<unsigned*>(values[1]) = 0;
+  for (const auto& [begin, allocation] : fake.allocations) {
+    if (pointer < begin || pointer >= begin + allocation.bytes) continue;
+    *static_cast<CUmemorytype*>(values[0]) = CU_MEMORYTYPE_DEVICE;
+    *static_cast<int*>(values[2]) = allocation.device;
+  }
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamCreate(CUstream* stream, unsigned) {
+  *stream = reinterpret_cast<CUstream>(&things[0]);
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamDestroy(CUstream) { return CUDA_SUCCESS; }
+CUresult cuStreamSynchronize(CUstream) { return fake.lost; }
+CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, std::size_t bytes, CUstream) {
+  std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+  return fake.lost;
+}
+CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, std::size_t bytes, CUstream) {
+  std::memcpy(to, reinterpret_cast<void*>(from), bytes);
+  return fake.lost;
+}
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream) {
+  std::memset(reinterpret_cast<void*>(to), value, bytes);
+  return fake.lost;
+}
+// Every kernel reads where it must not.
+CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction, void**, void**) {
+  if (config->blockDimX > 1024) return CUDA_ERROR_INVALID_VALUE;
+  fake.lost = CUDA_ERROR_ILLEGAL_ADDRESS;
+  return CUDA_SUCCESS;
+}
+
+}  // extern "C"
