@@ -74,6 +74,8 @@ function(convoy_test name)
     # Tests ask for impossible allocations to see the error; by default the sanitizer aborts there.
     set_tests_properties(${name} PROPERTIES ENVIRONMENT "ASAN_OPTIONS=allocator_may_return_null=1")
   endif()
+  # Where scripts/setup put cuDNN and NVRTC, if this machine had none: the library looks into the active environment.
+  set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT VIRTUAL_ENV=${CONVOY_PYPI}/../venv)
   # Test programs run beside each other, with more threads than cores: waiting must not burn the cores.
   set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT OMP_WAIT_POLICY=passive)
   if(ARG_SERIAL)

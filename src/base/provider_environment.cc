@@ -14,6 +14,14 @@ constexpr std::array kVariables = {
     ProviderVariable{"CUDNN_LIB_CONFIG", results, "which of cuDNN's libraries are loaded: FULL, GRAPH_JIT_ONLY"},
     ProviderVariable{"CUDNN_LOGLEVEL_DBG", logs, "how much cuDNN logs: 0 to 3"},
     ProviderVariable{"CUDNN_LOGDEST_DBG", logs, "where cuDNN logs to"},
+    ProviderVariable{"CUDA_VISIBLE_DEVICES", speed, "which GPUs this process sees, and in which order"},
+    ProviderVariable{"CUDA_DEVICE_ORDER", speed, "how GPUs are numbered: FASTEST_FIRST, PCI_BUS_ID"},
+    ProviderVariable{"CUDA_LAUNCH_BLOCKING", speed, "1: every kernel is waited for"},
+    ProviderVariable{"CUDA_MODULE_LOADING", speed, "LAZY, EAGER: when GPU code is loaded"},
+    ProviderVariable{"CUDA_DEVICE_MAX_CONNECTIONS", speed, "how many streams run beside each other on a GPU"},
+    ProviderVariable{"CUDA_FORCE_PTX_JIT", speed, "1: the driver compiles GPU code again"},
+    ProviderVariable{"CUBLAS_WORKSPACE_CONFIG", results,
+                     "cuBLAS's workspaces, which decide whether it is deterministic"},
     ProviderVariable{"NVIDIA_TF32_OVERRIDE", results, "0: no NVIDIA library uses tf32, whatever is asked for"},
     ProviderVariable{"OMP_NUM_THREADS", speed, "OpenMP's default thread count (Convoy gives its own)"},
     ProviderVariable{"OMP_THREAD_LIMIT", speed, "the most threads OpenMP starts: may be fewer than asked for"},
@@ -61,9 +69,10 @@ std::vector<SetVariable> set_provider_variables() {
     if (equals == std::string_view::npos || equals + 1 == text.size()) continue;
     const std::string_view name = text.substr(0, equals);
     const auto is_prefix = [&](std::string_view prefix) { return name.starts_with(prefix); };
-    if (std::none_of(kPrefixes.begin(), kPrefixes.end(), is_prefix)) continue;
     const auto known =
         std::find_if(kVariables.begin(), kVariables.end(), [&](const auto& v) { return v.name == name; });
+    const bool prefixed = std::any_of(kPrefixes.begin(), kPrefixes.end(), is_prefix);
+    if (!prefixed && known == kVariables.end()) continue;
     found.push_back(
         {std::string(name), std::string(text.substr(equals + 1)), known == kVariables.end() ? nullptr : &*known});
   }

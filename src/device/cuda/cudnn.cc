@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include "device/cuda/nvrtc.h"
+
 namespace convoy::cuda {
 namespace {
 
@@ -73,6 +75,9 @@ LoadedApi<CudnnApi> load_cudnn(const std::vector<LibraryPlace>& places) {
 namespace {
 
 const LoadedApi<CudnnApi>& loaded() {
+  // cuDNN compiles with the NVRTC that is in the process already; nvrtc() also brings what that needs. Without one,
+  // cuDNN looks for its own.
+  [[maybe_unused]] const bool compiler = nvrtc().ok();
   static const auto* kept =
       new LoadedApi<CudnnApi>(load_cudnn(library_places(cudnn_names(), surroundings(cudnn_names()))));
   return *kept;

@@ -2,7 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+
 namespace convoy::cuda {
+namespace {
+
+// NVRTC opens libnvrtc-builtins by name when it compiles, and has no search path of its own: in a Python package the
+// loader would not find it. So it is loaded first, from NVRTC's folder; where it isn't there, the loader may know
+// better.
+void load_builtins(const std::string& file, int major, int minor) {
+  const auto path = std::filesystem::path(file).parent_path() / fmt::format("libnvrtc-builtins.so.{}.{}", major, minor);
+  if (Result<SharedLibrary> library = SharedLibrary::open(path.string()); library.ok()) library->keep();
+}
+
+}  // namespace
 
 const LibraryNames& nvrtc_names() {
   static const auto* kept = new LibraryNames{.name = "NVRTC",
@@ -32,6 +45,7 @@ LoadedApi<NvrtcApi> load_nvrtc(const std::vector<LibraryPlace>& places) {
         if (major < 12)
           return Error{ErrorCode::unsupported, fmt::format("it is {}; Convoy needs 12 or newer", api.text)};
         CONVOY_CHECK(suits_driver(api.version));
+        load_builtins(library.file(), major, minor);
         return api.text;
       });
   return loaded;
