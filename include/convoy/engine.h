@@ -12,6 +12,7 @@
 
 #include "convoy/convolution.h"
 #include "convoy/cpu.h"
+#include "convoy/device.h"
 #include "convoy/result.h"
 #include "convoy/thread_team.h"
 
@@ -97,6 +98,8 @@ struct EngineInfo {
   int revision = 1;      // raise it when results or speed change: stored measurements of older revisions are dropped
   std::string provider;  // library it comes from, with all that changes its code: "oneDNN 3.2.0"; empty: Convoy
   std::string summary;   // one line for `convoy list engines`
+  DeviceKind device = DeviceKind::cpu;  // the kind it runs on
+  int min_architecture = 0;             // on CUDA: the oldest CudaDevice::architecture
   std::vector<Pass> passes;
   std::vector<TypeCombination> types;  // empty: any
   std::vector<LayoutPair> layouts;     // packed layouts of x and y it takes; empty: any strides and blocking
@@ -122,7 +125,8 @@ struct EngineInfo {
   std::vector<std::string> notes;  // numerical and behaviour notes: "WINOGRAD", "TRANSFORMED_WEIGHTS"
 };
 
-// Pointers for one execution. The tensor that the pass computes is `out`; its own field among x, w, y is ignored.
+// Pointers for one execution; on CUDA all of them point into the device's memory. The tensor that the pass computes is
+// `out`; its own field among x, w, y is ignored.
 struct ConvArgs {
   const void* x = nullptr;
   const void* w = nullptr;  // ignored when the plan was made with constant weights
@@ -139,8 +143,9 @@ struct ConvArgs {
 
 struct ExecContext {
   ThreadTeam& team;           // of the size the plan was made for
-  void* workspace = nullptr;  // at least workspace_bytes() of the plan, aligned to 64
+  void* workspace = nullptr;  // at least workspace_bytes() of the plan, aligned to 64; on CUDA device memory and to 256
   std::size_t workspace_bytes = 0;
+  void* stream = nullptr;  // on CUDA: the CUstream that everything is enqueued on; null is the default stream
 };
 
 // What a plan is made for, besides the problem.
@@ -148,7 +153,10 @@ struct PlanRequest {
   int threads = 1;
   CpuFeatures cpu;                         // cpu_features(), or capped
   const void* constant_weights = nullptr;  // w, alive during plan(): it is packed once into the plan. Null: w comes
-                                           // with each execution and is packed into the workspace every time.
+                                           // with each execution and is packed into the workspace every time. Always
+                                           // null on CUDA.
+  std::optional<CudaDevice> cuda = {};     // the GPU it runs on; unset: the processor
+  int target_sms = 0;                      // on CUDA: leave the other SMs to somebody else; 0: all of them
   friend bool operator==(const PlanRequest&, const PlanRequest&) = default;
 };
 
@@ -161,10 +169,12 @@ class Plan {
   virtual std::size_t workspace_bytes() const = 0;          // scratch an execution needs
   virtual std::size_t retained_bytes() const { return 0; }  // memory the plan itself holds (packed weights, code)
   virtual std::vector<std::string> notes() const { return {}; }
+  virtual std::string description() const { return {}; }  // how it is carried out, for people: parts, fusions, splits
 };
 
 class ConvPlan : public Plan {
  public:
+  // On CUDA it only enqueues on the context's stream: it never waits, and errors of the launch come back at once.
   virtual Result<void> execute(const ConvArgs& args, const ExecContext& context) const = 0;
 };
 
@@ -181,10 +191,10 @@ class Engine {
   virtual const EngineInfo& info() const = 0;
 
   // The limits that the declaration can't express. Called only for problems the declaration admits.
-  virtual std::optional<Refusal> check(const ConvProblem&, const CpuFeatures&) const { return std::nullopt; }
+  virtual std::optional<Refusal> check(const ConvProblem&, const PlanRequest&) const { return std::nullopt; }
 
   // The knobs this problem has; empty when there is nothing to tune. Called only for problems that were not refused.
-  virtual std::vector<Knob> knobs(const ConvProblem&, const CpuFeatures&) const { return {}; }
+  virtual std::vector<Knob> knobs(const ConvProblem&, const PlanRequest&) const { return {}; }
 
   // The notes of one candidate, where the problem or the knobs decide (say, that inputs are rounded to tf32).
   virtual std::vector<std::string> notes(const ConvProblem&, const KnobValues&) const { return info().notes; }
@@ -202,11 +212,11 @@ class Engine {
   virtual Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem&, const KnobValues&, const PlanRequest&) const = 0;
 };
 
-// The first reason why `engine` can't run a (valid) problem on this processor: the declaration, then check().
-std::optional<Refusal> refuse(const Engine& engine, const ConvProblem& problem, const CpuFeatures& cpu);
+// The first reason why `engine` can't run a (valid) problem where the request says: the declaration, then check().
+std::optional<Refusal> refuse(const Engine& engine, const ConvProblem& problem, const PlanRequest& request);
 
 // Whether the declaration alone admits the problem: refuse() without check() and without finding words.
-bool admits(const EngineInfo& info, const ConvProblem& problem, const CpuFeatures& cpu);
+bool admits(const EngineInfo& info, const ConvProblem& problem, const PlanRequest& request);
 
 // check(), the defaults of knobs() and predict_seconds() in one; nothing: check() refused.
 std::optional<Estimate> certain_estimate(const Engine& engine, const ConvProblem& problem, const PlanRequest& request);
@@ -217,7 +227,8 @@ KnobValues default_knobs(const std::vector<Knob>& knobs);
 // Value of a knob, or its default (the first value) when absent.
 std::int64_t knob_or(const KnobValues& values, std::string_view name, std::int64_t fallback);
 
-// Every engine of this build, in the fixed order of src/engines/table.cc. (Defined by src/engines.)
+// Every engine of this build, of every kind of device, in the fixed order of src/engines/table.cc. (Defined by
+// src/engines.)
 const std::vector<const Engine*>& all_engines();
 
 }  // namespace convoy

@@ -12,18 +12,26 @@
 
 namespace convoy {
 
-// What the caches hold when a sample starts: nothing of the problem, as inside a network, or all that fits.
-enum class CacheState : std::uint8_t { cold, warm };
-std::string_view name_of(CacheState caches);  // "cold", "warm"
+// What the caches hold when a sample starts.
+enum class CacheState : std::uint8_t {
+  cold,      // what they hold inside a network: on a GPU the activations, as their producer leaves them, and no
+             // weights; on the CPU nothing that a core keeps for itself
+  warm,      // all of the problem that fits
+  all_cold,  // nothing of the problem (GPUs only)
+};
+std::string_view name_of(CacheState caches);  // "cold", "warm", "all-cold"
 Result<CacheState> parse_cache_state(std::string_view name);
 
 // Everything besides the candidate that can change what is measured. Filters, limits, budgets and rules are not in it:
 // they decide who may win, never what is stored.
 struct MeasurementKey {
   std::string problem;  // the problem string; with it alignment, math mode, alpha, beta, epilogue
-  std::string device;   // class of the device: "cpu INTEL(R) XEON(R) ... l1d=48K l2=2M l3=260M"
-  std::string isa;      // what its engines may use, CONVOY_ISA's cap applied: "avx512 vnni bf16 fp16 amx_bf16 amx_int8"
-  std::string driver;   // of the device; empty for the CPU, which has none
+  // Class of the device: "cpu INTEL(R) XEON(R) ... l1d=48K l2=2M l3=260M", "cuda NVIDIA H200 sms=132 l2=60M mem=139G".
+  std::string device;
+  // What its engines may use: "avx512 vnni bf16 fp16 amx_bf16 amx_int8" with CONVOY_ISA's cap applied, "sm_90", with
+  // " target_sms=66" where a selection leaves SMs free.
+  std::string isa;
+  std::string driver;  // of the device: "580.159.04 CUDA 13.0"; empty for the CPU, which has none
   int threads = 1;
   bool constant_weights = true;  // packed once, at plan time; otherwise at every execution
   CacheState caches = CacheState::cold;
@@ -54,7 +62,11 @@ struct Measurement {
   double max_error = 0;                 // largest |out - oracle| in units of the tolerance; over 1 is wrong
   double max_error_absolute = 0;        // |out - oracle| where max_error was found
   std::optional<double> energy_joules;  // of one execution, where the machine counts it
-  std::optional<Error> failure;         // it could not be planned or run, or was wrong: it can't win
+  // Of the measuring itself, on a GPU: the median clock of its SMs meanwhile (observed, never set), and the kernels
+  // that an execution launches. Not stored.
+  std::optional<double> clock_mhz;
+  std::optional<int> kernels;
+  std::optional<Error> failure;  // it could not be planned or run, or was wrong: it can't win
 };
 
 // Whether a stored measurement still speaks for the engine it names: the engine is there, with this revision and

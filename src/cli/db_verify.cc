@@ -24,10 +24,10 @@ class OneCandidate final : public Engine {
     info_.oracle = false;
   }
   const EngineInfo& info() const override { return info_; }
-  std::optional<Refusal> check(const ConvProblem& problem, const CpuFeatures& cpu) const override {
-    return engine_.check(problem, cpu);
+  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& request) const override {
+    return engine_.check(problem, request);
   }
-  std::vector<Knob> knobs(const ConvProblem&, const CpuFeatures&) const override {
+  std::vector<Knob> knobs(const ConvProblem&, const PlanRequest&) const override {
     std::vector<Knob> knobs;
     for (const KnobValue& value : candidate_.knobs) knobs.push_back({value.name, {value.value}, ""});
     return knobs;

@@ -69,7 +69,7 @@ Result<std::vector<Candidate>> candidates_for(const DistinctProblem& distinct, S
     CONVOY_TRY(const Engine* engine, selection::runnable_engine(problem, candidate, all_engines(), request));
     if (engine->info().oracle && wanted.size() > 1 && options.filter.engines == "*") continue;
     if (flags.all_knobs) {
-      for (Candidate& variant : selection::knob_product(*engine, problem, request.cpu)) {
+      for (Candidate& variant : selection::knob_product(*engine, problem, request)) {
         candidates.push_back(std::move(variant));
       }
     } else {

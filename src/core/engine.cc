@@ -13,9 +13,9 @@ KnobValues default_knobs(const std::vector<Knob>& knobs) {
 }
 
 std::optional<Estimate> certain_estimate(const Engine& engine, const ConvProblem& problem, const PlanRequest& request) {
-  if (engine.check(problem, request.cpu)) return std::nullopt;
+  if (engine.check(problem, request)) return std::nullopt;
   Estimate estimate;
-  estimate.knobs = default_knobs(engine.knobs(problem, request.cpu));
+  estimate.knobs = default_knobs(engine.knobs(problem, request));
   estimate.seconds = engine.predict_seconds(problem, estimate.knobs, request);
   return estimate;
 }

@@ -13,7 +13,7 @@ class FakeEngine final : public Engine {
   std::optional<Refusal> own_refusal;
 
   const EngineInfo& info() const override { return declared; }
-  std::optional<Refusal> check(const ConvProblem&, const CpuFeatures&) const override { return own_refusal; }
+  std::optional<Refusal> check(const ConvProblem&, const PlanRequest&) const override { return own_refusal; }
   double predict_seconds(const ConvProblem&, const KnobValues&, const PlanRequest&) const override { return 1; }
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem&, const KnobValues&, const PlanRequest&) const override {
     return Error{ErrorCode::unsupported, "a fake"};
@@ -90,17 +90,17 @@ TEST(Refuse, EnforcesEveryDeclaredLimit) {
       {RefusalCode::size, [](EngineInfo& i) { i.max_elements = 575; }, plain,
        "w.dims=8x8x3x3: it spans 576 elements, this engine takes at most 575"},
   };
-  CpuFeatures cpu;
-  cpu.isa = Isa::avx2;
+  PlanRequest request;
+  request.cpu.isa = Isa::avx2;
   for (const Case& c : cases) {
     const auto problem = parse_problem(c.problem);
     ASSERT_TRUE(problem.ok()) << problem.error().message;
     FakeEngine engine;
     engine.declared.passes = {Pass::fprop};
     engine.declared.requantize = engine.declared.zero_points = engine.declared.given_zero_points = true;
-    EXPECT_EQ(refuse(engine, *problem, cpu), std::nullopt) << c.problem;
+    EXPECT_EQ(refuse(engine, *problem, request), std::nullopt) << c.problem;
     c.limit(engine.declared);
-    const auto refusal = refuse(engine, *problem, cpu);
+    const auto refusal = refuse(engine, *problem, request);
     ASSERT_TRUE(refusal.has_value()) << c.reason;
     EXPECT_EQ(refusal->code, c.code) << refusal->reason;
     EXPECT_EQ(refusal->reason, c.reason);
@@ -114,15 +114,39 @@ TEST(Refuse, DeclaredLimitsAdmitWhatFitsThem) {
   engine.declared.activations = {ActivationKind::relu};
   engine.declared.min_isa = Isa::avx2;
   engine.declared.max_elements = 576;
-  CpuFeatures cpu;
-  cpu.isa = Isa::avx512;
-  EXPECT_EQ(refuse(engine, *parse_problem(kPlain), cpu), std::nullopt);
-  EXPECT_EQ(refuse(engine, *parse_problem(std::string(kPlain) + ":act=relu"), cpu), std::nullopt);
+  PlanRequest request;
+  request.cpu.isa = Isa::avx512;
+  EXPECT_EQ(refuse(engine, *parse_problem(kPlain), request), std::nullopt);
+  EXPECT_EQ(refuse(engine, *parse_problem(std::string(kPlain) + ":act=relu"), request), std::nullopt);
   // x and y must fit the same pair.
   const auto mixed = parse_problem("fprop:x=f32,1x8x8x8,nhwc:w=f32,8x8x3x3:y=f32,1x8x8x8,nchw16c:pad=1x1");
-  EXPECT_EQ(refuse(engine, *mixed, cpu)->code, RefusalCode::layout);
+  EXPECT_EQ(refuse(engine, *mixed, request)->code, RefusalCode::layout);
   // One channel: nchw strides are packed nhwc as well.
-  EXPECT_EQ(refuse(engine, *parse_problem("fprop:x=f32,1x1x8x8:w=f32,1x1x3x3"), cpu), std::nullopt);
+  EXPECT_EQ(refuse(engine, *parse_problem("fprop:x=f32,1x1x8x8:w=f32,1x1x3x3"), request), std::nullopt);
+}
+
+TEST(Refuse, TheDeviceComesFirst) {
+  FakeEngine engine;  // without a single pass
+  PlanRequest on_gpu;
+  on_gpu.cuda = CudaDevice{.ordinal = 1, .name = "a GPU", .architecture = 75};
+  const auto problem = parse_problem(kPlain);
+  const auto expect = [&](const PlanRequest& request, RefusalCode code, std::string_view reason) {
+    const auto refusal = refuse(engine, *problem, request);
+    ASSERT_TRUE(refusal.has_value());
+    EXPECT_EQ(refusal->code, code);
+    EXPECT_EQ(refusal->reason, reason);
+    EXPECT_FALSE(admits(engine.declared, *problem, request));
+  };
+  expect(on_gpu, RefusalCode::device, "device=cuda:1: this engine runs on the CPU");
+  engine.declared.device = DeviceKind::cuda;
+  engine.declared.min_architecture = 80;
+  engine.declared.min_isa = Isa::avx512;  // says nothing about a GPU
+  expect({}, RefusalCode::device, "device=cpu: this engine needs a CUDA device");
+  expect(on_gpu, RefusalCode::device, "device=cuda:1, sm_75: this engine needs sm_80 or newer");
+  on_gpu.cuda->architecture = 80;
+  EXPECT_EQ(refuse(engine, *problem, on_gpu)->code, RefusalCode::pass);
+  engine.declared.passes = {Pass::fprop};
+  EXPECT_TRUE(admits(engine.declared, *problem, on_gpu));
 }
 
 TEST(Refuse, AsksTheEngineLast) {

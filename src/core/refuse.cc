@@ -38,8 +38,23 @@ std::string placement(const TensorDesc& desc) {
 }
 
 template <bool kWords>
+Answer check_device(const EngineInfo& info, const PlanRequest& request) {
+  if (info.device != (request.cuda ? DeviceKind::cuda : DeviceKind::cpu)) {
+    return no<kWords>(RefusalCode::device, [&] {
+      if (!request.cuda) return std::string("device=cpu: this engine needs a CUDA device");
+      return fmt::format("device=cuda:{}: this engine runs on the CPU", request.cuda->ordinal);
+    });
+  }
+  if (!request.cuda || request.cuda->architecture >= info.min_architecture) return std::nullopt;
+  return no<kWords>(RefusalCode::device, [&] {
+    return fmt::format("device=cuda:{}, sm_{}: this engine needs sm_{} or newer", request.cuda->ordinal,
+                       request.cuda->architecture, info.min_architecture);
+  });
+}
+
+template <bool kWords>
 Answer check_processor(const EngineInfo& info, const CpuFeatures& cpu) {
-  if (cpu.isa >= info.min_isa) return std::nullopt;
+  if (info.device != DeviceKind::cpu || cpu.isa >= info.min_isa) return std::nullopt;
   return no<kWords>(RefusalCode::instruction_set, [&] {
     return fmt::format("instruction set={}: this engine needs {}", name_of(cpu.isa), name_of(info.min_isa));
   });
@@ -210,8 +225,9 @@ Answer check_size(const EngineInfo& info, const ConvProblem& p) {
 }
 
 template <bool kWords>
-Answer check_declaration(const EngineInfo& info, const ConvProblem& problem, const CpuFeatures& cpu) {
-  if (auto answer = check_processor<kWords>(info, cpu)) return answer;
+Answer check_declaration(const EngineInfo& info, const ConvProblem& problem, const PlanRequest& request) {
+  if (auto answer = check_device<kWords>(info, request)) return answer;
+  if (auto answer = check_processor<kWords>(info, request.cpu)) return answer;
   if (auto answer = check_pass<kWords>(info, problem)) return answer;
   if (auto answer = check_types<kWords>(info, problem)) return answer;
   if (auto answer = check_spatial_dims<kWords>(info, problem)) return answer;
@@ -233,13 +249,15 @@ std::string_view name_of(RefusalCode code) {
   return kNames[static_cast<std::size_t>(code)];
 }
 
-std::optional<Refusal> refuse(const Engine& engine, const ConvProblem& problem, const CpuFeatures& cpu) {
-  if (auto answer = check_declaration<true>(engine.info(), problem, cpu)) return answer;
-  return engine.check(problem, cpu);
+std::string_view name_of(DeviceKind kind) { return kind == DeviceKind::cpu ? "cpu" : "cuda"; }
+
+std::optional<Refusal> refuse(const Engine& engine, const ConvProblem& problem, const PlanRequest& request) {
+  if (auto answer = check_declaration<true>(engine.info(), problem, request)) return answer;
+  return engine.check(problem, request);
 }
 
-bool admits(const EngineInfo& info, const ConvProblem& problem, const CpuFeatures& cpu) {
-  return !check_declaration<false>(info, problem, cpu).has_value();
+bool admits(const EngineInfo& info, const ConvProblem& problem, const PlanRequest& request) {
+  return !check_declaration<false>(info, problem, request).has_value();
 }
 
 }  // namespace convoy

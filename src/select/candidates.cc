@@ -38,9 +38,9 @@ std::vector<EngineAnswer> list_candidates(const ConvProblem& problem, std::span<
   for (const Engine* engine : engines) {
     EngineAnswer answer;
     answer.engine = engine;
-    answer.refusal = refuse(*engine, problem, request.cpu);
+    answer.refusal = refuse(*engine, problem, request);
     if (!answer.refusal) {
-      answer.knobs = engine->knobs(problem, request.cpu);
+      answer.knobs = engine->knobs(problem, request);
       answer.default_candidate = {engine->info().name, default_knobs(answer.knobs)};
       answer.predicted_seconds = engine->predict_seconds(problem, answer.default_candidate.knobs, request);
     }
@@ -77,7 +77,7 @@ std::optional<Prediction> predict_best(const ConvProblem& problem, std::span<con
   };
   std::vector<Contender> contenders;
   for (const Engine* engine : engines) {
-    if (engine->info().oracle || !admits(engine->info(), problem, request.cpu)) continue;
+    if (engine->info().oracle || !admits(engine->info(), problem, request)) continue;
     if (auto estimate = engine->estimate(problem, request)) contenders.push_back({engine, *std::move(estimate)});
   }
   while (!contenders.empty()) {
@@ -100,8 +100,8 @@ std::optional<Prediction> predict_best(const ConvProblem& problem, std::span<con
 }
 
 std::vector<Candidate> selection::knob_product(const Engine& engine, const ConvProblem& problem,
-                                               const CpuFeatures& cpu) {
-  const std::vector<Knob> knobs = engine.knobs(problem, cpu);
+                                               const PlanRequest& request) {
+  const std::vector<Knob> knobs = engine.knobs(problem, request);
   std::vector<Candidate> candidates = {{engine.info().name, default_knobs(knobs)}};
   for (const Knob& knob : knobs) {
     const std::size_t count = candidates.size();
@@ -128,11 +128,11 @@ Result<const Engine*> selection::runnable_engine(const ConvProblem& problem, con
     return Error{ErrorCode::not_found,
                  fmt::format("engine '{}' does not exist; there are {}", candidate.engine, fmt::join(names, ", "))};
   }
-  if (auto refusal = refuse(**found, problem, request.cpu)) {
+  if (auto refusal = refuse(**found, problem, request)) {
     return Error{ErrorCode::unsupported,
                  fmt::format("{} can't run {}: {}", candidate.engine, print(problem), refusal->reason)};
   }
-  if (auto fault = knob_fault(candidate.knobs, (*found)->knobs(problem, request.cpu))) {
+  if (auto fault = knob_fault(candidate.knobs, (*found)->knobs(problem, request))) {
     return Error{ErrorCode::invalid_argument, fmt::format("{}: {}", print(candidate), *fault)};
   }
   return *found;

@@ -13,6 +13,6 @@ Result<const Engine*> runnable_engine(const ConvProblem& problem, const Candidat
                                       std::span<const Engine* const> engines, const PlanRequest& request);
 
 // Every candidate of an engine for a problem: the product of its knobs' values, the default first.
-std::vector<Candidate> knob_product(const Engine& engine, const ConvProblem& problem, const CpuFeatures& cpu);
+std::vector<Candidate> knob_product(const Engine& engine, const ConvProblem& problem, const PlanRequest& request);
 
 }  // namespace convoy::selection

@@ -16,15 +16,51 @@ std::string size_text(std::int64_t bytes) {
   return fmt::format("{}", bytes);
 }
 
+// "139G": what the name of a GPU leaves open.
+std::string gigabytes(std::int64_t bytes) { return fmt::format("{}G", (bytes + (1 << 29)) >> 30); }
+
+void describe_processor(MeasurementKey& key, const PlanRequest& request) {
+  const CpuFeatures& cpu = request.cpu;
+  key.device = fmt::format("cpu {} l1d={} l2={} l3={}", cpu.brand, size_text(cpu.l1d_bytes), size_text(cpu.l2_bytes),
+                           size_text(cpu.l3_bytes));
+  key.isa = name_of(cpu.isa);
+  for (const auto& [name, there] :
+       {std::pair("vnni", cpu.avx512_vnni), std::pair("bf16", cpu.avx512_bf16), std::pair("fp16", cpu.avx512_fp16),
+        std::pair("amx_bf16", cpu.amx_bf16), std::pair("amx_int8", cpu.amx_int8)}) {
+    if (there) key.isa += fmt::format(" {}", name);
+  }
+  key.threads = request.threads;
+}
+
+void describe_gpu(MeasurementKey& key, const CudaDevice& gpu, int target_sms) {
+  key.device = fmt::format("cuda {} sms={} l2={} mem={}", gpu.name, gpu.sm_count, size_text(gpu.l2_bytes),
+                           gigabytes(gpu.memory_bytes));
+  key.isa = fmt::format("sm_{}", gpu.architecture);
+  if (target_sms > 0) key.isa += fmt::format(" target_sms={}", target_sms);
+  key.driver = fmt::format("{}{}CUDA {}.{}", gpu.driver, gpu.driver.empty() ? "" : " ", gpu.driver_version / 1000,
+                           gpu.driver_version % 1000 / 10);
+}
+
 }  // namespace
 
-std::string_view name_of(CacheState caches) { return caches == CacheState::cold ? "cold" : "warm"; }
+std::string_view name_of(CacheState caches) {
+  switch (caches) {
+    case CacheState::cold:
+      return "cold";
+    case CacheState::warm:
+      return "warm";
+    case CacheState::all_cold:
+      break;
+  }
+  return "all-cold";
+}
 
 Result<CacheState> parse_cache_state(std::string_view name) {
-  for (const CacheState caches : {CacheState::cold, CacheState::warm}) {
+  for (const CacheState caches : {CacheState::cold, CacheState::warm, CacheState::all_cold}) {
     if (name == name_of(caches)) return caches;
   }
-  return Error{ErrorCode::invalid_argument, fmt::format("'{}' is not a state of the caches; cold and warm are", name)};
+  return Error{ErrorCode::invalid_argument,
+               fmt::format("'{}' is not a state of the caches; cold, warm and all-cold are", name)};
 }
 
 std::string_view name_of(MeasurementState state) {
@@ -48,19 +84,14 @@ Result<MeasurementState> parse_measurement_state(std::string_view name) {
 }
 
 MeasurementKey measurement_key(const ConvProblem& problem, const PlanRequest& request, CacheState caches) {
-  const CpuFeatures& cpu = request.cpu;
   MeasurementKey key;
   key.problem = print(problem);
-  key.device = fmt::format("cpu {} l1d={} l2={} l3={}", cpu.brand, size_text(cpu.l1d_bytes), size_text(cpu.l2_bytes),
-                           size_text(cpu.l3_bytes));
-  key.isa = name_of(cpu.isa);
-  for (const auto& [name, there] :
-       {std::pair("vnni", cpu.avx512_vnni), std::pair("bf16", cpu.avx512_bf16), std::pair("fp16", cpu.avx512_fp16),
-        std::pair("amx_bf16", cpu.amx_bf16), std::pair("amx_int8", cpu.amx_int8)}) {
-    if (there) key.isa += fmt::format(" {}", name);
+  if (request.cuda) {
+    describe_gpu(key, *request.cuda, request.target_sms);
+  } else {
+    describe_processor(key, request);
   }
   if (const std::string& variables = result_changing_environment(); !variables.empty()) key.isa += " " + variables;
-  key.threads = request.threads;
   key.constant_weights = request.constant_weights != nullptr;
   key.caches = caches;
   return key;

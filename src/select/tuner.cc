@@ -82,7 +82,7 @@ class Tuner {
       const bool named = glob_list_names(options_.filter.engines, candidate.engine);
       if (engine->info().oracle && !first->info().oracle && !named) continue;
       contestants_.push_back({candidate, engine});
-      total_ += options_.all_knobs ? KnobSearch(candidate.engine, engine->knobs(problem_, request_.cpu)).size() : 1;
+      total_ += options_.all_knobs ? KnobSearch(candidate.engine, engine->knobs(problem_, request_)).size() : 1;
     }
     std::vector<Candidate> candidates;
     for (const Contestant& contestant : contestants_) candidates.push_back(contestant.candidate);
@@ -228,7 +228,7 @@ class Tuner {
     for (const Contestant& contestant : contestants_) {
       const Measurement* own = measurement_of(contestant.candidate);
       const double seconds = own == nullptr || own->failure ? infinity : own->median_seconds;
-      searches.push_back({KnobSearch(contestant.candidate.engine, contestant.engine->knobs(problem_, request_.cpu)),
+      searches.push_back({KnobSearch(contestant.candidate.engine, contestant.engine->knobs(problem_, request_)),
                           contestant.candidate, seconds});
     }
     while (!searches.empty()) {

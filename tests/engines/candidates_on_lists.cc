@@ -107,7 +107,7 @@ class Run {
       const EngineInfo& info = engine->info();
       if (!selection::glob_list_matches(flags_.engines, info.name)) continue;
       Counts& counts = counts_[{info.name, fmt::format("{} {}", name_of(problem.pass), name_of(problem.x.type))}];
-      if (const auto refusal = refuse(*engine, problem, cpu_features())) {
+      if (const auto refusal = refuse(*engine, problem, {1, cpu_features()})) {
         const std::string code(name_of(refusal->code));
         ++counts.refused[code];
         counts.example.emplace(code, refusal->reason);
@@ -121,13 +121,13 @@ class Run {
         data.emplace(problem, 1, Fill::normal);
         expectation.emplace(problem, data->args(), VerifyOptions{.full_terms = 20'000'000}, *team_);
       }
-      for (const std::int64_t layout : engine->knobs(problem, cpu_features()).empty()
+      for (const std::int64_t layout : engine->knobs(problem, {1, cpu_features()}).empty()
                                            ? std::vector<std::int64_t>{0}
-                                           : engine->knobs(problem, cpu_features()).front().values) {
+                                           : engine->knobs(problem, {1, cpu_features()}).front().values) {
         EngineCase test;
         test.engine = engine;
         test.problem = problem;
-        const auto knobs = engine->knobs(problem, cpu_features());
+        const auto knobs = engine->knobs(problem, {1, cpu_features()});
         if (!knobs.empty()) test.knobs = {{knobs.front().name, layout}};
         test.isa = cpu_features().isa;
         test.threads = flags_.threads;

@@ -98,7 +98,7 @@ int repeat(const Flags& flags) {
     test.constant_weights = flags.constant_weights != 0;
     test.fill = *parse_fill(flags.fill);
     test.data_seed = flags.data_seed;
-    if (const auto refusal = refuse(*engine, *problem, features_of(*isa, test.extensions))) {
+    if (const auto refusal = refuse(*engine, *problem, {1, features_of(*isa, test.extensions)})) {
       return std::fprintf(stderr, "refused: %s\n", refusal->reason.c_str()), 4;
     }
     const EngineOutcome outcome = run(test);

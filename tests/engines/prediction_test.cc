@@ -89,8 +89,8 @@ void expect_certain_estimates_hold(const ConvProblem& problem) {
   const PlanRequest request = request_for(problem);
   for (const Engine* engine : all_engines()) {
     const std::string what = engine->info().name + " on " + print(problem);
-    const bool admitted = admits(engine->info(), problem, request.cpu);
-    const auto refusal = refuse(*engine, problem, request.cpu);
+    const bool admitted = admits(engine->info(), problem, request);
+    const auto refusal = refuse(*engine, problem, request);
     ASSERT_TRUE(admitted || refusal) << what;
     if (!admitted) continue;
     const auto estimate = engine->estimate(problem, request);

@@ -48,7 +48,7 @@ class PickyEngine final : public LimitedEngine {
     info_.passes = {Pass::fprop, Pass::dgrad, Pass::wgrad};
     info_.deterministic = false;
   }
-  std::optional<Refusal> check(const ConvProblem& problem, const CpuFeatures&) const override {
+  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest&) const override {
     if (problem.in_channels() % 8 != 0) {
       return Refusal{RefusalCode::channels,
                      "C=" + std::to_string(problem.in_channels()) + ": this engine takes multiples of 8"};

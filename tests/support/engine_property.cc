@@ -134,7 +134,7 @@ std::string check_concurrency(const Engine& engine, std::uint64_t seed, int atte
   Acceptance acceptance;
   for (int i = 0; i < 6; ++i) {
     const auto problem =
-        random_problem_for(random, engine, cpu_features(), options_for(engine.info()), acceptance, attempts);
+        random_problem_for(random, engine, {1, cpu_features()}, options_for(engine.info()), acceptance, attempts);
     if (!problem && acceptance.accepted == 0 && lacks_the_processor(acceptance)) return {};
     if (!problem) return "no problem found that it accepts";
     const ConvData data(*problem, random.next(), Fill::normal);
@@ -194,8 +194,8 @@ PropertySummary check_engine(const Engine& engine, const PropertyOptions& option
     ProblemOptions problems = options_for(engine.info());
     problems.exact = exact;
     const Isa wanted = isas[i % isas.size()];
-    std::optional<ConvProblem> problem = random_problem_for(random, engine, capped(cpu_features(), wanted), problems,
-                                                            summary.acceptance, options.attempts);
+    std::optional<ConvProblem> problem = random_problem_for(random, engine, {1, capped(cpu_features(), wanted)},
+                                                            problems, summary.acceptance, options.attempts);
     if (!problem && summary.acceptance.accepted == 0 && lacks_the_processor(summary.acceptance)) {
       summary.unavailable = true;
       break;
@@ -216,12 +216,12 @@ PropertySummary check_engine(const Engine& engine, const PropertyOptions& option
     const Expectation expectation(test.problem, data.args(), {}, team_of(flops(test.problem) < 1e6 ? 1 : 2));
     for (const Isa isa : isas) {
       test.extensions = random.chance(0.6);
-      if (refuse(engine, test.problem, features_of(isa, test.extensions))) test.extensions = true;
-      const CpuFeatures features = features_of(isa, test.extensions);
-      if (refuse(engine, test.problem, features)) continue;
+      if (refuse(engine, test.problem, {1, features_of(isa, test.extensions)})) test.extensions = true;
+      const PlanRequest request{1, features_of(isa, test.extensions)};
+      if (refuse(engine, test.problem, request)) continue;
       test.isa = isa;
       test.constant_weights = random.chance(0.5);
-      test.knobs = random.chance(0.5) ? random_knobs(random, engine.knobs(test.problem, features)) : KnobValues{};
+      test.knobs = random.chance(0.5) ? random_knobs(random, engine.knobs(test.problem, request)) : KnobValues{};
       std::vector<std::byte> first;
       for (PropertyRuns& runs : summary.runs) {
         if (runs.isa != isa) continue;

@@ -160,7 +160,7 @@ TEST(EngineProperty, AnEngineWithNarrowLimitsStillGetsProblems) {
       info_.passes = {Pass::fprop};
     }
     const EngineInfo& info() const override { return info_; }
-    std::optional<Refusal> check(const ConvProblem& p, const CpuFeatures&) const override {
+    std::optional<Refusal> check(const ConvProblem& p, const PlanRequest&) const override {
       for (int i = 0; i < p.spatial_dims(); ++i) {
         if (p.w.dims[2 + i] != 3) return Refusal{RefusalCode::filter, "w"};
         if (p.stride[i] != 1) return Refusal{RefusalCode::stride, "stride"};

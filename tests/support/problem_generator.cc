@@ -464,7 +464,7 @@ ConvProblem random_problem(Random& random, const ProblemOptions& options) {
   return drawer.build(drawer.draw());
 }
 
-std::optional<ConvProblem> random_problem_for(Random& random, const Engine& engine, const CpuFeatures& features,
+std::optional<ConvProblem> random_problem_for(Random& random, const Engine& engine, const PlanRequest& request,
                                               const ProblemOptions& options, Acceptance& acceptance, int attempts) {
   constexpr int repairs = 24;
   Drawer drawer(random, options);
@@ -474,7 +474,7 @@ std::optional<ConvProblem> random_problem_for(Random& random, const Engine& engi
       ++attempt;
       ConvProblem problem = drawer.build(recipe);
       ++acceptance.tried;
-      const std::optional<Refusal> refusal = refuse(engine, problem, features);
+      const std::optional<Refusal> refusal = refuse(engine, problem, request);
       if (!refusal) {
         ++acceptance.accepted;
         return problem;

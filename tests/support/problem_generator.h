@@ -53,7 +53,7 @@ struct Acceptance {
 // A random problem that `engine` accepts on a processor with `features`: where it refuses one, the field that the
 // refusal names is drawn again, nearer to what is common, so that engines with narrow limits get theirs too. Null after
 // `attempts` offers.
-std::optional<ConvProblem> random_problem_for(Random& random, const Engine& engine, const CpuFeatures& features,
+std::optional<ConvProblem> random_problem_for(Random& random, const Engine& engine, const PlanRequest& request,
                                               const ProblemOptions& options, Acceptance& acceptance,
                                               int attempts = 400);
 

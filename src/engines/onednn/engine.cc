@@ -197,12 +197,12 @@ class ImplementationEngine final : public cost::FittedEngine {
     return notes;
   }
 
-  std::optional<Refusal> check(const ConvProblem& problem, const CpuFeatures& cpu) const override {
+  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& request) const override {
     if (ended()) {
       return Refusal{RefusalCode::device, "process=exiting: oneDNN's own objects are destroyed by now"};
     }
     const Implementation& implementation = implementations()[row_];
-    if (auto refusal = unfit_processor(implementation, cpu)) return refusal;
+    if (auto refusal = unfit_processor(implementation, request.cpu)) return refusal;
     if (auto refusal = known_wrong(implementation, problem)) return refusal;
     if (auto refusal = unfit_shape(implementation.shape, problem)) return refusal;
     if (auto refusal = inexpressible(problem)) return refusal;
@@ -212,7 +212,7 @@ class ImplementationEngine final : public cost::FittedEngine {
                                                          placement(problem.x), placement(problem.y))};
   }
 
-  std::vector<Knob> knobs(const ConvProblem& problem, const CpuFeatures&) const override {
+  std::vector<Knob> knobs(const ConvProblem& problem, const PlanRequest&) const override {
     Knob knob{kLayoutKnob, {}, "activations: 0 as given, 1 reordered to what the implementation prefers"};
     // Batch-reduce GEMM prefers what is given then.
     const bool batch_reduce = implementations()[row_].family.starts_with("brgconv");

@@ -36,7 +36,7 @@ std::string notes_of(std::string_view name, const ConvProblem& problem, std::int
 }
 
 std::string reason(std::string_view name, std::string_view text) {
-  const auto refusal = refuse(engine(name), problem(text), cpu_features());
+  const auto refusal = refuse(engine(name), problem(text), {1, cpu_features()});
   return refusal ? refusal->reason : "taken";
 }
 
@@ -77,13 +77,13 @@ TEST(OneDnn, EverythingOfferedHasARowThatAdmitsIt) {
   int offers = 0;
   for (int i = 0; i < 400; ++i) {
     const ConvProblem problem = testing::random_problem(random, options);
-    const auto ref = refuse(engine("onednn.ref"), problem, cpu_features());
+    const auto ref = refuse(engine("onednn.ref"), problem, {1, cpu_features()});
     if (ref && ref->code != RefusalCode::not_offered) continue;  // oneDNN can't be asked
     const auto surveyed = survey(problem);
     EXPECT_EQ(surveyed->unknown(), std::vector<std::string>{}) << print(problem);
     for (const Offer& offer : surveyed->all()) {
       ++offers;
-      const auto refusal = refuse(*engines()[offer.row], problem, cpu_features());
+      const auto refusal = refuse(*engines()[offer.row], problem, {1, cpu_features()});
       const bool known_wrong = refusal && refusal->reason.find("saturate") != std::string::npos;
       EXPECT_TRUE(!refusal || known_wrong) << engines()[offer.row]->info().name << ": " << refusal->reason << "\n"
                                            << print(problem);
@@ -97,7 +97,7 @@ TEST(OneDnn, BlockedTensorsPassStraightThrough) {
   const auto blocked = problem("fprop:x=f32,1x32x9x9,nchw16c:w=f32,48x32x3x3:y=f32,1x48x9x9,nchw16c:pad=1x1");
   EXPECT_EQ(notes_of("onednn.jit_avx512", blocked, 0, true), "jit:avx512_core; w packed at plan time as OIhw16i16o; ");
   // The format that it prefers is the one given: there is no second layout to try.
-  EXPECT_EQ(engine("onednn.jit_avx512").knobs(blocked, cpu_features())[0].values, std::vector<std::int64_t>{0});
+  EXPECT_EQ(engine("onednn.jit_avx512").knobs(blocked, {1, cpu_features()})[0].values, std::vector<std::int64_t>{0});
 }
 
 TEST(OneDnn, ReordersAreTold) {
@@ -164,7 +164,7 @@ TEST(OneDnn, RowsWithoutALevelRefuseACap) {
   const auto asked = problem("fprop:x=f32,1x16x9x9:w=f32,24x16x3x3");
   EXPECT_EQ(reason("onednn.gemm", print(asked)), "taken");
   for (const Isa isa : {Isa::portable, Isa::avx2}) {
-    const auto refusal = refuse(engine("onednn.gemm"), asked, capped(cpu_features(), isa));
+    const auto refusal = refuse(engine("onednn.gemm"), asked, {1, capped(cpu_features(), isa)});
     ASSERT_TRUE(refusal) << name_of(isa);
     EXPECT_EQ(refusal->reason, "instruction set=" + std::string(name_of(isa)) + ": this engine needs avx512");
   }
@@ -190,7 +190,7 @@ TEST(OneDnn, TiesAreRoundedBeforeTheZeroPoint) {
     test.problem = problem("fprop:x=u8,1x20x5x5,nhwc:w=s8,32x20x3x3:y=u8,1x32x3x3,nhwc:requant=channel:zp=0,0,7");
     test.isa = cpu_features().isa;
     test.fill = testing::Fill::small_integers;  // scales are multiples of a quarter: many ties, compared bit for bit
-    if (refuse(*row, test.problem, cpu_features())) continue;
+    if (refuse(*row, test.problem, {1, cpu_features()})) continue;
     EXPECT_EQ(run(test).failure, "") << describe(test);
   }
 }
@@ -242,7 +242,7 @@ TEST(OneDnn, FewerThreadsAreTold) {
   test.engine = &engine("onednn.brgconv_strided_avx2");
   test.problem = problem("dgrad:x=f32,1x16x3,ncw:w=f32,48x16x3:y=f32,1x48x1,ncw:stride=3");
   test.threads = 3;
-  ASSERT_FALSE(refuse(*test.engine, test.problem, cpu_features()));
+  ASSERT_FALSE(refuse(*test.engine, test.problem, {1, cpu_features()}));
   EXPECT_EQ(run(test).failure, "");
   const auto plan = test.engine->plan(test.problem, {}, {.threads = 3, .cpu = cpu_features()});
   ASSERT_TRUE(plan.ok()) << plan.error().message;
@@ -280,7 +280,7 @@ TEST(OneDnn, WhatIsCertainIsWhatOneDnnSays) {
     for (std::size_t row = 0; row < engines().size(); ++row) {
       const auto certain = certainly_offered(row, asked);
       if (!certain) continue;
-      const auto refusal = refuse(*engines()[row], asked, cpu_features());
+      const auto refusal = refuse(*engines()[row], asked, {1, cpu_features()});
       if (refusal && refusal->code != RefusalCode::not_offered) continue;
       const auto surveyed = survey(asked);
       const Offer* given = surveyed->find(row, false);

@@ -43,7 +43,7 @@ class Provided {
     if (!problem.ok()) return;
     convoy::PlanRequest request{.threads = 2, .cpu = convoy::cpu_features()};
     for (const convoy::Engine* engine : convoy::all_engines()) {
-      if (!engine->info().name.starts_with("onednn.") || refuse(*engine, *problem, request.cpu)) continue;
+      if (!engine->info().name.starts_with("onednn.") || refuse(*engine, *problem, request)) continue;
       auto plan = convoy::make_plan(*problem, {engine->info().name, {}}, convoy::all_engines(), request);
       if (plan.ok()) plans_.push_back(std::move(*plan));
     }

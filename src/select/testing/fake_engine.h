@@ -40,8 +40,8 @@ struct FakeEngine : Engine {
   }
 
   const EngineInfo& info() const override { return info_; }
-  std::optional<Refusal> check(const ConvProblem&, const CpuFeatures&) const override { return behaviour_.refusal; }
-  std::vector<Knob> knobs(const ConvProblem&, const CpuFeatures&) const override {
+  std::optional<Refusal> check(const ConvProblem&, const PlanRequest&) const override { return behaviour_.refusal; }
+  std::vector<Knob> knobs(const ConvProblem&, const PlanRequest&) const override {
     std::vector<std::int64_t> values = {4, 2};
     while (static_cast<std::int64_t>(values.size()) < behaviour_.tiles) {
       values.push_back(static_cast<std::int64_t>(values.size()) + 3);

@@ -25,7 +25,7 @@ class FaultyEngine final : public Engine {
   double predicted = 1;  // seconds
 
   const EngineInfo& info() const override { return info_; }
-  std::vector<Knob> knobs(const ConvProblem&, const CpuFeatures&) const override {
+  std::vector<Knob> knobs(const ConvProblem&, const PlanRequest&) const override {
     return {{"tile", {4, 2}, "a knob"}};
   }
   double predict_seconds(const ConvProblem&, const KnobValues&, const PlanRequest&) const override { return predicted; }

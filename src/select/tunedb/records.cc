@@ -20,13 +20,14 @@ constexpr std::string_view kColumns =
 constexpr std::string_view kTables =
     "measurements m JOIN problems p ON p.id = m.problem_id JOIN devices d ON d.id = m.device_id";
 
-constexpr std::array<std::pair<ErrorCode, std::string_view>, 7> kCodes = {{
+constexpr std::array<std::pair<ErrorCode, std::string_view>, 8> kCodes = {{
     {ErrorCode::invalid_argument, "invalid_argument"},
     {ErrorCode::not_found, "not_found"},
     {ErrorCode::corrupt, "corrupt"},
     {ErrorCode::unsupported, "unsupported"},
     {ErrorCode::out_of_memory, "out_of_memory"},
     {ErrorCode::wrong_result, "wrong_result"},
+    {ErrorCode::device_failed, "device_failed"},
     {ErrorCode::internal, "internal"},
 }};
 

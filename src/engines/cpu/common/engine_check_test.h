@@ -43,7 +43,7 @@ inline std::vector<float> run_and_compare(const Engine& engine, const ConvProble
   const std::string label = print(problem) + " isa=" + std::string(name_of(how.isa)) +
                             " threads=" + std::to_string(how.threads) + " seed=" + std::to_string(seed);
   const CpuFeatures cpu = capped(cpu_features(), how.isa);
-  if (const auto refused = refuse(engine, problem, cpu)) {
+  if (const auto refused = refuse(engine, problem, {1, cpu})) {
     if (refusal) {
       *refusal = refused->reason;
     } else {

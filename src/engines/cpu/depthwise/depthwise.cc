@@ -69,7 +69,7 @@ class DepthwiseEngine final : public cost::FittedEngine {
 
   const EngineInfo& info() const override { return info_; }
 
-  std::optional<Refusal> check(const ConvProblem& problem, const CpuFeatures&) const override {
+  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest&) const override {
     if (auto refusal = refuse_huge_window(problem)) return refusal;
     if (problem.groups != problem.in_channels()) {
       return Refusal{RefusalCode::groups,

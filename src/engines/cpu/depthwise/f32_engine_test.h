@@ -73,9 +73,9 @@ inline void expect_right(const Engine& engine, const std::string& text) {
   const Expectation expected(problem, args, {}, *one);
 
   for (const CpuFeatures& cpu : f32_processors()) {
-    const auto refusal = refuse(engine, problem, cpu);
+    const auto refusal = refuse(engine, problem, {1, cpu});
     ASSERT_FALSE(refusal.has_value()) << refusal->reason;
-    for (const KnobValues& knobs : knob_combinations(engine.knobs(problem, cpu))) {
+    for (const KnobValues& knobs : knob_combinations(engine.knobs(problem, {1, cpu}))) {
       for (int threads : {1, 3}) {
         for (bool constant : {true, false}) {
           SCOPED_TRACE(std::string(name_of(cpu.isa)) + ", " + print(Candidate{engine.info().name, knobs}) +
@@ -114,7 +114,7 @@ inline void expect_refused(const Engine& engine, const std::string& text, Refusa
   auto parsed = parse_problem(text);
   ASSERT_TRUE(parsed.ok()) << parsed.error().message;
   for (const CpuFeatures& cpu : f32_processors()) {
-    const auto refusal = refuse(engine, *parsed, cpu);
+    const auto refusal = refuse(engine, *parsed, {1, cpu});
     ASSERT_TRUE(refusal.has_value());
     EXPECT_EQ(name_of(refusal->code), name_of(code));
     EXPECT_NE(refusal->reason.find(part), std::string::npos) << refusal->reason;

@@ -34,15 +34,15 @@ class DirectEngine final : public cost::FittedEngine {
 
   const EngineInfo& info() const override { return info_; }
 
-  std::optional<Refusal> check(const ConvProblem& problem, const CpuFeatures& cpu) const override {
+  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& plan) const override {
     if (auto refusal = check_sizes(problem)) return refusal;
-    if (!design_tiles(problem, request(cpu, 1, {})).too_large) return std::nullopt;
+    if (!design_tiles(problem, request(plan.cpu, 1, {})).too_large) return std::nullopt;
     return Refusal{RefusalCode::workspace, "dilation=" + to_string(problem.dilation) +
                                                ": the rows that one output row reads do not fit 256 MiB"};
   }
 
-  std::vector<Knob> knobs(const ConvProblem& problem, const CpuFeatures& cpu) const override {
-    std::vector<std::int64_t> tiles = tile_values(problem, request(cpu, 1, {}));
+  std::vector<Knob> knobs(const ConvProblem& problem, const PlanRequest& plan) const override {
+    std::vector<std::int64_t> tiles = tile_values(problem, request(plan.cpu, 1, {}));
     if (tiles.empty()) return {};
     return {{"tile", std::move(tiles), "10 * output positions + vectors of output channels in registers"}};
   }

@@ -60,7 +60,7 @@ TEST_P(Direct, EveryPathMatchesTheOracle) {
 
 TEST_P(Direct, EveryTileGivesTheSameBits) {
   const ConvProblem problem = problem_of("fprop:x=f32,1x10x13x13,nhwc:w=f32,72x10x3x3:pad=1x1:bias=1:act=relu");
-  const auto knobs = direct_engine().knobs(problem, capped(cpu_features(), GetParam()));
+  const auto knobs = direct_engine().knobs(problem, {1, capped(cpu_features(), GetParam())});
   ASSERT_EQ(knobs.size(), 1u);
   ASSERT_GT(knobs[0].values.size(), 3u);
   std::vector<float> first;

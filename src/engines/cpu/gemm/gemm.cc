@@ -54,10 +54,10 @@ class GemmEngine final : public cost::FittedEngine {
 
   const EngineInfo& info() const override { return info_; }
 
-  std::optional<Refusal> check(const ConvProblem& problem, const CpuFeatures& cpu) const override {
+  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& plan) const override {
     if (auto refusal = check_sizes(problem)) return refusal;
-    const bool too_large = channels_last(problem) ? design_tiles(problem, tile_request(cpu, 1, {})).too_large
-                                                  : design_planar(problem, planar_request(cpu, 1, {})).too_large;
+    const bool too_large = channels_last(problem) ? design_tiles(problem, tile_request(plan.cpu, 1, {})).too_large
+                                                  : design_planar(problem, planar_request(plan.cpu, 1, {})).too_large;
     if (too_large) {
       return Refusal{RefusalCode::workspace, "dilation=" + to_string(problem.dilation) +
                                                  ": the input that one output row reads does not fit 256 MiB"};
@@ -65,13 +65,13 @@ class GemmEngine final : public cost::FittedEngine {
     return std::nullopt;
   }
 
-  std::vector<Knob> knobs(const ConvProblem& problem, const CpuFeatures& cpu) const override {
+  std::vector<Knob> knobs(const ConvProblem& problem, const PlanRequest& plan) const override {
     if (channels_last(problem)) {
-      std::vector<std::int64_t> tiles = tile_values(problem, tile_request(cpu, 1, {}));
+      std::vector<std::int64_t> tiles = tile_values(problem, tile_request(plan.cpu, 1, {}));
       if (tiles.empty()) return {};
       return {{"tile", std::move(tiles), "10 * output positions + vectors of output channels in registers"}};
     }
-    std::vector<std::int64_t> tiles = planar_tile_values(problem, planar_request(cpu, 1, {}));
+    std::vector<std::int64_t> tiles = planar_tile_values(problem, planar_request(plan.cpu, 1, {}));
     if (tiles.empty()) return {};
     return {{"tile", std::move(tiles), "10 * output channels + vectors of output positions in registers"}};
   }

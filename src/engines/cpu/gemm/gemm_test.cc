@@ -55,7 +55,7 @@ TEST_P(Gemm, EveryTileGivesTheSameBits) {
   for (const char* text : {"fprop:x=f32,1x20x13x13,nhwc:w=f32,40x20x3x3:pad=1x1:bias=1:act=relu",
                            "fprop:x=f32,1x20x13x13,nchw:w=f32,40x20x3x3:pad=1x1:bias=1:act=relu"}) {
     const ConvProblem problem = problem_of(text);
-    const auto knobs = gemm_engine().knobs(problem, capped(cpu_features(), GetParam()));
+    const auto knobs = gemm_engine().knobs(problem, {1, capped(cpu_features(), GetParam())});
     ASSERT_EQ(knobs.size(), 1u);
     ASSERT_GT(knobs[0].values.size(), 3u);
     std::vector<float> first;

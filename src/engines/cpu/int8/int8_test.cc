@@ -71,7 +71,8 @@ void expect_exact(const std::string& text) {
         SCOPED_TRACE(std::string(name_of(cpu.isa)) + (cpu.avx512_vnni ? " vnni, " : ", ") + std::to_string(threads) +
                      (constant ? " threads, constant weights" : " threads"));
         const PlanRequest request{threads, cpu, constant ? w.data.get() : nullptr};
-        ASSERT_FALSE(refuse(cpu::int8_engine(), problem, cpu)) << refuse(cpu::int8_engine(), problem, cpu)->reason;
+        ASSERT_FALSE(refuse(cpu::int8_engine(), problem, {1, cpu}))
+            << refuse(cpu::int8_engine(), problem, {1, cpu})->reason;
         auto plan = cpu::int8_engine().plan(problem, {}, request);
         ASSERT_TRUE(plan.ok()) << plan.error().message;
         HostTensor out = *HostTensor::allocate(problem.y);
@@ -149,7 +150,7 @@ TEST(Int8, RefusesWhatItDoesNotFuse) {
   const auto problem =
       parse_problem("fprop:x=u8,1x8x4x4,nhwc:w=s8,8x8x1x1,nchw:y=u8,1x8x4x4,nhwc:requant=tensor:gamma=1");
   ASSERT_TRUE(problem.ok()) << problem.error().message;
-  const auto refusal = refuse(cpu::int8_engine(), *problem, cpu_features());
+  const auto refusal = refuse(cpu::int8_engine(), *problem, {1, cpu_features()});
   ASSERT_TRUE(refusal.has_value());
   EXPECT_NE(refusal->reason.find("gamma"), std::string::npos) << refusal->reason;
 }

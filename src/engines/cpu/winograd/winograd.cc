@@ -40,7 +40,7 @@ class WinogradEngine final : public cost::FittedEngine {
 
   const EngineInfo& info() const override { return info_; }
 
-  std::optional<Refusal> check(const ConvProblem& problem, const CpuFeatures&) const override {
+  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest&) const override {
     if (auto refusal = refuse_huge_window(problem)) return refusal;
     const Dims& w = problem.w.dims;
     const int spatial = problem.spatial_dims();
@@ -69,8 +69,8 @@ class WinogradEngine final : public cost::FittedEngine {
     return std::nullopt;
   }
 
-  std::vector<Knob> knobs(const ConvProblem& problem, const CpuFeatures& cpu) const override {
-    const PlanRequest request{1, cpu, nullptr};
+  std::vector<Knob> knobs(const ConvProblem& problem, const PlanRequest& asked) const override {
+    const PlanRequest request{1, asked.cpu, nullptr};
     const auto cost = [&](int m) { return choose_blocking(winograd_shape(problem, m, request).size).seconds; };
     const bool four = cost(4) <= cost(2);
     return {{"m", four ? std::vector<std::int64_t>{4, 2} : std::vector<std::int64_t>{2, 4},
@@ -90,7 +90,7 @@ class WinogradEngine final : public cost::FittedEngine {
 
   int chosen_m(const ConvProblem& problem, const KnobValues& values, const PlanRequest& request) const {
     const std::int64_t m = knob_or(values, "m", 0);
-    return static_cast<int>(m != 0 ? m : knobs(problem, request.cpu)[0].values[0]);
+    return static_cast<int>(m != 0 ? m : knobs(problem, request)[0].values[0]);
   }
 
   static double seconds(const ConvProblem& problem, int m, const PlanRequest& request) {
