@@ -171,7 +171,7 @@ TEST(OneDnn, RowsWithoutALevelRefuseACap) {
   if (!cpu_features().avx512_vnni) return;
   CpuFeatures bare = cpu_features();
   bare.avx512_vnni = false;
-  const auto refusal = refuse(engine("onednn.gemm"), asked, bare);
+  const auto refusal = refuse(engine("onednn.gemm"), asked, {1, bare});
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->reason, "instruction set=avx512 without VNNI: this engine takes all that the processor has");
 }
