@@ -1,0 +1,123 @@
+#include "engines/cuda/compiler/compiler.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "device/cuda/nvrtc.h"
+#include "engines/cuda/compiler/code_cache.h"
+#include "engines/cuda/compiler/constants.h"
+#include "engines/cuda/compiler/kernel_sources.h"
+
+namespace convoy::cuda {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CacheTest : public testing::Test {
+ protected:
+  CacheTest() : folder_(fs::temp_directory_path() / ("convoy_code_cache_" + std::to_string(getpid()))) {
+    fs::remove_all(folder_);
+  }
+  ~CacheTest() override { fs::remove_all(folder_); }
+  fs::path only_file() const { return fs::directory_iterator(folder_)->path(); }
+  fs::path folder_;
+};
+
+constexpr CodeKey kKey{1, 2};
+
+TEST_F(CacheTest, GivesBackWhatWasKept) {
+  const CodeCache cache(folder_);
+  EXPECT_FALSE(cache.find(kKey).has_value());
+  const KernelImage image{'a', 'b', '\0', 'c'};
+  cache.keep(kKey, image);
+  EXPECT_EQ(cache.find(kKey), image);
+  EXPECT_FALSE(cache.find({1, 3}).has_value());
+  EXPECT_EQ(CodeCache(folder_).find(kKey), image);
+}
+
+TEST_F(CacheTest, TakesDamagedFilesForAbsent) {
+  const CodeCache cache(folder_);
+  const KernelImage image(1000, 'x');
+  cache.keep(kKey, image);
+  const fs::path file = only_file();
+  std::string whole;
+  {
+    std::ifstream in(file, std::ios::binary);
+    whole.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  const auto rewritten = [&](const std::string& text) {
+    std::ofstream(file, std::ios::binary | std::ios::trunc) << text;
+    return cache.find(kKey).has_value();
+  };
+  EXPECT_TRUE(rewritten(whole));
+  for (const std::size_t length : {0, 4, 8, 15, 23, 24, 500, 1023}) EXPECT_FALSE(rewritten(whole.substr(0, length)));
+  EXPECT_FALSE(rewritten(whole + "y"));
+  for (const std::size_t at : {0, 9, 17, 24, 600}) {
+    std::string flipped = whole;
+    flipped[at] = static_cast<char>(flipped[at] ^ 0x40);
+    EXPECT_FALSE(rewritten(flipped)) << at;
+  }
+}
+
+TEST_F(CacheTest, StaysUnderItsBoundAndDropsTheOldestUse) {
+  const CodeCache cache(folder_, 10'000);
+  const KernelImage image(3000, 'x');
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    cache.keep({0, i}, image);
+    const fs::path file = folder_ / ("0000000000000000000000000000000" + std::to_string(i) + ".kernel");
+    fs::last_write_time(file, fs::file_time_type::clock::now() - std::chrono::hours(10 - i));
+  }
+  EXPECT_TRUE(cache.find({0, 0}).has_value());  // used: now the youngest
+  cache.keep({0, 3}, image);
+  EXPECT_TRUE(cache.find({0, 0}).has_value());
+  EXPECT_FALSE(cache.find({0, 1}).has_value());
+  EXPECT_TRUE(cache.find({0, 3}).has_value());
+}
+
+TEST_F(CacheTest, NoFolderIsAnEmptyCache) {
+  const CodeCache none{fs::path()};
+  none.keep(kKey, {'x'});
+  EXPECT_FALSE(none.find(kKey).has_value());
+  const CodeCache impossible("/proc/no/such/folder");
+  impossible.keep(kKey, {'x'});
+  EXPECT_FALSE(impossible.find(kKey).has_value());
+}
+
+TEST(CodeKeyTest, DependsOnEverything) {
+  const KernelRequest request{"reduce.cu", "constexpr int A = 1;\n", 90};
+  const CodeKey key = code_key(request, "o");
+  EXPECT_EQ(code_key(request, "o"), key);
+  EXPECT_NE(code_key(request, "p"), key);
+  EXPECT_NE(code_key({"reduce.cu", "constexpr int A = 2;\n", 90}, "o"), key);
+  EXPECT_NE(code_key({"reference.cu", "constexpr int A = 1;\n", 90}, "o"), key);
+}
+
+TEST(ConstantsTest, WritesLiteralsThatLoseNothing) {
+  Constants constants;
+  constants.set("A", 3).set("B", std::int64_t{1} << 40).set("C", true).set("D", 0.1);
+  EXPECT_NE(constants.text().find("constexpr int A = 3;"), std::string::npos);
+  EXPECT_NE(constants.text().find("constexpr long long B = 1099511627776ll;"), std::string::npos);
+  EXPECT_NE(constants.text().find("constexpr bool C = true;"), std::string::npos);
+  EXPECT_NE(constants.text().find("0x1.999999999999ap-4"), std::string::npos);
+}
+
+TEST(KernelSourcesTest, AreEmbedded) {
+  EXPECT_GE(kernel_sources().size(), 8U);
+  for (const KernelSource& source : kernel_sources()) EXPECT_GT(std::string_view(source.text).size(), 100U);
+}
+
+TEST(CompilerTest, AnErrorHasTheCompilersWords) {
+  if (const auto api = nvrtc(); !api.ok()) GTEST_SKIP() << "skipped: no NVRTC: " << api.error().message;
+  const auto missing = compile({"nothing.cu", "", 90});
+  ASSERT_FALSE(missing.ok());
+  EXPECT_NE(missing.error().message.find("nothing.cu"), std::string::npos);
+  const auto broken = compile({"reduce.cu", "#pragma once\nusing ELEMENT = nonsense;\n", 90});
+  ASSERT_FALSE(broken.ok());
+  EXPECT_NE(broken.error().message.find("nonsense"), std::string::npos) << broken.error().message;
+}
+
+}  // namespace
+}  // namespace convoy::cuda

@@ -1,0 +1,137 @@
+// Depthwise stride-1 convolution (fprop, or dgrad with the filter turned round), lanes along channels, for filters whose
+// arithmetic dominates.
+// A thread computes one channel of a strip STRIP_ROWS x TILE_W of the output and walks down the input: TAPS_H rows of
+// sums are open at a time, and each row of input, loaded once, adds to all of them. sum[k] after input row h belongs to
+// output row h + PAD_H - (TAPS_H - 1) + k: moving on by a row is free, since the first multiply-add of a sum reads its
+// neighbour. One row is the loop's body, so the code stays in the instruction cache; unrolled patches don't.
+#include "problem.h"
+#include "types.cuh"
+#include "axis.cuh"
+#include "epilogue.cuh"
+
+namespace {
+
+using columns = Axis<IN_W, OUT_W, TAPS_W, 1, 1, PAD_W, TILE_W, false>;
+constexpr int span_w = columns::span();
+constexpr int tiles_w = columns::tiles();
+constexpr int strips = ceil_div(OUT_H, STRIP_ROWS);
+constexpr int taps = TAPS_H * TAPS_W;
+constexpr int weights_row = taps | 1;
+constexpr int slices = ceil_div(OUT_C, CHANNEL_THREADS);
+constexpr int pixel_threads = THREADS / CHANNEL_THREADS;
+constexpr long long units_all = static_cast<long long>(BATCH) * strips * tiles_w;
+using UnitIndex = Index<(units_all < (1ll << 30))>;
+constexpr bool ragged_channels = OUT_C % CHANNEL_THREADS != 0;
+constexpr long long size = sizeof(ELEMENT);
+
+using Element = Raw<ELEMENT, 1>;
+
+__device__ __forceinline__ void load_row(Element (&raw)[span_w], const char* row, bool row_inside, int tile_w) {
+#pragma unroll
+  for (int i = 0; i < span_w; ++i) {
+    if (!columns::ever_inside(i)) continue;
+    clear(raw[i]);
+    if (row_inside && columns::inside(i, tile_w)) {
+      raw[i] = load_raw<ELEMENT, 1>(row + static_cast<long long>(i) * IN_STRIDE_W * size);
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
+    depthwise(const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out, const EpilogueArgs epilogue) {
+  __shared__ float weights[CHANNEL_THREADS * weights_row];
+  const int lane = threadIdx.x % CHANNEL_THREADS;
+  const int pixel = threadIdx.x / CHANNEL_THREADS;
+  const int first_channel = static_cast<int>(blockIdx.x % slices) * CHANNEL_THREADS;
+  const int channel = first_channel + lane;
+
+  for (int i = threadIdx.x; i < CHANNEL_THREADS * taps; i += THREADS) {
+    const int c = i / taps;
+    const int r = i % taps / TAPS_W;
+    const int s = i % TAPS_W;
+    if (ragged_channels && first_channel + c >= OUT_C) continue;
+    weights[c * weights_row + i % taps] =
+        to_float(w[static_cast<long long>(first_channel + c) * W_STRIDE_K + (FLIPPED ? TAPS_H - 1 - r : r) * W_STRIDE_H +
+                   (FLIPPED ? TAPS_W - 1 - s : s) * W_STRIDE_W]);
+  }
+  __syncthreads();
+  const UnitIndex unit = static_cast<UnitIndex>(blockIdx.x / slices) * pixel_threads + pixel;
+  if (unit >= units_all || (ragged_channels && channel >= OUT_C)) return;
+  const int tile_w = static_cast<int>(unit % tiles_w);
+  const int strip = static_cast<int>(unit / tiles_w % strips);
+  const int n = static_cast<int>(unit / (tiles_w * strips));
+
+  float kept[TAPS_H][TAPS_W];
+#pragma unroll
+  for (int tap = 0; tap < taps; ++tap) kept[tap / TAPS_W][tap % TAPS_W] = weights[lane * weights_row + tap];
+
+  float sum[TAPS_H][TILE_W];
+#pragma unroll
+  for (int k = 0; k < TAPS_H; ++k) {
+#pragma unroll
+    for (int b = 0; b < TILE_W; ++b) sum[k][b] = 0;
+  }
+  const int out_begin = strip * STRIP_ROWS;
+  const int out_end = min_of(OUT_H, out_begin + STRIP_ROWS);
+  const int first = max_of(0, out_begin - PAD_H);                 // rows above the input leave the sums zero
+  const int last = out_end - 1 - PAD_H + TAPS_H - 1;
+  const char* row = fixed_address(in + static_cast<long long>(n) * IN_STRIDE_N +
+                                  static_cast<long long>(first) * IN_STRIDE_H +
+                                  static_cast<long long>(tile_w * TILE_W - PAD_W) * IN_STRIDE_W +
+                                  static_cast<long long>(channel / MULTIPLIER) * IN_STRIDE_C);
+  long long at = static_cast<long long>(n) * OUT_STRIDE_N +
+                 static_cast<long long>(first + PAD_H - (TAPS_H - 1)) * OUT_STRIDE_H +
+                 static_cast<long long>(tile_w * TILE_W) * OUT_STRIDE_W + static_cast<long long>(channel) * OUT_STRIDE_C;
+
+  Element raw[span_w];
+  load_row(raw, row, first < IN_H, tile_w);
+#pragma unroll 1
+  for (int h = first; h <= last; ++h) {
+    if (h < IN_H) {
+      float x[span_w];
+#pragma unroll
+      for (int i = 0; i < span_w; ++i) {
+        if (columns::ever_inside(i)) {
+          float one[1];
+          unpack<ELEMENT, 1>(raw[i], one);
+          x[i] = one[0];
+        }
+      }
+      row += IN_STRIDE_H * size;
+      load_row(raw, row, h + 1 < IN_H && h < last, tile_w);
+#pragma unroll
+      for (int k = 0; k < TAPS_H; ++k) {
+        const int r = TAPS_H - 1 - k;
+        float shifted[TILE_W];
+#pragma unroll
+        for (int b = 0; b < TILE_W; ++b) shifted[b] = k + 1 < TAPS_H ? sum[k + 1 < TAPS_H ? k + 1 : k][b] : 0.0f;
+#pragma unroll
+        for (int s = 0; s < TAPS_W; ++s) {
+#pragma unroll
+          for (int b = 0; b < TILE_W; ++b) {
+            if (columns::ever_inside(b + s)) shifted[b] = fmaf(x[b + s], kept[r][s], shifted[b]);
+          }
+        }
+#pragma unroll
+        for (int b = 0; b < TILE_W; ++b) sum[k][b] = shifted[b];
+      }
+    } else {
+#pragma unroll
+      for (int k = 0; k < TAPS_H; ++k) {
+#pragma unroll
+        for (int b = 0; b < TILE_W; ++b) sum[k][b] = k + 1 < TAPS_H ? sum[k + 1 < TAPS_H ? k + 1 : k][b] : 0.0f;
+      }
+    }
+    if (h + PAD_H - (TAPS_H - 1) >= out_begin) {
+#pragma unroll
+      for (int b = 0; b < TILE_W; ++b) {
+        if (!columns::stored(b, tile_w)) continue;
+        const float value[1] = {sum[0][b]};
+        finish<ELEMENT, 1>(value, out, at + b * static_cast<long long>(OUT_STRIDE_W), channel, epilogue);
+      }
+    }
+    at += OUT_STRIDE_H;
+  }
+}

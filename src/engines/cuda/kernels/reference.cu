@@ -1,0 +1,294 @@
+// The oracle on the device: the formulas of convoy/convolution.h as plain loops with double accumulation (32 bits that
+// wrap for integers). Only types, pass and TEAM are compiled in; everything else comes with the call, in Problem.
+//   reference   computes out, whole
+//   evaluate    gives what the host needs to judge chosen elements of an output: a Record each
+//   largest     max |a| of an operand, for the bound of Winograd's error
+#include "problem.h"
+#include "scalar.cuh"
+#include "reference_args.h"
+
+namespace {
+
+constexpr bool integers = COMPUTE_TYPE == TYPE_S32;
+constexpr int a_type = PASS == PASS_DGRAD ? Y_TYPE : X_TYPE;
+constexpr int b_type = PASS == PASS_WGRAD ? Y_TYPE : W_TYPE;
+constexpr int out_type = PASS == PASS_FPROP ? Y_TYPE : PASS == PASS_DGRAD ? X_TYPE : W_TYPE;
+
+struct At {
+  long long v[5];
+};
+
+__device__ At coords(const ReferenceTensor& t, long long index) {
+  At at;
+  for (int i = 4; i >= 0; --i) {
+    at.v[i] = index % t.dims[i];
+    index /= t.dims[i];
+  }
+  return at;
+}
+
+__device__ long long offset(const ReferenceTensor& t, long long n, long long c, const long long* sp) {
+  const long long channel = t.block == 1 ? c * t.strides[1] : c / t.block * t.strides[1] + c % t.block;
+  return n * t.strides[0] + channel + sp[0] * t.strides[2] + sp[1] * t.strides[3] + sp[2] * t.strides[4];
+}
+__device__ long long offset(const ReferenceTensor& t, const At& at) { return offset(t, at.v[0], at.v[1], at.v + 2); }
+
+struct Sum {
+  double sum, sum_abs, window_b;  // window_b: sum |b| over the whole window, padding included
+  long long terms;
+  unsigned wrapped;
+};
+
+// Term `i` of the sum behind out[at]: where its factors lie; a is -1 on padding.
+struct Term {
+  long long a, b;
+};
+
+__device__ bool input_position(const ReferenceArgs& p, const long long* out, const long long* tap, long long* in) {
+  bool inside = true;
+  for (int d = 0; d < 3; ++d) {
+    in[d] = out[d] * p.stride[d] + tap[d] * p.dilation[d] - p.pad[d];
+    inside = inside && in[d] >= 0 && in[d] < p.x.dims[2 + d];
+  }
+  return inside;
+}
+
+__device__ void stored_tap(const ReferenceArgs& p, const long long* tap, long long* stored) {
+  for (int d = 0; d < 3; ++d) stored[d] = p.flipped ? p.w.dims[2 + d] - 1 - tap[d] : tap[d];
+}
+
+__device__ Term term(const ReferenceArgs& p, const At& at, long long i) {
+  long long tap[3], position[3], where[3];
+  if constexpr (PASS == PASS_WGRAD) {
+    for (int d = 2; d >= 0; --d) {
+      position[d] = i % p.y.dims[2 + d];
+      i /= p.y.dims[2 + d];
+    }
+    const long long k = at.v[0];
+    const long long c = k / p.k_per_group * p.c_per_group + at.v[1];
+    stored_tap(p, at.v + 2, tap);
+    const bool inside = input_position(p, position, tap, where);
+    return {inside ? offset(p.x, i, c, where) : -1, offset(p.y, i, k, position)};
+  } else {
+    for (int d = 2; d >= 0; --d) {
+      tap[d] = i % p.w.dims[2 + d];
+      i /= p.w.dims[2 + d];
+    }
+    stored_tap(p, tap, position);
+    if constexpr (PASS == PASS_FPROP) {
+      const long long k = at.v[1];
+      const bool inside = input_position(p, at.v + 2, tap, where);
+      return {inside ? offset(p.x, at.v[0], k / p.k_per_group * p.c_per_group + i, where) : -1,
+              offset(p.w, k, i, position)};
+    } else {
+      const long long k = at.v[1] / p.c_per_group * p.k_per_group + i;
+      bool inside = true;
+      for (int d = 0; d < 3; ++d) {
+        const long long scaled = at.v[2 + d] + p.pad[d] - tap[d] * p.dilation[d];
+        where[d] = scaled / p.stride[d];
+        inside = inside && scaled >= 0 && scaled % p.stride[d] == 0 && where[d] < p.y.dims[2 + d];
+      }
+      return {inside ? offset(p.y, at.v[0], k, where) : -1, offset(p.w, k, at.v[1] % p.c_per_group, position)};
+    }
+  }
+}
+
+__device__ long long terms_of(const ReferenceArgs& p) {
+  if (PASS == PASS_WGRAD) return p.x.dims[0] * p.y.dims[2] * p.y.dims[3] * p.y.dims[4];
+  return (PASS == PASS_FPROP ? p.c_per_group : p.k_per_group) * p.w.dims[2] * p.w.dims[3] * p.w.dims[4];
+}
+
+__device__ long long channel_of(const At& at) { return PASS == PASS_WGRAD ? at.v[0] : at.v[1]; }
+
+// The sum behind out[at], by the TEAM threads of a block together; every thread gets it. Threads take every TEAM-th term
+// and their sums are added as a tree: the same order each time.
+__device__ Sum reduce(const ReferenceArgs& p, const At& at) {
+  Sum s{0, 0, 0, 0, 0};
+  const unsigned a_zero = static_cast<unsigned>(p.a_zero_given != nullptr ? *p.a_zero_given : p.a_zero);
+  const unsigned b_zero = static_cast<unsigned>(p.b_zeros_given != nullptr ? p.b_zeros_given[channel_of(at)] : p.b_zero);
+  const long long count = terms_of(p);
+  const int rank = TEAM == 1 ? 0 : threadIdx.x;
+  for (long long i = rank; i < count; i += TEAM) {
+    const Term t = term(p, at, i);
+    const double b = load_double<b_type>(p.b, t.b);
+    s.window_b += fabs(b);
+    if (t.a < 0) continue;
+    const double a = load_double<a_type>(p.a, t.a);
+    ++s.terms;
+    if constexpr (integers) {
+      const unsigned product =
+          (static_cast<unsigned>(static_cast<int>(a)) - a_zero) * (static_cast<unsigned>(static_cast<int>(b)) - b_zero);
+      s.wrapped += product;
+      s.sum_abs += fabs(static_cast<double>(static_cast<int>(product)));
+    } else {
+      s.sum += a * b;
+      s.sum_abs += fabs(a * b);
+    }
+  }
+  if constexpr (TEAM > 1) {
+    __shared__ Sum sums[TEAM];
+    __syncthreads();
+    sums[rank] = s;
+    __syncthreads();
+    for (int half = TEAM / 2; half > 0; half /= 2) {
+      if (rank < half) {
+        const Sum& other = sums[rank + half];
+        sums[rank].sum += other.sum;
+        sums[rank].sum_abs += other.sum_abs;
+        sums[rank].window_b += other.window_b;
+        sums[rank].terms += other.terms;
+        sums[rank].wrapped += other.wrapped;
+      }
+      __syncthreads();
+    }
+    s = sums[0];
+  }
+  if constexpr (integers) s.sum = static_cast<double>(static_cast<int>(s.wrapped));
+  return s;
+}
+
+__device__ double sigmoid(double v) {
+  if (v >= 0) return 1 / (1 + exp(-v));
+  const double e = exp(v);
+  return e / (1 + e);
+}
+__device__ double softplus(double v) { return v > 0 ? v + log1p(exp(-v)) : log1p(exp(v)); }
+__device__ double clip(double v, double low, double high) {
+  const double raised = v < low ? low : v;
+  return raised > high ? high : raised;
+}
+
+__device__ double activate(const ReferenceArgs& p, double v, double slope) {
+  const double a = p.activation_a;
+  const double b = p.activation_b;
+  switch (p.activation) {
+    case ACTIVATION_RELU:
+      return v < 0 ? 0 : v;
+    case ACTIVATION_CLIP:
+      return clip(v, a, b);
+    case ACTIVATION_LEAKY_RELU:
+      return v < 0 ? a * v : v;
+    case ACTIVATION_PRELU:
+      return v < 0 ? slope * v : v;
+    case ACTIVATION_ELU:
+      return v < 0 ? a * expm1(v) : v;
+    case ACTIVATION_SIGMOID:
+      return sigmoid(v);
+    case ACTIVATION_TANH:
+      return tanh(v);
+    case ACTIVATION_SWISH:
+      return v * sigmoid(a * v);
+    case ACTIVATION_HARD_SWISH:
+      return v * clip(v / 6 + 0.5, 0, 1);
+    case ACTIVATION_HARD_SIGMOID:
+      return clip(a * v + b, 0, 1);
+    case ACTIVATION_GELU:
+      return 0.5 * v * erfc(-v * 0.70710678118654752440);
+    case ACTIVATION_GELU_TANH:
+      return 0.5 * v * (1 + tanh(0.79788456080286535588 * (v + 0.044715 * v * v * v)));
+    case ACTIVATION_MISH:
+      return v * tanh(softplus(v));
+    default:
+      return v;
+  }
+}
+
+__device__ ReferenceRecord record_of(const ReferenceArgs& p, const At& at, const Sum& s) {
+  ReferenceRecord r;
+  const long long where = offset(p.out, at);
+  const long long channel = channel_of(at);
+  r.sum = s.sum;
+  r.sum_abs = s.sum_abs;
+  r.window_b = s.window_b;
+  r.terms = s.terms;
+  r.prior = p.beta != 0 ? load_double<out_type>(p.prior, where) : 0;
+  r.bias = 0;
+  if (p.bias != nullptr) {
+    if constexpr (COMPUTE_TYPE == TYPE_F64) {
+      r.bias = static_cast<const double*>(p.bias)[channel];
+    } else if constexpr (integers) {
+      r.bias = static_cast<const int*>(p.bias)[channel];
+    } else {
+      r.bias = static_cast<const float*>(p.bias)[channel];
+    }
+  }
+  r.z = p.gamma != 0 ? load_double<out_type>(p.z, where) : 0;
+  r.slope = p.slopes != nullptr ? p.slopes[channel] : 0;
+  r.scale = p.scales != nullptr ? p.scales[p.scale_per_channel ? channel : 0] : 1;
+  return r;
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(THREADS) reference(const ReferenceArgs p, void* out) {
+  constexpr int teams = THREADS / TEAM;
+  const long long total = p.out.dims[0] * p.out.dims[1] * p.out.dims[2] * p.out.dims[3] * p.out.dims[4];
+  for (long long i = static_cast<long long>(blockIdx.x) * teams + threadIdx.x / TEAM; i < total;
+       i += static_cast<long long>(gridDim.x) * teams) {
+    const At at = coords(p.out, i);
+    const Sum s = reduce(p, at);
+    if (TEAM > 1 && threadIdx.x != 0) continue;
+    const ReferenceRecord r = record_of(p, at, s);
+    double v = p.alpha * r.sum;
+    if (p.beta != 0) v += p.beta * r.prior;
+    if (p.bias != nullptr) v += r.bias;
+    if (p.gamma != 0) v += p.gamma * r.z;
+    v = activate(p, v, r.slope);
+    if (p.scales != nullptr) v *= r.scale;
+    if (p.rounds) v = rint(v) + p.out_zero;
+    store_double<out_type>(out, offset(p.out, at), v);
+    // Channel padding behind the last channel is zero.
+    if (p.out.block > 1 && at.v[1] == p.out.dims[1] - 1) {
+      const long long last = offset(p.out, at);
+      for (long long c = p.out.dims[1]; c % p.out.block != 0; ++c) {
+        store_double<out_type>(out, last + c - at.v[1], 0);
+      }
+    }
+  }
+}
+
+// One record for each index (row-major in out's five dims; null: all elements in order), and `actual` there.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    evaluate(const ReferenceArgs p, const long long* indices, long long count, ReferenceRecord* records) {
+  constexpr int teams = THREADS / TEAM;
+  for (long long i = static_cast<long long>(blockIdx.x) * teams + threadIdx.x / TEAM; i < count;
+       i += static_cast<long long>(gridDim.x) * teams) {
+    const At at = coords(p.out, indices != nullptr ? indices[i] : i);
+    const Sum s = reduce(p, at);
+    if (TEAM > 1 && threadIdx.x != 0) continue;
+    records[i] = record_of(p, at, s);
+  }
+}
+
+// What an execution wrote at each index, as doubles; `padding[i]`: the first element of the channel padding behind it
+// that is not zero, or 0.
+extern "C" __global__ void __launch_bounds__(THREADS) gather(const ReferenceArgs p, const void* out,
+                                                             const long long* indices, long long count, double* values,
+                                                             double* padding) {
+  for (long long i = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x; i < count;
+       i += static_cast<long long>(gridDim.x) * THREADS) {
+    const At at = coords(p.out, indices != nullptr ? indices[i] : i);
+    const long long where = offset(p.out, at);
+    values[i] = load_double<out_type>(out, where);
+    double filler = 0;
+    if (p.out.block > 1 && at.v[1] == p.out.dims[1] - 1) {
+      for (long long c = p.out.dims[1]; c % p.out.block != 0 && filler == 0; ++c) {
+        filler = load_double<out_type>(out, where + c - at.v[1]);
+      }
+    }
+    padding[i] = filler;
+  }
+}
+
+// The bits of max |a|; `result` is 0 before. Non-negative doubles are ordered as their bits are.
+extern "C" __global__ void __launch_bounds__(THREADS) largest(const ReferenceArgs p, unsigned long long* result) {
+  const ReferenceTensor& t = PASS == PASS_DGRAD ? p.y : p.x;
+  const long long total = t.dims[0] * t.dims[1] * t.dims[2] * t.dims[3] * t.dims[4];
+  double most = 0;
+  for (long long i = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x; i < total;
+       i += static_cast<long long>(gridDim.x) * THREADS) {
+    const double v = fabs(load_double<a_type>(p.a, offset(t, coords(t, i))));
+    if (v > most) most = v;
+  }
+  atomicMax(result, static_cast<unsigned long long>(__double_as_longlong(most)));
+}

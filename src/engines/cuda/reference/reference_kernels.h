@@ -1,0 +1,44 @@
+// The kernels of kernels/reference.cu, compiled for a problem's types.
+#pragma once
+
+#include <memory>
+
+#include "convoy/engine.h"
+#include "device/cuda/module.h"
+#include "engines/cuda/compiler/compiler.h"
+#include "engines/cuda/kernels/reference_args.h"
+
+namespace convoy::cuda {
+
+// What a kernel is called with. Pointers of args are the device's.
+ReferenceArgs reference_args(const ConvProblem& problem, const ConvArgs& args);
+
+// The kernel for a problem's pass, types and length of sums.
+KernelRequest reference_request(const ConvProblem& problem, int architecture);
+
+// Products in one output's sum, padding included.
+std::int64_t reference_terms(const ConvProblem& problem);
+
+class ReferenceKernels {
+ public:
+  // Compiled, or found in the cache; kept for the life of the process: types, pass and device are all that they depend
+  // on, besides whether sums are long.
+  static Result<std::shared_ptr<const ReferenceKernels>> get(const ConvProblem& problem, const CudaDevice& device);
+
+  Result<void> reference(const ReferenceArgs& args, std::int64_t outputs, void* out, void* stream) const;
+  Result<void> evaluate(const ReferenceArgs& args, const std::int64_t* indices, std::int64_t count,
+                        ReferenceRecord* records, void* stream) const;
+  Result<void> gather(const ReferenceArgs& args, const void* out, const std::int64_t* indices, std::int64_t count,
+                      double* values, double* padding, void* stream) const;
+  Result<void> largest(const ReferenceArgs& args, std::uint64_t* result, void* stream) const;
+
+ private:
+  ReferenceKernels(Module module, int team) : module_(std::move(module)), team_(team) {}
+  Launch shape(std::int64_t elements, int team) const;
+  Module module_;
+  int team_;
+  int sms_ = 1;
+  Kernel reference_, evaluate_, gather_, largest_;
+};
+
+}  // namespace convoy::cuda
