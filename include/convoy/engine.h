@@ -90,6 +90,7 @@ inline constexpr std::string_view tf32 = "TF32";          // f32 inputs are roun
 inline constexpr std::string_view down_convert_inputs = "DOWN_CONVERT_INPUTS";
 inline constexpr std::string_view reduced_precision_reduction = "REDUCED_PRECISION_REDUCTION";
 inline constexpr std::string_view runtime_compilation = "RUNTIME_COMPILATION";
+inline constexpr std::string_view nondeterministic = "NONDETERMINISTIC";  // other bits each time, for this problem
 }  // namespace note
 
 // What an engine declares. The core enforces it (`refuse` below): engines don't check it again.
@@ -197,7 +198,9 @@ class Engine {
   virtual std::vector<Knob> knobs(const ConvProblem&, const PlanRequest&) const { return {}; }
 
   // The notes of one candidate, where the problem or the knobs decide (say, that inputs are rounded to tf32).
-  virtual std::vector<std::string> notes(const ConvProblem&, const KnobValues&) const { return info().notes; }
+  virtual std::vector<std::string> notes(const ConvProblem&, const KnobValues&, const PlanRequest&) const {
+    return info().notes;
+  }
 
   // Predicted seconds for the problem with these knobs: what heuristic selection ranks by.
   virtual double predict_seconds(const ConvProblem&, const KnobValues&, const PlanRequest&) const = 0;

@@ -37,7 +37,7 @@ std::vector<EngineAnswer> list_candidates(const ConvProblem& problem, std::span<
 // Why the filter, or the problem's math mode, keeps a candidate of `engine` from being chosen; nothing where neither
 // does. The workspace limit is not looked at: only a plan knows its workspace.
 std::optional<Refusal> filtered(const ConvProblem& problem, const Engine& engine, const KnobValues& knobs,
-                                const SelectionFilter& filter);
+                                const SelectionFilter& filter, const PlanRequest& request);
 
 // Candidates that pass the filter, best predicted first (never the oracle unless nothing else can).
 std::vector<Candidate> rank_by_heuristic(const ConvProblem& problem, std::span<const Engine* const> engines,

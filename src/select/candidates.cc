@@ -58,7 +58,7 @@ std::vector<Candidate> rank_by_heuristic(const ConvProblem& problem, std::span<c
   };
   std::vector<Ranked> ranked;
   for (const EngineAnswer& answer : list_candidates(problem, engines, request)) {
-    if (answer.refusal || filtered(problem, *answer.engine, answer.default_candidate.knobs, filter)) continue;
+    if (answer.refusal || filtered(problem, *answer.engine, answer.default_candidate.knobs, filter, request)) continue;
     ranked.push_back({answer.engine->info().oracle, answer.predicted_seconds, answer.default_candidate});
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
@@ -90,7 +90,7 @@ std::optional<Prediction> predict_best(const ConvProblem& problem, std::span<con
       } else {
         contenders.erase(best);
       }
-    } else if (filtered(problem, *best->engine, best->estimate.knobs, filter)) {
+    } else if (filtered(problem, *best->engine, best->estimate.knobs, filter, request)) {
       contenders.erase(best);
     } else {
       return Prediction{{best->engine->info().name, std::move(best->estimate.knobs)}, best->estimate.seconds};

@@ -38,6 +38,9 @@ std::optional<Refusal> notes_filtered(const ConvProblem& problem, const std::vec
     }
     if (!(filter.*loss.allowed)) return no(fmt::format("{}=0: this candidate {}", loss.filter_name, loss.what));
   }
+  if (filter.deterministic_only && has_note(notes, note::nondeterministic)) {
+    return no("deterministic_only=1: this candidate may give other bits each time");
+  }
   if (!filter.runtime_compilation && has_note(notes, note::runtime_compilation)) {
     return no("runtime_compilation=0: this candidate is compiled at run time");
   }
@@ -80,9 +83,9 @@ std::optional<Refusal> plan_filtered(const ConvProblem& problem, const Plan& pla
 }  // namespace selection
 
 std::optional<Refusal> filtered(const ConvProblem& problem, const Engine& engine, const KnobValues& knobs,
-                                const SelectionFilter& filter) {
+                                const SelectionFilter& filter, const PlanRequest& request) {
   if (auto refusal = selection::engine_filtered(engine.info(), filter)) return refusal;
-  return selection::notes_filtered(problem, engine.notes(problem, knobs), filter);
+  return selection::notes_filtered(problem, engine.notes(problem, knobs, request), filter);
 }
 
 }  // namespace convoy

@@ -62,7 +62,7 @@ Result<std::optional<Selection>> choose_by_memory(const ConvProblem& problem, st
              recall_for_choice(*options.store, measurement_key(problem, request, options.caches), ranked, engines));
   const Measurement* const winner = best_of(known, options.objective, [&](const Measurement& m) {
     const auto engine = runnable_engine(problem, m.candidate, engines, request);
-    return engine.ok() && !filtered(problem, **engine, m.candidate.knobs, options.filter) &&
+    return engine.ok() && !filtered(problem, **engine, m.candidate.knobs, options.filter, request) &&
            !workspace_filtered(m.workspace_bytes, options.filter);
   });
   if (winner == nullptr) return std::optional<Selection>();

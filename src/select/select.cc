@@ -17,7 +17,7 @@ Error nobody_can(const ConvProblem& problem, std::span<const Engine* const> engi
   std::string message = fmt::format("no engine can run {}", print(problem));
   for (const EngineAnswer& answer : list_candidates(problem, engines, request)) {
     const auto refusal =
-        answer.refusal ? answer.refusal : filtered(problem, *answer.engine, answer.default_candidate.knobs, filter);
+        answer.refusal ? answer.refusal : filtered(problem, *answer.engine, answer.default_candidate.knobs, filter, request);
     message += fmt::format("\n  {}: {}", answer.engine->info().name, refusal ? refusal->reason : "?");
   }
   return {ErrorCode::unsupported, message};
@@ -27,7 +27,7 @@ Error nobody_can(const ConvProblem& problem, std::span<const Engine* const> engi
 Result<void> check_rule(const ConvProblem& problem, const SelectionRule& rule, std::span<const Engine* const> engines,
                         const SelectionFilter& filter, const PlanRequest& request) {
   CONVOY_TRY(const Engine* engine, selection::runnable_engine(problem, rule.candidate, engines, request));
-  auto refusal = filtered(problem, *engine, rule.candidate.knobs, filter);
+  auto refusal = filtered(problem, *engine, rule.candidate.knobs, filter, request);
   if (!refusal && selection::needs_plan(filter)) {
     CONVOY_TRY(const auto plan, make_plan(problem, rule.candidate, engines, request));
     refusal = selection::plan_filtered(problem, *plan, filter);

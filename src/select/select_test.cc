@@ -122,7 +122,7 @@ TEST_F(Select, PrecisionIsLostOnlyWhereTheProblemAllowsIt) {
       ASSERT_TRUE(selection.ok());
       EXPECT_EQ(selection->candidate.engine == "fake.lossy", math >= loss.needs) << loss.note << " " << name_of(math);
     }
-    const auto refusal = filtered(*parse_problem("fprop:x=f32,1x4x9x9:w=f32,4x4x3x3"), lossy, {}, {});
+    const auto refusal = filtered(*parse_problem("fprop:x=f32,1x4x9x9:w=f32,4x4x3x3"), lossy, {}, {}, {});
     ASSERT_TRUE(refusal.has_value());
     EXPECT_TRUE(refusal->reason.starts_with("math=strict: ")) << refusal->reason;
   }

@@ -163,7 +163,7 @@ Result<void> Workbench::run(const Runner& runner) {
 // Against the oracle, and where that checked only a sample, whole against the first candidate that passed it.
 Result<void> Workbench::verify(Measurement& measurement) {
   const Engine* engine = engine_of(measurement.candidate);
-  const Arithmetic arithmetic = arithmetic_of(engine->notes(problem_, measurement.candidate.knobs));
+  const Arithmetic arithmetic = arithmetic_of(engine->notes(problem_, measurement.candidate.knobs, request_));
   if (expectation_ == nullptr) {
     ConvArgs args = data_.args(nullptr);
     args.out = prior().data.get();

@@ -191,7 +191,7 @@ class ImplementationEngine final : public cost::FittedEngine {
 
   const EngineInfo& info() const override { return info_; }
 
-  std::vector<std::string> notes(const ConvProblem& problem, const KnobValues&) const override {
+  std::vector<std::string> notes(const ConvProblem& problem, const KnobValues&, const PlanRequest&) const override {
     std::vector<std::string> notes = info_.notes;
     if (const auto loss = precision_note(problem)) notes.emplace_back(*loss);
     return notes;
