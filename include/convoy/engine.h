@@ -86,6 +86,7 @@ struct LayoutPair {
 // Notes that selection knows; engines may have others.
 namespace note {
 inline constexpr std::string_view winograd = "WINOGRAD";  // the wider tolerance of core/tolerance.h
+inline constexpr std::string_view fft = "FFT";            // likewise
 inline constexpr std::string_view tf32 = "TF32";          // f32 inputs are rounded to tf32
 inline constexpr std::string_view down_convert_inputs = "DOWN_CONVERT_INPUTS";
 inline constexpr std::string_view reduced_precision_reduction = "REDUCED_PRECISION_REDUCTION";

@@ -72,7 +72,7 @@ class Expectation {
 Verification verify_with_reference(const ConvProblem& problem, const ConvArgs& args, const void* actual,
                                    const VerifyOptions& options, ThreadTeam& team);
 
-// winograd where the notes of an engine or plan name it.
+// winograd where the notes of an engine or plan name it, or the other transform that mixes a tile's pixels, FFT.
 Arithmetic arithmetic_of(const std::vector<std::string>& notes);
 
 }  // namespace convoy

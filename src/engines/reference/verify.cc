@@ -204,7 +204,9 @@ Verification verify_with_reference(const ConvProblem& problem, const ConvArgs& a
 }
 
 Arithmetic arithmetic_of(const std::vector<std::string>& notes) {
-  return std::find(notes.begin(), notes.end(), "WINOGRAD") != notes.end() ? Arithmetic::winograd : Arithmetic::direct;
+  const bool transforms = std::any_of(notes.begin(), notes.end(),
+                                      [](const std::string& each) { return each == note::winograd || each == note::fft; });
+  return transforms ? Arithmetic::winograd : Arithmetic::direct;
 }
 
 }  // namespace convoy
