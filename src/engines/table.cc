@@ -5,6 +5,7 @@
 #include "engines/cpu/gemm/gemm.h"
 #include "engines/cpu/int8/int8.h"
 #include "engines/cpu/winograd/winograd.h"
+#include "engines/cudnn/cudnn.h"
 #include "engines/onednn/onednn.h"
 #include "engines/reference/reference.h"
 
@@ -17,8 +18,9 @@ const std::vector<const Engine*>& all_engines() {
         &cpu::direct_engine(),   &cpu::gemm_engine(), &cpu::depthwise_engine(),
         &cpu::winograd_engine(), &cpu::int8_engine(),
     };
-    const auto provided = onednn::engines();
-    all->insert(all->end(), provided.begin(), provided.end());
+    for (const auto provided : {onednn::engines(), cudnn::engines()}) {
+      all->insert(all->end(), provided.begin(), provided.end());
+    }
     all->push_back(&reference_engine());
     return all;
   }();

@@ -1,0 +1,395 @@
+// What can be said without a GPU, with the real cuDNN where there is one: it answers for a device that it is told of.
+#include "engines/cudnn/cudnn.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "core/problem_list.h"
+#include "core/stages.h"
+#include "device/cuda/device.h"
+#include "engines/cudnn/limits.h"
+#include "engines/cudnn/names.h"
+#include "engines/cudnn/plan.h"
+#include "engines/cudnn/survey.h"
+
+namespace convoy::cudnn {
+namespace {
+
+CudaDevice h200() {
+  CudaDevice device;
+  device.name = "NVIDIA H200";
+  device.architecture = 90;
+  device.sm_count = 132;
+  device.memory_bytes = 150109880320;
+  device.l2_bytes = 62914560;
+  device.shared_bytes_per_block = 232448;
+  device.shared_bytes_per_sm = 233472;
+  device.registers_per_sm = 65536;
+  device.threads_per_sm = 2048;
+  device.driver_version = 13000;
+  return device;
+}
+
+PlanRequest on(const CudaDevice& device) {
+  PlanRequest request;
+  request.cuda = device;
+  return request;
+}
+
+ConvProblem problem_of(const std::string& text) {
+  auto problem = parse_problem(text);
+  EXPECT_TRUE(problem.ok()) << text << ": " << (problem.ok() ? "" : problem.error().message);
+  return *problem;
+}
+
+constexpr const char* kDense = "fprop:x=bf16,64x64x56x56,nhwc:w=bf16,64x64x3x3,nhwc:pad=1x1";
+
+bool is_legacy(const Engine& engine) { return engine.info().name.find("legacy") != std::string::npos; }
+
+std::vector<const Engine*> takers(const ConvProblem& problem, const PlanRequest& request) {
+  std::vector<const Engine*> all;
+  for (const Engine* engine : engines()) {
+    if (!is_legacy(*engine) && !refuse(*engine, problem, request)) all.push_back(engine);
+  }
+  return all;
+}
+
+bool has(const std::vector<std::string>& notes, std::string_view note) {
+  return std::find(notes.begin(), notes.end(), note) != notes.end();
+}
+
+TEST(Cudnn, NamesOfNotesAndKnobs) {
+  EXPECT_EQ(name_of(CUDNN_NUMERICAL_NOTE_TENSOR_CORE), "TENSOR_CORE");
+  EXPECT_EQ(name_of(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC), note::nondeterministic);
+  EXPECT_EQ(name_of(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION), note::reduced_precision_reduction);
+  EXPECT_EQ(name_of(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS), note::down_convert_inputs);
+  EXPECT_EQ(name_of(CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP), "STRICT_NAN_PROP");
+  EXPECT_EQ(name_of(CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION), note::runtime_compilation);
+  EXPECT_EQ(name_of(CUDNN_BEHAVIOR_NOTE_CUBLASLT_DEPENDENCY), "CUBLASLT_DEPENDENCY");
+  EXPECT_EQ(name_of(static_cast<cudnnBackendNumericalNote_t>(77)), "NOTE_77");
+  EXPECT_EQ(meaning_of(CUDNN_KNOB_TYPE_TILE_SIZE), "TILE_SIZE");
+  EXPECT_EQ(meaning_of(CUDNN_KNOB_TYPE_SWAP_AB), "SWAP_AB");
+  for (int type = 0; type < CUDNN_KNOB_TYPE_COUNTS; ++type) {
+    const auto knob = static_cast<cudnnBackendKnobType_t>(type);
+    EXPECT_EQ(parse_knob_name(knob_name(knob)), knob);
+  }
+  for (const char* text : {"", "k", "kx", "2", "k-1", "k99999999999"}) EXPECT_FALSE(parse_knob_name(text)) << text;
+}
+
+TEST(Cudnn, RowsAreThereWithoutAnything) {
+  std::set<std::string> names;
+  for (const Engine* engine : engines()) {
+    EXPECT_TRUE(names.insert(engine->info().name).second) << engine->info().name;
+    EXPECT_EQ(engine->info().device, DeviceKind::cuda);
+    EXPECT_TRUE(engine->info().provider.starts_with("cuDNN")) << engine->info().provider;
+    EXPECT_TRUE(refuse(*engine, problem_of(kDense), {})) << "a request for the processor";
+  }
+  for (const char* name :
+       {"cudnn.eng0", "cudnn.eng84", "cudnn.legacy.fprop7", "cudnn.legacy.dgrad5", "cudnn.legacy.wgrad6"}) {
+    EXPECT_TRUE(names.contains(name)) << name;
+  }
+}
+
+TEST(Cudnn, NondeterministicAlgorithmsSaySo) {
+  std::set<std::string> marked;
+  for (const Engine* engine : engines()) {
+    EXPECT_EQ(engine->info().deterministic, !has(engine->info().notes, note::nondeterministic));
+    if (!engine->info().deterministic) marked.insert(engine->info().name);
+  }
+  EXPECT_EQ(marked, (std::set<std::string>{"cudnn.legacy.dgrad0", "cudnn.legacy.wgrad0", "cudnn.legacy.wgrad3"}));
+}
+
+TEST(Cudnn, LimitsNameTheField) {
+  const auto reason = [](const std::string& text, const CudaDevice& device) {
+    const auto refusal = outside_limits(problem_of(text), device);
+    return refusal ? std::string(convoy::name_of(refusal->code)) + ": " + refusal->reason : "";
+  };
+  EXPECT_EQ(reason(kDense, h200()), "");
+  EXPECT_NE(
+      reason("fprop:x=s8,1x32x9x9,nchw16c:w=s8,32x32x3x3:y=s32,1x32x7x7,nchw16c:compute=s32", h200()).find("NC/32HW32"),
+      std::string::npos);
+  EXPECT_TRUE(
+      reason("fprop:x=f32,1x4x9x9,nchw,align=2:w=f32,4x4x3x3:y=f32,1x4x7x7", h200()).starts_with("alignment: x"));
+  EXPECT_TRUE(reason("fprop:x=u8,1x4x9x9:w=u8,4x4x3x3:y=s32,1x4x7x7:compute=s32", h200()).starts_with("data_type: "));
+  CudaDevice a100 = h200();
+  a100.architecture = 80;
+  EXPECT_TRUE(reason("fprop:x=f8_e4m3,1x16x9x9:w=f8_e4m3,16x16x3x3:y=f16,1x16x7x7", a100).starts_with("device: "));
+  EXPECT_NE(unmet_advice(problem_of("fprop:x=f16,1x3x9x9:w=f16,64x3x3x3"), h200()).find("3 input channels"),
+            std::string::npos);
+}
+
+// All that needs the library and no GPU.
+class WithCudnn : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto api = cuda::cudnn();
+    if (!api) GTEST_SKIP() << "skipped: no cuDNN: " << api.error().message;
+    if ((*api)->version < kFirstVersionWithDeviceProperties) GTEST_SKIP() << "skipped: cuDNN before 9.8 needs a device";
+    api_ = *api;
+  }
+  // The library's own first calls load others and take a second.
+  const Api* api_ = nullptr;
+};
+
+TEST_F(WithCudnn, TakesEveryKindOfProblem) {
+  for (const char* text : {
+           kDense,
+           "dgrad:x=bf16,64x64x56x56,nhwc:w=bf16,64x64x3x3,nhwc:y=bf16,64x64x56x56,nhwc:pad=1x1",
+           "wgrad:x=bf16,64x64x56x56,nhwc:w=bf16,64x64x3x3,nhwc:y=bf16,64x64x56x56,nhwc:pad=1x1",
+           "fprop:x=f16,8x64x56x56,nhwc:w=f16,64x64x3x3,nhwc:pad=1x1",
+           "fprop:x=f32,8x64x56x56:w=f32,64x64x3x3:pad=1x1",
+           "fprop:x=f32,8x64x56x56,nhwc:w=f32,64x64x3x3,nhwc:pad=1x1:math=tf32",
+           "fprop:x=f64,8x16x14x14:w=f64,16x16x3x3:pad=1x1:alpha=0.5:beta=0.25",
+           "fprop:x=f32,8x64x56x56:w=f32,64x1x3x3:pad=1x1:groups=64",
+           "fprop:x=bf16,8x64x56x56,nhwc:w=bf16,64x2x3x3,nhwc:pad=1x1:groups=32",
+           "fprop:x=f32,8x64x200:w=f32,64x64x3:pad=1",
+           "fprop:x=f16,2x32x16x16x16,nhwc:w=f16,32x32x3x3x3,nhwc:pad=1x1x1",
+           "fprop:x=s8,8x64x56x56,nhwc:w=s8,64x64x3x3,nhwc:y=f32,8x64x56x56,nhwc:pad=1x1:compute=s32",
+           "fprop:x=s8,8x64x56x56,nhwc:w=s8,64x64x3x3,nhwc:y=s8,8x64x56x56,nhwc:pad=1x1:compute=s32",
+           "fprop:x=bf16,8x64x56x56,nhwc:w=bf16,64x64x3x3,nhwc:pad=1x0/0x1:stride=2x2",
+           "fprop:x=f32,8x64x56x56:w=f32,64x64x3x3:pad=1x1:bias=1:act=relu",
+           "fprop:x=f32,8x64x56x56:w=f32,64x64x3x3:pad=1x1:bias=1:gamma=1:act=relu",
+           "fprop:x=f32,8x64x56x56,strides=401408x6272x112x2:w=f32,64x64x3x3:y=f32,8x64x56x56:pad=1x1",
+           "fprop:x=f32,8x64x56x56:w=f32,64x64x3x3:pad=1x1:mode=conv",
+       }) {
+    const ConvProblem problem = problem_of(text);
+    EXPECT_FALSE(takers(problem, on(h200())).empty()) << text;
+    const auto tried = heuristic_candidates(problem, on(h200()));
+    ASSERT_TRUE(tried.ok()) << text << ": " << tried.error().message;
+    EXPECT_FALSE(tried->empty()) << text;
+  }
+}
+
+// These run on engines that compile at run time, for which cuDNN wants the driver itself.
+TEST_F(WithCudnn, FusedAndFp8GraphsAreKnown) {
+  for (const char* text : {
+           "fprop:x=bf16,8x64x56x56,nhwc:w=bf16,64x64x3x3,nhwc:pad=1x1:bias=1:act=relu",
+           "fprop:x=f16,8x64x56x56,nhwc:w=f16,64x64x3x3,nhwc:pad=1x1:bias=1:act=gelu",
+           "dgrad:x=f16,8x64x56x56,nhwc:w=f16,64x64x3x3,nhwc:y=f16,8x64x56x56,nhwc:pad=1x1:act=relu",
+           "fprop:x=f8_e4m3,8x64x56x56,nhwc:w=f8_e4m3,64x64x3x3,nhwc:y=bf16,8x64x56x56,nhwc:pad=1x1",
+           "fprop:x=s8,8x64x56x56,nhwc:w=s8,64x64x3x3,nhwc:y=s8,8x64x56x56,nhwc:pad=1x1:bias=1:act=relu:requant="
+           "channel",
+       }) {
+    const ConvProblem problem = problem_of(text);
+    if (!takers(problem, on(h200())).empty()) continue;
+    bool for_want_of_a_driver = false;
+    for (const Engine* engine : engines()) {
+      const auto refusal = refuse(*engine, problem, on(h200()));
+      for_want_of_a_driver = for_want_of_a_driver ||
+                             (refusal && refusal->reason.find("libcuda") != std::string::npos) ||
+                             (refusal && refusal->code == RefusalCode::not_built);
+    }
+    EXPECT_TRUE(for_want_of_a_driver && !cuda::driver()) << text;
+  }
+}
+
+TEST_F(WithCudnn, EveryListGivesGraphsInAllPassesAndTypes) {
+  std::int64_t graphs = 0, most_engines = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(CONVOY_PROBLEMS_DIR)) {
+    if (entry.path().extension() != ".txt") continue;
+    const auto list = read_problem_list(entry.path().string());
+    ASSERT_TRUE(list.ok()) << list.error().message;
+    for (const ListedProblem& listed : *list) {
+      for (const DataType type : {DataType::f32, DataType::f16, DataType::bf16}) {
+        for (const Pass pass : {Pass::fprop, Pass::dgrad, Pass::wgrad}) {
+          ConvProblem problem = listed.problem;
+          if (problem.compute != DataType::f32) continue;
+          problem.pass = pass;
+          problem.x.type = problem.w.type = problem.y.type = type;
+          if (pass != Pass::fprop) problem.epilogue = {};
+          if (outside_limits(problem, h200())) continue;
+          const Graph graph(*api_, problem, nullptr);
+          ASSERT_TRUE(graph.ok()) << print(problem) << ": " << graph.failed_part() << ": " << graph.failure().text;
+          most_engines = std::max(most_engines, graph.engine_count());
+          ++graphs;
+        }
+      }
+    }
+  }
+  EXPECT_GT(graphs, 2000);
+  // A newer cuDNN may have more than there are rows: engine.cc has their number.
+  const auto rows = std::count_if(engines().begin(), engines().end(), [](const Engine* e) { return !is_legacy(*e); });
+  EXPECT_LE(most_engines, rows);
+}
+
+TEST_F(WithCudnn, CandidatesSurvivePrintingAndTheirKnobsAreLegal) {
+  const ConvProblem problem = problem_of(kDense);
+  const PlanRequest request = on(h200());
+  int with_knobs = 0;
+  for (const Engine* engine : takers(problem, request)) {
+    const std::vector<Knob> knobs = engine->knobs(problem, request);
+    const Candidate candidate{engine->info().name, default_knobs(knobs)};
+    const auto parsed = parse_candidate(print(candidate));
+    ASSERT_TRUE(parsed.ok()) << print(candidate);
+    EXPECT_EQ(*parsed, candidate);
+    with_knobs += knobs.empty() ? 0 : 1;
+    for (const Knob& knob : knobs) {
+      EXPECT_TRUE(std::find(knob.values.begin(), knob.values.end(), kAutomatic) != knob.values.end());
+      EXPECT_EQ(std::set<std::int64_t>(knob.values.begin(), knob.values.end()).size(), knob.values.size()) << knob.name;
+      EXPECT_LE(knob.values.size(), 100u) << knob.name;
+    }
+  }
+  EXPECT_GT(with_knobs, 3);
+  // What the heuristics choose first is an engine's default.
+  const auto tried = heuristic_candidates(problem, request);
+  ASSERT_TRUE(tried.ok() && !tried->empty());
+  for (const Engine* engine : takers(problem, request)) {
+    if (engine->info().name != tried->front().engine) continue;
+    EXPECT_EQ(default_knobs(engine->knobs(problem, request)), tried->front().knobs);
+  }
+}
+
+TEST_F(WithCudnn, PredictionsFollowTheHeuristicsOrder) {
+  const ConvProblem problem = problem_of(kDense);
+  const PlanRequest request = on(h200());
+  const auto tried = heuristic_candidates(problem, request);
+  ASSERT_TRUE(tried.ok());
+  double before = 0;
+  for (const Candidate& candidate : *tried) {
+    const auto engine = std::find_if(engines().begin(), engines().end(),
+                                     [&](const Engine* e) { return e->info().name == candidate.engine; });
+    const double seconds = (*engine)->predict_seconds(problem, candidate.knobs, request);
+    EXPECT_GT(seconds, before) << print(candidate);
+    before = seconds;
+  }
+  std::set<std::string> named;
+  for (const Candidate& candidate : *tried) named.insert(candidate.engine);
+  for (const Engine* engine : takers(problem, request)) {
+    if (named.contains(engine->info().name)) continue;
+    EXPECT_GT(engine->predict_seconds(problem, default_knobs(engine->knobs(problem, request)), request), before);
+  }
+}
+
+TEST_F(WithCudnn, NotesTellPrecision) {
+  const ConvProblem problem = problem_of("fprop:x=f32,8x64x56x56,nhwc:w=f32,64x64x3x3,nhwc:pad=1x1");
+  int exact = 0, rounded = 0;
+  for (const Engine* engine : takers(problem, on(h200()))) {
+    const auto notes = engine->notes(problem, {}, on(h200()));
+    EXPECT_EQ(has(notes, "TENSOR_CORE"), has(notes, note::tf32)) << engine->info().name;
+    (has(notes, note::tf32) ? rounded : exact) += 1;
+  }
+  EXPECT_GT(exact, 0);
+  EXPECT_GT(rounded, 0);
+  for (const Engine* engine : takers(problem_of(kDense), on(h200()))) {
+    EXPECT_FALSE(has(engine->notes(problem_of(kDense), {}, on(h200())), note::tf32)) << engine->info().name;
+  }
+}
+
+TEST_F(WithCudnn, BadGraphsAreRefusedWithTheExpressionThatFailed) {
+  // validate() would not let this through: a filter of 7 channels for an x of 32.
+  ConvProblem problem = problem_of("fprop:x=f32,1x32x9x9:w=f32,4x32x3x3");
+  problem.w = TensorDesc::packed(DataType::f32, {4, 7, 3, 3});
+  EXPECT_FALSE(validate(problem).ok());
+  const Graph graph(*api_, problem, nullptr);
+  ASSERT_FALSE(graph.ok());
+  EXPECT_NE(graph.failure().text.find("BAD_PARAM"), std::string::npos) << graph.failure().text;
+  EXPECT_NE(graph.failure().text.find("wDimA[1]"), std::string::npos) << graph.failure().text;
+  EXPECT_EQ(graph.failed_part(), "fprop operation");
+}
+
+TEST_F(WithCudnn, RefusesWhatItWouldComputeWrongly) {
+  for (const char* text : {"dgrad:x=f32,2x16x13x13:w=f32,16x16x3x3:y=f32,2x16x13x12:pad=1x0/1x1",
+                           "wgrad:x=f32,2x16x13x13:w=f32,16x16x3x3:y=f32,2x16x13x12:pad=1x0/1x1"}) {
+    const ConvProblem problem = problem_of(text);
+    for (const Engine* engine : takers(problem, on(h200()))) {
+      EXPECT_FALSE(has(engine->notes(problem, {}, on(h200())), note::fft)) << engine->info().name << " " << text;
+      for (const Knob& knob : engine->knobs(problem, on(h200()))) EXPECT_NE(knob.name, "k3") << engine->info().name;
+    }
+    EXPECT_FALSE(takers(problem, on(h200())).empty()) << text;
+  }
+}
+
+TEST_F(WithCudnn, PlansTellTheirWorkspaceAndWhatTheyAre) {
+  const ConvProblem problem = problem_of(kDense);
+  PlanRequest request = on(h200());
+  int with_workspace = 0;
+  for (const Engine* engine : takers(problem, request)) {
+    const KnobValues knobs = default_knobs(engine->knobs(problem, request));
+    const auto plan = engine->plan(problem, knobs, request);
+    ASSERT_TRUE(plan.ok()) << engine->info().name << ": " << plan.error().message;
+    EXPECT_EQ((*plan)->candidate(), (Candidate{engine->info().name, knobs}));
+    EXPECT_EQ((*plan)->notes(), engine->notes(problem, knobs, request));
+    EXPECT_EQ((*plan)->description(), "conv");
+    with_workspace += (*plan)->workspace_bytes() > 0 ? 1 : 0;
+    const auto* json = dynamic_cast<const HasPlanJson*>(plan->get());
+    ASSERT_NE(json, nullptr);
+    const auto read = nlohmann::json::parse(json->plan_json(), nullptr, false);
+    ASSERT_FALSE(read.is_discarded()) << json->plan_json();
+    EXPECT_EQ("cudnn.eng" + std::to_string(read["engine"]["engineId"].get<int>()), engine->info().name);
+  }
+  EXPECT_GT(with_workspace, 0);
+  // A part of the device is a smaller device.
+  request.target_sms = 66;
+  const auto part = survey(problem, h200(), 66);
+  ASSERT_TRUE(part.ok());
+  const auto picks = (*part)->picks();
+  ASSERT_FALSE(picks.empty());
+  const auto plan = (*part)->plan(picks.front().engine, picks.front().knobs);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto read = nlohmann::json::parse(plan->text(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION));
+  EXPECT_EQ(read["GPUProfile"]["multiProcessorCount"], 66);
+}
+
+TEST_F(WithCudnn, BigTensorsAreSplitVisibly) {
+  const ConvProblem problem =
+      problem_of("fprop:x=f16,2x32x384x512x512,nhwc:w=f16,32x32x3x3x3,nhwc:pad=1x1x1");  // 6.4e9 elements a tensor
+  const PlanRequest request = on(h200());
+  const auto engine = takers(problem, request);
+  ASSERT_FALSE(engine.empty());
+  const auto plan = engine.front()->plan(problem, default_knobs(engine.front()->knobs(problem, request)), request);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_NE((*plan)->description().find("pieces"), std::string::npos) << (*plan)->description();
+  EXPECT_NE((*plan)->description().find("batch 1-1, rows of y"), std::string::npos) << (*plan)->description();
+  if (!cuda::device_count()) {
+    EXPECT_GE(stages_of(**plan).size(), 4u);
+  }
+}
+
+TEST_F(WithCudnn, WithoutADeviceExecutionSaysSo) {
+  if (cuda::device_count()) GTEST_SKIP() << "skipped: there is a CUDA device";
+  const ConvProblem problem = problem_of("fprop:x=f32,1x4x9x9:w=f32,4x4x3x3");
+  const auto engine = takers(problem, on(h200()));
+  ASSERT_FALSE(engine.empty());
+  const auto plan = engine.front()->plan(problem, {}, on(h200()));
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  alignas(64) float data[512] = {};
+  const auto team = make_cpu_team(1);
+  std::vector<std::byte> workspace((*plan)->workspace_bytes());
+  ExecContext context{*team};
+  context.workspace = workspace.data();
+  context.workspace_bytes = workspace.size();
+  const auto ran = (*plan)->execute({.x = data, .w = data, .out = data}, context);
+  ASSERT_FALSE(ran.ok());
+  EXPECT_NE(ran.error().message.find("no CUDA device"), std::string::npos) << ran.error().message;
+  const auto misaligned = (*plan)->execute({.x = data + 1, .w = data, .out = data}, context);
+  ASSERT_FALSE(misaligned.ok());
+  EXPECT_NE(misaligned.error().message.find("x="), std::string::npos) << misaligned.error().message;
+}
+
+TEST_F(WithCudnn, ThreadsShareOneSurvey) {
+  const ConvProblem problem = problem_of("fprop:x=f16,3x24x31x29,nhwc:w=f16,40x24x3x3,nhwc:pad=1x1");
+  std::vector<std::size_t> counts(8);
+  std::vector<std::shared_ptr<Survey>> surveys(counts.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    threads.emplace_back([&, i] {
+      surveys[i] = *survey(problem, h200(), 0);
+      counts[i] = takers(problem, on(h200())).size();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    EXPECT_EQ(counts[i], counts[0]);
+    EXPECT_EQ(surveys[i], surveys[0]);
+  }
+  EXPECT_GT(counts[0], 0u);
+}
+
+}  // namespace
+}  // namespace convoy::cudnn

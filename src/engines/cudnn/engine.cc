@@ -1,0 +1,130 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "device/cuda/driver.h"
+#include "engines/cudnn/cudnn.h"
+#include "engines/cudnn/legacy.h"
+#include "engines/cudnn/limits.h"
+#include "engines/cudnn/plan.h"
+#include "engines/cudnn/predict.h"
+
+namespace convoy::cudnn {
+namespace {
+
+// cuDNN 9.19 has at most 85 engines for a graph. Rows above what a version has refuse at once.
+constexpr int kEngines = 96;
+
+// "cuDNN 9.19.0" where a driver makes it usable. Elsewhere nothing is measured, and the processor's users need not wait
+// for the library to load.
+const std::string& provider() {
+  static const std::string& name = *[] {
+    if (!cuda::driver()) return new std::string("cuDNN");
+    const auto api = cuda::cudnn();
+    return new std::string(api ? "cuDNN " + (*api)->text : "cuDNN");
+  }();
+  return name;
+}
+
+EngineInfo declare(int index) {
+  EngineInfo info;
+  info.name = fmt::format("cudnn.eng{}", index);
+  info.provider = provider();
+  info.summary = fmt::format("cuDNN's engine {} for the problem's operation graph", index);
+  info.device = DeviceKind::cuda;
+  info.passes = {Pass::fprop, Pass::dgrad, Pass::wgrad};
+  info.activations = {ActivationKind::identity,   ActivationKind::relu,  ActivationKind::clip,
+                      ActivationKind::leaky_relu, ActivationKind::elu,   ActivationKind::sigmoid,
+                      ActivationKind::tanh,       ActivationKind::swish, ActivationKind::gelu,
+                      ActivationKind::gelu_tanh};
+  info.requantize = true;
+  return info;
+}
+
+Refusal no_cudnn(const Error& error) { return {RefusalCode::not_built, error.message}; }
+
+class BackendEngine final : public Engine {
+ public:
+  explicit BackendEngine(int index) : index_(index), info_(declare(index)) {}
+
+  const EngineInfo& info() const override { return info_; }
+
+  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& request) const override {
+    if (auto refusal = outside_limits(problem, *request.cuda)) return refusal;
+    const auto pieces = surveyed_pieces(problem, *request.cuda, request.target_sms);
+    if (!pieces) {
+      if (pieces.error().code == ErrorCode::unsupported) return Refusal{RefusalCode::size, pieces.error().message};
+      return no_cudnn(pieces.error());
+    }
+    const Survey* asked = nullptr;
+    for (const SurveyedPiece& piece : *pieces) {
+      if (piece.survey.get() == asked) continue;
+      asked = piece.survey.get();
+      if (auto refusal = piece.survey->ask(index_).refusal) {
+        if (!piece.piece.where.empty()) refusal->reason = piece.piece.where + ": " + refusal->reason;
+        return refusal;
+      }
+    }
+    return std::nullopt;
+  }
+
+  std::vector<Knob> knobs(const ConvProblem& problem, const PlanRequest& request) const override {
+    const auto pieces = surveyed_pieces(problem, *request.cuda, request.target_sms);
+    return pieces ? pieces->front().survey->ask(index_).knobs : std::vector<Knob>();
+  }
+
+  std::vector<std::string> notes(const ConvProblem& problem, const KnobValues&,
+                                 const PlanRequest& request) const override {
+    const auto pieces = surveyed_pieces(problem, *request.cuda, request.target_sms);
+    return pieces ? pieces->front().survey->ask(index_).notes : std::vector<std::string>();
+  }
+
+  double predict_seconds(const ConvProblem& problem, const KnobValues& knobs,
+                         const PlanRequest& request) const override {
+    const auto pieces = surveyed_pieces(problem, *request.cuda, request.target_sms);
+    if (!pieces) return std::numeric_limits<double>::infinity();
+    return predict(problem, *pieces->front().survey, index_, knobs, *request.cuda);
+  }
+
+  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,
+                                         const PlanRequest& request) const override {
+    return make_backend_plan(problem, info_.name, index_, knobs, request);
+  }
+
+ private:
+  int index_;
+  EngineInfo info_;
+};
+
+}  // namespace
+
+std::span<const Engine* const> engines() {
+  // Never destroyed: convolutions may run while the process ends.
+  static const auto& engines = *[] {
+    auto* all = new std::vector<const Engine*>;
+    for (int index = 0; index < kEngines; ++index) all->push_back(new BackendEngine(index));
+    for (const Engine* engine : legacy_engines(provider())) all->push_back(engine);
+    return all;
+  }();
+  return engines;
+}
+
+Result<std::vector<Candidate>> heuristic_candidates(const ConvProblem& problem, const PlanRequest& request) {
+  if (!request.cuda) return Error{ErrorCode::invalid_argument, "device=cpu: cuDNN's heuristics choose for a GPU"};
+  if (auto refusal = outside_limits(problem, *request.cuda)) return Error{ErrorCode::unsupported, refusal->reason};
+  CONVOY_TRY(const auto pieces, surveyed_pieces(problem, *request.cuda, request.target_sms));
+  if (pieces.size() > 1) return Error{ErrorCode::unsupported, "the problem is run in pieces"};
+  const auto& refusal = pieces.front().survey->refusal();
+  if (refusal) return Error{ErrorCode::unsupported, refusal->reason};
+  std::vector<Candidate> candidates;
+  for (const Pick& pick : pieces.front().survey->picks()) {
+    Candidate candidate{fmt::format("cudnn.eng{}", pick.engine), pick.knobs};
+    if (std::find(candidates.begin(), candidates.end(), candidate) == candidates.end()) {
+      candidates.push_back(std::move(candidate));
+    }
+  }
+  return candidates;
+}
+
+}  // namespace convoy::cudnn

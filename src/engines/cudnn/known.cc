@@ -1,0 +1,82 @@
+#include "engines/cudnn/known.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "engines/cudnn/graph.h"
+#include "engines/cudnn/names.h"
+
+namespace convoy::cudnn {
+namespace {
+
+bool sixteen_bits(const ConvProblem& p) { return p.out().type == DataType::f16 || p.out().type == DataType::bf16; }
+
+bool is_fp8(DataType type) { return type == DataType::f8_e4m3 || type == DataType::f8_e5m2; }
+
+enum class When { sixteen_bits, sixteen_bits_and_beta, fp8 };
+struct Rounds {
+  Pass pass;
+  std::int64_t engine;
+  When when;
+};
+constexpr int kSeenIn = 919;  // version / 100
+// Of graphs without an epilogue: others have other engines.
+constexpr std::array<Rounds, 8> kRoundPartialSums = {{
+    {Pass::fprop, 1, When::sixteen_bits_and_beta},  // conv is rounded before beta*out is added
+    {Pass::fprop, 2, When::sixteen_bits_and_beta},
+    {Pass::fprop, 3, When::sixteen_bits_and_beta},
+    {Pass::fprop, 4, When::sixteen_bits_and_beta},
+    {Pass::fprop, 2, When::fp8},
+    {Pass::dgrad, 2, When::sixteen_bits},
+    {Pass::wgrad, 47, When::sixteen_bits},
+    {Pass::wgrad, 61, When::sixteen_bits},
+}};
+
+bool applies(When when, const ConvProblem& p) {
+  if (when == When::fp8) return is_fp8(p.x.type);
+  return sixteen_bits(p) && !is_fp8(p.x.type) && (p.beta != 0 || when == When::sixteen_bits);
+}
+
+}  // namespace
+
+std::optional<Refusal> known_wrong(const ConvProblem& p, const std::vector<std::string>& notes,
+                                   const std::vector<Knob>& knobs) {
+  const auto noted = [&](const std::string& note) {
+    return std::find(notes.begin(), notes.end(), note) != notes.end();
+  };
+  if (p.y.type == DataType::s32 && !noted(name_of(CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION))) {
+    return Refusal{RefusalCode::data_type, "types y=s32: this engine of cuDNN writes floats: wrong results"};
+  }
+  if (p.pre_padding == p.post_padding || p.pass == Pass::fprop) return std::nullopt;
+  const bool fft = noted(name_of(CUDNN_NUMERICAL_NOTE_FFT));
+  const std::string texture = knob_name(CUDNN_KNOB_TYPE_USE_TEX);
+  const bool oldest = std::any_of(knobs.begin(), knobs.end(), [&](const Knob& knob) { return knob.name == texture; });
+  if (!fft && !oldest) return std::nullopt;
+  return Refusal{
+      RefusalCode::padding,
+      fmt::format("pad={}/{}: cuDNN's {} engines take both sides as equal in {}: wrong "
+                  "results",
+                  to_string(p.pre_padding), to_string(p.post_padding), fft ? "FFT" : "oldest GEMM", name_of(p.pass))};
+}
+
+std::vector<std::string> missing_notes(const ConvProblem& p, std::int64_t engine, int version) {
+  if (version / 100 != kSeenIn || !is_plain(p)) return {};
+  const bool rounds = std::any_of(kRoundPartialSums.begin(), kRoundPartialSums.end(), [&](const Rounds& each) {
+    return each.pass == p.pass && each.engine == engine && applies(each.when, p);
+  });
+  if (!rounds) return {};
+  return {std::string(note::reduced_precision_reduction)};
+}
+
+std::vector<std::string> missing_legacy_notes(const ConvProblem& p, int algorithm) {
+  if (!sixteen_bits(p)) return {};
+  const bool atomic = p.pass != Pass::fprop && algorithm == 0;
+  const bool split = p.pass == Pass::wgrad && algorithm == 1 && p.groups > 1;
+  const bool scaled = p.pass == Pass::fprop && p.beta != 0;
+  if (!atomic && !split && !scaled) return {};
+  return {std::string(note::reduced_precision_reduction)};
+}
+
+}  // namespace convoy::cudnn

@@ -1,0 +1,63 @@
+#include "engines/cudnn/predict.h"
+
+#include <algorithm>
+
+namespace convoy::cudnn {
+namespace {
+
+constexpr double kLaunchSeconds = 3e-6;
+constexpr double kStepPerRank = 0.03;
+// An engine that the heuristics don't name is usually there for problems that others refuse, and slow.
+constexpr double kUnnamed = 4;
+
+// Dense multiply-adds count as two; rates of a streaming multiprocessor at its usual clock.
+double flops_per_sm(const ConvProblem& p, int architecture) {
+  const double hopper = architecture >= 90 ? 1 : 0.45;  // of the tensor cores of sm_90
+  switch (p.x.type) {
+    case DataType::f64:
+      return 0.4e12;
+    case DataType::f32:
+      return p.math == MathMode::strict ? 0.45e12 : 2.5e12 * hopper;
+    case DataType::f16:
+    case DataType::bf16:
+      return 5e12 * hopper;
+    default:
+      return 10e12 * hopper;
+  }
+}
+
+double bytes_per_sm(int architecture) {
+  if (architecture >= 90) return 30e9;
+  return architecture == 80 ? 17e9 : 8e9;
+}
+
+// The share of the floor that cuDNN reaches. Few channels a group leave the tensor cores empty.
+double share(const ConvProblem& p) {
+  if (p.is_depthwise()) return p.pass == Pass::wgrad ? 0.15 : 0.3;
+  const std::int64_t narrow = std::min(p.w.dims[1], p.out_channels() / p.groups);
+  if (narrow < 8) return 0.08;
+  return narrow < 32 ? 0.25 : 0.6;
+}
+
+}  // namespace
+
+double first_choice_seconds(const ConvProblem& problem, const CudaDevice& device) {
+  const auto sms = static_cast<double>(std::max(device.sm_count, 1));
+  const double products = flops(problem) / (flops_per_sm(problem, device.architecture) * sms);
+  const double bytes = bytes_moved(problem) / (bytes_per_sm(device.architecture) * sms);
+  return kLaunchSeconds + std::max(products, bytes) / share(problem);
+}
+
+double predict(const ConvProblem& problem, Survey& survey, std::int64_t engine, const KnobValues& knobs,
+               const CudaDevice& device) {
+  const std::vector<Pick> picks = survey.picks();
+  const auto same = [&](const Pick& pick) { return pick.engine == engine && pick.knobs == knobs; };
+  auto place = std::find_if(picks.begin(), picks.end(), same);
+  if (place == picks.end()) {
+    place = std::find_if(picks.begin(), picks.end(), [&](const Pick& pick) { return pick.engine == engine; });
+  }
+  const auto rank = static_cast<double>(place - picks.begin());
+  return first_choice_seconds(problem, device) * (1 + kStepPerRank * rank) * (place == picks.end() ? kUnnamed : 1);
+}
+
+}  // namespace convoy::cudnn

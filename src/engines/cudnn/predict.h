@@ -1,0 +1,18 @@
+// What cuDNN's candidates are ranked by before anything was measured.
+#pragma once
+
+#include "engines/cudnn/survey.h"
+
+namespace convoy::cudnn {
+
+// cuDNN says in which order its heuristics would try configurations, not how long any takes. So this is no model of an
+// engine: it is one guess of the time of cuDNN's first choice, from the device's rates and what cuDNN reaches of them
+// on kinds of problems (measured on one H200), the same for all engines, and a step up for each place in the order.
+// Among cuDNN's candidates only the order means something; against other engines, only about a factor of two.
+double predict(const ConvProblem& problem, Survey& survey, std::int64_t engine, const KnobValues& knobs,
+               const CudaDevice& device);
+
+// The guess for the first choice.
+double first_choice_seconds(const ConvProblem& problem, const CudaDevice& device);
+
+}  // namespace convoy::cudnn

@@ -1,0 +1,334 @@
+#include "engines/cudnn/survey.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <list>
+#include <unordered_map>
+
+#include "core/hash.h"
+#include "engines/cudnn/handle.h"
+#include "engines/cudnn/known.h"
+#include "engines/cudnn/limits.h"
+#include "engines/cudnn/names.h"
+#include "engines/cudnn/properties.h"
+
+namespace convoy::cudnn {
+namespace {
+
+constexpr std::size_t kMostSurveys = 256;  // of about 100 KB
+constexpr std::int64_t kMostPicks = 256;
+constexpr std::int64_t kMostNotes = 32;
+
+// The legal values of a knob: all of them up to 16, above that steps of a half and a third of a power of two (splits
+// go into the thousands, and their neighbours hardly differ), and the largest.
+std::vector<std::int64_t> values_between(std::int64_t low, std::int64_t high, std::int64_t step) {
+  constexpr std::int64_t all_up_to = 16;
+  std::vector<std::int64_t> values;
+  step = std::max<std::int64_t>(step, 1);
+  std::int64_t value = low;
+  for (; value <= high && (value - low) / step < 4 * all_up_to && (high <= 512 || value <= all_up_to); value += step) {
+    values.push_back(value);
+  }
+  for (std::int64_t power = all_up_to; power < high && value <= high; power *= 2) {
+    for (const std::int64_t next : {power + power / 2, 2 * power}) {
+      if (next >= value && next <= high && (next - low) % step == 0) values.push_back(next);
+    }
+  }
+  if (!values.empty() && values.back() != high && (high - low) % step == 0) values.push_back(high);
+  return values;
+}
+
+KnobValues knobs_of(const Descriptor& configuration) {
+  KnobValues knobs;
+  const auto choices = configuration.get(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR,
+                                         CUDNN_KNOB_TYPE_COUNTS);
+  for (const Descriptor& choice : choices) {
+    const auto type = choice.get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE);
+    const auto value = choice.get<std::int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64);
+    if (type && value) knobs.push_back({knob_name(*type), *value});
+  }
+  std::sort(knobs.begin(), knobs.end(), [](const KnobValue& a, const KnobValue& b) { return a.name < b.name; });
+  return knobs;
+}
+
+std::vector<std::string> notes_of(const Descriptor& engine, const ConvProblem& problem) {
+  std::vector<std::string> notes;
+  bool tensor_cores = false;
+  for (const auto numerical : engine.get<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                                                                      CUDNN_TYPE_NUMERICAL_NOTE, kMostNotes)) {
+    tensor_cores = tensor_cores || numerical == CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
+    notes.push_back(name_of(numerical));
+  }
+  // Tensor cores multiply no f32: they round it to tf32.
+  if (tensor_cores && problem.compute == DataType::f32 &&
+      (problem.x.type == DataType::f32 || problem.w.type == DataType::f32 || problem.y.type == DataType::f32)) {
+    const TensorDesc& a = problem.pass == Pass::dgrad ? problem.y : problem.x;
+    const TensorDesc& b = problem.pass == Pass::wgrad ? problem.y : problem.w;
+    if (a.type == DataType::f32 || b.type == DataType::f32) notes.emplace_back(note::tf32);
+  }
+  for (const auto behaviour :
+       engine.get<cudnnBackendBehaviorNote_t>(CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE, kMostNotes)) {
+    notes.push_back(name_of(behaviour));
+  }
+  return notes;
+}
+
+std::vector<Knob> knobs_of(const Descriptor& engine, const Pick* pick) {
+  std::vector<Knob> knobs;
+  const std::int64_t count = engine.count(CUDNN_ATTR_ENGINE_KNOB_INFO, CUDNN_TYPE_BACKEND_DESCRIPTOR);
+  for (const Descriptor& info : engine.get(CUDNN_ATTR_ENGINE_KNOB_INFO, CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR, count)) {
+    const auto type = info.get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_INFO_TYPE, CUDNN_TYPE_KNOB_TYPE);
+    const auto low = info.get<std::int64_t>(CUDNN_ATTR_KNOB_INFO_MINIMUM_VALUE, CUDNN_TYPE_INT64);
+    const auto high = info.get<std::int64_t>(CUDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE, CUDNN_TYPE_INT64);
+    const auto step = info.get<std::int64_t>(CUDNN_ATTR_KNOB_INFO_STRIDE, CUDNN_TYPE_INT64);
+    if (!type || !low || !high || !step) continue;
+    const std::string name = knob_name(*type);
+    const std::int64_t first = pick != nullptr ? knob_or(pick->knobs, name, kAutomatic) : kAutomatic;
+    Knob knob{name, {first}, meaning_of(*type) + "; -1: cuDNN chooses"};
+    if (first != kAutomatic) knob.values.push_back(kAutomatic);
+    for (const std::int64_t value : values_between(*low, *high, *step)) {
+      if (value != first) knob.values.push_back(value);
+    }
+    knobs.push_back(std::move(knob));
+  }
+  std::sort(knobs.begin(), knobs.end(), [](const Knob& a, const Knob& b) { return a.name < b.name; });
+  return knobs;
+}
+
+bool has(const std::vector<std::string>& notes, std::string_view note) {
+  return std::find(notes.begin(), notes.end(), note) != notes.end();
+}
+
+}  // namespace
+
+Survey::Survey(const Api& api, const ConvProblem& problem, const CudaDevice& device, int target_sms)
+    : api_(api), problem_(problem), device_(device) {
+  if (target_sms > 0 && api.version < kFirstVersionWithDeviceProperties) {
+    refusal_ =
+        Refusal{RefusalCode::device, fmt::format("target_sms={}: from cuDNN 9.8 on, this is {}", target_sms, api.text)};
+    return;
+  }
+  if (target_sms > 0) device_.sm_count = std::min(target_sms, device.sm_count);
+  if (api.version >= kFirstVersionWithDeviceProperties) {
+    properties_ = device_properties(api, device_);
+    if (!properties_.ok()) {
+      refusal_ = refusal_of(properties_.failure(), fmt::format("device={}: cuDNN", device.name));
+      return;
+    }
+  } else {
+    auto handle = thread_handle(api, device_.ordinal);
+    if (!handle) {
+      refusal_ = Refusal{RefusalCode::device, handle.error().message};
+      return;
+    }
+    handle_ = *handle;
+  }
+  graph_ = std::make_unique<Graph>(api, problem, handle_);
+  if (!graph_->ok()) refusal_ = refused(graph_->failure(), graph_->failed_part());
+}
+
+Refusal Survey::refused(const Failure& failure, std::string_view what) const {
+  Refusal refusal = refusal_of(failure, what);
+  const std::string advice = unmet_advice(problem_, device_);
+  if (refusal.code != RefusalCode::device && refusal.code != RefusalCode::not_built && !advice.empty()) {
+    refusal.reason += fmt::format("; of the limits that cuDNN documents: {}", advice);
+  }
+  return refusal;
+}
+
+Descriptor Survey::configuration(const Descriptor& engine, const KnobValues& knobs) const {
+  std::vector<Descriptor> choices;
+  std::vector<cudnnBackendDescriptor_t> raw;
+  Descriptor made(api_, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  for (const KnobValue& knob : knobs) {
+    const auto type = parse_knob_name(knob.name);
+    if (!type || knob.value == kAutomatic) continue;
+    Descriptor& choice = choices.emplace_back(api_, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+    choice.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, *type)
+        .set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, knob.value)
+        .finalize();
+    if (!choice.ok()) return std::move(choice);
+    raw.push_back(choice.raw());
+  }
+  made.set(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
+  if (!raw.empty()) made.set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR, raw);
+  made.finalize();
+  return made;
+}
+
+std::optional<Refusal> Survey::try_engine(Engine& engine, std::int64_t index) {
+  if (index >= graph_->engine_count()) {
+    return Refusal{RefusalCode::not_offered,
+                   fmt::format("pass={}: cuDNN {} has {} engines for this graph ({})", name_of(problem_.pass),
+                               api_.text, graph_->engine_count(), graph_->formula())};
+  }
+  engine.descriptor = Descriptor(api_, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  engine.descriptor.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph_->descriptor())
+      .set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, index);
+  if (properties_.raw() != nullptr) engine.descriptor.set(CUDNN_ATTR_ENGINE_DEVICEPROP, properties_);
+  engine.descriptor.finalize();
+  if (!engine.descriptor.ok()) return refused(engine.descriptor.failure(), "engine");
+  engine.verdict.notes = notes_of(engine.descriptor, problem_);
+  for (std::string& note : missing_notes(problem_, index, api_.version)) {
+    if (!has(engine.verdict.notes, note)) engine.verdict.notes.push_back(std::move(note));
+  }
+  for (const std::string_view reordered : {"REQUIRES_FILTER_INT8x32_REORDER", "REQUIRES_BIAS_INT8x32_REORDER"}) {
+    if (!has(engine.verdict.notes, reordered)) continue;
+    return Refusal{RefusalCode::layout,
+                   fmt::format("note {}: this engine reads w and bias in the order that cudnnReorderFilterAndBias "
+                               "makes of NC/32HW32, a layout that problems here can't have",
+                               reordered)};
+  }
+  const std::vector<Pick>& picks = picks_locked();
+  const auto pick = std::find_if(picks.begin(), picks.end(), [&](const Pick& p) { return p.engine == index; });
+  if (pick != picks.end()) engine.verdict.rank = static_cast<int>(pick - picks.begin());
+  engine.verdict.knobs = knobs_of(engine.descriptor, pick != picks.end() ? &*pick : nullptr);
+  if (auto refusal = known_wrong(problem_, engine.verdict.notes, engine.verdict.knobs)) return refusal;
+  // An engine finalises for many graphs that no configuration of it takes.
+  const Descriptor configured = configuration(engine.descriptor, default_knobs(engine.verdict.knobs));
+  if (!configured.ok()) return refused(configured.failure(), "engine configuration");
+  return std::nullopt;
+}
+
+Survey::Engine& Survey::engine_locked(std::int64_t index) {
+  const auto [found, added] = engines_.try_emplace(index);
+  if (added) {
+    found->second.verdict.refusal = refusal_ ? refusal_ : try_engine(found->second, index);
+    if (found->second.verdict.refusal) found->second.descriptor = {};
+  }
+  return found->second;
+}
+
+Verdict Survey::ask(std::int64_t engine) {
+  const std::lock_guard lock(mutex_);
+  return engine_locked(engine).verdict;
+}
+
+const std::vector<Pick>& Survey::picks_locked() {
+  if (picks_) return *picks_;
+  picks_.emplace();
+  if (refusal_) return *picks_;
+  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    Descriptor heuristic(api_, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph_->descriptor())
+        .set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
+    if (properties_.raw() != nullptr) heuristic.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, properties_);
+    heuristic.finalize();
+    if (!heuristic.ok()) continue;
+    const std::int64_t count = heuristic.count(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR);
+    for (const Descriptor& result : heuristic.get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
+                                                  std::min(count, kMostPicks))) {
+      const auto engine = result.get(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
+      if (engine.empty()) continue;
+      const auto index = engine.front().get<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64);
+      if (index) picks_->push_back({*index, knobs_of(result)});
+    }
+  }
+  return *picks_;
+}
+
+std::vector<Pick> Survey::picks() {
+  const std::lock_guard lock(mutex_);
+  return picks_locked();
+}
+
+int Survey::picks_count() {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int>(picks_locked().size());
+}
+
+int Survey::rank(std::int64_t engine) {
+  const std::lock_guard lock(mutex_);
+  const std::vector<Pick>& picks = picks_locked();
+  const auto pick = std::find_if(picks.begin(), picks.end(), [&](const Pick& p) { return p.engine == engine; });
+  return pick == picks.end() ? -1 : static_cast<int>(pick - picks.begin());
+}
+
+Result<Descriptor> Survey::plan(std::int64_t index, const KnobValues& knobs) {
+  const std::lock_guard lock(mutex_);
+  Engine& engine = engine_locked(index);
+  if (engine.verdict.refusal) return Error{ErrorCode::unsupported, engine.verdict.refusal->reason};
+  const Descriptor configured = configuration(engine.descriptor, knobs);
+  if (!configured.ok()) return error_of(configured.failure(), "engine configuration");
+  Descriptor plan(api_, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configured);
+  if (properties_.raw() != nullptr) plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, properties_);
+  if (handle_ != nullptr) plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle_);
+  plan.finalize();
+  if (!plan.ok()) return error_of(plan.failure(), "execution plan");
+  return plan;
+}
+
+namespace {
+
+struct Key {
+  ConvProblem problem;
+  CudaDevice device;
+  int target_sms;
+  friend bool operator==(const Key&, const Key&) = default;
+};
+
+// Least recently asked first.
+class Surveys {
+ public:
+  std::shared_ptr<Survey> get(const Api& api, const Key& key) {
+    Hash hash;
+    hash.add(hash_of(key.problem, key.problem.x.alignment, key.problem.w.alignment, key.problem.y.alignment),
+             key.device.ordinal, key.device.architecture, key.target_sms);
+    {
+      const std::lock_guard lock(mutex_);
+      if (auto found = find(hash.value(), key)) return found;
+    }
+    // Building a graph takes tens of microseconds: other problems' users need not wait for it.
+    auto made = std::make_shared<Survey>(api, key.problem, key.device, key.target_sms);
+    const std::lock_guard lock(mutex_);
+    if (auto found = find(hash.value(), key)) return found;
+    order_.push_back({hash.value(), key, made});
+    index_.emplace(hash.value(), std::prev(order_.end()));
+    if (order_.size() > kMostSurveys) drop_oldest();
+    return made;
+  }
+
+ private:
+  struct Entry {
+    std::uint64_t hash;
+    Key key;
+    std::shared_ptr<Survey> survey;
+  };
+  using Entries = std::list<Entry>;
+
+  std::shared_ptr<Survey> find(std::uint64_t hash, const Key& key) {
+    const auto [begin, end] = index_.equal_range(hash);
+    for (auto at = begin; at != end; ++at) {
+      if (!(at->second->key == key)) continue;
+      order_.splice(order_.end(), order_, at->second);
+      return at->second->survey;
+    }
+    return nullptr;
+  }
+  void drop_oldest() {
+    const auto [begin, end] = index_.equal_range(order_.front().hash);
+    for (auto at = begin; at != end; ++at) {
+      if (at->second != order_.begin()) continue;
+      index_.erase(at);
+      break;
+    }
+    order_.pop_front();
+  }
+
+  std::mutex mutex_;
+  Entries order_;
+  std::unordered_multimap<std::uint64_t, Entries::iterator> index_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<Survey>> survey(const ConvProblem& problem, const CudaDevice& device, int target_sms) {
+  static Surveys& surveys = *new Surveys;  // never destroyed: convolutions may run while the process ends
+  CONVOY_TRY(const Api* api, cuda::cudnn());
+  return surveys.get(*api, {problem, device, target_sms});
+}
+
+}  // namespace convoy::cudnn

@@ -1,0 +1,89 @@
+// What cuDNN answers about one problem on one device: its operation graph, which of its engines take it, with which
+// knobs and notes, and what its heuristics would choose. Each question is asked once and kept.
+//
+// From cuDNN 9.8 on the device is described to cuDNN by its properties, so all of this works without a GPU, for any
+// GPU. Older versions need a handle on the device itself.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "convoy/engine.h"
+#include "engines/cudnn/descriptor.h"
+#include "engines/cudnn/graph.h"
+
+namespace convoy::cudnn {
+
+inline constexpr int kFirstVersionWithDeviceProperties = 90800;
+inline constexpr std::int64_t kAutomatic = -1;  // a knob value: cuDNN chooses (it writes -1 itself in plans' JSON)
+
+// A choice of cuDNN's heuristics: an engine's index and all its knobs.
+struct Pick {
+  std::int64_t engine;
+  KnobValues knobs;
+};
+
+struct Verdict {
+  std::optional<Refusal> refusal;
+  std::vector<Knob> knobs;  // first the heuristics' best values for this engine, otherwise kAutomatic
+  std::vector<std::string> notes;
+  int rank = -1;  // of the engine's best pick in the heuristics' order; -1: they don't name it
+};
+
+class Survey {
+ public:
+  // Preconditions: the problem is valid, inside of limits.h, without tensors over kMostElements. With `target_sms` (0:
+  // all) cuDNN is told of a device with so many SMs, and its persistent kernels start no more blocks: the attribute
+  // that it has for this, CUDNN_ATTR_ENGINE_SM_COUNT_TARGET, is refused by every convolution engine of 9.19. Kernels
+  // that are not persistent start as many blocks as before; plans are checked for it.
+  Survey(const Api& api, const ConvProblem& problem, const CudaDevice& device, int target_sms);
+
+  const ConvProblem& problem() const { return problem_; }
+  const Graph* graph() const { return refusal_ ? nullptr : graph_.get(); }
+
+  // Why cuDNN does not accept the problem at all: no engine is asked then.
+  const std::optional<Refusal>& refusal() const { return refusal_; }
+
+  // Any number of threads may ask.
+  Verdict ask(std::int64_t engine);
+  // Best first, heuristic mode A and then its fallbacks.
+  std::vector<Pick> picks();
+  int picks_count();
+  int rank(std::int64_t engine);
+
+  // A plan, finalised for the device. The error is cuDNN's.
+  Result<Descriptor> plan(std::int64_t engine, const KnobValues& knobs);
+
+ private:
+  struct Engine {
+    Descriptor descriptor;
+    Verdict verdict;
+  };
+  Engine& engine_locked(std::int64_t index);
+  const std::vector<Pick>& picks_locked();
+  std::optional<Refusal> try_engine(Engine& engine, std::int64_t index);
+  Descriptor configuration(const Descriptor& engine, const KnobValues& knobs) const;
+  Refusal refused(const Failure& failure, std::string_view what) const;
+
+  const Api& api_;
+  const ConvProblem problem_;
+  CudaDevice device_;
+  cudnnHandle_t handle_ = nullptr;  // where the version knows no device properties
+  Descriptor properties_;
+  std::unique_ptr<Graph> graph_;
+  std::optional<Refusal> refusal_;
+
+  std::mutex mutex_;
+  std::map<std::int64_t, Engine> engines_;
+  std::optional<std::vector<Pick>> picks_;
+};
+
+// The survey of a problem, kept for the last few hundred problems of the process. Error: there is no cuDNN.
+Result<std::shared_ptr<Survey>> survey(const ConvProblem& problem, const CudaDevice& device, int target_sms);
+
+}  // namespace convoy::cudnn
