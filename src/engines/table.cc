@@ -5,6 +5,8 @@
 #include "engines/cpu/gemm/gemm.h"
 #include "engines/cpu/int8/int8.h"
 #include "engines/cpu/winograd/winograd.h"
+#include "engines/cuda/depthwise/depthwise.h"
+#include "engines/cuda/reference/reference.h"
 #include "engines/cudnn/cudnn.h"
 #include "engines/onednn/onednn.h"
 #include "engines/reference/reference.h"
@@ -18,10 +20,12 @@ const std::vector<const Engine*>& all_engines() {
         &cpu::direct_engine(),   &cpu::gemm_engine(), &cpu::depthwise_engine(),
         &cpu::winograd_engine(), &cpu::int8_engine(),
     };
+    all->push_back(&cuda::depthwise_engine());
     for (const auto provided : {onednn::engines(), cudnn::engines()}) {
       all->insert(all->end(), provided.begin(), provided.end());
     }
     all->push_back(&reference_engine());
+    all->push_back(&cuda::reference_engine());
     return all;
   }();
   return engines;

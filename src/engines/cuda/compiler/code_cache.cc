@@ -113,7 +113,8 @@ void CodeCache::trim() const {
   std::vector<Entry> entries;
   std::int64_t total = 0;
   std::error_code error;
-  for (auto at = fs::directory_iterator(folder_, error); !error && at != fs::directory_iterator(); at.increment(error)) {
+  for (auto at = fs::directory_iterator(folder_, error); !error && at != fs::directory_iterator();
+       at.increment(error)) {
     std::error_code gone;  // by another process
     const auto bytes = static_cast<std::int64_t>(at->file_size(gone));
     const auto used = at->last_write_time(gone);

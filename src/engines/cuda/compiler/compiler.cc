@@ -42,9 +42,9 @@ Result<Target> target_for(const NvrtcApi& api, int architecture) {
   }
   std::erase_if(known, [&](int each) { return each > architecture; });
   if (known.empty()) {
-    return Error{ErrorCode::unsupported,
-                 fmt::format("NVRTC {} can't compile for sm_{}: the architecture is too old for it", api.text,
-                             architecture)};
+    return Error{
+        ErrorCode::unsupported,
+        fmt::format("NVRTC {} can't compile for sm_{}: the architecture is too old for it", api.text, architecture)};
   }
   return Target{fmt::format("--gpu-architecture=compute_{}", *std::max_element(known.begin(), known.end())), false};
 }

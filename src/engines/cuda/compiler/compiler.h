@@ -28,8 +28,8 @@ struct Compilation {
 // Compiles, whatever the cache holds. The error has the source's name and the compiler's log.
 Result<Compilation> compile(const KernelRequest& request, bool verbose = false);
 
-// The images in the requests' order, from the disk cache (code_cache.h) where they are there, and else compiled, several
-// at once, and kept.
+// The images in the requests' order, from the disk cache (code_cache.h) where they are there, and else compiled,
+// several at once, and kept.
 Result<std::vector<KernelImage>> compile_all(std::span<const KernelRequest> requests);
 
 }  // namespace convoy::cuda

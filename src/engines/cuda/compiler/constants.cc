@@ -41,18 +41,20 @@ Constants& Constants::set(std::string_view name, double value) {
 
 Constants& Constants::element(DataType type) {
   text_ += "struct f16;\nstruct bf16;\n";
-  text_ += fmt::format("using ELEMENT = {};\n",
-                       type == DataType::f16 ? "f16" : type == DataType::bf16 ? "bf16" : "float");
+  text_ += fmt::format("using ELEMENT = {};\n", type == DataType::f16    ? "f16"
+                                                : type == DataType::bf16 ? "bf16"
+                                                                         : "float");
   return *this;
 }
 
 Constants& Constants::enumerations() {
   for (int i = 0; i <= static_cast<int>(DataType::boolean); ++i) {
-    set("TYPE_" + upper(name_of(static_cast<DataType>(i))), i);
+    set(fmt::format("TYPE_{}", upper(name_of(static_cast<DataType>(i)))), i);
   }
-  for (int i = 0; i <= static_cast<int>(Pass::wgrad); ++i) set("PASS_" + upper(name_of(static_cast<Pass>(i))), i);
+  for (int i = 0; i <= static_cast<int>(Pass::wgrad); ++i)
+    set(fmt::format("PASS_{}", upper(name_of(static_cast<Pass>(i)))), i);
   for (int i = 0; i <= static_cast<int>(ActivationKind::mish); ++i) {
-    set("ACTIVATION_" + upper(name_of(static_cast<ActivationKind>(i))), i);
+    set(fmt::format("ACTIVATION_{}", upper(name_of(static_cast<ActivationKind>(i)))), i);
   }
   return *this;
 }

@@ -30,7 +30,10 @@ template <int in, int out, int taps, int stride, int dilation, int pad, int tile
 struct Axis {
   CONVOY_CONSTEXPR int start() { return transposed ? -(pad % stride) : 0; }  // first output of tile 0
   CONVOY_CONSTEXPR int tiles() { return ceil_div(out - start(), tile); }
+  // Taps further apart than a tile is wide share no inputs: then only the inputs that are met get local numbers.
+  CONVOY_CONSTEXPR bool sparse() { return !transposed && dilation > (tile - 1) * stride; }
   CONVOY_CONSTEXPR int span() {
+    if (sparse()) return tile * taps;
     return transposed ? (tile - 1) / stride + (taps - 1) * dilation / stride + 1
                       : (tile - 1) * stride + (taps - 1) * dilation + 1;
   }
@@ -38,8 +41,11 @@ struct Axis {
   CONVOY_CONSTEXPR int base() {                                                       // first input of tile 0
     return transposed ? (pad - pad % stride) / stride - (taps - 1) * dilation / stride : -pad;
   }
+  // Where local input j lies, from the tile's first.
+  CONVOY_CONSTEXPR int position(int j) { return sparse() ? j / tile * dilation + j % tile * stride : j; }
   // The tap through which local output a and local input j meet, or -1.
   CONVOY_CONSTEXPR int tap(int a, int j) {
+    if (sparse()) return j % tile == a ? j / tile : -1;
     const int distance = transposed ? a - (j - (taps - 1) * dilation / stride) * stride : j - a * stride;
     if (distance < 0 || distance % dilation != 0) return -1;
     return distance / dilation < taps ? distance / dilation : -1;
@@ -51,8 +57,8 @@ struct Axis {
     return false;
   }
   // The tiles in which local input j lies in the tensor: first_tile(j) to last_tile(j).
-  CONVOY_CONSTEXPR int first_tile(int j) { return max_of(0, -floor_div(base() + j, step())); }
-  CONVOY_CONSTEXPR int last_tile(int j) { return min_of(tiles() - 1, floor_div(in - 1 - base() - j, step())); }
+  CONVOY_CONSTEXPR int first_tile(int j) { return max_of(0, -floor_div(base() + position(j), step())); }
+  CONVOY_CONSTEXPR int last_tile(int j) { return min_of(tiles() - 1, floor_div(in - 1 - base() - position(j), step())); }
   CONVOY_CONSTEXPR bool inside(int j, int t) {
     const int first = first_tile(j);
     const int last = last_tile(j);

@@ -22,7 +22,7 @@ constexpr int in_plane = IN_H * IN_W;
 constexpr int out_plane = OUT_H * OUT_W;
 constexpr long long planes_all = static_cast<long long>(BATCH) * OUT_C;
 constexpr long long in_all = planes_all * FAN_IN / MULTIPLIER * in_plane;
-constexpr int strip_span = min_of(IN_H, (STRIP_TILES - 1) * rows::step() + span_h);
+constexpr int strip_span = min_of(IN_H, (STRIP_TILES - 1) * rows::step() + rows::position(span_h - 1) + 1);
 constexpr int in_room = room<ELEMENT>(strips > 1 ? strip_span * IN_W : ceil_div(PLANES * FAN_IN, MULTIPLIER) * in_plane);
 constexpr int out_room = room<ELEMENT>(strips > 1 ? STRIP_TILES * TILE_H * OUT_W : PLANES * out_plane);
 constexpr int items = PLANES * STRIP_TILES * tiles_w;
@@ -45,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   const int first_tile = strip * STRIP_TILES;
   const int in_first = strips == 1 ? 0 : max_of(0, first_tile * rows::step() + rows::base());
   const int in_last =
-      strips == 1 ? IN_H : min_of(IN_H, (first_tile + STRIP_TILES - 1) * rows::step() + rows::base() + span_h);
+      strips == 1 ? IN_H : min_of(IN_H, (first_tile + STRIP_TILES - 1) * rows::step() + rows::base() + rows::position(span_h - 1) + 1);
   const int out_first = strips == 1 ? 0 : max_of(0, first_tile * TILE_H + rows::start());
   const int out_last = strips == 1 ? OUT_H : min_of(OUT_H, (first_tile + STRIP_TILES) * TILE_H + rows::start());
   const long long in_begin = first_in_plane * in_plane + static_cast<long long>(in_first) * IN_W;
@@ -105,14 +105,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
       for (int j = 0; j < span_h; ++j) {
         if (!rows::needed(j) || !rows::ever_inside(j)) continue;
         const bool row_inside = rows::inside(j, tile_h);
-        if constexpr (SYNC_ROWS) __syncthreads();
         float x[span_w];
 #pragma unroll
         for (int i = 0; i < span_w; ++i) {
           if (!columns::needed(i) || !columns::ever_inside(i)) continue;
           x[i] = 0;
           if (row_inside && columns::inside(i, tile_w)) {
-            x[i] = load_shared<ELEMENT>(base + (j * IN_W + i) * static_cast<int>(sizeof(ELEMENT)));
+            x[i] = load_shared<ELEMENT>(base + (rows::position(j) * IN_W + columns::position(i)) * static_cast<int>(sizeof(ELEMENT)));
           }
         }
 #pragma unroll

@@ -21,7 +21,7 @@ constexpr int in_plane = IN_H * IN_W;
 constexpr int out_plane = OUT_H * OUT_W;
 constexpr long long in_all = static_cast<long long>(BATCH) * IN_C * in_plane;
 constexpr long long out_all = static_cast<long long>(BATCH) * OUT_C * out_plane;
-constexpr int strip_span = min_of(IN_H, (STRIP_TILES - 1) * rows::step() + span_h);
+constexpr int strip_span = min_of(IN_H, (STRIP_TILES - 1) * rows::step() + rows::position(span_h - 1) + 1);
 constexpr int in_planes = ceil_div(PLANES, MULTIPLIER);
 constexpr int in_room = room<ELEMENT>(strips > 1 ? strip_span * IN_W : in_planes * in_plane);
 constexpr int out_room = room<ELEMENT>(strips > 1 ? STRIP_TILES * TILE_H * OUT_W : PLANES * out_plane);
@@ -52,7 +52,7 @@ __device__ __forceinline__ Ranges ranges_of(int unit, int first_channel, int cha
     r.out_end = out_origin + static_cast<long long>(channels) * out_plane;
   } else {
     r.in_first = max_of(0, first_tile * rows::step() + rows::base());
-    const int in_last = min_of(IN_H, (first_tile + STRIP_TILES - 1) * rows::step() + rows::base() + span_h);
+    const int in_last = min_of(IN_H, (first_tile + STRIP_TILES - 1) * rows::step() + rows::base() + rows::position(span_h - 1) + 1);
     r.out_first = first_tile * TILE_H;
     r.in_begin = in_origin + static_cast<long long>(r.in_first) * IN_W;
     r.in_end = in_origin + static_cast<long long>(max_of(r.in_first, in_last)) * IN_W;
@@ -132,13 +132,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
       for (int j = 0; j < span_h; ++j) {
         if (!rows::needed(j) || !rows::ever_inside(j)) continue;
         const bool row_inside = rows::inside(j, tile_h);
-        if constexpr (SYNC_ROWS) __syncthreads();
         float v[span_w];
 #pragma unroll
         for (int i = 0; i < span_w; ++i) {
           if (!columns::needed(i) || !columns::ever_inside(i)) continue;
           v[i] = 0;
-          if (row_inside && columns::inside(i, tile_w)) v[i] = load_shared<ELEMENT>(base + (j * IN_W + i) * element);
+          if (row_inside && columns::inside(i, tile_w)) v[i] = load_shared<ELEMENT>(base + (rows::position(j) * IN_W + columns::position(i)) * element);
         }
 #pragma unroll
         for (int a = 0; a < TILE_H; ++a) {

@@ -35,12 +35,12 @@ struct Row {
 
 __device__ __forceinline__ void load_row(Row& row, const char* base, int j, int tile_h, int tile_w) {
   const bool row_inside = rows::inside(j, tile_h);
-  const char* p = base + static_cast<long long>(j) * IN_STRIDE_H * size;
+  const char* p = base + static_cast<long long>(rows::position(j)) * IN_STRIDE_H * size;
 #pragma unroll
   for (int i = 0; i < span_w; ++i) {
     if (!columns::needed(i) || !columns::ever_inside(i)) continue;
     clear(row.raw[i]);
-    if (row_inside && columns::inside(i, tile_w)) row.raw[i] = load_raw<ELEMENT, VECTOR>(p + static_cast<long long>(i) * IN_STRIDE_W * size);
+    if (row_inside && columns::inside(i, tile_w)) row.raw[i] = load_raw<ELEMENT, VECTOR>(p + static_cast<long long>(columns::position(i)) * IN_STRIDE_W * size);
   }
 }
 
@@ -121,7 +121,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
           if (in_d < 0 || in_d >= IN_D) continue;
         }
       }
-      const int in_channel = TRANSPOSED ? channel * FAN_IN + k : channel / MULTIPLIER;
+      const int in_channel = (channel * FAN_IN + k) / MULTIPLIER;
       const char* base = fixed_address(image_in + static_cast<long long>(in_d) * IN_STRIDE_D +
                                        static_cast<long long>(in_channel) * IN_STRIDE_C);
       const float* plane_weights = my_weights + k * taps_all + t * taps;
@@ -145,7 +145,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
           load_row(ring[ahead % (PREFETCH + 1)], base, ahead, tile_h, tile_w);
         }
         if (!rows::needed(j) || !rows::ever_inside(j)) continue;
-        if constexpr (SYNC_ROWS) __syncthreads();
         float x[span_w][VECTOR];
 #pragma unroll
         for (int i = 0; i < span_w; ++i) {

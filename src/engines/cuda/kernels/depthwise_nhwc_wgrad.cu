@@ -33,13 +33,13 @@ struct Row {
 
 __device__ __forceinline__ void load_row(Row& row, const char* base, int j, int tile_h, int tile_w, bool real) {
   const bool row_inside = real && rows::inside(j, tile_h);
-  const char* p = base + static_cast<long long>(j) * IN_STRIDE_H * size;
+  const char* p = base + static_cast<long long>(rows::position(j)) * IN_STRIDE_H * size;
 #pragma unroll
   for (int i = 0; i < span_w; ++i) {
     if (!columns::needed(i) || !columns::ever_inside(i)) continue;
     clear(row.raw[i]);
     if (row_inside && columns::inside(i, tile_w)) {
-      row.raw[i] = load_raw<ELEMENT, VECTOR>(p + static_cast<long long>(i) * IN_STRIDE_W * size);
+      row.raw[i] = load_raw<ELEMENT, VECTOR>(p + static_cast<long long>(columns::position(i)) * IN_STRIDE_W * size);
     }
   }
 }
@@ -118,7 +118,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
         load_row(ring[ahead % (PREFETCH + 1)], base, ahead, tile_h, tile_w, true);
       }
       if (!rows::needed(j) || !rows::ever_inside(j)) continue;
-      if constexpr (SYNC_ROWS) __syncthreads();
       float v[span_w][VECTOR];
 #pragma unroll
       for (int i = 0; i < span_w; ++i) {

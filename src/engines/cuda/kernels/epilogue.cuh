@@ -1,10 +1,73 @@
+// The epilogue that every engine's kernels end with: out = q(act(alpha*sum + beta*out + bias + gamma*z)), in f32, on the
+// sums of V neighbouring channels of one output position. What the problem doesn't have costs nothing: ALPHA, BETA,
+// GAMMA, BIAS, ACTIVATION, ACTIVATION_A and ACTIVATION_B are constants (convoy/convolution.h).
 #pragma once
-struct EpilogueArgs { const float* bias; const void* z; const float* slopes; };
-template <class T, int V>
-__device__ __forceinline__ void finish(const float (&sum)[V], T* out, long long at, int channel, const EpilogueArgs&) {
-  store_raw<T, V>(out + at, pack<T, V>(sum));
+
+struct EpilogueArgs {
+  const float* bias;
+  const void* z;  // described like out
+  const float* slopes;
+};
+
+__device__ __forceinline__ float sigmoid(float v) { return 1.0f / (1.0f + expf(-v)); }
+
+__device__ __forceinline__ float clip(float v, float low, float high) {
+  const float raised = v < low ? low : v;  // NaN stays NaN
+  return raised > high ? high : raised;
 }
+
+__device__ __forceinline__ float activate(float v, const EpilogueArgs& args, int channel) {
+  if constexpr (ACTIVATION == ACTIVATION_RELU) return v < 0 ? 0.0f : v;
+  if constexpr (ACTIVATION == ACTIVATION_CLIP) return clip(v, ACTIVATION_A, ACTIVATION_B);
+  if constexpr (ACTIVATION == ACTIVATION_LEAKY_RELU) return v < 0 ? ACTIVATION_A * v : v;
+  if constexpr (ACTIVATION == ACTIVATION_PRELU) return v < 0 ? args.slopes[channel] * v : v;
+  if constexpr (ACTIVATION == ACTIVATION_ELU) return v < 0 ? ACTIVATION_A * expm1f(v) : v;
+  if constexpr (ACTIVATION == ACTIVATION_SIGMOID) return sigmoid(v);
+  if constexpr (ACTIVATION == ACTIVATION_TANH) return tanhf(v);
+  if constexpr (ACTIVATION == ACTIVATION_SWISH) return v * sigmoid(ACTIVATION_A * v);
+  if constexpr (ACTIVATION == ACTIVATION_HARD_SWISH) return v * clip(v * (1.0f / 6.0f) + 0.5f, 0.0f, 1.0f);
+  if constexpr (ACTIVATION == ACTIVATION_HARD_SIGMOID) return clip(ACTIVATION_A * v + ACTIVATION_B, 0.0f, 1.0f);
+  if constexpr (ACTIVATION == ACTIVATION_GELU) return 0.5f * v * erfcf(-v * 0.70710678f);
+  if constexpr (ACTIVATION == ACTIVATION_GELU_TANH) {
+    return 0.5f * v * (1.0f + tanhf(0.79788456f * (v + 0.044715f * v * v * v)));
+  }
+  if constexpr (ACTIVATION == ACTIVATION_MISH) {
+    return v * tanhf(v > 0 ? v + log1pf(expf(-v)) : log1pf(expf(v)));
+  }
+  return v;
+}
+
+// Elements out[at], .. out[at + V - 1] of channels `channel` on.
+template <class T, int V>
+__device__ __forceinline__ void epilogue(float (&v)[V], const T* out, long long at, int channel,
+                                         const EpilogueArgs& args) {
+  float prior[V], z[V];
+  if constexpr (BETA != 0.0f) unpack<T, V>(load_mutable<T, V>(out + at), prior);
+  if constexpr (GAMMA != 0.0f) unpack<T, V>(load_mutable<T, V>(static_cast<const T*>(args.z) + at), z);
+#pragma unroll
+  for (int i = 0; i < V; ++i) {
+    if constexpr (ALPHA != 1.0f) v[i] *= ALPHA;
+    if constexpr (BETA != 0.0f) v[i] = fmaf(BETA, prior[i], v[i]);
+    if constexpr (BIAS) v[i] += args.bias[channel + i];
+    if constexpr (GAMMA != 0.0f) v[i] = fmaf(GAMMA, z[i], v[i]);
+    v[i] = activate(v[i], args, channel + i);
+  }
+}
+
+template <class T, int V>
+__device__ __forceinline__ void finish(const float (&sum)[V], T* out, long long at, int channel,
+                                       const EpilogueArgs& args) {
+  float v[V];
+#pragma unroll
+  for (int i = 0; i < V; ++i) v[i] = sum[i];
+  epilogue<T, V>(v, out, at, channel, args);
+  store_raw<T, V>(out + at, pack<T, V>(v));
+}
+
+// One element as out has it, for kernels that store it themselves.
 template <class T>
-__device__ __forceinline__ T finished(float sum, const T* out, long long at, int channel, const EpilogueArgs&) {
-  return from_float<T>(sum);
+__device__ __forceinline__ T finished(float sum, const T* out, long long at, int channel, const EpilogueArgs& args) {
+  float v[1] = {sum};
+  epilogue<T, 1>(v, out, at, channel, args);
+  return from_float<T>(v[0]);
 }

@@ -158,6 +158,16 @@ __device__ __forceinline__ void store_raw(T* p, const Raw<T, V>& raw) {
   }
 }
 
+// The same from memory that the kernel also writes.
+template <class T, int V>
+__device__ __forceinline__ Raw<T, V> load_mutable(const T* p) {
+  if constexpr (sizeof(T) * V == 2) {
+    return Half{*reinterpret_cast<const unsigned short*>(p)};
+  } else {
+    return *reinterpret_cast<const Raw<T, V>*>(p);
+  }
+}
+
 template <class T>
 __device__ __forceinline__ float load_float(const T* p) {
   float v[1];

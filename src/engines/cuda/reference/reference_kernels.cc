@@ -99,8 +99,7 @@ Result<std::shared_ptr<const ReferenceKernels>> ReferenceKernels::get(const Conv
   static std::mutex& mutex = *new std::mutex;
   static auto& kept = *new std::map<Key, std::shared_ptr<const ReferenceKernels>>;
   const int team = team_for(problem);
-  const Key key{device.ordinal,  problem.pass,    problem.x.type, problem.w.type,
-                problem.y.type, problem.compute, team};
+  const Key key{device.ordinal, problem.pass, problem.x.type, problem.w.type, problem.y.type, problem.compute, team};
   const std::lock_guard lock(mutex);
   if (const auto found = kept.find(key); found != kept.end()) return found->second;
   const KernelRequest request = reference_request(problem, device.architecture);

@@ -85,8 +85,8 @@ Result<DeviceExpectation> DeviceExpectation::make(const ConvProblem& problem, co
   made.args_ = args;
   made.ordinal_ = device.ordinal;
   const std::int64_t outputs = problem.out().elements();
-  made.full_ = outputs <= options.samples || (flops(problem) / 2 <= static_cast<double>(options.full_terms) &&
-                                              outputs <= options.full_outputs);
+  made.full_ = outputs <= options.samples ||
+               (flops(problem) / 2 <= static_cast<double>(options.full_terms) && outputs <= options.full_outputs);
   if (outputs == 0) return made;
   CONVOY_CHECK(make_current(device.ordinal));
   CONVOY_TRY(made.kernels_, ReferenceKernels::get(problem, device));

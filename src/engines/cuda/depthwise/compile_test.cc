@@ -1,0 +1,157 @@
+// Every specialisation of the lists in problems/ compiles, without a GPU, and the tuned ones spill nothing.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <mutex>
+#include <regex>
+#include <thread>
+
+#include "base/environment.h"
+#include "core/problem_list.h"
+#include "device/cuda/nvrtc.h"
+#include "engines/cuda/depthwise/depthwise.h"
+#include "engines/cuda/depthwise/launches.h"
+
+namespace convoy::cuda {
+namespace {
+
+CudaDevice device_of(int architecture) {
+  CudaDevice device;
+  device.architecture = architecture;
+  device.sm_count = architecture == 80 ? 108 : architecture == 90 ? 132 : 148;
+  device.shared_bytes_per_block = architecture == 80 ? 166912 : 232448;
+  device.shared_bytes_per_sm = architecture == 80 ? 167936 : 233472;
+  device.registers_per_sm = 65536;
+  device.threads_per_sm = 2048;
+  return device;
+}
+
+std::vector<ConvProblem> listed_depthwise() {
+  std::vector<ConvProblem> problems;
+  for (const auto& file : std::filesystem::directory_iterator(CONVOY_PROBLEMS)) {
+    if (file.path().extension() != ".txt") continue;
+    const auto list = read_problem_list(file.path());
+    EXPECT_TRUE(list.ok());
+    for (const ListedProblem& listed : *list) {
+      if (listed.problem.is_depthwise()) problems.push_back(listed.problem);
+    }
+  }
+  return problems;
+}
+
+ConvProblem variant(ConvProblem problem, DataType type, Layout layout, Pass pass) {
+  problem.pass = pass;
+  for (TensorDesc* desc : {&problem.x, &problem.y}) {
+    Dims dims = desc->dims;
+    dims[0] = 128;
+    *desc = TensorDesc::packed(type, dims, layout);
+  }
+  problem.w = TensorDesc::packed(type, problem.w.dims);
+  return problem;
+}
+
+std::int64_t spilled(const std::string& log) {
+  static const std::regex& pattern = *new std::regex("([0-9]+) bytes spill (stores|loads)");
+  std::int64_t bytes = 0;
+  for (auto at = std::sregex_iterator(log.begin(), log.end(), pattern); at != std::sregex_iterator(); ++at) {
+    bytes += std::stoll((*at)[1]);
+  }
+  return bytes;
+}
+
+// Whether the assembler reported at all: a test that reads nothing can't fail.
+bool reported(const std::string& log) { return log.find("registers") != std::string::npos; }
+
+TEST(DepthwiseKernels, CompileWithoutSpills) {
+  if (const auto api = nvrtc(); !api.ok()) GTEST_SKIP() << "skipped: no NVRTC: " << api.error().message;
+  const bool full = environment(Variable::test_full).has_value();
+  struct Case {
+    ConvProblem problem;
+    int architecture;
+  };
+  std::vector<Case> cases;
+  std::size_t i = 0;
+  for (const ConvProblem& listed : listed_depthwise()) {
+    for (const DataType type : {DataType::f32, DataType::bf16, DataType::f16}) {
+      for (const Layout layout : {Layout::nhwc, Layout::nchw}) {
+        for (const Pass pass : {Pass::fprop, Pass::dgrad, Pass::wgrad}) {
+          for (const int architecture : {80, 90, 100}) {
+            // The sample: every 149th, which is prime to the loops' lengths.
+            if (full || ++i % 149 == 0) cases.push_back({variant(listed, type, layout, pass), architecture});
+          }
+        }
+      }
+    }
+  }
+  ASSERT_GT(cases.size(), 12U);
+  std::atomic<std::size_t> next{0};
+  std::mutex mutex;
+  std::vector<std::thread> threads;
+  const auto work = [&] {
+    for (std::size_t at = next++; at < cases.size(); at = next++) {
+      const auto& [problem, architecture] = cases[at];
+      const CudaDevice device = device_of(architecture);
+      const DepthwiseShape shape = depthwise_shape(problem);
+      const DepthwiseDesign design = depthwise_designs(shape, device, 0).front();
+      for (const DepthwiseLaunch& launch : depthwise_launches(problem, shape, design, device, 0).kernels) {
+        const auto compiled = compile(launch.request, true);
+        const std::lock_guard lock(mutex);
+        ASSERT_TRUE(compiled.ok()) << print(problem) << ": " << compiled.error().message;
+        EXPECT_TRUE(reported(compiled->log)) << compiled->log;
+        EXPECT_EQ(spilled(compiled->log), 0)
+            << print(problem) << " tile=" << knob_of(design) << " sm_" << architecture << ": " << compiled->log;
+      }
+    }
+  };
+  for (unsigned t = 0; t < std::max(1U, std::thread::hardware_concurrency()); ++t) threads.emplace_back(work);
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(DepthwiseDesigns, AKnobSaysAllOfADesign) {
+  for (const DepthwiseDesign design :
+       {DepthwiseDesign{}, DepthwiseDesign{DepthwiseKernel::patch, 4, 14, 8},
+        DepthwiseDesign{DepthwiseKernel::rolling, 500, 7, 1}, DepthwiseDesign{DepthwiseKernel::planes, 14, 1, 1}}) {
+    EXPECT_EQ(design_of(knob_of(design)), design);
+  }
+}
+
+TEST(DepthwiseDesigns, AStridedViewAndAnOddChannelGoOneByOne) {
+  const CudaDevice device = device_of(90);
+  const auto vectors = [&](const char* text) {
+    const auto problem = parse_problem(text);
+    EXPECT_TRUE(problem.ok()) << problem.error().message;
+    std::int64_t most = 0;
+    for (const DepthwiseDesign& design : depthwise_designs(depthwise_shape(*problem), device, 0)) {
+      most = std::max(most, design.vector);
+    }
+    return most;
+  };
+  EXPECT_GT(vectors("fprop:x=bf16,8x32x28x28,nhwc:w=bf16,32x1x3x3:pad=1x1:groups=32"), 1);
+  EXPECT_EQ(vectors("fprop:x=bf16,8x33x28x28,nhwc:w=bf16,33x1x3x3:pad=1x1:groups=33"), 1);
+  EXPECT_EQ(vectors("fprop:x=bf16,8x32x28x28,nhwc,align=2:w=bf16,32x1x3x3:pad=1x1:groups=32"), 1);
+  EXPECT_EQ(
+      vectors(
+          "fprop:x=bf16,8x32x28x28,strides=27440x1x980x35:w=bf16,32x1x3x3:y=bf16,8x32x28x28,nhwc:pad=1x1:groups=32"),
+      1);
+}
+
+TEST(DepthwiseEngine, RefusesWithAReason) {
+  PlanRequest request;
+  request.cuda = device_of(90);
+  const auto reason = [&](const char* text) {
+    const auto problem = parse_problem(text);
+    EXPECT_TRUE(problem.ok()) << text << ": " << problem.error().message;
+    const auto refusal = refuse(depthwise_engine(), *problem, request);
+    return refusal ? refusal->reason : std::string("taken");
+  };
+  EXPECT_EQ(reason("fprop:x=f32,1x8x5x5:w=f32,8x1x3x3:groups=8"), "taken");
+  EXPECT_EQ(reason("fprop:x=f32,1x8x5x5:w=f32,8x2x3x3:groups=4"),
+            "groups=4: this engine needs as many groups as x has channels, 8");
+  EXPECT_NE(reason("fprop:x=f32,1x8x5x5,nchw8c:w=f32,8x1x3x3:groups=8").find("blocks of 8"), std::string::npos);
+  EXPECT_NE(reason("fprop:x=f64,1x8x5x5:w=f64,8x1x3x3:groups=8"), "taken");
+  request.cuda->architecture = 75;
+  EXPECT_NE(reason("fprop:x=f32,1x8x5x5:w=f32,8x1x3x3:groups=8"), "taken");
+}
+
+}  // namespace
+}  // namespace convoy::cuda

@@ -1,0 +1,207 @@
+#include "engines/cuda/depthwise/depthwise.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "core/stages.h"
+#include "device/cuda/device.h"
+#include "engines/cuda/depthwise/launches.h"
+
+namespace convoy::cuda {
+namespace {
+
+constexpr const char* kName = "cuda.depthwise";
+constexpr const char* kKnob = "tile";
+constexpr std::int64_t kMostIndex = std::int64_t{1} << 30;  // kernels count positions along a dim with 32 bits
+constexpr std::int64_t kMostTaps = 1 << 20;
+constexpr std::int64_t kMostGrid = std::numeric_limits<std::int32_t>::max();
+
+// The kernels' EpilogueArgs.
+struct EpilogueArgs {
+  const void* bias;
+  const void* z;
+  const void* slopes;
+};
+
+class DepthwisePlan final : public ConvPlan, public HasStages {
+ public:
+  DepthwisePlan(Pass pass, bool empty, Candidate candidate, int ordinal, DepthwiseLaunches launches)
+      : pass_(pass),
+        empty_(empty),
+        candidate_(std::move(candidate)),
+        ordinal_(ordinal),
+        launches_(std::move(launches)) {}
+
+  Result<void> load() {
+    if (empty_) return {};
+    std::vector<KernelRequest> requests;
+    for (const DepthwiseLaunch& launch : launches_.kernels) requests.push_back(launch.request);
+    CONVOY_TRY(const std::vector<KernelImage> images, compile_all(requests));
+    for (std::size_t i = 0; i < images.size(); ++i) {
+      const DepthwiseLaunch& launch = launches_.kernels[i];
+      CONVOY_TRY(Module module, Module::load(ordinal_, images[i], print(candidate_)));
+      modules_.push_back(std::move(module));
+      CONVOY_TRY(Kernel kernel, modules_.back().kernel(launch.entry, launch.shape.dynamic_shared_bytes));
+      kernels_.push_back(std::move(kernel));
+      retained_ += images[i].size();
+    }
+    return {};
+  }
+
+  Candidate candidate() const override { return candidate_; }
+  std::size_t workspace_bytes() const override { return static_cast<std::size_t>(launches_.workspace_bytes); }
+  std::size_t retained_bytes() const override { return retained_; }
+  std::vector<std::string> notes() const override { return {std::string(note::runtime_compilation)}; }
+  std::vector<std::string> stages() const override {
+    std::vector<std::string> stages;
+    for (const DepthwiseLaunch& launch : launches_.kernels) stages.push_back(launch.stage);
+    return stages;
+  }
+
+  Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
+    if (empty_) return {};
+    CONVOY_CHECK(make_current(ordinal_));
+    const auto stream = static_cast<CUstream>(context.stream);
+    const void* in = pass_ == Pass::dgrad ? args.y : args.x;
+    const void* other = pass_ == Pass::wgrad ? args.y : args.w;
+    void* out = args.out;
+    void* partial = context.workspace;
+    EpilogueArgs epilogue{args.bias, args.z, args.slopes};
+    if (kernels_.size() == 1) {
+      void* arguments[] = {&in, &other, &out, &epilogue};
+      return launch(kernels_[0], launches_.kernels[0].shape, arguments, stream);
+    }
+    void* shares[] = {&in, &other, &partial};
+    CONVOY_CHECK(launch(kernels_[0], launches_.kernels[0].shape, shares, stream));
+    void* sums[] = {&partial, &out, &epilogue};
+    return launch(kernels_[1], launches_.kernels[1].shape, sums, stream);
+  }
+
+ private:
+  Pass pass_;
+  bool empty_;
+  Candidate candidate_;
+  int ordinal_;
+  DepthwiseLaunches launches_;
+  std::vector<Module> modules_;
+  std::vector<Kernel> kernels_;
+  std::size_t retained_ = 0;
+};
+
+TypeCombination all_of(DataType type) { return {type, type, type, DataType::f32}; }
+
+class DepthwiseEngine final : public Engine {
+ public:
+  DepthwiseEngine() {
+    info_.name = kName;
+    info_.summary = "depthwise convolutions and their gradients, compiled for the problem; f32, f16, bf16; any strides";
+    info_.device = DeviceKind::cuda;
+    info_.min_architecture = 80;
+    info_.passes = {Pass::fprop, Pass::dgrad, Pass::wgrad};
+    info_.types = {all_of(DataType::f32), all_of(DataType::f16), all_of(DataType::bf16)};
+    info_.notes = {std::string(note::runtime_compilation)};
+  }
+  const EngineInfo& info() const override { return info_; }
+
+  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest&) const override {
+    if (problem.groups != problem.in_channels()) {
+      return Refusal{RefusalCode::groups,
+                     fmt::format("groups={}: this engine needs as many groups as x has channels, {}", problem.groups,
+                                 problem.in_channels())};
+    }
+    const std::pair<const char*, const TensorDesc*> tensors[] = {
+        {"x", &problem.x}, {"w", &problem.w}, {"y", &problem.y}};
+    for (const auto& [name, desc] : tensors) {
+      if (desc->channel_block > 1) {
+        return Refusal{
+            RefusalCode::layout,
+            fmt::format("{} is in blocks of {} channels: this engine takes strides only", name, desc->channel_block)};
+      }
+      for (std::size_t i = 0; i < desc->dims.size(); ++i) {
+        if (desc->dims[i] > kMostIndex) {
+          return Refusal{RefusalCode::size, fmt::format("{}.dims[{}]={}: this engine takes at most {}", name, i,
+                                                        desc->dims[i], kMostIndex)};
+        }
+      }
+      if (desc->elements() == 0 && problem.out().elements() != 0) {
+        return Refusal{RefusalCode::size,
+                       fmt::format("{}.dims={}: this engine needs data to compute from", name, to_string(desc->dims))};
+      }
+    }
+    for (std::size_t i = 0; i < problem.stride.size(); ++i) {
+      if (problem.stride[i] > kMostIndex || problem.dilation[i] > kMostIndex ||
+          problem.dilation[i] * (problem.w.dims[2 + i] - 1) > kMostIndex || problem.pre_padding[i] > kMostIndex) {
+        return Refusal{RefusalCode::size,
+                       fmt::format("stride={}, dilation={}, pad={}: this engine takes windows of at most {}",
+                                   to_string(problem.stride), to_string(problem.dilation),
+                                   to_string(problem.pre_padding), kMostIndex)};
+      }
+    }
+    const std::int64_t filters = problem.w.elements();
+    if (filters > kMostGrid || (problem.out_channels() > 0 && filters / problem.out_channels() > kMostTaps)) {
+      return Refusal{RefusalCode::filter, fmt::format("w.dims={}: this engine takes at most {} taps and {} weights",
+                                                      to_string(problem.w.dims), kMostTaps, kMostGrid)};
+    }
+    return std::nullopt;
+  }
+
+  std::vector<Knob> knobs(const ConvProblem& problem, const PlanRequest& request) const override {
+    if (problem.out().elements() == 0) return {};
+    Knob knob{
+        kKnob, {}, "of a thread: rows*10000 + columns*100 + channels, more 1e8 a patch, 2e8 a strip, 3e8 of planes"};
+    for (const DepthwiseDesign& design :
+         depthwise_designs(depthwise_shape(problem), *request.cuda, request.target_sms)) {
+      knob.values.push_back(knob_of(design));
+    }
+    return {knob};
+  }
+
+  double predict_seconds(const ConvProblem& problem, const KnobValues& values,
+                         const PlanRequest& request) const override {
+    if (problem.out().elements() == 0) return 1e-6;
+    const DepthwiseShape shape = depthwise_shape(problem);
+    return predicted_seconds(shape, design_for(shape, values, request), *request.cuda, request.target_sms);
+  }
+
+  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& values,
+                                         const PlanRequest& request) const override {
+    Candidate candidate{kName, {}};
+    const bool empty = problem.out().elements() == 0;
+    DepthwiseLaunches launches;
+    if (!empty) {
+      const DepthwiseShape shape = depthwise_shape(problem);
+      const DepthwiseDesign design = design_for(shape, values, request);
+      candidate.knobs = {{kKnob, knob_of(design)}};
+      launches = depthwise_launches(problem, shape, design, *request.cuda, request.target_sms);
+      for (const DepthwiseLaunch& launch : launches.kernels) {
+        if (launch.shape.grid.x > static_cast<unsigned>(kMostGrid)) {
+          return Error{ErrorCode::unsupported,
+                       fmt::format("{}: the problem needs more than {} blocks", kName, kMostGrid)};
+        }
+      }
+    }
+    auto made = std::make_unique<DepthwisePlan>(problem.pass, empty, std::move(candidate), request.cuda->ordinal,
+                                                std::move(launches));
+    if (auto loaded = made->load(); !loaded.ok()) return loaded.error().within(kName);
+    return std::unique_ptr<ConvPlan>(std::move(made));
+  }
+
+ private:
+  static DepthwiseDesign design_for(const DepthwiseShape& shape, const KnobValues& values, const PlanRequest& request) {
+    const std::int64_t chosen = knob_or(values, kKnob, -1);
+    if (chosen >= 0) return design_of(chosen);
+    return depthwise_designs(shape, *request.cuda, request.target_sms).front();
+  }
+
+  EngineInfo info_;
+};
+
+}  // namespace
+
+const Engine& depthwise_engine() {
+  static const DepthwiseEngine& engine = *new DepthwiseEngine;  // never destroyed: it may run while the process ends
+  return engine;
+}
+
+}  // namespace convoy::cuda

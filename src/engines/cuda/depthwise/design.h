@@ -1,0 +1,54 @@
+// How a depthwise problem may be computed: which kernel and how large the tile of a thread. A design is a knob's value.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "convoy/device.h"
+#include "engines/cuda/depthwise/shape.h"
+
+namespace convoy::cuda {
+
+enum class DepthwiseKernel : std::uint8_t {
+  general,  // depthwise_general.cu
+  patch,    // depthwise_nhwc.cu, depthwise_nhwc_wgrad.cu: a patch of the output a thread
+  rolling,  // depthwise_nhwc_rolling.cu, .._wgrad.cu: a strip of `rows` rows a thread
+  planes,   // depthwise_nchw.cu, depthwise_nchw_wgrad.cu: planes in shared memory
+};
+
+struct DepthwiseDesign {
+  DepthwiseKernel kernel = DepthwiseKernel::general;
+  std::int64_t rows = 1;
+  std::int64_t columns = 1;
+  std::int64_t vector = 1;  // channels of a thread
+  friend bool operator==(const DepthwiseDesign&, const DepthwiseDesign&) = default;
+};
+
+// kernel*100,000,000 + rows*10,000 + columns*100 + vector; 0 for `general`.
+std::int64_t knob_of(const DepthwiseDesign& design);
+DepthwiseDesign design_of(std::int64_t knob);
+
+// Threads and blocks that a design runs with.
+struct DepthwiseBlocks {
+  std::int64_t channel_threads = 32;  // neighbouring threads on neighbouring channels (patch, rolling)
+  std::int64_t threads = 256;
+  std::int64_t blocks_per_sm = 1;
+  std::int64_t planes = 1;       // of a block (planes)
+  std::int64_t strip_tiles = 1;  // rows of tiles of a block (planes)
+  bool weights_in_registers = true;
+  std::int64_t prefetch = 1;  // rows of input loaded ahead (patch)
+  std::int64_t splits = 1;    // wgrad: shares of the pixels that are added last
+  std::int64_t grid = 1;
+  std::int64_t shared_bytes = 0;  // dynamic
+};
+DepthwiseBlocks blocks_of(const DepthwiseShape& shape, const DepthwiseDesign& design, const CudaDevice& device,
+                          int target_sms);
+
+// The designs that can run, at most a dozen, the one that should be fastest first.
+std::vector<DepthwiseDesign> depthwise_designs(const DepthwiseShape& shape, const CudaDevice& device, int target_sms);
+
+// From bytes and instructions: a memory-bound and an issue-bound time, of which the larger counts, and launches.
+double predicted_seconds(const DepthwiseShape& shape, const DepthwiseDesign& design, const CudaDevice& device,
+                         int target_sms);
+
+}  // namespace convoy::cuda

@@ -1,0 +1,174 @@
+// Random depthwise problems on the GPU against the oracle there, and the oracle there against the CPU's. Without a GPU
+// the tests say so. CONVOY_TEST_FULL=1: 5,000 problems.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "base/environment.h"
+#include "device/cuda/device.h"
+#include "device/cuda/nvrtc.h"
+#include "engines/cuda/depthwise/depthwise.h"
+#include "engines/cuda/reference/reference.h"
+#include "engines/cuda/testing/device_data.h"
+#include "engines/reference/reference.h"
+#include "support/problem_generator.h"
+
+namespace convoy::cuda {
+namespace {
+
+using convoy::testing::ConvData;
+using convoy::testing::Fill;
+using convoy::testing::ProblemOptions;
+using convoy::testing::Random;
+
+bool full() { return environment(Variable::test_full).has_value(); }
+
+class GpuTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const auto count = device_count(); !count.ok()) GTEST_SKIP() << "skipped: " << count.error().message;
+    if (const auto api = nvrtc(); !api.ok()) GTEST_SKIP() << "skipped: no NVRTC: " << api.error().message;
+    const auto found = describe(0);
+    ASSERT_TRUE(found.ok()) << found.error().message;
+    request_.cuda = *found;
+  }
+  PlanRequest request_;
+};
+
+struct Case {
+  ConvProblem problem;
+  KnobValues knobs;
+  Fill fill = Fill::normal;
+  std::uint64_t seed = 0;
+  Result<std::unique_ptr<ConvPlan>> plan = Error{};
+};
+
+// Compiling takes most of the time: the plans of a batch are made side by side.
+void plan_all(const Engine& engine, std::vector<Case>& cases, const PlanRequest& request) {
+  std::atomic<std::size_t> next{0};
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
+    threads.emplace_back([&] {
+      for (std::size_t at = next++; at < cases.size(); at = next++) {
+        cases[at].plan = engine.plan(cases[at].problem, cases[at].knobs, request);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+void check_random_problems(const Engine& engine, ProblemOptions options, std::int64_t count,
+                           const PlanRequest& request) {
+  constexpr std::size_t kBatch = 64;
+  Random random(20261121);
+  convoy::testing::Acceptance acceptance;
+  double worst = 0;
+  int failures = 0;
+  for (std::int64_t done = 0; done < count && failures < 20;) {
+    std::vector<Case> cases;
+    for (; cases.size() < kBatch && done < count; ++done) {
+      const Fill fill = random.chance(0.5) ? Fill::normal : random.chance(0.5) ? Fill::spikes : Fill::small_integers;
+      options.exact = fill == Fill::small_integers;
+      auto problem = convoy::testing::random_problem_for(random, engine, request, options, acceptance);
+      ASSERT_TRUE(problem.has_value());
+      Case made{*problem, {}, fill, static_cast<std::uint64_t>(random.integer(0, 1 << 30))};
+      for (const Knob& knob : engine.knobs(*problem, request)) {
+        const auto last = static_cast<std::int64_t>(knob.values.size()) - 1;
+        made.knobs.push_back({knob.name, knob.values[static_cast<std::size_t>(random.integer(0, last))]});
+      }
+      cases.push_back(std::move(made));
+    }
+    plan_all(engine, cases, request);
+    for (Case& each : cases) {
+      const Candidate candidate{engine.info().name, each.knobs};
+      if (!each.plan.ok()) {
+        ADD_FAILURE() << print(each.problem) << " " << print(candidate) << ": " << each.plan.error().message;
+        ++failures;
+        continue;
+      }
+      const ConvData data(each.problem, each.seed, each.fill);
+      const auto outcome =
+          testing::run_on_device(**each.plan, each.problem, data, *request.cuda, each.fill == Fill::small_integers);
+      if (!outcome.failure.empty()) {
+        ADD_FAILURE() << print(each.problem) << " " << print(candidate) << " fill=" << name_of(each.fill)
+                      << " seed=" << each.seed << ": " << outcome.failure;
+        ++failures;
+      }
+      worst = std::max(worst, outcome.max_error);
+    }
+  }
+  std::printf("%s: %lld problems, largest error %.3f of the tolerance\n", engine.info().name.c_str(),
+              static_cast<long long>(count), worst);
+}
+
+TEST_F(GpuTest, DepthwiseIsTheOracles) {
+  ProblemOptions options = convoy::testing::options_for(depthwise_engine().info());
+  options.max_output = 40;
+  check_random_problems(depthwise_engine(), options, full() ? 5000 : 64, request_);
+}
+
+TEST_F(GpuTest, TheDevicesOracleIsTheProcessors) {
+  const Engine& engine = reference_engine();
+  ProblemOptions options = convoy::testing::options_for(engine.info());
+  options.types.clear();
+  using enum DataType;
+  options.types = {{f32, f32, f32, f32},   {f64, f64, f64, f64},         {f16, f16, f16, f32}, {bf16, bf16, bf16, f32},
+                   {bf16, bf16, f32, f32}, {f8_e4m3, f8_e4m3, f16, f32}, {u8, s8, s8, s32},    {s8, s8, s32, s32},
+                   {u8, u8, f32, s32},     {f8_e5m2, f8_e5m2, bf16, f32}};
+  options.max_products = 200'000;
+  Random random(7);
+  convoy::testing::Acceptance acceptance;
+  const auto team = make_cpu_team(1);
+  double worst = 0;
+  for (int i = 0; i < (full() ? 2000 : 100); ++i) {
+    const auto problem = convoy::testing::random_problem_for(random, engine, request_, options, acceptance);
+    ASSERT_TRUE(problem.has_value());
+    const auto plan = engine.plan(*problem, {}, request_);
+    ASSERT_TRUE(plan.ok()) << print(*problem) << ": " << plan.error().message;
+    const ConvData data(*problem, static_cast<std::uint64_t>(i), Fill::normal);
+    const auto outcome = testing::run_on_device(**plan, *problem, data, *request_.cuda, false);
+    ASSERT_TRUE(outcome.failure.empty()) << print(*problem) << ": " << outcome.failure;
+    if (problem->out().elements() == 0) continue;
+    // A thousandth of the tolerance that engines get: only the order of double sums differs.
+    const Verification verdict = verify_with_reference(*problem, data.args(), outcome.out.data(), {}, *team);
+    worst = std::max(worst, verdict.max_error);
+    ASSERT_TRUE(verdict.ok()) << print(*problem) << ": " << verdict.max_error << " at " << to_string(verdict.worst)
+                              << ": " << verdict.actual << " instead of " << verdict.expected;
+  }
+  std::printf("cuda.reference against the processor's oracle: largest error %.3f of the tolerance\n", worst);
+}
+
+TEST_F(GpuTest, TheSameBitsEveryTime) {
+  for (const char* text : {"wgrad:x=f32,8x24x30x30,nhwc:w=f32,24x1x7x7:y=f32,8x24x30x30,nhwc:pad=3x3:groups=24",
+                           "wgrad:x=bf16,8x24x30x30:w=bf16,24x1x3x3:y=bf16,8x24x30x30:pad=1x1:groups=24"}) {
+    const auto problem = parse_problem(text);
+    ASSERT_TRUE(problem.ok()) << problem.error().message;
+    const auto plan = depthwise_engine().plan(*problem, {}, request_);
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    const ConvData data(*problem, 3, Fill::normal);
+    const auto first = testing::run_on_device(**plan, *problem, data, *request_.cuda, false);
+    EXPECT_EQ(first.failure, "");
+    for (int i = 0; i < (full() ? 100 : 5); ++i) {
+      EXPECT_EQ(testing::run_on_device(**plan, *problem, data, *request_.cuda, false).out, first.out) << text;
+    }
+  }
+}
+
+// More elements than 31 bits count. Only samples are compared: see DeviceExpectation.
+TEST_F(GpuTest, RightAbove2To31Elements) {
+  if (!full()) GTEST_SKIP() << "skipped: 9 GiB of the device's memory: CONVOY_TEST_FULL";
+  for (const char* text :
+       {"fprop:x=bf16,700x64x224x224,nhwc:w=bf16,64x1x3x3:y=bf16,700x64x224x224,nhwc:pad=1x1:groups=64",
+        "dgrad:x=bf16,700x64x224x224:w=bf16,64x1x3x3:y=bf16,700x64x224x224:pad=1x1:groups=64",
+        "wgrad:x=bf16,700x64x224x224,nhwc:w=bf16,64x1x3x3:y=bf16,700x64x224x224,nhwc:pad=1x1:groups=64"}) {
+    const auto problem = parse_problem(text);
+    ASSERT_TRUE(problem.ok()) << problem.error().message;
+    ASSERT_GT(problem->x.elements(), std::int64_t{1} << 31);
+    std::string failure = testing::check_large(depthwise_engine(), *problem, request_);
+    EXPECT_EQ(failure, "") << text;
+  }
+}
+
+}  // namespace
+}  // namespace convoy::cuda
