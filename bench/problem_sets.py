@@ -44,7 +44,7 @@ class Problem:
     def __str__(self):
         layout = LAYOUTS[self.layout][len(self.size)]
         joined = lambda values: "x".join(map(str, values))  # noqa: E731
-        integers = self.type == "u8"
+        integers = self.type in ("u8", "s8")
         text = (f"{self.what}:x={self.type},{joined([self.batch, self.channels, *self.size])},{layout}"
                 f":w={'s8' if integers else self.type},{joined([self.filters, self.channels // self.groups, *self.window])},{LAYOUTS['nchw'][len(self.size)]}"
                 f":y={self.type},{joined([self.batch, self.filters, *self.out_size()])},{layout}")
@@ -151,15 +151,56 @@ def fit_set(seed=1, most_flops=4e9):
     # Then what is rarer.
     rare = [otherwise(change(varied(layer, chance), chance), chance) for layer in layers for change in (regrouped, odd) * 2]
     wanted = mixed + [str(problem) for problem in rare if small_enough(problem, most_flops / 2)]
+    # Random ones like those to be judged, and others of which every kind, pass and type has as many.
+    wanted = random_set(1200, seed=101) + wanted + random_set(1600, seed=102, even=True)
     judged = set(random_set())
-    return [text for text in dict.fromkeys(wanted + random_set(800, seed=101)) if text not in judged]
+    return [text for text in dict.fromkeys(wanted) if text not in judged]
+
+
+def strange(chance):
+    """Small, with every kind of window, also larger than the image and with more padding than it needs."""
+    dims = chance.choices((1, 2, 3), (1, 6, 1))[0]
+    each = lambda low, high: [chance.randint(low, high) for _ in range(dims)]  # noqa: E731
+    channels = lambda: chance.choice((chance.randint(1, 40), 16 * chance.randint(1, 4)))  # noqa: E731
+    window = each(1, chance.choice((1, 3, 7)))
+    stride = [chance.choice((1, 2))] * dims if chance.random() < 0.7 else each(1, 4)
+    plain = Problem(chance.randint(1, 4), channels(), channels(), each(1, chance.choice((6, 24))), window,
+                    [chance.randint(0, size // 2) if chance.random() < 0.8 else chance.randint(0, 2 * size) for size in window],
+                    stride, [1] * dims if chance.random() < 0.7 else each(1, 3))
+    if chance.random() < 0.4:
+        plain = regrouped(plain, chance)
+    return plain
+
+
+def with_epilogue(text, chance):
+    return (text + (":bias=1" if chance.random() < 0.7 else "")
+            + chance.choice(("", ":act=relu", ":act=relu", ":act=clip,0,6", ":act=swish", ":act=sigmoid")))
+
+
+def offer_set(count, seed=1):
+    """Problems to learn from what oneDNN offers: random and listed ones and variations of those, a quarter with epilogues."""
+    chance = random.Random(seed)
+    layers = [problem for network in FIT for problem in map(parse, listed(network)) if problem is not None]
+    texts = random_set(count // 4, seed=201) + random_set(count // 4, seed=202, even=True)
+    while len(texts) < count:
+        kind = chance.choice(("varied", "regrouped", "odd", "strange"))
+        problem = strange(chance) if kind == "strange" else varied(chance.choice(layers), chance)
+        if kind in ("regrouped", "odd"):
+            problem = {"regrouped": regrouped, "odd": odd}[kind](problem, chance)
+        problem = otherwise(problem, chance)
+        if problem.type == "u8" and chance.random() < 0.3:
+            problem = problem.but(type="s8")
+        if problem.valid() and problem.elements() <= 3e7:
+            texts.append(str(problem))
+    return [with_epilogue(text, chance) if text.startswith("fprop") and chance.random() < 0.25 else text
+            for text in dict.fromkeys(texts)]
 
 
 def held_out():
     return {network: listed(network) for network in HELD_OUT}
 
 
-def random_set(count=500, seed=2, most_flops=2e9, least_flops=1e5):
+def random_set(count=500, seed=3, most_flops=2e9, least_flops=1e5, even=False):
     chance = random.Random(seed)
     channels = lambda: (chance.choice((3, 8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 256, 384, 512, 768))  # noqa: E731
                         if chance.random() < 0.85 else chance.randint(1, 500))
@@ -171,17 +212,19 @@ def random_set(count=500, seed=2, most_flops=2e9, least_flops=1e5):
         window = [chance.choices((1, 3, 5, 7), (7, 8, 3, 2))[0]] * dims
         dilation = [chance.choices((1, 2, 4), (9, 1, 0.5))[0] if window[0] > 1 else 1] * dims
         pad = [dilation[0] * (window[0] // 2) if chance.random() < 0.8 else 0] * dims
-        kind = chance.choices(("dense", "depthwise", "grouped"), (14, 3, 3))[0]
+        kind = chance.choices(("dense", "depthwise", "grouped"), (2, 3, 3) if even else (14, 3, 3))[0]
         c, k, groups = channels(), channels(), 1
         if kind == "depthwise":
             k = groups = c
+            if even and chance.random() < 0.3:
+                k = c * chance.choice((2, 3, 4, 8, 16, 24))
         elif kind == "grouped":
             groups = chance.choice((2, 4, 8, 32))
             c, k = -(-c // groups) * groups, -(-k // groups) * groups
-        type = chance.choices(("f32", "bf16", "u8"), (3, 1, 1))[0]
+        type = chance.choices(("f32", "bf16", "u8"), (3, 3, 1) if even else (3, 1, 1))[0]
         problem = Problem(chance.choice((1, 1, 1, 2, 4, 8, 16)), c, k, size, window, pad,
                           [chance.choice((1, 1, 1, 2))] * dims, dilation, groups, chance.choice(("nhwc", "nhwc", "nchw")), type,
-                          "fprop" if type == "u8" else chance.choice(("fprop", "fprop", "dgrad", "wgrad")))
+                          "fprop" if type == "u8" else chance.choice(("fprop", "dgrad", "wgrad") if even else ("fprop", "fprop", "dgrad", "wgrad")))
         if small_enough(problem, most_flops) and problem.flops() >= least_flops and (groups == 1 or c > 1):
             found[str(problem)] = None
     return list(found)

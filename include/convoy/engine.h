@@ -184,7 +184,9 @@ class ConvPlan : public Plan {
 struct Estimate {
   KnobValues knobs;     // the defaults, sorted by name
   double seconds = 0;   // predict_seconds() with them
-  bool certain = true;  // false: told from the problem alone; check() may still refuse, and the defaults be others
+  // check() would not refuse, and the defaults are these: known, or told from the problem alone and true of all problems
+  // like it that were tried (confirm() in selection.h). False: a guess.
+  bool certain = true;
 };
 
 class Engine {

@@ -44,7 +44,8 @@ std::vector<Candidate> rank_by_heuristic(const ConvProblem& problem, std::span<c
                                          const SelectionFilter& filter, const PlanRequest& request);
 
 // The first of rank_by_heuristic, found without ranking the others: engines answer from the problem alone where they
-// can (Engine::estimate), and only what would win is made certain. Nothing where no engine passes, or oracles only.
+// can (Engine::estimate), and only what would win is asked where it is not certain. Nothing where no engine passes, or
+// oracles only.
 struct Prediction {
   Candidate candidate;
   double seconds = 0;
@@ -61,8 +62,18 @@ Result<Selection> select(const ConvProblem& problem, std::span<const Engine* con
                          const SelectionOptions& options, const PlanRequest& request, std::string_view node_name = {},
                          const SelectionProgress& progress = {});
 
+// Makes sure that what a heuristic selected can run, which it told from the problem alone (Estimate::certain): otherwise
+// the best predicted of those that can takes its place, and a warning says so. Planning does what this costs anyway.
+Result<void> confirm(const ConvProblem& problem, std::span<const Engine* const> engines, const SelectionFilter& filter,
+                     const PlanRequest& request, Selection& selection);
+
 // Finds the engine and makes the plan; a refusal or an unknown knob becomes an error that says so.
 Result<std::unique_ptr<ConvPlan>> make_plan(const ConvProblem& problem, const Candidate& candidate,
                                             std::span<const Engine* const> engines, const PlanRequest& request);
+
+// The same for what select() chose, confirmed first.
+Result<std::unique_ptr<ConvPlan>> make_plan(const ConvProblem& problem, Selection& selection,
+                                            std::span<const Engine* const> engines, const SelectionFilter& filter,
+                                            const PlanRequest& request);
 
 }  // namespace convoy

@@ -140,6 +140,7 @@ Result<Chooser> read_options(const convoy_options* given) {
 
 Result<void> choose(const convoy_problem* problem, const Chooser& chooser, convoy_choice** choice) {
   CONVOY_TRY(Selection selection, select(problem->problem, all_engines(), chooser.options, chooser.request));
+  CONVOY_CHECK(confirm(problem->problem, all_engines(), chooser.options.filter, chooser.request, selection));
   auto made = std::make_unique<convoy_choice>();
   made->candidate = print(selection.candidate);
   for (const Measurement& m : selection.measurements) made->measured.push_back(print(m.candidate));

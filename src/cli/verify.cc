@@ -61,7 +61,8 @@ Result<std::vector<Candidate>> candidates_for(const DistinctProblem& distinct, S
                                               const PlanRequest& request, const VerifyFlags& flags) {
   const ConvProblem& problem = distinct.problem;
   options.mode = SelectionMode::heuristic;
-  CONVOY_TRY(const Selection selection, select(problem, all_engines(), options, request, distinct.names));
+  CONVOY_TRY(Selection selection, select(problem, all_engines(), options, request, distinct.names));
+  CONVOY_CHECK(confirm(problem, all_engines(), options.filter, request, selection));
   std::vector<Candidate> wanted = {selection.candidate};
   if (flags.all_engines) wanted = rank_by_heuristic(problem, all_engines(), options.filter, request);
   std::vector<Candidate> candidates;

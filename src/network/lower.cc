@@ -170,7 +170,7 @@ class Lowering {
       problem = in_layout(conv.problem, layout);
       chosen = std::move(chosen_other);
     }
-    const Selection& selection = *chosen;
+    Selection& selection = *chosen;
 
     ProgramStep step;
     step.inputs.assign(kConvStepInputs, kAbsent);

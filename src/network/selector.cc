@@ -47,11 +47,11 @@ Result<Selection> Selector::choose(const ConvProblem& problem, const std::string
   return selection;
 }
 
-Result<std::unique_ptr<ConvPlan>> Selector::plan(const ConvProblem& problem, const Selection& selection,
+Result<std::unique_ptr<ConvPlan>> Selector::plan(const ConvProblem& problem, Selection& selection,
                                                  const void* weights) {
   PlanRequest request = request_;
   request.constant_weights = weights;
-  return make_plan(problem, selection.candidate, all_engines(), request);
+  return make_plan(problem, selection, all_engines(), options_.selection.filter, request);
 }
 
 std::optional<double> Selector::predict(const ConvProblem& problem, const void* weights) {

@@ -171,6 +171,11 @@ Explanation explain(const ConvProblem& problem, std::span<const Engine* const> e
   Explanation explanation;
   auto chosen = select(problem, engines, options, request, node_name);
   if (chosen.ok()) {
+    if (const auto confirmed = confirm(problem, engines, options.filter, request, *chosen); !confirmed.ok()) {
+      chosen = confirmed.error();
+    }
+  }
+  if (chosen.ok()) {
     explanation.chosen = std::move(*chosen);
   } else {
     explanation.nothing = chosen.error();

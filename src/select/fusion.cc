@@ -52,8 +52,8 @@ class Way {
                           const PlanRequest& request) {
     Way way;
     way.report.name = std::move(name);
-    CONVOY_TRY(const Selection chosen, select(convolution, engines, options, request));
-    CONVOY_TRY(way.plan_, make_plan(convolution, chosen.candidate, engines, request));
+    CONVOY_TRY(Selection chosen, select(convolution, engines, options, request));
+    CONVOY_TRY(way.plan_, make_plan(convolution, chosen, engines, options.filter, request));
     way.report.candidate = way.plan_->candidate();
     way.report.stages = stages_of(*way.plan_);
     if (way.report.stages.empty()) way.report.stages.push_back("products" + epilogue_text(convolution));

@@ -11,6 +11,8 @@
 namespace convoy {
 namespace {
 
+constexpr std::string_view kHeuristic = "heuristic";  // the reason of a Selection
+
 // Nothing can run it: every engine with its reason, so that nobody has to ask why.
 Error nobody_can(const ConvProblem& problem, std::span<const Engine* const> engines, const SelectionFilter& filter,
                  const PlanRequest& request) {
@@ -73,7 +75,7 @@ Result<Selection> choose(const ConvProblem& problem, std::span<const Engine* con
   if (selection::decided_by_prediction(options)) {
     if (const auto best = predict_best(problem, engines, options.filter, request)) {
       selection.candidate = best->candidate;
-      selection.reason = "heuristic";
+      selection.reason = kHeuristic;
       selection.warnings = std::move(warnings);
       return selection;
     }
@@ -111,6 +113,26 @@ Result<Selection> select(const ConvProblem& problem, std::span<const Engine* con
     }
   }
   return selection;
+}
+
+Result<void> confirm(const ConvProblem& problem, std::span<const Engine* const> engines, const SelectionFilter& filter,
+                     const PlanRequest& request, Selection& selection) {
+  if (selection.reason != kHeuristic) return {};
+  const auto runs = selection::runnable_engine(problem, selection.candidate, engines, request);
+  if (runs.ok()) return {};
+  const std::vector<Candidate> ranked = rank_by_heuristic(problem, engines, filter, request);
+  if (ranked.empty()) return nobody_can(problem, engines, filter, request);
+  selection.warnings.push_back(fmt::format("{}; {} takes its place", runs.error().message, print(ranked.front())));
+  selection.candidate = ranked.front();
+  log_selection(problem, selection, {});
+  return {};
+}
+
+Result<std::unique_ptr<ConvPlan>> make_plan(const ConvProblem& problem, Selection& selection,
+                                            std::span<const Engine* const> engines, const SelectionFilter& filter,
+                                            const PlanRequest& request) {
+  CONVOY_CHECK(confirm(problem, engines, filter, request, selection));
+  return make_plan(problem, selection.candidate, engines, request);
 }
 
 }  // namespace convoy

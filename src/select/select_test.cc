@@ -44,6 +44,30 @@ TEST_F(Select, HeuristicTakesTheBestPrediction) {
   EXPECT_EQ(selection->reason, "heuristic");
 }
 
+// What was told from the problem alone may turn out wrong when it is planned.
+TEST_F(Select, WhatCantRunAfterAllIsReplacedVisibly) {
+  const FakeEngine bluffer("fake.bluffer", {.predicted = 0.01,
+                                            .refusal = Refusal{RefusalCode::not_offered, "C=4: not offered"},
+                                            .overconfident = true});
+  const std::vector<const Engine*> engines = {&bluffer, &quick_, &slow_};
+  auto selection = select(problem_, engines, {}, request_);
+  ASSERT_TRUE(selection.ok());
+  EXPECT_EQ(selection->candidate.engine, "fake.bluffer");
+  const auto plan = make_plan(problem_, *selection, engines, {}, request_);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ((*plan)->candidate().engine, "fake.slow");
+  EXPECT_EQ(selection->candidate.engine, "fake.slow");
+  ASSERT_EQ(selection->warnings.size(), 1U);
+  EXPECT_NE(selection->warnings[0].find("C=4: not offered"), std::string::npos) << selection->warnings[0];
+
+  const std::vector<const Engine*> alone = {&bluffer};
+  selection = select(problem_, alone, {}, request_);
+  ASSERT_TRUE(selection.ok());
+  const auto none = make_plan(problem_, *selection, alone, {}, request_);
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(none.error().code, ErrorCode::unsupported);
+}
+
 TEST_F(Select, MeasuredPrefersTheQuickAndNeverTheWrong) {
   const std::vector<const Engine*> engines = {&wrong_, &slow_, &quick_};
   SelectionOptions options;

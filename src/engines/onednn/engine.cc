@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "engines/cost/fitted_engine.h"
-#include "engines/onednn/certain.h"
 #include "engines/onednn/guess.h"
 #include "engines/onednn/implementations.h"
 #include "engines/onednn/onednn.h"
@@ -206,20 +205,13 @@ class ImplementationEngine final : public cost::FittedEngine {
     if (auto refusal = known_wrong(implementation, problem)) return refusal;
     if (auto refusal = unfit_shape(implementation.shape, problem)) return refusal;
     if (auto refusal = inexpressible(problem)) return refusal;
-    const auto certain = certainly_offered(row_, problem);
-    if (certain ? *certain : survey(problem)->find(row_) != nullptr) return std::nullopt;
+    if (survey(problem)->find(row_) != nullptr) return std::nullopt;
     return Refusal{RefusalCode::not_offered, fmt::format("x={} y={} and these sizes: oneDNN does not offer it for them",
                                                          placement(problem.x), placement(problem.y))};
   }
 
   std::vector<Knob> knobs(const ConvProblem& problem, const PlanRequest&) const override {
     Knob knob{kLayoutKnob, {}, "activations: 0 as given, 1 reordered to what the implementation prefers"};
-    // Batch-reduce GEMM prefers what is given then.
-    const bool batch_reduce = implementations()[row_].family.starts_with("brgconv");
-    if (batch_reduce && certainly_offered(row_, problem).value_or(false)) {
-      knob.values = {0};
-      return {knob};
-    }
     const auto surveyed = survey(problem);
     for (const bool any : {false, true}) {
       if (surveyed->find(row_, any) != nullptr) knob.values.push_back(any);

@@ -1,88 +1,110 @@
 #include "engines/onednn/guess.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
+#include <string_view>
 
-#include "engines/onednn/certain.h"
 #include "engines/onednn/implementations.h"
+#include "engines/onednn/traits.h"
 
 namespace convoy::onednn {
 namespace {
 
-bool all_are(const Dims& dims, std::int64_t value, std::size_t from = 0) {
-  return std::all_of(dims.begin() + static_cast<std::ptrdiff_t>(from), dims.end(),
-                     [&](std::int64_t dim) { return dim == value; });
+enum class Answer : std::uint8_t { no, as_given, reordered };
+
+// A question, whose answer yes is the next node; or, where `trait` is kLeaf, an answer.
+struct Node {
+  std::uint8_t trait;
+  std::uint16_t otherwise;  // the node of the answer no; of a leaf: the Answer, and kCertain where none was seen to differ
+};
+constexpr std::uint8_t kLeaf = 0xff;
+constexpr std::uint16_t kCertain = 4;
+
+struct Tree {
+  std::string_view name;  // of the implementation
+  std::uint16_t root;
+};
+#include "engines/onednn/offered.inc"  // Node kNodes[], Tree kTrees[]
+
+constexpr std::uint16_t kNoTree = 0xffff;
+
+// Roots by row.
+std::span<const std::uint16_t> roots() {
+  static const auto& roots = *[] {
+    auto* all = new std::vector<std::uint16_t>;
+    for (const Implementation& row : implementations()) {
+      const auto tree = std::find_if(std::begin(kTrees), std::end(kTrees),
+                                     [&](const Tree& each) { return each.name == row.name(); });
+      all->push_back(tree == std::end(kTrees) ? kNoTree : tree->root);
+    }
+    return all;
+  }();
+  return roots;
 }
 
-bool channels_last(const TensorDesc& desc) { return desc.is_packed(Layout::nhwc); }
-bool channels_first(const TensorDesc& desc) { return desc.is_packed(Layout::nchw); }
-
-// Epilogues that every row takes.
-bool plain(const ConvProblem& p) {
-  const ActivationKind kind = p.epilogue.activation.kind;
-  return p.alpha == 1 && p.beta == 0 && p.epilogue.gamma == 0 &&
-         (kind == ActivationKind::identity || kind == ActivationKind::relu) && p.w_zero_point == 0;
+// The processors that oneDNN was asked on: AVX-512 and VNNI and nothing beyond. On newer ones it offers more.
+bool is_known_processor() {
+  static const bool known = [] {
+    const CpuFeatures& cpu = cpu_features();
+    return cpu.isa == Isa::avx512 && cpu.avx512_vnni && !cpu.avx512_bf16 && !cpu.avx512_fp16 && !cpu.amx_tile;
+  }();
+  return known;
 }
 
-bool channels_fill_vectors(const ConvProblem& p) { return p.in_channels() % 16 == 0 && p.out_channels() % 16 == 0; }
+// The kinds of problems that the trees were learnt on.
+bool is_usual(const ConvProblem& p) {
+  const bool integers = p.compute == DataType::s32;
+  const bool types = integers ? p.y.type == p.x.type : p.x.type == p.w.type && p.x.type == p.y.type;
+  const bool placed = (p.x.is_packed(Layout::nhwc) && p.y.is_packed(Layout::nhwc)) ||
+                      (p.x.is_packed(Layout::nchw) && p.y.is_packed(Layout::nchw));
+  const Epilogue& epilogue = p.epilogue;
+  return types && placed && p.w.is_packed(Layout::nchw) && p.x.type != DataType::f16 && p.alpha == 1 && p.beta == 0 &&
+         epilogue.gamma == 0 && p.math == MathMode::strict && p.batch() <= 1024 && p.x_zero_point == 0 &&
+         p.w_zero_point == 0 && p.y_zero_point == 0 && !p.x_zero_given && !p.w_zero_given &&
+         (!integers || epilogue.requantize != Requantize::none);
+}
+
+// Whether the implementation is for problems of this shape at all.
+bool fits(const Implementation& row, const ConvProblem& p) {
+  const auto ones = [](const Dims& dims) {
+    return std::all_of(dims.begin() + 2, dims.end(), [](std::int64_t dim) { return dim == 1; });
+  };
+  switch (row.shape) {
+    case Shape::any:
+      return true;
+    case Shape::pointwise:
+      return ones(p.w.dims);
+    case Shape::depthwise:
+      return p.groups > 1 && p.w.dims[1] == 1 && p.w.dims[0] == p.groups;
+    case Shape::whole_window:
+      return ones(p.y.dims);
+  }
+  return true;
+}
 
 }  // namespace
 
 std::optional<Guess> guess(std::size_t index, const ConvProblem& p) {
   const Implementation& row = implementations()[index];
-  const bool pointwise = all_are(p.w.dims, 1, 2);
-  const bool depthwise = p.groups > 1 && p.w.dims[1] == 1 && p.w.dims[0] == p.groups;
-  const bool lowered = row.family.starts_with("gemm") || row.family == "ref";  // these take any layout
-  switch (row.shape) {
-    case Shape::any:
-      // Left to the rows for filters of 1 and for depthwise problems.
-      if (row.family == "brg_fwd" && !all_are(p.stride, 1)) return std::nullopt;
-      if (row.family == "brgconv_strided" && all_are(p.stride, 1)) return std::nullopt;
-      // Takes a hundred times as long for some of these.
-      if (row.family == "jit" && row.level == "avx2" && p.pass == Pass::wgrad && p.groups > 1) return std::nullopt;
-      if (row.family.starts_with("brg") && (depthwise || (pointwise && row.passes == kFprop))) return std::nullopt;
-      break;
-    case Shape::pointwise:
-      if (!pointwise) return std::nullopt;
-      break;
-    case Shape::depthwise:
-      if (!depthwise) return std::nullopt;
-      break;
-    case Shape::whole_window:
-      if (!all_are(p.y.dims, 1, 2)) return std::nullopt;
-      break;
-  }
-  const std::optional<bool> offered = certainly_offered(index, p);
-  if (offered == false) return std::nullopt;
-  if (offered == true) return Guess{false, 0, p.epilogue.gamma == 0};  // a residual may be copied
+  // Takes a hundred times as long for some of these.
+  if (row.family == "jit" && row.level == "avx2" && p.pass == Pass::wgrad && p.groups > 1) return std::nullopt;
+  if (!fits(row, p)) return std::nullopt;
   Guess guess;
-  const bool last = channels_last(p.x) && channels_last(p.y);
-  const bool blocked = p.x.channel_block > 1 && p.y.channel_block > 1;
-  const bool first = channels_first(p.x) && channels_first(p.y) && !last;
-  guess.any_layout = lowered ? row.family == "gemm_s8u8s32" && !last : !last && !blocked;
-  if (guess.any_layout) guess.copied_bytes = p.x.bytes() + p.y.bytes() * (p.epilogue.gamma != 0 ? 2 : 1);
-
-  const std::int64_t channels = p.w.dims[1];
-  const bool usual = is_known_processor() && p.x.type == DataType::f32 && row.level != "sse41" &&
-                     p.spatial_dims() == 2 && all_are(p.dilation, 1) &&
-                     (row.shape == Shape::pointwise || is_ordinary(p)) && plain(p) && p.math == MathMode::strict &&
-                     (last || first) && p.batch() <= 1024;
-  // Of one pixel the layout says nothing; strided gradients are offered for some sizes only.
-  if (!usual || all_are(p.x.dims, 1, 2) || all_are(p.y.dims, 1, 2)) return guess;
-  if (p.pass == Pass::dgrad && !all_are(p.stride, 1)) return guess;
-  if (row.shape == Shape::pointwise) {
-    const bool whole = channels_fill_vectors(p) || (last && p.pass == Pass::fprop && channels % 16 == 0);
-    const bool even = p.x.dims[2] == p.y.dims[2] * p.stride[0] && p.x.dims[3] == p.y.dims[3] * p.stride[1];
-    const bool strided_rows = row.family == "jit_1x1" && p.pass == Pass::fprop && last && even;
-    guess.certain = p.groups == 1 && (all_are(p.stride, 1) || strided_rows) && all_are(p.pre_padding, 0) &&
-                    all_are(p.post_padding, 0) && whole;
-  } else if (row.shape == Shape::depthwise) {
-    guess.certain = p.pass == Pass::fprop && last && channels_fill_vectors(p) && p.w.dims[2] <= 7 && p.w.dims[3] <= 7;
-  } else if (row.shape == Shape::any && p.groups == 1) {
-    const bool few_filters = last && p.pass == Pass::fprop && pointwise && channels % 16 == 0 && row.level == "avx512";
-    const bool square = few_filters || (channels_fill_vectors(p) && p.w.dims[2] <= 7 && p.w.dims[3] <= 7);
-    guess.certain =
-        (lowered && p.pass != Pass::dgrad && !guess.any_layout) || (row.family.starts_with("jit") && square);
+  std::uint16_t at = roots()[index];
+  if (is_known_processor() && at != kNoTree) {
+    while (kNodes[at].trait != kLeaf) {
+      at = traits()[kNodes[at].trait].holds(p) ? at + 1 : kNodes[at].otherwise;
+    }
+    const auto answer = static_cast<Answer>(kNodes[at].otherwise % kCertain);
+    guess.certain = kNodes[at].otherwise >= kCertain && is_usual(p);
+    if (answer == Answer::no) return std::nullopt;
+    guess.any_layout = answer == Answer::reordered;
+  } else {
+    guess.any_layout = !(p.x.is_packed(Layout::nhwc) && p.y.is_packed(Layout::nhwc)) &&
+                       !(p.x.channel_block > 1 && p.y.channel_block > 1);
   }
+  if (guess.any_layout) guess.copied_bytes = p.x.bytes() + p.y.bytes() * (p.epilogue.gamma != 0 ? 2 : 1);
   return guess;
 }
 

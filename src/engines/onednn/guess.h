@@ -1,5 +1,5 @@
-// What oneDNN probably offers, told from the problem alone: asking it takes 50 us and more, as long as a small
-// convolution.
+// What oneDNN offers, told from the problem alone: asking it takes 50 us and more, as long as a small convolution. The
+// answers are decision trees over traits.h, learnt from what it was asked (scripts/fit-offers).
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@ namespace convoy::onednn {
 struct Guess {
   bool any_layout = false;        // the default of the layout knob
   std::int64_t copied_bytes = 0;  // of activations that are reordered
-  bool certain = false;           // oneDNN was seen to offer it like this for every problem of this kind
+  bool certain = false;           // all problems like it that oneDNN was asked about had this answer
 };
 
-// `row` is one of implementations(). Nothing: it is probably not offered. Precondition: the row's declaration admits
-// the problem.
+// `row` is one of implementations(). Nothing: it is not offered, as far as is known. Precondition: the row's declaration
+// admits the problem.
 std::optional<Guess> guess(std::size_t row, const ConvProblem& problem);
 
 }  // namespace convoy::onednn

@@ -9,7 +9,6 @@
 
 #include "convoy/host_tensor.h"
 #include "core/stages.h"
-#include "engines/onednn/certain.h"
 #include "engines/onednn/implementations.h"
 #include "engines/onednn/survey.h"
 #include "support/engine_property.h"
@@ -262,42 +261,6 @@ TEST(OneDnn, SurveysAreKeptAndSharedByThreads) {
   EXPECT_EQ(survey(asked), first);
   asked = problem("fprop:x=f32,1x24x12x13,nhwc:w=f32,40x24x3x3:pad=1x1");
   EXPECT_NE(survey(asked), first);
-}
-
-TEST(OneDnn, WhatIsCertainIsWhatOneDnnSays) {
-  using enum DataType;
-  testing::Random random(11);
-  int offered = 0, not_offered = 0;
-  for (int i = 0; i < 4000; ++i) {
-    testing::ProblemOptions options;
-    options.types = {{f32, f32, f32, f32}, {bf16, bf16, f32, f32}, {bf16, bf16, bf16, f32},
-                     {u8, s8, u8, s32},    {s8, s8, s32, s32},     {u8, s8, f32, s32}};
-    options.flipped = false;
-    ConvProblem asked = testing::random_problem(random, options);
-    if (asked.pass != Pass::fprop) continue;
-    asked.x = asked.x.with_layout(Layout::nhwc);
-    asked.y = asked.y.with_layout(Layout::nhwc);
-    for (std::size_t row = 0; row < engines().size(); ++row) {
-      const auto certain = certainly_offered(row, asked);
-      if (!certain) continue;
-      const auto refusal = refuse(*engines()[row], asked, {1, cpu_features()});
-      if (refusal && refusal->code != RefusalCode::not_offered) continue;
-      const auto surveyed = survey(asked);
-      const Offer* given = surveyed->find(row, false);
-      EXPECT_EQ(*certain, given != nullptr) << engines()[row]->info().name << ": " << print(asked);
-      if (implementations()[row].family.starts_with("brgconv") || !*certain) {
-        EXPECT_EQ(surveyed->find(row, true), nullptr) << engines()[row]->info().name << ": " << print(asked);
-      }
-      if (given != nullptr) {
-        EXPECT_EQ(given->reordered_bytes, given->form.residual_by_sum ? asked.y.bytes() : 0) << print(asked);
-      }
-      ++(*certain ? offered : not_offered);
-    }
-  }
-  if (cpu_features().isa < Isa::avx512) GTEST_SKIP() << "needs AVX-512";
-  if (!is_known_processor()) GTEST_SKIP() << "this processor has more than those that it was seen on";
-  EXPECT_GT(offered, 200);
-  EXPECT_GT(not_offered, 50);
 }
 
 // A survey that is asked row by row, in any order, finds what one walk to the end finds.

@@ -75,7 +75,7 @@ PlanResult build(const selection::PlanKey& key) {
   cached->threads = request.threads;
   CONVOY_TRY(cached->selection, select(key.problem, settings.engines(), settings.options(), request, key.node_name));
   CONVOY_TRY(std::unique_ptr<ConvPlan> plan,
-             make_plan(key.problem, cached->selection.candidate, settings.engines(), request));
+             make_plan(key.problem, cached->selection, settings.engines(), settings.options().filter, request));
   cached->bytes =
       sizeof(CachedPlan) + sizeof(Entry) + key.bytes() + bytes_of(cached->selection) + plan->retained_bytes();
   cached->plan = std::move(plan);

@@ -28,6 +28,7 @@ struct FakeEngine : Engine {
     bool plan_fails = false;
     std::string provider = {};
     bool oracle = false;
+    bool overconfident = false;  // its estimate doesn't know of `refusal`
   };
 
   FakeEngine(std::string name, Behaviour behaviour) : behaviour_(std::move(behaviour)) {
@@ -50,6 +51,11 @@ struct FakeEngine : Engine {
   }
   double predict_seconds(const ConvProblem&, const KnobValues&, const PlanRequest&) const override {
     return behaviour_.predicted;
+  }
+
+  std::optional<Estimate> estimate(const ConvProblem& problem, const PlanRequest& request) const override {
+    if (!behaviour_.overconfident) return Engine::estimate(problem, request);
+    return Estimate{{{"tile", 4}}, behaviour_.predicted, true};
   }
 
   struct FakePlan : ConvPlan {
