@@ -184,9 +184,7 @@ class ConvPlan : public Plan {
 struct Estimate {
   KnobValues knobs;     // the defaults, sorted by name
   double seconds = 0;   // predict_seconds() with them
-  // check() would not refuse, and the defaults are these: known, or told from the problem alone and true of all problems
-  // like it that were tried (confirm() in selection.h). False: a guess.
-  bool certain = true;
+  bool certain = true;  // false: a guess from the problem alone. True may be learnt, too: confirm() in selection.h
 };
 
 class Engine {

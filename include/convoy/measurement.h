@@ -14,10 +14,10 @@ namespace convoy {
 
 // What the caches hold when a sample starts.
 enum class CacheState : std::uint8_t {
-  cold,      // what they hold inside a network: on a GPU the activations, as their producer leaves them, and no
-             // weights; on the CPU nothing that a core keeps for itself
+  cold,      // what they hold inside a network: the activations (dgrad, wgrad: the gradient of y) as the step before
+             // leaves them, and nothing else; a CPU's shared cache is left alone
   warm,      // all of the problem that fits
-  all_cold,  // nothing of the problem (GPUs only)
+  all_cold,  // nothing of the problem
 };
 std::string_view name_of(CacheState caches);  // "cold", "warm", "all-cold"
 Result<CacheState> parse_cache_state(std::string_view name);

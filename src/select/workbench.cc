@@ -38,7 +38,14 @@ Result<Workbench> Workbench::make(const ConvProblem& problem, std::span<const En
   CONVOY_TRY(bench.data_, ProblemData::make(problem, 1, request.constant_weights));
   CONVOY_TRY(bench.out_, HostTensor::allocate(problem.out()));
   if (request.constant_weights != nullptr) bench.request_.constant_weights = bench.data_.w.data.get();
-  if (caches == CacheState::cold) bench.flusher_ = std::make_unique<CacheFlusher>(*bench.team_, request.cpu.l2_bytes);
+  if (caches != CacheState::warm) {
+    std::span<std::byte> produced;
+    if (caches == CacheState::cold) {
+      const HostTensor& input = problem.pass == Pass::fprop ? bench.data_.x : bench.data_.y;
+      produced = {input.data.get(), static_cast<std::size_t>(input.desc.bytes())};
+    }
+    bench.flusher_ = std::make_unique<CacheFlusher>(*bench.team_, request.cpu.l2_bytes, produced);
+  }
   return bench;
 }
 

@@ -6,18 +6,31 @@
 
 namespace convoy::selection {
 
-CacheFlusher::CacheFlusher(ThreadTeam& team, std::int64_t l2_bytes)
+namespace {
+
+constexpr std::int64_t kLine = 64;
+
+// Writes what is there to every cache line.
+void rewrite(std::byte* bytes, std::int64_t begin, std::int64_t end) {
+  auto* const all = reinterpret_cast<volatile unsigned char*>(bytes);
+  for (std::int64_t i = begin; i < end; i += kLine) all[i] = all[i];
+}
+
+}  // namespace
+
+CacheFlusher::CacheFlusher(ThreadTeam& team, std::int64_t l2_bytes, std::span<std::byte> produced)
     : team_(team),
       bytes_per_thread_(2 * std::max<std::int64_t>(l2_bytes, 1 << 20)),
-      memory_(allocate_aligned(static_cast<std::size_t>(bytes_per_thread_ * team.size()))) {}
+      memory_(allocate_aligned(static_cast<std::size_t>(bytes_per_thread_ * team.size()))),
+      produced_(produced) {}
 
 void CacheFlusher::flush() {
   if (!memory_) return;
-  constexpr std::int64_t line = 64;
   team_.run([&](int thread) {
-    auto* own = reinterpret_cast<volatile unsigned char*>(memory_.get()) + thread * bytes_per_thread_;
-    for (std::int64_t i = 0; i < bytes_per_thread_; i += line) own[i] = static_cast<unsigned char>(own[i] + 1);
+    rewrite(memory_.get(), thread * bytes_per_thread_, (thread + 1) * bytes_per_thread_);
   });
+  parallel_ranges(team_, static_cast<std::int64_t>(produced_.size()),
+                  [&](std::int64_t begin, std::int64_t end, int) { rewrite(produced_.data(), begin, end); });
 }
 
 }  // namespace convoy::selection

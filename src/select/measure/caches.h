@@ -1,21 +1,28 @@
 // The state of the caches before a sample.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
 #include "convoy/thread_team.h"
 
 namespace convoy::selection {
 
 // Evicts each core's private caches: every thread of the team reads and writes twice its L2. What a plan keeps (packed
 // weights) so comes from the shared cache or memory, as it does inside a network, where other layers ran in between.
+// Then writes `produced`, each thread its part, as the step before has just done there.
 class CacheFlusher {
  public:
-  CacheFlusher(ThreadTeam& team, std::int64_t l2_bytes);
+  CacheFlusher(ThreadTeam& team, std::int64_t l2_bytes, std::span<std::byte> produced = {});
   void flush();
 
  private:
   ThreadTeam& team_;
   std::int64_t bytes_per_thread_;
   std::shared_ptr<std::byte> memory_;
+  std::span<std::byte> produced_;
 };
 
 }  // namespace convoy::selection
