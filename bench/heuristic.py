@@ -68,6 +68,7 @@ def summary(entries):
         sys.exit("nothing was measured")
     worst, of = max(judged, key=lambda pair: pair[0])
     return {"problems": len(entries), "judged": len(judged),
+            "replaced_when_planned": sum(entry.get("heuristic", {}).get("replaced", False) for entry in entries),
             "measured_again": sum("first_over_best" in entry for entry in entries),
             "mean_candidates": round(statistics.mean(candidates), 1),
             "geomean_over_measured": round(math.exp(statistics.mean(math.log(loss) for loss, _ in judged)), 4),

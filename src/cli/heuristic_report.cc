@@ -20,11 +20,20 @@ std::vector<HeuristicChoice> ask_heuristic(const std::vector<DistinctProblem>& p
   for (const DistinctProblem& distinct : problems) {
     PlanRequest packed = request;
     if (distinct.problem.pass != Pass::wgrad) packed.constant_weights = &weights;
-    HeuristicChoice choice{distinct.problem, {}, 0, {}};
+    HeuristicChoice choice{distinct.problem, {}, 0, false, {}};
     const double start = monotonic_seconds();
     choice.prediction = predict_best(distinct.problem, all_engines(), filter, packed);
     choice.seconds = monotonic_seconds() - start;
     choices.push_back(std::move(choice));
+  }
+  for (HeuristicChoice& choice : choices) {
+    if (!choice.prediction) continue;
+    Selection selection;
+    selection.candidate = choice.prediction->candidate;
+    selection.reason = "heuristic";
+    const auto runs = confirm(choice.problem, all_engines(), filter, request, selection);
+    choice.replaced = !runs.ok() || selection.candidate != choice.prediction->candidate;
+    choice.prediction->candidate = selection.candidate;
   }
   return choices;
 }
@@ -70,6 +79,7 @@ Json to_json(const HeuristicChoice& choice) {
   Json json = {{"candidate", print(choice.prediction->candidate)},
                {"predicted_seconds", choice.prediction->seconds},
                {"choice_seconds", choice.seconds}};
+  if (choice.replaced) json["replaced"] = true;
   if (choice.over_best) json["over_best"] = *choice.over_best;
   return json;
 }

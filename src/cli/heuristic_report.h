@@ -14,6 +14,7 @@ struct HeuristicChoice {
   ConvProblem problem;
   std::optional<Prediction> prediction;
   double seconds = 0;               // that choosing took
+  bool replaced = false;            // by confirm(), when it was planned
   std::optional<double> over_best;  // its measured time by the fastest's; nothing where it was not measured
 };
 

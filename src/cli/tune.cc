@@ -91,7 +91,22 @@ struct Tuned {
   std::optional<Error> failure;
   std::int64_t measured = 0;  // candidates, in this run
   bool partial = true;
+  double weight = 0;  // its part of the budget, of all problems' weights
 };
+
+// Half of a budget goes to all problems alike, half by what they are predicted to take in the network.
+void weigh(std::vector<Tuned>& tuned, const SelectionFilter& filter, const PlanRequest& request) {
+  static const float weights = 0;  // stands for those that are packed: predictions don't read them
+  double sum = 0;
+  for (Tuned& each : tuned) {
+    PlanRequest own = request;
+    if (each.convolution.constant_weights && !request.cuda) own.constant_weights = &weights;
+    const auto best = predict_best(each.convolution.problem, all_engines(), filter, own);
+    each.weight = best ? best->seconds * static_cast<double>(each.convolution.count) : 0;
+    sum += each.weight;
+  }
+  for (Tuned& each : tuned) each.weight = 0.5 / static_cast<double>(tuned.size()) + (sum > 0 ? 0.5 * each.weight / sum : 0);
+}
 
 class Tuner {
  public:
@@ -109,7 +124,11 @@ class Tuner {
     options_.all_knobs = flags.all_knobs;
     options_.store = &store_;
     options_.stop = &interrupted;
-    for (NetworkConvolution& convolution : convolutions) tuned_.push_back({std::move(convolution), {}, {}, 0, true});
+    for (NetworkConvolution& convolution : convolutions) {
+      tuned_.emplace_back();
+      tuned_.back().convolution = std::move(convolution);
+    }
+    weigh(tuned_, options_.filter, request_);
   }
 
   // Measures in rounds: a share of what is left of the budget for each problem that is not settled.
@@ -117,10 +136,12 @@ class Tuner {
     store_.forgetful = again_;
     for (bool first = true, progress = true; progress; first = false) {
       progress = false;
-      std::int64_t open = std::count_if(tuned_.begin(), tuned_.end(), [](const Tuned& t) { return t.partial; });
+      double open = 0;  // weight of what is still to come in this round
+      for (const Tuned& tuned : tuned_) open += tuned.partial ? tuned.weight : 0;
       for (Tuned& tuned : tuned_) {
         if (!tuned.partial) continue;
-        const double share = options_.budget_seconds > 0 ? left() / static_cast<double>(open--) : 0;
+        const double share = options_.budget_seconds > 0 ? left() * tuned.weight / std::max(open, tuned.weight) : 0;
+        open -= tuned.weight;
         // A problem whose results are all stored needs no time, and every problem gets an answer.
         const bool measure = !interrupted && (options_.budget_seconds <= 0 || left() > 0) &&
                              (first || options_.budget_seconds <= 0 || share > kLeastShare);

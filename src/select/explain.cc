@@ -127,7 +127,7 @@ std::string decision(const Explanation& explanation) {
   const auto candidates = std::count_if(explanation.engines.begin(), explanation.engines.end(), may_win);
   if (chosen.reason.starts_with("rule ")) return chosen.reason + ": nothing else was considered";
   if (chosen.reason == "measured") return fmt::format("measurement, of {} candidates", chosen.measurements.size());
-  if (chosen.reason == "stored") return "a measurement made before: the fastest of those stored";
+  if (chosen.reason == "stored") return "a measurement made before: the best of those stored";
   if (candidates == 1) {
     const bool limited = std::any_of(explanation.engines.begin(), explanation.engines.end(),
                                      [](const EngineVerdict& v) { return v.excluded.has_value(); });

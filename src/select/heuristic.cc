@@ -60,7 +60,7 @@ Result<std::optional<Selection>> choose_by_memory(const ConvProblem& problem, st
                                                   const SelectionOptions& options, const PlanRequest& request) {
   CONVOY_TRY(std::vector<Measurement> known,
              recall_for_choice(*options.store, measurement_key(problem, request, options.caches), ranked, engines));
-  const Measurement* const winner = best_of(known, options.objective, [&](const Measurement& m) {
+  const Measurement* const winner = best_of(known, options.objective, ranked.front(), [&](const Measurement& m) {
     const auto engine = runnable_engine(problem, m.candidate, engines, request);
     return engine.ok() && !filtered(problem, **engine, m.candidate.knobs, options.filter, request) &&
            !workspace_filtered(m.workspace_bytes, options.filter);

@@ -22,7 +22,8 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 constexpr double unbudgeted_seconds = 2.0;  // of sampling, a candidate, where there is no budget
-constexpr double defaults_share = 0.5;      // of the time left, for timing the defaults where knobs are to be searched
+constexpr double defaults_share = 0.5;      // of the time left, for timing some while others are still to come
+constexpr double unlikely_factor = 2;       // of the best prediction: predicted slower, not likely to be the fastest
 constexpr double oracle_share = 0.1;        // of the budget, for the oracle
 constexpr double seconds_per_oracle_term = 2e-9;
 constexpr int second_chances = 3;
@@ -113,19 +114,42 @@ class Tuner {
       return {};
     }
     CONVOY_TRY(Workbench bench, Workbench::make(problem_, engines_, request_, options_.caches, terms));
-    audition_open(bench);
-    cut_off_hopeless(bench);
-    const double left = time_left();
-    std::vector<Runner*> racing;
-    for (const auto& runner : runners_) {
-      if (runner->plan != nullptr) racing.push_back(runner.get());
-    }
-    race(bench, racing, options_.all_knobs && left < infinity ? left * defaults_share : left);
-    if (options_.all_knobs) {
-      for (Runner* runner : racing) keep_champion(*runner);
-      search_knobs(bench);
-    }
+    // Under a budget the likely ones first, up to a good answer; then the others against the best of them.
+    const auto unlikely = time_left() < infinity ? first_unlikely() : open_.end();
+    measure_wave(bench, {open_.begin(), unlikely});
+    if (unlikely != open_.end()) measure_wave(bench, {unlikely, open_.end()});
+    if (options_.all_knobs) search_knobs(bench);
     return {};
+  }
+
+  // `open_` is in the order of the predictions.
+  std::vector<Candidate>::iterator first_unlikely() {
+    if (open_.empty()) return open_.end();
+    const double best = predicted(open_.front());
+    return std::find_if(open_.begin(), open_.end(), [&](const Candidate& candidate) {
+      return predicted(candidate) > unlikely_factor * best;
+    });
+  }
+
+  double predicted(const Candidate& candidate) const {
+    return contestant_of(candidate.engine).engine->predict_seconds(problem_, candidate.knobs, request_);
+  }
+
+  void measure_wave(Workbench& bench, const std::vector<Candidate>& wave) {
+    const std::size_t known = runners_.size();
+    audition_open(bench, wave);
+    cut_off_hopeless(bench);
+    std::vector<Runner*> racing;
+    for (std::size_t i = known; i < runners_.size(); ++i) {
+      if (runners_[i]->plan != nullptr) racing.push_back(runners_[i].get());
+    }
+    if (racing.empty()) return;
+    const std::vector<Runner*> fresh = racing;
+    if (champion_ != nullptr && champion_->plan != nullptr) racing.push_back(champion_);
+    const double left = time_left();
+    const bool more_to_come = options_.all_knobs || done_ < static_cast<int>(contestants_.size());
+    race(bench, racing, more_to_come && left < infinity ? left * defaults_share : left);
+    for (Runner* runner : fresh) keep_champion(*runner);
   }
 
   // Only the best keeps its plan, which variants are timed against.
@@ -138,11 +162,9 @@ class Tuner {
     }
   }
 
-  void audition_open(Workbench& bench) {
-    for (const Candidate& candidate : open_) {
-      const Contestant& contestant = contestant_of(candidate.engine);
-      const double predicted = contestant.engine->predict_seconds(problem_, candidate.knobs, request_);
-      if (time_left() < 2 * predicted || time_left() <= 0) {
+  void audition_open(Workbench& bench, const std::vector<Candidate>& candidates) {
+    for (const Candidate& candidate : candidates) {
+      if (time_left() < 2 * predicted(candidate) || time_left() <= 0) {
         partial_ = true;  // and on: one behind it may be quicker
         continue;
       }
@@ -258,9 +280,7 @@ class Tuner {
     if (!open.ok()) return std::nullopt;
     if (open->empty()) return settled_.back().failure ? std::nullopt : std::optional(settled_.back().median_seconds);
     const double best = best_seconds();
-    const double predicted =
-        contestant_of(candidate.engine).engine->predict_seconds(problem_, candidate.knobs, request_);
-    if (time_left() < 2 * predicted) {
+    if (time_left() < 2 * predicted(candidate)) {
       partial_ = true;
       return std::nullopt;
     }
@@ -328,7 +348,7 @@ class Tuner {
     if (selection.partial) {
       selection.warnings.push_back(fmt::format("measuring ended early, after {} of {} candidates", done_, total_));
     }
-    const Measurement* const winner = best_of(selection.measurements, options_.objective, [&](const Measurement& m) {
+    const Measurement* const winner = best_of(selection.measurements, options_.objective, ranked_.front(), [&](const Measurement& m) {
       return !workspace_filtered(m.workspace_bytes, options_.filter).has_value();
     });
     if (winner != nullptr) {

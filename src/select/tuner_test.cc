@@ -223,7 +223,7 @@ TEST(Objectives, TheWeightedSumIsOfRatiosToTheLeast) {
                                          row("cool", 3, 10 << 20, 3.0)};
   const auto best = [&](const Objective& objective) {
     const auto any = [](const Measurement&) { return true; };
-    const Measurement* found = selection::best_of(rows, objective, any);
+    const Measurement* found = selection::best_of(rows, objective, {}, any);
     return found == nullptr ? std::string("none") : found->candidate.engine;
   };
   EXPECT_EQ(best({.time = 1}), "fast");
@@ -232,6 +232,32 @@ TEST(Objectives, TheWeightedSumIsOfRatiosToTheLeast) {
   EXPECT_EQ(best({.time = 1, .energy = 0.9}), "fast");     // 1 + 2.7 < 3 + 0.9
   EXPECT_EQ(best({.time = 1, .energy = 1.1}), "cool");     // 3 + 1.1 < 1 + 3.3
   EXPECT_EQ(best({.time = 1, .workspace = 0.2}), "lean");  // 2 + 0.2 < 1 + 11 * 0.2
+}
+
+// The heuristic's choice yields to what is faster beyond doubt only.
+TEST(Objectives, TheExpectedWinsWithinTheDoubt) {
+  const auto row = [](const char* engine, double seconds, int samples, double spread) {
+    Measurement m;
+    m.candidate.engine = engine;
+    m.median_seconds = seconds;
+    m.samples = samples;
+    m.spread = spread;
+    m.state = samples < 5 ? MeasurementState::partial : MeasurementState::complete;
+    return m;
+  };
+  const auto best = [&](std::vector<Measurement> rows, Objective objective = {}) {
+    const auto any = [](const Measurement&) { return true; };
+    return selection::best_of(rows, objective, {"expected", {}}, any)->candidate.engine;
+  };
+  EXPECT_EQ(best({row("lucky", 0.99, 16, 0.01), row("expected", 1, 16, 0.01)}), "expected");
+  EXPECT_EQ(best({row("faster", 0.97, 16, 0.01), row("expected", 1, 16, 0.01)}), "faster");
+  EXPECT_EQ(best({row("unsteady", 0.95, 16, 0.2), row("expected", 1, 16, 0.01)}), "expected");  // 7.9% of doubt
+  EXPECT_EQ(best({row("rough", 0.85, 1, 0), row("expected", 1, 1, 0)}), "expected");
+  EXPECT_EQ(best({row("rough", 0.8, 1, 0), row("expected", 1, 1, 0)}), "rough");
+  EXPECT_EQ(best({row("lucky", 0.99, 16, 0.01), row("other", 1, 16, 0.01)}), "lucky");
+  Measurement slow = row("expected", 5, 2, 0);
+  slow.state = MeasurementState::cut_off;
+  EXPECT_EQ(best({row("winner", 1, 1, 0), slow}), "winner");
 }
 
 }  // namespace
