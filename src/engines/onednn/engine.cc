@@ -147,6 +147,14 @@ std::optional<Refusal> known_wrong(const Implementation& implementation, const C
                                "are shorter, here {}: wrong results",
                                to_string(p.stride), p.x.dims.back())};
   }
+  constexpr std::int64_t vector = 16;
+  const bool strided = std::any_of(p.stride.begin(), p.stride.end(), [](std::int64_t stride) { return stride > 1; });
+  if (implementation.family.ends_with("1x1") && p.pass == Pass::wgrad && strided && p.w.dims[1] < vector) {
+    return Refusal{RefusalCode::channels,
+                   fmt::format("C/groups={}: oneDNN's strided wgrad for filters of 1 writes beyond its scratchpad "
+                               "where channels don't fill a vector of {}: memory is overwritten",
+                               p.w.dims[1], vector)};
+  }
   if (p.compute != DataType::s32 || implementation.family == "ref") return std::nullopt;
   const std::string_view level = implementation.level;
   if (level.find("vnni") != std::string_view::npos || level == "amx") return std::nullopt;
