@@ -62,8 +62,9 @@ Result<Selection> select(const ConvProblem& problem, std::span<const Engine* con
                          const SelectionOptions& options, const PlanRequest& request, std::string_view node_name = {},
                          const SelectionProgress& progress = {});
 
-// Makes sure that what a heuristic selected can run, which it told from the problem alone (Estimate::certain): otherwise
-// the best predicted of those that can takes its place, and a warning says so. Planning does what this costs anyway.
+// Makes sure that what a heuristic selected can run, which it told from the problem alone (Estimate::certain):
+// otherwise the best predicted of those that can takes its place, and a warning says so. Planning does what this costs
+// anyway.
 Result<void> confirm(const ConvProblem& problem, std::span<const Engine* const> engines, const SelectionFilter& filter,
                      const PlanRequest& request, Selection& selection);
 

@@ -105,7 +105,8 @@ void weigh(std::vector<Tuned>& tuned, const SelectionFilter& filter, const PlanR
     each.weight = best ? best->seconds * static_cast<double>(each.convolution.count) : 0;
     sum += each.weight;
   }
-  for (Tuned& each : tuned) each.weight = 0.5 / static_cast<double>(tuned.size()) + (sum > 0 ? 0.5 * each.weight / sum : 0);
+  for (Tuned& each : tuned)
+    each.weight = 0.5 / static_cast<double>(tuned.size()) + (sum > 0 ? 0.5 * each.weight / sum : 0);
 }
 
 class Tuner {

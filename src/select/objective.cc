@@ -84,8 +84,8 @@ double selection::score(const Measurement& m, const Objective& objective, const 
 }
 
 double selection::doubt(const Measurement& m) {
-  constexpr double least = 0.01;   // what the medians of two equal plans differ by
-  constexpr double rough = 0.1;    // of few samples, whose caches were not those of a network
+  constexpr double least = 0.01;  // what the medians of two equal plans differ by
+  constexpr double rough = 0.1;   // of few samples, whose caches were not those of a network
   constexpr int enough = 5;
   if (m.samples < enough) return rough;
   return std::max(least, 1.57 * m.spread / std::sqrt(static_cast<double>(m.samples)));

@@ -25,8 +25,8 @@ double doubt(const Measurement& measurement);
 // The best of those that did not fail and that `may_win`; null where there is none (or, where energy has a weight, none
 // whose energy is known). Among candidates that were cut off only if there are no others: their times are rough.
 // `measurements` are sorted by sort_measurements, so that equal scores go to the faster. Where time alone counts,
-// `expected`, the heuristic's choice, yields only to what is faster beyond doubt: among many that are nearly as fast the
-// fastest measured is the one that was luckiest.
+// `expected`, the heuristic's choice, yields only to what is faster beyond doubt: among many that are nearly as fast
+// the fastest measured is the one that was luckiest.
 const Measurement* best_of(std::span<const Measurement> measurements, const Objective& objective,
                            const Candidate& expected, FunctionRef<bool(const Measurement&)> may_win);
 

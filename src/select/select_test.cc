@@ -46,9 +46,9 @@ TEST_F(Select, HeuristicTakesTheBestPrediction) {
 
 // What was told from the problem alone may turn out wrong when it is planned.
 TEST_F(Select, WhatCantRunAfterAllIsReplacedVisibly) {
-  const FakeEngine bluffer("fake.bluffer", {.predicted = 0.01,
-                                            .refusal = Refusal{RefusalCode::not_offered, "C=4: not offered"},
-                                            .overconfident = true});
+  const FakeEngine bluffer(
+      "fake.bluffer",
+      {.predicted = 0.01, .refusal = Refusal{RefusalCode::not_offered, "C=4: not offered"}, .overconfident = true});
   const std::vector<const Engine*> engines = {&bluffer, &quick_, &slow_};
   auto selection = select(problem_, engines, {}, request_);
   ASSERT_TRUE(selection.ok());

@@ -126,9 +126,8 @@ class Tuner {
   std::vector<Candidate>::iterator first_unlikely() {
     if (open_.empty()) return open_.end();
     const double best = predicted(open_.front());
-    return std::find_if(open_.begin(), open_.end(), [&](const Candidate& candidate) {
-      return predicted(candidate) > unlikely_factor * best;
-    });
+    return std::find_if(open_.begin(), open_.end(),
+                        [&](const Candidate& candidate) { return predicted(candidate) > unlikely_factor * best; });
   }
 
   double predicted(const Candidate& candidate) const {
@@ -348,9 +347,9 @@ class Tuner {
     if (selection.partial) {
       selection.warnings.push_back(fmt::format("measuring ended early, after {} of {} candidates", done_, total_));
     }
-    const Measurement* const winner = best_of(selection.measurements, options_.objective, ranked_.front(), [&](const Measurement& m) {
-      return !workspace_filtered(m.workspace_bytes, options_.filter).has_value();
-    });
+    const Measurement* const winner = best_of(
+        selection.measurements, options_.objective, ranked_.front(),
+        [&](const Measurement& m) { return !workspace_filtered(m.workspace_bytes, options_.filter).has_value(); });
     if (winner != nullptr) {
       selection.candidate = winner->candidate;
       return selection;

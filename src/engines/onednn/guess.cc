@@ -16,7 +16,8 @@ enum class Answer : std::uint8_t { no, as_given, reordered };
 // A question, whose answer yes is the next node; or, where `trait` is kLeaf, an answer.
 struct Node {
   std::uint8_t trait;
-  std::uint16_t otherwise;  // the node of the answer no; of a leaf: the Answer, and kCertain where none was seen to differ
+  std::uint16_t
+      otherwise;  // the node of the answer no; of a leaf: the Answer, and kCertain where none was seen to differ
 };
 constexpr std::uint8_t kLeaf = 0xff;
 constexpr std::uint16_t kCertain = 4;
@@ -34,8 +35,8 @@ std::span<const std::uint16_t> roots() {
   static const auto& roots = *[] {
     auto* all = new std::vector<std::uint16_t>;
     for (const Implementation& row : implementations()) {
-      const auto tree = std::find_if(std::begin(kTrees), std::end(kTrees),
-                                     [&](const Tree& each) { return each.name == row.name(); });
+      const auto tree =
+          std::find_if(std::begin(kTrees), std::end(kTrees), [&](const Tree& each) { return each.name == row.name(); });
       all->push_back(tree == std::end(kTrees) ? kNoTree : tree->root);
     }
     return all;

@@ -16,8 +16,8 @@ struct Guess {
   bool certain = false;           // all problems like it that oneDNN was asked about had this answer
 };
 
-// `row` is one of implementations(). Nothing: it is not offered, as far as is known. Precondition: the row's declaration
-// admits the problem.
+// `row` is one of implementations(). Nothing: it is not offered, as far as is known. Precondition: the row's
+// declaration admits the problem.
 std::optional<Guess> guess(std::size_t row, const ConvProblem& problem);
 
 }  // namespace convoy::onednn

@@ -238,9 +238,10 @@ TEST(OneDnn, ShortRowsAreReadBeyondTheirEnd) {
 TEST(OneDnn, FewChannelsAreWrittenBeyondTheScratchpad) {
   if (cpu_features().isa < Isa::avx2) GTEST_SKIP() << "needs AVX2";
   const ConvProblem asked = problem("wgrad:x=f32,1x5x20x20,nhwc:w=f32,16x5x1x1:y=f32,1x16x10x10,nhwc:stride=2x2");
-  EXPECT_EQ(reason("onednn.jit_1x1_avx2", print(asked)),
-            "C/groups=5: oneDNN's strided wgrad for filters of 1 writes beyond its scratchpad where channels don't fill a "
-            "vector of 16: memory is overwritten");
+  EXPECT_EQ(
+      reason("onednn.jit_1x1_avx2", print(asked)),
+      "C/groups=5: oneDNN's strided wgrad for filters of 1 writes beyond its scratchpad where channels don't fill a "
+      "vector of 16: memory is overwritten");
   const auto plan = engine("onednn.jit_1x1_avx2").plan(asked, {{"layout", 0}}, {1, cpu_features()});
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   constexpr std::byte untouched{0xab};

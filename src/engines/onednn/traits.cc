@@ -28,8 +28,8 @@ struct Axis {
 template <class Predicate>
 bool any_axis(P p, Predicate predicate) {
   for (int i = 0; i < p.spatial_dims(); ++i) {
-    const Axis axis{p.x.dims[2 + i],  p.y.dims[2 + i],  (p.w.dims[2 + i] - 1) * p.dilation[i] + 1,
-                    p.stride[i],      p.pre_padding[i], p.post_padding[i]};
+    const Axis axis{p.x.dims[2 + i], p.y.dims[2 + i],  (p.w.dims[2 + i] - 1) * p.dilation[i] + 1,
+                    p.stride[i],     p.pre_padding[i], p.post_padding[i]};
     if (predicate(axis)) return true;
   }
   return false;
@@ -90,11 +90,15 @@ constexpr Trait kTraits[] = {
     {"window > y", [](P p) { return any_axis(p, [](const Axis& a) { return a.extent > a.out; }); }},
     {"stride > window", [](P p) { return any_axis(p, [](const Axis& a) { return a.stride > a.extent; }); }},
     {"stride > 2", [](P p) { return largest(p.stride) > 2; }},
-    {"padding > half", [](P p) { return any_axis(p, [](const Axis& a) { return std::max(a.pre, a.post) > (a.extent - 1) / 2; }); }},
-    {"padding >= window", [](P p) { return any_axis(p, [](const Axis& a) { return std::max(a.pre, a.post) >= a.extent; }); }},
+    {"padding > half",
+     [](P p) { return any_axis(p, [](const Axis& a) { return std::max(a.pre, a.post) > (a.extent - 1) / 2; }); }},
+    {"padding >= window",
+     [](P p) { return any_axis(p, [](const Axis& a) { return std::max(a.pre, a.post) >= a.extent; }); }},
     {"x = y * stride", [](P p) { return !any_axis(p, [](const Axis& a) { return a.in != a.out * a.stride; }); }},
-    {"x left over", [](P p) { return any_axis(p, [](const Axis& a) { return (a.in + a.pre + a.post - a.extent) % a.stride != 0; }); }},
-    {"within x", [](P p) { return !any_axis(p, [](const Axis& a) { return (a.out - 1) * a.stride + a.extent > a.in; }); }},
+    {"x left over",
+     [](P p) { return any_axis(p, [](const Axis& a) { return (a.in + a.pre + a.post - a.extent) % a.stride != 0; }); }},
+    {"within x",
+     [](P p) { return !any_axis(p, [](const Axis& a) { return (a.out - 1) * a.stride + a.extent > a.in; }); }},
     {"width > 2", [](P p) { return width(p) > 2; }},
     {"width > 16", [](P p) { return width(p) > 16; }},
     {"width > 32", [](P p) { return width(p) > 32; }},

@@ -26,9 +26,7 @@ CacheFlusher::CacheFlusher(ThreadTeam& team, std::int64_t l2_bytes, std::span<st
 
 void CacheFlusher::flush() {
   if (!memory_) return;
-  team_.run([&](int thread) {
-    rewrite(memory_.get(), thread * bytes_per_thread_, (thread + 1) * bytes_per_thread_);
-  });
+  team_.run([&](int thread) { rewrite(memory_.get(), thread * bytes_per_thread_, (thread + 1) * bytes_per_thread_); });
   parallel_ranges(team_, static_cast<std::int64_t>(produced_.size()),
                   [&](std::int64_t begin, std::int64_t end, int) { rewrite(produced_.data(), begin, end); });
 }
