@@ -11,6 +11,7 @@
 #include "base/environment.h"
 #include "base/log.h"
 #include "base/provider_environment.h"
+#include "cli/doctor_cuda.h"
 #include "cli/program.h"
 #include "convoy/version.h"
 #include "io/versions.h"
@@ -93,7 +94,8 @@ Result<int> doctor(const Program& program) {
                                      report::bytes(static_cast<double>(cpu.l3_bytes)))});
   machine.row({"memory", report::bytes(memory_bytes)});
   machine.row({"system", fmt::format("{} {} {}", system.sysname, system.release, system.machine)});
-  machine.row({"devices", "cpu"});
+  const CudaFindings cuda = cuda_findings(program.colour());
+  for (const std::string& device : cuda.devices) machine.row({"GPU", device});
   program.say(fmt::format("convoy {}\n", version()));
   program.say(machine.render(program.colour()));
 
@@ -105,6 +107,8 @@ Result<int> doctor(const Program& program) {
     library_json[name] = version;
   }
   program.say("\n" + library_table.render(program.colour()));
+
+  program.say("\n" + cuda.libraries);
 
   report::Table variables;
   variables.column("variable").column("value").column("may be").column("meaning").column("when not set");
@@ -131,6 +135,8 @@ Result<int> doctor(const Program& program) {
     program.say(report::styled("\n" + each, report::Style::warning, program.colour()));
   }
 
+  Json devices = {"cpu"};
+  for (const Json& device : cuda.json["devices"]) devices.push_back(device["device"]);
   program.document({{"version", version()},
                     {"processor",
                      {{"brand", cpu.brand},
@@ -143,7 +149,8 @@ Result<int> doctor(const Program& program) {
                       {"l3_bytes", cpu.l3_bytes}}},
                     {"memory_bytes", memory_bytes},
                     {"system", fmt::format("{} {} {}", system.sysname, system.release, system.machine)},
-                    {"devices", {"cpu"}},
+                    {"devices", devices},
+                    {"cuda", cuda.json},
                     {"libraries", library_json},
                     {"environment", variable_json},
                     {"provider_environment", std::move(provider_json)}});
@@ -159,8 +166,9 @@ Json library_versions() {
 }
 
 void add_doctor(CLI::App& app, Program& program) {
-  CLI::App& command = add_subcommand(app, "doctor", "Show the processor, the libraries and every environment variable",
-                                     "  convoy doctor --json");
+  CLI::App& command =
+      add_subcommand(app, "doctor", "Show the processor, GPUs, the libraries and every environment variable",
+                     "  convoy doctor --json");
   add_json_flag(command, program);
   command.callback([&program] { program.action = [&program] { return doctor(program); }; });
 }

@@ -1,0 +1,19 @@
+// The part of `convoy doctor` about NVIDIA: its libraries, where they were found and why others weren't taken, and
+// devices.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/program.h"
+
+namespace convoy::cli {
+
+struct CudaFindings {
+  Json json;                         // {"libraries": [..], "devices": [..], "error": "no CUDA device: .." or null}
+  std::vector<std::string> devices;  // "cuda:0 NVIDIA H200, sm_90, 132 multiprocessors, .."; or why there is none
+  std::string libraries;             // tables for people
+};
+CudaFindings cuda_findings(bool colour);
+
+}  // namespace convoy::cli
