@@ -75,7 +75,7 @@ CudaFindings cuda_findings(bool colour) {
                          {"not_taken", std::move(passed_over)}});
   }
   findings.libraries = taken.render(colour);
-  if (!others.empty()) findings.libraries += "\n\n" + others.render(colour);
+  if (!others.empty()) findings.libraries += "\n" + others.render(colour);
   findings.json["libraries"] = std::move(libraries);
   find_devices(findings);
   return findings;
