@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "convoy/selection.h"
+#include "core/suggestions.h"
 #include "select/checked_plan.h"
 
 namespace convoy {
@@ -59,7 +60,13 @@ std::vector<Candidate> rank_by_heuristic(const ConvProblem& problem, std::span<c
   std::vector<Ranked> ranked;
   for (const EngineAnswer& answer : list_candidates(problem, engines, request)) {
     if (answer.refusal || filtered(problem, *answer.engine, answer.default_candidate.knobs, filter, request)) continue;
-    ranked.push_back({answer.engine->info().oracle, answer.predicted_seconds, answer.default_candidate});
+    const bool oracle = answer.engine->info().oracle;
+    ranked.push_back({oracle, answer.predicted_seconds, answer.default_candidate});
+    for (KnobValues& knobs : suggestions_of(*answer.engine, problem, request)) {
+      if (knobs == answer.default_candidate.knobs) continue;
+      const double seconds = answer.engine->predict_seconds(problem, knobs, request);
+      ranked.push_back({oracle, seconds, {answer.engine->info().name, std::move(knobs)}});
+    }
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
     return a.oracle != b.oracle ? !a.oracle : a.seconds < b.seconds;
@@ -99,12 +106,15 @@ std::optional<Prediction> predict_best(const ConvProblem& problem, std::span<con
   return std::nullopt;
 }
 
+constexpr std::size_t kMostVariants = 4096;
+
 std::vector<Candidate> selection::knob_product(const Engine& engine, const ConvProblem& problem,
                                                const PlanRequest& request) {
   const std::vector<Knob> knobs = engine.knobs(problem, request);
   std::vector<Candidate> candidates = {{engine.info().name, default_knobs(knobs)}};
   for (const Knob& knob : knobs) {
-    const std::size_t count = candidates.size();
+    // Beyond the bound the default's neighbours only: a provider's knobs may have billions of combinations.
+    const std::size_t count = candidates.size() * knob.values.size() <= kMostVariants ? candidates.size() : 1;
     for (std::size_t v = 1; v < knob.values.size(); ++v) {
       for (std::size_t i = 0; i < count; ++i) {
         Candidate candidate = candidates[i];

@@ -111,6 +111,20 @@ TEST_F(Behaviour, TensorsOfMoreThan32BitsAreRightInPieces) {
   EXPECT_GT(ran, 0);
 }
 
+// What was fused is what one kernel computes.
+TEST_F(Behaviour, CapturingCountsKernels) {
+  const ConvProblem problem =
+      problem_of("fprop:x=bf16,8x64x28x28,nhwc:w=bf16,64x64x3x3,nhwc:pad=1x1:bias=1:gamma=1:act=relu");
+  const auto all = plans(problem);
+  EXPECT_FALSE(all.empty());
+  for (const auto& plan : all) {
+    const std::vector<std::string> stages = stages_of(*plan);
+    ASSERT_EQ(stages.size(), 1u) << print(plan->candidate());
+    EXPECT_NE(stages.front().find("pointwise"), std::string::npos) << stages.front();
+    EXPECT_NE(stages.front().find(": conv + gamma*z + bias + relu"), std::string::npos) << stages.front();
+  }
+}
+
 TEST_F(Behaviour, IntegerSumsWrap) {
   // 127 * 127 * 9 * 16384 = 2.38e9 in the middle of the image.
   const ConvProblem problem =

@@ -14,7 +14,8 @@ struct Launch {
   std::int64_t blocks = 0;  // thread blocks of a kernel
 };
 
-// In the order of the graph. Nothing is executed and no memory of the tensors is touched. Errors: there is no such
+// In the order of the graph. While it captures, for some ten microseconds, other threads that wait for the whole
+// context get an error from CUDA. Nothing is executed and no memory of the tensors is touched. Errors: there is no such
 // device, or the plan can't be captured.
 Result<std::vector<Launch>> captured_launches(const ConvPlan& plan, const ConvProblem& problem, int ordinal);
 

@@ -73,7 +73,9 @@ Refusal refusal_of(const Failure& failure, std::string_view what) {
 
 Error error_of(const Failure& failure, std::string_view what) {
   const int category = failure.status / 1000;
-  ErrorCode code = category == 2 || category == 3 ? ErrorCode::unsupported : ErrorCode::internal;
+  ErrorCode code = category == 2 || category == 3 ? ErrorCode::unsupported
+                   : category == 5                ? ErrorCode::device_failed
+                                                  : ErrorCode::internal;
   if (failure.status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
       failure.status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED) {
     code = ErrorCode::out_of_memory;

@@ -58,6 +58,7 @@ inline void fill(std::vector<std::byte>& bytes, DataType type, std::uint64_t see
 class Case {
  public:
   static Result<std::unique_ptr<Case>> make(const ConvProblem& problem, int ordinal) {
+    CONVOY_TRY(const cuda::Stream stream, cuda::Stream::create(ordinal));
     CONVOY_CHECK(cuda::make_current(ordinal));
     auto made = std::unique_ptr<Case>(new Case(problem));
     const std::int64_t channels = problem.out().dims[problem.pass == Pass::wgrad ? 0 : 1];
@@ -65,7 +66,7 @@ class Case {
       buffer.host.resize(static_cast<std::size_t>(elements) * size_of(type));
       fill(buffer.host, type, seed);
       CONVOY_TRY(buffer.device, cuda::DeviceMemory::allocate(ordinal, buffer.host.size(), "a test's tensor"));
-      return cuda::copy_to_device(buffer.device.data(), buffer.host.data(), buffer.host.size(), nullptr);
+      return cuda::copy_to_device(buffer.device.data(), buffer.host.data(), buffer.host.size(), stream.get());
     };
     CONVOY_CHECK(add(made->x_, problem.x.type, problem.x.storage_elements(), 1));
     CONVOY_CHECK(add(made->w_, problem.w.type, problem.w.storage_elements(), 2));
@@ -74,7 +75,7 @@ class Case {
     CONVOY_CHECK(add(made->bias_, problem.compute, channels, 5));
     CONVOY_CHECK(add(made->scales_, DataType::f32, channels, 6));
     CONVOY_CHECK(add(made->out_, problem.out().type, problem.out().storage_elements(), 7));
-    CONVOY_CHECK(cuda::synchronize(ordinal));  // executions have streams of their own
+    CONVOY_CHECK(stream.synchronize());  // executions have streams of their own
     return made;
   }
 

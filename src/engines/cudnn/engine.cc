@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/suggestions.h"
 #include "device/cuda/driver.h"
 #include "engines/cudnn/cudnn.h"
 #include "engines/cudnn/legacy.h"
@@ -44,7 +45,7 @@ EngineInfo declare(int index) {
 
 Refusal no_cudnn(const Error& error) { return {RefusalCode::not_built, error.message}; }
 
-class BackendEngine final : public Engine {
+class BackendEngine final : public Engine, public HasSuggestions {
  public:
   explicit BackendEngine(int index) : index_(index), info_(declare(index)) {}
 
@@ -78,6 +79,29 @@ class BackendEngine final : public Engine {
                                  const PlanRequest& request) const override {
     const auto pieces = surveyed_pieces(problem, *request.cuda, request.target_sms);
     return pieces ? pieces->front().survey->ask(index_).notes : std::vector<std::string>();
+  }
+
+  std::vector<KnobValues> suggestions(const ConvProblem& problem, const PlanRequest& request) const override {
+    const auto pieces = surveyed_pieces(problem, *request.cuda, request.target_sms);
+    std::vector<KnobValues> all;
+    if (!pieces) return all;
+    for (Pick& pick : pieces->front().survey->picks()) {
+      if (pick.engine != index_) continue;
+      if (std::find(all.begin(), all.end(), pick.knobs) == all.end()) all.push_back(std::move(pick.knobs));
+    }
+    return all;
+  }
+
+  // From the heuristics alone: what they name first is then asked whether it takes the problem, and the others never.
+  std::optional<Estimate> estimate(const ConvProblem& problem, const PlanRequest& request) const override {
+    if (outside_limits(problem, *request.cuda)) return std::nullopt;
+    const auto pieces = surveyed_pieces(problem, *request.cuda, request.target_sms);
+    if (!pieces) return std::nullopt;
+    Survey& survey = *pieces->front().survey;
+    if (survey.graph() == nullptr || index_ >= survey.graph()->engine_count()) return std::nullopt;
+    const std::optional<Pick> best = survey.best_pick(index_);
+    const KnobValues knobs = best ? best->knobs : KnobValues();
+    return Estimate{knobs, predict(problem, survey, index_, knobs, *request.cuda), false};
   }
 
   double predict_seconds(const ConvProblem& problem, const KnobValues& knobs,

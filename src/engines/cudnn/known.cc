@@ -75,7 +75,8 @@ std::vector<std::string> missing_legacy_notes(const ConvProblem& p, int algorith
   const bool atomic = p.pass != Pass::fprop && algorithm == 0;
   const bool split = p.pass == Pass::wgrad && algorithm == 1 && p.groups > 1;
   const bool scaled = p.pass == Pass::fprop && p.beta != 0;
-  if (!atomic && !split && !scaled) return {};
+  const bool stem = p.pass == Pass::dgrad && algorithm == 1 && p.w.dims[1] == 1;
+  if (!atomic && !split && !scaled && !stem) return {};
   return {std::string(note::reduced_precision_reduction)};
 }
 

@@ -286,6 +286,11 @@ class LegacyEngine final : public Engine {
     return refusal;
   }
 
+  // To ask takes the device tens of microseconds an algorithm.
+  std::optional<Estimate> estimate(const ConvProblem& problem, const PlanRequest& request) const override {
+    return Estimate{{}, predict_seconds(problem, {}, request), false};
+  }
+
   // The newer API offers what this does: it comes after all that cuDNN's heuristics name.
   double predict_seconds(const ConvProblem& problem, const KnobValues&, const PlanRequest& request) const override {
     constexpr double after_the_named = 3;

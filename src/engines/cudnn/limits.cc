@@ -98,6 +98,11 @@ std::string unmet_advice(const ConvProblem& p, const CudaDevice& device) {
   if (!channels_last && needs_channels_last) {
     unmet.push_back(fmt::format("not all of x, w and y are {}", convoy::name_of(Layout::nhwc, p.spatial_dims())));
   }
+  // "Recommended settings for 3D convolutions" of cuDNN's guide; the other two are said here for all.
+  if (p.spatial_dims() == 3 && (p.w.dims[1] < 32 || p.w.dims[0] / p.groups < 32)) {
+    unmet.push_back(
+        fmt::format("{} input and {} output channels in 3D, which wants 32", p.w.dims[1], p.w.dims[0] / p.groups));
+  }
   for (const auto& [name, desc] : tensors(p)) {
     if (desc.alignment < kVectorBytes) {
       unmet.push_back(fmt::format("{} aligned to {} bytes, less than {}", name, desc.alignment, kVectorBytes));

@@ -141,6 +141,8 @@ class BackendPlan final : public ConvPlan, public HasStages, public HasPlanJson 
 
   std::string description() const override {
     std::string text = parts_.front().pool->survey().graph()->formula();
+    const std::string advice = problem_.spatial_dims() == 3 ? unmet_advice(problem_, device_) : "";
+    if (!advice.empty()) text += fmt::format("; cuDNN's advice for 3D that the problem does not follow: {}", advice);
     if (parts_.size() > 1) {
       text += fmt::format(", in {} pieces, since cuDNN is given at most {} elements a tensor:", parts_.size(),
                           kMostElements);

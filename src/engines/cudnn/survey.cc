@@ -234,16 +234,12 @@ std::vector<Pick> Survey::picks() {
   return picks_locked();
 }
 
-int Survey::picks_count() {
-  const std::lock_guard lock(mutex_);
-  return static_cast<int>(picks_locked().size());
-}
-
-int Survey::rank(std::int64_t engine) {
+std::optional<Pick> Survey::best_pick(std::int64_t engine) {
   const std::lock_guard lock(mutex_);
   const std::vector<Pick>& picks = picks_locked();
   const auto pick = std::find_if(picks.begin(), picks.end(), [&](const Pick& p) { return p.engine == engine; });
-  return pick == picks.end() ? -1 : static_cast<int>(pick - picks.begin());
+  if (pick == picks.end()) return std::nullopt;
+  return *pick;
 }
 
 Result<Descriptor> Survey::plan(std::int64_t index, const KnobValues& knobs) {

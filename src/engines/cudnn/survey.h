@@ -53,8 +53,7 @@ class Survey {
   Verdict ask(std::int64_t engine);
   // Best first, heuristic mode A and then its fallbacks.
   std::vector<Pick> picks();
-  int picks_count();
-  int rank(std::int64_t engine);
+  std::optional<Pick> best_pick(std::int64_t engine);  // nothing: they don't name it
 
   // A plan, finalised for the device. The error is cuDNN's.
   Result<Descriptor> plan(std::int64_t engine, const KnobValues& knobs);
