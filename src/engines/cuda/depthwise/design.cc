@@ -35,20 +35,20 @@ bool fits_rolling(const DepthwiseShape& shape) {
 
 // Registers that a thread's arrays take at once, as the compiler's reports show: of the row that is loaded and the row
 // that is used a part is always dead.
-std::int64_t registers_wanted(const DepthwiseShape& shape, const DepthwiseDesign& design, bool weights_in_registers,
-                              std::int64_t prefetch) {
+std::int64_t registers_wanted(const DepthwiseShape& shape, const DepthwiseDesign& design, std::int64_t prefetch) {
   const Tiling t = tiling_of(shape, design);
   const std::int64_t taps = plane_taps(shape);
   const std::int64_t row = t.w.span() * design.vector;
   const std::int64_t raw = std::max<std::int64_t>(1, design.vector * shape.element_bytes() / 4) * t.w.span();
   if (design.kernel == DepthwiseKernel::rolling) {
     const std::int64_t open = shape.axes[1].taps * design.columns;
-    return open + taps + (3 * row + 3) / 4 + raw + (wgrad(shape) ? 2 * design.columns : 0) + 16;
+    return open + taps + row / 2 + (wgrad(shape) ? raw + 2 * design.columns : 2 * raw) + 24;
   }
   const std::int64_t patch = design.rows * design.columns * design.vector;
-  const std::int64_t filter = wgrad(shape) || weights_in_registers ? taps * design.vector : 0;
+  const std::int64_t filter = taps * design.vector;
   if (design.kernel == DepthwiseKernel::planes) return patch + filter + row + 16;
-  return patch + filter + (3 * (row + prefetch * raw) + 3) / 4 + 8;
+  const std::int64_t rows = row + prefetch * raw;
+  return patch + filter + (design.vector == 1 ? (3 * rows + 3) / 4 : rows) + 8;
 }
 
 std::int64_t best_channel_threads(std::int64_t lanes) {
@@ -102,9 +102,7 @@ void place_channels(const DepthwiseShape& shape, const DepthwiseDesign& design, 
     if (lanes % blocks.channel_threads != 0) blocks.channel_threads = 8;
   }
   blocks.prefetch = t.h.span() > 2 && plane_taps(shape) < 16 ? 2 : 1;
-  blocks.weights_in_registers = true;
-  const std::int64_t wanted =
-      std::clamp<std::int64_t>(registers_wanted(shape, design, blocks.weights_in_registers, blocks.prefetch), 32, 255);
+  const std::int64_t wanted = std::clamp<std::int64_t>(registers_wanted(shape, design, blocks.prefetch), 32, 255);
   // A few warps a block; large blocks where threads have many registers, so that none of them lie idle.
   const std::int64_t least = 32 / std::gcd(blocks.channel_threads, std::int64_t{32}) * blocks.channel_threads;
   const std::int64_t aim = rolling ? 128 : 256;
@@ -131,7 +129,6 @@ void place_planes(const DepthwiseShape& shape, const DepthwiseDesign& design, co
   const std::int64_t tiles_h = t.h.tiles();
   const std::int64_t tiles_plane = tiles_h * t.w.tiles();
   const std::int64_t most_bytes = std::min<std::int64_t>(device.shared_bytes_per_block, 48 * 1024);
-  blocks.weights_in_registers = true;
   blocks.strip_tiles = tiles_h;
   while (blocks.strip_tiles > 1 && plane_bytes(shape, design, 1, blocks.strip_tiles).total > most_bytes) {
     blocks.strip_tiles = (blocks.strip_tiles + 1) / 2;
@@ -159,8 +156,7 @@ void place_planes(const DepthwiseShape& shape, const DepthwiseDesign& design, co
   const PlaneBytes bytes = plane_bytes(shape, design, blocks.planes, blocks.strip_tiles);
   blocks.shared_bytes = bytes.total;
   if (wgrad(shape)) blocks.shared_bytes = std::max(bytes.total, blocks.threads / 32 * plane_taps(shape) * 4);
-  const std::int64_t wanted =
-      std::clamp<std::int64_t>(registers_wanted(shape, design, blocks.weights_in_registers, 0), 32, 255);
+  const std::int64_t wanted = std::clamp<std::int64_t>(registers_wanted(shape, design, 0), 32, 255);
   blocks.blocks_per_sm =
       std::clamp<std::int64_t>(kRegistersPerSm / ((wanted + 7) / 8 * 8 * blocks.threads), 1, 2048 / blocks.threads);
   blocks.blocks_per_sm = std::min(blocks.blocks_per_sm,
@@ -183,13 +179,13 @@ bool legal(const DepthwiseShape& shape, const DepthwiseDesign& design, const Cud
   }
   if (design.kernel == DepthwiseKernel::rolling) {
     return shape.axes[1].taps * shape.axes[2].taps * design.columns <= 1200 &&
-           registers_wanted(shape, design, true, 0) <= 200;
+           registers_wanted(shape, design, 0) <= 200;
   }
   const double products = static_cast<double>(design.rows * design.columns * design.vector) *
                           static_cast<double>(taps) /
                           (shape.transposed ? static_cast<double>(shape.axes[1].stride * shape.axes[2].stride) : 1);
   if (products > kMostProducts || t.h.span() > 64 || t.w.span() > 160) return false;
-  if (registers_wanted(shape, design, true, 1) > kMostRegisters) return false;
+  if (registers_wanted(shape, design, 1) > kMostRegisters) return false;
   if (wgrad(shape) && taps * design.vector > 128) return false;
   if (design.kernel == DepthwiseKernel::planes) {
     if (plane_bytes(shape, design, 1, 1).total > device.shared_bytes_per_block) return false;
@@ -248,57 +244,115 @@ DepthwiseBlocks blocks_of(const DepthwiseShape& shape, const DepthwiseDesign& de
   return blocks;
 }
 
+namespace {
+
+// What a family of kernels was measured to take on an H200 (128 images of the depthwise layers of MobileNetV2 and
+// ConvNeXt-T, every tile, f32 and bf16; fitted by least squares of logarithms): issue slots of a lane for each kind of
+// instruction, where a multiply-add takes more than one for want of register ports; terabytes a second of memory and
+// L2; the share of the shorter times that is not hidden behind the longest; microseconds of a launch.
+struct Costs {
+  double multiply_add, load, convert, store, tile, weight;
+  double memory, l2, column_overlap, shared_in, shared_out;
+  double unhidden, launch, second_launch;
+};
+constexpr Costs kLanesForward{1.47, 1.89, 2.55, 5.3, 0.6, 5.37, 9.21, 7.27, 0.62, 0, 0, 0.33, 4.03, 0};
+constexpr Costs kLanesWgrad{1.17, 1.2, 2.89, 22.1, 2.85, 0, 3.93, 9.75, 1.05, 0, 0, 0.2, 3.36, 2.49};
+constexpr Costs kPlanesForward{1.81, 0.79, 0, 4.31, 58.95, 0.16, 5.2, 1, 0, 0.67, 0.93, 0.22, 8.14, 0};
+constexpr Costs kPlanesWgrad{2.29, 0, 0, 4.88, 82.62, 9.24, 5.15, 1, 0, 0.64, 1.09, 0.15, 4.53, 9.69};
+
+// How many words of the fullest of shared memory's 32 banks a warp asks for at once, when its threads' tiles begin
+// step_h rows and step_w columns apart in planes of `plane` elements, `width` wide.
+double bank_conflicts(std::int64_t tiles_h, std::int64_t tiles_w, std::int64_t step_h, std::int64_t step_w,
+                      std::int64_t width, std::int64_t plane, int element_bytes) {
+  std::int64_t words[32];
+  int most = 1;
+  for (std::int64_t lane = 0; lane < 32; ++lane) {
+    const std::int64_t at =
+        lane / (tiles_w * tiles_h) * plane + lane / tiles_w % tiles_h * step_h * width + lane % tiles_w * step_w;
+    words[lane] = at * element_bytes / 4;
+  }
+  for (int bank = 0; bank < 32; ++bank) {
+    int count = 0;
+    for (int i = 0; i < 32; ++i) {
+      if (words[i] % 32 == bank && std::find(words, words + i, words[i]) == words + i) ++count;
+    }
+    most = std::max(most, count);
+  }
+  return most;
+}
+
+}  // namespace
+
 double predicted_seconds(const DepthwiseShape& shape, const DepthwiseDesign& design, const CudaDevice& device,
                          int target_sms) {
   constexpr double kClock = 1.98e9;
-  constexpr double kBandwidth = 4.0e12;
-  constexpr double kLaunch = 2.5e-6;
   const double sms = std::max(1, target_sms > 0 ? std::min(target_sms, device.sm_count) : device.sm_count);
-  const double pixels = static_cast<double>(shape.axes[0].out * shape.axes[1].out * shape.axes[2].out);
-  const double outputs = static_cast<double>(shape.batch * shape.out_channels) * pixels;
-  const double in_elements = static_cast<double>(shape.batch * shape.in_channels * shape.axes[0].in) *
-                             static_cast<double>(shape.axes[1].in * shape.axes[2].in);
-  const double memory = (outputs + in_elements) * shape.element_bytes() / kBandwidth;
-  const double depth = static_cast<double>(shape.axes[0].taps * shape.fan_in);
+  const double share = sms / 132.0;  // of the processors that the costs were measured on
+  const double images = static_cast<double>(shape.batch * shape.out_channels * shape.axes[0].out);
+  const double outputs = images * static_cast<double>(shape.axes[1].out * shape.axes[2].out);
+  const double inputs_all = static_cast<double>(shape.batch * shape.in_channels * shape.axes[0].in) *
+                            static_cast<double>(shape.axes[1].in * shape.axes[2].in);
+  const int size = shape.element_bytes();
   if (design.kernel == DepthwiseKernel::general) {
-    return kLaunch + outputs * static_cast<double>(shape.taps() * shape.fan_in) * 40 / (sms * 128 * kClock) + memory;
+    return 5e-6 + outputs * static_cast<double>(shape.taps() * shape.fan_in) * 60 / (sms * 128 * kClock) +
+           (outputs + inputs_all) * size / 3e12;
   }
+  const bool planes = design.kernel == DepthwiseKernel::planes;
+  const Costs& costs =
+      planes ? (wgrad(shape) ? kPlanesWgrad : kPlanesForward) : (wgrad(shape) ? kLanesWgrad : kLanesForward);
   const Tiling t = tiling_of(shape, design);
-  const bool half = shape.element_bytes() == 2;
   const double vector = static_cast<double>(design.vector);
+  const double depth = static_cast<double>(shape.axes[0].taps * shape.fan_in);
+  const double taps = static_cast<double>(plane_taps(shape));
   double tile = static_cast<double>(design.rows * design.columns);  // outputs of a channel in a thread's tile
-  double products = tile * static_cast<double>(plane_taps(shape));
+  double products = tile * taps;
   if (shape.transposed) products /= static_cast<double>(shape.axes[1].stride * shape.axes[2].stride);
   double inputs = static_cast<double>(t.h.span() * t.w.span());
-  double tiles = static_cast<double>(t.h.tiles() * t.w.tiles());
+  double tiles_h = static_cast<double>(t.h.tiles());
+  const double tiles_w = static_cast<double>(t.w.tiles());
+  double overlap_h = tiles_h > 1 ? static_cast<double>(std::min(t.h.reach(), shape.axes[1].in)) /
+                                       static_cast<double>(std::min(t.h.step(), shape.axes[1].in))
+                                 : 1;
+  const double overlap_w =
+      tiles_w > 1 ? std::max(1.0, static_cast<double>(t.w.span()) / static_cast<double>(t.w.step())) : 1;
   if (design.kernel == DepthwiseKernel::rolling) {
     const auto strip = static_cast<double>(std::min(design.rows, shape.axes[1].out));
     const double walked =
         std::min(static_cast<double>(shape.axes[1].in), strip + static_cast<double>(shape.axes[1].taps - 1));
-    products = walked * static_cast<double>(design.columns * plane_taps(shape));
+    products = walked * static_cast<double>(design.columns) * taps;
     inputs = walked * static_cast<double>(t.w.span());
     tile = strip * static_cast<double>(design.columns);
-    tiles = std::ceil(static_cast<double>(shape.axes[1].out) / strip) * static_cast<double>(t.w.tiles());
+    tiles_h = std::ceil(static_cast<double>(shape.axes[1].out) / strip);
+    overlap_h = walked / strip;
   }
-  // Instructions of a tile and channel: a multiply-add takes more than its slot for want of register ports.
-  double slots = 1.35 * products * depth;
-  slots += inputs * depth * (1.6 / vector + (half ? 1.0 : 0.25));
-  slots += tile * (1.6 / vector + (half ? 0.6 : 0.1));
-  slots += static_cast<double>(plane_taps(shape)) * depth * 1.2 / (wgrad(shape) ? 4 : 1) + 90 / vector;
-  if (design.kernel == DepthwiseKernel::planes) slots += 1.5 * inputs + tile;
+  double slots = costs.multiply_add * products * depth +
+                 inputs * depth * (costs.load / vector + (size == 2 ? costs.convert : 0.25));
+  slots += tile * (costs.store / vector + (size == 2 ? 0.6 : 0.1));
+  slots += costs.tile / vector + costs.weight * taps * depth * (wgrad(shape) ? 0.25 : 1);
+  const double threads_tiles = tiles_h * tiles_w * images;
+  const double issue = slots * threads_tiles / (sms * 128 * kClock);
+  const double memory = (outputs + inputs_all) * size / (costs.memory * 1e12);
+  double third = (inputs_all * size * overlap_h * (1 + costs.column_overlap * (overlap_w - 1)) +
+                  (wgrad(shape) ? 0 : outputs * size)) /
+                 (costs.l2 * 1e12 * share);
+  if (planes) {
+    const auto conflicts = [&](std::int64_t step_h, std::int64_t step_w, const std::int64_t height,
+                               std::int64_t width) {
+      return bank_conflicts(t.h.tiles(), t.w.tiles(), step_h, step_w, width, height * width, size);
+    };
+    const double in_conflicts = conflicts(t.h.step(), t.w.step(), shape.axes[1].in, shape.axes[2].in);
+    const double out_conflicts =
+        wgrad(shape) ? in_conflicts : conflicts(design.rows, design.columns, shape.axes[1].out, shape.axes[2].out);
+    third = threads_tiles * (inputs * in_conflicts * costs.shared_in + tile * out_conflicts * costs.shared_out) /
+            (sms * 32 * kClock);
+  }
+  double times[] = {issue, memory, third};
+  std::sort(times, times + 3);
+  // Blocks that don't fill the processors once.
   const DepthwiseBlocks blocks = blocks_of(shape, design, device, target_sms);
-  const double threads = static_cast<double>(blocks.threads * blocks.blocks_per_sm);
-  // Few threads leave issue slots and memory idle.
-  const double busy = std::min(1.0, 0.55 + threads / 2048);
-  const double issue = slots * tiles * static_cast<double>(shape.batch * shape.out_channels * shape.axes[0].out) /
-                       (sms * 128 * kClock * busy);
-  // Blocks that don't fill the processors a whole number of times.
-  const double slots_of_blocks = sms * static_cast<double>(blocks.blocks_per_sm);
-  const double waves = static_cast<double>(blocks.grid) / slots_of_blocks;
-  const double idle = waves < 8 ? std::ceil(waves) / waves : 1;
-  const double seconds = std::max(memory / std::min(1.0, 0.75 + threads / 4096), issue * std::min(idle, 8.0)) +
-                         0.15 * std::min(memory, issue);
-  return kLaunch + seconds + (wgrad(shape) ? kLaunch : 0);
+  const double filled = std::min(1.0, static_cast<double>(blocks.grid * blocks.threads) / (sms * 512));
+  return (costs.launch + (wgrad(shape) ? costs.second_launch : 0)) * 1e-6 + times[2] / filled +
+         costs.unhidden * (times[0] + times[1]);
 }
 
 std::vector<DepthwiseDesign> depthwise_designs(const DepthwiseShape& shape, const CudaDevice& device, int target_sms) {

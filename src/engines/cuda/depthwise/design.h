@@ -35,9 +35,8 @@ struct DepthwiseBlocks {
   std::int64_t blocks_per_sm = 1;
   std::int64_t planes = 1;       // of a block (planes)
   std::int64_t strip_tiles = 1;  // rows of tiles of a block (planes)
-  bool weights_in_registers = true;
-  std::int64_t prefetch = 1;  // rows of input loaded ahead (patch)
-  std::int64_t splits = 1;    // wgrad: shares of the pixels that are added last
+  std::int64_t prefetch = 1;     // rows of input loaded ahead (patch)
+  std::int64_t splits = 1;       // wgrad: shares of the pixels that are added last
   std::int64_t grid = 1;
   std::int64_t shared_bytes = 0;  // dynamic
 };

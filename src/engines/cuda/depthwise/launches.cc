@@ -43,19 +43,17 @@ void set_design(const DepthwiseDesign& design, const DepthwiseBlocks& blocks, Co
     case DepthwiseKernel::general:
       return;
     case DepthwiseKernel::rolling:
-      constants.set("STRIP_ROWS", design.rows).set("TILE_W", design.columns).set("UNROLL", 2);
+      constants.set("STRIP_ROWS", design.rows).set("TILE_W", design.columns).set("UNROLL", 1);
       constants.set("CHANNEL_THREADS", blocks.channel_threads).set("SPLITS", blocks.splits);
       return;
     case DepthwiseKernel::patch:
       constants.set("TILE_H", design.rows).set("TILE_W", design.columns).set("VECTOR", design.vector);
       constants.set("CHANNEL_THREADS", blocks.channel_threads).set("SPLITS", blocks.splits);
-      constants.set("PREFETCH", blocks.prefetch).set("TILES_PER_THREAD", 1);
-      constants.set("WEIGHTS_IN_REGISTERS", blocks.weights_in_registers);
+      constants.set("PREFETCH", blocks.prefetch);
       return;
     case DepthwiseKernel::planes:
       constants.set("TILE_H", design.rows).set("TILE_W", design.columns).set("PLANES", blocks.planes);
       constants.set("STRIP_TILES", blocks.strip_tiles).set("SPLITS", blocks.splits).set("STAGES", 1);
-      constants.set("WEIGHTS_IN_REGISTERS", blocks.weights_in_registers);
       return;
   }
 }

@@ -91,11 +91,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 #pragma unroll 1
     for (int k = 0; k < FAN_IN; ++k) {
       const float* my_weights = weights + plane * weights_row + k * taps;
-      float kept[WEIGHTS_IN_REGISTERS ? taps : 1];
-      if constexpr (WEIGHTS_IN_REGISTERS) {
+      float kept[taps];
 #pragma unroll
-        for (int tap = 0; tap < taps; ++tap) kept[tap] = my_weights[tap];
-      }
+      for (int tap = 0; tap < taps; ++tap) kept[tap] = my_weights[tap];
       const int in_local = (plane * FAN_IN + k) / MULTIPLIER;
       const unsigned base = in_address + static_cast<unsigned>(
                                              (in_local * in_plane + (tile_h * rows::step() + rows::base() - in_first) * IN_W +
@@ -125,9 +123,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
             for (int b = 0; b < TILE_W; ++b) {
               const int s = columns::tap(b, i);
               if (s < 0) continue;
-              const float weight =
-                  WEIGHTS_IN_REGISTERS ? kept[WEIGHTS_IN_REGISTERS ? r * TAPS_W + s : 0] : my_weights[r * TAPS_W + s];
-              sum[a][b] = fmaf(x[i], weight, sum[a][b]);
+              sum[a][b] = fmaf(x[i], kept[r * TAPS_W + s], sum[a][b]);
             }
           }
         }

@@ -49,10 +49,51 @@ __device__ __forceinline__ void load_row(Row& row, const char* base, int j, int 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     depthwise(const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out, const EpilogueArgs epilogue) {
   __shared__ float weights[slice * weights_row];
+  constexpr bool flat = TAPS_D * FAN_IN == 1;  // one plane of input, one filter
   const int lane = threadIdx.x % CHANNEL_THREADS;
-  const int pixel = threadIdx.x / CHANNEL_THREADS;
   const int first_channel = static_cast<int>(blockIdx.x % slices) * slice;
   const int channel = first_channel + lane * VECTOR;  // of out
+  const TileIndex tile = static_cast<TileIndex>(blockIdx.x / slices) * pixel_threads + threadIdx.x / CHANNEL_THREADS;
+  const bool real = tile < tiles_all && (!ragged_channels || channel < OUT_C);
+  const int tile_w = static_cast<int>(tile % tiles_w);
+  const int tile_h = static_cast<int>(tile / tiles_w % tiles_h);
+  const int image = static_cast<int>(tile / (tiles_w * tiles_h));
+  const int out_d = image % OUT_D;
+  const int n = image / OUT_D;
+
+  // The plane of input that tap t of filter k meets; null where it is padding.
+  const auto plane = [&](int t, int k) -> const char* {
+    int in_d = 0;
+    if constexpr (TAPS_D > 1 || IN_D > 1 || OUT_D > 1) {
+      if constexpr (TRANSPOSED) {
+        const int scaled = out_d + PAD_D - t * DILATION_D;
+        if (scaled < 0 || scaled % STRIDE_D != 0 || scaled / STRIDE_D >= IN_D) return nullptr;
+        in_d = scaled / STRIDE_D;
+      } else {
+        in_d = out_d * STRIDE_D + t * DILATION_D - PAD_D;
+        if (in_d < 0 || in_d >= IN_D) return nullptr;
+      }
+    }
+    return fixed_address(in + static_cast<long long>(n) * IN_STRIDE_N + static_cast<long long>(in_d) * IN_STRIDE_D +
+                         static_cast<long long>(tile_h * rows::step() + rows::base()) * IN_STRIDE_H +
+                         static_cast<long long>(tile_w * columns::step() + columns::base()) * IN_STRIDE_W +
+                         static_cast<long long>((channel * FAN_IN + k) / MULTIPLIER) * IN_STRIDE_C);
+  };
+  // The first rows are on their way while the weights are fetched.
+  Row ring[PREFETCH + 1];
+  const char* base = nullptr;
+  const auto load_first_rows = [&] {
+#pragma unroll
+    for (int j = 0; j < PREFETCH; ++j) {
+      if (j < span_h && rows::needed(j) && rows::ever_inside(j)) load_row(ring[j], base, j, tile_h, tile_w);
+    }
+  };
+  if constexpr (flat) {
+    if (real) {
+      base = plane(0, 0);
+      if (base != nullptr) load_first_rows();
+    }
+  }
 
   // weights[c][k][t][r][s], k over the FAN_IN filters that add up in one output channel (dgrad with a multiplier).
   for (int i = threadIdx.x; i < slice * FAN_IN * taps_all; i += THREADS) {
@@ -66,128 +107,82 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     if (ragged_channels && first_channel + c >= OUT_C) continue;
     const long long filter = static_cast<long long>(first_channel + c) * FAN_IN + k;
     weights[c * weights_row + rest] =
-        to_float(w[filter * W_STRIDE_K + (FLIPPED ? TAPS_D - 1 - t : t) * W_STRIDE_D +
-                   (FLIPPED ? TAPS_H - 1 - r : r) * W_STRIDE_H + (FLIPPED ? TAPS_W - 1 - s : s) * W_STRIDE_W]);
+        load_float(w + filter * W_STRIDE_K + static_cast<long long>(FLIPPED ? TAPS_D - 1 - t : t) * W_STRIDE_D +
+                   static_cast<long long>(FLIPPED ? TAPS_H - 1 - r : r) * W_STRIDE_H +
+                   static_cast<long long>(FLIPPED ? TAPS_W - 1 - s : s) * W_STRIDE_W);
   }
   __syncthreads();
-  if (ragged_channels && channel >= OUT_C) return;
+  if (!real) return;
 
-  const float* my_weights = weights + lane * VECTOR * weights_row;
-  float kept[WEIGHTS_IN_REGISTERS ? taps : 1][VECTOR];
-  if constexpr (WEIGHTS_IN_REGISTERS && TAPS_D * FAN_IN == 1) {
+  float sum[TILE_H][TILE_W][VECTOR];
+#pragma unroll
+  for (int a = 0; a < TILE_H; ++a) {
+#pragma unroll
+    for (int b = 0; b < TILE_W; ++b) {
+#pragma unroll
+      for (int v = 0; v < VECTOR; ++v) sum[a][b][v] = 0;
+    }
+  }
+
+#pragma unroll 1
+  for (int deep = 0; deep < TAPS_D * FAN_IN; ++deep) {
+    const int t = deep % TAPS_D;
+    const int k = deep / TAPS_D;
+    if constexpr (!flat) base = plane(t, k);
+    if (base == nullptr) continue;
+    if constexpr (!flat) load_first_rows();
+    const float* plane_weights = weights + lane * VECTOR * weights_row + k * taps_all + t * taps;
+    float kept[taps][VECTOR];
 #pragma unroll
     for (int tap = 0; tap < taps; ++tap) {
 #pragma unroll
-      for (int v = 0; v < VECTOR; ++v) kept[tap][v] = my_weights[v * weights_row + tap];
+      for (int v = 0; v < VECTOR; ++v) kept[tap][v] = plane_weights[v * weights_row + tap];
+    }
+#pragma unroll
+    for (int j = 0; j < span_h; ++j) {
+      const int ahead = j + PREFETCH;
+      if (ahead < span_h && rows::needed(ahead) && rows::ever_inside(ahead)) {
+        load_row(ring[ahead % (PREFETCH + 1)], base, ahead, tile_h, tile_w);
+      }
+      if (!rows::needed(j) || !rows::ever_inside(j)) continue;
+      float x[span_w][VECTOR];
+#pragma unroll
+      for (int i = 0; i < span_w; ++i) {
+        if (columns::needed(i) && columns::ever_inside(i)) {
+          unpack<ELEMENT, VECTOR>(ring[j % (PREFETCH + 1)].raw[i], x[i]);
+        }
+      }
+#pragma unroll
+      for (int a = 0; a < TILE_H; ++a) {
+        const int r = rows::tap(a, j);
+        if (r < 0) continue;
+#pragma unroll
+        for (int i = 0; i < span_w; ++i) {
+          if (!columns::ever_inside(i)) continue;
+#pragma unroll
+          for (int b = 0; b < TILE_W; ++b) {
+            const int s = columns::tap(b, i);
+            if (s < 0) continue;
+#pragma unroll
+            for (int v = 0; v < VECTOR; ++v) sum[a][b][v] = fmaf(x[i][v], kept[r * TAPS_W + s][v], sum[a][b][v]);
+          }
+        }
+      }
     }
   }
 
-#pragma unroll 1
-  for (int turn = 0; turn < TILES_PER_THREAD; ++turn) {
-    const TileIndex tile =
-        (static_cast<TileIndex>(blockIdx.x / slices) * TILES_PER_THREAD + turn) * pixel_threads + pixel;
-    if (tile >= tiles_all) return;
-    const int tile_w = static_cast<int>(tile % tiles_w);
-    const int tile_h = static_cast<int>(tile / tiles_w % tiles_h);
-    const int image = static_cast<int>(tile / (tiles_w * tiles_h));
-    const int out_d = image % OUT_D;
-    const int n = image / OUT_D;
-
-    float sum[TILE_H][TILE_W][VECTOR];
+  const long long first = static_cast<long long>(n) * OUT_STRIDE_N + static_cast<long long>(out_d) * OUT_STRIDE_D +
+                          static_cast<long long>(tile_h * TILE_H + rows::start()) * OUT_STRIDE_H +
+                          static_cast<long long>(tile_w * TILE_W + columns::start()) * OUT_STRIDE_W +
+                          static_cast<long long>(channel) * OUT_STRIDE_C;
 #pragma unroll
-    for (int a = 0; a < TILE_H; ++a) {
+  for (int a = 0; a < TILE_H; ++a) {
+    if (!rows::stored(a, tile_h)) continue;
 #pragma unroll
-      for (int b = 0; b < TILE_W; ++b) {
-#pragma unroll
-        for (int v = 0; v < VECTOR; ++v) sum[a][b][v] = 0;
-      }
-    }
-
-    const ELEMENT* image_in = in + static_cast<long long>(n) * IN_STRIDE_N +
-                              static_cast<long long>(tile_h * rows::step() + rows::base()) * IN_STRIDE_H +
-                              static_cast<long long>(tile_w * columns::step() + columns::base()) * IN_STRIDE_W;
-#pragma unroll 1
-    for (int deep = 0; deep < TAPS_D * FAN_IN; ++deep) {
-      const int t = deep % TAPS_D;
-      const int k = deep / TAPS_D;
-      int in_d = 0;
-      if constexpr (TAPS_D > 1 || IN_D > 1 || OUT_D > 1) {
-        if constexpr (TRANSPOSED) {
-          const int scaled = out_d + PAD_D - t * DILATION_D;
-          if (scaled < 0 || scaled % STRIDE_D != 0 || scaled / STRIDE_D >= IN_D) continue;
-          in_d = scaled / STRIDE_D;
-        } else {
-          in_d = out_d * STRIDE_D + t * DILATION_D - PAD_D;
-          if (in_d < 0 || in_d >= IN_D) continue;
-        }
-      }
-      const int in_channel = (channel * FAN_IN + k) / MULTIPLIER;
-      const char* base = fixed_address(image_in + static_cast<long long>(in_d) * IN_STRIDE_D +
-                                       static_cast<long long>(in_channel) * IN_STRIDE_C);
-      const float* plane_weights = my_weights + k * taps_all + t * taps;
-      if constexpr (WEIGHTS_IN_REGISTERS && TAPS_D * FAN_IN > 1) {
-#pragma unroll
-        for (int tap = 0; tap < taps; ++tap) {
-#pragma unroll
-          for (int v = 0; v < VECTOR; ++v) kept[tap][v] = plane_weights[v * weights_row + tap];
-        }
-      }
-
-      Row ring[PREFETCH + 1];
-#pragma unroll
-      for (int j = 0; j < PREFETCH; ++j) {
-        if (j < span_h && rows::needed(j) && rows::ever_inside(j)) load_row(ring[j], base, j, tile_h, tile_w);
-      }
-#pragma unroll
-      for (int j = 0; j < span_h; ++j) {
-        const int ahead = j + PREFETCH;
-        if (ahead < span_h && rows::needed(ahead) && rows::ever_inside(ahead)) {
-          load_row(ring[ahead % (PREFETCH + 1)], base, ahead, tile_h, tile_w);
-        }
-        if (!rows::needed(j) || !rows::ever_inside(j)) continue;
-        float x[span_w][VECTOR];
-#pragma unroll
-        for (int i = 0; i < span_w; ++i) {
-          if (columns::needed(i) && columns::ever_inside(i)) {
-            unpack<ELEMENT, VECTOR>(ring[j % (PREFETCH + 1)].raw[i], x[i]);
-          }
-        }
-#pragma unroll
-        for (int a = 0; a < TILE_H; ++a) {
-          const int r = rows::tap(a, j);
-          if (r < 0) continue;
-#pragma unroll
-          for (int i = 0; i < span_w; ++i) {
-            if (!columns::ever_inside(i)) continue;
-#pragma unroll
-            for (int b = 0; b < TILE_W; ++b) {
-              const int s = columns::tap(b, i);
-              if (s < 0) continue;
-#pragma unroll
-              for (int v = 0; v < VECTOR; ++v) {
-                const float weight = WEIGHTS_IN_REGISTERS ? kept[WEIGHTS_IN_REGISTERS ? r * TAPS_W + s : 0][v]
-                                                          : plane_weights[v * weights_row + r * TAPS_W + s];
-                sum[a][b][v] = fmaf(x[i][v], weight, sum[a][b][v]);
-              }
-            }
-          }
-        }
-      }
-    }
-
-    const long long first = static_cast<long long>(n) * OUT_STRIDE_N + static_cast<long long>(out_d) * OUT_STRIDE_D +
-                            static_cast<long long>(tile_h * TILE_H + rows::start()) * OUT_STRIDE_H +
-                            static_cast<long long>(tile_w * TILE_W + columns::start()) * OUT_STRIDE_W +
-                            static_cast<long long>(channel) * OUT_STRIDE_C;
-#pragma unroll
-    for (int a = 0; a < TILE_H; ++a) {
-      if (!rows::stored(a, tile_h)) continue;
-#pragma unroll
-      for (int b = 0; b < TILE_W; ++b) {
-        if (!columns::stored(b, tile_w)) continue;
-        const long long at = first + static_cast<long long>(a) * OUT_STRIDE_H + b * static_cast<long long>(OUT_STRIDE_W);
-        finish<ELEMENT, VECTOR>(sum[a][b], out, at, channel, epilogue);
-      }
+    for (int b = 0; b < TILE_W; ++b) {
+      if (!columns::stored(b, tile_w)) continue;
+      const long long at = first + static_cast<long long>(a) * OUT_STRIDE_H + b * static_cast<long long>(OUT_STRIDE_W);
+      finish<ELEMENT, VECTOR>(sum[a][b], out, at, channel, epilogue);
     }
   }
 }

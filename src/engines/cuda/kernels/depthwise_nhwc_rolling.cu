@@ -76,7 +76,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   const int out_begin = strip * STRIP_ROWS;
   const int out_end = min_of(OUT_H, out_begin + STRIP_ROWS);
   const int first = max_of(0, out_begin - PAD_H);                 // rows above the input leave the sums zero
-  const int last = out_end - 1 - PAD_H + TAPS_H - 1;
+  const int end = min_of(IN_H, out_end - PAD_H + TAPS_H - 1);  // one past the last row of input
   const char* row = fixed_address(in + static_cast<long long>(n) * IN_STRIDE_N +
                                   static_cast<long long>(first) * IN_STRIDE_H +
                                   static_cast<long long>(tile_w * TILE_W - PAD_W) * IN_STRIDE_W +
@@ -85,46 +85,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
                  static_cast<long long>(first + PAD_H - (TAPS_H - 1)) * OUT_STRIDE_H +
                  static_cast<long long>(tile_w * TILE_W) * OUT_STRIDE_W + static_cast<long long>(channel) * OUT_STRIDE_C;
 
-  Element raw[span_w];
-  load_row(raw, row, first < IN_H, tile_w);
-#pragma unroll 1
-  for (int h = first; h <= last; ++h) {
-    if (h < IN_H) {
-      float x[span_w];
-#pragma unroll
-      for (int i = 0; i < span_w; ++i) {
-        if (columns::ever_inside(i)) {
-          float one[1];
-          unpack<ELEMENT, 1>(raw[i], one);
-          x[i] = one[0];
-        }
-      }
-      row += IN_STRIDE_H * size;
-      load_row(raw, row, h + 1 < IN_H && h < last, tile_w);
-#pragma unroll
-      for (int k = 0; k < TAPS_H; ++k) {
-        const int r = TAPS_H - 1 - k;
-        float shifted[TILE_W];
-#pragma unroll
-        for (int b = 0; b < TILE_W; ++b) shifted[b] = k + 1 < TAPS_H ? sum[k + 1 < TAPS_H ? k + 1 : k][b] : 0.0f;
-#pragma unroll
-        for (int s = 0; s < TAPS_W; ++s) {
-#pragma unroll
-          for (int b = 0; b < TILE_W; ++b) {
-            if (columns::ever_inside(b + s)) shifted[b] = fmaf(x[b + s], kept[r][s], shifted[b]);
-          }
-        }
-#pragma unroll
-        for (int b = 0; b < TILE_W; ++b) sum[k][b] = shifted[b];
-      }
-    } else {
-#pragma unroll
-      for (int k = 0; k < TAPS_H; ++k) {
-#pragma unroll
-        for (int b = 0; b < TILE_W; ++b) sum[k][b] = k + 1 < TAPS_H ? sum[k + 1 < TAPS_H ? k + 1 : k][b] : 0.0f;
-      }
-    }
-    if (h + PAD_H - (TAPS_H - 1) >= out_begin) {
+  const auto store = [&](int row_out) {
+    if (row_out >= out_begin) {
 #pragma unroll
       for (int b = 0; b < TILE_W; ++b) {
         if (!columns::stored(b, tile_w)) continue;
@@ -133,5 +95,59 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
       }
     }
     at += OUT_STRIDE_H;
+  };
+
+  // Rows are loaded kAhead before they are used.
+  constexpr int kAhead = 2;
+  Element raw[kAhead][span_w];
+#pragma unroll
+  for (int u = 0; u < kAhead; ++u) {
+    load_row(raw[u], row, first + u < end, tile_w);
+    row += IN_STRIDE_H * size;
+  }
+#pragma unroll 1
+  for (int start = first; start < end; start += kAhead) {
+#pragma unroll
+    for (int u = 0; u < kAhead; ++u) {
+      const int h = start + u;
+      if (u > 0 && h >= end) break;
+      float x[span_w];
+#pragma unroll
+      for (int i = 0; i < span_w; ++i) {
+        if (columns::ever_inside(i)) {
+          float one[1];
+          unpack<ELEMENT, 1>(raw[u][i], one);
+          x[i] = one[0];
+        }
+      }
+      load_row(raw[u], row, h + kAhead < end, tile_w);
+      row += IN_STRIDE_H * size;
+      // An input at a time meets all weights that it can: it is read from the register file once.
+#pragma unroll
+      for (int i = 0; i < span_w; ++i) {
+#pragma unroll
+        for (int s = 0; s < TAPS_W; ++s) {
+          const int b = i - s;
+          if (b < 0 || b >= TILE_W) continue;
+#pragma unroll
+          for (int k = 0; k < TAPS_H; ++k) {
+            // The first to reach a sum takes it from its neighbour.
+            const float before = s > 0 ? sum[k][b] : k + 1 < TAPS_H ? sum[k + 1 < TAPS_H ? k + 1 : k][b] : 0.0f;
+            sum[k][b] = columns::ever_inside(i) ? fmaf(x[i], kept[TAPS_H - 1 - k][s], before) : before;
+          }
+        }
+      }
+      store(h + PAD_H - (TAPS_H - 1));
+    }
+  }
+  // Rows below the input: nothing adds to the open sums any more.
+#pragma unroll 1
+  for (int row_out = max_of(first, end) + PAD_H - (TAPS_H - 1); row_out < out_end; ++row_out) {
+#pragma unroll
+    for (int k = 0; k < TAPS_H; ++k) {
+#pragma unroll
+      for (int b = 0; b < TILE_W; ++b) sum[k][b] = k + 1 < TAPS_H ? sum[k + 1 < TAPS_H ? k + 1 : k][b] : 0.0f;
+    }
+    store(row_out);
   }
 }

@@ -87,26 +87,33 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 #pragma unroll
       for (int b = 0; b < TILE_W; ++b) g[k][b] = 0;
     }
-    Element next[TILE_W];
+    Element next[UNROLL][TILE_W];
     // Rows of dy that the first row of x meets beside the newest.
 #pragma unroll
     for (int k = 0; k < TAPS_H - 1; ++k) {
       const int row = first + PAD_H - (TAPS_H - 1) + k;
       if (row < out_begin || row >= out_end) continue;
-      load_dy(next, dy_row + static_cast<long long>(row - p) * OUT_STRIDE_H * size, true, tile_w);
+      load_dy(next[0], dy_row + static_cast<long long>(row - p) * OUT_STRIDE_H * size, true, tile_w);
 #pragma unroll
       for (int b = 0; b < TILE_W; ++b) {
         float one[1];
-        unpack<ELEMENT, 1>(next[b], one);
+        unpack<ELEMENT, 1>(next[0][b], one);
         g[k][b] = one[0];
       }
     }
     dy_row += static_cast<long long>(first + PAD_H - p) * OUT_STRIDE_H * size;
     p = first + PAD_H;
 
-    Element raw[span_w];
-    load_x(raw, x_row, first < last, tile_w);
-    load_dy(next, dy_row, p >= out_begin && p < out_end, tile_w);
+    // Rows are loaded UNROLL before they are used.
+    Element raw[UNROLL][span_w];
+#pragma unroll
+    for (int u = 0; u < UNROLL; ++u) {
+      load_x(raw[u], x_row, first + u < last, tile_w);
+      load_dy(next[u], dy_row, p >= out_begin && p < out_end, tile_w);
+      x_row += IN_STRIDE_H * size;
+      dy_row += OUT_STRIDE_H * size;
+      ++p;
+    }
 #pragma unroll 1
     for (int h = first; h < last; h += UNROLL) {
 #pragma unroll
@@ -116,20 +123,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
         for (int i = 0; i < span_w; ++i) {
           if (!columns::ever_inside(i)) continue;
           float one[1];
-          unpack<ELEMENT, 1>(raw[i], one);
+          unpack<ELEMENT, 1>(raw[u][i], one);
           v[i] = one[0];
         }
 #pragma unroll
         for (int b = 0; b < TILE_W; ++b) {
           float one[1];
-          unpack<ELEMENT, 1>(next[b], one);
+          unpack<ELEMENT, 1>(next[u][b], one);
           g[TAPS_H - 1 + u][b] = one[0];
         }
+        load_x(raw[u], x_row, h + u + UNROLL < last, tile_w);
+        load_dy(next[u], dy_row, p >= out_begin && p < out_end, tile_w);
         x_row += IN_STRIDE_H * size;
         dy_row += OUT_STRIDE_H * size;
         ++p;
-        load_x(raw, x_row, h + u + 1 < last, tile_w);
-        load_dy(next, dy_row, p >= out_begin && p < out_end, tile_w);
 #pragma unroll
         for (int r = 0; r < TAPS_H; ++r) {
 #pragma unroll
