@@ -153,19 +153,32 @@ void place_planes(const DepthwiseShape& shape, const DepthwiseDesign& design, co
     while (blocks.planes > blocks.threads || blocks.threads % blocks.planes != 0) blocks.planes /= 2;
     if (shape.multiplier > 1 && blocks.planes % shape.multiplier != 0) blocks.planes = 1;
   }
+  const std::int64_t strips = (tiles_h + blocks.strip_tiles - 1) / blocks.strip_tiles;
+  // Shares of sums are written and read again: they should stay small beside the tensors.
+  const std::int64_t tensors = (shape.batch * shape.in_channels * shape.axes[1].in * shape.axes[2].in +
+                                shape.batch * shape.out_channels * shape.axes[1].out * shape.axes[2].out) *
+                               shape.element_bytes();
+  const std::int64_t shares = plane_taps(shape) * shape.out_channels * 4;
+  const std::int64_t most_splits = std::clamp<std::int64_t>(tensors / (8 * shares), 1, shape.batch * strips);
+  const auto groups = [&] { return (shape.out_channels + blocks.planes - 1) / blocks.planes; };
+  if (wgrad(shape) && shape.multiplier == 1) {
+    while (blocks.planes > 8 && groups() * most_splits < 2 * sms) blocks.planes /= 2;
+  }
   const PlaneBytes bytes = plane_bytes(shape, design, blocks.planes, blocks.strip_tiles);
   blocks.shared_bytes = bytes.total;
-  if (wgrad(shape)) blocks.shared_bytes = std::max(bytes.total, blocks.threads / 32 * plane_taps(shape) * 4);
+  if (wgrad(shape)) {
+    const std::int64_t sums = std::max(blocks.planes, blocks.threads / 32) * plane_taps(shape) * 4;
+    blocks.shared_bytes = std::max(bytes.total, sums);
+  }
   const std::int64_t wanted = std::clamp<std::int64_t>(registers_wanted(shape, design, 0), 32, 255);
   blocks.blocks_per_sm =
       std::clamp<std::int64_t>(kRegistersPerSm / ((wanted + 7) / 8 * 8 * blocks.threads), 1, 2048 / blocks.threads);
   blocks.blocks_per_sm = std::min(blocks.blocks_per_sm,
                                   std::max<std::int64_t>(1, device.shared_bytes_per_sm / (blocks.shared_bytes + 1024)));
-  const std::int64_t strips = (tiles_h + blocks.strip_tiles - 1) / blocks.strip_tiles;
   if (wgrad(shape)) {
-    const std::int64_t groups = (shape.out_channels + blocks.planes - 1) / blocks.planes;
-    blocks.splits = clamped_splits((sms * blocks.blocks_per_sm + groups - 1) / groups, shape.batch * strips, 1);
-    blocks.grid = groups * blocks.splits;
+    blocks.splits =
+        std::min(most_splits, std::max<std::int64_t>(1, (sms * blocks.blocks_per_sm + groups() - 1) / groups()));
+    blocks.grid = groups() * blocks.splits;
   } else {
     blocks.grid = (shape.batch * shape.out_channels + blocks.planes - 1) / blocks.planes * strips;
   }
@@ -186,6 +199,10 @@ bool legal(const DepthwiseShape& shape, const DepthwiseDesign& design, const Cud
                           (shape.transposed ? static_cast<double>(shape.axes[1].stride * shape.axes[2].stride) : 1);
   if (products > kMostProducts || t.h.span() > 64 || t.w.span() > 160) return false;
   if (registers_wanted(shape, design, 1) > kMostRegisters) return false;
+  // Larger patches leave too few threads for what they save.
+  const bool light = taps < 16 && !shape.transposed;
+  const std::int64_t patch = design.rows * design.columns * design.vector;
+  if (design.kernel == DepthwiseKernel::patch && !wgrad(shape) && patch > (light ? 36 : 64)) return false;
   if (wgrad(shape) && taps * design.vector > 128) return false;
   if (design.kernel == DepthwiseKernel::planes) {
     if (plane_bytes(shape, design, 1, 1).total > device.shared_bytes_per_block) return false;
@@ -253,12 +270,13 @@ namespace {
 struct Costs {
   double multiply_add, load, convert, store, tile, weight;
   double memory, l2, column_overlap, shared_in, shared_out;
+  double few_threads_memory, few_threads_issue;  // threads a processor with which these take twice as long
   double unhidden, launch, second_launch;
 };
-constexpr Costs kLanesForward{1.47, 1.89, 2.55, 5.3, 0.6, 5.37, 9.21, 7.27, 0.62, 0, 0, 0.33, 4.03, 0};
-constexpr Costs kLanesWgrad{1.17, 1.2, 2.89, 22.1, 2.85, 0, 3.93, 9.75, 1.05, 0, 0, 0.2, 3.36, 2.49};
-constexpr Costs kPlanesForward{1.81, 0.79, 0, 4.31, 58.95, 0.16, 5.2, 1, 0, 0.67, 0.93, 0.22, 8.14, 0};
-constexpr Costs kPlanesWgrad{2.29, 0, 0, 4.88, 82.62, 9.24, 5.15, 1, 0, 0.64, 1.09, 0.15, 4.53, 9.69};
+constexpr Costs kLanesForward{1.1, 4.95, 2.1, 2.94, 4.87, 6.46, 4.6, 1e6, 0, 0, 0, 40, 0, 0.41, 3.54, 0};
+constexpr Costs kLanesWgrad{1.12, 1.36, 2.88, 21.4, 0.25, 0, 4.08, 16.9, 1.88, 0, 0, 0, 0, 0.25, 3.53, 2.62};
+constexpr Costs kPlanesForward{1.51, 0, 0, 0.26, 9.75, 2.59, 4.6, 1e6, 0, 0.7, 1.01, 17, 143, 0.17, 8.37, 0};
+constexpr Costs kPlanesWgrad{1.47, 0, 0, 0.01, 164, 9.16, 4.6, 1e6, 0, 0.61, 1.63, 0, 293, 0.05, 7.46, 6.74};
 
 // How many words of the fullest of shared memory's 32 banks a warp asks for at once, when its threads' tiles begin
 // step_h rows and step_w columns apart in planes of `plane` elements, `width` wide.
@@ -330,8 +348,12 @@ double predicted_seconds(const DepthwiseShape& shape, const DepthwiseDesign& des
   slots += tile * (costs.store / vector + (size == 2 ? 0.6 : 0.1));
   slots += costs.tile / vector + costs.weight * taps * depth * (wgrad(shape) ? 0.25 : 1);
   const double threads_tiles = tiles_h * tiles_w * images;
-  const double issue = slots * threads_tiles / (sms * 128 * kClock);
-  const double memory = (outputs + inputs_all) * size / (costs.memory * 1e12);
+  const double registers = static_cast<double>(std::clamp<std::int64_t>(
+      (registers_wanted(shape, design, plane_taps(shape) < 16 && t.h.span() > 2 ? 2 : 1) + 7) / 8 * 8, 32, 255));
+  const double threads = std::min(2048.0, static_cast<double>(kRegistersPerSm) / registers);
+  const double issue = slots * threads_tiles / (sms * 128 * kClock) * (1 + costs.few_threads_issue / threads);
+  const double memory =
+      (outputs + inputs_all) * size / (costs.memory * 1e12) * (1 + costs.few_threads_memory / threads);
   double third = (inputs_all * size * overlap_h * (1 + costs.column_overlap * (overlap_w - 1)) +
                   (wgrad(shape) ? 0 : outputs * size)) /
                  (costs.l2 * 1e12 * share);

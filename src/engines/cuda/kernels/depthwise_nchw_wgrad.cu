@@ -166,26 +166,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 #pragma unroll
     for (int step = min_of(team, 32) / 2; step > 0; step /= 2) sum[tap] += __shfl_xor_sync(0xffffffffu, sum[tap], step);
   }
+  // Through shared memory, so that neighbouring threads write neighbouring sums.
+  constexpr int warps = max_of(1, team / 32);
+  float* exchange = reinterpret_cast<float*>(shared);  // [channel][warp][tap]
+  __syncthreads();
+  if (rank % 32 == 0) {
+#pragma unroll
+    for (int tap = 0; tap < taps; ++tap) exchange[(mine * warps + rank / 32) * taps + tap] = sum[tap];
+  }
+  __syncthreads();
   float* target = partial + static_cast<long long>(split) * OUT_C * taps + static_cast<long long>(first_channel) * taps;
-  if constexpr (team <= 32) {
-    if (rank == 0 && mine < channels) {
-#pragma unroll
-      for (int tap = 0; tap < taps; ++tap) target[mine * taps + tap] = sum[tap];
-    }
-  } else {
-    constexpr int warps = team / 32;
-    float* exchange = reinterpret_cast<float*>(shared);  // [warp][tap]
-    const int warp = threadIdx.x / 32;
-    if (threadIdx.x % 32 == 0) {
-#pragma unroll
-      for (int tap = 0; tap < taps; ++tap) exchange[warp * taps + tap] = sum[tap];
-    }
-    __syncthreads();
-    for (int i = threadIdx.x; i < channels * taps; i += THREADS) {
-      const int c = i / taps;
-      float total = 0;
-      for (int v = 0; v < warps; ++v) total += exchange[(c * warps + v) * taps + i % taps];
-      target[i] = total;
-    }
+  for (int i = threadIdx.x; i < channels * taps; i += THREADS) {
+    const int c = i / taps;
+    float total = 0;
+    for (int v = 0; v < warps; ++v) total += exchange[(c * warps + v) * taps + i % taps];
+    target[i] = total;
   }
 }
