@@ -283,18 +283,15 @@ constexpr Costs kPlanesWgrad{1.47, 0, 0, 0.01, 164, 9.16, 4.6, 1e6, 0, 0.61, 1.6
 double bank_conflicts(std::int64_t tiles_h, std::int64_t tiles_w, std::int64_t step_h, std::int64_t step_w,
                       std::int64_t width, std::int64_t plane, int element_bytes) {
   std::int64_t words[32];
+  int counts[32] = {};
   int most = 1;
-  for (std::int64_t lane = 0; lane < 32; ++lane) {
+  for (int lane = 0; lane < 32; ++lane) {
+    const std::int64_t row_of_tiles = lane / tiles_w;
     const std::int64_t at =
-        lane / (tiles_w * tiles_h) * plane + lane / tiles_w % tiles_h * step_h * width + lane % tiles_w * step_w;
+        row_of_tiles / tiles_h * plane + row_of_tiles % tiles_h * step_h * width + lane % tiles_w * step_w;
     words[lane] = at * element_bytes / 4;
-  }
-  for (int bank = 0; bank < 32; ++bank) {
-    int count = 0;
-    for (int i = 0; i < 32; ++i) {
-      if (words[i] % 32 == bank && std::find(words, words + i, words[i]) == words + i) ++count;
-    }
-    most = std::max(most, count);
+    // Threads that ask for one word share it; they are neighbours.
+    if (lane == 0 || words[lane] != words[lane - 1]) most = std::max(most, ++counts[words[lane] % 32]);
   }
   return most;
 }
@@ -372,7 +369,8 @@ double predicted_seconds(const DepthwiseShape& shape, const DepthwiseDesign& des
   std::sort(times, times + 3);
   // Blocks that don't fill the processors once.
   const DepthwiseBlocks blocks = blocks_of(shape, design, device, target_sms);
-  const double filled = std::min(1.0, static_cast<double>(blocks.grid * blocks.threads) / (sms * 512));
+  const double filled =
+      std::min(1.0, static_cast<double>(blocks.grid * blocks.threads) / (sms * std::min(512.0, threads)));
   return (costs.launch + (wgrad(shape) ? costs.second_launch : 0)) * 1e-6 + times[2] / filled +
          costs.unhidden * (times[0] + times[1]);
 }
@@ -400,8 +398,10 @@ std::vector<DepthwiseDesign> depthwise_designs(const DepthwiseShape& shape, cons
       }
     }
     if (!planar && fits_rolling(shape) && plane_taps(shape) >= 16) {
+      // Narrower strips than the image allows read too much beside what they use.
       for (const std::int64_t columns : {1, 2, 4, 7, 8}) {
         if (columns > 1 && columns / 2 >= shape.axes[2].out) continue;
+        if (columns < 7 && columns * 2 <= shape.axes[2].out && shape.axes[2].out > 1) continue;
         for (const std::int64_t rows : {14, 28, 56, 112, 250, 500}) {
           if (rows > 14 && rows / 2 >= shape.axes[1].out) continue;
           add({DepthwiseKernel::rolling, rows, columns, 1});
