@@ -83,7 +83,7 @@ TEST(DepthwiseKernels, CompileWithoutSpills) {
       }
     }
   }
-  ASSERT_GT(cases.size(), 12U);
+  ASSERT_GE(cases.size(), 10U);
   std::atomic<std::size_t> next{0};
   std::mutex mutex;
   std::vector<std::thread> threads;
