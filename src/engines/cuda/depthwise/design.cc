@@ -203,7 +203,8 @@ bool legal(const DepthwiseShape& shape, const DepthwiseDesign& design, const Cud
   const bool light = taps < 16 && !shape.transposed;
   const std::int64_t patch = design.rows * design.columns * design.vector;
   if (design.kernel == DepthwiseKernel::patch && !wgrad(shape) && patch > (light ? 36 : 64)) return false;
-  if (wgrad(shape) && taps * design.vector > 128) return false;
+  // Sums of several large filters leave room for neither pixels nor threads.
+  if (wgrad(shape) && taps * design.vector > (design.vector > 1 ? 64 : 128)) return false;
   if (design.kernel == DepthwiseKernel::planes) {
     if (plane_bytes(shape, design, 1, 1).total > device.shared_bytes_per_block) return false;
     return true;
@@ -265,18 +266,19 @@ namespace {
 
 // What a family of kernels was measured to take on an H200 (128 images of the depthwise layers of MobileNetV2 and
 // ConvNeXt-T, every tile, f32 and bf16; fitted by least squares of logarithms): issue slots of a lane for each kind of
-// instruction, where a multiply-add takes more than one for want of register ports; terabytes a second of memory and
-// L2; the share of the shorter times that is not hidden behind the longest; microseconds of a launch.
+// instruction, where a multiply-add takes more than one for want of register ports; terabytes a second of memory;
+// slots of shared memory an element; the share of the shorter times that is not hidden behind the longest; microseconds
+// of a launch.
 struct Costs {
   double multiply_add, load, convert, store, tile, weight;
-  double memory, l2, column_overlap, shared_in, shared_out;
+  double memory, shared_in, shared_out;
   double few_threads_memory, few_threads_issue;  // threads a processor with which these take twice as long
   double unhidden, launch, second_launch;
 };
-constexpr Costs kLanesForward{1.1, 4.95, 2.1, 2.94, 4.87, 6.46, 4.6, 1e6, 0, 0, 0, 40, 0, 0.41, 3.54, 0};
-constexpr Costs kLanesWgrad{1.12, 1.36, 2.88, 21.4, 0.25, 0, 4.08, 16.9, 1.88, 0, 0, 0, 0, 0.25, 3.53, 2.62};
-constexpr Costs kPlanesForward{1.51, 0, 0, 0.26, 9.75, 2.59, 4.6, 1e6, 0, 0.7, 1.01, 17, 143, 0.17, 8.37, 0};
-constexpr Costs kPlanesWgrad{1.47, 0, 0, 0.01, 164, 9.16, 4.6, 1e6, 0, 0.61, 1.63, 0, 293, 0.05, 7.46, 6.74};
+constexpr Costs kLanesForward{1.1, 4.95, 2.1, 2.94, 4.87, 6.46, 4.6, 0, 0, 40, 0, 0.41, 3.54, 0};
+constexpr Costs kLanesWgrad{1.05, 3.96, 2.42, 11.9, 45.1, 0, 4.01, 0, 0, 0, 0, 0.41, 3.19, 2.07};
+constexpr Costs kPlanesForward{1.51, 0, 0, 0.26, 9.75, 2.59, 4.6, 0.7, 1.01, 17, 143, 0.17, 8.37, 0};
+constexpr Costs kPlanesWgrad{1.47, 0, 0, 0.01, 164, 9.16, 4.6, 0.61, 1.63, 0, 293, 0.05, 7.46, 6.74};
 
 // How many words of the fullest of shared memory's 32 banks a warp asks for at once, when its threads' tiles begin
 // step_h rows and step_w columns apart in planes of `plane` elements, `width` wide.
@@ -302,7 +304,6 @@ double predicted_seconds(const DepthwiseShape& shape, const DepthwiseDesign& des
                          int target_sms) {
   constexpr double kClock = 1.98e9;
   const double sms = std::max(1, target_sms > 0 ? std::min(target_sms, device.sm_count) : device.sm_count);
-  const double share = sms / 132.0;  // of the processors that the costs were measured on
   const double images = static_cast<double>(shape.batch * shape.out_channels * shape.axes[0].out);
   const double outputs = images * static_cast<double>(shape.axes[1].out * shape.axes[2].out);
   const double inputs_all = static_cast<double>(shape.batch * shape.in_channels * shape.axes[0].in) *
@@ -325,11 +326,6 @@ double predicted_seconds(const DepthwiseShape& shape, const DepthwiseDesign& des
   double inputs = static_cast<double>(t.h.span() * t.w.span());
   double tiles_h = static_cast<double>(t.h.tiles());
   const double tiles_w = static_cast<double>(t.w.tiles());
-  double overlap_h = tiles_h > 1 ? static_cast<double>(std::min(t.h.reach(), shape.axes[1].in)) /
-                                       static_cast<double>(std::min(t.h.step(), shape.axes[1].in))
-                                 : 1;
-  const double overlap_w =
-      tiles_w > 1 ? std::max(1.0, static_cast<double>(t.w.span()) / static_cast<double>(t.w.step())) : 1;
   if (design.kernel == DepthwiseKernel::rolling) {
     const auto strip = static_cast<double>(std::min(design.rows, shape.axes[1].out));
     const double walked =
@@ -338,7 +334,6 @@ double predicted_seconds(const DepthwiseShape& shape, const DepthwiseDesign& des
     inputs = walked * static_cast<double>(t.w.span());
     tile = strip * static_cast<double>(design.columns);
     tiles_h = std::ceil(static_cast<double>(shape.axes[1].out) / strip);
-    overlap_h = walked / strip;
   }
   double slots = costs.multiply_add * products * depth +
                  inputs * depth * (costs.load / vector + (size == 2 ? costs.convert : 0.25));
@@ -351,9 +346,7 @@ double predicted_seconds(const DepthwiseShape& shape, const DepthwiseDesign& des
   const double issue = slots * threads_tiles / (sms * 128 * kClock) * (1 + costs.few_threads_issue / threads);
   const double memory =
       (outputs + inputs_all) * size / (costs.memory * 1e12) * (1 + costs.few_threads_memory / threads);
-  double third = (inputs_all * size * overlap_h * (1 + costs.column_overlap * (overlap_w - 1)) +
-                  (wgrad(shape) ? 0 : outputs * size)) /
-                 (costs.l2 * 1e12 * share);
+  double third = 0;  // shared memory
   if (planes) {
     const auto conflicts = [&](std::int64_t step_h, std::int64_t step_w, const std::int64_t height,
                                std::int64_t width) {
