@@ -58,10 +58,10 @@ void plan_all(const Engine& engine, std::vector<Case>& cases, const PlanRequest&
   for (std::thread& thread : threads) thread.join();
 }
 
-void check_random_problems(const Engine& engine, ProblemOptions options, std::int64_t count,
+void check_random_problems(const Engine& engine, ProblemOptions options, std::int64_t count, std::uint64_t seed,
                            const PlanRequest& request) {
   constexpr std::size_t kBatch = 64;
-  Random random(20261121);
+  Random random(seed);
   convoy::testing::Acceptance acceptance;
   double worst = 0;
   int failures = 0;
@@ -102,11 +102,18 @@ void check_random_problems(const Engine& engine, ProblemOptions options, std::in
               static_cast<long long>(count), worst);
 }
 
-TEST_F(GpuTest, DepthwiseIsTheOracles) {
+// In parts, for machines that are lent for minutes: --gtest_filter=*Part/3, or GTEST_TOTAL_SHARDS.
+constexpr int kParts = 10;
+class GpuTestPart : public GpuTest, public ::testing::WithParamInterface<int> {};
+
+TEST_P(GpuTestPart, DepthwiseIsTheOracles) {
   ProblemOptions options = convoy::testing::options_for(depthwise_engine().info());
   options.max_output = 40;
-  check_random_problems(depthwise_engine(), options, full() ? 5000 : 64, request_);
+  const std::int64_t count = (full() ? 5000 : 60) / kParts;
+  check_random_problems(depthwise_engine(), options, count, 20261121 + static_cast<std::uint64_t>(GetParam()),
+                        request_);
 }
+INSTANTIATE_TEST_SUITE_P(Part, GpuTestPart, ::testing::Range(0, kParts));
 
 TEST_F(GpuTest, TheDevicesOracleIsTheProcessors) {
   const Engine& engine = reference_engine();
