@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -267,29 +266,23 @@ TEST_F(Device, KernelsRunAndTheirErrorsNameThem) {
   EXPECT_TRUE(stream->synchronize().ok());
 }
 
-// In a process of its own, since the device is lost for it.
-TEST_F(Device, AKernelThatGoesAstrayIsAnErrorAndTheProcessLivesOn) {
+// The last: the device is lost for this process.
+using DeviceLost = Device;
+TEST_F(DeviceLost, IsSaidAndTheProcessLivesOn) {
   if (!nvrtc().ok()) GTEST_SKIP() << "skipped: no NVRTC";
-  testing::FLAGS_gtest_death_test_style = "threadsafe";
-  EXPECT_EXIT(
-      {
-        const auto module = module_of("extern \"C\" __global__ void stray(float* x) { *x = 1; }");
-        const auto kernel = module->kernel("stray");
-        float* nowhere = reinterpret_cast<float*>(64);
-        void* arguments[] = {&nowhere};
-        const auto stream = Stream::create(0);
-        const auto launched = launch(*kernel, {}, arguments, stream->get());
-        const auto waited = stream->synchronize();
-        const auto later = synchronize(0);
-        const auto text = [](const Result<void>& result) { return result.ok() ? "no error" : result.error().message; };
-        std::fprintf(stderr, "launched: %s\nwaited: %s\nlater: %s\n", text(launched).c_str(), text(waited).c_str(),
-                     text(later).c_str());
-        const auto lost = [](const Result<void>& result) {
-          return !result.ok() && result.error().code == ErrorCode::device_failed;
-        };
-        std::_Exit(launched.ok() && lost(waited) && lost(later) ? 0 : 1);
-      },
-      testing::ExitedWithCode(0), "waited: .*The device is lost for this process");
+  const auto module = module_of("extern \"C\" __global__ void stray(float* x) { *x = 1; }");
+  ASSERT_TRUE(module.ok()) << module.error().message;
+  const auto kernel = module->kernel("stray");
+  const auto stream = Stream::create(0);
+  ASSERT_TRUE(kernel.ok() && stream.ok());
+  float* nowhere = reinterpret_cast<float*>(64);
+  void* arguments[] = {&nowhere};
+  EXPECT_TRUE(launch(*kernel, {}, arguments, stream->get()).ok()) << "launches don't wait";
+  for (const Result<void>& after : {stream->synchronize(), synchronize(0)}) {
+    ASSERT_FALSE(after.ok());
+    EXPECT_EQ(after.error().code, ErrorCode::device_failed);
+    EXPECT_TRUE(has(after.error().message, "The device is lost for this process")) << after.error().message;
+  }
 }
 
 }  // namespace
