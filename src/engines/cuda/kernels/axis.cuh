@@ -4,8 +4,8 @@
 //   gather (fprop; wgrad with outputs in y):   i = o*stride + s*dilation - pad
 //   scatter turned round (dgrad):       i*stride = o - s*dilation + pad
 // A tile is `tile` neighbouring outputs, `span` inputs; inside a tile they have the local numbers a and j. For dgrad
-// tiles start where o + pad is a multiple of the stride, and are a multiple of it long, so which a, j and s meet doesn't
-// depend on the tile.
+// tiles start where o + pad is a multiple of the stride, and are a multiple of it long, so which a, j and s meet
+// doesn't depend on the tile.
 #pragma once
 
 #define CONVOY_CONSTEXPR __host__ __device__ static constexpr
@@ -58,7 +58,9 @@ struct Axis {
   }
   // The tiles in which local input j lies in the tensor: first_tile(j) to last_tile(j).
   CONVOY_CONSTEXPR int first_tile(int j) { return max_of(0, -floor_div(base() + position(j), step())); }
-  CONVOY_CONSTEXPR int last_tile(int j) { return min_of(tiles() - 1, floor_div(in - 1 - base() - position(j), step())); }
+  CONVOY_CONSTEXPR int last_tile(int j) {
+    return min_of(tiles() - 1, floor_div(in - 1 - base() - position(j), step()));
+  }
   CONVOY_CONSTEXPR bool inside(int j, int t) {
     const int first = first_tile(j);
     const int last = last_tile(j);

@@ -1,8 +1,9 @@
 // Depthwise convolutions of any size and strides: the path of problems that the tuned kernels don't take. A thread an
-// output (fprop, dgrad); for wgrad a block an output, whose threads take every THREADS-th pixel and are added as a tree.
+// output (fprop, dgrad); for wgrad a block an output, whose threads take every THREADS-th pixel and are added as a
+// tree.
+#include "epilogue.cuh"
 #include "problem.h"
 #include "types.cuh"
-#include "epilogue.cuh"
 
 namespace {
 
@@ -41,7 +42,8 @@ __device__ __forceinline__ long long out_offset(int n, int c, int d, int h, int 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    depthwise(const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out, const EpilogueArgs epilogue) {
+    depthwise(const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out,
+              const EpilogueArgs epilogue) {
   constexpr long long total = static_cast<long long>(BATCH) * OUT_C * out_pixels;
   for (long long i = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x; i < total;
        i += static_cast<long long>(gridDim.x) * THREADS) {
@@ -95,8 +97,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         !source(q, s, STRIDE_W, DILATION_W, PAD_W, IN_W, column)) {
       continue;
     }
-    sum = fmaf(load_float(x + in_offset(n, k / MULTIPLIER, d, h, column)),
-               load_float(dy + out_offset(n, k, o, p, q)), sum);
+    sum = fmaf(load_float(x + in_offset(n, k / MULTIPLIER, d, h, column)), load_float(dy + out_offset(n, k, o, p, q)),
+               sum);
   }
   shared[threadIdx.x] = sum;
   __syncthreads();

@@ -1,11 +1,11 @@
 // Depthwise fprop and dgrad of packed NCHW tensors. Neighbouring planes, or a strip of rows of one plane, are one range
 // of memory: a block copies it to shared memory whole, computes from there and writes its part of the output the same
 // way, so rows of any length move 16 bytes at a time.
-#include "problem.h"
-#include "types.cuh"
 #include "axis.cuh"
 #include "epilogue.cuh"
+#include "problem.h"
 #include "shared_copy.cuh"
+#include "types.cuh"
 
 namespace {
 
@@ -23,14 +23,16 @@ constexpr int out_plane = OUT_H * OUT_W;
 constexpr long long planes_all = static_cast<long long>(BATCH) * OUT_C;
 constexpr long long in_all = planes_all * FAN_IN / MULTIPLIER * in_plane;
 constexpr int strip_span = min_of(IN_H, (STRIP_TILES - 1) * rows::step() + rows::position(span_h - 1) + 1);
-constexpr int in_room = room<ELEMENT>(strips > 1 ? strip_span * IN_W : ceil_div(PLANES * FAN_IN, MULTIPLIER) * in_plane);
+constexpr int in_room =
+    room<ELEMENT>(strips > 1 ? strip_span * IN_W : ceil_div(PLANES * FAN_IN, MULTIPLIER) * in_plane);
 constexpr int out_room = room<ELEMENT>(strips > 1 ? STRIP_TILES * TILE_H * OUT_W : PLANES * out_plane);
 constexpr int items = PLANES * STRIP_TILES * tiles_w;
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
-    depthwise(const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out, const EpilogueArgs epilogue) {
+    depthwise(const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out,
+              const EpilogueArgs epilogue) {
   extern __shared__ __align__(16) char shared[];
   char* shared_in = shared;
   char* shared_out = shared + in_room;
@@ -45,13 +47,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   const int first_tile = strip * STRIP_TILES;
   const int in_first = strips == 1 ? 0 : max_of(0, first_tile * rows::step() + rows::base());
   const int in_last =
-      strips == 1 ? IN_H : min_of(IN_H, (first_tile + STRIP_TILES - 1) * rows::step() + rows::base() + rows::position(span_h - 1) + 1);
+      strips == 1
+          ? IN_H
+          : min_of(IN_H, (first_tile + STRIP_TILES - 1) * rows::step() + rows::base() + rows::position(span_h - 1) + 1);
   const int out_first = strips == 1 ? 0 : max_of(0, first_tile * TILE_H + rows::start());
   const int out_last = strips == 1 ? OUT_H : min_of(OUT_H, (first_tile + STRIP_TILES) * TILE_H + rows::start());
   const long long in_begin = first_in_plane * in_plane + static_cast<long long>(in_first) * IN_W;
-  const long long in_end =
-      strips == 1 ? (first_in_plane + (planes * FAN_IN + MULTIPLIER - 1) / MULTIPLIER) * in_plane
-                  : first_in_plane * in_plane + static_cast<long long>(max_of(in_first, in_last)) * IN_W;
+  const long long in_end = strips == 1
+                               ? (first_in_plane + (planes * FAN_IN + MULTIPLIER - 1) / MULTIPLIER) * in_plane
+                               : first_in_plane * in_plane + static_cast<long long>(max_of(in_first, in_last)) * IN_W;
   const long long out_begin = first_plane * out_plane + static_cast<long long>(out_first) * OUT_W;
   const long long out_end = strips == 1 ? (first_plane + planes) * out_plane
                                         : first_plane * out_plane + static_cast<long long>(out_last) * OUT_W;
@@ -95,10 +99,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 #pragma unroll
       for (int tap = 0; tap < taps; ++tap) kept[tap] = my_weights[tap];
       const int in_local = (plane * FAN_IN + k) / MULTIPLIER;
-      const unsigned base = in_address + static_cast<unsigned>(
-                                             (in_local * in_plane + (tile_h * rows::step() + rows::base() - in_first) * IN_W +
-                                              tile_w * columns::step() + columns::base()) *
-                                             static_cast<int>(sizeof(ELEMENT)));
+      const unsigned base =
+          in_address +
+          static_cast<unsigned>((in_local * in_plane + (tile_h * rows::step() + rows::base() - in_first) * IN_W +
+                                 tile_w * columns::step() + columns::base()) *
+                                static_cast<int>(sizeof(ELEMENT)));
 #pragma unroll
       for (int j = 0; j < span_h; ++j) {
         if (!rows::needed(j) || !rows::ever_inside(j)) continue;
@@ -109,7 +114,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
           if (!columns::needed(i) || !columns::ever_inside(i)) continue;
           x[i] = 0;
           if (row_inside && columns::inside(i, tile_w)) {
-            x[i] = load_shared<ELEMENT>(base + (rows::position(j) * IN_W + columns::position(i)) * static_cast<int>(sizeof(ELEMENT)));
+            x[i] = load_shared<ELEMENT>(base + (rows::position(j) * IN_W + columns::position(i)) *
+                                                   static_cast<int>(sizeof(ELEMENT)));
           }
         }
 #pragma unroll
@@ -130,8 +136,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
       }
     }
 
-    const int local = plane * out_plane + (tile_h * TILE_H + rows::start() - out_first) * OUT_W + tile_w * TILE_W +
-                      columns::start();
+    const int local =
+        plane * out_plane + (tile_h * TILE_H + rows::start() - out_first) * OUT_W + tile_w * TILE_W + columns::start();
 #pragma unroll
     for (int a = 0; a < TILE_H; ++a) {
       if (!rows::stored(a, tile_h)) continue;

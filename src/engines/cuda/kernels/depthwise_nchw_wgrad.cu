@@ -1,11 +1,11 @@
-// Depthwise wgrad of packed NCHW tensors. A block owns PLANES neighbouring channels (or strips of one channel) and walks
-// over its share of the images: x and dy of those channels are each one range of memory, copied to shared memory.
+// Depthwise wgrad of packed NCHW tensors. A block owns PLANES neighbouring channels (or strips of one channel) and
+// walks over its share of the images: x and dy of those channels are each one range of memory, copied to shared memory.
 // THREADS / PLANES threads share a channel; each keeps a filter in registers. Their sums are added in a fixed order and
 // go to partial[split][k][tap]; `reduce` adds the splits.
-#include "problem.h"
-#include "types.cuh"
 #include "axis.cuh"
+#include "problem.h"
 #include "shared_copy.cuh"
+#include "types.cuh"
 
 namespace {
 
@@ -52,7 +52,8 @@ __device__ __forceinline__ Ranges ranges_of(int unit, int first_channel, int cha
     r.out_end = out_origin + static_cast<long long>(channels) * out_plane;
   } else {
     r.in_first = max_of(0, first_tile * rows::step() + rows::base());
-    const int in_last = min_of(IN_H, (first_tile + STRIP_TILES - 1) * rows::step() + rows::base() + rows::position(span_h - 1) + 1);
+    const int in_last =
+        min_of(IN_H, (first_tile + STRIP_TILES - 1) * rows::step() + rows::base() + rows::position(span_h - 1) + 1);
     r.out_first = first_tile * TILE_H;
     r.in_begin = in_origin + static_cast<long long>(r.in_first) * IN_W;
     r.in_end = in_origin + static_cast<long long>(max_of(r.in_first, in_last)) * IN_W;
@@ -109,14 +110,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
       const int tile_h = first_tile + item / tiles_w;
       if (mine >= channels || tile_h >= tiles_h) break;
       const unsigned patch =
-          dy_address + static_cast<unsigned>(
-                           (mine * out_plane + (tile_h * TILE_H - ranges.out_first) * OUT_W + tile_w * TILE_W) * element);
-      const unsigned base =
-          x_address +
-          static_cast<unsigned>((mine / MULTIPLIER * in_plane +
-                                 (tile_h * rows::step() + rows::base() - ranges.in_first) * IN_W +
-                                 tile_w * columns::step() + columns::base()) *
+          dy_address +
+          static_cast<unsigned>((mine * out_plane + (tile_h * TILE_H - ranges.out_first) * OUT_W + tile_w * TILE_W) *
                                 element);
+      const unsigned base =
+          x_address + static_cast<unsigned>((mine / MULTIPLIER * in_plane +
+                                             (tile_h * rows::step() + rows::base() - ranges.in_first) * IN_W +
+                                             tile_w * columns::step() + columns::base()) *
+                                            element);
       float g[TILE_H][TILE_W];
 #pragma unroll
       for (int a = 0; a < TILE_H; ++a) {
@@ -137,7 +138,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
         for (int i = 0; i < span_w; ++i) {
           if (!columns::needed(i) || !columns::ever_inside(i)) continue;
           v[i] = 0;
-          if (row_inside && columns::inside(i, tile_w)) v[i] = load_shared<ELEMENT>(base + (rows::position(j) * IN_W + columns::position(i)) * element);
+          if (row_inside && columns::inside(i, tile_w))
+            v[i] = load_shared<ELEMENT>(base + (rows::position(j) * IN_W + columns::position(i)) * element);
         }
 #pragma unroll
         for (int a = 0; a < TILE_H; ++a) {

@@ -2,10 +2,10 @@
 // A thread computes V channels of a TILE_H x TILE_W patch of the output: it walks over the input rows that the patch
 // sees, each loaded once (through L1, where the overlap with neighbours is found), kept in registers and used for every
 // output row that it meets.
-#include "problem.h"
-#include "types.cuh"
 #include "axis.cuh"
 #include "epilogue.cuh"
+#include "problem.h"
+#include "types.cuh"
 
 namespace {
 
@@ -40,14 +40,16 @@ __device__ __forceinline__ void load_row(Row& row, const char* base, int j, int 
   for (int i = 0; i < span_w; ++i) {
     if (!columns::needed(i) || !columns::ever_inside(i)) continue;
     clear(row.raw[i]);
-    if (row_inside && columns::inside(i, tile_w)) row.raw[i] = load_raw<ELEMENT, VECTOR>(p + static_cast<long long>(columns::position(i)) * IN_STRIDE_W * size);
+    if (row_inside && columns::inside(i, tile_w))
+      row.raw[i] = load_raw<ELEMENT, VECTOR>(p + static_cast<long long>(columns::position(i)) * IN_STRIDE_W * size);
   }
 }
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
-    depthwise(const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out, const EpilogueArgs epilogue) {
+    depthwise(const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out,
+              const EpilogueArgs epilogue) {
   __shared__ float weights[slice * weights_row];
   constexpr bool flat = TAPS_D * FAN_IN == 1;  // one plane of input, one filter
   const int lane = threadIdx.x % CHANNEL_THREADS;

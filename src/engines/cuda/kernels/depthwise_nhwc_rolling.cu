@@ -1,13 +1,13 @@
-// Depthwise stride-1 convolution (fprop, or dgrad with the filter turned round), lanes along channels, for filters whose
-// arithmetic dominates.
-// A thread computes one channel of a strip STRIP_ROWS x TILE_W of the output and walks down the input: TAPS_H rows of
-// sums are open at a time, and each row of input, loaded once, adds to all of them. sum[k] after input row h belongs to
-// output row h + PAD_H - (TAPS_H - 1) + k: moving on by a row is free, since the first multiply-add of a sum reads its
-// neighbour. One row is the loop's body, so the code stays in the instruction cache; unrolled patches don't.
-#include "problem.h"
-#include "types.cuh"
+// Depthwise stride-1 convolution (fprop, or dgrad with the filter turned round), lanes along channels, for filters
+// whose arithmetic dominates. A thread computes one channel of a strip STRIP_ROWS x TILE_W of the output and walks down
+// the input: TAPS_H rows of sums are open at a time, and each row of input, loaded once, adds to all of them. sum[k]
+// after input row h belongs to output row h + PAD_H - (TAPS_H - 1) + k: moving on by a row is free, since the first
+// multiply-add of a sum reads its neighbour. One row is the loop's body, so the code stays in the instruction cache;
+// unrolled patches don't.
 #include "axis.cuh"
 #include "epilogue.cuh"
+#include "problem.h"
+#include "types.cuh"
 
 namespace {
 
@@ -40,7 +40,8 @@ __device__ __forceinline__ void load_row(Element (&raw)[span_w], const char* row
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
-    depthwise(const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out, const EpilogueArgs epilogue) {
+    depthwise(const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out,
+              const EpilogueArgs epilogue) {
   __shared__ float weights[CHANNEL_THREADS * weights_row];
   const int lane = threadIdx.x % CHANNEL_THREADS;
   const int pixel = threadIdx.x / CHANNEL_THREADS;
@@ -53,8 +54,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     const int s = i % TAPS_W;
     if (ragged_channels && first_channel + c >= OUT_C) continue;
     weights[c * weights_row + i % taps] =
-        to_float(w[static_cast<long long>(first_channel + c) * W_STRIDE_K + (FLIPPED ? TAPS_H - 1 - r : r) * W_STRIDE_H +
-                   (FLIPPED ? TAPS_W - 1 - s : s) * W_STRIDE_W]);
+        to_float(w[static_cast<long long>(first_channel + c) * W_STRIDE_K +
+                   (FLIPPED ? TAPS_H - 1 - r : r) * W_STRIDE_H + (FLIPPED ? TAPS_W - 1 - s : s) * W_STRIDE_W]);
   }
   __syncthreads();
   const UnitIndex unit = static_cast<UnitIndex>(blockIdx.x / slices) * pixel_threads + pixel;
@@ -75,15 +76,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   }
   const int out_begin = strip * STRIP_ROWS;
   const int out_end = min_of(OUT_H, out_begin + STRIP_ROWS);
-  const int first = max_of(0, out_begin - PAD_H);                 // rows above the input leave the sums zero
+  const int first = max_of(0, out_begin - PAD_H);              // rows above the input leave the sums zero
   const int end = min_of(IN_H, out_end - PAD_H + TAPS_H - 1);  // one past the last row of input
-  const char* row = fixed_address(in + static_cast<long long>(n) * IN_STRIDE_N +
-                                  static_cast<long long>(first) * IN_STRIDE_H +
-                                  static_cast<long long>(tile_w * TILE_W - PAD_W) * IN_STRIDE_W +
-                                  static_cast<long long>(channel / MULTIPLIER) * IN_STRIDE_C);
-  long long at = static_cast<long long>(n) * OUT_STRIDE_N +
-                 static_cast<long long>(first + PAD_H - (TAPS_H - 1)) * OUT_STRIDE_H +
-                 static_cast<long long>(tile_w * TILE_W) * OUT_STRIDE_W + static_cast<long long>(channel) * OUT_STRIDE_C;
+  const char* row =
+      fixed_address(in + static_cast<long long>(n) * IN_STRIDE_N + static_cast<long long>(first) * IN_STRIDE_H +
+                    static_cast<long long>(tile_w * TILE_W - PAD_W) * IN_STRIDE_W +
+                    static_cast<long long>(channel / MULTIPLIER) * IN_STRIDE_C);
+  long long at =
+      static_cast<long long>(n) * OUT_STRIDE_N + static_cast<long long>(first + PAD_H - (TAPS_H - 1)) * OUT_STRIDE_H +
+      static_cast<long long>(tile_w * TILE_W) * OUT_STRIDE_W + static_cast<long long>(channel) * OUT_STRIDE_C;
 
   const auto store = [&](int row_out) {
     if (row_out >= out_begin) {

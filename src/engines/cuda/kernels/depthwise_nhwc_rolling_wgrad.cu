@@ -3,10 +3,10 @@
 // the last TAPS_H rows of dy are kept, and each row of x, loaded once, meets them all. UNROLL rows are the loop's body:
 // the kept rows are moved once in UNROLL rows, and the code still stays in the instruction cache.
 // A block adds its threads' sums in a fixed order into partial[split][tap][k]; `reduce` adds the splits.
-#include "problem.h"
-#include "types.cuh"
 #include "axis.cuh"
 #include "block_sum.cuh"
+#include "problem.h"
+#include "types.cuh"
 
 namespace {
 
@@ -72,15 +72,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     // Row h of x meets dy rows h + PAD_H - (TAPS_H - 1) .. h + PAD_H; before the first, some of these are loaded.
     const int first = max_of(0, out_begin - PAD_H);
     const int last = min_of(IN_H, out_end - PAD_H + TAPS_H - 1);  // one past it
-    const char* x_row = fixed_address(x + static_cast<long long>(n) * IN_STRIDE_N +
-                                      static_cast<long long>(first) * IN_STRIDE_H +
-                                      static_cast<long long>(tile_w * TILE_W - PAD_W) * IN_STRIDE_W +
-                                      static_cast<long long>(channel / MULTIPLIER) * IN_STRIDE_C);
+    const char* x_row =
+        fixed_address(x + static_cast<long long>(n) * IN_STRIDE_N + static_cast<long long>(first) * IN_STRIDE_H +
+                      static_cast<long long>(tile_w * TILE_W - PAD_W) * IN_STRIDE_W +
+                      static_cast<long long>(channel / MULTIPLIER) * IN_STRIDE_C);
     int p = out_begin;  // the next row of dy
-    const char* dy_row = fixed_address(dy + static_cast<long long>(n) * OUT_STRIDE_N +
-                                       static_cast<long long>(p) * OUT_STRIDE_H +
-                                       static_cast<long long>(tile_w * TILE_W) * OUT_STRIDE_W +
-                                       static_cast<long long>(channel) * OUT_STRIDE_C);
+    const char* dy_row = fixed_address(
+        dy + static_cast<long long>(n) * OUT_STRIDE_N + static_cast<long long>(p) * OUT_STRIDE_H +
+        static_cast<long long>(tile_w * TILE_W) * OUT_STRIDE_W + static_cast<long long>(channel) * OUT_STRIDE_C);
     float g[TAPS_H - 1 + UNROLL][TILE_W];
 #pragma unroll
     for (int k = 0; k < TAPS_H - 1 + UNROLL; ++k) {
@@ -156,6 +155,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
       }
     }
   }
-  block_sum<taps, 1, THREADS, CHANNEL_THREADS>(
-      sum, partial + static_cast<long long>(split) * taps * OUT_C, first_channel, OUT_C);
+  block_sum<taps, 1, THREADS, CHANNEL_THREADS>(sum, partial + static_cast<long long>(split) * taps * OUT_C,
+                                               first_channel, OUT_C);
 }

@@ -2,10 +2,10 @@
 // A thread keeps the filters of V channels in registers and walks over patches of TILE_H x TILE_W pixels of dy: the
 // patch stays in registers while the rows of x that it meets pass by. A block adds its threads' sums in a fixed order
 // and writes them to partial[split][tap][k]; `reduce` adds the splits.
-#include "problem.h"
-#include "types.cuh"
 #include "axis.cuh"
 #include "block_sum.cuh"
+#include "problem.h"
+#include "types.cuh"
 
 namespace {
 
@@ -78,16 +78,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
       in_d = out_d * STRIDE_D + depth_tap * DILATION_D - PAD_D;
       if (in_d < 0 || in_d >= IN_D) continue;
     }
-    const char* base = fixed_address(x + static_cast<long long>(n) * IN_STRIDE_N +
-                                     static_cast<long long>(in_d) * IN_STRIDE_D +
-                                     static_cast<long long>(tile_h * rows::step() + rows::base()) * IN_STRIDE_H +
-                                     static_cast<long long>(tile_w * columns::step() + columns::base()) * IN_STRIDE_W +
-                                     static_cast<long long>(channel / MULTIPLIER) * IN_STRIDE_C);
-    const char* patch = fixed_address(dy + static_cast<long long>(n) * OUT_STRIDE_N +
-                                      static_cast<long long>(out_d) * OUT_STRIDE_D +
-                                      static_cast<long long>(tile_h * TILE_H) * OUT_STRIDE_H +
-                                      static_cast<long long>(tile_w * TILE_W) * OUT_STRIDE_W +
-                                      static_cast<long long>(channel) * OUT_STRIDE_C);
+    const char* base =
+        fixed_address(x + static_cast<long long>(n) * IN_STRIDE_N + static_cast<long long>(in_d) * IN_STRIDE_D +
+                      static_cast<long long>(tile_h * rows::step() + rows::base()) * IN_STRIDE_H +
+                      static_cast<long long>(tile_w * columns::step() + columns::base()) * IN_STRIDE_W +
+                      static_cast<long long>(channel / MULTIPLIER) * IN_STRIDE_C);
+    const char* patch = fixed_address(
+        dy + static_cast<long long>(n) * OUT_STRIDE_N + static_cast<long long>(out_d) * OUT_STRIDE_D +
+        static_cast<long long>(tile_h * TILE_H) * OUT_STRIDE_H +
+        static_cast<long long>(tile_w * TILE_W) * OUT_STRIDE_W + static_cast<long long>(channel) * OUT_STRIDE_C);
     Row ring[PREFETCH + 1];
 #pragma unroll
     for (int j = 0; j < PREFETCH; ++j) {
@@ -100,8 +99,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
       for (int b = 0; b < TILE_W; ++b) {
         clear(raw[a][b]);
         if (rows::stored(a, tile_h) && columns::stored(b, tile_w)) {
-          raw[a][b] = load_raw<ELEMENT, VECTOR>(patch + (static_cast<long long>(a) * OUT_STRIDE_H +
-                                                         static_cast<long long>(b) * OUT_STRIDE_W) * size);
+          raw[a][b] = load_raw<ELEMENT, VECTOR>(
+              patch + (static_cast<long long>(a) * OUT_STRIDE_H + static_cast<long long>(b) * OUT_STRIDE_W) * size);
         }
       }
     }

@@ -1,7 +1,10 @@
-// The epilogue that every engine's kernels end with: out = q(act(alpha*sum + beta*out + bias + gamma*z)), in f32, on the
-// sums of V neighbouring channels of one output position. What the problem doesn't have costs nothing: ALPHA, BETA,
+// The epilogue that every engine's kernels end with: out = q(act(alpha*sum + beta*out + bias + gamma*z)), in f32, on
+// the sums of V neighbouring channels of one output position. What the problem doesn't have costs nothing: ALPHA, BETA,
 // GAMMA, BIAS, ACTIVATION, ACTIVATION_A and ACTIVATION_B are constants (convoy/convolution.h).
 #pragma once
+
+#include "problem.h"
+#include "types.cuh"
 
 struct EpilogueArgs {
   const float* bias;

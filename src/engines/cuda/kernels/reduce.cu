@@ -1,9 +1,9 @@
-// The second stage of wgrad's sum: dw[k][tap] = epilogue(sum over splits of partial[split][..]), in an order that depends
-// only on the number of splits. REDUCE_LANES threads share an output: each adds every REDUCE_LANES-th split, then their
-// sums are added as a tree. partial is [split][tap][k] where TAPS_FIRST, else [split][k][tap].
+// The second stage of wgrad's sum: dw[k][tap] = epilogue(sum over splits of partial[split][..]), in an order that
+// depends only on the number of splits. REDUCE_LANES threads share an output: each adds every REDUCE_LANES-th split,
+// then their sums are added as a tree. partial is [split][tap][k] where TAPS_FIRST, else [split][k][tap].
+#include "epilogue.cuh"
 #include "problem.h"
 #include "types.cuh"
-#include "epilogue.cuh"
 
 namespace {
 constexpr int outputs = THREADS / REDUCE_LANES;  // of a block
@@ -32,7 +32,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   const int k = static_cast<int>(TAPS_FIRST ? index % OUT_C : index / REDUCE_TAPS);
   const int tap = static_cast<int>(TAPS_FIRST ? index / OUT_C : index % REDUCE_TAPS);
   const float value[1] = {shared[0][mine]};
-  finish<ELEMENT, 1>(value, dw,
-                     static_cast<long long>(k) * W_STRIDE_K + (FLIPPED ? REDUCE_TAPS - 1 - tap : tap),
-                     k, epilogue);
+  finish<ELEMENT, 1>(value, dw, static_cast<long long>(k) * W_STRIDE_K + (FLIPPED ? REDUCE_TAPS - 1 - tap : tap), k,
+                     epilogue);
 }

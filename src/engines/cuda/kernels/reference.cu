@@ -4,8 +4,8 @@
 //   evaluate    gives what the host needs to judge chosen elements of an output: a Record each
 //   largest     max |a| of an operand, for the bound of Winograd's error
 #include "problem.h"
-#include "scalar.cuh"
 #include "reference_args.h"
+#include "scalar.cuh"
 
 namespace {
 
@@ -100,12 +100,13 @@ __device__ long long terms_of(const ReferenceArgs& p) {
 
 __device__ long long channel_of(const At& at) { return PASS == PASS_WGRAD ? at.v[0] : at.v[1]; }
 
-// The sum behind out[at], by the TEAM threads of a block together; every thread gets it. Threads take every TEAM-th term
-// and their sums are added as a tree: the same order each time.
+// The sum behind out[at], by the TEAM threads of a block together; every thread gets it. Threads take every TEAM-th
+// term and their sums are added as a tree: the same order each time.
 __device__ Sum reduce(const ReferenceArgs& p, const At& at) {
   Sum s{0, 0, 0, 0, 0};
   const unsigned a_zero = static_cast<unsigned>(p.a_zero_given != nullptr ? *p.a_zero_given : p.a_zero);
-  const unsigned b_zero = static_cast<unsigned>(p.b_zeros_given != nullptr ? p.b_zeros_given[channel_of(at)] : p.b_zero);
+  const unsigned b_zero =
+      static_cast<unsigned>(p.b_zeros_given != nullptr ? p.b_zeros_given[channel_of(at)] : p.b_zero);
   const long long count = terms_of(p);
   const int rank = TEAM == 1 ? 0 : threadIdx.x;
   for (long long i = rank; i < count; i += TEAM) {
@@ -262,9 +263,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 // What an execution wrote at each index, as doubles; `padding[i]`: the first element of the channel padding behind it
 // that is not zero, or 0.
-extern "C" __global__ void __launch_bounds__(THREADS) gather(const ReferenceArgs p, const void* out,
-                                                             const long long* indices, long long count, double* values,
-                                                             double* padding) {
+extern "C" __global__ void __launch_bounds__(THREADS)
+    gather(const ReferenceArgs p, const void* out, const long long* indices, long long count, double* values,
+           double* padding) {
   for (long long i = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x; i < count;
        i += static_cast<long long>(gridDim.x) * THREADS) {
     const At at = coords(p.out, indices != nullptr ? indices[i] : i);

@@ -3,6 +3,8 @@
 // enum class DataType, written by the host as TYPE_*.
 #pragma once
 
+#include "problem.h"
+
 __device__ __forceinline__ double widen(unsigned bits, int exponent_bits, int mantissa_bits, bool has_infinity) {
   const int bias = (1 << (exponent_bits - 1)) - 1;
   const unsigned all = (1u << exponent_bits) - 1;
@@ -25,14 +27,15 @@ __device__ __forceinline__ double widen(unsigned bits, int exponent_bits, int ma
 // `largest`: the largest finite pattern; `overflow`: what greater values become; `quiet`: a NaN.
 __device__ __forceinline__ unsigned narrow(double v, int exponent_bits, int mantissa_bits, unsigned largest,
                                            unsigned overflow, unsigned quiet) {
-  const unsigned sign = static_cast<unsigned long long>(__double_as_longlong(v)) >> 63 << (exponent_bits + mantissa_bits);
+  const unsigned sign =
+      static_cast<unsigned long long>(__double_as_longlong(v)) >> 63 << (exponent_bits + mantissa_bits);
   if (isnan(v)) return sign | quiet;
   const double size = fabs(v);
   if (size == 0) return sign;
   if (isinf(size)) return sign | overflow;
   const int bias = (1 << (exponent_bits - 1)) - 1;
   int exponent;
-  frexp(size, &exponent);  // size = f * 2^exponent, f in [1/2, 1)
+  frexp(size, &exponent);                         // size = f * 2^exponent, f in [1/2, 1)
   const int least = max(exponent - 1, 1 - bias);  // below the smallest normal number the spacing stays
   const double units = rint(ldexp(size, mantissa_bits - least));
   // units is at most 2^(mantissa_bits+1); its carry runs into the exponent as it should.
@@ -77,7 +80,9 @@ __device__ __forceinline__ void store_double(void* data, long long i, double v) 
   if constexpr (type == TYPE_F8_E5M2) {
     static_cast<unsigned char*>(data)[i] = static_cast<unsigned char>(narrow(v, 5, 2, 0x7b, 0x7b, 0x7e));
   }
-  if constexpr (type == TYPE_S32) static_cast<int*>(data)[i] = static_cast<int>(saturated(v, -2147483648.0, 2147483647.0));
+  if constexpr (type == TYPE_S32)
+    static_cast<int*>(data)[i] = static_cast<int>(saturated(v, -2147483648.0, 2147483647.0));
   if constexpr (type == TYPE_S8) static_cast<signed char*>(data)[i] = static_cast<signed char>(saturated(v, -128, 127));
-  if constexpr (type == TYPE_U8) static_cast<unsigned char*>(data)[i] = static_cast<unsigned char>(saturated(v, 0, 255));
+  if constexpr (type == TYPE_U8)
+    static_cast<unsigned char*>(data)[i] = static_cast<unsigned char>(saturated(v, 0, 255));
 }

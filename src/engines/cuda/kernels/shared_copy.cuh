@@ -2,6 +2,8 @@
 // possible. A range keeps its phase modulo 16 bytes: element i of the range lies at shared + phase(begin) + i.
 #pragma once
 
+#include "types.cuh"
+
 __device__ __forceinline__ unsigned shared_address(const void* p) {
   return static_cast<unsigned>(__cvta_generic_to_shared(p));
 }

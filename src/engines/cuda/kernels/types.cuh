@@ -2,6 +2,8 @@
 // Needs no header of CUDA's: the conversions are PTX. `problem.h` is generated for each kernel and says ELEMENT.
 #pragma once
 
+#include "problem.h"
+
 struct f16 {
   unsigned short bits;
 };
