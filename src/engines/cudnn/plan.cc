@@ -159,7 +159,12 @@ class BackendPlan final : public ConvPlan, public HasStages, public HasPlanJson 
       for (const Part& part : parts_) stages.push_back(parts_.size() > 1 ? part.piece.where + ": " + formula : formula);
       return stages;
     }
-    for (const Launch& launch : *launches) stages.push_back(launch.name);
+    // Equal pieces launch alike: then each launch is told with its piece.
+    const bool even = parts_.size() > 1 && launches->size() % parts_.size() == 0;
+    const std::size_t per_piece = launches->size() / parts_.size();
+    for (std::size_t i = 0; i < launches->size(); ++i) {
+      stages.push_back((even ? parts_[i / per_piece].piece.where + ": " : "") + (*launches)[i].name);
+    }
     if (stages.size() == 1) stages.front() += ": " + formula;
     return stages;
   }
