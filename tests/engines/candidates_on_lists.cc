@@ -105,7 +105,7 @@ class Run {
     std::optional<Expectation> expectation;
     for (const Engine* engine : all_engines()) {
       const EngineInfo& info = engine->info();
-      if (!selection::glob_list_matches(flags_.engines, info.name)) continue;
+      if (info.device != DeviceKind::cpu || !selection::glob_list_matches(flags_.engines, info.name)) continue;
       Counts& counts = counts_[{info.name, fmt::format("{} {}", name_of(problem.pass), name_of(problem.x.type))}];
       if (const auto refusal = refuse(*engine, problem, {1, cpu_features()})) {
         const std::string code(name_of(refusal->code));

@@ -134,6 +134,7 @@ int main(int argc, char** argv) {
 
   for (const Engine* engine : all_engines()) {
     const std::string& name = engine->info().name;
+    if (engine->info().device != DeviceKind::cpu) continue;  // those on a GPU have tests of their own, on it
     if (flags.engine.empty() ? name == "reference" : name != flags.engine) continue;
     ::testing::RegisterTest("Engines", name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
                             [engine, &flags]() -> EngineAgrees* { return new EngineAgrees(*engine, flags.options); });
