@@ -200,7 +200,7 @@ class CandidateChecker::State {
     if (oracle.full || !trusted_.data) return true;
     const bool winograd = arithmetic == Arithmetic::winograd || trusted_arithmetic_ == Arithmetic::winograd;
     const Comparison whole =
-        compare_whole(setup_.problem, trusted_, out, winograd ? Arithmetic::winograd : Arithmetic::direct);
+        compare_whole(setup_.problem, trusted_, out, winograd ? Arithmetic::winograd : Arithmetic::direct, *team_);
     if (whole.max_error <= 1) return true;
     outcome.max_error = std::max(outcome.max_error, whole.max_error);
     fail(outcome, CheckFault::wrong_result,

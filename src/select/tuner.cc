@@ -61,11 +61,12 @@ class Tuner {
  private:
   double time_left() const {
     if (stopped_ || (options_.stop != nullptr && *options_.stop)) return 0;
+    if (bench_ != nullptr && bench_->lost()) return 0;
     return options_.budget_seconds > 0 ? options_.budget_seconds - (monotonic_seconds() - start_) : infinity;
   }
 
   Result<void> open_counter() {
-    auto counter = EnergyCounter::open();
+    auto counter = request_.cuda ? EnergyCounter::open_gpu(request_.cuda->ordinal) : EnergyCounter::open();
     if (counter.ok()) {
       counter_ = std::move(*counter);
     } else if (options_.objective.energy > 0) {
@@ -114,12 +115,19 @@ class Tuner {
       return {};
     }
     CONVOY_TRY(Workbench bench, Workbench::make(problem_, engines_, request_, options_.caches, terms));
+    bench_ = &bench;
+    measure_on(bench);
+    bench_ = nullptr;
+    lost_ = bench.lost();
+    return {};
+  }
+
+  void measure_on(Workbench& bench) {
     // Under a budget the likely ones first, up to a good answer; then the others against the best of them.
     const auto unlikely = time_left() < infinity ? first_unlikely() : open_.end();
     measure_wave(bench, {open_.begin(), unlikely});
     if (unlikely != open_.end()) measure_wave(bench, {unlikely, open_.end()});
     if (options_.all_knobs) search_knobs(bench);
-    return {};
   }
 
   // `open_` is in the order of the predictions.
@@ -342,8 +350,9 @@ class Tuner {
     for (const Measurement& m : selection.measurements) {
       if (m.failure) selection.warnings.push_back(fmt::format("{}: {}", print(m.candidate), m.failure->message));
     }
+    if (lost_) selection.warnings.push_back("measuring ended, the device takes no more calls: " + lost_->message);
     if (not_stored_) selection.warnings.push_back("not stored: " + not_stored_->message);
-    selection.partial = partial_ || stopped_;
+    selection.partial = partial_ || stopped_ || lost_;
     if (selection.partial) {
       selection.warnings.push_back(fmt::format("measuring ended early, after {} of {} candidates", done_, total_));
     }
@@ -399,6 +408,8 @@ class Tuner {
   Runner* champion_ = nullptr;  // the fastest of them, while knobs are searched
   std::string excluded_;        // by what only plans know
   std::optional<Error> not_stored_;
+  const Workbench* bench_ = nullptr;  // while something is measured
+  std::optional<Error> lost_;         // the device, while it measured
   bool stopped_ = false;
   bool partial_ = false;  // something that may win was not measured, or not to the end
   int done_ = 0;

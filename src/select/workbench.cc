@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/clock.h"
 #include "select/measure/compare.h"
 
 namespace convoy::selection {
@@ -15,7 +14,9 @@ namespace {
 // A run this long is its own best estimate: start-up effects no longer show.
 constexpr double long_run_seconds = 0.1;
 
-constexpr double energy_seconds = 0.2;  // the counter moves once a millisecond
+// The processor's counter moves once a millisecond, a GPU's every 20 to 100 of them.
+constexpr double cpu_energy_seconds = 0.2;
+constexpr double gpu_energy_seconds = 0.5;
 
 // Estimates for setup_seconds, from below a loaded and above an idle machine's.
 constexpr double seconds_per_oracle_term = 2e-9;
@@ -24,29 +25,19 @@ constexpr double seconds_per_filled_byte = 1e-9;
 }  // namespace
 
 Workbench::Workbench(const ConvProblem& problem, std::span<const Engine* const> engines, const PlanRequest& request,
-                     CacheState caches, std::int64_t oracle_terms)
+                     std::unique_ptr<Testbed> testbed)
     : problem_(problem),
       engines_(engines),
       request_(request),
-      caches_(caches),
-      oracle_terms_(oracle_terms),
-      team_(make_cpu_team(request.threads)) {}
+      testbed_(std::move(testbed)),
+      team_(make_cpu_team(request.cuda ? std::clamp(request.cpu.logical_cpus, 1, 16) : request.threads)) {
+  request_.constant_weights = testbed_->constant_weights();
+}
 
 Result<Workbench> Workbench::make(const ConvProblem& problem, std::span<const Engine* const> engines,
                                   const PlanRequest& request, CacheState caches, std::int64_t oracle_terms) {
-  Workbench bench(problem, engines, request, caches, oracle_terms);
-  CONVOY_TRY(bench.data_, ProblemData::make(problem, 1, request.constant_weights));
-  CONVOY_TRY(bench.out_, HostTensor::allocate(problem.out()));
-  if (request.constant_weights != nullptr) bench.request_.constant_weights = bench.data_.w.data.get();
-  if (caches != CacheState::warm) {
-    std::span<std::byte> produced;
-    if (caches == CacheState::cold) {
-      const HostTensor& input = problem.pass == Pass::fprop ? bench.data_.x : bench.data_.y;
-      produced = {input.data.get(), static_cast<std::size_t>(input.desc.bytes())};
-    }
-    bench.flusher_ = std::make_unique<CacheFlusher>(*bench.team_, request.cpu.l2_bytes, produced);
-  }
-  return bench;
+  CONVOY_TRY(std::unique_ptr<Testbed> testbed, make_testbed(problem, request, caches, oracle_terms));
+  return Workbench(problem, engines, request, std::move(testbed));
 }
 
 double Workbench::setup_seconds(const ConvProblem& problem, int threads, std::int64_t oracle_terms) {
@@ -82,6 +73,7 @@ Runner Workbench::plan(const Candidate& candidate) {
 void Workbench::audition(Runner& runner) {
   if (runner.plan == nullptr) return;
   if (auto passed = try_audition(runner); !passed.ok()) {
+    notice(passed.error());
     runner.measurement.failure = passed.error();
     runner.measurement.state = MeasurementState::complete;
     runner.plan.reset();
@@ -90,115 +82,79 @@ void Workbench::audition(Runner& runner) {
 
 Result<void> Workbench::try_audition(Runner& runner) {
   Measurement& measurement = runner.measurement;
-  CONVOY_TRY(void* const workspace, workspace_.reserve(measurement.workspace_bytes));
-  if (workspace != nullptr) std::memset(workspace, 0xff, measurement.workspace_bytes);
-  reset_output();
-  CONVOY_TRY(measurement.median_seconds, timed_run(runner));
+  CONVOY_CHECK(testbed_->soil(measurement.workspace_bytes));
+  CONVOY_TRY(measurement.median_seconds, testbed_->run(*runner.plan));
   measurement.samples = 1;
   CONVOY_CHECK(verify(measurement));
-  // The first run of a short plan mostly times page faults and threads that wake up.
+  // The first run of a short plan mostly times page faults and threads that wake up, or code on its way to a GPU.
   if (measurement.median_seconds < long_run_seconds) {
-    CONVOY_TRY(measurement.median_seconds, timed_run(runner));
+    CONVOY_TRY(measurement.median_seconds, testbed_->timed_run(*runner.plan));
   }
   return {};
 }
 
 void Workbench::time_again(Runner& runner) {
-  const auto seconds = timed_run(runner);
-  if (seconds.ok()) runner.measurement.median_seconds = std::min(runner.measurement.median_seconds, *seconds);
+  const auto seconds = testbed_->timed_run(*runner.plan);
+  if (!seconds.ok()) return notice(seconds.error());
+  runner.measurement.median_seconds = std::min(runner.measurement.median_seconds, *seconds);
 }
 
 void Workbench::sample(std::span<Runner* const> runners, double budget_seconds, FunctionRef<bool()> keep_going) {
-  std::vector<Contestant> contestants;
-  for (Runner* runner : runners) {
-    Contestant contestant{.body = [this, runner] { static_cast<void>(run(*runner)); }, .prepare = {}};
-    if (flusher_ != nullptr) contestant.prepare = [this] { flusher_->flush(); };
-    contestants.push_back(std::move(contestant));
-  }
   const TimingOptions options{.budget_seconds = budget_seconds};
-  const auto timings = time_interleaved(
-      contestants, options, [] { return monotonic_seconds(); }, keep_going);
+  const auto timings = testbed_->time(runners, options, keep_going);
+  if (!timings.ok()) return notice(timings.error());
   for (std::size_t i = 0; i < runners.size(); ++i) {
-    const Summary& summary = timings[i].summary;
+    const Summary& summary = (*timings)[i].summary;
     if (summary.samples == 0) continue;  // its audition's time stands
     Measurement& measurement = runners[i]->measurement;
     measurement.median_seconds = summary.median;
     measurement.spread = summary.spread();
     measurement.samples = summary.samples;
-    if (timings[i].settled) measurement.state = MeasurementState::complete;
+    if ((*timings)[i].settled) measurement.state = MeasurementState::complete;
   }
 }
 
 void Workbench::measure_energy(Runner& runner, EnergyCounter& counter) {
   const auto before = counter.joules();
-  const double start = monotonic_seconds();
-  int runs = 0;
-  do {
-    if (!run(runner).ok()) return;
-    ++runs;
-  } while (monotonic_seconds() - start < energy_seconds);
+  const auto runs = testbed_->run_for(*runner.plan, request_.cuda ? gpu_energy_seconds : cpu_energy_seconds);
   const auto after = counter.joules();
-  if (before.ok() && after.ok()) runner.measurement.energy_joules = (*after - *before) / runs;
+  if (!runs.ok()) return notice(runs.error());
+  if (before.ok() && after.ok()) runner.measurement.energy_joules = (*after - *before) / static_cast<double>(*runs);
 }
 
-Result<double> Workbench::timed_run(const Runner& runner) {
-  const double start = monotonic_seconds();
-  CONVOY_CHECK(run(runner));
-  return monotonic_seconds() - start;
-}
-
-// What the output holds before a run: the prior values where beta reads them, NaN bytes otherwise.
-void Workbench::reset_output() {
-  const auto bytes = static_cast<std::size_t>(problem_.out().bytes());
-  if (problem_.beta != 0) {
-    std::memcpy(out_.data.get(), prior().data.get(), bytes);
-  } else {
-    std::memset(out_.data.get(), 0xff, bytes);
-  }
-}
-
-const HostTensor& Workbench::prior() const {
-  return problem_.pass == Pass::fprop ? data_.y : problem_.pass == Pass::dgrad ? data_.x : data_.w;
-}
-
-Result<void> Workbench::run(const Runner& runner) {
-  const std::size_t bytes = runner.measurement.workspace_bytes;
-  CONVOY_TRY(void* const workspace, workspace_.reserve(bytes));
-  return runner.plan->execute(data_.args(out_.data.get()), {*team_, workspace, bytes});
+void Workbench::notice(const Error& error) {
+  if (error.code == ErrorCode::device_failed && !lost_) lost_ = error;
 }
 
 // Against the oracle, and where that checked only a sample, whole against the first candidate that passed it.
 Result<void> Workbench::verify(Measurement& measurement) {
   const Engine* engine = engine_of(measurement.candidate);
   const Arithmetic arithmetic = arithmetic_of(engine->notes(problem_, measurement.candidate.knobs, request_));
-  if (expectation_ == nullptr) {
-    ConvArgs args = data_.args(nullptr);
-    args.out = prior().data.get();
-    const VerifyOptions options{.full_terms = oracle_terms_};
-    expectation_ = std::make_unique<Expectation>(problem_, args, options, *team_);
-  }
-  const Verification oracle = expectation_->compare(out_.data.get(), arithmetic);
+  CONVOY_TRY(const Verification oracle, testbed_->compare(arithmetic));
   measurement.max_error = oracle.max_error;
   measurement.max_error_absolute = std::abs(oracle.actual - oracle.expected);
   const auto wrong = [&](const std::string& what) {
+    const std::string where = request_.cuda
+                                  ? fmt::format("cuda:{} {}", request_.cuda->ordinal, request_.cuda->name)
+                                  : fmt::format("{} threads, {}", request_.threads, name_of(request_.cpu.isa));
     return Error{ErrorCode::wrong_result,
-                 fmt::format("{} on {}, {} threads, {}: {}", print(measurement.candidate), print(problem_),
-                             request_.threads, name_of(request_.cpu.isa), what)};
+                 fmt::format("{} on {}, {}: {}", print(measurement.candidate), print(problem_), where, what)};
   };
   if (!oracle.ok()) {
     return wrong(fmt::format("out[{}] is {:.9g}, the oracle says {:.9g} ({:.3g} times the tolerance)",
                              to_string(oracle.worst), oracle.actual, oracle.expected, oracle.max_error));
   }
   if (oracle.full) return {};
+  CONVOY_TRY(const HostTensor* out, testbed_->output());
   if (!trusted_.data) {
     CONVOY_TRY(trusted_, HostTensor::allocate(problem_.out()));
-    std::memcpy(trusted_.data.get(), out_.data.get(), static_cast<std::size_t>(problem_.out().bytes()));
+    std::memcpy(trusted_.data.get(), out->data.get(), static_cast<std::size_t>(problem_.out().bytes()));
     trusted_arithmetic_ = arithmetic;
     return {};
   }
   const bool winograd = arithmetic == Arithmetic::winograd || trusted_arithmetic_ == Arithmetic::winograd;
   const Comparison whole =
-      compare_whole(problem_, trusted_, out_, winograd ? Arithmetic::winograd : Arithmetic::direct);
+      compare_whole(problem_, trusted_, *out, winograd ? Arithmetic::winograd : Arithmetic::direct, *team_);
   measurement.max_error = std::max(measurement.max_error, whole.max_error);
   if (whole.max_error > 1) {
     return wrong(fmt::format("stored element {} is {:.9g}, a candidate that passed the oracle says {:.9g}", whole.worst,

@@ -1,4 +1,4 @@
-// What measuring one problem's candidates needs: data, an oracle, a team, a workspace. No policy.
+// Measuring one problem's candidates on a testbed: planning, verification, rough and proper times, energy. No policy.
 #pragma once
 
 #include <memory>
@@ -6,20 +6,10 @@
 #include <span>
 
 #include "convoy/selection.h"
-#include "device/workspace.h"
-#include "engines/reference/reference.h"
-#include "select/measure/caches.h"
 #include "select/measure/energy.h"
-#include "select/measure/problem_data.h"
-#include "select/measure/timer.h"
+#include "select/testbed.h"
 
 namespace convoy::selection {
-
-// A candidate that was planned, with what is known of it.
-struct Runner {
-  std::unique_ptr<ConvPlan> plan;  // null where it failed
-  Measurement measurement;
-};
 
 class Workbench {
  public:
@@ -44,34 +34,29 @@ class Workbench {
   // Times the runners side by side and fills in their measurements; `complete` where the timer was satisfied.
   void sample(std::span<Runner* const> runners, double budget_seconds, FunctionRef<bool()> keep_going);
 
-  // Energy of one execution, where the machine counts it; runs it for a fifth of a second.
+  // Set once the device takes no more calls of this process: what is known stays, nothing more can be measured.
+  const std::optional<Error>& lost() const { return lost_; }
+
+  // Energy of one execution, where the machine counts it; runs it for a fraction of a second.
   void measure_energy(Runner& runner, EnergyCounter& counter);
 
  private:
   Workbench(const ConvProblem& problem, std::span<const Engine* const> engines, const PlanRequest& request,
-            CacheState caches, std::int64_t oracle_terms);
+            std::unique_ptr<Testbed> testbed);
 
   Result<void> try_audition(Runner& runner);
   Result<void> verify(Measurement& measurement);
-  Result<void> run(const Runner& runner);
-  Result<double> timed_run(const Runner& runner);
-  void reset_output();
-  const HostTensor& prior() const;
+  void notice(const Error& error);
   const Engine* engine_of(const Candidate& candidate) const;
 
   ConvProblem problem_;
   std::span<const Engine* const> engines_;
   PlanRequest request_;
-  CacheState caches_;
-  std::int64_t oracle_terms_;
-  std::unique_ptr<ThreadTeam> team_;
-  Workspace workspace_;  // one for all: they run one after the other
-  ProblemData data_;
-  HostTensor out_;
-  std::unique_ptr<CacheFlusher> flusher_;
-  std::unique_ptr<Expectation> expectation_;  // made when it is first needed
-  HostTensor trusted_;                        // the output of the first candidate that passed a sampled verification
+  std::unique_ptr<Testbed> testbed_;
+  std::unique_ptr<ThreadTeam> team_;  // for comparisons on the host
+  HostTensor trusted_;                // the output of the first candidate that passed a sampled verification
   Arithmetic trusted_arithmetic_ = Arithmetic::direct;
+  std::optional<Error> lost_;
 };
 
 }  // namespace convoy::selection

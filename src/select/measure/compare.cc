@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <vector>
 
 namespace convoy::selection {
 namespace {
@@ -27,28 +29,42 @@ std::int64_t reduction_length(const ConvProblem& problem) {
 }  // namespace
 
 Comparison compare_whole(const ConvProblem& problem, const HostTensor& expected, const HostTensor& actual,
-                         Arithmetic arithmetic) {
+                         Arithmetic arithmetic, ThreadTeam& team) {
   const DataType type = expected.desc.type;
   const std::int64_t count = expected.desc.storage_elements();
-  double largest = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const double value = std::abs(load_as_double(type, expected.data.get(), i));
-    if (std::isfinite(value)) largest = std::max(largest, value);
+  if (std::memcmp(expected.data.get(), actual.data.get(), static_cast<std::size_t>(expected.desc.bytes())) == 0) {
+    return {};
   }
+  const auto threads = static_cast<std::size_t>(team.size());
+  std::vector<double> largests(threads, 0);
+  parallel_ranges(team, count, [&](std::int64_t begin, std::int64_t end, int thread) {
+    double largest = 0;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const double value = std::abs(load_as_double(type, expected.data.get(), i));
+      if (std::isfinite(value)) largest = std::max(largest, value);
+    }
+    largests[static_cast<std::size_t>(thread)] = largest;
+  });
+  const double largest = *std::max_element(largests.begin(), largests.end());
   const ReductionMagnitude magnitude{reduction_length(problem), largest};
   const double both_sides = 2 * error_before_rounding(problem, magnitude, largest, EpilogueValues{}, arithmetic);
+  const double allowed = both_sides + 2 * half_ulp(type, largest);
 
-  Comparison comparison;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const double a = load_as_double(type, actual.data.get(), i);
-    const double b = load_as_double(type, expected.data.get(), i);
-    if (a == b) continue;
-    const double allowed = both_sides + 2 * half_ulp(type, largest);
-    double error = std::abs(a - b) / allowed;
-    if (std::isnan(a) != std::isnan(b)) error = std::numeric_limits<double>::infinity();
-    if (error > comparison.max_error) comparison = {error, i, a, b};
-  }
-  return comparison;
+  std::vector<Comparison> worsts(threads);
+  parallel_ranges(team, count, [&](std::int64_t begin, std::int64_t end, int thread) {
+    Comparison worst;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const double a = load_as_double(type, actual.data.get(), i);
+      const double b = load_as_double(type, expected.data.get(), i);
+      if (a == b) continue;
+      double error = std::abs(a - b) / allowed;
+      if (std::isnan(a) != std::isnan(b)) error = std::numeric_limits<double>::infinity();
+      if (error > worst.max_error) worst = {error, i, a, b};
+    }
+    worsts[static_cast<std::size_t>(thread)] = worst;
+  });
+  return *std::max_element(worsts.begin(), worsts.end(),
+                           [](const Comparison& a, const Comparison& b) { return a.max_error < b.max_error; });
 }
 
 }  // namespace convoy::selection

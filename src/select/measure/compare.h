@@ -5,6 +5,7 @@
 
 #include "convoy/convolution.h"
 #include "convoy/host_tensor.h"
+#include "convoy/thread_team.h"
 #include "core/tolerance.h"
 
 namespace convoy::selection {
@@ -20,6 +21,6 @@ struct Comparison {
 // with the tensor's largest magnitude in place of each element's own sum of |products|: coarser than the oracle's
 // element-wise bound, and enough to see a tile that was not written or came from elsewhere. A NaN is infinitely wrong.
 Comparison compare_whole(const ConvProblem& problem, const HostTensor& expected, const HostTensor& actual,
-                         Arithmetic arithmetic);
+                         Arithmetic arithmetic, ThreadTeam& team);
 
 }  // namespace convoy::selection

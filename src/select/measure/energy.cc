@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "device/cuda/observe.h"
+
 namespace convoy::selection {
 namespace {
 
@@ -52,7 +54,16 @@ Result<EnergyCounter> EnergyCounter::open(const std::string& folder) {
   return counter;
 }
 
+Result<EnergyCounter> EnergyCounter::open_gpu(int ordinal) {
+  const auto now = cuda::energy_joules(ordinal);
+  if (!now.ok()) return unavailable(now.error().message);
+  EnergyCounter counter;
+  counter.gpu_ = ordinal;
+  return counter;
+}
+
 Result<double> EnergyCounter::joules() {
+  if (gpu_) return cuda::energy_joules(*gpu_);
   for (Package& package : packages_) {
     CONVOY_TRY(const std::uint64_t now, read_number(package.path));
     const std::uint64_t wrapped = now < package.last_microjoules ? package.range_microjoules + 1 : 0;

@@ -70,12 +70,19 @@ void fill_random(const TensorDesc& desc, void* data, std::uint64_t seed) {
 }
 
 Result<ProblemData> ProblemData::make(const ConvProblem& problem, std::uint64_t seed, const void* weights) {
-  ProblemData data;
+  CONVOY_TRY(ProblemData data, make_small(problem, seed));
   CONVOY_TRY(data.x, random_tensor(problem.x, seed));
   CONVOY_TRY(data.w, random_tensor(problem.w, seed + 1));
   CONVOY_TRY(data.y, random_tensor(problem.y, seed + 2));
   if (weights != nullptr) std::memcpy(data.w.data.get(), weights, problem.w.bytes());
+  if (problem.epilogue.gamma != 0) {
+    CONVOY_TRY(data.z, random_tensor(problem.out(), seed + 4));
+  }
+  return data;
+}
 
+Result<ProblemData> ProblemData::make_small(const ConvProblem& problem, std::uint64_t seed) {
+  ProblemData data;
   const Epilogue& epilogue = problem.epilogue;
   // A channel of the output: K for fprop and wgrad, C for dgrad.
   const std::int64_t channels = problem.pass == Pass::dgrad ? problem.in_channels() : problem.out_channels();
@@ -83,9 +90,6 @@ Result<ProblemData> ProblemData::make(const ConvProblem& problem, std::uint64_t 
   if (epilogue.bias) {
     const DataType type = problem.compute;
     CONVOY_TRY(data.bias, random_tensor(per_channel(type), seed + 3));
-  }
-  if (epilogue.gamma != 0) {
-    CONVOY_TRY(data.z, random_tensor(problem.out(), seed + 4));
   }
   if (epilogue.activation.kind == ActivationKind::prelu) {
     CONVOY_TRY(data.slopes, random_tensor(per_channel(DataType::f32), seed + 5));

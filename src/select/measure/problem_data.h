@@ -19,6 +19,12 @@ struct ProblemData {
   // out_of_memory where a buffer can't be had. `weights`, when not null, is used (and copied) as w.
   static Result<ProblemData> make(const ConvProblem& problem, std::uint64_t seed, const void* weights = nullptr);
 
+  // Everything but x, w, y and z, which are null then.
+  static Result<ProblemData> make_small(const ConvProblem& problem, std::uint64_t seed);
+
+  // What the output holds before an execution.
+  const HostTensor& prior(Pass pass) const { return pass == Pass::fprop ? y : pass == Pass::dgrad ? x : w; }
+
   // Arguments that compute into `out` (described like problem.out()).
   ConvArgs args(void* out) const;
 };

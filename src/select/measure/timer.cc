@@ -48,6 +48,11 @@ class Race {
  private:
   double sample(Lane& lane) {
     const double turn = clock_();
+    if (lane.contestant->sample) {
+      const double seconds = lane.contestant->sample();
+      lane.turn_seconds = clock_() - turn;
+      return seconds;
+    }
     if (lane.contestant->prepare) lane.contestant->prepare();
     const double start = clock_();
     for (int i = 0; i < lane.repeats; ++i) lane.contestant->body();
@@ -64,7 +69,7 @@ class Race {
       if (!may_take(seconds)) return false;
       seconds = sample(lane);
     }
-    if (!lane.contestant->prepare && seconds < options_.min_sample_seconds) {
+    if (!lane.contestant->prepare && !lane.contestant->sample && seconds < options_.min_sample_seconds) {
       const double wanted = std::ceil(options_.min_sample_seconds / std::max(seconds, 1e-9));
       lane.repeats = static_cast<int>(std::min(wanted, 10000.0));
     }

@@ -21,9 +21,11 @@ struct TimingOptions {
 };
 
 struct Contestant {
-  std::function<void()> body;     // one execution
-  std::function<void()> prepare;  // untimed, before each sample (cache state); may be empty. With it a sample is one
-                                  // execution, since a repeat would find other caches.
+  std::function<void()> body;      // one execution
+  std::function<void()> prepare;   // untimed, before each sample (cache state); may be empty. With it a sample is one
+                                   // execution, since a repeat would find other caches.
+  std::function<double()> sample;  // instead of both: takes one sample and says how long an execution took, where the
+                                   // clock can't see it
 };
 
 struct Timing {

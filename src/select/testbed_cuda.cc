@@ -1,0 +1,358 @@
+// Candidates on a GPU. Everything is enqueued on one stream of the testbed's own, so its calls are in order; a sample's
+// executions are enqueued together with what comes between them, so that the device, not the host, sets their pace.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "base/clock.h"
+#include "device/cuda/device.h"
+#include "device/cuda/memory.h"
+#include "device/cuda/observe.h"
+#include "device/cuda/stream.h"
+#include "engines/cuda/reference/verification.h"
+#include "select/measure/problem_data.h"
+#include "select/testbed.h"
+
+namespace convoy::selection {
+namespace {
+
+// Elements of random contents; larger tensors repeat them. A prime: no dimension is a multiple of it.
+constexpr std::int64_t pattern_elements = 1'048'573;
+
+constexpr int batch = 5;                         // executions of a sample, whose median it is..
+constexpr double long_execution_seconds = 1e-3;  // ..but for those above, which are one
+constexpr int observed_every = 8;                // samples between two looks at the clock
+constexpr int most_oracle_threads = 16;
+
+using cuda::DeviceMemory;
+
+// A tensor's storage on the device. Contents as fill_random's, repeated after pattern_elements.
+Result<DeviceMemory> random_on_device(const TensorDesc& desc, std::uint64_t seed, int ordinal, CUstream stream,
+                                      const char* name) {
+  const auto bytes = static_cast<std::size_t>(desc.bytes());
+  CONVOY_TRY(DeviceMemory memory, DeviceMemory::allocate(ordinal, bytes, name));
+  if (bytes == 0) return memory;
+  const bool whole = desc.channel_block > 1 || desc.storage_elements() <= pattern_elements;
+  const TensorDesc part = whole ? desc : TensorDesc::packed(desc.type, {pattern_elements});
+  CONVOY_TRY(const HostTensor host, HostTensor::allocate(part));
+  fill_random(part, host.data.get(), seed);
+  std::size_t filled = std::min(bytes, static_cast<std::size_t>(part.bytes()));
+  CONVOY_CHECK(cuda::copy_to_device(memory.data(), host.data.get(), filled, stream));
+  CONVOY_CHECK(cuda::synchronize(stream, name));  // `host` goes away
+  for (; filled < bytes; filled *= 2) {
+    auto* const to = static_cast<std::byte*>(memory.data()) + filled;
+    CONVOY_CHECK(cuda::copy_on_device(to, memory.data(), std::min(filled, bytes - filled), stream));
+  }
+  return memory;
+}
+
+Result<DeviceMemory> uploaded(const HostTensor& tensor, int ordinal, CUstream stream, const char* name) {
+  if (!tensor.data) return DeviceMemory{};
+  const auto bytes = static_cast<std::size_t>(tensor.desc.bytes());
+  CONVOY_TRY(DeviceMemory memory, DeviceMemory::allocate(ordinal, bytes, name));
+  CONVOY_CHECK(cuda::copy_to_device(memory.data(), tensor.data.get(), bytes, stream));
+  CONVOY_CHECK(cuda::synchronize(stream, name));
+  return memory;
+}
+
+struct DeviceData {
+  DeviceMemory x, w, y, z, bias, slopes, scales, x_zero, w_zeros;
+
+  static Result<DeviceData> make(const ConvProblem& problem, std::uint64_t seed, int ordinal, CUstream stream) {
+    DeviceData data;
+    CONVOY_TRY(data.x, random_on_device(problem.x, seed, ordinal, stream, "x"));
+    CONVOY_TRY(data.w, random_on_device(problem.w, seed + 1, ordinal, stream, "w"));
+    CONVOY_TRY(data.y, random_on_device(problem.y, seed + 2, ordinal, stream, "y"));
+    if (problem.epilogue.gamma != 0) {
+      CONVOY_TRY(data.z, random_on_device(problem.out(), seed + 4, ordinal, stream, "z"));
+    }
+    CONVOY_TRY(const ProblemData small, ProblemData::make_small(problem, seed));
+    CONVOY_TRY(data.bias, uploaded(small.bias, ordinal, stream, "bias"));
+    CONVOY_TRY(data.slopes, uploaded(small.slopes, ordinal, stream, "slopes"));
+    CONVOY_TRY(data.scales, uploaded(small.scales, ordinal, stream, "scales"));
+    CONVOY_TRY(data.x_zero, uploaded(small.x_zero, ordinal, stream, "the zero point of x"));
+    CONVOY_TRY(data.w_zeros, uploaded(small.w_zeros, ordinal, stream, "the zero points of w"));
+    return data;
+  }
+
+  ConvArgs args(void* out) const {
+    return {.x = x.data(),
+            .w = w.data(),
+            .y = y.data(),
+            .out = out,
+            .bias = bias.data(),
+            .z = z.data(),
+            .slopes = static_cast<const float*>(slopes.data()),
+            .scales = static_cast<const float*>(scales.data()),
+            .x_zero_point = static_cast<const std::int32_t*>(x_zero.data()),
+            .w_zero_points = static_cast<const std::int32_t*>(w_zeros.data())};
+  }
+
+  const DeviceMemory& prior(Pass pass) const { return pass == Pass::fprop ? y : pass == Pass::dgrad ? x : w; }
+};
+
+// An activation as its producer leaves it: written last, so its end is in the L2 cache where the device has one. Only
+// what can be there is written again, from a copy.
+class Produced {
+ public:
+  static Result<Produced> make(const DeviceMemory& tensor, std::int64_t l2_bytes, int ordinal, CUstream stream) {
+    const std::size_t bytes = std::min(tensor.bytes(), static_cast<std::size_t>(2 * l2_bytes));
+    Produced produced;
+    produced.end_ = static_cast<std::byte*>(tensor.data()) + (tensor.bytes() - bytes);
+    CONVOY_TRY(produced.copy_, DeviceMemory::allocate(ordinal, bytes, "a copy of the activations"));
+    if (bytes > 0) CONVOY_CHECK(cuda::copy_on_device(produced.copy_.data(), produced.end_, bytes, stream));
+    return produced;
+  }
+  Result<void> produce(CUstream stream) const {
+    if (copy_.bytes() == 0) return {};
+    return cuda::copy_on_device(end_, copy_.data(), copy_.bytes(), stream);
+  }
+
+ private:
+  std::byte* end_ = nullptr;
+  DeviceMemory copy_;
+};
+
+struct EventPair {
+  cuda::Event begin, end;
+};
+
+class CudaTestbed final : public Testbed {
+ public:
+  static Result<std::unique_ptr<Testbed>> make(const ConvProblem& problem, const PlanRequest& request,
+                                               CacheState caches, std::int64_t oracle_terms, std::uint64_t seed) {
+    const CudaDevice& device = *request.cuda;
+    CONVOY_CHECK(cuda::make_current(device.ordinal));
+    CONVOY_TRY(cuda::Stream stream, cuda::Stream::create(device.ordinal));
+    auto bed = std::make_unique<CudaTestbed>(problem, request, caches, oracle_terms, std::move(stream));
+    CONVOY_CHECK(bed->prepare(seed));
+    return std::unique_ptr<Testbed>(std::move(bed));
+  }
+
+  CudaTestbed(const ConvProblem& problem, const PlanRequest& request, CacheState caches, std::int64_t oracle_terms,
+              cuda::Stream stream)
+      : problem_(problem),
+        device_(*request.cuda),
+        caches_(caches),
+        oracle_terms_(oracle_terms),
+        team_(make_cpu_team(1)),
+        host_team_(make_cpu_team(std::clamp(request.cpu.logical_cpus, 1, most_oracle_threads))),
+        stream_(std::move(stream)) {}
+
+  const void* constant_weights() const override { return nullptr; }
+
+  Result<void> soil(std::size_t workspace_bytes) override {
+    CONVOY_CHECK(reserve(workspace_bytes));
+    CONVOY_CHECK(cuda::fill_bytes(workspace_.data(), 0xff, workspace_bytes, stream()));
+    if (problem_.beta != 0) {
+      CONVOY_CHECK(cuda::copy_on_device(out_.data(), data_.prior(problem_.pass).data(), out_.bytes(), stream()));
+    } else {
+      CONVOY_CHECK(cuda::fill_bytes(out_.data(), 0xff, out_.bytes(), stream()));
+    }
+    return stream_.synchronize();
+  }
+
+  Result<double> run(const ConvPlan& plan) override {
+    CONVOY_CHECK(reserve(plan.workspace_bytes()));
+    CONVOY_CHECK(enqueue(plan, events_.front()));
+    CONVOY_CHECK(stream_.synchronize());
+    return cuda::Event::seconds(events_.front().begin, events_.front().end);
+  }
+
+  Result<double> timed_run(const ConvPlan& plan) override { return sample(plan, 1); }
+
+  Result<Verification> compare(Arithmetic arithmetic) override {
+    CONVOY_CHECK(expect());
+    if (device_expectation_) return device_expectation_->compare(out_.data(), arithmetic, false, stream());
+    CONVOY_TRY(const HostTensor* out, output());
+    return expectation_->compare(out->data.get(), arithmetic);
+  }
+
+  Result<const HostTensor*> output() override {
+    if (!host_out_.data) {
+      CONVOY_TRY(host_out_, HostTensor::allocate(problem_.out()));
+    }
+    CONVOY_CHECK(cuda::copy_to_host(host_out_.data.get(), out_.data(), out_.bytes(), stream()));
+    CONVOY_CHECK(stream_.synchronize());
+    return &host_out_;
+  }
+
+  Result<std::vector<Timing>> time(std::span<Runner* const> runners, const TimingOptions& options,
+                                   FunctionRef<bool()> keep_going) override {
+    std::optional<Error> failure;
+    std::vector<Contestant> contestants;
+    std::vector<std::vector<double>> clocks(runners.size());
+    int samples = 0;
+    for (std::size_t i = 0; i < runners.size(); ++i) {
+      CONVOY_CHECK(reserve(runners[i]->plan->workspace_bytes()));
+      contestants.push_back({.sample = [&, i]() -> double {
+        const Runner& runner = *runners[i];
+        const auto seconds =
+            sample(*runner.plan, runner.measurement.median_seconds < long_execution_seconds ? batch : 1,
+                   samples++ % observed_every == 0 ? &clocks[i] : nullptr);
+        if (seconds.ok()) return *seconds;
+        if (!failure) failure = seconds.error().within(print(runner.measurement.candidate));
+        return 0;
+      }});
+    }
+    auto timings = time_interleaved(
+        contestants, options, [] { return monotonic_seconds(); }, [&] { return !failure && keep_going(); });
+    if (failure) return *failure;
+    for (std::size_t i = 0; i < runners.size(); ++i) {
+      if (!clocks[i].empty()) runners[i]->measurement.clock_mhz = summarize(clocks[i]).median;
+    }
+    return timings;
+  }
+
+  Result<std::int64_t> run_for(const ConvPlan& plan, double seconds) override {
+    CONVOY_CHECK(reserve(plan.workspace_bytes()));
+    std::int64_t runs = 0;
+    const double start = monotonic_seconds();
+    do {  // the next ones are enqueued while these run
+      for (int i = 0; i < batch; ++i, ++runs) CONVOY_CHECK(execute(plan));
+      CONVOY_CHECK(events_.back().end.record(stream()));
+      for (int i = 0; i < batch; ++i, ++runs) CONVOY_CHECK(execute(plan));
+      CONVOY_CHECK(events_.back().end.synchronize());
+    } while (monotonic_seconds() - start < seconds);
+    CONVOY_CHECK(stream_.synchronize());
+    return runs;
+  }
+
+ private:
+  CUstream stream() const { return stream_.get(); }
+
+  Result<void> prepare(std::uint64_t seed) {
+    const int ordinal = device_.ordinal;
+    seed_ = seed;
+    CONVOY_TRY(data_, DeviceData::make(problem_, seed, ordinal, stream()));
+    CONVOY_TRY(out_, DeviceMemory::allocate(ordinal, static_cast<std::size_t>(problem_.out().bytes()), "the output"));
+    for (int i = 0; i < batch; ++i) {
+      CONVOY_TRY(cuda::Event begin, cuda::Event::create(ordinal));
+      CONVOY_TRY(cuda::Event end, cuda::Event::create(ordinal));
+      events_.push_back({std::move(begin), std::move(end)});
+    }
+    // Also what gives the host its head start, so there is one where caches stay warm.
+    CONVOY_TRY(sweep_, DeviceMemory::allocate(ordinal, static_cast<std::size_t>(2 * device_.l2_bytes), "the L2 sweep"));
+    if (caches_ == CacheState::cold) {
+      for (const DeviceMemory* activation : activations()) {
+        CONVOY_TRY(Produced produced, Produced::make(*activation, device_.l2_bytes, ordinal, stream()));
+        produced_.push_back(std::move(produced));
+      }
+    }
+    return stream_.synchronize();
+  }
+
+  // What the pass reads and another operator has written, the last one last. Weights have not been touched since the
+  // batch before; where they are computed, nothing of them is read.
+  std::vector<const DeviceMemory*> activations() const {
+    std::vector<const DeviceMemory*> activations;
+    if (problem_.pass != Pass::dgrad) activations.push_back(&data_.x);
+    if (problem_.pass != Pass::fprop) activations.push_back(&data_.y);
+    if (data_.z.bytes() > 0) activations.push_back(&data_.z);
+    return activations;
+  }
+
+  Result<void> reserve(std::size_t bytes) {
+    if (bytes <= workspace_.bytes()) return {};
+    workspace_ = {};  // first, so that both need not fit
+    CONVOY_TRY(workspace_, DeviceMemory::allocate(device_.ordinal, bytes, "the workspace"));
+    return {};
+  }
+
+  Result<void> execute(const ConvPlan& plan) const {
+    return plan.execute(data_.args(out_.data()), {*team_, workspace_.data(), plan.workspace_bytes(), stream()});
+  }
+
+  Result<void> enqueue(const ConvPlan& plan, const EventPair& events) const {
+    CONVOY_CHECK(events.begin.record(stream()));
+    CONVOY_CHECK(execute(plan));
+    return events.end.record(stream());
+  }
+
+  Result<void> set_caches() const {
+    CONVOY_CHECK(cuda::fill_bytes(sweep_.data(), 0, sweep_.bytes(), stream()));
+    for (const Produced& produced : produced_) CONVOY_CHECK(produced.produce(stream()));
+    return {};
+  }
+
+  // The median of so many executions' times; the clock is looked at while they run.
+  Result<double> sample(const ConvPlan& plan, int executions, std::vector<double>* clocks = nullptr) {
+    CONVOY_CHECK(reserve(plan.workspace_bytes()));
+    if (caches_ == CacheState::warm) {
+      CONVOY_CHECK(set_caches());
+      CONVOY_CHECK(execute(plan));
+    }
+    for (int i = 0; i < executions; ++i) {
+      if (caches_ != CacheState::warm) CONVOY_CHECK(set_caches());
+      CONVOY_CHECK(enqueue(plan, events_[static_cast<std::size_t>(i)]));
+    }
+    if (clocks != nullptr) {
+      const auto state = cuda::observe(device_.ordinal);
+      if (state.ok() && state->sm_mhz) clocks->push_back(*state->sm_mhz);
+    }
+    CONVOY_CHECK(stream_.synchronize());
+    std::array<double, batch> seconds{};
+    for (int i = 0; i < executions; ++i) {
+      const EventPair& events = events_[static_cast<std::size_t>(i)];
+      CONVOY_TRY(seconds[static_cast<std::size_t>(i)], cuda::Event::seconds(events.begin, events.end));
+    }
+    std::sort(seconds.begin(), seconds.begin() + executions);
+    return seconds[static_cast<std::size_t>(executions / 2)];
+  }
+
+  // The oracle on the device, or where nothing compiles it the CPU's on what lies there.
+  Result<void> expect() {
+    if (device_expectation_ || expectation_) return {};
+    const ConvArgs given = data_.args(data_.prior(problem_.pass).data());
+    auto made = cuda::DeviceExpectation::make(problem_, given, cuda::device_verify_options(), device_, stream_.get());
+    if (made.ok()) {
+      device_expectation_ = std::move(*made);
+      return {};
+    }
+    const ErrorCode code = made.error().code;
+    if (code != ErrorCode::unsupported && code != ErrorCode::not_found) return made.error();
+    const auto download = [&](const TensorDesc& desc, const DeviceMemory& from) -> Result<HostTensor> {
+      CONVOY_TRY(HostTensor host, HostTensor::allocate(desc));
+      CONVOY_CHECK(cuda::copy_to_host(host.data.get(), from.data(), from.bytes(), stream()));
+      return host;
+    };
+    CONVOY_TRY(ProblemData host, ProblemData::make_small(problem_, seed_));
+    CONVOY_TRY(host.x, download(problem_.x, data_.x));
+    CONVOY_TRY(host.w, download(problem_.w, data_.w));
+    CONVOY_TRY(host.y, download(problem_.y, data_.y));
+    if (problem_.epilogue.gamma != 0) CONVOY_TRY(host.z, download(problem_.out(), data_.z));
+    CONVOY_CHECK(stream_.synchronize());
+    const ConvArgs args = host.args(host.prior(problem_.pass).data.get());
+    expectation_ =
+        std::make_unique<Expectation>(problem_, args, VerifyOptions{.full_terms = oracle_terms_}, *host_team_);
+    return {};
+  }
+
+  ConvProblem problem_;
+  CudaDevice device_;
+  CacheState caches_;
+  std::int64_t oracle_terms_;
+  std::uint64_t seed_ = 1;
+  std::unique_ptr<ThreadTeam> team_;  // of the plans, which use none
+  std::unique_ptr<ThreadTeam> host_team_;
+  cuda::Stream stream_;
+  std::vector<EventPair> events_;
+  DeviceData data_;
+  DeviceMemory out_, workspace_, sweep_;
+  std::vector<Produced> produced_;
+  HostTensor host_out_;
+  std::optional<cuda::DeviceExpectation> device_expectation_;
+  std::unique_ptr<Expectation> expectation_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Testbed>> make_cuda_testbed(const ConvProblem& problem, const PlanRequest& request,
+                                                   CacheState caches, std::int64_t oracle_terms, std::uint64_t seed) {
+  return CudaTestbed::make(problem, request, caches, oracle_terms, seed);
+}
+
+}  // namespace convoy::selection
