@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -73,7 +74,8 @@ struct CachedPlan {
   Selection selection;
   std::unique_ptr<const ConvPlan> plan;
   int threads = 1;
-  std::size_t bytes = 0;  // memory it keeps: the plan's own, its key's and the selection's
+  std::optional<int> cuda;  // the ordinal of the GPU it is for; unset: the CPU
+  std::size_t bytes = 0;    // memory it keeps: the plan's own, its key's and the selection's
 };
 
 struct PlanCacheLimits {
@@ -104,9 +106,10 @@ class PlanCache {
   // The plan, from the cache or made by select() and make_plan(), whose errors it returns.
   Result<std::shared_ptr<const CachedPlan>> get(const PlanQuery& query);
 
-  // get() for the alignments that the pointers have, then an execution in this thread's ExecutionContext.
+  // get() for the alignments that the pointers have, then an execution in this thread's ExecutionContext. On a GPU the
+  // pointers are the device's, `weights` are not used, and the execution is enqueued on `stream`, a CUstream.
   Result<void> run(const ConvProblem& problem, const PlanSettings& settings, const ConvArgs& args,
-                   ConstantWeights weights = {}, std::string_view node_name = {});
+                   ConstantWeights weights = {}, std::string_view node_name = {}, void* stream = nullptr);
 
   PlanCacheStatistics statistics() const;
   void clear();  // drops every plan that is not being built
@@ -133,6 +136,10 @@ class ExecutionContext {
 
   // `threads` is what the plan was made for.
   Result<void> execute(const ConvPlan& plan, int threads, const ConvArgs& args);
+
+  // On a GPU: enqueued on `stream` (a CUstream), with a workspace from the device's pool that is given back in the
+  // stream's order. Waits for nothing.
+  Result<void> enqueue(const ConvPlan& plan, int ordinal, const ConvArgs& args, void* stream);
 
   std::size_t workspace_bytes() const;
   void release_workspace();

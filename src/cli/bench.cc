@@ -38,15 +38,35 @@ const Measurement* fastest(const std::vector<Measurement>& measurements, const s
 }
 
 // What the prediction for a measured candidate is made from; null where no model stands behind it.
-Json cost_terms(const Measurement& measurement, const ProblemReport& report, PlanRequest request) {
+Json cost_terms(const Program& program, const Measurement& measurement, const ProblemReport& report,
+                PlanRequest request) {
   const ConvProblem& problem = report.distinct.problem;
   static const float weights = 0;  // stands for weights that are packed beforehand
-  if (problem.pass != Pass::wgrad) request.constant_weights = &weights;
-  for (const Engine* engine : all_engines()) {
+  if (problem.pass != Pass::wgrad && !request.cuda) request.constant_weights = &weights;
+  for (const Engine* engine : program.engines()) {
     if (measurement.failure || engine->info().name != measurement.candidate.engine) continue;
     return engine->cost_terms(problem, measurement.candidate.knobs, request);
   }
   return nullptr;
+}
+
+std::vector<std::string> notes_of(const Program& program, const Measurement& measurement, const ConvProblem& problem) {
+  for (const Engine* engine : program.engines()) {
+    if (engine->info().name == measurement.candidate.engine) return engine->notes(problem, measurement.candidate.knobs);
+  }
+  return {};
+}
+
+// What a GPU's candidates have besides: energy of an execution, the SMs' clock, kernels, notes.
+std::string remarks(const Program& program, const Measurement& m, const ConvProblem& problem) {
+  std::vector<std::string> remarks;
+  if (m.samples == 1) remarks.emplace_back("timed once");
+  if (!program.on_gpu()) return fmt::format("{}", fmt::join(remarks, " "));
+  if (m.energy_joules) remarks.push_back(fmt::format("{:.3g} mJ", *m.energy_joules * 1e3));
+  if (m.clock_mhz) remarks.push_back(fmt::format("{:.0f} MHz", *m.clock_mhz));
+  if (m.kernels) remarks.push_back(fmt::format("{} kernel{}", *m.kernels, *m.kernels == 1 ? "" : "s"));
+  for (std::string& note : notes_of(program, m, problem)) remarks.push_back(std::move(note));
+  return fmt::format("{}", fmt::join(remarks, " "));
 }
 
 void say_problem(const Program& program, const ProblemReport& report, const HeuristicChoice& heuristic,
@@ -68,7 +88,7 @@ void say_problem(const Program& program, const ProblemReport& report, const Heur
     table.row({print(m.candidate), report::seconds(m.median_seconds), report::percent(m.spread),
                report::rate(flops(problem) / m.median_seconds), report::rate(bytes_moved(problem) / m.median_seconds),
                report::bytes(static_cast<double>(m.workspace_bytes)), report::number(m.max_error),
-               report::number(m.max_error_absolute), m.samples == 1 ? "timed once" : ""},
+               report::number(m.max_error_absolute), remarks(program, m, problem)},
               first ? report::Style::good : report::Style::plain);
     first = false;
   }
@@ -189,7 +209,7 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
   options.all_knobs = flags.all_knobs;
   if (!flags.versus.empty()) {
     bool any = false, add = false;
-    for (const Engine* engine : all_engines()) {
+    for (const Engine* engine : program.engines()) {
       if (!selection::glob_list_matches(flags.versus, engine->info().name)) continue;
       any = true;
       add = add || !selection::glob_list_matches(options.filter.engines, engine->info().name);
@@ -203,6 +223,7 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
   std::vector<DistinctProblem> problems;
   std::vector<TensorDesc> descs;
   if (target.network != nullptr) {
+    if (request.cuda) CONVOY_CHECK(program.network_options());
     CONVOY_TRY(descs, input_descriptions(*target.network, flags.input));
     NetworkOptions network_options{request.threads, request.cpu, options, program.math()};
     network_options.selection.mode = SelectionMode::heuristic;
@@ -225,11 +246,11 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
   }
 
   for (DistinctProblem& distinct : problems) distinct.problem = program.allowed(distinct.problem);
-  std::vector<HeuristicChoice> heuristic = ask_heuristic(problems, options.filter, request);
+  std::vector<HeuristicChoice> heuristic = ask_heuristic(problems, program.engines(), options.filter, request);
   CONVOY_TRY(const auto reports, measure_problems(program, problems, options, request, "measuring"));
-  program.say(fmt::format("{} on {} thread{}, {}", flags.target, request.threads, request.threads == 1 ? "" : "s",
-                          request.cpu.brand));
+  program.say(fmt::format("{} on {}", flags.target, place_of(request)));
   Json json = {{"target", flags.target}, {"threads", request.threads}, {"problems", Json::array()}};
+  if (request.cuda) json["device"] = to_json(*request.cuda);
   bool wrong = false, unsupported = false;
   for (std::size_t i = 0; i < reports.size(); ++i) {
     const ProblemReport& report = reports[i];
@@ -241,7 +262,8 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
     entry["candidates"] = Json::array();
     for (const Measurement& m : report.selection.measurements) {
       entry["candidates"].push_back(report::to_json(m, report.distinct.problem));
-      if (flags.cost_terms) entry["candidates"].back()["cost_terms"] = cost_terms(m, report, request);
+      if (!m.failure) entry["candidates"].back()["notes"] = notes_of(program, m, report.distinct.problem);
+      if (flags.cost_terms) entry["candidates"].back()["cost_terms"] = cost_terms(program, m, report, request);
       wrong = wrong || (m.failure && m.failure->code == ErrorCode::wrong_result);
     }
     if (heuristic[i].prediction) entry["heuristic"] = to_json(heuristic[i]);

@@ -55,7 +55,11 @@ TEST_F(Command, BadUsageIsExitTwoAndNamesTheFlag) {
 }
 
 TEST_F(Command, OtherDevicesAreNotSupported) {
-  expect_error({"explain", kConv, "--device", "cuda"}, 4, "CPU only");
+  ::setenv("CONVOY_CUDA_DRIVER", "off", 1);
+  expect_error({"explain", kConv, "--device", "cuda"}, 4, "no CUDA device");
+  ::unsetenv("CONVOY_CUDA_DRIVER");
+  expect_error({"explain", kConv, "--device", "cuda:x"}, 2, "cpu, cuda and cuda:N are");
+  expect_error({"explain", kConv, "--sm-count", "66"}, 2, "--device cuda");
   expect_error({"run", "zoo:resnet18", "--device", "cuda:1"}, 4, "CPU only");
 }
 

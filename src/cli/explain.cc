@@ -94,6 +94,11 @@ void say_choice(const Program& program, const selection::Explanation& explanatio
   if (explanation.runner_up) {
     text += fmt::format("\n  runner-up: {}: {}", print(*explanation.runner_up), explanation.why_not_runner_up);
   }
+  if (!explanation.description.empty()) text += "\n  plan: " + explanation.description;
+  for (const selection::Advice& advice : explanation.advice) {
+    text += fmt::format("\n  3D advice, {}: {}: {}", advice.check, advice.followed ? "followed" : "not followed",
+                        advice.text);
+  }
   for (const std::string& passed : explanation.passed_over) text += "\n  passed over: " + passed;
   for (const std::string& warning : chosen.warnings) text += "\n  " + warning;
   program.say(text + "\n");
@@ -103,7 +108,7 @@ Result<Json> explain_problem(const Program& program, const DistinctProblem& dist
                              const PlanRequest& base) {
   const ConvProblem& problem = distinct.problem;
   CONVOY_TRY(const WeightedRequest weighted, with_constant_weights(problem, base));
-  const auto explanation = selection::explain(problem, all_engines(), options, weighted.request, distinct.names);
+  const auto explanation = selection::explain(problem, program.engines(), options, weighted.request, distinct.names);
   program.say(fmt::format("{}\n{}{}: {} GFLOP, {} at least", print(problem), report::short_name(problem),
                           distinct.count > 1 ? fmt::format(", {} times", distinct.count) : "",
                           report::rate(flops(problem)), report::bytes(bytes_moved(problem))));
@@ -114,6 +119,10 @@ Result<Json> explain_problem(const Program& program, const DistinctProblem& dist
   json["count"] = distinct.count;
   json["engines"] = Json::array();
   for (const auto& verdict : explanation.engines) json["engines"].push_back(to_json(verdict, problem));
+  if (!explanation.advice.empty()) json["advice"] = Json::array();
+  for (const selection::Advice& advice : explanation.advice) {
+    json["advice"].push_back({{"check", advice.check}, {"followed", advice.followed}, {"text", advice.text}});
+  }
   if (explanation.nothing) {
     json["chosen"] = nullptr;
     json["reason"] = explanation.nothing->message;
@@ -124,6 +133,7 @@ Result<Json> explain_problem(const Program& program, const DistinctProblem& dist
                     {"decided_by", explanation.decided_by},
                     {"stages", explanation.stages},
                     {"warnings", explanation.chosen->warnings}};
+  if (!explanation.description.empty()) json["chosen"]["plan"] = explanation.description;
   if (explanation.runner_up) {
     json["runner_up"] = {{"candidate", print(*explanation.runner_up)}, {"why", explanation.why_not_runner_up}};
   }
@@ -139,7 +149,7 @@ Result<Json> explain_fusion(const Program& program, ConvProblem problem, const S
     program.say("it has no epilogue; measured with bias=1:gamma=1:act=relu");
   }
   CONVOY_TRY(const WeightedRequest weighted, with_constant_weights(problem, base));
-  CONVOY_TRY(const auto fusion, selection::measure_fusion(problem, all_engines(), options, weighted.request));
+  CONVOY_TRY(const auto fusion, selection::measure_fusion(problem, program.engines(), options, weighted.request));
   report::Table table;
   using report::Align;
   table.column("epilogue").column("time", Align::right).column("spread", Align::right).column("", Align::right);

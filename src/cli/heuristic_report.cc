@@ -10,19 +10,20 @@
 
 namespace convoy::cli {
 
-std::vector<HeuristicChoice> ask_heuristic(const std::vector<DistinctProblem>& problems, const SelectionFilter& filter,
+std::vector<HeuristicChoice> ask_heuristic(const std::vector<DistinctProblem>& problems,
+                                           std::span<const Engine* const> engines, const SelectionFilter& filter,
                                            const PlanRequest& request) {
   static const float weights = 0;  // stands for those that are packed: predictions don't read them
   std::vector<HeuristicChoice> choices;
   // The first choice of a process sets up tables.
   static_cast<void>(
-      predict_best(*parse_problem("fprop:x=f32,1x16x8x8,nhwc:w=f32,16x16x3x3"), all_engines(), filter, request));
+      predict_best(*parse_problem("fprop:x=f32,1x16x8x8,nhwc:w=f32,16x16x3x3"), engines, filter, request));
   for (const DistinctProblem& distinct : problems) {
     PlanRequest packed = request;
-    if (distinct.problem.pass != Pass::wgrad) packed.constant_weights = &weights;
+    if (distinct.problem.pass != Pass::wgrad && !request.cuda) packed.constant_weights = &weights;
     HeuristicChoice choice{distinct.problem, {}, 0, false, {}};
     const double start = monotonic_seconds();
-    choice.prediction = predict_best(distinct.problem, all_engines(), filter, packed);
+    choice.prediction = predict_best(distinct.problem, engines, filter, packed);
     choice.seconds = monotonic_seconds() - start;
     choices.push_back(std::move(choice));
   }

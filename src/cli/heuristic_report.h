@@ -20,7 +20,8 @@ struct HeuristicChoice {
 
 // What heuristic selection chooses for each, one after the other as when a network is planned, weights packed
 // beforehand.
-std::vector<HeuristicChoice> ask_heuristic(const std::vector<DistinctProblem>& problems, const SelectionFilter& filter,
+std::vector<HeuristicChoice> ask_heuristic(const std::vector<DistinctProblem>& problems,
+                                           std::span<const Engine* const> engines, const SelectionFilter& filter,
                                            const PlanRequest& request);
 
 // Sets over_best. `measurements` are those of its problem, fastest first.

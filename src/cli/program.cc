@@ -7,6 +7,9 @@
 #include <fstream>
 #include <map>
 
+#include "core/text.h"
+#include "device/cuda/device.h"
+#include "engines/table.h"
 #include "io/file.h"
 #include "select/glob.h"
 
@@ -27,6 +30,19 @@ constexpr const char* kDownConvert = "down-convert";
 
 Error bad_flag(std::string_view flag, std::string_view what) {
   return {ErrorCode::invalid_argument, fmt::format("{}: {}", flag, what)};
+}
+
+// Of "cuda" and "cuda:N"; nothing for "cpu".
+Result<std::optional<int>> cuda_ordinal(std::string_view device) {
+  if (device == "cpu") return std::optional<int>();
+  if (device == "cuda") return std::optional<int>(0);
+  if (device.starts_with("cuda:")) {
+    const auto ordinal = parse_integer(device.substr(5));
+    if (ordinal.ok() && *ordinal >= 0 && *ordinal <= cuda::kMostDevices) {
+      return std::optional<int>(static_cast<int>(*ordinal));
+    }
+  }
+  return bad_flag("--device", fmt::format("'{}' is not a device; cpu, cuda and cuda:N are", device));
 }
 
 Result<void> read_filter(const SharedOptions& shared, SelectionFilter& filter) {
@@ -104,11 +120,6 @@ void Program::document(const Json& json) const {
 }
 
 Result<int> Program::threads() const {
-  if (shared.device == "cuda" || shared.device.starts_with("cuda:")) {
-    return Error{ErrorCode::unsupported,
-                 fmt::format("--device {}: this version of convoy runs on the CPU only", shared.device)};
-  }
-  if (shared.device != "cpu") return bad_flag("--device", fmt::format("'{}' is not a device; cpu is", shared.device));
   if (shared.threads < 0 || shared.threads > kMaxThreads) {
     return bad_flag("--threads", fmt::format("{} is not from 1 to {}", shared.threads, kMaxThreads));
   }
@@ -117,9 +128,27 @@ Result<int> Program::threads() const {
 
 Result<PlanRequest> Program::plan_request() const {
   PlanRequest request;
-  CONVOY_TRY(request.threads, threads());
+  CONVOY_TRY(const int threads, this->threads());
+  CONVOY_TRY(const std::optional<int> ordinal, cuda_ordinal(shared.device));
   request.cpu = cpu_features();
+  if (!ordinal) {
+    if (shared.sm_count > 0) return bad_flag("--sm-count", "it is for --device cuda");
+    if (shared.all_cold) return bad_flag("--all-cold", "it is for --device cuda");
+    request.threads = threads;
+    return request;
+  }
+  auto device = cuda::describe(*ordinal);
+  if (!device.ok()) return device.error().within("--device " + shared.device);
+  request.cuda = std::move(*device);
+  if (shared.sm_count > request.cuda->sm_count) {
+    return bad_flag("--sm-count", fmt::format("{}: the device has {}", shared.sm_count, request.cuda->sm_count));
+  }
+  request.target_sms = shared.sm_count == request.cuda->sm_count ? 0 : shared.sm_count;
   return request;
+}
+
+std::span<const Engine* const> Program::engines() const {
+  return engines_on(on_gpu() ? DeviceKind::cuda : DeviceKind::cpu);
 }
 
 Result<SelectionOptions> Program::selection(double default_budget) const {
@@ -127,7 +156,7 @@ Result<SelectionOptions> Program::selection(double default_budget) const {
   options.filter.engines = shared.engines;
   std::string names;
   bool any = false;
-  for (const Engine* engine : all_engines()) {
+  for (const Engine* engine : engines()) {
     any = any || selection::glob_list_matches(shared.engines, engine->info().name);
     names += (names.empty() ? "" : ", ") + engine->info().name;
   }
@@ -142,7 +171,7 @@ Result<SelectionOptions> Program::selection(double default_budget) const {
   const auto objective = parse_objective(shared.objective);
   if (!objective.ok()) return objective.error().within("--objective");
   options.objective = *objective;
-  options.caches = shared.warm ? CacheState::warm : CacheState::cold;
+  options.caches = shared.warm ? CacheState::warm : shared.all_cold ? CacheState::all_cold : CacheState::cold;
   CONVOY_CHECK(read_filter(shared, options.filter));
   options.budget_seconds = shared.budget >= 0 ? shared.budget : default_budget;
   if (options.budget_seconds > 0) options.mode = SelectionMode::measured;
@@ -163,6 +192,12 @@ ConvProblem Program::allowed(ConvProblem problem) const {
 
 Result<NetworkOptions> Program::network_options(double default_budget) const {
   NetworkOptions options;
+  CONVOY_TRY(const std::optional<int> ordinal, cuda_ordinal(shared.device));
+  if (ordinal) {
+    return Error{ErrorCode::unsupported,
+                 fmt::format("--device {}: whole networks run on the CPU only; problems and lists of them run there",
+                             shared.device)};
+  }
   CONVOY_TRY(options.threads, threads());
   options.cpu = cpu_features();
   CONVOY_TRY(options.selection, selection(default_budget));
@@ -177,7 +212,7 @@ void add_json_flag(CLI::App& app, Program& program) {
 
 void add_shared_flags(CLI::App& app, Program& program, const std::string& budget_help) {
   SharedOptions& shared = program.shared;
-  app.add_option("--device", shared.device, "Where to run: cpu")->type_name("DEVICE");
+  app.add_option("--device", shared.device, "Where to run: cpu (default), cuda or cuda:N")->type_name("DEVICE");
   app.add_option("--threads", shared.threads, "Threads to run on (default: every processor)")
       ->type_name("N")
       ->check(CLI::Range(1, kMaxThreads));
@@ -187,6 +222,11 @@ void add_shared_flags(CLI::App& app, Program& program, const std::string& budget
       ->transform(CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::CASE_SENSITIVE))
       ->check(CLI::Range(0.0, 1e6));
   app.add_flag("--warm,!--cold", shared.warm, "Time with what is read in the caches, or (default) as inside a network");
+  app.add_flag("--all-cold", shared.all_cold, "On a GPU: time with nothing in its caches, not even fresh activations")
+      ->excludes("--warm");
+  app.add_option("--sm-count", shared.sm_count, "On a GPU: use so many SMs and leave the others free (default: all)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000));
   app.add_option("--objective", shared.objective,
                  "What is to be small: time (default), workspace, energy, or weights: time=1,workspace=0.2");
   app.add_option("--engines", shared.engines, "Engines that may be chosen, a list of globs: 'cpu.*,!cpu.winograd'")
@@ -224,6 +264,28 @@ Result<std::pair<std::string, std::string>> split_assignment(std::string_view fl
     return bad_flag(flag, fmt::format("'{}' is not NAME=VALUE", text));
   }
   return std::pair(text.substr(0, equals), text.substr(equals + 1));
+}
+
+std::string place_of(const PlanRequest& request) {
+  if (!request.cuda) {
+    return fmt::format("{} thread{}, {}", request.threads, request.threads == 1 ? "" : "s", request.cpu.brand);
+  }
+  const CudaDevice& device = *request.cuda;
+  const std::string carved =
+      request.target_sms > 0 ? fmt::format(", {} of {} SMs", request.target_sms, device.sm_count) : std::string();
+  return fmt::format("cuda:{}, {}{}, driver {}", device.ordinal, device.name, carved,
+                     device.driver.empty() ? "of an unknown version" : device.driver);
+}
+
+Json to_json(const CudaDevice& device) {
+  return {{"ordinal", device.ordinal},
+          {"name", device.name},
+          {"architecture", device.architecture},
+          {"sm_count", device.sm_count},
+          {"memory_bytes", device.memory_bytes},
+          {"l2_bytes", device.l2_bytes},
+          {"driver", device.driver},
+          {"driver_version", device.driver_version}};
 }
 
 std::int64_t peak_memory_bytes() {

@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -37,6 +38,8 @@ struct SharedOptions {
   std::string config;  // empty: CONVOY_CONFIG's
   std::vector<std::string> allow;
   bool warm = false;
+  bool all_cold = false;
+  int sm_count = 0;  // of a GPU that a convolution may use; 0: all
   bool json = false;
 };
 
@@ -56,6 +59,9 @@ class Program {
   // The flags as the library's options. Errors name the flag. They also check --device.
   Result<int> threads() const;
   Result<PlanRequest> plan_request() const;
+  bool on_gpu() const { return shared.device.starts_with("cuda"); }
+  // The engine table's rows for --device.
+  std::span<const Engine* const> engines() const;
   // Heuristic without a budget (measured_by_default false, no --budget), measured otherwise.
   Result<SelectionOptions> selection(double default_budget = 0) const;
   Result<NetworkOptions> network_options(double default_budget = 0) const;
@@ -74,6 +80,10 @@ CLI::App& add_subcommand(CLI::App& app, const std::string& name, const std::stri
 
 // "NAME=VALUE" or an error that names the flag.
 Result<std::pair<std::string, std::string>> split_assignment(std::string_view flag, const std::string& text);
+
+// Where a request runs, for people: "2 threads, Intel(R) Xeon(R) ..", "cuda:0, NVIDIA H200, driver 580.159.04".
+std::string place_of(const PlanRequest& request);
+Json to_json(const CudaDevice& device);
 
 // Peak resident memory of this process in bytes (VmHWM), 0 where the system doesn't say.
 std::int64_t peak_memory_bytes();

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include "cli/checks.h"
+#include "device/cuda/device.h"
+#include "engines/table.h"
 #include "io/file.h"
 
 namespace convoy::cli {
@@ -12,21 +14,7 @@ namespace {
 using selection::CandidateChecker;
 using selection::CheckFault;
 
-// Exit codes: 0 the check passes now, 3 it fails as before, 1 it crashes, 2 the file is not usable.
-Result<int> repro(const Program& program, const std::string& path) {
-  CONVOY_TRY(const auto bytes, io::read_file(path));
-  const auto read = report::parse_repro({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  if (!read.ok()) return read.error().within(path);
-  const report::Repro& wanted = *read;
-  const std::string lacks = report::missing_features(wanted.setup.cpu, cpu_features());
-  if (!lacks.empty()) {
-    return Error{ErrorCode::unsupported,
-                 fmt::format("{}: recorded on {}, this processor has no {}", path, wanted.setup.cpu.brand, lacks)};
-  }
-  program.say(fmt::format("{}\n{} on {} threads, recorded {} on {}\nit said {}: {}", print(wanted.setup.problem),
-                          print(wanted.candidate), wanted.setup.threads, wanted.date, wanted.setup.cpu.brand,
-                          wanted.fault, wanted.failure));
-  if (wanted.setup.cpu.brand != cpu_features().brand) program.say("this is another processor: " + cpu_features().brand);
+void say_versions(const Program& program, const report::Repro& wanted) {
   const Json versions = library_versions();
   for (const auto& [library, version] : wanted.versions.items()) {
     const auto here = versions.find(library);
@@ -35,15 +23,9 @@ Result<int> repro(const Program& program, const std::string& path) {
                               here == versions.end() ? "missing" : report::dump(*here)));
     }
   }
-  Json result;
-  run_jobs(
-      1, 3600,
-      [&](int) {
-        auto checker = CandidateChecker::make(wanted.setup, all_engines());
-        if (!checker.ok()) return report::dump({{"fault", "not_checked"}, {"failure", checker.error().message}});
-        return report::dump(check_json(checker->check(wanted.candidate)));
-      },
-      [&](int, const JobOutcome& outcome) { result = read_check(outcome); });
+}
+
+Result<int> conclude(const Program& program, const std::string& path, const report::Repro& wanted, Json result) {
   const std::string fault = result["fault"], failure = result["failure"];
   if (fault == "not_checked") return Error{ErrorCode::invalid_argument, fmt::format("{}: {}", path, failure)};
   const bool right = fault == name_of(CheckFault::none);
@@ -55,6 +37,51 @@ Result<int> repro(const Program& program, const std::string& path) {
   result["recorded_failure"] = wanted.failure;
   program.document(result);
   return right ? kDone : fault == "crash" ? kFailed : kWrongResult;
+}
+
+// In this process: a child of one that has used CUDA can't.
+Result<int> repro_on_gpu(const Program& program, const std::string& path, const report::Repro& wanted) {
+  selection::CheckSetup setup = wanted.setup;
+  CONVOY_TRY(const CudaDevice here, cuda::describe(setup.cuda->ordinal));
+  program.say(fmt::format("{}\n{} on cuda:{}, recorded {} on {}\nit said {}: {}", print(setup.problem),
+                          print(wanted.candidate), here.ordinal, wanted.date, setup.cuda->name, wanted.fault,
+                          wanted.failure));
+  if (here.name != setup.cuda->name) program.say("this is another GPU: " + here.name);
+  setup.cuda = here;
+  setup.cpu = cpu_features();
+  say_versions(program, wanted);
+  auto checker = CandidateChecker::make(setup, engines_on(DeviceKind::cuda));
+  if (!checker.ok()) return checker.error().within(path);
+  return conclude(program, path, wanted, check_json(checker->check(wanted.candidate)));
+}
+
+// Exit codes: 0 the check passes now, 3 it fails as before, 1 it crashes, 2 the file is not usable.
+Result<int> repro(const Program& program, const std::string& path) {
+  CONVOY_TRY(const auto bytes, io::read_file(path));
+  const auto read = report::parse_repro({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  if (!read.ok()) return read.error().within(path);
+  const report::Repro& wanted = *read;
+  if (wanted.setup.cuda) return repro_on_gpu(program, path, wanted);
+  const std::string lacks = report::missing_features(wanted.setup.cpu, cpu_features());
+  if (!lacks.empty()) {
+    return Error{ErrorCode::unsupported,
+                 fmt::format("{}: recorded on {}, this processor has no {}", path, wanted.setup.cpu.brand, lacks)};
+  }
+  program.say(fmt::format("{}\n{} on {} threads, recorded {} on {}\nit said {}: {}", print(wanted.setup.problem),
+                          print(wanted.candidate), wanted.setup.threads, wanted.date, wanted.setup.cpu.brand,
+                          wanted.fault, wanted.failure));
+  if (wanted.setup.cpu.brand != cpu_features().brand) program.say("this is another processor: " + cpu_features().brand);
+  say_versions(program, wanted);
+  Json result;
+  run_jobs(
+      1, 3600,
+      [&](int) {
+        auto checker = CandidateChecker::make(wanted.setup, all_engines());
+        if (!checker.ok()) return report::dump({{"fault", "not_checked"}, {"failure", checker.error().message}});
+        return report::dump(check_json(checker->check(wanted.candidate)));
+      },
+      [&](int, const JobOutcome& outcome) { result = read_check(outcome); });
+  return conclude(program, path, wanted, std::move(result));
 }
 
 }  // namespace

@@ -178,7 +178,7 @@ class Tuner {
       options.mode = SelectionMode::heuristic;
     }
     std::vector<Candidate> seen;
-    auto selection = select(problem, all_engines(), options, weighted.request, tuned.convolution.nodes,
+    auto selection = select(problem, program_.engines(), options, weighted.request, tuned.convolution.nodes,
                             [&](const Measurement& measurement, int done, int total) {
                               if (std::find(seen.begin(), seen.end(), measurement.candidate) == seen.end()) {
                                 seen.push_back(measurement.candidate);
@@ -218,10 +218,12 @@ class Tuner {
   std::vector<Tuned> tuned_;
 };
 
-Result<std::vector<NetworkConvolution>> convolutions_of(const Target& target, const TuneFlags& flags,
-                                                        const SelectionOptions& options, const PlanRequest& request) {
+Result<std::vector<NetworkConvolution>> convolutions_of(const Program& program, const Target& target,
+                                                        const TuneFlags& flags, const SelectionOptions& options,
+                                                        const PlanRequest& request) {
   std::vector<NetworkConvolution> convolutions;
   if (target.network != nullptr) {
+    if (request.cuda) CONVOY_CHECK(program.network_options());
     CONVOY_TRY(const auto descs, input_descriptions(*target.network, flags.input));
     NetworkOptions network_options{request.threads, request.cpu, options};
     CONVOY_TRY(convolutions, target.network->convolutions(descs, network_options));
@@ -231,7 +233,8 @@ Result<std::vector<NetworkConvolution>> convolutions_of(const Target& target, co
     }
   }
   for (const ListedProblem& listed : target.problems) {
-    convolutions.push_back({listed.problem, listed.problem.pass != Pass::wgrad, listed.count, listed.name});
+    convolutions.push_back(
+        {listed.problem, listed.problem.pass != Pass::wgrad && !request.cuda, listed.count, listed.name});
   }
   return convolutions;
 }
@@ -310,7 +313,7 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
   CONVOY_TRY(const PlanRequest request, program.plan_request());
   CONVOY_TRY(const SelectionOptions options, program.selection(kDefaultBudget));
   CONVOY_TRY(const Target target, open_target(flags.target));
-  CONVOY_TRY(auto convolutions, convolutions_of(target, flags, options, request));
+  CONVOY_TRY(auto convolutions, convolutions_of(program, target, flags, options, request));
   CONVOY_TRY(const auto database, open_database(TuningDatabase::Access::write));
 
   const InterruptGuard guard;
@@ -321,8 +324,7 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
   if (!flags.plan_file.empty()) CONVOY_CHECK(io::write_file(flags.plan_file, std::as_bytes(std::span(plan))));
 
   CONVOY_TRY(const TuningDatabaseInfo info, database->info());
-  program.say(fmt::format("{} on {} thread{}, {}\n", flags.target, request.threads, request.threads == 1 ? "" : "s",
-                          request.cpu.brand));
+  program.say(fmt::format("{} on {}\n", flags.target, place_of(request)));
   Json problems = say_results(program, tuned);
   std::int64_t layers = 0, partial = 0, measured = 0;
   double total = 0;

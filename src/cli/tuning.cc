@@ -86,7 +86,7 @@ std::vector<DistinctProblem> distinct_problems(const Session& session) {
 
 Result<WeightedRequest> with_constant_weights(const ConvProblem& problem, const PlanRequest& request) {
   WeightedRequest weighted{request, {}};
-  if (problem.pass == Pass::wgrad) return weighted;
+  if (problem.pass == Pass::wgrad || request.cuda) return weighted;
   CONVOY_TRY(weighted.weights, HostTensor::allocate(problem.w));
   selection::fill_random(problem.w, weighted.weights.data.get(), 1);
   weighted.request.constant_weights = weighted.weights.data.get();
@@ -105,7 +105,7 @@ Result<std::vector<ProblemReport>> measure_problems(const Program& program,
     report.distinct = problems[i];
     const ConvProblem& problem = report.distinct.problem = program.allowed(problems[i].problem);
     CONVOY_TRY(const WeightedRequest weighted, with_constant_weights(problem, request));
-    report.answers = list_candidates(problem, all_engines(), weighted.request);
+    report.answers = list_candidates(problem, program.engines(), weighted.request);
     SelectionOptions share = options;
     share.mode = SelectionMode::measured;
     if (options.budget_seconds > 0) {
@@ -114,7 +114,7 @@ Result<std::vector<ProblemReport>> measure_problems(const Program& program,
       share.budget_seconds = std::max(left / static_cast<double>(problems.size() - i), 1e-6);
     }
     const std::string name = report::short_name(problem);
-    auto selection = select(problem, all_engines(), share, weighted.request, problems[i].names,
+    auto selection = select(problem, program.engines(), share, weighted.request, problems[i].names,
                             [&](const Measurement& measurement, int done, int total) {
                               const double part = total > 0 ? static_cast<double>(done) / total : 0;
                               const double left = options.budget_seconds - (monotonic_seconds() - start);

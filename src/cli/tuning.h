@@ -44,7 +44,7 @@ struct ProblemReport {
 };
 
 // The request with random constant weights for the problem, as a network has them: packed once, beforehand. The tensor
-// keeps them alive; wgrad, which computes the weights, has none.
+// keeps them alive; wgrad, which computes the weights, has none, nor have GPUs.
 struct WeightedRequest {
   PlanRequest request;
   HostTensor weights;

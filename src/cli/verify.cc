@@ -57,17 +57,18 @@ std::string now() {
 
 // What is chosen for the problem, or with --all-engines everything that may be, in the order of the heuristic; the
 // oracle only where the filter names it.
-Result<std::vector<Candidate>> candidates_for(const DistinctProblem& distinct, SelectionOptions options,
-                                              const PlanRequest& request, const VerifyFlags& flags) {
+Result<std::vector<Candidate>> candidates_for(const Program& program, const DistinctProblem& distinct,
+                                              SelectionOptions options, const PlanRequest& request,
+                                              const VerifyFlags& flags) {
   const ConvProblem& problem = distinct.problem;
   options.mode = SelectionMode::heuristic;
-  CONVOY_TRY(Selection selection, select(problem, all_engines(), options, request, distinct.names));
-  CONVOY_CHECK(confirm(problem, all_engines(), options.filter, request, selection));
+  CONVOY_TRY(Selection selection, select(problem, program.engines(), options, request, distinct.names));
+  CONVOY_CHECK(confirm(problem, program.engines(), options.filter, request, selection));
   std::vector<Candidate> wanted = {selection.candidate};
-  if (flags.all_engines) wanted = rank_by_heuristic(problem, all_engines(), options.filter, request);
+  if (flags.all_engines) wanted = rank_by_heuristic(problem, program.engines(), options.filter, request);
   std::vector<Candidate> candidates;
   for (Candidate& candidate : wanted) {
-    CONVOY_TRY(const Engine* engine, selection::runnable_engine(problem, candidate, all_engines(), request));
+    CONVOY_TRY(const Engine* engine, selection::runnable_engine(problem, candidate, program.engines(), request));
     if (engine->info().oracle && wanted.size() > 1 && options.filter.engines == "*") continue;
     if (flags.all_knobs) {
       for (Candidate& variant : selection::knob_product(*engine, problem, request)) {
@@ -166,7 +167,7 @@ class Verification {
   Result<int> run() {
     CONVOY_TRY(problems_, problems_of(program_, flags_));
     for (std::size_t p = 0; p < problems_.size(); ++p) {
-      auto candidates = candidates_for(problems_[p], options_, request_, flags_);
+      auto candidates = candidates_for(program_, problems_[p], options_, request_, flags_);
       if (!candidates.ok()) {
         if (candidates.error().code != ErrorCode::unsupported) return candidates.error();
         unsupported_.push_back(print(problems_[p].problem));
@@ -176,14 +177,19 @@ class Verification {
       for (Candidate& candidate : *candidates) jobs_.push_back({p, std::move(candidate)});
     }
     report::Progress bar("verifying", program_.shared.json);
-    run_jobs(
-        static_cast<int>(jobs_.size()), flags_.timeout, [&](int i) { return report::dump(check(jobs_[i])); },
-        [&](int i, const JobOutcome& outcome) {
-          take(jobs_[i], read_check(outcome));
-          if (i + 1 == static_cast<int>(jobs_.size()) || jobs_[i + 1].problem != jobs_[i].problem)
-            say_problem(jobs_[i]);
-          bar.update(static_cast<double>(i + 1) / static_cast<double>(jobs_.size()), print(jobs_[i].candidate));
-        });
+    const int count = static_cast<int>(jobs_.size());
+    const auto done = [&](int i, Json result) {
+      take(jobs_[i], std::move(result));
+      if (i + 1 == count || jobs_[i + 1].problem != jobs_[i].problem) say_problem(jobs_[i]);
+      bar.update(static_cast<double>(i + 1) / count, print(jobs_[i].candidate));
+    };
+    if (request_.cuda) {  // a child of a process that has used CUDA can't
+      for (int i = 0; i < count; ++i) done(i, check(jobs_[i]));
+    } else {
+      run_jobs(
+          count, flags_.timeout, [&](int i) { return report::dump(check(jobs_[i])); },
+          [&](int i, const JobOutcome& outcome) { done(i, read_check(outcome)); });
+    }
     bar.finish();
     program_.say(fmt::format("{} right, {} failed, {} not checked; {} problem{} that nothing can run", right_, failed_,
                              not_checked_, unsupported_.size(), unsupported_.size() == 1 ? "" : "s"));
@@ -208,7 +214,7 @@ class Verification {
     if (deadline_ > 0 && monotonic_seconds() > deadline_) return skipped("the budget ended");
     if (!checker_ || checked_problem_ != job.problem) {
       checker_.reset();
-      auto made = CandidateChecker::make(setup_of(job), all_engines());
+      auto made = CandidateChecker::make(setup_of(job), program_.engines());
       if (!made.ok()) return skipped(made.error().message);
       checker_.emplace(std::move(*made));
       checked_problem_ = job.problem;
@@ -223,6 +229,8 @@ class Verification {
     CheckSetup setup;
     setup.problem = problems_[job.problem].problem;
     setup.cpu = request_.cpu;
+    setup.cuda = request_.cuda;
+    setup.target_sms = request_.target_sms;
     setup.threads = request_.threads;
     setup.repeats = flags_.repeats;
     setup.seed = static_cast<std::uint64_t>(flags_.seed);
@@ -309,7 +317,7 @@ void add_verify(CLI::App& app, Program& program) {
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000));
   command.add_option("--seed", flags->seed, "Of the data (default 1)")->type_name("N")->check(CLI::NonNegativeNumber);
-  command.add_option("--timeout", flags->timeout, "A check that takes longer fails")
+  command.add_option("--timeout", flags->timeout, "A check that takes longer fails (on the CPU)")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.001, 1e6));
   command.add_option("--repro-folder", flags->repro_folder, "Where each failure's repro file goes (default: here)")

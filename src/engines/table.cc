@@ -1,4 +1,6 @@
 // The one ordered table of engines: a row an engine. Ties in a ranking are broken by this order.
+#include "engines/table.h"
+
 #include "convoy/engine.h"
 #include "engines/cpu/depthwise/depthwise.h"
 #include "engines/cpu/direct/direct.h"
@@ -29,6 +31,19 @@ const std::vector<const Engine*>& all_engines() {
     return all;
   }();
   return engines;
+}
+
+const std::vector<const Engine*>& engines_on(DeviceKind kind) {
+  const auto rows_on = [](DeviceKind wanted) {
+    auto* rows = new std::vector<const Engine*>;
+    for (const Engine* engine : all_engines()) {
+      if (engine->info().device == wanted) rows->push_back(engine);
+    }
+    return rows;
+  };
+  static const auto& cpu = *rows_on(DeviceKind::cpu);
+  static const auto& cuda = *rows_on(DeviceKind::cuda);
+  return kind == DeviceKind::cpu ? cpu : cuda;
 }
 
 }  // namespace convoy

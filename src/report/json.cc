@@ -31,6 +31,9 @@ Json to_json(const Measurement& measurement, const ConvProblem& problem) {
     out["gbytes"] = bytes_moved(problem) / measurement.median_seconds * 1e-9;
   }
   out["workspace_bytes"] = measurement.workspace_bytes;
+  if (measurement.energy_joules) out["energy_joules"] = *measurement.energy_joules;
+  if (measurement.clock_mhz) out["clock_mhz"] = *measurement.clock_mhz;
+  if (measurement.kernels) out["kernels"] = *measurement.kernels;
   out["max_error"] = number_or_null(measurement.max_error);
   out["max_error_absolute"] = number_or_null(measurement.max_error_absolute);
   return out;

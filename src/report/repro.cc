@@ -102,6 +102,38 @@ Result<CpuFeatures> read_device(const Reader& device) {
   return cpu;
 }
 
+Result<CudaDevice> read_gpu(const Reader& device) {
+  CudaDevice gpu;
+  constexpr std::int64_t most = std::numeric_limits<int>::max();
+  CONVOY_TRY(gpu.name, device.text("name"));
+  CONVOY_TRY(gpu.ordinal, device.integer("ordinal", 0, most));
+  CONVOY_TRY(gpu.architecture, device.integer("architecture", 0, most));
+  CONVOY_TRY(gpu.driver, device.text("driver"));
+  CONVOY_TRY(gpu.driver_version, device.integer("driver_version", 0, most));
+  return gpu;
+}
+
+Json device_json(const selection::CheckSetup& setup) {
+  if (setup.cuda) {
+    return {{"kind", "cuda"},
+            {"name", setup.cuda->name},
+            {"ordinal", setup.cuda->ordinal},
+            {"architecture", setup.cuda->architecture},
+            {"driver", setup.cuda->driver},
+            {"driver_version", setup.cuda->driver_version},
+            {"target_sms", setup.target_sms}};
+  }
+  Json extensions = Json::object();
+  for (const Extension& extension : kExtensions) extensions[extension.name] = setup.cpu.*extension.there;
+  return {{"kind", "cpu"},
+          {"brand", setup.cpu.brand},
+          {"isa", std::string(name_of(setup.cpu.isa))},
+          {"extensions", extensions},
+          {"l1d_bytes", setup.cpu.l1d_bytes},
+          {"l2_bytes", setup.cpu.l2_bytes},
+          {"l3_bytes", setup.cpu.l3_bytes}};
+}
+
 // FNV-1a: the same on every machine.
 std::uint32_t hash(std::string_view text) {
   std::uint32_t value = 2166136261u;
@@ -113,9 +145,8 @@ std::uint32_t hash(std::string_view text) {
 
 Json to_json(const Repro& repro) {
   const selection::CheckSetup& setup = repro.setup;
-  Json knobs = Json::object(), extensions = Json::object();
+  Json knobs = Json::object();
   for (const KnobValue& knob : repro.candidate.knobs) knobs[knob.name] = knob.value;
-  for (const Extension& extension : kExtensions) extensions[extension.name] = setup.cpu.*extension.there;
   return {{"convoy_repro", kFormat},
           {"date", repro.date},
           {"fault", repro.fault},
@@ -130,14 +161,7 @@ Json to_json(const Repro& repro) {
           {"repeats", setup.repeats},
           {"constant_weights", setup.constant_weights},
           {"compared_with", setup.trusted ? Json(print(*setup.trusted)) : Json(nullptr)},
-          {"device",
-           {{"kind", "cpu"},
-            {"brand", setup.cpu.brand},
-            {"isa", std::string(name_of(setup.cpu.isa))},
-            {"extensions", extensions},
-            {"l1d_bytes", setup.cpu.l1d_bytes},
-            {"l2_bytes", setup.cpu.l2_bytes},
-            {"l3_bytes", setup.cpu.l3_bytes}}},
+          {"device", device_json(setup)},
           {"versions", repro.versions}};
 }
 
@@ -180,9 +204,14 @@ Result<Repro> parse_repro(std::string_view text) {
   }
   CONVOY_TRY(const Reader device, file.object("device"));
   CONVOY_TRY(const std::string kind, device.text("kind"));
-  if (kind != "cpu")
-    return bad_field("device.kind", fmt::format("'{}': this version of convoy runs on the CPU only", kind));
-  CONVOY_TRY(setup.cpu, read_device(device));
+  if (kind == "cpu") {
+    CONVOY_TRY(setup.cpu, read_device(device));
+  } else if (kind == "cuda") {
+    CONVOY_TRY(setup.cuda, read_gpu(device));
+    CONVOY_TRY(setup.target_sms, device.integer("target_sms", 0, std::numeric_limits<int>::max()));
+  } else {
+    return bad_field("device.kind", fmt::format("'{}' is none of cpu, cuda", kind));
+  }
   if (const auto versions = json.find("versions"); versions != json.end()) repro.versions = *versions;
   return repro;
 }

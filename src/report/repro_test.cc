@@ -42,6 +42,17 @@ TEST(Repro, LosesNothing) {
   EXPECT_EQ(missing_features(read->setup.cpu, cpu_features()), "");
 }
 
+TEST(Repro, AGpuIsRecordedToo) {
+  Repro repro = example();
+  repro.setup.cuda = CudaDevice{.ordinal = 1, .name = "NVIDIA H200", .architecture = 90, .driver = "580.1"};
+  repro.setup.target_sms = 66;
+  const auto read = parse_repro(dump(to_json(repro)));
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(to_json(*read), to_json(repro));
+  EXPECT_EQ(read->setup.cuda->name, "NVIDIA H200");
+  EXPECT_EQ(read->setup.target_sms, 66);
+}
+
 TEST(Repro, BrokenFilesAreNamedByField) {
   const auto refused = [](const char* field, Json value) {
     Json json = to_json(example());
@@ -58,7 +69,8 @@ TEST(Repro, BrokenFilesAreNamedByField) {
   EXPECT_NE(refused("/knobs", 3).find("repro.knobs"), std::string::npos);
   EXPECT_NE(refused("/knobs/tile", "two").find("repro.knobs.tile"), std::string::npos);
   EXPECT_NE(refused("/device/isa", "neon").find("repro.device.isa"), std::string::npos);
-  EXPECT_NE(refused("/device/kind", "cuda").find("CPU only"), std::string::npos);
+  EXPECT_NE(refused("/device/kind", "tpu").find("none of cpu, cuda"), std::string::npos);
+  EXPECT_NE(refused("/device/kind", "cuda").find("repro.device.name: it is missing"), std::string::npos);
   EXPECT_NE(refused("/device/extensions/amx_bf16", 1).find("repro.device.extensions.amx_bf16"), std::string::npos);
   EXPECT_NE(refused("/compared_with", "{").find("repro.compared_with"), std::string::npos);
   EXPECT_NE(refused("/convoy_repro", 2).find("newer"), std::string::npos);

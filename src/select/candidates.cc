@@ -134,7 +134,9 @@ Result<const Engine*> selection::runnable_engine(const ConvProblem& problem, con
                                   [&](const Engine* engine) { return engine->info().name == candidate.engine; });
   if (found == engines.end()) {
     std::vector<std::string> names;
-    for (const Engine* engine : engines) names.push_back(engine->info().name);
+    for (const Engine* engine : engines) {
+      if (engine->info().device == kind_of(request)) names.push_back(engine->info().name);
+    }
     return Error{ErrorCode::not_found,
                  fmt::format("engine '{}' does not exist; there are {}", candidate.engine, fmt::join(names, ", "))};
   }

@@ -10,6 +10,7 @@
 #include "engines/reference/reference.h"
 #include "select/measure/compare.h"
 #include "select/measure/problem_data.h"
+#include "select/testbed.h"
 
 namespace convoy::selection {
 namespace {
@@ -60,11 +61,22 @@ class CandidateChecker::State {
 
   Result<void> prepare() {
     CONVOY_CHECK(validate(setup_.problem));
+    if (setup_.cuda) {
+      team_ = make_cpu_team(std::clamp(setup_.cpu.logical_cpus, 1, 16));
+      CONVOY_TRY(testbed_,
+                 make_testbed(setup_.problem, request(1), CacheState::warm, VerifyOptions{}.full_terms, setup_.seed));
+      return trust();
+    }
     team_ = make_cpu_team(setup_.threads);
     CONVOY_TRY(data_, ProblemData::make(setup_.problem, setup_.seed));
     ConvArgs args = data_.args(nullptr);
     args.out = prior().data.get();
     expectation_ = std::make_unique<Expectation>(setup_.problem, args, VerifyOptions{}, *team_);
+    return trust();
+  }
+
+  // The candidate that others are to be compared with has to be right itself.
+  Result<void> trust() {
     if (!setup_.trusted) return {};
     const Candidate candidate = *std::exchange(setup_.trusted, std::nullopt);
     const CheckOutcome outcome = check(candidate);
@@ -110,6 +122,7 @@ class CandidateChecker::State {
       if (!out.ok()) return fail(outcome, CheckFault::execution, out.error().message);
       if (i == 0 || !info.deterministic) {
         if (!verify(arithmetic, *out, outcome)) return;
+        full_ = outcome.full;
       }
       if (i == 0) first = std::move(*out);
       if (i == 0 || !info.deterministic) continue;
@@ -120,8 +133,8 @@ class CandidateChecker::State {
       }
       outcome.deterministic = BitTest::same;
     }
-    if (info.thread_invariant) try_thread_counts(first, outcome);
-    if (outcome.fault == CheckFault::none && !expectation_->full() && !setup_.trusted) {
+    if (info.thread_invariant && !setup_.cuda) try_thread_counts(first, outcome);
+    if (outcome.fault == CheckFault::none && !full_ && !setup_.trusted) {
       setup_.trusted = outcome.candidate;
       trusted_ = std::move(first);
       trusted_arithmetic_ = arithmetic;
@@ -155,6 +168,9 @@ class CandidateChecker::State {
     PlanRequest request;
     request.threads = threads;
     request.cpu = setup_.cpu;
+    request.cuda = setup_.cuda;
+    request.target_sms = setup_.target_sms;
+    if (setup_.cuda) return request;
     const bool constant = setup_.constant_weights && setup_.problem.pass != Pass::wgrad;
     request.constant_weights = constant ? data_.w.data.get() : nullptr;
     return request;
@@ -163,6 +179,13 @@ class CandidateChecker::State {
   // On poisoned memory: what is not written shows.
   Result<HostTensor> execute(const ConvPlan& plan, ThreadTeam& team) const {
     CONVOY_TRY(HostTensor out, HostTensor::allocate(setup_.problem.out()));
+    if (testbed_ != nullptr) {
+      CONVOY_CHECK(testbed_->soil(plan.workspace_bytes()));
+      CONVOY_CHECK(testbed_->run(plan));
+      CONVOY_TRY(const HostTensor* there, testbed_->output());
+      std::memcpy(out.data.get(), there->data.get(), bytes_of(out.desc));
+      return out;
+    }
     if (setup_.problem.beta != 0) {
       std::memcpy(out.data.get(), prior().data.get(), bytes_of(out.desc));
     } else {
@@ -183,8 +206,15 @@ class CandidateChecker::State {
     return pass == Pass::fprop ? data_.y : pass == Pass::dgrad ? data_.x : data_.w;
   }
 
+  // `out` is what the last execution left.
   bool verify(Arithmetic arithmetic, const HostTensor& out, CheckOutcome& outcome) const {
-    const Verification oracle = expectation_->compare(out.data.get(), arithmetic);
+    const auto compared = testbed_ != nullptr ? testbed_->compare(arithmetic)
+                                              : Result<Verification>(expectation_->compare(out.data.get(), arithmetic));
+    if (!compared.ok()) {
+      fail(outcome, CheckFault::execution, compared.error().message);
+      return false;
+    }
+    const Verification& oracle = *compared;
     outcome.checked = oracle.checked;
     outcome.full = oracle.full;
     if (oracle.max_error >= outcome.max_error) {
@@ -214,6 +244,8 @@ class CandidateChecker::State {
   std::unique_ptr<ThreadTeam> team_;
   ProblemData data_;
   std::unique_ptr<Expectation> expectation_;
+  std::unique_ptr<Testbed> testbed_;  // on a GPU, in place of data and expectation
+  bool full_ = false;                 // the oracle checks every element
   HostTensor trusted_;
   Arithmetic trusted_arithmetic_ = Arithmetic::direct;
 };

@@ -17,6 +17,8 @@ namespace convoy::selection {
 struct CheckSetup {
   ConvProblem problem;
   CpuFeatures cpu;
+  std::optional<CudaDevice> cuda;  // set: it runs there, and threads and constant weights mean nothing
+  int target_sms = 0;
   int threads = 1;
   int repeats = 3;               // executions, in turn of two plans made alike
   bool constant_weights = true;  // packed at plan time; never for wgrad, which computes them

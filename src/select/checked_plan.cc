@@ -5,11 +5,13 @@
 #include <utility>
 
 #include "core/stages.h"
+#include "device/cuda/device.h"
 
 namespace convoy::selection {
 namespace {
 
 constexpr std::int64_t kWorkspaceAlignment = 64;  // as ExecContext says
+constexpr std::int64_t kDeviceWorkspaceAlignment = 256;
 
 Error argument_error(std::string message) { return {ErrorCode::invalid_argument, std::move(message)}; }
 
@@ -24,6 +26,7 @@ class CheckedPlan final : public ConvPlan, public HasStages {
         pass_(problem.pass),
         epilogue_(problem.epilogue),
         threads_(request.threads),
+        cuda_(request.cuda ? std::optional(request.cuda->ordinal) : std::nullopt),
         workspace_bytes_(plan_->workspace_bytes()),
         x_{"x", problem.x.alignment, problem.x.elements() > 0 && pass_ != Pass::dgrad},
         w_{"w", problem.w.alignment,
@@ -36,6 +39,7 @@ class CheckedPlan final : public ConvPlan, public HasStages {
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
   std::size_t retained_bytes() const override { return plan_->retained_bytes(); }
   std::vector<std::string> notes() const override { return plan_->notes(); }
+  std::string description() const override { return plan_->description(); }
   std::vector<std::string> stages() const override { return stages_of(*plan_); }
 
   Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
@@ -58,8 +62,9 @@ class CheckedPlan final : public ConvPlan, public HasStages {
                                         print(plan_->candidate()), workspace_bytes_));
     }
     if (workspace_bytes_ > 0 && context.workspace == nullptr) return argument_error("workspace is null");
-    if (workspace_bytes_ > 0 && !aligned(context.workspace, kWorkspaceAlignment)) {
-      return argument_error(fmt::format("workspace is not aligned to {} bytes", kWorkspaceAlignment));
+    const std::int64_t alignment = cuda_ ? kDeviceWorkspaceAlignment : kWorkspaceAlignment;
+    if (workspace_bytes_ > 0 && !aligned(context.workspace, alignment)) {
+      return argument_error(fmt::format("workspace is not aligned to {} bytes", alignment));
     }
     if (context.team.size() > threads_) {
       return argument_error(
@@ -83,6 +88,7 @@ class CheckedPlan final : public ConvPlan, public HasStages {
       return argument_error(
           fmt::format("{} is not aligned to the {} bytes its description says", operand.name, operand.alignment));
     }
+    if (cuda_) return cuda::check_pointer(pointer, *cuda_, 1, operand.name);
     return {};
   }
 
@@ -90,6 +96,7 @@ class CheckedPlan final : public ConvPlan, public HasStages {
   Pass pass_;
   Epilogue epilogue_;
   int threads_;
+  std::optional<int> cuda_;  // the device that pointers must be of
   std::size_t workspace_bytes_;
   Operand x_, w_, y_, out_, z_;
 };

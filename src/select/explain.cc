@@ -184,9 +184,13 @@ Explanation explain(const ConvProblem& problem, std::span<const Engine* const> e
   for (EngineAnswer& answer : list_candidates(problem, engines, request)) {
     explanation.engines.push_back(verdict_of(problem, std::move(answer), engines, options, request, known));
   }
+  if (request.cuda) explanation.advice = advice_for_3d(problem);
   if (!explanation.chosen) return explanation;
   const auto plan = make_plan(problem, explanation.chosen->candidate, engines, request);
-  if (plan.ok()) explanation.stages = stages_of(**plan);
+  if (plan.ok()) {
+    explanation.stages = stages_of(**plan);
+    explanation.description = (*plan)->description();
+  }
   explanation.decided_by = decision(explanation);
   compare(explanation);
   return explanation;

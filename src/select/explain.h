@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "convoy/selection.h"
+#include "select/advice.h"
 
 namespace convoy::selection {
 
@@ -28,6 +29,8 @@ struct Explanation {
   std::optional<Selection> chosen;
   std::optional<Error> nothing;     // why nothing was
   std::vector<std::string> stages;  // of the chosen candidate's plan
+  std::string description;          // and its Plan::description()
+  std::vector<Advice> advice;       // on a GPU
   std::string decided_by;           // "rule 'P': nothing else was considered", "the heuristic, among 4 candidates"
   std::optional<Candidate> runner_up;
   std::string why_not_runner_up;  // "predicted to take 1.31 times as long (1.2 ms against 0.9 ms)"

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "convoy/host_tensor.h"
 #include "convoy/selection.h"
 #include "engines/reference/reference.h"
 #include "select/measure/timer.h"

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include "convoy/plan_cache.h"
+#include "device/cuda/device.h"
+#include "device/cuda/memory.h"
 #include "device/workspace.h"
 
 namespace convoy {
@@ -44,6 +46,18 @@ Result<void> ExecutionContext::execute(const ConvPlan& plan, int threads, const 
   const std::size_t bytes = plan.workspace_bytes();
   CONVOY_TRY(void* const workspace, state_->workspace.reserve(bytes));
   return plan.execute(args, {*state_->team, workspace, bytes});
+}
+
+Result<void> ExecutionContext::enqueue(const ConvPlan& plan, int ordinal, const ConvArgs& args, void* stream) {
+  if (state_->team == nullptr) state_->team = make_cpu_team(1);
+  const std::size_t bytes = plan.workspace_bytes();
+  const auto cuda_stream = static_cast<CUstream>(stream);
+  CONVOY_CHECK(cuda::make_current(ordinal));
+  if (bytes == 0) return plan.execute(args, {*state_->team, nullptr, 0, stream});
+  CONVOY_TRY(const cuda::WorkspacePool* pool, cuda::workspace_pool(ordinal));
+  CONVOY_TRY(const cuda::StreamMemory workspace,
+             pool->allocate(bytes, cuda_stream, "the workspace of " + print(plan.candidate())));
+  return plan.execute(args, {*state_->team, workspace.data(), bytes, stream});
 }
 
 std::size_t ExecutionContext::workspace_bytes() const { return state_->workspace.capacity(); }

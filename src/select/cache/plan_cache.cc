@@ -69,10 +69,11 @@ PlanResult build(const selection::PlanKey& key) {
   const double start = monotonic_seconds();
   const PlanSettings& settings = key.settings;
   PlanRequest request = settings.request();
-  request.constant_weights = key.weights.data;
+  if (!request.cuda) request.constant_weights = key.weights.data;
   auto cached = std::make_shared<CachedPlan>();
   cached->problem = key.problem;
   cached->threads = request.threads;
+  if (request.cuda) cached->cuda = request.cuda->ordinal;
   CONVOY_TRY(cached->selection, select(key.problem, settings.engines(), settings.options(), request, key.node_name));
   CONVOY_TRY(std::unique_ptr<ConvPlan> plan,
              make_plan(key.problem, cached->selection, settings.engines(), settings.options().filter, request));
@@ -219,9 +220,11 @@ PlanCache::~PlanCache() = default;
 Result<std::shared_ptr<const CachedPlan>> PlanCache::get(const PlanQuery& query) { return state_->get(query); }
 
 Result<void> PlanCache::run(const ConvProblem& problem, const PlanSettings& settings, const ConvArgs& args,
-                            ConstantWeights weights, std::string_view node_name) {
+                            ConstantWeights weights, std::string_view node_name, void* stream) {
   CONVOY_TRY(const auto cached, get({problem, settings, alignments_of(problem.pass, args), weights, node_name}));
-  return ExecutionContext::of_this_thread().execute(*cached->plan, cached->threads, args);
+  ExecutionContext& context = ExecutionContext::of_this_thread();
+  if (cached->cuda) return context.enqueue(*cached->plan, *cached->cuda, args, stream);
+  return context.execute(*cached->plan, cached->threads, args);
 }
 
 PlanCacheStatistics PlanCache::statistics() const { return state_->statistics(); }

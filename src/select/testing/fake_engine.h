@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <thread>
 
 #include "convoy/engine.h"
@@ -28,7 +29,9 @@ struct FakeEngine : Engine {
     bool plan_fails = false;
     std::string provider = {};
     bool oracle = false;
-    bool overconfident = false;  // its estimate doesn't know of `refusal`
+    bool overconfident = false;           // its estimate doesn't know of `refusal`
+    DeviceKind device = DeviceKind::cpu;  // on a GPU it runs on testing/fake_driver.cc, whose memory is the host's
+    std::function<Result<void>(const ExecContext&)> launch = {};  // instead of computing
   };
 
   FakeEngine(std::string name, Behaviour behaviour) : behaviour_(std::move(behaviour)) {
@@ -38,6 +41,7 @@ struct FakeEngine : Engine {
     info_.notes = behaviour_.notes;
     info_.provider = behaviour_.provider;
     info_.oracle = behaviour_.oracle;
+    info_.device = behaviour_.device;
   }
 
   const EngineInfo& info() const override { return info_; }
@@ -71,6 +75,7 @@ struct FakeEngine : Engine {
       if (behaviour.disturbed_runs != nullptr && (*behaviour.disturbed_runs)-- > 0) {
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
       }
+      if (behaviour.launch) return behaviour.launch(context);
       auto result = right->execute(args, context);
       if (behaviour.wrong) static_cast<float*>(args.out)[0] += 1;
       return result;

@@ -1,8 +1,9 @@
 // A CUDA driver without a GPU: two devices of 1 MiB, whose memory is the host's and whose streams are done at once. So
-// the device layer's accounting, contexts and errors are tested everywhere. FAKE_DEVICES: how many devices cuInit
-// finds.
+// the device layer's accounting, contexts, errors and selection on a device are tested everywhere. FAKE_DEVICES: how
+// many devices cuInit finds.
 #include <cuda.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -155,6 +156,29 @@ CUresult cuStreamCreate(CUstream* stream, unsigned) {
 }
 CUresult cuStreamDestroy(CUstream) { return CUDA_SUCCESS; }
 CUresult cuStreamSynchronize(CUstream) { return fake.lost; }
+// Events: the host's clock when they were recorded, in microseconds.
+CUresult cuEventCreate(CUevent* event, unsigned) {
+  *event = reinterpret_cast<CUevent>(new double(0));
+  return CUDA_SUCCESS;
+}
+CUresult cuEventDestroy(CUevent event) {
+  delete reinterpret_cast<double*>(event);
+  return CUDA_SUCCESS;
+}
+CUresult cuEventRecord(CUevent event, CUstream) {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  *reinterpret_cast<double*>(event) = std::chrono::duration<double, std::micro>(now).count();
+  return fake.lost;
+}
+CUresult cuEventSynchronize(CUevent) { return fake.lost; }
+CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
+  *milliseconds = static_cast<float>((*reinterpret_cast<double*>(end) - *reinterpret_cast<double*>(begin)) * 1e-3);
+  return fake.lost;
+}
+CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {
+  std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
+  return fake.lost;
+}
 CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, std::size_t bytes, CUstream) {
   std::memcpy(reinterpret_cast<void*>(to), from, bytes);
   return fake.lost;
