@@ -126,8 +126,8 @@ TEST_F(OnDevice, RowsOfTheOtherKindOfDeviceAreRefused) {
 
 TEST_F(OnDevice, EveryStateOfTheCachesAndTheOthersOfAProblem) {
   // A strided batch in half precision with everything an epilogue has.
-  for (const char* text : {"wgrad:x=f32,2x4x9x9,nhwc:w=f32,4x4x3x3,nchw:pad=1x1",
-                           "dgrad:x=f32,2x4x9x9,nhwc:w=f32,4x4x3x3,nchw:pad=1x1:beta=0.5",
+  for (const char* text : {"wgrad:x=f32,2x4x9x9,nhwc:w=f32,4x4x3x3,nchw:y=f32,2x4x9x9,nhwc:pad=1x1",
+                           "dgrad:x=f32,2x4x9x9,nhwc:w=f32,4x4x3x3,nchw:y=f32,2x4x9x9,nhwc:pad=1x1:beta=0.5",
                            "fprop:x=f16,2x4x9x9,nhwc:w=f16,4x4x3x3,nchw:pad=1x1:bias=1:gamma=0.5:act=relu"}) {
     const auto problem = parse_problem(text);
     ASSERT_TRUE(problem.ok()) << problem.error().message;
