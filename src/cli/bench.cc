@@ -50,27 +50,29 @@ Json cost_terms(const Program& program, const Measurement& measurement, const Pr
   return nullptr;
 }
 
-std::vector<std::string> notes_of(const Program& program, const Measurement& measurement, const ConvProblem& problem) {
+std::vector<std::string> notes_of(const Program& program, const Measurement& measurement, const ConvProblem& problem,
+                                  const PlanRequest& request) {
   for (const Engine* engine : program.engines()) {
-    if (engine->info().name == measurement.candidate.engine) return engine->notes(problem, measurement.candidate.knobs);
+    if (engine->info().name == measurement.candidate.engine) return engine->notes(problem, measurement.candidate.knobs, request);
   }
   return {};
 }
 
 // What a GPU's candidates have besides: energy of an execution, the SMs' clock, kernels, notes.
-std::string remarks(const Program& program, const Measurement& m, const ConvProblem& problem) {
+std::string remarks(const Program& program, const Measurement& m, const ConvProblem& problem,
+                    const PlanRequest& request) {
   std::vector<std::string> remarks;
   if (m.samples == 1) remarks.emplace_back("timed once");
   if (!program.on_gpu()) return fmt::format("{}", fmt::join(remarks, " "));
   if (m.energy_joules) remarks.push_back(fmt::format("{:.3g} mJ", *m.energy_joules * 1e3));
   if (m.clock_mhz) remarks.push_back(fmt::format("{:.0f} MHz", *m.clock_mhz));
   if (m.kernels) remarks.push_back(fmt::format("{} kernel{}", *m.kernels, *m.kernels == 1 ? "" : "s"));
-  for (std::string& note : notes_of(program, m, problem)) remarks.push_back(std::move(note));
+  for (std::string& note : notes_of(program, m, problem, request)) remarks.push_back(std::move(note));
   return fmt::format("{}", fmt::join(remarks, " "));
 }
 
-void say_problem(const Program& program, const ProblemReport& report, const HeuristicChoice& heuristic,
-                 const std::string& versus) {
+void say_problem(const Program& program, const PlanRequest& request, const ProblemReport& report,
+                 const HeuristicChoice& heuristic, const std::string& versus) {
   const ConvProblem& problem = report.distinct.problem;
   program.say(fmt::format("\n{} x {}{}\n  {}", report.distinct.count, report::short_name(problem),
                           report.distinct.names.empty() ? "" : "  " + report.distinct.names, print(problem)));
@@ -88,7 +90,7 @@ void say_problem(const Program& program, const ProblemReport& report, const Heur
     table.row({print(m.candidate), report::seconds(m.median_seconds), report::percent(m.spread),
                report::rate(flops(problem) / m.median_seconds), report::rate(bytes_moved(problem) / m.median_seconds),
                report::bytes(static_cast<double>(m.workspace_bytes)), report::number(m.max_error),
-               report::number(m.max_error_absolute), remarks(program, m, problem)},
+               report::number(m.max_error_absolute), remarks(program, m, problem, request)},
               first ? report::Style::good : report::Style::plain);
     first = false;
   }
@@ -255,14 +257,14 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
   for (std::size_t i = 0; i < reports.size(); ++i) {
     const ProblemReport& report = reports[i];
     judge(heuristic[i], report.selection.measurements);
-    say_problem(program, report, heuristic[i], flags.versus);
+    say_problem(program, request, report, heuristic[i], flags.versus);
     Json entry = report::to_json(report.distinct.problem);
     entry["count"] = report.distinct.count;
     entry["names"] = report.distinct.names;
     entry["candidates"] = Json::array();
     for (const Measurement& m : report.selection.measurements) {
       entry["candidates"].push_back(report::to_json(m, report.distinct.problem));
-      if (!m.failure) entry["candidates"].back()["notes"] = notes_of(program, m, report.distinct.problem);
+      if (!m.failure) entry["candidates"].back()["notes"] = notes_of(program, m, report.distinct.problem, request);
       if (flags.cost_terms) entry["candidates"].back()["cost_terms"] = cost_terms(program, m, report, request);
       wrong = wrong || (m.failure && m.failure->code == ErrorCode::wrong_result);
     }

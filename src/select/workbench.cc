@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/stages.h"
 #include "select/measure/compare.h"
 
 namespace convoy::selection {
@@ -111,6 +112,11 @@ void Workbench::sample(std::span<Runner* const> runners, double budget_seconds, 
     measurement.spread = summary.spread();
     measurement.samples = summary.samples;
     if ((*timings)[i].settled) measurement.state = MeasurementState::complete;
+    if (request_.cuda) {
+      if (const auto stages = stages_of(*runners[i]->plan); !stages.empty()) {
+        measurement.kernels = static_cast<int>(stages.size());
+      }
+    }
   }
 }
 
