@@ -53,7 +53,8 @@ Json cost_terms(const Program& program, const Measurement& measurement, const Pr
 std::vector<std::string> notes_of(const Program& program, const Measurement& measurement, const ConvProblem& problem,
                                   const PlanRequest& request) {
   for (const Engine* engine : program.engines()) {
-    if (engine->info().name == measurement.candidate.engine) return engine->notes(problem, measurement.candidate.knobs, request);
+    if (engine->info().name == measurement.candidate.engine)
+      return engine->notes(problem, measurement.candidate.knobs, request);
   }
   return {};
 }

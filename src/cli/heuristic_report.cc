@@ -32,7 +32,7 @@ std::vector<HeuristicChoice> ask_heuristic(const std::vector<DistinctProblem>& p
     Selection selection;
     selection.candidate = choice.prediction->candidate;
     selection.reason = "heuristic";
-    const auto runs = confirm(choice.problem, all_engines(), filter, request, selection);
+    const auto runs = confirm(choice.problem, engines, filter, request, selection);
     choice.replaced = !runs.ok() || selection.candidate != choice.prediction->candidate;
     choice.prediction->candidate = selection.candidate;
   }

@@ -133,7 +133,6 @@ Result<PlanRequest> Program::plan_request() const {
   request.cpu = cpu_features();
   if (!ordinal) {
     if (shared.sm_count > 0) return bad_flag("--sm-count", "it is for --device cuda");
-    if (shared.all_cold) return bad_flag("--all-cold", "it is for --device cuda");
     request.threads = threads;
     return request;
   }
@@ -222,7 +221,8 @@ void add_shared_flags(CLI::App& app, Program& program, const std::string& budget
       ->transform(CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::CASE_SENSITIVE))
       ->check(CLI::Range(0.0, 1e6));
   app.add_flag("--warm,!--cold", shared.warm, "Time with what is read in the caches, or (default) as inside a network");
-  app.add_flag("--all-cold", shared.all_cold, "On a GPU: time with nothing in its caches, not even fresh activations")
+  app.add_flag("--all-cold", shared.all_cold,
+               "Time with nothing of the problem in the caches, not even fresh activations")
       ->excludes("--warm");
   app.add_option("--sm-count", shared.sm_count, "On a GPU: use so many SMs and leave the others free (default: all)")
       ->type_name("N")

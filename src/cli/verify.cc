@@ -175,6 +175,7 @@ class Verification {
         continue;
       }
       for (Candidate& candidate : *candidates) jobs_.push_back({p, std::move(candidate)});
+      if (flags_.all_engines) list_refusals(problems_[p].problem);
     }
     report::Progress bar("verifying", program_.shared.json);
     const int count = static_cast<int>(jobs_.size());
@@ -200,6 +201,7 @@ class Verification {
                        {"failed", failed_},
                        {"not_checked", not_checked_},
                        {"unsupported", unsupported_},
+                       {"refusals", refusals_},
                        {"checks", checks_}});
     if (unwritten_) return *unwritten_;
     if (failed_ > 0) return wrong_ ? kWrongResult : kFailed;
@@ -223,6 +225,16 @@ class Verification {
     Json result = check_json(checker_->check(job.candidate));
     if (trusted) result["compared_with"] = print(*trusted);
     return result;
+  }
+
+  void list_refusals(const ConvProblem& problem) {
+    for (const EngineAnswer& answer : list_candidates(problem, program_.engines(), request_)) {
+      if (!answer.refusal) continue;
+      refusals_.push_back({{"problem", print(problem)},
+                           {"engine", answer.engine->info().name},
+                           {"code", std::string(convoy::name_of(answer.refusal->code))},
+                           {"reason", answer.refusal->reason}});
+    }
   }
 
   CheckSetup setup_of(const Job& job) const {
@@ -287,7 +299,7 @@ class Verification {
   bool wrong_ = false;
   std::optional<Error> unwritten_;
   report::Table table_ = empty_table();
-  Json checks_ = Json::array(), unsupported_ = Json::array();
+  Json checks_ = Json::array(), unsupported_ = Json::array(), refusals_ = Json::array();
 };
 
 Result<int> verify(const Program& program, const VerifyFlags& flags) {

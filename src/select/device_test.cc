@@ -146,9 +146,6 @@ TEST_F(OnDevice, EveryStateOfTheCachesAndTheOthersOfAProblem) {
       EXPECT_GE(*bed->run_for(**plan, 0), 1);
     }
   }
-  PlanRequest on_cpu;
-  EXPECT_EQ(selection::make_testbed(problem_, on_cpu, CacheState::all_cold, 1000).error().message,
-            "caches=all-cold: on the CPU a sample is cold or warm");
 }
 
 TEST_F(OnDevice, MemoryThatEndsWhileTuningFailsOneCandidate) {

@@ -19,8 +19,9 @@ Error nobody_can(const ConvProblem& problem, std::span<const Engine* const> engi
   std::string message = fmt::format("no engine can run {}", print(problem));
   for (const EngineAnswer& answer : list_candidates(problem, engines, request)) {
     if (answer.engine->info().device != selection::kind_of(request)) continue;
-    const auto refusal =
-        answer.refusal ? answer.refusal : filtered(problem, *answer.engine, answer.default_candidate.knobs, filter, request);
+    const auto refusal = answer.refusal
+                             ? answer.refusal
+                             : filtered(problem, *answer.engine, answer.default_candidate.knobs, filter, request);
     message += fmt::format("\n  {}: {}", answer.engine->info().name, refusal ? refusal->reason : "?");
   }
   return {ErrorCode::unsupported, message};

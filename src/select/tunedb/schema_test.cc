@@ -85,6 +85,19 @@ TEST_F(Schema, AVersion1FileMigratesAndKeepsItsRows) {
   EXPECT_EQ(*file->text("SELECT last_used FROM problems"), "2026-10-02");
 }
 
+TEST_F(Schema, EveryStateOfTheCachesIsStored) {
+  make(kVersion1);
+  const auto database = TuningDatabase::open(path_, Access::write);
+  ASSERT_TRUE(database.ok()) << database.error().message;
+  MeasurementKey key{.problem = "p", .device = "cuda Test", .isa = "sm_90", .driver = "580.1 CUDA 13.0"};
+  for (const CacheState caches : {CacheState::cold, CacheState::warm, CacheState::all_cold}) {
+    key.caches = caches;
+    const auto stored = (*database)->store(key, {.candidate = {"cuda.any", {}}, .median_seconds = 1e-5});
+    ASSERT_TRUE(stored.ok()) << stored.error().message;
+    EXPECT_EQ((*database)->find(key)->size(), 1u);
+  }
+}
+
 TEST_F(Schema, TheFirstMigrationMakesWhatVersion1Wrote) {
   make(std::string(tunedb::migrations()[0]));
   const auto made = tunedb::Connection::open(path_, path_, SQLITE_OPEN_READONLY);
