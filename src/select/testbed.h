@@ -38,7 +38,8 @@ class Testbed {
   virtual Result<Verification> compare(Arithmetic arithmetic) = 0;
   virtual Result<const HostTensor*> output() = 0;
 
-  // Times the runners side by side (timer.h). On a GPU it also fills in the clocks and kernels of their measurements.
+  // Times the runners side by side (timer.h). On a GPU it also fills in the clocks of their measurements; one that
+  // fails to run has its `failure` set, and the error is returned.
   virtual Result<std::vector<Timing>> time(std::span<Runner* const> runners, const TimingOptions& options,
                                            FunctionRef<bool()> keep_going) = 0;
 

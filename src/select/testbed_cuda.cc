@@ -189,12 +189,12 @@ class CudaTestbed final : public Testbed {
     for (std::size_t i = 0; i < runners.size(); ++i) {
       CONVOY_CHECK(reserve(runners[i]->plan->workspace_bytes()));
       contestants.push_back({.sample = [&, i]() -> double {
-        const Runner& runner = *runners[i];
+        Runner& runner = *runners[i];
         const auto seconds =
             sample(*runner.plan, runner.measurement.median_seconds < long_execution_seconds ? batch : 1,
                    samples++ % observed_every == 0 ? &clocks[i] : nullptr);
         if (seconds.ok()) return *seconds;
-        if (!failure) failure = seconds.error().within(print(runner.measurement.candidate));
+        if (!failure) failure = runner.measurement.failure = seconds.error();
         return 0;
       }});
     }

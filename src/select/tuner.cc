@@ -84,7 +84,8 @@ class Tuner {
       const bool named = glob_list_names(options_.filter.engines, candidate.engine);
       if (engine->info().oracle && !first->info().oracle && !named) continue;
       contestants_.push_back({candidate, engine});
-      total_ += options_.all_knobs ? KnobSearch(candidate.engine, engine->knobs(problem_, request_)).size() : 1;
+      const int size = options_.all_knobs ? KnobSearch(candidate.engine, engine->knobs(problem_, request_)).size() : 1;
+      total_ = size > std::numeric_limits<int>::max() - total_ ? std::numeric_limits<int>::max() : total_ + size;
     }
     std::vector<Candidate> candidates;
     for (const Contestant& contestant : contestants_) candidates.push_back(contestant.candidate);
@@ -110,7 +111,7 @@ class Tuner {
 
   Result<void> measure() {
     const std::int64_t terms = oracle_terms(options_, request_.threads);
-    if (Workbench::setup_seconds(problem_, request_.threads, terms) > time_left()) {
+    if (Workbench::setup_seconds(problem_, request_, terms) > time_left()) {
       partial_ = true;
       return {};
     }
@@ -232,7 +233,7 @@ class Tuner {
     const double best = best_seconds();
     for (Runner* runner : runners) {
       Measurement& measurement = runner->measurement;
-      if (counter_ && time_left() > 0) bench.measure_energy(*runner, *counter_);
+      if (counter_ && !measurement.failure && time_left() > 0) bench.measure_energy(*runner, *counter_);
       if (measurement.state == MeasurementState::partial) {
         // Out of the timer's race with two samples: settled, if only roughly. Out of time: not.
         const bool lost = measurement.samples > 1 && measurement.median_seconds > cut_ * best;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/clock.h"
 #include "core/stages.h"
 #include "select/measure/compare.h"
 
@@ -22,6 +23,7 @@ constexpr double gpu_energy_seconds = 0.5;
 // Estimates for setup_seconds, from below a loaded and above an idle machine's.
 constexpr double seconds_per_oracle_term = 2e-9;
 constexpr double seconds_per_filled_byte = 1e-9;
+constexpr double gpu_setup_seconds = 0.1;  // contents are made there, and the oracle is quick
 
 }  // namespace
 
@@ -41,14 +43,15 @@ Result<Workbench> Workbench::make(const ConvProblem& problem, std::span<const En
   return Workbench(problem, engines, request, std::move(testbed));
 }
 
-double Workbench::setup_seconds(const ConvProblem& problem, int threads, std::int64_t oracle_terms) {
+double Workbench::setup_seconds(const ConvProblem& problem, const PlanRequest& request, std::int64_t oracle_terms) {
+  if (request.cuda) return gpu_setup_seconds;
   const double outputs = static_cast<double>(std::max<std::int64_t>(problem.out().elements(), 1));
   const double terms = flops(problem) / 2;
   const double checked = terms <= static_cast<double>(oracle_terms)
                              ? terms
                              : std::min(terms, terms / outputs * static_cast<double>(VerifyOptions{}.samples));
   const double filled = static_cast<double>(problem.x.bytes() + problem.w.bytes() + problem.y.bytes());
-  return checked * seconds_per_oracle_term / std::max(threads, 1) + filled * seconds_per_filled_byte;
+  return checked * seconds_per_oracle_term / std::max(request.threads, 1) + filled * seconds_per_filled_byte;
 }
 
 Runner Workbench::plan(const Candidate& candidate) {
@@ -102,8 +105,17 @@ void Workbench::time_again(Runner& runner) {
 
 void Workbench::sample(std::span<Runner* const> runners, double budget_seconds, FunctionRef<bool()> keep_going) {
   const TimingOptions options{.budget_seconds = budget_seconds};
+  const double start = monotonic_seconds();
   const auto timings = testbed_->time(runners, options, keep_going);
-  if (!timings.ok()) return notice(timings.error());
+  if (!timings.ok()) {
+    notice(timings.error());
+    std::vector<Runner*> others;
+    for (Runner* runner : runners) {
+      if (!runner->measurement.failure) others.push_back(runner);
+    }
+    if (lost_ || others.empty() || others.size() == runners.size()) return;
+    return sample(others, budget_seconds - (monotonic_seconds() - start), keep_going);
+  }
   for (std::size_t i = 0; i < runners.size(); ++i) {
     const Summary& summary = (*timings)[i].summary;
     if (summary.samples == 0) continue;  // its audition's time stands

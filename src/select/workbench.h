@@ -19,7 +19,7 @@ class Workbench {
                                 const PlanRequest& request, CacheState caches, std::int64_t oracle_terms);
 
   // Roughly what make() and the oracle's part of a first audition take.
-  static double setup_seconds(const ConvProblem& problem, int threads, std::int64_t oracle_terms);
+  static double setup_seconds(const ConvProblem& problem, const PlanRequest& request, std::int64_t oracle_terms);
 
   // Plans the candidate. A failure is in the measurement.
   Runner plan(const Candidate& candidate);

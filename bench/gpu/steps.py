@@ -1,0 +1,374 @@
+"""The steps of scripts/gpu-check: units() is a list that doesn't change, run(unit) what is kept of it, summary(rows) what is recorded."""
+import collections
+import json
+import math
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+
+import problems
+
+HERE = pathlib.Path(__file__).resolve().parents[2]
+BUNDLED = (HERE / "bin/convoy").exists()
+ROOT = HERE if BUNDLED else HERE / "build"  # of programs, tests, lib
+CONVOY, PROBLEMS = ROOT / "bin/convoy", HERE / "problems"
+OUT = pathlib.Path(".")  # set by gpu-check
+TESTS = ("cuda_test", "cuda_fake_test", "cuda_compiler_test", "cuda_reference_test", "cuda_depthwise_test", "cudnn_test",
+         "select_device_test", "gpu_streams_test")
+COPY_BYTES, MULTIPLY_ADDS = 4.27e12, 67e12 / 2  # an H200's, a second: a copy, bytes read and written; f32
+NOISE = 1.03
+UNIT_SECONDS = 240  # a unit that takes longer is ended and recorded so
+
+
+def command(arguments, seconds=UNIT_SECONDS, **environment):
+    """(exit code, stdout, stderr); the exit code of what took too long is 124."""
+    try:
+        done = subprocess.run([str(a) for a in arguments], capture_output=True, text=True, timeout=seconds,
+                              env={**os.environ, "LD_LIBRARY_PATH": f"{ROOT / 'lib'}:{os.environ.get('LD_LIBRARY_PATH', '')}",
+                                   **environment})
+        return done.returncode, done.stdout, done.stderr
+    except subprocess.TimeoutExpired as late:
+        return 124, (late.stdout or b"").decode(errors="replace"), f"ended after {seconds} s"
+
+
+def convoy(what, texts, *flags, seconds=UNIT_SECONDS, **environment):
+    """A subcommand's document for a list of problems; {"broken": ...} where there is none."""
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        file.write("\n".join(texts) + "\n")
+        file.flush()
+        code, out, err = command([CONVOY, what, file.name, "--device", "cuda", "--json", *flags], seconds, **environment)
+    try:
+        return json.loads(out)
+    except ValueError:
+        return {"broken": {"exit_code": code, "problems": texts, "stderr": err[-2000:]}}
+
+
+def chunks(texts, size):
+    return [texts[i:i + size] for i in range(0, len(texts), size)]
+
+
+def geomean(values):
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else None
+
+
+def right(entry):
+    return [c for c in entry["candidates"] if c["status"] == "ok"]
+
+
+class Tests:
+    """the unit tests of the device layer, engines and selection"""
+
+    def units(self):
+        return list(TESTS)
+
+    def run(self, name):
+        program = ROOT / "tests" / name
+        if not program.exists():
+            return {"test": name, "missing": True}
+        code, out, err = command([program, "--gtest_brief=1"], CONVOY_DATA="/nonexistent")
+        skipped = re.findall(r"(\d+) tests? skipped|SKIPPED TESTS?\s+(\d+)", out)
+        passed = re.search(r"PASSED\s+\] (\d+)", out)
+        return {"test": name, "exit_code": code, "passed": int(passed[1]) if passed else 0, "skipped": bool(skipped),
+                "failed": re.findall(r"FAILED  \] (\S+)", out)[:50], "tail": "" if code == 0 else (out + err)[-2000:]}
+
+    def summary(self, rows):
+        return {"tests": rows, "failed": [row["test"] for row in rows if row.get("exit_code")]}
+
+
+class Checked:
+    """Shared by the steps that compare every engine with the oracle."""
+    flags = ()
+    size = 8
+    repeats = 2
+
+    def units(self):
+        return chunks(self.problems(), self.size)
+
+    def run(self, texts):
+        document = convoy("verify", texts, "--all-engines", "--repeat", self.repeats, "--repro-folder", OUT / "repro", *self.flags)
+        if "broken" in document:
+            return document
+        return {"problems": texts, "checks": [
+            {key: check.get(key) for key in ("problem", "candidate", "fault", "failure", "max_error", "deterministic") if check.get(key)}
+            for check in document["checks"]],
+            "refusals": collections.Counter(f"{r['engine'].split('.')[0]} {r['code']}" for r in document["refusals"]),
+            "reasons": collections.Counter(f"{r['code']}: {re.sub('[0-9]+', 'N', r['reason'])[:90]}" for r in document["refusals"])
+            .most_common(40), "unsupported": document["unsupported"]}
+
+    def summary(self, rows):
+        faults, refusals, reasons, engines = (collections.Counter() for _ in range(4))
+        failures = []
+        for row in rows:
+            for check in row.get("checks", []):
+                faults[check["fault"]] += 1
+                engines[check["candidate"].split("{")[0]] += check["fault"] == "none"
+                if check["fault"] != "none":
+                    failures.append(check)
+            refusals.update(row.get("refusals", {}))
+            for reason, count in row.get("reasons", []):
+                reasons[reason] += count
+        return {"problems": sum(len(row.get("problems", [])) for row in rows), "candidates": sum(faults.values()),
+                "by_fault": faults, "refused_by_code": refusals, "reasons": reasons.most_common(60), "right_by_engine": engines,
+                "nothing_can": [text for row in rows for text in row.get("unsupported", [])], "failures": failures[:300],
+                "broken": [row["broken"] for row in rows if "broken" in row]}
+
+
+class Candidates(Checked):
+    """165 problems of the lists, every engine by index at its default knobs"""
+
+    def problems(self):
+        return problems.spread(PROBLEMS)
+
+
+class Random(Checked):
+    """1,000 random problems the same way"""
+    size = 20
+
+    def problems(self):
+        return problems.random_problems(1000)
+
+
+class Repeatability(Checked):
+    """20 executions of every engine that claims the same bits, on 30 problems"""
+    repeats = 20
+    size = 3
+
+    def problems(self):
+        return problems.spread(PROBLEMS, 30, 8, seed=3)
+
+    def summary(self, rows):
+        whole = super().summary(rows)
+        whole["broke_their_promise"] = [f for f in whole["failures"] if f["fault"] == "other_bits"]
+        return whole
+
+
+class Large3d(Checked):
+    """a 3D convolution of more than 2^31 elements, and how it is split"""
+    size = 1
+
+    def problems(self):
+        return [problems.LARGE_3D]
+
+    def run(self, texts):
+        explained = convoy("explain", texts)
+        return {**super().run(texts), "chosen": explained.get("problems", [{}])[0].get("chosen"),
+                "advice": explained.get("problems", [{}])[0].get("advice")}
+
+    def summary(self, rows):
+        return {**super().summary(rows), "chosen": rows[0].get("chosen"), "advice": rows[0].get("advice")}
+
+
+class Knobs:
+    """all knobs of all engines on 10 problems, within a budget"""
+
+    def units(self):
+        return problems.spread(PROBLEMS, 10, 16, seed=4)
+
+    def run(self, text):
+        document = convoy("bench", [text], "--engines", "cudnn.*", "--all-knobs", "--budget", 45, CONVOY_NVML="off")
+        if "broken" in document:
+            return document
+        entry = document["problems"][0]
+        return {"problem": text, "candidates": [{key: c.get(key) for key in ("candidate", "status", "seconds", "reason")}
+                                                for c in entry["candidates"]]}
+
+    def summary(self, rows):
+        result = []
+        for row in rows:
+            timed = [c for c in row.get("candidates", []) if c["status"] == "ok"]
+            engines = {c["candidate"].split("{")[0] for c in timed}
+            result.append({"problem": row.get("problem"), "right": len(timed), "engines": len(engines), "best": timed[0] if timed else None,
+                           "not_right": [c for c in row.get("candidates", []) if c["status"] != "ok"]})
+        return {"problems": result, "broken": [row["broken"] for row in rows if "broken" in row]}
+
+
+def timed_entry(entry):
+    """What is kept of a problem that `convoy bench` timed."""
+    candidates = right(entry)
+    best = {kind: next((c for c in candidates if c["engine"].startswith(kind)), None) for kind in ("cudnn.", "cuda.")}
+    pick = entry.get("heuristic") or {}
+    return {"problem": entry["problem"], "pick": pick.get("candidate"), "over_best": pick.get("over_best"),
+            "right": len(candidates), "not_right": sum(c["status"] != "ok" for c in entry["candidates"]),
+            **{kind.strip("."): best[kind] and {key: best[kind][key] for key in ("candidate", "seconds", "spread", "workspace_bytes")}
+               for kind in best}}
+
+
+class Torch:
+    """the fastest of cuDNN's engines beside PyTorch's cudnn.benchmark, in one run; what cuDNN's heuristic loses"""
+
+    def units(self):
+        wanted = [t for t in problems.spread(PROBLEMS, 110, 32, seed=5) if "s8" not in t.split(":")[1]]
+        return chunks(wanted[:96], 4)
+
+    def torch_times(self, texts):
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+            file.write("\n".join(texts) + "\n")
+            file.flush()
+            code, out, err = command(["python3", HERE / "bench/gpu/torch_times.py", file.name])
+        return {row["problem"]: row for row in map(json.loads, out.splitlines())} or {"broken": f"{code}: {err[-1000:]}"}
+
+    def run(self, texts):
+        before = self.torch_times(texts)
+        document = convoy("bench", texts, "--engines", "cudnn.*", "--budget", 8 * len(texts), CONVOY_NVML="off")
+        if "broken" in document:
+            return document
+        after = self.torch_times(texts)
+        rows = []
+        for text, entry in zip(texts, document["problems"]):
+            times = [each[text]["seconds"] for each in (before, after) if "seconds" in each.get(text, {})]
+            rows.append({**timed_entry(entry), "torch_seconds": times, "torch": before.get(text)})
+        return {"rows": rows}
+
+    def summary(self, rows):
+        both = [row for unit in rows for row in unit.get("rows", []) if row["torch_seconds"] and row["cudnn"]]
+        for row in both:
+            row["torch_over_ours"] = min(row["torch_seconds"]) / row["cudnn"]["seconds"]
+        lost = sorted((row for row in both if (row["over_best"] or 1) > 1.1), key=lambda row: -row["over_best"])
+        return {"problems": len(both), "geomean_torch_over_best": geomean([row["torch_over_ours"] for row in both]),
+                "slower_than_torch_beyond_noise": [row for row in both if row["torch_over_ours"] < 1 / NOISE],
+                "cudnn_heuristic_loses_over_10_percent": [[row["problem"], row["pick"], row["over_best"], row["cudnn"]["candidate"]]
+                                                          for row in lost], "rows": both,
+                "broken": [row["broken"] for row in rows if "broken" in row]}
+
+
+class Depthwise:
+    """cuda.depthwise beside cuDNN's engines: HOPPER.md's rows, all layers at batch 128, and at 32 and 1"""
+
+    def units(self):
+        units = [["rows", chunk] for chunk in chunks(list(problems.DEPTHWISE_ROWS), 4)]
+        for batch in (128, 32, 1):
+            units += [[batch, chunk] for chunk in chunks([text for text, *_ in problems.depthwise(PROBLEMS, batch)], 12)]
+        return units
+
+    def run(self, unit):
+        batch, texts = unit
+        budget = len(texts) * (8 if batch == "rows" else 2.5)
+        document = convoy("bench", texts, "--engines", "cudnn.*,cuda.depthwise", "--budget", budget, CONVOY_NVML="off")
+        return document if "broken" in document else {"batch": batch, "rows": [timed_entry(e) for e in document["problems"]]}
+
+    def summary(self, rows):
+        result = {"rows": [], "batches": {}, "broken": [row["broken"] for row in rows if "broken" in row]}
+        for batch in (128, 32, 1):
+            floor = {text: max(size / COPY_BYTES, flops / 2 / MULTIPLY_ADDS) for text, flops, size in problems.depthwise(PROBLEMS, batch)}
+            mine = [r for row in rows if row.get("batch") == batch for r in row["rows"] if r["cuda"]]
+            both = [r for r in mine if r["cudnn"]]
+            speedups = [r["cudnn"]["seconds"] / r["cuda"]["seconds"] for r in both]
+            shares = [floor[r["problem"]] / r["cuda"]["seconds"] for r in mine]
+            result["batches"][batch] = {
+                "problems": len(mine), "with_cudnn": len(both), "geomean_over_cudnn": geomean(speedups), "geomean_share_of_floor": geomean(shares),
+                "slowest": sorted(([r["problem"], r["cuda"]["seconds"], r["cudnn"]["seconds"]] for r in both),
+                                  key=lambda r: r[2] / r[1])[:20]}
+        for row in rows:
+            for r in row["rows"] if row.get("batch") == "rows" else []:
+                result["rows"].append({**r, "aim_microseconds": problems.DEPTHWISE_ROWS[r["problem"]],
+                                       "microseconds": r["cuda"] and r["cuda"]["seconds"] * 1e6})
+        return result
+
+
+class DepthwiseRandom:
+    """5,000 random depthwise problems, more than 2^31 elements, the same bits over 100 runs; the sanitizers on a sample"""
+
+    def units(self):
+        return ["full", "memcheck", "racecheck"]
+
+    def run(self, unit):
+        program = ROOT / "tests/cuda_depthwise_test"
+        if unit == "full":
+            code, out, err = command([program, "--gtest_brief=1"], 540, CONVOY_TEST_FULL="1")
+        elif shutil.which("compute-sanitizer") is None:
+            return {"unit": unit, "not_run": "there is no compute-sanitizer here"}
+        else:
+            code, out, err = command(["compute-sanitizer", "--tool", unit, "--error-exitcode", "9", program, "--gtest_brief=1",
+                                      "--gtest_filter=*andom*"], 540)
+        return {"unit": unit, "exit_code": code, "tail": (out + err)[-1500:]}
+
+    def summary(self, rows):
+        return {"units": rows}
+
+
+def loaded_libraries(texts, environment):
+    """Bytes of the cuDNN libraries that a run maps, by looking while it runs."""
+    seen = {}
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        file.write("\n".join(texts) + "\n")
+        file.flush()
+        child = subprocess.Popen([str(CONVOY), "bench", file.name, "--device", "cuda", "--engines", "cudnn.eng*", "--budget", "20", "--json"],
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, **environment,
+                                 "LD_LIBRARY_PATH": f"{ROOT / 'lib'}:{os.environ.get('LD_LIBRARY_PATH', '')}"})
+        while child.poll() is None:
+            try:
+                for path in re.findall(r"\S*libcudnn\S*\.so\S*", pathlib.Path(f"/proc/{child.pid}/maps").read_text()):
+                    seen[os.path.basename(path)] = os.path.getsize(path)
+            except OSError:
+                pass
+            time.sleep(0.1)
+    return seen
+
+
+class JitOnly:
+    """CUDNN_LIB_CONFIG=GRAPH_JIT_ONLY: engines lost, libraries not needed, time ratio a pass, over 20 problems"""
+    environment = {"CUDNN_LIB_CONFIG": "GRAPH_JIT_ONLY"}
+
+    def units(self):
+        wanted = [t for t in problems.spread(PROBLEMS, 26, 32, seed=6) if "s8" not in t]
+        return ["libraries"] + chunks(wanted[:20], 4)
+
+    def run(self, unit):
+        if unit == "libraries":
+            texts = self.units()[1][:2]
+            return {"libraries": {"FULL": loaded_libraries(texts, {}), "GRAPH_JIT_ONLY": loaded_libraries(texts, self.environment)}}
+        both = [convoy("bench", unit, "--engines", "cudnn.eng*", "--budget", 5 * len(unit), CONVOY_NVML="off", **e)
+                for e in ({}, self.environment)]
+        broken = next((each for each in both if "broken" in each), None)
+        return broken or {"rows": [{"problem": full["problem"], "full": [c["candidate"] for c in right(full)], "jit": [c["candidate"] for c in right(jit)],
+                                    "seconds": [right(e)[0]["seconds"] if right(e) else None for e in (full, jit)]}
+                                   for full, jit in zip(both[0]["problems"], both[1]["problems"])]}
+
+    def summary(self, rows):
+        every = [r for row in rows for r in row.get("rows", [])]
+        ratios = collections.defaultdict(list)
+        for r in every:
+            if all(r["seconds"]):
+                ratios[r["problem"].split(":")[0]].append(r["seconds"][1] / r["seconds"][0])
+        engine = lambda names: {name.split("{")[0] for name in names}  # noqa: E731
+        libraries = next((row["libraries"] for row in rows if "libraries" in row), None)
+        return {"engines_lost": sorted(set().union(*(engine(r["full"]) - engine(r["jit"]) for r in every)) if every else []),
+                "time_ratio": {what: geomean(values) for what, values in ratios.items()}, "libraries": libraries,
+                "bytes_not_needed": libraries and sum(libraries["FULL"].values()) - sum(libraries["GRAPH_JIT_ONLY"].values()), "rows": every}
+
+
+class Carveout:
+    """a convolution asked for half of the SMs beside a kernel on the others, and without"""
+
+    def units(self):
+        return ["carveout"]
+
+    def run(self, unit):
+        code, out, err = command([ROOT / "tests/gpu_carveout"])
+        return json.loads(out) if code == 0 else {"broken": {"exit_code": code, "stderr": (out + err)[-2000:]}}
+
+    def summary(self, rows):
+        return rows[0]
+
+
+class Table:
+    """the tuner's table of one layer, as people see it: times, energy, clocks, notes"""
+
+    def units(self):
+        return [problems.spread(PROBLEMS, 40, 64, seed=7)[3]]
+
+    def run(self, text):
+        document = convoy("bench", [text], "--budget", 60)
+        return document
+
+    def summary(self, rows):
+        return rows[0]
+
+
+STEPS = {"tests": Tests, "table": Table, "torch": Torch, "depthwise": Depthwise, "candidates": Candidates, "large-3d": Large3d,
+         "repeatability": Repeatability, "jit-only": JitOnly, "carveout": Carveout, "depthwise-random": DepthwiseRandom, "knobs": Knobs,
+         "random": Random}
