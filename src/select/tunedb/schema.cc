@@ -119,6 +119,10 @@ Result<void> migrate(const Connection& connection) {
   return connection.transaction([&]() -> Result<void> {
     // Asked again inside: another process may have migrated it meanwhile.
     CONVOY_TRY(const std::int64_t version, schema_version(connection));
+    if (version > 0 && version < current_version()) {  // a damaged file is not taken for a whole one by copying it
+      CONVOY_TRY(const std::string finding, connection.text("PRAGMA integrity_check(1)"));
+      if (finding != "ok") return Error{ErrorCode::corrupt, fmt::format("{}: {}", connection.path(), finding)};
+    }
     for (std::int64_t v = version; v < current_version(); ++v) {
       CONVOY_CHECK(connection.run(std::string(kMigrations[static_cast<std::size_t>(v)])));
     }
