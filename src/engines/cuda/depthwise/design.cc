@@ -42,7 +42,8 @@ std::int64_t registers_wanted(const DepthwiseShape& shape, const DepthwiseDesign
   const std::int64_t raw = std::max<std::int64_t>(1, design.vector * shape.element_bytes() / 4) * t.w.span();
   if (design.kernel == DepthwiseKernel::rolling) {
     const std::int64_t open = shape.axes[1].taps * design.columns;
-    return open + taps + row / 2 + (wgrad(shape) ? raw + 2 * design.columns : 2 * raw) + 24;
+    return open + taps + row / 2 + (wgrad(shape) ? raw + 2 * design.columns : 2 * raw) + taps / 8 +
+           (design.columns == 1 ? 36 : 24);
   }
   const std::int64_t patch = design.rows * design.columns * design.vector;
   const std::int64_t filter = taps * design.vector;
@@ -360,10 +361,13 @@ double predicted_seconds(const DepthwiseShape& shape, const DepthwiseDesign& des
   }
   double times[] = {issue, memory, third};
   std::sort(times, times + 3);
-  // Blocks that don't fill the processors once.
+  // Blocks that don't fill the processors; strips are few and long, so that their last wave counts too.
   const DepthwiseBlocks blocks = blocks_of(shape, design, device, target_sms);
+  const double waves = static_cast<double>(blocks.grid) / (sms * static_cast<double>(blocks.blocks_per_sm));
   const double filled =
-      std::min(1.0, static_cast<double>(blocks.grid * blocks.threads) / (sms * std::min(512.0, threads)));
+      design.kernel == DepthwiseKernel::rolling && !wgrad(shape)
+          ? waves / std::ceil(waves)
+          : std::min(1.0, static_cast<double>(blocks.grid * blocks.threads) / (sms * std::min(512.0, threads)));
   return (costs.launch + (wgrad(shape) ? costs.second_launch : 0)) * 1e-6 + times[2] / filled +
          costs.unhidden * (times[0] + times[1]);
 }
