@@ -155,9 +155,10 @@ TEST_F(Command, ConfigurationsAndProviderVariablesAreShown) {
   const json listed = run_json({"list", "engines"}, 0);
   for (const json& engine : listed["engines"]) {
     const std::string name = engine["name"];
-    EXPECT_EQ(engine["dropped_by"].contains("portable"), !name.starts_with("cpu.") && name != "reference") << name;
-    const bool generates = name.starts_with("onednn.") && name != "onednn.ref";
-    EXPECT_EQ(engine["dropped_by"].contains("jit-only"), !generates && name != "reference") << name;
+    const bool oracle = name == "reference" || name == "cuda.reference";
+    EXPECT_EQ(engine["dropped_by"].contains("portable"), !name.starts_with("cpu.") && !oracle) << name;
+    const bool generates = (name.starts_with("onednn.") && name != "onednn.ref") || name.starts_with("cuda.");
+    EXPECT_EQ(engine["dropped_by"].contains("jit-only"), !generates && !oracle) << name;
     EXPECT_FALSE(engine["dropped_by"].contains("full"));
   }
   EXPECT_TRUE(run_json({"doctor"}, 0).contains("provider_environment"));
