@@ -62,8 +62,12 @@ std::vector<Candidate> rank_by_heuristic(const ConvProblem& problem, std::span<c
     if (answer.refusal || filtered(problem, *answer.engine, answer.default_candidate.knobs, filter, request)) continue;
     const bool oracle = answer.engine->info().oracle;
     ranked.push_back({oracle, answer.predicted_seconds, answer.default_candidate});
-    for (KnobValues& knobs : suggestions_of(*answer.engine, problem, request)) {
-      if (knobs == answer.default_candidate.knobs) continue;
+    std::vector<KnobValues> known = {answer.default_candidate.knobs};
+    for (const KnobValues& suggested : suggestions_of(*answer.engine, problem, request)) {
+      KnobValues knobs = answer.default_candidate.knobs;  // what a suggestion leaves out has its default
+      for (KnobValue& knob : knobs) knob.value = knob_or(suggested, knob.name, knob.value);
+      if (std::find(known.begin(), known.end(), knobs) != known.end()) continue;
+      known.push_back(knobs);
       const double seconds = answer.engine->predict_seconds(problem, knobs, request);
       ranked.push_back({oracle, seconds, {answer.engine->info().name, std::move(knobs)}});
     }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "convoy/selection.h"
+#include "core/suggestions.h"
 #include "select/testing/fake_engine.h"
 
 namespace convoy {
@@ -25,6 +26,22 @@ class Select : public testing::Test {
   FakeEngine wrong_{"fake.wrong", {.predicted = 0.5, .wrong = true}};
   FakeEngine unable_{"fake.unable", {.refusal = Refusal{RefusalCode::channels, "C=4: this engine needs 8"}}};
 };
+
+struct SuggestingEngine : FakeEngine, HasSuggestions {
+  using FakeEngine::FakeEngine;
+  std::vector<KnobValues> suggestions(const ConvProblem&, const PlanRequest&) const override {
+    return {{}, {{"tile", 2}}, {{"tile", 4}}, {{"tile", 2}}};  // the defaults in two spellings, and one other twice
+  }
+};
+
+TEST_F(Select, SuggestionsAreRankedOnceEach) {
+  const SuggestingEngine engine("fake.suggests", {});
+  std::string names;
+  for (const Candidate& c : rank_by_heuristic(problem_, std::vector<const Engine*>{&engine}, {}, request_)) {
+    names += print(c) + " ";
+  }
+  EXPECT_EQ(names, "fake.suggests{tile=4} fake.suggests{tile=2} ");
+}
 
 TEST_F(Select, ListsEveryEngineWithItsReason) {
   const std::vector<const Engine*> engines = {&quick_, &unable_};

@@ -85,6 +85,8 @@ class Bench {
     request.target_sms = sms;
     SelectionOptions options;
     options.filter.engines = "cudnn.eng*";
+    options.mode = SelectionMode::measured;
+    options.budget_seconds = 15;
     const auto& engines = engines_on(DeviceKind::cuda);
     CONVOY_TRY(Selection chosen, select(problem_, engines, options, request));
     CONVOY_TRY(const auto plan, make_plan(problem_, chosen, engines, options.filter, request));
