@@ -62,21 +62,28 @@ Terms terms(const ConvProblem& p, double work_seconds, double copied_bytes) {
   const double k = doublings(filters, 64, 6);
   const double width = doublings(static_cast<double>(p.y.dims.back()), 28, 5);
   const double map = doublings(positions, 784, 10);
+  const double g = doublings(groups, 16, 6);
+  const double first = p.x.strides[1] == 1 || p.x.channel_block > 1 ? 0.0 : 1.0;
   const bool unit_steps = !any_above(p.stride, 1) && !any_above(p.pre_padding, 0) && !any_above(p.post_padding, 0);
   // Taps of all positions spelled out, as im2col does where it is not x itself.
   const double unrolled = taps == 1 && unit_steps ? 0
                                                   : positions * static_cast<double>(p.in_channels()) * taps *
                                                         static_cast<double>(size_of(p.x.type));
-  return {// What is paid for, in microseconds or at 10 GB/s.
+  // In microseconds or at 10 GB/s.
+  return {// What is paid for; the last for products group by group.
           copied_bytes * 1e-10, 1e-6, work_seconds, x_bytes * 1e-10, w_bytes * 1e-10, y_bytes * 1e-10, unrolled * 1e-10,
+          static_cast<double>(p.batch()) * groups * 1e-6,
           // What makes it cheaper or dearer.
           c, c * c, k, k * k, c * k, doublings(taps, 3, 5), width, width * width, map, map * map,
-          any_above(p.stride, 1) ? 1.0 : 0.0, any_above(p.dilation, 1) ? 1.0 : 0.0,
-          p.x.strides[1] == 1 || p.x.channel_block > 1 ? 0.0 : 1.0, p.in_channels() / p.groups % 16 != 0 ? 1.0 : 0.0,
-          p.out_channels() / p.groups % 16 != 0 ? 1.0 : 0.0, doublings(x_bytes + y_bytes, 1 << 20, 5),
-          doublings(w_bytes, 1 << 20, 5), p.spatial_dims() == 1 ? 1.0 : 0.0, p.spatial_dims() == 3 ? 1.0 : 0.0,
-          p.groups > 1 ? 1.0 : 0.0, taps == 1 ? 1.0 : 0.0, p.batch() > 1 ? 1.0 : 0.0,
-          any_above(p.pre_padding, 0) ? 1.0 : 0.0};
+          any_above(p.stride, 1) ? 1.0 : 0.0, any_above(p.dilation, 1) ? 1.0 : 0.0, first,
+          p.in_channels() / p.groups % 16 != 0 ? 1.0 : 0.0, p.out_channels() / p.groups % 16 != 0 ? 1.0 : 0.0,
+          doublings(x_bytes + y_bytes, 1 << 20, 5), doublings(w_bytes, 1 << 20, 5), p.spatial_dims() == 1 ? 1.0 : 0.0,
+          p.spatial_dims() == 3 ? 1.0 : 0.0, p.groups > 1 ? 1.0 : 0.0, taps == 1 ? 1.0 : 0.0, p.batch() > 1 ? 1.0 : 0.0,
+          any_above(p.pre_padding, 0) ? 1.0 : 0.0, g, g * g, p.in_channels() % 16 != 0 ? 1.0 : 0.0,
+          p.out_channels() % 16 != 0 ? 1.0 : 0.0,
+          // Channels first, by what is then far apart.
+          first * c, first * k, first * doublings(positions / static_cast<double>(p.batch()), 784, 10),
+          p.groups > 1 ? first : 0.0};
 }
 
 Grouping grouping_of(const ConvProblem& problem) {

@@ -22,8 +22,8 @@
 
 namespace convoy::cost {
 
-inline constexpr int kSumTerms = 7;  // the first of them the copies
-inline constexpr int kShapeTerms = 23;
+inline constexpr int kSumTerms = 8;  // the first of them the copies
+inline constexpr int kShapeTerms = 31;
 using Terms = std::array<double, kSumTerms + kShapeTerms>;
 
 // Preconditions: validate(problem) passed. `work_seconds`: what the engine estimates, for one thread. `copied_bytes`:
