@@ -121,6 +121,23 @@ def odd(problem, chance):
     return dense if chance.random() < 0.7 else regrouped(dense, chance)
 
 
+def head(chance):
+    """What ends a network: filters of 1 to a few outputs."""
+    size = chance.choice((1, 5, 7, 10, 14, 20, 26, 28, 40, 52, 56, 80, 104, 128, 256))
+    return Problem(chance.choice((1, 1, 1, 2, 4)), chance.choice((16, 24, 32, 64, 96, 128, 192, 256, 512)), chance.choice((1, 1, 2, 3, 4, 6, 8)),
+                   [size] * 2, [chance.choice((1, 1, 1, 3))] * 2, layout=chance.choice(("nhwc", "nhwc", "nhwc", "nchw")),
+                   what=chance.choice(("fprop", "fprop", "fprop", "dgrad", "wgrad")))
+
+
+def step_up(chance):
+    """Transposed convolutions: gradients of strided ones whose windows don't overlap, or by half."""
+    channels = lambda: chance.choice((16, 32, 64, 96, 128, 192, 256, 384, 512, 1024))  # noqa: E731
+    out, stride = chance.choice((4, 7, 8, 14, 16, 28, 32, 56, 64, 98)), chance.choice((2, 2, 2, 4))
+    window = stride * chance.choice((1, 1, 1, 2))
+    return Problem(chance.choice((1, 1, 2)), channels(), channels(), [out * stride] * 2, [window] * 2, [(window - stride) // 2] * 2,
+                   [stride] * 2, layout=chance.choice(("nhwc", "nhwc", "nhwc", "nchw")), what=chance.choice(("dgrad", "dgrad", "dgrad", "fprop", "wgrad")))
+
+
 def otherwise(problem, chance):
     """In another type, pass, layout and batch."""
     type = chance.choices(("f32", "bf16", "u8"), (4, 2, 2))[0]
@@ -151,9 +168,11 @@ def fit_set(seed=1, most_flops=4e9):
     # Then what is rarer.
     rare = [otherwise(change(varied(layer, chance), chance), chance) for layer in layers for change in (regrouped, odd) * 2]
     wanted = mixed + [str(problem) for problem in rare if small_enough(problem, most_flops / 2)]
+    special = [kind(chance) for _ in range(300) for kind in (head, step_up)]
+    wanted = [str(problem) for problem in special if small_enough(problem, most_flops)] + wanted
     # Random ones like those to be judged, and others of which every kind, pass and type has as many.
     wanted = random_set(1200, seed=101) + wanted + random_set(1600, seed=102, even=True)
-    judged = set(random_set())
+    judged = judged_set()
     return [text for text in dict.fromkeys(wanted) if text not in judged]
 
 
@@ -194,6 +213,10 @@ def offer_set(count, seed=1):
             texts.append(str(problem))
     return [with_epilogue(text, chance) if text.startswith("fprop") and chance.random() < 0.25 else text
             for text in dict.fromkeys(texts)]
+
+
+def judged_set():
+    return set(random_set()) | {text for texts in held_out().values() for text in texts}
 
 
 def held_out():

@@ -257,6 +257,7 @@ std::optional<Refusal> refuse(const Engine& engine, const ConvProblem& problem, 
 }
 
 bool admits(const EngineInfo& info, const ConvProblem& problem, const PlanRequest& request) {
+  if (info.device != (request.cuda ? DeviceKind::cuda : DeviceKind::cpu)) return false;  // most rows, at once
   return !check_declaration<false>(info, problem, request).has_value();
 }
 

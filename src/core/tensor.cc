@@ -25,6 +25,24 @@ std::int64_t steps(const TensorDesc& desc, int i) {
   return i == 1 && desc.channel_block > 1 ? div_up(desc.dims[i], desc.channel_block) : desc.dims[i];
 }
 
+// Says visit(dim, stride) for each dim of the layout, from the innermost to the outermost, until it says no. Empty dims
+// count as 1, so that no stride is 0.
+template <class Visit>
+void visit_packed(const TensorDesc& desc, Layout layout, Visit visit) {
+  std::int64_t stride = desc.channel_block;
+  const auto place = [&](int i) {
+    const bool on = visit(i, stride);
+    stride = saturating_mul(stride, std::max<std::int64_t>(1, steps(desc, i)));
+    return on;
+  };
+  const int rank = desc.rank();
+  const bool channels_innermost = layout == Layout::nhwc && rank >= 2;
+  if (channels_innermost && !place(1)) return;
+  for (int i = rank - 1; i >= 0; --i) {
+    if ((i != 1 || !channels_innermost) && !place(i)) return;
+  }
+}
+
 }  // namespace
 
 std::string_view name_of(Layout layout, int spatial_dims) {
@@ -49,32 +67,23 @@ TensorDesc TensorDesc::packed(DataType type, Dims dims, Layout layout) {
   TensorDesc desc;
   desc.type = type;
   desc.dims = std::move(dims);
-  const int rank = desc.rank();
-  desc.strides.assign(rank, 1);
-  if (rank >= 2) desc.channel_block = convoy::channel_block(layout);
-  // Dimensions from the innermost to the outermost. Empty ones count as 1, so that no stride is 0.
-  std::int64_t stride = desc.channel_block;
-  const auto place = [&](int i) {
+  desc.strides.assign(desc.rank(), 1);
+  if (desc.rank() >= 2) desc.channel_block = convoy::channel_block(layout);
+  visit_packed(desc, layout, [&](int i, std::int64_t stride) {
     desc.strides[i] = stride;
-    stride = saturating_mul(stride, std::max<std::int64_t>(1, steps(desc, i)));
-  };
-  const bool channels_innermost = layout == Layout::nhwc && rank >= 2;
-  if (channels_innermost) place(1);
-  for (int i = rank - 1; i >= 0; --i) {
-    if (i != 1 || !channels_innermost) place(i);
-  }
+    return true;
+  });
   return desc;
 }
 
 bool TensorDesc::is_packed(Layout layout) const {
   if (layout == Layout::strided || strides.size() != dims.size()) return false;
-  const TensorDesc reference = packed(type, dims, layout);
-  if (channel_block != reference.channel_block) return false;
+  if (channel_block != (rank() >= 2 ? convoy::channel_block(layout) : 1)) return false;
   if (elements() == 0) return true;
-  for (int i = 0; i < rank(); ++i) {
-    if (steps(*this, i) > 1 && strides[i] != reference.strides[i]) return false;
-  }
-  return true;
+  bool same = true;
+  visit_packed(*this, layout,
+               [&](int i, std::int64_t stride) { return same = steps(*this, i) <= 1 || strides[i] == stride; });
+  return same;
 }
 
 Layout TensorDesc::layout() const {

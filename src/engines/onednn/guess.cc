@@ -99,8 +99,8 @@ std::optional<Guess> guess(std::size_t index, const ConvProblem& p) {
       at = traits()[kNodes[at].trait].holds(p) ? at + 1 : kNodes[at].otherwise;
     }
     const auto answer = static_cast<Answer>(kNodes[at].otherwise % kCertain);
-    guess.certain = kNodes[at].otherwise >= kCertain && is_usual(p);
     if (answer == Answer::no) return std::nullopt;
+    guess.certain = kNodes[at].otherwise >= kCertain && is_usual(p);
     guess.any_layout = answer == Answer::reordered;
   } else {
     guess.any_layout = !(p.x.is_packed(Layout::nhwc) && p.y.is_packed(Layout::nhwc)) &&
