@@ -90,7 +90,8 @@ std::optional<Guess> guess(std::size_t index, const ConvProblem& p) {
   const Implementation& row = implementations()[index];
   // Takes a hundred times as long for some of these.
   if (row.family == "jit" && row.level == "avx2" && p.pass == Pass::wgrad && p.groups > 1) return std::nullopt;
-  if (row.family == "brgconv" && row.level == "avx2" && p.w.dims[0] / p.groups < 8) return std::nullopt;
+  if (row.family.starts_with("brgconv") && row.level == "avx2" && p.pass == Pass::fprop && p.w.dims[0] / p.groups < 8)
+    return std::nullopt;
   if (!fits(row, p)) return std::nullopt;
   Guess guess;
   std::uint16_t at = roots()[index];
