@@ -155,6 +155,7 @@ TEST_F(Command, ConfigurationsAndProviderVariablesAreShown) {
   const json listed = run_json({"list", "engines"}, 0);
   for (const json& engine : listed["engines"]) {
     const std::string name = engine["name"];
+    EXPECT_EQ(engine["device"], name.starts_with("cu") ? "cuda" : "cpu") << name;
     const bool oracle = name == "reference" || name == "cuda.reference";
     EXPECT_EQ(engine["dropped_by"].contains("portable"), !name.starts_with("cpu.") && !oracle) << name;
     const bool generates = (name.starts_with("onednn.") && name != "onednn.ref") || name.starts_with("cuda.");

@@ -6,6 +6,7 @@
 
 #include "cli/program.h"
 #include "core/problem_list.h"
+#include "engines/table.h"
 #include "report/format.h"
 #include "report/table.h"
 
@@ -48,13 +49,16 @@ Json printed(const Values& values) {
   return all.empty() ? Json("all") : all;
 }
 
-Result<int> list_engines(const Program& program) {
+// The engines of one kind of device, as a table; adds them to the document.
+void list_engines_on(const Program& program, DeviceKind kind, Json& json) {
   report::Table table;
   table.column("engine").column("rev", report::Align::right).column("passes").column("x").column("layout of x");
   table.column("needs").column("not in").column("what it is");
-  Json json = Json::array();
-  for (const Engine* engine : all_engines()) {
+  for (const Engine* engine : engines_on(kind)) {
     const EngineInfo& info = engine->info();
+    const std::string needs = kind == DeviceKind::cpu      ? std::string(convoy::name_of(info.min_isa))
+                              : info.min_architecture == 0 ? std::string()
+                                                           : fmt::format("sm_{}", info.min_architecture);
     const auto pass_name = [](Pass pass) { return convoy::name_of(pass); };
     const std::string passes = joined(info.passes, pass_name, "all");
     std::string not_in;
@@ -66,10 +70,12 @@ Result<int> list_engines(const Program& program) {
       dropped[std::string(convoy::name_of(config))] = *reason;
     }
     const bool here = !dropped_by(library_config(), info);
-    table.row({info.name, fmt::format("{}", info.revision), passes, of_x(info, true), of_x(info, false),
-               std::string(convoy::name_of(info.min_isa)), not_in, info.summary},
+    table.row({info.name, fmt::format("{}", info.revision), passes, of_x(info, true), of_x(info, false), needs, not_in,
+               info.summary},
               here ? report::Style::plain : report::Style::bad);
     json.push_back({{"name", info.name},
+                    {"device", std::string(convoy::name_of(kind))},
+                    {"min_architecture", info.min_architecture},
                     {"revision", info.revision},
                     {"summary", info.summary},
                     {"passes", passes},
@@ -83,7 +89,13 @@ Result<int> list_engines(const Program& program) {
                     {"dropped_by", dropped},
                     {"notes", info.notes}});
   }
-  program.say(table.render(program.colour()));
+  program.say(fmt::format("On {}\n{}", kind == DeviceKind::cpu ? "the CPU" : "NVIDIA GPUs (--device cuda)",
+                          table.render(program.colour(), 2)));
+}
+
+Result<int> list_engines(const Program& program) {
+  Json json = Json::array();
+  for (const DeviceKind kind : {DeviceKind::cpu, DeviceKind::cuda}) list_engines_on(program, kind, json);
   program.say(fmt::format("The configuration is {} (--config, CONVOY_CONFIG).", convoy::name_of(library_config())));
   program.document({{"configuration", std::string(convoy::name_of(library_config()))}, {"engines", json}});
   return kDone;
