@@ -14,6 +14,7 @@
 #include "report/format.h"
 #include "report/progress.h"
 #include "report/table.h"
+#include "select/workbench.h"
 
 namespace convoy::cli {
 namespace {
@@ -168,10 +169,16 @@ class Tuner {
 
   Result<void> choose(Tuned& tuned, bool measure, double share) {
     const ConvProblem& problem = tuned.convolution.problem;
-    CONVOY_TRY(const WeightedRequest weighted, tuned.convolution.constant_weights
-                                                   ? with_constant_weights(problem, request_)
-                                                   : Result<WeightedRequest>(WeightedRequest{request_, {}}));
     SelectionOptions options = options_;
+    WeightedRequest weighted{request_, {}};
+    if (tuned.convolution.constant_weights && !request_.cuda) {
+      // Hundreds of megabytes are not filled where there is no time to measure with them: then nobody reads them.
+      static const float unread = 0;
+      weighted.request.constant_weights = &unread;
+      if (measure && (share <= 0 || selection::Workbench::setup_seconds(problem, request_, 0) < share)) {
+        CONVOY_TRY(weighted, with_constant_weights(problem, request_));
+      }
+    }
     if (measure) {
       options.budget_seconds = share;
     } else {

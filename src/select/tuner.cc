@@ -139,6 +139,12 @@ class Tuner {
                         [&](const Candidate& candidate) { return predicted(candidate) > unlikely_factor * best; });
   }
 
+  // Each plan packs constant weights of its own.
+  double packing_seconds() const {
+    constexpr double seconds_per_byte = 2e-9;
+    return request_.constant_weights != nullptr ? static_cast<double>(problem_.w.bytes()) * seconds_per_byte : 0;
+  }
+
   double predicted(const Candidate& candidate) const {
     return contestant_of(candidate.engine).engine->predict_seconds(problem_, candidate.knobs, request_);
   }
@@ -172,7 +178,7 @@ class Tuner {
 
   void audition_open(Workbench& bench, const std::vector<Candidate>& candidates) {
     for (const Candidate& candidate : candidates) {
-      if (time_left() < 2 * predicted(candidate) || time_left() <= 0) {
+      if (time_left() < 2 * predicted(candidate) + packing_seconds() || time_left() <= 0) {
         partial_ = true;  // and on: one behind it may be quicker
         continue;
       }
@@ -288,7 +294,7 @@ class Tuner {
     if (!open.ok()) return std::nullopt;
     if (open->empty()) return settled_.back().failure ? std::nullopt : std::optional(settled_.back().median_seconds);
     const double best = best_seconds();
-    if (time_left() < 2 * predicted(candidate)) {
+    if (time_left() < 2 * predicted(candidate) + packing_seconds()) {
       partial_ = true;
       return std::nullopt;
     }

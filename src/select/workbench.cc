@@ -23,7 +23,8 @@ constexpr double gpu_energy_seconds = 0.5;
 // Estimates for setup_seconds, from below a loaded and above an idle machine's.
 constexpr double seconds_per_oracle_term = 2e-9;
 constexpr double seconds_per_filled_byte = 1e-9;
-constexpr double gpu_setup_seconds = 0.1;  // contents are made there, and the oracle is quick
+constexpr double seconds_per_weight_byte = 3e-9;  // filled, copied and packed by the first plan
+constexpr double gpu_setup_seconds = 0.1;         // contents are made there, and the oracle is quick
 
 }  // namespace
 
@@ -50,8 +51,9 @@ double Workbench::setup_seconds(const ConvProblem& problem, const PlanRequest& r
   const double checked = terms <= static_cast<double>(oracle_terms)
                              ? terms
                              : std::min(terms, terms / outputs * static_cast<double>(VerifyOptions{}.samples));
-  const double filled = static_cast<double>(problem.x.bytes() + problem.w.bytes() + problem.y.bytes());
-  return checked * seconds_per_oracle_term / std::max(request.threads, 1) + filled * seconds_per_filled_byte;
+  const double filled = static_cast<double>(problem.x.bytes() + problem.y.bytes());
+  return checked * seconds_per_oracle_term / std::max(request.threads, 1) + filled * seconds_per_filled_byte +
+         static_cast<double>(problem.w.bytes()) * seconds_per_weight_byte;
 }
 
 Runner Workbench::plan(const Candidate& candidate) {
