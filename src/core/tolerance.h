@@ -13,8 +13,8 @@
 // in the products reaches an output with sqrt(sum_j A_ij^2 * G_jk^2 * sum_l B_jl^2) <= 8.9 times its weight in one
 // dimension, 79 in two. The roundings of the two transforms, the products and the sums over c add up like
 // independent ones, while S counts absolute values of 9 taps: amplification 16 covers five standard deviations of
-// F(4x4,3x3) with one channel, the worst case. FFT (note FFT) mixes a tile's pixels too, with orthogonal transforms: its
-// errors scale the same way and are smaller.
+// F(4x4,3x3) with one channel, the worst case. FFT (note FFT) mixes a tile's pixels too, with orthogonal transforms:
+// its errors scale the same way and are smaller.
 //
 // Input rounding that the math mode allows is added per product: tf32 (u = 2^-11) on both inputs gives 2^-10*S, reduced
 // (bf16, u = 2^-8) gives 2^-7*S, and reduced lets sums be kept in 16 bits (f16, u = 2^-11).

@@ -14,8 +14,8 @@ inline DeviceKind kind_of(const PlanRequest& request) { return request.cuda ? De
 Result<const Engine*> runnable_engine(const ConvProblem& problem, const Candidate& candidate,
                                       std::span<const Engine* const> engines, const PlanRequest& request);
 
-// Every candidate of an engine for a problem: the product of its knobs' values, the default first. Knobs that would take
-// it over 4096 are varied alone.
+// Every candidate of an engine for a problem: the product of its knobs' values, the default first. Knobs that would
+// take it over 4096 are varied alone.
 std::vector<Candidate> knob_product(const Engine& engine, const ConvProblem& problem, const PlanRequest& request);
 
 }  // namespace convoy::selection

@@ -150,10 +150,11 @@ std::optional<Refusal> known_wrong(const Implementation& implementation, const C
   constexpr std::int64_t vector = 16;
   const bool dilated = std::any_of(p.dilation.begin(), p.dilation.end(), [](std::int64_t step) { return step > 1; });
   if (implementation.family == "jit_bf16" && p.pass == Pass::wgrad && dilated && p.w.dims[1] % vector != 0) {
-    return Refusal{RefusalCode::dilation,
-                   fmt::format("dilation={}: oneDNN's dilated wgrad in bf16 reads unset memory where channels don't fill "
-                               "vectors of {}, here {}: wrong results",
-                               to_string(p.dilation), vector, p.w.dims[1])};
+    return Refusal{
+        RefusalCode::dilation,
+        fmt::format("dilation={}: oneDNN's dilated wgrad in bf16 reads unset memory where channels don't fill "
+                    "vectors of {}, here {}: wrong results",
+                    to_string(p.dilation), vector, p.w.dims[1])};
   }
   const bool strided = std::any_of(p.stride.begin(), p.stride.end(), [](std::int64_t stride) { return stride > 1; });
   if (implementation.family.ends_with("1x1") && p.pass == Pass::wgrad && strided && p.w.dims[1] < vector) {

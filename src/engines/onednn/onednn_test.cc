@@ -239,12 +239,13 @@ TEST(OneDnn, DilatedGradientsOfFewChannelsReadUnsetMemory) {
   if (cpu_features().isa < Isa::avx512) GTEST_SKIP() << "needs AVX-512";
   testing::EngineCase test;
   test.engine = &engine("onednn.jit_bf16_avx512");
-  test.problem = problem(
-      "wgrad:x=bf16,2x64x33x33,nhwc:w=bf16,64x8x3x3:y=bf16,2x64x33x33,nhwc:pad=2x2:dilation=2x2:groups=8");
+  test.problem =
+      problem("wgrad:x=bf16,2x64x33x33,nhwc:w=bf16,64x8x3x3:y=bf16,2x64x33x33,nhwc:pad=2x2:dilation=2x2:groups=8");
   test.isa = cpu_features().isa;
-  EXPECT_EQ(reason("onednn.jit_bf16_avx512", print(test.problem)),
-            "dilation=2x2: oneDNN's dilated wgrad in bf16 reads unset memory where channels don't fill vectors of 16, here "
-            "8: wrong results");
+  EXPECT_EQ(
+      reason("onednn.jit_bf16_avx512", print(test.problem)),
+      "dilation=2x2: oneDNN's dilated wgrad in bf16 reads unset memory where channels don't fill vectors of 16, here "
+      "8: wrong results");
   EXPECT_NE(run(test).failure, "");
 }
 

@@ -204,8 +204,8 @@ Verification verify_with_reference(const ConvProblem& problem, const ConvArgs& a
 }
 
 Arithmetic arithmetic_of(const std::vector<std::string>& notes) {
-  const bool transforms = std::any_of(notes.begin(), notes.end(),
-                                      [](const std::string& each) { return each == note::winograd || each == note::fft; });
+  const bool transforms = std::any_of(
+      notes.begin(), notes.end(), [](const std::string& each) { return each == note::winograd || each == note::fft; });
   return transforms ? Arithmetic::winograd : Arithmetic::direct;
 }
 
