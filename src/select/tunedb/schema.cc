@@ -50,7 +50,7 @@ ALTER TABLE problems ADD COLUMN last_used TEXT NOT NULL DEFAULT '';
 UPDATE problems SET last_used =
   coalesce((SELECT substr(max(date), 1, 10) FROM measurements WHERE problem_id = problems.id), '');
 )sql",
-    // 3: caches may be 'all-cold'; a table's checks can't be altered.
+    // 3: caches may be 'all-cold', which 'cold' was until then; a table's checks can't be altered.
     R"sql(
 CREATE TABLE measurements_3 (
   problem_id INTEGER NOT NULL REFERENCES problems (id),
@@ -77,7 +77,8 @@ CREATE TABLE measurements_3 (
   energy_joules REAL,
   UNIQUE (problem_id, device_id, isa, driver, threads, weights, caches, engine, knobs, revision, provider)
 ) STRICT;
-INSERT INTO measurements_3 SELECT problem_id, device_id, isa, driver, threads, weights, caches, engine, knobs, revision,
+INSERT INTO measurements_3 SELECT problem_id, device_id, isa, driver, threads, weights,
+  CASE caches WHEN 'cold' THEN 'all-cold' ELSE caches END, engine, knobs, revision,
   provider, state, seconds, spread, samples, workspace_bytes, error, error_absolute, failure_code, failure, date,
   energy_joules FROM measurements;
 DROP TABLE measurements;

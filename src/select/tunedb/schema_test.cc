@@ -79,6 +79,7 @@ TEST_F(Schema, AVersion1FileMigratesAndKeepsItsRows) {
   EXPECT_EQ(record.measurement.revision, 3);
   EXPECT_FALSE(record.measurement.energy_joules.has_value());
   EXPECT_EQ(record.key.threads, 2);
+  EXPECT_EQ(record.key.caches, CacheState::all_cold);  // what 'cold' was before version 3
   EXPECT_EQ((*database)->info()->schema_version, tunedb::current_version());
   // A problem counts as used when it was last measured, so gc doesn't take a migrated file for garbage.
   const auto file = tunedb::Connection::open(path_, path_, SQLITE_OPEN_READONLY);
