@@ -208,6 +208,35 @@ TEST_F(OnDevice, ThePlanCacheEnqueuesOnTheCallersStream) {
   EXPECT_NE(there.error().message.find("x"), std::string::npos) << there.error().message;
 }
 
+TEST_F(OnDevice, AShortageOfMemoryNamesWhatWouldFit) {
+  FakeEngine greedy("fake.greedy", on_gpu({.predicted = 1e-5, .workspace = 4 << 20}));
+  FakeEngine large("fake.large", on_gpu({.predicted = 2e-5, .workspace = 1 << 20}));
+  FakeEngine broken("fake.broken", on_gpu({.predicted = 3e-5, .plan_fails = true}));
+  FakeEngine small("fake.small", on_gpu({.predicted = 4e-5, .workspace = 100 << 10}));
+  FakeEngine none("fake.none", on_gpu({.predicted = 5e-5}));
+  const auto taken = cuda::DeviceMemory::allocate(0, 512 << 10, "somebody else");
+  const auto x = cuda::DeviceMemory::allocate(0, 4096, "x"), w = cuda::DeviceMemory::allocate(0, 4096, "w"),
+             y = cuda::DeviceMemory::allocate(0, 4096, "y");
+  ASSERT_TRUE(taken.ok() && x.ok() && w.ok() && y.ok());
+  const ConvArgs args{.x = x->data(), .w = w->data(), .out = y->data()};
+  const auto message = [&](std::vector<const Engine*> engines) {
+    PlanCache cache;
+    const auto ran = cache.run(problem_, PlanSettings(std::move(engines), {}, request_), args);
+    EXPECT_FALSE(ran.ok());
+    EXPECT_EQ(ran.error().code, ErrorCode::out_of_memory);
+    return ran.error().message;
+  };
+  const std::string begin = print(problem_) +
+                            ": cuda:0: 4.0 MiB needed for the workspace of fake.greedy{tile=4}, 0.5 MiB of 1.0 MiB are "
+                            "free; ";
+  EXPECT_EQ(message({&none, &small, &broken, &large, &greedy}),
+            begin +
+                "fake.small{tile=4} would fit: 0.1 MiB, predicted to take 4.00 times as long; a workspace limit of "
+                "512000 bytes keeps to such candidates");
+  EXPECT_EQ(message({&greedy, &large, &broken}), begin + "none of the 2 other candidates would fit");
+  EXPECT_EQ(message({&greedy}), begin + "no other candidate can run it");
+}
+
 // Last: the fake driver, like a real one, takes no more calls of this process afterwards.
 TEST_F(OnDevice, ZDeviceLostWhileTuningKeepsWhatWasMeasured) {
   FakeEngine fatal("fake.fatal", on_gpu({.predicted = 3e-4, .launch = [](const ExecContext& context) {

@@ -128,7 +128,7 @@ class CudaTestbed final : public Testbed {
     CONVOY_CHECK(cuda::make_current(device.ordinal));
     CONVOY_TRY(cuda::Stream stream, cuda::Stream::create(device.ordinal));
     auto bed = std::make_unique<CudaTestbed>(problem, request, caches, oracle_terms, std::move(stream));
-    CONVOY_CHECK(bed->prepare(seed));
+    if (const auto prepared = bed->prepare(seed); !prepared.ok()) return prepared.error().within(print(problem));
     return std::unique_ptr<Testbed>(std::move(bed));
   }
 

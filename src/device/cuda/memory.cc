@@ -13,20 +13,15 @@
 namespace convoy::cuda {
 namespace {
 
-std::string mebibytes(std::int64_t bytes) {
-  const double mib = static_cast<double>(bytes) / (1 << 20);
-  return mib < 1024 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
-}
-
 Error allocation_error(CUresult status, std::string_view call, int ordinal, std::size_t bytes,
                        std::string_view purpose) {
   const std::string of = purpose.empty() ? "" : fmt::format(" for {}", purpose);
   if (status != CUDA_ERROR_OUT_OF_MEMORY) {
     return driver_error(status, call, fmt::format("{} bytes on cuda:{}{}", bytes, ordinal, of));
   }
-  std::string message = fmt::format("cuda:{}: {} needed{}", ordinal, mebibytes(static_cast<std::int64_t>(bytes)), of);
+  std::string message = fmt::format("cuda:{}: {} needed{}", ordinal, memory_text(static_cast<std::int64_t>(bytes)), of);
   if (const auto memory = memory_info(ordinal); memory.ok()) {
-    message += fmt::format(", {} of {} are free", mebibytes(memory->free_bytes), mebibytes(memory->total_bytes));
+    message += fmt::format(", {} of {} are free", memory_text(memory->free_bytes), memory_text(memory->total_bytes));
   }
   return {ErrorCode::out_of_memory, std::move(message)};
 }
@@ -34,6 +29,11 @@ Error allocation_error(CUresult status, std::string_view call, int ordinal, std:
 CUdeviceptr address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
 
 }  // namespace
+
+std::string memory_text(std::int64_t bytes) {
+  const double mib = static_cast<double>(bytes) / (1 << 20);
+  return mib < 1024 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
+}
 
 Result<DeviceMemory> DeviceMemory::allocate(int ordinal, std::size_t bytes, std::string_view purpose) {
   DeviceMemory memory;

@@ -6,12 +6,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "convoy/result.h"
 #include "device/cuda/driver.h"
 
 namespace convoy::cuda {
+
+// "0.5 MiB", "12.0 GiB"
+std::string memory_text(std::int64_t bytes);
 
 // A buffer, aligned to 256 at least, its contents unspecified.
 class DeviceMemory {

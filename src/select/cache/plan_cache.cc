@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "select/cache/plan_key.h"
+#include "select/memory_advice.h"
 
 namespace convoy {
 namespace {
@@ -89,6 +90,19 @@ PlanResult build(const selection::PlanKey& key) {
          {"seconds", fmt::format("{:.6f}", monotonic_seconds() - start)}});
   }
   return std::shared_ptr<const CachedPlan>(std::move(cached));
+}
+
+// What failed on a GPU, with the problem it was for, and what else could be done where memory was short.
+Error explained(Error error, const CachedPlan& cached, const PlanSettings& settings) {
+  const bool memory = error.code == ErrorCode::out_of_memory;
+  if (!memory && error.code != ErrorCode::device_failed && error.code != ErrorCode::internal) return error;
+  const std::string problem = print(cached.problem);
+  if (error.message.find(problem) == std::string::npos) error = error.within(problem);
+  if (!memory) return error;
+  const std::string advice = selection::memory_advice(cached.problem, cached.selection.candidate, settings.engines(),
+                                                      settings.options().filter, settings.request());
+  if (!advice.empty()) error.message += "; " + advice;
+  return error;
 }
 
 }  // namespace
@@ -223,7 +237,10 @@ Result<void> PlanCache::run(const ConvProblem& problem, const PlanSettings& sett
                             ConstantWeights weights, std::string_view node_name, void* stream) {
   CONVOY_TRY(const auto cached, get({problem, settings, alignments_of(problem.pass, args), weights, node_name}));
   ExecutionContext& context = ExecutionContext::of_this_thread();
-  if (cached->cuda) return context.enqueue(*cached->plan, *cached->cuda, args, stream);
+  if (cached->cuda) {
+    const auto enqueued = context.enqueue(*cached->plan, *cached->cuda, args, stream);
+    return enqueued.ok() ? enqueued : explained(enqueued.error(), *cached, settings);
+  }
   return context.execute(*cached->plan, cached->threads, args);
 }
 
