@@ -41,10 +41,11 @@ struct CollectOptions {
   bool dry_run = false;  // count only
 };
 struct CollectReport {
-  std::int64_t old_revisions = 0;  // rows of engines that have a newer revision
-  std::int64_t old_providers = 0;  // rows of another version of an engine's provider, not measured for unused_days
-  std::int64_t unused = 0;         // rows of problems that nobody asked for in unused_days
-  std::int64_t left = 0;           // rows
+  std::int64_t old_revisions = 0;      // rows of engines that have a newer revision
+  std::int64_t old_providers = 0;      // rows of another version of an engine's provider, not measured for unused_days
+  std::int64_t unknown_providers = 0;  // left alone: rows of engines whose library can't be loaded here
+  std::int64_t unused = 0;             // rows of problems that nobody asked for in unused_days
+  std::int64_t left = 0;               // rows
 };
 
 struct TuningDatabaseInfo {
@@ -79,8 +80,8 @@ class TuningDatabase final : public MeasurementStore {
   // All or nothing.
   Result<MergeReport> merge(std::span<const TuningRecord> records);
 
-  // Drops rows of old revisions of `engines`, of their providers' other versions where they are old, and of problems
-  // long unused. What other engines, or newer revisions, measured stays.
+  // Drops rows of old revisions of `engines`, of their providers' other versions where they are old (and the library is
+  // here to say its own), and of problems long unused. What other engines, or newer revisions, measured stays.
   Result<CollectReport> collect_garbage(std::span<const Engine* const> engines, const CollectOptions& options);
 
   // SQLite's own check of the whole file: corrupt with its first finding.

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <span>
 
+#include "core/provider.h"
 #include "io/file.h"
 #include "report/format.h"
 #include "report/table.h"
@@ -66,6 +67,17 @@ std::string conditions(const MeasurementKey& key) {
                      name_of(key.caches), key.constant_weights ? "constant" : "variable");
 }
 
+// Empty where it is current.
+std::string why_outdated(const Measurement& m) {
+  if (is_current(m, all_engines())) return {};
+  for (const Engine* engine : all_engines()) {
+    if (engine->info().name == m.candidate.engine && engine->info().revision == m.revision && !provider_of(*engine)) {
+      return fmt::format("{} can't be loaded here", m.provider);
+    }
+  }
+  return fmt::format("outdated: revision {} {}", m.revision, m.provider);
+}
+
 Result<int> show(const Program& program, const DbFlags& flags) {
   CONVOY_TRY(auto records, read_records(flags.filter));
   // Fastest first within a key; records() keeps keys together.
@@ -88,9 +100,7 @@ Result<int> show(const Program& program, const DbFlags& flags) {
     std::size_t i = first;
     for (; i < records.size() && records[i].key == key; ++i) {
       const Measurement& m = records[i].measurement;
-      std::string remark =
-          is_current(m, all_engines()) ? "" : fmt::format("outdated: revision {} {}", m.revision, m.provider);
-      if (m.failure) remark = m.failure->message;
+      const std::string remark = m.failure ? m.failure->message : why_outdated(m);
       table.row(
           {print(m.candidate), m.failure ? "-" : report::seconds(m.median_seconds),
            m.failure ? "" : report::percent(m.spread), fmt::format("{}", m.samples), std::string(name_of(m.state)),
@@ -161,9 +171,16 @@ Result<int> collect(const Program& program, const DbFlags& flags) {
       "days; {} {}",
       flags.collect.dry_run ? "would drop" : "dropped", report.old_revisions, report.old_providers, report.unused,
       flags.collect.unused_days, report.left, flags.collect.dry_run ? "would be left" : "left"));
+  if (report.unknown_providers > 0) {
+    program.say(
+        fmt::format("{} are of libraries that can't be loaded here: whether these versions are still current is "
+                    "not known, so they were left alone",
+                    report.unknown_providers));
+  }
   program.document({{"dry_run", flags.collect.dry_run},
                     {"old_revisions", report.old_revisions},
                     {"old_providers", report.old_providers},
+                    {"unknown_providers", report.unknown_providers},
                     {"unused", report.unused},
                     {"left", report.left}});
   return kDone;

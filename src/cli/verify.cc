@@ -14,6 +14,7 @@
 #include "cli/target.h"
 #include "cli/tuning.h"
 #include "cli/worker.h"
+#include "core/provider.h"
 #include "io/file.h"
 #include "report/format.h"
 #include "report/progress.h"
@@ -136,7 +137,7 @@ report::Repro repro_of(const CheckSetup& setup, const Candidate& candidate, cons
   for (const Engine* engine : all_engines()) {
     if (engine->info().name != candidate.engine) continue;
     repro.revision = engine->info().revision;
-    repro.provider = engine->info().provider;
+    repro.provider = provider_of(*engine).value_or(engine->info().provider);
   }
   return repro;
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/provider_environment.h"
+#include "core/provider.h"
 
 namespace convoy {
 namespace {
@@ -101,7 +102,7 @@ bool is_current(const Measurement& measurement, std::span<const Engine* const> e
   return std::any_of(engines.begin(), engines.end(), [&](const Engine* engine) {
     const EngineInfo& info = engine->info();
     return info.name == measurement.candidate.engine && info.revision == measurement.revision &&
-           info.provider == measurement.provider;
+           provider_of(*engine) == measurement.provider;
   });
 }
 

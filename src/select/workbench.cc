@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/clock.h"
+#include "core/provider.h"
 #include "core/stages.h"
 #include "select/measure/compare.h"
 
@@ -62,7 +63,7 @@ Runner Workbench::plan(const Candidate& candidate) {
   measurement.candidate = candidate;
   if (const Engine* engine = engine_of(candidate)) {
     measurement.revision = engine->info().revision;
-    measurement.provider = engine->info().provider;
+    measurement.provider = provider_of(*engine).value_or(engine->info().provider);
   }
   auto plan = make_plan(problem_, candidate, engines_, request_);
   if (plan.ok()) {

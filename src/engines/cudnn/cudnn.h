@@ -8,9 +8,9 @@
 //   cudnn.legacy.fprop0 ... 7, dgrad0 ... 5, wgrad0 ... 6
 //                                   cudnnConvolutionForward and its like, by algorithm; no epilogue
 //
-// Indices and knobs belong to a version of cuDNN, which EngineInfo::provider names: a measurement of another version
-// does not count. The default knobs of an engine are those of the best configuration that cuDNN's heuristics give it
-// for the problem; where they don't name it, all are -1.
+// Indices and knobs belong to a version of cuDNN, which provider_of() (core/provider.h) names: a measurement of another
+// version does not count. The default knobs of an engine are those of the best configuration that cuDNN's heuristics
+// give it for the problem; where they don't name it, all are -1.
 #pragma once
 
 #include <span>

@@ -4,13 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 
 #include "core/problem_list.h"
+#include "core/provider.h"
 #include "core/stages.h"
 #include "device/cuda/device.h"
 #include "engines/cudnn/limits.h"
@@ -87,13 +90,36 @@ TEST(Cudnn, RowsAreThereWithoutAnything) {
   for (const Engine* engine : engines()) {
     EXPECT_TRUE(names.insert(engine->info().name).second) << engine->info().name;
     EXPECT_EQ(engine->info().device, DeviceKind::cuda);
-    EXPECT_TRUE(engine->info().provider.starts_with("cuDNN")) << engine->info().provider;
+    EXPECT_EQ(engine->info().provider, "cuDNN");
     EXPECT_TRUE(refuse(*engine, problem_of(kDense), {})) << "a request for the processor";
   }
   for (const char* name :
        {"cudnn.eng0", "cudnn.eng84", "cudnn.legacy.fprop7", "cudnn.legacy.dgrad5", "cudnn.legacy.wgrad6"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
+}
+
+// Whether a file of this name is in the process.
+bool mapped(const std::string& name) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find(name) != std::string::npos) return true;
+  }
+  return false;
+}
+
+// In a process of its own, where no other test has loaded it.
+TEST(CudnnDeathTest, RowsDontLoadTheLibraryTheirVersionDoes) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto right = [] {
+    for (const Engine* engine : engines()) {
+      if (!refuse(*engine, problem_of(kDense), {}) || engine->info().provider != "cuDNN") return false;
+    }
+    if (mapped("libcudnn.so")) return false;
+    const auto version = provider_of(*engines().front());
+    return version ? version->starts_with("cuDNN 9.") && mapped("libcudnn.so") : !mapped("libcudnn.so");
+  };
+  EXPECT_EXIT(std::exit(right() ? 0 : 1), testing::ExitedWithCode(0), "");
 }
 
 TEST(Cudnn, NondeterministicAlgorithmsSaySo) {

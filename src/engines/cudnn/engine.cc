@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/provider.h"
 #include "core/suggestions.h"
-#include "device/cuda/driver.h"
 #include "engines/cudnn/cudnn.h"
 #include "engines/cudnn/legacy.h"
 #include "engines/cudnn/limits.h"
 #include "engines/cudnn/plan.h"
 #include "engines/cudnn/predict.h"
+#include "engines/cudnn/provider.h"
 
 namespace convoy::cudnn {
 namespace {
@@ -17,39 +18,26 @@ namespace {
 // cuDNN 9.19 has at most 85 engines for a graph. Rows above what a version has refuse at once.
 constexpr int kEngines = 96;
 
-// "cuDNN 9.19.0" where a driver makes it usable. Elsewhere nothing is measured, and the processor's users need not wait
-// for the library to load.
-const std::string& provider() {
-  static const std::string& name = *[] {
-    if (!cuda::driver()) return new std::string("cuDNN");
-    const auto api = cuda::cudnn();
-    return new std::string(api ? "cuDNN " + (*api)->text : "cuDNN");
-  }();
-  return name;
-}
-
 EngineInfo declare(int index) {
   EngineInfo info;
   info.name = fmt::format("cudnn.eng{}", index);
-  info.provider = provider();
+  info.provider = kProvider;
   info.summary = fmt::format("cuDNN's engine {} for the problem's operation graph", index);
   info.device = DeviceKind::cuda;
   info.passes = {Pass::fprop, Pass::dgrad, Pass::wgrad};
-  info.activations = {ActivationKind::identity,   ActivationKind::relu,  ActivationKind::clip,
-                      ActivationKind::leaky_relu, ActivationKind::elu,   ActivationKind::sigmoid,
-                      ActivationKind::tanh,       ActivationKind::swish, ActivationKind::gelu,
-                      ActivationKind::gelu_tanh};
+  info.activations = fused_activations();
   info.requantize = true;
   return info;
 }
 
 Refusal no_cudnn(const Error& error) { return {RefusalCode::not_built, error.message}; }
 
-class BackendEngine final : public Engine, public HasSuggestions {
+class BackendEngine final : public Engine, public HasSuggestions, public LoadsProvider {
  public:
   explicit BackendEngine(int index) : index_(index), info_(declare(index)) {}
 
   const EngineInfo& info() const override { return info_; }
+  std::optional<std::string> provider() const override { return loaded_provider(); }
 
   std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& request) const override {
     if (auto refusal = outside_limits(problem, *request.cuda)) return refusal;
@@ -123,12 +111,24 @@ class BackendEngine final : public Engine, public HasSuggestions {
 
 }  // namespace
 
+std::optional<std::string> loaded_provider() {
+  const auto api = cuda::cudnn();
+  if (!api) return std::nullopt;
+  return fmt::format("{} {}", kProvider, (*api)->text);
+}
+
+std::vector<ActivationKind> fused_activations() {
+  return {ActivationKind::identity, ActivationKind::relu,     ActivationKind::clip, ActivationKind::leaky_relu,
+          ActivationKind::elu,      ActivationKind::sigmoid,  ActivationKind::tanh, ActivationKind::swish,
+          ActivationKind::gelu,     ActivationKind::gelu_tanh};
+}
+
 std::span<const Engine* const> engines() {
   // Never destroyed: convolutions may run while the process ends.
   static const auto& engines = *[] {
     auto* all = new std::vector<const Engine*>;
     for (int index = 0; index < kEngines; ++index) all->push_back(new BackendEngine(index));
-    for (const Engine* engine : legacy_engines(provider())) all->push_back(engine);
+    for (const Engine* engine : legacy_engines()) all->push_back(engine);
     return all;
   }();
   return engines;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/provider.h"
 #include "core/stages.h"
 #include "engines/cudnn/capture.h"
 #include "engines/cudnn/graph.h"
@@ -12,6 +13,7 @@
 #include "engines/cudnn/known.h"
 #include "engines/cudnn/limits.h"
 #include "engines/cudnn/predict.h"
+#include "engines/cudnn/provider.h"
 
 namespace convoy::cudnn {
 namespace {
@@ -238,11 +240,11 @@ class LegacyPlan final : public ConvPlan, public HasStages {
   std::size_t workspace_ = 0;
 };
 
-class LegacyEngine final : public Engine {
+class LegacyEngine final : public Engine, public LoadsProvider {
  public:
-  LegacyEngine(const Algorithm& algorithm, const std::string& provider) : algorithm_(algorithm) {
+  explicit LegacyEngine(const Algorithm& algorithm) : algorithm_(algorithm) {
     info_.name = fmt::format("cudnn.legacy.{}{}", name_of(algorithm.pass), algorithm.number);
-    info_.provider = provider;
+    info_.provider = kProvider;
     info_.summary = fmt::format("cuDNN's older API, {} algorithm {}: {}", name_of(algorithm.pass), algorithm.number,
                                 algorithm.meaning);
     info_.device = DeviceKind::cuda;
@@ -256,6 +258,7 @@ class LegacyEngine final : public Engine {
   }
 
   const EngineInfo& info() const override { return info_; }
+  std::optional<std::string> provider() const override { return loaded_provider(); }
 
   std::vector<std::string> notes(const ConvProblem& problem, const KnobValues&, const PlanRequest&) const override {
     std::vector<std::string> notes = info_.notes;
@@ -313,9 +316,9 @@ class LegacyEngine final : public Engine {
 
 }  // namespace
 
-std::vector<const Engine*> legacy_engines(const std::string& provider) {
+std::vector<const Engine*> legacy_engines() {
   std::vector<const Engine*> all;
-  for (const Algorithm& algorithm : kAlgorithms) all.push_back(new LegacyEngine(algorithm, provider));
+  for (const Algorithm& algorithm : kAlgorithms) all.push_back(new LegacyEngine(algorithm));
   return all;
 }
 

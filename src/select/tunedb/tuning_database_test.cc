@@ -12,6 +12,7 @@
 #include <fstream>
 #include <thread>
 
+#include "core/provider.h"
 #include "select/tunedb/location.h"
 #include "select/tunedb/sqlite.h"
 
@@ -336,6 +337,39 @@ TEST_F(Database, GarbageIsWhatOldRevisionsMeasuredAndNobodyUses) {
   EXPECT_EQ(database->info()->measurements, 5);
   EXPECT_EQ(database->info()->problems, 3);
   EXPECT_TRUE(database->check().ok());
+}
+
+// An engine whose library isn't here.
+class AbsentEngine final : public NamedEngine, public LoadsProvider {
+ public:
+  using NamedEngine::NamedEngine;
+  std::optional<std::string> provider() const override { return std::nullopt; }
+};
+
+TEST_F(Database, RowsOfALibraryThatIsNotHereAreLeftAlone) {
+  const AbsentEngine absent("lib.engine", 2, "lib");
+  {
+    const auto database = open();
+    for (const auto& [revision, provider] : {std::pair{1, "lib 1"}, {2, "lib 1"}, {2, "lib 2"}}) {
+      Measurement measurement = timed("lib.engine", 1);
+      measurement.revision = revision;
+      measurement.provider = provider;
+      ASSERT_TRUE(database->store(key_of(1), measurement).ok());
+    }
+  }
+  sql("UPDATE measurements SET date = '2020-01-01T00:00:00Z'");
+  const std::vector<const Engine*> engines = {&absent};
+  const auto report = open()->collect_garbage(engines, {});
+  ASSERT_TRUE(report.ok()) << report.error().message;
+  EXPECT_EQ(report->old_revisions, 1);  // Convoy's own, whatever the library
+  EXPECT_EQ(report->old_providers, 0);
+  EXPECT_EQ(report->unknown_providers, 2);
+  EXPECT_EQ(report->left, 2);
+  // Nor are they current: nobody can run them.
+  Measurement measurement = timed("lib.engine", 1);
+  measurement.revision = 2;
+  measurement.provider = "lib";
+  EXPECT_FALSE(is_current(measurement, engines));
 }
 
 TEST_F(Database, AskingForAProblemCountsAsUse) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "core/provider.h"
 #include "select/tunedb/impl.h"
 
 namespace convoy {
@@ -58,10 +59,17 @@ Result<CollectReport> TuningDatabase::collect_garbage(std::span<const Engine* co
       CONVOY_TRY(auto revisions, connection.prepare("DELETE FROM measurements WHERE engine = ? AND revision < ?"));
       CONVOY_CHECK(revisions.bind(info.name).bind(std::int64_t{info.revision}).finish());
       report.old_revisions += connection.changes();
+      const std::optional<std::string> provider = provider_of(*engine);
+      if (!provider) {
+        CONVOY_TRY(auto rows,
+                   connection.prepare("SELECT count(*) FROM measurements WHERE engine = ? AND revision = ?"));
+        CONVOY_CHECK(rows.bind(info.name).bind(std::int64_t{info.revision}).step());
+        report.unknown_providers += rows.integer(0);
+        continue;
+      }
       CONVOY_TRY(auto providers, connection.prepare("DELETE FROM measurements WHERE engine = ? AND revision = ? "
                                                     "AND provider <> ? AND substr(date, 1, 10) < ?"));
-      CONVOY_CHECK(
-          providers.bind(info.name).bind(std::int64_t{info.revision}).bind(info.provider).bind(oldest).finish());
+      CONVOY_CHECK(providers.bind(info.name).bind(std::int64_t{info.revision}).bind(*provider).bind(oldest).finish());
       report.old_providers += connection.changes();
     }
     CONVOY_TRY(auto unused, connection.prepare("DELETE FROM measurements WHERE problem_id IN "
