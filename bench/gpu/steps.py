@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 
 import problems
@@ -17,6 +18,7 @@ BUNDLED = (HERE / "bin/convoy").exists()
 ROOT = HERE if BUNDLED else HERE / "build"  # of programs, tests, lib
 CONVOY, PROBLEMS = ROOT / "bin/convoy", HERE / "problems"
 OUT = pathlib.Path(".")  # set by gpu-check
+PLACE = threading.local()  # .gpu: the one that this thread's programs get, as CUDA_VISIBLE_DEVICES takes it
 TESTS = ("cuda_test", "cuda_fake_test", "cuda_compiler_test", "cuda_reference_test", "cuda_depthwise_test", "cudnn_test",
          "select_device_test", "gpu_streams_test")
 COPY_BYTES, MULTIPLY_ADDS = 4.27e12, 67e12 / 2  # an H200's, a second: a copy, bytes read and written; f32
@@ -24,12 +26,17 @@ NOISE = 1.03
 UNIT_SECONDS = 240  # a unit that takes longer is ended and recorded so
 
 
+def environment_of(changes):
+    """This process's, with the bundle's libraries and the GPU of the calling thread."""
+    place = {"CUDA_VISIBLE_DEVICES": PLACE.gpu} if hasattr(PLACE, "gpu") else {}
+    return {**os.environ, "LD_LIBRARY_PATH": f"{ROOT / 'lib'}:{os.environ.get('LD_LIBRARY_PATH', '')}", **place, **changes}
+
+
 def command(arguments, seconds=UNIT_SECONDS, **environment):
     """(exit code, stdout, stderr); the exit code of what took too long is 124."""
     try:
         done = subprocess.run([str(a) for a in arguments], capture_output=True, text=True, timeout=seconds,
-                              env={**os.environ, "LD_LIBRARY_PATH": f"{ROOT / 'lib'}:{os.environ.get('LD_LIBRARY_PATH', '')}",
-                                   **environment})
+                              env=environment_of(environment))
         return done.returncode, done.stdout, done.stderr
     except subprocess.TimeoutExpired as late:
         return 124, (late.stdout or b"").decode(errors="replace"), f"ended after {seconds} s"
@@ -59,8 +66,14 @@ def right(entry):
     return [c for c in entry["candidates"] if c["status"] == "ok"]
 
 
-class Tests:
+class Step:
+    """What gpu-check asks of a step: units(), run(unit), summary(rows)."""
+    jobs = 1  # so many units side by side on a GPU; more than one only where no time is measured
+
+
+class Tests(Step):
     """the unit tests of the device layer, engines and selection"""
+    jobs = 4
 
     def units(self):
         return list(TESTS)
@@ -79,8 +92,9 @@ class Tests:
         return {"tests": rows, "failed": [row["test"] for row in rows if row.get("exit_code")]}
 
 
-class Checked:
+class Checked(Step):
     """Shared by the steps that compare every engine with the oracle."""
+    jobs = 8
     flags = ()
     size = 8
     repeats = 2
@@ -162,14 +176,15 @@ class Large3d(Checked):
         return {**super().summary(rows), "chosen": rows[0].get("chosen"), "advice": rows[0].get("advice")}
 
 
-class Knobs:
-    """all knobs of all engines on 10 problems, within a budget"""
+class Knobs(Step):
+    """all knobs of all engines on 10 problems: which are right, as far as the budget goes; side by side, so their times say little"""
+    jobs = 10
 
     def units(self):
         return problems.spread(PROBLEMS, 10, 16, seed=4)
 
     def run(self, text):
-        document = convoy("bench", [text], "--engines", "cudnn.*", "--all-knobs", "--budget", 45, CONVOY_NVML="off")
+        document = convoy("bench", [text], "--engines", "cudnn.*", "--all-knobs", "--budget", 180, CONVOY_NVML="off")
         if "broken" in document:
             return document
         entry = document["problems"][0]
@@ -197,12 +212,12 @@ def timed_entry(entry):
                for kind in best}}
 
 
-class Torch:
+class Torch(Step):
     """the fastest of cuDNN's engines beside PyTorch's cudnn.benchmark, in one run; what cuDNN's heuristic loses"""
 
     def units(self):
         wanted = [t for t in problems.spread(PROBLEMS, 110, 32, seed=5) if "s8" not in t.split(":")[1]]
-        return chunks(wanted[:96], 4)
+        return chunks(wanted[:96], 8)
 
     def torch_times(self, texts):
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
@@ -213,7 +228,7 @@ class Torch:
 
     def run(self, texts):
         before = self.torch_times(texts)
-        document = convoy("bench", texts, "--engines", "cudnn.*", "--budget", 8 * len(texts), CONVOY_NVML="off")
+        document = convoy("bench", texts, "--engines", "cudnn.*", "--budget", 5 * len(texts), CONVOY_NVML="off")
         if "broken" in document:
             return document
         after = self.torch_times(texts)
@@ -235,18 +250,18 @@ class Torch:
                 "broken": [row["broken"] for row in rows if "broken" in row]}
 
 
-class Depthwise:
+class Depthwise(Step):
     """cuda.depthwise beside cuDNN's engines: HOPPER.md's rows, all layers at batch 128, and at 32 and 1"""
 
     def units(self):
         units = [["rows", chunk] for chunk in chunks(list(problems.DEPTHWISE_ROWS), 4)]
         for batch in (128, 32, 1):
-            units += [[batch, chunk] for chunk in chunks([text for text, *_ in problems.depthwise(PROBLEMS, batch)], 12)]
+            units += [[batch, chunk] for chunk in chunks([text for text, *_ in problems.depthwise(PROBLEMS, batch)], 26)]
         return units
 
     def run(self, unit):
         batch, texts = unit
-        budget = len(texts) * (8 if batch == "rows" else 2.5)
+        budget = len(texts) * (4 if batch == "rows" else 1)
         document = convoy("bench", texts, "--engines", "cudnn.*,cuda.depthwise", "--budget", budget, CONVOY_NVML="off")
         return document if "broken" in document else {"batch": batch, "rows": [timed_entry(e) for e in document["problems"]]}
 
@@ -269,22 +284,26 @@ class Depthwise:
         return result
 
 
-class DepthwiseRandom:
+class DepthwiseRandom(Step):
     """5,000 random depthwise problems, more than 2^31 elements, the same bits over 100 runs; the sanitizers on a sample"""
 
+    jobs = 8
+    parts = 10  # of the test's problems
+
     def units(self):
-        return ["full", "memcheck", "racecheck"]
+        filters = [f"Part/*/{part}" for part in range(self.parts)] + ["-Part/*"]
+        return [["test", each] for each in filters] + [["memcheck", "Part/*/0"], ["racecheck", "Part/*/1"]]
 
     def run(self, unit):
-        program = ROOT / "tests/cuda_depthwise_test"
-        if unit == "full":
-            code, out, err = command([program, "--gtest_brief=1"], 540, CONVOY_TEST_FULL="1")
+        what, filter = unit
+        program = [ROOT / "tests/cuda_depthwise_test", "--gtest_brief=1", f"--gtest_filter={filter}"]
+        if what == "test":
+            code, out, err = command(program, 540, CONVOY_TEST_FULL="1")
         elif shutil.which("compute-sanitizer") is None:
-            return {"unit": unit, "not_run": "there is no compute-sanitizer here"}
+            return {"what": what, "not_run": "there is no compute-sanitizer here"}
         else:
-            code, out, err = command(["compute-sanitizer", "--tool", unit, "--error-exitcode", "9", program, "--gtest_brief=1",
-                                      "--gtest_filter=*andom*"], 540)
-        return {"unit": unit, "exit_code": code, "tail": (out + err)[-1500:]}
+            code, out, err = command(["compute-sanitizer", "--tool", what, "--error-exitcode", "9", *program], 540)
+        return {"what": what, "tests": filter, "exit_code": code, "tail": (out + err)[-1500:]}
 
     def summary(self, rows):
         return {"units": rows}
@@ -297,8 +316,7 @@ def loaded_libraries(texts, environment):
         file.write("\n".join(texts) + "\n")
         file.flush()
         child = subprocess.Popen([str(CONVOY), "bench", file.name, "--device", "cuda", "--engines", "cudnn.eng*", "--budget", "20", "--json"],
-                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, **environment,
-                                 "LD_LIBRARY_PATH": f"{ROOT / 'lib'}:{os.environ.get('LD_LIBRARY_PATH', '')}"})
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment_of(environment))
         while child.poll() is None:
             try:
                 for path in re.findall(r"\S*libcudnn\S*\.so\S*", pathlib.Path(f"/proc/{child.pid}/maps").read_text()):
@@ -309,7 +327,7 @@ def loaded_libraries(texts, environment):
     return seen
 
 
-class JitOnly:
+class JitOnly(Step):
     """CUDNN_LIB_CONFIG=GRAPH_JIT_ONLY: engines lost, libraries not needed, time ratio a pass, over 20 problems"""
     environment = {"CUDNN_LIB_CONFIG": "GRAPH_JIT_ONLY"}
 
@@ -321,7 +339,7 @@ class JitOnly:
         if unit == "libraries":
             texts = self.units()[1][:2]
             return {"libraries": {"FULL": loaded_libraries(texts, {}), "GRAPH_JIT_ONLY": loaded_libraries(texts, self.environment)}}
-        both = [convoy("bench", unit, "--engines", "cudnn.eng*", "--budget", 5 * len(unit), CONVOY_NVML="off", **e)
+        both = [convoy("bench", unit, "--engines", "cudnn.eng*", "--budget", 3 * len(unit), CONVOY_NVML="off", **e)
                 for e in ({}, self.environment)]
         broken = next((each for each in both if "broken" in each), None)
         return broken or {"rows": [{"problem": full["problem"], "full": [c["candidate"] for c in right(full)], "jit": [c["candidate"] for c in right(jit)],
@@ -341,7 +359,7 @@ class JitOnly:
                 "bytes_not_needed": libraries and sum(libraries["FULL"].values()) - sum(libraries["GRAPH_JIT_ONLY"].values()), "rows": every}
 
 
-class Carveout:
+class Carveout(Step):
     """a convolution asked for half of the SMs beside a kernel on the others, and without"""
 
     def units(self):
@@ -355,7 +373,7 @@ class Carveout:
         return rows[0]
 
 
-class Table:
+class Table(Step):
     """the tuner's table of one layer, as people see it: times, energy, clocks, notes"""
 
     def units(self):

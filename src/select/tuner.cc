@@ -176,22 +176,36 @@ class Tuner {
     }
   }
 
-  void audition_open(Workbench& bench, const std::vector<Candidate>& candidates) {
-    for (const Candidate& candidate : candidates) {
-      if (time_left() < 2 * predicted(candidate) + packing_seconds() || time_left() <= 0) {
-        partial_ = true;  // and on: one behind it may be quicker
-        continue;
+  void audition_open(Workbench& bench, std::span<const Candidate> candidates) {
+    while (!candidates.empty()) {
+      const auto some = candidates.first(std::min(candidates.size(), planned_at_once()));
+      candidates = candidates.subspan(some.size());
+      std::vector<Candidate> affordable;
+      for (const Candidate& candidate : some) {
+        if (affords(candidate)) affordable.push_back(candidate);
       }
-      audition(bench, candidate);
+      std::vector<Runner> planned = bench.plan(affordable);
+      for (Runner& runner : planned) {
+        if (affords(runner.measurement.candidate)) audition(bench, std::move(runner));
+      }
     }
   }
 
+  // Plans for a GPU are compiled side by side; on the CPU each packs the weights, so one at a time.
+  std::size_t planned_at_once() const { return request_.cuda ? 32 : 1; }
+
+  // Where not, later ones may be quicker.
+  bool affords(const Candidate& candidate) {
+    const bool enough = time_left() > 0 && time_left() >= 2 * predicted(candidate) + packing_seconds();
+    partial_ = partial_ || !enough;
+    return enough;
+  }
+
   // Null where it failed or the filter holds it back.
-  Runner* audition(Workbench& bench, const Candidate& candidate) {
-    Runner runner = bench.plan(candidate);
+  Runner* audition(Workbench& bench, Runner runner) {
     if (runner.plan != nullptr) {
       if (const auto refusal = plan_filtered(problem_, *runner.plan, options_.filter)) {
-        excluded_ += fmt::format("\n  {}: {}", print(candidate), refusal->reason);
+        excluded_ += fmt::format("\n  {}: {}", print(runner.measurement.candidate), refusal->reason);
         return nullptr;
       }
     }
@@ -294,11 +308,8 @@ class Tuner {
     if (!open.ok()) return std::nullopt;
     if (open->empty()) return settled_.back().failure ? std::nullopt : std::optional(settled_.back().median_seconds);
     const double best = best_seconds();
-    if (time_left() < 2 * predicted(candidate) + packing_seconds()) {
-      partial_ = true;
-      return std::nullopt;
-    }
-    Runner* const runner = audition(bench, candidate);
+    if (!affords(candidate)) return std::nullopt;
+    Runner* const runner = audition(bench, std::move(bench.plan({&candidate, 1}).front()));
     if (runner == nullptr) return std::nullopt;
     if (runner->measurement.median_seconds > promising * best && cut_ < infinity) {
       runner->plan.reset();

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
+#include <thread>
 
 #include "base/clock.h"
 #include "core/provider.h"
@@ -26,6 +28,8 @@ constexpr double seconds_per_oracle_term = 2e-9;
 constexpr double seconds_per_filled_byte = 1e-9;
 constexpr double seconds_per_weight_byte = 3e-9;  // filled, copied and packed by the first plan
 constexpr double gpu_setup_seconds = 0.1;         // contents are made there, and the oracle is quick
+
+constexpr int most_planning_threads = 16;
 
 }  // namespace
 
@@ -57,7 +61,23 @@ double Workbench::setup_seconds(const ConvProblem& problem, const PlanRequest& r
          static_cast<double>(problem.w.bytes()) * seconds_per_weight_byte;
 }
 
-Runner Workbench::plan(const Candidate& candidate) {
+std::vector<Runner> Workbench::plan(std::span<const Candidate> candidates) const {
+  std::vector<Runner> runners(candidates.size());
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < candidates.size(); i = next++) runners[i] = plan(candidates[i]);
+  };
+  std::vector<std::jthread> others;
+  const int threads = request_.cuda ? std::clamp(request_.cpu.logical_cpus, 1, most_planning_threads) : 1;
+  for (std::size_t i = 1; i < std::min(candidates.size(), static_cast<std::size_t>(threads)); ++i) {
+    others.emplace_back(work);
+  }
+  work();
+  others.clear();  // joins them
+  return runners;
+}
+
+Runner Workbench::plan(const Candidate& candidate) const {
   Runner runner;
   Measurement& measurement = runner.measurement;
   measurement.candidate = candidate;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "convoy/selection.h"
 #include "select/measure/energy.h"
@@ -21,8 +22,9 @@ class Workbench {
   // Roughly what make() and the oracle's part of a first audition take.
   static double setup_seconds(const ConvProblem& problem, const PlanRequest& request, std::int64_t oracle_terms);
 
-  // Plans the candidate. A failure is in the measurement.
-  Runner plan(const Candidate& candidate);
+  // Plans the candidates, a runner each in their order. A failure is in the measurement. For a GPU, where planning
+  // compiles kernels, on several of the host's threads.
+  std::vector<Runner> plan(std::span<const Candidate> candidates) const;
 
   // Runs it once on NaN-filled output and workspace, verifies, and takes a first, rough time. A candidate that fails
   // has `failure` set and loses its plan.
@@ -44,6 +46,7 @@ class Workbench {
   Workbench(const ConvProblem& problem, std::span<const Engine* const> engines, const PlanRequest& request,
             std::unique_ptr<Testbed> testbed);
 
+  Runner plan(const Candidate& candidate) const;
   Result<void> try_audition(Runner& runner);
   Result<void> verify(Measurement& measurement);
   void notice(const Error& error);
