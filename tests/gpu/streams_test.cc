@@ -64,7 +64,7 @@ TEST(Gpu, SixteenThreadsOnTwoStreamsEachGetTheBitsOfARunAlone) {
   std::size_t most = 0;
   for (const char* text : {"fprop:x=f16,8x64x56x56,nhwc:w=f16,64x64x3x3,nhwc:pad=1x1",
                            "fprop:x=f32,4x32x28x28,nchw:w=f32,48x32x3x3,nchw:pad=1x1",
-                           "fprop:x=bf16,8x96x28x28,nhwc:w=bf16,96x1x7x7,nhwc:pad=3x3"}) {
+                           "fprop:x=bf16,8x96x28x28,nhwc:w=bf16,96x1x7x7,nhwc:pad=3x3:groups=96"}) {
     const auto problem = parse_problem(text);
     ASSERT_TRUE(problem.ok()) << problem.error().message;
     ASSERT_TRUE(cuda::make_current(0).ok());
