@@ -69,7 +69,7 @@ def right(entry):
 
 class Step:
     """What gpu-check asks of a step: units(), run(unit), summary(rows)."""
-    jobs = 1  # so many units side by side on a GPU; more than one only where no time is measured
+    jobs = 1  # so many units side by side on a GPU; what takes times there takes turns (device/cuda/turn.h)
 
 
 class Tests(Step):
@@ -96,15 +96,15 @@ class Tests(Step):
 class Checked(Step):
     """Shared by the steps that compare every engine with the oracle."""
     jobs = 8
-    flags = ()
-    size = 8
+    flags = ("--all-engines",)
+    size = 4
     repeats = 2
 
     def units(self):
         return chunks(self.problems(), self.size)
 
     def run(self, texts):
-        document = convoy("verify", texts, "--all-engines", "--repeat", self.repeats, "--repro-folder", OUT / "repro", *self.flags)
+        document = convoy("verify", texts, "--repeat", self.repeats, "--repro-folder", OUT / "repro", *self.flags)
         if "broken" in document:
             return document
         return {"problems": texts, "checks": [
@@ -140,8 +140,9 @@ class Candidates(Checked):
 
 
 class Random(Checked):
-    """1,000 random problems the same way"""
+    """1,000 random problems, each engine once"""
     size = 20
+    repeats = 1
 
     def problems(self):
         return problems.random_problems(1000)
@@ -162,8 +163,10 @@ class Repeatability(Checked):
 
 
 class Large3d(Checked):
-    """a 3D convolution of more than 2^31 elements, and how it is split"""
+    """a 3D convolution of more than 2^31 elements with the heuristic's choice, and how it is split"""
     size = 1
+    flags = ()
+    repeats = 1
 
     def problems(self):
         return [problems.LARGE_3D]
@@ -185,7 +188,7 @@ class Knobs(Step):
         return problems.spread(PROBLEMS, 10, 16, seed=4)
 
     def run(self, text):
-        document = convoy("bench", [text], "--engines", "cudnn.*", "--all-knobs", "--budget", 180, CONVOY_NVML="off")
+        document = convoy("bench", [text], "--engines", "cudnn.*", "--all-knobs", "--budget", 100, CONVOY_NVML="off")
         if "broken" in document:
             return document
         entry = document["problems"][0]
@@ -215,6 +218,7 @@ def timed_entry(entry):
 
 class Torch(Step):
     """the fastest of cuDNN's engines beside PyTorch's cudnn.benchmark, in one run; what cuDNN's heuristic loses"""
+    jobs = 3
 
     def units(self):
         wanted = [t for t in problems.spread(PROBLEMS, 110, 32, seed=5) if "s8" not in t.split(":")[1]]
@@ -229,7 +233,7 @@ class Torch(Step):
 
     def run(self, texts):
         before = self.torch_times(texts)
-        document = convoy("bench", texts, "--engines", "cudnn.*", "--budget", 5 * len(texts), CONVOY_NVML="off")
+        document = convoy("bench", texts, "--engines", "cudnn.*", "--budget", 15 * len(texts), CONVOY_NVML="off")
         if "broken" in document:
             return document
         after = self.torch_times(texts)
@@ -253,6 +257,7 @@ class Torch(Step):
 
 class Depthwise(Step):
     """cuda.depthwise beside cuDNN's engines: HOPPER.md's rows, all layers at batch 128, and at 32 and 1"""
+    jobs = 3
 
     def units(self):
         units = [["rows", chunk] for chunk in chunks(list(problems.DEPTHWISE_ROWS), 4)]
@@ -262,7 +267,7 @@ class Depthwise(Step):
 
     def run(self, unit):
         batch, texts = unit
-        budget = len(texts) * (4 if batch == "rows" else 1)
+        budget = len(texts) * (15 if batch == "rows" else 6)
         document = convoy("bench", texts, "--engines", "cudnn.*,cuda.depthwise", "--budget", budget, CONVOY_NVML="off")
         return document if "broken" in document else {"batch": batch, "rows": [timed_entry(e) for e in document["problems"]]}
 
@@ -330,6 +335,7 @@ def loaded_libraries(texts, environment):
 
 class JitOnly(Step):
     """CUDNN_LIB_CONFIG=GRAPH_JIT_ONLY: engines lost, libraries not needed, time ratio a pass, over 20 problems"""
+    jobs = 3
     environment = {"CUDNN_LIB_CONFIG": "GRAPH_JIT_ONLY"}
 
     def units(self):
@@ -340,7 +346,7 @@ class JitOnly(Step):
         if unit == "libraries":
             texts = self.units()[1][:2]
             return {"libraries": {"FULL": loaded_libraries(texts, {}), "GRAPH_JIT_ONLY": loaded_libraries(texts, self.environment)}}
-        both = [convoy("bench", unit, "--engines", "cudnn.eng*", "--budget", 3 * len(unit), CONVOY_NVML="off", **e)
+        both = [convoy("bench", unit, "--engines", "cudnn.eng*", "--budget", 10 * len(unit), CONVOY_NVML="off", **e)
                 for e in ({}, self.environment)]
         broken = next((each for each in both if "broken" in each), None)
         return broken or {"rows": [{"problem": full["problem"], "full": [c["candidate"] for c in right(full)], "jit": [c["candidate"] for c in right(jit)],

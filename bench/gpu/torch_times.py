@@ -3,9 +3,14 @@
 Median of 25 executions by events, on a stream that is kept fed; before each the L2 cache is swept and the activations
 that the pass reads are written again. Only the pass asked for is computed.
 """
+import contextlib
+import ctypes
+import fcntl
 import json
+import pathlib
 import statistics
 import sys
+import tempfile
 
 import torch
 
@@ -64,13 +69,25 @@ def seconds(text, sweep):
     return statistics.median(begin.elapsed_time(end) for begin, end in events) * 1e-3
 
 
+@contextlib.contextmanager
+def turn():
+    """The device's turn, as Convoy's processes take it (src/device/cuda/turn.h)."""
+    bus = ctypes.create_string_buffer(64)
+    if ctypes.CDLL("libcuda.so.1").cuDeviceGetPCIBusId(bus, 64, 0) != 0:
+        raise RuntimeError("the driver doesn't say where the device is")
+    with open(pathlib.Path(tempfile.gettempdir()) / f"convoy-gpu-{bus.value.decode()}.lock", "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def main():
     torch.backends.cudnn.benchmark = True
     sweep = torch.empty(2 * torch.cuda.get_device_properties(0).L2_cache_size, dtype=torch.uint8, device="cuda")
     for line in open(sys.argv[1]):
         answer = {"problem": line.strip(), "torch": torch.__version__, "cudnn": torch.backends.cudnn.version()}
         try:
-            answer["seconds"] = seconds(line.strip(), sweep)
+            with turn():
+                answer["seconds"] = seconds(line.strip(), sweep)
         except Exception as error:  # a problem that PyTorch can't run says why, the next ones go on
             answer["error"] = f"{type(error).__name__}: {error}"[:500]
         print(json.dumps(answer), flush=True)

@@ -64,6 +64,15 @@ class CpuTestbed final : public Testbed {
   }
   Result<const HostTensor*> output() override { return &out_; }
 
+  Result<void> keep_output() override {
+    CONVOY_TRY(kept_, HostTensor::allocate(problem_.out()));
+    std::memcpy(kept_.data.get(), out_.data.get(), static_cast<std::size_t>(problem_.out().bytes()));
+    return {};
+  }
+  Result<Comparison> compare_with_kept(Arithmetic arithmetic) override {
+    return compare_whole(problem_, kept_, out_, arithmetic, *team_);
+  }
+
   Result<std::vector<Timing>> time(std::span<Runner* const> runners, const TimingOptions& options,
                                    FunctionRef<bool()> keep_going) override {
     std::vector<Contestant> contestants;
@@ -99,7 +108,7 @@ class CpuTestbed final : public Testbed {
   bool constant_ = false;
   Workspace workspace_;  // one for all: they run one after the other
   ProblemData data_;
-  HostTensor out_;
+  HostTensor out_, kept_;
   std::unique_ptr<CacheFlusher> flusher_;
   std::unique_ptr<Expectation> expectation_;  // made when it is first needed
 };

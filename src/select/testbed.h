@@ -8,6 +8,7 @@
 #include "convoy/host_tensor.h"
 #include "convoy/selection.h"
 #include "engines/reference/reference.h"
+#include "select/measure/compare.h"
 #include "select/measure/timer.h"
 
 namespace convoy::selection {
@@ -37,6 +38,11 @@ class Testbed {
   // The last run's output: what the oracle says of it, and its bytes, which the next call overwrites.
   virtual Result<Verification> compare(Arithmetic arithmetic) = 0;
   virtual Result<const HostTensor*> output() = 0;
+
+  // Keeps the last run's output, as what others are compared with where the oracle checks only a sample of them.
+  virtual Result<void> keep_output() = 0;
+  // The last run's output beside the one kept (compare.h).
+  virtual Result<Comparison> compare_with_kept(Arithmetic arithmetic) = 0;
 
   // Times the runners side by side (timer.h). On a GPU it also fills in the clocks of their measurements; one that
   // fails to run has its `failure` set, and the error is returned.

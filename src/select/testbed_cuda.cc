@@ -12,6 +12,7 @@
 #include "device/cuda/memory.h"
 #include "device/cuda/observe.h"
 #include "device/cuda/stream.h"
+#include "device/cuda/turn.h"
 #include "engines/cuda/reference/verification.h"
 #include "select/measure/problem_data.h"
 #include "select/testbed.h"
@@ -145,6 +146,7 @@ class CudaTestbed final : public Testbed {
   const void* constant_weights() const override { return nullptr; }
 
   Result<void> soil(std::size_t workspace_bytes) override {
+    const cuda::Turn turn(device_.ordinal);
     CONVOY_CHECK(reserve(workspace_bytes));
     CONVOY_CHECK(cuda::fill_bytes(workspace_.data(), 0xff, workspace_bytes, stream()));
     if (problem_.beta != 0) {
@@ -156,15 +158,20 @@ class CudaTestbed final : public Testbed {
   }
 
   Result<double> run(const ConvPlan& plan) override {
+    const cuda::Turn turn(device_.ordinal);
     CONVOY_CHECK(reserve(plan.workspace_bytes()));
     CONVOY_CHECK(enqueue(plan, events_.front()));
     CONVOY_CHECK(stream_.synchronize());
     return cuda::Event::seconds(events_.front().begin, events_.front().end);
   }
 
-  Result<double> timed_run(const ConvPlan& plan) override { return sample(plan, 1); }
+  Result<double> timed_run(const ConvPlan& plan) override {
+    const cuda::Turn turn(device_.ordinal);
+    return sample(plan, 1);
+  }
 
   Result<Verification> compare(Arithmetic arithmetic) override {
+    const cuda::Turn turn(device_.ordinal);
     CONVOY_CHECK(expect());
     if (device_expectation_) return device_expectation_->compare(out_.data(), arithmetic, false, stream());
     CONVOY_TRY(const HostTensor* out, output());
@@ -180,8 +187,32 @@ class CudaTestbed final : public Testbed {
     return &host_out_;
   }
 
+  Result<void> keep_output() override {
+    const cuda::Turn turn(device_.ordinal);
+    CONVOY_TRY(kept_, DeviceMemory::allocate(device_.ordinal, out_.bytes(), "an output to compare with"));
+    CONVOY_CHECK(cuda::copy_on_device(kept_.data(), out_.data(), out_.bytes(), stream()));
+    return stream_.synchronize();
+  }
+
+  // On the device; the host, which a large output takes a while to reach, only says where and what is wrong.
+  Result<Comparison> compare_with_kept(Arithmetic arithmetic) override {
+    const cuda::Turn turn(device_.ordinal);
+    if (device_expectation_) {
+      CONVOY_TRY(const auto whole, cuda::whole_difference(problem_, kept_.data(), out_.data(), device_, stream()));
+      const double error =
+          whole.difference == 0 ? 0 : whole.difference / whole_tolerance(problem_, whole.largest, arithmetic);
+      if (error <= 1) return Comparison{.max_error = error};
+    }
+    CONVOY_TRY(const HostTensor* out, output());
+    CONVOY_TRY(const HostTensor kept, HostTensor::allocate(problem_.out()));
+    CONVOY_CHECK(cuda::copy_to_host(kept.data.get(), kept_.data(), kept_.bytes(), stream()));
+    CONVOY_CHECK(stream_.synchronize());
+    return compare_whole(problem_, kept, *out, arithmetic, *host_team_);
+  }
+
   Result<std::vector<Timing>> time(std::span<Runner* const> runners, const TimingOptions& options,
                                    FunctionRef<bool()> keep_going) override {
+    const cuda::Turn turn(device_.ordinal);
     std::optional<Error> failure;
     std::vector<Contestant> contestants;
     std::vector<std::vector<double>> clocks(runners.size());
@@ -208,6 +239,7 @@ class CudaTestbed final : public Testbed {
   }
 
   Result<std::int64_t> run_for(const ConvPlan& plan, double seconds) override {
+    const cuda::Turn turn(device_.ordinal);
     CONVOY_CHECK(reserve(plan.workspace_bytes()));
     std::int64_t runs = 0;
     const double start = monotonic_seconds();
@@ -226,6 +258,7 @@ class CudaTestbed final : public Testbed {
 
   Result<void> prepare(std::uint64_t seed) {
     const int ordinal = device_.ordinal;
+    const cuda::Turn turn(ordinal);
     seed_ = seed;
     CONVOY_TRY(data_, DeviceData::make(problem_, seed, ordinal, stream()));
     CONVOY_TRY(out_, DeviceMemory::allocate(ordinal, static_cast<std::size_t>(problem_.out().bytes()), "the output"));
@@ -343,7 +376,7 @@ class CudaTestbed final : public Testbed {
   cuda::Stream stream_;
   std::vector<EventPair> events_;
   DeviceData data_;
-  DeviceMemory out_, workspace_, sweep_;
+  DeviceMemory out_, kept_, workspace_, sweep_;
   std::vector<Produced> produced_;
   HostTensor host_out_;
   std::optional<cuda::DeviceExpectation> device_expectation_;

@@ -5,13 +5,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <cstring>
 #include <thread>
 
 #include "base/clock.h"
 #include "core/provider.h"
 #include "core/stages.h"
-#include "select/measure/compare.h"
 
 namespace convoy::selection {
 namespace {
@@ -35,11 +33,7 @@ constexpr int most_planning_threads = 16;
 
 Workbench::Workbench(const ConvProblem& problem, std::span<const Engine* const> engines, const PlanRequest& request,
                      std::unique_ptr<Testbed> testbed)
-    : problem_(problem),
-      engines_(engines),
-      request_(request),
-      testbed_(std::move(testbed)),
-      team_(make_cpu_team(request.cuda ? std::clamp(request.cpu.logical_cpus, 1, 16) : request.threads)) {
+    : problem_(problem), engines_(engines), request_(request), testbed_(std::move(testbed)) {
   request_.constant_weights = testbed_->constant_weights();
 }
 
@@ -186,16 +180,13 @@ Result<void> Workbench::verify(Measurement& measurement) {
                              to_string(oracle.worst), oracle.actual, oracle.expected, oracle.max_error));
   }
   if (oracle.full) return {};
-  CONVOY_TRY(const HostTensor* out, testbed_->output());
-  if (!trusted_.data) {
-    CONVOY_TRY(trusted_, HostTensor::allocate(problem_.out()));
-    std::memcpy(trusted_.data.get(), out->data.get(), static_cast<std::size_t>(problem_.out().bytes()));
-    trusted_arithmetic_ = arithmetic;
+  if (!trusted_) {
+    CONVOY_CHECK(testbed_->keep_output());
+    trusted_ = arithmetic;
     return {};
   }
-  const bool winograd = arithmetic == Arithmetic::winograd || trusted_arithmetic_ == Arithmetic::winograd;
-  const Comparison whole =
-      compare_whole(problem_, trusted_, *out, winograd ? Arithmetic::winograd : Arithmetic::direct, *team_);
+  const bool winograd = arithmetic == Arithmetic::winograd || trusted_ == Arithmetic::winograd;
+  CONVOY_TRY(const Comparison whole, testbed_->compare_with_kept(winograd ? Arithmetic::winograd : Arithmetic::direct));
   measurement.max_error = std::max(measurement.max_error, whole.max_error);
   if (whole.max_error > 1) {
     return wrong(fmt::format("stored element {} is {:.9g}, a candidate that passed the oracle says {:.9g}", whole.worst,

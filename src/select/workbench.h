@@ -56,9 +56,7 @@ class Workbench {
   std::span<const Engine* const> engines_;
   PlanRequest request_;
   std::unique_ptr<Testbed> testbed_;
-  std::unique_ptr<ThreadTeam> team_;  // for comparisons on the host
-  HostTensor trusted_;                // the output of the first candidate that passed a sampled verification
-  Arithmetic trusted_arithmetic_ = Arithmetic::direct;
+  std::optional<Arithmetic> trusted_;  // of the first candidate that passed a sampled verification: its output is kept
   std::optional<Error> lost_;
 };
 

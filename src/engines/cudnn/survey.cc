@@ -75,7 +75,8 @@ std::vector<std::string> notes_of(const Descriptor& engine, const ConvProblem& p
   return notes;
 }
 
-std::vector<Knob> knobs_of(const Descriptor& engine, const Pick* pick) {
+// First the best pick's value, then cuDNN's own choice, those of the engine's other picks, and what the engine allows.
+std::vector<Knob> knobs_of(const Descriptor& engine, const std::vector<const Pick*>& picks) {
   std::vector<Knob> knobs;
   const std::int64_t count = engine.count(CUDNN_ATTR_ENGINE_KNOB_INFO, CUDNN_TYPE_BACKEND_DESCRIPTOR);
   for (const Descriptor& info : engine.get(CUDNN_ATTR_ENGINE_KNOB_INFO, CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR, count)) {
@@ -85,11 +86,16 @@ std::vector<Knob> knobs_of(const Descriptor& engine, const Pick* pick) {
     const auto step = info.get<std::int64_t>(CUDNN_ATTR_KNOB_INFO_STRIDE, CUDNN_TYPE_INT64);
     if (!type || !low || !high || !step) continue;
     const std::string name = knob_name(*type);
-    const std::int64_t first = pick != nullptr ? knob_or(pick->knobs, name, kAutomatic) : kAutomatic;
-    Knob knob{name, {first}, meaning_of(*type) + "; -1: cuDNN chooses"};
-    if (first != kAutomatic) knob.values.push_back(kAutomatic);
-    for (const std::int64_t value : values_between(*low, *high, *step)) {
-      if (value != first) knob.values.push_back(value);
+    std::vector<std::int64_t> wanted;
+    for (const Pick* pick : picks) {
+      wanted.push_back(knob_or(pick->knobs, name, kAutomatic));
+      if (wanted.size() == 1) wanted.push_back(kAutomatic);
+    }
+    if (wanted.empty()) wanted.push_back(kAutomatic);
+    for (const std::int64_t value : values_between(*low, *high, *step)) wanted.push_back(value);
+    Knob knob{name, {}, meaning_of(*type) + "; -1: cuDNN chooses"};
+    for (const std::int64_t value : wanted) {
+      if (std::find(knob.values.begin(), knob.values.end(), value) == knob.values.end()) knob.values.push_back(value);
     }
     knobs.push_back(std::move(knob));
   }
@@ -182,9 +188,12 @@ std::optional<Refusal> Survey::try_engine(Engine& engine, std::int64_t index) {
                                reordered)};
   }
   const std::vector<Pick>& picks = picks_locked();
-  const auto pick = std::find_if(picks.begin(), picks.end(), [&](const Pick& p) { return p.engine == index; });
-  if (pick != picks.end()) engine.verdict.rank = static_cast<int>(pick - picks.begin());
-  engine.verdict.knobs = knobs_of(engine.descriptor, pick != picks.end() ? &*pick : nullptr);
+  std::vector<const Pick*> own;
+  for (const Pick& pick : picks) {
+    if (pick.engine == index) own.push_back(&pick);
+  }
+  if (!own.empty()) engine.verdict.rank = static_cast<int>(own.front() - picks.data());
+  engine.verdict.knobs = knobs_of(engine.descriptor, own);
   if (auto refusal = known_wrong(problem_, engine.verdict.notes, engine.verdict.knobs)) return refusal;
   // An engine finalises for many graphs that no configuration of it takes.
   const Descriptor configured = configuration(engine.descriptor, default_knobs(engine.verdict.knobs));
@@ -243,8 +252,9 @@ std::optional<Pick> Survey::best_pick(std::int64_t engine) {
 }
 
 Result<Descriptor> Survey::plan(std::int64_t index, const KnobValues& knobs) {
-  const std::lock_guard lock(mutex_);
-  Engine& engine = engine_locked(index);
+  std::unique_lock lock(mutex_);
+  const Engine& engine = engine_locked(index);  // stays where it is and as it is
+  lock.unlock();                                // finalising may compile for a second; others may do so meanwhile
   if (engine.verdict.refusal) return Error{ErrorCode::unsupported, engine.verdict.refusal->reason};
   const Descriptor configured = configuration(engine.descriptor, knobs);
   if (!configured.ok()) return error_of(configured.failure(), "engine configuration");

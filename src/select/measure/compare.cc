@@ -28,6 +28,12 @@ std::int64_t reduction_length(const ConvProblem& problem) {
 
 }  // namespace
 
+double whole_tolerance(const ConvProblem& problem, double largest, Arithmetic arithmetic) {
+  const ReductionMagnitude magnitude{reduction_length(problem), largest};
+  const double both_sides = 2 * error_before_rounding(problem, magnitude, largest, EpilogueValues{}, arithmetic);
+  return both_sides + 2 * half_ulp(problem.out().type, largest);
+}
+
 Comparison compare_whole(const ConvProblem& problem, const HostTensor& expected, const HostTensor& actual,
                          Arithmetic arithmetic, ThreadTeam& team) {
   const DataType type = expected.desc.type;
@@ -45,10 +51,7 @@ Comparison compare_whole(const ConvProblem& problem, const HostTensor& expected,
     }
     largests[static_cast<std::size_t>(thread)] = largest;
   });
-  const double largest = *std::max_element(largests.begin(), largests.end());
-  const ReductionMagnitude magnitude{reduction_length(problem), largest};
-  const double both_sides = 2 * error_before_rounding(problem, magnitude, largest, EpilogueValues{}, arithmetic);
-  const double allowed = both_sides + 2 * half_ulp(type, largest);
+  const double allowed = whole_tolerance(problem, *std::max_element(largests.begin(), largests.end()), arithmetic);
 
   std::vector<Comparison> worsts(threads);
   parallel_ranges(team, count, [&](std::int64_t begin, std::int64_t end, int thread) {

@@ -17,6 +17,9 @@ struct Comparison {
   double expected = 0;
 };
 
+// What two right outputs may differ by, where `largest` is the largest finite magnitude in one of them.
+double whole_tolerance(const ConvProblem& problem, double largest, Arithmetic arithmetic);
+
 // Every stored element (channel padding included). What is allowed is the tolerance of core/tolerance.h for both sides
 // with the tensor's largest magnitude in place of each element's own sum of |products|: coarser than the oracle's
 // element-wise bound, and enough to see a tile that was not written or came from elsewhere. A NaN is infinitely wrong.

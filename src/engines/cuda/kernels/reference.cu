@@ -3,6 +3,7 @@
 //   reference   computes out, whole
 //   evaluate    gives what the host needs to judge chosen elements of an output: a Record each
 //   largest     max |a| of an operand, for the bound of Winograd's error
+//   difference  two outputs beside each other, whole
 #include "problem.h"
 #include "reference_args.h"
 #include "scalar.cuh"
@@ -292,4 +293,25 @@ extern "C" __global__ void __launch_bounds__(THREADS) largest(const ReferenceArg
     if (v > most) most = v;
   }
   atomicMax(result, static_cast<unsigned long long>(__double_as_longlong(most)));
+}
+
+// Stored elements of two outputs: the bits of the largest finite |expected| and of the largest |actual - expected|,
+// which is infinite where only one is a NaN. Both results are 0 before.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    difference(const void* expected, const void* actual, long long count, unsigned long long* results) {
+  double largest = 0;
+  double apart = 0;
+  for (long long i = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x; i < count;
+       i += static_cast<long long>(gridDim.x) * THREADS) {
+    const double e = load_double<out_type>(expected, i);
+    const double a = load_double<out_type>(actual, i);
+    if (isfinite(e)) largest = fmax(largest, fabs(e));
+    if (isnan(e) != isnan(a)) {
+      apart = __longlong_as_double(0x7ff0000000000000ll);
+    } else if (a != e) {
+      apart = fmax(apart, fabs(a - e));  // fmax drops the NaN of two NaNs
+    }
+  }
+  atomicMax(results, static_cast<unsigned long long>(__double_as_longlong(largest)));
+  atomicMax(results + 1, static_cast<unsigned long long>(__double_as_longlong(apart)));
 }

@@ -111,6 +111,7 @@ Result<std::shared_ptr<const ReferenceKernels>> ReferenceKernels::get(const Conv
   CONVOY_TRY(made->evaluate_, made->module_.kernel("evaluate"));
   CONVOY_TRY(made->gather_, made->module_.kernel("gather"));
   CONVOY_TRY(made->largest_, made->module_.kernel("largest"));
+  CONVOY_TRY(made->difference_, made->module_.kernel("difference"));
   kept.emplace(key, made);
   return std::shared_ptr<const ReferenceKernels>(made);
 }
@@ -144,6 +145,13 @@ Result<void> ReferenceKernels::gather(const ReferenceArgs& args, const void* out
 Result<void> ReferenceKernels::largest(const ReferenceArgs& args, std::uint64_t* result, void* stream) const {
   void* arguments[] = {const_cast<ReferenceArgs*>(&args), &result};
   return launch(largest_, shape(std::int64_t{sms_} * 2048, 1), arguments, static_cast<CUstream>(stream));
+}
+
+Result<void> ReferenceKernels::difference(const void* expected, const void* actual, std::int64_t count,
+                                          std::uint64_t* results, void* stream) const {
+  void* arguments[] = {&expected, &actual, &count, &results};
+  return launch(difference_, shape(std::min(count, std::int64_t{sms_} * 2048), 1), arguments,
+                static_cast<CUstream>(stream));
 }
 
 }  // namespace convoy::cuda

@@ -31,6 +31,8 @@ class ReferenceKernels {
   Result<void> gather(const ReferenceArgs& args, const void* out, const std::int64_t* indices, std::int64_t count,
                       double* values, double* padding, void* stream) const;
   Result<void> largest(const ReferenceArgs& args, std::uint64_t* result, void* stream) const;
+  Result<void> difference(const void* expected, const void* actual, std::int64_t count, std::uint64_t* results,
+                          void* stream) const;
 
  private:
   ReferenceKernels(Module module, int team) : module_(std::move(module)), team_(team) {}
@@ -38,7 +40,7 @@ class ReferenceKernels {
   Module module_;
   int team_;
   int sms_ = 1;
-  Kernel reference_, evaluate_, gather_, largest_;
+  Kernel reference_, evaluate_, gather_, largest_, difference_;
 };
 
 }  // namespace convoy::cuda

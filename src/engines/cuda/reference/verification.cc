@@ -165,6 +165,19 @@ Result<Verification> DeviceExpectation::compare(const void* actual, Arithmetic a
   return result;
 }
 
+Result<WholeDifference> whole_difference(const ConvProblem& problem, const void* expected, const void* actual,
+                                         const CudaDevice& device, void* stream) {
+  CONVOY_CHECK(make_current(device.ordinal));
+  CONVOY_TRY(const auto kernels, ReferenceKernels::get(problem, device));
+  const auto on = static_cast<CUstream>(stream);
+  CONVOY_TRY(const DeviceMemory results, DeviceMemory::allocate(device.ordinal, 2 * sizeof(std::uint64_t), kPurpose));
+  CONVOY_CHECK(fill_bytes(results.data(), 0, results.bytes(), on));
+  CONVOY_CHECK(kernels->difference(expected, actual, problem.out().storage_elements(),
+                                   static_cast<std::uint64_t*>(results.data()), stream));
+  CONVOY_TRY(const auto bits, fetched<std::uint64_t>(results, 2, on));
+  return WholeDifference{std::bit_cast<double>(bits[0]), std::bit_cast<double>(bits[1])};
+}
+
 Result<Verification> verify_on_device(const ConvProblem& problem, const ConvArgs& args, const void* actual,
                                       const VerifyOptions& options, const CudaDevice& device, void* stream) {
   CONVOY_TRY(const DeviceExpectation expectation, DeviceExpectation::make(problem, args, options, device, stream));

@@ -47,6 +47,14 @@ class DeviceExpectation {
   std::shared_ptr<const ReferenceKernels> kernels_;
 };
 
+// Two outputs of a problem beside each other: every stored element, with its padding.
+struct WholeDifference {
+  double largest = 0;     // finite |expected|
+  double difference = 0;  // |actual - expected|; infinite where only one is a NaN
+};
+Result<WholeDifference> whole_difference(const ConvProblem& problem, const void* expected, const void* actual,
+                                         const CudaDevice& device, void* stream);
+
 // make and compare at once.
 Result<Verification> verify_on_device(const ConvProblem& problem, const ConvArgs& args, const void* actual,
                                       const VerifyOptions& options, const CudaDevice& device, void* stream);
