@@ -10,6 +10,7 @@
 #include "engines/reference/reference.h"
 #include "select/measure/compare.h"
 #include "select/measure/problem_data.h"
+#include "select/notes.h"
 #include "select/testbed.h"
 
 namespace convoy::selection {
@@ -90,8 +91,14 @@ class CandidateChecker::State {
     outcome.candidate = candidate;
     const auto engine = std::find_if(engines_.begin(), engines_.end(),
                                      [&](const Engine* e) { return e->info().name == candidate.engine; });
-    const EngineInfo info = engine == engines_.end() ? EngineInfo{} : (*engine)->info();
-    try_all(info, outcome);
+    Claims claims;
+    if (engine != engines_.end() && !refuse(**engine, setup_.problem, request(setup_.threads))) {
+      const auto notes = (*engine)->notes(setup_.problem, candidate.knobs, request(setup_.threads));
+      claims.arithmetic = arithmetic_of(notes);
+      claims.deterministic = (*engine)->info().deterministic && !has_note(notes, note::nondeterministic);
+      claims.thread_invariant = (*engine)->info().thread_invariant;
+    }
+    try_all(claims, outcome);
     return outcome;
   }
 
@@ -100,14 +107,21 @@ class CandidateChecker::State {
  private:
   using PlanPointer = std::unique_ptr<ConvPlan>;
 
+  // Of a candidate: a provider's notes may depend on the problem and the knobs.
+  struct Claims {
+    Arithmetic arithmetic = Arithmetic::direct;
+    bool deterministic = false;
+    bool thread_invariant = false;
+  };
+
   static void fail(CheckOutcome& outcome, CheckFault fault, std::string sentence) {
     outcome.fault = fault;
     outcome.failure = std::move(sentence);
   }
 
-  void try_all(const EngineInfo& info, CheckOutcome& outcome) {
-    outcome.deterministic = info.deterministic ? BitTest::not_run : BitTest::not_claimed;
-    outcome.thread_invariant = info.thread_invariant ? BitTest::not_run : BitTest::not_claimed;
+  void try_all(const Claims& claims, CheckOutcome& outcome) {
+    outcome.deterministic = claims.deterministic ? BitTest::not_run : BitTest::not_claimed;
+    outcome.thread_invariant = claims.thread_invariant ? BitTest::not_run : BitTest::not_claimed;
     std::array<PlanPointer, 2> plans;
     for (int i = 0; i < std::min(setup_.repeats, 2); ++i) {
       auto plan = make_plan(setup_.problem, outcome.candidate, engines_, request(setup_.threads));
@@ -115,17 +129,16 @@ class CandidateChecker::State {
       plans[i] = std::move(*plan);
     }
     outcome.candidate = plans[0]->candidate();
-    const Arithmetic arithmetic = arithmetic_of(info.notes);
     HostTensor first;
     for (int i = 0; i < setup_.repeats; ++i) {
       auto out = execute(*plans[i % 2], *team_);
       if (!out.ok()) return fail(outcome, CheckFault::execution, out.error().message);
-      if (i == 0 || !info.deterministic) {
-        if (!verify(arithmetic, *out, outcome)) return;
+      if (i == 0 || !claims.deterministic) {
+        if (!verify(claims.arithmetic, *out, outcome)) return;
         full_ = outcome.full;
       }
       if (i == 0) first = std::move(*out);
-      if (i == 0 || !info.deterministic) continue;
+      if (i == 0 || !claims.deterministic) continue;
       if (std::memcmp(first.data.get(), out->data.get(), bytes_of(first.desc)) != 0) {
         outcome.deterministic = BitTest::different;
         return fail(outcome, CheckFault::other_bits,
@@ -133,11 +146,11 @@ class CandidateChecker::State {
       }
       outcome.deterministic = BitTest::same;
     }
-    if (info.thread_invariant && !setup_.cuda) try_thread_counts(first, outcome);
+    if (claims.thread_invariant && !setup_.cuda) try_thread_counts(first, outcome);
     if (outcome.fault == CheckFault::none && !full_ && !setup_.trusted) {
       setup_.trusted = outcome.candidate;
       trusted_ = std::move(first);
-      trusted_arithmetic_ = arithmetic;
+      trusted_arithmetic_ = claims.arithmetic;
     }
   }
 

@@ -76,6 +76,16 @@ TEST(Check, OnlyClaimsAreTested) {
   EXPECT_EQ(check(by_threads, setup()).fault, CheckFault::none);
 }
 
+// A provider claims it for an engine and takes it back for some problems.
+TEST(Check, ANoteTakesTheClaimBack) {
+  FaultyEngine unsteady(EngineFault::unsteady);
+  unsteady.declare().thread_invariant = false;
+  unsteady.declare().notes = {std::string(note::nondeterministic)};
+  const CheckOutcome outcome = check(unsteady, setup());
+  EXPECT_EQ(outcome.fault, CheckFault::none) << outcome.failure;
+  EXPECT_EQ(outcome.deterministic, BitTest::not_claimed);
+}
+
 TEST(Check, OneExecutionTellsNothingAboutDeterminism) {
   CheckSetup once = setup();
   once.repeats = 1;

@@ -1,6 +1,8 @@
 // The device layer on testing/fake_driver.cc: two devices of 1 MiB, on every machine.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -14,6 +16,7 @@
 #include "device/cuda/nvml.h"
 #include "device/cuda/observe.h"
 #include "device/cuda/stream.h"
+#include "device/cuda/turn.h"
 
 namespace convoy::cuda {
 namespace {
@@ -178,6 +181,24 @@ TEST(FakeDriverLost, IsSaidAndTheProcessLivesOn) {
   const auto memory = DeviceMemory::allocate(0, 64, "more");
   ASSERT_FALSE(memory.ok());
   EXPECT_EQ(memory.error().code, ErrorCode::device_failed);
+}
+
+TEST(FakeDriver, OneAtATimeHasADevicesTurn) {
+  std::atomic<int> inside = 0, most = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 5; ++i) {
+        const Turn turn(0);
+        most = std::max(most.load(), ++inside);
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        --inside;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(most, 1);
+  const Turn here(0), there(1);  // each device has its own
 }
 
 }  // namespace

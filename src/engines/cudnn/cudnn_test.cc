@@ -271,6 +271,29 @@ TEST_F(WithCudnn, CandidatesSurvivePrintingAndTheirKnobsAreLegal) {
   }
 }
 
+// One value of theirs that an engine's knobs lack would stop the measuring of a problem.
+TEST_F(WithCudnn, WhatTheHeuristicsNameIsAmongTheKnobsValues) {
+  for (const char* text :
+       {kDense, "wgrad:x=f32,128x144x56x56,nhwc:w=f32,144x1x3x3,nhwc:y=f32,128x144x56x56,nhwc:pad=1x1:groups=144"}) {
+    const ConvProblem problem = problem_of(text);
+    const PlanRequest request = on(h200());
+    const auto tried = heuristic_candidates(problem, request);
+    ASSERT_TRUE(tried.ok() && !tried->empty());
+    for (const Candidate& candidate : *tried) {
+      const auto engine = std::find_if(engines().begin(), engines().end(),
+                                       [&](const Engine* e) { return e->info().name == candidate.engine; });
+      if ((*engine)->check(problem, request)) continue;
+      const std::vector<Knob> knobs = (*engine)->knobs(problem, request);
+      for (const KnobValue& value : candidate.knobs) {
+        const auto knob = std::find_if(knobs.begin(), knobs.end(), [&](const Knob& k) { return k.name == value.name; });
+        ASSERT_NE(knob, knobs.end()) << print(candidate);
+        EXPECT_NE(std::find(knob->values.begin(), knob->values.end(), value.value), knob->values.end())
+            << print(candidate) << " " << value.name;
+      }
+    }
+  }
+}
+
 TEST_F(WithCudnn, PredictionsFollowTheHeuristicsOrder) {
   const ConvProblem problem = problem_of(kDense);
   const PlanRequest request = on(h200());

@@ -15,7 +15,7 @@ bool sixteen_bits(const ConvProblem& p) { return p.out().type == DataType::f16 |
 
 bool is_fp8(DataType type) { return type == DataType::f8_e4m3 || type == DataType::f8_e5m2; }
 
-enum class When { sixteen_bits, sixteen_bits_and_beta, fp8 };
+enum class When { sixteen_bits, sixteen_bits_and_beta, sixteen_bits_and_odd_filters, fp8 };
 struct Rounds {
   Pass pass;
   std::int64_t engine;
@@ -23,7 +23,7 @@ struct Rounds {
 };
 constexpr int kSeenIn = 919;  // version / 100
 // Of graphs without an epilogue: others have other engines.
-constexpr std::array<Rounds, 8> kRoundPartialSums = {{
+constexpr std::array<Rounds, 9> kRoundPartialSums = {{
     {Pass::fprop, 1, When::sixteen_bits_and_beta},  // conv is rounded before beta*out is added
     {Pass::fprop, 2, When::sixteen_bits_and_beta},
     {Pass::fprop, 3, When::sixteen_bits_and_beta},
@@ -32,22 +32,33 @@ constexpr std::array<Rounds, 8> kRoundPartialSums = {{
     {Pass::dgrad, 2, When::sixteen_bits},
     {Pass::wgrad, 47, When::sixteen_bits},
     {Pass::wgrad, 61, When::sixteen_bits},
+    {Pass::wgrad, 62, When::sixteen_bits_and_odd_filters},
 }};
 
 bool applies(When when, const ConvProblem& p) {
   if (when == When::fp8) return is_fp8(p.x.type);
-  return sixteen_bits(p) && !is_fp8(p.x.type) && (p.beta != 0 || when == When::sixteen_bits);
+  if (!sixteen_bits(p) || is_fp8(p.x.type)) return false;
+  if (when == When::sixteen_bits_and_odd_filters) return p.out_channels() % 8 != 0;
+  return p.beta != 0 || when == When::sixteen_bits;
 }
 
 }  // namespace
 
-std::optional<Refusal> known_wrong(const ConvProblem& p, const std::vector<std::string>& notes,
-                                   const std::vector<Knob>& knobs) {
+std::optional<Refusal> known_wrong(const ConvProblem& p, std::int64_t engine, int version,
+                                   const std::vector<std::string>& notes, const std::vector<Knob>& knobs) {
   const auto noted = [&](const std::string& note) {
     return std::find(notes.begin(), notes.end(), note) != notes.end();
   };
   if (p.y.type == DataType::s32 && !noted(name_of(CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION))) {
     return Refusal{RefusalCode::data_type, "types y=s32: this engine of cuDNN writes floats: wrong results"};
+  }
+  const std::int64_t filters_per_group = p.out_channels() / p.groups;
+  if (version / 100 == kSeenIn && is_plain(p) && p.pass == Pass::wgrad && engine == 69 && p.w.dims[1] == 1 &&
+      filters_per_group > 1) {
+    return Refusal{
+        RefusalCode::channels,
+        fmt::format("channels of a group: 1, filters {}: this engine of cuDNN 9.19 gives wrong results in wgrad",
+                    filters_per_group)};
   }
   if (p.pre_padding == p.post_padding || p.pass == Pass::fprop) return std::nullopt;
   const bool fft = noted(name_of(CUDNN_NUMERICAL_NOTE_FFT));
@@ -63,6 +74,10 @@ std::optional<Refusal> known_wrong(const ConvProblem& p, const std::vector<std::
 
 std::vector<std::string> missing_notes(const ConvProblem& p, std::int64_t engine, int version) {
   if (version / 100 != kSeenIn || !is_plain(p)) return {};
+  // It cuts f32 off to tf32 where others round: sums of a few products err by up to twice what tf32 allows.
+  if (p.pass == Pass::wgrad && engine == 68 && p.x.type == DataType::f32) {
+    return {std::string(note::down_convert_inputs)};
+  }
   const bool rounds = std::any_of(kRoundPartialSums.begin(), kRoundPartialSums.end(), [&](const Rounds& each) {
     return each.pass == p.pass && each.engine == engine && applies(each.when, p);
   });
@@ -75,8 +90,8 @@ std::vector<std::string> missing_legacy_notes(const ConvProblem& p, int algorith
   const bool atomic = p.pass != Pass::fprop && algorithm == 0;
   const bool split = p.pass == Pass::wgrad && algorithm == 1 && p.groups > 1;
   const bool scaled = p.pass == Pass::fprop && p.beta != 0;
-  const bool stem = p.pass == Pass::dgrad && algorithm == 1 && p.w.dims[1] == 1;
-  if (!atomic && !split && !scaled && !stem) return {};
+  const bool dgrad = p.pass == Pass::dgrad && algorithm == 1 && (p.out().type == DataType::f16 || p.w.dims[1] == 1);
+  if (!atomic && !split && !scaled && !dgrad) return {};
   return {std::string(note::reduced_precision_reduction)};
 }
 

@@ -13,12 +13,14 @@ namespace convoy::cudnn {
 //   pad    different paddings before and after, which the FFT engines and the oldest GEMM engines (those with the knob
 //          USE_TEX) take as equal in dgrad and wgrad
 //   y=s32  written as the bits of a float by all engines but those compiled at run time
-std::optional<Refusal> known_wrong(const ConvProblem& problem, const std::vector<std::string>& notes,
-                                   const std::vector<Knob>& knobs);
+//   C/g=1  wgrad of engine 69 with several filters a group
+// `engine`: its index, -1 of the older API. `version` is cudnnGetVersion's: engine indices mean nothing in another.
+std::optional<Refusal> known_wrong(const ConvProblem& problem, std::int64_t engine, int version,
+                                   const std::vector<std::string>& notes, const std::vector<Knob>& knobs);
 
 // Notes that an engine lacks: REDUCED_PRECISION_REDUCTION where partial sums are rounded to a 16-bit out, and where fp8
-// is accumulated in the tensor cores of sm_90, which keep fewer bits than f32. `version` is cudnnGetVersion's: engine
-// indices mean nothing in another.
+// is accumulated in the tensor cores of sm_90, which keep fewer bits than f32; DOWN_CONVERT_INPUTS where f32 is cut off
+// to tf32 instead of rounded.
 std::vector<std::string> missing_notes(const ConvProblem& problem, std::int64_t engine, int version);
 
 // The same of an algorithm of the older API.

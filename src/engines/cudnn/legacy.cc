@@ -275,7 +275,7 @@ class LegacyEngine final : public Engine, public LoadsProvider {
     if (!api) return Refusal{RefusalCode::not_built, api.error().message};
     if (auto refusal = outside_limits(problem, *request.cuda)) return refusal;
     if (auto refusal = inexpressible(problem, request)) return refusal;
-    if (auto refusal = known_wrong(problem, info_.notes, {})) return refusal;
+    if (auto refusal = known_wrong(problem, -1, 0, info_.notes, {})) return refusal;
     const auto handle = thread_handle(**api, request.cuda->ordinal);
     if (!handle) return Refusal{RefusalCode::device, handle.error().message};
     const Description description(**api, problem);

@@ -194,7 +194,8 @@ std::optional<Refusal> Survey::try_engine(Engine& engine, std::int64_t index) {
   }
   if (!own.empty()) engine.verdict.rank = static_cast<int>(own.front() - picks.data());
   engine.verdict.knobs = knobs_of(engine.descriptor, own);
-  if (auto refusal = known_wrong(problem_, engine.verdict.notes, engine.verdict.knobs)) return refusal;
+  if (auto refusal = known_wrong(problem_, index, api_.version, engine.verdict.notes, engine.verdict.knobs))
+    return refusal;
   // An engine finalises for many graphs that no configuration of it takes.
   const Descriptor configured = configuration(engine.descriptor, default_knobs(engine.verdict.knobs));
   if (!configured.ok()) return refused(configured.failure(), "engine configuration");
@@ -219,7 +220,7 @@ const std::vector<Pick>& Survey::picks_locked() {
   if (picks_) return *picks_;
   picks_.emplace();
   if (refusal_) return *picks_;
-  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
     Descriptor heuristic(api_, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph_->descriptor())
         .set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
@@ -232,7 +233,9 @@ const std::vector<Pick>& Survey::picks_locked() {
       const auto engine = result.get(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
       if (engine.empty()) continue;
       const auto index = engine.front().get<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64);
-      if (index) picks_->push_back({*index, knobs_of(result)});
+      if (!index) continue;
+      Pick pick{*index, knobs_of(result)};
+      if (std::find(picks_->begin(), picks_->end(), pick) == picks_->end()) picks_->push_back(std::move(pick));
     }
   }
   return *picks_;

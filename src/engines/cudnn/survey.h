@@ -26,6 +26,7 @@ inline constexpr std::int64_t kAutomatic = -1;  // a knob value: cuDNN chooses (
 struct Pick {
   std::int64_t engine;
   KnobValues knobs;
+  friend bool operator==(const Pick&, const Pick&) = default;
 };
 
 struct Verdict {
@@ -51,7 +52,7 @@ class Survey {
 
   // Any number of threads may ask.
   Verdict ask(std::int64_t engine);
-  // Best first, heuristic mode A and then its fallbacks.
+  // Best first: heuristic mode A, what mode B adds, and the fallbacks.
   std::vector<Pick> picks();
   std::optional<Pick> best_pick(std::int64_t engine);  // nothing: they don't name it
 

@@ -4,6 +4,7 @@
 #include <cuda.h>
 
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -86,6 +87,10 @@ CUresult cuDeviceGetCount(int* count) {
 }
 CUresult cuDeviceGetName(char* name, int length, CUdevice) {
   std::strncpy(name, "Fake 9000", static_cast<std::size_t>(length));
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetPCIBusId(char* bus, int length, CUdevice device) {
+  std::snprintf(bus, static_cast<std::size_t>(length), "fake:%02d:00.0", device);
   return CUDA_SUCCESS;
 }
 CUresult cuDeviceTotalMem(std::size_t* bytes, CUdevice) {
