@@ -193,21 +193,19 @@ class Knobs(Step):
         return problems.spread(PROBLEMS, 10, 16, seed=4)
 
     def run(self, text):
-        document = convoy("bench", [text], "--engines", "cudnn.*", "--all-knobs", "--budget", 100, CONVOY_NVML="off")
+        document = convoy("bench", [text], "--engines", "cudnn.*", "--all-knobs", "--budget", 70, CONVOY_NVML="off")
         if "broken" in document:
             return document
-        entry = document["problems"][0]
-        return {"problem": text, "candidates": [{key: c.get(key) for key in ("candidate", "status", "seconds", "reason")}
-                                                for c in entry["candidates"]]}
+        candidates = document["problems"][0]["candidates"]
+        other = [c for c in candidates if c["status"] != "ok"]
+        shown = [{key: c.get(key) for key in ("candidate", "status", "seconds", "reason")}
+                 for c in right({"candidates": candidates})[:20] + [c for c in other if c["status"] == "wrong"][:100]]
+        reasons = collections.Counter(f"{c['status']}: {re.sub('[0-9]+', 'N', (c.get('reason') or '').split(': ', 1)[-1])[:120]}" for c in other)
+        return {"problem": text, "candidates": shown, "right": len(candidates) - len(other), "not_right": reasons.most_common(30),
+                "engines": sorted({c["candidate"].split("{")[0] for c in candidates if c["status"] == "ok"})}
 
     def summary(self, rows):
-        result = []
-        for row in rows:
-            timed = [c for c in row.get("candidates", []) if c["status"] == "ok"]
-            engines = {c["candidate"].split("{")[0] for c in timed}
-            result.append({"problem": row.get("problem"), "right": len(timed), "engines": len(engines), "best": timed[0] if timed else None,
-                           "not_right": [c for c in row.get("candidates", []) if c["status"] != "ok"]})
-        return {"problems": result, "broken": [row["broken"] for row in rows if "broken" in row]}
+        return {"problems": [row for row in rows if "broken" not in row], "broken": [row["broken"] for row in rows if "broken" in row]}
 
 
 def timed_entry(entry):

@@ -15,7 +15,13 @@ bool sixteen_bits(const ConvProblem& p) { return p.out().type == DataType::f16 |
 
 bool is_fp8(DataType type) { return type == DataType::f8_e4m3 || type == DataType::f8_e5m2; }
 
-enum class When { sixteen_bits, sixteen_bits_and_beta, sixteen_bits_and_odd_filters, fp8 };
+enum class When {
+  sixteen_bits,
+  sixteen_bits_and_beta,
+  sixteen_bits_and_odd_filters,
+  sixteen_bits_and_large_window,
+  fp8
+};
 struct Rounds {
   Pass pass;
   std::int64_t engine;
@@ -23,7 +29,7 @@ struct Rounds {
 };
 constexpr int kSeenIn = 919;  // version / 100
 // Of graphs without an epilogue: others have other engines.
-constexpr std::array<Rounds, 9> kRoundPartialSums = {{
+constexpr std::array<Rounds, 10> kRoundPartialSums = {{
     {Pass::fprop, 1, When::sixteen_bits_and_beta},  // conv is rounded before beta*out is added
     {Pass::fprop, 2, When::sixteen_bits_and_beta},
     {Pass::fprop, 3, When::sixteen_bits_and_beta},
@@ -33,12 +39,16 @@ constexpr std::array<Rounds, 9> kRoundPartialSums = {{
     {Pass::wgrad, 47, When::sixteen_bits},
     {Pass::wgrad, 61, When::sixteen_bits},
     {Pass::wgrad, 62, When::sixteen_bits_and_odd_filters},
+    {Pass::fprop, 6, When::sixteen_bits_and_large_window},  // Winograd, with more than its 3x3
 }};
+
+bool large_window(const ConvProblem& p) { return *std::max_element(p.w.dims.begin() + 2, p.w.dims.end()) > 3; }
 
 bool applies(When when, const ConvProblem& p) {
   if (when == When::fp8) return is_fp8(p.x.type);
   if (!sixteen_bits(p) || is_fp8(p.x.type)) return false;
   if (when == When::sixteen_bits_and_odd_filters) return p.out_channels() % 8 != 0;
+  if (when == When::sixteen_bits_and_large_window) return large_window(p);
   return p.beta != 0 || when == When::sixteen_bits;
 }
 
@@ -78,6 +88,10 @@ std::vector<std::string> missing_notes(const ConvProblem& p, std::int64_t engine
   if (p.pass == Pass::wgrad && engine == 68 && p.x.type == DataType::f32) {
     return {std::string(note::down_convert_inputs)};
   }
+  // By its errors an FFT, which it says of every other window.
+  if (p.pass == Pass::dgrad && engine == 5 && (p.w.dims.size() == 3 || p.w.dims[2] == 1)) {
+    return {std::string(note::fft)};
+  }
   const bool rounds = std::any_of(kRoundPartialSums.begin(), kRoundPartialSums.end(), [&](const Rounds& each) {
     return each.pass == p.pass && each.engine == engine && applies(each.when, p);
   });
@@ -91,7 +105,8 @@ std::vector<std::string> missing_legacy_notes(const ConvProblem& p, int algorith
   const bool split = p.pass == Pass::wgrad && algorithm == 1 && p.groups > 1;
   const bool scaled = p.pass == Pass::fprop && p.beta != 0;
   const bool dgrad = p.pass == Pass::dgrad && algorithm == 1 && (p.out().type == DataType::f16 || p.w.dims[1] == 1);
-  if (!atomic && !split && !scaled && !dgrad) return {};
+  const bool winograd = p.pass == Pass::fprop && algorithm == 7 && large_window(p);
+  if (!atomic && !split && !scaled && !dgrad && !winograd) return {};
   return {std::string(note::reduced_precision_reduction)};
 }
 

@@ -2,6 +2,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/log.h"
+#include "device/cuda/device.h"
+#include "device/cuda/driver.h"
+
 namespace convoy::cudnn {
 
 std::string properties_json(const CudaDevice& device) {
@@ -36,14 +40,39 @@ std::string properties_json(const CudaDevice& device) {
       .dump();
 }
 
-Descriptor device_properties(const Api& api, const CudaDevice& device) {
+namespace {
+
+Descriptor from_json(const Api& api, const std::string& json) {
   Descriptor described(api, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
-  const std::string json = properties_json(device);
   described
       .set_array(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, static_cast<std::int64_t>(json.size()),
                  json.c_str())
       .finalize();
   return described;
+}
+
+// What cuDNN itself says of the device, if this process sees it.
+Descriptor from_device(const Api& api, const CudaDevice& device) {
+  if (!cuda::driver()) return {};
+  const auto seen = cuda::describe(device.ordinal);
+  if (!seen || seen->name != device.name || !cuda::make_current(device.ordinal)) return {};
+  Descriptor own(api, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  own.set(CUDNN_ATTR_DEVICEPROP_DEVICE_ID, CUDNN_TYPE_INT32, std::int32_t{device.ordinal}).finalize();
+  if (!own.ok()) return {};
+  const std::string text = own.text(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION);
+  log(LogLevel::debug, "cudnn_device", {{"properties", text}});
+  if (seen->sm_count == device.sm_count) return own;
+  auto json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object()) return {};
+  json["multiProcessorCount"] = device.sm_count;
+  return from_json(api, json.dump());
+}
+
+}  // namespace
+
+Descriptor device_properties(const Api& api, const CudaDevice& device) {
+  Descriptor own = from_device(api, device);
+  return own.ok() ? std::move(own) : from_json(api, properties_json(device));
 }
 
 }  // namespace convoy::cudnn

@@ -13,7 +13,8 @@ namespace convoy::cudnn {
 // (clocks).
 std::string properties_json(const CudaDevice& device);
 
-// Finalised. Asked from the device itself where this process sees it, else from its description.
+// Finalised. Asked from the device itself where this process sees it (with the number of SMs that `device` has), else
+// from its description.
 Descriptor device_properties(const Api& api, const CudaDevice& device);
 
 }  // namespace convoy::cudnn
