@@ -5,6 +5,7 @@
 //                                   dgrad and wgrad in 1D to 3D with fused epilogues. The same index is another
 //                                   algorithm for another pass or kind of graph.
 //   knobs k2, k13 ...               cuDNN's knob types by number; -1 leaves the choice to cuDNN
+//   cudnn.nhwc                      those engines on channels-last copies of the tensors (channels_last.h)
 //   cudnn.legacy.fprop0 ... 7, dgrad0 ... 5, wgrad0 ... 6
 //                                   cudnnConvolutionForward and its like, by algorithm; no epilogue
 //

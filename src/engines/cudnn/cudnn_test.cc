@@ -1,6 +1,7 @@
 // What can be said without a GPU, with the real cuDNN where there is one: it answers for a device that it is told of.
 #include "engines/cudnn/cudnn.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,6 +17,8 @@
 #include "core/provider.h"
 #include "core/stages.h"
 #include "device/cuda/device.h"
+#include "device/cuda/nvrtc.h"
+#include "engines/cudnn/channels_last.h"
 #include "engines/cudnn/limits.h"
 #include "engines/cudnn/names.h"
 #include "engines/cudnn/plan.h"
@@ -129,6 +132,44 @@ TEST(Cudnn, NondeterministicAlgorithmsSaySo) {
     if (!engine->info().deterministic) marked.insert(engine->info().name);
   }
   EXPECT_EQ(marked, (std::set<std::string>{"cudnn.legacy.dgrad0", "cudnn.legacy.wgrad0", "cudnn.legacy.wgrad3"}));
+}
+
+TEST(Cudnn, ChannelsLastCopiesAreCounted) {
+  const Engine& engine = channels_last_engine();
+  const PlanRequest request = on(h200());
+  const auto reason = [&](const std::string& text, int target_sms = 0) {
+    PlanRequest asked = request;
+    asked.target_sms = target_sms;
+    const auto refusal = refuse(engine, problem_of(text), asked);
+    return refusal ? refusal->reason : std::string("taken");
+  };
+  EXPECT_EQ(reason(kDense), "x, w and y are channels last: cudnn.eng* take them as they are");
+  EXPECT_EQ(reason("fprop:x=f32,1x8x5x5,nchw8c:w=f32,8x8x3x3"),
+            "x is in blocks of 8 channels: this engine takes strides only");
+  const std::string planes = "fprop:x=f16,64x64x56x56:w=f16,64x64x3x3:pad=1x1";
+  EXPECT_EQ(reason(planes, 64), "target_sms=64: this engine's copies spread over all SMs");
+  if (const auto api = cuda::cudnn(); !api.ok()) GTEST_SKIP() << "skipped: " << api.error().message;
+  if (const auto api = cuda::nvrtc(); !api.ok()) GTEST_SKIP() << "skipped: no NVRTC: " << api.error().message;
+  ASSERT_EQ(reason(planes), "taken");
+  // The engines are those of the channels-last problem, in its heuristics' order.
+  const ConvProblem problem = problem_of(planes);
+  const ConvProblem inner = problem_of("fprop:x=f16,64x64x56x56,nhwc:w=f16,64x64x3x3,nhwc:pad=1x1");
+  const auto named = heuristic_candidates(inner, request);
+  ASSERT_TRUE(named.ok()) << named.error().message;
+  const auto knobs = engine.knobs(problem, request);
+  ASSERT_EQ(knobs.size(), 1u);
+  EXPECT_EQ(fmt::format("cudnn.eng{}", knobs[0].values.front()), named->front().engine);
+  const auto estimate = engine.estimate(problem, request);
+  ASSERT_TRUE(estimate.has_value());
+  EXPECT_EQ(estimate->knobs, default_knobs(knobs));
+  EXPECT_EQ(estimate->seconds, engine.predict_seconds(problem, estimate->knobs, request));
+  // Two activations of 25.7 MB there and back on 4 TB/s: over 20 us; what isn't copied isn't counted.
+  const Engine& direct = *engines()[static_cast<std::size_t>(knobs[0].values.front())];
+  const double there = direct.predict_seconds(inner, default_knobs(direct.knobs(inner, request)), request);
+  EXPECT_GT(estimate->seconds, there + 20e-6);
+  EXPECT_LT(estimate->seconds, there + 60e-6);
+  const ConvProblem filter_only = problem_of("fprop:x=f16,64x64x56x56,nhwc:w=f16,64x64x3x3:pad=1x1");
+  EXPECT_LT(engine.predict_seconds(filter_only, estimate->knobs, request), there + 5e-6);
 }
 
 TEST(Cudnn, LimitsNameTheField) {

@@ -5,6 +5,7 @@
 
 #include "core/provider.h"
 #include "core/suggestions.h"
+#include "engines/cudnn/channels_last.h"
 #include "engines/cudnn/cudnn.h"
 #include "engines/cudnn/legacy.h"
 #include "engines/cudnn/limits.h"
@@ -128,6 +129,7 @@ std::span<const Engine* const> engines() {
   static const auto& engines = *[] {
     auto* all = new std::vector<const Engine*>;
     for (int index = 0; index < kEngines; ++index) all->push_back(new BackendEngine(index));
+    all->push_back(&channels_last_engine());
     for (const Engine* engine : legacy_engines()) all->push_back(engine);
     return all;
   }();

@@ -84,6 +84,10 @@ std::vector<std::string> problems() {
   all.push_back("fprop:x=f32,4x64x28x28,nhwc:w=f32,64x64x3x3,nchw:pad=1x1");
   all.push_back("fprop:x=f32,4x64x28x28,strides=100352x1568x56x2:w=f32,64x64x3x3:y=f32,4x64x28x28:pad=1x1");
   all.push_back("fprop:x=f32,2x16x13x13:w=f32,16x16x3x3:pad=1x1:mode=conv");
+  for (const char* more : {":alpha=0.5:beta=0.25", ":bias=1:gamma=1:act=relu"}) {
+    all.push_back(std::string("fprop:x=f16,4x64x14x14:w=f16,32x64x3x3:y=f16,4x32x14x14,nhwc:pad=1x1") + more);
+    all.push_back(std::string("fprop:x=f16,4x64x14x14,nhwc:w=f16,32x64x3x3:y=f16,4x32x14x14:pad=1x1") + more);
+  }
   return all;
 }
 
