@@ -26,8 +26,12 @@ int class_of(DataType x) {
 
 // How many times `value` doubles `usual`, within +-`most`, as a part of `most`.
 double doublings(double value, double usual, double most) {
-  return std::clamp(std::log2(std::max(value, 1e-9) / usual), -most, most) / most;
+  const float times = std::log2(static_cast<float>(std::max(value, 1e-9) / usual));  // of floats: a third of the time
+  return std::clamp(static_cast<double>(times), -most, most) / most;
 }
+
+// How many times as many channels are computed or moved where that is done by vectors of 16.
+double in_vectors(double channels) { return std::ceil(channels / 16) * 16 / channels; }
 
 bool any_above(const Dims& dims, std::int64_t limit) {
   return std::any_of(dims.begin(), dims.end(), [&](std::int64_t value) { return value > limit; });
@@ -39,6 +43,7 @@ struct Row {
   DataType x;
   Grouping grouping;
   Isa isa;
+  Bf16 bf16;
   Model model;
 };
 #include "engines/cost/fitted.inc"  // std::array<Row, N> kRows
@@ -52,38 +57,61 @@ Terms terms(const ConvProblem& p, double work_seconds, double copied_bytes) {
   const auto groups = static_cast<double>(p.groups);
   const double channels = static_cast<double>(p.in_channels()) / groups;
   const double filters = static_cast<double>(p.out_channels()) / groups;
-  double taps = 1;
-  auto positions = static_cast<double>(p.batch());
+  const auto batch = static_cast<double>(p.batch());
+  double taps = 1, positions = batch, inside = 1;
   for (int i = 0; i < p.spatial_dims(); ++i) {
     taps *= static_cast<double>(p.w.dims[2 + i]);
     positions *= static_cast<double>(p.y.dims[2 + i]);
+    inside *= static_cast<double>(p.x.dims[2 + i]) /
+              static_cast<double>(p.x.dims[2 + i] + p.pre_padding[i] + p.post_padding[i]);
   }
   const double c = doublings(channels, 64, 6);
   const double k = doublings(filters, 64, 6);
+  const double window = doublings(taps, 3, 5);
   const double width = doublings(static_cast<double>(p.y.dims.back()), 28, 5);
   const double map = doublings(positions, 784, 10);
   const double g = doublings(groups, 16, 6);
   const double first = p.x.strides[1] == 1 || p.x.channel_block > 1 ? 0.0 : 1.0;
-  const bool unit_steps = !any_above(p.stride, 1) && !any_above(p.pre_padding, 0) && !any_above(p.post_padding, 0);
+  const double last = 1 - first;
+  const double strided = any_above(p.stride, 1) ? 1.0 : 0.0;
+  const double volume = p.spatial_dims() == 3 ? 1.0 : 0.0;
+  const double pointwise = taps == 1 ? 1.0 : 0.0;
+  const double grouped = p.groups > 1 ? 1.0 : 0.0;
+  const bool unit_steps = strided == 0 && !any_above(p.pre_padding, 0) && !any_above(p.post_padding, 0);
   // Taps of all positions spelled out, as im2col does where it is not x itself.
   const double unrolled = taps == 1 && unit_steps ? 0
                                                   : positions * static_cast<double>(p.in_channels()) * taps *
                                                         static_cast<double>(size_of(p.x.type));
+  // Channels last, a group's channels take whole vectors and cache lines, shared with other groups' as they are.
+  const double by_groups = grouped * last * (x_bytes * in_vectors(channels) + y_bytes * in_vectors(filters));
+  const auto all_channels = static_cast<double>(p.in_channels());
+  const auto all_filters = static_cast<double>(p.out_channels());
   // In microseconds or at 10 GB/s.
-  return {// What is paid for; the last for products group by group.
+  return {// What is paid for; the last two for products group by group.
           copied_bytes * 1e-10, 1e-6, work_seconds, x_bytes * 1e-10, w_bytes * 1e-10, y_bytes * 1e-10, unrolled * 1e-10,
-          static_cast<double>(p.batch()) * groups * 1e-6,
+          batch * groups * 1e-6, by_groups * 1e-10,
           // What makes it cheaper or dearer.
-          c, c * c, k, k * k, c * k, doublings(taps, 3, 5), width, width * width, map, map * map,
-          any_above(p.stride, 1) ? 1.0 : 0.0, any_above(p.dilation, 1) ? 1.0 : 0.0, first,
-          p.in_channels() / p.groups % 16 != 0 ? 1.0 : 0.0, p.out_channels() / p.groups % 16 != 0 ? 1.0 : 0.0,
-          doublings(x_bytes + y_bytes, 1 << 20, 5), doublings(w_bytes, 1 << 20, 5), p.spatial_dims() == 1 ? 1.0 : 0.0,
-          p.spatial_dims() == 3 ? 1.0 : 0.0, p.groups > 1 ? 1.0 : 0.0, taps == 1 ? 1.0 : 0.0, p.batch() > 1 ? 1.0 : 0.0,
-          any_above(p.pre_padding, 0) ? 1.0 : 0.0, g, g * g, p.in_channels() % 16 != 0 ? 1.0 : 0.0,
-          p.out_channels() % 16 != 0 ? 1.0 : 0.0,
+          c, c * c, k, k * k, c * k, window, width, width * width, map, map * map, strided,
+          any_above(p.dilation, 1) ? 1.0 : 0.0, first, p.in_channels() / p.groups % 16 != 0 ? 1.0 : 0.0,
+          p.out_channels() / p.groups % 16 != 0 ? 1.0 : 0.0, doublings(x_bytes + y_bytes, 1 << 20, 5),
+          doublings(w_bytes, 1 << 20, 5), p.spatial_dims() == 1 ? 1.0 : 0.0, volume, grouped, pointwise,
+          p.batch() > 1 ? 1.0 : 0.0, any_above(p.pre_padding, 0) ? 1.0 : 0.0, g, g * g,
+          p.in_channels() % 16 != 0 ? 1.0 : 0.0, p.out_channels() % 16 != 0 ? 1.0 : 0.0,
           // Channels first, by what is then far apart.
-          first * c, first * k, first * doublings(positions / static_cast<double>(p.batch()), 784, 10),
-          p.groups > 1 ? first : 0.0};
+          first * c, first * k, first * doublings(positions / batch, 784, 10), grouped * first,
+          // Products with a vector instead of a matrix.
+          filters == 1 ? 1.0 : 0.0, channels == 1 ? 1.0 : 0.0,
+          // Together.
+          window * c, window * k, window * width, window * window, map * c, map * k, map * width, width * c, width * k,
+          strided * pointwise, strided * first, strided * window, strided * width, g * c, g * k, grouped * width,
+          grouped * pointwise,
+          // oneDNN's im2col of three dimensions goes element by element where strided.
+          volume * strided, volume * strided * pointwise,
+          // Vectors that are not full.
+          last * (1 - 1 / in_vectors(all_channels)), last * (1 - 1 / in_vectors(all_filters)),
+          first * (1 - 1 / in_vectors(channels)), first * (1 - 1 / in_vectors(filters)),
+          // Padding, which some skip.
+          doublings(inside, 1, 7)};
 }
 
 Grouping grouping_of(const ConvProblem& problem) {
@@ -91,10 +119,11 @@ Grouping grouping_of(const ConvProblem& problem) {
   return problem.is_depthwise() ? Grouping::depthwise : Grouping::grouped;
 }
 
-const Model* find_model(std::string_view engine, Pass pass, DataType x, Grouping grouping, Isa isa) {
+const Model* find_model(std::string_view engine, Pass pass, DataType x, Grouping grouping, Isa isa, Bf16 bf16) {
   const int type = class_of(x);
   const auto row = std::find_if(kRows.begin(), kRows.end(), [&](const Row& r) {
-    return r.engine == engine && r.pass == pass && class_of(r.x) == type && r.grouping == grouping && r.isa == isa;
+    return r.engine == engine && r.pass == pass && class_of(r.x) == type && r.grouping == grouping && r.isa == isa &&
+           (r.x != DataType::bf16 || r.bf16 == bf16);
   });
   return row == kRows.end() ? nullptr : &row->model;
 }
@@ -106,11 +135,11 @@ double Model::seconds(const Terms& terms, int threads) const {
   return (coefficients[0] * terms[0] + sum * std::exp(shape)) / std::max(threads, 1);
 }
 
-EngineModels::EngineModels(std::string_view engine, Isa isa) {
+EngineModels::EngineModels(std::string_view engine, Isa isa, Bf16 bf16) {
   constexpr DataType types[kClasses] = {DataType::f32, DataType::bf16, DataType::f16, DataType::u8};
   for (int i = 0; i < static_cast<int>(models_.size()); ++i) {
     const auto pass = static_cast<Pass>(i / (3 * kClasses));
-    models_[i] = find_model(engine, pass, types[i / 3 % kClasses], static_cast<Grouping>(i % 3), isa);
+    models_[i] = find_model(engine, pass, types[i / 3 % kClasses], static_cast<Grouping>(i % 3), isa, bf16);
   }
 }
 

@@ -1,5 +1,5 @@
-// Predictions by fitted models. A model belongs to an engine, a pass, a class of data types, a kind of grouping and,
-// for engines that have code for several, an instruction set:
+// Predictions by fitted models. A model belongs to an engine, a pass, a class of data types, a kind of grouping, for
+// engines that have code for several an instruction set, and for bf16 to processors that multiply it or emulate that:
 //
 //   seconds of one thread = coefficient * copies + (sum of coefficient * sum term) * exp(sum of coefficient * shape
 //   term)
@@ -22,8 +22,8 @@
 
 namespace convoy::cost {
 
-inline constexpr int kSumTerms = 8;  // the first of them the copies
-inline constexpr int kShapeTerms = 31;
+inline constexpr int kSumTerms = 9;  // the first of them the copies
+inline constexpr int kShapeTerms = 57;
 using Terms = std::array<double, kSumTerms + kShapeTerms>;
 
 // Preconditions: validate(problem) passed. `work_seconds`: what the engine estimates, for one thread. `copied_bytes`:
@@ -39,13 +39,17 @@ struct Model {
 enum class Grouping : std::uint8_t { dense, depthwise, grouped };  // depthwise: one input channel a group
 Grouping grouping_of(const ConvProblem& problem);
 
+// Whether the processor has instructions for products of bf16. Of other types' models one serves both.
+enum class Bf16 : std::uint8_t { emulated, native };
+
 // The type class is that of x: f32, bf16, f16, or u8 for both 8-bit integers. Null where nothing was fitted.
-const Model* find_model(std::string_view engine, Pass pass, DataType x, Grouping grouping, Isa isa);
+const Model* find_model(std::string_view engine, Pass pass, DataType x, Grouping grouping, Isa isa,
+                        Bf16 bf16 = Bf16::emulated);
 
 // The models of one engine, looked up once. `isa` is that of its kernels; engines with code for one only give it.
 class EngineModels {
  public:
-  EngineModels(std::string_view engine, Isa isa);
+  EngineModels(std::string_view engine, Isa isa, Bf16 bf16 = Bf16::emulated);
   const Model* of(const ConvProblem& problem) const;
 
  private:

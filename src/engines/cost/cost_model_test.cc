@@ -31,6 +31,28 @@ TEST(CostModel, MoreToDoTakesLonger) {
   EXPECT_DOUBLE_EQ(model.seconds(terms(problem("fprop:x=f32,1x64x56x56:w=f32,64x64x3x3"), 1e-3, 0), 2), one / 2);
 }
 
+// Channels last, each group's products pass over the whole of x and y: one channel of 16 costs as 16 do.
+TEST(CostModel, GroupsShareCacheLines) {
+  Model model{};
+  model.coefficients[kSumTerms - 1] = 1;
+  const auto seconds = [&](const char* text) { return model.seconds(terms(problem(text), 0, 0), 1); };
+  EXPECT_EQ(seconds("fprop:x=f32,1x16x32x32,nhwc:w=f32,16x16x1x1"), 0);
+  const double four = seconds("fprop:x=f32,1x64x32x32,nhwc:w=f32,64x16x1x1:groups=4");
+  EXPECT_DOUBLE_EQ(seconds("fprop:x=f32,1x64x32x32,nhwc:w=f32,64x1x1x1:groups=64"), 16 * four);
+  EXPECT_EQ(seconds("fprop:x=f32,1x64x32x32,nchw:w=f32,64x1x1x1:groups=64"), 0);
+}
+
+// bf16 has models of its own where the processor multiplies it; of other types one serves both.
+TEST(CostModel, Bf16IsFittedAsMultipliedAndAsEmulated) {
+  const auto find = [](DataType x, Bf16 bf16) {
+    return find_model("onednn.gemm", Pass::fprop, x, Grouping::dense, Isa::avx512, bf16);
+  };
+  ASSERT_NE(find(DataType::bf16, Bf16::native), nullptr);
+  ASSERT_NE(find(DataType::bf16, Bf16::emulated), nullptr);
+  EXPECT_NE(find(DataType::bf16, Bf16::native), find(DataType::bf16, Bf16::emulated));
+  EXPECT_EQ(find(DataType::f32, Bf16::native), find(DataType::f32, Bf16::emulated));
+}
+
 TEST(CostModel, EnginesFindTheirModels) {
   EXPECT_EQ(find_model("cpu.nothing", Pass::fprop, DataType::f32, Grouping::dense, Isa::avx512), nullptr);
   const Model* direct = find_model("cpu.direct", Pass::fprop, DataType::f32, Grouping::dense, Isa::avx512);

@@ -7,8 +7,8 @@ namespace convoy::cost {
 FittedEngine::FittedEngine(std::string_view name)
     : models_{EngineModels(name, Isa::portable), EngineModels(name, Isa::avx2), EngineModels(name, Isa::avx512)} {}
 
-FittedEngine::FittedEngine(std::string_view name, Isa only)
-    : models_{EngineModels(name, only), EngineModels(name, only), EngineModels(name, only)} {}
+FittedEngine::FittedEngine(std::string_view name, Isa only, Bf16 bf16)
+    : models_{EngineModels(name, only, bf16), EngineModels(name, only, bf16), EngineModels(name, only, bf16)} {}
 
 double FittedEngine::predict(const ConvProblem& problem, const Work& work, const PlanRequest& request) const {
   const double extra = work.extra_seconds / std::max(request.threads, 1);

@@ -200,7 +200,8 @@ std::optional<Refusal> unfit_processor(const Implementation& implementation, con
 class ImplementationEngine final : public cost::FittedEngine {
  public:
   explicit ImplementationEngine(std::size_t row)
-      : FittedEngine(implementations()[row].name(), fitted_isa(implementations()[row])),
+      : FittedEngine(implementations()[row].name(), fitted_isa(implementations()[row]),
+                     processor_has("avx512_bf16") ? cost::Bf16::native : cost::Bf16::emulated),
         row_(row),
         info_(declare(implementations()[row])) {}
 
@@ -243,9 +244,11 @@ class ImplementationEngine final : public cost::FittedEngine {
     const auto guessed = guess(row_, problem);
     if (!guessed || known_wrong(implementation, problem) || inexpressible(problem)) return std::nullopt;
     const auto copied = static_cast<double>(guessed->copied_bytes);
+    // What was learnt is taken without asking, which takes longer than choosing may; planning asks.
+    constexpr double doubt = 1.25;
     return Estimate{{{kLayoutKnob, guessed->any_layout}},
-                    predict(problem, work_on(problem, copied, request), request),
-                    guessed->certain};
+                    predict(problem, work_on(problem, copied, request), request) * (guessed->sure ? 1 : doubt),
+                    guessed->learnt};
   }
 
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,

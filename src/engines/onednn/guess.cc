@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "engines/onednn/implementations.h"
+#include "engines/onednn/request.h"
 #include "engines/onednn/traits.h"
 
 namespace convoy::onednn {
@@ -17,10 +18,10 @@ enum class Answer : std::uint8_t { no, as_given, reordered };
 struct Node {
   std::uint8_t trait;
   std::uint16_t
-      otherwise;  // the node of the answer no; of a leaf: the Answer, and kCertain where none was seen to differ
+      otherwise;  // the node of the answer no; of a leaf: the Answer, and kSure where hardly any was seen to differ
 };
 constexpr std::uint8_t kLeaf = 0xff;
-constexpr std::uint16_t kCertain = 4;
+constexpr std::uint16_t kSure = 4;
 
 struct Tree {
   std::string_view name;  // of the implementation
@@ -44,12 +45,9 @@ std::span<const std::uint16_t> roots() {
   return roots;
 }
 
-// The processors that oneDNN was asked on: AVX-512 and VNNI and nothing beyond. On newer ones it offers more.
+// The processors that oneDNN was asked on: AVX-512 with VNNI, and perhaps bf16 and f16. With AMX it offers more.
 bool is_known_processor() {
-  static const bool known = [] {
-    const CpuFeatures& cpu = cpu_features();
-    return cpu.isa == Isa::avx512 && cpu.avx512_vnni && !cpu.avx512_bf16 && !cpu.avx512_fp16 && !cpu.amx_tile;
-  }();
+  static const bool known = cpu_features().isa == Isa::avx512 && processor_has("avx512_vnni") && !processor_has("amx");
   return known;
 }
 
@@ -92,6 +90,7 @@ std::optional<Guess> guess(std::size_t index, const ConvProblem& p) {
   if (row.family == "jit" && row.level == "avx2" && p.pass == Pass::wgrad && p.groups > 1) return std::nullopt;
   if (row.family.starts_with("brgconv") && row.level == "avx2" && p.pass == Pass::fprop && p.w.dims[0] / p.groups < 8)
     return std::nullopt;
+  if (row.family == "brg_fwd" && row.level == "avx2" && p.w.dims[1] < 8) return std::nullopt;
   if (!fits(row, p)) return std::nullopt;
   Guess guess;
   std::uint16_t at = roots()[index];
@@ -99,9 +98,10 @@ std::optional<Guess> guess(std::size_t index, const ConvProblem& p) {
     while (kNodes[at].trait != kLeaf) {
       at = traits()[kNodes[at].trait].holds(p) ? at + 1 : kNodes[at].otherwise;
     }
-    const auto answer = static_cast<Answer>(kNodes[at].otherwise % kCertain);
+    const auto answer = static_cast<Answer>(kNodes[at].otherwise % kSure);
     if (answer == Answer::no) return std::nullopt;
-    guess.certain = kNodes[at].otherwise >= kCertain && is_usual(p);
+    guess.learnt = is_usual(p);
+    guess.sure = kNodes[at].otherwise >= kSure;
     guess.any_layout = answer == Answer::reordered;
   } else {
     guess.any_layout = !(p.x.is_packed(Layout::nhwc) && p.y.is_packed(Layout::nhwc)) &&

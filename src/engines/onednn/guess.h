@@ -13,7 +13,8 @@ namespace convoy::onednn {
 struct Guess {
   bool any_layout = false;        // the default of the layout knob
   std::int64_t copied_bytes = 0;  // of activations that are reordered
-  bool certain = false;           // all problems like it that oneDNN was asked about had this answer
+  bool learnt = false;            // from problems like it that oneDNN was asked about
+  bool sure = false;              // of which hardly any had another answer
 };
 
 // `row` is one of implementations(). Nothing: it is not offered, as far as is known. Precondition: the row's

@@ -1,5 +1,5 @@
 // Says what oneDNN offers for each problem string on standard input: the traits that hold, and the implementations with
-// the layout they have by default. For scripts/fit-offers.
+// the layout they have by default. For scripts/fit-offers. ONEDNN_MAX_CPU_ISA makes it what a lesser processor is offered.
 //   110100..<tab>onednn.jit_avx512=0 onednn.gemm=1
 #include <fmt/format.h>
 
@@ -27,8 +27,8 @@ int main() {
     for (const onednn::Trait& trait : onednn::traits()) line += trait.holds(*problem) ? '1' : '0';
     line += '\t';
     for (const Engine* engine : onednn::engines()) {
-      if (engine->info().oracle || refuse(*engine, *problem, request.cpu)) continue;
-      line += fmt::format("{}={} ", engine->info().name, engine->knobs(*problem, request.cpu).front().values.front());
+      if (engine->info().oracle || refuse(*engine, *problem, request)) continue;
+      line += fmt::format("{}={} ", engine->info().name, engine->knobs(*problem, request).front().values.front());
     }
     fmt::print("{}\n", line);
   }

@@ -230,6 +230,9 @@ std::vector<Form> forms_of(const ConvProblem& problem) {
 
 bool processor_has(std::string_view level) {
   if (level == "avx512_vnni") return has_isa(dnnl_cpu_isa_avx512_core_vnni);
+  if (level == "avx512_bf16") return has_isa(dnnl_cpu_isa_avx512_core_bf16);
+  if (level == "avx512_fp16") return has_isa(dnnl_cpu_isa_avx512_core_fp16);
+  if (level == "amx") return has_isa(dnnl_cpu_isa_avx512_core_amx);
   if (level == "avx2_vnni") return has_isa(dnnl_cpu_isa_avx2_vnni);
   return level != "avx2_vnni_2" || has_isa(dnnl_cpu_isa_avx2_vnni_2);
 }

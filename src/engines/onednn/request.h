@@ -25,8 +25,8 @@ struct Extra {
   dnnl::memory::desc desc;  // as it lies in the caller's memory
 };
 
-// Whether oneDNN finds a row's level of VNNI instructions on the processor; true for other levels, which CpuFeatures
-// tells.
+// Whether oneDNN finds a level of VNNI, bf16, f16 or AMX instructions on the processor; true for other levels, which
+// CpuFeatures tells.
 bool processor_has(std::string_view level);
 
 // What implementations without a level take: all of the processor that oneDNN uses, whatever a request is capped to.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engines/onednn/request.h"
+
 namespace convoy::onednn {
 namespace {
 
@@ -37,6 +39,19 @@ bool any_axis(P p, Predicate predicate) {
 
 constexpr std::int64_t kMega = 1 << 20;
 
+// Elements of one image with all taps of each position spelled out, as im2col does.
+std::int64_t unrolled(P p) { return p.w.elements() / p.w.dims[0] * (p.y.elements() / p.y.dims[0] / p.y.dims[1]); }
+
+bool has_bf16() {
+  static const bool has = processor_has("avx512_bf16");
+  return has;
+}
+
+bool has_f16() {
+  static const bool has = processor_has("avx512_fp16");
+  return has;
+}
+
 constexpr Trait kTraits[] = {
     {"fprop", [](P p) { return p.pass == Pass::fprop; }},
     {"dgrad", [](P p) { return p.pass == Pass::dgrad; }},
@@ -45,6 +60,9 @@ constexpr Trait kTraits[] = {
     {"signed x", [](P p) { return p.x.type == DataType::s8; }},
     {"channels last", [](P p) { return is_packed(p, Layout::nhwc); }},
     {"channels first", [](P p) { return is_packed(p, Layout::nchw); }},
+    // Where a tensor is packed in both orders, oneDNN still goes by the strides of dims of 1.
+    {"columns adjacent", [](P p) { return p.x.strides.back() == 1; }},
+    {"channels adjacent", [](P p) { return p.x.strides[1] == 1; }},
     {"1D", [](P p) { return p.spatial_dims() == 1; }},
     {"3D", [](P p) { return p.spatial_dims() == 3; }},
     {"bias", [](P p) { return p.epilogue.bias; }},
@@ -70,6 +88,9 @@ constexpr Trait kTraits[] = {
     {"channels > 4", [](P p) { return channels(p) > 4; }},
     {"channels > 3", [](P p) { return channels(p) > 3; }},
     {"channels > 1", [](P p) { return channels(p) > 1; }},
+    {"channels >= 32", [](P p) { return channels(p) >= 32; }},
+    {"channels >= 64", [](P p) { return channels(p) >= 64; }},
+    {"channels >= 128", [](P p) { return channels(p) >= 128; }},
     {"channels >= 256", [](P p) { return channels(p) >= 256; }},
     {"channels >= 512", [](P p) { return channels(p) >= 512; }},
     {"filters % 16 = 0", [](P p) { return filters(p) % 16 == 0; }},
@@ -79,7 +100,13 @@ constexpr Trait kTraits[] = {
     {"filters >= 8", [](P p) { return filters(p) >= 8; }},
     {"filters > 4", [](P p) { return filters(p) > 4; }},
     {"filters > 1", [](P p) { return filters(p) > 1; }},
+    {"filters >= 32", [](P p) { return filters(p) >= 32; }},
+    {"filters >= 64", [](P p) { return filters(p) >= 64; }},
+    {"filters >= 128", [](P p) { return filters(p) >= 128; }},
     {"filters >= 256", [](P p) { return filters(p) >= 256; }},
+    {"window = x", [](P p) { return !any_axis(p, [](const Axis& a) { return a.extent != a.in; }); }},
+    {"as many channels as filters", [](P p) { return p.in_channels() == p.out_channels(); }},
+    {"groups > 4", [](P p) { return p.groups > 4; }},
     {"groups % 16 = 0", [](P p) { return p.groups % 16 == 0; }},
     {"groups % 8 = 0", [](P p) { return p.groups % 8 == 0; }},
     {"all channels % 16 = 0", [](P p) { return p.in_channels() % 16 == 0; }},
@@ -100,15 +127,31 @@ constexpr Trait kTraits[] = {
     {"within x",
      [](P p) { return !any_axis(p, [](const Axis& a) { return (a.out - 1) * a.stride + a.extent > a.in; }); }},
     {"width > 2", [](P p) { return width(p) > 2; }},
+    {"width > 4", [](P p) { return width(p) > 4; }},
+    {"width > 8", [](P p) { return width(p) > 8; }},
     {"width > 16", [](P p) { return width(p) > 16; }},
     {"width > 32", [](P p) { return width(p) > 32; }},
     {"width > 64", [](P p) { return width(p) > 64; }},
+    {"width >= 100", [](P p) { return width(p) >= 100; }},
+    {"width > 128", [](P p) { return width(p) > 128; }},
+    {"width > 256", [](P p) { return width(p) > 256; }},
     {"width > 512", [](P p) { return width(p) > 512; }},
     {"width > 1024", [](P p) { return width(p) > 1024; }},
+    {"width of x % 28 = 0", [](P p) { return p.x.dims.back() % 28 == 0; }},  // what jit's dgrad takes at a time
     {"batch > 1", [](P p) { return p.batch() > 1; }},
     {"w > 1 M", [](P p) { return p.w.elements() > kMega; }},
+    {"unrolled > 64 K", [](P p) { return unrolled(p) > kMega / 16; }},
+    {"unrolled > 256 K", [](P p) { return unrolled(p) > kMega / 4; }},
+    {"unrolled > 1 M", [](P p) { return unrolled(p) > kMega; }},
+    {"x or y > 64 K", [](P p) { return std::max(p.x.elements(), p.y.elements()) > kMega / 16; }},
+    {"x or y > 256 K", [](P p) { return std::max(p.x.elements(), p.y.elements()) > kMega / 4; }},
     {"x or y > 1 M", [](P p) { return std::max(p.x.elements(), p.y.elements()) > kMega; }},
+    {"terms >= 128", [](P p) { return p.w.elements() / p.w.dims[0] >= 128; }},
+    {"terms >= 256", [](P p) { return p.w.elements() / p.w.dims[0] >= 256; }},
+    {"terms >= 512", [](P p) { return p.w.elements() / p.w.dims[0] >= 512; }},
     {"terms >= 1024", [](P p) { return p.w.elements() / p.w.dims[0] >= 1024; }},
+    {"on a processor with AVX512-BF16", [](P) { return has_bf16(); }},
+    {"on a processor with AVX512-FP16", [](P) { return has_f16(); }},
 };
 
 }  // namespace

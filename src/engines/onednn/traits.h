@@ -1,4 +1,4 @@
-// The yes-or-no questions about a problem that decisions of what oneDNN offers for it are made of.
+// The yes-or-no questions about a problem, and the processor, that decisions of what oneDNN offers for it are made of.
 #pragma once
 
 #include <span>
