@@ -1,5 +1,6 @@
 // Says what oneDNN offers for each problem string on standard input: the traits that hold, and the implementations with
-// the layout they have by default. For scripts/fit-offers. ONEDNN_MAX_CPU_ISA makes it what a lesser processor is offered.
+// the layout they have by default. For scripts/fit-offers. Under ONEDNN_MAX_CPU_ISA, what a lesser processor is
+// offered.
 //   110100..<tab>onednn.jit_avx512=0 onednn.gemm=1
 #include <fmt/format.h>
 
