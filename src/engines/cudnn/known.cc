@@ -15,13 +15,7 @@ bool sixteen_bits(const ConvProblem& p) { return p.out().type == DataType::f16 |
 
 bool is_fp8(DataType type) { return type == DataType::f8_e4m3 || type == DataType::f8_e5m2; }
 
-enum class When {
-  sixteen_bits,
-  sixteen_bits_and_beta,
-  sixteen_bits_and_odd_filters,
-  sixteen_bits_and_large_window,
-  fp8
-};
+enum class When { sixteen_bits, sixteen_bits_and_odd_filters, sixteen_bits_and_large_window, fp8 };
 struct Rounds {
   Pass pass;
   std::int64_t engine;
@@ -29,12 +23,9 @@ struct Rounds {
 };
 constexpr int kSeenIn = 919;  // version / 100
 // Of graphs without an epilogue: others have other engines.
-constexpr std::array<Rounds, 10> kRoundPartialSums = {{
-    {Pass::fprop, 1, When::sixteen_bits_and_beta},  // conv is rounded before beta*out is added
-    {Pass::fprop, 2, When::sixteen_bits_and_beta},
-    {Pass::fprop, 3, When::sixteen_bits_and_beta},
-    {Pass::fprop, 4, When::sixteen_bits_and_beta},
+constexpr std::array<Rounds, 7> kRoundPartialSums = {{
     {Pass::fprop, 2, When::fp8},
+    {Pass::fprop, 4, When::fp8},
     {Pass::dgrad, 2, When::sixteen_bits},
     {Pass::wgrad, 47, When::sixteen_bits},
     {Pass::wgrad, 61, When::sixteen_bits},
@@ -49,7 +40,7 @@ bool applies(When when, const ConvProblem& p) {
   if (!sixteen_bits(p) || is_fp8(p.x.type)) return false;
   if (when == When::sixteen_bits_and_odd_filters) return p.out_channels() % 8 != 0;
   if (when == When::sixteen_bits_and_large_window) return large_window(p);
-  return p.beta != 0 || when == When::sixteen_bits;
+  return true;
 }
 
 }  // namespace
@@ -82,8 +73,15 @@ std::optional<Refusal> known_wrong(const ConvProblem& p, std::int64_t engine, in
                   to_string(p.pre_padding), to_string(p.post_padding), fft ? "FFT" : "oldest GEMM", name_of(p.pass))};
 }
 
-std::vector<std::string> missing_notes(const ConvProblem& p, std::int64_t engine, int version) {
+std::vector<std::string> missing_notes(const ConvProblem& p, std::int64_t engine, int version,
+                                       const std::vector<std::string>& notes) {
   if (version / 100 != kSeenIn || !is_plain(p)) return {};
+  // Compiled beforehand, for any beta: conv is rounded before beta*out is added.
+  const std::string_view compiled = note::runtime_compilation;
+  if (p.pass == Pass::fprop && sixteen_bits(p) && p.beta != 0 &&
+      std::find(notes.begin(), notes.end(), compiled) == notes.end()) {
+    return {std::string(note::reduced_precision_reduction)};
+  }
   // It cuts f32 off to tf32 where others round: sums of a few products err by up to twice what tf32 allows.
   if (p.pass == Pass::wgrad && engine == 68 && p.x.type == DataType::f32) {
     return {std::string(note::down_convert_inputs)};

@@ -21,7 +21,9 @@ std::optional<Refusal> known_wrong(const ConvProblem& problem, std::int64_t engi
 // Notes that an engine lacks: REDUCED_PRECISION_REDUCTION where partial sums are rounded to a 16-bit out, and where fp8
 // is accumulated in the tensor cores of sm_90, which keep fewer bits than f32; DOWN_CONVERT_INPUTS where f32 is cut off
 // to tf32 instead of rounded; FFT.
-std::vector<std::string> missing_notes(const ConvProblem& problem, std::int64_t engine, int version);
+// `notes`: those that it has.
+std::vector<std::string> missing_notes(const ConvProblem& problem, std::int64_t engine, int version,
+                                       const std::vector<std::string>& notes);
 
 // The same of an algorithm of the older API.
 std::vector<std::string> missing_legacy_notes(const ConvProblem& problem, int algorithm);

@@ -177,7 +177,7 @@ std::optional<Refusal> Survey::try_engine(Engine& engine, std::int64_t index) {
   engine.descriptor.finalize();
   if (!engine.descriptor.ok()) return refused(engine.descriptor.failure(), "engine");
   engine.verdict.notes = notes_of(engine.descriptor, problem_);
-  for (std::string& note : missing_notes(problem_, index, api_.version)) {
+  for (std::string& note : missing_notes(problem_, index, api_.version, engine.verdict.notes)) {
     if (!has(engine.verdict.notes, note)) engine.verdict.notes.push_back(std::move(note));
   }
   for (const std::string_view reordered : {"REQUIRES_FILTER_INT8x32_REORDER", "REQUIRES_BIAS_INT8x32_REORDER"}) {
