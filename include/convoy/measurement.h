@@ -18,8 +18,9 @@ enum class CacheState : std::uint8_t {
              // leaves them, and nothing else; a CPU's shared cache is left alone
   warm,      // all of the problem that fits
   all_cold,  // nothing of the problem
+  network,   // what they hold in a run of a network, in which the candidate was timed beside others (network_tuning.h)
 };
-std::string_view name_of(CacheState caches);  // "cold", "warm", "all-cold"
+std::string_view name_of(CacheState caches);  // "cold", "warm", "all-cold", "network"
 Result<CacheState> parse_cache_state(std::string_view name);
 
 // Everything besides the candidate that can change what is measured. Filters, limits, budgets and rules are not in it:
@@ -83,8 +84,9 @@ class MeasurementStore {
   virtual Result<std::vector<Measurement>> find(const MeasurementKey& key) = 0;
 
   // Stored, for good, when it returns. One of the same candidate, revision and provider is replaced, but for one of
-  // a better state. A failure for lack of memory says nothing about the candidate and is not kept. Errors: those
-  // of find, and unsupported where the store can't be written.
+  // a better state; in a network, where the states of a problem's candidates are a verdict on all of them, only a
+  // partial one replaces nothing better. A failure for lack of memory says nothing about the candidate and is not kept.
+  // Errors: those of find, and unsupported where the store can't be written.
   virtual Result<void> store(const MeasurementKey& key, const Measurement& measurement) = 0;
 };
 

@@ -66,6 +66,20 @@ class Session {
   virtual std::size_t workspace_bytes() const = 0;
 };
 
+// A convolution of a network and the candidates that a session holds plans of.
+struct ConvolutionCandidates {
+  ConvProblem problem;
+  std::vector<Candidate> candidates;  // not empty
+};
+
+// A session that can be switched between candidates, for comparing them where they run.
+class SwitchableSession : public Session {
+ public:
+  // From the next run on, every step with the i-th problem that it was prepared with runs on this candidate of it. At
+  // first all run on their candidate 0, which is the one that steps() names, with "given" as the reason.
+  virtual void use(std::size_t i, std::size_t candidate) = 0;
+};
+
 class Network {
  public:
   virtual ~Network() = default;
@@ -86,6 +100,12 @@ class Network {
   // convolution's tuning.
   virtual Result<std::unique_ptr<Session>> prepare(std::span<const TensorDesc> inputs, const NetworkOptions& options,
                                                    const SelectionProgress& progress = {}) const = 0;
+
+  // The same with several candidates for some convolutions. The others, and nodes that a rule of the options decides,
+  // run on what prepare would choose for them.
+  virtual Result<std::unique_ptr<SwitchableSession>> prepare_switchable(
+      std::span<const TensorDesc> inputs, const NetworkOptions& options,
+      std::span<const ConvolutionCandidates> convolutions) const = 0;
 
   // The convolutions that prepare would choose engines for, in the order of their first occurrence, without choosing
   // any and without making plans. Those whose shapes depend on values are not among them. Errors: those of prepare.

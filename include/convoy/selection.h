@@ -23,7 +23,7 @@ struct EngineAnswer {
 
 struct Selection {
   Candidate candidate;
-  std::string reason;                     // "rule 'pattern'", "heuristic", "measured", "stored"
+  std::string reason;                     // "rule 'pattern'", "heuristic", "measured", "stored", "network"
   std::string rule;                       // the pattern of the rule that decided; empty: none did
   bool partial = false;                   // measured: it was ended before everything that may win was settled
   std::vector<std::string> warnings;      // a rule that fell back, a budget that ended early

@@ -94,7 +94,8 @@ struct SelectionOptions {
   // What was measured before; null: nothing. Measured: a candidate is measured only where a current and settled
   // measurement is missing, and each new one is stored as soon as it exists (first as partial, then as cut off or
   // complete). Heuristic: nothing is measured, and where the candidate it would choose was measured, the fastest
-  // measured one is taken instead.
+  // measured one is taken instead; where candidates were compared in a network (network_tuning.h), the one that won
+  // there is, if `caches` is cold and only time counts.
   MeasurementStore* store = nullptr;
   // Measured: once it is true (a signal handler or another thread may set it) measuring ends as soon as it can, with
   // what is known.

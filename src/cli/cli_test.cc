@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -404,6 +405,62 @@ TEST_F(Command, TuneRemembersAndRunTakesIt) {
   const Finished without = run({"run", "zoo:squeezenet1_1", "--random-inputs", "--dim", "N=1"});
   EXPECT_EQ(without.exit_code, 0);
   EXPECT_NE(without.err.find("without the tuning database"), std::string::npos) << without.err;
+}
+
+// Sizes at which a run takes about a millisecond, so that a budget of seconds is enough for everything.
+TEST_F(Command, ANetworkIsTunedWhereItRunsWithinItsBudget) {
+  const std::vector<std::string> network = {"zoo:squeezenet1_1", "--dim", "H=64", "--dim", "W=64", "--threads", "1"};
+  const auto with = [&](const std::string& command, const std::vector<std::string>& flags) {
+    std::vector<std::string> arguments = {command};
+    arguments.insert(arguments.end(), network.begin(), network.end());
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    return arguments;
+  };
+  const auto start = std::chrono::steady_clock::now();
+  const json partly = run_json(with("tune", {"--budget", "1s"}), 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));  // also on a busy machine
+  EXPECT_LT(partly["seconds"], 5);
+  EXPECT_GT(partly["measured"], 0);
+
+  const json first = run_json(with("tune", {"--budget", "0", "--again"}), 0);
+  EXPECT_EQ(first["partial"], 0);
+  int compared = 0;
+  for (const json& problem : first["problems"]) {
+    EXPECT_FALSE(problem["candidates"].empty());
+    if (problem["in_network"].empty()) continue;
+    ++compared;
+    EXPECT_EQ(problem["reason"], "network");
+    const auto chosen = std::find_if(problem["in_network"].begin(), problem["in_network"].end(),
+                                     [&](const json& m) { return m["candidate"] == problem["candidate"]; });
+    ASSERT_NE(chosen, problem["in_network"].end());
+    EXPECT_EQ((*chosen)["state"], "complete");
+  }
+  EXPECT_GT(compared, 0);
+
+  const json second = run_json(with("tune", {}), 0);
+  EXPECT_EQ(second["measured"], 0);
+  EXPECT_EQ(second["plan"], first["plan"]);
+  const json ran = run_json(with("run", {"--random-inputs"}), 0);
+  bool followed = false;
+  for (const json& step : ran["steps"]) {
+    followed = followed || (step["kind"] == "conv" && step["reason"] == "network");
+  }
+  EXPECT_TRUE(followed);
+  EXPECT_EQ(run_json({"db", "verify", "--sample", "2", "--budget", "5"}, 0)["failed"], 0);
+  const json alone = run_json(with("tune", {"--warm", "--budget", "1ms"}), 0);
+  EXPECT_TRUE(alone["speedup"].is_null());
+}
+
+TEST_F(Command, AnInterruptedTuneOfANetworkLeavesAPartialRecord) {
+  const Finished result = run({"tune", "zoo:densenet121", "--threads", "1", "--budget", "60", "--json"}, 1.5);
+  EXPECT_EQ(result.exit_code, 130) << result.err;
+  const json document = json::parse(result.out, nullptr, false);
+  ASSERT_TRUE(document.is_object()) << result.out;
+  EXPECT_EQ(document["interrupted"], true);
+  EXPECT_GT(document["partial"], 0);
+  EXPECT_LT(document["seconds"], 20);
+  for (const json& problem : document["problems"]) EXPECT_TRUE(problem.contains("candidate"));
+  EXPECT_EQ(run_json({"db", "path"}, 0)["measurements"], document["stored"]);
 }
 
 }  // namespace

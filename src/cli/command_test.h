@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,7 +43,8 @@ class Command : public testing::Test {
     ASSERT_TRUE(io::write_file(path(name), std::as_bytes(std::span(text))).ok());
   }
 
-  Finished run(std::vector<std::string> arguments) const {
+  // `interrupt_after`: seconds, then it gets what Ctrl-C sends; 0: never.
+  Finished run(std::vector<std::string> arguments, double interrupt_after = 0) const {
     arguments.insert(arguments.begin(), CONVOY_BINARY);
     const pid_t child = ::fork();
     if (child == 0) {
@@ -53,6 +55,10 @@ class Command : public testing::Test {
       argv.push_back(nullptr);
       ::execv(CONVOY_BINARY, argv.data());
       ::_exit(127);
+    }
+    if (interrupt_after > 0) {
+      ::usleep(static_cast<useconds_t>(interrupt_after * 1e6));
+      ::kill(child, SIGINT);
     }
     int status = 0;
     ::waitpid(child, &status, 0);

@@ -54,10 +54,11 @@ const Engine* find_engine(const std::string& name) {
   return nullptr;
 }
 
-// What this process can measure again: its device, instruction sets and engines, a time that could be chosen.
+// What this process can measure again: not in a network, its device, instruction sets and engines, a time that could be
+// chosen.
 bool can_repeat(const TuningRecord& record, const PlanRequest& request) {
   auto problem = parse_problem(record.key.problem);
-  if (!problem.ok()) return false;
+  if (!problem.ok() || record.key.caches == CacheState::network) return false;
   PlanRequest same = request;
   same.threads = record.key.threads;
   MeasurementKey here = measurement_key(*problem, same, record.key.caches);

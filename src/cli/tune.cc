@@ -1,4 +1,4 @@
-// convoy tune: measures what the tuning database doesn't know yet, and keeps it.
+// convoy tune: measures what the tuning database doesn't know yet, and keeps it. Networks: tune_network.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "cli/inputs.h"
 #include "cli/target.h"
+#include "cli/tune_network.h"
 #include "cli/tuning.h"
 #include "io/file.h"
 #include "report/format.h"
@@ -56,45 +57,6 @@ class InterruptGuard {
   std::array<struct sigaction, signals.size()> before_ = {};
 };
 
-// The database, counting and saying what goes into it.
-class WatchedStore final : public MeasurementStore {
- public:
-  WatchedStore(TuningDatabase& database, const Program& program, const TuneFlags& flags)
-      : database_(database), program_(program), flags_(flags) {}
-
-  Result<std::vector<Measurement>> find(const MeasurementKey& key) override {
-    if (forgetful) return std::vector<Measurement>();
-    return database_.find(key);
-  }
-  Result<void> store(const MeasurementKey& key, const Measurement& measurement) override {
-    CONVOY_CHECK(database_.store(key, measurement));
-    ++stored;
-    if (flags_.verbose) {
-      program_.say(fmt::format("stored {} {} {} {}", name_of(measurement.state), print(measurement.candidate),
-                               measurement.failure ? "failed" : report::seconds(measurement.median_seconds),
-                               key.problem));
-    }
-    return {};
-  }
-
-  std::int64_t stored = 0;
-  bool forgetful = false;
-
- private:
-  TuningDatabase& database_;
-  const Program& program_;
-  const TuneFlags& flags_;
-};
-
-struct Tuned {
-  NetworkConvolution convolution;
-  Selection selection;
-  std::optional<Error> failure;
-  std::int64_t measured = 0;  // candidates, in this run
-  bool partial = true;
-  double weight = 0;  // its part of the budget, of all problems' weights
-};
-
 // Half of a budget goes to all problems alike, half by what they are predicted to take in the network.
 void weigh(std::vector<Tuned>& tuned, const SelectionFilter& filter, const PlanRequest& request) {
   static const float weights = 0;  // stands for those that are packed: predictions don't read them
@@ -113,19 +75,16 @@ void weigh(std::vector<Tuned>& tuned, const SelectionFilter& filter, const PlanR
 class Tuner {
  public:
   // `start`: since when the budget counts.
-  Tuner(const Program& program, const TuneFlags& flags, TuningDatabase& database, SelectionOptions options,
+  Tuner(const Program& program, const TuneFlags& flags, WatchedStore& store, SelectionOptions options,
         PlanRequest request, std::vector<NetworkConvolution> convolutions, double start)
       : program_(program),
-        store_(database, program, flags),
+        store_(store),
         options_(std::move(options)),
         request_(std::move(request)),
         bar_("tuning"),
         again_(flags.again),
         start_(start) {
     options_.mode = SelectionMode::measured;
-    options_.all_knobs = flags.all_knobs;
-    options_.store = &store_;
-    options_.stop = &interrupted;
     for (NetworkConvolution& convolution : convolutions) {
       tuned_.emplace_back();
       tuned_.back().convolution = std::move(convolution);
@@ -160,11 +119,10 @@ class Tuner {
     return {};
   }
 
-  const std::vector<Tuned>& tuned() const { return tuned_; }
-  std::int64_t stored() const { return store_.stored; }
-  double seconds() const { return monotonic_seconds() - start_; }
+  std::vector<Tuned> take() { return std::move(tuned_); }
 
  private:
+  double seconds() const { return monotonic_seconds() - start_; }
   double left() const { return options_.budget_seconds - seconds(); }
 
   Result<void> choose(Tuned& tuned, bool measure, double share) {
@@ -201,6 +159,7 @@ class Tuner {
     }
     tuned.failure.reset();
     tuned.selection = *std::move(selection);
+    tuned.alone = tuned.selection.measurements;
     tuned.partial = !measure || tuned.selection.partial;
     return {};
   }
@@ -216,7 +175,7 @@ class Tuner {
   }
 
   const Program& program_;
-  WatchedStore store_;
+  WatchedStore& store_;
   SelectionOptions options_;
   PlanRequest request_;
   report::Progress bar_;
@@ -225,15 +184,12 @@ class Tuner {
   std::vector<Tuned> tuned_;
 };
 
-Result<std::vector<NetworkConvolution>> convolutions_of(const Program& program, const Target& target,
-                                                        const TuneFlags& flags, const SelectionOptions& options,
+Result<std::vector<NetworkConvolution>> convolutions_of(const Target& target, std::span<const TensorDesc> inputs,
+                                                        const TuneFlags& flags, const NetworkOptions& options,
                                                         const PlanRequest& request) {
   std::vector<NetworkConvolution> convolutions;
   if (target.network != nullptr) {
-    if (request.cuda) CONVOY_CHECK(program.network_options());
-    CONVOY_TRY(const auto descs, input_descriptions(*target.network, flags.input));
-    NetworkOptions network_options{request.threads, request.cpu, options};
-    CONVOY_TRY(convolutions, target.network->convolutions(descs, network_options));
+    CONVOY_TRY(convolutions, target.network->convolutions(inputs, options));
     if (convolutions.empty()) {
       return Error{ErrorCode::unsupported,
                    flags.target + ": the network has no convolution whose size is known beforehand"};
@@ -265,6 +221,15 @@ const Measurement* chosen(const Tuned& tuned) {
   return nullptr;
 }
 
+Json measurements_json(const std::vector<Measurement>& measurements, const ConvProblem& problem) {
+  Json list = Json::array();
+  for (const Measurement& m : measurements) {
+    list.push_back(report::to_json(m, problem));
+    list.back()["state"] = name_of(m.state);
+  }
+  return list;
+}
+
 Json say_results(const Program& program, const std::vector<Tuned>& all) {
   report::Table table;
   using report::Align;
@@ -281,12 +246,8 @@ Json say_results(const Program& program, const std::vector<Tuned>& all) {
                   {"constant_weights", convolution.constant_weights},
                   {"partial", tuned.partial},
                   {"measured", tuned.measured},
-                  {"candidates", Json::array()}};
-    for (const Measurement& m : tuned.selection.measurements) {
-      Json candidate = report::to_json(m, convolution.problem);
-      candidate["state"] = name_of(m.state);
-      entry["candidates"].push_back(std::move(candidate));
-    }
+                  {"candidates", measurements_json(tuned.alone, convolution.problem)},
+                  {"in_network", measurements_json(tuned.in_network, convolution.problem)}};
     if (tuned.failure) {
       entry["failure"] = tuned.failure->message;
       warnings.push_back(tuned.failure->message);
@@ -300,8 +261,8 @@ Json say_results(const Program& program, const std::vector<Tuned>& all) {
     table.row({fmt::format("{}", convolution.count), report::short_name(convolution.problem),
                tuned.failure ? "-" : print(tuned.selection.candidate),
                best != nullptr ? report::seconds(best->median_seconds) : "-",
-               best != nullptr ? report::percent(best->spread) : "",
-               fmt::format("{}", tuned.selection.measurements.size()), fmt::format("{}", tuned.measured),
+               best != nullptr ? report::percent(best->spread) : "", fmt::format("{}", tuned.alone.size()),
+               fmt::format("{}", tuned.measured),
                tuned.failure   ? "failed"
                : tuned.partial ? "partial"
                                : ""},
@@ -315,18 +276,63 @@ Json say_results(const Program& program, const std::vector<Tuned>& all) {
   return json;
 }
 
+// How many convolutions run on another candidate than the heuristic's, and what that is worth.
+void say_network(const Program& program, const TunedNetwork& network) {
+  std::int64_t compared = 0, other = 0;
+  for (const Tuned& tuned : network.convolutions) {
+    compared += !tuned.in_network.empty();
+    other += !tuned.in_network.empty() && !(tuned.selection.candidate == tuned.in_network[0].candidate);
+  }
+  program.say(fmt::format(
+      "in the network {} problem{} compared, {} on another candidate than the heuristic's{}", compared,
+      compared == 1 ? " was" : "s were", other,
+      network.tuning.speedup ? fmt::format(": {:.3f} times as fast as a whole", *network.tuning.speedup) : ""));
+  for (const std::string& remark : network.tuning.remarks) program.note(remark);
+}
+
 Result<int> tune(const Program& program, const TuneFlags& flags) {
   const double start = monotonic_seconds();
   CONVOY_TRY(const PlanRequest request, program.plan_request());
-  CONVOY_TRY(const SelectionOptions options, program.selection(kDefaultBudget));
+  CONVOY_TRY(SelectionOptions options, program.selection(kDefaultBudget));
   CONVOY_TRY(const Target target, open_target(flags.target));
-  CONVOY_TRY(auto convolutions, convolutions_of(program, target, flags, options, request));
+  std::vector<TensorDesc> inputs;
+  NetworkOptions network_options;
+  if (target.network != nullptr) {
+    CONVOY_TRY(network_options, program.network_options(kDefaultBudget));
+    CONVOY_TRY(inputs, input_descriptions(*target.network, flags.input));
+  }
+  CONVOY_TRY(auto convolutions, convolutions_of(target, inputs, flags, network_options, request));
   CONVOY_TRY(const auto database, open_database(TuningDatabase::Access::write));
+  WatchedStore store(*database, [&](const MeasurementKey& key, const Measurement& m) {
+    if (!flags.verbose) return;
+    program.say(fmt::format("stored {} {} {} {}", name_of(m.state), print(m.candidate),
+                            m.failure ? "failed" : report::seconds(m.median_seconds), key.problem));
+  });
+  options.all_knobs = flags.all_knobs;
+  options.store = &store;
+  options.stop = &interrupted;
 
   const InterruptGuard guard;
-  Tuner tuner(program, flags, *database, options, request, std::move(convolutions), start);
-  CONVOY_CHECK(tuner.run());
-  const std::vector<Tuned>& tuned = tuner.tuned();
+  std::vector<Tuned> tuned;
+  std::optional<TunedNetwork> network;
+  const bool time_only = options.objective.workspace == 0 && options.objective.energy == 0;
+  if (target.network != nullptr && time_only && options.caches == CacheState::cold) {
+    network_options.selection = options;
+    // Zero would mean no limit.
+    if (options.budget_seconds > 0) {
+      network_options.selection.budget_seconds = std::max(options.budget_seconds - (monotonic_seconds() - start), 1e-9);
+    }
+    CONVOY_TRY(network,
+               tune_network(program, *target.network, inputs, std::move(convolutions), network_options, flags.again));
+    tuned = network->convolutions;
+  } else {
+    if (target.network != nullptr)
+      program.note("measured alone: in the network only times, with its caches, are compared");
+    Tuner tuner(program, flags, store, options, request, std::move(convolutions), start);
+    CONVOY_CHECK(tuner.run());
+    tuned = tuner.take();
+  }
+  const double seconds = monotonic_seconds() - start;
   const std::string plan = plan_text(tuned);
   if (!flags.plan_file.empty()) CONVOY_CHECK(io::write_file(flags.plan_file, std::as_bytes(std::span(plan))));
 
@@ -349,7 +355,8 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
   program.say(fmt::format("\n{} problem{} of {} layers{}; {} in {}, in {}", tuned.size(), tuned.size() == 1 ? "" : "s",
                           layers, all_timed ? ", " + report::seconds(total) + " with these" : "",
                           measured == 0 ? "nothing to measure" : fmt::format("{} candidates measured", measured),
-                          report::seconds(tuner.seconds()), info.path));
+                          report::seconds(seconds), info.path));
+  if (network) say_network(program, *network);
   if (partial > 0) {
     program.say(fmt::format("{}: {} problem{} partial; the same command goes on from here",
                             interrupted ? "interrupted" : "the budget ended", partial, partial == 1 ? " is" : "s are"));
@@ -359,10 +366,11 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
                     {"threads", request.threads},
                     {"database", info.path},
                     {"measured", measured},
-                    {"stored", tuner.stored()},
+                    {"stored", store.stored},
                     {"partial", partial},
                     {"interrupted", interrupted.load()},
-                    {"seconds", tuner.seconds()},
+                    {"seconds", seconds},
+                    {"speedup", network && network->tuning.speedup ? Json(*network->tuning.speedup) : Json()},
                     {"plan", plan},
                     {"problems", std::move(problems)}});
   return interrupted ? kInterrupted : wrong ? kWrongResult : unsupported ? kUnsupported : kDone;
@@ -376,12 +384,17 @@ void add_tune(CLI::App& app, Program& program) {
                                      "  convoy tune problems/resnet50.txt --threads 1 --all-knobs\n"
                                      "  convoy tune model.onnx -o model.rules");
   auto flags = std::make_shared<TuneFlags>();
-  command.add_option("target", flags->target, "An ONNX file, zoo:NAME, a problem list, or a problem string")
+  command
+      .add_option("target", flags->target,
+                  "An ONNX file or zoo:NAME (candidates are timed in the network), a problem list, or a problem "
+                  "string")
       ->required();
   command.add_option("-o,--plan", flags->plan_file, "Write what was chosen as a rules file, for --rules")
       ->type_name("FILE");
   command.add_flag("--again", flags->again, "Measure anew what is known, too");
-  command.add_flag("--all-knobs", flags->all_knobs, "Measure every knob value, not only each engine's default");
+  command.add_flag("--all-knobs", flags->all_knobs,
+                   "Measure every knob value, not only each engine's default "
+                   "(of a network: those predicted to be fast)");
   command.add_flag("--verbose", flags->verbose, "Say each measurement once it is stored");
   add_dim_flag(command, flags->input);
   add_shared_flags(command, program,

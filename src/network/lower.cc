@@ -192,15 +192,26 @@ class Lowering {
     if (const int scales = input(node.fusion.scales); scales != kAbsent) step.inputs[5] = slot_of(scales, Layout::nchw);
     if (problem.x_zero_given) step.inputs[6] = slot_of(input(2), Layout::nchw);
 
-    auto plan = selector_.plan(problem, selection, weight_data);
-    if (!plan.ok()) return plan.error().within(describe(node));
+    if (selection.rule.empty()) step.switchable = selector_.switchable(problem);
+    if (step.switchable >= 0) {
+      CONVOY_TRY(auto plans, selector_.plans(step.switchable, weight_data));
+      selection = {plans[0]->candidate(), "given"};
+      step.info.implementation = print(plans[0]->candidate());
+      for (auto& plan : plans) {
+        auto own = make_conv_step(std::move(plan), conv, bias_type);
+        (step.step == nullptr ? step.step : step.others.emplace_back()) = std::move(own);
+      }
+    } else {
+      auto plan = selector_.plan(problem, selection, weight_data);
+      if (!plan.ok()) return plan.error().within(describe(node));
+      step.info.implementation = print((*plan)->candidate());
+      step.step = make_conv_step(std::move(*plan), std::move(conv), bias_type);
+    }
     step.info.kind = "conv";
     step.info.nodes = joined(node.sources);
-    step.info.implementation = print((*plan)->candidate());
     step.info.problem = problem;
     step.info.selection = selection;
     step.info.output_shape = shape_text(problem.out());
-    step.step = make_conv_step(std::move(*plan), std::move(conv), bias_type);
     step.outputs = {output_slot(node.outputs[0], problem.out(), kAbsent)};
     program().steps.push_back(std::move(step));
     return {};
@@ -298,8 +309,12 @@ class Lowering {
     for (int s = 0; s < step_count(); ++s) {
       for (int slot : p.steps[s].inputs) used(slot, s);
       for (int slot : p.steps[s].outputs) used(slot, s);
-      p.workspace_bytes = std::max(p.workspace_bytes, p.steps[s].step->workspace_bytes());
-      p.weight_bytes += p.steps[s].step->retained_bytes();
+      const auto count = [&](const Step& step) {
+        p.workspace_bytes = std::max(p.workspace_bytes, step.workspace_bytes());
+        p.weight_bytes += step.retained_bytes();
+      };
+      count(*p.steps[s].step);
+      for (const auto& other : p.steps[s].others) count(*other);
     }
     for (int slot : result_.export_slots) used(slot, step_count());
     for (const OutputCopy& copy : p.copies) used(copy.slot, step_count());

@@ -80,7 +80,7 @@ TEST(Lower, NoStepOverwritesWhatIsStillRead) {
     const NetworkOptions options = test_options();
     const auto team = make_cpu_team(options.threads);
     ASSERT_TRUE(run_passes(*graph, PassContext{*team, options.cpu}).ok());
-    Selector selector(options, {});
+    Selector selector(options, {}, {});
     const auto layouts = assign_layouts(*graph, selector);
     ASSERT_TRUE(layouts.ok());
     const auto lowered = lower(*graph, *layouts, {}, selector);

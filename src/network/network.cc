@@ -22,15 +22,22 @@ class GraphNetwork final : public Network {
   Result<std::unique_ptr<Session>> prepare(std::span<const TensorDesc> inputs, const NetworkOptions& options,
                                            const SelectionProgress& progress) const override {
     CONVOY_TRY(Graph graph, with_inputs(inputs));
-    return network::prepare_graph(std::move(graph),
-                                  {.options = options, .progress = progress, .skip_passes = {}, .team = {}});
+    CONVOY_TRY(std::unique_ptr<Session> session,
+               network::prepare_graph(std::move(graph), {.options = options, .progress = progress}));
+    return session;
+  }
+
+  Result<std::unique_ptr<SwitchableSession>> prepare_switchable(
+      std::span<const TensorDesc> inputs, const NetworkOptions& options,
+      std::span<const ConvolutionCandidates> convolutions) const override {
+    CONVOY_TRY(Graph graph, with_inputs(inputs));
+    return network::prepare_graph(std::move(graph), {.options = options, .candidates = convolutions});
   }
 
   Result<std::vector<NetworkConvolution>> convolutions(std::span<const TensorDesc> inputs,
                                                        const NetworkOptions& options) const override {
     CONVOY_TRY(Graph graph, with_inputs(inputs));
-    return network::list_convolutions(std::move(graph),
-                                      {.options = options, .progress = {}, .skip_passes = {}, .team = {}});
+    return network::list_convolutions(std::move(graph), {.options = options});
   }
 
  private:

@@ -36,9 +36,16 @@ struct Slot {
 
 struct ProgramStep {
   std::unique_ptr<Step> step;
+  // A convolution that can be switched: which of PrepareSettings::candidates it has, a step for each but the first, and
+  // which one runs: 0 is `step`.
+  int switchable = -1;
+  std::vector<std::unique_ptr<Step>> others;
+  std::size_t active = 0;
   std::vector<int> inputs;   // slots
   std::vector<int> outputs;  // slots
   NetworkStep info;
+
+  const Step& running() const { return active == 0 ? *step : *others[active - 1]; }
 };
 
 // An output that is some other slot's value (a graph input, a constant, another output): copied at the end.

@@ -12,8 +12,9 @@ constexpr const char* variable_weights = " weights=variable";
 
 }  // namespace
 
-Selector::Selector(const NetworkOptions& options, SelectionProgress progress)
-    : options_(options), progress_(std::move(progress)) {
+Selector::Selector(const NetworkOptions& options, SelectionProgress progress,
+                   std::span<const ConvolutionCandidates> candidates)
+    : options_(options), progress_(std::move(progress)), candidates_(candidates) {
   request_.threads = options.threads;
   request_.cpu = options.cpu;
 }
@@ -52,6 +53,24 @@ Result<std::unique_ptr<ConvPlan>> Selector::plan(const ConvProblem& problem, Sel
   PlanRequest request = request_;
   request.constant_weights = weights;
   return make_plan(problem, selection, all_engines(), options_.selection.filter, request);
+}
+
+int Selector::switchable(const ConvProblem& problem) const {
+  const auto found = std::find_if(candidates_.begin(), candidates_.end(),
+                                  [&](const ConvolutionCandidates& each) { return each.problem == problem; });
+  return found == candidates_.end() ? -1 : static_cast<int>(found - candidates_.begin());
+}
+
+Result<std::vector<std::unique_ptr<ConvPlan>>> Selector::plans(int switchable, const void* weights) const {
+  const ConvolutionCandidates& convolution = candidates_[static_cast<std::size_t>(switchable)];
+  PlanRequest request = request_;
+  request.constant_weights = weights;
+  std::vector<std::unique_ptr<ConvPlan>> plans;
+  for (const Candidate& candidate : convolution.candidates) {
+    CONVOY_TRY(auto plan, make_plan(convolution.problem, candidate, all_engines(), request));
+    plans.push_back(std::move(plan));
+  }
+  return plans;
 }
 
 std::optional<double> Selector::predict(const ConvProblem& problem, const void* weights) {

@@ -12,7 +12,9 @@ namespace convoy::network {
 
 class Selector {
  public:
-  Selector(const NetworkOptions& options, SelectionProgress progress);
+  // `candidates` must outlive it.
+  Selector(const NetworkOptions& options, SelectionProgress progress,
+           std::span<const ConvolutionCandidates> candidates);
 
   const PlanRequest& request() const { return request_; }
 
@@ -28,6 +30,11 @@ class Selector {
   // Corrects the selection where what it says can't run (confirm() in selection.h).
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, Selection& selection, const void* weights);
 
+  // Which of the constructor's `candidates` has this problem; negative: none.
+  int switchable(const ConvProblem& problem) const;
+  // Plans of all of its candidates.
+  Result<std::vector<std::unique_ptr<ConvPlan>>> plans(int switchable, const void* weights) const;
+
   // Predicted seconds of the candidate the heuristic ranks first; nothing where only the oracle, or nothing, can run
   // it.
   std::optional<double> predict(const ConvProblem& problem, const void* weights);
@@ -35,6 +42,7 @@ class Selector {
  private:
   NetworkOptions options_;
   SelectionProgress progress_;
+  std::span<const ConvolutionCandidates> candidates_;
   PlanRequest request_;
   std::set<std::string> announced_;  // and not yet chosen
   std::map<std::string, Selection> chosen_;

@@ -19,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-class GraphSession final : public Session {
+class GraphSession final : public SwitchableSession {
  public:
   GraphSession(Lowered lowered, std::vector<TensorDesc> inputs, std::vector<std::optional<TensorDesc>> outputs,
                std::vector<std::string> input_names, std::unique_ptr<Tail> tail, std::shared_ptr<ThreadTeam> team)
@@ -69,7 +69,7 @@ class GraphSession final : public Session {
       out.clear();
       for (int slot : step.inputs) in.push_back(slot == kAbsent ? nullptr : data_of(slot, outputs));
       for (int slot : step.outputs) out.push_back(slot == kAbsent ? nullptr : data_of(slot, outputs));
-      auto done = step.step->execute(in, out, context);
+      auto done = step.running().execute(in, out, context);
       if (!done.ok()) return done.error().within("step " + std::to_string(s) + " (" + steps_[s].nodes + ")");
       if (statistics) statistics->step_seconds.push_back(seconds_since(step_start));
     }
@@ -85,6 +85,12 @@ class GraphSession final : public Session {
     bound_.clear();
     if (statistics) statistics->seconds = seconds_since(start);
     return outputs;
+  }
+
+  void use(std::size_t i, std::size_t candidate) override {
+    for (ProgramStep& step : program_.steps) {
+      if (step.switchable == static_cast<int>(i)) step.active = candidate;
+    }
   }
 
   const std::vector<NetworkStep>& steps() const override { return steps_; }
@@ -202,7 +208,7 @@ Result<std::vector<NetworkConvolution>> list_convolutions(Graph graph, const Pre
   CONVOY_TRY(const PrepareSettings settings, completed(given));
   const PassContext context{*settings.team, settings.options.cpu};
   if (auto log = run_passes(graph, context, settings.skip_passes); !log.ok()) return log.error();
-  Selector selector(settings.options, {});
+  Selector selector(settings.options, {}, {});
   CONVOY_TRY(const std::vector<Layout> layouts, assign_layouts(graph, selector));
   std::vector<NetworkConvolution> found;
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -225,13 +231,13 @@ Result<std::vector<NetworkConvolution>> list_convolutions(Graph graph, const Pre
   return found;
 }
 
-Result<std::unique_ptr<Session>> prepare_graph(Graph graph, const PrepareSettings& given) {
+Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph graph, const PrepareSettings& given) {
   CONVOY_TRY(const PrepareSettings settings, completed(given));
   const PassContext context{*settings.team, settings.options.cpu};
   if (auto log = run_passes(graph, context, settings.skip_passes); !log.ok()) return log.error();
   CONVOY_CHECK(check_complete(graph));
 
-  Selector selector(settings.options, settings.progress);
+  Selector selector(settings.options, settings.progress, settings.candidates);
   CONVOY_TRY(const std::vector<Layout> layouts, assign_layouts(graph, selector));
   std::unique_ptr<Tail> tail = std::make_unique<Tail>(graph, settings);
   if (tail->node_count() == 0) tail.reset();
@@ -253,7 +259,7 @@ Result<std::unique_ptr<Session>> prepare_graph(Graph graph, const PrepareSetting
   auto session = std::make_unique<GraphSession>(std::move(lowered), std::move(inputs), std::move(outputs),
                                                 std::move(input_names), std::move(tail), settings.team);
   CONVOY_CHECK(session->allocate());
-  return std::unique_ptr<Session>(std::move(session));
+  return std::unique_ptr<SwitchableSession>(std::move(session));
 }
 
 }  // namespace convoy::network

@@ -12,14 +12,15 @@ namespace convoy::network {
 
 struct PrepareSettings {
   NetworkOptions options;
-  SelectionProgress progress;
-  std::vector<std::string> skip_passes;  // by name
-  std::shared_ptr<ThreadTeam> team;      // made where null
+  SelectionProgress progress = {};
+  std::vector<std::string> skip_passes = {};               // by name
+  std::shared_ptr<ThreadTeam> team = {};                   // made where null
+  std::span<const ConvolutionCandidates> candidates = {};  // to switch between; read by prepare_graph only
 };
 
 // Passes, layouts, lowering and memory plan. The graph's inputs must be known (Value::known, desc); its weights are
 // released once they are packed.
-Result<std::unique_ptr<Session>> prepare_graph(Graph graph, const PrepareSettings& settings);
+Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph graph, const PrepareSettings& settings);
 
 // Network::convolutions: passes and layouts only.
 Result<std::vector<NetworkConvolution>> list_convolutions(Graph graph, const PrepareSettings& settings);

@@ -128,6 +128,7 @@ std::string decision(const Explanation& explanation) {
   if (chosen.reason.starts_with("rule ")) return chosen.reason + ": nothing else was considered";
   if (chosen.reason == "measured") return fmt::format("measurement, of {} candidates", chosen.measurements.size());
   if (chosen.reason == "stored") return "a measurement made before: the best of those stored";
+  if (chosen.reason == "network") return "a measurement made before in a network: the best of those timed there";
   if (candidates == 1) {
     const bool limited = std::any_of(explanation.engines.begin(), explanation.engines.end(),
                                      [](const EngineVerdict& v) { return v.excluded.has_value(); });

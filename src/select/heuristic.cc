@@ -8,6 +8,7 @@
 #include "select/filter.h"
 #include "select/objective.h"
 #include "select/remembered.h"
+#include "select/screening.h"
 
 namespace convoy::selection {
 
@@ -58,19 +59,25 @@ Result<Selection> choose_by_heuristic(const ConvProblem& problem, std::span<cons
 Result<std::optional<Selection>> choose_by_memory(const ConvProblem& problem, std::span<const Candidate> ranked,
                                                   std::span<const Engine* const> engines,
                                                   const SelectionOptions& options, const PlanRequest& request) {
-  CONVOY_TRY(std::vector<Measurement> known,
-             recall_for_choice(*options.store, measurement_key(problem, request, options.caches), ranked, engines));
-  const Measurement* const winner = best_of(known, options.objective, ranked.front(), [&](const Measurement& m) {
-    const auto engine = runnable_engine(problem, m.candidate, engines, request);
-    return engine.ok() && !filtered(problem, **engine, m.candidate.knobs, options.filter, request) &&
-           !workspace_filtered(m.workspace_bytes, options.filter);
-  });
-  if (winner == nullptr) return std::optional<Selection>();
-  Selection selection;
-  selection.reason = "stored";
-  selection.candidate = winner->candidate;
-  selection.measurements = std::move(known);
-  return std::optional(std::move(selection));
+  const auto choose = [&](CacheState caches, std::string_view reason) -> Result<std::optional<Selection>> {
+    CONVOY_TRY(std::vector<Measurement> known,
+               recall_for_choice(*options.store, measurement_key(problem, request, caches), ranked, engines));
+    const Measurement* const winner = best_of(known, options.objective, ranked.front(), [&](const Measurement& m) {
+      const bool lost = caches == CacheState::network && m.state != MeasurementState::complete;
+      return !lost && may_be_chosen(problem, m, engines, options.filter, request);
+    });
+    if (winner == nullptr) return std::optional<Selection>();
+    Selection selection;
+    selection.reason = reason;
+    selection.candidate = winner->candidate;
+    selection.measurements = std::move(known);
+    return std::optional(std::move(selection));
+  };
+  if (options.caches == CacheState::cold && options.objective.workspace == 0 && options.objective.energy == 0) {
+    CONVOY_TRY(auto in_network, choose(CacheState::network, "network"));
+    if (in_network) return in_network;
+  }
+  return choose(options.caches, "stored");
 }
 
 }  // namespace convoy::selection

@@ -51,17 +51,19 @@ std::string_view name_of(CacheState caches) {
     case CacheState::warm:
       return "warm";
     case CacheState::all_cold:
+      return "all-cold";
+    case CacheState::network:
       break;
   }
-  return "all-cold";
+  return "network";
 }
 
 Result<CacheState> parse_cache_state(std::string_view name) {
-  for (const CacheState caches : {CacheState::cold, CacheState::warm, CacheState::all_cold}) {
+  for (const CacheState caches : {CacheState::cold, CacheState::warm, CacheState::all_cold, CacheState::network}) {
     if (name == name_of(caches)) return caches;
   }
   return Error{ErrorCode::invalid_argument,
-               fmt::format("'{}' is not a state of the caches; cold, warm and all-cold are", name)};
+               fmt::format("'{}' is not a state of the caches; cold, warm, all-cold and network are", name)};
 }
 
 std::string_view name_of(MeasurementState state) {

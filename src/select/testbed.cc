@@ -122,6 +122,9 @@ Result<std::unique_ptr<Testbed>> make_cpu_testbed(const ConvProblem& problem, co
 
 Result<std::unique_ptr<Testbed>> make_testbed(const ConvProblem& problem, const PlanRequest& request, CacheState caches,
                                               std::int64_t oracle_terms, std::uint64_t seed) {
+  if (caches == CacheState::network) {
+    return Error{ErrorCode::invalid_argument, "caches=network: that is timed in a network only"};
+  }
   if (request.cuda) return make_cuda_testbed(problem, request, caches, oracle_terms, seed);
   return make_cpu_testbed(problem, request, caches, oracle_terms, seed);
 }

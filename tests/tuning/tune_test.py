@@ -113,11 +113,20 @@ def again():
     check(document["plan"] == done["plan"], "the second tune of a network chose differently")
     steps = json.loads(convoy(network, "run", "zoo:resnet18", "--random-inputs", "--json"))["steps"]
     layers = [step for step in steps if step["kind"] == "conv"]
-    check(all(step["reason"] == "stored" for step in layers), "convoy run does not take what is stored")
+    check(all(step["reason"] in ("stored", "network") for step in layers), "convoy run does not take what is stored")
+    check(any(step["reason"] == "network" for step in layers), "convoy run takes nothing of what was timed in the network")
     runs = {(step["problem"], step["implementation"]) for step in layers}
     tuned = {(problem["problem"], problem["candidate"]) for problem in document["problems"]}
     check(runs == tuned, f"convoy run does other convolutions than were tuned: {runs ^ tuned}")
     check(len(layers) == sum(problem["count"] for problem in document["problems"]), "the counts differ")
+    other = folder / "network2.db"
+    (folder / "network.jsonl").write_text(convoy(network, "db", "export"))
+    convoy(other, "db", "import", folder / "network.jsonl")
+    imported = tune(other, "zoo:resnet18")
+    check(imported["measured"] == 0 and imported["plan"] == done["plan"], "after an import the network's plan is another")
+    explained = convoy(network, "explain", document["problems"][0]["problem"])
+    if document["problems"][0]["in_network"]:
+        check("(network)" in explained and "in a network" in explained, f"explain does not say it: {explained}")
     seen["second_tune_resnet18"] = {"wall_seconds": round(wall, 3), "processor_seconds": round(processor, 3)}
     return f"second tune of resnet18: {wall:.2f} s, {processor:.2f} s of the processor"
 

@@ -138,7 +138,8 @@ Result<void> TuningDatabase::Impl::put(const TuningRecord& record, bool only_bet
     const auto rank = [](std::string_view table) {
       return fmt::format("(CASE {}.state WHEN 'partial' THEN 0 WHEN 'cut_off' THEN 1 ELSE 2 END)", table);
     };
-    sql += fmt::format(" WHERE {} >= {}", rank("excluded"), rank("measurements"));
+    sql += fmt::format(" WHERE {} >= {} OR (excluded.caches = 'network' AND excluded.state <> 'partial')",
+                       rank("excluded"), rank("measurements"));
   }
   std::optional<std::string> failure_code, failure;
   if (m.failure) {

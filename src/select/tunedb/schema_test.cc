@@ -91,12 +91,40 @@ TEST_F(Schema, EveryStateOfTheCachesIsStored) {
   const auto database = TuningDatabase::open(path_, Access::write);
   ASSERT_TRUE(database.ok()) << database.error().message;
   MeasurementKey key{.problem = "p", .device = "cuda Test", .isa = "sm_90", .driver = "580.1 CUDA 13.0"};
-  for (const CacheState caches : {CacheState::cold, CacheState::warm, CacheState::all_cold}) {
+  for (const CacheState caches : {CacheState::cold, CacheState::warm, CacheState::all_cold, CacheState::network}) {
     key.caches = caches;
     const auto stored = (*database)->store(key, {.candidate = {"cuda.any", {}}, .median_seconds = 1e-5});
     ASSERT_TRUE(stored.ok()) << stored.error().message;
     EXPECT_EQ((*database)->find(key)->size(), 1u);
   }
+}
+
+// What a Convoy with schema version 3 made, from its own migrations, which never change.
+TEST_F(Schema, AVersion3FileMigratesAndKeepsItsRows) {
+  std::string sql;
+  for (int i = 0; i < 3; ++i) sql += tunedb::migrations()[static_cast<std::size_t>(i)];
+  sql += R"sql(
+PRAGMA application_id = 1131312761;
+PRAGMA user_version = 3;
+INSERT INTO devices VALUES (1, 'cpu Test l1d=32K l2=1M l3=8M');
+INSERT INTO problems VALUES (7, 'fprop:x=f32,1x8x6x6,nchw:w=f32,8x8x3x3,nchw:y=f32,1x8x4x4,nchw', '2026-10-01');
+INSERT INTO measurements VALUES (7, 1, 'avx2', '', 2, 'constant', 'all-cold', 'cpu.winograd', '{m=4}', 3, '', 'complete',
+  1.25e-5, 0.02, 50, 4096, 0.125, 1e-6, NULL, NULL, '2026-10-01T08:00:00Z', 0.5);
+)sql";
+  make(sql);
+  const auto database = TuningDatabase::open(path_, Access::write);
+  ASSERT_TRUE(database.ok()) << database.error().message;
+  const auto records = (*database)->records();
+  ASSERT_EQ(records->size(), 1u);
+  TuningRecord record = records->front();
+  EXPECT_EQ(print(record.measurement.candidate), "cpu.winograd{m=4}");
+  EXPECT_EQ(record.key.caches, CacheState::all_cold);
+  EXPECT_EQ(record.measurement.energy_joules, 0.5);
+  EXPECT_EQ(record.measurement.workspace_bytes, 4096u);
+  EXPECT_EQ(record.date, "2026-10-01T08:00:00Z");
+  EXPECT_EQ((*database)->info()->schema_version, tunedb::current_version());
+  record.key.caches = CacheState::network;
+  EXPECT_TRUE((*database)->store(record.key, record.measurement).ok());
 }
 
 TEST_F(Schema, TheFirstMigrationMakesWhatVersion1Wrote) {

@@ -127,6 +127,18 @@ TEST_F(Database, WhatIsStoredIsFoundByItsWholeKey) {
   EXPECT_EQ(database->find(key_of(1))->size(), 2u);
 }
 
+TEST_F(Database, AVerdictInANetworkReplacesTheOneBefore) {
+  const auto database = open();
+  MeasurementKey key = key_of(1);
+  key.caches = CacheState::network;
+  const auto state = [&] { return (*database->find(key))[0].state; };
+  ASSERT_TRUE(database->store(key, timed("a", 1, MeasurementState::complete)).ok());
+  ASSERT_TRUE(database->store(key, timed("a", 2, MeasurementState::partial)).ok());
+  EXPECT_EQ(state(), MeasurementState::complete);
+  ASSERT_TRUE(database->store(key, timed("a", 2, MeasurementState::cut_off)).ok());
+  EXPECT_EQ(state(), MeasurementState::cut_off);
+}
+
 TEST_F(Database, ABetterStateIsKeptAndAnEqualOneReplaced) {
   const auto database = open();
   const auto stored = [&] { return database->find(key_of(1))->front().median_seconds; };

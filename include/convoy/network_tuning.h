@@ -1,0 +1,54 @@
+// Tuning a network where it runs: its convolutions' candidates are timed in the network itself, where the caches and
+// the memory are what they will be.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "convoy/network.h"
+
+namespace convoy {
+
+// A convolution of the network and what is known of its candidates, now or from before.
+struct TunedConvolution {
+  NetworkConvolution convolution;
+  std::vector<Measurement> alone;       // verified, and timed roughly; first the reference, which is the heuristic's
+                                        // choice (where that is wrong, who was predicted next), then the fastest first;
+                                        // empty where nothing was measured
+  std::vector<Measurement> wrong;       // that failed
+  std::vector<Measurement> in_network;  // of those in `alone`: seconds of one execution; first the reference
+  int measured = 0;                     // candidates, by this call, alone or in the network
+  bool partial = false;                 // something that may yet be faster is open
+};
+
+struct NetworkTuning {
+  std::vector<TunedConvolution> convolutions;
+  bool partial = false;  // it was ended before everything was settled; another call goes on
+  // The network with all that was chosen beside the heuristic's choices: their time over its own, where it was tried.
+  std::optional<double> speedup;
+  std::vector<std::string> remarks;
+};
+
+// `fraction` of the time, and what is being done.
+using NetworkTuningProgress = std::function<void(double fraction, std::string_view what)>;
+
+// Measures what options.selection.store (not null) doesn't know (with `again`: also what it does) of `convolutions` (of
+// Network::convolutions, for the inputs' shapes). First candidates are verified and timed roughly, alone; with
+// options.selection.all_knobs all of them, else those predicted to be fast. Then the promising are timed in the
+// network, run on `inputs`, beside the heuristic's choice. One takes its place only where it is faster beyond doubt,
+// there and again in the network of all that were chosen; where that network is not faster as a whole, the heuristic's
+// choices are kept. What is found is stored as CacheState::network; choices that read the store
+// (SelectionOptions::store) follow it.
+//
+// Ends within options.selection.budget_seconds (0: no limit), or soon after options.selection.stop is set, with what is
+// known by then. A network that can't be prepared or run so (on these inputs, for want of memory) is a remark. Errors:
+// those of the store; unsupported where the objective is not time alone or options.selection.caches is not cold.
+Result<NetworkTuning> tune_in_network(const Network& network, std::span<const NetworkConvolution> convolutions,
+                                      std::span<const HostTensor> inputs, const NetworkOptions& options,
+                                      const NetworkTuningProgress& progress = {}, bool again = false);
+
+}  // namespace convoy

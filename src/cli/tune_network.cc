@@ -1,0 +1,81 @@
+#include "cli/tune_network.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/inputs.h"
+#include "report/format.h"
+#include "report/progress.h"
+
+namespace convoy::cli {
+namespace {
+
+// What convoy run takes from now on.
+void choose(const Program& program, const NetworkOptions& options, Tuned& tuned) {
+  static const float packed = 0;  // stands for constant weights: choosing doesn't read them
+  PlanRequest request;
+  request.threads = options.threads;
+  request.cpu = options.cpu;
+  request.constant_weights = tuned.convolution.constant_weights ? &packed : nullptr;
+  SelectionOptions selection = options.selection;
+  selection.mode = SelectionMode::heuristic;
+  auto chosen = select(tuned.convolution.problem, program.engines(), selection, request, tuned.convolution.nodes);
+  if (chosen.ok()) {
+    tuned.selection = *std::move(chosen);
+  } else {
+    tuned.failure = chosen.error();
+  }
+}
+
+}  // namespace
+
+Result<std::vector<Measurement>> WatchedStore::find(const MeasurementKey& key) {
+  if (forgetful) return std::vector<Measurement>();
+  return database_.find(key);
+}
+
+Result<void> WatchedStore::store(const MeasurementKey& key, const Measurement& measurement) {
+  CONVOY_CHECK(database_.store(key, measurement));
+  ++stored;
+  watcher_(key, measurement);
+  return {};
+}
+
+Result<TunedNetwork> tune_network(const Program& program, const Network& network, std::span<const TensorDesc> inputs,
+                                  std::vector<NetworkConvolution> convolutions, const NetworkOptions& options,
+                                  bool again) {
+  std::vector<HostTensor> tensors;
+  for (const TensorDesc& desc : inputs) {
+    CONVOY_TRY(HostTensor tensor, random_tensor(desc, tensors.size() + 1));
+    tensors.push_back(std::move(tensor));
+  }
+  report::Progress bar("tuning");
+  auto tuning = tune_in_network(
+      network, convolutions, tensors, options,
+      [&](double fraction, std::string_view what) {
+        const double left = options.selection.budget_seconds * (1 - fraction);
+        bar.update(fraction, left > 0 ? fmt::format("{} left  {}", report::seconds(left), what) : std::string(what));
+      },
+      again);
+  bar.finish();
+  if (!tuning.ok()) return tuning.error();
+  TunedNetwork result{{}, *std::move(tuning)};
+  for (TunedConvolution& convolution : result.tuning.convolutions) {
+    Tuned tuned;
+    tuned.convolution = convolution.convolution;
+    tuned.alone = convolution.alone;
+    tuned.alone.insert(tuned.alone.end(), convolution.wrong.begin(), convolution.wrong.end());
+    tuned.in_network = convolution.in_network;
+    tuned.partial = convolution.partial;
+    tuned.measured = convolution.measured;
+    choose(program, options, tuned);
+    for (const Measurement& m : convolution.wrong) {
+      tuned.selection.warnings.push_back(fmt::format("{}: {}", print(m.candidate), m.failure->message));
+    }
+    result.convolutions.push_back(std::move(tuned));
+  }
+  return result;
+}
+
+}  // namespace convoy::cli

@@ -1,0 +1,52 @@
+// convoy tune of a network: candidates are compared where they run.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "cli/program.h"
+#include "convoy/network_tuning.h"
+#include "convoy/tuning_database.h"
+
+namespace convoy::cli {
+
+// The database, counting and telling what goes into it.
+class WatchedStore final : public MeasurementStore {
+ public:
+  using Watcher = std::function<void(const MeasurementKey&, const Measurement&)>;
+  WatchedStore(TuningDatabase& database, Watcher watcher) : database_(database), watcher_(std::move(watcher)) {}
+
+  Result<std::vector<Measurement>> find(const MeasurementKey& key) override;
+  Result<void> store(const MeasurementKey& key, const Measurement& measurement) override;
+
+  std::int64_t stored = 0;
+  bool forgetful = false;  // finds nothing
+
+ private:
+  TuningDatabase& database_;
+  Watcher watcher_;
+};
+
+// A problem, or a convolution of a network, and what came of it.
+struct Tuned {
+  NetworkConvolution convolution;
+  Selection selection;
+  std::vector<Measurement> alone;       // all that is known, measured outside a network
+  std::vector<Measurement> in_network;  // those that were compared there, the heuristic's choice first
+  std::optional<Error> failure;
+  std::int64_t measured = 0;  // candidates, in this run
+  bool partial = true;
+  double weight = 0;  // its part of the budget, of all problems' weights
+};
+
+// tune_in_network on random inputs, with a bar; `options` have budget, store and stop.
+struct TunedNetwork {
+  std::vector<Tuned> convolutions;
+  NetworkTuning tuning;
+};
+Result<TunedNetwork> tune_network(const Program& program, const Network& network, std::span<const TensorDesc> inputs,
+                                  std::vector<NetworkConvolution> convolutions, const NetworkOptions& options,
+                                  bool again);
+
+}  // namespace convoy::cli
