@@ -112,7 +112,8 @@ def main():
         "what": "heuristic selection's choices beside the fastest measured candidate, on problems not fitted to",
         "date": datetime.date.today().isoformat(), "command": " ".join(["python", "bench/heuristic.py", *sys.argv[1:]]),
         "commit": run("git", "-C", ROOT, "describe", "--always", "--abbrev=40", "--dirty").stdout.strip(),
-        "device": doctor["processor"], "threads": options.threads, "fitted_on": problem_sets.FIT, "sets": rows}, indent=1) + "\n")
+        "device": doctor["processor"], "threads": options.threads, "fitted_on": problem_sets.FIT,
+        "random_seed": options.seed, "sets": rows}, indent=1) + "\n")
     if options.details:
         options.details.write_text(json.dumps(everything))
 
