@@ -16,6 +16,7 @@
 #include "device/cuda/nvml.h"
 #include "device/cuda/observe.h"
 #include "device/cuda/stream.h"
+#include "device/cuda/tensor_map.h"
 #include "device/cuda/turn.h"
 
 namespace convoy::cuda {
@@ -159,6 +160,15 @@ TEST(FakeDriver, CopiesAndFillsArrive) {
   ASSERT_FALSE(words.ok());
   EXPECT_EQ(words.error().message, "cuMemsetD32Async for 2 words: CUDA_ERROR_OTHER (words of the driver)");
   EXPECT_EQ(words.error().code, ErrorCode::unsupported);
+}
+
+TEST(FakeDriver, ATensorMapThatIsRefusedIsNamed) {
+  const TensorMapSource source{.data = nullptr, .sizes = {12, 7}, .strides = {48}};
+  const auto map = tiled_map(source, {8, 4});
+  ASSERT_FALSE(map.ok());  // the fake has no such function
+  EXPECT_TRUE(has(map.error().message, "cuTensorMapEncodeTiled for a tensor of 12x7, strides of 48 bytes, at 0x0"))
+      << map.error().message;
+  EXPECT_TRUE(has(map.error().message, "in boxes of 8x4: CUDA_ERROR_OTHER")) << map.error().message;
 }
 
 // The last: nothing works after it.

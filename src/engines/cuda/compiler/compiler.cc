@@ -61,22 +61,25 @@ std::string options_text(const NvrtcApi& api, const Target& target) {
 }  // namespace
 
 Result<Compilation> compile(const KernelRequest& request, bool verbose) {
+  for (const KernelSource& source : kernel_sources()) {
+    if (request.source == source.name) return compile_text(source.text, request, verbose);
+  }
+  return Error{ErrorCode::not_found, "there is no kernel source '" + request.source + "'"};
+}
+
+Result<Compilation> compile_text(std::string_view text, const KernelRequest& request, bool verbose) {
   CONVOY_TRY(const NvrtcApi* api, nvrtc());
   CONVOY_TRY(const Target target, target_for(*api, request.architecture));
-  const auto sources = kernel_sources();
-  const KernelSource* main = nullptr;
   std::vector<const char*> texts{request.constants.c_str()};
   std::vector<const char*> names{"problem.h"};
-  for (const KernelSource& source : sources) {
-    if (request.source == source.name) main = &source;
+  for (const KernelSource& source : kernel_sources()) {
     texts.push_back(source.text);
     names.push_back(source.name);
   }
-  if (main == nullptr) return Error{ErrorCode::not_found, "there is no kernel source '" + request.source + "'"};
-
   Program program{api};
-  nvrtcResult status = api->CreateProgram(&program.handle, main->text, main->name, static_cast<int>(texts.size()),
-                                          texts.data(), names.data());
+  const std::string main(text);
+  nvrtcResult status = api->CreateProgram(&program.handle, main.c_str(), request.source.c_str(),
+                                          static_cast<int>(texts.size()), texts.data(), names.data());
   if (status != NVRTC_SUCCESS) return failed(*api, status, request, "");
   std::vector<const char*> options{target.option.c_str(), "--std=c++17", "--extra-device-vectorization"};
   if (verbose) options.push_back("--ptxas-options=-v");

@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "convoy/result.h"
@@ -27,6 +28,9 @@ struct Compilation {
 
 // Compiles, whatever the cache holds. The error has the source's name and the compiler's log.
 Result<Compilation> compile(const KernelRequest& request, bool verbose = false);
+
+// The same for a source that is not among them, and may include them. request.source is its name.
+Result<Compilation> compile_text(std::string_view text, const KernelRequest& request, bool verbose = false);
 
 // The images in the requests' order, from the disk cache (code_cache.h) where they are there, and else compiled,
 // several at once, and kept.

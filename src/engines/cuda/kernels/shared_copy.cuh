@@ -2,11 +2,8 @@
 // possible. A range keeps its phase modulo 16 bytes: element i of the range lies at shared + phase(begin) + i.
 #pragma once
 
+#include "ptx.cuh"
 #include "types.cuh"
-
-__device__ __forceinline__ unsigned shared_address(const void* p) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(p));
-}
 
 template <class T>
 __device__ __forceinline__ int phase(long long begin) {
@@ -32,15 +29,8 @@ __device__ __forceinline__ void copy_in(char* shared, const T* from, long long b
   const unsigned target = shared_address(shared);
   for (int i = threadIdx.x; i < chunks; i += threads) {
     const int bytes = i < full ? 16 : static_cast<int>(limit - first - 16ll * i);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target + 16 * i), "l"(source + 16ll * i),
-                 "r"(bytes)
-                 : "memory");
+    cp_async<16>(target + 16 * i, source + 16ll * i, bytes);
   }
-}
-__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int pending>
-__device__ __forceinline__ void cp_async_wait() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
 // Copies a range in shared memory (with the phase of `begin`) to elements [begin, end) of `to`, aligned to 16 bytes.
@@ -62,16 +52,12 @@ __device__ __forceinline__ void copy_out(T* to, const char* shared, long long be
   }
 }
 
-// One element of shared memory as a float. (A 16-bit load into a 32-bit register: see load_raw.)
+// One element of shared memory as a float.
 template <class T>
 __device__ __forceinline__ float load_shared(unsigned address) {
   if constexpr (sizeof(T) == 2) {
-    unsigned bits;
-    asm volatile("ld.shared.u16 %0, [%1];" : "=r"(bits) : "r"(address));
-    return half_to_float<T>(bits, 0);
+    return half_to_float<T>(load_shared_u16(address), 0);
   } else {
-    float v;
-    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(address));
-    return v;
+    return load_shared_f32(address);
   }
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "problem.h"
+#include "ptx.cuh"
 
 struct f16 {
   unsigned short bits;
@@ -140,13 +141,11 @@ __device__ __forceinline__ const char* fixed_address(const void* p) {
 }
 
 // V neighbouring elements at an address that is a multiple of their size, from global memory through the read-only
-// path. A 16-bit load into a 32-bit register saves the conversion that the compiler adds to a load of a short.
+// path.
 template <class T, int V>
 __device__ __forceinline__ Raw<T, V> load_raw(const char* p) {
   if constexpr (sizeof(T) * V == 2) {
-    Half h;
-    asm("ld.global.nc.u16 %0, [%1];" : "=r"(h.bits) : "l"(p));
-    return h;
+    return Half{load_global_nc_u16(p)};
   } else {
     return __ldg(reinterpret_cast<const Raw<T, V>*>(p));
   }
