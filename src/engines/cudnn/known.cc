@@ -15,7 +15,13 @@ bool sixteen_bits(const ConvProblem& p) { return p.out().type == DataType::f16 |
 
 bool is_fp8(DataType type) { return type == DataType::f8_e4m3 || type == DataType::f8_e5m2; }
 
-enum class When { sixteen_bits, sixteen_bits_and_odd_filters, sixteen_bits_and_large_window, fp8 };
+enum class When {
+  sixteen_bits,
+  sixteen_bits_and_beta,
+  sixteen_bits_and_odd_filters,
+  sixteen_bits_and_large_window,
+  fp8
+};
 struct Rounds {
   Pass pass;
   std::int64_t engine;
@@ -23,10 +29,12 @@ struct Rounds {
 };
 constexpr int kSeenIn = 919;  // version / 100
 // Of graphs without an epilogue: others have other engines.
-constexpr std::array<Rounds, 7> kRoundPartialSums = {{
+constexpr std::array<Rounds, 9> kRoundPartialSums = {{
     {Pass::fprop, 2, When::fp8},
     {Pass::fprop, 4, When::fp8},
     {Pass::dgrad, 2, When::sixteen_bits},
+    {Pass::wgrad, 9, When::sixteen_bits_and_beta},
+    {Pass::wgrad, 65, When::sixteen_bits_and_beta},
     {Pass::wgrad, 47, When::sixteen_bits},
     {Pass::wgrad, 61, When::sixteen_bits},
     {Pass::wgrad, 62, When::sixteen_bits_and_odd_filters},
@@ -38,6 +46,7 @@ bool large_window(const ConvProblem& p) { return *std::max_element(p.w.dims.begi
 bool applies(When when, const ConvProblem& p) {
   if (when == When::fp8) return is_fp8(p.x.type);
   if (!sixteen_bits(p) || is_fp8(p.x.type)) return false;
+  if (when == When::sixteen_bits_and_beta) return p.beta != 0;
   if (when == When::sixteen_bits_and_odd_filters) return p.out_channels() % 8 != 0;
   if (when == When::sixteen_bits_and_large_window) return large_window(p);
   return true;
