@@ -90,12 +90,17 @@ Result<void> launch(const Kernel& kernel, const Launch& shape, std::span<void* c
   config.blockDimZ = shape.block.z;
   config.sharedMemBytes = static_cast<unsigned>(shape.dynamic_shared_bytes);
   config.hStream = stream;
-  CUlaunchAttribute cluster{};
+  std::array<CUlaunchAttribute, 2> attributes{};
+  config.attrs = attributes.data();
   if (shape.cluster.x * shape.cluster.y * shape.cluster.z > 1) {
+    CUlaunchAttribute& cluster = attributes[config.numAttrs++];
     cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
     cluster.value.clusterDim = {shape.cluster.x, shape.cluster.y, shape.cluster.z};
-    config.attrs = &cluster;
-    config.numAttrs = 1;
+  }
+  if (shape.overlapped) {
+    CUlaunchAttribute& overlap = attributes[config.numAttrs++];
+    overlap.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    overlap.value.programmaticStreamSerializationAllowed = 1;
   }
   const CUresult status = api->LaunchKernelEx(&config, kernel.function, const_cast<void**>(arguments.data()), nullptr);
   if (status == CUDA_SUCCESS) return {};

@@ -54,6 +54,9 @@ struct Launch {
   Extent block;
   int dynamic_shared_bytes = 0;
   Extent cluster;  // blocks; {1, 1, 1}: none
+  // The kernel may be started before the kernel in front of it in the stream has ended, and waits itself where it needs
+  // to (griddepcontrol.wait; compute capability 9.0).
+  bool overlapped = false;
 };
 
 // Enqueues the kernel on a stream of the thread's current device; `arguments` point to its parameters. Returns at once;

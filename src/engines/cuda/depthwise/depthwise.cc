@@ -95,6 +95,7 @@ class DepthwiseEngine final : public Engine {
  public:
   DepthwiseEngine() {
     info_.name = kName;
+    info_.revision = 2;
     info_.summary = "depthwise convolutions and their gradients, compiled for the problem; f32, f16, bf16; any strides";
     info_.device = DeviceKind::cuda;
     info_.min_architecture = 80;
@@ -148,8 +149,10 @@ class DepthwiseEngine final : public Engine {
 
   std::vector<Knob> knobs(const ConvProblem& problem, const PlanRequest& request) const override {
     if (problem.out().elements() == 0) return {};
-    Knob knob{
-        kKnob, {}, "of a thread: rows*10000 + columns*100 + channels, more 1e8 a patch, 2e8 a strip, 3e8 of planes"};
+    Knob knob{kKnob,
+              {},
+              "kernel*1e8 + rows*10000 + columns*100 + channels; kernel 1: patches, 2: strips, 3: planes, 4 and 5: "
+              "tensor cores"};
     for (const DepthwiseDesign& design :
          depthwise_designs(depthwise_shape(problem), *request.cuda, request.target_sms)) {
       knob.values.push_back(knob_of(design));

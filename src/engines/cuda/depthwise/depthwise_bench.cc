@@ -8,6 +8,8 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -23,7 +25,7 @@ namespace {
 
 constexpr double kBandwidth = 4.27e12;  // of an H200: a copy, bytes read and written
 constexpr double kMultiplyAdds = 67e12 / 2;
-constexpr std::size_t kRotated = 200u << 20;  // bytes that repeated runs go through, so that L2 doesn't serve them
+constexpr std::int64_t kRotated = 200 << 20;  // bytes that repeated runs go through, so that L2 doesn't serve them
 
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
@@ -51,93 +53,42 @@ double floor_seconds(const ConvProblem& problem) {
   return std::max(bytes_moved(problem) / kBandwidth, flops(problem) / 2 / kMultiplyAdds);
 }
 
-struct Set {
-  DeviceMemory x, w, y, out;
-  ConvArgs args() const { return {.x = x.data(), .w = w.data(), .y = y.data(), .out = out.data()}; }
-};
-
-Result<double> timed(const ConvPlan& plan, const std::vector<Set>& sets, const DeviceMemory& workspace, int ordinal) {
+// The median over rounds of the mean of a few milliseconds of executions.
+Result<double> timed(const ConvPlan& plan, const std::vector<ConvArgs>& sets, const DeviceMemory& workspace,
+                     CUstream stream, double guess) {
   const auto team = make_cpu_team(1);
-  CONVOY_TRY(const Stream stream, Stream::create(ordinal));
-  CONVOY_TRY(const Event begin, Event::create(ordinal));
-  CONVOY_TRY(const Event end, Event::create(ordinal));
-  const ExecContext context{*team, workspace.data(), workspace.bytes(), stream.get()};
-  const auto run = [&](int i) { return plan.execute(sets[static_cast<std::size_t>(i) % sets.size()].args(), context); };
-  for (int i = 0; i < 5; ++i) CONVOY_CHECK(run(i));
+  CONVOY_TRY(const Event begin, Event::create(0));
+  CONVOY_TRY(const Event end, Event::create(0));
+  const ExecContext context{*team, workspace.data(), workspace.bytes(), stream};
+  const auto run = [&](int i) { return plan.execute(sets[static_cast<std::size_t>(i) % sets.size()], context); };
+  for (int i = 0; i < 3; ++i) CONVOY_CHECK(run(i));
   std::vector<double> times;
+  const int runs = std::clamp(static_cast<int>(1.2e-3 / guess), 8, 60);
   for (int round = 0; round < 5; ++round) {
-    constexpr int kRuns = 20;
     // Work in front keeps the stream fed while the host enqueues.
     for (int i = 0; i < 4; ++i) CONVOY_CHECK(run(i));
-    CONVOY_CHECK(begin.record(stream.get()));
-    for (int i = 0; i < kRuns; ++i) CONVOY_CHECK(run(i));
-    CONVOY_CHECK(end.record(stream.get()));
+    CONVOY_CHECK(begin.record(stream));
+    for (int i = 0; i < runs; ++i) CONVOY_CHECK(run(i));
+    CONVOY_CHECK(end.record(stream));
     CONVOY_CHECK(end.synchronize());
     CONVOY_TRY(const double seconds, Event::seconds(begin, end));
-    times.push_back(seconds / kRuns);
+    times.push_back(seconds / runs);
   }
   std::sort(times.begin(), times.end());
   return times[times.size() / 2];
 }
 
-Result<void> bench(const ConvProblem& problem, std::size_t most, const PlanRequest& request) {
-  const Engine& engine = depthwise_engine();
-  const int ordinal = request.cuda->ordinal;
-  std::vector<std::int64_t> values = engine.knobs(problem, request).front().values;
-  if (values.size() > most) values.resize(most);
-  std::vector<Result<std::unique_ptr<ConvPlan>>> plans;
-  for (std::size_t i = 0; i < values.size(); ++i) plans.emplace_back(Error{});
-  std::atomic<std::size_t> next{0};
-  std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    threads.emplace_back([&] {
-      for (std::size_t at = next++; at < values.size(); at = next++) {
-        plans[at] = engine.plan(problem, {{"tile", values[at]}}, request);
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+struct Item {
+  ConvProblem problem;
+  std::int64_t tile = 0;
+  std::size_t rank = 0;
+  Result<std::unique_ptr<ConvPlan>> plan = Error{};
+};
 
-  CONVOY_CHECK(make_current(ordinal));
-  std::vector<Set> sets;
-  const std::size_t bytes = problem.x.bytes() + problem.w.bytes() + problem.y.bytes();
-  for (std::size_t i = 0; i < std::clamp<std::size_t>(kRotated / bytes + 1, 1, 8); ++i) {
-    CONVOY_TRY(DeviceMemory x, testing::random_memory(problem.x.type, problem.x.bytes(), 1, ordinal));
-    CONVOY_TRY(DeviceMemory w, testing::random_memory(problem.w.type, problem.w.bytes(), 2, ordinal));
-    CONVOY_TRY(DeviceMemory y, testing::random_memory(problem.y.type, problem.y.bytes(), 3, ordinal));
-    CONVOY_TRY(DeviceMemory out, DeviceMemory::allocate(ordinal, problem.out().bytes(), "out"));
-    sets.push_back({std::move(x), std::move(w), std::move(y), std::move(out)});
-  }
-  CONVOY_TRY(const DeviceExpectation expected,
-             DeviceExpectation::make(problem, sets[0].args(), {.full_outputs = 0}, *request.cuda, nullptr));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const double predicted = engine.predict_seconds(problem, {{"tile", values[i]}}, request);
-    std::string outcome;
-    if (!plans[i].ok()) {
-      outcome = fmt::format("\"error\":\"{}\"", plans[i].error().message.substr(0, 200));
-    } else {
-      const ConvPlan& plan = **plans[i];
-      CONVOY_TRY(const DeviceMemory workspace, DeviceMemory::allocate(ordinal, plan.workspace_bytes(), "workspace"));
-      const auto team = make_cpu_team(1);
-      CONVOY_CHECK(fill_bytes(sets[0].out.data(), 0xFF, sets[0].out.bytes(), nullptr));
-      CONVOY_CHECK(plan.execute(sets[0].args(), {*team, workspace.data(), workspace.bytes(), nullptr}));
-      CONVOY_TRY(const Verification verdict, expected.compare(sets[0].out.data(), Arithmetic::direct, false, nullptr));
-      CONVOY_TRY(const double seconds, timed(plan, sets, workspace, ordinal));
-      outcome = fmt::format("\"us\":{:.2f},\"error_in_tolerances\":{:.3g}", seconds * 1e6, verdict.max_error);
-    }
-    fmt::print("{{\"problem\":\"{}\",\"tile\":{},\"rank\":{},\"floor_us\":{:.2f},\"predicted_us\":{:.2f},{}}}\n",
-               print(problem), values[i], i, floor_seconds(problem) * 1e6, predicted * 1e6, outcome);
-  }
-  std::fflush(stdout);
-  return {};
-}
-
-Result<void> bench_all(int count, char** words) {
-  if (count < 7) return Error{ErrorCode::invalid_argument, "LIST BATCH TYPES LAYOUTS PASSES DESIGNS [MATCH]"};
-  PlanRequest request;
-  CONVOY_TRY(request.cuda, describe(0));
+Result<std::vector<Item>> items_of(char** words, const std::string& match, const PlanRequest& request) {
   CONVOY_TRY(const auto list, read_problem_list(words[1]));
-  const std::string match = count > 7 ? words[7] : "";
+  const std::size_t most = std::strtoull(words[6], nullptr, 10);
+  std::vector<Item> items;
   for (const ListedProblem& listed : list) {
     if (!listed.problem.is_depthwise() || print(listed.problem).find(match) == std::string::npos) continue;
     for (const std::string& type_name : split(words[3])) {
@@ -147,11 +98,92 @@ Result<void> bench_all(int count, char** words) {
         for (const std::string& pass_name : split(words[5])) {
           CONVOY_TRY(const Pass pass, parse_pass(pass_name));
           const ConvProblem problem = variant(listed.problem, std::atoll(words[2]), type, layout, pass);
-          const auto done = bench(problem, std::strtoull(words[6], nullptr, 10), request);
-          if (!done.ok()) fmt::print("{{\"problem\":\"{}\",\"error\":\"{}\"}}\n", print(problem), done.error().message);
+          const std::vector<std::int64_t> tiles = depthwise_engine().knobs(problem, request).front().values;
+          for (std::size_t i = 0; i < std::min(most, tiles.size()); ++i) items.push_back({problem, tiles[i], i});
         }
       }
     }
+  }
+  return items;
+}
+
+// Compiling takes most of the time: all plans are made first, side by side.
+void plan_all(std::vector<Item>& items, const PlanRequest& request) {
+  std::atomic<std::size_t> next{0};
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
+    threads.emplace_back([&] {
+      for (std::size_t at = next++; at < items.size(); at = next++) {
+        items[at].plan = depthwise_engine().plan(items[at].problem, {{"tile", items[at].tile}}, request);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Tensors one behind another in `in` and `out`: several sets, so that L2 doesn't serve repeated runs.
+std::vector<ConvArgs> sets_in(const ConvProblem& problem, const DeviceMemory& in, const DeviceMemory& out) {
+  const auto padded = [](std::int64_t bytes) { return (bytes + 1023) / 1024 * 1024; };
+  const std::int64_t x = padded(problem.x.bytes()), w = padded(problem.w.bytes()), y = padded(problem.y.bytes());
+  const std::int64_t result = padded(problem.out().bytes());
+  std::vector<ConvArgs> sets;
+  for (std::int64_t i = 0; i < std::clamp<std::int64_t>(kRotated / (x + w + y) + 1, 1, 16); ++i) {
+    auto* first = static_cast<std::byte*>(in.data()) + i * (x + w + y);
+    sets.push_back(
+        {.x = first, .w = first + x, .y = first + x + w, .out = static_cast<std::byte*>(out.data()) + i * result});
+  }
+  return sets;
+}
+
+Result<void> bench_all(int count, char** words) {
+  if (count < 7) return Error{ErrorCode::invalid_argument, "LIST BATCH TYPES LAYOUTS PASSES DESIGNS [MATCH]"};
+  PlanRequest request;
+  CONVOY_TRY(request.cuda, describe(0));
+  CONVOY_TRY(std::vector<Item> items, items_of(words, count > 7 ? words[7] : "", request));
+  plan_all(items, request);
+
+  CONVOY_CHECK(make_current(0));
+  CONVOY_TRY(const Stream stream, Stream::create(0));
+  std::int64_t in_bytes = 0, out_bytes = 0, workspace_bytes = 0;
+  for (const Item& item : items) {
+    const ConvProblem& p = item.problem;
+    in_bytes = std::max(in_bytes, p.x.bytes() + p.w.bytes() + p.y.bytes());
+    out_bytes = std::max(out_bytes, p.out().bytes());
+    if (item.plan.ok())
+      workspace_bytes = std::max(workspace_bytes, static_cast<std::int64_t>((*item.plan)->workspace_bytes()));
+  }
+  std::map<DataType, DeviceMemory> inputs;
+  CONVOY_TRY(const DeviceMemory out, DeviceMemory::allocate(0, out_bytes + 2 * kRotated, "out"));
+  CONVOY_TRY(const DeviceMemory workspace, DeviceMemory::allocate(0, workspace_bytes, "workspace"));
+  const auto team = make_cpu_team(1);
+  std::vector<ConvArgs> sets;
+  std::optional<DeviceExpectation> expected;
+  for (const Item& item : items) {
+    const ConvProblem& problem = item.problem;
+    if (item.rank == 0) {
+      if (!inputs.contains(problem.x.type)) {
+        CONVOY_TRY(DeviceMemory memory, testing::random_memory(problem.x.type, in_bytes + 2 * kRotated, 1, 0));
+        inputs.emplace(problem.x.type, std::move(memory));
+      }
+      sets = sets_in(problem, inputs.at(problem.x.type), out);
+      CONVOY_TRY(expected, DeviceExpectation::make(problem, sets[0], {.full_terms = 1, .full_outputs = 0},
+                                                   *request.cuda, nullptr));
+    }
+    std::string outcome;
+    if (!item.plan.ok()) {
+      outcome = fmt::format("\"error\":\"{}\"", item.plan.error().message.substr(0, 200));
+    } else {
+      const ConvPlan& plan = **item.plan;
+      CONVOY_CHECK(fill_bytes(sets[0].out, 0xFF, problem.out().bytes(), nullptr));
+      CONVOY_CHECK(plan.execute(sets[0], {*team, workspace.data(), workspace.bytes(), nullptr}));
+      CONVOY_TRY(const Verification verdict, expected->compare(sets[0].out, Arithmetic::direct, false, nullptr));
+      CONVOY_TRY(const double seconds, timed(plan, sets, workspace, stream.get(), floor_seconds(problem) + 2e-6));
+      outcome = fmt::format("\"us\":{:.2f},\"error_in_tolerances\":{:.3g}", seconds * 1e6, verdict.max_error);
+    }
+    const double predicted = depthwise_engine().predict_seconds(problem, {{"tile", item.tile}}, request);
+    fmt::print("{{\"problem\":\"{}\",\"tile\":{},\"rank\":{},\"floor_us\":{:.2f},\"predicted_us\":{:.2f},{}}}\n",
+               print(problem), item.tile, item.rank, floor_seconds(problem) * 1e6, predicted * 1e6, outcome);
+    std::fflush(stdout);
   }
   return {};
 }

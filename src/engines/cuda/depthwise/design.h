@@ -10,10 +10,13 @@
 namespace convoy::cuda {
 
 enum class DepthwiseKernel : std::uint8_t {
-  general,  // depthwise_general.cu
-  patch,    // depthwise_nhwc.cu, depthwise_nhwc_wgrad.cu: a patch of the output a thread
-  rolling,  // depthwise_nhwc_rolling.cu, .._wgrad.cu: a strip of `rows` rows a thread
-  planes,   // depthwise_nchw.cu, depthwise_nchw_wgrad.cu: planes in shared memory
+  general,     // depthwise_general.cu
+  patch,       // depthwise_nhwc.cu, depthwise_nhwc_wgrad.cu: a patch of the output a thread
+  rolling,     // depthwise_nhwc_rolling.cu, .._wgrad.cu: a strip of `rows` rows a thread
+  planes,      // depthwise_nchw.cu, depthwise_nchw_wgrad.cu: planes in shared memory
+  mma,         // depthwise_nhwc_mma.cu: tensor cores; a block's patch, `vector` channels of a warp
+  mma_planes,  // depthwise_nchw_mma.cu: tensor cores; a block's images (rows), planes (columns), units of a plane
+               // (vector)
 };
 
 struct DepthwiseDesign {
@@ -27,21 +30,6 @@ struct DepthwiseDesign {
 // kernel*100,000,000 + rows*10,000 + columns*100 + vector; 0 for `general`.
 std::int64_t knob_of(const DepthwiseDesign& design);
 DepthwiseDesign design_of(std::int64_t knob);
-
-// Threads and blocks that a design runs with.
-struct DepthwiseBlocks {
-  std::int64_t channel_threads = 32;  // neighbouring threads on neighbouring channels (patch, rolling)
-  std::int64_t threads = 256;
-  std::int64_t blocks_per_sm = 1;
-  std::int64_t planes = 1;       // of a block (planes)
-  std::int64_t strip_tiles = 1;  // rows of tiles of a block (planes)
-  std::int64_t prefetch = 1;     // rows of input loaded ahead (patch)
-  std::int64_t splits = 1;       // wgrad: shares of the pixels that are added last
-  std::int64_t grid = 1;
-  std::int64_t shared_bytes = 0;  // dynamic
-};
-DepthwiseBlocks blocks_of(const DepthwiseShape& shape, const DepthwiseDesign& design, const CudaDevice& device,
-                          int target_sms);
 
 // The designs that can run, at most a dozen, the one that should be fastest first.
 std::vector<DepthwiseDesign> depthwise_designs(const DepthwiseShape& shape, const CudaDevice& device, int target_sms);

@@ -1,8 +1,10 @@
 // Random depthwise problems on the GPU against the oracle there, and the oracle there against the CPU's. Without a GPU
 // the tests say so. CONVOY_TEST_FULL=1: 5,000 problems.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <limits>
 #include <thread>
 
 #include "base/environment.h"
@@ -115,6 +117,42 @@ TEST_P(GpuTestPart, DepthwiseIsTheOracles) {
 }
 INSTANTIATE_TEST_SUITE_P(Part, GpuTestPart, ::testing::Range(0, kParts));
 
+// Few random problems are of their kind, and their designs rank last for small ones.
+TEST_F(GpuTest, DepthwiseOnTensorCoresIsTheOracles) {
+  Random random(5);
+  std::vector<Case> cases;
+  while (cases.size() < (full() ? 500 : 40)) {
+    const bool nhwc = random.chance(0.6);
+    const bool dgrad = random.chance(0.5);
+    const std::string type = random.chance(0.5) ? "bf16" : "f16";
+    const std::int64_t channels = nhwc ? 8 * random.integer(1, 12) : random.integer(1, 40);
+    const std::int64_t h = nhwc ? random.integer(4, 40) : random.integer(24, 40);
+    const std::int64_t w = nhwc ? random.integer(4, 40) : random.integer(24, 40);
+    const std::int64_t r = nhwc ? random.integer(2, 4) : random.integer(4, 7);
+    const std::int64_t s = nhwc ? random.integer(2, 4) : random.integer(5, 7);
+    const std::int64_t dilation = random.integer(1, 2);
+    auto problem = parse_problem(
+        fmt::format("fprop:x={0},{1}x{2}x{3}x{4},{5}:w={0},{2}x1x{6}x{7}:pad={8}x{9}:dilation={10}x{10}:groups={2}{11}",
+                    type, random.integer(1, 5), channels, h, w, nhwc ? "nhwc" : "nchw", r, s, random.integer(0, r),
+                    random.integer(0, s), dilation, random.chance(0.3) ? ":alpha=2:beta=0.5:bias=1:act=relu" : ""));
+    if (!problem.ok()) continue;  // windows larger than the map
+    if (dgrad && problem->epilogue.bias == false) problem->pass = Pass::dgrad;
+    const std::int64_t out_h = (problem->pass == Pass::dgrad ? problem->x : problem->y).dims[2];
+    const std::int64_t tile = nhwc ? random.pick({400'081'616, 400'161'616, 400'081'632, 400'161'632})
+                                   : 500'000'000 + random.integer(1, 3) * 10'000 + random.pick({1, 2, 4}) * 100 +
+                                         (random.chance(0.3) ? 2 : (out_h + 7) / 8);
+    if (!nhwc && tile % 100 * 8 < out_h && tile / 100 % 1'000'000 != 101) continue;  // parts only of one plane
+    cases.push_back({*problem, {{"tile", tile}}, Fill::normal, static_cast<std::uint64_t>(cases.size())});
+  }
+  plan_all(depthwise_engine(), cases, request_);
+  for (Case& each : cases) {
+    const std::string text = fmt::format("{} tile={}", print(each.problem), each.knobs[0].value);
+    ASSERT_TRUE(each.plan.ok()) << text << ": " << each.plan.error().message;
+    const ConvData data(each.problem, each.seed, each.fill);
+    EXPECT_EQ(testing::run_on_device(**each.plan, each.problem, data, *request_.cuda, false).failure, "") << text;
+  }
+}
+
 TEST_F(GpuTest, TheDevicesOracleIsTheProcessors) {
   const Engine& engine = reference_engine();
   ProblemOptions options = convoy::testing::options_for(engine.info());
@@ -164,6 +202,29 @@ TEST_F(GpuTest, TheSameBitsEveryTime) {
     EXPECT_EQ(first.failure, "");
     for (int i = 0; i < (full() ? 100 : 5); ++i) {
       EXPECT_EQ(testing::run_on_device(**plan, *problem, data, *request_.cuda, false).out, first.out) << text;
+    }
+  }
+}
+
+// The tensor cores multiply what doesn't belong together by zero, which an infinity doesn't survive.
+TEST_F(GpuTest, InfinitiesReachOnlyTheirOutputs) {
+  for (const char* text : {"fprop:x=bf16,4x48x14x14,nhwc:w=bf16,48x1x3x3:y=bf16,4x48x14x14,nhwc:pad=1x1:groups=48",
+                           "dgrad:x=f16,3x32x15x15,nhwc:w=f16,32x1x3x3:y=f16,3x32x15x15,nhwc:pad=1x1:groups=32",
+                           "fprop:x=bf16,4x24x28x28:w=bf16,24x1x7x7:y=bf16,4x24x28x28:pad=3x3:groups=24"}) {
+    const auto problem = parse_problem(text);
+    ASSERT_TRUE(problem.ok()) << problem.error().message;
+    const ConvData data(*problem, 5, Fill::normal);
+    const bool dgrad = problem->pass == Pass::dgrad;
+    void* in = const_cast<void*>(dgrad ? data.args().y : data.args().x);
+    const TensorDesc& desc = dgrad ? problem->y : problem->x;
+    for (const std::int64_t at : {0, 1234, 4567}) {
+      store_from_double(desc.type, in, at % desc.elements(), std::numeric_limits<double>::infinity());
+    }
+    for (const std::int64_t tile : depthwise_engine().knobs(*problem, request_).front().values) {
+      const auto plan = depthwise_engine().plan(*problem, {{"tile", tile}}, request_);
+      ASSERT_TRUE(plan.ok()) << plan.error().message;
+      EXPECT_EQ(testing::run_on_device(**plan, *problem, data, *request_.cuda, false).failure, "")
+          << text << " tile=" << tile;
     }
   }
 }

@@ -4,6 +4,7 @@
 
 #include "core/epilogue.h"
 #include "engines/cuda/compiler/constants.h"
+#include "engines/cuda/depthwise/blocks.h"
 
 namespace convoy::cuda {
 namespace {
@@ -53,7 +54,19 @@ void set_design(const DepthwiseDesign& design, const DepthwiseBlocks& blocks, Co
       return;
     case DepthwiseKernel::planes:
       constants.set("TILE_H", design.rows).set("TILE_W", design.columns).set("PLANES", blocks.planes);
-      constants.set("STRIP_TILES", blocks.strip_tiles).set("SPLITS", blocks.splits).set("STAGES", 1);
+      constants.set("STRIP_TILES", blocks.strip_tiles).set("SPLITS", blocks.splits);
+      constants.set("IMAGES", blocks.images).set("STAGES", blocks.stages);
+      return;
+    case DepthwiseKernel::mma:
+      constants.set("TILE_H", blocks.tile_h).set("CHANNEL_TILES", design.vector / 8);
+      constants.set("BLOCK_H", blocks.block_h).set("BLOCK_W", blocks.block_w).set("IMAGES", blocks.images);
+      constants.set("CHANNEL_WARPS", blocks.channel_warps).set("PIXEL_PITCH", blocks.pitch);
+      constants.set("SPLITS", blocks.splits);
+      return;
+    case DepthwiseKernel::mma_planes:
+      constants.set("IMAGES", design.rows).set("PLANES", design.columns).set("UNITS", design.vector);
+      constants.set("PITCH", blocks.pitch).set("LEFT", blocks.left).set("STAGGER", blocks.stagger);
+      constants.set("MATRICES", blocks.matrices).set("WARPS_PLANE", blocks.channel_warps);
       return;
   }
 }
@@ -66,6 +79,10 @@ const char* source_of(DepthwiseKernel kernel, bool wgrad) {
       return wgrad ? "depthwise_nhwc_rolling_wgrad.cu" : "depthwise_nhwc_rolling.cu";
     case DepthwiseKernel::planes:
       return wgrad ? "depthwise_nchw_wgrad.cu" : "depthwise_nchw.cu";
+    case DepthwiseKernel::mma:
+      return "depthwise_nhwc_mma.cu";
+    case DepthwiseKernel::mma_planes:
+      return "depthwise_nchw_mma.cu";
     case DepthwiseKernel::general:
       break;
   }
@@ -120,6 +137,7 @@ DepthwiseLaunches depthwise_launches(const ConvProblem& problem, const Depthwise
     first.stage += epilogue_text(problem);
     launches.kernels.push_back(std::move(first));
   }
+  for (DepthwiseLaunch& launch : launches.kernels) launch.shape.overlapped = device.architecture >= 90;
   return launches;
 }
 

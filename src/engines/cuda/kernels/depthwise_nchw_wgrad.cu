@@ -1,8 +1,10 @@
 // Depthwise wgrad of packed NCHW tensors. A block owns PLANES neighbouring channels (or strips of one channel) and
-// walks over its share of the images: x and dy of those channels are each one range of memory, copied to shared memory.
-// THREADS / PLANES threads share a channel; each keeps a filter in registers. Their sums are added in a fixed order and
+// walks over its share of the images, IMAGES at a time: x and dy of those channels are each one range of memory of an
+// image, copied to shared memory while the images before are worked on. THREADS / PLANES threads share a channel; each
+// keeps a filter in registers. Their sums are added in a fixed order and
 // go to partial[split][k][tap]; `reduce` adds the splits.
 #include "axis.cuh"
+#include "overlap.cuh"
 #include "problem.h"
 #include "shared_copy.cuh"
 #include "types.cuh"
@@ -27,8 +29,9 @@ constexpr int in_room = room<ELEMENT>(strips > 1 ? strip_span * IN_W : in_planes
 constexpr int out_room = room<ELEMENT>(strips > 1 ? STRIP_TILES * TILE_H * OUT_W : PLANES * out_plane);
 constexpr int groups = ceil_div(OUT_C, PLANES);
 constexpr int team = THREADS / PLANES;  // threads of a channel: a power of two up to 32, or a multiple of 32
-constexpr int items = STRIP_TILES * tiles_w;
-constexpr int units_all = BATCH * strips;
+constexpr int items_image = STRIP_TILES * tiles_w;
+constexpr int items = IMAGES * items_image;
+constexpr int units_all = ceil_div(BATCH, IMAGES) * strips;
 constexpr int units_split = ceil_div(units_all, SPLITS);
 constexpr int element = sizeof(ELEMENT);
 
@@ -37,8 +40,8 @@ struct Ranges {
   int in_first, out_first;
 };
 
-__device__ __forceinline__ Ranges ranges_of(int unit, int first_channel, int channels) {
-  const int n = unit / strips;
+__device__ __forceinline__ Ranges ranges_of(int unit, int image, int first_channel, int channels) {
+  const int n = unit / strips * IMAGES + image;
   const int first_tile = unit % strips * STRIP_TILES;
   const long long in_origin = (static_cast<long long>(n) * IN_C + first_channel / MULTIPLIER) * in_plane;
   const long long out_origin = (static_cast<long long>(n) * OUT_C + first_channel) * out_plane;
@@ -67,8 +70,9 @@ __device__ __forceinline__ Ranges ranges_of(int unit, int first_channel, int cha
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     depthwise_wgrad(const ELEMENT* __restrict__ x, const ELEMENT* __restrict__ dy, float* __restrict__ partial) {
+  overlap();
   extern __shared__ __align__(16) char shared[];
-  constexpr int stage_bytes = in_room + out_room;
+  constexpr int image_bytes = in_room + out_room;
   const int first_channel = static_cast<int>(blockIdx.x % groups) * PLANES;
   const int split = static_cast<int>(blockIdx.x / groups);
   const int channels = min_of(PLANES, OUT_C - first_channel);
@@ -83,10 +87,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 
   const auto start = [&](int unit) {
     if (unit < end) {
-      const Ranges r = ranges_of(unit, first_channel, channels);
-      char* stage = shared + (unit - begin) % STAGES * stage_bytes;
-      copy_in<ELEMENT, THREADS>(stage, x, r.in_begin, r.in_end, in_all);
-      copy_in<ELEMENT, THREADS>(stage + in_room, dy, r.out_begin, r.out_end, out_all);
+      char* stage = shared + (unit - begin) % STAGES * IMAGES * image_bytes;
+#pragma unroll
+      for (int image = 0; image < IMAGES; ++image) {
+        if (IMAGES > 1 && unit / strips * IMAGES + image >= BATCH) break;
+        const Ranges r = ranges_of(unit, image, first_channel, channels);
+        copy_in<ELEMENT, THREADS>(stage + image * image_bytes, x, r.in_begin, r.in_end, in_all);
+        copy_in<ELEMENT, THREADS>(stage + image * image_bytes + in_room, dy, r.out_begin, r.out_end, out_all);
+      }
     }
     cp_async_commit();
   };
@@ -99,16 +107,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     start(unit + STAGES - 1);
     cp_async_wait<STAGES - 1>();
     __syncthreads();
-    const Ranges ranges = ranges_of(unit, first_channel, channels);
-    const char* stage = shared + (unit - begin) % STAGES * stage_bytes;
-    const unsigned x_address = shared_address(stage) + phase<ELEMENT>(ranges.in_begin) * element;
-    const unsigned dy_address = shared_address(stage + in_room) + phase<ELEMENT>(ranges.out_begin) * element;
+    const unsigned stage = shared_address(shared) + (unit - begin) % STAGES * IMAGES * image_bytes;
     const int first_tile = unit % strips * STRIP_TILES;
 #pragma unroll 1
     for (int item = rank; item < items; item += team) {
+      const int image = item / items_image;
       const int tile_w = item % tiles_w;
-      const int tile_h = first_tile + item / tiles_w;
-      if (mine >= channels || tile_h >= tiles_h) break;
+      const int tile_h = first_tile + item % items_image / tiles_w;
+      if (mine >= channels || (IMAGES > 1 && unit / strips * IMAGES + image >= BATCH)) break;
+      if (tile_h >= tiles_h) continue;
+      const Ranges ranges = ranges_of(unit, image, first_channel, channels);
+      const unsigned x_address = stage + image * image_bytes + phase<ELEMENT>(ranges.in_begin) * element;
+      const unsigned dy_address = stage + image * image_bytes + in_room + phase<ELEMENT>(ranges.out_begin) * element;
       const unsigned patch =
           dy_address +
           static_cast<unsigned>((mine * out_plane + (tile_h * TILE_H - ranges.out_first) * OUT_W + tile_w * TILE_W) *

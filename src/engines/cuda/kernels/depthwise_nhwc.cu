@@ -4,6 +4,7 @@
 // output row that it meets.
 #include "axis.cuh"
 #include "epilogue.cuh"
+#include "overlap.cuh"
 #include "problem.h"
 #include "types.cuh"
 
@@ -50,6 +51,7 @@ __device__ __forceinline__ void load_row(Row& row, const char* base, int j, int 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     depthwise(const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out,
               const EpilogueArgs epilogue) {
+  overlap();
   __shared__ float weights[slice * weights_row];
   constexpr bool flat = TAPS_D * FAN_IN == 1;  // one plane of input, one filter
   const int lane = threadIdx.x % CHANNEL_THREADS;

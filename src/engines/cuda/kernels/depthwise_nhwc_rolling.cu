@@ -6,6 +6,7 @@
 // unrolled patches don't.
 #include "axis.cuh"
 #include "epilogue.cuh"
+#include "overlap.cuh"
 #include "problem.h"
 #include "types.cuh"
 
@@ -42,6 +43,7 @@ __device__ __forceinline__ void load_row(Element (&raw)[span_w], const char* row
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     depthwise(const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out,
               const EpilogueArgs epilogue) {
+  overlap();
   __shared__ float weights[CHANNEL_THREADS * weights_row];
   const int lane = threadIdx.x % CHANNEL_THREADS;
   const int pixel = threadIdx.x / CHANNEL_THREADS;

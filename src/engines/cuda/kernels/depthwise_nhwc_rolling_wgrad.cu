@@ -5,6 +5,7 @@
 // A block adds its threads' sums in a fixed order into partial[split][tap][k]; `reduce` adds the splits.
 #include "axis.cuh"
 #include "block_sum.cuh"
+#include "overlap.cuh"
 #include "problem.h"
 #include "types.cuh"
 
@@ -49,6 +50,7 @@ __device__ __forceinline__ void load_dy(Element (&raw)[TILE_W], const char* row,
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     depthwise_wgrad(const ELEMENT* __restrict__ x, const ELEMENT* __restrict__ dy, float* __restrict__ partial) {
+  overlap();
   const int lane = threadIdx.x % CHANNEL_THREADS;
   const int pixel = threadIdx.x / CHANNEL_THREADS;
   const int first_channel = static_cast<int>(blockIdx.x % slices) * CHANNEL_THREADS;

@@ -4,6 +4,7 @@
 // and writes them to partial[split][tap][k]; `reduce` adds the splits.
 #include "axis.cuh"
 #include "block_sum.cuh"
+#include "overlap.cuh"
 #include "problem.h"
 #include "types.cuh"
 
@@ -48,6 +49,7 @@ __device__ __forceinline__ void load_row(Row& row, const char* base, int j, int 
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     depthwise_wgrad(const ELEMENT* __restrict__ x, const ELEMENT* __restrict__ dy, float* __restrict__ partial) {
+  overlap();
   const int lane = threadIdx.x % CHANNEL_THREADS;
   const int pixel = threadIdx.x / CHANNEL_THREADS;
   const int depth_tap = static_cast<int>(blockIdx.x / slices) % TAPS_D;

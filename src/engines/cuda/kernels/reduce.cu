@@ -2,6 +2,7 @@
 // depends only on the number of splits. REDUCE_LANES threads share an output: each adds every REDUCE_LANES-th split,
 // then their sums are added as a tree. partial is [split][tap][k] where TAPS_FIRST, else [split][k][tap].
 #include "epilogue.cuh"
+#include "overlap.cuh"
 #include "problem.h"
 #include "types.cuh"
 
@@ -11,6 +12,7 @@ constexpr int outputs = THREADS / REDUCE_LANES;  // of a block
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     reduce(const float* __restrict__ partial, ELEMENT* dw, const EpilogueArgs epilogue) {
+  overlap();
   __shared__ float shared[REDUCE_LANES][outputs];
   const int lane = threadIdx.x / outputs;
   const int mine = threadIdx.x % outputs;

@@ -1,0 +1,196 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "engines/cuda/depthwise/blocks.h"
+
+namespace convoy::cuda {
+namespace {
+
+constexpr double kClock = 1.98e9;
+
+// What a design does: of a thread's tile ...
+struct Work {
+  double products = 0, loads = 0, converts = 0, stores = 0, tiles = 1, weights = 0;
+  double shared = 0;         // elements of shared memory, times the conflicts between its banks
+  double threads_tiles = 0;  // ... and how many tiles there are
+  double bytes = 0;          // of device memory
+  double threads = 0;        // a processor has at once
+  double waves = 0;          // of blocks
+  double balance = 1;        // share of their time that blocks have work, where they walk over several units
+};
+
+// What that costs a family of kernels.
+struct Costs {
+  double product, load, convert, store, tile, weight;  // issue slots of a lane
+  double shared;                                       // slots of shared memory
+  double memory;                                       // terabytes a second
+  double few_threads;  // threads a processor with which waiting for memory takes twice as long
+  double tail;         // share of a last wave's empty places that counts
+  double unhidden;     // share of the shorter times that is not hidden behind the longest
+  double launch;       // microseconds
+};
+// Fitted, by least squares of logarithms, to what an H200 took for 128 images of the depthwise layers of ConvNeXt-T,
+// MobileNetV2 and EfficientNet-B0, f32 and bf16, several tiles each. Where the last wave's share could not be told from
+// these it is a guess.
+struct FamilyCosts {
+  Costs forward, wgrad;
+};
+constexpr FamilyCosts kPatch{{1.5, 0, 3.5, 8.3, 0, 9.6, 0, 4.8, 73, 0.13, 0.4, 2.0},
+                             {1.1, 0.7, 1.3, 0, 430, 0, 0, 4.6, 0, 0.3, 0.55, 3.5}};
+constexpr FamilyCosts kRolling{{0.9, 0, 3.7, 11, 360, 23, 0, 4.3, 56, 0.3, 0.39, 0},
+                               {1.35, 0, 0, 18, 570, 0, 0, 4.8, 117, 0.3, 0.19, 4.2}};
+constexpr FamilyCosts kPlanes{{1.4, 1.9, 0.9, 4.4, 89, 0, 0.19, 4.8, 8.7, 0.8, 0.3, 3.4},
+                              {1.55, 0.9, 1.6, 1.8, 0, 0, 0.57, 4.8, 16, 0.13, 0.38, 6.0}};
+constexpr Costs kMma{4.1, 5.1, 30, 18, 0, 47, 0.07, 4.4, 39, 0.94, 0.43, 0};
+constexpr Costs kMmaPlanes{0.9, 13, 83, 0, 89, 4.2, 0, 4.7, 540, 0.3, 0.4, 5.8};
+
+// How many words of the fullest of shared memory's 32 banks a warp asks for at once, when its threads' tiles begin
+// step_h rows and step_w columns apart in planes of `plane` elements, `width` wide.
+double bank_conflicts(std::int64_t tiles_h, std::int64_t tiles_w, std::int64_t step_h, std::int64_t step_w,
+                      std::int64_t width, std::int64_t plane, int element_bytes) {
+  std::int64_t words[32];
+  int counts[32] = {};
+  int most = 1;
+  for (int lane = 0; lane < 32; ++lane) {
+    const std::int64_t row_of_tiles = lane / tiles_w;
+    const std::int64_t at =
+        row_of_tiles / tiles_h * plane + row_of_tiles % tiles_h * step_h * width + lane % tiles_w * step_w;
+    words[lane] = at * element_bytes / 4;
+    // Threads that ask for one word share it; they are neighbours.
+    if (lane == 0 || words[lane] != words[lane - 1]) most = std::max(most, ++counts[words[lane] % 32]);
+  }
+  return most;
+}
+
+Work lanes_work(const DepthwiseShape& shape, const DepthwiseDesign& design, const DepthwiseBlocks& blocks) {
+  const Tiling t = tiling_of(shape, design);
+  const auto vector = static_cast<double>(design.vector);
+  const auto depth = static_cast<double>(shape.axes[0].taps * shape.fan_in);
+  const auto taps = static_cast<double>(plane_taps(shape));
+  const bool half = shape.element_bytes() == 2;
+  Work work;
+  auto tile = static_cast<double>(design.rows * design.columns);  // outputs of a channel in a thread's tile
+  work.products = tile * taps * depth;
+  if (shape.transposed) work.products /= static_cast<double>(shape.axes[1].stride * shape.axes[2].stride);
+  double inputs = static_cast<double>(t.h.span() * t.w.span()) * depth;
+  auto tiles_h = static_cast<double>(t.h.tiles());
+  if (design.kernel == DepthwiseKernel::rolling) {
+    const auto strip = static_cast<double>(std::min(design.rows, shape.axes[1].out));
+    const double walked =
+        std::min(static_cast<double>(shape.axes[1].in), strip + static_cast<double>(shape.axes[1].taps - 1));
+    work.products = walked * static_cast<double>(design.columns) * taps;
+    inputs = walked * static_cast<double>(t.w.span());
+    tile = strip * static_cast<double>(design.columns);
+    tiles_h = std::ceil(static_cast<double>(shape.axes[1].out) / strip);
+  }
+  work.loads = inputs / vector;
+  work.converts = half ? inputs : inputs * 0.1;
+  work.stores = tile / vector + (half ? tile * 0.2 : 0);
+  work.tiles = 1 / vector;
+  work.weights = wgrad(shape) ? 0 : taps * depth;
+  const auto images = static_cast<double>(shape.batch * shape.out_channels * shape.axes[0].out);
+  work.threads_tiles = tiles_h * static_cast<double>(t.w.tiles()) * images;
+  if (design.kernel == DepthwiseKernel::planes) {
+    // Weights are read once for all images of a block.
+    if (blocks.stages == 2) work.weights /= static_cast<double>(ceil_div(shape.batch, blocks.splits));
+    const auto conflicts = [&](std::int64_t step_h, std::int64_t step_w, std::int64_t height, std::int64_t width) {
+      return bank_conflicts(t.h.tiles(), t.w.tiles(), step_h, step_w, width, height * width, shape.element_bytes());
+    };
+    const double in_conflicts = conflicts(t.h.step(), t.w.step(), shape.axes[1].in, shape.axes[2].in);
+    const double out_conflicts =
+        wgrad(shape) ? in_conflicts : conflicts(design.rows, design.columns, shape.axes[1].out, shape.axes[2].out);
+    work.shared = inputs * in_conflicts + tile * out_conflicts;
+  }
+  return work;
+}
+
+// A tile is a pair of units of the tensor cores' kernels, a product one of matrices.
+Work mma_work(const DepthwiseShape& shape, const DepthwiseDesign& design, const DepthwiseBlocks& blocks) {
+  const std::int64_t columns = shape.transposed ? shape.axes[2].stride : 1;
+  const TileAxis w{shape.axes[2], columns, shape.transposed};
+  const DepthwiseAxis& axis = shape.axes[1];
+  Work work;
+  if (design.kernel == DepthwiseKernel::mma) {
+    const TileAxis h{axis, blocks.tile_h, shape.transposed};
+    const std::int64_t channel_tiles = design.vector / 8;
+    const std::int64_t pairs = ceil_div(blocks.images * blocks.block_h * blocks.block_w, 2);
+    work.products = static_cast<double>(blocks.tile_h * axis.taps * ceil_div(shape.axes[2].taps, 2) * channel_tiles);
+    if (shape.transposed) work.products *= 1.5 / static_cast<double>(axis.stride);
+    work.loads = static_cast<double>(h.span() * w.span() * 2);
+    work.stores = static_cast<double>(blocks.tile_h * columns * 2);
+    const std::int64_t places = ceil_div(h.tiles(), blocks.block_h) * ceil_div(w.tiles(), 8 * blocks.block_w) *
+                                ceil_div(shape.batch, blocks.images);
+    const std::int64_t slices = ceil_div(shape.out_channels, design.vector * blocks.channel_warps);
+    work.threads_tiles = static_cast<double>(32 * pairs * places * slices * blocks.channel_warps);
+    // 16 bytes copied, of a thread for each pair.
+    const std::int64_t pixels =
+        ((blocks.block_h - 1) * h.step() + h.reach()) * ((8 * blocks.block_w - 1) * w.step() + w.reach());
+    work.converts = static_cast<double>(blocks.images * pixels * design.vector) / 8 / static_cast<double>(32 * pairs);
+    work.weights = static_cast<double>(plane_taps(shape) * channel_tiles) /
+                   static_cast<double>(std::max<std::int64_t>(1, places * pairs / blocks.splits));
+    work.shared = work.loads * static_cast<double>(channel_tiles);
+    return work;
+  }
+  const std::int64_t rows = shape.transposed ? axis.stride : 1;
+  const TileAxis h{axis, rows, shape.transposed};
+  const std::int64_t images = design.rows, units = design.vector;
+  const std::int64_t strips = ceil_div(h.tiles(), 8 * units);
+  const std::int64_t pairs = ceil_div(images * units, 2);
+  const auto groups = static_cast<double>(ceil_div(shape.axes[2].out + blocks.stagger, 8 * columns));
+  work.products = groups * static_cast<double>(axis.taps * columns * ceil_div(blocks.matrices, 2));
+  work.loads = groups * static_cast<double>(h.span() * ceil_div(blocks.matrices, 2));
+  work.stores = groups * static_cast<double>(rows * columns * 4);
+  const double planes = static_cast<double>(strips * ceil_div(shape.batch, images) * shape.out_channels);
+  work.threads_tiles = 32 * static_cast<double>(pairs) * planes;
+  const double in_rows = static_cast<double>((8 * units - 1) * h.step() + h.reach());
+  const auto piece = static_cast<double>(std::gcd(shape.axes[2].in, std::int64_t{8}));
+  work.converts = static_cast<double>(images) * std::min(in_rows, static_cast<double>(axis.in)) *
+                  static_cast<double>(shape.axes[2].in) / piece / static_cast<double>(32 * pairs);
+  work.weights =
+      static_cast<double>(axis.taps * columns * blocks.matrices * blocks.channel_warps) / static_cast<double>(pairs);
+  work.shared = work.loads;
+  return work;
+}
+
+const Costs& costs_of(const DepthwiseShape& shape, DepthwiseKernel kernel) {
+  if (kernel == DepthwiseKernel::mma) return kMma;
+  if (kernel == DepthwiseKernel::mma_planes) return kMmaPlanes;
+  const FamilyCosts& family = kernel == DepthwiseKernel::planes    ? kPlanes
+                              : kernel == DepthwiseKernel::rolling ? kRolling
+                                                                   : kPatch;
+  return wgrad(shape) ? family.wgrad : family.forward;
+}
+
+}  // namespace
+
+double predicted_seconds(const DepthwiseShape& shape, const DepthwiseDesign& design, const CudaDevice& device,
+                         int target_sms) {
+  const double sms = std::max(1, target_sms > 0 ? std::min(target_sms, device.sm_count) : device.sm_count);
+  const auto outputs = static_cast<double>(shape.outputs());
+  const double inputs = static_cast<double>(shape.batch * shape.in_channels * shape.axes[0].in) *
+                        static_cast<double>(shape.axes[1].in * shape.axes[2].in);
+  const double bytes = (outputs + inputs) * shape.element_bytes();
+  if (design.kernel == DepthwiseKernel::general) {
+    return 5e-6 + outputs * static_cast<double>(shape.taps() * shape.fan_in) * 60 / (sms * 128 * kClock) + bytes / 3e12;
+  }
+  const DepthwiseBlocks blocks = blocks_of(shape, design, device, target_sms);
+  Work work =
+      design.kernel >= DepthwiseKernel::mma ? mma_work(shape, design, blocks) : lanes_work(shape, design, blocks);
+  work.bytes = bytes;
+  work.threads = static_cast<double>(blocks.blocks_per_sm * blocks.threads);
+  work.waves = static_cast<double>(blocks.grid) / (sms * static_cast<double>(blocks.blocks_per_sm));
+  work.balance = blocks.balance;
+
+  const Costs& costs = costs_of(shape, design.kernel);
+  const double slots = costs.product * work.products + costs.load * work.loads + costs.convert * work.converts +
+                       costs.store * work.stores + costs.tile * work.tiles + costs.weight * work.weights;
+  double times[] = {slots * work.threads_tiles / (sms * 128 * kClock),
+                    work.bytes / (costs.memory * 1e12) * (1 + costs.few_threads / work.threads),
+                    costs.shared * work.shared * work.threads_tiles / (sms * 32 * kClock)};
+  std::sort(times, times + 3);
+  const double filled = work.waves / (work.waves + costs.tail * (std::ceil(work.waves) - work.waves)) * work.balance;
+  return costs.launch * 1e-6 + times[2] / filled + costs.unhidden * (times[0] + times[1]);
+}
+
+}  // namespace convoy::cuda
