@@ -65,7 +65,7 @@ bool legal(const DepthwiseShape& shape, const DepthwiseDesign& design, const Cud
   // Larger patches leave too few threads for what they save.
   const bool light = taps < 16 && !shape.transposed;
   const std::int64_t patch = design.rows * design.columns * design.vector;
-  if (design.kernel == DepthwiseKernel::patch && !wgrad(shape) && patch > (light ? 36 : 64)) return false;
+  if (design.kernel == DepthwiseKernel::patch && patch > (light && !wgrad(shape) ? 36 : 64)) return false;
   // Sums of several large filters leave room for neither pixels nor threads.
   if (wgrad(shape) && taps * design.vector > (design.vector > 1 ? 64 : 128)) return false;
   if (design.kernel == DepthwiseKernel::planes) {

@@ -185,14 +185,15 @@ TEST_F(GpuTest, TheDevicesOracleIsTheProcessors) {
 }
 
 TEST_F(GpuTest, TheSameBitsEveryTime) {
-  for (const char* text : {"wgrad:x=f32,8x24x30x30,nhwc:w=f32,24x1x7x7:y=f32,8x24x30x30,nhwc:pad=3x3:groups=24",
-                           "wgrad:x=bf16,8x24x30x30:w=bf16,24x1x3x3:y=bf16,8x24x30x30:pad=1x1:groups=24",
-                           "wgrad:x=f16,8x32x56x56,nhwc:w=f16,32x1x5x5:y=f16,8x32x28x28,nhwc:pad=2x2:stride=2x2:groups=32",
-                           "wgrad:x=f32,2x8x12x14x9:w=f32,16x1x3x3x3:y=f32,2x16x12x14x9:pad=1x1x1:groups=8",
-                           "fprop:x=bf16,8x24x30x30,nhwc:w=bf16,24x1x7x7:y=bf16,8x24x30x30,nhwc:pad=3x3:groups=24",
-                           "fprop:x=f32,8x24x30x30:w=f32,24x1x3x3:y=f32,8x24x30x30:pad=1x1:groups=24",
-                           "dgrad:x=f32,8x24x31x31,nhwc:w=f32,24x1x3x3:y=f32,8x24x16x16,nhwc:pad=1x1:stride=2x2:groups=24",
-                           "dgrad:x=f16,8x24x30x30:w=f16,48x1x5x5:y=f16,8x48x30x30:pad=2x2:groups=24"}) {
+  for (const char* text :
+       {"wgrad:x=f32,8x24x30x30,nhwc:w=f32,24x1x7x7:y=f32,8x24x30x30,nhwc:pad=3x3:groups=24",
+        "wgrad:x=bf16,8x24x30x30:w=bf16,24x1x3x3:y=bf16,8x24x30x30:pad=1x1:groups=24",
+        "wgrad:x=f16,8x32x56x56,nhwc:w=f16,32x1x5x5:y=f16,8x32x28x28,nhwc:pad=2x2:stride=2x2:groups=32",
+        "wgrad:x=f32,2x8x12x14x9:w=f32,16x1x3x3x3:y=f32,2x16x12x14x9:pad=1x1x1:groups=8",
+        "fprop:x=bf16,8x24x30x30,nhwc:w=bf16,24x1x7x7:y=bf16,8x24x30x30,nhwc:pad=3x3:groups=24",
+        "fprop:x=f32,8x24x30x30:w=f32,24x1x3x3:y=f32,8x24x30x30:pad=1x1:groups=24",
+        "dgrad:x=f32,8x24x31x31,nhwc:w=f32,24x1x3x3:y=f32,8x24x16x16,nhwc:pad=1x1:stride=2x2:groups=24",
+        "dgrad:x=f16,8x24x30x30:w=f16,48x1x5x5:y=f16,8x48x30x30:pad=2x2:groups=24"}) {
     const auto problem = parse_problem(text);
     ASSERT_TRUE(problem.ok()) << problem.error().message;
     const auto plan = depthwise_engine().plan(*problem, {}, request_);
@@ -220,7 +221,8 @@ TEST_F(GpuTest, InfinitiesReachOnlyTheirOutputs) {
     for (const std::int64_t at : {0, 1234, 4567}) {
       store_from_double(desc.type, in, at % desc.elements(), std::numeric_limits<double>::infinity());
     }
-    for (const std::int64_t tile : depthwise_engine().knobs(*problem, request_).front().values) {
+    const std::vector<Knob> knobs = depthwise_engine().knobs(*problem, request_);
+    for (const std::int64_t tile : knobs.front().values) {
       const auto plan = depthwise_engine().plan(*problem, {{"tile", tile}}, request_);
       ASSERT_TRUE(plan.ok()) << plan.error().message;
       EXPECT_EQ(testing::run_on_device(**plan, *problem, data, *request_.cuda, false).failure, "")

@@ -1,9 +1,10 @@
 // Depthwise fprop and dgrad of 16-bit NHWC tensors on the tensor cores. A product of matrices takes 16 pixels as rows
-// of a, 8 channels of each of two taps as its 16 columns, and as b two diagonal matrices, these taps' weights: an
-// eighth of the multiply-adds count, and it is still several times as fast as one lane a channel, which has to widen
-// every element. A block copies the inputs of BLOCK_W x BLOCK_H tiles of IMAGES images and of its channels to shared
-// memory, zeros beyond the edges. A warp computes 8 * CHANNEL_TILES channels of two units; a unit is 8 tiles beside one
-// another, TILE_H rows high and one column wide (dgrad with a stride: a stride wide).
+// of a, 8 channels of each of two taps as its 16 columns, and as b two diagonal matrices, these taps' weights. An
+// eighth of the multiply-adds count, but no element has to be widened: for small windows that is less work than a lane
+// a channel. A block copies the inputs of BLOCK_W x BLOCK_H tiles of IMAGES images, a slice of their channels, to
+// shared memory, zeros beyond the edges, and the next ones while it works on them. A warp computes 8 * CHANNEL_TILES
+// channels of two units at a time; a unit is 8 tiles beside one another, TILE_H rows high and a column wide (dgrad with
+// a stride: as many as the stride).
 #include "axis.cuh"
 #include "epilogue.cuh"
 #include "mma.cuh"
@@ -36,7 +37,7 @@ constexpr int stage_bytes = IMAGES * in_rows * in_columns * PIXEL_PITCH;
 constexpr int size = sizeof(ELEMENT);
 using In = PixelGrid<IN_H, IN_W, IN_C, IN_STRIDE_N, IN_STRIDE_H, IN_STRIDE_W>;
 
-// The taps that output column b of a tile meets: input and tap of the k-th, or -1.
+// The k-th input that output column b of a tile meets, or -1.
 __host__ __device__ constexpr int met(int b, int k) {
   int found = 0;
   for (int i = 0; i < span_w; ++i) {
