@@ -190,7 +190,8 @@ std::int64_t registers_wanted(const DepthwiseShape& shape, const DepthwiseDesign
   const std::int64_t filter = taps * design.vector;
   if (design.kernel == DepthwiseKernel::planes) return patch + filter + row + 16;
   const std::int64_t rows = row + prefetch * raw;
-  return patch + filter + (design.vector == 1 ? (3 * rows + 3) / 4 : rows) + 8;
+  const std::int64_t others = 8 + (taps < 16 ? 0 : wgrad(shape) ? 8 * design.vector : shape.transposed ? 8 : 0);
+  return patch + filter + (design.vector == 1 ? (3 * rows + 3) / 4 : rows) + others;
 }
 
 std::int64_t least_plane_bytes(const DepthwiseShape& shape, const DepthwiseDesign& design) {

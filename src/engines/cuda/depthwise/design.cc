@@ -142,8 +142,10 @@ std::vector<DepthwiseDesign> depthwise_designs(const DepthwiseShape& shape, cons
   if (fits_mma(shape)) {
     add({DepthwiseKernel::mma, 8, 16, 16});
     if (shape.axes[1].out > 8) {
-      add({DepthwiseKernel::mma, 8, 16, 32});
-      for (const std::int64_t vector : {16, 32}) add({DepthwiseKernel::mma, 16, 16, vector});
+      add({DepthwiseKernel::mma, 16, 16, 16});
+      if (device.architecture >= 90) {  // before, the compiler spills a few registers
+        for (const std::int64_t rows : {8, 16}) add({DepthwiseKernel::mma, rows, 16, 32});
+      }
     }
   }
   if (fits_mma_planes(shape)) {
