@@ -9,6 +9,7 @@
 #include "base/environment.h"
 #include "core/problem_list.h"
 #include "device/cuda/nvrtc.h"
+#include "engines/cuda/depthwise/blocks.h"
 #include "engines/cuda/depthwise/depthwise.h"
 #include "engines/cuda/depthwise/launches.h"
 
@@ -134,6 +135,25 @@ TEST(DepthwiseDesigns, AStridedViewAndAnOddChannelGoOneByOne) {
       vectors(
           "fprop:x=bf16,8x32x28x28,strides=27440x1x980x35:w=bf16,32x1x3x3:y=bf16,8x32x28x28,nhwc:pad=1x1:groups=32"),
       1);
+}
+
+// dgrad adds up a channel's filters: a strip of one plane is not enough for it.
+TEST(DepthwiseDesigns, PlanesThatAreAddedUpLieInSharedMemoryWhole) {
+  const CudaDevice device = device_of(90);
+  for (const char* text : {"dgrad:x=f32,5x1x49x22,nchw:w=f32,128x1x2x7,nchw:y=f32,5x128x54x18,nchw:pad=3x1",
+                           "dgrad:x=f32,3x1x50x19,nchw:w=f32,16x1x3x1,nchw:y=f32,3x16x54x21,nchw:pad=3x1",
+                           "dgrad:x=f32,3x4x20x19,nchw:w=f32,16x1x3x3,nchw:y=f32,3x16x20x19,nchw:pad=1x1:groups=4"}) {
+    const auto problem = parse_problem(text);
+    ASSERT_TRUE(problem.ok()) << problem.error().message;
+    const DepthwiseShape shape = depthwise_shape(*problem);
+    const auto designs = depthwise_designs(shape, device, 0);
+    ASSERT_FALSE(designs.empty()) << text;
+    for (const DepthwiseDesign& design : designs) {
+      if (design.kernel != DepthwiseKernel::planes) continue;
+      const DepthwiseBlocks blocks = blocks_of(shape, design, device, 0);
+      EXPECT_GE(blocks.strip_tiles, tiling_of(shape, design).h.tiles()) << text << " tile=" << knob_of(design);
+    }
+  }
 }
 
 TEST(DepthwiseEngine, RefusesWithAReason) {

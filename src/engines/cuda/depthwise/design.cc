@@ -70,7 +70,8 @@ bool legal(const DepthwiseShape& shape, const DepthwiseDesign& design, const Cud
   if (wgrad(shape) && taps * design.vector > (design.vector > 1 ? 64 : 128)) return false;
   if (design.kernel == DepthwiseKernel::planes) {
     if (least_plane_bytes(shape, design) > device.shared_bytes_per_block) return false;
-    return true;
+    // A strip is rows of one plane: where several are added up, they have to fit whole.
+    return shape.fan_in == 1 || blocks_of(shape, design, device, 0).strip_tiles >= t.h.tiles();
   }
   return shape.taps() * shape.fan_in * design.vector * 4 * 8 <= 44 * 1024;
 }

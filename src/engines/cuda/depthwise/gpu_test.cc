@@ -153,6 +153,31 @@ TEST_F(GpuTest, DepthwiseOnTensorCoresIsTheOracles) {
   }
 }
 
+// As many planes to add up as don't fit into shared memory: every tile of it.
+TEST_F(GpuTest, ManyFiltersOfOneChannelAreTheOracles) {
+  std::vector<Case> cases;
+  for (const char* text :
+       {"dgrad:x=f32,5x1x49x22,nchw:w=f32,128x1x2x7,nchw:y=f32,5x128x54x18,nchw:pad=3x1",
+        "dgrad:x=f32,3x1x50x19,nchw:w=f32,16x1x3x1,nchw:y=f32,3x16x54x21,nchw:pad=3x1",
+        "dgrad:x=bf16,2x3x40x40,nchw:w=bf16,96x1x3x3,nchw:y=bf16,2x96x40x40,nchw:pad=1x1:groups=3"}) {
+    const auto problem = parse_problem(text);
+    ASSERT_TRUE(problem.ok()) << problem.error().message;
+    for (const Knob& knob : depthwise_engine().knobs(*problem, request_)) {
+      for (const std::int64_t tile : knob.values) {
+        cases.push_back({*problem, {{knob.name, tile}}, Fill::normal, static_cast<std::uint64_t>(cases.size())});
+      }
+    }
+  }
+  ASSERT_FALSE(cases.empty());
+  plan_all(depthwise_engine(), cases, request_);
+  for (Case& each : cases) {
+    const std::string text = fmt::format("{} tile={}", print(each.problem), each.knobs[0].value);
+    ASSERT_TRUE(each.plan.ok()) << text << ": " << each.plan.error().message;
+    const ConvData data(each.problem, each.seed, each.fill);
+    EXPECT_EQ(testing::run_on_device(**each.plan, each.problem, data, *request_.cuda, false).failure, "") << text;
+  }
+}
+
 TEST_F(GpuTest, TheDevicesOracleIsTheProcessors) {
   const Engine& engine = reference_engine();
   ProblemOptions options = convoy::testing::options_for(engine.info());
