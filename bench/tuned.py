@@ -2,9 +2,10 @@
 
     python bench/tuned.py [--budget 10] [--rounds 9] [--threads 1] [--output FILE] [NETWORK ...]
 
-Each network is tuned into a new database, then run in turn with the heuristic's choices and with what was measured: a
-round is a process of each, the order alternating, and gives the ratio of their median times. The median of the rounds
-counts, with its quartiles. Prints a table; the figures go to bench/results as JSON.
+Each network is tuned into a new database. A round is a process that runs it in turns with the heuristic's choices and with
+what was measured (`convoy run --beside heuristic`) and gives the ratio of their times, free of the machine's drift. The
+median of the rounds counts, with its quartiles: where memory lies differs from process to process. Prints a table; the
+figures go to bench/results as JSON.
 """
 import argparse
 import datetime
@@ -22,7 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONVOY = ROOT / "build/bin/convoy"
 NETWORKS = ("squeezenet1_1", "resnet18", "mobilenet_v2", "resnet50", "googlenet", "densenet121", "efficientnet_b0",
             "resnext50_32x4d", "convnext_tiny", "yolo_tiny", "vgg16", "unet")
-SECONDS = 0.7  # of runs in a process
+SECONDS = 2  # of turns in a process
 
 
 def run(database, *arguments):
@@ -33,10 +34,9 @@ def run(database, *arguments):
     return done.stdout
 
 
-def seconds(database, network, select, repeats, options):
-    said = json.loads(run(database, "run", f"zoo:{network}", "--threads", options.threads, "--random-inputs", "--select", select, "--repeat",
-                          repeats, "--json"))
-    return said
+def compared(database, network, turns, options):
+    return json.loads(run(database, "run", f"zoo:{network}", "--threads", options.threads, "--random-inputs", "--beside", "heuristic",
+                          "--repeat", turns, "--json"))
 
 
 def measure(network, options):
@@ -45,46 +45,36 @@ def measure(network, options):
         start = time.monotonic()
         run(database, "tune", f"zoo:{network}", "--threads", options.threads, "--budget", options.budget)
         tuning = time.monotonic() - start
-        first = median_of(seconds(database, network, "heuristic", 3, options))
-        repeats = max(5, round(SECONDS / first))
-        ratios, times = [], {"heuristic": [], "stored": []}
-        for i in range(options.rounds):
-            own = {}
-            for select in ("heuristic", "stored") if i % 2 == 0 else ("stored", "heuristic"):
-                own[select] = median_of(seconds(database, network, select, repeats, options))
-                times[select].append(own[select])
-            ratios.append(own["heuristic"] / own["stored"])
-        quartiles = statistics.quantiles(ratios, n=4, method="inclusive")
+        once = compared(database, network, 1, options)["seconds"]
+        turns = max(2, round(SECONDS / once / 8))  # of four runs each
+        rounds = [compared(database, network, turns, options)["beside"] for _ in range(options.rounds)]
+        quartiles = statistics.quantiles([each["over_this"] for each in rounds], n=4, method="inclusive")
         return {"tuning_seconds": round(tuning, 2), "heuristic_over_tuned": round(quartiles[1], 4),
                 "quartiles": [round(quartiles[0], 4), round(quartiles[2], 4)],
-                "least_heuristic_over_least_tuned": round(min(times["heuristic"]) / min(times["stored"]), 4)}
-
-
-def median_of(said):
-    return said["seconds"]
+                "uncertainty_in_a_process": round(statistics.median(each["relative_uncertainty"] for each in rounds), 4)}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*", default=NETWORKS, metavar="NETWORK")
     parser.add_argument("--budget", type=float, default=10)
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--output", type=pathlib.Path,
                         default=ROOT / f"bench/results/tuned-{datetime.date.today().isoformat()}.json")
     options = parser.parse_args()
     rows = {}
-    print(f"{'network':18} {'tuning s':>8} {'heuristic / tuned':>18} {'quartiles':>14} {'least/least':>11}", flush=True)
+    print(f"{'network':18} {'tuning s':>8} {'heuristic / tuned':>18} {'quartiles':>14} {'in a process':>13}", flush=True)
     for network in options.networks:
         row = rows[network] = measure(network, options)
         print(f"{network:18} {row['tuning_seconds']:8.2f} {row['heuristic_over_tuned']:18.3f} "
-              f"{row['quartiles'][0]:6.3f}-{row['quartiles'][1]:5.3f} {row['least_heuristic_over_least_tuned']:11.3f}", flush=True)
+              f"{row['quartiles'][0]:6.3f}-{row['quartiles'][1]:5.3f} {row['uncertainty_in_a_process']:13.1%}", flush=True)
     mean = math.exp(statistics.mean(math.log(row["heuristic_over_tuned"]) for row in rows.values()))
     print(f"geometric mean {mean:.3f}; longest tuning {max(row['tuning_seconds'] for row in rows.values()):.2f} s")
     doctor = json.loads(run(pathlib.Path("none"), "doctor", "--json"))
     git = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--abbrev=40", "--dirty"], capture_output=True, text=True)
     options.output.write_text(json.dumps({
-        "what": "networks tuned under a budget beside the heuristic alone, one process of each in turn",
+        "what": "networks tuned under a budget beside the heuristic alone, in turns within each of several processes",
         "date": datetime.date.today().isoformat(), "command": " ".join(["python", "bench/tuned.py", *sys.argv[1:]]),
         "commit": git.stdout.strip(), "device": doctor["processor"], "threads": options.threads, "budget_seconds": options.budget,
         "geomean_heuristic_over_tuned": round(mean, 4), "networks": rows}, indent=1) + "\n")

@@ -198,6 +198,11 @@ TEST_F(Command, ZooModelsRunAndHumanOutputIsOnStandardOutput) {
   EXPECT_NE(human.out.find("peak memory"), std::string::npos);
   EXPECT_EQ(human.out.find('\x1b'), std::string::npos);  // not a terminal
   expect_error({"run", "zoo:squeezenet1_1"}, 2, "--input NAME=FILE");
+  const json beside =
+      run_json({"run", "zoo:squeezenet1_1", "--random-inputs", "--beside", "heuristic", "--repeat", "5"}, 0)["beside"];
+  EXPECT_EQ(beside["turns"], 5);
+  EXPECT_GT(beside["over_this"], 0);
+  expect_error({"run", "zoo:squeezenet1_1", "--random-inputs", "--beside", "luck"}, 2, "--beside");
   expect_error({"run", "zoo:squeezenet1_1", "--input", "nothing=a.npy"}, 2, "no input 'nothing'");
   expect_error({"run", "zoo:squeezenet1_1", "--random-inputs", "--dim", "Q=3"}, 2, "--dim Q=3");
   write("short.npy", "\x93NUMPY");

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/clock.h"
 #include "cli/inputs.h"
@@ -10,6 +11,7 @@
 #include "cli/tuning.h"
 #include "report/format.h"
 #include "report/table.h"
+#include "select/measure/statistics.h"
 
 namespace convoy::cli {
 namespace {
@@ -19,6 +21,7 @@ struct RunFlags {
   InputFlags input;
   OutputFlags output;
   std::string select = "stored";
+  std::string beside;
   int repeat = 1;
   bool verbose = false;
 };
@@ -40,6 +43,33 @@ void say_steps(const Program& program, const Session& session, const std::vector
     table.row(std::move(cells), step.kind == "convert" ? report::Style::faint : report::Style::plain);
   }
   program.say(table.render(program.colour()));
+}
+
+// Runs of a session in a row; the first of a turn, which finds the other's data in the caches, isn't counted.
+Result<double> take_turn(Session& session, std::span<const HostTensor> inputs) {
+  constexpr std::size_t kRuns = 3;
+  std::vector<double> times;
+  for (std::size_t i = 0; i <= kRuns; ++i) {
+    RunStatistics statistics;
+    CONVOY_CHECK(session.run(inputs, &statistics));
+    if (i > 0) times.push_back(statistics.seconds);
+  }
+  std::sort(times.begin(), times.end());
+  return times[kRuns / 2];
+}
+
+// How many times as long `other` takes, from turns of both in alternating order: the machine's drift is in neither.
+Result<selection::Summary> compare(Session& session, Session& other, std::span<const HostTensor> inputs, int rounds) {
+  std::vector<double> ratios;
+  for (int round = 0; round < rounds; ++round) {
+    double seconds[2];  // the session's, the other's
+    for (int turn = 0; turn < 2; ++turn) {
+      const int which = (turn + round) % 2;
+      CONVOY_TRY(seconds[which], take_turn(which == 0 ? session : other, inputs));
+    }
+    ratios.push_back(seconds[1] / seconds[0]);
+  }
+  return selection::summarize(ratios);
 }
 
 Result<int> run(const Program& program, RunFlags& flags) {
@@ -75,6 +105,14 @@ Result<int> run(const Program& program, RunFlags& flags) {
   }
   std::sort(times.begin(), times.end());
   const double median = times[times.size() / 2];
+  std::optional<selection::Summary> beside;
+  if (!flags.beside.empty()) {
+    NetworkOptions other_options = options;
+    other_options.selection.store = nullptr;
+    other_options.selection.mode = SelectionMode::heuristic;
+    CONVOY_TRY(const auto other, network->prepare(descs, other_options));
+    CONVOY_TRY(beside, compare(*session, *other, tensors, flags.repeat));
+  }
 
   if (flags.verbose) say_steps(program, *session, statistics.step_seconds);
   CONVOY_TRY(Json output_json, report_outputs(program, *network, outputs, inputs, flags.input, flags.output));
@@ -87,6 +125,17 @@ Result<int> run(const Program& program, RunFlags& flags) {
       report::bytes(static_cast<double>(session->activation_bytes())),
       report::bytes(static_cast<double>(session->weight_bytes())),
       report::bytes(static_cast<double>(session->workspace_bytes()))));
+
+  Json beside_json = nullptr;
+  if (beside) {
+    program.say(
+        fmt::format("the heuristic's choices take {:.3f} times as long, +-{:.1f}% ({} turns of each in one process)",
+                    beside->median, 100 * beside->relative_uncertainty(), beside->samples));
+    beside_json = {{"select", flags.beside},
+                   {"over_this", beside->median},
+                   {"relative_uncertainty", beside->relative_uncertainty()},
+                   {"turns", beside->samples}};
+  }
 
   Json input_json = Json::array();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -104,6 +153,7 @@ Result<int> run(const Program& program, RunFlags& flags) {
                     {"outputs", output_json},
                     {"seconds", median},
                     {"runs", flags.repeat},
+                    {"beside", std::move(beside_json)},
                     {"prepare_seconds", prepare_seconds},
                     {"peak_memory_bytes", peak},
                     {"activation_bytes", session->activation_bytes()},
@@ -131,6 +181,11 @@ void add_run(CLI::App& app, Program& program) {
       ->type_name("HOW")
       ->check(CLI::IsMember({"heuristic", "stored", "measured"}))
       ->capture_default_str();
+  command
+      .add_option("--beside", flags->beside,
+                  "Then time it side by side with these choices in the same process, --repeat turns of each")
+      ->type_name("HOW")
+      ->check(CLI::IsMember({"heuristic"}));
   command.add_option("--repeat", flags->repeat, "Run so often and give the median time")
       ->type_name("N")
       ->check(CLI::Range(1, 1000000));
