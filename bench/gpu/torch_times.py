@@ -75,7 +75,10 @@ def turn():
     bus = ctypes.create_string_buffer(64)
     if ctypes.CDLL("libcuda.so.1").cuDeviceGetPCIBusId(bus, 64, 0) != 0:
         raise RuntimeError("the driver doesn't say where the device is")
-    with open(pathlib.Path(tempfile.gettempdir()) / f"convoy-gpu-{bus.value.decode()}.lock", "a") as file:
+    path = pathlib.Path(tempfile.gettempdir()) / f"convoy-gpu-{bus.value.decode()}.lock"
+    if not path.exists():
+        path.touch()
+    with open(path) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

@@ -29,8 +29,11 @@ std::string lock_path(int ordinal) {
 Turn::Turn(int ordinal) {
   const std::string path = lock_path(ordinal);
   if (path.empty()) return;
-  constexpr mode_t everybody = 0666;
-  file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, everybody);
+  // A lock needs no more than reading, which other people's files allow; creating over one that is there they don't.
+  constexpr int flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW;
+  constexpr mode_t readable = 0644;
+  file_ = ::open(path.c_str(), flags);
+  if (file_ < 0) file_ = ::open(path.c_str(), flags | O_CREAT, readable);
   if (file_ < 0) return;
   while (::flock(file_, LOCK_EX) != 0 && errno == EINTR) {
   }

@@ -92,7 +92,7 @@ TEST(OneDnn, EverythingOfferedHasARowThatAdmitsIt) {
 }
 
 TEST(OneDnn, BlockedTensorsPassStraightThrough) {
-  if (cpu_features().isa < Isa::avx512) GTEST_SKIP() << "needs AVX-512";
+  if (cpu_features().isa < Isa::avx512) GTEST_SKIP() << "skipped: needs AVX-512";
   const auto blocked = problem("fprop:x=f32,1x32x9x9,nchw16c:w=f32,48x32x3x3:y=f32,1x48x9x9,nchw16c:pad=1x1");
   EXPECT_EQ(notes_of("onednn.jit_avx512", blocked, 0, true), "jit:avx512_core; w packed at plan time as OIhw16i16o; ");
   // The format that it prefers is the one given: there is no second layout to try.
@@ -100,7 +100,7 @@ TEST(OneDnn, BlockedTensorsPassStraightThrough) {
 }
 
 TEST(OneDnn, ReordersAreTold) {
-  if (cpu_features().isa < Isa::avx512) GTEST_SKIP() << "needs AVX-512";
+  if (cpu_features().isa < Isa::avx512) GTEST_SKIP() << "skipped: needs AVX-512";
   const auto rows = problem("fprop:x=f32,1x32x9x9,nchw:w=f32,48x32x3x3:y=f32,1x48x9x9,nchw:pad=1x1");
   EXPECT_EQ(notes_of("onednn.jit_avx512", rows, 1),
             "jit:avx512_core; reorders x: nchw -> nChw16c; w packed at each execution as OIhw16i16o; "
@@ -159,7 +159,7 @@ TEST(OneDnn, WhatWouldTakeLongIsRefused) {
 
 // A test under a lower instruction set must not run code for a higher one.
 TEST(OneDnn, RowsWithoutALevelRefuseACap) {
-  if (cpu_features().isa < Isa::avx512) GTEST_SKIP() << "needs AVX-512";
+  if (cpu_features().isa < Isa::avx512) GTEST_SKIP() << "skipped: needs AVX-512";
   const auto asked = problem("fprop:x=f32,1x16x9x9:w=f32,24x16x3x3");
   EXPECT_EQ(reason("onednn.gemm", print(asked)), "taken");
   for (const Isa isa : {Isa::portable, Isa::avx2}) {
@@ -197,7 +197,7 @@ TEST(OneDnn, TiesAreRoundedBeforeTheZeroPoint) {
 // docs/known-failures.md: without VNNI, 8-bit products are summed in pairs in 16 bits that saturate. When this fails,
 // oneDNN has corrected it, and the refusal can go.
 TEST(OneDnn, ByteProductsWithoutVnniSaturate) {
-  if (cpu_features().isa < Isa::avx512) GTEST_SKIP() << "needs AVX-512";
+  if (cpu_features().isa < Isa::avx512) GTEST_SKIP() << "skipped: needs AVX-512";
   testing::EngineCase test;
   test.problem = problem("fprop:x=u8,1x64x6x6,nhwc:w=s8,32x64x3x3:y=s32,1x32x4x4,nhwc");
   test.isa = cpu_features().isa;
@@ -224,7 +224,7 @@ TEST(OneDnn, InnerProductsLeaveOutPrelu) {
 
 // docs/known-failures.md: wgrad in bf16 reads what nobody wrote where a row of x is shorter than the stride.
 TEST(OneDnn, ShortRowsAreReadBeyondTheirEnd) {
-  if (cpu_features().isa < Isa::avx512) GTEST_SKIP() << "needs AVX-512";
+  if (cpu_features().isa < Isa::avx512) GTEST_SKIP() << "skipped: needs AVX-512";
   testing::EngineCase test;
   test.engine = &engine("onednn.jit_bf16_avx512");
   test.problem = problem("wgrad:x=bf16,1x32x5x2,nhwc:w=bf16,32x32x1x3:y=bf16,1x32x5x1,nhwc:pad=0x1:stride=1x3");
@@ -236,7 +236,7 @@ TEST(OneDnn, ShortRowsAreReadBeyondTheirEnd) {
 
 // docs/known-failures.md: dilated wgrad in bf16 of groups narrower than a vector.
 TEST(OneDnn, DilatedGradientsOfFewChannelsReadUnsetMemory) {
-  if (cpu_features().isa < Isa::avx512) GTEST_SKIP() << "needs AVX-512";
+  if (cpu_features().isa < Isa::avx512) GTEST_SKIP() << "skipped: needs AVX-512";
   testing::EngineCase test;
   test.engine = &engine("onednn.jit_bf16_avx512");
   test.problem =

@@ -60,6 +60,17 @@ void plan_all(const Engine& engine, std::vector<Case>& cases, const PlanRequest&
   for (std::thread& thread : threads) thread.join();
 }
 
+// With one tile each.
+void check_tiles(std::vector<Case>& cases, const PlanRequest& request) {
+  plan_all(depthwise_engine(), cases, request);
+  for (Case& each : cases) {
+    const std::string text = fmt::format("{} tile={}", print(each.problem), each.knobs[0].value);
+    ASSERT_TRUE(each.plan.ok()) << text << ": " << each.plan.error().message;
+    const ConvData data(each.problem, each.seed, each.fill);
+    EXPECT_EQ(testing::run_on_device(**each.plan, each.problem, data, *request.cuda, false).failure, "") << text;
+  }
+}
+
 void check_random_problems(const Engine& engine, ProblemOptions options, std::int64_t count, std::uint64_t seed,
                            const PlanRequest& request) {
   constexpr std::size_t kBatch = 64;
@@ -144,13 +155,7 @@ TEST_F(GpuTest, DepthwiseOnTensorCoresIsTheOracles) {
     if (!nhwc && tile % 100 * 8 < out_h && tile / 100 % 1'000'000 != 101) continue;  // parts only of one plane
     cases.push_back({*problem, {{"tile", tile}}, Fill::normal, static_cast<std::uint64_t>(cases.size())});
   }
-  plan_all(depthwise_engine(), cases, request_);
-  for (Case& each : cases) {
-    const std::string text = fmt::format("{} tile={}", print(each.problem), each.knobs[0].value);
-    ASSERT_TRUE(each.plan.ok()) << text << ": " << each.plan.error().message;
-    const ConvData data(each.problem, each.seed, each.fill);
-    EXPECT_EQ(testing::run_on_device(**each.plan, each.problem, data, *request_.cuda, false).failure, "") << text;
-  }
+  check_tiles(cases, request_);
 }
 
 // As many planes to add up as don't fit into shared memory: every tile of it.
@@ -169,13 +174,7 @@ TEST_F(GpuTest, ManyFiltersOfOneChannelAreTheOracles) {
     }
   }
   ASSERT_FALSE(cases.empty());
-  plan_all(depthwise_engine(), cases, request_);
-  for (Case& each : cases) {
-    const std::string text = fmt::format("{} tile={}", print(each.problem), each.knobs[0].value);
-    ASSERT_TRUE(each.plan.ok()) << text << ": " << each.plan.error().message;
-    const ConvData data(each.problem, each.seed, each.fill);
-    EXPECT_EQ(testing::run_on_device(**each.plan, each.problem, data, *request_.cuda, false).failure, "") << text;
-  }
+  check_tiles(cases, request_);
 }
 
 TEST_F(GpuTest, TheDevicesOracleIsTheProcessors) {
