@@ -1,4 +1,5 @@
 /* The C interface: describe, query, choose, execute, and what an error looks like. Plain C. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -63,5 +64,5 @@ int main(void) {
   convoy_choice_destroy(choice);
   convoy_problem_destroy(problem);
   free(data[0]), free(data[1]), free(data[2]);
-  return corner == 64 * 4 * 2 && inside == 64 * 9 * 2 ? 0 : 1;
+  return fabs(corner - 64 * 4 * 2) < 0.25 && fabs(inside - 64 * 9 * 2) < 0.25 ? 0 : 1; /* Winograd would round */
 }

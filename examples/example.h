@@ -24,7 +24,7 @@ inline void or_stop(convoy::Result<void> result) {
   if (!result) stop(result.error().message.c_str());
 }
 
-// Small integers, so that f32 sums are exact: -3 .. 3 by default.
+// Small integers, so that f32 sums are exact, and results whole: -3 .. 3 by default.
 inline convoy::HostTensor ramp(const convoy::TensorDesc& desc, int modulus = 7, int first = -3) {
   convoy::HostTensor tensor = or_stop(convoy::HostTensor::zeros(desc));
   for (std::int64_t i = 0; i < desc.storage_elements(); ++i) {
@@ -47,6 +47,9 @@ inline convoy::Candidate choose(const convoy::ConvProblem& problem) {
   const convoy::PlanRequest request{.threads = 2, .cpu = convoy::cpu_features(), .constant_weights = nullptr};
   return or_stop(convoy::select(problem, convoy::all_engines(), {}, request)).candidate;
 }
+
+// For whole results of engines that a heuristic chose: Winograd, where it is the one, rounds fractions in between.
+constexpr double kLessThanOne = 0.25;
 
 // Stops when two tensors (row-major by logical index) differ by more than `tolerance`.
 inline void agree(const convoy::HostTensor& a, const convoy::HostTensor& b, double tolerance, const char* what) {

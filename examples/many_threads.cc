@@ -40,7 +40,7 @@ int main() {
   for (int t = 0; t < kThreads; ++t) {
     const HostTensor expected = ramp(problem.y);
     run(problem, {"reference", {}}, {.x = inputs[t].data.get(), .w = w.data.get(), .out = expected.data.get()});
-    agree(outputs[t], expected, 0, "a thread's output");
+    agree(outputs[t], expected, kLessThanOne, "a thread's output");
   }
   return 0;
 }

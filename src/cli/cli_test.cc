@@ -200,7 +200,8 @@ TEST_F(Command, ZooModelsRunAndHumanOutputIsOnStandardOutput) {
   expect_error({"run", "zoo:squeezenet1_1"}, 2, "--input NAME=FILE");
   const json beside =
       run_json({"run", "zoo:squeezenet1_1", "--random-inputs", "--beside", "heuristic", "--repeat", "5"}, 0)["beside"];
-  EXPECT_EQ(beside["turns"], 5);
+  EXPECT_GE(beside["turns"], 4);  // a disturbed one is left out
+  EXPECT_LE(beside["turns"], 5);
   EXPECT_GT(beside["over_this"], 0);
   expect_error({"run", "zoo:squeezenet1_1", "--random-inputs", "--beside", "luck"}, 2, "--beside");
   expect_error({"run", "zoo:squeezenet1_1", "--input", "nothing=a.npy"}, 2, "no input 'nothing'");
