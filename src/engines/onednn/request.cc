@@ -145,7 +145,11 @@ std::optional<Refusal> unfit_epilogue(const ConvProblem& p) {
   return std::nullopt;
 }
 
-bool has_isa(unsigned bits) { return (static_cast<unsigned>(dnnl_get_effective_cpu_isa()) & bits) == bits; }
+// Asked once, with the first engine: after the end of oneDNN's statics it can't answer.
+bool has_isa(unsigned bits) {
+  static const auto all = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
+  return (all & bits) == bits;
+}
 
 std::optional<Refusal> unfit_types(const ConvProblem& p) {
   if (p.x.type != DataType::f16 && p.w.type != DataType::f16) return std::nullopt;
