@@ -77,6 +77,8 @@ EngineInfo declare(const Implementation& implementation) {
   }
   info.requantize = info.zero_points = (implementation.types & kInt8) != 0;
   info.min_isa = takes_everything(implementation) ? processor_isa() : implementation.min_isa();
+  // Below, oneDNN leaves what they compute to others.
+  if (implementation.family == "ip" || implementation.family.starts_with("gemm_s8")) info.min_isa = Isa::avx512;
   info.max_elements = kMostElements;
   info.oracle =
       implementation.family == "ref";  // measured only when named: it takes seconds where others take milliseconds
@@ -179,6 +181,11 @@ bool lacks_its_level(const Implementation& implementation, const CpuFeatures& cp
   return (needed != nullptr && !(cpu.*needed)) || !processor_has(implementation.level);
 }
 
+// Of these oneDNN offers the one for the best of the processor only.
+bool is_outdone(const Implementation& implementation) {
+  return implementation.family == "brdgmm_dw" && implementation.min_isa() < processor_isa();
+}
+
 // Rows without a level that would run what the cap forbids.
 bool exceeds_the_cap(const Implementation& implementation, const CpuFeatures& cpu) {
   return takes_everything(implementation) && !cpu.avx512_vnni && processor_has("avx512_vnni");
@@ -188,6 +195,11 @@ std::optional<Refusal> unfit_processor(const Implementation& implementation, con
   if (lacks_its_level(implementation, cpu)) {
     return Refusal{RefusalCode::instruction_set, fmt::format("instruction set={} here: this engine needs {}",
                                                              name_of(cpu.isa), implementation.level)};
+  }
+  if (is_outdone(implementation)) {
+    return Refusal{RefusalCode::instruction_set,
+                   fmt::format("instruction set={} here: oneDNN has this engine where there is no AVX-512 only",
+                               name_of(processor_isa()))};
   }
   if (exceeds_the_cap(implementation, cpu)) {
     return Refusal{
@@ -238,17 +250,20 @@ class ImplementationEngine final : public cost::FittedEngine {
 
   std::optional<Estimate> estimate(const ConvProblem& problem, const PlanRequest& request) const override {
     const Implementation& implementation = implementations()[row_];
-    if (lacks_its_level(implementation, request.cpu) || exceeds_the_cap(implementation, request.cpu) || ended()) {
+    if (lacks_its_level(implementation, request.cpu) || is_outdone(implementation) ||
+        exceeds_the_cap(implementation, request.cpu) || ended()) {
       return std::nullopt;
     }
     const auto guessed = guess(row_, problem);
     if (!guessed || known_wrong(implementation, problem) || inexpressible(problem)) return std::nullopt;
     const auto copied = static_cast<double>(guessed->copied_bytes);
-    // What was learnt is taken without asking, which takes longer than choosing may; planning asks.
+    // What was learnt is taken without asking, which takes longer than choosing may; planning asks. What was not is
+    // asked about once nothing is faster: dearer than it is, it might never be.
     constexpr double doubt = 1.25;
-    return Estimate{{{kLayoutKnob, guessed->any_layout}},
-                    predict(problem, work_on(problem, copied, request), request) * (guessed->sure ? 1 : doubt),
-                    guessed->learnt};
+    return Estimate{
+        {{kLayoutKnob, guessed->any_layout}},
+        predict(problem, work_on(problem, copied, request), request) * (guessed->learnt && !guessed->sure ? doubt : 1),
+        guessed->learnt};
   }
 
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,

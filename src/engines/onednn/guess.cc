@@ -45,9 +45,10 @@ std::span<const std::uint16_t> roots() {
   return roots;
 }
 
-// The processors that oneDNN was asked on: AVX-512 with VNNI, and perhaps bf16 and f16. With AMX it offers more.
+// The processors that oneDNN was asked on: those with AVX2, up to AMX. With AVX-NE-CONVERT, which no processor had that
+// it was asked on, it offers more.
 bool is_known_processor() {
-  static const bool known = cpu_features().isa == Isa::avx512 && processor_has("avx512_vnni") && !processor_has("amx");
+  static const bool known = processor_isa() != Isa::portable && !processor_has("avx2_vnni_2");
   return known;
 }
 
@@ -93,20 +94,18 @@ std::optional<Guess> guess(std::size_t index, const ConvProblem& p) {
   if (row.family == "brg_fwd" && row.level == "avx2" && p.w.dims[1] < 8) return std::nullopt;
   if (!fits(row, p)) return std::nullopt;
   Guess guess;
+  // Of others oneDNN has to be asked: the guess is the least that it can cost, so that nothing slower is taken before.
+  if (!is_known_processor() || !is_usual(p)) return guess;
   std::uint16_t at = roots()[index];
-  if (is_known_processor() && at != kNoTree) {
-    while (kNodes[at].trait != kLeaf) {
-      at = traits()[kNodes[at].trait].holds(p) ? at + 1 : kNodes[at].otherwise;
-    }
-    const auto answer = static_cast<Answer>(kNodes[at].otherwise % kSure);
-    if (answer == Answer::no) return std::nullopt;
-    guess.learnt = is_usual(p);
-    guess.sure = kNodes[at].otherwise >= kSure;
-    guess.any_layout = answer == Answer::reordered;
-  } else {
-    guess.any_layout = !(p.x.is_packed(Layout::nhwc) && p.y.is_packed(Layout::nhwc)) &&
-                       !(p.x.channel_block > 1 && p.y.channel_block > 1);
+  if (at == kNoTree) return std::nullopt;  // oneDNN never offered it
+  while (kNodes[at].trait != kLeaf) {
+    at = traits()[kNodes[at].trait].holds(p) ? at + 1 : kNodes[at].otherwise;
   }
+  const auto answer = static_cast<Answer>(kNodes[at].otherwise % kSure);
+  if (answer == Answer::no) return std::nullopt;
+  guess.learnt = true;
+  guess.sure = kNodes[at].otherwise >= kSure;
+  guess.any_layout = answer == Answer::reordered;
   if (guess.any_layout) guess.copied_bytes = p.x.bytes() + p.y.bytes() * (p.epilogue.gamma != 0 ? 2 : 1);
   return guess;
 }

@@ -1,5 +1,6 @@
 // What oneDNN offers, told from the problem alone: asking it takes 50 us and more, as long as a small convolution. The
-// answers are decision trees over traits.h, learnt from what it was asked (scripts/fit-offers).
+// answers are decision trees over traits.h, learnt from what it was asked (scripts/fit-offers). Where nothing was
+// learnt, everything that may be offered counts as offered, at no cost besides computing.
 #pragma once
 
 #include <cstddef>

@@ -11,6 +11,8 @@ constexpr Implementation kImplementations[] = {
     // family, level, passes, types, shape, f32, half, int8
     {"brdgmm_dw", "avx512", kFprop, kFloat, Shape::depthwise, 20, 20, 20},
     {"brdgmm_dw", "avx512_vnni", kFprop, kInt8, Shape::depthwise, 20, 20, 20},
+    {"brdgmm_dw", "avx2_vnni_2", kFprop, kHalf, Shape::depthwise, 1, 15, 1},
+    {"brdgmm_dw", "avx2", kFprop, kF32, Shape::depthwise, 15, 1, 1},
     {"ip", "", kEveryPass, kEveryType, Shape::whole_window, 20, 20, 20},
     {"brgconv_1x1", "amx", kFprop, kEveryType, Shape::pointwise, 120, 900, 1500},
     {"brgconv", "amx", kFprop, kEveryType, Shape::any, 120, 900, 1500},

@@ -10,6 +10,7 @@
 #include "convoy/host_tensor.h"
 #include "core/stages.h"
 #include "engines/onednn/implementations.h"
+#include "engines/onednn/request.h"
 #include "engines/onednn/survey.h"
 #include "support/engine_property.h"
 
@@ -167,7 +168,7 @@ TEST(OneDnn, RowsWithoutALevelRefuseACap) {
     ASSERT_TRUE(refusal) << name_of(isa);
     EXPECT_EQ(refusal->reason, "instruction set=" + std::string(name_of(isa)) + ": this engine needs avx512");
   }
-  if (!cpu_features().avx512_vnni) return;
+  if (!processor_has("avx512_vnni")) return;
   CpuFeatures bare = cpu_features();
   bare.avx512_vnni = false;
   const auto refusal = refuse(engine("onednn.gemm"), asked, {1, bare});
@@ -176,6 +177,7 @@ TEST(OneDnn, RowsWithoutALevelRefuseACap) {
 }
 
 TEST(OneDnn, WhatIsNotOfferedIsSaid) {
+  if (cpu_features().isa < Isa::avx512) GTEST_SKIP() << "skipped: needs AVX-512";
   const std::string why = reason("onednn.gemm_s8s8s32", "fprop:x=u8,1x4x3x3:w=s8,4x4x1x1:y=s32,1x4x3x3");
   if (why.find("VNNI") != std::string::npos) GTEST_SKIP() << why;
   EXPECT_EQ(why, "x=u8,1x4x3x3,nchw y=s32,1x4x3x3,nchw and these sizes: oneDNN does not offer it for them");
@@ -210,6 +212,7 @@ TEST(OneDnn, ByteProductsWithoutVnniSaturate) {
 
 // docs/known-failures.md: a convolution that is computed as an inner product leaves out prelu.
 TEST(OneDnn, InnerProductsLeaveOutPrelu) {
+  if (cpu_features().isa < Isa::avx512) GTEST_SKIP() << "skipped: needs AVX-512";
   testing::EngineCase test;
   test.engine = &engine("onednn.ip");
   test.problem = problem("fprop:x=bf16,2x16x6x6,nchw:w=bf16,16x16x6x6:y=f32,2x16x1x1,nchw:act=prelu");

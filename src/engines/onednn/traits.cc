@@ -42,14 +42,16 @@ constexpr std::int64_t kMega = 1 << 20;
 // Elements of one image with all taps of each position spelled out, as im2col does.
 std::int64_t unrolled(P p) { return p.w.elements() / p.w.dims[0] * (p.y.elements() / p.y.dims[0] / p.y.dims[1]); }
 
-bool has_bf16() {
-  static const bool has = processor_has("avx512_bf16");
-  return has;
-}
+// Asked once for the process.
+struct Processor {
+  bool avx512 = processor_isa() == Isa::avx512;
+  bool avx512_vnni = processor_has("avx512_vnni"), avx2_vnni = processor_has("avx2_vnni");
+  bool bf16 = processor_has("avx512_bf16"), f16 = processor_has("avx512_fp16"), amx = processor_has("amx");
+};
 
-bool has_f16() {
-  static const bool has = processor_has("avx512_fp16");
-  return has;
+const Processor& processor() {
+  static const Processor processor;
+  return processor;
 }
 
 constexpr Trait kTraits[] = {
@@ -150,8 +152,12 @@ constexpr Trait kTraits[] = {
     {"terms >= 256", [](P p) { return p.w.elements() / p.w.dims[0] >= 256; }},
     {"terms >= 512", [](P p) { return p.w.elements() / p.w.dims[0] >= 512; }},
     {"terms >= 1024", [](P p) { return p.w.elements() / p.w.dims[0] >= 1024; }},
-    {"on a processor with AVX512-BF16", [](P) { return has_bf16(); }},
-    {"on a processor with AVX512-FP16", [](P) { return has_f16(); }},
+    {"on a processor with AVX512", [](P) { return processor().avx512; }},
+    {"on a processor with AVX512-VNNI", [](P) { return processor().avx512_vnni; }},
+    {"on a processor with AVX-VNNI", [](P) { return processor().avx2_vnni; }},
+    {"on a processor with AVX512-BF16", [](P) { return processor().bf16; }},
+    {"on a processor with AVX512-FP16", [](P) { return processor().f16; }},
+    {"on a processor with AMX", [](P) { return processor().amx; }},
 };
 
 }  // namespace
