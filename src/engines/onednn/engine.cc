@@ -6,6 +6,7 @@
 #include "engines/cost/fitted_engine.h"
 #include "engines/onednn/guess.h"
 #include "engines/onednn/implementations.h"
+#include "engines/onednn/known.h"
 #include "engines/onednn/onednn.h"
 #include "engines/onednn/plan.h"
 #include "engines/onednn/request.h"
@@ -135,45 +136,6 @@ std::optional<Refusal> unfit_shape(Shape shape, const ConvProblem& p) {
       return unfit_inner_product(p);
   }
   return std::nullopt;
-}
-
-// Wrong results of oneDNN itself, each with a line in docs/known-failures.md. The last: without VNNI or AMX its kernels
-// sum 8-bit products in pairs in 16 bits, which saturate at the products' full range; only the plain loops don't.
-std::optional<Refusal> known_wrong(const Implementation& implementation, const ConvProblem& p) {
-  if (implementation.family == "ip" && p.epilogue.activation.kind == ActivationKind::prelu) {
-    return Refusal{RefusalCode::epilogue, "act=prelu: oneDNN's inner product leaves it out: wrong results"};
-  }
-  if (implementation.family == "jit_bf16" && p.pass == Pass::wgrad && p.x.dims.back() < p.stride.back()) {
-    return Refusal{RefusalCode::stride,
-                   fmt::format("stride={}: oneDNN's wgrad in bf16 reads unset memory where rows of x "
-                               "are shorter, here {}: wrong results",
-                               to_string(p.stride), p.x.dims.back())};
-  }
-  constexpr std::int64_t vector = 16;
-  const bool dilated = std::any_of(p.dilation.begin(), p.dilation.end(), [](std::int64_t step) { return step > 1; });
-  if (implementation.family == "jit_bf16" && p.pass == Pass::wgrad && dilated && p.w.dims[1] % vector != 0) {
-    return Refusal{
-        RefusalCode::dilation,
-        fmt::format("dilation={}: oneDNN's dilated wgrad in bf16 reads unset memory where channels don't fill "
-                    "vectors of {}, here {}: wrong results",
-                    to_string(p.dilation), vector, p.w.dims[1])};
-  }
-  const bool strided = std::any_of(p.stride.begin(), p.stride.end(), [](std::int64_t stride) { return stride > 1; });
-  if (implementation.family.ends_with("1x1") && p.pass == Pass::wgrad && strided && p.w.dims[1] < vector) {
-    return Refusal{RefusalCode::channels,
-                   fmt::format("C/groups={}: oneDNN's strided wgrad for filters of 1 writes beyond its scratchpad "
-                               "where channels don't fill a vector of {}: memory is overwritten",
-                               p.w.dims[1], vector)};
-  }
-  if (p.compute != DataType::s32 || implementation.family == "ref") return std::nullopt;
-  const std::string_view level = implementation.level;
-  if (level.find("vnni") != std::string_view::npos || level == "amx") return std::nullopt;
-  // The rows without a level take what the processor has, whatever the cap.
-  if (level.empty() && (processor_has("avx512_vnni") || processor_has("avx2_vnni"))) return std::nullopt;
-  return Refusal{RefusalCode::instruction_set,
-                 fmt::format("types x={} w={}: oneDNN computes them without VNNI here, in sums "
-                             "of 16 bits that saturate: wrong results",
-                             convoy::name_of(p.x.type), convoy::name_of(p.w.type))};
 }
 
 bool lacks_its_level(const Implementation& implementation, const CpuFeatures& cpu) {
