@@ -217,8 +217,8 @@ DepthwiseBlocks blocks_of(const DepthwiseShape& shape, const DepthwiseDesign& de
     case DepthwiseKernel::mma:
       place_mma(shape, design, sms, blocks);
       return blocks;
-    case DepthwiseKernel::mma_planes:
-      place_mma_planes(shape, design, blocks);
+    case DepthwiseKernel::plane_bands:
+      place_plane_bands(shape, design, sms, blocks);
       return blocks;
   }
   return blocks;

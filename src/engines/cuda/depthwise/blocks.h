@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "convoy/device.h"
 #include "engines/cuda/depthwise/design.h"
@@ -25,7 +26,8 @@ struct DepthwiseBlocks {
   std::int64_t images = 1;        // of a block at once (planes' wgrad, mma)
   // See the tensor cores' kernels.
   std::int64_t tile_h = 1, block_h = 1, block_w = 1, channel_warps = 1, pitch = 16;
-  std::int64_t left = 0, stagger = 0, matrices = 2;
+  std::int64_t window = 0, halves = 2, out_pitch = 16, shares = 1;
+  bool folded = false;
 };
 DepthwiseBlocks blocks_of(const DepthwiseShape& shape, const DepthwiseDesign& design, const CudaDevice& device,
                           int target_sms);
@@ -38,7 +40,26 @@ std::int64_t least_plane_bytes(const DepthwiseShape& shape, const DepthwiseDesig
 
 // The tensor cores' part of blocks_of (mma_blocks.cc).
 void place_mma(const DepthwiseShape& shape, const DepthwiseDesign& design, std::int64_t sms, DepthwiseBlocks& blocks);
-void place_mma_planes(const DepthwiseShape& shape, const DepthwiseDesign& design, DepthwiseBlocks& blocks);
+
+// plane_bands' part (bands_blocks.cc), what can run, and what its cost follows from.
+void place_plane_bands(const DepthwiseShape& shape, const DepthwiseDesign& design, std::int64_t sms,
+                       DepthwiseBlocks& blocks);
+std::vector<DepthwiseDesign> plane_bands_designs(const DepthwiseShape& shape);
+struct BandCounts {
+  std::int64_t open = 1;      // rows at work at once
+  std::int64_t halves = 1;    // of a window: 8 columns each
+  std::int64_t window = 0;    // its first column, from the block's first
+  std::int64_t steps = 1;     // of a band
+  std::int64_t step_in = 1;   // rows of input a step
+  std::int64_t step_out = 1;  // rows of output
+  std::int64_t blocks = 1;    // of 8 columns, of a channel and a unit of images
+  std::int64_t groups = 1;    // of 16 of them
+  std::int64_t products = 1;  // of matrices, of a group's step
+  std::int64_t registers = 40;
+  DepthwiseAxis h;      // rows, of a folded signal those of 8 outputs
+  bool folded = false;  // a signal in rows of 8
+};
+BandCounts band_counts(const DepthwiseShape& shape, const DepthwiseDesign& design);
 
 struct Tiling {
   TileAxis h, w;

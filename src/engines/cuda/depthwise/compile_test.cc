@@ -112,7 +112,7 @@ TEST(DepthwiseDesigns, AKnobSaysAllOfADesign) {
   for (const DepthwiseDesign design :
        {DepthwiseDesign{}, DepthwiseDesign{DepthwiseKernel::patch, 4, 14, 8},
         DepthwiseDesign{DepthwiseKernel::rolling, 500, 7, 1}, DepthwiseDesign{DepthwiseKernel::planes, 14, 1, 1},
-        DepthwiseDesign{DepthwiseKernel::mma, 16, 16, 32}, DepthwiseDesign{DepthwiseKernel::mma_planes, 4, 4, 14}}) {
+        DepthwiseDesign{DepthwiseKernel::mma, 16, 16, 32}, DepthwiseDesign{DepthwiseKernel::plane_bands, 56, 4, 16}}) {
     EXPECT_EQ(design_of(knob_of(design)), design);
   }
 }

@@ -95,7 +95,7 @@ class DepthwiseEngine final : public Engine {
  public:
   DepthwiseEngine() {
     info_.name = kName;
-    info_.revision = 2;
+    info_.revision = 3;
     info_.summary = "depthwise convolutions and their gradients, compiled for the problem; f32, f16, bf16; any strides";
     info_.device = DeviceKind::cuda;
     info_.min_architecture = 80;

@@ -32,21 +32,14 @@ bool fits_mma(const DepthwiseShape& shape) {
   return plane_taps(shape) > 3 && plane_taps(shape) <= 16 && shape.axes[1].out > 1;
 }
 
-// Packed NCHW. Smaller windows and planes are faster on `planes`.
-bool fits_mma_planes(const DepthwiseShape& shape) {
-  return fits_tensor_cores(shape) && shape.in_order && plane_taps(shape) > 16 && shape.axes[1].taps <= 15 &&
-         shape.axes[2].taps <= 15 && shape.axes[1].out >= 24 && shape.axes[2].out >= 24;
-}
-
 bool legal(const DepthwiseShape& shape, const DepthwiseDesign& design, const CudaDevice& device) {
   const std::int64_t most_shared = std::min<std::int64_t>(device.shared_bytes_per_block, 113 * 1024);
   if (design.kernel == DepthwiseKernel::mma) {
     return plane_taps(shape) * design.vector / 8 <= 100 &&
            blocks_of(shape, design, device, 0).shared_bytes <= most_shared;
   }
-  if (design.kernel == DepthwiseKernel::mma_planes) {
-    const DepthwiseBlocks blocks = blocks_of(shape, design, device, 0);
-    return blocks.matrices <= 6 && blocks.shared_bytes <= 64 * 1024;
+  if (design.kernel == DepthwiseKernel::plane_bands) {
+    return blocks_of(shape, design, device, 0).shared_bytes <= most_shared;
   }
   const Tiling t = tiling_of(shape, design);
   const std::int64_t taps = plane_taps(shape);
@@ -149,16 +142,7 @@ std::vector<DepthwiseDesign> depthwise_designs(const DepthwiseShape& shape, cons
       }
     }
   }
-  if (fits_mma_planes(shape)) {
-    const std::int64_t units = ceil_div(shape.axes[1].out, 8);
-    for (const std::int64_t planes : {1, 2, 4}) {
-      for (const std::int64_t images : {1, 2, 4}) {
-        const std::int64_t all = planes * images * units;
-        if (all >= 12 && all <= 24 && images <= shape.batch) add({DepthwiseKernel::mma_planes, images, planes, units});
-      }
-    }
-    if (units > 8) add({DepthwiseKernel::mma_planes, 1, 1, ceil_div(units, 2)});
-  }
+  for (const DepthwiseDesign& design : plane_bands_designs(shape)) add(design);
   std::vector<std::pair<double, DepthwiseDesign>> ranked;
   for (const DepthwiseDesign& design : designs) {
     ranked.emplace_back(predicted_seconds(shape, design, device, target_sms), design);

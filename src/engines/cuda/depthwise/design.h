@@ -10,13 +10,13 @@
 namespace convoy::cuda {
 
 enum class DepthwiseKernel : std::uint8_t {
-  general,     // depthwise_general.cu
-  patch,       // depthwise_nhwc.cu, depthwise_nhwc_wgrad.cu: a patch of the output a thread
-  rolling,     // depthwise_nhwc_rolling.cu, .._wgrad.cu: a strip of `rows` rows a thread
-  planes,      // depthwise_nchw.cu, depthwise_nchw_wgrad.cu: planes in shared memory
-  mma,         // depthwise_nhwc_mma.cu: tensor cores; a block's patch, `vector` channels of a warp
-  mma_planes,  // depthwise_nchw_mma.cu: tensor cores; a block's images (rows), planes (columns), units of a plane
-               // (vector)
+  general,      // depthwise_general.cu
+  patch,        // depthwise_nhwc.cu, depthwise_nhwc_wgrad.cu: a patch of the output a thread
+  rolling,      // depthwise_nhwc_rolling.cu, .._wgrad.cu: a strip of `rows` rows a thread
+  planes,       // depthwise_nchw.cu, depthwise_nchw_wgrad.cu: planes in shared memory
+  mma,          // depthwise_nhwc_mma.cu: tensor cores; a block's patch, `vector` channels of a warp
+  plane_bands,  // depthwise_nchw_bands.cu, .._wgrad.cu: tensor cores; bands of `rows` rows, a block's channels
+                // (columns) and images (vector)
 };
 
 struct DepthwiseDesign {

@@ -11,6 +11,7 @@
 #include "device/cuda/device.h"
 #include "device/cuda/nvrtc.h"
 #include "engines/cuda/depthwise/depthwise.h"
+#include "engines/cuda/depthwise/design.h"
 #include "engines/cuda/reference/reference.h"
 #include "engines/cuda/testing/device_data.h"
 #include "engines/reference/reference.h"
@@ -133,27 +134,51 @@ TEST_F(GpuTest, DepthwiseOnTensorCoresIsTheOracles) {
   Random random(5);
   std::vector<Case> cases;
   while (cases.size() < (full() ? 500 : 40)) {
-    const bool nhwc = random.chance(0.6);
-    const bool dgrad = random.chance(0.5);
     const std::string type = random.chance(0.5) ? "bf16" : "f16";
-    const std::int64_t channels = nhwc ? 8 * random.integer(1, 12) : random.integer(1, 40);
-    const std::int64_t h = nhwc ? random.integer(4, 40) : random.integer(24, 40);
-    const std::int64_t w = nhwc ? random.integer(4, 40) : random.integer(24, 40);
-    const std::int64_t r = nhwc ? random.integer(2, 4) : random.integer(4, 7);
-    const std::int64_t s = nhwc ? random.integer(2, 4) : random.integer(5, 7);
-    const std::int64_t dilation = random.integer(1, 2);
+    const std::int64_t r = random.integer(2, 4), s = random.integer(2, 4);
     auto problem = parse_problem(
-        fmt::format("fprop:x={0},{1}x{2}x{3}x{4},{5}:w={0},{2}x1x{6}x{7}:pad={8}x{9}:dilation={10}x{10}:groups={2}{11}",
-                    type, random.integer(1, 5), channels, h, w, nhwc ? "nhwc" : "nchw", r, s, random.integer(0, r),
-                    random.integer(0, s), dilation, random.chance(0.3) ? ":alpha=2:beta=0.5:bias=1:act=relu" : ""));
+        fmt::format("fprop:x={0},{1}x{2}x{3}x{4},nhwc:w={0},{2}x1x{5}x{6}:pad={7}x{8}:dilation={9}x{9}:groups={2}{10}",
+                    type, random.integer(1, 5), 8 * random.integer(1, 12), random.integer(4, 40), random.integer(4, 40),
+                    r, s, random.integer(0, r), random.integer(0, s), random.integer(1, 2),
+                    random.chance(0.3) ? ":alpha=2:beta=0.5:bias=1:act=relu" : ""));
     if (!problem.ok()) continue;  // windows larger than the map
-    if (dgrad && problem->epilogue.bias == false) problem->pass = Pass::dgrad;
-    const std::int64_t out_h = (problem->pass == Pass::dgrad ? problem->x : problem->y).dims[2];
-    const std::int64_t tile = nhwc ? random.pick({400'081'616, 400'161'616, 400'081'632, 400'161'632})
-                                   : 500'000'000 + random.integer(1, 3) * 10'000 + random.pick({1, 2, 4}) * 100 +
-                                         (random.chance(0.3) ? 2 : (out_h + 7) / 8);
-    if (!nhwc && tile % 100 * 8 < out_h && tile / 100 % 1'000'000 != 101) continue;  // parts only of one plane
+    if (random.chance(0.5) && problem->epilogue.bias == false) problem->pass = Pass::dgrad;
+    const std::int64_t tile = random.pick({400'081'616, 400'161'616, 400'081'632, 400'161'632});
     cases.push_back({*problem, {{"tile", tile}}, Fill::normal, static_cast<std::uint64_t>(cases.size())});
+  }
+  check_tiles(cases, request_);
+}
+
+// The same of packed NCHW: maps and signals, odd and even, all passes, with every design that they have.
+TEST_F(GpuTest, DepthwiseBandsOfPlanesAreTheOracles) {
+  Random random(6);
+  std::vector<Case> cases;
+  while (cases.size() < (full() ? 2000 : 150)) {
+    const std::string type = random.chance(0.5) ? "bf16" : "f16";
+    const bool signal = random.chance(0.3);
+    const std::int64_t n = random.integer(1, 20), c = random.integer(1, 20), stride = random.integer(1, 2);
+    const std::string epilogue = random.chance(0.2) ? ":alpha=2:beta=0.5:bias=1:act=relu" : "";
+    std::string text;
+    if (signal) {
+      const std::int64_t s = random.integer(1, 60);
+      text =
+          fmt::format("fprop:x={0},{1}x{2}x{3},ncw:w={0},{2}x1x{4}:pad={5}:stride={6}:dilation={7}:groups={2}{8}", type,
+                      n, c, random.integer(1, 400), s, random.integer(0, s), stride, random.integer(1, 2), epilogue);
+    } else {
+      const std::int64_t r = random.integer(1, 7), s = random.integer(1, 7);
+      text = fmt::format(
+          "fprop:x={0},{1}x{2}x{3}x{4},nchw:w={0},{2}x1x{5}x{6}:pad={7}x{8}:stride={9}x{10}:dilation={11}x{12}:groups={"
+          "2}{13}",
+          type, n, c, random.integer(1, 40), random.integer(1, 40), r, s, random.integer(0, r), random.integer(0, s),
+          random.integer(1, 2), stride, random.integer(1, 2), random.integer(1, 2), epilogue);
+    }
+    auto problem = parse_problem(text);
+    if (!problem.ok()) continue;  // windows larger than the map
+    if (epilogue.empty()) problem->pass = random.pick({Pass::fprop, Pass::dgrad, Pass::wgrad});
+    for (const DepthwiseDesign& design : depthwise_designs(depthwise_shape(*problem), *request_.cuda, 0)) {
+      if (design.kernel != DepthwiseKernel::plane_bands) continue;
+      cases.push_back({*problem, {{"tile", knob_of(design)}}, Fill::normal, static_cast<std::uint64_t>(cases.size())});
+    }
   }
   check_tiles(cases, request_);
 }
@@ -235,7 +260,11 @@ TEST_F(GpuTest, TheSameBitsEveryTime) {
 TEST_F(GpuTest, InfinitiesReachOnlyTheirOutputs) {
   for (const char* text : {"fprop:x=bf16,4x48x14x14,nhwc:w=bf16,48x1x3x3:y=bf16,4x48x14x14,nhwc:pad=1x1:groups=48",
                            "dgrad:x=f16,3x32x15x15,nhwc:w=f16,32x1x3x3:y=f16,3x32x15x15,nhwc:pad=1x1:groups=32",
-                           "fprop:x=bf16,4x24x28x28:w=bf16,24x1x7x7:y=bf16,4x24x28x28:pad=3x3:groups=24"}) {
+                           "fprop:x=bf16,4x24x28x28:w=bf16,24x1x7x7:y=bf16,4x24x28x28:pad=3x3:groups=24",
+                           "dgrad:x=f16,5x9x7x7:w=f16,9x1x3x3:y=f16,5x9x7x7:pad=1x1:groups=9",
+                           "wgrad:x=bf16,5x8x14x14:w=bf16,8x1x5x5:y=bf16,5x8x14x14:pad=2x2:groups=8",
+                           "fprop:x=bf16,3x8x200,ncw:w=bf16,8x1x33:y=bf16,3x8x200,ncw:pad=16:groups=8",
+                           "wgrad:x=f16,3x8x200,ncw:w=f16,8x1x33:y=f16,3x8x200,ncw:pad=16:groups=8"}) {
     const auto problem = parse_problem(text);
     ASSERT_TRUE(problem.ok()) << problem.error().message;
     const ConvData data(*problem, 5, Fill::normal);
@@ -244,6 +273,10 @@ TEST_F(GpuTest, InfinitiesReachOnlyTheirOutputs) {
     const TensorDesc& desc = dgrad ? problem->y : problem->x;
     for (const std::int64_t at : {0, 1234, 4567}) {
       store_from_double(desc.type, in, at % desc.elements(), std::numeric_limits<double>::infinity());
+    }
+    // Of a gradient's other tensor one at an edge: it meets the zeros beside the first.
+    if (problem->pass == Pass::wgrad) {
+      store_from_double(problem->y.type, const_cast<void*>(data.args().y), 0, std::numeric_limits<double>::infinity());
     }
     const std::vector<Knob> knobs = depthwise_engine().knobs(*problem, request_);
     for (const std::int64_t tile : knobs.front().values) {

@@ -63,10 +63,11 @@ void set_design(const DepthwiseDesign& design, const DepthwiseBlocks& blocks, Co
       constants.set("CHANNEL_WARPS", blocks.channel_warps).set("PIXEL_PITCH", blocks.pitch);
       constants.set("SPLITS", blocks.splits);
       return;
-    case DepthwiseKernel::mma_planes:
-      constants.set("IMAGES", design.rows).set("PLANES", design.columns).set("UNITS", design.vector);
-      constants.set("PITCH", blocks.pitch).set("LEFT", blocks.left).set("STAGGER", blocks.stagger);
-      constants.set("MATRICES", blocks.matrices).set("WARPS_PLANE", blocks.channel_warps);
+    case DepthwiseKernel::plane_bands:
+      constants.set("BAND_ROWS", design.rows).set("CHANNELS", design.columns).set("IMAGES", design.vector);
+      constants.set("CHANNEL_WARPS", blocks.channel_warps).set("STAGES", blocks.stages).set("SPLITS", blocks.shares);
+      constants.set("WINDOW", blocks.window).set("HALVES", blocks.halves).set("FOLDED", blocks.folded);
+      constants.set("IN_PITCH", blocks.pitch).set("OUT_PITCH", blocks.out_pitch);
       return;
   }
 }
@@ -81,8 +82,8 @@ const char* source_of(DepthwiseKernel kernel, bool wgrad) {
       return wgrad ? "depthwise_nchw_wgrad.cu" : "depthwise_nchw.cu";
     case DepthwiseKernel::mma:
       return "depthwise_nhwc_mma.cu";
-    case DepthwiseKernel::mma_planes:
-      return "depthwise_nchw_mma.cu";
+    case DepthwiseKernel::plane_bands:
+      return wgrad ? "depthwise_nchw_bands_wgrad.cu" : "depthwise_nchw_bands.cu";
     case DepthwiseKernel::general:
       break;
   }
@@ -98,7 +99,8 @@ DepthwiseLaunch second_stage(const ConvProblem& problem, const DepthwiseShape& s
   constants.enumerations().element(shape.type);
   constants.set("THREADS", kReduceThreads).set("REDUCE_LANES", lanes).set("SPLITS", blocks.splits);
   constants.set("REDUCE_TAPS", shape.taps()).set("OUT_C", shape.out_channels).set("FLIPPED", shape.flipped);
-  constants.set("W_STRIDE_K", shape.w_strides[0]).set("TAPS_FIRST", design.kernel != DepthwiseKernel::planes);
+  constants.set("W_STRIDE_K", shape.w_strides[0])
+      .set("TAPS_FIRST", design.kernel != DepthwiseKernel::planes && design.kernel != DepthwiseKernel::plane_bands);
   set_epilogue(problem, constants);
   DepthwiseLaunch launch{{"reduce.cu", constants.text(), architecture}, "reduce", {}, "sum of the shares"};
   launch.shape.grid.x = static_cast<unsigned>((shape.taps() * shape.out_channels + outputs - 1) / outputs);

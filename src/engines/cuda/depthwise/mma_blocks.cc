@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <limits>
-#include <numeric>
 #include <set>
 
 #include "engines/cuda/depthwise/blocks.h"
@@ -91,49 +89,6 @@ void place_mma(const DepthwiseShape& shape, const DepthwiseDesign& design, std::
   blocks.splits = ceil_div(places, ceil_div(places, blocks.splits));
   blocks.balance = balance_of(places, blocks.splits);
   blocks.grid = slices * blocks.splits;
-}
-
-void place_mma_planes(const DepthwiseShape& shape, const DepthwiseDesign& design, DepthwiseBlocks& blocks) {
-  const DepthwiseAxis& w = shape.axes[2];
-  const std::int64_t images = design.rows, planes = design.columns, units = design.vector;
-  const std::int64_t tile = shape.transposed ? w.stride : 1;
-  const std::int64_t tile_h = shape.transposed ? shape.axes[1].stride : 1;
-  const std::int64_t piece = std::gcd(w.in, std::int64_t{8});
-  const std::int64_t far = (w.taps - 1) * w.dilation;
-  const TileAxis h{shape.axes[1], tile_h, shape.transposed};
-  const std::int64_t strips = ceil_div(h.tiles(), 8 * units);
-  const std::int64_t in_rows = (8 * units - 1) * h.step() + h.reach();
-
-  // The zeros left of a row are whole pieces of its copy; where the outputs of a product begin is free, so that its
-  // inputs are as few matrices as possible. Pairs of outputs stay pairs.
-  blocks.matrices = std::numeric_limits<std::int64_t>::max();
-  for (std::int64_t stagger = 0; stagger < 8; stagger += w.out % 2 == 0 ? 2 : 1) {
-    std::int64_t left = w.pad + stagger * w.stride;
-    if (shape.transposed) left = ceil_div(std::max<std::int64_t>(0, stagger - w.pad + far), w.stride);
-    left = round_up(std::max<std::int64_t>(0, left), piece);
-    const std::int64_t last = shape.transposed
-                                  ? std::max<std::int64_t>(0, 8 * w.stride - 1 - stagger + w.pad) / w.stride + left
-                                  : far + 7 * w.stride + left - w.pad - stagger * w.stride;
-    if (last / 8 + 1 >= blocks.matrices) continue;
-    blocks.matrices = last / 8 + 1;
-    blocks.left = left;
-    blocks.stagger = stagger;
-  }
-  const std::int64_t groups_w = ceil_div(w.out + blocks.stagger, 8 * tile);
-  const std::int64_t in_matrices = (groups_w - 1) * (shape.transposed ? 1 : w.stride) + blocks.matrices;
-  // Rows an odd multiple of 16 bytes apart lie in different banks.
-  blocks.pitch = std::max(in_matrices * 16, round_up((blocks.left + w.in) * 2, 16));
-  if (blocks.pitch % 32 == 0) blocks.pitch += 16;
-
-  const std::int64_t out_rows = strips > 1 ? 8 * units * tile_h : shape.axes[1].out;
-  const std::int64_t reach = 16 * (blocks.matrices + tile) * w.stride;  // at least the kernel's
-  blocks.channel_warps = std::clamp<std::int64_t>(4 / planes, 1, ceil_div(images * units, 2));
-  blocks.threads = 128;
-  blocks.shared_bytes = images * planes * in_rows * blocks.pitch +
-                        images * (round_up(planes * out_rows * w.out * 2, 16) + 16) +
-                        round_up(planes * shape.axes[1].taps * reach * 2, 16);
-  place_by_resources(shape.axes[1].taps * tile * blocks.matrices + tile_h * tile * 4 + 52, blocks);
-  blocks.grid = ceil_div(shape.out_channels, planes) * ceil_div(shape.batch, images) * strips;
 }
 
 }  // namespace convoy::cuda

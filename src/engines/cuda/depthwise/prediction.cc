@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "engines/cuda/depthwise/blocks.h"
 
@@ -43,7 +42,8 @@ constexpr FamilyCosts kRolling{{0.9, 0, 3.7, 11, 360, 23, 0, 4.3, 56, 0.3, 0.39,
 constexpr FamilyCosts kPlanes{{1.6, 0, 1.1, 7.4, 41, 0, 0.81, 4.8, 76, 0.46, 0.24, 2.7},
                               {1.7, 0, 1.7, 0, 65, 0, 0.57, 4.7, 14, 0.13, 0.4, 5.1}};
 constexpr Costs kMma{4.1, 5.1, 30, 18, 0, 47, 0.07, 4.4, 39, 0.94, 0.43, 0};
-constexpr Costs kMmaPlanes{0.9, 13, 83, 0, 89, 4.2, 0, 4.7, 540, 0.3, 0.4, 5.8};
+constexpr FamilyCosts kPlaneBands{{3.7, 1.2, 103, 6.6, 44, 4.9, 0.67, 4.9, 42, 0.5, 0.15, 5.1},
+                                  {8.1, 2.9, 59, 8, 33, 5.1, 0.94, 5.6, 53, 0.33, 0.24, 6.5}};
 
 // How many words of the fullest of shared memory's 32 banks a warp asks for at once, when its threads' tiles begin
 // step_h rows and step_w columns apart in planes of `plane` elements, `width` wide.
@@ -111,54 +111,63 @@ Work mma_work(const DepthwiseShape& shape, const DepthwiseDesign& design, const 
   const TileAxis w{shape.axes[2], columns, shape.transposed};
   const DepthwiseAxis& axis = shape.axes[1];
   Work work;
-  if (design.kernel == DepthwiseKernel::mma) {
-    const TileAxis h{axis, blocks.tile_h, shape.transposed};
-    const std::int64_t channel_tiles = design.vector / 8;
-    const std::int64_t pairs = ceil_div(blocks.images * blocks.block_h * blocks.block_w, 2);
-    work.products = static_cast<double>(blocks.tile_h * axis.taps * ceil_div(shape.axes[2].taps, 2) * channel_tiles);
-    if (shape.transposed) work.products *= 1.5 / static_cast<double>(axis.stride);
-    work.loads = static_cast<double>(h.span() * w.span() * 2);
-    work.stores = static_cast<double>(blocks.tile_h * columns * 2);
-    const std::int64_t places = ceil_div(h.tiles(), blocks.block_h) * ceil_div(w.tiles(), 8 * blocks.block_w) *
-                                ceil_div(shape.batch, blocks.images);
-    const std::int64_t slices = ceil_div(shape.out_channels, design.vector * blocks.channel_warps);
-    work.threads_tiles = static_cast<double>(32 * pairs * places * slices * blocks.channel_warps);
-    // 16 bytes copied, of a thread for each pair.
-    const std::int64_t pixels =
-        ((blocks.block_h - 1) * h.step() + h.reach()) * ((8 * blocks.block_w - 1) * w.step() + w.reach());
-    work.converts = static_cast<double>(blocks.images * pixels * design.vector) / 8 / static_cast<double>(32 * pairs);
-    work.weights = static_cast<double>(plane_taps(shape) * channel_tiles) /
-                   static_cast<double>(std::max<std::int64_t>(1, places * pairs / blocks.splits));
-    work.shared = work.loads * static_cast<double>(channel_tiles);
-    return work;
-  }
-  const std::int64_t rows = shape.transposed ? axis.stride : 1;
-  const TileAxis h{axis, rows, shape.transposed};
-  const std::int64_t images = design.rows, units = design.vector;
-  const std::int64_t strips = ceil_div(h.tiles(), 8 * units);
-  const std::int64_t pairs = ceil_div(images * units, 2);
-  const auto groups = static_cast<double>(ceil_div(shape.axes[2].out + blocks.stagger, 8 * columns));
-  work.products = groups * static_cast<double>(axis.taps * columns * ceil_div(blocks.matrices, 2));
-  work.loads = groups * static_cast<double>(h.span() * ceil_div(blocks.matrices, 2));
-  work.stores = groups * static_cast<double>(rows * columns * 4);
-  const double planes = static_cast<double>(strips * ceil_div(shape.batch, images) * shape.out_channels);
-  work.threads_tiles = 32 * static_cast<double>(pairs) * planes;
-  const double in_rows = static_cast<double>((8 * units - 1) * h.step() + h.reach());
-  const auto piece = static_cast<double>(std::gcd(shape.axes[2].in, std::int64_t{8}));
-  work.converts = static_cast<double>(images) * std::min(in_rows, static_cast<double>(axis.in)) *
-                  static_cast<double>(shape.axes[2].in) / piece / static_cast<double>(32 * pairs);
-  work.weights =
-      static_cast<double>(axis.taps * columns * blocks.matrices * blocks.channel_warps) / static_cast<double>(pairs);
-  work.shared = work.loads;
+  const TileAxis h{axis, blocks.tile_h, shape.transposed};
+  const std::int64_t channel_tiles = design.vector / 8;
+  const std::int64_t pairs = ceil_div(blocks.images * blocks.block_h * blocks.block_w, 2);
+  work.products = static_cast<double>(blocks.tile_h * axis.taps * ceil_div(shape.axes[2].taps, 2) * channel_tiles);
+  if (shape.transposed) work.products *= 1.5 / static_cast<double>(axis.stride);
+  work.loads = static_cast<double>(h.span() * w.span() * 2);
+  work.stores = static_cast<double>(blocks.tile_h * columns * 2);
+  const std::int64_t places = ceil_div(h.tiles(), blocks.block_h) * ceil_div(w.tiles(), 8 * blocks.block_w) *
+                              ceil_div(shape.batch, blocks.images);
+  const std::int64_t slices = ceil_div(shape.out_channels, design.vector * blocks.channel_warps);
+  work.threads_tiles = static_cast<double>(32 * pairs * places * slices * blocks.channel_warps);
+  // 16 bytes copied, of a thread for each pair.
+  const std::int64_t pixels =
+      ((blocks.block_h - 1) * h.step() + h.reach()) * ((8 * blocks.block_w - 1) * w.step() + w.reach());
+  work.converts = static_cast<double>(blocks.images * pixels * design.vector) / 8 / static_cast<double>(32 * pairs);
+  work.weights = static_cast<double>(plane_taps(shape) * channel_tiles) /
+                 static_cast<double>(std::max<std::int64_t>(1, places * pairs / blocks.splits));
+  work.shared = work.loads * static_cast<double>(channel_tiles);
+  return work;
+}
+
+// A tile is a step of a warp's 16 blocks.
+Work bands_work(const DepthwiseShape& shape, const DepthwiseDesign& design, const DepthwiseBlocks& blocks,
+                int architecture) {
+  const BandCounts counts = band_counts(shape, design);
+  const std::int64_t units = ceil_div(shape.batch, design.vector);
+  Work work;
+  const double steps = static_cast<double>(counts.groups * counts.steps * units) *
+                       static_cast<double>(round_up(shape.out_channels, design.columns));
+  work.threads_tiles = 32 * steps;
+  work.products = static_cast<double>(counts.products);
+  work.loads =
+      static_cast<double>(counts.step_in * (wgrad(shape) ? 4 * ceil_div(counts.halves, 2) : 2 * counts.halves));
+  if (shape.axes[2].in % 2 != 0) work.loads *= 2;
+  if (wgrad(shape)) work.loads += 4;
+  if (!wgrad(shape)) work.stores = static_cast<double>(counts.step_out * (shape.axes[2].out % 2 == 0 ? 2 : 4));
+  // 16 bytes copied, of a thread for each step, unless the copy engine does it.
+  const auto whole = [&](std::int64_t plane, std::int64_t channels) {
+    return channels * plane * 2 % 16 == 0 && design.columns * plane * 2 % 16 == 0 && channels % design.columns == 0;
+  };
+  const std::int64_t in_plane = shape.axes[1].in * shape.axes[2].in, out_plane = shape.axes[1].out * shape.axes[2].out;
+  const bool bulk_in = architecture >= 90 && whole(in_plane, shape.in_channels);
+  const bool bulk_out = architecture >= 90 && whole(out_plane, shape.out_channels);
+  const std::int64_t copied = (bulk_in ? 0 : in_plane) + (bulk_out ? 0 : out_plane);
+  work.converts = 2 * static_cast<double>(shape.batch * shape.out_channels * copied) / 16 / work.threads_tiles;
+  work.weights = static_cast<double>(counts.h.taps * counts.halves * 4 * blocks.shares) /
+                 static_cast<double>(units * ceil_div(counts.groups, blocks.channel_warps) * counts.steps);
+  work.shared = work.loads + work.stores + 4 * work.converts;
   return work;
 }
 
 const Costs& costs_of(const DepthwiseShape& shape, DepthwiseKernel kernel) {
   if (kernel == DepthwiseKernel::mma) return kMma;
-  if (kernel == DepthwiseKernel::mma_planes) return kMmaPlanes;
-  const FamilyCosts& family = kernel == DepthwiseKernel::planes    ? kPlanes
-                              : kernel == DepthwiseKernel::rolling ? kRolling
-                                                                   : kPatch;
+  const FamilyCosts& family = kernel == DepthwiseKernel::planes        ? kPlanes
+                              : kernel == DepthwiseKernel::plane_bands ? kPlaneBands
+                              : kernel == DepthwiseKernel::rolling     ? kRolling
+                                                                       : kPatch;
   return wgrad(shape) ? family.wgrad : family.forward;
 }
 
@@ -175,8 +184,9 @@ double predicted_seconds(const DepthwiseShape& shape, const DepthwiseDesign& des
     return 5e-6 + outputs * static_cast<double>(shape.taps() * shape.fan_in) * 60 / (sms * 128 * kClock) + bytes / 3e12;
   }
   const DepthwiseBlocks blocks = blocks_of(shape, design, device, target_sms);
-  Work work =
-      design.kernel >= DepthwiseKernel::mma ? mma_work(shape, design, blocks) : lanes_work(shape, design, blocks);
+  Work work = design.kernel == DepthwiseKernel::plane_bands ? bands_work(shape, design, blocks, device.architecture)
+              : design.kernel == DepthwiseKernel::mma       ? mma_work(shape, design, blocks)
+                                                            : lanes_work(shape, design, blocks);
   work.bytes = bytes;
   work.threads = static_cast<double>(blocks.blocks_per_sm * blocks.threads);
   work.waves = static_cast<double>(blocks.grid) / (sms * static_cast<double>(blocks.blocks_per_sm));

@@ -36,11 +36,3 @@ __device__ __forceinline__ void mma_k8(float (&d)[4], unsigned a0, unsigned a1, 
                : "r"(a0), "r"(a1), "r"(b0));
   }
 }
-
-// Four matrices of 8 rows of 16 bytes in shared memory, lane l giving the address of row l % 8 of matrix l / 8: word m
-// of lane (g, t) is row g, columns 2t and 2t + 1 of matrix m.
-__device__ __forceinline__ void load_matrices(unsigned (&v)[4], unsigned address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
-               : "r"(address));
-}
