@@ -19,13 +19,38 @@ bool has_operands(const ConvProblem& p) {
          epilogue.gamma == 1 || (p.alpha != 1 && epilogue.bias);
 }
 
+// Whether in some direction but along rows no output reaches any of x.
+bool sees_padding_only(const ConvProblem& p) {
+  for (int i = 0; i + 1 < p.spatial_dims(); ++i) {
+    bool meets = false;
+    for (std::int64_t tap = 0; tap < p.w.dims[2 + i] && !meets; ++tap) {
+      // The outputs for which this tap is at 0 to the size of x.
+      const std::int64_t begin = p.pre_padding[i] - tap * p.dilation[i], end = begin + p.x.dims[2 + i];
+      const std::int64_t first = begin > 0 ? (begin + p.stride[i] - 1) / p.stride[i] : 0;
+      meets = first < p.y.dims[2 + i] && first * p.stride[i] < end;
+    }
+    if (!meets) return true;
+  }
+  return false;
+}
+
+// Rows of AMX tiles that an image's pixels are split into: as many as divide them, 16 at most.
+std::int64_t tiles_of_image(const ConvProblem& p) {
+  std::int64_t pixels = 1;
+  for (int i = 0; i < p.spatial_dims(); ++i) pixels *= p.y.dims[2 + i];
+  std::int64_t rows = 16;
+  while (rows > 1 && pixels % rows != 0) --rows;
+  return pixels / rows;
+}
+
 }  // namespace
 
 std::optional<Refusal> known_wrong(const Implementation& implementation, const ConvProblem& p) {
   if (implementation.family == "ip" && p.epilogue.activation.kind == ActivationKind::prelu) {
     return Refusal{RefusalCode::epilogue, "act=prelu: oneDNN's inner product leaves it out: wrong results"};
   }
-  if (implementation.family == "jit_bf16" && p.pass == Pass::wgrad && p.x.dims.back() < p.stride.back()) {
+  const bool bf16_gradients = implementation.family == "jit_bf16" || implementation.family == "brgconv_bwd_w";
+  if (bf16_gradients && p.pass == Pass::wgrad && p.x.dims.back() < p.stride.back()) {
     return Refusal{RefusalCode::stride,
                    fmt::format("stride={}: oneDNN's wgrad in bf16 reads unset memory where rows of x "
                                "are shorter, here {}: wrong results",
@@ -59,6 +84,27 @@ std::optional<Refusal> known_wrong(const Implementation& implementation, const C
                       p.beta,
                       rows ? fmt::format("rows of {} channels", p.groups) : fmt::format("align={}", p.y.alignment))};
     }
+  }
+  if (implementation.level == "amx" && implementation.family == "jit_1x1" && tiles_of_image(p) == 3) {
+    return Refusal{RefusalCode::size,
+                   fmt::format("y={}: oneDNN's AMX code for filters of 1 writes a fourth tile where an image's pixels "
+                               "make three: memory is overwritten",
+                               to_string(p.y.dims))};
+  }
+  if (implementation.level == "amx" && implementation.family == "brgconv" && sees_padding_only(p)) {
+    return Refusal{RefusalCode::padding,
+                   fmt::format("pad={}/{}: no output meets x, where oneDNN's AMX code would crash the process",
+                               to_string(p.pre_padding), to_string(p.post_padding))};
+  }
+  const std::int64_t pixel_bytes = p.w.dims[1] * size_of(p.x.type);
+  if (implementation.level == "amx" && implementation.family == "brgconv" && p.groups == 1 &&
+      p.w.dims.back() % 2 == 0 && p.stride.back() % 2 == 0 && p.dilation.back() == 1 && pixel_bytes > 64 &&
+      pixel_bytes % 64 == 32) {
+    return Refusal{
+        RefusalCode::channels,
+        fmt::format("C/groups={}: oneDNN's AMX code mixes up pixels that don't fill 64 bytes, here {} and 32, "
+                    "where stride and window are even, here {} and {}: wrong results",
+                    p.w.dims[1], pixel_bytes / 64 * 64, p.stride.back(), p.w.dims.back())};
   }
   if (implementation.family == "jit_uni_int8" && implementation.level == "avx2_vnni" && is_depthwise(p) &&
       p.groups % 8 > 1 && has_operands(p)) {

@@ -10,6 +10,7 @@
 #include "convoy/host_tensor.h"
 #include "core/stages.h"
 #include "engines/onednn/implementations.h"
+#include "engines/onednn/known.h"
 #include "engines/onednn/request.h"
 #include "engines/onednn/survey.h"
 #include "support/engine_property.h"
@@ -84,9 +85,9 @@ TEST(OneDnn, EverythingOfferedHasARowThatAdmitsIt) {
     for (const Offer& offer : surveyed->all()) {
       ++offers;
       const auto refusal = refuse(*engines()[offer.row], problem, {1, cpu_features()});
-      const bool known_wrong = refusal && refusal->reason.find("saturate") != std::string::npos;
-      EXPECT_TRUE(!refusal || known_wrong) << engines()[offer.row]->info().name << ": " << refusal->reason << "\n"
-                                           << print(problem);
+      EXPECT_TRUE(!refusal || known_wrong(implementations()[offer.row], problem))
+          << engines()[offer.row]->info().name << ": " << refusal->reason << "\n"
+          << print(problem);
     }
   }
   EXPECT_GT(offers, 400);
@@ -228,13 +229,17 @@ TEST(OneDnn, InnerProductsLeaveOutPrelu) {
 // docs/known-failures.md: wgrad in bf16 reads what nobody wrote where a row of x is shorter than the stride.
 TEST(OneDnn, ShortRowsAreReadBeyondTheirEnd) {
   if (cpu_features().isa < Isa::avx512) GTEST_SKIP() << "skipped: needs AVX-512";
-  testing::EngineCase test;
-  test.engine = &engine("onednn.jit_bf16_avx512");
-  test.problem = problem("wgrad:x=bf16,1x32x5x2,nhwc:w=bf16,32x32x1x3:y=bf16,1x32x5x1,nhwc:pad=0x1:stride=1x3");
-  test.isa = cpu_features().isa;
-  EXPECT_EQ(reason("onednn.jit_bf16_avx512", print(test.problem)),
-            "stride=1x3: oneDNN's wgrad in bf16 reads unset memory where rows of x are shorter, here 2: wrong results");
-  EXPECT_NE(run(test).failure, "");
+  for (const char* name : {"onednn.jit_bf16_avx512", "onednn.brgconv_bwd_w_amx"}) {
+    if (name == std::string_view("onednn.brgconv_bwd_w_amx") && !processor_has("amx")) continue;
+    testing::EngineCase test;
+    test.engine = &engine(name);
+    test.problem = problem("wgrad:x=bf16,1x32x5x2,nhwc:w=bf16,32x32x1x3:y=bf16,1x32x5x1,nhwc:pad=0x1:stride=1x3");
+    test.isa = cpu_features().isa;
+    EXPECT_EQ(
+        reason(name, print(test.problem)),
+        "stride=1x3: oneDNN's wgrad in bf16 reads unset memory where rows of x are shorter, here 2: wrong results");
+    EXPECT_NE(run(test).failure, "") << name;
+  }
 }
 
 // docs/known-failures.md: dilated wgrad in bf16 of groups narrower than a vector.
@@ -291,6 +296,38 @@ TEST(OneDnn, SumsFromUnalignedMemoryAreRefused) {
   const std::string pointwise = "fprop:x=f32,2x16x9x7,nchw8c:w=f32,40x16x1x1:y=f32,2x40x9x7,nchw8c";
   EXPECT_EQ(reason("onednn.jit_1x1_sse41", pointwise + ":beta=1"), "taken");
   EXPECT_NE(reason("onednn.jit_1x1_sse41", pointwise + ",align=4:beta=1").find("align=4"), std::string::npos);
+}
+
+// docs/known-failures.md: AMX code that overwrites memory or crashes. Refused is all that can be seen of it.
+TEST(OneDnn, WhatAmxCodeCrashesOnIsRefused) {
+  if (!processor_has("amx") || !cpu_features().amx_tile) GTEST_SKIP() << "skipped: needs AMX";
+  const auto pointwise = [](const std::string& pixels) {
+    return reason("onednn.jit_1x1_amx", "fprop:x=bf16,1x64x" + pixels + ",nhwc:w=bf16,32x64x1x1:y=bf16,1x32x" + pixels);
+  };
+  for (const char* pixels : {"3x9", "6x6", "6x8", "3x11"}) {
+    EXPECT_NE(pointwise(pixels).find("fourth tile"), std::string::npos) << pixels;
+  }
+  for (const char* pixels : {"5x6", "8x8", "9x9", "14x14"}) EXPECT_EQ(pointwise(pixels), "taken") << pixels;
+  const auto rows = [](const std::string& more) {
+    return reason("onednn.brgconv_amx", "fprop:x=u8,1x64x1x8,nhwc:w=s8,64x64x3x3:y=s32" + more);
+  };
+  EXPECT_NE(rows(",1x64x2x8,nhwc:pad=3x1:stride=2x1:dilation=2x1").find("no output meets x"), std::string::npos);
+  EXPECT_EQ(rows(",1x64x3x8,nhwc:pad=4x1:stride=2x1:dilation=2x1"), "taken");
+}
+
+// docs/known-failures.md: AMX code for pixels of an odd multiple of 32 bytes, with even strides and windows.
+TEST(OneDnn, AmxMixesUpPixels) {
+  if (!processor_has("amx") || !cpu_features().amx_tile) GTEST_SKIP() << "skipped: needs AMX";
+  for (const int channels : {64, 72, 96, 128, 160}) {
+    const std::string c = std::to_string(channels);
+    testing::EngineCase test;
+    test.engine = &engine("onednn.brgconv_amx");
+    test.problem = problem("fprop:x=u8,1x" + c + "x10x10,nhwc:w=s8,32x" + c + "x2x2:y=s32,1x32x5x5,nhwc:stride=2x2");
+    test.isa = cpu_features().isa;
+    const bool right = channels % 64 != 32;
+    EXPECT_EQ(reason("onednn.brgconv_amx", print(test.problem)) == "taken", right) << c;
+    EXPECT_EQ(run(test).failure.empty(), right) << c;
+  }
 }
 
 // docs/known-failures.md: of the channels after the last full vector only the first gets its scale.
