@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <set>
+#include <bit>
 
 #include "engines/cuda/depthwise/blocks.h"
 
@@ -22,20 +22,16 @@ std::int64_t pitch_of(std::int64_t bytes, std::int64_t row_bytes, std::int64_t b
                       std::int64_t bands) {
   const std::int64_t least = (bytes + 15) / 16 * 16 + 16;
   std::int64_t best = least;
-  std::size_t most = 0;
+  int most = 0;
   for (std::int64_t pitch = least; pitch < least + 128; pitch += 16) {
-    std::size_t different = 0;
-    for (int half = 0; half < 2; ++half) {
-      std::set<std::int64_t> banks;
-      for (std::int64_t i = 8 * half; i < 8 * half + 8; ++i) {
-        const std::int64_t at =
-            i / (blocks_w * bands) * pitch + i / blocks_w % bands * row_bytes + i % blocks_w * block_bytes;
-        for (int word = 0; word < 4; ++word) banks.insert((at / 4 + word) % 32);
-      }
-      different += banks.size();
+    unsigned slots = 0;  // of 16 bytes, of the banks'
+    for (std::int64_t i = 0; i < 8; ++i) {
+      const std::int64_t at =
+          i / (blocks_w * bands) * pitch + i / blocks_w % bands * row_bytes + i % blocks_w * block_bytes;
+      slots |= 1U << at / 16 % 8;
     }
-    if (different > most) {
-      most = different;
+    if (std::popcount(slots) > most) {
+      most = std::popcount(slots);
       best = pitch;
     }
   }
