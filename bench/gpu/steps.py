@@ -303,7 +303,7 @@ class DepthwiseRandom(Step):
 
     def units(self):
         alone = ["*OnTensorCores*", "*Bands*", "*TheSameBits*", "*RightAbove*"]
-        filters = [f"Part/*/{part}" for part in range(self.parts)] + alone + ["-" + ":".join(["Part/*", *alone])]
+        filters = [f"Part/*/{part}" for part in range(self.parts)] + alone + ["-" + ":".join(["Part/*", *alone, *NO_GPU_NEEDED])]
         return [["test", each] for each in filters] + [["memcheck", "Part/*/0"], ["racecheck", "Part/*/1"]]
 
     def run(self, unit):
