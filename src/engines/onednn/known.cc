@@ -96,7 +96,15 @@ std::optional<Refusal> known_wrong(const Implementation& implementation, const C
                    fmt::format("pad={}/{}: no output meets x, where oneDNN's AMX code would crash the process",
                                to_string(p.pre_padding), to_string(p.post_padding))};
   }
-  const std::int64_t pixel_bytes = p.w.dims[1] * size_of(p.x.type);
+  const std::int64_t pixel_bytes = p.w.dims[1] * static_cast<std::int64_t>(size_of(p.x.type));
+  if (implementation.level == "amx" && implementation.family == "brgconv_1x1" && p.spatial_dims() == 3 &&
+      p.y.dims[2] > 1 && (strided || pixel_bytes % 4 != 0)) {
+    return Refusal{
+        RefusalCode::spatial_dims,
+        fmt::format("y={}: oneDNN's AMX code for filters of 1 loses its place between planes where it copies x, "
+                    "here stride={} and {} bytes a pixel: wrong results",
+                    to_string(p.y.dims), to_string(p.stride), pixel_bytes)};
+  }
   if (implementation.level == "amx" && implementation.family == "brgconv" && p.groups == 1 &&
       p.w.dims.back() % 2 == 0 && p.stride.back() % 2 == 0 && p.dilation.back() == 1 && pixel_bytes > 64 &&
       pixel_bytes % 64 == 32) {

@@ -330,6 +330,24 @@ TEST(OneDnn, AmxMixesUpPixels) {
   }
 }
 
+// docs/known-failures.md: AMX code for filters of 1 that copies x, where that has several planes.
+TEST(OneDnn, AmxLosesItsPlaceBetweenPlanes) {
+  if (!processor_has("amx") || !cpu_features().amx_tile) GTEST_SKIP() << "skipped: needs AMX";
+  for (const char* depth : {"1", "3"}) {
+    const std::string planes = depth;
+    testing::EngineCase test;
+    test.engine = &engine("onednn.brgconv_1x1_amx");
+    test.problem = problem("fprop:x=u8,1x71x" + (planes == "1" ? planes : "5") +
+                           "x5x45,ndhwc:w=s8,64x71x1x1x1:y=s32,1x64x" + planes + "x3x23,ndhwc:stride=2x2x2");
+    test.isa = cpu_features().isa;
+    test.constant_weights = true;
+    test.data_seed = 7;
+    const bool right = planes == "1";
+    EXPECT_EQ(reason("onednn.brgconv_1x1_amx", print(test.problem)) == "taken", right) << planes;
+    EXPECT_EQ(run(test).failure.empty(), right) << planes;
+  }
+}
+
 // docs/known-failures.md: of the channels after the last full vector only the first gets its scale.
 TEST(OneDnn, DepthwiseBytesLoseTheLastChannelsScales) {
   if (!processor_has("avx2_vnni")) GTEST_SKIP() << "skipped: needs AVX-VNNI";
