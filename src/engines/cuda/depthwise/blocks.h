@@ -28,6 +28,9 @@ struct DepthwiseBlocks {
   std::int64_t tile_h = 1, block_h = 1, block_w = 1, channel_warps = 1, pitch = 16;
   std::int64_t window = 0, halves = 2, out_pitch = 16, shares = 1;
   bool folded = false;
+  // See signal_rows.cuh.
+  std::int64_t segments = 1, image_splits = 1, tap_group = 1, round = 1;
+  bool sparse = false;
 };
 DepthwiseBlocks blocks_of(const DepthwiseShape& shape, const DepthwiseDesign& design, const CudaDevice& device,
                           int target_sms);
@@ -60,6 +63,22 @@ struct BandCounts {
   bool folded = false;  // a signal in rows of 8
 };
 BandCounts band_counts(const DepthwiseShape& shape, const DepthwiseDesign& design);
+
+// The part of the kernels for long filters of signals (signal_blocks.cc, kernels/signal_rows.cuh).
+void place_signal(const DepthwiseShape& shape, const DepthwiseDesign& design, const CudaDevice& device,
+                  std::int64_t sms, DepthwiseBlocks& blocks);
+const DepthwiseAxis& signal_axis(const DepthwiseShape& shape);  // the axis that isn't trivial
+struct SignalRows {
+  std::int64_t in_positions = 1;  // that a block copies of a channel
+  std::int64_t out_positions = 1;
+  std::int64_t segments = 1;     // blocks beside one another along the signal
+  std::int64_t item_phases = 1;  // rows of tiles in a plane
+  std::int64_t group_taps = 1;   // taps of a block
+  std::int64_t stage_bytes = 0, weight_bytes = 0;
+  bool sparse = false;
+};
+bool signal_channels_last(const DepthwiseShape& shape);  // threads along channels
+SignalRows signal_rows(const DepthwiseShape& shape, const DepthwiseDesign& design);
 
 struct Tiling {
   TileAxis h, w;

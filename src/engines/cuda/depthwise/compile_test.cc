@@ -112,8 +112,36 @@ TEST(DepthwiseDesigns, AKnobSaysAllOfADesign) {
   for (const DepthwiseDesign design :
        {DepthwiseDesign{}, DepthwiseDesign{DepthwiseKernel::patch, 4, 14, 8},
         DepthwiseDesign{DepthwiseKernel::rolling, 500, 7, 1}, DepthwiseDesign{DepthwiseKernel::planes, 14, 1, 1},
-        DepthwiseDesign{DepthwiseKernel::mma, 16, 16, 32}, DepthwiseDesign{DepthwiseKernel::plane_bands, 56, 4, 16}}) {
+        DepthwiseDesign{DepthwiseKernel::mma, 16, 16, 32}, DepthwiseDesign{DepthwiseKernel::plane_bands, 56, 4, 16},
+        DepthwiseDesign{DepthwiseKernel::signal, 250, 16, 1}}) {
     EXPECT_EQ(design_of(knob_of(design)), design);
+  }
+}
+
+// One of each kind: phases of a stride, of its dgrad and of a dilation, more taps than a thread keeps or straight code
+// has, taps far apart, rows that aren't aligned.
+TEST(DepthwiseDesigns, LongFiltersOfSignalsAreTakenBySignal) {
+  const CudaDevice device = device_of(90);
+  for (const char* text : {"fprop:x=f32,32x256x500:w=f32,256x1x75:pad=37:groups=256",
+                           "fprop:x=f32,32x256x500,nwc:w=f32,256x1x51:y=f32,32x256x500,nwc:pad=25:groups=256",
+                           "dgrad:x=f32,32x64x1000:w=f32,64x1x33:y=f32,32x64x500:pad=16:stride=2:groups=64",
+                           "fprop:x=f32,32x256x1000,nwc:w=f32,256x1x33:y=f32,32x256x500,nwc:pad=16:stride=2:groups=256",
+                           "wgrad:x=f32,32x256x500:w=f32,256x1x87:y=f32,32x256x500:pad=86:dilation=2:groups=256",
+                           "wgrad:x=f32,32x256x500,nwc:w=f32,256x1x300:y=f32,32x256x201,nwc:groups=256",
+                           "fprop:x=f32,32x256x501:w=f32,256x1x300:pad=150:groups=256"}) {
+    const auto problem = parse_problem(text);
+    ASSERT_TRUE(problem.ok()) << text << ": " << problem.error().message;
+    const DepthwiseShape shape = depthwise_shape(*problem);
+    const auto designs = depthwise_designs(shape, device, 0);
+    EXPECT_EQ(designs.front().kernel, DepthwiseKernel::signal) << text;
+    if (const auto api = nvrtc(); !api.ok()) continue;
+    for (const int architecture : {80, 90}) {
+      const auto launches = depthwise_launches(*problem, shape, designs.front(), device_of(architecture), 0);
+      const auto compiled = compile(launches.kernels.front().request, true);
+      ASSERT_TRUE(compiled.ok()) << text << ": " << compiled.error().message;
+      EXPECT_TRUE(reported(compiled->log)) << compiled->log;
+      EXPECT_EQ(spilled(compiled->log), 0) << text << " sm_" << architecture << ": " << compiled->log;
+    }
   }
 }
 

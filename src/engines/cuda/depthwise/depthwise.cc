@@ -152,7 +152,7 @@ class DepthwiseEngine final : public Engine {
     Knob knob{kKnob,
               {},
               "kernel*1e8 + rows*10000 + columns*100 + channels; kernel 1: patches, 2: strips, 3: planes, 4 and 5: "
-              "tensor cores"};
+              "tensor cores, 7: signals"};
     for (const DepthwiseDesign& design :
          depthwise_designs(depthwise_shape(problem), *request.cuda, request.target_sms)) {
       knob.values.push_back(knob_of(design));

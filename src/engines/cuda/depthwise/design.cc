@@ -10,6 +10,7 @@ namespace {
 constexpr std::int64_t kMostProducts = 3000;  // of an unrolled patch: more only makes compiling slow
 constexpr std::int64_t kMostRegisters = 168;  // wanted of a thread; beyond, too few threads hide latency
 constexpr std::int64_t kMostDesigns = 12;
+constexpr std::int64_t kManyOutputs = 4 << 20;  // more than keep a device's threads busy
 
 bool unit_strides(const DepthwiseShape& shape) { return shape.axes[1].stride == 1 && shape.axes[2].stride == 1; }
 
@@ -32,11 +33,59 @@ bool fits_mma(const DepthwiseShape& shape) {
   return plane_taps(shape) > 3 && plane_taps(shape) <= 16 && shape.axes[1].out > 1;
 }
 
+// Signals with one filter a channel. With few taps the others are as fast, but for wgrad of taps far apart.
+bool fits_signal(const DepthwiseShape& shape) {
+  const DepthwiseAxis& axis = signal_axis(shape);
+  const DepthwiseAxis& other = &axis == &shape.axes[1] ? shape.axes[2] : shape.axes[1];
+  if (shape.volumetric() || other.in > 1 || other.out > 1 || other.taps > 1 || other.pad != 0) return false;
+  if (shape.fan_in != 1 || axis.taps > 1024 || axis.stride > 4) return false;
+  if (axis.dilation > 1 && axis.stride > 1) return false;
+  if (wgrad(shape) && axis.taps > 96 && axis.stride > 1) return false;
+  return axis.taps >= 8 || (wgrad(shape) && !signal_channels_last(shape) && shape.element_bytes() == 4);
+}
+
+// Where no other kernel was ever faster, whatever is predicted.
+bool slower_than_signal(const DepthwiseShape& shape) {
+  const DepthwiseAxis& axis = signal_axis(shape);
+  if (signal_channels_last(shape)) return axis.taps >= 24 && axis.stride == 1;
+  return axis.taps >= 16 || (wgrad(shape) && shape.element_bytes() == 4 && axis.out >= 512);
+}
+
+// Blocks of 64 to 512 threads, a tile of the signal each; beside one another as many as make whole warps of a channel's
+// threads, or all of them.
+std::vector<DepthwiseDesign> signal_designs(const DepthwiseShape& shape) {
+  const bool channels_last = signal_channels_last(shape);
+  std::vector<DepthwiseDesign> designs;
+  for (const std::int64_t columns : {32, 16, 8}) {
+    const SignalRows whole = signal_rows(shape, {DepthwiseKernel::signal, 1, columns, 1});
+    const std::int64_t tiles = whole.segments;
+    // Small tiles load more for what they compute, but make more threads.
+    if (columns == 8 && signal_axis(shape).stride == 1 && shape.outputs() > kManyOutputs) continue;
+    const auto add = [&](std::int64_t rows, std::int64_t planes) {
+      const std::int64_t threads = rows * planes * whole.item_phases;
+      if (threads > 32 && threads <= 512) designs.push_back({DepthwiseKernel::signal, rows, columns, planes});
+    };
+    for (const std::int64_t planes : {1, 2, 4, 8, 16, 32, 64}) {
+      if (planes > 1 && planes >= 2 * shape.out_channels) continue;
+      // A warp's channels lie in a row of 32, where there are as many.
+      if (channels_last && (planes < std::min<std::int64_t>(32, shape.out_channels) || planes < 8)) continue;
+      if (channels_last && planes * shape.element_bytes() > 128) continue;
+      for (std::int64_t rows = 1; rows < 2 * tiles; rows *= 2) add(rows, planes);
+    }
+    if (!channels_last && (tiles & (tiles - 1)) != 0) add(tiles, 1);
+  }
+  return designs;
+}
+
 bool legal(const DepthwiseShape& shape, const DepthwiseDesign& design, const CudaDevice& device) {
   const std::int64_t most_shared = std::min<std::int64_t>(device.shared_bytes_per_block, 113 * 1024);
   if (design.kernel == DepthwiseKernel::mma) {
     return plane_taps(shape) * design.vector / 8 <= 100 &&
            blocks_of(shape, design, device, 0).shared_bytes <= most_shared;
+  }
+  if (design.kernel == DepthwiseKernel::signal) {
+    const DepthwiseBlocks blocks = blocks_of(shape, design, device, 0);
+    return blocks.threads <= 512 && blocks.shared_bytes <= most_shared;
   }
   if (design.kernel == DepthwiseKernel::plane_bands) {
     return blocks_of(shape, design, device, 0).shared_bytes <= most_shared;
@@ -104,7 +153,8 @@ std::vector<DepthwiseDesign> depthwise_designs(const DepthwiseShape& shape, cons
   const auto add = [&](const DepthwiseDesign& design) {
     if (legal(shape, design, device)) designs.push_back(design);
   };
-  if (fits_tuned(shape)) {
+  const bool signal = fits_tuned(shape) && fits_signal(shape);
+  if (fits_tuned(shape) && !(signal && slower_than_signal(shape))) {
     const bool planar = shape.in_order && !shape.volumetric() && shape.alignment % 16 == 0;
     const std::int64_t step_h = shape.transposed ? shape.axes[1].stride : 1;
     const std::int64_t step_w = shape.transposed ? shape.axes[2].stride : 1;
@@ -121,7 +171,7 @@ std::vector<DepthwiseDesign> depthwise_designs(const DepthwiseShape& shape, cons
         }
       }
     }
-    if (!planar && fits_rolling(shape) && plane_taps(shape) >= 16) {
+    if (!planar && fits_rolling(shape) && plane_taps(shape) >= 16 && !signal) {
       // Narrower strips than the image allows read too much beside what they use.
       for (const std::int64_t columns : {1, 2, 4, 7, 8}) {
         if (columns > 1 && columns / 2 >= shape.axes[2].out) continue;
@@ -143,6 +193,9 @@ std::vector<DepthwiseDesign> depthwise_designs(const DepthwiseShape& shape, cons
     }
   }
   for (const DepthwiseDesign& design : plane_bands_designs(shape)) add(design);
+  if (signal) {
+    for (const DepthwiseDesign& design : signal_designs(shape)) add(design);
+  }
   std::vector<std::pair<double, DepthwiseDesign>> ranked;
   for (const DepthwiseDesign& design : designs) {
     ranked.emplace_back(predicted_seconds(shape, design, device, target_sms), design);

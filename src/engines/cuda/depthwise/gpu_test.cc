@@ -183,6 +183,38 @@ TEST_F(GpuTest, DepthwiseBandsOfPlanesAreTheOracles) {
   check_tiles(cases, request_);
 }
 
+// Every kind of rows in shared memory: both layouts, phases of strides and dilations, edges inside of tiles.
+TEST_F(GpuTest, DepthwiseOfSignalsIsTheOracles) {
+  Random random(11);
+  std::vector<Case> cases;
+  while (cases.size() < (full() ? 500 : 48)) {
+    const bool channels_last = random.chance(0.5);
+    const std::int64_t kind = random.integer(0, 3);  // plain, dilated, strided, a few taps far apart
+    const std::int64_t taps = kind == 3 ? random.integer(2, 4) : random.pick({9, 16, 33, 51, 75, 90, 140});
+    const std::int64_t dilation = kind == 1 ? random.integer(2, 3) : kind == 3 ? random.integer(2, 40) : 1;
+    const std::int64_t stride = kind == 2 ? random.integer(2, 4) : 1;
+    const std::string type = random.pick({"f32", "f32", "bf16", "f16"});
+    const std::int64_t channels = random.integer(1, 40);
+    const char* layout = channels_last ? "nwc" : "ncw";
+    auto problem = parse_problem(
+        fmt::format("fprop:x={0},{1}x{2}x{3},{4}{5}:w={0},{2}x1x{6}:pad={7}:stride={8}:dilation={9}:groups={2}{10}",
+                    type, random.integer(1, 5), channels, random.pick({64, 100, 250, 301, 500}), layout,
+                    random.chance(0.2) ? (type == "f32" ? ",align=4" : ",align=2") : "", taps,
+                    random.integer(0, taps * dilation / 2), stride, dilation,
+                    random.chance(0.3) ? ":alpha=2:beta=0.5:bias=1:act=relu" : ""));
+    if (!problem.ok()) continue;  // filters longer than the signal
+    if (problem->epilogue.bias == false) problem->pass = random.pick({Pass::fprop, Pass::dgrad, Pass::wgrad});
+    if (problem->pass == Pass::wgrad && taps > 96 && stride > 1) continue;
+    if (problem->pass != Pass::wgrad && taps < 8) continue;
+    const std::int64_t planes = !channels_last ? random.pick({1, 2, 4}) : kind == 3 ? 8 : random.pick({8, 16, 32});
+    const std::int64_t phases = channels_last || kind == 1 ? dilation * stride : stride;
+    const std::int64_t tiles = random.integer(1, std::max<std::int64_t>(1, 256 / planes / phases));
+    const std::int64_t tile = 700'000'000 + tiles * 10'000 + random.pick({8, 16, 24, 32}) * 100 + planes;
+    cases.push_back({*problem, {{"tile", tile}}, Fill::normal, static_cast<std::uint64_t>(cases.size())});
+  }
+  check_tiles(cases, request_);
+}
+
 // As many planes to add up as don't fit into shared memory: every tile of it.
 TEST_F(GpuTest, ManyFiltersOfOneChannelAreTheOracles) {
   std::vector<Case> cases;
@@ -239,6 +271,7 @@ TEST_F(GpuTest, TheSameBitsEveryTime) {
         "wgrad:x=bf16,8x24x30x30:w=bf16,24x1x3x3:y=bf16,8x24x30x30:pad=1x1:groups=24",
         "wgrad:x=f16,8x32x56x56,nhwc:w=f16,32x1x5x5:y=f16,8x32x28x28,nhwc:pad=2x2:stride=2x2:groups=32",
         "wgrad:x=f32,2x8x12x14x9:w=f32,16x1x3x3x3:y=f32,2x16x12x14x9:pad=1x1x1:groups=8",
+        "wgrad:x=f32,8x24x300:w=f32,24x1x51:y=f32,8x24x300:pad=25:groups=24",
         "fprop:x=bf16,8x24x30x30,nhwc:w=bf16,24x1x7x7:y=bf16,8x24x30x30,nhwc:pad=3x3:groups=24",
         "fprop:x=f32,8x24x30x30:w=f32,24x1x3x3:y=f32,8x24x30x30:pad=1x1:groups=24",
         "dgrad:x=f32,8x24x31x31,nhwc:w=f32,24x1x3x3:y=f32,8x24x16x16,nhwc:pad=1x1:stride=2x2:groups=24",

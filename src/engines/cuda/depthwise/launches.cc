@@ -69,10 +69,16 @@ void set_design(const DepthwiseDesign& design, const DepthwiseBlocks& blocks, Co
       constants.set("WINDOW", blocks.window).set("HALVES", blocks.halves).set("FOLDED", blocks.folded);
       constants.set("IN_PITCH", blocks.pitch).set("OUT_PITCH", blocks.out_pitch);
       return;
+    case DepthwiseKernel::signal:
+      constants.set("TILES", design.rows).set("TILE", design.columns).set("PLANES", design.vector);
+      constants.set("STAGES", blocks.stages).set("SPARSE", blocks.sparse).set("GROUP_TAPS", blocks.tap_group);
+      constants.set("ROUND", blocks.round).set("SPLITS", blocks.image_splits);
+      return;
   }
 }
 
-const char* source_of(DepthwiseKernel kernel, bool wgrad) {
+const char* source_of(DepthwiseKernel kernel, const DepthwiseShape& shape) {
+  const bool wgrad = shape.pass == Pass::wgrad;
   switch (kernel) {
     case DepthwiseKernel::patch:
       return wgrad ? "depthwise_nhwc_wgrad.cu" : "depthwise_nhwc.cu";
@@ -84,6 +90,9 @@ const char* source_of(DepthwiseKernel kernel, bool wgrad) {
       return "depthwise_nhwc_mma.cu";
     case DepthwiseKernel::plane_bands:
       return wgrad ? "depthwise_nchw_bands_wgrad.cu" : "depthwise_nchw_bands.cu";
+    case DepthwiseKernel::signal:
+      if (signal_channels_last(shape)) return wgrad ? "depthwise_signal_nhwc_wgrad.cu" : "depthwise_signal_nhwc.cu";
+      return wgrad ? "depthwise_signal_wgrad.cu" : "depthwise_signal.cu";
     case DepthwiseKernel::general:
       break;
   }
@@ -92,6 +101,8 @@ const char* source_of(DepthwiseKernel kernel, bool wgrad) {
 
 DepthwiseLaunch second_stage(const ConvProblem& problem, const DepthwiseShape& shape, const DepthwiseDesign& design,
                              const DepthwiseBlocks& blocks, int architecture) {
+  const bool planar = design.kernel == DepthwiseKernel::planes || design.kernel == DepthwiseKernel::plane_bands ||
+                      (design.kernel == DepthwiseKernel::signal && !signal_channels_last(shape));
   int lanes = 1;
   while (lanes < kMostReduceLanes && lanes * 2 <= blocks.splits) lanes *= 2;
   const std::int64_t outputs = kReduceThreads / lanes;
@@ -99,8 +110,7 @@ DepthwiseLaunch second_stage(const ConvProblem& problem, const DepthwiseShape& s
   constants.enumerations().element(shape.type);
   constants.set("THREADS", kReduceThreads).set("REDUCE_LANES", lanes).set("SPLITS", blocks.splits);
   constants.set("REDUCE_TAPS", shape.taps()).set("OUT_C", shape.out_channels).set("FLIPPED", shape.flipped);
-  constants.set("W_STRIDE_K", shape.w_strides[0])
-      .set("TAPS_FIRST", design.kernel != DepthwiseKernel::planes && design.kernel != DepthwiseKernel::plane_bands);
+  constants.set("W_STRIDE_K", shape.w_strides[0]).set("TAPS_FIRST", !planar);
   set_epilogue(problem, constants);
   DepthwiseLaunch launch{{"reduce.cu", constants.text(), architecture}, "reduce", {}, "sum of the shares"};
   launch.shape.grid.x = static_cast<unsigned>((shape.taps() * shape.out_channels + outputs - 1) / outputs);
@@ -121,9 +131,10 @@ DepthwiseLaunches depthwise_launches(const ConvProblem& problem, const Depthwise
   set_shape(shape, constants);
   set_design(design, blocks, constants);
   if (general) constants.set("CHANNELS_INNERMOST", shape.channels_innermost());
+  if (design.kernel == DepthwiseKernel::signal) constants.set("ALIGNMENT", std::min<std::int64_t>(16, shape.alignment));
   set_epilogue(problem, constants);
 
-  DepthwiseLaunch first{{source_of(design.kernel, wgrad), constants.text(), device.architecture},
+  DepthwiseLaunch first{{source_of(design.kernel, shape), constants.text(), device.architecture},
                         wgrad ? "depthwise_wgrad" : "depthwise",
                         {},
                         "products"};

@@ -44,6 +44,11 @@ constexpr FamilyCosts kPlanes{{1.6, 0, 1.1, 7.4, 41, 0, 0.81, 4.8, 76, 0.46, 0.2
 constexpr Costs kMma{4.1, 5.1, 30, 18, 0, 47, 0.07, 4.4, 39, 0.94, 0.43, 0};
 constexpr FamilyCosts kPlaneBands{{3.7, 1.2, 103, 6.6, 44, 4.9, 0.67, 4.9, 42, 0.5, 0.15, 5.1},
                                   {8.1, 2.9, 59, 8, 33, 5.1, 0.94, 5.6, 53, 0.33, 0.24, 6.5}};
+// Fitted to the layers with long filters of problems/speech1d.txt.
+constexpr FamilyCosts kSignal{{1.23, 27, 6, 0, 4.4, 60, 0, 4.7, 290, 1, 0.45, 0},
+                              {1.37, 30, 6, 40, 0, 3.2, 1.2, 4.7, 400, 1, 0.06, 6}};
+constexpr FamilyCosts kSignalNhwc{{1.3, 30, 0, 0, 230, 60, 0.94, 4.1, 27, 0.76, 0.09, 3.6},
+                                  {1.23, 30, 1.2, 0, 0.5, 8.8, 0.37, 4.8, 61, 0.86, 0.33, 6}};
 
 // How many words of the fullest of shared memory's 32 banks a warp asks for at once, when its threads' tiles begin
 // step_h rows and step_w columns apart in planes of `plane` elements, `width` wide.
@@ -162,8 +167,46 @@ Work bands_work(const DepthwiseShape& shape, const DepthwiseDesign& design, cons
   return work;
 }
 
+// A tile is a thread's for one image; what blocks copy beside their own segment is copied again.
+Work signal_work(const DepthwiseShape& shape, const DepthwiseDesign& design, const DepthwiseBlocks& blocks) {
+  const SignalRows rows = signal_rows(shape, design);
+  const DepthwiseAxis& axis = signal_axis(shape);
+  const bool channels_last = signal_channels_last(shape);
+  const auto tile = static_cast<double>(design.columns);
+  const auto taps = static_cast<double>(rows.group_taps);
+  // Elements that a copy moves at once.
+  const std::int64_t wide = 16 / shape.element_bytes();
+  const bool fours = !channels_last && shape.in_order && axis.in % 4 == 0 && axis.out % 4 == 0;
+  const bool in_fours = fours && (shape.transposed || (axis.stride == 1 && axis.dilation == 1));
+  const bool out_fours = fours && !shape.transposed && axis.dilation == 1;
+  const double in_piece = channels_last ? static_cast<double>(wide) : in_fours ? 4 : 1;
+  const double out_piece = channels_last ? (wgrad(shape) ? static_cast<double>(wide) : 1) : out_fours ? 4 : 1;
+  const auto per_thread = static_cast<double>(design.vector) / static_cast<double>(blocks.threads);
+  Work work;
+  work.products = taps * tile;
+  work.loads = static_cast<double>(rows.in_positions) * per_thread / in_piece;
+  work.stores = static_cast<double>(rows.out_positions) * per_thread / out_piece;
+  if (shape.element_bytes() == 2) work.converts = channels_last ? 2 * taps + tile : work.loads + work.stores;
+  work.weights = wgrad(shape) ? 0
+                              : static_cast<double>(axis.taps * design.vector) /
+                                    static_cast<double>(blocks.threads * ceil_div(shape.batch, blocks.image_splits));
+  // Windows, taps or gradients, and what is copied.
+  work.shared = tile + taps +
+                (channels_last  ? taps
+                 : wgrad(shape) ? tile
+                                : taps / 4 + 2 * tile) +
+                static_cast<double>(rows.in_positions + rows.out_positions) * per_thread;
+  work.threads_tiles =
+      static_cast<double>(blocks.grid / blocks.image_splits) * static_cast<double>(blocks.threads * shape.batch);
+  return work;
+}
+
 const Costs& costs_of(const DepthwiseShape& shape, DepthwiseKernel kernel) {
   if (kernel == DepthwiseKernel::mma) return kMma;
+  if (kernel == DepthwiseKernel::signal) {
+    const FamilyCosts& family = signal_channels_last(shape) ? kSignalNhwc : kSignal;
+    return wgrad(shape) ? family.wgrad : family.forward;
+  }
   const FamilyCosts& family = kernel == DepthwiseKernel::planes        ? kPlanes
                               : kernel == DepthwiseKernel::plane_bands ? kPlaneBands
                               : kernel == DepthwiseKernel::rolling     ? kRolling
@@ -184,13 +227,19 @@ double predicted_seconds(const DepthwiseShape& shape, const DepthwiseDesign& des
     return 5e-6 + outputs * static_cast<double>(shape.taps() * shape.fan_in) * 60 / (sms * 128 * kClock) + bytes / 3e12;
   }
   const DepthwiseBlocks blocks = blocks_of(shape, design, device, target_sms);
-  Work work = design.kernel == DepthwiseKernel::plane_bands ? bands_work(shape, design, blocks, device.architecture)
-              : design.kernel == DepthwiseKernel::mma       ? mma_work(shape, design, blocks)
-                                                            : lanes_work(shape, design, blocks);
+  Work work = design.kernel == DepthwiseKernel::signal        ? signal_work(shape, design, blocks)
+              : design.kernel == DepthwiseKernel::plane_bands ? bands_work(shape, design, blocks, device.architecture)
+              : design.kernel == DepthwiseKernel::mma         ? mma_work(shape, design, blocks)
+                                                              : lanes_work(shape, design, blocks);
   work.bytes = bytes;
   work.threads = static_cast<double>(blocks.blocks_per_sm * blocks.threads);
   work.waves = static_cast<double>(blocks.grid) / (sms * static_cast<double>(blocks.blocks_per_sm));
   work.balance = blocks.balance;
+  // Parts of planar rows take a third longer to write, for a reason that isn't known.
+  if (design.kernel == DepthwiseKernel::signal && !wgrad(shape) && !signal_channels_last(shape) &&
+      blocks.segments > 1) {
+    work.balance *= 0.75;
+  }
 
   const Costs& costs = costs_of(shape, design.kernel);
   const double slots = costs.product * work.products + costs.load * work.loads + costs.convert * work.converts +

@@ -1,0 +1,144 @@
+// Depthwise fprop and dgrad of signals (1D) with long filters, on multiply-adds. A thread computes TILE neighbouring
+// outputs of a channel, with a stride's dgrad as many of each phase, from rows in shared memory (signal_rows.cuh): four
+// taps, read by all threads of the channel at once, meet a window of inputs that moves on by four, 4 * TILE
+// multiply-adds for two loads of 16 bytes. A block keeps its channels' filters and walks over images; the next one's
+// rows are copied while one is worked on.
+#include "overlap.cuh"
+#include "signal_rows.cuh"
+
+namespace {
+
+static_assert(FAN_IN == 1 && !SPARSE && GROUP_TAPS == taps && (ROUND >= phase_taps || ROUND % TILE == 0));
+constexpr int phase_weights = (phase_taps + 3) / 4 * 4;
+constexpr int weights_pitch = (stride * phase_weights) | 4;  // other channels, other banks
+constexpr int sums_phases = TRANSPOSED ? stride : 1;         // of a thread
+// A plane's sums take the place of its inputs, and of no other's: warps may be at different planes.
+constexpr int plane_pitch = max_of(Rows<In>::plane_pitch, Rows<Out>::plane_pitch);
+constexpr int stage_floats = PLANES * plane_pitch;
+
+// sum[q] += w[s] * x[q + ahead + s], s < count.
+template <int count, int ahead>
+__device__ __forceinline__ void accumulate(float (&sum)[TILE], const float* x, const float* w) {
+  constexpr int window = (TILE + count - 1 + ahead + 3) / 4 * 4;
+  constexpr int loaded = min_of(window, (TILE + ahead + 6) / 4 * 4);  // for the first four taps
+  float v[window];
+#pragma unroll
+  for (int j = ahead / 4 * 4; j < loaded; j += 4) load_four(v + j, x + room_of(j));
+#pragma unroll
+  for (int s = 0; s < count; s += 4) {
+    if (s > 0 && loaded + s - 4 < window) load_four(v + loaded + s - 4, x + room_of(loaded + s - 4));
+    float f[4];
+    load_four(f, w + s);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (s + i >= count) break;
+#pragma unroll
+      for (int q = 0; q < TILE; ++q) sum[q] = fmaf(v[q + ahead + s + i], f[i], sum[q]);
+    }
+  }
+}
+
+// More taps than ROUND go round a loop: straight code would be too long.
+template <int count, int ahead>
+__device__ __forceinline__ void accumulate_all(float (&sum)[TILE], const float* x, const float* w) {
+  if constexpr (count > ROUND) {
+#pragma unroll 1
+    for (int i = 0; i < count / ROUND; ++i) {
+      accumulate<ROUND, ahead>(sum, x, w);
+      x += room_of(ROUND);
+      w += ROUND;
+    }
+    if constexpr (count % ROUND > 0) accumulate<count % ROUND, ahead>(sum, x, w);
+  } else if constexpr (count > 0) {
+    accumulate<count, ahead>(sum, x, w);
+  }
+}
+
+template <int phase>
+__device__ __forceinline__ void accumulate_phases(float (&sum)[sums_phases][TILE], const float* x, const float* w) {
+  if constexpr (phase < stride) {
+    constexpr int count = taps_of_phase(phase);
+    if constexpr (TRANSPOSED) {
+      accumulate_all<count, lead + phase_taps - count>(sum[phase], x, w + phase * phase_weights);
+    } else {
+      accumulate_all<count, lead>(sum[0], x + phase * Rows<In>::phase_pitch, w + phase * phase_weights);
+    }
+    accumulate_phases<phase + 1>(sum, x, w);
+  }
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
+    depthwise(const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out,
+              const EpilogueArgs epilogue) {
+  overlap();
+  extern __shared__ __align__(16) char shared[];
+  float* stages = reinterpret_cast<float*>(shared);
+  float* weights = stages + STAGES * stage_floats;
+  const int first_channel = static_cast<int>(blockIdx.x % groups) * PLANES;
+  const int segment = static_cast<int>(blockIdx.x / groups % segments);
+  const int split = static_cast<int>(blockIdx.x / (groups * segments));
+
+  const auto start = [&](int n, int stage) {
+    if (n < BATCH) Rows<In>::load(stages + stage * stage_floats, in, n, first_channel, segment, 0, plane_pitch);
+    cp_async_commit();
+  };
+  if constexpr (STAGES == 2) start(split, 0);
+  constexpr long long w_step = along_h ? W_STRIDE_H : W_STRIDE_W;
+  for (int i = threadIdx.x; i < PLANES * taps; i += THREADS) {
+    const int plane = i / taps;
+    const int tap = i % taps;
+    if (first_channel + plane >= OUT_C) break;
+    const int phase = tap % stride;
+    const int step = tap / stride;
+    const int place = TRANSPOSED ? (taps - phase + stride - 1) / stride - 1 - step : step;
+    weights[plane * weights_pitch + phase * phase_weights + place] = to_float(
+        w[static_cast<long long>(first_channel + plane) * W_STRIDE_K + (FLIPPED ? taps - 1 - tap : tap) * w_step]);
+  }
+  __syncthreads();
+
+  const int plane = static_cast<int>(threadIdx.x) / items_plane;
+  const int phase = static_cast<int>(threadIdx.x) % items_plane / TILES;
+  const int tile = static_cast<int>(threadIdx.x) % TILES;
+  const bool works = plane < PLANES && first_channel + plane < OUT_C;
+  const float* filter = weights + plane * weights_pitch;
+
+  int stage = 0;
+#pragma unroll 1
+  for (int n = split; n < BATCH; n += SPLITS) {
+    if constexpr (STAGES == 2) {
+      start(n + SPLITS, 1 - stage);
+    } else {
+      start(n, 0);
+    }
+    cp_async_wait<STAGES - 1>();
+    wait_for_rows();
+    float* rows = stages + stage * stage_floats;
+    float sum[sums_phases][TILE];
+#pragma unroll
+    for (int p = 0; p < sums_phases; ++p) {
+#pragma unroll
+      for (int q = 0; q < TILE; ++q) sum[p][q] = 0;
+    }
+    if (works) {
+      const float* x = rows + plane * plane_pitch + phase * Rows<In>::phase_pitch + tile * tile_pitch;
+      accumulate_phases<0>(sum, x, filter);
+    }
+    wait_for_rows();  // nobody reads inputs any more: the sums take their place
+    if (works) {
+#pragma unroll
+      for (int p = 0; p < sums_phases; ++p) {
+        float* to = rows + plane * plane_pitch + (phase + p) * Rows<Out>::phase_pitch + tile * tile_pitch;
+#pragma unroll
+        for (int q = 0; q < TILE; q += 4) {
+          *reinterpret_cast<float4*>(to + q) = make_float4(sum[p][q], sum[p][q + 1], sum[p][q + 2], sum[p][q + 3]);
+        }
+      }
+    }
+    wait_for_rows();
+    Rows<Out>::store(out, rows, n, first_channel, segment, plane_pitch, epilogue);
+    wait_for_rows();
+    if constexpr (STAGES == 2) stage = 1 - stage;
+  }
+}
