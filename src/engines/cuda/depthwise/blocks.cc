@@ -220,6 +220,9 @@ DepthwiseBlocks blocks_of(const DepthwiseShape& shape, const DepthwiseDesign& de
     case DepthwiseKernel::plane_bands:
       place_plane_bands(shape, design, sms, blocks);
       return blocks;
+    case DepthwiseKernel::pixel_bands:
+      place_pixel_bands(shape, design, device, sms, blocks);
+      return blocks;
     case DepthwiseKernel::signal:
       place_signal(shape, design, device, sms, blocks);
       return blocks;

@@ -47,6 +47,8 @@ void place_mma(const DepthwiseShape& shape, const DepthwiseDesign& design, std::
 // plane_bands' part (bands_blocks.cc), what can run, and what its cost follows from.
 void place_plane_bands(const DepthwiseShape& shape, const DepthwiseDesign& design, std::int64_t sms,
                        DepthwiseBlocks& blocks);
+void place_pixel_bands(const DepthwiseShape& shape, const DepthwiseDesign& design, const CudaDevice& device,
+                       std::int64_t sms, DepthwiseBlocks& blocks);  // pixel_bands_blocks.cc
 std::vector<DepthwiseDesign> plane_bands_designs(const DepthwiseShape& shape);
 struct BandCounts {
   std::int64_t open = 1;      // rows at work at once

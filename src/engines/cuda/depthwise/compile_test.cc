@@ -113,6 +113,7 @@ TEST(DepthwiseDesigns, AKnobSaysAllOfADesign) {
        {DepthwiseDesign{}, DepthwiseDesign{DepthwiseKernel::patch, 4, 14, 8},
         DepthwiseDesign{DepthwiseKernel::rolling, 500, 7, 1}, DepthwiseDesign{DepthwiseKernel::planes, 14, 1, 1},
         DepthwiseDesign{DepthwiseKernel::mma, 16, 16, 32}, DepthwiseDesign{DepthwiseKernel::plane_bands, 56, 4, 16},
+        DepthwiseDesign{DepthwiseKernel::pixel_bands, 500, 24, 32},
         DepthwiseDesign{DepthwiseKernel::signal, 250, 16, 1}}) {
     EXPECT_EQ(design_of(knob_of(design)), design);
   }

@@ -95,7 +95,7 @@ class DepthwiseEngine final : public Engine {
  public:
   DepthwiseEngine() {
     info_.name = kName;
-    info_.revision = 3;
+    info_.revision = 4;
     info_.summary = "depthwise convolutions and their gradients, compiled for the problem; f32, f16, bf16; any strides";
     info_.device = DeviceKind::cuda;
     info_.min_architecture = 80;
@@ -151,7 +151,7 @@ class DepthwiseEngine final : public Engine {
     if (problem.out().elements() == 0) return {};
     Knob knob{kKnob,
               {},
-              "kernel*1e8 + rows*10000 + columns*100 + channels; kernel 1: patches, 2: strips, 3: planes, 4 and 5: "
+              "kernel*1e8 + rows*10000 + columns*100 + channels; kernel 1: patches, 2: strips, 3: planes, 4 to 6: "
               "tensor cores, 7: signals"};
     for (const DepthwiseDesign& design :
          depthwise_designs(depthwise_shape(problem), *request.cuda, request.target_sms)) {

@@ -1,5 +1,6 @@
 // Times every design of depthwise problems on a GPU, each verified first: what the cost model is tuned with.
 //   cuda_depthwise_bench LIST BATCH TYPES LAYOUTS PASSES DESIGNS [MATCH]    (f32,bf16 nhwc,nchw fprop,dgrad,wgrad 12)
+// DESIGNS: how many of each problem's, or the tiles, with commas.
 // A line a design: JSON. The layers of LIST that aren't depthwise, or whose text lacks MATCH, are left out.
 #include <fmt/format.h>
 
@@ -87,7 +88,9 @@ struct Item {
 
 Result<std::vector<Item>> items_of(char** words, const std::string& match, const PlanRequest& request) {
   CONVOY_TRY(const auto list, read_problem_list(words[1]));
-  const std::size_t most = std::strtoull(words[6], nullptr, 10);
+  std::vector<std::int64_t> asked;
+  for (const std::string& number : split(words[6])) asked.push_back(std::atoll(number.c_str()));
+  const auto most = static_cast<std::size_t>(asked[0] < 1000 ? asked[0] : asked.size());
   std::vector<Item> items;
   for (const ListedProblem& listed : list) {
     if (!listed.problem.is_depthwise() || print(listed.problem).find(match) == std::string::npos) continue;
@@ -98,7 +101,8 @@ Result<std::vector<Item>> items_of(char** words, const std::string& match, const
         for (const std::string& pass_name : split(words[5])) {
           CONVOY_TRY(const Pass pass, parse_pass(pass_name));
           const ConvProblem problem = variant(listed.problem, std::atoll(words[2]), type, layout, pass);
-          const std::vector<std::int64_t> tiles = depthwise_engine().knobs(problem, request).front().values;
+          const std::vector<std::int64_t> tiles =
+              asked[0] < 1000 ? depthwise_engine().knobs(problem, request).front().values : asked;
           for (std::size_t i = 0; i < std::min(most, tiles.size()); ++i) items.push_back({problem, tiles[i], i});
         }
       }

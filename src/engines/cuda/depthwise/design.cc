@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engines/cuda/depthwise/blocks.h"
+#include "engines/cuda/depthwise/pixel_bands.h"
 
 namespace convoy::cuda {
 namespace {
@@ -77,6 +78,16 @@ std::vector<DepthwiseDesign> signal_designs(const DepthwiseShape& shape) {
   return designs;
 }
 
+// NHWC in whole vectors of 8 channels.
+bool fits_pixel_bands(const DepthwiseShape& shape) {
+  if (shape.element_bytes() != 2 || shape.volumetric() || shape.multiplier > 1 || shape.fan_in > 1) return false;
+  if (shape.alignment % 16 != 0 || !shape.channels_innermost() || shape.out_channels % 8 != 0) return false;
+  for (const int dim : {0, 3, 4}) {
+    if (shape.in_strides[dim] % 8 != 0 || shape.out_strides[dim] % 8 != 0) return false;
+  }
+  return plane_taps(shape) > 1 && (!shape.transposed || (shape.axes[1].pad >= 0 && shape.axes[2].pad >= 0));
+}
+
 bool legal(const DepthwiseShape& shape, const DepthwiseDesign& design, const CudaDevice& device) {
   const std::int64_t most_shared = std::min<std::int64_t>(device.shared_bytes_per_block, 113 * 1024);
   if (design.kernel == DepthwiseKernel::mma) {
@@ -89,6 +100,13 @@ bool legal(const DepthwiseShape& shape, const DepthwiseDesign& design, const Cud
   }
   if (design.kernel == DepthwiseKernel::plane_bands) {
     return blocks_of(shape, design, device, 0).shared_bytes <= most_shared;
+  }
+  if (design.kernel == DepthwiseKernel::pixel_bands) {
+    if (design.rows > 9999) return false;  // a knob's digits
+    const DepthwiseBlocks blocks = blocks_of(shape, design, device, 0);
+    return bands_registers(bands_shape(shape), design) <=
+               std::min<std::int64_t>(232, kRegistersPerSm / blocks.threads) &&
+           blocks.shared_bytes <= device.shared_bytes_per_block && blocks.threads <= 512;
   }
   const Tiling t = tiling_of(shape, design);
   const std::int64_t taps = plane_taps(shape);
@@ -193,6 +211,15 @@ std::vector<DepthwiseDesign> depthwise_designs(const DepthwiseShape& shape, cons
     }
   }
   for (const DepthwiseDesign& design : plane_bands_designs(shape)) add(design);
+  if (fits_pixel_bands(shape) && fits_tuned(shape)) {
+    const std::int64_t rows = bands_shape(shape).axes[1].out;
+    for (const std::int64_t bands : {1, 2, 4, 8, 16, 32, 64}) {
+      if (bands > rows) continue;
+      for (const auto& [columns, slice] : {std::pair{12, 16}, {22, 16}, {12, 32}, {22, 32}, {14, 32}, {24, 32}}) {
+        add({DepthwiseKernel::pixel_bands, ceil_div(rows, bands), columns, slice});
+      }
+    }
+  }
   if (signal) {
     for (const DepthwiseDesign& design : signal_designs(shape)) add(design);
   }

@@ -17,6 +17,8 @@ enum class DepthwiseKernel : std::uint8_t {
   mma,          // depthwise_nhwc_mma.cu: tensor cores; a block's patch, `vector` channels of a warp
   plane_bands,  // depthwise_nchw_bands.cu, .._wgrad.cu: tensor cores; bands of `rows` rows, a block's channels
                 // (columns) and images (vector)
+  pixel_bands,  // depthwise_nhwc_bands.cu, .._wgrad.cu: tensor cores; bands of `rows` rows, rows of a step * 10 +
+                // channels of a warp (columns), channels of a block (vector)
   signal = 7,   // depthwise_signal.cu, .._wgrad.cu: tiles of `columns` positions, `rows` tiles of `vector` channels a
                 // block
 };

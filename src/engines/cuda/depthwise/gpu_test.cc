@@ -215,6 +215,48 @@ TEST_F(GpuTest, DepthwiseOfSignalsIsTheOracles) {
   check_tiles(cases, request_);
 }
 
+// Windows, strides and dilations of all kinds, bands of an image and signals whose images are the rows.
+TEST_F(GpuTest, DepthwiseBandsOfPixelsAreTheOracles) {
+  Random random(8);
+  std::vector<Case> cases;
+  while (cases.size() < (full() ? 600 : 60)) {
+    const bool signal = random.chance(0.3);
+    const std::string type = random.chance(0.5) ? "bf16" : "f16";
+    const std::int64_t channels = 8 * random.integer(1, 9);
+    const std::string pass = random.pick({"fprop", "dgrad", "wgrad"});
+    const std::int64_t stride = random.chance(0.4) ? 2 : 1, dilation = random.chance(0.2) ? 2 : 1;
+    const std::int64_t batch = random.integer(1, 20);
+    std::string text;
+    if (signal) {
+      const std::int64_t w = random.integer(20, 700), s = random.integer(2, 50);
+      text = fmt::format("fprop:x={0},{1}x{2}x{3},nwc:w={0},{2}x1x{4}:pad={5}:stride={6}:dilation={7}:groups={2}", type,
+                         batch, channels, w, s, random.integer(0, s), stride, dilation);
+    } else {
+      const std::int64_t h = random.integer(3, 40), w = random.integer(3, 150), r = random.integer(1, 7);
+      const std::int64_t s = random.integer(2, 9);
+      text = fmt::format(
+          "fprop:x={0},{1}x{2}x{3}x{4},nhwc:w={0},{2}x1x{5}x{6}:pad={7}x{8}:stride={9}x{9}:dilation={10}x{10}:groups={"
+          "2}",
+          type, batch, channels, h, w, r, s, random.integer(0, r), random.integer(0, s), stride, dilation);
+    }
+    auto problem = parse_problem(text);
+    if (!problem.ok()) continue;  // windows larger than the map
+    problem->pass = pass == "fprop" ? Pass::fprop : pass == "dgrad" ? Pass::dgrad : Pass::wgrad;
+    if (problem->pass == Pass::fprop && random.chance(0.3)) {
+      problem->alpha = 2;
+      problem->beta = 0.5;
+    }
+    std::vector<std::int64_t> tiles;
+    for (const std::int64_t tile : depthwise_engine().knobs(*problem, request_).front().values) {
+      if (tile / 100'000'000 == 6) tiles.push_back(tile);
+    }
+    if (tiles.empty()) continue;
+    const std::int64_t tile = tiles[static_cast<std::size_t>(random.integer(0, static_cast<int>(tiles.size()) - 1))];
+    cases.push_back({*problem, {{"tile", tile}}, Fill::normal, static_cast<std::uint64_t>(cases.size())});
+  }
+  check_tiles(cases, request_);
+}
+
 // As many planes to add up as don't fit into shared memory: every tile of it.
 TEST_F(GpuTest, ManyFiltersOfOneChannelAreTheOracles) {
   std::vector<Case> cases;
@@ -295,6 +337,7 @@ TEST_F(GpuTest, InfinitiesReachOnlyTheirOutputs) {
                            "dgrad:x=f16,3x32x15x15,nhwc:w=f16,32x1x3x3:y=f16,3x32x15x15,nhwc:pad=1x1:groups=32",
                            "fprop:x=bf16,4x24x28x28:w=bf16,24x1x7x7:y=bf16,4x24x28x28:pad=3x3:groups=24",
                            "dgrad:x=f16,5x9x7x7:w=f16,9x1x3x3:y=f16,5x9x7x7:pad=1x1:groups=9",
+                           "wgrad:x=bf16,4x48x14x14,nhwc:w=bf16,48x1x5x5:y=bf16,4x48x14x14,nhwc:pad=2x2:groups=48",
                            "wgrad:x=bf16,5x8x14x14:w=bf16,8x1x5x5:y=bf16,5x8x14x14:pad=2x2:groups=8",
                            "fprop:x=bf16,3x8x200,ncw:w=bf16,8x1x33:y=bf16,3x8x200,ncw:pad=16:groups=8",
                            "wgrad:x=f16,3x8x200,ncw:w=f16,8x1x33:y=f16,3x8x200,ncw:pad=16:groups=8"}) {

@@ -5,6 +5,7 @@
 #include "core/epilogue.h"
 #include "engines/cuda/compiler/constants.h"
 #include "engines/cuda/depthwise/blocks.h"
+#include "engines/cuda/depthwise/pixel_bands.h"
 
 namespace convoy::cuda {
 namespace {
@@ -69,6 +70,12 @@ void set_design(const DepthwiseDesign& design, const DepthwiseBlocks& blocks, Co
       constants.set("WINDOW", blocks.window).set("HALVES", blocks.halves).set("FOLDED", blocks.folded);
       constants.set("IN_PITCH", blocks.pitch).set("OUT_PITCH", blocks.out_pitch);
       return;
+    case DepthwiseKernel::pixel_bands:
+      constants.set("SLICE", design.vector).set("WARP_CHANNELS", bands_channels(design));
+      constants.set("INSTANCES", blocks.images).set("BLOCKS_W", blocks.block_w);
+      constants.set("BAND_UNITS", blocks.tile_h).set("UNROLL", blocks.block_h);
+      constants.set("STAGES", blocks.stages).set("SPLITS", blocks.splits).set("SHARED_BYTES", blocks.shared_bytes);
+      return;
     case DepthwiseKernel::signal:
       constants.set("TILES", design.rows).set("TILE", design.columns).set("PLANES", design.vector);
       constants.set("STAGES", blocks.stages).set("SPARSE", blocks.sparse).set("GROUP_TAPS", blocks.tap_group);
@@ -90,6 +97,8 @@ const char* source_of(DepthwiseKernel kernel, const DepthwiseShape& shape) {
       return "depthwise_nhwc_mma.cu";
     case DepthwiseKernel::plane_bands:
       return wgrad ? "depthwise_nchw_bands_wgrad.cu" : "depthwise_nchw_bands.cu";
+    case DepthwiseKernel::pixel_bands:
+      return wgrad ? "depthwise_nhwc_bands_wgrad.cu" : "depthwise_nhwc_bands.cu";
     case DepthwiseKernel::signal:
       if (signal_channels_last(shape)) return wgrad ? "depthwise_signal_nhwc_wgrad.cu" : "depthwise_signal_nhwc.cu";
       return wgrad ? "depthwise_signal_wgrad.cu" : "depthwise_signal.cu";
@@ -128,7 +137,7 @@ DepthwiseLaunches depthwise_launches(const ConvProblem& problem, const Depthwise
   const DepthwiseBlocks blocks = blocks_of(shape, design, device, target_sms);
   Constants constants;
   constants.enumerations();
-  set_shape(shape, constants);
+  set_shape(design.kernel == DepthwiseKernel::pixel_bands ? bands_shape(shape) : shape, constants);
   set_design(design, blocks, constants);
   if (general) constants.set("CHANNELS_INNERMOST", shape.channels_innermost());
   if (design.kernel == DepthwiseKernel::signal) constants.set("ALIGNMENT", std::min<std::int64_t>(16, shape.alignment));

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "engines/cuda/depthwise/blocks.h"
+#include "engines/cuda/depthwise/pixel_bands.h"
 
 namespace convoy::cuda {
 namespace {
@@ -227,6 +228,7 @@ double predicted_seconds(const DepthwiseShape& shape, const DepthwiseDesign& des
     return 5e-6 + outputs * static_cast<double>(shape.taps() * shape.fan_in) * 60 / (sms * 128 * kClock) + bytes / 3e12;
   }
   const DepthwiseBlocks blocks = blocks_of(shape, design, device, target_sms);
+  if (design.kernel == DepthwiseKernel::pixel_bands) return bands_seconds(shape, design, blocks, sms);
   Work work = design.kernel == DepthwiseKernel::signal        ? signal_work(shape, design, blocks)
               : design.kernel == DepthwiseKernel::plane_bands ? bands_work(shape, design, blocks, device.architecture)
               : design.kernel == DepthwiseKernel::mma         ? mma_work(shape, design, blocks)
