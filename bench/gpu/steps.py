@@ -74,7 +74,7 @@ class Step:
 
 class Tests(Step):
     """the unit tests of the device layer, engines and selection"""
-    jobs = 4
+    # One at a time: beside others a handle of cuDNN's may not get its streams.
 
     def units(self):
         return list(TESTS)

@@ -162,8 +162,10 @@ TEST_F(OnDevice, EveryCandidateIsRight) {
         if (std::find(notes.begin(), notes.end(), note::nondeterministic) != notes.end()) continue;
         EXPECT_TRUE(row.value("same_bits", false)) << row.dump();
       }
-      // A list of somebody else's may have problems that no engine takes.
-      EXPECT_TRUE(right > 0 || report.is_open()) << print(all[at]);
+      // A list of somebody else's may have problems that no engine takes; and with beta all that take 16 bits round
+      // before they add (known.cc), which has to be allowed.
+      const bool rounds = all[at].beta != 0 && all[at].y.type != DataType::f32;
+      EXPECT_TRUE(right > 0 || rounds || report.is_open()) << print(all[at]);
     }
   };
   std::vector<std::thread> threads;

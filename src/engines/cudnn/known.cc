@@ -70,6 +70,11 @@ std::optional<Refusal> known_wrong(const ConvProblem& p, std::int64_t engine, in
         fmt::format("channels of a group: 1, filters {}: this engine of cuDNN 9.19 gives wrong results in wgrad",
                     filters_per_group)};
   }
+  if (version / 100 == kSeenIn && p.pass == Pass::fprop && engine == 72 && p.pre_padding != p.post_padding) {
+    return Refusal{RefusalCode::padding,
+                   fmt::format("pad={}/{}: this engine of cuDNN 9.19 gave NaN for sides that differ",
+                               to_string(p.pre_padding), to_string(p.post_padding))};
+  }
   if (p.pre_padding == p.post_padding || p.pass == Pass::fprop) return std::nullopt;
   const bool fft = noted(name_of(CUDNN_NUMERICAL_NOTE_FFT));
   const std::string texture = knob_name(CUDNN_KNOB_TYPE_USE_TEX);

@@ -354,8 +354,11 @@ TEST_F(GpuTest, InfinitiesReachOnlyTheirOutputs) {
     if (problem->pass == Pass::wgrad) {
       store_from_double(problem->y.type, const_cast<void*>(data.args().y), 0, std::numeric_limits<double>::infinity());
     }
-    const std::vector<Knob> knobs = depthwise_engine().knobs(*problem, request_);
-    for (const std::int64_t tile : knobs.front().values) {
+    for (const DepthwiseDesign& design : depthwise_designs(depthwise_shape(*problem), *request_.cuda, 0)) {
+      // wgrad on multiply-adds multiplies the zeros beside x too (docs/cuda-kernels.md).
+      const bool bands = design.kernel == DepthwiseKernel::plane_bands || design.kernel == DepthwiseKernel::pixel_bands;
+      if (problem->pass == Pass::wgrad && !bands) continue;
+      const std::int64_t tile = knob_of(design);
       const auto plan = depthwise_engine().plan(*problem, {{"tile", tile}}, request_);
       ASSERT_TRUE(plan.ok()) << plan.error().message;
       EXPECT_EQ(testing::run_on_device(**plan, *problem, data, *request_.cuda, false).failure, "")
