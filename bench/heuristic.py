@@ -13,6 +13,7 @@ import argparse
 import datetime
 import json
 import math
+import os
 import pathlib
 import statistics
 import subprocess
@@ -112,7 +113,7 @@ def main():
         "what": "heuristic selection's choices beside the fastest measured candidate, on problems not fitted to",
         "date": datetime.date.today().isoformat(), "command": " ".join(["python", "bench/heuristic.py", *sys.argv[1:]]),
         "commit": run("git", "-C", ROOT, "describe", "--always", "--abbrev=40", "--dirty").stdout.strip(),
-        "device": doctor["processor"], "threads": options.threads, "fitted_on": problem_sets.FIT,
+        "device": doctor["processor"], "onednn_max_cpu_isa": os.environ.get("ONEDNN_MAX_CPU_ISA"), "threads": options.threads, "fitted_on": problem_sets.FIT,
         "random_seed": options.seed, "sets": rows}, indent=1) + "\n")
     if options.details:
         options.details.write_text(json.dumps(everything))

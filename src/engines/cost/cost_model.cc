@@ -30,8 +30,10 @@ double doublings(double value, double usual, double most) {
   return std::clamp(static_cast<double>(times), -most, most) / most;
 }
 
+double round_up(double value, double multiple) { return std::ceil(value / multiple) * multiple; }
+
 // How many times as many channels are computed or moved where that is done by vectors of 16.
-double in_vectors(double channels) { return std::ceil(channels / 16) * 16 / channels; }
+double in_vectors(double channels) { return round_up(channels, 16) / channels; }
 
 bool any_above(const Dims& dims, std::int64_t limit) {
   return std::any_of(dims.begin(), dims.end(), [&](std::int64_t value) { return value > limit; });
@@ -43,7 +45,7 @@ struct Row {
   DataType x;
   Grouping grouping;
   Isa isa;
-  Bf16 bf16;
+  Products products;
   Model model;
 };
 #include "engines/cost/fitted.inc"  // std::array<Row, N> kRows
@@ -58,10 +60,11 @@ Terms terms(const ConvProblem& p, double work_seconds, double copied_bytes) {
   const double channels = static_cast<double>(p.in_channels()) / groups;
   const double filters = static_cast<double>(p.out_channels()) / groups;
   const auto batch = static_cast<double>(p.batch());
-  double taps = 1, positions = batch, inside = 1;
+  double taps = 1, positions = batch, x_positions = batch, inside = 1;
   for (int i = 0; i < p.spatial_dims(); ++i) {
     taps *= static_cast<double>(p.w.dims[2 + i]);
     positions *= static_cast<double>(p.y.dims[2 + i]);
+    x_positions *= static_cast<double>(p.x.dims[2 + i]);
     inside *= static_cast<double>(p.x.dims[2 + i]) /
               static_cast<double>(p.x.dims[2 + i] + p.pre_padding[i] + p.post_padding[i]);
   }
@@ -84,18 +87,30 @@ Terms terms(const ConvProblem& p, double work_seconds, double copied_bytes) {
                                                         static_cast<double>(size_of(p.x.type));
   // Channels last, a group's channels take whole vectors and cache lines, shared with other groups' as they are.
   const double by_groups = grouped * last * (x_bytes * in_vectors(channels) + y_bytes * in_vectors(filters));
+  // Products and copies group by group, where channels fill cache lines (AMX's tiles) or vectors.
+  const auto element = static_cast<double>(size_of(p.x.type));
+  const double full_products = 2 * positions * taps * groups * round_up(channels, 64 / element) * round_up(filters, 16);
+  const double full_x = groups * x_positions * round_up(channels, 16) * element;
+  const double full_y = groups * positions * round_up(filters, 16) * element;
+  // Channels and filters that don't fill a vector, the more the fewer they are.
+  const double few_channels = std::max(0.0, -doublings(channels, 16, 4));
+  const double few_filters = std::max(0.0, -doublings(filters, 16, 4));
+  const double few_groups = grouped * std::max(0.0, -doublings(static_cast<double>(p.in_channels()), 16, 4));
+  const double line = p.spatial_dims() == 1 ? 1.0 : 0.0;
+  const double as_is = taps == 1 && unit_steps ? 1.0 : 0.0;
+  const double tail = p.y.dims.back() % 16 != 0 ? 1.0 : 0.0;
+  const double padded = any_above(p.pre_padding, 0) ? 1.0 : 0.0;
   const auto all_channels = static_cast<double>(p.in_channels());
   const auto all_filters = static_cast<double>(p.out_channels());
   // In microseconds or at 10 GB/s.
-  return {// What is paid for; the last two for products group by group.
+  return {// What is paid for; the last five for products group by group.
           copied_bytes * 1e-10, 1e-6, work_seconds, x_bytes * 1e-10, w_bytes * 1e-10, y_bytes * 1e-10, unrolled * 1e-10,
-          batch * groups * 1e-6, by_groups * 1e-10,
+          batch * groups * 1e-6, by_groups * 1e-10, full_products * 1e-11, full_x * 1e-10, full_y * 1e-10,
           // What makes it cheaper or dearer.
           c, c * c, k, k * k, c * k, window, width, width * width, map, map * map, strided,
           any_above(p.dilation, 1) ? 1.0 : 0.0, first, p.in_channels() / p.groups % 16 != 0 ? 1.0 : 0.0,
           p.out_channels() / p.groups % 16 != 0 ? 1.0 : 0.0, doublings(x_bytes + y_bytes, 1 << 20, 5),
-          doublings(w_bytes, 1 << 20, 5), p.spatial_dims() == 1 ? 1.0 : 0.0, volume, grouped, pointwise,
-          p.batch() > 1 ? 1.0 : 0.0, any_above(p.pre_padding, 0) ? 1.0 : 0.0, g, g * g,
+          doublings(w_bytes, 1 << 20, 5), line, volume, grouped, pointwise, p.batch() > 1 ? 1.0 : 0.0, padded, g, g * g,
           p.in_channels() % 16 != 0 ? 1.0 : 0.0, p.out_channels() % 16 != 0 ? 1.0 : 0.0,
           // Channels first, by what is then far apart.
           first * c, first * k, first * doublings(positions / batch, 784, 10), grouped * first,
@@ -111,7 +126,26 @@ Terms terms(const ConvProblem& p, double work_seconds, double copied_bytes) {
           last * (1 - 1 / in_vectors(all_channels)), last * (1 - 1 / in_vectors(all_filters)),
           first * (1 - 1 / in_vectors(channels)), first * (1 - 1 / in_vectors(filters)),
           // Padding, which some skip.
-          doublings(inside, 1, 7)};
+          doublings(inside, 1, 7),
+          // Few channels and few filters: a kernel's tail is then all there is.
+          few_channels, few_filters, few_channels * few_filters, few_channels * pointwise, few_filters * pointwise,
+          few_channels * first, few_filters * first, few_channels * map, few_filters * map,
+          // Dimensions, layouts and filters of 1 together.
+          volume * pointwise, line * pointwise, volume * grouped, line * grouped, first * pointwise,
+          first * pointwise * grouped, padded * pointwise, first * volume, first * line, strided * grouped,
+          strided * grouped * pointwise,
+          // Few channels or filters where that is said to matter more; odd channels, which bf16 takes in pairs.
+          few_channels * first * pointwise, few_filters * first * pointwise, p.w.dims[1] % 2 != 0 ? 1.0 : 0.0,
+          few_channels * strided, few_filters * strided, few_channels * grouped, few_filters * grouped,
+          map * first * pointwise, map * pointwise, map * grouped,
+          // Three channels in pairs; few groups; signals.
+          p.w.dims[1] % 2 != 0 ? few_channels : 0.0, few_groups * last, few_groups * first, few_groups * map,
+          line * width, line * width * width,
+          // Products of x as it is: nothing is spelled out for them.
+          as_is, as_is * first, as_is * first * grouped, as_is * grouped, as_is * map, as_is * first * map, as_is * c,
+          as_is * k, as_is * first * few_channels, as_is * first * few_filters,
+          // Rows that don't fill tiles of 16.
+          tail, line * tail, width * tail, line * width * tail};
 }
 
 Grouping grouping_of(const ConvProblem& problem) {
@@ -119,13 +153,18 @@ Grouping grouping_of(const ConvProblem& problem) {
   return problem.is_depthwise() ? Grouping::depthwise : Grouping::grouped;
 }
 
-const Model* find_model(std::string_view engine, Pass pass, DataType x, Grouping grouping, Isa isa, Bf16 bf16) {
+const Model* find_model(std::string_view engine, Pass pass, DataType x, Grouping grouping, Isa isa, Products products) {
   const int type = class_of(x);
+  const auto multiplies = [&](const Row& r) {
+    return r.x == DataType::bf16 ? r.products == products
+                                 : (r.products == Products::tiles) == (products == Products::tiles);
+  };
   const auto row = std::find_if(kRows.begin(), kRows.end(), [&](const Row& r) {
     return r.engine == engine && r.pass == pass && class_of(r.x) == type && r.grouping == grouping && r.isa == isa &&
-           (r.x != DataType::bf16 || r.bf16 == bf16);
+           multiplies(r);
   });
-  return row == kRows.end() ? nullptr : &row->model;
+  if (row != kRows.end()) return &row->model;
+  return products == Products::tiles ? find_model(engine, pass, x, grouping, isa, Products::native) : nullptr;
 }
 
 double Model::seconds(const Terms& terms, int threads) const {
@@ -135,11 +174,11 @@ double Model::seconds(const Terms& terms, int threads) const {
   return (coefficients[0] * terms[0] + sum * std::exp(shape)) / std::max(threads, 1);
 }
 
-EngineModels::EngineModels(std::string_view engine, Isa isa, Bf16 bf16) {
+EngineModels::EngineModels(std::string_view engine, Isa isa, Products products) {
   constexpr DataType types[kClasses] = {DataType::f32, DataType::bf16, DataType::f16, DataType::u8};
   for (int i = 0; i < static_cast<int>(models_.size()); ++i) {
     const auto pass = static_cast<Pass>(i / (3 * kClasses));
-    models_[i] = find_model(engine, pass, types[i / 3 % kClasses], static_cast<Grouping>(i % 3), isa, bf16);
+    models_[i] = find_model(engine, pass, types[i / 3 % kClasses], static_cast<Grouping>(i % 3), isa, products);
   }
 }
 

@@ -1,5 +1,5 @@
 // Predictions by fitted models. A model belongs to an engine, a pass, a class of data types, a kind of grouping, for
-// engines that have code for several an instruction set, and for bf16 to processors that multiply it or emulate that:
+// engines that have code for several an instruction set, and for the narrow types to how the processor multiplies them:
 //
 //   seconds of one thread = coefficient * copies + (sum of coefficient * sum term) * exp(sum of coefficient * shape
 //   term)
@@ -22,8 +22,8 @@
 
 namespace convoy::cost {
 
-inline constexpr int kSumTerms = 9;  // the first of them the copies
-inline constexpr int kShapeTerms = 57;
+inline constexpr int kSumTerms = 12;  // the first of them the copies
+inline constexpr int kShapeTerms = 107;
 using Terms = std::array<double, kSumTerms + kShapeTerms>;
 
 // Preconditions: validate(problem) passed. `work_seconds`: what the engine estimates, for one thread. `copied_bytes`:
@@ -39,17 +39,19 @@ struct Model {
 enum class Grouping : std::uint8_t { dense, depthwise, grouped };  // depthwise: one input channel a group
 Grouping grouping_of(const ConvProblem& problem);
 
-// Whether the processor has instructions for products of bf16. Of other types' models one serves both.
-enum class Bf16 : std::uint8_t { emulated, native };
+// How products of bf16 are computed: by what there is for f32, by instructions for them; or, of bf16 and of 8-bit
+// integers, in AMX's tiles by engines that use those of themselves. Other types' models serve all.
+enum class Products : std::uint8_t { emulated, native, tiles };
 
-// The type class is that of x: f32, bf16, f16, or u8 for both 8-bit integers. Null where nothing was fitted.
+// The type class is that of x: f32, bf16, f16, or u8 for both 8-bit integers. Where none was fitted for tiles, the
+// native one. Null where nothing was fitted.
 const Model* find_model(std::string_view engine, Pass pass, DataType x, Grouping grouping, Isa isa,
-                        Bf16 bf16 = Bf16::emulated);
+                        Products products = Products::emulated);
 
 // The models of one engine, looked up once. `isa` is that of its kernels; engines with code for one only give it.
 class EngineModels {
  public:
-  EngineModels(std::string_view engine, Isa isa, Bf16 bf16 = Bf16::emulated);
+  EngineModels(std::string_view engine, Isa isa, Products products = Products::emulated);
   const Model* of(const ConvProblem& problem) const;
 
  private:

@@ -34,7 +34,7 @@ TEST(CostModel, MoreToDoTakesLonger) {
 // Channels last, each group's products pass over the whole of x and y: one channel of 16 costs as 16 do.
 TEST(CostModel, GroupsShareCacheLines) {
   Model model{};
-  model.coefficients[kSumTerms - 1] = 1;
+  model.coefficients[8] = 1;  // by_groups
   const auto seconds = [&](const char* text) { return model.seconds(terms(problem(text), 0, 0), 1); };
   EXPECT_EQ(seconds("fprop:x=f32,1x16x32x32,nhwc:w=f32,16x16x1x1"), 0);
   const double four = seconds("fprop:x=f32,1x64x32x32,nhwc:w=f32,64x16x1x1:groups=4");
@@ -42,15 +42,27 @@ TEST(CostModel, GroupsShareCacheLines) {
   EXPECT_EQ(seconds("fprop:x=f32,1x64x32x32,nchw:w=f32,64x1x1x1:groups=64"), 0);
 }
 
-// bf16 has models of its own where the processor multiplies it; of other types one serves both.
+// bf16 has models of its own where the processor multiplies it, and where it has tiles; of f32 one serves all.
 TEST(CostModel, Bf16IsFittedAsMultipliedAndAsEmulated) {
-  const auto find = [](DataType x, Bf16 bf16) {
-    return find_model("onednn.gemm", Pass::fprop, x, Grouping::dense, Isa::avx512, bf16);
+  const auto find = [](DataType x, Products products) {
+    return find_model("onednn.gemm", Pass::fprop, x, Grouping::dense, Isa::avx512, products);
   };
-  ASSERT_NE(find(DataType::bf16, Bf16::native), nullptr);
-  ASSERT_NE(find(DataType::bf16, Bf16::emulated), nullptr);
-  EXPECT_NE(find(DataType::bf16, Bf16::native), find(DataType::bf16, Bf16::emulated));
-  EXPECT_EQ(find(DataType::f32, Bf16::native), find(DataType::f32, Bf16::emulated));
+  ASSERT_NE(find(DataType::bf16, Products::native), nullptr);
+  ASSERT_NE(find(DataType::bf16, Products::emulated), nullptr);
+  EXPECT_NE(find(DataType::bf16, Products::native), find(DataType::bf16, Products::emulated));
+  EXPECT_EQ(find(DataType::f32, Products::native), find(DataType::f32, Products::emulated));
+  EXPECT_NE(find(DataType::bf16, Products::tiles), find(DataType::bf16, Products::native));
+  EXPECT_EQ(find(DataType::f32, Products::tiles), find(DataType::f32, Products::emulated));
+}
+
+// A model of tiles is fitted for engines that use them of themselves; others have what was fitted without.
+TEST(CostModel, OfTilesOnlyWhereTheyMatter) {
+  const auto find = [](const char* engine, Products products) {
+    return find_model(engine, Pass::fprop, DataType::u8, Grouping::dense, Isa::avx512, products);
+  };
+  EXPECT_NE(find("onednn.gemm_s8u8s32", Products::tiles), find("onednn.gemm_s8u8s32", Products::native));
+  EXPECT_EQ(find("cpu.int8", Products::tiles), find("cpu.int8", Products::native));
+  EXPECT_NE(find("cpu.int8", Products::tiles), nullptr);
 }
 
 TEST(CostModel, EnginesFindTheirModels) {

@@ -7,8 +7,9 @@ namespace convoy::cost {
 FittedEngine::FittedEngine(std::string_view name)
     : models_{EngineModels(name, Isa::portable), EngineModels(name, Isa::avx2), EngineModels(name, Isa::avx512)} {}
 
-FittedEngine::FittedEngine(std::string_view name, Isa only, Bf16 bf16)
-    : models_{EngineModels(name, only, bf16), EngineModels(name, only, bf16), EngineModels(name, only, bf16)} {}
+FittedEngine::FittedEngine(std::string_view name, Isa only, Products products)
+    : models_{EngineModels(name, only, products), EngineModels(name, only, products),
+              EngineModels(name, only, products)} {}
 
 double FittedEngine::predict(const ConvProblem& problem, const Work& work, const PlanRequest& request) const {
   const double extra = work.extra_seconds / std::max(request.threads, 1);

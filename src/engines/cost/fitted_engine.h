@@ -20,7 +20,7 @@ class FittedEngine : public Engine {
  protected:
   // `name` is the engine's. Engines whose code doesn't depend on the instruction set give the one that it needs.
   explicit FittedEngine(std::string_view name);
-  FittedEngine(std::string_view name, Isa only, Bf16 bf16);
+  FittedEngine(std::string_view name, Isa only, Products products);
 
   // The engine's own estimate for one thread, which stands alone where no model is fitted.
   struct Work {

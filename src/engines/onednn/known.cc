@@ -34,6 +34,14 @@ bool sees_padding_only(const ConvProblem& p) {
   return false;
 }
 
+// Whether x is no larger than the window in some direction.
+bool is_within_window(const ConvProblem& p) {
+  for (int i = 0; i < p.spatial_dims(); ++i) {
+    if (p.w.dims[2 + i] > 1 && p.x.dims[2 + i] <= p.w.dims[2 + i]) return true;
+  }
+  return false;
+}
+
 // Rows of AMX tiles that an image's pixels are split into: as many as divide them, 16 at most.
 std::int64_t tiles_of_image(const ConvProblem& p) {
   std::int64_t pixels = 1;
@@ -49,12 +57,27 @@ std::optional<Refusal> known_wrong(const Implementation& implementation, const C
   if (implementation.family == "ip" && p.epilogue.activation.kind == ActivationKind::prelu) {
     return Refusal{RefusalCode::epilogue, "act=prelu: oneDNN's inner product leaves it out: wrong results"};
   }
-  const bool bf16_gradients = implementation.family == "jit_bf16" || implementation.family == "brgconv_bwd_w";
+  const bool jit =
+      implementation.family == "jit_bf16" || (implementation.family == "jit" && implementation.level == "amx");
+  const bool bf16_gradients = jit || implementation.family == "brgconv_bwd_w";
   if (bf16_gradients && p.pass == Pass::wgrad && p.x.dims.back() < p.stride.back()) {
     return Refusal{RefusalCode::stride,
                    fmt::format("stride={}: oneDNN's wgrad in bf16 reads unset memory where rows of x "
                                "are shorter, here {}: wrong results",
                                to_string(p.stride), p.x.dims.back())};
+  }
+  if (jit && p.pass == Pass::wgrad && p.spatial_dims() == 3 && is_within_window(p)) {
+    return Refusal{RefusalCode::size,
+                   fmt::format("x={}: oneDNN's wgrad in bf16 reads unset memory where a volume is no larger than the "
+                               "window: wrong results",
+                               to_string(p.x.dims))};
+  }
+  if (implementation.family == "jit_bf16_1x1" && p.pass == Pass::dgrad && p.w.dims[0] / p.groups % 2 != 0) {
+    return Refusal{
+        RefusalCode::channels,
+        fmt::format("K/groups={}: oneDNN's dgrad in bf16 for filters of 1 takes filters in pairs, the last of "
+                    "an odd number with what follows: wrong results",
+                    p.w.dims[0] / p.groups)};
   }
   constexpr std::int64_t vector = 16;
   const bool dilated = std::any_of(p.dilation.begin(), p.dilation.end(), [](std::int64_t step) { return step > 1; });
@@ -113,6 +136,14 @@ std::optional<Refusal> known_wrong(const Implementation& implementation, const C
         fmt::format("C/groups={}: oneDNN's AMX code mixes up pixels that don't fill 64 bytes, here {} and 32, "
                     "where stride and window are even, here {} and {}: wrong results",
                     p.w.dims[1], pixel_bytes / 64 * 64, p.stride.back(), p.w.dims.back())};
+  }
+  if (implementation.level == "amx" && implementation.family == "brgconv" && p.stride.back() >= 4 &&
+      p.w.dims.back() == p.stride.back() && pixel_bytes % 64 != 0) {
+    return Refusal{
+        RefusalCode::channels,
+        fmt::format("C/groups={}: oneDNN's AMX code mixes up pixels that don't fill 64 bytes, where the window "
+                    "is as wide as the stride, here {}: wrong results",
+                    p.w.dims[1], p.stride.back())};
   }
   if (implementation.family == "jit_uni_int8" && implementation.level == "avx2_vnni" && is_depthwise(p) &&
       p.groups % 8 > 1 && has_operands(p)) {

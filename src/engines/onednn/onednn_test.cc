@@ -330,6 +330,45 @@ TEST(OneDnn, AmxMixesUpPixels) {
   }
 }
 
+// docs/known-failures.md: AMX code for windows as wide as the stride, of channels that don't fill 64 bytes.
+TEST(OneDnn, AmxMixesUpPixelsOfWideStrides) {
+  if (!processor_has("amx") || !cpu_features().amx_tile) GTEST_SKIP() << "skipped: needs AMX";
+  testing::EngineCase test;
+  test.engine = &engine("onednn.brgconv_amx");
+  test.problem = problem("fprop:x=u8,1x48x28x28,nhwc:w=s8,64x48x4x4:y=s32,1x64x7x7,nhwc:stride=4x4");
+  test.isa = cpu_features().isa;
+  EXPECT_NE(reason("onednn.brgconv_amx", print(test.problem)).find("as wide as the stride"), std::string::npos);
+  EXPECT_NE(run(test).failure, "");
+}
+
+// docs/known-failures.md: wgrad in bf16 of volumes no larger than the window.
+TEST(OneDnn, GradientsOfSmallVolumesReadUnsetMemory) {
+  if (cpu_features().isa < Isa::avx512) GTEST_SKIP() << "skipped: needs AVX-512";
+  testing::EngineCase test;
+  test.isa = cpu_features().isa;
+  test.engine = &engine("onednn.jit_bf16_avx512");
+  test.problem = problem("wgrad:x=bf16,1x32x4x4x4,ndhwc:w=bf16,32x32x5x5x5:y=bf16,1x32x4x4x4,ndhwc:pad=2x2x2");
+  EXPECT_NE(reason("onednn.jit_bf16_avx512", print(test.problem)).find("no larger than the window"), std::string::npos);
+  EXPECT_NE(run(test).failure, "");
+  if (!processor_has("amx") || !cpu_features().amx_tile) return;
+  test.engine = &engine("onednn.jit_amx");
+  test.problem =
+      problem("wgrad:x=bf16,1x32x3x3x3,ndhwc:w=bf16,32x32x3x3x3:y=bf16,1x32x2x2x2,ndhwc:pad=1x1x1:stride=2x2x2");
+  EXPECT_NE(reason("onednn.jit_amx", print(test.problem)).find("no larger than the window"), std::string::npos);
+  EXPECT_NE(run(test).failure, "");
+}
+
+// docs/known-failures.md: dgrad in bf16 for filters of 1, of an odd number.
+TEST(OneDnn, OddFiltersArePairedWithWhatFollows) {
+  if (cpu_features().isa < Isa::avx512) GTEST_SKIP() << "skipped: needs AVX-512";
+  testing::EngineCase test;
+  test.isa = cpu_features().isa;
+  test.engine = &engine("onednn.jit_bf16_1x1_avx512");
+  test.problem = problem("dgrad:x=bf16,1x16x127x127,nhwc:w=bf16,3x16x1x1:y=bf16,1x3x127x127,nhwc");
+  EXPECT_NE(reason("onednn.jit_bf16_1x1_avx512", print(test.problem)).find("odd number"), std::string::npos);
+  EXPECT_NE(run(test).failure, "");
+}
+
 // docs/known-failures.md: AMX code for filters of 1 that copies x, where that has several planes.
 TEST(OneDnn, AmxLosesItsPlaceBetweenPlanes) {
   if (!processor_has("amx") || !cpu_features().amx_tile) GTEST_SKIP() << "skipped: needs AMX";
