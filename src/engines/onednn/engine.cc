@@ -175,7 +175,7 @@ class ImplementationEngine final : public cost::FittedEngine {
  public:
   explicit ImplementationEngine(std::size_t row)
       : FittedEngine(implementations()[row].name(), fitted_isa(implementations()[row]),
-                     processor_has("avx512_bf16") ? cost::Bf16::native : cost::Bf16::emulated),
+                     fitted_products(implementations()[row])),
         row_(row),
         info_(declare(implementations()[row])) {}
 
@@ -220,12 +220,12 @@ class ImplementationEngine final : public cost::FittedEngine {
     if (!guessed || known_wrong(implementation, problem) || inexpressible(problem)) return std::nullopt;
     const auto copied = static_cast<double>(guessed->copied_bytes);
     // What was learnt is taken without asking, which takes longer than choosing may; planning asks. What was not is
-    // asked about once nothing is faster: dearer than it is, it might never be.
-    constexpr double doubt = 1.25;
-    return Estimate{
-        {{kLayoutKnob, guessed->any_layout}},
-        predict(problem, work_on(problem, copied, request), request) * (guessed->learnt && !guessed->sure ? doubt : 1),
-        guessed->learnt};
+    // asked about once nothing is faster: dearer than it is, it might never be; what is unlikely, once nothing else is
+    // half as fast.
+    const double doubt = guessed->unlikely ? 2 : guessed->learnt && !guessed->sure ? 1.25 : 1;
+    return Estimate{{{kLayoutKnob, guessed->any_layout}},
+                    predict(problem, work_on(problem, copied, request), request) * doubt,
+                    guessed->learnt};
   }
 
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,
@@ -243,6 +243,11 @@ class ImplementationEngine final : public cost::FittedEngine {
   // Rows without a level run what the processor has: like those of the highest.
   static Isa fitted_isa(const Implementation& implementation) {
     return implementation.level.empty() ? Isa::avx512 : implementation.min_isa();
+  }
+
+  static cost::Products fitted_products(const Implementation& implementation) {
+    if (takes_everything(implementation) && processor_has("amx")) return cost::Products::tiles;
+    return processor_has("avx512_bf16") ? cost::Products::native : cost::Products::emulated;
   }
 
   Work work(const ConvProblem& problem, const KnobValues& knobs, const PlanRequest& request) const override {

@@ -92,6 +92,7 @@ std::optional<Guess> guess(std::size_t index, const ConvProblem& p) {
   if (row.family.starts_with("brgconv") && row.level == "avx2" && p.pass == Pass::fprop && p.w.dims[0] / p.groups < 8)
     return std::nullopt;
   if (row.family == "brg_fwd" && row.level == "avx2" && p.w.dims[1] < 8) return std::nullopt;
+  if (row.family == "brgconv_bwd_w" && p.groups > 1 && p.w.dims[1] == 1) return std::nullopt;
   if (!fits(row, p)) return std::nullopt;
   Guess guess;
   // Of others oneDNN has to be asked: the guess is the least that it can cost, so that nothing slower is taken before.
@@ -102,9 +103,10 @@ std::optional<Guess> guess(std::size_t index, const ConvProblem& p) {
     at = traits()[kNodes[at].trait].holds(p) ? at + 1 : kNodes[at].otherwise;
   }
   const auto answer = static_cast<Answer>(kNodes[at].otherwise % kSure);
-  if (answer == Answer::no) return std::nullopt;
-  guess.learnt = true;
   guess.sure = kNodes[at].otherwise >= kSure;
+  guess.unlikely = answer == Answer::no;
+  if (guess.unlikely && guess.sure) return std::nullopt;
+  guess.learnt = !guess.unlikely;
   guess.any_layout = answer == Answer::reordered;
   if (guess.any_layout) guess.copied_bytes = p.x.bytes() + p.y.bytes() * (p.epilogue.gamma != 0 ? 2 : 1);
   return guess;

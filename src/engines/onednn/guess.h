@@ -16,6 +16,7 @@ struct Guess {
   std::int64_t copied_bytes = 0;  // of activations that are reordered
   bool learnt = false;            // from problems like it that oneDNN was asked about
   bool sure = false;              // of which hardly any had another answer
+  bool unlikely = false;          // few were like it, and most not offered: to be asked where much would be gained
 };
 
 // `row` is one of implementations(). Nothing: it is not offered, as far as is known. Precondition: the row's
