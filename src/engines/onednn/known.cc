@@ -81,7 +81,7 @@ std::optional<Refusal> known_wrong(const Implementation& implementation, const C
   }
   constexpr std::int64_t vector = 16;
   const bool dilated = std::any_of(p.dilation.begin(), p.dilation.end(), [](std::int64_t step) { return step > 1; });
-  if (implementation.family == "jit_bf16" && p.pass == Pass::wgrad && dilated && p.w.dims[1] % vector != 0) {
+  if (jit && p.pass == Pass::wgrad && dilated && p.w.dims[1] % vector != 0) {
     return Refusal{
         RefusalCode::dilation,
         fmt::format("dilation={}: oneDNN's dilated wgrad in bf16 reads unset memory where channels don't fill "
