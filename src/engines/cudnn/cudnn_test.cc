@@ -20,6 +20,7 @@
 #include "device/cuda/device.h"
 #include "device/cuda/nvrtc.h"
 #include "engines/cudnn/channels_last.h"
+#include "engines/cudnn/known.h"
 #include "engines/cudnn/limits.h"
 #include "engines/cudnn/names.h"
 #include "engines/cudnn/plan.h"
@@ -408,6 +409,15 @@ TEST_F(WithCudnn, RefusesWhatItWouldComputeWrongly) {
     }
     EXPECT_FALSE(takers(problem, on(h200())).empty()) << text;
   }
+  // Copies that end amid a piece of 128 bytes. These engines are offered on a device only.
+  const auto wrong = [&](const char* text, std::int64_t engine) {
+    return known_wrong(problem_of(text), engine, 91900, {}, {}).has_value();
+  };
+  EXPECT_TRUE(wrong("fprop:x=f16,3x8x4x37:w=f16,8x8x3x1:pad=1x0", 72));
+  EXPECT_FALSE(wrong("fprop:x=f16,4x8x4x40:w=f16,8x8x3x1:pad=1x0", 72));
+  EXPECT_FALSE(wrong("fprop:x=f16,3x8x4x37,nhwc:w=f16,8x8x3x1:pad=1x0", 72));
+  EXPECT_TRUE(wrong("wgrad:x=f16,1x96x34x18:w=f16,8x96x1x7:y=f16,1x8x36x5:pad=1x1:stride=1x3", 70));
+  EXPECT_FALSE(wrong("wgrad:x=f16,1x96x34x18:w=f16,64x96x1x7:y=f16,1x64x36x5:pad=1x1:stride=1x3", 70));
 }
 
 TEST_F(WithCudnn, PlansTellTheirWorkspaceAndWhatTheyAre) {

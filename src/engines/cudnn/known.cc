@@ -70,10 +70,17 @@ std::optional<Refusal> known_wrong(const ConvProblem& p, std::int64_t engine, in
         fmt::format("channels of a group: 1, filters {}: this engine of cuDNN 9.19 gives wrong results in wgrad",
                     filters_per_group)};
   }
-  if (version / 100 == kSeenIn && p.pass == Pass::fprop && engine == 72 && p.pre_padding != p.post_padding) {
-    return Refusal{RefusalCode::padding,
-                   fmt::format("pad={}/{}: this engine of cuDNN 9.19 gave NaN for sides that differ",
-                               to_string(p.pre_padding), to_string(p.post_padding))};
+  // They make a channels-last copy in their workspace and read it in pieces of 128 bytes, to the end of the last one:
+  // NaN where nobody wrote one.
+  const bool fprop = p.pass == Pass::fprop && engine == 72;
+  if (version / 100 == kSeenIn && is_plain(p) && (fprop || (p.pass == Pass::wgrad && engine == 70))) {
+    const TensorDesc& copied = fprop ? p.x : p.y;
+    if (copied.strides[1] != 1 && copied.bytes() % 128 != 0) {
+      return Refusal{RefusalCode::size,
+                     fmt::format("{}: {} bytes, no multiple of 128, not channels-last: this engine of cuDNN 9.19 reads "
+                                 "beyond its copy",
+                                 fprop ? "x" : "y", copied.bytes())};
+    }
   }
   if (p.pre_padding == p.post_padding || p.pass == Pass::fprop) return std::nullopt;
   const bool fft = noted(name_of(CUDNN_NUMERICAL_NOTE_FFT));

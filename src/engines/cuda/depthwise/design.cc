@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kMostProducts = 3000;  // of an unrolled patch: more only makes compiling slow
 constexpr std::int64_t kMostRegisters = 168;  // wanted of a thread; beyond, too few threads hide latency
-constexpr std::int64_t kMostDesigns = 8;
+constexpr std::int64_t kMostDesigns = 12;
 constexpr std::int64_t kManyOutputs = 4 << 20;  // more than keep a device's threads busy
 
 bool unit_strides(const DepthwiseShape& shape) { return shape.axes[1].stride == 1 && shape.axes[2].stride == 1; }

@@ -35,7 +35,7 @@ struct DepthwiseDesign {
 std::int64_t knob_of(const DepthwiseDesign& design);
 DepthwiseDesign design_of(std::int64_t knob);
 
-// The designs that can run, at most eight, the one that should be fastest first.
+// The designs that can run, at most twelve, the one that should be fastest first.
 std::vector<DepthwiseDesign> depthwise_designs(const DepthwiseShape& shape, const CudaDevice& device, int target_sms);
 
 // From bytes and instructions: a memory-bound and an issue-bound time, of which the larger counts, and launches.

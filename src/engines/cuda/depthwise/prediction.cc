@@ -36,12 +36,12 @@ struct Costs {
 struct FamilyCosts {
   Costs forward, wgrad;
 };
-constexpr FamilyCosts kPatch{{1.16, 4.1, 3.6, 4.8, 0, 8.6, 0, 4.8, 59, 0.1, 0.47, 1.8},
-                             {1.3, 0, 2.1, 0, 210, 0, 0, 4.8, 36, 0.3, 0.61, 3.6}};
+constexpr FamilyCosts kPatch{{0.76, 6.4, 0.62, 3.7, 0.02, 9.3, 0.02, 4.9, 55, 0.1, 0.46, 2.7},
+                             {1.24, 0.15, 3.95, 0.02, 70, 0.02, 0.02, 4.4, 25, 0.25, 0.61, 3.2}};
 constexpr FamilyCosts kRolling{{0.9, 0, 3.7, 11, 360, 23, 0, 4.3, 56, 0.3, 0.39, 0},
                                {1.35, 0, 0, 18, 570, 0, 0, 4.8, 117, 0.3, 0.19, 4.2}};
-constexpr FamilyCosts kPlanes{{1.6, 0, 1.1, 7.4, 41, 0, 0.81, 4.8, 76, 0.46, 0.24, 2.7},
-                              {1.7, 0, 1.7, 0, 65, 0, 0.57, 4.7, 14, 0.13, 0.4, 5.1}};
+constexpr FamilyCosts kPlanes{{1.72, 0.02, 1.85, 5.5, 82, 0.02, 0.96, 5.1, 81, 0.38, 0.22, 2.8},
+                              {1.43, 0.02, 1.22, 0.02, 46, 0.02, 0.89, 5.1, 14, 0.48, 0.54, 3.9}};
 constexpr Costs kMma{4.1, 5.1, 30, 18, 0, 47, 0.07, 4.4, 39, 0.94, 0.43, 0};
 constexpr FamilyCosts kPlaneBands{{3.7, 1.2, 103, 6.6, 44, 4.9, 0.67, 4.9, 42, 0.5, 0.15, 5.1},
                                   {8.1, 2.9, 59, 8, 33, 5.1, 0.94, 5.6, 53, 0.33, 0.24, 6.5}};
@@ -235,6 +235,10 @@ double predicted_seconds(const DepthwiseShape& shape, const DepthwiseDesign& des
                                                               : lanes_work(shape, design, blocks);
   work.bytes = bytes;
   work.threads = static_cast<double>(blocks.blocks_per_sm * blocks.threads);
+  // Threads that load 8 or 16 bytes at a time wait for as much as more of those that load 4.
+  if (design.kernel == DepthwiseKernel::patch) {
+    work.threads *= std::sqrt(static_cast<double>(design.vector * shape.element_bytes()) / 4);
+  }
   work.waves = static_cast<double>(blocks.grid) / (sms * static_cast<double>(blocks.blocks_per_sm));
   work.balance = blocks.balance;
   // Parts of planar rows take a third longer to write, for a reason that isn't known.
