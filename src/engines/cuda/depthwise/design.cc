@@ -1,6 +1,7 @@
 #include "engines/cuda/depthwise/design.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "engines/cuda/depthwise/blocks.h"
 #include "engines/cuda/depthwise/pixel_bands.h"
@@ -60,8 +61,10 @@ std::vector<DepthwiseDesign> signal_designs(const DepthwiseShape& shape) {
   for (const std::int64_t columns : {32, 16, 8}) {
     const SignalRows whole = signal_rows(shape, {DepthwiseKernel::signal, 1, columns, 1});
     const std::int64_t tiles = whole.segments;
-    // Small tiles load more for what they compute, but make more threads.
-    if (columns == 8 && signal_axis(shape).stride == 1 && shape.outputs() > kManyOutputs) continue;
+    // Small tiles load more for what they compute, but make more threads; for a few taps there is little to compute.
+    const bool few = signal_axis(shape).taps < 8;
+    if (few && columns != 8) continue;
+    if (columns == 8 && !few && signal_axis(shape).stride == 1 && shape.outputs() > kManyOutputs) continue;
     const auto add = [&](std::int64_t rows, std::int64_t planes) {
       const std::int64_t threads = rows * planes * whole.item_phases;
       if (threads > 32 && threads <= 512) designs.push_back({DepthwiseKernel::signal, rows, columns, planes});
@@ -75,6 +78,13 @@ std::vector<DepthwiseDesign> signal_designs(const DepthwiseShape& shape) {
     }
     if (!channels_last && (tiles & (tiles - 1)) != 0) add(tiles, 1);
   }
+  // What is predicted to take as long as another is faster in blocks of 256 threads.
+  const std::int64_t phases = signal_rows(shape, {DepthwiseKernel::signal, 1, 8, 1}).item_phases;
+  const auto distance = [&](const DepthwiseDesign& design) {
+    return std::abs(std::log2(static_cast<double>(design.rows * design.vector * phases) / 256));
+  };
+  std::stable_sort(designs.begin(), designs.end(),
+                   [&](const DepthwiseDesign& a, const DepthwiseDesign& b) { return distance(a) < distance(b); });
   return designs;
 }
 
