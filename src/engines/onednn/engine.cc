@@ -220,8 +220,8 @@ class ImplementationEngine final : public cost::FittedEngine {
     if (!guessed || known_wrong(implementation, problem) || inexpressible(problem)) return std::nullopt;
     const auto copied = static_cast<double>(guessed->copied_bytes);
     // What was learnt is taken without asking, which takes longer than choosing may; planning asks. What was not is
-    // asked about once nothing is faster: dearer than it is, it might never be; what is unlikely, once nothing else is an
-    // eighth as fast.
+    // asked about once nothing is faster: dearer than it is, it might never be; what is unlikely, once nothing else is
+    // an eighth as fast.
     const double doubt = guessed->unlikely ? 8 : guessed->learnt && !guessed->sure ? 1.25 : 1;
     return Estimate{{{kLayoutKnob, guessed->any_layout}},
                     predict(problem, work_on(problem, copied, request), request) * doubt,

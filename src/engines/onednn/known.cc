@@ -66,9 +66,9 @@ std::optional<Refusal> known_wrong(const Implementation& implementation, const C
                                "are shorter, here {}: wrong results",
                                to_string(p.stride), p.x.dims.back())};
   }
-  if (jit && p.pass == Pass::wgrad && p.spatial_dims() == 3 && is_within_window(p)) {
+  if (jit && p.pass == Pass::wgrad && is_within_window(p)) {
     return Refusal{RefusalCode::size,
-                   fmt::format("x={}: oneDNN's wgrad in bf16 reads unset memory where a volume is no larger than the "
+                   fmt::format("x={}: oneDNN's wgrad in bf16 reads unset memory where x is no larger than the "
                                "window: wrong results",
                                to_string(p.x.dims))};
   }
