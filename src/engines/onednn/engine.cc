@@ -302,7 +302,8 @@ class ImplementationEngine final : public cost::FittedEngine {
   double padding_factor(const ConvProblem& problem) const {
     if (implementations()[row_].shape == Shape::depthwise) return 1;
     const auto padded = [](std::int64_t channels) {
-      return static_cast<double>((channels + 15) / 16 * 16) / static_cast<double>(channels);
+      const std::int64_t filled = (channels + 15) / 16 * 16;
+      return static_cast<double>(filled) / static_cast<double>(channels);
     };
     return padded(problem.w.dims[0] / problem.groups);
   }

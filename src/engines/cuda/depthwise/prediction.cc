@@ -197,8 +197,8 @@ Work signal_work(const DepthwiseShape& shape, const DepthwiseDesign& design, con
                  : wgrad(shape) ? tile
                                 : taps / 4 + 2 * tile) +
                 static_cast<double>(rows.in_positions + rows.out_positions) * per_thread;
-  work.threads_tiles =
-      static_cast<double>(blocks.grid / blocks.image_splits) * static_cast<double>(blocks.threads * shape.batch);
+  const std::int64_t blocks_of_image = blocks.grid / blocks.image_splits;
+  work.threads_tiles = static_cast<double>(blocks_of_image) * static_cast<double>(blocks.threads * shape.batch);
   return work;
 }
 
