@@ -219,6 +219,14 @@ def timed_entry(entry):
                for kind in best}}
 
 
+def same_plan(entry, plan):
+    """The candidate that is cuDNN's engine with these knobs; those that either leaves to cuDNN (-1) have no say."""
+    def chosen(name):
+        engine, _, knobs = name.rstrip("}").partition("{")
+        return engine, {knob for knob in knobs.split(",") if knob and not knob.endswith("=-1")}
+    return next((c for c in entry["candidates"] if plan and chosen(c["candidate"]) == chosen(plan)), None)
+
+
 class Torch(Step):
     """the fastest of cuDNN's engines beside PyTorch's cudnn.benchmark, in one run; what cuDNN's heuristic loses"""
     jobs = 3
@@ -233,7 +241,8 @@ class Torch(Step):
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
             file.write("\n".join(texts) + "\n")
             file.flush()
-            code, out, err = command(["python3", HERE / "bench/gpu/torch_times.py", file.name])
+            code, out, err = command(["python3", HERE / "bench/gpu/torch_times.py", file.name],
+                                     LD_PRELOAD=str(ROOT / "tests/gpu_executed_plan.so"), CONVOY_EXECUTED_PLANS=f"{file.name}.plans")
         return {row["problem"]: row for row in map(json.loads, out.splitlines())} or {"broken": f"{code}: {err[-1000:]}"}
 
     def run(self, texts):
@@ -245,16 +254,24 @@ class Torch(Step):
         rows = []
         for text, entry in zip(texts, document["problems"]):
             times = [each[text]["seconds"] for each in (before, after) if "seconds" in each.get(text, {})]
-            rows.append({**timed_entry(entry), "torch_seconds": times, "torch": before.get(text)})
+            plans = [each[text]["plan"] for each in (before, after) if each.get(text, {}).get("plan")]
+            rows.append({**timed_entry(entry), "torch_seconds": times, "torch": before.get(text), "torch_plans": [
+                {"plan": plan, **{key: (same_plan(entry, plan) or {}).get(key) for key in ("candidate", "status", "seconds", "reason")}}
+                for plan in plans]})
         return {"rows": rows}
 
     def summary(self, rows):
         both = [row for unit in rows for row in unit.get("rows", []) if row["torch_seconds"] and row["cudnn"]]
         for row in both:
             row["torch_over_ours"] = min(row["torch_seconds"]) / row["cudnn"]["seconds"]
+        slower = [row for row in both if row["torch_over_ours"] < 1 / NOISE]
+        listed = [row for row in slower if row["torch_plans"] and all(plan["status"] == "ok" for plan in row["torch_plans"])]
         lost = sorted((row for row in both if (row["over_best"] or 1) > 1.1), key=lambda row: -row["over_best"])
         return {"problems": len(both), "geomean_torch_over_best": geomean([row["torch_over_ours"] for row in both]),
-                "slower_than_torch_beyond_noise": [row for row in both if row["torch_over_ours"] < 1 / NOISE],
+                "torch_ran_no_plan_of_cudnns": [row["problem"] for row in both if not row["torch_plans"]],
+                "torch_ran_a_plan_not_listed": [row for row in both if any(plan["status"] is None for plan in row["torch_plans"])],
+                "slower_than_torch_beyond_noise": slower,
+                "of_these_with_a_plan_that_was_measured_here_too": [row["problem"] for row in listed],
                 "cudnn_heuristic_loses_over_10_percent": [[row["problem"], row["pick"], row["over_best"], row["cudnn"]["candidate"]]
                                                           for row in lost], "rows": both,
                 "broken": [row["broken"] for row in rows if "broken" in row]}

@@ -1,12 +1,14 @@
 """PyTorch with cudnn.benchmark on problems, timed as Convoy times: python torch_times.py LIST > JSON lines.
 
 Median of 25 executions by events, on a stream that is kept fed; before each the L2 cache is swept and the activations
-that the pass reads are written again. Only the pass asked for is computed.
+that the pass reads are written again. Only the pass asked for is computed. With tests/gpu/executed_plan.cc preloaded and
+CONVOY_EXECUTED_PLANS set, "plan" is what PyTorch ran, in Convoy's names.
 """
 import contextlib
 import ctypes
 import fcntl
 import json
+import os
 import pathlib
 import statistics
 import sys
@@ -83,6 +85,15 @@ def turn():
         yield
 
 
+def executed_plan():
+    """The last one that was written down; none where PyTorch ran kernels of its own."""
+    path = pathlib.Path(os.environ.get("CONVOY_EXECUTED_PLANS", "/nonexistent"))
+    lines = path.read_text().split() if path.exists() else []
+    if lines:
+        path.unlink()
+    return lines[-1] if lines else None
+
+
 def main():
     torch.backends.cudnn.benchmark = True
     sweep = torch.empty(2 * torch.cuda.get_device_properties(0).L2_cache_size, dtype=torch.uint8, device="cuda")
@@ -93,6 +104,7 @@ def main():
                 answer["seconds"] = seconds(line.strip(), sweep)
         except Exception as error:  # a problem that PyTorch can't run says why, the next ones go on
             answer["error"] = f"{type(error).__name__}: {error}"[:500]
+        answer["plan"] = executed_plan()
         print(json.dumps(answer), flush=True)
 
 

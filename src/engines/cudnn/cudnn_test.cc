@@ -17,6 +17,7 @@
 #include "core/problem_list.h"
 #include "core/provider.h"
 #include "core/stages.h"
+#include "core/suggestions.h"
 #include "device/cuda/device.h"
 #include "device/cuda/nvrtc.h"
 #include "engines/cudnn/channels_last.h"
@@ -349,6 +350,23 @@ TEST_F(WithCudnn, WhatTheHeuristicsNameIsAmongTheKnobsValues) {
       }
     }
   }
+}
+
+// PyTorch tries engines as they come; of this one eng20 then takes three quarters of the time of the heuristics' pick.
+TEST_F(WithCudnn, EnginesAreAlsoSuggestedAsTheyCome) {
+  const ConvProblem problem =
+      problem_of("wgrad:x=f32,32x64x80x80,nhwc:w=f32,128x64x3x3,nhwc:y=f32,32x128x40x40,nhwc:pad=1x1:stride=2x2");
+  const PlanRequest request = on(h200());
+  int picked = 0;
+  for (const Engine* engine : takers(problem, request)) {
+    KnobValues automatic;
+    for (const Knob& knob : engine->knobs(problem, request)) automatic.push_back({knob.name, kAutomatic});
+    const auto suggested = suggestions_of(*engine, problem, request);
+    if (suggested.empty()) continue;  // not of the graph API
+    EXPECT_EQ(std::count(suggested.begin(), suggested.end(), automatic), 1) << engine->info().name;
+    picked += suggested.size() > 1;
+  }
+  EXPECT_GT(picked, 0);
 }
 
 TEST_F(WithCudnn, PredictionsFollowTheHeuristicsOrder) {

@@ -75,10 +75,17 @@ class BackendEngine final : public Engine, public HasSuggestions, public LoadsPr
     const auto pieces = surveyed_pieces(problem, *request.cuda, request.target_sms);
     std::vector<KnobValues> all;
     if (!pieces) return all;
-    for (Pick& pick : pieces->front().survey->picks()) {
-      if (pick.engine != index_) continue;
-      if (std::find(all.begin(), all.end(), pick.knobs) == all.end()) all.push_back(std::move(pick.knobs));
+    Survey& survey = *pieces->front().survey;
+    const auto add = [&](KnobValues knobs) {
+      if (std::find(all.begin(), all.end(), knobs) == all.end()) all.push_back(std::move(knobs));
+    };
+    for (Pick& pick : survey.picks()) {
+      if (pick.engine == index_) add(std::move(pick.knobs));
     }
+    // The engine as it comes, all of it left to cuDNN: what PyTorch also tries, and sometimes faster than every pick.
+    KnobValues automatic;
+    for (const Knob& knob : survey.ask(index_).knobs) automatic.push_back({knob.name, kAutomatic});
+    add(std::move(automatic));
     return all;
   }
 

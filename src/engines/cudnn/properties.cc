@@ -59,20 +59,18 @@ Descriptor from_device(const Api& api, const CudaDevice& device) {
   Descriptor own(api, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
   own.set(CUDNN_ATTR_DEVICEPROP_DEVICE_ID, CUDNN_TYPE_INT32, std::int32_t{device.ordinal}).finalize();
   if (!own.ok()) return {};
-  const std::string text = own.text(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION);
-  log(LogLevel::debug, "cudnn_device", {{"properties", text}});
-  if (seen->sm_count == device.sm_count) return own;
-  auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object()) return {};
-  json["multiProcessorCount"] = device.sm_count;
-  return from_json(api, json.dump());
+  if (log_enabled(LogLevel::debug)) {
+    log(LogLevel::debug, "cudnn_device", {{"properties", own.text(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION)}});
+  }
+  return own;
 }
 
 }  // namespace
 
-Descriptor device_properties(const Api& api, const CudaDevice& device) {
+DeviceProperties device_properties(const Api& api, const CudaDevice& device) {
   Descriptor own = from_device(api, device);
-  return own.ok() ? std::move(own) : from_json(api, properties_json(device));
+  if (own.ok()) return {std::move(own), true};
+  return {from_json(api, properties_json(device)), false};
 }
 
 }  // namespace convoy::cudnn

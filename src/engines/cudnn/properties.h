@@ -13,8 +13,13 @@ namespace convoy::cudnn {
 // (clocks).
 std::string properties_json(const CudaDevice& device);
 
-// Finalised. Asked from the device itself where this process sees it (with the number of SMs that `device` has), else
-// from its description.
-Descriptor device_properties(const Api& api, const CudaDevice& device);
+struct DeviceProperties {
+  Descriptor descriptor;  // finalised
+  bool own = false;       // asked from the device itself, where this process sees it; else it is as described
+};
+
+// Plans that cuDNN makes for a described device may be slower than for the device itself, even if the description is
+// its own.
+DeviceProperties device_properties(const Api& api, const CudaDevice& device);
 
 }  // namespace convoy::cudnn

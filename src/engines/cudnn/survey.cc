@@ -116,13 +116,16 @@ Survey::Survey(const Api& api, const ConvProblem& problem, const CudaDevice& dev
         Refusal{RefusalCode::device, fmt::format("target_sms={}: from cuDNN 9.8 on, this is {}", target_sms, api.text)};
     return;
   }
-  if (target_sms > 0) device_.sm_count = std::min(target_sms, device.sm_count);
   if (api.version >= kFirstVersionWithDeviceProperties) {
-    properties_ = device_properties(api, device_);
-    if (!properties_.ok()) {
-      refusal_ = refusal_of(properties_.failure(), fmt::format("device={}: cuDNN", device.name));
+    CudaDevice described = device_;
+    if (target_sms > 0) described.sm_count = std::min(target_sms, device.sm_count);
+    auto properties = device_properties(api, described);
+    if (!properties.descriptor.ok()) {
+      refusal_ = refusal_of(properties.descriptor.failure(), fmt::format("device={}: cuDNN", device.name));
       return;
     }
+    properties_ = std::move(properties.descriptor);
+    if (properties.own && described.sm_count < device.sm_count) target_sms_ = described.sm_count;
   } else {
     auto handle = thread_handle(api, device_.ordinal);
     if (!handle) {
@@ -174,6 +177,7 @@ std::optional<Refusal> Survey::try_engine(Engine& engine, std::int64_t index) {
   engine.descriptor.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph_->descriptor())
       .set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, index);
   if (properties_.raw() != nullptr) engine.descriptor.set(CUDNN_ATTR_ENGINE_DEVICEPROP, properties_);
+  if (target_sms_ > 0) engine.descriptor.set(CUDNN_ATTR_ENGINE_SM_COUNT_TARGET, CUDNN_TYPE_INT32, target_sms_);
   engine.descriptor.finalize();
   if (!engine.descriptor.ok()) return refused(engine.descriptor.failure(), "engine");
   engine.verdict.notes = notes_of(engine.descriptor, problem_);
@@ -225,6 +229,7 @@ const std::vector<Pick>& Survey::picks_locked() {
     heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph_->descriptor())
         .set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
     if (properties_.raw() != nullptr) heuristic.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, properties_);
+    if (target_sms_ > 0) heuristic.set(CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET, CUDNN_TYPE_INT32, target_sms_);
     heuristic.finalize();
     if (!heuristic.ok()) continue;
     const std::int64_t count = heuristic.count(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR);

@@ -39,9 +39,9 @@ struct Verdict {
 class Survey {
  public:
   // Preconditions: the problem is valid, inside of limits.h, without tensors over kMostElements. With `target_sms` (0:
-  // all) cuDNN is told of a device with so many SMs, and its persistent kernels start no more blocks: the attribute
-  // that it has for this, CUDNN_ATTR_ENGINE_SM_COUNT_TARGET, is refused by every convolution engine of 9.19. Kernels
-  // that are not persistent start as many blocks as before; plans are checked for it.
+  // all) persistent kernels start no more blocks: the engines and heuristics of a device that this process sees have an
+  // attribute for it, which those of 9.19 refuse for a described device. That one is described with so many SMs.
+  // Kernels that are not persistent start as many blocks as before; plans are checked for it.
   Survey(const Api& api, const ConvProblem& problem, const CudaDevice& device, int target_sms);
 
   const ConvProblem& problem() const { return problem_; }
@@ -72,7 +72,8 @@ class Survey {
 
   const Api& api_;
   const ConvProblem problem_;
-  CudaDevice device_;
+  const CudaDevice device_;
+  std::int32_t target_sms_ = 0;     // of engines and heuristics; 0: all, or the device is described with fewer
   cudnnHandle_t handle_ = nullptr;  // where the version knows no device properties
   Descriptor properties_;
   std::unique_ptr<Graph> graph_;

@@ -1,5 +1,6 @@
 #include "engines/onednn/request.h"
 
+#include <cpuid.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <cctype>
 #include <numeric>
 
+#include "base/cpu.h"
 #include "core/hash.h"
 
 namespace convoy::onednn {
@@ -151,6 +153,16 @@ bool has_isa(unsigned bits) {
   return (all & bits) == bits;
 }
 
+// Of its levels oneDNN tells the highest only, and none has AVX-VNNI beside AVX-512 without FP16, as Zen 5 does: there
+// the processor is asked.
+bool has_avx_vnni() {
+  if (has_isa(dnnl_cpu_isa_avx2_vnni)) return true;
+  if (!has_isa(dnnl_cpu_isa_avx512_core_bf16) || detected_cpu_features().avx512_fp16) return false;
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  constexpr unsigned avx_vnni = 1U << 4;  // Intel SDM volume 2, CPUID leaf 7, subleaf 1
+  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & avx_vnni) != 0;
+}
+
 std::optional<Refusal> unfit_types(const ConvProblem& p) {
   if (p.x.type != DataType::f16 && p.w.type != DataType::f16) return std::nullopt;
   if (has_isa(dnnl_cpu_isa_avx512_core_fp16) || has_isa(dnnl_cpu_isa_avx2_vnni_2)) return std::nullopt;
@@ -237,7 +249,7 @@ bool processor_has(std::string_view level) {
   if (level == "avx512_bf16") return has_isa(dnnl_cpu_isa_avx512_core_bf16);
   if (level == "avx512_fp16") return has_isa(dnnl_cpu_isa_avx512_core_fp16);
   if (level == "amx") return has_isa(dnnl_cpu_isa_avx512_core_amx);
-  if (level == "avx2_vnni") return has_isa(dnnl_cpu_isa_avx2_vnni);
+  if (level == "avx2_vnni") return has_avx_vnni();
   return level != "avx2_vnni_2" || has_isa(dnnl_cpu_isa_avx2_vnni_2);
 }
 
