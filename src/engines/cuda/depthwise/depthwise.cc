@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/stages.h"
+#include "core/suggestions.h"
 #include "device/cuda/device.h"
 #include "engines/cuda/depthwise/launches.h"
 
@@ -16,6 +17,8 @@ constexpr const char* kKnob = "tile";
 constexpr std::int64_t kMostIndex = std::int64_t{1} << 30;  // kernels count positions along a dim with 32 bits
 constexpr std::int64_t kMostTaps = 1 << 20;
 constexpr std::int64_t kMostGrid = std::numeric_limits<std::int32_t>::max();
+constexpr std::size_t kMostSuggestions = 4;
+constexpr double kUncertainty = 1.1;  // of a prediction
 
 // The kernels' EpilogueArgs.
 struct EpilogueArgs {
@@ -91,7 +94,7 @@ class DepthwisePlan final : public ConvPlan, public HasStages {
 
 TypeCombination all_of(DataType type) { return {type, type, type, DataType::f32}; }
 
-class DepthwiseEngine final : public Engine {
+class DepthwiseEngine final : public Engine, public HasSuggestions {
  public:
   DepthwiseEngine() {
     info_.name = kName;
@@ -158,6 +161,21 @@ class DepthwiseEngine final : public Engine {
       knob.values.push_back(knob_of(design));
     }
     return {knob};
+  }
+
+  // Those predicted to be almost as fast as the first.
+  std::vector<KnobValues> suggestions(const ConvProblem& problem, const PlanRequest& request) const override {
+    std::vector<KnobValues> all;
+    if (problem.out().elements() == 0) return all;
+    const DepthwiseShape shape = depthwise_shape(problem);
+    double first = 0;
+    for (const DepthwiseDesign& design : depthwise_designs(shape, *request.cuda, request.target_sms)) {
+      const double seconds = predicted_seconds(shape, design, *request.cuda, request.target_sms);
+      if (all.empty()) first = seconds;
+      if (all.size() == kMostSuggestions || seconds > kUncertainty * first) break;
+      all.push_back({{kKnob, knob_of(design)}});
+    }
+    return all;
   }
 
   double predict_seconds(const ConvProblem& problem, const KnobValues& values,
