@@ -279,7 +279,7 @@ class Torch(Step):
 
 class Depthwise(Step):
     """cuda.depthwise beside cuDNN's engines: HOPPER.md's rows, all layers at batch 128, and at 32 and 1"""
-    jobs = 3
+    jobs = 6
 
     def units(self):
         units = [["rows", chunk] for chunk in chunks(list(problems.DEPTHWISE_ROWS), 4)]
@@ -301,8 +301,18 @@ class Depthwise(Step):
             both = [r for r in mine if r["cudnn"]]
             speedups = [r["cudnn"]["seconds"] / r["cuda"]["seconds"] for r in both]
             shares = [floor[r["problem"]] / r["cuda"]["seconds"] for r in mine]
+            forms = collections.defaultdict(list)
+            for r, speedup, share in zip(both, speedups, (floor[r["problem"]] / r["cuda"]["seconds"] for r in both)):
+                what, x = r["problem"].split(":")[:2]
+                forms[" ".join((what, *x[2:].split(",")[::2]))].append((speedup, share))
+            union = [r["cudnn"]["seconds"] / min(r["cuda"]["seconds"], r["cudnn"]["seconds"]) for r in both]
             result["batches"][batch] = {
                 "problems": len(mine), "with_cudnn": len(both), "geomean_over_cudnn": geomean(speedups), "geomean_share_of_floor": geomean(shares),
+                "geomean_of_the_faster_over_cudnn": geomean(union), "cudnn_faster_beyond_noise": sum(value < 1 / NOISE for value in speedups),
+                "by_form": {form: {"problems": len(pairs), "over_cudnn": geomean([pair[0] for pair in pairs]),
+                                   "share_of_floor": geomean([pair[1] for pair in pairs])} for form, pairs in sorted(forms.items())},
+                "layers": [[r["problem"], r["cuda"]["candidate"], r["cuda"]["seconds"], r["cudnn"]["candidate"], r["cudnn"]["seconds"]]
+                           for r in both],
                 "slowest": sorted(([r["problem"], r["cuda"]["seconds"], r["cudnn"]["seconds"]] for r in both),
                                   key=lambda r: r[2] / r[1])[:20]}
         for row in rows:

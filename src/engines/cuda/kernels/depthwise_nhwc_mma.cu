@@ -190,13 +190,32 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
           }
         }
       }
+      if (lost) {
+#pragma unroll 1
+        for (int i = 0; i < 2 * TILE_H * tile_w * 2 * CHANNEL_TILES; ++i) {
+          const int c = channel + i % (2 * CHANNEL_TILES);
+          const int b = i / (2 * CHANNEL_TILES) % tile_w;
+          const int a = i / (2 * CHANNEL_TILES * tile_w) % TILE_H;
+          const int unit = 2 * pair + i / (2 * CHANNEL_TILES * tile_w * TILE_H);
+          const int n = first_image + unit / (BLOCK_W * BLOCK_H);
+          const int tile_row = first_tile_h + unit / BLOCK_W % BLOCK_H;
+          const int tile_column = first_tile_w + unit % BLOCK_W * 8 + g;
+          if (unit >= units || n >= BATCH || c >= OUT_C) continue;
+          if (tile_row >= rows::tiles() || !rows::stored(a, tile_row)) continue;
+          if (tile_column >= columns::tiles() || !columns::stored(b, tile_column)) continue;
+          const int row = tile_row * TILE_H + rows::start() + a;
+          const int column = tile_column * tile_w + columns::start() + b;
+          const long long at = out_offset(n, c, 0, row, column);
+          out[at] = finished<ELEMENT>(output_sum(in, w, n, c, 0, row, column), out, at, c, epilogue);
+        }
+      }
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int unit = 2 * pair + half;
         const int n = first_image + unit / (BLOCK_W * BLOCK_H);
         const int tile_row = first_tile_h + unit / BLOCK_W % BLOCK_H;
         const int tile_column = first_tile_w + unit % BLOCK_W * 8 + g;
-        if (unit >= units || n >= BATCH || channel >= OUT_C) continue;
+        if (lost || unit >= units || n >= BATCH || channel >= OUT_C) continue;
         const long long first = static_cast<long long>(n) * OUT_STRIDE_N +
                                 static_cast<long long>(tile_row * TILE_H + rows::start()) * OUT_STRIDE_H +
                                 static_cast<long long>(tile_column * tile_w + columns::start()) * OUT_STRIDE_W +
@@ -219,6 +238,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
           }
         }
       }
+      __syncwarp();  // the next products are of all lanes
     }
     __syncthreads();
     stage = 1 - stage;
