@@ -213,7 +213,7 @@ def timed_entry(entry):
     candidates = right(entry)
     best = {kind: next((c for c in candidates if c["engine"].startswith(kind)), None) for kind in ("cudnn.", "cuda.")}
     pick = entry.get("heuristic") or {}
-    return {"problem": entry["problem"], "pick": pick.get("candidate"), "over_best": pick.get("over_best"),
+    return {"problem": entry["problem"], "pick": pick.get("candidate"), "over_best": pick.get("over_best"), "partial": entry["partial"],
             "right": len(candidates), "not_right": sum(c["status"] != "ok" for c in entry["candidates"]),
             **{kind.strip("."): best[kind] and {key: best[kind][key] for key in ("candidate", "seconds", "spread", "workspace_bytes")}
                for kind in best}}
@@ -267,7 +267,7 @@ class Torch(Step):
         slower = [row for row in both if row["torch_over_ours"] < 1 / NOISE]
         listed = [row for row in slower if row["torch_plans"] and all(plan["status"] == "ok" for plan in row["torch_plans"])]
         lost = sorted((row for row in both if (row["over_best"] or 1) > 1.1), key=lambda row: -row["over_best"])
-        return {"problems": len(both), "geomean_torch_over_best": geomean([row["torch_over_ours"] for row in both]),
+        return {"problems": len(both), "partial": sum(row["partial"] for row in both), "geomean_torch_over_best": geomean([row["torch_over_ours"] for row in both]),
                 "torch_ran_no_plan_of_cudnns": [row["problem"] for row in both if not row["torch_plans"]],
                 "torch_ran_a_plan_not_listed": [row for row in both if any(plan["status"] is None for plan in row["torch_plans"])],
                 "slower_than_torch_beyond_noise": slower,
@@ -284,17 +284,18 @@ class Depthwise(Step):
     def units(self):
         units = [["rows", chunk] for chunk in chunks(list(problems.DEPTHWISE_ROWS), 4)]
         for batch in (128, 32, 1):
-            units += [[batch, chunk] for chunk in chunks([text for text, *_ in problems.depthwise(PROBLEMS, batch)], 26)]
+            units += [[batch, chunk] for chunk in chunks([text for text, *_ in problems.depthwise(PROBLEMS, batch)], 12)]
         return units
 
     def run(self, unit):
         batch, texts = unit
-        budget = len(texts) * (15 if batch == "rows" else 6)
+        budget = 15 * len(texts)
         document = convoy("bench", texts, "--engines", "cudnn.*,cuda.depthwise", "--budget", budget, CONVOY_NVML="off")
         return document if "broken" in document else {"batch": batch, "rows": [timed_entry(e) for e in document["problems"]]}
 
     def summary(self, rows):
-        result = {"rows": [], "batches": {}, "broken": [row["broken"] for row in rows if "broken" in row]}
+        result = {"rows": [], "batches": {},
+                  "partial": [r["problem"] for row in rows for r in row.get("rows", []) if r["partial"]], "broken": [row["broken"] for row in rows if "broken" in row]}
         for batch in (128, 32, 1):
             floor = {text: max(size / COPY_BYTES, flops / 2 / MULTIPLY_ADDS) for text, flops, size in problems.depthwise(PROBLEMS, batch)}
             mine = [r for row in rows if row.get("batch") == batch for r in row["rows"] if r["cuda"]]

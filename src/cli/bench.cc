@@ -262,6 +262,7 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
     Json entry = report::to_json(report.distinct.problem);
     entry["count"] = report.distinct.count;
     entry["names"] = report.distinct.names;
+    entry["partial"] = report.selection.partial;
     entry["candidates"] = Json::array();
     for (const Measurement& m : report.selection.measurements) {
       entry["candidates"].push_back(report::to_json(m, report.distinct.problem));

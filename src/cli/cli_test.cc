@@ -171,6 +171,7 @@ TEST_F(Command, BenchMeasuresEveryCandidateAgainstTheOracle) {
   const json result = run_json({"bench", path("list.txt"), "--budget", "1", "--threads", "1", "--vs", "reference"}, 0);
   const json& problem = result["problems"][0];
   EXPECT_EQ(problem["count"], 3);
+  EXPECT_EQ(problem["partial"], false);
   bool oracle = false;
   for (const json& candidate : problem["candidates"]) {
     EXPECT_EQ(candidate["status"], "ok");
