@@ -3,9 +3,10 @@
     python bench/tuned.py [--budget 10] [--rounds 9] [--threads 1] [--output FILE] [NETWORK ...]
 
 Each network is tuned into a new database. A round is a process that runs it in turns with the heuristic's choices and with
-what was measured (`convoy run --beside heuristic`) and gives the ratio of their times, free of the machine's drift. The
-median of the rounds counts, with its quartiles: where memory lies differs from process to process. Prints a table; the
-figures go to bench/results as JSON.
+what was measured, prepared anew for each pair of turns (`convoy run --beside heuristic`), and gives the ratio of their times,
+free of the machine's drift. The median of the rounds counts, with its quartiles: where memory lies differs from process to
+process. After each round another one has the heuristic's choices on both sides: what these differ by is noise. Prints a
+table; the figures go to bench/results as JSON.
 """
 import argparse
 import datetime
@@ -46,12 +47,15 @@ def measure(network, options):
         run(database, "tune", f"zoo:{network}", "--threads", options.threads, "--budget", options.budget)
         tuning = time.monotonic() - start
         once = compared(database, network, 1, options)["seconds"]
-        turns = max(2, round(SECONDS / once / 8))  # of four runs each
-        rounds = [compared(database, network, turns, options)["beside"] for _ in range(options.rounds)]
-        quartiles = statistics.quantiles([each["over_this"] for each in rounds], n=4, method="inclusive")
+        turns = max(4, round(SECONDS / once / 8))  # of four runs each
+        rounds, same = [], []
+        for _ in range(options.rounds):
+            rounds.append(compared(database, network, turns, options)["beside"]["over_this"])
+            same.append(compared(pathlib.Path(folder) / "none.db", network, turns, options)["beside"]["over_this"])
+        quartiles, noise = (statistics.quantiles(ratios, n=4, method="inclusive") for ratios in (rounds, same))
         return {"tuning_seconds": round(tuning, 2), "heuristic_over_tuned": round(quartiles[1], 4),
                 "quartiles": [round(quartiles[0], 4), round(quartiles[2], 4)],
-                "uncertainty_in_a_process": round(statistics.median(each["relative_uncertainty"] for each in rounds), 4)}
+                "heuristic_over_itself": round(noise[1], 4), "its_quartiles": [round(noise[0], 4), round(noise[2], 4)]}
 
 
 def main():
@@ -64,20 +68,22 @@ def main():
                         default=ROOT / f"bench/results/tuned-{datetime.date.today().isoformat()}.json")
     options = parser.parse_args()
     rows = {}
-    print(f"{'network':18} {'tuning s':>8} {'heuristic / tuned':>18} {'quartiles':>14} {'in a process':>13}", flush=True)
+    print(f"{'network':18} {'tuning s':>8} {'heuristic / tuned':>18} {'quartiles':>14} {'over itself':>12} {'quartiles':>14}", flush=True)
     for network in options.networks:
         row = rows[network] = measure(network, options)
         print(f"{network:18} {row['tuning_seconds']:8.2f} {row['heuristic_over_tuned']:18.3f} "
-              f"{row['quartiles'][0]:6.3f}-{row['quartiles'][1]:5.3f} {row['uncertainty_in_a_process']:13.1%}", flush=True)
-    mean = math.exp(statistics.mean(math.log(row["heuristic_over_tuned"]) for row in rows.values()))
-    print(f"geometric mean {mean:.3f}; longest tuning {max(row['tuning_seconds'] for row in rows.values()):.2f} s")
+              f"{row['quartiles'][0]:6.3f}-{row['quartiles'][1]:5.3f} {row['heuristic_over_itself']:12.3f} "
+              f"{row['its_quartiles'][0]:8.3f}-{row['its_quartiles'][1]:5.3f}", flush=True)
+    mean, noise = (math.exp(statistics.mean(math.log(row[key]) for row in rows.values()))
+                   for key in ("heuristic_over_tuned", "heuristic_over_itself"))
+    print(f"geometric mean {mean:.3f}, over itself {noise:.3f}; longest tuning {max(row['tuning_seconds'] for row in rows.values()):.2f} s")
     doctor = json.loads(run(pathlib.Path("none"), "doctor", "--json"))
     git = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--abbrev=40", "--dirty"], capture_output=True, text=True)
     options.output.write_text(json.dumps({
         "what": "networks tuned under a budget beside the heuristic alone, in turns within each of several processes",
         "date": datetime.date.today().isoformat(), "command": " ".join(["python", "bench/tuned.py", *sys.argv[1:]]),
         "commit": git.stdout.strip(), "device": doctor["processor"], "threads": options.threads, "budget_seconds": options.budget,
-        "geomean_heuristic_over_tuned": round(mean, 4), "networks": rows}, indent=1) + "\n")
+        "geomean_heuristic_over_tuned": round(mean, 4), "geomean_heuristic_over_itself": round(noise, 4), "networks": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

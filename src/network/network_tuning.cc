@@ -4,10 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "network/placement.h"
 #include "network/trial.h"
 #include "select/screening.h"
 
@@ -16,6 +19,7 @@ namespace {
 
 using network::Contest;
 using network::Duel;
+using network::Placement;
 using network::TrialOptions;
 using network::TrialResult;
 using network::Verdict;
@@ -24,9 +28,10 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double screening_share = 0.3;    // of the time, for candidates alone
 constexpr double preparing_share = 0.3;    // of what is then left, for plans
 constexpr double first_round_share = 0.2;  // of what is then left
-constexpr double confirmation_share = 0.2;
+constexpr double confirmation_share = 0.4;
 constexpr int confirmation_rounds = 3;
-constexpr double promising = 1.25;  // times the fastest alone, which may be the slower one in the network
+constexpr int confirmation_placements = 2;  // and one for all of them together
+constexpr double promising = 1.25;          // times the fastest alone, which may be the slower one in the network
 constexpr double memory_share = 0.5;
 constexpr double seconds_per_packed_byte = 2e-9;
 constexpr double long_run_seconds = 0.04;  // of a network that leaves nothing of the run before in the caches
@@ -188,36 +193,38 @@ class NetworkTuner {
       for (const Entry& entry : entries_) entry.tuned->partial = true;
       return {};
     }
-    show("preparing the network");
-    std::vector<TensorDesc> descs;
-    for (const HostTensor& input : inputs_) descs.push_back(input.desc);
-    std::vector<ConvolutionCandidates> candidates;
+    std::vector<std::vector<std::size_t>> everybody;
     for (const Entry& entry : entries_) {
-      candidates.push_back({entry.tuned->convolution.problem, {}});
-      for (const Measurement& m : entry.candidates) candidates.back().candidates.push_back(m.candidate);
+      everybody.emplace_back(entry.candidates.size());
+      std::iota(everybody.back().begin(), everybody.back().end(), std::size_t{0});
     }
-    const double start = monotonic_seconds();
-    CONVOY_TRY(session_, network_.prepare_switchable(descs, options_, candidates));
-    if (log_enabled(LogLevel::info)) {
-      log(LogLevel::info, "network prepared",
-          {{"seconds", fmt::format("{:.3g}", monotonic_seconds() - start)},
-           {"estimated", fmt::format("{:.3g}", preparing_seconds())},
-           {"run_estimated", fmt::format("{:.3g}", run_seconds_)}});
-    }
-    for (std::size_t e = 0; e < entries_.size(); ++e) {
-      const std::vector<NetworkStep>& steps = session_->steps();
-      for (std::size_t s = 0; s < steps.size(); ++s) {
-        const bool own = steps[s].kind == "conv" && steps[s].problem == candidates[e].problem;
-        if (own && steps[s].selection.reason == "given") entries_[e].contest.steps.push_back(s);
-      }
-      if (entries_[e].contest.steps.empty()) {  // a rule decides
-        entries_[e].tuned->partial = false;
+    CONVOY_CHECK(place(everybody));
+    for (Entry& entry : entries_) {
+      if (entry.contest.steps.empty()) {  // a rule decides
+        entry.tuned->partial = false;
       } else {
-        entries_[e].contest.challengers = entries_[e].candidates.size() - 1;
+        entry.contest.challengers = entry.candidates.size() - 1;
       }
     }
     CONVOY_CHECK(compete());
     return confirm();
+  }
+
+  // The network with these of each entry's candidates, in other memory than before.
+  Result<void> place(std::vector<std::vector<std::size_t>> lineups) {
+    show("preparing the network");
+    std::vector<ConvolutionCandidates> candidates;
+    for (std::size_t e = 0; e < entries_.size(); ++e) {
+      candidates.push_back({entries_[e].tuned->convolution.problem, {}});
+      for (const std::size_t c : lineups[e]) {
+        candidates.back().candidates.push_back(entries_[e].candidates[c].candidate);
+      }
+    }
+    CONVOY_TRY(Placement made, Placement::make(network_, inputs_, options_, candidates));
+    placement_ = std::move(made);  // the one before was there until now: its memory was not free for this one
+    lineups_ = std::move(lineups);
+    for (std::size_t e = 0; e < entries_.size(); ++e) entries_[e].contest.steps = placement_->steps(e);
+    return {};
   }
 
   double preparing_seconds() const {
@@ -262,10 +269,12 @@ class NetworkTuner {
                                  FunctionRef<std::size_t(std::size_t e, std::size_t challenger)> candidate_of,
                                  std::string_view what) {
     const auto run = [&](std::span<const std::size_t> lineup) -> Result<RunStatistics> {
-      for (std::size_t e = 0; e < entries_.size(); ++e) session_->use(e, candidate_of(e, lineup[e]));
-      RunStatistics statistics;
-      CONVOY_CHECK(session_->run(inputs_, &statistics));
-      return statistics;
+      std::vector<std::size_t> placed;
+      for (std::size_t e = 0; e < entries_.size(); ++e) {
+        const auto at = std::find(lineups_[e].begin(), lineups_[e].end(), candidate_of(e, lineup[e]));
+        placed.push_back(static_cast<std::size_t>(at - lineups_[e].begin()));
+      }
+      return placement_->run(placed);
     };
     return network::run_trial(
         contests, options, run, [] { return monotonic_seconds(); },
@@ -329,59 +338,88 @@ class NetworkTuner {
          {"pairs", fmt::format("{}", duel.ratio.samples)}});
   }
 
-  static bool below_one(const selection::Summary& ratio) {  // beyond doubt
-    return ratio.median * (1 + ratio.relative_uncertainty()) < 1;
+  // Beyond doubt: that of the times, or what the ratios differ by from placement to placement.
+  static bool below_one(std::span<const selection::Summary> ratios) {
+    const auto count = static_cast<double>(ratios.size());
+    double mean = 0, doubt = 0, squares = 0;
+    for (const selection::Summary& ratio : ratios) {
+      mean += ratio.median / count;
+      doubt += ratio.median * ratio.relative_uncertainty() / count;
+    }
+    for (const selection::Summary& ratio : ratios) squares += (ratio.median - mean) * (ratio.median - mean);
+    if (ratios.size() > 1) doubt = std::max(doubt / std::sqrt(count), std::sqrt(squares / (count - 1) / count));
+    return !ratios.empty() && mean + doubt < 1;
   }
 
-  // All that were chosen beside the references, with fresh times; and again without those that were not faster there
-  // beyond doubt. They were chosen among many for their times: some of them for the luck in these.
+  // All that were chosen beside the references, in other places in memory: they were chosen among many for their times,
+  // some of them for the luck in these or for where their memory lay. Then those that were faster there, together.
   Result<void> confirm() {
-    bool faster = false;
-    for (bool all = false; !all;) {
-      std::vector<Contest> contests;
-      std::size_t changed = 0;
-      for (const Entry& entry : entries_) {
-        contests.push_back({entry.contest.steps, entry.chosen > 0 ? 1U : 0U});
-        changed += entry.chosen > 0;
-      }
-      if (changed == 0) {
-        result_.speedup.reset();
-        return {};
-      }
-      TrialOptions options = trial_;
-      options.worth = 0;
-      options.min_rounds = confirmation_rounds;
-      options.max_rounds = 8 * confirmation_rounds;
-      options.budget_seconds = left();
-      const auto chosen = [&](std::size_t e, std::size_t challenger) {
-        return challenger == 0 ? 0 : entries_[e].chosen;
-      };
-      CONVOY_TRY(const TrialResult result, hold_trial(contests, options, chosen, "timing what was chosen"));
-      if (result.rounds == 0) break;
-      result_.speedup = 1 / result.whole.median;
-      faster = below_one(result.whole);
-      all = true;
+    std::vector<std::vector<selection::Summary>> ratios(entries_.size());  // by placement
+    std::optional<TrialResult> together;
+    for (int placement = 0; placement < confirmation_placements; ++placement) {
+      CONVOY_TRY(auto result, time_chosen(placement, left() / (confirmation_placements - placement + 1)));
+      if (!result) break;
       for (std::size_t e = 0; e < entries_.size(); ++e) {
-        if (entries_[e].chosen == 0) continue;
-        log_duel(entries_[e], entries_[e].chosen, result.duels[e][0]);
-        if (below_one(result.duels[e][0].ratio)) continue;
-        withdraw(entries_[e], MeasurementState::cut_off);
-        all = false;
+        if (entries_[e].chosen > 0) ratios[e].push_back(result->duels[e][0].ratio);
       }
+      together = std::move(result);
     }
-    if (faster) return {};
-    // Not faster: lost. Told to end before anything was known: open.
-    const auto state = result_.speedup ? MeasurementState::cut_off : MeasurementState::partial;
+    for (std::size_t e = 0; e < entries_.size(); ++e) {
+      if (entries_[e].chosen == 0 || below_one(ratios[e])) continue;
+      withdraw(entries_[e], ratios[e].empty() ? MeasurementState::partial : MeasurementState::cut_off);
+      together.reset();  // it was another set
+    }
+    CONVOY_TRY(auto last, time_chosen(confirmation_placements, left()));
+    if (last) together = std::move(last);
+    if (!together) {
+      for (Entry& entry : entries_) {
+        if (entry.chosen > 0) withdraw(entry, MeasurementState::partial);
+      }
+      return {};
+    }
+    if (below_one({&together->whole, 1})) {
+      result_.speedup = 1 / together->whole.median;
+      return {};
+    }
     for (Entry& entry : entries_) {
-      if (entry.chosen > 0) withdraw(entry, state);
+      if (entry.chosen > 0) withdraw(entry, MeasurementState::cut_off);
     }
-    if (result_.speedup) {
-      result_.remarks.push_back(fmt::format(
-          "with other candidates the network as a whole took {:.3f} times as long, which is not less beyond "
-          "doubt: the heuristic's choices were kept",
-          1 / *result_.speedup));
-    }
+    result_.remarks.push_back(
+        fmt::format("with other candidates the network as a whole took {:.3f} times as long, which is not less beyond "
+                    "doubt: the heuristic's choices were kept",
+                    together->whole.median));
     return {};
+  }
+
+  // The network with what was chosen, beside it with the references, within `seconds` and where its memory has not lain
+  // before, if there is time to prepare it there. Nothing: no time, or nothing is chosen.
+  Result<std::optional<TrialResult>> time_chosen(int placement, double seconds) {
+    const bool any = std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.chosen > 0; });
+    const double rounds = 2 * run_seconds_ * (trial_.unread_runs + trial_.runs) * confirmation_rounds;
+    const double start = monotonic_seconds();
+    if (!any || (placement > 0 && placement_->preparing_seconds() + rounds > seconds)) return std::nullopt;
+    if (placement_->preparing_seconds() + rounds <= seconds) {
+      std::vector<std::vector<std::size_t>> lineups;  // the references first in every second one
+      for (const Entry& entry : entries_) {
+        lineups.push_back(entry.chosen > 0 ? std::vector<std::size_t>{entry.chosen, 0} : std::vector<std::size_t>{0});
+        if (placement % 2 == 1) std::reverse(lineups.back().begin(), lineups.back().end());
+      }
+      CONVOY_CHECK(place(lineups));
+    }
+    std::vector<Contest> contests;
+    for (const Entry& entry : entries_) contests.push_back({entry.contest.steps, entry.chosen > 0 ? 1U : 0U});
+    TrialOptions options = trial_;
+    options.worth = 0;
+    options.min_rounds = confirmation_rounds;
+    options.max_rounds = 8 * confirmation_rounds;
+    options.budget_seconds = seconds - (monotonic_seconds() - start);
+    const auto chosen = [&](std::size_t e, std::size_t challenger) { return challenger == 0 ? 0 : entries_[e].chosen; };
+    CONVOY_TRY(TrialResult result, hold_trial(contests, options, chosen, "timing what was chosen"));
+    if (result.rounds == 0) return std::nullopt;
+    for (std::size_t e = 0; e < entries_.size(); ++e) {
+      if (entries_[e].chosen > 0) log_duel(entries_[e], entries_[e].chosen, result.duels[e][0]);
+    }
+    return result;
   }
 
   static void withdraw(Entry& entry, MeasurementState state) {
@@ -423,8 +461,9 @@ class NetworkTuner {
   const NetworkTuningProgress& progress_;
   const double start_;
   std::vector<Entry> entries_;
-  std::unique_ptr<SwitchableSession> session_;
-  double run_seconds_ = 0;  // of the network, as those of its convolutions let expect
+  std::optional<Placement> placement_;
+  std::vector<std::vector<std::size_t>> lineups_;  // by entry: which of its candidates that has
+  double run_seconds_ = 0;                         // of the network, as those of its convolutions let expect
   TrialOptions trial_;
   NetworkTuning result_;
 };

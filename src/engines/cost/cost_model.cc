@@ -48,7 +48,8 @@ struct Row {
   Products products;
   Model model;
 };
-#include "engines/cost/fitted.inc"  // std::array<Row, N> kRows
+#include "engines/cost/fitted_amd.inc"    // std::array<Row, N> kAmdRows
+#include "engines/cost/fitted_intel.inc"  // std::array<Row, N> kIntelRows
 
 }  // namespace
 
@@ -153,18 +154,27 @@ Grouping grouping_of(const ConvProblem& problem) {
   return problem.is_depthwise() ? Grouping::depthwise : Grouping::grouped;
 }
 
-const Model* find_model(std::string_view engine, Pass pass, DataType x, Grouping grouping, Isa isa, Products products) {
+Maker maker_of(const CpuFeatures& cpu) {
+  return cpu.brand.rfind("AMD", 0) == 0 && cpu.isa == Isa::avx512 ? Maker::amd : Maker::intel;
+}
+
+const Model* find_model(std::string_view engine, Pass pass, DataType x, Grouping grouping, Isa isa, Products products,
+                        Maker maker) {
   const int type = class_of(x);
-  const auto multiplies = [&](const Row& r) {
-    return r.x == DataType::bf16 ? r.products == products
-                                 : (r.products == Products::tiles) == (products == Products::tiles);
-  };
-  const auto row = std::find_if(kRows.begin(), kRows.end(), [&](const Row& r) {
+  const auto fits = [&](const Row& r) {
+    const bool multiplies = r.x == DataType::bf16 ? r.products == products
+                                                  : (r.products == Products::tiles) == (products == Products::tiles);
     return r.engine == engine && r.pass == pass && class_of(r.x) == type && r.grouping == grouping && r.isa == isa &&
-           multiplies(r);
-  });
-  if (row != kRows.end()) return &row->model;
-  return products == Products::tiles ? find_model(engine, pass, x, grouping, isa, Products::native) : nullptr;
+           multiplies;
+  };
+  const std::span<const Row> own = maker == Maker::amd ? std::span<const Row>(kAmdRows) : kIntelRows;
+  const std::span<const Row> other = maker == Maker::amd ? std::span<const Row>(kIntelRows) : kAmdRows;
+  for (const std::span<const Row> rows : {own, other}) {
+    const auto row = std::find_if(rows.begin(), rows.end(), fits);
+    if (row != rows.end()) return &row->model;
+  }
+  if (products != Products::tiles) return nullptr;
+  return find_model(engine, pass, x, grouping, isa, Products::native, maker);
 }
 
 double Model::seconds(const Terms& terms, int threads) const {

@@ -10,7 +10,9 @@
 // efficient: channels, filter, map, stride; being bounded, they can't run away on problems unlike those of the fit.
 // Threads share the seconds evenly.
 //
-// scripts/fit-costs fits the coefficients to what `convoy bench --cost-terms` measured, and writes fitted.inc.
+// scripts/fit-costs fits the coefficients to what `convoy bench --cost-terms` measured, and writes the table of the
+// processor that it runs on: fitted_intel.inc (AVX2 to AMX) or fitted_amd.inc (Zen 5, with AVX-512). What one lacks is
+// taken from the other.
 #pragma once
 
 #include <array>
@@ -18,6 +20,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/cpu.h"
 #include "convoy/engine.h"
 
 namespace convoy::cost {
@@ -43,10 +46,17 @@ Grouping grouping_of(const ConvProblem& problem);
 // integers, in AMX's tiles by engines that use those of themselves. Other types' models serve all.
 enum class Products : std::uint8_t { emulated, native, tiles };
 
+// Whose processors models were fitted on.
+enum class Maker : std::uint8_t { intel, amd };
+
+// Whose models choose best here: AMD's with AVX-512 are fitted apart, of others Intel's are the ones with their
+// instructions.
+Maker maker_of(const CpuFeatures& cpu);
+
 // The type class is that of x: f32, bf16, f16, or u8 for both 8-bit integers. Where none was fitted for tiles, the
 // native one. Null where nothing was fitted.
 const Model* find_model(std::string_view engine, Pass pass, DataType x, Grouping grouping, Isa isa,
-                        Products products = Products::emulated);
+                        Products products = Products::emulated, Maker maker = maker_of(detected_cpu_features()));
 
 // The models of one engine, looked up once. `isa` is that of its kernels; engines with code for one only give it.
 class EngineModels {

@@ -77,5 +77,25 @@ TEST(CostModel, EnginesFindTheirModels) {
             find_model("cpu.int8", Pass::fprop, DataType::u8, Grouping::dense, Isa::avx512));
 }
 
+TEST(CostModel, MakersHaveModelsOfTheirOwn) {
+  const auto find = [](const char* engine, DataType x, Products products, Maker maker) {
+    return find_model(engine, Pass::fprop, x, Grouping::dense, Isa::avx512, products, maker);
+  };
+  const Model* amd = find("cpu.direct", DataType::f32, Products::emulated, Maker::amd);
+  ASSERT_NE(amd, nullptr);
+  EXPECT_NE(amd, find("cpu.direct", DataType::f32, Products::emulated, Maker::intel));
+  // What was fitted on one only serves both: tiles are Intel's.
+  EXPECT_EQ(find("onednn.gemm", DataType::bf16, Products::tiles, Maker::amd),
+            find("onednn.gemm", DataType::bf16, Products::tiles, Maker::intel));
+  CpuFeatures cpu;
+  cpu.brand = "AMD EPYC";
+  cpu.isa = Isa::avx2;
+  EXPECT_EQ(maker_of(cpu), Maker::intel);
+  cpu.isa = Isa::avx512;
+  EXPECT_EQ(maker_of(cpu), Maker::amd);
+  cpu.brand = "Intel(R) Xeon(R) Processor";
+  EXPECT_EQ(maker_of(cpu), Maker::intel);
+}
+
 }  // namespace
 }  // namespace convoy::cost
