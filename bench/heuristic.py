@@ -76,6 +76,8 @@ def summary(entries):
             "geomean_over_measured": round(math.exp(statistics.mean(math.log(loss) for loss, _ in judged)), 4),
             "within_10_percent": round(sum(loss <= 1.1 for loss, _ in judged) / len(judged), 3),
             "above_1.5": sum(loss > 1.5 for loss, _ in judged), "above_2": sum(loss > 2 for loss, _ in judged),
+            "those_above_2": [[round(loss, 3), entry["problem"], entry["heuristic"]["candidate"], entry["candidates"][0]["candidate"]]
+                              for loss, entry in judged if loss > 2],
             "wrong": [f"{candidate['candidate']} on {entry['problem']}: {candidate.get('error', candidate['status'])}"
                       for entry in entries for candidate in entry["candidates"] if candidate["status"] == "wrong"],
             "worst": round(worst, 3), "worst_problem": of["problem"],
@@ -108,6 +110,8 @@ def main():
     print(line("all lists", rows["all lists"]))
     for name, row in rows.items():
         print(f"{name}: worst {row['worst_problem']}: chose {row['worst_choice']}, best {row['worst_best']}")
+        for loss, problem, choice, best in row["those_above_2"]:
+            print(f"  {loss} {problem}: chose {choice}, best {best}")
     doctor = json.loads(run(CONVOY, "doctor", "--json").stdout)
     options.output.write_text(json.dumps({
         "what": "heuristic selection's choices beside the fastest measured candidate, on problems not fitted to",

@@ -186,6 +186,23 @@ def pointwise(chance):
                              stride=[chance.choice((1, 2))] * dims), chance)
 
 
+def whole_window(chance):
+    """Windows as large as their maps: a position each, as classifiers have them."""
+    dims, window = chance.choices((1, 2, 3), (1, 6, 2))[0], chance.choice((2, 3, 4, 5, 7, 7, 8))
+    channels = lambda: chance.choice((3, 8, 16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, chance.randint(1, 500)))  # noqa: E731
+    c, k, groups = channels(), channels(), chance.choice((1, 1, 1, 1, 2, 8))
+    plain = otherwise(Problem(1, -(-c // groups) * groups, -(-k // groups) * groups, [window] * dims, [window] * dims, groups=groups), chance)
+    return plain.but(batch=chance.choice((1, 2, 4, 8, 16)))
+
+
+def few_planes(chance):
+    """Depthwise, of up to a dozen channels, on maps of any size."""
+    dims, c = chance.choices((1, 2, 3), (2, 6, 2))[0], chance.choice((2, 3, 3, 3, 4, 5, 6, 7, 9, 12))
+    largest, window = {1: 4000, 2: 320, 3: 40}[dims], chance.choice((3, 3, 5, 7))
+    return otherwise(Problem(1, c, c, [max(window, round(largest * 30 ** -chance.random()))] * dims, [window] * dims,
+                             [window // 2 if chance.random() < 0.8 else 0] * dims, [chance.choice((1, 1, 2))] * dims, groups=c), chance)
+
+
 def otherwise(problem, chance):
     """In another type, pass, layout and batch."""
     type = chance.choices(("f32", "bf16", "u8"), (4, 2, 2))[0]
@@ -221,11 +238,13 @@ def fit_set(seed=1, most_flops=4e9):
     # Random ones like those to be judged, and others of which every kind, pass and type has as many.
     small = [otherwise(small_map(chance), chance) for _ in range(300)]
     thin = [kind(chance) for _ in range(500) for kind in (narrow, narrow_groups, pointwise)]
+    corners = [kind(chance) for _ in range(300) for kind in (whole_window, few_planes)]
     wanted = (random_set(1200, seed=101) + [str(problem) for problem in thin if 1e5 <= problem.flops() and small_enough(problem, most_flops / 2)]
               + random_set(1600, seed=102, even=True) + wanted + random_set(1400, seed=103)
               + random_set(2500, seed=104)
-              + [str(problem) for problem in small if small_enough(problem, most_flops / 2)])
-    judged = judged_set()
+              + [str(problem) for problem in small if small_enough(problem, most_flops / 2)]
+              + [str(problem) for problem in corners if small_enough(problem, most_flops / 2)])
+    judged = judged_set()  # networks share layers
     return [text for text in dict.fromkeys(wanted) if text not in judged]
 
 

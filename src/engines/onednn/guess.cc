@@ -93,6 +93,7 @@ std::optional<Guess> guess(std::size_t index, const ConvProblem& p) {
     return std::nullopt;
   if (row.family == "brg_fwd" && row.level == "avx2" && p.w.dims[1] < 8) return std::nullopt;
   if (row.family == "brgconv_bwd_w" && p.groups > 1 && p.w.dims[1] == 1) return std::nullopt;
+  if (row.family == "jit_dw" && (row.level == "avx2" || row.level == "sse41") && p.groups < 8) return std::nullopt;
   if (!fits(row, p)) return std::nullopt;
   Guess guess;
   // Of others oneDNN has to be asked: the guess is the least that it can cost, so that nothing slower is taken before.
