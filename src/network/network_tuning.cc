@@ -28,10 +28,10 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double screening_share = 0.3;    // of the time, for candidates alone
 constexpr double preparing_share = 0.3;    // of what is then left, for plans
 constexpr double first_round_share = 0.2;  // of what is then left
-constexpr double confirmation_share = 0.4;
+constexpr double most_confirmation = 0.6;  // of what is then left
 constexpr int confirmation_rounds = 3;
-constexpr int confirmation_placements = 2;  // and one for all of them together
-constexpr double promising = 1.25;          // times the fastest alone, which may be the slower one in the network
+constexpr int most_stages = 3;      // of confirmation, in other memory each
+constexpr double promising = 1.25;  // times the fastest alone, which may be the slower one in the network
 constexpr double memory_share = 0.5;
 constexpr double seconds_per_packed_byte = 2e-9;
 constexpr double long_run_seconds = 0.04;  // of a network that leaves nothing of the run before in the caches
@@ -256,8 +256,8 @@ class NetworkTuner {
       }
       const double preparing = preparing_seconds();
       const double rest = left() - preparing;
-      const double trial = rest * (1 - confirmation_share);
-      const double rounds = 2 * turn * (trial_.min_rounds + confirmation_rounds);
+      const double trial = rest * (1 - most_confirmation);
+      const double rounds = 2 * turn * (trial_.min_rounds + 2 * confirmation_rounds);
       const bool quick = most == 2 || (turn * static_cast<double>(most) <= first_round_share * trial &&
                                        preparing <= preparing_share * left());
       if (quick && rounds <= rest && preparing / seconds_per_packed_byte * 2 <= memory) return true;
@@ -287,7 +287,11 @@ class NetworkTuner {
   Result<void> compete() {
     std::vector<Contest> contests;
     for (const Entry& entry : entries_) contests.push_back(entry.contest);
-    trial_.budget_seconds = left() * (1 - confirmation_share);
+    const double time = left();
+    trial_.budget_seconds = time;
+    if (std::isfinite(time)) {
+      trial_.budget_seconds -= std::clamp(most_stages * stage_seconds(), 0.3 * time, most_confirmation * time);
+    }
     CONVOY_TRY(const TrialResult result,
                hold_trial(
                    contests, trial_, [](std::size_t, std::size_t challenger) { return challenger; },
@@ -351,39 +355,35 @@ class NetworkTuner {
     return !ratios.empty() && mean + doubt < 1;
   }
 
+  // Of a network prepared anew, with enough runs to say something.
+  double stage_seconds() const {
+    const double runs = 2 * (trial_.unread_runs + trial_.runs) * confirmation_rounds;
+    return placement_->preparing_seconds() + 1.2 * runs * run_seconds_;
+  }
+
   // All that were chosen beside the references, in other places in memory: they were chosen among many for their times,
   // some of them for the luck in these or for where their memory lay. Then those that were faster there, together.
   Result<void> confirm() {
-    std::vector<std::vector<selection::Summary>> ratios(entries_.size());  // by placement
+    const int stages = static_cast<int>(std::min(left() / stage_seconds(), double{most_stages}));
+    std::vector<std::vector<selection::Summary>> ratios(entries_.size());  // by stage
     std::optional<TrialResult> together;
-    for (int placement = 0; placement < confirmation_placements; ++placement) {
-      CONVOY_TRY(auto result, time_chosen(placement, left() / (confirmation_placements - placement + 1)));
-      if (!result) break;
+    for (int stage = 0; stage < stages; ++stage) {
+      if (stage == stages - 1) withdraw_slower(ratios);
+      CONVOY_TRY(together, time_chosen(stage % 2 == 1, left() / (stages - stage)));
+      if (!together) break;
       for (std::size_t e = 0; e < entries_.size(); ++e) {
-        if (entries_[e].chosen > 0) ratios[e].push_back(result->duels[e][0].ratio);
+        if (entries_[e].chosen > 0) ratios[e].push_back(together->duels[e][0].ratio);
       }
-      together = std::move(result);
     }
-    for (std::size_t e = 0; e < entries_.size(); ++e) {
-      if (entries_[e].chosen == 0 || below_one(ratios[e])) continue;
-      withdraw(entries_[e], ratios[e].empty() ? MeasurementState::partial : MeasurementState::cut_off);
-      together.reset();  // it was another set
-    }
-    CONVOY_TRY(auto last, time_chosen(confirmation_placements, left()));
-    if (last) together = std::move(last);
-    if (!together) {
-      for (Entry& entry : entries_) {
-        if (entry.chosen > 0) withdraw(entry, MeasurementState::partial);
-      }
+    if (stages < 2 || !together) {  // no time to be sure
+      for (Entry& entry : entries_) withdraw(entry, MeasurementState::partial);
       return {};
     }
     if (below_one({&together->whole, 1})) {
       result_.speedup = 1 / together->whole.median;
       return {};
     }
-    for (Entry& entry : entries_) {
-      if (entry.chosen > 0) withdraw(entry, MeasurementState::cut_off);
-    }
+    for (Entry& entry : entries_) withdraw(entry, MeasurementState::cut_off);
     result_.remarks.push_back(
         fmt::format("with other candidates the network as a whole took {:.3f} times as long, which is not less beyond "
                     "doubt: the heuristic's choices were kept",
@@ -391,22 +391,26 @@ class NetworkTuner {
     return {};
   }
 
-  // The network with what was chosen, beside it with the references, within `seconds` and where its memory has not lain
-  // before, if there is time to prepare it there. Nothing: no time, or nothing is chosen.
-  Result<std::optional<TrialResult>> time_chosen(int placement, double seconds) {
-    const bool any = std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.chosen > 0; });
-    const double rounds = 2 * run_seconds_ * (trial_.unread_runs + trial_.runs) * confirmation_rounds;
-    const double start = monotonic_seconds();
-    if (!any || (placement > 0 && placement_->preparing_seconds() + rounds > seconds)) return std::nullopt;
-    if (placement_->preparing_seconds() + rounds <= seconds) {
-      std::vector<std::vector<std::size_t>> lineups;  // the references first in every second one
-      for (const Entry& entry : entries_) {
-        lineups.push_back(entry.chosen > 0 ? std::vector<std::size_t>{entry.chosen, 0} : std::vector<std::size_t>{0});
-        if (placement % 2 == 1) std::reverse(lineups.back().begin(), lineups.back().end());
-      }
-      CONVOY_CHECK(place(lineups));
+  void withdraw_slower(const std::vector<std::vector<selection::Summary>>& ratios) {
+    for (std::size_t e = 0; e < entries_.size(); ++e) {
+      if (!ratios[e].empty() && !below_one(ratios[e])) withdraw(entries_[e], MeasurementState::cut_off);
     }
+  }
+
+  // The network with what was chosen, beside it with the references, within `seconds` and where its memory has not lain
+  // before. Nothing: too little time, or nothing is chosen.
+  Result<std::optional<TrialResult>> time_chosen(bool references_first, double seconds) {
+    const double start = monotonic_seconds();
     std::vector<Contest> contests;
+    std::vector<std::vector<std::size_t>> lineups;
+    for (const Entry& entry : entries_) {
+      lineups.push_back(entry.chosen > 0 ? std::vector<std::size_t>{entry.chosen, 0} : std::vector<std::size_t>{0});
+      if (references_first) std::reverse(lineups.back().begin(), lineups.back().end());
+    }
+    if (std::none_of(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.chosen > 0; })) {
+      return std::nullopt;
+    }
+    CONVOY_CHECK(place(std::move(lineups)));
     for (const Entry& entry : entries_) contests.push_back({entry.contest.steps, entry.chosen > 0 ? 1U : 0U});
     TrialOptions options = trial_;
     options.worth = 0;
@@ -423,6 +427,7 @@ class NetworkTuner {
   }
 
   static void withdraw(Entry& entry, MeasurementState state) {
+    if (entry.chosen == 0) return;
     entry.candidates[entry.chosen].state = state;
     entry.chosen = 0;
   }
