@@ -89,6 +89,10 @@ Result<int> run(const Program& program, RunFlags& flags) {
   CONVOY_CHECK(prepare_outputs(flags.output));
   CONVOY_TRY(NetworkOptions options, program.network_options(flags.select == "measured" ? kDefaultBudget : 0));
   const auto database = flags.select == "heuristic" ? nullptr : attach_database(program, options.selection);
+  if (!flags.beside.empty() && flags.select == "measured" && database == nullptr) {
+    return Error{ErrorCode::invalid_argument,
+                 "--beside: there is no tuning database to keep what --select measured finds"};
+  }
   CONVOY_TRY(const auto network, open_network(flags.model));
   CONVOY_TRY(const std::vector<PreparedInput> inputs, read_inputs(*network, flags.input));
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -120,10 +124,6 @@ Result<int> run(const Program& program, RunFlags& flags) {
   const double median = times[times.size() / 2];
   std::optional<selection::Summary> beside;
   if (!flags.beside.empty()) {
-    if (flags.select == "measured" && database == nullptr) {
-      return Error{ErrorCode::invalid_argument,
-                   "--beside: there is no tuning database to keep what --select measured found"};
-    }
     options.selection.mode = SelectionMode::heuristic;  // with what is stored now
     NetworkOptions other_options = options;
     other_options.selection.store = nullptr;

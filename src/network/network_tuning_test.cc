@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "network/placement.h"
 #include "network/testing.h"
 
 namespace convoy::network {
@@ -61,6 +62,39 @@ class NetworkTuningTest : public testing::Test {
   NetworkOptions options_;
   std::vector<NetworkConvolution> convolutions_;
 };
+
+TEST_F(NetworkTuningTest, PlacementsOfOneNetworkAgree) {
+  options_.selection.store = nullptr;
+  std::vector<ConvolutionCandidates> candidates;
+  for (const NetworkConvolution& convolution : convolutions_) {
+    candidates.push_back({convolution.problem, {{"cpu.direct", {}}, {"reference", {}}}});
+  }
+  const auto one = Placement::make(*network_, inputs_, options_, candidates);
+  ASSERT_TRUE(one.ok()) << one.error().message;
+  for (ConvolutionCandidates& each : candidates) std::reverse(each.candidates.begin(), each.candidates.end());
+  const auto other = Placement::make(*network_, inputs_, options_, candidates);
+  ASSERT_TRUE(other.ok()) << other.error().message;
+  EXPECT_GT(one->preparing_seconds(), 0);
+  std::size_t steps = 0;
+  for (std::size_t c = 0; c < candidates.size(); ++c) {
+    EXPECT_EQ(one->steps(c), other->steps(c));
+    steps += one->steps(c).size();
+  }
+  EXPECT_EQ(steps, 26U);  // its convolutions
+  // The same candidate by both orders: the oracle takes several times as long as the other.
+  const auto seconds = [&](const Result<Placement>& placement, std::size_t index) {
+    const std::vector<std::size_t> lineup(candidates.size(), index);
+    const auto statistics = placement->run(lineup);
+    EXPECT_TRUE(statistics.ok());
+    double sum = 0;
+    for (std::size_t c = 0; c < candidates.size(); ++c) {
+      for (const std::size_t step : placement->steps(c)) sum += statistics->step_seconds[step];
+    }
+    return sum;
+  };
+  EXPECT_GT(seconds(one, 1), 2 * seconds(one, 0));
+  EXPECT_GT(seconds(other, 0), 2 * seconds(other, 1));
+}
 
 TEST_F(NetworkTuningTest, ASessionSwitchesBetweenCandidates) {
   options_.selection.store = nullptr;
