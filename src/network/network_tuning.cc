@@ -30,6 +30,9 @@ constexpr double preparing_share = 0.3;    // of what is then left, for plans
 constexpr double first_round_share = 0.2;  // of what is then left
 constexpr double most_confirmation = 0.6;  // of what is then left
 constexpr int confirmation_rounds = 3;
+// A few placements don't tell smaller gains from where memory lies.
+constexpr double worth_of_candidate = 0.015;  // of its own time
+constexpr double worth_of_network = 0.003;
 constexpr int most_stages = 3;      // of confirmation, in other memory each
 constexpr double promising = 1.25;  // times the fastest alone, which may be the slower one in the network
 constexpr double memory_share = 0.5;
@@ -342,8 +345,9 @@ class NetworkTuner {
          {"pairs", fmt::format("{}", duel.ratio.samples)}});
   }
 
-  // Beyond doubt: that of the times, or what the ratios differ by from placement to placement.
-  static bool below_one(std::span<const selection::Summary> ratios) {
+  // Less than one by `worth`, beyond doubt: that of the times, or what the ratios differ by from placement to
+  // placement.
+  static bool below_one(std::span<const selection::Summary> ratios, double worth) {
     const auto count = static_cast<double>(ratios.size());
     double mean = 0, doubt = 0, squares = 0;
     for (const selection::Summary& ratio : ratios) {
@@ -352,7 +356,7 @@ class NetworkTuner {
     }
     for (const selection::Summary& ratio : ratios) squares += (ratio.median - mean) * (ratio.median - mean);
     if (ratios.size() > 1) doubt = std::max(doubt / std::sqrt(count), std::sqrt(squares / (count - 1) / count));
-    return !ratios.empty() && mean + doubt < 1;
+    return !ratios.empty() && mean + doubt < 1 - worth;
   }
 
   // Of a network prepared anew, with enough runs to say something.
@@ -379,7 +383,7 @@ class NetworkTuner {
       for (Entry& entry : entries_) withdraw(entry, MeasurementState::partial);
       return {};
     }
-    if (below_one({&together->whole, 1})) {
+    if (below_one({&together->whole, 1}, worth_of_network)) {
       result_.speedup = 1 / together->whole.median;
       return {};
     }
@@ -393,7 +397,8 @@ class NetworkTuner {
 
   void withdraw_slower(const std::vector<std::vector<selection::Summary>>& ratios) {
     for (std::size_t e = 0; e < entries_.size(); ++e) {
-      if (!ratios[e].empty() && !below_one(ratios[e])) withdraw(entries_[e], MeasurementState::cut_off);
+      if (!ratios[e].empty() && !below_one(ratios[e], worth_of_candidate))
+        withdraw(entries_[e], MeasurementState::cut_off);
     }
   }
 
@@ -407,9 +412,8 @@ class NetworkTuner {
       lineups.push_back(entry.chosen > 0 ? std::vector<std::size_t>{entry.chosen, 0} : std::vector<std::size_t>{0});
       if (references_first) std::reverse(lineups.back().begin(), lineups.back().end());
     }
-    if (std::none_of(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.chosen > 0; })) {
-      return std::nullopt;
-    }
+    const bool any = std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.chosen > 0; });
+    if (!any || left() < stage_seconds()) return std::nullopt;
     CONVOY_CHECK(place(std::move(lineups)));
     for (const Entry& entry : entries_) contests.push_back({entry.contest.steps, entry.chosen > 0 ? 1U : 0U});
     TrialOptions options = trial_;
