@@ -30,11 +30,9 @@ constexpr double preparing_share = 0.3;    // of what is then left, for plans
 constexpr double first_round_share = 0.2;  // of what is then left
 constexpr double most_confirmation = 0.6;  // of what is then left
 constexpr int confirmation_rounds = 3;
-// A few placements don't tell smaller gains from where memory lies.
-constexpr double worth_of_candidate = 0.015;  // of its own time
-constexpr double worth_of_network = 0.003;
-constexpr int most_stages = 3;      // of confirmation, in other memory each
-constexpr double promising = 1.25;  // times the fastest alone, which may be the slower one in the network
+constexpr double worth_while = 0.003;  // of the network's time: smaller gains are where memory lies
+constexpr int most_stages = 3;         // of confirmation, in other memory each
+constexpr double promising = 1.25;     // times the fastest alone, which may be the slower one in the network
 constexpr double memory_share = 0.5;
 constexpr double seconds_per_packed_byte = 2e-9;
 constexpr double long_run_seconds = 0.04;  // of a network that leaves nothing of the run before in the caches
@@ -383,7 +381,7 @@ class NetworkTuner {
       for (Entry& entry : entries_) withdraw(entry, MeasurementState::partial);
       return {};
     }
-    if (below_one({&together->whole, 1}, worth_of_network)) {
+    if (below_one({&together->whole, 1}, worth_while)) {
       result_.speedup = 1 / together->whole.median;
       return {};
     }
@@ -397,8 +395,7 @@ class NetworkTuner {
 
   void withdraw_slower(const std::vector<std::vector<selection::Summary>>& ratios) {
     for (std::size_t e = 0; e < entries_.size(); ++e) {
-      if (!ratios[e].empty() && !below_one(ratios[e], worth_of_candidate))
-        withdraw(entries_[e], MeasurementState::cut_off);
+      if (!ratios[e].empty() && !below_one(ratios[e], 0)) withdraw(entries_[e], MeasurementState::cut_off);
     }
   }
 
