@@ -14,6 +14,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -44,8 +45,9 @@ def measure(network, options):
     with tempfile.TemporaryDirectory() as folder:
         database = pathlib.Path(folder) / "tuning.db"
         start = time.monotonic()
-        run(database, "tune", f"zoo:{network}", "--threads", options.threads, "--budget", options.budget)
+        told = run(database, "tune", f"zoo:{network}", "--threads", options.threads, "--budget", options.budget)
         tuning = time.monotonic() - start
+        changed = int(re.search(r"compared, (\d+) on another candidate", told)[1])
         once = compared(database, network, 1, options)["seconds"]
         turns = max(4, round(SECONDS / once / 8))  # of four runs each
         rounds, same = [], []
@@ -53,7 +55,7 @@ def measure(network, options):
             rounds.append(compared(database, network, turns, options)["beside"]["over_this"])
             same.append(compared(pathlib.Path(folder) / "none.db", network, turns, options)["beside"]["over_this"])
         quartiles, noise = (statistics.quantiles(ratios, n=4, method="inclusive") for ratios in (rounds, same))
-        return {"tuning_seconds": round(tuning, 2), "heuristic_over_tuned": round(quartiles[1], 4),
+        return {"tuning_seconds": round(tuning, 2), "problems_on_another_candidate": changed, "heuristic_over_tuned": round(quartiles[1], 4),
                 "quartiles": [round(quartiles[0], 4), round(quartiles[2], 4)],
                 "heuristic_over_itself": round(noise[1], 4), "its_quartiles": [round(noise[0], 4), round(noise[2], 4)]}
 
@@ -68,10 +70,10 @@ def main():
                         default=ROOT / f"bench/results/tuned-{datetime.date.today().isoformat()}.json")
     options = parser.parse_args()
     rows = {}
-    print(f"{'network':18} {'tuning s':>8} {'heuristic / tuned':>18} {'quartiles':>14} {'over itself':>12} {'quartiles':>14}", flush=True)
+    print(f"{'network':18} {'tuning s':>8} {'changed':>7} {'heuristic / tuned':>18} {'quartiles':>14} {'over itself':>12} {'quartiles':>14}", flush=True)
     for network in options.networks:
         row = rows[network] = measure(network, options)
-        print(f"{network:18} {row['tuning_seconds']:8.2f} {row['heuristic_over_tuned']:18.3f} "
+        print(f"{network:18} {row['tuning_seconds']:8.2f} {row['problems_on_another_candidate']:7} {row['heuristic_over_tuned']:18.3f} "
               f"{row['quartiles'][0]:6.3f}-{row['quartiles'][1]:5.3f} {row['heuristic_over_itself']:12.3f} "
               f"{row['its_quartiles'][0]:8.3f}-{row['its_quartiles'][1]:5.3f}", flush=True)
     mean, noise = (math.exp(statistics.mean(math.log(row[key]) for row in rows.values()))
