@@ -242,7 +242,7 @@ class Torch(Step):
             file.write("\n".join(texts) + "\n")
             file.flush()
             code, out, err = command(["python3", HERE / "bench/gpu/torch_times.py", file.name],
-                                     LD_PRELOAD=str(ROOT / "tests/gpu_executed_plan.so"), CONVOY_EXECUTED_PLANS=f"{file.name}.plans")
+                                     LD_PRELOAD=str(ROOT / "tests/gpu_executed_plan.so"))
         return {row["problem"]: row for row in map(json.loads, out.splitlines())} or {"broken": f"{code}: {err[-1000:]}"}
 
     def run(self, texts):

@@ -1,14 +1,13 @@
 """PyTorch with cudnn.benchmark on problems, timed as Convoy times: python torch_times.py LIST > JSON lines.
 
 Median of 25 executions by events, on a stream that is kept fed; before each the L2 cache is swept and the activations
-that the pass reads are written again. Only the pass asked for is computed. With tests/gpu/executed_plan.cc preloaded and
-CONVOY_EXECUTED_PLANS set, "plan" is what PyTorch ran, in Convoy's names.
+that the pass reads are written again. Only the pass asked for is computed. With tests/gpu/executed_plan.cc preloaded "plan"
+is what PyTorch ran, in Convoy's names.
 """
 import contextlib
 import ctypes
 import fcntl
 import json
-import os
 import pathlib
 import statistics
 import sys
@@ -86,12 +85,13 @@ def turn():
 
 
 def executed_plan():
-    """The last one that was written down; none where PyTorch ran kernels of its own."""
-    path = pathlib.Path(os.environ.get("CONVOY_EXECUTED_PLANS", "/nonexistent"))
-    lines = path.read_text().split() if path.exists() else []
-    if lines:
-        path.unlink()
-    return lines[-1] if lines else None
+    """What ran last; none where PyTorch ran kernels of its own, or nothing is preloaded that says."""
+    told = getattr(ctypes.CDLL(None), "convoy_executed_plan", None)
+    if told is None:
+        return None
+    told.restype = ctypes.c_char_p
+    name = told()
+    return name and name.decode()
 
 
 def main():

@@ -1,6 +1,7 @@
-// Preloaded into a program that uses cuDNN (LD_PRELOAD), it writes down by which engine and knobs each convolution ran,
-// in Convoy's names (cudnn.eng20{k2=6,k3=0}, cudnn.legacy.wgrad0): a line each time it is another one than before,
-// appended to the file that CONVOY_EXECUTED_PLANS names. For scripts/gpu-check, which asks PyTorch what it picked.
+// Preloaded into a program that uses cuDNN (LD_PRELOAD), it remembers by which plan or algorithm the last convolution
+// ran; convoy_executed_plan() then names it as Convoy does (cudnn.eng20{k2=6,k3=0}, cudnn.legacy.wgrad0). For
+// scripts/gpu-check, which asks PyTorch what it picked. Nothing is named or written before it is asked: that would slow
+// down the executions by which PyTorch picks.
 #include <cudnn.h>
 #include <dlfcn.h>
 
@@ -9,7 +10,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -29,25 +29,20 @@ Function* next(const char* name) {
 
 #define CONVOY_NEXT(function) next<decltype(function)>(#function)
 
-void write_down(const std::string& name) {
-  const char* const path = std::getenv("CONVOY_EXECUTED_PLANS");
-  std::FILE* const file = path == nullptr ? nullptr : std::fopen(path, "a");
-  if (file == nullptr) return;
-  std::fprintf(file, "%s\n", name.c_str());
-  std::fclose(file);
+// Of the last execution: a plan of the graph API, or the older one's pass and algorithm. One thread runs convolutions.
+cudnnBackendDescriptor_t last_plan = nullptr;
+const char* last_pass = nullptr;
+int last_algorithm = 0;
+
+void remember(cudnnBackendDescriptor_t plan) {
+  last_plan = plan;
+  last_pass = nullptr;
 }
 
-// Whether an execution is of another plan or algorithm than the one before: naming one at each would slow down what is
-// timed.
-bool changed(const void* plan, int algorithm = 0) {
-  static std::mutex mutex;
-  static const void* last_plan = nullptr;
-  static int last_algorithm = -1;
-  const std::lock_guard lock(mutex);
-  if (plan == last_plan && algorithm == last_algorithm) return false;
-  last_plan = plan;
+void remember(const char* pass, int algorithm) {
+  last_plan = nullptr;
+  last_pass = pass;
   last_algorithm = algorithm;
-  return true;
 }
 
 std::vector<cudnnBackendDescriptor_t> descriptors(cudnnBackendDescriptor_t of, cudnnBackendAttributeName_t attribute,
@@ -86,13 +81,13 @@ std::string name_of(cudnnBackendDescriptor_t plan) {
     for (const auto choice : descriptors(config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
                                          CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, CUDNN_KNOB_TYPE_COUNTS)) {
       const auto type = number<cudnnBackendKnobType_t>(choice, CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE);
-      knobs["k" + std::to_string(static_cast<int>(type))] =
+      knobs[std::string("k").append(std::to_string(static_cast<int>(type)))] =
           number<std::int64_t>(choice, CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64);
       CONVOY_NEXT(cudnnBackendDestroyDescriptor)(choice);
     }
     char before = '{';
     for (const auto& [knob, value] : knobs) {
-      name += before + knob + "=" + std::to_string(value);
+      name.append(1, before).append(knob).append("=").append(std::to_string(value));
       before = ',';
     }
     if (!knobs.empty()) name += "}";
@@ -105,9 +100,21 @@ std::string name_of(cudnnBackendDescriptor_t plan) {
 
 extern "C" {
 
+// The name of what ran last, then forgotten; null where nothing ran since. Before its plan is destroyed. Valid until
+// the next call.
+const char* convoy_executed_plan() {
+  static std::string name;
+  if (last_plan == nullptr && last_pass == nullptr) return nullptr;
+  name = last_plan != nullptr ? name_of(last_plan)
+                              : std::string("cudnn.legacy.") + last_pass + std::to_string(last_algorithm);
+  last_plan = nullptr;
+  last_pass = nullptr;
+  return name.c_str();
+}
+
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack) {
   static const auto real = CONVOY_NEXT(cudnnBackendExecute);
-  if (changed(plan)) write_down(name_of(plan));
+  remember(plan);
   return real(handle, plan, pack);
 }
 
@@ -117,7 +124,7 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha, c
                                       void* workspace, size_t bytes, const void* beta, cudnnTensorDescriptor_t y_desc,
                                       void* y) {
   static const auto real = CONVOY_NEXT(cudnnConvolutionForward);
-  if (changed(desc, static_cast<int>(algo))) write_down("cudnn.legacy.fprop" + std::to_string(static_cast<int>(algo)));
+  remember("fprop", static_cast<int>(algo));
   return real(handle, alpha, x_desc, x, w_desc, w, desc, algo, workspace, bytes, beta, y_desc, y);
 }
 
@@ -127,7 +134,7 @@ cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void* alp
                                            void* workspace, size_t bytes, const void* beta,
                                            cudnnTensorDescriptor_t dx_desc, void* dx) {
   static const auto real = CONVOY_NEXT(cudnnConvolutionBackwardData);
-  if (changed(desc, static_cast<int>(algo))) write_down("cudnn.legacy.dgrad" + std::to_string(static_cast<int>(algo)));
+  remember("dgrad", static_cast<int>(algo));
   return real(handle, alpha, w_desc, w, dy_desc, dy, desc, algo, workspace, bytes, beta, dx_desc, dx);
 }
 
@@ -137,7 +144,7 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void* a
                                              void* workspace, size_t bytes, const void* beta,
                                              cudnnFilterDescriptor_t dw_desc, void* dw) {
   static const auto real = CONVOY_NEXT(cudnnConvolutionBackwardFilter);
-  if (changed(desc, static_cast<int>(algo))) write_down("cudnn.legacy.wgrad" + std::to_string(static_cast<int>(algo)));
+  remember("wgrad", static_cast<int>(algo));
   return real(handle, alpha, x_desc, x, dy_desc, dy, desc, algo, workspace, bytes, beta, dw_desc, dw);
 }
 
