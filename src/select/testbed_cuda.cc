@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <vector>
 
 #include "base/clock.h"
@@ -14,14 +13,12 @@
 #include "device/cuda/stream.h"
 #include "device/cuda/turn.h"
 #include "engines/cuda/reference/verification.h"
+#include "select/device_data.h"
 #include "select/measure/problem_data.h"
 #include "select/testbed.h"
 
 namespace convoy::selection {
 namespace {
-
-// Elements of random contents; larger tensors repeat them. A prime: no dimension is a multiple of it.
-constexpr std::int64_t pattern_elements = 1'048'573;
 
 constexpr int batch = 5;                         // executions of a sample, whose median it is..
 constexpr double long_execution_seconds = 1e-3;  // ..but for those above, which are one
@@ -29,93 +26,6 @@ constexpr int observed_every = 8;                // samples between two looks at
 constexpr int most_oracle_threads = 16;
 
 using cuda::DeviceMemory;
-
-// A tensor's storage on the device. Contents as fill_random's, repeated after pattern_elements.
-Result<DeviceMemory> random_on_device(const TensorDesc& desc, std::uint64_t seed, int ordinal, CUstream stream,
-                                      const char* name) {
-  const auto bytes = static_cast<std::size_t>(desc.bytes());
-  CONVOY_TRY(DeviceMemory memory, DeviceMemory::allocate(ordinal, bytes, name));
-  if (bytes == 0) return memory;
-  const bool whole = desc.channel_block > 1 || desc.storage_elements() <= pattern_elements;
-  const TensorDesc part = whole ? desc : TensorDesc::packed(desc.type, {pattern_elements});
-  CONVOY_TRY(const HostTensor host, HostTensor::allocate(part));
-  fill_random(part, host.data.get(), seed);
-  std::size_t filled = std::min(bytes, static_cast<std::size_t>(part.bytes()));
-  CONVOY_CHECK(cuda::copy_to_device(memory.data(), host.data.get(), filled, stream));
-  CONVOY_CHECK(cuda::synchronize(stream, name));  // `host` goes away
-  for (; filled < bytes; filled *= 2) {
-    auto* const to = static_cast<std::byte*>(memory.data()) + filled;
-    CONVOY_CHECK(cuda::copy_on_device(to, memory.data(), std::min(filled, bytes - filled), stream));
-  }
-  return memory;
-}
-
-Result<DeviceMemory> uploaded(const HostTensor& tensor, int ordinal, CUstream stream, const char* name) {
-  if (!tensor.data) return DeviceMemory{};
-  const auto bytes = static_cast<std::size_t>(tensor.desc.bytes());
-  CONVOY_TRY(DeviceMemory memory, DeviceMemory::allocate(ordinal, bytes, name));
-  CONVOY_CHECK(cuda::copy_to_device(memory.data(), tensor.data.get(), bytes, stream));
-  CONVOY_CHECK(cuda::synchronize(stream, name));
-  return memory;
-}
-
-struct DeviceData {
-  DeviceMemory x, w, y, z, bias, slopes, scales, x_zero, w_zeros;
-
-  static Result<DeviceData> make(const ConvProblem& problem, std::uint64_t seed, int ordinal, CUstream stream) {
-    DeviceData data;
-    CONVOY_TRY(data.x, random_on_device(problem.x, seed, ordinal, stream, "x"));
-    CONVOY_TRY(data.w, random_on_device(problem.w, seed + 1, ordinal, stream, "w"));
-    CONVOY_TRY(data.y, random_on_device(problem.y, seed + 2, ordinal, stream, "y"));
-    if (problem.epilogue.gamma != 0) {
-      CONVOY_TRY(data.z, random_on_device(problem.out(), seed + 4, ordinal, stream, "z"));
-    }
-    CONVOY_TRY(const ProblemData small, ProblemData::make_small(problem, seed));
-    CONVOY_TRY(data.bias, uploaded(small.bias, ordinal, stream, "bias"));
-    CONVOY_TRY(data.slopes, uploaded(small.slopes, ordinal, stream, "slopes"));
-    CONVOY_TRY(data.scales, uploaded(small.scales, ordinal, stream, "scales"));
-    CONVOY_TRY(data.x_zero, uploaded(small.x_zero, ordinal, stream, "the zero point of x"));
-    CONVOY_TRY(data.w_zeros, uploaded(small.w_zeros, ordinal, stream, "the zero points of w"));
-    return data;
-  }
-
-  ConvArgs args(void* out) const {
-    return {.x = x.data(),
-            .w = w.data(),
-            .y = y.data(),
-            .out = out,
-            .bias = bias.data(),
-            .z = z.data(),
-            .slopes = static_cast<const float*>(slopes.data()),
-            .scales = static_cast<const float*>(scales.data()),
-            .x_zero_point = static_cast<const std::int32_t*>(x_zero.data()),
-            .w_zero_points = static_cast<const std::int32_t*>(w_zeros.data())};
-  }
-
-  const DeviceMemory& prior(Pass pass) const { return pass == Pass::fprop ? y : pass == Pass::dgrad ? x : w; }
-};
-
-// An activation as its producer leaves it: written last, so its end is in the L2 cache where the device has one. Only
-// what can be there is written again, from a copy.
-class Produced {
- public:
-  static Result<Produced> make(const DeviceMemory& tensor, std::int64_t l2_bytes, int ordinal, CUstream stream) {
-    const std::size_t bytes = std::min(tensor.bytes(), static_cast<std::size_t>(2 * l2_bytes));
-    Produced produced;
-    produced.end_ = static_cast<std::byte*>(tensor.data()) + (tensor.bytes() - bytes);
-    CONVOY_TRY(produced.copy_, DeviceMemory::allocate(ordinal, bytes, "a copy of the activations"));
-    if (bytes > 0) CONVOY_CHECK(cuda::copy_on_device(produced.copy_.data(), produced.end_, bytes, stream));
-    return produced;
-  }
-  Result<void> produce(CUstream stream) const {
-    if (copy_.bytes() == 0) return {};
-    return cuda::copy_on_device(end_, copy_.data(), copy_.bytes(), stream);
-  }
-
- private:
-  std::byte* end_ = nullptr;
-  DeviceMemory copy_;
-};
 
 struct EventPair {
   cuda::Event begin, end;

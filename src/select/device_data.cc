@@ -1,0 +1,91 @@
+#include "select/device_data.h"
+
+#include <algorithm>
+
+#include "device/cuda/stream.h"
+#include "select/measure/problem_data.h"
+
+namespace convoy::selection {
+namespace {
+
+using cuda::DeviceMemory;
+
+// Elements of random contents; larger tensors repeat them. A prime: no dimension is a multiple of it.
+constexpr std::int64_t pattern_elements = 1'048'573;
+
+// A tensor's storage on the device. Contents as fill_random's, repeated after pattern_elements.
+Result<DeviceMemory> random_on_device(const TensorDesc& desc, std::uint64_t seed, int ordinal, CUstream stream,
+                                      const char* name) {
+  const auto bytes = static_cast<std::size_t>(desc.bytes());
+  CONVOY_TRY(DeviceMemory memory, DeviceMemory::allocate(ordinal, bytes, name));
+  if (bytes == 0) return memory;
+  const bool whole = desc.channel_block > 1 || desc.storage_elements() <= pattern_elements;
+  const TensorDesc part = whole ? desc : TensorDesc::packed(desc.type, {pattern_elements});
+  CONVOY_TRY(const HostTensor host, HostTensor::allocate(part));
+  fill_random(part, host.data.get(), seed);
+  std::size_t filled = std::min(bytes, static_cast<std::size_t>(part.bytes()));
+  CONVOY_CHECK(cuda::copy_to_device(memory.data(), host.data.get(), filled, stream));
+  CONVOY_CHECK(cuda::synchronize(stream, name));  // `host` goes away
+  for (; filled < bytes; filled *= 2) {
+    auto* const to = static_cast<std::byte*>(memory.data()) + filled;
+    CONVOY_CHECK(cuda::copy_on_device(to, memory.data(), std::min(filled, bytes - filled), stream));
+  }
+  return memory;
+}
+
+Result<DeviceMemory> uploaded(const HostTensor& tensor, int ordinal, CUstream stream, const char* name) {
+  if (!tensor.data) return DeviceMemory{};
+  const auto bytes = static_cast<std::size_t>(tensor.desc.bytes());
+  CONVOY_TRY(DeviceMemory memory, DeviceMemory::allocate(ordinal, bytes, name));
+  CONVOY_CHECK(cuda::copy_to_device(memory.data(), tensor.data.get(), bytes, stream));
+  CONVOY_CHECK(cuda::synchronize(stream, name));
+  return memory;
+}
+
+}  // namespace
+
+Result<DeviceData> DeviceData::make(const ConvProblem& problem, std::uint64_t seed, int ordinal, CUstream stream) {
+  DeviceData data;
+  CONVOY_TRY(data.x, random_on_device(problem.x, seed, ordinal, stream, "x"));
+  CONVOY_TRY(data.w, random_on_device(problem.w, seed + 1, ordinal, stream, "w"));
+  CONVOY_TRY(data.y, random_on_device(problem.y, seed + 2, ordinal, stream, "y"));
+  if (problem.epilogue.gamma != 0) {
+    CONVOY_TRY(data.z, random_on_device(problem.out(), seed + 4, ordinal, stream, "z"));
+  }
+  CONVOY_TRY(const ProblemData small, ProblemData::make_small(problem, seed));
+  CONVOY_TRY(data.bias, uploaded(small.bias, ordinal, stream, "bias"));
+  CONVOY_TRY(data.slopes, uploaded(small.slopes, ordinal, stream, "slopes"));
+  CONVOY_TRY(data.scales, uploaded(small.scales, ordinal, stream, "scales"));
+  CONVOY_TRY(data.x_zero, uploaded(small.x_zero, ordinal, stream, "the zero point of x"));
+  CONVOY_TRY(data.w_zeros, uploaded(small.w_zeros, ordinal, stream, "the zero points of w"));
+  return data;
+}
+
+ConvArgs DeviceData::args(void* out) const {
+  return {.x = x.data(),
+          .w = w.data(),
+          .y = y.data(),
+          .out = out,
+          .bias = bias.data(),
+          .z = z.data(),
+          .slopes = static_cast<const float*>(slopes.data()),
+          .scales = static_cast<const float*>(scales.data()),
+          .x_zero_point = static_cast<const std::int32_t*>(x_zero.data()),
+          .w_zero_points = static_cast<const std::int32_t*>(w_zeros.data())};
+}
+
+Result<Produced> Produced::make(const DeviceMemory& tensor, std::int64_t l2_bytes, int ordinal, CUstream stream) {
+  const std::size_t bytes = std::min(tensor.bytes(), static_cast<std::size_t>(2 * l2_bytes));
+  Produced produced;
+  produced.end_ = static_cast<std::byte*>(tensor.data()) + (tensor.bytes() - bytes);
+  CONVOY_TRY(produced.copy_, DeviceMemory::allocate(ordinal, bytes, "a copy of the activations"));
+  if (bytes > 0) CONVOY_CHECK(cuda::copy_on_device(produced.copy_.data(), produced.end_, bytes, stream));
+  return produced;
+}
+
+Result<void> Produced::produce(CUstream stream) const {
+  if (copy_.bytes() == 0) return {};
+  return cuda::copy_on_device(end_, copy_.data(), copy_.bytes(), stream);
+}
+
+}  // namespace convoy::selection
