@@ -19,8 +19,10 @@ enum class CacheState : std::uint8_t {
   warm,      // all of the problem that fits
   all_cold,  // nothing of the problem
   network,   // what they hold in a run of a network, in which the candidate was timed beside others (network_tuning.h)
+  rotating,  // on a GPU: what executions of the same problem on other tensors leave. A sample is a row of executions,
+             // each on other tensors, so that neither the caches nor the start of a single one decides
 };
-std::string_view name_of(CacheState caches);  // "cold", "warm", "all-cold", "network"
+std::string_view name_of(CacheState caches);  // "cold", "warm", "all-cold", "network", "rotating"
 Result<CacheState> parse_cache_state(std::string_view name);
 
 // Everything besides the candidate that can change what is measured. Filters, limits, budgets and rules are not in it:

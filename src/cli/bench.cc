@@ -251,8 +251,13 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
   for (DistinctProblem& distinct : problems) distinct.problem = program.allowed(distinct.problem);
   std::vector<HeuristicChoice> heuristic = ask_heuristic(problems, program.engines(), options.filter, request);
   CONVOY_TRY(const auto reports, measure_problems(program, problems, options, request, "measuring"));
-  program.say(fmt::format("{} on {}", flags.target, place_of(request)));
-  Json json = {{"target", flags.target}, {"threads", request.threads}, {"problems", Json::array()}};
+  program.say(
+      fmt::format("{} on {}{}", flags.target, place_of(request),
+                  options.caches == CacheState::cold ? "" : fmt::format(", caches {}", name_of(options.caches))));
+  Json json = {{"target", flags.target},
+               {"threads", request.threads},
+               {"caches", name_of(options.caches)},
+               {"problems", Json::array()}};
   if (request.cuda) json["device"] = to_json(*request.cuda);
   bool wrong = false, unsupported = false;
   for (std::size_t i = 0; i < reports.size(); ++i) {

@@ -170,7 +170,11 @@ Result<SelectionOptions> Program::selection(double default_budget) const {
   const auto objective = parse_objective(shared.objective);
   if (!objective.ok()) return objective.error().within("--objective");
   options.objective = *objective;
-  options.caches = shared.warm ? CacheState::warm : shared.all_cold ? CacheState::all_cold : CacheState::cold;
+  options.caches = shared.warm       ? CacheState::warm
+                   : shared.all_cold ? CacheState::all_cold
+                   : shared.rotating ? CacheState::rotating
+                                     : CacheState::cold;
+  if (shared.rotating && !on_gpu()) return bad_flag("--rotating", "it is for --device cuda");
   CONVOY_CHECK(read_filter(shared, options.filter));
   options.budget_seconds = shared.budget >= 0 ? shared.budget : default_budget;
   if (options.budget_seconds > 0) options.mode = SelectionMode::measured;
@@ -224,6 +228,10 @@ void add_shared_flags(CLI::App& app, Program& program, const std::string& budget
   app.add_flag("--all-cold", shared.all_cold,
                "Time with nothing of the problem in the caches, not even fresh activations")
       ->excludes("--warm");
+  app.add_flag("--rotating", shared.rotating,
+               "On a GPU: time executions in a row, each on tensors that the caches don't hold")
+      ->excludes("--warm")
+      ->excludes("--all-cold");
   app.add_option("--sm-count", shared.sm_count, "On a GPU: use so many SMs and leave the others free (default: all)")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000));

@@ -39,6 +39,7 @@ struct SharedOptions {
   std::vector<std::string> allow;
   bool warm = false;
   bool all_cold = false;
+  bool rotating = false;
   int sm_count = 0;  // of a GPU that a convolution may use; 0: all
   bool json = false;
 };

@@ -13,6 +13,10 @@ using cuda::DeviceMemory;
 // Elements of random contents; larger tensors repeat them. A prime: no dimension is a multiple of it.
 constexpr std::int64_t pattern_elements = 1'048'573;
 
+// A set of tensors begins on such an address, as the first one's do, which are the driver's.
+constexpr std::int64_t set_alignment = 512;
+constexpr std::int64_t most_sets = 64;
+
 // A tensor's storage on the device. Contents as fill_random's, repeated after pattern_elements.
 Result<DeviceMemory> random_on_device(const TensorDesc& desc, std::uint64_t seed, int ordinal, CUstream stream,
                                       const char* name) {
@@ -86,6 +90,48 @@ Result<Produced> Produced::make(const DeviceMemory& tensor, std::int64_t l2_byte
 Result<void> Produced::produce(CUstream stream) const {
   if (copy_.bytes() == 0) return {};
   return cuda::copy_on_device(end_, copy_.data(), copy_.bytes(), stream);
+}
+
+Result<Rotation> Rotation::make(const ConvProblem& problem, const ConvArgs& first, const CudaDevice& device,
+                                CUstream stream) {
+  // What an execution reads or writes of the size of an activation or of the weights.
+  struct Part {
+    const void* from;
+    std::int64_t bytes, offset;
+    const void* ConvArgs::*input;  // null: the output
+  };
+  Rotation rotation;
+  std::vector<Part> parts;
+  const auto add = [&](const TensorDesc& desc, const void* from, const void* ConvArgs::*input) {
+    const std::int64_t bytes = desc.bytes();
+    parts.push_back({from, bytes, rotation.bytes_, input});
+    rotation.bytes_ += (bytes + set_alignment - 1) / set_alignment * set_alignment;
+  };
+  if (problem.pass != Pass::dgrad) add(problem.x, first.x, &ConvArgs::x);
+  if (problem.pass != Pass::wgrad) add(problem.w, first.w, &ConvArgs::w);
+  if (problem.pass != Pass::fprop) add(problem.y, first.y, &ConvArgs::y);
+  if (first.z != nullptr) add(problem.out(), first.z, &ConvArgs::z);
+  add(problem.out(), first.out, nullptr);
+  const std::int64_t cached = 4 * device.l2_bytes;
+  const std::int64_t sets = std::clamp<std::int64_t>((cached + rotation.bytes_ - 1) / rotation.bytes_, 1, most_sets);
+  CONVOY_TRY(rotation.memory_,
+             DeviceMemory::allocate(device.ordinal, static_cast<std::size_t>((sets - 1) * rotation.bytes_),
+                                    "tensors to rotate among"));
+  rotation.sets_.push_back(first);
+  for (std::int64_t i = 0; i + 1 < sets; ++i) {
+    ConvArgs args = first;
+    for (const Part& part : parts) {
+      auto* const to = static_cast<std::byte*>(rotation.memory_.data()) + i * rotation.bytes_ + part.offset;
+      CONVOY_CHECK(cuda::copy_on_device(to, part.from, static_cast<std::size_t>(part.bytes), stream));
+      if (part.input != nullptr) {
+        args.*part.input = to;
+      } else {
+        args.out = to;
+      }
+    }
+    rotation.sets_.push_back(args);
+  }
+  return rotation;
 }
 
 }  // namespace convoy::selection

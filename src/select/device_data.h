@@ -1,6 +1,8 @@
 // A problem's tensors on a GPU, as candidates are measured with them.
 #pragma once
 
+#include <vector>
+
 #include "convoy/engine.h"
 #include "device/cuda/memory.h"
 
@@ -26,6 +28,23 @@ class Produced {
  private:
   std::byte* end_ = nullptr;
   cuda::DeviceMemory copy_;
+};
+
+// Further tensors of the same contents, one set behind another, so that executions in a row find none of their own in
+// the L2 cache.
+class Rotation {
+ public:
+  // `first` and so many more that all together are four times the cache; none where `first` is that large.
+  static Result<Rotation> make(const ConvProblem& problem, const ConvArgs& first, const CudaDevice& device,
+                               CUstream stream);
+  const ConvArgs& next() { return sets_[next_++ % sets_.size()]; }
+  std::int64_t bytes_of_one() const { return bytes_; }
+
+ private:
+  std::int64_t bytes_ = 0;
+  cuda::DeviceMemory memory_;
+  std::vector<ConvArgs> sets_;
+  std::size_t next_ = 0;
 };
 
 }  // namespace convoy::selection

@@ -5,14 +5,18 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <map>
+#include <set>
+#include <tuple>
 
 #include "convoy/plan_cache.h"
 #include "device/cuda/errors.h"
 #include "device/cuda/memory.h"
 #include "device/cuda/stream.h"
 #include "select/check.h"
+#include "select/device_data.h"
 #include "select/testbed.h"
 #include "select/testing/fake_engine.h"
 
@@ -124,6 +128,55 @@ TEST_F(OnDevice, RowsOfTheOtherKindOfDeviceAreRefused) {
   EXPECT_EQ(nobody.error().message, "no engine can run " + print(problem_));  // and no word of rows of a GPU
 }
 
+TEST_F(OnDevice, RotationGivesEachExecutionTensorsOfItsOwnWithTheSameContents) {
+  for (const char* text : {"fprop:x=f16,2x4x9x9,nhwc:w=f16,4x4x3x3,nchw:pad=1x1:gamma=0.5",
+                           "dgrad:x=f32,2x4x9x9,nhwc:w=f32,4x4x3x3,nchw:y=f32,2x4x9x9,nhwc:pad=1x1",
+                           "wgrad:x=f32,2x4x9x9,nhwc:w=f32,4x4x3x3,nchw:y=f32,2x4x9x9,nhwc:pad=1x1"}) {
+    SCOPED_TRACE(text);
+    const ConvProblem problem = *parse_problem(text);
+    const auto stream = cuda::Stream::create(0);
+    const auto data = selection::DeviceData::make(problem, 1, 0, stream->get());
+    ASSERT_TRUE(data.ok()) << data.error().message;
+    const ConvArgs first = data->args(data->prior(problem.pass).data());
+    CudaDevice device = *request_.cuda;
+    device.l2_bytes = 4096;
+    auto rotation = selection::Rotation::make(problem, first, device, stream->get());
+    ASSERT_TRUE(rotation.ok()) << rotation.error().message;
+    ASSERT_TRUE(stream->synchronize().ok());
+
+    const auto sets = (4 * device.l2_bytes + rotation->bytes_of_one() - 1) / rotation->bytes_of_one();
+    ASSERT_GE(sets, 2);
+    const std::vector<std::tuple<const void * ConvArgs::*, std::size_t, bool>> inputs = {
+        {&ConvArgs::x, problem.x.bytes(), problem.pass != Pass::dgrad},
+        {&ConvArgs::w, problem.w.bytes(), problem.pass != Pass::wgrad},
+        {&ConvArgs::y, problem.y.bytes(), problem.pass != Pass::fprop},
+        {&ConvArgs::z, problem.out().bytes(), first.z != nullptr}};
+    std::set<const void*> outputs, read;
+    for (std::int64_t i = 0; i < sets; ++i) {
+      const ConvArgs& args = rotation->next();
+      outputs.insert(args.out);
+      EXPECT_EQ(std::memcmp(args.out, first.out, static_cast<std::size_t>(problem.out().bytes())), 0);
+      for (const auto& [input, bytes, reads] : inputs) {
+        if (!reads) continue;
+        EXPECT_TRUE(read.insert(args.*input).second) << "a tensor of another execution";
+        EXPECT_EQ(std::memcmp(args.*input, first.*input, bytes), 0);
+      }
+    }
+    EXPECT_EQ(outputs.size(), static_cast<std::size_t>(sets));
+    EXPECT_EQ(rotation->next().out, first.out);  // round again
+    device.l2_bytes = 7;                         // what is larger than the cache drives itself out
+    EXPECT_EQ(selection::Rotation::make(problem, first, device, stream->get())->next().out, first.out);
+  }
+}
+
+TEST_F(OnDevice, ExecutionsInARowAreOfGpusOnly) {
+  request_.cuda.reset();
+  const auto made = selection::make_testbed(problem_, request_, CacheState::rotating, 1'000'000);
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().code, ErrorCode::invalid_argument);
+  EXPECT_NE(made.error().message.find("caches=rotating"), std::string::npos) << made.error().message;
+}
+
 TEST_F(OnDevice, EveryStateOfTheCachesAndTheOthersOfAProblem) {
   // A strided batch in half precision with everything an epilogue has.
   for (const char* text : {"wgrad:x=f32,2x4x9x9,nhwc:w=f32,4x4x3x3,nchw:y=f32,2x4x9x9,nhwc:pad=1x1",
@@ -131,7 +184,7 @@ TEST_F(OnDevice, EveryStateOfTheCachesAndTheOthersOfAProblem) {
                            "fprop:x=f16,2x4x9x9,nhwc:w=f16,4x4x3x3,nchw:pad=1x1:bias=1:gamma=0.5:act=relu"}) {
     const auto problem = parse_problem(text);
     ASSERT_TRUE(problem.ok()) << problem.error().message;
-    for (const CacheState caches : {CacheState::cold, CacheState::warm, CacheState::all_cold}) {
+    for (const CacheState caches : {CacheState::cold, CacheState::warm, CacheState::all_cold, CacheState::rotating}) {
       auto made = selection::make_testbed(*problem, request_, caches, 1'000'000);
       ASSERT_TRUE(made.ok()) << made.error().message;
       selection::Testbed* const bed = made->get();
@@ -142,7 +195,9 @@ TEST_F(OnDevice, EveryStateOfTheCachesAndTheOthersOfAProblem) {
       ASSERT_TRUE(verification.ok()) << verification.error().message;
       EXPECT_TRUE(verification->ok()) << text << " " << verification->max_error;
       EXPECT_TRUE(verification->full);
-      EXPECT_GT(*bed->timed_run(**plan), 0);
+      const auto seconds = bed->timed_run(**plan);
+      ASSERT_TRUE(seconds.ok()) << name_of(caches) << ": " << seconds.error().message;
+      EXPECT_GT(*seconds, 0);
       EXPECT_GE(*bed->run_for(**plan, 0), 1);
     }
   }

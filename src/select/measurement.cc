@@ -53,17 +53,20 @@ std::string_view name_of(CacheState caches) {
     case CacheState::all_cold:
       return "all-cold";
     case CacheState::network:
+      return "network";
+    case CacheState::rotating:
       break;
   }
-  return "network";
+  return "rotating";
 }
 
 Result<CacheState> parse_cache_state(std::string_view name) {
-  for (const CacheState caches : {CacheState::cold, CacheState::warm, CacheState::all_cold, CacheState::network}) {
+  for (const CacheState caches :
+       {CacheState::cold, CacheState::warm, CacheState::all_cold, CacheState::network, CacheState::rotating}) {
     if (name == name_of(caches)) return caches;
   }
   return Error{ErrorCode::invalid_argument,
-               fmt::format("'{}' is not a state of the caches; cold, warm, all-cold and network are", name)};
+               fmt::format("'{}' is not a state of the caches; cold, warm, all-cold, network and rotating are", name)};
 }
 
 std::string_view name_of(MeasurementState state) {

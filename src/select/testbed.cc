@@ -125,6 +125,9 @@ Result<std::unique_ptr<Testbed>> make_testbed(const ConvProblem& problem, const 
   if (caches == CacheState::network) {
     return Error{ErrorCode::invalid_argument, "caches=network: that is timed in a network only"};
   }
+  if (caches == CacheState::rotating && !request.cuda) {
+    return Error{ErrorCode::invalid_argument, "caches=rotating: only on a GPU are executions timed in a row"};
+  }
   if (request.cuda) return make_cuda_testbed(problem, request, caches, oracle_terms, seed);
   return make_cpu_testbed(problem, request, caches, oracle_terms, seed);
 }

@@ -23,6 +23,13 @@ namespace {
 constexpr int batch = 5;                         // executions of a sample, whose median it is..
 constexpr double long_execution_seconds = 1e-3;  // ..but for those above, which are one
 constexpr int observed_every = 8;                // samples between two looks at the clock
+
+// Of executions in a row (CacheState::rotating).
+constexpr double row_seconds = 1e-3;  // roughly how long one is, within the limits that follow
+constexpr int least_in_row = 4;
+constexpr int most_in_row = 32;
+constexpr int most_ahead = 16;  // executions in front of the timed ones
+constexpr int most_sweeps = 64;
 constexpr int most_oracle_threads = 16;
 
 using cuda::DeviceMemory;
@@ -77,7 +84,7 @@ class CudaTestbed final : public Testbed {
 
   Result<double> timed_run(const ConvPlan& plan) override {
     const cuda::Turn turn(device_.ordinal);
-    return sample(plan, 1);
+    return caches_ == CacheState::rotating ? row(plan, least_in_row) : sample(plan, 1);
   }
 
   Result<Verification> compare(Arithmetic arithmetic) override {
@@ -131,9 +138,11 @@ class CudaTestbed final : public Testbed {
       CONVOY_CHECK(reserve(runners[i]->plan->workspace_bytes()));
       contestants.push_back({.sample = [&, i]() -> double {
         Runner& runner = *runners[i];
-        const auto seconds =
-            sample(*runner.plan, runner.measurement.median_seconds < long_execution_seconds ? batch : 1,
-                   samples++ % observed_every == 0 ? &clocks[i] : nullptr);
+        const double rough = runner.measurement.median_seconds;
+        auto* const seen = samples++ % observed_every == 0 ? &clocks[i] : nullptr;
+        const auto seconds = caches_ == CacheState::rotating
+                                 ? row(*runner.plan, static_cast<int>(row_seconds / std::max(rough, 1e-9)), seen)
+                                 : sample(*runner.plan, rough < long_execution_seconds ? batch : 1, seen);
         if (seconds.ok()) return *seconds;
         if (!failure) failure = runner.measurement.failure = seconds.error();
         return 0;
@@ -185,6 +194,9 @@ class CudaTestbed final : public Testbed {
         produced_.push_back(std::move(produced));
       }
     }
+    if (caches_ == CacheState::rotating) {
+      CONVOY_TRY(rotation_, Rotation::make(problem_, data_.args(out_.data()), device_, stream()));
+    }
     return stream_.synchronize();
   }
 
@@ -205,8 +217,9 @@ class CudaTestbed final : public Testbed {
     return {};
   }
 
-  Result<void> execute(const ConvPlan& plan) const {
-    return plan.execute(data_.args(out_.data()), {*team_, workspace_.data(), plan.workspace_bytes(), stream()});
+  Result<void> execute(const ConvPlan& plan) const { return execute(plan, data_.args(out_.data())); }
+  Result<void> execute(const ConvPlan& plan, const ConvArgs& args) const {
+    return plan.execute(args, {*team_, workspace_.data(), plan.workspace_bytes(), stream()});
   }
 
   Result<void> enqueue(const ConvPlan& plan, const EventPair& events) const {
@@ -232,10 +245,7 @@ class CudaTestbed final : public Testbed {
       if (caches_ != CacheState::warm) CONVOY_CHECK(set_caches());
       CONVOY_CHECK(enqueue(plan, events_[static_cast<std::size_t>(i)]));
     }
-    if (clocks != nullptr) {
-      const auto state = cuda::observe(device_.ordinal);
-      if (state.ok() && state->sm_mhz) clocks->push_back(*state->sm_mhz);
-    }
+    observe(clocks);
     CONVOY_CHECK(stream_.synchronize());
     std::array<double, batch> seconds{};
     for (int i = 0; i < executions; ++i) {
@@ -244,6 +254,37 @@ class CudaTestbed final : public Testbed {
     }
     std::sort(seconds.begin(), seconds.begin() + executions);
     return seconds[static_cast<std::size_t>(executions / 2)];
+  }
+
+  // The mean of executions in a row, each on the next set of tensors. In front of them are as many as fill the cache,
+  // so that what the sweeps left there is gone, and so many sweeps that all is enqueued before the first timed one
+  // starts.
+  Result<double> row(const ConvPlan& plan, int executions, std::vector<double>* clocks = nullptr) {
+    CONVOY_CHECK(reserve(plan.workspace_bytes()));
+    executions = std::clamp(executions, least_in_row, most_in_row);
+    const auto filling = 2 * device_.l2_bytes / rotation_->bytes_of_one() + 1;
+    const auto ahead = std::min<std::int64_t>({filling, executions, most_ahead});
+    const EventPair& events = events_.front();
+    for (;; sweeps_ *= 2) {
+      for (int i = 0; i < sweeps_; ++i) CONVOY_CHECK(cuda::fill_bytes(sweep_.data(), 0, sweep_.bytes(), stream()));
+      for (std::int64_t i = 0; i < ahead; ++i) CONVOY_CHECK(execute(plan, rotation_->next()));
+      CONVOY_CHECK(events.begin.record(stream()));
+      for (int i = 0; i < executions; ++i) CONVOY_CHECK(execute(plan, rotation_->next()));
+      CONVOY_CHECK(events.end.record(stream()));
+      CONVOY_TRY(const bool late, events.begin.reached());
+      if (!late || sweeps_ >= most_sweeps) break;
+      CONVOY_CHECK(stream_.synchronize());
+    }
+    observe(clocks);
+    CONVOY_CHECK(stream_.synchronize());
+    CONVOY_TRY(const double seconds, cuda::Event::seconds(events.begin, events.end));
+    return seconds / executions;
+  }
+
+  void observe(std::vector<double>* clocks) const {
+    if (clocks == nullptr) return;
+    const auto state = cuda::observe(device_.ordinal);
+    if (state.ok() && state->sm_mhz) clocks->push_back(*state->sm_mhz);
   }
 
   // The oracle on the device, or where nothing compiles it the CPU's on what lies there.
@@ -288,6 +329,8 @@ class CudaTestbed final : public Testbed {
   DeviceData data_;
   DeviceMemory out_, kept_, workspace_, sweep_;
   std::vector<Produced> produced_;
+  std::optional<Rotation> rotation_;
+  int sweeps_ = 8;  // in front of a row: about a quarter of a millisecond
   HostTensor host_out_;
   std::optional<cuda::DeviceExpectation> device_expectation_;
   std::unique_ptr<Expectation> expectation_;

@@ -7,7 +7,7 @@
 namespace convoy::tunedb {
 namespace {
 
-constexpr std::array<std::string_view, 4> kMigrations = {
+constexpr std::array<std::string_view, 5> kMigrations = {
     // 1: devices, problems and measurements.
     R"sql(
 CREATE TABLE devices (
@@ -116,6 +116,39 @@ INSERT INTO measurements_4 SELECT problem_id, device_id, isa, driver, threads, w
   workspace_bytes, error, error_absolute, failure_code, failure, date, energy_joules FROM measurements;
 DROP TABLE measurements;
 ALTER TABLE measurements_4 RENAME TO measurements;
+)sql",
+    // 5: caches may be 'rotating'.
+    R"sql(
+CREATE TABLE measurements_5 (
+  problem_id INTEGER NOT NULL REFERENCES problems (id),
+  device_id INTEGER NOT NULL REFERENCES devices (id),
+  isa TEXT NOT NULL,
+  driver TEXT NOT NULL,
+  threads INTEGER NOT NULL,
+  weights TEXT NOT NULL CHECK (weights IN ('constant', 'variable')),
+  caches TEXT NOT NULL CHECK (caches IN ('cold', 'warm', 'all-cold', 'network', 'rotating')),
+  engine TEXT NOT NULL,
+  knobs TEXT NOT NULL,
+  revision INTEGER NOT NULL,
+  provider TEXT NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('partial', 'cut_off', 'complete')),
+  seconds REAL NOT NULL,
+  spread REAL NOT NULL,
+  samples INTEGER NOT NULL,
+  workspace_bytes INTEGER NOT NULL,
+  error REAL NOT NULL,
+  error_absolute REAL NOT NULL,
+  failure_code TEXT,
+  failure TEXT,
+  date TEXT NOT NULL,
+  energy_joules REAL,
+  UNIQUE (problem_id, device_id, isa, driver, threads, weights, caches, engine, knobs, revision, provider)
+) STRICT;
+INSERT INTO measurements_5 SELECT problem_id, device_id, isa, driver, threads, weights,
+  caches, engine, knobs, revision, provider, state, seconds, spread, samples,
+  workspace_bytes, error, error_absolute, failure_code, failure, date, energy_joules FROM measurements;
+DROP TABLE measurements;
+ALTER TABLE measurements_5 RENAME TO measurements;
 )sql",
 };
 

@@ -91,7 +91,8 @@ TEST_F(Schema, EveryStateOfTheCachesIsStored) {
   const auto database = TuningDatabase::open(path_, Access::write);
   ASSERT_TRUE(database.ok()) << database.error().message;
   MeasurementKey key{.problem = "p", .device = "cuda Test", .isa = "sm_90", .driver = "580.1 CUDA 13.0"};
-  for (const CacheState caches : {CacheState::cold, CacheState::warm, CacheState::all_cold, CacheState::network}) {
+  for (const CacheState caches :
+       {CacheState::cold, CacheState::warm, CacheState::all_cold, CacheState::network, CacheState::rotating}) {
     key.caches = caches;
     const auto stored = (*database)->store(key, {.candidate = {"cuda.any", {}}, .median_seconds = 1e-5});
     ASSERT_TRUE(stored.ok()) << stored.error().message;
