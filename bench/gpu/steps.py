@@ -228,8 +228,9 @@ def same_plan(entry, plan):
 
 
 class Torch(Step):
-    """the fastest of cuDNN's engines beside PyTorch's cudnn.benchmark, in one run; what cuDNN's heuristic loses"""
+    """the fastest of cuDNN's engines beside PyTorch's cudnn.benchmark, in one process; what cuDNN's heuristic loses"""
     jobs = 3
+    finalists = 8  # of those within 10% of the fastest; which is the fastest is then measured beside PyTorch
 
     def units(self):
         # PyTorch lets 16-bit convolutions keep 16-bit sums: the same is allowed here, or the problems would not be the same.
@@ -237,49 +238,51 @@ class Torch(Step):
                   if "s8" not in t.split(":")[1]]
         return chunks(wanted[:96], 8)
 
-    def torch_times(self, texts):
-        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
-            file.write("\n".join(texts) + "\n")
+    def beside(self, entries):
+        with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
+            for entry in entries:
+                fast = [c["candidate"] for c in right(entry) if c["seconds"] < 1.1 * right(entry)[0]["seconds"]]
+                file.write(json.dumps({"problem": entry["problem"], "candidates": fast[:self.finalists]}) + "\n")
             file.flush()
-            code, out, err = command(["python3", HERE / "bench/gpu/torch_times.py", file.name],
+            code, out, err = command(["python3", HERE / "bench/gpu/beside_torch.py", file.name, ROOT / "lib/libconvoy.so"],
                                      LD_PRELOAD=str(ROOT / "tests/gpu_executed_plan.so"))
-        return {row["problem"]: row for row in map(json.loads, out.splitlines())} or {"broken": f"{code}: {err[-1000:]}"}
+        return {row["problem"]: row for row in map(json.loads, out.splitlines())}, f"{code}: {err[-1000:]}"
 
     def run(self, texts):
-        before = self.torch_times(texts)
         document = convoy("bench", texts, "--engines", "cudnn.*", "--budget", 15 * len(texts), CONVOY_NVML="off")
         if "broken" in document:
             return document
-        after = self.torch_times(texts)
+        beside, message = self.beside(document["problems"])
         rows = []
-        for text, entry in zip(texts, document["problems"]):
-            times = [each[text]["seconds"] for each in (before, after) if "seconds" in each.get(text, {})]
-            plans = [each[text]["plan"] for each in (before, after) if each.get(text, {}).get("plan")]
-            rows.append({**timed_entry(entry), "torch_seconds": times, "torch": before.get(text), "torch_plans": [
-                {"plan": plan, **{key: (same_plan(entry, plan) or {}).get(key) for key in ("candidate", "status", "seconds", "reason")}}
-                for plan in plans]})
+        for entry in document["problems"]:
+            found = beside.get(entry["problem"], {"error": message})
+            plan = same_plan(entry, found.get("plan")) or {}
+            rows.append({**timed_entry(entry), "beside": found,
+                         "torch_plan_here": {key: plan.get(key) for key in ("candidate", "status", "seconds", "reason")}})
         return {"rows": rows}
 
     def summary(self, rows):
-        both = [row for unit in rows for row in unit.get("rows", []) if row["torch_seconds"] and row["cudnn"]]
-        for row in both:
-            row["torch_over_ours"] = min(row["torch_seconds"]) / row["cudnn"]["seconds"]
-        slower = [row for row in both if row["torch_over_ours"] < 1 / NOISE]
-        listed = [row for row in slower if row["torch_plans"] and all(plan["status"] == "ok" for plan in row["torch_plans"])]
+        every = [row for unit in rows for row in unit.get("rows", [])]
+        both = [row for row in every if "torch_over_best" in row["beside"]]
+        plans = [row for row in both if row["beside"]["plan"]]  # the others are kernels of PyTorch's own
+        ratios = {row["problem"]: row["beside"]["torch_over_best"] for row in plans}
         lost = sorted((row for row in both if (row["over_best"] or 1) > 1.1), key=lambda row: -row["over_best"])
-        return {"problems": len(both), "partial": sum(row["partial"] for row in both), "geomean_torch_over_best": geomean([row["torch_over_ours"] for row in both]),
-                "torch_ran_no_plan_of_cudnns": [row["problem"] for row in both if not row["torch_plans"]],
-                "torch_ran_a_plan_not_listed": [row for row in both if any(plan["status"] is None for plan in row["torch_plans"])],
-                "slower_than_torch_beyond_noise": slower,
-                "of_these_with_a_plan_that_was_measured_here_too": [row["problem"] for row in listed],
+        return {"problems": len(both), "with_a_plan_of_cudnns": len(plans), "partial": sum(row["partial"] for row in both),
+                "geomean_torch_over_best": geomean(list(ratios.values())), "least": min(ratios.values(), default=None),
+                "slower_than_torch_beyond_noise": [[text, ratio] for text, ratio in ratios.items() if ratio < 1 / NOISE],
+                "slower_than_kernels_of_pytorchs_own": [[row["problem"], row["beside"]["torch_over_best"]] for row in both
+                                                        if row not in plans and row["beside"]["torch_over_best"] < 1 / NOISE],
+                "torch_ran_a_plan_not_listed": [[row["problem"], row["beside"]["plan"]] for row in plans if not row["torch_plan_here"]["status"]],
+                "host_was_late": sum(row["beside"]["late"] for row in both), "not_compared": [row for row in every if row not in both],
                 "cudnn_heuristic_loses_over_10_percent": [[row["problem"], row["pick"], row["over_best"], row["cudnn"]["candidate"]]
                                                           for row in lost], "rows": both,
                 "broken": [row["broken"] for row in rows if "broken" in row]}
 
 
 class Depthwise(Step):
-    """cuda.depthwise beside cuDNN's engines: HOPPER.md's rows, all layers at batch 128, and at 32 and 1"""
+    """cuda.depthwise beside cuDNN's engines, executions in a row: HOPPER.md's rows, all layers at batch 128, and at 32 and 1"""
     jobs = 6
+    caches = "rotating"
 
     def units(self):
         units = [["rows", chunk] for chunk in chunks(list(problems.DEPTHWISE_ROWS), 4)]
@@ -290,11 +293,11 @@ class Depthwise(Step):
     def run(self, unit):
         batch, texts = unit
         budget = 15 * len(texts)
-        document = convoy("bench", texts, "--engines", "cudnn.*,cuda.depthwise", "--budget", budget, CONVOY_NVML="off")
+        document = convoy("bench", texts, "--engines", "cudnn.*,cuda.depthwise", "--budget", budget, f"--{self.caches}", CONVOY_NVML="off")
         return document if "broken" in document else {"batch": batch, "rows": [timed_entry(e) for e in document["problems"]]}
 
     def summary(self, rows):
-        result = {"rows": [], "batches": {},
+        result = {"caches": self.caches, "rows": [], "batches": {},
                   "partial": [r["problem"] for row in rows for r in row.get("rows", []) if r["partial"]], "broken": [row["broken"] for row in rows if "broken" in row]}
         for batch in (128, 32, 1):
             floor = {text: max(size / COPY_BYTES, flops / 2 / MULTIPLY_ADDS) for text, flops, size in problems.depthwise(PROBLEMS, batch)}
@@ -321,6 +324,11 @@ class Depthwise(Step):
                 result["rows"].append({**r, "aim_microseconds": problems.DEPTHWISE_ROWS[r["problem"]],
                                        "microseconds": r["cuda"] and r["cuda"]["seconds"] * 1e6})
         return result
+
+
+class DepthwiseCold(Depthwise):
+    """the same, single executions with the caches as a producer leaves them"""
+    caches = "cold"
 
 
 class DepthwiseRandom(Step):
@@ -428,6 +436,6 @@ class Table(Step):
         return rows[0]
 
 
-STEPS = {"tests": Tests, "table": Table, "torch": Torch, "depthwise": Depthwise, "candidates": Candidates, "large-3d": Large3d,
+STEPS = {"tests": Tests, "table": Table, "torch": Torch, "depthwise": Depthwise, "depthwise-cold": DepthwiseCold, "candidates": Candidates, "large-3d": Large3d,
          "repeatability": Repeatability, "jit-only": JitOnly, "carveout": Carveout, "depthwise-random": DepthwiseRandom, "knobs": Knobs,
          "random": Random}

@@ -1,0 +1,217 @@
+"""PyTorch with cudnn.benchmark beside Convoy's candidates, in one process: python beside_torch.py LIST LIBRARY > JSON lines.
+
+LIST: a JSON line a problem, {"problem": ..., "candidates": [NAME, ...]}; LIBRARY: libconvoy.so. All execute on one stream, on the same
+tensors, in turns: a round is one execution of each, in an order that alternates. Before each the L2 cache is swept and the
+activations that the pass reads are written again; times are those of events. The candidate that is compared is the one with
+the least median of the first half of the rounds; what is compared are the second half's. Only the pass asked for is computed.
+With tests/gpu/executed_plan.cc preloaded "plan" is what PyTorch ran, in Convoy's names.
+"""
+import concurrent.futures
+import contextlib
+import ctypes
+import fcntl
+import json
+import pathlib
+import statistics
+import sys
+import tempfile
+
+import torch
+
+TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+ROUNDS = 40  # twenty to choose, twenty to compare
+SWEEPS = 3  # in front of an execution: the host, with PyTorch's work for each, is ahead of the device then
+PLANNING_THREADS = 8
+
+
+def parse(text):
+    what, *rest = text.split(":")
+    fields = dict(field.split("=", 1) for field in rest)
+    numbers = lambda value: [int(each) for each in value.split("x")]  # noqa: E731
+    tensors = {name: (fields[name].split(",")[0], numbers(fields[name].split(",")[1]), fields[name].split(",")[2]) for name in "xwy"}
+    dims = len(tensors["x"][1]) - 2
+    window = [numbers(fields[name]) if name in fields else [usual] * dims
+              for name, usual in (("pad", 0), ("stride", 1), ("dilation", 1))]
+    return what, tensors, window, int(fields.get("groups", 1)), fields.get("math", "strict")
+
+
+def tensor(described):
+    type, dims, layout = described
+    values = (torch.rand(dims, device="cuda") * 2 - 1).to(TYPES[type])
+    if layout.endswith("c") and len(dims) > 3:
+        return values.to(memory_format=torch.channels_last if len(dims) == 4 else torch.channels_last_3d)
+    if layout.endswith("c"):  # PyTorch has no name for it in 1D: by strides
+        return values.transpose(1, -1).contiguous().transpose(1, -1)
+    return values
+
+
+def pytorch(what, x, w, y, window, groups):
+    """What computes the pass; its result."""
+    pad, stride, dilation = window
+    dims = len(pad)
+    if what == "fprop":
+        return lambda: torch.ops.aten.convolution(x, w, None, stride, pad, dilation, False, [0] * dims, groups)
+    mask = [what == "dgrad", what == "wgrad", False]
+    return lambda: torch.ops.aten.convolution_backward(y, x, w, None, stride, pad, dilation, False, [0] * dims, groups, mask)[mask.index(True)]
+
+
+class Options(ctypes.Structure):
+    """convoy_options"""
+    _fields_ = [("size", ctypes.c_size_t), ("threads", ctypes.c_int32), ("engines", ctypes.c_char_p), ("rules", ctypes.c_char_p),
+                ("fallback", ctypes.c_int32), ("deterministic_only", ctypes.c_int32), ("workspace_limit", ctypes.c_int64),
+                ("budget_seconds", ctypes.c_double), ("database", ctypes.c_char_p), ("device", ctypes.c_char_p),
+                ("target_sms", ctypes.c_int32)]
+
+
+class Arguments(ctypes.Structure):
+    """convoy_arguments"""
+    _fields_ = [("size", ctypes.c_size_t)] + [(name, ctypes.c_void_p) for name in ("x", "w", "y", "out", "bias", "z", "slopes", "scales", "workspace")] + [
+        ("workspace_bytes", ctypes.c_size_t), ("stream", ctypes.c_void_p)]
+
+
+class Convoy:
+    """The part of convoy.h that is needed here."""
+
+    def __init__(self, path):
+        self.library = ctypes.CDLL(path)
+        self.library.convoy_error.restype = ctypes.c_char_p
+        self.library.convoy_plan_workspace_bytes.restype = ctypes.c_size_t
+        self.options = Options(size=ctypes.sizeof(Options), workspace_limit=-1, device=b"cuda")
+
+    def check(self, status):
+        if status != 0:
+            raise RuntimeError(self.library.convoy_error().decode())
+
+    def problem(self, text):
+        handle = ctypes.c_void_p()
+        self.check(self.library.convoy_problem_create(text.encode(), ctypes.byref(handle)))
+        return handle
+
+    def plan(self, problem, candidate):
+        handle = ctypes.c_void_p()
+        self.check(self.library.convoy_plan_create(problem, candidate.encode(), ctypes.byref(self.options), None, ctypes.byref(handle)))
+        return handle
+
+    def workspace_bytes(self, plan):
+        return self.library.convoy_plan_workspace_bytes(plan)
+
+    def execution(self, plan, x, w, y, out, workspace):
+        arguments = Arguments(size=ctypes.sizeof(Arguments), x=x.data_ptr(), w=w.data_ptr(), y=y.data_ptr(), out=out.data_ptr(),
+                              workspace=workspace.data_ptr(), workspace_bytes=workspace.numel(),
+                              stream=torch.cuda.current_stream().cuda_stream)
+        return lambda: self.check(self.library.convoy_plan_execute(plan, ctypes.byref(arguments)))
+
+    def destroy(self, problem, plans):
+        for plan in plans:
+            self.library.convoy_plan_destroy(plan)
+        self.library.convoy_problem_destroy(problem)
+
+
+def timed(runs, sweep, read):
+    """Seconds of each round of each run, and how often the host was late."""
+    copies = [each.clone() for each in read]
+    rounds, late = [], 0
+    for i in range(ROUNDS):
+        order = list(runs) if i % 2 == 0 else list(reversed(runs))
+        events = {name: (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for name in order}
+        for name in order:
+            for _ in range(SWEEPS):
+                sweep.zero_()
+            for each, copy in zip(read, copies):
+                each.copy_(copy)
+            begin, end = events[name]
+            begin.record()
+            runs[name]()
+            end.record()
+            late += begin.query()
+        torch.cuda.synchronize()
+        rounds.append({name: begin.elapsed_time(end) * 1e-3 for name, (begin, end) in events.items()})
+    return rounds, late
+
+
+def compared(rounds, candidates):
+    """PyTorch beside the candidate that was fastest in the first half, by the rounds of the second."""
+    first, second = rounds[:len(rounds) // 2], rounds[len(rounds) // 2:]
+    median = lambda part, name: statistics.median(each[name] for each in part)  # noqa: E731
+    best = min(candidates, key=lambda name: median(first, name))
+    return {"torch_seconds": median(second, "torch"), "best": best, "best_seconds": median(second, best),
+            "torch_over_best": statistics.median(each["torch"] / each[best] for each in second),
+            "seconds": {name: median(rounds, name) for name in ("torch", *candidates)}}
+
+
+def measure(convoy, text, candidates, sweep, pool):
+    what, tensors, window, groups, math = parse(text)
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = math == "tf32"
+    problem, plans, refused = convoy.problem(text), {}, {}
+    planned = {name: pool.submit(convoy.plan, problem, name) for name in candidates}
+    for name, future in planned.items():
+        try:
+            plans[name] = future.result()
+        except RuntimeError as error:
+            refused[name] = str(error)[:300]
+    workspace = torch.empty(max([convoy.workspace_bytes(plan) for plan in plans.values()], default=0) + 1, dtype=torch.uint8, device="cuda")
+    with turn():
+        x, w, y = (tensor(tensors[name]) for name in "xwy")
+        run = pytorch(what, x, w, y, window, groups)
+        expected = run()
+        out = torch.empty_like({"fprop": y, "dgrad": x, "wgrad": w}[what])
+        runs, errors = {"torch": run}, {}
+        for name, plan in plans.items():
+            runs[name] = convoy.execution(plan, x, w, y, out, workspace)
+            out.fill_(float("nan"))
+            runs[name]()
+            errors[name] = (torch.linalg.vector_norm((out - expected).float()) / torch.linalg.vector_norm(expected.float())).item()
+        executed_plan()  # forgotten: what counts is what runs from here on
+        for _ in range(2):
+            for each in runs.values():
+                each()
+        read = [each for each, passes in ((x, ("fprop", "wgrad")), (y, ("dgrad", "wgrad"))) if what in passes]
+        rounds, late = timed(runs, sweep, read)
+        plan = executed_plan()
+    answer = {"plan": plan, "late": late, "refused": refused, "largest_difference": max(errors.values(), default=None)}
+    if plans:
+        answer |= compared(rounds, list(plans))
+    convoy.destroy(problem, plans.values())
+    return answer
+
+
+@contextlib.contextmanager
+def turn():
+    """The device's turn, as Convoy's processes take it (src/device/cuda/turn.h)."""
+    bus = ctypes.create_string_buffer(64)
+    if ctypes.CDLL("libcuda.so.1").cuDeviceGetPCIBusId(bus, 64, 0) != 0:
+        raise RuntimeError("the driver doesn't say where the device is")
+    path = pathlib.Path(tempfile.gettempdir()) / f"convoy-gpu-{bus.value.decode()}.lock"
+    if not path.exists():
+        path.touch()
+    with open(path) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def executed_plan():
+    """What ran last; none where PyTorch ran kernels of its own, or nothing is preloaded that says."""
+    told = getattr(ctypes.CDLL(None), "convoy_executed_plan", None)
+    if told is None:
+        return None
+    told.restype = ctypes.c_char_p
+    name = told()
+    return name and name.decode()
+
+
+def main():
+    torch.backends.cudnn.benchmark = True
+    sweep = torch.empty(2 * torch.cuda.get_device_properties(0).L2_cache_size, dtype=torch.uint8, device="cuda")
+    convoy, pool = Convoy(sys.argv[2]), concurrent.futures.ThreadPoolExecutor(PLANNING_THREADS)
+    for line in open(sys.argv[1]):
+        wanted = json.loads(line)
+        answer = {"problem": wanted["problem"], "torch": torch.__version__, "cudnn": torch.backends.cudnn.version()}
+        try:
+            answer |= measure(convoy, wanted["problem"], wanted["candidates"], sweep, pool)
+        except Exception as error:  # a problem that can't be compared says why, the next ones go on
+            answer["error"] = f"{type(error).__name__}: {error}"[:500]
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()
