@@ -1,4 +1,7 @@
-/* The C interface: describe, query, choose, execute, and what an error looks like. Plain C. */
+/* The C interface: describe, query, choose, execute, and what an error looks like. Plain C.
+ *
+ * On a GPU the same calls do: options.device = "cuda" for query, select, tune and plan; no constant weights; x, w and
+ * out from cudaMalloc; arguments.stream = the cudaStream_t that execution only enqueues on. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,11 +32,11 @@ int main(void) {
 
   if (convoy_problem_create("fprop:x=f32,1x64x28x28,nhwc:w=f32,96x64x3x3:pad=1x1", &problem)) return failed("describe");
   printf("%s\n", convoy_problem_text(problem));
-  int engines = 0;
-  if (convoy_query(problem, 2, show, &engines)) return failed("query");
-
   convoy_options options = CONVOY_OPTIONS_INIT;
   options.threads = 2;
+  int engines = 0;
+  if (convoy_query(problem, &options, show, &engines)) return failed("query");
+
   options.engines = "cpu.*";
   convoy_choice* choice;
   if (convoy_select(problem, &options, &choice)) return failed("select");
@@ -51,7 +54,7 @@ int main(void) {
   for (int64_t i = 0; i < w.bytes / 4; ++i) data[1][i] = 2;
 
   convoy_plan* plan;
-  if (convoy_plan_create(problem, convoy_choice_candidate(choice), 2, data[1], &plan)) return failed("plan");
+  if (convoy_plan_create(problem, convoy_choice_candidate(choice), &options, data[1], &plan)) return failed("plan");
   convoy_arguments arguments = CONVOY_ARGUMENTS_INIT;
   arguments.x = data[0];
   arguments.out = data[2];
@@ -62,6 +65,15 @@ int main(void) {
 
   convoy_plan_destroy(plan);
   convoy_choice_destroy(choice);
+
+  convoy_options on_gpu = CONVOY_OPTIONS_INIT;
+  on_gpu.device = "cuda"; /* the first; "cuda:1" is the second */
+  if (convoy_select(problem, &on_gpu, &choice)) {
+    printf("on a GPU: %s\n", convoy_error());
+  } else {
+    printf("on a GPU: %s (%s)\n", convoy_choice_candidate(choice), convoy_choice_reason(choice));
+    convoy_choice_destroy(choice);
+  }
   convoy_problem_destroy(problem);
   free(data[0]), free(data[1]), free(data[2]);
   return fabs(corner - 64 * 4 * 2) < 0.25 && fabs(inside - 64 * 9 * 2) < 0.25 ? 0 : 1; /* Winograd would round */

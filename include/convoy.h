@@ -1,9 +1,11 @@
-/* The C interface, for other languages: describe a convolution, ask who can run it, choose or tune, execute.
+/* The C interface, for other languages: describe a convolution, ask who can run it, choose or tune, execute; on the
+ * processor or on an NVIDIA GPU.
  *
  * - Every function that can fail returns a convoy_status; convoy_error() is then the sentence that says why.
  * - Handles are immutable once made and may be used from any number of threads at once; destroy takes null.
  * - Text that is returned belongs to the handle it was asked of and lives as long.
  * - Structs begin with `size`: set it to sizeof the struct (CONVOY_..._INIT does). Fields may be added at the end.
+ * - The CUDA context that is current on the calling thread is current again when a function returns.
  * - Shapes, strides, types, layouts and the problem string are those of convoy/convolution.h and convoy/tensor.h.
  */
 #ifndef CONVOY_H
@@ -64,19 +66,11 @@ typedef struct convoy_tensor {
 
 convoy_status convoy_problem_tensor(const convoy_problem* problem, convoy_operand operand, convoy_tensor* tensor);
 
-/* ---- query ---- */
-
-/* One call an engine, in the table's order. `reason` is null when it can run the problem; `candidate` (its default
- * knobs spelled out) and `predicted_seconds` are null and 0 when it can't. Text lives during the call. */
-typedef void (*convoy_answer_callback)(void* user, const char* engine, const char* reason, const char* candidate,
-                                       double predicted_seconds);
-convoy_status convoy_query(const convoy_problem* problem, int threads, convoy_answer_callback callback, void* user);
-
-/* ---- choose ---- */
+/* ---- options ---- */
 
 typedef struct convoy_options {
   size_t size;
-  int32_t threads;            /* 0: all the processor has */
+  int32_t threads;            /* of the processor; 0: all it has */
   const char* engines;        /* globs over engine names, "cpu.*,!cpu.winograd"; null: all */
   const char* rules;          /* text of a rules file; null: none */
   int32_t fallback;           /* a rule's engine that can't run: 0 an error, 1 the next best */
@@ -84,9 +78,23 @@ typedef struct convoy_options {
   int64_t workspace_limit;    /* bytes; -1: none */
   double budget_seconds;      /* convoy_tune only; 0: no limit */
   const char* database;       /* convoy_tune only: file of the tuning database; null: measure, remember nothing */
+  const char* device;         /* "cuda", "cuda:N": a GPU, counted as the driver does; "cpu" or null: the processor */
+  int32_t target_sms;         /* on a GPU: how many multiprocessors a convolution may use; 0: all */
 } convoy_options;
 #define CONVOY_OPTIONS_INIT \
-  { sizeof(convoy_options), 0, 0, 0, 0, 0, -1, 0.0, 0 }
+  { sizeof(convoy_options), 0, 0, 0, 0, 0, -1, 0.0, 0, 0, 0 }
+
+/* ---- query ---- */
+
+/* One call an engine of the device, in the table's order. Of `options`, which may be null, only those that say where
+ * are read: device, target_sms, threads. `reason` is null when it can run the problem; `candidate` (its default
+ * knobs spelled out) and `predicted_seconds` are null and 0 when it can't. Text lives during the call. */
+typedef void (*convoy_answer_callback)(void* user, const char* engine, const char* reason, const char* candidate,
+                                       double predicted_seconds);
+convoy_status convoy_query(const convoy_problem* problem, const convoy_options* options,
+                           convoy_answer_callback callback, void* user);
+
+/* ---- choose ---- */
 
 typedef struct convoy_choice convoy_choice;
 
@@ -118,13 +126,15 @@ convoy_status convoy_choice_measurement(const convoy_choice* choice, size_t inde
 
 typedef struct convoy_plan convoy_plan;
 
-/* `candidate` as a choice names it. `constant_weights`, when not null, is read now and packed once; w is then ignored
- * at execution. `threads` 0: all the processor has. */
-convoy_status convoy_plan_create(const convoy_problem* problem, const char* candidate, int threads,
+/* `candidate` as a choice names it; `options` as for convoy_query. `constant_weights`, when not null, is read now and
+ * packed once; w is then ignored at execution. On a GPU it must be null: weights come with each execution there. */
+convoy_status convoy_plan_create(const convoy_problem* problem, const char* candidate, const convoy_options* options,
                                  const void* constant_weights, convoy_plan** plan);
+/* On a GPU the plan must live until what it enqueued is done. */
 void convoy_plan_destroy(convoy_plan* plan);
 size_t convoy_plan_workspace_bytes(const convoy_plan* plan);
 
+/* With a plan for a GPU every pointer is to its memory (or managed memory). */
 typedef struct convoy_arguments {
   size_t size;
   const void* x; /* the operand that the pass computes is ignored: give it as `out` */
@@ -135,12 +145,16 @@ typedef struct convoy_arguments {
   const void* z;       /* residual, described like out */
   const float* slopes; /* prelu */
   const float* scales; /* requantization */
-  void* workspace;     /* aligned to 64 bytes; null: allocated for the call */
+  void* workspace;     /* aligned to 64 bytes, on a GPU to 256; null: taken for the call, on a GPU from a pool of
+                        * Convoy's, to which it goes back in the stream's order */
   size_t workspace_bytes;
+  void* stream; /* on a GPU: the CUstream (cudaStream_t) to enqueue on, null the default stream; else null */
 } convoy_arguments;
 #define CONVOY_ARGUMENTS_INIT \
-  { sizeof(convoy_arguments), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(convoy_arguments), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
+/* On the processor it returns when `out` is written, on a GPU when that is enqueued: what fails there later is told by
+ * whoever waits for the stream. */
 convoy_status convoy_plan_execute(const convoy_plan* plan, const convoy_arguments* arguments);
 
 #ifdef __cplusplus

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
@@ -10,6 +11,12 @@
 #include "convoy.h"
 
 namespace {
+
+// On every machine as on one without a GPU; before anything asks for the driver. What there is on a device:
+// device_test.cc, tests/gpu.
+const bool prepared = ::setenv("CONVOY_CUDA_DRIVER", "off", 1) == 0;
+
+bool says(std::string_view part) { return std::string_view(convoy_error()).find(part) != std::string_view::npos; }
 
 constexpr const char* kText = "fprop:x=f32,1x8x6x6,nhwc:w=f32,8x8x3x3:pad=1x1";
 
@@ -31,10 +38,10 @@ TEST_F(CInterface, NullIsAnErrorAndNeverACrash) {
   convoy_plan* plan = nullptr;
   EXPECT_EQ(convoy_problem_create(nullptr, nullptr), CONVOY_INVALID_ARGUMENT);
   EXPECT_EQ(convoy_problem_tensor(problem, CONVOY_X, nullptr), CONVOY_INVALID_ARGUMENT);
-  EXPECT_EQ(convoy_query(problem, 1, nullptr, nullptr), CONVOY_INVALID_ARGUMENT);
+  EXPECT_EQ(convoy_query(problem, nullptr, nullptr, nullptr), CONVOY_INVALID_ARGUMENT);
   EXPECT_EQ(convoy_select(nullptr, nullptr, &choice), CONVOY_INVALID_ARGUMENT);
   EXPECT_EQ(convoy_select(problem, nullptr, nullptr), CONVOY_INVALID_ARGUMENT);
-  EXPECT_EQ(convoy_plan_create(problem, nullptr, 1, nullptr, &plan), CONVOY_INVALID_ARGUMENT);
+  EXPECT_EQ(convoy_plan_create(problem, nullptr, nullptr, nullptr, &plan), CONVOY_INVALID_ARGUMENT);
   EXPECT_STREQ(convoy_error(), "candidate is null");
   EXPECT_EQ(convoy_plan_execute(nullptr, nullptr), CONVOY_INVALID_ARGUMENT);
   EXPECT_EQ(convoy_choice_measured(nullptr), 0u);
@@ -45,7 +52,7 @@ TEST_F(CInterface, NullIsAnErrorAndNeverACrash) {
 
 TEST_F(CInterface, MissingTensorsAtExecutionAreNamed) {
   convoy_plan* plan = nullptr;
-  ASSERT_EQ(convoy_plan_create(problem, "reference", 1, nullptr, &plan), CONVOY_OK) << convoy_error();
+  ASSERT_EQ(convoy_plan_create(problem, "reference", nullptr, nullptr, &plan), CONVOY_OK) << convoy_error();
   convoy_arguments arguments = CONVOY_ARGUMENTS_INIT;
   EXPECT_EQ(convoy_plan_execute(plan, &arguments), CONVOY_INVALID_ARGUMENT);
   EXPECT_NE(std::string(convoy_error()).find("x"), std::string::npos);
@@ -74,6 +81,72 @@ TEST_F(CInterface, AnOlderProgramsShorterStructIsTaken) {
   EXPECT_EQ(tensor.rank, 4);
   EXPECT_EQ(tensor.dims[3], 3);
   EXPECT_EQ(tensor.bytes, -7) << "written past the end of the caller's struct";
+}
+
+// Every function that takes options.
+std::vector<convoy_status> all_with(const convoy_problem* problem, const convoy_options& options) {
+  convoy_choice* choice = nullptr;
+  convoy_plan* plan = nullptr;
+  const auto ignore = [](void*, const char*, const char*, const char*, double) {};
+  return {convoy_plan_create(problem, "reference", &options, nullptr, &plan), convoy_tune(problem, &options, &choice),
+          convoy_select(problem, &options, &choice), convoy_query(problem, &options, ignore, nullptr)};
+}
+
+TEST_F(CInterface, TheDeviceIsNamed) {
+  ASSERT_TRUE(prepared);
+  for (const char* device : {"", "gpu", "cuda:", "cuda:-1", "cuda:99999"}) {
+    convoy_options options = CONVOY_OPTIONS_INIT;
+    options.device = device;
+    for (const convoy_status status : all_with(problem, options)) EXPECT_EQ(status, CONVOY_INVALID_ARGUMENT);
+    EXPECT_TRUE(says("device: '" + std::string(device) + "' is not a device")) << convoy_error();
+  }
+}
+
+TEST_F(CInterface, WithoutAGpuTheReasonIsSaid) {
+  convoy_options options = CONVOY_OPTIONS_INIT;
+  options.device = "cuda";
+  for (const convoy_status status : all_with(problem, options)) EXPECT_EQ(status, CONVOY_UNSUPPORTED);
+  EXPECT_STREQ(convoy_error(), "device=cuda: no CUDA device: no CUDA driver: CONVOY_CUDA_DRIVER: it is switched off");
+}
+
+TEST_F(CInterface, WhatIsForAGpuIsRefusedOnTheProcessor) {
+  convoy_options options = CONVOY_OPTIONS_INIT;
+  options.target_sms = 3;
+  for (const convoy_status status : all_with(problem, options)) EXPECT_EQ(status, CONVOY_INVALID_ARGUMENT);
+  EXPECT_STREQ(convoy_error(), "target_sms=3: it is for device=cuda");
+
+  options.target_sms = 0;
+  options.device = "cpu";
+  options.threads = 1;
+  convoy_plan* plan = nullptr;
+  ASSERT_EQ(convoy_plan_create(problem, "cuda.reference", &options, nullptr, &plan), CONVOY_UNSUPPORTED);
+  EXPECT_TRUE(says("device=cpu: this engine needs a CUDA device")) << convoy_error();
+  ASSERT_EQ(convoy_plan_create(problem, "reference", &options, nullptr, &plan), CONVOY_OK) << convoy_error();
+  alignas(64) float x[8 * 6 * 6] = {}, w[8 * 8 * 3 * 3] = {}, y[8 * 6 * 6];
+  convoy_arguments arguments = CONVOY_ARGUMENTS_INIT;
+  arguments.x = x, arguments.w = w, arguments.out = y;
+  EXPECT_EQ(convoy_plan_execute(plan, &arguments), CONVOY_OK) << convoy_error();
+  arguments.stream = x;
+  EXPECT_EQ(convoy_plan_execute(plan, &arguments), CONVOY_INVALID_ARGUMENT);
+  EXPECT_TRUE(says("stream")) << convoy_error();
+  arguments.size = offsetof(convoy_arguments, stream);  // an older program's: never read
+  EXPECT_EQ(convoy_plan_execute(plan, &arguments), CONVOY_OK) << convoy_error();
+  convoy_plan_destroy(plan);
+}
+
+TEST_F(CInterface, OnlyEnginesOfTheDeviceAnswer) {
+  convoy_options options = CONVOY_OPTIONS_INIT;
+  options.threads = 1;
+  options.budget_seconds = -1;  // how to choose is not what a query reads
+  std::vector<std::string> engines;
+  const auto keep = [](void* user, const char* engine, const char* reason, const char* candidate, double) {
+    EXPECT_NE(reason == nullptr, candidate == nullptr);
+    static_cast<std::vector<std::string>*>(user)->push_back(engine);
+  };
+  ASSERT_EQ(convoy_query(problem, &options, keep, &engines), CONVOY_OK) << convoy_error();
+  EXPECT_EQ(engines.front(), "cpu.direct");
+  EXPECT_EQ(engines.back(), "reference");
+  for (const std::string& engine : engines) EXPECT_FALSE(engine.starts_with("cu")) << engine;
 }
 
 TEST_F(CInterface, RefusalsSayWhyAndRulesAreStrictUnlessFallback) {

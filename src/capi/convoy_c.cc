@@ -8,8 +8,11 @@
 
 #include "convoy.h"
 #include "convoy/host_tensor.h"
+#include "convoy/plan_cache.h"
 #include "convoy/selection.h"
 #include "convoy/tuning_database.h"
+#include "device/cuda/device.h"
+#include "engines/table.h"
 
 struct convoy_problem {
   convoy::ConvProblem problem;
@@ -25,6 +28,7 @@ struct convoy_choice {
 struct convoy_plan {
   std::unique_ptr<convoy::ConvPlan> plan;
   int threads = 1;
+  std::optional<int> cuda;  // the ordinal of the GPU it is for
 };
 
 namespace {
@@ -107,17 +111,51 @@ Result<int> thread_count(int threads) {
   return threads == 0 ? cpu_features().logical_cpus : threads;
 }
 
+// Where an engine is asked, measured or planned.
+struct Place {
+  PlanRequest request;
+  std::optional<cuda::DeviceScope> scope;  // gives the caller's context back
+};
+
+Result<convoy_options> whole(const convoy_options* given) {
+  return read_struct<convoy_options>(given, CONVOY_OPTIONS_INIT, "convoy_options");
+}
+
+Result<Place> read_place(const convoy_options& options) {
+  Place place;
+  place.request.cpu = cpu_features();
+  CONVOY_TRY(const int threads, thread_count(options.threads));
+  const std::string device = options.device == nullptr ? "cpu" : options.device;
+  const auto ordinal = cuda::parse_device(device);
+  if (!ordinal.ok()) return ordinal.error().within("device");
+  if (!*ordinal) {
+    if (options.target_sms != 0) {
+      return argument_error(fmt::format("target_sms={}: it is for device=cuda", options.target_sms));
+    }
+    place.request.threads = threads;
+    return place;
+  }
+  const auto described = cuda::describe(**ordinal);
+  if (!described.ok()) return described.error().within("device=" + device);
+  const auto sms = cuda::target_sms(*described, options.target_sms);
+  if (!sms.ok()) return sms.error().within("target_sms");
+  place.request.cuda = *described;
+  place.request.target_sms = *sms;
+  CONVOY_TRY(cuda::DeviceScope scope, cuda::DeviceScope::enter(**ordinal));
+  place.scope.emplace(std::move(scope));
+  return place;
+}
+
 struct Chooser {
   SelectionOptions options;
-  PlanRequest request;
+  Place place;
   std::string database;
 };
 
 Result<Chooser> read_options(const convoy_options* given) {
-  CONVOY_TRY(const convoy_options options, read_struct<convoy_options>(given, CONVOY_OPTIONS_INIT, "convoy_options"));
-  Chooser chooser;
-  CONVOY_TRY(chooser.request.threads, thread_count(options.threads));
-  chooser.request.cpu = cpu_features();
+  CONVOY_TRY(const convoy_options options, whole(given));
+  CONVOY_TRY(Place place, read_place(options));
+  Chooser chooser{.place = std::move(place)};
   if (options.engines != nullptr) chooser.options.filter.engines = options.engines;
   if (options.rules != nullptr) {
     CONVOY_TRY(chooser.options.rules, parse_rules(options.rules));
@@ -138,15 +176,42 @@ Result<Chooser> read_options(const convoy_options* given) {
   return chooser;
 }
 
+// Of all engines, so that a rule's engine of the other kind of device is told from one that does not exist.
 Result<void> choose(const convoy_problem* problem, const Chooser& chooser, convoy_choice** choice) {
-  CONVOY_TRY(Selection selection, select(problem->problem, all_engines(), chooser.options, chooser.request));
-  CONVOY_CHECK(confirm(problem->problem, all_engines(), chooser.options.filter, chooser.request, selection));
+  const PlanRequest& request = chooser.place.request;
+  CONVOY_TRY(Selection selection, select(problem->problem, all_engines(), chooser.options, request));
+  CONVOY_CHECK(confirm(problem->problem, all_engines(), chooser.options.filter, request, selection));
   auto made = std::make_unique<convoy_choice>();
   made->candidate = print(selection.candidate);
   for (const Measurement& m : selection.measurements) made->measured.push_back(print(m.candidate));
   made->selection = std::move(selection);
   *choice = made.release();
   return {};
+}
+
+Result<void> execute(const convoy_plan& plan, const ConvArgs& args, const convoy_arguments& given) {
+  if (given.stream != nullptr) return argument_error("stream is not null, and the plan is for the processor");
+  void* workspace = given.workspace;
+  std::size_t bytes = given.workspace_bytes;
+  const std::size_t needed = plan.plan->workspace_bytes();
+  std::shared_ptr<std::byte> own;
+  if (workspace == nullptr && needed > 0) {
+    own = allocate_aligned(needed);
+    if (!own) return Error{ErrorCode::out_of_memory, fmt::format("no memory for a workspace of {} bytes", needed)};
+    workspace = own.get();
+    bytes = needed;
+  }
+  const auto team = make_cpu_team(plan.threads);
+  return plan.plan->execute(args, {*team, workspace, bytes});
+}
+
+Result<void> enqueue(const convoy_plan& plan, const ConvArgs& args, const convoy_arguments& given) {
+  CONVOY_TRY(const cuda::DeviceScope scope, cuda::DeviceScope::enter(*plan.cuda));
+  if (given.workspace == nullptr) {
+    return ExecutionContext::of_this_thread().enqueue(*plan.plan, *plan.cuda, args, given.stream);
+  }
+  const auto team = make_cpu_team(plan.threads);
+  return plan.plan->execute(args, {*team, given.workspace, given.workspace_bytes, given.stream});
 }
 
 }  // namespace
@@ -195,14 +260,15 @@ convoy_status convoy_problem_tensor(const convoy_problem* problem, convoy_operan
   });
 }
 
-convoy_status convoy_query(const convoy_problem* problem, int threads, convoy_answer_callback callback, void* user) {
+convoy_status convoy_query(const convoy_problem* problem, const convoy_options* options,
+                           convoy_answer_callback callback, void* user) {
   return guarded([&]() -> Result<void> {
     CONVOY_CHECK(present(problem, "problem"));
     if (callback == nullptr) return argument_error("callback is null");
-    PlanRequest request;
-    CONVOY_TRY(request.threads, thread_count(threads));
-    request.cpu = cpu_features();
-    for (const EngineAnswer& answer : list_candidates(problem->problem, all_engines(), request)) {
+    CONVOY_TRY(const convoy_options given, whole(options));
+    CONVOY_TRY(const Place place, read_place(given));
+    const auto& engines = engines_on(place.request.cuda ? DeviceKind::cuda : DeviceKind::cpu);
+    for (const EngineAnswer& answer : list_candidates(problem->problem, engines, place.request)) {
       const std::string candidate = answer.refusal ? "" : print(answer.default_candidate);
       callback(user, answer.engine->info().name.c_str(), answer.refusal ? answer.refusal->reason.c_str() : nullptr,
                answer.refusal ? nullptr : candidate.c_str(), answer.predicted_seconds);
@@ -262,7 +328,7 @@ convoy_status convoy_choice_measurement(const convoy_choice* choice, size_t inde
   });
 }
 
-convoy_status convoy_plan_create(const convoy_problem* problem, const char* candidate, int threads,
+convoy_status convoy_plan_create(const convoy_problem* problem, const char* candidate, const convoy_options* options,
                                  const void* constant_weights, convoy_plan** plan) {
   return guarded([&]() -> Result<void> {
     CONVOY_CHECK(present(plan, "plan"));
@@ -270,13 +336,18 @@ convoy_status convoy_plan_create(const convoy_problem* problem, const char* cand
     CONVOY_CHECK(present(problem, "problem"));
     CONVOY_CHECK(present(candidate, "candidate"));
     CONVOY_TRY(const Candidate parsed, parse_candidate(candidate));
-    PlanRequest request;
-    CONVOY_TRY(request.threads, thread_count(threads));
-    request.cpu = cpu_features();
+    CONVOY_TRY(const convoy_options given, whole(options));
+    CONVOY_TRY(Place place, read_place(given));
+    PlanRequest& request = place.request;
+    if (request.cuda && constant_weights != nullptr) {
+      return argument_error(fmt::format(
+          "constant_weights is not null: on cuda:{} weights come with each execution, as w", request.cuda->ordinal));
+    }
     request.constant_weights = constant_weights;
     auto made = std::make_unique<convoy_plan>();
     CONVOY_TRY(made->plan, make_plan(problem->problem, parsed, all_engines(), request));
     made->threads = request.threads;
+    if (request.cuda) made->cuda = request.cuda->ordinal;
     *plan = made.release();
     return {};
   });
@@ -294,18 +365,7 @@ convoy_status convoy_plan_execute(const convoy_plan* plan, const convoy_argument
     ConvArgs args;
     args.x = given.x, args.w = given.w, args.y = given.y, args.out = given.out;
     args.bias = given.bias, args.z = given.z, args.slopes = given.slopes, args.scales = given.scales;
-    const std::size_t needed = plan->plan->workspace_bytes();
-    void* workspace = given.workspace;
-    std::size_t bytes = given.workspace_bytes;
-    std::shared_ptr<std::byte> own;
-    if (workspace == nullptr && needed > 0) {
-      own = allocate_aligned(needed);
-      if (!own) return Error{ErrorCode::out_of_memory, fmt::format("no memory for a workspace of {} bytes", needed)};
-      workspace = own.get();
-      bytes = needed;
-    }
-    const auto team = make_cpu_team(plan->threads);
-    return plan->plan->execute(args, {*team, workspace, bytes});
+    return plan->cuda ? enqueue(*plan, args, given) : execute(*plan, args, given);
   });
 }
 

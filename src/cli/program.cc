@@ -7,7 +7,6 @@
 #include <fstream>
 #include <map>
 
-#include "core/text.h"
 #include "device/cuda/device.h"
 #include "engines/table.h"
 #include "io/file.h"
@@ -34,15 +33,9 @@ Error bad_flag(std::string_view flag, std::string_view what) {
 
 // Of "cuda" and "cuda:N"; nothing for "cpu".
 Result<std::optional<int>> cuda_ordinal(std::string_view device) {
-  if (device == "cpu") return std::optional<int>();
-  if (device == "cuda") return std::optional<int>(0);
-  if (device.starts_with("cuda:")) {
-    const auto ordinal = parse_integer(device.substr(5));
-    if (ordinal.ok() && *ordinal >= 0 && *ordinal <= cuda::kMostDevices) {
-      return std::optional<int>(static_cast<int>(*ordinal));
-    }
-  }
-  return bad_flag("--device", fmt::format("'{}' is not a device; cpu, cuda and cuda:N are", device));
+  auto ordinal = cuda::parse_device(device);
+  if (!ordinal.ok()) return ordinal.error().within("--device");
+  return ordinal;
 }
 
 Result<void> read_filter(const SharedOptions& shared, SelectionFilter& filter) {
@@ -139,10 +132,9 @@ Result<PlanRequest> Program::plan_request() const {
   auto device = cuda::describe(*ordinal);
   if (!device.ok()) return device.error().within("--device " + shared.device);
   request.cuda = std::move(*device);
-  if (shared.sm_count > request.cuda->sm_count) {
-    return bad_flag("--sm-count", fmt::format("{}: the device has {}", shared.sm_count, request.cuda->sm_count));
-  }
-  request.target_sms = shared.sm_count == request.cuda->sm_count ? 0 : shared.sm_count;
+  const auto sms = cuda::target_sms(*request.cuda, shared.sm_count);
+  if (!sms.ok()) return sms.error().within("--sm-count");
+  request.target_sms = *sms;
   return request;
 }
 

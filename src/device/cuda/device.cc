@@ -7,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+#include "core/text.h"
 #include "device/cuda/errors.h"
 #include "device/cuda/nvml.h"
 
@@ -63,6 +64,26 @@ Result<CUcontext> primary_context(const DriverApi& api, int ordinal) {
 }
 
 }  // namespace
+
+Result<std::optional<int>> parse_device(std::string_view text) {
+  constexpr std::string_view kPrefix = "cuda:";
+  if (text == "cpu") return std::optional<int>();
+  if (text == "cuda") return std::optional<int>(0);
+  if (text.starts_with(kPrefix)) {
+    const auto ordinal = parse_integer(text.substr(kPrefix.size()));
+    if (ordinal.ok() && *ordinal >= 0 && *ordinal < kMostDevices) {
+      return std::optional<int>(static_cast<int>(*ordinal));
+    }
+  }
+  return Error{ErrorCode::invalid_argument, quoted(text) + " is not a device; cpu, cuda and cuda:N are"};
+}
+
+Result<int> target_sms(const CudaDevice& device, int wanted) {
+  if (wanted < 0 || wanted > device.sm_count) {
+    return Error{ErrorCode::invalid_argument, fmt::format("{}: the device has {}", wanted, device.sm_count)};
+  }
+  return wanted == device.sm_count ? 0 : wanted;
+}
 
 Result<int> device_count() {
   if (started().api == nullptr) return started().error;

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 #include "convoy/device.h"
 #include "convoy/result.h"
@@ -11,6 +13,13 @@
 namespace convoy::cuda {
 
 inline constexpr int kMostDevices = 64;  // any more are not seen
+
+// The ordinal in "cuda:N", 0 in "cuda"; nothing for "cpu". Whether there is such a device is not asked.
+Result<std::optional<int>> parse_device(std::string_view text);
+
+// PlanRequest::target_sms for a caller who wants so many of the device's multiprocessors, or 0: all, which is one key
+// however it is said. The error says how many there are.
+Result<int> target_sms(const CudaDevice& device, int wanted);
 
 // At least 1. Errors (unsupported): "no CUDA device: " and why.
 Result<int> device_count();

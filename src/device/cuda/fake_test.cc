@@ -49,6 +49,29 @@ TEST(FakeDriver, IsDescribed) {
   EXPECT_FALSE(observe(0).ok());
 }
 
+TEST(FakeDriver, IsNamedByText) {
+  EXPECT_EQ(*parse_device("cpu"), std::nullopt);
+  EXPECT_EQ(*parse_device("cuda"), 0);
+  EXPECT_EQ(*parse_device("cuda:0"), 0);
+  EXPECT_EQ(*parse_device("cuda:63"), 63);
+  for (const char* text : {"", "gpu", "CPU", "cuda:", "cuda:-1", "cuda:64", "cuda:99999", "cuda:1x", "cuda1",
+                           "cuda:99999999999999999999"}) {
+    const auto device = parse_device(text);
+    ASSERT_FALSE(device.ok()) << text;
+    EXPECT_EQ(device.error().code, ErrorCode::invalid_argument);
+    EXPECT_EQ(device.error().message, std::string("'") + text + "' is not a device; cpu, cuda and cuda:N are");
+  }
+}
+
+TEST(FakeDriver, AllSmsAreOneTargetHoweverTheyAreAskedFor) {
+  const Result<CudaDevice> device = describe(0);
+  EXPECT_EQ(*target_sms(*device, 0), 0);
+  EXPECT_EQ(*target_sms(*device, 3), 3);
+  EXPECT_EQ(*target_sms(*device, 7), 0);
+  EXPECT_EQ(target_sms(*device, 8).error().message, "8: the device has 7");
+  EXPECT_FALSE(target_sms(*device, -1).ok());
+}
+
 TEST(FakeDriver, DevicesThatAreNotThereAreNamed) {
   for (const int ordinal : {-1, 2, 1000}) {
     const auto device = describe(ordinal);
