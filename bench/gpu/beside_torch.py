@@ -1,10 +1,12 @@
 """PyTorch with cudnn.benchmark beside Convoy's candidates, in one process: python beside_torch.py LIST LIBRARY > JSON lines.
 
-LIST: a JSON line a problem, {"problem": ..., "candidates": [NAME, ...]}; LIBRARY: libconvoy.so. All execute on one stream, on the same
-tensors, in turns: a round is one execution of each, in an order that alternates. Before each the L2 cache is swept and the
-activations that the pass reads are written again; times are those of events. The candidate that is compared is the one with
-the least median of the first half of the rounds; what is compared are the second half's. Only the pass asked for is computed.
-With tests/gpu/executed_plan.cc preloaded "plan" is what PyTorch ran, in Convoy's names.
+LIST: a JSON line a problem, {"problem": ..., "candidates": [NAME, ...], "others": [NAME, ...]}; LIBRARY: libconvoy.so. All execute on
+one stream, on the same tensors, in turns: a round is one execution of each, in an order that alternates. Output and workspace
+are PyTorch's allocator's, new for each execution, as PyTorch's own are: where they lie decides over percents. Before each the
+L2 cache is swept and the activations that the pass reads are written again; times are those of events. A round in which the
+host came late with an execution's end counts for nothing. The candidate that is compared is the one with the least median of
+the first half of the rounds; what is compared are the second half's. "others" are timed, not compared. Only the pass asked for
+is computed. With tests/gpu/executed_plan.cc preloaded "plan" is what PyTorch ran, in Convoy's names.
 """
 import concurrent.futures
 import contextlib
@@ -20,7 +22,8 @@ import torch
 
 TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 ROUNDS = 40  # twenty to choose, twenty to compare
-SWEEPS = 3  # in front of an execution: the host, with PyTorch's work for each, is ahead of the device then
+MOST_ROUNDS = 100  # with those in which the host came late
+SWEEPS, MOST_SWEEPS = 4, 32  # in front of an execution, so that the host, with PyTorch's work for each, is ahead of the device
 PLANNING_THREADS = 8
 
 
@@ -92,14 +95,20 @@ class Convoy:
         self.check(self.library.convoy_plan_create(problem, candidate.encode(), ctypes.byref(self.options), None, ctypes.byref(handle)))
         return handle
 
-    def workspace_bytes(self, plan):
-        return self.library.convoy_plan_workspace_bytes(plan)
-
-    def execution(self, plan, x, w, y, out, workspace):
-        arguments = Arguments(size=ctypes.sizeof(Arguments), x=x.data_ptr(), w=w.data_ptr(), y=y.data_ptr(), out=out.data_ptr(),
-                              workspace=workspace.data_ptr(), workspace_bytes=workspace.numel(),
+    def execution(self, plan, x, w, y, like):
+        """What computes the pass; its result, which is described as `like`."""
+        arguments = Arguments(size=ctypes.sizeof(Arguments), x=x.data_ptr(), w=w.data_ptr(), y=y.data_ptr(),
+                              workspace_bytes=self.library.convoy_plan_workspace_bytes(plan),
                               stream=torch.cuda.current_stream().cuda_stream)
-        return lambda: self.check(self.library.convoy_plan_execute(plan, ctypes.byref(arguments)))
+
+        def run():
+            out = torch.empty_like(like)
+            workspace = torch.empty(arguments.workspace_bytes, dtype=torch.uint8, device="cuda")
+            arguments.out, arguments.workspace = out.data_ptr(), workspace.data_ptr()
+            self.check(self.library.convoy_plan_execute(plan, ctypes.byref(arguments)))
+            return out
+
+        return run
 
     def destroy(self, problem, plans):
         for plan in plans:
@@ -108,14 +117,15 @@ class Convoy:
 
 
 def timed(runs, sweep, read):
-    """Seconds of each round of each run, and how often the host was late."""
+    """Seconds of each round of each run, and in how many rounds more the host was late."""
     copies = [each.clone() for each in read]
-    rounds, late = [], 0
-    for i in range(ROUNDS):
-        order = list(runs) if i % 2 == 0 else list(reversed(runs))
+    rounds, dropped, sweeps = [], 0, SWEEPS
+    while len(rounds) < ROUNDS and len(rounds) + dropped < MOST_ROUNDS:
+        order = list(runs) if len(rounds) % 2 == 0 else list(reversed(runs))
         events = {name: (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for name in order}
+        late = False
         for name in order:
-            for _ in range(SWEEPS):
+            for _ in range(sweeps):
                 sweep.zero_()
             for each, copy in zip(read, copies):
                 each.copy_(copy)
@@ -123,10 +133,15 @@ def timed(runs, sweep, read):
             begin.record()
             runs[name]()
             end.record()
-            late += begin.query()
+            late = late or begin.query()
         torch.cuda.synchronize()
-        rounds.append({name: begin.elapsed_time(end) * 1e-3 for name, (begin, end) in events.items()})
-    return rounds, late
+        if late:
+            dropped, sweeps = dropped + 1, min(2 * sweeps, MOST_SWEEPS)
+        else:
+            rounds.append({name: begin.elapsed_time(end) * 1e-3 for name, (begin, end) in events.items()})
+    if len(rounds) < ROUNDS:
+        raise RuntimeError(f"the host was late in {dropped} of {dropped + len(rounds)} rounds")
+    return rounds, dropped
 
 
 def compared(rounds, candidates):
@@ -136,41 +151,41 @@ def compared(rounds, candidates):
     best = min(candidates, key=lambda name: median(first, name))
     return {"torch_seconds": median(second, "torch"), "best": best, "best_seconds": median(second, best),
             "torch_over_best": statistics.median(each["torch"] / each[best] for each in second),
-            "seconds": {name: median(rounds, name) for name in ("torch", *candidates)}}
+            "seconds": {name: median(rounds, name) for name in rounds[0]}}
 
 
-def measure(convoy, text, candidates, sweep, pool):
+def measure(convoy, text, candidates, others, sweep, pool):
     what, tensors, window, groups, math = parse(text)
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = math == "tf32"
     problem, plans, refused = convoy.problem(text), {}, {}
-    planned = {name: pool.submit(convoy.plan, problem, name) for name in candidates}
+    planned = {name: pool.submit(convoy.plan, problem, name) for name in (*candidates, *others)}
     for name, future in planned.items():
         try:
             plans[name] = future.result()
         except RuntimeError as error:
             refused[name] = str(error)[:300]
-    workspace = torch.empty(max([convoy.workspace_bytes(plan) for plan in plans.values()], default=0) + 1, dtype=torch.uint8, device="cuda")
     with turn():
         x, w, y = (tensor(tensors[name]) for name in "xwy")
         run = pytorch(what, x, w, y, window, groups)
         expected = run()
-        out = torch.empty_like({"fprop": y, "dgrad": x, "wgrad": w}[what])
         runs, errors = {"torch": run}, {}
+        like = {"fprop": y, "dgrad": x, "wgrad": w}[what]
         for name, plan in plans.items():
-            runs[name] = convoy.execution(plan, x, w, y, out, workspace)
-            out.fill_(float("nan"))
-            runs[name]()
-            errors[name] = (torch.linalg.vector_norm((out - expected).float()) / torch.linalg.vector_norm(expected.float())).item()
+            runs[name] = convoy.execution(plan, x, w, y, like)
+            torch.full_like(like, float("nan"))  # the allocator's next answer: what is not written shows
+            difference = (runs[name]() - expected).float()
+            errors[name] = (torch.linalg.vector_norm(difference) / torch.linalg.vector_norm(expected.float())).item()
         executed_plan()  # forgotten: what counts is what runs from here on
         for _ in range(2):
             for each in runs.values():
                 each()
         read = [each for each, passes in ((x, ("fprop", "wgrad")), (y, ("dgrad", "wgrad"))) if what in passes]
-        rounds, late = timed(runs, sweep, read)
+        rounds, dropped = timed(runs, sweep, read)
         plan = executed_plan()
-    answer = {"plan": plan, "late": late, "refused": refused, "largest_difference": max(errors.values(), default=None)}
-    if plans:
-        answer |= compared(rounds, list(plans))
+    answer = {"plan": plan, "dropped_rounds": dropped, "refused": refused, "largest_difference": max(errors.values(), default=None)}
+    contestants = [name for name in candidates if name in plans]
+    if contestants:
+        answer |= compared(rounds, contestants)
     convoy.destroy(problem, plans.values())
     return answer
 
@@ -207,7 +222,7 @@ def main():
         wanted = json.loads(line)
         answer = {"problem": wanted["problem"], "torch": torch.__version__, "cudnn": torch.backends.cudnn.version()}
         try:
-            answer |= measure(convoy, wanted["problem"], wanted["candidates"], sweep, pool)
+            answer |= measure(convoy, wanted["problem"], wanted["candidates"], wanted["others"], sweep, pool)
         except Exception as error:  # a problem that can't be compared says why, the next ones go on
             answer["error"] = f"{type(error).__name__}: {error}"[:500]
         print(json.dumps(answer), flush=True)

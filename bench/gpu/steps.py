@@ -238,11 +238,17 @@ class Torch(Step):
                   if "s8" not in t.split(":")[1]]
         return chunks(wanted[:96], 8)
 
-    def beside(self, entries):
+    def own(self, texts):
+        """The fastest of Convoy's own engines, for the problems they are for."""
+        document = convoy("bench", texts, "--engines", "cuda.depthwise", "--budget", 5 * len(texts), CONVOY_NVML="off")
+        return {entry["problem"]: right(entry)[0]["candidate"] for entry in document.get("problems", []) if right(entry)}
+
+    def beside(self, entries, own):
         with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
             for entry in entries:
                 fast = [c["candidate"] for c in right(entry) if c["seconds"] < 1.1 * right(entry)[0]["seconds"]]
-                file.write(json.dumps({"problem": entry["problem"], "candidates": fast[:self.finalists]}) + "\n")
+                others = [own[entry["problem"]]] if entry["problem"] in own else []
+                file.write(json.dumps({"problem": entry["problem"], "candidates": fast[:self.finalists], "others": others}) + "\n")
             file.flush()
             code, out, err = command(["python3", HERE / "bench/gpu/beside_torch.py", file.name, ROOT / "lib/libconvoy.so"],
                                      LD_PRELOAD=str(ROOT / "tests/gpu_executed_plan.so"))
@@ -252,7 +258,7 @@ class Torch(Step):
         document = convoy("bench", texts, "--engines", "cudnn.*", "--budget", 15 * len(texts), CONVOY_NVML="off")
         if "broken" in document:
             return document
-        beside, message = self.beside(document["problems"])
+        beside, message = self.beside(document["problems"], self.own(texts))
         rows = []
         for entry in document["problems"]:
             found = beside.get(entry["problem"], {"error": message})
@@ -266,14 +272,17 @@ class Torch(Step):
         both = [row for row in every if "torch_over_best" in row["beside"]]
         plans = [row for row in both if row["beside"]["plan"]]  # the others are kernels of PyTorch's own
         ratios = {row["problem"]: row["beside"]["torch_over_best"] for row in plans}
+        whole = {row["problem"]: row["beside"]["seconds"]["torch"] / min(value for name, value in row["beside"]["seconds"].items() if name != "torch")
+                 for row in both}
         lost = sorted((row for row in both if (row["over_best"] or 1) > 1.1), key=lambda row: -row["over_best"])
         return {"problems": len(both), "with_a_plan_of_cudnns": len(plans), "partial": sum(row["partial"] for row in both),
                 "geomean_torch_over_best": geomean(list(ratios.values())), "least": min(ratios.values(), default=None),
                 "slower_than_torch_beyond_noise": [[text, ratio] for text, ratio in ratios.items() if ratio < 1 / NOISE],
                 "slower_than_kernels_of_pytorchs_own": [[row["problem"], row["beside"]["torch_over_best"]] for row in both
                                                         if row not in plans and row["beside"]["torch_over_best"] < 1 / NOISE],
+                "with_own_engines": {"geomean": geomean(list(whole.values())), "least": min(whole.items(), key=lambda each: each[1], default=None)},
                 "torch_ran_a_plan_not_listed": [[row["problem"], row["beside"]["plan"]] for row in plans if not row["torch_plan_here"]["status"]],
-                "host_was_late": sum(row["beside"]["late"] for row in both), "not_compared": [row for row in every if row not in both],
+                "dropped_rounds": sum(row["beside"]["dropped_rounds"] for row in both), "not_compared": [row for row in every if row not in both],
                 "cudnn_heuristic_loses_over_10_percent": [[row["problem"], row["pick"], row["over_best"], row["cudnn"]["candidate"]]
                                                           for row in lost], "rows": both,
                 "broken": [row["broken"] for row in rows if "broken" in row]}
