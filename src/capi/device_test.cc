@@ -70,7 +70,7 @@ cuda::DeviceMemory filled(std::size_t floats, float value, int ordinal = 1) {
 struct CInterfaceOnDevice : ::testing::Test {
   void SetUp() override {
     ASSERT_TRUE(prepared);
-    const char* text = "fprop:x=f32,1x8x6x6,nhwc:w=f32,8x8x3x3:pad=1x1";
+    const char* text = "fprop:x=f32,1x8x6x6,nhwc:w=f32,8x8x3x3:pad=1x1:bias=1";
     ASSERT_EQ(convoy_problem_create(text, &problem), CONVOY_OK) << convoy_error();
     options.device = "cuda:1";
   }
@@ -85,14 +85,14 @@ struct CInterfaceOnDevice : ::testing::Test {
   }
   convoy_arguments arguments() const {
     convoy_arguments arguments = CONVOY_ARGUMENTS_INIT;
-    arguments.x = x.data(), arguments.w = w.data(), arguments.out = y.data();
+    arguments.x = x.data(), arguments.w = w.data(), arguments.out = y.data(), arguments.bias = bias.data();
     return arguments;
   }
 
   convoy_problem* problem = nullptr;
   convoy_plan* plan = nullptr;
   convoy_options options = CONVOY_OPTIONS_INIT;
-  cuda::DeviceMemory x = filled(8 * 6 * 6, 1), w = filled(8 * 8 * 9, 2), y = filled(8 * 6 * 6, -1);
+  cuda::DeviceMemory x = filled(8 * 6 * 6, 1), w = filled(8 * 8 * 9, 2), y = filled(8 * 6 * 6, -1), bias = filled(8, 3);
 };
 
 TEST_F(CInterfaceOnDevice, ItsEnginesAnswer) {
@@ -163,7 +163,7 @@ TEST_F(CInterfaceOnDevice, ExecutionWritesTheDevicesMemory) {
   ASSERT_EQ(make("fake.quick"), CONVOY_OK) << convoy_error();
   const convoy_arguments given = arguments();
   ASSERT_EQ(convoy_plan_execute(plan, &given), CONVOY_OK) << convoy_error();
-  EXPECT_EQ(static_cast<const float*>(y.data())[0], 8 * 4 * 2);  // a corner: a window of 2x2
+  EXPECT_EQ(static_cast<const float*>(y.data())[0], 8 * 4 * 2 + 3);  // a corner: a window of 2x2
 }
 
 TEST_F(CInterfaceOnDevice, StreamAndWorkspaceAreTheCallersOrTheDefaultAndThePools) {
@@ -206,6 +206,10 @@ TEST_F(CInterfaceOnDevice, MemoryOfSomewhereElseIsNamed) {
   given.w = there.data();
   EXPECT_EQ(convoy_plan_execute(plan, &given), CONVOY_INVALID_ARGUMENT);
   EXPECT_TRUE(says("w=0x") && says("memory of cuda:0, and the problem runs on cuda:1")) << convoy_error();
+  given.w = w.data();
+  given.bias = host;
+  EXPECT_EQ(convoy_plan_execute(plan, &given), CONVOY_INVALID_ARGUMENT);
+  EXPECT_TRUE(says("bias=0x") && says("host memory, not memory of cuda:1")) << convoy_error();
   given.w = nullptr;
   EXPECT_EQ(convoy_plan_execute(plan, &given), CONVOY_INVALID_ARGUMENT);
   EXPECT_STREQ(convoy_error(), "w is null, and fprop needs it");
