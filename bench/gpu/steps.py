@@ -20,7 +20,7 @@ CONVOY, PROBLEMS = ROOT / "bin/convoy", HERE / "problems"
 OUT = pathlib.Path(".")  # set by gpu-check
 PLACE = threading.local()  # .gpu: the one that this thread's programs get, as CUDA_VISIBLE_DEVICES takes it
 TESTS = ("cuda_test", "cuda_fake_test", "cuda_compiler_test", "cuda_reference_test", "cuda_depthwise_test", "cudnn_test",
-         "select_device_test", "gpu_streams_test")
+         "select_device_test", "gpu_streams_test", "gpu_c_interface_test")
 NO_GPU_NEEDED = ("DepthwiseKernels.CompileWithoutSpills", "WithCudnn.EveryListGivesGraphsInAllPassesAndTypes")  # they read the sources; CI runs them
 COPY_BYTES, MULTIPLY_ADDS = 4.27e12, 67e12 / 2  # an H200's, a second: a copy, bytes read and written; f32
 NOISE = 1.03

@@ -25,6 +25,8 @@ class CheckedPlan final : public ConvPlan, public HasStages {
       : plan_(std::move(plan)),
         pass_(problem.pass),
         epilogue_(problem.epilogue),
+        x_zero_given_(problem.x_zero_given),
+        w_zero_given_(problem.w_zero_given),
         threads_(request.threads),
         cuda_(request.cuda ? std::optional(request.cuda->ordinal) : std::nullopt),
         workspace_bytes_(plan_->workspace_bytes()),
@@ -49,13 +51,13 @@ class CheckedPlan final : public ConvPlan, public HasStages {
     CONVOY_CHECK(check(out_, args.out));
     CONVOY_CHECK(check(z_, args.z));
     if (out_.needed) {
-      if (epilogue_.bias && args.bias == nullptr) return argument_error("bias is null, and the problem has bias=1");
-      if (epilogue_.activation.kind == ActivationKind::prelu && args.slopes == nullptr) {
-        return argument_error("slopes is null, and the problem has act=prelu");
+      if (epilogue_.bias) CONVOY_CHECK(check("bias", args.bias, "has bias=1"));
+      if (epilogue_.activation.kind == ActivationKind::prelu) {
+        CONVOY_CHECK(check("slopes", args.slopes, "has act=prelu"));
       }
-      if (epilogue_.requantize != Requantize::none && args.scales == nullptr) {
-        return argument_error("scales is null, and the problem is requantized");
-      }
+      if (epilogue_.requantize != Requantize::none) CONVOY_CHECK(check("scales", args.scales, "is requantized"));
+      if (x_zero_given_) CONVOY_CHECK(check("x_zero_point", args.x_zero_point, "has it given"));
+      if (w_zero_given_) CONVOY_CHECK(check("w_zero_points", args.w_zero_points, "has them given"));
     }
     if (context.workspace_bytes < workspace_bytes_) {
       return argument_error(fmt::format("workspace_bytes={}: {} needs {}", context.workspace_bytes,
@@ -92,9 +94,17 @@ class CheckedPlan final : public ConvPlan, public HasStages {
     return {};
   }
 
+  // What is read a channel at a time; `why` is what of the problem needs it.
+  Result<void> check(const char* name, const void* pointer, const char* why) const {
+    if (pointer == nullptr) return argument_error(fmt::format("{} is null, and the problem {}", name, why));
+    if (cuda_) return cuda::check_pointer(pointer, *cuda_, 1, name);
+    return {};
+  }
+
   std::unique_ptr<ConvPlan> plan_;
   Pass pass_;
   Epilogue epilogue_;
+  bool x_zero_given_, w_zero_given_;
   int threads_;
   std::optional<int> cuda_;  // the device that pointers must be of
   std::size_t workspace_bytes_;

@@ -109,5 +109,20 @@ TEST(ExecutionErrors, WhatIsMissingIsNamedBeforeAnythingRuns) {
   }
 }
 
+TEST(ExecutionErrors, GivenZeroPointsThatAreMissingAreNamed) {
+  const ConvProblem problem = layer("fprop:x=u8,1x8x8x8,nhwc:w=s8,8x8x3x3:y=s32,1x8x6x6,nhwc:zp=given,given,0");
+  const auto memory = allocate_aligned(1 << 16);
+  const auto plan = make_plan(problem, {"reference", {}}, all_engines(), request);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto team = make_cpu_team(1);
+  ConvArgs args{.x = memory.get(), .w = memory.get() + 8192, .out = memory.get() + 16384};
+  EXPECT_EQ((*plan)->execute(args, {*team}).error().message, "x_zero_point is null, and the problem has it given");
+  const std::int32_t zeros[8] = {};
+  args.x_zero_point = zeros;
+  EXPECT_EQ((*plan)->execute(args, {*team}).error().message, "w_zero_points is null, and the problem has them given");
+  args.w_zero_points = zeros;
+  EXPECT_TRUE((*plan)->execute(args, {*team}).ok());
+}
+
 }  // namespace
 }  // namespace convoy::testing
