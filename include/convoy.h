@@ -149,9 +149,11 @@ typedef struct convoy_arguments {
                         * Convoy's, to which it goes back in the stream's order */
   size_t workspace_bytes;
   void* stream; /* on a GPU: the CUstream (cudaStream_t) to enqueue on, null the default stream; else null */
+  const int32_t* x_zero_point;  /* where the problem has it given: one number */
+  const int32_t* w_zero_points; /* the same: one for each filter */
 } convoy_arguments;
 #define CONVOY_ARGUMENTS_INIT \
-  { sizeof(convoy_arguments), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(convoy_arguments), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* On the processor it returns when `out` is written, on a GPU when that is enqueued: what fails there later is told by
  * whoever waits for the stream. */

@@ -69,7 +69,7 @@ class Options(ctypes.Structure):
 class Arguments(ctypes.Structure):
     """convoy_arguments"""
     _fields_ = [("size", ctypes.c_size_t)] + [(name, ctypes.c_void_p) for name in ("x", "w", "y", "out", "bias", "z", "slopes", "scales", "workspace")] + [
-        ("workspace_bytes", ctypes.c_size_t), ("stream", ctypes.c_void_p)]
+        ("workspace_bytes", ctypes.c_size_t), ("stream", ctypes.c_void_p), ("x_zero_point", ctypes.c_void_p), ("w_zero_points", ctypes.c_void_p)]
 
 
 class Convoy:

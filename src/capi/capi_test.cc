@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -57,6 +58,29 @@ TEST_F(CInterface, MissingTensorsAtExecutionAreNamed) {
   EXPECT_EQ(convoy_plan_execute(plan, &arguments), CONVOY_INVALID_ARGUMENT);
   EXPECT_NE(std::string(convoy_error()).find("x"), std::string::npos);
   convoy_plan_destroy(plan);
+}
+
+TEST_F(CInterface, GivenZeroPointsAreTaken) {
+  const char* text = "fprop:x=u8,1x1x1x2,nhwc:w=s8,1x1x1x1:y=s32,1x1x1x2,nhwc:zp=given,given,0";
+  convoy_problem* quantized = nullptr;
+  ASSERT_EQ(convoy_problem_create(text, &quantized), CONVOY_OK) << convoy_error();
+  convoy_plan* plan = nullptr;
+  ASSERT_EQ(convoy_plan_create(quantized, "reference", nullptr, nullptr, &plan), CONVOY_OK) << convoy_error();
+  alignas(64) const std::uint8_t x[2] = {7, 9};
+  alignas(64) const std::int8_t w = 5;
+  const std::int32_t x_zero = 3, w_zero = 2;
+  alignas(64) std::int32_t y[2] = {};
+  convoy_arguments arguments = CONVOY_ARGUMENTS_INIT;
+  arguments.x = x, arguments.w = &w, arguments.out = y;
+  arguments.x_zero_point = &x_zero, arguments.w_zero_points = &w_zero;
+  EXPECT_EQ(convoy_plan_execute(plan, &arguments), CONVOY_OK) << convoy_error();
+  EXPECT_EQ(y[0], (7 - 3) * (5 - 2));
+  EXPECT_EQ(y[1], (9 - 3) * (5 - 2));
+  arguments.size = offsetof(convoy_arguments, x_zero_point);  // an older program's
+  EXPECT_EQ(convoy_plan_execute(plan, &arguments), CONVOY_INVALID_ARGUMENT);
+  EXPECT_STREQ(convoy_error(), "x_zero_point is null, and the problem has it given");
+  convoy_plan_destroy(plan);
+  convoy_problem_destroy(quantized);
 }
 
 TEST_F(CInterface, AnOlderProgramsShorterStructIsTaken) {

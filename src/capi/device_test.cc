@@ -192,6 +192,10 @@ TEST_F(CInterfaceOnDevice, StreamAndWorkspaceAreTheCallersOrTheDefaultAndThePool
   given.workspace_bytes = kWorkspace;
   EXPECT_EQ(convoy_plan_execute(plan, &given), CONVOY_INVALID_ARGUMENT);
   EXPECT_STREQ(convoy_error(), "workspace is not aligned to 256 bytes");
+  alignas(256) static char host[kWorkspace];
+  given.workspace = host;
+  EXPECT_EQ(convoy_plan_execute(plan, &given), CONVOY_INVALID_ARGUMENT);
+  EXPECT_TRUE(says("workspace=0x") && says("host memory, not memory of cuda:1")) << convoy_error();
 }
 
 TEST_F(CInterfaceOnDevice, MemoryOfSomewhereElseIsNamed) {

@@ -68,6 +68,7 @@ class CheckedPlan final : public ConvPlan, public HasStages {
     if (workspace_bytes_ > 0 && !aligned(context.workspace, alignment)) {
       return argument_error(fmt::format("workspace is not aligned to {} bytes", alignment));
     }
+    if (cuda_ && workspace_bytes_ > 0) CONVOY_CHECK(cuda::check_pointer(context.workspace, *cuda_, 1, "workspace"));
     if (context.team.size() > threads_) {
       return argument_error(
           fmt::format("team.size()={}: the plan was made for {} threads", context.team.size(), threads_));
