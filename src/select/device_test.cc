@@ -115,6 +115,21 @@ TEST_F(OnDevice, TheFastestRightOneWinsAndIsStoredUnderTheDevice) {
   EXPECT_EQ(measurement_key(problem_, request_, CacheState::cold).isa, "sm_90 target_sms=3");
 }
 
+TEST_F(OnDevice, AHostThatCameLateOnceDoesNotCutACandidateOff) {
+  for (const CacheState caches : {CacheState::cold, CacheState::warm, CacheState::rotating}) {
+    options_.caches = caches;
+    std::atomic<int> late =
+        2;  // in its first execution, which is not timed, and in the one that says whether it is hopeless
+    const FakeEngine unlucky("fake.unlucky", on_gpu({.predicted = 1e-4, .disturbed_runs = &late}));
+    const FakeEngine steady("fake.steady", on_gpu({.predicted = 1e-4, .sleep_seconds = 1e-3}));
+    const auto selection = choose({&unlucky, &steady});
+    ASSERT_TRUE(selection.ok()) << selection.error().message;
+    EXPECT_EQ(selection->candidate.engine, "fake.unlucky") << name_of(caches);
+    EXPECT_EQ(measured(*selection, "fake.unlucky").state, MeasurementState::complete);
+    EXPECT_GT(measured(*selection, "fake.unlucky").samples, 1);
+  }
+}
+
 TEST_F(OnDevice, RowsOfTheOtherKindOfDeviceAreRefused) {
   const std::vector<const Engine*> engines = {&cpu_, &quick_};
   const auto on_gpu = list_candidates(problem_, engines, request_);

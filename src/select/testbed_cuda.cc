@@ -25,11 +25,15 @@ constexpr double long_execution_seconds = 1e-3;  // ..but for those above, which
 constexpr int observed_every = 8;                // samples between two looks at the clock
 
 // Of executions in a row (CacheState::rotating).
-constexpr double row_seconds = 1e-3;  // roughly how long one is, within the limits that follow
-constexpr int least_in_row = 4;
-constexpr int most_in_row = 32;
+constexpr double row_seconds = 1e-3;  // roughly how long one is, within the limit that follows
+constexpr double most_in_row = 32;
 constexpr int most_ahead = 16;  // executions in front of the timed ones
-constexpr int most_sweeps = 64;
+
+// What the host needs to be ahead.
+constexpr double enqueue_seconds = 10e-6;  // to enqueue an execution
+constexpr double fastest_fill = 4e12;      // bytes a second that a device sweeps at most
+constexpr double most_sweeps = 64;
+constexpr int most_patience = 16;
 constexpr int most_oracle_threads = 16;
 
 using cuda::DeviceMemory;
@@ -84,7 +88,7 @@ class CudaTestbed final : public Testbed {
 
   Result<double> timed_run(const ConvPlan& plan) override {
     const cuda::Turn turn(device_.ordinal);
-    return caches_ == CacheState::rotating ? row(plan, least_in_row) : sample(plan, 1);
+    return sample(plan, long_execution_seconds);  // one execution
   }
 
   Result<Verification> compare(Arithmetic arithmetic) override {
@@ -138,11 +142,8 @@ class CudaTestbed final : public Testbed {
       CONVOY_CHECK(reserve(runners[i]->plan->workspace_bytes()));
       contestants.push_back({.sample = [&, i]() -> double {
         Runner& runner = *runners[i];
-        const double rough = runner.measurement.median_seconds;
-        auto* const seen = samples++ % observed_every == 0 ? &clocks[i] : nullptr;
-        const auto seconds = caches_ == CacheState::rotating
-                                 ? row(*runner.plan, static_cast<int>(row_seconds / std::max(rough, 1e-9)), seen)
-                                 : sample(*runner.plan, rough < long_execution_seconds ? batch : 1, seen);
+        const auto seconds = sample(*runner.plan, runner.measurement.median_seconds,
+                                    samples++ % observed_every == 0 ? &clocks[i] : nullptr);
         if (seconds.ok()) return *seconds;
         if (!failure) failure = runner.measurement.failure = seconds.error();
         return 0;
@@ -228,22 +229,46 @@ class CudaTestbed final : public Testbed {
     return events.end.record(stream());
   }
 
-  Result<void> set_caches() const {
-    CONVOY_CHECK(cuda::fill_bytes(sweep_.data(), 0, sweep_.bytes(), stream()));
-    for (const Produced& produced : produced_) CONVOY_CHECK(produced.produce(stream()));
+  // So many that the device is busy until the host has enqueued so many executions.
+  Result<void> sweep(int executions, int patience) const {
+    const double sweep_seconds = static_cast<double>(sweep_.bytes()) / fastest_fill;
+    const int sweeps = 1 + static_cast<int>(std::min(executions * enqueue_seconds / sweep_seconds, most_sweeps));
+    for (int i = 0; i < patience * sweeps; ++i) {
+      CONVOY_CHECK(cuda::fill_bytes(sweep_.data(), 0, sweep_.bytes(), stream()));
+    }
     return {};
   }
 
-  // The median of so many executions' times; the clock is looked at while they run.
-  Result<double> sample(const ConvPlan& plan, int executions, std::vector<double>* clocks = nullptr) {
+  // One sample, in seconds of an execution, which takes roughly `rough`; the clock is looked at meanwhile. Where the
+  // host came late, so that the device waited for it, the sample is taken again with a longer head start.
+  Result<double> sample(const ConvPlan& plan, double rough, std::vector<double>* clocks = nullptr) {
     CONVOY_CHECK(reserve(plan.workspace_bytes()));
-    if (caches_ == CacheState::warm) {
-      CONVOY_CHECK(set_caches());
+    for (int patience = 1;; patience *= 2) {
+      bool late = false;
+      CONVOY_TRY(const double seconds, caches_ == CacheState::rotating ? row(plan, rough, patience, clocks, late)
+                                                                       : each(plan, rough, patience, clocks, late));
+      if (!late || patience == most_patience) return seconds;
+    }
+  }
+
+  // The median of single executions.
+  Result<double> each(const ConvPlan& plan, double rough, int patience, std::vector<double>* clocks, bool& late) {
+    const int executions = rough < long_execution_seconds ? batch : 1;
+    const bool warm = caches_ == CacheState::warm;
+    if (warm) {
+      CONVOY_CHECK(sweep(executions, patience));
       CONVOY_CHECK(execute(plan));
     }
     for (int i = 0; i < executions; ++i) {
-      if (caches_ != CacheState::warm) CONVOY_CHECK(set_caches());
-      CONVOY_CHECK(enqueue(plan, events_[static_cast<std::size_t>(i)]));
+      const EventPair& events = events_[static_cast<std::size_t>(i)];
+      if (!warm) {
+        CONVOY_CHECK(sweep(1, patience));
+        for (const Produced& produced : produced_) CONVOY_CHECK(produced.produce(stream()));
+      }
+      CONVOY_CHECK(enqueue(plan, events));
+      if (warm && i + 1 < executions) continue;  // what runs before the last one is the others
+      CONVOY_TRY(const bool begun, events.begin.reached());
+      late = late || begun;
     }
     observe(clocks);
     CONVOY_CHECK(stream_.synchronize());
@@ -257,24 +282,18 @@ class CudaTestbed final : public Testbed {
   }
 
   // The mean of executions in a row, each on the next set of tensors. In front of them are as many as fill the cache,
-  // so that what the sweeps left there is gone, and so many sweeps that all is enqueued before the first timed one
-  // starts.
-  Result<double> row(const ConvPlan& plan, int executions, std::vector<double>* clocks = nullptr) {
-    CONVOY_CHECK(reserve(plan.workspace_bytes()));
-    executions = std::clamp(executions, least_in_row, most_in_row);
+  // so that what the sweeps left there is gone.
+  Result<double> row(const ConvPlan& plan, double rough, int patience, std::vector<double>* clocks, bool& late) {
+    const int executions = static_cast<int>(std::clamp(row_seconds / std::max(rough, 1e-9), 1.0, most_in_row));
     const auto filling = 2 * device_.l2_bytes / rotation_->bytes_of_one() + 1;
-    const auto ahead = std::min<std::int64_t>({filling, executions, most_ahead});
+    const int ahead = executions == 1 ? 0 : static_cast<int>(std::min<std::int64_t>({filling, executions, most_ahead}));
     const EventPair& events = events_.front();
-    for (;; sweeps_ *= 2) {
-      for (int i = 0; i < sweeps_; ++i) CONVOY_CHECK(cuda::fill_bytes(sweep_.data(), 0, sweep_.bytes(), stream()));
-      for (std::int64_t i = 0; i < ahead; ++i) CONVOY_CHECK(execute(plan, rotation_->next()));
-      CONVOY_CHECK(events.begin.record(stream()));
-      for (int i = 0; i < executions; ++i) CONVOY_CHECK(execute(plan, rotation_->next()));
-      CONVOY_CHECK(events.end.record(stream()));
-      CONVOY_TRY(const bool late, events.begin.reached());
-      if (!late || sweeps_ >= most_sweeps) break;
-      CONVOY_CHECK(stream_.synchronize());
-    }
+    CONVOY_CHECK(sweep(ahead + executions, patience));
+    for (int i = 0; i < ahead; ++i) CONVOY_CHECK(execute(plan, rotation_->next()));
+    CONVOY_CHECK(events.begin.record(stream()));
+    for (int i = 0; i < executions; ++i) CONVOY_CHECK(execute(plan, rotation_->next()));
+    CONVOY_CHECK(events.end.record(stream()));
+    CONVOY_TRY(late, events.begin.reached());
     observe(clocks);
     CONVOY_CHECK(stream_.synchronize());
     CONVOY_TRY(const double seconds, cuda::Event::seconds(events.begin, events.end));
@@ -330,7 +349,6 @@ class CudaTestbed final : public Testbed {
   DeviceMemory out_, kept_, workspace_, sweep_;
   std::vector<Produced> produced_;
   std::optional<Rotation> rotation_;
-  int sweeps_ = 8;  // in front of a row: about a quarter of a millisecond
   HostTensor host_out_;
   std::optional<cuda::DeviceExpectation> device_expectation_;
   std::unique_ptr<Expectation> expectation_;

@@ -232,7 +232,7 @@ class Tuner {
     const double limit = cut_ * best_seconds();
     for (const auto& runner : runners_) {
       if (runner->plan == nullptr) continue;
-      // One time may be another process's slice of the processor. A GPU's clock is its own.
+      // One time may be another process's slice of the processor. A GPU's runs are its own.
       for (int again = 0; !request_.cuda && again < second_chances && runner->measurement.median_seconds > limit;
            ++again) {
         if (runner->measurement.median_seconds > disturbed_seconds || time_left() <= 0) break;
