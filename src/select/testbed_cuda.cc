@@ -25,9 +25,9 @@ constexpr double long_execution_seconds = 1e-3;  // ..but for those above, which
 constexpr int observed_every = 8;                // samples between two looks at the clock
 
 // Of executions in a row (CacheState::rotating).
-constexpr double row_seconds = 1e-3;  // roughly how long one is, within the limit that follows
-constexpr double most_in_row = 32;
-constexpr int most_ahead = 16;  // executions in front of the timed ones
+constexpr double row_seconds = 5e-4;  // roughly how long one is, within the limit that follows
+constexpr double most_in_row = 16;
+constexpr int most_ahead = 8;  // executions in front of the timed ones
 
 // What the host needs to be ahead.
 constexpr double enqueue_seconds = 10e-6;  // to enqueue an execution
