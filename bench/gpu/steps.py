@@ -34,13 +34,15 @@ def environment_of(changes):
 
 
 def command(arguments, seconds=UNIT_SECONDS, **environment):
-    """(exit code, stdout, stderr); the exit code of what took too long is 124."""
+    """(exit code, stdout, stderr); the exit code of what took too long is 124, of a program that there isn't 127."""
     try:
         done = subprocess.run([str(a) for a in arguments], capture_output=True, text=True, timeout=seconds,
                               env=environment_of(environment))
         return done.returncode, done.stdout, done.stderr
     except subprocess.TimeoutExpired as late:
         return 124, (late.stdout or b"").decode(errors="replace"), f"ended after {seconds} s"
+    except FileNotFoundError as missing:
+        return 127, "", str(missing)
 
 
 def convoy(what, texts, *flags, seconds=UNIT_SECONDS, **environment):
@@ -83,14 +85,16 @@ class Tests(Step):
         program = ROOT / "tests" / name
         if not program.exists():
             return {"test": name, "missing": True}
-        code, out, err = command([program, "--gtest_brief=1", f"--gtest_filter=-{':'.join(NO_GPU_NEEDED)}"], CONVOY_DATA="/nonexistent")
-        skipped = re.findall(r"(\d+) tests? skipped|SKIPPED TESTS?\s+(\d+)", out)
+        code, out, err = command([program, f"--gtest_filter=-{':'.join(NO_GPU_NEEDED)}"], CONVOY_DATA="/nonexistent")
+        skipped = sorted(set(re.findall(r"SKIPPED \] (\S+\.\S+)", out)))
         passed = re.search(r"PASSED\s+\] (\d+)", out)
-        return {"test": name, "exit_code": code, "passed": int(passed[1]) if passed else 0, "skipped": bool(skipped),
-                "failed": re.findall(r"FAILED  \] (\S+)", out)[:50], "tail": "" if code == 0 else (out + err)[-2000:]}
+        return {"test": name, "exit_code": code, "passed": int(passed[1]) if passed else 0, "skipped": skipped,
+                "failed": sorted(set(re.findall(r"FAILED  \] (\S+\.\S+)", out)))[:50], "tail": "" if code == 0 else (out + err)[-2000:]}
 
     def summary(self, rows):
-        return {"tests": rows, "failed": [row["test"] for row in rows if row.get("exit_code")]}
+        return {"tests": rows, "failed": [row["test"] for row in rows if row.get("exit_code")],
+                "skipped": [name for row in rows for name in row.get("skipped", [])],
+                "missing": [row["test"] for row in rows if row.get("missing")]}
 
 
 class Checked(Step):
