@@ -242,6 +242,11 @@ class Torch(Step):
                   if "s8" not in t.split(":")[1]]
         return chunks(wanted[:96], 8)
 
+    def first_choices(self, texts):
+        """What cuDNN's heuristics name first of what takes a problem, with nothing measured."""
+        document = convoy("explain", texts, "--engines", "cudnn.eng*", CONVOY_DB=str(OUT / "none.db"))
+        return {entry["problem"]: entry["chosen"]["candidate"] for entry in document.get("problems", []) if entry["chosen"]}
+
     def own(self, texts):
         """The fastest of Convoy's own engines, for the problems they are for."""
         document = convoy("bench", texts, "--engines", "cuda.depthwise", "--budget", 5 * len(texts), CONVOY_NVML="off")
@@ -263,11 +268,15 @@ class Torch(Step):
         if "broken" in document:
             return document
         beside, message = self.beside(document["problems"], self.own(texts))
+        first = self.first_choices(texts)
         rows = []
         for entry in document["problems"]:
             found = beside.get(entry["problem"], {"error": message})
             plan = same_plan(entry, found.get("plan")) or {}
-            rows.append({**timed_entry(entry), "beside": found,
+            unconverted = [c for c in right(entry) if c["engine"] != "cudnn.nhwc"]
+            choice = next((c for c in unconverted if c["candidate"] == first.get(entry["problem"])), None)
+            rows.append({**timed_entry(entry), "beside": found, "cudnns_first_choice": choice and {
+                "candidate": choice["candidate"], "over_best": choice["seconds"] / unconverted[0]["seconds"], "best": unconverted[0]["candidate"]},
                          "torch_plan_here": {key: plan.get(key) for key in ("candidate", "status", "seconds", "reason")}})
         return {"rows": rows}
 
@@ -278,7 +287,8 @@ class Torch(Step):
         ratios = {row["problem"]: row["beside"]["torch_over_best"] for row in plans}
         whole = {row["problem"]: row["beside"]["seconds"]["torch"] / min(value for name, value in row["beside"]["seconds"].items() if name != "torch")
                  for row in both}
-        lost = sorted((row for row in both if (row["over_best"] or 1) > 1.1), key=lambda row: -row["over_best"])
+        choices = [(row["problem"], row["cudnns_first_choice"]) for row in every if row["cudnns_first_choice"]]
+        lost = sorted((each for each in choices if each[1]["over_best"] > 1.1), key=lambda each: -each[1]["over_best"])
         return {"problems": len(both), "with_a_plan_of_cudnns": len(plans), "partial": sum(row["partial"] for row in both),
                 "geomean_torch_over_best": geomean(list(ratios.values())), "least": min(ratios.values(), default=None),
                 "slower_than_torch_beyond_noise": [[text, ratio] for text, ratio in ratios.items() if ratio < 1 / NOISE],
@@ -287,8 +297,9 @@ class Torch(Step):
                 "with_own_engines": {"geomean": geomean(list(whole.values())), "least": min(whole.items(), key=lambda each: each[1], default=None)},
                 "torch_ran_a_plan_not_listed": [[row["problem"], row["beside"]["plan"]] for row in plans if not row["torch_plan_here"]["status"]],
                 "dropped_rounds": sum(row["beside"]["dropped_rounds"] for row in both), "not_compared": [row for row in every if row not in both],
-                "cudnn_heuristic_loses_over_10_percent": [[row["problem"], row["pick"], row["over_best"], row["cudnn"]["candidate"]]
-                                                          for row in lost], "rows": both,
+                "cudnn_heuristics_first_choices": len(choices),
+                "cudnn_heuristic_loses_over_10_percent": [[text, choice["candidate"], choice["over_best"], choice["best"]]
+                                                          for text, choice in lost], "rows": both,
                 "broken": [row["broken"] for row in rows if "broken" in row]}
 
 
