@@ -177,7 +177,7 @@ CUresult cuEventRecord(CUevent event, CUstream) {
 }
 CUresult cuEventSynchronize(CUevent) { return fake.lost; }
 CUresult cuEventQuery(CUevent) { return fake.lost; }  // what is enqueued has run
-#undef cuEventElapsedTime  // the table has its first version
+#undef cuEventElapsedTime                             // the table has its first version
 CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
   *milliseconds = static_cast<float>((*reinterpret_cast<double*>(end) - *reinterpret_cast<double*>(begin)) * 1e-3);
   return fake.lost;
