@@ -18,6 +18,7 @@ import statistics
 import sys
 import tempfile
 
+import convoy_c
 import torch
 
 TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
@@ -58,62 +59,19 @@ def pytorch(what, x, w, y, window, groups):
     return lambda: torch.ops.aten.convolution_backward(y, x, w, None, stride, pad, dilation, False, [0] * dims, groups, mask)[mask.index(True)]
 
 
-class Options(ctypes.Structure):
-    """convoy_options"""
-    _fields_ = [("size", ctypes.c_size_t), ("threads", ctypes.c_int32), ("engines", ctypes.c_char_p), ("rules", ctypes.c_char_p),
-                ("fallback", ctypes.c_int32), ("deterministic_only", ctypes.c_int32), ("workspace_limit", ctypes.c_int64),
-                ("budget_seconds", ctypes.c_double), ("database", ctypes.c_char_p), ("device", ctypes.c_char_p),
-                ("target_sms", ctypes.c_int32)]
+def execution(convoy, plan, x, w, y, like):
+    """What computes the pass by a plan of Convoy's; its result, which is described as `like`."""
+    arguments = convoy_c.Arguments(x=x.data_ptr(), w=w.data_ptr(), y=y.data_ptr(), workspace_bytes=convoy.workspace_bytes(plan),
+                                   stream=torch.cuda.current_stream().cuda_stream)
 
+    def run():
+        out = torch.empty_like(like)
+        workspace = torch.empty(arguments.workspace_bytes, dtype=torch.uint8, device="cuda")
+        arguments.out, arguments.workspace = out.data_ptr(), workspace.data_ptr()
+        convoy.execute(plan, arguments)
+        return out
 
-class Arguments(ctypes.Structure):
-    """convoy_arguments"""
-    _fields_ = [("size", ctypes.c_size_t)] + [(name, ctypes.c_void_p) for name in ("x", "w", "y", "out", "bias", "z", "slopes", "scales", "workspace")] + [
-        ("workspace_bytes", ctypes.c_size_t), ("stream", ctypes.c_void_p), ("x_zero_point", ctypes.c_void_p), ("w_zero_points", ctypes.c_void_p)]
-
-
-class Convoy:
-    """The part of convoy.h that is needed here."""
-
-    def __init__(self, path):
-        self.library = ctypes.CDLL(path)
-        self.library.convoy_error.restype = ctypes.c_char_p
-        self.library.convoy_plan_workspace_bytes.restype = ctypes.c_size_t
-        self.options = Options(size=ctypes.sizeof(Options), workspace_limit=-1, device=b"cuda")
-
-    def check(self, status):
-        if status != 0:
-            raise RuntimeError(self.library.convoy_error().decode())
-
-    def problem(self, text):
-        handle = ctypes.c_void_p()
-        self.check(self.library.convoy_problem_create(text.encode(), ctypes.byref(handle)))
-        return handle
-
-    def plan(self, problem, candidate):
-        handle = ctypes.c_void_p()
-        self.check(self.library.convoy_plan_create(problem, candidate.encode(), ctypes.byref(self.options), None, ctypes.byref(handle)))
-        return handle
-
-    def execution(self, plan, x, w, y, like):
-        """What computes the pass; its result, which is described as `like`."""
-        arguments = Arguments(size=ctypes.sizeof(Arguments), x=x.data_ptr(), w=w.data_ptr(), y=y.data_ptr(),
-                              workspace_bytes=self.library.convoy_plan_workspace_bytes(plan),
-                              stream=torch.cuda.current_stream().cuda_stream)
-
-        def run():
-            out = torch.empty_like(like)
-            workspace = torch.empty(arguments.workspace_bytes, dtype=torch.uint8, device="cuda")
-            arguments.out, arguments.workspace = out.data_ptr(), workspace.data_ptr()
-            self.check(self.library.convoy_plan_execute(plan, ctypes.byref(arguments)))
-            return out
-
-        return run
-
-    def destroy(self, problem, plans):
-        for plan in plans:
-            self.library.convoy_plan_destroy(plan)
-        self.library.convoy_problem_destroy(problem)
+    return run
 
 
 def timed(runs, sweep, read):
@@ -158,7 +116,7 @@ def measure(convoy, text, candidates, others, sweep, pool):
     what, tensors, window, groups, math = parse(text)
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = math == "tf32"
     problem, plans, refused = convoy.problem(text), {}, {}
-    planned = {name: pool.submit(convoy.plan, problem, name) for name in (*candidates, *others)}
+    planned = {name: pool.submit(convoy.plan, problem, name, "cuda") for name in (*candidates, *others)}
     for name, future in planned.items():
         try:
             plans[name] = future.result()
@@ -171,7 +129,7 @@ def measure(convoy, text, candidates, others, sweep, pool):
         runs, errors = {"torch": run}, {}
         like = {"fprop": y, "dgrad": x, "wgrad": w}[what]
         for name, plan in plans.items():
-            runs[name] = convoy.execution(plan, x, w, y, like)
+            runs[name] = execution(convoy, plan, x, w, y, like)
             torch.full_like(like, float("nan"))  # the allocator's next answer: what is not written shows
             difference = (runs[name]() - expected).float()
             errors[name] = (torch.linalg.vector_norm(difference) / torch.linalg.vector_norm(expected.float())).item()
@@ -217,7 +175,7 @@ def executed_plan():
 def main():
     torch.backends.cudnn.benchmark = True
     sweep = torch.empty(2 * torch.cuda.get_device_properties(0).L2_cache_size, dtype=torch.uint8, device="cuda")
-    convoy, pool = Convoy(sys.argv[2]), concurrent.futures.ThreadPoolExecutor(PLANNING_THREADS)
+    convoy, pool = convoy_c.Convoy(sys.argv[2]), concurrent.futures.ThreadPoolExecutor(PLANNING_THREADS)
     for line in open(sys.argv[1]):
         wanted = json.loads(line)
         answer = {"problem": wanted["problem"], "torch": torch.__version__, "cudnn": torch.backends.cudnn.version()}

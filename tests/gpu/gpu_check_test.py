@@ -1,0 +1,125 @@
+"""scripts/gpu-check on a machine that need not have a GPU: its steps, how it goes on, what it loads.
+
+    gpu_check_test.py LIBRARY      libconvoy.so
+"""
+import array
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+import unittest.mock
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.dont_write_bytecode = True
+
+
+def gpu_check():
+    """scripts/gpu-check as a module, and its steps."""
+    loader = importlib.machinery.SourceFileLoader("gpu_check", str(ROOT / "scripts/gpu-check"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_check", loader))
+    loader.exec_module(module)
+    return module
+
+
+CHECK = gpu_check()
+sys.modules.setdefault("torch", unittest.mock.MagicMock())  # nothing here computes with it
+import beside_torch  # noqa: E402  where gpu-check found its steps
+import convoy_c  # noqa: E402
+
+
+def texts_in(unit):
+    """The problem strings of a unit, however deep."""
+    if isinstance(unit, str):
+        return [unit] if unit.split(":")[0] in ("fprop", "dgrad", "wgrad") else []
+    return [text for each in unit for text in texts_in(each)] if isinstance(unit, (list, tuple)) else []
+
+
+class GpuCheck(unittest.TestCase):
+    library = None
+
+    def test_units_are_the_same_each_time_and_problems(self):
+        convoy, seen = convoy_c.Convoy(self.library), 0
+        for name, step in CHECK.STEPS.items():
+            units = step().units()
+            self.assertTrue(units, name)
+            self.assertEqual(json.dumps(units), json.dumps(step().units()), name)
+            for text in texts_in(units):
+                problem = convoy.problem(text)
+                self.assertTrue(convoy.text(problem).startswith(text.split(":")[0]))
+                convoy.destroy(problem)
+                seen += 1
+        self.assertGreater(seen, 2000)
+
+    def test_the_c_interface_is_described_as_it_is(self):
+        convoy = convoy_c.Convoy(self.library)
+        problem = convoy.problem("fprop:x=f32,1x1x1x16,nhwc,align=4:w=f32,1x1x1x1,align=4:y=f32,1x1x1x16,nhwc,align=4")
+        plan = convoy.plan(problem, "reference", "cpu")
+        x, w, y = array.array("f", range(16)), array.array("f", [3]), array.array("f", [-1] * 16)
+        address = lambda values: values.buffer_info()[0]  # noqa: E731
+        convoy.execute(plan, convoy_c.Arguments(x=address(x), w=address(w), out=address(y)))
+        self.assertEqual(list(y), [3 * value for value in range(16)])
+        with self.assertRaisesRegex(RuntimeError, "stream"):  # of the arguments
+            convoy.execute(plan, convoy_c.Arguments(x=address(x), w=address(w), out=address(y), stream=8))
+        with self.assertRaisesRegex(RuntimeError, "device.*'gpu'"):  # of the options
+            convoy.plan(problem, "reference", "gpu")
+        convoy.destroy(problem, [plan])
+
+    def test_a_step_goes_on_where_it_was_cut_off(self):
+        class Counting(CHECK.steps.Step):
+            """counts"""
+            jobs = 2
+            ran = []
+
+            def units(self):
+                return [1, 2, 3]
+
+            def run(self, unit):
+                self.ran.append(unit)
+                return {"twice": 2 * unit}
+
+            def summary(self, rows):
+                return {"sum": sum(row["twice"] for row in rows)}
+
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+            CHECK.steps.OUT = pathlib.Path(folder)
+            CHECK.STEPS["counting"] = Counting
+            (CHECK.steps.OUT / "results").mkdir()
+            (CHECK.steps.OUT / "counting.jsonl").write_text(json.dumps({"index": 1, "twice": 4, "unit_seconds": 0.1}) + "\n")
+            self.assertFalse(CHECK.run_step("counting", 0))  # no time
+            self.assertEqual(Counting.ran, [])
+            self.assertTrue(CHECK.run_step("counting", float("inf")))
+            self.assertEqual(sorted(Counting.ran), [1, 3])
+            result = json.loads(next(CHECK.steps.OUT.glob("results/gpu-counting-*.json")).read_text())
+            self.assertEqual(result["sum"], 12)
+
+    def test_a_program_that_there_is_not_is_an_exit_code(self):
+        self.assertEqual(CHECK.steps.command(["no-such-program"])[0], 127)
+
+    def test_what_is_compared_with_pytorch_was_chosen_in_other_rounds(self):
+        rounds = [{"torch": 3.0, "a": 1.0, "b": 2.0, "own": 0.5}] * 2 + [{"torch": 3.0, "a": 4.0, "b": 2.0, "own": 0.5}] * 2
+        found = beside_torch.compared(rounds, ["a", "b"])
+        self.assertEqual((found["best"], found["best_seconds"], found["torch_over_best"]), ("a", 4.0, 0.75))
+        self.assertEqual(sorted(found["seconds"]), ["a", "b", "own", "torch"])
+
+    def test_pytorch_gets_the_problem(self):
+        text = "dgrad:x=bf16,2x4x9x9,nhwc:w=bf16,4x1x3x3,nhwc:y=bf16,2x4x5x5,nhwc:pad=1x1:stride=2x2:groups=4:math=reduced"
+        what, tensors, window, groups, math = beside_torch.parse(text)
+        self.assertEqual((what, window, groups, math), ("dgrad", [[1, 1], [2, 2], [1, 1]], 4, "reduced"))
+        self.assertEqual(tensors["w"], ("bf16", [4, 1, 3, 3], "nhwc"))
+
+    def test_plans_are_compared_by_the_knobs_that_are_chosen(self):
+        entry = {"candidates": [{"candidate": "cudnn.eng5"}, {"candidate": "cudnn.eng20{k2=-1,k3=0}"}]}
+        same = CHECK.steps.same_plan
+        self.assertEqual(same(entry, "cudnn.eng20{k3=0}")["candidate"], "cudnn.eng20{k2=-1,k3=0}")
+        self.assertIsNone(same(entry, "cudnn.eng20{k2=6,k3=0}"))
+        self.assertIsNone(same(entry, None))
+
+
+if __name__ == "__main__":
+    GpuCheck.library = pathlib.Path(sys.argv.pop(1)).resolve()
+    unittest.main()
