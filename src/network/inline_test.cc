@@ -1,4 +1,6 @@
 // Models with functions of their own and with If: what is put in the caller's place, and what is refused.
+#include <fmt/format.h>
+
 #include "network/testing_models.h"
 
 namespace convoy::network {
@@ -135,8 +137,8 @@ TEST(Inline, FunctionsThatCantBe) {
 TEST(Inline, FunctionsThatMultiplyAreBounded) {
   std::vector<FunctionProto> functions;
   for (int i = 0; i < 24; ++i) {
-    const std::string next = "f" + std::to_string(i + 1);
-    functions.push_back(make_function("f" + std::to_string(i), {"a"}, {"c"},
+    const std::string next = fmt::format("f{}", i + 1);
+    functions.push_back(make_function(fmt::format("f{}", i), {"a"}, {"c"},
                                       {make_node(next, {"a"}, {"b"}, "mine"), make_node(next, {"b"}, {"c"}, "mine")}));
   }
   functions.push_back(make_function("f24", {"a"}, {"b"}, {make_node("Neg", {"a"}, {"b"})}));

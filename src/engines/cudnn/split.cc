@@ -119,6 +119,7 @@ std::vector<Piece> cut_once(const Piece& whole, std::int64_t most_elements) {
   const ConvProblem& p = whole.problem;
   const bool sums = p.pass == Pass::wgrad;
   std::vector<Cut> cuts;
+  cuts.reserve(3);
   if (!sums || may_accumulate(p)) {
     cuts.push_back({p.batch(), cut_batch, sums});
     cuts.push_back(p.pass == Pass::dgrad ? Cut{p.x.dims[2], cut_rows_of_x, false}

@@ -368,7 +368,9 @@ TEST(OneDnn, OddFiltersArePairedWithWhatFollows) {
   test.engine = &engine("onednn.jit_bf16_1x1_avx512");
   test.problem = problem("dgrad:x=bf16,1x16x127x127,nhwc:w=bf16,3x16x1x1:y=bf16,1x3x127x127,nhwc");
   EXPECT_NE(reason("onednn.jit_bf16_1x1_avx512", print(test.problem)).find("odd number"), std::string::npos);
-  if (processor_has("avx512_bf16")) EXPECT_NE(run(test).failure, "");  // emulated, it is right
+  if (processor_has("avx512_bf16")) {  // emulated, it is right
+    EXPECT_NE(run(test).failure, "");
+  }
 }
 
 // docs/known-failures.md: AMX code for filters of 1 that copies x, where that has several planes.

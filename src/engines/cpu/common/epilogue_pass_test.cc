@@ -62,7 +62,8 @@ TEST(EpiloguePass, DoesTheEpiloguesArithmeticInEveryLayoutAndDirection) {
             ASSERT_NEAR(out[at], epilogue_before_rounding(*problem, before[at], values), 2e-6 * 20) << text;
           }
           for (std::int64_t at = 0; at < count; ++at) {
-            if (!meant[at]) ASSERT_EQ(out[at], before[at]) << text << ": padding was written";
+            if (meant[at]) continue;
+            ASSERT_EQ(out[at], before[at]) << text << ": padding was written";
           }
         }
       }

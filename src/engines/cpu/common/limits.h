@@ -1,9 +1,10 @@
 // Sizes past which an engine that tabulates weights offsets refuses, before it builds any table.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
-#include <string>
 
 #include "convoy/engine.h"
 
@@ -17,18 +18,17 @@ inline std::optional<Refusal> refuse_huge_weights(const ConvProblem& problem) {
   const std::int64_t elements = problem.w.elements();
   const std::int64_t outputs = problem.pass == Pass::dgrad ? problem.w.dims[1] * problem.groups : problem.w.dims[0];
   if (elements <= most_elements && elements / outputs <= most_products) return std::nullopt;
-  return Refusal{RefusalCode::size, "w=" + to_string(problem.w.dims) + ": this engine takes at most " +
-                                        std::to_string(most_elements) + " elements and sums of " +
-                                        std::to_string(most_products) + " products"};
+  return Refusal{RefusalCode::size, fmt::format("w={}: this engine takes at most {} elements and sums of {} products",
+                                                to_string(problem.w.dims), most_elements, most_products)};
 }
 
 // Refuses strides, dilations and paddings of over 2^31: beyond every use, and within it positions and offsets computed
 // from them fit 64 bits.
 inline std::optional<Refusal> refuse_huge_window(const ConvProblem& problem) {
-  constexpr std::int64_t most = std::int64_t{1} << 31;
+  static constexpr std::int64_t most = std::int64_t{1} << 31;
   const auto check = [](const char* field, RefusalCode code, const Dims& values) -> std::optional<Refusal> {
     if (std::all_of(values.begin(), values.end(), [](std::int64_t v) { return v <= most; })) return std::nullopt;
-    return Refusal{code, field + ("=" + to_string(values)) + ": this engine takes at most " + std::to_string(most)};
+    return Refusal{code, fmt::format("{}={}: this engine takes at most {}", field, to_string(values), most)};
   };
   if (auto refusal = check("stride", RefusalCode::stride, problem.stride)) return refusal;
   if (auto refusal = check("dilation", RefusalCode::dilation, problem.dilation)) return refusal;
