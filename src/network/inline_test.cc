@@ -98,7 +98,7 @@ std::vector<FunctionProto> two_functions() {
   NodeProto call = make_node("leaky", {"x"}, {"inner"}, "mine");
   FunctionProto twice =
       make_function("twice", {"x"}, {"sum", "same"}, {call, make_node("Add", {"inner", "x"}, {"sum"})});
-  *twice.mutable_output(1) = "x";  // an output that is an input
+  twice.set_output(1, std::string("x"));  // an output that is an input
   return {leaky, twice};
 }
 
