@@ -298,6 +298,7 @@ class Torch(Step):
                 "torch_ran_a_plan_not_listed": [[row["problem"], row["beside"]["plan"]] for row in plans if not row["torch_plan_here"]["status"]],
                 "dropped_rounds": sum(row["beside"]["dropped_rounds"] for row in both), "not_compared": [row for row in every if row not in both],
                 "cudnn_heuristics_first_choices": len(choices),
+                "without_cudnns_first_choice": [row["problem"] for row in every if not row["cudnns_first_choice"]],
                 "cudnn_heuristic_loses_over_10_percent": [[text, choice["candidate"], choice["over_best"], choice["best"]]
                                                           for text, choice in lost], "rows": both,
                 "broken": [row["broken"] for row in rows if "broken" in row]}
