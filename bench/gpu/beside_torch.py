@@ -22,8 +22,8 @@ import convoy_c
 import torch
 
 TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
-ROUNDS = 40  # twenty to choose, twenty to compare
-MOST_ROUNDS = 100  # with those in which the host came late
+ROUNDS = 120  # half of them to choose, half to compare; of 20 the median's own noise was 3% where times have two modes
+MOST_ROUNDS = 240  # with those in which the host came late
 SWEEPS, MOST_SWEEPS = 4, 32  # in front of an execution, so that the host, with PyTorch's work for each, is ahead of the device
 PLANNING_THREADS = 8
 
@@ -107,8 +107,10 @@ def compared(rounds, candidates):
     first, second = rounds[:len(rounds) // 2], rounds[len(rounds) // 2:]
     median = lambda part, name: statistics.median(each[name] for each in part)  # noqa: E731
     best = min(candidates, key=lambda name: median(first, name))
+    ratios = sorted(each["torch"] / each[best] for each in second)
+    tail = int(len(ratios) / 2 - 0.98 * len(ratios) ** 0.5)  # the median's 95% interval, by order statistics
     return {"torch_seconds": median(second, "torch"), "best": best, "best_seconds": median(second, best),
-            "torch_over_best": statistics.median(each["torch"] / each[best] for each in second),
+            "torch_over_best": statistics.median(ratios), "torch_over_best_95_percent": [ratios[tail], ratios[-1 - tail]],
             "seconds": {name: median(rounds, name) for name in rounds[0]}}
 
 

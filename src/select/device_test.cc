@@ -130,6 +130,20 @@ TEST_F(OnDevice, AHostThatCameLateOnceDoesNotCutACandidateOff) {
   }
 }
 
+TEST_F(OnDevice, AnExecutionThatIsLateHoweverLongItsHostIsAheadIsNotRepeatedInVain) {
+  // The fake driver has executed whatever it was given, so every sample's host is late.
+  for (const CacheState caches : {CacheState::cold, CacheState::rotating}) {
+    options_.caches = caches;
+    std::atomic<int> disturbed = 0;  // counts down with every execution
+    const FakeEngine lengthy("fake.lengthy",
+                             on_gpu({.predicted = 1e-4, .sleep_seconds = 0.01, .disturbed_runs = &disturbed}));
+    const auto selection = choose({&lengthy, &quick_});
+    ASSERT_TRUE(selection.ok()) << selection.error().message;
+    EXPECT_EQ(measured(*selection, "fake.lengthy").state, MeasurementState::cut_off);
+    EXPECT_EQ(-disturbed, 3) << "its first and two samples; " << name_of(caches);
+  }
+}
+
 TEST_F(OnDevice, RowsOfTheOtherKindOfDeviceAreRefused) {
   const std::vector<const Engine*> engines = {&cpu_, &quick_};
   const auto on_gpu = list_candidates(problem_, engines, request_);

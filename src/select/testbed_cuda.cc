@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <vector>
 
 #include "base/clock.h"
@@ -34,7 +35,10 @@ constexpr double enqueue_seconds = 10e-6;  // to enqueue an execution
 constexpr double fastest_fill = 4e12;      // bytes a second that a device sweeps at most
 constexpr double most_sweeps = 64;
 constexpr int most_patience = 16;
+constexpr double worth_waiting = 0.9;  // of the time before, with a longer head start
 constexpr int most_oracle_threads = 16;
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
 
 using cuda::DeviceMemory;
 
@@ -240,14 +244,19 @@ class CudaTestbed final : public Testbed {
   }
 
   // One sample, in seconds of an execution, which takes roughly `rough`; the clock is looked at meanwhile. Where the
-  // host came late, so that the device waited for it, the sample is taken again with a longer head start.
+  // host came late, so that the device waited for it, the sample is taken again with a longer head start; but not
+  // where a long execution gains nothing by it, as one of hundreds of kernels, which waits for its host in any case.
   Result<double> sample(const ConvPlan& plan, double rough, std::vector<double>* clocks = nullptr) {
     CONVOY_CHECK(reserve(plan.workspace_bytes()));
+    double least = infinity;
     for (int patience = 1;; patience *= 2) {
       bool late = false;
       CONVOY_TRY(const double seconds, caches_ == CacheState::rotating ? row(plan, rough, patience, clocks, late)
                                                                        : each(plan, rough, patience, clocks, late));
-      if (!late || patience == most_patience) return seconds;
+      if (!late) return seconds;
+      const bool in_vain = seconds > long_execution_seconds && seconds > worth_waiting * least;
+      least = std::min(least, seconds);
+      if (in_vain || patience == most_patience) return least;
     }
   }
 
