@@ -100,6 +100,18 @@ class GpuCheck(unittest.TestCase):
     def test_a_program_that_there_is_not_is_an_exit_code(self):
         self.assertEqual(CHECK.steps.command(["no-such-program"])[0], 127)
 
+    def test_problems_whose_budget_ended_get_another_try(self):
+        asked, partial = [], {"a": 1, "b": 9}  # so many tries end early
+
+        def bench(what, texts, *flags, **environment):
+            asked.append(list(texts))
+            return {"problems": [{"problem": t, "partial": sum(t in each for each in asked) <= partial.get(t, 0), "candidates": []} for t in texts]}
+
+        with unittest.mock.patch.object(CHECK.steps, "convoy", bench):
+            found = CHECK.STEPS["depthwise"]().run([128, ["a", "b", "c"]])
+        self.assertEqual(asked, [["a", "b", "c"], ["a", "b"], ["b"]])
+        self.assertEqual([(row["problem"], row["partial"]) for row in found["rows"]], [("a", False), ("b", True), ("c", False)])
+
     def test_what_is_compared_with_pytorch_was_chosen_in_other_rounds(self):
         rounds = [{"torch": 3.0, "a": 1.0, "b": 2.0, "own": 0.5}] * 2 + [{"torch": 3.0, "a": 4.0, "b": 2.0, "own": 0.5}] * 2
         found = beside_torch.compared(rounds, ["a", "b"])
