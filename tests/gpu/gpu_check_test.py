@@ -30,6 +30,7 @@ CHECK = gpu_check()
 sys.modules.setdefault("torch", unittest.mock.MagicMock())  # nothing here computes with it
 import beside_torch  # noqa: E402  where gpu-check found its steps
 import convoy_c  # noqa: E402
+from steps import beside  # noqa: E402
 
 
 def texts_in(unit):
@@ -70,7 +71,7 @@ class GpuCheck(unittest.TestCase):
         convoy.destroy(problem, [plan])
 
     def test_a_step_goes_on_where_it_was_cut_off(self):
-        class Counting(CHECK.steps.Step):
+        class Counting(CHECK.harness.Step):
             """counts"""
             jobs = 2
             ran = []
@@ -86,19 +87,19 @@ class GpuCheck(unittest.TestCase):
                 return {"sum": sum(row["twice"] for row in rows)}
 
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
-            CHECK.steps.OUT = pathlib.Path(folder)
+            CHECK.harness.OUT = pathlib.Path(folder)
             CHECK.STEPS["counting"] = Counting
-            (CHECK.steps.OUT / "results").mkdir()
-            (CHECK.steps.OUT / "counting.jsonl").write_text(json.dumps({"index": 1, "twice": 4, "unit_seconds": 0.1}) + "\n")
+            (CHECK.harness.OUT / "results").mkdir()
+            (CHECK.harness.OUT / "counting.jsonl").write_text(json.dumps({"index": 1, "twice": 4, "unit_seconds": 0.1}) + "\n")
             self.assertFalse(CHECK.run_step("counting", 0))  # no time
             self.assertEqual(Counting.ran, [])
             self.assertTrue(CHECK.run_step("counting", float("inf")))
             self.assertEqual(sorted(Counting.ran), [1, 3])
-            result = json.loads(next(CHECK.steps.OUT.glob("results/gpu-counting-*.json")).read_text())
+            result = json.loads(next(CHECK.harness.OUT.glob("results/gpu-counting-*.json")).read_text())
             self.assertEqual(result["sum"], 12)
 
     def test_a_program_that_there_is_not_is_an_exit_code(self):
-        self.assertEqual(CHECK.steps.command(["no-such-program"])[0], 127)
+        self.assertEqual(CHECK.harness.command(["no-such-program"])[0], 127)
 
     def test_problems_whose_budget_ended_get_another_try(self):
         asked, partial = [], {"a": 1, "b": 9}  # so many tries end early
@@ -107,7 +108,7 @@ class GpuCheck(unittest.TestCase):
             asked.append(list(texts))
             return {"problems": [{"problem": t, "partial": sum(t in each for each in asked) <= partial.get(t, 0), "candidates": []} for t in texts]}
 
-        with unittest.mock.patch.object(CHECK.steps, "convoy", bench):
+        with unittest.mock.patch.object(CHECK.harness, "convoy", bench):
             found = CHECK.STEPS["depthwise"]().run([128, ["a", "b", "c"]])
         self.assertEqual(asked, [["a", "b", "c"], ["a", "b"], ["b"]])
         self.assertEqual([(row["problem"], row["partial"]) for row in found["rows"]], [("a", False), ("b", True), ("c", False)])
@@ -126,7 +127,7 @@ class GpuCheck(unittest.TestCase):
 
     def test_plans_are_compared_by_the_knobs_that_are_chosen(self):
         entry = {"candidates": [{"candidate": "cudnn.eng5"}, {"candidate": "cudnn.eng20{k2=-1,k3=0}"}]}
-        same = CHECK.steps.same_plan
+        same = beside.same_plan
         self.assertEqual(same(entry, "cudnn.eng20{k3=0}")["candidate"], "cudnn.eng20{k2=-1,k3=0}")
         self.assertIsNone(same(entry, "cudnn.eng20{k2=6,k3=0}"))
         self.assertIsNone(same(entry, None))

@@ -1,0 +1,59 @@
+"""The test programs: those of the device layer, engines and selection, and the long ones of depthwise."""
+import re
+import shutil
+
+from steps import harness
+
+
+TESTS = ("cuda_test", "cuda_fake_test", "cuda_compiler_test", "cuda_reference_test", "cuda_depthwise_test", "cudnn_test",
+         "select_device_test", "gpu_streams_test", "gpu_c_interface_test")
+NO_GPU_NEEDED = ("DepthwiseKernels.CompileWithoutSpills", "WithCudnn.EveryListGivesGraphsInAllPassesAndTypes")  # they read the sources; CI runs them
+
+
+class Tests(harness.Step):
+    """the unit tests of the device layer, engines and selection"""
+    # One at a time: beside others a handle of cuDNN's may not get its streams.
+
+    def units(self):
+        return list(TESTS)
+
+    def run(self, name):
+        program = harness.ROOT / "tests" / name
+        if not program.exists():
+            return {"test": name, "missing": True}
+        code, out, err = harness.command([program, f"--gtest_filter=-{':'.join(NO_GPU_NEEDED)}"], CONVOY_DATA="/nonexistent")
+        skipped = sorted(set(re.findall(r"SKIPPED \] (\S+\.\S+)", out)))
+        passed = re.search(r"PASSED\s+\] (\d+)", out)
+        return {"test": name, "exit_code": code, "passed": int(passed[1]) if passed else 0, "skipped": skipped,
+                "failed": sorted(set(re.findall(r"FAILED  \] (\S+\.\S+)", out)))[:50], "tail": "" if code == 0 else (out + err)[-2000:]}
+
+    def summary(self, rows):
+        return {"tests": rows, "failed": [row["test"] for row in rows if row.get("exit_code")],
+                "skipped": [name for row in rows for name in row.get("skipped", [])],
+                "missing": [row["test"] for row in rows if row.get("missing")]}
+
+
+class DepthwiseRandom(harness.Step):
+    """5,000 random depthwise problems, more than 2^31 elements, the same bits over 100 runs; the sanitizers on a sample"""
+
+    jobs = 8
+    parts = 10  # of the test's problems
+
+    def units(self):
+        alone = ["*OnTensorCores*", "*Bands*", "*TheSameBits*", "*RightAbove*"]
+        filters = [f"Part/*/{part}" for part in range(self.parts)] + alone + ["-" + ":".join(["Part/*", *alone, *NO_GPU_NEEDED])]
+        return [["test", each] for each in filters] + [["memcheck", "Part/*/0"], ["racecheck", "Part/*/1"]]
+
+    def run(self, unit):
+        what, filter = unit
+        program = [harness.ROOT / "tests/cuda_depthwise_test", "--gtest_brief=1", f"--gtest_filter={filter}"]
+        if what == "test":
+            code, out, err = harness.command(program, 540, CONVOY_TEST_FULL="1")
+        elif shutil.which("compute-sanitizer") is None:
+            return {"what": what, "not_run": "there is no compute-sanitizer here"}
+        else:
+            code, out, err = harness.command(["compute-sanitizer", "--tool", what, "--error-exitcode", "9", *program], 540)
+        return {"what": what, "tests": filter, "exit_code": code, "tail": (out + err)[-1500:]}
+
+    def summary(self, rows):
+        return {"units": rows}
