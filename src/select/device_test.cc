@@ -140,7 +140,7 @@ TEST_F(OnDevice, AnExecutionThatIsLateHoweverLongItsHostIsAheadIsNotRepeatedInVa
     const auto selection = choose({&lengthy, &quick_});
     ASSERT_TRUE(selection.ok()) << selection.error().message;
     EXPECT_EQ(measured(*selection, "fake.lengthy").state, MeasurementState::cut_off);
-    EXPECT_EQ(-disturbed, 3) << "its first and two samples; " << name_of(caches);
+    EXPECT_LT(-disturbed, 6) << "its first and a sample for every head start; " << name_of(caches);
   }
 }
 

@@ -5,8 +5,6 @@
 namespace convoy::cpu {
 namespace {
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 // Cycles for one element of the sum: FMA ports, load ports, FMA latency, and weights streamed from L2 (32 bytes a cycle
 // sustained) where a panel does not stay in L1.
 double tile_cycles(int positions, int vectors, int lanes, std::int64_t reduction) {
@@ -56,7 +54,7 @@ double copy_cycles(const TileDesign& design, const TilePhase& phase) {
   const ForwardConv& conv = design.conv;
   const double blocks = static_cast<double>(phase.images) * phase.row_blocks * phase.col_blocks;
   double cycles = 0;
-  for (const TileChunk& chunk : phase.chunks) {
+  for (const PanelChunk& chunk : phase.chunks) {
     const double channels = static_cast<double>((chunk.group_end - chunk.group_begin) * conv.in_channels);
     if (phase.input == TileInput::gathered) {
       const double taps =

@@ -8,11 +8,7 @@
 namespace convoy::cpu {
 namespace {
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
-
-constexpr std::int64_t kDefaultL2 = 1 << 20;
-constexpr double kMostBufferFloats = 1 << 26;  // a thread's block buffer: 256 MiB
 
 const TileShape* find_shape(const TileKernels& kernels, int halves, int pixels, int vectors, int group) {
   for (int i = 0; i < kernels.shape_count; ++i) {
@@ -157,42 +153,18 @@ void choose_shape(const TileDesign& design, TilePhase& phase, const TileRequest&
   }
 }
 
-// Whole groups where several fit `bytes`, otherwise panels of one group.
 void make_chunks(const TileDesign& design, TilePhase& phase, double bytes) {
-  phase.chunks.clear();
   const auto count = static_cast<std::int64_t>(phase.panels.size());
   if (count == 0) return;
-  const std::int64_t group_panels = count / design.conv.groups;
-  const double panel_bytes = std::max(
-      1.0, 4.0 * static_cast<double>(phase.reduction) * phase.panels[0].shape->vectors * design.kernels->lanes);
-  const auto fit = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(1e9, bytes / panel_bytes)));
-  if (fit >= group_panels) {
-    const std::int64_t groups = fit / group_panels;
-    for (std::int64_t g = 0; g < design.conv.groups; g += groups) {
-      const std::int64_t end = std::min(design.conv.groups, g + groups);
-      phase.chunks.push_back({g * group_panels, end * group_panels, g, end});
-    }
-    return;
-  }
-  const std::int64_t parts = ceil_div(group_panels, fit);
-  const std::int64_t each = ceil_div(group_panels, parts);
-  for (std::int64_t g = 0; g < design.conv.groups; ++g) {
-    for (std::int64_t p = 0; p < group_panels; p += each) {
-      phase.chunks.push_back({g * group_panels + p, g * group_panels + std::min(group_panels, p + each), g, g + 1});
-    }
-  }
-}
-
-std::int64_t chunk_channels(const TileDesign& design, const TilePhase& phase) {
-  std::int64_t groups = 1;
-  for (const TileChunk& c : phase.chunks) groups = std::max(groups, c.group_end - c.group_begin);
-  return groups * design.conv.in_channels;
+  const double panel =
+      4.0 * static_cast<double>(phase.reduction) * phase.panels[0].shape->vectors * design.kernels->lanes;
+  phase.chunks = chunk_panels(count, design.conv.groups, panel, bytes);
 }
 
 // Positions a block has, from the input bytes it may hold; sets block and buffer sizes.
 void make_blocks(TileDesign& design, TilePhase& phase, double bytes, std::int64_t most_positions) {
   const ForwardConv& conv = design.conv;
-  const std::int64_t channels = chunk_channels(design, phase);
+  const std::int64_t channels = most_groups(phase.chunks) * conv.in_channels;
   const std::int64_t tile = phase.halves * phase.pixels;
   const Axis& h = phase.axis[1];
   const Axis& w = phase.axis[2];
@@ -370,11 +342,6 @@ std::int64_t tile_of(const TileDesign& design) {
   if (design.phases.empty() || design.phases[0].panels.empty()) return 0;
   const TilePhase& phase = design.phases[0];
   return 10 * phase.halves * phase.pixels + phase.panels[0].shape->vectors;
-}
-
-KnobValues tile_knobs(const TileDesign& design) {
-  const std::int64_t tile = tile_of(design);
-  return tile > 0 ? KnobValues{{"tile", tile}} : KnobValues{};
 }
 
 std::vector<std::int64_t> tile_values(const ConvProblem& problem, const TileRequest& request) {

@@ -38,19 +38,13 @@ class TilePlan : public PackedPlan {
   void pack(const void* weights, void* packed, ThreadTeam* team) const override;
   Result<void> run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const override;
 
-  struct Job {
-    const float* in;
-    float* out;
-    const float* z;
-    const float* packed;
-    EpilogueArgs epilogue;
-  };
-  void run_item(const Job& job, const TilePhase& phase, const TileChunk& chunk, std::int64_t block_index, bool filled,
-                bool prefetch, float* scratch) const;
+  void run_item(const PhaseJob& job, const TilePhase& phase, const PanelChunk& chunk, PhaseItem item,
+                float* scratch) const;
   Block block_of(const TilePhase& phase, std::int64_t index) const;
-  void copy_rows(const TilePhase& phase, const TileChunk& chunk, const Block& block, const float* in,
+  void copy_rows(const TilePhase& phase, const PanelChunk& chunk, const Block& block, const float* in,
                  float* buffer) const;
-  void gather(const TilePhase& phase, const TileChunk& chunk, const Block& block, const float* in, float* buffer) const;
+  void gather(const TilePhase& phase, const PanelChunk& chunk, const Block& block, const float* in,
+              float* buffer) const;
   std::int64_t make_tiles(const TilePhase& phase, const Block& block, Tile* tiles) const;
   std::int64_t out_offset(const TilePhase& phase, std::int64_t n, std::int64_t d, std::int64_t h, std::int64_t w) const;
   void zero_channel_padding(const TilePhase& phase, const Tile* tiles, std::int64_t count, float* out) const;
@@ -62,31 +56,20 @@ void TilePlan::pack(const void* weights, void* packed, ThreadTeam* team) const {
   const ForwardConv& conv = design_.conv;
   const auto* from = static_cast<const float*>(weights);
   auto* to = static_cast<float*>(packed);
-  for (const TilePhase& phase : design_.phases) {
-    const auto pack_panels = [&](std::int64_t begin, std::int64_t end, int) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const TilePanel& panel = phase.panels[i];
-        const std::int64_t width = static_cast<std::int64_t>(panel.shape->vectors) * design_.kernels->lanes;
-        const float* base = from + panel.group * conv.w_group + panel.first * conv.w_out;
-        float* out = to + panel.weights;
-        for (std::int64_t offset : phase.weight_order) {
-          for (std::int64_t k = 0; k < width; ++k) {
-            const std::int64_t at = design_.grouped > 0
-                                        ? k / design_.grouped * design_.group_weights + k % design_.grouped * conv.w_out
-                                        : k * conv.w_out;
-            out[k] = offset >= 0 && k < panel.channels ? base[offset + at] : 0.0f;
-          }
-          out += width;
-        }
+  pack_panels(design_.phases, team, [&](const TilePhase& phase, const TilePanel& panel) {
+    const std::int64_t width = static_cast<std::int64_t>(panel.shape->vectors) * design_.kernels->lanes;
+    const float* base = from + panel.group * conv.w_group + panel.first * conv.w_out;
+    float* out = to + panel.weights;
+    for (std::int64_t offset : phase.weight_order) {
+      for (std::int64_t k = 0; k < width; ++k) {
+        const std::int64_t at = design_.grouped > 0
+                                    ? k / design_.grouped * design_.group_weights + k % design_.grouped * conv.w_out
+                                    : k * conv.w_out;
+        out[k] = offset >= 0 && k < panel.channels ? base[offset + at] : 0.0f;
       }
-    };
-    const auto count = static_cast<std::int64_t>(phase.panels.size());
-    if (team != nullptr) {
-      parallel_ranges(*team, count, pack_panels);
-    } else {
-      pack_panels(0, count, 0);
+      out += width;
     }
-  }
+  });
 }
 
 Block TilePlan::block_of(const TilePhase& phase, std::int64_t index) const {
@@ -173,7 +156,7 @@ std::int64_t TilePlan::make_tiles(const TilePhase& phase, const Block& block, Ti
 }
 
 // The input rows a block reads, padding as zeros: [plane][depth][row][position][channels or block].
-void TilePlan::copy_rows(const TilePhase& phase, const TileChunk& chunk, const Block& block, const float* in,
+void TilePlan::copy_rows(const TilePhase& phase, const PanelChunk& chunk, const Block& block, const float* in,
                          float* buffer) const {
   const ActivationView& view = design_.conv.in;
   const std::int64_t first_channel = chunk.group_begin * design_.conv.in_channels;
@@ -225,7 +208,7 @@ void TilePlan::copy_rows(const TilePhase& phase, const TileChunk& chunk, const B
 }
 
 // Rows of the im2col matrix: for each position its taps' channels one after another.
-void TilePlan::gather(const TilePhase& phase, const TileChunk& chunk, const Block& block, const float* in,
+void TilePlan::gather(const TilePhase& phase, const PanelChunk& chunk, const Block& block, const float* in,
                       float* buffer) const {
   const ForwardConv& conv = design_.conv;
   const Axis* axis = phase.axis;
@@ -283,15 +266,15 @@ void TilePlan::zero_channel_padding(const TilePhase& phase, const Tile* tiles, s
   }
 }
 
-void TilePlan::run_item(const Job& job, const TilePhase& phase, const TileChunk& chunk, std::int64_t block_index,
-                        bool filled, bool prefetch, float* scratch) const {
+void TilePlan::run_item(const PhaseJob& job, const TilePhase& phase, const PanelChunk& chunk, PhaseItem item,
+                        float* scratch) const {
   const ForwardConv& conv = design_.conv;
   const int lanes = design_.kernels->lanes;
-  const Block block = block_of(phase, block_index);
+  const Block block = block_of(phase, item.block);
   float* buffer = scratch;
   auto* tiles = reinterpret_cast<Tile*>(scratch + (phase.buffer + 15) / 16 * 16);
-  if (phase.input == TileInput::padded && !filled) copy_rows(phase, chunk, block, job.in, buffer);
-  if (phase.input == TileInput::gathered && !filled) gather(phase, chunk, block, job.in, buffer);
+  if (phase.input == TileInput::padded && !item.filled) copy_rows(phase, chunk, block, job.in, buffer);
+  if (phase.input == TileInput::gathered && !item.filled) gather(phase, chunk, block, job.in, buffer);
   const std::int64_t tile_count = make_tiles(phase, block, tiles);
   const bool copied = phase.input != TileInput::in_place;
   const float* x = copied ? buffer : job.in;
@@ -343,7 +326,7 @@ void TilePlan::run_item(const Job& job, const TilePhase& phase, const TileChunk&
     finish.channels = panel.channels;
     finish.width = static_cast<int>(width);
     // The first sweep over a chunk's weights finds them in memory: fetch the next panel while this one computes.
-    const bool fetch = prefetch && i + 1 < chunk.panel_end;
+    const bool fetch = item.first_of_chunk && i + 1 < chunk.panel_end;
     const std::int64_t panel_floats = phase.reduction * width;
     for (std::int64_t t = 0; t < tile_count; ++t) {
       const Tile& tile = tiles[t];
@@ -369,31 +352,9 @@ void TilePlan::run_item(const Job& job, const TilePhase& phase, const TileChunk&
 }
 
 Result<void> TilePlan::run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const {
-  Job job;
-  job.in = static_cast<const float*>(problem().pass == Pass::fprop ? args.x : args.y);
-  job.out = static_cast<float*>(args.out);
-  job.packed = static_cast<const float*>(packed);
-  job.epilogue = make_epilogue(problem(), args);
-  job.z = job.epilogue.gamma != 0 ? static_cast<const float*>(args.z) : job.out;
-  std::int64_t items = 0;
-  for (const TilePhase& phase : design_.phases) items += phase.items();
-  parallel_ranges(team, items, [&](std::int64_t begin, std::int64_t end, int thread) {
-    float* mine = static_cast<float*>(scratch) + thread * design_.scratch_floats;
-    std::int64_t first = 0;
-    for (const TilePhase& phase : design_.phases) {
-      const std::int64_t count = phase.items();
-      const std::int64_t blocks = phase.images * phase.row_blocks * phase.col_blocks;
-      for (std::int64_t i = std::max(begin, first); i < std::min(end, first + count); ++i) {
-        const std::int64_t block = (i - first) % blocks;
-        const bool first_of_chunk = block == 0 || i == begin;
-        const TileChunk& chunk = phase.chunks[(i - first) / blocks];
-        // Where one block is all there is, chunks of the same groups follow one another and share its buffer.
-        const bool filled = i > std::max(begin, first) && blocks == 1 &&
-                            phase.chunks[(i - first) / blocks - 1].group_begin == chunk.group_begin;
-        run_item(job, phase, chunk, block, filled, first_of_chunk, mine);
-      }
-      first += count;
-    }
+  const PhaseJob job = make_phase_job(problem(), args, packed);
+  run_items(design_.phases, team, [&](const TilePhase& phase, const PanelChunk& chunk, PhaseItem item, int thread) {
+    run_item(job, phase, chunk, item, static_cast<float*>(scratch) + thread * design_.scratch_floats);
   });
   return {};
 }
@@ -409,7 +370,7 @@ Result<std::unique_ptr<ConvPlan>> make_tile_plan(const ConvProblem& problem, con
                                                  const TileRequest& request, const void* constant_weights) {
   TileDesign design = design_tiles(problem, request);
   order_reductions(design);
-  Candidate candidate{engine, tile_knobs(design)};
+  Candidate candidate{engine, tile_knobs(tile_of(design))};
   auto plan =
       std::make_unique<TilePlan>(problem, std::move(candidate), std::max(1, request.threads), std::move(design));
   CONVOY_CHECK(plan->keep(constant_weights));

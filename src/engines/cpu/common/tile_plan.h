@@ -14,6 +14,7 @@
 #include "convoy/engine.h"
 #include "engines/cpu/common/forward.h"
 #include "engines/cpu/common/packed_plan.h"
+#include "engines/cpu/common/panels.h"
 #include "engines/cpu/common/tile_kernels.h"
 
 namespace convoy::cpu {
@@ -32,18 +33,13 @@ struct TilePanel {
   std::int64_t weights;  // offset of the packed panel, in floats
 };
 
-struct TileChunk {
-  std::int64_t panel_begin, panel_end;
-  std::int64_t group_begin, group_end;
-};
-
 struct TilePhase {
   Axis axis[3];
   TileInput input = TileInput::in_place;
   int halves = 1;
   int pixels = 1;
   std::vector<TilePanel> panels;
-  std::vector<TileChunk> chunks;
+  std::vector<PanelChunk> chunks;
   std::int64_t reduction = 0;              // length of a sum
   std::vector<std::int64_t> weight_order;  // offset in a group's weights of each element of the sum; -1: zero
   std::vector<std::int64_t> steps;         // x offsets, for each group where group_steps
@@ -109,9 +105,6 @@ double tile_seconds(const ConvProblem& problem, const TileDesign& design);
 
 // tile_values' first, for a design at hand; 0 where there is nothing to compute.
 std::int64_t tile_of(const TileDesign& design);
-
-// That as knob values, which it is not among where it is 0.
-KnobValues tile_knobs(const TileDesign& design);
 
 // Null where this processor has neither AVX2 nor AVX-512.
 const TileKernels* tile_kernels_for(Isa isa);

@@ -51,7 +51,7 @@ class DirectEngine final : public cost::FittedEngine {
     if (check_sizes(problem)) return std::nullopt;
     TileDesign design = design_tiles(problem, request(plan.cpu, plan.threads, {}));
     if (design.too_large) return std::nullopt;
-    const KnobValues knobs = tile_knobs(design);
+    const KnobValues knobs = tile_knobs(tile_of(design));
     // Spelled out, the tile holds for every phase.
     if (design.phases.size() > 1) design = design_tiles(problem, request(plan.cpu, plan.threads, knobs));
     return Estimate{knobs, predict(problem, {tile_seconds(problem, design)}, plan)};

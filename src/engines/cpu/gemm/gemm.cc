@@ -81,7 +81,7 @@ class GemmEngine final : public cost::FittedEngine {
     const auto answer = [&](auto make_design) -> std::optional<Estimate> {
       const auto design = make_design({});
       if (design.too_large) return std::nullopt;
-      const KnobValues knobs = tile_knobs(design);
+      const KnobValues knobs = tile_knobs(tile_of(design));
       // Spelled out, the tile holds for every phase.
       const double seconds = tile_seconds(problem, design.phases.size() > 1 ? make_design(knobs) : design);
       return Estimate{knobs, predict(problem, {seconds}, plan)};

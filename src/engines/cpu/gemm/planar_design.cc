@@ -5,11 +5,6 @@
 namespace convoy::cpu {
 namespace {
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-constexpr std::int64_t kDefaultL2 = 1 << 20;
-constexpr double kMostBufferFloats = 1 << 26;  // a thread's block buffer: 256 MiB
-
 // Cycles for one element of the sum, as tile_design.cc counts them: FMA ports, load ports, latency, positions from L2.
 double planar_cycles(const PlanarKernel& k, int lanes) {
   const double fma = k.channels * k.vectors / 2.0;
@@ -66,34 +61,16 @@ void choose_panels(PlanarDesign& design, PlanarPhase& phase, const PlanarRequest
 }
 
 void make_chunks(const PlanarDesign& design, PlanarPhase& phase, std::int64_t reduction, double bytes) {
-  phase.chunks.clear();
   const auto count = static_cast<std::int64_t>(phase.panels.size());
   if (count == 0) return;
-  const std::int64_t group_panels = count / design.conv.groups;
-  const double panel_bytes = std::max(1.0, 4.0 * static_cast<double>(reduction) * phase.panels[0].kernel->channels);
-  const auto fit = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(1e9, bytes / panel_bytes)));
-  if (fit >= group_panels) {
-    const std::int64_t groups = fit / group_panels;
-    for (std::int64_t g = 0; g < design.conv.groups; g += groups) {
-      const std::int64_t end = std::min(design.conv.groups, g + groups);
-      phase.chunks.push_back({g * group_panels, end * group_panels, g, end});
-    }
-    return;
-  }
-  const std::int64_t each = ceil_div(group_panels, ceil_div(group_panels, fit));
-  for (std::int64_t g = 0; g < design.conv.groups; ++g) {
-    for (std::int64_t p = 0; p < group_panels; p += each) {
-      phase.chunks.push_back({g * group_panels + p, g * group_panels + std::min(group_panels, p + each), g, g + 1});
-    }
-  }
+  const double panel = 4.0 * static_cast<double>(reduction) * phase.panels[0].kernel->channels;
+  phase.chunks = chunk_panels(count, design.conv.groups, panel, bytes);
 }
 
 // Slices, buffer sizes and blocks for at most `bytes` of buffer and `most_positions` positions a block.
 void make_blocks(PlanarDesign& design, PlanarPhase& phase, double bytes, std::int64_t most_positions) {
   const ForwardConv& conv = design.conv;
-  std::int64_t groups = 1;
-  for (const PlanarChunk& c : phase.chunks) groups = std::max(groups, c.group_end - c.group_begin);
-  phase.channels = groups * conv.in_channels;
+  phase.channels = most_groups(phase.chunks) * conv.in_channels;
   const Axis& d = phase.axis[0];
   const Axis& h = phase.axis[1];
   const Axis& w = phase.axis[2];
@@ -264,11 +241,6 @@ std::int64_t tile_of(const PlanarDesign& design) {
   if (design.phases.empty() || design.phases[0].panels.empty()) return 0;
   const PlanarKernel& kernel = *design.phases[0].panels[0].kernel;
   return 10 * kernel.channels + kernel.vectors;
-}
-
-KnobValues tile_knobs(const PlanarDesign& design) {
-  const std::int64_t tile = tile_of(design);
-  return tile > 0 ? KnobValues{{"tile", tile}} : KnobValues{};
 }
 
 std::vector<std::int64_t> planar_tile_values(const ConvProblem& problem, const PlanarRequest& request) {

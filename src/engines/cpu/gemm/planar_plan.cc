@@ -28,16 +28,10 @@ class PlanarPlan : public PackedPlan {
   void pack(const void* weights, void* packed, ThreadTeam* team) const override;
   Result<void> run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const override;
 
-  struct Job {
-    const float* in;
-    float* out;
-    const float* z;
-    const float* packed;
-    EpilogueArgs epilogue;
-  };
-  void run_item(const Job& job, const PlanarPhase& phase, const PlanarChunk& chunk, const Block& block, bool filled,
+  void run_item(const PhaseJob& job, const PlanarPhase& phase, const PanelChunk& chunk, const Block& block, bool filled,
                 float* buffer) const;
-  void copy_rows(const PlanarPhase& phase, const PlanarChunk& chunk, const Block& block, const float* in,
+  static Block block_of(const PlanarPhase& phase, std::int64_t index);
+  void copy_rows(const PlanarPhase& phase, const PanelChunk& chunk, const Block& block, const float* in,
                  float* buffer) const;
 
   PlanarDesign design_;
@@ -47,31 +41,33 @@ void PlanarPlan::pack(const void* weights, void* packed, ThreadTeam* team) const
   const ForwardConv& conv = design_.conv;
   const auto* from = static_cast<const float*>(weights);
   auto* to = static_cast<float*>(packed);
-  for (const PlanarPhase& phase : design_.phases) {
-    const auto pack_panels = [&](std::int64_t begin, std::int64_t end, int) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const PlanarPanel& panel = phase.panels[i];
-        const float* base = from + panel.group * conv.w_group + panel.first * conv.w_out;
-        float* out = to + panel.weights;
-        for (std::int64_t offset : phase.weight_order) {
-          for (std::int64_t m = 0; m < panel.kernel->channels; ++m) {
-            out[m] = m < panel.channels ? base[offset + m * conv.w_out] : 0.0f;
-          }
-          out += panel.kernel->channels;
-        }
+  pack_panels(design_.phases, team, [&](const PlanarPhase& phase, const PlanarPanel& panel) {
+    const float* base = from + panel.group * conv.w_group + panel.first * conv.w_out;
+    float* out = to + panel.weights;
+    for (std::int64_t offset : phase.weight_order) {
+      for (std::int64_t m = 0; m < panel.kernel->channels; ++m) {
+        out[m] = m < panel.channels ? base[offset + m * conv.w_out] : 0.0f;
       }
-    };
-    const auto count = static_cast<std::int64_t>(phase.panels.size());
-    if (team != nullptr) {
-      parallel_ranges(*team, count, pack_panels);
-    } else {
-      pack_panels(0, count, 0);
+      out += panel.kernel->channels;
     }
-  }
+  });
+}
+
+Block PlanarPlan::block_of(const PlanarPhase& phase, std::int64_t index) {
+  Block block{};
+  block.column = index % phase.col_blocks * phase.block_cols;
+  index /= phase.col_blocks;
+  block.row = index % phase.row_blocks * phase.block_rows;
+  index /= phase.row_blocks;
+  block.depth = index % phase.axis[0].count;
+  block.image = index / phase.axis[0].count;
+  block.rows = std::min(phase.block_rows, phase.axis[1].count - block.row);
+  block.cols = std::min(phase.block_cols, phase.axis[2].count - block.column);
+  return block;
 }
 
 // [channel][slice][row][pitch], see PlanarSlice; padding and the slack behind the last vector are zeros.
-void PlanarPlan::copy_rows(const PlanarPhase& phase, const PlanarChunk& chunk, const Block& block, const float* in,
+void PlanarPlan::copy_rows(const PlanarPhase& phase, const PanelChunk& chunk, const Block& block, const float* in,
                            float* buffer) const {
   const ForwardConv& conv = design_.conv;
   const Axis* axis = phase.axis;
@@ -118,7 +114,7 @@ void PlanarPlan::copy_rows(const PlanarPhase& phase, const PlanarChunk& chunk, c
   }
 }
 
-void PlanarPlan::run_item(const Job& job, const PlanarPhase& phase, const PlanarChunk& chunk, const Block& block,
+void PlanarPlan::run_item(const PhaseJob& job, const PlanarPhase& phase, const PanelChunk& chunk, const Block& block,
                           bool filled, float* buffer) const {
   const ForwardConv& conv = design_.conv;
   const Axis* axis = phase.axis;
@@ -176,39 +172,10 @@ void PlanarPlan::run_item(const Job& job, const PlanarPhase& phase, const Planar
 }
 
 Result<void> PlanarPlan::run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const {
-  Job job;
-  job.in = static_cast<const float*>(problem().pass == Pass::fprop ? args.x : args.y);
-  job.out = static_cast<float*>(args.out);
-  job.packed = static_cast<const float*>(packed);
-  job.epilogue = make_epilogue(problem(), args);
-  job.z = job.epilogue.gamma != 0 ? static_cast<const float*>(args.z) : job.out;
-  std::int64_t items = 0;
-  for (const PlanarPhase& phase : design_.phases) items += phase.items();
-  parallel_ranges(team, items, [&](std::int64_t begin, std::int64_t end, int thread) {
-    float* mine = static_cast<float*>(scratch) + thread * design_.scratch_floats;
-    std::int64_t first = 0;
-    for (const PlanarPhase& phase : design_.phases) {
-      const std::int64_t count = phase.items();
-      const std::int64_t blocks = phase.images * phase.row_blocks * phase.col_blocks;
-      for (std::int64_t i = std::max(begin, first); i < std::min(end, first + count); ++i) {
-        std::int64_t at = (i - first) % blocks;
-        Block block{};
-        block.column = at % phase.col_blocks * phase.block_cols;
-        at /= phase.col_blocks;
-        block.row = at % phase.row_blocks * phase.block_rows;
-        at /= phase.row_blocks;
-        block.depth = at % phase.axis[0].count;
-        block.image = at / phase.axis[0].count;
-        block.rows = std::min(phase.block_rows, phase.axis[1].count - block.row);
-        block.cols = std::min(phase.block_cols, phase.axis[2].count - block.column);
-        const PlanarChunk& chunk = phase.chunks[(i - first) / blocks];
-        // Where one block is all there is, chunks of the same groups follow one another and share its buffer.
-        const bool filled = i > std::max(begin, first) && blocks == 1 &&
-                            phase.chunks[(i - first) / blocks - 1].group_begin == chunk.group_begin;
-        run_item(job, phase, chunk, block, filled, mine);
-      }
-      first += count;
-    }
+  const PhaseJob job = make_phase_job(problem(), args, packed);
+  run_items(design_.phases, team, [&](const PlanarPhase& phase, const PanelChunk& chunk, PhaseItem item, int thread) {
+    float* const buffer = static_cast<float*>(scratch) + thread * design_.scratch_floats;
+    run_item(job, phase, chunk, block_of(phase, item.block), item.filled, buffer);
   });
   return {};
 }
@@ -225,8 +192,7 @@ Result<std::unique_ptr<ConvPlan>> make_planar_plan(const ConvProblem& problem, c
                                                    const PlanarRequest& request, const void* constant_weights) {
   PlanarDesign design = design_planar(problem, request);
   order_reductions(design);
-  Candidate candidate{engine, {}};
-  if (const std::int64_t tile = tile_of(design); tile > 0) candidate.knobs.push_back({"tile", tile});
+  Candidate candidate{engine, tile_knobs(tile_of(design))};
   auto plan =
       std::make_unique<PlanarPlan>(problem, std::move(candidate), std::max(1, request.threads), std::move(design));
   CONVOY_CHECK(plan->keep(constant_weights));

@@ -12,6 +12,7 @@
 
 #include "convoy/engine.h"
 #include "engines/cpu/common/forward.h"
+#include "engines/cpu/common/panels.h"
 #include "engines/cpu/gemm/planar_kernels.h"
 
 namespace convoy::cpu {
@@ -24,11 +25,6 @@ struct PlanarPanel {
   std::int64_t weights;  // offset of the packed panel, in floats
 };
 
-struct PlanarChunk {
-  std::int64_t panel_begin, panel_end;
-  std::int64_t group_begin, group_end;
-};
-
 // A plane of the buffer: the input rows of one depth tap and one residue of the row and column stride.
 struct PlanarSlice {
   std::int64_t depth;  // input depth offset
@@ -39,7 +35,7 @@ struct PlanarSlice {
 struct PlanarPhase {
   Axis axis[3];
   std::vector<PlanarPanel> panels;
-  std::vector<PlanarChunk> chunks;
+  std::vector<PanelChunk> chunks;
   std::vector<PlanarSlice> slices;
   std::vector<std::int64_t> steps;         // buffer offset of each element of the sum, group-relative
   std::vector<std::int64_t> weight_order;  // its offset in the group's weights
@@ -75,7 +71,6 @@ PlanarDesign design_planar(const ConvProblem& problem, const PlanarRequest& requ
 void order_reductions(PlanarDesign& design);
 
 std::int64_t tile_of(const PlanarDesign& design);
-KnobValues tile_knobs(const PlanarDesign& design);
 std::vector<std::int64_t> planar_tile_values(const ConvProblem& problem, const PlanarRequest& request);
 
 // The plan's candidate is `engine` with the tile spelled out.

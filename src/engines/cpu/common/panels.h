@@ -1,0 +1,90 @@
+// What plans that compute an output phase by phase share (tile_plan.h, gemm/planar_plan.h). A phase has panels of
+// packed weights, chunks of them, and blocks of output positions; an item is a block of a chunk. A phase P has members
+// `panels` and `chunks`, `images`, `row_blocks` and `col_blocks`, whose product is its blocks, and items().
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "convoy/engine.h"
+#include "engines/cpu/common/epilogue_args.h"
+
+namespace convoy::cpu {
+
+constexpr std::int64_t kDefaultL2 = 1 << 20;   // bytes, where the processor doesn't say
+constexpr double kMostBufferFloats = 1 << 26;  // a thread's block buffer: 256 MiB
+
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+struct PanelChunk {
+  std::int64_t panel_begin, panel_end;
+  std::int64_t group_begin, group_end;
+};
+
+// `panels`, equally many a group: whole groups where several fit `bytes`, otherwise panels of one group.
+std::vector<PanelChunk> chunk_panels(std::int64_t panels, std::int64_t groups, double panel_bytes, double bytes);
+
+// The most groups that a chunk has, at least one.
+std::int64_t most_groups(const std::vector<PanelChunk>& chunks);
+
+// A design's tile as knob values, which it is not among where it is 0.
+inline KnobValues tile_knobs(std::int64_t tile) { return tile > 0 ? KnobValues{{"tile", tile}} : KnobValues{}; }
+
+// What the items of an execution read and write.
+struct PhaseJob {
+  const float* in;
+  float* out;
+  const float* z;
+  const float* packed;
+  EpilogueArgs epilogue;
+};
+
+PhaseJob make_phase_job(const ConvProblem& problem, const ConvArgs& args, const void* packed);
+
+// pack(phase, panel) for all panels, side by side where there is a team.
+template <class Phase, class Pack>
+void pack_panels(const std::vector<Phase>& phases, ThreadTeam* team, Pack pack) {
+  for (const Phase& phase : phases) {
+    const auto range = [&](std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t i = begin; i < end; ++i) pack(phase, phase.panels[i]);
+    };
+    const auto count = static_cast<std::int64_t>(phase.panels.size());
+    if (team != nullptr) {
+      parallel_ranges(*team, count, range);
+    } else {
+      range(0, count, 0);
+    }
+  }
+}
+
+struct PhaseItem {
+  std::int64_t block;
+  bool filled;          // the thread's buffer holds the block's input already
+  bool first_of_chunk;  // that the thread computes
+};
+
+// run(phase, chunk, item, thread) for all items, neighbouring ones on one thread.
+template <class Phase, class Run>
+void run_items(const std::vector<Phase>& phases, ThreadTeam& team, Run run) {
+  std::int64_t items = 0;
+  for (const Phase& phase : phases) items += phase.items();
+  parallel_ranges(team, items, [&](std::int64_t begin, std::int64_t end, int thread) {
+    std::int64_t first = 0;
+    for (const Phase& phase : phases) {
+      const std::int64_t count = phase.items();
+      const std::int64_t blocks = phase.images * phase.row_blocks * phase.col_blocks;
+      for (std::int64_t i = std::max(begin, first); i < std::min(end, first + count); ++i) {
+        const std::int64_t block = (i - first) % blocks;
+        const PanelChunk& chunk = phase.chunks[(i - first) / blocks];
+        // Where one block is all there is, chunks of the same groups follow one another and share its buffer.
+        const bool filled = i > std::max(begin, first) && blocks == 1 &&
+                            phase.chunks[(i - first) / blocks - 1].group_begin == chunk.group_begin;
+        run(phase, chunk, PhaseItem{block, filled, block == 0 || i == begin}, thread);
+      }
+      first += count;
+    }
+  });
+}
+
+}  // namespace convoy::cpu
