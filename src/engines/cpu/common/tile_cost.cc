@@ -63,8 +63,10 @@ double copy_cycles(const TileDesign& design, const TilePhase& phase) {
           static_cast<double>(conv.batch * phase.axis[0].count) * phase.axis[1].count * phase.axis[2].count;
       cycles += positions * taps * (20 + channels / 8);
     } else if (phase.input == TileInput::padded) {
-      const double rows = blocks * static_cast<double>(phase.planes * (phase.plane / phase.row));
-      const double pixels = static_cast<double>(phase.row / phase.pixel);
+      const std::int64_t plane_rows = phase.plane / phase.row;
+      const std::int64_t row_pixels = phase.row / phase.pixel;
+      const double rows = blocks * static_cast<double>(phase.planes * plane_rows);
+      const auto pixels = static_cast<double>(row_pixels);
       const bool whole = phase.pixel == conv.in.spatial[2];
       cycles += rows * (30 + (whole ? static_cast<double>(phase.row) / 8 : pixels * (15 + channels / 8)));
     }
