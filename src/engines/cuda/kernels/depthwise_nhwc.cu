@@ -2,18 +2,14 @@
 // A thread computes V channels of a TILE_H x TILE_W patch of the output: it walks over the input rows that the patch
 // sees, each loaded once (through L1, where the overlap with neighbours is found), kept in registers and used for every
 // output row that it meets.
-#include "axis.cuh"
 #include "epilogue.cuh"
 #include "overlap.cuh"
+#include "patch.cuh"
 #include "problem.h"
 #include "types.cuh"
 
 namespace {
 
-using rows = Axis<IN_H, OUT_H, TAPS_H, STRIDE_H, DILATION_H, PAD_H, TILE_H, TRANSPOSED>;
-using columns = Axis<IN_W, OUT_W, TAPS_W, STRIDE_W, DILATION_W, PAD_W, TILE_W, TRANSPOSED>;
-constexpr int span_h = rows::span();
-constexpr int span_w = columns::span();
 constexpr int tiles_w = columns::tiles();
 constexpr int tiles_h = rows::tiles();
 constexpr int taps = TAPS_H * TAPS_W;
@@ -156,22 +152,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
           unpack<ELEMENT, VECTOR>(ring[j % (PREFETCH + 1)].raw[i], x[i]);
         }
       }
+      for_products_of_row(j, [&](int a, int b, int i, int tap) {
 #pragma unroll
-      for (int a = 0; a < TILE_H; ++a) {
-        const int r = rows::tap(a, j);
-        if (r < 0) continue;
-#pragma unroll
-        for (int i = 0; i < span_w; ++i) {
-          if (!columns::ever_inside(i)) continue;
-#pragma unroll
-          for (int b = 0; b < TILE_W; ++b) {
-            const int s = columns::tap(b, i);
-            if (s < 0) continue;
-#pragma unroll
-            for (int v = 0; v < VECTOR; ++v) sum[a][b][v] = fmaf(x[i][v], kept[r * TAPS_W + s][v], sum[a][b][v]);
-          }
-        }
-      }
+        for (int v = 0; v < VECTOR; ++v) sum[a][b][v] = fmaf(x[i][v], kept[tap][v], sum[a][b][v]);
+      });
     }
   }
 

@@ -2,18 +2,14 @@
 // A thread keeps the filters of V channels in registers and walks over patches of TILE_H x TILE_W pixels of dy: the
 // patch stays in registers while the rows of x that it meets pass by. A block adds its threads' sums in a fixed order
 // and writes them to partial[split][tap][k]; `reduce` adds the splits.
-#include "axis.cuh"
 #include "block_sum.cuh"
 #include "overlap.cuh"
+#include "patch.cuh"
 #include "problem.h"
 #include "types.cuh"
 
 namespace {
 
-using rows = Axis<IN_H, OUT_H, TAPS_H, STRIDE_H, DILATION_H, PAD_H, TILE_H, false>;
-using columns = Axis<IN_W, OUT_W, TAPS_W, STRIDE_W, DILATION_W, PAD_W, TILE_W, false>;
-constexpr int span_h = rows::span();
-constexpr int span_w = columns::span();
 constexpr int tiles_w = columns::tiles();
 constexpr int tiles_h = rows::tiles();
 constexpr int taps = TAPS_H * TAPS_W;
@@ -126,24 +122,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
           unpack<ELEMENT, VECTOR>(ring[j % (PREFETCH + 1)].raw[i], v[i]);
         }
       }
+      for_products_of_row(j, [&](int a, int b, int i, int tap) {
 #pragma unroll
-      for (int a = 0; a < TILE_H; ++a) {
-        const int r = rows::tap(a, j);
-        if (r < 0) continue;
-#pragma unroll
-        for (int i = 0; i < span_w; ++i) {
-          if (!columns::ever_inside(i)) continue;
-#pragma unroll
-          for (int b = 0; b < TILE_W; ++b) {
-            const int s = columns::tap(b, i);
-            if (s < 0) continue;
-#pragma unroll
-            for (int e = 0; e < VECTOR; ++e) {
-              sum[r * TAPS_W + s][e] = fmaf(v[i][e], g[a][b][e], sum[r * TAPS_W + s][e]);
-            }
-          }
+        for (int e = 0; e < VECTOR; ++e) {
+          sum[tap][e] = fmaf(v[i][e], g[a][b][e], sum[tap][e]);
         }
-      }
+      });
     }
   }
 
