@@ -28,7 +28,6 @@ namespace {
 
 using selection::CandidateChecker;
 using selection::CheckFault;
-using selection::CheckOutcome;
 using selection::CheckSetup;
 
 struct VerifyFlags {

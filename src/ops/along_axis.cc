@@ -110,7 +110,7 @@ class CumSum final : public Operator {
                                        std::span<const TensorDesc> outputs, const PlanRequest&) const override {
     CONVOY_TRY(const std::int64_t exclusive, node.integer("exclusive", 0));
     CONVOY_TRY(const std::int64_t reverse, node.integer("reverse", 0));
-    const TensorDesc x = inputs[0].desc, y = outputs[0];
+    const TensorDesc &x = inputs[0].desc, &y = outputs[0];
     return dispatch<kMathNumeric>(x.type, [&]<class T>(Tag<T>) {
       return make_plan(node,
                        [=, axis_desc = inputs[1].desc](std::span<const void* const> in, std::span<void* const> out,

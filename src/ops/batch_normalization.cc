@@ -40,7 +40,8 @@ TensorDesc statistic_of(const TensorDesc& x, bool spatial) {
 template <class T>
 void batch_moments(const BroadcastLoop& loop, const T* x, std::int64_t elements, std::int64_t statistics, double* mean,
                    double* variance) {
-  const double count = static_cast<double>(elements / std::max<std::int64_t>(statistics, 1));
+  const std::int64_t each = elements / std::max<std::int64_t>(statistics, 1);
+  const auto count = static_cast<double>(each);
   const auto sum = [&](double* sums, auto&& term) {
     std::fill_n(sums, statistics, 0.0);
     loop.run(0, elements, [&](const std::int64_t* at, std::int64_t run) {

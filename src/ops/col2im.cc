@@ -38,7 +38,7 @@ class Col2Im final : public Operator {
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest&) const override {
     CONVOY_TRY(const Blocks blocks, read(node, inputs));
-    const TensorDesc y = outputs[0];
+    const TensorDesc& y = outputs[0];
     return dispatch<kMathNumeric>(y.type, [&]<class T>(Tag<T>) {
       return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
         const int spatial = static_cast<int>(blocks.image.size());

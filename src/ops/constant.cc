@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <utility>
 
 #include "ops/families.h"
 
@@ -10,7 +11,7 @@ namespace {
 
 // A plan that writes the same tensor every time.
 std::unique_ptr<OpPlan> write_plan(const NodeDesc& node, HostTensor value) {
-  return make_plan(node, [value](auto, auto out, const ExecContext&) -> Result<void> {
+  return make_plan(node, [value = std::move(value)](auto, auto out, const ExecContext&) -> Result<void> {
     std::memcpy(out[0], value.data.get(), value.desc.bytes());
     return {};
   });

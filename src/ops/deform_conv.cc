@@ -81,10 +81,10 @@ class DeformConv final : public Operator {
       const std::int64_t group = c / (g.channels / g.offset_groups);
       for (std::int64_t tap = 0; tap < g.taps(); ++tap) {
         const std::int64_t own = (n * g.offset_groups + group) * g.taps() + tap;
-        const double y = static_cast<double>(p * g.stride[0] - g.pad[0] + tap / g.kernel_w * g.dilation[0]) +
-                         load(in[2], 2 * own * area + place);
-        const double z = static_cast<double>(q * g.stride[1] - g.pad[1] + tap % g.kernel_w * g.dilation[1]) +
-                         load(in[2], (2 * own + 1) * area + place);
+        const std::int64_t row = p * g.stride[0] - g.pad[0] + tap / g.kernel_w * g.dilation[0];
+        const std::int64_t col = q * g.stride[1] - g.pad[1] + tap % g.kernel_w * g.dilation[1];
+        const double y = static_cast<double>(row) + load(in[2], 2 * own * area + place);
+        const double z = static_cast<double>(col) + load(in[2], (2 * own + 1) * area + place);
         const double value = bilinear(x + c * g.height * g.width, g.height, g.width, y, z);
         column[c * g.taps() + tap] = mask == nullptr ? value : value * load(mask, own * area + place);
       }

@@ -113,7 +113,7 @@ class GridSample final : public Operator {
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest&) const override {
     CONVOY_TRY(const Sampling sampling, read(node));
-    const TensorDesc x = inputs[0].desc, y = outputs[0];
+    const TensorDesc &x = inputs[0].desc, &y = outputs[0];
     const DataType grid_type = inputs[1].desc.type;
     return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
       return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {

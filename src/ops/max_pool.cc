@@ -94,7 +94,7 @@ class MaxPool final : public Operator {
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
-    const TensorDesc x = inputs[0].desc, y = outputs[0];
+    const TensorDesc &x = inputs[0].desc, &y = outputs[0];
     CONVOY_TRY(const PoolGeometry geometry, read_pooling(node, x.dims));
     CONVOY_TRY(const std::int64_t order, node.integer("storage_order", 0));
     const bool with_indices = outputs.size() > 1;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "device/cuda/cublaslt.h"
 #include "device/cuda/cudnn.h"
@@ -24,7 +25,7 @@ std::vector<std::string> entries(const std::string& folder, std::string_view ste
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     std::string name = entry->path().filename().string();
-    if (begins_with(name, stem)) found.push_back(folder + "/" + name);
+    if (begins_with(name, stem)) found.push_back((fs::path(folder) / name).string());
   }
   // "python3.11" is later than "python3.9".
   std::sort(found.begin(), found.end(), [](const std::string& a, const std::string& b) {
@@ -63,7 +64,8 @@ std::vector<std::string> library_folders(const std::string& packages) {
 void add_folder(std::vector<LibraryPlace>& places, const LibraryNames& library, const std::string& from,
                 const std::string& folder) {
   for (const std::string& soname : library.sonames) {
-    if (is_file(folder + "/" + soname)) places.push_back({.from = from, .file = folder + "/" + soname});
+    std::string file = (fs::path(folder) / soname).string();
+    if (is_file(file)) places.push_back({.from = from, .file = std::move(file)});
   }
   if (library.stem.empty()) return;
   // Those of other major versions are not opened, but named, since they explain why nothing was found.

@@ -49,7 +49,7 @@ class Cache {
     if (kept && equal_but_for_alignment(kept->problem(), problem)) return kept;
     if (!kept) order_.push_back(hash);
     kept = std::make_shared<Survey>(problem);  // of two with one hash the later is kept
-    const std::shared_ptr<Survey> survey = kept;
+    std::shared_ptr<Survey> survey = kept;
     if (order_.size() > kKept) {
       surveys_.erase(order_.front());
       order_.pop_front();

@@ -167,7 +167,7 @@ Value ModelBuilder::layer_scale(const std::string& name, const Value& x, float s
 Value ModelBuilder::dropout(const std::string& name, const Value& x) { return unary("Dropout", name, x); }
 
 Value ModelBuilder::pool(const std::string& op, const std::string& name, const Value& x, const PoolSpec& spec) {
-  const Value y = unary(op, name, x);
+  Value y = unary(op, name, x);
   auto& proto = *model_.mutable_graph()->mutable_node()->rbegin();
   set_ints(proto, "kernel_shape", everywhere(spec.kernel));
   set_ints(proto, "strides", everywhere(spec.stride));
@@ -243,7 +243,7 @@ Value ModelBuilder::double_size(const std::string& name, const Value& x) {
 }
 
 Value ModelBuilder::flatten(const std::string& name, const Value& x) {
-  const Value y = unary("Flatten", name, x);
+  Value y = unary("Flatten", name, x);
   set_int(*model_.mutable_graph()->mutable_node()->rbegin(), "axis", 1);
   return y;
 }
@@ -255,7 +255,7 @@ Value ModelBuilder::flatten_positions(const std::string& name, const Value& x) {
 }
 
 Value ModelBuilder::transpose(const std::string& name, const Value& x, const std::vector<std::int64_t>& permutation) {
-  const Value y = unary("Transpose", name, x);
+  Value y = unary("Transpose", name, x);
   set_ints(*model_.mutable_graph()->mutable_node()->rbegin(), "perm", permutation);
   return y;
 }

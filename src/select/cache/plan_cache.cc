@@ -62,7 +62,7 @@ class Entry {
 
 std::size_t bytes_of(const Selection& selection) {
   std::size_t bytes = selection.reason.capacity() + selection.rule.capacity();
-  for (const std::string& warning : selection.warnings) bytes += sizeof warning + warning.capacity();
+  for (const std::string& warning : selection.warnings) bytes += sizeof(std::string) + warning.capacity();
   return bytes + selection.measurements.capacity() * sizeof(Measurement);
 }
 
@@ -141,7 +141,7 @@ class PlanCache::State {
       waits_.fetch_add(1, std::memory_order_relaxed);
       return entry->wait();
     }
-    const PlanResult result = build(entry->key);
+    PlanResult result = build(entry->key);
     finish(hash, *entry, result);
     return result;
   }

@@ -35,10 +35,12 @@ WinogradBlocking cost(const WinogradSize& s, std::int64_t block_tiles, std::int6
   const double reduction = static_cast<double>(s.reduction);
 
   // One block's work on one core.
-  const double whole_tiles = static_cast<double>(block_tiles / b.row_tile);
-  const double rest = static_cast<double>(block_tiles % b.row_tile);
-  const double pairs = static_cast<double>(s.vectors / 2);
-  const double single = static_cast<double>(s.vectors % 2);
+  const std::int64_t whole = block_tiles / b.row_tile;
+  const std::int64_t two_vectors = s.vectors / 2;
+  const auto whole_tiles = static_cast<double>(whole);
+  const auto rest = static_cast<double>(block_tiles % b.row_tile);
+  const auto pairs = static_cast<double>(two_vectors);
+  const auto single = static_cast<double>(s.vectors % 2);
   const auto rows_cycles = [&](double rows) {
     return rows > 0 ? pairs * tile_cycles(rows, 2) + single * tile_cycles(rows, 1) : 0.0;
   };

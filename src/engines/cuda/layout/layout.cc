@@ -164,8 +164,8 @@ Result<LayoutDesign> layout_design(const TensorDesc& from, const TensorDesc& to,
   design.tile_a = tile_of(da.size, narrow == 8);
   design.tile_b = tile_of(db.size, narrow == 8);
   // A short dim beside a long one: longer tiles of that, up to about 8 KiB.
-  const auto grow = [&](int& tile, std::int64_t size, int other) {
-    while (tile < size && std::int64_t{tile} * other * narrow <= 4096) tile *= 2;
+  const auto grow = [&, bytes = narrow](int& tile, std::int64_t size, int other) {
+    while (tile < size && std::int64_t{tile} * other * bytes <= 4096) tile *= 2;
     if (tile > size) tile = static_cast<int>(size);
   };
   grow(design.tile_a, da.size, design.tile_b);
