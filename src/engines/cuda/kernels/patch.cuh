@@ -25,7 +25,8 @@ __device__ __forceinline__ void for_products_of_row(int j, Product product) {
 #pragma unroll
       for (int b = 0; b < TILE_W; ++b) {
         const int s = columns::tap(b, i);
-        if (s >= 0) product(a, b, i, r * TAPS_W + s);
+        if (s < 0) continue;
+        product(a, b, i, r * TAPS_W + s);
       }
     }
   }
