@@ -117,9 +117,9 @@ Result<std::int64_t> transposed_output_size(std::int64_t in, std::int64_t filter
                                             std::int64_t stride, std::int64_t dilation, std::int64_t output_padding,
                                             std::string_view field);
 
-// Fills the dims and strides of the tensor the pass computes (y for fprop; x for dgrad, the smallest that fits; w for
-// wgrad needs w.dims to be given and only checks them) where its dims are empty, in the layout of the other activation
-// tensor, and defaults: empty paddings are 0, empty strides and dilations 1.
+// Fills the dims and strides of y in any pass, or of x for dgrad (the smallest that fits), where its dims are empty, in
+// the layout of the other activation tensor, and defaults: empty paddings are 0, empty strides and dilations 1. w is
+// only read.
 Result<void> infer(ConvProblem& problem);
 
 // Everything that makes a problem well-formed, whoever runs it. The error names the field and both values, for example
@@ -139,8 +139,8 @@ double bytes_moved(const ConvProblem& problem);
 //   pad      PRE or PRE/POST ("1x1/0x1")     stride, dilation, groups, mode=conv, compute=f32, math=tf32
 //   alpha, beta                              bias=1, gamma=1, act=relu | act=clip,0,6, requant=tensor|channel
 //   zp=X,W,Y (zero points; `given` for an X or W that comes with each execution)
-// On input: a bare layout and the y tensor may be left out (nchw; y inferred: fprop gives y the layout of x), and
-// so may pad, stride, dilation, compute.
+// On input these may be left out: a layout (nchw), pad, stride, dilation, compute; y (it gets x's layout); for dgrad x
+// instead (y's layout, the smallest that fits); for wgrad w, whose sizes filter=RxS then says (nchw).
 std::string print(const ConvProblem& problem);
 Result<ConvProblem> parse_problem(std::string_view text);
 

@@ -154,7 +154,7 @@ Result<std::int64_t> transposed_output_size(std::int64_t in, std::int64_t filter
 }
 
 Result<void> infer(ConvProblem& p) {
-  const bool from_y = p.pass == Pass::dgrad;
+  const bool from_y = p.pass == Pass::dgrad && p.x.dims.empty();
   const TensorDesc& given = from_y ? p.y : p.x;
   CONVOY_CHECK(check_ranks(given, from_y ? "y" : "x", p.w));
   const int spatial = given.spatial_dims();
@@ -162,9 +162,8 @@ Result<void> infer(ConvProblem& p) {
   CONVOY_CHECK(fill_default(p.post_padding, spatial, 0, "post_padding"));
   CONVOY_CHECK(fill_default(p.stride, spatial, 1, "stride"));
   CONVOY_CHECK(fill_default(p.dilation, spatial, 1, "dilation"));
-  if (p.pass == Pass::fprop && p.y.dims.empty()) return infer_y(p);
-  if (p.pass == Pass::dgrad && p.x.dims.empty()) return infer_x(p);
-  return {};
+  if (from_y) return infer_x(p);
+  return p.y.dims.empty() ? infer_y(p) : Result<void>{};
 }
 
 double flops(const ConvProblem& p) {

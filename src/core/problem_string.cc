@@ -53,6 +53,12 @@ Result<void> parse_pad(std::string_view value, ConvProblem& p) {
   return {};
 }
 
+// The spatial sizes of w alone; with_filter makes a tensor of them once all fields are read.
+Result<void> parse_filter(std::string_view value, ConvProblem& p) {
+  CONVOY_TRY(p.w.dims, parse_dims(value));
+  return {};
+}
+
 Result<void> parse_groups(std::string_view value, ConvProblem& p) {
   CONVOY_TRY(p.groups, parse_integer(value));
   return {};
@@ -149,10 +155,11 @@ struct Field {
   std::string_view name;
   Parser parse;
 };
-constexpr std::array<Field, 17> kFields = {{
+constexpr std::array<Field, 18> kFields = {{
     {"x", parse_tensor_field<&ConvProblem::x>},
     {"w", parse_tensor_field<&ConvProblem::w>},
     {"y", parse_tensor_field<&ConvProblem::y>},
+    {"filter", parse_filter},
     {"pad", parse_pad},
     {"stride", parse_dims_field<&ConvProblem::stride>},
     {"dilation", parse_dims_field<&ConvProblem::dilation>},
@@ -169,15 +176,44 @@ constexpr std::array<Field, 17> kFields = {{
     {"zp", parse_zero_points},
 }};
 
-// Types that follow from the given tensors where the text leaves out the computed one or the accumulator.
-void fill_types(ConvProblem& p, bool has_compute) {
-  TensorDesc& out = p.pass == Pass::fprop ? p.y : p.pass == Pass::dgrad ? p.x : p.w;
-  if (out.dims.empty()) {
-    const DataType given = p.pass == Pass::fprop ? p.x.type : p.y.type;
-    const bool sums = is_integer(given) && p.epilogue.requantize == Requantize::none;
-    out.type = sums ? DataType::s32 : given;
+using Seen = std::array<bool, kFields.size()>;
+enum FieldIndex { kX, kW, kY, kFilter, kCompute = 9 };
+static_assert(kFields[kFilter].name == "filter" && kFields[kCompute].name == "compute");
+
+// Which tensors may be left out: see convolution.h.
+Result<void> check_tensors(const ConvProblem& p, const Seen& seen) {
+  if (seen[kFilter] && seen[kW]) return invalid("filter: w is given, which says the filter's sizes");
+  if (seen[kFilter] && p.pass != Pass::wgrad) return invalid("filter: it is for wgrad, where w is computed; give w");
+  const bool has_w = seen[kW] || seen[kFilter];
+  if (p.pass == Pass::dgrad && !seen[kX] && !seen[kY]) return invalid("fields 'x' and 'y' are missing: one is needed");
+  if (p.pass != Pass::dgrad && !seen[kX]) return invalid("field 'x' is missing");
+  if (!has_w && p.pass == Pass::wgrad) return invalid("field 'w' is missing (or filter, its spatial sizes, and y)");
+  if (!has_w) return invalid("field 'w' is missing");
+  if (seen[kFilter] && !seen[kY]) return invalid("field 'y' is missing: filter doesn't say how many filters w has");
+  return {};
+}
+
+// w from x, y and its spatial sizes, which parse_filter has read; row-major.
+Result<void> with_filter(ConvProblem& p) {
+  for (const auto& [name, desc] : {std::pair{"x", &p.x}, std::pair{"y", &p.y}}) {
+    if (desc->rank() == p.w.rank() + 2) continue;
+    return invalid(fmt::format("filter={} has {} sizes, {}.dims={} has {} spatial dims", to_string(p.w.dims),
+                               p.w.rank(), name, to_string(desc->dims), desc->spatial_dims()));
   }
-  if (!has_compute) p.compute = default_compute(p);
+  if (p.groups < 1) return invalid(fmt::format("groups={} is less than 1", p.groups));
+  Dims dims = {p.y.dims[1], p.x.dims[1] / p.groups};
+  dims.insert(dims.end(), p.w.dims.begin(), p.w.dims.end());
+  p.w = TensorDesc::packed(p.x.type, std::move(dims));
+  return {};
+}
+
+// Types that follow from the given tensors where the text leaves out a tensor or the accumulator.
+void fill_types(ConvProblem& p, const Seen& seen) {
+  const DataType input = !seen[kX] ? p.y.type : p.pass == Pass::dgrad ? p.w.type : p.x.type;
+  const bool sums = p.pass == Pass::fprop && is_integer(input) && p.epilogue.requantize == Requantize::none;
+  if (!seen[kY]) p.y.type = sums ? DataType::s32 : input;
+  if (!seen[kX]) p.x.type = input;
+  if (!seen[kCompute]) p.compute = default_compute(p);
 }
 
 }  // namespace
@@ -230,7 +266,7 @@ Result<ConvProblem> parse_problem(std::string_view text) {
   const std::vector<std::string_view> pieces = split(trim(text), ':');
   ConvProblem p;
   CONVOY_TRY(p.pass, parse_pass(pieces[0]));
-  std::array<bool, kFields.size()> seen{};
+  Seen seen{};
   for (std::size_t i = 1; i < pieces.size(); ++i) {
     const std::size_t equals = pieces[i].find('=');
     const std::string_view name = pieces[i].substr(0, equals);
@@ -247,14 +283,9 @@ Result<ConvProblem> parse_problem(std::string_view text) {
     const Result<void> parsed = kFields[index].parse(pieces[i].substr(equals + 1), p);
     if (!parsed.ok()) return parsed.error().within(std::string(name));
   }
-  // The computed tensor may be left out: see convolution.h.
-  for (int i = 0; i < 3; ++i) {
-    const bool computed = (p.pass == Pass::fprop && i == 2) || (p.pass == Pass::dgrad && i == 0);
-    if (!seen[i] && !computed) return invalid("field '" + std::string(kFields[i].name) + "' is missing");
-  }
-  const bool has_compute = seen[8];
-  static_assert(kFields[8].name == "compute");
-  fill_types(p, has_compute);
+  CONVOY_CHECK(check_tensors(p, seen));
+  if (seen[kFilter]) CONVOY_CHECK(with_filter(p));
+  fill_types(p, seen);
   CONVOY_CHECK(infer(p));
   CONVOY_CHECK(validate(p));
   return p;

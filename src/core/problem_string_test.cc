@@ -37,6 +37,25 @@ TEST(ProblemString, Canonical) {
             "fprop:x=f64,1x1x2x2x2,ncdhw:w=f64,1x1x1x1x1,ncdhw:y=f64,1x1x2x2x2,ncdhw:act=swish,1");
 }
 
+// What a layer's x and w say is enough for its three passes; of wgrad, whose w is computed, also x, y and the filter's
+// size.
+TEST(ProblemString, OneTensorMayBeLeftOut) {
+  const std::string layer = "x=f32,8x64x57x56,nhwc:w=f32,96x32x3x3,nchw:";
+  const std::string rest = "pad=1x1/0x1:stride=2x2:groups=2";
+  for (const std::string pass : {"fprop:", "dgrad:", "wgrad:"}) {
+    EXPECT_EQ(canonical(pass + layer + rest), pass + layer + "y=f32,8x96x28x28,nhwc:" + rest);
+  }
+  EXPECT_EQ(canonical("wgrad:x=f32,8x64x57x56,nhwc:y=f32,8x96x28x28,nhwc:filter=3x3:" + rest),
+            "wgrad:" + layer + "y=f32,8x96x28x28,nhwc:" + rest);
+  // The inputs of a pass share their type; what it computes may have another.
+  EXPECT_EQ(canonical("wgrad:x=bf16,1x4x8x8:w=f32,4x4x1x1"),
+            "wgrad:x=bf16,1x4x8x8,nchw:w=f32,4x4x1x1,nchw:y=bf16,1x4x8x8,nchw");
+  EXPECT_EQ(canonical("dgrad:x=f32,1x4x8x8:w=bf16,4x4x1x1"),
+            "dgrad:x=f32,1x4x8x8,nchw:w=bf16,4x4x1x1,nchw:y=bf16,1x4x8x8,nchw");
+  EXPECT_EQ(canonical("wgrad:x=f64,1x4x8x8:y=f64,1x8x8x8:filter=1x1"),
+            "wgrad:x=f64,1x4x8x8,nchw:w=f64,8x4x1x1,nchw:y=f64,1x8x8x8,nchw");
+}
+
 TEST(ProblemString, NeedsNoShellQuoting) {
   Random random(5);
   for (int i = 0; i < 5000; ++i) {
@@ -49,7 +68,23 @@ TEST(ProblemString, ErrorsNameTheField) {
   const std::string x = "fprop:x=f32,1x4x8x8:w=f32,4x4x3x3";
   EXPECT_EQ(canonical(""), "error: pass '' is not one of fprop, dgrad, wgrad");
   EXPECT_EQ(canonical("fprop"), "error: field 'x' is missing");
-  EXPECT_EQ(canonical("wgrad:x=f32,1x4x8x8:w=f32,4x4x3x3"), "error: field 'y' is missing");
+  EXPECT_EQ(canonical("fprop:x=f32,1x4x8x8:y=f32,1x4x8x8"), "error: field 'w' is missing");
+  EXPECT_EQ(canonical("dgrad:w=f32,4x4x3x3"), "error: fields 'x' and 'y' are missing: one is needed");
+  EXPECT_EQ(canonical("wgrad:y=f32,1x4x8x8:w=f32,4x4x3x3"), "error: field 'x' is missing");
+  EXPECT_EQ(canonical("wgrad:x=f32,1x4x8x8:y=f32,1x4x8x8"),
+            "error: field 'w' is missing (or filter, its spatial sizes, and y)");
+  EXPECT_EQ(canonical("wgrad:x=f32,1x4x8x8:filter=3x3"),
+            "error: field 'y' is missing: filter doesn't say how many filters w has");
+  EXPECT_EQ(canonical(x + ":filter=3x3"), "error: filter: w is given, which says the filter's sizes");
+  EXPECT_EQ(canonical("fprop:x=f32,1x4x8x8:y=f32,1x4x8x8:filter=3x3"),
+            "error: filter: it is for wgrad, where w is computed; give w");
+  EXPECT_EQ(canonical("wgrad:x=f32,1x4x8x8:y=f32,1x4x8x8:filter=3"),
+            "error: filter=3 has 1 sizes, x.dims=1x4x8x8 has 2 spatial dims");
+  EXPECT_EQ(canonical("wgrad:x=f32,1x4x8x8:y=f32,1x4x8x8:filter=3x3"),
+            "error: y.dims[2]=8 does not match x.dims[2]=8, w.dims[2]=3, pad=0/0, stride=1, dilation=1, which give 6");
+  EXPECT_EQ(canonical("wgrad:x=f32,1x4x8x8:y=f32,1x4x8x8:filter=1x1:groups=0"), "error: groups=0 is less than 1");
+  EXPECT_EQ(canonical("wgrad:x=f32,1x4x8x8:y=f32,1x4x8x8:filter=1x1:groups=3"),
+            "error: groups=3 does not divide x.dims[1]=4");
   EXPECT_EQ(canonical("fprop:x"), "error: field 'x' has no '='");
   EXPECT_EQ(canonical(x + ":pad=1x1:pad=0x0"), "error: field 'pad' is given twice");
   EXPECT_EQ(canonical(x + ":pad=1xa"), "error: pad: 'a' is not an integer");
