@@ -1,8 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <limits>
+#include <thread>
 #include <vector>
 
 #include "base/checked.h"
@@ -65,23 +68,66 @@ TEST(Environment, EmptyCountsAsUnset) {
 
 TEST(Log, LevelsFilter) {
   std::vector<std::string> lines;
-  set_log(LogLevel::warning, [&](LogLevel, std::string_view message) { lines.emplace_back(message); });
+  ASSERT_TRUE(set_log(LogLevel::warning, [&](LogLevel, std::string_view message) { lines.emplace_back(message); }));
   log(LogLevel::error, "e");
   log(LogLevel::warning, "w");
   log(LogLevel::info, "i");
   EXPECT_TRUE(log_enabled(LogLevel::error));
   EXPECT_FALSE(log_enabled(LogLevel::debug));
   EXPECT_FALSE(log_enabled(LogLevel::off));
-  set_log(LogLevel::off, {});
+  ASSERT_TRUE(set_log(LogLevel::off, {}));
   EXPECT_EQ(lines, (std::vector<std::string>{"event=e", "event=w"}));
 }
 
 TEST(Log, FieldsAreQuotedWhereTheyWouldNotReadBack) {
   std::string line;
-  set_log(LogLevel::info, [&](LogLevel, std::string_view message) { line = message; });
+  ASSERT_TRUE(set_log(LogLevel::info, [&](LogLevel, std::string_view message) { line = message; }));
   log(LogLevel::info, "select", {{"problem", "fprop:x=f32,1x1"}, {"engine", "cpu.direct"}, {"why", "a \"b\"\n\x01"}});
-  set_log(LogLevel::off, {});
+  ASSERT_TRUE(set_log(LogLevel::off, {}));
   EXPECT_EQ(line, R"(event=select problem="fprop:x=f32,1x1" engine=cpu.direct why="a \"b\"\n\u0001")");
+}
+
+// One callback may call what logs, set_log is refused there, and threads are not kept apart by a lock of the log's,
+// which would be held while a callback waits for a lock of its own (an interpreter's).
+TEST(Log, ACallbackMayBeSlowMayLogAndCannotSetTheLog) {
+  std::atomic<int> inside = 0, both = 0, calls = 0;
+  bool refused = false;
+  const auto callback = [&](LogLevel, std::string_view) {
+    ++calls;
+    ++inside;
+    log(LogLevel::error, "from the callback");  // dropped
+    refused = !set_log(LogLevel::off, {}).ok();
+    const double end = monotonic_seconds() + 10;
+    while (both == 0 && monotonic_seconds() < end) {
+      if (inside == 2) both = 1;
+    }
+    --inside;
+  };
+  ASSERT_TRUE(set_log(LogLevel::error, callback));
+  std::thread other([] { log(LogLevel::error, "one"); });
+  log(LogLevel::error, "two");
+  other.join();
+  EXPECT_EQ(both, 1) << "two threads' events are handed on one after the other";
+  EXPECT_EQ(calls, 2);
+  EXPECT_TRUE(refused);
+  ASSERT_TRUE(set_log(LogLevel::off, {}));
+  log(LogLevel::error, "to standard error, if CONVOY_LOG says so");
+  EXPECT_EQ(calls, 2);
+}
+
+// What the callback uses may be destroyed once another is set.
+TEST(Log, SetLogWaitsForTheCallbackBefore) {
+  std::atomic<bool> entered = false, left = false;
+  ASSERT_TRUE(set_log(LogLevel::error, [&](LogLevel, std::string_view) {
+    entered = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    left = true;
+  }));
+  std::thread other([] { log(LogLevel::error, "slow"); });
+  while (!entered) std::this_thread::yield();
+  ASSERT_TRUE(set_log(LogLevel::off, {}));
+  EXPECT_TRUE(left);
+  other.join();
 }
 
 TEST(Log, SettingsAreALevelAndADestination) {
@@ -100,12 +146,12 @@ TEST(Log, TheVariableNamesAFileThatIsAppendedTo) {
   const auto before = environment(Variable::log);
   for (const char* event : {"first", "second"}) {
     setenv("CONVOY_LOG", ("info:" + path).c_str(), 1);
-    set_log(LogLevel::off, {});
+    ASSERT_TRUE(set_log(LogLevel::off, {}));
     log(LogLevel::info, event, {{"problem", "p"}});
     log(LogLevel::debug, "not written");
   }
   before ? setenv("CONVOY_LOG", before->c_str(), 1) : unsetenv("CONVOY_LOG");
-  set_log(LogLevel::off, {});
+  ASSERT_TRUE(set_log(LogLevel::off, {}));
   std::ifstream file(path);
   std::vector<std::string> lines;
   for (std::string line; std::getline(file, line);) lines.push_back(line);

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <ctime>
 #include <mutex>
+#include <shared_mutex>
 
 #include "base/environment.h"
 
@@ -70,11 +71,14 @@ void write_line(std::FILE* file, LogLevel level, std::string_view message) {
   std::string line = "convoy";
   append_field(line, "time", now());
   append_field(line, "pid", std::to_string(::getpid()));
-  append_field(line, "level", kNames[static_cast<std::size_t>(level)]);
+  append_field(line, "level", name_of(level));
   line.append(" ").append(message).append("\n");
   std::fwrite(line.data(), 1, line.size(), file);  // one call a line, so that processes' lines don't mix
   std::fflush(file);
 }
+
+// Whether this thread runs the callback now.
+thread_local bool in_callback = false;
 
 struct State {
   State() { restore(); }
@@ -82,7 +86,7 @@ struct State {
   void restore() {
     if (file != stderr && file != stdout) std::fclose(file);
     file = stderr;
-    sink = {};
+    callback = {};
     const LogSetting setting = parse_log_setting(environment(Variable::log).value_or("off"));
     level = setting.level;
     std::string fault = setting.error;
@@ -103,8 +107,8 @@ struct State {
   }
 
   std::atomic<LogLevel> level{LogLevel::off};
-  std::mutex mutex;
-  LogSink sink;
+  std::shared_mutex mutex;  // shared while an event is handed on: callbacks may run at once, and outlast no set_log
+  LogCallback callback;
   std::FILE* file = stderr;
 };
 
@@ -133,8 +137,10 @@ LogSetting parse_log_setting(std::string_view text) {
   return setting;
 }
 
+std::string_view name_of(LogLevel level) { return kNames[static_cast<std::size_t>(level)]; }
+
 bool log_enabled(LogLevel level) {
-  return level != LogLevel::off && level <= state().level.load(std::memory_order_relaxed);
+  return level != LogLevel::off && level <= state().level.load(std::memory_order_relaxed) && !in_callback;
 }
 
 void log(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) {
@@ -142,20 +148,25 @@ void log(LogLevel level, std::string_view event, std::initializer_list<LogField>
   std::string message;
   append_field(message, "event", event);
   for (const LogField& field : fields) append_field(message, field.name, field.value);
-  const std::lock_guard lock(state().mutex);
-  if (state().sink) {
-    state().sink(level, message);
-  } else {
-    write_line(state().file, level, message);
-  }
+  const std::shared_lock lock(state().mutex);
+  if (!log_enabled(level)) return;  // set_log came in between
+  if (!state().callback) return write_line(state().file, level, message);
+  in_callback = true;
+  state().callback(level, message);
+  in_callback = false;
 }
 
-void set_log(LogLevel level, LogSink sink) {
+Result<void> set_log(LogLevel level, LogCallback callback) {
+  if (in_callback) return Error{ErrorCode::invalid_argument, "set_log: a callback of the log can't set the log"};
   State& log = state();
   const std::lock_guard lock(log.mutex);
-  if (!sink) return log.restore();
-  log.level = level;
-  log.sink = std::move(sink);
+  if (callback) {
+    log.level = level;
+    log.callback = std::move(callback);
+  } else {
+    log.restore();
+  }
+  return {};
 }
 
 }  // namespace convoy
