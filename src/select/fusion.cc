@@ -52,8 +52,8 @@ class Way {
                           const PlanRequest& request) {
     Way way;
     way.report.name = std::move(name);
-    CONVOY_TRY(Selection chosen, select(convolution, engines, options, request));
-    CONVOY_TRY(way.plan_, make_plan(convolution, chosen, engines, options.filter, request));
+    CONVOY_TRY(const Selection chosen, select(convolution, engines, options, request));
+    CONVOY_TRY(way.plan_, make_plan(convolution, chosen.candidate, engines, request));
     way.report.candidate = way.plan_->candidate();
     way.report.stages = stages_of(*way.plan_);
     if (way.report.stages.empty()) way.report.stages.push_back("products" + epilogue_text(convolution));
@@ -134,11 +134,11 @@ Result<FusionReport> measure_fusion(const ConvProblem& problem, std::span<const 
     }
   }
 
-  CacheFlusher flusher(*team, request.cpu.l2_bytes);
+  CONVOY_TRY(CacheFlusher flusher, CacheFlusher::make(*team, request.cpu.l2_bytes));
   std::vector<Contestant> contestants;
   for (const Way& way : ways) {
-    contestants.push_back({.body = [&args, &team, &way] { static_cast<void>(way.run(args, *team)); },
-                           .prepare = [&flusher] { flusher.flush(); }});
+    contestants.push_back(
+        {.body = [&args, &team, &way] { return way.run(args, *team); }, .prepare = [&flusher] { flusher.flush(); }});
   }
   const double budget = options.budget_seconds > 0 ? options.budget_seconds * kTimingShare : kUnbudgetedSeconds;
   const auto times = time_interleaved(contestants, {.budget_seconds = budget}, [] { return monotonic_seconds(); });
@@ -146,6 +146,10 @@ Result<FusionReport> measure_fusion(const ConvProblem& problem, std::span<const 
   for (std::size_t i = 0; i < ways.size(); ++i) {
     report.ways.push_back(std::move(ways[i].report));
     report.ways.back().time = times[i].summary;
+    if (times[i].failure) {
+      return times[i].failure->within(
+          fmt::format("{} ({})", report.ways.back().name, print(report.ways.back().candidate)));
+    }
     if (times[i].summary.samples == 0) {
       return Error{ErrorCode::unsupported,
                    fmt::format("a budget of {} s is too short to time the ways side by side", options.budget_seconds)};

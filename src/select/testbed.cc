@@ -1,6 +1,7 @@
 #include "select/testbed.h"
 
 #include <cstring>
+#include <optional>
 
 #include "base/clock.h"
 #include "device/workspace.h"
@@ -24,7 +25,7 @@ class CpuTestbed final : public Testbed {
         const HostTensor& input = problem.pass == Pass::fprop ? bed->data_.x : bed->data_.y;
         produced = {input.data.get(), static_cast<std::size_t>(input.desc.bytes())};
       }
-      bed->flusher_ = std::make_unique<CacheFlusher>(*bed->team_, request.cpu.l2_bytes, produced);
+      CONVOY_TRY(bed->flusher_, CacheFlusher::make(*bed->team_, request.cpu.l2_bytes, produced));
     }
     return std::unique_ptr<Testbed>(std::move(bed));
   }
@@ -73,12 +74,12 @@ class CpuTestbed final : public Testbed {
     return compare_whole(problem_, kept_, out_, arithmetic, *team_);
   }
 
-  Result<std::vector<Timing>> time(std::span<Runner* const> runners, const TimingOptions& options,
-                                   FunctionRef<bool()> keep_going) override {
+  std::vector<Timing> time(std::span<Runner* const> runners, const TimingOptions& options,
+                           FunctionRef<bool()> keep_going) override {
     std::vector<Contestant> contestants;
     for (Runner* runner : runners) {
-      Contestant contestant{.body = [this, runner] { static_cast<void>(execute(*runner->plan)); }};
-      if (flusher_ != nullptr) contestant.prepare = [this] { flusher_->flush(); };
+      Contestant contestant{.body = [this, runner] { return execute(*runner->plan); }};
+      if (flusher_) contestant.prepare = [this] { flusher_->flush(); };
       contestants.push_back(std::move(contestant));
     }
     return time_interleaved(
@@ -109,7 +110,7 @@ class CpuTestbed final : public Testbed {
   Workspace workspace_;  // one for all: they run one after the other
   ProblemData data_;
   HostTensor out_, kept_;
-  std::unique_ptr<CacheFlusher> flusher_;
+  std::optional<CacheFlusher> flusher_;
   std::unique_ptr<Expectation> expectation_;  // made when it is first needed
 };
 

@@ -44,10 +44,10 @@ class Testbed {
   // The last run's output beside the one kept (compare.h).
   virtual Result<Comparison> compare_with_kept(Arithmetic arithmetic) = 0;
 
-  // Times the runners side by side (timer.h). On a GPU it also fills in the clocks of their measurements; one that
-  // fails to run has its `failure` set, and the error is returned.
-  virtual Result<std::vector<Timing>> time(std::span<Runner* const> runners, const TimingOptions& options,
-                                           FunctionRef<bool()> keep_going) = 0;
+  // Times the runners side by side (timer.h). On a GPU it also fills in the clocks of their measurements, and ends once
+  // the device takes no more calls.
+  virtual std::vector<Timing> time(std::span<Runner* const> runners, const TimingOptions& options,
+                                   FunctionRef<bool()> keep_going) = 0;
 
   // Executions for at least `seconds`, one after the other without pauses; how many there were.
   virtual Result<std::int64_t> run_for(const ConvPlan& plan, double seconds) = 0;

@@ -135,27 +135,24 @@ class CudaTestbed final : public Testbed {
     return compare_whole(problem_, kept, *out, arithmetic, *host_team_);
   }
 
-  Result<std::vector<Timing>> time(std::span<Runner* const> runners, const TimingOptions& options,
-                                   FunctionRef<bool()> keep_going) override {
+  std::vector<Timing> time(std::span<Runner* const> runners, const TimingOptions& options,
+                           FunctionRef<bool()> keep_going) override {
     const cuda::Turn turn(device_.ordinal);
-    std::optional<Error> failure;
+    bool lost = false;
     std::vector<Contestant> contestants;
     std::vector<std::vector<double>> clocks(runners.size());
     int samples = 0;
     for (std::size_t i = 0; i < runners.size(); ++i) {
-      CONVOY_CHECK(reserve(runners[i]->plan->workspace_bytes()));
-      contestants.push_back({.sample = [&, i]() -> double {
-        Runner& runner = *runners[i];
-        const auto seconds = sample(*runner.plan, runner.measurement.median_seconds,
-                                    samples++ % observed_every == 0 ? &clocks[i] : nullptr);
-        if (seconds.ok()) return *seconds;
-        if (!failure) failure = runner.measurement.failure = seconds.error();
-        return 0;
+      contestants.push_back({.sample = [&, i] {
+        const Runner& runner = *runners[i];
+        auto seconds = sample(*runner.plan, runner.measurement.median_seconds,
+                              samples++ % observed_every == 0 ? &clocks[i] : nullptr);
+        lost = !seconds.ok() && seconds.error().code == ErrorCode::device_failed;
+        return seconds;
       }});
     }
     auto timings = time_interleaved(
-        contestants, options, [] { return monotonic_seconds(); }, [&] { return !failure && keep_going(); });
-    if (failure) return *failure;
+        contestants, options, [] { return monotonic_seconds(); }, [&] { return !lost && keep_going(); });
     for (std::size_t i = 0; i < runners.size(); ++i) {
       if (!clocks[i].empty()) runners[i]->measurement.clock_mhz = summarize(clocks[i]).median;
     }

@@ -93,12 +93,7 @@ Runner Workbench::plan(const Candidate& candidate) const {
 
 void Workbench::audition(Runner& runner) {
   if (runner.plan == nullptr) return;
-  if (auto passed = try_audition(runner); !passed.ok()) {
-    notice(passed.error());
-    runner.measurement.failure = passed.error();
-    runner.measurement.state = MeasurementState::complete;
-    runner.plan.reset();
-  }
+  if (auto passed = try_audition(runner); !passed.ok()) fail(runner, passed.error());
 }
 
 Result<void> Workbench::try_audition(Runner& runner) {
@@ -116,31 +111,25 @@ Result<void> Workbench::try_audition(Runner& runner) {
 
 void Workbench::time_again(Runner& runner) {
   const auto seconds = testbed_->timed_run(*runner.plan);
-  if (!seconds.ok()) return notice(seconds.error());
+  if (!seconds.ok()) return fail(runner, seconds.error());
   runner.measurement.median_seconds = std::min(runner.measurement.median_seconds, *seconds);
 }
 
 void Workbench::sample(std::span<Runner* const> runners, double budget_seconds, FunctionRef<bool()> keep_going) {
   const TimingOptions options{.budget_seconds = budget_seconds};
-  const double start = monotonic_seconds();
   const auto timings = testbed_->time(runners, options, keep_going);
-  if (!timings.ok()) {
-    notice(timings.error());
-    std::vector<Runner*> others;
-    for (Runner* runner : runners) {
-      if (!runner->measurement.failure) others.push_back(runner);
-    }
-    if (lost_ || others.empty() || others.size() == runners.size()) return;
-    return sample(others, budget_seconds - (monotonic_seconds() - start), keep_going);
-  }
   for (std::size_t i = 0; i < runners.size(); ++i) {
-    const Summary& summary = (*timings)[i].summary;
+    if (timings[i].failure) {
+      fail(*runners[i], *timings[i].failure);
+      continue;
+    }
+    const Summary& summary = timings[i].summary;
     if (summary.samples == 0) continue;  // its audition's time stands
     Measurement& measurement = runners[i]->measurement;
     measurement.median_seconds = summary.median;
     measurement.spread = summary.spread();
     measurement.samples = summary.samples;
-    if ((*timings)[i].settled) measurement.state = MeasurementState::complete;
+    if (timings[i].settled) measurement.state = MeasurementState::complete;
     if (request_.cuda) {
       if (const auto stages = stages_of(*runners[i]->plan); !stages.empty()) {
         measurement.kernels = static_cast<int>(stages.size());
@@ -153,12 +142,15 @@ void Workbench::measure_energy(Runner& runner, EnergyCounter& counter) {
   const auto before = counter.joules();
   const auto runs = testbed_->run_for(*runner.plan, request_.cuda ? gpu_energy_seconds : cpu_energy_seconds);
   const auto after = counter.joules();
-  if (!runs.ok()) return notice(runs.error());
+  if (!runs.ok()) return fail(runner, runs.error());
   if (before.ok() && after.ok()) runner.measurement.energy_joules = (*after - *before) / static_cast<double>(*runs);
 }
 
-void Workbench::notice(const Error& error) {
+void Workbench::fail(Runner& runner, const Error& error) {
   if (error.code == ErrorCode::device_failed && !lost_) lost_ = error;
+  runner.measurement.failure = error;
+  runner.measurement.state = MeasurementState::complete;
+  runner.plan.reset();
 }
 
 // Against the oracle, and where that checked only a sample, whole against the first candidate that passed it.

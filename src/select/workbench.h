@@ -30,6 +30,8 @@ class Workbench {
   // has `failure` set and loses its plan.
   void audition(Runner& runner);
 
+  // What follows ends a candidate that fails to run: it has `failure` set and loses its plan.
+
   // Another rough time; the least counts. For one that seems hopeless: another process may have been in its way.
   void time_again(Runner& runner);
 
@@ -49,7 +51,7 @@ class Workbench {
   Runner plan(const Candidate& candidate) const;
   Result<void> try_audition(Runner& runner);
   Result<void> verify(Measurement& measurement);
-  void notice(const Error& error);
+  void fail(Runner& runner, const Error& error);
   const Engine* engine_of(const Candidate& candidate) const;
 
   ConvProblem problem_;

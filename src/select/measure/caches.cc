@@ -1,5 +1,7 @@
 #include "select/measure/caches.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "convoy/host_tensor.h"
@@ -18,16 +20,21 @@ void rewrite(std::byte* bytes, std::int64_t begin, std::int64_t end) {
 
 }  // namespace
 
-CacheFlusher::CacheFlusher(ThreadTeam& team, std::int64_t l2_bytes, std::span<std::byte> produced)
-    : team_(team),
-      bytes_per_thread_(2 * std::max<std::int64_t>(l2_bytes, 1 << 20)),
-      memory_(allocate_aligned(static_cast<std::size_t>(bytes_per_thread_ * team.size()))),
-      produced_(produced) {}
+Result<CacheFlusher> CacheFlusher::make(ThreadTeam& team, std::int64_t l2_bytes, std::span<std::byte> produced) {
+  const std::int64_t bytes_per_thread = 2 * std::max<std::int64_t>(l2_bytes, 1 << 20);
+  const auto bytes = static_cast<std::size_t>(bytes_per_thread * team.size());
+  auto memory = allocate_aligned(bytes);
+  if (!memory) {
+    return Error{
+        ErrorCode::out_of_memory,
+        fmt::format("{} bytes to sweep the caches with can't be had; with warm caches none are needed", bytes)};
+  }
+  return CacheFlusher(team, bytes_per_thread, std::move(memory), produced);
+}
 
 void CacheFlusher::flush() {
-  if (!memory_) return;
-  team_.run([&](int thread) { rewrite(memory_.get(), thread * bytes_per_thread_, (thread + 1) * bytes_per_thread_); });
-  parallel_ranges(team_, static_cast<std::int64_t>(produced_.size()),
+  team_->run([&](int thread) { rewrite(memory_.get(), thread * bytes_per_thread_, (thread + 1) * bytes_per_thread_); });
+  parallel_ranges(*team_, static_cast<std::int64_t>(produced_.size()),
                   [&](std::int64_t begin, std::int64_t end, int) { rewrite(produced_.data(), begin, end); });
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 
+#include "convoy/result.h"
 #include "convoy/thread_team.h"
 
 namespace convoy::selection {
@@ -15,11 +16,16 @@ namespace convoy::selection {
 // Then writes `produced`, each thread its part, as the step before has just done there.
 class CacheFlusher {
  public:
-  CacheFlusher(ThreadTeam& team, std::int64_t l2_bytes, std::span<std::byte> produced = {});
+  // Error: out_of_memory. Without the sweep's memory the caches would stay warm.
+  static Result<CacheFlusher> make(ThreadTeam& team, std::int64_t l2_bytes, std::span<std::byte> produced = {});
   void flush();
 
  private:
-  ThreadTeam& team_;
+  CacheFlusher(ThreadTeam& team, std::int64_t bytes_per_thread, std::shared_ptr<std::byte> memory,
+               std::span<std::byte> produced)
+      : team_(&team), bytes_per_thread_(bytes_per_thread), memory_(std::move(memory)), produced_(produced) {}
+
+  ThreadTeam* team_;
   std::int64_t bytes_per_thread_;
   std::shared_ptr<std::byte> memory_;
   std::span<std::byte> produced_;

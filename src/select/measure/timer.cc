@@ -16,6 +16,7 @@ struct Lane {
   bool racing = true;
   bool settled = false;
   std::vector<double> samples;
+  std::optional<Error> failure;
 };
 
 class Race {
@@ -36,6 +37,7 @@ class Race {
     }
     for (int round = 0; round < options_.max_samples; ++round) {
       if (!run_round(round)) return result();
+      if (leader() == nullptr) return result();  // all have failed
       drop_hopeless(round);
       if (round + 1 < options_.min_samples) continue;
       drop_losers();
@@ -46,19 +48,27 @@ class Race {
   }
 
  private:
-  double sample(Lane& lane) {
+  // Nothing where an execution failed, which ends the lane.
+  std::optional<double> sample(Lane& lane) {
     const double turn = clock_();
-    if (lane.contestant->sample) {
-      const double seconds = lane.contestant->sample();
-      lane.turn_seconds = clock_() - turn;
-      return seconds;
+    const auto seconds = lane.contestant->sample ? lane.contestant->sample() : timed(lane);
+    lane.turn_seconds = clock_() - turn;
+    if (seconds.ok()) return *seconds;
+    lane.failure = seconds.error();
+    lane.samples.clear();
+    // Who lost against it may win.
+    for (Lane& each : lanes_) {
+      each.racing = !each.failure;
+      each.settled = false;
     }
+    return std::nullopt;
+  }
+
+  Result<double> timed(const Lane& lane) {
     if (lane.contestant->prepare) lane.contestant->prepare();
     const double start = clock_();
-    for (int i = 0; i < lane.repeats; ++i) lane.contestant->body();
-    const double end = clock_();
-    lane.turn_seconds = end - turn;
-    return (end - start) / lane.repeats;
+    for (int i = 0; i < lane.repeats; ++i) CONVOY_CHECK(lane.contestant->body());
+    return (clock_() - start) / lane.repeats;
   }
 
   bool may_take(double seconds) { return keep_going_() && clock_() - start_ + seconds <= options_.budget_seconds; }
@@ -67,7 +77,9 @@ class Race {
     double seconds = 0;
     for (int i = 0; i < options_.warm_ups && seconds < long_warm_up_seconds; ++i) {
       if (!may_take(seconds)) return false;
-      seconds = sample(lane);
+      const auto taken = sample(lane);
+      if (!taken) return true;
+      seconds = *taken;
     }
     if (!lane.contestant->prepare && !lane.contestant->sample && seconds < options_.min_sample_seconds) {
       const double wanted = std::ceil(options_.min_sample_seconds / std::max(seconds, 1e-9));
@@ -87,7 +99,7 @@ class Race {
         }
         return false;
       }
-      lane.samples.push_back(sample(lane));
+      if (const auto seconds = sample(lane)) lane.samples.push_back(*seconds);
     }
     return true;
   }
@@ -135,8 +147,8 @@ class Race {
     const Lane* reference = leader();
     std::vector<Timing> timings;
     for (const Lane& lane : lanes_) {
-      Timing timing{summarize(lane.samples), lane.settled};
-      if (reference != nullptr && !lane.racing) {
+      Timing timing{summarize(lane.samples), lane.settled, lane.failure};
+      if (reference != nullptr && !lane.racing && !lane.failure) {
         const std::span<const double> all = reference->samples;
         const double drift = summarize(all).median / summarize(all.first(lane.samples.size())).median;
         timing.summary.median *= drift;

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "convoy/result.h"
 #include "convoy/thread_team.h"
 #include "select/measure/statistics.h"
 
@@ -21,16 +23,17 @@ struct TimingOptions {
 };
 
 struct Contestant {
-  std::function<void()> body;      // one execution
-  std::function<void()> prepare;   // untimed, before each sample (cache state); may be empty. With it a sample is one
-                                   // execution, since a repeat would find other caches.
-  std::function<double()> sample;  // instead of both: takes one sample and says how long an execution took, where the
-                                   // clock can't see it
+  std::function<Result<void>()> body;  // one execution
+  std::function<void()> prepare;       // untimed, before each sample (cache state); may be empty. With it a sample is
+                                       // one execution, since a repeat would find other caches.
+  std::function<Result<double>()> sample;  // instead of both: takes one sample and says how long an execution took,
+                                           // where the clock can't see it
 };
 
 struct Timing {
-  Summary summary;       // no samples where the time ended before its turn came
-  bool settled = false;  // sampled until the rules below were satisfied; otherwise cut off
+  Summary summary;               // no samples where the time ended before its turn came, or it failed
+  bool settled = false;          // sampled until the rules below were satisfied; otherwise cut off
+  std::optional<Error> failure;  // of an execution: it is out of the race
 };
 
 // Seconds from any fixed origin; monotonic.
@@ -40,7 +43,8 @@ using Clock = FunctionRef<double()>;
 // whatever happens to the machine happens to all alike. Those in the race at the end have been in every round, and a
 // round that the time cuts short doesn't count. Out of the race is who is `hopeless`, or, after min_samples, whose
 // median lies above the best one's by more than both their uncertainties and 5%; its times are then scaled by how much
-// the winner's own times have changed since, so that a drifting machine doesn't favour who left early.
+// the winner's own times have changed since, so that a drifting machine doesn't favour who left early. An execution
+// that fails ends its contestant; who had lost, perhaps against it, comes back.
 //
 // It ends when every median in the race is known to target_uncertainty, after max_samples, at the end of the budget, or
 // as soon as `keep_going` says no.

@@ -39,7 +39,11 @@ struct FakeWork {
   FakeClock clock;
   std::vector<Contestant> contestants;
   void add(std::function<double()> seconds) {
-    contestants.push_back({.body = [this, seconds] { clock.time += seconds(); }, .prepare = {}});
+    contestants.push_back({.body = [this, seconds]() -> Result<void> {
+                             clock.time += seconds();
+                             return {};
+                           },
+                           .prepare = {}});
   }
   std::vector<Timing> time(const TimingOptions& options = {}) { return time_interleaved(contestants, options, clock); }
 };
@@ -73,8 +77,11 @@ TEST(Timer, EqualRunsUnderNoiseAreWithinTheUncertainty) {
 
 TEST(Timer, PreparationIsNotTimed) {
   FakeClock clock;
-  const std::vector<Contestant> contestants = {
-      {.body = [&] { clock.time += 0.001; }, .prepare = [&] { clock.time += 1; }}};
+  const std::vector<Contestant> contestants = {{.body = [&]() -> Result<void> {
+                                                  clock.time += 0.001;
+                                                  return {};
+                                                },
+                                                .prepare = [&] { clock.time += 1; }}};
   TimingOptions options;
   options.budget_seconds = 1000;
   EXPECT_NEAR(time_interleaved(contestants, options, clock)[0].summary.median, 0.001, 1e-9);
@@ -158,6 +165,40 @@ TEST(Timer, NoSampleIsStartedThatWouldEndAfterTheBudget) {
   none.add([] { return 10.0; });
   EXPECT_EQ(none.time({.budget_seconds = 5})[0].summary.samples, 0);
   EXPECT_LE(none.clock.time, 10);
+}
+
+// Failing is quick: its times must not count, neither those before nor those after.
+TEST(Timer, AnExecutionThatFailsEndsItsContestantAndNoOther) {
+  for (const int good_runs : {0, 1, 2, 4, 6}) {
+    FakeWork work;
+    int runs = 0;
+    work.contestants.push_back({.body = [&]() -> Result<void> {
+      work.clock.time += 1e-4;
+      if (++runs > good_runs) return Error{ErrorCode::internal, "out of luck"};
+      return {};
+    }});
+    work.add([] { return 0.001; });
+    const auto timings = work.time();
+    ASSERT_TRUE(timings[0].failure.has_value()) << good_runs;
+    EXPECT_EQ(timings[0].failure->message, "out of luck");
+    EXPECT_EQ(timings[0].summary.samples, 0);
+    EXPECT_EQ(runs, good_runs + 1) << "it was run on";
+    EXPECT_FALSE(timings[1].failure.has_value());
+    EXPECT_TRUE(timings[1].settled);
+    EXPECT_NEAR(timings[1].summary.median, 0.001, 1e-12);
+  }
+}
+
+TEST(Timer, WhereAllFailThereIsNoTime) {
+  int runs = 0;
+  const Contestant fails{.sample = [&]() -> Result<double> {
+    ++runs;
+    return Error{ErrorCode::internal, "out of luck"};
+  }};
+  FakeClock clock;
+  const auto timings = time_interleaved(std::vector{fails, fails}, {}, clock);
+  EXPECT_TRUE(timings[0].failure.has_value() && timings[1].failure.has_value());
+  EXPECT_EQ(runs, 2);
 }
 
 TEST(Timer, CanBeInterruptedBetweenSamples) {
