@@ -7,7 +7,7 @@ using namespace example;
 int main() {
   const ConvProblem problem = or_stop(parse_problem("fprop:x=f32,1x64x56x56,nhwc:w=f32,64x64x3x3:pad=1x1"));
   const HostTensor w = ramp(problem.w, 5, -2);
-  const PlanRequest request{.threads = 2, .cpu = cpu_features(), .constant_weights = w.data.get()};
+  const PlanRequest request{.threads = 2, .constant_weights = w.data.get()};
 
   // By heuristic: cost models, nothing is run.
   const Selection quick = or_stop(select(problem, all_engines(), {}, request));

@@ -21,7 +21,7 @@ ConvProblem depthwise(std::int64_t channels, std::int64_t multiplier, Layout lay
 }  // namespace
 
 int main() {
-  const PlanRequest request{.threads = 2, .cpu = cpu_features(), .constant_weights = nullptr};
+  const PlanRequest request{.threads = 2};
   for (const std::int64_t multiplier : {1, 2}) {
     for (const Layout layout : {Layout::nhwc, Layout::nchw}) {
       const ConvProblem problem = depthwise(96, multiplier, layout);

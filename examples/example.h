@@ -35,7 +35,7 @@ inline convoy::HostTensor ramp(const convoy::TensorDesc& desc, int modulus = 7, 
 
 // Plans `candidate` and executes it once on two threads.
 inline void run(const convoy::ConvProblem& problem, const convoy::Candidate& candidate, const convoy::ConvArgs& args) {
-  const convoy::PlanRequest request{.threads = 2, .cpu = convoy::cpu_features(), .constant_weights = nullptr};
+  const convoy::PlanRequest request{.threads = 2};
   const auto plan = or_stop(convoy::make_plan(problem, candidate, convoy::all_engines(), request));
   const auto team = convoy::make_cpu_team(request.threads);
   const auto workspace = convoy::allocate_aligned(plan->workspace_bytes());
@@ -44,7 +44,7 @@ inline void run(const convoy::ConvProblem& problem, const convoy::Candidate& can
 
 // The heuristic's choice.
 inline convoy::Candidate choose(const convoy::ConvProblem& problem) {
-  const convoy::PlanRequest request{.threads = 2, .cpu = convoy::cpu_features(), .constant_weights = nullptr};
+  const convoy::PlanRequest request{.threads = 2};
   return or_stop(convoy::select(problem, convoy::all_engines(), {}, request)).candidate;
 }
 

@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
   if (!x || !w || !y || !bias) return fail({ErrorCode::out_of_memory, "no memory for the tensors"});
   for (std::int64_t i = 0; i < problem->x.elements(); ++i) x->as<float>()[i] = static_cast<float>(i % 7) - 3;
   for (std::int64_t i = 0; i < problem->w.elements(); ++i) w->as<float>()[i] = static_cast<float>(i % 5) - 2;
-  const PlanRequest request{.threads = 2, .cpu = cpu_features(), .constant_weights = w->data.get()};
+  const PlanRequest request{.threads = 2, .constant_weights = w->data.get()};
 
   // 3. Ask: who can run it, and why can't the others.
   for (const EngineAnswer& answer : list_candidates(*problem, all_engines(), request)) {

@@ -21,7 +21,7 @@ int main() {
   problem.w = TensorDesc::packed(DataType::f32, {128, 128 / 32, 3, 3});
   or_stop(validate(problem));
   std::printf("%s\n", print(problem).c_str());
-  const PlanRequest request{.threads = 2, .cpu = cpu_features(), .constant_weights = nullptr};
+  const PlanRequest request{.threads = 2};
   for (const EngineAnswer& answer : list_candidates(problem, all_engines(), request)) {
     std::printf("  %-16s %s\n", answer.engine->info().name.c_str(),
                 answer.refusal ? answer.refusal->reason.c_str() : "can");

@@ -13,7 +13,7 @@ int main() {
   const ConvProblem problem = or_stop(parse_problem("fprop:x=f32,1x32x14x14,nhwc:w=f32,32x32x3x3:pad=1x1"));
   const HostTensor w = ramp(problem.w, 5, -2);
   // Each caller computes on one thread of its own; the weights are packed once, in the plan.
-  const PlanRequest request{.threads = 1, .cpu = cpu_features(), .constant_weights = w.data.get()};
+  const PlanRequest request{.threads = 1, .constant_weights = w.data.get()};
   const Selection chosen = or_stop(select(problem, all_engines(), {}, request));
   const auto plan = or_stop(make_plan(problem, chosen.candidate, all_engines(), request));
   std::printf("%s: %zu bytes of packed weights shared, %zu of workspace a thread\n", print(chosen.candidate).c_str(),

@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
   const char* path = argc > 1 ? argv[1] : "example_own_database.db";
   if (argc == 1) std::remove(path);
   const ConvProblem problem = or_stop(parse_problem("fprop:x=f32,1x32x28x28,nhwc:w=f32,32x32x3x3:pad=1x1"));
-  const PlanRequest request{.threads = 1, .cpu = cpu_features(), .constant_weights = nullptr};
+  const PlanRequest request{.threads = 1};
   std::string lines;
   {
     const auto database = or_stop(TuningDatabase::open(path, TuningDatabase::Access::write));

@@ -118,8 +118,8 @@ Result<std::int64_t> transposed_output_size(std::int64_t in, std::int64_t filter
                                             std::string_view field);
 
 // Fills the dims and strides of y in any pass, or of x for dgrad (the smallest that fits), where its dims are empty, in
-// the layout of the other activation tensor, and defaults: empty paddings are 0, empty strides and dilations 1. w is
-// only read.
+// the layout of the other activation tensor and no more aligned than that, and defaults: empty paddings are 0, empty
+// strides and dilations 1. w is only read.
 Result<void> infer(ConvProblem& problem);
 
 // Everything that makes a problem well-formed, whoever runs it. The error names the field and both values, for example

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -94,38 +95,49 @@ inline constexpr std::string_view runtime_compilation = "RUNTIME_COMPILATION";
 inline constexpr std::string_view nondeterministic = "NONDETERMINISTIC";  // other bits each time, for this problem
 }  // namespace note
 
-// What an engine declares. The core enforces it (`refuse` below): engines don't check it again.
+// What an engine declares. The core enforces it (`refuse` below): engines don't check it again. What is not declared is
+// refused, so an engine that is only named runs nothing.
 struct EngineInfo {
+  // max_elements of engines that compute with 64-bit indices.
+  static constexpr std::int64_t any_size = std::numeric_limits<std::int64_t>::max();
+
   std::string name;      // stable: "cpu.winograd"
   int revision = 1;      // raise it when results or speed change: stored measurements of older revisions are dropped
   std::string provider;  // library it comes from, with all that changes its code: "oneDNN 3.2.0"; empty: Convoy
   std::string summary;   // one line for `convoy list engines`
   DeviceKind device = DeviceKind::cpu;  // the kind it runs on
-  int min_architecture = 0;             // on CUDA: the oldest CudaDevice::architecture
+  std::optional<int> min_architecture;  // on CUDA: the oldest CudaDevice::architecture; 0: any that there is
+  std::optional<Isa> min_isa;           // on the CPU: the least instruction set
   std::vector<Pass> passes;
-  std::vector<TypeCombination> types;  // empty: any
-  std::vector<LayoutPair> layouts;     // packed layouts of x and y it takes; empty: any strides and blocking
-  bool any_weight_strides = true;      // otherwise w must be packed nchw (KCRS)
+  std::vector<TypeCombination> types;
+  bool any_types = false;           // besides: all that validate() accepts
+  std::vector<LayoutPair> layouts;  // packed layouts of x and y
+  bool any_layouts = false;         // besides: any strides and blocking
+  bool any_weight_strides = false;  // otherwise w must be packed nchw (KCRS)
   int min_spatial_dims = 1;
-  int max_spatial_dims = 3;
-  bool groups = true;      // takes groups > 1
-  bool strided = true;     // takes stride > 1
-  bool dilated = true;     // takes dilation > 1
-  bool flipped = true;     // takes mode=convolution
-  bool alpha_beta = true;  // takes alpha != 1 or beta != 0
-  bool bias = true;
-  bool residual = true;                     // takes gamma != 0
-  std::vector<ActivationKind> activations;  // fused ones besides identity; empty: all of them
+  int max_spatial_dims = 0;
+  bool groups = false;      // takes groups > 1
+  bool strided = false;     // takes stride > 1
+  bool dilated = false;     // takes dilation > 1
+  bool flipped = false;     // takes mode=convolution
+  bool alpha_beta = false;  // takes alpha != 1 or beta != 0
+  bool bias = false;
+  bool residual = false;                    // takes gamma != 0
+  std::vector<ActivationKind> activations;  // fused ones besides identity
+  bool any_activation = false;              // besides: all of them
   bool requantize = false;
   bool zero_points = false;        // takes nonzero zero points
   bool given_zero_points = false;  // takes those that come with each execution
-  bool deterministic = true;       // same bits for the same build, device architecture and thread count
-  bool thread_invariant = true;    // and for any thread count
-  std::int64_t max_elements = 0;   // of any one tensor; 0: no limit of its own (64-bit indices)
-  Isa min_isa = Isa::portable;
+  bool deterministic = false;      // same bits for the same build, device architecture and thread count
+  bool thread_invariant = false;   // and for any thread count
+  std::int64_t max_elements = std::numeric_limits<std::int32_t>::max();  // of any one tensor
   bool oracle = false;             // never chosen by a heuristic; measured only when named
   std::vector<std::string> notes;  // numerical and behaviour notes: "WINOGRAD", "TRANSFORMED_WEIGHTS"
+  bool notes_vary = false;         // Engine::notes() says others for some problems or knobs
 };
+
+// Declares everything that a problem may be, on every device of info.device's kind: for oracles, and for tests.
+void declare_everything(EngineInfo& info);
 
 // Pointers for one execution; on CUDA all of them point into the device's memory. The tensor that the pass computes is
 // `out`; its own field among x, w, y is ignored.
@@ -153,7 +165,7 @@ struct ExecContext {
 // What a plan is made for, besides the problem.
 struct PlanRequest {
   int threads = 1;
-  CpuFeatures cpu;                         // cpu_features(), or capped
+  CpuFeatures cpu = cpu_features();        // the processor's, or capped
   const void* constant_weights = nullptr;  // w, alive during plan(): it is packed once into the plan. Null: w comes
                                            // with each execution and is packed into the workspace every time. Always
                                            // null on CUDA.
@@ -184,7 +196,7 @@ class ConvPlan : public Plan {
 struct Estimate {
   KnobValues knobs;     // the defaults, sorted by name
   double seconds = 0;   // predict_seconds() with them
-  bool certain = true;  // false: a guess from the problem alone. True may be learnt, too: confirm() in selection.h
+  bool certain = true;  // false: a guess from the problem alone. True may be learnt, too: select() makes sure
 };
 
 class Engine {

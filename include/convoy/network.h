@@ -25,7 +25,7 @@ struct NetworkValue {
 
 struct NetworkOptions {
   int threads = 1;
-  CpuFeatures cpu;  // usually cpu_features()
+  CpuFeatures cpu = cpu_features();  // the processor's, or capped
   SelectionOptions selection;
   MathMode math = MathMode::strict;  // of its convolutions
 };

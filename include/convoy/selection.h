@@ -34,18 +34,21 @@ struct Selection {
 std::vector<EngineAnswer> list_candidates(const ConvProblem& problem, std::span<const Engine* const> engines,
                                           const PlanRequest& request);
 
-// Why the filter, or the problem's math mode, keeps a candidate of `engine` from being chosen; nothing where neither
-// does. The workspace limit is not looked at: only a plan knows its workspace.
+// Why the filter, its configuration or the problem's math mode keeps a candidate of `engine`, which can run the
+// problem, from being chosen; nothing where none does. Every way of choosing, measuring and explaining asks here. What
+// only plans know (workspace, notes of their own) counts where the candidate's `plan` is given.
 std::optional<Refusal> filtered(const ConvProblem& problem, const Engine& engine, const KnobValues& knobs,
-                                const SelectionFilter& filter, const PlanRequest& request);
+                                const SelectionFilter& filter, const PlanRequest& request, const Plan* plan = nullptr);
 
-// Candidates that pass the filter, best predicted first (never the oracle unless nothing else can).
+// Candidates that pass the filter as far as it can be told without plans, best predicted first. Oracles come last, and
+// only where the filter's `engines` name them in full or no other engine can run the problem.
 std::vector<Candidate> rank_by_heuristic(const ConvProblem& problem, std::span<const Engine* const> engines,
                                          const SelectionFilter& filter, const PlanRequest& request);
 
-// The first of rank_by_heuristic, found without ranking the others: engines answer from the problem alone where they
-// can (Engine::estimate), and only what would win is asked where it is not certain. Nothing where no engine passes, or
-// oracles only.
+// The first of rank_by_heuristic, found in some 15 microseconds, without ranking the others: engines answer from the
+// problem alone where they can (Engine::estimate), and only what would win is asked where it is not certain. Nothing
+// where no engine passes, or oracles only. It is a prediction: planning the candidate may refuse it after all. What
+// select() returns has been asked.
 struct Prediction {
   Candidate candidate;
   double seconds = 0;
@@ -56,25 +59,16 @@ std::optional<Prediction> predict_best(const ConvProblem& problem, std::span<con
 // Called after each new measurement, once it is stored; returning false ends the tuning.
 using SelectionProgress = std::function<bool(const Measurement& measurement, int done, int total)>;
 
-// `node_name` is matched by rules of the form node=GLOB; empty outside a network. Fails with `unsupported` and every
-// engine's refusal when nothing can run the problem.
+// Chooses a candidate that can be planned: its engine has been asked, which takes up to milliseconds (planning asks the
+// same again, and is answered from memory). Where that refuses what was predicted to be best, the best that can takes
+// its place, and a warning says so. `node_name` is matched by rules of the form node=GLOB; empty outside a network.
+// Fails with `unsupported` and every engine's refusal when nothing can run the problem.
 Result<Selection> select(const ConvProblem& problem, std::span<const Engine* const> engines,
                          const SelectionOptions& options, const PlanRequest& request, std::string_view node_name = {},
                          const SelectionProgress& progress = {});
 
-// Makes sure that what a heuristic selected can run, which it told from the problem alone (Estimate::certain):
-// otherwise the best predicted of those that can takes its place, and a warning says so. Planning does what this costs
-// anyway.
-Result<void> confirm(const ConvProblem& problem, std::span<const Engine* const> engines, const SelectionFilter& filter,
-                     const PlanRequest& request, Selection& selection);
-
 // Finds the engine and makes the plan; a refusal or an unknown knob becomes an error that says so.
 Result<std::unique_ptr<ConvPlan>> make_plan(const ConvProblem& problem, const Candidate& candidate,
                                             std::span<const Engine* const> engines, const PlanRequest& request);
-
-// The same for what select() chose, confirmed first.
-Result<std::unique_ptr<ConvPlan>> make_plan(const ConvProblem& problem, Selection& selection,
-                                            std::span<const Engine* const> engines, const SelectionFilter& filter,
-                                            const PlanRequest& request);
 
 }  // namespace convoy

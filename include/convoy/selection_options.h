@@ -14,11 +14,11 @@
 
 namespace convoy {
 
-// Which engines the library has at all, after cuDNN's configurations.
+// What the library has at all, after cuDNN's configurations (CUDNN_LIB_CONFIG=GRAPH_JIT_ONLY).
 enum class LibraryConfig : std::uint8_t {
   full,      // every engine of this build
-  jit_only,  // engines that compile for the problem at run time (note RUNTIME_COMPILATION), and the oracle
-  portable,  // own CPU engines ("cpu.*") and the oracle
+  jit_only,  // candidates that are compiled for the problem at run time (note RUNTIME_COMPILATION), and own oracles
+  portable,  // own CPU engines ("cpu.*") and own oracles
 };
 std::string_view name_of(LibraryConfig config);  // "full", "jit-only", "portable"
 Result<LibraryConfig> parse_library_config(std::string_view name);
@@ -28,7 +28,8 @@ Result<LibraryConfig> parse_library_config(std::string_view name);
 LibraryConfig library_config();
 void set_library_config(LibraryConfig config);
 
-// Why a configuration has not this engine; nothing where it has.
+// Why a configuration has no candidate of this engine; nothing where it may have some. With jit_only an engine whose
+// notes vary is asked for each (filtered() in selection.h).
 std::optional<std::string> dropped_by(LibraryConfig config, const EngineInfo& engine);
 
 // What is allowed to be chosen, by any way of selecting. Filters never change what an engine is, what is measured or
@@ -89,7 +90,10 @@ struct SelectionOptions {
   bool strict_rules = true;
   Objective objective;
   double budget_seconds = 0;  // measured: end within so long (0: no limit)
-  bool all_knobs = false;     // measured: knob values too, the best engines' first, not only each engine's default
+  // Measured: no more than the most likely ones, so that a budget can be shared among problems in rounds. What is left
+  // makes the selection partial.
+  bool likely_only = false;
+  bool all_knobs = false;  // measured: knob values too, the best engines' first, not only each engine's default
   CacheState caches = CacheState::cold;
   // What was measured before; null: nothing. Measured: a candidate is measured only where a current and settled
   // measurement is missing, and each new one is stored as soon as it exists (first as partial, then as cut off or

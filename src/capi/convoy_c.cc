@@ -180,7 +180,6 @@ Result<Chooser> read_options(const convoy_options* given) {
 Result<void> choose(const convoy_problem* problem, const Chooser& chooser, convoy_choice** choice) {
   const PlanRequest& request = chooser.place.request;
   CONVOY_TRY(Selection selection, select(problem->problem, all_engines(), chooser.options, request));
-  CONVOY_CHECK(confirm(problem->problem, all_engines(), chooser.options.filter, request, selection));
   auto made = std::make_unique<convoy_choice>();
   made->candidate = print(selection.candidate);
   for (const Measurement& m : selection.measurements) made->measured.push_back(print(m.candidate));

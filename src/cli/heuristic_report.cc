@@ -13,28 +13,31 @@ namespace convoy::cli {
 std::vector<HeuristicChoice> ask_heuristic(const std::vector<DistinctProblem>& problems,
                                            std::span<const Engine* const> engines, const SelectionFilter& filter,
                                            const PlanRequest& request) {
-  static const float weights = 0;  // stands for those that are packed: predictions don't read them
+  static const float weights = 0;  // stands for those that are packed: choosing doesn't read them
+  const auto packed = [&](const ConvProblem& problem) {
+    PlanRequest packed = request;
+    if (problem.pass != Pass::wgrad && !request.cuda) packed.constant_weights = &weights;
+    return packed;
+  };
   std::vector<HeuristicChoice> choices;
   // The first choice of a process sets up tables.
   static_cast<void>(
       predict_best(*parse_problem("fprop:x=f32,1x16x8x8,nhwc:w=f32,16x16x3x3"), engines, filter, request));
   for (const DistinctProblem& distinct : problems) {
-    PlanRequest packed = request;
-    if (distinct.problem.pass != Pass::wgrad && !request.cuda) packed.constant_weights = &weights;
+    const PlanRequest own = packed(distinct.problem);
     HeuristicChoice choice{distinct.problem, {}, 0, false, {}};
     const double start = monotonic_seconds();
-    choice.prediction = predict_best(distinct.problem, engines, filter, packed);
+    choice.prediction = predict_best(distinct.problem, engines, filter, own);
     choice.seconds = monotonic_seconds() - start;
     choices.push_back(std::move(choice));
   }
   for (HeuristicChoice& choice : choices) {
     if (!choice.prediction) continue;
-    Selection selection;
-    selection.candidate = choice.prediction->candidate;
-    selection.reason = "heuristic";
-    const auto runs = confirm(choice.problem, engines, filter, request, selection);
-    choice.replaced = !runs.ok() || selection.candidate != choice.prediction->candidate;
-    choice.prediction->candidate = selection.candidate;
+    SelectionOptions options;
+    options.filter = filter;
+    const auto selection = select(choice.problem, engines, options, packed(choice.problem));
+    choice.replaced = !selection.ok() || selection->candidate != choice.prediction->candidate;
+    if (selection.ok()) choice.prediction->candidate = selection->candidate;
   }
   return choices;
 }

@@ -14,7 +14,7 @@ struct HeuristicChoice {
   ConvProblem problem;
   std::optional<Prediction> prediction;
   double seconds = 0;               // that choosing took
-  bool replaced = false;            // by confirm(), when it was planned
+  bool replaced = false;            // by select(), which asks the engine
   std::optional<double> over_best;  // its measured time by the fastest's; nothing where it was not measured
 };
 

@@ -30,6 +30,7 @@ std::string print(const LayoutPair& pair) {
 
 // The distinct types or layouts of x, for the table; the document has every combination.
 std::string of_x(const EngineInfo& info, bool types) {
+  if (types ? info.any_types : info.any_layouts) return "all";
   std::vector<std::string> names;
   const auto add = [&](std::string_view name) {
     if (std::find(names.begin(), names.end(), name) == names.end()) names.emplace_back(name);
@@ -39,14 +40,15 @@ std::string of_x(const EngineInfo& info, bool types) {
   } else {
     for (const LayoutPair& pair : info.layouts) add(convoy::name_of(pair.x, 2));
   }
-  return names.empty() ? "all" : fmt::format("{}", fmt::join(names, " "));
+  return fmt::format("{}", fmt::join(names, " "));
 }
 
 template <class Values>
-Json printed(const Values& values) {
+Json printed(const Values& values, bool any) {
+  if (any) return "all";
   Json all = Json::array();
   for (const auto& value : values) all.push_back(print(value));
-  return all.empty() ? Json("all") : all;
+  return all;
 }
 
 // The engines of one kind of device, as a table; adds them to the document.
@@ -56,9 +58,11 @@ void list_engines_on(const Program& program, DeviceKind kind, Json& json) {
   table.column("needs").column("not in").column("what it is");
   for (const Engine* engine : engines_on(kind)) {
     const EngineInfo& info = engine->info();
-    const std::string needs = kind == DeviceKind::cpu      ? std::string(convoy::name_of(info.min_isa))
-                              : info.min_architecture == 0 ? std::string()
-                                                           : fmt::format("sm_{}", info.min_architecture);
+    const Isa isa = info.min_isa.value_or(Isa::portable);
+    const int architecture = info.min_architecture.value_or(0);
+    const std::string needs = kind == DeviceKind::cpu ? std::string(convoy::name_of(isa))
+                              : architecture == 0     ? std::string()
+                                                      : fmt::format("sm_{}", architecture);
     const auto pass_name = [](Pass pass) { return convoy::name_of(pass); };
     const std::string passes = joined(info.passes, pass_name, "all");
     std::string not_in;
@@ -75,13 +79,13 @@ void list_engines_on(const Program& program, DeviceKind kind, Json& json) {
               here ? report::Style::plain : report::Style::bad);
     json.push_back({{"name", info.name},
                     {"device", std::string(convoy::name_of(kind))},
-                    {"min_architecture", info.min_architecture},
+                    {"min_architecture", architecture},
                     {"revision", info.revision},
                     {"summary", info.summary},
                     {"passes", passes},
-                    {"types", printed(info.types)},
-                    {"layouts", printed(info.layouts)},
-                    {"min_isa", std::string(convoy::name_of(info.min_isa))},
+                    {"types", printed(info.types, info.any_types)},
+                    {"layouts", printed(info.layouts, info.any_layouts)},
+                    {"min_isa", std::string(convoy::name_of(isa))},
                     {"deterministic", info.deterministic},
                     {"thread_invariant", info.thread_invariant},
                     {"oracle", info.oracle},

@@ -63,15 +63,14 @@ Result<std::vector<Candidate>> candidates_for(const Program& program, const Dist
   const ConvProblem& problem = distinct.problem;
   options.mode = SelectionMode::heuristic;
   CONVOY_TRY(Selection selection, select(problem, program.engines(), options, request, distinct.names));
-  CONVOY_CHECK(confirm(problem, program.engines(), options.filter, request, selection));
   std::vector<Candidate> wanted = {selection.candidate};
   if (flags.all_engines) wanted = rank_by_heuristic(problem, program.engines(), options.filter, request);
   std::vector<Candidate> candidates;
   for (Candidate& candidate : wanted) {
     CONVOY_TRY(const Engine* engine, selection::runnable_engine(problem, candidate, program.engines(), request));
-    if (engine->info().oracle && wanted.size() > 1 && options.filter.engines == "*") continue;
     if (flags.all_knobs) {
       for (Candidate& variant : selection::knob_product(*engine, problem, request)) {
+        if (filtered(problem, *engine, variant.knobs, options.filter, request)) continue;
         candidates.push_back(std::move(variant));
       }
     } else {

@@ -69,10 +69,10 @@ Result<void> fill_default(Dims& values, int spatial, std::int64_t value, std::st
       fmt::format("{}={} has {} values for {} spatial dims", name, to_string(values), values.size(), spatial));
 }
 
-// Gives `target` these dims in the layout of `like`, keeping its type and alignment.
+// Gives `target` these dims in the layout of `like`, and its alignment where that is less; keeps its type.
 void place(TensorDesc& target, Dims dims, const TensorDesc& like) {
   const Layout layout = like.layout();
-  const std::int64_t alignment = target.alignment;
+  const std::int64_t alignment = std::min(target.alignment, like.alignment);
   target = TensorDesc::packed(target.type, std::move(dims), layout == Layout::strided ? Layout::nchw : layout);
   target.alignment = alignment;
 }

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
 #include <limits>
+#include <vector>
 
 #include "base/checked.h"
 #include "core/testing/random_problem.h"
@@ -71,6 +73,20 @@ TEST(Infer, BackwardDataGivesTheSmallestInput) {
   ASSERT_TRUE(infer(p).ok());
   EXPECT_EQ(p.x, TensorDesc::packed(DataType::f32, {3, 10, 21}, Layout::nchw8c));
   EXPECT_TRUE(validate(p).ok());
+}
+
+// x in a std::vector: y can't be asked to be better placed than the caller's memory is.
+TEST(Infer, TakesOverTheAlignment) {
+  const std::vector<std::array<std::int64_t, 3>> cases = {{4, 64, 4}, {64, 64, 64}, {256, 64, 64}, {16, 8, 8}};
+  for (const auto& [x, y, expected] : cases) {
+    ConvProblem p = layer();
+    p.y = {};
+    p.x.alignment = x;
+    p.y.alignment = y;
+    ASSERT_TRUE(infer(p).ok());
+    EXPECT_EQ(p.y.alignment, expected) << x << " " << y;
+  }
+  EXPECT_EQ(parse_problem("dgrad:y=f32,1x8x8x8,align=4:w=f32,8x8x3x3")->x.alignment, 4);
 }
 
 TEST(Infer, KeepsWhatIsGivenAndExplainsWhatCantBe) {

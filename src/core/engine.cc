@@ -4,6 +4,18 @@
 
 namespace convoy {
 
+void declare_everything(EngineInfo& info) {
+  info.min_architecture = 0;
+  info.min_isa = Isa::portable;
+  info.passes = {Pass::fprop, Pass::dgrad, Pass::wgrad};
+  info.max_spatial_dims = 3;
+  info.any_types = info.any_layouts = info.any_weight_strides = info.any_activation = true;
+  info.groups = info.strided = info.dilated = info.flipped = info.alpha_beta = info.bias = info.residual = true;
+  info.requantize = info.zero_points = info.given_zero_points = true;
+  info.deterministic = info.thread_invariant = true;
+  info.max_elements = EngineInfo::any_size;
+}
+
 KnobValues default_knobs(const std::vector<Knob>& knobs) {
   KnobValues values;
   values.reserve(knobs.size());

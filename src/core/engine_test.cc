@@ -43,11 +43,13 @@ TEST(Refuse, EnforcesEveryDeclaredLimit) {
        plain, "pass=fprop: this engine computes dgrad, wgrad"},
       {RefusalCode::data_type,
        [](EngineInfo& i) {
+         i.any_types = false;
          i.types = {{DataType::bf16, DataType::bf16, DataType::f32, DataType::f32}};
        },
        plain, "types x=f32 w=f32 y=f32 compute=f32: this engine takes x=bf16 w=bf16 y=f32 compute=f32"},
       {RefusalCode::layout,
        [](EngineInfo& i) {
+         i.any_layouts = false;
          i.layouts = {{Layout::nchw16c, Layout::nchw16c}, {Layout::nchw, Layout::nhwc}};
        },
        plain, "layouts x=nhwc, y=nhwc: this engine takes x/y in nchw16c/nchw16c, nchw/nhwc"},
@@ -75,6 +77,7 @@ TEST(Refuse, EnforcesEveryDeclaredLimit) {
        "gamma=1: this engine adds no residual"},
       {RefusalCode::epilogue,
        [](EngineInfo& i) {
+         i.any_activation = false;
          i.activations = {ActivationKind::relu, ActivationKind::clip};
        },
        plain + ":act=mish", "act=mish: this engine fuses relu, clip only"},
@@ -96,8 +99,7 @@ TEST(Refuse, EnforcesEveryDeclaredLimit) {
     const auto problem = parse_problem(c.problem);
     ASSERT_TRUE(problem.ok()) << problem.error().message;
     FakeEngine engine;
-    engine.declared.passes = {Pass::fprop};
-    engine.declared.requantize = engine.declared.zero_points = engine.declared.given_zero_points = true;
+    declare_everything(engine.declared);
     EXPECT_EQ(refuse(engine, *problem, request), std::nullopt) << c.problem;
     c.limit(engine.declared);
     const auto refusal = refuse(engine, *problem, request);
@@ -107,9 +109,82 @@ TEST(Refuse, EnforcesEveryDeclaredLimit) {
   }
 }
 
+// Every field that admits something: at its default it doesn't, and names itself.
+TEST(Refuse, WhatIsNotDeclaredIsRefused) {
+  const std::string plain = kPlain;
+  const std::string bytes = "fprop:x=u8,1x8x8x8,nhwc:w=s8,8x8x3x3:pad=1x1";
+  const EngineInfo fresh;
+  const std::vector<Case> cases = {
+      {RefusalCode::instruction_set, [&](EngineInfo& i) { i.min_isa = fresh.min_isa; }, plain,
+       "instruction set=avx2: this engine declares none"},
+      {RefusalCode::pass, [&](EngineInfo& i) { i.passes = fresh.passes; }, plain,
+       "pass=fprop: this engine computes none"},
+      {RefusalCode::data_type, [&](EngineInfo& i) { i.any_types = fresh.any_types; }, plain,
+       "types x=f32 w=f32 y=f32 compute=f32: this engine takes none"},
+      {RefusalCode::spatial_dims, [&](EngineInfo& i) { i.max_spatial_dims = fresh.max_spatial_dims; }, plain,
+       "spatial dims=2: this engine takes none"},
+      {RefusalCode::layout, [&](EngineInfo& i) { i.any_layouts = fresh.any_layouts; }, plain,
+       "layouts x=nhwc, y=nhwc: this engine takes x/y in none"},
+      {RefusalCode::layout, [&](EngineInfo& i) { i.any_weight_strides = fresh.any_weight_strides; },
+       "fprop:x=f32,1x8x8x8:w=f32,8x8x3x3,nhwc:pad=1x1", "layout w=nhwc: this engine takes w in nchw only"},
+      {RefusalCode::groups, [&](EngineInfo& i) { i.groups = fresh.groups; },
+       "fprop:x=f32,1x8x8x8:w=f32,8x4x3x3:groups=2", "groups=2: this engine takes groups=1 only"},
+      {RefusalCode::stride, [&](EngineInfo& i) { i.strided = fresh.strided; }, plain + ":stride=2x2",
+       "stride=2x2: this engine takes stride 1 only"},
+      {RefusalCode::dilation, [&](EngineInfo& i) { i.dilated = fresh.dilated; }, plain + ":dilation=2x1",
+       "dilation=2x1: this engine takes dilation 1 only"},
+      {RefusalCode::mode, [&](EngineInfo& i) { i.flipped = fresh.flipped; }, plain + ":mode=conv",
+       "mode=conv: this engine computes cross-correlation only"},
+      {RefusalCode::scaling, [&](EngineInfo& i) { i.alpha_beta = fresh.alpha_beta; }, plain + ":beta=0.5",
+       "alpha=1, beta=0.5: this engine takes alpha=1 and beta=0 only"},
+      {RefusalCode::epilogue, [&](EngineInfo& i) { i.bias = fresh.bias; }, plain + ":bias=1",
+       "bias=1: this engine adds no bias"},
+      {RefusalCode::epilogue, [&](EngineInfo& i) { i.residual = fresh.residual; }, plain + ":gamma=1",
+       "gamma=1: this engine adds no residual"},
+      {RefusalCode::epilogue, [&](EngineInfo& i) { i.any_activation = fresh.any_activation; }, plain + ":act=relu",
+       "act=relu: this engine fuses none"},
+      {RefusalCode::epilogue, [&](EngineInfo& i) { i.requantize = fresh.requantize; }, bytes + ":requant=tensor",
+       "requant=tensor: this engine doesn't requantize"},
+      {RefusalCode::epilogue, [&](EngineInfo& i) { i.zero_points = fresh.zero_points; }, bytes + ":zp=0,1,0",
+       "zp=0,1,0: this engine takes zero points of 0 only"},
+      {RefusalCode::epilogue, [&](EngineInfo& i) { i.given_zero_points = fresh.given_zero_points; },
+       bytes + ":zp=given,0,0",
+       "zp: x's is given at execution: this engine takes zero points that are known when it plans only"},
+      {RefusalCode::size, [&](EngineInfo& i) { i.max_elements = fresh.max_elements; },
+       "fprop:x=f32,1x2147483648x1x1,nhwc:w=f32,1x2147483648x1x1",
+       "x.dims=1x2147483648x1x1: it spans 2147483648 elements, this engine takes at most 2147483647"},
+  };
+  PlanRequest request;
+  request.cpu.isa = Isa::avx2;
+  for (const Case& c : cases) {
+    const auto problem = parse_problem(c.problem);
+    ASSERT_TRUE(problem.ok()) << problem.error().message;
+    FakeEngine engine;
+    declare_everything(engine.declared);
+    EXPECT_EQ(refuse(engine, *problem, request), std::nullopt) << c.problem;
+    c.limit(engine.declared);
+    const auto refusal = refuse(engine, *problem, request);
+    ASSERT_TRUE(refusal.has_value()) << c.reason;
+    EXPECT_EQ(refusal->code, c.code);
+    EXPECT_EQ(refusal->reason, c.reason);
+    EXPECT_FALSE(admits(engine.declared, *problem, request)) << c.reason;
+  }
+  EXPECT_FALSE(fresh.deterministic || fresh.thread_invariant) << "claims";
+  EngineInfo on_gpu;
+  on_gpu.device = DeviceKind::cuda;
+  declare_everything(on_gpu);
+  on_gpu.min_architecture = fresh.min_architecture;
+  request.cuda = CudaDevice{.ordinal = 0, .name = "a GPU", .architecture = 90};
+  EXPECT_FALSE(admits(on_gpu, *parse_problem(kPlain), request));
+}
+
+// oneDNN's engines for SSE4.1 would be planned for a request that says nothing.
+TEST(PlanRequest, IsForTheProcessorUnlessItSaysOtherwise) { EXPECT_EQ(PlanRequest{}.cpu, cpu_features()); }
+
 TEST(Refuse, DeclaredLimitsAdmitWhatFitsThem) {
   FakeEngine engine;
-  engine.declared.passes = {Pass::fprop};
+  declare_everything(engine.declared);
+  engine.declared.any_layouts = engine.declared.any_activation = false;
   engine.declared.layouts = {{Layout::nchw16c, Layout::nchw16c}, {Layout::nhwc, Layout::nhwc}};
   engine.declared.activations = {ActivationKind::relu};
   engine.declared.min_isa = Isa::avx2;
@@ -138,6 +213,8 @@ TEST(Refuse, TheDeviceComesFirst) {
     EXPECT_FALSE(admits(engine.declared, *problem, request));
   };
   expect(on_gpu, RefusalCode::device, "device=cuda:1: this engine runs on the CPU");
+  declare_everything(engine.declared);
+  engine.declared.passes.clear();
   engine.declared.device = DeviceKind::cuda;
   engine.declared.min_architecture = 80;
   engine.declared.min_isa = Isa::avx512;  // says nothing about a GPU
@@ -151,11 +228,13 @@ TEST(Refuse, TheDeviceComesFirst) {
 
 TEST(Refuse, AsksTheEngineLast) {
   FakeEngine engine;
-  engine.declared.passes = {Pass::fprop};
+  declare_everything(engine.declared);
   engine.own_refusal = Refusal{RefusalCode::filter, "filter=3x3: no"};
-  EXPECT_EQ(refuse(engine, *parse_problem(kPlain), {})->code, RefusalCode::filter);
+  PlanRequest request;
+  request.cpu.isa = Isa::portable;
+  EXPECT_EQ(refuse(engine, *parse_problem(kPlain), request)->code, RefusalCode::filter);
   engine.declared.min_isa = Isa::avx2;
-  EXPECT_EQ(refuse(engine, *parse_problem(kPlain), {})->code, RefusalCode::instruction_set);
+  EXPECT_EQ(refuse(engine, *parse_problem(kPlain), request)->code, RefusalCode::instruction_set);
 }
 
 TEST(Refuse, CodesHaveNames) {

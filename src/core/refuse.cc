@@ -27,6 +27,11 @@ std::string list(const Range& range, Print print) {
   return text;
 }
 
+template <class Range, class Print>
+std::string list_or_none(const Range& range, Print print) {
+  return range.empty() ? "none" : list(range, print);
+}
+
 bool any_above_one(const Dims& dims) {
   return std::any_of(dims.begin(), dims.end(), [](std::int64_t value) { return value > 1; });
 }
@@ -45,18 +50,25 @@ Answer check_device(const EngineInfo& info, const PlanRequest& request) {
       return fmt::format("device=cuda:{}: this engine runs on the CPU", request.cuda->ordinal);
     });
   }
-  if (!request.cuda || request.cuda->architecture >= info.min_architecture) return std::nullopt;
+  if (!request.cuda) return std::nullopt;
+  if (!info.min_architecture) {
+    return no<kWords>(RefusalCode::device, [&] {
+      return fmt::format("device=cuda:{}: this engine declares no architecture", request.cuda->ordinal);
+    });
+  }
+  if (request.cuda->architecture >= *info.min_architecture) return std::nullopt;
   return no<kWords>(RefusalCode::device, [&] {
     return fmt::format("device=cuda:{}, sm_{}: this engine needs sm_{} or newer", request.cuda->ordinal,
-                       request.cuda->architecture, info.min_architecture);
+                       request.cuda->architecture, *info.min_architecture);
   });
 }
 
 template <bool kWords>
 Answer check_processor(const EngineInfo& info, const CpuFeatures& cpu) {
-  if (info.device != DeviceKind::cpu || cpu.isa >= info.min_isa) return std::nullopt;
+  if (info.device != DeviceKind::cpu || (info.min_isa && cpu.isa >= *info.min_isa)) return std::nullopt;
   return no<kWords>(RefusalCode::instruction_set, [&] {
-    return fmt::format("instruction set={}: this engine needs {}", name_of(cpu.isa), name_of(info.min_isa));
+    return fmt::format("instruction set={}: this engine {}", name_of(cpu.isa),
+                       info.min_isa ? fmt::format("needs {}", name_of(*info.min_isa)) : "declares none");
   });
 }
 
@@ -65,7 +77,7 @@ Answer check_pass(const EngineInfo& info, const ConvProblem& p) {
   if (std::find(info.passes.begin(), info.passes.end(), p.pass) != info.passes.end()) return std::nullopt;
   return no<kWords>(RefusalCode::pass, [&] {
     return fmt::format("pass={}: this engine computes {}", name_of(p.pass),
-                       info.passes.empty() ? "none" : list(info.passes, [](Pass pass) { return name_of(pass); }));
+                       list_or_none(info.passes, [](Pass pass) { return name_of(pass); }));
   });
 }
 
@@ -77,7 +89,7 @@ std::string print_types(const TypeCombination& types) {
 template <bool kWords>
 Answer check_types(const EngineInfo& info, const ConvProblem& p) {
   const TypeCombination types{p.x.type, p.w.type, p.y.type, p.compute};
-  if (info.types.empty() || std::find(info.types.begin(), info.types.end(), types) != info.types.end()) {
+  if (info.any_types || std::find(info.types.begin(), info.types.end(), types) != info.types.end()) {
     return std::nullopt;
   }
   if constexpr (!kWords) return Refusal{RefusalCode::data_type, {}};
@@ -96,7 +108,7 @@ Answer check_types(const EngineInfo& info, const ConvProblem& p) {
   }
   return no<kWords>(RefusalCode::data_type, [&] {
     return fmt::format("types {}: this engine takes {}", print_types(types),
-                       list(same_x.empty() ? info.types : same_x, print_types));
+                       list_or_none(same_x.empty() ? info.types : same_x, print_types));
   });
 }
 
@@ -104,6 +116,10 @@ template <bool kWords>
 Answer check_spatial_dims(const EngineInfo& info, const ConvProblem& p) {
   const int spatial = p.spatial_dims();
   if (spatial >= info.min_spatial_dims && spatial <= info.max_spatial_dims) return std::nullopt;
+  if (info.max_spatial_dims < info.min_spatial_dims) {
+    return no<kWords>(RefusalCode::spatial_dims,
+                      [&] { return fmt::format("spatial dims={}: this engine takes none", spatial); });
+  }
   if (info.min_spatial_dims == info.max_spatial_dims) {
     return no<kWords>(RefusalCode::spatial_dims, [&] {
       return fmt::format("spatial dims={}: this engine takes {}", spatial, info.min_spatial_dims);
@@ -121,13 +137,13 @@ Answer check_layouts(const EngineInfo& info, const ConvProblem& p) {
     return layout == Layout::strided ? desc.channel_block == 1 : desc.is_packed(layout);
   };
   const auto pair_fits = [&](const LayoutPair& pair) { return fits(p.x, pair.x) && fits(p.y, pair.y); };
-  if (!info.layouts.empty() && std::none_of(info.layouts.begin(), info.layouts.end(), pair_fits)) {
+  if (!info.any_layouts && std::none_of(info.layouts.begin(), info.layouts.end(), pair_fits)) {
     const auto print_pair = [&](const LayoutPair& pair) {
       return fmt::format("{}/{}", name_of(pair.x, p.spatial_dims()), name_of(pair.y, p.spatial_dims()));
     };
     return no<kWords>(RefusalCode::layout, [&] {
       return fmt::format("layouts x={}, y={}: this engine takes x/y in {}", placement(p.x), placement(p.y),
-                         list(info.layouts, print_pair));
+                         list_or_none(info.layouts, print_pair));
     });
   }
   if (!info.any_weight_strides && !p.w.is_packed(Layout::nchw)) {
@@ -178,9 +194,10 @@ Answer check_epilogue(const EngineInfo& info, const ConvProblem& p) {
     });
   }
   const ActivationKind kind = epilogue.activation.kind;
-  if (kind != ActivationKind::identity && !info.activations.empty() &&
+  if (kind != ActivationKind::identity && !info.any_activation &&
       std::find(info.activations.begin(), info.activations.end(), kind) == info.activations.end()) {
     return no<kWords>(RefusalCode::epilogue, [&] {
+      if (info.activations.empty()) return fmt::format("act={}: this engine fuses none", name_of(kind));
       return fmt::format("act={}: this engine fuses {} only", name_of(kind),
                          list(info.activations, [](ActivationKind k) { return name_of(k); }));
     });
@@ -209,7 +226,7 @@ Answer check_epilogue(const EngineInfo& info, const ConvProblem& p) {
 
 template <bool kWords>
 Answer check_size(const EngineInfo& info, const ConvProblem& p) {
-  if (info.max_elements == 0) return std::nullopt;
+  if (info.max_elements == EngineInfo::any_size) return std::nullopt;
   const std::array<std::pair<const char*, const TensorDesc*>, 3> tensors = {{{"x", &p.x}, {"w", &p.w}, {"y", &p.y}}};
   for (const auto& tensor : tensors) {
     const char* name = tensor.first;

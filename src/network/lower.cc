@@ -202,7 +202,7 @@ class Lowering {
         (step.step == nullptr ? step.step : step.others.emplace_back()) = std::move(own);
       }
     } else {
-      auto plan = selector_.plan(problem, selection, weight_data);
+      auto plan = selector_.plan(problem, selection.candidate, weight_data);
       if (!plan.ok()) return plan.error().within(describe(node));
       step.info.implementation = print((*plan)->candidate());
       step.step = make_conv_step(std::move(*plan), std::move(conv), bias_type);

@@ -48,11 +48,11 @@ Result<Selection> Selector::choose(const ConvProblem& problem, const std::string
   return selection;
 }
 
-Result<std::unique_ptr<ConvPlan>> Selector::plan(const ConvProblem& problem, Selection& selection,
-                                                 const void* weights) {
+Result<std::unique_ptr<ConvPlan>> Selector::plan(const ConvProblem& problem, const Candidate& candidate,
+                                                 const void* weights) const {
   PlanRequest request = request_;
   request.constant_weights = weights;
-  return make_plan(problem, selection, all_engines(), options_.selection.filter, request);
+  return make_plan(problem, candidate, all_engines(), request);
 }
 
 int Selector::switchable(const ConvProblem& problem) const {

@@ -27,8 +27,8 @@ class Selector {
   // Decided once for each problem string (and node name, where rules are given: they may name nodes). `weights` are the
   // constant weights, or null: candidates are measured as they will run, packing at plan time or at each execution.
   Result<Selection> choose(const ConvProblem& problem, const std::string& node_name, const void* weights);
-  // Corrects the selection where what it says can't run (confirm() in selection.h).
-  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, Selection& selection, const void* weights);
+  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const Candidate& candidate,
+                                         const void* weights) const;
 
   // Which of the constructor's `candidates` has this problem; negative: none.
   int switchable(const ConvProblem& problem) const;

@@ -8,6 +8,7 @@
 #include "convoy/selection.h"
 #include "core/suggestions.h"
 #include "select/checked_plan.h"
+#include "select/filter.h"
 
 namespace convoy {
 namespace {
@@ -58,16 +59,21 @@ std::vector<Candidate> rank_by_heuristic(const ConvProblem& problem, std::span<c
     Candidate candidate;
   };
   std::vector<Ranked> ranked;
-  for (const EngineAnswer& answer : list_candidates(problem, engines, request)) {
-    if (answer.refusal || filtered(problem, *answer.engine, answer.default_candidate.knobs, filter, request)) continue;
+  const std::vector<EngineAnswer> answers = list_candidates(problem, engines, request);
+  for (const EngineAnswer& answer : answers) {
+    if (answer.refusal || selection::held_back(answer.engine->info(), answers, filter)) continue;
     const bool oracle = answer.engine->info().oracle;
-    ranked.push_back({oracle, answer.predicted_seconds, answer.default_candidate});
+    const auto passes = [&](const KnobValues& knobs) {
+      return !filtered(problem, *answer.engine, knobs, filter, request);
+    };
     std::vector<KnobValues> known = {answer.default_candidate.knobs};
+    if (passes(known.front())) ranked.push_back({oracle, answer.predicted_seconds, answer.default_candidate});
     for (const KnobValues& suggested : suggestions_of(*answer.engine, problem, request)) {
       KnobValues knobs = answer.default_candidate.knobs;  // what a suggestion leaves out has its default
       for (KnobValue& knob : knobs) knob.value = knob_or(suggested, knob.name, knob.value);
       if (std::find(known.begin(), known.end(), knobs) != known.end()) continue;
       known.push_back(knobs);
+      if (!passes(knobs)) continue;
       const double seconds = answer.engine->predict_seconds(problem, knobs, request);
       ranked.push_back({oracle, seconds, {answer.engine->info().name, std::move(knobs)}});
     }

@@ -19,6 +19,8 @@ bool aligned(const void* pointer, std::int64_t alignment) {
   return reinterpret_cast<std::uintptr_t>(pointer) % static_cast<std::uintptr_t>(alignment) == 0;
 }
 
+const char* name_of_out(Pass pass) { return pass == Pass::fprop ? "y" : pass == Pass::dgrad ? "x" : "w"; }
+
 class CheckedPlan final : public ConvPlan, public HasStages {
  public:
   CheckedPlan(std::unique_ptr<ConvPlan> plan, const ConvProblem& problem, const PlanRequest& request)
@@ -30,12 +32,13 @@ class CheckedPlan final : public ConvPlan, public HasStages {
         threads_(request.threads),
         cuda_(request.cuda ? std::optional(request.cuda->ordinal) : std::nullopt),
         workspace_bytes_(plan_->workspace_bytes()),
-        x_{"x", problem.x.alignment, problem.x.elements() > 0 && pass_ != Pass::dgrad},
-        w_{"w", problem.w.alignment,
+        x_{"x", "x", problem.x.alignment, problem.x.elements() > 0 && pass_ != Pass::dgrad},
+        w_{"w", "w", problem.w.alignment,
            problem.w.elements() > 0 && pass_ != Pass::wgrad && request.constant_weights == nullptr},
-        y_{"y", problem.y.alignment, problem.y.elements() > 0 && pass_ != Pass::fprop},
-        out_{"out", problem.out().alignment, problem.out().elements() > 0},
-        z_{"z", problem.out().alignment, problem.out().elements() > 0 && problem.epilogue.gamma != 0} {}
+        y_{"y", "y", problem.y.alignment, problem.y.elements() > 0 && pass_ != Pass::fprop},
+        out_{"out", name_of_out(problem.pass), problem.out().alignment, problem.out().elements() > 0},
+        z_{"z", name_of_out(problem.pass), problem.out().alignment,
+           problem.out().elements() > 0 && problem.epilogue.gamma != 0} {}
 
   Candidate candidate() const override { return plan_->candidate(); }
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
@@ -79,6 +82,7 @@ class CheckedPlan final : public ConvPlan, public HasStages {
  private:
   struct Operand {
     const char* name;
+    const char* described;  // the tensor of the problem that describes it
     std::int64_t alignment;
     bool needed;  // it has elements, and the pass reads or writes it
   };
@@ -88,8 +92,12 @@ class CheckedPlan final : public ConvPlan, public HasStages {
     if (pointer == nullptr)
       return argument_error(fmt::format("{} is null, and {} needs it", operand.name, name_of(pass_)));
     if (!aligned(pointer, operand.alignment)) {
+      const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+      const std::uintptr_t actual = address & -address;  // its lowest bit
       return argument_error(
-          fmt::format("{} is not aligned to the {} bytes its description says", operand.name, operand.alignment));
+          fmt::format("{0}: pointer {1} is aligned to {2} bytes, the problem says {3}: set {4}.alignment = "
+                      "{2}, or align={2} in the problem string",
+                      operand.name, pointer, actual, operand.alignment, operand.described));
     }
     if (cuda_) return cuda::check_pointer(pointer, *cuda_, 1, operand.name);
     return {};

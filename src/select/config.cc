@@ -49,7 +49,7 @@ std::optional<std::string> dropped_by(LibraryConfig config, const EngineInfo& en
     case LibraryConfig::full:
       return std::nullopt;
     case LibraryConfig::jit_only:
-      if (selection::has_note(engine.notes, note::runtime_compilation)) return std::nullopt;
+      if (engine.notes_vary || selection::has_note(engine.notes, note::runtime_compilation)) return std::nullopt;
       return "configuration=jit-only: this engine is compiled beforehand";
     case LibraryConfig::portable:
       if (engine.name.starts_with("cpu.")) return std::nullopt;

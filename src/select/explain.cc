@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "core/stages.h"
-#include "select/glob.h"
+#include "select/filter.h"
 
 namespace convoy::selection {
 namespace {
@@ -43,41 +43,42 @@ std::vector<Measurement> known_measurements(const ConvProblem& problem, std::spa
   return known;
 }
 
-std::optional<Refusal> excluded_by(const SelectionFilter& filter, const EngineInfo& info) {
-  if (!glob_list_matches(filter.engines, info.name)) {
-    return Refusal{RefusalCode::filtered, fmt::format("engines='{}': this engine is not among them", filter.engines)};
-  }
-  if (filter.deterministic_only && !info.deterministic) {
-    return Refusal{RefusalCode::filtered, "deterministic_only=1: this engine may give other bits each time"};
-  }
-  return std::nullopt;
-}
-
-EngineVerdict verdict_of(const ConvProblem& problem, EngineAnswer answer, std::span<const Engine* const> engines,
-                         const SelectionOptions& options, const PlanRequest& request,
-                         const std::vector<Measurement>& known) {
-  EngineVerdict verdict;
-  verdict.answer = std::move(answer);
-  const Engine& engine = *verdict.answer.engine;
-  verdict.notes = engine.info().notes;
-  if (verdict.answer.refusal) return verdict;
+// The fastest of the engine's measurements that may be chosen, or where none may the fastest.
+std::optional<Measurement> fastest_of(const Engine& engine, std::span<const Measurement> known,
+                                      const ConvProblem& problem, std::span<const Engine* const> engines,
+                                      const SelectionFilter& filter, const PlanRequest& request) {
+  const Measurement* best = nullptr;
+  bool best_may = false;
   for (const Measurement& measurement : known) {
     if (measurement.candidate.engine != engine.info().name) continue;
-    if (!verdict.measured || faster(measurement, *verdict.measured)) verdict.measured = measurement;
+    const bool may = may_be_chosen(problem, measurement, engines, filter, request);
+    if (best != nullptr && (may != best_may ? best_may : !faster(measurement, *best))) continue;
+    best = &measurement;
+    best_may = may;
   }
-  verdict.excluded = excluded_by(options.filter, engine.info());
-  const auto plan = make_plan(problem, verdict.answer.default_candidate, engines, request);
+  return best != nullptr ? std::optional(*best) : std::nullopt;
+}
+
+EngineVerdict verdict_of(const ConvProblem& problem, const EngineAnswer& answer, std::span<const EngineAnswer> answers,
+                         std::span<const Engine* const> engines, const SelectionFilter& filter,
+                         const PlanRequest& request, const std::vector<Measurement>& known) {
+  EngineVerdict verdict;
+  verdict.answer = answer;
+  const Engine& engine = *answer.engine;
+  verdict.notes = engine.info().notes;
+  if (answer.refusal) return verdict;
+  const KnobValues& knobs = answer.default_candidate.knobs;
+  verdict.notes = engine.notes(problem, knobs, request);
+  verdict.measured = fastest_of(engine, known, problem, engines, filter, request);
+  const auto plan = make_plan(problem, answer.default_candidate, engines, request);
+  verdict.excluded = filtered(problem, engine, knobs, filter, request, plan.ok() ? plan->get() : nullptr);
+  if (!verdict.excluded) verdict.excluded = held_back(engine.info(), answers, filter);
   if (!plan.ok()) {
     verdict.no_plan = plan.error();
     return verdict;
   }
   verdict.workspace_bytes = (*plan)->workspace_bytes();
   verdict.stages = stages_of(**plan);
-  const auto limit = options.filter.workspace_limit;
-  if (!verdict.excluded && limit && verdict.workspace_bytes > *limit) {
-    verdict.excluded = Refusal{RefusalCode::workspace, fmt::format("workspace_limit={}: this candidate needs {} bytes",
-                                                                   *limit, verdict.workspace_bytes)};
-  }
   for (const std::string& note : (*plan)->notes()) {
     if (std::find(verdict.notes.begin(), verdict.notes.end(), note) == verdict.notes.end()) {
       verdict.notes.push_back(note);
@@ -130,8 +131,9 @@ std::string decision(const Explanation& explanation) {
   if (chosen.reason == "stored") return "a measurement made before: the best of those stored";
   if (chosen.reason == "network") return "a measurement made before in a network: the best of those timed there";
   if (candidates == 1) {
-    const bool limited = std::any_of(explanation.engines.begin(), explanation.engines.end(),
-                                     [](const EngineVerdict& v) { return v.excluded.has_value(); });
+    const bool limited =
+        std::any_of(explanation.engines.begin(), explanation.engines.end(),
+                    [](const EngineVerdict& v) { return v.excluded && !v.answer.engine->info().oracle; });
     return limited ? "the filter: nothing else that can passes it" : "nothing else can";
   }
   return fmt::format("the heuristic, among {} candidates", candidates);
@@ -148,10 +150,7 @@ void compare(Explanation& explanation) {
     if (&verdict == &*winner || verdict.answer.refusal) continue;
     const double ratio = comparer.ratio(verdict);
     if (may_win(verdict)) {
-      // The oracle is never the runner-up to anything else.
-      const bool better = second == nullptr || second->answer.engine->info().oracle ||
-                          (!verdict.answer.engine->info().oracle && ratio < comparer.ratio(*second));
-      if (better) second = &verdict;
+      if (second == nullptr || ratio < comparer.ratio(*second)) second = &verdict;
     } else if (ratio < 1) {
       const std::string why = verdict.excluded  ? verdict.excluded->reason
                               : verdict.no_plan ? verdict.no_plan->message
@@ -172,18 +171,14 @@ Explanation explain(const ConvProblem& problem, std::span<const Engine* const> e
   Explanation explanation;
   auto chosen = select(problem, engines, options, request, node_name);
   if (chosen.ok()) {
-    if (const auto confirmed = confirm(problem, engines, options.filter, request, *chosen); !confirmed.ok()) {
-      chosen = confirmed.error();
-    }
-  }
-  if (chosen.ok()) {
     explanation.chosen = std::move(*chosen);
   } else {
     explanation.nothing = chosen.error();
   }
   const auto known = known_measurements(problem, engines, options, request, explanation.chosen);
-  for (EngineAnswer& answer : list_candidates(problem, engines, request)) {
-    explanation.engines.push_back(verdict_of(problem, std::move(answer), engines, options, request, known));
+  const std::vector<EngineAnswer> answers = list_candidates(problem, engines, request);
+  for (const EngineAnswer& answer : answers) {
+    explanation.engines.push_back(verdict_of(problem, answer, answers, engines, options.filter, request, known));
   }
   if (request.cuda) explanation.advice = advice_for_3d(problem);
   if (!explanation.chosen) return explanation;

@@ -15,7 +15,7 @@ namespace convoy::selection {
 
 struct EngineVerdict {
   EngineAnswer answer;
-  std::optional<Refusal> excluded;      // it can, but the filter or the problem's math mode keeps it from being chosen
+  std::optional<Refusal> excluded;      // it can, but filtered() keeps it from being chosen, or it is an oracle
   std::optional<Measurement> measured;  // its fastest that is known: measured now, or remembered by the store
   // Of the plan of its default candidate, where it can:
   std::size_t workspace_bytes = 0;

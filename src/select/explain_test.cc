@@ -61,6 +61,47 @@ TEST_F(Explain, AFilterThatLeavesOneDecides) {
   EXPECT_EQ(explanation.passed_over.size(), 2u);
 }
 
+// `convoy explain ... --notes '!WINOGRAD'` listed cpu.winograd as able, and could call it the runner-up.
+TEST_F(Explain, EveryPartOfTheFilterKeepsEnginesOut) {
+  quick_.declare().notes = {"WINOGRAD", "RUNTIME_COMPILATION", "TF32"};
+  const auto excluded = [&](auto set) {
+    SelectionOptions options;
+    options.filter.engines = "!fake.wrong";
+    set(options.filter);
+    const Explanation explanation = explain(options);
+    EXPECT_EQ(explanation.chosen ? explanation.chosen->candidate.engine : "nothing", "fake.slow");
+    EXPECT_FALSE(explanation.runner_up.has_value());
+    EXPECT_EQ(explanation.decided_by, "the filter: nothing else that can passes it");
+    const auto& verdict = explanation.engines[0];
+    return verdict.excluded ? verdict.excluded->reason : "";
+  };
+  problem_.math = MathMode::tf32;
+  EXPECT_EQ(excluded([](SelectionFilter& f) { f.notes = "!WINOGRAD"; }),
+            "notes='!WINOGRAD': this candidate has the note WINOGRAD");
+  EXPECT_EQ(excluded([](SelectionFilter& f) { f.runtime_compilation = false; }),
+            "runtime_compilation=0: this candidate is compiled at run time");
+  EXPECT_EQ(excluded([](SelectionFilter& f) { f.tf32 = false; }), "tf32=0: this candidate rounds its inputs to tf32");
+  problem_.math = MathMode::strict;
+  EXPECT_EQ(excluded([](SelectionFilter&) {}), "math=strict: this candidate rounds its inputs to tf32");
+  quick_.declare().notes = {};
+  slow_.declare().name = "cpu.slow";
+  SelectionOptions options;
+  options.filter.config = LibraryConfig::portable;
+  const Explanation explanation = explain(options);
+  EXPECT_EQ(explanation.engines[0].excluded->reason,
+            "configuration=portable: this engine is not one of Convoy's own for the CPU");
+}
+
+TEST_F(Explain, AnOracleIsNoRunnerUp) {
+  slow_.declare().oracle = true;
+  wrong_.declare().passes = {Pass::dgrad};
+  const Explanation explanation = explain();
+  EXPECT_FALSE(explanation.runner_up.has_value());
+  EXPECT_EQ(explanation.decided_by, "nothing else can");
+  ASSERT_TRUE(explanation.engines[1].excluded.has_value());
+  EXPECT_NE(explanation.engines[1].excluded->reason.find("this engine is an oracle"), std::string::npos);
+}
+
 TEST_F(Explain, ARuleDecides) {
   SelectionOptions options;
   options.rules = *parse_rules("* -> fake.slow{tile=2}");

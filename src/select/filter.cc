@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
+#include "select/candidates.h"
 #include "select/glob.h"
 #include "select/notes.h"
 
@@ -12,6 +14,8 @@ namespace selection {
 namespace {
 
 Refusal no(std::string reason) { return {RefusalCode::filtered, std::move(reason)}; }
+
+bool is_own_oracle(const EngineInfo& engine) { return engine.oracle && engine.provider.empty(); }
 
 // A way of giving up precision: the least math mode that allows it, and the filter's switch.
 struct Loss {
@@ -54,8 +58,6 @@ std::optional<Refusal> notes_filtered(const ConvProblem& problem, const std::vec
   return std::nullopt;
 }
 
-}  // namespace
-
 std::optional<Refusal> engine_filtered(const EngineInfo& engine, const SelectionFilter& filter) {
   if (auto reason = dropped_by(filter.config, engine)) return no(*reason);
   if (!glob_list_matches(filter.engines, engine.name)) {
@@ -67,25 +69,55 @@ std::optional<Refusal> engine_filtered(const EngineInfo& engine, const Selection
   return std::nullopt;
 }
 
-bool needs_plan(const SelectionFilter& filter) { return filter.workspace_limit || filter.notes != "*"; }
-
 std::optional<Refusal> workspace_filtered(std::size_t workspace_bytes, const SelectionFilter& filter) {
   if (!filter.workspace_limit || workspace_bytes <= *filter.workspace_limit) return std::nullopt;
   return Refusal{RefusalCode::workspace, fmt::format("workspace_limit={}: this candidate needs {} bytes",
                                                      *filter.workspace_limit, workspace_bytes)};
 }
 
-std::optional<Refusal> plan_filtered(const ConvProblem& problem, const Plan& plan, const SelectionFilter& filter) {
-  if (auto refusal = workspace_filtered(plan.workspace_bytes(), filter)) return refusal;
-  return notes_filtered(problem, plan.notes(), filter);
+}  // namespace
+
+bool needs_plan(const SelectionFilter& filter) { return filter.workspace_limit || filter.notes != "*"; }
+
+bool may_be_chosen(const ConvProblem& problem, const Measurement& measurement, std::span<const Engine* const> engines,
+                   const SelectionFilter& filter, const PlanRequest& request) {
+  if (measurement.failure || workspace_filtered(measurement.workspace_bytes, filter)) return false;
+  const Candidate& candidate = measurement.candidate;
+  const auto engine = runnable_engine(problem, candidate, engines, request);
+  if (!engine.ok() || filtered(problem, **engine, candidate.knobs, filter, request)) return false;
+  if (filter.notes == "*") return true;
+  const auto plan = make_plan(problem, candidate, engines, request);
+  return plan.ok() && !filtered(problem, **engine, candidate.knobs, filter, request, plan->get());
+}
+
+std::optional<Refusal> held_back(const EngineInfo& engine, std::span<const EngineAnswer> answers,
+                                 const SelectionFilter& filter) {
+  if (!engine.oracle || glob_list_names(filter.engines, engine.name)) return std::nullopt;
+  const auto other = std::find_if(answers.begin(), answers.end(), [](const EngineAnswer& answer) {
+    return !answer.refusal && !answer.engine->info().oracle;
+  });
+  if (other == answers.end()) return std::nullopt;
+  return no(
+      fmt::format("engines='{}': this engine is an oracle, chosen where it is named or nothing else can run the "
+                  "problem; {} can",
+                  filter.engines, other->engine->info().name));
 }
 
 }  // namespace selection
 
 std::optional<Refusal> filtered(const ConvProblem& problem, const Engine& engine, const KnobValues& knobs,
-                                const SelectionFilter& filter, const PlanRequest& request) {
-  if (auto refusal = selection::engine_filtered(engine.info(), filter)) return refusal;
-  return selection::notes_filtered(problem, engine.notes(problem, knobs, request), filter);
+                                const SelectionFilter& filter, const PlanRequest& request, const Plan* plan) {
+  const EngineInfo& info = engine.info();
+  if (auto refusal = selection::engine_filtered(info, filter)) return refusal;
+  const std::vector<std::string> notes = engine.notes(problem, knobs, request);
+  if (filter.config == LibraryConfig::jit_only && !selection::is_own_oracle(info) &&
+      !selection::has_note(notes, note::runtime_compilation)) {
+    return selection::no("configuration=jit-only: this candidate is compiled beforehand");
+  }
+  if (auto refusal = selection::notes_filtered(problem, notes, filter)) return refusal;
+  if (plan == nullptr) return std::nullopt;
+  if (auto refusal = selection::workspace_filtered(plan->workspace_bytes(), filter)) return refusal;
+  return selection::notes_filtered(problem, plan->notes(), filter);
 }
 
 }  // namespace convoy

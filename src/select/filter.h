@@ -1,4 +1,4 @@
-// Filters over candidates and over plans.
+// Admission: what may be chosen of what can run. filtered() in convoy/selection.h decides; this is what surrounds it.
 #pragma once
 
 #include <optional>
@@ -7,14 +7,17 @@
 
 namespace convoy::selection {
 
-// What `filtered` says of an engine whatever the candidate and the problem.
-std::optional<Refusal> engine_filtered(const EngineInfo& engine, const SelectionFilter& filter);
-
 // Whether the filter asks for what only a plan knows.
 bool needs_plan(const SelectionFilter& filter);
 
-// What only a plan knows: its workspace, and notes that it alone has.
-std::optional<Refusal> plan_filtered(const ConvProblem& problem, const Plan& plan, const SelectionFilter& filter);
-std::optional<Refusal> workspace_filtered(std::size_t workspace_bytes, const SelectionFilter& filter);
+// Whether a measured candidate is right, can run the problem and passes the filter. Its workspace is known; it is
+// planned only where the filter asks for notes.
+bool may_be_chosen(const ConvProblem& problem, const Measurement& measurement, std::span<const Engine* const> engines,
+                   const SelectionFilter& filter, const PlanRequest& request);
+
+// Why an oracle takes no part: the filter doesn't name it, and another engine of `answers` can run the problem. Nothing
+// for other engines.
+std::optional<Refusal> held_back(const EngineInfo& engine, std::span<const EngineAnswer> answers,
+                                 const SelectionFilter& filter);
 
 }  // namespace convoy::selection

@@ -8,7 +8,6 @@
 #include "select/filter.h"
 #include "select/objective.h"
 #include "select/remembered.h"
-#include "select/screening.h"
 
 namespace convoy::selection {
 
@@ -35,7 +34,7 @@ Result<Selection> choose_by_heuristic(const ConvProblem& problem, std::span<cons
   for (const Candidate& candidate : ranked) {
     CONVOY_TRY(const Engine* engine, runnable_engine(problem, candidate, engines, request));
     CONVOY_TRY(const auto plan, make_plan(problem, candidate, engines, request));
-    if (const auto refusal = plan_filtered(problem, *plan, options.filter)) {
+    if (const auto refusal = filtered(problem, *engine, candidate.knobs, options.filter, request, plan.get())) {
       reasons += fmt::format("\n  {}: {}", print(candidate), refusal->reason);
       continue;
     }

@@ -29,7 +29,8 @@ std::string memory_advice(const ConvProblem& problem, const Candidate& candidate
     if (other == candidate) continue;
     if (planned++ == most_plans) break;
     const auto plan = make_plan(problem, other, engines, request);
-    if (!plan.ok()) continue;
+    const auto engine = runnable_engine(problem, other, engines, request);
+    if (!plan.ok() || filtered(problem, **engine, other.knobs, wider, request, plan->get())) continue;
     const auto bytes = static_cast<std::int64_t>((*plan)->workspace_bytes());
     if (bytes > memory->free_bytes) continue;
     const double before = predicted(candidate);

@@ -18,8 +18,8 @@ using testing_support::FakeEngine;
 // has a case.
 std::vector<std::string> option_names() {
   const SelectionOptions options;
-  [[maybe_unused]] const auto& [mode, filter, rules, strict_rules, objective, budget_seconds, all_knobs, caches, store,
-                                stop] = options;
+  [[maybe_unused]] const auto& [mode, filter, rules, strict_rules, objective, budget_seconds, likely_only, all_knobs,
+                                caches, store, stop] = options;
   [[maybe_unused]] const auto& [config, engines, notes, deterministic_only, runtime_compilation, tf32,
                                 reduced_accumulation, down_convert_inputs, workspace_limit] = filter;
   return {"mode",
@@ -27,6 +27,7 @@ std::vector<std::string> option_names() {
           "strict_rules",
           "objective",
           "budget_seconds",
+          "likely_only",
           "all_knobs",
           "caches",
           "store",
@@ -92,7 +93,7 @@ class Options : public testing::Test {
        .deterministic = false,
        .notes = {"RUNTIME_COMPILATION", "TF32", "REDUCED_PRECISION_REDUCTION", "DOWN_CONVERT_INPUTS", "WINOGRAD"},
        .sleep_with_tile_2 = 0}};
-  FakeEngine second_{"cpu.second", {.predicted = 2e-4, .sleep_seconds = 0.001}};
+  FakeEngine second_{"cpu.second", {.predicted = 3e-4, .sleep_seconds = 0.001}};
   FakeEngine unable_{"cpu.unable", {.refusal = Refusal{RefusalCode::channels, "C=4: this engine needs 8"}}};
   std::vector<const Engine*> engines_ = {&first_, &second_, &unable_};
   ConvProblem problem_;
@@ -121,6 +122,8 @@ std::vector<Case> Options::cases() {
       {"strict_rules", impossible, [](auto& o) { o.strict_rules = false; }, "error", first},
       {"objective", nothing, [](auto& o) { o.objective = *parse_objective("workspace"); }, first, second},
       {"budget_seconds", measured, [](auto& o) { o.budget_seconds = 1e-9; }, second, first},
+      // Predicted to take over twice as long as the first, the second is not tried.
+      {"likely_only", measured, [](auto& o) { o.likely_only = true; }, second, first},
       {"all_knobs", measured, [](auto& o) { o.all_knobs = true; }, second, tuned},
       // What is stored was measured with cold caches.
       {"caches", [&](auto& o) { o.store = &store_; }, [](auto& o) { o.caches = CacheState::warm; }, second, first},

@@ -24,6 +24,7 @@ constexpr double seconds_per_packed_byte = 4e-9;
 
 struct Candidacy {
   Candidate candidate;
+  const Engine* engine;
   double predicted;
 };
 
@@ -33,15 +34,14 @@ Result<std::vector<Candidacy>> list(const ConvProblem& problem, std::span<const 
   std::vector<Candidacy> listed;
   for (const Candidate& candidate : rank_by_heuristic(problem, engines, options.filter, request)) {
     CONVOY_TRY(const Engine* engine, runnable_engine(problem, candidate, engines, request));
-    if (engine->info().oracle && !listed.empty()) continue;
     const double seconds = engine->predict_seconds(problem, candidate.knobs, request);
     const double best = listed.empty() ? seconds : listed.front().predicted;
     if (!options.all_knobs && seconds > likely * best) continue;
-    listed.push_back({candidate, seconds});
+    listed.push_back({candidate, engine, seconds});
     for (const Candidate& other : knob_product(*engine, problem, request)) {
       const double own = engine->predict_seconds(problem, other.knobs, request);
       if (other == candidate || (!options.all_knobs && own > likely_knobs * best)) continue;
-      if (!filtered(problem, *engine, other.knobs, options.filter, request)) listed.push_back({other, own});
+      if (!filtered(problem, *engine, other.knobs, options.filter, request)) listed.push_back({other, engine, own});
     }
   }
   if (listed.empty()) return listed;
@@ -122,7 +122,10 @@ class Screener {
       }
       std::vector<Runner> planned = bench.plan(std::span(&each.candidate, 1));
       Runner& runner = planned.front();
-      if (runner.plan != nullptr && plan_filtered(problem_, *runner.plan, options_.filter)) continue;
+      if (runner.plan != nullptr &&
+          filtered(problem_, *each.engine, each.candidate.knobs, options_.filter, request_, runner.plan.get())) {
+        continue;
+      }
       bench.audition(runner);
       for (int i = 0; i < again && runner.plan != nullptr && runner.measurement.median_seconds < short_seconds; ++i) {
         bench.time_again(runner);
@@ -164,14 +167,6 @@ Result<Screening> screen(const ConvProblem& problem, std::span<const Engine* con
                          const SelectionOptions& options, const PlanRequest& request,
                          const SelectionProgress& progress) {
   return Screener(problem, engines, options, request, progress).run();
-}
-
-bool may_be_chosen(const ConvProblem& problem, const Measurement& measurement, std::span<const Engine* const> engines,
-                   const SelectionFilter& filter, const PlanRequest& request) {
-  if (measurement.failure) return false;
-  const auto engine = runnable_engine(problem, measurement.candidate, engines, request);
-  return engine.ok() && !filtered(problem, **engine, measurement.candidate.knobs, filter, request) &&
-         !workspace_filtered(measurement.workspace_bytes, filter);
 }
 
 }  // namespace convoy::selection

@@ -26,8 +26,4 @@ Result<Screening> screen(const ConvProblem& problem, std::span<const Engine* con
                          const SelectionOptions& options, const PlanRequest& request,
                          const SelectionProgress& progress = {});
 
-// Whether a measured candidate can run the problem and the filter lets it.
-bool may_be_chosen(const ConvProblem& problem, const Measurement& measurement, std::span<const Engine* const> engines,
-                   const SelectionFilter& filter, const PlanRequest& request);
-
 }  // namespace convoy::selection

@@ -11,17 +11,16 @@
 namespace convoy {
 namespace {
 
-constexpr std::string_view kHeuristic = "heuristic";  // the reason of a Selection
-
 // Nothing can run it: every engine with its reason, so that nobody has to ask why.
 Error nobody_can(const ConvProblem& problem, std::span<const Engine* const> engines, const SelectionFilter& filter,
                  const PlanRequest& request) {
   std::string message = fmt::format("no engine can run {}", print(problem));
-  for (const EngineAnswer& answer : list_candidates(problem, engines, request)) {
+  const std::vector<EngineAnswer> answers = list_candidates(problem, engines, request);
+  for (const EngineAnswer& answer : answers) {
     if (answer.engine->info().device != selection::kind_of(request)) continue;
-    const auto refusal = answer.refusal
-                             ? answer.refusal
-                             : filtered(problem, *answer.engine, answer.default_candidate.knobs, filter, request);
+    auto refusal = answer.refusal;
+    if (!refusal) refusal = filtered(problem, *answer.engine, answer.default_candidate.knobs, filter, request);
+    if (!refusal) refusal = selection::held_back(answer.engine->info(), answers, filter);
     message += fmt::format("\n  {}: {}", answer.engine->info().name, refusal ? refusal->reason : "?");
   }
   return {ErrorCode::unsupported, message};
@@ -34,7 +33,7 @@ Result<void> check_rule(const ConvProblem& problem, const SelectionRule& rule, s
   auto refusal = filtered(problem, *engine, rule.candidate.knobs, filter, request);
   if (!refusal && selection::needs_plan(filter)) {
     CONVOY_TRY(const auto plan, make_plan(problem, rule.candidate, engines, request));
-    refusal = selection::plan_filtered(problem, *plan, filter);
+    refusal = filtered(problem, *engine, rule.candidate.knobs, filter, request, plan.get());
   }
   if (!refusal) return {};
   return Error{ErrorCode::unsupported, fmt::format("{}: {}", print(rule.candidate), refusal->reason)};
@@ -74,16 +73,24 @@ Result<Selection> choose(const ConvProblem& problem, std::span<const Engine* con
   }
 
   Selection selection;
+  std::optional<Error> overrated;  // what was predicted from the problem alone, and can't run after all
   if (selection::decided_by_prediction(options)) {
     if (const auto best = predict_best(problem, engines, options.filter, request)) {
-      selection.candidate = best->candidate;
-      selection.reason = kHeuristic;
-      selection.warnings = std::move(warnings);
-      return selection;
+      const auto runs = selection::runnable_engine(problem, best->candidate, engines, request);
+      if (runs.ok()) {
+        selection.candidate = best->candidate;
+        selection.reason = "heuristic";
+        selection.warnings = std::move(warnings);
+        return selection;
+      }
+      overrated = runs.error();
     }
   }
   const std::vector<Candidate> ranked = rank_by_heuristic(problem, engines, options.filter, request);
   if (ranked.empty()) return nobody_can(problem, engines, options.filter, request);
+  if (overrated) {
+    warnings.push_back(fmt::format("{}; {} takes its place", overrated->message, print(ranked.front())));
+  }
   if (options.mode == SelectionMode::measured) {
     CONVOY_TRY(selection, selection::choose_by_measuring(problem, ranked, engines, options, request, progress));
   } else {
@@ -115,26 +122,6 @@ Result<Selection> select(const ConvProblem& problem, std::span<const Engine* con
     }
   }
   return selection;
-}
-
-Result<void> confirm(const ConvProblem& problem, std::span<const Engine* const> engines, const SelectionFilter& filter,
-                     const PlanRequest& request, Selection& selection) {
-  if (selection.reason != kHeuristic) return {};
-  const auto runs = selection::runnable_engine(problem, selection.candidate, engines, request);
-  if (runs.ok()) return {};
-  const std::vector<Candidate> ranked = rank_by_heuristic(problem, engines, filter, request);
-  if (ranked.empty()) return nobody_can(problem, engines, filter, request);
-  selection.warnings.push_back(fmt::format("{}; {} takes its place", runs.error().message, print(ranked.front())));
-  selection.candidate = ranked.front();
-  log_selection(problem, selection, {});
-  return {};
-}
-
-Result<std::unique_ptr<ConvPlan>> make_plan(const ConvProblem& problem, Selection& selection,
-                                            std::span<const Engine* const> engines, const SelectionFilter& filter,
-                                            const PlanRequest& request) {
-  CONVOY_CHECK(confirm(problem, engines, filter, request, selection));
-  return make_plan(problem, selection.candidate, engines, request);
 }
 
 }  // namespace convoy

@@ -61,28 +61,26 @@ TEST_F(Select, HeuristicTakesTheBestPrediction) {
   EXPECT_EQ(selection->reason, "heuristic");
 }
 
-// What was told from the problem alone may turn out wrong when it is planned.
+// What is told from the problem alone may turn out wrong when the engine is asked: a prediction may be, a selection is
+// not.
 TEST_F(Select, WhatCantRunAfterAllIsReplacedVisibly) {
   const FakeEngine bluffer(
       "fake.bluffer",
       {.predicted = 0.01, .refusal = Refusal{RefusalCode::not_offered, "C=4: not offered"}, .overconfident = true});
   const std::vector<const Engine*> engines = {&bluffer, &quick_, &slow_};
+  EXPECT_EQ(predict_best(problem_, engines, {}, request_)->candidate.engine, "fake.bluffer");
   auto selection = select(problem_, engines, {}, request_);
   ASSERT_TRUE(selection.ok());
-  EXPECT_EQ(selection->candidate.engine, "fake.bluffer");
-  const auto plan = make_plan(problem_, *selection, engines, {}, request_);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
-  EXPECT_EQ((*plan)->candidate().engine, "fake.slow");
   EXPECT_EQ(selection->candidate.engine, "fake.slow");
+  EXPECT_EQ(selection->reason, "heuristic");
+  EXPECT_TRUE(make_plan(problem_, selection->candidate, engines, request_).ok());
   ASSERT_EQ(selection->warnings.size(), 1U);
   EXPECT_NE(selection->warnings[0].find("C=4: not offered"), std::string::npos) << selection->warnings[0];
 
   const std::vector<const Engine*> alone = {&bluffer};
   selection = select(problem_, alone, {}, request_);
-  ASSERT_TRUE(selection.ok());
-  const auto none = make_plan(problem_, *selection, alone, {}, request_);
-  ASSERT_FALSE(none.ok());
-  EXPECT_EQ(none.error().code, ErrorCode::unsupported);
+  ASSERT_FALSE(selection.ok());
+  EXPECT_EQ(selection.error().code, ErrorCode::unsupported);
 }
 
 TEST_F(Select, MeasuredPrefersTheQuickAndNeverTheWrong) {
@@ -195,6 +193,62 @@ TEST_F(Select, ConfigurationsDropEnginesAndSayWhy) {
   EXPECT_EQ(SelectionFilter().config, LibraryConfig::portable);
   set_library_config(before);
   EXPECT_EQ(SelectionFilter().config, before);
+}
+
+// As cuDNN's engines: one engine, whose candidates are compiled at run time or beforehand.
+struct SometimesCompiled : FakeEngine {
+  using FakeEngine::FakeEngine;
+  std::vector<std::string> notes(const ConvProblem&, const KnobValues& knobs, const PlanRequest&) const override {
+    if (knob_or(knobs, "tile", 4) == 4) return {};
+    return {std::string(note::runtime_compilation)};
+  }
+  std::optional<Estimate> estimate(const ConvProblem&, const PlanRequest&) const override {
+    return Estimate{{{"tile", 4}}, 1, true};
+  }
+};
+struct SuggestsCompiled : SometimesCompiled, HasSuggestions {
+  using SometimesCompiled::SometimesCompiled;
+  std::vector<KnobValues> suggestions(const ConvProblem&, const PlanRequest&) const override { return {{{"tile", 2}}}; }
+};
+
+TEST_F(Select, JitOnlyLeavesWhatIsCompiledAtRunTimeAndNoOracle) {
+  const FakeEngine fixed("other.fixed", {.predicted = 0.1});
+  const FakeEngine oracle("fake.oracle", {.predicted = 0.01, .notes = {"RUNTIME_COMPILATION"}, .oracle = true});
+  const SuggestsCompiled varies("other.varies", {.predicted = 3, .notes_vary = true});
+  const std::vector<const Engine*> engines = {&fixed, &oracle, &varies};
+  SelectionOptions options;
+  options.filter.config = LibraryConfig::jit_only;
+  EXPECT_EQ(dropped_by(LibraryConfig::jit_only, varies.info()), std::nullopt);
+  const auto ranked = rank_by_heuristic(problem_, engines, options.filter, request_);
+  ASSERT_EQ(ranked.size(), 1U);
+  EXPECT_EQ(print(ranked[0]), "other.varies{tile=2}");
+  for (const SelectionMode mode : {SelectionMode::heuristic, SelectionMode::measured}) {
+    for (const bool all_knobs : {false, true}) {
+      options.mode = mode;
+      options.all_knobs = all_knobs;
+      const auto selection = select(problem_, engines, options, request_);
+      ASSERT_TRUE(selection.ok()) << selection.error().message;
+      EXPECT_EQ(print(selection->candidate), "other.varies{tile=2}");
+      for (const Measurement& m : selection->measurements) EXPECT_EQ(print(m.candidate), "other.varies{tile=2}");
+    }
+  }
+}
+
+// A filter that leaves an oracle only leaves nothing, unless it names the oracle.
+TEST_F(Select, AnOracleIsChosenWhereItIsNamedOrNothingElseCanRun) {
+  const FakeEngine oracle("fake.oracle", {.predicted = 0.01, .oracle = true});
+  const auto chosen = [&](const std::string& filter, const std::vector<const Engine*>& engines) {
+    SelectionOptions options;
+    options.filter.engines = filter;
+    const auto selection = select(problem_, engines, options, request_);
+    return selection.ok() ? selection->candidate.engine : selection.error().message;
+  };
+  EXPECT_EQ(chosen("*", {&oracle, &quick_}), "fake.quick");
+  EXPECT_EQ(chosen("*", {&oracle, &unable_}), "fake.oracle");
+  EXPECT_EQ(chosen("fake.oracle", {&oracle, &quick_}), "fake.oracle");
+  EXPECT_EQ(chosen("*,fake.oracle", {&oracle, &quick_}), "fake.quick");
+  const std::string nothing = chosen("!fake.quick", {&oracle, &quick_});
+  EXPECT_NE(nothing.find("fake.oracle: engines='!fake.quick': this engine is an oracle"), std::string::npos) << nothing;
 }
 
 TEST_F(Select, ObjectivesAreParsedPrintedAndFollowed) {

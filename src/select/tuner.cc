@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "select/candidates.h"
 #include "select/filter.h"
-#include "select/glob.h"
 #include "select/heuristic.h"
 #include "select/knob_search.h"
 #include "select/objective.h"
@@ -24,6 +23,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double unbudgeted_seconds = 2.0;  // of sampling, a candidate, where there is no budget
 constexpr double defaults_share = 0.5;      // of the time left, for timing some while others are still to come
 constexpr double unlikely_factor = 2;       // of the best prediction: predicted slower, not likely to be the fastest
+constexpr std::ptrdiff_t most_likely = 8;   // candidates, of likely_only
 constexpr double oracle_share = 0.1;        // of the budget, for the oracle
 constexpr double seconds_per_oracle_term = 2e-9;
 constexpr int second_chances = 3;
@@ -75,14 +75,9 @@ class Tuner {
     return {};
   }
 
-  // Oracles take part where the filter names them (a glob that matches them doesn't), or where nothing else can run:
-  // they are ranked last.
   Result<void> list_contestants() {
-    CONVOY_TRY(const Engine* first, runnable_engine(problem_, ranked_.front(), engines_, request_));
     for (const Candidate& candidate : ranked_) {
       CONVOY_TRY(const Engine* engine, runnable_engine(problem_, candidate, engines_, request_));
-      const bool named = glob_list_names(options_.filter.engines, candidate.engine);
-      if (engine->info().oracle && !first->info().oracle && !named) continue;
       contestants_.push_back({candidate, engine});
       const int size = options_.all_knobs ? KnobSearch(candidate.engine, engine->knobs(problem_, request_)).size() : 1;
       total_ = size > std::numeric_limits<int>::max() - total_ ? std::numeric_limits<int>::max() : total_ + size;
@@ -125,8 +120,12 @@ class Tuner {
 
   void measure_on(Workbench& bench) {
     // Under a budget the likely ones first, up to a good answer; then the others against the best of them.
-    const auto unlikely = time_left() < infinity ? first_unlikely() : open_.end();
+    const auto unlikely = options_.likely_only || time_left() < infinity ? first_unlikely() : open_.end();
     measure_wave(bench, {open_.begin(), unlikely});
+    if (options_.likely_only) {
+      partial_ = partial_ || unlikely != open_.end() || options_.all_knobs;
+      return;
+    }
     if (unlikely != open_.end()) measure_wave(bench, {unlikely, open_.end()});
     if (options_.all_knobs) search_knobs(bench);
   }
@@ -135,7 +134,8 @@ class Tuner {
   std::vector<Candidate>::iterator first_unlikely() {
     if (open_.empty()) return open_.end();
     const double best = predicted(open_.front());
-    return std::find_if(open_.begin(), open_.end(),
+    const auto end = options_.likely_only ? open_.begin() + std::min(most_likely, std::ssize(open_)) : open_.end();
+    return std::find_if(open_.begin(), end,
                         [&](const Candidate& candidate) { return predicted(candidate) > unlikely_factor * best; });
   }
 
@@ -159,15 +159,18 @@ class Tuner {
     }
     if (racing.empty()) return;
     const std::vector<Runner*> fresh = racing;
-    if (champion_ != nullptr && champion_->plan != nullptr) racing.push_back(champion_);
+    if (champion_ != nullptr) racing.push_back(champion_);
     const double left = time_left();
-    const bool more_to_come = options_.all_knobs || done_ < static_cast<int>(contestants_.size());
+    const bool more_to_come =
+        !options_.likely_only && (options_.all_knobs || done_ < static_cast<int>(contestants_.size()));
     race(bench, racing, more_to_come && left < infinity ? left * defaults_share : left);
     for (Runner* runner : fresh) keep_champion(*runner);
   }
 
   // Only the best keeps its plan, which variants are timed against.
   void keep_champion(Runner& runner) {
+    if (champion_ != nullptr && champion_->plan == nullptr) champion_ = nullptr;  // it failed, timed once more
+    if (runner.plan == nullptr) return;
     if (champion_ == nullptr || runner.measurement.median_seconds < champion_->measurement.median_seconds) {
       if (champion_ != nullptr) champion_->plan.reset();
       champion_ = &runner;
@@ -182,21 +185,26 @@ class Tuner {
       candidates = candidates.subspan(some.size());
       std::vector<Candidate> affordable;
       for (const Candidate& candidate : some) {
-        if (affords(candidate)) affordable.push_back(candidate);
+        if (affords(candidate, planning_seconds())) affordable.push_back(candidate);
       }
+      const double start = monotonic_seconds();
       std::vector<Runner> planned = bench.plan(affordable);
+      if (!affordable.empty()) planning_ = monotonic_seconds() - start;
       for (Runner& runner : planned) {
-        if (affords(runner.measurement.candidate)) audition(bench, std::move(runner));
+        if (affords(runner.measurement.candidate, 0)) audition(bench, std::move(runner));
       }
     }
   }
 
   // Plans for a GPU are compiled side by side; on the CPU each packs the weights, so one at a time.
-  std::size_t planned_at_once() const { return request_.cuda ? 32 : 1; }
+  std::size_t planned_at_once() const { return !request_.cuda ? 1 : time_left() < infinity ? 16 : 32; }
 
-  // Where not, later ones may be quicker.
-  bool affords(const Candidate& candidate) {
-    const bool enough = time_left() > 0 && time_left() >= 2 * predicted(candidate) + packing_seconds();
+  // On a GPU, where compiling decides, what the plans before took.
+  double planning_seconds() const { return request_.cuda ? planning_ : packing_seconds(); }
+
+  // Where not, later ones may be quicker. `planning`: what is to come besides running it.
+  bool affords(const Candidate& candidate, double planning) {
+    const bool enough = time_left() > 0 && time_left() >= 2 * predicted(candidate) + planning;
     partial_ = partial_ || !enough;
     return enough;
   }
@@ -204,8 +212,11 @@ class Tuner {
   // Null where it failed or the filter holds it back.
   Runner* audition(Workbench& bench, Runner runner) {
     if (runner.plan != nullptr) {
-      if (const auto refusal = plan_filtered(problem_, *runner.plan, options_.filter)) {
-        excluded_ += fmt::format("\n  {}: {}", print(runner.measurement.candidate), refusal->reason);
+      const Candidate& candidate = runner.measurement.candidate;
+      const Engine& engine = *contestant_of(candidate.engine).engine;
+      if (const auto refusal =
+              filtered(problem_, engine, candidate.knobs, options_.filter, request_, runner.plan.get())) {
+        excluded_ += fmt::format("\n  {}: {}", print(candidate), refusal->reason);
         return nullptr;
       }
     }
@@ -237,6 +248,11 @@ class Tuner {
            ++again) {
         if (runner->measurement.median_seconds > disturbed_seconds || time_left() <= 0) break;
         bench.time_again(*runner);
+        if (runner->plan == nullptr) break;
+      }
+      if (runner->plan == nullptr) {
+        report(runner->measurement);
+        continue;
       }
       if (runner->measurement.median_seconds <= limit) continue;
       runner->plan.reset();
@@ -305,11 +321,13 @@ class Tuner {
 
   // Its time, where it has one.
   std::optional<double> try_variant(Workbench& bench, const Candidate& candidate) {
+    const Engine& engine = *contestant_of(candidate.engine).engine;
+    if (filtered(problem_, engine, candidate.knobs, options_.filter, request_)) return std::nullopt;
     const auto open = unsettled({candidate});
     if (!open.ok()) return std::nullopt;
     if (open->empty()) return settled_.back().failure ? std::nullopt : std::optional(settled_.back().median_seconds);
     const double best = best_seconds();
-    if (!affords(candidate)) return std::nullopt;
+    if (!affords(candidate, planning_seconds())) return std::nullopt;
     Runner* const runner = audition(bench, std::move(bench.plan({&candidate, 1}).front()));
     if (runner == nullptr) return std::nullopt;
     if (runner->measurement.median_seconds > promising * best && cut_ < infinity) {
@@ -322,6 +340,7 @@ class Tuner {
       if (champion_ != nullptr) racing.push_back(champion_);
       race(bench, racing, time_left());
       keep_champion(*runner);
+      if (runner->measurement.failure) return std::nullopt;
     }
     return runner->measurement.median_seconds;
   }
@@ -375,9 +394,9 @@ class Tuner {
     if (selection.partial) {
       selection.warnings.push_back(fmt::format("measuring ended early, after {} of {} candidates", done_, total_));
     }
-    const Measurement* const winner = best_of(
-        selection.measurements, options_.objective, ranked_.front(),
-        [&](const Measurement& m) { return !workspace_filtered(m.workspace_bytes, options_.filter).has_value(); });
+    const Measurement* const winner =
+        best_of(selection.measurements, options_.objective, ranked_.front(),
+                [&](const Measurement& m) { return may_be_chosen(problem_, m, engines_, options_.filter, request_); });
     if (winner != nullptr) {
       selection.candidate = winner->candidate;
       return selection;
@@ -425,6 +444,7 @@ class Tuner {
   std::vector<Measurement> settled_;     // known from the store
   std::vector<std::unique_ptr<Runner>> runners_;
   Runner* champion_ = nullptr;  // the fastest of them, while knobs are searched
+  double planning_ = 0;         // seconds, of the last plans made
   std::string excluded_;        // by what only plans know
   std::optional<Error> not_stored_;
   const Workbench* bench_ = nullptr;  // while something is measured

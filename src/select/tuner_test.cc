@@ -82,6 +82,66 @@ TEST_F(Tuner, OraclesAreMeasuredWhereTheyAreNamed) {
   EXPECT_EQ(measured("fake.*", {&oracle}), "fake.oracle ");
 }
 
+// What fails is quick: its time must not win, whenever it begins to fail.
+TEST_F(Tuner, APlanThatStartsToFailIsOut) {
+  for (const int good_runs : {0, 1, 2, 3, 5}) {
+    FakeEngine failing("fake.failing", {.predicted = 1e-4, .good_runs = good_runs});
+    FakeEngine steady("fake.steady", {.predicted = 2e-4, .sleep_seconds = 0.02});
+    const auto selection = choose({&failing, &steady});
+    ASSERT_TRUE(selection.ok()) << selection.error().message;
+    EXPECT_EQ(selection->candidate.engine, "fake.steady") << good_runs;
+    bool failed = false;
+    for (const Measurement& m : selection->measurements) {
+      if (m.candidate.engine != "fake.failing") continue;
+      ASSERT_TRUE(m.failure.has_value()) << good_runs;
+      EXPECT_NE(m.failure->message.find("out of luck"), std::string::npos);
+      failed = true;
+    }
+    EXPECT_TRUE(failed);
+  }
+}
+
+// Times with warm caches are no substitute for those that were asked for.
+TEST_F(Tuner, WithoutMemoryToSweepTheCachesNothingIsTimed) {
+  request_.cpu.l2_bytes = std::int64_t{1} << 50;
+  const auto selection = choose({&quick_});
+  ASSERT_FALSE(selection.ok());
+  EXPECT_EQ(selection.error().code, ErrorCode::out_of_memory);
+  EXPECT_NE(selection.error().message.find("to sweep the caches with"), std::string::npos) << selection.error().message;
+  options_.caches = CacheState::warm;
+  EXPECT_TRUE(choose({&quick_}).ok());
+}
+
+// A note that only plans have keeps a candidate out, whether it is measured now or was before.
+TEST_F(Tuner, NotesThatOnlyPlansHaveCount) {
+  FakeEngine noted("fake.noted", {.predicted = 1e-4, .plan_notes = {"STRANGE"}});
+  FakeEngine plain("fake.plain", {.predicted = 2e-4, .sleep_seconds = 0.02});
+  EXPECT_EQ(choose({&noted, &plain})->candidate.engine, "fake.noted");
+  options_.filter.notes = "!STRANGE";
+  EXPECT_EQ(choose({&noted, &plain})->candidate.engine, "fake.plain");
+}
+
+TEST_F(Tuner, LikelyOnlyMeasuresEightAndSaysThatThereAreMore) {
+  std::vector<std::unique_ptr<FakeEngine>> fakes;
+  std::vector<const Engine*> engines;
+  for (int i = 0; i < 12; ++i) {
+    const double predicted = i < 10 ? 1e-4 : 1e-3;
+    fakes.push_back(
+        std::make_unique<FakeEngine>("fake.e" + std::to_string(i), FakeEngine::Behaviour{.predicted = predicted}));
+    engines.push_back(fakes.back().get());
+  }
+  options_.likely_only = true;
+  auto selection = choose(engines);
+  ASSERT_TRUE(selection.ok());
+  EXPECT_EQ(selection->measurements.size(), 8U);
+  EXPECT_TRUE(selection->partial);
+  engines.erase(engines.begin() + 3, engines.begin() + 10);
+  selection = choose(engines);
+  ASSERT_TRUE(selection.ok());
+  EXPECT_EQ(selection->measurements.size(), 3U) << "the others are predicted to take ten times as long";
+  EXPECT_TRUE(selection->partial);
+}
+
 TEST_F(Tuner, ABudgetEndsItWithWhatIsKnown) {
   options_.budget_seconds = 0.15;
   options_.all_knobs = true;

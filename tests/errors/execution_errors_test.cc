@@ -109,6 +109,32 @@ TEST(ExecutionErrors, WhatIsMissingIsNamedBeforeAnythingRuns) {
   }
 }
 
+// The memory of a std::vector: the error says what to write, and with that it runs.
+TEST(ExecutionErrors, UnalignedMemoryNamesTheFieldToSet) {
+  ConvProblem problem = layer("fprop:x=f32,1x8x8x8:w=f32,8x8x3x3");
+  const auto memory = allocate_aligned(1 << 16);
+  auto team = make_cpu_team(1);
+  const ConvArgs args{.x = memory.get() + 16, .w = memory.get() + 8192, .out = memory.get() + 32768 + 4};
+  const auto run = [&]() -> std::string {
+    const auto plan = make_plan(problem, {"reference", {}}, all_engines(), {});
+    if (!plan.ok()) return plan.error().message;
+    const auto done = (*plan)->execute(args, {*team});
+    return done.ok() ? "" : done.error().message;
+  };
+  std::string error = run();
+  EXPECT_TRUE(error.starts_with("x: pointer 0x")) << error;
+  EXPECT_NE(error.find("is aligned to 16 bytes, the problem says 64: set x.alignment = 16"), std::string::npos)
+      << error;
+  problem.x.alignment = 16;
+  error = run();
+  EXPECT_TRUE(error.starts_with("out: pointer 0x")) << error;
+  EXPECT_NE(error.find("is aligned to 4 bytes, the problem says 64: set y.alignment = 4"), std::string::npos) << error;
+  problem.y = {};
+  problem.x.alignment = 4;
+  ASSERT_TRUE(infer(problem).ok());
+  EXPECT_EQ(run(), "");
+}
+
 TEST(ExecutionErrors, GivenZeroPointsThatAreMissingAreNamed) {
   const ConvProblem problem = layer("fprop:x=u8,1x8x8x8,nhwc:w=s8,8x8x3x3:y=s32,1x8x6x6,nhwc:zp=given,given,0");
   const auto memory = allocate_aligned(1 << 16);

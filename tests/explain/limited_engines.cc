@@ -30,12 +30,8 @@ class NarrowEngine final : public LimitedEngine {
                    {DataType::s8, DataType::s8, DataType::s8, DataType::s32},
                    {DataType::u8, DataType::s8, DataType::s32, DataType::s32}};
     info_.layouts = {{Layout::nhwc, Layout::nhwc}};
-    info_.any_weight_strides = false;
     info_.min_spatial_dims = info_.max_spatial_dims = 2;
-    info_.groups = info_.strided = info_.dilated = info_.flipped = info_.alpha_beta = false;
-    info_.bias = info_.residual = info_.requantize = info_.zero_points = false;
     info_.activations = {ActivationKind::relu};
-    info_.deterministic = false;
     info_.max_elements = std::int64_t{1} << 31;
     info_.min_isa = Isa::avx2;
   }
@@ -45,8 +41,9 @@ class PickyEngine final : public LimitedEngine {
  public:
   PickyEngine() {
     info_.name = "test.picky";
-    info_.passes = {Pass::fprop, Pass::dgrad, Pass::wgrad};
-    info_.deterministic = false;
+    declare_everything(info_);
+    info_.requantize = info_.zero_points = info_.given_zero_points = false;
+    info_.deterministic = info_.thread_invariant = false;
   }
   std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest&) const override {
     if (problem.in_channels() % 8 != 0) {

@@ -35,7 +35,8 @@ class FaultyEngine final : public Engine {
  public:
   explicit FaultyEngine(Fault fault) : fault_(std::move(fault)) {
     info_.name = "faulty";
-    info_.passes = {Pass::fprop, Pass::dgrad, Pass::wgrad};
+    declare_everything(info_);
+    info_.requantize = info_.zero_points = info_.given_zero_points = info_.any_types = false;
     info_.types = {{DataType::f32, DataType::f32, DataType::f32, DataType::f32}};
   }
   EngineInfo& declare() { return info_; }
@@ -146,6 +147,7 @@ TEST(EngineProperty, ChannelPaddingLeftAsItWas) {
     std::memset(element + 1, 0xFF, sizeof(float));
   });
   engine.declare().passes = {Pass::fprop};
+  engine.declare().any_layouts = false;
   engine.declare().layouts = {{Layout::nchw16c, Layout::nchw16c}};
   const PropertySummary summary = check(engine);
   ASSERT_FALSE(summary.failures.empty());
@@ -157,6 +159,7 @@ TEST(EngineProperty, AnEngineWithNarrowLimitsStillGetsProblems) {
    public:
     Narrow() {
       info_.name = "narrow";
+      declare_everything(info_);
       info_.passes = {Pass::fprop};
     }
     const EngineInfo& info() const override { return info_; }

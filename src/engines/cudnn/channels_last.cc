@@ -170,8 +170,12 @@ class ChannelsLastEngine final : public Engine, public LoadsProvider {
     info_.summary = "cuDNN's engines on channels-last copies of x, w and y";
     info_.device = DeviceKind::cuda;
     info_.passes = {Pass::fprop, Pass::dgrad, Pass::wgrad};
+    declare_asked(info_);
+    info_.bias = info_.residual = true;
     info_.activations = fused_activations();
     info_.requantize = true;
+    info_.notes = {std::string(note::runtime_compilation)};  // the copies'
+    info_.notes_vary = true;
   }
   const EngineInfo& info() const override { return info_; }
   std::optional<std::string> provider() const override { return loaded_provider(); }
@@ -196,7 +200,7 @@ class ChannelsLastEngine final : public Engine, public LoadsProvider {
 
   std::vector<std::string> notes(const ConvProblem& problem, const KnobValues& knobs,
                                  const PlanRequest& request) const override {
-    std::vector<std::string> notes = {std::string(note::runtime_compilation)};  // the copies'
+    std::vector<std::string> notes = info_.notes;
     const auto asked = inner_survey(problem, request);
     const auto engine = chosen(problem, knobs, request);
     if (!asked.ok() || !engine) return notes;

@@ -27,8 +27,11 @@ EngineInfo declare(int index) {
   info.summary = fmt::format("cuDNN's engine {} for the problem's operation graph", index);
   info.device = DeviceKind::cuda;
   info.passes = {Pass::fprop, Pass::dgrad, Pass::wgrad};
+  declare_asked(info);
+  info.bias = info.residual = true;
   info.activations = fused_activations();
   info.requantize = true;
+  info.notes_vary = true;
   return info;
 }
 
@@ -119,6 +122,16 @@ class BackendEngine final : public Engine, public HasSuggestions, public LoadsPr
 };
 
 }  // namespace
+
+void declare_asked(EngineInfo& info) {
+  info.min_architecture = 0;
+  info.any_types = info.any_layouts = info.any_weight_strides = true;
+  info.max_spatial_dims = 3;
+  info.groups = info.strided = info.dilated = info.flipped = info.alpha_beta = true;
+  info.deterministic = true;  // but for candidates with the note
+  info.thread_invariant = true;
+  info.max_elements = EngineInfo::any_size;
+}
 
 std::optional<std::string> loaded_provider() {
   const auto api = cuda::cudnn();

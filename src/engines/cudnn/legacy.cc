@@ -249,12 +249,13 @@ class LegacyEngine final : public Engine, public LoadsProvider {
                                 algorithm.meaning);
     info_.device = DeviceKind::cuda;
     info_.passes = {algorithm.pass};
-    info_.bias = info_.residual = false;
+    declare_asked(info_);
     info_.activations = {ActivationKind::identity};
     info_.deterministic = algorithm.deterministic;
     info_.max_elements = kMostElements;
     if (algorithm.note != nullptr) info_.notes.emplace_back(algorithm.note);
     if (!algorithm.deterministic) info_.notes.emplace_back("NONDETERMINISTIC");
+    info_.notes_vary = true;
   }
 
   const EngineInfo& info() const override { return info_; }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "convoy/convolution.h"
+#include "convoy/engine.h"
 
 namespace convoy::cudnn {
 
@@ -13,6 +13,9 @@ inline constexpr const char* kProvider = "cuDNN";  // EngineInfo::provider
 
 // With its version, for core/provider.h. Loads it: commands that stay on the processor need not wait for that.
 std::optional<std::string> loaded_provider();
+
+// Declares what the rows don't decide themselves: cuDNN is asked.
+void declare_asked(EngineInfo& info);
 
 // What its graphs can have for an epilogue.
 std::vector<ActivationKind> fused_activations();

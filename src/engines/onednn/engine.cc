@@ -71,9 +71,12 @@ EngineInfo declare(const Implementation& implementation) {
     if (implementation.passes & bit) info.passes.push_back(pass);
   }
   info.types = combinations(implementation.types, implementation.passes);
-  info.flipped = false;
-  if ((implementation.passes & kFprop) == 0) {  // backward passes have no epilogue
-    info.alpha_beta = info.bias = info.residual = false;
+  info.any_layouts = info.any_weight_strides = true;
+  info.max_spatial_dims = 3;
+  info.groups = info.strided = info.dilated = true;
+  if ((implementation.passes & kFprop) != 0) {
+    info.alpha_beta = info.bias = info.residual = info.any_activation = true;
+  } else {  // backward passes have no epilogue
     info.activations = {ActivationKind::identity};
   }
   info.requantize = info.zero_points = (implementation.types & kInt8) != 0;
@@ -85,7 +88,7 @@ EngineInfo declare(const Implementation& implementation) {
       implementation.family == "ref";  // measured only when named: it takes seconds where others take milliseconds
   // Code is generated for the problem, or (gemm) once for the process.
   if (!info.oracle) info.notes = {std::string(note::runtime_compilation)};
-  info.thread_invariant = false;  // its split of a reduction depends on the threads
+  info.deterministic = true;  // not thread_invariant: its split of a reduction depends on the threads
   return info;
 }
 

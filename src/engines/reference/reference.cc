@@ -63,10 +63,7 @@ class ReferenceEngine final : public Engine {
   ReferenceEngine() {
     info_.name = engine_name;
     info_.summary = "the oracle: plain loops, double accumulation, every problem";
-    info_.passes = {Pass::fprop, Pass::dgrad, Pass::wgrad};
-    info_.requantize = true;
-    info_.zero_points = true;
-    info_.given_zero_points = true;
+    declare_everything(info_);
     info_.oracle = true;
   }
   const EngineInfo& info() const override { return info_; }

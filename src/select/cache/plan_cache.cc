@@ -77,7 +77,7 @@ PlanResult build(const selection::PlanKey& key) {
   if (request.cuda) cached->cuda = request.cuda->ordinal;
   CONVOY_TRY(cached->selection, select(key.problem, settings.engines(), settings.options(), request, key.node_name));
   CONVOY_TRY(std::unique_ptr<ConvPlan> plan,
-             make_plan(key.problem, cached->selection, settings.engines(), settings.options().filter, request));
+             make_plan(key.problem, cached->selection.candidate, settings.engines(), request));
   cached->bytes =
       sizeof(CachedPlan) + sizeof(Entry) + key.bytes() + bytes_of(cached->selection) + plan->retained_bytes();
   cached->plan = std::move(plan);

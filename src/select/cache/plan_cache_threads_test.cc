@@ -17,7 +17,7 @@ class CountingEngine final : public Engine {
  public:
   CountingEngine() {
     info_.name = "fake.counting";
-    info_.passes = {Pass::fprop};
+    declare_everything(info_);
   }
   const EngineInfo& info() const override { return info_; }
   double predict_seconds(const ConvProblem&, const KnobValues&, const PlanRequest&) const override { return 1; }

@@ -29,18 +29,24 @@ struct FakeEngine : Engine {
     bool plan_fails = false;
     std::string provider = {};
     bool oracle = false;
-    bool overconfident = false;           // its estimate doesn't know of `refusal`
-    DeviceKind device = DeviceKind::cpu;  // on a GPU it runs on testing/fake_driver.cc, whose memory is the host's
+    bool notes_vary = false;
+    std::vector<std::string> plan_notes = {};  // of its plans alone
+    int good_runs = -1;                        // so many executions of a plan, then it fails, quickly; -1: never
+    bool overconfident = false;                // its estimate doesn't know of `refusal`
+    DeviceKind device = DeviceKind::cpu;       // on a GPU it runs on testing/fake_driver.cc, whose memory is the host's
     std::function<Result<void>(const ExecContext&)> launch = {};  // instead of computing
   };
 
   FakeEngine(std::string name, Behaviour behaviour) : behaviour_(std::move(behaviour)) {
     info_.name = std::move(name);
+    declare_everything(info_);
     info_.passes = {Pass::fprop};
+    info_.requantize = info_.zero_points = info_.given_zero_points = false;
     info_.deterministic = behaviour_.deterministic;
     info_.notes = behaviour_.notes;
     info_.provider = behaviour_.provider;
     info_.oracle = behaviour_.oracle;
+    info_.notes_vary = behaviour_.notes_vary;
     info_.device = behaviour_.device;
   }
 
@@ -66,9 +72,12 @@ struct FakeEngine : Engine {
     Behaviour behaviour;
     Candidate name;
     std::unique_ptr<ConvPlan> right;
+    mutable std::atomic<int> runs = 0;
     Candidate candidate() const override { return name; }
+    std::vector<std::string> notes() const override { return behaviour.plan_notes; }
     std::size_t workspace_bytes() const override { return std::max(behaviour.workspace, right->workspace_bytes()); }
     Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
+      if (behaviour.good_runs >= 0 && runs++ >= behaviour.good_runs) return Error{ErrorCode::internal, "out of luck"};
       const bool special = behaviour.sleep_with_tile_2 >= 0 && knob_or(name.knobs, "tile", 4) == 2;
       const double seconds = special ? behaviour.sleep_with_tile_2 : behaviour.sleep_seconds;
       if (seconds > 0) std::this_thread::sleep_for(std::chrono::duration<double>(seconds));

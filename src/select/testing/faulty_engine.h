@@ -19,7 +19,8 @@ class FaultyEngine final : public Engine {
  public:
   explicit FaultyEngine(EngineFault fault, std::string name = "fake.engine") : fault_(fault) {
     info_.name = std::move(name);
-    info_.passes = {Pass::fprop, Pass::dgrad, Pass::wgrad};
+    declare_everything(info_);
+    info_.requantize = info_.zero_points = info_.given_zero_points = false;
   }
   EngineInfo& declare() { return info_; }
   double predicted = 1;  // seconds

@@ -24,6 +24,13 @@ EngineInfo make_info() {
                   {Layout::nchw, Layout::nhwc},
                   {Layout::nchw, Layout::nchw16c}};
   info.min_isa = Isa::avx2;
+  info.any_weight_strides = true;
+  info.max_spatial_dims = 3;
+  info.groups = info.strided = info.dilated = info.flipped = true;
+  info.alpha_beta = info.bias = info.residual = true;
+  info.any_activation = true;
+  info.deterministic = info.thread_invariant = true;
+  info.max_elements = EngineInfo::any_size;
   info.notes = {"TRANSFORMED_WEIGHTS"};
   return info;
 }

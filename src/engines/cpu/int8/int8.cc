@@ -205,13 +205,17 @@ class Int8Engine final : public cost::FittedEngine {
       }
     }
     info_.layouts = {{Layout::nhwc, Layout::nhwc}, {Layout::nchw, Layout::nchw}};
-    info_.alpha_beta = false;
-    info_.residual = false;
     info_.activations = {ActivationKind::relu, ActivationKind::clip, ActivationKind::leaky_relu};
     info_.requantize = true;
     info_.zero_points = true;
     info_.given_zero_points = true;
     info_.min_isa = Isa::avx2;
+    info_.any_weight_strides = true;
+    info_.max_spatial_dims = 3;
+    info_.groups = info_.strided = info_.dilated = info_.flipped = true;
+    info_.bias = true;
+    info_.deterministic = info_.thread_invariant = true;
+    info_.max_elements = EngineInfo::any_size;
   }
 
   const EngineInfo& info() const override { return info_; }

@@ -27,9 +27,14 @@ EngineInfo make_info() {
   for (const Layout x : {Layout::nhwc, Layout::nchw8c, Layout::nchw16c}) {
     for (const Layout y : {Layout::nhwc, Layout::nchw8c, Layout::nchw16c}) info.layouts.push_back({x, y});
   }
-  info.strided = false;
-  info.dilated = false;
   info.min_isa = Isa::avx2;
+  info.any_weight_strides = true;
+  info.max_spatial_dims = 3;
+  info.groups = info.flipped = true;
+  info.alpha_beta = info.bias = info.residual = true;
+  info.any_activation = true;
+  info.deterministic = info.thread_invariant = true;
+  info.max_elements = EngineInfo::any_size;
   info.notes = {"WINOGRAD", "TRANSFORMED_WEIGHTS"};
   return info;
 }

@@ -104,6 +104,12 @@ class DepthwiseEngine final : public Engine, public HasSuggestions {
     info_.min_architecture = 80;
     info_.passes = {Pass::fprop, Pass::dgrad, Pass::wgrad};
     info_.types = {all_of(DataType::f32), all_of(DataType::f16), all_of(DataType::bf16)};
+    info_.any_layouts = info_.any_weight_strides = true;
+    info_.max_spatial_dims = 3;
+    info_.groups = info_.strided = info_.dilated = info_.flipped = true;
+    info_.alpha_beta = info_.bias = info_.residual = info_.any_activation = true;
+    info_.deterministic = info_.thread_invariant = true;
+    info_.max_elements = EngineInfo::any_size;
     info_.notes = {std::string(note::runtime_compilation)};
   }
   const EngineInfo& info() const override { return info_; }

@@ -37,11 +37,8 @@ class ReferenceEngine final : public Engine {
     info_.name = kName;
     info_.summary = "the oracle on the GPU: plain loops, double accumulation, every problem";
     info_.device = DeviceKind::cuda;
+    declare_everything(info_);
     info_.min_architecture = 80;
-    info_.passes = {Pass::fprop, Pass::dgrad, Pass::wgrad};
-    info_.requantize = true;
-    info_.zero_points = true;
-    info_.given_zero_points = true;
     info_.oracle = true;
     info_.notes = {std::string(note::runtime_compilation)};
   }
