@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <limits>
 
 #include "base/clock.h"
 #include "cli/inputs.h"
@@ -15,14 +16,13 @@
 #include "report/format.h"
 #include "report/progress.h"
 #include "report/table.h"
+#include "select/rounds.h"
 #include "select/workbench.h"
 
 namespace convoy::cli {
 namespace {
 
 constexpr double kDefaultBudget = 300;
-// Rounds over what the budget left partial end when there is less than this to share.
-constexpr double kLeastShare = 0.2;
 
 struct TuneFlags {
   std::string target;
@@ -92,40 +92,34 @@ class Tuner {
     weigh(tuned_, options_.filter, request_);
   }
 
-  // Measures in rounds: a share of what is left of the budget for each problem that is not settled.
   Result<void> run() {
     store_.forgetful = again_;
-    for (bool first = true, progress = true; progress; first = false) {
-      progress = false;
-      double open = 0;  // weight of what is still to come in this round
-      for (const Tuned& tuned : tuned_) open += tuned.partial ? tuned.weight : 0;
-      for (Tuned& tuned : tuned_) {
-        if (!tuned.partial) continue;
-        const double share = options_.budget_seconds > 0 ? left() * tuned.weight / std::max(open, tuned.weight) : 0;
-        open -= tuned.weight;
-        // A problem whose results are all stored needs no time, and every problem gets an answer.
-        const bool measure = !interrupted && (options_.budget_seconds <= 0 || left() > 0) &&
-                             (first || options_.budget_seconds <= 0 || share > kLeastShare);
-        const std::int64_t before = store_.stored;
-        if (measure || first) CONVOY_CHECK(choose(tuned, measure, share));
-        progress = progress || (measure && store_.stored > before);
-      }
-      // Measured anew once; what that left partial is continued, not begun again.
-      store_.forgetful = false;
-      progress = progress && !interrupted &&
-                 std::any_of(tuned_.begin(), tuned_.end(), [](const Tuned& t) { return t.partial; });
-    }
+    std::vector<double> weights;
+    for (const Tuned& tuned : tuned_) weights.push_back(tuned.weight);
+    const auto done = selection::take_turns(
+        weights, [this] { return left(); },
+        [this](const selection::Turn& turn) -> Result<selection::TurnOutcome> {
+          Tuned& tuned = tuned_[turn.problem];
+          const bool measure = !interrupted && turn.seconds >= 0;
+          const bool answered = tuned.failure || !tuned.selection.candidate.engine.empty();
+          const std::int64_t before = store_.stored;
+          // A problem whose results are all stored needs no time, and every problem gets an answer.
+          if (measure || !answered) CONVOY_CHECK(choose(tuned, measure, turn));
+          return selection::TurnOutcome{!tuned.partial, store_.stored > before};
+        });
     bar_.finish();
-    return {};
+    return done;
   }
 
   std::vector<Tuned> take() { return std::move(tuned_); }
 
  private:
   double seconds() const { return monotonic_seconds() - start_; }
-  double left() const { return options_.budget_seconds - seconds(); }
+  double left() const {
+    return options_.budget_seconds > 0 ? options_.budget_seconds - seconds() : std::numeric_limits<double>::infinity();
+  }
 
-  Result<void> choose(Tuned& tuned, bool measure, double share) {
+  Result<void> choose(Tuned& tuned, bool measure, const selection::Turn& turn) {
     const ConvProblem& problem = tuned.convolution.problem;
     SelectionOptions options = options_;
     WeightedRequest weighted{request_, {}};
@@ -133,12 +127,13 @@ class Tuner {
       // Hundreds of megabytes are not filled where there is no time to measure with them: then nobody reads them.
       static const float unread = 0;
       weighted.request.constant_weights = &unread;
-      if (measure && (share <= 0 || selection::Workbench::setup_seconds(problem, request_, 0) < share)) {
+      if (measure && (turn.seconds <= 0 || selection::Workbench::setup_seconds(problem, request_, 0) < turn.seconds)) {
         CONVOY_TRY(weighted, with_constant_weights(problem, request_));
       }
     }
     if (measure) {
-      options.budget_seconds = share;
+      options.budget_seconds = turn.seconds;
+      options.likely_only = turn.likely_only;
     } else {
       options.mode = SelectionMode::heuristic;
     }
@@ -154,7 +149,7 @@ class Tuner {
     tuned.measured += static_cast<std::int64_t>(seen.size());
     if (!selection.ok()) {
       tuned.failure = selection.error();
-      tuned.partial = false;
+      tuned.partial = turn.likely_only;
       return {};
     }
     tuned.failure.reset();

@@ -31,13 +31,15 @@ void choose(const Program& program, const NetworkOptions& options, Tuned& tuned)
 }  // namespace
 
 Result<std::vector<Measurement>> WatchedStore::find(const MeasurementKey& key) {
-  if (forgetful) return std::vector<Measurement>();
-  return database_.find(key);
+  CONVOY_TRY(std::vector<Measurement> known, database_.find(key));
+  if (forgetful) std::erase_if(known, [&](const Measurement& m) { return !own_.contains({key, print(m.candidate)}); });
+  return known;
 }
 
 Result<void> WatchedStore::store(const MeasurementKey& key, const Measurement& measurement) {
   CONVOY_CHECK(database_.store(key, measurement));
   ++stored;
+  if (forgetful) own_.emplace(key, print(measurement.candidate));
   watcher_(key, measurement);
   return {};
 }

@@ -3,6 +3,9 @@
 
 #include <functional>
 #include <optional>
+#include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/program.h"
@@ -21,11 +24,12 @@ class WatchedStore final : public MeasurementStore {
   Result<void> store(const MeasurementKey& key, const Measurement& measurement) override;
 
   std::int64_t stored = 0;
-  bool forgetful = false;  // finds nothing
+  bool forgetful = false;  // finds only what this run has stored
 
  private:
   TuningDatabase& database_;
   Watcher watcher_;
+  std::set<std::pair<MeasurementKey, std::string>> own_;
 };
 
 // A problem, or a convolution of a network, and what came of it.

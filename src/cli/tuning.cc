@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -10,6 +11,7 @@
 #include "report/format.h"
 #include "report/progress.h"
 #include "select/measure/problem_data.h"
+#include "select/rounds.h"
 
 namespace convoy::cli {
 namespace {
@@ -18,6 +20,21 @@ namespace {
 std::string with_time_left(double left, const std::string& text) {
   return left > 0 ? fmt::format("{} left  {}", report::seconds(left), text) : text;
 }
+
+// What was measured in the rounds before, where no database keeps it.
+class RoundStore final : public MeasurementStore {
+ public:
+  Result<std::vector<Measurement>> find(const MeasurementKey& key) override { return rows_[key]; }
+  Result<void> store(const MeasurementKey& key, const Measurement& measurement) override {
+    std::vector<Measurement>& rows = rows_[key];
+    std::erase_if(rows, [&](const Measurement& m) { return m.candidate == measurement.candidate; });
+    rows.push_back(measurement);
+    return {};
+  }
+
+ private:
+  std::map<MeasurementKey, std::vector<Measurement>> rows_;
+};
 
 }  // namespace
 
@@ -97,38 +114,53 @@ Result<std::vector<ProblemReport>> measure_problems(const Program& program,
                                                     const std::vector<DistinctProblem>& problems,
                                                     const SelectionOptions& options, const PlanRequest& request,
                                                     const std::string& title) {
-  std::vector<ProblemReport> reports;
   report::Progress bar(title);
+  RoundStore store;
   const double start = monotonic_seconds();
-  for (std::size_t i = 0; i < problems.size(); ++i) {
-    ProblemReport report;
-    report.distinct = problems[i];
-    const ConvProblem& problem = report.distinct.problem = program.allowed(problems[i].problem);
+  const double budget = options.budget_seconds;
+  const auto left = [&] {
+    return budget > 0 ? budget - (monotonic_seconds() - start) : std::numeric_limits<double>::infinity();
+  };
+  std::vector<ProblemReport> reports;
+  for (const DistinctProblem& distinct : problems) {
+    ProblemReport& report = reports.emplace_back();
+    report.distinct = distinct;
+    report.distinct.problem = program.allowed(distinct.problem);
+  }
+  const auto measure = [&](const selection::Turn& turn) -> Result<selection::TurnOutcome> {
+    ProblemReport& report = reports[turn.problem];
+    const ConvProblem& problem = report.distinct.problem;
     CONVOY_TRY(const WeightedRequest weighted, with_constant_weights(problem, request));
-    report.answers = list_candidates(problem, program.engines(), weighted.request);
+    if (report.answers.empty()) report.answers = list_candidates(problem, program.engines(), weighted.request);
     SelectionOptions share = options;
     share.mode = SelectionMode::measured;
-    if (options.budget_seconds > 0) {
-      const double left = options.budget_seconds - (monotonic_seconds() - start);
-      // Never zero, which means no limit; the first candidate is measured whatever the budget.
-      share.budget_seconds = std::max(left / static_cast<double>(problems.size() - i), 1e-6);
-    }
+    share.likely_only = turn.likely_only;
+    share.budget_seconds = turn.seconds < 0 ? 1e-9 : turn.seconds;  // 0 would be no limit
+    if (share.store == nullptr) share.store = &store;
     const std::string name = report::short_name(problem);
-    auto selection = select(problem, program.engines(), share, weighted.request, problems[i].names,
-                            [&](const Measurement& measurement, int done, int total) {
-                              const double part = total > 0 ? static_cast<double>(done) / total : 0;
-                              const double left = options.budget_seconds - (monotonic_seconds() - start);
-                              bar.update((static_cast<double>(i) + part) / static_cast<double>(problems.size()),
-                                         with_time_left(left, name + "  " + print(measurement.candidate)));
-                              return true;
-                            });
+    bool measured = false;
+    auto selection =
+        select(problem, program.engines(), share, weighted.request, report.distinct.names,
+               [&](const Measurement& measurement, int done, int total) {
+                 measured = true;
+                 const double part = total > 0 ? static_cast<double>(done) / total : 0;
+                 const double fraction =
+                     budget > 0 ? 1 - left() / budget
+                                : (static_cast<double>(turn.problem) + part) / static_cast<double>(problems.size());
+                 bar.update(std::clamp(fraction, 0.0, 1.0),
+                            with_time_left(budget > 0 ? left() : 0, name + "  " + print(measurement.candidate)));
+                 return true;
+               });
+    report.failure.reset();
     if (selection.ok()) {
       report.selection = std::move(*selection);
     } else {
       report.failure = selection.error();
     }
-    reports.push_back(std::move(report));
-  }
+    const bool settled = report.failure ? !turn.likely_only : !report.selection.partial;
+    return selection::TurnOutcome{settled, measured};
+  };
+  CONVOY_CHECK(selection::take_turns(std::vector<double>(problems.size(), 1), left, measure));
   bar.finish();
   program.note(fmt::format("measured {} problem{} in {}", problems.size(), problems.size() == 1 ? "" : "s",
                            report::seconds(monotonic_seconds() - start)));

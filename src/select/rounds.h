@@ -1,0 +1,31 @@
+// A budget shared among problems: every one gets its likely candidates before any gets its others.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "convoy/result.h"
+#include "convoy/thread_team.h"
+
+namespace convoy::selection {
+
+// One problem's turn to be measured.
+struct Turn {
+  std::size_t problem = 0;
+  double seconds = 0;        // its share of the budget; 0: there is no budget; negative: nothing is left of it
+  bool likely_only = false;  // SelectionOptions::likely_only
+};
+
+struct TurnOutcome {
+  bool settled = false;   // nothing is left to measure
+  bool measured = false;  // something was
+};
+
+// Gives every problem a turn with its likely candidates (where there is one problem, or no budget: with all), then
+// turns with all of them to those that are not settled, until all are, the budget is spent, or a round measures
+// nothing. A turn's share of what `left` says is left, infinity where there is no budget, goes by the weights of the
+// problems still to come in its round. Returns the first error of `take`.
+Result<void> take_turns(std::span<const double> weights, FunctionRef<double()> left,
+                        FunctionRef<Result<TurnOutcome>(const Turn&)> take);
+
+}  // namespace convoy::selection
