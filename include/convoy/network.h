@@ -1,6 +1,7 @@
 // Networks: an ONNX model, made ready for concrete input sizes and run.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -94,6 +95,9 @@ class Network {
   virtual const std::vector<NetworkValue>& inputs() const = 0;  // graph inputs that have no initializer
   virtual const std::vector<NetworkValue>& outputs() const = 0;
   virtual int node_count() const = 0;  // in the file, Constant nodes included
+  // The file's metadata_props, whatever it has there. ONNX gives some keys a meaning (docs/MetadataProps.md of its
+  // repository): "Image.NominalPixelRange", "Image.BitmapPixelFormat".
+  virtual const std::map<std::string, std::string>& metadata() const = 0;
 
   // Shape inference, constant folding, fusion, engine selection and the memory plan for these input shapes (one per
   // input). May be called again for other shapes; sessions share weights where they can. `progress` gets each

@@ -66,6 +66,7 @@ class Importer {
   Result<Graph> run(const std::string& name) {
     graph_.name = name;
     if (!model_.has_graph()) return bad("the model has no graph");
+    for (const auto& entry : model_.metadata_props()) graph_.metadata.insert_or_assign(entry.key(), entry.value());
     CONVOY_CHECK(inline_calls(model_));
     CONVOY_CHECK(read_opsets());
     CONVOY_CHECK(check_opset());
@@ -188,13 +189,15 @@ class Importer {
 
   Result<void> propose_sizes(NetworkValue& value) {
     value.proposed_dims = value.dims;
-    for (const auto& entry : model_.metadata_props()) {
-      for (std::size_t i = 0; i < value.dims.size(); ++i) {
-        if (value.dims[i] >= 0 || value.dim_names[i].empty() || entry.key() != kSizeKey + value.dim_names[i]) continue;
-        const auto size = parse_integer(entry.value());
-        if (!size.ok() || *size < 1) return bad("metadata " + entry.key() + ": '" + entry.value() + "' is not a size");
-        value.proposed_dims[i] = *size;
+    for (std::size_t i = 0; i < value.dims.size(); ++i) {
+      if (value.dims[i] >= 0 || value.dim_names[i].empty()) continue;
+      const auto entry = graph_.metadata.find(kSizeKey + value.dim_names[i]);
+      if (entry == graph_.metadata.end()) continue;
+      const auto size = parse_integer(entry->second);
+      if (!size.ok() || *size < 1) {
+        return bad("metadata " + entry->first + ": '" + entry->second + "' is not a size");
       }
+      value.proposed_dims[i] = *size;
     }
     return {};
   }
