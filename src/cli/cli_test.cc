@@ -11,11 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "base/environment.h"
 #include "cli/command_test.h"
 #include "cli/conformance_case.h"
 #include "cli/demo_picture.h"
-#include "cli/outputs.h"
 #include "io/file.h"
 #include "io/nifti.h"
 #include "io/npy.h"
@@ -252,13 +250,6 @@ TEST_F(Command, ConformanceCountsAndReports) {
   expect_error({"conformance", path("cases"), "--filter", "none"}, 2, "none");
 }
 
-// The folder of models and pictures, or empty.
-fs::path data_folder() {
-  if (const auto folder = environment(Variable::data)) return *folder;
-  const fs::path beside = fs::path(CONVOY_SOURCE_DIR) / ".." / "shared" / "data";
-  return fs::is_directory(beside) ? beside : fs::path();
-}
-
 TEST_F(Command, PicturesSayWhatTheirNamesSay) {
   const fs::path data = data_folder();
   if (data.empty()) GTEST_SKIP() << "skipped: no data";
@@ -350,29 +341,6 @@ TEST(CompareOutputs, TolerancesFollowTypeModelSizeAndQuantization) {
   EXPECT_FALSE(
       compare_outputs(tensor_of(DataType::f32, {2}, {}), tensor_of(DataType::f32, {1, 2}, {}), 1, false, {}).ok);
   EXPECT_FALSE(compare_outputs(tensor_of(DataType::f32, {2}, {}), tensor_of(DataType::f64, {2}, {}), 1, false, {}).ok);
-}
-
-TEST(RankClasses, SoftmaxOnlyWhereNeeded) {
-  const auto probable = rank_classes(tensor_of(DataType::f32, {1, 3}, {0.2, 0.7, 0.1}), 2, {"a", "b", "c"});
-  ASSERT_TRUE(probable.ok());
-  EXPECT_FALSE((*probable)[0].softmax);
-  EXPECT_EQ((*probable)[0].classes[0].label, "b");
-  EXPECT_NEAR((*probable)[0].classes[0].probability, 0.7, 1e-6);
-  const auto logits = rank_classes(tensor_of(DataType::f32, {2, 2}, {1, 3, 1000, 0}), 1, {});
-  ASSERT_TRUE(logits.ok());
-  EXPECT_TRUE((*logits)[0].softmax);
-  EXPECT_NEAR((*logits)[0].classes[0].probability, 1 / (1 + std::exp(-2)), 1e-6);
-  EXPECT_EQ((*logits)[1].classes[0].index, 0);
-  EXPECT_NEAR((*logits)[1].classes[0].probability, 1, 1e-6);
-}
-
-TEST(ArgmaxLabels, LowestOfEqualsAndCounts) {
-  const auto labels = argmax_labels(tensor_of(DataType::f32, {1, 3, 2, 2}, {1, 5, 0, 2, 1, 4, 3, 2, 0, 6, 1, 2}));
-  ASSERT_TRUE(labels.ok());
-  EXPECT_EQ(labels->tensor.desc.dims, (Dims{1, 2, 2}));
-  const int expected[] = {0, 2, 1, 0};
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(labels->tensor.at(i), expected[i]);
-  EXPECT_EQ(labels->counts, (std::vector<std::int64_t>{2, 1, 1}));
 }
 
 TEST(DemoPicture, IsAPictureWithContrast) {

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/environment.h"
 #include "io/file.h"
 
 namespace convoy::cli {
@@ -22,6 +23,13 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 inline const std::string kConv = "fprop:x=f32,1x8x6x6,nhwc:w=f32,8x8x3x3:pad=1x1";
+
+// The folder of models and pictures, or empty.
+inline fs::path data_folder() {
+  if (const auto folder = environment(Variable::data)) return *folder;
+  const fs::path beside = fs::path(CONVOY_SOURCE_DIR) / ".." / "shared" / "data";
+  return fs::is_directory(beside) ? beside : fs::path();
+}
 
 struct Finished {
   int exit_code = -1;

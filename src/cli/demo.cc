@@ -140,7 +140,7 @@ Result<int> demo(const Program& program, const DemoFlags& flags) {
                              report::number(check.max_error), report::percent(check.max_tolerances))
                : "WRONG: the oracle on every convolution gives another answer: " + check.reason,
       check.ok ? report::Style::good : report::Style::bad, program.colour()));
-  CONVOY_TRY(const auto classes, rank_classes(tuned_run.outputs[0], 1, {}));
+  CONVOY_TRY(const auto classes, rank_classes(tuned_run.outputs[0], 1, 1, {}));
   program.say(fmt::format("Its weights are random, so its answer (class {}) means nothing. For a model that does:",
                           classes[0].classes[0].index));
   program.say("\n  convoy run MODEL.onnx --input PICTURE.png --top 5 --labels LABELS.txt");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cli/input_files.h"
 #include "core/text.h"
 #include "io/npy.h"
 #include "network/onnx/tensor_proto.h"
@@ -44,46 +45,6 @@ Result<std::vector<Dims>> apply_dim_flags(const Network& network, const InputFla
   return all;
 }
 
-Result<io::PictureOptions> picture_options(const InputFlags& flags) {
-  io::PictureOptions options;
-  if (flags.resize == "cover") {
-    options.resize = io::ResizeMode::cover;
-  } else if (flags.resize == "exact") {
-    options.resize = io::ResizeMode::exact;
-  } else if (flags.resize == "none") {
-    options.resize = io::ResizeMode::none;
-  } else {
-    const auto side = parse_integer(flags.resize);
-    if (!side.ok() || *side < 1 || *side > io::kMaxPictureSide) {
-      return bad(fmt::format("--resize {}: give exact, cover, none or the size of the shorter side", flags.resize));
-    }
-    options.resize = io::ResizeMode::shorter_side;
-    options.shorter_side = static_cast<int>(*side);
-  }
-  options.channels_at = flags.layout == "nchw"   ? io::ChannelsAt::first
-                        : flags.layout == "nhwc" ? io::ChannelsAt::last
-                                                 : io::ChannelsAt::automatic;
-  options.bgr = flags.bgr;
-  options.mean = flags.mean;
-  options.std = flags.std;
-  options.scale = flags.scale;
-  return options;
-}
-
-// A tensor from a file must have the input's type and sizes; another type is converted, and said so.
-Result<void> fit_tensor(PreparedInput& input, const NetworkValue& value, const Dims& wanted) {
-  const Dims& dims = input.tensor.desc.dims;
-  bool fits = !value.known_rank || dims.size() == wanted.size();
-  for (std::size_t i = 0; fits && value.known_rank && i < wanted.size(); ++i)
-    fits = wanted[i] < 0 || wanted[i] == dims[i];
-  if (!fits) return bad(fmt::format("is {}, the input is {}", to_string(dims), describe(value)));
-  if (input.tensor.desc.type == value.type) return {};
-  input.remarks.push_back(
-      fmt::format("converted from {} to {}", convoy::name_of(input.tensor.desc.type), convoy::name_of(value.type)));
-  CONVOY_TRY(input.tensor, converted(input.tensor, TensorDesc::packed(value.type, dims)));
-  return {};
-}
-
 // `dims` with the sizes that the model proposes where nothing gave one.
 Dims proposed(const NetworkValue& value, Dims dims) {
   for (std::size_t axis = 0; axis < dims.size() && axis < value.proposed_dims.size(); ++axis) {
@@ -92,51 +53,15 @@ Dims proposed(const NetworkValue& value, Dims dims) {
   return dims;
 }
 
-Result<PreparedInput> read_input(const std::string& path, const NetworkValue& value, const Dims& wanted,
-                                 const InputFlags& flags) {
-  PreparedInput input;
-  input.source = path;
-  const std::string extension = io::lower_extension(path);
-  if (extension == "npy") {
-    CONVOY_TRY(input.tensor, io::read_npy(path, value.type));
-    if (auto fits = fit_tensor(input, value, wanted); !fits.ok()) return fits.error().within(path);
-  } else if (extension == "pb") {
-    CONVOY_TRY(auto named, onnx_io::read_tensor_file(path));
-    input.tensor = std::move(named.tensor);
-    if (auto fits = fit_tensor(input, value, wanted); !fits.ok()) return fits.error().within(path);
-  } else if (extension == "png" || extension == "jpg" || extension == "jpeg") {
-    CONVOY_TRY(const io::Picture picture, io::read_picture(path));
-    CONVOY_TRY(const io::PictureOptions options, picture_options(flags));
-    std::string warning;
-    auto tensor = io::picture_to_tensor(picture, value.type, flags.resize == "none" ? wanted : proposed(value, wanted),
-                                        options, &warning);
-    if (!tensor.ok()) return tensor.error().within(path);
-    input.tensor = std::move(*tensor);
-    if (!warning.empty()) input.remarks.push_back(warning);
-  } else if (extension == "nii" || extension == "nii.gz") {
-    CONVOY_TRY(const io::Volume volume, io::read_nifti(path));
-    io::VolumeOptions options;
-    options.axes = flags.volume_axes;
-    if (auto good = io::check_axes(options.axes); !good.ok()) return good.error().within("--volume-axes");
-    if (auto good = io::parse_normalize(flags.normalize, options); !good.ok())
-      return good.error().within("--normalize");
-    auto tensor = io::volume_to_tensor(volume, value.type, wanted, options);
-    if (!tensor.ok()) return tensor.error().within(path);
-    input.tensor = std::move(*tensor);
-    input.volume_header = volume.header;
-    input.remarks.push_back(fmt::format("axes {}, normalised by {}", flags.volume_axes, flags.normalize));
-  } else {
-    return bad(fmt::format("{}: '{}' is not a kind of input (npy pb png jpg jpeg nii nii.gz)", path, extension));
-  }
-  return input;
-}
-
-// Input index to file.
-Result<std::map<std::size_t, std::string>> match_files(const Network& network, const InputFlags& flags) {
-  std::map<std::size_t, std::string> files;
+// Input index to files.
+Result<std::map<std::size_t, std::vector<std::string>>> match_files(const Network& network, const InputFlags& flags,
+                                                                    std::vector<std::string>& remarks) {
+  std::map<std::size_t, std::vector<std::string>> files;
   std::string names;
   for (const NetworkValue& input : network.inputs()) names += fmt::format("\n  {}", describe(input));
-  for (const std::string& flag : flags.inputs) {
+  std::vector<std::string> given = flags.inputs;
+  given.insert(given.end(), flags.files.begin(), flags.files.end());
+  for (const std::string& flag : given) {
     const auto equals = flag.find('=');
     const std::string name = equals == std::string::npos ? "" : flag.substr(0, equals);
     const auto found = std::find_if(network.inputs().begin(), network.inputs().end(),
@@ -151,9 +76,12 @@ Result<std::map<std::size_t, std::string>> match_files(const Network& network, c
     } else if (network.inputs().size() != 1) {
       return bad(fmt::format("--input {}: say which input, as NAME=FILE; the model's are{}", flag, names));
     }
-    if (!files.emplace(index, file).second) {
-      return bad(fmt::format("--input {}: input '{}' is given twice", flag, network.inputs()[index].name));
-    }
+    std::string remark;
+    auto expanded = expand_files(file, remark);
+    if (!expanded.ok()) return expanded.error().within("--input");
+    if (!remark.empty()) remarks.push_back(remark);
+    std::vector<std::string>& of_input = files[index];
+    of_input.insert(of_input.end(), expanded->begin(), expanded->end());
   }
   return files;
 }
@@ -197,28 +125,26 @@ void add_dim_flag(CLI::App& app, InputFlags& flags) {
       ->take_all();
 }
 
+bool has_batch(const NetworkValue& input) {
+  const std::size_t rank = input.dims.size();
+  return input.known_rank && (rank == 2 || rank > 3 || (rank == 3 && input.dims[0] < 0));
+}
+
 void add_input_flags(CLI::App& app, InputFlags& flags) {
   app.add_option("--input", flags.inputs,
                  "An input from .npy, TensorProto .pb, .png, .jpg, .nii or .nii.gz; NAME= may be left out for a model "
-                 "with one input (repeatable)")
+                 "with one input. Several files, a folder or a pattern: an answer to each (repeatable)")
       ->type_name("[NAME=]FILE")
       ->expected(1)
       ->take_all();
+  app.add_option("files", flags.files, "More inputs, as --input has them: convoy run MODEL --input *.jpg")
+      ->type_name("[NAME=]FILE");
   app.add_flag("--random-inputs", flags.random, "Fill inputs that no file is given for with random numbers");
+  app.add_option("--batch", flags.batch, "Run so many inputs at once, where the model leaves its batch free")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 20));
   add_dim_flag(app, flags);
-  app.add_option("--resize", flags.resize,
-                 "Pictures: exact (stretch to the input; default), cover (scale until the input is covered, crop the "
-                 "centre), none, or the size of the shorter side (then crop the centre)")
-      ->type_name("HOW");
-  app.add_option("--image-layout", flags.layout, "Pictures: where the input has its channels")
-      ->check(CLI::IsMember({"auto", "nchw", "nhwc"}));
-  app.add_flag("--bgr", flags.bgr, "Pictures: channels in the order blue, green, red");
-  app.add_option("--scale", flags.scale, "Pictures: the value is (pixel*scale - mean)/std; default 1/255 for floats")
-      ->type_name("X");
-  app.add_option("--mean", flags.mean, "Pictures: one or one a channel, comma-separated; default ImageNet's")
-      ->type_name("X,..")
-      ->delimiter(',');
-  app.add_option("--std", flags.std, "Pictures: as --mean")->type_name("X,..")->delimiter(',');
+  add_picture_flags(app, flags.picture);
   app.add_option(
          "--volume-axes", flags.volume_axes,
          "Volumes: which axes of the file are the input's D, H and W: xyz (as nibabel indexes; default), zyx ...")
@@ -243,49 +169,160 @@ Result<HostTensor> random_tensor(const TensorDesc& desc, std::uint64_t seed) {
   return tensor;
 }
 
-Result<std::vector<PreparedInput>> read_inputs(const Network& network, const InputFlags& flags) {
-  CONVOY_TRY(std::vector<Dims> dims, apply_dim_flags(network, flags));
-  CONVOY_TRY(const auto files, match_files(network, flags));
-  std::vector<PreparedInput> inputs(dims.size());
+Result<InputReader> InputReader::open(const Network& network, const InputFlags& flags) {
+  InputReader reader;
+  reader.network_ = &network;
+  reader.flags_ = &flags;
+  CONVOY_TRY(reader.dims_, apply_dim_flags(network, flags));
+  CONVOY_CHECK(reader.apply_batch());
+  CONVOY_TRY(reader.picture_, picture_settings(network, flags.picture));
+  CONVOY_TRY(reader.files_, match_files(network, flags, reader.remarks_));
   std::string missing;
-  std::map<std::string, std::pair<std::int64_t, std::string>> symbols;  // size, and the input that gave it
-  for (std::size_t i = 0; i < dims.size(); ++i) {
-    const NetworkValue& value = network.inputs()[i];
-    const auto file = files.find(i);
-    if (file == files.end()) {
-      if (!flags.random) missing += fmt::format("\n  {}", describe(value));
+  for (std::size_t i = 0; i < network.inputs().size(); ++i) {
+    const auto files = reader.files_.find(i);
+    if (files == reader.files_.end()) {
+      if (!flags.random) missing += fmt::format("\n  {}", describe(network.inputs()[i]));
       continue;
     }
-    auto input = read_input(file->second, value, dims[i], flags);
-    if (!input.ok()) return input.error().within(fmt::format("input '{}'", value.name));
-    inputs[i] = std::move(*input);
-    for (std::size_t axis = 0; axis < value.dims.size(); ++axis) {
-      if (value.dims[axis] >= 0 || axis >= value.dim_names.size() || value.dim_names[axis].empty()) continue;
-      const std::int64_t size = inputs[i].tensor.desc.dims[axis];
-      const auto [known, added] = symbols.emplace(value.dim_names[axis], std::pair(size, value.name));
-      if (!added && known->second.first != size) {
-        return bad(fmt::format("dim {} is {} in input '{}' and {} in input '{}'", value.dim_names[axis],
-                               known->second.first, known->second.second, size, value.name));
-      }
+    const std::size_t count = files->second.size();
+    if (count > 1 && reader.samples_ > 1 && count != reader.samples_) {
+      return bad(fmt::format("--input: input '{}' has {} files, another one {}: each needs one for all or one a sample",
+                             network.inputs()[i].name, count, reader.samples_));
     }
+    reader.samples_ = std::max(reader.samples_, count);
   }
   if (!missing.empty()) {
     return bad(fmt::format("no file for these inputs (--input NAME=FILE, or --random-inputs):{}", missing));
   }
-  for (std::size_t i = 0; i < dims.size(); ++i) {
-    if (inputs[i].tensor.data != nullptr) continue;
-    const NetworkValue& value = network.inputs()[i];
-    for (std::size_t axis = 0; axis < dims[i].size(); ++axis) {
-      if (dims[i][axis] >= 0 || axis >= value.dim_names.size()) continue;
-      if (const auto known = symbols.find(value.dim_names[axis]); known != symbols.end()) {
-        dims[i][axis] = known->second.first;
+  return reader;
+}
+
+Result<void> InputReader::apply_batch() {
+  for (std::size_t i = 0; i < dims_.size(); ++i) {
+    const NetworkValue& input = network_->inputs()[i];
+    if (!has_batch(input)) continue;
+    if (flags_->batch > 0 && dims_[i][0] >= 0 && dims_[i][0] != flags_->batch) {
+      return bad(fmt::format("--batch {}: the batch of input {} is {}", flags_->batch, describe(input), dims_[i][0]));
+    }
+    if (flags_->batch > 0) dims_[i][0] = flags_->batch;
+    if (dims_[i][0] > 0) batch_ = std::max(batch_, dims_[i][0]);
+  }
+  if (flags_->batch > 0 && batch_ != flags_->batch) {
+    return bad(fmt::format("--batch {}: no input of the model has a batch", flags_->batch));
+  }
+  return {};
+}
+
+// A tensor from a file must have the input's sizes, with a batch of 1 or the input's own. Another type is converted,
+// and said so.
+Result<void> InputReader::fit_tensor(PreparedInput& input, std::size_t index) const {
+  const NetworkValue& value = network_->inputs()[index];
+  const Dims &dims = input.tensor.desc.dims, &wanted = dims_[index];
+  bool fits = !value.known_rank || dims.size() == wanted.size();
+  for (std::size_t i = 0; fits && value.known_rank && i < wanted.size(); ++i) {
+    fits = wanted[i] < 0 || wanted[i] == dims[i] || (i == 0 && has_batch(value) && dims[0] == 1);
+  }
+  if (!fits) {
+    const std::string now = wanted == value.dims ? "" : fmt::format(" ({} with --dim and --batch)", to_string(wanted));
+    return bad(fmt::format("is {}, the input is {}{}", to_string(dims), describe(value), now));
+  }
+  if (input.tensor.desc.type == value.type) return {};
+  input.remarks.push_back(
+      fmt::format("converted from {} to {}", convoy::name_of(input.tensor.desc.type), convoy::name_of(value.type)));
+  CONVOY_TRY(input.tensor, converted(input.tensor, TensorDesc::packed(value.type, dims)));
+  return {};
+}
+
+Result<PreparedInput> InputReader::read_file(const std::string& path, std::size_t index) const {
+  const NetworkValue& value = network_->inputs()[index];
+  PreparedInput input;
+  input.source = path;
+  const std::string extension = io::lower_extension(path);
+  switch (kind_of_file(path)) {
+    case FileKind::tensor:
+      if (extension == "npy") {
+        CONVOY_TRY(input.tensor, io::read_npy(path, value.type));
+      } else {
+        CONVOY_TRY(auto named, onnx_io::read_tensor_file(path));
+        input.tensor = std::move(named.tensor);
+      }
+      if (auto fits = fit_tensor(input, index); !fits.ok()) return fits.error().within(path);
+      return input;
+    case FileKind::picture: {
+      CONVOY_TRY(const io::Picture picture, io::read_picture(path));
+      const bool own_size = picture_.options.resize == io::ResizeMode::none;
+      Dims wanted = own_size ? dims_[index] : proposed(value, dims_[index]);
+      if (has_batch(value)) wanted[0] = 1;
+      io::PictureReport report;
+      auto tensor = io::picture_to_tensor(picture, value.type, wanted, picture_.options, &report);
+      if (!tensor.ok()) return tensor.error().within(path);
+      input.tensor = std::move(*tensor);
+      input.remarks.push_back(describe(picture_, picture, value.type, report));
+      input.picture = std::move(report.fitted);
+      return input;
+    }
+    case FileKind::volume: {
+      CONVOY_TRY(const io::Volume volume, io::read_nifti(path));
+      io::VolumeOptions options;
+      options.axes = flags_->volume_axes;
+      if (auto good = io::check_axes(options.axes); !good.ok()) return good.error().within("--volume-axes");
+      if (auto good = io::parse_normalize(flags_->normalize, options); !good.ok())
+        return good.error().within("--normalize");
+      Dims wanted = dims_[index];
+      if (has_batch(value)) wanted[0] = 1;
+      auto tensor = io::volume_to_tensor(volume, value.type, wanted, options);
+      if (!tensor.ok()) return tensor.error().within(path);
+      input.tensor = std::move(*tensor);
+      input.volume_header = volume.header;
+      input.remarks.push_back(fmt::format("axes {}, normalised by {}", flags_->volume_axes, flags_->normalize));
+      return input;
+    }
+    case FileKind::unknown:
+      break;
+  }
+  return bad(fmt::format("{}: '{}' is not a kind of input (npy pb png jpg jpeg nii nii.gz)", path, extension));
+}
+
+Result<Sample> InputReader::read(std::size_t index) const {
+  Sample sample;
+  sample.name = "random";
+  sample.inputs.resize(dims_.size());
+  std::int64_t items = batch_;                                          // of a random input's batch
+  std::map<std::string, std::pair<std::int64_t, std::string>> symbols;  // size, and the input that gave it
+  for (const auto& [i, files] : files_) {
+    const NetworkValue& value = network_->inputs()[i];
+    const std::string& path = files[files.size() > 1 ? index : 0];
+    if (sample.name == "random" || files.size() > 1) sample.name = path;
+    auto input = read_file(path, i);
+    if (!input.ok()) return input.error().within(fmt::format("input '{}'", value.name));
+    const Dims& dims = input->tensor.desc.dims;
+    if (has_batch(value)) items = dims[0];
+    for (std::size_t axis = 0; axis < value.dims.size(); ++axis) {
+      if (value.dims[axis] >= 0 || axis >= value.dim_names.size() || value.dim_names[axis].empty()) continue;
+      const auto [known, added] = symbols.emplace(value.dim_names[axis], std::pair(dims[axis], value.name));
+      if (!added && known->second.first != dims[axis]) {
+        return bad(fmt::format("dim {} is {} in input '{}' and {} in input '{}'", value.dim_names[axis],
+                               known->second.first, known->second.second, dims[axis], value.name));
       }
     }
-    CONVOY_TRY(const TensorDesc desc, concrete(value, dims[i], true));
-    CONVOY_TRY(inputs[i].tensor, random_tensor(desc, i + 1));
-    inputs[i].source = "random";
+    sample.inputs[i] = std::move(*input);
   }
-  return inputs;
+  for (std::size_t i = 0; i < dims_.size(); ++i) {
+    if (files_.contains(i)) continue;
+    const NetworkValue& value = network_->inputs()[i];
+    Dims dims = dims_[i];
+    for (std::size_t axis = 0; axis < dims.size(); ++axis) {
+      if (dims[axis] >= 0 || axis >= value.dim_names.size()) continue;
+      if (const auto known = symbols.find(value.dim_names[axis]); known != symbols.end()) {
+        dims[axis] = known->second.first;
+      }
+    }
+    if (has_batch(value) && items > 0) dims[0] = items;
+    CONVOY_TRY(const TensorDesc desc, concrete(value, dims, true));
+    CONVOY_TRY(sample.inputs[i].tensor, random_tensor(desc, i + 1));
+    sample.inputs[i].source = "random";
+  }
+  return sample;
 }
 
 }  // namespace convoy::cli

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <numeric>
 
 #include "io/file.h"
 #include "io/npy.h"
@@ -15,112 +13,60 @@
 namespace convoy::cli {
 namespace {
 
-struct Range {
-  double low = std::numeric_limits<double>::infinity();
-  double high = -std::numeric_limits<double>::infinity();
-  std::int64_t not_finite = 0;
-};
+constexpr int kTopOfLabels = 5;  // --labels without --top
 
-Range range_of(const HostTensor& tensor) {
-  Range range;
-  const std::int64_t count = tensor.desc.elements();
-  for (std::int64_t i = 0; i < count; ++i) {
-    const double v = tensor.desc.type == DataType::f32 ? tensor.as<float>()[i]
-                                                       : load_as_double(tensor.desc.type, tensor.data.get(), i);
-    if (!std::isfinite(v)) {
-      ++range.not_finite;
-    } else {
-      range.low = std::min(range.low, v);
-      range.high = std::max(range.high, v);
-    }
+Error bad(const std::string& text) { return {ErrorCode::invalid_argument, text}; }
+
+// "\n  scores f32 1x4420x2\n  boxes .."
+std::string listed(const Network& network, const std::vector<HostTensor>& outputs) {
+  std::string text;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    text += fmt::format("\n  {} {} {}", network.outputs()[i].name, convoy::name_of(outputs[i].desc.type),
+                        to_string(outputs[i].desc.dims));
   }
-  return range;
+  return text;
 }
 
-// A file name from an output's name, which may hold anything.
-std::string file_stem(const std::string& name, std::size_t index) {
-  std::string stem;
-  for (const char c : name.substr(0, 100)) {
-    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.';
-    stem += plain ? c : '_';
-  }
-  return stem.empty() || stem[0] == '.' ? fmt::format("output_{}{}", index, stem) : stem;
-}
-
-void say_ranking(const Program& program, const std::vector<Ranking>& rankings, const std::string& name, Json& json) {
-  json["top"] = Json::array();
-  for (std::size_t item = 0; item < rankings.size(); ++item) {
-    report::Table table;
-    table.column("probability", report::Align::right).column("class", report::Align::right).column("label");
-    Json ranked = Json::array();
-    for (const RankedClass& c : rankings[item].classes) {
-      table.row({fmt::format("{:.4f}", c.probability), fmt::format("{}", c.index), c.label});
-      ranked.push_back(
-          {{"class", c.index}, {"probability", report::number_or_null(c.probability)}, {"label", c.label}});
-    }
-    json["top"].push_back(std::move(ranked));
-    program.say(fmt::format("\n{}{}: {}", name, rankings.size() > 1 ? fmt::format("[{}]", item) : "",
-                            rankings[item].softmax ? "softmax of the output, which is not probabilities itself"
-                                                   : "probabilities as the model gives them"));
-    program.say(table.render(program.colour(), 2));
-  }
-  if (!rankings.empty()) json["softmax"] = rankings[0].softmax;
-}
-
-Result<void> report_labels(const Program& program, const HostTensor& output, const std::string& name,
-                           const std::string& stem, const std::vector<PreparedInput>& inputs,
-                           const InputFlags& input_flags, const OutputFlags& flags, Json& json) {
-  auto labels = argmax_labels(output);
-  if (!labels.ok()) return labels.error().within(fmt::format("--argmax: output '{}'", name));
-  report::Table table;
-  table.column("label", report::Align::right)
-      .column("count", report::Align::right)
-      .column("share", report::Align::right);
-  const auto total = static_cast<double>(labels->tensor.desc.elements());
-  for (std::size_t i = 0; i < labels->counts.size(); ++i) {
-    table.row({fmt::format("{}", i), report::thousands(labels->counts[i]),
-               report::percent(static_cast<double>(labels->counts[i]) / total)});
-  }
-  program.say(fmt::format("\n{}: label (argmax over channels) counts", name));
-  program.say(table.render(program.colour(), 2));
-  json["argmax"] = {{"dims", labels->tensor.desc.dims}, {"counts", labels->counts}};
-  if (flags.folder.empty()) return {};
-  const auto volume =
-      std::find_if(inputs.begin(), inputs.end(), [](const auto& i) { return i.volume_header.has_value(); });
-  std::string path = fmt::format("{}/{}.labels.npy", flags.folder, stem);
-  if (volume != inputs.end() && output.desc.rank() >= 4) {
-    auto voxels = io::labels_to_voxels(labels->tensor, input_flags.volume_axes);
-    if (voxels.ok()) {
-      path = fmt::format("{}/{}.labels.nii.gz", flags.folder, stem);
-      CONVOY_CHECK(io::write_nifti(path, *voxels, *volume->volume_header));
-      program.say(fmt::format("  written to {}", path));
-      json["argmax"]["file"] = path;
-      return {};
-    }
-  }
-  CONVOY_CHECK(io::write_npy(path, labels->tensor));
-  program.say(fmt::format("  written to {}", path));
-  json["argmax"]["file"] = path;
-  return {};
+// One file by its name, several by how many and the first.
+std::string files_text(const std::vector<std::string>& files) {
+  if (files.empty()) return "";
+  return files.size() == 1 ? files[0] : fmt::format("{} .. ({} files)", files[0], files.size());
 }
 
 }  // namespace
 
 void add_output_flags(CLI::App& app, OutputFlags& flags) {
-  app.add_option("--output-dir", flags.folder, "Write each output to this folder as .npy (bf16 and f8 widened to f32)")
+  app.add_option("--output-dir", flags.folder,
+                 "Write each output to this folder as .npy (bf16 and f8 widened to f32), and pictures, masks and label "
+                 "maps as .png too")
       ->type_name("DIR");
   app.add_option("--top", flags.top, "Print the K most probable classes of the first output that is a list of them")
       ->type_name("K")
       ->check(CLI::Range(1, 1000000));
-  app.add_option("--labels", flags.labels_file, "Names of the classes, one a line (with --top)")->type_name("FILE");
+  app.add_option("--labels", flags.labels_file, "Names of the classes, one a line (without --top: --top 5)")
+      ->type_name("FILE");
   app.add_flag("--argmax", flags.argmax,
-               "Label every pixel or voxel by its largest channel, print how many have each label; written as .nii.gz "
-               "when the input was a volume");
+               "Label every pixel or voxel by its largest channel, print how many have each label; written as .png, "
+               "and as .nii.gz when the input was a volume");
+  app.add_option("--threshold", flags.threshold,
+                 "With --argmax, of a mask of one channel: 1 over this value, else 0 (default 0.5 for values of 0 to "
+                 "1, else 0)")
+      ->type_name("X");
+  app.add_option("--output-layout", flags.layout, "Where outputs that are maps have their channels")
+      ->check(CLI::IsMember({"auto", "nchw", "nhwc"}));
+  app.add_option("--output-range", flags.range,
+                 "The values of black and white in pictures of outputs (default by the values: 0,1 -1,1 or 0,255)")
+      ->type_name("LOW,HIGH")
+      ->delimiter(',')
+      ->expected(2);
 }
 
 Result<void> prepare_outputs(OutputFlags& flags) {
+  if (flags.threshold && !flags.argmax) return bad("--threshold: it is for --argmax");
+  if (flags.range.size() == 2 && flags.range[0] == flags.range[1]) return bad("--output-range: the two are the same");
   if (!flags.folder.empty()) CONVOY_CHECK(io::make_folder(flags.folder));
   if (flags.labels_file.empty()) return {};
+  if (flags.top == 0 && !flags.argmax) flags.top = kTopOfLabels;
   CONVOY_TRY(const auto bytes, io::read_file(flags.labels_file));
   std::string line;
   for (const std::byte byte : bytes) {
@@ -133,137 +79,240 @@ Result<void> prepare_outputs(OutputFlags& flags) {
     }
   }
   if (!line.empty()) flags.labels.push_back(line);
-  if (flags.labels.empty()) {
-    return Error{ErrorCode::invalid_argument, fmt::format("--labels {}: the file is empty", flags.labels_file)};
+  if (flags.labels.empty()) return bad(fmt::format("--labels {}: the file is empty", flags.labels_file));
+  return {};
+}
+
+OutputReport::OutputReport(const Program& program, const Network& network, const OutputFlags& flags,
+                           const InputFlags& input_flags, bool several_samples)
+    : program_(program),
+      network_(network),
+      flags_(flags),
+      input_flags_(input_flags),
+      several_(several_samples),
+      names_(network, several_samples),
+      seen_(network.outputs().size()) {}
+
+OutputReport::Range OutputReport::look_at(const HostTensor& output, Seen& seen, Json& json) {
+  Range range;
+  const std::int64_t count = output.desc.elements();
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double v = output.desc.type == DataType::f32 ? output.as<float>()[i]
+                                                       : load_as_double(output.desc.type, output.data.get(), i);
+    if (!std::isfinite(v)) {
+      ++range.not_finite;
+    } else {
+      range.low = std::min(range.low, v);
+      range.high = std::max(range.high, v);
+    }
+  }
+  seen.type = output.desc.type;
+  seen.same_dims = seen.same_dims && (seen.dims.empty() || seen.dims == output.desc.dims);
+  seen.dims = output.desc.dims;
+  seen.range.low = std::min(seen.range.low, range.low);
+  seen.range.high = std::max(seen.range.high, range.high);
+  seen.range.not_finite += range.not_finite;
+  json["type"] = std::string(convoy::name_of(output.desc.type));
+  json["dims"] = output.desc.dims;
+  json["smallest"] = report::number_or_null(range.low);
+  json["largest"] = report::number_or_null(range.high);
+  json["not_finite"] = range.not_finite;
+  return range;
+}
+
+Result<void> OutputReport::rank(const Sample& sample, const std::vector<HostTensor>& outputs,
+                                const std::vector<OutputForm>& forms, Json& json) {
+  const auto classes =
+      std::find_if(forms.begin(), forms.end(), [](const auto& form) { return form.kind == OutputKind::classes; });
+  if (classes == forms.end()) {
+    return bad(fmt::format("--top: no output is a list of classes, one value a class for each input; there are{}",
+                           listed(network_, outputs)));
+  }
+  const auto index = static_cast<std::size_t>(classes - forms.begin());
+  ranked_output_ = network_.outputs()[index].name;
+  CONVOY_TRY(auto rankings, rank_classes(outputs[index], classes->items, flags_.top, flags_.labels));
+  json[index]["top"] = Json::array();
+  for (std::size_t item = 0; item < rankings.size(); ++item) {
+    Json ranked = Json::array();
+    for (const RankedClass& c : rankings[item].classes) {
+      ranked.push_back(
+          {{"class", c.index}, {"probability", report::number_or_null(c.probability)}, {"label", c.label}});
+    }
+    json[index]["top"].push_back(std::move(ranked));
+    json[index]["softmax"] = rankings[item].softmax;
+    rankings_.push_back(
+        {rankings.size() > 1 ? fmt::format("{}[{}]", sample.name, item) : sample.name, std::move(rankings[item])});
   }
   return {};
 }
 
-Result<std::vector<Ranking>> rank_classes(const HostTensor& output, int top, const std::vector<std::string>& labels) {
-  const Dims& dims = output.desc.dims;
-  const std::int64_t items = dims.size() > 1 ? dims[0] : 1;
-  const std::int64_t classes = items > 0 ? output.desc.elements() / items : 0;
-  if (!labels.empty() && static_cast<std::int64_t>(labels.size()) != classes) {
-    return Error{ErrorCode::invalid_argument,
-                 fmt::format("--labels: the file has {} lines, the output {} classes", labels.size(), classes)};
+Result<void> OutputReport::write_pictures(const OutputPictures& pictures, const std::string& stem, Json& json) {
+  std::vector<std::string> paths;
+  for (std::size_t item = 0; item < pictures.items.size(); ++item) {
+    paths.push_back(pictures.items.size() > 1 ? fmt::format("{}_{}.png", stem, item) : stem + ".png");
+    CONVOY_CHECK(io::write_png(paths.back(), pictures.items[item]));
   }
-  std::vector<Ranking> rankings;
-  for (std::int64_t item = 0; item < items; ++item) {
-    std::vector<double> values;
-    for (std::int64_t i = 0; i < classes; ++i) values.push_back(output.at(item * classes + i));
-    const double sum = std::accumulate(values.begin(), values.end(), 0.0);
-    const double low = *std::min_element(values.begin(), values.end());
-    const double high = *std::max_element(values.begin(), values.end());
-    Ranking ranking;
-    ranking.softmax = !(low >= 0 && std::abs(sum - 1) <= 1e-3);
-    if (ranking.softmax) {
-      double total = 0;
-      for (double& v : values) total += v = std::exp(v - high);
-      for (double& v : values) v /= total;
-    }
-    std::vector<std::int64_t> order(values.size());
-    std::iota(order.begin(), order.end(), 0);
-    const auto shown = std::min<std::ptrdiff_t>(top, static_cast<std::ptrdiff_t>(order.size()));
-    const auto key = [&](std::int64_t i) { return std::isnan(values[i]) ? -1.0 : values[i]; };
-    std::partial_sort(order.begin(), order.begin() + shown, order.end(),
-                      [&](std::int64_t a, std::int64_t b) { return key(a) != key(b) ? key(a) > key(b) : a < b; });
-    for (std::ptrdiff_t i = 0; i < shown; ++i) {
-      const std::int64_t index = order[i];
-      ranking.classes.push_back({index, values[index], labels.empty() ? std::string() : labels[index]});
-    }
-    rankings.push_back(std::move(ranking));
-  }
-  return rankings;
+  json["pictures"] = paths;
+  std::vector<std::string>& all = pictures_[pictures.how];
+  all.insert(all.end(), paths.begin(), paths.end());
+  return {};
 }
 
-Result<Labels> argmax_labels(const HostTensor& output) {
-  const Dims& dims = output.desc.dims;
-  if (dims.size() < 2 || output.desc.elements() == 0) {
-    return Error{ErrorCode::invalid_argument, fmt::format("{} has no channels to choose from", to_string(dims))};
+Result<void> OutputReport::label(const Sample& sample, std::size_t index, const HostTensor& output,
+                                 const OutputForm& form, const std::string& stem, Json& json) {
+  const std::string& name = network_.outputs()[index].name;
+  auto labels = label_map(output, form.map, flags_.threshold);
+  if (!labels.ok()) return labels.error().within(fmt::format("output '{}'", name));
+  if (flags_.argmax) {
+    if (flags_.top == 0 && !flags_.labels.empty() && flags_.labels.size() != labels->counts.size()) {
+      return bad(fmt::format("--labels: the file has {} lines, output '{}' {} labels", flags_.labels.size(), name,
+                             labels->counts.size()));
+    }
+    labels_.push_back({sample.name, name, labels->rule, labels->counts});
+    json["argmax"] = {{"dims", labels->tensor.desc.dims}, {"rule", labels->rule}, {"counts", labels->counts}};
   }
-  Dims label_dims = dims;
-  label_dims.erase(label_dims.begin() + 1);
-  Labels labels;
-  CONVOY_TRY(labels.tensor, HostTensor::zeros(TensorDesc::packed(DataType::s32, label_dims)));
-  labels.counts.resize(static_cast<std::size_t>(dims[1]));
-  const std::int64_t inner = output.desc.elements() / dims[0] / dims[1];
-  auto* out = labels.tensor.as<std::int32_t>();
-  const bool f32 = output.desc.type == DataType::f32;
-  std::vector<double> best(static_cast<std::size_t>(inner));
-  for (std::int64_t n = 0; n < dims[0]; ++n) {
-    // A channel at a time: the reads run through memory in order.
-    std::fill(best.begin(), best.end(), -std::numeric_limits<double>::infinity());
-    for (std::int64_t c = 0; c < dims[1]; ++c) {
-      const std::int64_t first = (n * dims[1] + c) * inner;
-      for (std::int64_t i = 0; i < inner; ++i) {
-        const double v =
-            f32 ? output.as<float>()[first + i] : load_as_double(output.desc.type, output.data.get(), first + i);
-        if (v > best[i]) {
-          best[i] = v;
-          out[n * inner + i] = static_cast<std::int32_t>(c);
-        }
+  if (flags_.folder.empty()) return {};
+  CONVOY_TRY(const auto pictures, label_pictures(*labels));
+  Json& about = flags_.argmax ? json["argmax"] : json["segmentation"];
+  if (pictures) CONVOY_CHECK(write_pictures(*pictures, stem + ".labels", about));
+  if (!flags_.argmax) return {};
+  const auto volume = std::find_if(sample.inputs.begin(), sample.inputs.end(),
+                                   [](const auto& input) { return input.volume_header.has_value(); });
+  std::string path = stem + ".labels.npy";
+  if (volume != sample.inputs.end() && output.desc.rank() >= 4) {
+    auto voxels = io::labels_to_voxels(labels->tensor, input_flags_.volume_axes);
+    if (voxels.ok()) {
+      path = stem + ".labels.nii.gz";
+      CONVOY_CHECK(io::write_nifti(path, *voxels, *volume->volume_header));
+      json["argmax"]["file"] = path;
+      pictures_["labels"].push_back(path);
+      return {};
+    }
+  }
+  CONVOY_CHECK(io::write_npy(path, labels->tensor));
+  json["argmax"]["file"] = path;
+  pictures_["labels"].push_back(path);
+  return {};
+}
+
+Result<void> OutputReport::add(const Sample& sample, const std::vector<HostTensor>& outputs) {
+  std::vector<TensorDesc> inputs;
+  for (const PreparedInput& input : sample.inputs) inputs.push_back(input.tensor.desc);
+  const InputForm input_form = form_of_inputs(inputs, channels_at(input_flags_.picture.layout));
+  std::vector<OutputForm> forms;
+  std::vector<Range> ranges;
+  Json json = Json::array();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    forms.push_back(form_of_output(outputs[i].desc.dims, input_form, channels_at(flags_.layout)));
+    json.push_back({{"name", network_.outputs()[i].name}});
+    ranges.push_back(look_at(outputs[i], seen_[i], json[i]));
+  }
+  if (flags_.top > 0) CONVOY_CHECK(rank(sample, outputs, forms, json));
+  const bool any_map = std::any_of(forms.begin(), forms.end(), [](const auto& f) { return f.kind == OutputKind::map; });
+  if (flags_.argmax && !any_map) {
+    return bad(fmt::format("--argmax: no output has values for each pixel or voxel of the input; there are{}",
+                           listed(network_, outputs)));
+  }
+  std::optional<io::ValueRange> range;
+  if (flags_.range.size() == 2) range = {flags_.range[0], flags_.range[1]};
+  const std::vector<std::string> names = names_.next(sample);
+  const bool writes = !flags_.folder.empty();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const OutputForm& form = forms[i];
+    const std::string stem = fmt::format("{}/{}", flags_.folder, names[i]);
+    const bool labels =
+        form.kind == OutputKind::map && (flags_.argmax || (writes && is_segmentation(outputs[i], form)));
+    if (labels) CONVOY_CHECK(label(sample, i, outputs[i], form, stem, json[i]));
+    if (!writes) continue;
+    CONVOY_CHECK(io::write_npy(stem + ".npy", outputs[i]));
+    json[i]["file"] = stem + ".npy";
+    seen_[i].files.push_back(stem + ".npy");
+    if (labels && form.map.channels > 1) continue;
+    CONVOY_TRY(const auto pictures,
+               output_pictures(outputs[i], form, input_form, sample, ranges[i].low, ranges[i].high, range));
+    if (pictures) CONVOY_CHECK(write_pictures(*pictures, stem, json[i]));
+  }
+  json_.push_back(std::move(json));
+  return {};
+}
+
+void OutputReport::say_rankings() const {
+  if (rankings_.empty()) return;
+  const bool named = rankings_.size() > 1;
+  report::Table table;
+  if (named) table.column("input");
+  table.column("probability", report::Align::right).column("class", report::Align::right).column("label");
+  bool softmax = false;
+  for (const Ranked& ranked : rankings_) {
+    softmax = softmax || ranked.ranking.softmax;
+    for (std::size_t i = 0; i < ranked.ranking.classes.size(); ++i) {
+      const RankedClass& c = ranked.ranking.classes[i];
+      std::vector<std::string> cells = {fmt::format("{:.4f}", c.probability), fmt::format("{}", c.index), c.label};
+      if (named) cells.insert(cells.begin(), i == 0 ? ranked.name : "");
+      table.row(std::move(cells));
+    }
+  }
+  program_.say(fmt::format(
+      "\n{}: {}", ranked_output_,
+      softmax ? "softmax of the output, which is not probabilities itself" : "probabilities as the model gives them"));
+  program_.say(table.render(program_.colour(), 2));
+}
+
+void OutputReport::say_labels() const {
+  for (const NetworkValue& output : network_.outputs()) {
+    std::string rule;
+    bool names = false;
+    report::Table table;
+    if (several_) table.column("input");
+    table.column("label", report::Align::right)
+        .column("count", report::Align::right)
+        .column("share", report::Align::right)
+        .column("name");
+    for (const Labelled& labelled : labels_) {
+      if (labelled.output != output.name) continue;
+      rule = labelled.rule;
+      names = flags_.labels.size() == labelled.counts.size();
+      double total = 0;
+      for (const std::int64_t count : labelled.counts) total += static_cast<double>(count);
+      bool first = true;
+      for (std::size_t i = 0; i < labelled.counts.size(); ++i) {
+        const std::int64_t count = labelled.counts[i];
+        if (count == 0) continue;
+        std::vector<std::string> cells = {fmt::format("{}", i), report::thousands(count),
+                                          report::percent(static_cast<double>(count) / total),
+                                          names ? flags_.labels[i] : ""};
+        if (several_) cells.insert(cells.begin(), first ? labelled.name : "");
+        first = false;
+        table.row(std::move(cells));
       }
     }
+    if (table.empty()) continue;
+    program_.say(fmt::format("\n{}: labels of the pixels or voxels, {}", output.name, rule));
+    program_.say(table.render(program_.colour(), 2));
   }
-  for (std::int64_t i = 0; i < labels.tensor.desc.elements(); ++i) ++labels.counts[out[i]];
-  return labels;
 }
 
-Result<Json> report_outputs(const Program& program, const Network& network, const std::vector<HostTensor>& outputs,
-                            const std::vector<PreparedInput>& inputs, const InputFlags& input_flags,
-                            const OutputFlags& flags) {
-  const auto classes = std::find_if(outputs.begin(), outputs.end(), [](const HostTensor& output) {
-    return output.desc.rank() > 0 && output.desc.elements() > output.desc.dims[0];
-  });
-  std::vector<Ranking> rankings;
-  if (flags.top > 0) {
-    if (classes == outputs.end()) return Error{ErrorCode::invalid_argument, "--top: no output is a list of classes"};
-    CONVOY_TRY(rankings, rank_classes(*classes, flags.top, flags.labels));
-  }
-  Json all = Json::array();
+void OutputReport::say() const {
   report::Table table;
   table.column("output").column("type").column("shape").column("smallest", report::Align::right);
   table.column("largest", report::Align::right).column("file");
-  std::vector<std::string> stems;
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const std::string& name = network.outputs()[i].name;
-    std::string stem = file_stem(name, i);
-    if (std::find(stems.begin(), stems.end(), stem) != stems.end()) stem += fmt::format("_{}", i);
-    stems.push_back(stem);
-    std::string path;
-    if (!flags.folder.empty()) {
-      path = fmt::format("{}/{}.npy", flags.folder, stem);
-      CONVOY_CHECK(io::write_npy(path, outputs[i]));
-    }
-    const Range range = range_of(outputs[i]);
+  for (std::size_t i = 0; i < seen_.size(); ++i) {
+    const Seen& seen = seen_[i];
+    const std::string& name = network_.outputs()[i].name;
+    const Range& range = seen.range;
     const bool any = range.low <= range.high;
-    table.row({name, std::string(convoy::name_of(outputs[i].desc.type)), to_string(outputs[i].desc.dims),
-               any ? fmt::format("{:.6g}", range.low) : "-", any ? fmt::format("{:.6g}", range.high) : "-", path});
-    Json json = {{"name", name},
-                 {"type", std::string(convoy::name_of(outputs[i].desc.type))},
-                 {"dims", outputs[i].desc.dims},
-                 {"smallest", report::number_or_null(range.low)},
-                 {"largest", report::number_or_null(range.high)},
-                 {"not_finite", range.not_finite}};
-    if (!path.empty()) json["file"] = path;
-    all.push_back(std::move(json));
+    table.row({name, std::string(convoy::name_of(seen.type)),
+               to_string(seen.dims) + (seen.same_dims ? "" : " and others"),
+               any ? fmt::format("{:.6g}", range.low) : "-", any ? fmt::format("{:.6g}", range.high) : "-",
+               files_text(seen.files)});
     if (range.not_finite > 0) {
-      program.note(fmt::format("output '{}' has {} values that are not finite", name, range.not_finite));
+      program_.note(fmt::format("output '{}' has {} values that are not finite", name, range.not_finite));
     }
   }
-  program.say(table.render(program.colour()));
-  if (flags.top > 0) {
-    const auto index = static_cast<std::size_t>(classes - outputs.begin());
-    say_ranking(program, rankings, network.outputs()[index].name, all[index]);
-  }
-  if (flags.argmax) {
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      if (outputs[i].desc.rank() < 3) continue;
-      CONVOY_CHECK(
-          report_labels(program, outputs[i], network.outputs()[i].name, stems[i], inputs, input_flags, flags, all[i]));
-    }
-  }
-  return all;
+  program_.say(table.render(program_.colour()));
+  for (const auto& [how, files] : pictures_) program_.say(fmt::format("written to {}: {}", files_text(files), how));
+  say_rankings();
+  say_labels();
 }
 
 }  // namespace convoy::cli

@@ -1,11 +1,18 @@
-// What a run says about its outputs: the best classes, labels by argmax, files.
+// What a run says about its outputs: their ranges, the best classes, labels, files.
 #pragma once
 
+#include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/classes.h"
 #include "cli/inputs.h"
+#include "cli/label_map.h"
+#include "cli/output_form.h"
+#include "cli/output_names.h"
+#include "cli/output_pictures.h"
 
 namespace convoy::cli {
 
@@ -14,37 +21,78 @@ struct OutputFlags {
   int top = 0;
   std::string labels_file;
   bool argmax = false;
+  std::optional<double> threshold;
+  std::string layout = "auto";
+  std::vector<double> range;        // black, white; empty: by the values
   std::vector<std::string> labels;  // of labels_file, once prepare_outputs has read it
+  // Classes, labels or files: an answer, for which one run is enough.
+  bool asked() const { return !folder.empty() || top > 0 || !labels_file.empty() || argmax; }
 };
 void add_output_flags(CLI::App& app, OutputFlags& flags);
 
-// Reads the labels and makes the folder: what can go wrong before a long run goes wrong before it.
+// Reads the labels and makes the folder: what can go wrong before a long run goes wrong before it. Labels without
+// --top and --argmax mean --top 5.
 Result<void> prepare_outputs(OutputFlags& flags);
 
-struct RankedClass {
-  std::int64_t index = 0;
-  double probability = 0;
-  std::string label;  // may be empty
-};
+// The outputs of one sample after another; files are written at once, text when all are there.
+class OutputReport {
+ public:
+  OutputReport(const Program& program, const Network& network, const OutputFlags& flags, const InputFlags& input_flags,
+               bool several_samples);
 
-// The most probable classes of one item of the batch. softmax: the values were not probabilities (all >= 0 with a sum
-// of 1) and the softmax of them was taken.
-struct Ranking {
-  std::vector<RankedClass> classes;
-  bool softmax = false;
-};
-Result<std::vector<Ranking>> rank_classes(const HostTensor& output, int top, const std::vector<std::string>& labels);
+  // Errors: no output is what --top or --argmax need, a file can't be written.
+  Result<void> add(const Sample& sample, const std::vector<HostTensor>& outputs);
+  void say() const;
+  // The outputs of each sample.
+  const std::vector<Json>& json() const { return json_; }
 
-// Index of the largest value along axis 1 (ties: the lowest), as s32 without that axis; and how often each occurs.
-struct Labels {
-  HostTensor tensor;
-  std::vector<std::int64_t> counts;
-};
-Result<Labels> argmax_labels(const HostTensor& output);
+ private:
+  // The finite values of an output: from `low` to `high`, or low > high where there are none.
+  struct Range {
+    double low = std::numeric_limits<double>::infinity();
+    double high = -std::numeric_limits<double>::infinity();
+    std::int64_t not_finite = 0;
+  };
+  // Of an output over all samples.
+  struct Seen {
+    DataType type = DataType::f32;
+    Dims dims;
+    bool same_dims = true;
+    Range range;
+    std::vector<std::string> files;
+  };
+  struct Ranked {
+    std::string name;
+    Ranking ranking;
+  };
+  struct Labelled {
+    std::string name;
+    std::string output;
+    std::string rule;
+    std::vector<std::int64_t> counts;
+  };
 
-// Prints, writes and describes every output.
-Result<Json> report_outputs(const Program& program, const Network& network, const std::vector<HostTensor>& outputs,
-                            const std::vector<PreparedInput>& inputs, const InputFlags& input_flags,
-                            const OutputFlags& flags);
+  static Range look_at(const HostTensor& output, Seen& seen, Json& json);
+  Result<void> rank(const Sample& sample, const std::vector<HostTensor>& outputs, const std::vector<OutputForm>& forms,
+                    Json& json);
+  Result<void> label(const Sample& sample, std::size_t index, const HostTensor& output, const OutputForm& form,
+                     const std::string& stem, Json& json);
+  Result<void> write_pictures(const OutputPictures& pictures, const std::string& stem, Json& json);
+  void say_rankings() const;
+  void say_labels() const;
+
+  const Program& program_;
+  const Network& network_;
+  const OutputFlags& flags_;
+  const InputFlags& input_flags_;
+  bool several_;
+  OutputNames names_;
+  std::vector<Seen> seen_;
+  std::string ranked_output_;
+  std::vector<Ranked> rankings_;
+  std::vector<Labelled> labels_;
+  std::map<std::string, std::vector<std::string>> pictures_;  // by how they were made
+  std::vector<Json> json_;
+};
 
 }  // namespace convoy::cli

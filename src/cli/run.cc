@@ -3,14 +3,18 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "base/clock.h"
+#include "cli/batch.h"
+#include "cli/compare.h"
 #include "cli/inputs.h"
 #include "cli/outputs.h"
+#include "cli/run_steps.h"
+#include "cli/run_timing.h"
 #include "cli/target.h"
 #include "cli/tuning.h"
 #include "report/format.h"
-#include "report/table.h"
 #include "select/measure/statistics.h"
 
 namespace convoy::cli {
@@ -20,30 +24,14 @@ struct RunFlags {
   std::string model;
   InputFlags input;
   OutputFlags output;
+  TimingFlags timing;
+  std::string compare;
   std::string select = "stored";
   std::string beside;
-  int repeat = 1;
   bool verbose = false;
 };
 
 constexpr double kDefaultBudget = 60;  // of --select measured
-
-void say_steps(const Program& program, const Session& session, const std::vector<double>& seconds) {
-  report::Table table;
-  const bool timed = seconds.size() == session.steps().size();
-  table.column("kind").column("runs on").column("chosen by");
-  if (timed) table.column("time", report::Align::right);
-  table.column("output").column("nodes");
-  for (std::size_t i = 0; i < session.steps().size(); ++i) {
-    const NetworkStep& step = session.steps()[i];
-    std::vector<std::string> cells = {step.kind, step.implementation, step.selection.reason};
-    if (timed) cells.push_back(report::seconds(seconds[i]));
-    cells.push_back(step.output_shape);
-    cells.push_back(step.nodes);
-    table.row(std::move(cells), step.kind == "convert" ? report::Style::faint : report::Style::plain);
-  }
-  program.say(table.render(program.colour()));
-}
 
 // Runs of a session in a row; the first of a turn, which finds the other's data in the caches, isn't counted.
 Result<double> take_turn(Session& session, std::span<const HostTensor> inputs) {
@@ -85,8 +73,85 @@ Result<selection::Summary> compare(const Network& network, std::span<const Tenso
   return selection::summarize(ratios);
 }
 
+// The answers to all samples, a batch at a time.
+struct Answers {
+  std::vector<Json> inputs;  // of each sample
+  Batch last;
+  RunTimes times;
+  double seconds = 0;  // from the first file to the last answer, without preparing the network
+};
+
+class Remarks {
+ public:
+  explicit Remarks(const Program& program) : program_(program) {}
+  // What was done to a sample's inputs; what was said of another one is not said again.
+  void say(const Network& network, const Sample& sample) {
+    for (std::size_t i = 0; i < sample.inputs.size(); ++i) {
+      const std::string& name = network.inputs()[i].name;
+      for (const std::string& remark : sample.inputs[i].remarks) {
+        if (!said_.insert(name + remark).second) continue;
+        program_.note(fmt::format("input '{}': {}: {}", name, sample.inputs[i].source, remark));
+      }
+    }
+  }
+
+ private:
+  const Program& program_;
+  std::set<std::string> said_;
+};
+
+Json inputs_json(const Network& network, const Sample& sample) {
+  Json all = Json::array();
+  for (std::size_t i = 0; i < sample.inputs.size(); ++i) {
+    const PreparedInput& input = sample.inputs[i];
+    all.push_back({{"name", network.inputs()[i].name},
+                   {"source", input.source},
+                   {"type", std::string(convoy::name_of(input.tensor.desc.type))},
+                   {"dims", input.tensor.desc.dims},
+                   {"remarks", input.remarks}});
+  }
+  return all;
+}
+
+Result<Answers> answer(const Program& program, const Network& network, const InputReader& reader, Runner& runner,
+                       OutputReport& report, OutputComparison* comparison) {
+  Answers answers;
+  Remarks remarks(program);
+  const double start = monotonic_seconds();
+  for (std::size_t next = 0; next < reader.samples();) {
+    std::vector<Sample> samples;
+    std::size_t wanted = 1;
+    while (samples.size() < wanted && next < reader.samples()) {
+      CONVOY_TRY(Sample sample, reader.read(next++));
+      if (samples.empty()) wanted = samples_a_run(network, sample, reader.batch());
+      remarks.say(network, sample);
+      answers.inputs.push_back(inputs_json(network, sample));
+      samples.push_back(std::move(sample));
+    }
+    CONVOY_TRY(answers.last, assemble(network, std::move(samples), reader.batch()));
+    const Batch& batch = answers.last;
+    if (batch.repeats > 0) {
+      program.note(
+          fmt::format("the last batch of {} is filled up with {} again", batch.items, batch.samples.back().name));
+    }
+    CONVOY_TRY(const Runner::Run run, runner.run(batch.tensors));
+    answers.times.add(run.statistics, run.fresh, batch.items);
+    std::vector<std::vector<HostTensor>> outputs;
+    for (std::size_t i = 0; i < batch.samples.size(); ++i) {
+      CONVOY_TRY(auto part, outputs_of(network, batch, i, run.outputs));
+      CONVOY_CHECK(report.add(batch.samples[i], part));
+      outputs.push_back(std::move(part));
+    }
+    if (comparison != nullptr) CONVOY_CHECK(comparison->add(batch, outputs));
+  }
+  answers.seconds = monotonic_seconds() - start - runner.prepare_seconds();
+  return answers;
+}
+
 Result<int> run(const Program& program, RunFlags& flags) {
+  const bool answers_asked = flags.output.asked() || !flags.compare.empty();
   CONVOY_CHECK(prepare_outputs(flags.output));
+  CONVOY_TRY(const TimingPlan timing, timing_plan(flags.timing));
   CONVOY_TRY(NetworkOptions options, program.network_options(flags.select == "measured" ? kDefaultBudget : 0));
   const auto database = flags.select == "heuristic" ? nullptr : attach_database(program, options.selection);
   if (!flags.beside.empty() && flags.select == "measured" && database == nullptr) {
@@ -94,53 +159,52 @@ Result<int> run(const Program& program, RunFlags& flags) {
                  "--beside: there is no tuning database to keep what --select measured finds"};
   }
   CONVOY_TRY(const auto network, open_network(flags.model));
-  CONVOY_TRY(const std::vector<PreparedInput> inputs, read_inputs(*network, flags.input));
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    for (const std::string& remark : inputs[i].remarks) {
-      program.note(fmt::format("input '{}': {}: {}", network->inputs()[i].name, inputs[i].source, remark));
-    }
+  CONVOY_TRY(const InputReader reader, InputReader::open(*network, flags.input));
+  for (const std::string& remark : reader.remarks()) program.note(remark);
+  const bool several = reader.samples() > 1;
+  OutputReport report(program, *network, flags.output, flags.input, several);
+  std::unique_ptr<OutputComparison> comparison;
+  if (!flags.compare.empty()) {
+    CONVOY_TRY(comparison, OutputComparison::open(program, *network, options, flags.compare, several));
   }
-  std::vector<TensorDesc> descs;
-  std::vector<HostTensor> tensors;
-  for (const PreparedInput& input : inputs) {
-    descs.push_back(input.tensor.desc);
-    tensors.push_back(input.tensor);
+  Runner runner(program, *network, options);
+  CONVOY_TRY(Answers answers, answer(program, *network, reader, runner, report, comparison.get()));
+  Session& session = runner.session();
+  // Where answers were asked for, they are not kept waiting for a time.
+  if (flags.timing.given() || flags.verbose || (!answers_asked && !several)) {
+    CONVOY_CHECK(answers.times.measure(session, answers.last.tensors, timing));
   }
 
-  const double start = monotonic_seconds();
-  CONVOY_TRY(const auto session, prepare_with_progress(program, *network, descs, options));
-  const double prepare_seconds = monotonic_seconds() - start;
-  say_warnings(program, *session);
-
-  std::vector<double> times;
-  std::vector<HostTensor> outputs;
-  RunStatistics statistics;
-  for (int i = 0; i < flags.repeat; ++i) {
-    statistics = {};
-    CONVOY_TRY(outputs, session->run(tensors, &statistics));
-    times.push_back(statistics.seconds);
-  }
-  std::sort(times.begin(), times.end());
-  const double median = times[times.size() / 2];
   std::optional<selection::Summary> beside;
   if (!flags.beside.empty()) {
-    options.selection.mode = SelectionMode::heuristic;  // with what is stored now
-    NetworkOptions other_options = options;
-    other_options.selection.store = nullptr;
-    CONVOY_TRY(beside, compare(*network, descs, options, other_options, tensors, flags.repeat));
+    NetworkOptions own = options;
+    own.selection.mode = SelectionMode::heuristic;  // with what is stored now
+    NetworkOptions other = own;
+    other.selection.store = nullptr;
+    CONVOY_TRY(beside, compare(*network, answers.last.descs(), own, other, answers.last.tensors,
+                               flags.timing.repeat.value_or(1)));
   }
 
-  if (flags.verbose) say_steps(program, *session, statistics.step_seconds);
-  CONVOY_TRY(Json output_json, report_outputs(program, *network, outputs, inputs, flags.input, flags.output));
+  const std::vector<double> step_seconds = answers.times.step_seconds();
+  if (flags.verbose) say_steps(program, flags.model, session, step_seconds);
+  report.say();
+  if (comparison != nullptr) comparison->say();
   const std::int64_t peak = peak_memory_bytes();
-  program.say(fmt::format(
-      "\n{} on {} thread{}: {}{}; prepared in {}\npeak memory {}: activations {}, weights {}, workspace {}",
-      flags.model, options.threads, options.threads == 1 ? "" : "s", report::seconds(median),
-      flags.repeat > 1 ? fmt::format(" (median of {}, fastest {})", flags.repeat, report::seconds(times.front())) : "",
-      report::seconds(prepare_seconds), report::bytes(static_cast<double>(peak)),
-      report::bytes(static_cast<double>(session->activation_bytes())),
-      report::bytes(static_cast<double>(session->weight_bytes())),
-      report::bytes(static_cast<double>(session->workspace_bytes()))));
+  std::string text = fmt::format("\n{} on {} thread{}: {}", flags.model, options.threads,
+                                 options.threads == 1 ? "" : "s", answers.times.text());
+  const auto samples = static_cast<double>(reader.samples());
+  if (several) {
+    text += fmt::format("\n{} inputs in {} with reading and writing, {}", reader.samples(),
+                        report::seconds(answers.seconds), report::per_second(samples / answers.seconds, "input"));
+  }
+  text += fmt::format("\nprepared in {}{}\npeak memory {}: activations {}, weights {}, workspace {}",
+                      report::seconds(runner.prepare_seconds()),
+                      runner.prepared() > 1 ? fmt::format(", for {} sizes of inputs", runner.prepared()) : "",
+                      report::bytes(static_cast<double>(peak)),
+                      report::bytes(static_cast<double>(session.activation_bytes())),
+                      report::bytes(static_cast<double>(session.weight_bytes())),
+                      report::bytes(static_cast<double>(session.workspace_bytes())));
+  program.say(text);
 
   Json beside_json = nullptr;
   if (beside) {
@@ -153,29 +217,27 @@ Result<int> run(const Program& program, RunFlags& flags) {
                    {"turns", beside->samples}};
   }
 
-  Json input_json = Json::array();
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    input_json.push_back({{"name", network->inputs()[i].name},
-                          {"source", inputs[i].source},
-                          {"type", std::string(convoy::name_of(inputs[i].tensor.desc.type))},
-                          {"dims", inputs[i].tensor.desc.dims},
-                          {"remarks", inputs[i].remarks}});
+  Json document = {{"model", flags.model}, {"threads", options.threads}};
+  if (several) {
+    document["samples"] = Json::array();
+    for (std::size_t i = 0; i < reader.samples(); ++i) {
+      document["samples"].push_back({{"inputs", answers.inputs[i]}, {"outputs", report.json()[i]}});
+    }
+    document["samples_per_second"] = samples / answers.seconds;
+  } else {
+    document["inputs"] = answers.inputs[0];
+    document["outputs"] = report.json()[0];
   }
-  Json steps = Json::array();
-  for (const NetworkStep& step : session->steps()) steps.push_back(report::to_json(step));
-  program.document({{"model", flags.model},
-                    {"threads", options.threads},
-                    {"inputs", input_json},
-                    {"outputs", output_json},
-                    {"seconds", median},
-                    {"runs", flags.repeat},
-                    {"beside", std::move(beside_json)},
-                    {"prepare_seconds", prepare_seconds},
-                    {"peak_memory_bytes", peak},
-                    {"activation_bytes", session->activation_bytes()},
-                    {"weight_bytes", session->weight_bytes()},
-                    {"workspace_bytes", session->workspace_bytes()},
-                    {"steps", steps}});
+  document.update(answers.times.json());
+  if (comparison != nullptr) document["compare"] = comparison->json();
+  document.update({{"beside", std::move(beside_json)},
+                   {"prepare_seconds", runner.prepare_seconds()},
+                   {"peak_memory_bytes", peak},
+                   {"activation_bytes", session.activation_bytes()},
+                   {"weight_bytes", session.weight_bytes()},
+                   {"workspace_bytes", session.workspace_bytes()},
+                   {"steps", steps_json(session, step_seconds)}});
+  program.document(document);
   return kDone;
 }
 
@@ -184,12 +246,20 @@ Result<int> run(const Program& program, RunFlags& flags) {
 void add_run(CLI::App& app, Program& program) {
   CLI::App& command = add_subcommand(app, "run", "Run a network and show its answer",
                                      "  convoy run squeezenet.onnx --input kitten.png --top 5 --labels imagenet.txt\n"
+                                     "  convoy run squeezenet.onnx --input *.jpg --labels imagenet.txt\n"
                                      "  convoy run brain.onnx --input t1.nii.gz --argmax --output-dir out\n"
+                                     "  convoy run int8.onnx --input kitten.png --compare f32.onnx\n"
                                      "  convoy run zoo:resnet18 --random-inputs --verbose");
   auto flags = std::make_shared<RunFlags>();
   command.add_option("model", flags->model, "An ONNX file or zoo:NAME")->required();
   add_input_flags(command, flags->input);
   add_output_flags(command, flags->output);
+  command
+      .add_option("--compare", flags->compare,
+                  "Compare the outputs with those of another network on the same inputs, or with files: .npy or .pb "
+                  "([OUTPUT=]FILE), or a folder that --output-dir has written")
+      ->type_name("MODEL|FILE|DIR");
+  add_timing_flags(command, flags->timing);
   command
       .add_option("--select", flags->select,
                   "How engines are chosen: heuristic (predicted), stored (the fastest that the tuning database knows, "
@@ -202,10 +272,8 @@ void add_run(CLI::App& app, Program& program) {
                   "Then time it side by side with these choices in the same process, --repeat turns of each")
       ->type_name("HOW")
       ->check(CLI::IsMember({"heuristic"}));
-  command.add_option("--repeat", flags->repeat, "Run so often and give the median time")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1000000));
-  command.add_flag("--verbose", flags->verbose, "Print every step, what runs it, and what it takes");
+  command.add_flag("--verbose", flags->verbose,
+                   "Print every step, what runs it, what it takes, its share and its speed");
   add_shared_flags(command, program, "Measure the engines for so long first and choose the fastest (default: don't)");
   command.callback([flags, &program] { program.action = [flags, &program] { return run(program, *flags); }; });
 }

@@ -104,7 +104,7 @@ Result<Geometry> find_geometry(const Picture& picture, const Dims& input, Channe
 }
 
 Result<Picture> fit(const Picture& picture, int width, int height, const PictureOptions& options,
-                    std::string* warning) {
+                    std::string& warning) {
   double scale = 1;
   switch (options.resize) {
     case ResizeMode::exact:
@@ -130,12 +130,12 @@ Result<Picture> fit(const Picture& picture, int width, int height, const Picture
     return Error{ErrorCode::invalid_argument, fmt::format("the picture is {}x{} after resizing, the input needs {}x{}",
                                                           new_width, new_height, width, height)};
   }
-  if (warning != nullptr && scale > 1) {
-    *warning = fmt::format("the picture of {}x{} was enlarged {:.1f} times to fill {}x{}", picture.width,
-                           picture.height, scale, width, height);
-  } else if (warning != nullptr && static_cast<double>(width) * height < 0.5 * new_width * new_height) {
-    *warning = fmt::format("only the centre {}x{} of the picture (resized to {}x{}) is used", width, height, new_width,
-                           new_height);
+  if (scale > 1) {
+    warning = fmt::format("the picture of {}x{} was enlarged {:.1f} times to fill {}x{}", picture.width, picture.height,
+                          scale, width, height);
+  } else if (static_cast<double>(width) * height < 0.5 * new_width * new_height) {
+    warning = fmt::format("only the centre {}x{} of the picture (resized to {}x{}) is used", width, height, new_width,
+                          new_height);
   }
   return crop(resize_bilinear(picture, new_width, new_height), (new_width - width) / 2, (new_height - height) / 2,
               width, height);
@@ -175,20 +175,23 @@ Picture crop(const Picture& picture, int left, int top, int width, int height) {
 }
 
 Result<HostTensor> picture_to_tensor(const Picture& picture, DataType type, const Dims& input,
-                                     const PictureOptions& options, std::string* warning) {
+                                     const PictureOptions& options, PictureReport* report) {
   CONVOY_TRY(const Geometry g, find_geometry(picture, input, options.channels_at));
-  CONVOY_TRY(const Picture fitted,
-             fit(picture, static_cast<int>(g.width), static_cast<int>(g.height), options, warning));
+  std::string warning;
+  CONVOY_TRY(Picture fitted, fit(picture, static_cast<int>(g.width), static_cast<int>(g.height), options, warning));
 
   // A table of the 256 values a channel can have.
-  const bool imagenet =
-      is_floating(type) && g.channels == 3 && options.mean.empty() && options.std.empty() && options.scale == 0;
-  const double scale = options.scale != 0 ? options.scale : is_floating(type) ? 1.0 / 255 : 1.0;
+  const PixelValues values = is_floating(type) ? options.values : PixelValues::raw;
+  const bool imagenet = values == PixelValues::imagenet && g.channels == 3;
+  const double centre = values == PixelValues::signed_unit ? 0.5 : 0;
+  const double spread = values == PixelValues::signed_unit ? 0.5 : 1;
+  const double scale = options.scale != 0 ? options.scale : values == PixelValues::raw ? 1.0 : 1.0 / 255;
   std::vector<double> table(static_cast<std::size_t>(g.channels) * 256);
   for (std::int64_t c = 0; c < g.channels; ++c) {
     const std::int64_t rgb = options.bgr ? 2 - c : c;
-    CONVOY_TRY(const double mean, per_channel(options.mean, c, g.channels, "mean", imagenet ? kImageNetMean[rgb] : 0));
-    CONVOY_TRY(const double std, per_channel(options.std, c, g.channels, "std", imagenet ? kImageNetStd[rgb] : 1));
+    CONVOY_TRY(const double mean,
+               per_channel(options.mean, c, g.channels, "mean", imagenet ? kImageNetMean[rgb] : centre));
+    CONVOY_TRY(const double std, per_channel(options.std, c, g.channels, "std", imagenet ? kImageNetStd[rgb] : spread));
     if (std == 0) return Error{ErrorCode::invalid_argument, "std=0: the input can't be divided by zero"};
     for (int v = 0; v < 256; ++v) table[c * 256 + v] = (v * scale - mean) / std;
   }
@@ -207,6 +210,7 @@ Result<HostTensor> picture_to_tensor(const Picture& picture, DataType type, cons
       }
     }
   }
+  if (report != nullptr) *report = {std::move(warning), g.channels, g.height, g.width, std::move(fitted)};
   return tensor;
 }
 

@@ -18,24 +18,37 @@ enum class ResizeMode : std::uint8_t {
 
 enum class ChannelsAt : std::uint8_t { automatic, first, last };
 
+// What a pixel of 0 to 255 becomes.
+enum class PixelValues : std::uint8_t {
+  imagenet,     // pixel/255, from which ImageNet's mean is taken, divided by its deviation; of grey ones as `unit`
+  unit,         // pixel/255: 0 to 1
+  signed_unit,  // -1 to 1
+  raw,          // 0 to 255; always for integer inputs
+};
+
 struct PictureOptions {
   ResizeMode resize = ResizeMode::cover;
   int shorter_side = 0;
   bool bgr = false;
   ChannelsAt channels_at = ChannelsAt::automatic;
-  // value = (pixel * scale - mean[c]) / std[c]. Empty: ImageNet's scale 1/255, mean and std for floating inputs with 3
-  // channels; 1/255 alone for floating inputs with 1 channel; the plain pixel for integer inputs.
+  // value = (pixel * scale - mean[c]) / std[c], which `values` decides. What is given here replaces its part of it.
+  PixelValues values = PixelValues::imagenet;
   std::vector<double> mean;  // one for all channels or one a channel, in the order of the input's channels
   std::vector<double> std;
-  double scale = 0;  // 0: the default above
+  double scale = 0;  // 0: not given
+};
+
+// What became of a picture, besides the tensor.
+struct PictureReport {
+  std::string warning;  // what a person may not expect: the picture was enlarged, or strongly cropped; empty: neither
+  std::int64_t channels = 0, height = 0, width = 0;  // of the input
+  Picture fitted;                                    // at the input's size, in colour
 };
 
 // The picture as `input` wants it: dims of 4 (or 3, without the batch), -1 where the size is free (batch 1, the
 // picture's own height and width). 1 or 3 channels; a batch over 1 repeats the picture. The result is row-major.
-// `warning`, where given, gets a sentence on what a person may not expect (an enlarged or strongly cropped picture);
-// else it is untouched.
 Result<HostTensor> picture_to_tensor(const Picture& picture, DataType type, const Dims& input,
-                                     const PictureOptions& options, std::string* warning = nullptr);
+                                     const PictureOptions& options, PictureReport* report = nullptr);
 
 // Bilinear with the filter widened when it shrinks (antialiasing), each pass rounded to 8 bits: what Pillow does.
 Picture resize_bilinear(const Picture& picture, int width, int height);

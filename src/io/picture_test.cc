@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "io/picture_input.h"
+#include "io/picture_output.h"
 
 namespace convoy::io {
 namespace {
@@ -123,6 +124,81 @@ TEST(PictureInput, ImageNetDefaults) {
       EXPECT_NEAR(tensor->at(c * 16 + i), (picture.rgb[i * 3 + c] / 255.0 - mean[c]) / std[c], 1e-6);
     }
   }
+}
+
+TEST(PictureInput, ValuesAreWhatTheOptionsSay) {
+  const Picture picture = pattern(4, 4);
+  const auto first = [&](PictureOptions options, DataType type = DataType::f32) {
+    return picture_to_tensor(picture, type, {1, 3, 4, 4}, options)->at(16);  // green
+  };
+  const double green = picture.rgb[1];
+  EXPECT_NEAR(first({.values = PixelValues::unit}), green / 255, 1e-6);
+  EXPECT_NEAR(first({.values = PixelValues::signed_unit}), green / 127.5 - 1, 1e-6);
+  EXPECT_EQ(first({.values = PixelValues::raw}), green);
+  EXPECT_EQ(first({.values = PixelValues::imagenet}, DataType::u8), green);
+  EXPECT_NEAR(first({.values = PixelValues::unit, .mean = {0, 0.25, 0}}), green / 255 - 0.25, 1e-6);
+  EXPECT_NEAR(first({.values = PixelValues::raw, .std = {2}}), green / 2, 1e-6);
+}
+
+TEST(PictureInput, ReportsWhatBecameOfThePicture) {
+  PictureReport report;
+  ASSERT_TRUE(picture_to_tensor(pattern(4, 4), DataType::f32, {1, 3, 8, 8}, {}, &report).ok());
+  EXPECT_NE(report.warning.find("enlarged 2.0 times"), std::string::npos) << report.warning;
+  EXPECT_EQ(report.height, 8);
+  EXPECT_EQ(report.fitted.rgb.size(), 8U * 8 * 3);
+}
+
+TEST(PictureOutput, RangesFollowTheValues) {
+  const auto range = [](DataType type, double low, double high) {
+    const ValueRange r = guess_range(type, low, high);
+    return std::pair(r.black, r.white);
+  };
+  EXPECT_EQ(range(DataType::f32, -0.02, 1.01), std::pair(0.0, 1.0));
+  EXPECT_EQ(range(DataType::f32, -0.9, 1.0), std::pair(-1.0, 1.0));
+  EXPECT_EQ(range(DataType::f16, -3, 261), std::pair(0.0, 255.0));
+  EXPECT_EQ(range(DataType::u8, 0, 1), std::pair(0.0, 255.0));
+}
+
+TEST(PictureOutput, IsThePictureThatWentIn) {
+  const Picture picture = pattern(5, 3);
+  for (const bool channels_last : {false, true}) {
+    const Dims dims = channels_last ? Dims{1, 3, 5, 3} : Dims{1, 3, 3, 5};
+    const auto tensor = picture_to_tensor(
+        picture, DataType::f32, dims,
+        {.channels_at = channels_last ? ChannelsAt::last : ChannelsAt::first, .values = PixelValues::signed_unit});
+    ASSERT_TRUE(tensor.ok());
+    const PixelMap map{.items = 1, .channels = 3, .spatial = {3, 5}, .channels_last = channels_last};
+    const auto out = tensor_to_picture(*tensor, map, 0, {-1, 1});
+    ASSERT_TRUE(out.ok()) << out.error().message;
+    EXPECT_EQ(out->rgb, picture.rgb);
+  }
+}
+
+TEST(PictureOutput, ClipsAndSurvivesWhatIsNotANumber) {
+  HostTensor tensor = *HostTensor::zeros(TensorDesc::packed(DataType::f32, {1, 1, 1, 4}));
+  const float values[] = {-5, NAN, 7, 0.5F};
+  std::memcpy(tensor.data.get(), values, sizeof values);
+  const auto out = tensor_to_picture(tensor, {.spatial = {1, 4}}, 0, {});
+  ASSERT_TRUE(out.ok());
+  const std::vector<std::uint8_t> expected = {0, 0, 0, 0, 0, 0, 255, 255, 255, 128, 128, 128};
+  EXPECT_EQ(out->rgb, expected);
+  EXPECT_FALSE(tensor_to_picture(tensor, {.channels = 4, .spatial = {1, 1}}, 0, {}).ok());
+}
+
+TEST(PictureOutput, LabelsHaveTheColoursOfPascalVoc) {
+  HostTensor labels = *HostTensor::zeros(TensorDesc::packed(DataType::s32, {1, 1, 6}));
+  const std::int32_t values[] = {0, 1, 2, 3, 20, -1};
+  std::memcpy(labels.data.get(), values, sizeof values);
+  const auto out = label_picture(labels, 0, 1, 6);
+  ASSERT_TRUE(out.ok());
+  const std::vector<std::uint8_t> expected = {0, 0, 0, 128, 0, 0, 0, 128, 0, 128, 128, 0, 0, 64, 128, 255, 255, 255};
+  EXPECT_EQ(out->rgb, expected);
+}
+
+TEST(PictureOutput, TakesBrightnessFromOneAndColoursFromTheOther) {
+  const Picture red{1, 1, {150, 50, 50}};  // its brightness is 79.9
+  const Picture out = with_colours_of({1, 1, {100, 100, 100}}, red);
+  EXPECT_EQ(out.rgb, (std::vector<std::uint8_t>{170, 70, 70}));
 }
 
 TEST(PictureInput, LayoutOrderAndPlainPixels) {

@@ -67,6 +67,12 @@ std::string number(double value) {
   return size >= 0.01 && size < 1000 ? three_digits(value) : fmt::format("{:.2g}", value);
 }
 
+std::string per_second(double value, std::string_view what) {
+  if (!std::isfinite(value)) return "-";
+  const std::string count = std::abs(value) < 99.95 ? number(value) : thousands(std::llround(value));
+  return fmt::format("{} {}s a second", count, what);
+}
+
 std::string short_name(const ConvProblem& problem) {
   std::string text = sizes(problem.w.dims, 2);
   if (!all_equal(problem.stride, 1)) text += fmt::format("/{}", folded(problem.stride));

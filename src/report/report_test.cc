@@ -11,6 +11,12 @@
 namespace convoy::report {
 namespace {
 
+TEST(Format, RatesArePerSecond) {
+  EXPECT_EQ(per_second(1234.4, "image"), "1,234 images a second");
+  EXPECT_EQ(per_second(12.34, "image"), "12.3 images a second");
+  EXPECT_EQ(per_second(0.25, "image"), "0.25 images a second");
+}
+
 TEST(Format, Quantities) {
   EXPECT_EQ(seconds(12.34e-6), "12.3 us");
   EXPECT_EQ(seconds(4.567e-3), "4.57 ms");

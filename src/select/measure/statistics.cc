@@ -5,7 +5,6 @@
 #include <vector>
 
 namespace convoy::selection {
-namespace {
 
 double quantile(std::span<const double> sorted, double q) {
   const double position = q * static_cast<double>(sorted.size() - 1);
@@ -13,8 +12,6 @@ double quantile(std::span<const double> sorted, double q) {
   const std::size_t above = std::min(below + 1, sorted.size() - 1);
   return sorted[below] + (position - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
-
-}  // namespace
 
 double Summary::relative_uncertainty() const {
   if (samples < 5) return 1;

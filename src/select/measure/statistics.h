@@ -20,6 +20,10 @@ struct Summary {
   double relative_uncertainty() const;
 };
 
+// Of samples in rising order, at least one; `q` from 0 to 1; by linear interpolation between order statistics (R's type
+// 7).
+double quantile(std::span<const double> sorted, double q);
+
 // The rule for outliers: a sample above Q3 + 3*IQR (Tukey's "far out", Exploratory Data Analysis, 1977) was disturbed
 // by something else on the machine and doesn't count. Low ones do: nothing makes a run faster than it can be. Quartiles
 // by linear interpolation between order statistics (R's type 7). An empty list gives zeros.

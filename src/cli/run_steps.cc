@@ -1,0 +1,76 @@
+#include "cli/run_steps.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "report/format.h"
+#include "report/table.h"
+
+namespace convoy::cli {
+namespace {
+
+double total_of(const std::vector<double>& seconds) { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
+
+bool is_convolution(const NetworkStep& step) { return step.kind == "conv"; }
+
+}  // namespace
+
+void say_steps(const Program& program, const std::string& model, const Session& session,
+               const std::vector<double>& seconds) {
+  const std::vector<NetworkStep>& steps = session.steps();
+  const bool timed = seconds.size() == steps.size();
+  const double total = total_of(seconds);
+  using report::Align;
+  report::Table table;
+  table.column("step", Align::right).column("kind").column("runs on").column("chosen by");
+  if (timed) table.column("time", Align::right).column("share", Align::right).column("GFLOP/s", Align::right);
+  table.column("problem").column("output").column("nodes");
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const NetworkStep& step = steps[i];
+    const bool convolution = is_convolution(step);
+    std::vector<std::string> cells = {fmt::format("{}", i), step.kind, step.implementation, step.selection.reason};
+    if (timed) {
+      cells.push_back(report::seconds(seconds[i]));
+      cells.push_back(total > 0 ? report::percent(seconds[i] / total) : "");
+      cells.push_back(convolution && seconds[i] > 0 ? report::rate(flops(step.problem) / seconds[i]) : "");
+    }
+    cells.push_back(convolution ? report::short_name(step.problem) : "");
+    cells.push_back(step.output_shape);
+    cells.push_back(step.nodes);
+    table.row(std::move(cells), step.kind == "convert" ? report::Style::faint : report::Style::plain);
+  }
+  program.say(table.render(program.colour()));
+  if (!timed || total <= 0) return;
+  std::size_t slowest = steps.size();
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (is_convolution(steps[i]) && (slowest == steps.size() || seconds[i] > seconds[slowest])) slowest = i;
+  }
+  if (slowest == steps.size()) return;
+  const NetworkStep& step = steps[slowest];
+  const std::string node = step.nodes.substr(0, step.nodes.find_first_of("+,"));
+  program.say(fmt::format(
+      "\nslowest convolution: step {}, {} of the steps' time, {}\n"
+      "  why it runs on {}: convoy explain {} --node '{}'",
+      slowest, report::percent(seconds[slowest] / total), print(step.problem), step.implementation, model, node));
+}
+
+Json steps_json(const Session& session, const std::vector<double>& seconds) {
+  const std::vector<NetworkStep>& steps = session.steps();
+  const bool timed = seconds.size() == steps.size();
+  const double total = total_of(seconds);
+  Json all = Json::array();
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    Json json = report::to_json(steps[i]);
+    if (timed) {
+      json["seconds"] = seconds[i];
+      json["share"] = total > 0 ? Json(seconds[i] / total) : Json(nullptr);
+      if (is_convolution(steps[i]) && seconds[i] > 0) json["gflops"] = flops(steps[i].problem) / seconds[i] * 1e-9;
+    }
+    all.push_back(std::move(json));
+  }
+  return all;
+}
+
+}  // namespace convoy::cli
