@@ -20,36 +20,43 @@ Idle& idle() {
   return kept;
 }
 
-struct OfThread {
-  std::map<int, cudnnHandle_t> handles;
-  ~OfThread() {
-    const std::lock_guard lock(idle().mutex);
-    for (const auto& [ordinal, handle] : handles) idle().handles[ordinal].push_back(handle);
-  }
+// cudnnCreate allocates memory, which CUDA refuses to a thread that captures a stream unless it says that it may.
+class RelaxedCapture {
+ public:
+  explicit RelaxedCapture(const cuda::DriverApi& api) : api_(api) { api_.ThreadExchangeStreamCaptureMode(&mode_); }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+  ~RelaxedCapture() { api_.ThreadExchangeStreamCaptureMode(&mode_); }
+
+ private:
+  const cuda::DriverApi& api_;
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;  // then the thread's own
 };
 
 }  // namespace
 
-Result<cudnnHandle_t> thread_handle(const Api& api, int ordinal) {
-  thread_local OfThread mine;
-  CONVOY_CHECK(cuda::make_current(ordinal));
-  if (const auto found = mine.handles.find(ordinal); found != mine.handles.end()) return found->second;
+Handle::~Handle() {
+  if (raw_ == nullptr) return;
+  const std::lock_guard lock(idle().mutex);
+  idle().handles[ordinal_].push_back(raw_);
+}
+
+Result<Handle> borrow_handle(const Api& api, int ordinal) {
+  CONVOY_TRY(const cuda::DriverApi* driver, cuda::make_current(ordinal));
   {
     const std::lock_guard lock(idle().mutex);
     auto& left = idle().handles[ordinal];
     if (!left.empty()) {
-      mine.handles[ordinal] = left.back();
+      const cudnnHandle_t handle = left.back();
       left.pop_back();
-      return mine.handles[ordinal];
+      return Handle(handle, ordinal);
     }
   }
+  const RelaxedCapture relaxed(*driver);
   cudnnHandle_t handle = nullptr;
   const cudnnStatus_t status = api.Create(&handle);
-  if (status != CUDNN_STATUS_SUCCESS) {
-    return error_of(failure_of(api, status), fmt::format("cudnnCreate for cuda:{}", ordinal));
-  }
-  mine.handles[ordinal] = handle;
-  return handle;
+  if (status == CUDNN_STATUS_SUCCESS) return Handle(handle, ordinal);
+  return error_of(failure_of(api, status), fmt::format("cudnnCreate for cuda:{}", ordinal));
 }
 
 }  // namespace convoy::cudnn

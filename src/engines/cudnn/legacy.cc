@@ -193,8 +193,8 @@ class LegacyPlan final : public ConvPlan, public HasStages {
         description_(api, problem) {}
 
   Result<void> prepare() {
-    CONVOY_TRY(const cudnnHandle_t handle, thread_handle(api_, ordinal_));
-    return judged(description_.workspace(api_, handle, algorithm_, workspace_), "workspace size");
+    CONVOY_TRY(const Handle handle, borrow_handle(api_, ordinal_));
+    return judged(description_.workspace(api_, handle.get(), algorithm_, workspace_), "workspace size");
   }
 
   Candidate candidate() const override { return candidate_; }
@@ -214,12 +214,13 @@ class LegacyPlan final : public ConvPlan, public HasStages {
       return Error{ErrorCode::invalid_argument, fmt::format("workspace: {} bytes, {} needs {}", context.workspace_bytes,
                                                             print(candidate_), workspace_)};
     }
-    CONVOY_TRY(const cudnnHandle_t handle, thread_handle(api_, ordinal_));
-    CONVOY_CHECK(judged(api_.SetStream(handle, static_cast<cudaStream_t>(context.stream)), "cudnnSetStream"));
+    CONVOY_TRY(const Handle handle, borrow_handle(api_, ordinal_));
+    CONVOY_CHECK(judged(api_.SetStream(handle.get(), static_cast<cudaStream_t>(context.stream)), "cudnnSetStream"));
     const auto alpha = static_cast<float>(problem_.alpha), beta = static_cast<float>(problem_.beta);
     const bool doubles = problem_.compute == DataType::f64;
     return judged(
-        description_.run(api_, handle, algorithm_, args, doubles ? static_cast<const void*>(&problem_.alpha) : &alpha,
+        description_.run(api_, handle.get(), algorithm_, args,
+                         doubles ? static_cast<const void*>(&problem_.alpha) : &alpha,
                          doubles ? static_cast<const void*>(&problem_.beta) : &beta, context.workspace, workspace_),
         convoy::print(problem_));
   }
@@ -277,12 +278,12 @@ class LegacyEngine final : public Engine, public LoadsProvider {
     if (auto refusal = outside_limits(problem, *request.cuda)) return refusal;
     if (auto refusal = inexpressible(problem, request)) return refusal;
     if (auto refusal = known_wrong(problem, -1, 0, info_.notes, {})) return refusal;
-    const auto handle = thread_handle(**api, request.cuda->ordinal);
+    const auto handle = borrow_handle(**api, request.cuda->ordinal);
     if (!handle) return Refusal{RefusalCode::device, handle.error().message};
     const Description description(**api, problem);
     cudnnStatus_t status = description.status();
     std::size_t bytes = 0;
-    if (status == CUDNN_STATUS_SUCCESS) status = description.workspace(**api, *handle, algorithm_, bytes);
+    if (status == CUDNN_STATUS_SUCCESS) status = description.workspace(**api, handle->get(), algorithm_, bytes);
     if (status == CUDNN_STATUS_SUCCESS) return std::nullopt;
     Refusal refusal = refusal_of(failure_of(**api, status), "algorithm");
     const std::string advice = unmet_advice(problem, *request.cuda);

@@ -175,11 +175,11 @@ class BackendPlan final : public ConvPlan, public HasStages, public HasPlanJson 
       return Error{ErrorCode::invalid_argument, fmt::format("workspace: {} bytes, {} needs {}", context.workspace_bytes,
                                                             print(candidate_), workspace_)};
     }
-    CONVOY_TRY(const cudnnHandle_t handle, thread_handle(api_, device_.ordinal));
-    const cudnnStatus_t status = api_.SetStream(handle, static_cast<cudaStream_t>(context.stream));
+    CONVOY_TRY(const Handle handle, borrow_handle(api_, device_.ordinal));
+    const cudnnStatus_t status = api_.SetStream(handle.get(), static_cast<cudaStream_t>(context.stream));
     if (status != CUDNN_STATUS_SUCCESS) return error_of(failure_of(api_, status), "cudnnSetStream");
     for (const Part& part : parts_) {
-      CONVOY_CHECK(run(part, args_of(args, problem_, part.piece), context.workspace, handle));
+      CONVOY_CHECK(run(part, args_of(args, problem_, part.piece), context.workspace, handle.get()));
     }
     return {};
   }
@@ -265,6 +265,7 @@ Result<std::unique_ptr<ConvPlan>> make_backend_plan(const ConvProblem& problem, 
     auto pool = std::make_shared<PlanPool>(each.survey, index, candidate.knobs, std::move(*plan));
     parts.push_back({std::move(each.piece), std::move(pool)});
   }
+  if (parts.front().pool->survey().sees_device()) CONVOY_CHECK(borrow_handle(*api, request.cuda->ordinal));
   auto plan = std::make_unique<BackendPlan>(*api, problem, std::move(candidate), verdict.notes, *request.cuda,
                                             std::move(parts));
   if (request.target_sms > 0) CONVOY_CHECK(stays_within(*plan, problem, *request.cuda, request.target_sms));

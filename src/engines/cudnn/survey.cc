@@ -125,14 +125,16 @@ Survey::Survey(const Api& api, const ConvProblem& problem, const CudaDevice& dev
       return;
     }
     properties_ = std::move(properties.descriptor);
-    if (properties.own && described.sm_count < device.sm_count) target_sms_ = described.sm_count;
+    sees_device_ = properties.own;
+    if (sees_device_ && described.sm_count < device.sm_count) target_sms_ = described.sm_count;
   } else {
-    auto handle = thread_handle(api, device_.ordinal);
+    auto handle = borrow_handle(api, device_.ordinal);
     if (!handle) {
       refusal_ = Refusal{RefusalCode::device, handle.error().message};
       return;
     }
-    handle_ = *handle;
+    handle_ = handle->get();  // it tells cuDNN the device; nothing is executed with it here
+    sees_device_ = true;
   }
   graph_ = std::make_unique<Graph>(api, problem, handle_);
   if (!graph_->ok()) refusal_ = refused(graph_->failure(), graph_->failed_part());

@@ -50,6 +50,9 @@ class Survey {
   // Why cuDNN does not accept the problem at all: no engine is asked then.
   const std::optional<Refusal>& refusal() const { return refusal_; }
 
+  // Whether the device is there, not only described.
+  bool sees_device() const { return sees_device_; }
+
   // Any number of threads may ask.
   Verdict ask(std::int64_t engine);
   // Best first: heuristic mode A, what mode B adds, and the fallbacks.
@@ -76,6 +79,7 @@ class Survey {
   std::int32_t target_sms_ = 0;     // of engines and heuristics; 0: all, or the device is described with fewer
   cudnnHandle_t handle_ = nullptr;  // where the version knows no device properties
   Descriptor properties_;
+  bool sees_device_ = false;
   std::unique_ptr<Graph> graph_;
   std::optional<Refusal> refusal_;
 

@@ -1,6 +1,6 @@
 // A CUDA driver without a GPU: two devices of 1 MiB, whose memory is the host's and whose streams are done at once. So
-// the device layer's accounting, contexts, errors and selection on a device are tested everywhere. FAKE_DEVICES: how
-// many devices cuInit finds.
+// the device layer's accounting, contexts, errors and selection on a device are tested everywhere. A capture
+// records nothing, and forbids its thread to allocate, as CUDA's does. FAKE_DEVICES: how many devices cuInit finds.
 #include <cuda.h>
 
 #include <chrono>
@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <utility>
 
 namespace {
 
@@ -28,6 +29,8 @@ struct Fake {
 };
 Fake fake;
 thread_local CUcontext current = nullptr;
+thread_local bool capturing = false;
+thread_local CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;  // what the thread may do meanwhile
 
 // Contexts, pools and streams are addresses of nothing; a context's tells its device.
 char contexts[2], pools[2], things[1];
@@ -39,6 +42,7 @@ int current_device() { return current == nullptr ? -1 : device_of(current, conte
 CUresult allocate(CUdeviceptr* pointer, std::size_t bytes, int device) {
   const std::lock_guard lock(fake.mutex);
   if (fake.lost != CUDA_SUCCESS) return fake.lost;
+  if (capturing && capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (device < 0) return CUDA_ERROR_INVALID_CONTEXT;
   if (fake.used[device] + fake.pooled[device] + bytes > kMemory) return CUDA_ERROR_OUT_OF_MEMORY;
   void* data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
@@ -161,6 +165,29 @@ CUresult cuStreamCreate(CUstream* stream, unsigned) {
 }
 CUresult cuStreamDestroy(CUstream) { return CUDA_SUCCESS; }
 CUresult cuStreamSynchronize(CUstream) { return fake.lost; }
+CUresult cuStreamBeginCapture(CUstream, CUstreamCaptureMode) {
+  capturing = true;
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamEndCapture(CUstream, CUgraph* graph) {
+  capturing = false;
+  *graph = reinterpret_cast<CUgraph>(&things[0]);
+  return CUDA_SUCCESS;
+}
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  std::swap(capture_mode, *mode);
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphGetNodes(CUgraph, CUgraphNode*, std::size_t* count) {
+  *count = 0;
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphDestroy(CUgraph) { return CUDA_SUCCESS; }
+// Four blocks of 256 threads an SM.
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction, int threads, std::size_t) {
+  *blocks = 1024 / threads;
+  return CUDA_SUCCESS;
+}
 // Events: the host's clock when they were recorded, in microseconds.
 CUresult cuEventCreate(CUevent* event, unsigned) {
   *event = reinterpret_cast<CUevent>(new double(0));
