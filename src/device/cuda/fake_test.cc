@@ -72,6 +72,19 @@ TEST(FakeDriver, AllSmsAreOneTargetHoweverTheyAreAskedFor) {
   EXPECT_FALSE(target_sms(*device, -1).ok());
 }
 
+TEST(FakeDriver, AGridIsNoLargerThanWhatSomeSmsRunAtOnce) {
+  const auto grid = [](int sms, unsigned blocks, unsigned threads) {
+    Launch shape{.grid = {blocks}, .block = {threads}, .overlapped = true};
+    const auto kept = keep_within(sms, Kernel{}, shape);
+    EXPECT_TRUE(kept.ok()) << kept.error().message;
+    EXPECT_FALSE(shape.overlapped);
+    return shape.grid.x;
+  };
+  EXPECT_EQ(grid(3, 1000, 256), 12U);
+  EXPECT_EQ(grid(3, 1000, 512), 6U);
+  EXPECT_EQ(grid(3, 5, 256), 5U);  // smaller already
+}
+
 TEST(FakeDriver, DevicesThatAreNotThereAreNamed) {
   for (const int ordinal : {-1, 2, 1000}) {
     const auto device = describe(ordinal);

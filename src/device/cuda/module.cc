@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -77,6 +78,18 @@ Result<std::span<std::byte>> Module::global(const std::string& name) const {
   CONVOY_CHECK(check(scope.api().ModuleGetGlobal(&address, &bytes, module_, name.c_str()), "cuModuleGetGlobal",
                      fmt::format("variable {} of {}", name, name_)));
   return std::span<std::byte>(reinterpret_cast<std::byte*>(address), bytes);
+}
+
+Result<void> keep_within(int sms, const Kernel& kernel, Launch& shape) {
+  CONVOY_TRY(const DriverApi* api, driver());
+  int blocks = 0;
+  const auto threads = static_cast<int>(shape.block.x * shape.block.y * shape.block.z);
+  CONVOY_CHECK(check(api->OccupancyMaxActiveBlocksPerMultiprocessor(
+                         &blocks, kernel.function, threads, static_cast<std::size_t>(shape.dynamic_shared_bytes)),
+                     "cuOccupancyMaxActiveBlocksPerMultiprocessor", fmt::format("kernel {}", kernel.name)));
+  shape.grid.x = std::min(shape.grid.x, static_cast<unsigned>(std::max(1, blocks * sms)));
+  shape.overlapped = false;
+  return {};
 }
 
 Result<void> launch(const Kernel& kernel, const Launch& shape, std::span<void* const> arguments, CUstream stream) {

@@ -65,7 +65,7 @@ class ChannelsLastPlan final : public ConvPlan, public HasStages {
   ChannelsLastPlan(std::unique_ptr<ConvPlan> inner, std::int64_t engine)
       : candidate_{kName, {{kKnob, engine}}}, inner_(std::move(inner)) {}
 
-  Result<void> prepare(const ConvProblem& problem, const CudaDevice& device) {
+  Result<void> prepare(const ConvProblem& problem, const PlanRequest& request) {
     const auto reserve = [&](const TensorDesc& desc) {
       const std::size_t offset = workspace_;
       workspace_ += (static_cast<std::size_t>(desc.bytes()) + kAlignment - 1) / kAlignment * kAlignment;
@@ -74,7 +74,8 @@ class ChannelsLastPlan final : public ConvPlan, public HasStages {
     const TensorDesc& out = problem.out();
     if (!is_channels_last(out)) out_offset_ = reserve(channels_last(out));
     for (const Copy& copy : copies_of(problem)) {
-      CONVOY_TRY(cuda::LayoutConversion conversion, cuda::LayoutConversion::make(copy.from, copy.to, device));
+      CONVOY_TRY(cuda::LayoutConversion conversion,
+                 cuda::LayoutConversion::make(copy.from, copy.to, *request.cuda, request.target_sms));
       code_bytes_ += conversion.code_bytes();
       const bool of_out = copy.operand == Copy::Of::prior || copy.operand == Copy::Of::result;
       copies_.push_back({copy.operand, std::move(conversion), of_out ? *out_offset_ : reserve(copy.to)});
@@ -244,7 +245,7 @@ class ChannelsLastEngine final : public Engine, public LoadsProvider {
     CONVOY_TRY(auto made, make_backend_plan(channels_last(problem), fmt::format("cudnn.eng{}", *engine), *engine,
                                             pick ? pick->knobs : KnobValues(), request));
     auto plan = std::make_unique<ChannelsLastPlan>(std::move(made), *engine);
-    if (auto prepared = plan->prepare(problem, *request.cuda); !prepared.ok()) return prepared.error().within(kName);
+    if (auto prepared = plan->prepare(problem, request); !prepared.ok()) return prepared.error().within(kName);
     return std::unique_ptr<ConvPlan>(std::move(plan));
   }
 
@@ -263,10 +264,6 @@ class ChannelsLastEngine final : public Engine, public LoadsProvider {
     }
     if (is_channels_last(problem.x) && is_channels_last(problem.w) && is_channels_last(problem.y)) {
       return Refusal{RefusalCode::layout, "x, w and y are channels last: cudnn.eng* take them as they are"};
-    }
-    if (request.target_sms > 0) {
-      return Refusal{RefusalCode::device,
-                     fmt::format("target_sms={}: this engine's copies spread over all SMs", request.target_sms)};
     }
     return outside_limits(channels_last(problem), *request.cuda);
   }

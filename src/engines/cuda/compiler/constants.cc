@@ -39,6 +39,11 @@ Constants& Constants::set(std::string_view name, double value) {
   return *this;
 }
 
+Constants& Constants::work_blocks(std::int64_t blocks) {
+  text_ += fmt::format("#define WORK_BLOCKS {}u\n", blocks);
+  return *this;
+}
+
 Constants& Constants::element(DataType type) {
   text_ += "struct f16;\nstruct bf16;\n";
   text_ += fmt::format("using ELEMENT = {};\n", type == DataType::f16    ? "f16"

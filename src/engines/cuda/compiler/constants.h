@@ -15,8 +15,9 @@ class Constants {
   Constants& set(std::string_view name, int value) { return set(name, static_cast<std::int64_t>(value)); }
   Constants& set(std::string_view name, bool value);
   Constants& set(std::string_view name, double value);
-  Constants& element(DataType type);  // ELEMENT, of f32, f16 or bf16
-  Constants& enumerations();          // TYPE_*, PASS_* and ACTIVATION_*: the numbers of the enums
+  Constants& work_blocks(std::int64_t blocks);  // WORK_BLOCKS (work_blocks.cuh)
+  Constants& element(DataType type);            // ELEMENT, of f32, f16 or bf16
+  Constants& enumerations();                    // TYPE_*, PASS_* and ACTIVATION_*: the numbers of the enums
   const std::string& text() const { return text_; }
 
  private:

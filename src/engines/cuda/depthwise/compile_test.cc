@@ -70,6 +70,7 @@ TEST(DepthwiseKernels, CompileWithoutSpills) {
   struct Case {
     ConvProblem problem;
     int architecture;
+    int target_sms;  // every third keeps to some, with blocks that do the work of several
   };
   std::vector<Case> cases;
   std::size_t i = 0;
@@ -79,7 +80,9 @@ TEST(DepthwiseKernels, CompileWithoutSpills) {
         for (const Pass pass : {Pass::fprop, Pass::dgrad, Pass::wgrad}) {
           for (const int architecture : {80, 90, 100}) {
             // The sample: every 199th, which is prime to the loops' lengths.
-            if (full || ++i % 199 == 0) cases.push_back({variant(listed, type, layout, pass), architecture});
+            if (full || ++i % 199 == 0) {
+              cases.push_back({variant(listed, type, layout, pass), architecture, cases.size() % 3 == 2 ? 66 : 0});
+            }
           }
         }
       }
@@ -91,17 +94,19 @@ TEST(DepthwiseKernels, CompileWithoutSpills) {
   std::vector<std::thread> threads;
   const auto work = [&] {
     for (std::size_t at = next++; at < cases.size(); at = next++) {
-      const auto& [problem, architecture] = cases[at];
+      const auto& [problem, architecture, target_sms] = cases[at];
       const CudaDevice device = device_of(architecture);
       const DepthwiseShape shape = depthwise_shape(problem);
-      const DepthwiseDesign design = depthwise_designs(shape, device, 0).front();
-      for (const DepthwiseLaunch& launch : depthwise_launches(problem, shape, design, device, 0).kernels) {
+      const DepthwiseDesign design = depthwise_designs(shape, device, target_sms).front();
+      for (const DepthwiseLaunch& launch : depthwise_launches(problem, shape, design, device, target_sms).kernels) {
         const auto compiled = compile(launch.request, true);
         const std::lock_guard lock(mutex);
         ASSERT_TRUE(compiled.ok()) << print(problem) << ": " << compiled.error().message;
         EXPECT_TRUE(reported(compiled->log)) << compiled->log;
-        EXPECT_EQ(spilled(compiled->log), 0)
-            << print(problem) << " tile=" << knob_of(design) << " sm_" << architecture << ": " << compiled->log;
+        // The loop over work takes registers, of which the blocks that run at once leave none.
+        EXPECT_LE(spilled(compiled->log), target_sms > 0 ? 128 : 0)
+            << print(problem) << " tile=" << knob_of(design) << " sm_" << architecture << " target_sms=" << target_sms
+            << ": " << compiled->log;
       }
     }
   };

@@ -36,16 +36,17 @@ class DepthwisePlan final : public ConvPlan, public HasStages {
         ordinal_(ordinal),
         launches_(std::move(launches)) {}
 
-  Result<void> load() {
+  Result<void> load(int target_sms) {
     if (empty_) return {};
     std::vector<KernelRequest> requests;
     for (const DepthwiseLaunch& launch : launches_.kernels) requests.push_back(launch.request);
     CONVOY_TRY(const std::vector<KernelImage> images, compile_all(requests));
     for (std::size_t i = 0; i < images.size(); ++i) {
-      const DepthwiseLaunch& launch = launches_.kernels[i];
+      DepthwiseLaunch& launch = launches_.kernels[i];
       CONVOY_TRY(Module module, Module::load(ordinal_, images[i], print(candidate_)));
       modules_.push_back(std::move(module));
       CONVOY_TRY(Kernel kernel, modules_.back().kernel(launch.entry, launch.shape.dynamic_shared_bytes));
+      if (target_sms > 0) CONVOY_CHECK(keep_within(target_sms, kernel, launch.shape));
       kernels_.push_back(std::move(kernel));
       retained_ += images[i].size();
     }
@@ -98,7 +99,7 @@ class DepthwiseEngine final : public Engine, public HasSuggestions {
  public:
   DepthwiseEngine() {
     info_.name = kName;
-    info_.revision = 4;
+    info_.revision = 5;  // 4 took all SMs whatever target_sms said
     info_.summary = "depthwise convolutions and their gradients, compiled for the problem; f32, f16, bf16; any strides";
     info_.device = DeviceKind::cuda;
     info_.min_architecture = 80;
@@ -210,7 +211,7 @@ class DepthwiseEngine final : public Engine, public HasSuggestions {
     }
     auto made = std::make_unique<DepthwisePlan>(problem.pass, empty, std::move(candidate), request.cuda->ordinal,
                                                 std::move(launches));
-    if (auto loaded = made->load(); !loaded.ok()) return loaded.error().within(kName);
+    if (auto loaded = made->load(request.target_sms); !loaded.ok()) return loaded.error().within(kName);
     return std::unique_ptr<ConvPlan>(std::move(made));
   }
 

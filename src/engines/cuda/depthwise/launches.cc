@@ -109,7 +109,7 @@ const char* source_of(DepthwiseKernel kernel, const DepthwiseShape& shape) {
 }
 
 DepthwiseLaunch second_stage(const ConvProblem& problem, const DepthwiseShape& shape, const DepthwiseDesign& design,
-                             const DepthwiseBlocks& blocks, int architecture) {
+                             const DepthwiseBlocks& blocks, int architecture, int target_sms) {
   const bool planar = design.kernel == DepthwiseKernel::planes || design.kernel == DepthwiseKernel::plane_bands ||
                       (design.kernel == DepthwiseKernel::signal && !signal_channels_last(shape));
   int lanes = 1;
@@ -121,8 +121,10 @@ DepthwiseLaunch second_stage(const ConvProblem& problem, const DepthwiseShape& s
   constants.set("REDUCE_TAPS", shape.taps()).set("OUT_C", shape.out_channels).set("FLIPPED", shape.flipped);
   constants.set("W_STRIDE_K", shape.w_strides[0]).set("TAPS_FIRST", !planar);
   set_epilogue(problem, constants);
+  const std::int64_t grid = ceil_div(shape.taps() * shape.out_channels, outputs);
+  if (target_sms > 0) constants.work_blocks(grid);
   DepthwiseLaunch launch{{"reduce.cu", constants.text(), architecture}, "reduce", {}, "sum of the shares"};
-  launch.shape.grid.x = static_cast<unsigned>((shape.taps() * shape.out_channels + outputs - 1) / outputs);
+  launch.shape.grid.x = static_cast<unsigned>(grid);
   launch.shape.block.x = kReduceThreads;
   launch.stage += epilogue_text(problem);
   return launch;
@@ -142,6 +144,7 @@ DepthwiseLaunches depthwise_launches(const ConvProblem& problem, const Depthwise
   if (general) constants.set("CHANNELS_INNERMOST", shape.channels_innermost());
   if (design.kernel == DepthwiseKernel::signal) constants.set("ALIGNMENT", std::min<std::int64_t>(16, shape.alignment));
   set_epilogue(problem, constants);
+  if (target_sms > 0) constants.work_blocks(blocks.grid);
 
   DepthwiseLaunch first{{source_of(design.kernel, shape), constants.text(), device.architecture},
                         wgrad ? "depthwise_wgrad" : "depthwise",
@@ -154,7 +157,7 @@ DepthwiseLaunches depthwise_launches(const ConvProblem& problem, const Depthwise
   if (wgrad && !general) {
     launches.workspace_bytes = blocks.splits * shape.taps() * shape.out_channels * 4;
     launches.kernels.push_back(std::move(first));
-    launches.kernels.push_back(second_stage(problem, shape, design, blocks, device.architecture));
+    launches.kernels.push_back(second_stage(problem, shape, design, blocks, device.architecture, target_sms));
   } else {
     first.stage += epilogue_text(problem);
     launches.kernels.push_back(std::move(first));

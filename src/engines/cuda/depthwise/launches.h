@@ -22,6 +22,7 @@ struct DepthwiseLaunches {
   std::int64_t workspace_bytes = 0;
 };
 
+// With `target_sms` (0: all) the kernels do their work with any grid, for keep_within().
 DepthwiseLaunches depthwise_launches(const ConvProblem& problem, const DepthwiseShape& shape,
                                      const DepthwiseDesign& design, const CudaDevice& device, int target_sms);
 

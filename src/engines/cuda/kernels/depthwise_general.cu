@@ -6,6 +6,7 @@
 #include "overlap.cuh"
 #include "problem.h"
 #include "types.cuh"
+#include "work_blocks.cuh"
 
 namespace {
 
@@ -32,15 +33,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-    depthwise_wgrad(const ELEMENT* __restrict__ x, const ELEMENT* __restrict__ dy, ELEMENT* dw,
-                    const EpilogueArgs epilogue) {
+WORK_KERNEL(__launch_bounds__(THREADS), depthwise_wgrad,
+            (const ELEMENT* __restrict__ x, const ELEMENT* __restrict__ dy, ELEMENT* dw, const EpilogueArgs epilogue),
+            (x, dy, dw, epilogue)) {
   overlap();
   __shared__ float shared[THREADS];
   constexpr int taps = TAPS_D * TAPS_H * TAPS_W;
   constexpr long long pixels = BATCH * out_pixels;
-  const int k = static_cast<int>(blockIdx.x / taps);
-  const int tap = static_cast<int>(blockIdx.x % taps);
+  const int k = static_cast<int>(WORK_BLOCK / taps);
+  const int tap = static_cast<int>(WORK_BLOCK % taps);
   const int t = tap / (TAPS_H * TAPS_W);
   const int r = tap / TAPS_W % TAPS_H;
   const int s = tap % TAPS_W;

@@ -8,6 +8,7 @@
 #include "problem.h"
 #include "shared_copy.cuh"
 #include "types.cuh"
+#include "work_blocks.cuh"
 
 namespace {
 
@@ -34,17 +35,17 @@ constexpr bool kept_once = FAN_IN == 1 && items <= THREADS;  // a thread's weigh
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
-    depthwise(const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out,
-              const EpilogueArgs epilogue) {
+WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise,
+            (const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out, const EpilogueArgs epilogue),
+            (in, w, out, epilogue)) {
   overlap();
   extern __shared__ __align__(16) char shared[];
   char* shared_out = shared + STAGES * in_room;
   float* weights = reinterpret_cast<float*>(shared_out + out_room);
 
-  const int strip = static_cast<int>(blockIdx.x % strips);
-  const int first_channel = static_cast<int>(blockIdx.x / strips % groups) * PLANES;
-  const int split = static_cast<int>(blockIdx.x / strips / groups);
+  const int strip = static_cast<int>(WORK_BLOCK % strips);
+  const int first_channel = static_cast<int>(WORK_BLOCK / strips % groups) * PLANES;
+  const int split = static_cast<int>(WORK_BLOCK / strips / groups);
   const int planes = min_of(PLANES, OUT_C - first_channel);
 
   // The rows of a strip, or all of them.

@@ -10,6 +10,7 @@
 #include "one_output.cuh"
 #include "overlap.cuh"
 #include "plane_bands.cuh"
+#include "work_blocks.cuh"
 
 namespace {
 
@@ -59,22 +60,25 @@ struct Group {
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
-    depthwise(const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out,
-              const EpilogueArgs epilogue) {
+WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise,
+            (const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out, const EpilogueArgs epilogue),
+            (in, w, out, epilogue)) {
   extern __shared__ __align__(16) char shared[];
   __shared__ unsigned long long barriers[STAGES];
   const unsigned barrier = shared_address(barriers);
   if (bulk_in && threadIdx.x == 0) {
-    for (int i = 0; i < STAGES; ++i) mbarrier_init(barrier + 8 * i, 1);
+    for (int i = 0; i < STAGES; ++i) {
+      if (!first_work(WORK_BLOCK)) mbarrier_inval(barrier + 8 * i);
+      mbarrier_init(barrier + 8 * i, 1);
+    }
     fence_mbarrier_init();
   }
   overlap();
   __syncthreads();
   char* planes = shared + guard;
   char* staged = planes + STAGES * in_bytes + guard;
-  const int first_channel = static_cast<int>(blockIdx.x % channel_groups) * CHANNELS;
-  const int begin = static_cast<int>(blockIdx.x / channel_groups) * units_split;
+  const int first_channel = static_cast<int>(WORK_BLOCK % channel_groups) * CHANNELS;
+  const int begin = static_cast<int>(WORK_BLOCK / channel_groups) * units_split;
   const int end = min_of(units_all, begin + units_split);
   const auto start = [&](int unit) {
     const int images = min_of(IMAGES, BATCH - unit * IMAGES);

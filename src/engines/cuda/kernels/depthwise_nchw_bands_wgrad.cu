@@ -7,6 +7,7 @@
 #include "mma.cuh"
 #include "overlap.cuh"
 #include "plane_bands.cuh"
+#include "work_blocks.cuh"
 
 namespace {
 
@@ -79,20 +80,24 @@ __device__ __forceinline__ float plain_sum(const ELEMENT* x, const ELEMENT* dy, 
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
-    depthwise_wgrad(const ELEMENT* __restrict__ x, const ELEMENT* __restrict__ dy, float* __restrict__ partial) {
+WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise_wgrad,
+            (const ELEMENT* __restrict__ x, const ELEMENT* __restrict__ dy, float* __restrict__ partial),
+            (x, dy, partial)) {
   extern __shared__ __align__(16) char shared[];
   __shared__ unsigned long long barriers[STAGES];
   const unsigned barrier = shared_address(barriers);
   if (bulk && threadIdx.x == 0) {
-    for (int i = 0; i < STAGES; ++i) mbarrier_init(barrier + 8 * i, 1);
+    for (int i = 0; i < STAGES; ++i) {
+      if (!first_work(WORK_BLOCK)) mbarrier_inval(barrier + 8 * i);
+      mbarrier_init(barrier + 8 * i, 1);
+    }
     fence_mbarrier_init();
   }
   overlap();
   __syncthreads();
   char* planes = shared + guard;
-  const int first_channel = static_cast<int>(blockIdx.x % channel_groups) * CHANNELS;
-  const int split = static_cast<int>(blockIdx.x / channel_groups);
+  const int first_channel = static_cast<int>(WORK_BLOCK % channel_groups) * CHANNELS;
+  const int split = static_cast<int>(WORK_BLOCK / channel_groups);
   const int begin = split * units_split;
   const int end = min_of(units_all, begin + units_split);
   const auto start = [&](int unit) {

@@ -8,6 +8,7 @@
 #include "problem.h"
 #include "shared_copy.cuh"
 #include "types.cuh"
+#include "work_blocks.cuh"
 
 namespace {
 
@@ -68,13 +69,14 @@ __device__ __forceinline__ Ranges ranges_of(int unit, int image, int first_chann
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
-    depthwise_wgrad(const ELEMENT* __restrict__ x, const ELEMENT* __restrict__ dy, float* __restrict__ partial) {
+WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise_wgrad,
+            (const ELEMENT* __restrict__ x, const ELEMENT* __restrict__ dy, float* __restrict__ partial),
+            (x, dy, partial)) {
   overlap();
   extern __shared__ __align__(16) char shared[];
   constexpr int image_bytes = in_room + out_room;
-  const int first_channel = static_cast<int>(blockIdx.x % groups) * PLANES;
-  const int split = static_cast<int>(blockIdx.x / groups);
+  const int first_channel = static_cast<int>(WORK_BLOCK % groups) * PLANES;
+  const int split = static_cast<int>(WORK_BLOCK / groups);
   const int channels = min_of(PLANES, OUT_C - first_channel);
   const int mine = threadIdx.x / team;
   const int rank = threadIdx.x % team;

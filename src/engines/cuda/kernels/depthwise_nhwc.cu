@@ -7,6 +7,7 @@
 #include "patch.cuh"
 #include "problem.h"
 #include "types.cuh"
+#include "work_blocks.cuh"
 
 namespace {
 
@@ -44,16 +45,16 @@ __device__ __forceinline__ void load_row(Row& row, const char* base, int j, int 
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
-    depthwise(const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out,
-              const EpilogueArgs epilogue) {
+WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise,
+            (const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out, const EpilogueArgs epilogue),
+            (in, w, out, epilogue)) {
   overlap();
   __shared__ float weights[slice * weights_row];
   constexpr bool flat = TAPS_D * FAN_IN == 1;  // one plane of input, one filter
   const int lane = threadIdx.x % CHANNEL_THREADS;
-  const int first_channel = static_cast<int>(blockIdx.x % slices) * slice;
+  const int first_channel = static_cast<int>(WORK_BLOCK % slices) * slice;
   const int channel = first_channel + lane * VECTOR;  // of out
-  const TileIndex tile = static_cast<TileIndex>(blockIdx.x / slices) * pixel_threads + threadIdx.x / CHANNEL_THREADS;
+  const TileIndex tile = static_cast<TileIndex>(WORK_BLOCK / slices) * pixel_threads + threadIdx.x / CHANNEL_THREADS;
   const bool real = tile < tiles_all && (!ragged_channels || channel < OUT_C);
   const int tile_w = static_cast<int>(tile % tiles_w);
   const int tile_h = static_cast<int>(tile / tiles_w % tiles_h);

@@ -9,6 +9,7 @@
 #include "one_output.cuh"
 #include "overlap.cuh"
 #include "pixel_bands.cuh"
+#include "work_blocks.cuh"
 
 namespace {
 
@@ -157,14 +158,15 @@ struct Store {
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
-    depthwise(const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out,
-              const EpilogueArgs epilogue_args) {
+WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise,
+            (const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out,
+             const EpilogueArgs epilogue_args),
+            (in, w, out, epilogue_args)) {
   overlap();
   extern __shared__ __align__(16) char shared[];
   const unsigned base = shared_address(shared);
-  const int first_channel = static_cast<int>(blockIdx.x % slices) * SLICE;
-  const int first_place = static_cast<int>(blockIdx.x / slices);
+  const int first_channel = static_cast<int>(WORK_BLOCK % slices) * SLICE;
+  const int first_place = static_cast<int>(WORK_BLOCK / slices);
 
   constexpr int filters_thread = ceil_div(SLICE * taps, THREADS);
   unsigned short filters[filters_thread];

@@ -8,6 +8,7 @@
 #include "one_output.cuh"
 #include "overlap.cuh"
 #include "pixel_bands.cuh"
+#include "work_blocks.cuh"
 
 namespace {
 
@@ -69,13 +70,14 @@ __device__ float plain_sum(const ELEMENT* x, const ELEMENT* dy, int first_place,
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
-    depthwise_wgrad(const ELEMENT* __restrict__ x, const ELEMENT* __restrict__ dy, float* __restrict__ partial) {
+WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise_wgrad,
+            (const ELEMENT* __restrict__ x, const ELEMENT* __restrict__ dy, float* __restrict__ partial),
+            (x, dy, partial)) {
   overlap();
   extern __shared__ __align__(16) char shared[];
   const unsigned base = shared_address(shared);
-  const int first_channel = static_cast<int>(blockIdx.x % slices) * SLICE;
-  const int first_place = static_cast<int>(blockIdx.x / slices);
+  const int first_channel = static_cast<int>(WORK_BLOCK % slices) * SLICE;
+  const int first_place = static_cast<int>(WORK_BLOCK / slices);
 
   // Columns beyond the edges are never written again, nor is the chunk of zeros.
   for (int i = threadIdx.x; i < STAGES * raw_bytes / 16; i += THREADS) {

@@ -14,6 +14,7 @@
 #include "problem.h"
 #include "shared_copy.cuh"
 #include "types.cuh"
+#include "work_blocks.cuh"
 
 namespace {
 
@@ -60,13 +61,13 @@ __device__ __forceinline__ void load_lane(uint4& v, unsigned address) {
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
-    depthwise(const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out,
-              const EpilogueArgs epilogue) {
+WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise,
+            (const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out, const EpilogueArgs epilogue),
+            (in, w, out, epilogue)) {
   overlap();
   extern __shared__ __align__(16) char shared[];
   const unsigned base = shared_address(shared);
-  const int first_channel = static_cast<int>(blockIdx.x % slices) * slice;
+  const int first_channel = static_cast<int>(WORK_BLOCK % slices) * slice;
   // A place after another; the next one is copied while one is worked on.
   const auto start = [&](int place, int stage) {
     if (place < places) {
@@ -77,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     }
     cp_async_commit();
   };
-  start(static_cast<int>(blockIdx.x / slices), 0);
+  start(static_cast<int>(WORK_BLOCK / slices), 0);
 
   const int g = threadIdx.x % 32 / 4;
   const int t = threadIdx.x % 4;
@@ -106,7 +107,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   }
   int stage = 0;
 #pragma unroll 1
-  for (int place = static_cast<int>(blockIdx.x / slices); place < places; place += SPLITS) {
+  for (int place = static_cast<int>(WORK_BLOCK / slices); place < places; place += SPLITS) {
     start(place + SPLITS, 1 - stage);
     cp_async_wait<1>();
     __syncthreads();

@@ -9,6 +9,7 @@
 #include "overlap.cuh"
 #include "problem.h"
 #include "types.cuh"
+#include "work_blocks.cuh"
 
 namespace {
 
@@ -40,14 +41,14 @@ __device__ __forceinline__ void load_row(Element (&raw)[span_w], const char* row
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
-    depthwise(const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out,
-              const EpilogueArgs epilogue) {
+WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise,
+            (const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out, const EpilogueArgs epilogue),
+            (in, w, out, epilogue)) {
   overlap();
   __shared__ float weights[CHANNEL_THREADS * weights_row];
   const int lane = threadIdx.x % CHANNEL_THREADS;
   const int pixel = threadIdx.x / CHANNEL_THREADS;
-  const int first_channel = static_cast<int>(blockIdx.x % slices) * CHANNEL_THREADS;
+  const int first_channel = static_cast<int>(WORK_BLOCK % slices) * CHANNEL_THREADS;
   const int channel = first_channel + lane;
 
   for (int i = threadIdx.x; i < CHANNEL_THREADS * taps; i += THREADS) {
@@ -60,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
                    (FLIPPED ? TAPS_H - 1 - r : r) * W_STRIDE_H + (FLIPPED ? TAPS_W - 1 - s : s) * W_STRIDE_W]);
   }
   __syncthreads();
-  const UnitIndex unit = static_cast<UnitIndex>(blockIdx.x / slices) * pixel_threads + pixel;
+  const UnitIndex unit = static_cast<UnitIndex>(WORK_BLOCK / slices) * pixel_threads + pixel;
   if (unit >= units_all || (ragged_channels && channel >= OUT_C)) return;
   const int tile_w = static_cast<int>(unit % tiles_w);
   const int strip = static_cast<int>(unit / tiles_w % strips);

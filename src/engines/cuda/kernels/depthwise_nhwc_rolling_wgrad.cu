@@ -8,6 +8,7 @@
 #include "overlap.cuh"
 #include "problem.h"
 #include "types.cuh"
+#include "work_blocks.cuh"
 
 namespace {
 
@@ -48,13 +49,14 @@ __device__ __forceinline__ void load_dy(Element (&raw)[TILE_W], const char* row,
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
-    depthwise_wgrad(const ELEMENT* __restrict__ x, const ELEMENT* __restrict__ dy, float* __restrict__ partial) {
+WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise_wgrad,
+            (const ELEMENT* __restrict__ x, const ELEMENT* __restrict__ dy, float* __restrict__ partial),
+            (x, dy, partial)) {
   overlap();
   const int lane = threadIdx.x % CHANNEL_THREADS;
   const int pixel = threadIdx.x / CHANNEL_THREADS;
-  const int first_channel = static_cast<int>(blockIdx.x % slices) * CHANNEL_THREADS;
-  const int split = static_cast<int>(blockIdx.x / slices);
+  const int first_channel = static_cast<int>(WORK_BLOCK % slices) * CHANNEL_THREADS;
+  const int split = static_cast<int>(WORK_BLOCK / slices);
   const int channel = first_channel + lane;
 
   float sum[taps][1];

@@ -7,6 +7,7 @@
 #include "patch.cuh"
 #include "problem.h"
 #include "types.cuh"
+#include "work_blocks.cuh"
 
 namespace {
 
@@ -43,14 +44,15 @@ __device__ __forceinline__ void load_row(Row& row, const char* base, int j, int 
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
-    depthwise_wgrad(const ELEMENT* __restrict__ x, const ELEMENT* __restrict__ dy, float* __restrict__ partial) {
+WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise_wgrad,
+            (const ELEMENT* __restrict__ x, const ELEMENT* __restrict__ dy, float* __restrict__ partial),
+            (x, dy, partial)) {
   overlap();
   const int lane = threadIdx.x % CHANNEL_THREADS;
   const int pixel = threadIdx.x / CHANNEL_THREADS;
-  const int depth_tap = static_cast<int>(blockIdx.x / slices) % TAPS_D;
-  const int split = static_cast<int>(blockIdx.x / slices) / TAPS_D;
-  const int first_channel = static_cast<int>(blockIdx.x % slices) * slice;
+  const int depth_tap = static_cast<int>(WORK_BLOCK / slices) % TAPS_D;
+  const int split = static_cast<int>(WORK_BLOCK / slices) / TAPS_D;
+  const int first_channel = static_cast<int>(WORK_BLOCK % slices) * slice;
   const int channel = first_channel + lane * VECTOR;
   const bool real_channel = !ragged_channels || channel < OUT_C;
 

@@ -5,6 +5,7 @@
 // rows are copied while one is worked on.
 #include "overlap.cuh"
 #include "signal_rows.cuh"
+#include "work_blocks.cuh"
 
 namespace {
 
@@ -69,16 +70,16 @@ __device__ __forceinline__ void accumulate_phases(float (&sum)[sums_phases][TILE
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
-    depthwise(const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out,
-              const EpilogueArgs epilogue) {
+WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise,
+            (const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out, const EpilogueArgs epilogue),
+            (in, w, out, epilogue)) {
   overlap();
   extern __shared__ __align__(16) char shared[];
   float* stages = reinterpret_cast<float*>(shared);
   float* weights = stages + STAGES * stage_floats;
-  const int first_channel = static_cast<int>(blockIdx.x % groups) * PLANES;
-  const int segment = static_cast<int>(blockIdx.x / groups % segments);
-  const int split = static_cast<int>(blockIdx.x / (groups * segments));
+  const int first_channel = static_cast<int>(WORK_BLOCK % groups) * PLANES;
+  const int segment = static_cast<int>(WORK_BLOCK / groups % segments);
+  const int split = static_cast<int>(WORK_BLOCK / (groups * segments));
 
   const auto start = [&](int n, int stage) {
     if (n < BATCH) Rows<In>::load(stages + stage * stage_floats, in, n, first_channel, segment, 0, plane_pitch);

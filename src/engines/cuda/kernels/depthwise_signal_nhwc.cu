@@ -6,6 +6,7 @@
 #include "epilogue.cuh"
 #include "overlap.cuh"
 #include "signal_channels.cuh"
+#include "work_blocks.cuh"
 
 namespace {
 
@@ -63,15 +64,15 @@ __device__ __forceinline__ void accumulate_phases(float (&sum)[sums_phases][TILE
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
-    depthwise(const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out,
-              const EpilogueArgs epilogue) {
+WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise,
+            (const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out, const EpilogueArgs epilogue),
+            (in, w, out, epilogue)) {
   overlap();
   extern __shared__ __align__(16) char shared[];
   float* weights = reinterpret_cast<float*>(shared + STAGES * stage_bytes);  // [phase][step][channel]
-  const int first_channel = static_cast<int>(blockIdx.x % groups) * PLANES;
-  const int segment = static_cast<int>(blockIdx.x / groups % segments);
-  const int split = static_cast<int>(blockIdx.x / (groups * segments));
+  const int first_channel = static_cast<int>(WORK_BLOCK % groups) * PLANES;
+  const int segment = static_cast<int>(WORK_BLOCK / groups % segments);
+  const int split = static_cast<int>(WORK_BLOCK / (groups * segments));
 
   const auto start = [&](int n, int stage) {
     if (n < BATCH) Channels<In>::load(shared + stage * stage_bytes, in, n, first_channel, segment, 0);

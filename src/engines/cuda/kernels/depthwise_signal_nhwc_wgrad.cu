@@ -5,6 +5,7 @@
 // splits.
 #include "overlap.cuh"
 #include "signal_channels.cuh"
+#include "work_blocks.cuh"
 
 namespace {
 
@@ -35,14 +36,15 @@ __device__ __forceinline__ void accumulate_phases(float (&sum)[GROUP_TAPS], cons
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
-    depthwise_wgrad(const ELEMENT* __restrict__ x, const ELEMENT* __restrict__ dy, float* __restrict__ partial) {
+WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise_wgrad,
+            (const ELEMENT* __restrict__ x, const ELEMENT* __restrict__ dy, float* __restrict__ partial),
+            (x, dy, partial)) {
   overlap();
   extern __shared__ __align__(16) char shared[];
-  const int first_channel = static_cast<int>(blockIdx.x % groups) * PLANES;
-  const int tap_group = static_cast<int>(blockIdx.x / groups % tap_groups);
-  const int segment = static_cast<int>(blockIdx.x / (groups * tap_groups) % segments);
-  const int split = static_cast<int>(blockIdx.x / (groups * tap_groups * segments));
+  const int first_channel = static_cast<int>(WORK_BLOCK % groups) * PLANES;
+  const int tap_group = static_cast<int>(WORK_BLOCK / groups % tap_groups);
+  const int segment = static_cast<int>(WORK_BLOCK / (groups * tap_groups) % segments);
+  const int split = static_cast<int>(WORK_BLOCK / (groups * tap_groups * segments));
   const int shift = tap_group * (GROUP_TAPS * in_phases);
 
   const auto start = [&](int n, int stage) {

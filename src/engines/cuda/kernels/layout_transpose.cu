@@ -1,6 +1,7 @@
 // Where A and B differ: a block moves a tile of A x B elements through shared memory, so that both sides are touched in
 // runs. A DENSE side has a tile's runs one behind another, and is touched as one run.
 #include "layout.cuh"
+#include "work_blocks.cuh"
 
 namespace {
 
@@ -55,12 +56,12 @@ constexpr int batch = min_of(16 / ceil_div(FROM_BYTES * FROM_VECTOR, 4), ceil_di
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(THREADS) transpose(const char* __restrict__ from, char* __restrict__ to) {
+WORK_KERNEL(__launch_bounds__(THREADS), transpose, (const char* __restrict__ from, char* __restrict__ to), (from, to)) {
   __shared__ __align__(16) char tile[rows_of_tile * pitch];
   constexpr int tiles_b = ceil_div(SIZE_B, TILE_B), tiles_a = ceil_div(SIZE_A, TILE_A);
-  const int b0 = blockIdx.x % tiles_b * TILE_B;
-  const int a0 = blockIdx.x / tiles_b % tiles_a * TILE_A;
-  const Offsets outer = outer_offsets(blockIdx.x / (tiles_b * tiles_a));
+  const int b0 = WORK_BLOCK % tiles_b * TILE_B;
+  const int a0 = WORK_BLOCK / tiles_b % tiles_a * TILE_A;
+  const Offsets outer = outer_offsets(WORK_BLOCK / (tiles_b * tiles_a));
   from += (outer.from + static_cast<long long>(a0) * FROM_STRIDE_A + static_cast<long long>(b0) * FROM_STRIDE_B) *
           FROM_BYTES;
   to += (outer.to + static_cast<long long>(a0) * TO_STRIDE_A + static_cast<long long>(b0) * TO_STRIDE_B) * TO_BYTES;

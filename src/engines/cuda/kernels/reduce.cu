@@ -5,18 +5,19 @@
 #include "overlap.cuh"
 #include "problem.h"
 #include "types.cuh"
+#include "work_blocks.cuh"
 
 namespace {
 constexpr int outputs = THREADS / REDUCE_LANES;  // of a block
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-    reduce(const float* __restrict__ partial, ELEMENT* dw, const EpilogueArgs epilogue) {
+WORK_KERNEL(__launch_bounds__(THREADS), reduce,
+            (const float* __restrict__ partial, ELEMENT* dw, const EpilogueArgs epilogue), (partial, dw, epilogue)) {
   overlap();
   __shared__ float shared[REDUCE_LANES][outputs];
   const int lane = threadIdx.x / outputs;
   const int mine = threadIdx.x % outputs;
-  const long long index = static_cast<long long>(blockIdx.x) * outputs + mine;
+  const long long index = static_cast<long long>(WORK_BLOCK) * outputs + mine;
   constexpr long long total = static_cast<long long>(REDUCE_TAPS) * OUT_C;
   float sum = 0;
   if (index < total) {

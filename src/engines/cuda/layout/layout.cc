@@ -183,8 +183,8 @@ Result<LayoutDesign> layout_design(const TensorDesc& from, const TensorDesc& to,
   return design;
 }
 
-KernelRequest layout_request(const TensorDesc& from, const TensorDesc& to, const LayoutDesign& design,
-                             int architecture) {
+KernelRequest layout_request(const TensorDesc& from, const TensorDesc& to, const LayoutDesign& design, int architecture,
+                             int target_sms) {
   Constants constants;
   constants.enumerations();
   constants.set("FROM_TYPE", static_cast<int>(from.type)).set("TO_TYPE", static_cast<int>(to.type));
@@ -201,22 +201,24 @@ KernelRequest layout_request(const TensorDesc& from, const TensorDesc& to, const
   constants.set("TILE_A", design.tile_a).set("TILE_B", design.tile_b);
   constants.set("FROM_VECTOR", design.from_vector).set("TO_VECTOR", design.to_vector);
   constants.set("FROM_DENSE", design.from_dense).set("TO_DENSE", design.to_dense);
+  if (target_sms > 0) constants.work_blocks(design.blocks);
   return {design.transposed ? "layout_transpose.cu" : "layout_copy.cu", constants.text(), architecture};
 }
 
-Result<LayoutConversion> LayoutConversion::make(const TensorDesc& from, const TensorDesc& to,
-                                                const CudaDevice& device) {
+Result<LayoutConversion> LayoutConversion::make(const TensorDesc& from, const TensorDesc& to, const CudaDevice& device,
+                                                int target_sms) {
   CONVOY_TRY(const LayoutDesign design, layout_design(from, to, device));
   LayoutConversion made;
   made.ordinal_ = device.ordinal;
   if (design.blocks == 0) return made;
-  const KernelRequest request = layout_request(from, to, design, device.architecture);
+  const KernelRequest request = layout_request(from, to, design, device.architecture, target_sms);
   CONVOY_TRY(const std::vector<KernelImage> images, compile_all({&request, 1}));
   CONVOY_TRY(Module module, Module::load(device.ordinal, images[0], "layout conversion"));
   made.module_ = std::make_shared<const Module>(std::move(module));
   CONVOY_TRY(made.kernel_, made.module_->kernel(design.transposed ? "transpose" : "copy"));
   made.shape_.grid.x = static_cast<unsigned>(design.blocks);
   made.shape_.block.x = kThreads;
+  if (target_sms > 0) CONVOY_CHECK(keep_within(target_sms, made.kernel_, made.shape_));
   made.code_bytes_ = images[0].size();
   return made;
 }

@@ -29,9 +29,10 @@ struct LayoutDesign {
 
 class LayoutConversion {
  public:
-  // Same dims. Errors: descriptions that don't go together, blocked channels, types without a conversion on the device
-  // (any type is copied as it is), what the compiler and the driver say.
-  static Result<LayoutConversion> make(const TensorDesc& from, const TensorDesc& to, const CudaDevice& device);
+  // Same dims; `target_sms` as PlanRequest's. Errors: descriptions that don't go together, blocked channels, types
+  // without a conversion on the device (any type is copied as it is), what the compiler and the driver say.
+  static Result<LayoutConversion> make(const TensorDesc& from, const TensorDesc& to, const CudaDevice& device,
+                                       int target_sms = 0);
 
   // Enqueues on the stream of the device, current or not. `from` and `to` are aligned as described and don't overlap.
   Result<void> enqueue(const void* from, void* to, CUstream stream) const;
@@ -48,8 +49,8 @@ class LayoutConversion {
 
 // Parts of make(), which need no device to be there.
 Result<LayoutDesign> layout_design(const TensorDesc& from, const TensorDesc& to, const CudaDevice& device);
-KernelRequest layout_request(const TensorDesc& from, const TensorDesc& to, const LayoutDesign& design,
-                             int architecture);
+KernelRequest layout_request(const TensorDesc& from, const TensorDesc& to, const LayoutDesign& design, int architecture,
+                             int target_sms = 0);
 
 // What a conversion is expected to take: a launch, and the bytes at the device's rate.
 double predicted_layout_seconds(const TensorDesc& from, const TensorDesc& to, const CudaDevice& device);

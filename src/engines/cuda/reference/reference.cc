@@ -12,8 +12,11 @@ constexpr const char* kName = "cuda.reference";
 
 class ReferencePlan final : public ConvPlan, public HasStages {
  public:
-  ReferencePlan(ConvProblem problem, int ordinal, std::shared_ptr<const ReferenceKernels> kernels)
-      : problem_(std::move(problem)), ordinal_(ordinal), kernels_(std::move(kernels)) {}
+  ReferencePlan(ConvProblem problem, const PlanRequest& request, std::shared_ptr<const ReferenceKernels> kernels)
+      : problem_(std::move(problem)),
+        ordinal_(request.cuda->ordinal),
+        target_sms_(request.target_sms),
+        kernels_(std::move(kernels)) {}
 
   Candidate candidate() const override { return {kName, {}}; }
   std::size_t workspace_bytes() const override { return 0; }
@@ -22,12 +25,14 @@ class ReferencePlan final : public ConvPlan, public HasStages {
   Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
     if (problem_.out().elements() == 0) return {};
     CONVOY_CHECK(make_current(ordinal_));
-    return kernels_->reference(reference_args(problem_, args), problem_.out().elements(), args.out, context.stream);
+    return kernels_->reference(reference_args(problem_, args), problem_.out().elements(), args.out, context.stream,
+                               target_sms_);
   }
 
  private:
   ConvProblem problem_;
   int ordinal_;
+  int target_sms_;
   std::shared_ptr<const ReferenceKernels> kernels_;
 };
 
@@ -52,8 +57,7 @@ class ReferenceEngine final : public Engine {
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues&,
                                          const PlanRequest& request) const override {
     CONVOY_TRY(auto kernels, ReferenceKernels::get(problem, *request.cuda));
-    return std::unique_ptr<ConvPlan>(
-        std::make_unique<ReferencePlan>(problem, request.cuda->ordinal, std::move(kernels)));
+    return std::unique_ptr<ConvPlan>(std::make_unique<ReferencePlan>(problem, request, std::move(kernels)));
   }
 
  private:

@@ -124,10 +124,12 @@ Launch ReferenceKernels::shape(std::int64_t elements, int team) const {
   return launch;
 }
 
-Result<void> ReferenceKernels::reference(const ReferenceArgs& args, std::int64_t outputs, void* out,
-                                         void* stream) const {
+Result<void> ReferenceKernels::reference(const ReferenceArgs& args, std::int64_t outputs, void* out, void* stream,
+                                         int target_sms) const {
   void* arguments[] = {const_cast<ReferenceArgs*>(&args), &out};
-  return launch(reference_, shape(outputs, team_), arguments, static_cast<CUstream>(stream));
+  Launch all = shape(outputs, team_);
+  if (target_sms > 0) CONVOY_CHECK(keep_within(target_sms, reference_, all));
+  return launch(reference_, all, arguments, static_cast<CUstream>(stream));
 }
 
 Result<void> ReferenceKernels::evaluate(const ReferenceArgs& args, const std::int64_t* indices, std::int64_t count,

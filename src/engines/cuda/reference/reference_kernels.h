@@ -25,7 +25,9 @@ class ReferenceKernels {
   // on, besides whether sums are long.
   static Result<std::shared_ptr<const ReferenceKernels>> get(const ConvProblem& problem, const CudaDevice& device);
 
-  Result<void> reference(const ReferenceArgs& args, std::int64_t outputs, void* out, void* stream) const;
+  // With `target_sms` (0: all) on no more blocks than so many SMs run at once.
+  Result<void> reference(const ReferenceArgs& args, std::int64_t outputs, void* out, void* stream,
+                         int target_sms = 0) const;
   Result<void> evaluate(const ReferenceArgs& args, const std::int64_t* indices, std::int64_t count,
                         ReferenceRecord* records, void* stream) const;
   Result<void> gather(const ReferenceArgs& args, const void* out, const std::int64_t* indices, std::int64_t count,
