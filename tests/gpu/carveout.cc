@@ -1,17 +1,23 @@
 // SM carveout: a convolution asked for half of the SMs, and one that takes all, each alone and beside a kernel that
 // holds the other half. Prints one JSON object of median seconds; exit code 4 without a GPU.
+//
+//   gpu_carveout                       a bf16 3x3; the fastest of cuDNN's engines, as measured here
+//   gpu_carveout PROBLEM ALL PART      the candidates that somebody else chose, "cudnn.eng4{k2=1}", for all SMs and for
+//                                      half of them; "-": none
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "convoy/selection.h"
 #include "device/cuda/device.h"
 #include "device/cuda/memory.h"
 #include "device/cuda/module.h"
 #include "device/cuda/stream.h"
+#include "device/cuda/turn.h"
 #include "engines/table.h"
 
 namespace convoy {
@@ -52,10 +58,12 @@ double median(std::vector<double> values) {
 
 class Bench {
  public:
-  Result<void> run() {
+  // `all` and `part`: candidates; empty: measured here, "-": none.
+  Result<void> run(const std::string& problem, const std::string& all, const std::string& part) {
     CONVOY_TRY(device_, cuda::describe(0));
     CONVOY_CHECK(cuda::make_current(0));
-    CONVOY_TRY(problem_, parse_problem(kProblem));
+    CONVOY_TRY(problem_, parse_problem(problem));
+    CONVOY_CHECK(validate(problem_));
     for (const TensorDesc* desc : {&problem_.x, &problem_.w, &problem_.y}) {
       CONVOY_TRY(cuda::DeviceMemory memory,
                  cuda::DeviceMemory::allocate(0, static_cast<std::size_t>(desc->bytes()), "a tensor"));
@@ -68,8 +76,9 @@ class Bench {
     CONVOY_CHECK(cuda::synchronize(nullptr, "the tensors"));
     const int half = device_.sm_count / 2;
     std::string cases;
-    for (const int sms : {0, half}) {
-      CONVOY_TRY(const std::string text, measure(sms, half));
+    for (const auto& [sms, candidate] : {std::pair(0, all), std::pair(half, part)}) {
+      if (candidate == "-") continue;
+      CONVOY_TRY(const std::string text, measure(sms, half, candidate));
       cases += (cases.empty() ? "" : ", ") + text;
     }
     fmt::print(
@@ -79,18 +88,27 @@ class Bench {
   }
 
  private:
-  Result<std::string> measure(int sms, int blocks) {
-    PlanRequest request{1, cpu_features()};
-    request.cuda = device_;
-    request.target_sms = sms;
+  Result<std::unique_ptr<ConvPlan>> planned(const std::string& candidate, const PlanRequest& request) const {
+    const auto& engines = engines_on(DeviceKind::cuda);
+    if (!candidate.empty()) {
+      CONVOY_TRY(const Candidate given, parse_candidate(candidate));
+      return make_plan(problem_, given, engines, request);
+    }
     SelectionOptions options;
     options.filter.engines = "cudnn.eng*";
     options.mode = SelectionMode::measured;
     options.budget_seconds = 15;
-    const auto& engines = engines_on(DeviceKind::cuda);
     CONVOY_TRY(Selection chosen, select(problem_, engines, options, request));
-    CONVOY_TRY(const auto plan, make_plan(problem_, chosen, engines, options.filter, request));
+    return make_plan(problem_, chosen, engines, options.filter, request);
+  }
+
+  Result<std::string> measure(int sms, int blocks, const std::string& candidate) {
+    PlanRequest request{1, cpu_features()};
+    request.cuda = device_;
+    request.target_sms = sms;
+    CONVOY_TRY(const auto plan, planned(candidate, request));
     CONVOY_TRY(workspace_, cuda::DeviceMemory::allocate(0, plan->workspace_bytes(), "the workspace"));
+    const cuda::Turn turn(0);
     CONVOY_TRY(const Times alone, times(plan.get(), 0));
     CONVOY_TRY(const Times beside, times(plan.get(), blocks));
     CONVOY_TRY(const Times spin, times(nullptr, blocks));
@@ -110,8 +128,8 @@ class Bench {
       events.push_back(std::move(event));
     }
     const auto team = make_cpu_team(1);
-    void* out = tensors_[2].data();
-    const ConvArgs args{.x = tensors_[0].data(), .w = tensors_[1].data(), .out = out};
+    void* out = tensors_[problem_.pass == Pass::fprop ? 2 : problem_.pass == Pass::dgrad ? 0 : 1].data();
+    const ConvArgs args{.x = tensors_[0].data(), .w = tensors_[1].data(), .y = tensors_[2].data(), .out = out};
     std::vector<double> convolution, spin;
     for (int round = 0; round < kRounds; ++round) {
       unsigned loops = 200000;
@@ -148,8 +166,13 @@ class Bench {
 }  // namespace
 }  // namespace convoy
 
-int main() {
-  const auto done = convoy::Bench().run();
+int main(int argc, char** argv) {
+  const bool given = argc == 4;
+  if (argc != 1 && !given) {
+    std::fprintf(stderr, "usage: gpu_carveout [PROBLEM ALL PART]\n");
+    return 2;
+  }
+  const auto done = convoy::Bench().run(given ? argv[1] : convoy::kProblem, given ? argv[2] : "", given ? argv[3] : "");
   if (done.ok()) return 0;
   std::fprintf(stderr, "%s\n", done.error().message.c_str());
   return done.error().code == convoy::ErrorCode::unsupported ? 4 : 1;

@@ -1,8 +1,9 @@
 """scripts/gpu-check on a machine that need not have a GPU: its steps, how it goes on, what it loads.
 
-    gpu_check_test.py LIBRARY      libconvoy.so
+    gpu_check_test.py LIBRARY PROGRAM FAKE_DRIVER      libconvoy.so, convoy, a driver without a GPU
 """
 import array
+import concurrent.futures
 import contextlib
 import importlib.machinery
 import importlib.util
@@ -30,7 +31,7 @@ CHECK = gpu_check()
 sys.modules.setdefault("torch", unittest.mock.MagicMock())  # nothing here computes with it
 import beside_torch  # noqa: E402  where gpu-check found its steps
 import convoy_c  # noqa: E402
-from steps import beside  # noqa: E402
+from steps import beside, commands  # noqa: E402
 
 
 def texts_in(unit):
@@ -41,7 +42,7 @@ def texts_in(unit):
 
 
 class GpuCheck(unittest.TestCase):
-    library = None
+    library = program = driver = None
 
     def test_units_are_the_same_each_time_and_problems(self):
         convoy, seen = convoy_c.Convoy(self.library), 0
@@ -132,7 +133,44 @@ class GpuCheck(unittest.TestCase):
         self.assertIsNone(same(entry, "cudnn.eng20{k2=6,k3=0}"))
         self.assertIsNone(same(entry, None))
 
+    def test_every_option_has_a_unit_and_every_unit_an_option(self):
+        offers = commands.offered(self.program)
+        self.assertIn("db verify", offers)
+        self.assertIn("--sm-count", offers["bench"])
+        self.assertIn("-o", offers["tune"])
+        self.assertEqual(commands.without_unit(offers), [], "add a unit to bench/gpu/steps/commands.py")
+        unknown = {what: sorted(options - offers.get(what, set())) for what, options in commands.used().items()}
+        self.assertEqual({what: options for what, options in unknown.items() if options}, {}, "units with options that there aren't")
+        # It can fail.
+        self.assertEqual(commands.without_unit({**offers, "db shuffle": {"--twice"}, "bench": offers["bench"] | {"--new"}}),
+                         ["bench --new", "db shuffle", "db shuffle --twice"])
+
+    def test_units_are_commands_that_can_be_read(self):
+        """On a driver whose GPU computes nothing: whatever goes wrong there, the command line is understood."""
+        step = commands.Commands()
+        environment = {"CONVOY_CUDA_DRIVER": str(self.driver), "CONVOY_CUDNN": "off", "CONVOY_NVRTC": "off", "CONVOY_NVML": "off"}
+        units = [each for each in commands.all_units() if each.get("exit", 0) == 0 and not each["command"].startswith(("tune", "explain", "verify"))]
+        # What all subcommands share is read by one of them.
+        with unittest.mock.patch.object(CHECK.harness, "CONVOY", self.program), unittest.mock.patch.object(CHECK.harness, "multiprocessors", lambda: 7):
+            with concurrent.futures.ThreadPoolExecutor(2) as pool:
+                for found in pool.map(lambda each: step.run({**each, "before": []}, **environment), units):
+                    self.assertNotRegex(found["output"], rf"{commands.FAULTS[-1]}|not expected|not a subcommand|is required|--help\)", found["command"])
+
+    def test_what_a_user_would_stumble_over_is_a_fault(self):
+        bench = {"command": "bench {dense} --sm-count 66"}
+        row = "  cudnn.eng4{k2=1}  12.3 us  1%\n"
+        self.assertEqual(commands.faults_of(bench, 0, row, []), [])
+        self.assertEqual(commands.faults_of(bench, 0, "", []), ["no candidate has a time"])
+        self.assertEqual(commands.faults_of(bench, 0, "  cudnn.eng4  -  cudnnCreate for cuda:0: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED", []),
+                         [f"says {commands.FAULTS[0]}", "no candidate has a time"])
+        self.assertEqual(commands.faults_of(bench, 0, "  cuda.reference  49.1 ms\n" + row, []), ["the oracle is the first"])
+        self.assertEqual(commands.faults_of(bench, 4, row, []), ["exit code 4 instead of 0"])
+        self.assertEqual(commands.faults_of({**bench, "exit": None}, -11, row, []), ["it did not end by itself: -11"])
+        self.assertEqual(commands.faults_of({"command": "db verify", "says": ["checked [1-9]"]}, 0, "checked 0 of 0", []), ["does not say checked [1-9]"])
+        self.assertEqual(commands.faults_of({"command": "tune x", "makes": ["a.rules"]}, 0, row, []), ["a.rules is not made"])
+        self.assertEqual(len(commands.faults_of({"command": "verify x"}, 0, "0 right, 0 failed, 0 not checked", [])), 1)
+
 
 if __name__ == "__main__":
-    GpuCheck.library = pathlib.Path(sys.argv.pop(1)).resolve()
+    GpuCheck.library, GpuCheck.program, GpuCheck.driver = (pathlib.Path(sys.argv.pop(1)).resolve() for _ in range(3))
     unittest.main()

@@ -1,7 +1,8 @@
 """The steps of scripts/gpu-check, in order: units() is a list that doesn't change, run(unit) what is kept of it, summary(rows) what is recorded."""
-from steps import beside, checked, depthwise, unit_tests
+from steps import beside, checked, commands, depthwise, sm_count, unit_tests
 
 STEPS = {"tests": unit_tests.Tests, "table": beside.Table, "torch": beside.Torch, "depthwise": depthwise.Depthwise,
          "depthwise-small": depthwise.DepthwiseSmall, "depthwise-cold": depthwise.DepthwiseCold, "candidates": checked.Candidates,
          "large-3d": checked.Large3d, "repeatability": checked.Repeatability, "jit-only": beside.JitOnly, "carveout": beside.Carveout,
-         "depthwise-random": unit_tests.DepthwiseRandom, "knobs": checked.Knobs, "random": checked.Random}
+         "sm-count": sm_count.SmCount, "commands": commands.Commands, "depthwise-random": unit_tests.DepthwiseRandom, "knobs": checked.Knobs,
+         "random": checked.Random}

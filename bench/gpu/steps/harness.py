@@ -46,6 +46,12 @@ def convoy(what, texts, *flags, seconds=UNIT_SECONDS, **environment):
         return {"broken": {"exit_code": code, "problems": texts, "stderr": err[-2000:]}}
 
 
+def multiprocessors():
+    """Of the calling thread's GPU."""
+    _, out, _ = command([CONVOY, "doctor", "--json"])
+    return json.loads(out)["cuda"]["devices"][0]["sm_count"]
+
+
 def chunks(texts, size):
     return [texts[i:i + size] for i in range(0, len(texts), size)]
 
