@@ -45,6 +45,8 @@ constexpr std::array kVariables = {
                         "property tests run the counts that the project promises, not a sample", "a sample"},
     EnvironmentVariable{Variable::no_color, "NO_COLOR", "anything", "switches coloured output off (no-color.org)",
                         "colour on a terminal"},
+    EnvironmentVariable{Variable::columns, "COLUMNS", "a number", "how wide the command's output may be",
+                        "the terminal's width; no limit in a file or a pipe"},
 };
 
 constexpr bool in_order() {

@@ -29,7 +29,8 @@ enum class Variable {
   home,
   data,
   test_full,
-  no_color
+  no_color,
+  columns
 };
 
 struct EnvironmentVariable {

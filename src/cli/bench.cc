@@ -79,9 +79,9 @@ void say_problem(const Program& program, const PlanRequest& request, const Probl
                           report.distinct.names.empty() ? "" : "  " + report.distinct.names, print(problem)));
   report::Table table;
   using report::Align;
-  table.column("candidate").column("time", Align::right).column("spread", Align::right).column("GFLOP/s", Align::right);
-  table.column("GB/s", Align::right).column("workspace", Align::right).column("error/tol", Align::right);
-  table.column("error", Align::right).column("");
+  table.column("candidate").column("time", Align::right).column("spread", Align::right, 2);
+  table.column("GFLOP/s", Align::right, 1).column("GB/s", Align::right, 4).column("workspace", Align::right, 3);
+  table.column("error/tol", Align::right, 3).column("error", Align::right, 5).column("");
   bool first = true;
   for (const Measurement& m : report.selection.measurements) {
     if (m.failure) {
@@ -95,7 +95,7 @@ void say_problem(const Program& program, const PlanRequest& request, const Probl
               first ? report::Style::good : report::Style::plain);
     first = false;
   }
-  if (!table.empty()) program.say(table.render(program.colour(), 2));
+  if (!table.empty()) program.say(table, 2);
   if (report.failure) program.say(report::styled("  " + report.failure->message, report::Style::bad, program.colour()));
   report::Refusals refusals;
   for (const EngineAnswer& answer : report.answers) {
@@ -163,7 +163,7 @@ Json say_totals(const Program& program, const std::vector<ProblemReport>& report
   }
   table.row({"best of each", fmt::format("{}", layers), report::seconds(best), "1.00", ""}, report::Style::bold);
   program.say("\nTotals of convolutions (each engine over the layers it can run)");
-  program.say(table.render(program.colour(), 2));
+  program.say(table, 2);
   if (best > 0) program.say(fmt::format("  {} GFLOP/s with the best of each", report::rate(work / best)));
   return json;
 }
@@ -202,7 +202,7 @@ Result<Json> bench_network(const Program& program, const Network& network, const
     json[std::string(name) + "_seconds"] = seconds;
   }
   program.say(fmt::format("\nThe whole network, median of {} runs", kNetworkRuns));
-  program.say(table.render(program.colour(), 2));
+  program.say(table, 2);
   return json;
 }
 

@@ -267,7 +267,7 @@ void OutputComparison::say() const {
          d.largest > 0 ? where : ""});
   }
   program_.say(fmt::format("\nbeside {}:", name_));
-  program_.say(table.render(program_.colour(), 2));
+  program_.say(table, 2);
 }
 
 Json OutputComparison::json() const {

@@ -94,9 +94,9 @@ Result<int> show(const Program& program, const DbFlags& flags) {
     program.say(fmt::format("\n{}\n  {}", key.problem, conditions(key)));
     report::Table table;
     using report::Align;
-    table.column("candidate").column("time", Align::right).column("spread", Align::right);
-    table.column("samples", Align::right).column("state").column("workspace", Align::right);
-    table.column("error/tol", Align::right).column("measured").column("");
+    table.column("candidate").column("time", Align::right).column("spread", Align::right, 1);
+    table.column("samples", Align::right, 3).column("state", Align::left, 2).column("workspace", Align::right, 4);
+    table.column("error/tol", Align::right, 3).column("measured", Align::left, 2).column("");
     std::size_t i = first;
     for (; i < records.size() && records[i].key == key; ++i) {
       const Measurement& m = records[i].measurement;
@@ -110,7 +110,7 @@ Result<int> show(const Program& program, const DbFlags& flags) {
                            : report::Style::faint);
       json.push_back(Json::parse(export_lines(std::span(&records[i], 1)).substr(export_lines({}).size())));
     }
-    program.say(table.render(program.colour(), 2));
+    program.say(table, 2);
     first = i;
   }
   if (records.empty()) program.say("no measurement matches");
@@ -213,10 +213,10 @@ void add_db(CLI::App& app, Program& program) {
     return part;
   };
   CLI::App& path = add("path", "Where it is, and what state it is in", "path", show_path);
-  add_json_flag(path, program);
+  add_display_flags(path, program);
   CLI::App& shown = add("show", "Every measurement, by problem", "show --problem '*3x3*'", show);
   add_filter(shown, flags->filter);
-  add_json_flag(shown, program);
+  add_display_flags(shown, program);
   CLI::App& exported = add("export", "Its measurements as JSON lines, always in the same order",
                            "export -o tuned.jsonl", export_records);
   add_filter(exported, flags->filter);
@@ -230,7 +230,7 @@ void add_db(CLI::App& app, Program& program) {
                          [](const Program& p, const DbFlags& f) { return take_in(p, f, records_of_database); });
   for (CLI::App* taking : {&imported, &merged}) {
     taking->add_option("files", flags->files, "The files")->required();
-    add_json_flag(*taking, program);
+    add_display_flags(*taking, program);
   }
   CLI::App& verified = add("verify", "Measure and check a sample of it again", "verify --sample 20",
                            [](const Program& p, const DbFlags& f) { return verify_database(p, f.verify); });
@@ -245,7 +245,7 @@ void add_db(CLI::App& app, Program& program) {
       ->check(CLI::Range(0.1, 1e6))
       ->capture_default_str();
   verified.add_flag("--update", flags->verify.update, "Keep the new measurements");
-  add_json_flag(verified, program);
+  add_display_flags(verified, program);
   CLI::App& collected =
       add("gc", "Drop what old engine revisions measured, and problems unused for long", "gc --dry-run", collect);
   collected.add_option("--unused-days", flags->collect.unused_days, "How long is long")
@@ -253,7 +253,7 @@ void add_db(CLI::App& app, Program& program) {
       ->check(CLI::Range(0, 100'000))
       ->capture_default_str();
   collected.add_flag("--dry-run", flags->collect.dry_run, "Only count");
-  add_json_flag(collected, program);
+  add_display_flags(collected, program);
 }
 
 }  // namespace convoy::cli

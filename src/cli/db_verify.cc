@@ -113,7 +113,7 @@ Result<int> verify_database(const Program& program, const VerifyFlags& flags) {
   table.column("candidate")
       .column("stored", Align::right)
       .column("now", Align::right)
-      .column("error/tol", Align::right);
+      .column("error/tol", Align::right, 1);
   table.column("").column("problem");
   Json json = Json::array();
   int wrong = 0, changed = 0, done = 0;
@@ -151,7 +151,7 @@ Result<int> verify_database(const Program& program, const VerifyFlags& flags) {
     if (flags.update) CONVOY_CHECK(database->store(record.key, now));
   }
   bar.finish();
-  if (!table.empty()) program.say(table.render(program.colour()));
+  if (!table.empty()) program.say(table);
   program.say(
       fmt::format("\nchecked {} of {} measurements that this machine and build can repeat ({} in all): {} hold, "
                   "{} changed, {} failed",

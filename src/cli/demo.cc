@@ -31,9 +31,9 @@ std::string first_words(const std::string& names) { return names.size() <= 44 ? 
 Json say_layers(const Program& program, const std::vector<ProblemReport>& reports) {
   using report::Align;
   report::Table table;
-  table.column("layers", Align::right).column("convolution").column("tried", Align::right).column("winner");
-  table.column("time", Align::right).column("GFLOP/s", Align::right).column("next best").column("", Align::right);
-  table.column("error/tol", Align::right).column("which");
+  table.column("layers", Align::right, 2).column("convolution").column("tried", Align::right, 5).column("winner");
+  table.column("time", Align::right).column("GFLOP/s", Align::right, 1).column("next best", Align::left, 3);
+  table.column("x winner", Align::right, 3).column("error/tol", Align::right, 4).column("which", Align::left, 6);
   Json json = Json::array();
   for (const ProblemReport& report : reports) {
     const ConvProblem& problem = report.distinct.problem;
@@ -45,7 +45,7 @@ Json say_layers(const Program& program, const std::vector<ProblemReport>& report
       error = report::number(measured[0].max_error);
       if (measured.size() > 1 && !measured[1].failure) {
         next = print(measured[1].candidate);
-        next_factor = fmt::format("x {:.2f}", measured[1].median_seconds / measured[0].median_seconds);
+        next_factor = fmt::format("{:.2f}", measured[1].median_seconds / measured[0].median_seconds);
       }
     }
     table.row(
@@ -60,7 +60,7 @@ Json say_layers(const Program& program, const std::vector<ProblemReport>& report
     for (const Measurement& m : measured) entry["candidates"].push_back(report::to_json(m, problem));
     json.push_back(std::move(entry));
   }
-  program.say(table.render(program.colour()));
+  program.say(table);
   return json;
 }
 

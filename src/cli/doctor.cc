@@ -60,7 +60,8 @@ Json say_provider_variables(const Program& program) {
     for (const ProviderVariable& variable : provider_variables()) names += fmt::format(" {}", variable.name);
     program.say("\nNone of the variables is set that the libraries below read:" + names);
   } else {
-    program.say("\n" + table.render(program.colour()));
+    program.say("");
+    program.say(table);
   }
   return json;
 }
@@ -94,10 +95,10 @@ Result<int> doctor(const Program& program) {
                                      report::bytes(static_cast<double>(cpu.l3_bytes)))});
   machine.row({"memory", report::bytes(memory_bytes)});
   machine.row({"system", fmt::format("{} {} {}", system.sysname, system.release, system.machine)});
-  const CudaFindings cuda = cuda_findings(program.colour());
+  const CudaFindings cuda = cuda_findings();
   for (const std::string& device : cuda.devices) machine.row({"GPU", device});
   program.say(fmt::format("convoy {}\n", version()));
-  program.say(machine.render(program.colour()));
+  program.say(machine);
 
   report::Table library_table;
   library_table.column("library").column("version");
@@ -106,12 +107,18 @@ Result<int> doctor(const Program& program) {
     library_table.row({name, version});
     library_json[name] = version;
   }
-  program.say("\n" + library_table.render(program.colour()));
+  program.say("");
+  program.say(library_table);
 
-  program.say("\n" + cuda.libraries);
+  for (const report::Table* table : {&cuda.libraries, &cuda.not_taken}) {
+    if (table->empty()) continue;
+    program.say("");
+    program.say(*table);
+  }
 
   report::Table variables;
-  variables.column("variable").column("value").column("may be").column("meaning").column("when not set");
+  variables.column("variable").column("value").column("may be", report::Align::left, 2);
+  variables.column("meaning").column("when not set", report::Align::left, 1);
   Json variable_json = Json::array();
   for (const EnvironmentVariable& variable : environment_variables()) {
     const auto value = environment(variable.variable);
@@ -122,7 +129,8 @@ Result<int> doctor(const Program& program) {
                              {"values", std::string(variable.values)},
                              {"meaning", std::string(variable.meaning)}});
   }
-  program.say("\n" + variables.render(program.colour()));
+  program.say("");
+  program.say(variables);
   Json provider_json = say_provider_variables(program);
   const auto fault = isa_variable_error();
   const auto config = parse_library_config(environment(Variable::config).value_or("full"));
@@ -169,7 +177,7 @@ void add_doctor(CLI::App& app, Program& program) {
   CLI::App& command =
       add_subcommand(app, "doctor", "Show the processor, GPUs, the libraries and every environment variable",
                      "  convoy doctor --json");
-  add_json_flag(command, program);
+  add_display_flags(command, program);
   command.callback([&program] { program.action = [&program] { return doctor(program); }; });
 }
 

@@ -54,9 +54,10 @@ void find_devices(CudaFindings& findings) {
 
 }  // namespace
 
-CudaFindings cuda_findings(bool colour) {
+CudaFindings cuda_findings() {
   CudaFindings findings;
-  report::Table taken, others;
+  report::Table& taken = findings.libraries;
+  report::Table& others = findings.not_taken;
   taken.column("NVIDIA library").column("version").column("file").column("found by");
   others.column("not taken").column("looked for by").column("file").column("why not");
   Json libraries = Json::array();
@@ -74,8 +75,6 @@ CudaFindings cuda_findings(bool colour) {
                          {"from", report.found() ? Json(report.from) : Json(nullptr)},
                          {"not_taken", std::move(passed_over)}});
   }
-  findings.libraries = taken.render(colour);
-  if (!others.empty()) findings.libraries += "\n" + others.render(colour);
   findings.json["libraries"] = std::move(libraries);
   find_devices(findings);
   return findings;

@@ -12,8 +12,9 @@ namespace convoy::cli {
 struct CudaFindings {
   Json json;                         // {"libraries": [..], "devices": [..], "error": "no CUDA device: .." or null}
   std::vector<std::string> devices;  // "cuda:0 NVIDIA H200, sm_90, 132 multiprocessors, .."; or why there is none
-  std::string libraries;             // tables for people
+  report::Table libraries;           // for people
+  report::Table not_taken;
 };
-CudaFindings cuda_findings(bool colour);
+CudaFindings cuda_findings();
 
 }  // namespace convoy::cli

@@ -49,8 +49,9 @@ void say_engines(const Program& program, const selection::Explanation& explanati
   using report::Align;
   report::Table can, cannot;
   can.column("engine").column("predicted", Align::right).column("measured", Align::right);
-  can.column("workspace", Align::right).column("loops", Align::right).column("knobs").column("notes");
-  cannot.column("engine").column("field").column("why it can't");
+  can.column("workspace", Align::right, 3).column("loops", Align::right, 4).column("knobs", Align::left, 2);
+  can.column("notes", Align::left, 1);
+  cannot.column("engine").column("field", Align::left, 1).column("why it can't");
   report::Refusals refusals;
   for (const selection::EngineVerdict& verdict : explanation.engines) {
     const std::string& name = verdict.answer.engine->info().name;
@@ -75,8 +76,11 @@ void say_engines(const Program& program, const selection::Explanation& explanati
   for (const auto& group : refusals.groups()) {
     cannot.row({group.names(), std::string(name_of(group.refusal.code)), group.refusal.reason});
   }
-  if (!can.empty()) program.say("\n" + can.render(program.colour(), 2));
-  if (!cannot.empty()) program.say("\n" + cannot.render(program.colour(), 2));
+  for (const report::Table* table : {&can, &cannot}) {
+    if (table->empty()) continue;
+    program.say("");
+    program.say(*table, 2);
+  }
 }
 
 void say_choice(const Program& program, const selection::Explanation& explanation) {
@@ -152,13 +156,13 @@ Result<Json> explain_fusion(const Program& program, ConvProblem problem, const S
   CONVOY_TRY(const auto fusion, selection::measure_fusion(problem, program.engines(), options, weighted.request));
   report::Table table;
   using report::Align;
-  table.column("epilogue").column("time", Align::right).column("spread", Align::right).column("", Align::right);
-  table.column("convolution").column("loops");
+  table.column("epilogue").column("time", Align::right).column("spread", Align::right, 2);
+  table.column("x best", Align::right).column("convolution").column("loops", Align::left, 1);
   const double best = fusion.ways.front().time.median;
   Json ways = Json::array();
   for (const selection::FusionWay& way : fusion.ways) {
     table.row({way.name, report::seconds(way.time.median), report::percent(way.time.spread()),
-               fmt::format("{:.2f}x", way.time.median / best), print(way.candidate),
+               fmt::format("{:.2f}", way.time.median / best), print(way.candidate),
                fmt::format("{}: {}", way.stages.size(), fmt::join(way.stages, "; "))},
               &way == &fusion.ways.front() ? report::Style::good : report::Style::plain);
     ways.push_back({{"name", way.name},
@@ -172,9 +176,10 @@ Result<Json> explain_fusion(const Program& program, ConvProblem problem, const S
   const selection::FusionWay& second = fusion.ways[1];
   const double lead = second.time.median / best - 1;
   const double spread = std::max(second.time.spread(), fusion.ways[0].time.spread());
+  program.say(print(problem));
+  program.say(table, 2);
   program.say(
-      fmt::format("{}\n{}  {} wins by {:.0f}% over {}{}\n", print(problem), table.render(program.colour(), 2),
-                  fusion.ways[0].name, lead * 100, second.name,
+      fmt::format("  {} wins by {:.0f}% over {}{}\n", fusion.ways[0].name, lead * 100, second.name,
                   lead < spread ? fmt::format(", less than the spread of {:.0f}%: no difference", spread * 100) : ""));
   return Json{{"problem", print(problem)}, {"winner", fusion.ways[0].name}, {"ways", ways}};
 }

@@ -54,8 +54,10 @@ Json printed(const Values& values, bool any) {
 // The engines of one kind of device, as a table; adds them to the document.
 void list_engines_on(const Program& program, DeviceKind kind, Json& json) {
   report::Table table;
-  table.column("engine").column("rev", report::Align::right).column("passes").column("x").column("layout of x");
-  table.column("needs").column("not in").column("what it is");
+  using report::Align;
+  table.column("engine").column("rev", Align::right, 6).column("passes", Align::left, 2).column("x", Align::left, 3);
+  table.column("layout of x", Align::left, 4).column("needs", Align::left, 1).column("not in", Align::left, 5);
+  table.column("what it is");
   for (const Engine* engine : engines_on(kind)) {
     const EngineInfo& info = engine->info();
     const Isa isa = info.min_isa.value_or(Isa::portable);
@@ -93,8 +95,9 @@ void list_engines_on(const Program& program, DeviceKind kind, Json& json) {
                     {"dropped_by", dropped},
                     {"notes", info.notes}});
   }
-  program.say(fmt::format("On {}\n{}", kind == DeviceKind::cpu ? "the CPU" : "NVIDIA GPUs (--device cuda)",
-                          table.render(program.colour(), 2)));
+  program.say(fmt::format("On {}", kind == DeviceKind::cpu ? "the CPU" : "NVIDIA GPUs (--device cuda)"));
+  program.say(table, 2);
+  program.say("");
 }
 
 Result<int> list_engines(const Program& program) {
@@ -113,7 +116,7 @@ Result<int> list_rule_fields(const Program& program) {
     table.row({std::string(field.name), std::string(field.meaning)});
     json.push_back({{"name", std::string(field.name)}, {"meaning", std::string(field.meaning)}});
   }
-  program.say(table.render(program.colour()));
+  program.say(table);
   program.say("A rule: pass=fprop filter=3x3|5x5 channels>=64 -> cpu.winograd{m=4}");
   program.document({{"rule_fields", json}});
   return kDone;
@@ -136,7 +139,7 @@ Result<int> list_layouts(const Program& program) {
     cells.emplace_back(meaning);
     table.row(std::move(cells));
   }
-  program.say(table.render(program.colour()));
+  program.say(table);
   program.say("Any other strides: TYPE,DIMS,strides=AxBxC in a problem string.");
   program.document({{"layouts", json}});
   return kDone;
@@ -167,7 +170,7 @@ Result<int> list_problems(const Program& program, const std::string& folder) {
     table.row({path, fmt::format("{}", problems.size()), fmt::format("{}", layers), report::rate(work)});
     json.push_back({{"list", path}, {"problems", problems.size()}, {"layers", layers}, {"flops", work}});
   }
-  program.say(table.render(program.colour()));
+  program.say(table);
   program.document({{"problems", json}});
   return kDone;
 }
@@ -181,7 +184,7 @@ Result<int> list_zoo(const Program& program) {
     table.row({"zoo:" + name, description});
     json.push_back({{"name", name}, {"target", "zoo:" + name}, {"description", description}});
   }
-  program.say(table.render(program.colour()));
+  program.say(table);
   program.document({{"zoo", json}});
   return kDone;
 }
@@ -195,7 +198,7 @@ void add_list(CLI::App& app, Program& program) {
   const auto add = [&](const std::string& name, const std::string& description,
                        const std::function<Result<int>(const Program&)>& list) -> CLI::App& {
     CLI::App& kind = add_subcommand(command, name, description, fmt::format("  convoy list {} --json", name));
-    add_json_flag(kind, program);
+    add_display_flags(kind, program);
     kind.callback([&program, list] { program.action = [&program, list] { return list(program); }; });
     return kind;
   };

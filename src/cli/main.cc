@@ -58,6 +58,7 @@ int main(int argc, char** argv) {
   const std::string command = app.get_subcommands().front()->get_name();
   try {
     const Result<int> code = program.action();
+    program.say_left_out();
     return code.ok() ? *code : finish(program, command, code.error());
   } catch (const std::bad_alloc&) {
     return finish(program, command, {ErrorCode::out_of_memory, "out of memory"});

@@ -255,7 +255,7 @@ void OutputReport::say_rankings() const {
   program_.say(fmt::format(
       "\n{}: {}", ranked_output_,
       softmax ? "softmax of the output, which is not probabilities itself" : "probabilities as the model gives them"));
-  program_.say(table.render(program_.colour(), 2));
+  program_.say(table, 2);
 }
 
 void OutputReport::say_labels() const {
@@ -288,7 +288,7 @@ void OutputReport::say_labels() const {
     }
     if (table.empty()) continue;
     program_.say(fmt::format("\n{}: labels of the pixels or voxels, {}", output.name, rule));
-    program_.say(table.render(program_.colour(), 2));
+    program_.say(table, 2);
   }
 }
 
@@ -309,7 +309,7 @@ void OutputReport::say() const {
       program_.note(fmt::format("output '{}' has {} values that are not finite", name, range.not_finite));
     }
   }
-  program_.say(table.render(program_.colour()));
+  program_.say(table);
   for (const auto& [how, files] : pictures_) program_.say(fmt::format("written to {}: {}", files_text(files), how));
   say_rankings();
   say_labels();

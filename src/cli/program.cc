@@ -101,11 +101,26 @@ std::string_view name_of(ErrorCode code) {
   return "internal";
 }
 
-void Program::say(std::string_view text) const { put(shared.json ? stderr : stdout, text); }
+void Program::say(std::string_view text) const {
+  put(shared.json ? stderr : stdout, report::wrapped(text, page().width));
+}
+
+void Program::say(const report::Table& table, int indent) const {
+  const report::Table::Rendered rendered = table.render(page(), indent);
+  put(shared.json ? stderr : stdout, rendered.text);
+  for (const std::string& head : rendered.left_out) {
+    if (std::find(left_out_.begin(), left_out_.end(), head) == left_out_.end()) left_out_.push_back(head);
+  }
+}
+
+void Program::say_left_out() const {
+  if (left_out_.empty()) return;
+  note(fmt::format("left out at {} columns: {} (--wide shows all)", page().width, fmt::join(left_out_, ", ")));
+}
 
 void Program::note(std::string_view text) const {
   std::fflush(stdout);
-  put(stderr, text);
+  put(stderr, report::wrapped(text, report::page_of(stderr, shared.wide).width));
 }
 
 void Program::document(const Json& json) const {
@@ -200,9 +215,11 @@ Result<NetworkOptions> Program::network_options(double default_budget) const {
   return options;
 }
 
-void add_json_flag(CLI::App& app, Program& program) {
+void add_display_flags(CLI::App& app, Program& program) {
   app.add_flag("--json", program.shared.json,
                "One JSON document on standard output, everything else on standard error");
+  app.add_flag("--wide", program.shared.wide,
+               "All columns, no line wrapped (default: as wide as the terminal or COLUMNS; files and pipes: no limit)");
 }
 
 void add_shared_flags(CLI::App& app, Program& program, const std::string& budget_help) {
@@ -248,7 +265,7 @@ void add_shared_flags(CLI::App& app, Program& program, const std::string& budget
       ->type_name("FILE");
   app.add_flag("--fallback,--rules-fallback,!--strict", shared.fallback,
                "Where a rule's engine can't run a problem, warn and choose another (--strict, the default: an error)");
-  add_json_flag(app, program);
+  add_display_flags(app, program);
 }
 
 CLI::App& add_subcommand(CLI::App& app, const std::string& name, const std::string& description,

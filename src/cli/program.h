@@ -12,7 +12,7 @@
 
 #include "convoy/network.h"
 #include "report/json.h"
-#include "report/terminal.h"
+#include "report/table.h"
 
 namespace convoy::cli {
 
@@ -42,6 +42,7 @@ struct SharedOptions {
   bool rotating = false;
   int sm_count = 0;  // of a GPU that a convolution may use; 0: all
   bool json = false;
+  bool wide = false;
 };
 
 class Program {
@@ -49,13 +50,19 @@ class Program {
   SharedOptions shared;
   std::function<Result<int>()> action;  // of the subcommand that was given; returns the exit code
 
-  // A line, or several, for people.
+  // A line, or several, for people, as wide as page() is: longer lines are wrapped.
   void say(std::string_view text) const;
+  // A table, brought to that width. Columns that it has no room for are named by say_left_out().
+  void say(const report::Table& table, int indent = 0) const;
   // A remark that is not part of the result: always standard error.
   void note(std::string_view text) const;
   // Ends the output of a --json run; does nothing otherwise.
   void document(const Json& json) const;
-  bool colour() const { return report::colour_wanted(shared.json ? stderr : stdout); }
+  // Of what say() writes to.
+  report::Page page() const { return report::page_of(shared.json ? stderr : stdout, shared.wide); }
+  bool colour() const { return page().colour; }
+  // The columns that tables left out, once for all of a command, as a remark.
+  void say_left_out() const;
 
   // The flags as the library's options. Errors name the flag. They also check --device.
   Result<int> threads() const;
@@ -69,11 +76,15 @@ class Program {
   // The problem with the math mode that --allow needs (f32 ones: the others have nothing to give up).
   ConvProblem allowed(ConvProblem problem) const;
   MathMode math() const;
+
+ private:
+  mutable std::vector<std::string> left_out_;  // heads of columns, each once
 };
 
-// The flags of SharedOptions and --json. `budget_help` says what the subcommand does without --budget.
+// The flags of SharedOptions and add_display_flags. `budget_help` says what the subcommand does without --budget.
 void add_shared_flags(CLI::App& app, Program& program, const std::string& budget_help);
-void add_json_flag(CLI::App& app, Program& program);
+// --json and --wide, which every subcommand has.
+void add_display_flags(CLI::App& app, Program& program);
 
 // A subcommand with its one-line description and the example at the end of its help.
 CLI::App& add_subcommand(CLI::App& app, const std::string& name, const std::string& description,

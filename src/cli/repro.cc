@@ -91,7 +91,7 @@ void add_repro(CLI::App& app, Program& program) {
                                      "  convoy repro repro-cpu.direct-wrong_result-1a2b3c4d.json");
   auto path = std::make_shared<std::string>();
   command.add_option("file", *path, "The repro file")->required();
-  add_json_flag(command, program);
+  add_display_flags(command, program);
   command.callback([path, &program] { program.action = [path, &program] { return repro(program, *path); }; });
 }
 

@@ -41,7 +41,7 @@ void say_steps(const Program& program, const std::string& model, const Session& 
     cells.push_back(step.nodes);
     table.row(std::move(cells), step.kind == "convert" ? report::Style::faint : report::Style::plain);
   }
-  program.say(table.render(program.colour()));
+  program.say(table);
   if (!timed || total <= 0) return;
   std::size_t slowest = steps.size();
   for (std::size_t i = 0; i < steps.size(); ++i) {

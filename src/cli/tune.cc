@@ -228,8 +228,8 @@ Json measurements_json(const std::vector<Measurement>& measurements, const ConvP
 Json say_results(const Program& program, const std::vector<Tuned>& all) {
   report::Table table;
   using report::Align;
-  table.column("count", Align::right).column("problem").column("runs on").column("time", Align::right);
-  table.column("spread", Align::right).column("known", Align::right).column("now", Align::right).column("");
+  table.column("count", Align::right, 2).column("problem").column("runs on").column("time", Align::right);
+  table.column("spread", Align::right, 1).column("known", Align::right, 3).column("now", Align::right, 3).column("");
   Json json = Json::array();
   std::vector<std::string> warnings;
   for (const Tuned& tuned : all) {
@@ -266,7 +266,7 @@ Json say_results(const Program& program, const std::vector<Tuned>& all) {
                               : report::Style::plain);
     json.push_back(std::move(entry));
   }
-  program.say(table.render(program.colour()));
+  program.say(table);
   for (const std::string& warning : warnings) program.note(warning);
   return json;
 }

@@ -150,8 +150,8 @@ Result<std::string> write_repro(const report::Repro& repro, const std::string& f
 report::Table empty_table() {
   using report::Align;
   report::Table table;
-  table.column("candidate").column("error/tol", Align::right).column("error", Align::right);
-  table.column("again").column("other threads").column("");
+  table.column("candidate").column("error/tol", Align::right).column("error", Align::right, 2);
+  table.column("again", Align::left, 1).column("other threads", Align::left, 1).column("");
   return table;
 }
 
@@ -280,8 +280,10 @@ class Verification {
   }
 
   void say_problem(const Job& job) {
-    program_.say(fmt::format("{}\n{}", print(problems_[job.problem].problem), table_.render(program_.colour(), 2)));
-    table_ = empty_table();
+    program_.say(print(problems_[job.problem].problem));
+    program_.say(table_, 2);
+    program_.say("");
+    table_.clear();
   }
 
   const Program& program_;

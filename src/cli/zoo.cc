@@ -32,7 +32,7 @@ void add_zoo(CLI::App& app, Program& program) {
   auto flags = std::make_shared<ZooFlags>();
   command.add_option("name", flags->name, "Its name (see convoy list zoo)")->required();
   command.add_option("-o,--output", flags->file, "The file to write")->type_name("FILE")->required();
-  add_json_flag(command, program);
+  add_display_flags(command, program);
   command.callback([flags, &program] { program.action = [flags, &program] { return write_model(program, *flags); }; });
 }
 

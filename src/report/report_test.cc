@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <sstream>
 
 #include "report/format.h"
 #include "report/json.h"
@@ -50,13 +51,13 @@ TEST(Table, AlignsAndStylesOnlyWithColour) {
   table.column("engine").column("ms", Align::right).column("note");
   table.row({"cpu.direct", "1.5", "x"}, Style::good);
   table.row({"b", "12.25"});
-  EXPECT_EQ(table.render(false),
+  EXPECT_EQ(table.render({}).text,
             "engine         ms  note\n"
             "----------  -----  ----\n"
             "cpu.direct    1.5  x\n"
             "b           12.25\n");
-  EXPECT_EQ(table.render(false).find('\x1b'), std::string::npos);
-  EXPECT_NE(table.render(true, 2).find("  \x1b[32mcpu.direct"), std::string::npos);
+  EXPECT_EQ(table.render({}).text.find('\x1b'), std::string::npos);
+  EXPECT_NE(table.render({0, true}, 2).text.find("  \x1b[32mcpu.direct"), std::string::npos);
 }
 
 TEST(Table, CountsCodePoints) {
@@ -64,7 +65,73 @@ TEST(Table, CountsCodePoints) {
   table.column("a").column("b");
   table.row({"\xc3\xa9", "1"});
   table.row({"xx", "2"});
-  EXPECT_NE(table.render(false).find("\xc3\xa9   1\n"), std::string::npos);
+  EXPECT_NE(table.render({}).text.find("\xc3\xa9   1\n"), std::string::npos);
+}
+
+TEST(Table, LeavesOutColumnsOfHighRankAndWrapsTheRest) {
+  Table table;
+  table.column("engine").column("time", Align::right).column("GB/s", Align::right, 2).column("error", Align::right, 1);
+  table.column("notes").column("none", Align::right);
+  table.row({"cpu.direct", "1.23 ms", "12.3", "0.5", "weights are packed once and then read in order", ""});
+  const auto all = table.render({});
+  EXPECT_EQ(all.left_out, std::vector<std::string>());
+  EXPECT_EQ(all.text,
+            "engine         time  GB/s  error  notes\n"
+            "----------  -------  ----  -----  ----------------------------------------------\n"
+            "cpu.direct  1.23 ms  12.3    0.5  weights are packed once and then read in order\n");
+  const auto narrow = table.render({54, false}, 2);
+  EXPECT_EQ(narrow.left_out, std::vector<std::string>({"GB/s"}));
+  EXPECT_EQ(narrow.text,
+            "  engine         time  error  notes\n"
+            "  ----------  -------  -----  ------------------------\n"
+            "  cpu.direct  1.23 ms    0.5  weights are packed once\n"
+            "                              and then read in order\n");
+  EXPECT_EQ(table.render({45, false}).left_out, std::vector<std::string>({"GB/s", "error"}));
+}
+
+TEST(Table, IsNeverWiderThanThePage) {
+  Table table;
+  table.column("candidate").column("time", Align::right).column("rate", Align::right, 1).column("problem");
+  table.row({"onednn.brgconv_1x1{threads=2,block=16}", "12.3 ms", "123",
+             "fprop:x=f32,1x64x56x56,nhwc:w=f32,64x64x3x3:pad=1x1:bias=1:act=relu"},
+            Style::bad);
+  table.row({"a\tb\n", "1", "2", "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9 end"});
+  for (std::size_t width = 1; width < 140; ++width) {
+    for (const int indent : {0, 4}) {
+      if (width <= static_cast<std::size_t>(indent)) continue;
+      std::istringstream lines(table.render({width, true}, indent).text);
+      for (std::string line; std::getline(lines, line);) EXPECT_LE(columns_of(line), width) << line;
+    }
+  }
+}
+
+TEST(Page, TextIsBrokenAtSpacesThenInWords) {
+  EXPECT_EQ(wrapped("one two three", 0), "one two three");
+  EXPECT_EQ(wrapped("one two three\n", 20), "one two three\n");
+  EXPECT_EQ(wrapped("one two three", 8), "one two\n  three");
+  EXPECT_EQ(wrapped("  one two three\n\nfour", 9), "  one two\n    three\n\nfour");
+  EXPECT_EQ(wrapped("one two three", 7, 0), "one two\nthree");
+  EXPECT_EQ(wrapped("fprop:x=f32,1x64x56x56:w=f32", 16), "fprop:x=f32,\n  1x64x56x56:\n  w=f32");
+  EXPECT_EQ(wrapped("abcdefghij", 4), "abcd\n  ef\n  gh\n  ij");
+  // A style goes on over the break and takes no columns.
+  EXPECT_EQ(wrapped("\x1b[31mone two three\x1b[0m", 8), "\x1b[31mone two\n  three\x1b[0m");
+  EXPECT_EQ(columns_of("\x1b[31m\xc3\xa9t\xc3\xa9\x1b[0m"), 3U);
+}
+
+TEST(Page, ColumnsSaysTheWidth) {
+  std::FILE* file = std::tmpfile();
+  ASSERT_NE(file, nullptr);
+  ::unsetenv("COLUMNS");
+  EXPECT_EQ(page_of(file).width, 0U);
+  ::setenv("COLUMNS", "72", 1);
+  EXPECT_EQ(page_of(file).width, 72U);
+  EXPECT_EQ(page_of(file, true).width, 0U);
+  for (const char* nothing : {"0", "-3", "wide", "80x"}) {
+    ::setenv("COLUMNS", nothing, 1);
+    EXPECT_EQ(page_of(file).width, 0U) << nothing;
+  }
+  ::unsetenv("COLUMNS");
+  std::fclose(file);
 }
 
 TEST(Progress, Line) {
