@@ -24,9 +24,9 @@ void say_steps(const Program& program, const std::string& model, const Session& 
   const double total = total_of(seconds);
   using report::Align;
   report::Table table;
-  table.column("step", Align::right).column("kind").column("runs on").column("chosen by");
-  if (timed) table.column("time", Align::right).column("share", Align::right).column("GFLOP/s", Align::right);
-  table.column("problem").column("output").column("nodes");
+  table.column("step", Align::right).column("kind").column("runs on").column("chosen by", Align::left, 2);
+  if (timed) table.column("time", Align::right).column("share", Align::right, 1).column("GFLOP/s", Align::right, 1);
+  table.column("problem", Align::left, 2).column("output", Align::left, 3).column("nodes");
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const NetworkStep& step = steps[i];
     const bool convolution = is_convolution(step);

@@ -1,0 +1,1 @@
+#include "engines/cpu/ceiling/ceiling_kernels.inc"
