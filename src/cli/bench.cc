@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include "cli/ceiling_report.h"
 #include "cli/heuristic_report.h"
 #include "cli/inputs.h"
 #include "cli/target.h"
@@ -25,6 +26,8 @@ struct BenchFlags {
   std::string type;
   std::string pass;
   std::string versus;
+  std::string nodes;
+  bool all = false;
   bool all_knobs = false;
   bool cost_terms = false;
   InputFlags input;  // only --dim
@@ -59,50 +62,112 @@ std::vector<std::string> notes_of(const Program& program, const Measurement& mea
   return {};
 }
 
-// What a GPU's candidates have besides: energy of an execution, the SMs' clock, kernels, notes.
-std::string remarks(const Program& program, const Measurement& m, const ConvProblem& problem,
-                    const PlanRequest& request) {
-  std::vector<std::string> remarks;
-  if (m.samples == 1) remarks.emplace_back("timed once");
-  if (!program.on_gpu()) return fmt::format("{}", fmt::join(remarks, " "));
-  if (m.energy_joules) remarks.push_back(fmt::format("{:.3g} mJ", *m.energy_joules * 1e3));
-  if (m.clock_mhz) remarks.push_back(fmt::format("{:.0f} MHz", *m.clock_mhz));
-  if (m.kernels) remarks.push_back(fmt::format("{} kernel{}", *m.kernels, *m.kernels == 1 ? "" : "s"));
-  for (std::string& note : notes_of(program, m, problem, request)) remarks.push_back(std::move(note));
-  return fmt::format("{}", fmt::join(remarks, " "));
+// Why a candidate failed, without its name and problem, which stand beside it already.
+std::string reason_of(const Measurement& m, const ConvProblem& problem) {
+  std::string reason = m.failure->message;
+  for (const std::string& known : {print(m.candidate), " on " + print(problem)}) {
+    for (std::size_t at; (at = reason.find(known)) != std::string::npos;) reason.erase(at, known.size());
+  }
+  return reason.substr(std::min(reason.find_first_not_of(" ,:"), reason.size()));
 }
 
-void say_problem(const Program& program, const PlanRequest& request, const ProblemReport& report,
-                 const HeuristicChoice& heuristic, const std::string& versus) {
+// Whether a warning says no more than the row of a candidate that failed.
+bool in_a_row(const std::string& warning, const std::vector<Measurement>& measurements) {
+  return std::any_of(measurements.begin(), measurements.end(), [&](const Measurement& m) {
+    return m.failure && warning.find(m.failure->message) != std::string::npos;
+  });
+}
+
+struct BenchContext {
+  const Program& program;
+  const PlanRequest& request;
+  const BenchFlags& flags;
+  selection::MachineCeiling ceiling;
+};
+
+// The candidates of a problem, fastest first.
+report::Table measurement_table(const BenchContext& context, const ProblemReport& report) {
   const ConvProblem& problem = report.distinct.problem;
-  program.say(fmt::format("\n{} x {}{}\n  {}", report.distinct.count, report::short_name(problem),
-                          report.distinct.names.empty() ? "" : "  " + report.distinct.names, print(problem)));
+  const auto least = selection::least_seconds(problem, context.ceiling, context.request);
   report::Table table;
   using report::Align;
   table.column("candidate").column("time", Align::right).column("spread", Align::right, 2);
-  table.column("GFLOP/s", Align::right, 1).column("GB/s", Align::right, 4).column("workspace", Align::right, 3);
-  table.column("error/tol", Align::right, 3).column("error", Align::right, 5).column("");
+  table.column("GFLOP/s", Align::right, 1).column(kOfCeiling, Align::right, 1).column("GB/s", Align::right, 4);
+  table.column("workspace", Align::right, 3).column("error/tol", Align::right, 3).column("error", Align::right, 5);
+  table.column("energy", Align::right, 4).column("clock", Align::right, 6).column("kernels", Align::right, 5);
+  table.column("notes", Align::left, 3).column("remarks");
   bool first = true;
   for (const Measurement& m : report.selection.measurements) {
     if (m.failure) {
-      table.row({print(m.candidate), "-", "", "", "", "", "", "", m.failure->message}, report::Style::bad);
+      std::vector<std::string> cells = {print(m.candidate), "-"};
+      cells.resize(13);
+      cells.push_back(reason_of(m, problem));
+      table.row(std::move(cells), report::Style::bad);
       continue;
     }
-    table.row({print(m.candidate), report::seconds(m.median_seconds), report::percent(m.spread),
-               report::rate(flops(problem) / m.median_seconds), report::rate(bytes_moved(problem) / m.median_seconds),
-               report::bytes(static_cast<double>(m.workspace_bytes)), report::number(m.max_error),
-               report::number(m.max_error_absolute), remarks(program, m, problem, request)},
-              first ? report::Style::good : report::Style::plain);
+    const auto notes =
+        context.program.on_gpu() ? notes_of(context.program, m, problem, context.request) : std::vector<std::string>();
+    table.row(
+        {print(m.candidate), report::seconds(m.median_seconds), report::percent(m.spread),
+         report::rate(flops(problem) / m.median_seconds), share_of_ceiling(least, m.median_seconds),
+         report::rate(bytes_moved(problem) / m.median_seconds), report::bytes(static_cast<double>(m.workspace_bytes)),
+         report::number(m.max_error), report::number(m.max_error_absolute),
+         m.energy_joules ? fmt::format("{:.3g} mJ", *m.energy_joules * 1e3) : "",
+         m.clock_mhz ? fmt::format("{:.0f} MHz", *m.clock_mhz) : "", m.kernels ? fmt::format("{}", *m.kernels) : "",
+         fmt::format("{}", fmt::join(notes, " ")), m.samples == 1 ? "timed once" : ""},
+        first ? report::Style::good : report::Style::plain);
     first = false;
   }
+  return table;
+}
+
+// What the rules would choose, beside what is fastest: bench measures every candidate whatever they say.
+void say_rules(const Program& program, const ProblemReport& report, const PlanRequest& request,
+               SelectionOptions options) {
+  options.mode = SelectionMode::heuristic;
+  options.store = nullptr;
+  const auto choice = select(report.distinct.problem, program.engines(), options, request, report.distinct.names);
+  if (!choice.ok()) {
+    program.say("  the rules: " + choice.error().message);
+    return;
+  }
+  if (choice->rule.empty()) {
+    program.say("  no rule matches");
+    return;
+  }
+  const auto& all = report.selection.measurements;
+  const auto same = std::find_if(all.begin(), all.end(),
+                                 [&](const Measurement& m) { return !m.failure && m.candidate == choice->candidate; });
+  program.say(fmt::format(
+      "  {} chooses {}: {}", choice->reason, print(choice->candidate),
+      same == all.end() ? "not measured (--all-knobs measures all)"
+                        : fmt::format("{:.2f} times the best", same->median_seconds / all.front().median_seconds)));
+}
+
+void say_problem(const BenchContext& context, const ProblemReport& report, const HeuristicChoice& heuristic) {
+  const Program& program = context.program;
+  const std::string& versus = context.flags.versus;
+  const ConvProblem& problem = report.distinct.problem;
+  program.say(fmt::format("\n{} x {}{}\n  {}", report.distinct.count, report::short_name(problem),
+                          report.distinct.names.empty() ? "" : "  " + report.distinct.names, print(problem)));
+  const report::Table table = measurement_table(context, report);
   if (!table.empty()) program.say(table, 2);
-  if (report.failure) program.say(report::styled("  " + report.failure->message, report::Style::bad, program.colour()));
+  if (report.failure) {
+    program.say(report::styled("  " + report.failure->message, report::Style::bad, program.colour()));
+  } else if (report.selection.measurements.empty()) {
+    program.say(report::styled("  nothing was measured", report::Style::bad, program.colour()));
+  }
   report::Refusals refusals;
   for (const EngineAnswer& answer : report.answers) {
     if (answer.refusal) refusals.add(answer.engine->info().name, *answer.refusal);
   }
+  std::size_t unable = 0;
   for (const auto& group : refusals.groups()) {
-    program.say(fmt::format("  {} can't: {}", group.names(), group.refusal.reason));
+    unable += group.engines.size();
+    if (context.flags.all) program.say(fmt::format("  {} can't: {}", group.names(), group.refusal.reason));
+  }
+  if (unable > 0 && !context.flags.all) {
+    program.say(fmt::format("  {} engine{} can't (--all says why)", unable, unable == 1 ? "" : "s"));
   }
   if (heuristic.over_best) {
     program.say(fmt::format("  the heuristic chooses {}: {:.2f} times the best", print(heuristic.prediction->candidate),
@@ -234,7 +299,10 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
     problems = distinct_problems(*session);
     if (problems.empty()) return Error{ErrorCode::unsupported, flags.target + ": the network has no convolution"};
   }
-  for (const ListedProblem& listed : target.problems) problems.push_back({listed.problem, listed.count, listed.name});
+  for (const ListedProblem& listed : target.problems) {
+    problems.push_back({listed.problem, listed.count, listed.name, problems.size() + 1});
+  }
+  CONVOY_TRY(problems, with_nodes(problems, flags.nodes));
   for (DistinctProblem& distinct : problems) {
     if (!flags.type.empty()) {
       const auto type = parse_data_type(flags.type);
@@ -250,23 +318,31 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
 
   for (DistinctProblem& distinct : problems) distinct.problem = program.allowed(distinct.problem);
   std::vector<HeuristicChoice> heuristic = ask_heuristic(problems, program.engines(), options.filter, request);
-  CONVOY_TRY(const auto reports, measure_problems(program, problems, options, request, "measuring"));
+  SelectionOptions measuring = options;
+  measuring.rules.clear();  // every candidate is measured; say_rules() compares
+  const BenchContext context{program, request, flags, selection::machine_ceiling(request)};
+  CONVOY_TRY(const auto reports, measure_problems(program, problems, measuring, request, "measuring"));
   program.say(
       fmt::format("{} on {}{}", flags.target, place_of(request),
                   options.caches == CacheState::cold ? "" : fmt::format(", caches {}", name_of(options.caches))));
+  program.say("ceiling: " + text_of(context.ceiling));
   Json json = {{"target", flags.target},
                {"threads", request.threads},
+               {"ceiling", to_json(context.ceiling)},
                {"caches", name_of(options.caches)},
                {"problems", Json::array()}};
   if (request.cuda) json["device"] = to_json(*request.cuda);
-  bool wrong = false, unsupported = false;
+  bool wrong = false, unsupported = false, failed = false;
   for (std::size_t i = 0; i < reports.size(); ++i) {
     const ProblemReport& report = reports[i];
     judge(heuristic[i], report.selection.measurements);
-    say_problem(program, request, report, heuristic[i], flags.versus);
+    say_problem(context, report, heuristic[i]);
+    if (!options.rules.empty()) say_rules(program, report, request, options);
     Json entry = report::to_json(report.distinct.problem);
     entry["count"] = report.distinct.count;
     entry["names"] = report.distinct.names;
+    const auto least = selection::least_seconds(report.distinct.problem, context.ceiling, request);
+    entry["ceiling_seconds"] = least ? Json(*least) : Json();
     entry["partial"] = report.selection.partial;
     entry["candidates"] = Json::array();
     for (const Measurement& m : report.selection.measurements) {
@@ -284,19 +360,23 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
       entry["failure"] = report.failure->message;
       wrong = wrong || report.failure->code == ErrorCode::wrong_result;
       unsupported = unsupported || report.failure->code == ErrorCode::unsupported;
+      failed = failed || exit_code(report.failure->code) == kFailed;
     }
+    failed = failed || (!report.failure && report.selection.measurements.empty());
     if (!report.selection.warnings.empty()) entry["warnings"] = report.selection.warnings;
-    for (const std::string& warning : report.selection.warnings) program.say("  " + warning);
+    for (const std::string& warning : report.selection.warnings) {
+      if (!in_a_row(warning, report.selection.measurements)) program.say("  " + warning);
+    }
     json["problems"].push_back(std::move(entry));
   }
   json["totals"] = say_totals(program, reports);
   json["heuristic"] = say_heuristic(program, heuristic);
-  if (target.network != nullptr && flags.type.empty() && flags.pass.empty()) {
+  if (target.network != nullptr && flags.type.empty() && flags.pass.empty() && flags.nodes.empty()) {
     const NetworkOptions network_options{request.threads, request.cpu, options, program.math()};
     CONVOY_TRY(json["network"], bench_network(program, *target.network, descs, network_options, reports));
   }
   program.document(json);
-  return wrong ? kWrongResult : unsupported ? kUnsupported : kDone;
+  return wrong ? kWrongResult : failed ? kFailed : unsupported ? kUnsupported : kDone;
 }
 
 }  // namespace
@@ -309,13 +389,19 @@ void add_bench(CLI::App& app, Program& program) {
   auto flags = std::make_shared<BenchFlags>();
   command.add_option("target", flags->target, "An ONNX file, zoo:NAME, a problem list, or a problem string")
       ->required();
+  add_node_flag(command, flags->nodes);
+  begin(command, Subject::input);
   command.add_option("--dtype", flags->type, "Run the problems in this data type instead: f64 f32 f16 bf16 s8 u8 ...")
       ->type_name("TYPE");
   command.add_option("--pass", flags->pass, "Run this pass of the problems instead: fprop, dgrad or wgrad")
       ->type_name("PASS");
+  begin(command, Subject::output);
   command.add_option("--vs", flags->versus, "Compare the fastest of these engines with the fastest of the others")
       ->type_name("GLOB");
+  command.add_flag("--all", flags->all, "Why each engine can't that can't");
+  begin(command, Subject::choosing);
   command.add_flag("--all-knobs", flags->all_knobs, "Measure every knob value, not only each engine's default");
+  begin(command, Subject::output);
   command.add_flag("--cost-terms", flags->cost_terms,
                    "With --json: what each prediction is made from, for fitting them");
   add_dim_flag(command, flags->input);

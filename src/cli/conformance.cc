@@ -102,8 +102,10 @@ void add_conformance(CLI::App& app, Program& program) {
   auto flags = std::make_shared<ConformanceFlags>();
   command.add_option("folder", flags->folder, "Searched recursively; each folder with a model.onnx is a case")
       ->required();
+  begin(command, Subject::input);
   command.add_option("--filter", flags->filter, "Only cases whose name (path below the folder) matches")
       ->type_name("GLOB");
+  begin(command, Subject::checking);
   command.add_option("--timeout", flags->timeout, "A case that takes longer fails")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.001, 1e6));
@@ -114,6 +116,7 @@ void add_conformance(CLI::App& app, Program& program) {
                   "Absolute tolerance instead of 1e-7 (models of more than ten nodes: 1e-5 of the output's largest "
                   "magnitude; 16-bit floats: 1e-3)")
       ->check(CLI::NonNegativeNumber);
+  begin(command, Subject::output);
   command.add_flag("--quiet", flags->quiet, "Print only cases that did not pass");
   add_shared_flags(command, program, "Measure engines for so long in each case (default: predict)");
   command.callback([flags, &program] { program.action = [flags, &program] { return conformance(program, *flags); }; });

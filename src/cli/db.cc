@@ -122,7 +122,7 @@ Result<int> export_records(const Program& program, const DbFlags& flags) {
   CONVOY_TRY(const auto records, read_records(flags.filter));
   const std::string text = export_lines(records);
   if (flags.output.empty()) {
-    program.say(text);
+    program.raw(text);
     return kDone;
   }
   CONVOY_CHECK(io::write_file(flags.output, std::as_bytes(std::span(text))));
@@ -187,6 +187,7 @@ Result<int> collect(const Program& program, const DbFlags& flags) {
 }
 
 void add_filter(CLI::App& app, RecordFilter& filter) {
+  begin(app, Subject::input);
   app.add_option("--problem", filter.problems, "Problems whose string matches one of these globs")->type_name("GLOB");
   app.add_option("--engines", filter.engines, "Engines that match: 'cpu.*,!cpu.winograd'")->type_name("GLOB");
 }
@@ -220,6 +221,7 @@ void add_db(CLI::App& app, Program& program) {
   CLI::App& exported = add("export", "Its measurements as JSON lines, always in the same order",
                            "export -o tuned.jsonl", export_records);
   add_filter(exported, flags->filter);
+  begin(exported, Subject::output);
   exported.add_option("-o,--output", flags->output, "The file to write (default: standard output)")->type_name("FILE");
   CLI::App& imported =
       add("import",
@@ -235,6 +237,7 @@ void add_db(CLI::App& app, Program& program) {
   CLI::App& verified = add("verify", "Measure and check a sample of it again", "verify --sample 20",
                            [](const Program& p, const DbFlags& f) { return verify_database(p, f.verify); });
   add_filter(verified, flags->verify.filter);
+  begin(verified, Subject::checking);
   verified.add_option("--sample", flags->verify.sample, "How many measurements")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000))
@@ -248,6 +251,7 @@ void add_db(CLI::App& app, Program& program) {
   add_display_flags(verified, program);
   CLI::App& collected =
       add("gc", "Drop what old engine revisions measured, and problems unused for long", "gc --dry-run", collect);
+  begin(collected, Subject::input);
   collected.add_option("--unused-days", flags->collect.unused_days, "How long is long")
       ->type_name("DAYS")
       ->check(CLI::Range(0, 100'000))

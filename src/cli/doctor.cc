@@ -11,6 +11,7 @@
 #include "base/environment.h"
 #include "base/log.h"
 #include "base/provider_environment.h"
+#include "cli/ceiling_report.h"
 #include "cli/doctor_cuda.h"
 #include "cli/program.h"
 #include "convoy/version.h"
@@ -66,7 +67,7 @@ Json say_provider_variables(const Program& program) {
   return json;
 }
 
-Result<int> doctor(const Program& program) {
+Result<int> doctor(const Program& program, bool measure) {
   const CpuFeatures& cpu = cpu_features();
   const CpuFeatures& detected = detected_cpu_features();
   struct utsname system = {};
@@ -94,6 +95,12 @@ Result<int> doctor(const Program& program) {
                                      report::bytes(static_cast<double>(cpu.l2_bytes)),
                                      report::bytes(static_cast<double>(cpu.l3_bytes)))});
   machine.row({"memory", report::bytes(memory_bytes)});
+  PlanRequest request;
+  request.cpu = cpu;
+  request.threads = cpu.logical_cpus;
+  const selection::MachineCeiling ceiling = selection::machine_ceiling(request, measure);
+  machine.row(
+      {"ceiling", fmt::format("{} thread{}, {}", request.threads, request.threads == 1 ? "" : "s", text_of(ceiling))});
   machine.row({"system", fmt::format("{} {} {}", system.sysname, system.release, system.machine)});
   const CudaFindings cuda = cuda_findings();
   for (const std::string& device : cuda.devices) machine.row({"GPU", device});
@@ -157,6 +164,7 @@ Result<int> doctor(const Program& program) {
                       {"l3_bytes", cpu.l3_bytes}}},
                     {"memory_bytes", memory_bytes},
                     {"system", fmt::format("{} {} {}", system.sysname, system.release, system.machine)},
+                    {"ceiling", to_json(ceiling)},
                     {"devices", devices},
                     {"cuda", cuda.json},
                     {"libraries", library_json},
@@ -177,8 +185,11 @@ void add_doctor(CLI::App& app, Program& program) {
   CLI::App& command =
       add_subcommand(app, "doctor", "Show the processor, GPUs, the libraries and every environment variable",
                      "  convoy doctor --json");
+  auto measure = std::make_shared<bool>(false);
+  begin(command, Subject::timing);
+  command.add_flag("--measure", *measure, "Measure the machine's ceiling anew: what bench and explain compare with");
   add_display_flags(command, program);
-  command.callback([&program] { program.action = [&program] { return doctor(program); }; });
+  command.callback([measure, &program] { program.action = [measure, &program] { return doctor(program, *measure); }; });
 }
 
 }  // namespace convoy::cli

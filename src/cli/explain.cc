@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "cli/ceiling_report.h"
 #include "cli/inputs.h"
 #include "cli/target.h"
 #include "cli/tuning.h"
@@ -18,6 +19,8 @@ namespace {
 
 struct ExplainFlags {
   std::string target;
+  std::string nodes;
+  bool all = false;
   bool fusion = false;
   InputFlags input;  // only --dim
 };
@@ -44,12 +47,26 @@ Json to_json(const selection::EngineVerdict& verdict, const ConvProblem& problem
   return json;
 }
 
+// A time, and what part of the machine's ceiling it reaches.
+struct Time {
+  double seconds = 0;
+  bool measured = false;
+};
+Time time_of(const selection::EngineVerdict& verdict) {
+  if (verdict.measured && !verdict.measured->failure) return {verdict.measured->median_seconds, true};
+  return {verdict.answer.predicted_seconds, false};
+}
+
 // The engines that can, and those that can't or may not.
-void say_engines(const Program& program, const selection::Explanation& explanation) {
+void say_engines(const Program& program, const selection::Explanation& explanation,
+                 const std::optional<double>& least) {
   using report::Align;
   report::Table can, cannot;
   can.column("engine").column("predicted", Align::right).column("measured", Align::right);
-  can.column("workspace", Align::right, 3).column("loops", Align::right, 4).column("knobs", Align::left, 2);
+  can.column(kOfCeiling, Align::right, 1)
+      .column("workspace", Align::right, 3)
+      .column("loops", Align::right, 4)
+      .column("knobs", Align::left, 2);
   can.column("notes", Align::left, 1);
   cannot.column("engine").column("field", Align::left, 1).column("why it can't");
   report::Refusals refusals;
@@ -67,11 +84,12 @@ void say_engines(const Program& program, const selection::Explanation& explanati
     }
     if (verdict.no_plan) remark = "no plan: " + verdict.no_plan->message;
     const bool chosen = explanation.chosen && explanation.chosen->candidate.engine == name;
-    can.row({name, report::seconds(verdict.answer.predicted_seconds), measured,
-             report::bytes(static_cast<double>(verdict.workspace_bytes)),
-             verdict.stages.empty() ? "?" : fmt::format("{}", verdict.stages.size()), knob_text(verdict.answer.knobs),
-             remark},
-            chosen ? report::Style::good : report::Style::plain);
+    can.row(
+        {name, report::seconds(verdict.answer.predicted_seconds), measured,
+         share_of_ceiling(least, time_of(verdict).seconds), report::bytes(static_cast<double>(verdict.workspace_bytes)),
+         verdict.stages.empty() ? "?" : fmt::format("{}", verdict.stages.size()), knob_text(verdict.answer.knobs),
+         remark},
+        chosen ? report::Style::good : report::Style::plain);
   }
   for (const auto& group : refusals.groups()) {
     cannot.row({group.names(), std::string(name_of(group.refusal.code)), group.refusal.reason});
@@ -108,19 +126,77 @@ void say_choice(const Program& program, const selection::Explanation& explanatio
   program.say(text + "\n");
 }
 
-Result<Json> explain_problem(const Program& program, const DistinctProblem& distinct, const SelectionOptions& options,
-                             const PlanRequest& base) {
-  const ConvProblem& problem = distinct.problem;
-  CONVOY_TRY(const WeightedRequest weighted, with_constant_weights(problem, base));
-  const auto explanation = selection::explain(problem, program.engines(), options, weighted.request, distinct.names);
-  program.say(fmt::format("{}\n{}{}: {} GFLOP, {} at least", print(problem), report::short_name(problem),
-                          distinct.count > 1 ? fmt::format(", {} times", distinct.count) : "",
-                          report::rate(flops(problem)), report::bytes(bytes_moved(problem))));
-  say_engines(program, explanation);
-  say_choice(program, explanation);
+struct Explained {
+  DistinctProblem distinct;
+  selection::Explanation explanation;
+  std::optional<double> least_seconds;  // the machine's ceiling allows
+};
 
+Result<Explained> explain_problem(const Program& program, const DistinctProblem& distinct,
+                                  const SelectionOptions& options, const PlanRequest& base,
+                                  const selection::MachineCeiling& ceiling) {
+  CONVOY_TRY(const WeightedRequest weighted, with_constant_weights(distinct.problem, base));
+  return Explained{
+      distinct,
+      selection::explain(distinct.problem, program.engines(), options, weighted.request, distinct.names),
+      selection::least_seconds(distinct.problem, ceiling, base),
+  };
+}
+
+void say_problem(const Program& program, const Explained& explained) {
+  const ConvProblem& problem = explained.distinct.problem;
+  program.say(fmt::format("{}\n{}{}: {} GFLOP, {} at least{}", print(problem), report::short_name(problem),
+                          explained.distinct.count > 1 ? fmt::format(", {} times", explained.distinct.count) : "",
+                          report::rate(flops(problem)), report::bytes(bytes_moved(problem)),
+                          explained.least_seconds
+                              ? fmt::format(": {} at this machine's ceiling", report::seconds(*explained.least_seconds))
+                              : std::string()));
+  say_engines(program, explained.explanation, explained.least_seconds);
+  say_choice(program, explained.explanation);
+}
+
+// A line a problem: what was chosen, what it takes, what comes next.
+void say_summary(const Program& program, const std::vector<Explained>& all) {
+  using report::Align;
+  report::Table table;
+  table.column("number", Align::right).column("count", Align::right, 3).column("problem").column("runs on");
+  table.column("predicted", Align::right, 1).column("measured", Align::right).column(kOfCeiling, Align::right, 1);
+  table.column("able", Align::right, 4).column("runner-up", Align::left, 5).column("layers", Align::left, 2);
+  for (const Explained& explained : all) {
+    const selection::Explanation& explanation = explained.explanation;
+    const std::string& names = explained.distinct.names;
+    std::string predicted, measured, share;
+    int able = 0;
+    for (const selection::EngineVerdict& verdict : explanation.engines) {
+      if (verdict.answer.refusal || verdict.excluded) continue;
+      ++able;
+      if (!explanation.chosen || explanation.chosen->candidate.engine != verdict.answer.engine->info().name) continue;
+      const Time time = time_of(verdict);
+      predicted = report::seconds(verdict.answer.predicted_seconds);
+      if (time.measured) measured = report::seconds(time.seconds);
+      share = share_of_ceiling(explained.least_seconds, time.seconds);
+    }
+    const std::size_t comma = names.find(", ");
+    table.row({fmt::format("{}", explained.distinct.number), fmt::format("{}", explained.distinct.count),
+               report::short_name(explained.distinct.problem),
+               explanation.chosen ? print(explanation.chosen->candidate) : "nothing", predicted, measured, share,
+               fmt::format("{}", able), explanation.runner_up ? print(*explanation.runner_up) : "",
+               comma == std::string::npos ? names : names.substr(0, comma) + ", ..."},
+              explanation.chosen ? report::Style::plain : report::Style::bad);
+  }
+  program.say(table);
+  program.say(
+      "\nOne in full, with every engine and why it can't: --node NUMBER, or a layer's name. All in full: --all.");
+}
+
+Json to_json(const Explained& explained) {
+  const ConvProblem& problem = explained.distinct.problem;
+  const selection::Explanation& explanation = explained.explanation;
   Json json = report::to_json(problem);
-  json["count"] = distinct.count;
+  json["number"] = explained.distinct.number;
+  json["names"] = explained.distinct.names;
+  json["count"] = explained.distinct.count;
+  json["ceiling_seconds"] = explained.least_seconds ? Json(*explained.least_seconds) : Json();
   json["engines"] = Json::array();
   for (const auto& verdict : explanation.engines) json["engines"].push_back(to_json(verdict, problem));
   if (!explanation.advice.empty()) json["advice"] = Json::array();
@@ -196,11 +272,20 @@ Result<int> explain(const Program& program, const ExplainFlags& flags) {
     CONVOY_TRY(const auto session, prepare_with_progress(program, *target.network, descs, network_options));
     problems = distinct_problems(*session);
   }
-  for (const ListedProblem& listed : target.problems) problems.push_back({listed.problem, listed.count, listed.name});
+  for (const ListedProblem& listed : target.problems) {
+    problems.push_back({listed.problem, listed.count, listed.name, problems.size() + 1});
+  }
+  const bool in_full = flags.all || flags.fusion || !flags.nodes.empty() || problems.size() == 1;
+  CONVOY_TRY(problems, with_nodes(problems, flags.nodes));
+  const selection::MachineCeiling ceiling = selection::machine_ceiling(request);
   Json all = Json::array();
+  std::vector<Explained> summary;
   bool any_unsupported = false;
   for (const DistinctProblem& problem : problems) {
-    CONVOY_TRY(Json json, explain_problem(program, problem, options, request));
+    CONVOY_TRY(Explained explained, explain_problem(program, problem, options, request, ceiling));
+    if (in_full) say_problem(program, explained);
+    Json json = to_json(explained);
+    if (!in_full) summary.push_back(std::move(explained));
     if (flags.fusion) {
       auto fusion = explain_fusion(program, problem.problem, options, request);
       if (!fusion.ok() && fusion.error().code != ErrorCode::unsupported) return fusion.error();
@@ -210,7 +295,10 @@ Result<int> explain(const Program& program, const ExplainFlags& flags) {
     any_unsupported = any_unsupported || json["chosen"].is_null();
     all.push_back(std::move(json));
   }
-  program.document({{"target", flags.target}, {"threads", request.threads}, {"problems", all}});
+  if (!problems.empty()) program.say("ceiling: " + text_of(ceiling));
+  if (!summary.empty()) say_summary(program, summary);
+  program.document(
+      {{"target", flags.target}, {"threads", request.threads}, {"ceiling", cli::to_json(ceiling)}, {"problems", all}});
   return any_unsupported ? kUnsupported : kDone;
 }
 
@@ -219,10 +307,17 @@ Result<int> explain(const Program& program, const ExplainFlags& flags) {
 void add_explain(CLI::App& app, Program& program) {
   CLI::App& command = add_subcommand(app, "explain", "Say which engines can run a problem, and why the others can't",
                                      "  convoy explain fprop:x=f32,1x64x56x56,nhwc:w=f32,64x64x3x3:pad=1x1\n"
+                                     "  convoy explain zoo:resnet18 --node 3\n"
                                      "  convoy explain zoo:resnet18 --budget 20 --fusion");
   auto flags = std::make_shared<ExplainFlags>();
-  command.add_option("target", flags->target, "A problem string; also a problem list, an ONNX file or zoo:NAME")
+  command
+      .add_option("target", flags->target,
+                  "A problem string; also a problem list, an ONNX file or zoo:NAME, of which each problem is a line")
       ->required();
+  add_node_flag(command, flags->nodes);
+  begin(command, Subject::output);
+  command.add_flag("--all", flags->all, "Every problem in full, not a line each");
+  begin(command, Subject::timing);
   command.add_flag("--fusion", flags->fusion,
                    "Also measure the epilogue in one plan, as one pass after the convolution, and as separate steps");
   add_dim_flag(command, flags->input);

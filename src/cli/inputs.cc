@@ -119,6 +119,7 @@ std::string describe(const NetworkValue& value) {
 }
 
 void add_dim_flag(CLI::App& app, InputFlags& flags) {
+  begin(app, Subject::input);
   app.add_option("--dim", flags.dims, "Size of a free dim: its name in the model, or INPUT:AXIS (repeatable)")
       ->type_name("DIM=VALUE")
       ->expected(1)
@@ -131,6 +132,7 @@ bool has_batch(const NetworkValue& input) {
 }
 
 void add_input_flags(CLI::App& app, InputFlags& flags) {
+  begin(app, Subject::input);
   app.add_option("--input", flags.inputs,
                  "An input from .npy, TensorProto .pb, .png, .jpg, .nii or .nii.gz; NAME= may be left out for a model "
                  "with one input. Several files, a folder or a pattern: an answer to each (repeatable)")

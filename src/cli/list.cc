@@ -6,6 +6,7 @@
 
 #include "cli/program.h"
 #include "core/problem_list.h"
+#include "device/cuda/device.h"
 #include "engines/table.h"
 #include "report/format.h"
 #include "report/table.h"
@@ -51,8 +52,8 @@ Json printed(const Values& values, bool any) {
   return all;
 }
 
-// The engines of one kind of device, as a table; adds them to the document.
-void list_engines_on(const Program& program, DeviceKind kind, Json& json) {
+// The engines of one kind of device, as a table, or only how many they are; adds them to the document.
+void list_engines_on(const Program& program, DeviceKind kind, bool in_full, Json& json) {
   report::Table table;
   using report::Align;
   table.column("engine").column("rev", Align::right, 6).column("passes", Align::left, 2).column("x", Align::left, 3);
@@ -95,14 +96,21 @@ void list_engines_on(const Program& program, DeviceKind kind, Json& json) {
                     {"dropped_by", dropped},
                     {"notes", info.notes}});
   }
+  if (!in_full) {
+    program.say(fmt::format("On NVIDIA GPUs (--device cuda): {} engines; this machine has none (--all lists them)\n",
+                            engines_on(kind).size()));
+    return;
+  }
   program.say(fmt::format("On {}", kind == DeviceKind::cpu ? "the CPU" : "NVIDIA GPUs (--device cuda)"));
   program.say(table, 2);
   program.say("");
 }
 
-Result<int> list_engines(const Program& program) {
+Result<int> list_engines(const Program& program, bool all) {
+  const Result<int> gpus = cuda::device_count();
   Json json = Json::array();
-  for (const DeviceKind kind : {DeviceKind::cpu, DeviceKind::cuda}) list_engines_on(program, kind, json);
+  list_engines_on(program, DeviceKind::cpu, true, json);
+  list_engines_on(program, DeviceKind::cuda, all || (gpus.ok() && *gpus > 0), json);
   program.say(fmt::format("The configuration is {} (--config, CONVOY_CONFIG).", convoy::name_of(library_config())));
   program.document({{"configuration", std::string(convoy::name_of(library_config()))}, {"engines", json}});
   return kDone;
@@ -202,12 +210,17 @@ void add_list(CLI::App& app, Program& program) {
     kind.callback([&program, list] { program.action = [&program, list] { return list(program); }; });
     return kind;
   };
-  add("engines", "Every convolution engine of this build and what it takes", list_engines);
+  auto all = std::make_shared<bool>(false);
+  CLI::App& engines = add("engines", "Every convolution engine of this build and what it takes",
+                          [all](const Program& p) { return list_engines(p, *all); });
+  begin(engines, Subject::output);
+  engines.add_flag("--all", *all, "Those for GPUs, too, where there is none");
   add("rule-fields", "What the rules of --rules can speak of", list_rule_fields);
   add("layouts", "The named layouts of tensors", list_layouts);
   auto folder = std::make_shared<std::string>("problems");
   CLI::App& problems = add("problems", "The problem lists in a folder",
                            [folder](const Program& p) { return list_problems(p, *folder); });
+  begin(problems, Subject::input);
   problems.add_option("--folder", *folder, "Where the lists are")->type_name("DIR")->capture_default_str();
   add("zoo", "The networks that need no file", list_zoo);
 }

@@ -3,6 +3,7 @@
 
 #include <exception>
 
+#include "cli/help.h"
 #include "cli/program.h"
 #include "convoy/version.h"
 
@@ -21,6 +22,7 @@ int main(int argc, char** argv) {
   CLI::App app("Runs convolutions the fastest correct way this machine knows, and shows how it chose.", "convoy");
   app.set_version_flag("--version", std::string("convoy ") + version());
   app.require_subcommand(1);
+  app.formatter(std::make_shared<HelpFormatter>(program));
   app.footer(
       "A TARGET is an ONNX file, zoo:NAME, a problem list, or a problem string.\n"
       "Exit codes: 0 done, 1 failed, 2 bad usage or input, 3 a result was wrong, 4 not supported,\n"
@@ -38,6 +40,7 @@ int main(int argc, char** argv) {
   add_zoo(app, program);
   add_doctor(app, program);
   add_demo(app, program);
+  add_completion(app, program);
 
   try {
     app.parse(argc, argv);
@@ -48,6 +51,9 @@ int main(int argc, char** argv) {
     const auto chosen = app.get_subcommands();
     const std::string command = chosen.empty() ? "convoy" : "convoy " + chosen.front()->get_name();
     std::string message = error.what();
+    if (const auto extras = app.remaining(true); !extras.empty()) {
+      message = explain_extras(app, {argv + 1, argv + argc}, extras);
+    }
     if (chosen.empty() && argc > 1 && argv[1][0] != '-') {
       message = fmt::format("'{}' is not a subcommand; there are", argv[1]);
       for (const CLI::App* known : app.get_subcommands({})) message += " " + known->get_name();

@@ -36,6 +36,7 @@ std::string files_text(const std::vector<std::string>& files) {
 }  // namespace
 
 void add_output_flags(CLI::App& app, OutputFlags& flags) {
+  begin(app, Subject::output);
   app.add_option("--output-dir", flags.folder,
                  "Write each output to this folder as .npy (bf16 and f8 widened to f32), and pictures, masks and label "
                  "maps as .png too")

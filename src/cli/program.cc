@@ -31,10 +31,12 @@ Error bad_flag(std::string_view flag, std::string_view what) {
   return {ErrorCode::invalid_argument, fmt::format("{}: {}", flag, what)};
 }
 
-// Of "cuda" and "cuda:N"; nothing for "cpu".
-Result<std::optional<int>> cuda_ordinal(std::string_view device) {
-  auto ordinal = cuda::parse_device(device);
+// Of "cuda" and "cuda:N"; nothing for "cpu", where options that only a GPU has are errors.
+Result<std::optional<int>> cuda_ordinal(const SharedOptions& shared) {
+  auto ordinal = cuda::parse_device(shared.device);
   if (!ordinal.ok()) return ordinal.error().within("--device");
+  if (!*ordinal && shared.sm_count > 0) return bad_flag("--sm-count", "it is for --device cuda");
+  if (!*ordinal && shared.rotating) return bad_flag("--rotating", "it is for --device cuda");
   return ordinal;
 }
 
@@ -113,6 +115,8 @@ void Program::say(const report::Table& table, int indent) const {
   }
 }
 
+void Program::raw(std::string_view text) const { put(stdout, text); }
+
 void Program::say_left_out() const {
   if (left_out_.empty()) return;
   note(fmt::format("left out at {} columns: {} (--wide shows all)", page().width, fmt::join(left_out_, ", ")));
@@ -137,10 +141,9 @@ Result<int> Program::threads() const {
 Result<PlanRequest> Program::plan_request() const {
   PlanRequest request;
   CONVOY_TRY(const int threads, this->threads());
-  CONVOY_TRY(const std::optional<int> ordinal, cuda_ordinal(shared.device));
+  CONVOY_TRY(const std::optional<int> ordinal, cuda_ordinal(shared));
   request.cpu = cpu_features();
   if (!ordinal) {
-    if (shared.sm_count > 0) return bad_flag("--sm-count", "it is for --device cuda");
     request.threads = threads;
     return request;
   }
@@ -181,7 +184,6 @@ Result<SelectionOptions> Program::selection(double default_budget) const {
                    : shared.all_cold ? CacheState::all_cold
                    : shared.rotating ? CacheState::rotating
                                      : CacheState::cold;
-  if (shared.rotating && !on_gpu()) return bad_flag("--rotating", "it is for --device cuda");
   CONVOY_CHECK(read_filter(shared, options.filter));
   options.budget_seconds = shared.budget >= 0 ? shared.budget : default_budget;
   if (options.budget_seconds > 0) options.mode = SelectionMode::measured;
@@ -202,7 +204,7 @@ ConvProblem Program::allowed(ConvProblem problem) const {
 
 Result<NetworkOptions> Program::network_options(double default_budget) const {
   NetworkOptions options;
-  CONVOY_TRY(const std::optional<int> ordinal, cuda_ordinal(shared.device));
+  CONVOY_TRY(const std::optional<int> ordinal, cuda_ordinal(shared));
   if (ordinal) {
     return Error{ErrorCode::unsupported,
                  fmt::format("--device {}: whole networks run on the CPU only; problems and lists of them run there",
@@ -216,6 +218,7 @@ Result<NetworkOptions> Program::network_options(double default_budget) const {
 }
 
 void add_display_flags(CLI::App& app, Program& program) {
+  begin(app, Subject::output);
   app.add_flag("--json", program.shared.json,
                "One JSON document on standard output, everything else on standard error");
   app.add_flag("--wide", program.shared.wide,
@@ -224,10 +227,33 @@ void add_display_flags(CLI::App& app, Program& program) {
 
 void add_shared_flags(CLI::App& app, Program& program, const std::string& budget_help) {
   SharedOptions& shared = program.shared;
-  app.add_option("--device", shared.device, "Where to run: cpu (default), cuda or cuda:N")->type_name("DEVICE");
-  app.add_option("--threads", shared.threads, "Threads to run on (default: every processor)")
-      ->type_name("N")
-      ->check(CLI::Range(1, kMaxThreads));
+  begin(app, Subject::choosing);
+  app.add_option("--engines", shared.engines, "Engines that may be chosen, a list of globs: 'cpu.*,!cpu.winograd'")
+      ->type_name("GLOB");
+  app.add_option("--notes", shared.notes, "Notes that candidates may have, a list of globs: '!WINOGRAD'")
+      ->type_name("GLOB");
+  app.add_option("--config", shared.config, "Library configuration: full, jit-only, portable (default CONVOY_CONFIG)")
+      ->type_name("NAME");
+  app.add_option("--objective", shared.objective,
+                 "What is to be small: time (default), workspace, energy, or weights: time=1,workspace=0.2")
+      ->type_name("WHAT");
+  app.add_option("--rules", shared.rules_file,
+                 "A file of lines 'FIELD=VALUE .. -> ENGINE{knob=value}' (convoy list rule-fields)")
+      ->type_name("FILE");
+  app.add_flag("--fallback,--rules-fallback,!--strict", shared.fallback,
+               "Where a rule's engine can't run a problem, warn and choose another (--strict, the default: an error)");
+  app.add_option("--allow", shared.allow, "Precision that f32 may lose: tf32, reduced-accumulation, down-convert")
+      ->type_name("WHAT")
+      ->delimiter(',')
+      ->check(CLI::IsMember({kTf32, kReducedAccumulation, kDownConvert}));
+  app.add_flag("--deterministic", shared.deterministic, "Only engines that give the same bits every time");
+  app.add_flag("--no-runtime-compilation", shared.no_runtime_compilation, "Nothing that is compiled at run time");
+  app.add_option("--workspace-limit", shared.workspace_limit, "Most scratch memory a convolution may need: 64M")
+      ->type_name("BYTES")
+      ->transform(CLI::AsSizeValue(false))
+      ->each([&shared](const std::string&) { shared.workspace_limited = true; });
+
+  begin(app, Subject::timing);
   const std::map<std::string, double> units = {{"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}};
   app.add_option("--budget", shared.budget, budget_help)
       ->type_name("SECONDS")
@@ -241,30 +267,15 @@ void add_shared_flags(CLI::App& app, Program& program, const std::string& budget
                "On a GPU: time executions in a row, each on tensors that the caches don't hold")
       ->excludes("--warm")
       ->excludes("--all-cold");
+
+  begin(app, Subject::device);
+  app.add_option("--device", shared.device, "Where to run: cpu (default), cuda or cuda:N")->type_name("DEVICE");
+  app.add_option("--threads", shared.threads, "Threads to run on (default: every processor)")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMaxThreads));
   app.add_option("--sm-count", shared.sm_count, "On a GPU: use so many SMs and leave the others free (default: all)")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000));
-  app.add_option("--objective", shared.objective,
-                 "What is to be small: time (default), workspace, energy, or weights: time=1,workspace=0.2");
-  app.add_option("--engines", shared.engines, "Engines that may be chosen, a list of globs: 'cpu.*,!cpu.winograd'")
-      ->type_name("GLOB");
-  app.add_option("--notes", shared.notes, "Notes that candidates may have, a list of globs: '!WINOGRAD'")
-      ->type_name("GLOB");
-  app.add_option("--config", shared.config, "Library configuration: full, jit-only, portable (default CONVOY_CONFIG)");
-  app.add_flag("--deterministic", shared.deterministic, "Only engines that give the same bits every time");
-  app.add_flag("--no-runtime-compilation", shared.no_runtime_compilation, "Nothing that is compiled at run time");
-  app.add_option("--workspace-limit", shared.workspace_limit, "Most scratch memory a convolution may need: 64M")
-      ->type_name("BYTES")
-      ->transform(CLI::AsSizeValue(false))
-      ->each([&shared](const std::string&) { shared.workspace_limited = true; });
-  app.add_option("--allow", shared.allow, "Precision that f32 may lose: tf32, reduced-accumulation, down-convert")
-      ->delimiter(',')
-      ->check(CLI::IsMember({kTf32, kReducedAccumulation, kDownConvert}));
-  app.add_option("--rules", shared.rules_file,
-                 "A file of lines 'FIELD=VALUE .. -> ENGINE{knob=value}' (convoy list rule-fields)")
-      ->type_name("FILE");
-  app.add_flag("--fallback,--rules-fallback,!--strict", shared.fallback,
-               "Where a rule's engine can't run a problem, warn and choose another (--strict, the default: an error)");
   add_display_flags(app, program);
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "cli/description.h"
 #include "convoy/network.h"
 #include "report/json.h"
 #include "report/table.h"
@@ -54,6 +55,8 @@ class Program {
   void say(std::string_view text) const;
   // A table, brought to that width. Columns that it has no room for are named by say_left_out().
   void say(const report::Table& table, int indent = 0) const;
+  // Text that other programs read: to standard output as it is, however wide.
+  void raw(std::string_view text) const;
   // A remark that is not part of the result: always standard error.
   void note(std::string_view text) const;
   // Ends the output of a --json run; does nothing otherwise.
@@ -116,5 +119,6 @@ void add_list(CLI::App& app, Program& program);
 void add_zoo(CLI::App& app, Program& program);
 void add_doctor(CLI::App& app, Program& program);
 void add_demo(CLI::App& app, Program& program);
+void add_completion(CLI::App& app, Program& program);  // and man
 
 }  // namespace convoy::cli

@@ -29,6 +29,7 @@ struct RunFlags {
   std::string select = "stored";
   std::string beside;
   bool verbose = false;
+  std::string nodes;  // of the steps that --verbose prints
 };
 
 constexpr double kDefaultBudget = 60;  // of --select measured
@@ -171,7 +172,7 @@ Result<int> run(const Program& program, RunFlags& flags) {
   CONVOY_TRY(Answers answers, answer(program, *network, reader, runner, report, comparison.get()));
   Session& session = runner.session();
   // Where answers were asked for, they are not kept waiting for a time.
-  if (flags.timing.given() || flags.verbose || (!answers_asked && !several)) {
+  if (flags.timing.given() || flags.verbose || !flags.nodes.empty() || (!answers_asked && !several)) {
     CONVOY_CHECK(answers.times.measure(session, answers.last.tensors, timing));
   }
 
@@ -186,7 +187,9 @@ Result<int> run(const Program& program, RunFlags& flags) {
   }
 
   const std::vector<double> step_seconds = answers.times.step_seconds();
-  if (flags.verbose) say_steps(program, flags.model, session, step_seconds);
+  if (flags.verbose || !flags.nodes.empty()) {
+    CONVOY_CHECK(say_steps(program, flags.model, session, step_seconds, flags.nodes));
+  }
   report.say();
   if (comparison != nullptr) comparison->say();
   const std::int64_t peak = peak_memory_bytes();
@@ -259,7 +262,7 @@ void add_run(CLI::App& app, Program& program) {
                   "Compare the outputs with those of another network on the same inputs, or with files: .npy or .pb "
                   "([OUTPUT=]FILE), or a folder that --output-dir has written")
       ->type_name("MODEL|FILE|DIR");
-  add_timing_flags(command, flags->timing);
+  begin(command, Subject::choosing);
   command
       .add_option("--select", flags->select,
                   "How engines are chosen: heuristic (predicted), stored (the fastest that the tuning database knows, "
@@ -267,13 +270,20 @@ void add_run(CLI::App& app, Program& program) {
       ->type_name("HOW")
       ->check(CLI::IsMember({"heuristic", "stored", "measured"}))
       ->capture_default_str();
+  begin(command, Subject::timing);
+  add_timing_flags(command, flags->timing);
   command
       .add_option("--beside", flags->beside,
                   "Then time it side by side with these choices in the same process, --repeat turns of each")
       ->type_name("HOW")
       ->check(CLI::IsMember({"heuristic"}));
+  begin(command, Subject::output);
   command.add_flag("--verbose", flags->verbose,
                    "Print every step, what runs it, what it takes, its share and its speed");
+  command
+      .add_option("--node", flags->nodes,
+                  "The same of the steps only whose name or problem string matches a list of globs")
+      ->type_name("GLOB");
   add_shared_flags(command, program, "Measure the engines for so long first and choose the fastest (default: don't)");
   command.callback([flags, &program] { program.action = [flags, &program] { return run(program, *flags); }; });
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "cli/tuning.h"
 #include "report/format.h"
 #include "report/table.h"
 
@@ -17,8 +18,8 @@ bool is_convolution(const NetworkStep& step) { return step.kind == "conv"; }
 
 }  // namespace
 
-void say_steps(const Program& program, const std::string& model, const Session& session,
-               const std::vector<double>& seconds) {
+Result<void> say_steps(const Program& program, const std::string& model, const Session& session,
+                       const std::vector<double>& seconds, const std::string& nodes) {
   const std::vector<NetworkStep>& steps = session.steps();
   const bool timed = seconds.size() == steps.size();
   const double total = total_of(seconds);
@@ -30,6 +31,7 @@ void say_steps(const Program& program, const std::string& model, const Session& 
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const NetworkStep& step = steps[i];
     const bool convolution = is_convolution(step);
+    if (!nodes.empty() && !node_matches(nodes, step.nodes, convolution ? print(step.problem) : "", i)) continue;
     std::vector<std::string> cells = {fmt::format("{}", i), step.kind, step.implementation, step.selection.reason};
     if (timed) {
       cells.push_back(report::seconds(seconds[i]));
@@ -41,19 +43,24 @@ void say_steps(const Program& program, const std::string& model, const Session& 
     cells.push_back(step.nodes);
     table.row(std::move(cells), step.kind == "convert" ? report::Style::faint : report::Style::plain);
   }
+  if (table.empty()) {
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("--node: '{}' matches none of the {} steps", nodes, steps.size())};
+  }
   program.say(table);
-  if (!timed || total <= 0) return;
+  if (!timed || total <= 0 || !nodes.empty()) return {};
   std::size_t slowest = steps.size();
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (is_convolution(steps[i]) && (slowest == steps.size() || seconds[i] > seconds[slowest])) slowest = i;
   }
-  if (slowest == steps.size()) return;
+  if (slowest == steps.size()) return {};
   const NetworkStep& step = steps[slowest];
   const std::string node = step.nodes.substr(0, step.nodes.find_first_of("+,"));
   program.say(fmt::format(
       "\nslowest convolution: step {}, {} of the steps' time, {}\n"
       "  why it runs on {}: convoy explain {} --node '{}'",
       slowest, report::percent(seconds[slowest] / total), print(step.problem), step.implementation, model, node));
+  return {};
 }
 
 Json steps_json(const Session& session, const std::vector<double>& seconds) {

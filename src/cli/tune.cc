@@ -11,11 +11,11 @@
 #include "cli/inputs.h"
 #include "cli/target.h"
 #include "cli/tune_network.h"
+#include "cli/tune_report.h"
 #include "cli/tuning.h"
 #include "io/file.h"
 #include "report/format.h"
 #include "report/progress.h"
-#include "report/table.h"
 #include "select/rounds.h"
 #include "select/workbench.h"
 
@@ -197,94 +197,6 @@ Result<std::vector<NetworkConvolution>> convolutions_of(const Target& target, st
   return convolutions;
 }
 
-// The choices as a rules file: the same choices are the same text.
-std::string plan_text(const std::vector<Tuned>& tuned) {
-  std::string text;
-  for (const Tuned& t : tuned) {
-    if (!t.failure) {
-      text += fmt::format("{} -> {}\n", print(t.convolution.problem), print(t.selection.candidate));
-    }
-  }
-  return text;
-}
-
-// What is known of the chosen candidate; null where it was not measured.
-const Measurement* chosen(const Tuned& tuned) {
-  for (const Measurement& m : tuned.selection.measurements) {
-    if (m.candidate == tuned.selection.candidate && !m.failure) return &m;
-  }
-  return nullptr;
-}
-
-Json measurements_json(const std::vector<Measurement>& measurements, const ConvProblem& problem) {
-  Json list = Json::array();
-  for (const Measurement& m : measurements) {
-    list.push_back(report::to_json(m, problem));
-    list.back()["state"] = name_of(m.state);
-  }
-  return list;
-}
-
-Json say_results(const Program& program, const std::vector<Tuned>& all) {
-  report::Table table;
-  using report::Align;
-  table.column("count", Align::right, 2).column("problem").column("runs on").column("time", Align::right);
-  table.column("spread", Align::right, 1).column("known", Align::right, 3).column("now", Align::right, 3).column("");
-  Json json = Json::array();
-  std::vector<std::string> warnings;
-  for (const Tuned& tuned : all) {
-    const NetworkConvolution& convolution = tuned.convolution;
-    const Measurement* best = chosen(tuned);
-    Json entry = {{"problem", print(convolution.problem)},
-                  {"count", convolution.count},
-                  {"nodes", convolution.nodes},
-                  {"constant_weights", convolution.constant_weights},
-                  {"partial", tuned.partial},
-                  {"measured", tuned.measured},
-                  {"candidates", measurements_json(tuned.alone, convolution.problem)},
-                  {"in_network", measurements_json(tuned.in_network, convolution.problem)}};
-    if (tuned.failure) {
-      entry["failure"] = tuned.failure->message;
-      warnings.push_back(tuned.failure->message);
-    } else {
-      entry["candidate"] = print(tuned.selection.candidate);
-      entry["reason"] = tuned.selection.reason;
-    }
-    for (const std::string& warning : tuned.selection.warnings) {
-      if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
-    }
-    table.row({fmt::format("{}", convolution.count), report::short_name(convolution.problem),
-               tuned.failure ? "-" : print(tuned.selection.candidate),
-               best != nullptr ? report::seconds(best->median_seconds) : "-",
-               best != nullptr ? report::percent(best->spread) : "", fmt::format("{}", tuned.alone.size()),
-               fmt::format("{}", tuned.measured),
-               tuned.failure   ? "failed"
-               : tuned.partial ? "partial"
-                               : ""},
-              tuned.failure   ? report::Style::bad
-              : tuned.partial ? report::Style::warning
-                              : report::Style::plain);
-    json.push_back(std::move(entry));
-  }
-  program.say(table);
-  for (const std::string& warning : warnings) program.note(warning);
-  return json;
-}
-
-// How many convolutions run on another candidate than the heuristic's, and what that is worth.
-void say_network(const Program& program, const TunedNetwork& network) {
-  std::int64_t compared = 0, other = 0;
-  for (const Tuned& tuned : network.convolutions) {
-    compared += !tuned.in_network.empty();
-    other += !tuned.in_network.empty() && !(tuned.selection.candidate == tuned.in_network[0].candidate);
-  }
-  program.say(fmt::format(
-      "in the network {} problem{} compared, {} on another candidate than the heuristic's{}", compared,
-      compared == 1 ? " was" : "s were", other,
-      network.tuning.speedup ? fmt::format(": {:.3f} times as fast as a whole", *network.tuning.speedup) : ""));
-  for (const std::string& remark : network.tuning.remarks) program.note(remark);
-}
-
 Result<int> tune(const Program& program, const TuneFlags& flags) {
   const double start = monotonic_seconds();
   CONVOY_TRY(const PlanRequest request, program.plan_request());
@@ -327,9 +239,13 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
     CONVOY_CHECK(tuner.run());
     tuned = tuner.take();
   }
+  find_untuned(program, options, request, tuned);
   const double seconds = monotonic_seconds() - start;
   const std::string plan = plan_text(tuned);
-  if (!flags.plan_file.empty()) CONVOY_CHECK(io::write_file(flags.plan_file, std::as_bytes(std::span(plan))));
+  if (!flags.plan_file.empty()) {
+    const std::string text = plan_heading(flags.target, request) + plan;
+    CONVOY_CHECK(io::write_file(flags.plan_file, std::as_bytes(std::span(text))));
+  }
 
   CONVOY_TRY(const TuningDatabaseInfo info, database->info());
   program.say(fmt::format("{} on {}\n", flags.target, place_of(request)));
@@ -384,12 +300,17 @@ void add_tune(CLI::App& app, Program& program) {
                   "An ONNX file or zoo:NAME (candidates are timed in the network), a problem list, or a problem "
                   "string")
       ->required();
-  command.add_option("-o,--plan", flags->plan_file, "Write what was chosen as a rules file, for --rules")
+  begin(command, Subject::output);
+  command
+      .add_option("-o,--plan", flags->plan_file,
+                  "Write what was chosen as a rules file, for --rules; comments say of what, where and when")
       ->type_name("FILE");
+  begin(command, Subject::timing);
   command.add_flag("--again", flags->again, "Measure anew what is known, too");
   command.add_flag("--all-knobs", flags->all_knobs,
                    "Measure every knob value, not only each engine's default "
                    "(of a network: those predicted to be fast)");
+  begin(command, Subject::output);
   command.add_flag("--verbose", flags->verbose, "Say each measurement once it is stored");
   add_dim_flag(command, flags->input);
   add_shared_flags(command, program,

@@ -38,6 +38,7 @@ struct Tuned {
   Selection selection;
   std::vector<Measurement> alone;       // all that is known, measured outside a network
   std::vector<Measurement> in_network;  // those that were compared there, the heuristic's choice first
+  std::optional<Candidate> untuned;     // what runs without tuning; nothing where not asked
   std::optional<Error> failure;
   std::int64_t measured = 0;  // candidates, in this run
   bool partial = true;

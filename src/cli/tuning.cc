@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "report/format.h"
 #include "report/progress.h"
+#include "select/glob.h"
 #include "select/measure/problem_data.h"
 #include "select/rounds.h"
 
@@ -91,7 +92,7 @@ std::vector<DistinctProblem> distinct_problems(const Session& session) {
     if (step.kind != "conv") continue;
     const auto [known, added] = index.emplace(print(step.problem), problems.size());
     if (added) {
-      problems.push_back({step.problem, 1, step.nodes});
+      problems.push_back({step.problem, 1, step.nodes, problems.size() + 1});
     } else {
       DistinctProblem& same = problems[known->second];
       ++same.count;
@@ -99,6 +100,45 @@ std::vector<DistinctProblem> distinct_problems(const Session& session) {
     }
   }
   return problems;
+}
+
+void add_node_flag(CLI::App& app, std::string& nodes) {
+  begin(app, Subject::input);
+  app.add_option("--node", nodes,
+                 "Only the layers whose name or problem string matches a list of globs, or the one of this number in "
+                 "convoy explain's list")
+      ->type_name("GLOB");
+}
+
+bool node_matches(const std::string& nodes, const std::string& names, const std::string& problem, std::size_t number) {
+  if (nodes.empty()) return true;
+  if (nodes.find_first_not_of("0123456789") == std::string::npos) return nodes == fmt::format("{}", number);
+  if (selection::glob_list_matches(nodes, problem)) return true;
+  for (std::size_t first = 0; first < names.size();) {
+    const std::size_t end = std::min(names.find(", ", first), names.size());
+    if (selection::glob_list_matches(nodes, names.substr(first, end - first))) return true;
+    first = end + 2;
+  }
+  return false;
+}
+
+Result<std::vector<DistinctProblem>> with_nodes(const std::vector<DistinctProblem>& problems,
+                                                const std::string& nodes) {
+  constexpr std::size_t kNamed = 3;
+  std::vector<DistinctProblem> meant;
+  for (const DistinctProblem& distinct : problems) {
+    if (node_matches(nodes, distinct.names, print(distinct.problem), distinct.number)) meant.push_back(distinct);
+  }
+  if (!meant.empty() || problems.empty()) return meant;
+  std::string there;
+  for (std::size_t i = 0; i < std::min(problems.size(), kNamed); ++i) {
+    const DistinctProblem& distinct = problems[i];
+    there += fmt::format("{}{} ({})", i > 0 ? ", " : "", distinct.number,
+                         distinct.names.empty() ? report::short_name(distinct.problem)
+                                                : distinct.names.substr(0, distinct.names.find(", ")));
+  }
+  if (problems.size() > kNamed) there += fmt::format(", ... up to {}", problems.size());
+  return Error{ErrorCode::invalid_argument, fmt::format("--node: '{}' matches no layer; there are {}", nodes, there)};
 }
 
 Result<WeightedRequest> with_constant_weights(const ConvProblem& problem, const PlanRequest& request) {

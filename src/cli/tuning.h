@@ -30,10 +30,19 @@ void say_warnings(const Program& program, const Session& session);
 struct DistinctProblem {
   ConvProblem problem;
   std::int64_t count = 1;
-  std::string names;  // of the layers, comma-separated
+  std::string names;       // of the layers, comma-separated
+  std::size_t number = 0;  // its place in the network or list, from 1; what --node takes
 };
 // The convolutions of a session in order of first occurrence.
 std::vector<DistinctProblem> distinct_problems(const Session& session);
+
+// --node, for subcommands that show much of a network or a list.
+void add_node_flag(CLI::App& app, std::string& nodes);
+// Whether a layer with these names (comma-separated), of this problem string and number, is meant: `nodes` is a number,
+// or a list of globs for one of the names or the string; empty means all.
+bool node_matches(const std::string& nodes, const std::string& names, const std::string& problem, std::size_t number);
+// Those of the problems that --node means; their numbers count from 1. None is an error that names some that there are.
+Result<std::vector<DistinctProblem>> with_nodes(const std::vector<DistinctProblem>& problems, const std::string& nodes);
 
 // Everything known about one problem: who could run it, and how fast those were.
 struct ProblemReport {

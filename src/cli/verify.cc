@@ -324,6 +324,7 @@ void add_verify(CLI::App& app, Program& program) {
   auto flags = std::make_shared<VerifyFlags>();
   command.add_option("target", flags->target, "An ONNX file, zoo:NAME, a problem list, or a problem string")
       ->required();
+  begin(command, Subject::checking);
   command.add_flag("--all-engines", flags->all_engines, "Every engine that can, not only the heuristic's choice");
   command.add_flag("--all-knobs", flags->all_knobs, "Every knob value, not only each engine's default");
   command.add_option("--repeat", flags->repeats, "Executions of each, which must give the same bits (default 3)")

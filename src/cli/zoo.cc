@@ -31,6 +31,7 @@ void add_zoo(CLI::App& app, Program& program) {
                                      "  convoy zoo resnet18 -o resnet18.onnx");
   auto flags = std::make_shared<ZooFlags>();
   command.add_option("name", flags->name, "Its name (see convoy list zoo)")->required();
+  begin(command, Subject::output);
   command.add_option("-o,--output", flags->file, "The file to write")->type_name("FILE")->required();
   add_display_flags(command, program);
   command.callback([flags, &program] { program.action = [flags, &program] { return write_model(program, *flags); }; });

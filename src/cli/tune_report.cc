@@ -1,0 +1,160 @@
+#include "cli/tune_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "convoy/version.h"
+#include "report/format.h"
+#include "report/table.h"
+
+namespace convoy::cli {
+namespace {
+
+Json measurements_json(const std::vector<Measurement>& measurements, const ConvProblem& problem) {
+  Json list = Json::array();
+  for (const Measurement& m : measurements) {
+    list.push_back(report::to_json(m, problem));
+    list.back()["state"] = name_of(m.state);
+  }
+  return list;
+}
+
+bool differs(const Tuned& tuned) {
+  return !tuned.failure && tuned.untuned && !(*tuned.untuned == tuned.selection.candidate);
+}
+
+// "the same", or what would run and how many times as long it took beside the choice.
+std::string without_tuning(const Tuned& tuned) {
+  if (tuned.failure || !tuned.untuned) return "";
+  if (!differs(tuned)) return "the same";
+  for (const std::vector<Measurement>* measured : {&tuned.in_network, &tuned.alone}) {
+    const auto find = [&](const Candidate& candidate) {
+      return std::find_if(measured->begin(), measured->end(),
+                          [&](const Measurement& m) { return !m.failure && m.candidate == candidate; });
+    };
+    const auto before = find(*tuned.untuned), now = find(tuned.selection.candidate);
+    if (before == measured->end() || now == measured->end()) continue;
+    return fmt::format("{}: {:.2f} times as long", print(*tuned.untuned), before->median_seconds / now->median_seconds);
+  }
+  return print(*tuned.untuned);
+}
+
+}  // namespace
+
+const Measurement* chosen(const Tuned& tuned) {
+  for (const Measurement& m : tuned.selection.measurements) {
+    if (m.candidate == tuned.selection.candidate && !m.failure) return &m;
+  }
+  return nullptr;
+}
+
+void find_untuned(const Program& program, const SelectionOptions& options, const PlanRequest& request,
+                  std::span<Tuned> all) {
+  static const float packed = 0;  // stands for constant weights: choosing doesn't read them
+  SelectionOptions untuned = options;
+  untuned.mode = SelectionMode::heuristic;
+  untuned.store = nullptr;
+  untuned.rules.clear();
+  for (Tuned& tuned : all) {
+    PlanRequest own = request;
+    if (tuned.convolution.constant_weights && !request.cuda) own.constant_weights = &packed;
+    const auto choice = select(tuned.convolution.problem, program.engines(), untuned, own, tuned.convolution.nodes);
+    if (choice.ok()) tuned.untuned = choice->candidate;
+  }
+}
+
+std::string plan_text(const std::vector<Tuned>& tuned) {
+  std::string text;
+  for (const Tuned& t : tuned) {
+    if (!t.failure) {
+      text += fmt::format("{} -> {}\n", print(t.convolution.problem), print(t.selection.candidate));
+    }
+  }
+  return text;
+}
+
+std::string plan_heading(const std::string& target, const PlanRequest& request) {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  ::gmtime_r(&now, &utc);
+  char date[32];
+  std::strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &utc);
+  std::string name = target;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) < 32; }, '?');
+  return fmt::format("# Chosen by convoy {} tune, for --rules.\n# model: {}\n# on: {}\n# date: {}\n", version(), name,
+                     place_of(request), date);
+}
+
+Json say_results(const Program& program, const std::vector<Tuned>& all) {
+  report::Table table;
+  using report::Align;
+  table.column("count", Align::right, 2).column("problem").column("runs on").column("time", Align::right);
+  table.column("spread", Align::right, 1)
+      .column("known", Align::right, 4)
+      .column("now", Align::right, 4)
+      .column("without tuning");
+  table.column("");
+  Json json = Json::array();
+  std::vector<std::string> warnings;
+  for (const Tuned& tuned : all) {
+    const NetworkConvolution& convolution = tuned.convolution;
+    const Measurement* best = chosen(tuned);
+    Json entry = {{"problem", print(convolution.problem)},
+                  {"count", convolution.count},
+                  {"nodes", convolution.nodes},
+                  {"constant_weights", convolution.constant_weights},
+                  {"partial", tuned.partial},
+                  {"measured", tuned.measured},
+                  {"candidates", measurements_json(tuned.alone, convolution.problem)},
+                  {"in_network", measurements_json(tuned.in_network, convolution.problem)}};
+    if (tuned.failure) {
+      entry["failure"] = tuned.failure->message;
+      warnings.push_back(tuned.failure->message);
+    } else {
+      entry["candidate"] = print(tuned.selection.candidate);
+      entry["reason"] = tuned.selection.reason;
+    }
+    for (const std::string& warning : tuned.selection.warnings) {
+      if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
+    }
+    table.row({fmt::format("{}", convolution.count), report::short_name(convolution.problem),
+               tuned.failure ? "-" : print(tuned.selection.candidate),
+               best != nullptr ? report::seconds(best->median_seconds) : "-",
+               best != nullptr ? report::percent(best->spread) : "", fmt::format("{}", tuned.alone.size()),
+               fmt::format("{}", tuned.measured), without_tuning(tuned),
+               tuned.failure   ? "failed"
+               : tuned.partial ? "partial"
+                               : ""},
+              tuned.failure    ? report::Style::bad
+              : tuned.partial  ? report::Style::warning
+              : differs(tuned) ? report::Style::good
+                               : report::Style::plain);
+    if (tuned.untuned) entry["untuned"] = print(*tuned.untuned);
+    json.push_back(std::move(entry));
+  }
+  program.say(table);
+  const auto changed = std::count_if(all.begin(), all.end(), differs);
+  program.say(fmt::format(
+      "\n{} of {} problems run on another engine or setting than without tuning, where the time is predicted", changed,
+      all.size()));
+  for (const std::string& warning : warnings) program.note(warning);
+  return json;
+}
+
+void say_network(const Program& program, const TunedNetwork& network) {
+  std::int64_t compared = 0, other = 0;
+  for (const Tuned& tuned : network.convolutions) {
+    compared += !tuned.in_network.empty();
+    other += !tuned.in_network.empty() && !(tuned.selection.candidate == tuned.in_network[0].candidate);
+  }
+  program.say(fmt::format(
+      "in the network {} problem{} compared, {} on another candidate than the heuristic's{}", compared,
+      compared == 1 ? " was" : "s were", other,
+      network.tuning.speedup ? fmt::format(": {:.3f} times as fast as a whole", *network.tuning.speedup) : ""));
+  for (const std::string& remark : network.tuning.remarks) program.note(remark);
+}
+
+}  // namespace convoy::cli
