@@ -43,7 +43,7 @@ Result<void> say_steps(const Program& program, const std::string& model, const S
     cells.push_back(step.nodes);
     table.row(std::move(cells), step.kind == "convert" ? report::Style::faint : report::Style::plain);
   }
-  if (table.empty()) {
+  if (table.empty() && !nodes.empty()) {
     return Error{ErrorCode::invalid_argument,
                  fmt::format("--node: '{}' matches none of the {} steps", nodes, steps.size())};
   }
