@@ -6,9 +6,6 @@ import subprocess
 import sys
 import xml.etree.ElementTree as xml
 
-# docs/known-failures.md: wrong numbers are expected of these; a crash or a sanitizer's report is not.
-KNOWN_WRONG = {"fastestdet"}
-
 
 def tests(path):
     cases = [(case.get("name"), case.get("status")) for case in xml.parse(path).getroot().iter("testcase")]
@@ -23,11 +20,9 @@ def conformance(path):
     except json.JSONDecodeError:
         return {"unexpected": [{"name": "all", "reason": "the command gave no document"}]}
     failed = [case for case in document["cases"] if case["status"] == "failed"]
-    known = [case for case in failed if case["name"] in KNOWN_WRONG and "output '" in case["reason"]]
     return {
         **{key: document[key] for key in ("passed", "failed", "unsupported")},
-        "known_failures": [case["name"] for case in known],
-        "unexpected": [{key: case[key] for key in ("name", "reason")} for case in failed if case not in known],
+        "unexpected": [{key: case[key] for key in ("name", "reason")} for case in failed],
     }
 
 
