@@ -33,6 +33,17 @@ FloatFormat format_of(DataType type) {
   }
 }
 
+// What joins the products in an output's sum: beta*out, bias, gamma*z.
+struct Addends {
+  int count = 0;
+  double sum_abs = 0;
+
+  void add(double value) {
+    ++count;
+    sum_abs += std::abs(value);
+  }
+};
+
 double unit_roundoff(DataType type) { return std::ldexp(1.0, -1 - format_of(type).mantissa_bits); }
 
 double lipschitz(const Activation& activation, double slope) {
@@ -85,7 +96,9 @@ double activation_error(const Activation& activation, double v, double slope) {
   }
 }
 
-double accumulation_error(const ConvProblem& problem, const ReductionMagnitude& magnitude, Arithmetic arithmetic) {
+// Of everything that meets in one output's sum (tolerance.h).
+double accumulation_error(const ConvProblem& problem, const ReductionMagnitude& magnitude, const Addends& addends,
+                          Arithmetic arithmetic) {
   const bool f32_inputs = problem.w.type == DataType::f32 || problem.x.type == DataType::f32;
   double u = unit_roundoff(problem.compute);
   // The oracle accumulates in double: for f64 problems it has the same error again.
@@ -96,10 +109,13 @@ double accumulation_error(const ConvProblem& problem, const ReductionMagnitude& 
     u = std::max(u, unit_roundoff(DataType::f16));
     if (f32_inputs) input_error = std::ldexp(1.0, -7);
   }
-  const double n = static_cast<double>(magnitude.terms) + 1;
+  // alpha may be rounded itself, before or after it is multiplied.
+  const double n = static_cast<double>(magnitude.terms) + addends.count + (problem.alpha != 1 ? 2 : 0) + 1;
   const double growth = std::min(n, lambda * std::sqrt(n));
   const double amplification = arithmetic == Arithmetic::winograd ? winograd_amplification : 1;
-  return amplification * (growth * u + input_error) * magnitude.sum_abs;
+  const double products = amplification * std::abs(problem.alpha) * magnitude.sum_abs;
+  const double underflow = n * std::ldexp(1.0, format_of(problem.compute).min_exponent);
+  return growth * u * (products + addends.sum_abs) + input_error * products + underflow;
 }
 
 bool is_whole(double v) { return std::nearbyint(v) == v; }
@@ -123,20 +139,21 @@ double error_before_rounding(const ConvProblem& problem, const ReductionMagnitud
   const double beta_term = problem.beta != 0 ? problem.beta * values.prior : 0;
   const double bias = epilogue.bias ? values.bias : 0;
   const double residual = epilogue.gamma != 0 ? epilogue.gamma * values.z : 0;
-  const double size = std::abs(problem.alpha * conv) + std::abs(beta_term) + std::abs(bias) + std::abs(residual);
+  Addends addends;
+  if (problem.beta != 0) addends.add(beta_term);
+  if (epilogue.bias) addends.add(bias);
+  if (epilogue.gamma != 0) addends.add(residual);
   double v = problem.alpha * conv + beta_term + bias + residual;
 
   double error = 0;
   if (integers) {
+    const double size = std::abs(problem.alpha * conv) + addends.sum_abs;
     const bool plain = problem.alpha == 1 && problem.beta == 0 && epilogue.gamma == 0;
     const bool whole = is_whole(problem.alpha) && is_whole(problem.beta) && is_whole(epilogue.gamma) &&
                        is_whole(beta_term) && is_whole(residual);
     if (!plain && !(whole && size <= exact_integers_in_f32)) error = 4 * u * size;
   } else {
-    error = std::abs(problem.alpha) * accumulation_error(problem, magnitude, arithmetic);
-    const int operations = (problem.alpha != 1 ? 1 : 0) + (problem.beta != 0 ? 2 : 0) + (epilogue.bias ? 1 : 0) +
-                           (epilogue.gamma != 0 ? 2 : 0);
-    error += operations * u * size;
+    error = accumulation_error(problem, magnitude, addends, arithmetic);
   }
 
   const bool selects = epilogue.activation.kind == ActivationKind::identity ||
@@ -179,6 +196,24 @@ double error_in_tolerances(DataType type, double actual, double exact, double st
   store_from_double(type, &buffer, 0, exact);
   const double clamped = std::abs(load_as_double(type, &buffer, 0) - exact) > rounding ? stored : exact;
   return std::abs(actual - clamped) / (bound + rounding);
+}
+
+ChannelTolerances::ChannelTolerances(const TensorDesc& out)
+    : type_(out.type), largest_(static_cast<std::size_t>(out.dims[1]), -1) {}
+
+void ChannelTolerances::add(std::int64_t channel, double exact, double bound) {
+  if (!std::isfinite(exact) || !std::isfinite(bound)) return;
+  const double tolerance = bound == 0 ? 0 : bound + half_ulp(type_, std::abs(exact) + bound);
+  double& largest = largest_[static_cast<std::size_t>(channel)];
+  largest = std::max(largest, tolerance);
+}
+
+std::vector<double> ChannelTolerances::by_channel() && {
+  const double all = largest_.empty() ? 0 : std::max(0.0, *std::max_element(largest_.begin(), largest_.end()));
+  for (double& each : largest_) {
+    if (each < 0) each = all;
+  }
+  return std::move(largest_);
 }
 
 }  // namespace convoy

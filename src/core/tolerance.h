@@ -8,24 +8,37 @@
 // bound here is min(n+1, lambda*sqrt(n+1)) * u * S with lambda = 8: the rigorous bound up to 63 terms, and above it one
 // that fails less than once in 10^9 sums of a million terms, yet notices one lost product of average size.
 //
+// bias, beta*out and gamma*z are terms of that same sum: an engine may begin with any of them, and then every partial
+// sum, and the rounding of it, is of their size (Higham, 4.2: the error is sum_i u*|partial sum i|, at most
+// (number of terms)*u*sum |term|, for any order). So each counts in n, and its magnitude in S; alpha, which may scale
+// the inputs, the products or their sum, multiplies S, and adds two roundings to n, its own and the product's. Of a
+// trained network with a bias of 3 and products that cancel, the bias is most of S.
+//
+// Underflow. A result below the normal numbers has an absolute error on top (Higham, 2.1, eq. 2.8), at most the
+// smallest normal number where it is flushed to zero, as units for 16-bit products do: that is added per term.
+//
 // WINOGRAD. Transforms mix all pixels of a tile, so a rounding error scales with the tile's largest value, not with S:
 // S becomes max|a| * sum |b| over the whole window, padding included. With the points 0, +-1, +-2, infinity, a rounding
 // in the products reaches an output with sqrt(sum_j A_ij^2 * G_jk^2 * sum_l B_jl^2) <= 8.9 times its weight in one
 // dimension, 79 in two. The roundings of the two transforms, the products and the sums over c add up like
 // independent ones, while S counts absolute values of 9 taps: amplification 16 covers five standard deviations of
-// F(4x4,3x3) with one channel, the worst case. FFT (note FFT) mixes a tile's pixels too, with orthogonal transforms:
-// its errors scale the same way and are smaller.
+// F(4x4,3x3) with one channel, the worst case. The addends join after the transform, or in its last step: they are not
+// amplified. FFT (note FFT) mixes a tile's pixels too, with orthogonal transforms: its errors scale the same way and
+// are smaller.
 //
 // Input rounding that the math mode allows is added per product: tf32 (u = 2^-11) on both inputs gives 2^-10*S, reduced
 // (bf16, u = 2^-8) gives 2^-7*S, and reduced lets sums be kept in 16 bits (f16, u = 2^-11).
 //
-// Epilogue. Each operation adds a rounding in the compute format (integers: f32) of what it handles; an activation
-// multiplies the error that comes in by its Lipschitz constant and adds its own approximation error. Integer problems
-// are exact up to the first operation that f32 can't represent. Finally out's own rounding: half a unit in the last
-// place.
+// Epilogue. An activation multiplies the error that comes in by its Lipschitz constant and adds its own approximation
+// error. Integer problems are exact up to the first operation that f32 can't represent; from there each operation adds
+// a rounding of what it handles in f32. Finally out's own rounding: half a unit in the last place.
+//
+// Whoever changes what is right or wrong here raises verification_rule in convoy/tuning_database.h, so that wrong
+// results stored under the rule before count no longer.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "convoy/convolution.h"
 #include "core/epilogue.h"
@@ -54,5 +67,19 @@ double error_before_rounding(const ConvProblem& problem, const ReductionMagnitud
 // moved it by up to half a unit in the last place: for a requantized value near a tie that half is nearly the whole
 // tolerance, and says nothing about the engine. An integer engine that rounds such a tie the other way scores nearly 1.
 double error_in_tolerances(DataType type, double actual, double exact, double stored, double bound);
+
+// The largest distances from the exact value that were right, by channel of an output (its dim 1).
+class ChannelTolerances {
+ public:
+  explicit ChannelTolerances(const TensorDesc& out);
+  // Of an element of `channel`, with its arguments of error_in_tolerances.
+  void add(std::int64_t channel, double exact, double bound);
+  // A channel without elements has the largest of all.
+  std::vector<double> by_channel() &&;
+
+ private:
+  DataType type_;
+  std::vector<double> largest_;  // negative: none yet
+};
 
 }  // namespace convoy

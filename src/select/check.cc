@@ -241,9 +241,9 @@ class CandidateChecker::State {
       return false;
     }
     if (oracle.full || !trusted_.data) return true;
-    const bool winograd = arithmetic == Arithmetic::winograd || trusted_arithmetic_ == Arithmetic::winograd;
-    const Comparison whole =
-        compare_whole(setup_.problem, trusted_, out, winograd ? Arithmetic::winograd : Arithmetic::direct, *team_);
+    const Arithmetic looser = std::max(arithmetic, trusted_arithmetic_);
+    const auto tolerances = testbed_ != nullptr ? testbed_->tolerances(looser) : expectation_->tolerances(looser);
+    const Comparison whole = compare_whole(trusted_, out, tolerances, *team_);
     if (whole.max_error <= 1) return true;
     outcome.max_error = std::max(outcome.max_error, whole.max_error);
     fail(outcome, CheckFault::wrong_result,

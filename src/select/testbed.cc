@@ -71,8 +71,9 @@ class CpuTestbed final : public Testbed {
     return {};
   }
   Result<Comparison> compare_with_kept(Arithmetic arithmetic) override {
-    return compare_whole(problem_, kept_, out_, arithmetic, *team_);
+    return compare_whole(kept_, out_, tolerances(arithmetic), *team_);
   }
+  std::vector<double> tolerances(Arithmetic arithmetic) const override { return expectation_->tolerances(arithmetic); }
 
   std::vector<Timing> time(std::span<Runner* const> runners, const TimingOptions& options,
                            FunctionRef<bool()> keep_going) override {

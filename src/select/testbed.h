@@ -43,6 +43,8 @@ class Testbed {
   virtual Result<void> keep_output() = 0;
   // The last run's output beside the one kept (compare.h).
   virtual Result<Comparison> compare_with_kept(Arithmetic arithmetic) = 0;
+  // Expectation::tolerances, once there was a compare().
+  virtual std::vector<double> tolerances(Arithmetic arithmetic) const = 0;
 
   // Times the runners side by side (timer.h). On a GPU it also fills in the clocks of their measurements, and ends once
   // the device takes no more calls.

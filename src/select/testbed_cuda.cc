@@ -124,15 +124,19 @@ class CudaTestbed final : public Testbed {
     const cuda::Turn turn(device_.ordinal);
     if (device_expectation_) {
       CONVOY_TRY(const auto whole, cuda::whole_difference(problem_, kept_.data(), out_.data(), device_, stream()));
-      const double error =
-          whole.difference == 0 ? 0 : whole.difference / whole_tolerance(problem_, whole.largest, arithmetic);
+      const auto by_channel = tolerances(arithmetic);
+      const double least = *std::min_element(by_channel.begin(), by_channel.end());
+      const double error = whole.difference == 0 ? 0 : whole.difference / (2 * least);
       if (error <= 1) return Comparison{.max_error = error};
     }
     CONVOY_TRY(const HostTensor* out, output());
     CONVOY_TRY(const HostTensor kept, HostTensor::allocate(problem_.out()));
     CONVOY_CHECK(cuda::copy_to_host(kept.data.get(), kept_.data(), kept_.bytes(), stream()));
     CONVOY_CHECK(stream_.synchronize());
-    return compare_whole(problem_, kept, *out, arithmetic, *host_team_);
+    return compare_whole(kept, *out, tolerances(arithmetic), *host_team_);
+  }
+  std::vector<double> tolerances(Arithmetic arithmetic) const override {
+    return device_expectation_ ? device_expectation_->tolerances(arithmetic) : expectation_->tolerances(arithmetic);
   }
 
   std::vector<Timing> time(std::span<Runner* const> runners, const TimingOptions& options,

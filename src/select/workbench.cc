@@ -177,8 +177,7 @@ Result<void> Workbench::verify(Measurement& measurement) {
     trusted_ = arithmetic;
     return {};
   }
-  const bool winograd = arithmetic == Arithmetic::winograd || trusted_ == Arithmetic::winograd;
-  CONVOY_TRY(const Comparison whole, testbed_->compare_with_kept(winograd ? Arithmetic::winograd : Arithmetic::direct));
+  CONVOY_TRY(const Comparison whole, testbed_->compare_with_kept(std::max(arithmetic, *trusted_)));
   measurement.max_error = std::max(measurement.max_error, whole.max_error);
   if (whole.max_error > 1) {
     return wrong(fmt::format("stored element {} is {:.9g}, a candidate that passed the oracle says {:.9g}", whole.worst,

@@ -11,7 +11,7 @@
 #include "device/cuda/memory.h"
 #include "device/cuda/nvrtc.h"
 #include "device/cuda/stream.h"
-#include "select/measure/compare.h"
+#include "engines/reference/reference.h"
 #include "select/measure/problem_data.h"
 
 namespace convoy {
@@ -41,13 +41,6 @@ class CInterfaceOnGpu : public testing::Test {
     data_ = std::move(*data);
     x_ = uploaded(data_.x), w_ = uploaded(data_.w), bias_ = uploaded(data_.bias), y_ = uploaded(data_.y);
 
-    expected_ = *HostTensor::allocate(description_.y);
-    convoy_plan* oracle = nullptr;
-    ASSERT_EQ(convoy_plan_create(problem_, "reference", nullptr, data_.w.data.get(), &oracle), CONVOY_OK);
-    convoy_arguments arguments = CONVOY_ARGUMENTS_INIT;
-    arguments.x = data_.x.data.get(), arguments.bias = data_.bias.data.get(), arguments.out = expected_.data.get();
-    ASSERT_EQ(convoy_plan_execute(oracle, &arguments), CONVOY_OK) << convoy_error();
-    convoy_plan_destroy(oracle);
     options_.device = "cuda:0";
   }
   void TearDown() override { convoy_problem_destroy(problem_); }
@@ -71,8 +64,9 @@ class CInterfaceOnGpu : public testing::Test {
     }
     if (const auto done = cuda::synchronize(stream, "a test"); !done.ok()) return done.error().message;
     const auto team = make_cpu_team(1);
-    const auto compared = selection::compare_whole(description_, expected_, actual, Arithmetic::winograd, *team);
-    return compared.max_error <= 1 ? "" : "wrong by " + std::to_string(compared.max_error);
+    const VerifyOptions options{.arithmetic = Arithmetic::winograd};
+    const auto compared = verify_with_reference(description_, data_.args(nullptr), actual.data.get(), options, *team);
+    return compared.ok() ? "" : "wrong by " + std::to_string(compared.max_error);
   }
 
   // Without a workspace of the caller's, then with one; on a stream and on the default stream.
@@ -102,7 +96,6 @@ class CInterfaceOnGpu : public testing::Test {
   convoy_options options_ = CONVOY_OPTIONS_INIT;
   ConvProblem description_;
   selection::ProblemData data_;
-  HostTensor expected_;
   cuda::DeviceMemory x_, w_, bias_, y_;
 };
 

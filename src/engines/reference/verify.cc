@@ -193,6 +193,16 @@ Verification Expectation::compare(const void* actual, Arithmetic arithmetic, boo
   return result;
 }
 
+std::vector<double> Expectation::tolerances(Arithmetic arithmetic) const {
+  ChannelTolerances tolerances(out_);
+  for (std::size_t i = 0; i < elements_.size(); ++i) {
+    const Element& element = elements_[i];
+    const double bound = arithmetic == Arithmetic::winograd ? element.winograd_bound : element.bound;
+    tolerances.add(coords(static_cast<std::int64_t>(i))[1], element.exact, bound);
+  }
+  return std::move(tolerances).by_channel();
+}
+
 Dims Expectation::coords(std::int64_t index) const {
   const Placement out = reference::place(out_);
   return with_rank(Sampling(out, full_, samples_).at(index), out_.rank());

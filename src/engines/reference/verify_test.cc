@@ -1,5 +1,7 @@
 // Verification: what it accepts, what it catches, which elements it looks at.
 #include <cmath>
+#include <limits>
+#include <random>
 #include <set>
 
 #include "core/tolerance.h"
@@ -148,6 +150,80 @@ TEST(Tolerance, GrowsAsDerived) {
   EXPECT_EQ(bound(8, 1, Arithmetic::winograd), 16 * bound(8, 1));
   problem.math = MathMode::tf32;
   EXPECT_EQ(bound(8, 1), 9 * 0x1p-24 + 0x1p-10);
+}
+
+TEST(Tolerance, AddendsAreTermsOfTheSum) {
+  ConvProblem problem = problem_of("fprop:x=f32,1x1x4:w=f32,1x1x1");
+  const auto bound = [&](std::int64_t terms, const EpilogueValues& values, Arithmetic arithmetic = Arithmetic::direct) {
+    return error_before_rounding(problem, {terms, 1}, 0, values, arithmetic);
+  };
+  problem.epilogue.bias = true;
+  EXPECT_EQ(bound(8, {.bias = -3}), 10 * (1 + 3) * 0x1p-24);
+  EXPECT_EQ(bound(1022, {.bias = 3}), 8 * 32 * (1 + 3) * 0x1p-24);
+  // A transform amplifies what it transforms.
+  EXPECT_EQ(bound(8, {.bias = 3}, Arithmetic::winograd), 10 * (16 + 3) * 0x1p-24);
+  problem.beta = 0.5;
+  problem.epilogue.gamma = 2;
+  problem.alpha = 4;
+  EXPECT_EQ(bound(8, {.prior = 8, .bias = 3, .z = -1}), 14 * (4 * 1 + 4 + 3 + 2) * 0x1p-24);
+  problem.math = MathMode::tf32;  // of the products only
+  EXPECT_EQ(bound(8, {.prior = 8, .bias = 3, .z = -1}), 14 * (4 * 1 + 4 + 3 + 2) * 0x1p-24 + 4 * 0x1p-10);
+}
+
+// Sums as an engine may compute them: from zero or from the bias, one after the other or in lanes. Products are small
+// beside the bias, as in trained networks, where the roundings of a sum that begins with it are those of its size.
+TEST(Tolerance, ASumMayBeginWithTheBias) {
+  ConvProblem problem = problem_of("fprop:x=f32,1x1x4:w=f32,1x1x1:bias=1");
+  std::mt19937 random(7);
+  double worst = 0, worst_without_bias = 0;
+  for (int round = 0; round < 2000; ++round) {
+    const int terms = 1 + static_cast<int>(random() % 300);
+    const float bias = std::uniform_real_distribution<float>(-8, 8)(random);
+    float from_bias = bias, from_zero = 0, lanes[8] = {bias};
+    double exact = 0, sum_abs = 0;
+    for (int i = 0; i < terms; ++i) {
+      const float a = std::uniform_real_distribution<float>(-1, 1)(random);
+      const float b = std::uniform_real_distribution<float>(-0.05F, 0.05F)(random);
+      from_bias = std::fma(a, b, from_bias);
+      from_zero = std::fma(a, b, from_zero);
+      lanes[i % 8] = std::fma(a, b, lanes[i % 8]);
+      exact += static_cast<double>(a) * b;
+      sum_abs += std::abs(static_cast<double>(a) * b);
+    }
+    float in_lanes = 0;
+    for (const float lane : lanes) in_lanes += lane;
+    const double bound = error_before_rounding(problem, {terms, sum_abs}, exact, {.bias = bias}, Arithmetic::direct);
+    const double without = std::min<double>(terms + 1, 8 * std::sqrt(terms + 1.0)) * 0x1p-24 * sum_abs +
+                           0x1p-24 * (std::abs(exact) + std::abs(bias));  // of the rule before
+    const double value = exact + bias;
+    for (const float sum : {from_bias, from_zero + bias, in_lanes}) {
+      const double error = error_in_tolerances(DataType::f32, sum, value, static_cast<float>(value), bound);
+      ASSERT_LE(error, 1) << terms << " terms, bias " << bias;
+      worst = std::max(worst, error);
+      worst_without_bias = std::max(worst_without_bias,
+                                    error_in_tolerances(DataType::f32, sum, value, static_cast<float>(value), without));
+    }
+  }
+  EXPECT_GT(worst_without_bias, 1);  // which is why it was wrong
+  EXPECT_GT(worst, 0.05);            // and the bound is not idle
+}
+
+// Products below the normal numbers are rounded there, or flushed to zero.
+TEST(Tolerance, WhatUnderflowsMayBeLost) {
+  const ConvProblem problem = problem_of("fprop:x=f32,1x1x4:w=f32,1x1x1");
+  const double bound = error_before_rounding(problem, {9, 9e-40}, 9e-40, {}, Arithmetic::direct);
+  EXPECT_LE(error_in_tolerances(DataType::f32, 0, 9e-40, static_cast<float>(9e-40), bound), 1);
+  EXPECT_GT(error_in_tolerances(DataType::f32, 0, 1e-36, 1e-36F, bound), 1);
+}
+
+TEST(Tolerance, ByChannelTheLargestCounts) {
+  ChannelTolerances tolerances(TensorDesc::packed(DataType::f32, {1, 4, 1, 1}));
+  tolerances.add(0, 1, 1e-3);
+  tolerances.add(0, 100, 1e-5);
+  tolerances.add(2, 0, 0);
+  tolerances.add(3, std::numeric_limits<double>::infinity(), 1);
+  const double largest = 1e-3 + half_ulp(DataType::f32, 1.001);
+  EXPECT_EQ(std::move(tolerances).by_channel(), (std::vector<double>{largest, largest, 0, largest}));
 }
 
 TEST(Tolerance, IntegersWithoutScalingAreExact) {

@@ -9,65 +9,54 @@
 namespace convoy::selection {
 namespace {
 
-// Products summed into one output.
-std::int64_t reduction_length(const ConvProblem& problem) {
-  std::int64_t taps = 1;
-  for (std::size_t d = 2; d < problem.w.dims.size(); ++d) taps *= problem.w.dims[d];
-  switch (problem.pass) {
-    case Pass::fprop:
-      return problem.w.dims[1] * taps;
-    case Pass::dgrad:
-      return problem.out_channels() / problem.groups * taps;
-    default: {
-      std::int64_t positions = problem.batch();
-      for (std::size_t d = 2; d < problem.y.dims.size(); ++d) positions *= problem.y.dims[d];
-      return positions;
-    }
+// The channel of each stored element; -1 for what is padding.
+std::vector<std::int32_t> channels_of_storage(const TensorDesc& desc) {
+  std::vector<std::int32_t> channels(static_cast<std::size_t>(desc.storage_elements()), -1);
+  Dims at(desc.dims.size(), 0);
+  for (std::int64_t left = desc.elements(); left > 0; --left) {
+    channels[static_cast<std::size_t>(desc.offset(at.data()))] = static_cast<std::int32_t>(at[1]);
+    for (std::size_t d = at.size(); d-- > 0 && ++at[d] == desc.dims[d];) at[d] = 0;
   }
+  return channels;
 }
 
-}  // namespace
-
-double whole_tolerance(const ConvProblem& problem, double largest, Arithmetic arithmetic) {
-  const ReductionMagnitude magnitude{reduction_length(problem), largest};
-  const double both_sides = 2 * error_before_rounding(problem, magnitude, largest, EpilogueValues{}, arithmetic);
-  return both_sides + 2 * half_ulp(problem.out().type, largest);
-}
-
-Comparison compare_whole(const ConvProblem& problem, const HostTensor& expected, const HostTensor& actual,
-                         Arithmetic arithmetic, ThreadTeam& team) {
+// The worst element, where element i may differ by allowed(i).
+template <class Allowed>
+Comparison worst_of(const HostTensor& expected, const HostTensor& actual, ThreadTeam& team, Allowed allowed) {
   const DataType type = expected.desc.type;
-  const std::int64_t count = expected.desc.storage_elements();
-  if (std::memcmp(expected.data.get(), actual.data.get(), static_cast<std::size_t>(expected.desc.bytes())) == 0) {
-    return {};
-  }
-  const auto threads = static_cast<std::size_t>(team.size());
-  std::vector<double> largests(threads, 0);
-  parallel_ranges(team, count, [&](std::int64_t begin, std::int64_t end, int thread) {
-    double largest = 0;
-    for (std::int64_t i = begin; i < end; ++i) {
-      const double value = std::abs(load_as_double(type, expected.data.get(), i));
-      if (std::isfinite(value)) largest = std::max(largest, value);
-    }
-    largests[static_cast<std::size_t>(thread)] = largest;
-  });
-  const double allowed = whole_tolerance(problem, *std::max_element(largests.begin(), largests.end()), arithmetic);
-
-  std::vector<Comparison> worsts(threads);
-  parallel_ranges(team, count, [&](std::int64_t begin, std::int64_t end, int thread) {
+  std::vector<Comparison> worsts(static_cast<std::size_t>(team.size()));
+  parallel_ranges(team, expected.desc.storage_elements(), [&](std::int64_t begin, std::int64_t end, int thread) {
     Comparison worst;
     for (std::int64_t i = begin; i < end; ++i) {
       const double a = load_as_double(type, actual.data.get(), i);
       const double b = load_as_double(type, expected.data.get(), i);
-      if (a == b) continue;
-      double error = std::abs(a - b) / allowed;
-      if (std::isnan(a) != std::isnan(b)) error = std::numeric_limits<double>::infinity();
+      if (a == b || (std::isnan(a) && std::isnan(b))) continue;
+      double error = std::abs(a - b) / allowed(i);
+      if (std::isnan(error)) error = std::numeric_limits<double>::infinity();
       if (error > worst.max_error) worst = {error, i, a, b};
     }
     worsts[static_cast<std::size_t>(thread)] = worst;
   });
   return *std::max_element(worsts.begin(), worsts.end(),
                            [](const Comparison& a, const Comparison& b) { return a.max_error < b.max_error; });
+}
+
+}  // namespace
+
+Comparison compare_whole(const HostTensor& expected, const HostTensor& actual, std::span<const double> tolerances,
+                         ThreadTeam& team) {
+  if (std::memcmp(expected.data.get(), actual.data.get(), static_cast<std::size_t>(expected.desc.bytes())) == 0) {
+    return {};
+  }
+  // Right ones are far closer than what is allowed: mostly the strictest channel's tolerance will do for all.
+  const double least = tolerances.empty() ? 0 : 2 * *std::min_element(tolerances.begin(), tolerances.end());
+  const Comparison strict = worst_of(expected, actual, team, [&](std::int64_t) { return least; });
+  if (strict.max_error <= 1) return strict;
+  const std::vector<std::int32_t> channels = channels_of_storage(expected.desc);
+  return worst_of(expected, actual, team, [&](std::int64_t i) {
+    const std::int32_t channel = channels[static_cast<std::size_t>(i)];
+    return channel < 0 ? 0 : 2 * tolerances[static_cast<std::size_t>(channel)];
+  });
 }
 
 }  // namespace convoy::selection

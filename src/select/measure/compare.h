@@ -1,12 +1,12 @@
-// Whole outputs of two candidates side by side, for problems too big for a full comparison with the oracle.
+// Two outputs of one problem beside each other, element by element: finds in a large one what a sampled verification
+// does not look at.
 #pragma once
 
 #include <cstdint>
+#include <span>
 
-#include "convoy/convolution.h"
 #include "convoy/host_tensor.h"
 #include "convoy/thread_team.h"
-#include "core/tolerance.h"
 
 namespace convoy::selection {
 
@@ -17,13 +17,11 @@ struct Comparison {
   double expected = 0;
 };
 
-// What two right outputs may differ by, where `largest` is the largest finite magnitude in one of them.
-double whole_tolerance(const ConvProblem& problem, double largest, Arithmetic arithmetic);
-
-// Every stored element (channel padding included). What is allowed is the tolerance of core/tolerance.h for both sides
-// with the tensor's largest magnitude in place of each element's own sum of |products|: coarser than the oracle's
-// element-wise bound, and enough to see a tile that was not written or came from elsewhere. A NaN is infinitely wrong.
-Comparison compare_whole(const ConvProblem& problem, const HostTensor& expected, const HostTensor& actual,
-                         Arithmetic arithmetic, ThreadTeam& team);
+// Every stored element (channel padding included). Two right outputs lie within a tolerance of the exact one each, so
+// twice the channel's of `tolerances` (Expectation::tolerances, which takes the largest of the elements it looked at)
+// is allowed between them: coarser than the oracle's bound, which is each element's own, and enough to see a tile that
+// was not written or came from elsewhere. A NaN is infinitely wrong.
+Comparison compare_whole(const HostTensor& expected, const HostTensor& actual, std::span<const double> tolerances,
+                         ThreadTeam& team);
 
 }  // namespace convoy::selection

@@ -165,6 +165,19 @@ Result<Verification> DeviceExpectation::compare(const void* actual, Arithmetic a
   return result;
 }
 
+std::vector<double> DeviceExpectation::tolerances(Arithmetic arithmetic) const {
+  ChannelTolerances tolerances(problem_.out());
+  if (elements_.empty()) return std::move(tolerances).by_channel();
+  const ReferenceTensor out = reference_args(problem_, args_).out;
+  for (std::size_t i = 0; i < elements_.size(); ++i) {
+    const Element& element = elements_[i];
+    const double bound = arithmetic == Arithmetic::winograd ? element.winograd_bound : element.bound;
+    const std::int64_t index = indices_.empty() ? static_cast<std::int64_t>(i) : indices_[i];
+    tolerances.add(coords_of(out, index, problem_.out().rank())[1], element.exact, bound);
+  }
+  return std::move(tolerances).by_channel();
+}
+
 Result<WholeDifference> whole_difference(const ConvProblem& problem, const void* expected, const void* actual,
                                          const CudaDevice& device, void* stream) {
   CONVOY_CHECK(make_current(device.ordinal));

@@ -31,6 +31,9 @@ class DeviceExpectation {
   // `actual` lies on the device and is laid out as problem.out().
   Result<Verification> compare(const void* actual, Arithmetic arithmetic, bool exact, void* stream) const;
 
+  // As Expectation::tolerances.
+  std::vector<double> tolerances(Arithmetic arithmetic) const;
+
  private:
   struct Element {
     double exact, stored, bound, winograd_bound;
