@@ -19,15 +19,23 @@
 
 namespace convoy {
 
+// The revision of the rule that says which results are wrong (the tolerance of an output, and what is compared with
+// it). 1 left bias, beta*out and gamma*z out of the sum whose roundings the tolerance allows for.
+inline constexpr int verification_rule = 2;
+
 struct TuningRecord {
   MeasurementKey key;
   Measurement measurement;
-  std::string date;  // when it was stored, UTC: "2026-11-21T15:41:02Z"
+  std::string date;              // when it was stored, UTC: "2026-11-21T15:41:02Z"
+  int rule = verification_rule;  // that judged it
 };
 
-// Which of two records of the same key, candidate, revision and provider to keep. In this order: a wrong result (a time
-// never outweighs it), the better state, more samples, the smaller spread, the newer date; then, so that merging gives
-// the same from either side, the shorter time and the text of the record.
+// Whether an older rule found it wrong: it may be right, so it is as if it had not been measured.
+bool is_outdated_verdict(const TuningRecord& record);
+
+// Which of two records of the same key, candidate, revision and provider to keep. In this order: one that is no
+// outdated verdict, a wrong result (a time never outweighs it), the better state, more samples, the smaller spread, the
+// newer date; then, so that merging gives the same from either side, the shorter time and the text of the record.
 bool better_attested(const TuningRecord& a, const TuningRecord& b);
 
 struct MergeReport {
@@ -44,6 +52,7 @@ struct CollectReport {
   std::int64_t old_revisions = 0;      // rows of engines that have a newer revision
   std::int64_t old_providers = 0;      // rows of another version of an engine's provider, not measured for unused_days
   std::int64_t unknown_providers = 0;  // left alone: rows of engines whose library can't be loaded here
+  std::int64_t old_verdicts = 0;       // wrong results by a rule that has changed since (is_outdated_verdict)
   std::int64_t unused = 0;             // rows of problems that nobody asked for in unused_days
   std::int64_t left = 0;               // rows
 };
@@ -71,17 +80,19 @@ class TuningDatabase final : public MeasurementStore {
   static Result<std::unique_ptr<TuningDatabase>> open(const std::string& path, Access access);
   ~TuningDatabase() override;
 
+  // Outdated verdicts are not found, and store() replaces them.
   Result<std::vector<Measurement>> find(const MeasurementKey& key) override;
   Result<void> store(const MeasurementKey& key, const Measurement& measurement) override;
 
-  // All of it, ordered by key, candidate, revision and provider.
+  // All of it, outdated verdicts too, ordered by key, candidate, revision and provider.
   Result<std::vector<TuningRecord>> records() const;
 
   // All or nothing.
   Result<MergeReport> merge(std::span<const TuningRecord> records);
 
   // Drops rows of old revisions of `engines`, of their providers' other versions where they are old (and the library is
-  // here to say its own), and of problems long unused. What other engines, or newer revisions, measured stays.
+  // here to say its own), outdated verdicts, and rows of problems long unused. What other engines, or newer revisions,
+  // measured stays.
   Result<CollectReport> collect_garbage(std::span<const Engine* const> engines, const CollectOptions& options);
 
   // SQLite's own check of the whole file: corrupt with its first finding.

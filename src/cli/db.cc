@@ -68,7 +68,9 @@ std::string conditions(const MeasurementKey& key) {
 }
 
 // Empty where it is current.
-std::string why_outdated(const Measurement& m) {
+std::string why_outdated(const TuningRecord& record) {
+  const Measurement& m = record.measurement;
+  if (is_outdated_verdict(record)) return "does not count: found wrong by an older rule; " + m.failure->message;
   if (is_current(m, all_engines())) return {};
   for (const Engine* engine : all_engines()) {
     if (engine->info().name == m.candidate.engine && engine->info().revision == m.revision && !provider_of(*engine)) {
@@ -100,14 +102,15 @@ Result<int> show(const Program& program, const DbFlags& flags) {
     std::size_t i = first;
     for (; i < records.size() && records[i].key == key; ++i) {
       const Measurement& m = records[i].measurement;
-      const std::string remark = m.failure ? m.failure->message : why_outdated(m);
+      const bool counts = !is_outdated_verdict(records[i]);
+      const std::string remark = m.failure && counts ? m.failure->message : why_outdated(records[i]);
       table.row(
           {print(m.candidate), m.failure ? "-" : report::seconds(m.median_seconds),
            m.failure ? "" : report::percent(m.spread), fmt::format("{}", m.samples), std::string(name_of(m.state)),
            report::bytes(static_cast<double>(m.workspace_bytes)), report::number(m.max_error), records[i].date, remark},
-          m.failure        ? report::Style::bad
-          : remark.empty() ? report::Style::plain
-                           : report::Style::faint);
+          m.failure && counts ? report::Style::bad
+          : remark.empty()    ? report::Style::plain
+                              : report::Style::faint);
       json.push_back(Json::parse(export_lines(std::span(&records[i], 1)).substr(export_lines({}).size())));
     }
     program.say(table, 2);
@@ -167,10 +170,10 @@ Result<int> collect(const Program& program, const DbFlags& flags) {
   CONVOY_TRY(const auto database, open_database(Access::write));
   CONVOY_TRY(const CollectReport report, database->collect_garbage(all_engines(), flags.collect));
   program.say(fmt::format(
-      "{} {} of old engine revisions, {} of other provider versions, {} of problems unused for {} "
-      "days; {} {}",
-      flags.collect.dry_run ? "would drop" : "dropped", report.old_revisions, report.old_providers, report.unused,
-      flags.collect.unused_days, report.left, flags.collect.dry_run ? "would be left" : "left"));
+      "{} {} of old engine revisions, {} of other provider versions, {} found wrong by an older rule, {} of problems "
+      "unused for {} days; {} {}",
+      flags.collect.dry_run ? "would drop" : "dropped", report.old_revisions, report.old_providers, report.old_verdicts,
+      report.unused, flags.collect.unused_days, report.left, flags.collect.dry_run ? "would be left" : "left"));
   if (report.unknown_providers > 0) {
     program.say(
         fmt::format("{} are of libraries that can't be loaded here: whether these versions are still current is "
@@ -180,6 +183,7 @@ Result<int> collect(const Program& program, const DbFlags& flags) {
   program.document({{"dry_run", flags.collect.dry_run},
                     {"old_revisions", report.old_revisions},
                     {"old_providers", report.old_providers},
+                    {"old_verdicts", report.old_verdicts},
                     {"unknown_providers", report.unknown_providers},
                     {"unused", report.unused},
                     {"left", report.left}});

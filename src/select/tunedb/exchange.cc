@@ -19,10 +19,10 @@ constexpr std::string_view kFormat = "convoy-tuning";
 constexpr std::int64_t kVersion = 1;
 constexpr std::size_t kMostLine = 1 << 20;
 
-constexpr std::array<std::string_view, 21> kFields = {
+constexpr std::array<std::string_view, 22> kFields = {
     "problem",        "device",        "isa",          "driver",  "threads", "weights", "caches",          "candidate",
     "revision",       "provider",      "state",        "seconds", "spread",  "samples", "workspace_bytes", "error",
-    "error_absolute", "energy_joules", "failure_code", "failure", "date"};
+    "error_absolute", "energy_joules", "failure_code", "failure", "rule",    "date"};
 
 // JSON has no infinity.
 Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
@@ -129,6 +129,7 @@ Result<TuningRecord> parse_record(const Json& line) {
     const auto code = tunedb::parse_code(reader.text("failure_code"));
     if (!code) reader.fail<int>("failure_code", "the code of an error");
     m.failure = Error{code.value_or(ErrorCode::internal), reader.text("failure")};
+    record.rule = reader.has("rule") ? static_cast<int>(reader.integer("rule", 1, most)) : 1;
   }
   record.date = reader.text("date");
   if (!is_date(record.date)) reader.fail<int>("date", "a date like 2026-11-21T15:41:02Z");
@@ -177,6 +178,7 @@ std::string tunedb::record_line(const TuningRecord& record) {
   if (m.failure) {
     line["failure_code"] = tunedb::code_name(m.failure->code);
     line["failure"] = m.failure->message;
+    line["rule"] = record.rule;
   }
   line["date"] = record.date;
   return dump(line);

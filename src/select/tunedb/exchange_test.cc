@@ -114,6 +114,11 @@ TEST(Exchange, TheBetterAttestedRecordIsATotalOrder) {
     change(record);
     worse_to_better.push_back(record);
   };
+  add([](TuningRecord& r) {  // an outdated verdict, however well it was attested
+    r.measurement.samples = 1000;
+    r.measurement.failure = Error{ErrorCode::wrong_result, "wrong"};
+    r.rule = verification_rule - 1;
+  });
   add([](TuningRecord& r) { r.measurement.state = MeasurementState::partial; });
   add([](TuningRecord& r) { r.measurement.state = MeasurementState::cut_off; });
   add([](TuningRecord& r) { r.measurement.samples = 5; });
@@ -130,6 +135,28 @@ TEST(Exchange, TheBetterAttestedRecordIsATotalOrder) {
       EXPECT_EQ(better_attested(worse_to_better[i], worse_to_better[j]), i > j) << i << " " << j;
     }
   }
+}
+
+// Lines of Convoys that did not write the rule.
+TEST(Exchange, AWrongResultWithoutARuleIsOfTheFirst) {
+  TuningRecord record = sample();
+  record.measurement.failure = Error{ErrorCode::wrong_result, "wrong"};
+  std::string text = export_lines(std::vector{record});
+  const auto now = parse_lines(text, "a.jsonl");
+  ASSERT_TRUE(now.ok()) << now.error().message;
+  EXPECT_EQ(now->front().rule, verification_rule);
+  EXPECT_FALSE(is_outdated_verdict(now->front()));
+  const std::string field = "\"rule\":" + std::to_string(verification_rule) + ",";
+  ASSERT_NE(text.find(field), std::string::npos) << text;
+  text.erase(text.find(field), field.size());
+  const auto before = parse_lines(text, "a.jsonl");
+  ASSERT_TRUE(before.ok()) << before.error().message;
+  EXPECT_EQ(before->front().rule, 1);
+  EXPECT_TRUE(is_outdated_verdict(before->front()));
+  // Only a wrong result is a verdict.
+  record.measurement.failure = Error{ErrorCode::unsupported, "no"};
+  record.rule = 1;
+  EXPECT_FALSE(is_outdated_verdict(record));
 }
 
 }  // namespace

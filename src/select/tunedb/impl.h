@@ -29,6 +29,9 @@ namespace tunedb {
 
 std::string now_text();  // UTC, as in TuningRecord::date
 
+// SQL: a row of `measurements` is an outdated verdict.
+std::string outdated_verdict();
+
 // What makes two records measurements of the same thing, as text.
 std::string identity(const TuningRecord& record);
 

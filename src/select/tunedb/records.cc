@@ -16,7 +16,7 @@ using tunedb::Statement;
 constexpr std::string_view kColumns =
     "p.problem, d.class, m.isa, m.driver, m.threads, m.weights, m.caches, m.engine || m.knobs, m.revision, m.provider, "
     "m.state, m.seconds, m.spread, m.samples, m.workspace_bytes, m.error, m.error_absolute, m.energy_joules, "
-    "m.failure_code, m.failure, m.date";
+    "m.failure_code, m.failure, m.date, m.rule";
 constexpr std::string_view kTables =
     "measurements m JOIN problems p ON p.id = m.problem_id JOIN devices d ON d.id = m.device_id";
 
@@ -63,6 +63,7 @@ Result<TuningRecord> read_row(const Statement& row) {
     measurement.failure = Error{tunedb::parse_code(row.text(18)).value_or(ErrorCode::internal), row.text(19)};
   }
   record.date = row.text(20);
+  record.rule = static_cast<int>(row.integer(21));
   return record;
 }
 
@@ -94,6 +95,11 @@ std::string tunedb::identity(const TuningRecord& record) {
   return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", key.problem, key.device, key.isa, key.driver,
                      key.threads, key.constant_weights, name_of(key.caches), print(record.measurement.candidate),
                      record.measurement.revision, record.measurement.provider);
+}
+
+std::string tunedb::outdated_verdict() {
+  return fmt::format("(measurements.failure_code = '{}' AND measurements.rule < {})",
+                     code_name(ErrorCode::wrong_result), verification_rule);
 }
 
 std::string_view tunedb::code_name(ErrorCode code) {
@@ -128,18 +134,19 @@ Result<void> TuningDatabase::Impl::put(const TuningRecord& record, bool only_bet
   std::string sql =
       "INSERT INTO measurements (problem_id, device_id, isa, driver, threads, weights, caches, engine, knobs, revision,"
       " provider, state, seconds, spread, samples, workspace_bytes, error, error_absolute, energy_joules, failure_code,"
-      " failure, date) VALUES ((SELECT id FROM problems WHERE problem = ?), (SELECT id FROM devices WHERE class = ?),"
-      " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+      " failure, date, rule) VALUES ((SELECT id FROM problems WHERE problem = ?), (SELECT id FROM devices WHERE class "
+      "= ?),"
+      " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
       " state = excluded.state, seconds = excluded.seconds, spread = excluded.spread, samples = excluded.samples,"
       " workspace_bytes = excluded.workspace_bytes, error = excluded.error, error_absolute = excluded.error_absolute,"
       " energy_joules = excluded.energy_joules, failure_code = excluded.failure_code, failure = excluded.failure,"
-      " date = excluded.date";
+      " date = excluded.date, rule = excluded.rule";
   if (only_better_state) {
     const auto rank = [](std::string_view table) {
       return fmt::format("(CASE {}.state WHEN 'partial' THEN 0 WHEN 'cut_off' THEN 1 ELSE 2 END)", table);
     };
-    sql += fmt::format(" WHERE {} >= {} OR (excluded.caches = 'network' AND excluded.state <> 'partial')",
-                       rank("excluded"), rank("measurements"));
+    sql += fmt::format(" WHERE {} >= {} OR (excluded.caches = 'network' AND excluded.state <> 'partial') OR {}",
+                       rank("excluded"), rank("measurements"), tunedb::outdated_verdict());
   }
   std::optional<std::string> failure_code, failure;
   if (m.failure) {
@@ -153,6 +160,7 @@ Result<void> TuningDatabase::Impl::put(const TuningRecord& record, bool only_bet
   row.bind(name_of(m.state)).bind(number(m.median_seconds)).bind(number(m.spread)).bind(std::int64_t{m.samples});
   row.bind(static_cast<std::int64_t>(m.workspace_bytes)).bind(number(m.max_error)).bind(number(m.max_error_absolute));
   row.bind_optional(m.energy_joules).bind_optional(failure_code).bind_optional(failure).bind(record.date);
+  row.bind(std::int64_t{record.rule});
   return row.finish();
 }
 
@@ -191,7 +199,9 @@ Result<std::vector<Measurement>> TuningDatabase::find(const MeasurementKey& key)
   CONVOY_CHECK(rows.finish());
   if (!records.empty() && impl_->writable) impl_->note_use(key.problem);
   std::vector<Measurement> measurements;
-  for (TuningRecord& record : records) measurements.push_back(std::move(record.measurement));
+  for (TuningRecord& record : records) {
+    if (!is_outdated_verdict(record)) measurements.push_back(std::move(record.measurement));
+  }
   return measurements;
 }
 

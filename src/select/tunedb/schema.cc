@@ -7,7 +7,7 @@
 namespace convoy::tunedb {
 namespace {
 
-constexpr std::array<std::string_view, 5> kMigrations = {
+constexpr std::array<std::string_view, 6> kMigrations = {
     // 1: devices, problems and measurements.
     R"sql(
 CREATE TABLE devices (
@@ -149,6 +149,10 @@ INSERT INTO measurements_5 SELECT problem_id, device_id, isa, driver, threads, w
   workspace_bytes, error, error_absolute, failure_code, failure, date, energy_joules FROM measurements;
 DROP TABLE measurements;
 ALTER TABLE measurements_5 RENAME TO measurements;
+)sql",
+    // 6: the rule that judged a result (verification_rule); until then it was 1.
+    R"sql(
+ALTER TABLE measurements ADD COLUMN rule INTEGER NOT NULL DEFAULT 1;
 )sql",
 };
 

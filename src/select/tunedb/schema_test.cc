@@ -73,6 +73,7 @@ TEST_F(Schema, AVersion1FileMigratesAndKeepsItsRows) {
   ASSERT_EQ(records->size(), 2u);
   EXPECT_EQ(print((*records)[0].measurement.candidate), "cpu.gemm");
   EXPECT_EQ((*records)[0].measurement.failure->code, ErrorCode::wrong_result);
+  EXPECT_TRUE(is_outdated_verdict((*records)[0]));
   const TuningRecord& record = (*records)[1];
   EXPECT_EQ(print(record.measurement.candidate), "cpu.winograd{m=4}");
   EXPECT_EQ(record.measurement.median_seconds, 1.25e-5);
@@ -84,6 +85,7 @@ TEST_F(Schema, AVersion1FileMigratesAndKeepsItsRows) {
   // A problem counts as used when it was last measured, so gc doesn't take a migrated file for garbage.
   const auto file = tunedb::Connection::open(path_, path_, SQLITE_OPEN_READONLY);
   EXPECT_EQ(*file->text("SELECT last_used FROM problems"), "2026-10-02");
+  EXPECT_EQ((*database)->find(record.key)->size(), 1u);  // not what the first rule found wrong
 }
 
 TEST_F(Schema, EveryStateOfTheCachesIsStored) {

@@ -127,6 +127,40 @@ TEST_F(Database, WhatIsStoredIsFoundByItsWholeKey) {
   EXPECT_EQ(database->find(key_of(1))->size(), 2u);
 }
 
+// What an older rule found wrong may be right: it is not found, replaced by whatever comes, and dropped by gc.
+TEST_F(Database, OutdatedVerdictsDoNotCount) {
+  const auto database = open();
+  Measurement wrong = timed("cpu.gemm", 0);
+  wrong.failure = Error{ErrorCode::wrong_result, "1.64 times the tolerance"};
+  wrong.state = MeasurementState::complete;
+  Measurement right = timed("cpu.gemm", 0.5);
+  right.state = MeasurementState::partial;
+  TuningRecord old{key_of(1), wrong, "2026-11-20T08:00:00Z", 1};
+
+  // Imported: replaces nothing that is there, keeps nobody out where nothing is.
+  ASSERT_TRUE(database->store(key_of(1), right).ok());
+  EXPECT_EQ(database->merge(std::vector{old})->kept, 1);
+  EXPECT_FALSE(database->find(key_of(1))->front().failure.has_value());
+  old.key = key_of(2);
+  EXPECT_EQ(database->merge(std::vector{old})->added, 1);
+  EXPECT_EQ(database->records()->size(), 2u);
+  EXPECT_TRUE(database->find(key_of(2))->empty());
+  // A partial measurement takes its place, which it would not take from a verdict of today.
+  ASSERT_TRUE(database->store(key_of(2), right).ok());
+  ASSERT_EQ(database->find(key_of(2))->size(), 1u);
+  EXPECT_FALSE(database->find(key_of(2))->front().failure.has_value());
+  ASSERT_TRUE(database->store(key_of(2), wrong).ok());
+  ASSERT_TRUE(database->store(key_of(2), right).ok());
+  EXPECT_TRUE(database->find(key_of(2))->front().failure.has_value());
+
+  old.key = key_of(3);
+  ASSERT_TRUE(database->merge(std::vector{old}).ok());
+  const auto collected = database->collect_garbage({}, {});
+  ASSERT_TRUE(collected.ok()) << collected.error().message;
+  EXPECT_EQ(collected->old_verdicts, 1);
+  EXPECT_EQ(collected->left, 2);
+}
+
 TEST_F(Database, AVerdictInANetworkReplacesTheOneBefore) {
   const auto database = open();
   MeasurementKey key = key_of(1);

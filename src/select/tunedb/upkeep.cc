@@ -9,11 +9,17 @@
 
 namespace convoy {
 
+bool is_outdated_verdict(const TuningRecord& record) {
+  const auto& failure = record.measurement.failure;
+  return failure && failure->code == ErrorCode::wrong_result && record.rule < verification_rule;
+}
+
 bool better_attested(const TuningRecord& a, const TuningRecord& b) {
   const auto rank = [](const TuningRecord& record) {
     const Measurement& m = record.measurement;
     const bool wrong = m.failure && m.failure->code == ErrorCode::wrong_result;
-    return std::tuple(wrong, m.state, m.samples, -m.spread, std::string_view(record.date), -m.median_seconds);
+    return std::tuple(!is_outdated_verdict(record), wrong, m.state, m.samples, -m.spread, std::string_view(record.date),
+                      -m.median_seconds);
   };
   if (rank(a) != rank(b)) return rank(a) > rank(b);
   return tunedb::record_line(a) < tunedb::record_line(b);
@@ -72,6 +78,8 @@ Result<CollectReport> TuningDatabase::collect_garbage(std::span<const Engine* co
       CONVOY_CHECK(providers.bind(info.name).bind(std::int64_t{info.revision}).bind(*provider).bind(oldest).finish());
       report.old_providers += connection.changes();
     }
+    CONVOY_CHECK(connection.run("DELETE FROM measurements WHERE " + tunedb::outdated_verdict()));
+    report.old_verdicts = connection.changes();
     CONVOY_TRY(auto unused, connection.prepare("DELETE FROM measurements WHERE problem_id IN "
                                                "(SELECT id FROM problems WHERE last_used < ?)"));
     CONVOY_CHECK(unused.bind(oldest).finish());
