@@ -13,8 +13,8 @@ constexpr const char* variable_weights = " weights=variable";
 }  // namespace
 
 Selector::Selector(const NetworkOptions& options, SelectionProgress progress,
-                   std::span<const ConvolutionCandidates> candidates)
-    : options_(options), progress_(std::move(progress)), candidates_(candidates) {
+                   std::span<const ConvolutionCandidates> candidates, std::span<const Engine* const> engines)
+    : options_(options), progress_(std::move(progress)), candidates_(candidates), engines_(engines) {
   request_.threads = options.threads;
   request_.cpu = options.cpu;
 }
@@ -40,7 +40,7 @@ Result<Selection> Selector::choose(const ConvProblem& problem, const std::string
   request.constant_weights = weights;
 
   const double start = monotonic_seconds();
-  auto selection = select(problem, all_engines(), options, request, node_name, progress_);
+  auto selection = select(problem, engines_, options, request, node_name, progress_);
   if (!selection.ok()) return selection.error().within("node '" + node_name + "'");
   // A spent budget is a tiny one: the first candidate of each problem still gets its turn.
   if (left > 0) left = std::max(left - (monotonic_seconds() - start), 1e-9);
@@ -52,7 +52,7 @@ Result<std::unique_ptr<ConvPlan>> Selector::plan(const ConvProblem& problem, con
                                                  const void* weights) const {
   PlanRequest request = request_;
   request.constant_weights = weights;
-  return make_plan(problem, candidate, all_engines(), request);
+  return make_plan(problem, candidate, engines_, request);
 }
 
 int Selector::switchable(const ConvProblem& problem) const {
@@ -67,7 +67,7 @@ Result<std::vector<std::unique_ptr<ConvPlan>>> Selector::plans(int switchable, c
   request.constant_weights = weights;
   std::vector<std::unique_ptr<ConvPlan>> plans;
   for (const Candidate& candidate : convolution.candidates) {
-    CONVOY_TRY(auto plan, make_plan(convolution.problem, candidate, all_engines(), request));
+    CONVOY_TRY(auto plan, make_plan(convolution.problem, candidate, engines_, request));
     plans.push_back(std::move(plan));
   }
   return plans;
@@ -78,7 +78,7 @@ std::optional<double> Selector::predict(const ConvProblem& problem, const void* 
   if (const auto found = predicted_.find(key); found != predicted_.end()) return found->second;
   PlanRequest request = request_;
   request.constant_weights = weights;
-  const auto best = predict_best(problem, all_engines(), options_.selection.filter, request);
+  const auto best = predict_best(problem, engines_, options_.selection.filter, request);
   const std::optional<double> seconds = best ? std::optional(best->seconds) : std::nullopt;
   predicted_.emplace(key, seconds);
   return seconds;

@@ -12,9 +12,9 @@ namespace convoy::network {
 
 class Selector {
  public:
-  // `candidates` must outlive it.
-  Selector(const NetworkOptions& options, SelectionProgress progress,
-           std::span<const ConvolutionCandidates> candidates);
+  // `candidates` and `engines` must outlive it.
+  Selector(const NetworkOptions& options, SelectionProgress progress, std::span<const ConvolutionCandidates> candidates,
+           std::span<const Engine* const> engines = all_engines());
 
   const PlanRequest& request() const { return request_; }
 
@@ -43,6 +43,7 @@ class Selector {
   NetworkOptions options_;
   SelectionProgress progress_;
   std::span<const ConvolutionCandidates> candidates_;
+  std::span<const Engine* const> engines_;
   PlanRequest request_;
   std::set<std::string> announced_;  // and not yet chosen
   std::map<std::string, Selection> chosen_;

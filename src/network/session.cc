@@ -208,7 +208,7 @@ Result<std::vector<NetworkConvolution>> list_convolutions(Graph graph, const Pre
   CONVOY_TRY(const PrepareSettings settings, completed(given));
   const PassContext context{*settings.team, settings.options.cpu};
   if (auto log = run_passes(graph, context, settings.skip_passes); !log.ok()) return log.error();
-  Selector selector(settings.options, {}, {});
+  Selector selector(settings.options, {}, {}, settings.engines);
   CONVOY_TRY(const std::vector<Layout> layouts, assign_layouts(graph, selector));
   std::vector<NetworkConvolution> found;
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -237,7 +237,7 @@ Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph graph, const Prep
   if (auto log = run_passes(graph, context, settings.skip_passes); !log.ok()) return log.error();
   CONVOY_CHECK(check_complete(graph));
 
-  Selector selector(settings.options, settings.progress, settings.candidates);
+  Selector selector(settings.options, settings.progress, settings.candidates, settings.engines);
   CONVOY_TRY(const std::vector<Layout> layouts, assign_layouts(graph, selector));
   std::unique_ptr<Tail> tail = std::make_unique<Tail>(graph, settings);
   if (tail->node_count() == 0) tail.reset();

@@ -16,6 +16,7 @@ struct PrepareSettings {
   std::vector<std::string> skip_passes = {};               // by name
   std::shared_ptr<ThreadTeam> team = {};                   // made where null
   std::span<const ConvolutionCandidates> candidates = {};  // to switch between; read by prepare_graph only
+  std::span<const Engine* const> engines = all_engines();  // that convolutions run on
 };
 
 // Passes, layouts, lowering and memory plan. The graph's inputs must be known (Value::known, desc); its weights are
