@@ -11,12 +11,18 @@ namespace {
 template <class T>
 struct AverageOp {
   using Acc = Compute<T>;
-  bool include_pad;
+  bool include_pad, vectors;
+  // What divides the sum; 1 where nothing counts, so that it stays 0.
+  std::int64_t divisor(std::int64_t inside, std::int64_t padded) const {
+    return std::max<std::int64_t>(1, include_pad ? padded : inside);
+  }
   Acc start() const { return 0; }
   Acc step(Acc acc, Acc value) const { return acc + value; }
   T finish(Acc acc, std::int64_t inside, std::int64_t padded) const {
-    const std::int64_t count = include_pad ? padded : inside;
-    return T(count > 0 ? acc / static_cast<Acc>(count) : acc);
+    return T(acc / static_cast<Acc>(divisor(inside, padded)));
+  }
+  bool by_vectors(const PoolRow<T>& row) const {
+    return vectors && pool_row_by_vectors(avx2::PoolFunction::average, divisor(row.inside, row.padded), row);
   }
 };
 
@@ -24,6 +30,7 @@ struct AverageOp {
 template <class T>
 struct LpOp {
   using Acc = Compute<T>;
+  bool by_vectors(const PoolRow<T>&) const { return false; }
   Acc p;
   Acc start() const { return 0; }
   Acc step(Acc acc, Acc value) const { return acc + std::pow(std::abs(value), p); }
@@ -32,6 +39,7 @@ struct LpOp {
 template <class T>
 struct L2Op {
   using Acc = Compute<T>;
+  bool by_vectors(const PoolRow<T>&) const { return false; }
   Acc start() const { return 0; }
   Acc step(Acc acc, Acc value) const { return acc + value * value; }
   T finish(Acc acc, std::int64_t, std::int64_t) const { return T(std::sqrt(acc)); }
@@ -58,7 +66,10 @@ class SumPool : public Operator {
     return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
       const Op<T> op{static_cast<Args>(args)...};
       return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
-        pool(geometry, x, y, static_cast<const T*>(in[0]), static_cast<T*>(out[0]), op, context);
+        pool(geometry, x, y, static_cast<const T*>(in[0]), static_cast<T*>(out[0]), context,
+             [&](const PoolRow<T>& row) {
+               if (!op.by_vectors(row)) pool_row(op, row);
+             });
         return {};
       });
     });
@@ -74,7 +85,7 @@ class AveragePool final : public SumPool {
     CONVOY_TRY(const std::int64_t include, node.integer("count_include_pad", 0));
     const PoolKind kind = include != 0 ? PoolKind::average_include_pad : PoolKind::average_exclude_pad;
     if (auto plan = onednn_pooling(kind, geometry, x, y, request.threads)) return plan;
-    return loop_plan<AverageOp>(node, geometry, x, y, include != 0);
+    return loop_plan<AverageOp>(node, geometry, x, y, include != 0, request.cpu.isa >= Isa::avx2);
   }
 
  protected:

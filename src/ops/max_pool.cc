@@ -97,7 +97,7 @@ class MaxPool final : public Operator {
     const TensorDesc &x = inputs[0].desc, &y = outputs[0];
     CONVOY_TRY(const PoolGeometry geometry, read_pooling(node, x.dims));
     CONVOY_TRY(const std::int64_t order, node.integer("storage_order", 0));
-    const bool with_indices = outputs.size() > 1;
+    const bool with_indices = outputs.size() > 1, vectors = request.cpu.isa >= Isa::avx2;
     const TensorDesc indices = with_indices ? outputs[1] : y;
     if (!with_indices) {
       if (auto plan = onednn_pooling(PoolKind::max, geometry, x, y, request.threads)) return plan;
@@ -109,7 +109,10 @@ class MaxPool final : public Operator {
         if (with_indices && out[1] != nullptr) {
           pool_with_indices(geometry, order == 1, x, y, indices, from, to, static_cast<std::int64_t*>(out[1]), context);
         } else {
-          pool(geometry, x, y, from, to, MaxOp<T>{}, context);
+          pool(geometry, x, y, from, to, context, [&](const PoolRow<T>& row) {
+            if (vectors && pool_row_by_vectors(avx2::PoolFunction::max, 1, row)) return;
+            pool_row(MaxOp<T>{}, row);
+          });
         }
         return {};
       });

@@ -50,7 +50,7 @@ Result<std::vector<HostTensor>> run_op(const NodeDesc& node, const std::vector<H
   for (TensorDesc& desc : outputs) desc = desc.with_layout(layout_of(desc, how.layout));
   PlanRequest request;
   request.threads = how.threads;
-  request.cpu = cpu_features();
+  request.cpu = capped(cpu_features(), how.isa);
   CONVOY_TRY(std::unique_ptr<OpPlan> plan, op->plan(node, descs, outputs, request));
 
   std::vector<const void*> in;

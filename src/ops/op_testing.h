@@ -29,6 +29,7 @@ struct OpRun {
   int threads = 1;
   bool in_place = false;  // where the operator allows it and the shapes fit
   bool constants = true;  // inputs are given to infer and plan as constants
+  Isa isa = Isa::avx512;  // at most this instruction set
 };
 // Outputs come back packed nchw. Fails as infer, plan or execute do.
 Result<std::vector<HostTensor>> run_op(const NodeDesc& node, const std::vector<HostTensor>& inputs,

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <vector>
 
+#include "ops/rows_avx2.h"
 #include "ops/support.h"
 
 namespace convoy::ops {
@@ -52,114 +54,122 @@ enum class PoolKind { max, average_exclude_pad, average_include_pad };
 std::unique_ptr<OpPlan> onednn_pooling(PoolKind kind, const PoolGeometry& geometry, const TensorDesc& x,
                                        const TensorDesc& y, int threads);
 
-// y = op over the windows of x. Op has
-//   using Acc;                                    the accumulator
-//   Acc start() const;
-//   Acc step(Acc acc, Compute<T> value) const;
-//   T finish(Acc acc, std::int64_t inside, std::int64_t padded) const;   with the counts of taps
-template <class T, class Op>
+// Neighbouring outputs whose windows have the same taps: channels of one position, or positions along the width.
+//   y[i * y_stride] is what the windows' operator gives for taps[k][i * stride], k in order; i in [0, count).
+template <class T>
+struct PoolRow {
+  std::span<const void* const> taps;  // of T
+  std::int64_t stride, count;
+  T* y;
+  std::int64_t y_stride;
+  std::int64_t inside, padded;  // how many taps read the input; how many read it or its padding
+};
+
+// Calls row(PoolRow<T>) for all outputs of y.
+template <class T, class Row>
 void pool(const PoolGeometry& geometry, const TensorDesc& x_desc, const TensorDesc& y_desc, const T* x, T* y,
-          const Op& op, const ExecContext& context) {
-  using Acc = typename Op::Acc;
-  constexpr std::int64_t kLanes = 64;  // accumulators that stay in the first-level cache
+          const ExecContext& context, const Row& row) {
   const PoolAxis &depth = geometry.axes[0], &height = geometry.axes[1], &width = geometry.axes[2];
   const std::array<std::int64_t, 5> xs = five_strides(x_desc), ys = five_strides(y_desc);
-  const std::int64_t batch = x_desc.dims[0], channels = x_desc.dims[1];
-  const std::int64_t taps =
-      std::min(depth.kernel, depth.in) * std::min(height.kernel, height.in) * std::min(width.kernel, width.in);
-  const auto for_rows = [&](std::int64_t od, std::int64_t oh, auto&& body) {  // body(offset of a row of the windows)
-    for (std::int64_t kd = depth.first_tap(od); kd < depth.last_tap(od); ++kd) {
-      const std::int64_t d = od * depth.stride + kd * depth.dilation - depth.pad;
-      for (std::int64_t kh = height.first_tap(oh); kh < height.last_tap(oh); ++kh) {
-        body(d * xs[2] + (oh * height.stride + kh * height.dilation - height.pad) * xs[3]);
-      }
-    }
-  };
-  const auto inside_rows = [&](std::int64_t od, std::int64_t oh) {
-    return (depth.last_tap(od) - depth.first_tap(od)) * (height.last_tap(oh) - height.first_tap(oh));
-  };
-  const auto padded_rows = [&](std::int64_t od, std::int64_t oh) {
-    return depth.padded_taps(od) * height.padded_taps(oh);
-  };
+  const bool by_channels = xs[1] == 1 && ys[1] == 1 && x_desc.dims[1] > 1;
+  const std::int64_t lanes = by_channels ? x_desc.dims[1] : 1, planes = by_channels ? 1 : x_desc.dims[1];
+  const std::int64_t taps_in_row = std::min(width.kernel, width.in);
+  const std::int64_t rows = std::min(depth.kernel, depth.in) * std::min(height.kernel, height.in);
 
-  if (xs[1] == 1 && ys[1] == 1 && channels > 1) {  // lanes are channels
-    parallel_for(context, batch * depth.out * height.out * width.out, channels * taps,
-                 [&](std::int64_t begin, std::int64_t end) {
-                   Acc acc[kLanes];
-                   for (std::int64_t unit = begin; unit < end; ++unit) {
-                     const std::int64_t ow = unit % width.out, oh = unit / width.out % height.out;
-                     const std::int64_t od = unit / (width.out * height.out) % depth.out;
-                     const std::int64_t n = unit / (width.out * height.out * depth.out);
-                     const std::int64_t first = width.first_tap(ow), last = width.last_tap(ow);
-                     const std::int64_t inside = inside_rows(od, oh) * std::max<std::int64_t>(0, last - first);
-                     const std::int64_t padded = padded_rows(od, oh) * width.padded_taps(ow);
-                     T* to = y + n * ys[0] + od * ys[2] + oh * ys[3] + ow * ys[4];
-                     for (std::int64_t c0 = 0; c0 < channels; c0 += kLanes) {
-                       const std::int64_t lanes = std::min(kLanes, channels - c0);
-                       std::fill_n(acc, lanes, op.start());
-                       for_rows(od, oh, [&](std::int64_t row) {
-                         for (std::int64_t kw = first; kw < last; ++kw) {
-                           const T* from =
-                               x + n * xs[0] + c0 + row + (ow * width.stride + kw * width.dilation - width.pad) * xs[4];
-                           for (std::int64_t i = 0; i < lanes; ++i)
-                             acc[i] = op.step(acc[i], static_cast<Compute<T>>(from[i]));
-                         }
-                       });
-                       for (std::int64_t i = 0; i < lanes; ++i) to[c0 + i] = op.finish(acc[i], inside, padded);
-                     }
-                   }
-                 });
-    return;
+  // The outputs along the width that have the same taps.
+  struct Run {
+    std::int64_t begin, end;
+  };
+  std::vector<Run> runs;
+  for (std::int64_t o = 0; o < width.out; ++o) {
+    const bool same = o > 0 && width.first_tap(o) == width.first_tap(o - 1) &&
+                      width.last_tap(o) == width.last_tap(o - 1) && width.padded_taps(o) == width.padded_taps(o - 1);
+    if (same && !by_channels) {
+      runs.back().end = o + 1;
+    } else {
+      runs.push_back({o, o + 1});
+    }
   }
-  // Lanes are outputs along the width.
-  parallel_for(
-      context, batch * channels * depth.out * height.out, width.out * taps, [&](std::int64_t begin, std::int64_t end) {
-        Acc acc[kLanes];
-        for (std::int64_t unit = begin; unit < end; ++unit) {
-          const std::int64_t oh = unit % height.out, od = unit / height.out % depth.out;
-          const std::int64_t c = unit / (height.out * depth.out) % channels;
-          const std::int64_t n = unit / (height.out * depth.out * channels);
-          const std::int64_t inside = inside_rows(od, oh), padded = padded_rows(od, oh);
-          T* to = y + n * ys[0] + c * ys[1] + od * ys[2] + oh * ys[3];
-          for (std::int64_t w0 = 0; w0 < width.out; w0 += kLanes) {
-            const std::int64_t w1 = std::min(width.out, w0 + kLanes);
-            std::fill_n(acc, w1 - w0, op.start());
-            for_rows(od, oh, [&](std::int64_t row) {
-              const T* from = x + n * xs[0] + c * xs[1] + row;
-              for (std::int64_t kw = width.first_tap(w1 - 1); kw < width.last_tap(w0); ++kw) {
-                const std::int64_t shift = kw * width.dilation - width.pad;
-                // Outputs for which this tap is inside.
-                const std::int64_t lo = shift >= 0 ? w0 : std::max(w0, (-shift + width.stride - 1) / width.stride);
-                const std::int64_t hi =
-                    shift >= width.in ? w0 : std::min(w1, (width.in - 1 - shift) / width.stride + 1);
-                const auto line = [&](std::int64_t stride) {
-                  for (std::int64_t o = lo; o < hi; ++o) {
-                    acc[o - w0] = op.step(acc[o - w0], static_cast<Compute<T>>(from[(o * stride + shift) * xs[4]]));
-                  }
-                };
-                if (xs[4] == 1 && width.stride == 1) {
-                  const T* at = from + shift;
-                  for (std::int64_t o = lo; o < hi; ++o) {
-                    acc[o - w0] = op.step(acc[o - w0], static_cast<Compute<T>>(at[o]));
-                  }
-                } else if (xs[4] == 1 && width.stride == 2) {
-                  const T* at = from + shift;
-                  for (std::int64_t o = lo; o < hi; ++o) {
-                    acc[o - w0] = op.step(acc[o - w0], static_cast<Compute<T>>(at[o * 2]));
-                  }
-                } else {
-                  line(width.stride);
-                }
-              }
-            });
-            for (std::int64_t o = w0; o < w1; ++o) {
-              to[o * ys[4]] =
-                  op.finish(acc[o - w0], inside * std::max<std::int64_t>(0, width.last_tap(o) - width.first_tap(o)),
-                            padded * width.padded_taps(o));
+
+  const std::int64_t count = x_desc.dims[0] * planes * depth.out * height.out * width.out;
+  parallel_for(context, count, lanes * rows * taps_in_row, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<const void*> taps(static_cast<std::size_t>(rows * taps_in_row));
+    for (std::int64_t unit = begin; unit < end;) {  // part of a row of outputs
+      const std::int64_t w0 = unit % width.out, w1 = std::min(width.out, w0 + end - unit);
+      const std::int64_t oh = unit / width.out % height.out, od = unit / (width.out * height.out) % depth.out;
+      const std::int64_t plane = unit / (width.out * height.out * depth.out);
+      const std::int64_t n = plane / planes, c = plane % planes;
+      unit += w1 - w0;
+      const std::int64_t inside_rows = std::max<std::int64_t>(0, depth.last_tap(od) - depth.first_tap(od)) *
+                                       std::max<std::int64_t>(0, height.last_tap(oh) - height.first_tap(oh));
+      const std::int64_t padded_rows = depth.padded_taps(od) * height.padded_taps(oh);
+      for (std::size_t r = by_channels ? static_cast<std::size_t>(w0) : 0; r < runs.size() && runs[r].begin < w1; ++r) {
+        const std::int64_t o = std::max(w0, runs[r].begin), o_end = std::min(w1, runs[r].end);
+        if (o >= o_end) continue;
+        const std::int64_t first = width.first_tap(o), last = width.last_tap(o);
+        std::size_t found = 0;
+        for (std::int64_t kd = depth.first_tap(od); kd < depth.last_tap(od); ++kd) {
+          const std::int64_t d = od * depth.stride + kd * depth.dilation - depth.pad;
+          for (std::int64_t kh = height.first_tap(oh); kh < height.last_tap(oh); ++kh) {
+            const std::int64_t h = oh * height.stride + kh * height.dilation - height.pad;
+            const T* line = x + n * xs[0] + c * xs[1] + d * xs[2] + h * xs[3];
+            for (std::int64_t kw = first; kw < last; ++kw) {
+              taps[found++] = line + (o * width.stride + kw * width.dilation - width.pad) * xs[4];
             }
           }
         }
-      });
+        row(PoolRow<T>{std::span<const void* const>(taps.data(), found), by_channels ? 1 : width.stride * xs[4],
+                       by_channels ? lanes : o_end - o, y + n * ys[0] + c * ys[1] + od * ys[2] + oh * ys[3] + o * ys[4],
+                       by_channels ? 1 : ys[4], inside_rows * std::max<std::int64_t>(0, last - first),
+                       padded_rows * width.padded_taps(o)});
+      }
+    }
+  });
+}
+
+// A row by plain loops. Op has
+//   using Acc;                                    the accumulator
+//   Acc start() const;
+//   Acc step(Acc acc, Compute<T> value) const;
+//   T finish(Acc acc, std::int64_t inside, std::int64_t padded) const;
+template <class T, class Op>
+void pool_row(const Op& op, const PoolRow<T>& row) {
+  constexpr std::int64_t kLanes = 64;  // accumulators that stay in the first-level cache
+  typename Op::Acc acc[kLanes];
+  for (std::int64_t i0 = 0; i0 < row.count; i0 += kLanes) {
+    const std::int64_t lanes = std::min(kLanes, row.count - i0);
+    std::fill_n(acc, lanes, op.start());
+    for (const void* tap : row.taps) {
+      const T* at = static_cast<const T*>(tap) + i0 * row.stride;
+      const auto step = [&](std::int64_t stride) {
+        for (std::int64_t i = 0; i < lanes; ++i) acc[i] = op.step(acc[i], static_cast<Compute<T>>(at[i * stride]));
+      };
+      // The usual strides get loops of their own, which vectorise.
+      if (row.stride == 1) {
+        step(1);
+      } else if (row.stride == 2) {
+        step(2);
+      } else {
+        step(row.stride);
+      }
+    }
+    for (std::int64_t i = 0; i < lanes; ++i) {
+      row.y[(i0 + i) * row.y_stride] = op.finish(acc[i], row.inside, row.padded);
+    }
+  }
+}
+
+// The same of a maximum or an average by vectors: false where there are none for the type or the strides.
+template <class T>
+bool pool_row_by_vectors(avx2::PoolFunction function, std::int64_t divisor, const PoolRow<T>& row) {
+  if constexpr (std::is_same_v<T, F16> || std::is_same_v<T, BF16>) {
+    const DataType type = std::is_same_v<T, F16> ? DataType::f16 : DataType::bf16;
+    if (row.y_stride != 1 || !avx2::has_pool_row(type, row.stride)) return false;
+    avx2::pool_row(type, function, row.taps.data(), static_cast<std::int64_t>(row.taps.size()), row.stride, row.count,
+                   static_cast<float>(divisor), row.y);
+    return true;
+  }
+  return false;
 }
 
 }  // namespace convoy::ops

@@ -7,14 +7,17 @@
 #include "ops/binary.h"
 #include "ops/families.h"
 #include "ops/quantize.h"
+#include "ops/rows_avx2.h"
 
 namespace convoy::ops {
 namespace {
 
 struct Sum {
+  static constexpr avx2::QLinearFunction kVectors = avx2::QLinearFunction::add;
   float operator()(float a, float b) const { return a + b; }
 };
 struct Product {
+  static constexpr avx2::QLinearFunction kVectors = avx2::QLinearFunction::multiply;
   float operator()(float a, float b) const { return a * b; }
 };
 
@@ -40,37 +43,46 @@ class QLinearBinary final : public Operator {
   }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     const BroadcastLoop loop({outputs[0], inputs[0].desc, inputs[3].desc});
+    // What there are vectors for: operands that go through the rows of the output in step or stay where they are.
+    const std::int64_t a_stride = loop.inner_stride(1), b_stride = loop.inner_stride(2);
+    const bool in_step = a_stride <= 1 && b_stride <= 1 && (a_stride == 1 || b_stride == 1);
+    const bool vectors = request.cpu.isa >= Isa::avx2 && loop.inner_stride(0) == 1 && in_step;
     return dispatch<kBytes>(outputs[0].type, [&]<class Q>(Tag<Q>) {
-      return make_plan(node,
-                       [loop, type = outputs[0].type](auto in, auto out, const ExecContext& context) -> Result<void> {
-                         const Quantizer qa = read_quantizer(in, 1, 2, type), qb = read_quantizer(in, 4, 5, type);
-                         const Quantizer qy = read_quantizer(in, 6, 7, type);
-                         parallel_for(context, loop.elements(), 4, [&](std::int64_t begin, std::int64_t end) {
-                           loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
-                             row(qa, qb, qy, static_cast<const Q*>(in[0]) + at[1], loop.inner_stride(1),
-                                 static_cast<const Q*>(in[3]) + at[2], loop.inner_stride(2),
-                                 static_cast<Q*>(out[0]) + at[0], loop.inner_stride(0), count);
-                           });
-                         });
-                         return {};
-                       });
+      return make_plan(
+          node, [loop, vectors, type = outputs[0].type](auto in, auto out, const ExecContext& context) -> Result<void> {
+            const Quantizer qa = read_quantizer(in, 1, 2, type), qb = read_quantizer(in, 4, 5, type);
+            const Quantizer qy = read_quantizer(in, 6, 7, type);
+            parallel_for(context, loop.elements(), 4, [&](std::int64_t begin, std::int64_t end) {
+              loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+                const Q *a = static_cast<const Q*>(in[0]) + at[1], *b = static_cast<const Q*>(in[3]) + at[2];
+                Q* y = static_cast<Q*>(out[0]) + at[0];
+                if (vectors) {
+                  avx2::qlinear_row(type, F::kVectors, vector_row(a, loop.inner_stride(1), qa),
+                                    vector_row(b, loop.inner_stride(2), qb), qy.scale,
+                                    static_cast<std::int32_t>(qy.zero), y, count);
+                } else {
+                  row(qa, qb, qy, a, loop.inner_stride(1), b, loop.inner_stride(2), y, loop.inner_stride(0), count);
+                }
+              });
+            });
+            return {};
+          });
     });
   }
 
  private:
+  static avx2::QuantizedRow vector_row(const void* data, std::int64_t stride, const Quantizer& q) {
+    return {data, stride == 0, q.scale, static_cast<std::int32_t>(q.zero)};
+  }
+
   template <class Q>
   static void row(const Quantizer& qa, const Quantizer& qb, const Quantizer& qy, const Q* a, std::int64_t a_stride,
                   const Q* b, std::int64_t b_stride, Q* y, std::int64_t y_stride, std::int64_t count) {
     const F f;
-    if (a_stride == 1 && b_stride == 1 && y_stride == 1) {  // its own loop, so that it is vectorised
-#pragma GCC ivdep                                           // y is a or does not overlap it
-      for (std::int64_t i = 0; i < count; ++i) y[i] = qy.quantized<Q>(f(qa.real(a[i]), qb.real(b[i])));
-    } else {
-      for (std::int64_t i = 0; i < count; ++i) {
-        y[i * y_stride] = qy.quantized<Q>(f(qa.real(a[i * a_stride]), qb.real(b[i * b_stride])));
-      }
+    for (std::int64_t i = 0; i < count; ++i) {
+      y[i * y_stride] = qy.quantized<Q>(f(qa.real(a[i * a_stride]), qb.real(b[i * b_stride])));
     }
   }
 };

@@ -70,7 +70,8 @@ class QLinearAveragePool final : public Operator {
       return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
         const QuantizedAverage<Q> average{read_quantizer(in, 1, 2, x.type), read_quantizer(in, 3, 4, x.type),
                                           include != 0};
-        pool(geometry, x, y, static_cast<const Q*>(in[0]), static_cast<Q*>(out[0]), average, context);
+        pool(geometry, x, y, static_cast<const Q*>(in[0]), static_cast<Q*>(out[0]), context,
+             [&](const PoolRow<Q>& row) { pool_row(average, row); });
         return {};
       });
     });

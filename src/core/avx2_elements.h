@@ -1,0 +1,51 @@
+// Eight elements of a narrow type as f32 lanes and back, for units compiled with the AVX2 flags of convoy_library only.
+// The same bits as core/float_formats.h gives one by one: rounded to nearest even, NaN quiet with its payload.
+#pragma once
+
+// GCC 12 reports the deliberately undefined operands inside its own intrinsics (GCC bug 105593).
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#include <immintrin.h>
+#pragma GCC diagnostic pop
+
+#include <cstdint>
+
+#if !defined(__AVX2__) || !defined(__F16C__)
+#error "include core/avx2_elements.h only from units built with AVX2 flags"
+#endif
+
+#define CONVOY_AVX2 static inline __attribute__((always_inline))
+
+namespace convoy::avx2 {
+
+constexpr std::int64_t kLanes = 8;
+
+// A 16-bit float: eight of them are an __m128i.
+struct F16 {
+  CONVOY_AVX2 __m256 widen(__m128i v) { return _mm256_cvtph_ps(v); }
+  CONVOY_AVX2 __m128i narrow(__m256 v) { return _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT); }
+};
+
+struct Bf16 {
+  CONVOY_AVX2 __m256 widen(__m128i v) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16)); }
+  CONVOY_AVX2 __m128i narrow(__m256 v) {
+    const __m256i bits = _mm256_castps_si256(v);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+    const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+    const __m256i upper = _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, is_nan), 16);
+    return _mm_packus_epi32(_mm256_castsi256_si128(upper), _mm256_extracti128_si256(upper, 1));
+  }
+};
+
+// Eight bytes as s32.
+CONVOY_AVX2 __m256i widen_bytes(const std::uint8_t* p) {
+  return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+}
+CONVOY_AVX2 __m256i widen_bytes(const std::int8_t* p) {
+  return _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+}
+
+}  // namespace convoy::avx2

@@ -1,0 +1,37 @@
+// Loops over rows of narrow types that the compiler leaves scalar, vectorised for AVX2. They wait for memory, so wider
+// vectors would gain nothing and there is one set of them; where there is no AVX2, callers use their own loops. Results
+// have the same bits either way.
+#pragma once
+
+#include <cstdint>
+
+#include "convoy/data_type.h"
+
+namespace convoy::ops::avx2 {
+
+// An operand of 8-bit elements that stand for (q - zero) * scale.
+struct QuantizedRow {
+  const void* data;
+  bool broadcasts;  // one element for the whole row
+  float scale;
+  std::int32_t zero;
+};
+
+enum class QLinearFunction { add, multiply };
+
+// y[i] = saturate(round_to_nearest_even(f(a[i], b[i]) / scale) + zero), all of `type` (u8 or s8); NaN gives the lowest
+// value. y may be a or b. At least one of them does not broadcast.
+void qlinear_row(DataType type, QLinearFunction function, const QuantizedRow& a, const QuantizedRow& b, float scale,
+                 std::int32_t zero, void* y, std::int64_t count);
+
+enum class PoolFunction { max, average };
+
+// Whether pool_row takes elements of `type` that are `stride` apart.
+bool has_pool_row(DataType type, std::int64_t stride);
+
+// y[i] = f over taps[k][i * stride], k in order: the largest (NaN is never larger, of equal ones the first is kept,
+// -inf where there is none) or the sum / divisor. Computed in f32, rounded once. y overlaps no tap.
+void pool_row(DataType type, PoolFunction function, const void* const* taps, std::int64_t tap_count,
+              std::int64_t stride, std::int64_t count, float divisor, void* y);
+
+}  // namespace convoy::ops::avx2

@@ -1,0 +1,221 @@
+// The loops that have vectors against plain formulas, bit by bit, with vectors and without.
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "ops/element.h"
+#include "ops/op_testing.h"
+
+namespace convoy::ops {
+namespace {
+
+using Ints = std::vector<std::int64_t>;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+// Runs the operator in every way that there is; all outputs must have the bytes of `want`.
+void expect_bytes(const NodeDesc& node, const std::vector<HostTensor>& inputs, const HostTensor& want) {
+  for (const Isa isa : {Isa::portable, Isa::avx512}) {
+    for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
+      for (const int threads : {1, 3}) {
+        for (const bool in_place : {false, true}) {
+          const OpRun how{.layout = layout, .threads = threads, .in_place = in_place, .isa = isa};
+          auto got = run_op(node, inputs, how);
+          ASSERT_TRUE(got.ok()) << got.error().message;
+          const HostTensor& y = got->front();
+          ASSERT_EQ(y.desc.dims, want.desc.dims);
+          if (std::memcmp(y.data.get(), want.data.get(), want.desc.bytes()) == 0) continue;
+          for (std::int64_t i = 0; i < want.desc.elements(); ++i) {
+            ASSERT_EQ(y.at(i), want.at(i)) << "element " << i << ", " << name_of(isa) << ", " << threads << " threads";
+          }
+          FAIL() << "the values are equal, their bits are not: " << name_of(isa);
+        }
+      }
+    }
+  }
+}
+
+// ---- QLinearAdd and QLinearMul
+
+HostTensor bytes_of(DataType type, Dims dims, std::mt19937& random) {
+  HostTensor result = *HostTensor::allocate(TensorDesc::packed(type, std::move(dims)));
+  for (std::int64_t i = 0; i < result.desc.elements(); ++i) {
+    reinterpret_cast<std::uint8_t*>(result.data.get())[i] = static_cast<std::uint8_t>(random());
+  }
+  return result;
+}
+
+struct QLinearCase {
+  std::string op;
+  DataType type;
+  float a_scale, b_scale, y_scale;
+  int a_zero, b_zero, y_zero;
+};
+
+// What ONNX says: dequantize, compute in f32, quantize; a NaN becomes the lowest value.
+double quantized(const QLinearCase& c, double a, double b) {
+  const float left = (static_cast<float>(a) - static_cast<float>(c.a_zero)) * c.a_scale;
+  const float right = (static_cast<float>(b) - static_cast<float>(c.b_zero)) * c.b_scale;
+  const float value = (c.op == "QLinearAdd" ? left + right : left * right) / c.y_scale;
+  const double low = c.type == DataType::u8 ? 0 : -128, high = c.type == DataType::u8 ? 255 : 127;
+  if (std::isnan(value)) return low;
+  return std::clamp(std::nearbyint(static_cast<double>(value)) + c.y_zero, low, high);
+}
+
+// `a` has all dims of the output.
+void check_qlinear(const QLinearCase& c, const HostTensor& a, const HostTensor& b, const Ints& b_strides) {
+  NodeDesc node = node_of(c.op, {}, 1);
+  node.domain = "com.microsoft";
+  HostTensor want = *HostTensor::allocate(TensorDesc::packed(c.type, a.desc.dims));
+  Dims at(a.desc.dims.size(), 0);
+  for (std::int64_t i = 0; i < want.desc.elements(); ++i) {
+    std::int64_t rest = i, from_b = 0;
+    for (int d = static_cast<int>(at.size()) - 1; d >= 0; --d) {
+      from_b += rest % a.desc.dims[d] * b_strides[d];
+      rest /= a.desc.dims[d];
+    }
+    store_from_double(c.type, want.data.get(), i, quantized(c, a.at(i), b.at(from_b)));
+  }
+  const auto scale = [](float value) { return floats({}, {value}); };
+  const auto zero = [&](int value) { return tensor(c.type, {}, {static_cast<double>(value)}); };
+  const std::vector<HostTensor> one = {
+      a, scale(c.a_scale), zero(c.a_zero), b, scale(c.b_scale), zero(c.b_zero), scale(c.y_scale), zero(c.y_zero)};
+  expect_bytes(node, one, want);
+  const std::vector<HostTensor> other = {
+      b, scale(c.b_scale), zero(c.b_zero), a, scale(c.a_scale), zero(c.a_zero), scale(c.y_scale), zero(c.y_zero)};
+  if (b.desc.dims.size() <= a.desc.dims.size()) expect_bytes(node, other, want);  // both functions commute
+}
+
+std::vector<QLinearCase> qlinear_cases() {
+  std::vector<QLinearCase> cases;
+  for (const char* op : {"QLinearAdd", "QLinearMul"}) {
+    for (const DataType type : {DataType::u8, DataType::s8}) {
+      const int z = type == DataType::u8 ? 128 : 0;
+      cases.push_back({op, type, 0.0173F, 0.0291F, 0.0412F, 3 + z, z - 7, z + 11});
+      cases.push_back({op, type, 0.5F, 0.25F, 1.0F, z, z, z});          // many ties
+      cases.push_back({op, type, 1e-3F, 2e-3F, 1e-5F, z, z, 255 - z});  // saturates
+      cases.push_back({op, type, -0.5F, 3.0F, -0.75F, z, z + 1, z});    // as nobody writes them
+      cases.push_back({op, type, 1e30F, 1e30F, 1e-30F, z, z, z});       // infinities, and NaN from them
+      cases.push_back({op, type, 1.0F, 1.0F, 0.0F, z, z, z});           // x / 0
+      cases.push_back({op, type, kInfinity, 1.0F, 1.0F, z, z, z});
+      cases.push_back({op, type, 1.0F, kNan, 1.0F, z, z, z + 5});
+    }
+  }
+  return cases;
+}
+
+TEST(Rows, QLinearEveryPairOfBytes) {
+  for (const QLinearCase& c : qlinear_cases()) {
+    SCOPED_TRACE(c.op + " " + std::string(name_of(c.type)) + " by " + std::to_string(c.y_scale));
+    HostTensor a = *HostTensor::allocate(TensorDesc::packed(c.type, {256, 256}));
+    HostTensor b = *HostTensor::allocate(TensorDesc::packed(c.type, {256, 256}));
+    for (int i = 0; i < 65536; ++i) {
+      reinterpret_cast<std::uint8_t*>(a.data.get())[i] = static_cast<std::uint8_t>(i / 256);
+      reinterpret_cast<std::uint8_t*>(b.data.get())[i] = static_cast<std::uint8_t>(i);
+    }
+    check_qlinear(c, a, b, {256, 1});
+  }
+}
+
+TEST(Rows, QLinearBroadcastsAndTails) {
+  std::mt19937 random(1);
+  const QLinearCase add{"QLinearAdd", DataType::u8, 0.0173F, 0.0291F, 0.0412F, 131, 121, 139};
+  const QLinearCase multiply{"QLinearMul", DataType::s8, 0.0173F, 0.0291F, 0.0021F, 3, -7, 11};
+  for (const QLinearCase& c : {add, multiply}) {
+    for (std::int64_t n = 1; n <= 100; ++n) {
+      check_qlinear(c, bytes_of(c.type, {n}, random), bytes_of(c.type, {n}, random), {1});
+      check_qlinear(c, bytes_of(c.type, {n}, random), bytes_of(c.type, {}, random), {0});
+    }
+    const HostTensor image = bytes_of(c.type, {2, 35, 6, 7}, random);
+    check_qlinear(c, image, bytes_of(c.type, {2, 35, 6, 7}, random), {35 * 42, 42, 7, 1});
+    check_qlinear(c, image, bytes_of(c.type, {35, 1, 1}, random), {0, 1, 0, 0});
+    check_qlinear(c, image, bytes_of(c.type, {2, 1, 6, 7}, random), {42, 0, 7, 1});
+    check_qlinear(c, image, bytes_of(c.type, {6, 1}, random), {0, 0, 1, 0});
+    check_qlinear(c, image, bytes_of(c.type, {2, 35, 1, 1}, random), {35, 1, 0, 0});
+  }
+}
+
+// ---- pooling of 16-bit floats
+
+struct Window {
+  std::int64_t kernel, stride, dilation, pad, pad_end, ceil_mode;
+};
+
+float widened(DataType type, std::uint16_t bits) {
+  return type == DataType::f16 ? f16_to_f32(bits) : bf16_to_f32(bits);
+}
+std::uint16_t narrowed(DataType type, float value) {
+  return type == DataType::f16 ? f32_to_f16(value) : f32_to_bf16(value);
+}
+
+// Two spatial dims with the same window; the output's dims are taken from the operator's.
+void check_pool(const std::string& op, DataType type, const Window& w, Dims dims, std::mt19937& random) {
+  SCOPED_TRACE(op + " " + std::string(name_of(type)) + " of " + to_string(dims) + ", kernel " +
+               std::to_string(w.kernel) + ", stride " + std::to_string(w.stride));
+  const std::uint16_t specials[] = {narrowed(type, kNan),
+                                    narrowed(type, -kNan),
+                                    narrowed(type, 0.0F),
+                                    narrowed(type, -0.0F),
+                                    narrowed(type, kInfinity),
+                                    narrowed(type, -kInfinity),
+                                    std::uint16_t{0x0001},
+                                    std::uint16_t{0x8001},
+                                    static_cast<std::uint16_t>(type == DataType::f16 ? 0x7c01 : 0x7f81)};
+  HostTensor x = *HostTensor::allocate(TensorDesc::packed(type, dims));
+  auto* bits = reinterpret_cast<std::uint16_t*>(x.data.get());
+  for (std::int64_t i = 0; i < x.desc.elements(); ++i) {
+    const std::uint32_t draw = static_cast<std::uint32_t>(random());
+    bits[i] = draw % 4 == 0 ? specials[draw / 4 % std::size(specials)]
+                            : narrowed(type, static_cast<float>(draw % 2001) / 250 - 4);
+  }
+  NodeDesc node = node_of(op, {{"kernel_shape", Ints{w.kernel, w.kernel}},
+                               {"strides", Ints{w.stride, w.stride}},
+                               {"dilations", Ints{w.dilation, w.dilation}},
+                               {"pads", Ints{w.pad, w.pad, w.pad_end, w.pad_end}},
+                               {"ceil_mode", w.ceil_mode}});
+  auto shape = run_op(node, {x});
+  ASSERT_TRUE(shape.ok()) << shape.error().message;
+  HostTensor want = *HostTensor::allocate(shape->front().desc);
+  const Dims& y = want.desc.dims;
+  auto* out = reinterpret_cast<std::uint16_t*>(want.data.get());
+  for (std::int64_t i = 0; i < want.desc.elements(); ++i) {
+    const std::int64_t plane = i / (y[2] * y[3]), oh = i / y[3] % y[2], ow = i % y[3];
+    float best = -kInfinity, sum = 0;
+    int count = 0;
+    for (std::int64_t kh = 0; kh < w.kernel; ++kh) {
+      for (std::int64_t kw = 0; kw < w.kernel; ++kw) {
+        const std::int64_t h = oh * w.stride + kh * w.dilation - w.pad, v = ow * w.stride + kw * w.dilation - w.pad;
+        if (h < 0 || h >= dims[2] || v < 0 || v >= dims[3]) continue;
+        const float value = widened(type, bits[(plane * dims[2] + h) * dims[3] + v]);
+        if (value > best) best = value;
+        sum += value;
+        ++count;
+      }
+    }
+    out[i] = narrowed(type, op == "MaxPool" ? best : sum / static_cast<float>(std::max(1, count)));
+  }
+  if (op == "MaxPool") return expect_bytes(node, {x}, want);
+  expect_op(node, {x}, {want}, 0, 0);  // which of two NaNs a sum keeps is open
+}
+
+TEST(Rows, PoolsOfHalves) {
+  std::mt19937 random(2);
+  const Window windows[] = {{3, 2, 1, 0, 0, 0}, {3, 2, 1, 0, 0, 1}, {3, 2, 1, 1, 1, 0},
+                            {3, 1, 1, 1, 1, 0}, {2, 2, 1, 0, 0, 0}, {3, 3, 1, 0, 0, 1},
+                            {2, 1, 2, 1, 1, 0}, {5, 1, 1, 2, 2, 0}, {1, 2, 1, 0, 0, 0}};
+  for (const char* op : {"MaxPool", "AveragePool"}) {
+    for (const DataType type : {DataType::f16, DataType::bf16}) {
+      for (const Window& window : windows) {
+        for (const std::int64_t width : {5, 8, 15, 17, 18, 31, 55}) {
+          check_pool(op, type, window, {2, 3, 6, width}, random);
+        }
+        for (const std::int64_t channels : {1, 7, 8, 20}) check_pool(op, type, window, {1, channels, 9, 11}, random);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace convoy::ops
