@@ -39,6 +39,12 @@ class LineReader {
     if (field != nullptr && field->is_string()) return field->get<std::string>();
     return fail<std::string>(name, "a text");
   }
+  // A part of what identifies a record.
+  std::string line(const char* name) {
+    std::string value = text(name);
+    const bool control = std::any_of(value.begin(), value.end(), [](char c) { return c >= 0 && c < ' '; });
+    return control ? fail<std::string>(name, "a text without control characters") : value;
+  }
   std::int64_t integer(const char* name, std::int64_t low, std::int64_t high) {
     const Json* field = find(name);
     const bool whole = field != nullptr && field->is_number_integer() &&
@@ -68,7 +74,11 @@ class LineReader {
   template <class T>
   T fail(const char* name, const std::string& wanted) {
     const Json* field = find(name);
-    std::string found = field == nullptr ? "missing" : dump(*field);
+    // Nested ones are not written out: that takes as much stack as they are deep.
+    std::string found = field == nullptr     ? "missing"
+                        : field->is_array()  ? "an array"
+                        : field->is_object() ? "an object"
+                                             : dump(*field);
     if (found.size() > 60) found = found.substr(0, 57) + "...";
     if (!fault_) fault_ = fmt::format("'{}' is {}, not {}", name, found, wanted);
     return T();
@@ -104,9 +114,9 @@ Result<TuningRecord> parse_record(const Json& line) {
   MeasurementKey& key = record.key;
   const ConvProblem problem = reader.parsed("problem", parse_problem);
   if (!reader.fault()) key.problem = print(problem);
-  key.device = reader.text("device");
-  key.isa = reader.text("isa");
-  key.driver = reader.text("driver");
+  key.device = reader.line("device");
+  key.isa = reader.line("isa");
+  key.driver = reader.line("driver");
   key.threads = static_cast<int>(reader.integer("threads", 1, most));
   const std::string weights = reader.text("weights");
   key.constant_weights = weights == "constant";
@@ -115,7 +125,7 @@ Result<TuningRecord> parse_record(const Json& line) {
   Measurement& m = record.measurement;
   m.candidate = reader.parsed("candidate", parse_candidate);
   m.revision = static_cast<int>(reader.integer("revision", 0, most));
-  m.provider = reader.text("provider");
+  m.provider = reader.line("provider");
   m.state = reader.parsed("state", parse_measurement_state);
   m.median_seconds = reader.number("seconds", false);
   m.spread = reader.number("spread", true);

@@ -60,6 +60,15 @@ TEST(Exchange, TheFormIsStable) {
             "\"date\":\"2026-11-21T15:41:02Z\"}\n");
 }
 
+TEST(Exchange, DeepNestingIsNoRecord) {
+  const std::string good = export_lines(std::vector{sample()});
+  const std::string header = good.substr(0, good.find('\n') + 1);
+  const std::string deep = "{\"problem\":" + std::string(400'000, '[') + std::string(400'000, ']') + "}";
+  const auto parsed = parse_lines(header + deep, "f");
+  ASSERT_FALSE(parsed.ok());
+  EXPECT_EQ(parsed.error().message, "f:2: 'problem' is an array, not a text");
+}
+
 TEST(Exchange, BadLinesAreNamedByFileLineAndField) {
   const std::string good = export_lines(std::vector{sample()});
   const std::string header = good.substr(0, good.find('\n') + 1), line = good.substr(header.size());
@@ -83,6 +92,7 @@ TEST(Exchange, BadLinesAreNamedByFileLineAndField) {
       {with("\"threads\":2", "\"threads\":\"2\""), "'threads'"},
       {with("\"constant\"", "\"none\""), "'weights'"},
       {with("\"cold\"", "\"tepid\""), "'caches'"},
+      {with("\"avx2\"", "\"a\\nb\""), "'isa' is \"a\\nb\", not a text without control characters"},
       {with("{m=4}", "{m=4"), "'candidate'"},
       {with("\"complete\"", "\"done\""), "'state'"},
       {with("0.30000000000000004", "-1"), "'seconds' is -1"},
