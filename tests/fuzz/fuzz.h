@@ -10,10 +10,12 @@ namespace convoy::fuzz {
 
 using Bytes = std::span<const std::byte>;
 
+void db_import(Bytes bytes);
 void image(Bytes bytes);
 void nifti(Bytes bytes);
 void npy(Bytes bytes);
 void onnx(Bytes bytes);
 void problem(Bytes bytes);
+void rules(Bytes bytes);
 
 }  // namespace convoy::fuzz

@@ -44,11 +44,13 @@ int replay(const std::string& format, void (*fuzz)(Bytes)) {
   return files;
 }
 
+TEST(FuzzReplay, DbImport) { EXPECT_GT(replay("db_import", db_import), 0); }
 TEST(FuzzReplay, Image) { EXPECT_GT(replay("image", image), 0); }
 TEST(FuzzReplay, Nifti) { EXPECT_GT(replay("nifti", nifti), 0); }
 TEST(FuzzReplay, Npy) { EXPECT_GT(replay("npy", npy), 0); }
 TEST(FuzzReplay, Onnx) { EXPECT_GT(replay("onnx", onnx), 0); }
 TEST(FuzzReplay, Problem) { EXPECT_GT(replay("problem", problem), 0); }
+TEST(FuzzReplay, Rules) { EXPECT_GT(replay("rules", rules), 0); }
 
 }  // namespace
 }  // namespace convoy::fuzz
