@@ -9,6 +9,7 @@
 #include "core/suggestions.h"
 #include "select/checked_plan.h"
 #include "select/filter.h"
+#include "select/names.h"
 
 namespace convoy {
 namespace {
@@ -142,14 +143,7 @@ Result<const Engine*> selection::runnable_engine(const ConvProblem& problem, con
                                                  std::span<const Engine* const> engines, const PlanRequest& request) {
   const auto found = std::find_if(engines.begin(), engines.end(),
                                   [&](const Engine* engine) { return engine->info().name == candidate.engine; });
-  if (found == engines.end()) {
-    std::vector<std::string> names;
-    for (const Engine* engine : engines) {
-      if (engine->info().device == kind_of(request)) names.push_back(engine->info().name);
-    }
-    return Error{ErrorCode::not_found,
-                 fmt::format("engine '{}' does not exist; there are {}", candidate.engine, fmt::join(names, ", "))};
-  }
+  if (found == engines.end()) return no_such_engine(candidate.engine, engines);
   if (auto refusal = refuse(**found, problem, request)) {
     return Error{ErrorCode::unsupported,
                  fmt::format("{} can't run {}: {}", candidate.engine, print(problem), refusal->reason)};

@@ -6,7 +6,10 @@
 #include <array>
 #include <charconv>
 
+#include "convoy/selection_check.h"
+#include "core/nearest.h"
 #include "select/glob.h"
+#include "select/names.h"
 #include "select/rule_fields.h"
 
 namespace convoy {
@@ -94,9 +97,10 @@ Result<RulePattern::Term> RulePattern::parse_term(std::string_view text) {
   const auto fields = rule_field_table();
   const auto field = std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return f.name == name; });
   if (field == fields.end()) {
-    std::vector<std::string_view> names;
-    for (const RuleFieldInfo& each : fields) names.push_back(each.name);
-    return bad_pattern(fmt::format("'{}': '{}' is not a field; there are {}", text, name, fmt::join(names, ", ")));
+    std::vector<std::string> names;
+    for (const RuleFieldInfo& each : fields) names.emplace_back(each.name);
+    return bad_pattern(fmt::format("'{}': '{}' is not a field{} (convoy list rule-fields shows all)", text, name,
+                                   did_you_mean(name, names)));
   }
   const auto comparison = std::find_if(kComparisons.begin(), kComparisons.end(),
                                        [&](const auto& candidate) { return rest.starts_with(candidate.first); });
@@ -154,7 +158,9 @@ Result<const SelectionRule*> find_rule(std::span<const SelectionRule> rules, con
 
 }  // namespace selection
 
-Result<std::vector<SelectionRule>> parse_rules(std::string_view text) {
+Result<std::vector<SelectionRule>> parse_rules(std::string_view text) { return parse_rules(text, {}); }
+
+Result<std::vector<SelectionRule>> parse_rules(std::string_view text, std::span<const Engine* const> engines) {
   constexpr std::string_view arrow = "->";
   std::vector<SelectionRule> rules;
   for (int line_number = 1; !text.empty(); ++line_number) {
@@ -174,9 +180,28 @@ Result<std::vector<SelectionRule>> parse_rules(std::string_view text) {
     if (const auto parsed = selection::RulePattern::parse(pattern); !parsed.ok()) return parsed.error().within(where);
     auto candidate = parse_candidate(selection::trimmed(line.substr(at + arrow.size())));
     if (!candidate) return candidate.error().within(where);
+    if (!engines.empty()) {
+      if (auto known = selection::check_candidate(*candidate, engines); !known.ok()) return known.error().within(where);
+    }
     rules.push_back({std::string(pattern), std::move(*candidate)});
   }
   return rules;
+}
+
+Result<std::vector<RuleUse>> rule_uses(std::span<const SelectionRule> rules, std::span<const ConvolutionNode> nodes) {
+  std::vector<RuleUse> uses(rules.size());
+  std::vector<bool> decided(nodes.size());
+  for (std::size_t r = 0; r < rules.size(); ++r) {
+    const auto pattern = selection::RulePattern::parse(rules[r].pattern);
+    if (!pattern.ok()) return pattern.error().within(fmt::format("rule '{}'", rules[r].pattern));
+    for (std::size_t n = 0; n < nodes.size(); ++n) {
+      if (!pattern->matches(nodes[n].problem, nodes[n].name)) continue;
+      ++uses[r].matched;
+      uses[r].decided += !decided[n];
+      decided[n] = true;
+    }
+  }
+  return uses;
 }
 
 }  // namespace convoy

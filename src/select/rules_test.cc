@@ -33,7 +33,9 @@ Error error_of(const char* rules) {
 }
 
 TEST(Rules, ErrorsNameTheTerm) {
-  EXPECT_NE(error_of("groups=1 colour=red -> a").message.find("'colour' is not a field; there are node, pass"),
+  EXPECT_NE(error_of("groups=1 colour=red -> a").message.find("'colour' is not a field (convoy list rule-fields"),
+            std::string::npos);
+  EXPECT_NE(error_of("groups=1 chanels=3 -> a").message.find("'chanels' is not a field; did you mean channels?"),
             std::string::npos);
   EXPECT_NE(error_of("groups=1 nonsense -> a").message.find("'nonsense'"), std::string::npos);
   EXPECT_NE(error_of("groups=1 type>f32 -> a").message.find("type has no order"), std::string::npos);

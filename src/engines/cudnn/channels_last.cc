@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/declared_names.h"
 #include "core/provider.h"
 #include "core/stages.h"
 #include "device/cuda/nvrtc.h"
 #include "engines/cuda/layout/layout.h"
 #include "engines/cudnn/limits.h"
+#include "engines/cudnn/names.h"
 #include "engines/cudnn/plan.h"
 #include "engines/cudnn/predict.h"
 #include "engines/cudnn/provider.h"
@@ -163,7 +165,7 @@ class ChannelsLastPlan final : public ConvPlan, public HasStages {
   std::size_t code_bytes_ = 0;
 };
 
-class ChannelsLastEngine final : public Engine, public LoadsProvider {
+class ChannelsLastEngine final : public Engine, public LoadsProvider, public DeclaresNames {
  public:
   ChannelsLastEngine() {
     info_.name = kName;
@@ -193,6 +195,8 @@ class ChannelsLastEngine final : public Engine, public LoadsProvider {
     return std::nullopt;
   }
 
+  std::vector<std::string> knob_names() const override { return {kKnob}; }
+  std::vector<std::string> other_notes() const override { return note_names(); }
   std::vector<Knob> knobs(const ConvProblem& problem, const PlanRequest& request) const override {
     const auto asked = inner_survey(problem, request);
     if (!asked.ok()) return {};

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/declared_names.h"
 #include "core/provider.h"
 #include "core/suggestions.h"
 #include "engines/cudnn/channels_last.h"
 #include "engines/cudnn/cudnn.h"
 #include "engines/cudnn/legacy.h"
 #include "engines/cudnn/limits.h"
+#include "engines/cudnn/names.h"
 #include "engines/cudnn/plan.h"
 #include "engines/cudnn/predict.h"
 #include "engines/cudnn/provider.h"
@@ -37,7 +39,7 @@ EngineInfo declare(int index) {
 
 Refusal no_cudnn(const Error& error) { return {RefusalCode::not_built, error.message}; }
 
-class BackendEngine final : public Engine, public HasSuggestions, public LoadsProvider {
+class BackendEngine final : public Engine, public HasSuggestions, public LoadsProvider, public DeclaresNames {
  public:
   explicit BackendEngine(int index) : index_(index), info_(declare(index)) {}
 
@@ -63,6 +65,8 @@ class BackendEngine final : public Engine, public HasSuggestions, public LoadsPr
     return std::nullopt;
   }
 
+  std::vector<std::string> knob_names() const override { return {"k*"}; }
+  std::vector<std::string> other_notes() const override { return note_names(); }
   std::vector<Knob> knobs(const ConvProblem& problem, const PlanRequest& request) const override {
     const auto pieces = surveyed_pieces(problem, *request.cuda, request.target_sms);
     return pieces ? pieces->front().survey->ask(index_).knobs : std::vector<Knob>();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/declared_names.h"
 #include "core/provider.h"
 #include "core/stages.h"
 #include "engines/cudnn/capture.h"
@@ -12,6 +13,7 @@
 #include "engines/cudnn/handle.h"
 #include "engines/cudnn/known.h"
 #include "engines/cudnn/limits.h"
+#include "engines/cudnn/names.h"
 #include "engines/cudnn/predict.h"
 #include "engines/cudnn/provider.h"
 
@@ -241,7 +243,7 @@ class LegacyPlan final : public ConvPlan, public HasStages {
   std::size_t workspace_ = 0;
 };
 
-class LegacyEngine final : public Engine, public LoadsProvider {
+class LegacyEngine final : public Engine, public LoadsProvider, public DeclaresNames {
  public:
   explicit LegacyEngine(const Algorithm& algorithm) : algorithm_(algorithm) {
     info_.name = fmt::format("cudnn.legacy.{}{}", name_of(algorithm.pass), algorithm.number);
@@ -262,6 +264,7 @@ class LegacyEngine final : public Engine, public LoadsProvider {
   const EngineInfo& info() const override { return info_; }
   std::optional<std::string> provider() const override { return loaded_provider(); }
 
+  std::vector<std::string> other_notes() const override { return note_names(); }
   std::vector<std::string> notes(const ConvProblem& problem, const KnobValues&, const PlanRequest&) const override {
     std::vector<std::string> notes = info_.notes;
     for (std::string& note : missing_legacy_notes(problem, algorithm_.number)) notes.push_back(std::move(note));

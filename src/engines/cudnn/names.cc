@@ -5,6 +5,7 @@
 #include <array>
 #include <span>
 
+#include "convoy/engine.h"
 #include "core/text.h"
 
 namespace convoy::cudnn {
@@ -69,6 +70,9 @@ constexpr std::array<std::string_view, 44> kKnobs = {"SPLIT_K",
                                                      "WARP_SPEC_CFG",
                                                      "SWAP_AB"};
 
+constexpr std::string_view kNewerNote = "NOTE_";
+constexpr std::string_view kNewerBehaviour = "BEHAVIOUR_";
+
 std::string name_in(std::span<const std::string_view> names, int number, std::string_view otherwise) {
   if (number >= 0 && number < static_cast<int>(names.size())) return std::string(names[number]);
   return fmt::format("{}{}", otherwise, number);
@@ -77,11 +81,19 @@ std::string name_in(std::span<const std::string_view> names, int number, std::st
 }  // namespace
 
 std::string name_of(cudnnBackendNumericalNote_t note) {
-  return name_in(kNumericalNotes, static_cast<int>(note), "NOTE_");
+  return name_in(kNumericalNotes, static_cast<int>(note), kNewerNote);
 }
 std::string name_of(cudnnBackendBehaviorNote_t note) {
-  return name_in(kBehaviourNotes, static_cast<int>(note), "BEHAVIOUR_");
+  return name_in(kBehaviourNotes, static_cast<int>(note), kNewerBehaviour);
 }
+std::vector<std::string> note_names() {
+  std::vector<std::string> names(kNumericalNotes.begin(), kNumericalNotes.end());
+  names.insert(names.end(), kBehaviourNotes.begin(), kBehaviourNotes.end());
+  names.emplace_back(note::tf32);
+  for (const std::string_view newer : {kNewerNote, kNewerBehaviour}) names.push_back(std::string(newer) + "*");
+  return names;
+}
+
 std::string meaning_of(cudnnBackendKnobType_t knob) { return name_in(kKnobs, static_cast<int>(knob), "type "); }
 
 std::string knob_name(cudnnBackendKnobType_t knob) { return fmt::format("k{}", static_cast<int>(knob)); }

@@ -6,12 +6,15 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace convoy::cudnn {
 
 // The names of the header without their prefix: "TENSOR_CORE", "RUNTIME_COMPILATION". Of a newer cuDNN: "NOTE_12".
 std::string name_of(cudnnBackendNumericalNote_t note);
 std::string name_of(cudnnBackendBehaviorNote_t note);
+// What an engine's notes may be, of newer cuDNNs too, and TF32. Globs.
+std::vector<std::string> note_names();
 
 // "TILE_SIZE". Of a newer cuDNN: "type 47".
 std::string meaning_of(cudnnBackendKnobType_t knob);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "core/declared_names.h"
 #include "engines/cost/fitted_engine.h"
 #include "engines/onednn/guess.h"
 #include "engines/onednn/implementations.h"
@@ -174,7 +175,7 @@ std::optional<Refusal> unfit_processor(const Implementation& implementation, con
   return std::nullopt;
 }
 
-class ImplementationEngine final : public cost::FittedEngine {
+class ImplementationEngine final : public cost::FittedEngine, public DeclaresNames {
  public:
   explicit ImplementationEngine(std::size_t row)
       : FittedEngine(implementations()[row].name(), fitted_isa(implementations()[row]),
@@ -204,6 +205,10 @@ class ImplementationEngine final : public cost::FittedEngine {
                                                          placement(problem.x), placement(problem.y))};
   }
 
+  std::vector<std::string> knob_names() const override { return {kLayoutKnob}; }
+  std::vector<std::string> other_notes() const override {
+    return {std::string(note::tf32), std::string(note::down_convert_inputs)};
+  }
   std::vector<Knob> knobs(const ConvProblem& problem, const PlanRequest&) const override {
     Knob knob{kLayoutKnob, {}, "activations: 0 as given, 1 reordered to what the implementation prefers"};
     const auto surveyed = survey(problem);

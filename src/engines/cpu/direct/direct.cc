@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "core/declared_names.h"
 #include "engines/cost/fitted_engine.h"
 #include "engines/cpu/common/limits.h"
 #include "engines/cpu/common/problem.h"
@@ -35,7 +36,7 @@ EngineInfo make_info() {
   return info;
 }
 
-class DirectEngine final : public cost::FittedEngine {
+class DirectEngine final : public cost::FittedEngine, public DeclaresNames {
  public:
   DirectEngine() : FittedEngine("cpu.direct") {}
 
@@ -48,6 +49,7 @@ class DirectEngine final : public cost::FittedEngine {
                                                ": the rows that one output row reads do not fit 256 MiB"};
   }
 
+  std::vector<std::string> knob_names() const override { return {"tile"}; }
   std::vector<Knob> knobs(const ConvProblem& problem, const PlanRequest& plan) const override {
     std::vector<std::int64_t> tiles = tile_values(problem, request(plan.cpu, 1, {}));
     if (tiles.empty()) return {};

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "core/declared_names.h"
 #include "engines/cost/fitted_engine.h"
 #include "engines/cpu/common/limits.h"
 #include "engines/cpu/common/problem.h"
@@ -55,7 +56,7 @@ PlanarRequest planar_request(const CpuFeatures& cpu, int threads, const KnobValu
   return request;
 }
 
-class GemmEngine final : public cost::FittedEngine {
+class GemmEngine final : public cost::FittedEngine, public DeclaresNames {
  public:
   GemmEngine() : FittedEngine("cpu.gemm") {}
 
@@ -72,6 +73,7 @@ class GemmEngine final : public cost::FittedEngine {
     return std::nullopt;
   }
 
+  std::vector<std::string> knob_names() const override { return {"tile"}; }
   std::vector<Knob> knobs(const ConvProblem& problem, const PlanRequest& plan) const override {
     if (channels_last(problem)) {
       std::vector<std::int64_t> tiles = tile_values(problem, tile_request(plan.cpu, 1, {}));

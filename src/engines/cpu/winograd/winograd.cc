@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/declared_names.h"
 #include "engines/cost/fitted_engine.h"
 #include "engines/cpu/common/limits.h"
 #include "engines/cpu/common/problem.h"
@@ -39,7 +40,7 @@ EngineInfo make_info() {
   return info;
 }
 
-class WinogradEngine final : public cost::FittedEngine {
+class WinogradEngine final : public cost::FittedEngine, public DeclaresNames {
  public:
   WinogradEngine() : FittedEngine("cpu.winograd") {}
 
@@ -74,6 +75,7 @@ class WinogradEngine final : public cost::FittedEngine {
     return std::nullopt;
   }
 
+  std::vector<std::string> knob_names() const override { return {"m"}; }
   std::vector<Knob> knobs(const ConvProblem& problem, const PlanRequest& asked) const override {
     const PlanRequest request{1, asked.cpu, nullptr};
     const auto cost = [&](int m) { return choose_blocking(winograd_shape(problem, m, request).size).seconds; };

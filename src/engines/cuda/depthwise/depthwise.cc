@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "core/declared_names.h"
 #include "core/stages.h"
 #include "core/suggestions.h"
 #include "device/cuda/device.h"
@@ -95,7 +96,7 @@ class DepthwisePlan final : public ConvPlan, public HasStages {
 
 TypeCombination all_of(DataType type) { return {type, type, type, DataType::f32}; }
 
-class DepthwiseEngine final : public Engine, public HasSuggestions {
+class DepthwiseEngine final : public Engine, public HasSuggestions, public DeclaresNames {
  public:
   DepthwiseEngine() {
     info_.name = kName;
@@ -157,6 +158,7 @@ class DepthwiseEngine final : public Engine, public HasSuggestions {
     return std::nullopt;
   }
 
+  std::vector<std::string> knob_names() const override { return {kKnob}; }
   std::vector<Knob> knobs(const ConvProblem& problem, const PlanRequest& request) const override {
     if (problem.out().elements() == 0) return {};
     Knob knob{kKnob,
