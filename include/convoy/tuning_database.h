@@ -9,6 +9,7 @@
 // Every message names the file.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -94,6 +95,9 @@ class TuningDatabase final : public MeasurementStore {
   // here to say its own), outdated verdicts, and rows of problems long unused. What other engines, or newer revisions,
   // measured stays.
   Result<CollectReport> collect_garbage(std::span<const Engine* const> engines, const CollectOptions& options);
+
+  // Drops the rows that `which` says, or only counts them.
+  Result<std::int64_t> forget(const std::function<bool(const TuningRecord&)>& which, bool dry_run = false);
 
   // SQLite's own check of the whole file: corrupt with its first finding.
   Result<void> check() const;

@@ -17,6 +17,7 @@
 #include "device/cuda/stream.h"
 #include "select/check.h"
 #include "select/device_data.h"
+#include "select/recheck.h"
 #include "select/testbed.h"
 #include "select/testing/fake_engine.h"
 
@@ -142,6 +143,40 @@ TEST_F(OnDevice, AnExecutionThatIsLateHoweverLongItsHostIsAheadIsNotRepeatedInVa
     EXPECT_EQ(measured(*selection, "fake.lengthy").state, MeasurementState::cut_off);
     EXPECT_LT(-disturbed, 6) << "its first and a sample for every head start; " << name_of(caches);
   }
+}
+
+TEST_F(OnDevice, StoredMeasurementsAreMeasuredAgainOnTheirGpu) {
+  const std::vector<const Engine*> engines = {&quick_};
+  ASSERT_TRUE(choose(engines).ok());
+  ASSERT_EQ(store_.rows.size(), 1U);
+  const auto& [key, measurements] = *store_.rows.begin();
+  Measurement stored = measurements.begin()->second;
+  EXPECT_EQ(selection::inapplicable(key, stored, request_, engines), std::nullopt);
+  const auto again = selection::measure_again(key, stored.candidate, request_, engines, 0);
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_FALSE(again->failure.has_value());
+  EXPECT_EQ(again->candidate, stored.candidate);
+  EXPECT_GT(again->median_seconds, 0);
+
+  const FakeEngine wrong(stored.candidate.engine, on_gpu({.predicted = 1e-4, .wrong = true}));
+  const auto bad = selection::measure_again(key, stored.candidate, request_, std::vector<const Engine*>{&wrong}, 0);
+  ASSERT_TRUE(bad.ok()) << bad.error().message;
+  ASSERT_TRUE(bad->failure.has_value());
+  EXPECT_EQ(bad->failure->code, ErrorCode::wrong_result);
+
+  MeasurementKey carved = key;  // with some of its multiprocessors
+  carved.isa += " target_sms=1";
+  EXPECT_EQ(selection::inapplicable(carved, stored, request_, engines), std::nullopt);
+  carved.isa += "000";
+  EXPECT_NE(selection::inapplicable(carved, stored, request_, engines), std::nullopt);
+  MeasurementKey other = key;
+  other.driver += "1";
+  EXPECT_EQ(selection::inapplicable(other, stored, request_, engines), "another driver");
+  stored.revision += 1;
+  EXPECT_EQ(selection::inapplicable(key, stored, request_, engines), "an outdated engine or library");
+  PlanRequest processor = request_;
+  processor.cuda.reset();
+  EXPECT_EQ(selection::inapplicable(key, stored, processor, engines), "another device");
 }
 
 TEST_F(OnDevice, RowsOfTheOtherKindOfDeviceAreRefused) {

@@ -21,6 +21,9 @@ struct TuningDatabase::Impl {
   // Within a transaction. `only_better_state`: leaves a row alone that has a better state.
   Result<void> put(const TuningRecord& record, bool only_better_state) const;
   Result<std::vector<TuningRecord>> all() const;
+  // Within a transaction.
+  Result<void> remove(const TuningRecord& record) const;
+  Result<void> drop_unreferenced() const;  // problems and devices without a measurement
   // For a problem that was asked for: writes the day down, once a day, where nobody makes it wait.
   void note_use(const std::string& problem) const;
 };

@@ -164,6 +164,26 @@ Result<void> TuningDatabase::Impl::put(const TuningRecord& record, bool only_bet
   return row.finish();
 }
 
+Result<void> TuningDatabase::Impl::remove(const TuningRecord& record) const {
+  const MeasurementKey& key = record.key;
+  const Measurement& m = record.measurement;
+  CONVOY_TRY(
+      Statement row,
+      connection.prepare("DELETE FROM measurements WHERE problem_id = (SELECT id FROM problems WHERE problem = ?) "
+                         "AND device_id = (SELECT id FROM devices WHERE class = ?) AND isa = ? AND driver = ? "
+                         "AND threads = ? AND weights = ? AND caches = ? AND engine = ? AND knobs = ? "
+                         "AND revision = ? AND provider = ?"));
+  row.bind(key.problem).bind(key.device).bind(key.isa).bind(key.driver).bind(std::int64_t{key.threads});
+  row.bind(key.constant_weights ? "constant" : "variable").bind(name_of(key.caches));
+  row.bind(m.candidate.engine).bind(knob_text(m.candidate)).bind(std::int64_t{m.revision}).bind(m.provider);
+  return row.finish();
+}
+
+Result<void> TuningDatabase::Impl::drop_unreferenced() const {
+  CONVOY_CHECK(connection.run("DELETE FROM problems WHERE id NOT IN (SELECT problem_id FROM measurements)"));
+  return connection.run("DELETE FROM devices WHERE id NOT IN (SELECT device_id FROM measurements)");
+}
+
 void TuningDatabase::Impl::note_use(const std::string& problem) const {
   const std::string today = tunedb::now_text().substr(0, 10);
   auto older = connection.prepare("SELECT 1 FROM problems WHERE problem = ? AND last_used < ?");

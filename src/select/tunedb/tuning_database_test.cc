@@ -392,6 +392,30 @@ class AbsentEngine final : public NamedEngine, public LoadsProvider {
   std::optional<std::string> provider() const override { return std::nullopt; }
 };
 
+TEST_F(Database, ForgettingDropsWhatIsNamedAndCountsBefore) {
+  const auto database = open();
+  for (int n = 1; n <= 3; ++n) {
+    ASSERT_TRUE(database->store(key_of(n), timed("a{tile=3}", 1)).ok());
+    ASSERT_TRUE(database->store(key_of(n), timed("a{tile=4}", 1)).ok());
+    ASSERT_TRUE(database->store(key_of(n), timed("b", 1)).ok());
+  }
+  const auto one = [&](const TuningRecord& r) {
+    return r.key.problem == key_of(2).problem && print(r.measurement.candidate) == "a{tile=4}";
+  };
+  EXPECT_EQ(*database->forget(one, true), 1);
+  EXPECT_EQ(database->info()->measurements, 9);
+  EXPECT_EQ(*database->forget(one), 1);
+  EXPECT_EQ(*database->forget(one), 0);
+  const auto left = database->find(key_of(2));
+  ASSERT_EQ(left->size(), 2u);
+  EXPECT_EQ(print((*left)[0].candidate), "a{tile=3}");
+  EXPECT_EQ(*database->forget([&](const TuningRecord& r) { return r.key.problem == key_of(3).problem; }), 3);
+  EXPECT_EQ(database->info()->problems, 2);
+  EXPECT_EQ(*database->forget([](const TuningRecord&) { return true; }), 5);
+  EXPECT_EQ(database->info()->devices, 0);
+  EXPECT_TRUE(database->check().ok());
+}
+
 TEST_F(Database, RowsOfALibraryThatIsNotHereAreLeftAlone) {
   const AbsentEngine absent("lib.engine", 2, "lib");
   {

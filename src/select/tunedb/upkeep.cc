@@ -84,8 +84,7 @@ Result<CollectReport> TuningDatabase::collect_garbage(std::span<const Engine* co
                                                "(SELECT id FROM problems WHERE last_used < ?)"));
     CONVOY_CHECK(unused.bind(oldest).finish());
     report.unused = connection.changes();
-    CONVOY_CHECK(connection.run("DELETE FROM problems WHERE id NOT IN (SELECT problem_id FROM measurements)"));
-    CONVOY_CHECK(connection.run("DELETE FROM devices WHERE id NOT IN (SELECT device_id FROM measurements)"));
+    CONVOY_CHECK(impl_->drop_unreferenced());
     CONVOY_TRY(report.left, connection.integer("SELECT count(*) FROM measurements"));
     return {};
   };
@@ -93,6 +92,24 @@ Result<CollectReport> TuningDatabase::collect_garbage(std::span<const Engine* co
   // Gives the space back; somebody else at work is reason enough to leave it.
   if (!options.dry_run) static_cast<void>(connection.run("VACUUM"));
   return report;
+}
+
+Result<std::int64_t> TuningDatabase::forget(const std::function<bool(const TuningRecord&)>& which, bool dry_run) {
+  CONVOY_CHECK(impl_->need_writable());
+  const std::lock_guard lock(impl_->mutex);
+  std::int64_t dropped = 0;
+  const auto body = [&]() -> Result<void> {
+    CONVOY_TRY(const std::vector<TuningRecord> records, impl_->all());
+    for (const TuningRecord& record : records) {
+      if (!which(record)) continue;
+      ++dropped;
+      if (!dry_run) CONVOY_CHECK(impl_->remove(record));
+    }
+    return impl_->drop_unreferenced();
+  };
+  CONVOY_CHECK(impl_->connection.transaction(body, !dry_run));
+  if (!dry_run && dropped > 0) static_cast<void>(impl_->connection.run("VACUUM"));
+  return dropped;
 }
 
 Result<void> TuningDatabase::check() const {
