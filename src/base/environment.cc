@@ -47,6 +47,8 @@ constexpr std::array kVariables = {
                         "colour on a terminal"},
     EnvironmentVariable{Variable::columns, "COLUMNS", "a number", "how wide the command's output may be",
                         "the terminal's width; no limit in a file or a pipe"},
+    EnvironmentVariable{Variable::term, "TERM", "a terminal's name", "dumb: no escape codes and no progress bar",
+                        "as dumb"},
 };
 
 constexpr bool in_order() {

@@ -30,7 +30,8 @@ enum class Variable {
   data,
   test_full,
   no_color,
-  columns
+  columns,
+  term
 };
 
 struct EnvironmentVariable {

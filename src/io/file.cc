@@ -11,14 +11,31 @@
 #include <cstring>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 namespace convoy::io {
 namespace {
 
+// A path that can't be used is the caller's fault, a disk that is full or broken is not.
+ErrorCode code_of(int reason) {
+  switch (reason) {
+    case ENOENT:
+    case ENOTDIR:
+      return ErrorCode::not_found;
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+    case EIO:
+    case EPIPE:
+      return ErrorCode::internal;
+    default:
+      return ErrorCode::invalid_argument;
+  }
+}
+
 Error system_error(const std::string& path, const char* action) {
   const int reason = errno;
-  return {reason == ENOENT || reason == ENOTDIR ? ErrorCode::not_found : ErrorCode::invalid_argument,
-          fmt::format("{}: {}: {}", path, action, std::generic_category().message(reason))};
+  return {code_of(reason), fmt::format("{}: {}: {}", path, action, std::generic_category().message(reason))};
 }
 
 class FileDescriptor {
@@ -30,6 +47,8 @@ class FileDescriptor {
     if (value_ >= 0) ::close(value_);
   }
   int get() const { return value_; }
+  // Some file systems say only now that there was no room. False: errno says why.
+  bool close() { return ::close(std::exchange(value_, -1)) == 0; }
 
  private:
   int value_;
@@ -66,18 +85,20 @@ Result<void> write_file(const std::string& path, Bytes bytes) {
   const bool direct = kind != std::filesystem::file_type::not_found && kind != std::filesystem::file_type::regular;
   const std::string target = direct ? path : fmt::format("{}.{}.part", path, ::getpid());
   {
-    const FileDescriptor file(::open(target.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    FileDescriptor file(::open(target.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
     if (file.get() < 0) return system_error(path, "cannot write");
     std::size_t done = 0;
-    while (done < bytes.size()) {
+    bool written = true;
+    while (written && done < bytes.size()) {
       const ssize_t count = ::write(file.get(), bytes.data() + done, bytes.size() - done);
       if (count < 0 && errno == EINTR) continue;
-      if (count < 0) {
-        const Error error = system_error(path, "cannot write");
-        if (!direct) ::unlink(target.c_str());
-        return error;
-      }
-      done += static_cast<std::size_t>(count);
+      written = count >= 0;
+      if (written) done += static_cast<std::size_t>(count);
+    }
+    if (!written || !file.close()) {
+      const Error error = system_error(path, "cannot write");
+      if (!direct) ::unlink(target.c_str());
+      return error;
     }
   }
   if (!direct && ::rename(target.c_str(), path.c_str()) != 0) {

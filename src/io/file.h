@@ -16,7 +16,8 @@ using Bytes = std::span<const std::byte>;
 // The contents of a regular file (not_found where there is none, invalid_argument for a folder or a device).
 Result<std::vector<std::byte>> read_file(const std::string& path);
 
-// Writes to a temporary file beside `path` and renames it, so that a reader never sees half a file.
+// Writes to a temporary file beside `path` and renames it, so that a reader never sees half a file. internal: the disk
+// is full or broken, or nobody reads the pipe.
 Result<void> write_file(const std::string& path, Bytes bytes);
 
 // Makes a folder and its parents where they are missing.

@@ -16,7 +16,7 @@ constexpr int kBarWidth = 24;
 
 }  // namespace
 
-Progress::Progress(std::string title, bool on) : title_(std::move(title)), on_(on && is_terminal(stderr)) {}
+Progress::Progress(std::string title, bool on) : title_(std::move(title)), on_(on && can_redraw(stderr)) {}
 
 std::string Progress::line(std::string_view title, double fraction, std::string_view text, int width) {
   const double clamped = fraction >= 0 ? std::min(fraction, 1.0) : 0.0;
@@ -33,14 +33,24 @@ void Progress::update(double fraction, std::string_view text) {
   if (drawn_ && now - last_ < kRedrawSeconds) return;
   last_ = now;
   drawn_ = true;
-  fmt::print(stderr, "\r\x1b[2K{}", line(title_, fraction, text, terminal_width(stderr, 80) - 1));
-  std::fflush(stderr);
+  draw(line(title_, fraction, text, terminal_width(stderr, 80) - 1));
 }
 
 void Progress::finish() {
-  if (on_ && drawn_) fmt::print(stderr, "\r\x1b[2K");
+  if (on_ && drawn_) {
+    draw("");
+    std::fputc('\r', stderr);
+  }
   std::fflush(stderr);
   on_ = false;
+}
+
+// Without escape codes: what is left of a longer line before is overwritten with spaces.
+void Progress::draw(std::string_view line) {
+  const std::size_t left_over = width_ > line.size() ? width_ - line.size() : 0;
+  fmt::print(stderr, "\r{}{}", line, std::string(left_over, ' '));
+  std::fflush(stderr);
+  width_ = line.size();
 }
 
 }  // namespace convoy::report

@@ -1,4 +1,4 @@
-// A progress bar on standard error, drawn only where that is a terminal.
+// A progress bar on standard error, drawn only where that is a terminal (and TERM not "dumb").
 #pragma once
 
 #include <string>
@@ -23,10 +23,13 @@ class Progress {
   static std::string line(std::string_view title, double fraction, std::string_view text, int width);
 
  private:
+  void draw(std::string_view line);
+
   std::string title_;
   bool on_;
   bool drawn_ = false;
   double last_ = -1;
+  std::size_t width_ = 0;  // of the line that is drawn
 };
 
 }  // namespace convoy::report

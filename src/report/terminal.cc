@@ -10,7 +10,11 @@ namespace convoy::report {
 
 bool is_terminal(std::FILE* stream) { return ::isatty(::fileno(stream)) == 1; }
 
-bool colour_wanted(std::FILE* stream) { return is_terminal(stream) && !environment(Variable::no_color); }
+bool can_redraw(std::FILE* stream) {
+  return is_terminal(stream) && environment(Variable::term).value_or("dumb") != "dumb";
+}
+
+bool colour_wanted(std::FILE* stream) { return can_redraw(stream) && !environment(Variable::no_color); }
 
 int terminal_width(std::FILE* stream, int fallback) {
   struct winsize size = {};

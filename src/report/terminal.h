@@ -8,7 +8,9 @@
 namespace convoy::report {
 
 bool is_terminal(std::FILE* stream);
-// A terminal, and NO_COLOR is not set.
+// A terminal on which a line can be written over: TERM says what it is, and not "dumb".
+bool can_redraw(std::FILE* stream);
+// The same, and NO_COLOR is not set.
 bool colour_wanted(std::FILE* stream);
 int terminal_width(std::FILE* stream, int fallback);
 
