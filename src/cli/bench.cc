@@ -4,16 +4,19 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 
 #include "cli/ceiling_report.h"
 #include "cli/heuristic_report.h"
 #include "cli/inputs.h"
 #include "cli/target.h"
+#include "cli/tune_network.h"
 #include "cli/tuning.h"
 #include "report/format.h"
 #include "report/refusals.h"
 #include "report/table.h"
 #include "select/glob.h"
+#include "select/names.h"
 
 namespace convoy::cli {
 namespace {
@@ -284,7 +287,12 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
       // An oracle is measured only when the filter names it.
       add = add || (engine->info().oracle && selection::glob_list_names(flags.versus, engine->info().name));
     }
-    if (!any) return Error{ErrorCode::invalid_argument, fmt::format("--vs: '{}' matches no engine", flags.versus)};
+    if (!any) {
+      const auto known = selection::check_engine_globs(flags.versus, all_engines());
+      if (!known.ok()) return known.error().within("--vs");
+      return Error{ErrorCode::invalid_argument,
+                   fmt::format("--vs: '{}' matches no engine of --device {}", flags.versus, program.shared.device)};
+    }
     if (add) options.filter.engines += "," + flags.versus;
   }
   CONVOY_TRY(const Target target, open_target(flags.target));
@@ -300,7 +308,7 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
     if (problems.empty()) return Error{ErrorCode::unsupported, flags.target + ": the network has no convolution"};
   }
   for (const ListedProblem& listed : target.problems) {
-    problems.push_back({listed.problem, listed.count, listed.name, problems.size() + 1});
+    problems.push_back({listed.problem, listed.count, listed.name, problems.size() + 1, listed.name});
   }
   CONVOY_TRY(problems, with_nodes(problems, flags.nodes));
   for (DistinctProblem& distinct : problems) {
@@ -319,7 +327,15 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
   for (DistinctProblem& distinct : problems) distinct.problem = program.allowed(distinct.problem);
   std::vector<HeuristicChoice> heuristic = ask_heuristic(problems, program.engines(), options.filter, request);
   SelectionOptions measuring = options;
+  measuring.mode = SelectionMode::measured;
   measuring.rules.clear();  // every candidate is measured; say_rules() compares
+  const auto database = attach_database(program, measuring);
+  std::optional<WatchedStore> store;
+  if (database != nullptr) {
+    store.emplace(*database, [](const MeasurementKey&, const Measurement&) {});
+    store->forgetful = true;  // everything is measured anew
+    measuring.store = &*store;
+  }
   const BenchContext context{program, request, flags, selection::machine_ceiling(request)};
   CONVOY_TRY(const auto reports, measure_problems(program, problems, measuring, request, "measuring"));
   program.say(
@@ -375,6 +391,8 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
     const NetworkOptions network_options{request.threads, request.cpu, options, program.math()};
     CONVOY_TRY(json["network"], bench_network(program, *target.network, descs, network_options, reports));
   }
+  json["rules"] = say_rule_uses(program, "--rules", options.rules, convolutions_of(problems));
+  json["stored"] = store ? store->stored : 0;
   program.document(json);
   return wrong ? kWrongResult : failed ? kFailed : unsupported ? kUnsupported : kDone;
 }
@@ -406,6 +424,7 @@ void add_bench(CLI::App& app, Program& program) {
                    "With --json: what each prediction is made from, for fitting them");
   add_dim_flag(command, flags->input);
   add_shared_flags(command, program, fmt::format("Measure for so long in all (default {})", kDefaultBudget));
+  add_database_flag(command, program);
   command.callback([flags, &program] { program.action = [flags, &program] { return bench(program, *flags); }; });
 }
 

@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -61,6 +62,7 @@ class Command : public testing::Test {
       std::vector<char*> argv;
       for (std::string& argument : arguments) argv.push_back(argument.data());
       argv.push_back(nullptr);
+      if (in_child_) in_child_();
       ::execv(CONVOY_BINARY, argv.data());
       ::_exit(127);
     }
@@ -95,6 +97,7 @@ class Command : public testing::Test {
   }
 
   fs::path folder_;
+  std::function<void()> in_child_;  // called in the child, its streams in place, before the command begins
 };
 
 }  // namespace convoy::cli

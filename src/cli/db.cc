@@ -8,10 +8,13 @@
 #include <span>
 
 #include "core/provider.h"
+#include "device/cuda/device.h"
 #include "io/file.h"
 #include "report/format.h"
 #include "report/table.h"
 #include "select/glob.h"
+#include "select/names.h"
+#include "select/recheck.h"
 
 namespace convoy::cli {
 namespace {
@@ -24,6 +27,7 @@ struct DbFlags {
   std::vector<std::string> files;
   CollectOptions collect;
   VerifyFlags verify;
+  ForgetFlags forget;
 };
 
 Result<int> show_path(const Program& program, const DbFlags&) {
@@ -157,8 +161,15 @@ Result<int> take_in(const Program& program, const DbFlags& flags,
     CONVOY_TRY(const MergeReport report, database->merge(all[i]));
     program.say(fmt::format("{}: {} added, {} replaced what was there, {} not better than what was there",
                             flags.files[i], report.added, report.replaced, report.kept));
-    json.push_back(
-        {{"file", flags.files[i]}, {"added", report.added}, {"replaced", report.replaced}, {"kept", report.kept}});
+    const Applicable here = applicable(all[i]);
+    program.say(fmt::format("  {} of {} apply to this machine{}", here.count, all[i].size(),
+                            here.others.empty() ? "" : "; not here: " + listed(here.others)));
+    json.push_back({{"file", flags.files[i]},
+                    {"added", report.added},
+                    {"replaced", report.replaced},
+                    {"kept", report.kept},
+                    {"applicable", here.count},
+                    {"not_applicable", here.others}});
   }
   program.document({{"files", std::move(json)}});
   return kDone;
@@ -198,17 +209,62 @@ void add_filter(CLI::App& app, RecordFilter& filter) {
 
 }  // namespace
 
-std::vector<TuningRecord> matching(std::vector<TuningRecord> records, const RecordFilter& filter) {
-  std::erase_if(records, [&](const TuningRecord& record) {
-    return !selection::glob_list_matches(filter.problems, record.key.problem) ||
-           !selection::glob_list_matches(filter.engines, record.measurement.candidate.engine);
-  });
+bool matches(const TuningRecord& record, const RecordFilter& filter) {
+  return selection::glob_list_matches(filter.problems, record.key.problem) &&
+         selection::glob_list_matches(filter.engines, record.measurement.candidate.engine);
+}
+
+Result<void> check_matching(const RecordFilter& filter) {
+  const auto known = selection::check_engine_globs(filter.engines, all_engines());
+  return known.ok() ? known : known.error().within("--engines");
+}
+
+Result<std::vector<TuningRecord>> matching(std::vector<TuningRecord> records, const RecordFilter& filter) {
+  const bool any = !records.empty();
+  std::erase_if(records, [&](const TuningRecord& record) { return !matches(record, filter); });
+  // Records may be of engines that this build has no more, so only what matches nothing is looked at.
+  if (any && records.empty()) CONVOY_CHECK(check_matching(filter));
   return records;
 }
 
+std::string listed(const std::map<std::string, std::int64_t>& counts) {
+  std::string text;
+  for (const auto& [what, count] : counts) text += fmt::format("{}{} of {}", text.empty() ? "" : ", ", count, what);
+  return text;
+}
+
+Applicable applicable(std::span<const TuningRecord> records) {
+  std::vector<PlanRequest> places(1);
+  places[0].cpu = cpu_features();
+  // The driver is loaded only where it matters.
+  if (std::any_of(records.begin(), records.end(), [](const auto& r) { return r.key.device.starts_with("cuda "); })) {
+    const auto count = cuda::device_count();
+    for (int i = 0; count.ok() && i < *count; ++i) {
+      places.push_back(places[0]);
+      if (auto device = cuda::describe(i); device.ok()) places.back().cuda = *std::move(device);
+    }
+  }
+  Applicable result;
+  for (const TuningRecord& record : records) {
+    std::optional<std::string> why;
+    for (const PlanRequest& place : places) {
+      const auto here = selection::inapplicable(record.key, record.measurement, place, all_engines());
+      if (!here || !why || *why == selection::kAnotherDevice) why = here;
+      if (!why) break;
+    }
+    if (!why) {
+      ++result.count;
+    } else {
+      ++result.others[*why == selection::kAnotherDevice ? fmt::format("{} ({})", *why, record.key.device) : *why];
+    }
+  }
+  return result;
+}
+
 void add_db(CLI::App& app, Program& program) {
-  CLI::App& command = add_subcommand(app, "db", "The tuning database: show, export, import, merge, verify, gc, path",
-                                     "  convoy db show --engines 'cpu.*'\n  convoy db export -o tuned.jsonl");
+  CLI::App& command =
+      add_subcommand(app, "db", "The tuning database: show, export, import, merge, verify, forget, clear, gc, path",
+                     "  convoy db show --engines 'cpu.*'\n  convoy db export -o tuned.jsonl");
   command.require_subcommand(1);
   auto flags = std::make_shared<DbFlags>();
   const auto add = [&](const std::string& name, const std::string& description, const std::string& example,
@@ -252,7 +308,20 @@ void add_db(CLI::App& app, Program& program) {
       ->check(CLI::Range(0.1, 1e6))
       ->capture_default_str();
   verified.add_flag("--update", flags->verify.update, "Keep the new measurements");
+  verified.add_option("--device", program.shared.device, "Whose measurements: cpu (default), cuda or cuda:N")
+      ->type_name("DEVICE");
   add_display_flags(verified, program);
+  CLI::App& forgotten =
+      add("forget", "Drop the measurements of some problems or engines", "forget --problem '*3x3*' --dry-run",
+          [](const Program& p, const DbFlags& f) { return forget_records(p, f.forget); });
+  add_filter(forgotten, flags->forget.filter);
+  CLI::App& cleared = add("clear", "Drop every measurement", "clear --dry-run",
+                          [](const Program& p, const DbFlags& f) { return clear_records(p, f.forget); });
+  cleared.add_flag("-y,--yes", flags->forget.yes, "Do not ask: needed where there is no terminal");
+  for (CLI::App* dropping : {&forgotten, &cleared}) {
+    dropping->add_flag("--dry-run", flags->forget.dry_run, "Only count");
+    add_display_flags(*dropping, program);
+  }
   CLI::App& collected =
       add("gc", "Drop what old engine revisions measured, and problems unused for long", "gc --dry-run", collect);
   begin(collected, Subject::input);

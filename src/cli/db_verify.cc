@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
 
 #include "base/clock.h"
@@ -9,6 +10,7 @@
 #include "report/format.h"
 #include "report/progress.h"
 #include "report/table.h"
+#include "select/recheck.h"
 
 namespace convoy::cli {
 namespace {
@@ -16,79 +18,42 @@ namespace {
 // Another time of day, another neighbour in the caches: within this factor a time has not changed.
 constexpr double kSameFactor = 1.5;
 
-// One candidate of an engine, as if it were all the engine had.
-class OneCandidate final : public Engine {
- public:
-  OneCandidate(const Engine& engine, const Candidate& candidate) : engine_(engine), candidate_(candidate) {
-    info_ = engine.info();
-    info_.oracle = false;
-  }
-  const EngineInfo& info() const override { return info_; }
-  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& request) const override {
-    return engine_.check(problem, request);
-  }
-  std::vector<Knob> knobs(const ConvProblem&, const PlanRequest&) const override {
-    std::vector<Knob> knobs;
-    for (const KnobValue& value : candidate_.knobs) knobs.push_back({value.name, {value.value}, ""});
-    return knobs;
-  }
-  double predict_seconds(const ConvProblem& problem, const KnobValues& knobs,
-                         const PlanRequest& request) const override {
-    return engine_.predict_seconds(problem, knobs, request);
-  }
-  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,
-                                         const PlanRequest& request) const override {
-    return make_plan(problem, {candidate_.engine, knobs}, all_engines(), request);
-  }
-
- private:
-  const Engine& engine_;
-  Candidate candidate_;
-  EngineInfo info_;
+struct Verdict {
+  enum Kind { holds, changed, right, wrong, failed };
+  Kind kind;
+  std::string text;
 };
 
-const Engine* find_engine(const std::string& name) {
-  for (const Engine* engine : all_engines()) {
-    if (engine->info().name == name) return engine;
+Verdict judge(const TuningRecord& record, const Measurement& now) {
+  const Measurement& stored = record.measurement;
+  if (now.failure) {
+    if (stored.failure) return {Verdict::holds, "fails as it did: " + now.failure->message};
+    const bool wrong = now.failure->code == ErrorCode::wrong_result;
+    return {wrong ? Verdict::wrong : Verdict::failed, now.failure->message};
   }
-  return nullptr;
+  if (stored.failure) return {Verdict::changed, "right now; stored as failed: " + stored.failure->message};
+  if (record.key.caches == CacheState::network) return {Verdict::right, "right; the stored time is of a network"};
+  if (stored.state != MeasurementState::complete) {
+    return {Verdict::right, fmt::format("right; the stored time is rough ({})", name_of(stored.state))};
+  }
+  const double factor = now.median_seconds / stored.median_seconds;
+  if (factor > kSameFactor) return {Verdict::changed, "slower"};
+  if (factor < 1 / kSameFactor) return {Verdict::changed, "faster"};
+  return {Verdict::holds, "holds"};
 }
 
-// What this process can measure again: not in a network, its device, instruction sets and engines, a time that could be
-// chosen.
-bool can_repeat(const TuningRecord& record, const PlanRequest& request) {
-  auto problem = parse_problem(record.key.problem);
-  if (!problem.ok() || record.key.caches == CacheState::network) return false;
-  PlanRequest same = request;
-  same.threads = record.key.threads;
-  MeasurementKey here = measurement_key(*problem, same, record.key.caches);
-  here.constant_weights = record.key.constant_weights;
-  return here == record.key && record.key.threads <= request.cpu.logical_cpus && !record.measurement.failure &&
-         record.measurement.state == MeasurementState::complete && is_current(record.measurement, all_engines());
-}
-
-Result<Measurement> measure_again(const TuningRecord& record, const PlanRequest& base, double budget) {
-  CONVOY_TRY(const ConvProblem problem, parse_problem(record.key.problem));
-  PlanRequest request = base;
-  request.threads = record.key.threads;
-  WeightedRequest weighted{request, {}};
-  if (record.key.constant_weights) {
-    CONVOY_TRY(weighted, with_constant_weights(problem, request));
+report::Style style_of(Verdict::Kind kind) {
+  switch (kind) {
+    case Verdict::holds:
+    case Verdict::right:
+      return report::Style::plain;
+    case Verdict::changed:
+      return report::Style::warning;
+    case Verdict::wrong:
+    case Verdict::failed:
+      break;
   }
-  const OneCandidate one(*find_engine(record.measurement.candidate.engine), record.measurement.candidate);
-  const std::vector<const Engine*> engines = {&one};
-  SelectionOptions options;
-  options.mode = SelectionMode::measured;
-  options.budget_seconds = budget;
-  options.caches = record.key.caches;
-  std::optional<Measurement> last;
-  const auto selection = select(problem, engines, options, weighted.request, {}, [&](const Measurement& m, int, int) {
-    last = m;
-    return true;
-  });
-  if (last) return *last;
-  if (!selection.ok()) return selection.error();
-  return Error{ErrorCode::internal, "nothing was measured"};
+  return report::Style::bad;
 }
 
 }  // namespace
@@ -98,14 +63,23 @@ Result<int> verify_database(const Program& program, const VerifyFlags& flags) {
   CONVOY_TRY(const auto database,
              open_database(flags.update ? TuningDatabase::Access::write : TuningDatabase::Access::read));
   CONVOY_CHECK(database->check());
-  CONVOY_TRY(auto all, database->records());
-  const std::size_t count = all.size();
-  std::vector<TuningRecord> records = matching(std::move(all), flags.filter);
   CONVOY_TRY(const PlanRequest request, program.plan_request());
-  std::erase_if(records, [&](const TuningRecord& record) { return !can_repeat(record, request); });
+  CONVOY_TRY(std::vector<TuningRecord> records, database->records());
+  CONVOY_TRY(records, matching(std::move(records), flags.filter));
+  const std::size_t count = records.size();
+  std::map<std::string, std::int64_t> elsewhere;
+  std::erase_if(records, [&](const TuningRecord& record) {
+    const auto why = selection::inapplicable(record.key, record.measurement, request, all_engines());
+    if (why) ++elsewhere[*why];
+    return why.has_value();
+  });
   const std::size_t eligible = records.size();
   std::mt19937_64 random(flags.seed);
   for (std::size_t i = records.size(); i > 1; --i) std::swap(records[i - 1], records[random() % i]);
+  // Those that choices are made by before the rough ones.
+  std::stable_partition(records.begin(), records.end(), [](const TuningRecord& record) {
+    return record.measurement.state == MeasurementState::complete;
+  });
   records.resize(std::min(records.size(), static_cast<std::size_t>(flags.sample)));
 
   report::Table table;
@@ -116,53 +90,70 @@ Result<int> verify_database(const Program& program, const VerifyFlags& flags) {
       .column("error/tol", Align::right, 1);
   table.column("").column("problem");
   Json json = Json::array();
-  int wrong = 0, changed = 0, done = 0;
+  std::map<Verdict::Kind, std::int64_t> verdicts;
+  std::size_t done = 0;
   report::Progress bar("verifying");
   const double start = monotonic_seconds();
   for (const TuningRecord& record : records) {
     const double left = flags.budget - (monotonic_seconds() - start);
     if (left <= 0) break;
-    bar.update(static_cast<double>(done) / static_cast<double>(records.size()), print(record.measurement.candidate));
-    CONVOY_TRY(
-        const Measurement now,
-        measure_again(record, request, left / static_cast<double>(records.size() - static_cast<std::size_t>(done))));
+    const Candidate& candidate = record.measurement.candidate;
+    bar.update(static_cast<double>(done) / static_cast<double>(records.size()), print(candidate));
+    auto measured = selection::measure_again(record.key, candidate, request, all_engines(),
+                                             left / static_cast<double>(records.size() - done));
     ++done;
-    const double factor = now.failure ? 0 : now.median_seconds / record.measurement.median_seconds;
-    const std::string verdict = now.failure                ? now.failure->message
-                                : factor > kSameFactor     ? "slower"
-                                : factor < 1 / kSameFactor ? "faster"
-                                                           : "holds";
-    wrong += now.failure.has_value();
-    changed += !now.failure && verdict != "holds";
-    table.row({print(record.measurement.candidate), report::seconds(record.measurement.median_seconds),
-               now.failure ? "-" : report::seconds(now.median_seconds), report::number(now.max_error), verdict,
-               record.key.problem},
-              now.failure          ? report::Style::bad
-              : verdict == "holds" ? report::Style::plain
-                                   : report::Style::warning);
+    if (!measured.ok() && measured.error().code == ErrorCode::device_failed) return measured.error();
+    Measurement now;
+    if (measured.ok()) {
+      now = *std::move(measured);
+    } else {
+      now.failure = measured.error();
+    }
+    const Verdict verdict = judge(record, now);
+    ++verdicts[verdict.kind];
+    const auto time = [](const Measurement& m) { return m.failure ? "-" : report::seconds(m.median_seconds); };
+    table.row({print(candidate), time(record.measurement), time(now), now.failure ? "-" : report::number(now.max_error),
+               verdict.text, record.key.problem},
+              style_of(verdict.kind));
     Json entry = {{"problem", record.key.problem},
-                  {"candidate", print(record.measurement.candidate)},
+                  {"candidate", print(candidate)},
                   {"threads", record.key.threads},
+                  {"caches", name_of(record.key.caches)},
                   {"stored_seconds", record.measurement.median_seconds},
                   {"error", report::number_or_null(now.max_error)},
-                  {"verdict", verdict}};
+                  {"verdict", verdict.text}};
     if (!now.failure) entry["seconds"] = now.median_seconds;
     json.push_back(std::move(entry));
-    if (flags.update) CONVOY_CHECK(database->store(record.key, now));
+    const bool comparable = record.key.caches != CacheState::network;
+    if (flags.update && measured.ok() && comparable) CONVOY_CHECK(database->store(record.key, now));
   }
   bar.finish();
   if (!table.empty()) program.say(table);
-  program.say(
-      fmt::format("\nchecked {} of {} measurements that this machine and build can repeat ({} in all): {} hold, "
-                  "{} changed, {} failed",
-                  done, eligible, count, done - changed - wrong, changed, wrong));
+  const std::int64_t bad = verdicts[Verdict::wrong] + verdicts[Verdict::failed];
+  std::string summary;
+  if (done == 0) {
+    summary = count == 0 ? "nothing could be checked: no measurement matches"
+                         : fmt::format("nothing could be checked on {}: of {} measurement{}, {}", place_of(request),
+                                       count, count == 1 ? "" : "s", listed(elsewhere));
+  } else {
+    summary = fmt::format(
+        "checked {} of {} measurements that this machine and build can repeat: {} hold, {} changed, {} right without a "
+        "time to compare, {} wrong, {} failed",
+        done, eligible, verdicts[Verdict::holds], verdicts[Verdict::changed], verdicts[Verdict::right],
+        verdicts[Verdict::wrong], verdicts[Verdict::failed]);
+    if (!elsewhere.empty()) summary += fmt::format("\nnot checked: {}", listed(elsewhere));
+  }
+  program.say("\n" + summary);
   program.document({{"records", count},
                     {"repeatable", eligible},
+                    {"not_repeatable", elsewhere},
                     {"checked", done},
-                    {"changed", changed},
-                    {"failed", wrong},
+                    {"changed", verdicts[Verdict::changed]},
+                    {"right", verdicts[Verdict::right]},
+                    {"failed", bad},
                     {"measurements", std::move(json)}});
-  return wrong > 0 ? kWrongResult : kDone;
+  if (verdicts[Verdict::wrong] > 0) return kWrongResult;
+  return bad > 0 || done == 0 ? kFailed : kDone;
 }
 
 }  // namespace convoy::cli

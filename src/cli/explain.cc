@@ -138,7 +138,7 @@ Result<Explained> explain_problem(const Program& program, const DistinctProblem&
   CONVOY_TRY(const WeightedRequest weighted, with_constant_weights(distinct.problem, base));
   return Explained{
       distinct,
-      selection::explain(distinct.problem, program.engines(), options, weighted.request, distinct.names),
+      selection::explain(distinct.problem, program.engines(), options, weighted.request, distinct.node),
       selection::least_seconds(distinct.problem, ceiling, base),
   };
 }
@@ -271,9 +271,10 @@ Result<int> explain(const Program& program, const ExplainFlags& flags) {
     CONVOY_TRY(const NetworkOptions network_options, program.network_options());
     CONVOY_TRY(const auto session, prepare_with_progress(program, *target.network, descs, network_options));
     problems = distinct_problems(*session);
+    if (problems.empty()) program.say(flags.target + ": the network has no convolution, so there is nothing to choose");
   }
   for (const ListedProblem& listed : target.problems) {
-    problems.push_back({listed.problem, listed.count, listed.name, problems.size() + 1});
+    problems.push_back({listed.problem, listed.count, listed.name, problems.size() + 1, listed.name});
   }
   const bool in_full = flags.all || flags.fusion || !flags.nodes.empty() || problems.size() == 1;
   CONVOY_TRY(problems, with_nodes(problems, flags.nodes));
@@ -297,8 +298,12 @@ Result<int> explain(const Program& program, const ExplainFlags& flags) {
   }
   if (!problems.empty()) program.say("ceiling: " + text_of(ceiling));
   if (!summary.empty()) say_summary(program, summary);
-  program.document(
-      {{"target", flags.target}, {"threads", request.threads}, {"ceiling", cli::to_json(ceiling)}, {"problems", all}});
+  Json rules = say_rule_uses(program, "--rules", options.rules, convolutions_of(problems));
+  program.document({{"target", flags.target},
+                    {"threads", request.threads},
+                    {"ceiling", cli::to_json(ceiling)},
+                    {"rules", std::move(rules)},
+                    {"problems", all}});
   return any_unsupported ? kUnsupported : kDone;
 }
 
@@ -322,6 +327,7 @@ void add_explain(CLI::App& app, Program& program) {
                    "Also measure the epilogue in one plan, as one pass after the convolution, and as separate steps");
   add_dim_flag(command, flags->input);
   add_shared_flags(command, program, "Measure for so long before choosing (default: predict)");
+  add_database_flag(command, program);
   command.callback([flags, &program] { program.action = [flags, &program] { return explain(program, *flags); }; });
 }
 

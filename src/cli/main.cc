@@ -1,4 +1,5 @@
 // convoy: the command. Flags are read here; each subcommand is a file.
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <exception>
@@ -6,6 +7,8 @@
 #include "cli/help.h"
 #include "cli/program.h"
 #include "convoy/version.h"
+#include "core/nearest.h"
+#include "core/text.h"
 
 namespace convoy::cli {
 namespace {
@@ -17,7 +20,43 @@ int finish(const Program& program, const std::string& command, const Error& erro
   return exit_code(error.code);
 }
 
+// A stream that the caller closed must not become the number of the next file that is opened, which would get what is
+// meant for the stream. Writing to it fails as before.
+void keep_closed_streams_closed() {
+  for (int stream = 0; stream <= 2; ++stream) {
+    if (::fcntl(stream, F_GETFD) == -1) static_cast<void>(::open("/dev/null", stream == 0 ? O_WRONLY : O_RDONLY));
+  }
+}
+
+std::vector<std::string> subcommand_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* known : app.get_subcommands({})) names.push_back(known->get_name());
+  return names;
+}
+
+int run(const Program& program, const std::string& command) {
+  program.remark_on_flags();
+  try {
+    const Result<int> code = program.action();
+    program.say_left_out();
+    return code.ok() ? *code : finish(program, command, code.error());
+  } catch (const std::bad_alloc&) {
+    return finish(program, command, {ErrorCode::out_of_memory, "out of memory"});
+  } catch (const std::exception& error) {
+    return finish(program, command, {ErrorCode::internal, error.what()});
+  }
+}
+
+// What was not written is not done.
+int checked(const Program& program, const std::string& command, int code) {
+  const auto written = program.finish_output();
+  if (written.ok()) return code;
+  program.note(fmt::format("{}: {}", command, written.error().message));
+  return code == kDone ? kFailed : code;
+}
+
 int main(int argc, char** argv) {
+  keep_closed_streams_closed();
   Program program;
   CLI::App app("Runs convolutions the fastest correct way this machine knows, and shows how it chose.", "convoy");
   app.set_version_flag("--version", std::string("convoy ") + version());
@@ -46,7 +85,7 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::Success& help_or_version) {
     app.exit(help_or_version);
-    return kDone;
+    return checked(program, "convoy", kDone);
   } catch (const CLI::ParseError& error) {
     const auto chosen = app.get_subcommands();
     const std::string command = chosen.empty() ? "convoy" : "convoy " + chosen.front()->get_name();
@@ -55,22 +94,16 @@ int main(int argc, char** argv) {
       message = explain_extras(app, {argv + 1, argv + argc}, extras);
     }
     if (chosen.empty() && argc > 1 && argv[1][0] != '-') {
-      message = fmt::format("'{}' is not a subcommand; there are", argv[1]);
-      for (const CLI::App* known : app.get_subcommands({})) message += " " + known->get_name();
+      const std::vector<std::string> names = subcommand_names(app);
+      const std::string meant = did_you_mean(argv[1], names);
+      message = fmt::format("{} is not a subcommand{}", quoted(argv[1]),
+                            meant.empty() ? fmt::format("; there are {}", fmt::join(names, " ")) : meant);
     }
     program.note(fmt::format("{}: {}\n(see {} --help)", command, message, command));
     return kBadInput;
   }
   const std::string command = app.get_subcommands().front()->get_name();
-  try {
-    const Result<int> code = program.action();
-    program.say_left_out();
-    return code.ok() ? *code : finish(program, command, code.error());
-  } catch (const std::bad_alloc&) {
-    return finish(program, command, {ErrorCode::out_of_memory, "out of memory"});
-  } catch (const std::exception& error) {
-    return finish(program, command, {ErrorCode::internal, error.what()});
-  }
+  return checked(program, "convoy " + command, run(program, command));
 }
 
 }  // namespace

@@ -1,26 +1,36 @@
 #include "cli/program.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <map>
+#include <system_error>
 
+#include "convoy/selection_check.h"
 #include "device/cuda/device.h"
 #include "engines/table.h"
 #include "io/file.h"
 #include "select/glob.h"
+#include "select/names.h"
 
 namespace convoy::cli {
 namespace {
 
 constexpr int kMaxThreads = 1024;
 
+// Why standard output first failed to take something; 0: it never did.
+int lost_because = 0;
+
 void put(std::FILE* stream, std::string_view text) {
+  errno = 0;
   std::fwrite(text.data(), 1, text.size(), stream);
   if (!text.ends_with('\n')) std::fputc('\n', stream);
-  std::fflush(stream);
+  const bool lost = std::fflush(stream) != 0 || std::ferror(stream) != 0;
+  if (lost && stream == stdout && lost_because == 0) lost_because = errno;
 }
 
 constexpr const char* kTf32 = "tf32";
@@ -131,6 +141,26 @@ void Program::document(const Json& json) const {
   if (shared.json) put(stdout, report::dump(json));
 }
 
+Result<void> Program::finish_output() const {
+  errno = 0;
+  bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
+  lost = ::close(STDOUT_FILENO) != 0 || lost;
+  if (!lost) return {};
+  const int reason = lost_because != 0 ? lost_because : errno;
+  return Error{ErrorCode::internal,
+               fmt::format("standard output did not take everything{}",
+                           reason != 0 ? ": " + std::generic_category().message(reason) : std::string())};
+}
+
+void Program::remark_on_flags() const {
+  const int processors = cpu_features().logical_cpus;
+  if (shared.threads <= processors || on_gpu()) return;
+  note(
+      fmt::format("--threads {}: this process may run on {} processor{}, so threads wait for each other ({} is the "
+                  "default)",
+                  shared.threads, processors, processors == 1 ? "" : "s", processors));
+}
+
 Result<int> Program::threads() const {
   if (shared.threads < 0 || shared.threads > kMaxThreads) {
     return bad_flag("--threads", fmt::format("{} is not from 1 to {}", shared.threads, kMaxThreads));
@@ -160,21 +190,32 @@ std::span<const Engine* const> Program::engines() const {
   return engines_on(on_gpu() ? DeviceKind::cuda : DeviceKind::cpu);
 }
 
+Result<std::vector<SelectionRule>> Program::rules_of_file(std::string_view flag, const std::string& path) const {
+  const auto bytes = io::read_file(path);
+  if (!bytes.ok()) return bytes.error().within(std::string(flag));
+  auto rules = parse_rules({reinterpret_cast<const char*>(bytes->data()), bytes->size()}, all_engines());
+  if (!rules.ok()) return rules.error().within(fmt::format("{} {}", flag, path));
+  return rules;
+}
+
 Result<SelectionOptions> Program::selection(double default_budget) const {
   SelectionOptions options;
   options.filter.engines = shared.engines;
-  std::string names;
-  bool any = false;
-  for (const Engine* engine : engines()) {
-    any = any || selection::glob_list_matches(shared.engines, engine->info().name);
-    names += (names.empty() ? "" : ", ") + engine->info().name;
+  // Names of other devices' engines and notes are right, too: a script may be for both.
+  if (const auto known = selection::check_engine_globs(shared.engines, all_engines()); !known.ok()) {
+    return known.error().within("--engines");
   }
-  if (!any) return bad_flag("--engines", fmt::format("'{}' matches no engine; there are {}", shared.engines, names));
+  if (const auto known = selection::check_note_globs(shared.notes, all_engines()); !known.ok()) {
+    return known.error().within("--notes");
+  }
+  const auto here = engines();
+  if (std::none_of(here.begin(), here.end(), [&](const Engine* engine) {
+        return selection::glob_list_matches(shared.engines, engine->info().name);
+      })) {
+    return bad_flag("--engines", fmt::format("'{}' matches no engine of --device {}", shared.engines, shared.device));
+  }
   if (!shared.rules_file.empty()) {
-    CONVOY_TRY(const auto bytes, io::read_file(shared.rules_file));
-    auto rules = parse_rules({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-    if (!rules.ok()) return rules.error().within("--rules " + shared.rules_file);
-    options.rules = std::move(*rules);
+    CONVOY_TRY(options.rules, rules_of_file("--rules", shared.rules_file));
   }
   options.strict_rules = !shared.fallback;
   const auto objective = parse_objective(shared.objective);

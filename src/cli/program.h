@@ -42,6 +42,7 @@ struct SharedOptions {
   bool all_cold = false;
   bool rotating = false;
   int sm_count = 0;  // of a GPU that a convolution may use; 0: all
+  bool no_database = false;
   bool json = false;
   bool wide = false;
 };
@@ -66,6 +67,10 @@ class Program {
   bool colour() const { return page().colour; }
   // The columns that tables left out, once for all of a command, as a remark.
   void say_left_out() const;
+  // Closes standard output. The error: not everything that was written there arrived (a full disk, a closed pipe).
+  Result<void> finish_output() const;
+  // Remarks on flags that are right but surprise: more threads than processors.
+  void remark_on_flags() const;
 
   // The flags as the library's options. Errors name the flag. They also check --device.
   Result<int> threads() const;
@@ -73,6 +78,8 @@ class Program {
   bool on_gpu() const { return shared.device.starts_with("cuda"); }
   // The engine table's rows for --device.
   std::span<const Engine* const> engines() const;
+  // A rules file, its names checked. Errors name the flag, the file and the line.
+  Result<std::vector<SelectionRule>> rules_of_file(std::string_view flag, const std::string& path) const;
   // Heuristic without a budget (measured_by_default false, no --budget), measured otherwise.
   Result<SelectionOptions> selection(double default_budget = 0) const;
   Result<NetworkOptions> network_options(double default_budget = 0) const;

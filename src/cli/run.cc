@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "cli/batch.h"
+#include "cli/beside.h"
 #include "cli/compare.h"
 #include "cli/inputs.h"
 #include "cli/outputs.h"
@@ -15,7 +16,6 @@
 #include "cli/target.h"
 #include "cli/tuning.h"
 #include "report/format.h"
-#include "select/measure/statistics.h"
 
 namespace convoy::cli {
 namespace {
@@ -33,46 +33,6 @@ struct RunFlags {
 };
 
 constexpr double kDefaultBudget = 60;  // of --select measured
-
-// Runs of a session in a row; the first of a turn, which finds the other's data in the caches, isn't counted.
-Result<double> take_turn(Session& session, std::span<const HostTensor> inputs) {
-  constexpr std::size_t kRuns = 3;
-  std::vector<double> times;
-  for (std::size_t i = 0; i <= kRuns; ++i) {
-    RunStatistics statistics;
-    CONVOY_CHECK(session.run(inputs, &statistics));
-    if (i > 0) times.push_back(statistics.seconds);
-  }
-  std::sort(times.begin(), times.end());
-  return times[kRuns / 2];
-}
-
-// How many times as long the network takes with `other` options as with its own, from turns of both in alternating
-// order: the machine's drift is in neither. Where their memory lies makes two sessions of the same choices differ by a
-// few percent, so both are prepared anew for each pair, each of them first in every second one.
-Result<selection::Summary> compare(const Network& network, std::span<const TensorDesc> descs,
-                                   const NetworkOptions& options, const NetworkOptions& other,
-                                   std::span<const HostTensor> inputs, int rounds) {
-  constexpr int kMostPairs = 4;
-  const int pairs = std::min(rounds, kMostPairs);
-  std::vector<double> ratios;
-  for (int pair = 0; pair < pairs; ++pair) {
-    std::unique_ptr<Session> sessions[2];  // with the network's own options, with the other ones
-    for (int turn = 0; turn < 2; ++turn) {
-      const int which = (turn + pair) % 2;
-      CONVOY_TRY(sessions[which], network.prepare(descs, which == 0 ? options : other));
-    }
-    for (int round = pair; round < rounds; round += pairs) {
-      double seconds[2];
-      for (int turn = 0; turn < 2; ++turn) {
-        const int which = (turn + round / pairs) % 2;
-        CONVOY_TRY(seconds[which], take_turn(*sessions[which], inputs));
-      }
-      ratios.push_back(seconds[1] / seconds[0]);
-    }
-  }
-  return selection::summarize(ratios);
-}
 
 // The answers to all samples, a batch at a time.
 struct Answers {
@@ -155,9 +115,12 @@ Result<int> run(const Program& program, RunFlags& flags) {
   CONVOY_TRY(const TimingPlan timing, timing_plan(flags.timing));
   CONVOY_TRY(NetworkOptions options, program.network_options(flags.select == "measured" ? kDefaultBudget : 0));
   const auto database = flags.select == "heuristic" ? nullptr : attach_database(program, options.selection);
-  if (!flags.beside.empty() && flags.select == "measured" && database == nullptr) {
-    return Error{ErrorCode::invalid_argument,
-                 "--beside: there is no tuning database to keep what --select measured finds"};
+  if (!flags.beside.empty() && options.selection.mode == SelectionMode::measured && database == nullptr) {
+    return Error{ErrorCode::invalid_argument, "--beside: there is no tuning database to keep what is measured"};
+  }
+  NetworkOptions other = options;
+  if (!flags.beside.empty()) {
+    CONVOY_TRY(other, other_side(program, flags.beside, options));
   }
   CONVOY_TRY(const auto network, open_network(flags.model));
   CONVOY_TRY(const InputReader reader, InputReader::open(*network, flags.input));
@@ -176,14 +139,13 @@ Result<int> run(const Program& program, RunFlags& flags) {
     CONVOY_CHECK(answers.times.measure(session, answers.last.tensors, timing));
   }
 
-  std::optional<selection::Summary> beside;
+  std::optional<Beside> beside;
   if (!flags.beside.empty()) {
+    // With what is stored now.
     NetworkOptions own = options;
-    own.selection.mode = SelectionMode::heuristic;  // with what is stored now
-    NetworkOptions other = own;
-    other.selection.store = nullptr;
-    CONVOY_TRY(beside, compare(*network, answers.last.descs(), own, other, answers.last.tensors,
-                               flags.timing.repeat.value_or(1)));
+    own.selection.mode = other.selection.mode = SelectionMode::heuristic;
+    CONVOY_TRY(beside, compare_sides(*network, answers.last.descs(), flags.beside, own, other, answers.last.tensors,
+                                     flags.timing.repeat.value_or(1)));
   }
 
   const std::vector<double> step_seconds = answers.times.step_seconds();
@@ -209,15 +171,13 @@ Result<int> run(const Program& program, RunFlags& flags) {
                       report::bytes(static_cast<double>(session.workspace_bytes())));
   program.say(text);
 
+  Json rules = say_rule_uses(program, "--rules", options.selection.rules, convolutions_of(session));
   Json beside_json = nullptr;
   if (beside) {
-    program.say(
-        fmt::format("the heuristic's choices take {:.3f} times as long, +-{:.1f}% ({} turns of each in one process)",
-                    beside->median, 100 * beside->relative_uncertainty(), beside->samples));
-    beside_json = {{"select", flags.beside},
-                   {"over_this", beside->median},
-                   {"relative_uncertainty", beside->relative_uncertainty()},
-                   {"turns", beside->samples}};
+    beside_json = say_beside(program, *beside);
+    if (other.selection.rules.size() > 0) {
+      say_rule_uses(program, "--beside", other.selection.rules, convolutions_of(session));
+    }
   }
 
   Json document = {{"model", flags.model}, {"threads", options.threads}};
@@ -234,6 +194,7 @@ Result<int> run(const Program& program, RunFlags& flags) {
   document.update(answers.times.json());
   if (comparison != nullptr) document["compare"] = comparison->json();
   document.update({{"beside", std::move(beside_json)},
+                   {"rules", std::move(rules)},
                    {"prepare_seconds", runner.prepare_seconds()},
                    {"peak_memory_bytes", peak},
                    {"activation_bytes", session.activation_bytes()},
@@ -272,11 +233,7 @@ void add_run(CLI::App& app, Program& program) {
       ->capture_default_str();
   begin(command, Subject::timing);
   add_timing_flags(command, flags->timing);
-  command
-      .add_option("--beside", flags->beside,
-                  "Then time it side by side with these choices in the same process, --repeat turns of each")
-      ->type_name("HOW")
-      ->check(CLI::IsMember({"heuristic"}));
+  command.add_option("--beside", flags->beside, kBesideHelp)->type_name("HOW|FILE");
   begin(command, Subject::output);
   command.add_flag("--verbose", flags->verbose,
                    "Print every step, what runs it, what it takes, its share and its speed");
@@ -285,6 +242,7 @@ void add_run(CLI::App& app, Program& program) {
                   "The same of the steps only whose name or problem string matches a list of globs")
       ->type_name("GLOB");
   add_shared_flags(command, program, "Measure the engines for so long first and choose the fastest (default: don't)");
+  add_database_flag(command, program);
   command.callback([flags, &program] { program.action = [flags, &program] { return run(program, *flags); }; });
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/nearest.h"
 #include "core/text.h"
 #include "io/file.h"
 
@@ -26,6 +27,15 @@ bool looks_like_text(io::Bytes bytes) {
   });
 }
 
+// What is no file may be a network of the zoo without its "zoo:".
+Error no_file(const std::string& text, Error error) {
+  if (error.code != ErrorCode::not_found || text.find('/') != std::string::npos) return error;
+  std::vector<std::string> networks;
+  for (const std::string& name : zoo_names()) networks.push_back("zoo:" + name);
+  error.message += did_you_mean(text, networks);
+  return error;
+}
+
 }  // namespace
 
 Result<Target> open_target(const std::string& text) {
@@ -41,9 +51,11 @@ Result<Target> open_target(const std::string& text) {
     target.problems.push_back({1, std::move(problem), "", 0});
     return target;
   }
-  CONVOY_TRY(const std::vector<std::byte> bytes, io::read_file(text));
-  if (io::lower_extension(text) != "onnx" && looks_like_text(bytes)) {
-    CONVOY_TRY(target.problems, parse_problem_list({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, text));
+  const auto bytes = io::read_file(text);
+  if (!bytes.ok()) return no_file(text, bytes.error());
+  if (io::lower_extension(text) != "onnx" && looks_like_text(*bytes)) {
+    CONVOY_TRY(target.problems,
+               parse_problem_list({reinterpret_cast<const char*>(bytes->data()), bytes->size()}, text));
   } else {
     CONVOY_TRY(target.network, Network::load(text));
   }

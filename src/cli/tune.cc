@@ -241,6 +241,12 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
   }
   find_untuned(program, options, request, tuned);
   const double seconds = monotonic_seconds() - start;
+  std::vector<DistinctProblem> problems_tuned;
+  for (const Tuned& t : tuned) {
+    const NetworkConvolution& convolution = t.convolution;
+    problems_tuned.push_back({convolution.problem, convolution.count, convolution.nodes, convolution.nodes});
+  }
+  const Json rules = say_rule_uses(program, "--rules", options.rules, convolutions_of(problems_tuned));
   const std::string plan = plan_text(tuned);
   if (!flags.plan_file.empty()) {
     const std::string text = plan_heading(flags.target, request) + plan;
@@ -283,6 +289,7 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
                     {"seconds", seconds},
                     {"speedup", network && network->tuning.speedup ? Json(*network->tuning.speedup) : Json()},
                     {"plan", plan},
+                    {"rules", rules},
                     {"problems", std::move(problems)}});
   return interrupted ? kInterrupted : wrong ? kWrongResult : unsupported ? kUnsupported : kDone;
 }

@@ -44,7 +44,14 @@ Result<std::unique_ptr<TuningDatabase>> open_database(TuningDatabase::Access acc
   return TuningDatabase::open(path, access);
 }
 
+void add_database_flag(CLI::App& app, Program& program) {
+  app.add_flag(
+      "--no-db", program.shared.no_database,
+      "Leave the tuning database alone. Otherwise what is measured is stored in it, and later runs choose by it");
+}
+
 std::unique_ptr<TuningDatabase> attach_database(const Program& program, SelectionOptions& options) {
+  if (program.shared.no_database) return nullptr;
   const bool measures = options.mode == SelectionMode::measured;
   auto database = open_database(measures ? TuningDatabase::Access::write : TuningDatabase::Access::read);
   if (!database.ok()) {
@@ -85,14 +92,65 @@ void say_warnings(const Program& program, const Session& session) {
   }
 }
 
+std::vector<ConvolutionNode> convolutions_of(const Session& session) {
+  std::vector<ConvolutionNode> convolutions;
+  for (const NetworkStep& step : session.steps()) {
+    if (step.kind == "conv") convolutions.push_back({step.problem, step.nodes});
+  }
+  return convolutions;
+}
+
+std::vector<ConvolutionNode> convolutions_of(std::span<const DistinctProblem> problems) {
+  constexpr std::string_view separator = ", ";
+  std::vector<ConvolutionNode> convolutions;
+  for (const DistinctProblem& distinct : problems) {
+    const std::string& names = distinct.names;
+    for (std::size_t from = 0, to = 0; to != std::string::npos; from = to + separator.size()) {
+      to = names.find(separator, from);
+      convolutions.push_back({distinct.problem, names.substr(from, to - from)});
+    }
+  }
+  return convolutions;
+}
+
+Json say_rule_uses(const Program& program, std::string_view flag, const std::vector<SelectionRule>& rules,
+                   const std::vector<ConvolutionNode>& convolutions) {
+  constexpr std::size_t kMostNamed = 10;
+  const auto uses = rule_uses(rules, convolutions);
+  if (rules.empty() || !uses.ok()) return nullptr;  // a malformed rule was an error before
+  Json json = Json::array();
+  std::vector<std::string> unmatched, undecided;
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    const std::string text = fmt::format("{} -> {}", rules[i].pattern, print(rules[i].candidate));
+    const RuleUse& use = (*uses)[i];
+    if (use.matched == 0) unmatched.push_back(text);
+    if (use.matched > 0 && use.decided == 0) undecided.push_back(text);
+    json.push_back({{"pattern", rules[i].pattern},
+                    {"candidate", print(rules[i].candidate)},
+                    {"matched", use.matched},
+                    {"decided", use.decided}});
+  }
+  const auto say = [&](const std::vector<std::string>& some, std::string_view what) {
+    if (some.empty()) return;
+    std::string text = fmt::format("{}: {} of {} rules {}:", flag, some.size(), rules.size(), what);
+    for (std::size_t i = 0; i < std::min(some.size(), kMostNamed); ++i) text += "\n  " + some[i];
+    if (some.size() > kMostNamed) text += fmt::format("\n  and {} more", some.size() - kMostNamed);
+    program.note(text);
+  };
+  say(unmatched, "matched no convolution");
+  say(undecided, "decided nothing, since rules before them match the same convolutions");
+  return json;
+}
+
 std::vector<DistinctProblem> distinct_problems(const Session& session) {
   std::vector<DistinctProblem> problems;
   std::map<std::string, std::size_t> index;
   for (const NetworkStep& step : session.steps()) {
     if (step.kind != "conv") continue;
-    const auto [known, added] = index.emplace(print(step.problem), problems.size());
+    const auto [known, added] =
+        index.emplace(fmt::format("{} {}", print(step.problem), step.selection.rule), problems.size());
     if (added) {
-      problems.push_back({step.problem, 1, step.nodes, problems.size() + 1});
+      problems.push_back({step.problem, 1, step.nodes, problems.size() + 1, step.nodes});
     } else {
       DistinctProblem& same = problems[known->second];
       ++same.count;
@@ -180,7 +238,7 @@ Result<std::vector<ProblemReport>> measure_problems(const Program& program,
     const std::string name = report::short_name(problem);
     bool measured = false;
     auto selection =
-        select(problem, program.engines(), share, weighted.request, report.distinct.names,
+        select(problem, program.engines(), share, weighted.request, report.distinct.node,
                [&](const Measurement& measurement, int done, int total) {
                  measured = true;
                  const double part = total > 0 ? static_cast<double>(done) / total : 0;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/program.h"
+#include "convoy/selection_check.h"
 #include "convoy/tuning_database.h"
 
 namespace convoy::cli {
@@ -14,8 +15,11 @@ namespace convoy::cli {
 // The tuning database where CONVOY_DB or the XDG variables say.
 Result<std::unique_ptr<TuningDatabase>> open_database(TuningDatabase::Access access);
 
-// For subcommands that can do without it: gives it to the options as their store, to read or, where they measure, to
-// write. Where there is none they keep null; what else keeps it from being used is a note. It must outlive sessions.
+// --no-db, for subcommands that can do without it.
+void add_database_flag(CLI::App& app, Program& program);
+
+// For those: gives it to the options as their store, to read or, where they measure, to write. Where there is none, or
+// --no-db is given, they keep null; what else keeps it from being used is a note. It must outlive sessions.
 std::unique_ptr<TuningDatabase> attach_database(const Program& program, SelectionOptions& options);
 
 // Network::prepare, with a bar while it measures.
@@ -32,8 +36,9 @@ struct DistinctProblem {
   std::int64_t count = 1;
   std::string names;       // of the layers, comma-separated
   std::size_t number = 0;  // its place in the network or list, from 1; what --node takes
+  std::string node;        // the first of the names: rules decide for all as for this one
 };
-// The convolutions of a session in order of first occurrence.
+// The convolutions of a session in order of first occurrence; what different rules decided is not the same.
 std::vector<DistinctProblem> distinct_problems(const Session& session);
 
 // --node, for subcommands that show much of a network or a list.
@@ -43,6 +48,14 @@ void add_node_flag(CLI::App& app, std::string& nodes);
 bool node_matches(const std::string& nodes, const std::string& names, const std::string& problem, std::size_t number);
 // Those of the problems that --node means; their numbers count from 1. None is an error that names some that there are.
 Result<std::vector<DistinctProblem>> with_nodes(const std::vector<DistinctProblem>& problems, const std::string& nodes);
+// Convolutions as rules see them: each by itself.
+std::vector<ConvolutionNode> convolutions_of(const Session& session);
+std::vector<ConvolutionNode> convolutions_of(std::span<const DistinctProblem> problems);
+
+// Names the rules that matched none of these convolutions, and those that decided none of what they matched, to
+// standard error. For --json: what became of each; null where there are none.
+Json say_rule_uses(const Program& program, std::string_view flag, const std::vector<SelectionRule>& rules,
+                   const std::vector<ConvolutionNode>& convolutions);
 
 // Everything known about one problem: who could run it, and how fast those were.
 struct ProblemReport {

@@ -62,7 +62,7 @@ Result<std::vector<Candidate>> candidates_for(const Program& program, const Dist
                                               const VerifyFlags& flags) {
   const ConvProblem& problem = distinct.problem;
   options.mode = SelectionMode::heuristic;
-  CONVOY_TRY(Selection selection, select(problem, program.engines(), options, request, distinct.names));
+  CONVOY_TRY(Selection selection, select(problem, program.engines(), options, request, distinct.node));
   std::vector<Candidate> wanted = {selection.candidate};
   if (flags.all_engines) wanted = rank_by_heuristic(problem, program.engines(), options.filter, request);
   std::vector<Candidate> candidates;
@@ -91,15 +91,18 @@ Result<std::vector<DistinctProblem>> problems_of(const Program& program, const V
         const auto collect = [&]() -> Result<Json> {
           CONVOY_TRY(const Target target, open_target(flags.target));
           Json found = Json::array();
-          const auto add = [&](const ConvProblem& problem, std::int64_t count, const std::string& names) {
-            found.push_back({{"problem", print(problem)}, {"count", count}, {"names", names}});
+          const auto add = [&](const DistinctProblem& distinct) {
+            found.push_back({{"problem", print(distinct.problem)},
+                             {"count", distinct.count},
+                             {"names", distinct.names},
+                             {"node", distinct.node}});
           };
-          for (const ListedProblem& listed : target.problems) add(listed.problem, listed.count, listed.name);
+          for (const ListedProblem& each : target.problems) add({each.problem, each.count, each.name, each.name});
           if (target.network == nullptr) return found;
           CONVOY_TRY(const auto descs, input_descriptions(*target.network, flags.input));
           CONVOY_TRY(const NetworkOptions options, program.network_options());
           CONVOY_TRY(const auto session, target.network->prepare(descs, options));
-          for (const DistinctProblem& d : distinct_problems(*session)) add(d.problem, d.count, d.names);
+          for (const DistinctProblem& distinct : distinct_problems(*session)) add(distinct);
           return found;
         };
         const Result<Json> found = collect();
@@ -116,7 +119,9 @@ Result<std::vector<DistinctProblem>> problems_of(const Program& program, const V
         } else {
           for (const Json& entry : found) {
             auto problem = parse_problem(entry["problem"].get<std::string>());
-            if (problem.ok()) problems.push_back({std::move(*problem), entry["count"], entry["names"]});
+            if (problem.ok()) {
+              problems.push_back({std::move(*problem), entry["count"], entry["names"], entry["node"]});
+            }
           }
         }
       });
@@ -195,6 +200,7 @@ class Verification {
                              not_checked_, unsupported_.size(), unsupported_.size() == 1 ? "" : "s"));
     program_.document({{"target", flags_.target},
                        {"threads", request_.threads},
+                       {"rules", say_rule_uses(program_, "--rules", options_.rules, convolutions_of(problems_))},
                        {"repeats", flags_.repeats},
                        {"right", right_},
                        {"failed", failed_},

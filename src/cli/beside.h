@@ -1,0 +1,30 @@
+// convoy run --beside: a network with its own choices and with other ones, in turns within one process.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "cli/program.h"
+#include "select/measure/statistics.h"
+
+namespace convoy::cli {
+
+inline constexpr const char* kBesideHelp =
+    "Then time it side by side with other choices in the same process, --repeat turns of each: heuristic (predicted, "
+    "no rules, nothing stored), stored (no rules), or a rules file in place of --rules";
+
+// The options of the other side: "heuristic", "stored", or a rules file. Only rules and the store differ from `own`.
+Result<NetworkOptions> other_side(const Program& program, const std::string& beside, const NetworkOptions& own);
+
+struct Beside {
+  std::string what;                              // as it was given
+  selection::Summary ratio;                      // how many times as long the network takes with the other choices
+  std::int64_t convolutions = 0, differing = 0;  // and how many of them run on something else there
+};
+Result<Beside> compare_sides(const Network& network, std::span<const TensorDesc> descs, const std::string& what,
+                             const NetworkOptions& own, const NetworkOptions& other, std::span<const HostTensor> inputs,
+                             int rounds);
+
+Json say_beside(const Program& program, const Beside& beside);
+
+}  // namespace convoy::cli

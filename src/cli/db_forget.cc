@@ -1,0 +1,82 @@
+// convoy db clear, convoy db forget: dropping measurements.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <iostream>
+#include <set>
+#include <string>
+
+#include "cli/db.h"
+
+namespace convoy::cli {
+namespace {
+
+Error refused(std::string what) { return {ErrorCode::invalid_argument, std::move(what)}; }
+
+// Asks on the terminal; a script says --yes.
+Result<void> confirm(const Program& program, const std::string& question, bool yes) {
+  if (yes) return {};
+  if (::isatty(STDIN_FILENO) != 1) {
+    return refused("nothing was dropped: --yes is needed where there is no terminal to ask on (--dry-run only counts)");
+  }
+  program.note(question + " [y/N]");
+  std::string answer;
+  std::getline(std::cin, answer);
+  if (answer == "y" || answer == "Y" || answer == "yes") return {};
+  return refused("nothing was dropped");
+}
+
+std::string counted(std::int64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+Result<int> drop(const Program& program, const ForgetFlags& flags, const std::set<std::string>& problems,
+                 const std::function<bool(const TuningRecord&)>& which) {
+  CONVOY_TRY(const auto database, open_database(TuningDatabase::Access::write));
+  CONVOY_TRY(const std::int64_t dropped, database->forget(which, flags.dry_run));
+  CONVOY_TRY(const TuningDatabaseInfo info, database->info());
+  const std::int64_t left = info.measurements - (flags.dry_run ? dropped : 0);
+  program.say(fmt::format(
+      "{} {} of {}; {} {}", flags.dry_run ? "would drop" : "dropped", counted(dropped, "measurement"),
+      counted(static_cast<std::int64_t>(problems.size()), "problem"), left, flags.dry_run ? "would be left" : "left"));
+  program.document({{"dry_run", flags.dry_run}, {"dropped", dropped}, {"problems", problems.size()}, {"left", left}});
+  return kDone;
+}
+
+Result<std::set<std::string>> problems_that(const std::function<bool(const TuningRecord&)>& which) {
+  CONVOY_TRY(const auto database, open_database(TuningDatabase::Access::read));
+  CONVOY_TRY(const auto records, database->records());
+  std::set<std::string> problems;
+  for (const TuningRecord& record : records) {
+    if (which(record)) problems.insert(record.key.problem);
+  }
+  return problems;
+}
+
+}  // namespace
+
+Result<int> forget_records(const Program& program, const ForgetFlags& flags) {
+  if (flags.filter.problems == "*" && flags.filter.engines == "*") {
+    return refused("--problem or --engines must say what to forget; convoy db clear drops everything");
+  }
+  const auto which = [&](const TuningRecord& record) { return matches(record, flags.filter); };
+  CONVOY_TRY(const auto problems, problems_that(which));
+  if (problems.empty()) CONVOY_CHECK(check_matching(flags.filter));
+  return drop(program, flags, problems, which);
+}
+
+Result<int> clear_records(const Program& program, const ForgetFlags& flags) {
+  const auto all = [](const TuningRecord&) { return true; };
+  CONVOY_TRY(const auto problems, problems_that(all));
+  if (!flags.dry_run && !problems.empty()) {
+    CONVOY_TRY(const auto database, open_database(TuningDatabase::Access::read));
+    CONVOY_TRY(const TuningDatabaseInfo info, database->info());
+    CONVOY_CHECK(confirm(program,
+                         fmt::format("drop all {} of {} in {}?", counted(info.measurements, "measurement"),
+                                     counted(info.problems, "problem"), info.path),
+                         flags.yes));
+  }
+  return drop(program, flags, problems, all);
+}
+
+}  // namespace convoy::cli
