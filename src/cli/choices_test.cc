@@ -33,7 +33,7 @@ TEST_F(Choices, NamesInRulesAreCheckedWhenTheyAreRead) {
   };
   // None of these rules matches the problem.
   refuses("filter=7x7 -> cpu.gem\n", "rules line 1: engine 'cpu.gem' does not exist; did you mean cpu.gemm?");
-  refuses("\nfilter=7x7 -> cpu.winograd{n=2}\n", "rules line 2: cpu.winograd has no knob 'n'; did you mean m?");
+  refuses("\nfilter=7x7 -> cpu.winograd{n=2}\n", "rules line 2: cpu.winograd has no knob 'n'; it has m");
   refuses("filtr=7x7 -> cpu.gemm\n", "rules line 1: 'filtr=7x7': 'filtr' is not a field; did you mean filter?");
   expect_error({"explain", kConv, "--rules", path("none.rules")}, 2, "--rules: " + path("none.rules"));
 }
