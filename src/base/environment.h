@@ -20,6 +20,8 @@ enum class Variable {
   cudnn,
   cublaslt,
   kernel_cache,
+  record,
+  choices,
   virtual_env,
   conda_prefix,
   path,

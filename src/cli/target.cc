@@ -7,6 +7,7 @@
 #include "core/nearest.h"
 #include "core/text.h"
 #include "io/file.h"
+#include "report/record.h"
 
 namespace convoy::cli {
 namespace {
@@ -54,8 +55,13 @@ Result<Target> open_target(const std::string& text) {
   const auto bytes = io::read_file(text);
   if (!bytes.ok()) return no_file(text, bytes.error());
   if (io::lower_extension(text) != "onnx" && looks_like_text(*bytes)) {
-    CONVOY_TRY(target.problems,
-               parse_problem_list({reinterpret_cast<const char*>(bytes->data()), bytes->size()}, text));
+    std::string_view lines(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+    std::string list;
+    if (report::is_record(lines)) {
+      CONVOY_TRY(const report::Record record, report::parse_record(lines, text));
+      lines = list = report::problem_list(record);
+    }
+    CONVOY_TRY(target.problems, parse_problem_list(lines, text));
   } else {
     CONVOY_TRY(target.network, Network::load(text));
   }

@@ -1,4 +1,5 @@
-// What a person may name as a target: an ONNX file, zoo:NAME, a problem list, or a problem string.
+// What a person may name as a target: an ONNX file, zoo:NAME, a problem list, a record of convoy exec, or a problem
+// string.
 #pragma once
 
 #include <memory>
@@ -13,7 +14,7 @@ namespace convoy::cli {
 struct Target {
   std::string name;
   std::unique_ptr<Network> network;     // an ONNX file or a network of the zoo
-  std::vector<ListedProblem> problems;  // a list or one problem; empty for a network
+  std::vector<ListedProblem> problems;  // a list, a record or one problem; empty for a network
 };
 
 Result<Target> open_target(const std::string& text);

@@ -90,8 +90,16 @@ Descriptor::Descriptor(const Api& api, cudnnBackendDescriptorType_t type) : api_
   failure_ = failure_of(api, status);
 }
 
+Descriptor Descriptor::borrowed(const Api& api, cudnnBackendDescriptor_t raw) {
+  Descriptor descriptor;
+  descriptor.api_ = &api;
+  descriptor.raw_ = raw;
+  descriptor.owned_ = false;
+  return descriptor;
+}
+
 Descriptor::~Descriptor() {
-  if (raw_ != nullptr) api_->BackendDestroyDescriptor(raw_);
+  if (raw_ != nullptr && owned_) api_->BackendDestroyDescriptor(raw_);
 }
 
 Descriptor& Descriptor::set_array(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,

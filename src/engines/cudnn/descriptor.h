@@ -32,6 +32,8 @@ class Descriptor {
  public:
   Descriptor() = default;
   Descriptor(const Api& api, cudnnBackendDescriptorType_t type);
+  // Somebody else's descriptor, which is only asked and stays theirs.
+  static Descriptor borrowed(const Api& api, cudnnBackendDescriptor_t raw);
   Descriptor(Descriptor&& other) noexcept { swap(other); }
   Descriptor& operator=(Descriptor&& other) noexcept {
     swap(other);
@@ -83,6 +85,7 @@ class Descriptor {
   void swap(Descriptor& other) noexcept {
     std::swap(api_, other.api_);
     std::swap(raw_, other.raw_);
+    std::swap(owned_, other.owned_);
     std::swap(failure_, other.failure_);
   }
   std::int64_t get_array(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t most,
@@ -90,6 +93,7 @@ class Descriptor {
 
   const Api* api_ = nullptr;
   cudnnBackendDescriptor_t raw_ = nullptr;
+  bool owned_ = true;
   std::optional<Failure> failure_;
 };
 

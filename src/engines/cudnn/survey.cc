@@ -19,7 +19,6 @@ namespace {
 
 constexpr std::size_t kMostSurveys = 256;  // of about 100 KB
 constexpr std::int64_t kMostPicks = 256;
-constexpr std::int64_t kMostNotes = 32;
 
 // The legal values of a knob: all of them up to 16, above that steps of a half and a third of a power of two (splits
 // go into the thousands, and their neighbours hardly differ), and the largest.
@@ -40,38 +39,14 @@ std::vector<std::int64_t> values_between(std::int64_t low, std::int64_t high, st
   return values;
 }
 
-KnobValues knobs_of(const Descriptor& configuration) {
-  KnobValues knobs;
-  const auto choices = configuration.get(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR,
-                                         CUDNN_KNOB_TYPE_COUNTS);
-  for (const Descriptor& choice : choices) {
-    const auto type = choice.get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE);
-    const auto value = choice.get<std::int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64);
-    if (type && value) knobs.push_back({knob_name(*type), *value});
-  }
-  std::sort(knobs.begin(), knobs.end(), [](const KnobValue& a, const KnobValue& b) { return a.name < b.name; });
-  return knobs;
-}
-
+// With the note TF32 where tensor cores multiply f32, which they round to tf32.
 std::vector<std::string> notes_of(const Descriptor& engine, const ConvProblem& problem) {
-  std::vector<std::string> notes;
-  bool tensor_cores = false;
-  for (const auto numerical : engine.get<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
-                                                                      CUDNN_TYPE_NUMERICAL_NOTE, kMostNotes)) {
-    tensor_cores = tensor_cores || numerical == CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
-    notes.push_back(name_of(numerical));
-  }
-  // Tensor cores multiply no f32: they round it to tf32.
-  if (tensor_cores && problem.compute == DataType::f32 &&
-      (problem.x.type == DataType::f32 || problem.w.type == DataType::f32 || problem.y.type == DataType::f32)) {
-    const TensorDesc& a = problem.pass == Pass::dgrad ? problem.y : problem.x;
-    const TensorDesc& b = problem.pass == Pass::wgrad ? problem.y : problem.w;
-    if (a.type == DataType::f32 || b.type == DataType::f32) notes.emplace_back(note::tf32);
-  }
-  for (const auto behaviour :
-       engine.get<cudnnBackendBehaviorNote_t>(CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE, kMostNotes)) {
-    notes.push_back(name_of(behaviour));
-  }
+  std::vector<std::string> notes = cudnn::notes_of(engine);
+  const auto tensor_core = std::find(notes.begin(), notes.end(), name_of(CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
+  if (tensor_core == notes.end() || problem.compute != DataType::f32) return notes;
+  const TensorDesc& a = problem.pass == Pass::dgrad ? problem.y : problem.x;
+  const TensorDesc& b = problem.pass == Pass::wgrad ? problem.y : problem.w;
+  if (a.type == DataType::f32 || b.type == DataType::f32) notes.emplace_back(note::tf32);
   return notes;
 }
 
@@ -237,12 +212,9 @@ const std::vector<Pick>& Survey::picks_locked() {
     const std::int64_t count = heuristic.count(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR);
     for (const Descriptor& result : heuristic.get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
                                                   std::min(count, kMostPicks))) {
-      const auto engine = result.get(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
-      if (engine.empty()) continue;
-      const auto index = engine.front().get<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64);
-      if (!index) continue;
-      Pick pick{*index, knobs_of(result)};
-      if (std::find(picks_->begin(), picks_->end(), pick) == picks_->end()) picks_->push_back(std::move(pick));
+      auto pick = pick_of(result);
+      if (pick && std::find(picks_->begin(), picks_->end(), *pick) == picks_->end())
+        picks_->push_back(*std::move(pick));
     }
   }
   return *picks_;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "convoy/engine.h"
+#include "engines/cudnn/configuration.h"
 #include "engines/cudnn/descriptor.h"
 #include "engines/cudnn/graph.h"
 
@@ -21,13 +22,6 @@ namespace convoy::cudnn {
 
 inline constexpr int kFirstVersionWithDeviceProperties = 90800;
 inline constexpr std::int64_t kAutomatic = -1;  // a knob value: cuDNN chooses (it writes -1 itself in plans' JSON)
-
-// A choice of cuDNN's heuristics: an engine's index and all its knobs.
-struct Pick {
-  std::int64_t engine;
-  KnobValues knobs;
-  friend bool operator==(const Pick&, const Pick&) = default;
-};
 
 struct Verdict {
   std::optional<Refusal> refusal;

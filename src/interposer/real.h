@@ -1,0 +1,12 @@
+// The cuDNN that the program itself uses.
+#pragma once
+
+#include "device/cuda/cudnn.h"
+
+namespace convoy::interposer {
+
+// The functions of the program's cuDNN, found on first use: a library of that name that is loaded already, else the one
+// that the loader finds. A function that it lacks is null. `version` is 0 where there is no cuDNN at all.
+const cuda::CudnnApi& real();
+
+}  // namespace convoy::interposer

@@ -1,0 +1,98 @@
+#include "interposer/recorder.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace convoy::interposer {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json to_json(const Offer& offer) {
+  Json json{{"candidate", print(offer.candidate)}};
+  if (!offer.notes.empty()) json["notes"] = offer.notes;
+  return json;
+}
+
+Json to_json(const GraphRow& row) {
+  Json json;
+  if (!row.problem.empty()) json["problem"] = row.problem;
+  json["operations"] = row.operations;
+  if (!row.reason.empty()) json["reason"] = row.reason;
+  json["device"] = row.device;
+  std::int64_t calls = 0;
+  for (const PlanRow& plan : row.plans) calls += plan.calls;
+  json["calls"] = calls;
+  for (const PlanRow& plan : row.plans) {
+    Json each = to_json(plan.offer);
+    each["calls"] = plan.calls.load();
+    each["made"] = plan.made.load();
+    if (plan.failure.empty()) {
+      each["workspace_bytes"] = plan.workspace_bytes;
+    } else {
+      each["failure"] = plan.failure;
+    }
+    json["plans"].push_back(std::move(each));
+  }
+  for (const Query& query : row.queries) {
+    Json each{{"mode", query.mode}, {"asked", query.asked}, {"offers", Json::array()}};
+    for (const Offer& offer : query.offers) each["offers"].push_back(to_json(offer));
+    json["queries"].push_back(std::move(each));
+  }
+  return json;
+}
+
+}  // namespace
+
+GraphRow& Recorder::row(const std::string& problem, const std::string& operations, const std::string& reason,
+                        const std::string& device) {
+  const std::lock_guard lock(mutex_);
+  auto& row = rows_[device + '\n' + (problem.empty() ? operations + '\n' + reason : problem)];
+  if (row == nullptr) {
+    row = std::make_unique<GraphRow>();
+    row->problem = problem;
+    row->operations = operations;
+    row->reason = reason;
+    row->device = device;
+  }
+  return *row;
+}
+
+void Recorder::asked(GraphRow& row, const std::string& mode, std::vector<Offer> offers) {
+  const std::lock_guard lock(mutex_);
+  auto query = std::find_if(row.queries.begin(), row.queries.end(), [&](const Query& q) { return q.mode == mode; });
+  if (query == row.queries.end()) query = row.queries.insert(query, {mode, {}, 0});
+  ++query->asked;
+  for (Offer& offer : offers) {
+    if (std::find(query->offers.begin(), query->offers.end(), offer) == query->offers.end()) {
+      query->offers.push_back(std::move(offer));
+    }
+  }
+}
+
+PlanRow& Recorder::plan(GraphRow& row, Offer offer, std::int64_t workspace_bytes, std::string failure) {
+  const std::lock_guard lock(mutex_);
+  const auto same = std::find_if(row.plans.begin(), row.plans.end(),
+                                 [&](const PlanRow& plan) { return plan.offer == offer && plan.failure == failure; });
+  PlanRow& plan = same != row.plans.end() ? *same : row.plans.emplace_back();
+  plan.offer = std::move(offer);
+  plan.workspace_bytes = std::max(plan.workspace_bytes, workspace_bytes);
+  plan.failure = std::move(failure);
+  ++plan.made;
+  return plan;
+}
+
+std::string Recorder::lines() const {
+  const std::lock_guard lock(mutex_);
+  std::string text;
+  for (const auto& [key, row] : rows_)
+    text += to_json(*row).dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+  return text;
+}
+
+void Recorder::clear() {
+  for (auto& [key, row] : rows_) parents_.push_back(std::move(row));
+  rows_.clear();
+}
+
+}  // namespace convoy::interposer

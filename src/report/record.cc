@@ -1,0 +1,144 @@
+#include "report/record.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace convoy::report {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kFormat = 1;
+
+bool has(const std::vector<std::string>& notes, std::string_view note) {
+  return std::find(notes.begin(), notes.end(), note) != notes.end();
+}
+
+RecordedPlan plan_of(const Json& json) {
+  return {.candidate = json.at("candidate").get<std::string>(),
+          .notes = json.value("notes", std::vector<std::string>()),
+          .calls = json.at("calls").get<std::int64_t>(),
+          .workspace_bytes = json.value("workspace_bytes", std::int64_t{0}),
+          .failure = json.value("failure", "")};
+}
+
+RecordedGraph graph_of(const Json& json) {
+  RecordedGraph graph{.problem = json.value("problem", ""),
+                      .operations = json.at("operations").get<std::string>(),
+                      .reason = json.value("reason", ""),
+                      .device = json.value("device", ""),
+                      .calls = json.at("calls").get<std::int64_t>()};
+  for (const Json& plan : json.value("plans", Json::array())) graph.plans.push_back(plan_of(plan));
+  for (const Json& query : json.value("queries", Json::array())) {
+    for (const Json& offer : query.at("offers")) graph.offered.push_back(offer.at("candidate").get<std::string>());
+  }
+  return graph;
+}
+
+// The same graph of another process.
+void add(RecordedGraph& sum, RecordedGraph graph) {
+  sum.calls += graph.calls;
+  for (RecordedPlan& plan : graph.plans) {
+    const auto same = std::find_if(sum.plans.begin(), sum.plans.end(), [&](const RecordedPlan& p) {
+      return p.candidate == plan.candidate && p.failure == plan.failure;
+    });
+    if (same == sum.plans.end()) {
+      sum.plans.push_back(std::move(plan));
+    } else {
+      same->calls += plan.calls;
+    }
+  }
+  for (std::string& candidate : graph.offered) {
+    if (!has(sum.offered, candidate)) sum.offered.push_back(std::move(candidate));
+  }
+}
+
+}  // namespace
+
+bool is_record(std::string_view text) { return text.starts_with(R"({"convoy_record":)"); }
+
+Result<Record> parse_record(std::string_view text, std::string_view file) {
+  Record record;
+  std::map<std::string, RecordedGraph> graphs;
+  for (int number = 1; !text.empty(); ++number) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    if (line.empty()) continue;
+    const std::string where = fmt::format("{}:{}", file, number);
+    const Json json = Json::parse(line, nullptr, false);
+    if (!json.is_object()) return Error{ErrorCode::corrupt, where + ": no JSON object; the line may be cut off"};
+    try {
+      if (json.contains("convoy_record")) {
+        const int format = json.at("convoy_record").get<int>();
+        if (format != kFormat) {
+          return Error{
+              ErrorCode::unsupported,
+              fmt::format("{}: convoy_record={}: this Convoy reads records of format {}", where, format, kFormat)};
+        }
+        ++record.processes;
+        const int version = json.value("cudnn", 0);
+        record.cudnn = fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+        continue;
+      }
+      if (record.processes == 0) return Error{ErrorCode::corrupt, where + ": convoy_record: a record begins with it"};
+      RecordedGraph graph = graph_of(json);
+      if (!graph.problem.empty()) {
+        if (const auto problem = parse_problem(graph.problem); !problem.ok()) {
+          return problem.error().within(where + ": problem");
+        }
+      }
+      const std::string key = graph.device + '\n' + graph.problem + '\n' + graph.operations + '\n' + graph.reason;
+      const auto [found, added] = graphs.try_emplace(key, graph);
+      if (!added) add(found->second, std::move(graph));
+    } catch (const Json::exception& error) {
+      return Error{ErrorCode::corrupt, fmt::format("{}: {}", where, error.what())};
+    }
+  }
+  if (record.processes == 0) return Error{ErrorCode::corrupt, fmt::format("{}: there is no record in it", file)};
+  for (auto& [key, graph] : graphs) {
+    std::stable_sort(graph.plans.begin(), graph.plans.end(),
+                     [](const RecordedPlan& a, const RecordedPlan& b) { return a.calls > b.calls; });
+    record.graphs.push_back(std::move(graph));
+  }
+  std::stable_sort(record.graphs.begin(), record.graphs.end(),
+                   [](const RecordedGraph& a, const RecordedGraph& b) { return a.calls > b.calls; });
+  return record;
+}
+
+InferredMath inferred_math(const RecordedGraph& graph) {
+  const auto problem = parse_problem(graph.problem);
+  if (!problem || problem->x.type != DataType::f32) {
+    return {MathMode::reduced, "its types: frameworks filter no engine of them"};
+  }
+  for (const RecordedPlan& plan : graph.plans) {
+    if (plan.calls == 0) continue;
+    if (has(plan.notes, "TENSOR_CORE") || has(plan.notes, "DOWN_CONVERT_INPUTS")) {
+      return {MathMode::tf32, plan.candidate + " ran, which rounds f32"};
+    }
+  }
+  return {MathMode::strict, "no plan that ran rounds f32"};
+}
+
+std::string problem_list(const Record& record) {
+  std::string text =
+      "# What a program asked of cuDNN (convoy exec --record). cuDNN is not told which math a program allows: it is "
+      "inferred\n"
+      "# from the engines that ran.\n";
+  for (const RecordedGraph& graph : record.graphs) {
+    if (graph.problem.empty()) {
+      text += fmt::format("# {} calls of {}: {}\n", graph.calls, graph.operations, graph.reason);
+      continue;
+    }
+    auto problem = parse_problem(graph.problem);
+    if (!problem) continue;  // parse_record has read it
+    problem->math = inferred_math(graph).math;
+    text += fmt::format("{} {}  # {}\n", std::max<std::int64_t>(graph.calls, 1), print(*problem),
+                        graph.plans.empty() ? "never ran" : graph.plans.front().candidate);
+  }
+  return text;
+}
+
+}  // namespace convoy::report

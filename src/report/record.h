@@ -1,0 +1,56 @@
+// What `convoy exec --record` wrote down of a program: JSON lines, a header a process and then a line a graph
+// (docs/pytorch.md). Reading, adding up, and the problem list of it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "convoy/convolution.h"
+
+namespace convoy::report {
+
+struct RecordedPlan {
+  std::string candidate;
+  std::vector<std::string> notes;
+  std::int64_t calls = 0;
+  std::int64_t workspace_bytes = 0;
+  std::string failure;  // why it could not be made
+};
+
+struct RecordedGraph {
+  std::string problem;     // empty: no problem expresses it
+  std::string operations;  // "CONVOLUTION_FORWARD"
+  std::string reason;      // why no problem does
+  std::string device;
+  std::int64_t calls = 0;
+  std::vector<RecordedPlan> plans;   // the most called first
+  std::vector<std::string> offered;  // by cuDNN's heuristics, best first
+};
+
+struct Record {
+  int processes = 0;
+  std::string cudnn;                  // "9.19.0"; of the last process
+  std::vector<RecordedGraph> graphs;  // each once, the most called first
+};
+
+// Errors (corrupt, unsupported) name `file`, the line and the field.
+Result<Record> parse_record(std::string_view text, std::string_view file);
+// Whether a text begins as a record does.
+bool is_record(std::string_view text);
+
+// The math mode that the program allowed, which cuDNN is never told, and what says so.
+struct InferredMath {
+  MathMode math;
+  std::string from;
+};
+// Of f32 graphs tf32 where a plan that ran rounds to it (its notes), else strict. Of the others reduced: frameworks
+// filter nothing there.
+InferredMath inferred_math(const RecordedGraph& graph);
+
+// A line a problem: how often it ran, the problem with the inferred math, the engine that ran. What has no problem is a
+// comment.
+std::string problem_list(const Record& record);
+
+}  // namespace convoy::report

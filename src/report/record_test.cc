@@ -1,0 +1,84 @@
+#include "report/record.h"
+
+#include <gtest/gtest.h>
+
+#include "core/problem_list.h"
+
+namespace convoy::report {
+namespace {
+
+constexpr const char* kHeader =
+    R"({"convoy_record":1,"pid":7,"program":"python train.py","cudnn":91900,"seconds":1.5})";
+constexpr const char* kBf16 =
+    R"({"problem":"fprop:x=bf16,2x8x5x5,nhwc:w=bf16,8x8x3x3,nhwc:y=bf16,2x8x5x5,nhwc:pad=1x1","operations":"CONVOLUTION_FORWARD",)"
+    R"("device":"NVIDIA H200","calls":3,"plans":[{"candidate":"cudnn.eng1","calls":1,"made":1,"workspace_bytes":0},)"
+    R"({"candidate":"cudnn.eng62{k2=1}","notes":["TENSOR_CORE"],"calls":2,"made":1,"workspace_bytes":64}],)"
+    R"("queries":[{"mode":"instant","asked":1,"offers":[{"candidate":"cudnn.eng62{k2=1}"},{"candidate":"cudnn.eng1"}]}]})";
+constexpr const char* kF32 =
+    R"({"problem":"wgrad:x=f32,2x8x5x5,nchw:w=f32,8x8x3x3,nchw:y=f32,2x8x5x5,nchw:pad=1x1","operations":"CONVOLUTION_BACKWARD_FILTER",)"
+    R"("device":"NVIDIA H200","calls":9,"plans":[{"candidate":"cudnn.eng2","notes":["TENSOR_CORE"],"calls":9}]})";
+constexpr const char* kNorm =
+    R"({"operations":"NORM_FORWARD","reason":"NORM_FORWARD is no part of a convolution problem","device":"NVIDIA H200","calls":4})";
+
+std::string lines(std::initializer_list<const char*> all) {
+  std::string text;
+  for (const char* line : all) text += std::string(line) + "\n";
+  return text;
+}
+
+TEST(Record, ProcessesAreAddedUp) {
+  const std::string text = lines({kHeader, kBf16, kNorm, kHeader, kBf16, kF32});
+  ASSERT_TRUE(is_record(text));
+  const auto record = parse_record(text, "r.jsonl");
+  ASSERT_TRUE(record.ok()) << record.error().message;
+  EXPECT_EQ(record->processes, 2);
+  EXPECT_EQ(record->cudnn, "9.19.0");
+  ASSERT_EQ(record->graphs.size(), 3u);
+  EXPECT_EQ(record->graphs[0].calls, 9);
+  EXPECT_EQ(record->graphs[1].calls, 6);
+  ASSERT_EQ(record->graphs[1].plans.size(), 2u);
+  EXPECT_EQ(record->graphs[1].plans[0].candidate, "cudnn.eng62{k2=1}") << "the most called first";
+  EXPECT_EQ(record->graphs[1].plans[0].calls, 4);
+  EXPECT_EQ(record->graphs[1].offered.size(), 2u);
+}
+
+TEST(Record, MathIsInferredFromWhatRan) {
+  const auto record = parse_record(lines({kHeader, kF32, kBf16}), "r.jsonl");
+  ASSERT_TRUE(record.ok());
+  EXPECT_EQ(inferred_math(record->graphs[0]).math, MathMode::tf32);
+  EXPECT_EQ(inferred_math(record->graphs[1]).math, MathMode::reduced);
+  RecordedGraph strict = record->graphs[0];
+  strict.plans[0].notes.clear();
+  EXPECT_EQ(inferred_math(strict).math, MathMode::strict);
+}
+
+TEST(Record, ItsProblemListIsOne) {
+  const auto record = parse_record(lines({kHeader, kBf16, kF32, kNorm}), "r.jsonl");
+  ASSERT_TRUE(record.ok());
+  const std::string text = problem_list(*record);
+  const auto list = parse_problem_list(text, "r.txt");
+  ASSERT_TRUE(list.ok()) << list.error().message << text;
+  ASSERT_EQ(list->size(), 2u);
+  EXPECT_EQ((*list)[0].count, 9);
+  EXPECT_EQ((*list)[0].problem.math, MathMode::tf32);
+  EXPECT_EQ((*list)[1].name, "cudnn.eng62{k2=1}");
+  EXPECT_NE(text.find("# 4 calls of NORM_FORWARD"), std::string::npos) << text;
+}
+
+TEST(Record, WhatIsWrongIsNamed) {
+  const auto says = [](const std::string& text) {
+    const auto record = parse_record(text, "r.jsonl");
+    return record.ok() ? std::string() : record.error().message;
+  };
+  EXPECT_NE(says("").find("r.jsonl: there is no record"), std::string::npos);
+  EXPECT_NE(says(lines({kNorm})).find("r.jsonl:1: convoy_record"), std::string::npos);
+  EXPECT_NE(says(lines({R"({"convoy_record":2})"})).find("convoy_record=2"), std::string::npos);
+  EXPECT_NE(says(lines({kHeader, R"({"problem":"fprop:x=f31"})"})).find("r.jsonl:2"), std::string::npos);
+  EXPECT_NE(
+      says(lines({kHeader, R"({"operations":"a","calls":1,"problem":"fprop:x=f31"})"})).find("r.jsonl:2: problem"),
+      std::string::npos);
+  EXPECT_NE(says(std::string(kHeader) + "\n" + std::string(kBf16).substr(0, 100)).find("cut off"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace convoy::report

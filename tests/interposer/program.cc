@@ -1,0 +1,165 @@
+// Calls cuDNN as PyTorch does: a graph, its heuristics and their fallback list, the first plan that builds, then the
+// cached plan. usage: program [--benchmark] [--fork] [--threads N] [--norm] CALLS
+#include <cudnn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using Raw = cudnnBackendDescriptor_t;
+
+class Descriptor {
+ public:
+  explicit Descriptor(cudnnBackendDescriptorType_t type) { cudnnBackendCreateDescriptor(type, &raw); }
+  Descriptor(const Descriptor&) = delete;
+  ~Descriptor() { cudnnBackendDestroyDescriptor(raw); }
+  template <class T>
+  void set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, const std::vector<T>& values) {
+    cudnnBackendSetAttribute(raw, name, type, static_cast<int64_t>(values.size()), values.data());
+  }
+  cudnnStatus_t finalize() { return cudnnBackendFinalize(raw); }
+  Raw raw = nullptr;
+};
+
+void tensor(Descriptor& made, int64_t uid, std::vector<int64_t> dims, std::vector<int64_t> strides) {
+  made.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, std::vector{CUDNN_DATA_BFLOAT16});
+  made.set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, dims);
+  made.set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, strides);
+  made.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, std::vector<int64_t>{uid});
+  made.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, std::vector<int64_t>{16});
+  made.finalize();
+}
+
+// The configurations that one mode of the heuristics offers.
+std::vector<Descriptor*> ask(const Descriptor& graph, cudnnBackendHeurMode_t mode) {
+  Descriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, std::vector<Raw>{graph.raw});
+  heuristic.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, std::vector{mode});
+  heuristic.finalize();
+  int64_t count = 0;
+  cudnnBackendGetAttribute(heuristic.raw, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count,
+                           nullptr);
+  std::vector<Descriptor*> configs;
+  std::vector<Raw> raw;
+  for (int64_t i = 0; i < count; ++i) {
+    configs.push_back(new Descriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR));
+    raw.push_back(configs.back()->raw);
+  }
+  cudnnBackendGetAttribute(heuristic.raw, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count,
+                           raw.data());
+  return configs;
+}
+
+void execute(const Descriptor& plan) {
+  Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+  pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, std::vector<int64_t>{'x', 'y', 'w'});
+  pack.finalize();
+  cudnnBackendExecute(reinterpret_cast<cudnnHandle_t>(64), plan.raw, pack.raw);
+}
+
+// A 3x3 convolution of `channels` channels, channels last, called `calls` times.
+void convolve(int64_t channels, int calls, bool benchmark) {
+  const int64_t c = channels;
+  Descriptor x(CUDNN_BACKEND_TENSOR_DESCRIPTOR), w(CUDNN_BACKEND_TENSOR_DESCRIPTOR), y(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  tensor(x, 'x', {2, c, 5, 5}, {25 * c, 1, 5 * c, c});
+  tensor(w, 'w', {c, c, 3, 3}, {9 * c, 1, 3 * c, c});
+  tensor(y, 'y', {2, c, 5, 5}, {25 * c, 1, 5 * c, c});
+  Descriptor window(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  window.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, std::vector<int64_t>{2});
+  window.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, std::vector{CUDNN_DATA_FLOAT});
+  window.set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, std::vector{CUDNN_CROSS_CORRELATION});
+  window.set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, std::vector<int64_t>{1, 1});
+  window.set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, std::vector<int64_t>{1, 1});
+  window.set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, std::vector<int64_t>{1, 1});
+  window.set(CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, std::vector<int64_t>{1, 1});
+  window.finalize();
+  Descriptor operation(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
+  const auto refer = [&](cudnnBackendAttributeName_t name, const Descriptor& to) {
+    operation.set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, std::vector<Raw>{to.raw});
+  };
+  refer(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x);
+  refer(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, w);
+  refer(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, y);
+  refer(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, window);
+  operation.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_TYPE_FLOAT, std::vector{1.0f});
+  operation.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, CUDNN_TYPE_FLOAT, std::vector{0.0f});
+  operation.finalize();
+  Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, std::vector<Raw>{operation.raw});
+  graph.finalize();
+
+  std::vector<Descriptor*> configs = ask(graph, CUDNN_HEUR_MODE_INSTANT);
+  for (Descriptor* config : ask(graph, CUDNN_HEUR_MODE_FALLBACK)) configs.push_back(config);
+  std::vector<Descriptor*> plans;
+  for (Descriptor* config : configs) {
+    auto* const plan = new Descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    plan->set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, std::vector<Raw>{config->raw});
+    if (plan->finalize() != CUDNN_STATUS_SUCCESS) {
+      delete plan;
+      continue;
+    }
+    plans.push_back(plan);
+    if (!benchmark) break;
+  }
+  for (Descriptor* plan : plans) {
+    if (benchmark) execute(*plan);  // timed once each; the first is taken here
+  }
+  for (int i = 0; i < calls; ++i) execute(*plans.front());
+  for (Descriptor* plan : plans) delete plan;
+  for (Descriptor* config : configs) delete config;
+}
+
+void normalise() {
+  Descriptor operation(CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR);
+  operation.finalize();
+  Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, std::vector<Raw>{operation.raw});
+  graph.finalize();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bool benchmark = false, forks = false, norm = false;
+  int threads = 1, calls = 1;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--benchmark") == 0) {
+      benchmark = true;
+    } else if (std::strcmp(argv[i], "--fork") == 0) {
+      forks = true;
+    } else if (std::strcmp(argv[i], "--norm") == 0) {
+      norm = true;
+    } else if (std::strcmp(argv[i], "--threads") == 0) {
+      threads = std::atoi(argv[++i]);
+    } else {
+      calls = std::atoi(argv[i]);
+    }
+  }
+  convolve(8, calls, benchmark);
+  if (norm) normalise();
+  std::vector<std::thread> team;
+  for (int i = 1; i < threads; ++i) {
+    team.emplace_back([=] {
+      for (int round = 0; round < 50; ++round) convolve(8 * (i % 4 + 1), calls, benchmark);
+    });
+  }
+  if (forks) {  // in the middle of what the threads do
+    const pid_t child = fork();
+    if (child == 0) {
+      convolve(16, 2, benchmark);
+      std::exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (status != 0) std::printf("the child ended with %d\n", status);
+  }
+  for (std::thread& thread : team) thread.join();
+  return forks ? 3 : 0;
+}
