@@ -186,8 +186,10 @@ std::optional<Refusal> Survey::try_engine(Engine& engine, std::int64_t index) {
 Survey::Engine& Survey::engine_locked(std::int64_t index) {
   const auto [found, added] = engines_.try_emplace(index);
   if (added) {
-    found->second.verdict.refusal = refusal_ ? refusal_ : try_engine(found->second, index);
-    if (found->second.verdict.refusal) found->second.descriptor = {};
+    Engine asked;
+    asked.verdict.refusal = refusal_ ? refusal_ : try_engine(asked, index);
+    found->second.verdict = std::move(asked.verdict);
+    if (!found->second.verdict.refusal) found->second.descriptor = std::move(asked.descriptor);
   }
   return found->second;
 }
