@@ -1,8 +1,10 @@
 /* The C interface, for other languages: describe a convolution, ask who can run it, choose or tune, execute; on the
- * processor or on an NVIDIA GPU.
+ * processor or on an NVIDIA GPU. Load a network, prepare it for input sizes, run it. (The C++ interface is another
+ * header, <convoy/all.h>.)
  *
  * - Every function that can fail returns a convoy_status; convoy_error() is then the sentence that says why.
- * - Handles are immutable once made and may be used from any number of threads at once; destroy takes null.
+ * - Handles are immutable once made and may be used from any number of threads at once (but for sessions of networks);
+ *   destroy takes null.
  * - Text that is returned belongs to the handle it was asked of and lives as long.
  * - Structs begin with `size`: set it to sizeof the struct (CONVOY_..._INIT does). Fields may be added at the end.
  * - The CUDA context that is current on the calling thread is current again when a function returns.
@@ -19,6 +21,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default) /* what libconvoy.so exports */
 
 typedef enum convoy_status {
   CONVOY_OK = 0,
@@ -32,11 +35,30 @@ typedef enum convoy_status {
   CONVOY_DEVICE_FAILED = 8 /* a GPU or its driver failed */
 } convoy_status;
 
+/* "CONVOY_NOT_FOUND"; "unknown" for a number that is none. Never null. */
+const char* convoy_status_name(convoy_status status);
 /* Why the last call on this thread that failed did. Never null. */
 const char* convoy_error(void);
 
 const char* convoy_version_text(void); /* of the library that runs: "0.1.0" */
 int convoy_version_number(void);       /* as CONVOY_VERSION */
+
+/* ---- log ---- */
+
+typedef enum convoy_log_level {
+  CONVOY_LOG_OFF = 0,
+  CONVOY_LOG_ERROR = 1,
+  CONVOY_LOG_WARNING = 2,
+  CONVOY_LOG_INFO = 3,
+  CONVOY_LOG_DEBUG = 4
+} convoy_log_level;
+
+/* Gets each event, as "event=select problem=.. candidate=cpu.direct" (convoy/log.h), on the thread that it happens on,
+ * from several threads at once. What it makes Convoy log itself is dropped. `message` lives during the call. */
+typedef void (*convoy_log_callback)(void* user, convoy_log_level level, const char* message);
+/* Sends events up to `level` to `callback`, and none elsewhere; with null they go where CONVOY_LOG says again. When it
+ * returns, the callback before is not called any more. */
+convoy_status convoy_set_log(convoy_log_level level, convoy_log_callback callback, void* user);
 
 /* ---- describe ---- */
 
@@ -76,13 +98,22 @@ typedef struct convoy_options {
   int32_t fallback;           /* a rule's engine that can't run: 0 an error, 1 the next best */
   int32_t deterministic_only; /* 0 or 1 */
   int64_t workspace_limit;    /* bytes; -1: none */
-  double budget_seconds;      /* convoy_tune only; 0: no limit */
-  const char* database;       /* convoy_tune only: file of the tuning database; null: measure, remember nothing */
+  double budget_seconds;      /* convoy_tune: ends within so long, 0: no limit. convoy_session_create: measures for so
+                               * long, 0: measures nothing */
+  const char* database;       /* convoy_tune, convoy_session_create: file of the tuning database, which knows what was
+                               * measured and keeps what is; null: none. The command's: convoy_default_database() */
   const char* device;         /* "cuda", "cuda:N": a GPU, counted as the driver does; "cpu" or null: the processor */
   int32_t target_sms;         /* on a GPU: how many multiprocessors a convolution may use; 0: all */
+  const char* math;           /* convoy_session_create only: precision that convolutions may give up, "strict" (none),
+                               * "tf32", "reduced"; null: "strict". (A convolution's problem string has its own.) */
 } convoy_options;
 #define CONVOY_OPTIONS_INIT \
-  { sizeof(convoy_options), 0, 0, 0, 0, 0, -1, 0.0, 0, 0, 0 }
+  { sizeof(convoy_options), 0, 0, 0, 0, 0, -1, 0.0, 0, 0, 0, 0 }
+
+/* Where the command keeps its tuning database: CONVOY_DB, else convoy/tuning.db in XDG_DATA_HOME, else in
+ * ~/.local/share. The text belongs to the calling thread and lives until its next call. Null where there is no such
+ * place; convoy_error() says why. */
+const char* convoy_default_database(void);
 
 /* ---- query ---- */
 
@@ -159,6 +190,100 @@ typedef struct convoy_arguments {
  * whoever waits for the stream. */
 convoy_status convoy_plan_execute(const convoy_plan* plan, const convoy_arguments* arguments);
 
+/* ---- networks ---- */
+
+typedef struct convoy_network convoy_network;
+
+/* An ONNX file, whose external data is looked up in its folder only, or "zoo:NAME", a network that needs no file. */
+convoy_status convoy_network_load(const char* path, convoy_network** network);
+/* The `bytes` bytes of an ONNX file, which are not needed afterwards. `external_data_folder` may be null: it has none.
+ */
+convoy_status convoy_network_parse(const void* onnx, size_t bytes, const char* external_data_folder,
+                                   convoy_network** network);
+/* Its sessions live on. */
+void convoy_network_destroy(convoy_network* network);
+
+/* An input or output as the model declares it. */
+typedef struct convoy_value {
+  size_t size;
+  const char* name;
+  const char* type;             /* "f32" */
+  int32_t rank;                 /* -1: the model doesn't say */
+  const int64_t* dims;          /* rank of them; -1: free */
+  const char* const* dim_names; /* rank of them: a free size's name, "batch", or "" */
+  const int64_t* proposed_dims; /* inputs: dims, with sizes for the free ones where the model proposes some */
+} convoy_value;
+#define CONVOY_VALUE_INIT \
+  { sizeof(convoy_value), 0, 0, 0, 0, 0, 0 }
+
+size_t convoy_network_inputs(const convoy_network* network); /* how many there are */
+size_t convoy_network_outputs(const convoy_network* network);
+convoy_status convoy_network_input(const convoy_network* network, size_t index, convoy_value* value);
+convoy_status convoy_network_output(const convoy_network* network, size_t index, convoy_value* value);
+
+/* Sizes of an input. */
+typedef struct convoy_shape {
+  int32_t rank;
+  const int64_t* dims;
+} convoy_shape;
+
+/* A network made ready for input sizes: engines chosen, weights packed, memory planned. One thread may use a session at
+ * a time; a network may have any number of them. */
+typedef struct convoy_session convoy_session;
+
+/* `shapes` has one of each input, in their order; null: what the inputs propose. Of `options`, which may be null, all
+ * but target_sms are read; networks run on the processor only. */
+convoy_status convoy_session_create(const convoy_network* network, const convoy_shape* shapes, size_t shape_count,
+                                    const convoy_options* options, convoy_session** session);
+void convoy_session_destroy(convoy_session* session);
+
+/* `inputs` has a pointer to each input's values: row-major, packed, of the type and sizes prepared for. They are read
+ * in place where they are aligned to 64 bytes, else copied first. */
+convoy_status convoy_session_run(convoy_session* session, const void* const* inputs, size_t input_count);
+
+/* An output of the last run. What it points to lives until the session's next run. */
+typedef struct convoy_output {
+  size_t size;
+  const char* type; /* "f32" */
+  int32_t rank;
+  const int64_t* dims;
+  const void* data; /* row-major, packed */
+  int64_t bytes;
+} convoy_output;
+#define CONVOY_OUTPUT_INIT \
+  { sizeof(convoy_output), 0, 0, 0, 0, 0 }
+convoy_status convoy_session_output(const convoy_session* session, size_t index, convoy_output* output);
+
+/* What it takes. */
+typedef struct convoy_session_info {
+  size_t size;
+  size_t steps;
+  double seconds; /* of the last run; 0 before */
+  int64_t activation_bytes;
+  int64_t weight_bytes;
+  int64_t workspace_bytes;
+} convoy_session_info;
+#define CONVOY_SESSION_INFO_INIT \
+  { sizeof(convoy_session_info), 0, 0.0, 0, 0, 0 }
+convoy_status convoy_session_describe(const convoy_session* session, convoy_session_info* info);
+
+/* One step, in the order of execution. */
+typedef struct convoy_step {
+  size_t size;
+  const char* kind;         /* "conv", "op", "convert" (a change of layout) */
+  const char* nodes;        /* the ONNX nodes it computes, "conv1+bn1+relu1" */
+  const char* engine;       /* a convolution's candidate, "cpu.gemm{k_block=256}"; else who does it, "ops.gather" */
+  const char* problem;      /* a convolution's problem string; else null */
+  const char* reason;       /* why a convolution runs on it: "heuristic", "stored", "rule '...'"; else null */
+  const char* warnings;     /* of the choice, a line each: a rule that fell back; null: none */
+  const char* output_shape; /* "1x64x56x56 nhwc" */
+  double seconds;           /* of the last run; 0 before */
+} convoy_step;
+#define CONVOY_STEP_INIT \
+  { sizeof(convoy_step), 0, 0, 0, 0, 0, 0, 0, 0.0 }
+convoy_status convoy_session_step(const convoy_session* session, size_t index, convoy_step* step);
+
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

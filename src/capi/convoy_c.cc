@@ -1,17 +1,13 @@
-// The C interface over the C++ one: handles own C++ values, errors become a status and a sentence for the thread.
+// Convolutions in the C interface: handles own C++ values.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
-#include <exception>
-#include <new>
 
-#include "convoy.h"
+#include "capi/options.h"
 #include "convoy/host_tensor.h"
 #include "convoy/plan_cache.h"
 #include "convoy/selection.h"
 #include "convoy/tuning_database.h"
-#include "device/cuda/device.h"
 #include "engines/table.h"
 
 struct convoy_problem {
@@ -34,147 +30,7 @@ struct convoy_plan {
 namespace {
 
 using namespace convoy;
-
-thread_local std::string last_error;
-
-convoy_status status_of(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::invalid_argument:
-      return CONVOY_INVALID_ARGUMENT;
-    case ErrorCode::not_found:
-      return CONVOY_NOT_FOUND;
-    case ErrorCode::corrupt:
-      return CONVOY_CORRUPT;
-    case ErrorCode::unsupported:
-      return CONVOY_UNSUPPORTED;
-    case ErrorCode::out_of_memory:
-      return CONVOY_OUT_OF_MEMORY;
-    case ErrorCode::wrong_result:
-      return CONVOY_WRONG_RESULT;
-    case ErrorCode::device_failed:
-      return CONVOY_DEVICE_FAILED;
-    case ErrorCode::internal:
-      break;
-  }
-  return CONVOY_INTERNAL;
-}
-
-// Runs `body`, which returns Result<void>. Nothing is thrown into C: only allocations can throw here.
-template <class Body>
-convoy_status guarded(Body body) {
-  try {
-    const Result<void> done = body();
-    if (done) return CONVOY_OK;
-    last_error = done.error().message;
-    return status_of(done.error().code);
-  } catch (const std::bad_alloc&) {
-    last_error = "out of memory";
-    return CONVOY_OUT_OF_MEMORY;
-  } catch (const std::exception& e) {
-    last_error = e.what();
-    return CONVOY_INTERNAL;
-  }
-}
-
-Error argument_error(std::string message) { return {ErrorCode::invalid_argument, std::move(message)}; }
-
-Result<void> present(const void* pointer, const char* name) {
-  if (pointer == nullptr) return argument_error(fmt::format("{} is null", name));
-  return {};
-}
-
-// A caller's struct, which may be of an older or newer library: its `size` bytes over our defaults.
-template <class Struct>
-Result<Struct> read_struct(const Struct* given, const Struct& defaults, const char* name) {
-  Struct copy = defaults;
-  if (given == nullptr) return copy;
-  if (given->size < sizeof(std::size_t) || given->size > 16 * sizeof(Struct)) {
-    return argument_error(fmt::format("{}->size={} is not the size of a {} (use its _INIT)", name, given->size, name));
-  }
-  std::memcpy(&copy, given, std::min(given->size, sizeof(Struct)));
-  copy.size = sizeof(Struct);
-  return copy;
-}
-
-// The other way: only the bytes that the caller has room for.
-template <class Struct>
-Result<void> write_struct(Struct* given, Struct filled, const char* name) {
-  CONVOY_TRY([[maybe_unused]] const Struct checked, read_struct(given, filled, name));
-  filled.size = given->size;
-  std::memcpy(given, &filled, std::min(given->size, sizeof(Struct)));
-  return {};
-}
-
-Result<int> thread_count(int threads) {
-  constexpr int kMost = 4096;
-  if (threads < 0 || threads > kMost) return argument_error(fmt::format("threads={} is not in 0..{}", threads, kMost));
-  return threads == 0 ? cpu_features().logical_cpus : threads;
-}
-
-// Where an engine is asked, measured or planned.
-struct Place {
-  PlanRequest request;
-  std::optional<cuda::DeviceScope> scope;  // gives the caller's context back
-};
-
-Result<convoy_options> whole(const convoy_options* given) {
-  return read_struct<convoy_options>(given, CONVOY_OPTIONS_INIT, "convoy_options");
-}
-
-Result<Place> read_place(const convoy_options& options) {
-  Place place;
-  place.request.cpu = cpu_features();
-  CONVOY_TRY(const int threads, thread_count(options.threads));
-  const std::string device = options.device == nullptr ? "cpu" : options.device;
-  const auto ordinal = cuda::parse_device(device);
-  if (!ordinal.ok()) return ordinal.error().within("device");
-  if (!*ordinal) {
-    if (options.target_sms != 0) {
-      return argument_error(fmt::format("target_sms={}: it is for device=cuda", options.target_sms));
-    }
-    place.request.threads = threads;
-    return place;
-  }
-  const auto described = cuda::describe(**ordinal);
-  if (!described.ok()) return described.error().within("device=" + device);
-  const auto sms = cuda::target_sms(*described, options.target_sms);
-  if (!sms.ok()) return sms.error().within("target_sms");
-  place.request.cuda = *described;
-  place.request.target_sms = *sms;
-  CONVOY_TRY(cuda::DeviceScope scope, cuda::DeviceScope::enter(**ordinal));
-  place.scope.emplace(std::move(scope));
-  return place;
-}
-
-struct Chooser {
-  SelectionOptions options;
-  Place place;
-  std::string database;
-};
-
-Result<Chooser> read_options(const convoy_options* given) {
-  CONVOY_TRY(const convoy_options options, whole(given));
-  CONVOY_TRY(Place place, read_place(options));
-  Chooser chooser{.place = std::move(place)};
-  if (options.engines != nullptr) chooser.options.filter.engines = options.engines;
-  if (options.rules != nullptr) {
-    CONVOY_TRY(chooser.options.rules, parse_rules(options.rules));
-  }
-  chooser.options.strict_rules = options.fallback == 0;
-  chooser.options.filter.deterministic_only = options.deterministic_only != 0;
-  if (options.workspace_limit < -1) {
-    return argument_error(fmt::format("workspace_limit={} is neither bytes nor -1", options.workspace_limit));
-  }
-  if (options.workspace_limit >= 0) {
-    chooser.options.filter.workspace_limit = static_cast<std::size_t>(options.workspace_limit);
-  }
-  if (!(options.budget_seconds >= 0)) {
-    return argument_error(fmt::format("budget_seconds={} is negative", options.budget_seconds));
-  }
-  chooser.options.budget_seconds = options.budget_seconds;
-  if (options.database != nullptr) chooser.database = options.database;
-  return chooser;
-}
+using namespace convoy::capi;
 
 // Of all engines, so that a rule's engine of the other kind of device is told from one that does not exist.
 Result<void> choose(const convoy_problem* problem, const Chooser& chooser, convoy_choice** choice) {
@@ -216,10 +72,6 @@ Result<void> enqueue(const convoy_plan& plan, const ConvArgs& args, const convoy
 }  // namespace
 
 extern "C" {
-
-const char* convoy_error(void) { return last_error.c_str(); }
-const char* convoy_version_text(void) { return version(); }
-int convoy_version_number(void) { return version_number(); }
 
 convoy_status convoy_problem_create(const char* text, convoy_problem** problem) {
   return guarded([&]() -> Result<void> {
@@ -312,9 +164,7 @@ convoy_status convoy_choice_measurement(const convoy_choice* choice, size_t inde
   return guarded([&]() -> Result<void> {
     CONVOY_CHECK(present(choice, "choice"));
     CONVOY_CHECK(present(measurement, "measurement"));
-    if (index >= choice->measured.size()) {
-      return argument_error(fmt::format("index={} of {} measurements", index, choice->measured.size()));
-    }
+    CONVOY_CHECK(in_range(index, choice->measured.size(), "measurements"));
     const Measurement& m = choice->selection.measurements[index];
     convoy_measurement filled = CONVOY_MEASUREMENT_INIT;
     filled.candidate = choice->measured[index].c_str();

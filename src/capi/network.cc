@@ -1,0 +1,268 @@
+// Networks in the C interface: handles own C++ values, and the C view of what callers ask about.
+#include "convoy/network.h"
+
+#include <memory>
+#include <vector>
+
+#include "capi/options.h"
+#include "convoy/tuning_database.h"
+
+using namespace convoy;
+using namespace convoy::capi;
+
+struct convoy_network {
+  std::unique_ptr<Network> network;
+  // The names of each value's free sizes, as C has them.
+  std::vector<std::vector<const char*>> input_dim_names, output_dim_names;
+};
+
+struct convoy_session {
+  std::unique_ptr<TuningDatabase> database;  // which a session may ask again, where sizes depend on values
+  std::unique_ptr<Session> session;
+  std::vector<TensorDesc> inputs;
+  std::vector<std::string> problems, warnings;  // of each step
+  std::vector<HostTensor> outputs;              // of the last run
+  RunStatistics statistics;
+};
+
+namespace {
+
+std::vector<std::vector<const char*>> dim_names(const std::vector<NetworkValue>& values) {
+  std::vector<std::vector<const char*>> all;
+  for (const NetworkValue& value : values) {
+    auto& names = all.emplace_back();
+    for (const std::string& name : value.dim_names) names.push_back(name.c_str());
+    names.resize(value.dims.size(), "");
+  }
+  return all;
+}
+
+Result<void> own(std::unique_ptr<Network> network, convoy_network** handle) {
+  auto made = std::make_unique<convoy_network>();
+  made->input_dim_names = dim_names(network->inputs());
+  made->output_dim_names = dim_names(network->outputs());
+  made->network = std::move(network);
+  *handle = made.release();
+  return {};
+}
+
+Result<void> describe(const std::vector<NetworkValue>& values, const std::vector<std::vector<const char*>>& dim_names,
+                      std::size_t index, const char* what, convoy_value* value) {
+  CONVOY_CHECK(present(value, "value"));
+  CONVOY_CHECK(in_range(index, values.size(), what));
+  const NetworkValue& from = values[index];
+  convoy_value filled = CONVOY_VALUE_INIT;
+  filled.name = from.name.c_str();
+  filled.type = name_of(from.type).data();
+  filled.rank = from.known_rank ? static_cast<std::int32_t>(from.dims.size()) : -1;
+  filled.dims = from.dims.data();
+  filled.dim_names = dim_names[index].data();
+  filled.proposed_dims = from.proposed_dims.empty() ? from.dims.data() : from.proposed_dims.data();
+  return write_struct(value, filled, "convoy_value");
+}
+
+// What a network is prepared for where the caller says nothing.
+Result<TensorDesc> proposed(const NetworkValue& input) {
+  const Dims& dims = input.proposed_dims.empty() ? input.dims : input.proposed_dims;
+  if (!input.known_rank) {
+    return argument_error(fmt::format("shapes is null, and input '{}' has no sizes in the model", input.name));
+  }
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] >= 0) continue;
+    return argument_error(fmt::format("shapes is null, and dims[{}] of input '{}' is free", i, input.name));
+  }
+  return TensorDesc::packed(input.type, dims);
+}
+
+Result<std::vector<TensorDesc>> read_shapes(const Network& network, const convoy_shape* shapes, std::size_t count) {
+  const std::vector<NetworkValue>& inputs = network.inputs();
+  if (shapes != nullptr && count != inputs.size()) {
+    return argument_error(fmt::format("shape_count={}, the network has {} inputs", count, inputs.size()));
+  }
+  std::vector<TensorDesc> descs;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (shapes == nullptr) {
+      CONVOY_TRY(TensorDesc desc, proposed(inputs[i]));
+      descs.push_back(std::move(desc));
+      continue;
+    }
+    constexpr std::int32_t kMostDims = 64;
+    if (shapes[i].rank < 0 || shapes[i].rank > kMostDims) {
+      return argument_error(fmt::format("shapes[{}].rank={} is not in 0..{}", i, shapes[i].rank, kMostDims));
+    }
+    if (shapes[i].dims == nullptr && shapes[i].rank > 0)
+      return argument_error(fmt::format("shapes[{}].dims is null", i));
+    Dims dims(shapes[i].dims, shapes[i].dims + shapes[i].rank);
+    descs.push_back(TensorDesc::packed(inputs[i].type, std::move(dims)));
+  }
+  return descs;
+}
+
+Result<NetworkOptions> read_network_options(const convoy_options* options, std::unique_ptr<TuningDatabase>& database) {
+  CONVOY_TRY(const convoy_options given, whole(options));
+  CONVOY_TRY(const Chooser chooser, read_options(&given));
+  if (chooser.place.request.cuda) {
+    return Error{ErrorCode::unsupported, fmt::format("device={}: networks run on the processor only", given.device)};
+  }
+  NetworkOptions made{.threads = chooser.place.request.threads,
+                      .cpu = chooser.place.request.cpu,
+                      .selection = chooser.options,
+                      .math = chooser.math};
+  const bool measures = made.selection.budget_seconds > 0;
+  made.selection.mode = measures ? SelectionMode::measured : SelectionMode::heuristic;
+  if (chooser.database.empty()) return made;
+  using Access = TuningDatabase::Access;
+  auto opened = TuningDatabase::open(chooser.database, measures ? Access::write : Access::read);
+  // A file that is not there yet knows nothing.
+  if (!opened.ok() && (measures || opened.error().code != ErrorCode::not_found)) return opened.error();
+  if (opened.ok()) database = std::move(*opened);
+  made.selection.store = database.get();
+  return made;
+}
+
+std::string lines(const std::vector<std::string>& texts) { return fmt::format("{}", fmt::join(texts, "\n")); }
+
+}  // namespace
+
+extern "C" {
+
+convoy_status convoy_network_load(const char* path, convoy_network** network) {
+  return guarded([&]() -> Result<void> {
+    CONVOY_CHECK(present(network, "network"));
+    *network = nullptr;
+    CONVOY_CHECK(present(path, "path"));
+    CONVOY_TRY(std::unique_ptr<Network> loaded, Network::load(path));
+    return own(std::move(loaded), network);
+  });
+}
+
+convoy_status convoy_network_parse(const void* onnx, size_t bytes, const char* external_data_folder,
+                                   convoy_network** network) {
+  return guarded([&]() -> Result<void> {
+    CONVOY_CHECK(present(network, "network"));
+    *network = nullptr;
+    CONVOY_CHECK(present(onnx, "onnx"));
+    CONVOY_TRY(std::unique_ptr<Network> parsed,
+               Network::parse({static_cast<const std::byte*>(onnx), bytes}, "onnx",
+                              external_data_folder == nullptr ? "" : external_data_folder));
+    return own(std::move(parsed), network);
+  });
+}
+
+void convoy_network_destroy(convoy_network* network) { delete network; }
+
+size_t convoy_network_inputs(const convoy_network* network) { return network ? network->network->inputs().size() : 0; }
+size_t convoy_network_outputs(const convoy_network* network) {
+  return network ? network->network->outputs().size() : 0;
+}
+
+convoy_status convoy_network_input(const convoy_network* network, size_t index, convoy_value* value) {
+  return guarded([&]() -> Result<void> {
+    CONVOY_CHECK(present(network, "network"));
+    return describe(network->network->inputs(), network->input_dim_names, index, "inputs", value);
+  });
+}
+
+convoy_status convoy_network_output(const convoy_network* network, size_t index, convoy_value* value) {
+  return guarded([&]() -> Result<void> {
+    CONVOY_CHECK(present(network, "network"));
+    return describe(network->network->outputs(), network->output_dim_names, index, "outputs", value);
+  });
+}
+
+convoy_status convoy_session_create(const convoy_network* network, const convoy_shape* shapes, size_t shape_count,
+                                    const convoy_options* options, convoy_session** session) {
+  return guarded([&]() -> Result<void> {
+    CONVOY_CHECK(present(session, "session"));
+    *session = nullptr;
+    CONVOY_CHECK(present(network, "network"));
+    auto made = std::make_unique<convoy_session>();
+    CONVOY_TRY(made->inputs, read_shapes(*network->network, shapes, shape_count));
+    CONVOY_TRY(const NetworkOptions given, read_network_options(options, made->database));
+    CONVOY_TRY(made->session, network->network->prepare(made->inputs, given));
+    for (const NetworkStep& step : made->session->steps()) {
+      made->problems.push_back(step.kind == "conv" ? print(step.problem) : "");
+      made->warnings.push_back(lines(step.selection.warnings));
+    }
+    *session = made.release();
+    return {};
+  });
+}
+
+void convoy_session_destroy(convoy_session* session) { delete session; }
+
+convoy_status convoy_session_run(convoy_session* session, const void* const* inputs, size_t input_count) {
+  return guarded([&]() -> Result<void> {
+    CONVOY_CHECK(present(session, "session"));
+    session->outputs.clear();
+    session->statistics = {};
+    if (input_count != session->inputs.size()) {
+      return argument_error(
+          fmt::format("input_count={}, the network has {} inputs", input_count, session->inputs.size()));
+    }
+    std::vector<HostTensor> tensors;
+    for (std::size_t i = 0; i < input_count; ++i) {
+      CONVOY_CHECK(present(inputs, "inputs"));
+      CONVOY_CHECK(present(inputs[i], fmt::format("inputs[{}]", i).c_str()));
+      // Not owned, and only read.
+      auto* data = static_cast<std::byte*>(const_cast<void*>(inputs[i]));
+      tensors.push_back({session->inputs[i], std::shared_ptr<std::byte>(std::shared_ptr<void>(), data)});
+    }
+    CONVOY_TRY(session->outputs, session->session->run(tensors, &session->statistics));
+    return {};
+  });
+}
+
+convoy_status convoy_session_output(const convoy_session* session, size_t index, convoy_output* output) {
+  return guarded([&]() -> Result<void> {
+    CONVOY_CHECK(present(session, "session"));
+    CONVOY_CHECK(present(output, "output"));
+    CONVOY_CHECK(in_range(index, session->outputs.size(), "outputs of the last run"));
+    const HostTensor& from = session->outputs[index];
+    convoy_output filled = CONVOY_OUTPUT_INIT;
+    filled.type = name_of(from.desc.type).data();
+    filled.rank = from.desc.rank();
+    filled.dims = from.desc.dims.data();
+    filled.data = from.data.get();
+    filled.bytes = from.desc.bytes();
+    return write_struct(output, filled, "convoy_output");
+  });
+}
+
+convoy_status convoy_session_describe(const convoy_session* session, convoy_session_info* info) {
+  return guarded([&]() -> Result<void> {
+    CONVOY_CHECK(present(session, "session"));
+    CONVOY_CHECK(present(info, "info"));
+    convoy_session_info filled = CONVOY_SESSION_INFO_INIT;
+    filled.steps = session->session->steps().size();
+    filled.seconds = session->statistics.seconds;
+    filled.activation_bytes = static_cast<std::int64_t>(session->session->activation_bytes());
+    filled.weight_bytes = static_cast<std::int64_t>(session->session->weight_bytes());
+    filled.workspace_bytes = static_cast<std::int64_t>(session->session->workspace_bytes());
+    return write_struct(info, filled, "convoy_session_info");
+  });
+}
+
+convoy_status convoy_session_step(const convoy_session* session, size_t index, convoy_step* step) {
+  return guarded([&]() -> Result<void> {
+    CONVOY_CHECK(present(session, "session"));
+    CONVOY_CHECK(present(step, "step"));
+    const std::vector<NetworkStep>& steps = session->session->steps();
+    CONVOY_CHECK(in_range(index, steps.size(), "steps"));
+    const NetworkStep& from = steps[index];
+    const bool convolution = from.kind == "conv";
+    const std::vector<double>& seconds = session->statistics.step_seconds;
+    convoy_step filled = CONVOY_STEP_INIT;
+    filled.kind = from.kind.c_str();
+    filled.nodes = from.nodes.c_str();
+    filled.engine = from.implementation.c_str();
+    filled.problem = convolution ? session->problems[index].c_str() : nullptr;
+    filled.reason = convolution ? from.selection.reason.c_str() : nullptr;
+    filled.warnings = session->warnings[index].empty() ? nullptr : session->warnings[index].c_str();
+    filled.output_shape = from.output_shape.c_str();
+    filled.seconds = index < seconds.size() ? seconds[index] : 0;
+    return write_struct(step, filled, "convoy_step");
+  });
+}
+
+}  // extern "C"

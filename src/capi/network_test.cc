@@ -1,0 +1,341 @@
+// Networks through the C interface.
+#include "convoy/network.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "convoy.h"
+#include "convoy/tuning_database.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool says(std::string_view part) { return std::string_view(convoy_error()).find(part) != std::string_view::npos; }
+
+constexpr std::int64_t kDims[] = {1, 3, 64, 48};
+constexpr convoy_shape kShape = {4, kDims};
+constexpr std::size_t kElements = 1 * 3 * 64 * 48;
+
+std::vector<float> ramp() {
+  std::vector<float> values(kElements + 16);  // some, for tests of alignment
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 97) / 97 - 0.5F;
+  return values;
+}
+
+struct CNetwork : testing::Test {
+  void SetUp() override { ASSERT_EQ(convoy_network_load("zoo:squeezenet1_1", &network), CONVOY_OK) << convoy_error(); }
+  void TearDown() override {
+    convoy_session_destroy(session);
+    convoy_network_destroy(network);
+  }
+
+  convoy_status prepare(const convoy_options* options = nullptr) {
+    convoy_session_destroy(session);
+    return convoy_session_create(network, &kShape, 1, options, &session);
+  }
+
+  convoy_status run(const float* values) {
+    const void* inputs[] = {values};
+    return convoy_session_run(session, inputs, 1);
+  }
+
+  // Of the convolution steps.
+  std::vector<convoy_step> convolutions() const {
+    convoy_session_info info = CONVOY_SESSION_INFO_INIT;
+    EXPECT_EQ(convoy_session_describe(session, &info), CONVOY_OK);
+    std::vector<convoy_step> steps;
+    for (std::size_t i = 0; i < info.steps; ++i) {
+      convoy_step step = CONVOY_STEP_INIT;
+      EXPECT_EQ(convoy_session_step(session, i, &step), CONVOY_OK) << convoy_error();
+      if (step.problem != nullptr) steps.push_back(step);
+    }
+    return steps;
+  }
+
+  convoy_network* network = nullptr;
+  convoy_session* session = nullptr;
+};
+
+TEST_F(CNetwork, SaysWhatItTakesAndGives) {
+  ASSERT_EQ(convoy_network_inputs(network), 1u);
+  ASSERT_EQ(convoy_network_outputs(network), 1u);
+  const auto model = convoy::Network::load("zoo:squeezenet1_1");
+  const convoy::NetworkValue& declared = (*model)->inputs()[0];
+  convoy_value value = CONVOY_VALUE_INIT;
+  ASSERT_EQ(convoy_network_input(network, 0, &value), CONVOY_OK) << convoy_error();
+  EXPECT_EQ(value.name, declared.name);
+  EXPECT_STREQ(value.type, "f32");
+  ASSERT_EQ(value.rank, static_cast<std::int32_t>(declared.dims.size()));
+  bool any_free = false;
+  for (std::int32_t i = 0; i < value.rank; ++i) {
+    EXPECT_EQ(value.dims[i], declared.dims[i]);
+    EXPECT_EQ(value.dim_names[i], declared.dim_names[i]);
+    EXPECT_EQ(value.proposed_dims[i], declared.proposed_dims[i]);
+    any_free = any_free || value.dims[i] < 0;
+  }
+  EXPECT_TRUE(any_free);
+  ASSERT_EQ(convoy_network_output(network, 0, &value), CONVOY_OK);
+  EXPECT_EQ(value.name, (*model)->outputs()[0].name);
+  EXPECT_EQ(convoy_network_output(network, 1, &value), CONVOY_INVALID_ARGUMENT);
+  EXPECT_STREQ(convoy_error(), "index=1 of 1 outputs");
+}
+
+// The same bits as through the C++ interface, whatever the alignment of the caller's memory.
+TEST_F(CNetwork, RunsAndGivesTimesAndEngines) {
+  convoy_options options = CONVOY_OPTIONS_INIT;
+  options.threads = 1;
+  ASSERT_EQ(prepare(&options), CONVOY_OK) << convoy_error();
+  for (const convoy_step& step : convolutions()) EXPECT_EQ(step.seconds, 0);
+  convoy_output output = CONVOY_OUTPUT_INIT;
+  EXPECT_EQ(convoy_session_output(session, 0, &output), CONVOY_INVALID_ARGUMENT);
+  EXPECT_STREQ(convoy_error(), "index=0 of 0 outputs of the last run");
+
+  const auto model = convoy::Network::load("zoo:squeezenet1_1");
+  const auto desc = convoy::TensorDesc::packed(convoy::DataType::f32, {1, 3, 64, 48});
+  const auto direct = (*model)->prepare({&desc, 1}, {.threads = 1, .cpu = convoy::cpu_features(), .selection = {}});
+  ASSERT_TRUE(direct.ok());
+  const std::vector<float> values = ramp();
+  for (const std::size_t shift : {0, 1}) {
+    auto input = *convoy::HostTensor::allocate(desc);
+    std::copy_n(values.data() + shift, kElements, input.as<float>());
+    const auto expected = (*direct)->run({&input, 1});
+    ASSERT_EQ(run(values.data() + shift), CONVOY_OK) << convoy_error();
+    ASSERT_EQ(convoy_session_output(session, 0, &output), CONVOY_OK) << convoy_error();
+    EXPECT_STREQ(output.type, "f32");
+    EXPECT_EQ(convoy::Dims(output.dims, output.dims + output.rank), (*expected)[0].desc.dims);
+    ASSERT_EQ(output.bytes, (*expected)[0].desc.bytes());
+    EXPECT_EQ(std::memcmp(output.data, (*expected)[0].data.get(), static_cast<std::size_t>(output.bytes)), 0);
+  }
+
+  convoy_session_info info = CONVOY_SESSION_INFO_INIT;
+  ASSERT_EQ(convoy_session_describe(session, &info), CONVOY_OK);
+  EXPECT_EQ(info.steps, (*direct)->steps().size());
+  EXPECT_GT(info.seconds, 0);
+  EXPECT_GT(info.activation_bytes, 0);
+  EXPECT_GT(info.weight_bytes, 0);
+  const std::vector<convoy_step> steps = convolutions();
+  EXPECT_EQ(steps.size(), 26u);
+  double sum = 0;
+  for (const convoy_step& step : steps) {
+    EXPECT_STREQ(step.kind, "conv");
+    EXPECT_STREQ(step.reason, "heuristic");
+    EXPECT_EQ(step.warnings, nullptr);
+    EXPECT_TRUE(std::string(step.problem).starts_with("fprop:x=f32")) << step.problem;
+    EXPECT_NE(std::string(step.engine).find('.'), std::string::npos) << step.engine;
+    sum += step.seconds;
+  }
+  EXPECT_GT(sum, 0);
+  EXPECT_LE(sum, info.seconds);
+  convoy_step step = CONVOY_STEP_INIT;
+  EXPECT_EQ(convoy_session_step(session, info.steps, &step), CONVOY_INVALID_ARGUMENT);
+}
+
+TEST_F(CNetwork, SessionsLiveOnWithoutTheirNetwork) {
+  ASSERT_EQ(prepare(), CONVOY_OK) << convoy_error();
+  convoy_network_destroy(network);
+  network = nullptr;
+  EXPECT_EQ(run(ramp().data()), CONVOY_OK) << convoy_error();
+}
+
+TEST_F(CNetwork, BytesOfAModelAreParsedAndNotKept) {
+  convoy_network_destroy(network);
+  {
+    const std::string bytes = *convoy::zoo_model("squeezenet1_1");
+    ASSERT_EQ(convoy_network_parse(bytes.data(), bytes.size(), nullptr, &network), CONVOY_OK) << convoy_error();
+    convoy_network* half = nullptr;
+    EXPECT_EQ(convoy_network_parse(bytes.data(), bytes.size() / 2, nullptr, &half), CONVOY_CORRUPT) << convoy_error();
+    EXPECT_EQ(half, nullptr);
+  }
+  ASSERT_EQ(prepare(), CONVOY_OK) << convoy_error();
+  EXPECT_EQ(run(ramp().data()), CONVOY_OK) << convoy_error();
+}
+
+TEST_F(CNetwork, OptionsDecide) {
+  convoy_options options = CONVOY_OPTIONS_INIT;
+  options.threads = 1;
+  options.rules = "filter=3x3 -> cpu.direct\n";
+  ASSERT_EQ(prepare(&options), CONVOY_OK) << convoy_error();
+  int ruled = 0;
+  for (const convoy_step& step : convolutions()) {
+    if (std::string(step.reason).find("rule") == std::string::npos) continue;
+    ++ruled;
+    EXPECT_TRUE(std::string(step.engine).starts_with("cpu.direct")) << step.engine;
+  }
+  EXPECT_EQ(ruled, 9);
+
+  options.rules = "filter=3x3 -> cpu.depthwise\n";
+  EXPECT_EQ(prepare(&options), CONVOY_UNSUPPORTED);
+  EXPECT_TRUE(says("groups=1")) << convoy_error();
+  EXPECT_EQ(session, nullptr);
+  options.fallback = 1;
+  ASSERT_EQ(prepare(&options), CONVOY_OK) << convoy_error();
+  int warned = 0;
+  for (const convoy_step& step : convolutions()) warned += step.warnings != nullptr;
+  EXPECT_EQ(warned, 9);
+
+  options = CONVOY_OPTIONS_INIT;
+  options.math = "fast";
+  EXPECT_EQ(prepare(&options), CONVOY_INVALID_ARGUMENT);
+  EXPECT_STREQ(convoy_error(), "math='fast' is not one of strict, tf32, reduced");
+  options.math = "reduced";
+  ASSERT_EQ(prepare(&options), CONVOY_OK) << convoy_error();
+  EXPECT_NE(std::string(convolutions()[0].problem).find("math=reduced"), std::string::npos);
+  options = CONVOY_OPTIONS_INIT;
+  options.target_sms = 3;
+  EXPECT_EQ(prepare(&options), CONVOY_INVALID_ARGUMENT);
+  options = CONVOY_OPTIONS_INIT;
+  options.device = "cuda";
+  EXPECT_EQ(prepare(&options), CONVOY_UNSUPPORTED);
+}
+
+// A database that isn't there yet knows nothing; a measured session makes it, and a later one follows it.
+TEST_F(CNetwork, TheDatabaseKeepsWhatIsMeasured) {
+  const fs::path file = fs::path(testing::TempDir()) / ("capi-network-" + std::to_string(::getpid()) + ".db");
+  fs::remove(file);
+  convoy_options options = CONVOY_OPTIONS_INIT;
+  options.threads = 1;
+  const std::string path = file.string();
+  options.database = path.c_str();
+  ASSERT_EQ(prepare(&options), CONVOY_OK) << convoy_error();
+  EXPECT_FALSE(fs::exists(file));
+  options.budget_seconds = 30;  // far more than one engine on small convolutions needs
+  options.engines = "cpu.direct";
+  ASSERT_EQ(prepare(&options), CONVOY_OK) << convoy_error();
+  for (const convoy_step& step : convolutions()) EXPECT_STREQ(step.reason, "measured");
+  options.budget_seconds = 0;
+  ASSERT_EQ(prepare(&options), CONVOY_OK) << convoy_error();
+  int stored = 0;
+  for (const convoy_step& step : convolutions()) stored += std::string_view(step.reason) == "stored";
+  EXPECT_GT(stored, 0);
+  const std::string folder = testing::TempDir();
+  options.database = folder.c_str();
+  EXPECT_NE(prepare(&options), CONVOY_OK);
+  EXPECT_TRUE(says(folder)) << convoy_error();
+  convoy_session_destroy(session);
+  session = nullptr;
+  for (const char* suffix : {"", "-wal", "-shm"}) fs::remove(path + suffix);
+}
+
+TEST_F(CNetwork, WrongShapesAndInputsAreNamed) {
+  convoy_network* none = network;
+  EXPECT_EQ(convoy_network_load("missing.onnx", &none), CONVOY_NOT_FOUND);
+  EXPECT_TRUE(says("missing.onnx")) << convoy_error();
+  EXPECT_EQ(none, nullptr);
+  EXPECT_EQ(convoy_network_load("zoo:squeezenet9", &none), CONVOY_NOT_FOUND);
+  EXPECT_EQ(convoy_session_create(network, &kShape, 2, nullptr, &session), CONVOY_INVALID_ARGUMENT);
+  EXPECT_STREQ(convoy_error(), "shape_count=2, the network has 1 inputs");
+  const std::int64_t dims[] = {1, 5, -7, 64};
+  for (const convoy_shape& shape : {convoy_shape{4, dims}, convoy_shape{3, dims}, convoy_shape{-1, dims},
+                                    convoy_shape{1 << 30, dims}, convoy_shape{4, nullptr}}) {
+    EXPECT_EQ(convoy_session_create(network, &shape, 1, nullptr, &session), CONVOY_INVALID_ARGUMENT);
+    EXPECT_EQ(session, nullptr);
+  }
+  ASSERT_EQ(prepare(), CONVOY_OK);
+  EXPECT_EQ(convoy_session_run(session, nullptr, 1), CONVOY_INVALID_ARGUMENT);
+  EXPECT_STREQ(convoy_error(), "inputs is null");
+  EXPECT_EQ(run(nullptr), CONVOY_INVALID_ARGUMENT);
+  EXPECT_STREQ(convoy_error(), "inputs[0] is null");
+  const void* inputs[2] = {};
+  EXPECT_EQ(convoy_session_run(session, inputs, 2), CONVOY_INVALID_ARGUMENT);
+  EXPECT_STREQ(convoy_error(), "input_count=2, the network has 1 inputs");
+  convoy_session_info info = CONVOY_SESSION_INFO_INIT;
+  info.weight_bytes = -7;
+  info.size = offsetof(convoy_session_info, weight_bytes);  // an older program's
+  ASSERT_EQ(convoy_session_describe(session, &info), CONVOY_OK);
+  EXPECT_GT(info.steps, 0u);
+  EXPECT_EQ(info.weight_bytes, -7);
+}
+
+TEST_F(CNetwork, WithoutShapesTheModelsOwnAreTaken) {
+  convoy_value value = CONVOY_VALUE_INIT;
+  ASSERT_EQ(convoy_network_input(network, 0, &value), CONVOY_OK);
+  bool all = true;
+  for (std::int32_t i = 0; i < value.rank; ++i) all = all && value.proposed_dims[i] > 0;
+  const convoy_status status = convoy_session_create(network, nullptr, 0, nullptr, &session);
+  if (all) {
+    EXPECT_EQ(status, CONVOY_OK) << convoy_error();
+  } else {
+    EXPECT_EQ(status, CONVOY_INVALID_ARGUMENT);
+    EXPECT_TRUE(says("is free")) << convoy_error();
+  }
+}
+
+TEST(CNetworkHandles, NullIsAnErrorAndNeverACrash) {
+  convoy_value value = CONVOY_VALUE_INIT;
+  convoy_output output = CONVOY_OUTPUT_INIT;
+  convoy_step step = CONVOY_STEP_INIT;
+  convoy_session_info info = CONVOY_SESSION_INFO_INIT;
+  convoy_session* session = nullptr;
+  convoy_network* network = nullptr;
+  for (const convoy_status status :
+       {convoy_network_load(nullptr, &network), convoy_network_load("zoo:unet", nullptr),
+        convoy_network_parse(nullptr, 0, nullptr, &network), convoy_network_input(nullptr, 0, &value),
+        convoy_network_output(nullptr, 0, &value), convoy_session_create(nullptr, nullptr, 0, nullptr, &session),
+        convoy_session_create(nullptr, nullptr, 0, nullptr, nullptr), convoy_session_run(nullptr, nullptr, 0),
+        convoy_session_output(nullptr, 0, &output), convoy_session_describe(nullptr, &info),
+        convoy_session_step(nullptr, 0, &step)}) {
+    EXPECT_EQ(status, CONVOY_INVALID_ARGUMENT);
+    EXPECT_TRUE(says("is null")) << convoy_error();
+  }
+  EXPECT_EQ(convoy_network_inputs(nullptr), 0u);
+  EXPECT_EQ(convoy_network_outputs(nullptr), 0u);
+  convoy_network_destroy(nullptr);
+  convoy_session_destroy(nullptr);
+}
+
+TEST(CLibrary, StatusesHaveNames) {
+  EXPECT_STREQ(convoy_status_name(CONVOY_OK), "CONVOY_OK");
+  EXPECT_STREQ(convoy_status_name(CONVOY_DEVICE_FAILED), "CONVOY_DEVICE_FAILED");
+  EXPECT_STREQ(convoy_status_name(static_cast<convoy_status>(99)), "unknown");
+}
+
+TEST(CLibrary, TheLogGoesToACallback) {
+  struct Events {
+    std::vector<std::string> all;
+    int loud = 0;
+  } events;
+  const auto keep = [](void* user, convoy_log_level level, const char* message) {
+    auto& to = *static_cast<Events*>(user);
+    to.all.emplace_back(message);
+    to.loud += level > CONVOY_LOG_INFO;
+    // What is logged in here is dropped, and the log can't be set.
+    EXPECT_EQ(convoy_set_log(CONVOY_LOG_OFF, nullptr, nullptr), CONVOY_INVALID_ARGUMENT);
+  };
+  ASSERT_EQ(convoy_set_log(CONVOY_LOG_INFO, keep, &events), CONVOY_OK) << convoy_error();
+  convoy_problem* problem = nullptr;
+  ASSERT_EQ(convoy_problem_create("fprop:x=f32,1x8x6x6,nhwc:w=f32,8x8x3x3", &problem), CONVOY_OK);
+  convoy_choice* choice = nullptr;
+  ASSERT_EQ(convoy_select(problem, nullptr, &choice), CONVOY_OK) << convoy_error();
+  const std::size_t told = events.all.size();
+  ASSERT_GT(told, 0u);
+  EXPECT_TRUE(events.all[0].starts_with("event=")) << events.all[0];
+  EXPECT_EQ(events.loud, 0);
+  convoy_choice_destroy(choice);
+  ASSERT_EQ(convoy_set_log(CONVOY_LOG_OFF, nullptr, nullptr), CONVOY_OK);
+  ASSERT_EQ(convoy_select(problem, nullptr, &choice), CONVOY_OK);
+  EXPECT_EQ(events.all.size(), told);
+  convoy_choice_destroy(choice);
+  convoy_problem_destroy(problem);
+  EXPECT_EQ(convoy_set_log(static_cast<convoy_log_level>(9), keep, &events), CONVOY_INVALID_ARGUMENT);
+  EXPECT_STREQ(convoy_error(), "level=9 is not a convoy_log_level");
+}
+
+TEST(CLibrary, TheDefaultDatabaseIsTheCommands) {
+  const char* path = convoy_default_database();
+  const auto expected = convoy::TuningDatabase::default_path();
+  ASSERT_EQ(path != nullptr, expected.ok());
+  if (path != nullptr) {
+    EXPECT_EQ(path, *expected);
+  }
+}
+
+}  // namespace

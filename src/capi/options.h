@@ -1,0 +1,34 @@
+// convoy_options as the library takes them.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "capi/calls.h"
+#include "convoy/selection.h"
+#include "device/cuda/device.h"
+
+namespace convoy::capi {
+
+// Where an engine is asked, measured or planned.
+struct Place {
+  PlanRequest request;
+  std::optional<cuda::DeviceScope> scope;  // gives the caller's context back
+};
+
+// A caller's options, or the defaults for null.
+Result<convoy_options> whole(const convoy_options* given);
+
+Result<Place> read_place(const convoy_options& options);
+
+// How to choose, and where.
+struct Chooser {
+  SelectionOptions options;
+  Place place;
+  std::string database;  // empty: none
+  MathMode math = MathMode::strict;
+};
+
+Result<Chooser> read_options(const convoy_options* given);
+
+}  // namespace convoy::capi
