@@ -1,9 +1,10 @@
 # Convoy. Two commands need nothing but git and make on a Debian 12: `make demo` and `make test`.
 BUILD ?= build
 JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
 export CTEST_OUTPUT_ON_FAILURE = 1
 
-.PHONY: help demo test test-full test-sanitize test-threads build bench fuzz lint format bundle docs clean
+.PHONY: help demo test test-full test-sanitize test-threads build install bench fuzz lint format bundle docs clean
 
 help:
 	@echo 'make demo           build, then tune resnet18 on a picture and show what was chosen'
@@ -11,7 +12,8 @@ help:
 	@echo 'make test-full      the long property tests (10,000 problems an engine), result in bench/results'
 	@echo 'make test-sanitize  tests and conformance cases under the address and undefined-behaviour sanitizers'
 	@echo 'make test-threads   plan cache (64 threads) and tuning database (8 processes) under the thread sanitizer'
-	@echo 'make build          the program, at build/bin/convoy'
+	@echo 'make build          the program, at build/bin/convoy, and libconvoy.so'
+	@echo 'make install        program, library, examples and docs, to PREFIX=/usr/local'
 	@echo 'make bench          networks beside ONNX Runtime and OpenVINO, result in bench/results'
 	@echo 'make fuzz           a minute of fuzzing for each input format'
 	@echo 'make lint           formatter, include directions, clang-tidy'
@@ -22,7 +24,11 @@ build:
 	@scripts/setup build
 	@echo '== configuring and building'
 	@cmake --preset release >$(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }
-	@cmake --build --preset release --target convoy -j $(JOBS)
+	@cmake --build --preset release --target convoy convoy_shared -j $(JOBS)
+
+install: build
+	@cmake --install $(BUILD) --prefix $(PREFIX) >$(BUILD)/install.log || { cat $(BUILD)/install.log; exit 1; }
+	@echo 'installed in $(PREFIX)'
 
 demo: build
 	@$(BUILD)/bin/convoy demo

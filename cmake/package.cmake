@@ -1,29 +1,50 @@
-# libconvoy: what include/convoy.h and include/convoy/ declare, as one shared library that can be installed and found with
-# find_package(convoy). It carries its own copy of oneDNN beside it.
+# What `cmake --install` puts where, all of it relocatable:
+#   bin/convoy, lib/libconvoy.so, include/    the command, the library, its headers
+#   lib/convoy/                               the library's own oneDNN, where no other one is in the way
+#   lib/cmake/convoy, lib/pkgconfig           for find_package(convoy) and pkg-config
+#   share/convoy/                             problems/, examples/ and docs/, where the command finds them
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
+include(exports)
 
+# libconvoy: what include/convoy.h and include/convoy/ declare, as one shared library.
 get_property(libraries GLOBAL PROPERTY CONVOY_LIBRARIES)
 list(REMOVE_ITEM libraries convoy_cli convoy_report convoy_io)
 file(WRITE ${CMAKE_BINARY_DIR}/empty.cc "")
-add_library(convoy_shared SHARED EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/empty.cc)
+add_library(convoy_shared SHARED ${CMAKE_BINARY_DIR}/empty.cc)
+add_library(convoy::convoy ALIAS convoy_shared)
+set(exports ${CMAKE_BINARY_DIR}/libconvoy.map)
+write_exports(${exports})
 set_target_properties(convoy_shared PROPERTIES
   OUTPUT_NAME convoy EXPORT_NAME convoy VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
-  INSTALL_RPATH "$ORIGIN")
+  INSTALL_RPATH "$ORIGIN/convoy" LINK_DEPENDS ${exports})
 target_compile_features(convoy_shared INTERFACE cxx_std_20)
 target_include_directories(convoy_shared PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>
                                                 $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(convoy_shared PRIVATE -Wl,--whole-archive ${libraries} -Wl,--no-whole-archive)
+target_link_options(convoy_shared PRIVATE -Wl,--version-script=${exports})
 
-install(TARGETS convoy_shared EXPORT convoy LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} OPTIONAL)
-install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(DIRECTORY problems/ DESTINATION ${CMAKE_INSTALL_DATADIR}/convoy/problems FILES_MATCHING PATTERN "*.txt")
 install(TARGETS convoy RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-set_target_properties(convoy PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
-file(GLOB onednn_files ${CONVOY_PYPI}/lib/libdnnl.so*)
-install(FILES ${onednn_files} DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(EXPORT convoy NAMESPACE convoy:: FILE convoy-targets.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/convoy)
+file(RELATIVE_PATH library_from_bin /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
+set_target_properties(convoy PROPERTIES INSTALL_RPATH "$ORIGIN/${library_from_bin}/convoy")
+install(TARGETS convoy_shared EXPORT convoy LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+file(GLOB onednn_files ${CONVOY_PYPI}/lib/libdnnl.so.*)
+install(FILES ${onednn_files} DESTINATION ${CMAKE_INSTALL_LIBDIR}/convoy)
+
+set(share ${CMAKE_INSTALL_DATADIR}/convoy)
+install(DIRECTORY problems/ DESTINATION ${share}/problems FILES_MATCHING PATTERN "*.txt")
+install(DIRECTORY examples/ DESTINATION ${share}/examples)
+install(DIRECTORY docs/ DESTINATION ${share}/docs FILES_MATCHING PATTERN "*.md")
+install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${share})
+
+set(packages ${CMAKE_INSTALL_LIBDIR}/cmake/convoy)
+install(EXPORT convoy NAMESPACE convoy:: FILE convoy-targets.cmake DESTINATION ${packages})
 file(WRITE ${CMAKE_BINARY_DIR}/convoy-config.cmake "include(\${CMAKE_CURRENT_LIST_DIR}/convoy-targets.cmake)\n")
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/convoy-config-version.cmake COMPATIBILITY SameMajorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/convoy-config.cmake ${CMAKE_BINARY_DIR}/convoy-config-version.cmake
-        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/convoy)
+        DESTINATION ${packages})
+file(RELATIVE_PATH prefix_from_pc /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/$" "" prefix_from_pc "${prefix_from_pc}")
+configure_file(${CMAKE_SOURCE_DIR}/cmake/convoy.pc.in ${CMAKE_BINARY_DIR}/convoy.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/convoy.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

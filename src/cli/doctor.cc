@@ -13,6 +13,7 @@
 #include "base/provider_environment.h"
 #include "cli/ceiling_report.h"
 #include "cli/doctor_cuda.h"
+#include "cli/installed.h"
 #include "cli/program.h"
 #include "convoy/version.h"
 #include "io/versions.h"
@@ -102,6 +103,8 @@ Result<int> doctor(const Program& program, bool measure) {
   machine.row(
       {"ceiling", fmt::format("{} thread{}, {}", request.threads, request.threads == 1 ? "" : "s", text_of(ceiling))});
   machine.row({"system", fmt::format("{} {} {}", system.sysname, system.release, system.machine)});
+  const std::string files = files_folder();
+  if (!files.empty()) machine.row({"problems, examples, docs in", files});
   const CudaFindings cuda = cuda_findings();
   for (const std::string& device : cuda.devices) machine.row({"GPU", device});
   program.say(fmt::format("convoy {}\n", version()));
@@ -167,6 +170,7 @@ Result<int> doctor(const Program& program, bool measure) {
                     {"ceiling", to_json(ceiling)},
                     {"devices", devices},
                     {"cuda", cuda.json},
+                    {"files", files.empty() ? Json(nullptr) : Json(files)},
                     {"libraries", library_json},
                     {"environment", variable_json},
                     {"provider_environment", std::move(provider_json)}});

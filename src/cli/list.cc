@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "cli/installed.h"
 #include "cli/program.h"
 #include "core/problem_list.h"
 #include "device/cuda/device.h"
@@ -153,10 +154,11 @@ Result<int> list_layouts(const Program& program) {
   return kDone;
 }
 
-Result<int> list_problems(const Program& program, const std::string& folder) {
+Result<int> list_problems(const Program& program, const std::string& given) {
+  const std::string folder = installed_or_here(given);
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error)) {
-    return Error{ErrorCode::not_found, fmt::format("{}: not a folder; say where the lists are with --folder", folder)};
+    return Error{ErrorCode::not_found, fmt::format("{}: not a folder; say where the lists are with --folder", given)};
   }
   std::vector<std::string> paths;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
@@ -175,8 +177,11 @@ Result<int> list_problems(const Program& program, const std::string& folder) {
       layers += p.count;
       work += flops(p.problem) * static_cast<double>(p.count);
     }
-    table.row({path, fmt::format("{}", problems.size()), fmt::format("{}", layers), report::rate(work)});
-    json.push_back({{"list", path}, {"problems", problems.size()}, {"layers", layers}, {"flops", work}});
+    // As commands take it, from any folder where it is the installed one.
+    const std::string target = (std::filesystem::path(given) / std::filesystem::path(path).filename()).string();
+    table.row({target, fmt::format("{}", problems.size()), fmt::format("{}", layers), report::rate(work)});
+    json.push_back(
+        {{"list", target}, {"file", path}, {"problems", problems.size()}, {"layers", layers}, {"flops", work}});
   }
   program.say(table);
   program.document({{"problems", json}});

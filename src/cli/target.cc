@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cli/installed.h"
 #include "core/nearest.h"
 #include "core/text.h"
 #include "io/file.h"
@@ -52,18 +53,19 @@ Result<Target> open_target(const std::string& text) {
     target.problems.push_back({1, std::move(problem), "", 0});
     return target;
   }
-  const auto bytes = io::read_file(text);
+  const std::string path = installed_or_here(text);
+  const auto bytes = io::read_file(path);
   if (!bytes.ok()) return no_file(text, bytes.error());
-  if (io::lower_extension(text) != "onnx" && looks_like_text(*bytes)) {
+  if (io::lower_extension(path) != "onnx" && looks_like_text(*bytes)) {
     std::string_view lines(reinterpret_cast<const char*>(bytes->data()), bytes->size());
     std::string list;
     if (report::is_record(lines)) {
-      CONVOY_TRY(const report::Record record, report::parse_record(lines, text));
+      CONVOY_TRY(const report::Record record, report::parse_record(lines, path));
       lines = list = report::problem_list(record);
     }
-    CONVOY_TRY(target.problems, parse_problem_list(lines, text));
+    CONVOY_TRY(target.problems, parse_problem_list(lines, path));
   } else {
-    CONVOY_TRY(target.network, Network::load(text));
+    CONVOY_TRY(target.network, Network::load(path));
   }
   return target;
 }

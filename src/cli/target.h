@@ -17,6 +17,7 @@ struct Target {
   std::vector<ListedProblem> problems;  // a list, a record or one problem; empty for a network
 };
 
+// A list "problems/NAME.txt" that is not in the current folder is the one that comes with the command.
 Result<Target> open_target(const std::string& text);
 
 // The same, where only a network makes sense.

@@ -8,7 +8,7 @@
 
 namespace convoy {
 
-struct TuningDatabase::Impl {
+struct [[gnu::visibility("hidden")]] TuningDatabase::Impl {
   tunedb::Connection connection;
   bool writable = false;
   std::string remark;  // TuningDatabaseInfo::remark

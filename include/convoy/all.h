@@ -1,0 +1,21 @@
+// The whole C++ interface. The C interface is another header, <convoy.h>.
+#pragma once
+
+#include "convoy/convolution.h"
+#include "convoy/cpu.h"
+#include "convoy/data_type.h"
+#include "convoy/device.h"
+#include "convoy/engine.h"
+#include "convoy/host_tensor.h"
+#include "convoy/log.h"
+#include "convoy/measurement.h"
+#include "convoy/network.h"
+#include "convoy/network_tuning.h"
+#include "convoy/plan_cache.h"
+#include "convoy/result.h"
+#include "convoy/selection.h"
+#include "convoy/selection_options.h"
+#include "convoy/tensor.h"
+#include "convoy/thread_team.h"
+#include "convoy/tuning_database.h"
+#include "convoy/version.h"
