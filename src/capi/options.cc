@@ -1,5 +1,7 @@
 #include "capi/options.h"
 
+#include "convoy/selection_check.h"
+
 namespace convoy::capi {
 namespace {
 
@@ -54,7 +56,7 @@ Result<Chooser> read_options(const convoy_options* given) {
   Chooser chooser{.place = std::move(place)};
   if (options.engines != nullptr) chooser.options.filter.engines = options.engines;
   if (options.rules != nullptr) {
-    CONVOY_TRY(chooser.options.rules, parse_rules(options.rules));
+    CONVOY_TRY(chooser.options.rules, parse_rules(options.rules, all_engines()));
   }
   chooser.options.strict_rules = options.fallback == 0;
   chooser.options.filter.deterministic_only = options.deterministic_only != 0;

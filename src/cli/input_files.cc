@@ -68,7 +68,7 @@ Result<std::vector<std::string>> expand_files(const std::string& text, std::stri
   if (fs::is_directory(text, ignored)) return files_of_folder(text, remark);
   if (fs::exists(text, ignored) || text.find_first_of("*?[") == std::string::npos) return std::vector{text};
   const std::vector<std::string> files = matching(text);
-  if (files.empty()) return bad(fmt::format("no file matches {}", quoted(text)));
+  if (files.empty()) return bad(fmt::format("no file matches {}", convoy::quoted(text)));
   return files;
 }
 

@@ -244,7 +244,7 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
   std::vector<DistinctProblem> problems_tuned;
   for (const Tuned& t : tuned) {
     const NetworkConvolution& convolution = t.convolution;
-    problems_tuned.push_back({convolution.problem, convolution.count, convolution.nodes, convolution.nodes});
+    problems_tuned.push_back({convolution.problem, convolution.count, convolution.nodes, 0, convolution.nodes});
   }
   const Json rules = say_rule_uses(program, "--rules", options.rules, convolutions_of(problems_tuned));
   const std::string plan = plan_text(tuned);

@@ -97,7 +97,7 @@ Result<std::vector<DistinctProblem>> problems_of(const Program& program, const V
                              {"names", distinct.names},
                              {"node", distinct.node}});
           };
-          for (const ListedProblem& each : target.problems) add({each.problem, each.count, each.name, each.name});
+          for (const ListedProblem& each : target.problems) add({each.problem, each.count, each.name, 0, each.name});
           if (target.network == nullptr) return found;
           CONVOY_TRY(const auto descs, input_descriptions(*target.network, flags.input));
           CONVOY_TRY(const NetworkOptions options, program.network_options());
@@ -120,7 +120,7 @@ Result<std::vector<DistinctProblem>> problems_of(const Program& program, const V
           for (const Json& entry : found) {
             auto problem = parse_problem(entry["problem"].get<std::string>());
             if (problem.ok()) {
-              problems.push_back({std::move(*problem), entry["count"], entry["names"], entry["node"]});
+              problems.push_back({std::move(*problem), entry["count"], entry["names"], 0, entry["node"]});
             }
           }
         }
