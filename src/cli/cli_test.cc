@@ -14,6 +14,7 @@
 #include "cli/command_test.h"
 #include "cli/conformance_case.h"
 #include "cli/demo_picture.h"
+#include "cli/inputs.h"
 #include "io/file.h"
 #include "io/nifti.h"
 #include "io/npy.h"

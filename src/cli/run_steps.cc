@@ -55,7 +55,7 @@ Result<void> say_steps(const Program& program, const std::string& model, const S
   }
   if (slowest == steps.size()) return {};
   const NetworkStep& step = steps[slowest];
-  const std::string node = step.nodes.substr(0, step.nodes.find_first_of("+,"));
+  const std::string node = step.nodes.substr(0, step.nodes.find(", "));
   program.say(fmt::format(
       "\nslowest convolution: step {}, {} of the steps' time, {}\n"
       "  why it runs on {}: convoy explain {} --node '{}'",

@@ -272,6 +272,12 @@ TEST_F(Run, StepsSayWhatTheyTakeAndWhereTheyAreExplained) {
   }
   const json steps =
       run_json({"run", "zoo:squeezenet1_1", "--random-inputs", "--dim", "H=64", "--dim", "W=64"}, 0)["steps"];
+  // The command it names finds the step.
+  const std::string flag = "--node '";
+  const std::size_t start = human.out.find(flag) + flag.size();
+  const std::string node = human.out.substr(start, human.out.find('\'', start) - start);
+  const Finished explained = run({"explain", "zoo:squeezenet1_1", "--dim", "H=64", "--dim", "W=64", "--node", node});
+  EXPECT_EQ(explained.exit_code, 0) << node << "\n" << explained.err;
   double share = 0;
   for (const json& step : steps) {
     share += step["share"].get<double>();
