@@ -98,8 +98,8 @@ class Bench {
     options.filter.engines = "cudnn.eng*";
     options.mode = SelectionMode::measured;
     options.budget_seconds = 15;
-    CONVOY_TRY(Selection chosen, select(problem_, engines, options, request));
-    return make_plan(problem_, chosen, engines, options.filter, request);
+    CONVOY_TRY(const Selection chosen, select(problem_, engines, options, request));
+    return make_plan(problem_, chosen.candidate, engines, request);
   }
 
   Result<std::string> measure(int sms, int blocks, const std::string& candidate) {
