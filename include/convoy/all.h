@@ -14,6 +14,7 @@
 #include "convoy/plan_cache.h"
 #include "convoy/result.h"
 #include "convoy/selection.h"
+#include "convoy/selection_check.h"
 #include "convoy/selection_options.h"
 #include "convoy/tensor.h"
 #include "convoy/thread_team.h"
