@@ -1,9 +1,11 @@
 // What becomes of measurements: which commands keep them, and how they are checked, taken in and dropped.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "cli/command_test.h"
+#include "convoy/engine.h"
 
 namespace convoy::cli {
 namespace {
@@ -104,7 +106,11 @@ TEST_F(Database, VerifyTakesADevice) {
 
   // A row of that GPU. Its engine can't run here, which the check finds out.
   const json gpu = run_json({"doctor"}, 0)["cuda"]["devices"][1];
-  const auto size = [](std::int64_t bytes) { return std::to_string(bytes >> 20) + "M"; };
+  const auto size = [](std::int64_t bytes) {
+    if (bytes >= 1 << 20 && bytes % (1 << 20) == 0) return std::to_string(bytes >> 20) + "M";
+    if (bytes >= 1 << 10 && bytes % (1 << 10) == 0) return std::to_string(bytes >> 10) + "K";
+    return std::to_string(bytes);
+  };
   const std::int64_t memory = gpu["memory_bytes"], l2 = gpu["l2_bytes"];
   const int version = gpu["driver_version"];
   const std::string driver = gpu["driver"], name = gpu["name"];
@@ -119,7 +125,11 @@ TEST_F(Database, VerifyTakesADevice) {
   row["threads"] = 1;
   row["weights"] = "variable";
   row["candidate"] = "cuda.depthwise";
-  row["revision"] = 4;
+  const auto& engines = all_engines();
+  const auto depthwise = std::find_if(engines.begin(), engines.end(),
+                                      [](const Engine* engine) { return engine->info().name == "cuda.depthwise"; });
+  ASSERT_NE(depthwise, engines.end());
+  row["revision"] = (*depthwise)->info().revision;
   row["provider"] = "";
   write("gpu.jsonl", lines + row.dump() + "\n");
   const json imported = run_json({"db", "import", path("gpu.jsonl")}, 0)["files"][0];

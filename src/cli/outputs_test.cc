@@ -112,11 +112,11 @@ TEST(LabelMap, LowestOfEqualsInBothLayouts) {
 TEST(LabelMap, AMaskHasAThreshold) {
   const io::PixelMap map{1, 1, {2, 2}, true};
   expect_labels(label_map(tensor_of({1, 2, 2, 1}, {0, 0.4, 0.6, 1}), map), {0, 0, 1, 1}, {2, 2},
-                "one channel: label 1 where it is over 0.5");
+                "one channel: label 1 where it is over 0.5 (--threshold)");
   expect_labels(label_map(tensor_of({1, 2, 2, 1}, {-3, 0.4, 0.6, 9}), map), {0, 1, 1, 1}, {1, 3},
-                "one channel: label 1 where it is over 0");
+                "one channel: label 1 where it is over 0 (--threshold)");
   expect_labels(label_map(tensor_of({1, 2, 2, 1}, {0, 0.4, 0.6, 1}), map, 0.7), {0, 0, 0, 1}, {3, 1},
-                "one channel: label 1 where it is over 0.7 (--threshold)");
+                "one channel: label 1 where it is over 0.7");
   expect_labels(label_map(tensor_of({1, 2, 2, 1}, {0, 3, 3, 1}, DataType::s64), map), {0, 3, 3, 1}, {1, 1, 0, 2},
                 "labels as the model gives them");
   EXPECT_FALSE(label_map(tensor_of({1, 2, 2, 1}, {0, -3, 3, 1}, DataType::s64), map).ok());
@@ -185,7 +185,7 @@ TEST(RunTimes, TheFirstRunIsNotTheNetworksTime) {
   RunTimes times;
   times.add({0.1, {0.06, 0.04}}, true, 4);
   EXPECT_TRUE(times.first_only());
-  EXPECT_NE(times.text().find("first run 100 ms, 40 images a second"), std::string::npos) << times.text();
+  EXPECT_NE(times.text().find("first run 100 ms, 40.0 images a second"), std::string::npos) << times.text();
   EXPECT_EQ(times.json()["timing"], "first run");
   EXPECT_TRUE(times.json()["p90_seconds"].is_null());
   EXPECT_EQ(times.step_seconds(), (std::vector<double>{0.06, 0.04}));

@@ -1,4 +1,6 @@
 // convoy run: pictures in and out, times, comparisons.
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "cli/command_test.h"
@@ -41,17 +43,17 @@ class Run : public Command {
     }
     std::string from = "x";
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      const std::string to = i + 1 == nodes.size() ? "y" : "v" + std::to_string(i);
+      const std::string to = i + 1 == nodes.size() ? "y" : fmt::format("v{}", i);
       std::vector<std::string> inputs = {from};
       if (nodes[i].first == "Reshape") {
         auto& shape = *graph->add_initializer();
-        shape.set_name("shape" + std::to_string(i));
+        shape.set_name(fmt::format("shape{}", i));
         shape.set_data_type(::onnx::TensorProto::INT64);
         shape.add_dims(static_cast<std::int64_t>(nodes[i].second.size()));
         for (const std::int64_t dim : nodes[i].second) shape.add_int64_data(dim);
         inputs.push_back(shape.name());
       }
-      network::add_node(model, nodes[i].first, "node" + std::to_string(i), inputs, {to});
+      network::add_node(model, nodes[i].first, fmt::format("node{}", i), inputs, {to});
       from = to;
     }
     return model;
@@ -91,11 +93,11 @@ TEST_F(Run, SeveralPicturesGiveALabelEach) {
   EXPECT_EQ(pattern["images_per_run"], 2);
   // As a shell expands --input *.png: the first is the flag's, the others stand alone.
   const Finished shell = run({"run", model, "--input", path("in/a_red.png"), path("in/b_green.png"),
-                              path("in/c_blue.png"), "--top", "1", "--labels", labels, "--output-dir", path("out")});
+                              path("in/c_blue.png"), "--top", "1", "--labels", labels, "--output-dir", path("made")});
   EXPECT_EQ(shell.exit_code, 0) << shell.err;
   for (const std::string& label : expected) EXPECT_NE(shell.out.find(label), std::string::npos) << shell.out;
   EXPECT_NE(shell.out.find("3 inputs in "), std::string::npos) << shell.out;
-  EXPECT_TRUE(fs::exists(path("out/b_green.y.npy")));
+  EXPECT_TRUE(fs::exists(path("made/b_green.y.npy")));
   const Finished left_out = run({"run", model, "--input", path("in"), "--top", "1"});
   EXPECT_NE(left_out.err.find("3 of 4 files are taken: the pictures"), std::string::npos) << left_out.err;
   expect_error({"run", model, "--input", path("in/*.gif")}, 2, "no file matches");
@@ -118,7 +120,7 @@ TEST_F(Run, ABatchHasOneSizeAndComesFromTheModelWhereThatIsFixed) {
   }
   write_model("sizes.onnx", sizes);
   write_picture("in/d_wide.png", filled(9, 9, 9, 12, 6));
-  const json each = run_json({"run", path("sizes.onnx"), "--input", path("in"), "--output-dir", path("out")}, 0);
+  const json each = run_json({"run", path("sizes.onnx"), "--input", path("in"), "--output-dir", path("made")}, 0);
   EXPECT_EQ(each["samples"][3]["outputs"][0]["dims"], (Dims{1, 3, 6, 12}));
   expect_error({"run", path("sizes.onnx"), "--input", path("in"), "--batch", "4"}, 2, "a batch has one size");
 }
@@ -157,7 +159,7 @@ TEST_F(Run, PreprocessingIsSaidInALineAndFollowsTheNetwork) {
   write_colours();
   const auto said = [&](const std::string& model, std::vector<std::string> flags = {}) {
     std::vector<std::string> arguments = {"run",          path(model), "--input", path("in/a_red.png"),
-                                          "--output-dir", path("out")};
+                                          "--output-dir", path("made")};
     arguments.insert(arguments.end(), flags.begin(), flags.end());
     const Finished result = run(arguments);
     EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -167,10 +169,10 @@ TEST_F(Run, PreprocessingIsSaidInALineAndFollowsTheNetwork) {
   EXPECT_NE(said("classes.onnx").find("8x8 as it is, ImageNet mean and deviation (--mean, --std, --raw to change)"),
             std::string::npos);
   EXPECT_NE(said("classes.onnx", {"--raw"}).find("8x8 as it is, values 0 to 255\n"), std::string::npos);
-  EXPECT_NEAR(io::read_npy(path("out/y.npy"))->at(0), 250, 1e-3);
+  EXPECT_NEAR(io::read_npy(path("made/y.npy"))->at(0), 250, 1e-3);
   EXPECT_NE(said("classes.onnx", {"--mean", "0.5", "--std", "0.5"}).find("values (pixel/255 - 0.5) / 0.5\n"),
             std::string::npos);
-  EXPECT_NEAR(io::read_npy(path("out/y.npy"))->at(0), 250 / 127.5 - 1, 1e-5);
+  EXPECT_NEAR(io::read_npy(path("made/y.npy"))->at(0), 250 / 127.5 - 1, 1e-5);
   write_model("picture.onnx", model_of({{"Relu", {}}}, {1, 3, 4, 4}, {1, 3, 4, 4}));
   EXPECT_NE(said("picture.onnx").find("resized to 4x4, values 0 to 1 since the network gives pictures"),
             std::string::npos);

@@ -1,5 +1,4 @@
 // The trained models of the test data against their reference outputs.
-#include "network/onnx/import.h"
 #include "network/onnx/tensor_proto.h"
 #include "network/testing.h"
 

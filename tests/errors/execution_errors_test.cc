@@ -16,12 +16,15 @@ ConvProblem layer(const std::string& text) {
 
 const PlanRequest request{1, cpu_features(), nullptr};
 
-TEST(RequestErrors, UnknownEngineListsThose) {
+TEST(RequestErrors, UnknownEngineIsNamedWithTheNearest) {
   const auto plan = make_plan(layer("fprop:x=f32,1x8x8x8:w=f32,8x8x3x3"), {"cpu.teleport", {}}, all_engines(), request);
   ASSERT_FALSE(plan.ok());
   EXPECT_EQ(plan.error().code, ErrorCode::not_found);
   EXPECT_NE(plan.error().message.find("cpu.teleport"), std::string::npos) << plan.error().message;
-  EXPECT_NE(plan.error().message.find("reference"), std::string::npos) << plan.error().message;
+  EXPECT_NE(plan.error().message.find("convoy list engines"), std::string::npos) << plan.error().message;
+  const auto near = make_plan(layer("fprop:x=f32,1x8x8x8:w=f32,8x8x3x3"), {"cpu.gem", {}}, all_engines(), request);
+  ASSERT_FALSE(near.ok());
+  EXPECT_NE(near.error().message.find("did you mean cpu.gemm"), std::string::npos) << near.error().message;
 }
 
 TEST(RequestErrors, UnknownKnobAndValueAreNamed) {

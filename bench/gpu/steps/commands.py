@@ -68,6 +68,8 @@ SHARED = [
 
 OWN = [
     unit("bench {dense} --dtype f16", says=["x=f16"]),
+    unit("bench {dense} --no-db"),
+    unit("explain {dense} --no-db"),
     unit("bench {depthwise} --pass dgrad", says=["dgrad:x="]),
     unit("bench {depthwise} --pass wgrad --sm-count {half}", says=["wgrad:x="]),
     unit("bench {depthwise} --vs 'cudnn.*'", says=["times as long as"]),
@@ -97,8 +99,10 @@ STORED = ["tune {depthwise} --device cuda --budget 1 --engines cuda.depthwise"]
 DATABASE = [
     unit("db path", says=["schema"]),
     unit("db path --json", says=['"exists": *true']),
+    unit("db path --wide", says=["schema"]),
     unit("db show", says=[r"cuda\.depthwise"]),
     unit("db show --json", says=[r"cuda\.depthwise"]),
+    unit("db show --wide", says=[r"cuda\.depthwise"]),
     unit("db show --problem 'dgrad:*'", says=["no measurement matches"], never=[r"cuda\.depthwise"]),
     unit("db show --engines 'cuda.*'", says=[r"cuda\.depthwise"]),
     unit("db export", says=[r"cuda\.depthwise"]),
@@ -108,20 +112,25 @@ DATABASE = [
     unit("db export -o {folder}/c.jsonl", makes=["c.jsonl"]),
     unit("db import {folder}/c.jsonl", before=["db export -o {folder}/c.jsonl"], says=["0 added"]),
     unit("db import {folder}/c.jsonl --json", before=["db export -o {folder}/c.jsonl"], says=['"added": *0']),
+    unit("db import {folder}/c.jsonl --wide", before=["db export -o {folder}/c.jsonl"], says=["0 added"]),
     unit("db merge {database}", says=["0 added"]),
     unit("db merge {database} --json", says=['"added": *0']),
+    unit("db merge {database} --wide", says=["0 added"]),
     unit("db gc", says=["left"]),
     unit("db gc --unused-days 1", says=["left"]),
     unit("db gc --dry-run", says=["would"]),
     unit("db gc --json", says=['"left"']),
+    unit("db gc --wide", says=["left"]),
     unit("db forget --problem 'fprop:*'"),
     unit("db forget --engines 'cuda.*'"),
     unit("db forget --problem 'fprop:*' --dry-run"),
     unit("db forget --problem 'fprop:*' --json"),
+    unit("db forget --problem 'fprop:*' --wide"),
     unit("db clear --yes"),
     unit("db clear -y"),
     unit("db clear --dry-run"),
     unit("db clear --dry-run --json"),
+    unit("db clear --dry-run --wide"),
     unit("db verify --device cuda", says=[r"checked [1-9]"]),
     unit("db verify --device cuda --sample 1", says=[r"checked 1 of [1-9]"]),
     unit("db verify --device cuda --seed 3", says=[r"checked [1-9]"]),
@@ -130,6 +139,7 @@ DATABASE = [
     unit("db verify --device cuda --problem 'fprop:*'", says=[r"checked [1-9]"]),
     unit("db verify --device cuda --engines 'cuda.*'", says=[r"checked [1-9]"]),
     unit("db verify --device cuda --json", says=[r"cuda\.depthwise"]),
+    unit("db verify --device cuda --wide", says=[r"checked [1-9]"]),
 ]
 
 
