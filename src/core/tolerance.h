@@ -68,17 +68,17 @@ double error_before_rounding(const ConvProblem& problem, const ReductionMagnitud
 // tolerance, and says nothing about the engine. An integer engine that rounds such a tie the other way scores nearly 1.
 double error_in_tolerances(DataType type, double actual, double exact, double stored, double bound);
 
-// The largest distances from the exact value that were right, by channel of an output (its dim 1).
+// The largest bounds of elements before their rounding to out's type (which is each element's own, half_ulp), by
+// channel of an output (its dim 1).
 class ChannelTolerances {
  public:
   explicit ChannelTolerances(const TensorDesc& out);
-  // Of an element of `channel`, with its arguments of error_in_tolerances.
+  // Of an element of `channel`, with its arguments of error_in_tolerances; one that is no finite number says nothing.
   void add(std::int64_t channel, double exact, double bound);
   // A channel without elements has the largest of all.
   std::vector<double> by_channel() &&;
 
  private:
-  DataType type_;
   std::vector<double> largest_;  // negative: none yet
 };
 

@@ -80,8 +80,8 @@ Result<std::span<std::byte>> Module::global(const std::string& name) const {
   return std::span<std::byte>(reinterpret_cast<std::byte*>(address), bytes);
 }
 
-Result<void> keep_within(int sms, const Kernel& kernel, Launch& shape) {
-  CONVOY_TRY(const DriverApi* api, driver());
+Result<void> keep_within(int ordinal, int sms, const Kernel& kernel, Launch& shape) {
+  CONVOY_TRY(const DriverApi* api, make_current(ordinal));
   int blocks = 0;
   const auto threads = static_cast<int>(shape.block.x * shape.block.y * shape.block.z);
   CONVOY_CHECK(check(api->OccupancyMaxActiveBlocksPerMultiprocessor(

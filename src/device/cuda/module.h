@@ -61,7 +61,8 @@ struct Launch {
 
 // Lowers the grid of a kernel that takes its work in turns, whatever its grid is, to what `sms` multiprocessors run at
 // once, so that it leaves the others to somebody else. It starts after the kernel in front of it, not beside it.
-Result<void> keep_within(int sms, const Kernel& kernel, Launch& shape);
+// `ordinal`: the device that the kernel was loaded for.
+Result<void> keep_within(int ordinal, int sms, const Kernel& kernel, Launch& shape);
 
 // Enqueues the kernel on a stream of the thread's current device; `arguments` point to its parameters. Returns at once;
 // errors are those of the launch, and name the kernel, its grid and its block.

@@ -55,8 +55,9 @@ class Expectation {
   // `actual` is laid out as problem.out().
   Verification compare(const void* actual, Arithmetic arithmetic, bool exact = false) const;
 
-  // By channel of out (its dim 1): the largest distance from the exact value that compare() accepts in one of the
-  // elements it looks at; where it looks at none of a channel, in any. 0: only the oracle's own value is right.
+  // By channel of out (its dim 1): the largest distance from the exact value, without the rounding to out's type, that
+  // compare() accepts in one of the elements it looks at; where it looks at none of a channel, in any. 0: only the
+  // oracle's own value is right.
   std::vector<double> tolerances(Arithmetic arithmetic) const;
 
  private:

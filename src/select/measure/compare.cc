@@ -6,6 +6,8 @@
 #include <limits>
 #include <vector>
 
+#include "core/tolerance.h"
+
 namespace convoy::selection {
 namespace {
 
@@ -20,9 +22,10 @@ std::vector<std::int32_t> channels_of_storage(const TensorDesc& desc) {
   return channels;
 }
 
-// The worst element, where element i may differ by allowed(i).
-template <class Allowed>
-Comparison worst_of(const HostTensor& expected, const HostTensor& actual, ThreadTeam& team, Allowed allowed) {
+// The worst element, where element i may lie bound(i) from the exact value before it is rounded; 0: no two values are
+// right.
+template <class Bound>
+Comparison worst_of(const HostTensor& expected, const HostTensor& actual, ThreadTeam& team, Bound bound) {
   const DataType type = expected.desc.type;
   std::vector<Comparison> worsts(static_cast<std::size_t>(team.size()));
   parallel_ranges(team, expected.desc.storage_elements(), [&](std::int64_t begin, std::int64_t end, int thread) {
@@ -31,7 +34,10 @@ Comparison worst_of(const HostTensor& expected, const HostTensor& actual, Thread
       const double a = load_as_double(type, actual.data.get(), i);
       const double b = load_as_double(type, expected.data.get(), i);
       if (a == b || (std::isnan(a) && std::isnan(b))) continue;
-      double error = std::abs(a - b) / allowed(i);
+      const double before_rounding = bound(i);
+      const double rounding =
+          before_rounding == 0 ? 0 : half_ulp(type, std::max(std::abs(a), std::abs(b)) + before_rounding);
+      double error = std::abs(a - b) / (2 * (before_rounding + rounding));
       if (std::isnan(error)) error = std::numeric_limits<double>::infinity();
       if (error > worst.max_error) worst = {error, i, a, b};
     }
@@ -52,14 +58,14 @@ Comparison compare_whole(const HostTensor& expected, const HostTensor& actual, s
   // there is padding, which must be the same to the bit.
   const bool padded = expected.desc.storage_elements() != expected.desc.elements();
   if (!padded && !tolerances.empty()) {
-    const double least = 2 * *std::min_element(tolerances.begin(), tolerances.end());
+    const double least = *std::min_element(tolerances.begin(), tolerances.end());
     const Comparison strict = worst_of(expected, actual, team, [&](std::int64_t) { return least; });
     if (strict.max_error <= 1) return strict;
   }
   const std::vector<std::int32_t> channels = channels_of_storage(expected.desc);
   return worst_of(expected, actual, team, [&](std::int64_t i) {
     const std::int32_t channel = channels[static_cast<std::size_t>(i)];
-    return channel < 0 ? 0 : 2 * tolerances[static_cast<std::size_t>(channel)];
+    return channel < 0 ? 0 : tolerances[static_cast<std::size_t>(channel)];
   });
 }
 

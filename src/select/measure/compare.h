@@ -19,8 +19,8 @@ struct Comparison {
 
 // Every stored element (channel padding included). Two right outputs lie within a tolerance of the exact one each, so
 // twice the channel's of `tolerances` (Expectation::tolerances, which takes the largest of the elements it looked at)
-// is allowed between them: coarser than the oracle's bound, which is each element's own, and enough to see a tile that
-// was not written or came from elsewhere. A NaN is infinitely wrong.
+// and twice the element's own rounding are allowed between them: coarser than the oracle's bound, which is each
+// element's own, and enough to see a tile that was not written or came from elsewhere. A NaN is infinitely wrong.
 Comparison compare_whole(const HostTensor& expected, const HostTensor& actual, std::span<const double> tolerances,
                          ThreadTeam& team);
 

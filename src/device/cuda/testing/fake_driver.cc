@@ -185,6 +185,7 @@ CUresult cuGraphGetNodes(CUgraph, CUgraphNode*, std::size_t* count) {
 CUresult cuGraphDestroy(CUgraph) { return CUDA_SUCCESS; }
 // Four blocks of 256 threads an SM.
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction, int threads, std::size_t) {
+  if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   *blocks = 1024 / threads;
   return CUDA_SUCCESS;
 }

@@ -47,7 +47,7 @@ class DepthwisePlan final : public ConvPlan, public HasStages {
       CONVOY_TRY(Module module, Module::load(ordinal_, images[i], print(candidate_)));
       modules_.push_back(std::move(module));
       CONVOY_TRY(Kernel kernel, modules_.back().kernel(launch.entry, launch.shape.dynamic_shared_bytes));
-      if (target_sms > 0) CONVOY_CHECK(keep_within(target_sms, kernel, launch.shape));
+      if (target_sms > 0) CONVOY_CHECK(keep_within(ordinal_, target_sms, kernel, launch.shape));
       kernels_.push_back(std::move(kernel));
       retained_ += images[i].size();
     }

@@ -218,7 +218,7 @@ Result<LayoutConversion> LayoutConversion::make(const TensorDesc& from, const Te
   CONVOY_TRY(made.kernel_, made.module_->kernel(design.transposed ? "transpose" : "copy"));
   made.shape_.grid.x = static_cast<unsigned>(design.blocks);
   made.shape_.block.x = kThreads;
-  if (target_sms > 0) CONVOY_CHECK(keep_within(target_sms, made.kernel_, made.shape_));
+  if (target_sms > 0) CONVOY_CHECK(keep_within(device.ordinal, target_sms, made.kernel_, made.shape_));
   made.code_bytes_ = images[0].size();
   return made;
 }

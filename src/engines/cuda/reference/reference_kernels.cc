@@ -106,6 +106,7 @@ Result<std::shared_ptr<const ReferenceKernels>> ReferenceKernels::get(const Conv
   CONVOY_TRY(const std::vector<KernelImage> images, compile_all({&request, 1}));
   CONVOY_TRY(Module module, Module::load(device.ordinal, images[0], "cuda.reference"));
   std::shared_ptr<ReferenceKernels> made(new ReferenceKernels(std::move(module), team));
+  made->ordinal_ = device.ordinal;
   made->sms_ = std::max(1, device.sm_count);
   CONVOY_TRY(made->reference_, made->module_.kernel("reference"));
   CONVOY_TRY(made->evaluate_, made->module_.kernel("evaluate"));
@@ -128,7 +129,7 @@ Result<void> ReferenceKernels::reference(const ReferenceArgs& args, std::int64_t
                                          int target_sms) const {
   void* arguments[] = {const_cast<ReferenceArgs*>(&args), &out};
   Launch all = shape(outputs, team_);
-  if (target_sms > 0) CONVOY_CHECK(keep_within(target_sms, reference_, all));
+  if (target_sms > 0) CONVOY_CHECK(keep_within(ordinal_, target_sms, reference_, all));
   return launch(reference_, all, arguments, static_cast<CUstream>(stream));
 }
 

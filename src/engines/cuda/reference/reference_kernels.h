@@ -41,6 +41,7 @@ class ReferenceKernels {
   Launch shape(std::int64_t elements, int team) const;
   Module module_;
   int team_;
+  int ordinal_ = 0;
   int sms_ = 1;
   Kernel reference_, evaluate_, gather_, largest_, difference_;
 };
