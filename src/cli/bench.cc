@@ -129,13 +129,14 @@ void say_rules(const Program& program, const ProblemReport& report, const PlanRe
                SelectionOptions options) {
   options.mode = SelectionMode::heuristic;
   options.store = nullptr;
-  const auto choice = select(report.distinct.problem, program.engines(), options, request, report.distinct.names);
+  const auto choice = select(report.distinct.problem, program.engines(), options, request, report.distinct.node);
   if (!choice.ok()) {
     program.say("  the rules: " + choice.error().message);
     return;
   }
+  for (const std::string& warning : choice->warnings) program.say("  the rules: " + warning);
   if (choice->rule.empty()) {
-    program.say("  no rule matches");
+    if (choice->warnings.empty()) program.say("  no rule matches");
     return;
   }
   const auto& all = report.selection.measurements;

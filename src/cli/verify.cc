@@ -63,6 +63,7 @@ Result<std::vector<Candidate>> candidates_for(const Program& program, const Dist
   const ConvProblem& problem = distinct.problem;
   options.mode = SelectionMode::heuristic;
   CONVOY_TRY(Selection selection, select(problem, program.engines(), options, request, distinct.node));
+  for (const std::string& warning : selection.warnings) program.note(warning);
   std::vector<Candidate> wanted = {selection.candidate};
   if (flags.all_engines) wanted = rank_by_heuristic(problem, program.engines(), options.filter, request);
   std::vector<Candidate> candidates;

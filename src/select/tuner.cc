@@ -59,9 +59,12 @@ class Tuner {
   }
 
  private:
+  bool interrupted() const {
+    return stopped_ || (options_.stop != nullptr && *options_.stop) || (bench_ != nullptr && bench_->lost());
+  }
+
   double time_left() const {
-    if (stopped_ || (options_.stop != nullptr && *options_.stop)) return 0;
-    if (bench_ != nullptr && bench_->lost()) return 0;
+    if (interrupted()) return 0;
     return options_.budget_seconds > 0 ? options_.budget_seconds - (monotonic_seconds() - start_) : infinity;
   }
 
@@ -191,7 +194,9 @@ class Tuner {
       std::vector<Runner> planned = bench.plan(affordable);
       if (!affordable.empty()) planning_ = monotonic_seconds() - start;
       for (Runner& runner : planned) {
-        if (affords(runner.measurement.candidate, 0)) audition(bench, std::move(runner));
+        // What planning cost is spent: one of them is timed in any case, so that the problem has an answer.
+        const bool first = runners_.empty() && settled_.empty() && !interrupted();
+        if (affords(runner.measurement.candidate, 0) || first) audition(bench, std::move(runner));
       }
     }
   }

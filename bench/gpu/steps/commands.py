@@ -27,7 +27,8 @@ SUBCOMMANDS = ("bench", "explain", "tune", "verify")
 MEASURING = ("bench", "tune")
 FAULTS = (r"CUDNN_STATUS_(INTERNAL_ERROR|EXECUTION_FAILED|NOT_INITIALIZED)", r"CUDA_ERROR_", r"terminate called",
           r"not expected:|is not an option|argument too many|belongs behind the subcommand")
-TIMED = re.compile(r"^\s*[│|]?\s*(cu(?:dnn|da)\.[\w.]+(?:\{[^}\s]*\})?)\s.*?\d (?:ns|us|µs|ms|s)\b", re.M)
+# tune's table has the number of layers and the problem in front of the candidate.
+TIMED = re.compile(r"^\s*(?:\d+  .*?)?(cu(?:dnn|da)\.[\w.]+(?:\{[^}\s]*\})?)\s.*?\d (?:ns|us|ms|s)\b", re.M)
 
 
 def unit(line, **expected):
