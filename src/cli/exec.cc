@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <span>
 
@@ -125,7 +126,8 @@ std::string device_name(const std::string& device_class) {
 }
 
 // What the database knows of cuDNN's engines, as a choice file (interposer/choices.h). The problems' math mode, which
-// cuDNN is not told, and the caches' state are left out: of several times of a candidate the least counts.
+// cuDNN is not told, and the caches' state are left out: of several times of a candidate the least counts. One
+// that failed has an infinite time.
 std::string choice_file(const std::vector<TuningRecord>& records) {
   std::map<std::string, double> times;
   for (const TuningRecord& record : records) {
@@ -133,8 +135,9 @@ std::string choice_file(const std::vector<TuningRecord>& records) {
     const std::string device = device_name(record.key.device);
     constexpr std::string_view provider = "cuDNN ";
     constexpr std::string_view engines = "cudnn.eng";
-    if (device.empty() || measurement.failure || !measurement.provider.starts_with(provider)) continue;
-    if (!measurement.candidate.engine.starts_with(engines) || !(measurement.median_seconds > 0)) continue;
+    if (device.empty() || is_outdated_verdict(record) || !measurement.provider.starts_with(provider)) continue;
+    const double seconds = measurement.failure ? std::numeric_limits<double>::infinity() : measurement.median_seconds;
+    if (!measurement.candidate.engine.starts_with(engines) || !(seconds > 0)) continue;
     auto problem = parse_problem(record.key.problem);
     if (!problem) continue;
     problem->math = MathMode::strict;
@@ -142,8 +145,8 @@ std::string choice_file(const std::vector<TuningRecord>& records) {
     std::erase_if(candidate.knobs, [](const KnobValue& knob) { return knob.value < 0; });  // left to cuDNN
     const std::string line = fmt::format("time\t{}\t{}\t{}\t{}", device, measurement.provider.substr(provider.size()),
                                          print(*problem), print(candidate));
-    const auto [found, added] = times.emplace(line, measurement.median_seconds);
-    if (!added) found->second = std::min(found->second, measurement.median_seconds);
+    const auto [found, added] = times.emplace(line, seconds);
+    if (!added) found->second = std::min(found->second, seconds);
   }
   std::string text = "convoy-choices 1\n";
   for (const auto& [line, seconds] : times) text += fmt::format("{}\t{}\n", line, seconds);

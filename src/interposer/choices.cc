@@ -76,8 +76,9 @@ std::vector<int> order_by_time(const std::vector<Contender>& offered) {
     std::optional<double> least;
     for (auto each = left.begin(); each != left.end(); ++each) {
       const Contender& contender = offered[*each];
+      if (!contender.seconds) break;  // nobody knows whether what follows is faster
       const unsigned losses = losses_of(contender);
-      const bool fastest = contender.seconds && (!least || *contender.seconds < *least);
+      const bool fastest = !least || *contender.seconds < *least;
       if (fastest && (losses & ~common) == 0) next = each;
       if (fastest) least = contender.seconds;
       common &= losses;

@@ -3,7 +3,7 @@
 //
 // The file is text, a line each, fields separated by tabs:
 //   convoy-choices 1
-//   time  NAME OF THE DEVICE  VERSION OF CUDNN  PROBLEM (math=strict)  CANDIDATE  SECONDS
+//   time  NAME OF THE DEVICE  VERSION OF CUDNN  PROBLEM (math=strict)  CANDIDATE  SECONDS (inf: it failed)
 #pragma once
 
 #include <map>
@@ -37,12 +37,13 @@ class Choices {
 // An offered configuration as the order sees it.
 struct Contender {
   std::vector<std::string> notes;  // cuDNN's, and those that known.cc adds
-  std::optional<double> seconds;   // where it was measured
+  std::optional<double> seconds;   // where it was measured; infinite: it failed then
 };
 
-// The order in which to offer: indices into `offered`. A faster one goes before a slower one or one of unknown time,
-// but never before one that is more precise or more deterministic: whatever notes the caller filters by, the first one
-// that is left to it has no note that the first one of cuDNN's own order has not.
+// The order in which to offer: indices into `offered`. A faster one goes before a slower one, but not before one that
+// was not measured, nor before one that is more precise or more deterministic. So whatever notes the caller filters by,
+// the first one that is left to it was measured to be as fast as the first one of cuDNN's own order, or is that one,
+// and has no note that that one has not.
 std::vector<int> order_by_time(const std::vector<Contender>& offered);
 
 }  // namespace convoy::interposer

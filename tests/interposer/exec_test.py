@@ -102,12 +102,13 @@ class Exec(unittest.TestCase):
         return run(PROGRAM, *arguments, LD_PRELOAD=INTERPOSER, CONVOY_CHOICES=str(choices))
 
     def test_what_is_known_to_be_fast_is_offered_first(self):
-        self.assertEqual(self.steered({"cudnn.eng5": 2e-5, "cudnn.eng9{k2=3}": 1e-5}, "1"), (0, "ran eng9\n", ""))
-        self.assertEqual(self.steered({"cudnn.eng5": 1e-5, "cudnn.eng9{k2=3}": 2e-5}, "1")[1], "ran eng5\n")
-        self.assertEqual(self.steered({"cudnn.eng9{k2=4}": 1e-5}, "1")[1], "ran eng5\n", "other knobs are another engine")
-        self.assertEqual(self.steered({"cudnn.eng7{k2=0}": 1e-6, "cudnn.eng9{k2=3}": 1e-5}, "1")[1], "ran eng9\n",
-                         "the fastest can't be built: the next")
-        out = self.steered({"cudnn.eng9{k2=3}": 1e-5}, "--benchmark", "1")[1]
+        failed = {"cudnn.eng7{k2=0}": "inf"}  # it can't be built
+        self.assertEqual(self.steered({**failed, "cudnn.eng5": 2e-5, "cudnn.eng9{k2=3}": 1e-5}, "1"), (0, "ran eng9\n", ""))
+        self.assertEqual(self.steered({**failed, "cudnn.eng5": 1e-5, "cudnn.eng9{k2=3}": 2e-5}, "1")[1], "ran eng5\n")
+        self.assertEqual(self.steered({**failed, "cudnn.eng5": 2e-5, "cudnn.eng9{k2=4}": 1e-5}, "1")[1], "ran eng5\n",
+                         "other knobs are another engine")
+        self.assertEqual(self.steered({**failed, "cudnn.eng9{k2=3}": 1e-5}, "1")[1], "ran eng5\n", "which was not measured")
+        out = self.steered({**failed, "cudnn.eng5": 2e-5, "cudnn.eng9{k2=3}": 1e-5}, "--benchmark", "1")[1]
         self.assertEqual(out, "ran eng9\nran eng5\nran eng1\nran eng9\n", "none is lost")
 
     def test_a_damaged_choice_file_is_ignored_with_a_line(self):
