@@ -190,6 +190,8 @@ class Observer {
     std::vector<Contender> contenders;
     for (Offer& offer : offers_of(results)) {
       Contender& contender = contenders.emplace_back(Contender{std::move(offer.notes), {}});
+      // A knob that cuDNN offers as -1 is left to it, as one that isn't named; the choice file leaves them out.
+      std::erase_if(offer.candidate.knobs, [](const KnobValue& knob) { return knob.value < 0; });
       for (const KnownTime& time : *known) {
         if (time.candidate == offer.candidate) contender.seconds = time.seconds;
       }

@@ -41,11 +41,11 @@ class Exec(unittest.TestCase):
         self.assertEqual(graph["problem"], PROBLEM)
         self.assertEqual(graph["calls"], 5)
         built = {plan["candidate"]: plan for plan in graph["plans"]}
-        self.assertEqual(built["cudnn.eng5"]["calls"], 5)
-        self.assertEqual(built["cudnn.eng5"]["workspace_bytes"], 500)
+        self.assertEqual(built["cudnn.eng5{k2=-1}"]["calls"], 5)
+        self.assertEqual(built["cudnn.eng5{k2=-1}"]["workspace_bytes"], 500)
         self.assertIn("NOT_SUPPORTED", built["cudnn.eng7{k2=0}"]["failure"])
         offers = {query["mode"]: [offer["candidate"] for offer in query["offers"]] for query in graph["queries"]}
-        self.assertEqual(offers, {"instant": ["cudnn.eng7{k2=0}", "cudnn.eng5", "cudnn.eng9{k2=3}"], "fallback": ["cudnn.eng1"]})
+        self.assertEqual(offers, {"instant": ["cudnn.eng7{k2=0}", "cudnn.eng5{k2=-1}", "cudnn.eng9{k2=3}"], "fallback": ["cudnn.eng1"]})
         self.assertIn("1 graphs of 1 processes, cuDNN 9.19.0", err)
         listed = self.record.with_suffix(".txt").read_text().splitlines()[-1]
         self.assertTrue(listed.startswith("5 fprop:") and "math=reduced" in listed and "cudnn.eng5" in listed, listed)
@@ -102,6 +102,7 @@ class Exec(unittest.TestCase):
         return run(PROGRAM, *arguments, LD_PRELOAD=INTERPOSER, CONVOY_CHOICES=str(choices))
 
     def test_what_is_known_to_be_fast_is_offered_first(self):
+        # What cuDNN leaves open (k2=-1) the choice file leaves out.
         failed = {"cudnn.eng7{k2=0}": "inf"}  # it can't be built
         self.assertEqual(self.steered({**failed, "cudnn.eng5": 2e-5, "cudnn.eng9{k2=3}": 1e-5}, "1"), (0, "ran eng9\n", ""))
         self.assertEqual(self.steered({**failed, "cudnn.eng5": 1e-5, "cudnn.eng9{k2=3}": 2e-5}, "1")[1], "ran eng5\n")

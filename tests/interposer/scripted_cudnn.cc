@@ -18,15 +18,17 @@ struct Fake {
 
 Fake& fake(cudnnBackendDescriptor_t raw) { return *reinterpret_cast<Fake*>(raw); }
 
+constexpr long kNone = -2;
+
 struct Offered {
   long engine;
-  long tile;  // the value of its knob 2; -1: it has none
+  long tile;  // the value of its knob 2; -1 leaves it to cuDNN, kNone: it has no such knob
   std::vector<int> notes;
 };
 const std::vector<Offered>& offers(cudnnBackendHeurMode_t mode) {
   static const std::vector<Offered> first = {
       {7, 0, {CUDNN_NUMERICAL_NOTE_TENSOR_CORE}}, {5, -1, {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}}, {9, 3, {}}};
-  static const std::vector<Offered> fallback = {{1, -1, {}}};
+  static const std::vector<Offered> fallback = {{1, kNone, {}}};
   return mode == CUDNN_HEUR_MODE_FALLBACK ? fallback : first;
 }
 const Offered* offered(long engine) {
@@ -135,7 +137,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t raw, cudnnBacken
       return CUDNN_STATUS_SUCCESS;
     case CUDNN_ATTR_ENGINECFG_KNOB_CHOICES: {
       const Offered* offer = offered(engine_of_config(descriptor));
-      *count = offer != nullptr && offer->tile >= 0 ? 1 : 0;
+      *count = offer != nullptr && offer->tile != kNone ? 1 : 0;
       if (*count == 1 && array != nullptr && requested > 0) fake(children[0]).engine = offer->tile;
       return CUDNN_STATUS_SUCCESS;
     }

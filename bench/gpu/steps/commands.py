@@ -96,7 +96,7 @@ OWN = [
     unit("verify {dense} --repro-folder {folder}"),
 ]
 
-STORED = ["tune {depthwise} --device cuda --budget 1 --engines cuda.depthwise"]
+STORED = ["tune {depthwise} --device cuda --budget 10 --engines cuda.depthwise"]
 DATABASE = [
     unit("db path", says=["schema"]),
     unit("db path --json", says=['"exists": *true']),
@@ -242,12 +242,13 @@ class Commands(harness.Step):
                 return harness.command([harness.CONVOY, *shlex.split(filled(completed(line), folder, sms))], CONVOY_DB=f"{folder}/tuning.db",
                                        **environment)
 
-            for line in each.get("before", []):
-                run(line)
+            before = [(line, *run(line)) for line in each.get("before", [])]
             code, out, err = run(each["command"])
             made = [path.name for path in pathlib.Path(folder).iterdir() if path.stat().st_size > 0]
             line = "convoy " + filled(completed(each["command"]), folder, sms).replace(folder, "FOLDER")
         wrong = faults_of(each, code, out + err, made)
+        wrong += [f"before, {step}: {status}, {(said + errors)[-300:]}" for step, status, said, errors in before
+                  if status or re.search("; 0 candidates measured", said + errors)]
         return {"command": line, "exit_code": code, "expected": {key: value for key, value in each.items() if key != "command"}, "wrong": wrong,
                 "output": (out + err)[:1500] if wrong else (out + err)[:300]}
 

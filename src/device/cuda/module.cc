@@ -81,10 +81,10 @@ Result<std::span<std::byte>> Module::global(const std::string& name) const {
 }
 
 Result<void> keep_within(int ordinal, int sms, const Kernel& kernel, Launch& shape) {
-  CONVOY_TRY(const DriverApi* api, make_current(ordinal));
+  CONVOY_TRY(const DeviceScope scope, DeviceScope::enter(ordinal));
   int blocks = 0;
   const auto threads = static_cast<int>(shape.block.x * shape.block.y * shape.block.z);
-  CONVOY_CHECK(check(api->OccupancyMaxActiveBlocksPerMultiprocessor(
+  CONVOY_CHECK(check(scope.api().OccupancyMaxActiveBlocksPerMultiprocessor(
                          &blocks, kernel.function, threads, static_cast<std::size_t>(shape.dynamic_shared_bytes)),
                      "cuOccupancyMaxActiveBlocksPerMultiprocessor", fmt::format("kernel {}", kernel.name)));
   shape.grid.x = std::min(shape.grid.x, static_cast<unsigned>(std::max(1, blocks * sms)));
