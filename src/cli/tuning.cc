@@ -171,7 +171,8 @@ void add_node_flag(CLI::App& app, std::string& nodes) {
 bool node_matches(const std::string& nodes, const std::string& names, const std::string& problem, std::size_t number) {
   if (nodes.empty()) return true;
   if (nodes.find_first_not_of("0123456789") == std::string::npos) return nodes == fmt::format("{}", number);
-  if (selection::glob_list_matches(nodes, problem)) return true;
+  // Problem strings have commas of their own.
+  if (selection::glob_matches(nodes, problem) || selection::glob_list_matches(nodes, problem)) return true;
   for (std::size_t first = 0; first < names.size();) {
     const std::size_t end = std::min(names.find(", ", first), names.size());
     if (selection::glob_list_matches(nodes, names.substr(first, end - first))) return true;
