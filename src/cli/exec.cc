@@ -206,6 +206,9 @@ Result<int> exec(const Program& program, const ExecFlags& flags) {
     return Error{ErrorCode::not_found,
                  fmt::format("--record {}: there is no folder {}", flags.record, file.parent_path().string())};
   }
+  if (fs::is_directory(file, error)) {
+    return Error{ErrorCode::invalid_argument, fmt::format("--record {}: it is a folder", flags.record)};
+  }
   const char* before = std::getenv("LD_PRELOAD");
   const std::string preload = before == nullptr || *before == 0 ? library : library + ":" + before;
   ::setenv("LD_PRELOAD", preload.c_str(), 1);
@@ -241,10 +244,9 @@ void add_exec(CLI::App& app, Program& program) {
   auto flags = std::make_shared<ExecFlags>();
   begin(command, Subject::output);
   command
-      .add_option(
-          "--record", flags->record,
-          "Only look: write every distinct convolution, with calls and engines, to FILE (and FILE's name with .txt: a\n"
-          "problem list)")
+      .add_option("--record", flags->record,
+                  "Only look: write every distinct convolution, with calls and engines, to FILE, and a problem list "
+                  "beside it (.txt)")
       ->type_name("FILE");
   begin(command, Subject::choosing);
   command.add_flag("--steer", flags->steer, "With --record: choose by what is known, too (without --record it does)");
