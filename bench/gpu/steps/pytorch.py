@@ -1,0 +1,327 @@
+"""Unmodified PyTorch programs (bench/pytorch), plain and under `convoy exec`, in turns on one GPU."""
+import json
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import tempfile
+
+from steps import harness
+
+PROGRAMS = harness.HERE / "bench/pytorch"
+PYTHON = "python3"
+# Where PyTorch's test/nn/test_convolution.py lies, of the version that is installed, and expecttest's wheel.
+TESTS = pathlib.Path(os.environ.get("CONVOY_TORCH_TESTS", "torch-tests"))
+
+
+def plain_environment():
+    """As a user's: without the bundle's libraries, which the command finds beside itself."""
+    place = {"CUDA_VISIBLE_DEVICES": harness.PLACE.gpu} if hasattr(harness.PLACE, "gpu") else {}
+    return {**os.environ, **place}
+
+
+def under(*flags):
+    return [str(harness.CONVOY), "exec", *map(str, flags), "--"]
+
+
+class Driven:
+    """A program of bench/pytorch that waits for commands (answering.py)."""
+
+    def __init__(self, *command):
+        self.errors = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen([str(part) for part in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
+                                        text=True, env=plain_environment())
+
+    def said(self):
+        line = self.process.stdout.readline()
+        if not line:
+            self.errors.seek(0)
+            raise RuntimeError(f"exit {self.process.wait()}: {self.errors.read()[-1500:]}")
+        return json.loads(line)
+
+    def ask(self, command):
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+        return self.said()
+
+    def end(self):
+        """What it printed on standard error."""
+        if self.process.poll() is None:
+            self.process.stdin.close()
+            try:
+                self.process.wait(60)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+        self.errors.seek(0)
+        return self.errors.read()
+
+
+def together(commands):
+    """Programs by name, started side by side and ready; on an error all are ended."""
+    driven = {name: Driven(*command) for name, command in commands.items()}
+    try:
+        for each in driven.values():
+            each.said()
+    except RuntimeError:
+        for each in driven.values():
+            each.process.kill()
+        raise
+    return driven
+
+
+def program(name, *arguments):
+    return [PYTHON, PROGRAMS / name, *arguments]
+
+
+def spread(values):
+    return {"median": statistics.median(values), "least": min(values), "most": max(values)}
+
+
+def tune(record, budget, *flags):
+    code, out, err = harness.command([harness.CONVOY, "tune", record, "--device", "cuda", "--budget", budget, *flags], seconds=540)
+    return {"exit_code": code, "said": (out[-1500:] + err[-600:])}
+
+
+class Layer(harness.Step):
+    """one layer of an unmodified program: seen, tuned, steered, and another engine by rule, forward and backward"""
+    SIZES = [64, 128, 56, 56, 128, 3, 1, 32]  # ResNeXt's, whose wgrad cuDNN's heuristic takes 810 us for
+
+    def units(self):
+        return ["bf16", "tf32"]
+
+    def run(self, type_):
+        try:
+            return self.measured(type_)
+        except RuntimeError as error:
+            return {"type": type_, "broken": str(error)}
+
+    def measured(self, type_):
+        record = harness.OUT / f"layer-{type_}.jsonl"
+        script = program("layer.py", *self.SIZES, type_)
+        for one in together({"record": under("--record", record) + script}).values():
+            one.ask("times")
+            one.end()
+        tuned = tune(record, 30)
+        picks, report = self.picks(record)
+        rules = harness.OUT / f"layer-{type_}.rules"
+        rules.write_text("".join(f"pass={name} -> {candidate}\n" for name, candidate in picks.items()))
+        ruled = harness.OUT / f"layer-{type_}-ruled.jsonl"
+        driven = together({"plain": script, "benchmark": script + ["--benchmark"], "steered": under() + script,
+                           "steered benchmark": under() + script + ["--benchmark"],
+                           "rules": under("--rules", rules, "--record", ruled) + script})
+        rounds = [{name: each.ask("times") for name, each in driven.items()} for _ in range(5)]
+        said = {name: each.end()[-1500:] for name, each in driven.items()}
+        times = {name: {p: spread([r[name][p] for r in rounds]) for p in ("fprop", "dgrad", "wgrad")} for name in driven}
+        ran = [json.loads(line) for line in ruled.read_text().splitlines()]
+        return {"type": type_, "sizes": self.SIZES, "tuned": tuned, "report": report, "rules": picks, "microseconds": times, "said": said,
+                "rules_ran": [{key: row.get(key) for key in ("problem", "calls", "plans", "steered", "not_placed")} for row in ran if "problem" in row],
+                "rules_headers": [row.get("rules") for row in ran if "convoy_record" in row]}
+
+    def picks(self, record):
+        """Of each pass the second fastest of cuDNN's engines that the report knows; and the report."""
+        code, out, err = harness.command([harness.CONVOY, "report", record, "--json", "-"])
+        try:
+            report = json.loads(out)
+        except ValueError:
+            return {}, f"{code}: {err[-500:]}"
+        picks = {}
+        for entry in report.get("convolutions", []):
+            known = [c for c in entry.get("candidates", []) if c.get("seconds") and c["candidate"].startswith("cudnn.eng")]
+            known.sort(key=lambda c: c["seconds"])
+            if len(known) > 1:
+                picks.setdefault(entry["problem"].split(":")[0], known[1]["candidate"])
+        code, text, _ = harness.command([harness.CONVOY, "report", record, "--problem", "*"], COLUMNS="120")
+        return picks, text[-6000:]
+
+    def summary(self, rows):
+        return {"rows": rows}
+
+
+class Networks(harness.Step):
+    """training steps: plain, cudnn.benchmark, and both under `convoy exec`, in turns; losses and first iterations"""
+    NAMES = ("resnet50", "resnext50", "mobilenet_v2", "efficientnet_b0", "convnext_tiny", "unet", "unet3d")
+    ROUNDS = 7
+    SECONDS = 0.4  # of steps a turn
+    TUNING = float(os.environ.get("CONVOY_TUNING_SECONDS", 40))  # a network and type
+
+    def units(self):
+        return [[name, type_] for type_ in ("bf16", "tf32") for name in self.NAMES]
+
+    def run(self, unit):
+        try:
+            return self.measured(*unit)
+        except (RuntimeError, BrokenPipeError) as error:
+            return {"network": unit[0], "type": unit[1], "broken": str(error)}
+
+    def measured(self, name, type_):
+        record = harness.OUT / f"{name}-{type_}.jsonl"
+        script = program("train.py", name, type_)
+        if not record.exists():
+            for one in together({"record": under("--record", record) + script}).values():
+                one.ask("first")
+                one.ask("steps 2")
+                one.end()
+        tuned = tune(record, self.TUNING)
+        firsts = {}
+        # First iterations with nobody beside them, in mirrored order; each of another process.
+        for turn in ("plain", "steered", "steered", "plain"):
+            one = together({turn: (under() if turn == "steered" else []) + script})[turn]
+            firsts.setdefault(turn, []).append(one.ask("first")["seconds"])
+            one.end()
+        modes = {"plain": script, "steered": under() + script, "benchmark": script + ["--benchmark"],
+                 "steered benchmark": under() + script + ["--benchmark"]}
+        driven = together(modes)
+        begun = {mode: each.ask("first") for mode, each in driven.items()}
+        for mode in ("benchmark", "steered benchmark"):
+            firsts[mode] = [begun[mode]["seconds"]]
+        losses = {mode: begun[mode]["losses"] for mode in modes}
+        count = max(3, round(1e3 * self.SECONDS / driven["plain"].ask("steps 3")["milliseconds"]))
+        for mode in list(modes)[1:]:
+            driven[mode].ask("steps 3")
+        rounds = []
+        for number in range(self.ROUNDS):
+            order = list(modes) if number % 2 == 0 else list(reversed(modes))
+            row = {}
+            for mode in order:
+                answer = driven[mode].ask(f"steps {count}")
+                row[mode] = answer["milliseconds"]
+                if number == 0:
+                    losses[mode] += answer["losses"]
+            rounds.append(row)
+        said = {mode: each.end()[-300:] for mode, each in driven.items()}
+        return {"network": name, "type": type_, "tuned": tuned, "said": said, "steps_a_turn": count,
+                "milliseconds": {mode: spread([row[mode] for row in rounds]) for mode in modes},
+                "steered_over_plain": spread([row["plain"] / row["steered"] for row in rounds]),
+                "steered_over_benchmark": spread([row["benchmark"] / row["steered benchmark"] for row in rounds]),
+                "first_seconds": firsts, "losses": losses}
+
+    def summary(self, rows):
+        table = []
+        for row in rows:
+            if "broken" in row:
+                table.append(row)
+                continue
+            plain = row["losses"]["plain"]
+            apart = {mode: max(abs(a - b) / abs(b) for a, b in zip(values, plain)) for mode, values in row["losses"].items() if mode != "plain"}
+            first = row["first_seconds"]
+            table.append({"network": row["network"], "type": row["type"],
+                          "milliseconds": {mode: round(each["median"], 3) for mode, each in row["milliseconds"].items()},
+                          "times_as_fast_as_plain": round(row["steered_over_plain"]["median"], 4),
+                          "times_as_fast_as_benchmark": round(row["steered_over_benchmark"]["median"], 4),
+                          "first_steered_over_plain": round(min(first["steered"]) / min(first["plain"]), 3),
+                          "first_seconds": first, "losses_apart": apart})
+        good = [row for row in table if "broken" not in row]
+        return {"below_0.99": [[row["network"], row["type"]] for row in good
+                               if min(row["times_as_fast_as_plain"], row["times_as_fast_as_benchmark"]) < 0.99],
+                "first_above_1.2": [[row["network"], row["type"]] for row in good if row["first_steered_over_plain"] > 1.2],
+                "broken": len(table) - len(good), "table": table, "rows": rows}
+
+
+class TorchTests(harness.Step):
+    """PyTorch's own test_convolution.py: the same outcome test by test, plain, recorded and steered"""
+    jobs = 3
+
+    def units(self):
+        return ["plain", "recorded", "steered"]
+
+    def run(self, mode):
+        if not (TESTS / "test_convolution.py").exists():
+            return {"mode": mode, "broken": "CONVOY_TORCH_TESTS names no folder with test_convolution.py"}
+        before = {"plain": [], "recorded": under("--record", harness.OUT / "tests.jsonl"), "steered": under("--record", harness.OUT / "tests-steered.jsonl", "--steer")}[mode]
+        wheels = ":".join(map(str, TESTS.glob("*.whl")))
+        environment = {**plain_environment(), "PYTHONPATH": wheels}
+        with open(harness.OUT / f"tests-{mode}.log", "w") as log:
+            try:
+                code = subprocess.run([*before, PYTHON, TESTS / "test_convolution.py", "-v"], stdout=log, stderr=subprocess.STDOUT, env=environment,
+                                      timeout=530, cwd=TESTS).returncode
+            except subprocess.TimeoutExpired:
+                code = 124
+        text = (harness.OUT / f"tests-{mode}.log").read_text(errors="replace")
+        outcomes = dict(re.findall(r"^(test_\S+ \(\S+\)) \.\.\. (?:.*\n)*?.*?\b(ok|FAIL|ERROR|skipped|expected failure)\b", text, re.M))
+        return {"mode": mode, "exit_code": code, "outcomes": outcomes}
+
+    def summary(self, rows):
+        by_mode = {row["mode"]: row for row in rows}
+        plain = by_mode["plain"].get("outcomes", {})
+        counts = {mode: {kind: list(row.get("outcomes", {}).values()).count(kind) for kind in set(row.get("outcomes", {}).values())}
+                  for mode, row in by_mode.items()}
+        differ = {mode: {test: [plain.get(test), row["outcomes"].get(test)] for test in {**plain, **row.get("outcomes", {})}
+                         if plain.get(test) != row["outcomes"].get(test)} for mode, row in by_mode.items() if "outcomes" in row}
+        return {"tests": len(plain), "exit_codes": {mode: row.get("exit_code") for mode, row in by_mode.items()}, "counts": counts, "differ": differ,
+                "broken": [row for row in rows if "broken" in row]}
+
+
+class Programs(harness.Step):
+    """overhead of a call, threads, captured graphs, two ranks, JAX, and --deterministic"""
+
+    def units(self):
+        return ["overhead", "threads", "graph", "ranks", "jax", *[f"deterministic {name}" for name in ("resnext50", "unet", "mobilenet_v2", "unet3d")]]
+
+    def run(self, unit):
+        what, *more = unit.split()
+        try:
+            return {"unit": unit, **getattr(self, what)(*more)}
+        except (RuntimeError, subprocess.TimeoutExpired, OSError, ValueError) as error:
+            return {"unit": unit, "broken": str(error)[-2000:]}
+
+    def overhead(self):
+        """A loop of 1x1 convolutions at batch 1."""
+        script = program("layer.py", 1, 64, 56, 56, 64, 1, 1, 1, "bf16")
+        record = harness.OUT / "overhead.jsonl"
+        one = together({"record": under("--record", record) + script})["record"]
+        one.ask("calls 100")
+        one.end()
+        tuned = tune(record, 10)
+        driven = together({"plain": script, "recorded": under("--record", harness.OUT / "overhead2.jsonl") + script, "steered": under() + script})
+        rounds = []
+        for number in range(11):
+            order = list(driven) if number % 2 == 0 else list(reversed(driven))
+            rounds.append({name: driven[name].ask("calls 20000")["microseconds"] for name in order})
+        for each in driven.values():
+            each.end()
+        return {"tuned": tuned, "microseconds_a_call": {name: spread([r[name] for r in rounds]) for name in driven},
+                "over_plain": {name: spread([r[name] / r["plain"] for r in rounds]) for name in driven if name != "plain"}}
+
+    def both(self, *arguments, prefix=()):
+        """Plain, recorded, steered."""
+        answers = {}
+        record = harness.OUT / f"{arguments[0]}.jsonl"
+        for mode, before in (("plain", []), ("recorded", under("--record", record)), ("steered", under("--engines", "*"))):
+            done = subprocess.run([*map(str, before), *(prefix or [PYTHON]), str(PROGRAMS / "strange.py"), *arguments], capture_output=True, text=True,
+                                  timeout=200, env=plain_environment())
+            lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+            answers[mode] = {"exit_code": done.returncode, "said": lines, **({"errors": done.stderr[-1500:]} if done.returncode else {})}
+        rows = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
+        return {**answers, "recorded_graphs": sum("operations" in row for row in rows), "recorded_processes": sum("convoy_record" in row for row in rows),
+                "recorded_calls": sum(row.get("calls", 0) for row in rows)}
+
+    def threads(self):
+        return self.both("threads")
+
+    def graph(self):
+        return self.both("graph")
+
+    def jax(self):
+        return self.both("jax")
+
+    def ranks(self):
+        return self.both("ranks", prefix=["torchrun", "--nproc-per-node", "2"])
+
+    def deterministic(self, name):
+        """200 steps twice, plain and with --deterministic: the same parameters, bit by bit?"""
+        answers = {}
+        for type_ in ("tf32", "bf16"):
+            script = program("train.py", name, type_, "--batch", "8" if name != "unet3d" else "1")
+            driven = together({f"{mode} {i}": before + script for mode, before in (("plain", []), ("deterministic", under("--deterministic"))) for i in (1, 2)})
+            hashes = {}
+            for run, each in driven.items():
+                each.ask("steps 200")
+                hashes[run] = each.ask("hash")
+            said = {run: each.end()[-400:] for run, each in driven.items()}
+            answers[type_] = {"plain_repeats": hashes["plain 1"] == hashes["plain 2"],
+                              "deterministic_repeats": hashes["deterministic 1"] == hashes["deterministic 2"], "said": said}
+        return answers
+
+    def summary(self, rows):
+        return {"rows": rows}

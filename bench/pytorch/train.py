@@ -1,0 +1,88 @@
+"""Training steps of a network, as people write them: nothing of Convoy is in here.
+
+    train.py NETWORK bf16|tf32|f32 [--benchmark] [--batch N]     then commands on standard input (answering.py)
+
+first      builds nothing before: {"seconds": of the first step, "loss"}
+steps N    {"milliseconds": a step, by events, "losses"}
+hash       of all parameters' bytes
+"""
+import argparse
+import hashlib
+import time
+
+import torch
+from torch.nn import functional
+
+from answering import answer
+from networks import NETWORKS
+
+arguments = argparse.ArgumentParser()
+arguments.add_argument("network", choices=NETWORKS)
+arguments.add_argument("type", choices=["bf16", "tf32", "f32"])
+arguments.add_argument("--benchmark", action="store_true")
+arguments.add_argument("--batch", type=int)
+arguments.add_argument("--device", default="cuda")
+arguments = arguments.parse_args()
+
+torch.backends.cudnn.benchmark = arguments.benchmark
+torch.backends.cudnn.allow_tf32 = arguments.type == "tf32"
+torch.backends.cuda.matmul.allow_tf32 = arguments.type == "tf32"
+torch.manual_seed(1)
+model, shape, labels, classes = NETWORKS[arguments.network]()
+batch = arguments.batch or shape[0]
+layout = torch.channels_last_3d if len(shape) == 5 else torch.channels_last
+model = model.to(arguments.device, memory_format=layout).train()
+for part in model.modules():
+    if isinstance(part, torch.nn.Dropout):
+        part.p = 0.0  # losses of two runs are compared
+pictures = torch.randn(batch, *shape[1:], device=arguments.device).to(memory_format=layout)
+target = torch.randint(classes, (batch, *labels[1:]), device=arguments.device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+losses = []
+
+
+def step():
+    optimizer.zero_grad(set_to_none=True)
+    with torch.autocast(arguments.device, torch.bfloat16, enabled=arguments.type == "bf16"):
+        loss = functional.cross_entropy(model(pictures), target)
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.detach())
+
+
+def taken():
+    values = [float(loss) for loss in losses]
+    losses.clear()
+    return values
+
+
+def wait():
+    if arguments.device == "cuda":
+        torch.cuda.synchronize()
+
+
+def first():
+    wait()
+    start = time.perf_counter()
+    step()
+    wait()
+    return {"seconds": time.perf_counter() - start, "losses": taken()}
+
+
+def steps(count):
+    wait()
+    start = time.perf_counter()
+    for _ in range(int(count)):
+        step()
+    wait()
+    return {"milliseconds": 1e3 * (time.perf_counter() - start) / int(count), "losses": taken()}
+
+
+def fingerprint():
+    sums = hashlib.sha256()
+    for parameter in model.parameters():
+        sums.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    return sums.hexdigest()
+
+
+answer({"first": first, "steps": steps, "hash": fingerprint})
