@@ -172,7 +172,7 @@ typedef struct convoy_arguments {
   const void* w;
   const void* y;
   void* out;
-  const void* bias;
+  const void* bias;    /* one value per output channel: f32 (f64, s32), with bias=out of out's type */
   const void* z;       /* residual, described like out */
   const float* slopes; /* prelu */
   const float* scales; /* requantization */

@@ -9,8 +9,9 @@
 //
 // Epilogue, for all passes, where `out` is y for fprop, x for dgrad, w for wgrad:
 //   out = q(act(alpha*conv + beta*out + bias + gamma*z))
-// beta = 0 never reads out. bias is one value per channel of out (per K for fprop, C for dgrad, K for wgrad), z a
-// tensor with the description of out, q the rounding to out's type or the requantization below.
+// beta = 0 never reads out. bias is one value per channel of out (per K for fprop, C for dgrad, K for wgrad), of
+// compute's type unless the epilogue says otherwise, z a tensor with the description of out, q the rounding to out's
+// type or the requantization below.
 #pragma once
 
 #include <array>
@@ -67,9 +68,14 @@ enum class Requantize : std::uint8_t { none, per_tensor, per_channel };
 
 struct Epilogue {
   bool bias = false;
-  double gamma = 0;  // 0: no residual add, z is not read
+  bool narrow_bias = false;  // bias has the 16-bit type of out, as PyTorch's fused convolutions have it
+  double gamma = 0;          // 0: no residual add
+  // With gamma = 0: z is given all the same, finite, and may be read, as PyTorch's cudnn_convolution_relu has it. An
+  // engine of cuDNN belongs to such a graph; for others it says nothing.
+  bool zero_z = false;
   Activation activation;
   Requantize requantize = Requantize::none;
+  bool takes_z() const { return gamma != 0 || zero_z; }
   friend bool operator==(const Epilogue&, const Epilogue&) = default;
 };
 
@@ -100,6 +106,7 @@ struct ConvProblem {
   std::int64_t in_channels() const { return x.dims[1]; }   // C
   std::int64_t out_channels() const { return w.dims[0]; }  // K
   const TensorDesc& out() const { return pass == Pass::fprop ? y : pass == Pass::dgrad ? x : w; }
+  DataType bias_type() const { return epilogue.narrow_bias ? out().type : compute; }
   bool is_depthwise() const { return groups > 1 && groups == in_channels(); }
 
   friend bool operator==(const ConvProblem&, const ConvProblem&) = default;
@@ -138,6 +145,7 @@ double bytes_moved(const ConvProblem& problem);
 //   tensors  TYPE,DIMS,LAYOUT[,align=N]; a strided one is TYPE,DIMS,strides=AxBxC[,block=N][,align=N]
 //   pad      PRE or PRE/POST ("1x1/0x1")     stride, dilation, groups, mode=conv, compute=f32, math=tf32
 //   alpha, beta                              bias=1, gamma=1, act=relu | act=clip,0,6, requant=tensor|channel
+//   bias=out (of out's type), gamma=0 (z is given, times 0)
 //   zp=X,W,Y (zero points; `given` for an X or W that comes with each execution)
 // On input these may be left out: a layout (nchw), pad, stride, dilation, compute; y (it gets x's layout); for dgrad x
 // instead (y's layout, the smallest that fits); for wgrad w, whose sizes filter=RxS then says (nchw).

@@ -122,6 +122,7 @@ struct EngineInfo {
   bool flipped = false;     // takes mode=convolution
   bool alpha_beta = false;  // takes alpha != 1 or beta != 0
   bool bias = false;
+  bool narrow_bias = false;                 // takes a bias of out's 16-bit type
   bool residual = false;                    // takes gamma != 0
   std::vector<ActivationKind> activations;  // fused ones besides identity
   bool any_activation = false;              // besides: all of them
@@ -146,7 +147,7 @@ struct ConvArgs {
   const void* w = nullptr;  // ignored when the plan was made with constant weights
   const void* y = nullptr;
   void* out = nullptr;
-  const void* bias = nullptr;     // one per output channel: f32 (f64 for f64 problems, s32 for integer ones)
+  const void* bias = nullptr;     // one per output channel, of ConvProblem::bias_type()
   const void* z = nullptr;        // described like out
   const float* slopes = nullptr;  // prelu: one per output channel
   const float* scales = nullptr;  // requantization: 1 or one per output channel

@@ -207,6 +207,8 @@ TEST(Validate, EpilogueAndQuantization) {
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
   EXPECT_EQ(error_after([&](P& p) { p.beta = nan; }), "beta=nan is not finite");
   EXPECT_EQ(error_after([&](P& p) { p.epilogue.gamma = inf; }), "gamma=inf is not finite");
+  EXPECT_EQ(error_after([&](P& p) { p.epilogue.bias = p.epilogue.narrow_bias = true; }),
+            "bias=out: out is f32; only a 16-bit out has a bias of its own type");
   EXPECT_EQ(error_after([&](P& p) {
               p.epilogue.activation = {ActivationKind::relu, 1, 0};
             }),

@@ -10,7 +10,8 @@ void declare_everything(EngineInfo& info) {
   info.passes = {Pass::fprop, Pass::dgrad, Pass::wgrad};
   info.max_spatial_dims = 3;
   info.any_types = info.any_layouts = info.any_weight_strides = info.any_activation = true;
-  info.groups = info.strided = info.dilated = info.flipped = info.alpha_beta = info.bias = info.residual = true;
+  info.groups = info.strided = info.dilated = info.flipped = info.alpha_beta = true;
+  info.bias = info.narrow_bias = info.residual = true;
   info.requantize = info.zero_points = info.given_zero_points = true;
   info.deterministic = info.thread_invariant = true;
   info.max_elements = EngineInfo::any_size;

@@ -73,6 +73,8 @@ TEST(Refuse, EnforcesEveryDeclaredLimit) {
        "alpha=2, beta=0: this engine takes alpha=1 and beta=0 only"},
       {RefusalCode::epilogue, [](EngineInfo& i) { i.bias = false; }, plain + ":bias=1",
        "bias=1: this engine adds no bias"},
+      {RefusalCode::epilogue, [](EngineInfo& i) { i.narrow_bias = false; },
+       "fprop:x=bf16,1x8x8x8:w=bf16,8x8x3x3:bias=out", "bias=out: this engine adds a bias of type f32 only"},
       {RefusalCode::epilogue, [](EngineInfo& i) { i.residual = false; }, plain + ":gamma=1",
        "gamma=1: this engine adds no residual"},
       {RefusalCode::epilogue,

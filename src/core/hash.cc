@@ -18,9 +18,9 @@ void add(Hash& hash, const TensorDesc& desc, std::int64_t alignment) {
 }
 
 void add(Hash& hash, const Epilogue& epilogue) {
-  const auto& [bias, gamma, activation, requantize] = epilogue;
+  const auto& [bias, narrow_bias, gamma, zero_z, activation, requantize] = epilogue;
   const auto& [kind, a, b] = activation;
-  hash.add(bias, gamma, kind, a, b, requantize);
+  hash.add(bias, narrow_bias, gamma, zero_z, kind, a, b, requantize);
 }
 
 bool equal(const TensorDesc& a, const TensorDesc& b) {

@@ -86,13 +86,15 @@ Result<void> parse_math(std::string_view value, ConvProblem& p) {
 }
 
 Result<void> parse_bias(std::string_view value, ConvProblem& p) {
-  if (value != "0" && value != "1") return invalid(quoted(value) + " is not 0 or 1");
-  p.epilogue.bias = value == "1";
+  if (value != "0" && value != "1" && value != "out") return invalid(quoted(value) + " is not one of 0, 1, out");
+  p.epilogue.bias = value != "0";
+  p.epilogue.narrow_bias = value == "out";
   return {};
 }
 
 Result<void> parse_gamma(std::string_view value, ConvProblem& p) {
   CONVOY_TRY(p.epilogue.gamma, parse_double(value));
+  p.epilogue.zero_z = p.epilogue.gamma == 0;
   return {};
 }
 
@@ -243,8 +245,8 @@ std::string print(const ConvProblem& p) {
   if (p.alpha != 1) add("alpha", print_double(p.alpha));
   if (p.beta != 0) add("beta", print_double(p.beta));
   const Epilogue& epilogue = p.epilogue;
-  if (epilogue.bias) add("bias", "1");
-  if (epilogue.gamma != 0) add("gamma", print_double(epilogue.gamma));
+  if (epilogue.bias) add("bias", epilogue.narrow_bias ? "out" : "1");
+  if (epilogue.takes_z()) add("gamma", print_double(epilogue.gamma));
   if (epilogue.activation.kind != ActivationKind::identity) {
     std::string act(name_of(epilogue.activation.kind));
     if (has_parameter_a(epilogue.activation.kind)) act.append(",").append(print_double(epilogue.activation.a));

@@ -188,6 +188,11 @@ Answer check_epilogue(const EngineInfo& info, const ConvProblem& p) {
   const Epilogue& epilogue = p.epilogue;
   if (!info.bias && epilogue.bias)
     return no<kWords>(RefusalCode::epilogue, [&] { return fmt::format("bias=1: this engine adds no bias"); });
+  if (!info.narrow_bias && epilogue.narrow_bias) {
+    return no<kWords>(RefusalCode::epilogue, [&] {
+      return fmt::format("bias=out: this engine adds a bias of type {} only", name_of(p.compute));
+    });
+  }
   if (!info.residual && epilogue.gamma != 0) {
     return no<kWords>(RefusalCode::epilogue, [&] {
       return fmt::format("gamma={}: this engine adds no residual", print_double(epilogue.gamma));

@@ -161,6 +161,11 @@ Result<void> check_scaling(const ConvProblem& p) {
   for (const auto& [name, value] : {std::pair{"alpha", p.alpha}, {"beta", p.beta}, {"gamma", p.epilogue.gamma}}) {
     if (!std::isfinite(value)) return invalid("{}={} is not finite", name, value);
   }
+  const DataType out = p.out().type;
+  if (p.epilogue.narrow_bias && (!p.epilogue.bias || (out != DataType::f16 && out != DataType::bf16))) {
+    return invalid("bias=out: out is {}; only a 16-bit out has a bias of its own type", name_of(out));
+  }
+  if (p.epilogue.zero_z && p.epilogue.gamma != 0) return invalid("gamma={}: zero_z goes with 0 only", p.epilogue.gamma);
   return check_activation(p.epilogue.activation);
 }
 

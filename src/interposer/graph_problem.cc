@@ -245,6 +245,10 @@ class EpilogueReader {
     if (z_ && (z_->type != out.type || z_->strides != out.strides)) {
       return inexpressible("added tensor: of another type or layout than out");
     }
+    if (problem.epilogue.narrow_bias && bias_type_ != out.type) {
+      return inexpressible(fmt::format("bias: it is {}; a problem's is {} or {}", name_of(bias_type_),
+                                       name_of(problem.compute), name_of(out.type)));
+    }
     return {};
   }
 
@@ -322,18 +326,16 @@ class EpilogueReader {
     Epilogue& epilogue = problem.epilogue;
     const TensorDesc& out = problem.out();
     if (is_per_channel(desc, out, problem.pass) && desc.dims != out.dims) {
-      const DataType expected = problem.compute;
       if (epilogue.bias || factor != 1) return inexpressible("bias: a second one, or one with a factor");
-      if (desc.type != expected) {
-        return inexpressible(fmt::format("bias: it is {}; a problem's is {}", name_of(desc.type), name_of(expected)));
-      }
       epilogue.bias = true;
+      epilogue.narrow_bias = desc.type != problem.compute;
+      bias_type_ = desc.type;
       return {};
     }
     if (desc.dims != out.dims) return inexpressible("added tensor: neither like out nor one value per channel");
-    if (epilogue.gamma != 0) return inexpressible("added tensor: a second one like out");
-    if (factor == 0) return inexpressible("added tensor: z with a factor of 0, which a problem does not read");
+    if (epilogue.takes_z()) return inexpressible("added tensor: a second one like out");
     epilogue.gamma = factor;
+    epilogue.zero_z = factor == 0;
     z_ = desc;
     return {};
   }
@@ -346,6 +348,7 @@ class EpilogueReader {
   Convolution& read_;
   std::vector<Node> left_;
   std::optional<TensorDesc> z_;
+  DataType bias_type_ = DataType::f32;
   bool added_ = false, scaled_ = false;
 };
 

@@ -38,7 +38,7 @@ class CheckedPlan final : public ConvPlan, public HasStages {
         y_{"y", "y", problem.y.alignment, problem.y.elements() > 0 && pass_ != Pass::fprop},
         out_{"out", name_of_out(problem.pass), problem.out().alignment, problem.out().elements() > 0},
         z_{"z", name_of_out(problem.pass), problem.out().alignment,
-           problem.out().elements() > 0 && problem.epilogue.gamma != 0} {}
+           problem.out().elements() > 0 && problem.epilogue.takes_z()} {}
 
   Candidate candidate() const override { return plan_->candidate(); }
   std::size_t workspace_bytes() const override { return workspace_bytes_; }

@@ -53,7 +53,7 @@ Result<DeviceData> DeviceData::make(const ConvProblem& problem, std::uint64_t se
   CONVOY_TRY(data.x, random_on_device(problem.x, seed, ordinal, stream, "x"));
   CONVOY_TRY(data.w, random_on_device(problem.w, seed + 1, ordinal, stream, "w"));
   CONVOY_TRY(data.y, random_on_device(problem.y, seed + 2, ordinal, stream, "y"));
-  if (problem.epilogue.gamma != 0) {
+  if (problem.epilogue.takes_z()) {
     CONVOY_TRY(data.z, random_on_device(problem.out(), seed + 4, ordinal, stream, "z"));
   }
   CONVOY_TRY(const ProblemData small, ProblemData::make_small(problem, seed));

@@ -336,7 +336,7 @@ class CudaTestbed final : public Testbed {
     CONVOY_TRY(host.x, download(problem_.x, data_.x));
     CONVOY_TRY(host.w, download(problem_.w, data_.w));
     CONVOY_TRY(host.y, download(problem_.y, data_.y));
-    if (problem_.epilogue.gamma != 0) {
+    if (problem_.epilogue.takes_z()) {
       CONVOY_TRY(host.z, download(problem_.out(), data_.z));
     }
     CONVOY_CHECK(stream_.synchronize());

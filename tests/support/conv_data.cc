@@ -78,7 +78,7 @@ ConvData::ConvData(const ConvProblem& problem, std::uint64_t seed, Fill fill) : 
   const std::int64_t channels = problem.pass == Pass::wgrad ? out.dims[0] : out.dims[1];
   const bool integers = problem.compute == DataType::s32;
   TensorDesc bias;
-  bias.type = integers ? DataType::s32 : problem.compute == DataType::f64 ? DataType::f64 : DataType::f32;
+  bias.type = problem.bias_type();
   bias_ = GuardedBuffer(channels * size_of(bias.type), 16);
   slopes_ = GuardedBuffer(channels * sizeof(float), 16);
   scales_ = GuardedBuffer(channels * sizeof(float), 16);
@@ -106,7 +106,7 @@ ConvData::ConvData(const ConvProblem& problem, std::uint64_t seed, Fill fill) : 
   if (problem.x_zero_given) x_zero_ = zero_points(problem.x.type, 1);
   if (problem.w_zero_given) w_zeros_ = zero_points(problem.w.type, channels);
   if (!epilogue.bias) bias_ = {};
-  if (epilogue.gamma == 0) z_ = {};
+  if (!epilogue.takes_z()) z_ = {};
   if (epilogue.activation.kind != ActivationKind::prelu) slopes_ = {};
   if (epilogue.requantize == Requantize::none) scales_ = {};
   if (problem.pass == Pass::fprop) y_ = {};

@@ -325,6 +325,10 @@ class Drawer {
     recipe.zero_points = {};
     recipe.x_zero_given = recipe.w_zero_given = false;
     recipe.epilogue.bias = options_.bias && random_.chance(0.5);
+    const TypeCombination& types = recipe.types;
+    const DataType out = recipe.pass == Pass::fprop ? types.y : recipe.pass == Pass::dgrad ? types.x : types.w;
+    recipe.epilogue.narrow_bias = recipe.epilogue.bias && options_.narrow_bias &&
+                                  (out == DataType::f16 || out == DataType::bf16) && random_.chance(0.3);
     if (options_.residual && random_.chance(0.2)) {
       recipe.epilogue.gamma = options_.exact ? random_.pick({1.0, 2.0}) : random_.pick({1.0, 0.5, -2.0});
     }
@@ -451,6 +455,7 @@ ProblemOptions options_for(const EngineInfo& info) {
   options.flipped = info.flipped;
   options.alpha_beta = info.alpha_beta;
   options.bias = info.bias;
+  options.narrow_bias = info.narrow_bias;
   options.residual = info.residual;
   options.activations = info.activations;
   options.requantize = info.requantize;

@@ -24,6 +24,7 @@ struct ProblemOptions {
   bool flipped = true;
   bool alpha_beta = true;
   bool bias = true;
+  bool narrow_bias = true;
   bool residual = true;
   std::vector<ActivationKind> activations;  // besides identity; empty: all
   bool requantize = true;                   // only integer problems do

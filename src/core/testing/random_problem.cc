@@ -91,7 +91,10 @@ void choose_epilogue(Random& random, ConvProblem& p) {
   if (chance(random, 0.2)) p.alpha = any_finite(random);
   if (chance(random, 0.2)) p.beta = any_finite(random);
   if (chance(random, 0.2)) p.epilogue.gamma = any_finite(random);
+  p.epilogue.zero_z = p.epilogue.gamma == 0 && chance(random, 0.1);
   p.epilogue.bias = chance(random, 0.4);
+  const DataType out = p.out().type;
+  p.epilogue.narrow_bias = p.epilogue.bias && (out == DataType::f16 || out == DataType::bf16) && chance(random, 0.3);
   Activation& act = p.epilogue.activation;
   if (chance(random, 0.5)) return;
   act.kind = static_cast<ActivationKind>(uniform(random, 0, static_cast<int>(ActivationKind::mish)));

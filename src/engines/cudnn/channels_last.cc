@@ -57,7 +57,7 @@ std::vector<Copy> copies_of(const ConvProblem& problem) {
   if (&out != &problem.w) copy_in(Copy::Of::w, problem.w);
   if (&out != &problem.y) copy_in(Copy::Of::y, problem.y);
   if (problem.beta != 0) copy_in(Copy::Of::prior, out);
-  if (problem.epilogue.gamma != 0) copy_in(Copy::Of::z, out);
+  if (problem.epilogue.takes_z()) copy_in(Copy::Of::z, out);
   if (!is_channels_last(out)) copies.push_back({Copy::Of::result, channels_last(out), out});
   return copies;
 }
@@ -174,7 +174,7 @@ class ChannelsLastEngine final : public Engine, public LoadsProvider, public Dec
     info_.device = DeviceKind::cuda;
     info_.passes = {Pass::fprop, Pass::dgrad, Pass::wgrad};
     declare_asked(info_);
-    info_.bias = info_.residual = true;
+    info_.bias = info_.narrow_bias = info_.residual = true;
     info_.activations = fused_activations();
     info_.requantize = true;
     info_.notes = {std::string(note::runtime_compilation)};  // the copies'

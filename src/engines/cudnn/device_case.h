@@ -72,7 +72,7 @@ class Case {
     CONVOY_CHECK(add(made->w_, problem.w.type, problem.w.storage_elements(), 2));
     CONVOY_CHECK(add(made->y_, problem.y.type, problem.y.storage_elements(), 3));
     CONVOY_CHECK(add(made->z_, problem.out().type, problem.out().storage_elements(), 4));
-    CONVOY_CHECK(add(made->bias_, problem.compute, channels, 5));
+    CONVOY_CHECK(add(made->bias_, problem.bias_type(), channels, 5));
     CONVOY_CHECK(add(made->scales_, DataType::f32, channels, 6));
     CONVOY_CHECK(add(made->out_, problem.out().type, problem.out().storage_elements(), 7));
     CONVOY_CHECK(stream.synchronize());  // executions have streams of their own

@@ -30,7 +30,7 @@ EngineInfo declare(int index) {
   info.device = DeviceKind::cuda;
   info.passes = {Pass::fprop, Pass::dgrad, Pass::wgrad};
   declare_asked(info);
-  info.bias = info.residual = true;
+  info.bias = info.narrow_bias = info.residual = true;
   info.activations = fused_activations();
   info.requantize = true;
   info.notes_vary = true;

@@ -70,6 +70,9 @@ std::vector<std::string> problems() {
     for (const char* epilogue : {":bias=1:act=relu", ":bias=1:gamma=1:act=relu", ":act=gelu", ":alpha=0.5:beta=0.25"}) {
       all.push_back(dense + epilogue);
     }
+    if (t == "f32") continue;
+    for (const char* epilogue : {":bias=out:gamma=0:act=relu", ":bias=out:gamma=1:act=relu"})
+      all.push_back(dense + epilogue);
   }
   passes("f16,2x17x13x11", "f16,19x17x3x2", "f16,2x19x7x10", ":pad=1x0:stride=2x1");
   passes("f16,2x64x14x14,nhwc", "f16,64x4x3x3,nhwc", "f16,2x64x14x14,nhwc", ":pad=1x1:groups=16");

@@ -107,7 +107,7 @@ Shapes shapes_of(const ConvProblem& p) {
 }
 
 bool is_plain(const ConvProblem& p) {
-  return !p.epilogue.bias && p.epilogue.gamma == 0 && p.epilogue.activation.kind == ActivationKind::identity &&
+  return !p.epilogue.bias && !p.epilogue.takes_z() && p.epilogue.activation.kind == ActivationKind::identity &&
          p.epilogue.requantize == Requantize::none;
 }
 
@@ -283,7 +283,7 @@ void Graph::epilogue(const ConvProblem& problem, const Shapes& shapes) {
   std::vector<Step> steps;
   double alpha = problem.alpha;
   const auto take_alpha = [&] { return std::exchange(alpha, 1.0); };
-  if (fused.gamma != 0) {
+  if (fused.takes_z()) {
     const Descriptor& z = operand(kZ, out.type, shape, out.alignment);
     steps.push_back({CUDNN_POINTWISE_ADD, &z, take_alpha(), fused.gamma, {}, "gamma*z"});
   }
@@ -292,7 +292,7 @@ void Graph::epilogue(const ConvProblem& problem, const Shapes& shapes) {
     steps.push_back({CUDNN_POINTWISE_ADD, &prior, take_alpha(), problem.beta, {}, "beta*out"});
   }
   if (fused.bias) {
-    const DataType type = integers ? DataType::s32 : compute;
+    const DataType type = integers ? DataType::s32 : fused.narrow_bias ? problem.bias_type() : compute;
     const Descriptor& bias =
         operand(kBias, type, channel_shape(problem, shape), static_cast<std::int64_t>(size_of(type)));
     steps.push_back({CUDNN_POINTWISE_ADD, &bias, 1, 1, {}, "bias"});

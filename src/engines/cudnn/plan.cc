@@ -69,8 +69,7 @@ ConvArgs args_of(const ConvArgs& args, const ConvProblem& problem, const Piece& 
   const std::int64_t out = problem.pass == Pass::fprop ? piece.y : problem.pass == Pass::dgrad ? piece.x : piece.w;
   part.out = const_cast<void*>(advanced(args.out, out, problem.out().type));
   part.z = advanced(args.z, out, problem.out().type);
-  const DataType bias = problem.compute;  // f32, f64 or s32
-  part.bias = advanced(args.bias, piece.channel, bias);
+  part.bias = advanced(args.bias, piece.channel, problem.bias_type());
   if (problem.epilogue.requantize == Requantize::per_channel) part.scales = args.scales + piece.channel;
   return part;
 }

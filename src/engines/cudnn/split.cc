@@ -92,7 +92,7 @@ struct Cut {
 
 bool may_accumulate(const ConvProblem& p) {
   const Epilogue& e = p.epilogue;
-  return !e.bias && e.gamma == 0 && e.activation.kind == ActivationKind::identity && e.requantize == Requantize::none &&
+  return !e.bias && !e.takes_z() && e.activation.kind == ActivationKind::identity && e.requantize == Requantize::none &&
          size_of(p.out().type) >= 4;
 }
 

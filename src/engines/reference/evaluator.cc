@@ -20,12 +20,6 @@ Operands operands_of(const ConvProblem& problem, const ConvArgs& args) {
   return {problem.x.type, problem.y.type, args.x, args.y, problem.x_zero_point, problem.y_zero_point};
 }
 
-double load_bias(const ConvProblem& problem, const void* bias, std::int64_t channel) {
-  if (problem.compute == DataType::f64) return static_cast<const double*>(bias)[channel];
-  if (problem.compute == DataType::s32) return static_cast<const std::int32_t*>(bias)[channel];
-  return static_cast<const float*>(bias)[channel];
-}
-
 }  // namespace
 
 Evaluator::Evaluator(const ConvProblem& problem, const ConvArgs& args)
@@ -48,7 +42,7 @@ EpilogueValues Evaluator::values(const Coords& at) const {
   const std::int64_t channel = geometry_.channel(at);
   EpilogueValues values;
   if (problem_.beta != 0) values.prior = load_as_double(type, args_.out, geometry_.out().offset(at));
-  if (epilogue.bias) values.bias = load_bias(problem_, args_.bias, channel);
+  if (epilogue.bias) values.bias = load_as_double(problem_.bias_type(), args_.bias, channel);
   if (epilogue.gamma != 0) values.z = load_as_double(type, args_.z, geometry_.out().offset(at));
   if (epilogue.activation.kind == ActivationKind::prelu) values.slope = args_.slopes[channel];
   if (epilogue.requantize != Requantize::none) {

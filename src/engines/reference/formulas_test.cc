@@ -121,6 +121,10 @@ TEST(OracleScaling, BiasAndResidualOfEachPass) {
   EXPECT_EQ(run("dgrad:x=f32,1x2x1:w=f32,1x2x1:y=f32,1x1x1:bias=1:gamma=-1",
                 {.w = {1, 100}, .y = {3}, .z = {1, 2}, .bias = {0.5, -0.5}}),
             (Values{3 + 0.5 - 1, 300 - 0.5 - 2}));
+  // What cudnn_convolution_relu is: a bias that bf16 rounds, and a z that counts for nothing.
+  EXPECT_EQ(run("fprop:x=bf16,1x1x1:w=bf16,2x1x1:bias=out:gamma=0:act=relu",
+                {.x = {2}, .w = {1, -1}, .z = {5, 5}, .bias = {0.5, 0.5}}),
+            (Values{2.5, 0}));
   // wgrad's channel is K.
   EXPECT_EQ(run("wgrad:x=f32,1x2x1:w=f32,2x2x1:y=f32,1x2x1:bias=1", {.x = {1, 2}, .y = {10, 100}, .bias = {0.5, -0.5}}),
             (Values{10.5, 20.5, 99.5, 199.5}));

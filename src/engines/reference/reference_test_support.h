@@ -44,10 +44,8 @@ inline std::vector<double> run(const ConvProblem& problem, const Literals& liter
   const HostTensor y = tensor_of(problem.y, literals.y);
   const HostTensor z = tensor_of(problem.out(), literals.z);
   HostTensor out = tensor_of(problem.out(), literals.out);
-  const DataType bias_type =
-      problem.compute == DataType::s32 || problem.compute == DataType::f64 ? problem.compute : DataType::f32;
-  const HostTensor bias =
-      tensor_of(TensorDesc::packed(bias_type, {static_cast<std::int64_t>(literals.bias.size())}), literals.bias);
+  const HostTensor bias = tensor_of(
+      TensorDesc::packed(problem.bias_type(), {static_cast<std::int64_t>(literals.bias.size())}), literals.bias);
   ConvArgs args;
   args.x = x.data.get();
   args.w = w.data.get();

@@ -75,7 +75,7 @@ Result<ProblemData> ProblemData::make(const ConvProblem& problem, std::uint64_t 
   CONVOY_TRY(data.w, random_tensor(problem.w, seed + 1));
   CONVOY_TRY(data.y, random_tensor(problem.y, seed + 2));
   if (weights != nullptr) std::memcpy(data.w.data.get(), weights, problem.w.bytes());
-  if (problem.epilogue.gamma != 0) {
+  if (problem.epilogue.takes_z()) {
     CONVOY_TRY(data.z, random_tensor(problem.out(), seed + 4));
   }
   return data;
@@ -88,8 +88,7 @@ Result<ProblemData> ProblemData::make_small(const ConvProblem& problem, std::uin
   const std::int64_t channels = problem.pass == Pass::dgrad ? problem.in_channels() : problem.out_channels();
   const auto per_channel = [&](DataType type) { return TensorDesc::packed(type, {channels}); };
   if (epilogue.bias) {
-    const DataType type = problem.compute;
-    CONVOY_TRY(data.bias, random_tensor(per_channel(type), seed + 3));
+    CONVOY_TRY(data.bias, random_tensor(per_channel(problem.bias_type()), seed + 3));
   }
   if (epilogue.activation.kind == ActivationKind::prelu) {
     CONVOY_TRY(data.slopes, random_tensor(per_channel(DataType::f32), seed + 5));

@@ -210,6 +210,8 @@ __device__ ReferenceRecord record_of(const ReferenceArgs& p, const At& at, const
       r.bias = static_cast<const double*>(p.bias)[channel];
     } else if constexpr (integers) {
       r.bias = static_cast<const int*>(p.bias)[channel];
+    } else if (p.narrow_bias) {
+      r.bias = load_double<out_type>(p.bias, channel);
     } else {
       r.bias = static_cast<const float*>(p.bias)[channel];
     }

@@ -26,6 +26,7 @@ struct ReferenceArgs {
   double activation_a, activation_b;
   int activation;
   int flipped;
+  int narrow_bias;  // of out's type
   int scale_per_channel;
   int rounds;  // to an integer before out_zero is added
   int a_zero, b_zero, out_zero;

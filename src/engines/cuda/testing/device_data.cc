@@ -37,16 +37,15 @@ Result<DeviceData> DeviceData::upload(const ConvProblem& problem, const ConvData
   const Epilogue& epilogue = problem.epilogue;
   const std::size_t channels =
       static_cast<std::size_t>(problem.pass == Pass::wgrad ? problem.out().dims[0] : problem.out().dims[1]);
-  const std::size_t bias_size = problem.compute == DataType::f64 ? 8 : 4;
   CONVOY_TRY(made.args_.x, made.put(host.x, problem.x.bytes(), problem.x.alignment));
   CONVOY_TRY(made.args_.w, made.put(host.w, problem.w.bytes(), problem.w.alignment));
   CONVOY_TRY(made.args_.y, made.put(host.y, problem.y.bytes(), problem.y.alignment));
   CONVOY_TRY(made.args_.out, made.put(host.out, problem.out().bytes(), problem.out().alignment));
-  if (epilogue.gamma != 0) {
+  if (epilogue.takes_z()) {
     CONVOY_TRY(made.args_.z, made.put(host.z, problem.out().bytes(), problem.out().alignment));
   }
   if (epilogue.bias) {
-    CONVOY_TRY(made.args_.bias, made.put(host.bias, channels * bias_size, 64));
+    CONVOY_TRY(made.args_.bias, made.put(host.bias, channels * size_of(problem.bias_type()), 64));
   }
   const auto floats = [&](const float* from, std::size_t count) -> Result<const float*> {
     CONVOY_TRY(void* const to, made.put(from, count * sizeof(float), 64));
