@@ -81,7 +81,7 @@ def steps(count):
 def fingerprint():
     sums = hashlib.sha256()
     for parameter in model.parameters():
-        sums.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+        sums.update(parameter.detach().cpu().numpy().tobytes())
     return sums.hexdigest()
 
 

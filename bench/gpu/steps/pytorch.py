@@ -2,7 +2,6 @@
 import json
 import os
 import pathlib
-import re
 import statistics
 import subprocess
 import tempfile
@@ -12,7 +11,7 @@ from steps import harness
 PROGRAMS = harness.HERE / "bench/pytorch"
 PYTHON = "python3"
 # Where PyTorch's test/nn/test_convolution.py lies, of the version that is installed, and expecttest's wheel.
-TESTS = pathlib.Path(os.environ.get("CONVOY_TORCH_TESTS", "torch-tests"))
+TESTS = pathlib.Path(os.environ.get("CONVOY_TORCH_TESTS", "torch-tests")).resolve()
 
 
 def plain_environment():
@@ -231,15 +230,15 @@ class TorchTests(harness.Step):
         before = {"plain": [], "recorded": under("--record", harness.OUT / "tests.jsonl"), "steered": under("--record", harness.OUT / "tests-steered.jsonl", "--steer")}[mode]
         wheels = ":".join(map(str, TESTS.glob("*.whl")))
         environment = {**plain_environment(), "PYTHONPATH": wheels}
+        written = harness.OUT / f"tests-{mode}.json"
         with open(harness.OUT / f"tests-{mode}.log", "w") as log:
             try:
-                code = subprocess.run([*before, PYTHON, TESTS / "test_convolution.py", "-v"], stdout=log, stderr=subprocess.STDOUT, env=environment,
-                                      timeout=530, cwd=TESTS).returncode
+                code = subprocess.run([*before, PYTHON, PROGRAMS / "outcomes.py", TESTS / "test_convolution.py", written], stdout=log,
+                                      stderr=subprocess.STDOUT, env=environment, timeout=530, cwd=TESTS).returncode
             except subprocess.TimeoutExpired:
                 code = 124
-        text = (harness.OUT / f"tests-{mode}.log").read_text(errors="replace")
-        outcomes = dict(re.findall(r"^(test_\S+ \(\S+\)) \.\.\. (?:.*\n)*?.*?\b(ok|FAIL|ERROR|skipped|expected failure)\b", text, re.M))
-        return {"mode": mode, "exit_code": code, "outcomes": outcomes}
+        log = (harness.OUT / f"tests-{mode}.log").read_text(errors="replace")
+        return {"mode": mode, "exit_code": code, "outcomes": json.loads(written.read_text()) if written.exists() else {}, "log": log[-3000:]}
 
     def summary(self, rows):
         by_mode = {row["mode"]: row for row in rows}
