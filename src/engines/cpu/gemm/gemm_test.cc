@@ -45,7 +45,7 @@ TEST_P(Gemm, EveryPathMatchesTheOracle) {
       how.threads = threads;
       run_and_compare(gemm_engine(), problem_of(text), how, 7);
       ConvProblem full = problem_of(text);
-      full.epilogue = {true, 0.5, {ActivationKind::relu, 0, 0}, Requantize::none};
+      full.epilogue = {.bias = true, .gamma = 0.5, .activation = {ActivationKind::relu, 0, 0}};
       run_and_compare(gemm_engine(), full, how, 8);
     }
   }
