@@ -148,7 +148,7 @@ std::string choice_file(const std::vector<TuningRecord>& records) {
     const auto [found, added] = times.emplace(line, seconds);
     if (!added) found->second = std::min(found->second, seconds);
   }
-  std::string text = "convoy-choices 1\n";
+  std::string text = "convoy-choices 2\n";
   for (const auto& [line, seconds] : times) text += fmt::format("{}\t{}\n", line, seconds);
   return times.empty() ? "" : text;
 }

@@ -30,7 +30,8 @@ cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cu
 
 cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
   if (real().BackendDestroyDescriptor == nullptr) return kMissing;
-  if (observing()) convoy::interposer::destroying(descriptor);
+  std::shared_ptr<void> last;
+  if (observing()) last = convoy::interposer::destroying(descriptor);
   return real().BackendDestroyDescriptor(descriptor);
 }
 
@@ -48,8 +49,8 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudn
                                        cudnnBackendAttributeType_t type, int64_t requested, int64_t* count,
                                        void* values) {
   if (real().BackendGetAttribute == nullptr) return kMissing;
-  if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS && type == CUDNN_TYPE_BACKEND_DESCRIPTOR && requested > 0 &&
-      count != nullptr && values != nullptr && observing()) {
+  if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS && type == CUDNN_TYPE_BACKEND_DESCRIPTOR && count != nullptr &&
+      observing()) {
     return convoy::interposer::offer(descriptor, requested, count, static_cast<cudnnBackendDescriptor_t*>(values));
   }
   return real().BackendGetAttribute(descriptor, name, type, requested, count, values);
@@ -57,9 +58,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudn
 
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
   if (real().BackendFinalize == nullptr) return kMissing;
-  const cudnnStatus_t status = real().BackendFinalize(descriptor);
-  if (observing()) convoy::interposer::finalized(descriptor, status);
-  return status;
+  return observing() ? convoy::interposer::finalize(descriptor) : real().BackendFinalize(descriptor);
 }
 
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,

@@ -3,25 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
+
+#include "select/glob.h"
 
 namespace convoy::interposer {
 namespace {
 
-constexpr std::string_view kFirstLine = "convoy-choices 1";
-
-// Of cuDNN's notes, those that say what a result loses.
-constexpr std::array<std::string_view, 6> kLosses = {
-    "NONDETERMINISTIC", "TENSOR_CORE", "DOWN_CONVERT_INPUTS", "FFT", "REDUCED_PRECISION_REDUCTION", "WINOGRAD"};
-
-unsigned losses_of(const Contender& contender) {
-  unsigned losses = 0;
-  for (std::size_t i = 0; i < kLosses.size(); ++i) {
-    for (const std::string& note : contender.notes) losses |= note == kLosses[i] ? 1u << i : 0u;
-  }
-  return losses;
-}
+constexpr std::string_view kFirstLine = "convoy-choices 2";
 
 std::string key_of(std::string_view device, std::string_view cudnn, std::string_view problem) {
   return fmt::format("{}\t{}\t{}", device, cudnn, problem);
@@ -33,7 +22,74 @@ std::string_view take(std::string_view& text, char end) {
   return part;
 }
 
+template <class Number>
+bool read(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+bool noted(const std::vector<std::string>& notes, std::string_view note) {
+  return std::find(notes.begin(), notes.end(), note) != notes.end();
+}
+
+Result<void> read_filter(std::string_view line, Filters& filters) {
+  std::string text(line);
+  std::replace(text.begin(), text.end(), '\t', ' ');
+  const std::string_view name = take(line, '\t');
+  bool known = true;
+  if (name == "engines") {
+    filters.engines = line;
+  } else if (name == "notes") {
+    filters.notes = line;
+  } else if (name == "deterministic") {
+    filters.deterministic = true;
+  } else if (name == "workspace") {
+    known = read(line, filters.workspace);
+  } else if (name == "sm-count") {
+    known = read(line, filters.sm_count.emplace()) && *filters.sm_count > 0;
+  } else {
+    known = false;
+  }
+  if (!known) return Error{ErrorCode::corrupt, fmt::format("'{}' is no filter", text)};
+  filters.texts.push_back(std::move(text));
+  return {};
+}
+
 }  // namespace
+
+bool Filters::choose() const {
+  return !engines.empty() || !notes.empty() || deterministic || workspace != std::numeric_limits<std::int64_t>::max();
+}
+
+std::string Filters::forbids(const std::string& engine, const std::vector<std::string>& all_notes,
+                             std::int64_t workspace_bytes) const {
+  if (!engines.empty() && !selection::glob_list_matches(engines, engine)) return "engines " + engines;
+  if (deterministic && noted(all_notes, note::nondeterministic)) return "deterministic";
+  for (const std::string& each : all_notes) {
+    if (!notes.empty() && !selection::glob_list_matches(notes, each)) return fmt::format("notes {} ({})", notes, each);
+  }
+  if (workspace_bytes > workspace) return fmt::format("workspace {} ({} bytes)", workspace, workspace_bytes);
+  return {};
+}
+
+// "fprop:x=f32,1x8x9x9,nchw,align=16:w=..." -> "fprop:x=f32,1x8x9x9,nchw:w=..."
+std::string Choices::without_alignments(std::string_view problem, Alignments& alignments) {
+  constexpr std::string_view mark = ",align=";
+  constexpr std::string_view tensors = "xwy";
+  alignments.fill(TensorDesc().alignment);
+  std::string rest;
+  while (!problem.empty()) {
+    std::string_view field = take(problem, ':');
+    const std::size_t which = field.size() > 2 && field[1] == '=' ? tensors.find(field[0]) : std::string_view::npos;
+    const std::size_t at = field.find(mark);
+    if (which != std::string_view::npos && at != std::string_view::npos &&
+        read(field.substr(at + mark.size()), alignments[which])) {
+      field = field.substr(0, at);
+    }
+    rest.append(rest.empty() ? "" : ":").append(field);
+  }
+  return rest;
+}
 
 Result<Choices> Choices::parse(std::string_view text) {
   Choices choices;
@@ -45,48 +101,54 @@ Result<Choices> Choices::parse(std::string_view text) {
     const auto damaged = [&](std::string_view what) {
       return Error{ErrorCode::corrupt, fmt::format("line {}: {}", number, what)};
     };
-    if (take(line, '\t') != "time") return damaged("it does not begin with 'time'");
-    const std::string_view device = take(line, '\t'), cudnn = take(line, '\t'), problem = take(line, '\t');
-    auto candidate = parse_candidate(take(line, '\t'));
-    if (!candidate.ok()) return damaged(candidate.error().message);
-    double seconds = 0;
-    const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), seconds);
-    if (error != std::errc() || end != line.data() + line.size() || !(seconds > 0))
-      return damaged("no time at its end");
-    auto& known = choices.times_[key_of(device, cudnn, problem)];
-    known.push_back({*std::move(candidate), seconds});
+    const std::string_view kind = take(line, '\t');
+    if (kind == "strict") {
+      choices.strict = true;
+    } else if (kind == "filter") {
+      if (const auto filter = read_filter(line, choices.filters); !filter.ok()) return damaged(filter.error().message);
+    } else if (kind == "rule") {
+      const std::string_view pattern = take(line, '\t');
+      auto parsed = selection::RulePattern::parse(pattern);
+      if (!parsed.ok()) return damaged(parsed.error().message);
+      auto candidate = parse_candidate(line);
+      if (!candidate.ok()) return damaged(candidate.error().message);
+      choices.rules.push_back({std::string(pattern), *std::move(parsed), *std::move(candidate)});
+    } else if (kind == "time") {
+      const std::string_view device = take(line, '\t'), cudnn = take(line, '\t'), problem = take(line, '\t');
+      auto candidate = parse_candidate(take(line, '\t'));
+      if (!candidate.ok()) return damaged(candidate.error().message);
+      double cost = 0;
+      if (!read(line, cost) || !(cost > 0)) return damaged("no time at its end");
+      Row row{{}, {*std::move(candidate), cost}};
+      const std::string key = key_of(device, cudnn, without_alignments(problem, row.alignments));
+      choices.times_[key].push_back(std::move(row));
+    } else {
+      return damaged(fmt::format("'{}' is no kind of line", kind));
+    }
   }
   return choices;
 }
 
-const std::vector<KnownTime>* Choices::find(std::string_view device, std::string_view cudnn,
-                                            std::string_view problem) const {
-  const auto found = times_.find(key_of(device, cudnn, problem));
-  return found == times_.end() ? nullptr : &found->second;
-}
-
-std::vector<int> order_by_time(const std::vector<Contender>& offered) {
-  std::vector<int> left(offered.size());
-  for (std::size_t i = 0; i < left.size(); ++i) left[i] = static_cast<int>(i);
-  std::vector<int> order;
-  while (!left.empty()) {
-    auto next = left.begin();
-    // Of all that cuDNN names before: the losses that every one has, and the least time.
-    unsigned common = ~0u;
-    std::optional<double> least;
-    for (auto each = left.begin(); each != left.end(); ++each) {
-      const Contender& contender = offered[*each];
-      if (!contender.seconds) break;  // nobody knows whether what follows is faster
-      const unsigned losses = losses_of(contender);
-      const bool fastest = !least || *contender.seconds < *least;
-      if (fastest && (losses & ~common) == 0) next = each;
-      if (fastest) least = contender.seconds;
-      common &= losses;
+std::vector<KnownTime> Choices::find(std::string_view device, std::string_view cudnn, std::string_view problem) const {
+  if (times_.empty()) return {};
+  Alignments callers;
+  const auto found = times_.find(key_of(device, cudnn, without_alignments(problem, callers)));
+  if (found == times_.end()) return {};
+  std::vector<KnownTime> known;
+  for (const Row& row : found->second) {
+    bool serves = true;
+    for (std::size_t i = 0; i < callers.size(); ++i) serves &= row.alignments[i] <= callers[i];
+    if (row.known.seconds == std::numeric_limits<double>::infinity()) serves = row.alignments == callers;
+    if (!serves) continue;
+    const auto same = std::find_if(known.begin(), known.end(),
+                                   [&](const KnownTime& other) { return other.candidate == row.known.candidate; });
+    if (same == known.end()) {
+      known.push_back(row.known);
+    } else {
+      same->seconds = std::min(same->seconds, row.known.seconds);
     }
-    order.push_back(*next);
-    left.erase(next);
   }
-  return order;
+  return known;
 }
 
 }  // namespace convoy::interposer

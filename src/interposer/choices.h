@@ -1,24 +1,51 @@
-// What `convoy exec` knows of engines before the program starts: the choice file, and the order that it gives to what
-// cuDNN's heuristics offer.
+// What `convoy exec` knows and was told of engines before the program starts: the choice file.
 //
 // The file is text, a line each, fields separated by tabs:
-//   convoy-choices 1
-//   time  NAME OF THE DEVICE  VERSION OF CUDNN  PROBLEM (math=strict)  CANDIDATE  SECONDS (inf: it failed)
+//   convoy-choices 2
+//   time    NAME OF THE DEVICE  VERSION OF CUDNN  PROBLEM (math=strict)  CANDIDATE  COST (inf: it failed)
+//   rule    PATTERN  CANDIDATE                     in the order of the rules file; docs/selection.md has the patterns
+//   filter  engines GLOBS | deterministic | notes GLOBS | workspace BYTES | sm-count N
+//   strict                                         what can't be obeyed fails the program's query
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "convoy/convolution.h"
 #include "convoy/engine.h"
+#include "select/rules.h"
 
 namespace convoy::interposer {
 
 struct KnownTime {
   Candidate candidate;
-  double seconds;
+  double seconds;  // infinite: it failed
+};
+
+struct Rule {
+  std::string text;  // of the pattern
+  selection::RulePattern pattern;
+  Candidate candidate;
+};
+
+struct Filters {
+  std::string engines, notes;  // globs; empty: all
+  bool deterministic = false;
+  std::int64_t workspace = std::numeric_limits<std::int64_t>::max();  // bytes
+  std::optional<std::int32_t> sm_count;
+  std::vector<std::string> texts;  // as the file has them: "engines cudnn.*"
+
+  // Whether there is one that looks at configurations.
+  bool choose() const;
+  // Which of them keeps a configuration from the program; empty: none. "deterministic"
+  std::string forbids(const std::string& engine, const std::vector<std::string>& all_notes,
+                      std::int64_t workspace_bytes) const;
 };
 
 class Choices {
@@ -26,24 +53,24 @@ class Choices {
   // Error: the file is not of this format; the message names the line.
   static Result<Choices> parse(std::string_view text);
 
-  // What was measured of a problem on a device by a version of cuDNN ("9.19.0"); null: nothing.
-  const std::vector<KnownTime>* find(std::string_view device, std::string_view cudnn, std::string_view problem) const;
-  bool empty() const { return times_.empty(); }
+  // What was measured of a problem on a device by a version of cuDNN ("9.19.0"), each candidate once. A time that was
+  // measured with tensors of a lower alignment serves; that a candidate failed with them says nothing.
+  std::vector<KnownTime> find(std::string_view device, std::string_view cudnn, std::string_view problem) const;
+  bool empty() const { return times_.empty() && rules.empty() && filters.texts.empty(); }
+
+  std::vector<Rule> rules;
+  Filters filters;
+  bool strict = false;
 
  private:
-  std::map<std::string, std::vector<KnownTime>, std::less<>> times_;
-};
+  using Alignments = std::array<std::int64_t, 3>;  // of x, w and y
+  struct Row {
+    Alignments alignments;
+    KnownTime known;
+  };
+  static std::string without_alignments(std::string_view problem, Alignments& alignments);
 
-// An offered configuration as the order sees it.
-struct Contender {
-  std::vector<std::string> notes;  // cuDNN's, and those that known.cc adds
-  std::optional<double> seconds;   // where it was measured; infinite: it failed then
+  std::map<std::string, std::vector<Row>, std::less<>> times_;
 };
-
-// The order in which to offer: indices into `offered`. A faster one goes before a slower one, but not before one that
-// was not measured, nor before one that is more precise or more deterministic. So whatever notes the caller filters by,
-// the first one that is left to it was measured to be as fast as the first one of cuDNN's own order, or is that one,
-// and has no note that that one has not.
-std::vector<int> order_by_time(const std::vector<Contender>& offered);
 
 }  // namespace convoy::interposer

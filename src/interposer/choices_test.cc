@@ -3,97 +3,87 @@
 #include <gtest/gtest.h>
 
 #include <limits>
-#include <random>
-#include <set>
 
 namespace convoy::interposer {
 namespace {
 
-using Order = std::vector<int>;
-
-Contender of(std::optional<double> seconds, std::vector<std::string> notes = {}) { return {std::move(notes), seconds}; }
-
-TEST(Order, FasterOnesGoFirst) {
-  EXPECT_EQ(order_by_time({of(3.0), of(1.0), of(2.0)}), (Order{1, 2, 0}));
-  EXPECT_EQ(order_by_time({of(3.0), of(2.0), of({}), of(1.0)}), (Order{1, 0, 2, 3})) << "who knows about the third?";
-  EXPECT_EQ(order_by_time({of({}), of(2.0), of(1.0)}), (Order{0, 2, 1}));
-  EXPECT_EQ(order_by_time({of(std::numeric_limits<double>::infinity()), of(2.0)}), (Order{1, 0}));
-  EXPECT_EQ(order_by_time({}), Order());
-}
-
-TEST(Order, NothingGoesBeforeWhatIsMorePrecise) {
-  EXPECT_EQ(order_by_time({of(3.0), of(1.0, {"NONDETERMINISTIC"})}), (Order{0, 1}));
-  EXPECT_EQ(order_by_time({of(3.0, {"NONDETERMINISTIC"}), of(1.0, {"NONDETERMINISTIC"})}), (Order{1, 0}));
-  EXPECT_EQ(order_by_time({of(3.0, {"NONDETERMINISTIC"}), of(1.0)}), (Order{1, 0}));
-  EXPECT_EQ(order_by_time({of(3.0, {"RUNTIME_COMPILATION"}), of(1.0, {"STRICT_NAN_PROP"})}), (Order{1, 0}))
-      << "these lose nothing";
-}
-
-// Whatever a caller filters by: what it takes has no loss that what it would have taken has not, and is not slower.
-TEST(Order, HoldsForEveryFilter) {
-  const std::vector<std::string> losses = {"NONDETERMINISTIC", "TENSOR_CORE", "REDUCED_PRECISION_REDUCTION"};
-  std::mt19937 random(7);
-  for (int round = 0; round < 2000; ++round) {
-    std::vector<Contender> offered(1 + random() % 8);
-    for (Contender& each : offered) {
-      if (random() % 4 != 0) each.seconds = 1.0 + random() % 5;
-      for (const std::string& loss : losses) {
-        if (random() % 3 == 0) each.notes.push_back(loss);
-      }
-    }
-    const Order order = order_by_time(offered);
-    ASSERT_EQ(std::set<int>(order.begin(), order.end()).size(), offered.size()) << "each once";
-    for (unsigned filter = 0; filter < 8; ++filter) {
-      const auto passes = [&](int i) {
-        for (std::size_t loss = 0; loss < losses.size(); ++loss) {
-          const auto& notes = offered[i].notes;
-          if ((filter >> loss & 1) != 0 && std::find(notes.begin(), notes.end(), losses[loss]) != notes.end())
-            return false;
-        }
-        return true;
-      };
-      int before = 0;
-      while (before < static_cast<int>(offered.size()) && !passes(before)) ++before;
-      const auto after = std::find_if(order.begin(), order.end(), passes);
-      ASSERT_EQ(before == static_cast<int>(offered.size()), after == order.end());
-      if (after == order.end()) continue;
-      for (const std::string& note : offered[*after].notes) {
-        const auto& own = offered[before].notes;
-        EXPECT_NE(std::find(own.begin(), own.end(), note), own.end()) << note;
-      }
-      if (*after == before) continue;
-      ASSERT_TRUE(offered[*after].seconds && offered[before].seconds);
-      EXPECT_LT(*offered[*after].seconds, *offered[before].seconds);
-    }
-  }
+Choices parsed(const std::string& lines) {
+  auto choices = Choices::parse("convoy-choices 2\n" + lines);
+  EXPECT_TRUE(choices.ok()) << choices.error().message;
+  return *std::move(choices);
 }
 
 TEST(Choices, AreFoundByDeviceVersionAndProblem) {
-  const auto choices = Choices::parse(
-      "convoy-choices 1\ntime\tNVIDIA H200\t9.19.0\tfprop:a\tcudnn.eng5\t2e-05\ntime\tNVIDIA H200\t9.19.0\tfprop:a\t"
+  const Choices choices = parsed(
+      "time\tNVIDIA H200\t9.19.0\tfprop:a\tcudnn.eng5\t2e-05\ntime\tNVIDIA H200\t9.19.0\tfprop:a\t"
       "cudnn.eng7{k2=1}\t1e-05\n");
-  ASSERT_TRUE(choices.ok()) << choices.error().message;
-  const auto* known = choices->find("NVIDIA H200", "9.19.0", "fprop:a");
-  ASSERT_NE(known, nullptr);
-  ASSERT_EQ(known->size(), 2u);
-  EXPECT_EQ(print((*known)[1].candidate), "cudnn.eng7{k2=1}");
-  EXPECT_EQ((*known)[1].seconds, 1e-5);
-  EXPECT_EQ(choices->find("NVIDIA H100", "9.19.0", "fprop:a"), nullptr);
-  EXPECT_EQ(choices->find("NVIDIA H200", "9.20.0", "fprop:a"), nullptr);
+  const auto known = choices.find("NVIDIA H200", "9.19.0", "fprop:a");
+  ASSERT_EQ(known.size(), 2u);
+  EXPECT_EQ(print(known[1].candidate), "cudnn.eng7{k2=1}");
+  EXPECT_EQ(known[1].seconds, 1e-5);
+  EXPECT_TRUE(choices.find("NVIDIA H100", "9.19.0", "fprop:a").empty());
+  EXPECT_TRUE(choices.find("NVIDIA H200", "9.20.0", "fprop:a").empty());
+}
+
+TEST(Choices, ALowerAlignmentServesAHigherOne) {
+  const auto row = [](const std::string& x, const std::string& w, const char* candidate, const char* seconds) {
+    return "time\tg\t9\tfprop:x=f32,2x8,nhwc" + x + ":w=f32,8x8,nhwc" + w + ":pad=1x1\t" + candidate + "\t" + seconds +
+           "\n";
+  };
+  const Choices choices = parsed(row(",align=4", "", "a", "3") + row(",align=16", ",align=16", "a", "2") +
+                                 row("", "", "a", "1") + row(",align=4", ",align=4", "b", "inf"));
+  const auto found = [&](const std::string& x, const std::string& w) {
+    std::string text;
+    for (const auto& known : choices.find("g", "9", "fprop:x=f32,2x8,nhwc" + x + ":w=f32,8x8,nhwc" + w + ":pad=1x1")) {
+      text += known.candidate.engine + (known.seconds == 1   ? "1"
+                                        : known.seconds == 2 ? "2"
+                                        : known.seconds == 3 ? "3"
+                                                             : "!");
+    }
+    return text;
+  };
+  EXPECT_EQ(found("", ""), "a1") << "the default is 64 bytes";
+  EXPECT_EQ(found(",align=32", ",align=32"), "a2");
+  EXPECT_EQ(found(",align=16", ""), "a2");
+  EXPECT_EQ(found(",align=8", ""), "a3");
+  EXPECT_EQ(found(",align=8", ",align=32"), "") << "w was measured at 64";
+  EXPECT_EQ(found(",align=4", ",align=4"), "b!") << "and a failure serves its own alignment only";
+}
+
+TEST(Choices, RulesFiltersAndStrict) {
+  const Choices choices = parsed(
+      "rule\tpass=wgrad groups>1\tcudnn.eng5{k2=3}\nrule\t*\tcudnn.eng1\nfilter\tengines\tcudnn.*,!cudnn.eng7\n"
+      "filter\tdeterministic\nfilter\tnotes\t!FFT\nfilter\tworkspace\t1048576\nfilter\tsm-count\t66\nstrict\n");
+  ASSERT_EQ(choices.rules.size(), 2u);
+  EXPECT_EQ(choices.rules[0].text, "pass=wgrad groups>1");
+  EXPECT_EQ(print(choices.rules[0].candidate), "cudnn.eng5{k2=3}");
+  EXPECT_TRUE(choices.strict);
+  const Filters& filters = choices.filters;
+  EXPECT_EQ(filters.texts[0], "engines cudnn.*,!cudnn.eng7");
+  EXPECT_EQ(filters.sm_count, 66);
+  EXPECT_EQ(filters.forbids("cudnn.eng5", {"TENSOR_CORE"}, 1 << 20), "");
+  EXPECT_NE(filters.forbids("cudnn.eng7", {}, 0), "");
+  EXPECT_EQ(filters.forbids("cudnn.eng5", {"NONDETERMINISTIC"}, 0), "deterministic");
+  EXPECT_EQ(filters.forbids("cudnn.eng5", {"FFT"}, 0), "notes !FFT (FFT)");
+  EXPECT_NE(filters.forbids("cudnn.eng5", {}, (1 << 20) + 1), "");
+  EXPECT_FALSE(parsed("filter\tsm-count\t66\n").filters.choose());
 }
 
 TEST(Choices, DamagedFilesNameTheLine) {
-  const auto says = [](std::string_view text) {
+  const auto says = [](const std::string& text) {
     const auto choices = Choices::parse(text);
     return choices.ok() ? std::string("fine") : choices.error().message;
   };
-  EXPECT_EQ(says("convoy-choices 1\n"), "fine");
+  const std::string head = "convoy-choices 2\n";
+  EXPECT_EQ(says(head), "fine");
   EXPECT_NE(says("").find("line 1"), std::string::npos);
-  EXPECT_NE(says("convoy-choices 2\n").find("line 1"), std::string::npos);
-  EXPECT_NE(says("convoy-choices 1\nrule\ta\n").find("line 2"), std::string::npos);
-  EXPECT_NE(says("convoy-choices 1\ntime\ta\tb\tc\tcudnn.eng5\t0\n").find("no time"), std::string::npos);
-  EXPECT_NE(says("convoy-choices 1\ntime\ta\tb\tc\tcudnn.eng5\t1e-5x\n").find("no time"), std::string::npos);
-  EXPECT_NE(says("convoy-choices 1\ntime\ta\tb\tc\t{\t1\n").find("line 2"), std::string::npos);
+  EXPECT_NE(says("convoy-choices 1\n").find("line 1"), std::string::npos);
+  for (const char* line : {"rule\ta", "rule\tcolour=red\tcudnn.eng1", "filter\tsm-count\t0", "filter\tworkspace\tmuch",
+                           "filter\tdeterminism", "times", "time\ta\tb\tc\t{\t1"}) {
+    EXPECT_NE(says(head + line + "\n").find("line 2"), std::string::npos) << line;
+  }
+  EXPECT_NE(says(head + "time\ta\tb\tc\tcudnn.eng5\t0\n").find("no time"), std::string::npos);
+  EXPECT_NE(says(head + "time\ta\tb\tc\tcudnn.eng5\t1e-5x\n").find("no time"), std::string::npos);
 }
 
 }  // namespace

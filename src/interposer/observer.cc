@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -16,15 +15,17 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 
 #include "base/environment.h"
-#include "engines/cudnn/configuration.h"
 #include "interposer/choices.h"
+#include "interposer/configurations.h"
 #include "interposer/graph_problem.h"
+#include "interposer/owners.h"
 #include "interposer/real.h"
 #include "interposer/recorder.h"
+#include "interposer/say.h"
 #include "interposer/snapshot.h"
+#include "interposer/steering.h"
 
 namespace convoy::interposer {
 namespace {
@@ -32,11 +33,6 @@ namespace {
 constexpr auto kWriteEvery = std::chrono::seconds(60);
 
 using Clock = std::chrono::steady_clock;
-
-void say(const std::string& sentence) {
-  const std::string line = "convoy: " + sentence + "\n";
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
-}
 
 // The device that the calling thread works on, as the driver names it; empty where that can't be asked.
 std::string device_name() {
@@ -62,89 +58,10 @@ std::string program() {
   return text;
 }
 
-std::string name_of(cudnnBackendHeurMode_t mode) {
-  switch (mode) {
-    case CUDNN_HEUR_MODE_INSTANT:
-      return "instant";
-    case CUDNN_HEUR_MODE_A:
-      return "A";
-    case CUDNN_HEUR_MODE_B:
-      return "B";
-    case CUDNN_HEUR_MODE_FALLBACK:
-      return "fallback";
-    default:
-      return fmt::format("{}", static_cast<int>(mode));
-  }
-}
-
-std::string cudnn_version() {
-  const int version = real().version;
-  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
-}
-
-Offer offer_of(const cudnn::Descriptor& configuration) {
-  Offer offer;
-  if (auto pick = cudnn::pick_of(configuration)) {
-    offer.candidate = {fmt::format("cudnn.eng{}", pick->engine), std::move(pick->knobs)};
-    offer.notes = cudnn::notes_of_configuration(configuration);
-  }
-  return offer;
-}
-
-std::vector<Offer> offers_of(std::span<cudnnBackendDescriptor_t> configurations) {
-  std::vector<Offer> offers;
-  for (cudnnBackendDescriptor_t raw : configurations) {
-    offers.push_back(offer_of(cudnn::Descriptor::borrowed(real(), raw)));
-  }
-  return offers;
-}
-
-// A finalised graph, heuristic, configuration or plan, and what it belongs to. Plans are looked up at every execution.
-struct Owned {
-  GraphRow* row = nullptr;
-  PlanRow* plan = nullptr;
-};
-
-class Owners {
- public:
-  void put(cudnnBackendDescriptor_t raw, Owned owned) {
-    Shard& shard = shard_of(raw);
-    const std::lock_guard lock(shard.mutex);
-    shard.owned.insert_or_assign(raw, owned);
-  }
-  Owned get(cudnnBackendDescriptor_t raw) {
-    Shard& shard = shard_of(raw);
-    const std::lock_guard lock(shard.mutex);
-    const auto found = shard.owned.find(raw);
-    return found == shard.owned.end() ? Owned() : found->second;
-  }
-  void forget(cudnnBackendDescriptor_t raw) {
-    Shard& shard = shard_of(raw);
-    const std::lock_guard lock(shard.mutex);
-    shard.owned.erase(raw);
-  }
-  void lock() {
-    for (Shard& shard : shards_) shard.mutex.lock();
-  }
-  void unlock() {
-    for (Shard& shard : shards_) shard.mutex.unlock();
-  }
-
- private:
-  struct Shard {
-    std::mutex mutex;
-    std::unordered_map<cudnnBackendDescriptor_t, Owned> owned;
-  };
-  Shard& shard_of(cudnnBackendDescriptor_t raw) {
-    return shards_[(reinterpret_cast<std::uintptr_t>(raw) >> 4) % shards_.size()];
-  }
-  std::array<Shard, 64> shards_;
-};
-
 class Observer {
  public:
   Observer(std::optional<std::string> file, Choices choices)
-      : file_(std::move(file)), choices_(std::move(choices)), started_(Clock::now()), written_(started_) {}
+      : steering(std::move(choices), recorder), file_(std::move(file)), started_(Clock::now()), written_(started_) {}
 
   void finalized(cudnnBackendDescriptor_t raw, cudnnStatus_t status) {
     const auto snapshot = descriptors.find(raw);
@@ -170,33 +87,42 @@ class Observer {
     }
   }
 
-  // What cuDNN filled into `results`, in its own order.
-  void filled(cudnnBackendDescriptor_t asked, std::span<cudnnBackendDescriptor_t> results) {
-    const auto snapshot = descriptors.find(asked);
-    const Owned owner = owners.get(asked);
-    if (snapshot == nullptr || owner.row == nullptr) return;
-    for (cudnnBackendDescriptor_t result : results) owners.put(result, {owner.row, nullptr});
-    if (!file_) return;
-    const auto mode = snapshot->value<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE);
-    recorder.asked(*owner.row, mode ? name_of(*mode) : "?", offers_of(results));
+  // Asked for a heuristic's results: the answer, unless there is nothing to say.
+  std::optional<Answered> answer(cudnnBackendDescriptor_t heuristic, std::int64_t requested,
+                                 cudnnBackendDescriptor_t* configurations) {
+    if (steering.choices().empty()) return std::nullopt;
+    const auto snapshot = descriptors.find(heuristic);
+    const Owned owner = owners.get(heuristic);
+    if (snapshot == nullptr || owner.row == nullptr) return std::nullopt;
+    return steering.answer({heuristic, *snapshot, *owner.row, requested, configurations});
   }
 
-  // Whether something is known of the engines that a heuristic is asked for.
-  bool steers(cudnnBackendDescriptor_t heuristic) { return known_of(heuristic) != nullptr; }
+  // The program's configurations that were filled; `unsteered`: in cuDNN's own order.
+  void filled(cudnnBackendDescriptor_t heuristic, std::span<cudnnBackendDescriptor_t> results, bool unsteered) {
+    const auto snapshot = descriptors.find(heuristic);
+    const Owned owner = owners.get(heuristic);
+    if (snapshot == nullptr || owner.row == nullptr) return;
+    for (cudnnBackendDescriptor_t result : results) owners.put(result, {owner.row, nullptr});
+    if (!unsteered || !file_) return;
+    std::vector<Offer> offers;
+    for (cudnnBackendDescriptor_t result : results) offers.push_back(offer_of(result, owner.row->convolution()));
+    recorder.asked(*owner.row, mode_of(*snapshot), std::move(offers));
+  }
 
-  // The order in which to offer them. Precondition: steers(heuristic).
-  std::vector<int> order_of(cudnnBackendDescriptor_t heuristic, std::span<cudnnBackendDescriptor_t> results) {
-    const auto* known = known_of(heuristic);
-    std::vector<Contender> contenders;
-    for (Offer& offer : offers_of(results)) {
-      Contender& contender = contenders.emplace_back(Contender{std::move(offer.notes), {}});
-      // A knob that cuDNN offers as -1 is left to it, as one that isn't named; the choice file leaves them out.
-      std::erase_if(offer.candidate.knobs, [](const KnobValue& knob) { return knob.value < 0; });
-      for (const KnownTime& time : *known) {
-        if (time.candidate == offer.candidate) contender.seconds = time.seconds;
-      }
-    }
-    return order_by_time(contenders);
+  // Before a descriptor is finalized: whether something was added to it, which may be why that then fails.
+  bool prepare(cudnnBackendDescriptor_t raw) {
+    if (!steering.choices().filters.sm_count) return false;
+    const auto snapshot = descriptors.find(raw);
+    if (snapshot == nullptr || snapshot->type() != CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR) return false;
+    const auto graph = snapshot->value<cudnnBackendDescriptor_t>(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
+    const Owned owner = graph ? owners.get(*graph) : Owned();
+    return owner.row != nullptr && owner.row->is_convolution() && steering.prepare(raw);
+  }
+
+  std::shared_ptr<void> destroying(cudnnBackendDescriptor_t raw) {
+    descriptors.destroyed(raw);
+    owners.forget(raw);
+    return steering.forget(raw);
   }
 
   void executed(cudnnBackendDescriptor_t plan) {
@@ -215,6 +141,17 @@ class Observer {
                                   {"program", program()},
                                   {"cudnn", real().version},
                                   {"seconds", seconds}};
+    const Choices& choices = steering.choices();
+    if (!choices.filters.texts.empty()) header["filters"] = choices.filters.texts;
+    const auto uses = recorder.rule_uses(choices.rules.size());
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+      nlohmann::ordered_json rule{{"pattern", choices.rules[i].text},
+                                  {"candidate", print(choices.rules[i].candidate)},
+                                  {"matched", uses[i].matched},
+                                  {"obeyed", uses[i].obeyed}};
+      if (!uses[i].reason.empty()) rule["reason"] = uses[i].reason;
+      header["rules"].push_back(std::move(rule));
+    }
     const std::string lines = recorder.lines();
     if (lines.empty()) return;  // this process called no cuDNN
     const std::string name = fmt::format("{}.{}", *file_, getpid());
@@ -235,8 +172,10 @@ class Observer {
     recorder.lock();
     descriptors.lock();
     owners.lock();
+    steering.lock();
   }
   void unlock() {
+    steering.unlock();
     owners.unlock();
     descriptors.unlock();
     recorder.unlock();
@@ -246,17 +185,13 @@ class Observer {
   Descriptors descriptors;
   Owners owners;
   Recorder recorder;
+  Steering steering;
 
  private:
-  const std::vector<KnownTime>* known_of(cudnnBackendDescriptor_t heuristic) {
-    if (choices_.empty()) return nullptr;
-    const Owned owner = owners.get(heuristic);
-    return owner.row == nullptr ? nullptr : choices_.find(owner.row->device, version_, owner.row->problem);
-  }
-
   GraphRow& row_of(const Snapshot& graph) {
-    const auto problem = problem_of(graph);
-    return recorder.row(problem ? print(*problem) : "", operations_of(graph), problem ? "" : problem.error().message,
+    auto problem = problem_of(graph);
+    const std::string reason = problem ? "" : problem.error().message;
+    return recorder.row(problem ? std::optional(*std::move(problem)) : std::nullopt, operations_of(graph), reason,
                         device_name());
   }
 
@@ -270,17 +205,17 @@ class Observer {
     if (!config) return;  // from JSON
     const Owned owner = owners.get(*config);
     if (owner.row == nullptr) return;
-    const cudnn::Descriptor plan = cudnn::Descriptor::borrowed(real(), raw);
-    std::string failure;
-    std::int64_t workspace = 0;
-    if (status == CUDNN_STATUS_SUCCESS) {
-      workspace = plan.get<std::int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64).value_or(0);
-    } else {
-      failure = real().GetErrorString(status);
+    const std::string words = status == CUDNN_STATUS_SUCCESS ? "" : cudnn::failure_of(real(), status).text;
+    Offer offer = offer_of(*config, owner.row->convolution());
+    if (status != CUDNN_STATUS_SUCCESS) {
+      steering.failed(*owner.row, offer.candidate, "its plan could not be built: " + words);
+      recorder.plan(*owner.row, std::move(offer), 0, real().GetErrorString(status), words);
+      return;
     }
-    Offer offer = offer_of(cudnn::Descriptor::borrowed(real(), *config));
-    PlanRow& row = recorder.plan(*owner.row, std::move(offer), workspace, failure);
-    if (status == CUDNN_STATUS_SUCCESS) owners.put(raw, {owner.row, &row});
+    const std::int64_t workspace = cudnn::Descriptor::borrowed(real(), raw)
+                                       .get<std::int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64)
+                                       .value_or(0);
+    owners.put(raw, {owner.row, &recorder.plan(*owner.row, std::move(offer), workspace, "", "")});
   }
 
   void write_now_and_then() {
@@ -291,8 +226,6 @@ class Observer {
   }
 
   const std::optional<std::string> file_;  // of the record
-  const Choices choices_;
-  const std::string version_ = cudnn_version();
   const Clock::time_point started_;
   std::mutex writing_;
   Clock::time_point written_;
@@ -375,49 +308,46 @@ void set(cudnnBackendDescriptor_t raw, cudnnBackendAttributeName_t name, cudnnBa
   watch([&](Observer& observer) { observer.descriptors.set(raw, name, type, count, values); });
 }
 
-void finalized(cudnnBackendDescriptor_t raw, cudnnStatus_t status) {
+cudnnStatus_t finalize(cudnnBackendDescriptor_t raw) {
+  bool prepared = false;
+  watch([&](Observer& observer) { prepared = observer.prepare(raw); });
+  cudnnStatus_t status = real().BackendFinalize(raw);
+  if (prepared && status != CUDNN_STATUS_SUCCESS) {
+    std::optional<cudnnStatus_t> instead;
+    watch([&](Observer& observer) { instead = observer.steering.unprepare(raw); });
+    status = instead ? *instead : real().BackendFinalize(raw);
+  }
   watch([&](Observer& observer) { observer.finalized(raw, status); });
+  return status;
 }
 
 cudnnStatus_t offer(cudnnBackendDescriptor_t heuristic, std::int64_t requested, std::int64_t* count,
                     cudnnBackendDescriptor_t* configurations) {
-  const auto ask = [&](cudnnBackendDescriptor_t* array) {
-    return real().BackendGetAttribute(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                                      requested, count, array);
-  };
-  // In whose place of `configurations` each of cuDNN's results goes.
-  std::vector<cudnnBackendDescriptor_t> places(configurations, configurations + requested);
-  watch([&](Observer& observer) {
-    if (!observer.steers(heuristic)) return;
-    // A configuration can be filled once only, so the order is found with others.
-    std::vector<cudnn::Descriptor> tried;
-    std::vector<cudnnBackendDescriptor_t> raw;
-    for (std::int64_t i = 0; i < requested; ++i) {
-      raw.push_back(tried.emplace_back(real(), CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).raw());
-    }
-    if (ask(raw.data()) != CUDNN_STATUS_SUCCESS) return;
-    raw.resize(static_cast<std::size_t>(std::clamp<std::int64_t>(*count, 0, requested)));
-    const std::vector<int> order = observer.order_of(heuristic, raw);
-    for (std::size_t place = 0; place < order.size(); ++place) places[order[place]] = configurations[place];
-  });
-  const cudnnStatus_t status = ask(places.data());
-  if (status != CUDNN_STATUS_SUCCESS) return status;
-  watch([&](Observer& observer) {
-    observer.filled(heuristic,
-                    {places.data(), static_cast<std::size_t>(std::clamp<std::int64_t>(*count, 0, requested))});
-  });
-  return status;
+  std::optional<Answered> answered;
+  watch([&](Observer& observer) { answered = observer.answer(heuristic, requested, configurations); });
+  const bool unsteered = !answered;
+  if (answered) {
+    if (answered->status != CUDNN_STATUS_SUCCESS) return answered->status;
+    *count = answered->count;
+  } else {
+    const cudnnStatus_t status = real().BackendGetAttribute(
+        heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, requested, count, configurations);
+    if (status != CUDNN_STATUS_SUCCESS) return status;
+  }
+  if (requested <= 0 || configurations == nullptr) return CUDNN_STATUS_SUCCESS;
+  const auto given = static_cast<std::size_t>(std::clamp<std::int64_t>(*count, 0, requested));
+  watch([&](Observer& observer) { observer.filled(heuristic, {configurations, given}, unsteered); });
+  return CUDNN_STATUS_SUCCESS;
 }
 
 void executed(cudnnBackendDescriptor_t plan) {
   watch([&](Observer& observer) { observer.executed(plan); });
 }
 
-void destroying(cudnnBackendDescriptor_t raw) {
-  watch([&](Observer& observer) {
-    observer.descriptors.destroyed(raw);
-    observer.owners.forget(raw);
-  });
+std::shared_ptr<void> destroying(cudnnBackendDescriptor_t raw) {
+  std::shared_ptr<void> last;
+  watch([&](Observer& observer) { last = observer.destroying(raw); });
+  return last;
 }
 
 }  // namespace convoy::interposer

@@ -1,10 +1,11 @@
 // What is learnt from a program's calls of cuDNN. Each function is told of a call that cuDNN has answered (or, where it
-// says so, is about to). None of them throws, prints or changes what the program gets.
+// says so, is about to, or is asked by it). None of them throws.
 #pragma once
 
 #include <cudnn.h>
 
 #include <cstdint>
+#include <memory>
 
 namespace convoy::interposer {
 
@@ -15,12 +16,14 @@ bool observing();
 void created(cudnnBackendDescriptor_t raw, cudnnBackendDescriptorType_t type);
 void set(cudnnBackendDescriptor_t raw, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
          std::int64_t count, const void* values);
-void finalized(cudnnBackendDescriptor_t raw, cudnnStatus_t status);
-// cudnnBackendGetAttribute of a heuristic's results into `configurations`: asks cuDNN, in an order that offers what is
-// known to be fast first (choices.h). The caller gets every configuration that cuDNN would have given it.
+// cudnnBackendFinalize: asks cuDNN.
+cudnnStatus_t finalize(cudnnBackendDescriptor_t raw);
+// cudnnBackendGetAttribute of a heuristic's results, or of how many there are: asks cuDNN, and gives the program its
+// configurations in the order that rules, filters and known times say (decision.h).
 cudnnStatus_t offer(cudnnBackendDescriptor_t heuristic, std::int64_t requested, std::int64_t* count,
                     cudnnBackendDescriptor_t* configurations);
 void executed(cudnnBackendDescriptor_t plan);
-void destroying(cudnnBackendDescriptor_t raw);  // before cuDNN does
+// Before cuDNN destroys it. What is returned is to be freed after that.
+std::shared_ptr<void> destroying(cudnnBackendDescriptor_t raw);
 
 }  // namespace convoy::interposer

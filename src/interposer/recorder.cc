@@ -11,6 +11,7 @@ using Json = nlohmann::ordered_json;
 Json to_json(const Offer& offer) {
   Json json{{"candidate", print(offer.candidate)}};
   if (!offer.notes.empty()) json["notes"] = offer.notes;
+  if (!offer.hidden_notes.empty()) json["hidden_notes"] = offer.hidden_notes;
   return json;
 }
 
@@ -23,6 +24,12 @@ Json to_json(const GraphRow& row) {
   std::int64_t calls = 0;
   for (const PlanRow& plan : row.plans) calls += plan.calls;
   json["calls"] = calls;
+  const Steered& steered = row.steered;
+  if (steered.reordered) json["steered"] = print(*steered.first);
+  if (!steered.adds.empty()) json["steered_adds"] = steered.adds;
+  for (const auto& [candidate, reason] : steered.not_placed) {
+    json["not_placed"].push_back({{"candidate", candidate}, {"reason", reason}});
+  }
   for (const PlanRow& plan : row.plans) {
     Json each = to_json(plan.offer);
     each["calls"] = plan.calls.load();
@@ -31,6 +38,7 @@ Json to_json(const GraphRow& row) {
       each["workspace_bytes"] = plan.workspace_bytes;
     } else {
       each["failure"] = plan.failure;
+      if (!plan.failure_detail.empty()) each["failure_detail"] = plan.failure_detail;
     }
     json["plans"].push_back(std::move(each));
   }
@@ -44,8 +52,9 @@ Json to_json(const GraphRow& row) {
 
 }  // namespace
 
-GraphRow& Recorder::row(const std::string& problem, const std::string& operations, const std::string& reason,
+GraphRow& Recorder::row(std::optional<ConvProblem> parsed, const std::string& operations, const std::string& reason,
                         const std::string& device) {
+  const std::string problem = parsed ? print(*parsed) : "";
   const std::lock_guard lock(mutex_);
   auto& row = rows_[device + '\n' + (problem.empty() ? operations + '\n' + reason : problem)];
   if (row == nullptr) {
@@ -54,6 +63,7 @@ GraphRow& Recorder::row(const std::string& problem, const std::string& operation
     row->operations = operations;
     row->reason = reason;
     row->device = device;
+    row->parsed = std::move(parsed);
   }
   return *row;
 }
@@ -70,7 +80,8 @@ void Recorder::asked(GraphRow& row, const std::string& mode, std::vector<Offer> 
   }
 }
 
-PlanRow& Recorder::plan(GraphRow& row, Offer offer, std::int64_t workspace_bytes, std::string failure) {
+PlanRow& Recorder::plan(GraphRow& row, Offer offer, std::int64_t workspace_bytes, std::string failure,
+                        std::string detail) {
   const std::lock_guard lock(mutex_);
   const auto same = std::find_if(row.plans.begin(), row.plans.end(),
                                  [&](const PlanRow& plan) { return plan.offer == offer && plan.failure == failure; });
@@ -78,6 +89,7 @@ PlanRow& Recorder::plan(GraphRow& row, Offer offer, std::int64_t workspace_bytes
   plan.offer = std::move(offer);
   plan.workspace_bytes = std::max(plan.workspace_bytes, workspace_bytes);
   plan.failure = std::move(failure);
+  plan.failure_detail = std::move(detail);
   ++plan.made;
   return plan;
 }
@@ -88,6 +100,20 @@ std::string Recorder::lines() const {
   for (const auto& [key, row] : rows_)
     text += to_json(*row).dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
   return text;
+}
+
+std::vector<Recorder::RuleUse> Recorder::rule_uses(std::size_t rules) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<RuleUse> uses(rules);
+  for (const auto& [key, row] : rows_) {
+    const Steered& steered = row->steered;
+    if (!steered.rule) continue;
+    RuleUse& use = uses[*steered.rule];
+    ++use.matched;
+    use.obeyed += steered.obeyed;
+    if (!steered.obeyed && use.reason.empty()) use.reason = steered.disobeyed;
+  }
+  return uses;
 }
 
 void Recorder::clear() {

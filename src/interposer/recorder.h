@@ -9,9 +9,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "convoy/convolution.h"
 #include "convoy/engine.h"
 
 namespace convoy::interposer {
@@ -19,14 +21,16 @@ namespace convoy::interposer {
 // A configuration that cuDNN's heuristics offered.
 struct Offer {
   Candidate candidate;
-  std::vector<std::string> notes;
+  std::vector<std::string> notes;         // cuDNN's
+  std::vector<std::string> hidden_notes;  // what known.cc says of it besides
   friend bool operator==(const Offer&, const Offer&) = default;
 };
 
 struct PlanRow {
   Offer offer;
   std::int64_t workspace_bytes = 0;
-  std::string failure;  // why it could not be made; empty: it was
+  std::string failure;         // cuDNN's status, where it could not be made; empty: it was
+  std::string failure_detail;  // and its words
   std::atomic<std::int64_t> made{0};
   std::atomic<std::int64_t> calls{0};
 };
@@ -38,29 +42,53 @@ struct Query {
   std::int64_t asked = 0;  // how often
 };
 
+// What was done for a graph by rules, filters and known times.
+struct Steered {
+  std::optional<Candidate> first;                 // what was put first; nothing: nothing was decided
+  bool reordered = false;                         // that is not cuDNN's own first
+  std::vector<std::string> adds;                  // what a rule's candidate loses that cuDNN's first does not
+  std::map<std::string, std::string> not_placed;  // winners that the program could not be given, and why
+  std::vector<Candidate> failed;                  // put first, and could not be built
+  std::optional<std::size_t> rule;                // the rule that matches
+  bool obeyed = false;
+  std::string disobeyed;  // why it was not, the first time
+};
+
 // One graph on one device.
 struct GraphRow {
-  std::string problem;     // the problem string; empty: it can't be expressed as one
-  std::string operations;  // "CONVOLUTION_FORWARD"
-  std::string reason;      // why it has no problem string
-  std::string device;      // "NVIDIA H200"
+  std::string problem;                // the problem string; empty: it can't be expressed as one
+  std::string operations;             // "CONVOLUTION_FORWARD"
+  std::string reason;                 // why it has no problem string
+  std::string device;                 // "NVIDIA H200"
+  std::optional<ConvProblem> parsed;  // the problem
   std::vector<Query> queries;
+  Steered steered;
   std::deque<PlanRow> plans;  // at addresses that stay
+
+  const ConvProblem* convolution() const { return parsed ? &*parsed : nullptr; }  // null: not expressed
+  bool is_convolution() const { return operations.find("CONVOLUTION") != std::string::npos; }
 };
 
 class Recorder {
  public:
-  // The row of a graph; the first call makes it. Rows stay until the process ends.
-  GraphRow& row(const std::string& problem, const std::string& operations, const std::string& reason,
+  // The row of a graph; the first call makes it. Rows stay until the process ends. `reason`: why there is no problem.
+  GraphRow& row(std::optional<ConvProblem> problem, const std::string& operations, const std::string& reason,
                 const std::string& device);
   void asked(GraphRow& row, const std::string& mode, std::vector<Offer> offers);
   // The plan of an engine configuration; those of the same configuration share a row.
-  PlanRow& plan(GraphRow& row, Offer offer, std::int64_t workspace_bytes, std::string failure);
+  PlanRow& plan(GraphRow& row, Offer offer, std::int64_t workspace_bytes, std::string failure, std::string detail);
 
   // All of it, as text.
   std::string lines() const;
 
-  // Around fork().
+  // What became of each of so many rules.
+  struct RuleUse {
+    int matched = 0, obeyed = 0;  // graphs
+    std::string reason;           // why one was not, the first one
+  };
+  std::vector<RuleUse> rule_uses(std::size_t rules) const;
+
+  // Around fork(), and to work on a row's `steered`.
   void lock() { mutex_.lock(); }
   void unlock() { mutex_.unlock(); }
   void clear();  // in the child; the lock is held

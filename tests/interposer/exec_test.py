@@ -44,8 +44,9 @@ class Exec(unittest.TestCase):
         self.assertEqual(built["cudnn.eng5{k2=-1}"]["calls"], 5)
         self.assertEqual(built["cudnn.eng5{k2=-1}"]["workspace_bytes"], 500)
         self.assertIn("NOT_SUPPORTED", built["cudnn.eng7{k2=0}"]["failure"])
+        self.assertIn("device.can(engine)", built["cudnn.eng7{k2=0}"]["failure_detail"])
         offers = {query["mode"]: [offer["candidate"] for offer in query["offers"]] for query in graph["queries"]}
-        self.assertEqual(offers, {"instant": ["cudnn.eng7{k2=0}", "cudnn.eng5{k2=-1}", "cudnn.eng9{k2=3}"], "fallback": ["cudnn.eng1"]})
+        self.assertEqual(offers, {"instant": ["cudnn.eng7{k2=0}", "cudnn.eng5{k2=-1}", "cudnn.eng9{k2=3}"]})
         self.assertIn("1 graphs of 1 processes, cuDNN 9.19.0", err)
         listed = self.record.with_suffix(".txt").read_text().splitlines()[-1]
         self.assertTrue(listed.startswith("5 fprop:") and "math=reduced" in listed and "cudnn.eng5" in listed, listed)
@@ -98,26 +99,154 @@ class Exec(unittest.TestCase):
         self.assertEqual(out, "ran eng5\nran eng5\n")
         self.assertIn("can't be written", err)
 
-    def steered(self, times, *arguments):
+    def choose(self, *arguments, times=None, rules=None, filters=(), strict=False, record=False):
+        """The program with a choice file: exit code, standard output, standard error; with `record` its rows too."""
         choices = pathlib.Path(self.folder.name) / "choices.txt"
-        lines = [f"time\t\t9.19.0\t{PROBLEM}\t{candidate}\t{seconds}\n" for candidate, seconds in times.items()]
-        choices.write_text("convoy-choices 1\n" + "".join(lines))
-        return run(PROGRAM, *arguments, LD_PRELOAD=INTERPOSER, CONVOY_CHOICES=str(choices))
+        lines = ["convoy-choices 2"]
+        lines += [f"time\t\t9.19.0\t{PROBLEM}\t{candidate}\t{seconds}" for candidate, seconds in (times or {}).items()]
+        lines += [f"rule\t{pattern}\t{candidate}" for pattern, candidate in (rules or {}).items()]
+        lines += ["filter\t" + text for text in filters] + ["strict"] * strict
+        choices.write_text("\n".join(lines) + "\n")
+        environment = {"LD_PRELOAD": INTERPOSER, "CONVOY_CHOICES": str(choices)}
+        if not record:
+            return run(PROGRAM, *arguments, **environment)
+        for old in self.record.parent.glob("r.jsonl.*"):
+            old.unlink()
+        done = run(PROGRAM, *arguments, CONVOY_RECORD=str(self.record), **environment)
+        (written,) = self.record.parent.glob("r.jsonl.*")
+        header, *graphs = (json.loads(line) for line in written.read_text().splitlines())
+        (graph,) = (graph for graph in graphs if graph["problem"] == PROBLEM)
+        return *done, header, graph
+
+    FAILED = {"cudnn.eng7{k2=0}": "inf"}  # it can't be built
 
     def test_what_is_known_to_be_fast_is_offered_first(self):
         # What cuDNN leaves open (k2=-1) the choice file leaves out.
-        failed = {"cudnn.eng7{k2=0}": "inf"}  # it can't be built
-        self.assertEqual(self.steered({**failed, "cudnn.eng5": 2e-5, "cudnn.eng9{k2=3}": 1e-5}, "1"), (0, "ran eng9\n", ""))
-        self.assertEqual(self.steered({**failed, "cudnn.eng5": 1e-5, "cudnn.eng9{k2=3}": 2e-5}, "1")[1], "ran eng5\n")
-        self.assertEqual(self.steered({**failed, "cudnn.eng5": 2e-5, "cudnn.eng9{k2=4}": 1e-5}, "1")[1], "ran eng5\n",
-                         "other knobs are another engine")
-        self.assertEqual(self.steered({**failed, "cudnn.eng9{k2=3}": 1e-5}, "1")[1], "ran eng5\n", "which was not measured")
-        out = self.steered({**failed, "cudnn.eng5": 2e-5, "cudnn.eng9{k2=3}": 1e-5}, "--benchmark", "1")[1]
+        def ran(**times):
+            return self.choose("1", times={**self.FAILED, **{f"cudnn.{name}": s for name, s in times["times"].items()}})
+        self.assertEqual(ran(times={"eng5": 2e-5, "eng9{k2=3}": 1e-5}), (0, "ran eng9\n", ""))
+        self.assertEqual(ran(times={"eng5": 1e-5, "eng9{k2=3}": 2e-5})[1], "ran eng5\n")
+        self.assertEqual(ran(times={"eng9{k2=3}": 1e-5})[1], "ran eng5\n", "which was not measured")
+        times = {**self.FAILED, "cudnn.eng5": 2e-5, "cudnn.eng9{k2=3}": 1e-5}
+        out = self.choose("--benchmark", "1", times=times)[1]
         self.assertEqual(out, "ran eng9\nran eng5\nran eng1\nran eng9\n", "none is lost")
+
+    def test_the_fastest_that_cudnn_did_not_offer(self):
+        times = {**self.FAILED, "cudnn.eng5": 3e-5, "cudnn.eng9{k2=3}": 2e-5, "cudnn.eng11{k2=2}": 1e-5}
+        code, out, err = self.choose("--list", "1", times=times)
+        self.assertEqual(out, "mode 0, 4 places: eng11 eng9 eng7 eng5\nran eng11 tile 2\n", "none of cuDNN's is lost")
+        out = self.choose("--one", "--list", "1", times=times)[1]
+        self.assertEqual(out, "mode 0, 1 places: eng11\nran eng11 tile 2\n")
+        out = self.choose("1", times={**self.FAILED, "cudnn.eng5": 3e-5, "cudnn.eng11{k2=2}": 1e-5})[1]
+        self.assertEqual(out, "ran eng5\n", "whether eng9, which is as deterministic, is faster than eng11 nobody knows")
+        out = self.choose("--one", "1", times={**self.FAILED, "cudnn.eng5": 3e-5, "cudnn.eng9{k2=3}": 2e-5})[1]
+        self.assertEqual(out, "ran eng9\n", "cuDNN's third, in the only place")
+
+    def test_nothing_less_deterministic_goes_first(self):
+        times = {**self.FAILED, "cudnn.eng5": 3e-5, "cudnn.eng9{k2=3}": 2e-5, "cudnn.eng12": 1e-5}
+        for arguments in (), ("--deterministic",):
+            _, out, _, _, graph = self.choose(*arguments, "1", times=times, record=True)
+            self.assertEqual(out, "ran eng9\n")
+            self.assertEqual(graph["not_placed"], [{"candidate": "cudnn.eng12",
+                                                    "reason": "NONDETERMINISTIC: cudnn.eng9{k2=3} has no such note"}])
+        # Behind one that is as nondeterministic.
+        times["cudnn.eng9{k2=3}"] = 4e-5
+        self.assertEqual(self.choose("1", times=times)[1], "ran eng12\n", times)
+        self.assertEqual(self.choose("--deterministic", "1", times=times)[1], "ran eng9\n")
+
+    def test_a_winner_that_cannot_be_built(self):
+        times = {**self.FAILED, "cudnn.eng5": 3e-5, "cudnn.eng9{k2=3}": 2e-5, "cudnn.eng13": 1e-5}
+        _, out, err, _, graph = self.choose("--list", "--threads", "5", "1", times=times, record=True)
+        self.assertTrue(out.startswith("mode 0, 4 places: eng13 eng9 eng7 eng5\nran eng9\n"), out)
+        self.assertEqual((out.count("eng13"), err), (1, ""), "not again in this process")
+        (missed,) = graph["not_placed"]
+        self.assertEqual(missed["candidate"], "cudnn.eng13")
+        self.assertIn("device.can(engine)", missed["reason"])
+        failed = [plan for plan in graph["plans"] if plan["candidate"] == "cudnn.eng13{k2=-1}"]
+        self.assertIn("device.can(engine)", failed[0]["failure_detail"])
+
+    def test_rules(self):
+        _, out, err, header, graph = self.choose("--list", "1", rules={"pass=dgrad": "cudnn.eng1", "channels=8": "cudnn.eng9"},
+                                                 record=True)
+        self.assertEqual((out, err), ("mode 0, 5 places: eng9 eng7 eng5\nran eng9\n".replace("5 p", "3 p"), ""))
+        self.assertEqual(graph["steered"], "cudnn.eng9{k2=3}")
+        self.assertNotIn("steered_adds", graph)
+        self.assertEqual(header["rules"], [
+            {"pattern": "pass=dgrad", "candidate": "cudnn.eng1", "matched": 0, "obeyed": 0},
+            {"pattern": "channels=8", "candidate": "cudnn.eng9", "matched": 1, "obeyed": 1}])
+        # A rule is the user's word, also over what is more deterministic or was measured to be faster.
+        _, out, _, _, graph = self.choose("1", rules={"*": "cudnn.eng12{k2=1}"}, record=True,
+                                          times={**self.FAILED, "cudnn.eng5": 3e-5, "cudnn.eng9{k2=3}": 2e-5})
+        self.assertEqual(out, "ran eng12 tile 1\n", "cuDNN does not offer it")
+        self.assertEqual(graph["steered_adds"], ["NONDETERMINISTIC"])
+        self.assertEqual(self.choose("--deterministic", "1", rules={"*": "cudnn.eng12"})[1], "ran eng9\n",
+                         "the program's own filters stay in force")
+
+    def test_rules_that_cannot_be_obeyed(self):
+        for candidate, reason in (("cudnn.eng99", "engine.index >= engines.count"),
+                                  ("cudnn.eng11{k2=7}", "knob.value <= knob.maximum"),
+                                  ("cuda.gemm", "no engine of cuDNN's graph API"),
+                                  ("cudnn.eng13", "could not be built")):
+            _, out, err, header, graph = self.choose("--threads", "2", "1", rules={"*": candidate}, record=True)
+            self.assertEqual(set(out.split("\n")), {"ran eng5", ""}, candidate)
+            self.assertLessEqual(err.count("\n"), 1, "one line a rule")
+            self.assertIn(reason, header["rules"][0]["reason"])
+            self.assertEqual(header["rules"][0]["obeyed"], 0)
+            self.assertIn(reason, graph["not_placed"][0]["reason"])
+            _, out, err = self.choose("1", rules={"*": candidate}, strict=True)
+            self.assertIn("refused: CUDNN_STATUS_NOT_SUPPORTED\n", out)
+            self.assertNotIn("ran", out)
+            self.assertIn("can't be obeyed", err)
+        self.assertEqual(self.choose("--benchmark", "1", rules={"*": "cudnn.eng9"}, strict=True)[1],
+                         "ran eng9\nran eng9\n", "strict leaves nothing else")
+
+    def test_filters(self):
+        for filters, ran in ((["deterministic"], "eng9"), (["engines\tcudnn.*,!cudnn.eng7,!cudnn.eng5"], "eng9"),
+                             (["notes\t!NONDETERMINISTIC"], "eng9"), (["workspace\t650"], "eng5"),
+                             (["workspace\t100"], "eng1"), (["engines\tcudnn.eng1"], "eng1")):
+            code, out, err = self.choose("1", filters=filters)
+            self.assertEqual((out, err), (f"ran {ran}\n", ""), filters)
+            self.assertEqual(self.choose("1", filters=filters, strict=True)[1], f"ran {ran}\n", filters)
+        out = self.choose("--list", "1", filters=["deterministic"])[1]
+        self.assertIn("3 places: eng7 eng9 eng5\n", out, "none is lost")
+        out = self.choose("--list", "1", filters=["deterministic"], strict=True)[1]
+        self.assertIn("2 places: eng7 eng9\n", out)
+        _, out, err, header, _ = self.choose("--threads", "3", "1", filters=["engines\tcudnn.eng99"], record=True)
+        self.assertEqual(set(out.split("\n")), {"ran eng5", ""})
+        self.assertEqual(err.count("\n"), 1, err)
+        self.assertIn("the filters (engines cudnn.eng99) leave nothing", err)
+        self.assertEqual(header["filters"], ["engines cudnn.eng99"])
+        out = self.choose("1", filters=["engines\tcudnn.eng99"], strict=True)[1]
+        self.assertIn("refused", out)
+        # A rule that a filter forbids.
+        _, out, err = self.choose("1", rules={"*": "cudnn.eng5"}, filters=["deterministic"])
+        self.assertEqual(out, "ran eng9\n")
+        self.assertIn("the filter takes it away: deterministic", err)
+
+    def test_part_of_the_device(self):
+        self.assertEqual(self.choose("1", filters=["sm-count\t66"]), (0, "asked for 66 SMs\nran eng5\n", ""))
+        _, out, err = self.choose("1", filters=["sm-count\t200"])
+        self.assertEqual(out, "ran eng5\n")
+        self.assertIn("sm-count 200: cuDNN's heuristics refuse it", err)
+        self.assertNotIn("ran", self.choose("1", filters=["sm-count\t200"], strict=True)[1].replace("unable", ""))
+
+    def test_lower_alignments_serve(self):
+        times = {"cudnn.eng7{k2=0}": "inf", "cudnn.eng5": 2e-5, "cudnn.eng9{k2=3}": 1e-5}
+        def ran(alignment, times):
+            choices = pathlib.Path(self.folder.name) / "choices.txt"
+            problem = PROBLEM.replace("align=16", f"align={alignment}")
+            choices.write_text("convoy-choices 2\n" + "".join(
+                f"time\t\t9.19.0\t{problem}\t{candidate}\t{seconds}\n" for candidate, seconds in times.items()))
+            out = run(PROGRAM, "--one", "--list", "0", LD_PRELOAD=INTERPOSER, CONVOY_CHOICES=str(choices))[1]
+            return out.splitlines()[0].removeprefix("mode 0, 1 places: ")
+        self.assertEqual(ran(16, times), "eng9")
+        self.assertEqual(ran(32, times), "eng7", "this needs more than the program has")
+        self.assertEqual(ran(4, times), "eng7", "that it failed there says nothing of here")
+        self.assertEqual(ran(4, {**times, "cudnn.eng7{k2=0}": 3e-5}), "eng9")
 
     def test_a_damaged_choice_file_is_ignored_with_a_line(self):
         choices = pathlib.Path(self.folder.name) / "choices.txt"
-        for text in ("", "convoy-choices 7\n", "convoy-choices 1\nti"):
+        for text in ("", "convoy-choices 7\n", "convoy-choices 2\nti", "convoy-choices 2\nfilter\tcolour\n"):
             choices.write_text(text)
             code, out, err = run(PROGRAM, "1", LD_PRELOAD=INTERPOSER, CONVOY_CHOICES=str(choices))
             self.assertEqual((code, out), (0, "ran eng5\n"))

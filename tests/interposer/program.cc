@@ -1,5 +1,9 @@
-// Calls cuDNN as PyTorch does: a graph, its heuristics and their fallback list, the first plan that builds, then the
-// cached plan. usage: program [--benchmark] [--fork] [--threads N] [--norm] CALLS
+// Calls cuDNN as PyTorch does. In heuristic mode: a graph, its heuristics, the first plan that builds, and the fallback
+// list only where none does. In benchmark mode: both lists, all plans, each executed once. Then the cached plan.
+// usage: program [--benchmark] [--one] [--deterministic] [--fork] [--threads N] [--norm] [--list] CALLS
+//   --one            asks for one configuration first, as newer ones do, and for all where that can't be built
+//   --deterministic  takes no engine that has the note
+//   --list           prints what it is offered
 #include <cudnn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -7,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -37,24 +42,80 @@ void tensor(Descriptor& made, int64_t uid, std::vector<int64_t> dims, std::vecto
   made.finalize();
 }
 
-// The configurations that one mode of the heuristics offers.
-std::vector<Descriptor*> ask(const Descriptor& graph, cudnnBackendHeurMode_t mode) {
+struct Options {
+  bool benchmark = false, one = false, deterministic = false, list = false;
+};
+
+std::string name_of(const Descriptor& config) {
+  Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  int64_t count = 0, index = -1;
+  cudnnBackendGetAttribute(config.raw, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count,
+                           &engine.raw);
+  cudnnBackendGetAttribute(engine.raw, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &count, &index);
+  return "eng" + std::to_string(index);
+}
+
+bool is_deterministic(const Descriptor& config) {
+  Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  int64_t count = 0;
+  cudnnBackendNumericalNote_t notes[16];
+  cudnnBackendGetAttribute(config.raw, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count,
+                           &engine.raw);
+  cudnnBackendGetAttribute(engine.raw, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, 16, &count, notes);
+  for (int64_t i = 0; i < count; ++i) {
+    if (notes[i] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) return false;
+  }
+  return true;
+}
+
+using Configs = std::vector<std::unique_ptr<Descriptor>>;
+
+// Appends the configurations that one mode of the heuristics offers, at most so many (-1: all).
+void ask(Configs& configs, const Descriptor& graph, cudnnBackendHeurMode_t mode, const Options& options,
+         int64_t most = -1) {
   Descriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, std::vector<Raw>{graph.raw});
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, std::vector{mode});
-  heuristic.finalize();
-  int64_t count = 0;
-  cudnnBackendGetAttribute(heuristic.raw, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count,
-                           nullptr);
-  std::vector<Descriptor*> configs;
-  std::vector<Raw> raw;
-  for (int64_t i = 0; i < count; ++i) {
-    configs.push_back(new Descriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR));
-    raw.push_back(configs.back()->raw);
+  if (heuristic.finalize() != CUDNN_STATUS_SUCCESS) return;
+  int64_t count = most;
+  if (most < 0) {
+    const cudnnStatus_t status = cudnnBackendGetAttribute(heuristic.raw, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                                          CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr);
+    if (status != CUDNN_STATUS_SUCCESS) {
+      std::printf("refused: %s\n", cudnnGetErrorString(status));
+      return;
+    }
   }
-  cudnnBackendGetAttribute(heuristic.raw, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count,
-                           raw.data());
-  return configs;
+  std::vector<Raw> raw;
+  Configs given;
+  for (int64_t i = 0; i < count; ++i) {
+    given.push_back(std::make_unique<Descriptor>(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR));
+    raw.push_back(given.back()->raw);
+  }
+  const int64_t places = count;
+  const cudnnStatus_t status = cudnnBackendGetAttribute(heuristic.raw, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                                        CUDNN_TYPE_BACKEND_DESCRIPTOR, places, &count, raw.data());
+  if (status != CUDNN_STATUS_SUCCESS) {
+    std::printf("refused: %s\n", cudnnGetErrorString(status));
+    return;
+  }
+  if (options.list) std::printf("mode %d, %ld places:", mode, static_cast<long>(places));
+  for (int64_t i = 0; i < count; ++i) {
+    if (options.list) std::printf(" %s", name_of(*given[i]).c_str());
+    if (!options.deterministic || is_deterministic(*given[i])) configs.push_back(std::move(given[i]));
+  }
+  if (options.list) std::printf("\n");
+}
+
+// The plans that can be built of configurations: the first, or all.
+void build(Configs& plans, const Configs& configs, bool all) {
+  for (const auto& config : configs) {
+    auto plan = std::make_unique<Descriptor>(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    plan->set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, std::vector<Raw>{config->raw});
+    if (plan->finalize() != CUDNN_STATUS_SUCCESS) continue;
+    plans.push_back(std::move(plan));
+    if (!all) return;
+  }
 }
 
 void execute(const Descriptor& plan) {
@@ -65,7 +126,7 @@ void execute(const Descriptor& plan) {
 }
 
 // A 3x3 convolution of `channels` channels, channels last, called `calls` times.
-void convolve(int64_t channels, int calls, bool benchmark) {
+void convolve(int64_t channels, int calls, const Options& options) {
   const int64_t c = channels;
   Descriptor x(CUDNN_BACKEND_TENSOR_DESCRIPTOR), w(CUDNN_BACKEND_TENSOR_DESCRIPTOR), y(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   tensor(x, 'x', {2, c, 5, 5}, {25 * c, 1, 5 * c, c});
@@ -95,25 +156,26 @@ void convolve(int64_t channels, int calls, bool benchmark) {
   graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, std::vector<Raw>{operation.raw});
   graph.finalize();
 
-  std::vector<Descriptor*> configs = ask(graph, CUDNN_HEUR_MODE_INSTANT);
-  for (Descriptor* config : ask(graph, CUDNN_HEUR_MODE_FALLBACK)) configs.push_back(config);
-  std::vector<Descriptor*> plans;
-  for (Descriptor* config : configs) {
-    auto* const plan = new Descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    plan->set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, std::vector<Raw>{config->raw});
-    if (plan->finalize() != CUDNN_STATUS_SUCCESS) {
-      delete plan;
-      continue;
+  Configs configs, plans;
+  if (options.benchmark) {
+    ask(configs, graph, CUDNN_HEUR_MODE_INSTANT, options);
+    ask(configs, graph, CUDNN_HEUR_MODE_FALLBACK, options);
+    build(plans, configs, true);
+    for (const auto& plan : plans) execute(*plan);  // timed once each; the first is taken here
+  } else {
+    if (options.one) {
+      ask(configs, graph, CUDNN_HEUR_MODE_INSTANT, options, 1);
+      build(plans, configs, false);
     }
-    plans.push_back(plan);
-    if (!benchmark) break;
+    for (const auto mode : {CUDNN_HEUR_MODE_INSTANT, CUDNN_HEUR_MODE_FALLBACK}) {
+      if (!plans.empty()) continue;
+      configs.clear();
+      ask(configs, graph, mode, options);
+      build(plans, configs, false);
+    }
   }
-  for (Descriptor* plan : plans) {
-    if (benchmark) execute(*plan);  // timed once each; the first is taken here
-  }
-  for (int i = 0; i < calls; ++i) execute(*plans.front());
-  for (Descriptor* plan : plans) delete plan;
-  for (Descriptor* config : configs) delete config;
+  if (plans.empty()) std::printf("unable to find an engine\n");
+  for (int i = 0; i < calls && !plans.empty(); ++i) execute(*plans.front());
 }
 
 void normalise() {
@@ -127,11 +189,18 @@ void normalise() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool benchmark = false, forks = false, norm = false;
+  Options options;
+  bool forks = false, norm = false;
   int threads = 1, calls = 1;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--benchmark") == 0) {
-      benchmark = true;
+      options.benchmark = true;
+    } else if (std::strcmp(argv[i], "--one") == 0) {
+      options.one = true;
+    } else if (std::strcmp(argv[i], "--deterministic") == 0) {
+      options.deterministic = true;
+    } else if (std::strcmp(argv[i], "--list") == 0) {
+      options.list = true;
     } else if (std::strcmp(argv[i], "--fork") == 0) {
       forks = true;
     } else if (std::strcmp(argv[i], "--norm") == 0) {
@@ -142,18 +211,18 @@ int main(int argc, char** argv) {
       calls = std::atoi(argv[i]);
     }
   }
-  convolve(8, calls, benchmark);
+  convolve(8, calls, options);
   if (norm) normalise();
   std::vector<std::thread> team;
   for (int i = 1; i < threads; ++i) {
     team.emplace_back([=] {
-      for (int round = 0; round < 50; ++round) convolve(8 * (i % 4 + 1), calls, benchmark);
+      for (int round = 0; round < 50; ++round) convolve(8 * (i % 4 + 1), calls, options);
     });
   }
   if (forks) {  // in the middle of what the threads do
     const pid_t child = fork();
     if (child == 0) {
-      convolve(16, 2, benchmark);
+      convolve(16, 2, options);
       std::exit(0);
     }
     int status = 0;

@@ -1,7 +1,8 @@
 // A cuDNN that needs no GPU and computes nothing: descriptors hold what they are given, heuristics offer a fixed list,
-// plans of one engine can't be built. What it executes it prints.
+// plans of some engines can't be built. What it executes it prints.
 #include <cudnn.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -10,37 +11,49 @@
 
 namespace {
 
+constexpr long kNone = -2;  // no such knob
+constexpr long kLeft = -1;  // left to cuDNN
+
 struct Fake {
   cudnnBackendDescriptorType_t type;
   std::map<int, std::vector<char>> attributes;  // as set
   long engine = -1;                             // of engines and configurations
+  long tile = kNone;                            // of configurations: the value of knob 2
+  bool finalized = false;
 };
 
 Fake& fake(cudnnBackendDescriptor_t raw) { return *reinterpret_cast<Fake*>(raw); }
 
-constexpr long kNone = -2;
-
-struct Offered {
-  long engine;
-  long tile;  // the value of its knob 2; -1 leaves it to cuDNN, kNone: it has no such knob
+struct Engine {
+  long tile;  // that the heuristics choose
   std::vector<int> notes;
+  bool builds = true;
 };
-const std::vector<Offered>& offers(cudnnBackendHeurMode_t mode) {
-  static const std::vector<Offered> first = {
-      {7, 0, {CUDNN_NUMERICAL_NOTE_TENSOR_CORE}}, {5, -1, {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}}, {9, 3, {}}};
-  static const std::vector<Offered> fallback = {{1, kNone, {}}};
+const std::map<long, Engine>& engines() {
+  static const std::map<long, Engine> all = {{7, {0, {CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, false}},
+                                             {5, {kLeft, {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}}},
+                                             {9, {3, {}}},
+                                             {1, {kNone, {}}},
+                                             // The heuristics don't offer these.
+                                             {11, {0, {}}},
+                                             {12, {0, {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}}},
+                                             {13, {0, {}, false}}};
+  return all;
+}
+const std::vector<long>& offers(cudnnBackendHeurMode_t mode) {
+  static const std::vector<long> first = {7, 5, 9}, fallback = {1};
   return mode == CUDNN_HEUR_MODE_FALLBACK ? fallback : first;
 }
-const Offered* offered(long engine) {
-  for (const auto mode : {CUDNN_HEUR_MODE_INSTANT, CUDNN_HEUR_MODE_FALLBACK}) {
-    for (const Offered& offer : offers(mode)) {
-      if (offer.engine == engine) return &offer;
-    }
-  }
-  return nullptr;
+const Engine* find(long engine) {
+  const auto found = engines().find(engine);
+  return found == engines().end() ? nullptr : &found->second;
 }
 
-constexpr long kUnbuildable = 7;
+const char* last_error = "";
+cudnnStatus_t refuse(const char* reason) {
+  last_error = reason;
+  return CUDNN_STATUS_NOT_SUPPORTED;
+}
 
 template <class T>
 T first(const Fake& descriptor, int name, T otherwise) {
@@ -75,12 +88,6 @@ std::size_t size_of(cudnnBackendAttributeType_t type) {
   }
 }
 
-long engine_of_config(const Fake& config) {
-  if (config.engine >= 0) return config.engine;
-  const auto engine = first<cudnnBackendDescriptor_t>(config, CUDNN_ATTR_ENGINECFG_ENGINE, nullptr);
-  return engine == nullptr ? -1 : first<int64_t>(fake(engine), CUDNN_ATTR_ENGINE_GLOBAL_INDEX, -1);
-}
-
 }  // namespace
 
 extern "C" {
@@ -89,6 +96,7 @@ size_t cudnnGetVersion() { return 91900; }
 const char* cudnnGetErrorString(cudnnStatus_t status) {
   return status == CUDNN_STATUS_SUCCESS ? "CUDNN_STATUS_SUCCESS" : "CUDNN_STATUS_NOT_SUPPORTED";
 }
+void cudnnGetLastErrorString(char* text, size_t size) { std::snprintf(text, size, "%s", last_error); }
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
   *handle = reinterpret_cast<cudnnHandle_t>(64);
   return CUDNN_STATUS_SUCCESS;
@@ -111,10 +119,39 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t raw, cudnnBacken
 }
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t raw) {
   Fake& descriptor = fake(raw);
-  if (descriptor.type != CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) return CUDNN_STATUS_SUCCESS;
-  const auto config = first<cudnnBackendDescriptor_t>(descriptor, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, nullptr);
-  descriptor.engine = engine_of_config(fake(config));
-  return descriptor.engine == kUnbuildable ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS;
+  const auto child = [&](int name) { return first<cudnnBackendDescriptor_t>(descriptor, name, nullptr); };
+  switch (descriptor.type) {
+    case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR: {
+      const int sms = first<int>(descriptor, CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET, 0);
+      if (sms > 132) return refuse("sms > device.sms");
+      if (sms > 0) std::printf("asked for %d SMs\n", sms);
+      break;
+    }
+    case CUDNN_BACKEND_ENGINE_DESCRIPTOR:
+      descriptor.engine = first<int64_t>(descriptor, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, -1);
+      if (find(descriptor.engine) == nullptr) return refuse("engine.index >= engines.count");
+      break;
+    case CUDNN_BACKEND_ENGINECFG_DESCRIPTOR: {
+      descriptor.engine = fake(child(CUDNN_ATTR_ENGINECFG_ENGINE)).engine;  // crashes without, as cuDNN's does
+      const auto knob = child(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES);
+      descriptor.tile = find(descriptor.engine)->tile == kNone ? kNone : kLeft;
+      if (knob != nullptr) descriptor.tile = first<int64_t>(fake(knob), CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, kLeft);
+      if (descriptor.tile > 3) return refuse("knob.value <= knob.maximum");
+      break;
+    }
+    case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR: {
+      const Fake& config = fake(child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG));
+      if (config.engine < 0) return CUDNN_STATUS_BAD_PARAM;  // nobody filled it
+      descriptor.engine = config.engine;
+      descriptor.tile = config.tile;
+      if (!find(config.engine)->builds) return refuse("device.can(engine)");
+      break;
+    }
+    default:
+      break;
+  }
+  descriptor.finalized = true;
+  return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t raw, cudnnBackendAttributeName_t name,
                                        cudnnBackendAttributeType_t, int64_t requested, int64_t* count, void* array) {
@@ -124,23 +161,31 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t raw, cudnnBacken
     case CUDNN_ATTR_ENGINEHEUR_RESULTS: {
       const auto mode = first(descriptor, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_HEUR_MODE_INSTANT);
       const auto& all = offers(mode);
-      for (std::size_t i = 0; array != nullptr && i < all.size() && static_cast<int64_t>(i) < requested; ++i) {
-        if (fake(children[i]).engine >= 0) return CUDNN_STATUS_BAD_PARAM;  // cuDNN's would be useless from then on
-        fake(children[i]).engine = all[i].engine;
+      const auto size = static_cast<int64_t>(all.size());
+      if (array == nullptr || requested == 0) {
+        *count = size + 2;  // cuDNN's own answer is too large, too
+        return CUDNN_STATUS_SUCCESS;
       }
-      *count = static_cast<int64_t>(all.size());
+      *count = std::min(requested, size);
+      for (int64_t i = 0; i < *count; ++i) {
+        Fake& config = fake(children[i]);
+        if (config.finalized) return CUDNN_STATUS_BAD_PARAM;  // cuDNN's would be useless from then on
+        config.engine = all[i];
+        config.tile = find(all[i])->tile;
+        config.finalized = true;
+      }
       return CUDNN_STATUS_SUCCESS;
     }
     case CUDNN_ATTR_ENGINECFG_ENGINE:
-      fake(children[0]).engine = engine_of_config(descriptor);
+      fake(children[0]).engine = descriptor.engine;
       *count = 1;
       return CUDNN_STATUS_SUCCESS;
-    case CUDNN_ATTR_ENGINECFG_KNOB_CHOICES: {
-      const Offered* offer = offered(engine_of_config(descriptor));
-      *count = offer != nullptr && offer->tile != kNone ? 1 : 0;
-      if (*count == 1 && array != nullptr && requested > 0) fake(children[0]).engine = offer->tile;
+    case CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE:
+      return give<int64_t>({100 * descriptor.engine}, requested, count, array);
+    case CUDNN_ATTR_ENGINECFG_KNOB_CHOICES:
+      *count = descriptor.tile != kNone ? 1 : 0;
+      if (*count == 1 && array != nullptr && requested > 0) fake(children[0]).engine = descriptor.tile;
       return CUDNN_STATUS_SUCCESS;
-    }
     case CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE:
       return give<int>({CUDNN_KNOB_TYPE_TILE_SIZE}, requested, count, array);
     case CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE:
@@ -148,8 +193,8 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t raw, cudnnBacken
     case CUDNN_ATTR_ENGINE_GLOBAL_INDEX:
       return give<int64_t>({descriptor.engine}, requested, count, array);
     case CUDNN_ATTR_ENGINE_NUMERICAL_NOTE: {
-      const Offered* offer = offered(descriptor.engine);
-      return give<int>(offer == nullptr ? std::vector<int>() : offer->notes, requested, count, array);
+      const Engine* engine = find(descriptor.engine);
+      return give<int>(engine == nullptr ? std::vector<int>() : engine->notes, requested, count, array);
     }
     case CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE:
       return give<int>({}, requested, count, array);
@@ -160,7 +205,11 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t raw, cudnnBacken
   }
 }
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t) {
-  std::printf("ran eng%ld\n", fake(plan).engine);
+  const Fake& ran = fake(plan);
+  if (ran.tile > 0 && ran.tile != find(ran.engine)->tile)
+    std::printf("ran eng%ld tile %ld\n", ran.engine, ran.tile);
+  else
+    std::printf("ran eng%ld\n", ran.engine);
   std::fflush(stdout);
   return CUDNN_STATUS_SUCCESS;
 }

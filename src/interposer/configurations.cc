@@ -1,0 +1,125 @@
+#include "interposer/configurations.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+#include "engines/cudnn/configuration.h"
+#include "engines/cudnn/known.h"
+#include "engines/cudnn/names.h"
+#include "interposer/real.h"
+
+namespace convoy::interposer {
+namespace {
+
+constexpr std::string_view kEngine = "cudnn.eng";
+
+std::optional<std::int64_t> index_of(std::string_view engine) {
+  if (!engine.starts_with(kEngine)) return std::nullopt;
+  engine.remove_prefix(kEngine.size());
+  std::int64_t index = 0;
+  const auto [end, error] = std::from_chars(engine.data(), engine.data() + engine.size(), index);
+  if (error != std::errc() || end != engine.data() + engine.size()) return std::nullopt;
+  return index;
+}
+
+}  // namespace
+
+std::string cudnn_version() {
+  const int version = real().version;
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+std::string mode_of(const Snapshot& heuristic) {
+  const auto mode = heuristic.value<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE);
+  if (!mode) return "?";
+  switch (*mode) {
+    case CUDNN_HEUR_MODE_INSTANT:
+      return "instant";
+    case CUDNN_HEUR_MODE_A:
+      return "A";
+    case CUDNN_HEUR_MODE_B:
+      return "B";
+    case CUDNN_HEUR_MODE_FALLBACK:
+      return "fallback";
+    default:
+      return fmt::format("{}", static_cast<int>(*mode));
+  }
+}
+
+Offer offer_of(cudnnBackendDescriptor_t raw, const ConvProblem* problem) {
+  const cudnn::Descriptor configuration = cudnn::Descriptor::borrowed(real(), raw);
+  Offer offer;
+  auto pick = cudnn::pick_of(configuration);
+  if (!pick) return offer;
+  offer.candidate = {fmt::format("{}{}", kEngine, pick->engine), std::move(pick->knobs)};
+  offer.notes = cudnn::notes_of_configuration(configuration);
+  if (problem == nullptr) return offer;
+  for (std::string& note : cudnn::missing_notes(*problem, pick->engine, real().version, offer.notes)) {
+    if (std::find(offer.notes.begin(), offer.notes.end(), note) == offer.notes.end()) {
+      offer.hidden_notes.push_back(std::move(note));
+    }
+  }
+  return offer;
+}
+
+Candidate without_automatic(Candidate candidate) {
+  std::erase_if(candidate.knobs, [](const KnobValue& knob) { return knob.value < 0; });
+  return candidate;
+}
+
+bool fits(const Candidate& candidate, const Candidate& wanted) {
+  return candidate.engine == wanted.engine &&
+         std::all_of(wanted.knobs.begin(), wanted.knobs.end(), [&](const KnobValue& knob) {
+           return knob.value < 0 ||
+                  std::find(candidate.knobs.begin(), candidate.knobs.end(), knob) != candidate.knobs.end();
+         });
+}
+
+std::int64_t workspace_of(cudnnBackendDescriptor_t configuration) {
+  return cudnn::Descriptor::borrowed(real(), configuration)
+      .get<std::int64_t>(CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, CUDNN_TYPE_INT64)
+      .value_or(0);
+}
+
+Result<Parts> configure(cudnnBackendDescriptor_t configuration, const Place& place, const Candidate& candidate) {
+  const auto index = index_of(candidate.engine);
+  if (!index) {
+    return Error{ErrorCode::unsupported, fmt::format("{} is no engine of cuDNN's graph API, which is all that a "
+                                                     "program can be given",
+                                                     candidate.engine)};
+  }
+  auto parts = std::make_shared<std::vector<cudnn::Descriptor>>();
+  parts->reserve(candidate.knobs.size() + 1);
+  cudnn::Descriptor& engine = parts->emplace_back(real(), CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, place.graph)
+      .set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, *index);
+  if (place.device_properties != nullptr) {
+    engine.set(CUDNN_ATTR_ENGINE_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, place.device_properties);
+  }
+  if (place.sm_count) engine.set(CUDNN_ATTR_ENGINE_SM_COUNT_TARGET, CUDNN_TYPE_INT32, *place.sm_count);
+  engine.finalize();
+  if (!engine.ok()) return cudnn::error_of(engine.failure(), "engine");
+  std::vector<cudnnBackendDescriptor_t> choices;
+  for (const KnobValue& knob : candidate.knobs) {
+    const auto type = cudnn::parse_knob_name(knob.name);
+    if (!type) return Error{ErrorCode::unsupported, fmt::format("{} is no knob of cuDNN's", knob.name)};
+    if (knob.value < 0) continue;
+    cudnn::Descriptor& choice = parts->emplace_back(real(), CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+    choice.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, *type)
+        .set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, knob.value)
+        .finalize();
+    if (!choice.ok()) return cudnn::error_of(choice.failure(), knob.name);
+    choices.push_back(choice.raw());
+  }
+  cudnn::Descriptor filled = cudnn::Descriptor::borrowed(real(), configuration);
+  filled.set(CUDNN_ATTR_ENGINECFG_ENGINE, parts->front());
+  if (!choices.empty()) filled.set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR, choices);
+  filled.finalize();  // not asked once something failed: cuDNN crashes where there is no engine
+  if (!filled.ok()) return cudnn::error_of(filled.failure(), "engine configuration");
+  return parts;
+}
+
+}  // namespace convoy::interposer

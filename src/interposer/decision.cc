@@ -1,0 +1,231 @@
+#include "interposer/decision.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "interposer/order.h"
+#include "interposer/real.h"
+
+namespace convoy::interposer {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr std::string_view kNotBuilt = "its plan could not be built";
+constexpr int kMostMade = 2;   // known configurations that are added to cuDNN's list
+constexpr int kMostTried = 8;  // of which it is found out whether they can be
+
+Candidate plain(const Listed& listed) { return without_automatic(listed.offer.candidate); }
+
+std::vector<Contender> contenders_of(const std::vector<Listed>& listed) {
+  std::vector<Contender> contenders;
+  for (const Listed& each : listed) contenders.push_back({each.notes, each.seconds});
+  return contenders;
+}
+
+std::vector<Listed> ordered(const std::vector<Listed>& listed) {
+  std::vector<Listed> sorted;
+  for (const int i : order_by_time(contenders_of(listed))) sorted.push_back(listed[i]);
+  return sorted;
+}
+
+// The notes of `listed` that say what it loses and `other` does not.
+std::vector<std::string> losses_beyond(const Listed& listed, const Listed& other) {
+  std::vector<std::string> losses;
+  for (const std::string& note : listed.notes) {
+    if ((losses_of({note}) & ~losses_of(other.notes)) != 0) losses.push_back(note);
+  }
+  return losses;
+}
+
+class Decider {
+ public:
+  Decider(const Question& question, const Choices& choices) : question_(question), choices_(choices) {}
+
+  Decision decide() {
+    decision_.place = question_.place;
+    std::vector<Listed> permitted, forbidden;
+    std::vector<Listed> cudnns = list(question_.heuristic);
+    for (const Listed& each : cudnns) {
+      decision_.cudnns.push_back(each.offer);
+      (each.forbidden.empty() ? permitted : forbidden).push_back(each);
+    }
+    const bool first_list = !question_.fallback && !cudnns.empty();
+    if (first_list && permitted.empty()) {
+      permitted = fallbacks();
+      decision_.none_permitted = permitted.empty();
+    }
+    decision_.entries = ordered(permitted);
+    if (first_list) add_known();
+    if (!choices_.strict) std::ranges::copy(ordered(forbidden), std::back_inserter(entries()));
+    if (question_.rule) {
+      obey(choices_.rules[*question_.rule].candidate);
+      if (decision_.obeyed && !cudnns.empty()) decision_.adds = losses_beyond(entries().front(), cudnns.front());
+      if (choices_.strict) entries().resize(decision_.obeyed ? 1 : 0);
+    } else if (first_list) {
+      tell_not_placed();
+    }
+    return std::move(decision_);
+  }
+
+ private:
+  std::vector<Listed>& entries() { return decision_.entries; }
+
+  void assess(Listed& listed, cudnnBackendDescriptor_t configuration) {
+    listed.offer = offer_of(configuration, question_.problem);
+    listed.notes = listed.offer.notes;
+    listed.notes.insert(listed.notes.end(), listed.offer.hidden_notes.begin(), listed.offer.hidden_notes.end());
+    const Candidate candidate = plain(listed);
+    for (const KnownTime& time : question_.known) {
+      if (time.candidate == candidate) listed.seconds = time.seconds;
+    }
+    if (has_failed(candidate)) listed.seconds = kInfinity;
+    if (!choices_.filters.choose()) return;
+    listed.forbidden =
+        choices_.filters.forbids(listed.offer.candidate.engine, listed.notes, workspace_of(configuration));
+  }
+
+  bool has_failed(const Candidate& candidate) const {
+    return std::find(question_.failed.begin(), question_.failed.end(), candidate) != question_.failed.end();
+  }
+
+  // A configuration can be filled once only, so the list is found out with others than the program's.
+  std::vector<Listed> list(cudnnBackendDescriptor_t heuristic) {
+    const cudnn::Descriptor asked = cudnn::Descriptor::borrowed(real(), heuristic);
+    const auto given = asked.get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
+                                 asked.count(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR));
+    std::vector<Listed> listed(given.size());
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      listed[i].index = static_cast<int>(i);
+      assess(listed[i], given[i].raw());
+    }
+    return listed;
+  }
+
+  // One that cuDNN did not offer, tried with a configuration that nobody gets.
+  Result<Listed> make(const Candidate& candidate) {
+    const cudnn::Descriptor trial(real(), CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    CONVOY_TRY(const Parts parts, configure(trial.raw(), question_.place, candidate));
+    Listed made;
+    assess(made, trial.raw());
+    made.offer.candidate = candidate;
+    return made;
+  }
+
+  // What the heuristics' fallback list has that the filters permit. It is made here, since it is another query's.
+  std::vector<Listed> fallbacks() {
+    cudnn::Descriptor heuristic(real(), CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, question_.place.graph)
+        .set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, CUDNN_HEUR_MODE_FALLBACK);
+    if (question_.place.device_properties != nullptr) {
+      heuristic.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, question_.place.device_properties);
+    }
+    heuristic.finalize();
+    std::vector<Listed> permitted;
+    if (!heuristic.ok()) return permitted;
+    for (const Listed& each : list(heuristic.raw())) {
+      if (!each.forbidden.empty()) continue;
+      if (auto made = make(each.offer.candidate); made.ok()) permitted.push_back(*std::move(made));
+    }
+    return permitted;
+  }
+
+  // The fastest that were measured and that cuDNN did not offer, where the order's promise allows it.
+  void add_known() {
+    std::vector<KnownTime> missing;
+    double slowest = 0;
+    for (const Listed& each : entries()) slowest = std::max(slowest, each.seconds.value_or(0));
+    for (const KnownTime& time : question_.known) {
+      const bool offered = std::any_of(entries().begin(), entries().end(),
+                                       [&](const Listed& each) { return plain(each) == time.candidate; });
+      if (!offered && time.seconds < slowest && !has_failed(time.candidate)) missing.push_back(time);
+    }
+    std::sort(missing.begin(), missing.end(),
+              [](const KnownTime& a, const KnownTime& b) { return a.seconds < b.seconds; });
+    missing.resize(std::min<std::size_t>(missing.size(), kMostTried));
+    int made = 0;
+    for (const KnownTime& time : missing) {
+      auto found = make(time.candidate);
+      if (!found.ok() || !found->forbidden.empty()) continue;
+      const auto place = place_in(contenders_of(entries()), {found->notes, found->seconds});
+      if (!place) continue;
+      entries().insert(entries().begin() + static_cast<std::ptrdiff_t>(*place), *std::move(found));
+      if (++made == kMostMade) return;
+    }
+  }
+
+  // Puts the rule's candidate first.
+  void obey(const Candidate& wanted) {
+    const auto first = [&](auto matches) { return std::find_if(entries().begin(), entries().end(), matches); };
+    auto found = first([&](const Listed& each) { return plain(each) == without_automatic(wanted); });
+    if (found == entries().end()) found = first([&](const Listed& each) { return fits(plain(each), wanted); });
+    if (found == entries().end() && question_.fallback) {  // the first list had it
+      const bool built = std::none_of(question_.failed.begin(), question_.failed.end(),
+                                      [&](const Candidate& failed) { return fits(failed, wanted); });
+      if (!built) decision_.disobeyed = std::string(kNotBuilt);
+      return;
+    }
+    std::optional<Listed> made;
+    if (found == entries().end()) {
+      auto result = make(wanted);
+      if (!result.ok()) {
+        decision_.disobeyed = result.error().message;
+        return;
+      }
+      made = *std::move(result);
+    }
+    const Listed& winner = made ? *made : *found;
+    if (!winner.forbidden.empty()) {
+      decision_.disobeyed = "the filter takes it away: " + winner.forbidden;
+    } else if (has_failed(plain(winner))) {
+      decision_.disobeyed = std::string(kNotBuilt);
+    } else {
+      decision_.obeyed = true;
+      if (made) {
+        entries().insert(entries().begin(), *std::move(made));
+      } else {
+        std::rotate(entries().begin(), found, std::next(found));
+      }
+    }
+  }
+
+  // Of the fastest that is known, where it is not what the program is offered first.
+  void tell_not_placed() {
+    const auto best = std::min_element(question_.known.begin(), question_.known.end(),
+                                       [](const KnownTime& a, const KnownTime& b) { return a.seconds < b.seconds; });
+    // Those that are known to fail stand in nobody's way.
+    const auto front =
+        std::find_if(entries().begin(), entries().end(), [](const Listed& each) { return each.seconds != kInfinity; });
+    if (best == question_.known.end() || best->seconds == kInfinity || front == entries().end()) return;
+    const Listed& first = *front;
+    if (plain(first) == best->candidate) return;
+    decision_.not_placed = print(best->candidate);
+    const auto found = std::find_if(entries().begin(), entries().end(),
+                                    [&](const Listed& each) { return plain(each) == best->candidate; });
+    const Result<Listed> winner = found == entries().end() ? make(best->candidate) : Result<Listed>(*found);
+    if (!winner.ok()) {
+      decision_.not_placed_reason = winner.error().message;
+    } else if (!winner->forbidden.empty()) {
+      decision_.not_placed_reason = "the filter takes it away: " + winner->forbidden;
+    } else if (has_failed(plain(*winner))) {
+      decision_.not_placed_reason = std::string(kNotBuilt);
+    } else if (const auto losses = losses_beyond(*winner, first); !losses.empty()) {
+      decision_.not_placed_reason =
+          fmt::format("{}: {} has no such note", fmt::join(losses, ", "), print(plain(first)));
+    } else {
+      decision_.not_placed_reason =
+          print(plain(first)) + " goes before it: nobody measured one of them, or they are equal";
+    }
+  }
+
+  const Question& question_;
+  const Choices& choices_;
+  Decision decision_;
+};
+
+}  // namespace
+
+Decision decide(const Question& question, const Choices& choices) { return Decider(question, choices).decide(); }
+
+}  // namespace convoy::interposer

@@ -1,0 +1,51 @@
+// What one heuristic query is answered: cuDNN's list in another order, with what was measured or named besides.
+#pragma once
+
+#include <cudnn.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "interposer/choices.h"
+#include "interposer/configurations.h"
+#include "interposer/recorder.h"
+
+namespace convoy::interposer {
+
+struct Question {
+  cudnnBackendDescriptor_t heuristic;
+  const ConvProblem* problem;  // null: no problem expresses the graph
+  bool fallback;               // the heuristic's mode
+  Place place;                 // for configurations that are made here
+  std::vector<KnownTime> known;
+  std::optional<std::size_t> rule;  // of Choices::rules: the first that matches
+  std::vector<Candidate> failed;    // they were put first before, and could not be built
+};
+
+// A configuration as it may be offered.
+struct Listed {
+  Offer offer;
+  std::vector<std::string> notes;  // all of them
+  int index = -1;                  // in cuDNN's list; -1: it is made here
+  std::optional<double> seconds;   // where it was measured
+  std::string forbidden;           // the filter that takes it away
+};
+
+struct Decision {
+  Place place;
+  std::vector<Offer> cudnns;  // cuDNN's list
+  // What the program is to get. Permitted ones first; strict: them alone, and of a rule its candidate alone.
+  std::vector<Listed> entries;
+  bool none_permitted = false;    // the filters take everything away
+  bool obeyed = false;            // the rule's candidate is the first entry
+  std::string disobeyed;          // why it is not; empty: it is, or this is a fallback list that doesn't have it
+  std::vector<std::string> adds;  // obeyed: what the candidate loses that cuDNN's first does not
+  std::string not_placed;         // the fastest known, if it is not the first entry; empty: it is
+  std::string not_placed_reason;
+};
+
+// Asks cuDNN for its list, which leaves the program's own configurations untouched.
+Decision decide(const Question& question, const Choices& choices);
+
+}  // namespace convoy::interposer

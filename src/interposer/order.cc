@@ -1,0 +1,60 @@
+#include "interposer/order.h"
+
+#include <array>
+#include <limits>
+#include <string_view>
+
+namespace convoy::interposer {
+namespace {
+
+constexpr std::array<std::string_view, 6> kLosses = {
+    "NONDETERMINISTIC", "TENSOR_CORE", "DOWN_CONVERT_INPUTS", "FFT", "REDUCED_PRECISION_REDUCTION", "WINOGRAD"};
+
+}  // namespace
+
+unsigned losses_of(const std::vector<std::string>& notes) {
+  unsigned losses = 0;
+  for (std::size_t i = 0; i < kLosses.size(); ++i) {
+    for (const std::string& note : notes) losses |= note == kLosses[i] ? 1u << i : 0u;
+  }
+  return losses;
+}
+
+std::vector<int> order_by_time(const std::vector<Contender>& offered) {
+  std::vector<int> left(offered.size());
+  for (std::size_t i = 0; i < left.size(); ++i) left[i] = static_cast<int>(i);
+  std::vector<int> order;
+  while (!left.empty()) {
+    auto next = left.begin();
+    // Of all that cuDNN names before: the losses that every one has, and the least time.
+    unsigned common = ~0u;
+    std::optional<double> least;
+    for (auto each = left.begin(); each != left.end(); ++each) {
+      const Contender& contender = offered[*each];
+      if (!contender.seconds) break;  // nobody knows whether what follows is faster
+      const unsigned losses = losses_of(contender.notes);
+      const bool fastest = !least || *contender.seconds < *least;
+      if (fastest && (losses & ~common) == 0) next = each;
+      if (fastest) least = contender.seconds;
+      common &= losses;
+    }
+    order.push_back(*next);
+    left.erase(next);
+  }
+  return order;
+}
+
+std::optional<std::size_t> place_in(const std::vector<Contender>& ordered, const Contender& more) {
+  const unsigned losses = losses_of(more.notes);
+  for (std::size_t place = 0; place < ordered.size(); ++place) {
+    for (std::size_t i = place; i < ordered.size(); ++i) {
+      const Contender& passed = ordered[i];
+      const unsigned own = losses_of(passed.notes);
+      if (!passed.seconds || !(more.seconds < *passed.seconds) || (losses & ~own) != 0) break;
+      if (own == losses && *passed.seconds < std::numeric_limits<double>::infinity()) return place;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace convoy::interposer

@@ -1,0 +1,29 @@
+// In which order a program is offered cuDNN's configurations, by what is known of them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace convoy::interposer {
+
+// A configuration as the order sees it.
+struct Contender {
+  std::vector<std::string> notes;  // cuDNN's, and those that known.cc adds
+  std::optional<double> seconds;   // where it was measured; infinite: it failed then
+};
+
+// Of cuDNN's notes, those that say what a result loses; a bit each.
+unsigned losses_of(const std::vector<std::string>& notes);
+
+// The order in which to offer: indices into `offered`. A faster one goes before a slower one, but not before one that
+// was not measured, nor before one that is more precise or more deterministic. So whatever notes the caller filters by,
+// the first one that is left to it was measured to be as fast as the first one of cuDNN's own order, or is that one,
+// and has no note that that one has not.
+std::vector<int> order_by_time(const std::vector<Contender>& offered);
+
+// Where one that cuDNN did not offer may be put into a list in that order, so that it stays true of all filters: before
+// slower ones that lose no less, one of which passes every filter that this one passes. Nothing: nowhere.
+std::optional<std::size_t> place_in(const std::vector<Contender>& ordered, const Contender& more);
+
+}  // namespace convoy::interposer

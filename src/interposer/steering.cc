@@ -1,0 +1,190 @@
+#include "interposer/steering.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "interposer/real.h"
+#include "interposer/say.h"
+
+namespace convoy::interposer {
+namespace {
+
+constexpr cudnnStatus_t kRefused = CUDNN_STATUS_NOT_SUPPORTED;
+
+}  // namespace
+
+bool Steering::prepare(cudnnBackendDescriptor_t heuristic) {
+  if (!choices_.filters.sm_count) return false;
+  const std::int32_t count = *choices_.filters.sm_count;
+  return real().BackendSetAttribute(heuristic, CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET, CUDNN_TYPE_INT32, 1, &count) ==
+         CUDNN_STATUS_SUCCESS;
+}
+
+std::optional<cudnnStatus_t> Steering::unprepare(cudnnBackendDescriptor_t heuristic) {
+  const std::string failed = fmt::format("sm-count {}: cuDNN's heuristics refuse it", *choices_.filters.sm_count);
+  if (choices_.strict) {
+    if (warn_once(failed)) say(failed);
+    return kRefused;
+  }
+  if (warn_once(failed)) say(failed + "; the program gets what it asked for");
+  const std::int32_t all = 0;
+  real().BackendSetAttribute(heuristic, CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET, CUDNN_TYPE_INT32, 1, &all);
+  return std::nullopt;
+}
+
+bool Steering::warn_once(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  return warned_.insert(key).second;
+}
+
+void Steering::keep(cudnnBackendDescriptor_t raw, std::shared_ptr<void> what) {
+  const std::lock_guard lock(mutex_);
+  kept_.insert_or_assign(raw, std::move(what));
+  kept_count_.store(kept_.size(), std::memory_order_relaxed);
+}
+
+std::shared_ptr<void> Steering::kept(cudnnBackendDescriptor_t raw) {
+  const std::lock_guard lock(mutex_);
+  const auto found = kept_.find(raw);
+  return found == kept_.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<void> Steering::forget(cudnnBackendDescriptor_t raw) {
+  if (kept_count_.load(std::memory_order_relaxed) == 0) return nullptr;
+  const std::lock_guard lock(mutex_);
+  const auto found = kept_.find(raw);
+  if (found == kept_.end()) return nullptr;
+  std::shared_ptr<void> last = std::move(found->second);
+  kept_.erase(found);
+  kept_count_.store(kept_.size(), std::memory_order_relaxed);
+  return last;
+}
+
+void Steering::failed(GraphRow& row, const Candidate& candidate, const std::string& reason) {
+  const Candidate plain = without_automatic(candidate);
+  const std::lock_guard lock(recorder_);
+  Steered& steered = row.steered;
+  if (steered.first != plain || (!steered.reordered && !steered.obeyed)) return;
+  steered.failed.push_back(plain);
+  steered.not_placed.emplace(print(plain), reason);
+  if (std::exchange(steered.obeyed, false)) steered.disobeyed = reason;
+}
+
+// What is decided for a heuristic is decided once: that how many there are is what a fill then gives.
+std::shared_ptr<Decision> Steering::decision_for(const Ask& ask) {
+  if (const auto made = kept(ask.heuristic)) return std::static_pointer_cast<Decision>(made);
+  const auto raw = [&](cudnnBackendAttributeName_t name) {
+    return ask.snapshot.value<cudnnBackendDescriptor_t>(name).value_or(nullptr);
+  };
+  GraphRow& row = ask.row;
+  Question question{
+      .heuristic = ask.heuristic,
+      .problem = row.convolution(),
+      .fallback = ask.snapshot.value<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE) == CUDNN_HEUR_MODE_FALLBACK,
+      .place = {raw(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH), raw(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP),
+                choices_.filters.sm_count},
+      .known = choices_.find(row.device, version_, row.problem),
+      .rule = {},
+      .failed = {}};
+  for (std::size_t i = 0; row.parsed && i < choices_.rules.size() && !question.rule; ++i) {
+    if (choices_.rules[i].pattern.matches(*row.parsed, {})) question.rule = i;
+  }
+  const bool filtered = choices_.filters.choose() && row.is_convolution();
+  if (question.known.empty() && !question.rule && !filtered) return nullptr;
+  {
+    const std::lock_guard lock(recorder_);
+    question.failed = row.steered.failed;
+  }
+  const auto decision = std::make_shared<Decision>(decide(question, choices_));
+  note(row, question, *decision);
+  keep(ask.heuristic, decision);
+  return decision;
+}
+
+// Into the record, and what the user must know onto standard error.
+void Steering::note(GraphRow& row, const Question& question, const Decision& decision) {
+  const std::string_view instead = choices_.strict ? "its queries fail (strict)" : "the choice goes on without it";
+  if (decision.none_permitted) {
+    const std::string what =
+        fmt::format("the filters ({}) leave nothing of what cuDNN has", fmt::join(choices_.filters.texts, ", "));
+    if (warn_once(what)) say(fmt::format("{}: {} {}; {}", what, row.operations, row.problem, instead));
+  }
+  if (!decision.disobeyed.empty()) {
+    const Rule& rule = choices_.rules[*question.rule];
+    const std::string what = fmt::format("rule '{} -> {}' can't be obeyed", rule.text, print(rule.candidate));
+    if (warn_once(what)) say(fmt::format("{}: {}; first for {}; {}", what, decision.disobeyed, row.problem, instead));
+  }
+  const std::lock_guard lock(recorder_);
+  Steered& steered = row.steered;
+  steered.rule = question.rule;
+  if (!decision.not_placed.empty()) steered.not_placed.emplace(decision.not_placed, decision.not_placed_reason);
+  if (!decision.disobeyed.empty()) {
+    steered.obeyed = false;
+    steered.disobeyed = decision.disobeyed;
+    steered.not_placed.emplace(print(choices_.rules[*question.rule].candidate), decision.disobeyed);
+  }
+  if (decision.obeyed) {
+    steered.obeyed = true;
+    steered.adds = decision.adds;
+  }
+  if (question.fallback || decision.entries.empty()) return;
+  const Listed& first = decision.entries.front();
+  steered.first = without_automatic(first.offer.candidate);
+  steered.reordered = first.index != 0;
+}
+
+std::optional<Answered> Steering::answer(const Ask& ask) {
+  const auto decision = decision_for(ask);
+  if (decision == nullptr) return std::nullopt;
+  if (choices_.strict && (decision->none_permitted || !decision->disobeyed.empty())) return Answered{kRefused, 0};
+  if (ask.requested <= 0 || ask.configurations == nullptr) {
+    return Answered{CUDNN_STATUS_SUCCESS, static_cast<std::int64_t>(decision->entries.size())};
+  }
+  recorder_.asked(ask.row, mode_of(ask.snapshot), decision->cudnns);
+  return fill(ask, *decision);
+}
+
+Answered Steering::fill(const Ask& ask, Decision& decision) {
+  std::vector<Listed>& entries = decision.entries;
+  const auto wanted = [&] { return std::min(static_cast<std::size_t>(ask.requested), entries.size()); };
+  for (std::size_t place = 0; place < wanted();) {
+    if (entries[place].index < 0) {
+      const Candidate candidate = entries[place].offer.candidate;
+      auto parts = configure(ask.configurations[place], decision.place, candidate);
+      if (!parts.ok()) {  // though it could be a moment ago
+        entries.erase(entries.begin() + static_cast<std::ptrdiff_t>(place));
+        const std::lock_guard lock(recorder_);
+        ask.row.steered.not_placed.emplace(print(candidate), parts.error().message);
+        continue;
+      }
+      keep(ask.configurations[place], *std::move(parts));
+    }
+    ++place;
+  }
+  // cuDNN fills in its own order: each of the caller's goes where its place in this order is, others in between.
+  std::size_t most = 0;
+  for (std::size_t place = 0; place < wanted(); ++place) {
+    most = std::max(most, static_cast<std::size_t>(entries[place].index + 1));
+  }
+  std::vector<cudnnBackendDescriptor_t> array(most, nullptr);
+  for (std::size_t place = 0; place < wanted(); ++place) {
+    if (entries[place].index >= 0) array[entries[place].index] = ask.configurations[place];
+  }
+  std::vector<cudnn::Descriptor> others;
+  for (cudnnBackendDescriptor_t& raw : array) {
+    if (raw == nullptr) raw = others.emplace_back(real(), CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).raw();
+  }
+  std::int64_t given = 0;
+  if (most > 0) {
+    const cudnnStatus_t status =
+        real().BackendGetAttribute(ask.heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                   static_cast<std::int64_t>(most), &given, array.data());
+    if (status != CUDNN_STATUS_SUCCESS) return {status, 0};
+  }
+  std::size_t filled = 0;  // all, unless cuDNN gives fewer than a moment ago
+  while (filled < wanted() && entries[filled].index < given) ++filled;
+  return {CUDNN_STATUS_SUCCESS, static_cast<std::int64_t>(filled)};
+}
+
+}  // namespace convoy::interposer

@@ -1,0 +1,79 @@
+// A program's heuristic queries, answered by rules, filters and known times. The program's own filters and limits stay
+// in force: it is given configurations, in an order.
+#pragma once
+
+#include <cudnn.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "interposer/choices.h"
+#include "interposer/decision.h"
+#include "interposer/recorder.h"
+#include "interposer/snapshot.h"
+
+namespace convoy::interposer {
+
+// cudnnBackendGetAttribute of a heuristic's results.
+struct Ask {
+  cudnnBackendDescriptor_t heuristic;
+  const Snapshot& snapshot;                  // of the heuristic
+  GraphRow& row;                             // of its graph
+  std::int64_t requested;                    // 0: how many there are
+  cudnnBackendDescriptor_t* configurations;  // so many; null: none
+};
+
+struct Answered {
+  cudnnStatus_t status;
+  std::int64_t count;  // of the caller's configurations that were filled; asked how many: how many there are
+};
+
+class Steering {
+ public:
+  Steering(Choices choices, Recorder& recorder) : choices_(std::move(choices)), recorder_(recorder) {}
+
+  const Choices& choices() const { return choices_; }
+
+  // Before a heuristic is finalized: cuDNN is told of sm-count. Whether it was.
+  bool prepare(cudnnBackendDescriptor_t heuristic);
+  // It could not be finalized so: cuDNN is told what the program wanted. What to return instead of trying again:
+  // nothing, unless strict.
+  std::optional<cudnnStatus_t> unprepare(cudnnBackendDescriptor_t heuristic);
+
+  // Nothing: there is nothing to say of the graph, so cuDNN answers.
+  std::optional<Answered> answer(const Ask& ask);
+
+  // A plan could not be built: if it is of what was put first, it is not put first again.
+  void failed(GraphRow& row, const Candidate& candidate, const std::string& reason);
+
+  // What belongs to a descriptor that is about to be destroyed: to be freed after it.
+  std::shared_ptr<void> forget(cudnnBackendDescriptor_t raw);
+
+  void lock() { mutex_.lock(); }  // around fork()
+  void unlock() { mutex_.unlock(); }
+
+ private:
+  std::shared_ptr<Decision> decision_for(const Ask& ask);
+  void note(GraphRow& row, const Question& question, const Decision& decision);
+  Answered fill(const Ask& ask, Decision& decision);
+  bool warn_once(const std::string& key);
+  void keep(cudnnBackendDescriptor_t raw, std::shared_ptr<void> what);
+  std::shared_ptr<void> kept(cudnnBackendDescriptor_t raw);
+
+  const Choices choices_;
+  Recorder& recorder_;
+  const std::string version_ = cudnn_version();
+  std::mutex mutex_;
+  // Decisions by heuristic, what configurations refer to by configuration.
+  std::unordered_map<cudnnBackendDescriptor_t, std::shared_ptr<void>> kept_;
+  std::atomic<std::size_t> kept_count_{0};
+  std::set<std::string> warned_;
+};
+
+}  // namespace convoy::interposer

@@ -1,0 +1,206 @@
+// A program's queries answered on the real cuDNN, which offers configurations for a described device without a GPU.
+#include "interposer/steering.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "engines/cudnn/graph.h"
+#include "engines/cudnn/properties.h"
+#include "interposer/order.h"
+#include "interposer/real.h"
+
+namespace convoy::interposer {
+namespace {
+
+using Raw = cudnnBackendDescriptor_t;
+
+constexpr const char* kDevice = "NVIDIA H200";
+constexpr const char* kDense = "fprop:x=bf16,64x64x56x56,nhwc:w=bf16,64x64x3x3,nhwc:pad=1x1";
+constexpr const char* kStrictWgrad = "wgrad:x=f32,8x32x28x28,nhwc:w=f32,32x32x3x3,nhwc:pad=1x1";
+
+CudaDevice h200() {
+  CudaDevice device;
+  device.name = kDevice;
+  device.architecture = 90;
+  device.sm_count = 132;
+  device.memory_bytes = 150109880320;
+  device.l2_bytes = 62914560;
+  device.shared_bytes_per_block = 232448;
+  device.shared_bytes_per_sm = 233472;
+  device.registers_per_sm = 65536;
+  device.threads_per_sm = 2048;
+  device.driver_version = 13000;
+  return device;
+}
+
+// A program that asks for the engines of one problem.
+class Program {
+ public:
+  Program(const cuda::CudnnApi& api, const char* problem, Choices choices)
+      : problem_(*parse_problem(problem)),
+        graph_(api, problem_, nullptr),
+        properties_(api, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR),
+        steering_(std::move(choices), recorder_),
+        row_(recorder_.row(problem_, "CONVOLUTION_FORWARD", "", kDevice)),
+        api_(api) {
+    const std::string json = cudnn::properties_json(h200());
+    properties_
+        .set_array(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, static_cast<std::int64_t>(json.size()),
+                   json.c_str())
+        .finalize();
+  }
+
+  // What it gets into so many places, or into as many as it is told there are. Nothing: it is refused.
+  std::optional<std::vector<Candidate>> ask(std::optional<std::int64_t> places = {},
+                                            cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A) {
+    cudnn::Descriptor heuristic(api_, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    descriptors_.created(heuristic.raw(), CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    const auto set = [&](cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, const auto& value) {
+      heuristic.set(name, type, value);
+      descriptors_.set(heuristic.raw(), name, type, 1, &value);
+    };
+    set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, graph_.descriptor().raw());
+    set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, properties_.raw());
+    set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
+    heuristic.finalize();
+    EXPECT_TRUE(heuristic.ok());
+    const auto snapshot = descriptors_.find(heuristic.raw());
+    std::vector<Candidate> got;
+    if (!places) {
+      const auto count = steering_.answer({heuristic.raw(), *snapshot, row_, 0, nullptr});
+      if (!count) {  // nothing to say
+        for (const auto& each : heuristic.get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, 64)) {
+          got.push_back(offer_of(each.raw(), nullptr).candidate);
+        }
+        return got;
+      }
+      if (count->status != CUDNN_STATUS_SUCCESS) return std::nullopt;
+      places = count->count;
+    }
+    std::vector<cudnn::Descriptor> configurations;
+    std::vector<Raw> raw;
+    for (std::int64_t i = 0; i < *places; ++i) {
+      raw.push_back(configurations.emplace_back(api_, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).raw());
+    }
+    const auto answered = steering_.answer({heuristic.raw(), *snapshot, row_, *places, raw.data()});
+    if (!answered || answered->status != CUDNN_STATUS_SUCCESS) return std::nullopt;
+    EXPECT_LE(answered->count, *places);
+    for (std::int64_t i = 0; i < answered->count; ++i) got.push_back(offer_of(raw[i], nullptr).candidate);
+    for (const Raw each : raw) steering_.forget(each);
+    steering_.forget(heuristic.raw());
+    descriptors_.destroyed(heuristic.raw());
+    return got;
+  }
+  const Steered& steered() const { return row_.steered; }
+
+ private:
+  const ConvProblem problem_;
+  const cudnn::Graph graph_;
+  cudnn::Descriptor properties_;
+  Descriptors descriptors_;
+  Recorder recorder_;
+  Steering steering_;
+  GraphRow& row_;
+  const cuda::CudnnApi& api_;
+};
+
+class SteeringOnCudnn : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto api = cuda::cudnn();
+    if (!api) GTEST_SKIP() << "skipped: no cuDNN: " << api.error().message;
+    if (real().version < 90800) GTEST_SKIP() << "skipped: this cuDNN can't be told of a device";
+  }
+  static Choices parsed(const std::string& lines) {
+    auto choices = Choices::parse("convoy-choices 2\n" + lines);
+    EXPECT_TRUE(choices.ok()) << lines;
+    return *std::move(choices);
+  }
+  static std::string time(const char* problem, const Candidate& candidate, double seconds) {
+    return fmt::format("time\t{}\t{}\t{}\t{}\t{}\n", kDevice, cudnn_version(), print(*parse_problem(problem)),
+                       print(without_automatic(candidate)), seconds);
+  }
+  static std::vector<Candidate> plain(const char* problem, cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A) {
+    return *Program(real(), problem, {}).ask({}, mode);
+  }
+};
+
+std::multiset<std::string> names(const std::vector<Candidate>& candidates) {
+  std::multiset<std::string> all;
+  for (const Candidate& candidate : candidates) all.insert(print(candidate));
+  return all;
+}
+
+TEST_F(SteeringOnCudnn, CountsAndFillsAgree) {
+  const std::vector<Candidate> own = plain(kDense);
+  ASSERT_GT(own.size(), 10u);
+  std::string times;  // the last is the fastest
+  for (std::size_t i = 0; i < own.size(); ++i) times += time(kDense, own[i], 1.0 / static_cast<double>(i + 1));
+  Program program(real(), kDense, parsed(times));
+  const auto all = program.ask();
+  ASSERT_TRUE(all);
+  EXPECT_EQ(names(*all), names(own)) << "none is dropped";
+  EXPECT_NE(all->front(), own.front());
+  for (const std::int64_t places : {1, 2, 7, 100}) {
+    const auto some = program.ask(places);
+    ASSERT_TRUE(some);
+    ASSERT_EQ(some->size(), std::min<std::size_t>(places, own.size()));
+    EXPECT_TRUE(std::equal(some->begin(), some->end(), all->begin())) << places;
+  }
+}
+
+TEST_F(SteeringOnCudnn, WhatItDoesNotOfferIsMade) {
+  const std::vector<Candidate> own = plain(kDense);
+  const std::vector<Candidate> fallback = plain(kDense, CUDNN_HEUR_MODE_FALLBACK);
+  ASSERT_FALSE(fallback.empty());
+  const auto found = std::find_if(fallback.begin(), fallback.end(), [&](const Candidate& each) {
+    return std::none_of(own.begin(), own.end(), [&](const Candidate& other) { return fits(other, {each.engine, {}}); });
+  });
+  ASSERT_NE(found, fallback.end()) << "an engine that mode A does not offer";
+  Program ruled(real(), kDense, parsed(fmt::format("rule\tpass=fprop\t{}\n", found->engine)));
+  const auto all = ruled.ask();
+  ASSERT_TRUE(all);
+  EXPECT_EQ(all->front().engine, found->engine);
+  EXPECT_EQ(all->size(), own.size() + 1);
+  EXPECT_TRUE(ruled.steered().obeyed);
+  EXPECT_EQ(ruled.ask(1)->front().engine, found->engine);
+  Program filtered(real(), kDense, parsed(fmt::format("filter\tengines\t{}\nstrict\n", found->engine)));
+  ASSERT_TRUE(filtered.ask());
+  EXPECT_EQ(filtered.ask()->front().engine, found->engine) << "from the fallback list, since nothing else is permitted";
+  EXPECT_EQ(filtered.ask()->size(), 1u);
+}
+
+TEST_F(SteeringOnCudnn, WhatCannotBeMadeIsSaid) {
+  Program none(real(), kDense, parsed("rule\t*\tcudnn.eng4711\nstrict\n"));
+  EXPECT_FALSE(none.ask());
+  EXPECT_NE(none.steered().disobeyed.find("CUDNN_STATUS_"), std::string::npos) << none.steered().disobeyed;
+  Program knob(real(), kDense, parsed(fmt::format("rule\t*\t{}{{k2=12345}}\n", plain(kDense).front().engine)));
+  EXPECT_EQ(names(*knob.ask()), names(plain(kDense)));
+  EXPECT_FALSE(knob.steered().disobeyed.empty());
+}
+
+// eng68's f32 wgrad cuts its inputs off to tf32, which no note of cuDNN's says.
+TEST_F(SteeringOnCudnn, HiddenNotesCount) {
+  const std::vector<Candidate> own = plain(kStrictWgrad);
+  const auto hidden =
+      std::find_if(own.begin(), own.end(), [](const Candidate& c) { return c.engine == "cudnn.eng68"; });
+  if (hidden == own.end()) GTEST_SKIP() << "skipped: this cuDNN does not offer eng68";
+  std::string times;
+  for (const Candidate& each : own) times += time(kStrictWgrad, each, each.engine == "cudnn.eng68" ? 1.0 : 2.0);
+  Program program(real(), kStrictWgrad, parsed(times));
+  const auto all = program.ask();
+  ASSERT_TRUE(all);
+  const auto before =
+      std::find_if(all->begin(), all->end(), [](const Candidate& c) { return c.engine == "cudnn.eng68"; });
+  for (auto each = all->begin(); each != before; ++each) {
+    EXPECT_TRUE(std::find(own.begin(), hidden, *each) != hidden)
+        << print(*each) << " stands before it in cuDNN's own order, too";
+  }
+  EXPECT_GT(before - all->begin(), 0) << "it is the fastest, and still behind what is more precise";
+}
+
+}  // namespace
+}  // namespace convoy::interposer
