@@ -262,9 +262,10 @@ typedef struct convoy_session_info {
   int64_t activation_bytes;
   int64_t weight_bytes;
   int64_t workspace_bytes;
+  const char* warnings; /* a line each: rules that matched no convolution, or decided nothing; null: none */
 } convoy_session_info;
 #define CONVOY_SESSION_INFO_INIT \
-  { sizeof(convoy_session_info), 0, 0.0, 0, 0, 0 }
+  { sizeof(convoy_session_info), 0, 0.0, 0, 0, 0, 0 }
 convoy_status convoy_session_describe(const convoy_session* session, convoy_session_info* info);
 
 /* One step, in the order of execution. */

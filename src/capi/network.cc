@@ -1,10 +1,14 @@
 // Networks in the C interface: handles own C++ values, and the C view of what callers ask about.
 #include "convoy/network.h"
 
+#include <fmt/format.h>
+
 #include <memory>
 #include <vector>
 
+#include "base/log.h"
 #include "capi/options.h"
+#include "convoy/selection_check.h"
 #include "convoy/tuning_database.h"
 
 using namespace convoy;
@@ -21,6 +25,7 @@ struct convoy_session {
   std::unique_ptr<Session> session;
   std::vector<TensorDesc> inputs;
   std::vector<std::string> problems, warnings;  // of each step
+  std::string rule_warnings;                    // lines
   std::vector<HostTensor> outputs;              // of the last run
   RunStatistics statistics;
 };
@@ -120,6 +125,23 @@ Result<NetworkOptions> read_network_options(const convoy_options* options, std::
   return made;
 }
 
+// Rules that did nothing: misspelt ones, mostly.
+Result<std::vector<std::string>> idle_rules(const std::vector<SelectionRule>& rules, const Session& session) {
+  std::vector<ConvolutionNode> convolutions;
+  for (const NetworkStep& step : session.steps()) {
+    if (step.kind == "conv") convolutions.push_back({step.problem, step.nodes});
+  }
+  CONVOY_TRY(const std::vector<RuleUse> uses, rule_uses(rules, convolutions));
+  std::vector<std::string> idle;
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    if (uses[i].decided > 0) continue;
+    idle.push_back(fmt::format(
+        "rule '{} -> {}' {}", rules[i].pattern, print(rules[i].candidate),
+        uses[i].matched == 0 ? "matched no convolution" : "decided nothing, since rules before it match the same"));
+  }
+  return idle;
+}
+
 std::string lines(const std::vector<std::string>& texts) { return fmt::format("{}", fmt::join(texts, "\n")); }
 
 }  // namespace
@@ -184,6 +206,9 @@ convoy_status convoy_session_create(const convoy_network* network, const convoy_
       made->problems.push_back(step.kind == "conv" ? print(step.problem) : "");
       made->warnings.push_back(lines(step.selection.warnings));
     }
+    CONVOY_TRY(const std::vector<std::string> idle, idle_rules(given.selection.rules, *made->session));
+    for (const std::string& warning : idle) log(LogLevel::warning, "rules", {{"warning", warning}});
+    made->rule_warnings = lines(idle);
     *session = made.release();
     return {};
   });
@@ -239,6 +264,7 @@ convoy_status convoy_session_describe(const convoy_session* session, convoy_sess
     filled.activation_bytes = static_cast<std::int64_t>(session->session->activation_bytes());
     filled.weight_bytes = static_cast<std::int64_t>(session->session->weight_bytes());
     filled.workspace_bytes = static_cast<std::int64_t>(session->session->workspace_bytes());
+    filled.warnings = session->rule_warnings.empty() ? nullptr : session->rule_warnings.c_str();
     return write_struct(info, filled, "convoy_session_info");
   });
 }

@@ -171,6 +171,16 @@ TEST_F(CNetwork, OptionsDecide) {
     EXPECT_TRUE(std::string(step.engine).starts_with("cpu.direct")) << step.engine;
   }
   EXPECT_EQ(ruled, 9);
+  convoy_session_info info = CONVOY_SESSION_INFO_INIT;
+  ASSERT_EQ(convoy_session_describe(session, &info), CONVOY_OK);
+  EXPECT_EQ(info.warnings, nullptr);
+  options.rules = "filter=3x3 -> cpu.direct\nfilter=9x9 -> cpu.direct\nfilter=3x3 groups=1 -> cpu.gemm\n";
+  ASSERT_EQ(prepare(&options), CONVOY_OK) << convoy_error();
+  ASSERT_EQ(convoy_session_describe(session, &info), CONVOY_OK);
+  ASSERT_NE(info.warnings, nullptr);
+  EXPECT_STREQ(info.warnings,
+               "rule 'filter=9x9 -> cpu.direct' matched no convolution\n"
+               "rule 'filter=3x3 groups=1 -> cpu.gemm' decided nothing, since rules before it match the same");
 
   options.rules = "filter=3x3 -> cpu.depthwise\n";
   EXPECT_EQ(prepare(&options), CONVOY_UNSUPPORTED);

@@ -15,6 +15,7 @@
 #include "report/format.h"
 #include "report/refusals.h"
 #include "report/table.h"
+#include "select/candidates.h"
 #include "select/glob.h"
 #include "select/names.h"
 
@@ -81,6 +82,11 @@ bool in_a_row(const std::string& warning, const std::vector<Measurement>& measur
   });
 }
 
+// Candidates that were refused when they were planned don't count.
+bool none_measured(const ProblemReport& report) {
+  return std::ranges::all_of(report.selection.measurements, selection::refused);
+}
+
 struct BenchContext {
   const Program& program;
   const PlanRequest& request;
@@ -101,6 +107,7 @@ report::Table measurement_table(const BenchContext& context, const ProblemReport
   table.column("notes", Align::left, 3).column("remarks");
   bool first = true;
   for (const Measurement& m : report.selection.measurements) {
+    if (selection::refused(m)) continue;  // said with the engines that can't
     if (m.failure) {
       std::vector<std::string> cells = {print(m.candidate), "-"};
       cells.resize(13);
@@ -157,8 +164,13 @@ void say_problem(const BenchContext& context, const ProblemReport& report, const
   const report::Table table = measurement_table(context, report);
   if (!table.empty()) program.say(table, 2);
   if (report.failure) {
-    program.say(report::styled("  " + report.failure->message, report::Style::bad, program.colour()));
-  } else if (report.selection.measurements.empty()) {
+    std::string message = report.failure->message;
+    const std::string advice =
+        report.failure->code == ErrorCode::unsupported ? sm_count_advice(problem, context.request) : "";
+    if (!advice.empty() && !context.flags.all) message = message.substr(0, message.find(":\n"));
+    program.say(report::styled(fmt::format("  {}{}{}", message, advice.empty() ? "" : "\n  ", advice),
+                               report::Style::bad, program.colour()));
+  } else if (none_measured(report)) {
     program.say(report::styled("  nothing was measured", report::Style::bad, program.colour()));
   }
   report::Refusals refusals;
@@ -169,6 +181,16 @@ void say_problem(const BenchContext& context, const ProblemReport& report, const
   for (const auto& group : refusals.groups()) {
     unable += group.engines.size();
     if (context.flags.all) program.say(fmt::format("  {} can't: {}", group.names(), group.refusal.reason));
+  }
+  std::size_t refused = 0;
+  for (const Measurement& m : report.selection.measurements) {
+    if (!selection::refused(m)) continue;
+    ++refused;
+    if (context.flags.all) program.say(fmt::format("  {} can't: {}", print(m.candidate), reason_of(m, problem)));
+  }
+  if (refused > 0 && !context.flags.all) {
+    program.say(fmt::format("  {} candidate{} refused when planned (--all says why)", refused,
+                            refused == 1 ? " was" : "s were"));
   }
   if (unable > 0 && !context.flags.all) {
     program.say(fmt::format("  {} engine{} can't (--all says why)", unable, unable == 1 ? "" : "s"));
@@ -363,6 +385,7 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
     entry["partial"] = report.selection.partial;
     entry["candidates"] = Json::array();
     for (const Measurement& m : report.selection.measurements) {
+      if (selection::refused(m)) continue;
       entry["candidates"].push_back(report::to_json(m, report.distinct.problem));
       if (!m.failure) entry["candidates"].back()["notes"] = notes_of(program, m, report.distinct.problem, request);
       if (flags.cost_terms) entry["candidates"].back()["cost_terms"] = cost_terms(program, m, report, request);
@@ -373,13 +396,21 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
     for (const EngineAnswer& answer : report.answers) {
       if (answer.refusal) entry["refusals"].push_back(report::to_json(answer));
     }
+    for (const Measurement& m : report.selection.measurements) {
+      if (!selection::refused(m)) continue;
+      entry["refusals"].push_back(
+          {{"engine", m.candidate.engine},
+           {"candidate", print(m.candidate)},
+           {"can", false},
+           {"refusal", {{"code", "planning"}, {"reason", reason_of(m, report.distinct.problem)}}}});
+    }
     if (report.failure) {
       entry["failure"] = report.failure->message;
       wrong = wrong || report.failure->code == ErrorCode::wrong_result;
       unsupported = unsupported || report.failure->code == ErrorCode::unsupported;
       failed = failed || exit_code(report.failure->code) == kFailed;
     }
-    failed = failed || (!report.failure && report.selection.measurements.empty());
+    failed = failed || (!report.failure && none_measured(report));
     if (!report.selection.warnings.empty()) entry["warnings"] = report.selection.warnings;
     for (const std::string& warning : report.selection.warnings) {
       if (!in_a_row(warning, report.selection.measurements)) program.say("  " + warning);

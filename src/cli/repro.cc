@@ -36,7 +36,8 @@ Result<int> conclude(const Program& program, const std::string& path, const repo
   result["recorded_fault"] = wanted.fault;
   result["recorded_failure"] = wanted.failure;
   program.document(result);
-  return right ? kDone : fault == "crash" ? kFailed : kWrongResult;
+  if (right) return kDone;
+  return fault == "crash" ? kFailed : fault == name_of(CheckFault::refused) ? kUnsupported : kWrongResult;
 }
 
 // In this process: a child of one that has used CUDA can't.
@@ -55,7 +56,8 @@ Result<int> repro_on_gpu(const Program& program, const std::string& path, const 
   return conclude(program, path, wanted, check_json(checker->check(wanted.candidate)));
 }
 
-// Exit codes: 0 the check passes now, 3 it fails as before, 1 it crashes, 2 the file is not usable.
+// Exit codes: 0 the check passes now, 3 it fails as before, 4 its engine refuses it, 1 it crashes, 2 the file is not
+// usable.
 Result<int> repro(const Program& program, const std::string& path) {
   CONVOY_TRY(const auto bytes, io::read_file(path));
   const auto read = report::parse_repro({reinterpret_cast<const char*>(bytes.data()), bytes.size()});

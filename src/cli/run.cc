@@ -239,7 +239,8 @@ void add_run(CLI::App& app, Program& program) {
                    "Print every step, what runs it, what it takes, its share and its speed");
   command
       .add_option("--node", flags->nodes,
-                  "The same of the steps only whose name or problem string matches a list of globs")
+                  "The same of the steps only whose name or problem string matches a list of globs, or of the "
+                  "convolutions of this number in convoy explain's list")
       ->type_name("GLOB");
   add_shared_flags(command, program, "Measure the engines for so long first and choose the fastest (default: don't)");
   add_database_flag(command, program);

@@ -25,14 +25,20 @@ Result<void> say_steps(const Program& program, const std::string& model, const S
   const double total = total_of(seconds);
   using report::Align;
   report::Table table;
-  table.column("step", Align::right).column("kind").column("runs on").column("chosen by", Align::left, 2);
+  table.column("step", Align::right)
+      .column("number", Align::right, 2)
+      .column("kind")
+      .column("runs on")
+      .column("chosen by", Align::left, 2);
   if (timed) table.column("time", Align::right).column("share", Align::right, 1).column("GFLOP/s", Align::right, 1);
   table.column("problem", Align::left, 2).column("output", Align::left, 3).column("nodes");
+  const std::vector<std::size_t> numbers = layer_numbers(session);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const NetworkStep& step = steps[i];
     const bool convolution = is_convolution(step);
-    if (!nodes.empty() && !node_matches(nodes, step.nodes, convolution ? print(step.problem) : "", i)) continue;
-    std::vector<std::string> cells = {fmt::format("{}", i), step.kind, step.implementation, step.selection.reason};
+    if (!node_matches(nodes, step.nodes, convolution ? print(step.problem) : "", numbers[i])) continue;
+    std::vector<std::string> cells = {fmt::format("{}", i), convolution ? fmt::format("{}", numbers[i]) : "", step.kind,
+                                      step.implementation, step.selection.reason};
     if (timed) {
       cells.push_back(report::seconds(seconds[i]));
       cells.push_back(total > 0 ? report::percent(seconds[i] / total) : "");
@@ -67,9 +73,11 @@ Json steps_json(const Session& session, const std::vector<double>& seconds) {
   const std::vector<NetworkStep>& steps = session.steps();
   const bool timed = seconds.size() == steps.size();
   const double total = total_of(seconds);
+  const std::vector<std::size_t> numbers = layer_numbers(session);
   Json all = Json::array();
   for (std::size_t i = 0; i < steps.size(); ++i) {
     Json json = report::to_json(steps[i]);
+    if (is_convolution(steps[i])) json["number"] = numbers[i];
     if (timed) {
       json["seconds"] = seconds[i];
       json["share"] = total > 0 ? Json(seconds[i] / total) : Json(nullptr);

@@ -280,6 +280,20 @@ TEST_F(Run, StepsSayWhatTheyTakeAndWhereTheyAreExplained) {
   const std::string node = human.out.substr(start, human.out.find('\'', start) - start);
   const Finished explained = run({"explain", "zoo:squeezenet1_1", "--dim", "H=64", "--dim", "W=64", "--node", node});
   EXPECT_EQ(explained.exit_code, 0) << node << "\n" << explained.err;
+  // A number means the same there and here.
+  const json layers = run_json({"explain", "zoo:squeezenet1_1", "--dim", "H=64", "--dim", "W=64"}, 0)["problems"];
+  const Finished third = run({"run", "zoo:squeezenet1_1", "--random-inputs", "--dim", "H=64", "--dim", "W=64", "--node",
+                              "3", "--repeat", "1", "--wide"});
+  EXPECT_EQ(third.exit_code, 0) << third.err;
+  for (const json& step : steps) {
+    if (step["kind"] != "conv") continue;
+    const auto number = step["number"].get<std::size_t>();
+    ASSERT_LE(number, layers.size());
+    EXPECT_EQ(layers[number - 1]["problem"], step["problem"]);
+    EXPECT_EQ(layers[number - 1]["number"], number);
+    const bool shown = third.out.find(step["nodes"].get<std::string>()) != std::string::npos;
+    EXPECT_EQ(shown, number == 3) << step["nodes"] << "\n" << third.out;
+  }
   double share = 0;
   for (const json& step : steps) {
     share += step["share"].get<double>();

@@ -17,7 +17,6 @@
 #include "report/format.h"
 #include "report/progress.h"
 #include "select/rounds.h"
-#include "select/workbench.h"
 
 namespace convoy::cli {
 namespace {
@@ -124,10 +123,10 @@ class Tuner {
     SelectionOptions options = options_;
     WeightedRequest weighted{request_, {}};
     if (tuned.convolution.constant_weights && !request_.cuda) {
-      // Hundreds of megabytes are not filled where there is no time to measure with them: then nobody reads them.
+      // Nobody reads them where nothing is measured: hundreds of megabytes are not filled for that.
       static const float unread = 0;
       weighted.request.constant_weights = &unread;
-      if (measure && (turn.seconds <= 0 || selection::Workbench::setup_seconds(problem, request_, 0) < turn.seconds)) {
+      if (measure) {
         CONVOY_TRY(weighted, with_constant_weights(problem, request_));
       }
     }
@@ -258,7 +257,8 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
   Json problems = say_results(program, tuned);
   std::int64_t layers = 0, partial = 0, measured = 0;
   double total = 0;
-  bool all_timed = true, unsupported = false, wrong = false;
+  bool all_timed = true, unsupported = false, wrong = false, failed = false;
+  bool known = false;
   for (const Tuned& t : tuned) {
     const Measurement* best = chosen(t);
     layers += t.convolution.count;
@@ -266,17 +266,28 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
     measured += t.measured;
     all_timed = all_timed && best != nullptr;
     if (best != nullptr) total += best->median_seconds * static_cast<double>(t.convolution.count);
-    wrong = wrong || (t.failure && t.failure->code == ErrorCode::wrong_result);
-    unsupported = unsupported || (t.failure && t.failure->code != ErrorCode::wrong_result);
+    known = known || !t.alone.empty() || !t.in_network.empty();
+    if (!t.failure) continue;
+    const ExitCode code = exit_code(t.failure->code);
+    wrong = wrong || code == kWrongResult;
+    unsupported = unsupported || code == kUnsupported;
+    failed = failed || (code != kWrongResult && code != kUnsupported);
   }
   program.say(fmt::format("\n{} problem{} of {} layers{}; {} in {}, in {}", tuned.size(), tuned.size() == 1 ? "" : "s",
                           layers, all_timed ? ", " + report::seconds(total) + " with these" : "",
-                          measured == 0 ? "nothing to measure" : fmt::format("{} candidates measured", measured),
+                          measured > 0  ? fmt::format("{} candidates measured", measured)
+                          : partial > 0 ? "nothing measured"
+                                        : "nothing to measure",
                           report::seconds(seconds), info.path));
   if (network) say_network(program, *network);
   if (partial > 0) {
     program.say(fmt::format("{}: {} problem{} partial; the same command goes on from here",
                             interrupted ? "interrupted" : "the budget ended", partial, partial == 1 ? " is" : "s are"));
+  }
+  const bool nothing = !known && partial > 0 && !interrupted;
+  if (nothing) {
+    program.note(fmt::format("nothing was measured: --budget {} ended before the first candidate was timed; give more",
+                             options.budget_seconds));
   }
   if (!info.remark.empty()) program.note(fmt::format("{}: {}", info.path, info.remark));
   program.document({{"target", flags.target},
@@ -291,7 +302,8 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
                     {"plan", plan},
                     {"rules", rules},
                     {"problems", std::move(problems)}});
-  return interrupted ? kInterrupted : wrong ? kWrongResult : unsupported ? kUnsupported : kDone;
+  if (interrupted) return kInterrupted;
+  return wrong ? kWrongResult : failed || nothing ? kFailed : unsupported ? kUnsupported : kDone;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "cli/inputs.h"
 #include "report/format.h"
 #include "report/progress.h"
+#include "select/candidates.h"
 
 namespace convoy::cli {
 namespace {
@@ -73,7 +74,7 @@ Result<TunedNetwork> tune_network(const Program& program, const Network& network
     tuned.measured = convolution.measured;
     choose(program, options, tuned);
     for (const Measurement& m : convolution.wrong) {
-      tuned.selection.warnings.push_back(fmt::format("{}: {}", print(m.candidate), m.failure->message));
+      tuned.selection.warnings.push_back(selection::failure_text(m));
     }
     result.convolutions.push_back(std::move(tuned));
   }

@@ -22,21 +22,6 @@ std::string with_time_left(double left, const std::string& text) {
   return left > 0 ? fmt::format("{} left  {}", report::seconds(left), text) : text;
 }
 
-// What was measured in the rounds before, where no database keeps it.
-class RoundStore final : public MeasurementStore {
- public:
-  Result<std::vector<Measurement>> find(const MeasurementKey& key) override { return rows_[key]; }
-  Result<void> store(const MeasurementKey& key, const Measurement& measurement) override {
-    std::vector<Measurement>& rows = rows_[key];
-    std::erase_if(rows, [&](const Measurement& m) { return m.candidate == measurement.candidate; });
-    rows.push_back(measurement);
-    return {};
-  }
-
- private:
-  std::map<MeasurementKey, std::vector<Measurement>> rows_;
-};
-
 }  // namespace
 
 Result<std::unique_ptr<TuningDatabase>> open_database(TuningDatabase::Access access) {
@@ -142,17 +127,26 @@ Json say_rule_uses(const Program& program, std::string_view flag, const std::vec
   return json;
 }
 
+std::vector<std::size_t> layer_numbers(const Session& session) {
+  std::vector<std::size_t> numbers;
+  std::map<std::string, std::size_t> known;
+  for (const NetworkStep& step : session.steps()) {
+    const std::string key = fmt::format("{} {}", print(step.problem), step.selection.rule);
+    numbers.push_back(step.kind == "conv" ? known.emplace(key, known.size() + 1).first->second : 0);
+  }
+  return numbers;
+}
+
 std::vector<DistinctProblem> distinct_problems(const Session& session) {
   std::vector<DistinctProblem> problems;
-  std::map<std::string, std::size_t> index;
-  for (const NetworkStep& step : session.steps()) {
-    if (step.kind != "conv") continue;
-    const auto [known, added] =
-        index.emplace(fmt::format("{} {}", print(step.problem), step.selection.rule), problems.size());
-    if (added) {
-      problems.push_back({step.problem, 1, step.nodes, problems.size() + 1, step.nodes});
+  const std::vector<std::size_t> numbers = layer_numbers(session);
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (numbers[i] == 0) continue;
+    const NetworkStep& step = session.steps()[i];
+    if (numbers[i] > problems.size()) {
+      problems.push_back({step.problem, 1, step.nodes, numbers[i], step.nodes});
     } else {
-      DistinctProblem& same = problems[known->second];
+      DistinctProblem& same = problems[numbers[i] - 1];
       ++same.count;
       same.names += ", " + step.nodes;
     }
@@ -200,6 +194,13 @@ Result<std::vector<DistinctProblem>> with_nodes(const std::vector<DistinctProble
   return Error{ErrorCode::invalid_argument, fmt::format("--node: '{}' matches no layer; there are {}", nodes, there)};
 }
 
+std::string sm_count_advice(const ConvProblem& problem, const PlanRequest& request) {
+  if (request.target_sms == 0) return "";
+  const bool strict = problem.compute == DataType::f32 && problem.math == MathMode::strict;
+  return fmt::format("{}leave --sm-count out, or give more",
+                     strict ? "--allow tf32 permits more candidates; else " : "");
+}
+
 Result<WeightedRequest> with_constant_weights(const ConvProblem& problem, const PlanRequest& request) {
   WeightedRequest weighted{request, {}};
   if (problem.pass == Pass::wgrad || request.cuda) return weighted;
@@ -214,7 +215,7 @@ Result<std::vector<ProblemReport>> measure_problems(const Program& program,
                                                     const SelectionOptions& options, const PlanRequest& request,
                                                     const std::string& title) {
   report::Progress bar(title);
-  RoundStore store;
+  selection::RoundStore store;
   const double start = monotonic_seconds();
   const double budget = options.budget_seconds;
   const auto left = [&] {
@@ -234,7 +235,7 @@ Result<std::vector<ProblemReport>> measure_problems(const Program& program,
     SelectionOptions share = options;
     share.mode = SelectionMode::measured;
     share.likely_only = turn.likely_only;
-    share.budget_seconds = turn.seconds < 0 ? 1e-9 : turn.seconds;  // 0 would be no limit
+    share.budget_seconds = turn.seconds;
     if (share.store == nullptr) share.store = &store;
     const std::string name = report::short_name(problem);
     bool measured = false;

@@ -40,6 +40,8 @@ struct DistinctProblem {
 };
 // The convolutions of a session in order of first occurrence; what different rules decided is not the same.
 std::vector<DistinctProblem> distinct_problems(const Session& session);
+// Of each step the number of its problem among those, 0 where it is no convolution.
+std::vector<std::size_t> layer_numbers(const Session& session);
 
 // --node, for subcommands that show much of a network or a list.
 void add_node_flag(CLI::App& app, std::string& nodes);
@@ -64,6 +66,9 @@ struct ProblemReport {
   Selection selection;           // with its measurements; empty where `failure`
   std::optional<Error> failure;  // nothing could run it, or everything was wrong
 };
+
+// What to do where a GPU's problem has no candidate that keeps to --sm-count; empty where that was not given.
+std::string sm_count_advice(const ConvProblem& problem, const PlanRequest& request);
 
 // The request with random constant weights for the problem, as a network has them: packed once, beforehand. The tensor
 // keeps them alive; wgrad, which computes the weights, has none, nor have GPUs.

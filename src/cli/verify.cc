@@ -176,7 +176,9 @@ class Verification {
       if (!candidates.ok()) {
         if (candidates.error().code != ErrorCode::unsupported) return candidates.error();
         unsupported_.push_back(print(problems_[p].problem));
-        program_.say("unsupported: " + candidates.error().message);
+        const std::string advice = sm_count_advice(problems_[p].problem, request_);
+        program_.say(
+            fmt::format("unsupported: {}{}{}", candidates.error().message, advice.empty() ? "" : "\n  ", advice));
         continue;
       }
       for (Candidate& candidate : *candidates) jobs_.push_back({p, std::move(candidate)});
@@ -186,7 +188,7 @@ class Verification {
     const int count = static_cast<int>(jobs_.size());
     const auto done = [&](int i, Json result) {
       take(jobs_[i], std::move(result));
-      if (i + 1 == count || jobs_[i + 1].problem != jobs_[i].problem) say_problem(jobs_[i]);
+      if (i + 1 == count || jobs_[i + 1].problem != jobs_[i].problem) finish_problem(jobs_[i]);
       bar.update(static_cast<double>(i + 1) / count, print(jobs_[i].candidate));
     };
     if (request_.cuda) {  // a child of a process that has used CUDA can't
@@ -197,8 +199,10 @@ class Verification {
           [&](int i, const JobOutcome& outcome) { done(i, read_check(outcome)); });
     }
     bar.finish();
-    program_.say(fmt::format("{} right, {} failed, {} not checked; {} problem{} that nothing can run", right_, failed_,
-                             not_checked_, unsupported_.size(), unsupported_.size() == 1 ? "" : "s"));
+    program_.say(fmt::format("{} right, {} failed, {} not checked{}; {} problem{} that nothing can run", right_,
+                             failed_, not_checked_,
+                             refused_ > 0 ? fmt::format(", {} refused when planned", refused_) : "",
+                             unsupported_.size(), unsupported_.size() == 1 ? "" : "s"));
     program_.document({{"target", flags_.target},
                        {"threads", request_.threads},
                        {"rules", say_rule_uses(program_, "--rules", options_.rules, convolutions_of(problems_))},
@@ -206,6 +210,7 @@ class Verification {
                        {"right", right_},
                        {"failed", failed_},
                        {"not_checked", not_checked_},
+                       {"refused", refused_},
                        {"unsupported", unsupported_},
                        {"refusals", refusals_},
                        {"checks", checks_}});
@@ -259,9 +264,15 @@ class Verification {
   void take(const Job& job, Json result) {
     const std::string fault = result["fault"];
     const bool right = fault == name_of(CheckFault::none), skipped = fault == "not_checked";
-    ++(right ? right_ : skipped ? not_checked_ : failed_);
+    const bool refused = fault == name_of(CheckFault::refused);
+    ++(right ? right_ : skipped ? not_checked_ : refused ? refused_ : failed_);
+    refused_here_ = refused_here_ && refused;
     std::string remark = result["failure"];
-    if (!right && !skipped) {
+    if (refused) {
+      // The table has its names already.
+      const std::string named = fmt::format("{} on {}: ", print(job.candidate), print(problems_[job.problem].problem));
+      remark = "refused: " + (remark.starts_with(named) ? remark.substr(named.size()) : remark);
+    } else if (!right && !skipped) {
       wrong_ = wrong_ || fault != "crash";
       CheckSetup setup = setup_of(job);
       if (result.contains("compared_with")) {
@@ -279,16 +290,25 @@ class Verification {
     const auto bits = [&](const char* field) { return result.value(field, std::string("-")); };
     table_.row({result.value("candidate", print(job.candidate)), number_or_dash(result, "max_error"),
                 number_or_dash(result, "max_error_absolute"), bits("deterministic"), bits("thread_invariant"), remark},
-               right     ? report::Style::plain
-               : skipped ? report::Style::warning
-                         : report::Style::bad);
+               right                ? report::Style::plain
+               : skipped || refused ? report::Style::warning
+                                    : report::Style::bad);
     result["problem"] = print(problems_[job.problem].problem);
     checks_.push_back(std::move(result));
   }
 
-  void say_problem(const Job& job) {
-    program_.say(print(problems_[job.problem].problem));
+  void finish_problem(const Job& job) {
+    const ConvProblem& problem = problems_[job.problem].problem;
+    program_.say(print(problem));
     program_.say(table_, 2);
+    if (refused_here_) {
+      unsupported_.push_back(print(problem));
+      const std::string advice = sm_count_advice(problem, request_);
+      const std::string why = request_.target_sms > 0 ? fmt::format("no candidate keeps to {} SMs", request_.target_sms)
+                                                      : "every candidate was refused when it was planned";
+      program_.say(fmt::format("unsupported: {}{}{}", why, advice.empty() ? "" : "; ", advice));
+    }
+    refused_here_ = true;
     program_.say("");
     table_.clear();
   }
@@ -303,7 +323,8 @@ class Verification {
   std::optional<CandidateChecker> checker_;
   std::size_t checked_problem_ = 0;
 
-  std::int64_t right_ = 0, failed_ = 0, not_checked_ = 0;
+  std::int64_t right_ = 0, failed_ = 0, not_checked_ = 0, refused_ = 0;
+  bool refused_here_ = true;  // every candidate of the problem so far
   bool wrong_ = false;
   std::optional<Error> unwritten_;
   report::Table table_ = empty_table();

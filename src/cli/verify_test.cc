@@ -93,6 +93,10 @@ TEST_F(Command, ReproRunsAFailureAgain) {
   EXPECT_EQ(gone["fault"], "no_plan");
   EXPECT_NE(gone["failure"].get<std::string>().find("cpu.nobody"), std::string::npos);
 
+  file["engine"] = "cpu.winograd";  // of 3x3 windows and larger
+  write("refused.json", file.dump());
+  EXPECT_EQ(run_json({"repro", path("refused.json")}, 4)["fault"], "refused");
+
   file["threads"] = 0;
   write("broken.json", file.dump());
   expect_error({"repro", path("broken.json")}, 2, "repro.threads");

@@ -48,7 +48,9 @@ class Lowering {
       const Node& node = graph_.nodes[n];
       if (!is_static(graph_, node) || !is_convolution(node)) continue;
       CONVOY_TRY(const ConvNode conv, conv_problem(node, inputs_of(graph_, node)));
-      selector_.announce(in_layout(selector_.allowed(conv.problem), layouts_[n]));
+      const HostTensor* weights = graph_.constant_of(node.inputs[conv_weight_input(node.desc)]);
+      selector_.announce(in_layout(selector_.allowed(conv.problem), layouts_[n]), node.desc.name,
+                         weights != nullptr ? weights->data.get() : nullptr);
     }
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];

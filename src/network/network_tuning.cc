@@ -104,7 +104,8 @@ class NetworkTuner {
         SelectionOptions selection = options_.selection;
         if (again_ && tuned.measured == 0) selection.store = &forgetful_;  // then it goes on
         if (selection.budget_seconds > 0) {
-          selection.budget_seconds = std::max((left() - end) * weights[i] / rest, 1e-9);
+          const double share = (left() - end) * weights[i] / rest;
+          selection.budget_seconds = share > 0 ? share : -1;
         }
         rest -= weights[i];
         CONVOY_CHECK(screen(tuned, selection));

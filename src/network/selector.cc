@@ -1,8 +1,11 @@
 #include "network/selector.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "base/clock.h"
+#include "select/rounds.h"
 
 namespace convoy::network {
 namespace {
@@ -24,28 +27,72 @@ ConvProblem Selector::allowed(ConvProblem problem) const {
   return problem;
 }
 
-void Selector::announce(const ConvProblem& problem) { announced_.insert(print(problem)); }
+std::string Selector::key_of(const ConvProblem& problem, const std::string& node_name, const void* weights) const {
+  return print(problem) + (options_.selection.rules.empty() ? "" : " " + node_name) +
+         (weights == nullptr ? variable_weights : "");
+}
+
+void Selector::announce(const ConvProblem& problem, const std::string& node_name, const void* weights) {
+  const std::string key = key_of(problem, node_name, weights);
+  const bool known = std::ranges::any_of(announced_, [&](const Announced& each) { return each.key == key; });
+  if (!known) announced_.push_back({key, problem, node_name, weights});
+}
+
+Result<void> Selector::measure_announced() {
+  const std::vector<Announced> all = std::exchange(announced_, {});
+  double& left = options_.selection.budget_seconds;  // of the whole network
+  if (all.empty() || options_.selection.mode != SelectionMode::measured || left <= 0) return {};
+  selection::RoundStore rounds;
+  const double end = monotonic_seconds() + left;
+  const std::vector<double> weights(all.size(), 1);
+  std::set<std::string> measured_now;
+  const auto take = [&](const selection::Turn& turn) -> Result<selection::TurnOutcome> {
+    const Announced& each = all[turn.problem];
+    SelectionOptions options = options_.selection;
+    options.budget_seconds = turn.seconds;
+    options.likely_only = turn.likely_only;
+    if (options.store == nullptr) options.store = &rounds;
+    PlanRequest request = request_;
+    request.constant_weights = each.weights;
+    bool measured = false;
+    auto selection = select(each.problem, engines_, options, request, each.node_name,
+                            [&](const Measurement& measurement, int done, int total) {
+                              measured = true;
+                              return !progress_ || progress_(measurement, done, total);
+                            });
+    if (measured) measured_now.insert(each.key);
+    // A round that has nothing left to measure still chooses by what those before it have.
+    if (selection.ok() && selection->reason == "stored" && measured_now.contains(each.key)) {
+      selection->reason = "measured";
+    }
+    const bool settled = selection.ok() ? !selection->partial : !turn.likely_only;
+    chosen_.insert_or_assign(each.key, std::move(selection));
+    return selection::TurnOutcome{settled, measured};
+  };
+  CONVOY_CHECK(selection::take_turns(
+      weights, [&] { return end - monotonic_seconds(); }, take));
+  const double rest = end - monotonic_seconds();
+  left = rest > 0 ? rest : -1;
+  return {};
+}
 
 Result<Selection> Selector::choose(const ConvProblem& problem, const std::string& node_name, const void* weights) {
-  const std::string problem_string = print(problem);
-  const std::string key = problem_string + (options_.selection.rules.empty() ? "" : " " + node_name) +
-                          (weights == nullptr ? variable_weights : "");
-  if (const auto found = chosen_.find(key); found != chosen_.end()) return found->second;
-
-  SelectionOptions options = options_.selection;
-  double& left = options_.selection.budget_seconds;  // of the whole network; 0: no limit
-  if (left > 0) options.budget_seconds = left / static_cast<double>(std::max<std::size_t>(announced_.size(), 1));
-  announced_.erase(problem_string);
-  PlanRequest request = request_;
-  request.constant_weights = weights;
-
-  const double start = monotonic_seconds();
-  auto selection = select(problem, engines_, options, request, node_name, progress_);
-  if (!selection.ok()) return selection.error().within("node '" + node_name + "'");
-  // A spent budget is a tiny one: the first candidate of each problem still gets its turn.
-  if (left > 0) left = std::max(left - (monotonic_seconds() - start), 1e-9);
-  chosen_.emplace(key, *selection);
-  return selection;
+  CONVOY_CHECK(measure_announced());
+  const std::string key = key_of(problem, node_name, weights);
+  auto found = chosen_.find(key);
+  if (found == chosen_.end()) {  // its size was not known beforehand
+    PlanRequest request = request_;
+    request.constant_weights = weights;
+    double& left = options_.selection.budget_seconds;
+    const double start = monotonic_seconds();
+    found = chosen_.emplace(key, select(problem, engines_, options_.selection, request, node_name, progress_)).first;
+    if (left > 0) {
+      left -= monotonic_seconds() - start;
+      if (left <= 0) left = -1;
+    }
+  }
+  if (!found->second.ok()) return found->second.error().within("node '" + node_name + "'");
+  return *found->second;
 }
 
 Result<std::unique_ptr<ConvPlan>> Selector::plan(const ConvProblem& problem, const Candidate& candidate,

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <map>
-#include <set>
 #include <string>
+#include <vector>
 
 #include "convoy/network.h"
 #include "convoy/selection.h"
@@ -21,8 +21,9 @@ class Selector {
   // The problem with the math mode that the options allow (f32 ones: the others have nothing to give up).
   ConvProblem allowed(ConvProblem problem) const;
 
-  // Says that this problem will be asked for: a measuring budget is shared among the distinct problems still to come.
-  void announce(const ConvProblem& problem);
+  // Says that this will be asked for, before anything is: a measuring budget is shared among all that is announced, in
+  // rounds, so that every problem gets its likely candidates before any gets its others.
+  void announce(const ConvProblem& problem, const std::string& node_name, const void* weights);
 
   // Decided once for each problem string (and node name, where rules are given: they may name nodes). `weights` are the
   // constant weights, or null: candidates are measured as they will run, packing at plan time or at each execution.
@@ -40,13 +41,23 @@ class Selector {
   std::optional<double> predict(const ConvProblem& problem, const void* weights);
 
  private:
+  struct Announced {
+    std::string key;
+    ConvProblem problem;
+    std::string node_name;
+    const void* weights;
+  };
+
+  std::string key_of(const ConvProblem& problem, const std::string& node_name, const void* weights) const;
+  Result<void> measure_announced();
+
   NetworkOptions options_;
   SelectionProgress progress_;
   std::span<const ConvolutionCandidates> candidates_;
   std::span<const Engine* const> engines_;
   PlanRequest request_;
-  std::set<std::string> announced_;  // and not yet chosen
-  std::map<std::string, Selection> chosen_;
+  std::vector<Announced> announced_;
+  std::map<std::string, Result<Selection>> chosen_;
   std::map<std::string, std::optional<double>> predicted_;
 };
 

@@ -154,6 +154,25 @@ Result<const Engine*> selection::runnable_engine(const ConvProblem& problem, con
   return *found;
 }
 
+Result<selection::PlanToSee> selection::plan_to_see(const ConvProblem& problem, const Candidate& candidate,
+                                                    std::span<const Engine* const> engines,
+                                                    const PlanRequest& request) {
+  PlanToSee seen;
+  PlanRequest own = request;
+  if (request.constant_weights != nullptr) {
+    CONVOY_TRY(seen.weights, HostTensor::zeros(problem.w));
+    own.constant_weights = seen.weights.data.get();
+  }
+  CONVOY_TRY(seen.plan, make_plan(problem, candidate, engines, own));
+  return seen;
+}
+
+std::string selection::failure_text(const Measurement& measurement) {
+  const std::string name = print(measurement.candidate);
+  const std::string& message = measurement.failure->message;
+  return message.starts_with(name) ? message : name + ": " + message;
+}
+
 Result<std::unique_ptr<ConvPlan>> make_plan(const ConvProblem& problem, const Candidate& candidate,
                                             std::span<const Engine* const> engines, const PlanRequest& request) {
   CONVOY_CHECK(validate(problem));

@@ -1,8 +1,12 @@
 // Inner steps shared by the ways of selecting.
 #pragma once
 
+#include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
+#include "convoy/host_tensor.h"
 #include "convoy/selection.h"
 
 namespace convoy::selection {
@@ -17,5 +21,19 @@ Result<const Engine*> runnable_engine(const ConvProblem& problem, const Candidat
 // Every candidate of an engine for a problem: the product of its knobs' values, the default first. Knobs that would
 // take it over 4096 are varied alone.
 std::vector<Candidate> knob_product(const Engine& engine, const ConvProblem& problem, const PlanRequest& request);
+
+// A plan to look at, not to run: where weights are constant it has zeros, since who only chooses has none yet.
+struct PlanToSee {
+  HostTensor weights;
+  std::unique_ptr<ConvPlan> plan;
+};
+Result<PlanToSee> plan_to_see(const ConvProblem& problem, const Candidate& candidate,
+                              std::span<const Engine* const> engines, const PlanRequest& request);
+
+// A candidate's failure, which names the candidate once.
+std::string failure_text(const Measurement& measurement);
+
+// Whether it can't run, as planning found out: it was refused and is not at fault.
+inline bool refused(const Measurement& m) { return m.failure && m.failure->code == ErrorCode::unsupported; }
 
 }  // namespace convoy::selection

@@ -16,8 +16,8 @@
 namespace convoy::selection {
 namespace {
 
-constexpr std::array<std::string_view, 6> kFaultNames = {"none",         "no_plan",    "execution",
-                                                         "wrong_result", "other_bits", "other_bits_by_threads"};
+constexpr std::array<std::string_view, 7> kFaultNames = {
+    "none", "refused", "no_plan", "execution", "wrong_result", "other_bits", "other_bits_by_threads"};
 
 // Besides the setup's own: few, even and odd, so that work is split in other places.
 constexpr std::array<int, 3> kThreadCounts = {1, 2, 3};
@@ -119,13 +119,17 @@ class CandidateChecker::State {
     outcome.failure = std::move(sentence);
   }
 
+  static CheckFault fault_of(const Error& planning) {
+    return planning.code == ErrorCode::unsupported ? CheckFault::refused : CheckFault::no_plan;
+  }
+
   void try_all(const Claims& claims, CheckOutcome& outcome) {
     outcome.deterministic = claims.deterministic ? BitTest::not_run : BitTest::not_claimed;
     outcome.thread_invariant = claims.thread_invariant ? BitTest::not_run : BitTest::not_claimed;
     std::array<PlanPointer, 2> plans;
     for (int i = 0; i < std::min(setup_.repeats, 2); ++i) {
       auto plan = make_plan(setup_.problem, outcome.candidate, engines_, request(setup_.threads));
-      if (!plan.ok()) return fail(outcome, CheckFault::no_plan, plan.error().message);
+      if (!plan.ok()) return fail(outcome, fault_of(plan.error()), plan.error().message);
       plans[i] = std::move(*plan);
     }
     outcome.candidate = plans[0]->candidate();
@@ -160,7 +164,7 @@ class CandidateChecker::State {
       if (threads == setup_.threads) continue;
       auto plan = make_plan(setup_.problem, outcome.candidate, engines_, request(threads));
       if (!plan.ok()) {
-        return fail(outcome, CheckFault::no_plan, fmt::format("for {} threads: {}", threads, plan.error().message));
+        return fail(outcome, fault_of(plan.error()), fmt::format("for {} threads: {}", threads, plan.error().message));
       }
       const auto team = make_cpu_team(threads);
       auto out = execute(**plan, *team);

@@ -28,7 +28,16 @@ struct CheckSetup {
   std::optional<Candidate> trusted;
 };
 
-enum class CheckFault : std::uint8_t { none, no_plan, execution, wrong_result, other_bits, other_bits_by_threads };
+// `refused`: its engine refused it when it was planned, with a reason; it is not at fault.
+enum class CheckFault : std::uint8_t {
+  none,
+  refused,
+  no_plan,
+  execution,
+  wrong_result,
+  other_bits,
+  other_bits_by_threads
+};
 std::string_view name_of(CheckFault fault);
 // The fault that `name` names.
 Result<CheckFault> parse_check_fault(std::string_view name);

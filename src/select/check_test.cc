@@ -52,6 +52,7 @@ TEST(Check, EachFaultIsFoundAndNamed) {
       {EngineFault::depends_on_threads, CheckFault::other_bits_by_threads, "1 threads after 2: element 323"},
       {EngineFault::fails, CheckFault::execution, "out of luck"},
       {EngineFault::no_plan, CheckFault::no_plan, "no plan today"},
+      {EngineFault::refuses, CheckFault::refused, "not on Mondays"},
   };
   for (const auto& test : cases) {
     const CheckOutcome outcome = check(FaultyEngine(test.engine), setup());

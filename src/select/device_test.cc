@@ -86,6 +86,17 @@ class OnDevice : public testing::Test {
   FakeEngine cpu_{"fake.cpu", {.predicted = 1e-6}};
 };
 
+// Making the first plan takes seconds on a GPU: it isn't left out for that.
+TEST_F(OnDevice, AShortBudgetStillMeasuresTheFirst) {
+  options_.budget_seconds = 1e-6;
+  const auto selection = choose({&quick_, &slow_});
+  ASSERT_TRUE(selection.ok()) << selection.error().message;
+  ASSERT_EQ(selection->measurements.size(), 1U);
+  EXPECT_EQ(selection->measurements[0].candidate.engine, "fake.slow");
+  EXPECT_EQ(selection->reason, "measured");
+  EXPECT_TRUE(selection->partial);
+}
+
 TEST_F(OnDevice, TheFastestRightOneWinsAndIsStoredUnderTheDevice) {
   ASSERT_TRUE(prepared);
   const auto selection = choose({&cpu_, &slow_, &wrong_, &quick_});

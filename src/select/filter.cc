@@ -86,8 +86,8 @@ bool may_be_chosen(const ConvProblem& problem, const Measurement& measurement, s
   const auto engine = runnable_engine(problem, candidate, engines, request);
   if (!engine.ok() || filtered(problem, **engine, candidate.knobs, filter, request)) return false;
   if (filter.notes == "*") return true;
-  const auto plan = make_plan(problem, candidate, engines, request);
-  return plan.ok() && !filtered(problem, **engine, candidate.knobs, filter, request, plan->get());
+  const auto seen = plan_to_see(problem, candidate, engines, request);
+  return seen.ok() && !filtered(problem, **engine, candidate.knobs, filter, request, seen->plan.get());
 }
 
 std::optional<Refusal> held_back(const EngineInfo& engine, std::span<const EngineAnswer> answers,

@@ -11,9 +11,18 @@
 
 namespace convoy::selection {
 
-bool decided_by_prediction(const SelectionOptions& options) {
-  return options.mode == SelectionMode::heuristic && options.store == nullptr && !needs_plan(options.filter) &&
-         options.objective.energy == 0 && options.objective.workspace == 0;
+namespace {
+
+// Whether a candidate keeps to a GPU's target_sms is known by its launches.
+bool plans_count(const SelectionOptions& options, const PlanRequest& request) {
+  return needs_plan(options.filter) || options.objective.workspace != 0 || request.target_sms > 0;
+}
+
+}  // namespace
+
+bool decided_by_prediction(const SelectionOptions& options, const PlanRequest& request) {
+  return options.mode == SelectionMode::heuristic && options.store == nullptr && options.objective.energy == 0 &&
+         !plans_count(options, request);
 }
 
 Result<Selection> choose_by_heuristic(const ConvProblem& problem, std::span<const Candidate> ranked,
@@ -25,28 +34,37 @@ Result<Selection> choose_by_heuristic(const ConvProblem& problem, std::span<cons
     return Error{ErrorCode::unsupported,
                  fmt::format("objective '{}': energy is known by measuring only", print(options.objective))};
   }
-  if (!needs_plan(options.filter) && options.objective.workspace == 0) {
+  if (!plans_count(options, request)) {
     selection.candidate = ranked.front();
     return selection;
   }
   std::string reasons;
+  bool excluded = false;
   std::vector<Measurement> expected;  // as if predictions had been measured
   for (const Candidate& candidate : ranked) {
     CONVOY_TRY(const Engine* engine, runnable_engine(problem, candidate, engines, request));
-    CONVOY_TRY(const auto plan, make_plan(problem, candidate, engines, request));
-    if (const auto refusal = filtered(problem, *engine, candidate.knobs, options.filter, request, plan.get())) {
+    const auto seen = plan_to_see(problem, candidate, engines, request);
+    if (!seen.ok()) {
+      if (seen.error().code != ErrorCode::unsupported) return seen.error();
+      reasons += "\n  " + seen.error().message;
+      continue;
+    }
+    if (const auto refusal = filtered(problem, *engine, candidate.knobs, options.filter, request, seen->plan.get())) {
       reasons += fmt::format("\n  {}: {}", print(candidate), refusal->reason);
+      excluded = true;
       continue;
     }
     Measurement& measurement = expected.emplace_back();
     measurement.candidate = candidate;
     measurement.median_seconds = engine->predict_seconds(problem, candidate.knobs, request);
-    measurement.workspace_bytes = plan->workspace_bytes();
+    measurement.workspace_bytes = seen->plan->workspace_bytes();
     if (options.objective.workspace == 0) break;  // the rest is slower
   }
   if (expected.empty()) {
-    return Error{ErrorCode::unsupported,
-                 fmt::format("no candidate for {} passes the filter:{}", print(problem), reasons)};
+    const std::string why = excluded                 ? "passes the filter"
+                            : request.target_sms > 0 ? fmt::format("keeps to {} SMs (target_sms)", request.target_sms)
+                                                     : "can be planned";
+    return Error{ErrorCode::unsupported, fmt::format("no candidate for {} {}:{}", print(problem), why, reasons)};
   }
   const ObjectiveScale scale = scale_of(expected);
   selection.candidate = std::min_element(expected.begin(), expected.end(), [&](const auto& a, const auto& b) {

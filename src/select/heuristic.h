@@ -9,10 +9,10 @@ namespace convoy::selection {
 
 // Whether the options leave the choice to predict_best() alone: nothing is measured or remembered, and nothing that
 // only plans know counts.
-bool decided_by_prediction(const SelectionOptions& options);
+bool decided_by_prediction(const SelectionOptions& options, const PlanRequest& request);
 
 // The best predicted of `ranked` (best first, not empty) that passes the filter. Plans are made only where the filter
-// or the objective asks for what only they know.
+// or the objective asks for what only they know, or the request for less than the whole device.
 Result<Selection> choose_by_heuristic(const ConvProblem& problem, std::span<const Candidate> ranked,
                                       std::span<const Engine* const> engines, const SelectionOptions& options,
                                       const PlanRequest& request);

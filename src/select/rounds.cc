@@ -9,6 +9,7 @@ namespace {
 
 // Seconds. A later turn that is shorter would pay for little but setting up.
 constexpr double least_share = 0.05;
+constexpr double tiny_share = 1e-9;
 
 }  // namespace
 
@@ -16,7 +17,7 @@ Result<void> take_turns(std::span<const double> weights, FunctionRef<double()> l
                         FunctionRef<Result<TurnOutcome>(const Turn&)> take) {
   const bool budgeted = left() < std::numeric_limits<double>::infinity();
   std::vector<bool> settled(weights.size(), false);
-  bool progress = true;
+  bool progress = true, measured = false;
   for (bool first = true; progress; first = false) {
     progress = false;
     double open = 0;  // weight of what is still to come in this round
@@ -26,7 +27,7 @@ Result<void> take_turns(std::span<const double> weights, FunctionRef<double()> l
       double share = 0;
       if (budgeted) {
         const double seconds = left();
-        share = seconds > 0 ? seconds * weights[i] / std::max(open, weights[i]) : -1;
+        share = seconds > 0 ? seconds * weights[i] / std::max(open, weights[i]) : measured ? -1 : tiny_share;
       }
       open -= weights[i];
       if (!first && budgeted && share < least_share) continue;
@@ -35,6 +36,7 @@ Result<void> take_turns(std::span<const double> weights, FunctionRef<double()> l
       if (!outcome.ok()) return outcome.error();
       settled[i] = outcome->settled;
       progress = progress || outcome->measured;
+      measured = measured || outcome->measured;
     }
   }
   return {};

@@ -85,8 +85,8 @@ class Screener {
  private:
   double left() const {
     if (stopped_ || (options_.stop != nullptr && *options_.stop)) return 0;
-    return options_.budget_seconds > 0 ? options_.budget_seconds - (monotonic_seconds() - start_)
-                                       : std::numeric_limits<double>::infinity();
+    return options_.budget_seconds != 0 ? options_.budget_seconds - (monotonic_seconds() - start_)
+                                        : std::numeric_limits<double>::infinity();
   }
 
   void note(const Measurement& m) {

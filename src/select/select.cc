@@ -32,8 +32,8 @@ Result<void> check_rule(const ConvProblem& problem, const SelectionRule& rule, s
   CONVOY_TRY(const Engine* engine, selection::runnable_engine(problem, rule.candidate, engines, request));
   auto refusal = filtered(problem, *engine, rule.candidate.knobs, filter, request);
   if (!refusal && selection::needs_plan(filter)) {
-    CONVOY_TRY(const auto plan, make_plan(problem, rule.candidate, engines, request));
-    refusal = filtered(problem, *engine, rule.candidate.knobs, filter, request, plan.get());
+    CONVOY_TRY(const auto seen, selection::plan_to_see(problem, rule.candidate, engines, request));
+    refusal = filtered(problem, *engine, rule.candidate.knobs, filter, request, seen.plan.get());
   }
   if (!refusal) return {};
   return Error{ErrorCode::unsupported, fmt::format("{}: {}", print(rule.candidate), refusal->reason)};
@@ -74,7 +74,7 @@ Result<Selection> choose(const ConvProblem& problem, std::span<const Engine* con
 
   Selection selection;
   std::optional<Error> overrated;  // what was predicted from the problem alone, and can't run after all
-  if (selection::decided_by_prediction(options)) {
+  if (selection::decided_by_prediction(options, request)) {
     if (const auto best = predict_best(problem, engines, options.filter, request)) {
       const auto runs = selection::runnable_engine(problem, best->candidate, engines, request);
       if (runs.ok()) {

@@ -25,6 +25,7 @@ constexpr double defaults_share = 0.5;      // of the time left, for timing some
 constexpr double unlikely_factor = 2;       // of the best prediction: predicted slower, not likely to be the fastest
 constexpr std::ptrdiff_t most_likely = 8;   // candidates, of likely_only
 constexpr double oracle_share = 0.1;        // of the budget, for the oracle
+constexpr double overtime = 10;             // seconds beyond its budget, for a problem's first answer
 constexpr double seconds_per_oracle_term = 2e-9;
 constexpr int second_chances = 3;
 constexpr double disturbed_seconds = 0.03;  // times above this are not a disturbance's
@@ -65,7 +66,14 @@ class Tuner {
 
   double time_left() const {
     if (interrupted()) return 0;
-    return options_.budget_seconds > 0 ? options_.budget_seconds - (monotonic_seconds() - start_) : infinity;
+    return options_.budget_seconds != 0 ? options_.budget_seconds - (monotonic_seconds() - start_) : infinity;
+  }
+
+  // However short the budget, a problem gets an answer: the first candidate that gives one, unless that takes far
+  // longer. A negative budget measures nothing.
+  bool first_answer_by(double seconds) const {
+    if (interrupted() || options_.budget_seconds < 0 || best_seconds() < infinity) return false;
+    return time_left() + overtime >= seconds;
   }
 
   Result<void> open_counter() {
@@ -109,7 +117,8 @@ class Tuner {
 
   Result<void> measure() {
     const std::int64_t terms = oracle_terms(options_, request_.threads);
-    if (Workbench::setup_seconds(problem_, request_, terms) > time_left()) {
+    const double setup = Workbench::setup_seconds(problem_, request_, terms);
+    if (setup > time_left() && !first_answer_by(setup)) {
       partial_ = true;
       return {};
     }
@@ -184,21 +193,29 @@ class Tuner {
 
   void audition_open(Workbench& bench, std::span<const Candidate> candidates) {
     while (!candidates.empty()) {
-      const auto some = candidates.first(std::min(candidates.size(), planned_at_once()));
-      candidates = candidates.subspan(some.size());
+      std::size_t count = std::min(candidates.size(), planned_at_once());
       std::vector<Candidate> affordable;
-      for (const Candidate& candidate : some) {
+      for (const Candidate& candidate : candidates.first(count)) {
         if (affords(candidate, planning_seconds())) affordable.push_back(candidate);
       }
+      if (affordable.empty() && gives_first_answer(candidates.front(), planning_seconds())) {
+        affordable.push_back(candidates.front());
+        count = 1;
+      }
+      candidates = candidates.subspan(count);
       const double start = monotonic_seconds();
       std::vector<Runner> planned = bench.plan(affordable);
       if (!affordable.empty()) planning_ = monotonic_seconds() - start;
       for (Runner& runner : planned) {
-        // What planning cost is spent: one of them is timed in any case, so that the problem has an answer.
-        const bool first = runners_.empty() && settled_.empty() && !interrupted();
-        if (affords(runner.measurement.candidate, 0) || first) audition(bench, std::move(runner));
+        // What planning cost is spent.
+        const Candidate& candidate = runner.measurement.candidate;
+        if (affords(candidate, 0) || gives_first_answer(candidate, 0)) audition(bench, std::move(runner));
       }
     }
+  }
+
+  bool gives_first_answer(const Candidate& candidate, double planning) const {
+    return first_answer_by(2 * predicted(candidate) + planning);
   }
 
   // Plans for a GPU are compiled side by side; on the CPU each packs the weights, so one at a time.
@@ -391,7 +408,7 @@ class Tuner {
     for (const auto& runner : runners_) selection.measurements.push_back(std::move(runner->measurement));
     sort_measurements(selection.measurements);
     for (const Measurement& m : selection.measurements) {
-      if (m.failure) selection.warnings.push_back(fmt::format("{}: {}", print(m.candidate), m.failure->message));
+      if (m.failure) selection.warnings.push_back(failure_text(m));
     }
     if (lost_) selection.warnings.push_back("measuring ended, the device takes no more calls: " + lost_->message);
     if (not_stored_) selection.warnings.push_back("not stored: " + not_stored_->message);
@@ -426,11 +443,23 @@ class Tuner {
         return selection;
       }
     }
-    const bool limited = any_right || !excluded_.empty();
-    return Error{limited ? ErrorCode::unsupported : ErrorCode::wrong_result,
-                 fmt::format("no candidate for {} {}:{}\n  {}", print(problem_),
-                             limited ? "is right and passes the filter" : "gave a right result", excluded_,
-                             fmt::join(selection.warnings, "\n  "))};
+    if (any_right || !excluded_.empty()) {
+      return nobody(ErrorCode::unsupported, "is right and passes the filter", selection);
+    }
+    const auto code_of = [](const Measurement& m) { return m.failure->code; };
+    const std::vector<Measurement>& all = selection.measurements;
+    if (std::ranges::find(all, ErrorCode::wrong_result, code_of) != all.end()) {
+      return nobody(ErrorCode::wrong_result, "gave a right result", selection);
+    }
+    const auto fault = std::ranges::find_if(all, [](const Measurement& m) { return !refused(m); });
+    if (fault != all.end()) return nobody(code_of(*fault), "could be measured", selection);
+    const std::string few = fmt::format("keeps to {} SMs (target_sms)", request_.target_sms);
+    return nobody(ErrorCode::unsupported, request_.target_sms > 0 ? few : "can be planned", selection);
+  }
+
+  Error nobody(ErrorCode code, std::string_view what, const Selection& selection) const {
+    return {code, fmt::format("no candidate for {} {}:{}\n  {}", print(problem_), what, excluded_,
+                              fmt::join(selection.warnings, "\n  "))};
   }
 
   const ConvProblem& problem_;

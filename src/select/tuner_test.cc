@@ -156,8 +156,76 @@ TEST_F(Tuner, ABudgetEndsItWithWhatIsKnown) {
   EXPECT_FALSE(selection->warnings.empty());
 }
 
-TEST_F(Tuner, WithoutTimeThereIsThePrediction) {
+// The first likely candidate that is right, and no more.
+TEST_F(Tuner, HoweverShortTheBudgetThereIsAnAnswer) {
   options_.budget_seconds = 1e-9;
+  auto selection = choose({&quick_, &slow_});
+  ASSERT_TRUE(selection.ok()) << selection.error().message;
+  ASSERT_EQ(selection->measurements.size(), 1U);
+  EXPECT_EQ(selection->candidate.engine, "fake.slow");
+  EXPECT_EQ(selection->reason, "measured");
+  EXPECT_GT(selection->measurements[0].median_seconds, 0);
+  EXPECT_TRUE(selection->partial);
+  selection = choose({&quick_, &wrong_, &slow_});
+  ASSERT_TRUE(selection.ok()) << selection.error().message;
+  EXPECT_EQ(selection->candidate.engine, "fake.slow") << "the first was wrong";
+  EXPECT_EQ(selection->measurements.size(), 2U);
+  FakeEngine hours("fake.hours", {.predicted = 3600});
+  selection = choose({&hours});
+  ASSERT_TRUE(selection.ok()) << selection.error().message;
+  EXPECT_TRUE(selection->measurements.empty()) << "but it is not waited for for ever";
+}
+
+// A refusal is no failure: it says why, once, and the others are chosen among.
+TEST_F(Tuner, WhatPlanningRefusesIsNotAtFault) {
+  FakeEngine refusing("fake.refusing", {.predicted = 1e-5, .plan_refusal = "sms: it starts 9 blocks"});
+  FakeEngine other("fake.other", {.predicted = 1e-5, .plan_refusal = "sms: it starts 8 blocks"});
+  auto selection = choose({&refusing, &quick_});
+  ASSERT_TRUE(selection.ok()) << selection.error().message;
+  EXPECT_EQ(selection->candidate.engine, "fake.quick");
+  ASSERT_EQ(selection->warnings.size(), 1U);
+  EXPECT_EQ(selection->warnings[0], "fake.refusing{tile=4} on " + print(problem_) + ": sms: it starts 9 blocks");
+
+  selection = choose({&refusing, &other});
+  ASSERT_FALSE(selection.ok());
+  EXPECT_EQ(selection.error().code, ErrorCode::unsupported);
+  EXPECT_NE(selection.error().message.find(" can be planned:"), std::string::npos) << selection.error().message;
+  request_.target_sms = 66;
+  selection = choose({&refusing, &other});
+  ASSERT_FALSE(selection.ok());
+  EXPECT_NE(selection.error().message.find(" keeps to 66 SMs (target_sms):"), std::string::npos)
+      << selection.error().message;
+  // What is wrong or fails counts for more.
+  EXPECT_EQ(choose({&refusing, &wrong_}).error().code, ErrorCode::wrong_result);
+  FakeEngine failing("fake.failing", {.plan_fails = true});
+  EXPECT_EQ(choose({&refusing, &failing}).error().code, ErrorCode::internal);
+}
+
+// Where only launches tell who keeps to some of the SMs, choosing without measuring asks them.
+TEST_F(Tuner, PredictionsPassOverWhatPlanningRefuses) {
+  FakeEngine refusing("fake.refusing", {.predicted = 1e-5, .plan_refusal = "sms: it starts 9 blocks"});
+  options_.mode = SelectionMode::heuristic;
+  EXPECT_EQ(choose({&refusing, &quick_})->candidate.engine, "fake.refusing");
+  request_.target_sms = 66;
+  EXPECT_EQ(choose({&refusing, &quick_})->candidate.engine, "fake.quick");
+  const auto nothing = choose({&refusing});
+  ASSERT_FALSE(nothing.ok());
+  EXPECT_EQ(nothing.error().code, ErrorCode::unsupported);
+  EXPECT_NE(nothing.error().message.find("keeps to 66 SMs"), std::string::npos) << nothing.error().message;
+}
+
+// Weights that a caller who only chooses doesn't have yet are not read: the address stands for them.
+TEST_F(Tuner, PlansThatAreOnlyLookedAtReadNoWeights) {
+  options_.mode = SelectionMode::heuristic;
+  options_.filter.workspace_limit = 1 << 20;
+  request_.constant_weights = reinterpret_cast<const void*>(64);  // a crash, were it read
+  const std::vector<const Engine*> engines(all_engines().begin(), all_engines().end());
+  const auto selection = choose(engines);
+  ASSERT_TRUE(selection.ok()) << selection.error().message;
+}
+
+TEST_F(Tuner, ANegativeBudgetMeasuresNothing) {
+  options_.budget_seconds = -1;
   const auto selection = choose({&quick_, &slow_});
   ASSERT_TRUE(selection.ok());
   EXPECT_EQ(selection->candidate.engine, "fake.slow");

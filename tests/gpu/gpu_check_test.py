@@ -9,7 +9,10 @@ import importlib.machinery
 import importlib.util
 import io
 import json
+import os
 import pathlib
+import re
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -31,7 +34,7 @@ CHECK = gpu_check()
 sys.modules.setdefault("torch", unittest.mock.MagicMock())  # nothing here computes with it
 import beside_torch  # noqa: E402  where gpu-check found its steps
 import convoy_c  # noqa: E402
-from steps import beside, commands  # noqa: E402
+from steps import beside, commands, sm_count  # noqa: E402
 
 
 def texts_in(unit):
@@ -98,6 +101,25 @@ class GpuCheck(unittest.TestCase):
             self.assertEqual(sorted(Counting.ran), [1, 3])
             result = json.loads(next(CHECK.harness.OUT.glob("results/gpu-counting-*.json")).read_text())
             self.assertEqual(result["sum"], 12)
+
+    def test_the_bundles_programs_find_its_libraries(self):
+        if CHECK.patchelf() is None:
+            self.skipTest("no patchelf: scripts/setup bundle")
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            CHECK.add(self.program, self.program.parents[1], folder)
+            environment = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
+            told = subprocess.run(["ldd", folder / "bin/convoy"], capture_output=True, text=True, check=True, env=environment).stdout
+            found = dict(re.findall(r"(\S+) => (\S+)", told))
+            self.assertIn("libdnnl.so.3", found)
+            elsewhere = {library: path for library, path in found.items() if (folder / "lib" / library).exists() and not path.startswith(name)}
+            self.assertEqual(elsewhere, {}, told)
+            self.assertEqual(subprocess.run([folder / "bin/convoy", "--version"], env=environment, capture_output=True).returncode, 0)
+
+    def test_both_ends_of_a_long_message_are_kept(self):
+        self.assertEqual(sm_count.both_ends("short"), "short")
+        kept = sm_count.both_ends("first " + "x" * 9000 + " last")
+        self.assertTrue(kept.startswith("first") and kept.endswith("last") and len(kept) < 3100)
 
     def test_a_program_that_there_is_not_is_an_exit_code(self):
         self.assertEqual(CHECK.harness.command(["no-such-program"])[0], 127)

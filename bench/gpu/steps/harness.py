@@ -17,9 +17,9 @@ UNIT_SECONDS = 240  # a unit that takes longer is ended and recorded so
 
 
 def environment_of(changes):
-    """This process's, with the bundle's libraries and the GPU of the calling thread."""
+    """This process's, with the GPU of the calling thread. Programs find the bundle's libraries themselves."""
     place = {"CUDA_VISIBLE_DEVICES": PLACE.gpu} if hasattr(PLACE, "gpu") else {}
-    return {**os.environ, "LD_LIBRARY_PATH": f"{ROOT / 'lib'}:{os.environ.get('LD_LIBRARY_PATH', '')}", **place, **changes}
+    return {**os.environ, **place, **changes}
 
 
 def command(arguments, seconds=UNIT_SECONDS, **environment):

@@ -20,6 +20,11 @@ KINDS = {
 BUDGET = 4
 
 
+def both_ends(text, most=3000):
+    """The first lines say what happened to whom, the last ones how it ended."""
+    return text if len(text) <= most else f"{text[:most // 2]}\n...\n{text[-most // 2:]}"
+
+
 def best(entry):
     """The fastest right candidate; an oracle is none."""
     return next((c for c in harness.right(entry) if c["engine"] != "cuda.reference"), None)
@@ -35,12 +40,17 @@ class SmCount(harness.Step):
     def bench(self, text, *flags):
         code, out, err = harness.command([harness.CONVOY, "bench", text, "--device", "cuda", "--budget", BUDGET, "--json", *flags],
                                          CONVOY_NVML="off")
-        entry = json.loads(out)["problems"][0] if code == 0 else None
-        if entry is None or best(entry) is None:
-            return {"exit_code": code, "failure": ((entry or {}).get("failure") or "") + err[-1500:],
-                    "failed": [c for c in (entry or {}).get("candidates", []) if c["status"] != "ok"][:5]}
+        try:
+            entry = json.loads(out)["problems"][0]
+        except (ValueError, LookupError):
+            entry = {"candidates": [], "refusals": []}
+        refused = [[r["candidate"], r["refusal"]["reason"]] for r in entry["refusals"] if "candidate" in r]
+        if code != 0 or best(entry) is None:
+            return {"exit_code": code, "failure": both_ends(entry.get("failure", "") + err), "refused": refused,
+                    "failed": [c for c in entry["candidates"] if c["status"] != "ok"][:5]}
         kept = ("candidate", "seconds", "spread")
         return {"exit_code": code, "best": {key: best(entry)[key] for key in kept}, "right": len(harness.right(entry)),
+                "refused": refused,
                 "reference_seconds": next((c["seconds"] for c in harness.right(entry) if c["engine"] == "cuda.reference"), None),
                 "failed": [[c["candidate"], c.get("reason")] for c in entry["candidates"] if c["status"] != "ok"][:5]}
 
@@ -54,7 +64,7 @@ class SmCount(harness.Step):
         timed = {"part" if case["target_sms"] else "all": case for case in cases}
         ratio = timed["part"]["beside"] / timed["all"]["beside"] if len(timed) == 2 else None
         return {"kind": kind, "problem": text, "sm_count": sms, "found": found, "beside": timed, "part_over_all_beside": ratio,
-                "carveout_error": None if code == 0 else (out + err)[-1500:]}
+                "carveout_error": None if code == 0 else both_ends(out + err)}
 
     def summary(self, rows):
         works = [row["kind"] for row in rows if "best" in row["found"]["part"] and "part" in row["beside"]]

@@ -221,8 +221,8 @@ Result<void> stays_within(const ConvPlan& plan, const ConvProblem& problem, cons
   for (const Launch& launch : *launches) {
     if (launch.blocks > target_sms) {
       return Error{ErrorCode::unsupported,
-                   fmt::format("target_sms={}: {} starts {} blocks ({}), which spread over more", target_sms,
-                               print(plan.candidate()), launch.blocks, launch.name)};
+                   fmt::format("target_sms={}: it starts {} blocks ({}), which spread over more", target_sms,
+                               launch.blocks, launch.name)};
     }
   }
   return {};
@@ -260,7 +260,7 @@ Result<std::unique_ptr<ConvPlan>> make_backend_plan(const ConvProblem& problem, 
       continue;
     }
     auto plan = each.survey->plan(index, candidate.knobs);
-    if (!plan) return plan.error().within(print(candidate));
+    if (!plan) return plan.error();  // make_plan() says whose
     auto pool = std::make_shared<PlanPool>(each.survey, index, candidate.knobs, std::move(*plan));
     parts.push_back({std::move(each.piece), std::move(pool)});
   }

@@ -35,6 +35,7 @@ struct FakeEngine : Engine {
     bool overconfident = false;                // its estimate doesn't know of `refusal`
     DeviceKind device = DeviceKind::cpu;       // on a GPU it runs on testing/fake_driver.cc, whose memory is the host's
     std::function<Result<void>(const ExecContext&)> launch = {};  // instead of computing
+    std::string plan_refusal = {};                                // why planning refuses what `refusal` lets pass
   };
 
   FakeEngine(std::string name, Behaviour behaviour) : behaviour_(std::move(behaviour)) {
@@ -94,6 +95,7 @@ struct FakeEngine : Engine {
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,
                                          const PlanRequest& request) const override {
     if (behaviour_.plans != nullptr) ++*behaviour_.plans;
+    if (!behaviour_.plan_refusal.empty()) return Error{ErrorCode::unsupported, behaviour_.plan_refusal};
     if (behaviour_.plan_fails) return Error{ErrorCode::internal, info_.name + " can't plan"};
     auto plan = std::make_unique<FakePlan>();
     plan->behaviour = behaviour_;

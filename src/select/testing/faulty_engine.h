@@ -13,7 +13,7 @@
 
 namespace convoy::testing {
 
-enum class EngineFault { none, wrong, wrong_inside, unsteady, depends_on_threads, fails, no_plan, crashes };
+enum class EngineFault { none, wrong, wrong_inside, unsteady, depends_on_threads, fails, no_plan, refuses, crashes };
 
 class FaultyEngine final : public Engine {
  public:
@@ -33,6 +33,7 @@ class FaultyEngine final : public Engine {
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,
                                          const PlanRequest& request) const override {
     if (fault_ == EngineFault::no_plan) return Error{ErrorCode::internal, "no plan today"};
+    if (fault_ == EngineFault::refuses) return Error{ErrorCode::unsupported, "not on Mondays"};
     auto plan = std::make_unique<FaultyPlan>();
     plan->fault = fault_;
     plan->last_float = problem.out().storage_elements() - 1;

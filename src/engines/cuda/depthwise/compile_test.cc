@@ -1,9 +1,11 @@
 // Every specialisation of the lists in problems/ compiles, without a GPU, and the tuned ones spill nothing.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <mutex>
 #include <regex>
+#include <set>
 #include <thread>
 
 #include "base/environment.h"
@@ -13,6 +15,7 @@
 #include "engines/cuda/depthwise/blocks.h"
 #include "engines/cuda/depthwise/depthwise.h"
 #include "engines/cuda/depthwise/launches.h"
+#include "engines/cuda/depthwise/one_sm_problems.h"
 
 namespace convoy::cuda {
 namespace {
@@ -63,6 +66,21 @@ std::int64_t spilled(const std::string& log) {
 
 // Whether the assembler reported at all: a test that reads nothing can't fail.
 bool reported(const std::string& log) { return log.find("registers") != std::string::npos; }
+
+// What the test on one SM relies on: a kernel that isn't among the twelve designs of its problems was never tried
+// there.
+TEST(DepthwiseKernels, OneSmProblemsAreOfferedAllOfThem) {
+  for (const int architecture : {80, 90, 100}) {
+    std::set<int> kernels, of_wgrad;
+    for (const ConvProblem& problem : one_sm_problems()) {
+      for (const DepthwiseDesign& design : depthwise_designs(depthwise_shape(problem), device_of(architecture), 1)) {
+        (problem.pass == Pass::wgrad ? of_wgrad : kernels).insert(static_cast<int>(design.kernel));
+      }
+    }
+    EXPECT_EQ(fmt::format("{}", fmt::join(kernels, " ")), "0 1 2 3 4 5 6 7") << architecture;
+    EXPECT_EQ(fmt::format("{}", fmt::join(of_wgrad, " ")), "0 1 3 5 6 7") << architecture;
+  }
+}
 
 TEST(DepthwiseKernels, CompileWithoutSpills) {
   if (const auto api = nvrtc(); !api.ok()) GTEST_SKIP() << "skipped: no NVRTC: " << api.error().message;
