@@ -8,15 +8,15 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
-#include <limits>
-#include <map>
 #include <span>
 
 #include "base/environment.h"
+#include "cli/choice_file.h"
 #include "cli/program.h"
 #include "convoy/tuning_database.h"
 #include "io/file.h"
 #include "report/record.h"
+#include "select/glob.h"
 
 namespace convoy::cli {
 namespace {
@@ -24,11 +24,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kLibrary = "libconvoy-interposer.so";
+constexpr const char* kGraphEngines = "cudnn.eng";
 constexpr std::size_t kRowsShown = 20;
 
 struct ExecFlags {
   std::string record;
   bool steer = false;
+  bool strict = false;
   std::vector<std::string> program;
 };
 
@@ -118,89 +120,129 @@ void show(const Program& program, const report::Record& record) {
   }
 }
 
-// "NVIDIA H200" of "cuda NVIDIA H200 sms=132 l2=60M mem=139G".
-std::string device_name(const std::string& device_class) {
-  constexpr std::string_view kind = "cuda ";
-  if (!device_class.starts_with(kind)) return {};
-  return device_class.substr(kind.size(), device_class.find(" sms=") - kind.size());
-}
-
-// What the database knows of cuDNN's engines, as a choice file (interposer/choices.h). The problems' math mode, which
-// cuDNN is not told, and the caches' state are left out: of several times of a candidate the least counts. One
-// that failed has an infinite time.
-std::string choice_file(const std::vector<TuningRecord>& records) {
-  std::map<std::string, double> times;
-  for (const TuningRecord& record : records) {
-    const Measurement& measurement = record.measurement;
-    const std::string device = device_name(record.key.device);
-    constexpr std::string_view provider = "cuDNN ";
-    constexpr std::string_view engines = "cudnn.eng";
-    if (device.empty() || is_outdated_verdict(record) || !measurement.provider.starts_with(provider)) continue;
-    const double seconds = measurement.failure ? std::numeric_limits<double>::infinity() : measurement.median_seconds;
-    if (!measurement.candidate.engine.starts_with(engines) || !(seconds > 0)) continue;
-    auto problem = parse_problem(record.key.problem);
-    if (!problem) continue;
-    problem->math = MathMode::strict;
-    Candidate candidate = measurement.candidate;
-    std::erase_if(candidate.knobs, [](const KnobValue& knob) { return knob.value < 0; });  // left to cuDNN
-    const std::string line = fmt::format("time\t{}\t{}\t{}\t{}", device, measurement.provider.substr(provider.size()),
-                                         print(*problem), print(candidate));
-    const auto [found, added] = times.emplace(line, seconds);
-    if (!added) found->second = std::min(found->second, seconds);
-  }
-  std::string text = "convoy-choices 2\n";
-  for (const auto& [line, seconds] : times) text += fmt::format("{}\t{}\n", line, seconds);
-  return times.empty() ? "" : text;
-}
-
-// A file that is there as long as the program runs.
-class ChoiceFile {
+// A folder of files that are there as long as the program runs.
+class TemporaryFolder {
  public:
-  ChoiceFile() = default;
-  ChoiceFile(const ChoiceFile&) = delete;
-  ~ChoiceFile() {
-    if (!path_.empty()) ::unlink(path_.c_str());
-  }
-  Result<void> write(const std::string& text) {
+  TemporaryFolder() = default;
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() {
     std::error_code error;
-    std::string name = (fs::temp_directory_path(error) / "convoy-choices-XXXXXX").string();
-    const int file = ::mkstemp(name.data());
-    if (file < 0) return Error{ErrorCode::internal, fmt::format("{}: {}", name, std::strerror(errno))};
-    ::close(file);
-    path_ = name;
-    return io::write_file(name, std::as_bytes(std::span(text)));
+    if (!path_.empty()) fs::remove_all(path_, error);
   }
-  const std::string& path() const { return path_; }
+  // The path of a file in it. The first call makes the folder.
+  Result<std::string> file(const std::string& name) {
+    if (path_.empty()) {
+      std::error_code error;
+      std::string folder = (fs::temp_directory_path(error) / "convoy-exec-XXXXXX").string();
+      if (::mkdtemp(folder.data()) == nullptr) {
+        return Error{ErrorCode::internal, fmt::format("{}: {}", folder, std::strerror(errno))};
+      }
+      path_ = folder;
+    }
+    return (path_ / name).string();
+  }
 
  private:
-  std::string path_;
+  fs::path path_;
 };
 
-// Hands what is known to the program's processes. Nothing known is no error: the program runs as ever.
-Result<void> choose_from_database(const Program& program, ChoiceFile& file) {
+// The choosing flags. Errors name the flag, of a rules file the line and field too.
+Result<ChoiceOptions> choice_options(const Program& program, const ExecFlags& flags) {
+  CONVOY_TRY(SelectionOptions selection, program.selection());
+  const auto engines = program.engines();
+  if (std::none_of(engines.begin(), engines.end(), [&](const Engine* engine) {
+        const std::string& name = engine->info().name;
+        return name.starts_with(kGraphEngines) && selection::glob_list_matches(program.shared.engines, name);
+      })) {
+    return Error{ErrorCode::invalid_argument, fmt::format("--engines: '{}' matches none of cuDNN's engines ({}N), and "
+                                                          "a program gets no others",
+                                                          program.shared.engines, kGraphEngines)};
+  }
+  return ChoiceOptions{.filter = std::move(selection.filter),
+                       .rules = std::move(selection.rules),
+                       .strict = flags.strict,
+                       .objective = selection.objective,
+                       .sm_count = program.shared.sm_count};
+}
+
+// What the database knows. That it knows nothing is said, and no error: the program runs as ever.
+Result<std::vector<KnownCost>> costs_in_database(const Program& program, const ChoiceOptions& options) {
+  std::vector<KnownCost> costs;
+  if (program.shared.no_database) return costs;
   CONVOY_TRY(const std::string path, TuningDatabase::default_path());
   const auto database = TuningDatabase::open(path, TuningDatabase::Access::read);
   if (!database && database.error().code != ErrorCode::not_found) return database.error();
-  std::string text;
   if (database) {
     CONVOY_TRY(const auto records, (*database)->records());
-    text = choice_file(records);
+    costs = known_costs(records, all_engines(), options.objective, options.sm_count);
   }
-  if (text.empty()) {
-    program.note(
-        fmt::format("convoy exec: {} has no measurement of cuDNN's engines, so the program chooses as ever "
-                    "(convoy tune RECORD --device cuda)",
-                    path));
-    return {};
+  if (costs.empty()) {
+    const bool times = options.objective == Objective();
+    program.note(fmt::format(
+        "convoy exec: {} has no measurement of cuDNN's engines{}{}, so {} (convoy tune RECORD --device cuda{}{})", path,
+        times ? "" : fmt::format(" for the objective {}", print(options.objective)),
+        options.sm_count > 0 ? fmt::format(" with {} SMs", options.sm_count) : "",
+        asks_for_something(options) ? "only the flags decide" : "the program chooses as ever",
+        times ? "" : fmt::format(" --objective {}", program.shared.objective),
+        options.sm_count > 0 ? fmt::format(" --sm-count {}", options.sm_count) : ""));
   }
-  CONVOY_CHECK(file.write(text));
-  ::setenv(describe(Variable::choices).name.data(), file.path().c_str(), 1);
+  return costs;
+}
+
+// Hands what is known and asked for to the program's processes.
+Result<void> steer(const Program& program, const ChoiceOptions& options, TemporaryFolder& folder) {
+  CONVOY_TRY(const auto costs, costs_in_database(program, options));
+  if (costs.empty() && !asks_for_something(options)) return {};
+  const std::string text = choice_file(costs, options);
+  CONVOY_TRY(const std::string file, folder.file("choices.txt"));
+  CONVOY_CHECK(io::write_file(file, std::as_bytes(std::span(text))));
+  ::setenv(describe(Variable::choices).name.data(), file.c_str(), 1);
+  return {};
+}
+
+// Names the rules that matched nothing, and those that could not be obeyed everywhere.
+void say_rules(const Program& program, const std::vector<SelectionRule>& rules, const report::Record& record) {
+  std::vector<std::string> unmatched, disobeyed;
+  const std::vector<SelectionRule> given = rules_for_programs(rules);
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    const std::string candidate = print(rules[i].candidate);
+    const std::string text = fmt::format("{} -> {}", rules[i].pattern, candidate);
+    const auto found = std::find_if(record.rules.begin(), record.rules.end(), [&](const report::RecordedRule& r) {
+      return r.pattern == given[i].pattern && r.candidate == candidate;
+    });
+    if (found == record.rules.end() || found->matched == 0) {
+      unmatched.push_back(text);
+    } else if (found->obeyed < found->matched) {
+      disobeyed.push_back(fmt::format("{}: for {} of {}{}{}", text, found->obeyed, found->matched,
+                                      found->reason.empty() ? "" : ": ", found->reason));
+    }
+  }
+  const auto say = [&](const std::vector<std::string>& some, std::string_view what) {
+    if (some.empty()) return;
+    std::string text = fmt::format("convoy exec: --rules: {} of {} rules {}:", some.size(), rules.size(), what);
+    for (std::size_t i = 0; i < std::min(some.size(), kRowsShown); ++i) text += "\n  " + some[i];
+    if (some.size() > kRowsShown) text += fmt::format("\n  and {} more", some.size() - kRowsShown);
+    program.note(text);
+  };
+  say(unmatched, "matched no convolution");
+  say(disobeyed, "could not be obeyed for every convolution they match");
+}
+
+// The problem list beside the record, and what the terminal shows of both.
+Result<void> keep(const Program& program, const report::Record& record, const fs::path& file, const std::string& name) {
+  fs::path list = file;
+  list.replace_extension(".txt");
+  const std::string problems = report::problem_list(record);
+  CONVOY_CHECK(io::write_file(list.string(), std::as_bytes(std::span(problems))));
+  program.note(fmt::format("convoy exec: {} graphs of {} processes, cuDNN {}: {}, {}", record.graphs.size(),
+                           record.processes, record.cudnn, name, list.filename().string()));
+  show(program, record);
   return {};
 }
 
 Result<int> exec(const Program& program, const ExecFlags& flags) {
   CONVOY_TRY(const std::string library, interposer());
-  const fs::path file = flags.record.empty() ? fs::path() : fs::absolute(flags.record);
+  fs::path file = flags.record.empty() ? fs::path() : fs::absolute(flags.record);
   std::error_code error;
   if (!file.empty() && !fs::is_directory(file.parent_path(), error)) {
     return Error{ErrorCode::not_found,
@@ -209,28 +251,30 @@ Result<int> exec(const Program& program, const ExecFlags& flags) {
   if (fs::is_directory(file, error)) {
     return Error{ErrorCode::invalid_argument, fmt::format("--record {}: it is a folder", flags.record)};
   }
+  CONVOY_TRY(const ChoiceOptions options, choice_options(program, flags));
+  TemporaryFolder folder;
+  const bool asked = asks_for_something(options) || options.objective != Objective();
+  if (file.empty() || flags.steer || asked) CONVOY_CHECK(steer(program, options, folder));
+  // What became of rules is in a record.
+  if (file.empty() && !options.rules.empty()) {
+    CONVOY_TRY(file, folder.file("record.jsonl"));
+  }
   const char* before = std::getenv("LD_PRELOAD");
   const std::string preload = before == nullptr || *before == 0 ? library : library + ":" + before;
   ::setenv("LD_PRELOAD", preload.c_str(), 1);
-  ChoiceFile choices;
-  if (file.empty() || flags.steer) CONVOY_CHECK(choose_from_database(program, choices));
   if (!file.empty()) ::setenv(describe(Variable::record).name.data(), file.c_str(), 1);
   CONVOY_TRY(const int code, run_program(flags.program));
   if (file.empty()) return code;
   CONVOY_TRY(const std::string text, collect(file.string()));
   if (text.empty()) {
-    program.note(fmt::format("convoy exec: {} called no cuDNN of version 9, so there is no {}", flags.program.front(),
-                             flags.record));
+    program.note(fmt::format(
+        "convoy exec: {} called no cuDNN of version 9{}", flags.program.front(),
+        flags.record.empty() ? ", so no rule matched anything" : fmt::format(", so there is no {}", flags.record)));
     return code;
   }
-  CONVOY_TRY(const report::Record record, report::parse_record(text, flags.record));
-  fs::path list = file;
-  list.replace_extension(".txt");
-  const std::string problems = report::problem_list(record);
-  CONVOY_CHECK(io::write_file(list.string(), std::as_bytes(std::span(problems))));
-  program.note(fmt::format("convoy exec: {} graphs of {} processes, cuDNN {}: {}, {}", record.graphs.size(),
-                           record.processes, record.cudnn, flags.record, list.filename().string()));
-  show(program, record);
+  CONVOY_TRY(const report::Record record, report::parse_record(text, file.string()));
+  if (!flags.record.empty()) CONVOY_CHECK(keep(program, record, file, flags.record));
+  say_rules(program, options.rules, record);
   return code;
 }
 
@@ -245,15 +289,31 @@ void add_exec(CLI::App& app, Program& program) {
   begin(command, Subject::output);
   command
       .add_option("--record", flags->record,
-                  "Only look: write every distinct convolution, with calls and engines, to FILE, and a problem list "
-                  "beside it (.txt)")
+                  "Write every distinct convolution, with calls and engines, to FILE, and a problem list beside it "
+                  "(.txt). Without a flag that chooses the program is only looked at")
       ->type_name("FILE");
-  begin(command, Subject::choosing);
-  command.add_flag("--steer", flags->steer, "With --record: choose by what is known, too (without --record it does)");
+  add_steering_flags(command, program);
+  command.add_flag("--strict,!--fallback", flags->strict,
+                   "What rules and filters ask for and can't be had fails the program's call; with --fallback, the "
+                   "default, it is a warning, and the choice goes on");
+  command.add_flag("--steer", flags->steer,
+                   "With --record: choose by what was measured, too (without --record, or with a flag that chooses, it "
+                   "does)");
+  command.add_flag("--no-db", program.shared.no_database,
+                   "Leave the tuning database alone: only rules and filters choose");
+  begin(command, Subject::device);
+  command
+      .add_option("--sm-count", program.shared.sm_count,
+                  "Choose for so many SMs and leave the others free, where cuDNN's engines can (default: all)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000));
   command.add_option("program", flags->program, "The program and its arguments, after --")->required();
   command.positionals_at_end();
   command.prefix_command();
-  command.callback([flags, &program] { program.action = [flags, &program] { return exec(program, *flags); }; });
+  command.callback([flags, &program] {
+    program.shared.device = "cuda";  // whose engines are meant
+    program.action = [flags, &program] { return exec(program, *flags); };
+  });
 }
 
 }  // namespace convoy::cli

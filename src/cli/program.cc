@@ -266,33 +266,38 @@ void add_display_flags(CLI::App& app, Program& program) {
                "All columns, no line wrapped (default: as wide as the terminal or COLUMNS; files and pipes: no limit)");
 }
 
-void add_shared_flags(CLI::App& app, Program& program, const std::string& budget_help) {
+void add_steering_flags(CLI::App& app, Program& program) {
   SharedOptions& shared = program.shared;
   begin(app, Subject::choosing);
   app.add_option("--engines", shared.engines, "Engines that may be chosen, a list of globs: 'cpu.*,!cpu.winograd'")
       ->type_name("GLOB");
   app.add_option("--notes", shared.notes, "Notes that candidates may have, a list of globs: '!WINOGRAD'")
       ->type_name("GLOB");
-  app.add_option("--config", shared.config, "Library configuration: full, jit-only, portable (default CONVOY_CONFIG)")
-      ->type_name("NAME");
   app.add_option("--objective", shared.objective,
                  "What is to be small: time (default), workspace, energy, or weights: time=1,workspace=0.2")
       ->type_name("WHAT");
   app.add_option("--rules", shared.rules_file,
                  "A file of lines 'FIELD=VALUE .. -> ENGINE{knob=value}' (convoy list rule-fields)")
       ->type_name("FILE");
+  app.add_flag("--deterministic", shared.deterministic, "Only engines that give the same bits every time");
+  app.add_option("--workspace-limit", shared.workspace_limit, "Most scratch memory a convolution may need: 64M")
+      ->type_name("BYTES")
+      ->transform(CLI::AsSizeValue(false))
+      ->each([&shared](const std::string&) { shared.workspace_limited = true; });
+}
+
+void add_shared_flags(CLI::App& app, Program& program, const std::string& budget_help) {
+  SharedOptions& shared = program.shared;
+  add_steering_flags(app, program);
+  app.add_option("--config", shared.config, "Library configuration: full, jit-only, portable (default CONVOY_CONFIG)")
+      ->type_name("NAME");
   app.add_flag("--fallback,--rules-fallback,!--strict", shared.fallback,
                "Where a rule's engine can't run a problem, warn and choose another (--strict, the default: an error)");
   app.add_option("--allow", shared.allow, "Precision that f32 may lose: tf32, reduced-accumulation, down-convert")
       ->type_name("WHAT")
       ->delimiter(',')
       ->check(CLI::IsMember({kTf32, kReducedAccumulation, kDownConvert}));
-  app.add_flag("--deterministic", shared.deterministic, "Only engines that give the same bits every time");
   app.add_flag("--no-runtime-compilation", shared.no_runtime_compilation, "Nothing that is compiled at run time");
-  app.add_option("--workspace-limit", shared.workspace_limit, "Most scratch memory a convolution may need: 64M")
-      ->type_name("BYTES")
-      ->transform(CLI::AsSizeValue(false))
-      ->each([&shared](const std::string&) { shared.workspace_limited = true; });
 
   begin(app, Subject::timing);
   const std::map<std::string, double> units = {{"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}};

@@ -91,7 +91,10 @@ class Program {
   mutable std::vector<std::string> left_out_;  // heads of columns, each once
 };
 
-// The flags of SharedOptions and add_display_flags. `budget_help` says what the subcommand does without --budget.
+// Those flags of SharedOptions that steer other programs, too: engines, notes, rules, objective, determinism,
+// workspace.
+void add_steering_flags(CLI::App& app, Program& program);
+// All flags of SharedOptions and add_display_flags. `budget_help` says what the subcommand does without --budget.
 void add_shared_flags(CLI::App& app, Program& program, const std::string& budget_help);
 // --json and --wide, which every subcommand has.
 void add_display_flags(CLI::App& app, Program& program);

@@ -60,8 +60,8 @@ Result<Target> open_target(const std::string& text) {
     std::string_view lines(reinterpret_cast<const char*>(bytes->data()), bytes->size());
     std::string list;
     if (report::is_record(lines)) {
-      CONVOY_TRY(const report::Record record, report::parse_record(lines, path));
-      lines = list = report::problem_list(record);
+      CONVOY_TRY(target.record, report::parse_record(lines, path));
+      lines = list = report::problem_list(*target.record);
     }
     CONVOY_TRY(target.problems, parse_problem_list(lines, path));
   } else {

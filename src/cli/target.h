@@ -3,11 +3,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "convoy/network.h"
 #include "core/problem_list.h"
+#include "report/record.h"
 
 namespace convoy::cli {
 
@@ -15,6 +17,7 @@ struct Target {
   std::string name;
   std::unique_ptr<Network> network;     // an ONNX file or a network of the zoo
   std::vector<ListedProblem> problems;  // a list, a record or one problem; empty for a network
+  std::optional<report::Record> record;
 };
 
 // A list "problems/NAME.txt" that is not in the current folder is the one that comes with the command.

@@ -2,15 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <csignal>
 #include <limits>
 
 #include "base/clock.h"
 #include "cli/inputs.h"
+#include "cli/interrupt.h"
 #include "cli/target.h"
 #include "cli/tune_network.h"
+#include "cli/tune_record.h"
 #include "cli/tune_report.h"
 #include "cli/tuning.h"
 #include "io/file.h"
@@ -30,30 +29,6 @@ struct TuneFlags {
   bool all_knobs = false;
   bool verbose = false;
   InputFlags input;  // only --dim
-};
-
-std::atomic<bool> interrupted = false;
-static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
-
-// Ctrl-C ends the measuring, not the program; a second one ends that too.
-class InterruptGuard {
- public:
-  InterruptGuard() {
-    interrupted = false;
-    struct sigaction action = {};
-    action.sa_handler = [](int) { interrupted = true; };
-    action.sa_flags = SA_RESETHAND | SA_RESTART;
-    for (std::size_t i = 0; i < signals.size(); ++i) ::sigaction(signals[i], &action, &before_[i]);
-  }
-  InterruptGuard(const InterruptGuard&) = delete;
-  InterruptGuard& operator=(const InterruptGuard&) = delete;
-  ~InterruptGuard() {
-    for (std::size_t i = 0; i < signals.size(); ++i) ::sigaction(signals[i], &before_[i], nullptr);
-  }
-
- private:
-  static constexpr std::array signals = {SIGINT, SIGTERM};
-  std::array<struct sigaction, signals.size()> before_ = {};
 };
 
 // Half of a budget goes to all problems alike, half by what they are predicted to take in the network.
@@ -99,7 +74,7 @@ class Tuner {
         weights, [this] { return left(); },
         [this](const selection::Turn& turn) -> Result<selection::TurnOutcome> {
           Tuned& tuned = tuned_[turn.problem];
-          const bool measure = !interrupted && turn.seconds >= 0;
+          const bool measure = !interrupted() && turn.seconds >= 0;
           const bool answered = tuned.failure || !tuned.selection.candidate.engine.empty();
           const std::int64_t before = store_.stored;
           // A problem whose results are all stored needs no time, and every problem gets an answer.
@@ -143,7 +118,7 @@ class Tuner {
                                 seen.push_back(measurement.candidate);
                               }
                               show(tuned, measurement, done, total);
-                              return !interrupted;
+                              return !interrupted();
                             });
     tuned.measured += static_cast<std::int64_t>(seen.size());
     if (!selection.ok()) {
@@ -216,9 +191,14 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
   });
   options.all_knobs = flags.all_knobs;
   options.store = &store;
-  options.stop = &interrupted;
+  options.stop = &interrupted_flag();
 
   const InterruptGuard guard;
+  if (target.record) {
+    store.forgetful = flags.again;
+    return tune_record(program, *target.record, {flags.target, flags.plan_file, start}, options, request, store,
+                       *database);
+  }
   std::vector<Tuned> tuned;
   std::optional<TunedNetwork> network;
   const bool time_only = options.objective.workspace == 0 && options.objective.energy == 0;
@@ -282,9 +262,10 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
   if (network) say_network(program, *network);
   if (partial > 0) {
     program.say(fmt::format("{}: {} problem{} partial; the same command goes on from here",
-                            interrupted ? "interrupted" : "the budget ended", partial, partial == 1 ? " is" : "s are"));
+                            interrupted() ? "interrupted" : "the budget ended", partial,
+                            partial == 1 ? " is" : "s are"));
   }
-  const bool nothing = !known && partial > 0 && !interrupted;
+  const bool nothing = !known && partial > 0 && !interrupted();
   if (nothing) {
     program.note(fmt::format("nothing was measured: --budget {} ended before the first candidate was timed; give more",
                              options.budget_seconds));
@@ -296,13 +277,13 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
                     {"measured", measured},
                     {"stored", store.stored},
                     {"partial", partial},
-                    {"interrupted", interrupted.load()},
+                    {"interrupted", interrupted()},
                     {"seconds", seconds},
                     {"speedup", network && network->tuning.speedup ? Json(*network->tuning.speedup) : Json()},
                     {"plan", plan},
                     {"rules", rules},
                     {"problems", std::move(problems)}});
-  if (interrupted) return kInterrupted;
+  if (interrupted()) return kInterrupted;
   return wrong ? kWrongResult : failed || nothing ? kFailed : unsupported ? kUnsupported : kDone;
 }
 
@@ -312,12 +293,14 @@ void add_tune(CLI::App& app, Program& program) {
   CLI::App& command = add_subcommand(app, "tune", "Measure the engines and remember what they take",
                                      "  convoy tune zoo:resnet18 --budget 60\n"
                                      "  convoy tune problems/resnet50.txt --threads 1 --all-knobs\n"
-                                     "  convoy tune model.onnx -o model.rules");
+                                     "  convoy tune model.onnx -o model.rules\n"
+                                     "  convoy tune r.jsonl --device cuda");
   auto flags = std::make_shared<TuneFlags>();
   command
-      .add_option("target", flags->target,
-                  "An ONNX file or zoo:NAME (candidates are timed in the network), a problem list, or a problem "
-                  "string")
+      .add_option(
+          "target", flags->target,
+          "An ONNX file or zoo:NAME (candidates are timed in the network), a problem list, a problem string, or "
+          "a record of convoy exec")
       ->required();
   begin(command, Subject::output);
   command
@@ -332,8 +315,9 @@ void add_tune(CLI::App& app, Program& program) {
   begin(command, Subject::output);
   command.add_flag("--verbose", flags->verbose, "Say each measurement once it is stored");
   add_dim_flag(command, flags->input);
-  add_shared_flags(command, program,
-                   fmt::format("Measure for so long in all, 0 for no limit (default {})", kDefaultBudget));
+  add_shared_flags(
+      command, program,
+      fmt::format("Measure for so long in all, 0 for no limit (default {}; of a record 2 a problem)", kDefaultBudget));
   command.callback([flags, &program] { program.action = [flags, &program] { return tune(program, *flags); }; });
 }
 

@@ -30,7 +30,12 @@ RecordedGraph graph_of(const Json& json) {
                       .operations = json.at("operations").get<std::string>(),
                       .reason = json.value("reason", ""),
                       .device = json.value("device", ""),
-                      .calls = json.at("calls").get<std::int64_t>()};
+                      .calls = json.at("calls").get<std::int64_t>(),
+                      .benchmark = json.value("benchmark", false),
+                      .steered = json.value("steered", "")};
+  for (const Json& each : json.value("not_placed", Json::array())) {
+    graph.not_placed.push_back({each.at("candidate").get<std::string>(), each.value("reason", "")});
+  }
   for (const Json& plan : json.value("plans", Json::array())) graph.plans.push_back(plan_of(plan));
   for (const Json& query : json.value("queries", Json::array())) {
     for (const Json& offer : query.at("offers")) graph.offered.push_back(offer.at("candidate").get<std::string>());
@@ -51,8 +56,36 @@ void add(RecordedGraph& sum, RecordedGraph graph) {
       same->calls += plan.calls;
     }
   }
+  sum.benchmark = sum.benchmark || graph.benchmark;
+  if (sum.steered.empty()) sum.steered = std::move(graph.steered);
+  for (NotPlaced& each : graph.not_placed) {
+    const auto same = std::find_if(sum.not_placed.begin(), sum.not_placed.end(),
+                                   [&](const NotPlaced& n) { return n.candidate == each.candidate; });
+    if (same == sum.not_placed.end()) sum.not_placed.push_back(std::move(each));
+  }
   for (std::string& candidate : graph.offered) {
     if (!has(sum.offered, candidate)) sum.offered.push_back(std::move(candidate));
+  }
+}
+
+// The rules of another process, which has read the same choice file.
+void add(std::vector<RecordedRule>& sum, const Json& rules) {
+  for (const Json& json : rules) {
+    RecordedRule rule{.pattern = json.at("pattern").get<std::string>(),
+                      .candidate = json.at("candidate").get<std::string>(),
+                      .matched = json.value("matched", std::int64_t{0}),
+                      .obeyed = json.value("obeyed", std::int64_t{0}),
+                      .reason = json.value("reason", "")};
+    const auto same = std::find_if(sum.begin(), sum.end(), [&](const RecordedRule& r) {
+      return r.pattern == rule.pattern && r.candidate == rule.candidate;
+    });
+    if (same == sum.end()) {
+      sum.push_back(std::move(rule));
+      continue;
+    }
+    same->matched += rule.matched;
+    same->obeyed += rule.obeyed;
+    if (same->reason.empty()) same->reason = std::move(rule.reason);
   }
 }
 
@@ -81,6 +114,7 @@ Result<Record> parse_record(std::string_view text, std::string_view file) {
         ++record.processes;
         const int version = json.value("cudnn", 0);
         record.cudnn = fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+        add(record.rules, json.value("rules", Json::array()));
         continue;
       }
       if (record.processes == 0) return Error{ErrorCode::corrupt, where + ": convoy_record: a record begins with it"};

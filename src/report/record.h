@@ -19,6 +19,12 @@ struct RecordedPlan {
   std::string failure;  // why it could not be made
 };
 
+// A winner that could not be given to the program.
+struct NotPlaced {
+  std::string candidate;
+  std::string reason;
+};
+
 struct RecordedGraph {
   std::string problem;     // empty: no problem expresses it
   std::string operations;  // "CONVOLUTION_FORWARD"
@@ -27,12 +33,25 @@ struct RecordedGraph {
   std::int64_t calls = 0;
   std::vector<RecordedPlan> plans;   // the most called first
   std::vector<std::string> offered;  // by cuDNN's heuristics, best first
+  bool benchmark = false;            // the program measured what it was offered
+  std::string steered;               // what was put first; empty: cuDNN's own order
+  std::vector<NotPlaced> not_placed;
+};
+
+// A rule of the choice file, and what became of it.
+struct RecordedRule {
+  std::string pattern;
+  std::string candidate;
+  std::int64_t matched = 0;  // distinct graphs
+  std::int64_t obeyed = 0;
+  std::string reason;  // why not, the first time
 };
 
 struct Record {
   int processes = 0;
   std::string cudnn;                  // "9.19.0"; of the last process
   std::vector<RecordedGraph> graphs;  // each once, the most called first
+  std::vector<RecordedRule> rules;    // in the choice file's order, of all processes
 };
 
 // Errors (corrupt, unsupported) name `file`, the line and the field.

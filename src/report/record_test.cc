@@ -52,6 +52,28 @@ TEST(Record, MathIsInferredFromWhatRan) {
   EXPECT_EQ(inferred_math(strict).math, MathMode::strict);
 }
 
+TEST(Record, WhatBecameOfRulesAndWinners) {
+  const char* header =
+      R"({"convoy_record":1,"cudnn":91900,"rules":[{"pattern":"filter=3x3","candidate":"cudnn.eng5","matched":2,"obeyed":1,)"
+      R"("reason":"not offered"},{"pattern":"filter=5x5","candidate":"cudnn.eng5","matched":0,"obeyed":0}]})";
+  const char* graph =
+      R"({"operations":"CONVOLUTION_FORWARD","reason":"?","calls":1,"benchmark":true,"steered":"cudnn.eng5",)"
+      R"("not_placed":[{"candidate":"cudnn.eng9","reason":"no place"}]})";
+  const auto record = parse_record(lines({header, graph, header, graph}), "r.jsonl");
+  ASSERT_TRUE(record.ok()) << record.error().message;
+  ASSERT_EQ(record->rules.size(), 2u);
+  EXPECT_EQ(record->rules[0].matched, 4);
+  EXPECT_EQ(record->rules[0].obeyed, 2);
+  EXPECT_EQ(record->rules[0].reason, "not offered");
+  EXPECT_EQ(record->rules[1].pattern, "filter=5x5");
+  EXPECT_EQ(record->rules[1].matched, 0);
+  ASSERT_EQ(record->graphs.size(), 1u);
+  EXPECT_TRUE(record->graphs[0].benchmark);
+  EXPECT_EQ(record->graphs[0].steered, "cudnn.eng5");
+  ASSERT_EQ(record->graphs[0].not_placed.size(), 1u);
+  EXPECT_EQ(record->graphs[0].not_placed[0].reason, "no place");
+}
+
 TEST(Record, ItsProblemListIsOne) {
   const auto record = parse_record(lines({kHeader, kBf16, kF32, kNorm}), "r.jsonl");
   ASSERT_TRUE(record.ok());

@@ -142,6 +142,16 @@ TEST_F(OnDevice, AHostThatCameLateOnceDoesNotCutACandidateOff) {
   }
 }
 
+TEST_F(OnDevice, WhatIsFarSlowerIsExecutedOnce) {
+  std::atomic<int> executions = 0;  // counts down
+  const FakeEngine hopeless("fake.hopeless",
+                            on_gpu({.predicted = 3e-4, .sleep_seconds = 0.06, .disturbed_runs = &executions}));
+  const auto selection = choose({&quick_, &hopeless});
+  ASSERT_TRUE(selection.ok()) << selection.error().message;
+  EXPECT_EQ(measured(*selection, "fake.hopeless").state, MeasurementState::cut_off);
+  EXPECT_EQ(executions, -1);
+}
+
 TEST_F(OnDevice, AnExecutionThatIsLateHoweverLongItsHostIsAheadIsNotRepeatedInVain) {
   // The fake driver has executed whatever it was given, so every sample's host is late.
   for (const CacheState caches : {CacheState::cold, CacheState::rotating}) {

@@ -78,7 +78,7 @@ Result<std::optional<Selection>> choose_by_memory(const ConvProblem& problem, st
                                                   const SelectionOptions& options, const PlanRequest& request) {
   const auto choose = [&](CacheState caches, std::string_view reason) -> Result<std::optional<Selection>> {
     CONVOY_TRY(std::vector<Measurement> known,
-               recall_for_choice(*options.store, measurement_key(problem, request, caches), ranked, engines));
+               recall_for_choice(*options.store, problem, request, caches, ranked, engines));
     const Measurement* const winner = best_of(known, options.objective, ranked.front(), [&](const Measurement& m) {
       const bool lost = caches == CacheState::network && m.state != MeasurementState::complete;
       return !lost && may_be_chosen(problem, m, engines, options.filter, request);

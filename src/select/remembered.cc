@@ -1,6 +1,7 @@
 #include "select/remembered.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <tuple>
 
@@ -57,17 +58,43 @@ Result<Remembered> recall(MeasurementStore& store, const MeasurementKey& key, st
   return remembered;
 }
 
-Result<std::vector<Measurement>> recall_for_choice(MeasurementStore& store, const MeasurementKey& key,
+Result<std::vector<Measurement>> recall_for_choice(MeasurementStore& store, const ConvProblem& problem,
+                                                   const PlanRequest& request, CacheState caches,
                                                    std::span<const Candidate> ranked,
                                                    std::span<const Engine* const> engines) {
+  const auto named = [&](const Measurement& measurement) {
+    return std::any_of(ranked.begin(), ranked.end(),
+                       [&](const Candidate& candidate) { return candidate.engine == measurement.candidate.engine; });
+  };
+  MeasurementKey key = measurement_key(problem, request, caches);
   CONVOY_TRY(std::vector<Measurement> known, find_current(store, key, engines));
+  if (known.empty()) {
+    for (const ConvProblem& lower : with_lower_alignments(problem)) {
+      key.problem = print(lower);
+      CONVOY_TRY(known, find_current(store, key, engines));
+      std::erase_if(known, [](const Measurement& measurement) { return measurement.failure.has_value(); });
+      if (!known.empty()) break;
+    }
+  }
   if (find(known, ranked.front()) == nullptr) return std::vector<Measurement>();
-  std::erase_if(known, [&](const Measurement& measurement) {
-    return std::none_of(ranked.begin(), ranked.end(),
-                        [&](const Candidate& candidate) { return candidate.engine == measurement.candidate.engine; });
-  });
+  std::erase_if(known, [&](const Measurement& measurement) { return !named(measurement); });
   sort_measurements(known);
   return known;
+}
+
+std::vector<ConvProblem> with_lower_alignments(const ConvProblem& problem) {
+  const std::array sizes = {size_of(problem.x.type), size_of(problem.w.type), size_of(problem.y.type)};
+  const auto least = static_cast<std::int64_t>(*std::min_element(sizes.begin(), sizes.end()));
+  std::vector<ConvProblem> lower;
+  const ConvProblem* last = &problem;
+  for (std::int64_t most = TensorDesc().alignment / 2; most >= least; most /= 2) {
+    ConvProblem next = problem;
+    for (TensorDesc* desc : {&next.x, &next.w, &next.y}) desc->alignment = std::min(desc->alignment, most);
+    if (next == *last) continue;
+    lower.push_back(std::move(next));
+    last = &lower.back();
+  }
+  return lower;
 }
 
 }  // namespace convoy::selection

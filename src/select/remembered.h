@@ -24,9 +24,15 @@ Result<Remembered> recall(MeasurementStore& store, const MeasurementKey& key, st
                           std::span<const Engine* const> engines);
 
 // For a choice without measuring: the current measurements of engines that `ranked` names, sorted, where the one ranked
-// first is among them (otherwise nobody knows whether the fastest of them is faster than that); else none.
-Result<std::vector<Measurement>> recall_for_choice(MeasurementStore& store, const MeasurementKey& key,
+// first is among them (otherwise nobody knows whether the fastest of them is faster than that); else none. What was
+// measured with less aligned pointers serves where the problem's own alignment was not: an engine that runs there runs
+// here, in that time or less. Failures there say nothing of here.
+Result<std::vector<Measurement>> recall_for_choice(MeasurementStore& store, const ConvProblem& problem,
+                                                   const PlanRequest& request, CacheState caches,
                                                    std::span<const Candidate> ranked,
                                                    std::span<const Engine* const> engines);
+
+// The problem with less aligned pointers: no alignment over 32, over 16, .. bytes, down to the smallest element.
+std::vector<ConvProblem> with_lower_alignments(const ConvProblem& problem);
 
 }  // namespace convoy::selection

@@ -118,6 +118,46 @@ TEST_F(Remembered, OtherConditionsAreOtherKeys) {
   EXPECT_NE(key, measurement_key(unaligned, request_, CacheState::cold));
 }
 
+TEST_F(Remembered, WhatWasMeasuredLessAlignedServes) {
+  const ConvProblem own = problem_;
+  const auto aligned = [&](std::int64_t x, std::int64_t w, std::int64_t y) {
+    problem_ = own;
+    problem_.x.alignment = x;
+    problem_.w.alignment = w;
+    problem_.y.alignment = y;
+  };
+  aligned(16, 16, 16);
+  choose();
+  auto& stored = rows();
+  for (auto& [name, row] : stored) row.state = MeasurementState::complete;
+  Measurement& last = stored.rbegin()->second;
+  last.median_seconds = 1e-12;  // which nobody would predict
+  options_.mode = SelectionMode::heuristic;
+  aligned(64, 32, 16);
+  EXPECT_EQ(choose().reason, "stored");
+  EXPECT_EQ(choose().candidate, last.candidate);
+  aligned(64, 64, 8);
+  EXPECT_EQ(choose().reason, "heuristic") << "y is less aligned than what was measured";
+  aligned(64, 64, 64);
+  last.failure = Error{ErrorCode::unsupported, "not with 16"};
+  EXPECT_EQ(choose().reason, "stored");
+  EXPECT_NE(choose().candidate, last.candidate);
+  // Measuring is of its own alignment, which counts first from then on.
+  options_.mode = SelectionMode::measured;
+  EXPECT_EQ(choose().reason, "measured");
+  for (auto& [name, row] : stored) row.median_seconds = 1e-12;
+  options_.mode = SelectionMode::heuristic;
+  for (const Measurement& measurement : choose().measurements) EXPECT_GT(measurement.median_seconds, 1e-12);
+}
+
+TEST_F(Remembered, LowerAlignmentsEndAtAnElement) {
+  EXPECT_EQ(selection::with_lower_alignments(problem_).size(), 4u) << "32, 16, 8 and 4 bytes";
+  problem_.x.alignment = 4;
+  for (TensorDesc* desc : {&problem_.w, &problem_.y}) desc->alignment = 8;
+  ASSERT_EQ(selection::with_lower_alignments(problem_).size(), 1u);
+  EXPECT_EQ(selection::with_lower_alignments(problem_)[0].w.alignment, 4);
+}
+
 TEST_F(Remembered, AFilterChoosesFromWhatIsStoredAndChangesNothing) {
   const Selection all = choose();
   const auto before = store_.stores_;

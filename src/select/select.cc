@@ -52,9 +52,24 @@ void log_selection(const ConvProblem& problem, const Selection& selection, std::
        {"partial", selection.partial ? "1" : "0"}});
 }
 
+// Those of `first` that may be chosen go to the front, in their order; how many there are.
+std::size_t put_first(std::vector<Candidate>& ranked, std::span<const Candidate> first, const ConvProblem& problem,
+                      std::span<const Engine* const> engines, const SelectionFilter& filter,
+                      const PlanRequest& request) {
+  std::vector<Candidate> front;
+  for (const Candidate& candidate : first) {
+    const auto engine = selection::runnable_engine(problem, candidate, engines, request);
+    if (!engine.ok() || filtered(problem, **engine, candidate.knobs, filter, request)) continue;
+    std::erase(ranked, candidate);
+    front.push_back(candidate);
+  }
+  ranked.insert(ranked.begin(), front.begin(), front.end());
+  return front.size();
+}
+
 Result<Selection> choose(const ConvProblem& problem, std::span<const Engine* const> engines,
                          const SelectionOptions& options, const PlanRequest& request, std::string_view node_name,
-                         const SelectionProgress& progress) {
+                         std::span<const Candidate> first, const SelectionProgress& progress) {
   CONVOY_CHECK(validate(problem));
   std::vector<std::string> warnings;
   CONVOY_TRY(const SelectionRule* const rule, selection::find_rule(options.rules, problem, node_name));
@@ -86,13 +101,14 @@ Result<Selection> choose(const ConvProblem& problem, std::span<const Engine* con
       overrated = runs.error();
     }
   }
-  const std::vector<Candidate> ranked = rank_by_heuristic(problem, engines, options.filter, request);
+  std::vector<Candidate> ranked = rank_by_heuristic(problem, engines, options.filter, request);
   if (ranked.empty()) return nobody_can(problem, engines, options.filter, request);
   if (overrated) {
     warnings.push_back(fmt::format("{}; {} takes its place", overrated->message, print(ranked.front())));
   }
   if (options.mode == SelectionMode::measured) {
-    CONVOY_TRY(selection, selection::choose_by_measuring(problem, ranked, engines, options, request, progress));
+    const std::size_t wanted = put_first(ranked, first, problem, engines, options.filter, request);
+    CONVOY_TRY(selection, selection::choose_by_measuring(problem, ranked, wanted, engines, options, request, progress));
   } else {
     std::optional<Selection> stored;
     if (options.store != nullptr) {
@@ -108,12 +124,11 @@ Result<Selection> choose(const ConvProblem& problem, std::span<const Engine* con
   return selection;
 }
 
-}  // namespace
-
-Result<Selection> select(const ConvProblem& problem, std::span<const Engine* const> engines,
-                         const SelectionOptions& options, const PlanRequest& request, std::string_view node_name,
-                         const SelectionProgress& progress) {
-  auto selection = choose(problem, engines, options, request, node_name, progress);
+Result<Selection> choose_and_log(const ConvProblem& problem, std::span<const Engine* const> engines,
+                                 const SelectionOptions& options, const PlanRequest& request,
+                                 std::string_view node_name, std::span<const Candidate> first,
+                                 const SelectionProgress& progress) {
+  auto selection = choose(problem, engines, options, request, node_name, first, progress);
   if (log_enabled(LogLevel::warning)) {
     if (selection.ok()) {
       log_selection(problem, *selection, node_name);
@@ -122,6 +137,20 @@ Result<Selection> select(const ConvProblem& problem, std::span<const Engine* con
     }
   }
   return selection;
+}
+
+}  // namespace
+
+Result<Selection> select(const ConvProblem& problem, std::span<const Engine* const> engines,
+                         const SelectionOptions& options, const PlanRequest& request, std::string_view node_name,
+                         const SelectionProgress& progress) {
+  return choose_and_log(problem, engines, options, request, node_name, {}, progress);
+}
+
+Result<Selection> selection::select_with_first(const ConvProblem& problem, std::span<const Engine* const> engines,
+                                               const SelectionOptions& options, const PlanRequest& request,
+                                               std::span<const Candidate> first, const SelectionProgress& progress) {
+  return choose_and_log(problem, engines, options, request, {}, first, progress);
 }
 
 }  // namespace convoy

@@ -40,10 +40,12 @@ std::int64_t oracle_terms(const SelectionOptions& options, int threads) {
 
 class Tuner {
  public:
-  Tuner(const ConvProblem& problem, std::span<const Candidate> ranked, std::span<const Engine* const> engines,
-        const SelectionOptions& options, const PlanRequest& request, const SelectionProgress& progress)
+  Tuner(const ConvProblem& problem, std::span<const Candidate> ranked, std::size_t wanted,
+        std::span<const Engine* const> engines, const SelectionOptions& options, const PlanRequest& request,
+        const SelectionProgress& progress)
       : problem_(problem),
         ranked_(ranked),
+        wanted_(ranked.first(wanted)),
         engines_(engines),
         options_(options),
         request_(request),
@@ -142,12 +144,15 @@ class Tuner {
     if (options_.all_knobs) search_knobs(bench);
   }
 
-  // `open_` is in the order of the predictions.
+  // `open_` is in the order of the predictions, but for those wanted in any case at its front.
   std::vector<Candidate>::iterator first_unlikely() {
-    if (open_.empty()) return open_.end();
-    const double best = predicted(open_.front());
-    const auto end = options_.likely_only ? open_.begin() + std::min(most_likely, std::ssize(open_)) : open_.end();
-    return std::find_if(open_.begin(), end,
+    const auto begin = std::find_if(open_.begin(), open_.end(), [&](const Candidate& candidate) {
+      return std::find(wanted_.begin(), wanted_.end(), candidate) == wanted_.end();
+    });
+    if (begin == open_.end()) return begin;
+    const double best = predicted(*begin);
+    const auto end = options_.likely_only ? begin + std::min(most_likely, open_.end() - begin) : open_.end();
+    return std::find_if(begin, end,
                         [&](const Candidate& candidate) { return predicted(candidate) > unlikely_factor * best; });
   }
 
@@ -242,7 +247,7 @@ class Tuner {
         return nullptr;
       }
     }
-    bench.audition(runner);
+    bench.audition(runner, cut_ * best_seconds());
     ++done_;
     runners_.push_back(std::make_unique<Runner>(std::move(runner)));
     Runner* const kept = runners_.back().get();
@@ -278,8 +283,9 @@ class Tuner {
       }
       if (runner->measurement.median_seconds <= limit) continue;
       runner->plan.reset();
-      // While some were not even tried, nobody knows whether this one is to be measured again.
-      if (partial_) continue;
+      // While some were not even tried, nobody knows whether this one is to be measured again; but a GPU's time stands,
+      // and whoever goes on from here needs its seconds for the others (recall() compares it with the best by then).
+      if (partial_ && !request_.cuda) continue;
       runner->measurement.state = MeasurementState::cut_off;
       report(runner->measurement);
     }
@@ -464,6 +470,7 @@ class Tuner {
 
   const ConvProblem& problem_;
   std::span<const Candidate> ranked_;
+  std::span<const Candidate> wanted_;  // the first of them
   std::span<const Engine* const> engines_;
   const SelectionOptions& options_;
   const PlanRequest& request_;
@@ -491,10 +498,10 @@ class Tuner {
 
 }  // namespace
 
-Result<Selection> choose_by_measuring(const ConvProblem& problem, std::span<const Candidate> ranked,
+Result<Selection> choose_by_measuring(const ConvProblem& problem, std::span<const Candidate> ranked, std::size_t wanted,
                                       std::span<const Engine* const> engines, const SelectionOptions& options,
                                       const PlanRequest& request, const SelectionProgress& progress) {
-  return Tuner(problem, ranked, engines, options, request, progress).run();
+  return Tuner(problem, ranked, wanted, engines, options, request, progress).run();
 }
 
 }  // namespace convoy::selection

@@ -12,9 +12,17 @@ namespace convoy::selection {
 // side by side; then, if options.all_knobs, knob values are searched, the best engines' first, for as long as there is
 // time. What is measured is stored as it goes. It ends within options.budget_seconds (see there), or as soon as
 // options.stop or `progress` say so, with what is known by then; where nothing is, with the heuristic's choice.
-// Candidates that are refused when they are planned have a failure of code `unsupported`.
-Result<Selection> choose_by_measuring(const ConvProblem& problem, std::span<const Candidate> ranked,
+// Candidates that are refused when they are planned have a failure of code `unsupported`. The first `wanted` of
+// `ranked` are measured before the others whatever is predicted of them, and the very first yields only to what is
+// faster beyond doubt.
+Result<Selection> choose_by_measuring(const ConvProblem& problem, std::span<const Candidate> ranked, std::size_t wanted,
                                       std::span<const Engine* const> engines, const SelectionOptions& options,
                                       const PlanRequest& request, const SelectionProgress& progress);
+
+// select() in measured mode, with `first` before all others: those of them that can run the problem and pass the
+// filter. What a program runs on today, say, so that there is something to compare with however small the budget is.
+Result<Selection> select_with_first(const ConvProblem& problem, std::span<const Engine* const> engines,
+                                    const SelectionOptions& options, const PlanRequest& request,
+                                    std::span<const Candidate> first, const SelectionProgress& progress);
 
 }  // namespace convoy::selection

@@ -57,6 +57,26 @@ TEST_F(Tuner, BestPredictedFirstAndWhoCannotWinIsCutOff) {
   }
 }
 
+// What a program runs today: it is measured whatever is predicted of it, also where only the likely ones are.
+TEST_F(Tuner, WhatIsAskedForIsMeasuredFirst) {
+  const FakeEngine poor("fake.poor", {.predicted = 1}), refusing("fake.refusing", {.refusal = Refusal{}});
+  options_.budget_seconds = 5;
+  options_.likely_only = true;
+  const std::vector<Candidate> first = {{"fake.refusing", {}}, {"fake.poor", {{"tile", 2}}}};
+  std::vector<std::string> order;
+  const auto selection = selection::select_with_first(problem_, std::vector<const Engine*>{&quick_, &poor, &refusing},
+                                                      options_, request_, first, [&](const Measurement& m, int, int) {
+                                                        const std::string name = print(m.candidate);
+                                                        if (std::find(order.begin(), order.end(), name) == order.end())
+                                                          order.push_back(name);
+                                                        return true;
+                                                      });
+  ASSERT_TRUE(selection.ok()) << selection.error().message;
+  EXPECT_EQ(order, (std::vector<std::string>{"fake.poor{tile=2}", "fake.quick{tile=4}"}))
+      << "and fake.poor{tile=4} is as unlikely as before";
+  EXPECT_TRUE(selection->partial);
+}
+
 TEST_F(Tuner, OneDisturbedTimeDoesNotCutACandidateOff) {
   std::atomic<int> disturbed = 2;  // both runs of its audition
   FakeEngine unlucky("fake.unlucky", {.predicted = 1e-4, .disturbed_runs = &disturbed});

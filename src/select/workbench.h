@@ -1,6 +1,7 @@
 // Measuring one problem's candidates on a testbed: planning, verification, rough and proper times, energy. No policy.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -27,8 +28,9 @@ class Workbench {
   std::vector<Runner> plan(std::span<const Candidate> candidates) const;
 
   // Runs it once on NaN-filled output and workspace, verifies, and takes a first, rough time. A candidate that fails
-  // has `failure` set and loses its plan.
-  void audition(Runner& runner);
+  // has `failure` set and loses its plan. On a GPU the time is that first execution's where it is well above
+  // `hopeless_seconds`: nothing more is spent on it.
+  void audition(Runner& runner, double hopeless_seconds = std::numeric_limits<double>::infinity());
 
   // What follows ends a candidate that fails to run: it has `failure` set and loses its plan.
 
@@ -49,7 +51,7 @@ class Workbench {
             std::unique_ptr<Testbed> testbed);
 
   Runner plan(const Candidate& candidate) const;
-  Result<void> try_audition(Runner& runner);
+  Result<void> try_audition(Runner& runner, double hopeless_seconds);
   Result<void> verify(Measurement& measurement);
   void fail(Runner& runner, const Error& error);
   const Engine* engine_of(const Candidate& candidate) const;
