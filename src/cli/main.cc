@@ -72,6 +72,7 @@ int main(int argc, char** argv) {
   add_tune(app, program);
   add_db(app, program);
   add_exec(app, program);
+  add_report(app, program);
   add_explain(app, program);
   add_conformance(app, program);
   add_verify(app, program);

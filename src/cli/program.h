@@ -122,6 +122,7 @@ void add_bench(CLI::App& app, Program& program);
 void add_tune(CLI::App& app, Program& program);
 void add_db(CLI::App& app, Program& program);
 void add_exec(CLI::App& app, Program& program);
+void add_report(CLI::App& app, Program& program);
 void add_explain(CLI::App& app, Program& program);
 void add_conformance(CLI::App& app, Program& program);
 void add_verify(CLI::App& app, Program& program);

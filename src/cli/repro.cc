@@ -7,6 +7,7 @@
 #include "device/cuda/device.h"
 #include "engines/table.h"
 #include "io/file.h"
+#include "report/pytorch_script.h"
 
 namespace convoy::cli {
 namespace {
@@ -56,6 +57,24 @@ Result<int> repro_on_gpu(const Program& program, const std::string& path, const 
   return conclude(program, path, wanted, check_json(checker->check(wanted.candidate)));
 }
 
+// The problem of a repro file, or a problem string, as a script that makes PyTorch ask cuDNN for it.
+Result<int> pytorch_repro(const Program& program, const std::string& subject) {
+  report::ScriptFacts facts;
+  auto problem = parse_problem(subject);
+  if (!problem.ok()) {
+    auto bytes = io::read_file(subject);
+    if (!bytes.ok()) return bytes.error().code == ErrorCode::not_found ? problem.error() : bytes.error();
+    auto read = report::parse_repro({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
+    if (!read.ok()) return read.error().within(subject);
+    facts.failure = fmt::format("{}: {}: {}", print(read->candidate), read->fault, read->failure);
+    problem = std::move(read->setup.problem);
+  }
+  CONVOY_CHECK(validate(*problem));
+  CONVOY_TRY(const std::string script, report::pytorch_script(*problem, facts));
+  program.raw(script);
+  return kDone;
+}
+
 // Exit codes: 0 the check passes now, 3 it fails as before, 4 its engine refuses it, 1 it crashes, 2 the file is not
 // usable.
 Result<int> repro(const Program& program, const std::string& path) {
@@ -90,11 +109,20 @@ Result<int> repro(const Program& program, const std::string& path) {
 
 void add_repro(CLI::App& app, Program& program) {
   CLI::App& command = add_subcommand(app, "repro", "Run a failure again from the file that convoy verify wrote",
-                                     "  convoy repro repro-cpu.direct-wrong_result-1a2b3c4d.json");
+                                     "  convoy repro repro-cpu.direct-wrong_result-1a2b3c4d.json\n"
+                                     "  convoy repro --pytorch fprop:x=f16,8x64x56x56,nhwc:w=f16,64x64x3x3:pad=1x1");
   auto path = std::make_shared<std::string>();
-  command.add_option("file", *path, "The repro file")->required();
+  auto pytorch = std::make_shared<bool>(false);
+  command.add_option("file", *path, "The repro file; with --pytorch also a problem string")->required();
+  begin(command, Subject::output);
+  command.add_flag("--pytorch", *pytorch,
+                   "Print a Python script that makes PyTorch ask cuDNN for the same convolution, forward and backward");
   add_display_flags(command, program);
-  command.callback([path, &program] { program.action = [path, &program] { return repro(program, *path); }; });
+  command.callback([path, pytorch, &program] {
+    program.action = [path, pytorch, &program] {
+      return *pytorch ? pytorch_repro(program, *path) : repro(program, *path);
+    };
+  });
 }
 
 }  // namespace convoy::cli

@@ -279,14 +279,14 @@ class RecordTuner {
           Recorded& each = recorded_[turn.problem];
           const std::int64_t before = store_.stored;
           const bool over = interrupted() || turn.seconds < 0;
-          measure(each, over ? 1e-9 : turn.seconds, turn.likely_only);
+          measure(each, over ? -1 : turn.seconds, turn.likely_only);
           return selection::TurnOutcome{!each.partial, store_.stored > before};
         });
   }
 
   void measure(Recorded& each, double seconds, bool likely_only) {
     SelectionOptions options = options_;
-    options.budget_seconds = seconds;  // 0: no limit
+    options.budget_seconds = seconds;  // 0: no limit; negative: nothing is measured
     options.likely_only = likely_only;
     std::vector<Candidate> first;
     for (const auto& ran : each.ran) {

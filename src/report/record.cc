@@ -22,7 +22,35 @@ RecordedPlan plan_of(const Json& json) {
           .notes = json.value("notes", std::vector<std::string>()),
           .calls = json.at("calls").get<std::int64_t>(),
           .workspace_bytes = json.value("workspace_bytes", std::int64_t{0}),
-          .failure = json.value("failure", "")};
+          .failure = json.value("failure", ""),
+          .failure_detail = json.value("failure_detail", ""),
+          .captured = json.value("captured", std::int64_t{0})};
+}
+
+// A distinct failure once; the attributes decide, too.
+void add(std::vector<RecordedFailure>& sum, const Json& json) {
+  RecordedFailure failure{.descriptor = json.at("descriptor").get<std::string>(),
+                          .status = json.value("status", ""),
+                          .message = json.value("message", ""),
+                          .count = json.value("count", std::int64_t{1}),
+                          .problem = json.value("problem", "")};
+  const Json attributes = json.value("attributes", Json::object());
+  for (const auto& [name, value] : attributes.items()) {
+    failure.attributes.emplace_back(name, value.dump(-1, ' ', false, Json::error_handler_t::replace));
+  }
+  const auto same = std::find_if(sum.begin(), sum.end(), [&](const RecordedFailure& f) {
+    return f.descriptor == failure.descriptor && f.status == failure.status && f.message == failure.message &&
+           f.problem == failure.problem && f.attributes == failure.attributes;
+  });
+  if (same == sum.end()) {
+    sum.push_back(std::move(failure));
+  } else {
+    same->count += failure.count;
+  }
+}
+
+void add(std::vector<std::string>& sum, std::string text) {
+  if (!text.empty() && !has(sum, text)) sum.push_back(std::move(text));
 }
 
 RecordedGraph graph_of(const Json& json) {
@@ -36,9 +64,16 @@ RecordedGraph graph_of(const Json& json) {
   for (const Json& each : json.value("not_placed", Json::array())) {
     graph.not_placed.push_back({each.at("candidate").get<std::string>(), each.value("reason", "")});
   }
-  for (const Json& plan : json.value("plans", Json::array())) graph.plans.push_back(plan_of(plan));
+  for (const Json& plan : json.value("plans", Json::array())) {
+    graph.plans.push_back(plan_of(plan));
+    graph.notes.try_emplace(graph.plans.back().candidate, graph.plans.back().notes);
+  }
   for (const Json& query : json.value("queries", Json::array())) {
-    for (const Json& offer : query.at("offers")) graph.offered.push_back(offer.at("candidate").get<std::string>());
+    for (const Json& offer : query.at("offers")) {
+      std::string candidate = offer.at("candidate").get<std::string>();
+      graph.notes.try_emplace(candidate, offer.value("notes", std::vector<std::string>()));
+      add(graph.offered, std::move(candidate));
+    }
   }
   return graph;
 }
@@ -54,8 +89,11 @@ void add(RecordedGraph& sum, RecordedGraph graph) {
       sum.plans.push_back(std::move(plan));
     } else {
       same->calls += plan.calls;
+      same->captured += plan.captured;
+      same->workspace_bytes = std::max(same->workspace_bytes, plan.workspace_bytes);
     }
   }
+  sum.notes.merge(graph.notes);
   sum.benchmark = sum.benchmark || graph.benchmark;
   if (sum.steered.empty()) sum.steered = std::move(graph.steered);
   for (NotPlaced& each : graph.not_placed) {
@@ -115,9 +153,17 @@ Result<Record> parse_record(std::string_view text, std::string_view file) {
         const int version = json.value("cudnn", 0);
         record.cudnn = fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
         add(record.rules, json.value("rules", Json::array()));
+        add(record.programs, json.value("program", ""));
+        record.seconds = std::max(record.seconds, json.value("seconds", 0.0));
+        record.benchmark = record.benchmark || json.value("benchmark", false);
+        for (const Json& filter : json.value("filters", Json::array())) add(record.filters, filter.get<std::string>());
         continue;
       }
       if (record.processes == 0) return Error{ErrorCode::corrupt, where + ": convoy_record: a record begins with it"};
+      if (json.contains("failure")) {
+        add(record.failures, json.at("failure"));
+        continue;
+      }
       RecordedGraph graph = graph_of(json);
       if (!graph.problem.empty()) {
         if (const auto problem = parse_problem(graph.problem); !problem.ok()) {

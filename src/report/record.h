@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "convoy/convolution.h"
@@ -16,7 +18,9 @@ struct RecordedPlan {
   std::vector<std::string> notes;
   std::int64_t calls = 0;
   std::int64_t workspace_bytes = 0;
-  std::string failure;  // why it could not be made
+  std::string failure;         // why it could not be made
+  std::string failure_detail;  // cuDNN's last error string then
+  std::int64_t captured = 0;   // of `calls`, into CUDA graphs, whose replays nobody sees
 };
 
 // A winner that could not be given to the program.
@@ -36,6 +40,7 @@ struct RecordedGraph {
   bool benchmark = false;            // the program measured what it was offered
   std::string steered;               // what was put first; empty: cuDNN's own order
   std::vector<NotPlaced> not_placed;
+  std::map<std::string, std::vector<std::string>> notes;  // of the candidates that were offered or planned
 };
 
 // A rule of the choice file, and what became of it.
@@ -47,11 +52,26 @@ struct RecordedRule {
   std::string reason;  // why not, the first time
 };
 
+// A descriptor that could not be finalized; distinct ones once.
+struct RecordedFailure {
+  std::string descriptor;  // "CUDNN_BACKEND_TENSOR_DESCRIPTOR"
+  std::string status;
+  std::string message;  // cuDNN's last error string
+  std::int64_t count = 0;
+  std::vector<std::pair<std::string, std::string>> attributes;  // as set: name, value as JSON
+  std::string problem;                                          // empty: there is none
+};
+
 struct Record {
   int processes = 0;
+  std::vector<std::string> programs;  // command lines, each once
+  double seconds = 0;                 // of the process that ran longest
+  bool benchmark = false;             // benchmark mode was recognised in a process
+  std::vector<std::string> filters;   // that the choice file had
   std::string cudnn;                  // "9.19.0"; of the last process
   std::vector<RecordedGraph> graphs;  // each once, the most called first
   std::vector<RecordedRule> rules;    // in the choice file's order, of all processes
+  std::vector<RecordedFailure> failures;
 };
 
 // Errors (corrupt, unsupported) name `file`, the line and the field.

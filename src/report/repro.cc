@@ -6,6 +6,8 @@
 #include <array>
 #include <limits>
 
+#include "report/fnv.h"
+
 namespace convoy::report {
 namespace {
 
@@ -134,13 +136,6 @@ Json device_json(const selection::CheckSetup& setup) {
           {"l3_bytes", setup.cpu.l3_bytes}};
 }
 
-// FNV-1a: the same on every machine.
-std::uint32_t hash(std::string_view text) {
-  std::uint32_t value = 2166136261u;
-  for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 16777619u;
-  return value;
-}
-
 }  // namespace
 
 Json to_json(const Repro& repro) {
@@ -229,7 +224,7 @@ std::string missing_features(const CpuFeatures& recorded, const CpuFeatures& her
 
 std::string file_name(const Repro& repro) {
   const std::string what = print(repro.setup.problem) + print(repro.candidate) + repro.fault;
-  return fmt::format("repro-{}-{}-{:08x}.json", repro.candidate.engine, repro.fault, hash(what));
+  return fmt::format("repro-{}-{}-{:08x}.json", repro.candidate.engine, repro.fault, fnv1a(what));
 }
 
 }  // namespace convoy::report

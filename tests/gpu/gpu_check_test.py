@@ -34,7 +34,7 @@ CHECK = gpu_check()
 sys.modules.setdefault("torch", unittest.mock.MagicMock())  # nothing here computes with it
 import beside_torch  # noqa: E402  where gpu-check found its steps
 import convoy_c  # noqa: E402
-from steps import beside, commands, sm_count  # noqa: E402
+from steps import beside, commands, generations, sm_count  # noqa: E402
 
 
 def texts_in(unit):
@@ -59,6 +59,23 @@ class GpuCheck(unittest.TestCase):
                 convoy.destroy(problem)
                 seen += 1
         self.assertGreater(seen, 2000)
+
+    def test_the_two_apis_of_cudnn_are_compared_by_their_best(self):
+        candidate = lambda engine, seconds, notes=(), status="ok": {  # noqa: E731
+            "engine": engine, "candidate": engine, "seconds": seconds, "notes": list(notes), "status": status}
+        entry = {"candidates": [candidate("cudnn.eng7", 1.0, ["NONDETERMINISTIC"]), candidate("cudnn.legacy.fprop1", 1.5),
+                                candidate("cudnn.eng1", 2.0), candidate("cudnn.legacy.fprop0", 0.1, status="wrong_result")]}
+        best = generations.best_of(entry)
+        self.assertEqual((best["graph"]["seconds"], best["legacy"]["seconds"], best["legacy_right"]), (1.0, 1.5, 1))
+        row = {"problem": "fprop:x=f16,1x1x1x1,nhwc:w=f16,1x1x1x1", "partial": False, **best}
+        self.assertEqual(generations.ratio(row), 1.5)
+        self.assertEqual(generations.ratio(row, "_deterministic"), 0.75)
+        alone = {**row, "problem": "wgrad:x=f32,1x1x1x1,nchw:w=f32,1x1x1x1", "legacy": None, "legacy_deterministic": None}
+        summary = generations.ApiGenerations().summary([{"rows": [row, alone]}, {"broken": "unit 3"}])
+        self.assertEqual((summary["in_both"], summary["only_in_one"]), (1, [[alone["problem"], "graph"]]))
+        self.assertAlmostEqual(summary["by_pass_type_layout"]["fprop f16 nhwc"]["least"], 1.5)
+        self.assertAlmostEqual(summary["geomean_deterministic_only"], 0.75)
+        self.assertEqual(summary["broken"], ["unit 3"])
 
     def test_the_c_interface_is_described_as_it_is(self):
         convoy = convoy_c.Convoy(self.library)

@@ -1,0 +1,114 @@
+// convoy report: what a recorded program's convolutions took, and what they could have taken.
+#include <fmt/format.h>
+
+#include <set>
+#include <span>
+
+#include "cli/program.h"
+#include "cli/program_reports.h"
+#include "cli/tuning.h"
+#include "io/file.h"
+#include "report/format.h"
+#include "report/program_view.h"
+
+namespace convoy::cli {
+namespace {
+
+struct ReportFlags {
+  std::string record;
+  std::vector<std::string> outputs, pages;
+  std::string nodes;
+  std::string twins;
+  double copy_gigabytes = 0;  // a second; 0: not said
+  int top = 30;
+};
+
+Result<void> write(const std::string& path, const std::string& text) {
+  return io::write_file(path, std::as_bytes(std::span(text)));
+}
+
+// The numbers of the convolutions that --node means.
+Result<std::set<int>> numbers_of(const report::ProgramReport& report, const std::string& nodes) {
+  std::set<int> numbers;
+  for (const report::Convolution& each : report.convolutions) {
+    if (node_matches(nodes, "", each.graph.problem, static_cast<std::size_t>(each.number)) ||
+        node_matches(nodes, "", report::short_name(each.problem), static_cast<std::size_t>(each.number))) {
+      numbers.insert(each.number);
+    }
+  }
+  if (numbers.empty()) {
+    return Error{
+        ErrorCode::invalid_argument,
+        fmt::format("--node: '{}' is no convolution of the record; they have numbers from 1 to {}, and problem "
+                    "strings (convoy report --top 0)",
+                    nodes, report.convolutions.size())};
+  }
+  return numbers;
+}
+
+Result<int> report_program(const Program& program, const ReportFlags& flags) {
+  CONVOY_TRY(const RecordText record, read_record(flags.record));
+  const auto bandwidth = flags.copy_gigabytes > 0 ? std::optional(flags.copy_gigabytes * 1e9) : std::nullopt;
+  CONVOY_TRY(const ProgramReports made, report_on(record, flags.record, bandwidth));
+  for (const std::string& path : flags.outputs) {
+    CONVOY_CHECK(write(path, report::rendered(made.report, made.layouts, path)));
+  }
+  for (const std::string& path : flags.pages) CONVOY_CHECK(write(path, report::html_of(made.report, made.layouts)));
+  if (!flags.twins.empty()) {
+    if (made.layouts.twins.empty()) {
+      program.note("--twins: all that is needed is measured; no file is written");
+    } else {
+      CONVOY_CHECK(write(flags.twins, made.layouts.twins));
+    }
+  }
+  if (!flags.nodes.empty()) {
+    CONVOY_TRY(const std::set<int> numbers, numbers_of(made.report, flags.nodes));
+    program.say(report::layers_text(made.report, numbers, program.page()));
+  } else if ((flags.outputs.empty() && flags.pages.empty()) || program.shared.json) {
+    program.say(report::text_of(made.report, made.layouts, program.page(), flags.top));
+  }
+  program.document(report::to_json(made.report, made.layouts));
+  return kDone;
+}
+
+}  // namespace
+
+void add_report(CLI::App& app, Program& program) {
+  CLI::App& command = add_subcommand(app, "report", "Show what a recorded program's convolutions took, and could take",
+                                     "  convoy report r.jsonl\n"
+                                     "  convoy report r.jsonl --html r.html\n"
+                                     "  convoy report r.jsonl --node 1");
+  auto flags = std::make_shared<ReportFlags>();
+  begin(command, Subject::input);
+  command.add_option("record", flags->record, "What convoy exec --record writes, also while the program runs")
+      ->required();
+  begin(command, Subject::output);
+  command
+      .add_option("--node,--problem", flags->nodes,
+                  "One layer, all three passes, every algorithm: its number in the report, or a glob for its problem "
+                  "string")
+      ->type_name("NODE");
+  command.add_option("--top", flags->top, "Show so many convolutions (default 30; 0: all)")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1'000'000'000));
+  command
+      .add_option("-o,--output", flags->outputs,
+                  "Write the report to FILE: a page of HTML where it ends in .html, JSON where in .json, else text")
+      ->type_name("FILE");
+  command.add_option("--html", flags->pages, "Write it as a page that needs no other file")->type_name("FILE");
+  command
+      .add_option("--twins", flags->twins,
+                  "Write a problem list of what to tune for knowing the time with every tensor NCHW or channels_last")
+      ->type_name("FILE");
+  command
+      .add_option("--copy-rate", flags->copy_gigabytes,
+                  "GB/s that the GPU reads and writes in a copy: for the cost of conversions (default: where it is "
+                  "known)")
+      ->type_name("GB/S")
+      ->check(CLI::PositiveNumber);
+  add_display_flags(command, program);
+  command.callback(
+      [flags, &program] { program.action = [flags, &program] { return report_program(program, *flags); }; });
+}
+
+}  // namespace convoy::cli
