@@ -42,6 +42,14 @@ std::string without_math(ConvProblem problem) {
   return print(problem);
 }
 
+// -1 leaves a knob to cuDNN, as if it weren't named.
+bool is_left_open(const KnobValue& knob) { return knob.value < 0; }
+
+std::string with_named_knobs(Candidate candidate) {
+  std::erase_if(candidate.knobs, is_left_open);
+  return print(candidate);
+}
+
 // What was measured of one problem: by candidate, what is known of it.
 struct Group {
   std::string device, cudnn, problem;
@@ -50,9 +58,7 @@ struct Group {
   std::map<std::string, bool> failed;
 
   void add(const Measurement& measurement, CacheState state) {
-    Candidate candidate = measurement.candidate;
-    std::erase_if(candidate.knobs, [](const KnobValue& knob) { return knob.value < 0; });  // left to cuDNN
-    const std::string name = print(candidate);
+    const std::string name = with_named_knobs(measurement.candidate);
     if (measurement.failure) {
       failed[name] = true;
       return;
@@ -103,6 +109,7 @@ std::vector<SelectionRule> rules_for_programs(std::span<const SelectionRule> rul
   for (SelectionRule& rule : all) {
     if (const auto problem = parse_problem(rule.pattern)) rule.pattern = without_math(*problem);
     std::replace(rule.pattern.begin(), rule.pattern.end(), '\t', ' ');  // between terms
+    std::erase_if(rule.candidate.knobs, is_left_open);
   }
   return all;
 }

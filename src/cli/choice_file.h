@@ -30,7 +30,7 @@ struct ChoiceOptions {
 bool asks_for_something(const ChoiceOptions& options);
 
 // The rules as the interposer matches them, in the same order. A pattern that is a whole problem string loses its math
-// mode, as the program's problems have none.
+// mode, as the program's problems have none, and knobs of -1 are not named.
 std::vector<SelectionRule> rules_for_programs(std::span<const SelectionRule> rules);
 
 // A row of the choice file's `time` lines: all that a candidate costs.

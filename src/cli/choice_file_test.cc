@@ -101,7 +101,7 @@ TEST(ChoiceFile, FlagsAreLines) {
   EXPECT_FALSE(asks_for_something(options));
   EXPECT_EQ(choice_file({}, options), "convoy-choices 2\n");
   const auto rules =
-      parse_rules("pass=fprop\tfilter=3x3 -> cudnn.eng5{k2=1}\n" + std::string(kTf32) + " -> cudnn.eng7\n");
+      parse_rules("pass=fprop\tfilter=3x3 -> cudnn.eng5{k2=1,k3=-1}\n" + std::string(kTf32) + " -> cudnn.eng7\n");
   ASSERT_TRUE(rules.ok()) << rules.error().message;
   options.rules = *rules;
   options.strict = true;

@@ -205,8 +205,8 @@ void say_rules(const Program& program, const std::vector<SelectionRule>& rules, 
   std::vector<std::string> unmatched, disobeyed;
   const std::vector<SelectionRule> given = rules_for_programs(rules);
   for (std::size_t i = 0; i < rules.size(); ++i) {
-    const std::string candidate = print(rules[i].candidate);
-    const std::string text = fmt::format("{} -> {}", rules[i].pattern, candidate);
+    const std::string text = fmt::format("{} -> {}", rules[i].pattern, print(rules[i].candidate));
+    const std::string candidate = print(given[i].candidate);
     const auto found = std::find_if(record.rules.begin(), record.rules.end(), [&](const report::RecordedRule& r) {
       return r.pattern == given[i].pattern && r.candidate == candidate;
     });
