@@ -1,11 +1,29 @@
 // The functions of cuDNN that this library stands in front of. Each passes the call on, and tells the observer.
+#include "interposer/first.h"
 #include "interposer/observer.h"
 #include "interposer/real.h"
+#include "interposer/words.h"
 
 namespace {
 
-using convoy::interposer::observing;
+using convoy::Pass;
+using convoy::interposer::LegacyCall;
 using convoy::interposer::real;
+
+// In a call of the older interface, which cuDNN may do by calls of its own.
+thread_local int inside = 0;
+
+bool observing() { return inside == 0 && convoy::interposer::observing(); }
+
+// Passes a call of the older interface on.
+template <class Call>
+cudnnStatus_t pass_on(const LegacyCall& done, Call call) {
+  ++inside;
+  const cudnnStatus_t status = call();
+  --inside;
+  if (status == CUDNN_STATUS_SUCCESS && observing()) convoy::interposer::called(done);
+  return status;
+}
 
 // A variant pack lives for one execution: nothing is learnt from it, and it is made at every one.
 bool of_variant_pack(cudnnBackendAttributeName_t name) {
@@ -67,6 +85,109 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   const cudnnStatus_t status = real().BackendExecute(handle, plan, variant_pack);
   if (status == CUDNN_STATUS_SUCCESS && observing()) convoy::interposer::executed(plan);
   return status;
+}
+
+void cudnnGetLastErrorString(char* message, size_t max_size) { convoy::interposer::give_words(message, max_size); }
+
+cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
+  if (real().Create == nullptr) return kMissing;
+  return convoy::interposer::first_alone([&] { return real().Create(handle); });
+}
+
+cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha, const cudnnTensorDescriptor_t x_desc,
+                                      const void* x, const cudnnFilterDescriptor_t w_desc, const void* w,
+                                      const cudnnConvolutionDescriptor_t window, cudnnConvolutionFwdAlgo_t algorithm,
+                                      void* workspace, size_t bytes, const void* beta,
+                                      const cudnnTensorDescriptor_t y_desc, void* y) {
+  if (real().ConvolutionForward == nullptr) return kMissing;
+  const LegacyCall call{
+      "cudnnConvolutionForward", Pass::fprop, x_desc, y_desc, w_desc, x, w, y, window, algorithm, bytes, alpha, beta};
+  return pass_on(call, [&] {
+    return real().ConvolutionForward(handle, alpha, x_desc, x, w_desc, w, window, algorithm, workspace, bytes, beta,
+                                     y_desc, y);
+  });
+}
+
+cudnnStatus_t cudnnConvolutionBiasActivationForward(
+    cudnnHandle_t handle, const void* alpha1, const cudnnTensorDescriptor_t x_desc, const void* x,
+    const cudnnFilterDescriptor_t w_desc, const void* w, const cudnnConvolutionDescriptor_t window,
+    cudnnConvolutionFwdAlgo_t algorithm, void* workspace, size_t bytes, const void* alpha2,
+    const cudnnTensorDescriptor_t z_desc, const void* z, const cudnnTensorDescriptor_t bias_desc, const void* bias,
+    const cudnnActivationDescriptor_t activation, const cudnnTensorDescriptor_t y_desc, void* y) {
+  if (real().ConvolutionBiasActivationForward == nullptr) return kMissing;
+  const LegacyCall call{"cudnnConvolutionBiasActivationForward",
+                        Pass::fprop,
+                        x_desc,
+                        y_desc,
+                        w_desc,
+                        x,
+                        w,
+                        y,
+                        window,
+                        algorithm,
+                        bytes,
+                        alpha1,
+                        nullptr,
+                        z_desc,
+                        bias_desc,
+                        alpha2,
+                        activation};
+  return pass_on(call, [&] {
+    return real().ConvolutionBiasActivationForward(handle, alpha1, x_desc, x, w_desc, w, window, algorithm, workspace,
+                                                   bytes, alpha2, z_desc, z, bias_desc, bias, activation, y_desc, y);
+  });
+}
+
+cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void* alpha,
+                                           const cudnnFilterDescriptor_t w_desc, const void* w,
+                                           const cudnnTensorDescriptor_t dy_desc, const void* dy,
+                                           const cudnnConvolutionDescriptor_t window,
+                                           cudnnConvolutionBwdDataAlgo_t algorithm, void* workspace, size_t bytes,
+                                           const void* beta, const cudnnTensorDescriptor_t dx_desc, void* dx) {
+  if (real().ConvolutionBackwardData == nullptr) return kMissing;
+  const LegacyCall call{"cudnnConvolutionBackwardData",
+                        Pass::dgrad,
+                        dx_desc,
+                        dy_desc,
+                        w_desc,
+                        dx,
+                        w,
+                        dy,
+                        window,
+                        algorithm,
+                        bytes,
+                        alpha,
+                        beta};
+  return pass_on(call, [&] {
+    return real().ConvolutionBackwardData(handle, alpha, w_desc, w, dy_desc, dy, window, algorithm, workspace, bytes,
+                                          beta, dx_desc, dx);
+  });
+}
+
+cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void* alpha,
+                                             const cudnnTensorDescriptor_t x_desc, const void* x,
+                                             const cudnnTensorDescriptor_t dy_desc, const void* dy,
+                                             const cudnnConvolutionDescriptor_t window,
+                                             cudnnConvolutionBwdFilterAlgo_t algorithm, void* workspace, size_t bytes,
+                                             const void* beta, const cudnnFilterDescriptor_t dw_desc, void* dw) {
+  if (real().ConvolutionBackwardFilter == nullptr) return kMissing;
+  const LegacyCall call{"cudnnConvolutionBackwardFilter",
+                        Pass::wgrad,
+                        x_desc,
+                        dy_desc,
+                        dw_desc,
+                        x,
+                        dw,
+                        dy,
+                        window,
+                        algorithm,
+                        bytes,
+                        alpha,
+                        beta};
+  return pass_on(call, [&] {
+    return real().ConvolutionBackwardFilter(handle, alpha, x_desc, x, dy_desc, dy, window, algorithm, workspace, bytes,
+                                            beta, dw_desc, dw);
+  });
 }
 
 }  // extern "C"

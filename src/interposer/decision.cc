@@ -58,7 +58,9 @@ class Decider {
     }
     decision_.entries = ordered(permitted);
     if (first_list) add_known();
-    if (!choices_.strict) std::ranges::copy(ordered(forbidden), std::back_inserter(entries()));
+    // Who times all takes the fastest, whatever stands first.
+    const bool left_out = choices_.strict || (question_.benchmark && !entries().empty());
+    if (!left_out) std::ranges::copy(ordered(forbidden), std::back_inserter(entries()));
     if (question_.rule) {
       obey(choices_.rules[*question_.rule].candidate);
       if (decision_.obeyed && !cudnns.empty()) decision_.adds = losses_beyond(entries().front(), cudnns.front());
@@ -66,6 +68,7 @@ class Decider {
     } else if (first_list) {
       tell_not_placed();
     }
+    if (question_.benchmark && !cudnns.empty()) cut(cudnns.front());
     return std::move(decision_);
   }
 
@@ -81,9 +84,8 @@ class Decider {
       if (time.candidate == candidate) listed.seconds = time.seconds;
     }
     if (has_failed(candidate)) listed.seconds = kInfinity;
-    if (!choices_.filters.choose()) return;
-    listed.forbidden =
-        choices_.filters.forbids(listed.offer.candidate.engine, listed.notes, workspace_of(configuration));
+    if (question_.benchmark || choices_.filters.choose()) listed.workspace = workspace_of(configuration);
+    listed.forbidden = choices_.filters.forbids(listed.offer.candidate.engine, listed.notes, listed.workspace);
   }
 
   bool has_failed(const Candidate& candidate) const {
@@ -217,6 +219,26 @@ class Decider {
       decision_.not_placed_reason =
           print(plain(first)) + " goes before it: nobody measured one of them, or they are equal";
     }
+  }
+
+  // For who times what it is offered: the few that matter, where all are known. One of them has the least workspace,
+  // for who can't have more.
+  void cut(const Listed& cudnns) {
+    if (entries().empty()) return;
+    const bool known = std::all_of(entries().begin(), entries().end(),
+                                   [](const Listed& each) { return each.seconds || each.index < 0; });
+    if (!known) return;
+    std::vector<int> kept = worth_timing(contenders_of(entries()), {cudnns.notes, {}}, question_.fallback ? 1 : 2);
+    const auto least = std::min_element(entries().begin(), entries().end(), [](const Listed& a, const Listed& b) {
+      return std::pair(a.seconds == kInfinity, a.workspace) < std::pair(b.seconds == kInfinity, b.workspace);
+    });
+    kept.push_back(static_cast<int>(least - entries().begin()));
+    if (decision_.obeyed) kept.push_back(0);
+    std::sort(kept.begin(), kept.end());
+    kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
+    std::vector<Listed> few;
+    for (const int i : kept) few.push_back(std::move(entries()[i]));
+    entries() = std::move(few);
   }
 
   const Question& question_;

@@ -17,6 +17,7 @@ struct Question {
   cudnnBackendDescriptor_t heuristic;
   const ConvProblem* problem;  // null: no problem expresses the graph
   bool fallback;               // the heuristic's mode
+  bool benchmark;              // the program times what it is offered
   Place place;                 // for configurations that are made here
   std::vector<KnownTime> known;
   std::optional<std::size_t> rule;  // of Choices::rules: the first that matches
@@ -30,6 +31,7 @@ struct Listed {
   int index = -1;                  // in cuDNN's list; -1: it is made here
   std::optional<double> seconds;   // where it was measured
   std::string forbidden;           // the filter that takes it away
+  std::int64_t workspace = 0;      // bytes; read where a filter or the benchmark mode asks for it
 };
 
 struct Decision {

@@ -14,31 +14,6 @@ using Node = std::shared_ptr<const Snapshot>;
 
 Error inexpressible(std::string sentence) { return {ErrorCode::unsupported, std::move(sentence)}; }
 
-Result<DataType> type_of(cudnnDataType_t type, std::string_view field) {
-  switch (type) {
-    case CUDNN_DATA_DOUBLE:
-      return DataType::f64;
-    case CUDNN_DATA_FLOAT:
-      return DataType::f32;
-    case CUDNN_DATA_HALF:
-      return DataType::f16;
-    case CUDNN_DATA_BFLOAT16:
-      return DataType::bf16;
-    case CUDNN_DATA_FP8_E4M3:
-      return DataType::f8_e4m3;
-    case CUDNN_DATA_FP8_E5M2:
-      return DataType::f8_e5m2;
-    case CUDNN_DATA_INT32:
-      return DataType::s32;
-    case CUDNN_DATA_INT8:
-      return DataType::s8;
-    case CUDNN_DATA_UINT8:
-      return DataType::u8;
-    default:
-      return inexpressible(fmt::format("{}: cuDNN's data type {} has no counterpart", field, static_cast<int>(type)));
-  }
-}
-
 struct Tensor {
   TensorDesc desc;
   std::int64_t uid = 0;
@@ -57,7 +32,7 @@ Result<Tensor> tensor_of(const Node& node, std::string_view field) {
   }
   Tensor tensor;
   CONVOY_TRY(tensor.desc.type,
-             type_of(node->value<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE).value_or(CUDNN_DATA_FLOAT), field));
+             data_type_of(node->value<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE).value_or(CUDNN_DATA_FLOAT), field));
   tensor.desc.dims = node->values<std::int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS);
   tensor.desc.strides = node->values<std::int64_t>(CUDNN_ATTR_TENSOR_STRIDES);
   tensor.desc.alignment = node->value<std::int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT).value_or(1);
@@ -169,9 +144,9 @@ Result<Convolution> convolution_of(const Snapshot& operation, const Names& names
               CUDNN_CONVOLUTION
           ? ConvMode::convolution
           : ConvMode::cross_correlation;
-  CONVOY_TRY(
-      problem.compute,
-      type_of(window->value<cudnnDataType_t>(CUDNN_ATTR_CONVOLUTION_COMP_TYPE).value_or(CUDNN_DATA_FLOAT), "compute"));
+  CONVOY_TRY(problem.compute,
+             data_type_of(window->value<cudnnDataType_t>(CUDNN_ATTR_CONVOLUTION_COMP_TYPE).value_or(CUDNN_DATA_FLOAT),
+                          "compute"));
   problem.alpha = operation.number(names.alpha).value_or(1);
   problem.beta = operation.number(names.beta).value_or(0);
   return read;
@@ -263,9 +238,9 @@ class EpilogueReader {
     left_.erase(reader);
     const Node kind = operation->child(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
     if (kind == nullptr) return inexpressible("pointwise: a descriptor that nobody filled here");
-    CONVOY_TRY(
-        const DataType precision,
-        type_of(kind->value<cudnnDataType_t>(CUDNN_ATTR_POINTWISE_MATH_PREC).value_or(CUDNN_DATA_FLOAT), "pointwise"));
+    CONVOY_TRY(const DataType precision,
+               data_type_of(kind->value<cudnnDataType_t>(CUDNN_ATTR_POINTWISE_MATH_PREC).value_or(CUDNN_DATA_FLOAT),
+                            "pointwise"));
     const DataType expected = read_.problem.compute == DataType::f64 ? DataType::f64 : DataType::f32;
     if (precision != expected) {
       return inexpressible(fmt::format("pointwise: computed in {}, not {}", name_of(precision), name_of(expected)));
@@ -392,6 +367,31 @@ std::string name_of(const Snapshot& operation) {
 }
 
 }  // namespace
+
+Result<DataType> data_type_of(cudnnDataType_t type, std::string_view field) {
+  switch (type) {
+    case CUDNN_DATA_DOUBLE:
+      return DataType::f64;
+    case CUDNN_DATA_FLOAT:
+      return DataType::f32;
+    case CUDNN_DATA_HALF:
+      return DataType::f16;
+    case CUDNN_DATA_BFLOAT16:
+      return DataType::bf16;
+    case CUDNN_DATA_FP8_E4M3:
+      return DataType::f8_e4m3;
+    case CUDNN_DATA_FP8_E5M2:
+      return DataType::f8_e5m2;
+    case CUDNN_DATA_INT32:
+      return DataType::s32;
+    case CUDNN_DATA_INT8:
+      return DataType::s8;
+    case CUDNN_DATA_UINT8:
+      return DataType::u8;
+    default:
+      return inexpressible(fmt::format("{}: cuDNN's data type {} has no counterpart", field, static_cast<int>(type)));
+  }
+}
 
 std::string operations_of(const Snapshot& graph) {
   std::string text;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "convoy/convolution.h"
 #include "interposer/snapshot.h"
@@ -17,6 +18,9 @@ namespace convoy::interposer {
 // What is added at the end and is out itself (beta*out of an epilogue) is told from z only by its pointer at
 // execution: here it is z. Error: what can't be expressed as a problem, naming the tensor or operation.
 Result<ConvProblem> problem_of(const Snapshot& graph);
+
+// Error: names the field.
+Result<DataType> data_type_of(cudnnDataType_t type, std::string_view field);
 
 // "CONVOLUTION_FORWARD + POINTWISE ADD + POINTWISE RELU_FWD"
 std::string operations_of(const Snapshot& graph);

@@ -1,6 +1,5 @@
 #include "interposer/observer.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <pthread.h>
@@ -17,15 +16,19 @@
 #include <string>
 
 #include "base/environment.h"
+#include "interposer/benchmark.h"
 #include "interposer/choices.h"
 #include "interposer/configurations.h"
+#include "interposer/failures.h"
 #include "interposer/graph_problem.h"
 #include "interposer/owners.h"
+#include "interposer/process.h"
 #include "interposer/real.h"
 #include "interposer/recorder.h"
 #include "interposer/say.h"
 #include "interposer/snapshot.h"
 #include "interposer/steering.h"
+#include "interposer/words.h"
 
 namespace convoy::interposer {
 namespace {
@@ -33,30 +36,6 @@ namespace {
 constexpr auto kWriteEvery = std::chrono::seconds(60);
 
 using Clock = std::chrono::steady_clock;
-
-// The device that the calling thread works on, as the driver names it; empty where that can't be asked.
-std::string device_name() {
-  using Current = int (*)(int*);
-  using Name = int (*)(char*, int, int);
-  static void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  if (driver == nullptr) return {};
-  static const auto current = reinterpret_cast<Current>(dlsym(driver, "cuCtxGetDevice"));
-  static const auto name = reinterpret_cast<Name>(dlsym(driver, "cuDeviceGetName"));
-  int device = 0;
-  char text[256] = {};
-  if (current == nullptr || name == nullptr || current(&device) != 0 || name(text, sizeof text, device) != 0) return {};
-  return text;
-}
-
-std::string program() {
-  std::string text;
-  if (std::FILE* file = std::fopen("/proc/self/cmdline", "rb")) {
-    for (int c = std::fgetc(file); c != EOF && text.size() < 1000; c = std::fgetc(file)) text += c == 0 ? ' ' : char(c);
-    std::fclose(file);
-  }
-  while (!text.empty() && text.back() == ' ') text.pop_back();
-  return text;
-}
 
 class Observer {
  public:
@@ -66,6 +45,10 @@ class Observer {
   void finalized(cudnnBackendDescriptor_t raw, cudnnStatus_t status) {
     const auto snapshot = descriptors.find(raw);
     if (snapshot == nullptr) return;
+    // In front of everything else that asks cuDNN: its words are of its last call.
+    cudnn::Failure failure;
+    if (status != CUDNN_STATUS_SUCCESS) failure = failure_of(status);
+    if (status != CUDNN_STATUS_SUCCESS && file_) failed(*snapshot, status);
     switch (snapshot->type()) {
       case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
         if (status == CUDNN_STATUS_SUCCESS) owners.put(raw, {&row_of(*snapshot), nullptr});
@@ -80,7 +63,7 @@ class Observer {
         inherit(raw, snapshot->values<cudnnBackendDescriptor_t>(CUDNN_ATTR_ENGINECFG_ENGINE), status);
         return;
       case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR:
-        plan_finalized(raw, *snapshot, status);
+        plan_finalized(raw, *snapshot, failure);
         return;
       default:
         return;
@@ -94,7 +77,7 @@ class Observer {
     const auto snapshot = descriptors.find(heuristic);
     const Owned owner = owners.get(heuristic);
     if (snapshot == nullptr || owner.row == nullptr) return std::nullopt;
-    return steering.answer({heuristic, *snapshot, *owner.row, requested, configurations});
+    return steering.answer({heuristic, *snapshot, *owner.row, requested, configurations, benchmark.on()});
   }
 
   // The program's configurations that were filled; `unsteered`: in cuDNN's own order.
@@ -103,6 +86,8 @@ class Observer {
     const Owned owner = owners.get(heuristic);
     if (snapshot == nullptr || owner.row == nullptr) return;
     for (cudnnBackendDescriptor_t result : results) owners.put(result, {owner.row, nullptr});
+    benchmark.asked(*owner.row,
+                    snapshot->value<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE) == CUDNN_HEUR_MODE_FALLBACK);
     if (!unsteered || !file_) return;
     std::vector<Offer> offers;
     for (cudnnBackendDescriptor_t result : results) offers.push_back(offer_of(result, owner.row->convolution()));
@@ -119,6 +104,22 @@ class Observer {
     return owner.row != nullptr && owner.row->is_convolution() && steering.prepare(raw);
   }
 
+  // A plan that is not to be made: of a configuration that the filters take away, where the program times all plans
+  // and has one that they permit.
+  bool refuses(cudnnBackendDescriptor_t raw) {
+    if (!steering.choices().filters.choose()) return false;
+    const auto snapshot = descriptors.find(raw);
+    if (snapshot == nullptr || snapshot->type() != CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) return false;
+    const auto config = snapshot->value<cudnnBackendDescriptor_t>(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+    const Owned owner = config ? owners.get(*config) : Owned();
+    if (owner.row == nullptr || !benchmark.times(*owner.row)) return false;
+    const std::string filter = steering.forbidden(*config);
+    if (filter.empty()) return false;
+    recorder.plan(*owner.row, offer_of(*config, owner.row->convolution()), 0, "CUDNN_STATUS_NOT_SUPPORTED",
+                  "convoy exec: the filter takes it away: " + filter);
+    return true;
+  }
+
   std::shared_ptr<void> destroying(cudnnBackendDescriptor_t raw) {
     descriptors.destroyed(raw);
     owners.forget(raw);
@@ -128,8 +129,13 @@ class Observer {
   void executed(cudnnBackendDescriptor_t plan) {
     const Owned owned = owners.get(plan);
     if (owned.plan == nullptr) return;
+    benchmark.ran(*owned.row);
     const auto calls = owned.plan->calls.fetch_add(1, std::memory_order_relaxed) + 1;
     if (calls % 256 == 0) write_now_and_then();
+  }
+
+  void called(const LegacyCall& call) {
+    if (file_) legacy.called(call);
   }
 
   // All of it to the file, in place of what was there.
@@ -152,7 +158,9 @@ class Observer {
       if (!uses[i].reason.empty()) rule["reason"] = uses[i].reason;
       header["rules"].push_back(std::move(rule));
     }
-    const std::string lines = recorder.lines();
+    if (benchmark.ever()) header["benchmark"] = true;
+    if (failures.left_out() > 0) header["failures_left_out"] = failures.left_out();
+    const std::string lines = recorder.lines() + failures.lines();
     if (lines.empty()) return;  // this process called no cuDNN
     const std::string name = fmt::format("{}.{}", *file_, getpid());
     const std::string part = name + ".part";
@@ -169,7 +177,9 @@ class Observer {
 
   void lock() {
     writing_.lock();
+    legacy.lock();
     recorder.lock();
+    failures.lock();
     descriptors.lock();
     owners.lock();
     steering.lock();
@@ -178,14 +188,19 @@ class Observer {
     steering.unlock();
     owners.unlock();
     descriptors.unlock();
+    failures.unlock();
     recorder.unlock();
+    legacy.unlock();
     writing_.unlock();
   }
 
   Descriptors descriptors;
   Owners owners;
   Recorder recorder;
+  Failures failures;
+  LegacyCalls legacy{recorder};
   Steering steering;
+  Benchmark benchmark;
 
  private:
   GraphRow& row_of(const Snapshot& graph) {
@@ -200,22 +215,37 @@ class Observer {
     if (const Owned owner = owners.get(from.front()); owner.row != nullptr) owners.put(raw, {owner.row, nullptr});
   }
 
-  void plan_finalized(cudnnBackendDescriptor_t raw, const Snapshot& snapshot, cudnnStatus_t status) {
+  void plan_finalized(cudnnBackendDescriptor_t raw, const Snapshot& snapshot, const cudnn::Failure& failure) {
     const auto config = snapshot.value<cudnnBackendDescriptor_t>(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
     if (!config) return;  // from JSON
     const Owned owner = owners.get(*config);
     if (owner.row == nullptr) return;
-    const std::string words = status == CUDNN_STATUS_SUCCESS ? "" : cudnn::failure_of(real(), status).text;
     Offer offer = offer_of(*config, owner.row->convolution());
-    if (status != CUDNN_STATUS_SUCCESS) {
-      steering.failed(*owner.row, offer.candidate, "its plan could not be built: " + words);
-      recorder.plan(*owner.row, std::move(offer), 0, real().GetErrorString(status), words);
+    const bool made = failure.status == CUDNN_STATUS_SUCCESS;
+    if (benchmark.planned(*owner.row, made, steering.forbidden(*config).empty())) owner.row->benchmark = true;
+    if (!made) {
+      steering.failed(*owner.row, offer.candidate, "its plan could not be built: " + failure.text);
+      recorder.plan(*owner.row, std::move(offer), 0, real().GetErrorString(failure.status), failure.text);
       return;
     }
     const std::int64_t workspace = cudnn::Descriptor::borrowed(real(), raw)
                                        .get<std::int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64)
                                        .value_or(0);
     owners.put(raw, {owner.row, &recorder.plan(*owner.row, std::move(offer), workspace, "", "")});
+  }
+
+  // For the diagnosis. Precondition: failure_of() was called.
+  void failed(const Snapshot& snapshot, cudnnStatus_t status) {
+    std::string problem, candidate;
+    for (const auto name : {CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_ATTR_ENGINE_OPERATION_GRAPH,
+                            CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG}) {
+      const auto of = snapshot.value<cudnnBackendDescriptor_t>(name);
+      const Owned owner = of ? owners.get(*of) : Owned();
+      if (owner.row == nullptr) continue;
+      problem = owner.row->problem;
+      if (name == CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG) candidate = print(offer_of(*of, nullptr).candidate);
+    }
+    failures.add(snapshot, real().GetErrorString(status), all_words(), problem, candidate);
   }
 
   void write_now_and_then() {
@@ -270,6 +300,8 @@ Observer* observer() {
     pthread_atfork([] { interposer::observer()->lock(); }, [] { interposer::observer()->unlock(); },
                    [] {
                      interposer::observer()->recorder.clear();
+                     interposer::observer()->failures.clear();
+                     interposer::observer()->legacy.clear();
                      interposer::observer()->unlock();
                    });
     return observer;
@@ -309,8 +341,12 @@ void set(cudnnBackendDescriptor_t raw, cudnnBackendAttributeName_t name, cudnnBa
 }
 
 cudnnStatus_t finalize(cudnnBackendDescriptor_t raw) {
-  bool prepared = false;
-  watch([&](Observer& observer) { prepared = observer.prepare(raw); });
+  bool refused = false, prepared = false;
+  watch([&](Observer& observer) {
+    refused = observer.refuses(raw);
+    prepared = observer.prepare(raw);
+  });
+  if (refused) return CUDNN_STATUS_NOT_SUPPORTED;
   cudnnStatus_t status = real().BackendFinalize(raw);
   if (prepared && status != CUDNN_STATUS_SUCCESS) {
     std::optional<cudnnStatus_t> instead;
@@ -342,6 +378,10 @@ cudnnStatus_t offer(cudnnBackendDescriptor_t heuristic, std::int64_t requested, 
 
 void executed(cudnnBackendDescriptor_t plan) {
   watch([&](Observer& observer) { observer.executed(plan); });
+}
+
+void called(const LegacyCall& call) {
+  watch([&](Observer& observer) { observer.called(call); });
 }
 
 std::shared_ptr<void> destroying(cudnnBackendDescriptor_t raw) {

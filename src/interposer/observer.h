@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "interposer/legacy.h"
+
 namespace convoy::interposer {
 
 // Whether anybody wants to know: CONVOY_RECORD or CONVOY_CHOICES is set, and the program's cuDNN is of the major
@@ -23,6 +25,7 @@ cudnnStatus_t finalize(cudnnBackendDescriptor_t raw);
 cudnnStatus_t offer(cudnnBackendDescriptor_t heuristic, std::int64_t requested, std::int64_t* count,
                     cudnnBackendDescriptor_t* configurations);
 void executed(cudnnBackendDescriptor_t plan);
+void called(const LegacyCall& call);
 // Before cuDNN destroys it. What is returned is to be freed after that.
 std::shared_ptr<void> destroying(cudnnBackendDescriptor_t raw);
 

@@ -1,5 +1,6 @@
 #include "interposer/order.h"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <string_view>
@@ -55,6 +56,38 @@ std::optional<std::size_t> place_in(const std::vector<Contender>& ordered, const
     }
   }
   return std::nullopt;
+}
+
+std::vector<int> worth_timing(const std::vector<Contender>& ordered, const Contender& cudnns, std::size_t least) {
+  constexpr double kNear = 1.25;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const auto seconds = [&](std::size_t i) { return ordered[i].seconds.value_or(kInfinity); };
+  std::vector<bool> kept(ordered.size());
+  const unsigned most = losses_of(cudnns.notes);
+  std::size_t count = 0, precise = 0;
+  for (std::size_t i = 0; i < ordered.size(); ++i) {
+    const unsigned losses = losses_of(ordered[i].notes);
+    double fastest = kInfinity;
+    for (std::size_t j = 0; j < ordered.size(); ++j) {
+      if ((losses_of(ordered[j].notes) & ~losses) == 0) fastest = std::min(fastest, seconds(j));
+    }
+    kept[i] = seconds(i) <= kNear * fastest && seconds(i) < kInfinity;
+    count += kept[i];
+    precise += kept[i] && (losses & ~most) == 0;
+  }
+  // In order, which has the fastest first.
+  for (std::size_t i = 0; i < ordered.size() && (count < least || precise == 0); ++i) {
+    const bool as_precise = (losses_of(ordered[i].notes) & ~most) == 0;
+    if (kept[i] || (count >= least && !as_precise)) continue;
+    kept[i] = true;
+    ++count;
+    precise += as_precise;
+  }
+  std::vector<int> indices;
+  for (std::size_t i = 0; i < ordered.size(); ++i) {
+    if (kept[i]) indices.push_back(static_cast<int>(i));
+  }
+  return indices;
 }
 
 }  // namespace convoy::interposer

@@ -1,6 +1,7 @@
 // In which order a program is offered cuDNN's configurations, by what is known of them.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,5 +26,10 @@ std::vector<int> order_by_time(const std::vector<Contender>& offered);
 // Where one that cuDNN did not offer may be put into a list in that order, so that it stays true of all filters: before
 // slower ones that lose no less, one of which passes every filter that this one passes. Nothing: nowhere.
 std::optional<std::size_t> place_in(const std::vector<Contender>& ordered, const Contender& more);
+
+// Of a list that a program times, those that it need time: which are within 1.25 times the fastest of those that lose
+// no more. At least `least` of them, and one that loses no more than `cudnns`, the first of cuDNN's own list. Indices,
+// ascending.
+std::vector<int> worth_timing(const std::vector<Contender>& ordered, const Contender& cudnns, std::size_t least);
 
 }  // namespace convoy::interposer

@@ -27,29 +27,36 @@ std::vector<std::string> loaded_parts() {
   return parts;
 }
 
-cuda::CudnnApi* find() {
-  auto* api = new cuda::CudnnApi;  // never destroyed: programs call cuDNN until they end
-  struct Wanted {
-    const char* name;
-    void** function;
-  };
-  const Wanted wanted[] = {
-#define CONVOY_ROW(name) {"cudnn" #name, reinterpret_cast<void**>(&api->name)},
-      CONVOY_CUDNN_FUNCTIONS(CONVOY_ROW) CONVOY_CUDNN_NEWER_FUNCTIONS(CONVOY_ROW)
-#undef CONVOY_ROW
-  };
-  for (const std::string& part : loaded_parts()) {
-    void* library = dlopen(part.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) continue;
-    for (const Wanted& each : wanted) {
-      if (*each.function == nullptr) *each.function = dlsym(library, each.name);
+// Those of them that can be opened, for good: programs call cuDNN until they end.
+const std::vector<void*>& libraries() {
+  static const auto* const opened = [] {
+    auto* all = new std::vector<void*>;
+    for (const std::string& part : loaded_parts()) {
+      if (void* library = dlopen(part.c_str(), RTLD_NOW | RTLD_LOCAL)) all->push_back(library);
     }
-  }
-  if (api->GetVersion != nullptr) api->version = static_cast<int>(api->GetVersion());
+    return all;
+  }();
+  return *opened;
+}
+
+cuda::CudnnApi* find() {
+  auto* api = new cuda::CudnnApi;
+#define CONVOY_ROW(name) api->name = reinterpret_cast<decltype(api->name)>(real_function("cudnn" #name));
+  CONVOY_CUDNN_FUNCTIONS(CONVOY_ROW)
+  CONVOY_CUDNN_NEWER_FUNCTIONS(CONVOY_ROW)
+#undef CONVOY_ROW
+      if (api->GetVersion != nullptr) api->version = static_cast<int>(api->GetVersion());
   return api;
 }
 
 }  // namespace
+
+void* real_function(const char* name) {
+  for (void* library : libraries()) {
+    if (void* function = dlsym(library, name)) return function;
+  }
+  return nullptr;
+}
 
 const cuda::CudnnApi& real() {
   static const cuda::CudnnApi* const found = find();

@@ -9,4 +9,7 @@ namespace convoy::interposer {
 // that the loader finds. A function that it lacks is null. `version` is 0 where there is no cuDNN at all.
 const cuda::CudnnApi& real();
 
+// One that the table does not have; null: cuDNN lacks it.
+void* real_function(const char* name);
+
 }  // namespace convoy::interposer

@@ -24,6 +24,7 @@ Json to_json(const GraphRow& row) {
   std::int64_t calls = 0;
   for (const PlanRow& plan : row.plans) calls += plan.calls;
   json["calls"] = calls;
+  if (row.benchmark) json["benchmark"] = true;
   const Steered& steered = row.steered;
   if (steered.reordered) json["steered"] = print(*steered.first);
   if (!steered.adds.empty()) json["steered_adds"] = steered.adds;

@@ -56,11 +56,12 @@ struct Steered {
 
 // One graph on one device.
 struct GraphRow {
-  std::string problem;                // the problem string; empty: it can't be expressed as one
-  std::string operations;             // "CONVOLUTION_FORWARD"
-  std::string reason;                 // why it has no problem string
-  std::string device;                 // "NVIDIA H200"
-  std::optional<ConvProblem> parsed;  // the problem
+  std::string problem;                 // the problem string; empty: it can't be expressed as one
+  std::string operations;              // "CONVOLUTION_FORWARD"
+  std::string reason;                  // why it has no problem string
+  std::string device;                  // "NVIDIA H200"
+  std::atomic<bool> benchmark{false};  // the program was seen to time its plans
+  std::optional<ConvProblem> parsed;   // the problem
   std::vector<Query> queries;
   Steered steered;
   std::deque<PlanRow> plans;  // at addresses that stay

@@ -46,14 +46,16 @@ class Snapshot {
   std::vector<std::shared_ptr<const Snapshot>> children(cudnnBackendAttributeName_t name) const;
   std::shared_ptr<const Snapshot> child(cudnnBackendAttributeName_t name) const;  // null: not set, or not known
 
- private:
-  friend class Descriptors;
   struct Attribute {
     cudnnBackendAttributeName_t name;
     cudnnBackendAttributeType_t type;
     std::vector<std::byte> bytes;
     std::vector<std::shared_ptr<const Snapshot>> children;
   };
+  const std::vector<Attribute>& attributes() const { return attributes_; }
+
+ private:
+  friend class Descriptors;
   const Attribute* find(cudnnBackendAttributeName_t name) const;
 
   cudnnBackendDescriptorType_t type_;

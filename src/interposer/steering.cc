@@ -41,7 +41,7 @@ bool Steering::warn_once(const std::string& key) {
 void Steering::keep(cudnnBackendDescriptor_t raw, std::shared_ptr<void> what) {
   const std::lock_guard lock(mutex_);
   kept_.insert_or_assign(raw, std::move(what));
-  kept_count_.store(kept_.size(), std::memory_order_relaxed);
+  kept_count_.store(kept_.size() + forbidden_.size(), std::memory_order_relaxed);
 }
 
 std::shared_ptr<void> Steering::kept(cudnnBackendDescriptor_t raw) {
@@ -53,12 +53,20 @@ std::shared_ptr<void> Steering::kept(cudnnBackendDescriptor_t raw) {
 std::shared_ptr<void> Steering::forget(cudnnBackendDescriptor_t raw) {
   if (kept_count_.load(std::memory_order_relaxed) == 0) return nullptr;
   const std::lock_guard lock(mutex_);
-  const auto found = kept_.find(raw);
-  if (found == kept_.end()) return nullptr;
-  std::shared_ptr<void> last = std::move(found->second);
-  kept_.erase(found);
-  kept_count_.store(kept_.size(), std::memory_order_relaxed);
+  std::shared_ptr<void> last;
+  if (const auto found = kept_.find(raw); found != kept_.end()) {
+    last = std::move(found->second);
+    kept_.erase(found);
+  }
+  forbidden_.erase(raw);
+  kept_count_.store(kept_.size() + forbidden_.size(), std::memory_order_relaxed);
   return last;
+}
+
+std::string Steering::forbidden(cudnnBackendDescriptor_t configuration) {
+  const std::lock_guard lock(mutex_);
+  const auto found = forbidden_.find(configuration);
+  return found == forbidden_.end() ? std::string() : found->second;
 }
 
 void Steering::failed(GraphRow& row, const Candidate& candidate, const std::string& reason) {
@@ -181,6 +189,12 @@ Answered Steering::fill(const Ask& ask, Decision& decision) {
         real().BackendGetAttribute(ask.heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                                    static_cast<std::int64_t>(most), &given, array.data());
     if (status != CUDNN_STATUS_SUCCESS) return {status, 0};
+  }
+  for (std::size_t place = 0; place < wanted(); ++place) {
+    if (entries[place].forbidden.empty()) continue;
+    const std::lock_guard lock(mutex_);
+    forbidden_.insert_or_assign(ask.configurations[place], entries[place].forbidden);
+    kept_count_.store(kept_.size() + forbidden_.size(), std::memory_order_relaxed);
   }
   std::size_t filled = 0;  // all, unless cuDNN gives fewer than a moment ago
   while (filled < wanted() && entries[filled].index < given) ++filled;

@@ -27,6 +27,7 @@ struct Ask {
   GraphRow& row;                             // of its graph
   std::int64_t requested;                    // 0: how many there are
   cudnnBackendDescriptor_t* configurations;  // so many; null: none
+  bool benchmark;                            // the program times what it is offered
 };
 
 struct Answered {
@@ -52,6 +53,9 @@ class Steering {
   // A plan could not be built: if it is of what was put first, it is not put first again.
   void failed(GraphRow& row, const Candidate& candidate, const std::string& reason);
 
+  // The filter that takes away a configuration that was offered all the same; empty: none.
+  std::string forbidden(cudnnBackendDescriptor_t configuration);
+
   // What belongs to a descriptor that is about to be destroyed: to be freed after it.
   std::shared_ptr<void> forget(cudnnBackendDescriptor_t raw);
 
@@ -72,7 +76,8 @@ class Steering {
   std::mutex mutex_;
   // Decisions by heuristic, what configurations refer to by configuration.
   std::unordered_map<cudnnBackendDescriptor_t, std::shared_ptr<void>> kept_;
-  std::atomic<std::size_t> kept_count_{0};
+  std::unordered_map<cudnnBackendDescriptor_t, std::string> forbidden_;
+  std::atomic<std::size_t> kept_count_{0};  // of both
   std::set<std::string> warned_;
 };
 

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-CONVOY, PROGRAM, INTERPOSER = sys.argv[1:4]
+CONVOY, PROGRAM, INTERPOSER, LEGACY_PROGRAM = sys.argv[1:5]
 PROBLEM = "fprop:x=bf16,2x8x5x5,nhwc,align=16:w=bf16,8x8x3x3,nhwc,align=16:y=bf16,2x8x5x5,nhwc,align=16:pad=1x1"
 
 
@@ -115,7 +115,7 @@ class Exec(unittest.TestCase):
         done = run(PROGRAM, *arguments, CONVOY_RECORD=str(self.record), **environment)
         (written,) = self.record.parent.glob("r.jsonl.*")
         header, *graphs = (json.loads(line) for line in written.read_text().splitlines())
-        (graph,) = (graph for graph in graphs if graph["problem"] == PROBLEM)
+        (graph,) = (graph for graph in graphs if graph.get("problem") == PROBLEM)
         return *done, header, graph
 
     FAILED = {"cudnn.eng7{k2=0}": "inf"}  # it can't be built
@@ -243,6 +243,94 @@ class Exec(unittest.TestCase):
         self.assertEqual(ran(32, times), "eng7", "this needs more than the program has")
         self.assertEqual(ran(4, times), "eng7", "that it failed there says nothing of here")
         self.assertEqual(ran(4, {**times, "cudnn.eng7{k2=0}": 3e-5}), "eng9")
+
+    KNOWN = {"cudnn.eng7{k2=0}": "inf", "cudnn.eng5": 1e-5, "cudnn.eng9{k2=3}": 4e-5}
+
+    def test_benchmark_mode_is_recognised_and_gets_the_few_that_matter(self):
+        twice = ("--benchmark", "--list", "--channels", "8", "--channels", "8", "1")
+        _, out, _, header, graph = self.choose(*twice, times=self.KNOWN, record=True)
+        lists = [line.split(": ")[1] for line in out.splitlines() if line.startswith("mode")]
+        self.assertEqual(lists[:2], ["eng7 eng5 eng9", "eng1"], "nothing is dropped before it is known")
+        self.assertEqual(lists[2:], ["eng5 eng9", "eng1"], "eng7 fails; each of two is the best of its kind")
+        self.assertTrue(header["benchmark"] and graph["benchmark"])
+        self.assertEqual([plan["candidate"] for plan in graph["plans"] if plan["calls"]],
+                         ["cudnn.eng5{k2=-1}", "cudnn.eng9{k2=3}", "cudnn.eng1"])
+        times = {**self.KNOWN, "cudnn.eng9{k2=3}": 1e-6}
+        out = self.choose(*twice, times=times)[1]
+        self.assertIn("mode 0, 2 places: eng9 eng5\n", out, "never a list of one")
+        del times["cudnn.eng5"]
+        out = self.choose(*twice, times=times)[1]
+        self.assertEqual(out.count("mode 0, 3 places"), 2, "eng5 may be faster: it was not measured")
+
+    def test_heuristic_mode_drops_nothing(self):
+        _, out, _, header, graph = self.choose("--list", "--channels", "8", "--channels", "8", "1", times=self.KNOWN,
+                                               record=True)
+        self.assertEqual(out.count("mode 0, 3 places: eng7 eng5 eng9\n"), 2, out)
+        self.assertNotIn("benchmark", header)
+        self.assertNotIn("benchmark", graph)
+
+    def test_filters_hold_in_benchmark_mode(self):
+        twice = ("--benchmark", "--channels", "8", "--channels", "8", "0")
+        self.assertIn("ran eng5", self.choose(*twice)[1])
+        _, out, err, _, graph = self.choose(*twice, filters=["deterministic"], record=True)
+        self.assertEqual(out, "ran eng9\nran eng1\n" * 2, "who times all plans takes the fastest, so it is not built")
+        (refused,) = (plan for plan in graph["plans"] if plan["candidate"] == "cudnn.eng5{k2=-1}")
+        self.assertIn("the filter takes it away: deterministic", refused["failure_detail"])
+
+    def test_what_cudnn_refuses_is_recorded(self):
+        plain = run(PROGRAM, "--fail", "--fail", "1")
+        self.assertTrue(plain[1].startswith("CUDNN_STATUS_NOT_SUPPORTED: _nbDims != _nbStrides\nthen ''\n"))
+        out = run(PROGRAM, "--fail", "--fail", "1", LD_PRELOAD=INTERPOSER, CONVOY_RECORD=str(self.record))[1]
+        self.assertEqual(out, plain[1], "the program gets cuDNN's words all the same")
+        (written,) = self.record.parent.glob("r.jsonl.*")
+        rows = [json.loads(line) for line in written.read_text().splitlines()]
+        failures = {row["failure"]["descriptor"]: row["failure"] for row in rows if "failure" in row}
+        self.assertEqual(failures["CUDNN_BACKEND_TENSOR_DESCRIPTOR"], {
+            "descriptor": "CUDNN_BACKEND_TENSOR_DESCRIPTOR", "status": "CUDNN_STATUS_NOT_SUPPORTED",
+            "message": "_nbDims != _nbStrides", "attributes": {
+                "CUDNN_ATTR_TENSOR_DATA_TYPE": "CUDNN_DATA_HALF", "CUDNN_ATTR_TENSOR_DIMENSIONS": [2, 3, 5, 5],
+                "CUDNN_ATTR_TENSOR_STRIDES": [75, 25, 5]}, "count": 2})
+        plan = failures["CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR"]
+        self.assertEqual((plan["candidate"], plan["problem"], plan["message"]),
+                         ("cudnn.eng7{k2=0}", PROBLEM, "device.can(engine)"))
+
+    def test_the_older_interface_is_recorded(self):
+        plain = run(LEGACY_PROGRAM, "3")
+        self.assertEqual(plain[1].count("\n"), 12)
+        for arguments, math in ((), ":math=tf32"), (("--fma",), ""):
+            out = run(LEGACY_PROGRAM, *arguments, "3", LD_PRELOAD=INTERPOSER, CONVOY_RECORD=str(self.record))[1]
+            self.assertEqual(out, plain[1])
+            (written,) = self.record.parent.glob("r.jsonl.*")
+            graphs = {row["operations"]: row for row in map(json.loads, written.read_text().splitlines()[1:])}
+            written.unlink()
+            self.assertEqual(set(graphs), {
+                "cudnnConvolutionForward", "cudnnConvolutionBackwardData", "cudnnConvolutionBackwardFilter",
+                "cudnnConvolutionBiasActivationForward"}, "and nothing that cuDNN does for them itself")
+            tensors = "x=f32,2x8x5x5,nhwc{}:w=f32,4x4x3x3,nhwc:y=f32,2x4x5x5,nhwc:pad=1x1:groups=2"
+            forward = graphs["cudnnConvolutionForward"]
+            self.assertEqual(forward["problem"], "fprop:" + tensors.format("") + math)
+            self.assertEqual(forward["calls"], 3)
+            self.assertEqual(forward["plans"][0]["candidate"], "cudnn.legacy.fprop1")
+            self.assertEqual(forward["plans"][0]["workspace_bytes"], 64)
+            dgrad = graphs["cudnnConvolutionBackwardData"]
+            self.assertEqual(dgrad["problem"], "dgrad:" + tensors.format(",align=16") + math)
+            self.assertEqual(dgrad["plans"][0]["candidate"], "cudnn.legacy.dgrad0")
+            self.assertIn(":beta=1", graphs["cudnnConvolutionBackwardFilter"]["problem"])
+            self.assertIn(":bias=1:gamma=1:act=relu", graphs["cudnnConvolutionBiasActivationForward"]["problem"])
+
+    def test_the_first_handle_is_made_alone(self):
+        self.assertIn("not alone", run(PROGRAM, "--handles", "4", "0")[1])
+        self.assertEqual(run(PROGRAM, "--handles", "4", "0", LD_PRELOAD=INTERPOSER)[1], "")
+
+    def test_an_execution_takes_little_longer(self):
+        quiet = {"SCRIPTED_CUDNN_QUIET": "1"}
+        def nanoseconds(**environment):
+            return min(float(run(PROGRAM, "--time", "20000", "0", **quiet, **environment)[1]) for _ in range(3))
+        plain = nanoseconds()
+        recorded = nanoseconds(LD_PRELOAD=INTERPOSER, CONVOY_RECORD=str(self.record)) - plain
+        inert = nanoseconds(LD_PRELOAD=INTERPOSER) - plain
+        print(f"a cached execution (variant pack, Execute): {plain:.0f} ns; recorded +{recorded:.0f}, inert +{inert:.0f}")
+        self.assertLess(recorded, 300)
 
     def test_a_damaged_choice_file_is_ignored_with_a_line(self):
         choices = pathlib.Path(self.folder.name) / "choices.txt"

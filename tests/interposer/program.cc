@@ -4,10 +4,15 @@
 //   --one            asks for one configuration first, as newer ones do, and for all where that can't be built
 //   --deterministic  takes no engine that has the note
 //   --list           prints what it is offered
+//   --channels C     convolves so many channels instead of 8; several, one after the other
+//   --fail           describes a tensor that can't be, and prints cuDNN's words
+//   --handles N      makes so many handles in threads
+//   --time N         prints the nanoseconds of an execution of a plan, of so many
 #include <cudnn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -44,6 +49,7 @@ void tensor(Descriptor& made, int64_t uid, std::vector<int64_t> dims, std::vecto
 
 struct Options {
   bool benchmark = false, one = false, deterministic = false, list = false;
+  int timed = 0;
 };
 
 std::string name_of(const Descriptor& config) {
@@ -176,6 +182,39 @@ void convolve(int64_t channels, int calls, const Options& options) {
   }
   if (plans.empty()) std::printf("unable to find an engine\n");
   for (int i = 0; i < calls && !plans.empty(); ++i) execute(*plans.front());
+  if (options.timed == 0) return;
+  double best = 0;
+  for (int round = 0; round < 10; ++round) {  // the least of ten: other processes disturb
+    const auto began = std::chrono::steady_clock::now();
+    for (int i = 0; i < options.timed; ++i) execute(*plans.front());
+    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - began;
+    if (round == 0 || took.count() < best) best = took.count();
+  }
+  std::printf("%.1f\n", best / options.timed);
+}
+
+void fail() {
+  Descriptor made(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  made.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, std::vector{CUDNN_DATA_HALF});
+  made.set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, std::vector<int64_t>{2, 3, 5, 5});
+  made.set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, std::vector<int64_t>{75, 25, 5});
+  const cudnnStatus_t status = made.finalize();
+  char words[256] = "";
+  cudnnGetLastErrorString(words, sizeof words);
+  std::printf("%s: %s\n", cudnnGetErrorString(status), words);
+  cudnnGetLastErrorString(words, sizeof words);
+  std::printf("then '%s'\n", words);
+}
+
+void make_handles(int count) {
+  std::vector<std::thread> team;
+  for (int i = 0; i < count; ++i) {
+    team.emplace_back([] {
+      cudnnHandle_t handle = nullptr;
+      cudnnCreate(&handle);
+    });
+  }
+  for (std::thread& thread : team) thread.join();
 }
 
 void normalise() {
@@ -192,6 +231,7 @@ int main(int argc, char** argv) {
   Options options;
   bool forks = false, norm = false;
   int threads = 1, calls = 1;
+  std::vector<int> channels;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--benchmark") == 0) {
       options.benchmark = true;
@@ -201,6 +241,14 @@ int main(int argc, char** argv) {
       options.deterministic = true;
     } else if (std::strcmp(argv[i], "--list") == 0) {
       options.list = true;
+    } else if (std::strcmp(argv[i], "--channels") == 0) {
+      channels.push_back(std::atoi(argv[++i]));
+    } else if (std::strcmp(argv[i], "--time") == 0) {
+      options.timed = std::atoi(argv[++i]);
+    } else if (std::strcmp(argv[i], "--handles") == 0) {
+      make_handles(std::atoi(argv[++i]));
+    } else if (std::strcmp(argv[i], "--fail") == 0) {
+      fail();
     } else if (std::strcmp(argv[i], "--fork") == 0) {
       forks = true;
     } else if (std::strcmp(argv[i], "--norm") == 0) {
@@ -211,7 +259,8 @@ int main(int argc, char** argv) {
       calls = std::atoi(argv[i]);
     }
   }
-  convolve(8, calls, options);
+  if (channels.empty()) channels.push_back(8);
+  for (const int each : channels) convolve(each, calls, options);
   if (norm) normalise();
   std::vector<std::thread> team;
   for (int i = 1; i < threads; ++i) {
