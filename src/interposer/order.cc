@@ -75,13 +75,15 @@ std::vector<int> worth_timing(const std::vector<Contender>& ordered, const Conte
     count += kept[i];
     precise += kept[i] && (losses & ~most) == 0;
   }
-  // In order, which has the fastest first.
-  for (std::size_t i = 0; i < ordered.size() && (count < least || precise == 0); ++i) {
-    const bool as_precise = (losses_of(ordered[i].notes) & ~most) == 0;
-    if (kept[i] || (count >= least && !as_precise)) continue;
-    kept[i] = true;
-    ++count;
-    precise += as_precise;
+  // In order, which has the fastest first; what failed only where nothing else is left.
+  for (const bool failed : {false, true}) {
+    for (std::size_t i = 0; i < ordered.size() && (count < least || precise == 0); ++i) {
+      const bool as_precise = (losses_of(ordered[i].notes) & ~most) == 0;
+      if (kept[i] || failed != (seconds(i) == kInfinity) || (count >= least && !as_precise)) continue;
+      kept[i] = true;
+      ++count;
+      precise += as_precise;
+    }
   }
   std::vector<int> indices;
   for (std::size_t i = 0; i < ordered.size(); ++i) {

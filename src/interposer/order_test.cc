@@ -125,5 +125,19 @@ TEST(Order, AddedOnesKeepItsPromise) {
   EXPECT_GT(moved, 500) << "otherwise this tests little";
 }
 
+TEST(Order, TheFewThatAreWorthTiming) {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  const std::vector<std::string> random = {"NONDETERMINISTIC"}, cores = {"TENSOR_CORE"};
+  EXPECT_EQ(worth_timing({of(1.0), of(1.2), of(1.3)}, of(1.2), 2), (Order{0, 1}));
+  EXPECT_EQ(worth_timing({of(1.0), of(2.0), of(3.0)}, of(1.0), 2), (Order{0, 1})) << "two at least";
+  EXPECT_EQ(worth_timing({of(1.0, random), of(4.0), of(4.1), of(9.0)}, of(9.0), 2), (Order{0, 1, 2})) << "a filter may";
+  EXPECT_EQ(worth_timing({of(1.0), of(1.1, random), of(4.0, random)}, of(1.0), 2), (Order{0, 1}));
+  EXPECT_EQ(worth_timing({of(1.0), of(inf), of(5.0)}, of(1.0), 2), (Order{0, 2})) << "what failed comes last";
+  EXPECT_EQ(worth_timing({of(1.0, random), of(1.1, random), of(inf, cores)}, of(inf, cores), 2), (Order{0, 1, 2}))
+      << "one as precise as cuDNN's first";
+  EXPECT_EQ(worth_timing({of(inf)}, of(inf), 2), (Order{0}));
+  EXPECT_EQ(worth_timing({of(1.0), of(3.0)}, of(1.0), 1), (Order{0}));
+}
+
 }  // namespace
 }  // namespace convoy::interposer

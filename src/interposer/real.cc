@@ -45,7 +45,7 @@ cuda::CudnnApi* find() {
   CONVOY_CUDNN_FUNCTIONS(CONVOY_ROW)
   CONVOY_CUDNN_NEWER_FUNCTIONS(CONVOY_ROW)
 #undef CONVOY_ROW
-      if (api->GetVersion != nullptr) api->version = static_cast<int>(api->GetVersion());
+  if (api->GetVersion != nullptr) api->version = static_cast<int>(api->GetVersion());
   return api;
 }
 

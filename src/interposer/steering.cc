@@ -90,6 +90,7 @@ std::shared_ptr<Decision> Steering::decision_for(const Ask& ask) {
       .heuristic = ask.heuristic,
       .problem = row.convolution(),
       .fallback = ask.snapshot.value<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE) == CUDNN_HEUR_MODE_FALLBACK,
+      .benchmark = ask.benchmark,
       .place = {raw(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH), raw(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP),
                 choices_.filters.sm_count},
       .known = choices_.find(row.device, version_, row.problem),

@@ -193,6 +193,7 @@ InferredMath inferred_math(const RecordedGraph& graph) {
   if (!problem || problem->x.type != DataType::f32) {
     return {MathMode::reduced, "its types: frameworks filter no engine of them"};
   }
+  if (graph.operations.starts_with("cudnnConvolution")) return {problem->math, "the program told cuDNN"};
   for (const RecordedPlan& plan : graph.plans) {
     if (plan.calls == 0) continue;
     if (has(plan.notes, "TENSOR_CORE") || has(plan.notes, "DOWN_CONVERT_INPUTS")) {

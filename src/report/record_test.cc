@@ -50,6 +50,9 @@ TEST(Record, MathIsInferredFromWhatRan) {
   RecordedGraph strict = record->graphs[0];
   strict.plans[0].notes.clear();
   EXPECT_EQ(inferred_math(strict).math, MathMode::strict);
+  strict.operations = "cudnnConvolutionForward";
+  strict.problem += ":math=tf32";
+  EXPECT_EQ(inferred_math(strict).math, MathMode::tf32) << "a program tells the older interface";
 }
 
 TEST(Record, WhatBecameOfRulesAndWinners) {
