@@ -392,6 +392,16 @@ TEST_F(Command, TuneRemembersAndRunTakesIt) {
 }
 
 // Sizes at which a run takes about a millisecond, so that a budget of seconds is enough for everything.
+// However short the budget one candidate is measured, unless that would take many seconds: then tune fails.
+TEST_F(Command, TuneThatMeasuredNothingFails) {
+  EXPECT_EQ(run_json({"tune", kConv, "--budget", "0.000001"}, 0)["measured"], 1);
+  const std::string huge = "fprop:x=f32,256x512x112x112,nhwc:w=f32,512x512x3x3,nhwc:pad=1x1";
+  EXPECT_EQ(run_json({"tune", huge, "--budget", "0.01"}, 1)["measured"], 0);
+  const Finished said = run({"tune", huge, "--budget", "0.01"});
+  EXPECT_NE((said.out + said.err).find("nothing was measured: --budget 0.01 ended"), std::string::npos)
+      << said.out << said.err;
+}
+
 TEST_F(Command, ANetworkIsTunedWhereItRunsWithinItsBudget) {
   const std::vector<std::string> network = {"zoo:squeezenet1_1", "--dim", "H=64", "--dim", "W=64", "--threads", "1"};
   const auto with = [&](const std::string& command, const std::vector<std::string>& flags) {

@@ -253,19 +253,20 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
     unsupported = unsupported || code == kUnsupported;
     failed = failed || (code != kWrongResult && code != kUnsupported);
   }
-  program.say(fmt::format("\n{} problem{} of {} layers{}; {} in {}, in {}", tuned.size(), tuned.size() == 1 ? "" : "s",
-                          layers, all_timed ? ", " + report::seconds(total) + " with these" : "",
+  program.say(fmt::format("\n{} problem{} of {} layer{}{}; {} in {}, in {}", tuned.size(), tuned.size() == 1 ? "" : "s",
+                          layers, layers == 1 ? "" : "s",
+                          all_timed ? ", " + report::seconds(total) + " with these" : "",
                           measured > 0  ? fmt::format("{} candidates measured", measured)
                           : partial > 0 ? "nothing measured"
                                         : "nothing to measure",
                           report::seconds(seconds), info.path));
   if (network) say_network(program, *network);
-  if (partial > 0) {
+  const bool nothing = !known && partial > 0 && !interrupted();
+  if (partial > 0 && !nothing) {
     program.say(fmt::format("{}: {} problem{} partial; the same command goes on from here",
                             interrupted() ? "interrupted" : "the budget ended", partial,
                             partial == 1 ? " is" : "s are"));
   }
-  const bool nothing = !known && partial > 0 && !interrupted();
   if (nothing) {
     program.note(fmt::format("nothing was measured: --budget {} ended before the first candidate was timed; give more",
                              options.budget_seconds));
