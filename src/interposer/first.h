@@ -13,8 +13,9 @@ namespace convoy::interposer {
 template <class Create>
 cudnnStatus_t first_alone(Create create) {
   static std::atomic<bool> done{false};
-  static std::atomic<pid_t> busy{0};  // whose first call runs; a child doesn't wait for its parent's
-  if (done.load(std::memory_order_acquire)) return create();
+  static thread_local bool within = false;  // it may make another by the name that is exported here
+  static std::atomic<pid_t> busy{0};        // whose first call runs; a child doesn't wait for its parent's
+  if (within || done.load(std::memory_order_acquire)) return create();
   const pid_t self = getpid();
   for (;;) {
     pid_t before = busy.load();
@@ -22,7 +23,9 @@ cudnnStatus_t first_alone(Create create) {
     if (done.load(std::memory_order_acquire)) return create();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+  within = true;
   const cudnnStatus_t status = create();
+  within = false;
   if (status == CUDNN_STATUS_SUCCESS) done.store(true, std::memory_order_release);
   busy.store(0);
   return status;

@@ -137,6 +137,7 @@ std::multiset<std::string> names(const std::vector<Candidate>& candidates) {
 TEST_F(SteeringOnCudnn, CountsAndFillsAgree) {
   const std::vector<Candidate> own = plain(kDense);
   ASSERT_GT(own.size(), 10u);
+  EXPECT_FALSE(own.front().knobs.empty()) << "cuDNN counts no knobs where it is asked how many there are";
   std::string times;  // the last is the fastest
   for (std::size_t i = 0; i < own.size(); ++i) times += time(kDense, own[i], 1.0 / static_cast<double>(i + 1));
   Program program(real(), kDense, parsed(times));
@@ -200,6 +201,28 @@ TEST_F(SteeringOnCudnn, HiddenNotesCount) {
         << print(*each) << " stands before it in cuDNN's own order, too";
   }
   EXPECT_GT(before - all->begin(), 0) << "it is the fastest, and still behind what is more precise";
+}
+
+// The program keeps eng68 where that is all it knows; the record says what it does.
+TEST_F(SteeringOnCudnn, HiddenNotesAreRecorded) {
+  const ConvProblem problem = *parse_problem(kStrictWgrad);
+  const cudnn::Graph graph(real(), problem, nullptr);
+  const std::string json = cudnn::properties_json(h200());
+  cudnn::Descriptor properties(real(), CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  properties
+      .set_array(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, static_cast<std::int64_t>(json.size()),
+                 json.c_str())
+      .finalize();
+  const cudnn::Descriptor configuration(real(), CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  const auto parts =
+      configure(configuration.raw(), {graph.descriptor().raw(), properties.raw(), {}}, {"cudnn.eng68", {}});
+  if (!parts.ok()) GTEST_SKIP() << "skipped: " << parts.error().message;
+  const Offer offer = offer_of(configuration.raw(), &problem);
+  EXPECT_EQ(offer.candidate.engine, "cudnn.eng68");
+  EXPECT_EQ(offer.hidden_notes, std::vector<std::string>{"DOWN_CONVERT_INPUTS"});
+  Recorder recorder;
+  recorder.plan(recorder.row(problem, "CONVOLUTION_BACKWARD_FILTER", "", kDevice), offer, 0, "", "");
+  EXPECT_NE(recorder.lines().find(R"("hidden_notes":["DOWN_CONVERT_INPUTS"])"), std::string::npos) << recorder.lines();
 }
 
 }  // namespace

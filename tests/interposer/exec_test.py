@@ -1,10 +1,12 @@
 """convoy exec, on a cuDNN that needs no GPU: what is recorded, and that the program runs on as if it weren't there."""
 import collections
+import glob
 import json
 import os
 import pathlib
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import unittest
 
@@ -269,6 +271,16 @@ class Exec(unittest.TestCase):
         self.assertNotIn("benchmark", header)
         self.assertNotIn("benchmark", graph)
 
+    def test_threads_and_fork_steered(self):
+        times = {**self.FAILED, "cudnn.eng5": 3e-5, "cudnn.eng9{k2=3}": 2e-5, "cudnn.eng11{k2=2}": 1e-5}
+        for mode in (), ("--benchmark",):
+            code, out, err = self.choose(*mode, "--threads", "8", "--fork", "3", times=times, rules={"channels=24": "cudnn.eng12"},
+                                         filters=["notes\t!FFT"])
+            self.assertEqual((code, err), (3, ""))
+            ran = collections.Counter(out.split("\n"))
+            self.assertGreaterEqual(ran["ran eng11 tile 2"], 3 + 50 * 3)
+            self.assertGreaterEqual(ran["ran eng12"], 50 * 2 * 3 if not mode else 50)
+
     def test_filters_hold_in_benchmark_mode(self):
         twice = ("--benchmark", "--channels", "8", "--channels", "8", "0")
         self.assertIn("ran eng5", self.choose(*twice)[1])
@@ -331,6 +343,47 @@ class Exec(unittest.TestCase):
         inert = nanoseconds(LD_PRELOAD=INTERPOSER) - plain
         print(f"a cached execution (variant pack, Execute): {plain:.0f} ns; recorded +{recorded:.0f}, inert +{inert:.0f}")
         self.assertLess(recorded, 300)
+
+    def test_the_real_cudnn_where_there_is_one(self):
+        folders = [pathlib.Path(path).parent for path in glob.glob("/usr/local/cuda*/lib*/libcudnn.so.9") +
+                   glob.glob(sysconfig.get_path("purelib") + "/nvidia/cudnn/lib/libcudnn.so.9")]
+        if not folders:
+            self.skipTest("no libcudnn.so.9 is installed")
+        device = pathlib.Path(self.folder.name) / "h200.json"
+        device.write_text(json.dumps({
+            "deviceVer": 900, "deviceName": "NVIDIA H200", "driverVer": 13000, "cudaDeviceId": 0, "pciDeviceId": 0,
+            "isTccDriver": 0, "supportCoopLaunch": 1, "multiProcessorCount": 132, "warpSize": 32,
+            "maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64], "maxThreadsPerBlock": 1024,
+            "maxThreadsPerSM": 2048, "maxCtasPerSM": 32, "regsPerBlock": 65536, "maxRegistersPerSM": 65536,
+            "maxSharedMemoryPerBlock": 49152, "maxSharedMemoryPerBlockOptin": 232448, "reservedSharedMemoryPerBlock": 1024,
+            "totalGlobalMem": 150109880320, "l2CacheSize": 62914560, "smClockRateKHz": 1980000,
+            "memClockRateKHz": 3201000}))
+        environment = {"LD_LIBRARY_PATH": str(folders[0])}
+
+        def lists(*arguments, **more):
+            out = run(PROGRAM, "--list", "--device", str(device), *arguments, "0", **environment, **more)[1]
+            return [line.split(":")[1].split() for line in out.splitlines() if line.startswith("mode")]
+
+        plain = lists()
+        if not plain or len(plain[0]) < 3:
+            self.skipTest("this cuDNN can't be told of a device")
+        recorded = lists(LD_PRELOAD=INTERPOSER, CONVOY_RECORD=str(self.record))
+        self.assertEqual(recorded, plain, "looking changes nothing")
+        (written,) = self.record.parent.glob("r.jsonl.*")
+        rows = [json.loads(line) for line in written.read_text().splitlines()]
+        (graph,) = (row for row in rows if "problem" in row)
+        self.assertEqual(graph["problem"], PROBLEM)
+        offers = [offer["candidate"] for offer in graph["queries"][0]["offers"]]
+        self.assertEqual([name.removeprefix("cudnn.").split("{")[0] for name in offers], plain[0])
+        self.assertEqual(len(set(offers)), len(offers), "engines with their knobs")
+        # The last engine that it offers, and one that it does not, by name; then as what is asked for alone.
+        for engine in list(dict.fromkeys(plain[0]))[-1], "eng1":
+            choices = pathlib.Path(self.folder.name) / "choices.txt"
+            choices.write_text(f"convoy-choices 2\nrule\tchannels=8\tcudnn.{engine}\n")
+            ruled = lists(LD_PRELOAD=INTERPOSER, CONVOY_CHOICES=str(choices))[0]
+            self.assertEqual(ruled[0], engine)
+            self.assertEqual(sorted(ruled), sorted(plain[0] + [engine] * (engine not in plain[0])), "none is lost")
+            self.assertEqual(lists("--one", LD_PRELOAD=INTERPOSER, CONVOY_CHOICES=str(choices))[0], [engine])
 
     def test_a_damaged_choice_file_is_ignored_with_a_line(self):
         choices = pathlib.Path(self.folder.name) / "choices.txt"

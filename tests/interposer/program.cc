@@ -7,6 +7,7 @@
 //   --channels C     convolves so many channels instead of 8; several, one after the other
 //   --fail           describes a tensor that can't be, and prints cuDNN's words
 //   --handles N      makes so many handles in threads
+//   --device FILE    asks for a device that cuDNN is told of: its properties as JSON
 //   --time N         prints the nanoseconds of an execution of a plan, of so many
 #include <cudnn.h>
 #include <sys/wait.h>
@@ -16,6 +17,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
@@ -50,6 +53,7 @@ void tensor(Descriptor& made, int64_t uid, std::vector<int64_t> dims, std::vecto
 struct Options {
   bool benchmark = false, one = false, deterministic = false, list = false;
   int timed = 0;
+  std::string device;  // JSON
 };
 
 std::string name_of(const Descriptor& config) {
@@ -82,6 +86,13 @@ void ask(Configs& configs, const Descriptor& graph, cudnnBackendHeurMode_t mode,
   Descriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, std::vector<Raw>{graph.raw});
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, std::vector{mode});
+  Descriptor device(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  if (!options.device.empty()) {
+    device.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+               std::vector<char>(options.device.begin(), options.device.end()));
+    device.finalize();
+    heuristic.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, std::vector<Raw>{device.raw});
+  }
   if (heuristic.finalize() != CUDNN_STATUS_SUCCESS) return;
   int64_t count = most;
   if (most < 0) {
@@ -243,6 +254,9 @@ int main(int argc, char** argv) {
       options.list = true;
     } else if (std::strcmp(argv[i], "--channels") == 0) {
       channels.push_back(std::atoi(argv[++i]));
+    } else if (std::strcmp(argv[i], "--device") == 0) {
+      std::ifstream file(argv[++i]);
+      options.device.assign(std::istreambuf_iterator<char>(file), {});
     } else if (std::strcmp(argv[i], "--time") == 0) {
       options.timed = std::atoi(argv[++i]);
     } else if (std::strcmp(argv[i], "--handles") == 0) {

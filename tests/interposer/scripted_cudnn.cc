@@ -107,8 +107,17 @@ void cudnnGetLastErrorString(char* text, size_t size) {
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
   static std::atomic<int> began{0}, ended{0};
   const int before = began++;
-  if (before > 0 && ended == 0) std::printf("the first cudnnCreate is not alone\n");
+  static std::atomic<std::thread::id> first_thread{};
+  if (before == 0) first_thread = std::this_thread::get_id();
+  const bool alone = first_thread.load() == std::this_thread::get_id() || ended > 0;
+  if (!alone) std::printf("the first cudnnCreate is not alone\n");
   if (before == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  static thread_local bool nested = false;
+  if (!nested) {  // by the name that others may stand in front of
+    nested = true;
+    cudnnCreate(handle);
+    nested = false;
+  }
   ++ended;
   *handle = reinterpret_cast<cudnnHandle_t>(64);
   return CUDNN_STATUS_SUCCESS;
