@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "convoy/selection.h"
+#include "core/refines.h"
 #include "core/suggestions.h"
 #include "select/checked_plan.h"
 #include "select/filter.h"
@@ -92,6 +93,7 @@ std::optional<Prediction> predict_best(const ConvProblem& problem, std::span<con
   struct Contender {
     const Engine* engine;
     Estimate estimate;
+    int steps = 0;  // of refining it
   };
   std::vector<Contender> contenders;
   for (const Engine* engine : engines) {
@@ -102,14 +104,16 @@ std::optional<Prediction> predict_best(const ConvProblem& problem, std::span<con
     const auto best = std::min_element(contenders.begin(), contenders.end(), [](const auto& a, const auto& b) {
       return a.estimate.seconds < b.estimate.seconds;
     });
-    if (!best->estimate.certain) {
-      if (auto certain = certain_estimate(*best->engine, problem, request)) {
-        best->estimate = *std::move(certain);
+    // What was looked at closely enough to be near the front is filtered before its provider is asked for good.
+    const bool ripe = best->estimate.certain || best->steps > 0;
+    if (ripe && filtered(problem, *best->engine, best->estimate.knobs, filter, request)) {
+      contenders.erase(best);
+    } else if (!best->estimate.certain) {
+      if (auto better = refined(*best->engine, problem, request, best->steps++)) {
+        best->estimate = *std::move(better);
       } else {
         contenders.erase(best);
       }
-    } else if (filtered(problem, *best->engine, best->estimate.knobs, filter, request)) {
-      contenders.erase(best);
     } else {
       return Prediction{{best->engine->info().name, std::move(best->estimate.knobs)}, best->estimate.seconds};
     }
@@ -139,14 +143,18 @@ std::vector<Candidate> selection::knob_product(const Engine& engine, const ConvP
   return candidates;
 }
 
+Error selection::cannot_run(const Engine& engine, const ConvProblem& problem, const Refusal& refusal) {
+  return {ErrorCode::unsupported,
+          fmt::format("{} can't run {}: {}", engine.info().name, print(problem), refusal.reason)};
+}
+
 Result<const Engine*> selection::runnable_engine(const ConvProblem& problem, const Candidate& candidate,
                                                  std::span<const Engine* const> engines, const PlanRequest& request) {
   const auto found = std::find_if(engines.begin(), engines.end(),
                                   [&](const Engine* engine) { return engine->info().name == candidate.engine; });
   if (found == engines.end()) return no_such_engine(candidate.engine, engines);
   if (auto refusal = refuse(**found, problem, request)) {
-    return Error{ErrorCode::unsupported,
-                 fmt::format("{} can't run {}: {}", candidate.engine, print(problem), refusal->reason)};
+    return cannot_run(**found, problem, *refusal);
   }
   if (auto fault = knob_fault(candidate.knobs, (*found)->knobs(problem, request))) {
     return Error{ErrorCode::invalid_argument, fmt::format("{}: {}", print(candidate), *fault)};

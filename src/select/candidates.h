@@ -18,6 +18,9 @@ inline DeviceKind kind_of(const PlanRequest& request) { return request.cuda ? De
 Result<const Engine*> runnable_engine(const ConvProblem& problem, const Candidate& candidate,
                                       std::span<const Engine* const> engines, const PlanRequest& request);
 
+// That error where it doesn't take the problem.
+Error cannot_run(const Engine& engine, const ConvProblem& problem, const Refusal& refusal);
+
 // Every candidate of an engine for a problem: the product of its knobs' values, the default first. Knobs that would
 // take it over 4096 are varied alone.
 std::vector<Candidate> knob_product(const Engine& engine, const ConvProblem& problem, const PlanRequest& request);

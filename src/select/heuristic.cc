@@ -20,9 +20,19 @@ bool plans_count(const SelectionOptions& options, const PlanRequest& request) {
 
 }  // namespace
 
-bool decided_by_prediction(const SelectionOptions& options, const PlanRequest& request) {
-  return options.mode == SelectionMode::heuristic && options.store == nullptr && options.objective.energy == 0 &&
-         !plans_count(options, request);
+Result<bool> decided_by_prediction(const ConvProblem& problem, std::span<const Engine* const> engines,
+                                   const SelectionOptions& options, const PlanRequest& request) {
+  if (options.mode != SelectionMode::heuristic || options.objective.energy > 0 || plans_count(options, request)) {
+    return false;
+  }
+  if (options.store == nullptr) return true;
+  // To rank a GPU's candidates every engine of cuDNN's is asked: tens of milliseconds, which only a memory is worth.
+  if (!request.cuda) return false;
+  for (const CacheState caches : {CacheState::network, options.caches}) {
+    CONVOY_TRY(const bool remembered, is_remembered(*options.store, problem, request, caches, engines));
+    if (remembered) return false;
+  }
+  return true;
 }
 
 Result<Selection> choose_by_heuristic(const ConvProblem& problem, std::span<const Candidate> ranked,

@@ -7,9 +7,10 @@
 
 namespace convoy::selection {
 
-// Whether the options leave the choice to predict_best() alone: nothing is measured or remembered, and nothing that
-// only plans know counts.
-bool decided_by_prediction(const SelectionOptions& options, const PlanRequest& request);
+// Whether the choice is left to predict_best() alone: nothing is measured, nothing that only plans know counts, and
+// there is no memory (on a GPU: nothing of the problem in it).
+Result<bool> decided_by_prediction(const ConvProblem& problem, std::span<const Engine* const> engines,
+                                   const SelectionOptions& options, const PlanRequest& request);
 
 // The best predicted of `ranked` (best first, not empty) that passes the filter. Plans are made only where the filter
 // or the objective asks for what only they know, or the request for less than the whole device.

@@ -21,6 +21,22 @@ Result<std::vector<Measurement>> find_current(MeasurementStore& store, const Mea
   return known;
 }
 
+// Of the problem's own alignment, or else of the highest lower one.
+Result<std::vector<Measurement>> find_serving(MeasurementStore& store, const ConvProblem& problem,
+                                              const PlanRequest& request, CacheState caches,
+                                              std::span<const Engine* const> engines) {
+  MeasurementKey key = measurement_key(problem, request, caches);
+  CONVOY_TRY(std::vector<Measurement> known, find_current(store, key, engines));
+  if (!known.empty()) return known;
+  for (const ConvProblem& lower : with_lower_alignments(problem)) {
+    key.problem = print(lower);
+    CONVOY_TRY(known, find_current(store, key, engines));
+    std::erase_if(known, [](const Measurement& measurement) { return measurement.failure.has_value(); });
+    if (!known.empty()) break;
+  }
+  return known;
+}
+
 }  // namespace
 
 void sort_measurements(std::vector<Measurement>& measurements) {
@@ -66,20 +82,17 @@ Result<std::vector<Measurement>> recall_for_choice(MeasurementStore& store, cons
     return std::any_of(ranked.begin(), ranked.end(),
                        [&](const Candidate& candidate) { return candidate.engine == measurement.candidate.engine; });
   };
-  MeasurementKey key = measurement_key(problem, request, caches);
-  CONVOY_TRY(std::vector<Measurement> known, find_current(store, key, engines));
-  if (known.empty()) {
-    for (const ConvProblem& lower : with_lower_alignments(problem)) {
-      key.problem = print(lower);
-      CONVOY_TRY(known, find_current(store, key, engines));
-      std::erase_if(known, [](const Measurement& measurement) { return measurement.failure.has_value(); });
-      if (!known.empty()) break;
-    }
-  }
+  CONVOY_TRY(std::vector<Measurement> known, find_serving(store, problem, request, caches, engines));
   if (find(known, ranked.front()) == nullptr) return std::vector<Measurement>();
   std::erase_if(known, [&](const Measurement& measurement) { return !named(measurement); });
   sort_measurements(known);
   return known;
+}
+
+Result<bool> is_remembered(MeasurementStore& store, const ConvProblem& problem, const PlanRequest& request,
+                           CacheState caches, std::span<const Engine* const> engines) {
+  CONVOY_TRY(const auto known, find_serving(store, problem, request, caches, engines));
+  return !known.empty();
 }
 
 std::vector<ConvProblem> with_lower_alignments(const ConvProblem& problem) {

@@ -32,6 +32,10 @@ Result<std::vector<Measurement>> recall_for_choice(MeasurementStore& store, cons
                                                    std::span<const Candidate> ranked,
                                                    std::span<const Engine* const> engines);
 
+// Whether there is anything of that kind.
+Result<bool> is_remembered(MeasurementStore& store, const ConvProblem& problem, const PlanRequest& request,
+                           CacheState caches, std::span<const Engine* const> engines);
+
 // The problem with less aligned pointers: no alignment over 32, over 16, .. bytes, down to the smallest element.
 std::vector<ConvProblem> with_lower_alignments(const ConvProblem& problem);
 

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "convoy/selection.h"
 #include "select/candidates.h"
@@ -89,16 +91,20 @@ Result<Selection> choose(const ConvProblem& problem, std::span<const Engine* con
 
   Selection selection;
   std::optional<Error> overrated;  // what was predicted from the problem alone, and can't run after all
-  if (selection::decided_by_prediction(options, request)) {
+  CONVOY_TRY(const bool predicted, selection::decided_by_prediction(problem, engines, options, request));
+  if (predicted) {
     if (const auto best = predict_best(problem, engines, options.filter, request)) {
-      const auto runs = selection::runnable_engine(problem, best->candidate, engines, request);
-      if (runs.ok()) {
+      // Its knobs are the engine's own, so they need not be looked up.
+      const auto engine = std::find_if(engines.begin(), engines.end(),
+                                       [&](const Engine* each) { return each->info().name == best->candidate.engine; });
+      const auto refusal = refuse(**engine, problem, request);
+      if (!refusal) {
         selection.candidate = best->candidate;
         selection.reason = "heuristic";
         selection.warnings = std::move(warnings);
         return selection;
       }
-      overrated = runs.error();
+      overrated = selection::cannot_run(**engine, problem, *refusal);
     }
   }
   std::vector<Candidate> ranked = rank_by_heuristic(problem, engines, options.filter, request);

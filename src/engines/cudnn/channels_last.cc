@@ -7,6 +7,7 @@
 
 #include "core/declared_names.h"
 #include "core/provider.h"
+#include "core/refines.h"
 #include "core/stages.h"
 #include "device/cuda/nvrtc.h"
 #include "engines/cuda/layout/layout.h"
@@ -165,7 +166,7 @@ class ChannelsLastPlan final : public ConvPlan, public HasStages {
   std::size_t code_bytes_ = 0;
 };
 
-class ChannelsLastEngine final : public Engine, public LoadsProvider, public DeclaresNames {
+class ChannelsLastEngine final : public Engine, public LoadsProvider, public DeclaresNames, public RefinesEstimates {
  public:
   ChannelsLastEngine() {
     info_.name = kName;
@@ -189,7 +190,7 @@ class ChannelsLastEngine final : public Engine, public LoadsProvider, public Dec
     const auto asked = inner_survey(problem, request);
     if (!asked.ok()) return Refusal{RefusalCode::not_built, asked.error().message};
     if ((*asked)->refusal()) return (*asked)->refusal();
-    if (named(**asked).empty()) {
+    if (!(*asked)->first_taker()) {
       return Refusal{RefusalCode::not_offered, "cuDNN's heuristics name no engine for channels-last tensors that runs"};
     }
     return std::nullopt;
@@ -209,21 +210,25 @@ class ChannelsLastEngine final : public Engine, public LoadsProvider, public Dec
     const auto asked = inner_survey(problem, request);
     const auto engine = chosen(problem, knobs, request);
     if (!asked.ok() || !engine) return notes;
-    for (std::string& note : (*asked)->ask(*engine).notes) {
+    for (std::string& note : (*asked)->notes(*engine)) {
       if (note != note::runtime_compilation) notes.push_back(std::move(note));
     }
     return notes;
   }
 
-  // As cudnn.eng*'s: from the heuristics alone.
+  // As cudnn.eng*'s: nobody is asked until it would win.
   std::optional<Estimate> estimate(const ConvProblem& problem, const PlanRequest& request) const override {
     if (known_before_asking(problem, request)) return std::nullopt;
-    const auto asked = inner_survey(problem, request);
-    if (!asked.ok() || (*asked)->refusal()) return std::nullopt;
-    const std::vector<Pick> picks = (*asked)->picks();
-    if (picks.empty()) return std::nullopt;
-    const KnobValues knobs = {{kKnob, picks.front().engine}};
-    return Estimate{knobs, predict_seconds(problem, knobs, request), false};
+    const double first = first_choice_seconds(channels_last(problem), *request.cuda);
+    return Estimate{{}, first + copies_seconds(problem, *request.cuda), false};
+  }
+  std::optional<Estimate> refine(const ConvProblem& problem, const PlanRequest& request, int) const override {
+    if (check(problem, request)) return std::nullopt;
+    const auto engine = chosen(problem, {}, request);
+    if (!engine) return std::nullopt;
+    KnobValues knobs = {{kKnob, *engine}};
+    const double seconds = predict_seconds(problem, knobs, request);
+    return Estimate{std::move(knobs), seconds, true};
   }
 
   double predict_seconds(const ConvProblem& problem, const KnobValues& knobs,
@@ -232,12 +237,8 @@ class ChannelsLastEngine final : public Engine, public LoadsProvider, public Dec
     const auto engine = chosen(problem, knobs, request);
     if (!asked.ok() || !engine) return std::numeric_limits<double>::infinity();
     const auto pick = (*asked)->best_pick(*engine);
-    double seconds =
-        predict(channels_last(problem), **asked, *engine, pick ? pick->knobs : KnobValues(), *request.cuda);
-    for (const Copy& copy : copies_of(problem)) {
-      seconds += cuda::predicted_layout_seconds(copy.from, copy.to, *request.cuda);
-    }
-    return seconds;
+    return predict(channels_last(problem), **asked, *engine, pick ? pick->knobs : KnobValues(), *request.cuda) +
+           copies_seconds(problem, *request.cuda);
   }
 
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,
@@ -254,6 +255,14 @@ class ChannelsLastEngine final : public Engine, public LoadsProvider, public Dec
   }
 
  private:
+  static double copies_seconds(const ConvProblem& problem, const CudaDevice& device) {
+    double seconds = 0;
+    for (const Copy& copy : copies_of(problem)) {
+      seconds += cuda::predicted_layout_seconds(copy.from, copy.to, device);
+    }
+    return seconds;
+  }
+
   std::optional<Refusal> known_before_asking(const ConvProblem& problem, const PlanRequest& request) const {
     for (const auto& [name, desc] : {std::pair{"x", &problem.x}, {"w", &problem.w}, {"y", &problem.y}}) {
       if (desc->channel_block > 1) {
@@ -281,7 +290,7 @@ class ChannelsLastEngine final : public Engine, public LoadsProvider, public Dec
     std::vector<std::int64_t> engines;
     for (const Pick& pick : survey.picks()) {
       if (std::find(engines.begin(), engines.end(), pick.engine) != engines.end()) continue;
-      if (!survey.ask(pick.engine).refusal) engines.push_back(pick.engine);
+      if (!survey.refusal(pick.engine)) engines.push_back(pick.engine);
     }
     return engines;
   }
@@ -292,8 +301,7 @@ class ChannelsLastEngine final : public Engine, public LoadsProvider, public Dec
     if (engine >= 0) return engine;
     const auto asked = inner_survey(problem, request);
     if (!asked.ok()) return std::nullopt;
-    const std::vector<std::int64_t> engines = named(**asked);
-    return engines.empty() ? std::nullopt : std::optional(engines.front());
+    return (*asked)->first_taker();
   }
 
   EngineInfo info_;

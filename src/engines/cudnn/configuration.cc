@@ -8,11 +8,17 @@ namespace convoy::cudnn {
 namespace {
 
 constexpr std::int64_t kMostNotes = 32;
+constexpr std::int64_t kUsualKnobs = 12;
 
 KnobValues knobs_of(const Descriptor& configuration) {
   KnobValues knobs;
-  const auto choices = configuration.get(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR,
-                                         CUDNN_KNOB_TYPE_COUNTS);
+  const auto at_most = [&](std::int64_t count) {
+    return configuration.get(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, count);
+  };
+  // cuDNN 9.19 does not say how many there are before they are got, and a descriptor for every type of knob takes
+  // longer to make than the heuristics take to answer.
+  auto choices = at_most(kUsualKnobs);
+  if (choices.size() == kUsualKnobs) choices = at_most(CUDNN_KNOB_TYPE_COUNTS);
   for (const Descriptor& choice : choices) {
     const auto type = choice.get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE);
     const auto value = choice.get<std::int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64);

@@ -16,6 +16,7 @@
 
 #include "core/problem_list.h"
 #include "core/provider.h"
+#include "core/refines.h"
 #include "core/stages.h"
 #include "core/suggestions.h"
 #include "device/cuda/device.h"
@@ -162,8 +163,14 @@ TEST(Cudnn, ChannelsLastCopiesAreCounted) {
   const auto knobs = engine.knobs(problem, request);
   ASSERT_EQ(knobs.size(), 1u);
   EXPECT_EQ(fmt::format("cudnn.eng{}", knobs[0].values.front()), named->front().engine);
-  const auto estimate = engine.estimate(problem, request);
+  // Its first estimate asks nobody, and is no more than what asking gives.
+  const auto bound = engine.estimate(problem, request);
+  ASSERT_TRUE(bound.has_value());
+  EXPECT_FALSE(bound->certain);
+  const auto estimate = refined(engine, problem, request, 0);
   ASSERT_TRUE(estimate.has_value());
+  EXPECT_TRUE(estimate->certain);
+  EXPECT_LE(bound->seconds, estimate->seconds);
   EXPECT_EQ(estimate->knobs, default_knobs(knobs));
   EXPECT_EQ(estimate->seconds, engine.predict_seconds(problem, estimate->knobs, request));
   // Two activations of 25.7 MB there and back on 4 TB/s: over 20 us; what isn't copied isn't counted.

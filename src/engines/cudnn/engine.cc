@@ -5,6 +5,7 @@
 
 #include "core/declared_names.h"
 #include "core/provider.h"
+#include "core/refines.h"
 #include "core/suggestions.h"
 #include "engines/cudnn/channels_last.h"
 #include "engines/cudnn/cudnn.h"
@@ -39,7 +40,11 @@ EngineInfo declare(int index) {
 
 Refusal no_cudnn(const Error& error) { return {RefusalCode::not_built, error.message}; }
 
-class BackendEngine final : public Engine, public HasSuggestions, public LoadsProvider, public DeclaresNames {
+class BackendEngine final : public Engine,
+                            public HasSuggestions,
+                            public LoadsProvider,
+                            public DeclaresNames,
+                            public RefinesEstimates {
  public:
   explicit BackendEngine(int index) : index_(index), info_(declare(index)) {}
 
@@ -57,7 +62,7 @@ class BackendEngine final : public Engine, public HasSuggestions, public LoadsPr
     for (const SurveyedPiece& piece : *pieces) {
       if (piece.survey.get() == asked) continue;
       asked = piece.survey.get();
-      if (auto refusal = piece.survey->ask(index_).refusal) {
+      if (auto refusal = piece.survey->refusal(index_)) {
         if (!piece.piece.where.empty()) refusal->reason = piece.piece.where + ": " + refusal->reason;
         return refusal;
       }
@@ -68,21 +73,21 @@ class BackendEngine final : public Engine, public HasSuggestions, public LoadsPr
   std::vector<std::string> knob_names() const override { return {"k*"}; }
   std::vector<std::string> other_notes() const override { return note_names(); }
   std::vector<Knob> knobs(const ConvProblem& problem, const PlanRequest& request) const override {
-    const auto pieces = surveyed_pieces(problem, *request.cuda, request.target_sms);
-    return pieces ? pieces->front().survey->ask(index_).knobs : std::vector<Knob>();
+    const auto asked = first_survey(problem, *request.cuda, request.target_sms);
+    return asked ? (*asked)->ask(index_).knobs : std::vector<Knob>();
   }
 
   std::vector<std::string> notes(const ConvProblem& problem, const KnobValues&,
                                  const PlanRequest& request) const override {
-    const auto pieces = surveyed_pieces(problem, *request.cuda, request.target_sms);
-    return pieces ? pieces->front().survey->ask(index_).notes : std::vector<std::string>();
+    const auto asked = first_survey(problem, *request.cuda, request.target_sms);
+    return asked ? (*asked)->notes(index_) : std::vector<std::string>();
   }
 
   std::vector<KnobValues> suggestions(const ConvProblem& problem, const PlanRequest& request) const override {
-    const auto pieces = surveyed_pieces(problem, *request.cuda, request.target_sms);
+    const auto asked = first_survey(problem, *request.cuda, request.target_sms);
     std::vector<KnobValues> all;
-    if (!pieces) return all;
-    Survey& survey = *pieces->front().survey;
+    if (!asked) return all;
+    Survey& survey = **asked;
     const auto add = [&](KnobValues knobs) {
       if (std::find(all.begin(), all.end(), knobs) == all.end()) all.push_back(std::move(knobs));
     };
@@ -96,23 +101,33 @@ class BackendEngine final : public Engine, public HasSuggestions, public LoadsPr
     return all;
   }
 
-  // From the heuristics alone: what they name first is then asked whether it takes the problem, and the others never.
+  // As if it were cuDNN's first choice. Nobody is asked: own engines may be predicted to be faster.
   std::optional<Estimate> estimate(const ConvProblem& problem, const PlanRequest& request) const override {
     if (outside_limits(problem, *request.cuda)) return std::nullopt;
-    const auto pieces = surveyed_pieces(problem, *request.cuda, request.target_sms);
-    if (!pieces) return std::nullopt;
-    Survey& survey = *pieces->front().survey;
+    return Estimate{{}, first_choice_seconds(problem, *request.cuda), false};
+  }
+
+  // Its place in the heuristics' order, asked for once; then whether it takes the problem.
+  std::optional<Estimate> refine(const ConvProblem& problem, const PlanRequest& request, int steps) const override {
+    const auto asked = first_survey(problem, *request.cuda, request.target_sms);
+    if (!asked) return std::nullopt;
+    Survey& survey = **asked;
     if (survey.graph() == nullptr || index_ >= survey.graph()->engine_count()) return std::nullopt;
-    const std::optional<Pick> best = survey.best_pick(index_);
-    const KnobValues knobs = best ? best->knobs : KnobValues();
-    return Estimate{knobs, predict(problem, survey, index_, knobs, *request.cuda), false};
+    const auto place = survey.named(index_);
+    const double seconds = at_rank(first_choice_seconds(problem, *request.cuda), place ? place->rank : survey.named());
+    if (steps == 0) return Estimate{{}, seconds, false};
+    if (check(problem, request)) return std::nullopt;
+    KnobValues knobs = survey.default_knobs(index_);
+    if (place) return Estimate{std::move(knobs), seconds, true};
+    const double certain = predict(problem, survey, index_, knobs, *request.cuda);
+    return Estimate{std::move(knobs), certain, true};
   }
 
   double predict_seconds(const ConvProblem& problem, const KnobValues& knobs,
                          const PlanRequest& request) const override {
-    const auto pieces = surveyed_pieces(problem, *request.cuda, request.target_sms);
-    if (!pieces) return std::numeric_limits<double>::infinity();
-    return predict(problem, *pieces->front().survey, index_, knobs, *request.cuda);
+    const auto asked = first_survey(problem, *request.cuda, request.target_sms);
+    if (!asked) return std::numeric_limits<double>::infinity();
+    return predict(problem, **asked, index_, knobs, *request.cuda);
   }
 
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,

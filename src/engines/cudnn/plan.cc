@@ -241,6 +241,13 @@ Result<std::vector<SurveyedPiece>> surveyed_pieces(const ConvProblem& problem, c
   return surveyed;
 }
 
+Result<std::shared_ptr<Survey>> first_survey(const ConvProblem& problem, const CudaDevice& device, int target_sms) {
+  const auto is_small = [](const TensorDesc& desc) { return desc.storage_elements() <= kMostElements; };
+  if (is_small(problem.x) && is_small(problem.w) && is_small(problem.y)) return survey(problem, device, target_sms);
+  CONVOY_TRY(const auto pieces, surveyed_pieces(problem, device, target_sms));
+  return pieces.front().survey;
+}
+
 Result<std::unique_ptr<ConvPlan>> make_backend_plan(const ConvProblem& problem, std::string engine, std::int64_t index,
                                                     const KnobValues& knobs, const PlanRequest& request) {
   CONVOY_TRY(const Api* api, cuda::cudnn());

@@ -20,6 +20,8 @@ struct SurveyedPiece {
 // The pieces of a problem: one where nothing has to be split. Errors: there is no cuDNN; it can't be split.
 Result<std::vector<SurveyedPiece>> surveyed_pieces(const ConvProblem& problem, const CudaDevice& device,
                                                    int target_sms);
+// The survey of the first of them, which speaks for all that looks at one. Quick for problems that need no cutting.
+Result<std::shared_ptr<Survey>> first_survey(const ConvProblem& problem, const CudaDevice& device, int target_sms);
 
 // What plans of cuDNN tell beyond those of others.
 class HasPlanJson {

@@ -60,14 +60,13 @@ double first_choice_seconds(const ConvProblem& problem, const CudaDevice& device
 
 double predict(const ConvProblem& problem, Survey& survey, std::int64_t engine, const KnobValues& knobs,
                const CudaDevice& device) {
-  const std::vector<Pick> picks = survey.picks();
-  const auto same = [&](const Pick& pick) { return pick.engine == engine && pick.knobs == knobs; };
-  auto place = std::find_if(picks.begin(), picks.end(), same);
-  if (place == picks.end()) {
-    place = std::find_if(picks.begin(), picks.end(), [&](const Pick& pick) { return pick.engine == engine; });
-  }
-  const auto rank = static_cast<double>(place - picks.begin());
-  return first_choice_seconds(problem, device) * (1 + kStepPerRank * rank) * (place == picks.end() ? kUnnamed : 1);
+  const auto rank = survey.rank(engine, knobs);
+  const double first = first_choice_seconds(problem, device);
+  return rank ? at_rank(first, *rank) : kUnnamed * at_rank(first, survey.pick_count());
+}
+
+double at_rank(double first_choice_seconds, std::size_t rank) {
+  return first_choice_seconds * (1 + kStepPerRank * static_cast<double>(rank));
 }
 
 }  // namespace convoy::cudnn

@@ -13,7 +13,8 @@ namespace convoy::cudnn {
 double predict(const ConvProblem& problem, Survey& survey, std::int64_t engine, const KnobValues& knobs,
                const CudaDevice& device);
 
-// The guess for the first choice.
+// The guess for the first choice, which asks nobody, and what it makes of the place in the heuristics' order.
 double first_choice_seconds(const ConvProblem& problem, const CudaDevice& device);
+double at_rank(double first_choice_seconds, std::size_t rank);
 
 }  // namespace convoy::cudnn

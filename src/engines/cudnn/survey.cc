@@ -6,6 +6,7 @@
 #include <array>
 #include <list>
 #include <unordered_map>
+#include <utility>
 
 #include "core/hash.h"
 #include "engines/cudnn/handle.h"
@@ -144,7 +145,7 @@ Descriptor Survey::configuration(const Descriptor& engine, const KnobValues& kno
   return made;
 }
 
-std::optional<Refusal> Survey::try_engine(Engine& engine, std::int64_t index) {
+std::optional<Refusal> Survey::make_engine(Engine& engine, std::int64_t index) const {
   if (index >= graph_->engine_count()) {
     return Refusal{RefusalCode::not_offered,
                    fmt::format("pass={}: cuDNN {} has {} engines for this graph ({})", name_of(problem_.pass),
@@ -157,69 +158,174 @@ std::optional<Refusal> Survey::try_engine(Engine& engine, std::int64_t index) {
   if (target_sms_ > 0) engine.descriptor.set(CUDNN_ATTR_ENGINE_SM_COUNT_TARGET, CUDNN_TYPE_INT32, target_sms_);
   engine.descriptor.finalize();
   if (!engine.descriptor.ok()) return refused(engine.descriptor.failure(), "engine");
-  engine.verdict.notes = notes_of(engine.descriptor, problem_);
-  for (std::string& note : missing_notes(problem_, index, api_.version, engine.verdict.notes)) {
-    if (!has(engine.verdict.notes, note)) engine.verdict.notes.push_back(std::move(note));
+  engine.notes = notes_of(engine.descriptor, problem_);
+  for (std::string& note : missing_notes(problem_, index, api_.version, engine.notes)) {
+    if (!has(engine.notes, note)) engine.notes.push_back(std::move(note));
   }
   for (const std::string_view reordered : {"REQUIRES_FILTER_INT8x32_REORDER", "REQUIRES_BIAS_INT8x32_REORDER"}) {
-    if (!has(engine.verdict.notes, reordered)) continue;
+    if (!has(engine.notes, reordered)) continue;
     return Refusal{RefusalCode::layout,
                    fmt::format("note {}: this engine reads w and bias in the order that cudnnReorderFilterAndBias "
                                "makes of NC/32HW32, a layout that problems here can't have",
                                reordered)};
   }
-  const std::vector<Pick>& picks = picks_locked();
-  std::vector<const Pick*> own;
-  for (const Pick& pick : picks) {
-    if (pick.engine == index) own.push_back(&pick);
+  return std::nullopt;
+}
+
+std::optional<Refusal> Survey::configure(Engine& engine, std::int64_t index) {
+  const std::vector<Knob> knobs = knobs_of(engine.descriptor, {});
+  const Pick* const best = best_locked(index);
+  for (const Knob& knob : knobs) {
+    engine.default_knobs.push_back(
+        {knob.name, best != nullptr ? knob_or(best->knobs, knob.name, kAutomatic) : kAutomatic});
   }
-  if (!own.empty()) engine.verdict.rank = static_cast<int>(own.front() - picks.data());
-  engine.verdict.knobs = knobs_of(engine.descriptor, own);
-  if (auto refusal = known_wrong(problem_, index, api_.version, engine.verdict.notes, engine.verdict.knobs))
-    return refusal;
+  if (auto refusal = known_wrong(problem_, index, api_.version, engine.notes, knobs)) return refusal;
   // An engine finalises for many graphs that no configuration of it takes.
-  const Descriptor configured = configuration(engine.descriptor, default_knobs(engine.verdict.knobs));
+  const Descriptor configured = configuration(engine.descriptor, engine.default_knobs);
   if (!configured.ok()) return refused(configured.failure(), "engine configuration");
   return std::nullopt;
 }
 
-Survey::Engine& Survey::engine_locked(std::int64_t index) {
+Survey::Engine& Survey::made_locked(std::int64_t index) {
   const auto [found, added] = engines_.try_emplace(index);
-  if (added) {
-    Engine asked;
-    asked.verdict.refusal = refusal_ ? refusal_ : try_engine(asked, index);
-    found->second.verdict = std::move(asked.verdict);
-    if (!found->second.verdict.refusal) found->second.descriptor = std::move(asked.descriptor);
-  }
+  if (added) found->second.refusal = refusal_ ? refusal_ : make_engine(found->second, index);
   return found->second;
 }
 
-Verdict Survey::ask(std::int64_t engine) {
+Survey::Engine& Survey::engine_locked(std::int64_t index) {
+  Engine& engine = made_locked(index);
+  if (!std::exchange(engine.configured, true) && !engine.refusal) engine.refusal = configure(engine, index);
+  if (engine.refusal) engine.descriptor = Descriptor();
+  return engine;
+}
+
+std::optional<Refusal> Survey::refusal(std::int64_t engine) {
   const std::lock_guard lock(mutex_);
-  return engine_locked(engine).verdict;
+  return engine_locked(engine).refusal;
+}
+
+std::vector<std::string> Survey::notes(std::int64_t engine) {
+  const std::lock_guard lock(mutex_);
+  return made_locked(engine).notes;
+}
+
+KnobValues Survey::default_knobs(std::int64_t engine) {
+  const std::lock_guard lock(mutex_);
+  return engine_locked(engine).default_knobs;
+}
+
+Verdict Survey::ask(std::int64_t index) {
+  const std::lock_guard lock(mutex_);
+  Engine& engine = engine_locked(index);
+  if (engine.verdict) return *engine.verdict;
+  Verdict verdict{engine.refusal, {}, engine.notes, -1};
+  if (engine.descriptor.raw() != nullptr) {
+    const std::vector<Pick>& picks = picks_locked();
+    std::vector<const Pick*> own;
+    for (const Pick& pick : picks) {
+      if (pick.engine == index) own.push_back(&pick);
+    }
+    if (!own.empty()) verdict.rank = static_cast<int>(own.front() - picks.data());
+    verdict.knobs = knobs_of(engine.descriptor, own);
+  }
+  engine.verdict = std::move(verdict);
+  return *engine.verdict;
+}
+
+int Survey::queries() {
+  const std::lock_guard lock(mutex_);
+  return queries_;
+}
+
+void Survey::ask_locked(cudnnBackendHeurMode_t mode) {
+  ++queries_;
+  Descriptor heuristic(api_, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph_->descriptor())
+      .set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
+  if (properties_.raw() != nullptr) heuristic.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, properties_);
+  if (target_sms_ > 0) heuristic.set(CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET, CUDNN_TYPE_INT32, target_sms_);
+  heuristic.finalize();
+  if (!heuristic.ok()) return;
+  const std::int64_t count = heuristic.count(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR);
+  for (const Descriptor& result :
+       heuristic.get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, std::min(count, kMostPicks))) {
+    auto pick = pick_of(result);
+    if (pick && std::find(picks_.begin(), picks_.end(), *pick) == picks_.end()) picks_.push_back(*std::move(pick));
+  }
+}
+
+const std::vector<Pick>& Survey::named_locked() {
+  if (asked_ == Asked::nothing && !refusal_) ask_locked(CUDNN_HEUR_MODE_A);
+  if (asked_ == Asked::nothing) {
+    asked_ = Asked::mode_a;
+    named_ = picks_.size();
+  }
+  return picks_;
 }
 
 const std::vector<Pick>& Survey::picks_locked() {
-  if (picks_) return *picks_;
-  picks_.emplace();
-  if (refusal_) return *picks_;
-  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
-    Descriptor heuristic(api_, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-    heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph_->descriptor())
-        .set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
-    if (properties_.raw() != nullptr) heuristic.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, properties_);
-    if (target_sms_ > 0) heuristic.set(CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET, CUDNN_TYPE_INT32, target_sms_);
-    heuristic.finalize();
-    if (!heuristic.ok()) continue;
-    const std::int64_t count = heuristic.count(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR);
-    for (const Descriptor& result : heuristic.get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
-                                                  std::min(count, kMostPicks))) {
-      auto pick = pick_of(result);
-      if (pick && std::find(picks_->begin(), picks_->end(), *pick) == picks_->end())
-        picks_->push_back(*std::move(pick));
+  named_locked();
+  if (asked_ == Asked::mode_a && !refusal_) {
+    ask_locked(CUDNN_HEUR_MODE_B);
+    ask_locked(CUDNN_HEUR_MODE_FALLBACK);
+  }
+  asked_ = Asked::all;
+  return picks_;
+}
+
+std::size_t Survey::named() {
+  const std::lock_guard lock(mutex_);
+  named_locked();
+  return named_;
+}
+
+std::optional<Survey::Place> Survey::named(std::int64_t engine) {
+  const std::lock_guard lock(mutex_);
+  const auto begin = named_locked().begin(), end = begin + static_cast<std::ptrdiff_t>(named_);
+  const auto pick = std::find_if(begin, end, [&](const Pick& p) { return p.engine == engine; });
+  if (pick == end) return std::nullopt;
+  return Place{static_cast<std::size_t>(pick - begin), pick->knobs};
+}
+
+std::optional<std::int64_t> Survey::first_taker() {
+  const std::lock_guard lock(mutex_);
+  std::size_t next = 0;
+  for (const bool all : {false, true}) {
+    const std::size_t end = all ? picks_locked().size() : (named_locked(), named_);
+    for (; next < end; ++next) {
+      const std::int64_t engine = picks_[next].engine;
+      if (!engine_locked(engine).refusal) return engine;  // which may ask for more picks
     }
   }
-  return *picks_;
+  return std::nullopt;
+}
+
+std::optional<std::size_t> Survey::rank(std::int64_t engine, const KnobValues& knobs) {
+  const std::lock_guard lock(mutex_);
+  const Pick wanted{engine, knobs};
+  named_locked();
+  const auto end = picks_.begin() + static_cast<std::ptrdiff_t>(named_);
+  auto pick = std::find(picks_.begin(), end, wanted);
+  if (pick != end) return static_cast<std::size_t>(pick - picks_.begin());
+  picks_locked();
+  pick = std::find(picks_.begin(), picks_.end(), wanted);
+  if (pick == picks_.end()) {
+    pick = std::find_if(picks_.begin(), picks_.end(), [&](const Pick& p) { return p.engine == engine; });
+  }
+  if (pick == picks_.end()) return std::nullopt;
+  return static_cast<std::size_t>(pick - picks_.begin());
+}
+
+const Pick* Survey::best_locked(std::int64_t engine) {
+  const auto find = [&](std::size_t end) -> const Pick* {
+    for (std::size_t i = 0; i < end; ++i) {
+      if (picks_[i].engine == engine) return &picks_[i];
+    }
+    return nullptr;
+  };
+  named_locked();
+  if (const Pick* pick = find(named_)) return pick;
+  return find(picks_locked().size());
 }
 
 std::vector<Pick> Survey::picks() {
@@ -227,19 +333,22 @@ std::vector<Pick> Survey::picks() {
   return picks_locked();
 }
 
+std::size_t Survey::pick_count() {
+  const std::lock_guard lock(mutex_);
+  return picks_locked().size();
+}
+
 std::optional<Pick> Survey::best_pick(std::int64_t engine) {
   const std::lock_guard lock(mutex_);
-  const std::vector<Pick>& picks = picks_locked();
-  const auto pick = std::find_if(picks.begin(), picks.end(), [&](const Pick& p) { return p.engine == engine; });
-  if (pick == picks.end()) return std::nullopt;
-  return *pick;
+  const Pick* const pick = best_locked(engine);
+  return pick != nullptr ? std::optional(*pick) : std::nullopt;
 }
 
 Result<Descriptor> Survey::plan(std::int64_t index, const KnobValues& knobs) {
   std::unique_lock lock(mutex_);
   const Engine& engine = engine_locked(index);  // stays where it is and as it is
   lock.unlock();                                // finalising may compile for a second; others may do so meanwhile
-  if (engine.verdict.refusal) return Error{ErrorCode::unsupported, engine.verdict.refusal->reason};
+  if (engine.refusal) return Error{ErrorCode::unsupported, engine.refusal->reason};
   const Descriptor configured = configuration(engine.descriptor, knobs);
   if (!configured.ok()) return error_of(configured.failure(), "engine configuration");
   Descriptor plan(api_, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);

@@ -47,11 +47,35 @@ class Survey {
   // Whether the device is there, not only described.
   bool sees_device() const { return sees_device_; }
 
-  // Any number of threads may ask.
+  // Any number of threads may ask. The first group asks cuDNN's heuristics once, in mode A (unless that does not name
+  // the engine); the second in all modes.
+  // Why the engine does not take the problem.
+  std::optional<Refusal> refusal(std::int64_t engine);
+  std::vector<std::string> notes(std::int64_t engine);
+  // All of its knobs, with the values of its best pick: the first ones of Verdict::knobs.
+  KnobValues default_knobs(std::int64_t engine);
+
+  // What mode A says, best first; the list's length, and where an engine is in it.
+  struct Place {
+    std::size_t rank;
+    KnobValues knobs;
+  };
+  std::size_t named();
+  std::optional<Place> named(std::int64_t engine);
+  // The first engine of the list that takes the problem; where none does, of all picks.
+  std::optional<std::int64_t> first_taker();
+  // The rank of a configuration among all picks, or else of the engine's best; nothing: they don't name it. One that
+  // mode A names is found there.
+  std::optional<std::size_t> rank(std::int64_t engine, const KnobValues& knobs);
+
   Verdict ask(std::int64_t engine);
   // Best first: heuristic mode A, what mode B adds, and the fallbacks.
   std::vector<Pick> picks();
+  std::size_t pick_count();
   std::optional<Pick> best_pick(std::int64_t engine);  // nothing: they don't name it
+
+  // How often the heuristics were asked, of up to three modes.
+  int queries();
 
   // A plan, finalised for the device. The error is cuDNN's.
   Result<Descriptor> plan(std::int64_t engine, const KnobValues& knobs);
@@ -59,11 +83,20 @@ class Survey {
  private:
   struct Engine {
     Descriptor descriptor;
-    Verdict verdict;
+    std::optional<Refusal> refusal;
+    bool configured = false;  // it was asked for its default configuration, too
+    std::vector<std::string> notes;
+    KnobValues default_knobs;
+    std::optional<Verdict> verdict;  // once it was asked for
   };
+  Engine& made_locked(std::int64_t index);  // with its notes
   Engine& engine_locked(std::int64_t index);
+  const std::vector<Pick>& named_locked();  // a part of all picks, their first
   const std::vector<Pick>& picks_locked();
-  std::optional<Refusal> try_engine(Engine& engine, std::int64_t index);
+  void ask_locked(cudnnBackendHeurMode_t mode);
+  const Pick* best_locked(std::int64_t engine);
+  std::optional<Refusal> make_engine(Engine& engine, std::int64_t index) const;
+  std::optional<Refusal> configure(Engine& engine, std::int64_t index);
   Descriptor configuration(const Descriptor& engine, const KnobValues& knobs) const;
   Refusal refused(const Failure& failure, std::string_view what) const;
 
@@ -79,7 +112,10 @@ class Survey {
 
   std::mutex mutex_;
   std::map<std::int64_t, Engine> engines_;
-  std::optional<std::vector<Pick>> picks_;
+  enum class Asked { nothing, mode_a, all } asked_ = Asked::nothing;
+  std::vector<Pick> picks_;
+  int queries_ = 0;
+  std::size_t named_ = 0;  // so many of them by mode A
 };
 
 // The survey of a problem, kept for the last few hundred problems of the process. Error: there is no cuDNN.
