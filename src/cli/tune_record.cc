@@ -14,6 +14,7 @@
 #include "core/provider.h"
 #include "io/file.h"
 #include "report/format.h"
+#include "report/program_report.h"
 #include "report/progress.h"
 #include "report/table.h"
 #include "select/candidates.h"
@@ -28,19 +29,6 @@ namespace {
 constexpr double kSecondsOfEach = 2;     // where no budget is given
 constexpr std::int64_t kAutomatic = -1;  // a knob that is left to cuDNN
 constexpr const char* kGraphEngines = "cudnn.eng";
-
-bool has(const std::vector<std::string>& notes, std::string_view note) {
-  return std::find(notes.begin(), notes.end(), note) != notes.end();
-}
-
-// Of cuDNN's notes, those that say what a result loses (as in interposer/choices.cc).
-constexpr std::array<std::string_view, 6> kLosses = {
-    "NONDETERMINISTIC", "TENSOR_CORE", "DOWN_CONVERT_INPUTS", "FFT", "REDUCED_PRECISION_REDUCTION", "WINOGRAD"};
-
-bool loses_no_more(const std::vector<std::string>& notes, const std::vector<std::string>& than) {
-  return std::none_of(kLosses.begin(), kLosses.end(),
-                      [&](std::string_view loss) { return has(notes, loss) && !has(than, loss); });
-}
 
 // Where a share of the time comes from.
 enum class Share { of_what_ran, of_the_best_known, predicted, unknown };
@@ -329,7 +317,7 @@ class RecordTuner {
         !(candidate.engine.starts_with(kGraphEngines) && each.ran[0]->engine.starts_with(kGraphEngines))) {
       return false;
     }
-    return loses_no_more(notes_of(each.problem, candidate), notes_of(each.problem, *each.ran[0]));
+    return report::loses_no_more(notes_of(each.problem, candidate), notes_of(each.problem, *each.ran[0]));
   }
 
   std::vector<std::string> notes_of(const ConvProblem& problem, const Candidate& candidate) const {

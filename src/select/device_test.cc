@@ -200,6 +200,30 @@ TEST_F(OnDevice, StoredMeasurementsAreMeasuredAgainOnTheirGpu) {
   EXPECT_EQ(selection::inapplicable(key, stored, processor, engines), "another device");
 }
 
+// Whether an engine takes the problem is asked where it would win, or where there are times to choose by.
+TEST_F(OnDevice, AnEmptyMemoryRanksNothing) {
+  struct Asked : FakeEngine {
+    using FakeEngine::FakeEngine;
+    std::optional<Estimate> estimate(const ConvProblem&, const PlanRequest&) const override {
+      return Estimate{{}, 1, false};
+    }
+    std::optional<Refusal> check(const ConvProblem&, const PlanRequest&) const override {
+      ++times;
+      return std::nullopt;
+    }
+    mutable int times = 0;
+  };
+  const Asked asked("fake.asked", on_gpu({.predicted = 1}));
+  options_.mode = SelectionMode::heuristic;
+  EXPECT_EQ(choose({&quick_, &asked})->reason, "heuristic");
+  EXPECT_EQ(asked.times, 0);
+  options_.mode = SelectionMode::measured;
+  ASSERT_TRUE(choose({&quick_}).ok());
+  options_.mode = SelectionMode::heuristic;
+  EXPECT_EQ(choose({&quick_, &asked})->reason, "stored");
+  EXPECT_GT(asked.times, 0);
+}
+
 TEST_F(OnDevice, RowsOfTheOtherKindOfDeviceAreRefused) {
   const std::vector<const Engine*> engines = {&cpu_, &quick_};
   const auto on_gpu = list_candidates(problem_, engines, request_);
