@@ -72,7 +72,7 @@ def f16_squeezenet(folder, data):
 
 
 def step_seconds(document, operator):
-    return sum(step["seconds"] for step in document["steps"] if step.get("candidate", "").startswith(operator))
+    return sum(step["seconds"] for step in document["steps"] if step["implementation"].startswith(operator))
 
 
 def measure(label, operator, model, programs, threads, options):
@@ -125,7 +125,7 @@ def main():
     doctor = json.loads(run(CONVOY, "doctor", "--json"))
     options.output.write_text(json.dumps({
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "command": "python bench/operators.py" + (" --before PROGRAM" if options.before else ""),
+        "command": " ".join(["python bench/operators.py", *("PROGRAM" if word == str(options.before) else word for word in sys.argv[1:])]),
         "commit": subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip(),
         "device": doctor.get("processor", platform.processor()),
         "load_average": os.getloadavg()[0],
