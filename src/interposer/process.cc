@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstdio>
 
 namespace convoy::interposer {
@@ -10,11 +11,14 @@ namespace {
 using Current = int (*)(int*);
 using Name = int (*)(char*, int, int);
 
-// Of the driver that the program has loaded; null: it has loaded none.
+// Of the driver that the program has loaded; null: it has loaded none so far.
 template <class Function>
-Function driver(const char* name) {
+Function driver(const char* name, std::atomic<Function>& found) {
+  if (const Function known = found.load(std::memory_order_relaxed)) return known;
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  return library == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(library, name));
+  if (library == nullptr) return nullptr;
+  found = reinterpret_cast<Function>(dlsym(library, name));
+  return found;
 }
 
 }  // namespace
@@ -30,13 +34,15 @@ std::string program() {
 }
 
 int current_device() {
-  static const auto current = driver<Current>("cuCtxGetDevice");
+  static std::atomic<Current> found{nullptr};
+  const Current current = driver("cuCtxGetDevice", found);
   int device = 0;
   return current != nullptr && current(&device) == 0 ? device : -1;
 }
 
 std::string device_name() {
-  static const auto name = driver<Name>("cuDeviceGetName");
+  static std::atomic<Name> found{nullptr};
+  const Name name = driver("cuDeviceGetName", found);
   const int device = current_device();
   char text[256] = {};
   if (device < 0 || name == nullptr || name(text, sizeof text, device) != 0) return {};
