@@ -4,6 +4,7 @@
 #include <set>
 #include <span>
 
+#include "cli/diagnosis.h"
 #include "cli/program.h"
 #include "cli/program_reports.h"
 #include "cli/tuning.h"
@@ -19,6 +20,7 @@ struct ReportFlags {
   std::vector<std::string> outputs, pages;
   std::string nodes;
   std::string twins;
+  std::string diagnosis;  // a folder; empty: it isn't asked for
   double copy_gigabytes = 0;  // a second; 0: not said
   int top = 30;
 };
@@ -61,6 +63,10 @@ Result<int> report_program(const Program& program, const ReportFlags& flags) {
       CONVOY_CHECK(write(flags.twins, made.layouts.twins));
     }
   }
+  if (!flags.diagnosis.empty()) {
+    CONVOY_TRY(const report::Record failed, report::parse_record(record.text, flags.record));
+    CONVOY_CHECK(say_diagnosis(program, failed, flags.diagnosis, "convoy report"));
+  }
   if (!flags.nodes.empty()) {
     CONVOY_TRY(const std::set<int> numbers, numbers_of(made.report, flags.nodes));
     program.say(report::layers_text(made.report, numbers, program.page()));
@@ -96,6 +102,10 @@ void add_report(CLI::App& app, Program& program) {
                   "Write the report to FILE: a page of HTML where it ends in .html, JSON where in .json, else text")
       ->type_name("FILE");
   command.add_option("--html", flags->pages, "Write it as a page that needs no other file")->type_name("FILE");
+  command
+      .add_option("--diagnose", flags->diagnosis,
+                  "Say why descriptors and plans failed; FOLDER gets a PyTorch script for each such convolution")
+      ->type_name("FOLDER");
   command
       .add_option("--twins", flags->twins,
                   "Write a problem list of what to tune for knowing the time with every tensor NCHW or channels_last")

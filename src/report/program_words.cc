@@ -98,7 +98,10 @@ std::string remark_on(const Convolution& convolution) {
     }
   }
   if (convolution.graph.benchmark) parts.emplace_back("benchmark mode");
-  if (!convolution.graph.steered.empty()) parts.push_back("steered to " + without_knobs(convolution.graph.steered));
+  if (const RecordedGraph& graph = convolution.graph; !graph.steered.empty()) {
+    parts.push_back(fmt::format("steered to {}{}", without_knobs(graph.steered),
+                                graph.steered_adds.empty() ? "" : ", which adds " + joined(graph.steered_adds, ", ")));
+  }
   for (const Algorithm& algorithm : all) {
     if (algorithm.not_placed.empty()) continue;
     parts.push_back(fmt::format("{} not placed: {}", without_knobs(algorithm.candidate), algorithm.not_placed));

@@ -53,6 +53,13 @@ void add(std::vector<std::string>& sum, std::string text) {
   if (!text.empty() && !has(sum, text)) sum.push_back(std::move(text));
 }
 
+// cuDNN's notes of an offer or plan, and those that it should have besides.
+std::vector<std::string> all_notes(const Json& json) {
+  auto notes = json.value("notes", std::vector<std::string>());
+  for (std::string& hidden : json.value("hidden_notes", std::vector<std::string>())) add(notes, std::move(hidden));
+  return notes;
+}
+
 RecordedGraph graph_of(const Json& json) {
   RecordedGraph graph{.problem = json.value("problem", ""),
                       .operations = json.at("operations").get<std::string>(),
@@ -60,18 +67,19 @@ RecordedGraph graph_of(const Json& json) {
                       .device = json.value("device", ""),
                       .calls = json.at("calls").get<std::int64_t>(),
                       .benchmark = json.value("benchmark", false),
-                      .steered = json.value("steered", "")};
+                      .steered = json.value("steered", ""),
+                      .steered_adds = json.value("steered_adds", std::vector<std::string>())};
   for (const Json& each : json.value("not_placed", Json::array())) {
     graph.not_placed.push_back({each.at("candidate").get<std::string>(), each.value("reason", "")});
   }
   for (const Json& plan : json.value("plans", Json::array())) {
     graph.plans.push_back(plan_of(plan));
-    graph.notes.try_emplace(graph.plans.back().candidate, graph.plans.back().notes);
+    graph.notes.try_emplace(graph.plans.back().candidate, all_notes(plan));
   }
   for (const Json& query : json.value("queries", Json::array())) {
     for (const Json& offer : query.at("offers")) {
       std::string candidate = offer.at("candidate").get<std::string>();
-      graph.notes.try_emplace(candidate, offer.value("notes", std::vector<std::string>()));
+      graph.notes.try_emplace(candidate, all_notes(offer));
       add(graph.offered, std::move(candidate));
     }
   }

@@ -35,12 +35,14 @@ struct RecordedGraph {
   std::string reason;      // why no problem does
   std::string device;
   std::int64_t calls = 0;
-  std::vector<RecordedPlan> plans;   // the most called first
-  std::vector<std::string> offered;  // by cuDNN's heuristics, best first
-  bool benchmark = false;            // the program measured what it was offered
-  std::string steered;               // what was put first; empty: cuDNN's own order
+  std::vector<RecordedPlan> plans;        // the most called first
+  std::vector<std::string> offered;       // by cuDNN's heuristics, best first
+  bool benchmark = false;                 // the program measured what it was offered
+  std::string steered;                    // what was put first; empty: cuDNN's own order
+  std::vector<std::string> steered_adds;  // what it loses that cuDNN's own first does not, as a rule asked for
   std::vector<NotPlaced> not_placed;
-  std::map<std::string, std::vector<std::string>> notes;  // of the candidates that were offered or planned
+  std::map<std::string, std::vector<std::string>>
+      notes;  // of what was offered or planned; also those that known.cc adds
 };
 
 // A rule of the choice file, and what became of it.

@@ -140,6 +140,31 @@ class Report(unittest.TestCase):
         os.utime(self.at / "r.jsonl.5", (1e9, 1e9))
         self.assertNotIn("still runs", self.run_convoy("report", "r.jsonl")[1])
 
+    def test_failures_are_explained_and_get_scripts(self):
+        code, _, err = self.run_convoy("report", "r.jsonl", "--diagnose", "why")
+        self.assertEqual(code, 0, err)
+        self.assertIn("no descriptor and no plan failed", err)
+        self.assertFalse((self.at / "why").exists())
+        failed = {"candidate": "cudnn.eng7", "calls": 0, "made": 1, "failure": "CUDNN_STATUS_NOT_SUPPORTED", "failure_detail": "no such tile"}
+        tensor = {"descriptor": "CUDNN_BACKEND_TENSOR_DESCRIPTOR", "status": "CUDNN_STATUS_BAD_PARAM", "message": "_nbDims != _nbStrides",
+                  "count": 2, "attributes": {"CUDNN_ATTR_TENSOR_DIMENSIONS": [1, 2, 3, 4], "CUDNN_ATTR_TENSOR_STRIDES": [24, 12, 4]}}
+        graph = {"operations": "CONVOLUTION_FORWARD", "device": "NVIDIA H200", "calls": 0, "plans": [failed]}
+        rows = [{"problem": "dgrad:" + LAYER, **graph}, {"problem": "fprop:x=s8,2x8x5x5:w=s8,8x8x3x3:y=s32,2x8x3x3:compute=s32", **graph},
+                {"failure": tensor}]
+        self.record.write_text(record() + "".join(json.dumps(row) + "\n" for row in rows))
+        code, _, err = self.run_convoy("report", "r.jsonl", "--diagnose", "why")
+        self.assertEqual(code, 0, err)
+        for said in ("4 dims, but 3 strides", "_nbDims != _nbStrides", "(2 times)", "no such tile", "no script of fprop:x=s8", "x=s8"):
+            self.assertIn(said, err)
+        names = sorted(path.name for path in (self.at / "why").iterdir())
+        self.assertEqual(len(names), 2, names)
+        self.assertEqual(names[0], "diagnosis.txt")
+        self.assertTrue(names[1].startswith("repro-dgrad-bf16-"), names)
+        script = (self.at / "why" / names[1]).read_text()
+        compile(script, names[1], "exec")
+        self.assertIn("what went wrong: plan of cudnn.eng7: CUDNN_STATUS_NOT_SUPPORTED no such tile", script)
+        self.assertIn("program: python <train>.py", script)
+
     def test_bad_input(self):
         code, _, err = self.run_convoy("report", "none.jsonl")
         self.assertEqual(code, 2)

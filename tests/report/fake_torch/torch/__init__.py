@@ -47,8 +47,9 @@ class Tensor:
 
     def backward(self, gradient):
         assert gradient.shape == self.shape and gradient.dtype is self.dtype, (gradient.shape, self.shape)
-        for source in self.made_from:
+        for source in self.made_from or []:
             source.grad = Tensor(source.shape, source.dtype)
+            source.backward(source.grad)
 
 
 def count(sizes):

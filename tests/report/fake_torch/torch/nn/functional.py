@@ -5,7 +5,9 @@ def pad(x, amounts):
     sizes = list(x.shape)
     for i, amount in enumerate(amounts):
         sizes[len(sizes) - 1 - i // 2] += amount
-    return torch.Tensor(sizes, x.dtype)
+    made = torch.Tensor(sizes, x.dtype)
+    made.made_from = [x]
+    return made
 
 
 def convolution(spatial):
