@@ -6,6 +6,7 @@
 #include <sys/utsname.h>
 
 #include <CLI/Version.hpp>
+#include <filesystem>
 
 #include "base/cpu.h"
 #include "base/environment.h"
@@ -16,6 +17,7 @@
 #include "cli/installed.h"
 #include "cli/program.h"
 #include "convoy/version.h"
+#include "io/build_id.h"
 #include "io/versions.h"
 #include "report/format.h"
 #include "report/table.h"
@@ -23,6 +25,8 @@
 
 namespace convoy::cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 std::vector<std::pair<std::string, std::string>> libraries() {
   const dnnl_version_t* dnnl = dnnl_version();
@@ -44,6 +48,28 @@ std::vector<std::pair<std::string, bool>> instruction_sets(const CpuFeatures& cp
   return {{"AVX2+FMA", cpu.isa >= Isa::avx2}, {"AVX-512", cpu.isa >= Isa::avx512}, {"AVX512_VNNI", cpu.avx512_vnni},
           {"AVX512_BF16", cpu.avx512_bf16},   {"AVX512_FP16", cpu.avx512_fp16},    {"AMX", cpu.amx_tile},
           {"AMX-BF16", cpu.amx_bf16},         {"AMX-INT8", cpu.amx_int8}};
+}
+
+// Of what this build made, where it is beside the command. A stack trace is read with their separate debug files.
+struct BuiltFile {
+  std::string name;
+  std::string path;
+  std::string id;
+};
+std::vector<BuiltFile> built_files() {
+  std::vector<BuiltFile> files;
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  files.push_back({"convoy", self.string(), io::build_id(self.string())});
+  for (const char* name : {"libconvoy.so", "libconvoy-interposer.so"}) {
+    for (const char* folder : {"../lib", "../lib/x86_64-linux-gnu", "../lib64"}) {
+      const fs::path file = (self.parent_path() / folder / name).lexically_normal();
+      if (!fs::exists(file, error)) continue;
+      files.push_back({name, file.string(), io::build_id(file.string())});
+      break;
+    }
+  }
+  return files;
 }
 
 // Variables that the libraries below read; only those that are set have a row for people.
@@ -120,6 +146,17 @@ Result<int> doctor(const Program& program, bool measure) {
   program.say("");
   program.say(library_table);
 
+  report::Table built_table;
+  built_table.column("built").column("build id").column("file", report::Align::left, 1);
+  Json built_json = Json::array();
+  for (const BuiltFile& file : built_files()) {
+    built_table.row({file.name, file.id.empty() ? "none" : file.id, file.path});
+    built_json.push_back(
+        {{"name", file.name}, {"file", file.path}, {"build_id", file.id.empty() ? Json(nullptr) : Json(file.id)}});
+  }
+  program.say("");
+  program.say(built_table);
+
   for (const report::Table* table : {&cuda.libraries, &cuda.not_taken}) {
     if (table->empty()) continue;
     program.say("");
@@ -172,6 +209,7 @@ Result<int> doctor(const Program& program, bool measure) {
                     {"cuda", cuda.json},
                     {"files", files.empty() ? Json(nullptr) : Json(files)},
                     {"libraries", library_json},
+                    {"built", built_json},
                     {"environment", variable_json},
                     {"provider_environment", std::move(provider_json)}});
   return faults.empty() ? kDone : kBadInput;
