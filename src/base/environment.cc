@@ -29,6 +29,8 @@ constexpr std::array kVariables = {
     EnvironmentVariable{Variable::record, "CONVOY_RECORD", "a file",
                         "where a program under `convoy exec` writes its convolutions (FILE.PID; set by --record)",
                         "nothing is recorded"},
+    EnvironmentVariable{Variable::record_every, "CONVOY_RECORD_EVERY", "seconds",
+                        "how often that file is renewed while the program runs (set by --report)", "60"},
     EnvironmentVariable{Variable::choices, "CONVOY_CHOICES", "a file",
                         "the engines that a program under `convoy exec` is offered first (set by it)", "cuDNN's order"},
     EnvironmentVariable{Variable::virtual_env, "VIRTUAL_ENV", "a folder",

@@ -21,6 +21,7 @@ enum class Variable {
   cublaslt,
   kernel_cache,
   record,
+  record_every,
   choices,
   virtual_env,
   conda_prefix,

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <mutex>
@@ -33,9 +34,20 @@
 namespace convoy::interposer {
 namespace {
 
-constexpr auto kWriteEvery = std::chrono::seconds(60);
+constexpr double kWriteEvery = 60;  // seconds
 
 using Clock = std::chrono::steady_clock;
+
+// How often the record is renewed: CONVOY_RECORD_EVERY, where that is a number of seconds.
+Clock::duration period() {
+  double seconds = kWriteEvery;
+  if (const auto text = environment(Variable::record_every)) {
+    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), seconds);
+    const bool read = error == std::errc() && end == text->data() + text->size() && seconds >= 0 && seconds < 1e9;
+    if (!read) seconds = kWriteEvery;
+  }
+  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
 
 class Observer {
  public:
@@ -130,8 +142,10 @@ class Observer {
     const Owned owned = owners.get(plan);
     if (owned.plan == nullptr) return;
     benchmark.ran(*owned.row);
-    const auto calls = owned.plan->calls.fetch_add(1, std::memory_order_relaxed) + 1;
-    if (calls % 256 == 0) write_now_and_then();
+    owned.plan->calls.fetch_add(1, std::memory_order_relaxed);
+    // Of all plans together: a training step may run each of hundreds once.
+    thread_local unsigned executions = 0;
+    if (++executions % 256 == 0) write_now_and_then();
   }
 
   void called(const LegacyCall& call) {
@@ -250,12 +264,13 @@ class Observer {
 
   void write_now_and_then() {
     const std::unique_lock lock(writing_, std::try_to_lock);
-    if (!lock || Clock::now() - written_ < kWriteEvery) return;
+    if (!lock || Clock::now() - written_ < period_) return;
     written_ = Clock::now();
     write();
   }
 
   const std::optional<std::string> file_;  // of the record
+  const Clock::duration period_ = period();
   const Clock::time_point started_;
   std::mutex writing_;
   Clock::time_point written_;
