@@ -71,7 +71,7 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(generations.ratio(row), 1.5)
         self.assertEqual(generations.ratio(row, "_deterministic"), 0.75)
         alone = {**row, "problem": "wgrad:x=f32,1x1x1x1,nchw:w=f32,1x1x1x1", "legacy": None, "legacy_deterministic": None}
-        summary = generations.ApiGenerations().summary([{"rows": [row, alone]}, {"broken": "unit 3"}])
+        summary = CHECK.STEPS["api-generations"]().summary([{"rows": [row, alone]}, {"broken": "unit 3"}])
         self.assertEqual((summary["in_both"], summary["only_in_one"]), (1, [[alone["problem"], "graph"]]))
         self.assertAlmostEqual(summary["by_pass_type_layout"]["fprop f16 nhwc"]["least"], 1.5)
         self.assertAlmostEqual(summary["geomean_deterministic_only"], 0.75)
