@@ -8,10 +8,13 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <span>
 
 #include "base/environment.h"
 #include "cli/choice_file.h"
+#include "cli/diagnosis.h"
+#include "cli/live_report.h"
 #include "cli/program.h"
 #include "convoy/tuning_database.h"
 #include "io/file.h"
@@ -29,6 +32,9 @@ constexpr std::size_t kRowsShown = 20;
 
 struct ExecFlags {
   std::string record;
+  std::vector<std::string> reports;
+  std::string every;      // empty: 5m
+  std::string diagnosis;  // a folder; empty: it isn't asked for
   bool steer = false;
   bool strict = false;
   std::vector<std::string> program;
@@ -53,28 +59,34 @@ void pass_on(int signal) {
 }
 
 // Runs the program to its end; signals that end this process go to it. Its exit code, 128 + N where signal N ended it.
-Result<int> run_program(std::vector<std::string> arguments) {
+// Meanwhile `live` (may be null) writes its report; SIGUSR2 is for it then.
+Result<int> run_program(std::vector<std::string> arguments, LiveReport* live) {
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
   // The terminal sends Ctrl-C to both.
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGQUIT, SIG_IGN);
+  if (live != nullptr) std::signal(SIGUSR2, SIG_IGN);  // until it is for the report
   child = ::fork();
   if (child < 0) return Error{ErrorCode::internal, fmt::format("fork: {}", std::strerror(errno))};
   if (child == 0) {
     std::signal(SIGINT, SIG_DFL);
     std::signal(SIGQUIT, SIG_DFL);
+    if (live != nullptr) std::signal(SIGUSR2, SIG_DFL);
     ::execvp(pointers[0], pointers.data());
     const std::string message = fmt::format("convoy exec: {}: {}\n", pointers[0], std::strerror(errno));
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, message.data(), message.size());
     ::_exit(errno == ENOENT ? 127 : 126);
   }
   for (const int signal : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) std::signal(signal, pass_on);
+  const auto started = live != nullptr ? live->start() : Result<void>();
   int status = 0;
   while (::waitpid(child, &status, 0) < 0) {
     if (errno != EINTR) return Error{ErrorCode::internal, fmt::format("waitpid: {}", std::strerror(errno))};
   }
+  if (live != nullptr) live->stop();
+  CONVOY_CHECK(started);
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
@@ -240,6 +252,31 @@ Result<void> keep(const Program& program, const report::Record& record, const fs
   return {};
 }
 
+// What --report and --every say; null where there is no report. The error is found before the program starts.
+Result<std::unique_ptr<LiveReport>> live_report(const ExecFlags& flags, const std::string& record) {
+  std::error_code error;
+  for (const std::string& report : flags.reports) {
+    const fs::path file = fs::absolute(report);
+    if (fs::is_directory(file, error)) {
+      return Error{ErrorCode::invalid_argument, fmt::format("--report {}: it is a folder", report)};
+    }
+    if (!fs::is_directory(file.parent_path(), error)) {
+      return Error{ErrorCode::not_found,
+                   fmt::format("--report {}: there is no folder {}", report, file.parent_path().string())};
+    }
+  }
+  if (flags.reports.empty()) {
+    if (!flags.every.empty()) return Error{ErrorCode::invalid_argument, "--every: it is for --report FILE"};
+    return std::unique_ptr<LiveReport>();
+  }
+  const auto every = parse_period(flags.every.empty() ? "5m" : flags.every);
+  if (!every.ok()) return every.error().within("--every");
+  // A report is as old as what it is made of.
+  constexpr double kUsually = 60;
+  if (*every < kUsually) ::setenv(describe(Variable::record_every).name.data(), fmt::format("{}", *every).c_str(), 1);
+  return std::make_unique<LiveReport>(record, flags.reports, *every);
+}
+
 Result<int> exec(const Program& program, const ExecFlags& flags) {
   CONVOY_TRY(const std::string library, interposer());
   fs::path file = flags.record.empty() ? fs::path() : fs::absolute(flags.record);
@@ -259,22 +296,34 @@ Result<int> exec(const Program& program, const ExecFlags& flags) {
   if (file.empty() && !options.rules.empty()) {
     CONVOY_TRY(file, folder.file("record.jsonl"));
   }
+  // The report and the diagnosis are made of a record.
+  const bool views = !flags.reports.empty() || !flags.diagnosis.empty();
+  if (file.empty() && views) {
+    CONVOY_TRY(file, folder.file("record.jsonl"));
+  }
+  CONVOY_TRY(const auto live, live_report(flags, file.string()));
   const char* before = std::getenv("LD_PRELOAD");
   const std::string preload = before == nullptr || *before == 0 ? library : library + ":" + before;
   ::setenv("LD_PRELOAD", preload.c_str(), 1);
   if (!file.empty()) ::setenv(describe(Variable::record).name.data(), file.c_str(), 1);
-  CONVOY_TRY(const int code, run_program(flags.program));
+  CONVOY_TRY(const int code, run_program(flags.program, live.get()));
   if (file.empty()) return code;
   CONVOY_TRY(const std::string text, collect(file.string()));
   if (text.empty()) {
-    program.note(fmt::format(
-        "convoy exec: {} called no cuDNN of version 9{}", flags.program.front(),
-        flags.record.empty() ? ", so no rule matched anything" : fmt::format(", so there is no {}", flags.record)));
+    program.note(fmt::format("convoy exec: {} called no cuDNN of version 9{}", flags.program.front(),
+                             !flags.record.empty()    ? fmt::format(", so there is no {}", flags.record)
+                             : !options.rules.empty() ? ", so no rule matched anything"
+                                                      : ", so there is nothing to report"));
     return code;
   }
   CONVOY_TRY(const report::Record record, report::parse_record(text, file.string()));
   if (!flags.record.empty()) CONVOY_CHECK(keep(program, record, file, flags.record));
   say_rules(program, options.rules, record);
+  if (!flags.reports.empty()) {
+    CONVOY_CHECK(write_report(file.string(), flags.reports));
+    program.note(fmt::format("convoy exec: {}", fmt::join(flags.reports, ", ")));
+  }
+  if (!flags.diagnosis.empty()) CONVOY_CHECK(say_diagnosis(program, record, flags.diagnosis, "convoy exec"));
   return code;
 }
 
@@ -292,6 +341,20 @@ void add_exec(CLI::App& app, Program& program) {
                   "Write every distinct convolution, with calls and engines, to FILE, and a problem list beside it "
                   "(.txt). Without a flag that chooses the program is only looked at")
       ->type_name("FILE");
+  command
+      .add_option(
+          "--report", flags->reports,
+          "Write what convoy report shows to FILE (.html, .json, else text): now and then, at SIGUSR2, at the end")
+      ->type_name("FILE");
+  command.add_option("--every", flags->every, "How often --report does so: 90s, 5m (default), 2h")->type_name("TIME");
+  command
+      .add_option(
+          "--diagnose", flags->diagnosis,
+          "Say why descriptors and plans failed; FOLDER (default convoy-diagnosis) gets a PyTorch script for each "
+          "such convolution")
+      ->type_name("FOLDER")
+      ->expected(0, 1)
+      ->default_str("convoy-diagnosis");
   add_steering_flags(command, program);
   command.add_flag("--strict,!--fallback", flags->strict,
                    "What rules and filters ask for and can't be had fails the program's call; with --fallback, the "

@@ -20,7 +20,7 @@ struct ReportFlags {
   std::vector<std::string> outputs, pages;
   std::string nodes;
   std::string twins;
-  std::string diagnosis;  // a folder; empty: it isn't asked for
+  std::string diagnosis;      // a folder; empty: it isn't asked for
   double copy_gigabytes = 0;  // a second; 0: not said
   int top = 30;
 };

@@ -43,6 +43,15 @@ class Given {
     const Json* found = find(ending);
     return Given(found != nullptr && found->is_object() ? *found : Json::object());
   }
+  std::vector<Given> children(std::string_view ending) const {
+    std::vector<Given> all;
+    const Json* found = find(ending);
+    if (found == nullptr) return all;
+    for (const Json& each : found->is_array() ? *found : Json::array({*found})) {
+      if (each.is_object()) all.emplace_back(each);
+    }
+    return all;
+  }
   Numbers numbers(std::string_view ending) const {
     Numbers all;
     const Json* found = find(ending);
@@ -132,6 +141,11 @@ std::string field_of(const RecordedFailure& failure) {
   const Given given(std::move(json));
   if (contains(failure.descriptor, "TENSOR_DESCRIPTOR")) return of_tensor(given);
   if (contains(failure.descriptor, "OPERATION_CONVOLUTION")) return of_convolution(given);
+  if (contains(failure.descriptor, "OPERATIONGRAPH")) {
+    for (const Given& operation : given.children("_OPS")) {
+      if (std::string field = of_convolution(operation); !field.empty()) return field;
+    }
+  }
   if (contains(failure.descriptor, "BACKEND_CONVOLUTION")) return of_window(given);
   return {};
 }
@@ -149,7 +163,7 @@ bool follows_from_others(std::string_view message) {
 }
 
 Finding finding_of(const RecordedFailure& failure) {
-  Finding finding{.what = failure.descriptor,
+  Finding finding{.what = failure.candidate.empty() ? failure.descriptor : "plan of " + failure.candidate,
                   .problem = failure.problem,
                   .status = failure.status,
                   .message = failure.message,
@@ -184,11 +198,24 @@ Finding finding_of(const RecordedGraph& graph, const RecordedPlan& plan, bool ra
   return finding;
 }
 
+// A plan's failure that its graph has, too: there it is known whether another was built.
+bool is_a_graphs(const RecordedFailure& failure, const Record& record) {
+  return !failure.candidate.empty() &&
+         std::any_of(record.graphs.begin(), record.graphs.end(), [&](const RecordedGraph& graph) {
+           return graph.problem == failure.problem &&
+                  std::any_of(graph.plans.begin(), graph.plans.end(), [&](const RecordedPlan& plan) {
+                    return plan.candidate == failure.candidate && !plan.failure.empty();
+                  });
+         });
+}
+
 }  // namespace
 
 std::vector<Finding> diagnose(const Record& record) {
   std::vector<Finding> findings;
-  for (const RecordedFailure& failure : record.failures) findings.push_back(finding_of(failure));
+  for (const RecordedFailure& failure : record.failures) {
+    if (!is_a_graphs(failure, record)) findings.push_back(finding_of(failure));
+  }
   for (const RecordedGraph& graph : record.graphs) {
     const bool ran = std::any_of(graph.plans.begin(), graph.plans.end(),
                                  [](const RecordedPlan& plan) { return plan.failure.empty(); });

@@ -61,6 +61,10 @@ TEST(Diagnosis, TheFieldAndBothValuesAreNamed) {
             "y.dims[1]=9 does not match w.dims[0]=8");
   EXPECT_EQ(first(failure(kOperation, "", operation("[2,8,5,5]", "[8,8,3,3]", "[2,8,4,5]").c_str())).field,
             "y.dims[2]=4 does not match x.dims[2]=5, w.dims[2]=3, pad=1/1, stride=1, dilation=1, which give 5");
+  const std::string graph =
+      R"({"CUDNN_ATTR_OPERATIONGRAPH_OPS":)" + operation("[2,8,5,5]", "[8,8,3,3]", "[3,8,5,5]") + "}";
+  EXPECT_EQ(first(failure("CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR", "outputGraph.buildDAG()", graph.c_str())).field,
+            "x.dims[0]=2 does not match y.dims[0]=3");
   EXPECT_EQ(first(failure("CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR", "finalize_internal()",
                           R"({"CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS":2,"CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS":[-1,1]})"))
                 .field,
@@ -75,10 +79,12 @@ TEST(Diagnosis, WhatStopsSomethingComesFirst) {
            R"({"candidate":"cudnn.eng7","calls":0,"failure":"CUDNN_STATUS_NOT_SUPPORTED","failure_detail":"no tile"})" +
            second + "]}";
   };
-  const auto findings =
-      diagnose(record_of({kHeader, graph(problem, R"(,{"candidate":"cudnn.eng1","calls":1})"), graph(other, ""),
-                          failure("CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR", "outputGraph.buildDAG()", "{}")}));
-  ASSERT_EQ(findings.size(), 3u);
+  const auto findings = diagnose(record_of(
+      {kHeader, graph(problem, R"(,{"candidate":"cudnn.eng1","calls":1})"), graph(other, ""),
+       failure("CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR", "outputGraph.buildDAG()", "{}"),
+       R"({"failure":{"descriptor":"CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR","status":"CUDNN_STATUS_NOT_SUPPORTED","count":1,"candidate":"cudnn.eng7","problem":")" +
+           other + R"("}})"}));
+  ASSERT_EQ(findings.size(), 3u) << "a plan's failure counts once";
   EXPECT_EQ(findings[0].problem, other) << "nothing could be built";
   EXPECT_NE(findings[0].advice.find("none of the engines"), std::string::npos) << findings[0].advice;
   EXPECT_TRUE(findings[1].consequence);

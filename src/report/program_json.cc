@@ -90,6 +90,7 @@ Json to_json(const ProgramReport& report, const LayoutComparison& layouts) {
                         {"message", failure.message},
                         {"count", failure.count},
                         {"problem", failure.problem.empty() ? Json(nullptr) : Json(failure.problem)},
+                        {"candidate", failure.candidate.empty() ? Json(nullptr) : Json(failure.candidate)},
                         {"attributes", std::move(attributes)}});
   }
   Json totals = Json::array();

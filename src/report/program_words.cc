@@ -161,7 +161,9 @@ std::vector<std::string> remarks_of(const ProgramReport& report) {
   const Record& record = report.record;
   std::vector<std::string> lines;
   std::int64_t captured = 0, untimed = 0;
-  std::size_t failures = record.failures.size();
+  auto failures =
+      static_cast<std::size_t>(std::count_if(record.failures.begin(), record.failures.end(),
+                                             [](const RecordedFailure& failure) { return failure.candidate.empty(); }));
   bool reduced = false;
   for (const Convolution& each : report.convolutions) {
     untimed += each.used && each.timed_calls < each.graph.calls ? 1 : 0;

@@ -33,14 +33,15 @@ void add(std::vector<RecordedFailure>& sum, const Json& json) {
                           .status = json.value("status", ""),
                           .message = json.value("message", ""),
                           .count = json.value("count", std::int64_t{1}),
-                          .problem = json.value("problem", "")};
+                          .problem = json.value("problem", ""),
+                          .candidate = json.value("candidate", "")};
   const Json attributes = json.value("attributes", Json::object());
   for (const auto& [name, value] : attributes.items()) {
     failure.attributes.emplace_back(name, value.dump(-1, ' ', false, Json::error_handler_t::replace));
   }
   const auto same = std::find_if(sum.begin(), sum.end(), [&](const RecordedFailure& f) {
     return f.descriptor == failure.descriptor && f.status == failure.status && f.message == failure.message &&
-           f.problem == failure.problem && f.attributes == failure.attributes;
+           f.problem == failure.problem && f.candidate == failure.candidate && f.attributes == failure.attributes;
   });
   if (same == sum.end()) {
     sum.push_back(std::move(failure));

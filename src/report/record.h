@@ -62,6 +62,7 @@ struct RecordedFailure {
   std::int64_t count = 0;
   std::vector<std::pair<std::string, std::string>> attributes;  // as set: name, value as JSON
   std::string problem;                                          // empty: there is none
+  std::string candidate;                                        // of a plan
 };
 
 struct Record {
