@@ -143,13 +143,13 @@ class Observer {
     if (owned.plan == nullptr) return;
     benchmark.ran(*owned.row);
     owned.plan->calls.fetch_add(1, std::memory_order_relaxed);
-    // Of all plans together: a training step may run each of hundreds once.
-    thread_local unsigned executions = 0;
-    if (++executions % 256 == 0) write_now_and_then();
+    write_now_and_then();
   }
 
   void called(const LegacyCall& call) {
-    if (file_) legacy.called(call);
+    if (!file_) return;
+    legacy.called(call);
+    write_now_and_then();
   }
 
   // All of it to the file, in place of what was there.
@@ -262,7 +262,10 @@ class Observer {
     failures.add(snapshot, real().GetErrorString(status), all_words(), problem, candidate);
   }
 
+  // The clock is looked at every so many calls of all kinds: a training step may run each of hundreds of plans once.
   void write_now_and_then() {
+    thread_local unsigned calls = 0;
+    if (++calls % 256 != 0) return;
     const std::unique_lock lock(writing_, std::try_to_lock);
     if (!lock || Clock::now() - written_ < period_) return;
     written_ = Clock::now();
