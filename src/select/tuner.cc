@@ -176,6 +176,7 @@ class Tuner {
     }
     if (racing.empty()) return;
     const std::vector<Runner*> fresh = racing;
+    if (champion_ != nullptr && champion_->plan == nullptr) champion_ = nullptr;  // hopeless beside a new one
     if (champion_ != nullptr) racing.push_back(champion_);
     const double left = time_left();
     const bool more_to_come =

@@ -77,6 +77,16 @@ TEST_F(Tuner, WhatIsAskedForIsMeasuredFirst) {
   EXPECT_TRUE(selection->partial);
 }
 
+// The likely ones' best may be hopeless beside an unlikely one.
+TEST_F(Tuner, TheBestOfTheLikelyMayBeCutOffLater) {
+  options_.budget_seconds = 20;
+  const FakeEngine likely("fake.likely", {.predicted = 1e-5, .sleep_seconds = 0.01});
+  const FakeEngine unlikely("fake.unlikely", {.predicted = 1e-3});
+  const auto selection = choose({&likely, &unlikely});
+  ASSERT_TRUE(selection.ok()) << selection.error().message;
+  EXPECT_EQ(selection->candidate.engine, "fake.unlikely");
+}
+
 TEST_F(Tuner, OneDisturbedTimeDoesNotCutACandidateOff) {
   std::atomic<int> disturbed = 2;  // both runs of its audition
   FakeEngine unlucky("fake.unlucky", {.predicted = 1e-4, .disturbed_runs = &disturbed});
