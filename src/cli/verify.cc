@@ -165,9 +165,7 @@ class Verification {
  public:
   Verification(const Program& program, const VerifyFlags& flags, const PlanRequest& request,
                const SelectionOptions& options)
-      : program_(program), flags_(flags), request_(request), options_(options) {
-    if (options.budget_seconds > 0) deadline_ = monotonic_seconds() + options.budget_seconds;
-  }
+      : program_(program), flags_(flags), request_(request), options_(options) {}
 
   Result<int> run() {
     CONVOY_TRY(problems_, problems_of(program_, flags_));
@@ -184,6 +182,8 @@ class Verification {
       for (Candidate& candidate : *candidates) jobs_.push_back({p, std::move(candidate)});
       if (flags_.all_engines) list_refusals(problems_[p].problem);
     }
+    // Preparing a network is not what the budget is for.
+    if (options_.budget_seconds > 0) deadline_ = monotonic_seconds() + options_.budget_seconds;
     report::Progress bar("verifying", program_.shared.json);
     const int count = static_cast<int>(jobs_.size());
     const auto done = [&](int i, Json result) {
@@ -224,7 +224,8 @@ class Verification {
   // In a child. The checker outlives the job: its data and the oracle's answer serve all candidates of a problem.
   Json check(const Job& job) {
     const auto skipped = [](const std::string& why) { return Json{{"fault", "not_checked"}, {"failure", why}}; };
-    if (deadline_ > 0 && monotonic_seconds() > deadline_) return skipped("the budget ended");
+    const bool first = &job == jobs_.data();  // there is an answer, however short the budget
+    if (deadline_ > 0 && !first && monotonic_seconds() > deadline_) return skipped("the budget ended");
     if (!checker_ || checked_problem_ != job.problem) {
       checker_.reset();
       auto made = CandidateChecker::make(setup_of(job), program_.engines());

@@ -44,6 +44,7 @@ TEST_F(Command, VerifySaysWhatItCannotDo) {
   EXPECT_EQ(nothing["unsupported"].size(), 1u);
   const json late = run_json({"verify", kConv, "--all-engines", "--budget", "0.000001"}, 1);
   EXPECT_GT(late["not_checked"].get<int>(), 0);
+  EXPECT_EQ(late["right"], 1);
 }
 
 // A file as convoy verify writes it, of an engine that is right by now, of one that is not there, and broken ones.
