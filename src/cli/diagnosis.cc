@@ -56,9 +56,8 @@ Result<void> say_diagnosis(const Program& program, const report::Record& record,
                            findings.size(), findings.size() == 1 ? "" : "s", harmless));
   std::string all;
   for (std::size_t i = 0; i < findings.size(); ++i) {
-    const std::string text = report::text_of(findings[i]);
-    all += text + "\n";
-    if (i < kShown) program.note(text);
+    all += report::text_of(findings[i]) + "\n";
+    if (i < kShown) program.note(report::text_of(findings[i], true));
   }
   if (findings.size() > kShown) program.note(fmt::format("and {} more", findings.size() - kShown));
   std::size_t scripts = 0;

@@ -172,7 +172,8 @@ Finding finding_of(const RecordedFailure& failure) {
                   .given = failure.attributes,
                   .consequence = follows_from_others(failure.message)};
   finding.advice =
-      advice_on(failure.message, contains(failure.status, "NOT_SUPPORTED")
+      advice_on(failure.message, !finding.field.empty() ? "correct what the field says"
+                                 : contains(failure.status, "NOT_SUPPORTED")
                                      ? "cuDNN has no engine for this: another type, layout or size may have one"
                                      : "compare what was given with cuDNN's documentation of this descriptor");
   return finding;
@@ -229,7 +230,7 @@ std::vector<Finding> diagnose(const Record& record) {
   return findings;
 }
 
-std::string text_of(const Finding& finding) {
+std::string text_of(const Finding& finding, bool brief) {
   std::string text = fmt::format("{}: {}{}\n", finding.what, finding.status,
                                  finding.count > 1 ? fmt::format(" ({} times)", finding.count) : "");
   const auto add = [&](std::string_view name, std::string_view value) {
@@ -239,6 +240,7 @@ std::string text_of(const Finding& finding) {
   add("cuDNN", finding.message);
   add("advice", finding.advice);
   add("problem", finding.problem);
+  if (brief && !finding.field.empty()) return text;
   for (const auto& [name, value] : finding.given) add("given", fmt::format("{}={}", name, value));
   return text;
 }

@@ -27,8 +27,8 @@ struct Finding {
 // Those that stop something first, then plans where another one was built.
 std::vector<Finding> diagnose(const Record& record);
 
-// Of one finding, for people: several lines.
-std::string text_of(const Finding& finding);
+// Of one finding, for people: several lines. `brief`: without what was given where the field at fault is known.
+std::string text_of(const Finding& finding, bool brief = false);
 
 // The convolutions that failed, as problem strings, each once: those of which nothing could be built first.
 std::vector<std::string> failing_problems(const std::vector<Finding>& findings);

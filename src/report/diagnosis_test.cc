@@ -55,6 +55,8 @@ TEST(Diagnosis, TheFieldAndBothValuesAreNamed) {
   EXPECT_EQ(channels.field, "x.dims[1]=8 is no multiple of w.dims[1]=7");
   EXPECT_NE(channels.advice.find("groups"), std::string::npos);
   EXPECT_NE(text_of(channels).find("xDimA[1] % wDimA[1]"), std::string::npos) << "cuDNN's own words are there";
+  EXPECT_NE(text_of(channels).find("given"), std::string::npos);
+  EXPECT_EQ(text_of(channels, true).find("given"), std::string::npos) << "the field says enough";
   EXPECT_EQ(first(failure(kOperation, "", operation("[2,8,5,5]", "[8,8,3,3]", "[3,8,5,5]").c_str())).field,
             "x.dims[0]=2 does not match y.dims[0]=3");
   EXPECT_EQ(first(failure(kOperation, "", operation("[2,8,5,5]", "[8,8,3,3]", "[2,9,5,5]").c_str())).field,
