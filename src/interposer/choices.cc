@@ -135,17 +135,21 @@ std::vector<KnownTime> Choices::find(std::string_view device, std::string_view c
   const auto found = times_.find(key_of(device, cudnn, without_alignments(problem, callers)));
   if (found == times_.end()) return {};
   std::vector<KnownTime> known;
-  for (const Row& row : found->second) {
-    bool serves = true;
-    for (std::size_t i = 0; i < callers.size(); ++i) serves &= row.alignments[i] <= callers[i];
-    if (row.known.seconds == std::numeric_limits<double>::infinity()) serves = row.alignments == callers;
-    if (!serves) continue;
-    const auto same = std::find_if(known.begin(), known.end(),
-                                   [&](const KnownTime& other) { return other.candidate == row.known.candidate; });
-    if (same == known.end()) {
-      known.push_back(row.known);
-    } else {
-      same->seconds = std::min(same->seconds, row.known.seconds);
+  // Those of its own alignment count first.
+  for (const bool own : {true, false}) {
+    const std::size_t before = known.size();
+    for (const Row& row : found->second) {
+      if ((row.alignments == callers) != own) continue;
+      bool serves = own || row.known.seconds < std::numeric_limits<double>::infinity();
+      for (std::size_t i = 0; i < callers.size(); ++i) serves &= row.alignments[i] <= callers[i];
+      if (!serves) continue;
+      const auto same = std::find_if(known.begin(), known.end(),
+                                     [&](const KnownTime& other) { return other.candidate == row.known.candidate; });
+      if (same == known.end()) {
+        known.push_back(row.known);
+      } else if (same >= known.begin() + static_cast<std::ptrdiff_t>(before)) {
+        same->seconds = std::min(same->seconds, row.known.seconds);
+      }
     }
   }
   return known;

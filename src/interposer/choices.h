@@ -54,7 +54,8 @@ class Choices {
   static Result<Choices> parse(std::string_view text);
 
   // What was measured of a problem on a device by a version of cuDNN ("9.19.0"), each candidate once. A time that was
-  // measured with tensors of a lower alignment serves; that a candidate failed with them says nothing.
+  // measured with tensors of a lower alignment serves where there is none of the problem's own; that a candidate failed
+  // with them says nothing.
   std::vector<KnownTime> find(std::string_view device, std::string_view cudnn, std::string_view problem) const;
   bool empty() const { return times_.empty() && rules.empty() && filters.texts.empty(); }
 

@@ -30,8 +30,9 @@ TEST(Choices, ALowerAlignmentServesAHigherOne) {
     return "time\tg\t9\tfprop:x=f32,2x8,nhwc" + x + ":w=f32,8x8,nhwc" + w + ":pad=1x1\t" + candidate + "\t" + seconds +
            "\n";
   };
-  const Choices choices = parsed(row(",align=4", "", "a", "3") + row(",align=16", ",align=16", "a", "2") +
-                                 row("", "", "a", "1") + row(",align=4", ",align=4", "b", "inf"));
+  const Choices choices =
+      parsed(row(",align=4", "", "a", "3") + row(",align=16", ",align=16", "a", "2") + row("", "", "a", "1") +
+             row(",align=8", ",align=8", "a", "9") + row(",align=4", ",align=4", "b", "inf"));
   const auto found = [&](const std::string& x, const std::string& w) {
     std::string text;
     for (const auto& known : choices.find("g", "9", "fprop:x=f32,2x8,nhwc" + x + ":w=f32,8x8,nhwc" + w + ":pad=1x1")) {
@@ -45,8 +46,9 @@ TEST(Choices, ALowerAlignmentServesAHigherOne) {
   EXPECT_EQ(found("", ""), "a1") << "the default is 64 bytes";
   EXPECT_EQ(found(",align=32", ",align=32"), "a2");
   EXPECT_EQ(found(",align=16", ""), "a2");
+  EXPECT_EQ(found(",align=8", ",align=8"), "a!") << "its own counts before faster ones of lower alignment";
   EXPECT_EQ(found(",align=8", ""), "a3");
-  EXPECT_EQ(found(",align=8", ",align=32"), "") << "w was measured at 64";
+  EXPECT_EQ(found(",align=4", ",align=32"), "") << "w was measured at 64";
   EXPECT_EQ(found(",align=4", ",align=4"), "b!") << "and a failure serves its own alignment only";
 }
 
