@@ -13,13 +13,17 @@ sums = {}
 
 def convolve(seed, rounds=20):
     import torch
-    torch.manual_seed(seed)
+    numbers = torch.Generator().manual_seed(seed)  # of this thread alone
+
+    def random(*sizes):
+        made = torch.randn(*sizes, generator=numbers).to("cuda", torch.bfloat16)
+        return made.to(memory_format=torch.channels_last).requires_grad_()
+
     with torch.cuda.stream(torch.cuda.Stream()):
         total = 0.0
         for round in range(rounds):
             c = 16 * (1 + (seed + round) % 4)
-            x = torch.randn(4, c, 28, 28, device="cuda", dtype=torch.bfloat16).to(memory_format=torch.channels_last).requires_grad_()
-            f = torch.randn(c, c, 3, 3, device="cuda", dtype=torch.bfloat16).to(memory_format=torch.channels_last).requires_grad_()
+            x, f = random(4, c, 28, 28), random(c, c, 3, 3)
             torch.nn.functional.conv2d(x, f, padding=1).float().square().mean().backward()
             total += float(f.grad.float().abs().sum() + x.grad.float().abs().sum())
     sums[seed] = total
@@ -37,6 +41,7 @@ def threads():
 def graph():
     """A captured training step, replayed: the same result as without."""
     import torch
+    torch.manual_seed(1)
     model = torch.nn.Sequential(torch.nn.Conv2d(32, 64, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(64, 32, 3, padding=1, groups=4))
     model = model.to("cuda", torch.bfloat16, memory_format=torch.channels_last)
     x = torch.randn(8, 32, 56, 56, device="cuda", dtype=torch.bfloat16).to(memory_format=torch.channels_last)

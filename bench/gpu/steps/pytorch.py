@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import tempfile
@@ -101,14 +102,16 @@ class Layer(harness.Step):
         for one in together({"record": under("--record", record) + script}).values():
             one.ask("times")
             one.end()
-        tuned = tune(record, 30)
+        tuned = tune(record, 20)
         picks, report = self.picks(record)
-        rules = harness.OUT / f"layer-{type_}.rules"
-        rules.write_text("".join(f"pass={name} -> {candidate}\n" for name, candidate in picks.items()))
+        files = {which: harness.OUT / f"layer-{type_}-{which}.rules" for which in ("best", "second")}
+        for place, file in enumerate(files.values()):
+            file.write_text("".join(f"pass={name} -> {known[place]}\n" for name, known in picks.items() if len(known) > place))
         ruled = harness.OUT / f"layer-{type_}-ruled.jsonl"
         driven = together({"plain": script, "benchmark": script + ["--benchmark"], "steered": under() + script,
                            "steered benchmark": under() + script + ["--benchmark"],
-                           "rules": under("--rules", rules, "--record", ruled) + script})
+                           "best by rule": under("--no-db", "--rules", files["best"]) + script,
+                           "second by rule": under("--no-db", "--rules", files["second"], "--record", ruled) + script})
         rounds = [{name: each.ask("times") for name, each in driven.items()} for _ in range(5)]
         said = {name: each.end()[-1500:] for name, each in driven.items()}
         times = {name: {p: spread([r[name][p] for r in rounds]) for p in ("fprop", "dgrad", "wgrad")} for name in driven}
@@ -118,18 +121,19 @@ class Layer(harness.Step):
                 "rules_headers": [row.get("rules") for row in ran if "convoy_record" in row]}
 
     def picks(self, record):
-        """Of each pass the second fastest of cuDNN's engines that the report knows; and the report."""
-        code, out, err = harness.command([harness.CONVOY, "report", record, "--json", "-"])
+        """Of each pass the two fastest of cuDNN's engines that the report permits; and the report."""
+        code, out, err = harness.command([harness.CONVOY, "report", record, "--json"])
         try:
             report = json.loads(out)
         except ValueError:
             return {}, f"{code}: {err[-500:]}"
         picks = {}
         for entry in report.get("convolutions", []):
-            known = [c for c in entry.get("candidates", []) if c.get("seconds") and c["candidate"].startswith("cudnn.eng")]
+            known = [c for c in entry["algorithms"] if c["seconds"] and c["permitted"] and c["candidate"].startswith("cudnn.eng")]
             known.sort(key=lambda c: c["seconds"])
-            if len(known) > 1:
-                picks.setdefault(entry["problem"].split(":")[0], known[1]["candidate"])
+            # An engine on its own is the same as one with every knob left to cuDNN.
+            names = [re.sub(r"\w+=-1,?", "", c["candidate"]).replace(",}", "}").replace("{}", "") for c in known]
+            picks.setdefault(entry["pass"], names[:2])
         code, text, _ = harness.command([harness.CONVOY, "report", record, "--problem", "*"], COLUMNS="120")
         return picks, text[-6000:]
 
@@ -140,7 +144,7 @@ class Layer(harness.Step):
 class Networks(harness.Step):
     """training steps: plain, cudnn.benchmark, and both under `convoy exec`, in turns; losses and first iterations"""
     NAMES = ("resnet50", "resnext50", "mobilenet_v2", "efficientnet_b0", "convnext_tiny", "unet", "unet3d")
-    ROUNDS = 7
+    ROUNDS = 6
     SECONDS = 0.4  # of steps a turn
     TUNING = float(os.environ.get("CONVOY_TUNING_SECONDS", 40))  # a network and type
 
@@ -162,18 +166,16 @@ class Networks(harness.Step):
                 one.ask("steps 2")
                 one.end()
         tuned = tune(record, self.TUNING)
-        firsts = {}
-        # First iterations with nobody beside them, in mirrored order; each of another process.
-        for turn in ("plain", "steered", "steered", "plain"):
-            one = together({turn: (under() if turn == "steered" else []) + script})[turn]
-            firsts.setdefault(turn, []).append(one.ask("first")["seconds"])
-            one.end()
         modes = {"plain": script, "steered": under() + script, "benchmark": script + ["--benchmark"],
                  "steered benchmark": under() + script + ["--benchmark"]}
-        driven = together(modes)
-        begun = {mode: each.ask("first") for mode, each in driven.items()}
-        for mode in ("benchmark", "steered benchmark"):
-            firsts[mode] = [begun[mode]["seconds"]]
+        # First iterations one after another, each of a process of its own, in mirrored order.
+        driven = together({**modes, "other plain": script, "other steered": under() + script})
+        begun = {}
+        for mode in ("other plain", "other steered", "steered", "plain", "benchmark", "steered benchmark"):
+            begun[mode] = driven[mode].ask("first")
+            if mode not in modes:
+                driven.pop(mode).end()
+        firsts = {mode: [begun[each]["seconds"] for each in (mode, f"other {mode}") if each in begun] for mode in modes}
         losses = {mode: begun[mode]["losses"] for mode in modes}
         count = max(3, round(1e3 * self.SECONDS / driven["plain"].ask("steps 3")["milliseconds"]))
         for mode in list(modes)[1:]:
@@ -220,6 +222,7 @@ class Networks(harness.Step):
 class TorchTests(harness.Step):
     """PyTorch's own test_convolution.py: the same outcome test by test, plain, recorded and steered"""
     jobs = 3
+    SECONDS = float(os.environ.get("CONVOY_TORCH_TEST_SECONDS", 530))
 
     def units(self):
         return ["plain", "recorded", "steered"]
@@ -234,7 +237,7 @@ class TorchTests(harness.Step):
         with open(harness.OUT / f"tests-{mode}.log", "w") as log:
             try:
                 code = subprocess.run([*before, PYTHON, PROGRAMS / "outcomes.py", TESTS / "test_convolution.py", written], stdout=log,
-                                      stderr=subprocess.STDOUT, env=environment, timeout=530, cwd=TESTS).returncode
+                                      stderr=subprocess.STDOUT, env=environment, timeout=self.SECONDS, cwd=TESTS).returncode
             except subprocess.TimeoutExpired:
                 code = 124
         log = (harness.OUT / f"tests-{mode}.log").read_text(errors="replace")
@@ -282,13 +285,13 @@ class Programs(harness.Step):
         return {"tuned": tuned, "microseconds_a_call": {name: spread([r[name] for r in rounds]) for name in driven},
                 "over_plain": {name: spread([r[name] / r["plain"] for r in rounds]) for name in driven if name != "plain"}}
 
-    def both(self, *arguments, prefix=()):
+    def both(self, *arguments, prefix=(), environment=None):
         """Plain, recorded, steered."""
         answers = {}
         record = harness.OUT / f"{arguments[0]}.jsonl"
         for mode, before in (("plain", []), ("recorded", under("--record", record)), ("steered", under("--engines", "*"))):
             done = subprocess.run([*map(str, before), *(prefix or [PYTHON]), str(PROGRAMS / "strange.py"), *arguments], capture_output=True, text=True,
-                                  timeout=200, env=plain_environment())
+                                  timeout=200, env=environment or plain_environment())
             lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
             answers[mode] = {"exit_code": done.returncode, "said": lines, **({"errors": done.stderr[-1500:]} if done.returncode else {})}
         rows = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
@@ -305,7 +308,7 @@ class Programs(harness.Step):
         return self.both("jax")
 
     def ranks(self):
-        return self.both("ranks", prefix=["torchrun", "--nproc-per-node", "2"])
+        return self.both("ranks", prefix=[PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2"], environment={name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"})
 
     def deterministic(self, name):
         """200 steps twice, plain and with --deterministic: the same parameters, bit by bit?"""

@@ -250,7 +250,8 @@ TEST_F(GpuTest, DepthwiseBandsOfPixelsAreTheOracles) {
       problem->beta = 0.5;
     }
     std::vector<std::int64_t> tiles;
-    for (const std::int64_t tile : depthwise_engine().knobs(*problem, request_).front().values) {
+    const std::vector<Knob> knobs = depthwise_engine().knobs(*problem, request_);
+    for (const std::int64_t tile : knobs.front().values) {
       if (tile / 100'000'000 == 6) tiles.push_back(tile);
     }
     if (tiles.empty()) continue;
@@ -286,7 +287,8 @@ TEST_F(GpuTest, KeepingToOneSmIsTheOracles) {
   std::set<std::int64_t> kernels;
   for (const ConvProblem& problem : one_sm_problems()) {
     std::set<std::int64_t> seen;
-    for (const std::int64_t tile : depthwise_engine().knobs(problem, request_).front().values) {
+    const std::vector<Knob> knobs = depthwise_engine().knobs(problem, request_);
+    for (const std::int64_t tile : knobs.front().values) {
       if (!seen.insert(tile / 100'000'000).second) continue;
       cases.push_back({problem, {{"tile", tile}}, Fill::normal, static_cast<std::uint64_t>(cases.size())});
     }
