@@ -13,8 +13,9 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::string_view kNotBuilt = "its plan could not be built";
-constexpr int kMostMade = 2;   // known configurations that are added to cuDNN's list
-constexpr int kMostTried = 8;  // of which it is found out whether they can be
+constexpr double kFaster = 0.98;  // of a time: less is worth another order
+constexpr int kMostMade = 2;      // known configurations that are added to cuDNN's list
+constexpr int kMostTried = 8;     // of which it is found out whether they can be
 
 Candidate plain(const Listed& listed) { return without_automatic(listed.offer.candidate); }
 
@@ -42,6 +43,16 @@ std::vector<std::string> losses_beyond(const Listed& listed, const Listed& other
 class Decider {
  public:
   Decider(const Question& question, const Choices& choices) : question_(question), choices_(choices) {}
+
+  bool first_will_do(unsigned accepted) {
+    const std::vector<Listed> first = list(question_.heuristic, 1);
+    if (first.empty() || !first.front().seconds || (losses_of(first.front().notes) & ~accepted) != 0) return false;
+    const double seconds = *first.front().seconds;
+    return seconds < kInfinity &&
+           std::none_of(question_.known.begin(), question_.known.end(), [&](const KnownTime& time) {
+             return time.seconds < kFaster * seconds && !has_failed(time.candidate);
+           });
+  }
 
   Decision decide() {
     decision_.place = question_.place;
@@ -93,10 +104,10 @@ class Decider {
   }
 
   // A configuration can be filled once only, so the list is found out with others than the program's.
-  std::vector<Listed> list(cudnnBackendDescriptor_t heuristic) {
+  std::vector<Listed> list(cudnnBackendDescriptor_t heuristic, std::optional<std::int64_t> places = {}) {
     const cudnn::Descriptor asked = cudnn::Descriptor::borrowed(real(), heuristic);
-    const auto given = asked.get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
-                                 asked.count(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR));
+    if (!places) places = asked.count(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR);
+    const auto given = asked.get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, *places);
     std::vector<Listed> listed(given.size());
     for (std::size_t i = 0; i < given.size(); ++i) {
       listed[i].index = static_cast<int>(i);
@@ -249,5 +260,9 @@ class Decider {
 }  // namespace
 
 Decision decide(const Question& question, const Choices& choices) { return Decider(question, choices).decide(); }
+
+bool first_will_do(const Question& question, const Choices& choices, unsigned accepted) {
+  return Decider(question, choices).first_will_do(accepted);
+}
 
 }  // namespace convoy::interposer

@@ -142,7 +142,7 @@ class Observer {
     const Owned owned = owners.get(plan);
     if (owned.plan == nullptr) return;
     benchmark.ran(*owned.row);
-    owned.plan->calls.fetch_add(1, std::memory_order_relaxed);
+    if (owned.plan->calls.fetch_add(1, std::memory_order_relaxed) == 0) steering.ran(*owned.row, owned.plan->offer);
     write_now_and_then();
   }
 

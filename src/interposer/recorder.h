@@ -67,6 +67,7 @@ struct GraphRow {
   std::deque<PlanRow> plans;  // at addresses that stay
 
   const ConvProblem* convolution() const { return parsed ? &*parsed : nullptr; }  // null: not expressed
+  bool is_f32() const { return parsed && parsed->x.type == DataType::f32; }
   bool is_convolution() const { return operations.find("CONVOLUTION") != std::string::npos; }
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "interposer/order.h"
 #include "interposer/real.h"
 #include "interposer/say.h"
 
@@ -79,6 +80,12 @@ void Steering::failed(GraphRow& row, const Candidate& candidate, const std::stri
   if (std::exchange(steered.obeyed, false)) steered.disobeyed = reason;
 }
 
+void Steering::ran(const GraphRow& row, const Offer& offer) {
+  if (!choices_.empty()) {
+    accepted(row).fetch_or(losses_of(offer.notes) | losses_of(offer.hidden_notes), std::memory_order_relaxed);
+  }
+}
+
 // What is decided for a heuristic is decided once: that how many there are is what a fill then gives.
 std::shared_ptr<Decision> Steering::decision_for(const Ask& ask) {
   if (const auto made = kept(ask.heuristic)) return std::static_pointer_cast<Decision>(made);
@@ -104,6 +111,12 @@ std::shared_ptr<Decision> Steering::decision_for(const Ask& ask) {
   {
     const std::lock_guard lock(recorder_);
     question.failed = row.steered.failed;
+  }
+  const bool by_time = !question.rule && !filtered && !question.benchmark && !question.fallback;
+  if (by_time && first_will_do(question, choices_, accepted(row).load(std::memory_order_relaxed))) {
+    const auto as_ever = std::make_shared<Decision>(Decision{.as_ever = true});
+    keep(ask.heuristic, as_ever);
+    return as_ever;
   }
   const auto decision = std::make_shared<Decision>(decide(question, choices_));
   note(row, question, *decision);
@@ -145,7 +158,7 @@ void Steering::note(GraphRow& row, const Question& question, const Decision& dec
 
 std::optional<Answered> Steering::answer(const Ask& ask) {
   const auto decision = decision_for(ask);
-  if (decision == nullptr) return std::nullopt;
+  if (decision == nullptr || decision->as_ever) return std::nullopt;
   if (choices_.strict && (decision->none_permitted || !decision->disobeyed.empty())) return Answered{kRefused, 0};
   if (ask.requested <= 0 || ask.configurations == nullptr) {
     return Answered{CUDNN_STATUS_SUCCESS, static_cast<std::int64_t>(decision->entries.size())};

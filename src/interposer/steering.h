@@ -4,6 +4,7 @@
 
 #include <cudnn.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -53,6 +54,9 @@ class Steering {
   // A plan could not be built: if it is of what was put first, it is not put first again.
   void failed(GraphRow& row, const Candidate& candidate, const std::string& reason);
 
+  // A plan of it ran: the program's own filters let pass what it loses.
+  void ran(const GraphRow& row, const Offer& offer);
+
   // The filter that takes away a configuration that was offered all the same; empty: none.
   std::string forbidden(cudnnBackendDescriptor_t configuration);
 
@@ -64,6 +68,8 @@ class Steering {
 
  private:
   std::shared_ptr<Decision> decision_for(const Ask& ask);
+  // What plans that ran lose, for its f32 problems or for the others: PyTorch filters TF32 for f32 alone.
+  std::atomic<unsigned>& accepted(const GraphRow& row) { return accepted_[row.is_f32() ? 0 : 1]; }
   void note(GraphRow& row, const Question& question, const Decision& decision);
   Answered fill(const Ask& ask, Decision& decision);
   bool warn_once(const std::string& key);
@@ -79,6 +85,7 @@ class Steering {
   std::unordered_map<cudnnBackendDescriptor_t, std::string> forbidden_;
   std::atomic<std::size_t> kept_count_{0};  // of both
   std::set<std::string> warned_;
+  std::array<std::atomic<unsigned>, 2> accepted_{};
 };
 
 }  // namespace convoy::interposer

@@ -71,6 +71,7 @@ class Program {
     std::vector<Candidate> got;
     if (!places) {
       const auto count = steering_.answer({heuristic.raw(), *snapshot, row_, 0, nullptr});
+      answered_ = count.has_value();
       if (!count) {  // nothing to say
         for (const auto& each : heuristic.get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, 64)) {
           got.push_back(offer_of(each.raw(), nullptr).candidate);
@@ -95,6 +96,11 @@ class Program {
     return got;
   }
   const Steered& steered() const { return row_.steered; }
+  void run(const Candidate& candidate, std::vector<std::string> notes) {
+    steering_.ran(row_, {candidate, std::move(notes), {}});
+  }
+  // Whether there was something to say of the last query.
+  bool answered() const { return answered_; }
 
  private:
   const ConvProblem problem_;
@@ -105,6 +111,7 @@ class Program {
   Steering steering_;
   GraphRow& row_;
   const cuda::CudnnApi& api_;
+  bool answered_ = false;
 };
 
 class SteeringOnCudnn : public ::testing::Test {
@@ -150,6 +157,27 @@ TEST_F(SteeringOnCudnn, CountsAndFillsAgree) {
     ASSERT_TRUE(some);
     ASSERT_EQ(some->size(), std::min<std::size_t>(places, own.size()));
     EXPECT_TRUE(std::equal(some->begin(), some->end(), all->begin())) << places;
+  }
+}
+
+// One place of cuDNN's list tells, so the first iteration of a program whose choices are right costs what it did.
+TEST_F(SteeringOnCudnn, WhereTheFirstIsAsGoodAsAnythingCudnnAnswers) {
+  const std::vector<Candidate> own = plain(kDense);
+  ASSERT_GT(own.size(), 10u);
+  const std::string nearly = time(kDense, own[0], 1.0) + time(kDense, own[1], 0.99);
+  Program program(real(), kDense, parsed(nearly));
+  program.ask();
+  EXPECT_TRUE(program.answered()) << "nobody knows yet whether the program takes tensor cores";
+  program.run(own[0], {"TENSOR_CORE"});
+  EXPECT_EQ(*program.ask(), own);
+  EXPECT_FALSE(program.answered());
+  for (const std::string& faster : {time(kDense, own[0], 1.0) + time(kDense, own[1], 0.9),
+                                    time(kDense, own[1], 0.99),  // the first was not measured
+                                    nearly + time(kDense, {"cudnn.eng0", {}}, 0.5)}) {
+    Program other(real(), kDense, parsed(faster));
+    other.run(own[0], {"TENSOR_CORE"});
+    other.ask();
+    EXPECT_TRUE(other.answered()) << faster;
   }
 }
 
