@@ -256,7 +256,7 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
   program.say(fmt::format("\n{} problem{} of {} layer{}{}; {} in {}, in {}", tuned.size(), tuned.size() == 1 ? "" : "s",
                           layers, layers == 1 ? "" : "s",
                           all_timed ? ", " + report::seconds(total) + " with these" : "",
-                          measured > 0  ? fmt::format("{} candidates measured", measured)
+                          measured > 0  ? fmt::format("{} candidate{} measured", measured, measured == 1 ? "" : "s")
                           : partial > 0 ? "nothing measured"
                                         : "nothing to measure",
                           report::seconds(seconds), info.path));

@@ -105,7 +105,10 @@ class NetworkTuner {
         if (again_ && tuned.measured == 0) selection.store = &forgetful_;  // then it goes on
         if (selection.budget_seconds > 0) {
           const double share = (left() - end) * weights[i] / rest;
-          selection.budget_seconds = share > 0 ? share : -1;
+          // Until something was measured: a budget that loading the network has used up still gives one an answer.
+          const bool measured = std::any_of(result_.convolutions.begin(), result_.convolutions.end(),
+                                            [](const TunedConvolution& each) { return each.measured > 0; });
+          selection.budget_seconds = share > 0 ? share : measured ? -1 : 1e-9;
         }
         rest -= weights[i];
         CONVOY_CHECK(screen(tuned, selection));

@@ -21,6 +21,7 @@ constexpr double short_seconds = 5e-3;
 constexpr double oracle_share = 0.1;  // of the budget
 constexpr double seconds_per_oracle_term = 2e-9;
 constexpr double seconds_per_packed_byte = 4e-9;
+constexpr double overtime = 10;  // seconds beyond the budget, for a problem's first answer: SelectionOptions
 
 struct Candidacy {
   Candidate candidate;
@@ -89,6 +90,11 @@ class Screener {
                                         : std::numeric_limits<double>::infinity();
   }
 
+  bool first_answer_by(double seconds) const {
+    const bool stopped = stopped_ || (options_.stop != nullptr && *options_.stop);
+    return !stopped && options_.budget_seconds > 0 && result_.right.empty() && left() + overtime >= seconds;
+  }
+
   void note(const Measurement& m) {
     if (m.failure) {
       result_.wrong.push_back(m);
@@ -104,7 +110,8 @@ class Screener {
       terms = static_cast<std::int64_t>(std::min(share, static_cast<double>(terms)));
     }
     result_.partial = true;
-    if (Workbench::setup_seconds(problem_, request_, terms) > left()) return {};
+    const double setup = Workbench::setup_seconds(problem_, request_, terms);
+    if (setup > left() && !first_answer_by(setup)) return {};
     PlanRequest request = request_;
     HostTensor weights;
     if (request_.constant_weights != nullptr) {
@@ -116,7 +123,8 @@ class Screener {
     const double packing = static_cast<double>(problem_.w.bytes()) * seconds_per_packed_byte;
     bool all = true;
     for (const Candidacy& each : open) {
-      if (left() <= 0 || left() < 2 * each.predicted + packing) {
+      const double takes = 2 * each.predicted + packing;
+      if ((left() <= 0 || left() < takes) && !first_answer_by(takes)) {
         all = false;  // and on: one behind it may be quicker
         continue;
       }

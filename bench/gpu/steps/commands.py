@@ -251,7 +251,7 @@ class Commands(harness.Step):
             line = "convoy " + filled(completed(each["command"]), folder, sms).replace(folder, "FOLDER")
         wrong = faults_of(each, code, out + err, made)
         wrong += [f"before, {step}: {status}, {(said + errors)[-300:]}" for step, status, said, errors in before
-                  if status or re.search("; 0 candidates measured", said + errors)]
+                  if status or re.search("; nothing (measured|to measure)", said + errors)]
         return {"command": line, "exit_code": code, "expected": {key: value for key, value in each.items() if key != "command"}, "wrong": wrong,
                 "output": (out + err)[:1500] if wrong else (out + err)[:300]}
 
