@@ -31,10 +31,11 @@ std::string operation(const char* x, const char* w, const char* y) {
     return std::string(R"("CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_)") + name +
            R"(":{"CUDNN_ATTR_TENSOR_DIMENSIONS":)" + dims + "}";
   };
-  return std::string("{") + tensor("X", x) + "," + tensor("W", w) + "," + tensor("Y", y) +
-         R"(,"CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC":{"CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS":2,)"
-         R"("CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS":[1,1],"CUDNN_ATTR_CONVOLUTION_POST_PADDINGS":[1,1],)"
-         R"("CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES":[1,1],"CUDNN_ATTR_CONVOLUTION_DILATIONS":[1,1]}})";
+  std::string text = "{";
+  text += tensor("X", x) + "," + tensor("W", w) + "," + tensor("Y", y);
+  return text + R"(,"CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC":{"CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS":2,)"
+                R"("CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS":[1,1],"CUDNN_ATTR_CONVOLUTION_POST_PADDINGS":[1,1],)"
+                R"("CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES":[1,1],"CUDNN_ATTR_CONVOLUTION_DILATIONS":[1,1]}})";
 }
 
 // The messages are those of cuDNN 9.19.

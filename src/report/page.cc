@@ -102,7 +102,7 @@ std::string wrapped(std::string_view text, std::size_t width, std::size_t hang) 
     const std::size_t indent = std::min(line.size() - without_leading_spaces(line).size() + hang, width / 2);
     const auto pieces = broken(line, width, width - indent);
     for (std::size_t i = 0; i < pieces.size(); ++i) {
-      if (i > 0) out += "\n" + std::string(indent, ' ');
+      if (i > 0) out.append(1, '\n').append(indent, ' ');
       out += pieces[i];
     }
     if (end == std::string_view::npos) break;
