@@ -89,7 +89,10 @@ struct SelectionOptions {
   // A rule's candidate that can't run, or that the filter forbids, is an error; otherwise a warning and fallback.
   bool strict_rules = true;
   Objective objective;
-  double budget_seconds = 0;  // measured: end within so long (0: no limit)
+  // Measured: end within so long (0: no limit), but for a first answer: where no candidate is known to be right, the
+  // first that is gets planned and timed however short the budget, unless that would take ten seconds more. Negative:
+  // nothing is measured, what `store` knows counts.
+  double budget_seconds = 0;
   // Measured: no more than the most likely ones, so that a budget can be shared among problems in rounds. What is left
   // makes the selection partial.
   bool likely_only = false;
