@@ -1,4 +1,7 @@
-"""Runs a file of unittests and writes each test's outcome: outcomes.py FILE.py OUTCOMES.json [unittest's arguments]"""
+"""Runs a file of unittests and writes each test's outcome.
+
+    outcomes.py FILE.py OUTCOMES.json [--without PART_OF_A_NAME] [unittest's arguments]
+"""
 import json
 import runpy
 import sys
@@ -38,7 +41,11 @@ class Recording(unittest.TextTestResult):
             json.dump(outcomes, file)
 
 
-script, written = sys.argv[1:3]
+script, written, *arguments = sys.argv[1:]
+if arguments[:1] == ["--without"]:
+    left_out, arguments = arguments[1], arguments[2:]
+    names = unittest.TestLoader.getTestCaseNames
+    unittest.TestLoader.getTestCaseNames = lambda self, case: [name for name in names(self, case) if left_out not in name]
 unittest.TextTestRunner.resultclass = Recording
-sys.argv = [script, *sys.argv[3:]]
+sys.argv = [script, *arguments]
 runpy.run_path(script, run_name="__main__")

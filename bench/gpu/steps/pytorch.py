@@ -1,4 +1,5 @@
 """Unmodified PyTorch programs (bench/pytorch), plain and under `convoy exec`, in turns on one GPU."""
+import collections
 import json
 import os
 import pathlib
@@ -220,37 +221,42 @@ class Networks(harness.Step):
 
 
 class TorchTests(harness.Step):
-    """PyTorch's own test_convolution.py: the same outcome test by test, plain, recorded and steered"""
+    """PyTorch's own test_convolution.py: the same outcome test by test, plain, recorded and steered; 64-bit tests apart, since they take minutes"""
     jobs = 3
     SECONDS = float(os.environ.get("CONVOY_TORCH_TEST_SECONDS", 530))
 
     def units(self):
-        return ["plain", "recorded", "steered"]
+        return [[mode, part] for part in ("without 64-bit", "64-bit") for mode in ("plain", "recorded", "steered")]
 
-    def run(self, mode):
+    def run(self, unit):
+        mode, part = unit
         if not (TESTS / "test_convolution.py").exists():
-            return {"mode": mode, "broken": "CONVOY_TORCH_TESTS names no folder with test_convolution.py"}
-        before = {"plain": [], "recorded": under("--record", harness.OUT / "tests.jsonl"), "steered": under("--record", harness.OUT / "tests-steered.jsonl", "--steer")}[mode]
+            return {"mode": mode, "part": part, "broken": "CONVOY_TORCH_TESTS names no folder with test_convolution.py"}
+        name = f"tests-{mode}-{part.replace(' ', '-')}"
+        before = {"plain": [], "recorded": under("--record", harness.OUT / f"{name}.jsonl"),
+                  "steered": under("--record", harness.OUT / f"{name}.jsonl", "--steer")}[mode]
+        which = ["-k", "64bit"] if part == "64-bit" else ["--without", "64bit"]
         wheels = ":".join(map(str, TESTS.glob("*.whl")))
         environment = {**plain_environment(), "PYTHONPATH": wheels}
-        written = harness.OUT / f"tests-{mode}.json"
-        with open(harness.OUT / f"tests-{mode}.log", "w") as log:
+        written = harness.OUT / f"{name}.json"
+        with open(harness.OUT / f"{name}.log", "w") as log:
             try:
-                code = subprocess.run([*before, PYTHON, PROGRAMS / "outcomes.py", TESTS / "test_convolution.py", written], stdout=log,
+                code = subprocess.run([*before, PYTHON, PROGRAMS / "outcomes.py", TESTS / "test_convolution.py", written, *which], stdout=log,
                                       stderr=subprocess.STDOUT, env=environment, timeout=self.SECONDS, cwd=TESTS).returncode
             except subprocess.TimeoutExpired:
                 code = 124
-        log = (harness.OUT / f"tests-{mode}.log").read_text(errors="replace")
-        return {"mode": mode, "exit_code": code, "outcomes": json.loads(written.read_text()) if written.exists() else {}, "log": log[-3000:]}
+        log = (harness.OUT / f"{name}.log").read_text(errors="replace")
+        return {"mode": mode, "part": part, "exit_code": code, "outcomes": json.loads(written.read_text()) if written.exists() else {}, "log": log[-3000:]}
 
     def summary(self, rows):
-        by_mode = {row["mode"]: row for row in rows}
-        plain = by_mode["plain"].get("outcomes", {})
-        counts = {mode: {kind: list(row.get("outcomes", {}).values()).count(kind) for kind in set(row.get("outcomes", {}).values())}
-                  for mode, row in by_mode.items()}
-        differ = {mode: {test: [plain.get(test), row["outcomes"].get(test)] for test in {**plain, **row.get("outcomes", {})}
-                         if plain.get(test) != row["outcomes"].get(test)} for mode, row in by_mode.items() if "outcomes" in row}
-        return {"tests": len(plain), "exit_codes": {mode: row.get("exit_code") for mode, row in by_mode.items()}, "counts": counts, "differ": differ,
+        by_mode = {}
+        for row in rows:
+            by_mode.setdefault(row["mode"], {}).update(row.get("outcomes", {}))
+        plain = by_mode["plain"]
+        counts = {mode: collections.Counter(outcomes.values()) for mode, outcomes in by_mode.items()}
+        differ = {mode: {test: [plain.get(test), outcomes.get(test)] for test in {**plain, **outcomes} if plain.get(test) != outcomes.get(test)}
+                  for mode, outcomes in by_mode.items()}
+        return {"tests": len(plain), "exit_codes": {f"{row['mode']}, {row['part']}": row.get("exit_code") for row in rows}, "counts": counts, "differ": differ,
                 "broken": [row for row in rows if "broken" in row]}
 
 
