@@ -86,7 +86,7 @@ Result<int> run_program(std::vector<std::string> arguments, LiveReport* live) {
     if (errno != EINTR) return Error{ErrorCode::internal, fmt::format("waitpid: {}", std::strerror(errno))};
   }
   if (live != nullptr) live->stop();
-  CONVOY_CHECK(started);
+  if (!started.ok()) return started.error();
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 

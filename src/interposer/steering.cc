@@ -114,11 +114,11 @@ std::shared_ptr<Decision> Steering::decision_for(const Ask& ask) {
   }
   const bool by_time = !question.rule && !filtered && !question.benchmark && !question.fallback;
   if (by_time && first_will_do(question, choices_, accepted(row).load(std::memory_order_relaxed))) {
-    const auto as_ever = std::make_shared<Decision>(Decision{.as_ever = true});
+    auto as_ever = std::make_shared<Decision>(Decision{.as_ever = true});
     keep(ask.heuristic, as_ever);
     return as_ever;
   }
-  const auto decision = std::make_shared<Decision>(decide(question, choices_));
+  auto decision = std::make_shared<Decision>(decide(question, choices_));
   note(row, question, *decision);
   keep(ask.heuristic, decision);
   return decision;

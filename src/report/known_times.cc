@@ -85,7 +85,7 @@ std::optional<KnownProblem> KnownTimes::find(const std::string& device, const Co
   std::map<std::string, KnownProblem> ways;
   const auto [begin, end] = rows_.equal_range(key_of(device, problem));
   for (auto row = begin; row != end; ++row) {
-    const auto& [key, known] = *row;
+    const auto& known = row->second;
     if (!serves(known.problem, problem)) continue;
     KnownProblem& way = ways[known.measured];
     way.caches = known.caches;
