@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "engines/cudnn/described_h200.h"
 #include "engines/cudnn/graph.h"
 #include "engines/cudnn/properties.h"
 #include "interposer/order.h"
@@ -21,21 +22,6 @@ constexpr const char* kDevice = "NVIDIA H200";
 constexpr const char* kDense = "fprop:x=bf16,64x64x56x56,nhwc:w=bf16,64x64x3x3,nhwc:pad=1x1";
 constexpr const char* kStrictWgrad = "wgrad:x=f32,8x32x28x28,nhwc:w=f32,32x32x3x3,nhwc:pad=1x1";
 
-CudaDevice h200() {
-  CudaDevice device;
-  device.name = kDevice;
-  device.architecture = 90;
-  device.sm_count = 132;
-  device.memory_bytes = 150109880320;
-  device.l2_bytes = 62914560;
-  device.shared_bytes_per_block = 232448;
-  device.shared_bytes_per_sm = 233472;
-  device.registers_per_sm = 65536;
-  device.threads_per_sm = 2048;
-  device.driver_version = 13000;
-  return device;
-}
-
 // A program that asks for the engines of one problem.
 class Program {
  public:
@@ -46,7 +32,7 @@ class Program {
         steering_(std::move(choices), recorder_),
         row_(recorder_.row(problem_, "CONVOLUTION_FORWARD", "", kDevice)),
         api_(api) {
-    const std::string json = cudnn::properties_json(h200());
+    const std::string json = cudnn::properties_json(cudnn::described_h200());
     properties_
         .set_array(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, static_cast<std::int64_t>(json.size()),
                    json.c_str())
@@ -235,7 +221,7 @@ TEST_F(SteeringOnCudnn, HiddenNotesCount) {
 TEST_F(SteeringOnCudnn, HiddenNotesAreRecorded) {
   const ConvProblem problem = *parse_problem(kStrictWgrad);
   const cudnn::Graph graph(real(), problem, nullptr);
-  const std::string json = cudnn::properties_json(h200());
+  const std::string json = cudnn::properties_json(cudnn::described_h200());
   cudnn::Descriptor properties(real(), CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
   properties
       .set_array(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, static_cast<std::int64_t>(json.size()),

@@ -3,20 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "report/pytorch_script.h"
+#include "report/record_of_test.h"
 
 namespace convoy::report {
 namespace {
 
 constexpr const char* kHeader =
     R"({"convoy_record":1,"pid":7,"program":"python train.py","cudnn":91900,"seconds":1.5})";
-
-Record record_of(std::initializer_list<std::string> lines) {
-  std::string text;
-  for (const std::string& line : lines) text += line + "\n";
-  auto record = parse_record(text, "r.jsonl");
-  EXPECT_TRUE(record.ok()) << record.error().message;
-  return *std::move(record);
-}
 
 std::string failure(const char* descriptor, const char* message, const char* attributes) {
   return std::string(R"({"failure":{"descriptor":")") + descriptor +

@@ -4,6 +4,7 @@
 
 #include "report/layouts.h"
 #include "report/program_view.h"
+#include "report/record_of_test.h"
 
 namespace convoy::report {
 namespace {
@@ -39,14 +40,6 @@ constexpr const char* kNorm =
     R"({"operations":"NORM_FORWARD","reason":"no convolution","device":"NVIDIA H200","calls":4})";
 constexpr const char* kFailure =
     R"({"failure":{"descriptor":"CUDNN_BACKEND_TENSOR_DESCRIPTOR","status":"CUDNN_STATUS_BAD_PARAM","message":"m","count":2,"attributes":{"CUDNN_ATTR_TENSOR_DIMENSIONS":[1,2]}}})";
-
-Record record_of(std::initializer_list<std::string> lines) {
-  std::string text;
-  for (const std::string& line : lines) text += line + "\n";
-  auto record = parse_record(text, "r.jsonl");
-  EXPECT_TRUE(record.ok()) << record.error().message;
-  return *std::move(record);
-}
 
 TuningRecord row(const std::string& problem, const char* candidate, double seconds,
                  CacheState caches = CacheState::cold) {

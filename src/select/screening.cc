@@ -21,7 +21,6 @@ constexpr double short_seconds = 5e-3;
 constexpr double oracle_share = 0.1;  // of the budget
 constexpr double seconds_per_oracle_term = 2e-9;
 constexpr double seconds_per_packed_byte = 4e-9;
-constexpr double overtime = 10;  // seconds beyond the budget, for a problem's first answer: SelectionOptions
 
 struct Candidacy {
   Candidate candidate;
@@ -92,7 +91,7 @@ class Screener {
 
   bool first_answer_by(double seconds) const {
     const bool stopped = stopped_ || (options_.stop != nullptr && *options_.stop);
-    return !stopped && options_.budget_seconds > 0 && result_.right.empty() && left() + overtime >= seconds;
+    return !stopped && options_.budget_seconds > 0 && result_.right.empty() && left() + overtime_seconds >= seconds;
   }
 
   void note(const Measurement& m) {

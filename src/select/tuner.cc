@@ -25,7 +25,6 @@ constexpr double defaults_share = 0.5;      // of the time left, for timing some
 constexpr double unlikely_factor = 2;       // of the best prediction: predicted slower, not likely to be the fastest
 constexpr std::ptrdiff_t most_likely = 8;   // candidates, of likely_only
 constexpr double oracle_share = 0.1;        // of the budget, for the oracle
-constexpr double overtime = 10;             // seconds beyond its budget, for a problem's first answer
 constexpr double seconds_per_oracle_term = 2e-9;
 constexpr int second_chances = 3;
 constexpr double disturbed_seconds = 0.03;  // times above this are not a disturbance's
@@ -75,7 +74,7 @@ class Tuner {
   // longer. A negative budget measures nothing.
   bool first_answer_by(double seconds) const {
     if (interrupted() || options_.budget_seconds < 0 || best_seconds() < infinity) return false;
-    return time_left() + overtime >= seconds;
+    return time_left() + overtime_seconds >= seconds;
   }
 
   Result<void> open_counter() {

@@ -13,6 +13,9 @@
 
 namespace convoy::selection {
 
+// Beyond a budget, for a problem's first answer: SelectionOptions::budget_seconds.
+inline constexpr double overtime_seconds = 10;
+
 class Workbench {
  public:
   // `oracle_terms`: products that the oracle may compute; where that is too few for the whole output it checks at least

@@ -4,31 +4,17 @@
 
 #include "convoy/selection.h"
 #include "device/cuda/cudnn.h"
+#include "engines/cudnn/described_h200.h"
 #include "engines/cudnn/survey.h"
 #include "engines/table.h"
 
 namespace convoy {
 namespace {
 
-CudaDevice h200() {
-  CudaDevice device;
-  device.name = "NVIDIA H200";
-  device.architecture = 90;
-  device.sm_count = 132;
-  device.memory_bytes = 150109880320;
-  device.l2_bytes = 62914560;
-  device.shared_bytes_per_block = 232448;
-  device.shared_bytes_per_sm = 233472;
-  device.registers_per_sm = 65536;
-  device.threads_per_sm = 2048;
-  device.driver_version = 13000;
-  return device;
-}
-
 TEST(FirstChoice, IsTheFirstOfTheRanking) {
   if (const auto api = cuda::cudnn(); !api.ok()) GTEST_SKIP() << "skipped: " << api.error().message;
   PlanRequest request;
-  request.cuda = h200();
+  request.cuda = cudnn::described_h200();
   const auto engines = engines_on(DeviceKind::cuda);
   for (const char* text : {
            "fprop:x=bf16,64x64x56x56,nhwc:w=bf16,64x64x3x3,nhwc:pad=1x1:math=reduced",
@@ -62,7 +48,7 @@ TEST(FirstChoice, IsTheFirstOfTheRanking) {
 TEST(FirstChoice, AsksTheHeuristicsOnce) {
   if (const auto api = cuda::cudnn(); !api.ok()) GTEST_SKIP() << "skipped: " << api.error().message;
   PlanRequest request;
-  request.cuda = h200();
+  request.cuda = cudnn::described_h200();
   const auto engines = engines_on(DeviceKind::cuda);
   const auto problem =
       parse_problem("fprop:x=bf16,16x96x28x28,nhwc:w=bf16,96x96x3x3,nhwc:y=bf16,16x96x28x28,nhwc:pad=1x1:math=reduced");

@@ -18,6 +18,7 @@
 #include "core/problem_list.h"
 #include "device/cuda/device.h"
 #include "engines/cudnn/cudnn.h"
+#include "engines/cudnn/described_h200.h"
 #include "engines/cudnn/graph.h"
 #include "engines/cudnn/limits.h"
 #include "engines/cudnn/properties.h"
@@ -26,21 +27,6 @@
 
 namespace convoy {
 namespace {
-
-CudaDevice h200() {
-  CudaDevice device;
-  device.name = "NVIDIA H200";
-  device.architecture = 90;
-  device.sm_count = 132;
-  device.memory_bytes = 150'000'000'000;
-  device.l2_bytes = 60 << 20;
-  device.shared_bytes_per_block = 232448;
-  device.shared_bytes_per_sm = 233472;
-  device.registers_per_sm = 65536;
-  device.threads_per_sm = 2048;
-  device.driver_version = 13000;
-  return device;
-}
 
 // Of this thread. Where other processes have the processors too, it says what the wall clock doesn't.
 double cpu_seconds() {
@@ -87,7 +73,7 @@ Result<int> run(const std::vector<std::string>& lists) {
   if (device.ok()) {
     request.cuda = *device;
   } else {
-    request.cuda = h200();
+    request.cuda = cudnn::described_h200();
   }
   auto properties = cudnn::device_properties(*api, *request.cuda);
   if (!properties.descriptor.ok()) return Error{ErrorCode::unsupported, "cuDNN does not know the device"};

@@ -22,6 +22,7 @@
 #include "device/cuda/device.h"
 #include "device/cuda/nvrtc.h"
 #include "engines/cudnn/channels_last.h"
+#include "engines/cudnn/described_h200.h"
 #include "engines/cudnn/known.h"
 #include "engines/cudnn/limits.h"
 #include "engines/cudnn/names.h"
@@ -30,21 +31,6 @@
 
 namespace convoy::cudnn {
 namespace {
-
-CudaDevice h200() {
-  CudaDevice device;
-  device.name = "NVIDIA H200";
-  device.architecture = 90;
-  device.sm_count = 132;
-  device.memory_bytes = 150109880320;
-  device.l2_bytes = 62914560;
-  device.shared_bytes_per_block = 232448;
-  device.shared_bytes_per_sm = 233472;
-  device.registers_per_sm = 65536;
-  device.threads_per_sm = 2048;
-  device.driver_version = 13000;
-  return device;
-}
 
 PlanRequest on(const CudaDevice& device) {
   PlanRequest request;
@@ -140,7 +126,7 @@ TEST(Cudnn, NondeterministicAlgorithmsSaySo) {
 
 TEST(Cudnn, ChannelsLastCopiesAreCounted) {
   const Engine& engine = channels_last_engine();
-  const PlanRequest request = on(h200());
+  const PlanRequest request = on(described_h200());
   const auto reason = [&](const std::string& text, int target_sms = 0) {
     PlanRequest asked = request;
     asked.target_sms = target_sms;
@@ -201,17 +187,18 @@ TEST(Cudnn, LimitsNameTheField) {
     const auto refusal = outside_limits(problem_of(text), device);
     return refusal ? std::string(convoy::name_of(refusal->code)) + ": " + refusal->reason : "";
   };
-  EXPECT_EQ(reason(kDense, h200()), "");
-  EXPECT_NE(
-      reason("fprop:x=s8,1x32x9x9,nchw16c:w=s8,32x32x3x3:y=s32,1x32x7x7,nchw16c:compute=s32", h200()).find("NC/32HW32"),
-      std::string::npos);
+  EXPECT_EQ(reason(kDense, described_h200()), "");
+  EXPECT_NE(reason("fprop:x=s8,1x32x9x9,nchw16c:w=s8,32x32x3x3:y=s32,1x32x7x7,nchw16c:compute=s32", described_h200())
+                .find("NC/32HW32"),
+            std::string::npos);
+  EXPECT_TRUE(reason("fprop:x=f32,1x4x9x9,nchw,align=2:w=f32,4x4x3x3:y=f32,1x4x7x7", described_h200())
+                  .starts_with("alignment: x"));
   EXPECT_TRUE(
-      reason("fprop:x=f32,1x4x9x9,nchw,align=2:w=f32,4x4x3x3:y=f32,1x4x7x7", h200()).starts_with("alignment: x"));
-  EXPECT_TRUE(reason("fprop:x=u8,1x4x9x9:w=u8,4x4x3x3:y=s32,1x4x7x7:compute=s32", h200()).starts_with("data_type: "));
-  CudaDevice a100 = h200();
+      reason("fprop:x=u8,1x4x9x9:w=u8,4x4x3x3:y=s32,1x4x7x7:compute=s32", described_h200()).starts_with("data_type: "));
+  CudaDevice a100 = described_h200();
   a100.architecture = 80;
   EXPECT_TRUE(reason("fprop:x=f8_e4m3,1x16x9x9:w=f8_e4m3,16x16x3x3:y=f16,1x16x7x7", a100).starts_with("device: "));
-  EXPECT_NE(unmet_advice(problem_of("fprop:x=f16,1x3x9x9:w=f16,64x3x3x3"), h200()).find("3 input channels"),
+  EXPECT_NE(unmet_advice(problem_of("fprop:x=f16,1x3x9x9:w=f16,64x3x3x3"), described_h200()).find("3 input channels"),
             std::string::npos);
 }
 
@@ -250,8 +237,8 @@ TEST_F(WithCudnn, TakesEveryKindOfProblem) {
            "fprop:x=f32,8x64x56x56:w=f32,64x64x3x3:pad=1x1:mode=conv",
        }) {
     const ConvProblem problem = problem_of(text);
-    EXPECT_FALSE(takers(problem, on(h200())).empty()) << text;
-    const auto tried = heuristic_candidates(problem, on(h200()));
+    EXPECT_FALSE(takers(problem, on(described_h200())).empty()) << text;
+    const auto tried = heuristic_candidates(problem, on(described_h200()));
     ASSERT_TRUE(tried.ok()) << text << ": " << tried.error().message;
     EXPECT_FALSE(tried->empty()) << text;
   }
@@ -268,10 +255,10 @@ TEST_F(WithCudnn, FusedAndFp8GraphsAreKnown) {
            "channel",
        }) {
     const ConvProblem problem = problem_of(text);
-    if (!takers(problem, on(h200())).empty()) continue;
+    if (!takers(problem, on(described_h200())).empty()) continue;
     bool for_want_of_a_driver = false;
     for (const Engine* engine : engines()) {
-      const auto refusal = refuse(*engine, problem, on(h200()));
+      const auto refusal = refuse(*engine, problem, on(described_h200()));
       for_want_of_a_driver = for_want_of_a_driver ||
                              (refusal && refusal->reason.find("libcuda") != std::string::npos) ||
                              (refusal && refusal->code == RefusalCode::not_built);
@@ -294,7 +281,7 @@ TEST_F(WithCudnn, EveryListGivesGraphsInAllPassesAndTypes) {
           problem.pass = pass;
           problem.x.type = problem.w.type = problem.y.type = type;
           if (pass != Pass::fprop) problem.epilogue = {};
-          if (outside_limits(problem, h200())) continue;
+          if (outside_limits(problem, described_h200())) continue;
           const Graph graph(*api_, problem, nullptr);
           ASSERT_TRUE(graph.ok()) << print(problem) << ": " << graph.failed_part() << ": " << graph.failure().text;
           most_engines = std::max(most_engines, graph.engine_count());
@@ -311,7 +298,7 @@ TEST_F(WithCudnn, EveryListGivesGraphsInAllPassesAndTypes) {
 
 TEST_F(WithCudnn, CandidatesSurvivePrintingAndTheirKnobsAreLegal) {
   const ConvProblem problem = problem_of(kDense);
-  const PlanRequest request = on(h200());
+  const PlanRequest request = on(described_h200());
   int with_knobs = 0;
   for (const Engine* engine : takers(problem, request)) {
     const std::vector<Knob> knobs = engine->knobs(problem, request);
@@ -341,7 +328,7 @@ TEST_F(WithCudnn, WhatTheHeuristicsNameIsAmongTheKnobsValues) {
   for (const char* text :
        {kDense, "wgrad:x=f32,128x144x56x56,nhwc:w=f32,144x1x3x3,nhwc:y=f32,128x144x56x56,nhwc:pad=1x1:groups=144"}) {
     const ConvProblem problem = problem_of(text);
-    const PlanRequest request = on(h200());
+    const PlanRequest request = on(described_h200());
     const auto tried = heuristic_candidates(problem, request);
     ASSERT_TRUE(tried.ok() && !tried->empty());
     for (const Candidate& candidate : *tried) {
@@ -363,7 +350,7 @@ TEST_F(WithCudnn, WhatTheHeuristicsNameIsAmongTheKnobsValues) {
 TEST_F(WithCudnn, EnginesAreAlsoSuggestedAsTheyCome) {
   const ConvProblem problem =
       problem_of("wgrad:x=f32,32x64x80x80,nhwc:w=f32,128x64x3x3,nhwc:y=f32,32x128x40x40,nhwc:pad=1x1:stride=2x2");
-  const PlanRequest request = on(h200());
+  const PlanRequest request = on(described_h200());
   int picked = 0;
   for (const Engine* engine : takers(problem, request)) {
     KnobValues automatic;
@@ -378,7 +365,7 @@ TEST_F(WithCudnn, EnginesAreAlsoSuggestedAsTheyCome) {
 
 TEST_F(WithCudnn, PredictionsFollowTheHeuristicsOrder) {
   const ConvProblem problem = problem_of(kDense);
-  const PlanRequest request = on(h200());
+  const PlanRequest request = on(described_h200());
   const auto tried = heuristic_candidates(problem, request);
   ASSERT_TRUE(tried.ok());
   double before = 0;
@@ -400,15 +387,15 @@ TEST_F(WithCudnn, PredictionsFollowTheHeuristicsOrder) {
 TEST_F(WithCudnn, NotesTellPrecision) {
   const ConvProblem problem = problem_of("fprop:x=f32,8x64x56x56,nhwc:w=f32,64x64x3x3,nhwc:pad=1x1");
   int exact = 0, rounded = 0;
-  for (const Engine* engine : takers(problem, on(h200()))) {
-    const auto notes = engine->notes(problem, {}, on(h200()));
+  for (const Engine* engine : takers(problem, on(described_h200()))) {
+    const auto notes = engine->notes(problem, {}, on(described_h200()));
     EXPECT_EQ(has(notes, "TENSOR_CORE"), has(notes, note::tf32)) << engine->info().name;
     (has(notes, note::tf32) ? rounded : exact) += 1;
   }
   EXPECT_GT(exact, 0);
   EXPECT_GT(rounded, 0);
-  for (const Engine* engine : takers(problem_of(kDense), on(h200()))) {
-    EXPECT_FALSE(has(engine->notes(problem_of(kDense), {}, on(h200())), note::tf32)) << engine->info().name;
+  for (const Engine* engine : takers(problem_of(kDense), on(described_h200()))) {
+    EXPECT_FALSE(has(engine->notes(problem_of(kDense), {}, on(described_h200())), note::tf32)) << engine->info().name;
   }
 }
 
@@ -428,11 +415,13 @@ TEST_F(WithCudnn, RefusesWhatItWouldComputeWrongly) {
   for (const char* text : {"dgrad:x=f32,2x16x13x13:w=f32,16x16x3x3:y=f32,2x16x13x12:pad=1x0/1x1",
                            "wgrad:x=f32,2x16x13x13:w=f32,16x16x3x3:y=f32,2x16x13x12:pad=1x0/1x1"}) {
     const ConvProblem problem = problem_of(text);
-    for (const Engine* engine : takers(problem, on(h200()))) {
-      EXPECT_FALSE(has(engine->notes(problem, {}, on(h200())), note::fft)) << engine->info().name << " " << text;
-      for (const Knob& knob : engine->knobs(problem, on(h200()))) EXPECT_NE(knob.name, "k3") << engine->info().name;
+    for (const Engine* engine : takers(problem, on(described_h200()))) {
+      EXPECT_FALSE(has(engine->notes(problem, {}, on(described_h200())), note::fft))
+          << engine->info().name << " " << text;
+      for (const Knob& knob : engine->knobs(problem, on(described_h200())))
+        EXPECT_NE(knob.name, "k3") << engine->info().name;
     }
-    EXPECT_FALSE(takers(problem, on(h200())).empty()) << text;
+    EXPECT_FALSE(takers(problem, on(described_h200())).empty()) << text;
   }
   // Copies that end amid a piece of 128 bytes. These engines are offered on a device only.
   const auto wrong = [&](const char* text, std::int64_t engine) {
@@ -447,7 +436,7 @@ TEST_F(WithCudnn, RefusesWhatItWouldComputeWrongly) {
 
 TEST_F(WithCudnn, PlansTellTheirWorkspaceAndWhatTheyAre) {
   const ConvProblem problem = problem_of(kDense);
-  PlanRequest request = on(h200());
+  PlanRequest request = on(described_h200());
   int with_workspace = 0;
   for (const Engine* engine : takers(problem, request)) {
     const KnobValues knobs = default_knobs(engine->knobs(problem, request));
@@ -466,7 +455,7 @@ TEST_F(WithCudnn, PlansTellTheirWorkspaceAndWhatTheyAre) {
   EXPECT_GT(with_workspace, 0);
   // A part of a described device is a smaller device.
   request.target_sms = 66;
-  const auto part = survey(problem, h200(), 66);
+  const auto part = survey(problem, described_h200(), 66);
   ASSERT_TRUE(part.ok());
   const auto picks = (*part)->picks();
   ASSERT_FALSE(picks.empty());
@@ -474,14 +463,14 @@ TEST_F(WithCudnn, PlansTellTheirWorkspaceAndWhatTheyAre) {
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   const auto read = nlohmann::json::parse(plan->text(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION));
   const auto seen = cuda::describe(0);
-  const bool own = seen.ok() && seen->name == h200().name;
+  const bool own = seen.ok() && seen->name == described_h200().name;
   EXPECT_EQ(read["GPUProfile"]["multiProcessorCount"], own ? seen->sm_count : 66);
 }
 
 TEST_F(WithCudnn, BigTensorsAreSplitVisibly) {
   const ConvProblem problem =
       problem_of("fprop:x=f16,2x32x384x512x512,nhwc:w=f16,32x32x3x3x3,nhwc:pad=1x1x1");  // 6.4e9 elements a tensor
-  const PlanRequest request = on(h200());
+  const PlanRequest request = on(described_h200());
   const auto engine = takers(problem, request);
   ASSERT_FALSE(engine.empty());
   const auto plan = engine.front()->plan(problem, default_knobs(engine.front()->knobs(problem, request)), request);
@@ -496,9 +485,9 @@ TEST_F(WithCudnn, BigTensorsAreSplitVisibly) {
 TEST_F(WithCudnn, WithoutADeviceExecutionSaysSo) {
   if (cuda::device_count()) GTEST_SKIP() << "skipped: there is a CUDA device";
   const ConvProblem problem = problem_of("fprop:x=f32,1x4x9x9:w=f32,4x4x3x3");
-  const auto engine = takers(problem, on(h200()));
+  const auto engine = takers(problem, on(described_h200()));
   ASSERT_FALSE(engine.empty());
-  const auto plan = engine.front()->plan(problem, {}, on(h200()));
+  const auto plan = engine.front()->plan(problem, {}, on(described_h200()));
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   alignas(64) float data[512] = {};
   const auto team = make_cpu_team(1);
@@ -521,8 +510,8 @@ TEST_F(WithCudnn, ThreadsShareOneSurvey) {
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < counts.size(); ++i) {
     threads.emplace_back([&, i] {
-      surveys[i] = *survey(problem, h200(), 0);
-      counts[i] = takers(problem, on(h200())).size();
+      surveys[i] = *survey(problem, described_h200(), 0);
+      counts[i] = takers(problem, on(described_h200())).size();
     });
   }
   for (std::thread& thread : threads) thread.join();

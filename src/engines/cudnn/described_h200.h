@@ -1,0 +1,23 @@
+// The GPU that tests describe to cuDNN, which answers for it without one.
+#pragma once
+
+#include "convoy/device.h"
+
+namespace convoy::cudnn {
+
+inline CudaDevice described_h200() {
+  CudaDevice device;
+  device.name = "NVIDIA H200";
+  device.architecture = 90;
+  device.sm_count = 132;
+  device.memory_bytes = 150109880320;
+  device.l2_bytes = 62914560;
+  device.shared_bytes_per_block = 232448;
+  device.shared_bytes_per_sm = 233472;
+  device.registers_per_sm = 65536;
+  device.threads_per_sm = 2048;
+  device.driver_version = 13000;
+  return device;
+}
+
+}  // namespace convoy::cudnn
