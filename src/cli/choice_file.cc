@@ -31,9 +31,11 @@ int target_sms(const std::string& isa) {
 // The state of the caches that counts first is the one that networks leave.
 int preference(CacheState caches) { return caches == CacheState::cold ? 0 : 1 + static_cast<int>(caches); }
 
-bool is_of(std::span<const Engine* const> engines, const Measurement& measurement) {
+// Of these engines, of the same revision; an oracle is for nobody's program.
+bool can_run(std::span<const Engine* const> engines, const Measurement& measurement) {
   return std::any_of(engines.begin(), engines.end(), [&](const Engine* engine) {
-    return engine->info().name == measurement.candidate.engine && engine->info().revision == measurement.revision;
+    const EngineInfo& info = engine->info();
+    return info.name == measurement.candidate.engine && info.revision == measurement.revision && !info.oracle;
   });
 }
 
@@ -118,17 +120,17 @@ std::vector<KnownCost> known_costs(std::span<const TuningRecord> records, std::s
                                    const Objective& objective, int sm_count) {
   std::map<std::string, Group> groups;
   for (const TuningRecord& record : records) {
-    constexpr std::string_view provider = "cuDNN ", ours = "cudnn.eng";
+    constexpr std::string_view provider = "cuDNN ", ours = "cuda.";
     const Measurement& measurement = record.measurement;
+    const bool theirs = measurement.provider.starts_with(provider);
     const std::string device = device_name(record.key.device);
     if (device.empty() || is_outdated_verdict(record) || target_sms(record.key.isa) != sm_count ||
-        !measurement.provider.starts_with(provider) || !measurement.candidate.engine.starts_with(ours) ||
-        !is_of(engines, measurement)) {
+        (!theirs && !measurement.candidate.engine.starts_with(ours)) || !can_run(engines, measurement)) {
       continue;
     }
     const auto problem = parse_problem(record.key.problem);
     if (!problem) continue;
-    const std::string text = without_math(*problem), cudnn = measurement.provider.substr(provider.size());
+    const std::string text = without_math(*problem), cudnn = theirs ? measurement.provider.substr(provider.size()) : "-";
     Group& group = groups[fmt::format("{}\t{}\t{}", device, cudnn, text)];
     group.device = device;
     group.cudnn = cudnn;

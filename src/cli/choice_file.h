@@ -1,7 +1,8 @@
 // The choice file: what `convoy exec` tells the interposer in the program's processes before they start. Text that a
 // person can read, a line each, fields separated by tabs:
 //   convoy-choices 2
-//   time    DEVICE  VERSION OF CUDNN  PROBLEM  CANDIDATE  COST   measured; COST is what is to be small, inf: it failed
+//   time    DEVICE  VERSION OF CUDNN  PROBLEM  CANDIDATE  COST   measured; COST is what is to be small, inf: it failed;
+//                                                                Convoy's own engines have the version "-"
 //   rule    PATTERN  CANDIDATE                                   in the order of the rules file
 //   filter  engines GLOBS | deterministic | notes GLOBS | workspace BYTES | sm-count N
 //   strict                                                       what can't be obeyed fails the program's query
@@ -36,13 +37,13 @@ std::vector<SelectionRule> rules_for_programs(std::span<const SelectionRule> rul
 // A row of the choice file's `time` lines: all that a candidate costs.
 struct KnownCost {
   std::string device;   // "NVIDIA H200"
-  std::string cudnn;    // "9.19.0"
+  std::string cudnn;    // "9.19.0"; "-" for Convoy's own engines
   std::string problem;  // math=strict
   std::string candidate;
   double cost;
 };
 
-// What the records say of cuDNN's engines (those of `engines`, of their revisions), sorted. A problem's costs are of
+// What the records say of the engines on GPUs (those of `engines`, of their revisions), sorted. A problem's costs are of
 // one state of the caches: cold where it was measured so. Of what was measured in several math modes the least counts;
 // a failure only where there is nothing else. With an objective that weighs energy, rows without it are left out.
 std::vector<KnownCost> known_costs(std::span<const TuningRecord> records, std::span<const Engine* const> engines,

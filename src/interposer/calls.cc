@@ -2,6 +2,7 @@
 #include "interposer/first.h"
 #include "interposer/observer.h"
 #include "interposer/real.h"
+#include "interposer/variant_pack.h"
 #include "interposer/words.h"
 
 namespace {
@@ -40,7 +41,10 @@ extern "C" {
 cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t* descriptor) {
   if (real().BackendCreateDescriptor == nullptr) return kMissing;
   const cudnnStatus_t status = real().BackendCreateDescriptor(type, descriptor);
-  if (status == CUDNN_STATUS_SUCCESS && type != CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR && observing()) {
+  if (status != CUDNN_STATUS_SUCCESS) return status;
+  if (type == CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR) {
+    if (convoy::interposer::substituting()) convoy::interposer::pack_created(*descriptor);
+  } else if (observing()) {
     convoy::interposer::created(*descriptor, type);
   }
   return status;
@@ -57,9 +61,9 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor, cudn
                                        cudnnBackendAttributeType_t type, int64_t count, const void* values) {
   if (real().BackendSetAttribute == nullptr) return kMissing;
   const cudnnStatus_t status = real().BackendSetAttribute(descriptor, name, type, count, values);
-  if (status == CUDNN_STATUS_SUCCESS && !of_variant_pack(name) && observing()) {
-    convoy::interposer::set(descriptor, name, type, count, values);
-  }
+  if (status != CUDNN_STATUS_SUCCESS) return status;
+  if (convoy::interposer::substituting()) convoy::interposer::pack_set(descriptor, name, type, count, values);
+  if (!of_variant_pack(name) && observing()) convoy::interposer::set(descriptor, name, type, count, values);
   return status;
 }
 
@@ -71,7 +75,12 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudn
       observing()) {
     return convoy::interposer::offer(descriptor, requested, count, static_cast<cudnnBackendDescriptor_t*>(values));
   }
-  return real().BackendGetAttribute(descriptor, name, type, requested, count, values);
+  const cudnnStatus_t status = real().BackendGetAttribute(descriptor, name, type, requested, count, values);
+  if (status == CUDNN_STATUS_SUCCESS && name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE &&
+      type == CUDNN_TYPE_INT64 && requested >= 1 && values != nullptr && convoy::interposer::substituting()) {
+    convoy::interposer::workspace(descriptor, static_cast<int64_t*>(values));
+  }
+  return status;
 }
 
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
@@ -82,9 +91,8 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
                                   cudnnBackendDescriptor_t variant_pack) {
   if (real().BackendExecute == nullptr) return kMissing;
-  const cudnnStatus_t status = real().BackendExecute(handle, plan, variant_pack);
-  if (status == CUDNN_STATUS_SUCCESS && observing()) convoy::interposer::executed(plan);
-  return status;
+  return observing() ? convoy::interposer::execute(handle, plan, variant_pack)
+                     : real().BackendExecute(handle, plan, variant_pack);
 }
 
 void cudnnGetLastErrorString(char* message, size_t max_size) { convoy::interposer::give_words(message, max_size); }

@@ -11,6 +11,7 @@ namespace convoy::interposer {
 namespace {
 
 constexpr std::string_view kFirstLine = "convoy-choices 2";
+constexpr std::string_view kNoVersion = "-";
 
 std::string key_of(std::string_view device, std::string_view cudnn, std::string_view problem) {
   return fmt::format("{}\t{}\t{}", device, cudnn, problem);
@@ -56,6 +57,8 @@ Result<void> read_filter(std::string_view line, Filters& filters) {
 }
 
 }  // namespace
+
+bool is_offered(const Candidate& candidate) { return candidate.engine.starts_with("cudnn.eng"); }
 
 bool Filters::choose() const {
   return !engines.empty() || !notes.empty() || deterministic || workspace != std::numeric_limits<std::int64_t>::max();
@@ -129,12 +132,9 @@ Result<Choices> Choices::parse(std::string_view text) {
   return choices;
 }
 
-std::vector<KnownTime> Choices::find(std::string_view device, std::string_view cudnn, std::string_view problem) const {
-  if (times_.empty()) return {};
-  Alignments callers;
-  const auto found = times_.find(key_of(device, cudnn, without_alignments(problem, callers)));
-  if (found == times_.end()) return {};
-  std::vector<KnownTime> known;
+void Choices::collect(const std::string& key, const Alignments& callers, std::vector<KnownTime>& known) const {
+  const auto found = times_.find(key);
+  if (found == times_.end()) return;
   // Those of its own alignment count first.
   for (const bool own : {true, false}) {
     const std::size_t before = known.size();
@@ -152,6 +152,25 @@ std::vector<KnownTime> Choices::find(std::string_view device, std::string_view c
       }
     }
   }
+}
+
+std::vector<KnownTime> Choices::find(std::string_view device, std::string_view cudnn, std::string_view problem) const {
+  if (times_.empty()) return {};
+  Alignments callers;
+  std::vector<KnownTime> known;
+  collect(key_of(device, cudnn, without_alignments(problem, callers)), callers, known);
+  std::erase_if(known, [](const KnownTime& time) { return !is_offered(time.candidate); });
+  return known;
+}
+
+std::vector<KnownTime> Choices::substitutes(std::string_view device, std::string_view cudnn,
+                                            std::string_view problem) const {
+  if (times_.empty()) return {};
+  Alignments callers;
+  const std::string text = without_alignments(problem, callers);
+  std::vector<KnownTime> known;
+  for (const std::string_view version : {cudnn, kNoVersion}) collect(key_of(device, version, text), callers, known);
+  std::erase_if(known, [](const KnownTime& time) { return is_offered(time.candidate); });
   return known;
 }
 

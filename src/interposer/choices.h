@@ -3,6 +3,7 @@
 // The file is text, a line each, fields separated by tabs:
 //   convoy-choices 2
 //   time    NAME OF THE DEVICE  VERSION OF CUDNN  PROBLEM (math=strict)  CANDIDATE  COST (inf: it failed)
+//           Convoy's own engines have a version of their own, "-"
 //   rule    PATTERN  CANDIDATE                     in the order of the rules file; docs/selection.md has the patterns
 //   filter  engines GLOBS | deterministic | notes GLOBS | workspace BYTES | sm-count N
 //   strict                                         what can't be obeyed fails the program's query
@@ -22,6 +23,9 @@
 #include "select/rules.h"
 
 namespace convoy::interposer {
+
+// Whether cuDNN can offer it to a program; all else runs in place of what a program was given (substitution.h).
+bool is_offered(const Candidate& candidate);
 
 struct KnownTime {
   Candidate candidate;
@@ -53,10 +57,12 @@ class Choices {
   // Error: the file is not of this format; the message names the line.
   static Result<Choices> parse(std::string_view text);
 
-  // What was measured of a problem on a device by a version of cuDNN ("9.19.0"), each candidate once. A time that was
-  // measured with tensors of a lower alignment serves where there is none of the problem's own; that a candidate failed
-  // with them says nothing.
+  // What was measured of a problem on a device by a version of cuDNN ("9.19.0"), each candidate once: of the engines
+  // that cuDNN can offer a program. A time that was measured with tensors of a lower alignment serves where there is
+  // none of the problem's own; that a candidate failed with them says nothing.
   std::vector<KnownTime> find(std::string_view device, std::string_view cudnn, std::string_view problem) const;
+  // The same of all other engines.
+  std::vector<KnownTime> substitutes(std::string_view device, std::string_view cudnn, std::string_view problem) const;
   bool empty() const { return times_.empty() && rules.empty() && filters.texts.empty(); }
 
   std::vector<Rule> rules;
@@ -69,6 +75,7 @@ class Choices {
     Alignments alignments;
     KnownTime known;
   };
+  void collect(const std::string& key, const Alignments& callers, std::vector<KnownTime>& known) const;
   static std::string without_alignments(std::string_view problem, Alignments& alignments);
 
   std::map<std::string, std::vector<Row>, std::less<>> times_;

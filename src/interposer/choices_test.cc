@@ -31,12 +31,12 @@ TEST(Choices, ALowerAlignmentServesAHigherOne) {
            "\n";
   };
   const Choices choices =
-      parsed(row(",align=4", "", "a", "3") + row(",align=16", ",align=16", "a", "2") + row("", "", "a", "1") +
-             row(",align=8", ",align=8", "a", "9") + row(",align=4", ",align=4", "b", "inf"));
+      parsed(row(",align=4", "", "cudnn.enga", "3") + row(",align=16", ",align=16", "cudnn.enga", "2") + row("", "", "cudnn.enga", "1") +
+             row(",align=8", ",align=8", "cudnn.enga", "9") + row(",align=4", ",align=4", "cudnn.engb", "inf"));
   const auto found = [&](const std::string& x, const std::string& w) {
     std::string text;
     for (const auto& known : choices.find("g", "9", "fprop:x=f32,2x8,nhwc" + x + ":w=f32,8x8,nhwc" + w + ":pad=1x1")) {
-      text += known.candidate.engine + (known.seconds == 1   ? "1"
+      text += known.candidate.engine.substr(9) + (known.seconds == 1   ? "1"
                                         : known.seconds == 2 ? "2"
                                         : known.seconds == 3 ? "3"
                                                              : "!");
@@ -50,6 +50,17 @@ TEST(Choices, ALowerAlignmentServesAHigherOne) {
   EXPECT_EQ(found(",align=8", ""), "a3");
   EXPECT_EQ(found(",align=4", ",align=32"), "") << "w was measured at 64";
   EXPECT_EQ(found(",align=4", ",align=4"), "b!") << "and a failure serves its own alignment only";
+}
+
+TEST(Choices, WhatIsNotOfferedIsKnownApart) {
+  const Choices choices = parsed(
+      "time\tg\t9\tfprop:a\tcudnn.eng5\t3\ntime\tg\t-\tfprop:a\tcuda.depthwise{tile=1}\t1\n"
+      "time\tg\t9\tfprop:a\tcudnn.nhwc{engine=3}\t2\ntime\tg\t8\tfprop:a\tcudnn.legacy.fprop1\t1\n");
+  EXPECT_EQ(choices.find("g", "9", "fprop:a").size(), 1u);
+  const auto known = choices.substitutes("g", "9", "fprop:a");
+  ASSERT_EQ(known.size(), 2u) << "cuDNN's of another version do not count, Convoy's own of any";
+  EXPECT_EQ(print(known[0].candidate), "cudnn.nhwc{engine=3}");
+  EXPECT_EQ(print(known[1].candidate), "cuda.depthwise{tile=1}");
 }
 
 TEST(Choices, RulesFiltersAndStrict) {

@@ -97,6 +97,7 @@ std::optional<Names> names_of(cudnnBackendDescriptorType_t type) {
 // What the convolution alone says, and the tensor that it writes.
 struct Convolution {
   ConvProblem problem;
+  Operands operands;
   Tensor out;
 };
 
@@ -139,6 +140,9 @@ Result<Convolution> convolution_of(const Snapshot& operation, const Names& names
   problem.x = x.desc;
   problem.w = w.desc;
   problem.y = y.desc;
+  if (names.pass != Pass::dgrad) read.operands.x = x.uid;
+  if (names.pass != Pass::wgrad) read.operands.w = w.uid;
+  if (names.pass != Pass::fprop) read.operands.y = y.uid;
   problem.mode =
       window->value<cudnnConvolutionMode_t>(CUDNN_ATTR_CONVOLUTION_CONV_MODE).value_or(CUDNN_CROSS_CORRELATION) ==
               CUDNN_CONVOLUTION
@@ -275,7 +279,7 @@ class EpilogueReader {
       problem.alpha *= own;
       added_ = true;
       CONVOY_TRY(const Tensor tensor, tensor_of(other, "added tensor"));
-      return add(tensor.desc, others);
+      return add(tensor, others);
     }
     if (mode == CUDNN_POINTWISE_MUL) {
       if (scaled_ || own != 1 || others != 1) return inexpressible("pointwise MUL: more than one scale");
@@ -296,7 +300,8 @@ class EpilogueReader {
     return {};
   }
 
-  Result<void> add(const TensorDesc& desc, double factor) {
+  Result<void> add(const Tensor& tensor, double factor) {
+    const TensorDesc& desc = tensor.desc;
     ConvProblem& problem = read_.problem;
     Epilogue& epilogue = problem.epilogue;
     const TensorDesc& out = problem.out();
@@ -305,6 +310,7 @@ class EpilogueReader {
       epilogue.bias = true;
       epilogue.narrow_bias = desc.type != problem.compute;
       bias_type_ = desc.type;
+      read_.operands.bias = tensor.uid;
       return {};
     }
     if (desc.dims != out.dims) return inexpressible("added tensor: neither like out nor one value per channel");
@@ -312,6 +318,7 @@ class EpilogueReader {
     epilogue.gamma = factor;
     epilogue.zero_z = factor == 0;
     z_ = desc;
+    read_.operands.z = tensor.uid;
     return {};
   }
 
@@ -401,7 +408,7 @@ std::string operations_of(const Snapshot& graph) {
   return text;
 }
 
-Result<ConvProblem> problem_of(const Snapshot& graph) {
+Result<GraphProblem> graph_problem_of(const Snapshot& graph) {
   std::optional<Names> names;
   Node convolution;
   std::vector<Node> pointwise;
@@ -421,7 +428,13 @@ Result<ConvProblem> problem_of(const Snapshot& graph) {
   CONVOY_TRY(Convolution read, convolution_of(*convolution, *names));
   CONVOY_CHECK(EpilogueReader(read, std::move(pointwise)).follow());
   CONVOY_CHECK(validate(read.problem));
-  return read.problem;
+  read.operands.out = read.out.uid;
+  return GraphProblem{std::move(read.problem), read.operands};
+}
+
+Result<ConvProblem> problem_of(const Snapshot& graph) {
+  CONVOY_TRY(GraphProblem read, graph_problem_of(graph));
+  return std::move(read.problem);
 }
 
 }  // namespace convoy::interposer

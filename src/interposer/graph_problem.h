@@ -2,6 +2,8 @@
 // programs build.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,6 +20,21 @@ namespace convoy::interposer {
 // What is added at the end and is out itself (beta*out of an epilogue) is told from z only by its pointer at
 // execution: here it is z. Error: what can't be expressed as a problem, naming the tensor or operation.
 Result<ConvProblem> problem_of(const Snapshot& graph);
+
+// The unique ids under which an execution's variant pack has the tensors of a problem; of x, w and y the one that the
+// pass computes is `out` alone.
+struct Operands {
+  std::optional<std::int64_t> x, w, y, out, bias, z;
+  friend bool operator==(const Operands&, const Operands&) = default;
+};
+
+struct GraphProblem {
+  ConvProblem problem;
+  Operands operands;
+};
+
+// The problem with what an execution of it needs.
+Result<GraphProblem> graph_problem_of(const Snapshot& graph);
 
 // Error: names the field.
 Result<DataType> data_type_of(cudnnDataType_t type, std::string_view field);

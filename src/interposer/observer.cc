@@ -29,6 +29,8 @@
 #include "interposer/say.h"
 #include "interposer/snapshot.h"
 #include "interposer/steering.h"
+#include "interposer/substitution.h"
+#include "interposer/variant_pack.h"
 #include "interposer/words.h"
 
 namespace convoy::interposer {
@@ -52,33 +54,33 @@ Clock::duration period() {
 class Observer {
  public:
   Observer(std::optional<std::string> file, Choices choices)
-      : steering(std::move(choices), recorder), file_(std::move(file)), started_(Clock::now()), written_(started_) {}
+      : steering(std::move(choices), recorder), substitution(steering.choices(), recorder), file_(std::move(file)), started_(Clock::now()), written_(started_) {}
 
-  void finalized(cudnnBackendDescriptor_t raw, cudnnStatus_t status) {
+  // What the program is to be told instead of `status`, if anything.
+  std::optional<cudnnStatus_t> finalized(cudnnBackendDescriptor_t raw, cudnnStatus_t status) {
     const auto snapshot = descriptors.find(raw);
-    if (snapshot == nullptr) return;
+    if (snapshot == nullptr) return std::nullopt;
     // In front of everything else that asks cuDNN: its words are of its last call.
     cudnn::Failure failure;
     if (status != CUDNN_STATUS_SUCCESS) failure = failure_of(status);
     if (status != CUDNN_STATUS_SUCCESS && file_) failed(*snapshot, status);
     switch (snapshot->type()) {
       case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
-        if (status == CUDNN_STATUS_SUCCESS) owners.put(raw, {&row_of(*snapshot), nullptr});
-        return;
+        if (status == CUDNN_STATUS_SUCCESS) owners.put(raw, owned_by(*snapshot));
+        return std::nullopt;
       case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
         inherit(raw, snapshot->values<cudnnBackendDescriptor_t>(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH), status);
-        return;
+        return std::nullopt;
       case CUDNN_BACKEND_ENGINE_DESCRIPTOR:
         inherit(raw, snapshot->values<cudnnBackendDescriptor_t>(CUDNN_ATTR_ENGINE_OPERATION_GRAPH), status);
-        return;
+        return std::nullopt;
       case CUDNN_BACKEND_ENGINECFG_DESCRIPTOR:
         inherit(raw, snapshot->values<cudnnBackendDescriptor_t>(CUDNN_ATTR_ENGINECFG_ENGINE), status);
-        return;
+        return std::nullopt;
       case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR:
-        plan_finalized(raw, *snapshot, failure);
-        return;
+        return plan_finalized(raw, *snapshot, failure);
       default:
-        return;
+        return std::nullopt;
     }
   }
 
@@ -97,7 +99,7 @@ class Observer {
     const auto snapshot = descriptors.find(heuristic);
     const Owned owner = owners.get(heuristic);
     if (snapshot == nullptr || owner.row == nullptr) return;
-    for (cudnnBackendDescriptor_t result : results) owners.put(result, {owner.row, nullptr});
+    for (cudnnBackendDescriptor_t result : results) owners.put(result, {owner.row, nullptr, owner.operands});
     benchmark.asked(*owner.row,
                     snapshot->value<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE) == CUDNN_HEUR_MODE_FALLBACK);
     if (!unsteered || !file_) return;
@@ -133,13 +135,12 @@ class Observer {
   }
 
   std::shared_ptr<void> destroying(cudnnBackendDescriptor_t raw) {
-    descriptors.destroyed(raw);
+    if (!descriptors.destroyed(raw)) pack_destroyed(raw);
     owners.forget(raw);
     return steering.forget(raw);
   }
 
-  void executed(cudnnBackendDescriptor_t plan) {
-    const Owned owned = owners.get(plan);
+  void executed(const Owned& owned) {
     if (owned.plan == nullptr) return;
     benchmark.ran(*owned.row);
     if (owned.plan->calls.fetch_add(1, std::memory_order_relaxed) == 0) steering.ran(*owned.row, owned.plan->offer);
@@ -197,8 +198,10 @@ class Observer {
     descriptors.lock();
     owners.lock();
     steering.lock();
+    substitution.lock();
   }
   void unlock() {
+    substitution.unlock();
     steering.unlock();
     owners.unlock();
     descriptors.unlock();
@@ -214,38 +217,64 @@ class Observer {
   Failures failures;
   LegacyCalls legacy{recorder};
   Steering steering;
+  Substitution substitution;
   Benchmark benchmark;
 
  private:
-  GraphRow& row_of(const Snapshot& graph) {
-    auto problem = problem_of(graph);
-    const std::string reason = problem ? "" : problem.error().message;
-    return recorder.row(problem ? std::optional(*std::move(problem)) : std::nullopt, operations_of(graph), reason,
-                        device_name());
+  Owned owned_by(const Snapshot& graph) {
+    auto read = graph_problem_of(graph);
+    const std::string reason = read ? "" : read.error().message;
+    GraphRow& row = recorder.row(read ? std::optional(std::move(read->problem)) : std::nullopt, operations_of(graph),
+                                 reason, device_name());
+    return {&row, nullptr, read ? recorder.operands(row, read->operands) : nullptr};
   }
 
   void inherit(cudnnBackendDescriptor_t raw, const std::vector<cudnnBackendDescriptor_t>& from, cudnnStatus_t status) {
     if (status != CUDNN_STATUS_SUCCESS || from.size() != 1) return;
-    if (const Owned owner = owners.get(from.front()); owner.row != nullptr) owners.put(raw, {owner.row, nullptr});
+    if (const Owned owner = owners.get(from.front()); owner.row != nullptr) {
+      owners.put(raw, {owner.row, nullptr, owner.operands});
+    }
   }
 
-  void plan_finalized(cudnnBackendDescriptor_t raw, const Snapshot& snapshot, const cudnn::Failure& failure) {
+  std::optional<cudnnStatus_t> plan_finalized(cudnnBackendDescriptor_t raw, const Snapshot& snapshot,
+                                              const cudnn::Failure& failure) {
     const auto config = snapshot.value<cudnnBackendDescriptor_t>(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
-    if (!config) return;  // from JSON
+    if (!config) return std::nullopt;  // from JSON
     const Owned owner = owners.get(*config);
-    if (owner.row == nullptr) return;
+    if (owner.row == nullptr) return std::nullopt;
     Offer offer = offer_of(*config, owner.row->convolution());
     const bool made = failure.status == CUDNN_STATUS_SUCCESS;
     if (benchmark.planned(*owner.row, made, steering.forbidden(*config).empty())) owner.row->benchmark = true;
     if (!made) {
       steering.failed(*owner.row, offer.candidate, "its plan could not be built: " + failure.text);
       recorder.plan(*owner.row, std::move(offer), 0, real().GetErrorString(failure.status), failure.text);
-      return;
+      return std::nullopt;
     }
     const std::int64_t workspace = cudnn::Descriptor::borrowed(real(), raw)
                                        .get<std::int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64)
                                        .value_or(0);
-    owners.put(raw, {owner.row, &recorder.plan(*owner.row, std::move(offer), workspace, "", "")});
+    Owned owned{owner.row, &recorder.plan(*owner.row, std::move(offer), workspace, "", ""), owner.operands};
+    const auto instead = substitute(owned);
+    owners.put(raw, owned);
+    return instead;
+  }
+
+  // Finds what stands in for a plan that was just made. What the program is to be told instead, if anything.
+  std::optional<cudnnStatus_t> substitute(Owned& owned) {
+    if (owned.operands == nullptr || steering.choices().empty()) return std::nullopt;
+    GraphRow& row = *owned.row;
+    const Replaceable plan{row, *owned.plan, *owned.operands, benchmark.times(row)};
+    if (const Rule* rule = steering.substitute_rule(row)) {
+      const auto obeyed = substitution.obey(plan, rule->candidate);
+      if (obeyed) owned.stand_in = *obeyed;
+      return steering.substituted(row, *rule, obeyed ? "" : obeyed.error().message);
+    }
+    if (steering.rule_of(row)) return std::nullopt;  // it names one of cuDNN's
+    auto known = steering.choices().substitutes(row.device, steering.version(), row.problem);
+    if (known.empty()) return std::nullopt;
+    const auto cudnns = steering.choices().find(row.device, steering.version(), row.problem);
+    owned.stand_in = substitution.choose(plan, cudnns, std::move(known));
+    return std::nullopt;
   }
 
   // For the diagnosis. Precondition: failure_of() was called.
@@ -371,8 +400,9 @@ cudnnStatus_t finalize(cudnnBackendDescriptor_t raw) {
     watch([&](Observer& observer) { instead = observer.steering.unprepare(raw); });
     status = instead ? *instead : real().BackendFinalize(raw);
   }
-  watch([&](Observer& observer) { observer.finalized(raw, status); });
-  return status;
+  std::optional<cudnnStatus_t> instead;
+  watch([&](Observer& observer) { instead = observer.finalized(raw, status); });
+  return instead.value_or(status);
 }
 
 cudnnStatus_t offer(cudnnBackendDescriptor_t heuristic, std::int64_t requested, std::int64_t* count,
@@ -394,8 +424,30 @@ cudnnStatus_t offer(cudnnBackendDescriptor_t heuristic, std::int64_t requested, 
   return CUDNN_STATUS_SUCCESS;
 }
 
-void executed(cudnnBackendDescriptor_t plan) {
-  watch([&](Observer& observer) { observer.executed(plan); });
+bool substituting() { return observing() && observer()->substitution.any(); }
+
+void workspace(cudnnBackendDescriptor_t plan, std::int64_t* bytes) {
+  watch([&](Observer& observer) {
+    const StandIn* stand_in = observer.owners.get(plan).stand_in;
+    if (stand_in == nullptr) return;
+    *bytes = std::max(*bytes, static_cast<std::int64_t>(stand_in->substitute->workspace_bytes));
+  });
+}
+
+cudnnStatus_t execute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t variant_pack) {
+  Owned owned;
+  bool ran = false;
+  watch([&](Observer& observer) {
+    owned = observer.owners.get(plan);
+    if (owned.stand_in == nullptr) return;
+    ran = observer.substitution.run(*owned.stand_in, handle, variant_pack);
+    if (ran) owned.plan->substituted.fetch_add(1, std::memory_order_relaxed);
+  });
+  const cudnnStatus_t status = ran ? CUDNN_STATUS_SUCCESS : real().BackendExecute(handle, plan, variant_pack);
+  if (status == CUDNN_STATUS_SUCCESS) {
+    watch([&](Observer& observer) { observer.executed(owned); });
+  }
+  return status;
 }
 
 void called(const LegacyCall& call) {

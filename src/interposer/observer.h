@@ -24,7 +24,12 @@ cudnnStatus_t finalize(cudnnBackendDescriptor_t raw);
 // configurations in the order that rules, filters and known times say (decision.h).
 cudnnStatus_t offer(cudnnBackendDescriptor_t heuristic, std::int64_t requested, std::int64_t* count,
                     cudnnBackendDescriptor_t* configurations);
-void executed(cudnnBackendDescriptor_t plan);
+// cudnnBackendGetAttribute of a plan's workspace, which is that of what stands in for it, too.
+void workspace(cudnnBackendDescriptor_t plan, std::int64_t* bytes);
+// cudnnBackendExecute: asks cuDNN, unless another engine stands in for the plan.
+cudnnStatus_t execute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t variant_pack);
+// Whether anything stands in for a plan, so that variant packs are of interest.
+bool substituting();
 void called(const LegacyCall& call);
 // Before cuDNN destroys it. What is returned is to be freed after that.
 std::shared_ptr<void> destroying(cudnnBackendDescriptor_t raw);

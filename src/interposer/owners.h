@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "interposer/recorder.h"
+#include "interposer/substitution.h"
 
 namespace convoy::interposer {
 
@@ -16,6 +17,8 @@ namespace convoy::interposer {
 struct Owned {
   GraphRow* row = nullptr;
   PlanRow* plan = nullptr;
+  const Operands* operands = nullptr;   // of the graph; null where no problem expresses it
+  const StandIn* stand_in = nullptr;    // of a plan
 };
 
 class Owners {

@@ -37,6 +37,10 @@ Json to_json(const GraphRow& row) {
     each["made"] = plan.made.load();
     if (plan.failure.empty()) {
       each["workspace_bytes"] = plan.workspace_bytes;
+      if (!plan.substitute.empty()) {
+        each["substitute"] = plan.substitute;
+        each["substituted"] = plan.substituted.load();
+      }
     } else {
       each["failure"] = plan.failure;
       if (!plan.failure_detail.empty()) each["failure_detail"] = plan.failure_detail;
@@ -69,6 +73,12 @@ GraphRow& Recorder::row(std::optional<ConvProblem> parsed, const std::string& op
   return *row;
 }
 
+const Operands* Recorder::operands(GraphRow& row, const Operands& operands) {
+  const std::lock_guard lock(mutex_);
+  const auto same = std::find(row.operands.begin(), row.operands.end(), operands);
+  return same != row.operands.end() ? &*same : &row.operands.emplace_back(operands);
+}
+
 void Recorder::asked(GraphRow& row, const std::string& mode, std::vector<Offer> offers) {
   const std::lock_guard lock(mutex_);
   auto query = std::find_if(row.queries.begin(), row.queries.end(), [&](const Query& q) { return q.mode == mode; });
@@ -93,6 +103,16 @@ PlanRow& Recorder::plan(GraphRow& row, Offer offer, std::int64_t workspace_bytes
   plan.failure_detail = std::move(detail);
   ++plan.made;
   return plan;
+}
+
+void Recorder::substituted(PlanRow& plan, const Candidate& by) {
+  const std::lock_guard lock(mutex_);
+  plan.substitute = print(by);
+}
+
+void Recorder::not_substituted(GraphRow& row, const Candidate& by, const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  row.steered.not_placed.insert_or_assign(print(by), reason);
 }
 
 std::string Recorder::lines() const {

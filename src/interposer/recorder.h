@@ -15,6 +15,7 @@
 
 #include "convoy/convolution.h"
 #include "convoy/engine.h"
+#include "interposer/graph_problem.h"
 
 namespace convoy::interposer {
 
@@ -33,6 +34,8 @@ struct PlanRow {
   std::string failure_detail;  // and its words
   std::atomic<std::int64_t> made{0};
   std::atomic<std::int64_t> calls{0};
+  std::string substitute;                    // what ran in its place: "cuda.depthwise{tile=..}"
+  std::atomic<std::int64_t> substituted{0};  // so many of the calls
 };
 
 // What cuDNN's heuristics answered in one mode.
@@ -64,7 +67,8 @@ struct GraphRow {
   std::optional<ConvProblem> parsed;   // the problem
   std::vector<Query> queries;
   Steered steered;
-  std::deque<PlanRow> plans;  // at addresses that stay
+  std::deque<PlanRow> plans;       // at addresses that stay
+  std::deque<Operands> operands;  // those of its graphs, likewise
 
   const ConvProblem* convolution() const { return parsed ? &*parsed : nullptr; }  // null: not expressed
   bool is_f32() const { return parsed && parsed->x.type == DataType::f32; }
@@ -76,9 +80,15 @@ class Recorder {
   // The row of a graph; the first call makes it. Rows stay until the process ends. `reason`: why there is no problem.
   GraphRow& row(std::optional<ConvProblem> problem, const std::string& operations, const std::string& reason,
                 const std::string& device);
+  // Where the operands of one of its graphs stay.
+  const Operands* operands(GraphRow& row, const Operands& operands);
   void asked(GraphRow& row, const std::string& mode, std::vector<Offer> offers);
   // The plan of an engine configuration; those of the same configuration share a row.
   PlanRow& plan(GraphRow& row, Offer offer, std::int64_t workspace_bytes, std::string failure, std::string detail);
+
+  // An engine stands in for the plan from now on; or can't, with the reason.
+  void substituted(PlanRow& plan, const Candidate& by);
+  void not_substituted(GraphRow& row, const Candidate& by, const std::string& reason);
 
   // All of it, as text.
   std::string lines() const;

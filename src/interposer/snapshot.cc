@@ -99,14 +99,15 @@ std::shared_ptr<const Snapshot> Descriptors::find(cudnnBackendDescriptor_t raw) 
   return found == shard.alive.end() ? nullptr : found->second;
 }
 
-void Descriptors::destroyed(cudnnBackendDescriptor_t raw) {
+bool Descriptors::destroyed(cudnnBackendDescriptor_t raw) {
   Shard& shard = shard_of(raw);
   std::shared_ptr<Snapshot> last;  // freed outside of the lock
   const std::lock_guard lock(shard.mutex);
   const auto found = shard.alive.find(raw);
-  if (found == shard.alive.end()) return;
+  if (found == shard.alive.end()) return false;
   last = std::move(found->second);
   shard.alive.erase(found);
+  return true;
 }
 
 void Descriptors::lock() {

@@ -70,8 +70,8 @@ class Descriptors {
            std::int64_t count, const void* values);
   // Null where it was created before anybody watched.
   std::shared_ptr<const Snapshot> find(cudnnBackendDescriptor_t raw);
-  // Call it before cuDNN destroys it: another thread may get the address right after.
-  void destroyed(cudnnBackendDescriptor_t raw);
+  // Call it before cuDNN destroys it: another thread may get the address right after. Whether it was known.
+  bool destroyed(cudnnBackendDescriptor_t raw);
 
   // Around fork(): all locks held, so that the child finds none of them taken.
   void lock();

@@ -86,6 +86,34 @@ void Steering::ran(const GraphRow& row, const Offer& offer) {
   }
 }
 
+std::optional<std::size_t> Steering::rule_of(const GraphRow& row) const {
+  for (std::size_t i = 0; row.parsed && i < choices_.rules.size(); ++i) {
+    if (choices_.rules[i].pattern.matches(*row.parsed, {})) return i;
+  }
+  return std::nullopt;
+}
+
+const Rule* Steering::substitute_rule(const GraphRow& row) const {
+  const auto rule = rule_of(row);
+  return rule && !is_offered(choices_.rules[*rule].candidate) ? &choices_.rules[*rule] : nullptr;
+}
+
+std::optional<cudnnStatus_t> Steering::substituted(GraphRow& row, const Rule& rule, const std::string& reason) {
+  if (!reason.empty()) warn_of(row, rule, reason);
+  const std::lock_guard lock(recorder_);
+  row.steered.rule = static_cast<std::size_t>(&rule - choices_.rules.data());
+  row.steered.obeyed = reason.empty();
+  row.steered.disobeyed = reason;
+  if (!reason.empty()) row.steered.not_placed.insert_or_assign(print(rule.candidate), reason);
+  return reason.empty() || !choices_.strict ? std::nullopt : std::optional(kRefused);
+}
+
+void Steering::warn_of(const GraphRow& row, const Rule& rule, const std::string& reason) {
+  const std::string_view instead = choices_.strict ? "its queries fail (strict)" : "the choice goes on without it";
+  const std::string what = fmt::format("rule '{} -> {}' can't be obeyed", rule.text, print(rule.candidate));
+  if (warn_once(what)) say(fmt::format("{}: {}; first for {}; {}", what, reason, row.problem, instead));
+}
+
 // What is decided for a heuristic is decided once: that how many there are is what a fill then gives.
 std::shared_ptr<Decision> Steering::decision_for(const Ask& ask) {
   if (const auto made = kept(ask.heuristic)) return std::static_pointer_cast<Decision>(made);
@@ -103,9 +131,7 @@ std::shared_ptr<Decision> Steering::decision_for(const Ask& ask) {
       .known = choices_.find(row.device, version_, row.problem),
       .rule = {},
       .failed = {}};
-  for (std::size_t i = 0; row.parsed && i < choices_.rules.size() && !question.rule; ++i) {
-    if (choices_.rules[i].pattern.matches(*row.parsed, {})) question.rule = i;
-  }
+  if (substitute_rule(row) == nullptr) question.rule = rule_of(row);
   const bool filtered = choices_.filters.choose() && row.is_convolution();
   if (question.known.empty() && !question.rule && !filtered) return nullptr;
   {
@@ -132,11 +158,7 @@ void Steering::note(GraphRow& row, const Question& question, const Decision& dec
         fmt::format("the filters ({}) leave nothing of what cuDNN has", fmt::join(choices_.filters.texts, ", "));
     if (warn_once(what)) say(fmt::format("{}: {} {}; {}", what, row.operations, row.problem, instead));
   }
-  if (!decision.disobeyed.empty()) {
-    const Rule& rule = choices_.rules[*question.rule];
-    const std::string what = fmt::format("rule '{} -> {}' can't be obeyed", rule.text, print(rule.candidate));
-    if (warn_once(what)) say(fmt::format("{}: {}; first for {}; {}", what, decision.disobeyed, row.problem, instead));
-  }
+  if (!decision.disobeyed.empty()) warn_of(row, choices_.rules[*question.rule], decision.disobeyed);
   const std::lock_guard lock(recorder_);
   Steered& steered = row.steered;
   steered.rule = question.rule;

@@ -41,6 +41,7 @@ class Steering {
   Steering(Choices choices, Recorder& recorder) : choices_(std::move(choices)), recorder_(recorder) {}
 
   const Choices& choices() const { return choices_; }
+  const std::string& version() const { return version_; }  // of the program's cuDNN
 
   // Before a heuristic is finalized: cuDNN is told of sm-count. Whether it was.
   bool prepare(cudnnBackendDescriptor_t heuristic);
@@ -50,6 +51,13 @@ class Steering {
 
   // Nothing: there is nothing to say of the graph, so cuDNN answers.
   std::optional<Answered> answer(const Ask& ask);
+
+  // The rule that the graph obeys, if any: the first that matches.
+  std::optional<std::size_t> rule_of(const GraphRow& row) const;
+  // The same where an engine is named that the program is not offered, so that it has to stand in for a plan.
+  const Rule* substitute_rule(const GraphRow& row) const;
+  // What became of it; an empty `reason`: it stands in. What cuDNN's plan is to answer instead: nothing, unless strict.
+  std::optional<cudnnStatus_t> substituted(GraphRow& row, const Rule& rule, const std::string& reason);
 
   // A plan could not be built: if it is of what was put first, it is not put first again.
   void failed(GraphRow& row, const Candidate& candidate, const std::string& reason);
@@ -71,6 +79,7 @@ class Steering {
   // What plans that ran lose, for its f32 problems or for the others: PyTorch filters TF32 for f32 alone.
   std::atomic<unsigned>& accepted(const GraphRow& row) { return accepted_[row.is_f32() ? 0 : 1]; }
   void note(GraphRow& row, const Question& question, const Decision& decision);
+  void warn_of(const GraphRow& row, const Rule& rule, const std::string& reason);
   Answered fill(const Ask& ask, Decision& decision);
   bool warn_once(const std::string& key);
   void keep(cudnnBackendDescriptor_t raw, std::shared_ptr<void> what);

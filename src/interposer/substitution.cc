@@ -1,0 +1,178 @@
+#include "interposer/substitution.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <sstream>
+
+#include "interposer/configurations.h"
+#include "interposer/order.h"
+#include "interposer/process.h"
+#include "interposer/real.h"
+#include "interposer/variant_pack.h"
+
+namespace convoy::interposer {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kFaster = 0.98;  // of a time: less is worth another engine
+constexpr double kClearly = 0.8;  // and so much less can't be a measuring error
+
+// The library beside this one; null: `reason`.
+const EngineLibrary* open_library(std::string& reason) {
+  Dl_info self{};
+  std::filesystem::path file = kEngineLibrary;
+  if (dladdr(reinterpret_cast<const void*>(&open_library), &self) != 0 && self.dli_fname != nullptr) {
+    file = std::filesystem::path(self.dli_fname).parent_path() / kEngineLibrary;
+  }
+  void* opened = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* entry = opened == nullptr ? nullptr : dlsym(opened, kEngineLibraryEntry);
+  if (entry != nullptr) return reinterpret_cast<EngineLibraryEntry>(entry)();
+  const char* words = dlerror();
+  reason = words == nullptr ? fmt::format("{} has no {}", file.string(), kEngineLibraryEntry) : words;
+  return nullptr;
+}
+
+// Opened once, for good.
+const EngineLibrary* engine_library(std::string& reason) {
+  static std::string why;
+  static const EngineLibrary* const library = open_library(why);
+  reason = why;
+  return library;
+}
+
+std::optional<double> seconds_of(const std::vector<KnownTime>& known, const Candidate& candidate) {
+  for (const KnownTime& time : known) {
+    if (time.candidate == candidate) return time.seconds;
+  }
+  return std::nullopt;
+}
+
+const KnownTime* fastest(const std::vector<KnownTime>& known) {
+  const auto found = std::min_element(known.begin(), known.end(),
+                                      [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+  return found == known.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+const Substitute& Substitution::ready(const std::string& problem, const Candidate& candidate) {
+  const std::string name = print(candidate);
+  const auto [found, is_new] = substitutes_.try_emplace(fmt::format("{}\t{}\t{}", current_device(), problem, name));
+  Substitute& substitute = found->second;
+  if (!is_new) return substitute;
+  substitute.candidate = candidate;
+  substitute.library = engine_library(substitute.reason);
+  if (substitute.library == nullptr) return substitute;
+  std::array<char, 512> error{};
+  substitute.plan = substitute.library->prepare(problem.c_str(), name.c_str(), choices_.filters.sm_count.value_or(0),
+                                                error.data(), error.size());
+  if (substitute.plan == nullptr) {
+    substitute.reason = error.data();
+    return substitute;
+  }
+  substitute.workspace_bytes = substitute.library->workspace_bytes(substitute.plan);
+  std::istringstream notes(substitute.library->notes(substitute.plan));
+  for (std::string note; notes >> note;) substitute.notes.push_back(note);
+  return substitute;
+}
+
+std::string Substitution::unfit(const Substitute& substitute) const {
+  if (substitute.plan == nullptr) return "it could not be made ready: " + substitute.reason;
+  if (substitute.failed) return "it failed when it ran";
+  const std::string filter =
+      choices_.filters.forbids(substitute.candidate.engine, substitute.notes,
+                               static_cast<std::int64_t>(substitute.workspace_bytes));
+  return filter.empty() ? filter : "the filter takes it away: " + filter;
+}
+
+const StandIn* Substitution::put(const Replaceable& plan, const Substitute& substitute) {
+  if (plan.timed) carriers_.insert_or_assign(&plan.row, plan.plan.offer.candidate);
+  any_.store(true, std::memory_order_relaxed);
+  return &stand_ins_.emplace_back(StandIn{&substitute, plan.operands, plan.row, plan.plan});
+}
+
+const StandIn* Substitution::choose(const Replaceable& plan, const std::vector<KnownTime>& cudnns,
+                                    std::vector<KnownTime> substitutes) {
+  const Candidate replaced = without_automatic(plan.plan.offer.candidate);
+  const KnownTime* best = fastest(cudnns);
+  std::optional<double> compared = seconds_of(cudnns, replaced);
+  if (plan.timed && best != nullptr) compared = std::min(best->seconds, compared.value_or(kInfinity));
+  // Where nobody knows what the plan takes, nobody knows that another engine is faster.
+  std::erase_if(substitutes, [&](const KnownTime& each) { return !compared || !(each.seconds < kFaster * *compared); });
+  std::sort(substitutes.begin(), substitutes.end(),
+            [](const KnownTime& a, const KnownTime& b) { return a.seconds < b.seconds; });
+  const unsigned losses = losses_of(plan.plan.offer.notes) | losses_of(plan.plan.offer.hidden_notes);
+  const StandIn* chosen = nullptr;
+  std::vector<std::pair<Candidate, std::string>> refused;
+  std::unique_lock lock(mutex_);
+  for (const KnownTime& known : substitutes) {
+    if (plan.timed) {
+      const auto carrier = carriers_.find(&plan.row);
+      if (carrier != carriers_.end() && carrier->second != plan.plan.offer.candidate) break;
+      // Where it is in doubt, the program's timing is to decide between it and the best that cuDNN has.
+      if (best->candidate == replaced && known.seconds > kClearly * best->seconds) break;
+    }
+    const Substitute& substitute = ready(plan.row.problem, known.candidate);
+    std::string reason = unfit(substitute);
+    if (reason.empty() && (losses_of(substitute.notes) & ~losses) != 0) {
+      reason = fmt::format("{}: {} has no such note", fmt::join(substitute.notes, ", "), print(replaced));
+    }
+    if (reason.empty()) {
+      chosen = put(plan, substitute);
+      break;
+    }
+    refused.emplace_back(known.candidate, std::move(reason));
+  }
+  lock.unlock();
+  for (const auto& [candidate, reason] : refused) recorder_.not_substituted(plan.row, candidate, reason);
+  if (chosen != nullptr) recorder_.substituted(plan.plan, chosen->substitute->candidate);
+  return chosen;
+}
+
+Result<const StandIn*> Substitution::obey(const Replaceable& plan, const Candidate& wanted) {
+  const StandIn* chosen = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    const Substitute& substitute = ready(plan.row.problem, wanted);
+    if (std::string reason = unfit(substitute); !reason.empty()) return Error{ErrorCode::unsupported, reason};
+    chosen = put(plan, substitute);
+  }
+  recorder_.substituted(plan.plan, wanted);
+  return chosen;
+}
+
+bool Substitution::run(const StandIn& stand_in, cudnnHandle_t handle, cudnnBackendDescriptor_t variant_pack) {
+  const Substitute& substitute = *stand_in.substitute;
+  if (substitute.failed.load(std::memory_order_relaxed)) return false;
+  const VariantPack* pack = pack_of(variant_pack);
+  if (pack == nullptr) return false;
+  cudaStream_t stream = nullptr;
+  if (real().GetStream(handle, &stream) != CUDNN_STATUS_SUCCESS) return false;
+  const Operands& operands = stand_in.operands;
+  const auto pointer = [&](const std::optional<std::int64_t>& uid) { return uid ? pack->pointer_of(*uid) : nullptr; };
+  EngineArguments arguments;
+  arguments.x = pointer(operands.x);
+  arguments.w = pointer(operands.w);
+  arguments.y = pointer(operands.y);
+  arguments.out = pointer(operands.out);
+  arguments.bias = pointer(operands.bias);
+  arguments.z = pointer(operands.z);
+  arguments.workspace = pack->workspace;
+  arguments.workspace_bytes = substitute.workspace_bytes;
+  arguments.stream = stream;
+  if (arguments.out == nullptr || (arguments.workspace == nullptr && substitute.workspace_bytes > 0)) return false;
+  std::array<char, 512> error{};
+  if (substitute.library->execute(substitute.plan, &arguments, error.data(), error.size())) return true;
+  if (!substitute.failed.exchange(true)) {  // from now on the program's own plans run
+    recorder_.not_substituted(stand_in.row, substitute.candidate, fmt::format("it failed when it ran: {}", error.data()));
+  }
+  return false;
+}
+
+}  // namespace convoy::interposer

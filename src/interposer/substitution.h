@@ -1,0 +1,86 @@
+// Engines that a program's cuDNN does not have, run in place of its plans: Convoy's own kernels, and those of cuDNN's
+// that a program is never offered. A plan carries its substitute from when it is finalized until it is destroyed, since
+// programs read a plan's workspace once.
+#pragma once
+
+#include <cudnn.h>
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "interposer/choices.h"
+#include "interposer/engines/library.h"
+#include "interposer/graph_problem.h"
+#include "interposer/recorder.h"
+
+namespace convoy::interposer {
+
+// An engine made ready for a problem on a device.
+struct Substitute {
+  Candidate candidate;
+  std::vector<std::string> notes;
+  std::size_t workspace_bytes = 0;
+  const EngineLibrary* library = nullptr;
+  const void* plan = nullptr;              // the library's; null: it could not be made ready
+  std::string reason;                      // why
+  mutable std::atomic<bool> failed{false};  // when it was executed: the program's own plans run from then on
+};
+
+// What stands in for one plan. The same object serves equal plans; none is ever destroyed.
+struct StandIn {
+  const Substitute* substitute;
+  Operands operands;
+  GraphRow& row;
+  PlanRow& plan;
+};
+
+// What a plan is that a substitute may stand in for.
+struct Replaceable {
+  GraphRow& row;
+  PlanRow& plan;
+  const Operands& operands;
+  bool timed = false;  // the program times several plans: one of them carries the substitute, so that its timing decides
+};
+
+class Substitution {
+ public:
+  Substitution(const Choices& choices, Recorder& recorder) : choices_(choices), recorder_(recorder) {}
+
+  // For a plan that was just made, by what is known of its problem; null: nothing stands in. A substitute has to be
+  // known to be faster, to be permitted by the filters, and to lose nothing (losses_of) that the plan does not lose.
+  // What is faster and can't serve is in the row's record, with the reason.
+  const StandIn* choose(const Replaceable& plan, const std::vector<KnownTime>& cudnns,
+                        std::vector<KnownTime> substitutes);
+
+  // The one that a rule names, whatever it takes and loses. Error: why it can't serve.
+  Result<const StandIn*> obey(const Replaceable& plan, const Candidate& wanted);
+
+  // Runs it with what the program gave. False: the program's own plan has to.
+  bool run(const StandIn& stand_in, cudnnHandle_t handle, cudnnBackendDescriptor_t variant_pack);
+
+  // Whether any plan has one: until then variant packs need not be looked at.
+  bool any() const { return any_.load(std::memory_order_relaxed); }
+
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+
+ private:
+  const Substitute& ready(const std::string& problem, const Candidate& candidate);
+  // Why it can't serve whatever plan; empty: it can.
+  std::string unfit(const Substitute& substitute) const;
+  const StandIn* put(const Replaceable& plan, const Substitute& substitute);
+
+  const Choices& choices_;
+  Recorder& recorder_;
+  std::mutex mutex_;
+  std::map<std::string, Substitute> substitutes_;  // by device, problem and candidate
+  std::deque<StandIn> stand_ins_;
+  std::map<const GraphRow*, Candidate> carriers_;  // of rows that are timed: the configuration whose plans carry it
+  std::atomic<bool> any_{false};
+};
+
+}  // namespace convoy::interposer
