@@ -104,8 +104,9 @@ std::optional<Prediction> predict_best(const ConvProblem& problem, std::span<con
     const auto best = std::min_element(contenders.begin(), contenders.end(), [](const auto& a, const auto& b) {
       return a.estimate.seconds < b.estimate.seconds;
     });
-    // What was looked at closely enough to be near the front is filtered before its provider is asked for good.
-    const bool ripe = best->estimate.certain || best->steps > 0;
+    // What was looked at closely enough to be near the front is filtered before its provider is asked for good. The
+    // first step is for all engines of a provider, few of which come near.
+    const bool ripe = best->estimate.certain || best->steps > 1;
     if (ripe && filtered(problem, *best->engine, best->estimate.knobs, filter, request)) {
       contenders.erase(best);
     } else if (!best->estimate.certain) {

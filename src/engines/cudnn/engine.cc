@@ -107,18 +107,22 @@ class BackendEngine final : public Engine,
     return Estimate{{}, first_choice_seconds(problem, *request.cuda), false};
   }
 
-  // Its place in the heuristics' order, asked for once; then whether it takes the problem.
+  // Its place in the heuristics' order, asked for in parts; once it is known, whether it takes the problem.
   std::optional<Estimate> refine(const ConvProblem& problem, const PlanRequest& request, int steps) const override {
     const auto asked = first_survey(problem, *request.cuda, request.target_sms);
     if (!asked) return std::nullopt;
     Survey& survey = **asked;
     if (survey.graph() == nullptr || index_ >= survey.graph()->engine_count()) return std::nullopt;
-    const auto place = survey.named(index_);
-    const double seconds = at_rank(first_choice_seconds(problem, *request.cuda), place ? place->rank : survey.named());
-    if (steps == 0) return Estimate{{}, seconds, false};
+    const double first = first_choice_seconds(problem, *request.cuda);
+    const int known = std::min(steps, Survey::kParts);
+    const auto place = survey.named(index_, known);
+    if (!place && known < Survey::kParts) {
+      const auto next = survey.named(index_, known + 1);
+      return Estimate{{}, at_rank(first, next ? next->rank : survey.named(known + 1)), false};
+    }
     if (check(problem, request)) return std::nullopt;
     KnobValues knobs = survey.default_knobs(index_);
-    if (place) return Estimate{std::move(knobs), seconds, true};
+    if (place) return Estimate{std::move(knobs), at_rank(first, place->rank), true};
     const double certain = predict(problem, survey, index_, knobs, *request.cuda);
     return Estimate{std::move(knobs), certain, true};
   }

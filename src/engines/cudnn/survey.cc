@@ -237,7 +237,7 @@ int Survey::queries() {
   return queries_;
 }
 
-void Survey::ask_locked(cudnnBackendHeurMode_t mode) {
+Descriptor Survey::heuristic(cudnnBackendHeurMode_t mode) {
   ++queries_;
   Descriptor heuristic(api_, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph_->descriptor())
@@ -245,56 +245,74 @@ void Survey::ask_locked(cudnnBackendHeurMode_t mode) {
   if (properties_.raw() != nullptr) heuristic.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, properties_);
   if (target_sms_ > 0) heuristic.set(CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET, CUDNN_TYPE_INT32, target_sms_);
   heuristic.finalize();
+  return heuristic;
+}
+
+void Survey::take_locked(const Descriptor& heuristic, std::int64_t most) {
   if (!heuristic.ok()) return;
-  const std::int64_t count = heuristic.count(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR);
+  if (most > 1) {
+    most = std::min(most, heuristic.count(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR));
+  }
   for (const Descriptor& result :
-       heuristic.get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, std::min(count, kMostPicks))) {
+       heuristic.get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, most)) {
     auto pick = pick_of(result);
     if (pick && std::find(picks_.begin(), picks_.end(), *pick) == picks_.end()) picks_.push_back(*std::move(pick));
   }
 }
 
-const std::vector<Pick>& Survey::named_locked() {
-  if (asked_ == Asked::nothing && !refusal_) ask_locked(CUDNN_HEUR_MODE_A);
-  if (asked_ == Asked::nothing) {
-    asked_ = Asked::mode_a;
-    named_ = picks_.size();
+void Survey::look_locked(int parts) {
+  constexpr std::array<std::int64_t, kParts> ends = {1, kMostPicks};
+  if (parts <= parts_) return;
+  if (parts_ == 0 && !refusal_) mode_a_ = heuristic(CUDNN_HEUR_MODE_A);
+  if (!refusal_) take_locked(mode_a_, ends[static_cast<std::size_t>(parts) - 1]);
+  named_ = picks_.size();
+  parts_ = parts;
+  if (parts_ == kParts) mode_a_ = Descriptor();
+}
+
+template <class Wanted>
+std::optional<std::size_t> Survey::named_locked(Wanted wanted, int parts) {
+  std::size_t next = 0;
+  for (int part = 1; part <= parts; ++part) {
+    look_locked(part);
+    for (; next < named_; ++next) {
+      if (wanted(picks_[next])) return next;
+    }
   }
-  return picks_;
+  return std::nullopt;
 }
 
 const std::vector<Pick>& Survey::picks_locked() {
-  named_locked();
-  if (asked_ == Asked::mode_a && !refusal_) {
-    ask_locked(CUDNN_HEUR_MODE_B);
-    ask_locked(CUDNN_HEUR_MODE_FALLBACK);
+  look_locked(kParts);
+  if (!std::exchange(all_, true) && !refusal_) {
+    take_locked(heuristic(CUDNN_HEUR_MODE_B), kMostPicks);
+    take_locked(heuristic(CUDNN_HEUR_MODE_FALLBACK), kMostPicks);
   }
-  asked_ = Asked::all;
   return picks_;
 }
 
-std::size_t Survey::named() {
+std::size_t Survey::named(int parts) {
   const std::lock_guard lock(mutex_);
-  named_locked();
+  look_locked(parts);
   return named_;
 }
 
-std::optional<Survey::Place> Survey::named(std::int64_t engine) {
+std::optional<Survey::Place> Survey::named(std::int64_t engine, int parts) {
   const std::lock_guard lock(mutex_);
-  const auto begin = named_locked().begin(), end = begin + static_cast<std::ptrdiff_t>(named_);
-  const auto pick = std::find_if(begin, end, [&](const Pick& p) { return p.engine == engine; });
-  if (pick == end) return std::nullopt;
-  return Place{static_cast<std::size_t>(pick - begin), pick->knobs};
+  const auto rank = named_locked([&](const Pick& pick) { return pick.engine == engine; }, parts);
+  return rank ? std::optional(Place{*rank, picks_[*rank].knobs}) : std::nullopt;
 }
 
 std::optional<std::int64_t> Survey::first_taker() {
   const std::lock_guard lock(mutex_);
-  std::size_t next = 0;
+  // By index: looking at an engine closely may ask for more picks.
   for (const bool all : {false, true}) {
-    const std::size_t end = all ? picks_locked().size() : (named_locked(), named_);
-    for (; next < end; ++next) {
+    if (all) picks_locked();
+    for (std::size_t next = 0;; ++next) {
+      for (int part = 1; !all && part <= kParts && next >= named_; ++part) look_locked(part);
+      if (next >= (all ? picks_.size() : named_)) break;
       const std::int64_t engine = picks_[next].engine;
-      if (!engine_locked(engine).refusal) return engine;  // which may ask for more picks
+      if (!engine_locked(engine).refusal) return engine;
     }
   }
   return std::nullopt;
@@ -303,12 +321,9 @@ std::optional<std::int64_t> Survey::first_taker() {
 std::optional<std::size_t> Survey::rank(std::int64_t engine, const KnobValues& knobs) {
   const std::lock_guard lock(mutex_);
   const Pick wanted{engine, knobs};
-  named_locked();
-  const auto end = picks_.begin() + static_cast<std::ptrdiff_t>(named_);
-  auto pick = std::find(picks_.begin(), end, wanted);
-  if (pick != end) return static_cast<std::size_t>(pick - picks_.begin());
+  if (const auto rank = named_locked([&](const Pick& pick) { return pick == wanted; })) return rank;
   picks_locked();
-  pick = std::find(picks_.begin(), picks_.end(), wanted);
+  auto pick = std::find(picks_.begin(), picks_.end(), wanted);
   if (pick == picks_.end()) {
     pick = std::find_if(picks_.begin(), picks_.end(), [&](const Pick& p) { return p.engine == engine; });
   }
@@ -317,15 +332,11 @@ std::optional<std::size_t> Survey::rank(std::int64_t engine, const KnobValues& k
 }
 
 const Pick* Survey::best_locked(std::int64_t engine) {
-  const auto find = [&](std::size_t end) -> const Pick* {
-    for (std::size_t i = 0; i < end; ++i) {
-      if (picks_[i].engine == engine) return &picks_[i];
-    }
-    return nullptr;
-  };
-  named_locked();
-  if (const Pick* pick = find(named_)) return pick;
-  return find(picks_locked().size());
+  const auto wanted = [&](const Pick& pick) { return pick.engine == engine; };
+  if (const auto rank = named_locked(wanted)) return &picks_[*rank];
+  picks_locked();
+  const auto pick = std::find_if(picks_.begin(), picks_.end(), wanted);
+  return pick != picks_.end() ? &*pick : nullptr;
 }
 
 std::vector<Pick> Survey::picks() {

@@ -55,13 +55,15 @@ class Survey {
   // All of its knobs, with the values of its best pick: the first ones of Verdict::knobs.
   KnobValues default_knobs(std::int64_t engine);
 
-  // What mode A says, best first; the list's length, and where an engine is in it.
+  // What mode A says, best first. Its places are what a query costs, so they are asked for in parts, and further parts
+  // only where those before do not tell: how many places so many parts have, and where an engine is in them.
   struct Place {
     std::size_t rank;
     KnobValues knobs;
   };
-  std::size_t named();
-  std::optional<Place> named(std::int64_t engine);
+  static constexpr int kParts = 2;  // the first place, all
+  std::size_t named(int parts);
+  std::optional<Place> named(std::int64_t engine, int parts);
   // The first engine of the list that takes the problem; where none does, of all picks.
   std::optional<std::int64_t> first_taker();
   // The rank of a configuration among all picks, or else of the engine's best; nothing: they don't name it. One that
@@ -91,9 +93,13 @@ class Survey {
   };
   Engine& made_locked(std::int64_t index);  // with its notes
   Engine& engine_locked(std::int64_t index);
-  const std::vector<Pick>& named_locked();  // a part of all picks, their first
+  void look_locked(int parts);
+  // The first place of mode A's list whose pick is wanted.
+  template <class Wanted>
+  std::optional<std::size_t> named_locked(Wanted wanted, int parts = kParts);
   const std::vector<Pick>& picks_locked();
-  void ask_locked(cudnnBackendHeurMode_t mode);
+  Descriptor heuristic(cudnnBackendHeurMode_t mode);
+  void take_locked(const Descriptor& heuristic, std::int64_t most);
   const Pick* best_locked(std::int64_t engine);
   std::optional<Refusal> make_engine(Engine& engine, std::int64_t index) const;
   std::optional<Refusal> configure(Engine& engine, std::int64_t index);
@@ -112,10 +118,12 @@ class Survey {
 
   std::mutex mutex_;
   std::map<std::int64_t, Engine> engines_;
-  enum class Asked { nothing, mode_a, all } asked_ = Asked::nothing;
+  Descriptor mode_a_;  // until all of it was asked for
+  int parts_ = 0;      // of its list, so many are known
+  bool all_ = false;   // and the other modes' lists
   std::vector<Pick> picks_;
-  int queries_ = 0;
   std::size_t named_ = 0;  // so many of them by mode A
+  int queries_ = 0;
 };
 
 // The survey of a problem, kept for the last few hundred problems of the process. Error: there is no cuDNN.
