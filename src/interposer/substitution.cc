@@ -153,7 +153,7 @@ bool Substitution::run(const StandIn& stand_in, cudnnHandle_t handle, cudnnBacke
   const VariantPack* pack = pack_of(variant_pack);
   if (pack == nullptr) return false;
   cudaStream_t stream = nullptr;
-  if (real().GetStream(handle, &stream) != CUDNN_STATUS_SUCCESS) return false;
+  if (real().GetStream == nullptr || real().GetStream(handle, &stream) != CUDNN_STATUS_SUCCESS) return false;
   const Operands& operands = stand_in.operands;
   const auto pointer = [&](const std::optional<std::int64_t>& uid) { return uid ? pack->pointer_of(*uid) : nullptr; };
   EngineArguments arguments;

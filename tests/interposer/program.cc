@@ -1,6 +1,6 @@
 // Calls cuDNN as PyTorch does. In heuristic mode: a graph, its heuristics, the first plan that builds, and the fallback
 // list only where none does. In benchmark mode: both lists, all plans, each executed once. Then the cached plan.
-// usage: program [--benchmark] [--one] [--deterministic] [--fork] [--threads N] [--norm] [--list] CALLS
+// usage: program [--benchmark] [--one] [--deterministic] [--fork] [--threads N] [--norm] [--list] [--pointers] CALLS
 //   --one            asks for one configuration first, as newer ones do, and for all where that can't be built
 //   --deterministic  takes no engine that has the note
 //   --list           prints what it is offered
@@ -8,6 +8,8 @@
 //   --fail           describes a tensor that can't be, and prints cuDNN's words
 //   --handles N      makes so many handles in threads
 //   --device FILE    asks for a device that cuDNN is told of: its properties as JSON
+//   --pointers       executes with pointers (the letter of each tensor) and the workspace that the plan says, and prints
+//                    that
 //   --time N         prints the nanoseconds of an execution of a plan, of so many
 #include <cudnn.h>
 #include <sys/wait.h>
@@ -51,7 +53,7 @@ void tensor(Descriptor& made, int64_t uid, std::vector<int64_t> dims, std::vecto
 }
 
 struct Options {
-  bool benchmark = false, one = false, deterministic = false, list = false;
+  bool benchmark = false, one = false, deterministic = false, list = false, pointers = false;
   int timed = 0;
   std::string device;  // JSON
 };
@@ -125,19 +127,29 @@ void ask(Configs& configs, const Descriptor& graph, cudnnBackendHeurMode_t mode,
 }
 
 // The plans that can be built of configurations: the first, or all.
-void build(Configs& plans, const Configs& configs, bool all) {
+void build(Configs& plans, const Configs& configs, bool all, const Options& options) {
   for (const auto& config : configs) {
     auto plan = std::make_unique<Descriptor>(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     plan->set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, std::vector<Raw>{config->raw});
     if (plan->finalize() != CUDNN_STATUS_SUCCESS) continue;
+    if (options.pointers) {
+      int64_t count = 0, bytes = 0;
+      cudnnBackendGetAttribute(plan->raw, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &bytes);
+      std::printf("%s: %ld bytes\n", name_of(*config).c_str(), static_cast<long>(bytes));
+    }
     plans.push_back(std::move(plan));
     if (!all) return;
   }
 }
 
-void execute(const Descriptor& plan) {
+void execute(const Descriptor& plan, const Options& options) {
   Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
   pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, std::vector<int64_t>{'x', 'y', 'w'});
+  if (options.pointers) {
+    const auto at = [](char letter) { return reinterpret_cast<void*>(letter); };
+    pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, std::vector<void*>{at('X'), at('Y'), at('W')});
+    pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, std::vector<void*>{at('S')});
+  }
   pack.finalize();
   cudnnBackendExecute(reinterpret_cast<cudnnHandle_t>(64), plan.raw, pack.raw);
 }
@@ -177,27 +189,27 @@ void convolve(int64_t channels, int calls, const Options& options) {
   if (options.benchmark) {
     ask(configs, graph, CUDNN_HEUR_MODE_INSTANT, options);
     ask(configs, graph, CUDNN_HEUR_MODE_FALLBACK, options);
-    build(plans, configs, true);
-    for (const auto& plan : plans) execute(*plan);  // timed once each; the first is taken here
+    build(plans, configs, true, options);
+    for (const auto& plan : plans) execute(*plan, options);  // timed once each; the first is taken here
   } else {
     if (options.one) {
       ask(configs, graph, CUDNN_HEUR_MODE_INSTANT, options, 1);
-      build(plans, configs, false);
+      build(plans, configs, false, options);
     }
     for (const auto mode : {CUDNN_HEUR_MODE_INSTANT, CUDNN_HEUR_MODE_FALLBACK}) {
       if (!plans.empty()) continue;
       configs.clear();
       ask(configs, graph, mode, options);
-      build(plans, configs, false);
+      build(plans, configs, false, options);
     }
   }
   if (plans.empty()) std::printf("unable to find an engine\n");
-  for (int i = 0; i < calls && !plans.empty(); ++i) execute(*plans.front());
+  for (int i = 0; i < calls && !plans.empty(); ++i) execute(*plans.front(), options);
   if (options.timed == 0) return;
   double best = 0;
   for (int round = 0; round < 10; ++round) {  // the least of ten: other processes disturb
     const auto began = std::chrono::steady_clock::now();
-    for (int i = 0; i < options.timed; ++i) execute(*plans.front());
+    for (int i = 0; i < options.timed; ++i) execute(*plans.front(), options);
     const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - began;
     if (round == 0 || took.count() < best) best = took.count();
   }
@@ -250,6 +262,8 @@ int main(int argc, char** argv) {
       options.one = true;
     } else if (std::strcmp(argv[i], "--deterministic") == 0) {
       options.deterministic = true;
+    } else if (std::strcmp(argv[i], "--pointers") == 0) {
+      options.pointers = true;
     } else if (std::strcmp(argv[i], "--list") == 0) {
       options.list = true;
     } else if (std::strcmp(argv[i], "--channels") == 0) {

@@ -122,6 +122,10 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
   *handle = reinterpret_cast<cudnnHandle_t>(64);
   return CUDNN_STATUS_SUCCESS;
 }
+cudnnStatus_t cudnnGetStream(cudnnHandle_t, cudaStream_t* stream) {
+  *stream = reinterpret_cast<cudaStream_t>('s');
+  return CUDNN_STATUS_SUCCESS;
+}
 cudnnStatus_t cudnnDestroy(cudnnHandle_t) { return CUDNN_STATUS_SUCCESS; }
 
 cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t* raw) {

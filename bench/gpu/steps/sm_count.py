@@ -15,6 +15,8 @@ KINDS = {
     "bf16 depthwise": "fprop:x=bf16,64x96x56x56,nhwc:w=bf16,96x1x3x3:pad=1x1:groups=96",
     "f32 depthwise wgrad, NCHW": "wgrad:x=f32,32x96x28x28:w=f32,96x1x5x5:y=f32,32x96x28x28:pad=2x2:groups=96",
     "bf16 3D": "fprop:x=bf16,2x64x16x28x28,ndhwc:w=bf16,64x64x3x3x3,ndhwc:pad=1x1x1",
+    "bf16 fused": "fprop:x=bf16,32x128x28x28,nhwc:w=bf16,128x128x3x3,nhwc:pad=1x1:bias=1:act=relu:math=reduced",
+    "tf32 wgrad": "wgrad:x=f32,16x128x28x28,nhwc:w=f32,128x128x3x3,nhwc:y=f32,16x128x28x28,nhwc:pad=1x1:math=tf32",
     "f16 1D": "fprop:x=f16,16x256x2000,nwc:w=f16,256x256x3,nwc:pad=1",
 }
 BUDGET = 4

@@ -9,19 +9,13 @@
 #include <vector>
 
 #include "convoy/engine.h"
+#include "core/no_team.h"
 #include "device/cuda/device.h"
 #include "engines/cuda/depthwise/depthwise.h"
 #include "engines/cudnn/cudnn.h"
 
 namespace convoy::interposer {
 namespace {
-
-// Nothing here runs on the processor.
-class NoTeam final : public ThreadTeam {
- public:
-  int size() const override { return 1; }
-  void run(FunctionRef<void(int thread)> body) override { body(0); }
-};
 
 struct Prepared {
   std::unique_ptr<ConvPlan> plan;

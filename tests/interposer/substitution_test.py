@@ -1,0 +1,128 @@
+"""Engines that run in place of a program's plans: when, with what, and that the program's own plan runs wherever they can't."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM, INTERPOSER, ENGINES = sys.argv[1:4]
+PROBLEM = "fprop:x=bf16,2x8x5x5,nhwc,align=16:w=bf16,8x8x3x3,nhwc,align=16:y=bf16,2x8x5x5,nhwc,align=16:pad=1x1"
+# eng7 is cuDNN's first and can't be built; eng5, which then is, is nondeterministic, eng9 is not.
+OFFERED = {"cudnn.eng7{k2=0}": "inf", "cudnn.eng5": 4e-5, "cudnn.eng9{k2=3}": 5e-5}
+IN_PLACE = "ran cuda.depthwise{tile=1} x=X w=W out=Y workspace=S of 640 stream=s"
+
+
+class Substitution(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = pathlib.Path(self.folder.name)
+        self.interposer = shutil.copy(INTERPOSER, self.path)
+        shutil.copy(ENGINES, self.path)
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def run_program(self, *arguments, times=None, rules=None, filters=(), strict=False, offered=OFFERED):
+        """Lines of standard output, standard error, and the record's row of the graph."""
+        lines = ["convoy-choices 2"]
+        lines += [f"time\t\t9.19.0\t{PROBLEM}\t{candidate}\t{seconds}" for candidate, seconds in offered.items()]
+        lines += [f"time\t\t-\t{PROBLEM}\t{candidate}\t{seconds}" for candidate, seconds in (times or {}).items()]
+        lines += [f"rule\t{pattern}\t{candidate}" for pattern, candidate in (rules or {}).items()]
+        lines += ["filter\t" + text for text in filters] + ["strict"] * strict
+        choices = self.path / "choices.txt"
+        choices.write_text("\n".join(lines) + "\n")
+        for old in self.path.glob("r.jsonl.*"):
+            old.unlink()
+        environment = {**os.environ, "LD_PRELOAD": str(self.interposer), "CONVOY_CHOICES": str(choices), "CONVOY_RECORD": str(self.path / "r.jsonl")}
+        done = subprocess.run([PROGRAM, "--pointers", *arguments], capture_output=True, text=True, timeout=60, env=environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (written,) = self.path.glob("r.jsonl.*")
+        self.header, *graphs = (json.loads(line) for line in written.read_text().splitlines())
+        (graph,) = (graph for graph in graphs if graph.get("problem") == PROBLEM)
+        return done.stdout.splitlines(), done.stderr, graph
+
+    def not_placed(self, graph):
+        return {each["candidate"]: each["reason"] for each in graph.get("not_placed", [])}
+
+    def test_what_is_faster_runs_in_place_of_the_plan(self):
+        out, err, graph = self.run_program("3", times={"cuda.depthwise{tile=1}": 1e-5})
+        self.assertEqual(out, ["prepares cuda.depthwise{tile=1} for 0 SMs", "eng5: 640 bytes", *[IN_PLACE] * 3], "cuDNN's own asks for 500")
+        self.assertEqual(err, "")
+        (plan,) = (plan for plan in graph["plans"] if plan["calls"])
+        self.assertEqual((plan["candidate"], plan["calls"], plan["substitute"], plan["substituted"]),
+                         ("cudnn.eng5{k2=-1}", 3, "cuda.depthwise{tile=1}", 3))
+        self.assertEqual(plan["workspace_bytes"], 500)
+        self.assertEqual(graph["calls"], 3)
+
+    def test_what_is_not_known_to_be_faster_does_not(self):
+        for times, offered in (({"cuda.depthwise{tile=1}": 3.95e-5}, OFFERED), ({"cuda.depthwise{tile=1}": 1e-9}, {}), ({}, OFFERED)):
+            out, _, graph = self.run_program("1", times=times, offered=offered)
+            self.assertEqual(out, ["eng5: 500 bytes", "ran eng5"])
+            self.assertEqual(self.not_placed(graph), {})
+
+    def test_the_next_fastest_where_one_cannot_be_made_ready(self):
+        out, _, graph = self.run_program("1", times={"cuda.depthwise{tile=2}": 1e-5, "cuda.depthwise{tile=1}": 2e-5})
+        self.assertEqual(out[-1], IN_PLACE)
+        self.assertEqual(self.not_placed(graph), {"cuda.depthwise{tile=2}": "it could not be made ready: no such tile"})
+
+    def test_nothing_that_loses_more_than_the_plan(self):
+        out, _, _ = self.run_program("1", times={"cuda.depthwise{tile=3}": 1e-5})
+        self.assertTrue(out[-1].startswith("ran cuda.depthwise{tile=3}"), "eng5 is nondeterministic, too")
+        out, _, graph = self.run_program("--deterministic", "1", times={"cuda.depthwise{tile=3}": 1e-5})
+        self.assertEqual(out[-1], "ran eng9")
+        self.assertEqual(self.not_placed(graph)["cuda.depthwise{tile=3}"],
+                         "RUNTIME_COMPILATION, NONDETERMINISTIC: cudnn.eng9{k2=3} has no such note")
+
+    def test_filters_take_it_away(self):
+        for filter in ("engines\tcudnn.*,!cuda.*", "workspace\t600", "notes\t!RUNTIME_*"):
+            out, _, graph = self.run_program("1", times={"cuda.depthwise{tile=1}": 1e-5}, filters=[filter])
+            self.assertTrue(out[-1].startswith("ran eng"), out)
+            self.assertIn("the filter takes it away: " + filter.split()[0], self.not_placed(graph)["cuda.depthwise{tile=1}"])
+
+    def test_it_is_prepared_for_as_many_sms_as_were_asked_for(self):
+        out, _, _ = self.run_program("1", times={"cuda.depthwise{tile=1}": 1e-5}, filters=["sm-count\t66"])
+        self.assertIn("prepares cuda.depthwise{tile=1} for 66 SMs", out)
+
+    def test_one_that_fails_is_left_alone(self):
+        out, _, graph = self.run_program("2", times={"cuda.depthwise{tile=4}": 1e-5})
+        self.assertEqual(out[-3:], ["failed cuda.depthwise{tile=4}", "ran eng5", "ran eng5"])
+        self.assertEqual(self.not_placed(graph), {"cuda.depthwise{tile=4}": "it failed when it ran: the launch failed"})
+        (plan,) = (plan for plan in graph["plans"] if plan["calls"])
+        self.assertEqual((plan["calls"], plan["substituted"]), (2, 0))
+
+    def test_without_the_library_the_program_runs_on(self):
+        (self.path / pathlib.Path(ENGINES).name).unlink()
+        out, err, graph = self.run_program("1", times={"cuda.depthwise{tile=1}": 1e-5})
+        self.assertEqual((out[-1], err), ("ran eng5", ""))
+        self.assertIn("cannot open shared object file", self.not_placed(graph)["cuda.depthwise{tile=1}"])
+
+    def test_a_program_that_times_its_plans_times_it_once(self):
+        def ran(seconds):
+            return [line.split(" x=")[0] for line in self.run_program("--benchmark", "1", times={"cuda.depthwise{tile=1}": seconds})[0]
+                    if line.startswith("ran")]
+        # The last line is the call with the first plan.
+        self.assertEqual(ran(1e-5)[:-1].count("ran cuda.depthwise{tile=1}"), 1)
+        self.assertEqual(len(ran(1e-5)), 4)
+
+    def test_a_rule_is_obeyed_whatever_is_known(self):
+        out, err, _ = self.run_program("2", rules={"pass=fprop": "cuda.depthwise{tile=1}"}, offered={})
+        self.assertEqual((out[-2:], err), ([IN_PLACE] * 2, ""))
+        self.assertEqual([(rule["matched"], rule["obeyed"]) for rule in self.header["rules"]], [(1, 1)])
+        out, _, _ = self.run_program("1", rules={"pass=fprop": "cudnn.eng9{k2=3}"}, times={"cuda.depthwise{tile=1}": 1e-5})
+        self.assertEqual(out[-1], "ran eng9", "it is the user's word")
+
+    def test_a_rule_that_cannot_be_obeyed(self):
+        rules = {"pass=fprop": "cuda.depthwise{tile=2}"}
+        out, err, _ = self.run_program("1", rules=rules)
+        self.assertEqual(out[-1], "ran eng5")
+        self.assertIn("rule 'pass=fprop -> cuda.depthwise{tile=2}' can't be obeyed: it could not be made ready: no such tile; first for", err)
+        self.assertIn("no such tile", self.header["rules"][0]["reason"])
+        out, err, _ = self.run_program("1", rules=rules, strict=True)
+        self.assertEqual(out[-1], "unable to find an engine")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
