@@ -130,7 +130,8 @@ std::vector<KnownCost> known_costs(std::span<const TuningRecord> records, std::s
     }
     const auto problem = parse_problem(record.key.problem);
     if (!problem) continue;
-    const std::string text = without_math(*problem), cudnn = theirs ? measurement.provider.substr(provider.size()) : "-";
+    const std::string text = without_math(*problem),
+                      cudnn = theirs ? measurement.provider.substr(provider.size()) : "-";
     Group& group = groups[fmt::format("{}\t{}\t{}", device, cudnn, text)];
     group.device = device;
     group.cudnn = cudnn;

@@ -43,9 +43,10 @@ struct KnownCost {
   double cost;
 };
 
-// What the records say of the engines on GPUs (those of `engines`, of their revisions), sorted. A problem's costs are of
-// one state of the caches: cold where it was measured so. Of what was measured in several math modes the least counts;
-// a failure only where there is nothing else. With an objective that weighs energy, rows without it are left out.
+// What the records say of the engines on GPUs (those of `engines`, of their revisions), sorted. A problem's costs are
+// of one state of the caches: cold where it was measured so. Of what was measured in several math modes the least
+// counts; a failure only where there is nothing else. With an objective that weighs energy, rows without it are left
+// out.
 std::vector<KnownCost> known_costs(std::span<const TuningRecord> records, std::span<const Engine* const> engines,
                                    const Objective& objective, int sm_count);
 

@@ -38,6 +38,7 @@ struct Recorded {
   ConvProblem problem;
   std::int64_t calls = 0;
   bool inferred = true;                       // that the program allows this math mode
+  bool legacy = false;                        // the program asked by cuDNN's older interface
   std::vector<report::RecordedPlan> plans;    // that ran, the most called first
   std::vector<std::optional<Candidate>> ran;  // of each plan; nothing: it can't be measured here
   std::string not_here;                       // why
@@ -57,7 +58,7 @@ struct Finding {
   std::int64_t timed_calls = 0;            // of plans whose time is known
   double seconds = 0;                      // of these calls
   const Measurement* best = nullptr;       // that the program can be given
-  const Measurement* elsewhere = nullptr;  // faster than that, but another library's or with other losses
+  const Measurement* elsewhere = nullptr;  // faster than that, but with other losses, or out of the older API's reach
   double gain = 0;                         // of the timed calls
 };
 
@@ -178,6 +179,7 @@ class RecordTuner {
       known = recorded_.insert(known, Recorded{.problem = problem, .inferred = inferred});
     }
     known->inferred = known->inferred || inferred;
+    known->legacy = known->legacy || report::calls_legacy_api(graph);
     known->calls += graph.calls;
     for (const report::RecordedPlan& plan : graph.plans) {
       if (plan.calls > 0) known->plans.push_back(plan);
@@ -280,6 +282,9 @@ class RecordTuner {
     for (const auto& ran : each.ran) {
       if (ran && std::find(first.begin(), first.end(), *ran) == first.end()) first.push_back(*ran);
     }
+    for (Candidate& own : own_engines(each.problem)) {
+      if (std::find(first.begin(), first.end(), own) == first.end()) first.push_back(std::move(own));
+    }
     std::vector<Candidate> seen;
     auto selection = selection::select_with_first(
         each.problem, program_.engines(), options, request_, first, [&](const Measurement& measurement, int, int) {
@@ -300,6 +305,19 @@ class RecordTuner {
     }
   }
 
+  // Convoy's own engines, as they would choose their knobs: where they take a problem they tend to be worth most, and
+  // cuDNN's many configurations would take all of the time.
+  std::vector<Candidate> own_engines(const ConvProblem& problem) const {
+    std::vector<Candidate> candidates;
+    for (const Engine* engine : program_.engines()) {
+      if (!engine->info().provider.empty() || engine->info().oracle || refuse(*engine, problem, request_)) continue;
+      Candidate candidate{engine->info().name, default_knobs(engine->knobs(problem, request_))};
+      const bool forbidden = filtered(problem, *engine, candidate.knobs, options_.filter, request_).has_value();
+      if (!forbidden) candidates.push_back(std::move(candidate));
+    }
+    return candidates;
+  }
+
   void show(const Recorded& each, const Measurement& measurement) {
     const auto index = static_cast<double>(&each - recorded_.data());
     bar_.update(index / static_cast<double>(recorded_.size()),
@@ -307,17 +325,16 @@ class RecordTuner {
                             report::short_name(each.problem), print(measurement.candidate)));
   }
 
-  // Whether a program that runs what it ran would be offered this, and loses nothing by it: cuDNN's engines, through
-  // the API that it calls.
+  // Whether a program that runs what it ran can run this, offered or in place of a plan, and loses nothing by it. In
+  // cuDNN's older API nothing else can run.
   bool can_be_given(const Recorded& each, const Measurement& m) const {
     const Candidate& candidate = m.candidate;
-    if (each.plans.empty() || !each.ran[0]) return !request_.cuda || candidate.engine.starts_with(kGraphEngines);
+    if (each.plans.empty() || !each.ran[0]) return true;
     if (candidate == *each.ran[0]) return true;
-    if (request_.cuda &&
-        !(candidate.engine.starts_with(kGraphEngines) && each.ran[0]->engine.starts_with(kGraphEngines))) {
-      return false;
-    }
-    return report::loses_no_more(notes_of(each.problem, candidate), notes_of(each.problem, *each.ran[0]));
+    if (request_.cuda && each.legacy) return false;
+    const report::RecordedPlan& ran = each.plans.front();
+    return report::loses_no_more(notes_of(each.problem, candidate),
+                                 ran.in_place_of.empty() ? notes_of(each.problem, *each.ran[0]) : ran.notes);
   }
 
   std::vector<std::string> notes_of(const ConvProblem& problem, const Candidate& candidate) const {
@@ -476,7 +493,7 @@ Result<int> tune_record(const Program& program, const report::Record& record, co
                   timed, calls, report::seconds(seconds), report::seconds(seconds - gain), report::seconds(gain),
                   report::percent(seconds > 0 ? gain / seconds : 0)));
   if (elsewhere > 0) {
-    program.say(fmt::format("{} more with engines that a program is not given: other math, other notes, or not cuDNN's",
+    program.say(fmt::format("{} more with engines that a program is not given: other math or other notes",
                             report::seconds(elsewhere)));
   }
   program.say(fmt::format("covers {:.0f}% of the calls' time, shared out {}", 100 * tuner.covered(),

@@ -76,8 +76,8 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudn
     return convoy::interposer::offer(descriptor, requested, count, static_cast<cudnnBackendDescriptor_t*>(values));
   }
   const cudnnStatus_t status = real().BackendGetAttribute(descriptor, name, type, requested, count, values);
-  if (status == CUDNN_STATUS_SUCCESS && name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE &&
-      type == CUDNN_TYPE_INT64 && requested >= 1 && values != nullptr && convoy::interposer::substituting()) {
+  if (status == CUDNN_STATUS_SUCCESS && name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE && type == CUDNN_TYPE_INT64 &&
+      requested >= 1 && values != nullptr && convoy::interposer::substituting()) {
     convoy::interposer::workspace(descriptor, static_cast<int64_t*>(values));
   }
   return status;

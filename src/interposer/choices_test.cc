@@ -31,15 +31,16 @@ TEST(Choices, ALowerAlignmentServesAHigherOne) {
            "\n";
   };
   const Choices choices =
-      parsed(row(",align=4", "", "cudnn.enga", "3") + row(",align=16", ",align=16", "cudnn.enga", "2") + row("", "", "cudnn.enga", "1") +
-             row(",align=8", ",align=8", "cudnn.enga", "9") + row(",align=4", ",align=4", "cudnn.engb", "inf"));
+      parsed(row(",align=4", "", "cudnn.enga", "3") + row(",align=16", ",align=16", "cudnn.enga", "2") +
+             row("", "", "cudnn.enga", "1") + row(",align=8", ",align=8", "cudnn.enga", "9") +
+             row(",align=4", ",align=4", "cudnn.engb", "inf"));
   const auto found = [&](const std::string& x, const std::string& w) {
     std::string text;
     for (const auto& known : choices.find("g", "9", "fprop:x=f32,2x8,nhwc" + x + ":w=f32,8x8,nhwc" + w + ":pad=1x1")) {
       text += known.candidate.engine.substr(9) + (known.seconds == 1   ? "1"
-                                        : known.seconds == 2 ? "2"
-                                        : known.seconds == 3 ? "3"
-                                                             : "!");
+                                                  : known.seconds == 2 ? "2"
+                                                  : known.seconds == 3 ? "3"
+                                                                       : "!");
     }
     return text;
   };

@@ -44,14 +44,21 @@ class Decider {
  public:
   Decider(const Question& question, const Choices& choices) : question_(question), choices_(choices) {}
 
-  bool first_will_do(unsigned accepted) {
-    const std::vector<Listed> first = list(question_.heuristic, 1);
-    if (first.empty() || !first.front().seconds || (losses_of(first.front().notes) & ~accepted) != 0) return false;
-    const double seconds = *first.front().seconds;
-    return seconds < kInfinity &&
-           std::none_of(question_.known.begin(), question_.known.end(), [&](const KnownTime& time) {
-             return time.seconds < kFaster * seconds && !has_failed(time.candidate);
-           });
+  std::optional<Decision> decide_by_first(unsigned accepted) {
+    const std::vector<Listed> places = list(question_.heuristic, 1);
+    if (places.empty()) return std::nullopt;
+    const Listed& first = places.front();
+    if (!first.seconds || *first.seconds == kInfinity || (losses_of(first.notes) & ~accepted) != 0) return std::nullopt;
+    const KnownTime* fastest = nullptr;
+    for (const KnownTime& time : question_.known) {
+      if (!has_failed(time.candidate) && (fastest == nullptr || time.seconds < fastest->seconds)) fastest = &time;
+    }
+    if (fastest == nullptr || fastest->seconds >= kFaster * *first.seconds) return Decision{.as_ever = true};
+    auto winner = make(fastest->candidate);
+    if (!winner.ok() || !losses_beyond(*winner, first).empty()) return std::nullopt;
+    Decision decision{.in_front = true, .place = question_.place};
+    decision.entries.push_back(*std::move(winner));
+    return decision;
   }
 
   Decision decide() {
@@ -261,8 +268,8 @@ class Decider {
 
 Decision decide(const Question& question, const Choices& choices) { return Decider(question, choices).decide(); }
 
-bool first_will_do(const Question& question, const Choices& choices, unsigned accepted) {
-  return Decider(question, choices).first_will_do(accepted);
+std::optional<Decision> decide_by_first(const Question& question, const Choices& choices, unsigned accepted) {
+  return Decider(question, choices).decide_by_first(accepted);
 }
 
 }  // namespace convoy::interposer

@@ -35,7 +35,8 @@ struct Listed {
 };
 
 struct Decision {
-  bool as_ever = false;  // cuDNN answers, in its own order; nothing else is set then
+  bool as_ever = false;   // cuDNN answers, in its own order; nothing else is set then
+  bool in_front = false;  // the one entry goes before all that cuDNN answers, in its own order
   Place place;
   std::vector<Offer> cudnns;  // cuDNN's list
   // What the program is to get. Permitted ones first; strict: them alone, and of a rule its candidate alone.
@@ -51,9 +52,10 @@ struct Decision {
 // Asks cuDNN for its list, which leaves the program's own configurations untouched.
 Decision decide(const Question& question, const Choices& choices);
 
-// Whether the first of cuDNN's list is as good as anything known, so that its order may stay: it was measured, nothing
-// is known to be faster by more than measuring errs, and what it loses (losses_of) is among `accepted`, so that the
-// program takes it. One place of the list costs cuDNN a twentieth of all of it.
-bool first_will_do(const Question& question, const Choices& choices, unsigned accepted);
+// What the first of cuDNN's list tells alone, where it was measured and what it loses (losses_of) is among `accepted`,
+// so that the program takes it: its order may stay where nothing is known to be faster by more than measuring errs, and
+// needs the fastest known in front of it where that one loses no more. Nothing: decide() has to look at all of the
+// list. One place of it costs cuDNN a twentieth of all.
+std::optional<Decision> decide_by_first(const Question& question, const Choices& choices, unsigned accepted);
 
 }  // namespace convoy::interposer

@@ -54,7 +54,11 @@ Clock::duration period() {
 class Observer {
  public:
   Observer(std::optional<std::string> file, Choices choices)
-      : steering(std::move(choices), recorder), substitution(steering.choices(), recorder), file_(std::move(file)), started_(Clock::now()), written_(started_) {}
+      : steering(std::move(choices), recorder),
+        substitution(steering.choices(), recorder),
+        file_(std::move(file)),
+        started_(Clock::now()),
+        written_(started_) {}
 
   // What the program is to be told instead of `status`, if anything.
   std::optional<cudnnStatus_t> finalized(cudnnBackendDescriptor_t raw, cudnnStatus_t status) {
@@ -94,17 +98,20 @@ class Observer {
     return steering.answer({heuristic, *snapshot, *owner.row, requested, configurations, benchmark.on()});
   }
 
-  // The program's configurations that were filled; `unsteered`: in cuDNN's own order.
-  void filled(cudnnBackendDescriptor_t heuristic, std::span<cudnnBackendDescriptor_t> results, bool unsteered) {
+  // The program's configurations that were filled; from `cudnns` on (nothing: nowhere) they are in cuDNN's own order.
+  void filled(cudnnBackendDescriptor_t heuristic, std::span<cudnnBackendDescriptor_t> results,
+              std::optional<std::int64_t> cudnns) {
     const auto snapshot = descriptors.find(heuristic);
     const Owned owner = owners.get(heuristic);
     if (snapshot == nullptr || owner.row == nullptr) return;
     for (cudnnBackendDescriptor_t result : results) owners.put(result, {owner.row, nullptr, owner.operands});
     benchmark.asked(*owner.row,
                     snapshot->value<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE) == CUDNN_HEUR_MODE_FALLBACK);
-    if (!unsteered || !file_) return;
+    if (!cudnns || !file_) return;
     std::vector<Offer> offers;
-    for (cudnnBackendDescriptor_t result : results) offers.push_back(offer_of(result, owner.row->convolution()));
+    for (cudnnBackendDescriptor_t result : results.subspan(static_cast<std::size_t>(*cudnns))) {
+      offers.push_back(offer_of(result, owner.row->convolution()));
+    }
     recorder.asked(*owner.row, mode_of(*snapshot), std::move(offers));
   }
 
@@ -409,7 +416,7 @@ cudnnStatus_t offer(cudnnBackendDescriptor_t heuristic, std::int64_t requested, 
                     cudnnBackendDescriptor_t* configurations) {
   std::optional<Answered> answered;
   watch([&](Observer& observer) { answered = observer.answer(heuristic, requested, configurations); });
-  const bool unsteered = !answered;
+  const std::optional<std::int64_t> cudnns = answered ? answered->cudnns : std::optional<std::int64_t>(0);
   if (answered) {
     if (answered->status != CUDNN_STATUS_SUCCESS) return answered->status;
     *count = answered->count;
@@ -420,7 +427,7 @@ cudnnStatus_t offer(cudnnBackendDescriptor_t heuristic, std::int64_t requested, 
   }
   if (requested <= 0 || configurations == nullptr) return CUDNN_STATUS_SUCCESS;
   const auto given = static_cast<std::size_t>(std::clamp<std::int64_t>(*count, 0, requested));
-  watch([&](Observer& observer) { observer.filled(heuristic, {configurations, given}, unsteered); });
+  watch([&](Observer& observer) { observer.filled(heuristic, {configurations, given}, cudnns); });
   return CUDNN_STATUS_SUCCESS;
 }
 

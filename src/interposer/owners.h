@@ -17,8 +17,8 @@ namespace convoy::interposer {
 struct Owned {
   GraphRow* row = nullptr;
   PlanRow* plan = nullptr;
-  const Operands* operands = nullptr;   // of the graph; null where no problem expresses it
-  const StandIn* stand_in = nullptr;    // of a plan
+  const Operands* operands = nullptr;  // of the graph; null where no problem expresses it
+  const StandIn* stand_in = nullptr;   // of a plan
 };
 
 class Owners {

@@ -67,7 +67,7 @@ struct GraphRow {
   std::optional<ConvProblem> parsed;   // the problem
   std::vector<Query> queries;
   Steered steered;
-  std::deque<PlanRow> plans;       // at addresses that stay
+  std::deque<PlanRow> plans;      // at addresses that stay
   std::deque<Operands> operands;  // those of its graphs, likewise
 
   const ConvProblem* convolution() const { return parsed ? &*parsed : nullptr; }  // null: not expressed

@@ -139,12 +139,13 @@ std::shared_ptr<Decision> Steering::decision_for(const Ask& ask) {
     question.failed = row.steered.failed;
   }
   const bool by_time = !question.rule && !filtered && !question.benchmark && !question.fallback;
-  if (by_time && first_will_do(question, choices_, accepted(row).load(std::memory_order_relaxed))) {
-    auto as_ever = std::make_shared<Decision>(Decision{.as_ever = true});
-    keep(ask.heuristic, as_ever);
-    return as_ever;
+  std::optional<Decision> quick;
+  if (by_time) quick = decide_by_first(question, choices_, accepted(row).load(std::memory_order_relaxed));
+  auto decision = std::make_shared<Decision>(quick ? *std::move(quick) : decide(question, choices_));
+  if (decision->as_ever) {
+    keep(ask.heuristic, decision);
+    return decision;
   }
-  auto decision = std::make_shared<Decision>(decide(question, choices_));
   note(row, question, *decision);
   keep(ask.heuristic, decision);
   return decision;
@@ -182,11 +183,38 @@ std::optional<Answered> Steering::answer(const Ask& ask) {
   const auto decision = decision_for(ask);
   if (decision == nullptr || decision->as_ever) return std::nullopt;
   if (choices_.strict && (decision->none_permitted || !decision->disobeyed.empty())) return Answered{kRefused, 0};
-  if (ask.requested <= 0 || ask.configurations == nullptr) {
-    return Answered{CUDNN_STATUS_SUCCESS, static_cast<std::int64_t>(decision->entries.size())};
-  }
+  const bool counts = ask.requested <= 0 || ask.configurations == nullptr;
+  if (decision->in_front) return counts ? count_behind(ask) : fill_behind(ask, *decision);
+  if (counts) return Answered{CUDNN_STATUS_SUCCESS, static_cast<std::int64_t>(decision->entries.size())};
   recorder_.asked(ask.row, mode_of(ask.snapshot), decision->cudnns);
   return fill(ask, *decision);
+}
+
+Answered Steering::count_behind(const Ask& ask) {
+  std::int64_t count = 0;
+  const cudnnStatus_t status = real().BackendGetAttribute(ask.heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                                          CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr);
+  return {status, count + 1};
+}
+
+Answered Steering::fill_behind(const Ask& ask, const Decision& decision) {
+  std::int64_t made = 0;
+  const Candidate candidate = decision.entries.front().offer.candidate;
+  if (auto parts = configure(ask.configurations[0], decision.place, candidate); parts.ok()) {
+    keep(ask.configurations[0], *std::move(parts));
+    made = 1;
+  } else {  // though it could be a moment ago
+    const std::lock_guard lock(recorder_);
+    ask.row.steered.not_placed.emplace(print(candidate), parts.error().message);
+  }
+  std::int64_t given = 0;
+  cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
+  if (ask.requested > made) {
+    status = real().BackendGetAttribute(ask.heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                        ask.requested - made, &given, ask.configurations + made);
+    given = std::min(given, ask.requested - made);
+  }
+  return {status, made + given, made};
 }
 
 Answered Steering::fill(const Ask& ask, Decision& decision) {

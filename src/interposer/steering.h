@@ -34,6 +34,7 @@ struct Ask {
 struct Answered {
   cudnnStatus_t status;
   std::int64_t count;  // of the caller's configurations that were filled; asked how many: how many there are
+  std::optional<std::int64_t> cudnns = {};  // from this one on they are cuDNN's, in its own order; nothing: they aren't
 };
 
 class Steering {
@@ -81,6 +82,8 @@ class Steering {
   void note(GraphRow& row, const Question& question, const Decision& decision);
   void warn_of(const GraphRow& row, const Rule& rule, const std::string& reason);
   Answered fill(const Ask& ask, Decision& decision);
+  Answered count_behind(const Ask& ask);
+  Answered fill_behind(const Ask& ask, const Decision& decision);
   bool warn_once(const std::string& key);
   void keep(cudnnBackendDescriptor_t raw, std::shared_ptr<void> what);
   std::shared_ptr<void> kept(cudnnBackendDescriptor_t raw);

@@ -54,8 +54,8 @@ std::optional<double> seconds_of(const std::vector<KnownTime>& known, const Cand
 }
 
 const KnownTime* fastest(const std::vector<KnownTime>& known) {
-  const auto found = std::min_element(known.begin(), known.end(),
-                                      [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+  const auto found =
+      std::min_element(known.begin(), known.end(), [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
   return found == known.end() ? nullptr : &*found;
 }
 
@@ -85,9 +85,8 @@ const Substitute& Substitution::ready(const std::string& problem, const Candidat
 std::string Substitution::unfit(const Substitute& substitute) const {
   if (substitute.plan == nullptr) return "it could not be made ready: " + substitute.reason;
   if (substitute.failed) return "it failed when it ran";
-  const std::string filter =
-      choices_.filters.forbids(substitute.candidate.engine, substitute.notes,
-                               static_cast<std::int64_t>(substitute.workspace_bytes));
+  const std::string filter = choices_.filters.forbids(substitute.candidate.engine, substitute.notes,
+                                                      static_cast<std::int64_t>(substitute.workspace_bytes));
   return filter.empty() ? filter : "the filter takes it away: " + filter;
 }
 
@@ -170,7 +169,8 @@ bool Substitution::run(const StandIn& stand_in, cudnnHandle_t handle, cudnnBacke
   std::array<char, 512> error{};
   if (substitute.library->execute(substitute.plan, &arguments, error.data(), error.size())) return true;
   if (!substitute.failed.exchange(true)) {  // from now on the program's own plans run
-    recorder_.not_substituted(stand_in.row, substitute.candidate, fmt::format("it failed when it ran: {}", error.data()));
+    recorder_.not_substituted(stand_in.row, substitute.candidate,
+                              fmt::format("it failed when it ran: {}", error.data()));
   }
   return false;
 }

@@ -25,8 +25,8 @@ struct Substitute {
   std::vector<std::string> notes;
   std::size_t workspace_bytes = 0;
   const EngineLibrary* library = nullptr;
-  const void* plan = nullptr;              // the library's; null: it could not be made ready
-  std::string reason;                      // why
+  const void* plan = nullptr;               // the library's; null: it could not be made ready
+  std::string reason;                       // why
   mutable std::atomic<bool> failed{false};  // when it was executed: the program's own plans run from then on
 };
 
@@ -43,7 +43,8 @@ struct Replaceable {
   GraphRow& row;
   PlanRow& plan;
   const Operands& operands;
-  bool timed = false;  // the program times several plans: one of them carries the substitute, so that its timing decides
+  bool timed =
+      false;  // the program times several plans: one of them carries the substitute, so that its timing decides
 };
 
 class Substitution {

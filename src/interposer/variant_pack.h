@@ -1,5 +1,5 @@
-// The variant pack that a thread has just filled: cuDNN gives nobody the pointers of one. Kept without a lock, since one
-// is made at every execution.
+// The variant pack that a thread has just filled: cuDNN gives nobody the pointers of one. Kept without a lock, since
+// one is made at every execution.
 #pragma once
 
 #include <cudnn.h>

@@ -14,7 +14,8 @@ const auto kOther = reinterpret_cast<cudnnBackendDescriptor_t>(&memory[1]);
 
 void fill(cudnnBackendDescriptor_t raw, std::vector<std::int64_t> uids, std::vector<void*> pointers) {
   pack_created(raw);
-  pack_set(raw, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, static_cast<std::int64_t>(uids.size()), uids.data());
+  pack_set(raw, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, static_cast<std::int64_t>(uids.size()),
+           uids.data());
   pack_set(raw, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, static_cast<std::int64_t>(pointers.size()),
            pointers.data());
 }

@@ -28,6 +28,7 @@ Json algorithm_json(const Convolution& convolution, std::size_t index) {
   if (!algorithm.failure.empty()) json["failure"] = algorithm.failure;
   if (!algorithm.detail.empty()) json["failure_detail"] = algorithm.detail;
   if (!algorithm.not_placed.empty()) json["not_placed"] = algorithm.not_placed;
+  if (!algorithm.in_place_of.empty()) json["in_place_of"] = algorithm.in_place_of;
   return json;
 }
 

@@ -14,11 +14,11 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kLosses = {
     "NONDETERMINISTIC", "TENSOR_CORE", "DOWN_CONVERT_INPUTS", "FFT", "REDUCED_PRECISION_REDUCTION", "WINOGRAD"};
-constexpr std::string_view kEngines = "cudnn.eng", kLegacy = "cudnn.legacy.";
 
-// Which of cuDNN's APIs runs a candidate; empty: none.
-std::string_view api_of(const std::string& candidate) {
-  return candidate.starts_with(kEngines) ? kEngines : candidate.starts_with(kLegacy) ? kLegacy : std::string_view();
+// Whether it can run in a program: in the place of a plan of cuDNN's newer API all can, but for oracles.
+bool can_run_in(const RecordedGraph& graph, const std::string& candidate) {
+  constexpr std::string_view legacy = "cudnn.legacy.", oracle = "cuda.reference";
+  return calls_legacy_api(graph) ? candidate.starts_with(legacy) : !candidate.starts_with(oracle);
 }
 
 class Builder {
@@ -73,7 +73,8 @@ class Builder {
 
   void add(const RecordedPlan& plan) {
     Algorithm& algorithm = at(plan.candidate);
-    algorithm.planned = true;
+    algorithm.planned = plan.in_place_of.empty();
+    algorithm.in_place_of = plan.in_place_of;
     algorithm.calls += plan.calls;
     algorithm.captured += plan.captured;
     if (plan.failure.empty()) {
@@ -137,8 +138,9 @@ class Builder {
 
   void find_best() {
     const Algorithm& used = made_.algorithms[*made_.used];
-    const std::vector<std::string> allowed = used.notes.value_or(std::vector<std::string>());
-    const std::string_view api = api_of(used.candidate);
+    const auto replaced = index_of(used.in_place_of);
+    const std::vector<std::string> allowed =
+        (replaced ? made_.algorithms[*replaced] : used).notes.value_or(std::vector<std::string>());
     const auto fastest = [&](std::optional<std::size_t>& found, std::size_t i) {
       if (!found || made_.algorithms[i].seconds < made_.algorithms[*found].seconds) found = i;
     };
@@ -151,7 +153,7 @@ class Builder {
       }
       if (!algorithm.failure.empty() || !algorithm.seconds) continue;
       if (used.seconds && *algorithm.seconds >= *used.seconds && !algorithm.notes) continue;  // it changes nothing
-      const bool here = api_of(algorithm.candidate) == api;
+      const bool here = can_run_in(made_.graph, algorithm.candidate);
       const bool known = notes(algorithm).has_value();
       algorithm.permitted = here && known && loses_no_more(*algorithm.notes, allowed);
       if (algorithm.permitted) fastest(made_.best, i);
@@ -167,7 +169,8 @@ class Builder {
   // Without steering and benchmark mode the program's filters decided: what ran is what it takes.
   void find_instead() {
     if (made_.graph.steered.empty() && !made_.graph.benchmark) {
-      made_.instead = made_.used;
+      const auto replaced = index_of(made_.algorithms[*made_.used].in_place_of);
+      made_.instead = replaced ? replaced : made_.used;
       return;
     }
     const bool deterministic = std::any_of(filters_.begin(), filters_.end(), [](const std::string& filter) {

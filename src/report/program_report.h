@@ -22,6 +22,7 @@ struct Algorithm {
   int place = 0;                                  // among what cuDNN offered, from 1; 0: it was not
   std::int64_t calls = 0;
   std::int64_t captured = 0;  // of these, into CUDA graphs
+  std::string in_place_of;    // the program's plan that it stood in for
   bool planned = false;       // the program asked for a plan of it
   std::optional<double> seconds;
   std::optional<double> spread;
@@ -45,10 +46,11 @@ struct Convolution {
   std::optional<std::size_t> used;     // called most
   std::optional<std::size_t> asked;    // what a rule or a time put first, else what the program planned first
   std::optional<std::size_t> instead;  // what cuDNN's own order would have given: gain_taken counts against it
-  std::optional<std::size_t> best;     // the fastest that is permitted: of the API that the program calls, and with no
-                                       // note of lost precision or determinism that `used` has not
+  std::optional<std::size_t> best;  // the fastest that is permitted: that can run in the program, and with no note of
+                                    // lost precision or determinism that the program's own plan has not
   std::optional<std::size_t> best_forbidden;  // faster than that, but for its notes
-  std::optional<std::size_t> best_elsewhere;  // faster than that: Convoy's own kernels, or cuDNN's other API
+  std::optional<std::size_t> best_elsewhere;  // faster than that, where the program calls cuDNN's older API, in which
+                                              // nothing else can run
   std::int64_t timed_calls = 0;
   double seconds = 0;  // of the timed calls
   double share = 0;    // of the program's timed calls

@@ -61,10 +61,11 @@ std::string remark_on(const Convolution& convolution, std::size_t index) {
   } else if (algorithm.calls > 0) {
     parts.emplace_back("ran, too");
   }
+  if (!algorithm.in_place_of.empty()) parts.push_back("in place of " + algorithm.in_place_of);
   if (is(convolution.asked)) parts.push_back(convolution.graph.steered.empty() ? "asked for first" : "put first");
   if (is(convolution.best)) parts.emplace_back("fastest permitted");
   if (is(convolution.instead) && !is(convolution.used)) parts.emplace_back("cuDNN's own choice");
-  if (is(convolution.best_elsewhere)) parts.emplace_back("fastest elsewhere: the program can't be given it");
+  if (is(convolution.best_elsewhere)) parts.emplace_back("faster, but it can't run in place of the older API's");
   if (is(convolution.best_forbidden)) {
     parts.push_back("faster, but not permitted: " + lost(algorithm, convolution));
   }
@@ -86,6 +87,7 @@ std::string remark_on(const Convolution& convolution) {
     if (used.notes && std::find(used.notes->begin(), used.notes->end(), "NONDETERMINISTIC") != used.notes->end()) {
       parts.emplace_back("nondeterministic");
     }
+    if (!used.in_place_of.empty()) parts.push_back("in place of " + without_knobs(used.in_place_of));
     std::int64_t captured = 0;
     for (const Algorithm& algorithm : all) captured += algorithm.captured;
     if (captured > 0) parts.push_back(fmt::format("{} captured", plural(captured, "call")));

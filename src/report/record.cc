@@ -74,8 +74,16 @@ RecordedGraph graph_of(const Json& json) {
     graph.not_placed.push_back({each.at("candidate").get<std::string>(), each.value("reason", "")});
   }
   for (const Json& plan : json.value("plans", Json::array())) {
-    graph.plans.push_back(plan_of(plan));
-    graph.notes.try_emplace(graph.plans.back().candidate, all_notes(plan));
+    RecordedPlan& own = graph.plans.emplace_back(plan_of(plan));
+    graph.notes.try_emplace(own.candidate, all_notes(plan));
+    if (const auto calls = std::min(plan.value("substituted", std::int64_t{0}), own.calls); calls > 0) {
+      RecordedPlan stand_in{.candidate = plan.at("substitute").get<std::string>(),
+                            .notes = own.notes,
+                            .calls = calls,
+                            .in_place_of = own.candidate};
+      own.calls -= calls;
+      graph.plans.push_back(std::move(stand_in));
+    }
   }
   for (const Json& query : json.value("queries", Json::array())) {
     for (const Json& offer : query.at("offers")) {
@@ -92,7 +100,7 @@ void add(RecordedGraph& sum, RecordedGraph graph) {
   sum.calls += graph.calls;
   for (RecordedPlan& plan : graph.plans) {
     const auto same = std::find_if(sum.plans.begin(), sum.plans.end(), [&](const RecordedPlan& p) {
-      return p.candidate == plan.candidate && p.failure == plan.failure;
+      return p.candidate == plan.candidate && p.failure == plan.failure && p.in_place_of == plan.in_place_of;
     });
     if (same == sum.plans.end()) {
       sum.plans.push_back(std::move(plan));
@@ -197,15 +205,18 @@ Result<Record> parse_record(std::string_view text, std::string_view file) {
   return record;
 }
 
+bool calls_legacy_api(const RecordedGraph& graph) { return graph.operations.starts_with("cudnnConvolution"); }
+
 InferredMath inferred_math(const RecordedGraph& graph) {
   const auto problem = parse_problem(graph.problem);
   if (!problem || problem->x.type != DataType::f32) {
     return {MathMode::reduced, "its types: frameworks filter no engine of them"};
   }
-  if (graph.operations.starts_with("cudnnConvolution")) return {problem->math, "the program told cuDNN"};
+  if (calls_legacy_api(graph)) return {problem->math, "the program told cuDNN"};
   for (const RecordedPlan& plan : graph.plans) {
     if (plan.calls == 0) continue;
     if (has(plan.notes, "TENSOR_CORE") || has(plan.notes, "DOWN_CONVERT_INPUTS")) {
+      if (!plan.in_place_of.empty()) return {MathMode::tf32, plan.in_place_of + " was to run, which rounds f32"};
       return {MathMode::tf32, plan.candidate + " ran, which rounds f32"};
     }
   }

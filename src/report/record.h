@@ -21,6 +21,7 @@ struct RecordedPlan {
   std::string failure;         // why it could not be made
   std::string failure_detail;  // cuDNN's last error string then
   std::int64_t captured = 0;   // of `calls`, into CUDA graphs, whose replays nobody sees
+  std::string in_place_of;     // the plan that it ran in place of, whose notes are `notes`; empty: it is the program's
 };
 
 // A winner that could not be given to the program.
@@ -88,6 +89,9 @@ struct InferredMath {
   std::string from;
 };
 // Of f32 graphs tf32 where a plan that ran rounds to it (its notes), else strict. Of the others reduced: frameworks
+// Whether the program asked by cuDNN's older interface (cudnnConvolutionForward and its like).
+bool calls_legacy_api(const RecordedGraph& graph);
+
 // filter nothing there.
 InferredMath inferred_math(const RecordedGraph& graph);
 

@@ -8,7 +8,8 @@
 //   --fail           describes a tensor that can't be, and prints cuDNN's words
 //   --handles N      makes so many handles in threads
 //   --device FILE    asks for a device that cuDNN is told of: its properties as JSON
-//   --pointers       executes with pointers (the letter of each tensor) and the workspace that the plan says, and prints
+//   --pointers       executes with pointers (the letter of each tensor) and the workspace that the plan says, and
+//   prints
 //                    that
 //   --time N         prints the nanoseconds of an execution of a plan, of so many
 #include <cudnn.h>
@@ -134,7 +135,8 @@ void build(Configs& plans, const Configs& configs, bool all, const Options& opti
     if (plan->finalize() != CUDNN_STATUS_SUCCESS) continue;
     if (options.pointers) {
       int64_t count = 0, bytes = 0;
-      cudnnBackendGetAttribute(plan->raw, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &bytes);
+      cudnnBackendGetAttribute(plan->raw, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count,
+                               &bytes);
       std::printf("%s: %ld bytes\n", name_of(*config).c_str(), static_cast<long>(bytes));
     }
     plans.push_back(std::move(plan));

@@ -1,5 +1,7 @@
 #include "engines/cudnn/properties.h"
 
+#include <deque>
+#include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
@@ -71,6 +73,23 @@ DeviceProperties device_properties(const Api& api, const CudaDevice& device) {
   Descriptor own = from_device(api, device);
   if (own.ok()) return {std::move(own), true};
   return {from_json(api, properties_json(device)), false};
+}
+
+const DeviceProperties& known_properties(const Api& api, const CudaDevice& device) {
+  struct Known {
+    CudaDevice device;
+    DeviceProperties properties;
+  };
+  static std::mutex mutex;
+  static auto& kept = *new std::deque<Known>;  // never destroyed; a process describes few devices
+  const std::lock_guard lock(mutex);
+  for (const Known& known : kept) {
+    if (!(known.device == device)) continue;
+    if (known.properties.own) [[maybe_unused]]
+      const auto current = cuda::make_current(device.ordinal);
+    return known.properties;
+  }
+  return kept.emplace_back(Known{device, device_properties(api, device)}).properties;
 }
 
 }  // namespace convoy::cudnn

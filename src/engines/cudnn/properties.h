@@ -22,4 +22,8 @@ struct DeviceProperties {
 // its own.
 DeviceProperties device_properties(const Api& api, const CudaDevice& device);
 
+// The same, kept for the life of the process: asking a device takes longer than asking cuDNN's heuristics. Makes the
+// device current, if it is its own.
+const DeviceProperties& known_properties(const Api& api, const CudaDevice& device);
+
 }  // namespace convoy::cudnn

@@ -95,12 +95,12 @@ Survey::Survey(const Api& api, const ConvProblem& problem, const CudaDevice& dev
   if (api.version >= kFirstVersionWithDeviceProperties) {
     CudaDevice described = device_;
     if (target_sms > 0) described.sm_count = std::min(target_sms, device.sm_count);
-    auto properties = device_properties(api, described);
+    const DeviceProperties& properties = known_properties(api, described);
     if (!properties.descriptor.ok()) {
       refusal_ = refusal_of(properties.descriptor.failure(), fmt::format("device={}: cuDNN", device.name));
       return;
     }
-    properties_ = std::move(properties.descriptor);
+    properties_ = &properties.descriptor;
     sees_device_ = properties.own;
     if (sees_device_ && described.sm_count < device.sm_count) target_sms_ = described.sm_count;
   } else {
@@ -154,7 +154,7 @@ std::optional<Refusal> Survey::make_engine(Engine& engine, std::int64_t index) c
   engine.descriptor = Descriptor(api_, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   engine.descriptor.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph_->descriptor())
       .set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, index);
-  if (properties_.raw() != nullptr) engine.descriptor.set(CUDNN_ATTR_ENGINE_DEVICEPROP, properties_);
+  if (properties_ != nullptr) engine.descriptor.set(CUDNN_ATTR_ENGINE_DEVICEPROP, *properties_);
   if (target_sms_ > 0) engine.descriptor.set(CUDNN_ATTR_ENGINE_SM_COUNT_TARGET, CUDNN_TYPE_INT32, target_sms_);
   engine.descriptor.finalize();
   if (!engine.descriptor.ok()) return refused(engine.descriptor.failure(), "engine");
@@ -242,7 +242,7 @@ Descriptor Survey::heuristic(cudnnBackendHeurMode_t mode) {
   Descriptor heuristic(api_, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph_->descriptor())
       .set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
-  if (properties_.raw() != nullptr) heuristic.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, properties_);
+  if (properties_ != nullptr) heuristic.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *properties_);
   if (target_sms_ > 0) heuristic.set(CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET, CUDNN_TYPE_INT32, target_sms_);
   heuristic.finalize();
   return heuristic;
@@ -364,7 +364,7 @@ Result<Descriptor> Survey::plan(std::int64_t index, const KnobValues& knobs) {
   if (!configured.ok()) return error_of(configured.failure(), "engine configuration");
   Descriptor plan(api_, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
   plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configured);
-  if (properties_.raw() != nullptr) plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, properties_);
+  if (properties_ != nullptr) plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *properties_);
   if (handle_ != nullptr) plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle_);
   plan.finalize();
   if (!plan.ok()) return error_of(plan.failure(), "execution plan");

@@ -109,9 +109,9 @@ class Survey {
   const Api& api_;
   const ConvProblem problem_;
   const CudaDevice device_;
-  std::int32_t target_sms_ = 0;     // of engines and heuristics; 0: all, or the device is described with fewer
-  cudnnHandle_t handle_ = nullptr;  // where the version knows no device properties
-  Descriptor properties_;
+  std::int32_t target_sms_ = 0;             // of engines and heuristics; 0: all, or the device is described with fewer
+  cudnnHandle_t handle_ = nullptr;          // where the version knows no device properties
+  const Descriptor* properties_ = nullptr;  // null: by the handle
   bool sees_device_ = false;
   std::unique_ptr<Graph> graph_;
   std::optional<Refusal> refusal_;

@@ -42,7 +42,8 @@ Result<CudaDevice> current_device() {
 Result<Prepared> make(ConvProblem problem, const Candidate& candidate, int target_sms) {
   const Engine* engine = engine_named(candidate.engine);
   if (engine == nullptr) {
-    return Error{ErrorCode::not_found, fmt::format("{} is none of the engines that run in a program", candidate.engine)};
+    return Error{ErrorCode::not_found,
+                 fmt::format("{} is none of the engines that run in a program", candidate.engine)};
   }
   PlanRequest request;
   CONVOY_TRY(request.cuda, current_device());

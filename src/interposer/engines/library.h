@@ -1,5 +1,6 @@
 // What libconvoy-engines.so exports: engines that a program's cuDNN does not have, for one execution at a time. The
-// interposer opens it where a choice file names such an engine; plain C types, for each library has its own C++ runtime.
+// interposer opens it where a choice file names such an engine; plain C types, for each library has its own C++
+// runtime.
 #pragma once
 
 #include <cstddef>
