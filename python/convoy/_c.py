@@ -164,12 +164,11 @@ def native_folder() -> pathlib.Path:
 
 def _load() -> ctypes.CDLL:
     """The library beside the module (in a wheel), else CONVOY_LIBRARY, else an installed one."""
-    beside = native_folder() / "lib" / "libconvoy.so"
+    beside = native_folder() / "lib"
     named = os.environ.get("CONVOY_LIBRARY")
-    installed = ctypes.util.find_library("convoy")
-    path = str(beside) if beside.exists() else named or installed
+    path = next(map(str, beside.glob("libconvoy.so*")), None) or named or ctypes.util.find_library("convoy")
     if path is None:
-        raise ImportError(f"libconvoy.so is not found: {beside} does not exist, CONVOY_LIBRARY is not set, and none is installed")
+        raise ImportError(f"libconvoy.so is not found: {beside} has none, CONVOY_LIBRARY is not set, and none is installed")
     try:
         return ctypes.CDLL(path)
     except OSError as error:

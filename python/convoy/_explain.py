@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import dataclasses
 from ctypes import byref
-from typing import TYPE_CHECKING, List, Optional, Tuple
+from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
 
 from convoy import _c
 
@@ -48,13 +48,17 @@ class Explanation:
             if verdict.refusal is None:
                 rows.append((verdict.engine, _seconds(verdict.predicted_seconds), _seconds(verdict.measured_seconds),
                              f"{verdict.workspace_bytes}", verdict.excluded or verdict.no_plan or ""))
-        rows += [(v.engine, "", "", "", v.refusal) for v in self.engines if v.refusal is not None]
         widths = [max(len(row[column]) for row in rows) for column in range(4)]
         lines = [self.problem]
         for row in rows:
             first, *numbers = (text.ljust(width) if column == 0 else text.rjust(width)
                                for column, (text, width) in enumerate(zip(row, widths)))
             lines.append("  ".join(("", first, *numbers, row[4])).rstrip())
+        refusals: Dict[str, List[str]] = {}
+        for verdict in self.engines:
+            if verdict.refusal is not None:
+                refusals.setdefault(verdict.refusal, []).append(verdict.engine)
+        lines += [f"  {', '.join(names)}: {why}" for why, names in refusals.items()]
         lines.append(f"chosen: {self.candidate or 'none'} ({self.reason})")
         for name, text in (("decided by", self.decided_by), ("plan:", self.plan)):
             if text:

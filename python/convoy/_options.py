@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math as _math
 import os
-from typing import Dict, Iterable, Mapping, Optional, Union
+from typing import Iterable, Mapping, Optional, Union
 
 from convoy import _c
 from convoy._errors import InvalidArgument, WrongType
@@ -101,11 +101,3 @@ def make(*, device: object = "cpu", threads: int = 0, target_sms: int = 0, rules
     options.database = _c.encoded(database_path(database), "database")
     options.math = _c.encoded(math, "math")
     return options
-
-
-def as_keywords(keywords: Dict[str, object]) -> Dict[str, object]:
-    """Keywords of make() in a form that another process understands."""
-    made = dict(keywords)
-    made["rules"] = rules_text(made.get("rules"))  # type: ignore[arg-type]
-    made["engines"] = engines_text(made.get("engines"))  # type: ignore[arg-type]
-    return made

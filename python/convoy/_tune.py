@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 from convoy import _c, _options
 from convoy._errors import ConvoyError, InvalidArgument, NotFound, WrongType
-from convoy._options import Database
+from convoy._options import Database, Engines
 from convoy._plan import Measurement
 from convoy._problem import Problem
 
@@ -65,14 +65,15 @@ def _file(database: Database) -> str:
 
 
 def tune(problems: Iterable[Union[str, Problem]], *, client: Any = None, budget: float = 0.0, database: Database = True,
-         device: object = "cpu", **keywords: Any) -> List[Tuned]:
+         engines: Engines = None, deterministic: bool = False, workspace_limit: Optional[int] = None, device: object = "cpu",
+         threads: int = 0, target_sms: int = 0) -> List[Tuned]:
     """Measures each problem, and keeps what is measured in the database. Results are in the order of the problems.
 
     client    of dask.distributed: its workers do it, one problem a task and one task a worker at a time. What they measure
               comes into the database here as soon as it is there. With device="cuda" each worker of a host has a GPU of its
               own: the one that CUDA_VISIBLE_DEVICES shows it, else the next by number.
     budget    seconds for all together; 0: until all that may win is measured
-    keywords  those of Problem.tune
+    others    as for Problem.tune
 
     A problem that can't be tuned has an `error`; the others go on.
     """
@@ -80,12 +81,15 @@ def tune(problems: Iterable[Union[str, Problem]], *, client: Any = None, budget:
     if budget < 0:
         raise InvalidArgument(f"budget={budget!r} is not a number of seconds")
     distinct = list(dict.fromkeys(problem.text for problem in listed))
-    options = _options.as_keywords(dict(keywords, device=_options.device_text(device)))
-    _options.make(**{name: value for name, value in options.items() if name != "weights"})  # what is wrong is wrong here
+    keywords: Dict[str, Any] = {
+        "engines": _options.engines_text(engines), "deterministic": deterministic, "workspace_limit": workspace_limit,
+        "device": _options.device_text(device), "threads": threads, "target_sms": target_sms,
+    }
+    _options.make(**keywords)  # what is wrong is said here, not by each problem
     if client is None:
-        done = _tune_here(distinct, budget, database, options)
+        done = _tune_here(distinct, budget, database, keywords)
     else:
-        done = _Workers(client, database, options).tune(distinct, budget)
+        done = _Workers(client, database, keywords).tune(distinct, budget)
     return [done[problem.text] for problem in listed]
 
 
