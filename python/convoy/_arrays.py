@@ -2,9 +2,8 @@
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import sys
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 import numpy
 
@@ -26,8 +25,7 @@ _CPU_DEVICES = (1, 3)  # DLPack's kDLCPU, kDLCUDAHost
 _CUDA_DEVICES = (2, 13)  # kDLCUDA, kDLCUDAManaged
 
 
-@dataclasses.dataclass(frozen=True)
-class Array:
+class Array(NamedTuple):
     """Memory of somebody else's array, which `owner` keeps alive. Strides are in elements."""
 
     pointer: int
@@ -56,22 +54,32 @@ _capsule_pointer.restype = ctypes.c_void_p
 _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
+# Names of dtypes that were seen: to ask a dtype takes longer than the rest of a call.
+_known_dtypes: Dict[Any, str] = {}
+
+
+def _name_of(argument: str, dtype: Any) -> str:
+    name = _known_dtypes.get(dtype)
+    if name is None:
+        name = _TYPES.get(getattr(dtype, "name", None) or str(dtype).rpartition(".")[2])
+        if name is None or not getattr(dtype, "isnative", True):
+            raise WrongType(f"{argument}.dtype={dtype} is none that Convoy has")
+        _known_dtypes[dtype] = name
+    return name
+
+
 def _of_numpy(argument: str, value: numpy.ndarray) -> Array:
-    name = _TYPES.get(value.dtype.name)
-    if name is None or not value.dtype.isnative:
-        raise WrongType(f"{argument}.dtype={value.dtype} is none that Convoy has")
+    name = _name_of(argument, value.dtype)
     size = value.itemsize
-    if any(stride % size for stride in value.strides):
+    strides = tuple([stride // size for stride in value.strides])
+    if any([stride % size for stride in value.strides]):
         raise InvalidArgument(f"{argument}.strides={value.strides} are not multiples of its {size} bytes an element")
-    return Array(value.ctypes.data, name, value.shape, tuple(stride // size for stride in value.strides), "cpu",
-                 value.flags.writeable, value)
+    return Array(value.ctypes.data, name, value.shape, strides, "cpu", value.flags.writeable, value)
 
 
 def _of_torch(argument: str, value: Any) -> Array:
     torch = sys.modules["torch"]
-    name = _TYPES.get(str(value.dtype).rpartition(".")[2])
-    if name is None:
-        raise WrongType(f"{argument}.dtype={value.dtype} is none that Convoy has")
+    name = _name_of(argument, value.dtype)
     if value.layout != torch.strided or value.is_quantized or value.device.type not in ("cpu", "cuda"):
         raise WrongType(f"{argument} is a tensor of layout {value.layout} on {value.device}, not a strided one in memory")
     if value.requires_grad and torch.is_grad_enabled():

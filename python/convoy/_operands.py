@@ -1,9 +1,12 @@
 """What a plan checks of the arrays that it is given: type, sizes, strides, device."""
 from __future__ import annotations
 
+import ctypes
 import re
 import sys
 from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
+
+import numpy
 
 from convoy import _arrays
 from convoy._arrays import Array, sizes
@@ -21,12 +24,15 @@ class Operands:
     def __init__(self, problem: "Problem", device: str, has_weights: bool) -> None:
         self.problem = problem
         self.device = "cuda:0" if device == "cuda" else device
-        self.ordinal = 0 if self.device == "cpu" else int(self.device.rpartition(":")[2])
+        number = self.device.rpartition(":")[2]
+        self.ordinal = int(number) if number.isdigit() else 0
         read = [name for name in "xwy" if name != problem.computes]
         self.read = [name for name in read if not (has_weights and name == "w")]
         self.fields = dict(field.partition("=")[::2] for field in problem.text.split(":")[1:])
         self._least = tuple(self._alignment(name) for name in "xwy")
         self._small = self._small_ones()
+        self._takes = {*self._small, *(["z"] if "gamma" in self.fields else [])}
+        self._in_memory = {name: _shape_in_memory(getattr(problem, name)) for name in "xwy"}
 
     def _alignment(self, name: str) -> int:
         found = re.search(r",align=(\d+)", self.fields[name])
@@ -76,7 +82,7 @@ class Operands:
         if "beta" in self.fields:
             raise InvalidArgument(f"out is missing, and it is read: the problem says beta={self.fields['beta']}")
         tensor = self.problem.out
-        dims, strides = _shape_in_memory(tensor)
+        dims, strides = self._in_memory[self.problem.computes]
         first = next(iter(given.values()))
         if _arrays.is_torch(first):
             torch = sys.modules["torch"]
@@ -98,7 +104,7 @@ class Operands:
         if not found["out"].writable:
             raise InvalidArgument("out can't be written to")
         for name, value in rest.items():
-            takes = name in self._small or (name == "z" and "gamma" in self.fields)
+            takes = name in self._takes
             if value is None:
                 if takes:
                     raise InvalidArgument(f"{name} is missing, and the problem has it")
@@ -115,14 +121,27 @@ class Operands:
         tensor: "Tensor" = getattr(self.problem, operand)
         found = _arrays.array(argument, value, stream)
         self._check(argument, found, tensor.type)
-        dims, strides = _shape_in_memory(tensor)
+        dims, strides = self._in_memory[operand]
         if found.dims != dims:
             raise InvalidArgument(f"{argument} has the sizes {sizes(found.dims)}, the problem's {operand} {sizes(dims)}")
-        # Where there is one element, or none at all, strides say nothing.
-        if 0 not in dims and any(a != b for size, a, b in zip(dims, found.strides, strides) if size != 1):
+        if found.strides == strides or 0 in dims:
+            return found
+        # Where there is one element, the stride says nothing.
+        if any(a != b for size, a, b in zip(dims, found.strides, strides) if size != 1):
             raise InvalidArgument(f"{argument} has the strides {sizes(found.strides)}, the problem's {operand} {sizes(strides)}: "
                                   f"a problem with {operand}={tensor.type},{sizes(dims)},strides={sizes(found.strides)} takes it")
         return found
+
+    def copied(self, operand: str, argument: str, value: Any) -> Optional[numpy.ndarray]:
+        """A copy of an operand's bytes, aligned to 64; of None, None."""
+        if value is None:
+            return None
+        found = self.checked(operand, argument, value, None)
+        size = getattr(self.problem, operand).bytes
+        copy = _arrays.numpy_empty("u8", (size,), (1,), size)
+        if size:
+            ctypes.memmove(copy.ctypes.data, found.pointer, size)
+        return copy
 
     def _checked_small(self, argument: str, value: Any, stream: Optional[int]) -> Array:
         type_name, dims = self._small[argument]

@@ -42,7 +42,7 @@ class Plan:
 
     def __init__(self, problem: "Problem", candidate: str, *, device: object = "cpu", threads: int = 0, target_sms: int = 0,
                  weights: Any = None, reason: str = "named", warnings: Sequence[str] = (),
-                 measurements: Sequence[Measurement] = ()) -> None:
+                 measurements: Sequence[Measurement] = (), _same_as: Optional["Plan"] = None) -> None:
         self.problem = problem
         self.candidate = candidate
         self.device = _options.device_text(device)
@@ -50,15 +50,19 @@ class Plan:
         self.warnings = tuple(warnings)
         self.measurements = tuple(measurements)
         self._place = (device, threads, target_sms)
-        self._weights = weights  # for plans for less aligned arrays, which are made later
         self._less_aligned: Dict[Tuple[int, ...], Plan] = {}
-        self._operands = Operands(problem, self.device, weights is not None)
+        has_weights = weights is not None or (_same_as is not None and _same_as._weights is not None)
+        self._operands = Operands(problem, self.device, has_weights)
+        if weights is not None and self.device != "cpu":
+            raise InvalidArgument(f"weights are given, and device={self.device}: there they come with each execution, as w")
+        # A copy, since plans for less aligned arrays are made of them later.
+        self._weights = self._operands.copied("w", "weights", weights) if _same_as is None else _same_as._weights
         self._handle = self._made(problem, candidate, _options.place(device, threads, target_sms))
         self.workspace_bytes: int = _c.library.convoy_plan_workspace_bytes(self._handle)
 
     def _made(self, problem: "Problem", candidate: str, options: _c.Options) -> c_void_p:
         library = _c.library
-        weights = None if self._weights is None else self._operands.checked("w", "weights", self._weights, None).pointer
+        weights = None if self._weights is None else self._weights.ctypes.data
         arguments = (library.convoy_plan_create, problem._handle, _c.encoded(candidate, "candidate"), byref(options), weights)
         if self.device == "cpu":
             return _c.handle(self, library.convoy_plan_destroy, *arguments)
@@ -109,7 +113,7 @@ class Plan:
         if plan is None:
             device, threads, target_sms = self._place
             plan = Plan(self._operands.with_alignments(alignments), self.candidate, device=device, threads=threads,
-                        target_sms=target_sms, weights=self._weights)
+                        target_sms=target_sms, _same_as=self)
             plan = self._less_aligned.setdefault(alignments, plan)
         return plan
 
