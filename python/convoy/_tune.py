@@ -19,6 +19,7 @@ from convoy._plan import Measurement
 from convoy._problem import Problem
 
 _TRIES = 2  # of a problem whose worker is lost
+_LOOK_SECONDS = 1.0  # how often it is looked whether the workers are there
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,64 +146,90 @@ class _Workers:
         if not isinstance(client, distributed.Client):
             raise WrongType(f"client is of type {type(client).__name__}, not distributed.Client")
         self.client = client
+        self.wait = distributed.wait
         self.database = database
         self.keywords = keywords
         self.known = _by_problem(export_database(database) if _options.database_path(database) else "")
-        self.devices = self._devices(client.run(_surroundings))
+        self.devices: Dict[str, str] = {}
+        self._places: Dict[str, Tuple[str, str]] = {}  # of a worker: its host, and what it sees of the GPUs there
+        self.idle: List[str] = []
+        self.look()
+        if not self.devices:
+            raise InvalidArgument("client has no workers")
 
-    def _devices(self, surroundings: Dict[str, Tuple[str, str, str]]) -> Dict[str, str]:
+    def look(self) -> None:
+        """Who is there: workers come, and go."""
+        self.meet(self.client.run(_surroundings, on_error="ignore"))
+
+    def meet(self, surroundings: Dict[str, Tuple[str, str, str]]) -> None:
         import convoy
 
-        if not surroundings:
-            raise InvalidArgument("client has no workers")
-        device = str(self.keywords["device"])
-        devices, taken = {}, {}  # type: Dict[str, str], Dict[Tuple[str, str], int]
+        for worker in set(self.devices) - set(surroundings):
+            del self.devices[worker], self._places[worker]
+        self.idle = [worker for worker in self.idle if worker in self.devices]
         for worker, (host, visible, version) in sorted(surroundings.items()):
+            if worker in self.devices:
+                continue
             if version != convoy.__version__:
                 raise InvalidArgument(f"worker {worker} has Convoy {version}, this is {convoy.__version__}")
-            number = taken[host, visible] = taken.get((host, visible), -1) + 1
-            devices[worker] = f"cuda:{number}" if device == "cuda" else device
-        return devices
+            beside = {self.devices[other] for other, place in self._places.items() if place == (host, visible)}
+            own = next(f"cuda:{number}" for number in range(len(beside) + 1) if f"cuda:{number}" not in beside)
+            self.devices[worker] = own if self.keywords["device"] == "cuda" else self.keywords["device"]
+            self._places[worker] = host, visible
+            self.idle.append(worker)
 
     def tune(self, texts: Sequence[str], budget: float) -> Dict[str, Tuned]:
-        import distributed
-
         end = time.monotonic() + budget
         waiting = [(text, 1) for text in reversed(texts)]
-        idle = list(self.devices)
-        running = distributed.as_completed()
-        tasks: Dict[Any, Tuple[str, int, str]] = {}
+        running: Dict[Any, Tuple[str, int, str]] = {}
         done: Dict[str, Tuned] = {}
-        while waiting or tasks:
-            while waiting and idle:
-                (text, attempt), worker = waiting.pop(), idle.pop(0)
+        while waiting or running:
+            while waiting and self.idle:
+                (text, attempt), worker = waiting.pop(), self.idle.pop(0)
                 share = _share(budget, end, len(waiting) + 1, len(self.devices))
                 keywords = dict(self.keywords, device=self.devices[worker], budget=share)
                 task = self.client.submit(_measure, text, self.known.get(text, ""), worker, keywords, workers=[worker],
-                                          allow_other_workers=False, pure=False, retries=0)
-                tasks[task] = text, attempt, worker
-                running.add(task)
-            if not tasks:
+                                          allow_other_workers=False, pure=False)
+                running[task] = text, attempt, worker
+            for task, lost in self._ended(running):
+                text, attempt, worker = running.pop(task)
+                if lost is None:
+                    done[text], lines = task.result()
+                    if _options.database_path(self.database):
+                        import_database(lines, self.database)
+                elif attempt < _TRIES:
+                    waiting.append((text, attempt + 1))
+                else:
+                    done[text] = Tuned(text, None, None, (), worker, lost)
+                if worker in self.devices:
+                    self.idle.append(worker)
+            if not self.devices:
                 for text, _ in waiting:
                     done[text] = Tuned(text, None, None, (), "", "the client has no worker left")
                 break
-            task = next(running)
-            text, attempt, worker = tasks.pop(task)
-            try:
-                done[text], lines = task.result()
-                if _options.database_path(self.database):
-                    import_database(lines, self.database)
-                idle.append(worker)
-            except ConvoyError:
-                raise  # of the database here
-            except Exception as error:  # of the worker, or of its way here: another may do it
-                if worker in self.client.scheduler_info(n_workers=-1)["workers"]:
-                    idle.append(worker)
-                if attempt < _TRIES:
-                    waiting.append((text, attempt + 1))
-                else:
-                    done[text] = Tuned(text, None, None, (), worker, f"{type(error).__name__}: {error}")
         return done
+
+    def _ended(self, running: Dict[Any, Any]) -> List[Tuple[Any, Optional[str]]]:
+        """Tasks that ended, at least one, with why there is no result. One whose worker is gone would wait for it forever."""
+        while True:
+            try:
+                self.wait(list(running), timeout=_LOOK_SECONDS, return_when="FIRST_COMPLETED")
+            except TimeoutError:
+                pass
+            ended: List[Tuple[Any, Optional[str]]] = []
+            alive = self.client.nthreads()
+            for task, (_, _, worker) in running.items():
+                if task.status == "finished":
+                    ended.append((task, None))
+                elif task.status != "pending":
+                    ended.append((task, f"{task.status}: {task.exception() if task.status == 'error' else worker}"))
+                elif worker not in alive:
+                    ended.append((task, f"worker {worker} is gone"))
+                    self.client.cancel(task, force=True)
+            if set(alive) != set(self.devices):
+                self.look()
+            if ended or not self.devices:
+                return ended
 
 
 def _by_problem(lines: str) -> Dict[str, str]:

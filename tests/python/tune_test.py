@@ -1,6 +1,7 @@
 """Tuning of many problems, here and on two workers of a dask.distributed client."""
 import os
 import signal
+import threading
 
 import pytest
 
@@ -42,7 +43,7 @@ def test_two_workers_share_the_problems_and_one_database_knows_all(client, tmp_p
     done = convoy.tune(TEXTS, client=client, engines="cpu.*", database=database, threads=1)
     assert [one.problem for one in done] == [convoy.Problem(text).text for text in TEXTS]
     assert [one.error for one in done] == [None] * 4
-    assert {one.worker for one in done} == set(client.scheduler_info(n_workers=-1)["workers"])
+    assert {one.worker for one in done} == set(client.nthreads())
     assert done[0].seconds == known.seconds, "what the database knew was measured again"
     for one in done:
         chosen = convoy.Problem(one.problem).select(engines="cpu.*", database=database, threads=1)
@@ -52,15 +53,21 @@ def test_two_workers_share_the_problems_and_one_database_knows_all(client, tmp_p
 def test_each_worker_of_a_host_gets_a_gpu_of_its_own(client):
     workers = convoy._tune._Workers(client, False, {"device": "cuda"})
     assert sorted(workers.devices.values()) == ["cuda:0", "cuda:1"]
-    shown = {"a": ("host", "0", convoy.__version__), "b": ("host", "1", convoy.__version__), "c": ("other", "", convoy.__version__)}
-    assert workers._devices(shown) == {"a": "cuda:0", "b": "cuda:0", "c": "cuda:0"}
+    version = convoy.__version__
+    workers.meet({"a": ("host", "", version), "b": ("host", "", version), "c": ("other", "", version), "d": ("host", "3", version)})
+    assert workers.devices == {"a": "cuda:0", "b": "cuda:1", "c": "cuda:0", "d": "cuda:0"}
+    workers.meet({"b": ("host", "", version), "e": ("host", "", version)})  # a is gone, e came
+    assert workers.devices == {"b": "cuda:1", "e": "cuda:0"} and workers.idle == ["b", "e"]
     with pytest.raises(convoy.InvalidArgument, match="worker a has Convoy 9.9"):
-        workers._devices({"a": ("host", "", "9.9")})
+        workers.meet({"a": ("host", "", "9.9")})
 
 
 def test_a_worker_that_dies_takes_no_problem_with_it(client, tmp_path):
-    victims = client.run(os.getpid)
-    worker, pid = sorted(victims.items())[0]
-    os.kill(pid, signal.SIGKILL)
-    done = convoy.tune(TEXTS[1:3], client=client, engines="cpu.*", database=tmp_path / "tuning.db", threads=1)
-    assert [one.error for one in done] == [None] * 2
+    worker, pid = sorted(client.run(os.getpid).items())[0]
+    killer = threading.Timer(0.3, os.kill, (pid, signal.SIGKILL))
+    killer.start()
+    texts = [f"fprop:x=f32,1x64x{size}x28:w=f32,64x64x3x3:pad=1x1" for size in range(20, 26)]
+    done = convoy.tune(texts, client=client, engines="cpu.*", database=tmp_path / "tuning.db", threads=1)
+    killer.join()
+    assert [one.error for one in done] == [None] * len(texts)
+    assert worker not in client.nthreads()
