@@ -143,7 +143,7 @@ def packed_strides(dims: Tuple[int, ...]) -> Tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def numpy_type(name: str) -> numpy.dtype:
+def numpy_type(name: str) -> "numpy.dtype[Any]":
     """NumPy's dtype of one of Convoy's types; the small floats are ml_dtypes'."""
     theirs = _NAMES[name]
     try:
@@ -151,13 +151,14 @@ def numpy_type(name: str) -> numpy.dtype:
     except TypeError:
         pass
     try:
-        import ml_dtypes
+        import ml_dtypes  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
         raise Unsupported(f"NumPy has no type for {name}: install ml_dtypes, or give an array of another library as out") from None
-    return numpy.dtype(getattr(ml_dtypes, theirs))
+    found: "numpy.dtype[Any]" = numpy.dtype(getattr(ml_dtypes, theirs))
+    return found
 
 
-def numpy_empty(name: str, dims: Tuple[int, ...], strides: Tuple[int, ...], storage_bytes: int) -> numpy.ndarray:
+def numpy_empty(name: str, dims: Tuple[int, ...], strides: Tuple[int, ...], storage_bytes: int) -> Any:
     """Aligned to 64 bytes. Strides are in elements."""
     dtype = numpy_type(name)
     memory = numpy.empty(storage_bytes + 63, numpy.uint8)

@@ -100,9 +100,9 @@ class Outcome(ctypes.Structure):
                 ("runner_up", c_char_p), ("why_not_runner_up", c_char_p), ("passed_over", c_char_p), ("warnings", c_char_p)]
 
 
-LogCallback = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
-TextCallback = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_size_t)
-AnswerCallback = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_char_p, c_char_p, c_double)
+LogCallback: Any = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
+TextCallback: Any = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_size_t)
+AnswerCallback: Any = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_char_p, c_char_p, c_double)
 
 _HANDLE = POINTER(c_void_p)  # where a new handle is written
 # Functions that return a convoy_status, and the types of their arguments.
@@ -181,9 +181,9 @@ try:
     for _name, _arguments in _CHECKED.items():
         getattr(library, _name).restype = c_int
         getattr(library, _name).argtypes = _arguments
-    for _name, (_result, _arguments) in _PLAIN.items():
+    for _name, (_result, _types) in _PLAIN.items():
         getattr(library, _name).restype = _result
-        getattr(library, _name).argtypes = _arguments
+        getattr(library, _name).argtypes = _types
 except AttributeError as error:
     raise ImportError(f"{library._name} is not of this module's version: {error}") from None
 

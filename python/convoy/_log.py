@@ -42,11 +42,10 @@ def set_log(level: str = "info", receiver: Union[Receiver, logging.Logger, None]
     else:
         raise WrongType(f"receiver is of type {type(receiver).__name__}, neither callable nor a logger")
 
-    @_c.LogCallback
     def receive(_: Any, of_event: int, message: bytes) -> None:
         send(of_event, message.decode(errors="replace"))
 
-    _set(_LEVELS[level], receive)
+    _set(_LEVELS[level], _c.LogCallback(receive))
 
 
 def reset_log() -> None:

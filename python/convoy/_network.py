@@ -64,7 +64,7 @@ class Session:
         self.warnings = tuple(_c.lines(self._info().warnings))
 
     def _info(self) -> _c.SessionInfo:
-        info = _c.sized(_c.SessionInfo)
+        info: _c.SessionInfo = _c.sized(_c.SessionInfo)
         _c.call(_c.library.convoy_session_describe, self._handle, byref(info))
         return info
 
@@ -137,7 +137,7 @@ class Network:
         library = _c.library
         if isinstance(model, (bytes, bytearray, memoryview)):
             data = bytes(model)
-            create = (library.convoy_network_parse, data, len(data), _c.encoded(external_data, "external_data"))
+            create: Tuple[Any, ...] = (library.convoy_network_parse, data, len(data), _c.encoded(external_data, "external_data"))
         elif isinstance(model, (str, os.PathLike)):
             if external_data is not None:
                 raise InvalidArgument("external_data is given, and model is a path: its data is looked for beside it")

@@ -6,8 +6,6 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
-import numpy
-
 from convoy import _arrays
 from convoy._arrays import Array, sizes
 from convoy._errors import InvalidArgument, Unsupported, WrongType
@@ -132,7 +130,7 @@ class Operands:
                                   f"a problem with {operand}={tensor.type},{sizes(dims)},strides={sizes(found.strides)} takes it")
         return found
 
-    def copied(self, operand: str, argument: str, value: Any) -> Optional[numpy.ndarray]:
+    def copied(self, operand: str, argument: str, value: Any) -> Any:
         """A copy of an operand's bytes, aligned to 64; of None, None."""
         if value is None:
             return None

@@ -24,7 +24,7 @@ def default_database() -> str:
 def _integer(name: str, value: object) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise WrongType(f"{name} is of type {type(value).__name__}, not int")
-    number = int(value.__index__())  # type: ignore[attr-defined]
+    number = int(value.__index__())
     if not -(2**31) <= number < 2**31:
         raise InvalidArgument(f"{name}={number} does not fit 32 bits")
     return number
@@ -72,7 +72,7 @@ def device_text(device: object) -> str:
 
 def place(device: object = "cpu", threads: int = 0, target_sms: int = 0) -> _c.Options:
     """Options that only say where."""
-    options = _c.sized(_c.Options)
+    options: _c.Options = _c.sized(_c.Options)
     options.workspace_limit = -1
     options.device = _c.encoded(device_text(device), "device")
     options.threads = _integer("threads", threads)

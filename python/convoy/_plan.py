@@ -56,7 +56,7 @@ class Plan:
         if weights is not None and self.device != "cpu":
             raise InvalidArgument(f"weights are given, and device={self.device}: there they come with each execution, as w")
         # A copy, since plans for less aligned arrays are made of them later.
-        self._weights = self._operands.copied("w", "weights", weights) if _same_as is None else _same_as._weights
+        self._weights: Any = self._operands.copied("w", "weights", weights) if _same_as is None else _same_as._weights
         self._handle = self._made(problem, candidate, _options.place(device, threads, target_sms))
         self.workspace_bytes: int = _c.library.convoy_plan_workspace_bytes(self._handle)
 

@@ -68,12 +68,11 @@ class Problem:
         """What each engine of the device answers, in the order of the table."""
         found: List[Candidate] = []
 
-        @_c.AnswerCallback
         def answer(_: Any, engine: bytes, reason: Optional[bytes], candidate: Optional[bytes], seconds: float) -> None:
             found.append(Candidate(engine.decode(), _c.decoded(candidate), _c.decoded(reason), seconds))
 
         options = _options.place(device, threads, target_sms)
-        _c.call(_c.library.convoy_query, self._handle, byref(options), answer, None)
+        _c.call(_c.library.convoy_query, self._handle, byref(options), _c.AnswerCallback(answer), None)
         return found
 
     def explain(self, *, rules: Rules = None, engines: Engines = None, deterministic: bool = False,

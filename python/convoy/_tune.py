@@ -38,12 +38,11 @@ def export_database(database: Database = True) -> str:
     """All that a tuning database holds, as lines of JSON; "" where there is no such file."""
     found: List[str] = []
 
-    @_c.TextCallback
     def keep(_: Any, text: int, size: int) -> None:
         found.append(ctypes.string_at(text, size).decode())
 
     try:
-        _c.call(_c.library.convoy_database_export, os.fsencode(_file(database)), keep, None)
+        _c.call(_c.library.convoy_database_export, os.fsencode(_file(database)), _c.TextCallback(keep), None)
     except NotFound:
         return ""
     return found[0]
@@ -140,13 +139,13 @@ class _Workers:
 
     def __init__(self, client: Any, database: Database, keywords: Dict[str, Any]) -> None:
         try:
-            import distributed
+            import distributed  # type: ignore[import-not-found,unused-ignore]
         except ImportError:
             raise WrongType(f"client is of type {type(client).__name__}, and dask.distributed is not installed") from None
         if not isinstance(client, distributed.Client):
             raise WrongType(f"client is of type {type(client).__name__}, not distributed.Client")
-        self.client = client
-        self.wait = distributed.wait
+        self.client: Any = client
+        self.wait: Any = distributed.wait
         self.database = database
         self.keywords = keywords
         self.known = _by_problem(export_database(database) if _options.database_path(database) else "")
