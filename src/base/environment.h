@@ -30,6 +30,7 @@ enum class Variable {
   xdg_data_home,
   xdg_cache_home,
   home,
+  library,
   data,
   test_full,
   no_color,
