@@ -18,8 +18,10 @@ ORIGINALS: Dict[str, Callable[..., Tensor]] = {
 
 _PLAIN = _operators._PLAIN
 _TYPES = frozenset(_geometry.TYPES)
+_DEVICES = frozenset({"cpu", "cuda"})
 _compiling = torch.compiler.is_compiling
 _transforms = torch._C._functorch.peek_interpreter_stack
+_forward_ad = torch.autograd.forward_ad
 _tracing = torch._C._get_tracing_state
 _autocasts = torch.is_autocast_enabled
 _strided = torch.strided
@@ -28,6 +30,10 @@ _untouched = torch._C._disabled_torch_function_impl
 
 def _unsuited(*tensors: Any) -> Optional[str]:
     """Why PyTorch's own function has to do it; None: it need not."""
+    input, weight, bias = tensors
+    if (type(input) in _PLAIN and type(weight) in _PLAIN and (bias is None or type(bias) in _PLAIN) and input.dtype in _TYPES
+            and input.layout is _strided and weight.layout is _strided and input.device.type in _DEVICES):
+        return None  # the usual case at once; types and devices that differ are found once a problem
     for tensor in tensors:
         if tensor is None:
             continue
@@ -38,7 +44,7 @@ def _unsuited(*tensors: Any) -> Optional[str]:
             return f"a tensor is {'quantized' if tensor.is_quantized else str(tensor.layout).removeprefix('torch.')}"
         if tensor.dtype not in _TYPES:
             return f"a tensor is of {tensor.dtype}"
-        if tensor.device.type not in ("cpu", "cuda"):
+        if tensor.device.type not in _DEVICES:
             return f"a tensor is on {tensor.device.type}"
     return None
 
@@ -49,7 +55,7 @@ def _unusual() -> Optional[str]:
         return None
     if _transforms() is not None:
         return "a transform of torch.func is at work"
-    if torch.autograd.forward_ad._current_level >= 0:
+    if _forward_ad._current_level >= 0:
         return "forward-mode differentiation is at work"
     if _tracing() is not None:
         return "torch.jit traces it"
