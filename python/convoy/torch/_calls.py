@@ -93,11 +93,11 @@ def _chosen(text: str, device: torch.device, threads: int, settings: Settings, r
     where = {"device": str(device), "threads": threads, "deterministic": deterministic}
     try:
         plan = problem.select(rules=rules, engines=settings.engines, workspace_limit=settings.workspace, fallback=not settings.strict, **where)
-    except convoy.Unsupported as error:
+    except convoy.ConvoyError as error:
         if settings.asks:
             try:
                 problem.select(**where)
-            except convoy.Unsupported:
+            except convoy.ConvoyError:
                 return str(error).splitlines()[0]
             raise  # without what was asked for it would run
         return str(error).splitlines()[0]

@@ -34,9 +34,7 @@ def _unsuited(*tensors: Any) -> Optional[str]:
     if (type(input) in _PLAIN and type(weight) in _PLAIN and (bias is None or type(bias) in _PLAIN) and input.dtype in _TYPES
             and input.layout is _strided and weight.layout is _strided and input.device.type in _DEVICES):
         return None  # the usual case at once; types and devices that differ are found once a problem
-    for tensor in tensors:
-        if tensor is None:
-            continue
+    for tensor in (input, weight) if bias is None else tensors:
         kind = type(tensor)
         if kind not in _PLAIN and not (isinstance(tensor, Tensor) and (kind is Tensor or kind.__torch_function__ is _untouched)):
             return f"an argument is of type {kind.__name__}"
@@ -195,4 +193,49 @@ def conv_transpose3d(input: Tensor, weight: Tensor, bias: Optional[Tensor] = Non
 
 FUNCTIONS: Dict[str, Callable[..., Tensor]] = {
     each.__name__: each for each in (conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d)
+}
+
+
+# ---- torch.nn.grad ----
+
+def _window(dims: int, stride: Any, padding: Any, dilation: Any, groups: Any) -> Optional[Tuple[Any, ...]]:
+    """What the operators take; None: PyTorch is to say what is wrong with it."""
+    steps, around, gaps = (_numbers(value, dims) for value in (stride, padding, dilation))
+    if steps is None or around is None or gaps is None or not isinstance(groups, int):
+        return None
+    return steps, around, gaps, groups, "", _settings._shared if _compiling() else _settings.current()
+
+
+def _input_gradient(dims: int) -> Callable[..., Tensor]:
+    name = f"conv{dims}d_input"
+    original = getattr(torch.nn.grad, name)
+
+    def function(input_size: Any, weight: Tensor, grad_output: Tensor, stride: _Numbers = 1, padding: _Numbers = 0, dilation: _Numbers = 1,
+                 groups: int = 1) -> Tensor:
+        window = _window(dims, stride, padding, dilation, groups)
+        if window is None or input_size is None or _unsuited(grad_output, weight, None) or _unusual():
+            return original(input_size, weight, grad_output, stride, padding, dilation, groups)
+        return _operators.dgrad(grad_output, weight, None, list(input_size), *window)
+
+    function.__name__, function.__doc__ = name, f"torch.nn.grad.{name}."
+    return function
+
+
+def _weight_gradient(dims: int) -> Callable[..., Tensor]:
+    name = f"conv{dims}d_weight"
+    original = getattr(torch.nn.grad, name)
+
+    def function(input: Tensor, weight_size: Any, grad_output: Tensor, stride: _Numbers = 1, padding: _Numbers = 0, dilation: _Numbers = 1,
+                 groups: int = 1) -> Tensor:
+        window = _window(dims, stride, padding, dilation, groups)
+        if window is None or _unsuited(grad_output, input, None) or _unusual():
+            return original(input, weight_size, grad_output, stride, padding, dilation, groups)
+        return _operators.wgrad(input, grad_output, list(weight_size), *window)
+
+    function.__name__, function.__doc__ = name, f"torch.nn.grad.{name}."
+    return function
+
+
+GRADIENTS: Dict[str, Callable[..., Tensor]] = {
+    each.__name__: each for dims in (1, 2, 3) for each in (_input_gradient(dims), _weight_gradient(dims))
 }

@@ -114,8 +114,8 @@ def mismatch(x: Sequence[int], w: Sequence[int], y: Sequence[int], padding: Sequ
         return f"stride, padding and dilation are not {dims} numbers each"
     if groups < 1 or min(stride) < 1 or min(dilation) < 1 or min(*pre, *post) < 0:
         return "groups, stride or dilation is below 1, or padding is negative"
-    if 0 in (*x, *w, *y):
-        return "a tensor is empty"
+    if min(*x, *w, *y) < 1:
+        return "a tensor is empty, or would be"
     if x[0] != y[0] or x[1] != w[1] * groups or y[1] != w[0] or w[0] % groups:
         return "batch or channels of the tensors don't match"
     if list(y[2:]) != output_sizes(x[2:], w[2:], padding, stride, dilation):

@@ -22,6 +22,7 @@ _library.define(f"wgrad(Tensor x, Tensor y, SymInt[] sizes, {_WINDOW}) -> Tensor
 _PLAIN = frozenset({Tensor, torch.nn.Parameter})
 _modes = torch._C._len_torch_dispatch_stack
 _transforms = torch._C._functorch.peek_interpreter_stack
+_batched = torch._C._functorch.is_legacy_batchedtensor  # of torch.autograd.grad(is_grads_batched=True)
 _profiled = torch.autograd._profiler_enabled
 _compiling = torch.compiler.is_compiling
 
@@ -29,7 +30,8 @@ _compiling = torch.compiler.is_compiling
 def _direct(a: Tensor, b: Tensor) -> bool:
     """Whether nothing but the kernel would see a call of an operator, so that the dispatcher's way may be saved."""
     return (not _compiling() and type(a) in _PLAIN and type(b) in _PLAIN and not _modes() and _transforms() is None
-            and not _profiled() and a.device.type in ("cpu", "cuda") and not (a.is_neg() or b.is_neg()))
+            and not _profiled() and a.device.type in ("cpu", "cuda")
+            and not (a.is_neg() or b.is_neg() or _batched(a) or _batched(b)))
 
 
 # ---- kernels ----

@@ -16,7 +16,7 @@ from convoy.torch import _functional
 
 _lock = threading.Lock()
 _everywhere = 0  # patch() without a model that are in force
-_before: Dict[str, Any] = {}  # what torch.nn.functional had then
+_before: Dict[str, Any] = {}  # what torch.nn.functional and torch.nn.grad had then
 _NAME = "_convoy_module"  # attribute of a patched module: its name in its model
 _COUNT = "_convoy_patches"  # and how many patch(model) of it are in force
 
@@ -122,15 +122,19 @@ def _restore(module: nn.Module, all_of_them: bool) -> None:
     delattr(module, _COUNT)
 
 
-# ---- torch.nn.functional ----
+# ---- torch.nn.functional, torch.nn.grad ----
+
+_ROUTED = [(functional, name, function) for name, function in _functional.FUNCTIONS.items()]
+_ROUTED += [(nn.grad, name, function) for name, function in _functional.GRADIENTS.items()]
+
 
 def _patch_everywhere() -> None:
     global _everywhere
     with _lock:
         if _everywhere == 0:
-            for name, function in _functional.FUNCTIONS.items():
-                _before[name] = getattr(functional, name)
-                setattr(functional, name, function)
+            for place, name, function in _ROUTED:
+                _before[name] = getattr(place, name)
+                setattr(place, name, function)
         _everywhere += 1
 
 
@@ -142,9 +146,9 @@ def _restore_everywhere(all_of_them: bool) -> None:
         _everywhere = 0 if all_of_them else _everywhere - 1
         if _everywhere > 0:
             return
-        for name, function in _functional.FUNCTIONS.items():
-            if getattr(functional, name) is function:  # else somebody has put another in its place since
-                setattr(functional, name, _before[name])
+        for place, name, function in _ROUTED:
+            if getattr(place, name) is function:  # else somebody has put another in its place since
+                setattr(place, name, _before[name])
 
 
 class Patch:
@@ -185,8 +189,8 @@ def patch(model: Optional[nn.Module] = None) -> Patch:
     """Routes convolutions through Convoy's operators.
 
     With a model: its Conv1d to ConvTranspose3d modules, under their names in it, which rules() and report() know.
-    Without: torch.nn.functional's conv1d to conv_transpose3d, and with them all such modules, in the whole process. Code that
-    imported one of these functions by name before keeps the one it has.
+    Without: torch.nn.functional's conv1d to conv_transpose3d, and with them all such modules, and torch.nn.grad's conv1d_input to
+    conv3d_weight, in the whole process. Code that imported one of these functions by name before keeps the one it has.
 
     It may be nested and repeated; each counts. Under `with` it is undone at the end.
     """
