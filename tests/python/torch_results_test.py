@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+# PyTorch and Convoy have threads of OpenMP each. On a machine that others use too, those that wait are not to spin.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 torch = pytest.importorskip("torch", reason="skipped: torch is not installed")
 import torch.nn.functional as F  # noqa: E402
 

@@ -12,6 +12,8 @@ import warnings
 
 import pytest
 
+# PyTorch and Convoy have threads of OpenMP each. On a machine that others use too, those that wait are not to spin.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 torch = pytest.importorskip("torch", reason="skipped: torch is not installed")
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
@@ -424,7 +426,8 @@ def test_compiled_with_sizes_that_vary():
 def losses(model, steps, shape, seed=3, compiled=False):
     torch.manual_seed(seed)
     model.train()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    # Small steps: at 0.01 a network of batch norms is so unsteady that PyTorch without oneDNN differs by 6% after ten.
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
     run = torch.compile(model, backend="aot_eager") if compiled else model
     pictures, target = torch.randn(shape), torch.randint(10, (shape[0],))
     values = []
@@ -433,7 +436,7 @@ def losses(model, steps, shape, seed=3, compiled=False):
         loss = F.cross_entropy(run(pictures), target)
         loss.backward()
         optimizer.step()
-        values.append(float(loss))
+        values.append(loss.item())
     return values
 
 
@@ -450,13 +453,13 @@ def test_training(network, how):
         model = torchvision.models.convnext.ConvNeXt([setting(16, 32, 1), setting(32, 64, 2), setting(64, None, 1)], num_classes=10)
         return model.to(memory_format=torch.channels_last) if "channels_last" in network else model
 
-    steps, shape = 10, (4, 3, 64, 64)
+    steps, shape = 10, (8, 3, 64, 64)
     plain = losses(made(), steps, shape)
     model = made()
     torch._dynamo.reset()
     with ct.patch(None if how == "everywhere" else model):
         mine = losses(model, steps, shape, compiled=how == "compiled")
-    assert mine == pytest.approx(plain, rel=5e-3, abs=1e-4)
+    assert mine == pytest.approx(plain, rel=5e-3)
     assert not ct.report().fell_back, str(ct.report())
     convolutions = sum(isinstance(m, nn.Conv2d) for m in model.modules())
     assert sum(row.calls for row in ran(name="fprop")) == steps * convolutions
