@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 export CTEST_OUTPUT_ON_FAILURE = 1
 
-.PHONY: help demo test test-full test-sanitize test-threads build install bench fuzz lint format bundle docs clean
+.PHONY: help demo test test-full test-sanitize test-threads build install bench fuzz lint format bundle wheel docs clean
 
 help:
 	@echo 'make demo           build, then tune resnet18 on a picture and show what was chosen'
@@ -19,6 +19,7 @@ help:
 	@echo 'make lint           formatter, include directions, clang-tidy'
 	@echo 'make docs           pages of the public headers, build/doxygen/html'
 	@echo 'make bundle         a relocatable folder, build/bundle'
+	@echo 'make wheel          the Python package, build/wheel/convoy-*.whl'
 
 build:
 	@scripts/setup build
@@ -68,6 +69,10 @@ format:
 bundle: build
 	@scripts/setup bundle
 	@scripts/bundle
+
+wheel: build
+	@scripts/setup wheel
+	@scripts/wheel
 
 docs:
 	@scripts/setup docs

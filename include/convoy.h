@@ -100,8 +100,8 @@ typedef struct convoy_options {
   int64_t workspace_limit;    /* bytes; -1: none */
   double budget_seconds;      /* convoy_tune: ends within so long, 0: no limit. convoy_session_create: measures for so
                                * long, 0: measures nothing */
-  const char* database;       /* convoy_tune, convoy_session_create: file of the tuning database, which knows what was
-                               * measured and keeps what is; null: none. The command's: convoy_default_database() */
+  const char* database;       /* file of the tuning database, which knows what was measured, and keeps what convoy_tune
+                               * and convoy_session_create measure; null: none. The command's: convoy_default_database() */
   const char* device;         /* "cuda", "cuda:N": a GPU, counted as the driver does; "cpu" or null: the processor */
   int32_t target_sms;         /* on a GPU: how many multiprocessors a convolution may use; 0: all */
   const char* math;           /* convoy_session_create only: precision that convolutions may give up, "strict" (none),
@@ -114,6 +114,14 @@ typedef struct convoy_options {
  * ~/.local/share. The text belongs to the calling thread and lives until its next call. Null where there is no such
  * place; convoy_error() says why. */
 const char* convoy_default_database(void);
+
+/* Gets text of `bytes` bytes, which lives during the call; a zero follows it. */
+typedef void (*convoy_text_callback)(void* user, const char* text, size_t bytes);
+/* All that a tuning database holds, as lines of JSON that a person can read (docs/tuning.md). */
+convoy_status convoy_database_export(const char* path, convoy_text_callback callback, void* user);
+/* Adds such lines, all or none, to a database, which is made where it is missing. Of two measurements of the same the
+ * better attested stays. `taken`, which may be null, is how many came in. */
+convoy_status convoy_database_import(const char* path, const char* text, size_t bytes, int64_t* taken);
 
 /* ---- query ---- */
 
@@ -129,7 +137,8 @@ convoy_status convoy_query(const convoy_problem* problem, const convoy_options* 
 
 typedef struct convoy_choice convoy_choice;
 
-/* By rule or heuristic, measuring nothing; `options` may be null. */
+/* By rule or heuristic, measuring nothing; `options` may be null. With a database, the fastest that is known there
+ * where what the heuristic would choose was measured. */
 convoy_status convoy_select(const convoy_problem* problem, const convoy_options* options, convoy_choice** choice);
 /* By measurement: every allowed candidate timed, each compared with the oracle first. What the database holds is not
  * measured again, and what is measured is stored there. */
@@ -137,7 +146,9 @@ convoy_status convoy_tune(const convoy_problem* problem, const convoy_options* o
 void convoy_choice_destroy(convoy_choice* choice);
 
 const char* convoy_choice_candidate(const convoy_choice* choice); /* "cpu.gemm{k_block=256}" */
-const char* convoy_choice_reason(const convoy_choice* choice);    /* "heuristic", "measured", "rule '...'" */
+const char* convoy_choice_reason(const convoy_choice* choice);    /* "heuristic", "stored", "measured", "rule '...'" */
+/* A line each: a rule that fell back, a budget that ended early; null: none. */
+const char* convoy_choice_warnings(const convoy_choice* choice);
 /* Measured candidates, fastest first, failed ones last; 0 of them after convoy_select. */
 size_t convoy_choice_measured(const convoy_choice* choice);
 typedef struct convoy_measurement {
@@ -152,6 +163,49 @@ typedef struct convoy_measurement {
 #define CONVOY_MEASUREMENT_INIT \
   { sizeof(convoy_measurement), 0, 0, 0.0, 0.0, 0, 0.0 }
 convoy_status convoy_choice_measurement(const convoy_choice* choice, size_t index, convoy_measurement* measurement);
+
+/* ---- explain ---- */
+
+/* What convoy_select would choose, and why it and not another. */
+typedef struct convoy_explanation convoy_explanation;
+convoy_status convoy_explain(const convoy_problem* problem, const convoy_options* options,
+                             convoy_explanation** explanation);
+void convoy_explanation_destroy(convoy_explanation* explanation);
+
+/* An engine's part in it, in the table's order. */
+typedef struct convoy_verdict {
+  size_t size;
+  const char* engine;
+  const char* refusal;      /* why it can't run the problem; null: it can */
+  const char* refusal_kind; /* what that is about, "layout"; null: it can */
+  const char* excluded;     /* it can: why it must not be chosen, a filter or that it is an oracle; null: it may */
+  const char* candidate;    /* it can: its default knobs spelled out */
+  const char* no_plan;      /* it can: why a plan of that could not be made; null: it could */
+  const char* notes;        /* "WINOGRAD, TF32"; "" */
+  double predicted_seconds; /* of the candidate; 0: it can't */
+  double measured_seconds;  /* of the fastest of it that is known; 0: none is */
+  int64_t workspace_bytes;  /* of the candidate's plan */
+} convoy_verdict;
+#define CONVOY_VERDICT_INIT \
+  { sizeof(convoy_verdict), 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0 }
+size_t convoy_explanation_engines(const convoy_explanation* explanation); /* how many there are */
+convoy_status convoy_explanation_verdict(const convoy_explanation* explanation, size_t index, convoy_verdict* verdict);
+
+/* What is chosen. Where text is null there is nothing to say. */
+typedef struct convoy_outcome {
+  size_t size;
+  const char* candidate;         /* null: nothing can run it */
+  const char* reason;            /* "heuristic"; where there is no candidate: why */
+  const char* decided_by;        /* "the heuristic, among 4 candidates" */
+  const char* plan;              /* how it is carried out */
+  const char* runner_up;         /* the next best candidate */
+  const char* why_not_runner_up; /* "predicted to take 1.31 times as long (1.2 ms against 0.9 ms)" */
+  const char* passed_over;       /* a line each: what promises to be faster, and what kept it out */
+  const char* warnings;          /* a line each */
+} convoy_outcome;
+#define CONVOY_OUTCOME_INIT \
+  { sizeof(convoy_outcome), 0, 0, 0, 0, 0, 0, 0, 0 }
+convoy_status convoy_explanation_outcome(const convoy_explanation* explanation, convoy_outcome* outcome);
 
 /* ---- execute ---- */
 

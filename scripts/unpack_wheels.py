@@ -1,7 +1,7 @@
 """Unpacks from downloaded wheels what the build needs: unpack_wheels.py WHEELS PREFIX.
 
 oneDNN's wheels hold include/ and lib/ under <name>.data/data; of onnx only the schema is taken, of NVIDIA's only the
-headers, into PREFIX/cuda/include.
+headers, into PREFIX/cuda/include. The licences of what ends up in Convoy's files go to PREFIX/licenses.
 """
 import pathlib
 import re
@@ -9,21 +9,34 @@ import shutil
 import sys
 import zipfile
 
+LICENCES = {
+    re.compile(r"onnx-[^/]+\.dist-info/licenses/(LICENSE)"): "onnx",
+    re.compile(r"onednn_cpu_gomp-[^/]+\.data/data/share/doc/onednn/(LICENSE|THIRD-PARTY-PROGRAMS)"): "onednn",
+}
 NVIDIA_HEADER = re.compile(r"nvidia/[^/]+/include/(.+)")
 
 wheels, prefix = map(pathlib.Path, sys.argv[1:])
+
+
+def place_of(name):
+    """Where a file of a wheel goes; None: it is not needed."""
+    for pattern, package in LICENCES.items():
+        if found := pattern.fullmatch(name):
+            return prefix / "licenses" / package / found[1]
+    if ".data/data/" in name:
+        return prefix / name.split(".data/data/", 1)[1]
+    if name == "onnx/onnx.proto":
+        return prefix / name
+    if header := NVIDIA_HEADER.fullmatch(name):
+        return prefix / "cuda/include" / header[1]
+    return None
+
+
 for wheel in sorted(wheels.glob("*.whl")):
     with zipfile.ZipFile(wheel) as archive:
         for info in archive.infolist():
-            if ".data/data/" in info.filename:
-                target = prefix / info.filename.split(".data/data/", 1)[1]
-            elif info.filename == "onnx/onnx.proto":
-                target = prefix / info.filename
-            elif header := NVIDIA_HEADER.fullmatch(info.filename):
-                target = prefix / "cuda/include" / header[1]
-            else:
-                continue
-            if info.is_dir():
+            target = place_of(info.filename)
+            if target is None or info.is_dir():
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
             with archive.open(info) as source, open(target, "wb") as sink:

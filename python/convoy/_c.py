@@ -13,7 +13,7 @@ import pathlib
 import threading
 import weakref
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_void_p, sizeof
-from typing import Any, Optional
+from typing import Any, List, Optional
 
 from convoy import _errors
 
@@ -85,8 +85,24 @@ class Step(ctypes.Structure):
                 ("reason", c_char_p), ("warnings", c_char_p), ("output_shape", c_char_p), ("seconds", c_double)]
 
 
-LogCallback = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
-AnswerCallback = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_char_p, c_char_p, c_double)
+class Verdict(ctypes.Structure):
+    """convoy_verdict"""
+
+    _fields_ = [("size", c_size_t), ("engine", c_char_p), ("refusal", c_char_p), ("refusal_kind", c_char_p),
+                ("excluded", c_char_p), ("candidate", c_char_p), ("no_plan", c_char_p), ("notes", c_char_p),
+                ("predicted_seconds", c_double), ("measured_seconds", c_double), ("workspace_bytes", c_int64)]
+
+
+class Outcome(ctypes.Structure):
+    """convoy_outcome"""
+
+    _fields_ = [("size", c_size_t), ("candidate", c_char_p), ("reason", c_char_p), ("decided_by", c_char_p), ("plan", c_char_p),
+                ("runner_up", c_char_p), ("why_not_runner_up", c_char_p), ("passed_over", c_char_p), ("warnings", c_char_p)]
+
+
+LogCallback: Any = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
+TextCallback: Any = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_size_t)
+AnswerCallback: Any = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_char_p, c_char_p, c_double)
 
 _HANDLE = POINTER(c_void_p)  # where a new handle is written
 # Functions that return a convoy_status, and the types of their arguments.
@@ -97,6 +113,11 @@ _CHECKED = {
     "convoy_query": [c_void_p, POINTER(Options), AnswerCallback, c_void_p],
     "convoy_select": [c_void_p, POINTER(Options), _HANDLE],
     "convoy_tune": [c_void_p, POINTER(Options), _HANDLE],
+    "convoy_explain": [c_void_p, POINTER(Options), _HANDLE],
+    "convoy_explanation_verdict": [c_void_p, c_size_t, POINTER(Verdict)],
+    "convoy_explanation_outcome": [c_void_p, POINTER(Outcome)],
+    "convoy_database_export": [c_char_p, TextCallback, c_void_p],
+    "convoy_database_import": [c_char_p, c_char_p, c_size_t, POINTER(c_int64)],
     "convoy_choice_measurement": [c_void_p, c_size_t, POINTER(Measurement)],
     "convoy_plan_create": [c_void_p, c_char_p, POINTER(Options), c_void_p, _HANDLE],
     "convoy_plan_execute": [c_void_p, POINTER(Arguments)],
@@ -123,6 +144,9 @@ _PLAIN = {
     "convoy_choice_destroy": (None, [c_void_p]),
     "convoy_choice_candidate": (c_char_p, [c_void_p]),
     "convoy_choice_reason": (c_char_p, [c_void_p]),
+    "convoy_choice_warnings": (c_char_p, [c_void_p]),
+    "convoy_explanation_destroy": (None, [c_void_p]),
+    "convoy_explanation_engines": (c_size_t, [c_void_p]),
     "convoy_choice_measured": (c_size_t, [c_void_p]),
     "convoy_plan_destroy": (None, [c_void_p]),
     "convoy_plan_workspace_bytes": (c_size_t, [c_void_p]),
@@ -140,12 +164,11 @@ def native_folder() -> pathlib.Path:
 
 def _load() -> ctypes.CDLL:
     """The library beside the module (in a wheel), else CONVOY_LIBRARY, else an installed one."""
-    beside = native_folder() / "lib" / "libconvoy.so"
+    beside = native_folder() / "lib"
     named = os.environ.get("CONVOY_LIBRARY")
-    installed = ctypes.util.find_library("convoy")
-    path = str(beside) if beside.exists() else named or installed
+    path = next(map(str, beside.glob("libconvoy.so*")), None) or named or ctypes.util.find_library("convoy")
     if path is None:
-        raise ImportError(f"libconvoy.so is not found: {beside} does not exist, CONVOY_LIBRARY is not set, and none is installed")
+        raise ImportError(f"libconvoy.so is not found: {beside} has none, CONVOY_LIBRARY is not set, and none is installed")
     try:
         return ctypes.CDLL(path)
     except OSError as error:
@@ -158,9 +181,9 @@ try:
     for _name, _arguments in _CHECKED.items():
         getattr(library, _name).restype = c_int
         getattr(library, _name).argtypes = _arguments
-    for _name, (_result, _arguments) in _PLAIN.items():
+    for _name, (_result, _types) in _PLAIN.items():
         getattr(library, _name).restype = _result
-        getattr(library, _name).argtypes = _arguments
+        getattr(library, _name).argtypes = _types
 except AttributeError as error:
     raise ImportError(f"{library._name} is not of this module's version: {error}") from None
 
@@ -234,3 +257,8 @@ def encoded(text: Optional[str], argument: str) -> Optional[bytes]:
 def decoded(text: Optional[bytes]) -> Optional[str]:
     """Text from C, which may be null."""
     return None if text is None else text.decode(errors="replace")
+
+
+def lines(text: Optional[bytes]) -> List[str]:
+    """Lines from C, where null is none."""
+    return [] if text is None else text.decode(errors="replace").split("\n")

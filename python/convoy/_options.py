@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math as _math
 import os
-from typing import Dict, Iterable, Mapping, Optional, Union
+from typing import Iterable, Mapping, Optional, Union
 
 from convoy import _c
 from convoy._errors import InvalidArgument, WrongType
@@ -24,7 +24,7 @@ def default_database() -> str:
 def _integer(name: str, value: object) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise WrongType(f"{name} is of type {type(value).__name__}, not int")
-    number = int(value.__index__())  # type: ignore[attr-defined]
+    number = int(value.__index__())
     if not -(2**31) <= number < 2**31:
         raise InvalidArgument(f"{name}={number} does not fit 32 bits")
     return number
@@ -72,7 +72,7 @@ def device_text(device: object) -> str:
 
 def place(device: object = "cpu", threads: int = 0, target_sms: int = 0) -> _c.Options:
     """Options that only say where."""
-    options = _c.sized(_c.Options)
+    options: _c.Options = _c.sized(_c.Options)
     options.workspace_limit = -1
     options.device = _c.encoded(device_text(device), "device")
     options.threads = _integer("threads", threads)
@@ -101,11 +101,3 @@ def make(*, device: object = "cpu", threads: int = 0, target_sms: int = 0, rules
     options.database = _c.encoded(database_path(database), "database")
     options.math = _c.encoded(math, "math")
     return options
-
-
-def as_keywords(keywords: Dict[str, object]) -> Dict[str, object]:
-    """Keywords of make() in a form that another process understands."""
-    made = dict(keywords)
-    made["rules"] = rules_text(made.get("rules"))  # type: ignore[arg-type]
-    made["engines"] = engines_text(made.get("engines"))  # type: ignore[arg-type]
-    return made

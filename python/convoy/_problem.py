@@ -5,7 +5,8 @@ import dataclasses
 from ctypes import byref
 from typing import Any, List, Optional, Tuple
 
-from convoy import _c, _options
+from convoy import _c, _explain, _options
+from convoy._explain import Explanation
 from convoy._options import Database, Engines, Rules
 from convoy._plan import Measurement, Plan
 
@@ -67,30 +68,38 @@ class Problem:
         """What each engine of the device answers, in the order of the table."""
         found: List[Candidate] = []
 
-        @_c.AnswerCallback
         def answer(_: Any, engine: bytes, reason: Optional[bytes], candidate: Optional[bytes], seconds: float) -> None:
             found.append(Candidate(engine.decode(), _c.decoded(candidate), _c.decoded(reason), seconds))
 
         options = _options.place(device, threads, target_sms)
-        _c.call(_c.library.convoy_query, self._handle, byref(options), answer, None)
+        _c.call(_c.library.convoy_query, self._handle, byref(options), _c.AnswerCallback(answer), None)
         return found
 
+    def explain(self, *, rules: Rules = None, engines: Engines = None, deterministic: bool = False,
+                workspace_limit: Optional[int] = None, fallback: bool = False, database: Database = True,
+                device: object = "cpu", threads: int = 0, target_sms: int = 0) -> Explanation:
+        """What select() would choose with the same keywords, and why; every engine's answer."""
+        options = _options.make(rules=rules, engines=engines, deterministic=deterministic, workspace_limit=workspace_limit,
+                                fallback=fallback, database=database, device=device, threads=threads, target_sms=target_sms)
+        return _explain.explain(self, options)
+
     def select(self, *, rules: Rules = None, engines: Engines = None, deterministic: bool = False,
-               workspace_limit: Optional[int] = None, fallback: bool = False, device: object = "cpu", threads: int = 0,
-               target_sms: int = 0, weights: Any = None) -> Plan:
-        """A plan of what a rule or the heuristic chooses; nothing is measured.
+               workspace_limit: Optional[int] = None, fallback: bool = False, database: Database = True,
+               device: object = "cpu", threads: int = 0, target_sms: int = 0, weights: Any = None) -> Plan:
+        """A plan of what a rule or the heuristic chooses, or of what the database knows to be faster; nothing is measured.
 
         rules            text of a rules file, or {pattern: candidate}
         engines          globs over engine names, "cpu.*,!cpu.winograd"
         deterministic    only what gives the same bits each time
         workspace_limit  bytes
         fallback         where a rule's engine can't run: the next best, instead of an error
+        database         of what was measured; True: the command's, False: none, or a file
         device           "cpu", "cuda", "cuda:1"
         threads          of the processor; 0: all it has
         weights          on the processor: packed once, and not given at execution
         """
         options = _options.make(rules=rules, engines=engines, deterministic=deterministic, workspace_limit=workspace_limit,
-                                fallback=fallback, device=device, threads=threads, target_sms=target_sms)
+                                fallback=fallback, database=database, device=device, threads=threads, target_sms=target_sms)
         return self._chosen(_c.library.convoy_select, options, device, threads, target_sms, weights)
 
     def tune(self, *, budget: float = 0.0, database: Database = True, engines: Engines = None, deterministic: bool = False,
@@ -122,7 +131,7 @@ class Problem:
                                             m.workspace_bytes, m.max_error))
         return Plan(self, library.convoy_choice_candidate(handle).decode(), device=device, threads=threads,
                     target_sms=target_sms, weights=weights, reason=library.convoy_choice_reason(handle).decode(),
-                    measurements=measurements)
+                    warnings=_c.lines(library.convoy_choice_warnings(handle)), measurements=measurements)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Problem) and self.text == other.text

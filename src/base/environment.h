@@ -30,6 +30,8 @@ enum class Variable {
   xdg_data_home,
   xdg_cache_home,
   home,
+  library,
+  cuda_visible_devices,
   data,
   test_full,
   no_color,

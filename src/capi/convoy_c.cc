@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "capi/handles.h"
 #include "capi/options.h"
 #include "convoy/host_tensor.h"
 #include "convoy/plan_cache.h"
@@ -10,14 +11,9 @@
 #include "convoy/tuning_database.h"
 #include "engines/table.h"
 
-struct convoy_problem {
-  convoy::ConvProblem problem;
-  std::string text;
-};
-
 struct convoy_choice {
   convoy::Selection selection;
-  std::string candidate;
+  std::string candidate, warnings;
   std::vector<std::string> measured;  // candidates' names, in the order of selection.measurements
 };
 
@@ -38,6 +34,7 @@ Result<void> choose(const convoy_problem* problem, const Chooser& chooser, convo
   CONVOY_TRY(Selection selection, select(problem->problem, all_engines(), chooser.options, request));
   auto made = std::make_unique<convoy_choice>();
   made->candidate = print(selection.candidate);
+  made->warnings = fmt::format("{}", fmt::join(selection.warnings, "\n"));
   for (const Measurement& m : selection.measurements) made->measured.push_back(print(m.candidate));
   made->selection = std::move(selection);
   *choice = made.release();
@@ -134,7 +131,7 @@ convoy_status convoy_select(const convoy_problem* problem, const convoy_options*
     *choice = nullptr;
     CONVOY_CHECK(present(problem, "problem"));
     CONVOY_TRY(Chooser chooser, read_options(options));
-    chooser.options.mode = SelectionMode::heuristic;
+    CONVOY_TRY(const auto database, remember(chooser));
     return choose(problem, chooser, choice);
   });
 }
@@ -158,6 +155,9 @@ convoy_status convoy_tune(const convoy_problem* problem, const convoy_options* o
 void convoy_choice_destroy(convoy_choice* choice) { delete choice; }
 const char* convoy_choice_candidate(const convoy_choice* choice) { return choice ? choice->candidate.c_str() : ""; }
 const char* convoy_choice_reason(const convoy_choice* choice) { return choice ? choice->selection.reason.c_str() : ""; }
+const char* convoy_choice_warnings(const convoy_choice* choice) {
+  return choice != nullptr && !choice->warnings.empty() ? choice->warnings.c_str() : nullptr;
+}
 size_t convoy_choice_measured(const convoy_choice* choice) { return choice ? choice->measured.size() : 0; }
 
 convoy_status convoy_choice_measurement(const convoy_choice* choice, size_t index, convoy_measurement* measurement) {

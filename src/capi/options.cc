@@ -75,4 +75,15 @@ Result<Chooser> read_options(const convoy_options* given) {
   return chooser;
 }
 
+Result<std::unique_ptr<TuningDatabase>> remember(Chooser& chooser) {
+  chooser.options.mode = SelectionMode::heuristic;
+  std::unique_ptr<TuningDatabase> database;
+  if (chooser.database.empty()) return database;
+  auto opened = TuningDatabase::open(chooser.database, TuningDatabase::Access::read);
+  if (!opened.ok() && opened.error().code != ErrorCode::not_found) return opened.error();
+  if (opened.ok()) database = std::move(*opened);
+  chooser.options.store = database.get();
+  return database;
+}
+
 }  // namespace convoy::capi

@@ -1,11 +1,13 @@
 // convoy_options as the library takes them.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "capi/calls.h"
 #include "convoy/selection.h"
+#include "convoy/tuning_database.h"
 #include "device/cuda/device.h"
 
 namespace convoy::capi {
@@ -30,5 +32,9 @@ struct Chooser {
 };
 
 Result<Chooser> read_options(const convoy_options* given);
+
+// For choosing without measuring: by heuristic, and by what the options' database knows. A file that is not there yet
+// knows nothing. What is returned, which may be null, must live as long as the chooser is used.
+Result<std::unique_ptr<TuningDatabase>> remember(Chooser& chooser);
 
 }  // namespace convoy::capi

@@ -1,0 +1,17 @@
+# What a Python wheel has of the build, in convoy/_native of the package: program, libraries, problem lists, licences. `make wheel`
+# installs this component alone (pyproject.toml).
+set(parts COMPONENT wheel EXCLUDE_FROM_ALL)
+install(TARGETS convoy RUNTIME DESTINATION bin ${parts})
+install(TARGETS convoy_shared LIBRARY DESTINATION lib ${parts} NAMELINK_SKIP)
+install(TARGETS convoy_interposer LIBRARY DESTINATION lib ${parts})
+install(FILES ${onednn_files} DESTINATION lib/convoy ${parts})
+install(DIRECTORY problems/ DESTINATION share/convoy/problems ${parts} FILES_MATCHING PATTERN "*.txt")
+# Stripped first: strip breaks what patchelf has moved in oneDNN's library.
+install(CODE "
+  set(native \"\${CMAKE_INSTALL_PREFIX}\")
+  file(GLOB files \"\${native}/bin/*\" \"\${native}/lib/*.so*\" \"\${native}/lib/convoy/*.so*\")
+  foreach(command \"strip;--strip-unneeded;\${files}\"
+                  \"${CMAKE_SOURCE_DIR}/scripts/relocate;\${native};wheel\"
+                  \"${CMAKE_SOURCE_DIR}/scripts/licences;\${native};\${native}/share/convoy/licenses\")
+    execute_process(COMMAND \${command} COMMAND_ERROR_IS_FATAL ANY)
+  endforeach()" ${parts})

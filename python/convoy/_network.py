@@ -1,0 +1,237 @@
+"""Networks: an ONNX model, prepared for the sizes of its inputs and run."""
+from __future__ import annotations
+
+import collections
+import ctypes
+import dataclasses
+import os
+import threading
+from ctypes import byref, c_int64, c_void_p
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+import numpy
+
+from convoy import _arrays, _c, _options
+from convoy._arrays import sizes
+from convoy._errors import InvalidArgument, WrongType
+from convoy._options import Database, Engines, Rules
+
+Shapes = Union[Mapping[str, Sequence[int]], Sequence[Sequence[int]], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Value:
+    """An input or output as the model declares it."""
+
+    name: str
+    type: str  # "f32"
+    dims: Optional[Tuple[int, ...]]  # -1: free; None: the model does not say how many there are
+    dim_names: Tuple[str, ...]  # a free size's name, "batch", or ""
+    proposed_dims: Optional[Tuple[int, ...]]  # dims, with sizes for the free ones where the model proposes some
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """What one step of a prepared network does."""
+
+    kind: str  # "conv", "op", "convert" (a change of layout)
+    nodes: str  # the ONNX nodes that it computes, "conv1+bn1+relu1"
+    engine: str  # a convolution's candidate, else who does it
+    problem: Optional[str]  # of a convolution
+    reason: Optional[str]  # why a convolution runs on it
+    warnings: Tuple[str, ...]
+    output_shape: str  # "1x64x56x56 nhwc"
+    seconds: float  # of the last run; 0: before
+
+
+class Session:
+    """A network made ready for sizes. It runs once at a time: others that call it meanwhile wait."""
+
+    def __init__(self, network: "Network", shapes: Optional[List[Tuple[int, ...]]], options: _c.Options) -> None:
+        self.network = network
+        self._lock = threading.Lock()
+        given, count, kept = None, 0, []
+        if shapes is not None:
+            count = len(shapes)
+            given = (_c.Shape * max(count, 1))()
+            for shape, dims in zip(given, shapes):
+                shape.rank = len(dims)
+                kept.append((c_int64 * len(dims))(*dims))
+                shape.dims = kept[-1]
+        self._shapes = shapes
+        self._handle = _c.handle(self, _c.library.convoy_session_destroy, _c.library.convoy_session_create,
+                                 network._handle, given, count, byref(options))
+        self.warnings = tuple(_c.lines(self._info().warnings))
+
+    def _info(self) -> _c.SessionInfo:
+        info: _c.SessionInfo = _c.sized(_c.SessionInfo)
+        _c.call(_c.library.convoy_session_describe, self._handle, byref(info))
+        return info
+
+    @property
+    def seconds(self) -> float:
+        """Of the last run; 0: before."""
+        return float(self._info().seconds)
+
+    @property
+    def memory(self) -> Dict[str, int]:
+        """Bytes of activations, weights and workspace."""
+        info = self._info()
+        return {"activations": info.activation_bytes, "weights": info.weight_bytes, "workspace": info.workspace_bytes}
+
+    def steps(self) -> List[Step]:
+        """In the order in which they are run."""
+        found = []
+        with self._lock:
+            for index in range(self._info().steps):
+                s = _c.sized(_c.Step)
+                _c.call(_c.library.convoy_session_step, self._handle, index, byref(s))
+                found.append(Step(s.kind.decode(), s.nodes.decode(), s.engine.decode(), _c.decoded(s.problem),
+                                  _c.decoded(s.reason), tuple(_c.lines(s.warnings)), s.output_shape.decode(), s.seconds))
+        return found
+
+    def run(self, inputs: Mapping[str, Any]) -> Dict[str, numpy.ndarray]:
+        """The outputs, by name, for inputs by name: row-major arrays of the sizes prepared for."""
+        arrays = self.network._checked(inputs)
+        if self._shapes is not None:
+            for value, found, dims in zip(self.network.inputs, arrays, self._shapes):
+                if found.dims != dims:
+                    raise InvalidArgument(f"input {value.name!r} has the sizes {sizes(found.dims)}, "
+                                          f"the session was prepared for {sizes(dims)}")
+        return self._run(arrays)
+
+    def _run(self, arrays: List[_arrays.Array]) -> Dict[str, numpy.ndarray]:
+        pointers = (c_void_p * max(len(arrays), 1))(*(found.pointer or _NOWHERE for found in arrays))
+        with self._lock:
+            _c.call(_c.library.convoy_session_run, self._handle, pointers, len(arrays))
+            return {value.name: self._output(index) for index, value in enumerate(self.network.outputs)}
+
+    def _output(self, index: int) -> numpy.ndarray:
+        output = _c.sized(_c.Output)
+        _c.call(_c.library.convoy_session_output, self._handle, index, byref(output))
+        dims = tuple(output.dims[: output.rank])
+        made = numpy.empty(dims, _arrays.numpy_type(output.type.decode()))
+        ctypes.memmove(made.ctypes.data, output.data, output.bytes)
+        return made
+
+
+_nowhere = (ctypes.c_char * 64)()
+_NOWHERE = ctypes.addressof(_nowhere)  # of inputs that have no elements
+
+
+class Network:
+    """An ONNX model: a path, "zoo:NAME", or its bytes. `run` prepares it for the sizes that it gets, once for each.
+
+    rules, engines, deterministic, workspace_limit, fallback, threads
+                as for Problem.select
+    math        precision that convolutions may give up: "strict" (none), "tf32", "reduced"
+    budget      seconds to measure in, each time it is prepared; 0: nothing is measured
+    database    of what was measured; True: the command's, False: none, or a file
+    sessions    for how many combinations of sizes it stays prepared
+    """
+
+    def __init__(self, model: Union[str, bytes, "os.PathLike[str]"], *, external_data: Optional[str] = None,
+                 rules: Rules = None, engines: Engines = None, deterministic: bool = False,
+                 workspace_limit: Optional[int] = None, fallback: bool = False, threads: int = 0, math: Optional[str] = None,
+                 budget: float = 0.0, database: Database = True, sessions: int = 4) -> None:
+        library = _c.library
+        if isinstance(model, (bytes, bytearray, memoryview)):
+            data = bytes(model)
+            create: Tuple[Any, ...] = (library.convoy_network_parse, data, len(data), _c.encoded(external_data, "external_data"))
+        elif isinstance(model, (str, os.PathLike)):
+            if external_data is not None:
+                raise InvalidArgument("external_data is given, and model is a path: its data is looked for beside it")
+            create = (library.convoy_network_load, os.fsencode(model))
+        else:
+            raise WrongType(f"model is of type {type(model).__name__}, neither a path nor bytes")
+        self._handle = _c.handle(self, library.convoy_network_destroy, *create)
+        if sessions < 1:
+            raise InvalidArgument(f"sessions={sessions} is not positive")
+        self._options = _options.make(rules=rules, engines=engines, deterministic=deterministic,
+                                      workspace_limit=workspace_limit, fallback=fallback, threads=threads, budget=budget,
+                                      database=database, math=math)
+        self.inputs = self._values(library.convoy_network_inputs, library.convoy_network_input)
+        self.outputs = self._values(library.convoy_network_outputs, library.convoy_network_output)
+        self._most = sessions
+        self._sessions: "collections.OrderedDict[Any, Session]" = collections.OrderedDict()
+        self._lock = threading.Lock()
+
+    def _values(self, count: Any, describe: Any) -> Tuple[Value, ...]:
+        found = []
+        for index in range(count(self._handle)):
+            v = _c.sized(_c.Value)
+            _c.call(describe, self._handle, index, byref(v))
+            known = v.rank >= 0
+            rank = max(v.rank, 0)
+            found.append(Value(v.name.decode(), v.type.decode(), tuple(v.dims[:rank]) if known else None,
+                               tuple(name.decode() for name in v.dim_names[:rank]),
+                               tuple(v.proposed_dims[:rank]) if known else None))
+        return tuple(found)
+
+    def _checked(self, inputs: Mapping[str, Any]) -> List[_arrays.Array]:
+        """The inputs' memory, in the model's order."""
+        if not isinstance(inputs, Mapping):
+            raise WrongType(f"inputs is of type {type(inputs).__name__}, not a mapping from names to arrays")
+        names = [value.name for value in self.inputs]
+        for name in inputs:
+            if name not in names:
+                raise InvalidArgument(f"input {name!r} is given, the model's are {', '.join(map(repr, names))}")
+        arrays = []
+        for value in self.inputs:
+            argument = f"input {value.name!r}"
+            if value.name not in inputs:
+                raise InvalidArgument(f"{argument} is missing")
+            found = _arrays.array(argument, inputs[value.name])
+            if found.type != value.type:
+                raise WrongType(f"{argument} has elements of type {found.type}, the model takes {value.type}")
+            if found.device != "cpu":
+                raise InvalidArgument(f"{argument} is on {found.device}, networks run on cpu")
+            packed = _arrays.packed_strides(found.dims)
+            if 0 not in found.dims and any(a != b for n, a, b in zip(found.dims, found.strides, packed) if n != 1):
+                raise InvalidArgument(f"{argument} has the strides {sizes(found.strides)}, it must be row-major, "
+                                      f"{sizes(packed)}: numpy.ascontiguousarray copies it so")
+            if value.dims is not None:
+                free = all(want in (-1, have) for want, have in zip(value.dims, found.dims))
+                if len(found.dims) != len(value.dims) or not free:
+                    wanted = "x".join("?" if size < 0 else str(size) for size in value.dims)
+                    raise InvalidArgument(f"{argument} has the sizes {sizes(found.dims)}, the model takes {wanted}")
+            arrays.append(found)
+        return arrays
+
+    def prepare(self, shapes: Shapes = None) -> Session:
+        """Ready for sizes of the inputs, by name or in their order; None: what the model proposes."""
+        if shapes is None:
+            return self._session(None)
+        if isinstance(shapes, Mapping):
+            names = [value.name for value in self.inputs]
+            for name in shapes:
+                if name not in names:
+                    raise InvalidArgument(f"shapes: {name!r} is no input, the model's are {', '.join(map(repr, names))}")
+            missing = [name for name in names if name not in shapes]
+            if missing:
+                raise InvalidArgument(f"shapes: {missing[0]!r} is missing")
+            shapes = [shapes[name] for name in names]
+        return self._session(tuple(tuple(int(size) for size in dims) for dims in shapes))
+
+    def _session(self, shapes: Optional[Tuple[Tuple[int, ...], ...]]) -> Session:
+        with self._lock:
+            found = self._sessions.get(shapes)
+            if found is not None:
+                self._sessions.move_to_end(shapes)
+                return found
+            made = Session(self, None if shapes is None else list(shapes), self._options)
+            self._sessions[shapes] = made
+            while len(self._sessions) > self._most:
+                self._sessions.popitem(last=False)
+            return made
+
+    def run(self, inputs: Mapping[str, Any]) -> Dict[str, numpy.ndarray]:
+        """The outputs, by name, for inputs by name."""
+        arrays = self._checked(inputs)
+        return self._session(tuple(found.dims for found in arrays))._run(arrays)
+
+    def steps(self, shapes: Shapes = None) -> List[Step]:
+        """Of the session that was used last; of `shapes` where they are given."""
+        if shapes is None and self._sessions:
+            return next(reversed(self._sessions.values())).steps()
+        return self.prepare(shapes).steps()

@@ -1,0 +1,241 @@
+"""Tuning of many problems: here, or on the workers of a dask.distributed client, one problem a task."""
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import json
+import os
+import pathlib
+import socket
+import tempfile
+import time
+from ctypes import byref, c_int64
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+
+from convoy import _c, _options
+from convoy._errors import ConvoyError, InvalidArgument, NotFound, WrongType
+from convoy._options import Database, Engines
+from convoy._plan import Measurement
+from convoy._problem import Problem
+
+_TRIES = 2  # of a problem whose worker is lost
+_LOOK_SECONDS = 1.0  # how often it is looked whether the workers are there
+
+
+@dataclasses.dataclass(frozen=True)
+class Tuned:
+    """What became of a problem."""
+
+    problem: str
+    candidate: Optional[str]  # the fastest; None: there is none, and `error` says why
+    seconds: Optional[float]  # of the fastest
+    measurements: Tuple[Measurement, ...]  # fastest first, failed ones last
+    worker: str  # its address; "here"
+    error: Optional[str] = None
+
+
+def export_database(database: Database = True) -> str:
+    """All that a tuning database holds, as lines of JSON; "" where there is no such file."""
+    found: List[str] = []
+
+    def keep(_: Any, text: int, size: int) -> None:
+        found.append(ctypes.string_at(text, size).decode())
+
+    try:
+        _c.call(_c.library.convoy_database_export, os.fsencode(_file(database)), _c.TextCallback(keep), None)
+    except NotFound:
+        return ""
+    return found[0]
+
+
+def import_database(lines: str, database: Database = True) -> int:
+    """Adds what export_database() gave to a database; how many measurements came in, or replaced less good ones."""
+    taken = c_int64()
+    data = lines.encode()
+    if data:
+        _c.call(_c.library.convoy_database_import, os.fsencode(_file(database)), data, len(data), byref(taken))
+    return taken.value
+
+
+def _file(database: Database) -> str:
+    path = _options.database_path(database)
+    if path is None:
+        raise InvalidArgument(f"database={database!r} names no file")
+    return path
+
+
+def tune(problems: Iterable[Union[str, Problem]], *, client: Any = None, budget: float = 0.0, database: Database = True,
+         engines: Engines = None, deterministic: bool = False, workspace_limit: Optional[int] = None, device: object = "cpu",
+         threads: int = 0, target_sms: int = 0) -> List[Tuned]:
+    """Measures each problem, and keeps what is measured in the database. Results are in the order of the problems.
+
+    client    of dask.distributed: its workers do it, one problem a task and one task a worker at a time. What they measure
+              comes into the database here as soon as it is there. With device="cuda" each worker of a host has a GPU of its
+              own: the one that CUDA_VISIBLE_DEVICES shows it, else the next by number.
+    budget    seconds for all together; 0: until all that may win is measured
+    others    as for Problem.tune
+
+    A problem that can't be tuned has an `error`; the others go on.
+    """
+    listed = [problem if isinstance(problem, Problem) else Problem(problem) for problem in problems]
+    if budget < 0:
+        raise InvalidArgument(f"budget={budget!r} is not a number of seconds")
+    distinct = list(dict.fromkeys(problem.text for problem in listed))
+    keywords: Dict[str, Any] = {
+        "engines": _options.engines_text(engines), "deterministic": deterministic, "workspace_limit": workspace_limit,
+        "device": _options.device_text(device), "threads": threads, "target_sms": target_sms,
+    }
+    _options.make(**keywords)  # what is wrong is said here, not by each problem
+    if client is None:
+        done = _tune_here(distinct, budget, database, keywords)
+    else:
+        done = _Workers(client, database, keywords).tune(distinct, budget)
+    return [done[problem.text] for problem in listed]
+
+
+def _tune_here(texts: Sequence[str], budget: float, database: Database, keywords: Dict[str, Any]) -> Dict[str, Tuned]:
+    end = time.monotonic() + budget
+    done = {}
+    for index, text in enumerate(texts):
+        share = _share(budget, end, len(texts) - index)
+        done[text] = _tuned(text, "here", dict(keywords, budget=share, database=database))
+    return done
+
+
+def _share(budget: float, end: float, left: int, workers: int = 1) -> float:
+    """Seconds for the next of `left` problems. One that comes too late gets so little that only a first answer is measured."""
+    if budget == 0:
+        return 0.0
+    return max((end - time.monotonic()) * min(workers, left) / left, 1e-3)
+
+
+def _tuned(text: str, worker: str, keywords: Dict[str, Any]) -> Tuned:
+    try:
+        plan = Problem(text).tune(**keywords)
+    except ConvoyError as error:
+        return Tuned(text, None, None, (), worker, str(error))
+    best = next((m.median_seconds for m in plan.measurements if m.failure is None), None)
+    return Tuned(text, plan.candidate, best, plan.measurements, worker)
+
+
+def _measure(text: str, known: str, worker: str, keywords: Dict[str, Any]) -> Tuple[Tuned, str]:
+    """On a worker: what it measured, and that as a database's lines. `known` is not measured again."""
+    with tempfile.TemporaryDirectory(prefix="convoy-tune-") as folder:
+        database = str(pathlib.Path(folder) / "tuning.db")
+        import_database(known, database)
+        tuned = _tuned(text, worker, dict(keywords, database=database))
+        return tuned, export_database(database)
+
+
+def _surroundings() -> Tuple[str, str, str]:
+    """Of a worker: its host, what it sees of the GPUs there, and its version."""
+    import convoy
+
+    return socket.gethostname(), os.environ.get("CUDA_VISIBLE_DEVICES", ""), convoy.__version__
+
+
+class _Workers:
+    """The workers of a client, each with a device."""
+
+    def __init__(self, client: Any, database: Database, keywords: Dict[str, Any]) -> None:
+        try:
+            import distributed  # type: ignore[import-not-found,unused-ignore]
+        except ImportError:
+            raise WrongType(f"client is of type {type(client).__name__}, and dask.distributed is not installed") from None
+        if not isinstance(client, distributed.Client):
+            raise WrongType(f"client is of type {type(client).__name__}, not distributed.Client")
+        self.client: Any = client
+        self.wait: Any = distributed.wait
+        self.database = database
+        self.keywords = keywords
+        self.known = _by_problem(export_database(database) if _options.database_path(database) else "")
+        self.devices: Dict[str, str] = {}
+        self._places: Dict[str, Tuple[str, str]] = {}  # of a worker: its host, and what it sees of the GPUs there
+        self.idle: List[str] = []
+        self.look()
+        if not self.devices:
+            raise InvalidArgument("client has no workers")
+
+    def look(self) -> None:
+        """Who is there: workers come, and go."""
+        self.meet(self.client.run(_surroundings, on_error="ignore"))
+
+    def meet(self, surroundings: Dict[str, Tuple[str, str, str]]) -> None:
+        import convoy
+
+        for worker in set(self.devices) - set(surroundings):
+            del self.devices[worker], self._places[worker]
+        self.idle = [worker for worker in self.idle if worker in self.devices]
+        for worker, (host, visible, version) in sorted(surroundings.items()):
+            if worker in self.devices:
+                continue
+            if version != convoy.__version__:
+                raise InvalidArgument(f"worker {worker} has Convoy {version}, this is {convoy.__version__}")
+            beside = {self.devices[other] for other, place in self._places.items() if place == (host, visible)}
+            own = next(f"cuda:{number}" for number in range(len(beside) + 1) if f"cuda:{number}" not in beside)
+            self.devices[worker] = own if self.keywords["device"] == "cuda" else self.keywords["device"]
+            self._places[worker] = host, visible
+            self.idle.append(worker)
+
+    def tune(self, texts: Sequence[str], budget: float) -> Dict[str, Tuned]:
+        end = time.monotonic() + budget
+        waiting = [(text, 1) for text in reversed(texts)]
+        running: Dict[Any, Tuple[str, int, str]] = {}
+        done: Dict[str, Tuned] = {}
+        while waiting or running:
+            while waiting and self.idle:
+                (text, attempt), worker = waiting.pop(), self.idle.pop(0)
+                share = _share(budget, end, len(waiting) + 1, len(self.devices))
+                keywords = dict(self.keywords, device=self.devices[worker], budget=share)
+                task = self.client.submit(_measure, text, self.known.get(text, ""), worker, keywords, workers=[worker],
+                                          allow_other_workers=False, pure=False)
+                running[task] = text, attempt, worker
+            for task, lost in self._ended(running):
+                text, attempt, worker = running.pop(task)
+                if lost is None:
+                    done[text], lines = task.result()
+                    if _options.database_path(self.database):
+                        import_database(lines, self.database)
+                elif attempt < _TRIES:
+                    waiting.append((text, attempt + 1))
+                else:
+                    done[text] = Tuned(text, None, None, (), worker, lost)
+                if worker in self.devices:
+                    self.idle.append(worker)
+            if not self.devices:
+                for text, _ in waiting:
+                    done[text] = Tuned(text, None, None, (), "", "the client has no worker left")
+                break
+        return done
+
+    def _ended(self, running: Dict[Any, Any]) -> List[Tuple[Any, Optional[str]]]:
+        """Tasks that ended, at least one, with why there is no result. One whose worker is gone would wait for it forever."""
+        while True:
+            try:
+                self.wait(list(running), timeout=_LOOK_SECONDS, return_when="FIRST_COMPLETED")
+            except TimeoutError:
+                pass
+            ended: List[Tuple[Any, Optional[str]]] = []
+            alive = self.client.nthreads()
+            for task, (_, _, worker) in running.items():
+                if task.status == "finished":
+                    ended.append((task, None))
+                elif task.status != "pending":
+                    ended.append((task, f"{task.status}: {task.exception() if task.status == 'error' else worker}"))
+                elif worker not in alive:
+                    ended.append((task, f"worker {worker} is gone"))
+                    self.client.cancel(task, force=True)
+            if set(alive) != set(self.devices):
+                self.look()
+            if ended or not self.devices:
+                return ended
+
+
+def _by_problem(lines: str) -> Dict[str, str]:
+    """A database's text for each of its problems."""
+    header, *records = lines.splitlines(keepends=True) or [""]
+    found: Dict[str, str] = {}
+    for record in records:
+        problem = json.loads(record)["problem"]
+        found[problem] = found.get(problem, header) + record
+    return found

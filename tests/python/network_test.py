@@ -1,0 +1,153 @@
+"""Networks, and InferenceSession beside onnxruntime's."""
+import numpy as np
+import pytest
+
+import convoy
+
+# Five models of different kinds: a classifier of digits, one with depthwise convolutions and one without, a picture as the result,
+# and a volume.
+MODELS = ("mnist-8", "squeezenet1.1-7", "selfie-segmentation-landscape", "super-resolution-10", "fastestdet")
+TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(int64)": np.int64, "tensor(uint8)": np.uint8}
+
+
+def input_of(argument, rng, free=1):
+    dims = [size if isinstance(size, int) else free for size in argument.shape]
+    return rng.random(dims).astype(TYPES[argument.type])
+
+
+def close(got, expected):
+    largest = np.abs(expected).max() if expected.size else 0
+    np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-4 * max(largest, 1e-6))
+
+
+@pytest.fixture
+def zoo():
+    return convoy.Network("zoo:squeezenet1_1", threads=1)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_same_names_shapes_and_results_as_onnxruntime(models, rng, name):
+    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    path = models / name / "model.onnx"
+    theirs = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    for ours in (convoy.InferenceSession(str(path), providers=["CPUExecutionProvider"]), convoy.InferenceSession(path.read_bytes())):
+        for mine, other in ((ours.get_inputs(), theirs.get_inputs()), (ours.get_outputs(), theirs.get_outputs())):
+            assert [a.name for a in mine] == [a.name for a in other]
+            assert [a.type for a in mine] == [a.type for a in other]
+        assert [a.shape for a in ours.get_inputs()] == [a.shape for a in theirs.get_inputs()]
+        assert ours.get_providers() == theirs.get_providers()
+    feed = {argument.name: input_of(argument, rng) for argument in theirs.get_inputs()}
+    expected = theirs.run(None, feed)
+    got = ours.run(None, feed)
+    assert len(got) == len(expected)
+    for a, b in zip(got, expected):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        close(a, b)
+    last = theirs.get_outputs()[-1].name
+    close(ours.run([last], feed)[0], expected[-1])
+    named = convoy.Network(path).run(feed)
+    assert list(named) == [a.name for a in theirs.get_outputs()]
+    for a, b in zip(named.values(), expected):
+        close(a, b)
+
+
+def test_sizes_may_change_from_run_to_run(models, rng):
+    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    path = str(models / "super-resolution-10" / "model.onnx")
+    ours, theirs = convoy.InferenceSession(path), onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for batch in (1, 3, 1):
+        feed = {ours.get_inputs()[0].name: input_of(ours.get_inputs()[0], rng, free=batch)}
+        close(ours.run(None, feed)[0], theirs.run(None, feed)[0])
+
+
+def test_a_network_says_what_it_takes(zoo):
+    (value,) = zoo.inputs
+    assert (value.name, value.type, value.dims) == ("input", "f32", (-1, 3, -1, -1))
+    assert value.dim_names == ("N", "", "H", "W") and value.proposed_dims == (-1, 3, 224, 224)
+
+
+def test_prepare_then_run_and_see_the_steps(zoo, rng):
+    session = zoo.prepare({"input": (1, 3, 64, 64)})
+    assert session.seconds == 0 and all(step.seconds == 0 for step in session.steps())
+    x = rng.standard_normal((1, 3, 64, 64), np.float32)
+    (output,) = session.run({"input": x}).values()
+    assert output.shape == (1, 1000)
+    np.testing.assert_array_equal(zoo.run({"input": x})["flatten_out"], output)
+    convolutions = [step for step in zoo.steps() if step.kind == "conv"]
+    assert len(convolutions) == 26 and all(step.problem.startswith("fprop:x=f32") for step in convolutions)
+    assert 0 < sum(step.seconds for step in session.steps()) <= session.seconds
+    assert session.memory["weights"] > 0
+    with pytest.raises(convoy.InvalidArgument, match="has the sizes 2x3x64x64, the session was prepared for 1x3x64x64"):
+        session.run({"input": np.zeros((2, 3, 64, 64), np.float32)})
+
+
+def test_an_output_outlives_the_next_run(zoo, rng):
+    first = zoo.run({"input": rng.standard_normal((1, 3, 64, 64), np.float32)})["flatten_out"]
+    kept = first.copy()
+    zoo.run({"input": rng.standard_normal((1, 3, 64, 64), np.float32)})
+    np.testing.assert_array_equal(first, kept)
+
+
+def test_rules_and_math_reach_the_convolutions():
+    network = convoy.Network("zoo:squeezenet1_1", rules={"filter=3x3": "cpu.direct", "filter=9x9": "cpu.direct"}, database=False)
+    session = network.prepare([(1, 3, 64, 64)])
+    ruled = [step for step in session.steps() if step.reason and "rule" in step.reason]
+    assert len(ruled) == 9 and all(step.engine.startswith("cpu.direct") for step in ruled)
+    assert session.warnings == ("rule 'filter=9x9 -> cpu.direct' matched no convolution",)
+    with pytest.raises(convoy.InvalidArgument, match="math='fast' is not one of strict, tf32, reduced"):
+        convoy.Network("zoo:squeezenet1_1", math="fast").prepare([(1, 3, 64, 64)])
+
+
+def test_few_sessions_are_kept(rng):
+    network = convoy.Network("zoo:squeezenet1_1", sessions=2, threads=1)
+    for size in (64, 80, 96):
+        network.run({"input": np.zeros((1, 3, size, size), np.float32)})
+    assert [shapes[0][2] for shapes in network._sessions] == [80, 96]
+
+
+@pytest.mark.parametrize(
+    "inputs, kind, said",
+    [
+        ({}, ValueError, "input 'input' is missing"),
+        ({"input": np.zeros((1, 4, 64, 64), np.float32)}, ValueError, "'input' has the sizes 1x4x64x64, the model takes [?]x3x[?]x[?]"),
+        ({"input": np.zeros((3, 64, 64), np.float32)}, ValueError, "'input' has the sizes 3x64x64, the model takes"),
+        ({"input": np.zeros((1, 3, 64, 64))}, TypeError, "'input' has elements of type f64, the model takes f32"),
+        ({"input": np.zeros((1, 3, 64, 64), np.float32).transpose(0, 1, 3, 2)}, ValueError, "'input' has the strides"),
+        ({"input": [1.0]}, TypeError, "'input' is of type list"),
+        ({"x": 1}, ValueError, "input 'x' is given, the model's are 'input'"),
+        ([], TypeError, "inputs is of type list"),
+    ],
+)
+def test_a_wrong_input_is_named_with_both_values(zoo, inputs, kind, said):
+    with pytest.raises(kind, match=said):
+        zoo.run(inputs)
+
+
+def test_a_missing_or_damaged_model_is_named(tmp_path):
+    with pytest.raises(convoy.NotFound, match="missing.onnx"):
+        convoy.Network("missing.onnx")
+    (tmp_path / "bad.onnx").write_bytes(b"nonsense")
+    with pytest.raises(convoy.ConvoyError, match="bad.onnx"):
+        convoy.Network(tmp_path / "bad.onnx")
+    with pytest.raises(convoy.ConvoyError):
+        convoy.Network(b"nonsense")
+    with pytest.raises(convoy.WrongType, match="model is of type int"):
+        convoy.Network(3)
+    with pytest.raises(convoy.InvalidArgument, match="shapes: 'y' is no input"):
+        convoy.Network("zoo:squeezenet1_1").prepare({"y": (1,)})
+
+
+def test_inference_session_takes_what_scripts_give(rng):
+    options = convoy.SessionOptions()
+    options.intra_op_num_threads = 1
+    with pytest.warns(UserWarning, match="CUDAExecutionProvider"):
+        session = convoy.InferenceSession("zoo:squeezenet1_1", options, providers=["CUDAExecutionProvider"])
+    assert session.get_session_options() is options and convoy.get_available_providers() == session.get_providers()
+    x = rng.standard_normal((1, 64, 64, 3), np.float32).transpose(0, 3, 1, 2)  # a view, which onnxruntime takes too
+    (a,), (b,) = session.run(None, {"input": x}), session.run(["flatten_out"], {"input": np.ascontiguousarray(x).tolist()})
+    np.testing.assert_array_equal(a, b)
+    assert repr(session.get_inputs()[0]) == "NodeArg(name='input', type='tensor(float)', shape=['N', 3, 'H', 'W'])"
+    with pytest.raises(convoy.InvalidArgument, match="output_names has 'y', the model's outputs are 'flatten_out'"):
+        session.run(["y"], {"input": x})
+    with pytest.raises(TypeError, match="elements of type f64"):
+        session.run(None, {"input": x.astype(np.float64)})

@@ -1,0 +1,73 @@
+"""Tuning of many problems, here and on two workers of a dask.distributed client."""
+import os
+import signal
+import threading
+
+import pytest
+
+import convoy
+
+TEXTS = [f"fprop:x=f32,1x{channels}x10x10:w=f32,8x{channels}x3x3" for channels in (4, 8, 12, 16)]
+
+
+def test_problems_are_tuned_here(tmp_path):
+    database = tmp_path / "tuning.db"
+    depthwise_only = "fprop:x=f64,1x4x10x10:w=f64,8x4x3x3"
+    done = convoy.tune([TEXTS[0], depthwise_only, TEXTS[0]], engines="cpu.*", database=database, threads=1, budget=20)
+    assert [one.error is None for one in done] == [True, False, True]
+    assert done[0] is done[2] and done[0].seconds > 0 and done[0].worker == "here"
+    assert "f64" in done[1].error
+    assert convoy.Problem(TEXTS[0]).select(engines="cpu.*", database=database, threads=1).reason == "stored"
+    with pytest.raises(convoy.InvalidArgument, match="budget=-2"):
+        convoy.tune(TEXTS, budget=-2)
+    with pytest.raises(convoy.ConvoyError, match="w.dims"):
+        convoy.tune(["fprop:x=f32,1x4x10x10:w=f32,8x5x3x3"])
+    with pytest.raises(convoy.WrongType, match="client is of type int"):
+        convoy.tune(TEXTS, client=3)
+
+
+@pytest.fixture(scope="module")
+def client():
+    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
+    import dask
+
+    dask.config.set({"distributed.comm.timeouts.connect": "20s", "distributed.worker.daemon": True})
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, protocol="tcp") as cluster:
+        with distributed.Client(cluster) as client:
+            yield client
+
+
+def test_two_workers_share_the_problems_and_one_database_knows_all(client, tmp_path):
+    database = tmp_path / "tuning.db"
+    known = convoy.tune(TEXTS[:1], engines="cpu.*", database=database, threads=1)[0]
+    done = convoy.tune(TEXTS, client=client, engines="cpu.*", database=database, threads=1)
+    assert [one.problem for one in done] == [convoy.Problem(text).text for text in TEXTS]
+    assert [one.error for one in done] == [None] * 4
+    assert {one.worker for one in done} == set(client.nthreads())
+    assert done[0].seconds == known.seconds, "what the database knew was measured again"
+    for one in done:
+        chosen = convoy.Problem(one.problem).select(engines="cpu.*", database=database, threads=1)
+        assert (chosen.candidate, chosen.reason) == (one.candidate, "stored")
+
+
+def test_each_worker_of_a_host_gets_a_gpu_of_its_own(client):
+    workers = convoy._tune._Workers(client, False, {"device": "cuda"})
+    assert sorted(workers.devices.values()) == ["cuda:0", "cuda:1"]
+    version = convoy.__version__
+    workers.meet({"a": ("host", "", version), "b": ("host", "", version), "c": ("other", "", version), "d": ("host", "3", version)})
+    assert workers.devices == {"a": "cuda:0", "b": "cuda:1", "c": "cuda:0", "d": "cuda:0"}
+    workers.meet({"b": ("host", "", version), "e": ("host", "", version)})  # a is gone, e came
+    assert workers.devices == {"b": "cuda:1", "e": "cuda:0"} and workers.idle == ["b", "e"]
+    with pytest.raises(convoy.InvalidArgument, match="worker a has Convoy 9.9"):
+        workers.meet({"a": ("host", "", "9.9")})
+
+
+def test_a_worker_that_dies_takes_no_problem_with_it(client, tmp_path):
+    worker, pid = sorted(client.run(os.getpid).items())[0]
+    killer = threading.Timer(0.3, os.kill, (pid, signal.SIGKILL))
+    killer.start()
+    texts = [f"fprop:x=f32,1x64x{size}x28:w=f32,64x64x3x3:pad=1x1" for size in range(20, 26)]
+    done = convoy.tune(texts, client=client, engines="cpu.*", database=tmp_path / "tuning.db", threads=1)
+    killer.join()
+    assert [one.error for one in done] == [None] * len(texts)
+    assert worker not in client.nthreads()

@@ -1,0 +1,120 @@
+"""The wheel as people get it: built, and installed into an empty virtual environment, where nothing of the source or the build is
+found. First with NumPy only: the command, the module, the example of docs/python.md. Then its tests, with pytest.
+
+Skipped without a network, since NumPy comes from PyPI. CONVOY_TEST_FULL=1 installs it for every Python that is on the PATH.
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+PYTHONS = [f"python3.{minor}" for minor in range(9, 15)]
+# What the environment of the one who tests has, and nobody else.
+OURS = ("CONVOY", "PYTHON", "VIRTUAL_ENV", "LD_LIBRARY_PATH")
+NO_NETWORK = re.compile("connection|resolve|retries|timed out|network", re.IGNORECASE)
+EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def skip(reason):
+    print(f"skipped: {reason}")
+    sys.exit(77)
+
+
+def run(*command, **options):
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, **options)
+    if done.returncode != 0:
+        sys.exit(f"FAILED: {' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def build():
+    """The wheel, as `make wheel` makes it from a finished build."""
+    if pathlib.Path(os.environ["CONVOY_BUILD"]).resolve() != ROOT / "build":
+        skip(f"{os.environ['CONVOY_BUILD']} is not the build folder that wheels are made of")
+    missing = [tool for tool in ("patchelf", "strip") if shutil.which(tool) is None]
+    if missing:
+        skip(f"no {', '.join(missing)} (scripts/setup wheel installs it)")
+    print(run(ROOT / "scripts/wheel").strip())
+    (wheel,) = (ROOT / "build/wheel").glob("*.whl")
+    return wheel
+
+
+def check_contents(wheel):
+    """Everything is in it, and nothing names a folder of the one who built it."""
+    assert re.fullmatch(r"convoy-[\d.]+-py3-none-manylinux_\d+_\d+_x86_64\.whl", wheel.name), wheel.name
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        for part in ("convoy/py.typed", "convoy/_native/bin/convoy", "convoy/_native/lib/libconvoy-interposer.so",
+                     "convoy/_native/share/convoy/problems/resnet50.txt"):
+            assert part in names, f"{part} is not in {wheel.name}"
+        licences = {pathlib.Path(name).stem for name in names if "/share/convoy/licenses/" in name}
+        assert {"convoy", "oneDNN", "oneDNN-third-party", "gcc", "fmt", "protobuf", "sqlite", "zlib", "onnx"} <= licences, licences
+        assert not [name for name in names if "__pycache__" in name or name.endswith((".h", ".cc"))]
+        for name in names:
+            assert str(ROOT).encode() not in archive.read(name), f"{name} has the name of the folder it was built in"
+
+
+def environment_of(folder, home):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
+    kept |= {"HOME": str(home), "PATH": f"{folder / 'bin'}:/usr/bin:/bin"}
+    data = os.environ.get("CONVOY_DATA") or str(ROOT.parent / "shared/data")
+    return {**kept, "CONVOY_DATA": data}
+
+
+def install(environment, *what):
+    done = subprocess.run(["pip", "install", "-q", "--disable-pip-version-check", "--retries", "1", *map(str, what)],
+                          capture_output=True, text=True, env=environment)
+    if done.returncode != 0:
+        if NO_NETWORK.search(done.stderr):
+            skip("no network")
+        sys.exit(f"FAILED: pip install {what}\n{done.stderr}")
+
+
+def check_with_numpy_only(python, wheel, work):
+    folder = work / f"venv-{pathlib.Path(python).name}"
+    run(python, "-m", "venv", folder)
+    environment = environment_of(folder, work)
+    install(environment, wheel)
+    here = {"env": environment, "cwd": work}
+    packages = {line.split("==")[0] for line in run("pip", "list", "--format", "freeze", "--disable-pip-version-check", **here).splitlines()}
+    assert packages - {"pip", "setuptools"} == {"convoy", "numpy"}, packages
+    version = run("convoy", "--version", **here).strip()
+    assert "problems/resnet50.txt" in run("convoy", "list", "problems", **here)
+    run("convoy", "exec", "--", "true", **here)  # which needs the interposer
+    program = EXAMPLE.search((ROOT / "docs/python.md").read_text())[1] + "print(convoy.__version__, convoy._c.library._name)\n"
+    printed = run("python", "-W", "error", "-c", program, **here)
+    assert str(folder) in printed and version.split()[-1] in printed, printed
+    # With names of their own, the libraries of others in the process are not ours, nor ours theirs.
+    mapped = run("python", "-c", "import convoy; print(open('/proc/self/maps').read())", **here)
+    assert str(folder / "lib") in mapped and str(ROOT / "build") not in mapped.replace(str(ROOT / "build/venv"), "")
+    print(f"{python}: {version}, NumPy only: the command, the module, the example")
+    return environment
+
+
+def main():
+    page = (ROOT / "docs/python.md").read_text()
+    assert "$ make wheel\n$ pip install build/wheel/convoy-*.whl\n" in page, "docs/python.md says how to install it otherwise"
+    wheel = build()
+    check_contents(wheel)
+    with tempfile.TemporaryDirectory(prefix="convoy_wheel_") as name:
+        work = pathlib.Path(name)
+        environment = check_with_numpy_only(sys.executable, wheel, work)
+        if os.environ.get("CONVOY_TEST_FULL", "0") not in ("", "0"):
+            for python in PYTHONS:
+                works = shutil.which(python) and subprocess.run([python, "--version"], capture_output=True).returncode == 0
+                print(f"{python}: skipped: not on this machine") if not works else check_with_numpy_only(python, wheel, work)
+        pytest = next(line for line in (ROOT / "scripts/requirements-test.txt").read_text().splitlines() if line.startswith("pytest"))
+        install(environment, pytest)
+        tests = work / "tests"
+        shutil.copytree(ROOT / "tests/python", tests, ignore=shutil.ignore_patterns("__pycache__"))
+        done = subprocess.run(["python", tests / "run.py"], env=environment, cwd=work)
+        sys.exit(done.returncode)
+
+
+if __name__ == "__main__":
+    main()
