@@ -365,19 +365,23 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def test_the_end_of_a_process():
-    """Plans, rules and a patch in force, in a thread that still runs."""
+    """Plans, rules and a patch in force, and a thread that never ends. (In a call it would end the process: PyTorch's own do.)"""
     program = """
 import threading, torch, convoy.torch as ct
 x, w = torch.ones(1, 3, 16, 16), torch.ones(4, 3, 3, 3)
 ct.patch()
 scope = ct.rules("* -> onednn.gemm")
 scope.__enter__()
+ran = threading.Event()
 def forever():
-    while True:
+    with ct.rules("* -> reference"):
         torch.nn.functional.conv2d(x, w)
+        ran.set()
+        threading.Event().wait()
 threading.Thread(target=forever, daemon=True).start()
 for _ in range(50):
     torch.nn.functional.conv2d(x, w)
+ran.wait()
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and not done.stderr, done.stderr
