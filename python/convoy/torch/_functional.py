@@ -32,7 +32,7 @@ def _unsuited(*tensors: Any) -> Optional[str]:
     """Why PyTorch's own function has to do it; None: it need not."""
     input, weight, bias = tensors
     if (type(input) in _PLAIN and type(weight) in _PLAIN and (bias is None or type(bias) in _PLAIN) and input.dtype in _TYPES
-            and input.layout is _strided and weight.layout is _strided and input.device.type in _DEVICES):
+            and input.layout is _strided and weight.layout is _strided and (input.is_cpu or input.is_cuda)):
         return None  # the usual case at once; types and devices that differ are found once a problem
     for tensor in (input, weight) if bias is None else tensors:
         kind = type(tensor)

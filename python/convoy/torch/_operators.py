@@ -30,7 +30,7 @@ _compiling = torch.compiler.is_compiling
 def _direct(a: Tensor, b: Tensor) -> bool:
     """Whether nothing but the kernel would see a call of an operator, so that the dispatcher's way may be saved."""
     return (not _compiling() and type(a) in _PLAIN and type(b) in _PLAIN and not _modes() and _transforms() is None
-            and not _profiled() and a.device.type in ("cpu", "cuda")
+            and not _profiled() and (a.is_cpu or a.is_cuda)
             and not (a.is_neg() or b.is_neg() or _batched(a) or _batched(b)))
 
 
@@ -87,8 +87,8 @@ def _sum(gradient: Tensor) -> Tensor:
 
 
 def _save_fprop(ctx: Any, inputs: Tuple[Any, ...], output: Tensor) -> None:
-    x, w, _, *ctx.window = inputs
-    ctx.save_for_backward(x, w)
+    ctx.window = inputs[3:]
+    ctx.save_for_backward(inputs[0], inputs[1])
 
 
 def _fprop_gradients(ctx: Any, g: Tensor) -> Tuple[Any, ...]:
@@ -100,8 +100,8 @@ def _fprop_gradients(ctx: Any, g: Tensor) -> Tuple[Any, ...]:
 
 
 def _save_dgrad(ctx: Any, inputs: Tuple[Any, ...], output: Tensor) -> None:
-    y, w, _, _, *ctx.window = inputs
-    ctx.save_for_backward(y, w)
+    ctx.window = inputs[4:]
+    ctx.save_for_backward(inputs[0], inputs[1])
 
 
 def _dgrad_gradients(ctx: Any, g: Tensor) -> Tuple[Any, ...]:
@@ -113,8 +113,8 @@ def _dgrad_gradients(ctx: Any, g: Tensor) -> Tuple[Any, ...]:
 
 
 def _save_wgrad(ctx: Any, inputs: Tuple[Any, ...], output: Tensor) -> None:
-    x, y, _, *ctx.window = inputs
-    ctx.save_for_backward(x, y)
+    ctx.window = inputs[3:]
+    ctx.save_for_backward(inputs[0], inputs[1])
 
 
 def _wgrad_gradients(ctx: Any, g: Tensor) -> Tuple[Any, ...]:

@@ -68,21 +68,23 @@ _NOTHING = Settings()
 _of_thread = threading.local()
 # The text that was set last, by any thread. torch.compile can't trace what belongs to a thread; it guards on this one.
 _shared: str = ""
+_entered = False  # whether any thread has set anything yet
 _seen: Set[str] = set()  # globs that a module's name matched
 
 
 def current() -> str:
-    """The settings of this thread, as text. While torch.compile traces: what was set last."""
-    return getattr(_of_thread, "text", "")
+    """The settings of this thread, as text."""
+    return getattr(_of_thread, "text", "") if _entered else ""
 
 
 @contextlib.contextmanager
 def _in_force(change: Any) -> Iterator[None]:
-    global _shared
+    global _shared, _entered
     before = getattr(_of_thread, "settings", _NOTHING), getattr(_of_thread, "text", "")
     settings = change(before[0])
     _of_thread.settings, _of_thread.text = settings, settings.text
     _shared = settings.text
+    _entered = True
     try:
         yield
     finally:
