@@ -220,6 +220,26 @@ def test_a_name_that_no_module_has():
             model(X)
 
 
+def test_an_engine_that_fails(monkeypatch):
+    """PyTorch computes it, and the problem is left alone from then on; what was named is an error."""
+    tried = []
+
+    def fail(self, *arguments):
+        tried.append(self.candidate)
+        raise convoy.DeviceFailed("it fell over")
+
+    ct.clear()
+    w = torch.randn(4, 3, 3, 3)
+    monkeypatch.setattr(convoy.Plan, "execute", fail)
+    for _ in range(3):
+        torch.testing.assert_close(ct.conv2d(X, w), F.conv2d(X, w))
+    (row,) = ct.report().fell_back
+    assert len(tried) == 1 and row.calls == 3 and row.reason == f"{tried[0]} failed: it fell over"
+    with ct.rules("* -> onednn.gemm"), pytest.raises(convoy.DeviceFailed):
+        ct.conv2d(X, w)
+    ct.clear()
+
+
 def test_algorithms_by_number():
     """cuDNN's need a GPU: that it is asked for is seen here."""
     with ct.algo(fprop=1, wgrad=0), pytest.raises(convoy.Unsupported, match="cudnn.legacy.fprop1 can't run"):
@@ -284,8 +304,9 @@ def test_report():
     assert data == report.data() and data["fell_back"][0]["reason"] == "a tensor is of torch.complex64"
     text = str(report)
     assert "3.0" in text and "computed by PyTorch:" in text and "torch.complex64" in text
-    for row in report.ran:
-        assert convoy.Problem(row.problem).text == row.problem
+    listed = dict(reversed(line.split(" ")) for line in report.problems().splitlines())
+    assert listed == {row.problem: "3" for row in report.ran}
+    assert all(convoy.Problem(problem).text == problem for problem in listed)
 
 
 def test_available():

@@ -1,18 +1,18 @@
 """The three passes by PyTorch's own convolutions, for what Convoy is not asked about or can't run."""
 from __future__ import annotations
 
-from typing import Optional, Sequence
+from typing import Callable, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
 from convoy.torch import _geometry
 
-_convolution = torch.ops.aten.convolution.default
-_backward = torch.ops.aten.convolution_backward.default
+_convolution: Callable[..., Tensor] = torch.ops.aten.convolution.default
+_backward: Callable[..., Tuple[Tensor, ...]] = torch.ops.aten.convolution_backward.default
 
 
-def _padded(x: Tensor, padding: Sequence[int], dims: int) -> "tuple[Tensor, list]":
+def _padded(x: Tensor, padding: Sequence[int], dims: int) -> Tuple[Tensor, List[int]]:
     """x and the padding of both its sides that is left: PyTorch pads both sides alike."""
     pre, post = _geometry.split(padding, dims)
     if pre == post:

@@ -30,21 +30,32 @@ _stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # absent where P
 class Call:
     """One pass of one problem in one module: how it runs, and how often it did."""
 
-    __slots__ = ("name", "module", "plan", "reason", "sizes", "calls", "copied", "_shape", "_strides", "_dtype", "_device", "_index",
-                 "_channels_last", "_format", "_copy", "_bias_after", "_arguments")
+    _arguments: Tuple[Any, ...]  # what PyTorch's own convolution takes after the tensors
+    _channels_last: bool  # the result's format
+    _asked: bool  # whether the caller named what runs
+    # Of a plan:
+    _shape: Tuple[int, ...]
+    _strides: Tuple[int, ...]
+    _dtype: torch.dtype
+    _device: torch.device
+    _index: int  # of the GPU; -1: the processor
+    _copy: Tuple[bool, bool]  # which tensors are copied first, to _format
+    _format: torch.memory_format
+    _bias_after: bool  # it is added by another kernel
 
     def __init__(self, name: str, module: str, sizes: str) -> None:
         self.name, self.module, self.sizes = name, module, sizes
         self.plan: Optional[convoy.Plan] = None
         self.reason = ""  # why PyTorch computes it, where there is no plan
         self.calls = 0
-        self.copied = ""
+        self.copied = ""  # operands, "x,w"
 
     def run(self, a: Tensor, b: Tensor, bias: Optional[Tensor]) -> Tensor:
         """On tensors that are laid out as those it was made for."""
         plan = self.plan
         if plan is None:
             return self._fall_back(a, b, bias)
+        given = a, b, bias
         first, second = self._copy
         if first:
             a = a.contiguous(memory_format=self._format)
@@ -53,8 +64,8 @@ class Call:
         out = _empty_strided(self._shape, self._strides, dtype=self._dtype, device=self._device)
         scratch = plan.workspace_bytes
         workspace = _empty(scratch, dtype=torch.uint8, device=self._device) if scratch else None
-        address = workspace.data_ptr() if scratch else None
-        stream = _stream(self._index) if self._index >= 0 else None
+        address = None if workspace is None else workspace.data_ptr()
+        stream = _stream(self._index) if self._index >= 0 else None  # type: ignore[misc]
         name = self.name
         if name == "fprop":
             x, w, y = a.data_ptr(), b.data_ptr(), None
@@ -66,14 +77,21 @@ class Call:
         if bias is not None and not self._bias_after:
             bias = bias.contiguous()
             added = bias.data_ptr()
-        plan.execute(x, w, y, out.data_ptr(), added, None, None, None, address, scratch, stream)
-        if self._bias_after:
+        try:
+            plan.execute(x, w, y, out.data_ptr(), added, None, None, None, address, scratch, stream)
+        except convoy.ConvoyError as error:
+            if self._asked:
+                raise
+            self.plan, self.reason = None, f"{plan.candidate} failed: {error}"  # from now on
+            return self._fall_back(*given)
+        if bias is not None and self._bias_after:
             out.add_(bias.view([1, -1] + [1] * (out.dim() - 2)))
         self.calls += 1
         return out
 
     def _fall_back(self, a: Tensor, b: Tensor, bias: Optional[Tensor]) -> Tensor:
-        out = _aten.PASSES[self.name](a, b, bias, *self._arguments)
+        compute: Any = _aten.PASSES[self.name]
+        out: Tensor = compute(a, b, bias, *self._arguments)
         self.calls += 1
         # What torch.compile was told of the result's strides holds here too.
         if not _geometry.packed(Operand(tuple(out.shape), out.stride(), out.dtype), self._channels_last):
@@ -90,7 +108,7 @@ def _chosen(text: str, device: torch.device, threads: int, settings: Settings, r
     if plan is not None:
         return plan
     problem = convoy.Problem(text)
-    where = {"device": str(device), "threads": threads, "deterministic": deterministic}
+    where: Dict[str, Any] = {"device": str(device), "threads": threads, "deterministic": deterministic}
     try:
         plan = problem.select(rules=rules, engines=settings.engines, workspace_limit=settings.workspace, fallback=not settings.strict, **where)
     except convoy.ConvoyError as error:
@@ -124,7 +142,7 @@ class _Maker:
         call = Call(self.name, self.module, " and ".join("x".join(map(str, t.shape)) for t in (self.a, self.b)))
         padding, stride, dilation, groups = self.window
         call._arguments = self.sizes, stride, padding, dilation, groups
-        call._channels_last = self.channels_last
+        call._channels_last, call._asked = self.channels_last, self.settings.asks
         reason = self._unfit() or self._plan(call)
         if reason:
             call.plan, call.reason = None, reason
@@ -132,7 +150,7 @@ class _Maker:
 
     def _shapes(self) -> Tuple[Sequence[int], Sequence[int], Sequence[int]]:
         """Of x, w and y."""
-        a, b, sizes = tuple(self.a.shape), tuple(self.b.shape), self.sizes
+        a, b, sizes = tuple(self.a.shape), tuple(self.b.shape), self.sizes or ()
         if self.name == "dgrad":
             return sizes, b, a
         if self.name == "wgrad":
@@ -177,7 +195,7 @@ class _Maker:
             call.plan, call._bias_after, call._copy = plan, bias_after, way
             names = {"fprop": "xw", "dgrad": "yw", "wgrad": "xy"}[self.name]
             call.copied = ",".join(name for name, copy in zip(names, way) if copy)
-            call._shape, call._strides, call._dtype, call._device = out.shape, out.strides, out.dtype, self.device
+            call._shape, call._strides, call._dtype, call._device = shape, out.strides, out.dtype, self.device
             call._index = self.a.get_device() if self.device.type == "cuda" else -1
             memory_formats = {4: torch.channels_last, 5: torch.channels_last_3d}
             call._format = memory_formats[len(shape)] if format else torch.contiguous_format

@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, Optional, Sequence, Tuple, Union
 
 import torch
+import torch.nn.grad
 from torch import Tensor
 
 from convoy.torch import _geometry, _operators, _report, _settings
@@ -71,7 +72,7 @@ def _numbers(value: Any, dims: int) -> Optional[Tuple[int, ...]]:
     return None
 
 
-def _cast(tensors: Sequence[Optional[Tensor]], device: str) -> Sequence[Optional[Tensor]]:
+def _cast(tensors: Sequence[Any], device: str) -> Any:
     """As torch.autocast has convolutions: in its type, f64 left alone."""
     dtype = torch.get_autocast_dtype(device)
     return [t if t is None or t.dtype == dtype or t.dtype == torch.float64 else t.to(dtype) for t in tensors]
@@ -208,7 +209,7 @@ def _window(dims: int, stride: Any, padding: Any, dilation: Any, groups: Any) ->
 
 def _input_gradient(dims: int) -> Callable[..., Tensor]:
     name = f"conv{dims}d_input"
-    original = getattr(torch.nn.grad, name)
+    original: Callable[..., Tensor] = getattr(torch.nn.grad, name)
 
     def function(input_size: Any, weight: Tensor, grad_output: Tensor, stride: _Numbers = 1, padding: _Numbers = 0, dilation: _Numbers = 1,
                  groups: int = 1) -> Tensor:
@@ -223,7 +224,7 @@ def _input_gradient(dims: int) -> Callable[..., Tensor]:
 
 def _weight_gradient(dims: int) -> Callable[..., Tensor]:
     name = f"conv{dims}d_weight"
-    original = getattr(torch.nn.grad, name)
+    original: Callable[..., Tensor] = getattr(torch.nn.grad, name)
 
     def function(input: Tensor, weight_size: Any, grad_output: Tensor, stride: _Numbers = 1, padding: _Numbers = 0, dilation: _Numbers = 1,
                  groups: int = 1) -> Tensor:

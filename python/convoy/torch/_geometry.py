@@ -6,7 +6,7 @@ transposed convolution's forward pass is a dgrad: its input is y, its output x.
 from __future__ import annotations
 
 import dataclasses
-from typing import Optional, Sequence, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 import torch
 
@@ -23,7 +23,7 @@ def split(padding: Sequence[int], dims: int) -> Tuple[Sizes, Sizes]:
 
 
 def output_sizes(x: Sequence[int], filter: Sequence[int], padding: Sequence[int], stride: Sequence[int],
-                 dilation: Sequence[int]) -> list:
+                 dilation: Sequence[int]) -> List[int]:
     """Spatial sizes of y."""
     pre, post = split(padding, len(stride))
     return [(x[i] + pre[i] + post[i] - dilation[i] * (filter[i] - 1) - 1) // stride[i] + 1 for i in range(len(stride))]
@@ -53,7 +53,7 @@ def looks_channels_last(shape: Sequence[int], strides: Sequence[int]) -> bool:
     return True
 
 
-def packed_strides(shape: Sequence[int], channels_last: bool) -> list:
+def packed_strides(shape: Sequence[int], channels_last: bool) -> List[int]:
     """Strides of a tensor without gaps; sizes of 0 count as 1."""
     order = [1, *range(len(shape) - 1, 1, -1), 0] if channels_last else range(len(shape) - 1, -1, -1)
     strides = [0] * len(shape)
@@ -89,7 +89,9 @@ def _text(operand: Operand, alignment: int) -> str:
 def problem_text(name: str, x: Operand, w: Operand, y: Operand, padding: Sequence[int], stride: Sequence[int],
                  dilation: Sequence[int], groups: int, bias: bool, tf32: bool, alignment: int) -> str:
     """The problem string. `alignment` is that of all tensors that are given."""
-    numbers = lambda values: "x".join(map(str, values))  # noqa: E731
+    def numbers(values: Sequence[int]) -> str:
+        return "x".join(map(str, values))
+
     pre, post = split(padding, len(stride))
     computed = {"fprop": "y", "dgrad": "x", "wgrad": "w"}[name]
     fields = [name] + [f"{which}={_text(operand, ALIGNMENT if which == computed else alignment)}"

@@ -6,14 +6,14 @@ force at the forward pass; the backward passes get the same.
 """
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence, Tuple
+from typing import Any, Callable, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
 from convoy.torch import _calls, _geometry
 
-_library = torch.library.Library("convoy", "DEF")
+_library: Any = torch.library.Library("convoy", "DEF")  # type: ignore[no-untyped-call]
 _WINDOW = "int[] stride, int[] padding, int[] dilation, int groups, str module, str settings"
 _library.define(f"fprop(Tensor x, Tensor w, Tensor? bias, {_WINDOW}) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
 _library.define(f"dgrad(Tensor y, Tensor w, Tensor? bias, SymInt[] sizes, {_WINDOW}) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
@@ -23,8 +23,9 @@ _PLAIN = frozenset({Tensor, torch.nn.Parameter})
 _modes = torch._C._len_torch_dispatch_stack
 _transforms = torch._C._functorch.peek_interpreter_stack
 _batched = torch._C._functorch.is_legacy_batchedtensor  # of torch.autograd.grad(is_grads_batched=True)
-_profiled = torch.autograd._profiler_enabled
+_profiled: Any = getattr(torch.autograd, "_profiler_enabled")
 _compiling = torch.compiler.is_compiling
+_check: Any = torch._check
 
 
 def _direct(a: Tensor, b: Tensor) -> bool:
@@ -69,13 +70,13 @@ def _fake_fprop(x: Tensor, w: Tensor, bias: Optional[Tensor], stride: Sequence[i
 
 
 def _fake_dgrad(y: Tensor, w: Tensor, bias: Optional[Tensor], sizes: Sequence[Any], *_: Any) -> Tensor:
-    torch._check(y.dtype == w.dtype, lambda: f"dgrad: y is of {y.dtype}, w of {w.dtype}")
-    torch._check(y.shape[1] == w.shape[0], lambda: f"dgrad: y has {y.shape[1]} channels, w is for {w.shape[0]}")
+    _check(y.dtype == w.dtype, lambda: f"dgrad: y is of {y.dtype}, w of {w.dtype}")
+    _check(y.shape[1] == w.shape[0], lambda: f"dgrad: y has {y.shape[1]} channels, w is for {w.shape[0]}")
     return _empty(y, w, sizes)
 
 
 def _fake_wgrad(x: Tensor, y: Tensor, sizes: Sequence[Any], *_: Any) -> Tensor:
-    torch._check(x.dtype == y.dtype, lambda: f"wgrad: x is of {x.dtype}, y of {y.dtype}")
+    _check(x.dtype == y.dtype, lambda: f"wgrad: x is of {x.dtype}, y of {y.dtype}")
     return _empty(x, y, sizes)
 
 
@@ -124,8 +125,9 @@ def _wgrad_gradients(ctx: Any, g: Tensor) -> Tuple[Any, ...]:
             fprop(x, g, None, *ctx.window) if needed[1] else None, *[None] * 7)
 
 
-def _operator(name: str, kernel: Any, fake: Any, gradients: Any, save: Any) -> Tuple[Any, Any]:
-    """The operator, and an autograd function of the same kernel and gradients for calls that need no dispatcher."""
+def _operator(name: str, kernel: Any, fake: Any, gradients: Any,
+              save: Any) -> Tuple[Callable[..., Tensor], Callable[..., Tensor]]:
+    """The operator, and for calls that need no dispatcher an autograd function of the same kernel and gradients."""
     for device in ("CPU", "CUDA"):
         _library.impl(name, kernel, device)
     torch.library.register_fake(f"convoy::{name}", fake, lib=_library)
@@ -133,17 +135,17 @@ def _operator(name: str, kernel: Any, fake: Any, gradients: Any, save: Any) -> T
 
     # Not by setup_context, which looks at the signature at each call: 80 microseconds.
     def forward(ctx: Any, *inputs: Any) -> Tensor:
-        output = kernel(*inputs)
+        output: Tensor = kernel(*inputs)
         save(ctx, inputs, output)
         return output
 
-    function = type(name, (torch.autograd.Function,), {"forward": staticmethod(forward), "backward": staticmethod(gradients)})
-    return getattr(torch.ops.convoy, name).default, function
+    function: Any = type(name, (torch.autograd.Function,), {"forward": staticmethod(forward), "backward": staticmethod(gradients)})
+    return getattr(torch.ops.convoy, name).default, function.apply
 
 
-_fprop, _Fprop = _operator("fprop", _run_fprop, _fake_fprop, _fprop_gradients, _save_fprop)
-_dgrad, _Dgrad = _operator("dgrad", _run_dgrad, _fake_dgrad, _dgrad_gradients, _save_dgrad)
-_wgrad, _Wgrad = _operator("wgrad", _run_wgrad, _fake_wgrad, _wgrad_gradients, _save_wgrad)
+_fprop, _recorded_fprop = _operator("fprop", _run_fprop, _fake_fprop, _fprop_gradients, _save_fprop)
+_dgrad, _recorded_dgrad = _operator("dgrad", _run_dgrad, _fake_dgrad, _dgrad_gradients, _save_dgrad)
+_wgrad, _recorded_wgrad = _operator("wgrad", _run_wgrad, _fake_wgrad, _wgrad_gradients, _save_wgrad)
 _recording = torch.is_grad_enabled
 
 
@@ -151,7 +153,7 @@ def fprop(x: Tensor, w: Tensor, bias: Optional[Tensor], *window: Any) -> Tensor:
     if not _direct(x, w):
         return _fprop(x, w, bias, *window)
     if _recording() and (x.requires_grad or w.requires_grad or (bias is not None and bias.requires_grad)):
-        return _Fprop.apply(x, w, bias, *window)
+        return _recorded_fprop(x, w, bias, *window)
     return _run_fprop(x, w, bias, *window)
 
 
@@ -159,7 +161,7 @@ def dgrad(y: Tensor, w: Tensor, bias: Optional[Tensor], sizes: Sequence[int], *w
     if not _direct(y, w):
         return _dgrad(y, w, bias, sizes, *window)
     if _recording() and (y.requires_grad or w.requires_grad or (bias is not None and bias.requires_grad)):
-        return _Dgrad.apply(y, w, bias, sizes, *window)
+        return _recorded_dgrad(y, w, bias, sizes, *window)
     return _run_dgrad(y, w, bias, sizes, *window)
 
 
@@ -167,5 +169,5 @@ def wgrad(x: Tensor, y: Tensor, sizes: Sequence[int], *window: Any) -> Tensor:
     if not _direct(x, y):
         return _wgrad(x, y, sizes, *window)
     if _recording() and (x.requires_grad or y.requires_grad):
-        return _Wgrad.apply(x, y, sizes, *window)
+        return _recorded_wgrad(x, y, sizes, *window)
     return _run_wgrad(x, y, sizes, *window)

@@ -9,6 +9,7 @@ import warnings
 from typing import Any, Dict, List, Optional, Tuple, Type
 
 import torch
+import torch.nn.grad
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -50,11 +51,11 @@ def _overrides(kind: Type[nn.Module]) -> Optional[Dict[str, Any]]:
     """What a patched class has of its own; None: the class computes its convolution itself."""
     for base in _CONVOLUTIONS:
         if issubclass(kind, base):
-            own = kind.forward is base.forward and kind._conv_forward is base._conv_forward  # type: ignore[attr-defined]
+            own = kind.forward is base.forward and getattr(kind, "_conv_forward") is base._conv_forward
             return {"_conv_forward": _conv_forward} if own else None
-    for base in _TRANSPOSED:
-        if issubclass(kind, base):
-            return {"forward": _transposed_forward} if kind.forward is base.forward else None
+    for transposed in _TRANSPOSED:
+        if issubclass(kind, transposed):
+            return {"forward": _transposed_forward} if kind.forward is transposed.forward else None
     return None
 
 
@@ -66,8 +67,9 @@ def _reduce(self: Any, protocol: Any) -> Any:
     return _rebuild, (type(self)._convoy_original,), plain
 
 
-def _rebuild(kind: Type[nn.Module]) -> nn.Module:
-    return kind.__new__(kind)
+def _rebuild(kind: Any) -> nn.Module:
+    made: nn.Module = kind.__new__(kind)
+    return made
 
 
 def _deepcopy(self: Any, memo: Dict[int, Any]) -> Any:
@@ -100,7 +102,7 @@ def _patch_model(model: nn.Module) -> List[nn.Module]:
             others.append(f"{name} ({type(module).__name__})")
             continue
         else:
-            module.__class__ = _patched_class(type(module))
+            module.__class__ = _patched_class(type(module))  # type: ignore[assignment,arg-type]
             setattr(module, _COUNT, 1)
             setattr(module, _NAME, name)
         patched.append(module)
@@ -117,15 +119,15 @@ def _restore(module: nn.Module, all_of_them: bool) -> None:
     if left > 0:
         setattr(module, _COUNT, left)
         return
-    module.__class__ = type(module)._convoy_original
+    module.__class__ = getattr(type(module), "_convoy_original")
     delattr(module, _NAME)
     delattr(module, _COUNT)
 
 
 # ---- torch.nn.functional, torch.nn.grad ----
 
-_ROUTED = [(functional, name, function) for name, function in _functional.FUNCTIONS.items()]
-_ROUTED += [(nn.grad, name, function) for name, function in _functional.GRADIENTS.items()]
+_ROUTED: List[Tuple[Any, str, Any]] = [(functional, name, function) for name, function in _functional.FUNCTIONS.items()]
+_ROUTED += [(torch.nn.grad, name, function) for name, function in _functional.GRADIENTS.items()]
 
 
 def _patch_everywhere() -> None:

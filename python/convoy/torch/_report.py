@@ -4,7 +4,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import json
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, Iterable, List, Tuple
 
 # Convolutions that the functions handed to PyTorch before an operator was called: (function, reason) -> calls.
 handed_over: "collections.Counter[Tuple[str, str]]" = collections.Counter()
@@ -56,6 +56,13 @@ class Report:
     def json(self) -> str:
         return json.dumps(self.data(), indent=1)
 
+    def problems(self) -> str:
+        """A problem list, which `convoy tune` takes: a line a problem, how often it ran before it."""
+        calls: "collections.Counter[str]" = collections.Counter()
+        for row in self.ran:
+            calls[row.problem] += row.calls
+        return "".join(f"{count} {problem}\n" for problem, count in calls.most_common())
+
     def __str__(self) -> str:
         parts = []
         if self.ran:
@@ -67,18 +74,20 @@ class Report:
         return "\n\n".join(parts) if parts else "no convolution ran"
 
 
-def _make(calls: Any) -> Report:
-    ran: "collections.Counter[Tuple[Any, ...]]" = collections.Counter()
-    fell: "collections.Counter[Tuple[Any, ...]]" = collections.Counter()
+def _make(calls: Iterable[Any]) -> Report:
+    """From the calls of _calls.py."""
+    ran: "collections.Counter[Ran]" = collections.Counter()
+    fell: "collections.Counter[FellBack]" = collections.Counter()
     for call in calls:
+        plan = call.plan
         if not call.calls:
             continue
-        if call.plan is not None:
-            ran[call.name, call.module, call.plan.problem.text, call.plan.device, call.plan.candidate, call.plan.reason,
-                call.plan.workspace_bytes, call.copied] += call.calls
+        if plan is not None:
+            ran[Ran(call.name, call.module, plan.problem.text, plan.device, plan.candidate, plan.reason, 0, plan.workspace_bytes,
+                    call.copied)] += call.calls
         else:
-            fell[call.name, call.module, call.sizes, call.reason] += call.calls
-    for (function, reason), count in handed_over.items():
-        fell[function, "", "", reason] += count
-    return Report(tuple(Ran(*key[:6], count, *key[6:]) for key, count in ran.most_common()),
-                  tuple(FellBack(*key, count) for key, count in fell.most_common()))
+            fell[FellBack(call.name, call.module, call.sizes, call.reason, 0)] += call.calls
+    for (function, reason), count in list(handed_over.items()):
+        fell[FellBack(function, "", "", reason, 0)] += count
+    return Report(tuple(dataclasses.replace(row, calls=count) for row, count in ran.most_common()),
+                  tuple(dataclasses.replace(row, calls=count) for row, count in fell.most_common()))
