@@ -22,7 +22,15 @@ from convoy._errors import (
     WrongType,
 )
 from convoy._explain import Explanation, Verdict
-from convoy._inference_session import InferenceSession, NodeArg, SessionOptions, get_available_providers, get_device
+from convoy._inference_session import (
+    ExecutionMode,
+    GraphOptimizationLevel,
+    InferenceSession,
+    NodeArg,
+    SessionOptions,
+    get_available_providers,
+    get_device,
+)
 from convoy._log import reset_log, set_log
 from convoy._network import Network, Session, Step, Value
 from convoy._options import default_database
@@ -37,7 +45,9 @@ __all__ = [
     "ConvoyError",
     "Corrupt",
     "DeviceFailed",
+    "ExecutionMode",
     "Explanation",
+    "GraphOptimizationLevel",
     "InferenceSession",
     "Internal",
     "InvalidArgument",

@@ -1,6 +1,7 @@
 """onnxruntime's InferenceSession on Convoy: a script changes `import onnxruntime` to `import convoy as onnxruntime`."""
 from __future__ import annotations
 
+import enum
 import os
 import warnings
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
@@ -16,6 +17,25 @@ _ONNX_TYPES = {
     "u16": "uint16", "u8": "uint8", "bool": "bool",
 }
 _PROVIDER = "CPUExecutionProvider"
+# Keywords of onnxruntime's that say nothing here.
+_IGNORED = ("disabled_optimizers", "enable_fallback")
+
+
+class GraphOptimizationLevel(enum.IntEnum):
+    """onnxruntime's. A network is always prepared in the same way."""
+
+    ORT_DISABLE_ALL = 0
+    ORT_ENABLE_BASIC = 1
+    ORT_ENABLE_EXTENDED = 2
+    ORT_ENABLE_LAYOUT = 3
+    ORT_ENABLE_ALL = 99
+
+
+class ExecutionMode(enum.IntEnum):
+    """onnxruntime's. Steps run one after the other, each on all threads."""
+
+    ORT_SEQUENTIAL = 0
+    ORT_PARALLEL = 1
 
 
 class NodeArg:
@@ -38,8 +58,8 @@ class SessionOptions:
     def __init__(self) -> None:
         self.intra_op_num_threads = 0
         self.inter_op_num_threads = 0
-        self.graph_optimization_level: Any = None
-        self.execution_mode: Any = None
+        self.graph_optimization_level: Any = GraphOptimizationLevel.ORT_ENABLE_ALL
+        self.execution_mode: Any = ExecutionMode.ORT_SEQUENTIAL
         self.enable_profiling = False
         self.enable_mem_pattern = True
         self.enable_cpu_mem_arena = True
@@ -71,6 +91,7 @@ class InferenceSession:
             warnings.warn(f"providers={names}: Convoy's networks run on the processor, {_PROVIDER}", stacklevel=2)
         options = sess_options if sess_options is not None else SessionOptions()
         self._options = options
+        keywords = {name: value for name, value in keywords.items() if name not in _IGNORED}
         keywords.setdefault("threads", options.intra_op_num_threads)
         if getattr(options, "use_deterministic_compute", False):
             keywords.setdefault("deterministic", True)

@@ -49,8 +49,6 @@ constexpr std::array kVariables = {
     EnvironmentVariable{Variable::library, "CONVOY_LIBRARY", "a file",
                         "libconvoy.so for the Python module, where it has none beside it (docs/python.md)",
                         "an installed one"},
-    EnvironmentVariable{Variable::cuda_visible_devices, "CUDA_VISIBLE_DEVICES", "GPUs",
-                        "which GPUs a program sees; by it the Python module's tune() tells workers apart", "all"},
     EnvironmentVariable{Variable::data, "CONVOY_DATA", "a folder", "where the tests find models and images",
                         "../shared/data beside the sources"},
     EnvironmentVariable{Variable::test_full, "CONVOY_TEST_FULL", "anything",

@@ -31,7 +31,6 @@ enum class Variable {
   xdg_cache_home,
   home,
   library,
-  cuda_visible_devices,
   data,
   test_full,
   no_color,

@@ -1,6 +1,7 @@
 """What the tests of the Python module share. They run on the source with CONVOY_LIBRARY, and on an installed wheel without."""
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -40,8 +41,14 @@ def convolved(x, w, padding=0, stride=1):
     return np.einsum("nchwrs,kcrs->nkhw", windows, w.astype(np.float64))
 
 
-def run_script(script, timeout=60, **environment):
-    """A Python of its own that runs `script`; it must end by itself. What it printed, and its exit code."""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=timeout,
-                          env={**os.environ, **environment})
-    return done.stdout, done.stderr, done.returncode
+def run_script(script, timeout=60):
+    """A Python of its own that runs `script`; it must end by itself, with what it forked. What it printed, and its exit code."""
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               start_new_session=True)
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        raise AssertionError(f"it did not end within {timeout} s") from None
+    return out, err, process.returncode

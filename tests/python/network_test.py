@@ -140,8 +140,9 @@ def test_a_missing_or_damaged_model_is_named(tmp_path):
 def test_inference_session_takes_what_scripts_give(rng):
     options = convoy.SessionOptions()
     options.intra_op_num_threads = 1
+    options.graph_optimization_level = convoy.GraphOptimizationLevel.ORT_ENABLE_ALL
     with pytest.warns(UserWarning, match="CUDAExecutionProvider"):
-        session = convoy.InferenceSession("zoo:squeezenet1_1", options, providers=["CUDAExecutionProvider"])
+        session = convoy.InferenceSession("zoo:squeezenet1_1", options, providers=["CUDAExecutionProvider"], enable_fallback=False)
     assert session.get_session_options() is options and convoy.get_available_providers() == session.get_providers()
     x = rng.standard_normal((1, 64, 64, 3), np.float32).transpose(0, 3, 1, 2)  # a view, which onnxruntime takes too
     (a,), (b,) = session.run(None, {"input": x}), session.run(["flatten_out"], {"input": np.ascontiguousarray(x).tolist()})
