@@ -9,7 +9,6 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 torch = pytest.importorskip("torch", reason="skipped: torch is not installed")
 import torch.nn.functional as F  # noqa: E402
 
-import convoy  # noqa: E402
 import convoy.torch as ct  # noqa: E402
 
 ORACLE = "* -> reference"  # engines of the processor that take every type
@@ -53,7 +52,7 @@ def gradients(function, given, arguments):
     """The result and the gradients of x, w and bias."""
     leaves = [t if t is None else t.detach().requires_grad_() for t in given]
     result = function(*leaves, **arguments)
-    seed = torch.linspace(-1, 1, result.numel(), dtype=result.dtype).reshape(result.shape)
+    seed = torch.linspace(-1, 1, result.numel(), dtype=result.dtype, device=result.device).reshape(result.shape)
     (result * seed).sum().backward()
     return [result.detach()] + [leaf.grad for leaf in leaves if leaf is not None]
 
@@ -132,18 +131,22 @@ def test_a_type_that_only_the_oracle_takes_is_pytorchs():
     assert all("oracle" in row.reason for row in rows)
 
 
+NEEDS_A_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no GPU that PyTorch sees")
+
+
 @pytest.mark.parametrize("name", ALL)
-def test_gradients(name):
+@pytest.mark.parametrize("device,oracle", [("cpu", ORACLE), pytest.param("cuda", "* -> cuda.reference", marks=NEEDS_A_GPU)])
+def test_gradients(name, device, oracle):
     """First and second derivatives, in f64, of every argument."""
     for case in ({}, {"stride": 2, "padding": 1}, {"groups": 2, "dilation": 2, "padding": 2}):
         shapes = sizes_of(name, filter=2, groups=case.get("groups", 1))
         small = [min(size, 4) if i > 1 else min(size, 2) if i == 0 else size for i, size in enumerate(shapes[0])]
-        given = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in (small, *shapes[1:])]
+        given = [torch.randn(shape, dtype=torch.float64, device=device, requires_grad=True) for shape in (small, *shapes[1:])]
 
         def function(x, w, b):
             return getattr(ct, name)(x, w, b, **case)
 
-        with ct.rules(ORACLE):
+        with ct.rules(oracle):
             fast = {"fast_mode": name.endswith("3d")}
             assert torch.autograd.gradcheck(function, given, **fast)
             assert torch.autograd.gradgradcheck(function, given, fast_mode=True)
@@ -270,7 +273,7 @@ def test_bad_input(what, grad):
         assert raised[0][1] == raised[1][1]
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no GPU that PyTorch sees")
+@NEEDS_A_GPU
 def test_tensors_of_two_devices():
     x, w, b = tensors("conv2d")
     with pytest.raises(RuntimeError, match="cuda"):
@@ -300,12 +303,24 @@ def test_opcheck():
     torch.library.opcheck(torch.ops.convoy.wgrad, (x, y, list(w.shape), *window))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no GPU that PyTorch sees")
+@NEEDS_A_GPU
 @pytest.mark.parametrize("name", ALL)
 def test_on_a_gpu(name):
     for case, arguments in cases(name):
         compare(name, arguments, change=lambda t: t.cuda(), tolerance={"rtol": 1e-2, "atol": 1e-2})
 
 
-def test_the_library_that_is_tested():
-    assert os.path.exists(convoy._c.library._name)
+@NEEDS_A_GPU
+def test_in_a_captured_graph():
+    """Streams, and memory that PyTorch's allocator gives a graph."""
+    x, w, b = (t.cuda() for t in tensors("conv2d", groups=4))
+    expected = F.conv2d(x, w, b, groups=4)
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        ct.conv2d(x, w, b, groups=4)  # planned before
+    stream.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = ct.conv2d(x, w, b, groups=4)
+    graph.replay()
+    torch.testing.assert_close(y, expected, rtol=1e-2, atol=1e-2)

@@ -68,13 +68,13 @@ def _reduce(self: Any, protocol: Any) -> Any:
 
 
 def _rebuild(kind: Any) -> nn.Module:
-    made: nn.Module = kind.__new__(kind)
+    made: nn.Module = object.__new__(kind)
     return made
 
 
 def _deepcopy(self: Any, memo: Dict[int, Any]) -> Any:
     """A copy is patched like the original."""
-    made = type(self).__new__(type(self))
+    made: Any = object.__new__(type(self))
     memo[id(self)] = made
     made.__setstate__(copy.deepcopy(self.__dict__, memo))
     return made
