@@ -1,10 +1,11 @@
-"""Training steps of a network, as people write them: nothing of Convoy is in here.
+"""Training steps of a network, as people write them: nothing of Convoy is in here but --patch, convoy.torch.patch() of the model.
 
-    train.py NETWORK bf16|tf32|f32 [--benchmark] [--batch N]     then commands on standard input (answering.py)
+    train.py NETWORK bf16|tf32|f32 [--benchmark] [--batch N] [--contiguous] [--patch]   then commands on standard input (answering.py)
 
 first      builds nothing before: {"seconds": of the first step, "loss"}
 steps N    {"milliseconds": a step, by events, "losses"}
 hash       of all parameters' bytes
+report     what convoy.torch ran, and what it left to PyTorch (with --patch)
 """
 import argparse
 import hashlib
@@ -21,6 +22,8 @@ arguments.add_argument("network", choices=NETWORKS)
 arguments.add_argument("type", choices=["bf16", "tf32", "f32"])
 arguments.add_argument("--benchmark", action="store_true")
 arguments.add_argument("--batch", type=int)
+arguments.add_argument("--contiguous", action="store_true", help="without channels_last")
+arguments.add_argument("--patch", action="store_true")
 arguments.add_argument("--device", default="cuda")
 arguments = arguments.parse_args()
 
@@ -30,11 +33,14 @@ torch.backends.cuda.matmul.allow_tf32 = arguments.type == "tf32"
 torch.manual_seed(1)
 model, shape, labels, classes = NETWORKS[arguments.network]()
 batch = arguments.batch or shape[0]
-layout = torch.channels_last_3d if len(shape) == 5 else torch.channels_last
+layout = torch.contiguous_format if arguments.contiguous else torch.channels_last_3d if len(shape) == 5 else torch.channels_last
 model = model.to(arguments.device, memory_format=layout).train()
 for part in model.modules():
     if isinstance(part, torch.nn.Dropout):
         part.p = 0.0  # losses of two runs are compared
+if arguments.patch:
+    import convoy.torch
+    convoy.torch.patch(model)
 pictures = torch.randn(batch, *shape[1:], device=arguments.device).to(memory_format=layout)
 target = torch.randint(classes, (batch, *labels[1:]), device=arguments.device)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
@@ -85,4 +91,8 @@ def fingerprint():
     return sums.hexdigest()
 
 
-answer({"first": first, "steps": steps, "hash": fingerprint})
+def report():
+    return convoy.torch.report().data()
+
+
+answer({"first": first, "steps": steps, "hash": fingerprint, "report": report})

@@ -1,0 +1,278 @@
+"""A pass of a convolution on real tensors: looked up by sizes, chosen and planned once, then run.
+
+What is looked up is a tuple; text is only made once a problem. Plans are shared between modules and threads.
+"""
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import torch
+from torch import Tensor
+
+import convoy
+from convoy.torch import _aten, _geometry
+from convoy.torch._geometry import Operand
+from convoy.torch._settings import Settings
+
+ORACLES = frozenset({"reference", "cuda.reference", "onednn.ref"})
+
+_calls: Dict[Tuple[Any, ...], "Call"] = {}
+_plans: Dict[Tuple[Any, ...], convoy.Plan] = {}
+
+_empty, _empty_strided = torch.empty, torch.empty_strided
+_threads = torch.get_num_threads
+_deterministic_algorithms = torch.are_deterministic_algorithms_enabled
+_cudnn_deterministic = torch._C._get_cudnn_deterministic
+_precision = torch._C._get_fp32_precision_getter
+_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # absent where PyTorch is built without CUDA
+
+
+class Call:
+    """One pass of one problem in one module: how it runs, and how often it did."""
+
+    _arguments: Tuple[Any, ...]  # what PyTorch's own convolution takes after the tensors
+    _channels_last: bool  # the result's format
+    _asked: bool  # whether the caller named what runs
+    # Of a plan:
+    _shape: Tuple[int, ...]
+    _strides: Tuple[int, ...]
+    _dtype: torch.dtype
+    _device: torch.device
+    _index: int  # of the GPU; -1: the processor
+    _copy: Tuple[bool, bool]  # which tensors are copied first, to _format
+    _format: torch.memory_format
+    _bias_after: bool  # it is added by another kernel
+
+    def __init__(self, name: str, module: str, sizes: str) -> None:
+        self.name, self.module, self.sizes = name, module, sizes
+        self.plan: Optional[convoy.Plan] = None
+        self.reason = ""  # why PyTorch computes it, where there is no plan
+        self.calls = 0
+        self.copied = ""  # operands, "x,w"
+
+    def run(self, a: Tensor, b: Tensor, bias: Optional[Tensor]) -> Tensor:
+        """On tensors that are laid out as those it was made for."""
+        plan = self.plan
+        if plan is None:
+            return self._fall_back(a, b, bias)
+        given = a, b, bias
+        first, second = self._copy
+        if first:
+            a = a.contiguous(memory_format=self._format)
+        if second:
+            b = b.contiguous(memory_format=self._format)
+        out = _empty_strided(self._shape, self._strides, dtype=self._dtype, device=self._device)
+        scratch = plan.workspace_bytes
+        workspace = _empty(scratch, dtype=torch.uint8, device=self._device) if scratch else None
+        address = None if workspace is None else workspace.data_ptr()
+        stream = _stream(self._index) if self._index >= 0 else None  # type: ignore[misc]
+        name = self.name
+        if name == "fprop":
+            x, w, y = a.data_ptr(), b.data_ptr(), None
+        elif name == "dgrad":
+            x, w, y = None, b.data_ptr(), a.data_ptr()
+        else:
+            x, w, y = a.data_ptr(), None, b.data_ptr()
+        added = None
+        if bias is not None and not self._bias_after:
+            bias = bias.contiguous()
+            added = bias.data_ptr()
+        try:
+            plan.execute(x, w, y, out.data_ptr(), added, None, None, None, address, scratch, stream)
+        except convoy.ConvoyError as error:
+            if self._asked:
+                raise
+            self.plan, self.reason = None, f"{plan.candidate} failed: {error}"  # from now on
+            return self._fall_back(*given)
+        if bias is not None and self._bias_after:
+            out.add_(bias.view([1, -1] + [1] * (out.dim() - 2)))
+        self.calls += 1
+        return out
+
+    def _fall_back(self, a: Tensor, b: Tensor, bias: Optional[Tensor]) -> Tensor:
+        compute: Any = _aten.PASSES[self.name]
+        out: Tensor = compute(a, b, bias, *self._arguments)
+        self.calls += 1
+        # What torch.compile was told of the result's strides holds here too.
+        if not _geometry.packed(Operand(tuple(out.shape), out.stride(), out.dtype), self._channels_last):
+            out = torch.empty_strided(out.shape, _geometry.packed_strides(out.shape, self._channels_last), dtype=out.dtype,
+                                      device=out.device).copy_(out)
+        return out
+
+
+def _chosen(text: str, device: torch.device, threads: int, settings: Settings, rules: Optional[str],
+            deterministic: bool) -> "convoy.Plan | str":
+    """A plan, or why Convoy has none. What was asked for by name and can't be is an error."""
+    key = (text, device, threads, rules, settings.strict, settings.engines, settings.workspace, deterministic)
+    plan = _plans.get(key)
+    if plan is not None:
+        return plan
+    problem = convoy.Problem(text)
+    where: Dict[str, Any] = {"device": str(device), "threads": threads, "deterministic": deterministic}
+    try:
+        plan = problem.select(rules=rules, engines=settings.engines, workspace_limit=settings.workspace, fallback=not settings.strict, **where)
+    except convoy.ConvoyError as error:
+        if settings.asks:
+            try:
+                problem.select(**where)
+            except convoy.ConvoyError:
+                return str(error).splitlines()[0]
+            raise  # without what was asked for it would run
+        return str(error).splitlines()[0]
+    engine = plan.candidate.split("{")[0]
+    if engine in ORACLES and plan.reason == "heuristic" and engine not in (settings.engines or "").split(","):
+        return f"only {engine}, the oracle, can run it: {text.split(',')[0].split('=')[1]} tensors of these layouts on {device}"
+    return _plans.setdefault(key, plan)
+
+
+class _Maker:
+    """Makes a Call for tensors."""
+
+    def __init__(self, name: str, a: Tensor, b: Tensor, bias: Optional[Tensor], sizes: Optional[Sequence[int]], stride: Sequence[int],
+                 padding: Sequence[int], dilation: Sequence[int], groups: int, module: str, settings: str) -> None:
+        self.name, self.a, self.b, self.bias = name, a, b, bias
+        self.window = padding, stride, dilation, groups
+        self.sizes, self.module = sizes, module
+        self.settings = Settings.parse(settings)
+        self.device = a.device
+        self.channels_last = (_geometry.looks_channels_last(a.shape, a.stride())
+                              or _geometry.looks_channels_last(b.shape, b.stride()))
+
+    def make(self) -> Call:
+        call = Call(self.name, self.module, " and ".join("x".join(map(str, t.shape)) for t in (self.a, self.b)))
+        padding, stride, dilation, groups = self.window
+        call._arguments = self.sizes, stride, padding, dilation, groups
+        call._channels_last, call._asked = self.channels_last, self.settings.asks
+        reason = self._unfit() or self._plan(call)
+        if reason:
+            call.plan, call.reason = None, reason
+        return call
+
+    def _shapes(self) -> Tuple[Sequence[int], Sequence[int], Sequence[int]]:
+        """Of x, w and y."""
+        a, b, sizes = tuple(self.a.shape), tuple(self.b.shape), self.sizes or ()
+        if self.name == "dgrad":
+            return sizes, b, a
+        if self.name == "wgrad":
+            return a, sizes, b
+        padding, stride, dilation, _ = self.window
+        if len(a) != len(b) or len(a) - 2 != len(stride) or len(padding) % len(stride) or min(stride) < 1:
+            return a, b, (a[0] if a else 0, 0)
+        return a, b, (a[0], b[0], *_geometry.output_sizes(a[2:], b[2:], padding, stride, dilation))
+
+    def _unfit(self) -> Optional[str]:
+        """Why Convoy is not asked. PyTorch then says what is wrong, where something is."""
+        a, b, bias = self.a, self.b, self.bias
+        for other in (b, bias):
+            if other is not None and other.device != a.device:
+                return f"tensors are on {a.device} and {other.device}"
+            if other is not None and other.dtype != a.dtype:
+                return f"tensors are of {a.dtype} and {other.dtype}"
+        if a.dtype not in _geometry.TYPES:
+            return f"tensors are of {a.dtype}"
+        padding, stride, dilation, groups = self.window
+        x, w, y = self._shapes()
+        biased = x[1] if self.name == "dgrad" else y[1]
+        return _geometry.mismatch(x, w, y, padding, stride, dilation, groups, None if bias is None else bias.shape, biased)
+
+    def _plan(self, call: Call) -> Optional[str]:
+        """Gives the call a plan, or says why there is none: for the tensors as they lie, else for copies in the result's format."""
+        given = [Operand(tuple(t.shape), t.stride(), t.dtype) for t in (self.a, self.b)]
+        format = self.channels_last
+        shapes = dict(zip("xwy", self._shapes()))
+        computed = {"fprop": "y", "dgrad": "x", "wgrad": "w"}[self.name]
+        shape = tuple(shapes[computed])
+        out = Operand(shape, tuple(_geometry.packed_strides(shape, format)), self.a.dtype)
+        copies = [not _geometry.packed(operand, format) for operand in given]
+        reason: Optional[str] = "its tensors share memory between elements"
+        ways: List[Tuple[bool, bool]] = [(False, False)] if all(map(_geometry.describable, given)) else []
+        for way in ways + ([(copies[0], copies[1])] if any(copies) else []):
+            laid = [Operand(o.shape, tuple(_geometry.packed_strides(o.shape, format)), o.dtype) if copy else o for o, copy in zip(given, way)]
+            plan, bias_after = self._choose(laid, out)
+            if isinstance(plan, str):
+                reason = plan
+                continue
+            call.plan, call._bias_after, call._copy = plan, bias_after, way
+            names = {"fprop": "xw", "dgrad": "yw", "wgrad": "xy"}[self.name]
+            call.copied = ",".join(name for name, copy in zip(names, way) if copy)
+            call._shape, call._strides, call._dtype, call._device = shape, out.strides, out.dtype, self.device
+            call._index = self.a.get_device() if self.device.type == "cuda" else -1
+            memory_formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+            call._format = memory_formats[len(shape)] if format else torch.contiguous_format
+            return None
+        return reason
+
+    def _choose(self, given: List[Operand], out: Operand) -> "Tuple[convoy.Plan | str, bool]":
+        """The plan or why there is none, and whether bias is added after it."""
+        x, w, y = {"fprop": (given[0], given[1], out), "dgrad": (out, given[1], given[0]), "wgrad": (given[0], out, given[1])}[self.name]
+        cuda = self.device.type == "cuda"
+        tf32 = cuda and _precision("cuda", "conv") == "tf32"
+        alignment = _alignment(self.a, self.b, self.bias)
+        asked = self.settings.deterministic
+        deterministic = _deterministic() if asked is None else asked
+        rules = self.settings.rules_of(self.module)
+        padding, stride, dilation, groups = self.window
+
+        def choose(bias: bool) -> "convoy.Plan | str":
+            text = _geometry.problem_text(self.name, x, w, y, padding, stride, dilation, groups, bias, tf32, alignment)
+            return _chosen(text, self.device, 0 if cuda else _threads(), self.settings, rules, deterministic)
+
+        if self.bias is None:
+            return choose(False), False
+        if not cuda:
+            return choose(True), False
+        # cuDNN has few engines that add a bias, so it is added by another kernel, as PyTorch does. Convoy's own add it.
+        plain = choose(False)
+        if isinstance(plain, convoy.Plan) and plain.candidate.startswith("cuda."):
+            fused = choose(True)
+            if isinstance(fused, convoy.Plan) and fused.candidate.split("{")[0] == plain.candidate.split("{")[0]:
+                return fused, False
+        return plain, True
+
+
+def _deterministic() -> bool:
+    return _cudnn_deterministic() or _deterministic_algorithms()
+
+
+def _alignment(*tensors: Optional[Tensor]) -> int:
+    """The power of two that all addresses are multiples of, at most what a problem says by itself."""
+    bits = _geometry.ALIGNMENT
+    for tensor in tensors:
+        if tensor is not None:
+            bits |= tensor.data_ptr()
+    return bits & -bits
+
+
+def run(name: str, a: Tensor, b: Tensor, bias: Optional[Tensor], sizes: Optional[Tuple[int, ...]], stride: Tuple[int, ...],
+        padding: Tuple[int, ...], dilation: Tuple[int, ...], groups: int, module: str, settings: str) -> Tensor:
+    """Computes y from x and w (fprop), x from y and w (dgrad) or w from x and y (wgrad); `sizes` are those of dgrad's x, wgrad's w."""
+    device = a.device
+    address = a.data_ptr() | b.data_ptr()
+    if bias is None:
+        added: Any = None
+    else:
+        added = bias.shape, bias.dtype, bias.device
+        address |= bias.data_ptr()
+    key = (name, a.shape, a.stride(), b.shape, b.stride(), a.dtype, b.dtype, device, b.device, added, sizes, stride, padding, dilation,
+           groups, module, settings, address & 63, _cudnn_deterministic(), _deterministic_algorithms(),
+           _threads() if device.type == "cpu" else _precision("cuda", "conv"))
+    call = _calls.get(key)
+    if call is None:
+        call = _Maker(name, a, b, bias, sizes, stride, padding, dilation, groups, module, settings).make()
+        call = _calls.setdefault(key, call)
+    return call.run(a, b, bias)
+
+
+def all_calls() -> List[Call]:
+    return list(_calls.values())
+
+
+def forget_counts() -> None:
+    for call in all_calls():
+        call.calls = 0
+
+
+def clear() -> None:
+    """Drops all choices and plans of the processor, whose memory is freed; those of GPUs stay, since captured graphs may use them."""
+    _calls.clear()
+    _plans.clear()
