@@ -48,7 +48,9 @@ class Decider {
     const std::vector<Listed> places = list(question_.heuristic, 1);
     if (places.empty()) return std::nullopt;
     const Listed& first = places.front();
-    if (!first.seconds || *first.seconds == kInfinity || (losses_of(first.notes) & ~accepted) != 0) return std::nullopt;
+    if ((losses_of(first.notes) & ~accepted) != 0) return std::nullopt;
+    if (!first.seconds) return Decision{.as_ever = true};  // nothing goes before what nobody measured
+    if (*first.seconds == kInfinity) return std::nullopt;
     const KnownTime* fastest = nullptr;
     for (const KnownTime& time : question_.known) {
       if (!has_failed(time.candidate) && (fastest == nullptr || time.seconds < fastest->seconds)) fastest = &time;

@@ -52,9 +52,9 @@ struct Decision {
 // Asks cuDNN for its list, which leaves the program's own configurations untouched.
 Decision decide(const Question& question, const Choices& choices);
 
-// What the first of cuDNN's list tells alone, where it was measured and what it loses (losses_of) is among `accepted`,
-// so that the program takes it: its order may stay where nothing is known to be faster by more than measuring errs, and
-// needs the fastest known in front of it where that one loses no more. Nothing: decide() has to look at all of the
+// What the first of cuDNN's list tells alone, where what it loses (losses_of) is among `accepted`, so that the program
+// takes it: its order may stay where it was not measured, or nothing is known to be faster by more than measuring errs;
+// it needs the fastest known in front of it where that one loses no more. Nothing: decide() has to look at all of the
 // list. One place of it costs cuDNN a twentieth of all.
 std::optional<Decision> decide_by_first(const Question& question, const Choices& choices, unsigned accepted);
 
