@@ -3,7 +3,9 @@
     train.py NETWORK bf16|tf32|f32 [--benchmark] [--batch N] [--contiguous] [--patch]   then commands on standard input (answering.py)
 
 first      builds nothing before: {"seconds": of the first step, "loss"}
-steps N    {"milliseconds": a step, by events, "losses"}
+steps N    {"milliseconds": a step, "losses"}
+replays N  the same of a whole step that was captured into a CUDA graph
+infer N B  {"milliseconds": of B pictures in evaluation mode}; infer_replays N B: captured
 hash       of all parameters' bytes
 report     what convoy.torch ran, and what it left to PyTorch (with --patch)
 """
@@ -84,6 +86,73 @@ def steps(count):
     return {"milliseconds": 1e3 * (time.perf_counter() - start) / int(count), "losses": taken()}
 
 
+captured = {}
+
+
+def capture(name, body):
+    """The graph of what `body` does, made at the first call of that name; what it returns stays where it is."""
+    if name not in captured:
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                body()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            captured[name] = graph, body()
+    return captured[name]
+
+
+def replays(count):
+    def body():
+        # Casts that autocast keeps would belong to the captured step.
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(arguments.device, torch.bfloat16, enabled=arguments.type == "bf16", cache_enabled=False):
+            loss = functional.cross_entropy(model(pictures), target)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    graph, loss = capture("step", body)
+    values = []
+    wait()
+    start = time.perf_counter()
+    for _ in range(int(count)):
+        graph.replay()
+        values.append(loss.clone())
+    wait()
+    return {"milliseconds": 1e3 * (time.perf_counter() - start) / int(count), "losses": [float(value) for value in values]}
+
+
+def forward(few):
+    with torch.no_grad(), torch.autocast(arguments.device, torch.bfloat16, enabled=arguments.type == "bf16", cache_enabled=False):
+        return model(few)
+
+
+def timed_forward(count, size, run):
+    model.eval()
+    few = pictures[:int(size)].clone(memory_format=layout)
+    body = run(few)
+    for _ in range(5):
+        body()
+    wait()
+    start = time.perf_counter()
+    for _ in range(int(count)):
+        body()
+    wait()
+    model.train()
+    return {"milliseconds": 1e3 * (time.perf_counter() - start) / int(count)}
+
+
+def infer(count, size):
+    return timed_forward(count, size, lambda few: lambda: forward(few))
+
+
+def infer_replays(count, size):
+    return timed_forward(count, size, lambda few: capture(f"forward {size}", lambda: forward(few))[0].replay)
+
+
 def fingerprint():
     sums = hashlib.sha256()
     for parameter in model.parameters():
@@ -95,4 +164,5 @@ def report():
     return convoy.torch.report().data()
 
 
-answer({"first": first, "steps": steps, "hash": fingerprint, "report": report})
+answer({"first": first, "steps": steps, "replays": replays, "infer": infer, "infer_replays": infer_replays, "hash": fingerprint,
+        "report": report})

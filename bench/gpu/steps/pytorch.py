@@ -17,9 +17,10 @@ TESTS = pathlib.Path(os.environ.get("CONVOY_TORCH_TESTS", "torch-tests")).resolv
 
 
 def plain_environment():
-    """As a user's: without the bundle's libraries, which the command finds beside itself."""
+    """As a user's: without the bundle's libraries, which the command finds beside itself. With the Python module, for what imports it."""
     place = {"CUDA_VISIBLE_DEVICES": harness.PLACE.gpu} if hasattr(harness.PLACE, "gpu") else {}
-    return {**os.environ, **place}
+    module = {"PYTHONPATH": str(harness.HERE / "python"), "CONVOY_LIBRARY": str(harness.ROOT / "lib/libconvoy.so")}
+    return {**os.environ, **module, **place}
 
 
 def under(*flags):
@@ -79,8 +80,10 @@ def spread(values):
     return {"median": statistics.median(values), "least": min(values), "most": max(values)}
 
 
-def tune(record, budget, *flags):
-    code, out, err = harness.command([harness.CONVOY, "tune", record, "--device", "cuda", "--budget", budget, *flags], seconds=540)
+def tune(record, budget=None):
+    """Within so many seconds, or two a problem."""
+    flags = [] if budget is None else ["--budget", budget]
+    code, out, err = harness.command([harness.CONVOY, "tune", record, "--device", "cuda", *flags], seconds=540)
     return {"exit_code": code, "said": (out[-1500:] + err[-600:])}
 
 
@@ -220,6 +223,74 @@ class Networks(harness.Step):
                 "broken": len(table) - len(good), "table": table, "rows": rows}
 
 
+class Depthwise(Networks):
+    """networks with depthwise layers, tuned for as long as it takes: training steps eager and captured, inference, and patched by convoy.torch"""
+    NAMES = ("convnext_tiny", "mobilenet_v2", "efficientnet_b0")
+    def units(self):
+        return [[name, type_, what] for what in ("training", "inference", "contiguous") for name in self.NAMES for type_ in ("bf16", "tf32")]
+
+    def measured(self, name, type_, what):
+        extra = ["--contiguous"] if what == "contiguous" else []
+        script = program("train.py", name, type_, *extra, *(["--batch", 256] if name != "convnext_tiny" else []))
+        record = harness.OUT / f"{name}-{type_}{'-contiguous' if extra else ''}.jsonl"
+        if not record.exists():
+            for one in together({"record": under("--record", record) + script}).values():
+                for command in ("first", "steps 2", "infer 2 1", "infer 2 64"):
+                    one.ask(command)
+                one.end()
+        tuned = tune(record)
+        modes = {"plain": script, "benchmark": script + ["--benchmark"], "steered": under() + script,
+                 "steered benchmark": under() + script + ["--benchmark"]}
+        if what != "inference":
+            modes["patched"] = script + ["--patch"]
+        commands = {"training": ["steps 10", "replays 10"], "contiguous": ["steps 10"],
+                    "inference": ["infer 50 1", "infer 20 64", "infer_replays 50 1", "infer_replays 20 64"]}[what]
+        commands = [each for each in commands if not (each.startswith("replays") and name == "convnext_tiny")]
+        driven = together(modes)
+        first = {mode: each.ask("first") for mode, each in driven.items()}
+        times = {}
+        for command in commands:
+            for mode, each in driven.items():
+                each.ask(command)
+            rounds = [{mode: driven[mode].ask(command)["milliseconds"] for mode in (modes if number % 2 == 0 else reversed(modes))} for number in range(6)]
+            times[command] = {mode: {**spread([row[mode] for row in rounds]),
+                                     "times_as_fast": spread([min(row["plain"], row["benchmark"]) / row[mode] for row in rounds])["median"]} for mode in modes}
+        losses = {mode: each.ask("steps 20")["losses"] for mode, each in driven.items()}
+        report = driven["patched"].ask("report") if "patched" in driven else None
+        return {"network": name, "type": type_, "what": what, "tuned": tuned, "first_seconds": {mode: each["seconds"] for mode, each in first.items()},
+                "milliseconds": times, "losses": losses, "patched_report": report, "said": {mode: each.end()[-300:] for mode, each in driven.items()}}
+
+    def summary(self, rows):
+        return {"table": [row if "broken" in row else [row["network"], row["type"], row["what"],
+                                                       {command: {mode: round(each["times_as_fast"], 3) for mode, each in modes.items()}
+                                                        for command, modes in row["milliseconds"].items()}] for row in rows], "rows": rows}
+
+
+class HostTime(harness.Step):
+    """the host's time of a call: a tiny depthwise convolution by cuDNN's plan and by what stands in for it"""
+
+    def units(self):
+        return ["bf16", "tf32"]
+
+    def run(self, type_):
+        script = program("layer.py", 1, 64, 14, 14, 64, 3, 1, 64, type_)
+        rules = harness.OUT / "depthwise.rules"
+        rules.write_text("* -> cuda.depthwise\n")
+        try:
+            driven = together({(mode, copy): before + script for copy in range(3)
+                               for mode, before in (("plain", []), ("in place of it", under("--no-db", "--rules", rules)))})
+            rounds = [{name: each.ask("calls 500")["least"] for name, each in driven.items()} for _ in range(6)]
+            said = {str(name): each.end()[-300:] for name, each in driven.items()}
+        except RuntimeError as error:
+            return {"type": type_, "broken": str(error)}
+        least = {mode: [min(row[mode, copy] for row in rounds) for copy in range(3)] for mode in ("plain", "in place of it")}
+        return {"type": type_, "least_microseconds_a_call": least, "said": said,
+                "over_plain": statistics.median(least["in place of it"]) / statistics.median(least["plain"])}
+
+    def summary(self, rows):
+        return {"rows": rows}
+
+
 class TorchTests(harness.Step):
     """PyTorch's own test_convolution.py: the same outcome test by test, plain, recorded and steered; 64-bit tests apart, since they take minutes"""
     jobs = 3
@@ -237,7 +308,7 @@ class TorchTests(harness.Step):
                   "steered": under("--record", harness.OUT / f"{name}.jsonl", "--steer")}[mode]
         which = ["-k", "64bit"] if part == "64-bit" else ["--without", "64bit"]
         wheels = ":".join(map(str, TESTS.glob("*.whl")))
-        environment = {**plain_environment(), "PYTHONPATH": wheels}
+        environment = {**plain_environment(), "PYTHONPATH": wheels}  # and not the module
         written = harness.OUT / f"{name}.json"
         with open(harness.OUT / f"{name}.log", "w") as log:
             try:
