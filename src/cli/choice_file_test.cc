@@ -42,6 +42,24 @@ TEST(ChoiceFile, TimesAreOfTheProblemWithoutItsMath) {
                                         print(*parse_problem(kStrict)) + "\tcudnn.eng7\t1e-05\n");
 }
 
+TEST(ChoiceFile, ConvoysOwnEnginesCountForEveryVersionOfCudnn) {
+  const std::string depthwise = "fprop:x=f32,2x8x5x5,nhwc:w=f32,8x1x3x3,nhwc:y=f32,2x8x5x5,nhwc:pad=1x1:groups=8";
+  const auto own = [&](const char* engine, int revision_off) {
+    TuningRecord record = row(depthwise, engine, 1e-5);
+    record.measurement.provider.clear();
+    for (const Engine* each : all_engines()) {
+      if (each->info().name == engine) record.measurement.revision = each->info().revision + revision_off;
+    }
+    return record;
+  };
+  const auto known = costs({own("cuda.depthwise", 0), own("cuda.reference", 0), row(depthwise, "cudnn.eng5", 2e-5)});
+  ASSERT_EQ(known.size(), 2u) << "an oracle is for nobody's program";
+  EXPECT_EQ(known[0].candidate, "cuda.depthwise");
+  EXPECT_EQ(known[0].cudnn, "-");
+  EXPECT_EQ(known[1].cudnn, "9.19.0");
+  EXPECT_TRUE(costs({own("cuda.depthwise", -1)}).empty()) << "of an older revision";
+}
+
 TEST(ChoiceFile, OneStateOfTheCachesCounts) {
   TuningRecord warm = row(kStrict, "cudnn.eng5", 1e-5), cold = row(kStrict, "cudnn.eng7", 2e-5);
   warm.key.caches = CacheState::warm;
