@@ -114,6 +114,9 @@ class GpuCheck(unittest.TestCase):
             (CHECK.harness.OUT / "counting.jsonl").write_text(json.dumps({"index": 1, "twice": 4, "unit_seconds": 0.1}) + "\n")
             self.assertFalse(CHECK.run_step("counting", 0))  # no time
             self.assertEqual(Counting.ran, [])
+            self.assertTrue(CHECK.run_step("counting", float("inf"), ["3"]), "other steps have their turn")
+            self.assertEqual(Counting.ran, [3])
+            self.assertEqual(list(CHECK.harness.OUT.glob("results/*")), [], "there is a unit left")
             self.assertTrue(CHECK.run_step("counting", float("inf")))
             self.assertEqual(sorted(Counting.ran), [1, 3])
             result = json.loads(next(CHECK.harness.OUT.glob("results/gpu-counting-*.json")).read_text())
