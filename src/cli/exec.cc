@@ -166,9 +166,10 @@ Result<ChoiceOptions> choice_options(const Program& program, const ExecFlags& fl
         const std::string& name = engine->info().name;
         return name.starts_with(kGraphEngines) && selection::glob_list_matches(program.shared.engines, name);
       })) {
-    return Error{ErrorCode::invalid_argument, fmt::format("--engines: '{}' matches none of cuDNN's engines ({}N), and "
-                                                          "a program gets no others",
-                                                          program.shared.engines, kGraphEngines)};
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("--engines: '{}' matches none of cuDNN's engines ({}N), and "
+                             "a program's plans are made of those: what runs in their place needs one",
+                             program.shared.engines, kGraphEngines)};
   }
   return ChoiceOptions{.filter = std::move(selection.filter),
                        .rules = std::move(selection.rules),

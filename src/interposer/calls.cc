@@ -1,5 +1,6 @@
 // The functions of cuDNN that this library stands in front of. Each passes the call on, and tells the observer.
 #include "interposer/first.h"
+#include "interposer/inside.h"
 #include "interposer/observer.h"
 #include "interposer/real.h"
 #include "interposer/variant_pack.h"
@@ -11,17 +12,17 @@ using convoy::Pass;
 using convoy::interposer::LegacyCall;
 using convoy::interposer::real;
 
-// In a call of the older interface, which cuDNN may do by calls of its own.
-thread_local int inside = 0;
+bool observing() { return !convoy::interposer::Inside::now() && convoy::interposer::observing(); }
 
-bool observing() { return inside == 0 && convoy::interposer::observing(); }
+bool substituting() { return !convoy::interposer::Inside::now() && convoy::interposer::substituting(); }
 
-// Passes a call of the older interface on.
+// Passes a call of the older interface on, which cuDNN may do by calls of its own.
 template <class Call>
 cudnnStatus_t pass_on(const LegacyCall& done, Call call) {
-  ++inside;
-  const cudnnStatus_t status = call();
-  --inside;
+  const cudnnStatus_t status = [&] {
+    const convoy::interposer::Inside inside;
+    return call();
+  }();
   if (status == CUDNN_STATUS_SUCCESS && observing()) convoy::interposer::called(done);
   return status;
 }
@@ -43,7 +44,7 @@ cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cu
   const cudnnStatus_t status = real().BackendCreateDescriptor(type, descriptor);
   if (status != CUDNN_STATUS_SUCCESS) return status;
   if (type == CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR) {
-    if (convoy::interposer::substituting()) convoy::interposer::pack_created(*descriptor);
+    if (substituting()) convoy::interposer::pack_created(*descriptor);
   } else if (observing()) {
     convoy::interposer::created(*descriptor, type);
   }
@@ -62,7 +63,7 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor, cudn
   if (real().BackendSetAttribute == nullptr) return kMissing;
   const cudnnStatus_t status = real().BackendSetAttribute(descriptor, name, type, count, values);
   if (status != CUDNN_STATUS_SUCCESS) return status;
-  if (convoy::interposer::substituting()) convoy::interposer::pack_set(descriptor, name, type, count, values);
+  if (substituting()) convoy::interposer::pack_set(descriptor, name, type, count, values);
   if (!of_variant_pack(name) && observing()) convoy::interposer::set(descriptor, name, type, count, values);
   return status;
 }
@@ -77,7 +78,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudn
   }
   const cudnnStatus_t status = real().BackendGetAttribute(descriptor, name, type, requested, count, values);
   if (status == CUDNN_STATUS_SUCCESS && name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE && type == CUDNN_TYPE_INT64 &&
-      requested >= 1 && values != nullptr && convoy::interposer::substituting()) {
+      requested >= 1 && values != nullptr && substituting()) {
     convoy::interposer::workspace(descriptor, static_cast<int64_t*>(values));
   }
   return status;

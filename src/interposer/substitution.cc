@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "interposer/configurations.h"
+#include "interposer/inside.h"
 #include "interposer/order.h"
 #include "interposer/process.h"
 #include "interposer/real.h"
@@ -69,6 +70,7 @@ const Substitute& Substitution::ready(const std::string& problem, const Candidat
   substitute.candidate = candidate;
   substitute.library = engine_library(substitute.reason);
   if (substitute.library == nullptr) return substitute;
+  const Inside inside;
   std::array<char, 512> error{};
   substitute.plan = substitute.library->prepare(problem.c_str(), name.c_str(), choices_.filters.sm_count.value_or(0),
                                                 error.data(), error.size());
@@ -166,6 +168,7 @@ bool Substitution::run(const StandIn& stand_in, cudnnHandle_t handle, cudnnBacke
   arguments.workspace_bytes = substitute.workspace_bytes;
   arguments.stream = stream;
   if (arguments.out == nullptr || (arguments.workspace == nullptr && substitute.workspace_bytes > 0)) return false;
+  const Inside inside;
   std::array<char, 512> error{};
   if (substitute.library->execute(substitute.plan, &arguments, error.data(), error.size())) return true;
   if (!substitute.failed.exchange(true)) {  // from now on the program's own plans run

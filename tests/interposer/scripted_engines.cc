@@ -1,5 +1,7 @@
 // Engines that need no GPU and compute nothing: what stands in for plans in tests of `convoy exec`. The value of the
 // candidate's knob says how it behaves.
+#include <cudnn.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -20,6 +22,15 @@ const void* prepare(const char*, const char* candidate, int target_sms, char* er
   const char* value = std::strchr(candidate, '=');
   const int tile = value == nullptr ? 0 : std::atoi(value + 1);
   std::printf("prepares %s for %d SMs\n", candidate, target_sms);
+  // By the names that the interposer stands in front of, as cuDNN's own libraries may: nobody is to see it.
+  cudnnBackendDescriptor_t operation = nullptr, graph = nullptr;
+  cudnnBackendCreateDescriptor(CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR, &operation);
+  cudnnBackendCreateDescriptor(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &graph);
+  cudnnBackendSetAttribute(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &operation);
+  cudnnBackendFinalize(operation);
+  cudnnBackendFinalize(graph);
+  cudnnBackendDestroyDescriptor(graph);
+  cudnnBackendDestroyDescriptor(operation);
   if (tile == 2) {
     std::snprintf(error, size, "no such tile");
     return nullptr;
