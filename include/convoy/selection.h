@@ -60,9 +60,10 @@ std::optional<Prediction> predict_best(const ConvProblem& problem, std::span<con
 using SelectionProgress = std::function<bool(const Measurement& measurement, int done, int total)>;
 
 // Chooses a candidate that can be planned: its engine has been asked, which takes up to milliseconds (planning asks the
-// same again, and is answered from memory). Where that refuses what was predicted to be best, the best that can takes
-// its place, and a warning says so. `node_name` is matched by rules of the form node=GLOB; empty outside a network.
-// Fails with `unsupported` and every engine's refusal when nothing can run the problem.
+// same again, and is answered from memory). Where that refuses what was predicted to be best, or has other values for
+// its knobs, the best that can takes its place, and a warning says so. `node_name` is matched by rules of the form
+// node=GLOB; empty outside a network. Fails with `unsupported` and every engine's refusal when nothing can run the
+// problem.
 Result<Selection> select(const ConvProblem& problem, std::span<const Engine* const> engines,
                          const SelectionOptions& options, const PlanRequest& request, std::string_view node_name = {},
                          const SelectionProgress& progress = {});

@@ -94,17 +94,14 @@ Result<Selection> choose(const ConvProblem& problem, std::span<const Engine* con
   CONVOY_TRY(const bool predicted, selection::decided_by_prediction(problem, engines, options, request));
   if (predicted) {
     if (const auto best = predict_best(problem, engines, options.filter, request)) {
-      // Its knobs are the engine's own, so they need not be looked up.
-      const auto engine = std::find_if(engines.begin(), engines.end(),
-                                       [&](const Engine* each) { return each->info().name == best->candidate.engine; });
-      const auto refusal = refuse(**engine, problem, request);
-      if (!refusal) {
+      const auto runs = selection::runnable_engine(problem, best->candidate, engines, request);
+      if (runs.ok()) {
         selection.candidate = best->candidate;
         selection.reason = "heuristic";
         selection.warnings = std::move(warnings);
         return selection;
       }
-      overrated = selection::cannot_run(**engine, problem, *refusal);
+      overrated = runs.error();
     }
   }
   std::vector<Candidate> ranked = rank_by_heuristic(problem, engines, options.filter, request);
