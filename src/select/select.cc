@@ -69,6 +69,21 @@ std::size_t put_first(std::vector<Candidate>& ranked, std::span<const Candidate>
   return front.size();
 }
 
+// Whether what was predicted can be planned. Learnt knobs are looked up. A GPU's are the provider's own answer, and
+// asking for all values that they may have would cost more than choosing.
+Result<void> can_run(const ConvProblem& problem, const Candidate& candidate, std::span<const Engine* const> engines,
+                     const PlanRequest& request) {
+  if (!request.cuda) {
+    CONVOY_TRY([[maybe_unused]] const Engine* engine, selection::runnable_engine(problem, candidate, engines, request));
+    return {};
+  }
+  const auto engine = std::find_if(engines.begin(), engines.end(),
+                                   [&](const Engine* each) { return each->info().name == candidate.engine; });
+  if (const auto refusal = refuse(**engine, problem, request))
+    return selection::cannot_run(**engine, problem, *refusal);
+  return {};
+}
+
 Result<Selection> choose(const ConvProblem& problem, std::span<const Engine* const> engines,
                          const SelectionOptions& options, const PlanRequest& request, std::string_view node_name,
                          std::span<const Candidate> first, const SelectionProgress& progress) {
@@ -94,17 +109,14 @@ Result<Selection> choose(const ConvProblem& problem, std::span<const Engine* con
   CONVOY_TRY(const bool predicted, selection::decided_by_prediction(problem, engines, options, request));
   if (predicted) {
     if (const auto best = predict_best(problem, engines, options.filter, request)) {
-      // Its knobs are the engine's own, so they need not be looked up.
-      const auto engine = std::find_if(engines.begin(), engines.end(),
-                                       [&](const Engine* each) { return each->info().name == best->candidate.engine; });
-      const auto refusal = refuse(**engine, problem, request);
-      if (!refusal) {
+      const auto runs = can_run(problem, best->candidate, engines, request);
+      if (runs.ok()) {
         selection.candidate = best->candidate;
         selection.reason = "heuristic";
         selection.warnings = std::move(warnings);
         return selection;
       }
-      overrated = selection::cannot_run(**engine, problem, *refusal);
+      overrated = runs.error();
     }
   }
   std::vector<Candidate> ranked = rank_by_heuristic(problem, engines, options.filter, request);

@@ -83,6 +83,21 @@ TEST_F(Select, WhatCantRunAfterAllIsReplacedVisibly) {
   EXPECT_EQ(selection.error().code, ErrorCode::unsupported);
 }
 
+// An estimate's knobs may turn out wrong like the rest of it.
+TEST_F(Select, KnobsThatTheProblemDoesntHaveAreReplacedVisibly) {
+  const FakeEngine bluffer("fake.bluffer", {.predicted = 0.01, .overconfident = true, .estimated_tile = 3});
+  const std::vector<const Engine*> engines = {&bluffer, &quick_, &slow_};
+  EXPECT_EQ(print(predict_best(problem_, engines, {}, request_)->candidate), "fake.bluffer{tile=3}");
+  const auto selection = select(problem_, engines, {}, request_);
+  ASSERT_TRUE(selection.ok()) << selection.error().message;
+  EXPECT_EQ(print(selection->candidate), "fake.bluffer{tile=4}");
+  const auto plan = make_plan(problem_, selection->candidate, engines, request_);
+  EXPECT_TRUE(plan.ok()) << plan.error().message;
+  ASSERT_EQ(selection->warnings.size(), 1U);
+  EXPECT_NE(selection->warnings[0].find("knob tile=3: the values for this problem are 4, 2"), std::string::npos)
+      << selection->warnings[0];
+}
+
 TEST_F(Select, MeasuredPrefersTheQuickAndNeverTheWrong) {
   const std::vector<const Engine*> engines = {&wrong_, &slow_, &quick_};
   SelectionOptions options;

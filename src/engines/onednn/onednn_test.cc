@@ -2,6 +2,7 @@
 // tests/engines checks every row's results on random problems.
 #include "engines/onednn/onednn.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -99,6 +100,47 @@ TEST(OneDnn, BlockedTensorsPassStraightThrough) {
   EXPECT_EQ(notes_of("onednn.jit_avx512", blocked, 0, true), "jit:avx512_core; w packed at plan time as OIhw16i16o; ");
   // The format that it prefers is the one given: there is no second layout to try.
   EXPECT_EQ(engine("onednn.jit_avx512").knobs(blocked, {1, cpu_features()})[0].values, std::vector<std::int64_t>{0});
+}
+
+// oneDNN is asked the same, however the strides of dims of 1 are spelled.
+TEST(OneDnn, OneChannelIsInTheLayoutOfTheOthers) {
+  for (const std::string pass : {"fprop", "dgrad", "wgrad"}) {
+    for (const std::string layout : {"nhwc", "nchw"}) {
+      const std::string other = layout == "nhwc" ? "nchw" : "nhwc";
+      for (const auto& [c, k] : {std::pair(1, 64), std::pair(64, 1)}) {
+        const auto asked = [&](const std::string& of_c, const std::string& of_k) {
+          return problem(fmt::format("{}:x=f32,1x{}x56x56,{}:w=f32,{}x{}x3x3:y=f32,1x{}x56x56,{}:pad=1x1", pass, c,
+                                     of_c, k, c, k, of_k));
+        };
+        const ConvProblem alike = asked(layout, layout);
+        const ConvProblem mixed = c == 1 ? asked(other, layout) : asked(layout, other);
+        ASSERT_NE(alike.x.strides == mixed.x.strides, alike.y.strides == mixed.y.strides);
+        const auto told = [](const ConvProblem& problem) {
+          std::string text;
+          for (const Offer& offer : survey(problem)->all()) {
+            text += fmt::format("{} layout={} reorders {}\n", implementations()[offer.row].name(),
+                                static_cast<int>(offer.form.any_layout), offer.reordered_bytes);
+          }
+          return text;
+        };
+        EXPECT_EQ(told(mixed), told(alike)) << print(mixed);
+        EXPECT_NE(told(mixed).find("onednn.gemm layout=0 reorders 0\n"), std::string::npos) << told(mixed);
+      }
+    }
+  }
+}
+
+// In either spelling the results are the oracle's.
+TEST(OneDnn, OneChannelIsComputedInEitherLayout) {
+  for (const char* text : {"dgrad:x=f32,1x1x9x9,nchw:w=f32,16x1x3x3:y=f32,1x16x9x9,nhwc:pad=1x1",
+                           "wgrad:x=f32,1x1x9x9,nhwc:w=f32,16x1x3x3:y=f32,1x16x9x9,nchw:pad=1x1",
+                           "fprop:x=f32,1x16x9x9,nhwc:w=f32,1x16x3x3:y=f32,1x1x9x9,nchw:pad=1x1:gamma=1:act=relu"}) {
+    testing::EngineCase test;
+    test.engine = &engine("onednn.gemm");
+    test.problem = problem(text);
+    test.knobs = {{"layout", 0}};
+    EXPECT_EQ(run(test).failure, "") << text;
+  }
 }
 
 TEST(OneDnn, ReordersAreTold) {

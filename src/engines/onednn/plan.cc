@@ -80,12 +80,12 @@ class ConvolutionPlan final : public ConvPlan, public HasStages {
         scratchpad_(description.scratchpad_desc()),
         scratch_bytes_(scratchpad_.get_size()) {
     const Pass pass = problem.pass;
-    add_tensor(description, pass == Pass::dgrad ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, Source::x, as_given(problem.x),
-               pass == Pass::dgrad);
+    add_tensor(description, pass == Pass::dgrad ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, Source::x,
+               as_given(problem, problem.x), pass == Pass::dgrad);
     add_tensor(description, pass == Pass::wgrad ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, Source::w,
                weights_as_given(problem), pass == Pass::wgrad, constant_weights_);
-    add_tensor(description, pass == Pass::fprop ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, Source::y, as_given(problem.y),
-               pass == Pass::fprop);
+    add_tensor(description, pass == Pass::fprop ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, Source::y,
+               as_given(problem, problem.y), pass == Pass::fprop);
     for (const Extra& extra : asked.extras()) {
       dnnl::memory::desc wanted = extra.desc;
       if (extra.source == Source::z) wanted = argument_desc(description, extra.id);

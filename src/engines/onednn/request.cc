@@ -276,8 +276,17 @@ std::optional<std::string_view> precision_note(const ConvProblem& problem) {
   return problem.math == MathMode::tf32 ? note::tf32 : note::down_convert_inputs;
 }
 
-dnnl::memory::desc as_given(const TensorDesc& desc) {
+std::optional<Layout> common_layout(const ConvProblem& p) {
+  const auto fits = [&](Layout layout) { return p.x.is_packed(layout) && p.y.is_packed(layout); };
+  if (!fits(Layout::nhwc)) return fits(Layout::nchw) ? std::optional(Layout::nchw) : std::nullopt;
+  if (!fits(Layout::nchw)) return Layout::nhwc;
+  const auto spelled = [&](Layout layout) { return p.x.strides == p.x.with_layout(layout).strides; };
+  return spelled(Layout::nchw) && !spelled(Layout::nhwc) ? Layout::nchw : Layout::nhwc;
+}
+
+dnnl::memory::desc as_given(const ConvProblem& problem, const TensorDesc& desc) {
   const Type type = *data_type_of(desc.type);
+  if (const auto common = common_layout(problem)) return {desc.dims, type, desc.with_layout(*common).strides};
   if (desc.channel_block == 1) return {desc.dims, type, desc.strides};
   static constexpr Tag tags[2][3] = {{Tag::nCw8c, Tag::nChw8c, Tag::nCdhw8c},
                                      {Tag::nCw16c, Tag::nChw16c, Tag::nCdhw16c}};
@@ -293,7 +302,8 @@ dnnl::memory::desc weights_as_given(const ConvProblem& p) {
 
 Request::Request(const ConvProblem& problem, Form form) : problem_(problem), form_(form) {
   const auto activation = [&](const TensorDesc& desc) {
-    return form.any_layout ? dnnl::memory::desc(desc.dims, *data_type_of(desc.type), Tag::any) : as_given(desc);
+    return form.any_layout ? dnnl::memory::desc(desc.dims, *data_type_of(desc.type), Tag::any)
+                           : as_given(problem, desc);
   };
   x_ = activation(problem.x);
   y_ = activation(problem.y);
@@ -333,7 +343,7 @@ void Request::set_attributes() {
     if (form_.residual_by_sum) {
       ops.append_sum(static_cast<float>(e.gamma));
     } else {
-      binary(dnnl::algorithm::binary_add, y_, Source::z, as_given(p.y));
+      binary(dnnl::algorithm::binary_add, y_, Source::z, as_given(p, p.y));
     }
   }
   if (e.activation.kind == ActivationKind::prelu) {

@@ -41,8 +41,14 @@ std::optional<Refusal> inexpressible(const ConvProblem& problem);
 // The note of the precision that oneDNN may give up for the problem's math mode.
 std::optional<std::string_view> precision_note(const ConvProblem& problem);
 
-// The description of a tensor as it lies in memory. Preconditions: inexpressible(problem) has nothing against it.
-dnnl::memory::desc as_given(const TensorDesc& desc);
+// The packed layout, nhwc or nchw, in which x and y are described to oneDNN; nothing: none fits both. oneDNN compares
+// the strides of dims of 1, too, which say nothing about memory: spelled in two ways, tensors would count as of two
+// layouts. Where both layouts fit, the strides of x decide, and nhwc where they don't: more implementations take it.
+std::optional<Layout> common_layout(const ConvProblem& problem);
+
+// The description of a tensor as it lies in memory; `desc` is the problem's x or y.
+// Precondition: inexpressible(problem) has nothing against it.
+dnnl::memory::desc as_given(const ConvProblem& problem, const TensorDesc& desc);
 dnnl::memory::desc weights_as_given(const ConvProblem& problem);
 
 // Precondition: !inexpressible(problem). Its functions throw dnnl::error.

@@ -74,7 +74,7 @@ void Survey::ask(Walk& walk, std::size_t up_to_row) const {
   if (ended()) return;
   const OmpThreads threads(1);
   try {
-    const Given given{as_given(problem_.x), weights_as_given(problem_), as_given(problem_.y)};
+    const Given given{as_given(problem_, problem_.x), weights_as_given(problem_), as_given(problem_, problem_.y)};
     dnnl::primitive_desc description = Request(problem_, walk.form).first();
     bool more = static_cast<bool>(description);
     for (; more; more = description.next_impl()) {

@@ -20,6 +20,17 @@ bool one_pixel(const TensorDesc& desc) {
   return std::all_of(desc.dims.begin() + 2, desc.dims.end(), [](std::int64_t dim) { return dim == 1; });
 }
 
+// Whether x's channels, or columns, are adjacent as oneDNN is asked.
+bool channels_adjacent(P p) {
+  const auto layout = common_layout(p);
+  return layout ? *layout == Layout::nhwc || one_pixel(p.x) : p.x.strides[1] == 1;
+}
+
+bool columns_adjacent(P p) {
+  const auto layout = common_layout(p);
+  return layout ? *layout == Layout::nchw || p.x.dims[1] == 1 : p.x.strides.back() == 1;
+}
+
 bool is_packed(P p, Layout layout) { return p.x.is_packed(layout) && p.y.is_packed(layout); }
 
 // A spatial dim of the problem.
@@ -63,8 +74,8 @@ constexpr Trait kTraits[] = {
     {"channels last", [](P p) { return is_packed(p, Layout::nhwc); }},
     {"channels first", [](P p) { return is_packed(p, Layout::nchw); }},
     // Where a tensor is packed in both orders, oneDNN still goes by the strides of dims of 1.
-    {"columns adjacent", [](P p) { return p.x.strides.back() == 1; }},
-    {"channels adjacent", [](P p) { return p.x.strides[1] == 1; }},
+    {"columns adjacent", columns_adjacent},
+    {"channels adjacent", channels_adjacent},
     {"1D", [](P p) { return p.spatial_dims() == 1; }},
     {"3D", [](P p) { return p.spatial_dims() == 3; }},
     {"bias", [](P p) { return p.epilogue.bias; }},

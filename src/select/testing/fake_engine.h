@@ -33,6 +33,7 @@ struct FakeEngine : Engine {
     std::vector<std::string> plan_notes = {};  // of its plans alone
     int good_runs = -1;                        // so many executions of a plan, then it fails, quickly; -1: never
     bool overconfident = false;                // its estimate doesn't know of `refusal`
+    std::int64_t estimated_tile = 4;           // where it is overconfident: the knob of its estimate
     DeviceKind device = DeviceKind::cpu;       // on a GPU it runs on testing/fake_driver.cc, whose memory is the host's
     std::function<Result<void>(const ExecContext&)> launch = {};  // instead of computing
     std::string plan_refusal = {};                                // why planning refuses what `refusal` lets pass
@@ -66,7 +67,7 @@ struct FakeEngine : Engine {
 
   std::optional<Estimate> estimate(const ConvProblem& problem, const PlanRequest& request) const override {
     if (!behaviour_.overconfident) return Engine::estimate(problem, request);
-    return Estimate{{{"tile", 4}}, behaviour_.predicted, true};
+    return Estimate{{{"tile", behaviour_.estimated_tile}}, behaviour_.predicted, true};
   }
 
   struct FakePlan : ConvPlan {
