@@ -156,7 +156,13 @@ bool Substitution::run(const StandIn& stand_in, cudnnHandle_t handle, cudnnBacke
   cudaStream_t stream = nullptr;
   if (real().GetStream == nullptr || real().GetStream(handle, &stream) != CUDNN_STATUS_SUCCESS) return false;
   const Operands& operands = stand_in.operands;
-  const auto pointer = [&](const std::optional<std::int64_t>& uid) { return uid ? pack->pointer_of(*uid) : nullptr; };
+  bool complete = true;
+  const auto pointer = [&](const std::optional<std::int64_t>& uid) -> void* {
+    if (!uid) return nullptr;
+    void* const found = pack->pointer_of(*uid);
+    complete &= found != nullptr;
+    return found;
+  };
   EngineArguments arguments;
   arguments.x = pointer(operands.x);
   arguments.w = pointer(operands.w);
@@ -167,7 +173,7 @@ bool Substitution::run(const StandIn& stand_in, cudnnHandle_t handle, cudnnBacke
   arguments.workspace = pack->workspace;
   arguments.workspace_bytes = substitute.workspace_bytes;
   arguments.stream = stream;
-  if (arguments.out == nullptr || (arguments.workspace == nullptr && substitute.workspace_bytes > 0)) return false;
+  if (!complete || (arguments.workspace == nullptr && substitute.workspace_bytes > 0)) return false;
   const Inside inside;
   std::array<char, 512> error{};
   if (substitute.library->execute(substitute.plan, &arguments, error.data(), error.size())) return true;

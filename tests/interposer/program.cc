@@ -11,11 +11,13 @@
 //   --pointers       executes with pointers (the letter of each tensor) and the workspace that the plan says, and
 //   prints
 //                    that
+//   --without P      leaves one of them out: x, w, or s, the workspace
 //   --time N         prints the nanoseconds of an execution of a plan, of so many
 #include <cudnn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cctype>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -56,7 +58,8 @@ void tensor(Descriptor& made, int64_t uid, std::vector<int64_t> dims, std::vecto
 struct Options {
   bool benchmark = false, one = false, deterministic = false, list = false, pointers = false;
   int timed = 0;
-  std::string device;  // JSON
+  std::string device;   // JSON
+  std::string without;  // a pointer
 };
 
 std::string name_of(const Descriptor& config) {
@@ -148,7 +151,10 @@ void execute(const Descriptor& plan, const Options& options) {
   Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
   pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, std::vector<int64_t>{'x', 'y', 'w'});
   if (options.pointers) {
-    const auto at = [](char letter) { return reinterpret_cast<void*>(letter); };
+    const auto at = [&](char letter) {
+      const bool left_out = !options.without.empty() && options.without[0] == std::tolower(letter);
+      return left_out ? nullptr : reinterpret_cast<void*>(letter);
+    };
     pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, std::vector<void*>{at('X'), at('Y'), at('W')});
     pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, std::vector<void*>{at('S')});
   }
@@ -264,6 +270,8 @@ int main(int argc, char** argv) {
       options.one = true;
     } else if (std::strcmp(argv[i], "--deterministic") == 0) {
       options.deterministic = true;
+    } else if (std::strcmp(argv[i], "--without") == 0) {
+      options.without = argv[++i];
     } else if (std::strcmp(argv[i], "--pointers") == 0) {
       options.pointers = true;
     } else if (std::strcmp(argv[i], "--list") == 0) {

@@ -94,6 +94,12 @@ class Substitution(unittest.TestCase):
         (plan,) = (plan for plan in graph["plans"] if plan["calls"])
         self.assertEqual((plan["calls"], plan["substituted"]), (2, 0))
 
+    def test_a_pack_that_lacks_a_pointer_is_for_cudnn(self):
+        for left_out in ("x", "w", "s"):
+            out, _, graph = self.run_program("--without", left_out, "1", times={"cuda.depthwise{tile=1}": 1e-5})
+            self.assertEqual(out[-1], "ran eng5", left_out)
+            self.assertEqual([plan["substituted"] for plan in graph["plans"] if plan["calls"]], [0])
+
     def test_without_the_library_the_program_runs_on(self):
         (self.path / pathlib.Path(ENGINES).name).unlink()
         out, err, graph = self.run_program("1", times={"cuda.depthwise{tile=1}": 1e-5})
