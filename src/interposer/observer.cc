@@ -206,8 +206,10 @@ class Observer {
     owners.lock();
     steering.lock();
     substitution.lock();
+    lock_loading();
   }
   void unlock() {
+    unlock_loading();
     substitution.unlock();
     steering.unlock();
     owners.unlock();
@@ -271,12 +273,13 @@ class Observer {
     if (owned.operands == nullptr || steering.choices().empty()) return std::nullopt;
     GraphRow& row = *owned.row;
     const Replaceable plan{row, *owned.plan, *owned.operands, benchmark.times(row)};
-    if (const Rule* rule = steering.substitute_rule(row)) {
-      const auto obeyed = substitution.obey(plan, rule->candidate);
+    if (const auto rule = steering.rule_of(row)) {
+      const Candidate& named = steering.choices().rules[*rule].candidate;
+      if (is_offered(named)) return std::nullopt;  // it is in the list that the program got
+      const auto obeyed = substitution.obey(plan, named);
       if (obeyed) owned.stand_in = *obeyed;
       return steering.substituted(row, *rule, obeyed ? "" : obeyed.error().message);
     }
-    if (steering.rule_of(row)) return std::nullopt;  // it names one of cuDNN's
     auto known = steering.choices().substitutes(row.device, steering.version(), row.problem);
     if (known.empty()) return std::nullopt;
     const auto cudnns = steering.choices().find(row.device, steering.version(), row.problem);

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <mutex>
 
 namespace convoy::interposer {
 namespace {
@@ -11,10 +12,17 @@ namespace {
 using Current = int (*)(int*);
 using Name = int (*)(char*, int, int);
 
+// Held while the loader is asked: a child of fork() that is made meanwhile would find the loader's tables half written.
+std::mutex& loading() {
+  static std::mutex& mutex = *new std::mutex;
+  return mutex;
+}
+
 // Of the driver that the program has loaded; null: it has loaded none so far.
 template <class Function>
 Function driver(const char* name, std::atomic<Function>& found) {
   if (const Function known = found.load(std::memory_order_relaxed)) return known;
+  const std::lock_guard lock(loading());
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   if (library == nullptr) return nullptr;
   found = reinterpret_cast<Function>(dlsym(library, name));
@@ -22,6 +30,10 @@ Function driver(const char* name, std::atomic<Function>& found) {
 }
 
 }  // namespace
+
+void lock_loading() { loading().lock(); }
+
+void unlock_loading() { loading().unlock(); }
 
 std::string program() {
   std::string text;

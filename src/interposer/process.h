@@ -13,4 +13,8 @@ int current_device();
 // As the driver names it; empty where that can't be asked.
 std::string device_name();
 
+// Around fork(), after all other locks. The loader is not asked by the functions above meanwhile.
+void lock_loading();
+void unlock_loading();
+
 }  // namespace convoy::interposer
