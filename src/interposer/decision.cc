@@ -13,9 +13,8 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::string_view kNotBuilt = "its plan could not be built";
-constexpr double kFaster = 0.98;  // of a time: less is worth another order
-constexpr int kMostMade = 2;      // known configurations that are added to cuDNN's list
-constexpr int kMostTried = 8;     // of which it is found out whether they can be
+constexpr int kMostMade = 2;   // known configurations that are added to cuDNN's list
+constexpr int kMostTried = 8;  // of which it is found out whether they can be
 
 Candidate plain(const Listed& listed) { return without_automatic(listed.offer.candidate); }
 

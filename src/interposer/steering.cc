@@ -93,18 +93,13 @@ std::optional<std::size_t> Steering::rule_of(const GraphRow& row) const {
   return std::nullopt;
 }
 
-const Rule* Steering::substitute_rule(const GraphRow& row) const {
-  const auto rule = rule_of(row);
-  return rule && !is_offered(choices_.rules[*rule].candidate) ? &choices_.rules[*rule] : nullptr;
-}
-
-std::optional<cudnnStatus_t> Steering::substituted(GraphRow& row, const Rule& rule, const std::string& reason) {
-  if (!reason.empty()) warn_of(row, rule, reason);
+std::optional<cudnnStatus_t> Steering::substituted(GraphRow& row, std::size_t rule, const std::string& reason) {
+  if (!reason.empty()) warn_of(row, choices_.rules[rule], reason);
   const std::lock_guard lock(recorder_);
-  row.steered.rule = static_cast<std::size_t>(&rule - choices_.rules.data());
+  row.steered.rule = rule;
   row.steered.obeyed = reason.empty();
   row.steered.disobeyed = reason;
-  if (!reason.empty()) row.steered.not_placed.insert_or_assign(print(rule.candidate), reason);
+  if (!reason.empty()) row.steered.not_placed.insert_or_assign(print(choices_.rules[rule].candidate), reason);
   return reason.empty() || !choices_.strict ? std::nullopt : std::optional(kRefused);
 }
 
@@ -131,7 +126,7 @@ std::shared_ptr<Decision> Steering::decision_for(const Ask& ask) {
       .known = choices_.find(row.device, version_, row.problem),
       .rule = {},
       .failed = {}};
-  if (substitute_rule(row) == nullptr) question.rule = rule_of(row);
+  if (const auto rule = rule_of(row); rule && is_offered(choices_.rules[*rule].candidate)) question.rule = rule;
   const bool filtered = choices_.filters.choose() && row.is_convolution();
   if (question.known.empty() && !question.rule && !filtered) return nullptr;
   {

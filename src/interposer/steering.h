@@ -55,10 +55,9 @@ class Steering {
 
   // The rule that the graph obeys, if any: the first that matches.
   std::optional<std::size_t> rule_of(const GraphRow& row) const;
-  // The same where an engine is named that the program is not offered, so that it has to stand in for a plan.
-  const Rule* substitute_rule(const GraphRow& row) const;
-  // What became of it; an empty `reason`: it stands in. What cuDNN's plan is to answer instead: nothing, unless strict.
-  std::optional<cudnnStatus_t> substituted(GraphRow& row, const Rule& rule, const std::string& reason);
+  // What became of one that names an engine which the program is not offered; an empty `reason`: it stands in for a
+  // plan. What cuDNN's plan is to answer instead: nothing, unless strict.
+  std::optional<cudnnStatus_t> substituted(GraphRow& row, std::size_t rule, const std::string& reason);
 
   // A plan could not be built: if it is of what was put first, it is not put first again.
   void failed(GraphRow& row, const Candidate& candidate, const std::string& reason);

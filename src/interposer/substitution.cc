@@ -21,8 +21,7 @@ namespace convoy::interposer {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kFaster = 0.98;  // of a time: less is worth another engine
-constexpr double kClearly = 0.8;  // and so much less can't be a measuring error
+constexpr double kClearly = 0.8;  // of a time: where the program times both, there is no doubt
 
 // The library beside this one; null: `reason`.
 const EngineLibrary* open_library(std::string& reason) {

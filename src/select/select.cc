@@ -74,7 +74,7 @@ std::size_t put_first(std::vector<Candidate>& ranked, std::span<const Candidate>
 Result<void> can_run(const ConvProblem& problem, const Candidate& candidate, std::span<const Engine* const> engines,
                      const PlanRequest& request) {
   if (!request.cuda) {
-    CONVOY_TRY([[maybe_unused]] const Engine* engine, selection::runnable_engine(problem, candidate, engines, request));
+    CONVOY_CHECK(selection::runnable_engine(problem, candidate, engines, request));
     return {};
   }
   const auto engine = std::find_if(engines.begin(), engines.end(),

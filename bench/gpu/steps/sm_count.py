@@ -17,6 +17,8 @@ KINDS = {
     "bf16 3D": "fprop:x=bf16,2x64x16x28x28,ndhwc:w=bf16,64x64x3x3x3,ndhwc:pad=1x1x1",
     "bf16 fused": "fprop:x=bf16,32x128x28x28,nhwc:w=bf16,128x128x3x3,nhwc:pad=1x1:bias=1:act=relu:math=reduced",
     "tf32 wgrad": "wgrad:x=f32,16x128x28x28,nhwc:w=f32,128x128x3x3,nhwc:y=f32,16x128x28x28,nhwc:pad=1x1:math=tf32",
+    "bf16 dgrad": "dgrad:x=bf16,32x128x28x28,nhwc:w=bf16,128x128x3x3,nhwc:y=bf16,32x128x28x28,nhwc:pad=1x1:math=reduced",
+    "f16 fprop, stride 2": "fprop:x=f16,32x128x28x28,nhwc:w=f16,128x128x3x3,nhwc:pad=1x1:stride=2x2",
     "f16 1D": "fprop:x=f16,16x256x2000,nwc:w=f16,256x256x3,nwc:pad=1",
 }
 BUDGET = 4
