@@ -1,6 +1,8 @@
 """Runs a file of unittests and writes each test's outcome.
 
-    outcomes.py FILE.py OUTCOMES.json [--without PART_OF_A_NAME] [unittest's arguments]
+    outcomes.py FILE.py OUTCOMES.json [--without PART_OF_A_NAME] [--patch] [unittest's arguments]
+
+--patch: on convoy.torch.
 """
 import json
 import runpy
@@ -46,6 +48,10 @@ if arguments[:1] == ["--without"]:
     left_out, arguments = arguments[1], arguments[2:]
     names = unittest.TestLoader.getTestCaseNames
     unittest.TestLoader.getTestCaseNames = lambda self, case: [name for name in names(self, case) if left_out not in name]
+if "--patch" in arguments:
+    arguments.remove("--patch")
+    import convoy.torch
+    convoy.torch.patch()
 unittest.TextTestRunner.resultclass = Recording
 sys.argv = [script, *arguments]
 runpy.run_path(script, run_name="__main__")

@@ -1,6 +1,6 @@
 """What programs do besides: threads, captured graphs, JAX. Each prints a line of JSON and ends; nothing of Convoy is in here.
 
-    strange.py threads|graph|jax
+    strange.py threads|graph|overlap|jax
     torchrun --nproc-per-node 2 strange.py ranks
 """
 import json
@@ -65,6 +65,46 @@ def graph():
     return {"replays": answers, "plain": plain, "agree": all(abs(a - plain) <= 1e-2 * abs(plain) for a in answers)}
 
 
+def overlap():
+    """On every GPU depthwise layers, forward and backward, side by side on four streams of one captured graph: as one after another."""
+    import torch
+
+    def layers(device):
+        torch.manual_seed(2)
+        made = [torch.nn.Conv2d(96, 96, 7, padding=3, groups=96) for _ in range(4)]
+        return [each.to(device, torch.bfloat16, memory_format=torch.channels_last) for each in made]
+
+    def step(layer, x):
+        x.grad = layer.weight.grad = layer.bias.grad = None
+        layer(x).float().square().mean().backward()
+        return x.grad, layer.weight.grad
+
+    agree = []
+    for device in range(torch.cuda.device_count()):
+        with torch.cuda.device(device):
+            made = layers(device)
+            inputs = [torch.randn(16, 96, 56, 56, device=device, dtype=torch.bfloat16).to(memory_format=torch.channels_last).requires_grad_() for _ in made]
+            plain = [[grad.clone() for grad in step(layer, x)] for _ in range(2) for layer, x in zip(made, inputs)][-len(made):]
+            sides, captured, found = [torch.cuda.Stream() for _ in made], torch.cuda.CUDAGraph(), []
+            torch.cuda.synchronize()
+            with torch.cuda.graph(captured):
+                origin = torch.cuda.current_stream()
+                for side, layer, x in zip(sides, made, inputs):
+                    side.wait_stream(origin)
+                    with torch.cuda.stream(side):
+                        found.append(step(layer, x))
+                for side in sides:
+                    origin.wait_stream(side)
+            for _ in range(5):
+                for grads in found:
+                    for grad in grads:
+                        grad.zero_()
+                captured.replay()
+                torch.cuda.synchronize()
+                agree.append(all(torch.allclose(a, b, rtol=1e-2, atol=1e-6) for one, other in zip(found, plain) for a, b in zip(one, other)))
+    return {"devices": torch.cuda.device_count(), "agree": agree}
+
+
 def ranks():
     import torch
     import torch.distributed as dist
@@ -95,6 +135,6 @@ def jax():
 
 
 if __name__ == "__main__":
-    answer = {"threads": threads, "graph": graph, "ranks": ranks, "jax": jax}[sys.argv[1]]()
+    answer = {"threads": threads, "graph": graph, "overlap": overlap, "ranks": ranks, "jax": jax}[sys.argv[1]]()
     if answer is not None:
         print(json.dumps(answer), flush=True)

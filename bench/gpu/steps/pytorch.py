@@ -23,6 +23,18 @@ def plain_environment():
     return {**os.environ, **module, **place}
 
 
+def every_gpu():
+    return {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
+
+
+def wheels():
+    return ":".join(map(str, TESTS.glob("*.whl")))
+
+
+def with_wheels(environment):
+    return {**environment, "PYTHONPATH": f"{environment['PYTHONPATH']}:{wheels()}"}
+
+
 def under(*flags):
     return [str(harness.CONVOY), "exec", *map(str, flags), "--"]
 
@@ -226,6 +238,8 @@ class Networks(harness.Step):
 class Depthwise(Networks):
     """networks with depthwise layers, tuned for as long as it takes: training steps eager and captured, inference, and patched by convoy.torch"""
     NAMES = ("convnext_tiny", "mobilenet_v2", "efficientnet_b0")
+    TUNING = float(os.environ["CONVOY_TUNING_SECONDS"]) if "CONVOY_TUNING_SECONDS" in os.environ else None
+
     def units(self):
         return [[name, type_, what] for what in ("training", "inference", "contiguous") for name in self.NAMES for type_ in ("bf16", "tf32")]
 
@@ -238,7 +252,7 @@ class Depthwise(Networks):
                 for command in ("first", "steps 2", "infer 2 1", "infer 2 64"):
                     one.ask(command)
                 one.end()
-        tuned = tune(record)
+        tuned = tune(record, self.TUNING)
         modes = {"plain": script, "benchmark": script + ["--benchmark"], "steered": under() + script,
                  "steered benchmark": under() + script + ["--benchmark"]}
         if what != "inference":
@@ -292,23 +306,32 @@ class HostTime(harness.Step):
 
 
 class TorchTests(harness.Step):
-    """PyTorch's own test_convolution.py: the same outcome test by test, plain, recorded and steered; 64-bit tests apart, since they take minutes"""
+    """PyTorch's own test_convolution.py, the same outcome test by test: plain, recorded, steered, on Convoy's engines, and patched by convoy.torch;
+    64-bit tests apart, since they take minutes"""
     jobs = 3
     SECONDS = float(os.environ.get("CONVOY_TORCH_TEST_SECONDS", 530))
+    RULES = {"depthwise in place": "* -> cuda.depthwise\n", "nhwc in place": "* -> cudnn.nhwc\n"}
 
     def units(self):
-        return [[mode, part] for part in ("without 64-bit", "64-bit") for mode in ("plain", "recorded", "steered")]
+        modes = ("plain", "recorded", "steered", *self.RULES, "patched")
+        return [[mode, part] for part in ("without 64-bit", "64-bit") for mode in modes if (mode, part) != ("nhwc in place", "64-bit")]
 
     def run(self, unit):
         mode, part = unit
         if not (TESTS / "test_convolution.py").exists():
             return {"mode": mode, "part": part, "broken": "CONVOY_TORCH_TESTS names no folder with test_convolution.py"}
         name = f"tests-{mode}-{part.replace(' ', '-')}"
-        before = {"plain": [], "recorded": under("--record", harness.OUT / f"{name}.jsonl"),
-                  "steered": under("--record", harness.OUT / f"{name}.jsonl", "--steer")}[mode]
+        record = harness.OUT / f"{name}.jsonl"
+        before = [] if mode in ("plain", "patched") else under("--record", record, *(["--steer"] if mode == "steered" else []))
+        if mode in self.RULES:
+            rules = harness.OUT / f"{name}.rules"
+            rules.write_text(self.RULES[mode])
+            before = under("--record", record, "--no-db", "--rules", rules)
         which = ["-k", "64bit"] if part == "64-bit" else ["--without", "64bit"]
-        wheels = ":".join(map(str, TESTS.glob("*.whl")))
-        environment = {**plain_environment(), "PYTHONPATH": wheels}  # and not the module
+        which += ["--patch"] if mode == "patched" else []
+        environment = with_wheels(plain_environment())
+        if mode != "patched":
+            environment["PYTHONPATH"] = wheels()  # and not the module
         written = harness.OUT / f"{name}.json"
         with open(harness.OUT / f"{name}.log", "w") as log:
             try:
@@ -317,7 +340,16 @@ class TorchTests(harness.Step):
             except subprocess.TimeoutExpired:
                 code = 124
         log = (harness.OUT / f"{name}.log").read_text(errors="replace")
-        return {"mode": mode, "part": part, "exit_code": code, "outcomes": json.loads(written.read_text()) if written.exists() else {}, "log": log[-3000:]}
+        return {"mode": mode, "part": part, "exit_code": code, "in_place": self.in_place(record), "outcomes": json.loads(written.read_text()) if written.exists() else {}, "log": log[-3000:]}
+
+    @staticmethod
+    def in_place(record):
+        """How many calls of the record each of Convoy's engines ran in place of a plan."""
+        calls = collections.Counter()
+        for line in record.read_text().splitlines() if record.exists() else []:
+            for plan in json.loads(line).get("plans", []):
+                calls[plan.get("substitute")] += plan.get("substituted", 0)
+        return {engine: count for engine, count in calls.items() if count}
 
     def summary(self, rows):
         by_mode = {}
@@ -328,14 +360,33 @@ class TorchTests(harness.Step):
         differ = {mode: {test: [plain.get(test), outcomes.get(test)] for test in {**plain, **outcomes} if plain.get(test) != outcomes.get(test)}
                   for mode, outcomes in by_mode.items()}
         return {"tests": len(plain), "exit_codes": {f"{row['mode']}, {row['part']}": row.get("exit_code") for row in rows}, "counts": counts, "differ": differ,
+                "in_place": {f"{row['mode']}, {row['part']}": row["in_place"] for row in rows if row.get("in_place")},
                 "broken": [row for row in rows if "broken" in row]}
+
+
+class PythonTests(harness.Step):
+    """tests/python on a GPU, the page in docs/ too (pytest's wheels lie beside PyTorch's test)"""
+    jobs = 2
+
+    def units(self):
+        return sorted(path.name for path in (harness.HERE / "tests/python").glob("*_test.py"))
+
+    def run(self, file):
+        environment = {**with_wheels(plain_environment()), "CONVOY_SOURCE": str(harness.HERE)}
+        done = subprocess.run([PYTHON, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", harness.HERE / "tests/python" / file], capture_output=True,
+                              text=True, timeout=500, env=environment)
+        return {"file": file, "exit_code": done.returncode, "said": done.stdout[-4000:] + done.stderr[-1000:]}
+
+    def summary(self, rows):
+        return {"failed": [row["file"] for row in rows if row["exit_code"] not in (0, 5)],
+                "said": {row["file"]: row["said"].strip().splitlines()[-1:] for row in rows}, "rows": rows}
 
 
 class Programs(harness.Step):
     """overhead of a call, threads, captured graphs, two ranks, JAX, and --deterministic"""
 
     def units(self):
-        return ["overhead", "threads", "graph", "ranks", "jax", *[f"deterministic {name}" for name in ("resnext50", "unet", "mobilenet_v2", "unet3d")]]
+        return ["overhead", "threads", "graph", "overlap", "ranks", "jax", *[f"deterministic {name}" for name in ("resnext50", "unet", "mobilenet_v2", "unet3d")]]
 
     def run(self, unit):
         what, *more = unit.split()
@@ -370,13 +421,16 @@ class Programs(harness.Step):
         """Plain, recorded, steered."""
         answers = {}
         record = harness.OUT / f"{arguments[0]}.jsonl"
-        for mode, before in (("plain", []), ("recorded", under("--record", record)), ("steered", under("--engines", "*"))):
+        rules = harness.OUT / "in-place.rules"
+        rules.write_text("* -> cuda.depthwise\n")
+        in_place = under("--no-db", "--rules", rules, "--record", f"{record}.in-place")
+        for mode, before in (("plain", []), ("recorded", under("--record", record)), ("steered", under("--engines", "*")), ("in place", in_place)):
             done = subprocess.run([*map(str, before), *(prefix or [PYTHON]), str(PROGRAMS / "strange.py"), *arguments], capture_output=True, text=True,
                                   timeout=200, env=environment or plain_environment())
             lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
             answers[mode] = {"exit_code": done.returncode, "said": lines, **({"errors": done.stderr[-1500:]} if done.returncode else {})}
         rows = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
-        return {**answers, "recorded_graphs": sum("operations" in row for row in rows), "recorded_processes": sum("convoy_record" in row for row in rows),
+        return {**answers, "in_place": TorchTests.in_place(pathlib.Path(f"{record}.in-place")), "recorded_graphs": sum("operations" in row for row in rows), "recorded_processes": sum("convoy_record" in row for row in rows),
                 "recorded_calls": sum(row.get("calls", 0) for row in rows)}
 
     def threads(self):
@@ -388,8 +442,11 @@ class Programs(harness.Step):
     def jax(self):
         return self.both("jax")
 
+    def overlap(self):
+        return self.both("overlap", environment=every_gpu())
+
     def ranks(self):
-        return self.both("ranks", prefix=[PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2"], environment={name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"})
+        return self.both("ranks", prefix=[PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2"], environment=every_gpu())
 
     def deterministic(self, name):
         """200 steps twice, plain and with --deterministic: the same parameters, bit by bit?"""
