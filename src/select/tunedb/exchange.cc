@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/text.h"
+#include "select/former_knobs.h"
 #include "select/tunedb/impl.h"
 
 namespace convoy {
@@ -124,6 +125,7 @@ Result<TuningRecord> parse_record(const Json& line) {
   key.caches = reader.parsed("caches", parse_cache_state);
   Measurement& m = record.measurement;
   m.candidate = reader.parsed("candidate", parse_candidate);
+  if (!reader.fault()) m.candidate = selection::with_named_knobs(m.candidate, &problem).value_or(m.candidate);
   m.revision = static_cast<int>(reader.integer("revision", 0, most));
   m.provider = reader.line("provider");
   m.state = reader.parsed("state", parse_measurement_state);
