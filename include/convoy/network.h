@@ -29,6 +29,9 @@ struct NetworkOptions {
   CpuFeatures cpu = cpu_features();  // the processor's, or capped
   SelectionOptions selection;
   MathMode math = MathMode::strict;  // of its convolutions
+  // How nodes get their layouts: "greedy", or one layout wherever a node can work in it: "uniform:nhwc", "uniform:nchw",
+  // "uniform:nchw8c", "uniform:nchw16c".
+  std::string how = "greedy";
 };
 
 // One step of a prepared network, in execution order, for reports.

@@ -32,12 +32,20 @@ struct ConvFusion {
   Activation activation;
 };
 
+// A convolution node as a convolution problem.
+struct ConvNode {
+  ConvProblem problem;                // all tensors packed nchw, the epilogue filled in
+  std::vector<float> scales;          // of requantization; empty without, or where they are an input (fusion.scales)
+  std::vector<std::int32_t> w_zeros;  // where they differ between channels (w_zero_given)
+};
+
 struct Node {
   ops::NodeDesc desc;
   std::vector<int> inputs;           // value ids; kAbsent for an optional one that is left out
   std::vector<int> outputs;          // likewise
   std::vector<std::string> sources;  // names of the ONNX nodes it stands for
   ConvFusion fusion;
+  std::optional<ConvNode> conv;  // of a convolution whose inputs are known, as of the last shape inference
   bool erased = false;  // `sweep` drops it
 };
 

@@ -108,18 +108,6 @@ int Selector::switchable(const ConvProblem& problem) const {
   return found == candidates_.end() ? -1 : static_cast<int>(found - candidates_.begin());
 }
 
-Result<std::vector<std::unique_ptr<ConvPlan>>> Selector::plans(int switchable, const void* weights) const {
-  const ConvolutionCandidates& convolution = candidates_[static_cast<std::size_t>(switchable)];
-  PlanRequest request = request_;
-  request.constant_weights = weights;
-  std::vector<std::unique_ptr<ConvPlan>> plans;
-  for (const Candidate& candidate : convolution.candidates) {
-    CONVOY_TRY(auto plan, make_plan(convolution.problem, candidate, engines_, request));
-    plans.push_back(std::move(plan));
-  }
-  return plans;
-}
-
 std::optional<double> Selector::predict(const ConvProblem& problem, const void* weights) {
   const std::string key = print(problem) + (weights == nullptr ? variable_weights : "");
   if (const auto found = predicted_.find(key); found != predicted_.end()) return found->second;

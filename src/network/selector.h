@@ -33,8 +33,9 @@ class Selector {
 
   // Which of the constructor's `candidates` has this problem; negative: none.
   int switchable(const ConvProblem& problem) const;
-  // Plans of all of its candidates.
-  Result<std::vector<std::unique_ptr<ConvPlan>>> plans(int switchable, const void* weights) const;
+  const std::vector<Candidate>& candidates(int switchable) const {
+    return candidates_[static_cast<std::size_t>(switchable)].candidates;
+  }
 
   // Predicted seconds of the candidate the heuristic ranks first; nothing where only the oracle, or nothing, can run
   // it.

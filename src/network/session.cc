@@ -5,9 +5,9 @@
 #include <cstring>
 
 #include "device/workspace.h"
+#include "network/assign/sides.h"
 #include "network/conv_node.h"
 #include "network/infer.h"
-#include "network/layout.h"
 #include "network/lower.h"
 #include "network/pass.h"
 #include "network/selector.h"
@@ -209,15 +209,14 @@ Result<std::vector<NetworkConvolution>> list_convolutions(Graph graph, const Pre
   const PassContext context{*settings.team, settings.options.cpu};
   if (auto log = run_passes(graph, context, settings.skip_passes); !log.ok()) return log.error();
   Selector selector(settings.options, {}, {}, settings.engines);
-  CONVOY_TRY(const std::vector<Layout> layouts, assign_layouts(graph, selector));
+  CONVOY_TRY(const std::vector<Sides> sides, sides_by(settings.options.how, graph, selector));
   std::vector<NetworkConvolution> found;
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
-    if (!is_static(graph, node) || !is_convolution(node)) continue;
-    CONVOY_TRY(const ConvNode conv, conv_problem(node, inputs_of(graph, node)));
-    NetworkConvolution convolution{.problem = in_layout(selector.allowed(conv.problem), layouts[n]),
+    if (!is_static(graph, node) || !node.conv) continue;
+    NetworkConvolution convolution{.problem = in_layouts(selector.allowed(node.conv->problem), sides[n]),
                                    .nodes = joined(node.sources)};
-    convolution.constant_weights = graph.constant_of(node.inputs[conv_weight_input(node.desc)]) != nullptr;
+    convolution.constant_weights = graph.constant_of(conv_inputs(node).weights) != nullptr;
     const auto same = std::find_if(found.begin(), found.end(), [&](const NetworkConvolution& other) {
       return other.problem == convolution.problem && other.constant_weights == convolution.constant_weights;
     });
@@ -238,7 +237,8 @@ Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph graph, const Prep
   CONVOY_CHECK(check_complete(graph));
 
   Selector selector(settings.options, settings.progress, settings.candidates, settings.engines);
-  CONVOY_TRY(const std::vector<Layout> layouts, assign_layouts(graph, selector));
+  CONVOY_TRY(const std::vector<Sides> sides, sides_by(settings.options.how, graph, selector));
+  CONVOY_TRY(const Assignment assignment, assign(graph, sides, selector));
   std::unique_ptr<Tail> tail = std::make_unique<Tail>(graph, settings);
   if (tail->node_count() == 0) tail.reset();
   std::vector<TensorDesc> inputs;
@@ -255,7 +255,8 @@ Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph graph, const Prep
   for (std::size_t k = 0; k < graph.outputs.size(); ++k) {
     outputs.push_back(by_tail[k] ? std::nullopt : std::optional(graph.values[graph.outputs[k]].desc));
   }
-  CONVOY_TRY(Lowered lowered, lower(graph, layouts, tail ? tail->exports() : std::span<const int>(), selector));
+  CONVOY_TRY(Lowered lowered, lower(graph, assignment, tail ? tail->exports() : std::span<const int>(),
+                                          {selector.request(), settings.engines}));
   auto session = std::make_unique<GraphSession>(std::move(lowered), std::move(inputs), std::move(outputs),
                                                 std::move(input_names), std::move(tail), settings.team);
   CONVOY_CHECK(session->allocate());
