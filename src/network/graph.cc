@@ -103,6 +103,12 @@ std::optional<std::vector<double>> channel_constant(const Graph& graph, int valu
   return values;
 }
 
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : "+") + name;
+  return text;
+}
+
 std::string describe(const Node& node) { return "node '" + node.desc.name + "' (" + node.desc.op + ")"; }
 
 }  // namespace convoy::network

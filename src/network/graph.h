@@ -46,7 +46,7 @@ struct Node {
   std::vector<std::string> sources;  // names of the ONNX nodes it stands for
   ConvFusion fusion;
   std::optional<ConvNode> conv;  // of a convolution whose inputs are known, as of the last shape inference
-  bool erased = false;  // `sweep` drops it
+  bool erased = false;           // `sweep` drops it
 };
 
 struct Graph {
@@ -83,6 +83,8 @@ std::optional<double> scalar_constant(const Graph& graph, int value);
 // a channel.
 std::optional<std::vector<double>> channel_constant(const Graph& graph, int value, int rank, std::int64_t channels);
 
+// The names of the ONNX nodes that a node stands for: "conv1+bn1+relu1".
+std::string joined(const std::vector<std::string>& names);
 // "node 'conv1' (Conv)"
 std::string describe(const Node& node);
 

@@ -350,12 +350,6 @@ class Lowering {
 
 }  // namespace
 
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : "+") + name;
-  return text;
-}
-
 Result<Lowered> lower(Graph& graph, const Assignment& assignment, std::span<const int> exports, const Makers& makers) {
   return Lowering(graph, assignment, exports, makers).run();
 }

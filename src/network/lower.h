@@ -1,4 +1,5 @@
-// From a graph whose passes have run, and an assignment, to a program: it decides nothing. Nodes whose outputs are not known are left to the caller.
+// From a graph whose passes have run, and an assignment, to a program: it decides nothing. Nodes whose outputs are not
+// known are left to the caller.
 #pragma once
 
 #include <span>
@@ -24,8 +25,5 @@ struct Makers {
 // Lowers the nodes whose outputs are known, in the graph's order, as the assignment says. Constants are released from
 // the graph as soon as their last reader has been lowered, but for those in `exports` (values that later nodes read).
 Result<Lowered> lower(Graph& graph, const Assignment& assignment, std::span<const int> exports, const Makers& makers);
-
-// The names of the ONNX nodes that a step computes: "conv1+bn1+relu1".
-std::string joined(const std::vector<std::string>& names);
 
 }  // namespace convoy::network

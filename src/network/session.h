@@ -23,6 +23,9 @@ struct PrepareSettings {
 // released once they are packed.
 Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph graph, const PrepareSettings& settings);
 
+// Network::plan: passes and the assignment.
+Result<std::string> plan_of(Graph graph, const PrepareSettings& settings);
+
 // Network::convolutions: passes and layouts only.
 Result<std::vector<NetworkConvolution>> list_convolutions(Graph graph, const PrepareSettings& settings);
 

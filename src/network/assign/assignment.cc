@@ -34,7 +34,8 @@ ConvProblem in_layouts(ConvProblem problem, const Sides& sides) {
 }
 
 bool relabels(const Node& node, const TensorDesc& input, const TensorDesc& output) {
-  if (node.desc.op != "Transpose" || !node.desc.domain.empty() || input.channel_block != 1 || output.channel_block != 1) {
+  if (node.desc.op != "Transpose" || !node.desc.domain.empty() || input.channel_block != 1 ||
+      output.channel_block != 1) {
     return false;
   }
   const auto given = node.desc.integers("perm", {});

@@ -49,9 +49,9 @@ Result<std::vector<Sides>> sides_by(std::string_view how, const Graph& graph, Se
     const auto layout = parse_layout(how.substr(kUniform.size()));
     if (layout.ok() && *layout != Layout::strided) return uniform_sides(graph, selector, *layout);
   }
-  return Error{ErrorCode::invalid_argument,
-               fmt::format("how='{}': it is greedy, or uniform:nhwc, uniform:nchw, uniform:nchw8c or uniform:nchw16c",
-                           how)};
+  return Error{
+      ErrorCode::invalid_argument,
+      fmt::format("how='{}': it is greedy, or uniform:nhwc, uniform:nchw, uniform:nchw8c or uniform:nchw16c", how)};
 }
 
 }  // namespace convoy::network
