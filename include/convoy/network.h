@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "convoy/host_tensor.h"
@@ -37,6 +38,7 @@ struct NetworkOptions {
   // network whose sizes are known when it runs only are in no plan.
   std::string plan;
   bool lenient_plan = false;
+  std::vector<std::string> skip_passes;  // improvements of the graph to leave out (network_passes())
 };
 
 // One step of a prepared network, in execution order, for reports.
@@ -130,6 +132,14 @@ class Network {
   virtual Result<std::vector<NetworkConvolution>> convolutions(std::span<const TensorDesc> inputs,
                                                                const NetworkOptions& options) const = 0;
 };
+
+// What improves a network's graph before anything is chosen, in the order they run first.
+struct NetworkPass {
+  std::string_view name;     // "conv_fusion"
+  std::string_view summary;  // one line
+  bool can_be_skipped = true;
+};
+std::vector<NetworkPass> network_passes();
 
 // Networks built here, with seeded weights, the same on every machine. `zoo_model` gives the serialized ONNX model; an
 // unknown name is an error that lists the names.

@@ -27,11 +27,16 @@ void add_plan_flags(CLI::App& app, PlanFlags& flags) {
                  "line")
       ->type_name("FILE");
   app.add_flag("--lenient", flags.lenient, "With --plan: choose again what does not fit, and say so");
+  app.add_option("--skip-pass", flags.skip_passes,
+                 "Leave out an improvement of the graph (convoy list passes; repeatable)")
+      ->type_name("PASS")
+      ->allow_extra_args(false);
 }
 
 Result<void> apply(const Program& program, const PlanFlags& flags, NetworkOptions& options) {
   options.how = flags.how;
   options.lenient_plan = flags.lenient;
+  options.skip_passes = flags.skip_passes;
   if (flags.plan_file.empty()) {
     if (!flags.lenient) return {};
     return Error{ErrorCode::invalid_argument, "--lenient is for --plan"};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "cli/program.h"
 
@@ -11,6 +12,7 @@ struct PlanFlags {
   std::string how = "greedy";
   std::string plan_file;  // empty: none
   bool lenient = false;
+  std::vector<std::string> skip_passes;
 };
 void add_plan_flags(CLI::App& app, PlanFlags& flags);
 

@@ -83,6 +83,10 @@ std::optional<double> scalar_constant(const Graph& graph, int value);
 // a channel.
 std::optional<std::vector<double>> channel_constant(const Graph& graph, int value, int rank, std::int64_t channels);
 
+// Ids are in range, a value has one maker at most, and every value that is read is an input, a constant or made by a
+// node: plans rely on it, whatever the passes have met. Error (corrupt): which value, and who reads it.
+Result<void> check(const Graph& graph);
+
 // The names of the ONNX nodes that a node stands for: "conv1+bn1+relu1".
 std::string joined(const std::vector<std::string>& names);
 // "node 'conv1' (Conv)"

@@ -174,30 +174,6 @@ class GraphSession final : public SwitchableSession {
   std::vector<HostTensor> bound_;
 };
 
-// Every value that is read is an input, a constant or made by a node: plans rely on it, whatever the passes have met.
-Result<void> check_complete(const Graph& graph) {
-  std::vector<bool> made(graph.values.size(), false);
-  for (std::size_t id = 0; id < made.size(); ++id) made[id] = graph.values[id].constant.has_value();
-  for (const int id : graph.inputs) made[id] = true;
-  for (const Node& node : graph.nodes) {
-    for (const int id : node.outputs) {
-      if (id != kAbsent) made[id] = true;
-    }
-  }
-  const auto missing = [&](int id, const std::string& reader) {
-    return Error{ErrorCode::corrupt, reader + ": nothing makes the value '" + graph.values[id].name + "'"};
-  };
-  for (const Node& node : graph.nodes) {
-    for (const int id : node.inputs) {
-      if (id != kAbsent && !made[id]) return missing(id, describe(node));
-    }
-  }
-  for (const int id : graph.outputs) {
-    if (!made[id]) return missing(id, "the graph's outputs");
-  }
-  return {};
-}
-
 Result<PrepareSettings> completed(PrepareSettings settings) {
   if (settings.options.threads < 1) {
     return Error{ErrorCode::invalid_argument,
@@ -225,8 +201,7 @@ Result<Assignment> decide(const Graph& graph, const NetworkOptions& options, Sel
 Result<std::string> plan_of(Graph graph, const PrepareSettings& given) {
   CONVOY_TRY(const PrepareSettings settings, completed(given));
   const PassContext context{*settings.team, settings.options.cpu};
-  if (auto log = run_passes(graph, context, settings.skip_passes); !log.ok()) return log.error();
-  CONVOY_CHECK(check_complete(graph));
+  if (auto log = run_passes(graph, context, settings.options.skip_passes); !log.ok()) return log.error();
   Selector selector(settings.options, settings.progress, settings.candidates, settings.engines);
   std::vector<std::string> remarks;
   CONVOY_TRY(const Assignment assignment, decide(graph, settings.options, selector, remarks));
@@ -236,7 +211,7 @@ Result<std::string> plan_of(Graph graph, const PrepareSettings& given) {
 Result<std::vector<NetworkConvolution>> list_convolutions(Graph graph, const PrepareSettings& given) {
   CONVOY_TRY(const PrepareSettings settings, completed(given));
   const PassContext context{*settings.team, settings.options.cpu};
-  if (auto log = run_passes(graph, context, settings.skip_passes); !log.ok()) return log.error();
+  if (auto log = run_passes(graph, context, settings.options.skip_passes); !log.ok()) return log.error();
   Selector selector(settings.options, {}, {}, settings.engines);
   CONVOY_TRY(const std::vector<Sides> sides, sides_by(settings.options.how, graph, selector));
   std::vector<NetworkConvolution> found;
@@ -262,8 +237,7 @@ Result<std::vector<NetworkConvolution>> list_convolutions(Graph graph, const Pre
 Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph graph, const PrepareSettings& given) {
   CONVOY_TRY(const PrepareSettings settings, completed(given));
   const PassContext context{*settings.team, settings.options.cpu};
-  if (auto log = run_passes(graph, context, settings.skip_passes); !log.ok()) return log.error();
-  CONVOY_CHECK(check_complete(graph));
+  if (auto log = run_passes(graph, context, settings.options.skip_passes); !log.ok()) return log.error();
 
   Selector selector(settings.options, settings.progress, settings.candidates, settings.engines);
   std::vector<std::string> remarks;

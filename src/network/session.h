@@ -13,7 +13,6 @@ namespace convoy::network {
 struct PrepareSettings {
   NetworkOptions options;
   SelectionProgress progress = {};
-  std::vector<std::string> skip_passes = {};               // by name
   std::shared_ptr<ThreadTeam> team = {};                   // made where null
   std::span<const ConvolutionCandidates> candidates = {};  // to switch between; read by prepare_graph only
   std::span<const Engine* const> engines = all_engines();  // that convolutions run on
