@@ -140,7 +140,8 @@ Result<const StandIn*> Substitution::obey(const Replaceable& plan, const Candida
   {
     const std::lock_guard lock(mutex_);
     const Substitute& substitute = ready(plan.row.problem, wanted);
-    if (std::string reason = unfit(substitute, plan.plan.offer); !reason.empty()) return Error{ErrorCode::unsupported, reason};
+    if (std::string reason = unfit(substitute, plan.plan.offer); !reason.empty())
+      return Error{ErrorCode::unsupported, reason};
     chosen = put(plan, substitute);
   }
   recorder_.substituted(plan.plan, wanted);

@@ -57,8 +57,8 @@ class Substitution {
   const StandIn* choose(const Replaceable& plan, const std::vector<KnownTime>& cudnns,
                         std::vector<KnownTime> substitutes);
 
-  // The one that a rule names, whatever it takes; it too loses nothing that the plan does not lose, since the program has
-  // filtered its plans by that. Error: why it can't serve.
+  // The one that a rule names, whatever it takes; it too loses nothing that the plan does not lose, since the program
+  // has filtered its plans by that. Error: why it can't serve.
   Result<const StandIn*> obey(const Replaceable& plan, const Candidate& wanted);
 
   // Runs it with what the program gave. False: the program's own plan has to.
