@@ -71,9 +71,12 @@ void transpose(const T* src, T* dst, std::int64_t batch, std::int64_t rows, std:
 
 }  // namespace
 
-bool same_bytes(const Dims& dims, Layout a, Layout b) {
-  if (a == b) return true;
-  return TensorDesc::packed(DataType::u8, dims, a).is_packed(b);
+bool same_bytes(const TensorDesc& a, const TensorDesc& b) {
+  if (a.type != b.type || a.dims != b.dims || a.channel_block != b.channel_block) return false;
+  for (std::size_t i = 0; i < a.dims.size(); ++i) {
+    if (a.dims[i] > 1 && a.strides[i] != b.strides[i]) return false;
+  }
+  return true;
 }
 
 void convert_layout(const TensorDesc& src, const void* src_data, const TensorDesc& dst, void* dst_data,

@@ -31,9 +31,12 @@ TEST(ConvertLayout, IsTheCopyOfEveryElement) {
 }
 
 TEST(ConvertLayout, SameBytesWhereThereIsNothingToMove) {
-  EXPECT_TRUE(same_bytes({1, 1, 8, 8}, Layout::nchw, Layout::nhwc));
-  EXPECT_TRUE(same_bytes({4, 64, 1, 1}, Layout::nchw, Layout::nhwc));
-  EXPECT_FALSE(same_bytes({1, 2, 8, 8}, Layout::nchw, Layout::nhwc));
+  const auto alike = [](const Dims& dims) {
+    return same_bytes(TensorDesc::packed(DataType::f32, dims), TensorDesc::packed(DataType::f32, dims, Layout::nhwc));
+  };
+  EXPECT_TRUE(alike({1, 1, 8, 8}));
+  EXPECT_TRUE(alike({4, 64, 1, 1}));
+  EXPECT_FALSE(alike({1, 2, 8, 8}));
 }
 
 }  // namespace
