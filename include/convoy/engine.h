@@ -21,8 +21,8 @@
 
 namespace convoy {
 
-// What a knob is set to: a number, or a word where it chooses among kinds ("bands"). A word begins with a letter and has
-// letters, digits, '.', '_' and '-'.
+// What a knob is set to: a number, or a word where it chooses among kinds ("bands"). A word begins with a letter and
+// has letters, digits, '.', '_' and '-'.
 class KnobSetting {
  public:
   KnobSetting(std::integral auto number) : setting_(static_cast<std::int64_t>(number)) {}
@@ -62,8 +62,8 @@ struct Configurations {
 // The knobs' values are those that the list has; `knobs` says their names and texts.
 Configurations listed_configurations(std::vector<KnobValues> listed, std::vector<Knob> knobs);
 
-// An engine and one of its configurations: "cpu.winograd{m=4}", "cuda.depthwise{columns=7,kernel=planes,rows=4}". This is
-// what is stored, printed and asked for; never an index. Who writes one may leave knobs out (completed() below).
+// An engine and one of its configurations: "cpu.winograd{m=4}", "cuda.depthwise{columns=7,kernel=planes,rows=4}". This
+// is what is stored, printed and asked for; never an index. Who writes one may leave knobs out (completed() below).
 struct Candidate {
   std::string engine;
   KnobValues knobs;
@@ -270,8 +270,8 @@ std::optional<Estimate> certain_estimate(const Engine& engine, const ConvProblem
 
 KnobValues default_knobs(const Configurations& configurations);
 
-// The first configuration that has all of these values: the default's others where the knobs are independent. invalid_argument
-// says which value there is not, or which don't go together.
+// The first configuration that has all of these values: the default's others where the knobs are independent.
+// invalid_argument says which value there is not, or which don't go together.
 Result<KnobValues> completed(const KnobValues& values, const Configurations& configurations);
 
 // A knob's number or word; the fallback where it is absent, or the other.

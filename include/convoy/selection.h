@@ -68,7 +68,8 @@ Result<Selection> select(const ConvProblem& problem, std::span<const Engine* con
                          const SelectionProgress& progress = {});
 
 // Finds the engine and makes the plan; a refusal or an unknown knob becomes an error that says so. Knobs that the
-// candidate leaves out are completed(); one that is written as Convoy did before configurations had names is understood.
+// candidate leaves out are completed(); one that is written as Convoy did before configurations had names is
+// understood.
 Result<std::unique_ptr<ConvPlan>> make_plan(const ConvProblem& problem, const Candidate& candidate,
                                             std::span<const Engine* const> engines, const PlanRequest& request);
 

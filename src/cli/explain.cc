@@ -89,8 +89,8 @@ void say_engines(const Program& program, const selection::Explanation& explanati
     can.row(
         {name, report::seconds(verdict.answer.predicted_seconds), measured,
          share_of_ceiling(least, time_of(verdict).seconds), report::bytes(static_cast<double>(verdict.workspace_bytes)),
-         verdict.stages.empty() ? "?" : fmt::format("{}", verdict.stages.size()), knob_text(verdict.answer.configurations),
-         remark},
+         verdict.stages.empty() ? "?" : fmt::format("{}", verdict.stages.size()),
+         knob_text(verdict.answer.configurations), remark},
         chosen ? report::Style::good : report::Style::plain);
   }
   for (const auto& group : refusals.groups()) {

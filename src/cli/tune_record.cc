@@ -208,7 +208,8 @@ class RecordTuner {
     const Configurations configurations = engine->configurations(problem, request_);
     KnobValues knobs = recorded.knobs;
     for (const Knob& knob : configurations.knobs) {
-      const bool named = std::any_of(knobs.begin(), knobs.end(), [&](const KnobValue& k) { return k.name == knob.name; });
+      const bool named =
+          std::any_of(knobs.begin(), knobs.end(), [&](const KnobValue& k) { return k.name == knob.name; });
       const bool automatic = std::find(knob.values.begin(), knob.values.end(), kAutomatic) != knob.values.end();
       if (!named && automatic) knobs.push_back({knob.name, kAutomatic});
     }

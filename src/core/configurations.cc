@@ -80,7 +80,11 @@ Result<KnobValues> completed(const KnobValues& values, const Configurations& con
   const bool more = named.size() > kMostNamed;
   if (more) named.resize(kMostNamed);
   return no("these knob values don't go together; the configurations for this problem are " +
-            joined(named, [](const KnobValues& each) { return print(Candidate{"", each}); }) + (more ? ", ..." : ""));
+            joined(named,
+                   [](const KnobValues& each) {
+                     return print(Candidate{"", each});
+                   }) +
+            (more ? ", ..." : ""));
 }
 
 std::int64_t knob_or(const KnobValues& values, std::string_view name, std::int64_t fallback) {

@@ -279,8 +279,8 @@ TEST(Configurations, ListedOnesAreCompletedByTheFirstThatHasWhatIsNamed) {
   const KnobValues patch = {{"columns", 2}, {"kernel", "patch"}, {"rows", 7}};
   const KnobValues wide = {{"columns", 7}, {"kernel", "patch"}, {"rows", 1}};
   const KnobValues general = {{"kernel", "general"}};
-  const Configurations listed =
-      listed_configurations({patch, wide, general}, {{"kernel", {}, "which"}, {"rows", {}, ""}, {"columns", {}, ""}, {"unused", {}, ""}});
+  const Configurations listed = listed_configurations(
+      {patch, wide, general}, {{"kernel", {}, "which"}, {"rows", {}, ""}, {"columns", {}, ""}, {"unused", {}, ""}});
   ASSERT_EQ(listed.knobs.size(), 3u);
   EXPECT_EQ(listed.knobs[0].values, (std::vector<KnobSetting>{"patch", "general"}));
   EXPECT_EQ(listed.knobs[0].text, "which");
@@ -291,9 +291,10 @@ TEST(Configurations, ListedOnesAreCompletedByTheFirstThatHasWhatIsNamed) {
   EXPECT_EQ(*completed({{"kernel", "general"}}, listed), general);
   EXPECT_EQ(completed({{"kernel", "mma"}}, listed).error().message,
             "knob kernel=mma: the values for this problem are patch, general");
-  EXPECT_EQ(completed({{"columns", 7}, {"rows", 7}}, listed).error().message,
-            "these knob values don't go together; the configurations for this problem are {columns=2,kernel=patch,rows=7}, "
-            "{columns=7,kernel=patch,rows=1}, {kernel=general}");
+  EXPECT_EQ(
+      completed({{"columns", 7}, {"rows", 7}}, listed).error().message,
+      "these knob values don't go together; the configurations for this problem are {columns=2,kernel=patch,rows=7}, "
+      "{columns=7,kernel=patch,rows=1}, {kernel=general}");
 }
 
 TEST(Candidate, ErrorsQuoteTheText) {

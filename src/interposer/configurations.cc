@@ -66,9 +66,7 @@ Offer offer_of(cudnnBackendDescriptor_t raw, const ConvProblem* problem) {
   return offer;
 }
 
-Candidate without_automatic(Candidate candidate) {
-  return without_open_knobs(std::move(candidate));
-}
+Candidate without_automatic(Candidate candidate) { return without_open_knobs(std::move(candidate)); }
 
 bool fits(const Candidate& candidate, const Candidate& wanted) {
   return candidate.engine == wanted.engine &&
@@ -109,7 +107,8 @@ Result<Parts> configure(cudnnBackendDescriptor_t configuration, const Place& pla
     if (is_left_open(knob)) continue;
     const std::int64_t* const number = knob.value.number();
     if (number == nullptr) {
-      return Error{ErrorCode::unsupported, fmt::format("knob {}={}: cuDNN's are numbers", knob.name, print(knob.value))};
+      return Error{ErrorCode::unsupported,
+                   fmt::format("knob {}={}: cuDNN's are numbers", knob.name, print(knob.value))};
     }
     cudnn::Descriptor& choice = parts->emplace_back(real(), CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
     choice.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, *type)

@@ -1,6 +1,6 @@
 // Candidates as Convoy wrote them before configurations had named values: "cpu.direct{tile=142}" is
-// cpu.direct{channel_vectors=2,positions=14} now. They are in rules, databases, exports and other people's programs; this
-// is where they are understood, and it never changes.
+// cpu.direct{channel_vectors=2,positions=14} now. They are in rules, databases, exports and other people's programs;
+// this is where they are understood, and it never changes.
 #pragma once
 
 #include <optional>

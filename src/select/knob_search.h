@@ -10,8 +10,8 @@
 
 namespace convoy::selection {
 
-// Of combinations, first the neighbours of the best candidate so far (one knob changed), so that the search climbs; when
-// those are all tried, everything else in order. Nothing is stored but what was tried. Listed ones in their order.
+// Of combinations, first the neighbours of the best candidate so far (one knob changed), so that the search climbs;
+// when those are all tried, everything else in order. Nothing is stored but what was tried. Listed ones in their order.
 class KnobSearch {
  public:
   // The default candidate counts as tried.

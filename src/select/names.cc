@@ -110,9 +110,8 @@ Result<void> check_candidate(const Candidate& candidate, std::span<const Engine*
   Names names;
   for (const DeclaredKnob& knob : declared) names.push_back(knob.name);
   for (const KnobValue& value : candidate.knobs) {
-    const auto knob = std::find_if(declared.begin(), declared.end(), [&](const DeclaredKnob& each) {
-      return glob_matches(each.name, value.name);
-    });
+    const auto knob = std::find_if(declared.begin(), declared.end(),
+                                   [&](const DeclaredKnob& each) { return glob_matches(each.name, value.name); });
     if (knob != declared.end()) {
       CONVOY_CHECK(check_setting(candidate.engine, value, knob->words));
       continue;

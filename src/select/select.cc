@@ -98,8 +98,8 @@ Result<Selection> choose(const ConvProblem& problem, std::span<const Engine* con
     if (runs.ok()) {
       Selection selection;
       if (selection::has_former_knobs(rule->candidate)) {
-        selection.warnings.push_back(fmt::format("rule '{}': {} is written {} now", rule->pattern,
-                                                 print(rule->candidate), print(*runs)));
+        selection.warnings.push_back(
+            fmt::format("rule '{}': {} is written {} now", rule->pattern, print(rule->candidate), print(*runs)));
       }
       selection.candidate = *std::move(runs);
       selection.reason = fmt::format("rule '{}'", rule->pattern);

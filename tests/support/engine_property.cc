@@ -222,7 +222,8 @@ PropertySummary check_engine(const Engine& engine, const PropertyOptions& option
       if (refuse(engine, test.problem, request)) continue;
       test.isa = isa;
       test.constant_weights = random.chance(0.5);
-      test.knobs = random.chance(0.5) ? random_knobs(random, engine.configurations(test.problem, request)) : KnobValues{};
+      test.knobs =
+          random.chance(0.5) ? random_knobs(random, engine.configurations(test.problem, request)) : KnobValues{};
       std::vector<std::byte> first;
       for (PropertyRuns& runs : summary.runs) {
         if (runs.isa != isa) continue;

@@ -357,7 +357,8 @@ TEST_F(WithCudnn, EnginesAreAlsoSuggestedAsTheyCome) {
   int picked = 0;
   for (const Engine* engine : takers(problem, request)) {
     KnobValues automatic;
-    for (const Knob& knob : engine->configurations(problem, request).knobs) automatic.push_back({knob.name, kAutomatic});
+    for (const Knob& knob : engine->configurations(problem, request).knobs)
+      automatic.push_back({knob.name, kAutomatic});
     const auto suggested = suggestions_of(*engine, problem, request);
     if (suggested.empty()) continue;  // not of the graph API
     EXPECT_EQ(std::count(suggested.begin(), suggested.end(), automatic), 1) << engine->info().name;
@@ -383,7 +384,8 @@ TEST_F(WithCudnn, PredictionsFollowTheHeuristicsOrder) {
   for (const Candidate& candidate : *tried) named.insert(candidate.engine);
   for (const Engine* engine : takers(problem, request)) {
     if (named.contains(engine->info().name)) continue;
-    EXPECT_GT(engine->predict_seconds(problem, default_knobs(engine->configurations(problem, request)), request), before);
+    EXPECT_GT(engine->predict_seconds(problem, default_knobs(engine->configurations(problem, request)), request),
+              before);
   }
 }
 

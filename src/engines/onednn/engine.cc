@@ -17,7 +17,7 @@ namespace convoy::onednn {
 namespace {
 
 constexpr const char* kLayoutKnob = "layout";
-constexpr const char* kLayouts[] = {"given", "preferred"};  // of the activations
+constexpr const char* kLayouts[] = {"given", "preferred"};           // of the activations
 constexpr std::int64_t kMostElements = (std::int64_t{1} << 31) - 1;  // oneDNN's kernels count in 32 bits in places
 
 std::string_view kind_of(std::string_view family) {

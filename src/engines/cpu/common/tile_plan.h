@@ -101,11 +101,11 @@ TileDesign design_tiles(const ConvProblem& problem, const TileRequest& request);
 // Fills in weight_order, steps and how they are run through.
 void order_reductions(TileDesign& design);
 
-// The knobs of these plans: `positions` and `channel_vectors` of a tile. The configurations are the tiles that make sense
-// for the problem, the model's choice first.
+// The knobs of these plans: `positions` and `channel_vectors` of a tile. The configurations are the tiles that make
+// sense for the problem, the model's choice first.
 std::vector<DeclaredKnob> tile_knobs();
 Configurations tile_configurations(const ConvProblem& problem, const TileRequest& request);
-KnobValues knobs_of(TileSize tile);      // none for no tile
+KnobValues knobs_of(TileSize tile);  // none for no tile
 TileSize tile_of(const KnobValues& knobs);
 
 // The plan's candidate is `engine` with the tile spelled out.

@@ -72,7 +72,8 @@ TEST_P(Direct, EveryTileGivesTheSameBits) {
       const std::vector<float> out = run_and_compare(direct_engine(), problem, how, 11);
       ASSERT_FALSE(out.empty());
       if (first.empty()) first = out;
-      ASSERT_EQ(std::memcmp(first.data(), out.data(), out.size() * sizeof(float)), 0) << print(Candidate{"", tile}) << " " << threads;
+      ASSERT_EQ(std::memcmp(first.data(), out.data(), out.size() * sizeof(float)), 0)
+          << print(Candidate{"", tile}) << " " << threads;
     }
   }
 }

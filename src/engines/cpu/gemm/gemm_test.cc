@@ -67,7 +67,8 @@ TEST_P(Gemm, EveryTileGivesTheSameBits) {
         const std::vector<float> out = run_and_compare(gemm_engine(), problem, how, 11);
         ASSERT_FALSE(out.empty());
         if (first.empty()) first = out;
-        ASSERT_EQ(std::memcmp(first.data(), out.data(), out.size() * sizeof(float)), 0) << print(Candidate{"", tile}) << " " << threads;
+        ASSERT_EQ(std::memcmp(first.data(), out.data(), out.size() * sizeof(float)), 0)
+            << print(Candidate{"", tile}) << " " << threads;
       }
     }
   }

@@ -123,8 +123,8 @@ TEST(DepthwiseKernels, CompileWithoutSpills) {
         EXPECT_TRUE(reported(compiled->log)) << compiled->log;
         // The loop over work takes registers, of which the blocks that run at once leave none.
         EXPECT_LE(spilled(compiled->log), target_sms > 0 ? 128 : 0)
-            << print(problem) << " " << print(Candidate{"", configuration_of(design)}) << " sm_" << architecture << " target_sms=" << target_sms
-            << ": " << compiled->log;
+            << print(problem) << " " << print(Candidate{"", configuration_of(design)}) << " sm_" << architecture
+            << " target_sms=" << target_sms << ": " << compiled->log;
       }
     }
   };
@@ -206,7 +206,8 @@ TEST(DepthwiseDesigns, PlanesThatAreAddedUpLieInSharedMemoryWhole) {
     for (const DepthwiseDesign& design : designs) {
       if (design.kernel != DepthwiseKernel::planes) continue;
       const DepthwiseBlocks blocks = blocks_of(shape, design, device, 0);
-      EXPECT_GE(blocks.strip_tiles, tiling_of(shape, design).h.tiles()) << text << print(Candidate{"", configuration_of(design)});
+      EXPECT_GE(blocks.strip_tiles, tiling_of(shape, design).h.tiles())
+          << text << print(Candidate{"", configuration_of(design)});
     }
   }
 }

@@ -78,9 +78,9 @@ std::vector<DeclaredKnob> depthwise_knobs() {
   for (const KernelFields& kernel : kKernels) {
     knobs.front().words.emplace_back(kernel.word);
     for (const Field& field : kernel.fields) {
-      const bool known = field.name == nullptr || std::any_of(knobs.begin(), knobs.end(), [&](const DeclaredKnob& knob) {
-                           return knob.name == field.name;
-                         });
+      const bool known =
+          field.name == nullptr ||
+          std::any_of(knobs.begin(), knobs.end(), [&](const DeclaredKnob& knob) { return knob.name == field.name; });
       if (!known) knobs.push_back({field.name});
     }
   }
@@ -91,16 +91,17 @@ Configurations configurations_of(const std::vector<DepthwiseDesign>& designs) {
   std::vector<KnobValues> listed;
   listed.reserve(designs.size());
   for (const DepthwiseDesign& design : designs) listed.push_back(configuration_of(design));
-  return listed_configurations(std::move(listed),
-                               {{kKernel, {}, "docs/cuda-kernels.md says which is for what"},
-                                {"rows", {}, "of a thread's patch, of a block's (mma), of a band"},
-                                {"columns", {}, "of a thread's patch, of a block's (mma)"},
-                                {"channels", {}, "of a thread, of a warp (mma), of a block (plane_bands, pixel_bands, signal)"},
-                                {"images", {}, "of a block"},
-                                {"warp_channels", {}, "channels of a warp"},
-                                {"unroll", {}, "units of rows a step"},
-                                {"tiles", {}, "of a block"},
-                                {"positions", {}, "of a tile"}});
+  return listed_configurations(
+      std::move(listed),
+      {{kKernel, {}, "docs/cuda-kernels.md says which is for what"},
+       {"rows", {}, "of a thread's patch, of a block's (mma), of a band"},
+       {"columns", {}, "of a thread's patch, of a block's (mma)"},
+       {"channels", {}, "of a thread, of a warp (mma), of a block (plane_bands, pixel_bands, signal)"},
+       {"images", {}, "of a block"},
+       {"warp_channels", {}, "channels of a warp"},
+       {"unroll", {}, "units of rows a step"},
+       {"tiles", {}, "of a block"},
+       {"positions", {}, "of a tile"}});
 }
 
 }  // namespace convoy::cuda

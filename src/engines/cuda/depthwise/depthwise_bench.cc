@@ -190,8 +190,10 @@ Result<void> bench_all(int count, char** words) {
       outcome = fmt::format("\"us\":{:.2f},\"error_in_tolerances\":{:.3g}", seconds * 1e6, verdict.max_error);
     }
     const double predicted = depthwise_engine().predict_seconds(problem, item.configuration, request);
-    fmt::print("{{\"problem\":\"{}\",\"candidate\":\"{}\",\"rank\":{},\"floor_us\":{:.2f},\"predicted_us\":{:.2f},{}}}\n",
-               print(problem), print(Candidate{"cuda.depthwise", item.configuration}), item.rank, floor_seconds(problem) * 1e6, predicted * 1e6, outcome);
+    fmt::print(
+        "{{\"problem\":\"{}\",\"candidate\":\"{}\",\"rank\":{},\"floor_us\":{:.2f},\"predicted_us\":{:.2f},{}}}\n",
+        print(problem), print(Candidate{"cuda.depthwise", item.configuration}), item.rank, floor_seconds(problem) * 1e6,
+        predicted * 1e6, outcome);
     std::fflush(stdout);
   }
   return {};

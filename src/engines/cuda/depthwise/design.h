@@ -1,5 +1,5 @@
-// How a depthwise problem may be computed: which kernel and how large the tile of a thread. A design is a configuration of
-// the engine's.
+// How a depthwise problem may be computed: which kernel and how large the tile of a thread. A design is a configuration
+// of the engine's.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ struct DepthwiseDesign {
   friend bool operator==(const DepthwiseDesign&, const DepthwiseDesign&) = default;
 };
 
-// A design as an engine's configuration, {columns=7,kernel=planes,rows=4}, and back. The knob `kernel` is a word, and says
-// which others there are. design_of() takes what configuration_of() gives.
+// A design as an engine's configuration, {columns=7,kernel=planes,rows=4}, and back. The knob `kernel` is a word, and
+// says which others there are. design_of() takes what configuration_of() gives.
 KnobValues configuration_of(const DepthwiseDesign& design);
 DepthwiseDesign design_of(const KnobValues& configuration);
 std::vector<DeclaredKnob> depthwise_knobs();
