@@ -80,14 +80,17 @@ class Reader {
 Result<KnobValues> read_knobs(const Json& json) {
   KnobValues knobs;
   for (const auto& [name, value] : json.items()) {
-    if (!value.is_number_integer() && !value.is_string()) {
+    if (value.is_number_integer()) {
+      knobs.push_back({name, value.get<std::int64_t>()});
+      continue;
+    }
+    // A word is one if it reads back as that.
+    const Candidate read{"e", value.is_string() ? KnobValues{{name, value.get<std::string>()}} : KnobValues{}};
+    const auto parsed = parse_candidate(print(read));
+    if (read.knobs.empty() || !parsed.ok() || *parsed != read) {
       return bad_field("knobs." + name, "a number or a word is expected, it is " + dump(value));
     }
-    if (value.is_string()) {
-      knobs.push_back({name, value.get<std::string>()});
-    } else {
-      knobs.push_back({name, value.get<std::int64_t>()});
-    }
+    knobs.push_back(read.knobs.front());
   }
   std::sort(knobs.begin(), knobs.end(), [](const KnobValue& a, const KnobValue& b) { return a.name < b.name; });
   return knobs;

@@ -38,7 +38,7 @@ std::optional<KnobValues> depthwise(std::int64_t tile) {
   if (index >= static_cast<std::int64_t>(kernels.size()) || (index == 0) != (tile == 0)) return std::nullopt;
   const Kernel& kernel = kernels[static_cast<std::size_t>(index)];
   std::array<std::int64_t, 3> numbers = {tile / 10'000 % 10'000, tile / 100 % 100, tile % 100};
-  KnobValues values = {{"kernel", kernel.word}};
+  KnobValues values = {KnobValue{"kernel", kernel.word}};
   if (index == 6) {  // its columns were units of a step * 10 + channels of a warp
     values.push_back({"unroll", std::max<std::int64_t>(1, numbers[1] / 10)});
     numbers[1] %= 10;
@@ -67,7 +67,7 @@ std::optional<Candidate> with_named_knobs(const Candidate& candidate, const Conv
   std::optional<KnobValues> knobs;
   if (engine.starts_with("onednn.")) {
     const auto layout = only_number(candidate, "layout");
-    if (layout && *layout <= 1) knobs = {{"layout", *layout == 1 ? "preferred" : "given"}};
+    if (layout && *layout <= 1) knobs = KnobValues{KnobValue{"layout", *layout == 1 ? "preferred" : "given"}};
   } else if (const auto number = only_number(candidate, "tile")) {
     if (engine == "cpu.direct" || (engine == "cpu.gemm" && problem != nullptr && channels_last(*problem))) {
       knobs = tile(*number, "positions", "channel_vectors");

@@ -485,7 +485,8 @@ TEST_F(WithCudnn, BigTensorsAreSplitVisibly) {
   const PlanRequest request = on(described_h200());
   const auto engine = takers(problem, request);
   ASSERT_FALSE(engine.empty());
-  const auto plan = engine.front()->plan(problem, default_knobs(engine.front()->knobs(problem, request)), request);
+  const auto plan =
+      engine.front()->plan(problem, default_knobs(engine.front()->configurations(problem, request)), request);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_NE((*plan)->description().find("pieces"), std::string::npos) << (*plan)->description();
   EXPECT_NE((*plan)->description().find("batch 1-1, rows of y"), std::string::npos) << (*plan)->description();

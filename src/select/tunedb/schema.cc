@@ -5,6 +5,7 @@
 #include <array>
 #include <new>
 
+#include "base/log.h"
 #include "convoy/engine.h"
 #include "select/former_knobs.h"
 
@@ -228,6 +229,10 @@ Result<void> migrate(const Connection& connection) {
     const int made = sqlite3_create_function_v2(connection.get(), "convoy_named_knobs", 3, SQLITE_UTF8, nullptr,
                                                 named_knobs, nullptr, nullptr, nullptr);
     if (made != SQLITE_OK) return connection.error(made);
+    if (version > 0 && version < current_version()) {
+      log(LogLevel::info, "tuning_database",
+          {{"file", connection.path()}, {"migrated", "knobs such as tile=142 have names now: docs/tuning.md"}});
+    }
     for (std::int64_t v = version; v < current_version(); ++v) {
       CONVOY_CHECK(connection.run(std::string(kMigrations[static_cast<std::size_t>(v)])));
     }

@@ -141,7 +141,7 @@ TEST(DepthwiseDesigns, AConfigurationSaysAllOfADesign) {
         DepthwiseDesign{DepthwiseKernel::signal, 250, 16, 1}}) {
     const Candidate candidate{"cuda.depthwise", configuration_of(design)};
     EXPECT_EQ(design_of(candidate.knobs), design);
-    EXPECT_EQ(parse_candidate(print(candidate)), candidate);
+    EXPECT_EQ(*parse_candidate(print(candidate)), candidate);
   }
 }
 

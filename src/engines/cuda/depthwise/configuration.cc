@@ -52,7 +52,7 @@ static_assert(kKernels.size() == static_cast<std::size_t>(DepthwiseKernel::signa
 
 KnobValues configuration_of(const DepthwiseDesign& design) {
   const KernelFields& kernel = kKernels[static_cast<std::size_t>(design.kernel)];
-  KnobValues values = {{kKernel, kernel.word}};
+  KnobValues values = {KnobValue{kKernel, kernel.word}};
   for (const Field& field : kernel.fields) {
     if (field.name != nullptr) values.push_back({field.name, design.*field.number});
   }
