@@ -146,6 +146,7 @@ Error selection::cannot_run(const Engine& engine, const ConvProblem& problem, co
 Result<const Engine*> selection::runnable_engine(const ConvProblem& problem, const Candidate& candidate,
                                                  std::span<const Engine* const> engines, const PlanRequest& request) {
   CONVOY_TRY(const Engine* engine, find_engine(problem, candidate, engines, request));
+  if (candidate.knobs.empty()) return engine;
   const auto whole = completed(candidate.knobs, engine->configurations(problem, request));
   if (!whole.ok()) return whole.error().within(print(candidate));
   return engine;

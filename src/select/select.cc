@@ -34,11 +34,12 @@ Result<Candidate> candidate_of(const SelectionRule& rule, const ConvProblem& pro
                                std::span<const Engine* const> engines, const SelectionFilter& filter,
                                const PlanRequest& request) {
   CONVOY_TRY(Candidate candidate, selection::whole_candidate(problem, rule.candidate, engines, request));
-  CONVOY_TRY(const Engine* engine, selection::runnable_engine(problem, candidate, engines, request));
-  auto refusal = filtered(problem, *engine, candidate.knobs, filter, request);
+  const auto engine = std::find_if(engines.begin(), engines.end(),
+                                   [&](const Engine* each) { return each->info().name == candidate.engine; });
+  auto refusal = filtered(problem, **engine, candidate.knobs, filter, request);
   if (!refusal && selection::needs_plan(filter)) {
     CONVOY_TRY(const auto seen, selection::plan_to_see(problem, candidate, engines, request));
-    refusal = filtered(problem, *engine, candidate.knobs, filter, request, seen.plan.get());
+    refusal = filtered(problem, **engine, candidate.knobs, filter, request, seen.plan.get());
   }
   if (!refusal) return candidate;
   return Error{ErrorCode::unsupported, fmt::format("{}: {}", print(candidate), refusal->reason)};

@@ -139,7 +139,7 @@ TEST(OneDnn, OneChannelIsComputedInEitherLayout) {
     testing::EngineCase test;
     test.engine = &engine("onednn.gemm");
     test.problem = problem(text);
-    test.knobs = {{"layout", "given"}};
+    test.knobs = {KnobValue{"layout", "given"}};
     EXPECT_EQ(run(test).failure, "") << text;
   }
 }
