@@ -95,6 +95,7 @@ TEST(Repro, SaysWhatTheProcessorLacks) {
 TEST(Repro, AFailureHappensAgainFromItsFile) {
   const FaultyEngine wrong(EngineFault::wrong), good(EngineFault::none);
   Repro repro = example();
+  repro.candidate.knobs = {{"tile", 2}};  // all that these engines have
   repro.setup.trusted.reset();
   const Engine* engines[] = {&wrong};
   const CheckOutcome outcome = CandidateChecker::make(repro.setup, engines)->check(repro.candidate);
