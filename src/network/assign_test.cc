@@ -106,6 +106,25 @@ TEST(Assignment, OneLayoutEverywhere) {
   EXPECT_NE(refused.error().message.find("how='uniform:chwn'"), std::string::npos);
 }
 
+// A transposed convolution to one channel is far faster in nchw; the rest of the network stays in nhwc.
+TEST(Assignment, AConvolutionMayLeaveItsRegionsLayout) {
+  GraphBuilder b;
+  int x = b.input("x", {1, 16, 72, 128});
+  for (int i = 0; i < 3; ++i) x = conv(b, x, 16, 16, 3);
+  b.output(b.node("ConvTranspose", {x, b.constant(spread({16, 1, 2, 2}, -0.1, 0.1))}, {{"strides", Ints{2, 2}}}));
+  NetworkOptions options = test_options();
+  options.selection.filter.engines = "cpu.direct,cpu.depthwise";
+  const auto ran = prepared(b.graph, options);
+  ASSERT_TRUE(ran.ok()) << ran.error().message;
+  for (const NetworkStep& step : ran->steps) {
+    if (step.kind != "conv") continue;
+    const bool last = step.problem.pass == convoy::Pass::dgrad;
+    EXPECT_EQ(last ? step.problem.y.is_packed(Layout::nchw) : step.problem.x.is_packed(Layout::nhwc), true)
+        << print(step.problem);
+  }
+  expect_right(b.graph, *ran);
+}
+
 // ---- plan files ----
 
 Graph sample() {
