@@ -125,6 +125,37 @@ TEST(Assignment, AConvolutionMayLeaveItsRegionsLayout) {
   expect_right(b.graph, *ran);
 }
 
+// z lies as the output does, and weights that the network computes are row-major, whatever layouts are on both sides.
+TEST(Assignment, WhatAConvolutionReadsBesides) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 16, 10, 10}), w = b.input("w", {16, 16, 3, 3}), z = b.input("z", {1, 16, 10, 10});
+  const int y = b.node("Conv", {b.node("Relu", {x}), b.node("Neg", {w})}, {{"pads", Ints(4, 1)}});
+  b.output(b.node("Relu", {b.node("Add", {y, b.node("Sigmoid", {z})})}));
+  const auto team = make_cpu_team(1);
+  Graph graph = b.graph;
+  const NetworkOptions options = test_options();
+  ASSERT_TRUE(run_passes(graph, PassContext{*team, options.cpu}).ok());
+  const auto inputs = inputs_for(b.graph);
+  for (const Layout reads : {Layout::nchw, Layout::nhwc, Layout::nchw8c}) {
+    for (const Layout writes : {Layout::nchw, Layout::nhwc, Layout::nchw16c}) {
+      Selector selector(options, {}, {});
+      std::vector<Sides> sides(graph.nodes.size(), Sides{Layout::nhwc, Layout::nhwc});
+      for (std::size_t n = 0; n < sides.size(); ++n) {
+        if (graph.nodes[n].conv) sides[n] = {reads, writes};
+      }
+      const auto assignment = assign(graph, sides, selector);
+      ASSERT_TRUE(assignment.ok()) << assignment.error().message;
+      NetworkOptions replay = options;
+      replay.plan = plan_text(graph, *assignment, options, selector);
+      const auto session = prepare_graph(b.graph, {.options = replay});
+      ASSERT_TRUE(session.ok()) << session.error().message;
+      const auto outputs = (*session)->run(inputs);
+      ASSERT_TRUE(outputs.ok()) << outputs.error().message;
+      expect_right(b.graph, Prepared{*outputs, {}, {}});
+    }
+  }
+}
+
 // ---- plan files ----
 
 Graph sample() {

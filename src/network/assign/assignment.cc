@@ -103,6 +103,16 @@ Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, S
   return result;
 }
 
+namespace {
+
+// The layout in which a node reads its i-th input.
+Layout layout_read(const Node& node, const Sides& sides, std::size_t i) {
+  if (!node.conv || static_cast<int>(i) == conv_data_input(node.desc)) return sides.reads;
+  return static_cast<int>(i) == node.fusion.residual ? sides.writes : Layout::nchw;
+}
+
+}  // namespace
+
 std::vector<std::vector<Conversion>> conversions(const Graph& graph, const Assignment& assignment) {
   std::vector<std::vector<Conversion>> result(graph.nodes.size() + 1);
   std::vector<std::vector<TensorDesc>> there(graph.values.size());  // the descriptions a value exists in
@@ -119,7 +129,7 @@ std::vector<std::vector<Conversion>> conversions(const Graph& graph, const Assig
     const Node& node = graph.nodes[n];
     if (!is_static(graph, node)) continue;
     const Sides& sides = assignment.nodes[n].sides;
-    for (const int input : node.inputs) need(n, input, sides.reads);
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) need(n, node.inputs[i], layout_read(node, sides, i));
     for (const int output : node.outputs) {
       if (output != kAbsent) there[output] = {described(graph.values[output], sides.writes)};
     }
