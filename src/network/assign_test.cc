@@ -97,6 +97,11 @@ TEST(Assignment, OneLayoutEverywhere) {
     });
     ASSERT_NE(inside, ran->steps.end());
     EXPECT_TRUE(inside->problem.x.is_packed(*parse_layout(layout))) << layout << ": " << print(inside->problem);
+    const auto pooled = std::ranges::find_if(
+        ran->steps, [](const auto& s) { return s.kind == "op" && s.output_shape.starts_with("1x24x10x10"); });
+    ASSERT_NE(pooled, ran->steps.end());
+    // 24 channels are three blocks of 8, and no blocks of 16.
+    EXPECT_EQ(pooled->output_shape, "1x24x10x10 " + (layout == "nchw16c" ? "nchw" : layout));
     expect_right(b.graph, *ran);
   }
   NetworkOptions options = test_options();

@@ -6,6 +6,7 @@
 #include "network/conv_node.h"
 #include "network/convert.h"
 #include "network/infer.h"
+#include "ops/blocks.h"
 
 namespace convoy::network {
 namespace {
@@ -62,7 +63,15 @@ bool can_work(const Graph& graph, const Node& node, const Sides& sides) {
     any = true;
   }
   if (!any) return sides == Sides{};
-  if (sides.reads == sides.writes) return op->accepts(node.desc, inputs, sides.reads);
+  if (sides.reads == sides.writes && op->accepts(node.desc, inputs, sides.reads)) return true;
+  if (sides.reads == sides.writes) {
+    std::vector<TensorDesc> outputs;
+    for (const int output : node.outputs) {
+      if (output == kAbsent) return false;
+      outputs.push_back(graph.values[output].desc);
+    }
+    return ops::accepts_blocks(*op, node.desc, inputs_of(graph, node), outputs, sides.reads);
+  }
   return node.inputs.size() == 1 && node.outputs.size() == 1 && node.outputs[0] != kAbsent &&
          relabels(node, inputs[0].desc, described(graph.values[node.outputs[0]], sides.writes));
 }
