@@ -107,9 +107,9 @@ typedef struct convoy_options {
   const char* math;           /* convoy_session_create only: precision that convolutions may give up, "strict" (none),
                                * "tf32", "reduced"; null: "strict". (A convolution's problem string has its own.) */
   /* Of networks only: */
-  const char* how;            /* "greedy" or one layout, "uniform:nhwc" (docs/plans.md); null: "greedy" */
-  const char* plan;           /* text of a plan file, obeyed in place of choosing; null: none */
-  int32_t lenient_plan;       /* what does not fit it: 0 an error that names the line, 1 chosen again */
+  const char* how;      /* "greedy" or one layout, "uniform:nhwc" (docs/plans.md); null: "greedy" */
+  const char* plan;     /* text of a plan file, obeyed in place of choosing; null: none */
+  int32_t lenient_plan; /* what does not fit it: 0 an error that names the line, 1 chosen again */
 } convoy_options;
 #define CONVOY_OPTIONS_INIT \
   { sizeof(convoy_options), 0, 0, 0, 0, 0, -1, 0.0, 0, 0, 0, 0, 0, 0, 0 }
@@ -324,8 +324,8 @@ typedef struct convoy_session_info {
   int64_t activation_bytes;
   int64_t weight_bytes;
   int64_t workspace_bytes;
-  const char* warnings; /* a line each: rules that matched no convolution, or decided nothing; what was decided otherwise
-                         * than a plan says; null: none */
+  const char* warnings; /* a line each: rules that matched no convolution, or decided nothing; what was decided
+                         * otherwise than a plan says; null: none */
 } convoy_session_info;
 #define CONVOY_SESSION_INFO_INIT \
   { sizeof(convoy_session_info), 0, 0.0, 0, 0, 0, 0 }
