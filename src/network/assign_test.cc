@@ -229,6 +229,39 @@ TEST(PlanFile, ALineChangedByHandIsObeyed) {
   EXPECT_TRUE(std::ranges::any_of(ran->steps, [](const auto& step) { return step.implementation == "reference"; }));
 }
 
+// Before configurations had names: cpu.gemm's tile was 10 * a + b, and what a and b were depended on the layout.
+TEST(PlanFile, AConfigurationMayBeWrittenAsItWas) {
+  for (const char* how : {"uniform:nhwc", "uniform:nchw"}) {
+    NetworkOptions options = test_options();
+    options.how = how;
+    options.selection.filter.engines = "cpu.gemm";
+    const Graph graph = sample();
+    const std::string text = plan_for(graph, options);
+    const std::string line = line_of(text, "conv     \"n2");
+    const std::size_t begin = line.find("cpu.gemm"), end = line.find(' ', begin);
+    const std::string named = line.substr(begin, end - begin);
+    const KnobValues knobs = parse_candidate(named)->knobs;
+    const bool last = knob_or(knobs, "positions", 0) > 0;
+    const std::int64_t tile = last ? 10 * knob_or(knobs, "positions", 0) + knob_or(knobs, "channel_vectors", 0)
+                                   : 10 * knob_or(knobs, "channels", 0) + knob_or(knobs, "position_vectors", 0);
+    const std::string former = "cpu.gemm{tile=" + std::to_string(tile) + "}";
+    NetworkOptions replay = test_options();
+    replay.plan = replaced(text, line, std::string(line).replace(begin, end - begin, former));
+    EXPECT_EQ(plan_for(graph, replay), text);
+    const auto ran = prepared(graph, replay);
+    ASSERT_TRUE(ran.ok()) << ran.error().message;
+    ASSERT_EQ(ran->remarks.size(), 1u) << how;
+    EXPECT_NE(ran->remarks[0].find(former + " is written " + named + " now"), std::string::npos) << ran->remarks[0];
+    // Some of the knobs are enough.
+    const std::string part = last ? "cpu.gemm{positions=" + std::to_string(knob_or(knobs, "positions", 0)) + "}"
+                                  : "cpu.gemm{channels=" + std::to_string(knob_or(knobs, "channels", 0)) + "}";
+    replay.plan = replaced(text, line, std::string(line).replace(begin, end - begin, part));
+    const auto completed = prepared(graph, replay);
+    ASSERT_TRUE(completed.ok()) << completed.error().message;
+    EXPECT_TRUE(completed->remarks.empty());
+  }
+}
+
 TEST(PlanFile, WhatIsWrongIsNamedWithItsLine) {
   NetworkOptions options = test_options();
   options.how = "uniform:nhwc";

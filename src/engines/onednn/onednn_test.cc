@@ -99,7 +99,8 @@ TEST(OneDnn, BlockedTensorsPassStraightThrough) {
   const auto blocked = problem("fprop:x=f32,1x32x9x9,nchw16c:w=f32,48x32x3x3:y=f32,1x48x9x9,nchw16c:pad=1x1");
   EXPECT_EQ(notes_of("onednn.jit_avx512", blocked, 0, true), "jit:avx512_core; w packed at plan time as OIhw16i16o; ");
   // The format that it prefers is the one given: there is no second layout to try.
-  EXPECT_EQ(engine("onednn.jit_avx512").knobs(blocked, {1, cpu_features()})[0].values, std::vector<std::int64_t>{0});
+  EXPECT_EQ(engine("onednn.jit_avx512").configurations(blocked, {1, cpu_features()}).knobs[0].values,
+            std::vector<KnobSetting>{"given"});
 }
 
 // oneDNN is asked the same, however the strides of dims of 1 are spelled.
@@ -138,7 +139,7 @@ TEST(OneDnn, OneChannelIsComputedInEitherLayout) {
     testing::EngineCase test;
     test.engine = &engine("onednn.gemm");
     test.problem = problem(text);
-    test.knobs = {{"layout", 0}};
+    test.knobs = {KnobValue{"layout", "given"}};
     EXPECT_EQ(run(test).failure, "") << text;
   }
 }
