@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "network/conv_node.h"
-#include "network/convert.h"
+#include "convert/convert.h"
 #include "network/infer.h"
 
 namespace convoy::network {

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "network/conv_node.h"
-#include "network/convert.h"
+#include "convert/convert.h"
 #include "network/infer.h"
 #include "network/layout.h"
 #include "network/steps.h"
