@@ -1,6 +1,8 @@
 """Training steps of a network, as people write them: nothing of Convoy is in here but --patch, convoy.torch.patch() of the model.
 
-    train.py NETWORK bf16|tf32|f32 [--benchmark] [--batch N] [--contiguous] [--patch]   then commands on standard input (answering.py)
+    train.py NETWORK bf16|bf16-weights|tf32|f32 [--benchmark] [--batch N] [--contiguous] [--patch]   then commands on standard input (answering.py)
+
+bf16 is autocast, with weights in f32; bf16-weights has all of the model in bf16.
 
 first      builds nothing before: {"seconds": of the first step, "loss"}
 steps N    {"milliseconds": a step, "losses"}
@@ -21,7 +23,7 @@ from networks import NETWORKS
 
 arguments = argparse.ArgumentParser()
 arguments.add_argument("network", choices=NETWORKS)
-arguments.add_argument("type", choices=["bf16", "tf32", "f32"])
+arguments.add_argument("type", choices=["bf16", "bf16-weights", "tf32", "f32"])
 arguments.add_argument("--benchmark", action="store_true")
 arguments.add_argument("--batch", type=int)
 arguments.add_argument("--contiguous", action="store_true", help="without channels_last")
@@ -44,6 +46,8 @@ if arguments.patch:
     import convoy.torch
     convoy.torch.patch(model)
 pictures = torch.randn(batch, *shape[1:], device=arguments.device).to(memory_format=layout)
+if arguments.type == "bf16-weights":
+    model, pictures = model.to(torch.bfloat16), pictures.to(torch.bfloat16)
 target = torch.randint(classes, (batch, *labels[1:]), device=arguments.device)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 losses = []
@@ -52,7 +56,7 @@ losses = []
 def step():
     optimizer.zero_grad(set_to_none=True)
     with torch.autocast(arguments.device, torch.bfloat16, enabled=arguments.type == "bf16"):
-        loss = functional.cross_entropy(model(pictures), target)
+        loss = functional.cross_entropy(model(pictures).float(), target)
     loss.backward()
     optimizer.step()
     losses.append(loss.detach())
@@ -98,6 +102,8 @@ def capture(name, body):
             for _ in range(3):
                 body()
         torch.cuda.current_stream().wait_stream(side)
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()  # the captured body has memory of its own
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             captured[name] = graph, body()
@@ -109,7 +115,7 @@ def replays(count):
         # Casts that autocast keeps would belong to the captured step.
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast(arguments.device, torch.bfloat16, enabled=arguments.type == "bf16", cache_enabled=False):
-            loss = functional.cross_entropy(model(pictures), target)
+            loss = functional.cross_entropy(model(pictures).float(), target)
         loss.backward()
         optimizer.step()
         return loss.detach()

@@ -10,6 +10,7 @@
 #include "convoy/log.h"
 #include "convoy/measurement.h"
 #include "convoy/network.h"
+#include "convoy/network_plan.h"
 #include "convoy/network_tuning.h"
 #include "convoy/plan_cache.h"
 #include "convoy/result.h"

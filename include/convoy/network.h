@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "convoy/host_tensor.h"
@@ -29,6 +30,15 @@ struct NetworkOptions {
   CpuFeatures cpu = cpu_features();  // the processor's, or capped
   SelectionOptions selection;
   MathMode math = MathMode::strict;  // of its convolutions
+  // How nodes get their layouts: "greedy", or one layout wherever a node can work in it: "uniform:nhwc",
+  // "uniform:nchw", "uniform:nchw8c", "uniform:nchw16c".
+  std::string how = "greedy";
+  // A plan's text (convoy/network_plan.h), obeyed in place of `how` and of choosing; empty: none. What does not fit is
+  // an error that names the line; with lenient_plan it is chosen again, and Session::remarks() says so. Parts of a
+  // network whose sizes are known when it runs only are in no plan.
+  std::string plan;
+  bool lenient_plan = false;
+  std::vector<std::string> skip_passes;  // improvements of the graph to leave out (network_passes())
 };
 
 // One step of a prepared network, in execution order, for reports.
@@ -62,6 +72,8 @@ class Session {
   virtual Result<std::vector<HostTensor>> run(std::span<const HostTensor> inputs,
                                               RunStatistics* statistics = nullptr) = 0;
   virtual const std::vector<NetworkStep>& steps() const = 0;
+  // What preparing it had to decide otherwise than its plan says, and why.
+  virtual const std::vector<std::string>& remarks() const = 0;
   virtual std::size_t activation_bytes() const = 0;  // of the memory plan
   virtual std::size_t weight_bytes() const = 0;
   virtual std::size_t workspace_bytes() const = 0;
@@ -111,11 +123,23 @@ class Network {
       std::span<const TensorDesc> inputs, const NetworkOptions& options,
       std::span<const ConvolutionCandidates> convolutions) const = 0;
 
+  // What prepare would decide, as a plan file's text. Errors: those of prepare.
+  virtual Result<std::string> plan(std::span<const TensorDesc> inputs, const NetworkOptions& options,
+                                   const SelectionProgress& progress = {}) const = 0;
+
   // The convolutions that prepare would choose engines for, in the order of their first occurrence, without choosing
   // any and without making plans. Those whose shapes depend on values are not among them. Errors: those of prepare.
   virtual Result<std::vector<NetworkConvolution>> convolutions(std::span<const TensorDesc> inputs,
                                                                const NetworkOptions& options) const = 0;
 };
+
+// What improves a network's graph before anything is chosen, in the order they run first.
+struct NetworkPass {
+  std::string_view name;     // "conv_fusion"
+  std::string_view summary;  // one line
+  bool can_be_skipped = true;
+};
+std::vector<NetworkPass> network_passes();
 
 // Networks built here, with seeded weights, the same on every machine. `zoo_model` gives the serialized ONNX model; an
 // unknown name is an error that lists the names.

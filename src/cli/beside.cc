@@ -11,18 +11,37 @@ namespace {
 
 constexpr std::string_view kHeuristic = "heuristic", kStored = "stored";
 
-// Runs of a session in a row; the first of a turn, which finds the other's data in the caches, isn't counted.
-Result<double> take_turn(Session& session, std::span<const HostTensor> inputs) {
-  constexpr std::size_t kRuns = 3;
-  std::vector<double> times;
-  for (std::size_t i = 0; i <= kRuns; ++i) {
-    RunStatistics statistics;
-    CONVOY_CHECK(session.run(inputs, &statistics));
-    if (i > 0) times.push_back(statistics.seconds);
+// What one side takes, turn by turn.
+class Turns {
+ public:
+  // Runs of a session in a row; the first of a turn, which finds the other's data in the caches, isn't counted.
+  Result<double> take(Session& session, std::span<const HostTensor> inputs) {
+    constexpr std::size_t kRuns = 3;
+    std::vector<double> times;
+    for (std::size_t i = 0; i <= kRuns; ++i) {
+      RunStatistics statistics;
+      CONVOY_CHECK(session.run(inputs, &statistics));
+      if (i == 0) continue;
+      times.push_back(statistics.seconds);
+      sums_.resize(statistics.step_seconds.size());
+      for (std::size_t s = 0; s < sums_.size(); ++s) sums_[s] += statistics.step_seconds[s];
+      ++runs_;
+    }
+    std::sort(times.begin(), times.end());
+    medians_.push_back(times[kRuns / 2]);
+    return medians_.back();
   }
-  std::sort(times.begin(), times.end());
-  return times[kRuns / 2];
-}
+
+  void finish(Side& side) const {
+    side.step_seconds = sums_;
+    for (double& seconds : side.step_seconds) seconds /= runs_;
+    side.seconds = selection::summarize(medians_);
+  }
+
+ private:
+  std::vector<double> sums_, medians_;
+  int runs_ = 0;
+};
 
 void count_differing(const Session& own, const Session& other, Beside& beside) {
   const auto convolutions = [](const Session& session) {
@@ -61,6 +80,7 @@ Result<Beside> compare_sides(const Network& network, std::span<const TensorDesc>
   Beside beside;
   beside.what = what;
   std::vector<double> ratios;
+  Turns turns[2];
   for (int pair = 0; pair < pairs; ++pair) {
     std::unique_ptr<Session> sessions[2];  // with the network's own options, with the other ones
     for (int turn = 0; turn < 2; ++turn) {
@@ -71,13 +91,18 @@ Result<Beside> compare_sides(const Network& network, std::span<const TensorDesc>
       double seconds[2];
       for (int turn = 0; turn < 2; ++turn) {
         const int which = (turn + round / pairs) % 2;
-        CONVOY_TRY(seconds[which], take_turn(*sessions[which], inputs));
+        CONVOY_TRY(seconds[which], turns[which].take(*sessions[which], inputs));
       }
       ratios.push_back(seconds[1] / seconds[0]);
     }
-    if (pair == 0) count_differing(*sessions[0], *sessions[1], beside);
+    if (pair > 0) continue;
+    count_differing(*sessions[0], *sessions[1], beside);
+    beside.own.steps = sessions[0]->steps();
+    beside.other.steps = sessions[1]->steps();
   }
   beside.ratio = selection::summarize(ratios);
+  turns[0].finish(beside.own);
+  turns[1].finish(beside.other);
   return beside;
 }
 

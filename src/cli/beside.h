@@ -1,8 +1,9 @@
-// convoy run --beside: a network with its own choices and with other ones, in turns within one process.
+// A network with its own choices and with other ones, in turns within one process: convoy run --beside, convoy compare.
 #pragma once
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "cli/program.h"
 #include "select/measure/statistics.h"
@@ -16,10 +17,18 @@ inline constexpr const char* kBesideHelp =
 // The options of the other side: "heuristic", "stored", or a rules file. Only rules and the store differ from `own`.
 Result<NetworkOptions> other_side(const Program& program, const std::string& beside, const NetworkOptions& own);
 
+// What a side ran, and the mean of what each step took in the runs that counted.
+struct Side {
+  std::vector<NetworkStep> steps;
+  std::vector<double> step_seconds;
+  selection::Summary seconds;  // of a run
+};
+
 struct Beside {
   std::string what;                              // as it was given
   selection::Summary ratio;                      // how many times as long the network takes with the other choices
   std::int64_t convolutions = 0, differing = 0;  // and how many of them run on something else there
+  Side own, other;
 };
 Result<Beside> compare_sides(const Network& network, std::span<const TensorDesc> descs, const std::string& what,
                              const NetworkOptions& own, const NetworkOptions& other, std::span<const HostTensor> inputs,

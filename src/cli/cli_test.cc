@@ -358,10 +358,10 @@ TEST_F(Command, TuneRemembersAndRunTakesIt) {
   EXPECT_EQ(run_json({"db", "path"}, 0)["exists"], false);
   EXPECT_FALSE(fs::exists(path("tuning.db")));
 
-  const json first = run_json({"tune", kConv, "--threads", "1", "--plan", path("a.rules")}, 0);
+  const json first = run_json({"tune", kConv, "--threads", "1", "-o", path("a.rules")}, 0);
   EXPECT_GT(first["measured"], 0);
   EXPECT_EQ(first["partial"], 0);
-  const json second = run_json({"tune", kConv, "--threads", "1", "--plan", path("b.rules")}, 0);
+  const json second = run_json({"tune", kConv, "--threads", "1", "-o", path("b.rules")}, 0);
   EXPECT_EQ(second["measured"], 0);
   EXPECT_EQ(second["plan"], first["plan"]);
   EXPECT_EQ(second["problems"][0]["reason"], "stored");

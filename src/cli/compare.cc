@@ -1,292 +1,143 @@
-#include "cli/compare.h"
-
+// convoy compare: two plans of a network timed side by side, and what differs node by node.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <limits>
+#include <map>
 
-#include "cli/input_files.h"
-#include "cli/label_map.h"
-#include "cli/output_form.h"
+#include "cli/batch.h"
+#include "cli/beside.h"
+#include "cli/inputs.h"
+#include "cli/plan_flags.h"
 #include "cli/target.h"
-#include "io/file.h"
-#include "io/npy.h"
-#include "network/onnx/tensor_proto.h"
+#include "cli/tuning.h"
 #include "report/format.h"
-#include "report/table.h"
 
 namespace convoy::cli {
 namespace {
 
-namespace fs = std::filesystem;
-
-Error bad(const std::string& text) { return {ErrorCode::invalid_argument, text}; }
-
-using Outputs = std::vector<std::vector<HostTensor>>;  // of each sample
-
-std::string names_of(const std::vector<NetworkValue>& values) {
-  std::string text;
-  for (const NetworkValue& value : values) text += (text.empty() ? "" : ", ") + describe(value);
-  return text;
-}
-
-// For each of `wanted` its index in `there`: by name where all names are there, else by position.
-Result<std::vector<std::size_t>> matched(const std::vector<NetworkValue>& wanted,
-                                         const std::vector<NetworkValue>& there, std::string_view what) {
-  std::vector<std::size_t> by_name, by_position;
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const auto found =
-        std::find_if(there.begin(), there.end(), [&](const auto& v) { return v.name == wanted[i].name; });
-    if (found != there.end()) by_name.push_back(static_cast<std::size_t>(found - there.begin()));
-    by_position.push_back(i);
-  }
-  if (by_name.size() == wanted.size()) return by_name;
-  if (wanted.size() == there.size()) return by_position;
-  return bad(fmt::format("its {} are {}; those of the network are {}", what, names_of(there), names_of(wanted)));
-}
-
-class WithNetwork final : public OutputComparison {
- public:
-  WithNetwork(const Program& program, const Network& network, const std::string& other, std::unique_ptr<Network> model,
-              const NetworkOptions& options)
-      : OutputComparison(program, network, other),
-        model_(std::move(model)),
-        options_(options),
-        runner_(program, *model_, options_) {}
-
-  Result<void> match() {
-    CONVOY_TRY(inputs_, matched(model_->inputs(), network_.inputs(), "inputs"));
-    CONVOY_TRY(outputs_, matched(network_.outputs(), model_->outputs(), "outputs"));
-    return {};
-  }
-
- protected:
-  Result<Outputs> others(const Batch& batch) override {
-    std::vector<HostTensor> tensors;
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      HostTensor tensor = batch.tensors[inputs_[i]];
-      const NetworkValue& value = model_->inputs()[i];
-      if (tensor.desc.type != value.type) {
-        if (!said_) {
-          program_.note(fmt::format("--compare: input '{}' converted from {} to {}", value.name,
-                                    convoy::name_of(tensor.desc.type), convoy::name_of(value.type)));
-        }
-        CONVOY_TRY(tensor, converted(tensor, TensorDesc::packed(value.type, tensor.desc.dims)));
-      }
-      tensors.push_back(std::move(tensor));
-    }
-    said_ = true;
-    CONVOY_TRY(const Runner::Run run, runner_.run(tensors));
-    std::vector<HostTensor> ordered;
-    for (const std::size_t index : outputs_) ordered.push_back(run.outputs[index]);
-    Outputs all;
-    for (std::size_t sample = 0; sample < batch.samples.size(); ++sample) {
-      CONVOY_TRY(auto part, outputs_of(network_, batch, sample, ordered));
-      all.push_back(std::move(part));
-    }
-    return all;
-  }
-
- private:
-  std::unique_ptr<Network> model_;
-  NetworkOptions options_;
-  Runner runner_;
-  std::vector<std::size_t> inputs_, outputs_;
-  bool said_ = false;
+struct Flags {
+  std::string model, a, b;
+  InputFlags input;
+  int rounds = 12;
 };
 
-Result<HostTensor> read_tensor(const std::string& path, DataType type) {
-  if (io::lower_extension(path) == "npy") return io::read_npy(path, type);
-  CONVOY_TRY(auto named, onnx_io::read_tensor_file(path));
-  return std::move(named.tensor);
+// A node, or a conversion of a value, on both sides.
+struct Row {
+  std::string nodes;
+  std::string runs_on[2];  // empty: that side has no such step
+  double seconds[2] = {0, 0};
+  double difference() const { return seconds[1] - seconds[0]; }
+};
+
+std::vector<Row> rows_of(const Beside& beside) {
+  std::vector<Row> rows;
+  std::map<std::string, std::size_t> places;
+  const Side* const sides[] = {&beside.own, &beside.other};
+  for (int which = 0; which < 2; ++which) {
+    for (std::size_t i = 0; i < sides[which]->steps.size(); ++i) {
+      const NetworkStep& step = sides[which]->steps[i];
+      const bool conversion = step.kind == "convert";
+      const std::string key = (conversion ? "convert " : "") + step.nodes;
+      const auto [place, is_new] = places.try_emplace(key, rows.size());
+      if (is_new) rows.push_back({step.nodes, {}, {}});
+      Row& row = rows[place->second];
+      const std::string what =
+          conversion ? step.implementation : fmt::format("{} {}", step.implementation, step.output_shape);
+      row.runs_on[which] += (row.runs_on[which].empty() ? "" : ", ") + what;
+      row.seconds[which] += sides[which]->step_seconds[i];
+    }
+  }
+  return rows;
 }
 
-class WithFiles final : public OutputComparison {
- public:
-  WithFiles(const Program& program, const Network& network, const std::string& other, bool several)
-      : OutputComparison(program, network, other), several_(several), names_(network, several) {}
+std::string time_text(double seconds) { return seconds > 0 ? report::seconds(seconds) : "-"; }
 
-  // One file for the output of that index.
-  Result<void> take_file(std::string file, std::size_t index) {
-    if (several_) return bad("one file for several inputs: give a folder with a file for each");
-    file_ = std::move(file);
-    index_ = index;
-    return {};
+Json to_json(const std::string& name, const Side& side) {
+  return {{"plan", name}, {"seconds", side.seconds.median}, {"steps", side.steps.size()}};
+}
+
+Result<int> compare(const Program& program, const Flags& flags) {
+  CONVOY_TRY(const NetworkOptions options, program.network_options());
+  NetworkOptions with_store = options;
+  const auto database = attach_database(program, with_store.selection);
+  CONVOY_TRY(const NetworkOptions a, options_of_side(program, flags.a, with_store));
+  CONVOY_TRY(const NetworkOptions b, options_of_side(program, flags.b, with_store));
+  CONVOY_TRY(const auto network, open_network(flags.model));
+  InputFlags input = flags.input;
+  input.random = true;  // what no file is given for
+  CONVOY_TRY(const InputReader reader, InputReader::open(*network, input));
+  CONVOY_TRY(Sample sample, reader.read(0));
+  std::vector<Sample> samples;
+  samples.push_back(std::move(sample));
+  CONVOY_TRY(const Batch batch, assemble(*network, std::move(samples), reader.batch()));
+  CONVOY_TRY(const Beside beside, compare_sides(*network, batch.descs(), flags.b, a, b, batch.tensors, flags.rounds));
+
+  std::vector<Row> rows = rows_of(beside);
+  const double alike_a = beside.own.seconds.median, alike_b = beside.other.seconds.median;
+  std::erase_if(rows, [](const Row& row) { return row.runs_on[0] == row.runs_on[1]; });
+  std::ranges::stable_sort(
+      rows, [](const Row& a, const Row& b) { return std::abs(a.difference()) > std::abs(b.difference()); });
+  double explained = 0;
+  Json nodes = Json::array();
+  report::Table table;
+  table.column("nodes", report::Align::left).column("A", report::Align::right).column("B", report::Align::right);
+  table.column("B - A", report::Align::right)
+      .column("A runs on", report::Align::left, 1)
+      .column("B runs on", report::Align::left, 1);
+  for (const Row& row : rows) {
+    explained += row.difference();
+    table.row({row.nodes, time_text(row.seconds[0]), time_text(row.seconds[1]),
+               fmt::format("{:+.1f} us", row.difference() * 1e6), row.runs_on[0], row.runs_on[1]});
+    nodes.push_back({{"nodes", row.nodes},
+                     {"a", row.runs_on[0].empty() ? Json() : Json(row.runs_on[0])},
+                     {"b", row.runs_on[1].empty() ? Json() : Json(row.runs_on[1])},
+                     {"a_seconds", row.seconds[0]},
+                     {"b_seconds", row.seconds[1]}});
   }
-
- protected:
-  Result<Outputs> others(const Batch& batch) override {
-    Outputs all;
-    for (const Sample& sample : batch.samples) {
-      const std::vector<std::string> names = names_.next(sample);
-      std::vector<HostTensor> outputs(names.size());
-      bool any = false;
-      for (std::size_t i = 0; i < names.size(); ++i) {
-        const std::string path = file_of(names[i], i);
-        if (path.empty()) continue;
-        CONVOY_TRY(outputs[i], read_tensor(path, network_.outputs()[i].type));
-        any = true;
-      }
-      if (!any) return bad(fmt::format("the folder has no {}.npy or output_0.pb", names.empty() ? "" : names[0]));
-      all.push_back(std::move(outputs));
-    }
-    return all;
+  program.say(fmt::format("A: {}, {} a run\nB: {}, {} a run", flags.a, report::seconds(alike_a), flags.b,
+                          report::seconds(alike_b)));
+  if (!table.empty()) {
+    program.say("");
+    program.say(table);
   }
-
- private:
-  std::string file_of(const std::string& name, std::size_t index) const {
-    if (!file_.empty()) return index == index_ ? file_ : "";
-    std::error_code ignored;
-    std::vector<std::string> paths = {fmt::format("{}/{}.npy", name_, name)};
-    if (!several_) paths.push_back(fmt::format("{}/output_{}.pb", name_, index));
-    for (std::string& path : paths) {
-      if (fs::exists(path, ignored)) return std::move(path);
-    }
-    return "";
-  }
-
-  bool several_;
-  OutputNames names_;
-  std::string file_;  // empty: a folder
-  std::size_t index_ = 0;
-};
+  program.say(fmt::format(
+      "\nB takes {:.3f} times as long as A, +-{:.1f}% ({} turns of each in one process, each side prepared "
+      "anew {} times)",
+      beside.ratio.median, 100 * beside.ratio.relative_uncertainty(), beside.ratio.samples, std::min(flags.rounds, 4)));
+  program.say(rows.empty() ? std::string("both run the same steps, so any difference is noise")
+                           : fmt::format("{} node{} or conversions differ; by their steps B takes {:+.1f} us",
+                                         rows.size(), rows.size() == 1 ? "" : "s", explained * 1e6));
+  program.document({{"model", flags.model},
+                    {"threads", a.threads},
+                    {"a", to_json(flags.a, beside.own)},
+                    {"b", to_json(flags.b, beside.other)},
+                    {"b_over_a", beside.ratio.median},
+                    {"relative_uncertainty", beside.ratio.relative_uncertainty()},
+                    {"turns", beside.ratio.samples},
+                    {"differing", std::move(nodes)}});
+  return kDone;
+}
 
 }  // namespace
 
-double OutputDifference::cosine() const { return dot / std::sqrt(squares * other_squares); }
-
-void add_difference(OutputDifference& difference, const HostTensor& output, const HostTensor& other,
-                    const InputForm& input, const std::string& sample) {
-  const std::int64_t count = output.desc.elements();
-  for (std::int64_t i = 0; i < count; ++i) {
-    const double a = load_as_double(output.desc.type, output.data.get(), i);
-    const double b = load_as_double(other.desc.type, other.data.get(), i);
-    const bool same = a == b || (std::isnan(a) && std::isnan(b));
-    const bool finite = std::isfinite(a) && std::isfinite(b);
-    const double error = same ? 0 : finite ? std::abs(a - b) : std::numeric_limits<double>::infinity();
-    if (error > difference.largest || difference.sample.empty()) {
-      difference.largest = error;
-      difference.at = i;
-      difference.sample = sample;
-    }
-    if (!finite) continue;
-    difference.largest_magnitude = std::max(difference.largest_magnitude, std::abs(b));
-    difference.dot += a * b;
-    difference.squares += a * a;
-    difference.other_squares += b * b;
-  }
-  const OutputForm form = form_of_output(output.desc.dims, input, io::ChannelsAt::automatic);
-  io::PixelMap map = form.map;
-  if (form.kind == OutputKind::classes) map = {.items = form.items, .channels = form.classes, .spatial = {1}};
-  if (form.kind == OutputKind::other || map.channels < 2) return;
-  const auto mine = label_map(output, map), theirs = label_map(other, map);
-  if (!mine.ok() || !theirs.ok()) return;
-  for (std::int64_t i = 0; i < mine->tensor.desc.elements(); ++i) {
-    difference.agree += mine->tensor.as<std::int32_t>()[i] == theirs->tensor.as<std::int32_t>()[i] ? 1 : 0;
-  }
-  difference.decisions += mine->tensor.desc.elements();
-}
-
-Result<std::unique_ptr<OutputComparison>> OutputComparison::open(const Program& program, const Network& network,
-                                                                 const NetworkOptions& options,
-                                                                 const std::string& other, bool several_samples) {
-  const auto opened = [&]() -> Result<std::unique_ptr<OutputComparison>> {
-    std::error_code ignored;
-    if (fs::is_directory(other, ignored)) {
-      return std::unique_ptr<OutputComparison>(new WithFiles(program, network, other, several_samples));
-    }
-    if (kind_of_file(other) != FileKind::tensor) {
-      CONVOY_TRY(auto model, open_network(other));
-      auto comparison = std::make_unique<WithNetwork>(program, network, other, std::move(model), options);
-      CONVOY_CHECK(comparison->match());
-      return std::unique_ptr<OutputComparison>(std::move(comparison));
-    }
-    const std::vector<NetworkValue>& outputs = network.outputs();
-    std::string file = other;
-    std::size_t index = outputs.size();
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      if (!other.starts_with(outputs[i].name + "=")) continue;
-      index = i;
-      file = other.substr(outputs[i].name.size() + 1);
-    }
-    if (index == outputs.size() && outputs.size() > 1) {
-      return bad(fmt::format("say which output, as OUTPUT=FILE, or give a folder; they are {}", names_of(outputs)));
-    }
-    auto comparison = std::make_unique<WithFiles>(program, network, other, several_samples);
-    CONVOY_CHECK(comparison->take_file(file, index == outputs.size() ? 0 : index));
-    return std::unique_ptr<OutputComparison>(std::move(comparison));
-  };
-  auto comparison = opened();
-  if (!comparison.ok()) return comparison.error().within(fmt::format("--compare {}", other));
-  return comparison;
-}
-
-Result<void> OutputComparison::add(const Batch& batch, const Outputs& outputs) {
-  auto all = others(batch);
-  if (!all.ok()) return all.error().within(fmt::format("--compare {}", name_));
-  for (std::size_t s = 0; s < outputs.size(); ++s) {
-    std::vector<TensorDesc> inputs;
-    for (const PreparedInput& input : batch.samples[s].inputs) inputs.push_back(input.tensor.desc);
-    const InputForm form = form_of_inputs(inputs, io::ChannelsAt::automatic);
-    for (std::size_t i = 0; i < outputs[s].size(); ++i) {
-      const HostTensor &mine = outputs[s][i], &theirs = (*all)[s][i];
-      if (theirs.data == nullptr) continue;
-      if (mine.desc.dims != theirs.desc.dims) {
-        return bad(fmt::format("--compare {}: output '{}' is {} there, and {} here", name_, network_.outputs()[i].name,
-                               to_string(theirs.desc.dims), to_string(mine.desc.dims)));
-      }
-      add_difference(differences_[i].difference, mine, theirs, form, batch.samples[s].name);
-      differences_[i].dims = mine.desc.dims;
-      ++differences_[i].samples;
-    }
-  }
-  return {};
-}
-
-void OutputComparison::say() const {
-  using report::Align;
-  report::Table table;
-  table.column("output").column("shape").column("largest difference", Align::right).column("of largest", Align::right);
-  table.column("cosine", Align::right).column("same top-1", Align::right).column("largest at");
-  for (std::size_t i = 0; i < differences_.size(); ++i) {
-    const Compared& compared = differences_[i];
-    const OutputDifference& d = compared.difference;
-    if (compared.samples == 0) {
-      program_.note(fmt::format("--compare {}: it has no output '{}'", name_, network_.outputs()[i].name));
-      continue;
-    }
-    const double relative = d.largest_magnitude > 0 ? d.largest / d.largest_magnitude : 0;
-    const std::string where = fmt::format("element {}{}", d.at, compared.samples > 1 ? " of " + d.sample : "");
-    table.row(
-        {network_.outputs()[i].name, to_string(compared.dims), report::number(d.largest),
-         relative > 0 && relative < 1e-3 ? report::number(relative) : report::percent(relative),
-         std::isfinite(d.cosine()) ? fmt::format("{:.6f}", d.cosine()) : "-",
-         d.decisions > 0 ? fmt::format("{} of {}", report::thousands(d.agree), report::thousands(d.decisions)) : "",
-         d.largest > 0 ? where : ""});
-  }
-  program_.say(fmt::format("\nbeside {}:", name_));
-  program_.say(table, 2);
-}
-
-Json OutputComparison::json() const {
-  Json outputs = Json::array();
-  for (std::size_t i = 0; i < differences_.size(); ++i) {
-    const Compared& compared = differences_[i];
-    if (compared.samples == 0) continue;
-    const OutputDifference& d = compared.difference;
-    outputs.push_back({{"name", network_.outputs()[i].name},
-                       {"dims", compared.dims},
-                       {"samples", compared.samples},
-                       {"largest_difference", report::number_or_null(d.largest)},
-                       {"largest_magnitude", d.largest_magnitude},
-                       {"element", d.at},
-                       {"cosine", report::number_or_null(d.cosine())},
-                       {"top1_same", d.agree},
-                       {"top1_of", d.decisions}});
-  }
-  return {{"with", name_}, {"outputs", outputs}};
+void add_compare(CLI::App& app, Program& program) {
+  CLI::App& command = add_subcommand(app, "compare", "Time two plans of a network side by side, and say what differs",
+                                     "  convoy compare zoo:resnet18 greedy uniform:nchw16c\n"
+                                     "  convoy compare model.onnx a.plan b.plan --input kitten.png");
+  auto flags = std::make_shared<Flags>();
+  command.add_option("model", flags->model, "An ONNX file or zoo:NAME")->required();
+  command.add_option("a", flags->a, "A plan file, or how to make one: greedy, uniform:nhwc ...")->required();
+  command.add_option("b", flags->b, "The same")->required();
+  add_input_flags(command, flags->input);
+  begin(command, Subject::timing);
+  command.add_option("--rounds", flags->rounds, "Turns of each side")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  add_shared_flags(command, program, "Measure the engines for so long first and choose the fastest (default: don't)");
+  add_database_flag(command, program);
+  command.callback([flags, &program] { program.action = [flags, &program] { return compare(program, *flags); }; });
 }
 
 }  // namespace convoy::cli

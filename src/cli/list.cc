@@ -188,6 +188,20 @@ Result<int> list_problems(const Program& program, const std::string& given) {
   return kDone;
 }
 
+Result<int> list_passes(const Program& program) {
+  report::Table table;
+  table.column("pass").column("what it does").column("skipped by");
+  Json json = Json::array();
+  for (const NetworkPass& pass : network_passes()) {
+    const std::string name(pass.name);
+    table.row({name, std::string(pass.summary), pass.can_be_skipped ? "--skip-pass " + name : ""});
+    json.push_back({{"name", name}, {"summary", std::string(pass.summary)}, {"can_be_skipped", pass.can_be_skipped}});
+  }
+  program.say(table);
+  program.document({{"passes", json}});
+  return kDone;
+}
+
 Result<int> list_zoo(const Program& program) {
   report::Table table;
   table.column("target").column("what it is");
@@ -205,8 +219,8 @@ Result<int> list_zoo(const Program& program) {
 }  // namespace
 
 void add_list(CLI::App& app, Program& program) {
-  CLI::App& command = add_subcommand(app, "list", "List engines, rule fields, layouts, problem lists or the zoo",
-                                     "  convoy list engines");
+  CLI::App& command = add_subcommand(
+      app, "list", "List engines, rule fields, layouts, passes, problem lists or the zoo", "  convoy list engines");
   command.require_subcommand(1);
   const auto add = [&](const std::string& name, const std::string& description,
                        const std::function<Result<int>(const Program&)>& list) -> CLI::App& {
@@ -222,6 +236,7 @@ void add_list(CLI::App& app, Program& program) {
   engines.add_flag("--all", *all, "Those for GPUs, too, where there is none");
   add("rule-fields", "What the rules of --rules can speak of", list_rule_fields);
   add("layouts", "The named layouts of tensors", list_layouts);
+  add("passes", "What improves a network's graph before anything is chosen", list_passes);
   auto folder = std::make_shared<std::string>("problems");
   CLI::App& problems = add("problems", "The problem lists in a folder",
                            [folder](const Program& p) { return list_problems(p, *folder); });

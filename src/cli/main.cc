@@ -70,6 +70,8 @@ int main(int argc, char** argv) {
   add_run(app, program);
   add_bench(app, program);
   add_tune(app, program);
+  add_plan(app, program);
+  add_compare(app, program);
   add_db(app, program);
   add_exec(app, program);
   add_report(app, program);

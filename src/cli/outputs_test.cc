@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "cli/compare.h"
+#include "cli/output_comparison.h"
 #include "cli/run_timing.h"
 
 namespace convoy::cli {

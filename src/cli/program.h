@@ -127,6 +127,8 @@ void add_explain(CLI::App& app, Program& program);
 void add_conformance(CLI::App& app, Program& program);
 void add_verify(CLI::App& app, Program& program);
 void add_repro(CLI::App& app, Program& program);
+void add_plan(CLI::App& app, Program& program);
+void add_compare(CLI::App& app, Program& program);
 void add_list(CLI::App& app, Program& program);
 void add_zoo(CLI::App& app, Program& program);
 void add_doctor(CLI::App& app, Program& program);

@@ -8,9 +8,10 @@
 #include "base/clock.h"
 #include "cli/batch.h"
 #include "cli/beside.h"
-#include "cli/compare.h"
 #include "cli/inputs.h"
+#include "cli/output_comparison.h"
 #include "cli/outputs.h"
+#include "cli/plan_flags.h"
 #include "cli/run_steps.h"
 #include "cli/run_timing.h"
 #include "cli/target.h"
@@ -25,6 +26,7 @@ struct RunFlags {
   InputFlags input;
   OutputFlags output;
   TimingFlags timing;
+  PlanFlags plan;
   std::string compare;
   std::string select = "stored";
   std::string beside;
@@ -114,6 +116,7 @@ Result<int> run(const Program& program, RunFlags& flags) {
   CONVOY_CHECK(prepare_outputs(flags.output));
   CONVOY_TRY(const TimingPlan timing, timing_plan(flags.timing));
   CONVOY_TRY(NetworkOptions options, program.network_options(flags.select == "measured" ? kDefaultBudget : 0));
+  CONVOY_CHECK(apply(program, flags.plan, options));
   const auto database = flags.select == "heuristic" ? nullptr : attach_database(program, options.selection);
   if (!flags.beside.empty() && options.selection.mode == SelectionMode::measured && database == nullptr) {
     return Error{ErrorCode::invalid_argument, "--beside: there is no tuning database to keep what is measured"};
@@ -134,6 +137,7 @@ Result<int> run(const Program& program, RunFlags& flags) {
   Runner runner(program, *network, options);
   CONVOY_TRY(Answers answers, answer(program, *network, reader, runner, report, comparison.get()));
   Session& session = runner.session();
+  for (const std::string& remark : session.remarks()) program.note("--plan: " + remark);
   // Where answers were asked for, they are not kept waiting for a time.
   if (flags.timing.given() || flags.verbose || !flags.nodes.empty() || (!answers_asked && !several)) {
     CONVOY_CHECK(answers.times.measure(session, answers.last.tensors, timing));
@@ -231,6 +235,7 @@ void add_run(CLI::App& app, Program& program) {
       ->type_name("HOW")
       ->check(CLI::IsMember({"heuristic", "stored", "measured"}))
       ->capture_default_str();
+  add_plan_flags(command, flags->plan);
   begin(command, Subject::timing);
   add_timing_flags(command, flags->timing);
   command.add_option("--beside", flags->beside, kBesideHelp)->type_name("HOW|FILE");

@@ -305,7 +305,7 @@ void add_tune(CLI::App& app, Program& program) {
       ->required();
   begin(command, Subject::output);
   command
-      .add_option("-o,--plan", flags->plan_file,
+      .add_option("-o,--output", flags->plan_file,
                   "Write what was chosen as a rules file, for --rules; comments say of what, where and when")
       ->type_name("FILE");
   begin(command, Subject::timing);

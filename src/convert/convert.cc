@@ -9,8 +9,8 @@
 namespace convoy {
 namespace {
 
-using conversion::kGroup;
 using conversion::Kernels;
+using conversion::kGroup;
 using conversion::Piece;
 
 // Positions that are converted before the next channels are: runs long enough for the prefetcher in each of many rows
@@ -33,11 +33,11 @@ std::int64_t positions_of(const TensorDesc& desc) {
 
 // One side of a conversion: where a channel's positions are. Strides in bytes.
 struct Side {
-  std::int64_t size;            // of an element
-  bool inner;                   // channels side by side
-  std::int64_t block;           // so many of them (kGroup or less: a blocked layout), or all
-  std::int64_t block_stride;    // from one block to the next
-  std::int64_t position;        // from one position to the next
+  std::int64_t size;          // of an element
+  bool inner;                 // channels side by side
+  std::int64_t block;         // so many of them (kGroup or less: a blocked layout), or all
+  std::int64_t block_stride;  // from one block to the next
+  std::int64_t position;      // from one position to the next
   std::int64_t sample;
 
   explicit Side(const TensorDesc& desc)
@@ -192,13 +192,11 @@ class Conversion {
   std::int64_t groups_ = 1;  // of channels
 };
 
-// Both are the same elements in the same order, with nothing between them.
+// Both are placed alike, with nothing between the elements.
 bool one_order(const TensorDesc& a, const TensorDesc& b) {
-  if (a.channel_block != b.channel_block || a.storage_elements() != a.elements()) return false;
-  for (int i = 0; i < a.rank(); ++i) {
-    if (a.dims[i] > 1 && a.strides[i] != b.strides[i]) return false;
-  }
-  return true;
+  TensorDesc of_one_type = a;
+  of_one_type.type = b.type;
+  return a.storage_elements() == a.elements() && same_bytes(of_one_type, b);
 }
 
 }  // namespace
@@ -219,9 +217,12 @@ ConversionKind conversion_kind(const TensorDesc& src, const TensorDesc& dst) {
   return to_inner ? ConversionKind::to_inner : ConversionKind::to_outer;
 }
 
-bool same_bytes(const Dims& dims, Layout a, Layout b) {
-  if (a == b) return true;
-  return TensorDesc::packed(DataType::u8, dims, a).is_packed(b);
+bool same_bytes(const TensorDesc& a, const TensorDesc& b) {
+  if (a.type != b.type || a.dims != b.dims || a.channel_block != b.channel_block) return false;
+  for (int i = 0; i < a.rank(); ++i) {
+    if (a.dims[i] > 1 && a.strides[i] != b.strides[i]) return false;
+  }
+  return true;
 }
 
 void convert_layout(const TensorDesc& src, const void* src_data, const TensorDesc& dst, void* dst_data,

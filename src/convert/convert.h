@@ -33,7 +33,8 @@ void convert_layout(const TensorDesc& src, const void* src_data, const TensorDes
 void convert_layout(const TensorDesc& src, const void* src_data, const TensorDesc& dst, void* dst_data,
                     ThreadTeam& team, const CpuFeatures& cpu);
 
-// Whether the packed tensors of two layouts are the same bytes for these dims (C = 1, or no spatial extent).
-bool same_bytes(const Dims& dims, Layout a, Layout b);
+// Whether two descriptions of one tensor say the same of its bytes (nchw and nhwc do where C = 1, or without spatial
+// extent). Same dims.
+bool same_bytes(const TensorDesc& a, const TensorDesc& b);
 
 }  // namespace convoy

@@ -80,7 +80,8 @@ std::vector<Pair> pairs(bool types) {
 
 // About `bytes` of the source, in a square.
 Dims dims_of(std::int64_t bytes, std::int64_t channels, DataType type) {
-  const double positions = static_cast<double>(bytes) / static_cast<double>(channels) / static_cast<double>(size_of(type));
+  const double positions =
+      static_cast<double>(bytes) / static_cast<double>(channels) / static_cast<double>(size_of(type));
   const auto side = static_cast<std::int64_t>(std::sqrt(positions));
   return {1, channels, side, side};
 }
@@ -106,7 +107,8 @@ void measure(std::int64_t bytes, std::int64_t channels, int threads, double seco
     const auto convert = [&] { convert_layout(from, source.data.get(), to, target.data.get(), *team); };
     const std::vector<double> s = medians({copy, convert}, seconds);
     fmt::print(
-        "{{\"from\":\"{} {}\",\"to\":\"{} {}\",\"dims\":\"{}\",\"kilobytes\":{},\"threads\":{},\"kind\":\"{}\",\"copy_GB_"
+        "{{\"from\":\"{} {}\",\"to\":\"{} "
+        "{}\",\"dims\":\"{}\",\"kilobytes\":{},\"threads\":{},\"kind\":\"{}\",\"copy_GB_"
         "per_s\":{:.1f},\"GB_per_s\":{:.1f},\"share\":{:.2f},\"microseconds\":{:.1f}}}\n",
         name_of(from.type), name_of(pair.from, 2), name_of(to.type), name_of(pair.to, 2), to_string(dims), bytes >> 10,
         threads, name_of(conversion_kind(from, to)), 1e-9 * static_cast<double>(moved) / s[0],

@@ -38,7 +38,7 @@ void check(const HostTensor& source, const TensorDesc& target, int threads, Isa 
 
 TEST(ConvertLayout, EveryPairIsTheCopyOfEveryElement) {
   std::mt19937_64 random(1);
-  const Dims shapes[] = {{1, 3, 5},        {2, 16, 16, 16}, {1, 17, 33, 5}, {3, 1, 4, 4},     {1, 64, 1, 1},
+  const Dims shapes[] = {{1, 3, 5},         {2, 16, 16, 16}, {1, 17, 33, 5}, {3, 1, 4, 4},      {1, 64, 1, 1},
                          {1, 5, 9, 10, 11}, {2, 100, 3, 7},  {1, 8, 0, 3},   {2, 32, 4, 8, 16}, {1, 24, 7, 7},
                          {1, 100, 20, 21},  {1, 3, 30, 31},  {2, 48, 1, 5},  {1, 9, 17, 33},    {1, 65, 40, 16}};
   for (const DataType type : {DataType::f32, DataType::f64, DataType::bf16, DataType::u8}) {
@@ -58,7 +58,8 @@ TEST(ConvertLayout, EveryPairIsTheCopyOfEveryElement) {
 
 TEST(ConvertLayout, TypesAndLayoutsTogether) {
   std::mt19937_64 random(2);
-  const Dims shapes[] = {{1, 3, 5}, {2, 16, 16, 16}, {1, 17, 33, 5}, {1, 64, 1, 1}, {2, 100, 3, 7}, {1, 24, 7, 10}, {7}};
+  const Dims shapes[] = {{1, 3, 5}, {2, 16, 16, 16}, {1, 17, 33, 5}, {1, 64, 1, 1}, {2, 100, 3, 7}, {1, 24, 7, 10},
+                         {7}};
   const std::pair<DataType, DataType> types[] = {{DataType::f32, DataType::bf16}, {DataType::bf16, DataType::f32},
                                                  {DataType::f32, DataType::f16},  {DataType::f16, DataType::f32},
                                                  {DataType::f16, DataType::bf16}, {DataType::u8, DataType::f32}};
@@ -117,9 +118,12 @@ TEST(ConvertLayout, KindsSayHow) {
 }
 
 TEST(ConvertLayout, SameBytesWhereThereIsNothingToMove) {
-  EXPECT_TRUE(same_bytes({1, 1, 8, 8}, Layout::nchw, Layout::nhwc));
-  EXPECT_TRUE(same_bytes({4, 64, 1, 1}, Layout::nchw, Layout::nhwc));
-  EXPECT_FALSE(same_bytes({1, 2, 8, 8}, Layout::nchw, Layout::nhwc));
+  const auto alike = [](const Dims& dims) {
+    return same_bytes(TensorDesc::packed(DataType::f32, dims), TensorDesc::packed(DataType::f32, dims, Layout::nhwc));
+  };
+  EXPECT_TRUE(alike({1, 1, 8, 8}));
+  EXPECT_TRUE(alike({4, 64, 1, 1}));
+  EXPECT_FALSE(alike({1, 2, 8, 8}));
 }
 
 }  // namespace

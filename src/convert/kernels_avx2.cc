@@ -1,11 +1,12 @@
 // Conversions with AVX2. They wait for memory and for shuffles of 16-byte lanes, so that wider vectors gain little.
 //
 // Everything transposed is transposed by one network: N vectors, log2(N) rounds in which the vectors i and i + N/2 are
-// interleaved element by element. Within a 16-byte lane, N = 16/E vectors (E: bytes of an element) of 16/E elements come
-// out transposed, both lanes on their own. So what lanes are loaded with, and where they are stored to, says what the
-// network does:
+// interleaved element by element. Within a 16-byte lane, N = 16/E vectors (E: bytes of an element) of 16/E elements
+// come out transposed, both lanes on their own. So what lanes are loaded with, and where they are stored to, says what
+// the network does:
 //   apart: a vector has 32/E positions of a channel; its lanes are 16/E positions each
-//   pairs: a vector has 16 bytes of row i in one lane and of row i + 16/E in the other, and comes out as 32 bytes of a row
+//   pairs: a vector has 16 bytes of row i in one lane and of row i + 16/E in the other, and comes out as 32 bytes of a
+//   row
 #include <cstring>
 
 #include "convert/kernels.h"
@@ -177,35 +178,37 @@ void transpose(const Piece& p) {
       const Bytes* src = p.src + c * p.src_channel;
       Bytes* dst = p.dst + c * p.dst_channel;
       if constexpr (kInner) {
-        each_tile<kWidth>(begin, end, [&](std::int64_t at) __attribute__((always_inline)) {
-          const Bytes* from = src + at * E;
-          Bytes* to = dst + at * position;
-          if constexpr (E == 4) {
-            inner_4<kAll>(from, row, to, position, left);
-          } else if constexpr (E == 2) {
-            inner_2<kAll>(from, row, to, position, left);
-          } else if (half) {
-            inner_1_half<kAll>(from, row, to, position, left);
-          } else {
-            inner_1<kAll>(from, row, to, position, left);
-          }
-        });
+        each_tile<kWidth>(
+            begin, end, [&](std::int64_t at) __attribute__((always_inline)) {
+              const Bytes* from = src + at * E;
+              Bytes* to = dst + at * position;
+              if constexpr (E == 4) {
+                inner_4<kAll>(from, row, to, position, left);
+              } else if constexpr (E == 2) {
+                inner_2<kAll>(from, row, to, position, left);
+              } else if (half) {
+                inner_1_half<kAll>(from, row, to, position, left);
+              } else {
+                inner_1<kAll>(from, row, to, position, left);
+              }
+            });
         c += half ? 8 : 16;
       } else {
-        each_tile<kWidth>(begin, end, [&](std::int64_t at) __attribute__((always_inline)) {
-          const Bytes* from = src + at * position;
-          Bytes* to = dst + at * E;
-          if constexpr (E == 4) {
-            outer<E, kAll>(from, position, to, row, left);
-            outer<E, kAll>(from + 16, position, to + 4 * row, row, left - 4);
-          } else if constexpr (E == 2) {
-            outer<E, kAll>(from, position, to, row, left);
-          } else if (half) {
-            outer_1_half<kAll>(from, position, to, row, left);
-          } else {
-            outer<E, kAll>(from, position, to, row, left);
-          }
-        });
+        each_tile<kWidth>(
+            begin, end, [&](std::int64_t at) __attribute__((always_inline)) {
+              const Bytes* from = src + at * position;
+              Bytes* to = dst + at * E;
+              if constexpr (E == 4) {
+                outer<E, kAll>(from, position, to, row, left);
+                outer<E, kAll>(from + 16, position, to + 4 * row, row, left - 4);
+              } else if constexpr (E == 2) {
+                outer<E, kAll>(from, position, to, row, left);
+              } else if (half) {
+                outer_1_half<kAll>(from, position, to, row, left);
+              } else {
+                outer<E, kAll>(from, position, to, row, left);
+              }
+            });
         c += half ? 8 : 16;
       }
     }
@@ -296,10 +299,7 @@ bool move_sized(const Piece& p) {
 void move(std::size_t element_bytes, const Piece& p) {
   const auto size = static_cast<std::int64_t>(element_bytes);
   if (p.src_channel == size && p.dst_channel == size) return regroup(element_bytes, p);
-  const bool done = size == 1   ? move_sized<1>(p)
-                    : size == 2 ? move_sized<2>(p)
-                    : size == 4 ? move_sized<4>(p)
-                                : false;
+  const bool done = size == 1 ? move_sized<1>(p) : size == 2 ? move_sized<2>(p) : size == 4 ? move_sized<4>(p) : false;
   if (!done) kPortable.move(element_bytes, p);
 }
 

@@ -83,12 +83,16 @@ const Substitute& Substitution::ready(const std::string& problem, const Candidat
   return substitute;
 }
 
-std::string Substitution::unfit(const Substitute& substitute) const {
+std::string Substitution::unfit(const Substitute& substitute, const Offer& replaced) const {
   if (substitute.plan == nullptr) return "it could not be made ready: " + substitute.reason;
   if (substitute.failed) return "it failed when it ran";
   const std::string filter = choices_.filters.forbids(substitute.candidate.engine, substitute.notes,
                                                       static_cast<std::int64_t>(substitute.workspace_bytes));
-  return filter.empty() ? filter : "the filter takes it away: " + filter;
+  if (!filter.empty()) return "the filter takes it away: " + filter;
+  const unsigned losses = losses_of(replaced.notes) | losses_of(replaced.hidden_notes);
+  if ((losses_of(substitute.notes) & ~losses) == 0) return "";
+  return fmt::format("{}: {} has no such note", fmt::join(substitute.notes, ", "),
+                     print(without_automatic(replaced.candidate)));
 }
 
 const StandIn* Substitution::put(const Replaceable& plan, const Substitute& substitute) {
@@ -107,7 +111,6 @@ const StandIn* Substitution::choose(const Replaceable& plan, const std::vector<K
   std::erase_if(substitutes, [&](const KnownTime& each) { return !compared || !(each.seconds < kFaster * *compared); });
   std::sort(substitutes.begin(), substitutes.end(),
             [](const KnownTime& a, const KnownTime& b) { return a.seconds < b.seconds; });
-  const unsigned losses = losses_of(plan.plan.offer.notes) | losses_of(plan.plan.offer.hidden_notes);
   const StandIn* chosen = nullptr;
   std::vector<std::pair<Candidate, std::string>> refused;
   std::unique_lock lock(mutex_);
@@ -119,10 +122,7 @@ const StandIn* Substitution::choose(const Replaceable& plan, const std::vector<K
       if (best->candidate == replaced && known.seconds > kClearly * best->seconds) break;
     }
     const Substitute& substitute = ready(plan.row.problem, known.candidate);
-    std::string reason = unfit(substitute);
-    if (reason.empty() && (losses_of(substitute.notes) & ~losses) != 0) {
-      reason = fmt::format("{}: {} has no such note", fmt::join(substitute.notes, ", "), print(replaced));
-    }
+    std::string reason = unfit(substitute, plan.plan.offer);
     if (reason.empty()) {
       chosen = put(plan, substitute);
       break;
@@ -140,7 +140,8 @@ Result<const StandIn*> Substitution::obey(const Replaceable& plan, const Candida
   {
     const std::lock_guard lock(mutex_);
     const Substitute& substitute = ready(plan.row.problem, wanted);
-    if (std::string reason = unfit(substitute); !reason.empty()) return Error{ErrorCode::unsupported, reason};
+    if (std::string reason = unfit(substitute, plan.plan.offer); !reason.empty())
+      return Error{ErrorCode::unsupported, reason};
     chosen = put(plan, substitute);
   }
   recorder_.substituted(plan.plan, wanted);

@@ -57,7 +57,8 @@ class Substitution {
   const StandIn* choose(const Replaceable& plan, const std::vector<KnownTime>& cudnns,
                         std::vector<KnownTime> substitutes);
 
-  // The one that a rule names, whatever it takes and loses. Error: why it can't serve.
+  // The one that a rule names, whatever it takes; it too loses nothing that the plan does not lose, since the program
+  // has filtered its plans by that. Error: why it can't serve.
   Result<const StandIn*> obey(const Replaceable& plan, const Candidate& wanted);
 
   // Runs it with what the program gave. False: the program's own plan has to.
@@ -71,8 +72,8 @@ class Substitution {
 
  private:
   const Substitute& ready(const std::string& problem, const Candidate& candidate);
-  // Why it can't serve whatever plan; empty: it can.
-  std::string unfit(const Substitute& substitute) const;
+  // Why it can't serve in place of a plan; empty: it can.
+  std::string unfit(const Substitute& substitute, const Offer& replaced) const;
   const StandIn* put(const Replaceable& plan, const Substitute& substitute);
 
   const Choices& choices_;

@@ -378,6 +378,19 @@ int conv_bias_input(const Node& node) {
   return node.desc.op == "QLinearConv" ? 8 : node.desc.op == "ConvInteger" ? node.fusion.bias : 2;
 }
 
+ConvInputs conv_inputs(const Node& node) {
+  const auto input = [&](int index) {
+    return index >= 0 && index < static_cast<int>(node.inputs.size()) ? node.inputs[index] : kAbsent;
+  };
+  return {.data = input(conv_data_input(node.desc)),
+          .weights = input(conv_weight_input(node.desc)),
+          .bias = input(conv_bias_input(node)),
+          .residual = input(node.fusion.residual),
+          .slopes = input(node.fusion.slopes),
+          .scales = input(node.fusion.scales),
+          .x_zero = node.desc.op == "ConvInteger" ? input(2) : kAbsent};
+}
+
 std::int64_t conv_output_channels(const ops::NodeDesc& node, const Dims& weight_dims, std::int64_t groups) {
   return node.op == "ConvTranspose" ? saturating_mul(weight_dims[1], groups) : weight_dims[0];
 }

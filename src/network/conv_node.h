@@ -26,11 +26,17 @@ int conv_bias_input(const Node& node);  // kAbsent: it has none
 // Number of output channels; the weights' dims are given in ONNX's order.
 std::int64_t conv_output_channels(const ops::NodeDesc& node, const Dims& weight_dims, std::int64_t groups);
 
-struct ConvNode {
-  ConvProblem problem;                // all tensors packed nchw, the epilogue filled in
-  std::vector<float> scales;          // of requantization; empty without, or where they are an input (fusion.scales)
-  std::vector<std::int32_t> w_zeros;  // where they differ between channels (w_zero_given)
+// The values that a convolution node reads, by what they are to it; kAbsent where it has none.
+struct ConvInputs {
+  int data = kAbsent;
+  int weights = kAbsent;
+  int bias = kAbsent;
+  int residual = kAbsent;
+  int slopes = kAbsent;
+  int scales = kAbsent;
+  int x_zero = kAbsent;  // ConvInteger's, which may come with each run
 };
+ConvInputs conv_inputs(const Node& node);
 
 // The problem of a node whose input types and dims are known. Errors name the attribute or input at fault.
 Result<ConvNode> conv_problem(const Node& node, std::span<const ops::Input> inputs);

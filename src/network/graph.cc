@@ -103,6 +103,43 @@ std::optional<std::vector<double>> channel_constant(const Graph& graph, int valu
   return values;
 }
 
+Result<void> check(const Graph& graph) {
+  const auto corrupt = [](const std::string& text) { return Error{ErrorCode::corrupt, text}; };
+  const int count = static_cast<int>(graph.values.size());
+  const auto outside = [&](int id) { return id != kAbsent && (id < 0 || id >= count); };
+  std::vector<bool> made(graph.values.size(), false);
+  for (std::size_t id = 0; id < made.size(); ++id) made[id] = graph.values[id].constant.has_value();
+  for (const int id : graph.inputs) made[id] = true;
+  for (const Node& node : graph.nodes) {
+    if (std::ranges::any_of(node.inputs, outside) || std::ranges::any_of(node.outputs, outside)) {
+      return corrupt(describe(node) + ": a value that there is not");
+    }
+    for (const int id : node.outputs) {
+      if (id == kAbsent) continue;
+      if (made[id]) return corrupt(describe(node) + ": the value '" + graph.values[id].name + "' is made already");
+      made[id] = true;
+    }
+  }
+  const auto missing = [&](int id, const std::string& reader) {
+    return corrupt(reader + ": nothing makes the value '" + graph.values[id].name + "'");
+  };
+  for (const Node& node : graph.nodes) {
+    for (const int id : node.inputs) {
+      if (id != kAbsent && !made[id]) return missing(id, describe(node));
+    }
+  }
+  for (const int id : graph.outputs) {
+    if (!made[id]) return missing(id, "the graph's outputs");
+  }
+  return {};
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : "+") + name;
+  return text;
+}
+
 std::string describe(const Node& node) { return "node '" + node.desc.name + "' (" + node.desc.op + ")"; }
 
 }  // namespace convoy::network

@@ -32,13 +32,21 @@ struct ConvFusion {
   Activation activation;
 };
 
+// A convolution node as a convolution problem.
+struct ConvNode {
+  ConvProblem problem;                // all tensors packed nchw, the epilogue filled in
+  std::vector<float> scales;          // of requantization; empty without, or where they are an input (fusion.scales)
+  std::vector<std::int32_t> w_zeros;  // where they differ between channels (w_zero_given)
+};
+
 struct Node {
   ops::NodeDesc desc;
   std::vector<int> inputs;           // value ids; kAbsent for an optional one that is left out
   std::vector<int> outputs;          // likewise
   std::vector<std::string> sources;  // names of the ONNX nodes it stands for
   ConvFusion fusion;
-  bool erased = false;  // `sweep` drops it
+  std::optional<ConvNode> conv;  // of a convolution whose inputs are known, as of the last shape inference
+  bool erased = false;           // `sweep` drops it
 };
 
 struct Graph {
@@ -75,6 +83,12 @@ std::optional<double> scalar_constant(const Graph& graph, int value);
 // a channel.
 std::optional<std::vector<double>> channel_constant(const Graph& graph, int value, int rank, std::int64_t channels);
 
+// Ids are in range, a value has one maker at most, and every value that is read is an input, a constant or made by a
+// node: plans rely on it, whatever the passes have met. Error (corrupt): which value, and who reads it.
+Result<void> check(const Graph& graph);
+
+// The names of the ONNX nodes that a node stands for: "conv1+bn1+relu1".
+std::string joined(const std::vector<std::string>& names);
 // "node 'conv1' (Conv)"
 std::string describe(const Node& node);
 

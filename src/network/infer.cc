@@ -1,5 +1,7 @@
 #include "network/infer.h"
 
+#include <algorithm>
+
 #include "network/conv_node.h"
 
 namespace convoy::network {
@@ -43,7 +45,14 @@ bool can_infer(const Graph& graph, const Node& node) {
   return true;
 }
 
-Result<Knowledge> infer_node(Graph& graph, const Node& node) {
+bool is_static(const Graph& graph, const Node& node) {
+  return std::all_of(node.outputs.begin(), node.outputs.end(),
+                     [&](int id) { return id == kAbsent || graph.values[id].known; }) &&
+         can_infer(graph, node);
+}
+
+Result<Knowledge> infer_node(Graph& graph, Node& node) {
+  node.conv.reset();
   if (!can_infer(graph, node)) {
     for (int output : node.outputs) {
       if (output != kAbsent) graph.values[output].known = false;
@@ -53,8 +62,8 @@ Result<Knowledge> infer_node(Graph& graph, const Node& node) {
   const std::vector<ops::Input> inputs = inputs_of(graph, node);
   std::vector<TensorDesc> outputs;
   if (is_convolution(node)) {
-    CONVOY_TRY(ConvNode conv, conv_problem(node, inputs));
-    outputs = {conv.problem.out()};
+    CONVOY_TRY(node.conv, conv_problem(node, inputs));
+    outputs = {node.conv->problem.out()};
   } else {
     const ops::Operator* op = ops::find_operator(node.desc.domain, node.desc.op);
     if (op == nullptr) return Error{ErrorCode::unsupported, describe(node) + ": operator not supported"};

@@ -20,6 +20,10 @@ std::vector<int> value_inputs(const Node& node);
 
 // Whether infer_node would find out anything.
 bool can_infer(const Graph& graph, const Node& node);
-Result<Knowledge> infer_node(Graph& graph, const Node& node);
+// Sets what is known of its outputs, and what a convolution node is as a problem.
+Result<Knowledge> infer_node(Graph& graph, Node& node);
+
+// Whether a node can be lowered: its outputs' types and dims are known.
+bool is_static(const Graph& graph, const Node& node);
 
 }  // namespace convoy::network

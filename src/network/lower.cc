@@ -5,10 +5,9 @@
 #include <algorithm>
 #include <map>
 
-#include "network/conv_node.h"
 #include "convert/convert.h"
+#include "network/conv_node.h"
 #include "network/infer.h"
-#include "network/layout.h"
 #include "network/steps.h"
 
 namespace convoy::network {
@@ -26,8 +25,8 @@ std::string shape_text(const TensorDesc& desc) {
 
 class Lowering {
  public:
-  Lowering(Graph& graph, const std::vector<Layout>& layouts, std::span<const int> exports, Selector& selector)
-      : graph_(graph), layouts_(layouts), exports_(exports.begin(), exports.end()), selector_(selector) {
+  Lowering(Graph& graph, const Assignment& assignment, std::span<const int> exports, const Makers& makers)
+      : graph_(graph), assignment_(assignment), exports_(exports.begin(), exports.end()), makers_(makers) {
     reads_left_.assign(graph.values.size(), 0);
     for (const Node& node : graph.nodes) {
       for (int input : node.inputs) {
@@ -44,22 +43,16 @@ class Lowering {
       const int id = graph_.inputs[i];
       add_slot(id, Slot{graph_.values[id].desc, Home::input, static_cast<int>(i), {}});
     }
+    const auto converted = conversions(graph_, assignment_);
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
-      if (!is_static(graph_, node) || !is_convolution(node)) continue;
-      CONVOY_TRY(const ConvNode conv, conv_problem(node, inputs_of(graph_, node)));
-      const HostTensor* weights = graph_.constant_of(node.inputs[conv_weight_input(node.desc)]);
-      selector_.announce(in_layout(selector_.allowed(conv.problem), layouts_[n]), node.desc.name,
-                         weights != nullptr ? weights->data.get() : nullptr);
+      if (!is_static(graph_, node)) continue;
+      for (const Conversion& conversion : converted[n]) add_conversion(conversion);
+      CONVOY_CHECK(node.conv ? lower_conv(node, assignment_.nodes[n]) : lower_op(node, assignment_.nodes[n].sides));
+      release_inputs(node);
     }
-    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
-      const Node& node = graph_.nodes[n];
-      if (is_static(graph_, node)) {
-        CONVOY_CHECK(is_convolution(node) ? lower_conv(node, layouts_[n]) : lower_op(node, layouts_[n]));
-        release_inputs(node);
-      }
-    }
-    for (int value : exports_) result_.export_slots.push_back(slot_of(value, Layout::nchw));
+    for (const Conversion& conversion : converted.back()) add_conversion(conversion);
+    for (int value : exports_) result_.export_slots.push_back(exported(value));
     CONVOY_CHECK(lower_outputs());
     CONVOY_CHECK(finish());
     return std::move(result_);
@@ -70,10 +63,9 @@ class Lowering {
   int step_count() const { return static_cast<int>(result_.program.steps.size()); }
 
   int add_slot(int value, Slot slot) {
-    const Layout layout = slot.desc.is_packed(Layout::nchw) ? Layout::nchw : Layout::nhwc;
     program().slots.push_back(std::move(slot));
     const int index = static_cast<int>(program().slots.size()) - 1;
-    slots_.emplace(std::pair{value, layout}, index);
+    if (value != kAbsent) slots_[value].push_back(index);
     return index;
   }
 
@@ -84,27 +76,35 @@ class Lowering {
 
   bool is_export(int value) const { return std::find(exports_.begin(), exports_.end(), value) != exports_.end(); }
 
-  // The slot that holds a value in a layout, with a conversion step where it is only there in another one.
-  int slot_of(int value, Layout layout) {
-    const Value& v = graph_.values[value];
-    if (v.constant) {
-      const auto found = slots_.find({value, Layout::nchw});
-      if (found != slots_.end()) return found->second;
-      return add_slot(value, Slot{v.desc, Home::constant, 0, *v.constant});
+  const TensorDesc& desc_of(int slot) const { return result_.program.slots[slot].desc; }
+
+  // The slot that holds a value as described; kAbsent: there is none.
+  int find_slot(int value, const TensorDesc& desc) const {
+    const auto found = slots_.find(value);
+    if (found == slots_.end()) return kAbsent;
+    for (const int slot : found->second) {
+      if (same_bytes(desc_of(slot), desc)) return slot;
     }
-    if (!has_layout(v)) layout = Layout::nchw;
-    for (Layout have : {layout, Layout::nchw, Layout::nhwc}) {
-      const auto found = slots_.find({value, have});
-      if (found == slots_.end()) continue;
-      if (have == layout || same_bytes(v.desc.dims, have, layout)) return found->second;
-      return add_conversion(value, found->second, layout);
-    }
-    return kAbsent;  // not reached: nodes come after the nodes they read
+    return kAbsent;
   }
 
-  int add_conversion(int value, int from, Layout layout) {
-    const TensorDesc& source = program().slots[from].desc;
-    const TensorDesc target = source.with_layout(layout);
+  // That a node reads, which conversions have seen to; of a constant, made here.
+  int slot_of(int value, Layout layout) {
+    const Value& v = graph_.values[value];
+    const int slot = find_slot(value, described(v, layout));
+    return slot == kAbsent && v.constant ? add_slot(value, Slot{v.desc, Home::constant, 0, *v.constant}) : slot;
+  }
+
+  // What nodes behind the program read is row-major.
+  int exported(int value) {
+    const int slot = slot_of(value, Layout::nchw);
+    if (slot != kAbsent) return slot;
+    const Value& v = graph_.values[value];
+    return add_conversion({value, desc_of(slots_.at(value).front()), described(v, Layout::nchw)});
+  }
+
+  int add_conversion(const Conversion& conversion) {
+    const auto& [value, source, target] = conversion;
     ProgramStep step;
     step.step = make_convert_step(source, target);
     step.info.kind = "convert";
@@ -112,17 +112,8 @@ class Lowering {
     step.info.implementation = "convert " + std::string(name_of(source.layout(), source.spatial_dims())) + " to " +
                                std::string(name_of(target.layout(), target.spatial_dims()));
     step.info.output_shape = shape_text(target);
-    step.inputs = {from};
-    Slot slot{target, Home::arena, 0, {}};
-    const int output = output_of_[value];
-    if (layout == Layout::nchw && output != kAbsent) {
-      slot.home = Home::output;
-      slot.index = output;
-      written_outputs_[output] = true;
-    } else {
-      slot.index = new_storage(target.bytes());
-    }
-    const int index = add_slot(value, std::move(slot));
+    step.inputs = {find_slot(value, source)};
+    const int index = output_slot(value, target, kAbsent);
     step.outputs = {index};
     program().steps.push_back(std::move(step));
     return index;
@@ -132,7 +123,7 @@ class Lowering {
   int output_slot(int value, const TensorDesc& desc, int in_place_slot) {
     Slot slot{desc, Home::arena, 0, {}};
     const int output = value == kAbsent ? kAbsent : output_of_[value];
-    if (output != kAbsent && same_bytes(desc.dims, desc.layout(), Layout::nchw)) {
+    if (output != kAbsent && !written_outputs_[output] && same_bytes(desc, desc.with_layout(Layout::nchw))) {
       slot.home = Home::output;
       slot.index = output;
       written_outputs_[output] = true;
@@ -141,78 +132,52 @@ class Lowering {
     } else {
       slot.index = new_storage(desc.bytes());
     }
-    if (value != kAbsent) return add_slot(value, std::move(slot));
-    program().slots.push_back(std::move(slot));
-    return static_cast<int>(program().slots.size()) - 1;
+    return add_slot(value, std::move(slot));
   }
 
-  TensorDesc desc_in(int value, Layout layout) const {
-    const Value& v = graph_.values[value];
-    return has_layout(v) ? v.desc.with_layout(layout) : v.desc;
-  }
-
-  Result<void> lower_conv(const Node& node, Layout layout) {
-    CONVOY_TRY(ConvNode conv, conv_problem(node, inputs_of(graph_, node)));
-    conv.problem = selector_.allowed(std::move(conv.problem));
-    ConvProblem problem = in_layout(conv.problem, layout);
-    const auto input = [&](int index) {
-      return index >= 0 && index < static_cast<int>(node.inputs.size()) ? node.inputs[index] : kAbsent;
-    };
-    const int weights = input(conv_weight_input(node.desc));
-    const int bias = problem.epilogue.bias ? input(conv_bias_input(node)) : kAbsent;
-    const HostTensor* constant_weights = graph_.constant_of(weights);
-    const void* weight_data = constant_weights ? constant_weights->data.get() : nullptr;
-    auto chosen = selector_.choose(problem, node.desc.name, weight_data);
-    if (!chosen.ok()) {
-      // An engine that a rule names may take the other layout only: then this node works in that one.
-      const Layout other = layout == Layout::nchw ? Layout::nhwc : Layout::nchw;
-      auto chosen_other = selector_.choose(in_layout(conv.problem, other), node.desc.name, weight_data);
-      if (!chosen_other.ok()) return chosen.error();
-      layout = other;
-      problem = in_layout(conv.problem, layout);
-      chosen = std::move(chosen_other);
-    }
-    Selection& selection = *chosen;
+  Result<void> lower_conv(const Node& node, const NodeAssignment& assigned) {
+    const ConvProblem& problem = assigned.problem;
+    const ConvInputs inputs = conv_inputs(node);
+    const HostTensor* constant_weights = graph_.constant_of(inputs.weights);
+    const auto row_major = [&](int value) { return value == kAbsent ? kAbsent : slot_of(value, Layout::nchw); };
 
     ProgramStep step;
     step.inputs.assign(kConvStepInputs, kAbsent);
-    step.inputs[0] = slot_of(input(conv_data_input(node.desc)), layout);
-    if (constant_weights == nullptr) step.inputs[1] = slot_of(weights, Layout::nchw);
+    step.inputs[0] = slot_of(inputs.data, assigned.sides.reads);
+    if (constant_weights == nullptr) step.inputs[1] = row_major(inputs.weights);
     DataType bias_type = bias_type_of(problem);
-    if (const HostTensor* constant = graph_.constant_of(bias)) {
+    if (const HostTensor* constant = graph_.constant_of(inputs.bias)) {
       CONVOY_TRY(HostTensor ready, converted(*constant, TensorDesc::packed(bias_type, constant->desc.dims)));
-      program().slots.push_back(Slot{ready.desc, Home::constant, 0, std::move(ready)});
-      step.inputs[2] = static_cast<int>(program().slots.size()) - 1;
-    } else if (bias != kAbsent) {
-      step.inputs[2] = slot_of(bias, Layout::nchw);
-      bias_type = graph_.values[bias].desc.type;
+      step.inputs[2] = add_slot(kAbsent, Slot{ready.desc, Home::constant, 0, std::move(ready)});
+    } else if (problem.epilogue.bias) {
+      step.inputs[2] = row_major(inputs.bias);
+      bias_type = graph_.values[inputs.bias].desc.type;
     }
-    if (const int z = input(node.fusion.residual); z != kAbsent) {
-      CONVOY_TRY(step.inputs[3], residual_slot(z, layout));
+    if (inputs.residual != kAbsent) {
+      CONVOY_TRY(step.inputs[3], residual_slot(inputs.residual, assigned.sides.writes));
     }
-    if (const int slopes = input(node.fusion.slopes); slopes != kAbsent) step.inputs[4] = slot_of(slopes, Layout::nchw);
-    if (const int scales = input(node.fusion.scales); scales != kAbsent) step.inputs[5] = slot_of(scales, Layout::nchw);
-    if (problem.x_zero_given) step.inputs[6] = slot_of(input(2), Layout::nchw);
+    step.inputs[4] = row_major(inputs.slopes);
+    step.inputs[5] = row_major(inputs.scales);
+    if (problem.x_zero_given) step.inputs[6] = row_major(inputs.x_zero);
 
-    if (selection.rule.empty()) step.switchable = selector_.switchable(problem);
-    if (step.switchable >= 0) {
-      CONVOY_TRY(auto plans, selector_.plans(step.switchable, weight_data));
-      selection = {plans[0]->candidate(), "given"};
-      step.info.implementation = print(plans[0]->candidate());
-      for (auto& plan : plans) {
-        auto own = make_conv_step(std::move(plan), conv, bias_type);
-        (step.step == nullptr ? step.step : step.others.emplace_back()) = std::move(own);
-      }
-    } else {
-      auto plan = selector_.plan(problem, selection.candidate, weight_data);
+    PlanRequest request = makers_.request;
+    request.constant_weights = constant_weights != nullptr ? constant_weights->data.get() : nullptr;
+    const auto made = [&](const Candidate& candidate) -> Result<std::unique_ptr<Step>> {
+      auto plan = make_plan(problem, candidate, makers_.engines, request);
       if (!plan.ok()) return plan.error().within(describe(node));
-      step.info.implementation = print((*plan)->candidate());
-      step.step = make_conv_step(std::move(*plan), std::move(conv), bias_type);
+      if (step.info.implementation.empty()) step.info.implementation = print((*plan)->candidate());
+      return make_conv_step(std::move(*plan), *node.conv, bias_type);
+    };
+    CONVOY_TRY(step.step, made(assigned.selection.candidate));
+    for (const Candidate& candidate : assigned.switches) {
+      CONVOY_TRY(auto other, made(candidate));
+      step.others.push_back(std::move(other));
     }
+    step.switchable = assigned.switchable;
     step.info.kind = "conv";
     step.info.nodes = joined(node.sources);
     step.info.problem = problem;
-    step.info.selection = selection;
+    step.info.selection = assigned.selection;
     step.info.output_shape = shape_text(problem.out());
     step.outputs = {output_slot(node.outputs[0], problem.out(), kAbsent)};
     program().steps.push_back(std::move(step));
@@ -224,28 +189,28 @@ class Lowering {
     const HostTensor* constant = graph_.constant_of(value);
     if (constant == nullptr) return slot_of(value, layout);
     CONVOY_TRY(HostTensor ready, converted(*constant, constant->desc.with_layout(layout)));
-    program().slots.push_back(Slot{ready.desc, Home::constant, 0, std::move(ready)});
-    return static_cast<int>(program().slots.size()) - 1;
+    return add_slot(kAbsent, Slot{ready.desc, Home::constant, 0, std::move(ready)});
   }
 
-  Result<void> lower_op(const Node& node, Layout layout) {
+  Result<void> lower_op(const Node& node, const Sides& sides) {
     const ops::Operator* op = ops::find_operator(node.desc.domain, node.desc.op);
     if (op == nullptr) return Error{ErrorCode::unsupported, describe(node) + ": operator not supported"};
     std::vector<ops::Input> inputs = inputs_of(graph_, node);
-    ProgramStep step;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const int value = node.inputs[i];
-      step.inputs.push_back(value == kAbsent ? kAbsent : slot_of(value, layout));
-      if (value != kAbsent) inputs[i].desc = desc_in(value, layout);
-    }
     // Inference again, for outputs that nobody named: the operator may still write them.
-    auto inferred = op->infer(node.desc, inputs_of(graph_, node));
+    auto inferred = op->infer(node.desc, inputs);
     if (!inferred.ok()) return inferred.error().within(describe(node));
     std::vector<TensorDesc> outputs = std::move(*inferred);
     for (TensorDesc& desc : outputs) {
-      if (desc.rank() >= 3) desc = desc.with_layout(layout);
+      if (desc.rank() >= 3) desc = desc.with_layout(sides.writes);
     }
-    auto plan = op->plan(node.desc, inputs, outputs, selector_.request());
+    ProgramStep step;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const int value = node.inputs[i];
+      step.inputs.push_back(value == kAbsent ? kAbsent : slot_of(value, sides.reads));
+      if (value != kAbsent) inputs[i].desc = described(graph_.values[value], sides.reads);
+    }
+    if (relabel(node, step, inputs, outputs)) return {};
+    auto plan = op->plan(node.desc, inputs, outputs, makers_.request);
     if (!plan.ok()) return plan.error().within(describe(node));
     const int shared = in_place_slot(node, *op, step, inputs, outputs);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -259,6 +224,33 @@ class Lowering {
     step.step = make_op_step(std::move(*plan));
     program().steps.push_back(std::move(step));
     return {};
+  }
+
+  // Where the output is the input's bytes, it is the input's memory, and there is no step. A constant is folded before;
+  // a graph's output has memory of its own.
+  bool relabel(const Node& node, const ProgramStep& step, std::span<const ops::Input> inputs,
+               std::span<const TensorDesc> outputs) {
+    if (inputs.size() != 1 || outputs.size() != 1 || !relabels(node, inputs[0].desc, outputs[0])) return false;
+    Slot slot = program().slots[step.inputs[0]];
+    if (slot.home == Home::constant || (node.outputs[0] != kAbsent && output_of_[node.outputs[0]] != kAbsent)) {
+      return false;
+    }
+    slot.desc = outputs[0];
+    add_slot(node.outputs[0], std::move(slot));
+    return true;
+  }
+
+  // Whether a slot's memory holds another value that is still read.
+  bool is_shared(int slot, int value) const {
+    const Slot& mine = result_.program.slots[slot];
+    return std::ranges::any_of(slots_, [&](const auto& other) {
+      if (other.first == value) return false;
+      if (reads_left_[other.first] == 0 && !is_export(other.first) && output_of_[other.first] == kAbsent) return false;
+      return std::ranges::any_of(other.second, [&](int each) {
+        const Slot& theirs = result_.program.slots[each];
+        return theirs.home == mine.home && theirs.index == mine.index;
+      });
+    });
   }
 
   // The input slot whose memory the first output may take over: in the arena, read here for the last time, of the same
@@ -275,7 +267,7 @@ class Lowering {
     const bool same_place = (from.dims == to.dims && from.strides == to.strides) ||
                             (from.is_packed(Layout::nchw) && to.is_packed(Layout::nchw));
     if (slot.home != Home::arena || size_of(from.type) != size_of(to.type) || from.bytes() != to.bytes() ||
-        !same_place) {
+        !same_place || is_shared(step.inputs[index], value)) {
       return kAbsent;
     }
     return step.inputs[index];
@@ -324,11 +316,12 @@ class Lowering {
     for (const Slot& slot : p.slots) {
       if (slot.home == Home::constant) p.weight_bytes += static_cast<std::size_t>(slot.constant.desc.bytes());
     }
-    for (const auto& [key, slot] : slots_) {
-      const TensorDesc& desc = p.slots[slot].desc;
-      if (desc.bytes() > memory) {
-        return too_large("tensor '" + graph_.values[key.first].name + "' of dims " + to_string(desc.dims),
-                         desc.bytes());
+    for (const auto& [value, slots] : slots_) {
+      for (const int slot : slots) {
+        const TensorDesc& desc = p.slots[slot].desc;
+        if (desc.bytes() > memory) {
+          return too_large("tensor '" + graph_.values[value].name + "' of dims " + to_string(desc.dims), desc.bytes());
+        }
       }
     }
     p.memory = plan_memory(p.storages);
@@ -345,33 +338,20 @@ class Lowering {
   }
 
   Graph& graph_;
-  const std::vector<Layout>& layouts_;
+  const Assignment& assignment_;
   std::vector<int> exports_;
-  Selector& selector_;
+  const Makers& makers_;
   Lowered result_;
-  std::map<std::pair<int, Layout>, int> slots_;  // (value, layout) -> slot
-  std::vector<int> reads_left_;                  // by value
-  std::vector<int> output_of_;                   // by value
+  std::map<int, std::vector<int>> slots_;  // by value: each says how it lies there
+  std::vector<int> reads_left_;            // by value
+  std::vector<int> output_of_;             // by value
   std::map<int, bool> written_outputs_;
 };
 
 }  // namespace
 
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : "+") + name;
-  return text;
-}
-
-bool is_static(const Graph& graph, const Node& node) {
-  return std::all_of(node.outputs.begin(), node.outputs.end(),
-                     [&](int id) { return id == kAbsent || graph.values[id].known; }) &&
-         can_infer(graph, node);
-}
-
-Result<Lowered> lower(Graph& graph, const std::vector<Layout>& layouts, std::span<const int> exports,
-                      Selector& selector) {
-  return Lowering(graph, layouts, exports, selector).run();
+Result<Lowered> lower(Graph& graph, const Assignment& assignment, std::span<const int> exports, const Makers& makers) {
+  return Lowering(graph, assignment, exports, makers).run();
 }
 
 }  // namespace convoy::network

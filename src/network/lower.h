@@ -1,11 +1,12 @@
-// From a graph whose passes have run to a program. Nodes whose outputs are not known are left to the caller.
+// From a graph whose passes have run, and an assignment, to a program: it decides nothing. Nodes whose outputs are not
+// known are left to the caller.
 #pragma once
 
 #include <span>
 
+#include "network/assign/assignment.h"
 #include "network/graph.h"
 #include "network/program.h"
-#include "network/selector.h"
 
 namespace convoy::network {
 
@@ -15,15 +16,14 @@ struct Lowered {
   std::vector<int> export_slots;
 };
 
-// Lowers the nodes whose outputs are known, in the graph's order. Constants are released from the graph as soon as
-// their last reader has been lowered, but for those in `exports` (values that later nodes read).
-Result<Lowered> lower(Graph& graph, const std::vector<Layout>& layouts, std::span<const int> exports,
-                      Selector& selector);
+// What plans are made for, and by whom.
+struct Makers {
+  PlanRequest request;
+  std::span<const Engine* const> engines;
+};
 
-// Whether a node can be lowered: its outputs' types and dims are known.
-bool is_static(const Graph& graph, const Node& node);
-
-// The names of the ONNX nodes that a step computes: "conv1+bn1+relu1".
-std::string joined(const std::vector<std::string>& names);
+// Lowers the nodes whose outputs are known, in the graph's order, as the assignment says. Constants are released from
+// the graph as soon as their last reader has been lowered, but for those in `exports` (values that later nodes read).
+Result<Lowered> lower(Graph& graph, const Assignment& assignment, std::span<const int> exports, const Makers& makers);
 
 }  // namespace convoy::network

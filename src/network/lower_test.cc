@@ -1,7 +1,7 @@
 // Programs as lowered: no step writes over memory that a later step, or the end, still reads.
 #include "network/lower.h"
 
-#include "network/layout.h"
+#include "network/assign/sides.h"
 #include "network/onnx/import.h"
 #include "network/onnx/tensor_proto.h"
 #include "network/pass.h"
@@ -81,9 +81,11 @@ TEST(Lower, NoStepOverwritesWhatIsStillRead) {
     const auto team = make_cpu_team(options.threads);
     ASSERT_TRUE(run_passes(*graph, PassContext{*team, options.cpu}).ok());
     Selector selector(options, {}, {});
-    const auto layouts = assign_layouts(*graph, selector);
-    ASSERT_TRUE(layouts.ok());
-    const auto lowered = lower(*graph, *layouts, {}, selector);
+    const auto sides = greedy_sides(*graph, selector);
+    ASSERT_TRUE(sides.ok());
+    const auto assignment = assign(*graph, *sides, selector);
+    ASSERT_TRUE(assignment.ok()) << assignment.error().message;
+    const auto lowered = lower(*graph, *assignment, {}, {selector.request(), all_engines()});
     ASSERT_TRUE(lowered.ok()) << lowered.error().message;
     expect_sound(*lowered);
     ++checked;

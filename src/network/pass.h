@@ -21,6 +21,7 @@ struct Pass {
   std::string_view name;
   std::string_view summary;
   Result<int> (*run)(Graph& graph, const PassContext& context);  // how many changes it made
+  bool required = false;  // without it nothing could be planned: it can't be skipped
 };
 
 // In the order they run; a name may come again.
@@ -32,7 +33,8 @@ struct PassLog {
   double seconds = 0;
 };
 
-// Runs all passes but those whose names are in `skip`. The inputs of the graph must be known.
+// Runs all passes but those whose names are in `skip`, checks the graph after each, and logs what it did (event=pass).
+// The inputs of the graph must be known. Errors: a name in `skip` that no pass has, or one that can't be skipped.
 Result<std::vector<PassLog>> run_passes(Graph& graph, const PassContext& context,
                                         std::span<const std::string> skip = {});
 

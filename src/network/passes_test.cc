@@ -164,12 +164,12 @@ TEST(PadFolding, LeavesHostileSizesToTheOperator) {
     HostTensor pads = tensor_of(DataType::s64, {8}, std::vector<double>(8, 0));
     pads.as<std::int64_t>()[2] = size;
     b.output(conv(b, b.node("Pad", {x, b.constant(pads)}), 3, 4, 3));
-    EXPECT_FALSE(prepare_graph(b.graph, {test_options(), {}, {}, nullptr}).ok());
+    EXPECT_FALSE(prepare_graph(b.graph, {.options = test_options()}).ok());
     GraphBuilder own;
     const int y = own.input("x", {1, 3, 7, 6});
     const int padded = own.node("Pad", {y, own.constant(tensor_of(DataType::s64, {8}, {0, 0, 1, 1, 0, 0, 1, 1}))});
     own.output(own.node("Conv", {padded, own.constant(spread({4, 3, 3, 3}))}, {{"pads", ints({size, 0, 0, 0})}}));
-    EXPECT_FALSE(prepare_graph(own.graph, {test_options(), {}, {}, nullptr}).ok());
+    EXPECT_FALSE(prepare_graph(own.graph, {.options = test_options()}).ok());
   }
 }
 

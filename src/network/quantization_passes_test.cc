@@ -189,7 +189,7 @@ TEST(QuantizedFolding, ErrorsNameTheNode) {
     QuantizedBuilder b;
     const int x = b.input("x", {1, 3, 4, 4}, kU8);
     b.output(b.node("Conv", {add(b, x), b.weights({4, 3, 1, 1}, 0.01)}));
-    const auto session = prepare_graph(b.graph, {test_options(), {}, {}, nullptr});
+    const auto session = prepare_graph(b.graph, {.options = test_options()});
     return session.ok() ? std::string("no error") : session.error().message;
   };
   const auto dequantized = [](QuantizedBuilder& b, int x, HostTensor scale, HostTensor zero, std::int64_t axis) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "select/names.h"
 #include "select/rounds.h"
 
 namespace convoy::network {
@@ -95,29 +96,41 @@ Result<Selection> Selector::choose(const ConvProblem& problem, const std::string
   return *found->second;
 }
 
-Result<std::unique_ptr<ConvPlan>> Selector::plan(const ConvProblem& problem, const Candidate& candidate,
-                                                 const void* weights) const {
+Result<Selection> Selector::obey(const ConvProblem& problem, const Candidate& candidate, const void* weights) const {
+  CONVOY_CHECK(selection::check_candidate(candidate, engines_));
   PlanRequest request = request_;
   request.constant_weights = weights;
-  return make_plan(problem, candidate, engines_, request);
+  SelectionOptions options = options_.selection;
+  options.rules = {{"*", candidate}};
+  options.strict_rules = true;
+  CONVOY_TRY(Selection selection, select(problem, engines_, options, request));
+  selection.reason = "plan";
+  selection.rule.clear();
+  return selection;
+}
+
+std::optional<Selector::Cost> Selector::cost(const ConvProblem& problem, const Selection& selection,
+                                             const void* weights) const {
+  PlanRequest request = request_;
+  request.constant_weights = weights;
+  if (MeasurementStore* const store = options_.selection.store) {
+    const auto known = store->find(measurement_key(problem, request, options_.selection.caches));
+    for (const Measurement& m : known.ok() ? *known : std::vector<Measurement>()) {
+      if (m.candidate == selection.candidate && m.state == MeasurementState::complete && is_current(m, engines_)) {
+        return Cost{m.median_seconds, true};
+      }
+    }
+  }
+  const auto engine = std::ranges::find_if(
+      engines_, [&](const Engine* each) { return each->info().name == selection.candidate.engine; });
+  if (engine == engines_.end()) return std::nullopt;
+  return Cost{(*engine)->predict_seconds(problem, selection.candidate.knobs, request), false};
 }
 
 int Selector::switchable(const ConvProblem& problem) const {
   const auto found = std::find_if(candidates_.begin(), candidates_.end(),
                                   [&](const ConvolutionCandidates& each) { return each.problem == problem; });
   return found == candidates_.end() ? -1 : static_cast<int>(found - candidates_.begin());
-}
-
-Result<std::vector<std::unique_ptr<ConvPlan>>> Selector::plans(int switchable, const void* weights) const {
-  const ConvolutionCandidates& convolution = candidates_[static_cast<std::size_t>(switchable)];
-  PlanRequest request = request_;
-  request.constant_weights = weights;
-  std::vector<std::unique_ptr<ConvPlan>> plans;
-  for (const Candidate& candidate : convolution.candidates) {
-    CONVOY_TRY(auto plan, make_plan(convolution.problem, candidate, engines_, request));
-    plans.push_back(std::move(plan));
-  }
-  return plans;
 }
 
 std::optional<double> Selector::predict(const ConvProblem& problem, const void* weights) {

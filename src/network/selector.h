@@ -28,13 +28,22 @@ class Selector {
   // Decided once for each problem string (and node name, where rules are given: they may name nodes). `weights` are the
   // constant weights, or null: candidates are measured as they will run, packing at plan time or at each execution.
   Result<Selection> choose(const ConvProblem& problem, const std::string& node_name, const void* weights);
-  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const Candidate& candidate,
-                                         const void* weights) const;
+  // This candidate, if it can run the problem and the options' filter lets it; else the error says why not.
+  Result<Selection> obey(const ConvProblem& problem, const Candidate& candidate, const void* weights) const;
+
+  struct Cost {
+    double seconds = 0;
+    bool measured = false;  // else predicted
+  };
+  // What a selection's candidate takes alone, from the options' store if that knows. Nothing where its engine has no
+  // prediction.
+  std::optional<Cost> cost(const ConvProblem& problem, const Selection& selection, const void* weights) const;
 
   // Which of the constructor's `candidates` has this problem; negative: none.
   int switchable(const ConvProblem& problem) const;
-  // Plans of all of its candidates.
-  Result<std::vector<std::unique_ptr<ConvPlan>>> plans(int switchable, const void* weights) const;
+  const std::vector<Candidate>& candidates(int switchable) const {
+    return candidates_[static_cast<std::size_t>(switchable)].candidates;
+  }
 
   // Predicted seconds of the candidate the heuristic ranks first; nothing where only the oracle, or nothing, can run
   // it.

@@ -5,9 +5,10 @@
 #include <cstring>
 
 #include "device/workspace.h"
+#include "network/assign/plan_file.h"
+#include "network/assign/sides.h"
 #include "network/conv_node.h"
 #include "network/infer.h"
-#include "network/layout.h"
 #include "network/lower.h"
 #include "network/pass.h"
 #include "network/selector.h"
@@ -22,14 +23,16 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 class GraphSession final : public SwitchableSession {
  public:
   GraphSession(Lowered lowered, std::vector<TensorDesc> inputs, std::vector<std::optional<TensorDesc>> outputs,
-               std::vector<std::string> input_names, std::unique_ptr<Tail> tail, std::shared_ptr<ThreadTeam> team)
+               std::vector<std::string> input_names, std::unique_ptr<Tail> tail, std::shared_ptr<ThreadTeam> team,
+               std::vector<std::string> remarks)
       : program_(std::move(lowered.program)),
         export_slots_(std::move(lowered.export_slots)),
         inputs_(std::move(inputs)),
         outputs_(std::move(outputs)),
         input_names_(std::move(input_names)),
         tail_(std::move(tail)),
-        team_(std::move(team)) {
+        team_(std::move(team)),
+        remarks_(std::move(remarks)) {
     for (ProgramStep& step : program_.steps) steps_.push_back(std::move(step.info));
     if (tail_) {
       NetworkStep step;
@@ -94,6 +97,7 @@ class GraphSession final : public SwitchableSession {
   }
 
   const std::vector<NetworkStep>& steps() const override { return steps_; }
+  const std::vector<std::string>& remarks() const override { return remarks_; }
   std::size_t activation_bytes() const override { return static_cast<std::size_t>(program_.memory.arena_bytes); }
   std::size_t weight_bytes() const override { return program_.weight_bytes; }
   std::size_t workspace_bytes() const override { return program_.workspace_bytes; }
@@ -162,36 +166,13 @@ class GraphSession final : public SwitchableSession {
   std::vector<std::string> input_names_;
   std::unique_ptr<Tail> tail_;
   std::shared_ptr<ThreadTeam> team_;
+  std::vector<std::string> remarks_;
   std::vector<NetworkStep> steps_;
   std::shared_ptr<std::byte> arena_;
   Workspace workspace_;
   void* workspace_data_ = nullptr;
   std::vector<HostTensor> bound_;
 };
-
-// Every value that is read is an input, a constant or made by a node: plans rely on it, whatever the passes have met.
-Result<void> check_complete(const Graph& graph) {
-  std::vector<bool> made(graph.values.size(), false);
-  for (std::size_t id = 0; id < made.size(); ++id) made[id] = graph.values[id].constant.has_value();
-  for (const int id : graph.inputs) made[id] = true;
-  for (const Node& node : graph.nodes) {
-    for (const int id : node.outputs) {
-      if (id != kAbsent) made[id] = true;
-    }
-  }
-  const auto missing = [&](int id, const std::string& reader) {
-    return Error{ErrorCode::corrupt, reader + ": nothing makes the value '" + graph.values[id].name + "'"};
-  };
-  for (const Node& node : graph.nodes) {
-    for (const int id : node.inputs) {
-      if (id != kAbsent && !made[id]) return missing(id, describe(node));
-    }
-  }
-  for (const int id : graph.outputs) {
-    if (!made[id]) return missing(id, "the graph's outputs");
-  }
-  return {};
-}
 
 Result<PrepareSettings> completed(PrepareSettings settings) {
   if (settings.options.threads < 1) {
@@ -202,22 +183,44 @@ Result<PrepareSettings> completed(PrepareSettings settings) {
   return settings;
 }
 
+Result<Assignment> decide(const Graph& graph, const NetworkOptions& options, Selector& selector,
+                          std::vector<std::string>& remarks) {
+  if (options.plan.empty()) {
+    CONVOY_TRY(const std::vector<Sides> sides, sides_by(options.how, graph, selector));
+    return assign(graph, sides, selector);
+  }
+  const auto obeyed = [&]() -> Result<Assignment> {
+    CONVOY_TRY(const PlanFile plan, parse_plan(options.plan));
+    return assign(graph, plan, options, selector, remarks);
+  }();
+  return obeyed.ok() ? obeyed : Result<Assignment>(obeyed.error().within("plan"));
+}
+
 }  // namespace
+
+Result<std::string> plan_of(Graph graph, const PrepareSettings& given) {
+  CONVOY_TRY(const PrepareSettings settings, completed(given));
+  const PassContext context{*settings.team, settings.options.cpu};
+  if (auto log = run_passes(graph, context, settings.options.skip_passes); !log.ok()) return log.error();
+  Selector selector(settings.options, settings.progress, settings.candidates, settings.engines);
+  std::vector<std::string> remarks;
+  CONVOY_TRY(const Assignment assignment, decide(graph, settings.options, selector, remarks));
+  return plan_text(graph, assignment, settings.options, selector);
+}
 
 Result<std::vector<NetworkConvolution>> list_convolutions(Graph graph, const PrepareSettings& given) {
   CONVOY_TRY(const PrepareSettings settings, completed(given));
   const PassContext context{*settings.team, settings.options.cpu};
-  if (auto log = run_passes(graph, context, settings.skip_passes); !log.ok()) return log.error();
+  if (auto log = run_passes(graph, context, settings.options.skip_passes); !log.ok()) return log.error();
   Selector selector(settings.options, {}, {}, settings.engines);
-  CONVOY_TRY(const std::vector<Layout> layouts, assign_layouts(graph, selector));
+  CONVOY_TRY(const std::vector<Sides> sides, sides_by(settings.options.how, graph, selector));
   std::vector<NetworkConvolution> found;
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
-    if (!is_static(graph, node) || !is_convolution(node)) continue;
-    CONVOY_TRY(const ConvNode conv, conv_problem(node, inputs_of(graph, node)));
-    NetworkConvolution convolution{.problem = in_layout(selector.allowed(conv.problem), layouts[n]),
+    if (!is_static(graph, node) || !node.conv) continue;
+    NetworkConvolution convolution{.problem = in_layouts(selector.allowed(node.conv->problem), sides[n]),
                                    .nodes = joined(node.sources)};
-    convolution.constant_weights = graph.constant_of(node.inputs[conv_weight_input(node.desc)]) != nullptr;
+    convolution.constant_weights = graph.constant_of(conv_inputs(node).weights) != nullptr;
     const auto same = std::find_if(found.begin(), found.end(), [&](const NetworkConvolution& other) {
       return other.problem == convolution.problem && other.constant_weights == convolution.constant_weights;
     });
@@ -234,12 +237,14 @@ Result<std::vector<NetworkConvolution>> list_convolutions(Graph graph, const Pre
 Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph graph, const PrepareSettings& given) {
   CONVOY_TRY(const PrepareSettings settings, completed(given));
   const PassContext context{*settings.team, settings.options.cpu};
-  if (auto log = run_passes(graph, context, settings.skip_passes); !log.ok()) return log.error();
-  CONVOY_CHECK(check_complete(graph));
+  if (auto log = run_passes(graph, context, settings.options.skip_passes); !log.ok()) return log.error();
 
   Selector selector(settings.options, settings.progress, settings.candidates, settings.engines);
-  CONVOY_TRY(const std::vector<Layout> layouts, assign_layouts(graph, selector));
-  std::unique_ptr<Tail> tail = std::make_unique<Tail>(graph, settings);
+  std::vector<std::string> remarks;
+  CONVOY_TRY(const Assignment assignment, decide(graph, settings.options, selector, remarks));
+  PrepareSettings of_tail = settings;  // its nodes are in no plan
+  of_tail.options.plan.clear();
+  std::unique_ptr<Tail> tail = std::make_unique<Tail>(graph, std::move(of_tail));
   if (tail->node_count() == 0) tail.reset();
   std::vector<TensorDesc> inputs;
   std::vector<std::string> input_names;
@@ -255,9 +260,11 @@ Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph graph, const Prep
   for (std::size_t k = 0; k < graph.outputs.size(); ++k) {
     outputs.push_back(by_tail[k] ? std::nullopt : std::optional(graph.values[graph.outputs[k]].desc));
   }
-  CONVOY_TRY(Lowered lowered, lower(graph, layouts, tail ? tail->exports() : std::span<const int>(), selector));
-  auto session = std::make_unique<GraphSession>(std::move(lowered), std::move(inputs), std::move(outputs),
-                                                std::move(input_names), std::move(tail), settings.team);
+  CONVOY_TRY(Lowered lowered, lower(graph, assignment, tail ? tail->exports() : std::span<const int>(),
+                                    {selector.request(), settings.engines}));
+  auto session =
+      std::make_unique<GraphSession>(std::move(lowered), std::move(inputs), std::move(outputs), std::move(input_names),
+                                     std::move(tail), settings.team, std::move(remarks));
   CONVOY_CHECK(session->allocate());
   return std::unique_ptr<SwitchableSession>(std::move(session));
 }

@@ -13,7 +13,6 @@ namespace convoy::network {
 struct PrepareSettings {
   NetworkOptions options;
   SelectionProgress progress = {};
-  std::vector<std::string> skip_passes = {};               // by name
   std::shared_ptr<ThreadTeam> team = {};                   // made where null
   std::span<const ConvolutionCandidates> candidates = {};  // to switch between; read by prepare_graph only
   std::span<const Engine* const> engines = all_engines();  // that convolutions run on
@@ -22,6 +21,9 @@ struct PrepareSettings {
 // Passes, layouts, lowering and memory plan. The graph's inputs must be known (Value::known, desc); its weights are
 // released once they are packed.
 Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph graph, const PrepareSettings& settings);
+
+// Network::plan: passes and the assignment.
+Result<std::string> plan_of(Graph graph, const PrepareSettings& settings);
 
 // Network::convolutions: passes and layouts only.
 Result<std::vector<NetworkConvolution>> list_convolutions(Graph graph, const PrepareSettings& settings);

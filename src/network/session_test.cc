@@ -14,7 +14,7 @@ using ops::Attribute;
 using Ints = std::vector<std::int64_t>;
 
 std::unique_ptr<Session> session_of(const Graph& graph, NetworkOptions options = test_options()) {
-  auto session = prepare_graph(graph, {options, {}, {}, nullptr});
+  auto session = prepare_graph(graph, {.options = options});
   EXPECT_TRUE(session.ok()) << (session.ok() ? "" : session.error().message);
   return session.ok() ? std::move(*session) : nullptr;
 }
@@ -248,7 +248,7 @@ TEST(Sessions, RulesNameNodes) {
 TEST(Sessions, RefuseNoThreads) {
   GraphBuilder b;
   b.output(b.node("Relu", {b.input("x", {1})}));
-  const auto session = prepare_graph(b.graph, {test_options(0), {}, {}, nullptr});
+  const auto session = prepare_graph(b.graph, {.options = test_options(0)});
   ASSERT_FALSE(session.ok());
   EXPECT_NE(session.error().message.find("threads=0"), std::string::npos);
 }

@@ -74,7 +74,8 @@ void GraphBuilder::output(int value) { graph.outputs.push_back(value); }
 
 std::vector<HostTensor> run_graph(const Graph& graph, const std::vector<HostTensor>& inputs,
                                   std::vector<std::string> skip_passes, std::vector<NetworkStep>* steps) {
-  PrepareSettings settings{test_options(), {}, std::move(skip_passes), nullptr};
+  PrepareSettings settings{.options = test_options()};
+  settings.options.skip_passes = std::move(skip_passes);
   auto session = prepare_graph(graph, settings);
   EXPECT_TRUE(session.ok()) << (session.ok() ? "" : session.error().message);
   if (!session.ok()) return {};

@@ -15,6 +15,7 @@ void image(Bytes bytes);
 void nifti(Bytes bytes);
 void npy(Bytes bytes);
 void onnx(Bytes bytes);
+void plan(Bytes bytes);
 void problem(Bytes bytes);
 void rules(Bytes bytes);
 

@@ -49,6 +49,7 @@ TEST(FuzzReplay, Image) { EXPECT_GT(replay("image", image), 0); }
 TEST(FuzzReplay, Nifti) { EXPECT_GT(replay("nifti", nifti), 0); }
 TEST(FuzzReplay, Npy) { EXPECT_GT(replay("npy", npy), 0); }
 TEST(FuzzReplay, Onnx) { EXPECT_GT(replay("onnx", onnx), 0); }
+TEST(FuzzReplay, Plan) { EXPECT_GT(replay("plan", plan), 0); }
 TEST(FuzzReplay, Problem) { EXPECT_GT(replay("problem", problem), 0); }
 TEST(FuzzReplay, Rules) { EXPECT_GT(replay("rules", rules), 0); }
 

@@ -121,6 +121,11 @@ class Substitution(unittest.TestCase):
         out, _, _ = self.run_program("1", rules={"pass=fprop": "cudnn.eng9{k2=3}"}, times={"cuda.depthwise{tile=1}": 1e-5})
         self.assertEqual(out[-1], "ran eng9", "it is the user's word")
 
+    def test_a_rule_loses_nothing_that_the_plan_does_not_lose(self):
+        out, err, _ = self.run_program("--deterministic", "1", rules={"pass=fprop": "cuda.depthwise{tile=3}"})
+        self.assertEqual(out[-1], "ran eng9")
+        self.assertIn("NONDETERMINISTIC: cudnn.eng9{k2=3} has no such note", err)
+
     def test_a_rule_that_cannot_be_obeyed(self):
         rules = {"pass=fprop": "cuda.depthwise{tile=2}"}
         out, err, _ = self.run_program("1", rules=rules)

@@ -184,6 +184,14 @@ def test_expanded_gradients_are_copied_and_said():
     assert {row.copied for row in ct.report().ran if row.name == "dgrad"} == {"y"}
 
 
+def test_weights_with_gaps_give_the_bits_of_packed_ones():
+    x, w, b = tensors("conv2d")
+    gaps = torch.stack([w, w], -1)[..., 0]
+    assert not gaps.is_contiguous()
+    assert torch.equal(ct.conv2d(x, gaps, b), ct.conv2d(x, w, b))
+    assert {row.copied for row in ct.report().ran} == {"", "w"}
+
+
 def test_views():
     """Strides and addresses of slices."""
     x, w, b = tensors("conv2d")

@@ -185,7 +185,9 @@ class _Maker:
         out = Operand(shape, tuple(_geometry.packed_strides(shape, format)), self.a.dtype)
         copies = [not _geometry.packed(operand, format) for operand in given]
         reason: Optional[str] = "its tensors share memory between elements"
-        ways: List[Tuple[bool, bool]] = [(False, False)] if all(map(_geometry.describable, given)) else []
+        # Weights with gaps are copied, as PyTorch does: they then give the bits that packed ones give, by the same plan.
+        gaps = self.name != "wgrad" and not any(_geometry.packed(given[1], each) for each in (False, True))
+        ways: List[Tuple[bool, bool]] = [(False, gaps)] if all(map(_geometry.describable, given)) else []
         for way in ways + ([(copies[0], copies[1])] if any(copies) else []):
             laid = [Operand(o.shape, tuple(_geometry.packed_strides(o.shape, format)), o.dtype) if copy else o for o, copy in zip(given, way)]
             plan, bias_after = self._choose(laid, out)

@@ -430,6 +430,13 @@ TEST_F(WithCudnn, RefusesWhatItWouldComputeWrongly) {
   EXPECT_TRUE(wrong("fprop:x=f16,3x8x4x37:w=f16,8x8x3x1:pad=1x0", 72));
   EXPECT_FALSE(wrong("fprop:x=f16,4x8x4x40:w=f16,8x8x3x1:pad=1x0", 72));
   EXPECT_FALSE(wrong("fprop:x=f16,3x8x4x37,nhwc:w=f16,8x8x3x1:pad=1x0", 72));
+  // A piece of a tensor of 2^31 elements, and a whole one that is nearly as large.
+  const char* const piece =
+      "fprop:x=f32,1x32x256x512x256,strides=2147483648x67108864x131072x256x1:w=f32,1x32x1x1x1:math=tf32";
+  EXPECT_TRUE(wrong(piece, 71));
+  EXPECT_TRUE(wrong(piece, 72));
+  EXPECT_FALSE(wrong("fprop:x=f32,1x31x512x512x256:w=f32,1x31x1x1x1:math=tf32", 71));
+  EXPECT_FALSE(wrong("fprop:x=f32,1x32x4x4x4,strides=8192x256x64x8x1:w=f32,1x32x1x1x1:math=tf32", 71));
   EXPECT_TRUE(wrong("wgrad:x=f16,1x96x34x18:w=f16,8x96x1x7:y=f16,1x8x36x5:pad=1x1:stride=1x3", 70));
   EXPECT_FALSE(wrong("wgrad:x=f16,1x96x34x18:w=f16,64x96x1x7:y=f16,1x64x36x5:pad=1x1:stride=1x3", 70));
 }

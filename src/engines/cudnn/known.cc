@@ -28,6 +28,7 @@ struct Rounds {
   When when;
 };
 constexpr int kSeenIn = 919;  // version / 100
+constexpr std::int64_t kCopiedBytes = std::int64_t{1} << 31;
 // Of graphs without an epilogue: others have other engines.
 constexpr std::array<Rounds, 9> kRoundPartialSums = {{
     {Pass::fprop, 2, When::fp8},
@@ -72,10 +73,17 @@ std::optional<Refusal> known_wrong(const ConvProblem& p, std::int64_t engine, in
   }
   // They make a channels-last copy in their workspace and read it in pieces of 128 bytes, to the end of the last one:
   // NaN where nobody wrote one.
-  const bool fprop = p.pass == Pass::fprop && engine == 72;
+  const bool fprop = p.pass == Pass::fprop && (engine == 71 || engine == 72);
   if (version / 100 == kSeenIn && is_plain(p) && (fprop || (p.pass == Pass::wgrad && engine == 70))) {
     const TensorDesc& copied = fprop ? p.x : p.y;
-    if (copied.strides[1] != 1 && copied.bytes() % 128 != 0) {
+    const std::int64_t bytes_spanned = copied.storage_elements() * static_cast<std::int64_t>(size_of(copied.type));
+    if (copied.strides[1] != 1 && copied.storage_elements() > copied.elements() && bytes_spanned > kCopiedBytes) {
+      return Refusal{RefusalCode::size,
+                     fmt::format("{}: {} bytes from first to last, with gaps, not channels-last: this engine of cuDNN "
+                                 "9.19 copies it wrongly",
+                                 fprop ? "x" : "y", bytes_spanned)};
+    }
+    if (engine != 71 && copied.strides[1] != 1 && copied.bytes() % 128 != 0) {
       return Refusal{RefusalCode::size,
                      fmt::format("{}: {} bytes, no multiple of 128, not channels-last: this engine of cuDNN 9.19 reads "
                                  "beyond its copy",

@@ -13,6 +13,7 @@ namespace convoy::cudnn {
 //   pad    different paddings before and after, which the FFT engines and the oldest GEMM engines (those with the knob
 //          USE_TEX) take as equal in dgrad and wgrad
 //   y=s32  written as the bits of a float by all engines but those compiled at run time
+//   size   engines that make a channels-last copy, of a tensor with gaps that spans over 2 GiB (a piece of split.h)
 //   C/g=1  wgrad of engine 69 with several filters a group
 // `engine`: its index, -1 of the older API. `version` is cudnnGetVersion's: engine indices mean nothing in another.
 std::optional<Refusal> known_wrong(const ConvProblem& problem, std::int64_t engine, int version,

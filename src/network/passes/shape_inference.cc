@@ -5,7 +5,7 @@ namespace convoy::network {
 
 Result<int> shape_inference(Graph& graph, const PassContext&) {
   int known = 0;
-  for (const Node& node : graph.nodes) {
+  for (Node& node : graph.nodes) {
     CONVOY_TRY(const Knowledge knowledge, infer_node(graph, node));
     known += knowledge == Knowledge::known;
   }

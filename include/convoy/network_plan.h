@@ -1,0 +1,47 @@
+// Plan files: what a network runs on, node by node, as text that a person can read, compare and change (docs/plans.md).
+// Network::plan writes them, NetworkOptions::plan replays them. `convoy compare` times two of them.
+//
+//   convoy-plan 1
+//   network "squeezenet1.1"
+//   input "data" f32,1x3x224x224
+//   threads 2
+//   isa avx2
+//   math strict
+//   graph 8c1d3a90f2b47e65
+//   conv     "conv1+relu1"  onednn.jit_avx2{layout=0}  f32,nchw -> f32,nhwc  341us predicted
+//   op       "pool1"        MaxPool                    f32,nhwc -> f32,nhwc  - -
+//   convert  "fire2/out"    -                          f32,nhwc -> f32,nchw  - -
+//
+// A line a node: what it is; the names of the ONNX nodes that it computes; what a convolution runs on, an operator's
+// name; types and layouts of the activations it reads and writes; what it costs, and how that is known. The cost is for
+// people: it is not read back. `relabel` is an operator that costs nothing, since its output is its input's bytes under
+// another description. '#' begins a comment.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "convoy/convolution.h"
+#include "convoy/cpu.h"
+#include "convoy/result.h"
+#include "convoy/tensor.h"
+
+namespace convoy {
+
+// What a plan was made for. Replaying it needs the same, weights aside.
+struct NetworkPlanHeader {
+  std::string network;  // its name; another one is no error
+  std::vector<std::string> input_names;
+  std::vector<TensorDesc> inputs;
+  int threads = 1;
+  Isa isa = Isa::portable;
+  MathMode math = MathMode::strict;
+  std::uint64_t graph = 0;  // of nodes, sizes and types, after all passes; not of weights
+};
+
+// Reads the lines before the first node. Errors name the line.
+Result<NetworkPlanHeader> read_plan_header(std::string_view text);
+
+}  // namespace convoy

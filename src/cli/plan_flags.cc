@@ -1,0 +1,62 @@
+#include "cli/plan_flags.h"
+
+#include <fmt/format.h>
+
+#include "convoy/network_plan.h"
+#include "io/file.h"
+
+namespace convoy::cli {
+namespace {
+
+bool is_how(const std::string& text) { return text == "greedy" || text.starts_with("uniform:"); }
+
+}  // namespace
+
+void add_how_flag(CLI::App& app, std::string& how) {
+  app.add_option("--how", how,
+                 "How nodes get their layouts: greedy (by region, from predicted times), or one wherever a node can "
+                 "work in it: uniform:nhwc, uniform:nchw, uniform:nchw8c, uniform:nchw16c")
+      ->type_name("HOW")
+      ->capture_default_str();
+}
+
+void add_plan_flags(CLI::App& app, PlanFlags& flags) {
+  add_how_flag(app, flags.how);
+  app.add_option("--plan", flags.plan_file,
+                 "Run exactly what a plan says (convoy plan writes one); what does not fit is an error that names the "
+                 "line")
+      ->type_name("FILE");
+  app.add_flag("--lenient", flags.lenient, "With --plan: choose again what does not fit, and say so");
+  app.add_option("--skip-pass", flags.skip_passes,
+                 "Leave out an improvement of the graph (convoy list passes; repeatable)")
+      ->type_name("PASS")
+      ->allow_extra_args(false);
+}
+
+Result<void> apply(const Program& program, const PlanFlags& flags, NetworkOptions& options) {
+  options.how = flags.how;
+  options.lenient_plan = flags.lenient;
+  options.skip_passes = flags.skip_passes;
+  if (flags.plan_file.empty()) {
+    if (!flags.lenient) return {};
+    return Error{ErrorCode::invalid_argument, "--lenient is for --plan"};
+  }
+  const auto bytes = io::read_file(flags.plan_file);
+  if (!bytes.ok()) return bytes.error().within("--plan");
+  options.plan.assign(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+  const auto header = read_plan_header(options.plan);
+  if (!header.ok()) return header.error().within("--plan").within(flags.plan_file);
+  if (program.shared.threads == 0) options.threads = header->threads;
+  if (program.shared.allow.empty()) options.math = header->math;
+  return {};
+}
+
+Result<NetworkOptions> options_of_side(const Program& program, const std::string& side, const NetworkOptions& options) {
+  NetworkOptions own = options;
+  PlanFlags flags;
+  (is_how(side) ? flags.how : flags.plan_file) = side;
+  CONVOY_CHECK(apply(program, flags, own));
+  return own;
+}
+
+}  // namespace convoy::cli

@@ -1,0 +1,96 @@
+// convoy plan, run --plan, compare, list passes.
+#include "cli/command_test.h"
+#include "io/npy.h"
+
+namespace convoy::cli {
+namespace {
+
+const std::string kNetwork = "zoo:resnet18";
+
+class PlanCommand : public Command {
+ protected:
+  Finished with(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.end(), {"--threads", "1", "--no-db"});
+    return run(std::move(arguments));
+  }
+  std::string text_of(const std::string& name) const {
+    const auto bytes = io::read_file(path(name));
+    return bytes.ok() ? std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size()) : "";
+  }
+};
+
+TEST_F(PlanCommand, IsTheSameTextTwiceAndGivesTheSameBits) {
+  ASSERT_EQ(with({"plan", kNetwork, "-o", path("a.plan")}).exit_code, 0);
+  const Finished printed = with({"plan", kNetwork});
+  EXPECT_EQ(printed.out, text_of("a.plan"));
+  const auto answers = [&](std::vector<std::string> how, const std::string& folder) {
+    std::vector<std::string> arguments = {"run",          kNetwork,    "--random-inputs", "--deterministic",
+                                          "--output-dir", path(folder)};
+    arguments.insert(arguments.end(), how.begin(), how.end());
+    const Finished ran = with(arguments);
+    EXPECT_EQ(ran.exit_code, 0) << ran.err;
+    for (const auto& entry : fs::directory_iterator(path(folder))) {
+      if (entry.path().extension() == ".npy") return text_of(folder + "/" + entry.path().filename().string());
+    }
+    return std::string();
+  };
+  const std::string direct = answers({}, "direct");
+  EXPECT_FALSE(direct.empty());
+  EXPECT_EQ(answers({"--plan", path("a.plan")}, "planned"), direct);
+}
+
+TEST_F(PlanCommand, TakesThreadsFromThePlan) {
+  ASSERT_EQ(with({"plan", kNetwork, "-o", path("a.plan")}).exit_code, 0);
+  const Finished ran = run({"run", kNetwork, "--random-inputs", "--no-db", "--plan", path("a.plan"), "--json"});
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_EQ(json::parse(ran.out)["threads"], 1);
+  const Finished other =
+      run({"run", kNetwork, "--random-inputs", "--no-db", "--plan", path("a.plan"), "--threads", "2"});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_NE(other.err.find("plan: the plan is for threads 1, there are 2"), std::string::npos) << other.err;
+}
+
+TEST_F(PlanCommand, MistakesAreNamed) {
+  ASSERT_EQ(with({"plan", kNetwork, "-o", path("a.plan")}).exit_code, 0);
+  std::string text = text_of("a.plan");
+  text.replace(text.find("MaxPool"), 7, "MinPool");
+  write("b.plan", text);
+  const Finished refused = with({"run", kNetwork, "--random-inputs", "--plan", path("b.plan")});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.err.find("plan: line 11: \"maxpool\": MinPool where the network has MaxPool"), std::string::npos)
+      << refused.err;
+  const Finished lenient = with({"run", kNetwork, "--random-inputs", "--plan", path("b.plan"), "--lenient"});
+  EXPECT_EQ(lenient.exit_code, 0);
+  EXPECT_NE(lenient.err.find("MinPool where the network has MaxPool: chosen again"), std::string::npos) << lenient.err;
+  EXPECT_NE(with({"run", kNetwork, "--random-inputs", "--lenient"}).err.find("--lenient is for --plan"),
+            std::string::npos);
+  EXPECT_NE(with({"plan", kNetwork, "--plan", path("none.plan")}).err.find("none.plan"), std::string::npos);
+  EXPECT_NE(with({"plan", kNetwork, "--how", "best"}).err.find("how='best'"), std::string::npos);
+  EXPECT_NE(with({"plan", kNetwork, "--skip-pass", "conv_fusoin"}).err.find("did you mean conv_fusion"),
+            std::string::npos);
+  EXPECT_NE(with({"plan", kNetwork, "--skip-pass", "shape_inference"}).err.find("can't be skipped"), std::string::npos);
+}
+
+TEST_F(PlanCommand, ComparesTwo) {
+  const Finished compared = with({"compare", kNetwork, "uniform:nhwc", "uniform:nchw", "--rounds", "2", "--json"});
+  ASSERT_EQ(compared.exit_code, 0) << compared.err;
+  const json document = json::parse(compared.out);
+  EXPECT_GT(document["b_over_a"], 0);
+  EXPECT_GT(document["differing"].size(), 5u);
+  ASSERT_EQ(with({"plan", kNetwork, "-o", path("a.plan")}).exit_code, 0);
+  const Finished same = with({"compare", kNetwork, path("a.plan"), "greedy", "--rounds", "2"});
+  EXPECT_NE(same.out.find("both run the same steps"), std::string::npos) << same.out << same.err;
+}
+
+TEST_F(PlanCommand, PassesAreListedAndLeftOut) {
+  const Finished listed = run({"list", "passes", "--json"});
+  ASSERT_EQ(listed.exit_code, 0);
+  EXPECT_GT(json::parse(listed.out)["passes"].size(), 10u);
+  const std::string fused = with({"plan", kNetwork}).out;
+  const std::string apart = with({"plan", kNetwork, "--skip-pass", "conv_fusion", "--skip-pass", "affine_folding"}).out;
+  EXPECT_EQ(fused.find("BatchNormalization"), std::string::npos);
+  EXPECT_NE(apart.find("BatchNormalization"), std::string::npos) << apart;
+}
+
+}  // namespace
+}  // namespace convoy::cli

@@ -1,0 +1,131 @@
+#include "network/assign/assignment.h"
+
+#include <algorithm>
+#include <array>
+
+#include "convert/convert.h"
+#include "network/conv_node.h"
+#include "network/infer.h"
+
+namespace convoy::network {
+namespace {
+
+// Those that a convolution is tried in where no engine takes the ones it was given.
+constexpr std::array kOthers{Sides{Layout::nhwc, Layout::nhwc}, Sides{Layout::nchw, Layout::nchw}};
+
+const void* weights_of(const Graph& graph, const Node& node) {
+  const HostTensor* constant = graph.constant_of(conv_inputs(node).weights);
+  return constant != nullptr ? constant->data.get() : nullptr;
+}
+
+}  // namespace
+
+bool has_layout(const Value& value) { return !value.constant && value.desc.rank() >= 3; }
+
+TensorDesc described(const Value& value, Layout layout) {
+  return has_layout(value) ? value.desc.with_layout(layout) : value.desc;
+}
+
+ConvProblem in_layouts(ConvProblem problem, const Sides& sides) {
+  const bool forward = problem.pass == Pass::fprop;
+  problem.x = problem.x.with_layout(forward ? sides.reads : sides.writes);
+  problem.y = problem.y.with_layout(forward ? sides.writes : sides.reads);
+  return problem;
+}
+
+bool relabels(const Node& node, const TensorDesc& input, const TensorDesc& output) {
+  if (node.desc.op != "Transpose" || !node.desc.domain.empty() || input.channel_block != 1 ||
+      output.channel_block != 1) {
+    return false;
+  }
+  const auto given = node.desc.integers("perm", {});
+  if (!given.ok()) return false;
+  const std::size_t rank = input.dims.size();
+  for (std::size_t i = 0; i < rank; ++i) {
+    const std::size_t from = given->empty() ? rank - 1 - i : static_cast<std::size_t>((*given)[i]);
+    if (output.dims[i] > 1 && output.strides[i] != input.strides[from]) return false;
+  }
+  return true;
+}
+
+bool can_work(const Graph& graph, const Node& node, const Sides& sides) {
+  if (!is_static(graph, node)) return false;
+  if (node.conv) return true;
+  const ops::Operator* op = ops::find_operator(node.desc.domain, node.desc.op);
+  if (op == nullptr) return false;
+  std::vector<ops::Input> inputs = inputs_of(graph, node);
+  bool any = false;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (node.inputs[i] == kAbsent || !has_layout(graph.values[node.inputs[i]])) continue;
+    if (sides.reads != Layout::nchw && inputs[i].desc.rank() > 5) return false;
+    inputs[i].desc = inputs[i].desc.with_layout(sides.reads);
+    any = true;
+  }
+  if (!any) return sides == Sides{};
+  if (sides.reads == sides.writes) return op->accepts(node.desc, inputs, sides.reads);
+  return node.inputs.size() == 1 && node.outputs.size() == 1 && node.outputs[0] != kAbsent &&
+         relabels(node, inputs[0].desc, described(graph.values[node.outputs[0]], sides.writes));
+}
+
+Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, Selector& selector) {
+  Assignment result;
+  result.nodes.resize(graph.nodes.size());
+  const auto is_planned = [&](const Node& node) { return node.conv && is_static(graph, node); };
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    NodeAssignment& assigned = result.nodes[n];
+    assigned.sides = sides[n];
+    if (!is_planned(node)) continue;
+    assigned.problem = in_layouts(selector.allowed(node.conv->problem), sides[n]);
+    selector.announce(assigned.problem, node.desc.name, weights_of(graph, node));
+  }
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    if (!is_planned(node)) continue;
+    NodeAssignment& assigned = result.nodes[n];
+    auto chosen = selector.choose(assigned.problem, node.desc.name, weights_of(graph, node));
+    for (auto other = kOthers.begin(); !chosen.ok() && other != kOthers.end(); ++other) {
+      const ConvProblem problem = in_layouts(assigned.problem, *other);
+      auto in_other = selector.choose(problem, node.desc.name, weights_of(graph, node));
+      if (!in_other.ok()) continue;
+      assigned.sides = *other;
+      assigned.problem = problem;
+      chosen = std::move(in_other);
+    }
+    if (!chosen.ok()) return chosen.error();
+    assigned.selection = std::move(*chosen);
+    if (assigned.selection.rule.empty()) assigned.switchable = selector.switchable(assigned.problem);
+    if (assigned.switchable < 0) continue;
+    const std::vector<Candidate>& candidates = selector.candidates(assigned.switchable);
+    assigned.selection = {candidates.front(), "given"};
+    assigned.switches.assign(candidates.begin() + 1, candidates.end());
+  }
+  return result;
+}
+
+std::vector<std::vector<Conversion>> conversions(const Graph& graph, const Assignment& assignment) {
+  std::vector<std::vector<Conversion>> result(graph.nodes.size() + 1);
+  std::vector<std::vector<TensorDesc>> there(graph.values.size());  // the descriptions a value exists in
+  for (const int input : graph.inputs) there[input] = {graph.values[input].desc};
+  const auto need = [&](std::size_t n, int value, Layout layout) {
+    if (value == kAbsent || there[value].empty()) return;
+    const TensorDesc wanted = described(graph.values[value], layout);
+    const auto serves = [&](const TensorDesc& desc) { return same_bytes(desc, wanted); };
+    if (std::ranges::any_of(there[value], serves)) return;
+    result[n].push_back({value, there[value].front(), wanted});
+    there[value].push_back(wanted);
+  };
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    if (!is_static(graph, node)) continue;
+    const Sides& sides = assignment.nodes[n].sides;
+    for (const int input : node.inputs) need(n, input, sides.reads);
+    for (const int output : node.outputs) {
+      if (output != kAbsent) there[output] = {described(graph.values[output], sides.writes)};
+    }
+  }
+  for (const int output : graph.outputs) need(graph.nodes.size(), output, Layout::nchw);
+  return result;
+}
+
+}  // namespace convoy::network

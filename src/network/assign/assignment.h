@@ -1,0 +1,65 @@
+// A network's choices as one value: for every node of a graph whose passes have run, the layouts it reads and writes,
+// and for every convolution the candidate it runs on. Decided before anything is built; lower() obeys it. Made by
+// assign() for layouts that a rule gives (greedy_sides, uniform_sides), and from plan files (plan_file.h).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "network/graph.h"
+#include "network/selector.h"
+
+namespace convoy::network {
+
+// The layouts of a node's activations: of all that it reads, and of all that it writes. Constants and values of rank
+// below 3 are row-major whatever these say (has_layout).
+struct Sides {
+  Layout reads = Layout::nchw;
+  Layout writes = Layout::nchw;
+  friend bool operator==(const Sides&, const Sides&) = default;
+};
+
+struct NodeAssignment {
+  Sides sides;
+  // Of a convolution:
+  ConvProblem problem;  // in these layouts, with the math that is allowed
+  Selection selection;
+  int switchable = -1;              // which of the session's switchable convolutions it is; -1: none
+  std::vector<Candidate> switches;  // that it can be switched to besides selection.candidate
+};
+
+struct Assignment {
+  std::vector<NodeAssignment> nodes;  // by the graph's nodes; those that are not static have none of it
+};
+
+// Whether a value is laid out by its node's sides: constants and small ranks are always row-major.
+bool has_layout(const Value& value);
+
+// How a value lies in a layout.
+TensorDesc described(const Value& value, Layout layout);
+
+// The problem with its activations as the sides say.
+ConvProblem in_layouts(ConvProblem problem, const Sides& sides);
+
+// Whether the node can work with these sides. A convolution can with any; who runs it then is another question.
+bool can_work(const Graph& graph, const Node& node, const Sides& sides);
+
+// Whether the node's output is its input's bytes under another description, so that nothing has to run: a Transpose
+// between row-major and channels-last, for one.
+bool relabels(const Node& node, const TensorDesc& input, const TensorDesc& output);
+
+// An engine for each convolution, in the layouts of `sides` (by node). Where none takes them that the selector's
+// options admit (a rule may name one that takes another layout only), the node works in another layout.
+Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, Selector& selector);
+
+// A value that a node reads in another layout than the one it was written in: a step of the program.
+struct Conversion {
+  int value = kAbsent;
+  TensorDesc from, to;
+};
+
+// The conversions that an assignment needs before each node runs, by node, and behind the last one for the graph's
+// outputs.
+std::vector<std::vector<Conversion>> conversions(const Graph& graph, const Assignment& assignment);
+
+}  // namespace convoy::network

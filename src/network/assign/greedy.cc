@@ -1,0 +1,117 @@
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "convert/convert.h"
+#include "network/assign/sides.h"
+#include "network/conv_node.h"
+#include "network/infer.h"
+
+namespace convoy::network {
+namespace {
+
+// Conversions read and write a tensor once each; what a core of a current server moves while both are cold.
+constexpr double kConvertBytesPerSecond = 8e9;
+
+double seconds_to_move(const Value& value) {
+  return 2.0 * static_cast<double>(value.desc.bytes()) / kConvertBytesPerSecond;
+}
+
+struct Region {
+  double nchw_seconds = 0;
+  double nhwc_seconds = 0;
+};
+
+class Regions {
+ public:
+  explicit Regions(std::size_t count) : parent_(count) { std::iota(parent_.begin(), parent_.end(), 0); }
+  int find(int node) {
+    while (parent_[node] != node) node = parent_[node] = parent_[parent_[node]];
+    return node;
+  }
+  void join(int a, int b) { parent_[find(a)] = find(b); }
+
+ private:
+  std::vector<int> parent_;
+};
+
+// Which sides of a node can be nhwc.
+struct Flexible {
+  bool reads = false;
+  bool writes = false;
+};
+
+Flexible flexible(const Graph& graph, const Node& node) {
+  if (can_work(graph, node, {Layout::nhwc, Layout::nhwc})) return {true, true};
+  if (can_work(graph, node, {Layout::nhwc, Layout::nchw})) return {true, false};
+  if (can_work(graph, node, {Layout::nchw, Layout::nhwc})) return {false, true};
+  return {};
+}
+
+// A rule or a filter that only takes one layout must not fail because of the other.
+void add_conv(Region& region, const ConvProblem& problem, const void* weights, Selector& selector) {
+  constexpr double kOracle = 1e6;  // seconds: as good as never, yet summable
+  const auto seconds = [&](Layout layout) {
+    return selector.predict(in_layouts(problem, {layout, layout}), weights).value_or(kOracle);
+  };
+  region.nchw_seconds += seconds(Layout::nchw);
+  region.nhwc_seconds += seconds(Layout::nhwc);
+}
+
+}  // namespace
+
+Result<std::vector<Sides>> greedy_sides(const Graph& graph, Selector& selector) {
+  const std::size_t count = graph.nodes.size();
+  std::vector<Flexible> can(count);
+  for (std::size_t n = 0; n < count; ++n) can[n] = flexible(graph, graph.nodes[n]);
+  const auto producers = graph.producers();
+  Regions regions(count);
+  const auto inside = [&](int value) {
+    return value != kAbsent && producers[value] != kAbsent && can[producers[value]].writes;
+  };
+  for (std::size_t n = 0; n < count; ++n) {
+    if (!can[n].reads) continue;
+    for (int input : graph.nodes[n].inputs) {
+      if (inside(input) && has_layout(graph.values[input])) regions.join(static_cast<int>(n), producers[input]);
+    }
+  }
+  std::map<int, Region> totals;
+  for (std::size_t n = 0; n < count; ++n) {
+    const Node& node = graph.nodes[n];
+    if (!can[n].reads && !can[n].writes) continue;
+    Region& region = totals[regions.find(static_cast<int>(n))];
+    if (can[n].reads != can[n].writes) region.nchw_seconds += seconds_to_move(graph.values[node.outputs[0]]);
+    if (!node.conv) continue;
+    const HostTensor* weights = graph.constant_of(conv_inputs(node).weights);
+    add_conv(region, selector.allowed(node.conv->problem), weights ? weights->data.get() : nullptr, selector);
+  }
+  // A border is a value that one side holds in nhwc and the other in nchw; it is converted once for each region.
+  const auto readers = graph.readers();
+  for (std::size_t v = 0; v < graph.values.size(); ++v) {
+    const Value& value = graph.values[v];
+    if (!value.known || !has_layout(value)) continue;
+    if (same_bytes(value.desc, value.desc.with_layout(Layout::nhwc))) continue;
+    const bool is_inside = inside(static_cast<int>(v));
+    bool leaves = graph.is_output(static_cast<int>(v));
+    std::vector<int> entered;
+    for (int reader : readers[v]) {
+      if (!can[reader].reads) {
+        leaves = true;
+      } else if (!is_inside && std::find(entered.begin(), entered.end(), regions.find(reader)) == entered.end()) {
+        entered.push_back(regions.find(reader));
+        totals[entered.back()].nhwc_seconds += seconds_to_move(value);
+      }
+    }
+    if (is_inside && leaves) totals[regions.find(producers[v])].nhwc_seconds += seconds_to_move(value);
+  }
+  std::vector<Sides> sides(count);
+  for (std::size_t n = 0; n < count; ++n) {
+    const Region& region = totals[regions.find(static_cast<int>(n))];
+    if (!(region.nhwc_seconds < region.nchw_seconds)) continue;
+    if (can[n].reads) sides[n].reads = Layout::nhwc;
+    if (can[n].writes) sides[n].writes = Layout::nhwc;
+  }
+  return sides;
+}
+
+}  // namespace convoy::network

@@ -1,0 +1,499 @@
+#include "network/assign/plan_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "core/hash.h"
+#include "core/text.h"
+#include "network/assign/sides.h"
+#include "network/conv_node.h"
+#include "network/infer.h"
+#include "select/names.h"
+
+namespace convoy::network {
+namespace {
+
+constexpr std::string_view kVersion = "1";
+constexpr std::array<std::string_view, 4> kKinds{"conv", "op", "relabel", "convert"};
+constexpr std::array<std::string_view, 3> kSources{"predicted", "measured", "-"};
+
+Error at_line(int number, const std::string& text) {
+  return {ErrorCode::invalid_argument, fmt::format("line {}: {}", number, text)};
+}
+
+// ---- names ----
+
+std::string in_quotes(std::string_view name) {
+  std::string text = "\"";
+  for (const char c : name) {
+    if (c == '"' || c == '\\') {
+      text += {'\\', c};
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    } else {
+      text += c;
+    }
+  }
+  return text + '"';
+}
+
+// Takes the quoted name that `rest` begins with.
+Result<std::string> take_quoted(std::string_view& rest) {
+  const Error open{ErrorCode::invalid_argument, "a name in double quotes is expected"};
+  if (!rest.starts_with('"')) return open;
+  std::string name;
+  for (std::size_t i = 1; i < rest.size(); ++i) {
+    if (rest[i] == '"') {
+      rest = trim(rest.substr(i + 1));
+      return name;
+    }
+    if (rest[i] != '\\') {
+      name += rest[i];
+    } else if (++i < rest.size() && rest[i] == 'x' && i + 2 < rest.size()) {
+      int code = 0;
+      const char* const first = rest.data() + i + 1;
+      if (std::from_chars(first, first + 2, code, 16).ptr != first + 2) return open;
+      name += static_cast<char>(code);
+      i += 2;
+    } else if (i < rest.size()) {
+      name += rest[i];
+    }
+  }
+  return Error{ErrorCode::invalid_argument, "the name's closing quote is missing"};
+}
+
+std::string_view take_word(std::string_view& rest) {
+  const std::size_t end = std::min(rest.find_first_of(" \t"), rest.size());
+  const std::string_view word = rest.substr(0, end);
+  rest = trim(rest.substr(end));
+  return word;
+}
+
+// A comment begins outside of quotes.
+std::string_view without_comment(std::string_view line) {
+  bool inside = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (inside && line[i] == '\\') {
+      ++i;
+    } else if (line[i] == '"') {
+      inside = !inside;
+    } else if (line[i] == '#' && !inside) {
+      return line.substr(0, i);
+    }
+  }
+  return line;
+}
+
+// ---- the header ----
+
+Result<MathMode> parse_math(std::string_view text) {
+  for (const MathMode math : {MathMode::strict, MathMode::tf32, MathMode::reduced}) {
+    if (text == name_of(math)) return math;
+  }
+  return Error{ErrorCode::invalid_argument, fmt::format("math {}: it is strict, tf32 or reduced", quoted(text))};
+}
+
+Result<void> read_field(NetworkPlanHeader& header, std::string_view field, std::string_view rest) {
+  if (field == "network") {
+    CONVOY_TRY(header.network, take_quoted(rest));
+  } else if (field == "input") {
+    CONVOY_TRY(std::string name, take_quoted(rest));
+    CONVOY_TRY(TensorDesc desc, parse_tensor(take_word(rest)));
+    header.input_names.push_back(std::move(name));
+    header.inputs.push_back(std::move(desc));
+  } else if (field == "threads") {
+    CONVOY_TRY(const std::int64_t threads, parse_integer(take_word(rest)));
+    if (threads < 1 || threads > 1 << 16) {
+      return Error{ErrorCode::invalid_argument, fmt::format("threads {} is out of range", threads)};
+    }
+    header.threads = static_cast<int>(threads);
+  } else if (field == "isa") {
+    CONVOY_TRY(header.isa, parse_isa(take_word(rest)));
+  } else if (field == "math") {
+    CONVOY_TRY(header.math, parse_math(take_word(rest)));
+  } else if (field == "graph") {
+    const std::string_view word = take_word(rest);
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), header.graph, 16);
+    if (error != std::errc() || end != word.data() + word.size()) {
+      return Error{ErrorCode::invalid_argument, fmt::format("graph {} is no hexadecimal number", quoted(word))};
+    }
+  } else {
+    return Error{
+        ErrorCode::invalid_argument,
+        fmt::format("{} is unknown: network, input, threads, isa, math, graph, or a node's conv, op, relabel or "
+                    "convert",
+                    quoted(field))};
+  }
+  if (!rest.empty()) return Error{ErrorCode::invalid_argument, fmt::format("{} is too much", quoted(rest))};
+  return {};
+}
+
+// ---- nodes ----
+
+Result<void> check_cost(std::string_view cost, std::string_view source) {
+  if (std::ranges::find(kSources, source) == kSources.end()) {
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("a cost's source {}: it is predicted, measured or -", quoted(source))};
+  }
+  if (cost == "-") return {};
+  if (!cost.ends_with("us") || !parse_double(cost.substr(0, cost.size() - 2)).ok()) {
+    return Error{ErrorCode::invalid_argument, fmt::format("cost {} is no number of us", quoted(cost))};
+  }
+  return {};
+}
+
+Result<PlanLine> read_node(int number, std::string_view kind, std::string_view rest) {
+  PlanLine line{.number = number, .kind = std::string(kind), .name = {}, .runs_on = {}, .from = {}, .to = {}};
+  CONVOY_TRY(line.name, take_quoted(rest));
+  line.runs_on = take_word(rest);
+  line.from = take_word(rest);
+  const std::string_view arrow = take_word(rest);
+  line.to = take_word(rest);
+  const std::string_view cost = take_word(rest), source = take_word(rest);
+  if (source.empty()) {
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("a column is missing: {} \"NAME\" RUNS-ON TYPE,LAYOUT -> TYPE,LAYOUT COST SOURCE", kind)};
+  }
+  if (arrow != "->") {
+    return Error{ErrorCode::invalid_argument, fmt::format("{} where -> is expected", quoted(arrow))};
+  }
+  CONVOY_CHECK(check_cost(cost, source));
+  if (!rest.empty()) return Error{ErrorCode::invalid_argument, fmt::format("{} is too much", quoted(rest))};
+  return line;
+}
+
+std::string placement(const TensorDesc& desc) {
+  return fmt::format("{},{}", name_of(desc.type), name_of(desc.layout(), desc.spatial_dims()));
+}
+
+// The first activation among values, as it lies; "-": there is none.
+std::string side_text(const Graph& graph, const std::vector<int>& values, Layout layout) {
+  for (const int value : values) {
+    if (value == kAbsent || graph.values[value].constant) continue;
+    const TensorDesc desc = described(graph.values[value], layout);
+    return fmt::format("{},{}", name_of(desc.type),
+                       name_of(has_layout(graph.values[value]) ? layout : Layout::nchw, desc.spatial_dims()));
+  }
+  return "-";
+}
+
+PlanLine line_of(const Graph& graph, std::size_t n, const NodeAssignment& assigned) {
+  const Node& node = graph.nodes[n];
+  PlanLine line{.kind = "op",
+                .name = joined(node.sources),
+                .runs_on = node.desc.op,
+                .from = side_text(graph, node.inputs, assigned.sides.reads),
+                .to = side_text(graph, node.outputs, assigned.sides.writes)};
+  if (node.conv) {
+    line.kind = "conv";
+    line.runs_on = print(assigned.selection.candidate);
+  } else if (node.inputs.size() == 1 && node.outputs.size() == 1 && node.outputs[0] != kAbsent &&
+             !graph.is_output(node.outputs[0]) && !graph.values[node.inputs[0]].constant &&
+             relabels(node, described(graph.values[node.inputs[0]], assigned.sides.reads),
+                      described(graph.values[node.outputs[0]], assigned.sides.writes))) {
+    line.kind = "relabel";
+  }
+  return line;
+}
+
+PlanLine line_of(const Graph& graph, const Conversion& conversion) {
+  return {.kind = "convert",
+          .name = graph.values[conversion.value].name,
+          .runs_on = "-",
+          .from = placement(conversion.from),
+          .to = placement(conversion.to)};
+}
+
+// The layout of "f32,nhwc"; "-" is row-major.
+Result<Layout> layout_in(const std::string& side) {
+  if (side == "-") return Layout::nchw;
+  const auto parts = split(side, ',');
+  if (parts.size() != 2) return Error{ErrorCode::invalid_argument, fmt::format("{} is not TYPE,LAYOUT", quoted(side))};
+  CONVOY_TRY([[maybe_unused]] const DataType type, parse_data_type(parts[0]));
+  return parse_layout(parts[1]);
+}
+
+class Reading {
+ public:
+  Reading(const Graph& graph, const PlanFile& plan, const NetworkOptions& options, Selector& selector,
+          std::vector<std::string>& remarks)
+      : graph_(graph), plan_(plan), options_(options), selector_(selector), remarks_(remarks) {}
+
+  Result<Assignment> run() {
+    CONVOY_CHECK(check_header());
+    std::vector<std::size_t> open;  // lenient: nodes that the plan doesn't decide
+    result_.nodes.resize(graph_.nodes.size());
+    for (const PlanLine& line : plan_.lines) {
+      if (line.kind != "convert") by_name_[line.name].push_back(&line);
+    }
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+      if (!is_static(graph_, graph_.nodes[n])) continue;
+      if (auto obeyed = node(n); !obeyed.ok()) {
+        if (!options_.lenient_plan) return obeyed.error();
+        remarks_.push_back(obeyed.error().message + ": chosen again");
+        open.push_back(n);
+      }
+    }
+    if (!open.empty()) CONVOY_CHECK(choose_again(open));
+    if (!options_.lenient_plan) CONVOY_CHECK(check_lines());
+    return std::move(result_);
+  }
+
+ private:
+  Result<void> check_header() {
+    const NetworkPlanHeader own = header_of(graph_, options_), &given = plan_.header;
+    std::string wrong;
+    if (own.threads != given.threads) {
+      wrong = fmt::format("the plan is for threads {}, there are {}", given.threads, own.threads);
+    } else if (own.isa != given.isa) {
+      wrong = fmt::format("the plan is for isa {}, it is {} here", name_of(given.isa), name_of(own.isa));
+    } else if (own.math != given.math) {
+      wrong = fmt::format("the plan is for math {}, {} is allowed", name_of(given.math), name_of(own.math));
+    } else if (own.input_names != given.input_names || own.inputs != given.inputs) {
+      wrong = fmt::format("the plan is for {}, the network has {}", inputs_text(given), inputs_text(own));
+    } else if (own.graph != given.graph) {
+      wrong =
+          fmt::format("the plan is for graph {:016x}, this is {:016x}: other nodes or sizes", given.graph, own.graph);
+    }
+    if (wrong.empty()) return {};
+    if (!options_.lenient_plan) return Error{ErrorCode::invalid_argument, wrong};
+    remarks_.push_back(wrong);
+    return {};
+  }
+
+  static std::string inputs_text(const NetworkPlanHeader& header) {
+    std::string text;
+    for (std::size_t i = 0; i < header.inputs.size(); ++i) {
+      text +=
+          fmt::format("{}input {} {}", i > 0 ? ", " : "", in_quotes(header.input_names[i]), print(header.inputs[i]));
+    }
+    return text;
+  }
+
+  // The next line of this name that no other node has taken.
+  Result<const PlanLine*> line_for(const std::string& name) {
+    auto& lines = by_name_[name];
+    if (lines.empty()) {
+      return Error{ErrorCode::invalid_argument, fmt::format("node {}: the plan has no line for it", in_quotes(name))};
+    }
+    const PlanLine* const line = lines.front();
+    lines.erase(lines.begin());
+    return line;
+  }
+
+  Result<void> node(std::size_t n) {
+    const Node& node = graph_.nodes[n];
+    CONVOY_TRY(const PlanLine* const line, line_for(joined(node.sources)));
+    if (auto obeyed = obey(n, *line); !obeyed.ok()) {
+      result_.nodes[n] = {};
+      return obeyed.error().within(fmt::format("line {}: {}", line->number, in_quotes(line->name)));
+    }
+    return {};
+  }
+
+  Result<void> obey(std::size_t n, const PlanLine& line) {
+    const Node& node = graph_.nodes[n];
+    NodeAssignment& assigned = result_.nodes[n];
+    const bool is_conv = line.kind == "conv";
+    if (is_conv != node.conv.has_value()) {
+      return Error{ErrorCode::invalid_argument,
+                   fmt::format("{} where the network has {}", line.kind, node.conv ? "a convolution" : node.desc.op)};
+    }
+    CONVOY_TRY(assigned.sides.reads, layout_in(line.from));
+    CONVOY_TRY(assigned.sides.writes, layout_in(line.to));
+    if (is_conv) {
+      CONVOY_TRY(const Candidate candidate, parse_candidate(line.runs_on));
+      assigned.problem = in_layouts(selector_.allowed(node.conv->problem), assigned.sides);
+      const HostTensor* weights = graph_.constant_of(conv_inputs(node).weights);
+      CONVOY_TRY(assigned.selection,
+                 selector_.obey(assigned.problem, candidate, weights ? weights->data.get() : nullptr));
+    } else if (line.runs_on != node.desc.op) {
+      return Error{ErrorCode::invalid_argument, fmt::format("{} where the network has {}", line.runs_on, node.desc.op)};
+    } else if (!can_work(graph_, node, assigned.sides)) {
+      return Error{ErrorCode::unsupported,
+                   fmt::format("{} can't read {} and write {}", node.desc.op, line.from, line.to)};
+    }
+    const PlanLine own = line_of(graph_, n, assigned);
+    if (own == line) return {};
+    if (own.kind != line.kind)
+      return Error{ErrorCode::invalid_argument, fmt::format("{} where it is {}", line.kind, own.kind)};
+    const bool reads = own.from != line.from;
+    return Error{ErrorCode::invalid_argument, fmt::format("it {} {}, not {}", reads ? "reads" : "writes",
+                                                          reads ? own.from : own.to, reads ? line.from : line.to)};
+  }
+
+  // Lenient: as the rule has it.
+  Result<void> choose_again(const std::vector<std::size_t>& open) {
+    CONVOY_TRY(const std::vector<Sides> sides, sides_by(options_.how, graph_, selector_));
+    CONVOY_TRY(const Assignment whole, assign(graph_, sides, selector_));
+    for (const std::size_t n : open) result_.nodes[n] = whole.nodes[n];
+    return {};
+  }
+
+  // Strict: the file has these lines in this order, and no others.
+  Result<void> check_lines() const {
+    std::vector<PlanLine> own;
+    const auto converted = conversions(graph_, result_);
+    const auto add_conversions = [&](std::size_t n) {
+      for (const Conversion& conversion : converted[n]) own.push_back(line_of(graph_, conversion));
+    };
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+      add_conversions(n);
+      if (is_static(graph_, graph_.nodes[n])) own.push_back(line_of(graph_, n, result_.nodes[n]));
+    }
+    add_conversions(graph_.nodes.size());
+    for (std::size_t i = 0; i < plan_.lines.size(); ++i) {
+      const PlanLine& line = plan_.lines[i];
+      if (i < own.size() && own[i] == line) continue;
+      if (i >= own.size())
+        return at_line(line.number, fmt::format("{} {} is too much", line.kind, in_quotes(line.name)));
+      return at_line(line.number,
+                     fmt::format("{} {} {} -> {} where {} {} {} -> {} follows", line.kind, in_quotes(line.name),
+                                 line.from, line.to, own[i].kind, in_quotes(own[i].name), own[i].from, own[i].to));
+    }
+    if (own.size() == plan_.lines.size()) return {};
+    const PlanLine& missing = own[plan_.lines.size()];
+    return Error{ErrorCode::invalid_argument, fmt::format("the end: {} {} {} -> {} is missing", missing.kind,
+                                                          in_quotes(missing.name), missing.from, missing.to)};
+  }
+
+  const Graph& graph_;
+  const PlanFile& plan_;
+  const NetworkOptions& options_;
+  Selector& selector_;
+  std::vector<std::string>& remarks_;
+  std::map<std::string, std::vector<const PlanLine*>> by_name_;
+  Assignment result_;
+};
+
+}  // namespace
+
+Result<PlanFile> parse_plan(std::string_view text) {
+  PlanFile plan;
+  std::set<std::string, std::less<>> seen;
+  int number = 0;
+  bool begun = false;
+  for (std::string_view rest : split(text, '\n')) {
+    ++number;
+    rest = trim(without_comment(rest));
+    if (rest.empty()) continue;
+    const std::string_view word = take_word(rest);
+    if (!begun) {
+      if (word != "convoy-plan")
+        return at_line(number, "a plan begins with 'convoy-plan " + std::string(kVersion) + "'");
+      if (rest != kVersion) {
+        return at_line(number, fmt::format("version {} of plans is not known here, {} is", quoted(rest), kVersion));
+      }
+      begun = true;
+      continue;
+    }
+    if (std::ranges::find(kKinds, word) != kKinds.end()) {
+      auto line = read_node(number, word, rest);
+      if (!line.ok()) return line.error().within(fmt::format("line {}", number));
+      plan.lines.push_back(std::move(*line));
+      continue;
+    }
+    if (!plan.lines.empty()) return at_line(number, fmt::format("{} behind the first node", quoted(word)));
+    if (word != "input" && !seen.emplace(word).second) return at_line(number, fmt::format("{} again", quoted(word)));
+    if (auto read = read_field(plan.header, word, rest); !read.ok()) {
+      return read.error().within(fmt::format("line {}", number));
+    }
+  }
+  if (!begun) return Error{ErrorCode::invalid_argument, "it is empty"};
+  for (const std::string_view field : {"threads", "isa", "math", "graph"}) {
+    if (!seen.contains(field)) return Error{ErrorCode::invalid_argument, fmt::format("it has no line '{}'", field)};
+  }
+  return plan;
+}
+
+NetworkPlanHeader header_of(const Graph& graph, const NetworkOptions& options) {
+  NetworkPlanHeader header{.network = graph.name,
+                           .input_names = {},
+                           .inputs = {},
+                           .threads = options.threads,
+                           .isa = options.cpu.isa,
+                           .math = options.math};
+  for (const int input : graph.inputs) {
+    header.input_names.push_back(graph.values[input].name);
+    header.inputs.push_back(graph.values[input].desc);
+  }
+  Hash hash;
+  for (const Node& node : graph.nodes) {
+    hash.add(std::string_view(node.desc.op), std::string_view(node.desc.domain));
+    if (node.conv) hash.add(std::string_view(print(node.conv->problem)));
+    for (const auto* values : {&node.inputs, &node.outputs}) {
+      for (const int value : *values) {
+        hash.add(value == kAbsent ? -1 : value);
+        if (value != kAbsent && graph.values[value].known) hash.add(std::string_view(print(graph.values[value].desc)));
+      }
+    }
+  }
+  header.graph = hash.value();
+  return header;
+}
+
+std::string plan_text(const Graph& graph, const Assignment& assignment, const NetworkOptions& options,
+                      Selector& selector) {
+  const NetworkPlanHeader header = header_of(graph, options);
+  std::string text = fmt::format("convoy-plan {}\nnetwork {}\n", kVersion, in_quotes(header.network));
+  for (std::size_t i = 0; i < header.inputs.size(); ++i) {
+    text += fmt::format("input {} {}\n", in_quotes(header.input_names[i]), print(header.inputs[i]));
+  }
+  text += fmt::format("threads {}\nisa {}\nmath {}\ngraph {:016x}\n\n", header.threads, name_of(header.isa),
+                      name_of(header.math), header.graph);
+  struct Row {
+    PlanLine line;
+    std::string cost = "- -";
+  };
+  std::vector<Row> rows;
+  const auto converted = conversions(graph, assignment);
+  const auto add_conversions = [&](std::size_t n) {
+    for (const Conversion& conversion : converted[n]) rows.push_back({line_of(graph, conversion)});
+  };
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    add_conversions(n);
+    const Node& node = graph.nodes[n];
+    if (!is_static(graph, node)) continue;
+    const NodeAssignment& assigned = assignment.nodes[n];
+    rows.push_back({line_of(graph, n, assigned)});
+    if (!node.conv) continue;
+    const HostTensor* weights = graph.constant_of(conv_inputs(node).weights);
+    const auto cost = selector.cost(assigned.problem, assigned.selection, weights ? weights->data.get() : nullptr);
+    if (cost)
+      rows.back().cost = fmt::format("{:.4g}us {}", cost->seconds * 1e6, cost->measured ? "measured" : "predicted");
+  }
+  add_conversions(graph.nodes.size());
+  constexpr std::size_t kWidest = 48;
+  std::size_t name_width = 0, runs_width = 0;
+  for (const Row& row : rows) {
+    name_width = std::max(name_width, std::min(kWidest, in_quotes(row.line.name).size()));
+    runs_width = std::max(runs_width, std::min(kWidest, row.line.runs_on.size()));
+  }
+  for (const auto& [line, cost] : rows) {
+    text += fmt::format("{:<7}  {:<{}}  {:<{}}  {} -> {}  {}\n", line.kind, in_quotes(line.name), name_width,
+                        line.runs_on, runs_width, line.from, line.to, cost);
+  }
+  return text;
+}
+
+Result<Assignment> assign(const Graph& graph, const PlanFile& plan, const NetworkOptions& options, Selector& selector,
+                          std::vector<std::string>& remarks) {
+  return Reading(graph, plan, options, selector, remarks).run();
+}
+
+}  // namespace convoy::network
+
+namespace convoy {
+
+Result<NetworkPlanHeader> read_plan_header(std::string_view text) {
+  CONVOY_TRY(network::PlanFile plan, network::parse_plan(text));
+  return std::move(plan.header);
+}
+
+}  // namespace convoy

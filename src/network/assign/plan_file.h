@@ -1,0 +1,46 @@
+// Assignments as text (convoy/network_plan.h).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "convoy/network_plan.h"
+#include "network/assign/assignment.h"
+
+namespace convoy::network {
+
+// A line of a node or conversion.
+struct PlanLine {
+  int number = 0;        // in the file, from 1
+  std::string kind;      // "conv", "op", "relabel", "convert"
+  std::string name;      // of the nodes, or of a conversion's value
+  std::string runs_on;   // a candidate, an operator's name, "-"
+  std::string from, to;  // "f32,nchw"; "-" where no activation is read, or written
+  friend bool operator==(const PlanLine& a, const PlanLine& b) {  // wherever they are
+    return a.kind == b.kind && a.name == b.name && a.runs_on == b.runs_on && a.from == b.from && a.to == b.to;
+  }
+};
+
+struct PlanFile {
+  NetworkPlanHeader header;
+  std::vector<PlanLine> lines;
+};
+
+// Errors name the line and what is wrong in it.
+Result<PlanFile> parse_plan(std::string_view text);
+
+// What preparing this graph with these options would have in the header.
+NetworkPlanHeader header_of(const Graph& graph, const NetworkOptions& options);
+
+// The same text for the same assignment and the same known times.
+std::string plan_text(const Graph& graph, const Assignment& assignment, const NetworkOptions& options,
+                      Selector& selector);
+
+// What a plan says, for this graph. Strict: whatever does not fit is an error that names the line. Lenient: a node
+// whose line does not fit, or that has none, is decided as `how` of the options decides, and `remarks` gets a line for
+// each.
+Result<Assignment> assign(const Graph& graph, const PlanFile& plan, const NetworkOptions& options, Selector& selector,
+                          std::vector<std::string>& remarks);
+
+}  // namespace convoy::network

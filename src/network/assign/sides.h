@@ -1,0 +1,26 @@
+// Rules that give every node its layouts. Each is the whole of its decision; engines are chosen afterwards (assign).
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "network/assign/assignment.h"
+
+namespace convoy::network {
+
+// "greedy", "uniform:nhwc", "uniform:nchw", "uniform:nchw8c" or "uniform:nchw16c". Error: another text.
+Result<std::vector<Sides>> sides_by(std::string_view how, const Graph& graph, Selector& selector);
+
+// Nodes that can work in nhwc (convolutions, operators that accept it, and one side of a Transpose from or to
+// channels-last) form regions, connected by the activations of rank 3 to 5 that they share. A region becomes nhwc where
+//   predicted seconds of its convolutions in nhwc + bytes converted at its border / bandwidth
+// is less than
+//   predicted seconds of its convolutions in nchw + bytes that its Transposes then move / bandwidth.
+// Everything outside of the regions, the graph's inputs and its outputs are nchw.
+Result<std::vector<Sides>> greedy_sides(const Graph& graph, Selector& selector);
+
+// One layout for every node that can work in it; the others work in nchw. A convolution that only an oracle could run
+// so reads or writes, or both, what it is predicted to be fastest in, of this layout, nhwc and nchw.
+std::vector<Sides> uniform_sides(const Graph& graph, Selector& selector, Layout layout);
+
+}  // namespace convoy::network

@@ -1,0 +1,272 @@
+// Assignments: what relabels, uniform layouts, conversions, plan files and their mistakes.
+#include <algorithm>
+#include <cstring>
+
+#include "network/assign/plan_file.h"
+#include "network/assign/sides.h"
+#include "network/pass.h"
+#include "network/testing.h"
+
+namespace convoy::network {
+namespace {
+
+using Ints = std::vector<std::int64_t>;
+
+int conv(GraphBuilder& b, int x, std::int64_t in, std::int64_t out, std::int64_t kernel) {
+  return b.node("Conv", {x, b.constant(spread({out, in, kernel, kernel}, -0.1, 0.1))}, {{"pads", Ints(4, kernel / 2)}});
+}
+int to_channels_last(GraphBuilder& b, int x) { return b.node("Transpose", {x}, {{"perm", Ints{0, 2, 3, 1}}}); }
+int from_channels_last(GraphBuilder& b, int x) { return b.node("Transpose", {x}, {{"perm", Ints{0, 3, 1, 2}}}); }
+
+int count_transposes(const std::vector<NetworkStep>& steps) {
+  return static_cast<int>(std::ranges::count(steps, "ops.transpose", &NetworkStep::implementation));
+}
+
+struct Prepared {
+  std::vector<HostTensor> outputs;
+  std::vector<NetworkStep> steps;
+  std::vector<std::string> remarks;
+};
+Result<Prepared> prepared(const Graph& graph, const NetworkOptions& options) {
+  CONVOY_TRY(const auto session, prepare_graph(graph, {.options = options}));
+  CONVOY_TRY(auto outputs, session->run(inputs_for(graph)));
+  return Prepared{std::move(outputs), session->steps(), session->remarks()};
+}
+void expect_right(const Graph& graph, const Prepared& ran) {
+  NetworkOptions oracle = test_options();
+  oracle.selection.filter.engines = "reference";
+  oracle.how = "uniform:nchw";
+  const auto expected = prepared(graph, oracle);
+  ASSERT_TRUE(expected.ok()) << expected.error().message;
+  for (std::size_t i = 0; i < ran.outputs.size(); ++i) expect_close(ran.outputs[i], expected->outputs[i]);
+}
+
+// As in ConvNeXt: channels last between two convolutions, with the first one's result read behind them as well.
+Graph channels_last_block() {
+  GraphBuilder b;
+  const int x = conv(b, b.input("x", {1, 16, 14, 14}), 16, 32, 3);
+  const int inner = b.node("Sigmoid", {b.node("Neg", {to_channels_last(b, x)})});
+  const int back = from_channels_last(b, inner);
+  b.output(conv(b, b.node("Add", {x, back}), 32, 16, 3));
+  return b.graph;
+}
+
+TEST(Assignment, TransposesBetweenDescriptionsOfTheSameBytesAreNoSteps) {
+  NetworkOptions options = test_options();
+  for (const char* engines : {"cpu.direct", "*"}) {
+    options.selection.filter.engines = engines;
+    const Graph graph = channels_last_block();
+    const auto ran = prepared(graph, options);
+    ASSERT_TRUE(ran.ok()) << ran.error().message;
+    EXPECT_EQ(count_transposes(ran->steps), 0) << engines;
+    expect_right(graph, *ran);
+  }
+  options.how = "uniform:nchw";
+  const auto ran = prepared(channels_last_block(), options);
+  ASSERT_TRUE(ran.ok());
+  EXPECT_EQ(count_transposes(ran->steps), 2);
+}
+
+TEST(Assignment, RelabelledInputsAndOutputs) {
+  GraphBuilder b;  // an image with its channels last, and a result likewise
+  const int x = from_channels_last(b, b.input("x", {1, 12, 12, 16}));
+  const int y = to_channels_last(b, conv(b, x, 16, 16, 3));
+  b.output(y);
+  b.output(b.node("Relu", {y}));
+  NetworkOptions options = test_options();
+  options.selection.filter.engines = "cpu.direct";
+  const auto ran = prepared(b.graph, options);
+  ASSERT_TRUE(ran.ok()) << ran.error().message;
+  EXPECT_LE(count_transposes(ran->steps), 1);
+  expect_right(b.graph, *ran);
+}
+
+TEST(Assignment, OneLayoutEverywhere) {
+  GraphBuilder b;
+  int x = b.node("MaxPool", {conv(b, b.input("x", {1, 3, 20, 20}), 3, 24, 3)},
+                 {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}});
+  x = b.node("Relu", {conv(b, x, 24, 20, 3)});
+  b.output(b.node("GlobalAveragePool", {conv(b, x, 20, 40, 1)}));
+  for (const std::string layout : {"nchw", "nhwc", "nchw8c", "nchw16c"}) {
+    NetworkOptions options = test_options();
+    options.how = "uniform:" + layout;
+    const auto ran = prepared(b.graph, options);
+    ASSERT_TRUE(ran.ok()) << ran.error().message;
+    const auto inside = std::ranges::find_if(ran->steps, [](const auto& step) {
+      return step.problem.x.dims == Dims{1, 24, 10, 10};
+    });
+    ASSERT_NE(inside, ran->steps.end());
+    EXPECT_TRUE(inside->problem.x.is_packed(*parse_layout(layout))) << layout << ": " << print(inside->problem);
+    expect_right(b.graph, *ran);
+  }
+  NetworkOptions options = test_options();
+  options.how = "uniform:chwn";
+  const auto refused = prepared(b.graph, options);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("how='uniform:chwn'"), std::string::npos);
+}
+
+// ---- plan files ----
+
+Graph sample() {
+  GraphBuilder b;
+  int x = b.node("MaxPool", {conv(b, b.input("x", {1, 16, 20, 20}), 16, 32, 3)}, {{"kernel_shape", Ints{2, 2}}});
+  x = b.node("Softmax", {conv(b, x, 32, 16, 1)}, {{"axis", std::int64_t{3}}});
+  b.output(x);
+  for (std::size_t n = 0; n < b.graph.nodes.size(); ++n) b.graph.nodes[n].sources = {"n" + std::to_string(n)};
+  b.graph.nodes[0].sources = {"first \"conv\" #1 \\ \n"};  // names may be anything
+  return b.graph;
+}
+
+std::string plan_for(const Graph& graph, NetworkOptions options = test_options()) {
+  const auto text = plan_of(graph, {.options = options});
+  EXPECT_TRUE(text.ok()) << (text.ok() ? "" : text.error().message);
+  return text.ok() ? *text : "";
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from << " in\n" << text;
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+// The line that begins with `begin`, with its end of line.
+std::string line_of(const std::string& text, const std::string& begin) {
+  const std::size_t at = text.find("\n" + begin) + 1;
+  return text.substr(at, text.find('\n', at) + 1 - at);
+}
+
+TEST(PlanFile, IsTheSameTextTwiceAndIsObeyed) {
+  for (const char* how : {"greedy", "uniform:nhwc", "uniform:nchw", "uniform:nchw16c"}) {
+    NetworkOptions options = test_options();
+    options.how = how;
+    const Graph graph = sample();
+    const std::string text = plan_for(graph, options);
+    EXPECT_EQ(plan_for(graph, options), text);
+    NetworkOptions replay = test_options();
+    replay.plan = text;
+    EXPECT_EQ(plan_for(graph, replay), text) << how;
+    const auto direct = prepared(graph, options), planned = prepared(graph, replay);
+    ASSERT_TRUE(direct.ok() && planned.ok()) << (planned.ok() ? "" : planned.error().message);
+    ASSERT_EQ(direct->steps.size(), planned->steps.size());
+    for (std::size_t i = 0; i < direct->steps.size(); ++i) {
+      EXPECT_EQ(direct->steps[i].implementation, planned->steps[i].implementation);
+      EXPECT_EQ(direct->steps[i].output_shape, planned->steps[i].output_shape);
+    }
+    EXPECT_EQ(std::memcmp(direct->outputs[0].data.get(), planned->outputs[0].data.get(),
+                          static_cast<std::size_t>(direct->outputs[0].desc.bytes())),
+              0);
+    EXPECT_TRUE(planned->remarks.empty());
+  }
+}
+
+TEST(PlanFile, ALineChangedByHandIsObeyed) {
+  NetworkOptions options = test_options();
+  options.how = "uniform:nhwc";
+  options.selection.filter.engines = "cpu.direct";
+  const Graph graph = sample();
+  const std::string text = plan_for(graph, options);
+  NetworkOptions replay = test_options();
+  const std::string line = line_of(text, "conv     \"n2");
+  const std::size_t begin = line.find("cpu.direct"), end = line.find(' ', begin);
+  replay.plan = replaced(text, line, std::string(line).replace(begin, end - begin, "reference"));
+  const auto ran = prepared(graph, replay);
+  ASSERT_TRUE(ran.ok()) << ran.error().message;
+  EXPECT_TRUE(std::ranges::any_of(ran->steps, [](const auto& step) { return step.implementation == "reference"; }));
+}
+
+TEST(PlanFile, WhatIsWrongIsNamedWithItsLine) {
+  NetworkOptions options = test_options();
+  options.how = "uniform:nhwc";
+  options.selection.filter.engines = "cpu.direct";
+  const Graph graph = sample();
+  const std::string text = plan_for(graph, options);
+  const std::string conv = line_of(text, "conv     \"n2"), pool = line_of(text, "op       \"n1");
+  const std::string convert = line_of(text, "convert");
+  const std::size_t begin = conv.find("cpu.direct"), end = conv.find(' ', begin);
+  const auto on = [&](const std::string& candidate) {
+    std::string line = conv;
+    return replaced(text, conv, line.replace(begin, end - begin, candidate));
+  };
+  const auto in = [&](const std::string& line, const std::string& from, const std::string& to) {
+    return replaced(text, line, replaced(line, from, to));
+  };
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"\n# nothing\n", "it is empty"},
+      {"plan 1\n", "line 1: a plan begins with 'convoy-plan 1'"},
+      {replaced(text, "convoy-plan 1", "convoy-plan 2"), "line 1: version '2'"},
+      {replaced(text, "threads 2", "treads 2"), "line 4: 'treads' is unknown"},
+      {replaced(text, "threads 2", "threads two"), "line 4"},
+      {replaced(text, "threads 2", "threads 0"), "line 4: threads 0 is out of range"},
+      {replaced(text, "threads 2\n", ""), "it has no line 'threads'"},
+      {replaced(text, "threads 2", "threads 3"), "the plan is for threads 3, there are 2"},
+      {replaced(text, "threads 2", "threads 2\nthreads 2"), "line 5: 'threads' again"},
+      {replaced(text, "math strict", "math exact"), "line 6: math 'exact'"},
+      {replaced(text, "math strict", "math tf32"), "the plan is for math tf32, strict is allowed"},
+      {replaced(text, "math strict", "math strict now"), "line 6: 'now' is too much"},
+      {replaced(text, "graph ", "graph x"), "line 7: graph 'x"},
+      {replaced(text, "graph ", "graph 1"), ""},
+      {replaced(text, "f32,1x16x20x20", "f32,1x16x20x21"), "the plan is for input \"x\" f32,1x16x20x21"},
+      {in(pool, "op ", "pool "), "'pool' behind the first node"},
+      {in(pool, "\"n1\"", "n1"), "a name in double quotes is expected"},
+      {in(pool, "n1\"", "n1"), "closing quote is missing"},
+      {in(pool, "\"n1\"", "\"nosuch\""), "\"n1\": the plan has no line for it"},
+      {in(pool, "MaxPool", "AveragePool"), "\"n1\": AveragePool where the network has MaxPool"},
+      {in(pool, "op  ", "conv"), "\"n1\": conv where the network has MaxPool"},
+      {in(pool, "f32,nhwc ->", "f32,nhwcc ->"), "nhwcc"},
+      {in(pool, "f32,nhwc ->", "f33,nhwc ->"), "f33"},
+      {in(pool, "f32,nhwc ->", "f16,nhwc ->"), "\"n1\": it reads f32,nhwc, not f16,nhwc"},
+      {in(pool, "f32,nhwc ->", "f32,nchw16c ->"), "\"n1\": MaxPool can't read f32,nchw16c"},
+      {in(pool, "->", "to"), "'to' where -> is expected"},
+      {in(pool, "- -", "-"), "a column is missing"},
+      {in(pool, "- -", "fast predicted"), "cost 'fast' is no number of us"},
+      {in(pool, "- -", "1us guessed"), "source 'guessed'"},
+      {in(pool, "- -", "- - -"), "'-' is too much"},
+      {on("cpu.drect"), "did you mean cpu.direct"},
+      {on("cpu.direct{"), "\"n2\""},
+      {on("cpu.direct{size=3}"), "\"n2\""},
+      {on("cpu.winograd"), "\"n2\""},
+      {replaced(text, conv, ""), "\"n2\": the plan has no line for it"},
+      {replaced(text, conv, conv + conv), "\"n2\""},
+      {replaced(text, convert, ""), "where convert"},
+      {text + convert, "is too much"},
+  };
+  for (const auto& [wrong, says] : cases) {
+    NetworkOptions replay = test_options();
+    replay.plan = wrong;
+    const auto refused = plan_of(graph, {.options = replay});
+    ASSERT_FALSE(refused.ok()) << says << "\n" << wrong;
+    EXPECT_NE(refused.error().message.find(says), std::string::npos)
+        << refused.error().message << "\nexpected: " << says;
+    EXPECT_TRUE(refused.error().message.starts_with("plan: ")) << refused.error().message;
+  }
+}
+
+TEST(PlanFile, LenientChoosesAgainWhatDoesNotFit) {
+  const Graph graph = sample();
+  NetworkOptions options = test_options();
+  options.how = "uniform:nhwc";
+  const std::string text = plan_for(graph, options);
+  NetworkOptions replay = test_options();
+  replay.lenient_plan = true;
+  replay.plan = replaced(replaced(text, "threads 2", "threads 3"), line_of(text, "conv     \"n2"), "");
+  const auto ran = prepared(graph, replay);
+  ASSERT_TRUE(ran.ok()) << ran.error().message;
+  ASSERT_EQ(ran->remarks.size(), 2u);
+  EXPECT_NE(ran->remarks[0].find("threads 3"), std::string::npos);
+  EXPECT_NE(ran->remarks[1].find("\"n2\": the plan has no line for it: chosen again"), std::string::npos);
+  expect_right(graph, *ran);
+}
+
+TEST(PlanFile, NewWeightsKeepThePlan) {
+  const std::string text = plan_for(sample());
+  Graph other = sample();
+  for (Value& value : other.values) {
+    if (value.constant) value.constant = spread(value.desc.dims, -0.2, 0.3);
+  }
+  NetworkOptions replay = test_options();
+  replay.plan = text;
+  EXPECT_EQ(plan_for(other, replay), text);
+}
+
+}  // namespace
+}  // namespace convoy::network
