@@ -1,6 +1,6 @@
 // Conversions of activations as a share of a copy's bandwidth: a memcpy of the source's bytes by the same threads from
 // memory of its own to memory of its own, samples in turns, caches as they are left. A JSON line each.
-// usage: convert_bench [SECONDS]
+// usage: convert_bench [SECONDS [layouts|types]]
 #include <fmt/format.h>
 
 #include <chrono>
@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <string_view>
 #include <vector>
 
 #include "convert/convert.h"
@@ -122,7 +123,9 @@ void measure(std::int64_t bytes, std::int64_t channels, int threads, double seco
 
 int main(int argc, char** argv) {
   const double seconds = argc > 1 ? std::atof(argv[1]) : 0.2;
+  const std::string_view what = argc > 2 ? argv[2] : "";
   for (const bool types : {false, true}) {
+    if (what == (types ? "layouts" : "types")) continue;
     for (const std::int64_t bytes : {std::int64_t{256} << 10, std::int64_t{8} << 20}) {
       for (const std::int64_t channels : {24, 64, 100, 3}) {
         for (const int threads : {1, 2}) convoy::measure(bytes, channels, threads, seconds, types);

@@ -215,21 +215,44 @@ void transpose(const Piece& p) {
   }
 }
 
-// `kBytes` of each position; then `zeros` bytes of zeros.
-template <int kBytes>
-CONVOY_AVX2 void copy_rows(const Piece& p, std::int64_t zeros) {
+// `kBytes` of each position; then `kZeros` bytes of zeros. The strides are copied out of `p`, which bytes that are
+// written might otherwise change.
+template <int kBytes, int kZeros>
+CONVOY_AVX2 void copy_rows(const Piece& p) {
+  const std::int64_t from = p.src_position, to = p.dst_position, positions = p.positions;
   const Bytes* src = p.src;
   Bytes* dst = p.dst;
-  for (std::int64_t i = 0; i < p.positions; ++i, src += p.src_position, dst += p.dst_position) {
-    std::memcpy(dst, src, kBytes);
-    if (zeros > 0) std::memset(dst + kBytes, 0, static_cast<std::size_t>(zeros));
+  for (std::int64_t i = 0; i < positions; ++i, src += from, dst += to) {
+    if constexpr (kBytes > 0) std::memcpy(dst, src, kBytes);
+    if constexpr (kZeros > 0) std::memset(dst + kBytes, 0, kZeros);
   }
 }
 
-void regroup(std::size_t element_bytes, const Piece& p) {
-  const auto E = static_cast<std::int64_t>(element_bytes);
-  const std::int64_t bytes = p.channels * E, zeros = (p.padded - p.channels) * E;
+// Calls to memset of a few bytes would cost more than what they write.
+template <int kBytes>
+bool copy_rows(const Piece& p, std::int64_t zeros) {
+  switch (zeros) {
+    case 0:
+      return copy_rows<kBytes, 0>(p), true;
+    case 4:
+      return copy_rows<kBytes, 4>(p), true;
+    case 8:
+      return copy_rows<kBytes, 8>(p), true;
+    case 16:
+      return copy_rows<kBytes, 16>(p), true;
+    case 32:
+      return copy_rows<kBytes, 32>(p), true;
+    case 64:
+      return copy_rows<kBytes, 64>(p), true;
+    default:
+      return false;
+  }
+}
+
+bool regroup_rows(const Piece& p, std::int64_t bytes, std::int64_t zeros) {
   switch (bytes) {
+    case 0:
+      return copy_rows<0>(p, zeros);
     case 4:
       return copy_rows<4>(p, zeros);
     case 8:
@@ -240,11 +263,15 @@ void regroup(std::size_t element_bytes, const Piece& p) {
       return copy_rows<32>(p, zeros);
     case 64:
       return copy_rows<64>(p, zeros);
-    case 128:
-      return copy_rows<128>(p, zeros);
     default:
-      break;
+      return false;
   }
+}
+
+void regroup(std::size_t element_bytes, const Piece& p) {
+  const auto E = static_cast<std::int64_t>(element_bytes);
+  const std::int64_t bytes = p.channels * E, zeros = (p.padded - p.channels) * E;
+  if (regroup_rows(p, bytes, zeros)) return;
   for (std::int64_t i = 0; i < p.positions; ++i) {
     std::memcpy(p.dst + i * p.dst_position, p.src + i * p.src_position, static_cast<std::size_t>(bytes));
     std::memset(p.dst + i * p.dst_position + bytes, 0, static_cast<std::size_t>(zeros));
