@@ -51,95 +51,85 @@ CONVOY_AVX2 void network(__m256i (&v)[N]) {
   }
 }
 
-// ---- channels apart to side by side. kAll: all rows are there; else those from `channels` on are zeros.
+// ---- tiles. `apart` is the stride of channels that lie apart, `position` that of positions where channels lie side by
+// side. kAll: all channels are there; else those from `channels` on are read as zeros, and not written where they lie
+// apart. Addresses grow by a stride from one access to the next, which leaves registers free for the vectors.
 
 // 4-byte elements: 8 channels x 4 positions.
 template <bool kAll>
-CONVOY_AVX2 void inner_4(const Bytes* src, std::int64_t row, Bytes* dst, std::int64_t position, std::int64_t channels) {
+CONVOY_AVX2 void inner_4(const Bytes* src, std::int64_t apart, Bytes* dst, std::int64_t position,
+                         std::int64_t channels) {
   __m256i v[4];
 #pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    const __m128i low = kAll || i < channels ? load16(src + i * row) : _mm_setzero_si128();
-    const __m128i high = kAll || i + 4 < channels ? load16(src + (i + 4) * row) : _mm_setzero_si128();
+  for (int i = 0; i < 4; ++i, src += apart) {
+    const __m128i low = kAll || i < channels ? load16(src) : _mm_setzero_si128();
+    const __m128i high = kAll || i + 4 < channels ? load16(src + 4 * apart) : _mm_setzero_si128();
     v[i] = both(low, high);
   }
   network<4>(v);
 #pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) store32(dst + i * position, v[i]);
+  for (int i = 0; i < 4; ++i, dst += position) store32(dst, v[i]);
 }
 
-// 2-byte elements: 8 channels x 16 positions.
-template <bool kAll>
-CONVOY_AVX2 void inner_2(const Bytes* src, std::int64_t row, Bytes* dst, std::int64_t position, std::int64_t channels) {
-  __m256i v[8];
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) v[i] = kAll || i < channels ? load32(src + i * row) : _mm256_setzero_si256();
-  network<2>(v);
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) store16(dst + i * position, _mm256_castsi256_si128(v[i]));
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) store16(dst + (i + 8) * position, high_half(v[i]));
-}
-
-// Bytes: 16 channels x 32 positions.
-template <bool kAll>
-CONVOY_AVX2 void inner_1(const Bytes* src, std::int64_t row, Bytes* dst, std::int64_t position, std::int64_t channels) {
-  __m256i v[16];
+// 2-byte elements: 8 channels x 16 positions. Bytes: 16 channels x 32 positions.
+template <int E, bool kAll>
+CONVOY_AVX2 void inner_apart(const Bytes* src, std::int64_t apart, Bytes* dst, std::int64_t position,
+                             std::int64_t channels) {
+  constexpr int kLane = 16 / E;
+  __m256i v[kLane];
 #pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) v[i] = kAll || i < channels ? load32(src + i * row) : _mm256_setzero_si256();
-  network<1>(v);
+  for (int i = 0; i < kLane; ++i, src += apart) v[i] = kAll || i < channels ? load32(src) : _mm256_setzero_si256();
+  network<E>(v);
 #pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) store16(dst + i * position, _mm256_castsi256_si128(v[i]));
+  for (int i = 0; i < kLane; ++i, dst += position) store16(dst, _mm256_castsi256_si128(v[i]));
 #pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) store16(dst + (i + 16) * position, high_half(v[i]));
+  for (int i = 0; i < kLane; ++i, dst += position) store16(dst, high_half(v[i]));
 }
 
 // Bytes: 8 channels x 32 positions; after three rounds a lane has two positions.
 template <bool kAll>
-CONVOY_AVX2 void inner_1_half(const Bytes* src, std::int64_t row, Bytes* dst, std::int64_t position,
+CONVOY_AVX2 void inner_1_half(const Bytes* src, std::int64_t apart, Bytes* dst, std::int64_t position,
                               std::int64_t channels) {
   __m256i v[8];
 #pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) v[i] = kAll || i < channels ? load32(src + i * row) : _mm256_setzero_si256();
+  for (int i = 0; i < 8; ++i, src += apart) v[i] = kAll || i < channels ? load32(src) : _mm256_setzero_si256();
   network<1>(v);
-  const auto put = [&](Bytes* to, __m128i two) {
-    if (position == 8) return store16(to, two);
-    _mm_storel_epi64(reinterpret_cast<__m128i*>(to), two);
-    _mm_storeh_pd(reinterpret_cast<double*>(to + position), _mm_castsi128_pd(two));
+  const auto put = [&](__m128i two) __attribute__((always_inline)) {
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(dst), two);
+    _mm_storeh_pd(reinterpret_cast<double*>(dst + position), _mm_castsi128_pd(two));
+    dst += 2 * position;
   };
 #pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) put(dst + 2 * i * position, _mm256_castsi256_si128(v[i]));
+  for (int i = 0; i < 8; ++i) put(_mm256_castsi256_si128(v[i]));
 #pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) put(dst + (2 * i + 16) * position, high_half(v[i]));
+  for (int i = 0; i < 8; ++i) put(high_half(v[i]));
 }
-
-// ---- channels side by side to apart. kAll: all are written; else only those below `channels`.
 
 // 4-byte elements: 4 channels x 8 positions; 2-byte ones: 8 x 16; bytes: 16 x 32.
 template <int E, bool kAll>
-CONVOY_AVX2 void outer(const Bytes* src, std::int64_t position, Bytes* dst, std::int64_t row, std::int64_t channels) {
+CONVOY_AVX2 void outer(const Bytes* src, std::int64_t position, Bytes* dst, std::int64_t apart, std::int64_t channels) {
   constexpr int kLane = 16 / E;
   __m256i v[kLane];
 #pragma GCC unroll 16
-  for (int i = 0; i < kLane; ++i) v[i] = both(load16(src + i * position), load16(src + (i + kLane) * position));
+  for (int i = 0; i < kLane; ++i, src += position) v[i] = both(load16(src), load16(src + kLane * position));
   network<E>(v);
 #pragma GCC unroll 16
-  for (int i = 0; i < kLane; ++i) {
-    if (kAll || i < channels) store32(dst + i * row, v[i]);
+  for (int i = 0; i < kLane; ++i, dst += apart) {
+    if (kAll || i < channels) store32(dst, v[i]);
   }
 }
 
 // Bytes: 8 channels x 32 positions. What half of the network makes of nothing is not computed.
 template <bool kAll>
-CONVOY_AVX2 void outer_1_half(const Bytes* src, std::int64_t position, Bytes* dst, std::int64_t row,
+CONVOY_AVX2 void outer_1_half(const Bytes* src, std::int64_t position, Bytes* dst, std::int64_t apart,
                               std::int64_t channels) {
   __m256i v[16];
 #pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) v[i] = both(load8(src + i * position), load8(src + (i + 16) * position));
+  for (int i = 0; i < 16; ++i, src += position) v[i] = both(load8(src), load8(src + 16 * position));
   network<1>(v);
 #pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) {
-    if (kAll || i < channels) store32(dst + i * row, v[i]);
+  for (int i = 0; i < 8; ++i, dst += apart) {
+    if (kAll || i < channels) store32(dst, v[i]);
   }
 }
 
@@ -147,135 +137,151 @@ CONVOY_AVX2 void outer_1_half(const Bytes* src, std::int64_t position, Bytes* ds
 
 constexpr std::int64_t kLine = 64;  // bytes of a cache line
 
-// Calls tile(position) for all positions, `kWidth` at a time; the last time, those before the end, some of them again.
-template <std::int64_t kWidth, class Tile>
-CONVOY_AVX2 void each_tile(std::int64_t begin, std::int64_t end, Tile tile) {
-  std::int64_t at = begin;
-  for (; at + kWidth <= end; at += kWidth) tile(at);
-  if (at < end) tile(end - kWidth);
-}
-
-// Positions that a tile needs at least.
+// Positions of a tile.
 template <int E, bool kInner>
 constexpr std::int64_t tile_width() {
   return kInner && E == 4 ? 4 : 32 / E;
 }
+// Its channels.
+template <int E, int kPadded>
+constexpr int tile_channels() {
+  return E == 1 ? kPadded : 8;
+}
 
-// Rows of channels (in nchw) may all lie in one set of the cache, which holds 8 lines: so 8 of them at a time (16 of
-// bytes) are read or written line by line, before the next ones.
-template <int E, bool kInner, bool kAll>
-void transpose(const Piece& p) {
-  constexpr std::int64_t kWidth = tile_width<E, kInner>();
-  const std::int64_t row = kInner ? p.src_channel : p.dst_channel;
-  const std::int64_t position = kInner ? p.dst_position : p.src_position;
-  for (std::int64_t line = 0; line < p.positions; line += kLine / E) {
-    // The last line begins earlier where it would be too short for a tile.
-    const std::int64_t end = line + kLine / E < p.positions ? line + kLine / E : p.positions;
-    const std::int64_t begin = end - line < kWidth ? end - kWidth : line;
-    for (std::int64_t c = 0; c < p.padded;) {
-      const std::int64_t left = p.channels - c;
-      const bool half = E != 1 || p.padded - c <= 8;  // 8 channels
-      const Bytes* src = p.src + c * p.src_channel;
-      Bytes* dst = p.dst + c * p.dst_channel;
-      if constexpr (kInner) {
-        each_tile<kWidth>(
-            begin, end, [&](std::int64_t at) __attribute__((always_inline)) {
-              const Bytes* from = src + at * E;
-              Bytes* to = dst + at * position;
-              if constexpr (E == 4) {
-                inner_4<kAll>(from, row, to, position, left);
-              } else if constexpr (E == 2) {
-                inner_2<kAll>(from, row, to, position, left);
-              } else if (half) {
-                inner_1_half<kAll>(from, row, to, position, left);
-              } else {
-                inner_1<kAll>(from, row, to, position, left);
-              }
-            });
-        c += half ? 8 : 16;
-      } else {
-        each_tile<kWidth>(
-            begin, end, [&](std::int64_t at) __attribute__((always_inline)) {
-              const Bytes* from = src + at * position;
-              Bytes* to = dst + at * E;
-              if constexpr (E == 4) {
-                outer<E, kAll>(from, position, to, row, left);
-                outer<E, kAll>(from + 16, position, to + 4 * row, row, left - 4);
-              } else if constexpr (E == 2) {
-                outer<E, kAll>(from, position, to, row, left);
-              } else if (half) {
-                outer_1_half<kAll>(from, position, to, row, left);
-              } else {
-                outer<E, kAll>(from, position, to, row, left);
-              }
-            });
-        c += half ? 8 : 16;
-      }
+template <int E, bool kInner, bool kAll, int kPadded>
+CONVOY_AVX2 void tile(const Bytes* src, Bytes* dst, std::int64_t apart, std::int64_t position, std::int64_t channels) {
+  if constexpr (kInner) {
+    if constexpr (E == 4) {
+      inner_4<kAll>(src, apart, dst, position, channels);
+    } else if constexpr (E == 1 && kPadded == 8) {
+      inner_1_half<kAll>(src, apart, dst, position, channels);
+    } else {
+      inner_apart<E, kAll>(src, apart, dst, position, channels);
+    }
+  } else {
+    if constexpr (E == 4) {
+      outer<E, kAll>(src, position, dst, apart, channels);
+      outer<E, kAll>(src + 16, position, dst + 4 * apart, apart, channels - 4);
+    } else if constexpr (E == 1 && kPadded == 8) {
+      outer_1_half<kAll>(src, position, dst, apart, channels);
+    } else {
+      outer<E, kAll>(src, position, dst, apart, channels);
     }
   }
 }
 
-// `kBytes` of each position; then `kZeros` bytes of zeros. The strides are copied out of `p`, which bytes that are
-// written might otherwise change.
+// Rows of channels (in nchw) may all lie in one set of the cache, which holds 8 lines: so 8 of them at a time (16 of
+// bytes) are read or written line by line, before the next ones. At the end a tile takes some positions again.
+template <int E, bool kInner, bool kAll, int kPadded>
+void transpose_padded(const Bytes* src, Bytes* dst, std::int64_t apart, std::int64_t position, std::int64_t channels,
+                      std::int64_t positions) {
+  constexpr std::int64_t kWidth = tile_width<E, kInner>(), kTall = tile_channels<E, kPadded>();
+  constexpr std::int64_t kPart = kLine / E;  // positions in a line
+  const std::int64_t src_step = kInner ? E : position, dst_step = kInner ? position : E;
+  const std::int64_t src_tall = kTall * (kInner ? apart : E), dst_tall = kTall * (kInner ? E : apart);
+  std::int64_t at = 0;
+  for (; at + kPart <= positions; at += kPart) {
+#pragma GCC unroll 2
+    for (int c = 0; c < kPadded / kTall; ++c) {
+#pragma GCC unroll 4
+      for (int k = 0; k < kPart / kWidth; ++k) {
+        tile<E, kInner, kAll, kPadded>(src + c * src_tall + k * kWidth * src_step,
+                                       dst + c * dst_tall + k * kWidth * dst_step, apart, position,
+                                       channels - c * kTall);
+      }
+    }
+    src += kPart * src_step;
+    dst += kPart * dst_step;
+  }
+  while (at < positions) {
+    const std::int64_t back = at + kWidth <= positions ? 0 : at + kWidth - positions;
+    for (int c = 0; c < kPadded / kTall; ++c) {
+      tile<E, kInner, kAll, kPadded>(src + c * src_tall - back * src_step, dst + c * dst_tall - back * dst_step, apart,
+                                     position, channels - c * kTall);
+    }
+    src += kWidth * src_step;
+    dst += kWidth * dst_step;
+    at += kWidth;
+  }
+}
+
+// p.padded is 8 or 16.
+template <int E, bool kInner>
+void transpose(const Piece& p) {
+  const std::int64_t apart = kInner ? p.src_channel : p.dst_channel;
+  const std::int64_t position = kInner ? p.dst_position : p.src_position;
+  const auto run = [&](auto function) { function(p.src, p.dst, apart, position, p.channels, p.positions); };
+  if (p.padded == 8) {
+    p.channels == 8 ? run(transpose_padded<E, kInner, true, 8>) : run(transpose_padded<E, kInner, false, 8>);
+  } else {
+    p.channels == 16 ? run(transpose_padded<E, kInner, true, 16>) : run(transpose_padded<E, kInner, false, 16>);
+  }
+}
+
+// ---- channels side by side in both
+
+template <int kBytes>
+CONVOY_AVX2 void copy_bytes(Bytes* dst, const Bytes* src) {
+  if constexpr (kBytes >= 32) {
+#pragma GCC unroll 4
+    for (int i = 0; i < kBytes; i += 32) store32(dst + i, load32(src + i));
+  } else {
+    std::memcpy(dst, src, kBytes);
+  }
+}
+
+// kBytes of each position of both, kZeros more of dst.
 template <int kBytes, int kZeros>
-CONVOY_AVX2 void copy_rows(const Piece& p) {
-  const std::int64_t from = p.src_position, to = p.dst_position, positions = p.positions;
-  const Bytes* src = p.src;
-  Bytes* dst = p.dst;
+void copy_rows(const Bytes* src, std::int64_t from, Bytes* dst, std::int64_t to, std::int64_t positions) {
+#pragma GCC unroll 4
   for (std::int64_t i = 0; i < positions; ++i, src += from, dst += to) {
-    if constexpr (kBytes > 0) std::memcpy(dst, src, kBytes);
+    copy_bytes<kBytes>(dst, src);
     if constexpr (kZeros > 0) std::memset(dst + kBytes, 0, kZeros);
   }
 }
 
-// Calls to memset of a few bytes would cost more than what they write.
-template <int kBytes>
-bool copy_rows(const Piece& p, std::int64_t zeros) {
-  switch (zeros) {
-    case 0:
-      return copy_rows<kBytes, 0>(p), true;
-    case 4:
-      return copy_rows<kBytes, 4>(p), true;
-    case 8:
-      return copy_rows<kBytes, 8>(p), true;
-    case 16:
-      return copy_rows<kBytes, 16>(p), true;
-    case 32:
-      return copy_rows<kBytes, 32>(p), true;
-    case 64:
-      return copy_rows<kBytes, 64>(p), true;
-    default:
-      return false;
-  }
-}
-
-bool regroup_rows(const Piece& p, std::int64_t bytes, std::int64_t zeros) {
-  switch (bytes) {
-    case 0:
-      return copy_rows<0>(p, zeros);
-    case 4:
-      return copy_rows<4>(p, zeros);
-    case 8:
-      return copy_rows<8>(p, zeros);
-    case 16:
-      return copy_rows<16>(p, zeros);
-    case 32:
-      return copy_rows<32>(p, zeros);
-    case 64:
-      return copy_rows<64>(p, zeros);
-    default:
-      return false;
+// Pieces of any other width.
+void copy_any_rows(const Bytes* src, std::int64_t from, Bytes* dst, std::int64_t to, std::int64_t positions,
+                   std::int64_t bytes, std::int64_t zeros) {
+  for (std::int64_t i = 0; i < positions; ++i, src += from, dst += to) {
+    std::int64_t b = 0;
+    for (; b + 8 <= bytes; b += 8) copy_bytes<8>(dst + b, src + b);
+    for (; b + 4 <= bytes; b += 4) copy_bytes<4>(dst + b, src + b);
+    for (; b < bytes; ++b) dst[b] = src[b];
+    for (; b < bytes + zeros; ++b) dst[b] = Bytes{0};
   }
 }
 
 void regroup(std::size_t element_bytes, const Piece& p) {
-  const auto E = static_cast<std::int64_t>(element_bytes);
-  const std::int64_t bytes = p.channels * E, zeros = (p.padded - p.channels) * E;
-  if (regroup_rows(p, bytes, zeros)) return;
-  for (std::int64_t i = 0; i < p.positions; ++i) {
-    std::memcpy(p.dst + i * p.dst_position, p.src + i * p.src_position, static_cast<std::size_t>(bytes));
-    std::memset(p.dst + i * p.dst_position + bytes, 0, static_cast<std::size_t>(zeros));
+  const auto size = static_cast<std::int64_t>(element_bytes);
+  const std::int64_t bytes = p.channels * size, zeros = (p.padded - p.channels) * size;
+  const auto run = [&](auto function) { function(p.src, p.src_position, p.dst, p.dst_position, p.positions); };
+  if (zeros == 0) {
+    switch (bytes) {
+      case 8:
+        return run(copy_rows<8, 0>);
+      case 16:
+        return run(copy_rows<16, 0>);
+      case 32:
+        return run(copy_rows<32, 0>);
+      case 64:
+        return run(copy_rows<64, 0>);
+      default:
+        break;
+    }
+  } else if (bytes == zeros) {  // 8 channels of 16
+    switch (bytes) {
+      case 8:
+        return run(copy_rows<8, 8>);
+      case 16:
+        return run(copy_rows<16, 16>);
+      case 32:
+        return run(copy_rows<32, 32>);
+      default:
+        break;
+    }
   }
+  copy_any_rows(p.src, p.src_position, p.dst, p.dst_position, p.positions, bytes, zeros);
 }
 
 // nhwc of fewer channels than a tile has goes through memory that has room for them.
@@ -284,12 +290,8 @@ constexpr std::int64_t kStaged = 256;  // positions
 template <int E, bool kInner>
 bool move_sized(const Piece& p) {
   if (p.positions < tile_width<E, kInner>()) return false;
-  if (p.padded % 8 == 0) {
-    if (p.channels == p.padded) {
-      transpose<E, kInner, true>(p);
-    } else {
-      transpose<E, kInner, false>(p);
-    }
+  if (p.padded == 8 || p.padded == 16) {
+    transpose<E, kInner>(p);
     return true;
   }
   alignas(64) Bytes buffer[kStaged * kGroup * E];
@@ -307,12 +309,12 @@ bool move_sized(const Piece& p) {
     stage.dst_channel = rest.src_channel = E;
     if (kInner) {
       stage.padded = wide;
-      transpose<E, true, false>(stage);
+      transpose<E, true>(stage);
       regroup(E, rest);
     } else {
       regroup(E, stage);
       rest.padded = wide;
-      transpose<E, false, false>(rest);
+      transpose<E, false>(rest);
     }
   }
   return true;
