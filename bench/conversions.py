@@ -37,6 +37,25 @@ def summary(rows):
             for (kind, types, kilobytes, threads), shares in sorted(groups.items())]
 
 
+def disturbed(rows):
+    """Copies of 2 threads that were slower than those of 1: they waited for a core that somebody else had, and a share says nothing."""
+    alone = {(row["from"], row["to"], row["dims"]): row["copy_GB_per_s"] for row in rows if row["threads"] == 1}
+    return [row for row in rows if row["threads"] > 1 and row["copy_GB_per_s"] < alone[row["from"], row["to"], row["dims"]]]
+
+
+def by_threads(rows):
+    rows = [row for row in rows if not row["dims"].startswith("1x3x")]
+    waiting = {id(row) for row in disturbed(rows)}
+    result = []
+    for threads in sorted({row["threads"] for row in rows}):
+        for same in (True, False):
+            group = [r for r in rows if r["threads"] == threads and (len(set(types_of(r))) == 1) == same]
+            sound = [r for r in group if id(r) not in waiting]
+            result.append({"threads": threads, "types": "same" if same else "differ", "conversions": len(group),
+                           "disturbed": len(group) - len(sound), "reach_target_of_the_others": sum(r["share"] >= TARGET for r in sound)})
+    return result
+
+
 def fitted(rows):
     """GB/s of one thread by kind and bytes of the narrower element: the median over sizes and channels."""
     bytes_of = {"f32": 4, "bf16": 2, "f16": 2, "u8": 1}
@@ -62,7 +81,6 @@ def main():
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     doctor = json.loads(subprocess.run([ROOT / "build/bin/convoy", "doctor", "--json"], capture_output=True, text=True).stdout)
     git = ["git", "-C", ROOT]
-    counted = [row for row in rows if not row["dims"].startswith("1x3x")]
     record = {
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "command": " ".join(["python bench/conversions.py", *sys.argv[1:]]),
@@ -71,8 +89,7 @@ def main():
         "device": doctor.get("processor", platform.processor()),
         "load_average": {"before": load, "after": os.getloadavg()[0]},
         "target_share": TARGET,
-        "conversions": len(counted),
-        "reach_target": sum(row["share"] >= TARGET for row in counted),
+        "by_threads": by_threads(rows),
         "summary": summary(rows),
         "fitted": fitted(rows),
         "rows": rows,
@@ -80,7 +97,9 @@ def main():
     text = json.dumps({**record, "rows": []}, indent=1)
     lines = ",\n".join("  " + json.dumps(row) for row in rows)
     options.output.write_text(text.replace('"rows": []', f'"rows": [\n{lines}\n ]') + "\n")
-    print(f"{record['reach_target']} of {record['conversions']} reach {TARGET}: {options.output}")
+    for line in record["by_threads"]:
+        print(json.dumps(line))
+    print(options.output)
 
 
 if __name__ == "__main__":
