@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "convert/convert.h"
 #include "network/conv_node.h"
-#include "network/convert.h"
 #include "network/infer.h"
 #include "network/steps.h"
 #include "ops/blocks.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "convert/convert.h"
 #include "network/conv_node.h"
-#include "network/convert.h"
 #include "network/infer.h"
 #include "ops/blocks.h"
 

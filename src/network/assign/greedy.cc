@@ -3,9 +3,9 @@
 #include <numeric>
 #include <optional>
 
+#include "convert/convert.h"
 #include "network/assign/sides.h"
 #include "network/conv_node.h"
-#include "network/convert.h"
 #include "network/infer.h"
 
 namespace convoy::network {
