@@ -30,7 +30,7 @@ ConvProblem problem(std::string_view text) { return *parse_problem(text); }
 std::string notes_of(std::string_view name, const ConvProblem& problem, std::int64_t layout, bool constant = false) {
   const HostTensor weights = *HostTensor::zeros(problem.w);
   const PlanRequest request{1, cpu_features(), constant ? weights.data.get() : nullptr};
-  const auto plan = engine(name).plan(problem, {{"layout", layout}}, request);
+  const auto plan = engine(name).plan(problem, {KnobValue{"layout", layout == 1 ? "preferred" : "given"}}, request);
   if (!plan.ok()) return plan.error().message;
   std::string text;
   for (const std::string& note : (*plan)->notes()) text += note + "; ";
@@ -152,7 +152,8 @@ TEST(OneDnn, ReordersAreTold) {
             "reorders y: nChw16c -> nchw; ");
   auto fused = rows;
   fused.epilogue.bias = true;
-  const auto plan = engine("onednn.jit_avx512").plan(fused, {{"layout", 1}}, {1, cpu_features(), nullptr});
+  const auto plan =
+      engine("onednn.jit_avx512").plan(fused, {KnobValue{"layout", "preferred"}}, {1, cpu_features(), nullptr});
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_EQ(stages_of(**plan),
             (std::vector<std::string>{"reorder x", "pack weights", "convolution + bias", "reorder out"}));
@@ -308,7 +309,7 @@ TEST(OneDnn, FewChannelsAreWrittenBeyondTheScratchpad) {
       reason("onednn.jit_1x1_avx2", print(asked)),
       "C/groups=5: oneDNN's strided wgrad for filters of 1 writes beyond its scratchpad where channels don't fill a "
       "vector of 16: memory is overwritten");
-  const auto plan = engine("onednn.jit_1x1_avx2").plan(asked, {{"layout", 0}}, {1, cpu_features()});
+  const auto plan = engine("onednn.jit_1x1_avx2").plan(asked, {KnobValue{"layout", "given"}}, {1, cpu_features()});
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   constexpr std::byte untouched{0xab};
   const std::size_t size = (*plan)->workspace_bytes();
