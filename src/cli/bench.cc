@@ -6,12 +6,14 @@
 #include <map>
 #include <optional>
 
+#include "cli/bench_conversion.h"
 #include "cli/ceiling_report.h"
 #include "cli/heuristic_report.h"
 #include "cli/inputs.h"
 #include "cli/target.h"
 #include "cli/tune_network.h"
 #include "cli/tuning.h"
+#include "convert/problem.h"
 #include "report/format.h"
 #include "report/refusals.h"
 #include "report/table.h"
@@ -298,6 +300,7 @@ Result<Json> bench_network(const Program& program, const Network& network, const
 }
 
 Result<int> bench(const Program& program, const BenchFlags& flags) {
+  if (is_conversion_string(flags.target)) return bench_conversion(program, flags.target);
   CONVOY_TRY(const PlanRequest request, program.plan_request());
   CONVOY_TRY(SelectionOptions options, program.selection(kDefaultBudget));
   options.all_knobs = flags.all_knobs;
@@ -437,7 +440,9 @@ void add_bench(CLI::App& app, Program& program) {
                                      "  convoy bench problems/resnet50.txt --vs 'cpu.gemm*' --budget 120\n"
                                      "  convoy bench fprop:x=f32,1x64x56x56,nhwc:w=f32,64x64x3x3:pad=1x1 --json");
   auto flags = std::make_shared<BenchFlags>();
-  command.add_option("target", flags->target, "An ONNX file, zoo:NAME, a problem list, or a problem string")
+  command
+      .add_option("target", flags->target,
+                  "An ONNX file, zoo:NAME, a problem list, or a problem string (convert:... too)")
       ->required();
   add_node_flag(command, flags->nodes);
   begin(command, Subject::input);

@@ -1,6 +1,6 @@
 #include "network/steps.h"
 
-#include "network/convert.h"
+#include "convert/convert.h"
 
 namespace convoy::network {
 namespace {
