@@ -62,8 +62,8 @@ Result<void> enqueue(const convoy_plan& plan, const ConvArgs& args, const convoy
   if (given.workspace == nullptr) {
     return ExecutionContext::of_this_thread().enqueue(*plan.plan, *plan.cuda, args, given.stream);
   }
-  const auto team = make_cpu_team(plan.threads);
-  return plan.plan->execute(args, {*team, given.workspace, given.workspace_bytes, given.stream});
+  CudaQueue queue(given.stream);
+  return plan.plan->execute(args, {queue, given.workspace, given.workspace_bytes});
 }
 
 }  // namespace
@@ -115,7 +115,7 @@ convoy_status convoy_query(const convoy_problem* problem, const convoy_options* 
     if (callback == nullptr) return argument_error("callback is null");
     CONVOY_TRY(const convoy_options given, whole(options));
     CONVOY_TRY(const Place place, read_place(given));
-    const auto& engines = engines_on(place.request.cuda ? DeviceKind::cuda : DeviceKind::cpu);
+    const auto& engines = engines_on(place.request.kind());
     for (const EngineAnswer& answer : list_candidates(problem->problem, engines, place.request)) {
       const std::string candidate = answer.refusal ? "" : print(answer.default_candidate);
       callback(user, answer.engine->info().name.c_str(), answer.refusal ? answer.refusal->reason.c_str() : nullptr,
@@ -188,9 +188,9 @@ convoy_status convoy_plan_create(const convoy_problem* problem, const char* cand
     CONVOY_TRY(const convoy_options given, whole(options));
     CONVOY_TRY(Place place, read_place(given));
     PlanRequest& request = place.request;
-    if (request.cuda && constant_weights != nullptr) {
-      return argument_error(fmt::format(
-          "constant_weights is not null: on cuda:{} weights come with each execution, as w", request.cuda->ordinal));
+    if (request.kind() == DeviceKind::cuda && constant_weights != nullptr) {
+      return argument_error(fmt::format("constant_weights is not null: on {} weights come with each execution, as w",
+                                        device_of(request).name()));
     }
     request.constant_weights = constant_weights;
     auto made = std::make_unique<convoy_plan>();

@@ -38,7 +38,7 @@ convoy_status convoy_explain(const convoy_problem* problem, const convoy_options
     CONVOY_TRY(Chooser chooser, read_options(options));
     CONVOY_TRY(const auto database, remember(chooser));
     const PlanRequest& request = chooser.place.request;
-    const auto& engines = engines_on(request.cuda ? DeviceKind::cuda : DeviceKind::cpu);
+    const auto& engines = engines_on(request.kind());
     auto made = std::make_unique<convoy_explanation>();
     made->explanation = selection::explain(problem->problem, engines, chooser.options, request);
     const selection::Explanation& told = made->explanation;

@@ -106,7 +106,7 @@ Result<std::vector<TensorDesc>> read_shapes(const Network& network, const convoy
 Result<NetworkOptions> read_network_options(const convoy_options* options, std::unique_ptr<TuningDatabase>& database) {
   CONVOY_TRY(const convoy_options given, whole(options));
   CONVOY_TRY(const Chooser chooser, read_options(&given));
-  if (chooser.place.request.cuda) {
+  if (chooser.place.request.kind() != DeviceKind::cpu) {
     return Error{ErrorCode::unsupported, fmt::format("device={}: networks run on the processor only", given.device)};
   }
   NetworkOptions made{.threads = chooser.place.request.threads,

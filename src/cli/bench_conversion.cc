@@ -37,7 +37,7 @@ double median(std::vector<double>& values) {
 Result<int> bench_conversion(const Program& program, const std::string& text) {
   CONVOY_TRY(const PlanRequest request, program.plan_request());
   CONVOY_TRY(const ConversionProblem problem, parse_conversion(text));
-  if (request.cuda) {
+  if (program.on_gpu()) {
     return Error{ErrorCode::unsupported,
                  fmt::format("--device {}: conversions are timed on the processor only", program.shared.device)};
   }

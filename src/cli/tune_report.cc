@@ -59,7 +59,8 @@ void find_untuned(const Program& program, const SelectionOptions& options, const
   untuned.rules.clear();
   for (Tuned& tuned : all) {
     PlanRequest own = request;
-    if (tuned.convolution.constant_weights && !request.cuda) own.constant_weights = &packed;
+    if (tuned.convolution.constant_weights && request.packs_weights(tuned.convolution.problem))
+      own.constant_weights = &packed;
     const auto choice = select(tuned.convolution.problem, program.engines(), untuned, own, tuned.convolution.nodes);
     if (choice.ok()) tuned.untuned = choice->candidate;
   }

@@ -17,10 +17,17 @@ constexpr const char* variable_weights = " weights=variable";
 }  // namespace
 
 Selector::Selector(const NetworkOptions& options, SelectionProgress progress,
-                   std::span<const ConvolutionCandidates> candidates, std::span<const Engine* const> engines)
+                   std::span<const ConvolutionCandidates> candidates, std::span<const Engine* const> engines,
+                   std::span<const Place> others)
     : options_(options), progress_(std::move(progress)), candidates_(candidates), engines_(engines) {
-  request_.threads = options.threads;
-  request_.cpu = options.cpu;
+  places_.push_back({&processor(), {.threads = options.threads, .cpu = options.cpu}});
+  places_.insert(places_.end(), others.begin(), others.end());
+}
+
+PlanRequest Selector::request_for(const ConvProblem& problem, const void* weights, int place) const {
+  PlanRequest request = places_[static_cast<std::size_t>(place)].request;
+  if (request.packs_weights(problem)) request.constant_weights = weights;
+  return request;
 }
 
 ConvProblem Selector::allowed(ConvProblem problem) const {
@@ -53,8 +60,7 @@ Result<void> Selector::measure_announced() {
     options.budget_seconds = turn.seconds;
     options.likely_only = turn.likely_only;
     if (options.store == nullptr) options.store = &rounds;
-    PlanRequest request = request_;
-    request.constant_weights = each.weights;
+    const PlanRequest request = request_for(each.problem, each.weights);
     bool measured = false;
     auto selection = select(each.problem, engines_, options, request, each.node_name,
                             [&](const Measurement& measurement, int done, int total) {
@@ -82,8 +88,7 @@ Result<Selection> Selector::choose(const ConvProblem& problem, const std::string
   const std::string key = key_of(problem, node_name, weights);
   auto found = chosen_.find(key);
   if (found == chosen_.end()) {  // its size was not known beforehand
-    PlanRequest request = request_;
-    request.constant_weights = weights;
+    const PlanRequest request = request_for(problem, weights);
     double& left = options_.selection.budget_seconds;
     const double start = monotonic_seconds();
     found = chosen_.emplace(key, select(problem, engines_, options_.selection, request, node_name, progress_)).first;
@@ -96,10 +101,10 @@ Result<Selection> Selector::choose(const ConvProblem& problem, const std::string
   return *found->second;
 }
 
-Result<Selection> Selector::obey(const ConvProblem& problem, const Candidate& candidate, const void* weights) const {
+Result<Selection> Selector::obey(const ConvProblem& problem, const Candidate& candidate, const void* weights,
+                                 int place) const {
   CONVOY_CHECK(selection::check_candidate(candidate, engines_));
-  PlanRequest request = request_;
-  request.constant_weights = weights;
+  const PlanRequest request = request_for(problem, weights, place);
   SelectionOptions options = options_.selection;
   options.rules = {{"*", candidate}};
   options.strict_rules = true;
@@ -110,9 +115,8 @@ Result<Selection> Selector::obey(const ConvProblem& problem, const Candidate& ca
 }
 
 std::optional<Selector::Cost> Selector::cost(const ConvProblem& problem, const Selection& selection,
-                                             const void* weights) const {
-  PlanRequest request = request_;
-  request.constant_weights = weights;
+                                             const void* weights, int place) const {
+  const PlanRequest request = request_for(problem, weights, place);
   if (MeasurementStore* const store = options_.selection.store) {
     const auto known = store->find(measurement_key(problem, request, options_.selection.caches));
     for (const Measurement& m : known.ok() ? *known : std::vector<Measurement>()) {
@@ -136,8 +140,7 @@ int Selector::switchable(const ConvProblem& problem) const {
 std::optional<double> Selector::predict(const ConvProblem& problem, const void* weights) {
   const std::string key = print(problem) + (weights == nullptr ? variable_weights : "");
   if (const auto found = predicted_.find(key); found != predicted_.end()) return found->second;
-  PlanRequest request = request_;
-  request.constant_weights = weights;
+  const PlanRequest request = request_for(problem, weights);
   const auto best = predict_best(problem, engines_, options_.selection.filter, request);
   const std::optional<double> seconds = best ? std::optional(best->seconds) : std::nullopt;
   predicted_.emplace(key, seconds);

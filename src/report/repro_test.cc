@@ -16,8 +16,8 @@ using testing::FaultyEngine;
 Repro example() {
   Repro repro;
   repro.setup.problem = *parse_problem("fprop:x=f32,1x4x9x9,nchw:w=f32,4x4x3x3:pad=1x1:bias=1:act=clip,0,6");
-  repro.setup.cpu = cpu_features();
-  repro.setup.threads = 3;
+  repro.setup.request.cpu = cpu_features();
+  repro.setup.request.threads = 3;
   repro.setup.repeats = 4;
   repro.setup.seed = 77;
   repro.setup.constant_weights = false;
@@ -39,18 +39,18 @@ TEST(Repro, LosesNothing) {
   EXPECT_EQ(to_json(*read), to_json(repro));
   EXPECT_EQ(read->setup.problem, repro.setup.problem);
   EXPECT_EQ(read->setup.trusted, repro.setup.trusted);
-  EXPECT_EQ(missing_features(read->setup.cpu, cpu_features()), "");
+  EXPECT_EQ(missing_features(read->setup.request.cpu, cpu_features()), "");
 }
 
 TEST(Repro, AGpuIsRecordedToo) {
   Repro repro = example();
-  repro.setup.cuda = CudaDevice{.ordinal = 1, .name = "NVIDIA H200", .architecture = 90, .driver = "580.1"};
-  repro.setup.target_sms = 66;
+  repro.setup.request.cuda = CudaDevice{.ordinal = 1, .name = "NVIDIA H200", .architecture = 90, .driver = "580.1"};
+  repro.setup.request.target_sms = 66;
   const auto read = parse_repro(dump(to_json(repro)));
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(to_json(*read), to_json(repro));
-  EXPECT_EQ(read->setup.cuda->name, "NVIDIA H200");
-  EXPECT_EQ(read->setup.target_sms, 66);
+  EXPECT_EQ(read->setup.request.cuda->name, "NVIDIA H200");
+  EXPECT_EQ(read->setup.request.target_sms, 66);
 }
 
 TEST(Repro, BrokenFilesAreNamedByField) {

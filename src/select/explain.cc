@@ -180,7 +180,7 @@ Explanation explain(const ConvProblem& problem, std::span<const Engine* const> e
   for (const EngineAnswer& answer : answers) {
     explanation.engines.push_back(verdict_of(problem, answer, answers, engines, options.filter, request, known));
   }
-  if (request.cuda) explanation.advice = advice_for_3d(problem);
+  if (request.kind() == DeviceKind::cuda) explanation.advice = advice_for_3d(problem);
   if (!explanation.chosen) return explanation;
   const auto plan = make_plan(problem, explanation.chosen->candidate, engines, request);
   if (plan.ok()) {

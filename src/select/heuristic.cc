@@ -27,7 +27,7 @@ Result<bool> decided_by_prediction(const ConvProblem& problem, std::span<const E
   }
   if (options.store == nullptr) return true;
   // To rank a GPU's candidates every engine of cuDNN's is asked: tens of milliseconds, which only a memory is worth.
-  if (!request.cuda) return false;
+  if (request.kind() == DeviceKind::cpu) return false;
   for (const CacheState caches : {CacheState::network, options.caches}) {
     CONVOY_TRY(const bool remembered, is_remembered(*options.store, problem, request, caches, engines));
     if (remembered) return false;

@@ -20,7 +20,7 @@ Error nobody_can(const ConvProblem& problem, std::span<const Engine* const> engi
   std::string message = fmt::format("no engine can run {}", print(problem));
   const std::vector<EngineAnswer> answers = list_candidates(problem, engines, request);
   for (const EngineAnswer& answer : answers) {
-    if (answer.engine->info().device != selection::kind_of(request)) continue;
+    if (answer.engine->info().device != request.kind()) continue;
     auto refusal = answer.refusal;
     if (!refusal) refusal = filtered(problem, *answer.engine, answer.default_candidate.knobs, filter, request);
     if (!refusal) refusal = selection::held_back(answer.engine->info(), answers, filter);
@@ -77,7 +77,7 @@ std::size_t put_first(std::vector<Candidate>& ranked, std::span<const Candidate>
 // asking for all values that they may have would cost more than choosing.
 Result<void> can_run(const ConvProblem& problem, const Candidate& candidate, std::span<const Engine* const> engines,
                      const PlanRequest& request) {
-  if (!request.cuda) {
+  if (request.kind() == DeviceKind::cpu) {
     CONVOY_CHECK(selection::runnable_engine(problem, candidate, engines, request));
     return {};
   }

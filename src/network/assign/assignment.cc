@@ -122,28 +122,48 @@ Layout layout_read(const Node& node, const Sides& sides, std::size_t i) {
 
 }  // namespace
 
-std::vector<std::vector<Conversion>> conversions(const Graph& graph, const Assignment& assignment) {
+std::vector<std::vector<Conversion>> conversions(const Graph& graph, const Assignment& assignment,
+                                                 std::span<const int> exports) {
   std::vector<std::vector<Conversion>> result(graph.nodes.size() + 1);
-  std::vector<std::vector<TensorDesc>> there(graph.values.size());  // the descriptions a value exists in
-  for (const int input : graph.inputs) there[input] = {graph.values[input].desc};
-  const auto need = [&](std::size_t n, int value, Layout layout) {
+  std::vector<std::vector<Located>> there(graph.values.size());  // how and where a value exists
+  for (const int input : graph.inputs) there[input] = {{graph.values[input].desc, 0}};
+  const auto serves = [](const Located& at, const Located& wanted) {
+    return at.place == wanted.place && same_bytes(at.desc, wanted.desc);
+  };
+  const auto need = [&](std::size_t n, int value, Layout layout, int place) {
     if (value == kAbsent || there[value].empty()) return;
-    const TensorDesc wanted = described(graph.values[value], layout);
-    const auto serves = [&](const TensorDesc& desc) { return same_bytes(desc, wanted); };
-    if (std::ranges::any_of(there[value], serves)) return;
-    result[n].push_back({value, there[value].front(), wanted});
-    there[value].push_back(wanted);
+    const Located wanted{described(graph.values[value], layout), place};
+    const auto exists = [&](const Located& located) {
+      return std::ranges::any_of(there[value], [&](const Located& each) { return serves(each, located); });
+    };
+    Located at = there[value].front();
+    const auto go = [&](const Located& to) {
+      if (!exists(to)) {
+        result[n].push_back({value, at, to});
+        there[value].push_back(to);
+      }
+      at = to;
+    };
+    if (exists(wanted)) return;
+    const bool elsewhere = at.place != wanted.place;
+    const bool converted = !same_bytes(at.desc, wanted.desc);
+    // Layouts are changed on the processor, and copies between other places go over it.
+    if (at.place != 0 && (converted || (elsewhere && wanted.place != 0))) go({at.desc, 0});
+    if (converted) go({wanted.desc, 0});
+    go(wanted);
   };
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     if (!is_static(graph, node)) continue;
     const Sides& sides = assignment.nodes[n].sides;
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) need(n, node.inputs[i], layout_read(node, sides, i));
+    const int place = assignment.nodes[n].place;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) need(n, node.inputs[i], layout_read(node, sides, i), place);
     for (const int output : node.outputs) {
-      if (output != kAbsent) there[output] = {described(graph.values[output], sides.writes)};
+      if (output != kAbsent) there[output] = {{described(graph.values[output], sides.writes), place}};
     }
   }
-  for (const int output : graph.outputs) need(graph.nodes.size(), output, Layout::nchw);
+  for (const int output : graph.outputs) need(graph.nodes.size(), output, Layout::nchw, 0);
+  for (const int value : exports) need(graph.nodes.size(), value, Layout::nchw, 0);
   return result;
 }
 

@@ -3,6 +3,7 @@
 // assign() for layouts that a rule gives (greedy_sides, uniform_sides), and from plan files (plan_file.h).
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct Sides {
 
 struct NodeAssignment {
   Sides sides;
+  int place = 0;  // of Selector::places(): where it runs, and what it reads and writes lies. Operators have 0.
   // Of a convolution:
   ConvProblem problem;  // in these layouts, with the math that is allowed
   Selection selection;
@@ -52,14 +54,22 @@ bool relabels(const Node& node, const TensorDesc& input, const TensorDesc& outpu
 // options admit (a rule may name one that takes another layout only), the node works in another layout.
 Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, Selector& selector);
 
-// A value that a node reads in another layout than the one it was written in: a step of the program.
+// How and where a value lies.
+struct Located {
+  TensorDesc desc;
+  int place = 0;
+};
+
+// A value that a node reads in another layout than the one it was written in, or elsewhere: a step of the program,
+// which either changes the layout, on the processor, or copies to another place.
 struct Conversion {
   int value = kAbsent;
-  TensorDesc from, to;
+  Located from, to;
 };
 
 // The conversions that an assignment needs before each node runs, by node, and behind the last one for the graph's
-// outputs.
-std::vector<std::vector<Conversion>> conversions(const Graph& graph, const Assignment& assignment);
+// outputs and for `exports`, which are row-major on the processor.
+std::vector<std::vector<Conversion>> conversions(const Graph& graph, const Assignment& assignment,
+                                                 std::span<const int> exports = {});
 
 }  // namespace convoy::network

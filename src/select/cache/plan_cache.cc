@@ -70,7 +70,7 @@ PlanResult build(const selection::PlanKey& key) {
   const double start = monotonic_seconds();
   const PlanSettings& settings = key.settings;
   PlanRequest request = settings.request();
-  if (!request.cuda) request.constant_weights = key.weights.data;
+  if (request.kind() == DeviceKind::cpu) request.constant_weights = key.weights.data;
   auto cached = std::make_shared<CachedPlan>();
   cached->problem = key.problem;
   cached->threads = request.threads;
