@@ -1,8 +1,9 @@
 """Whole networks, Convoy beside ONNX Runtime and OpenVINO, on the same files, interleaved in one run.
 
-    python bench/networks.py [--rounds 7] [--seconds 0.5] [--threads 1 2] [--networks NAME ...] [--data DIR] [--output FILE]
+    python bench/networks.py [--rounds 7] [--seconds 0.5] [--threads 1 2] [--networks NAME ...] [--data DIR] [--before BINARY] [--output FILE]
 
-The zoo's networks at the sizes they were published for, and squeezenet with its trained weights, at batch 1. Each round gives
+The zoo's networks at the sizes they were published for, and squeezenet with its trained weights, at batch 1; others of the data's
+models by name. `--before` is another build's command, timed in the same rounds. Each round gives
 every contender one block of runs that lasts about `seconds`, in an order that rotates, with a pause between blocks so that no
 contender's idle threads run into another's block. What counts is the ratio of medians over the blocks of one run; the
 machine is shared, so absolute times say little. Inputs are the same seeded values for all; outputs are compared first.
@@ -31,15 +32,16 @@ PAUSE_SECONDS = 0.05
 MOST_REPEATS = 20
 
 
-def run_convoy(*arguments):
-    done = subprocess.run([CONVOY, *map(str, arguments)], capture_output=True, text=True)
+def run_convoy(*arguments, command=CONVOY):
+    done = subprocess.run([command, *map(str, arguments)], capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"convoy {' '.join(map(str, arguments))} failed ({done.returncode}):\n{done.stderr}")
     return done.stdout
 
 
 class Convoy:
-    def __init__(self, model, name, value, threads):
+    def __init__(self, model, name, value, threads, command=CONVOY):
+        self.command = command
         self.arguments = ["run", model, "--input", f"{name}={value}", "--threads", threads, "--json",
                           "--select", "heuristic"]
 
@@ -49,7 +51,7 @@ class Convoy:
 
     def block(self, repeats):
         # A process of its own each time; the first runs of it warm up, and the median of the block leaves them out.
-        return [json.loads(run_convoy(*self.arguments, "--repeat", repeats + 2))["seconds"]]
+        return [json.loads(run_convoy(*self.arguments, "--repeat", repeats + 2, command=self.command))["seconds"]]
 
 
 class OnnxRuntime:
@@ -120,6 +122,8 @@ def measure(label, model, name, value, threads, options):
         "onnxruntime": OnnxRuntime(model, name, value, threads),
         "openvino": OpenVino(model, name, value, threads),
     }
+    if options.before:
+        contenders["before"] = Convoy(model, name, value, threads, options.before)
     expected = contenders["onnxruntime"].once()
     once = min(timed(contenders["onnxruntime"].once, 2))
     repeats = max(1, min(MOST_REPEATS, round(options.seconds / once)))
@@ -153,22 +157,22 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.5)
-    parser.add_argument("--networks", nargs="+", help="names of the zoo and squeezenet1.1-7; all when left out")
+    parser.add_argument("--networks", nargs="+", help="names of the zoo and of the data's models; the zoo and squeezenet1.1-7 when left out")
+    parser.add_argument("--before", help="another build's convoy")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path(os.environ.get("CONVOY_DATA", ROOT / "../shared/data")))
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / f"bench/results/networks-{datetime.date.today()}.json")
     options = parser.parse_args()
 
-    trained = options.data / "models/squeezenet1.1-7/model.onnx"
     zoo = [row["name"] for row in json.loads(run_convoy("list", "zoo", "--json"))["zoo"]]
     rows = []
     for network in options.networks or ["squeezenet1.1-7", *zoo]:
         with tempfile.TemporaryDirectory() as folder:
-            label, model = network, trained
+            label, model = network, options.data / f"models/{network}/model.onnx"
             if network in zoo:
                 label, model = f"zoo:{network}", pathlib.Path(folder) / f"{network}.onnx"
                 run_convoy("zoo", network, "-o", model)
-            elif not trained.exists():
+            elif not model.exists():
                 print(f"{network} skipped: no data")
                 continue
             name, shape = input_of(model)
@@ -179,7 +183,7 @@ def main():
     means = []
     for threads in options.threads:
         here = [row["contenders"] for row in rows if row["threads"] == threads]
-        mean = {key: geometric_mean([1 / row[key]["convoy_over_this"] for row in here]) for key in ("onnxruntime", "openvino")}
+        mean = {key: geometric_mean([1 / row[key]["convoy_over_this"] for row in here]) for key in here[0] if key != "convoy"}
         means.append({"threads": threads, "networks": len(here), "speedup_geometric_mean": mean})
         print(f"geometric mean over {len(here)} networks, {threads} thread(s): " +
               "  ".join(f"{key} x{value:.2f}" for key, value in mean.items()))

@@ -106,9 +106,13 @@ typedef struct convoy_options {
   int32_t target_sms;         /* on a GPU: how many multiprocessors a convolution may use; 0: all */
   const char* math;           /* convoy_session_create only: precision that convolutions may give up, "strict" (none),
                                * "tf32", "reduced"; null: "strict". (A convolution's problem string has its own.) */
+  /* Of networks only: */
+  const char* how;      /* "greedy" or one layout, "uniform:nhwc" (docs/plans.md); null: "greedy" */
+  const char* plan;     /* text of a plan file, obeyed in place of choosing; null: none */
+  int32_t lenient_plan; /* what does not fit it: 0 an error that names the line, 1 chosen again */
 } convoy_options;
 #define CONVOY_OPTIONS_INIT \
-  { sizeof(convoy_options), 0, 0, 0, 0, 0, -1, 0.0, 0, 0, 0, 0 }
+  { sizeof(convoy_options), 0, 0, 0, 0, 0, -1, 0.0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Where the command keeps its tuning database: CONVOY_DB, else convoy/tuning.db in XDG_DATA_HOME, else in
  * ~/.local/share. The text belongs to the calling thread and lives until its next call. Null where there is no such
@@ -291,6 +295,10 @@ convoy_status convoy_session_create(const convoy_network* network, const convoy_
                                     const convoy_options* options, convoy_session** session);
 void convoy_session_destroy(convoy_session* session);
 
+/* What convoy_session_create would decide for these sizes, as a plan file's text (docs/plans.md). */
+convoy_status convoy_network_plan(const convoy_network* network, const convoy_shape* shapes, size_t shape_count,
+                                  const convoy_options* options, convoy_text_callback callback, void* user);
+
 /* `inputs` has a pointer to each input's values: row-major, packed, of the type and sizes prepared for. They are read
  * in place where they are aligned to 64 bytes, else copied first. */
 convoy_status convoy_session_run(convoy_session* session, const void* const* inputs, size_t input_count);
@@ -316,7 +324,8 @@ typedef struct convoy_session_info {
   int64_t activation_bytes;
   int64_t weight_bytes;
   int64_t workspace_bytes;
-  const char* warnings; /* a line each: rules that matched no convolution, or decided nothing; null: none */
+  const char* warnings; /* a line each: rules that matched no convolution, or decided nothing; what was decided
+                         * otherwise than a plan says; null: none */
 } convoy_session_info;
 #define CONVOY_SESSION_INFO_INIT \
   { sizeof(convoy_session_info), 0, 0.0, 0, 0, 0, 0 }

@@ -2,6 +2,7 @@
 // Adding one: docs/add-an-engine.md.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -9,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "convoy/convolution.h"
@@ -19,21 +21,49 @@
 
 namespace convoy {
 
-// A tunable integer parameter of an engine for one problem.
-struct Knob {
-  std::string name;                  // "m", "k_block"
-  std::vector<std::int64_t> values;  // every legal value; the first is the default
-  std::string text;                  // one line for people
+// What a knob is set to: a number, or a word where it chooses among kinds ("bands"). A word begins with a letter and
+// has letters, digits, '.', '_' and '-'.
+class KnobSetting {
+ public:
+  KnobSetting(std::integral auto number) : setting_(static_cast<std::int64_t>(number)) {}
+  KnobSetting(std::convertible_to<std::string_view> auto const& word) : setting_(std::string(std::string_view(word))) {}
+
+  // Null where it is a word; where it is a number.
+  const std::int64_t* number() const { return std::get_if<std::int64_t>(&setting_); }
+  const std::string* word() const { return std::get_if<std::string>(&setting_); }
+  friend bool operator==(const KnobSetting&, const KnobSetting&) = default;
+
+ private:
+  std::variant<std::int64_t, std::string> setting_;
 };
+std::string print(const KnobSetting& setting);
 
 struct KnobValue {
   std::string name;
-  std::int64_t value = 0;
+  KnobSetting value = 0;
   friend bool operator==(const KnobValue&, const KnobValue&) = default;
 };
-using KnobValues = std::vector<KnobValue>;  // sorted by name; an absent knob has its default
+using KnobValues = std::vector<KnobValue>;  // sorted by name
 
-// An engine with knob values: "cpu.winograd{m=4}". This is what is stored, printed and asked for; never an index.
+// What can be tuned about an engine for one problem.
+struct Knob {
+  std::string name;                 // "m", "kernel"
+  std::vector<KnobSetting> values;  // that it has in some configuration; the default's first
+  std::string text;                 // one line for people
+};
+
+// An engine's configurations for one problem: all combinations of its knobs' values, or, where not all of them go
+// together, those that are listed. Listed ones needn't have the same knobs: "kernel=strips" may have others than
+// "kernel=patches".
+struct Configurations {
+  std::vector<Knob> knobs;         // none: there is nothing to tune
+  std::vector<KnobValues> listed;  // the default first; empty: all combinations, the first values the default
+};
+// The knobs' values are those that the list has; `knobs` says their names and texts.
+Configurations listed_configurations(std::vector<KnobValues> listed, std::vector<Knob> knobs);
+
+// An engine and one of its configurations: "cpu.winograd{m=4}", "cuda.depthwise{columns=7,kernel=planes,rows=4}". This
+// is what is stored, printed and asked for; never an index. Who writes one may leave knobs out (completed() below).
 struct Candidate {
   std::string engine;
   KnobValues knobs;
@@ -195,7 +225,7 @@ class ConvPlan : public Plan {
 
 // What heuristic selection asks of an engine, at once.
 struct Estimate {
-  KnobValues knobs;     // the defaults, sorted by name
+  KnobValues knobs;     // the default configuration
   double seconds = 0;   // predict_seconds() with them
   bool certain = true;  // false: a guess from the problem alone. True may be learnt, too: select() makes sure
 };
@@ -208,8 +238,8 @@ class Engine {
   // The limits that the declaration can't express. Called only for problems the declaration admits.
   virtual std::optional<Refusal> check(const ConvProblem&, const PlanRequest&) const { return std::nullopt; }
 
-  // The knobs this problem has; empty when there is nothing to tune. Called only for problems that were not refused.
-  virtual std::vector<Knob> knobs(const ConvProblem&, const PlanRequest&) const { return {}; }
+  // What there is to tune for this problem. Called only for problems that were not refused.
+  virtual Configurations configurations(const ConvProblem&, const PlanRequest&) const { return {}; }
 
   // The notes of one candidate, where the problem or the knobs decide (say, that inputs are rounded to tf32).
   virtual std::vector<std::string> notes(const ConvProblem&, const KnobValues&, const PlanRequest&) const {
@@ -225,7 +255,7 @@ class Engine {
   // The terms of the fitted model behind predict_seconds() (src/engines/cost); empty: none is.
   virtual std::vector<double> cost_terms(const ConvProblem&, const KnobValues&, const PlanRequest&) const { return {}; }
 
-  // Called only for problems that were not refused, with knob values that `knobs` lists.
+  // Called only for problems that were not refused, with a configuration of the problem's or, for the default, {}.
   virtual Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem&, const KnobValues&, const PlanRequest&) const = 0;
 };
 
@@ -235,14 +265,18 @@ std::optional<Refusal> refuse(const Engine& engine, const ConvProblem& problem, 
 // Whether the declaration alone admits the problem: refuse() without check() and without finding words.
 bool admits(const EngineInfo& info, const ConvProblem& problem, const PlanRequest& request);
 
-// check(), the defaults of knobs() and predict_seconds() in one; nothing: check() refused.
+// check(), the default of configurations() and predict_seconds() in one; nothing: check() refused.
 std::optional<Estimate> certain_estimate(const Engine& engine, const ConvProblem& problem, const PlanRequest& request);
 
-// Every knob's first value, sorted by name.
-KnobValues default_knobs(const std::vector<Knob>& knobs);
+KnobValues default_knobs(const Configurations& configurations);
 
-// Value of a knob, or its default (the first value) when absent.
+// The first configuration that has all of these values: the default's others where the knobs are independent.
+// invalid_argument says which value there is not, or which don't go together.
+Result<KnobValues> completed(const KnobValues& values, const Configurations& configurations);
+
+// A knob's number or word; the fallback where it is absent, or the other.
 std::int64_t knob_or(const KnobValues& values, std::string_view name, std::int64_t fallback);
+std::string_view word_or(const KnobValues& values, std::string_view name, std::string_view fallback);
 
 // Every engine of this build, of every kind of device, in the fixed order of src/engines/table.cc. (Defined by
 // src/engines.)

@@ -8,7 +8,7 @@
 //   isa avx2
 //   math strict
 //   graph 8c1d3a90f2b47e65
-//   conv     "conv1+relu1"  onednn.jit_avx2{layout=0}  f32,nchw -> f32,nhwc  341us predicted
+//   conv     "conv1+relu1"  onednn.jit_avx2{layout=given}  f32,nchw -> f32,nhwc  341us predicted
 //   op       "pool1"        MaxPool                    f32,nhwc -> f32,nhwc  - -
 //   convert  "fire2/out"    -                          f32,nhwc -> f32,nchw  - -
 //

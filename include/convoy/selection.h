@@ -16,8 +16,8 @@ namespace convoy {
 struct EngineAnswer {
   const Engine* engine = nullptr;
   std::optional<Refusal> refusal;  // set: it can't
-  std::vector<Knob> knobs;         // it can: what can be tuned
-  Candidate default_candidate;     // it can: with its default knobs
+  Configurations configurations;   // it can: what can be tuned
+  Candidate default_candidate;     // it can: with its default configuration
   double predicted_seconds = 0;    // it can: of the default candidate
 };
 
@@ -67,7 +67,9 @@ Result<Selection> select(const ConvProblem& problem, std::span<const Engine* con
                          const SelectionOptions& options, const PlanRequest& request, std::string_view node_name = {},
                          const SelectionProgress& progress = {});
 
-// Finds the engine and makes the plan; a refusal or an unknown knob becomes an error that says so.
+// Finds the engine and makes the plan; a refusal or an unknown knob becomes an error that says so. Knobs that the
+// candidate leaves out are completed(); one that is written as Convoy did before configurations had names is
+// understood.
 Result<std::unique_ptr<ConvPlan>> make_plan(const ConvProblem& problem, const Candidate& candidate,
                                             std::span<const Engine* const> engines, const PlanRequest& request);
 

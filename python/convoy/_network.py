@@ -44,21 +44,25 @@ class Step:
     seconds: float  # of the last run; 0: before
 
 
+def _shapes(shapes: Optional[List[Tuple[int, ...]]]) -> Tuple[Any, int]:
+    """As convoy_shape, and how many."""
+    if shapes is None:
+        return None, 0
+    given = (_c.Shape * max(len(shapes), 1))()
+    for shape, dims in zip(given, shapes):
+        shape.rank = len(dims)
+        shape.dims = (c_int64 * len(dims))(*dims)
+    return given, len(shapes)
+
+
 class Session:
     """A network made ready for sizes. It runs once at a time: others that call it meanwhile wait."""
 
     def __init__(self, network: "Network", shapes: Optional[List[Tuple[int, ...]]], options: _c.Options) -> None:
         self.network = network
         self._lock = threading.Lock()
-        given, count, kept = None, 0, []
-        if shapes is not None:
-            count = len(shapes)
-            given = (_c.Shape * max(count, 1))()
-            for shape, dims in zip(given, shapes):
-                shape.rank = len(dims)
-                kept.append((c_int64 * len(dims))(*dims))
-                shape.dims = kept[-1]
         self._shapes = shapes
+        given, count = _shapes(shapes)
         self._handle = _c.handle(self, _c.library.convoy_session_destroy, _c.library.convoy_session_create,
                                  network._handle, given, count, byref(options))
         self.warnings = tuple(_c.lines(self._info().warnings))
@@ -127,13 +131,17 @@ class Network:
     math        precision that convolutions may give up: "strict" (none), "tf32", "reduced"
     budget      seconds to measure in, each time it is prepared; 0: nothing is measured
     database    of what was measured; True: the command's, False: none, or a file
+    how         how nodes get their layouts: "greedy" or one layout, "uniform:nhwc"
+    plan        text of a plan file (`plan()` makes one), obeyed in place of choosing; with lenient_plan what does not fit
+                is chosen again, and the session's warnings say so, else it is an error that names the line
     sessions    for how many combinations of sizes it stays prepared
     """
 
     def __init__(self, model: Union[str, bytes, "os.PathLike[str]"], *, external_data: Optional[str] = None,
                  rules: Rules = None, engines: Engines = None, deterministic: bool = False,
                  workspace_limit: Optional[int] = None, fallback: bool = False, threads: int = 0, math: Optional[str] = None,
-                 budget: float = 0.0, database: Database = True, sessions: int = 4) -> None:
+                 budget: float = 0.0, database: Database = True, how: Optional[str] = None, plan: Optional[str] = None,
+                 lenient_plan: bool = False, sessions: int = 4) -> None:
         library = _c.library
         if isinstance(model, (bytes, bytearray, memoryview)):
             data = bytes(model)
@@ -149,7 +157,7 @@ class Network:
             raise InvalidArgument(f"sessions={sessions} is not positive")
         self._options = _options.make(rules=rules, engines=engines, deterministic=deterministic,
                                       workspace_limit=workspace_limit, fallback=fallback, threads=threads, budget=budget,
-                                      database=database, math=math)
+                                      database=database, math=math, how=how, plan=plan, lenient_plan=lenient_plan)
         self.inputs = self._values(library.convoy_network_inputs, library.convoy_network_input)
         self.outputs = self._values(library.convoy_network_outputs, library.convoy_network_output)
         self._most = sessions
@@ -200,8 +208,24 @@ class Network:
 
     def prepare(self, shapes: Shapes = None) -> Session:
         """Ready for sizes of the inputs, by name or in their order; None: what the model proposes."""
+        return self._session(self._sizes(shapes))
+
+    def plan(self, shapes: Shapes = None) -> str:
+        """What preparing it for these sizes decides, as a plan file's text (docs/plans.md)."""
+        found: List[str] = []
+
+        def keep(_user: Any, text: Any, size: int) -> None:
+            found.append(ctypes.string_at(text, size).decode())
+
+        dims = self._sizes(shapes)
+        given, count = _shapes(None if dims is None else list(dims))
+        _c.call(_c.library.convoy_network_plan, self._handle, given, count, byref(self._options), _c.TextCallback(keep), None)
+        return found[0]
+
+    def _sizes(self, shapes: Shapes) -> Optional[Tuple[Tuple[int, ...], ...]]:
+        """Of the inputs, in their order."""
         if shapes is None:
-            return self._session(None)
+            return None
         if isinstance(shapes, Mapping):
             names = [value.name for value in self.inputs]
             for name in shapes:
@@ -211,7 +235,7 @@ class Network:
             if missing:
                 raise InvalidArgument(f"shapes: {missing[0]!r} is missing")
             shapes = [shapes[name] for name in names]
-        return self._session(tuple(tuple(int(size) for size in dims) for dims in shapes))
+        return tuple(tuple(int(size) for size in dims) for dims in shapes)
 
     def _session(self, shapes: Optional[Tuple[Tuple[int, ...], ...]]) -> Session:
         with self._lock:

@@ -113,6 +113,9 @@ Result<NetworkOptions> read_network_options(const convoy_options* options, std::
                       .cpu = chooser.place.request.cpu,
                       .selection = chooser.options,
                       .math = chooser.math};
+  if (given.how != nullptr) made.how = given.how;
+  if (given.plan != nullptr) made.plan = given.plan;
+  made.lenient_plan = given.lenient_plan != 0;
   const bool measures = made.selection.budget_seconds > 0;
   made.selection.mode = measures ? SelectionMode::measured : SelectionMode::heuristic;
   if (chooser.database.empty()) return made;
@@ -206,7 +209,8 @@ convoy_status convoy_session_create(const convoy_network* network, const convoy_
       made->problems.push_back(step.kind == "conv" ? print(step.problem) : "");
       made->warnings.push_back(lines(step.selection.warnings));
     }
-    CONVOY_TRY(const std::vector<std::string> idle, idle_rules(given.selection.rules, *made->session));
+    CONVOY_TRY(std::vector<std::string> idle, idle_rules(given.selection.rules, *made->session));
+    for (const std::string& remark : made->session->remarks()) idle.push_back("plan: " + remark);
     for (const std::string& warning : idle) log(LogLevel::warning, "rules", {{"warning", warning}});
     made->rule_warnings = lines(idle);
     *session = made.release();
@@ -215,6 +219,20 @@ convoy_status convoy_session_create(const convoy_network* network, const convoy_
 }
 
 void convoy_session_destroy(convoy_session* session) { delete session; }
+
+convoy_status convoy_network_plan(const convoy_network* network, const convoy_shape* shapes, size_t shape_count,
+                                  const convoy_options* options, convoy_text_callback callback, void* user) {
+  return guarded([&]() -> Result<void> {
+    CONVOY_CHECK(present(network, "network"));
+    if (callback == nullptr) return argument_error("callback is null");
+    CONVOY_TRY(const std::vector<TensorDesc> inputs, read_shapes(*network->network, shapes, shape_count));
+    std::unique_ptr<TuningDatabase> database;
+    CONVOY_TRY(const NetworkOptions given, read_network_options(options, database));
+    CONVOY_TRY(const std::string text, network->network->plan(inputs, given));
+    callback(user, text.c_str(), text.size());
+    return {};
+  });
+}
 
 convoy_status convoy_session_run(convoy_session* session, const void* const* inputs, size_t input_count) {
   return guarded([&]() -> Result<void> {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 
+#include "core/open_knobs.h"
 #include "select/objective.h"
 
 namespace convoy::cli {
@@ -44,14 +45,6 @@ std::string without_math(ConvProblem problem) {
   return print(problem);
 }
 
-// -1 leaves a knob to cuDNN, as if it weren't named.
-bool is_left_open(const KnobValue& knob) { return knob.value < 0; }
-
-std::string with_named_knobs(Candidate candidate) {
-  std::erase_if(candidate.knobs, is_left_open);
-  return print(candidate);
-}
-
 // What was measured of one problem: by candidate, what is known of it.
 struct Group {
   std::string device, cudnn, problem;
@@ -60,7 +53,7 @@ struct Group {
   std::map<std::string, bool> failed;
 
   void add(const Measurement& measurement, CacheState state) {
-    const std::string name = with_named_knobs(measurement.candidate);
+    const std::string name = print(without_open_knobs(measurement.candidate));
     if (measurement.failure) {
       failed[name] = true;
       return;
@@ -111,7 +104,7 @@ std::vector<SelectionRule> rules_for_programs(std::span<const SelectionRule> rul
   for (SelectionRule& rule : all) {
     if (const auto problem = parse_problem(rule.pattern)) rule.pattern = without_math(*problem);
     std::replace(rule.pattern.begin(), rule.pattern.end(), '\t', ' ');  // between terms
-    std::erase_if(rule.candidate.knobs, is_left_open);
+    rule.candidate = without_open_knobs(std::move(rule.candidate));
   }
   return all;
 }

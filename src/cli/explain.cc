@@ -25,10 +25,12 @@ struct ExplainFlags {
   InputFlags input;  // only --dim
 };
 
-std::string knob_text(const std::vector<Knob>& knobs) {
+std::string knob_text(const Configurations& configurations) {
   std::string text;
-  for (const Knob& knob : knobs) {
-    text += fmt::format("{}{}={}", text.empty() ? "" : " ", knob.name, fmt::join(knob.values, "|"));
+  for (const Knob& knob : configurations.knobs) {
+    std::vector<std::string> values;
+    for (const KnobSetting& value : knob.values) values.push_back(print(value));
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", knob.name, fmt::join(values, "|"));
   }
   return text;
 }
@@ -87,8 +89,8 @@ void say_engines(const Program& program, const selection::Explanation& explanati
     can.row(
         {name, report::seconds(verdict.answer.predicted_seconds), measured,
          share_of_ceiling(least, time_of(verdict).seconds), report::bytes(static_cast<double>(verdict.workspace_bytes)),
-         verdict.stages.empty() ? "?" : fmt::format("{}", verdict.stages.size()), knob_text(verdict.answer.knobs),
-         remark},
+         verdict.stages.empty() ? "?" : fmt::format("{}", verdict.stages.size()),
+         knob_text(verdict.answer.configurations), remark},
         chosen ? report::Style::good : report::Style::plain);
   }
   for (const auto& group : refusals.groups()) {

@@ -19,6 +19,7 @@
 #include "report/table.h"
 #include "select/candidates.h"
 #include "select/filter.h"
+#include "select/former_knobs.h"
 #include "select/objective.h"
 #include "select/rounds.h"
 #include "select/tuner.h"
@@ -196,23 +197,24 @@ class RecordTuner {
 
   // A recorded configuration with all of the engine's knobs: those that it doesn't name were left to cuDNN.
   Result<Candidate> measurable(const ConvProblem& problem, const std::string& text) const {
-    CONVOY_TRY(const Candidate recorded, parse_candidate(text));
+    CONVOY_TRY(Candidate recorded, parse_candidate(text));
+    recorded = selection::with_named_knobs(recorded, &problem).value_or(recorded);
     if (!same_library_) {
       return Error{ErrorCode::unsupported,
                    fmt::format("{} was recorded with {}, here is {}", text, recorded_with_, here_)};
     }
     CONVOY_TRY(const Engine* engine,
                selection::runnable_engine(problem, {recorded.engine, {}}, program_.engines(), request_));
-    Candidate candidate{recorded.engine, {}};
-    for (const Knob& knob : engine->knobs(problem, request_)) {
+    const Configurations configurations = engine->configurations(problem, request_);
+    KnobValues knobs = recorded.knobs;
+    for (const Knob& knob : configurations.knobs) {
+      const bool named =
+          std::any_of(knobs.begin(), knobs.end(), [&](const KnobValue& k) { return k.name == knob.name; });
       const bool automatic = std::find(knob.values.begin(), knob.values.end(), kAutomatic) != knob.values.end();
-      const std::int64_t unnamed = automatic || knob.values.empty() ? kAutomatic : knob.values.front();
-      candidate.knobs.push_back({knob.name, knob_or(recorded.knobs, knob.name, unnamed)});
+      if (!named && automatic) knobs.push_back({knob.name, kAutomatic});
     }
-    std::sort(candidate.knobs.begin(), candidate.knobs.end(),
-              [](const KnobValue& a, const KnobValue& b) { return a.name < b.name; });
-    CONVOY_CHECK(selection::runnable_engine(problem, candidate, program_.engines(), request_));
-    return candidate;
+    CONVOY_TRY(knobs, completed(knobs, configurations));
+    return Candidate{recorded.engine, std::move(knobs)};
   }
 
   // Shares of the time of the inferred problems, and the order by them.
@@ -311,7 +313,7 @@ class RecordTuner {
     std::vector<Candidate> candidates;
     for (const Engine* engine : program_.engines()) {
       if (!engine->info().provider.empty() || engine->info().oracle || refuse(*engine, problem, request_)) continue;
-      Candidate candidate{engine->info().name, default_knobs(engine->knobs(problem, request_))};
+      Candidate candidate{engine->info().name, default_knobs(engine->configurations(problem, request_))};
       const bool forbidden = filtered(problem, *engine, candidate.knobs, options_.filter, request_).has_value();
       if (!forbidden) candidates.push_back(std::move(candidate));
     }

@@ -70,7 +70,7 @@ Result<std::vector<Candidate>> candidates_for(const Program& program, const Dist
   for (Candidate& candidate : wanted) {
     CONVOY_TRY(const Engine* engine, selection::runnable_engine(problem, candidate, program.engines(), request));
     if (flags.all_knobs) {
-      for (Candidate& variant : selection::knob_product(*engine, problem, request)) {
+      for (Candidate& variant : selection::all_configurations(*engine, problem, request)) {
         if (filtered(problem, *engine, variant.knobs, options.filter, request)) continue;
         candidates.push_back(std::move(variant));
       }

@@ -15,15 +15,23 @@ bool is_name(std::string_view text) {
   });
 }
 
+// A number, unless it begins with a letter.
+Result<KnobSetting> parse_setting(std::string_view text) {
+  const char first = text.empty() ? '0' : text.front();
+  if (((first >= 'a' && first <= 'z') || (first >= 'A' && first <= 'Z')) && is_name(text)) return KnobSetting(text);
+  CONVOY_TRY(const std::int64_t number, parse_integer(text));
+  return KnobSetting(number);
+}
+
 Result<KnobValues> parse_knobs(std::string_view text) {
   KnobValues knobs;
   for (std::string_view piece : split(text, ',')) {
     const std::size_t equals = piece.find('=');
     const std::string_view name = piece.substr(0, equals);
     if (equals == std::string_view::npos || !is_name(name)) return invalid(quoted(piece) + " is not NAME=VALUE");
-    const auto value = parse_integer(piece.substr(equals + 1));
+    auto value = parse_setting(piece.substr(equals + 1));
     if (!value.ok()) return value.error().within("knob " + quoted(name));
-    knobs.push_back({std::string(name), *value});
+    knobs.push_back({std::string(name), *std::move(value)});
   }
   std::sort(knobs.begin(), knobs.end(), [](const KnobValue& a, const KnobValue& b) { return a.name < b.name; });
   for (std::size_t i = 1; i < knobs.size(); ++i) {
@@ -34,11 +42,15 @@ Result<KnobValues> parse_knobs(std::string_view text) {
 
 }  // namespace
 
+std::string print(const KnobSetting& setting) {
+  return setting.number() != nullptr ? std::to_string(*setting.number()) : *setting.word();
+}
+
 std::string print(const Candidate& candidate) {
   std::string text = candidate.engine;
   for (std::size_t i = 0; i < candidate.knobs.size(); ++i) {
     text.append(i == 0 ? "{" : ",").append(candidate.knobs[i].name);
-    text.append("=").append(std::to_string(candidate.knobs[i].value));
+    text.append("=").append(print(candidate.knobs[i].value));
   }
   if (!candidate.knobs.empty()) text += '}';
   return text;
@@ -59,13 +71,6 @@ Result<Candidate> parse_candidate(std::string_view text) {
   if (!knobs.ok()) return knobs.error().within("candidate " + quoted(text));
   candidate.knobs = *std::move(knobs);
   return candidate;
-}
-
-std::int64_t knob_or(const KnobValues& values, std::string_view name, std::int64_t fallback) {
-  for (const KnobValue& knob : values) {
-    if (knob.name == name) return knob.value;
-  }
-  return fallback;
 }
 
 }  // namespace convoy

@@ -1,7 +1,5 @@
 #include "convoy/engine.h"
 
-#include <algorithm>
-
 namespace convoy {
 
 void declare_everything(EngineInfo& info) {
@@ -17,18 +15,10 @@ void declare_everything(EngineInfo& info) {
   info.max_elements = EngineInfo::any_size;
 }
 
-KnobValues default_knobs(const std::vector<Knob>& knobs) {
-  KnobValues values;
-  values.reserve(knobs.size());
-  for (const Knob& knob : knobs) values.push_back({knob.name, knob.values.front()});
-  std::sort(values.begin(), values.end(), [](const KnobValue& a, const KnobValue& b) { return a.name < b.name; });
-  return values;
-}
-
 std::optional<Estimate> certain_estimate(const Engine& engine, const ConvProblem& problem, const PlanRequest& request) {
   if (engine.check(problem, request)) return std::nullopt;
   Estimate estimate;
-  estimate.knobs = default_knobs(engine.knobs(problem, request));
+  estimate.knobs = default_knobs(engine.configurations(problem, request));
   estimate.seconds = engine.predict_seconds(problem, estimate.knobs, request);
   return estimate;
 }

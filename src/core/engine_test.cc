@@ -255,6 +255,46 @@ TEST(Candidate, PrintsAndParses) {
   EXPECT_EQ(*parse_candidate(" cpu.winograd{m=4,k_block=-2}\n"), tuned);
   EXPECT_EQ(knob_or(tuned.knobs, "m", 2), 4);
   EXPECT_EQ(knob_or(tuned.knobs, "n", 2), 2);
+  const Candidate named{"cuda.x", {{"kernel", "plane_bands"}, {"rows", 7}}};
+  EXPECT_EQ(print(named), "cuda.x{kernel=plane_bands,rows=7}");
+  EXPECT_EQ(*parse_candidate("cuda.x{rows=7,kernel=plane_bands}"), named);
+  EXPECT_EQ(word_or(named.knobs, "kernel", "patch"), "plane_bands");
+  EXPECT_EQ(word_or(named.knobs, "rows", "patch"), "patch") << "a number";
+  EXPECT_EQ(knob_or(named.knobs, "kernel", 3), 3) << "a word";
+}
+
+TEST(Configurations, CombinationsAreCompletedByTheirDefaults) {
+  const Configurations all{{{"tile", {4, 2}, ""}, {"order", {"rows", "columns"}, ""}}, {}};
+  EXPECT_EQ(print(Candidate{"", default_knobs(all)}), "{order=rows,tile=4}");
+  EXPECT_EQ(print(Candidate{"", *completed({{"tile", 2}}, all)}), "{order=rows,tile=2}");
+  EXPECT_EQ(completed({{"tile", 3}}, all).error().message, "knob tile=3: the values for this problem are 4, 2");
+  EXPECT_EQ(completed({{"order", 0}}, all).error().message,
+            "knob order=0: the values for this problem are rows, columns");
+  EXPECT_EQ(completed({{"tiles", 4}}, all).error().message, "knob 'tiles' is unknown; this engine has tile, order");
+  EXPECT_EQ(completed({{"m", 4}}, {}).error().message, "knob 'm': this engine has no knobs for this problem");
+  EXPECT_EQ(*completed({}, {}), KnobValues{});
+}
+
+TEST(Configurations, ListedOnesAreCompletedByTheFirstThatHasWhatIsNamed) {
+  const KnobValues patch = {{"columns", 2}, {"kernel", "patch"}, {"rows", 7}};
+  const KnobValues wide = {{"columns", 7}, {"kernel", "patch"}, {"rows", 1}};
+  const KnobValues general = {{"kernel", "general"}};
+  const Configurations listed = listed_configurations(
+      {patch, wide, general}, {{"kernel", {}, "which"}, {"rows", {}, ""}, {"columns", {}, ""}, {"unused", {}, ""}});
+  ASSERT_EQ(listed.knobs.size(), 3u);
+  EXPECT_EQ(listed.knobs[0].values, (std::vector<KnobSetting>{"patch", "general"}));
+  EXPECT_EQ(listed.knobs[0].text, "which");
+  EXPECT_EQ(listed.knobs[1].values, (std::vector<KnobSetting>{7, 1}));
+  EXPECT_EQ(default_knobs(listed), patch);
+  EXPECT_EQ(*completed({}, listed), patch);
+  EXPECT_EQ(*completed({{"columns", 7}}, listed), wide);
+  EXPECT_EQ(*completed({{"kernel", "general"}}, listed), general);
+  EXPECT_EQ(completed({{"kernel", "mma"}}, listed).error().message,
+            "knob kernel=mma: the values for this problem are patch, general");
+  EXPECT_EQ(
+      completed({{"columns", 7}, {"rows", 7}}, listed).error().message,
+      "these knob values don't go together; the configurations for this problem are {columns=2,kernel=patch,rows=7}, "
+      "{columns=7,kernel=patch,rows=1}, {kernel=general}");
 }
 
 TEST(Candidate, ErrorsQuoteTheText) {
@@ -268,7 +308,9 @@ TEST(Candidate, ErrorsQuoteTheText) {
   EXPECT_EQ(error("cpu.x{"), "candidate 'cpu.x{' does not end in '}'");
   EXPECT_EQ(error("cpu.x{m}"), "candidate 'cpu.x{m}': 'm' is not NAME=VALUE");
   EXPECT_EQ(error("cpu.x{m=4,m=5}"), "candidate 'cpu.x{m=4,m=5}': knob 'm' is given twice");
-  EXPECT_EQ(error("cpu.x{m=four}"), "candidate 'cpu.x{m=four}': knob 'm': 'four' is not an integer");
+  EXPECT_EQ(error("cpu.x{m=4four}"), "candidate 'cpu.x{m=4four}': knob 'm': '4four' is not an integer");
+  EXPECT_EQ(error("cpu.x{m=}"), "candidate 'cpu.x{m=}': knob 'm': '' is not an integer");
+  EXPECT_EQ(error("cpu.x{m=a b}"), "candidate 'cpu.x{m=a b}': knob 'm': 'a b' is not an integer");
 }
 
 }  // namespace

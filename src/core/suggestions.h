@@ -7,10 +7,11 @@
 
 namespace convoy {
 
-// Implemented by the engines that know more than one good set of knob values, say from a provider's own heuristics.
+// Implemented by the engines that know more than one good configuration, say from a provider's own heuristics.
 class HasSuggestions {
  public:
-  // Best first; the defaults may be among them. Called only for problems that were not refused.
+  // Best first; the default may be among them, and they may leave knobs out (completed()). Called only for problems
+  // that were not refused.
   virtual std::vector<KnobValues> suggestions(const ConvProblem& problem, const PlanRequest& request) const = 0;
 
  protected:

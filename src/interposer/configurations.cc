@@ -6,6 +6,7 @@
 #include <charconv>
 #include <string_view>
 
+#include "core/open_knobs.h"
 #include "engines/cudnn/configuration.h"
 #include "engines/cudnn/known.h"
 #include "engines/cudnn/names.h"
@@ -65,15 +66,12 @@ Offer offer_of(cudnnBackendDescriptor_t raw, const ConvProblem* problem) {
   return offer;
 }
 
-Candidate without_automatic(Candidate candidate) {
-  std::erase_if(candidate.knobs, [](const KnobValue& knob) { return knob.value < 0; });
-  return candidate;
-}
+Candidate without_automatic(Candidate candidate) { return without_open_knobs(std::move(candidate)); }
 
 bool fits(const Candidate& candidate, const Candidate& wanted) {
   return candidate.engine == wanted.engine &&
          std::all_of(wanted.knobs.begin(), wanted.knobs.end(), [&](const KnobValue& knob) {
-           return knob.value < 0 ||
+           return is_left_open(knob) ||
                   std::find(candidate.knobs.begin(), candidate.knobs.end(), knob) != candidate.knobs.end();
          });
 }
@@ -106,10 +104,15 @@ Result<Parts> configure(cudnnBackendDescriptor_t configuration, const Place& pla
   for (const KnobValue& knob : candidate.knobs) {
     const auto type = cudnn::parse_knob_name(knob.name);
     if (!type) return Error{ErrorCode::unsupported, fmt::format("{} is no knob of cuDNN's", knob.name)};
-    if (knob.value < 0) continue;
+    if (is_left_open(knob)) continue;
+    const std::int64_t* const number = knob.value.number();
+    if (number == nullptr) {
+      return Error{ErrorCode::unsupported,
+                   fmt::format("knob {}={}: cuDNN's are numbers", knob.name, print(knob.value))};
+    }
     cudnn::Descriptor& choice = parts->emplace_back(real(), CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
     choice.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, *type)
-        .set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, knob.value)
+        .set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, *number)
         .finalize();
     if (!choice.ok()) return cudnn::error_of(choice.failure(), knob.name);
     choices.push_back(choice.raw());

@@ -97,6 +97,11 @@ TEST(Assignment, OneLayoutEverywhere) {
     });
     ASSERT_NE(inside, ran->steps.end());
     EXPECT_TRUE(inside->problem.x.is_packed(*parse_layout(layout))) << layout << ": " << print(inside->problem);
+    const auto pooled = std::ranges::find_if(
+        ran->steps, [](const auto& s) { return s.kind == "op" && s.output_shape.starts_with("1x24x10x10"); });
+    ASSERT_NE(pooled, ran->steps.end());
+    // 24 channels are three blocks of 8, and no blocks of 16.
+    EXPECT_EQ(pooled->output_shape, "1x24x10x10 " + (layout == "nchw16c" ? "nchw" : layout));
     expect_right(b.graph, *ran);
   }
   NetworkOptions options = test_options();
@@ -104,6 +109,56 @@ TEST(Assignment, OneLayoutEverywhere) {
   const auto refused = prepared(b.graph, options);
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().message.find("how='uniform:chwn'"), std::string::npos);
+}
+
+// A transposed convolution to one channel is far faster in nchw; the rest of the network stays in nhwc.
+TEST(Assignment, AConvolutionMayLeaveItsRegionsLayout) {
+  GraphBuilder b;
+  int x = b.input("x", {1, 16, 72, 128});
+  for (int i = 0; i < 3; ++i) x = conv(b, x, 16, 16, 3);
+  b.output(b.node("ConvTranspose", {x, b.constant(spread({16, 1, 2, 2}, -0.1, 0.1))}, {{"strides", Ints{2, 2}}}));
+  NetworkOptions options = test_options();
+  options.selection.filter.engines = "cpu.direct,cpu.depthwise";
+  const auto ran = prepared(b.graph, options);
+  ASSERT_TRUE(ran.ok()) << ran.error().message;
+  for (const NetworkStep& step : ran->steps) {
+    if (step.kind != "conv") continue;
+    const bool last = step.problem.pass == convoy::Pass::dgrad;
+    EXPECT_EQ(last ? step.problem.y.is_packed(Layout::nchw) : step.problem.x.is_packed(Layout::nhwc), true)
+        << print(step.problem);
+  }
+  expect_right(b.graph, *ran);
+}
+
+// z lies as the output does, and weights that the network computes are row-major, whatever layouts are on both sides.
+TEST(Assignment, WhatAConvolutionReadsBesides) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 16, 10, 10}), w = b.input("w", {16, 16, 3, 3}), z = b.input("z", {1, 16, 10, 10});
+  const int y = b.node("Conv", {b.node("Relu", {x}), b.node("Neg", {w})}, {{"pads", Ints(4, 1)}});
+  b.output(b.node("Relu", {b.node("Add", {y, b.node("Sigmoid", {z})})}));
+  const auto team = make_cpu_team(1);
+  Graph graph = b.graph;
+  const NetworkOptions options = test_options();
+  ASSERT_TRUE(run_passes(graph, PassContext{*team, options.cpu}).ok());
+  const auto inputs = inputs_for(b.graph);
+  for (const Layout reads : {Layout::nchw, Layout::nhwc, Layout::nchw8c}) {
+    for (const Layout writes : {Layout::nchw, Layout::nhwc, Layout::nchw16c}) {
+      Selector selector(options, {}, {});
+      std::vector<Sides> sides(graph.nodes.size(), Sides{Layout::nhwc, Layout::nhwc});
+      for (std::size_t n = 0; n < sides.size(); ++n) {
+        if (graph.nodes[n].conv) sides[n] = {reads, writes};
+      }
+      const auto assignment = assign(graph, sides, selector);
+      ASSERT_TRUE(assignment.ok()) << assignment.error().message;
+      NetworkOptions replay = options;
+      replay.plan = plan_text(graph, *assignment, options, selector);
+      const auto session = prepare_graph(b.graph, {.options = replay});
+      ASSERT_TRUE(session.ok()) << session.error().message;
+      const auto outputs = (*session)->run(inputs);
+      ASSERT_TRUE(outputs.ok()) << outputs.error().message;
+      expect_right(b.graph, Prepared{*outputs, {}, {}});
+    }
+  }
 }
 
 // ---- plan files ----
@@ -172,6 +227,39 @@ TEST(PlanFile, ALineChangedByHandIsObeyed) {
   const auto ran = prepared(graph, replay);
   ASSERT_TRUE(ran.ok()) << ran.error().message;
   EXPECT_TRUE(std::ranges::any_of(ran->steps, [](const auto& step) { return step.implementation == "reference"; }));
+}
+
+// Before configurations had names: cpu.gemm's tile was 10 * a + b, and what a and b were depended on the layout.
+TEST(PlanFile, AConfigurationMayBeWrittenAsItWas) {
+  for (const char* how : {"uniform:nhwc", "uniform:nchw"}) {
+    NetworkOptions options = test_options();
+    options.how = how;
+    options.selection.filter.engines = "cpu.gemm";
+    const Graph graph = sample();
+    const std::string text = plan_for(graph, options);
+    const std::string line = line_of(text, "conv     \"n2");
+    const std::size_t begin = line.find("cpu.gemm"), end = line.find(' ', begin);
+    const std::string named = line.substr(begin, end - begin);
+    const KnobValues knobs = parse_candidate(named)->knobs;
+    const bool last = knob_or(knobs, "positions", 0) > 0;
+    const std::int64_t tile = last ? 10 * knob_or(knobs, "positions", 0) + knob_or(knobs, "channel_vectors", 0)
+                                   : 10 * knob_or(knobs, "channels", 0) + knob_or(knobs, "position_vectors", 0);
+    const std::string former = "cpu.gemm{tile=" + std::to_string(tile) + "}";
+    NetworkOptions replay = test_options();
+    replay.plan = replaced(text, line, std::string(line).replace(begin, end - begin, former));
+    EXPECT_EQ(plan_for(graph, replay), text);
+    const auto ran = prepared(graph, replay);
+    ASSERT_TRUE(ran.ok()) << ran.error().message;
+    ASSERT_EQ(ran->remarks.size(), 1u) << how;
+    EXPECT_NE(ran->remarks[0].find(former + " is written " + named + " now"), std::string::npos) << ran->remarks[0];
+    // Some of the knobs are enough.
+    const std::string part = last ? "cpu.gemm{positions=" + std::to_string(knob_or(knobs, "positions", 0)) + "}"
+                                  : "cpu.gemm{channels=" + std::to_string(knob_or(knobs, "channels", 0)) + "}";
+    replay.plan = replaced(text, line, std::string(line).replace(begin, end - begin, part));
+    const auto completed = prepared(graph, replay);
+    ASSERT_TRUE(completed.ok()) << completed.error().message;
+    EXPECT_TRUE(completed->remarks.empty());
+  }
 }
 
 TEST(PlanFile, WhatIsWrongIsNamedWithItsLine) {

@@ -44,6 +44,7 @@ class Clip final : public Operator {
   }
 
   bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
+  bool treats_channels_alike(const NodeDesc&, std::span<const Input>) const override { return true; }
   int in_place_input(const NodeDesc&) const override { return 0; }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,

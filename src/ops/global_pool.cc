@@ -97,6 +97,7 @@ template <Kind kKind>
 class GlobalPool final : public Operator {
  public:
   bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
+  bool treats_channels_alike(const NodeDesc&, std::span<const Input>) const override { return true; }
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, 1));

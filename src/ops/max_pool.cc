@@ -77,6 +77,9 @@ void pool_with_indices(const PoolGeometry& geometry, bool column_major, const Te
 class MaxPool final : public Operator {
  public:
   bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
+  bool treats_channels_alike(const NodeDesc& node, std::span<const Input>) const override {
+    return node.output_count == 1;  // an index counts elements of the whole tensor
+  }
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, 1, 2));

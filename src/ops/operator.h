@@ -70,6 +70,10 @@ class Operator {
   // operators take nchw; those that work per element or per channel take nhwc as well, with no conversion.
   virtual bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const { return layout == Layout::nchw; }
 
+  // Whether it computes each channel of each sample alike, from that channel's elements alone and numbers that hold for
+  // all: then it runs on blocks of channels (blocks.h), which it gets as more samples with fewer channels.
+  virtual bool treats_channels_alike(const NodeDesc&, std::span<const Input>) const { return false; }
+
   // The output may share memory with input `index` (same shape and element size, read before written): element-wise
   // operators, Reshape and the like. -1: none.
   virtual int in_place_input(const NodeDesc&) const { return -1; }

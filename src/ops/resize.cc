@@ -297,6 +297,9 @@ class Resize final : public Operator {
     return node.opset < 11 ? std::vector<int>{1} : std::vector<int>{1, 2, 3};
   }
   bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
+  bool treats_channels_alike(const NodeDesc&, std::span<const Input> inputs) const override {
+    return inputs.size() < 4 || !inputs[3].present;  // sizes would be those of other samples and channels
+  }
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     if (node.op == "Upsample") {

@@ -12,6 +12,10 @@ Json to_json(const ConvProblem& problem) {
   return {{"problem", print(problem)}, {"flops", flops(problem)}, {"bytes", bytes_moved(problem)}};
 }
 
+Json to_json(const KnobSetting& setting) {
+  return setting.number() != nullptr ? Json(*setting.number()) : Json(*setting.word());
+}
+
 Json to_json(const Candidate& candidate) { return print(candidate); }
 
 Json to_json(const Measurement& measurement, const ConvProblem& problem) {
@@ -48,8 +52,14 @@ Json to_json(const EngineAnswer& answer) {
   out["candidate"] = to_json(answer.default_candidate);
   out["predicted_seconds"] = number_or_null(answer.predicted_seconds);
   out["knobs"] = Json::array();
-  for (const Knob& knob : answer.knobs) {
-    out["knobs"].push_back({{"name", knob.name}, {"values", knob.values}, {"text", knob.text}});
+  for (const Knob& knob : answer.configurations.knobs) {
+    Json values = Json::array();
+    for (const KnobSetting& value : knob.values) values.push_back(to_json(value));
+    out["knobs"].push_back({{"name", knob.name}, {"values", values}, {"text", knob.text}});
+  }
+  // Where not all of the values go together, those that do.
+  for (const KnobValues& each : answer.configurations.listed) {
+    out["configurations"].push_back(print(Candidate{answer.engine->info().name, each}));
   }
   out["notes"] = answer.engine->info().notes;
   return out;

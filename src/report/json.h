@@ -10,6 +10,7 @@ namespace convoy::report {
 using Json = nlohmann::ordered_json;
 
 Json to_json(const ConvProblem& problem);  // the problem string, flops and bytes
+Json to_json(const KnobSetting& setting);
 Json to_json(const Candidate& candidate);  // as text: "cpu.winograd{m=4}"
 Json to_json(const Measurement& measurement, const ConvProblem& problem);
 Json to_json(const EngineAnswer& answer);

@@ -6,6 +6,9 @@
 #include <limits>
 #include <tuple>
 
+#include "core/open_knobs.h"
+#include "select/former_knobs.h"
+
 namespace convoy::report {
 namespace {
 
@@ -39,10 +42,7 @@ bool faster(const KnownTime& a, const KnownTime& b) {
 std::string canonical(std::string_view candidate) {
   auto parsed = parse_candidate(candidate);
   if (!parsed) return std::string(candidate);
-  std::erase_if(parsed->knobs, [](const KnobValue& knob) { return knob.value < 0; });
-  std::sort(parsed->knobs.begin(), parsed->knobs.end(),
-            [](const KnobValue& a, const KnobValue& b) { return a.name < b.name; });
-  return print(*parsed);
+  return print(without_open_knobs(selection::with_named_knobs(*parsed, nullptr).value_or(*parsed)));
 }
 
 std::string gpu_of_class(std::string_view device_class) {

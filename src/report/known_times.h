@@ -13,8 +13,8 @@
 
 namespace convoy::report {
 
-// The candidate without the knobs that are left to cuDNN (-1), which the database has without them. What can't be read
-// stays as it is.
+// The candidate as it is written today, without the knobs that are left to cuDNN (-1), which the database has without
+// them. What can't be read stays as it is.
 std::string canonical(std::string_view candidate);
 
 // "NVIDIA H200" of "cuda NVIDIA H200 sms=132 l2=60M mem=139G"; empty where the class is no GPU's.

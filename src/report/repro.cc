@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "report/fnv.h"
+#include "select/former_knobs.h"
 
 namespace convoy::report {
 namespace {
@@ -79,8 +80,17 @@ class Reader {
 Result<KnobValues> read_knobs(const Json& json) {
   KnobValues knobs;
   for (const auto& [name, value] : json.items()) {
-    if (!value.is_number_integer()) return bad_field("knobs." + name, "a number is expected, it is " + dump(value));
-    knobs.push_back({name, value.get<std::int64_t>()});
+    if (value.is_number_integer()) {
+      knobs.push_back({name, value.get<std::int64_t>()});
+      continue;
+    }
+    // A word is one if it reads back as that.
+    const Candidate read{"e", value.is_string() ? KnobValues{{name, value.get<std::string>()}} : KnobValues{}};
+    const auto parsed = parse_candidate(print(read));
+    if (read.knobs.empty() || !parsed.ok() || *parsed != read) {
+      return bad_field("knobs." + name, "a number or a word is expected, it is " + dump(value));
+    }
+    knobs.push_back(read.knobs.front());
   }
   std::sort(knobs.begin(), knobs.end(), [](const KnobValue& a, const KnobValue& b) { return a.name < b.name; });
   return knobs;
@@ -141,7 +151,7 @@ Json device_json(const selection::CheckSetup& setup) {
 Json to_json(const Repro& repro) {
   const selection::CheckSetup& setup = repro.setup;
   Json knobs = Json::object();
-  for (const KnobValue& knob : repro.candidate.knobs) knobs[knob.name] = knob.value;
+  for (const KnobValue& knob : repro.candidate.knobs) knobs[knob.name] = to_json(knob.value);
   return {{"convoy_repro", kFormat},
           {"date", repro.date},
           {"fault", repro.fault},
@@ -185,6 +195,7 @@ Result<Repro> parse_repro(std::string_view text) {
   CONVOY_TRY(repro.candidate.engine, file.text("engine"));
   CONVOY_TRY(const Reader knobs, file.object("knobs"));
   CONVOY_TRY(repro.candidate.knobs, read_knobs(knobs.json()));
+  repro.candidate = selection::with_named_knobs(repro.candidate, &setup.problem).value_or(repro.candidate);
   CONVOY_TRY(repro.revision, file.integer("revision", 0, std::numeric_limits<int>::max()));
   CONVOY_TRY(repro.provider, file.text("provider"));
   CONVOY_TRY(setup.seed, file.integer("seed", 0, std::numeric_limits<std::int64_t>::max()));
@@ -195,7 +206,7 @@ Result<Repro> parse_repro(std::string_view text) {
     CONVOY_TRY(const std::string name, file.text("compared_with"));
     auto trusted = parse_candidate(name);
     if (!trusted.ok()) return bad_field("compared_with", trusted.error().message);
-    setup.trusted = std::move(*trusted);
+    setup.trusted = selection::with_named_knobs(*trusted, &setup.problem).value_or(*trusted);
   }
   CONVOY_TRY(const Reader device, file.object("device"));
   CONVOY_TRY(const std::string kind, device.text("kind"));

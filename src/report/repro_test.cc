@@ -22,7 +22,7 @@ Repro example() {
   repro.setup.seed = 77;
   repro.setup.constant_weights = false;
   repro.setup.trusted = Candidate{"fake.other", {{"m", 4}}};
-  repro.candidate = {"fake.engine", {{"tile", 2}}};
+  repro.candidate = {"fake.engine", {{"order", "rows"}, {"tile", 2}}};
   repro.fault = "wrong_result";
   repro.failure = "out[0] is 1, the oracle says 0";
   repro.revision = 5;
@@ -67,7 +67,9 @@ TEST(Repro, BrokenFilesAreNamedByField) {
   EXPECT_NE(refused("/problem", "fprop:x=f32,1x4").find("repro.problem"), std::string::npos);
   EXPECT_NE(refused("/problem", "fprop:x=f32,1x4x9x9:w=f32,4x5x3x3").find("repro.problem: "), std::string::npos);
   EXPECT_NE(refused("/knobs", 3).find("repro.knobs"), std::string::npos);
-  EXPECT_NE(refused("/knobs/tile", "two").find("repro.knobs.tile"), std::string::npos);
+  for (const Json& value : {Json(1.5), Json("2"), Json("a}b"), Json("")}) {
+    EXPECT_NE(refused("/knobs/tile", value).find("repro.knobs.tile"), std::string::npos) << dump(value);
+  }
   EXPECT_NE(refused("/device/isa", "neon").find("repro.device.isa"), std::string::npos);
   EXPECT_NE(refused("/device/kind", "tpu").find("none of cpu, cuda"), std::string::npos);
   EXPECT_NE(refused("/device/kind", "cuda").find("repro.device.name: it is missing"), std::string::npos);

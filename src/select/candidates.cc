@@ -10,28 +10,20 @@
 #include "core/suggestions.h"
 #include "select/checked_plan.h"
 #include "select/filter.h"
+#include "select/former_knobs.h"
 #include "select/names.h"
 
 namespace convoy {
 namespace {
 
-// The first knob value that the engine doesn't have for this problem.
-std::optional<std::string> knob_fault(const KnobValues& values, const std::vector<Knob>& knobs) {
-  for (const KnobValue& value : values) {
-    const auto knob = std::find_if(knobs.begin(), knobs.end(), [&](const Knob& k) { return k.name == value.name; });
-    if (knob == knobs.end()) {
-      std::vector<std::string> names;
-      for (const Knob& k : knobs) names.push_back(k.name);
-      return names.empty()
-                 ? fmt::format("knob '{}': this engine has no knobs for this problem", value.name)
-                 : fmt::format("knob '{}' is unknown; this engine has {}", value.name, fmt::join(names, ", "));
-    }
-    if (std::find(knob->values.begin(), knob->values.end(), value.value) == knob->values.end()) {
-      return fmt::format("knob {}={}: the values for this problem are {}", value.name, value.value,
-                         fmt::join(knob->values, ", "));
-    }
-  }
-  return std::nullopt;
+// The engine, where it takes the problem.
+Result<const Engine*> find_engine(const ConvProblem& problem, const Candidate& candidate,
+                                  std::span<const Engine* const> engines, const PlanRequest& request) {
+  const auto found = std::find_if(engines.begin(), engines.end(),
+                                  [&](const Engine* engine) { return engine->info().name == candidate.engine; });
+  if (found == engines.end()) return selection::no_such_engine(candidate.engine, engines);
+  if (auto refusal = refuse(**found, problem, request)) return selection::cannot_run(**found, problem, *refusal);
+  return *found;
 }
 
 }  // namespace
@@ -44,8 +36,8 @@ std::vector<EngineAnswer> list_candidates(const ConvProblem& problem, std::span<
     answer.engine = engine;
     answer.refusal = refuse(*engine, problem, request);
     if (!answer.refusal) {
-      answer.knobs = engine->knobs(problem, request);
-      answer.default_candidate = {engine->info().name, default_knobs(answer.knobs)};
+      answer.configurations = engine->configurations(problem, request);
+      answer.default_candidate = {engine->info().name, default_knobs(answer.configurations)};
       answer.predicted_seconds = engine->predict_seconds(problem, answer.default_candidate.knobs, request);
     }
     answers.push_back(std::move(answer));
@@ -71,13 +63,12 @@ std::vector<Candidate> rank_by_heuristic(const ConvProblem& problem, std::span<c
     std::vector<KnobValues> known = {answer.default_candidate.knobs};
     if (passes(known.front())) ranked.push_back({oracle, answer.predicted_seconds, answer.default_candidate});
     for (const KnobValues& suggested : suggestions_of(*answer.engine, problem, request)) {
-      KnobValues knobs = answer.default_candidate.knobs;  // what a suggestion leaves out has its default
-      for (KnobValue& knob : knobs) knob.value = knob_or(suggested, knob.name, knob.value);
-      if (std::find(known.begin(), known.end(), knobs) != known.end()) continue;
-      known.push_back(knobs);
-      if (!passes(knobs)) continue;
-      const double seconds = answer.engine->predict_seconds(problem, knobs, request);
-      ranked.push_back({oracle, seconds, {answer.engine->info().name, std::move(knobs)}});
+      auto knobs = completed(suggested, answer.configurations);
+      if (!knobs.ok() || std::find(known.begin(), known.end(), *knobs) != known.end()) continue;
+      known.push_back(*knobs);
+      if (!passes(*knobs)) continue;
+      const double seconds = answer.engine->predict_seconds(problem, *knobs, request);
+      ranked.push_back({oracle, seconds, {answer.engine->info().name, *std::move(knobs)}});
     }
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
@@ -124,11 +115,14 @@ std::optional<Prediction> predict_best(const ConvProblem& problem, std::span<con
 
 constexpr std::size_t kMostVariants = 4096;
 
-std::vector<Candidate> selection::knob_product(const Engine& engine, const ConvProblem& problem,
-                                               const PlanRequest& request) {
-  const std::vector<Knob> knobs = engine.knobs(problem, request);
-  std::vector<Candidate> candidates = {{engine.info().name, default_knobs(knobs)}};
-  for (const Knob& knob : knobs) {
+std::vector<Candidate> selection::all_configurations(const Engine& engine, const ConvProblem& problem,
+                                                     const PlanRequest& request) {
+  const Configurations configurations = engine.configurations(problem, request);
+  std::vector<Candidate> candidates;
+  for (const KnobValues& each : configurations.listed) candidates.push_back({engine.info().name, each});
+  if (!candidates.empty()) return candidates;
+  candidates.push_back({engine.info().name, default_knobs(configurations)});
+  for (const Knob& knob : configurations.knobs) {
     // Beyond the bound the default's neighbours only: a provider's knobs may have billions of combinations.
     const std::size_t count = candidates.size() * knob.values.size() <= kMostVariants ? candidates.size() : 1;
     for (std::size_t v = 1; v < knob.values.size(); ++v) {
@@ -151,16 +145,22 @@ Error selection::cannot_run(const Engine& engine, const ConvProblem& problem, co
 
 Result<const Engine*> selection::runnable_engine(const ConvProblem& problem, const Candidate& candidate,
                                                  std::span<const Engine* const> engines, const PlanRequest& request) {
-  const auto found = std::find_if(engines.begin(), engines.end(),
-                                  [&](const Engine* engine) { return engine->info().name == candidate.engine; });
-  if (found == engines.end()) return no_such_engine(candidate.engine, engines);
-  if (auto refusal = refuse(**found, problem, request)) {
-    return cannot_run(**found, problem, *refusal);
-  }
-  if (auto fault = knob_fault(candidate.knobs, (*found)->knobs(problem, request))) {
-    return Error{ErrorCode::invalid_argument, fmt::format("{}: {}", print(candidate), *fault)};
-  }
-  return *found;
+  CONVOY_TRY(const Engine* engine, find_engine(problem, candidate, engines, request));
+  if (candidate.knobs.empty()) return engine;
+  const auto whole = completed(candidate.knobs, engine->configurations(problem, request));
+  if (!whole.ok()) return whole.error().within(print(candidate));
+  return engine;
+}
+
+Result<Candidate> selection::whole_candidate(const ConvProblem& problem, const Candidate& candidate,
+                                             std::span<const Engine* const> engines, const PlanRequest& request) {
+  Candidate whole = with_named_knobs(candidate, &problem).value_or(candidate);
+  CONVOY_TRY(const Engine* engine, find_engine(problem, whole, engines, request));
+  if (whole.knobs.empty()) return whole;
+  auto knobs = completed(whole.knobs, engine->configurations(problem, request));
+  if (!knobs.ok()) return knobs.error().within(print(candidate));
+  whole.knobs = *std::move(knobs);
+  return whole;
 }
 
 Result<selection::PlanToSee> selection::plan_to_see(const ConvProblem& problem, const Candidate& candidate,
@@ -185,8 +185,10 @@ std::string selection::failure_text(const Measurement& measurement) {
 Result<std::unique_ptr<ConvPlan>> make_plan(const ConvProblem& problem, const Candidate& candidate,
                                             std::span<const Engine* const> engines, const PlanRequest& request) {
   CONVOY_CHECK(validate(problem));
-  CONVOY_TRY(const Engine* engine, selection::runnable_engine(problem, candidate, engines, request));
-  Result<std::unique_ptr<ConvPlan>> plan = engine->plan(problem, candidate.knobs, request);
+  CONVOY_TRY(const Candidate whole, selection::whole_candidate(problem, candidate, engines, request));
+  const auto engine = std::find_if(engines.begin(), engines.end(),
+                                   [&](const Engine* each) { return each->info().name == whole.engine; });
+  Result<std::unique_ptr<ConvPlan>> plan = (*engine)->plan(problem, whole.knobs, request);
   if (!plan) return plan.error().within(fmt::format("{} on {}", print(candidate), print(problem)));
   return selection::checked(std::move(*plan), problem, request);
 }

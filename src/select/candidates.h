@@ -13,17 +13,22 @@ namespace convoy::selection {
 
 inline DeviceKind kind_of(const PlanRequest& request) { return request.cuda ? DeviceKind::cuda : DeviceKind::cpu; }
 
-// The engine a candidate names, when it exists, takes the problem and has these knob values; otherwise an error that
-// says which of these fails.
+// The engine a candidate names, when it exists, takes the problem and has a configuration with these knob values;
+// otherwise an error that says which of these fails.
 Result<const Engine*> runnable_engine(const ConvProblem& problem, const Candidate& candidate,
                                       std::span<const Engine* const> engines, const PlanRequest& request);
+
+// The candidate that somebody wrote, as its engine has it: written as today, no knob left out (but where none is named,
+// which is the default). The errors are runnable_engine()'s.
+Result<Candidate> whole_candidate(const ConvProblem& problem, const Candidate& candidate,
+                                  std::span<const Engine* const> engines, const PlanRequest& request);
 
 // That error where it doesn't take the problem.
 Error cannot_run(const Engine& engine, const ConvProblem& problem, const Refusal& refusal);
 
-// Every candidate of an engine for a problem: the product of its knobs' values, the default first. Knobs that would
-// take it over 4096 are varied alone.
-std::vector<Candidate> knob_product(const Engine& engine, const ConvProblem& problem, const PlanRequest& request);
+// Every candidate of an engine for a problem, the default first. Of combinations, knobs that would take them over 4096
+// are varied alone.
+std::vector<Candidate> all_configurations(const Engine& engine, const ConvProblem& problem, const PlanRequest& request);
 
 // A plan to look at, not to run: where weights are constant it has zeros, since who only chooses has none yet.
 struct PlanToSee {

@@ -5,23 +5,31 @@
 
 namespace convoy::selection {
 
-KnobSearch::KnobSearch(std::string engine, std::vector<Knob> knobs)
-    : engine_(std::move(engine)), knobs_(std::move(knobs)), at_(knobs_.size(), 0) {
+KnobSearch::KnobSearch(std::string engine, Configurations configurations) : engine_(std::move(engine)) {
+  tried_.insert(print(Candidate{engine_, default_knobs(configurations)}));
+  listed_ = std::move(configurations.listed);
+  if (!listed_.empty()) {
+    size_ = static_cast<int>(listed_.size());
+    return;
+  }
+  knobs_ = std::move(configurations.knobs);
   std::sort(knobs_.begin(), knobs_.end(), [](const Knob& a, const Knob& b) { return a.name < b.name; });
-  Candidate first{engine_, {}};
+  at_.assign(knobs_.size(), 0);
   std::int64_t size = 1;
   for (const Knob& knob : knobs_) {
-    first.knobs.push_back({knob.name, knob.values.front()});
     size =
         std::min<std::int64_t>(size * static_cast<std::int64_t>(knob.values.size()), std::numeric_limits<int>::max());
   }
   size_ = static_cast<int>(size);
-  tried_.insert(print(first));
 }
 
 std::optional<Candidate> KnobSearch::next(const Candidate& best) {
+  while (next_listed_ < listed_.size()) {
+    if (auto candidate = try_once({engine_, listed_[next_listed_++]})) return candidate;
+  }
+  if (!listed_.empty()) return std::nullopt;
   for (std::size_t k = 0; k < knobs_.size() && best.knobs.size() == knobs_.size(); ++k) {
-    for (const std::int64_t value : knobs_[k].values) {
+    for (const KnobSetting& value : knobs_[k].values) {
       Candidate neighbour = best;
       neighbour.knobs[k].value = value;
       if (auto candidate = try_once(std::move(neighbour))) return candidate;

@@ -8,6 +8,7 @@
 #include "core/declared_names.h"
 #include "core/nearest.h"
 #include "core/text.h"
+#include "select/former_knobs.h"
 #include "select/glob.h"
 
 namespace convoy {
@@ -48,6 +49,18 @@ std::optional<std::string_view> unknown_entry(std::string_view list, const Known
 }
 
 Error bad_name(std::string what) { return {ErrorCode::invalid_argument, std::move(what)}; }
+
+Result<void> check_setting(std::string_view engine, const KnobValue& value, const Names& words) {
+  const std::string* const word = value.value.word();
+  if (words.empty()) {
+    if (word == nullptr) return {};
+    return bad_name(fmt::format("{}: knob {} is a number, not {}", engine, value.name, quoted(*word)));
+  }
+  if (word != nullptr && std::find(words.begin(), words.end(), *word) != words.end()) return {};
+  const std::string meant = word != nullptr ? did_you_mean(*word, words) : std::string();
+  return bad_name(fmt::format("{}: knob {} has no value {}{}", engine, value.name, quoted(print(value.value)),
+                              meant.empty() ? fmt::format("; it has {}", fmt::join(words, ", ")) : meant));
+}
 
 }  // namespace
 
@@ -92,13 +105,21 @@ Result<void> check_candidate(const Candidate& candidate, std::span<const Engine*
   const auto engine = std::find_if(engines.begin(), engines.end(),
                                    [&](const Engine* each) { return each->info().name == candidate.engine; });
   if (engine == engines.end()) return no_such_engine(candidate.engine, engines);
-  const Names knobs = knob_names_of(**engine);
+  if (has_former_knobs(candidate)) return {};
+  const std::vector<DeclaredKnob> declared = declared_knobs_of(**engine);
+  Names names;
+  for (const DeclaredKnob& knob : declared) names.push_back(knob.name);
   for (const KnobValue& value : candidate.knobs) {
-    if (is_known(value.name, knobs)) continue;
-    if (knobs.empty()) return bad_name(fmt::format("{} has no knobs, so no {}", candidate.engine, quoted(value.name)));
-    const std::string meant = did_you_mean(value.name, knobs);
+    const auto knob = std::find_if(declared.begin(), declared.end(),
+                                   [&](const DeclaredKnob& each) { return glob_matches(each.name, value.name); });
+    if (knob != declared.end()) {
+      CONVOY_CHECK(check_setting(candidate.engine, value, knob->words));
+      continue;
+    }
+    if (names.empty()) return bad_name(fmt::format("{} has no knobs, so no {}", candidate.engine, quoted(value.name)));
+    const std::string meant = did_you_mean(value.name, names);
     return bad_name(fmt::format("{} has no knob {}{}", candidate.engine, quoted(value.name),
-                                meant.empty() ? fmt::format("; it has {}", fmt::join(knobs, ", ")) : meant));
+                                meant.empty() ? fmt::format("; it has {}", fmt::join(names, ", ")) : meant));
   }
   return {};
 }

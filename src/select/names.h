@@ -14,7 +14,7 @@ namespace convoy::selection {
 Result<void> check_engine_globs(std::string_view list, std::span<const Engine* const> engines);
 Result<void> check_note_globs(std::string_view list, std::span<const Engine* const> engines);
 
-// The engine must be one of these, and may have knobs of these names.
+// The engine must be one of these, and may have knobs of these names, set to a number or to one of their words.
 Result<void> check_candidate(const Candidate& candidate, std::span<const Engine* const> engines);
 
 // not_found, with the nearest names of `engines`.

@@ -54,7 +54,18 @@ TEST(Names, RulesAreCheckedWhenTheyAreRead) {
   EXPECT_EQ(rules_error("node=x -> cpu.winograd{m=4}\n* -> cudnn.eng3{k2=7}\n* -> onednn.ref\n"), "");
   EXPECT_EQ(rules_error("* -> cpu.gem\n"),
             "rules line 1: engine 'cpu.gem' does not exist; did you mean cpu.gemm? (convoy list engines shows all)");
-  EXPECT_EQ(rules_error("\n* -> cpu.gemm{tiel=12}\n"), "rules line 2: cpu.gemm has no knob 'tiel'; did you mean tile?");
+  EXPECT_EQ(rules_error("\n* -> cpu.gemm{tiel=12}\n"),
+            "rules line 2: cpu.gemm has no knob 'tiel'; it has positions, channel_vectors, channels, position_vectors");
+  EXPECT_EQ(rules_error("* -> cpu.gemm{position=12}\n"),
+            "rules line 1: cpu.gemm has no knob 'position'; did you mean positions?");
+  EXPECT_EQ(rules_error("* -> cuda.depthwise{kernel=patches}\n"),
+            "rules line 1: cuda.depthwise: knob kernel has no value 'patches'; did you mean patch?");
+  EXPECT_EQ(rules_error("* -> cuda.depthwise{kernel=2}\n"),
+            "rules line 1: cuda.depthwise: knob kernel has no value '2'; it has general, patch, rolling, planes, mma, "
+            "plane_bands, pixel_bands, signal");
+  EXPECT_EQ(rules_error("* -> cpu.winograd{m=four}\n"), "rules line 1: cpu.winograd: knob m is a number, not 'four'");
+  EXPECT_EQ(rules_error("* -> cpu.gemm{tile=142}\n* -> cuda.depthwise{tile=600562232}\n"), "")
+      << "as it was written before";
   EXPECT_EQ(rules_error("* -> reference{tile=12}\n"), "rules line 1: reference has no knobs, so no 'tile'");
   EXPECT_TRUE(parse_rules("* -> somebodys.engine\n").ok());  // without engines only the form is checked
 }
@@ -76,12 +87,18 @@ TEST(Names, EnginesDeclareTheKnobsAndNotesThatTheyHave) {
     ASSERT_TRUE(problem.ok()) << text << ": " << problem.error().message;
     for (const EngineAnswer& answer : list_candidates(*problem, all_engines(), request)) {
       if (answer.refusal) continue;
-      const std::vector<std::string> declared = knob_names_of(*answer.engine);
+      const std::vector<DeclaredKnob> declared = declared_knobs_of(*answer.engine);
       const std::vector<std::string> declared_notes = note_names_of(*answer.engine);
-      for (const Knob& knob : answer.knobs) {
+      for (const Knob& knob : answer.configurations.knobs) {
         ++knobs;
-        EXPECT_NE(std::find(declared.begin(), declared.end(), knob.name), declared.end())
-            << answer.engine->info().name << " has the knob " << knob.name;
+        const auto own = std::find_if(declared.begin(), declared.end(),
+                                      [&](const DeclaredKnob& each) { return each.name == knob.name; });
+        ASSERT_NE(own, declared.end()) << answer.engine->info().name << " has the knob " << knob.name;
+        for (const KnobSetting& value : knob.values) {
+          EXPECT_EQ(std::find(own->words.begin(), own->words.end(), print(value)) != own->words.end(),
+                    value.word() != nullptr)
+              << answer.engine->info().name << " sets " << knob.name << " to " << print(value);
+        }
       }
       for (const std::string& note : answer.engine->notes(*problem, answer.default_candidate.knobs, request)) {
         ++notes;

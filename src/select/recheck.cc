@@ -23,10 +23,10 @@ class OneCandidate final : public Engine {
   std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& request) const override {
     return engine_.check(problem, request);
   }
-  std::vector<Knob> knobs(const ConvProblem&, const PlanRequest&) const override {
-    std::vector<Knob> knobs;
-    for (const KnobValue& value : candidate_.knobs) knobs.push_back({value.name, {value.value}, ""});
-    return knobs;
+  Configurations configurations(const ConvProblem&, const PlanRequest&) const override {
+    Configurations only;
+    for (const KnobValue& value : candidate_.knobs) only.knobs.push_back({value.name, {value.value}, ""});
+    return only;
   }
   std::vector<std::string> notes(const ConvProblem& problem, const KnobValues& knobs,
                                  const PlanRequest& request) const override {

@@ -38,7 +38,7 @@ Result<std::vector<Candidacy>> list(const ConvProblem& problem, std::span<const 
     const double best = listed.empty() ? seconds : listed.front().predicted;
     if (!options.all_knobs && seconds > likely * best) continue;
     listed.push_back({candidate, engine, seconds});
-    for (const Candidate& other : knob_product(*engine, problem, request)) {
+    for (const Candidate& other : all_configurations(*engine, problem, request)) {
       const double own = engine->predict_seconds(problem, other.knobs, request);
       if (other == candidate || (!options.all_knobs && own > likely_knobs * best)) continue;
       if (!filtered(problem, *engine, other.knobs, options.filter, request)) listed.push_back({other, engine, own});

@@ -6,6 +6,7 @@
 #include "convoy/selection.h"
 #include "select/candidates.h"
 #include "select/filter.h"
+#include "select/former_knobs.h"
 #include "select/heuristic.h"
 #include "select/rules.h"
 #include "select/tuner.h"
@@ -28,17 +29,20 @@ Error nobody_can(const ConvProblem& problem, std::span<const Engine* const> engi
   return {ErrorCode::unsupported, message};
 }
 
-// Whether a rule's candidate can run the problem and the filter lets it.
-Result<void> check_rule(const ConvProblem& problem, const SelectionRule& rule, std::span<const Engine* const> engines,
-                        const SelectionFilter& filter, const PlanRequest& request) {
-  CONVOY_TRY(const Engine* engine, selection::runnable_engine(problem, rule.candidate, engines, request));
-  auto refusal = filtered(problem, *engine, rule.candidate.knobs, filter, request);
+// A rule's candidate for the problem, where it can run it and the filter lets it.
+Result<Candidate> candidate_of(const SelectionRule& rule, const ConvProblem& problem,
+                               std::span<const Engine* const> engines, const SelectionFilter& filter,
+                               const PlanRequest& request) {
+  CONVOY_TRY(Candidate candidate, selection::whole_candidate(problem, rule.candidate, engines, request));
+  const auto engine = std::find_if(engines.begin(), engines.end(),
+                                   [&](const Engine* each) { return each->info().name == candidate.engine; });
+  auto refusal = filtered(problem, **engine, candidate.knobs, filter, request);
   if (!refusal && selection::needs_plan(filter)) {
-    CONVOY_TRY(const auto seen, selection::plan_to_see(problem, rule.candidate, engines, request));
-    refusal = filtered(problem, *engine, rule.candidate.knobs, filter, request, seen.plan.get());
+    CONVOY_TRY(const auto seen, selection::plan_to_see(problem, candidate, engines, request));
+    refusal = filtered(problem, **engine, candidate.knobs, filter, request, seen.plan.get());
   }
-  if (!refusal) return {};
-  return Error{ErrorCode::unsupported, fmt::format("{}: {}", print(rule.candidate), refusal->reason)};
+  if (!refusal) return candidate;
+  return Error{ErrorCode::unsupported, fmt::format("{}: {}", print(candidate), refusal->reason)};
 }
 
 void log_selection(const ConvProblem& problem, const Selection& selection, std::string_view node_name) {
@@ -91,10 +95,14 @@ Result<Selection> choose(const ConvProblem& problem, std::span<const Engine* con
   std::vector<std::string> warnings;
   CONVOY_TRY(const SelectionRule* const rule, selection::find_rule(options.rules, problem, node_name));
   if (rule != nullptr) {
-    const auto runs = check_rule(problem, *rule, engines, options.filter, request);
+    auto runs = candidate_of(*rule, problem, engines, options.filter, request);
     if (runs.ok()) {
       Selection selection;
-      selection.candidate = rule->candidate;
+      if (selection::has_former_knobs(rule->candidate)) {
+        selection.warnings.push_back(
+            fmt::format("rule '{}': {} is written {} now", rule->pattern, print(rule->candidate), print(*runs)));
+      }
+      selection.candidate = *std::move(runs);
       selection.reason = fmt::format("rule '{}'", rule->pattern);
       selection.rule = rule->pattern;
       return selection;

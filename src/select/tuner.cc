@@ -91,7 +91,8 @@ class Tuner {
     for (const Candidate& candidate : ranked_) {
       CONVOY_TRY(const Engine* engine, runnable_engine(problem_, candidate, engines_, request_));
       contestants_.push_back({candidate, engine});
-      const int size = options_.all_knobs ? KnobSearch(candidate.engine, engine->knobs(problem_, request_)).size() : 1;
+      const int size =
+          options_.all_knobs ? KnobSearch(candidate.engine, engine->configurations(problem_, request_)).size() : 1;
       total_ = size > std::numeric_limits<int>::max() - total_ ? std::numeric_limits<int>::max() : total_ + size;
     }
     std::vector<Candidate> candidates;
@@ -323,8 +324,9 @@ class Tuner {
     for (const Contestant& contestant : contestants_) {
       const Measurement* own = measurement_of(contestant.candidate);
       const double seconds = own == nullptr || own->failure ? infinity : own->median_seconds;
-      searches.push_back({KnobSearch(contestant.candidate.engine, contestant.engine->knobs(problem_, request_)),
-                          contestant.candidate, seconds});
+      searches.push_back(
+          {KnobSearch(contestant.candidate.engine, contestant.engine->configurations(problem_, request_)),
+           contestant.candidate, seconds});
     }
     while (!searches.empty()) {
       if (time_left() <= 0) {

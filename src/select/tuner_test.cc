@@ -352,8 +352,7 @@ TEST(Energy, CountsPackagesAndTheirWrapping) {
 }
 
 TEST(KnobSearch, ClimbsFromTheBestAndThenVisitsEverythingOnce) {
-  const std::vector<Knob> knobs = {{"b", {1, 2, 3}, ""}, {"a", {10, 20}, ""}};
-  selection::KnobSearch search("e", knobs);
+  selection::KnobSearch search("e", {{{"b", {1, 2, 3}, ""}, {"a", {10, 20}, ""}}, {}});
   EXPECT_EQ(search.size(), 6);
   Candidate best{"e", {{"a", 10}, {"b", 1}}};
   EXPECT_EQ(print(*search.next(best)), "e{a=20,b=1}");
@@ -364,7 +363,7 @@ TEST(KnobSearch, ClimbsFromTheBestAndThenVisitsEverythingOnce) {
   EXPECT_EQ(rest, (std::set<std::string>{"e{a=20,b=3}", "e{a=10,b=2}", "e{a=10,b=3}"}));
   EXPECT_EQ(selection::KnobSearch("e", {}).next({"e", {}}), std::nullopt);
   const std::vector<Knob> large(40, Knob{"k", {1, 2, 3, 4}, ""});
-  EXPECT_EQ(selection::KnobSearch("e", large).size(), std::numeric_limits<int>::max());
+  EXPECT_EQ(selection::KnobSearch("e", {large, {}}).size(), std::numeric_limits<int>::max());
 }
 
 TEST(Objectives, TheWeightedSumIsOfRatiosToTheLeast) {

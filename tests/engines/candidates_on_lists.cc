@@ -11,6 +11,7 @@
 #include <set>
 
 #include "core/problem_list.h"
+#include "select/candidates.h"
 #include "select/glob.h"
 #include "support/engine_property.h"
 
@@ -121,14 +122,11 @@ class Run {
         data.emplace(problem, 1, Fill::normal);
         expectation.emplace(problem, data->args(), VerifyOptions{.full_terms = 20'000'000}, *team_);
       }
-      for (const std::int64_t layout : engine->knobs(problem, {1, cpu_features()}).empty()
-                                           ? std::vector<std::int64_t>{0}
-                                           : engine->knobs(problem, {1, cpu_features()}).front().values) {
+      for (const Candidate& candidate : selection::all_configurations(*engine, problem, {1, cpu_features()})) {
         EngineCase test;
         test.engine = engine;
         test.problem = problem;
-        const auto knobs = engine->knobs(problem, {1, cpu_features()});
-        if (!knobs.empty()) test.knobs = {{knobs.front().name, layout}};
+        test.knobs = candidate.knobs;
         test.isa = cpu_features().isa;
         test.threads = flags_.threads;
         test.constant_weights = problem.pass != Pass::wgrad;

@@ -98,6 +98,22 @@ def test_rules_and_math_reach_the_convolutions():
         convoy.Network("zoo:squeezenet1_1", math="fast").prepare([(1, 3, 64, 64)])
 
 
+def test_a_plan_is_written_and_obeyed(rng):
+    shape = {"input": (1, 3, 64, 64)}
+    x = {"input": rng.standard_normal((1, 3, 64, 64), dtype=np.float32)}
+    one = convoy.Network("zoo:mobilenet_v2", threads=1, database=False, how="uniform:nhwc")
+    plan = one.plan(shape)
+    assert plan == one.plan([shape["input"]]) and plan.startswith("convoy-plan 1")
+    other = convoy.Network("zoo:mobilenet_v2", threads=1, database=False, plan=plan)
+    assert other.plan(shape) == plan
+    for name, value in one.run(x).items():
+        np.testing.assert_array_equal(other.run(x)[name], value)
+    with pytest.raises(convoy.ConvoyError, match="the plan is for threads 1"):
+        convoy.Network("zoo:mobilenet_v2", threads=2, database=False, plan=plan).prepare(shape)
+    lenient = convoy.Network("zoo:mobilenet_v2", threads=2, database=False, plan=plan, lenient_plan=True).prepare(shape)
+    assert any("threads" in warning for warning in lenient.warnings)
+
+
 def test_few_sessions_are_kept(rng):
     network = convoy.Network("zoo:squeezenet1_1", sessions=2, threads=1)
     for size in (64, 80, 96):

@@ -35,9 +35,10 @@ bool lacks_the_processor(const Acceptance& acceptance) {
   return acceptance.refusals.size() == 1 && acceptance.refusals.contains("instruction_set");
 }
 
-KnobValues random_knobs(Random& random, const std::vector<Knob>& knobs) {
+KnobValues random_knobs(Random& random, const Configurations& configurations) {
+  if (!configurations.listed.empty()) return random.pick(configurations.listed);
   KnobValues values;
-  for (const Knob& knob : knobs) {
+  for (const Knob& knob : configurations.knobs) {
     if (!knob.values.empty() && random.chance(0.7)) values.push_back({knob.name, random.pick(knob.values)});
   }
   std::sort(values.begin(), values.end(), [](const KnobValue& a, const KnobValue& b) { return a.name < b.name; });
@@ -221,7 +222,8 @@ PropertySummary check_engine(const Engine& engine, const PropertyOptions& option
       if (refuse(engine, test.problem, request)) continue;
       test.isa = isa;
       test.constant_weights = random.chance(0.5);
-      test.knobs = random.chance(0.5) ? random_knobs(random, engine.knobs(test.problem, request)) : KnobValues{};
+      test.knobs =
+          random.chance(0.5) ? random_knobs(random, engine.configurations(test.problem, request)) : KnobValues{};
       std::vector<std::byte> first;
       for (PropertyRuns& runs : summary.runs) {
         if (runs.isa != isa) continue;

@@ -23,13 +23,12 @@ struct Contestant {
 
 std::vector<Candidate> candidates_of(const Engine& engine, const ConvProblem& problem, const PlanRequest& request,
                                      bool all_knobs) {
-  if (all_knobs) return selection::knob_product(engine, problem, request);
-  const std::vector<Knob> knobs = engine.knobs(problem, request);
-  if (knobs.empty()) return {{engine.info().name, {}}};
+  const Configurations configurations = engine.configurations(problem, request);
+  if (all_knobs || !configurations.listed.empty()) return selection::all_configurations(engine, problem, request);
+  if (configurations.knobs.empty()) return {{engine.info().name, {}}};
+  const Knob& first = configurations.knobs.front();
   std::vector<Candidate> candidates;
-  for (const std::int64_t value : knobs.front().values) {
-    candidates.push_back({engine.info().name, {{knobs.front().name, value}}});
-  }
+  for (const KnobSetting& value : first.values) candidates.push_back({engine.info().name, {{first.name, value}}});
   return candidates;
 }
 

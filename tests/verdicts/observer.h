@@ -13,7 +13,7 @@
 namespace convoy::testing {
 
 struct ObserverOptions {
-  bool all_knobs = false;       // of each engine; otherwise all values of its first knob
+  bool all_knobs = false;       // of each engine; otherwise what is listed, or all values of its first knob
   int faults = 1;               // planted in each right output, one at a time
   double fault_tolerances = 4;  // how large, in tolerances of the element
   VerifyOptions verify;

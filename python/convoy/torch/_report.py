@@ -18,7 +18,7 @@ class Ran:
     module: str  # of a model under patch(model); "" elsewhere
     problem: str
     device: str
-    candidate: str  # "cpu.gemm{tile=62}"
+    candidate: str  # "cpu.winograd{m=4}"
     reason: str  # "heuristic", "rule '...'"
     calls: int
     workspace_bytes: int

@@ -25,7 +25,7 @@ class Behaviour : public OnDevice {
     std::vector<std::unique_ptr<ConvPlan>> all;
     for (const Engine* engine : engines()) {
       if (refuse(*engine, problem, request_)) continue;
-      auto plan = engine->plan(problem, default_knobs(engine->knobs(problem, request_)), request_);
+      auto plan = engine->plan(problem, default_knobs(engine->configurations(problem, request_)), request_);
       if (plan) all.push_back(std::move(*plan));
     }
     return all;
@@ -86,7 +86,7 @@ TEST_F(Behaviour, TensorsOfMoreThan32BitsAreRightInPieces) {
   int ran = 0;
   for (const Engine* engine : engines()) {
     if (ran == 2 || refuse(*engine, problem, request_)) continue;
-    const auto plan = engine->plan(problem, default_knobs(engine->knobs(problem, request_)), request_);
+    const auto plan = engine->plan(problem, default_knobs(engine->configurations(problem, request_)), request_);
     ASSERT_TRUE(plan.ok()) << plan.error().message;
     EXPECT_NE((*plan)->description().find("pieces"), std::string::npos);
     if ((*plan)->workspace_bytes() > std::size_t{40} << 30) continue;

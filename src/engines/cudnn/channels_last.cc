@@ -196,12 +196,13 @@ class ChannelsLastEngine final : public Engine, public LoadsProvider, public Dec
     return std::nullopt;
   }
 
-  std::vector<std::string> knob_names() const override { return {kKnob}; }
+  std::vector<DeclaredKnob> declared_knobs() const override { return {{kKnob}}; }
   std::vector<std::string> other_notes() const override { return note_names(); }
-  std::vector<Knob> knobs(const ConvProblem& problem, const PlanRequest& request) const override {
+  Configurations configurations(const ConvProblem& problem, const PlanRequest& request) const override {
     const auto asked = inner_survey(problem, request);
     if (!asked.ok()) return {};
-    return {{kKnob, named(**asked), "the index of cuDNN's engine, in the heuristics' order"}};
+    const std::vector<std::int64_t> engines = named(**asked);
+    return {{{kKnob, {engines.begin(), engines.end()}, "the index of cuDNN's engine, in the heuristics' order"}}, {}};
   }
 
   std::vector<std::string> notes(const ConvProblem& problem, const KnobValues& knobs,

@@ -146,9 +146,9 @@ TEST(Cudnn, ChannelsLastCopiesAreCounted) {
   const ConvProblem inner = problem_of("fprop:x=f16,64x64x56x56,nhwc:w=f16,64x64x3x3,nhwc:pad=1x1");
   const auto named = heuristic_candidates(inner, request);
   ASSERT_TRUE(named.ok()) << named.error().message;
-  const auto knobs = engine.knobs(problem, request);
-  ASSERT_EQ(knobs.size(), 1u);
-  EXPECT_EQ(fmt::format("cudnn.eng{}", knobs[0].values.front()), named->front().engine);
+  const Configurations configurations = engine.configurations(problem, request);
+  ASSERT_EQ(configurations.knobs.size(), 1u);
+  EXPECT_EQ("cudnn.eng" + print(configurations.knobs[0].values.front()), named->front().engine);
   // Its first estimate asks nobody, and is no more than what asking gives.
   const auto bound = engine.estimate(problem, request);
   ASSERT_TRUE(bound.has_value());
@@ -157,11 +157,11 @@ TEST(Cudnn, ChannelsLastCopiesAreCounted) {
   ASSERT_TRUE(estimate.has_value());
   EXPECT_TRUE(estimate->certain);
   EXPECT_LE(bound->seconds, estimate->seconds);
-  EXPECT_EQ(estimate->knobs, default_knobs(knobs));
+  EXPECT_EQ(estimate->knobs, default_knobs(configurations));
   EXPECT_EQ(estimate->seconds, engine.predict_seconds(problem, estimate->knobs, request));
   // Two activations of 25.7 MB there and back on 4 TB/s: over 20 us; what isn't copied isn't counted.
-  const Engine& direct = *engines()[static_cast<std::size_t>(knobs[0].values.front())];
-  const double there = direct.predict_seconds(inner, default_knobs(direct.knobs(inner, request)), request);
+  const Engine& direct = *engines()[static_cast<std::size_t>(*configurations.knobs[0].values.front().number())];
+  const double there = direct.predict_seconds(inner, default_knobs(direct.configurations(inner, request)), request);
   EXPECT_GT(estimate->seconds, there + 20e-6);
   EXPECT_LT(estimate->seconds, there + 60e-6);
   // cuDNN's own copies take twice as long, so the heuristic goes this way; where nothing has to be copied it does not.
@@ -301,15 +301,18 @@ TEST_F(WithCudnn, CandidatesSurvivePrintingAndTheirKnobsAreLegal) {
   const PlanRequest request = on(described_h200());
   int with_knobs = 0;
   for (const Engine* engine : takers(problem, request)) {
-    const std::vector<Knob> knobs = engine->knobs(problem, request);
-    const Candidate candidate{engine->info().name, default_knobs(knobs)};
+    const Configurations configurations = engine->configurations(problem, request);
+    const std::vector<Knob>& knobs = configurations.knobs;
+    const Candidate candidate{engine->info().name, default_knobs(configurations)};
     const auto parsed = parse_candidate(print(candidate));
     ASSERT_TRUE(parsed.ok()) << print(candidate);
     EXPECT_EQ(*parsed, candidate);
     with_knobs += knobs.empty() ? 0 : 1;
     for (const Knob& knob : knobs) {
       EXPECT_TRUE(std::find(knob.values.begin(), knob.values.end(), kAutomatic) != knob.values.end());
-      EXPECT_EQ(std::set<std::int64_t>(knob.values.begin(), knob.values.end()).size(), knob.values.size()) << knob.name;
+      std::set<std::string> different;
+      for (const KnobSetting& value : knob.values) different.insert(print(value));
+      EXPECT_EQ(different.size(), knob.values.size()) << knob.name;
       EXPECT_LE(knob.values.size(), 100u) << knob.name;
     }
   }
@@ -319,7 +322,7 @@ TEST_F(WithCudnn, CandidatesSurvivePrintingAndTheirKnobsAreLegal) {
   ASSERT_TRUE(tried.ok() && !tried->empty());
   for (const Engine* engine : takers(problem, request)) {
     if (engine->info().name != tried->front().engine) continue;
-    EXPECT_EQ(default_knobs(engine->knobs(problem, request)), tried->front().knobs);
+    EXPECT_EQ(default_knobs(engine->configurations(problem, request)), tried->front().knobs);
   }
 }
 
@@ -335,7 +338,7 @@ TEST_F(WithCudnn, WhatTheHeuristicsNameIsAmongTheKnobsValues) {
       const auto engine = std::find_if(engines().begin(), engines().end(),
                                        [&](const Engine* e) { return e->info().name == candidate.engine; });
       if ((*engine)->check(problem, request)) continue;
-      const std::vector<Knob> knobs = (*engine)->knobs(problem, request);
+      const std::vector<Knob> knobs = (*engine)->configurations(problem, request).knobs;
       for (const KnobValue& value : candidate.knobs) {
         const auto knob = std::find_if(knobs.begin(), knobs.end(), [&](const Knob& k) { return k.name == value.name; });
         ASSERT_NE(knob, knobs.end()) << print(candidate);
@@ -354,7 +357,8 @@ TEST_F(WithCudnn, EnginesAreAlsoSuggestedAsTheyCome) {
   int picked = 0;
   for (const Engine* engine : takers(problem, request)) {
     KnobValues automatic;
-    for (const Knob& knob : engine->knobs(problem, request)) automatic.push_back({knob.name, kAutomatic});
+    for (const Knob& knob : engine->configurations(problem, request).knobs)
+      automatic.push_back({knob.name, kAutomatic});
     const auto suggested = suggestions_of(*engine, problem, request);
     if (suggested.empty()) continue;  // not of the graph API
     EXPECT_EQ(std::count(suggested.begin(), suggested.end(), automatic), 1) << engine->info().name;
@@ -380,7 +384,8 @@ TEST_F(WithCudnn, PredictionsFollowTheHeuristicsOrder) {
   for (const Candidate& candidate : *tried) named.insert(candidate.engine);
   for (const Engine* engine : takers(problem, request)) {
     if (named.contains(engine->info().name)) continue;
-    EXPECT_GT(engine->predict_seconds(problem, default_knobs(engine->knobs(problem, request)), request), before);
+    EXPECT_GT(engine->predict_seconds(problem, default_knobs(engine->configurations(problem, request)), request),
+              before);
   }
 }
 
@@ -418,7 +423,7 @@ TEST_F(WithCudnn, RefusesWhatItWouldComputeWrongly) {
     for (const Engine* engine : takers(problem, on(described_h200()))) {
       EXPECT_FALSE(has(engine->notes(problem, {}, on(described_h200())), note::fft))
           << engine->info().name << " " << text;
-      for (const Knob& knob : engine->knobs(problem, on(described_h200())))
+      for (const Knob& knob : engine->configurations(problem, on(described_h200())).knobs)
         EXPECT_NE(knob.name, "k3") << engine->info().name;
     }
     EXPECT_FALSE(takers(problem, on(described_h200())).empty()) << text;
@@ -446,7 +451,7 @@ TEST_F(WithCudnn, PlansTellTheirWorkspaceAndWhatTheyAre) {
   PlanRequest request = on(described_h200());
   int with_workspace = 0;
   for (const Engine* engine : takers(problem, request)) {
-    const KnobValues knobs = default_knobs(engine->knobs(problem, request));
+    const KnobValues knobs = default_knobs(engine->configurations(problem, request));
     const auto plan = engine->plan(problem, knobs, request);
     ASSERT_TRUE(plan.ok()) << engine->info().name << ": " << plan.error().message;
     EXPECT_EQ((*plan)->candidate(), (Candidate{engine->info().name, knobs}));
@@ -480,7 +485,8 @@ TEST_F(WithCudnn, BigTensorsAreSplitVisibly) {
   const PlanRequest request = on(described_h200());
   const auto engine = takers(problem, request);
   ASSERT_FALSE(engine.empty());
-  const auto plan = engine.front()->plan(problem, default_knobs(engine.front()->knobs(problem, request)), request);
+  const auto plan =
+      engine.front()->plan(problem, default_knobs(engine.front()->configurations(problem, request)), request);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_NE((*plan)->description().find("pieces"), std::string::npos) << (*plan)->description();
   EXPECT_NE((*plan)->description().find("batch 1-1, rows of y"), std::string::npos) << (*plan)->description();

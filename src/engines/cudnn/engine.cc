@@ -70,11 +70,12 @@ class BackendEngine final : public Engine,
     return std::nullopt;
   }
 
-  std::vector<std::string> knob_names() const override { return {"k*"}; }
+  std::vector<DeclaredKnob> declared_knobs() const override { return {{"k*"}}; }
   std::vector<std::string> other_notes() const override { return note_names(); }
-  std::vector<Knob> knobs(const ConvProblem& problem, const PlanRequest& request) const override {
+  Configurations configurations(const ConvProblem& problem, const PlanRequest& request) const override {
     const auto asked = first_survey(problem, *request.cuda, request.target_sms);
-    return asked ? (*asked)->ask(index_).knobs : std::vector<Knob>();
+    if (!asked) return {};
+    return {(*asked)->ask(index_).knobs, {}};
   }
 
   std::vector<std::string> notes(const ConvProblem& problem, const KnobValues&,

@@ -129,7 +129,7 @@ std::vector<nlohmann::json> judge_all(const ConvProblem& problem, const PlanRequ
                       {"reason", refusal->reason}});
       continue;
     }
-    const KnobValues knobs = default_knobs(engine->knobs(problem, request));
+    const KnobValues knobs = default_knobs(engine->configurations(problem, request));
     // What loses precision that the problem does not allow may not be chosen, and need not be right.
     bool allowed = true;
     for (const std::string& note : engine->notes(problem, knobs, request)) {

@@ -254,9 +254,8 @@ Result<std::unique_ptr<ConvPlan>> make_backend_plan(const ConvProblem& problem, 
   CONVOY_TRY(std::vector<SurveyedPiece> pieces, surveyed_pieces(problem, *request.cuda, request.target_sms));
   const Verdict verdict = pieces.front().survey->ask(index);
   Candidate candidate{std::move(engine), {}};
-  for (const Knob& knob : verdict.knobs) {
-    candidate.knobs.push_back({knob.name, knob_or(knobs, knob.name, knob.values.front())});
-  }
+  candidate.knobs = default_knobs({verdict.knobs, {}});
+  for (KnobValue& knob : candidate.knobs) knob.value = knob_or(knobs, knob.name, *knob.value.number());
   std::vector<BackendPlan::Part> parts;
   for (SurveyedPiece& each : pieces) {
     const auto same = std::find_if(parts.begin(), parts.end(), [&](const BackendPlan::Part& part) {

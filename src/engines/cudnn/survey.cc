@@ -131,10 +131,11 @@ Descriptor Survey::configuration(const Descriptor& engine, const KnobValues& kno
   Descriptor made(api_, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
   for (const KnobValue& knob : knobs) {
     const auto type = parse_knob_name(knob.name);
-    if (!type || knob.value == kAutomatic) continue;
+    const std::int64_t* const number = knob.value.number();
+    if (!type || number == nullptr || *number == kAutomatic) continue;
     Descriptor& choice = choices.emplace_back(api_, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
     choice.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, *type)
-        .set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, knob.value)
+        .set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, *number)
         .finalize();
     if (!choice.ok()) return std::move(choice);
     raw.push_back(choice.raw());

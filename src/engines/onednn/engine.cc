@@ -17,6 +17,7 @@ namespace convoy::onednn {
 namespace {
 
 constexpr const char* kLayoutKnob = "layout";
+constexpr const char* kLayouts[] = {"given", "preferred"};           // of the activations
 constexpr std::int64_t kMostElements = (std::int64_t{1} << 31) - 1;  // oneDNN's kernels count in 32 bits in places
 
 std::string_view kind_of(std::string_view family) {
@@ -205,17 +206,19 @@ class ImplementationEngine final : public cost::FittedEngine, public DeclaresNam
                                                          placement(problem.x), placement(problem.y))};
   }
 
-  std::vector<std::string> knob_names() const override { return {kLayoutKnob}; }
+  std::vector<DeclaredKnob> declared_knobs() const override {
+    return {{kLayoutKnob, {std::begin(kLayouts), std::end(kLayouts)}}};
+  }
   std::vector<std::string> other_notes() const override {
     return {std::string(note::tf32), std::string(note::down_convert_inputs)};
   }
-  std::vector<Knob> knobs(const ConvProblem& problem, const PlanRequest&) const override {
-    Knob knob{kLayoutKnob, {}, "activations: 0 as given, 1 reordered to what the implementation prefers"};
+  Configurations configurations(const ConvProblem& problem, const PlanRequest&) const override {
+    Knob knob{kLayoutKnob, {}, "activations: as given, or reordered to what the implementation prefers"};
     const auto surveyed = survey(problem);
     for (const bool any : {false, true}) {
-      if (surveyed->find(row_, any) != nullptr) knob.values.push_back(any);
+      if (surveyed->find(row_, any) != nullptr) knob.values.emplace_back(kLayouts[any]);
     }
-    return {knob};
+    return {{std::move(knob)}, {}};
   }
 
   std::optional<Estimate> estimate(const ConvProblem& problem, const PlanRequest& request) const override {
@@ -231,7 +234,7 @@ class ImplementationEngine final : public cost::FittedEngine, public DeclaresNam
     // asked about once nothing is faster: dearer than it is, it might never be; what is unlikely, once nothing else is
     // an eighth as fast.
     const double doubt = guessed->unlikely ? 8 : guessed->learnt && !guessed->sure ? 1.25 : 1;
-    return Estimate{{{kLayoutKnob, guessed->any_layout}},
+    return Estimate{{{kLayoutKnob, kLayouts[guessed->any_layout]}},
                     predict(problem, work_on(problem, copied, request), request) * doubt,
                     guessed->learnt};
   }
@@ -239,8 +242,8 @@ class ImplementationEngine final : public cost::FittedEngine, public DeclaresNam
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,
                                          const PlanRequest& request) const override {
     const auto surveyed = survey(problem);
-    const std::int64_t layout = knob_or(knobs, kLayoutKnob, -1);
-    const Offer* offer = layout < 0 ? surveyed->find(row_) : surveyed->find(row_, layout == 1);
+    const std::string_view layout = word_or(knobs, kLayoutKnob, {});
+    const Offer* offer = layout.empty() ? surveyed->find(row_) : surveyed->find(row_, layout == kLayouts[true]);
     if (offer == nullptr) {
       return Error{ErrorCode::unsupported, fmt::format("{} is not offered with layout={}", info_.name, layout)};
     }
@@ -260,8 +263,8 @@ class ImplementationEngine final : public cost::FittedEngine, public DeclaresNam
 
   Work work(const ConvProblem& problem, const KnobValues& knobs, const PlanRequest& request) const override {
     const auto surveyed = survey(problem);
-    const std::int64_t layout = knob_or(knobs, kLayoutKnob, -1);
-    const Offer* offer = layout < 0 ? surveyed->find(row_) : surveyed->find(row_, layout == 1);
+    const std::string_view layout = word_or(knobs, kLayoutKnob, {});
+    const Offer* offer = layout.empty() ? surveyed->find(row_) : surveyed->find(row_, layout == kLayouts[true]);
     return work_on(problem, offer != nullptr ? static_cast<double>(offer->reordered_bytes) : 0, request);
   }
 

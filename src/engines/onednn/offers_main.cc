@@ -29,7 +29,8 @@ int main() {
     line += '\t';
     for (const Engine* engine : onednn::engines()) {
       if (engine->info().oracle || refuse(*engine, *problem, request)) continue;
-      line += fmt::format("{}={} ", engine->info().name, engine->knobs(*problem, request).front().values.front());
+      const KnobValues first = default_knobs(engine->configurations(*problem, request));
+      line += fmt::format("{}={} ", engine->info().name, word_or(first, "layout", "") == "preferred" ? 1 : 0);
     }
     fmt::print("{}\n", line);
   }

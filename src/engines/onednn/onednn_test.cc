@@ -30,7 +30,7 @@ ConvProblem problem(std::string_view text) { return *parse_problem(text); }
 std::string notes_of(std::string_view name, const ConvProblem& problem, std::int64_t layout, bool constant = false) {
   const HostTensor weights = *HostTensor::zeros(problem.w);
   const PlanRequest request{1, cpu_features(), constant ? weights.data.get() : nullptr};
-  const auto plan = engine(name).plan(problem, {{"layout", layout}}, request);
+  const auto plan = engine(name).plan(problem, {KnobValue{"layout", layout == 1 ? "preferred" : "given"}}, request);
   if (!plan.ok()) return plan.error().message;
   std::string text;
   for (const std::string& note : (*plan)->notes()) text += note + "; ";
@@ -99,7 +99,8 @@ TEST(OneDnn, BlockedTensorsPassStraightThrough) {
   const auto blocked = problem("fprop:x=f32,1x32x9x9,nchw16c:w=f32,48x32x3x3:y=f32,1x48x9x9,nchw16c:pad=1x1");
   EXPECT_EQ(notes_of("onednn.jit_avx512", blocked, 0, true), "jit:avx512_core; w packed at plan time as OIhw16i16o; ");
   // The format that it prefers is the one given: there is no second layout to try.
-  EXPECT_EQ(engine("onednn.jit_avx512").knobs(blocked, {1, cpu_features()})[0].values, std::vector<std::int64_t>{0});
+  EXPECT_EQ(engine("onednn.jit_avx512").configurations(blocked, {1, cpu_features()}).knobs[0].values,
+            std::vector<KnobSetting>{"given"});
 }
 
 // oneDNN is asked the same, however the strides of dims of 1 are spelled.
@@ -138,7 +139,7 @@ TEST(OneDnn, OneChannelIsComputedInEitherLayout) {
     testing::EngineCase test;
     test.engine = &engine("onednn.gemm");
     test.problem = problem(text);
-    test.knobs = {{"layout", 0}};
+    test.knobs = {KnobValue{"layout", "given"}};
     EXPECT_EQ(run(test).failure, "") << text;
   }
 }
@@ -151,7 +152,8 @@ TEST(OneDnn, ReordersAreTold) {
             "reorders y: nChw16c -> nchw; ");
   auto fused = rows;
   fused.epilogue.bias = true;
-  const auto plan = engine("onednn.jit_avx512").plan(fused, {{"layout", 1}}, {1, cpu_features(), nullptr});
+  const auto plan =
+      engine("onednn.jit_avx512").plan(fused, {KnobValue{"layout", "preferred"}}, {1, cpu_features(), nullptr});
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_EQ(stages_of(**plan),
             (std::vector<std::string>{"reorder x", "pack weights", "convolution + bias", "reorder out"}));
@@ -307,7 +309,7 @@ TEST(OneDnn, FewChannelsAreWrittenBeyondTheScratchpad) {
       reason("onednn.jit_1x1_avx2", print(asked)),
       "C/groups=5: oneDNN's strided wgrad for filters of 1 writes beyond its scratchpad where channels don't fill a "
       "vector of 16: memory is overwritten");
-  const auto plan = engine("onednn.jit_1x1_avx2").plan(asked, {{"layout", 0}}, {1, cpu_features()});
+  const auto plan = engine("onednn.jit_1x1_avx2").plan(asked, {KnobValue{"layout", "given"}}, {1, cpu_features()});
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   constexpr std::byte untouched{0xab};
   const std::size_t size = (*plan)->workspace_bytes();

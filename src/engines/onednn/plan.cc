@@ -304,7 +304,7 @@ dnnl::primitive_desc find_implementation(const Request& asked, std::size_t row, 
 Result<std::unique_ptr<ConvPlan>> make_convolution_plan(const ConvProblem& problem, const Offer& offer,
                                                         const PlanRequest& request) {
   const Implementation& row = implementations()[offer.row];
-  const Candidate candidate{row.name(), {{"layout", offer.form.any_layout}}};
+  const Candidate candidate{row.name(), {KnobValue{"layout", offer.form.any_layout ? "preferred" : "given"}}};
   try {
     const Request asked(problem, offer.form);
     int threads = request.threads;

@@ -56,8 +56,12 @@ Result<Prepared> make(ConvProblem problem, const Candidate& candidate, int targe
   }
   if (refusal) return Error{ErrorCode::unsupported, fmt::format("{}: {}", candidate.engine, refusal->reason)};
   Prepared prepared;
-  CONVOY_TRY(prepared.plan, engine->plan(problem, candidate.knobs, request));
-  for (const std::string& note : engine->notes(problem, candidate.knobs, request)) prepared.notes += note + ' ';
+  KnobValues knobs;
+  if (!candidate.knobs.empty()) {
+    CONVOY_TRY(knobs, completed(candidate.knobs, engine->configurations(problem, request)));
+  }
+  CONVOY_TRY(prepared.plan, engine->plan(problem, knobs, request));
+  for (const std::string& note : engine->notes(problem, knobs, request)) prepared.notes += note + ' ';
   for (const std::string& note : prepared.plan->notes()) prepared.notes += note + ' ';
   return prepared;
 }

@@ -6,6 +6,7 @@
 #include "convert/convert.h"
 #include "network/conv_node.h"
 #include "network/infer.h"
+#include "ops/blocks.h"
 
 namespace convoy::network {
 namespace {
@@ -62,7 +63,15 @@ bool can_work(const Graph& graph, const Node& node, const Sides& sides) {
     any = true;
   }
   if (!any) return sides == Sides{};
-  if (sides.reads == sides.writes) return op->accepts(node.desc, inputs, sides.reads);
+  if (sides.reads == sides.writes && op->accepts(node.desc, inputs, sides.reads)) return true;
+  if (sides.reads == sides.writes) {
+    std::vector<TensorDesc> outputs;
+    for (const int output : node.outputs) {
+      if (output == kAbsent) return false;
+      outputs.push_back(graph.values[output].desc);
+    }
+    return ops::accepts_blocks(*op, node.desc, inputs_of(graph, node), outputs, sides.reads);
+  }
   return node.inputs.size() == 1 && node.outputs.size() == 1 && node.outputs[0] != kAbsent &&
          relabels(node, inputs[0].desc, described(graph.values[node.outputs[0]], sides.writes));
 }
@@ -103,6 +112,16 @@ Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, S
   return result;
 }
 
+namespace {
+
+// The layout in which a node reads its i-th input.
+Layout layout_read(const Node& node, const Sides& sides, std::size_t i) {
+  if (!node.conv || static_cast<int>(i) == conv_data_input(node.desc)) return sides.reads;
+  return static_cast<int>(i) == node.fusion.residual ? sides.writes : Layout::nchw;
+}
+
+}  // namespace
+
 std::vector<std::vector<Conversion>> conversions(const Graph& graph, const Assignment& assignment) {
   std::vector<std::vector<Conversion>> result(graph.nodes.size() + 1);
   std::vector<std::vector<TensorDesc>> there(graph.values.size());  // the descriptions a value exists in
@@ -119,7 +138,7 @@ std::vector<std::vector<Conversion>> conversions(const Graph& graph, const Assig
     const Node& node = graph.nodes[n];
     if (!is_static(graph, node)) continue;
     const Sides& sides = assignment.nodes[n].sides;
-    for (const int input : node.inputs) need(n, input, sides.reads);
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) need(n, node.inputs[i], layout_read(node, sides, i));
     for (const int output : node.outputs) {
       if (output != kAbsent) there[output] = {described(graph.values[output], sides.writes)};
     }

@@ -11,8 +11,8 @@
 
 namespace convoy::network {
 
-// The layouts of a node's activations: of all that it reads, and of all that it writes. Constants and values of rank
-// below 3 are row-major whatever these say (has_layout).
+// The layouts of a node's activations: of all that it reads, and of all that it writes. A convolution's z is laid out
+// as what it writes; weights and the like, constants and values of rank below 3 are row-major whatever these say.
 struct Sides {
   Layout reads = Layout::nchw;
   Layout writes = Layout::nchw;

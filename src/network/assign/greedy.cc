@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 
 #include "convert/convert.h"
 #include "network/assign/sides.h"
@@ -58,6 +59,37 @@ void add_conv(Region& region, const ConvProblem& problem, const void* weights, S
   region.nhwc_seconds += seconds(Layout::nhwc);
 }
 
+// The sides in which one convolution alone is predicted to be clearly faster than in its region's, conversions
+// included.
+Sides improved(const Graph& graph, const Node& node, const Sides& given, Selector& selector) {
+  constexpr double kClearly = 0.9;
+  const HostTensor* constant = graph.constant_of(conv_inputs(node).weights);
+  const void* weights = constant ? constant->data.get() : nullptr;
+  const ConvProblem problem = selector.allowed(node.conv->problem);
+  const auto to_move = [&](int value, Layout from, Layout to) {
+    if (value == kAbsent || !has_layout(graph.values[value])) return 0.0;
+    const TensorDesc& desc = graph.values[value].desc;
+    return same_bytes(desc.with_layout(from), desc.with_layout(to)) ? 0.0 : seconds_to_move(graph.values[value]);
+  };
+  const auto seconds = [&](const Sides& sides) -> std::optional<double> {
+    const auto alone = selector.predict(in_layouts(problem, sides), weights);
+    if (!alone) return std::nullopt;
+    return *alone + to_move(conv_inputs(node).data, given.reads, sides.reads) +
+           to_move(conv_inputs(node).residual, given.writes, sides.writes) +
+           to_move(node.outputs[0], given.writes, sides.writes);
+  };
+  Sides best = given;
+  auto least = seconds(given);
+  if (!least) return given;
+  for (const Layout reads : {Layout::nchw, Layout::nhwc}) {
+    for (const Layout writes : {Layout::nchw, Layout::nhwc}) {
+      const auto other = seconds({reads, writes});
+      if (other && *other < kClearly * *least) best = {reads, writes}, least = other;
+    }
+  }
+  return best;
+}
+
 }  // namespace
 
 Result<std::vector<Sides>> greedy_sides(const Graph& graph, Selector& selector) {
@@ -110,6 +142,9 @@ Result<std::vector<Sides>> greedy_sides(const Graph& graph, Selector& selector) 
     if (!(region.nhwc_seconds < region.nchw_seconds)) continue;
     if (can[n].reads) sides[n].reads = Layout::nhwc;
     if (can[n].writes) sides[n].writes = Layout::nhwc;
+  }
+  for (std::size_t n = 0; n < count; ++n) {
+    if (can[n].reads && graph.nodes[n].conv) sides[n] = improved(graph, graph.nodes[n], sides[n], selector);
   }
   return sides;
 }

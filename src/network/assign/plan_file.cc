@@ -14,6 +14,7 @@
 #include "network/assign/sides.h"
 #include "network/conv_node.h"
 #include "network/infer.h"
+#include "select/former_knobs.h"
 #include "select/names.h"
 
 namespace convoy::network {
@@ -308,8 +309,12 @@ class Reading {
     CONVOY_TRY(assigned.sides.reads, layout_in(line.from));
     CONVOY_TRY(assigned.sides.writes, layout_in(line.to));
     if (is_conv) {
-      CONVOY_TRY(const Candidate candidate, parse_candidate(line.runs_on));
+      CONVOY_TRY(Candidate candidate, parse_candidate(line.runs_on));
       assigned.problem = in_layouts(selector_.allowed(node.conv->problem), assigned.sides);
+      if (auto named = selection::with_named_knobs(candidate, &assigned.problem)) {
+        remarks_.push_back(fmt::format("line {}: {} is written {} now", line.number, line.runs_on, print(*named)));
+        candidate = *std::move(named);
+      }
       const HostTensor* weights = graph_.constant_of(conv_inputs(node).weights);
       CONVOY_TRY(assigned.selection,
                  selector_.obey(assigned.problem, candidate, weights ? weights->data.get() : nullptr));

@@ -17,8 +17,10 @@ struct PlanLine {
   std::string name;      // of the nodes, or of a conversion's value
   std::string runs_on;   // a candidate, an operator's name, "-"
   std::string from, to;  // "f32,nchw"; "-" where no activation is read, or written
-  friend bool operator==(const PlanLine& a, const PlanLine& b) {  // wherever they are
-    return a.kind == b.kind && a.name == b.name && a.runs_on == b.runs_on && a.from == b.from && a.to == b.to;
+  // Wherever they are, and however a candidate is written: what it says has been obeyed before lines are compared.
+  friend bool operator==(const PlanLine& a, const PlanLine& b) {
+    return a.kind == b.kind && a.name == b.name && (a.kind == "conv" || a.runs_on == b.runs_on) && a.from == b.from &&
+           a.to == b.to;
   }
 };
 
@@ -39,7 +41,7 @@ std::string plan_text(const Graph& graph, const Assignment& assignment, const Ne
 
 // What a plan says, for this graph. Strict: whatever does not fit is an error that names the line. Lenient: a node
 // whose line does not fit, or that has none, is decided as `how` of the options decides, and `remarks` gets a line for
-// each.
+// each. It also gets one for each candidate that is written as before configurations had names.
 Result<Assignment> assign(const Graph& graph, const PlanFile& plan, const NetworkOptions& options, Selector& selector,
                           std::vector<std::string>& remarks);
 

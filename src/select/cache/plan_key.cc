@@ -20,7 +20,11 @@ void add(Hash& hash, const SelectionRule& rule) {
   const auto& [pattern, candidate] = rule;
   const auto& [engine, knobs] = candidate;
   hash.add(std::string_view(pattern), std::string_view(engine), knobs.size());
-  for (const auto& [name, value] : knobs) hash.add(std::string_view(name), value);
+  for (const auto& [name, value] : knobs) {
+    const std::int64_t* const number = value.number();
+    hash.add(std::string_view(name), number != nullptr);
+    number != nullptr ? hash.add(*number) : hash.add(std::string_view(*value.word()));
+  }
 }
 
 bool speaks_of_nodes(const SelectionRule& rule) {

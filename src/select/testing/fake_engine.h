@@ -54,12 +54,10 @@ struct FakeEngine : Engine {
 
   const EngineInfo& info() const override { return info_; }
   std::optional<Refusal> check(const ConvProblem&, const PlanRequest&) const override { return behaviour_.refusal; }
-  std::vector<Knob> knobs(const ConvProblem&, const PlanRequest&) const override {
-    std::vector<std::int64_t> values = {4, 2};
-    while (static_cast<std::int64_t>(values.size()) < behaviour_.tiles) {
-      values.push_back(static_cast<std::int64_t>(values.size()) + 3);
-    }
-    return {{"tile", values, "a knob"}};
+  Configurations configurations(const ConvProblem&, const PlanRequest&) const override {
+    std::vector<KnobSetting> values = {4, 2};
+    while (static_cast<std::int64_t>(values.size()) < behaviour_.tiles) values.emplace_back(values.size() + 3);
+    return {{{"tile", values, "a knob"}}, {}};
   }
   double predict_seconds(const ConvProblem&, const KnobValues&, const PlanRequest&) const override {
     return behaviour_.predicted;

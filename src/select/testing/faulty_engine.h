@@ -26,8 +26,8 @@ class FaultyEngine final : public Engine {
   double predicted = 1;  // seconds
 
   const EngineInfo& info() const override { return info_; }
-  std::vector<Knob> knobs(const ConvProblem&, const PlanRequest&) const override {
-    return {{"tile", {4, 2}, "a knob"}};
+  Configurations configurations(const ConvProblem&, const PlanRequest&) const override {
+    return {{{"tile", {4, 2}, "a knob"}}, {}};
   }
   double predict_seconds(const ConvProblem&, const KnobValues&, const PlanRequest&) const override { return predicted; }
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,

@@ -7,7 +7,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/log.h"
 #include "core/text.h"
+#include "select/former_knobs.h"
 #include "select/tunedb/impl.h"
 
 namespace convoy {
@@ -124,6 +126,12 @@ Result<TuningRecord> parse_record(const Json& line) {
   key.caches = reader.parsed("caches", parse_cache_state);
   Measurement& m = record.measurement;
   m.candidate = reader.parsed("candidate", parse_candidate);
+  if (!reader.fault()) {
+    if (auto named = selection::with_named_knobs(m.candidate, &problem)) {
+      log(LogLevel::warning, "import", {{"candidate", print(m.candidate)}, {"is_written_now", print(*named)}});
+      m.candidate = *std::move(named);
+    }
+  }
   m.revision = static_cast<int>(reader.integer("revision", 0, most));
   m.provider = reader.line("provider");
   m.state = reader.parsed("state", parse_measurement_state);

@@ -147,6 +147,15 @@ TEST(Exchange, TheBetterAttestedRecordIsATotalOrder) {
   }
 }
 
+// Lines of Convoys whose configurations were packed into numbers.
+TEST(Exchange, KnobsAsTheyWereWrittenGetNames) {
+  TuningRecord record = sample();
+  record.measurement.candidate = *parse_candidate("cuda.depthwise{tile=200560701}");
+  const auto back = parse_lines(export_lines(std::vector{record}), "a.jsonl");
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  EXPECT_EQ(print(back->front().measurement.candidate), "cuda.depthwise{columns=7,kernel=rolling,rows=56}");
+}
+
 // Lines of Convoys that did not write the rule.
 TEST(Exchange, AWrongResultWithoutARuleIsOfTheFirst) {
   TuningRecord record = sample();

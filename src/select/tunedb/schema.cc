@@ -3,11 +3,16 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <new>
+
+#include "base/log.h"
+#include "convoy/engine.h"
+#include "select/former_knobs.h"
 
 namespace convoy::tunedb {
 namespace {
 
-constexpr std::array<std::string_view, 6> kMigrations = {
+constexpr std::array<std::string_view, 7> kMigrations = {
     // 1: devices, problems and measurements.
     R"sql(
 CREATE TABLE devices (
@@ -154,7 +159,34 @@ ALTER TABLE measurements_5 RENAME TO measurements;
     R"sql(
 ALTER TABLE measurements ADD COLUMN rule INTEGER NOT NULL DEFAULT 1;
 )sql",
+    // 7: knobs have named values (former_knobs.h).
+    R"sql(
+UPDATE OR REPLACE measurements
+  SET knobs = convoy_named_knobs((SELECT problem FROM problems WHERE id = problem_id), engine, knobs)
+  WHERE knobs LIKE '{tile=%' OR knobs LIKE '{layout=%';
+)sql",
 };
+
+// convoy_named_knobs(problem, engine, knobs): the knobs as they are written today; what can't be read stays as it is.
+void named_knobs(sqlite3_context* context, int, sqlite3_value** arguments) {
+  const auto text = [&](int i) {
+    const auto* const value = reinterpret_cast<const char*>(sqlite3_value_text(arguments[i]));
+    return std::string(value != nullptr ? value : "");
+  };
+  try {
+    std::string knobs = text(2);
+    const auto problem = parse_problem(text(0));
+    const auto candidate = parse_candidate(text(1) + knobs);
+    if (problem.ok() && candidate.ok()) {
+      if (const auto named = selection::with_named_knobs(*candidate, &*problem)) {
+        knobs = print(*named).substr(named->engine.size());
+      }
+    }
+    sqlite3_result_text(context, knobs.data(), static_cast<int>(knobs.size()), SQLITE_TRANSIENT);
+  } catch (const std::bad_alloc&) {
+    sqlite3_result_error_nomem(context);
+  }
+}
 
 }  // namespace
 
@@ -193,6 +225,13 @@ Result<void> migrate(const Connection& connection) {
     if (version > 0 && version < current_version()) {  // a damaged file is not taken for a whole one by copying it
       CONVOY_TRY(const std::string finding, connection.text("PRAGMA integrity_check(1)"));
       if (finding != "ok") return Error{ErrorCode::corrupt, fmt::format("{}: {}", connection.path(), finding)};
+    }
+    const int made = sqlite3_create_function_v2(connection.get(), "convoy_named_knobs", 3, SQLITE_UTF8, nullptr,
+                                                named_knobs, nullptr, nullptr, nullptr);
+    if (made != SQLITE_OK) return connection.error(made);
+    if (version > 0 && version < current_version()) {
+      log(LogLevel::info, "tuning_database",
+          {{"file", connection.path()}, {"migrated", "knobs such as tile=142 have names now: docs/tuning.md"}});
     }
     for (std::int64_t v = version; v < current_version(); ++v) {
       CONVOY_CHECK(connection.run(std::string(kMigrations[static_cast<std::size_t>(v)])));

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "convoy/tuning_database.h"
 
@@ -128,6 +129,55 @@ INSERT INTO measurements VALUES (7, 1, 'avx2', '', 2, 'constant', 'all-cold', 'c
   EXPECT_EQ((*database)->info()->schema_version, tunedb::current_version());
   record.key.caches = CacheState::network;
   EXPECT_TRUE((*database)->store(record.key, record.measurement).ok());
+}
+
+// Version 6 had configurations packed into numbers.
+TEST_F(Schema, AVersion6FilesKnobsGetNames) {
+  std::string sql;
+  for (int i = 0; i < 6; ++i) sql += tunedb::migrations()[static_cast<std::size_t>(i)];
+  sql += R"sql(
+PRAGMA application_id = 1131312761;
+PRAGMA user_version = 6;
+INSERT INTO devices VALUES (1, 'cpu Test l1d=32K l2=1M l3=8M');
+INSERT INTO problems VALUES (7, 'fprop:x=f32,1x8x6x6,nchw:w=f32,8x8x3x3,nchw:y=f32,1x8x4x4,nchw', '2026-10-01');
+INSERT INTO problems VALUES (8, 'fprop:x=f32,1x8x6x6,nhwc:w=f32,8x8x3x3,nchw:y=f32,1x8x4x4,nhwc', '2026-10-01');
+)sql";
+  const auto row = [&](int problem, const char* engine, const char* knobs, double seconds) {
+    sql += fmt::format(
+        "INSERT INTO measurements (problem_id, device_id, isa, driver, threads, weights, caches, engine, knobs, "
+        "revision, "
+        "provider, state, seconds, spread, samples, workspace_bytes, error, error_absolute, date) VALUES ({}, 1, "
+        "'avx2', "
+        "'', 2, 'constant', 'all-cold', '{}', '{}', 3, '', 'complete', {}, 0.02, 50, 0, 0.1, 1e-6, "
+        "'2026-10-01T08:00:00Z');\n",
+        problem, engine, knobs, seconds);
+  };
+  row(7, "cpu.gemm", "{tile=83}", 1);
+  row(8, "cpu.gemm", "{tile=142}", 2);
+  row(8, "cpu.direct", "{tile=61}", 3);
+  row(8, "cpu.winograd", "{m=4}", 4);
+  row(8, "cuda.depthwise", "{tile=600562232}", 5);
+  row(8, "onednn.gemm", "{layout=1}", 6);
+  row(8, "somebodys.engine", "{tile=7}", 7);
+  make(sql);
+  const auto database = TuningDatabase::open(path_, Access::write);
+  ASSERT_TRUE(database.ok()) << database.error().message;
+  const auto records = (*database)->records();
+  ASSERT_TRUE(records.ok()) << records.error().message;
+  std::map<double, std::string> named;
+  for (const TuningRecord& record : *records) {
+    named[record.measurement.median_seconds] = print(record.measurement.candidate);
+    EXPECT_EQ(record.measurement.revision, 3);
+  }
+  const std::map<double, std::string> expected = {
+      {1, "cpu.gemm{channels=8,position_vectors=3}"},
+      {2, "cpu.gemm{channel_vectors=2,positions=14}"},
+      {3, "cpu.direct{channel_vectors=1,positions=6}"},
+      {4, "cpu.winograd{m=4}"},
+      {5, "cuda.depthwise{channels=32,kernel=pixel_bands,rows=56,unroll=2,warp_channels=2}"},
+      {6, "onednn.gemm{layout=preferred}"},
+      {7, "somebodys.engine{tile=7}"}};
+  EXPECT_EQ(named, expected);
 }
 
 TEST_F(Schema, TheFirstMigrationMakesWhatVersion1Wrote) {

@@ -28,9 +28,6 @@ std::vector<PanelChunk> chunk_panels(std::int64_t panels, std::int64_t groups, d
 // The most groups that a chunk has, at least one.
 std::int64_t most_groups(const std::vector<PanelChunk>& chunks);
 
-// A design's tile as knob values, which it is not among where it is 0.
-inline KnobValues tile_knobs(std::int64_t tile) { return tile > 0 ? KnobValues{{"tile", tile}} : KnobValues{}; }
-
 // What the items of an execution read and write.
 struct PhaseJob {
   const float* in;

@@ -8,7 +8,12 @@
 namespace convoy::cpu {
 namespace {
 
+constexpr const char* kPositions = "positions";
+constexpr const char* kChannelVectors = "channel_vectors";
+
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
+
+TileSize size_of(const TileShape& shape) { return {shape.halves * shape.pixels, shape.vectors}; }
 
 const TileShape* find_shape(const TileKernels& kernels, int halves, int pixels, int vectors, int group) {
   for (int i = 0; i < kernels.shape_count; ++i) {
@@ -133,7 +138,7 @@ void choose_shape(const TileDesign& design, TilePhase& phase, const TileRequest&
     if (shape.group != design.grouped) continue;
     // In place, a part of a row shorter than a half is moved back to overlap its neighbour: the row must be that long.
     if (phase.input == TileInput::in_place && shape.pixels > phase.axis[2].count) continue;
-    const bool wanted = request.tile == 10 * shape.halves * shape.pixels + shape.vectors;
+    const bool wanted = request.tile == size_of(shape);
     const double cycles = wanted ? 0 : shape_cycles(design.conv, phase, shape, kernels.lanes);
     if (best == nullptr || cycles < best_cycles) {
       best = &shape;
@@ -338,32 +343,43 @@ void order_reductions(TileDesign& design) {
   for (TilePhase& phase : design.phases) order_reduction(design, phase);
 }
 
-std::int64_t tile_of(const TileDesign& design) {
-  if (design.phases.empty() || design.phases[0].panels.empty()) return 0;
+TileSize tile_of(const TileDesign& design) {
+  if (design.phases.empty() || design.phases[0].panels.empty()) return {};
   const TilePhase& phase = design.phases[0];
-  return 10 * phase.halves * phase.pixels + phase.panels[0].shape->vectors;
+  return {phase.halves * phase.pixels, phase.panels[0].shape->vectors};
 }
 
-std::vector<std::int64_t> tile_values(const ConvProblem& problem, const TileRequest& request) {
+std::vector<DeclaredKnob> tile_knobs() { return {{kPositions}, {kChannelVectors}}; }
+
+KnobValues knobs_of(TileSize tile) {
+  if (tile == TileSize{}) return {};
+  return {{kChannelVectors, tile.vectors}, {kPositions, tile.positions}};
+}
+
+TileSize tile_of(const KnobValues& knobs) {
+  return {static_cast<int>(knob_or(knobs, kPositions, 0)), static_cast<int>(knob_or(knobs, kChannelVectors, 0))};
+}
+
+Configurations tile_configurations(const ConvProblem& problem, const TileRequest& request) {
   TileRequest automatic = request;
-  automatic.tile = 0;
+  automatic.tile = {};
   const TileDesign design = design_tiles(problem, automatic);
-  std::vector<std::int64_t> values;
-  if (tile_of(design) == 0) return values;
-  values.push_back(tile_of(design));
+  const TileSize first = tile_of(design);
+  if (first == TileSize{}) return {};
+  std::vector<KnobValues> listed = {knobs_of(first)};
   const TilePhase& phase = design.phases[0];
   const std::int64_t vectors = ceil_div(design.conv.out_channels, request.kernels->lanes);
   for (int i = 0; i < request.kernels->shape_count; ++i) {
     const TileShape& shape = request.kernels->shapes[i];
-    const std::int64_t value = 10 * shape.halves * shape.pixels + shape.vectors;
+    const TileSize tile = size_of(shape);
     if (shape.group != design.grouped) continue;
     const bool possible = phase.input != TileInput::in_place || shape.pixels <= phase.axis[2].count;
-    if (value != values[0] && possible && shape.vectors <= vectors &&
-        shape.halves * shape.pixels * shape.vectors >= 8) {
-      values.push_back(value);
+    if (tile != first && possible && tile.vectors <= vectors && tile.positions * tile.vectors >= 8) {
+      listed.push_back(knobs_of(tile));
     }
   }
-  return values;
+  return listed_configurations(std::move(listed), {{kPositions, {}, "output positions of a register tile"},
+                                                   {kChannelVectors, {}, "its vectors of output channels"}});
 }
 
 }  // namespace convoy::cpu

@@ -370,7 +370,7 @@ Result<std::unique_ptr<ConvPlan>> make_tile_plan(const ConvProblem& problem, con
                                                  const TileRequest& request, const void* constant_weights) {
   TileDesign design = design_tiles(problem, request);
   order_reductions(design);
-  Candidate candidate{engine, tile_knobs(tile_of(design))};
+  Candidate candidate{engine, knobs_of(tile_of(design))};
   auto plan =
       std::make_unique<TilePlan>(problem, std::move(candidate), std::max(1, request.threads), std::move(design));
   CONVOY_CHECK(plan->keep(constant_weights));

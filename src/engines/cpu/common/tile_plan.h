@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "convoy/engine.h"
+#include "core/declared_names.h"
 #include "engines/cpu/common/forward.h"
 #include "engines/cpu/common/packed_plan.h"
 #include "engines/cpu/common/panels.h"
@@ -80,12 +81,19 @@ struct TileDesign {
   double packing_bytes = 0;  // copied into blocks' buffers
 };
 
+// A register tile.
+struct TileSize {
+  int positions = 0;  // of the output
+  int vectors = 0;    // of output channels
+  friend bool operator==(const TileSize&, const TileSize&) = default;
+};
+
 struct TileRequest {
   const TileKernels* kernels;
   const CpuFeatures* cpu;
   int threads = 1;
   bool gathered = false;  // cpu.gemm: gather where x can't be read in place
-  int tile = 0;           // 10*positions + vectors, or 0 for the model's choice
+  TileSize tile = {};     // not there: the model's choice
 };
 
 // Without the order of the sums, which only a plan needs: long lists.
@@ -93,8 +101,12 @@ TileDesign design_tiles(const ConvProblem& problem, const TileRequest& request);
 // Fills in weight_order, steps and how they are run through.
 void order_reductions(TileDesign& design);
 
-// The tile values that make sense for the problem, the model's choice first.
-std::vector<std::int64_t> tile_values(const ConvProblem& problem, const TileRequest& request);
+// The knobs of these plans: `positions` and `channel_vectors` of a tile. The configurations are the tiles that make
+// sense for the problem, the model's choice first.
+std::vector<DeclaredKnob> tile_knobs();
+Configurations tile_configurations(const ConvProblem& problem, const TileRequest& request);
+KnobValues knobs_of(TileSize tile);  // none for no tile
+TileSize tile_of(const KnobValues& knobs);
 
 // The plan's candidate is `engine` with the tile spelled out.
 Result<std::unique_ptr<ConvPlan>> make_tile_plan(const ConvProblem& problem, const std::string& engine,
@@ -103,8 +115,8 @@ Result<std::unique_ptr<ConvPlan>> make_tile_plan(const ConvProblem& problem, con
 // Seconds for one execution with one thread, all data cold but what a pass reuses.
 double tile_seconds(const ConvProblem& problem, const TileDesign& design);
 
-// tile_values' first, for a design at hand; 0 where there is nothing to compute.
-std::int64_t tile_of(const TileDesign& design);
+// The default configuration's, for a design at hand; none where there is nothing to compute.
+TileSize tile_of(const TileDesign& design);
 
 // Null where this processor has neither AVX2 nor AVX-512.
 const TileKernels* tile_kernels_for(Isa isa);

@@ -33,13 +33,13 @@ inline std::vector<CpuFeatures> f32_processors() {
   return all;
 }
 
-// Every combination of knob values.
-inline std::vector<KnobValues> knob_combinations(const std::vector<Knob>& knobs) {
+inline std::vector<KnobValues> all_of(const Configurations& configurations) {
+  if (!configurations.listed.empty()) return configurations.listed;
   std::vector<KnobValues> all = {{}};
-  for (const Knob& knob : knobs) {
+  for (const Knob& knob : configurations.knobs) {
     std::vector<KnobValues> next;
     for (const KnobValues& values : all) {
-      for (std::int64_t value : knob.values) {
+      for (const KnobSetting& value : knob.values) {
         next.push_back(values);
         next.back().push_back({knob.name, value});
       }
@@ -75,7 +75,7 @@ inline void expect_right(const Engine& engine, const std::string& text) {
   for (const CpuFeatures& cpu : f32_processors()) {
     const auto refusal = refuse(engine, problem, {1, cpu});
     ASSERT_FALSE(refusal.has_value()) << refusal->reason;
-    for (const KnobValues& knobs : knob_combinations(engine.knobs(problem, {1, cpu}))) {
+    for (const KnobValues& knobs : all_of(engine.configurations(problem, {1, cpu}))) {
       for (int threads : {1, 3}) {
         for (bool constant : {true, false}) {
           SCOPED_TRACE(std::string(name_of(cpu.isa)) + ", " + print(Candidate{engine.info().name, knobs}) +

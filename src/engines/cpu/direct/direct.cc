@@ -49,18 +49,16 @@ class DirectEngine final : public cost::FittedEngine, public DeclaresNames {
                                                ": the rows that one output row reads do not fit 256 MiB"};
   }
 
-  std::vector<std::string> knob_names() const override { return {"tile"}; }
-  std::vector<Knob> knobs(const ConvProblem& problem, const PlanRequest& plan) const override {
-    std::vector<std::int64_t> tiles = tile_values(problem, request(plan.cpu, 1, {}));
-    if (tiles.empty()) return {};
-    return {{"tile", std::move(tiles), "10 * output positions + vectors of output channels in registers"}};
+  std::vector<DeclaredKnob> declared_knobs() const override { return tile_knobs(); }
+  Configurations configurations(const ConvProblem& problem, const PlanRequest& plan) const override {
+    return tile_configurations(problem, request(plan.cpu, 1, {}));
   }
 
   std::optional<Estimate> estimate(const ConvProblem& problem, const PlanRequest& plan) const override {
     if (check_sizes(problem)) return std::nullopt;
     TileDesign design = design_tiles(problem, request(plan.cpu, plan.threads, {}));
     if (design.too_large) return std::nullopt;
-    const KnobValues knobs = tile_knobs(tile_of(design));
+    const KnobValues knobs = knobs_of(tile_of(design));
     // Spelled out, the tile holds for every phase.
     if (design.phases.size() > 1) design = design_tiles(problem, request(plan.cpu, plan.threads, knobs));
     return Estimate{knobs, predict(problem, {tile_seconds(problem, design)}, plan)};
@@ -96,7 +94,7 @@ class DirectEngine final : public cost::FittedEngine, public DeclaresNames {
     request.kernels = tile_kernels_for(cpu.isa);
     request.cpu = &cpu;
     request.threads = threads;
-    request.tile = static_cast<int>(knob_or(knobs, "tile", 0));
+    request.tile = tile_of(knobs);
     return request;
   }
 

@@ -2,7 +2,7 @@
 //
 // Layouts (x, y): nhwc, nchw16c and nchw8c to themselves; nchw to nhwc and to nchw16c for stems (fprop only). 1D to 3D,
 // groups, any stride, dilation and padding, both modes; every epilogue in the store. See common/tile_plan.h.
-// Knob `tile`: 10 * output positions + vectors of output channels that one register tile holds.
+// Knobs `positions` and `channel_vectors`: output positions and vectors of output channels of a register tile.
 #pragma once
 
 #include "convoy/engine.h"

@@ -60,20 +60,20 @@ TEST_P(Direct, EveryPathMatchesTheOracle) {
 
 TEST_P(Direct, EveryTileGivesTheSameBits) {
   const ConvProblem problem = problem_of("fprop:x=f32,1x10x13x13,nhwc:w=f32,72x10x3x3:pad=1x1:bias=1:act=relu");
-  const auto knobs = direct_engine().knobs(problem, {1, capped(cpu_features(), GetParam())});
-  ASSERT_EQ(knobs.size(), 1u);
-  ASSERT_GT(knobs[0].values.size(), 3u);
+  const auto tiles = direct_engine().configurations(problem, {1, capped(cpu_features(), GetParam())}).listed;
+  ASSERT_GT(tiles.size(), 3u);
   std::vector<float> first;
-  for (std::int64_t tile : knobs[0].values) {
+  for (const KnobValues& tile : tiles) {
     for (int threads : {1, 3}) {
       EngineCheck how;
       how.isa = GetParam();
       how.threads = threads;
-      how.knobs = {{"tile", tile}};
+      how.knobs = tile;
       const std::vector<float> out = run_and_compare(direct_engine(), problem, how, 11);
       ASSERT_FALSE(out.empty());
       if (first.empty()) first = out;
-      ASSERT_EQ(std::memcmp(first.data(), out.data(), out.size() * sizeof(float)), 0) << tile << " " << threads;
+      ASSERT_EQ(std::memcmp(first.data(), out.data(), out.size() * sizeof(float)), 0)
+          << print(Candidate{"", tile}) << " " << threads;
     }
   }
 }

@@ -43,7 +43,7 @@ TileRequest tile_request(const CpuFeatures& cpu, int threads, const KnobValues& 
   request.cpu = &cpu;
   request.threads = threads;
   request.gathered = true;
-  request.tile = static_cast<int>(knob_or(knobs, "tile", 0));
+  request.tile = tile_of(knobs);
   return request;
 }
 
@@ -52,7 +52,7 @@ PlanarRequest planar_request(const CpuFeatures& cpu, int threads, const KnobValu
   request.kernels = planar_kernels_for(cpu.isa);
   request.cpu = &cpu;
   request.threads = threads;
-  request.tile = static_cast<int>(knob_or(knobs, "tile", 0));
+  request.tile = planar_tile_of(knobs);
   return request;
 }
 
@@ -73,16 +73,14 @@ class GemmEngine final : public cost::FittedEngine, public DeclaresNames {
     return std::nullopt;
   }
 
-  std::vector<std::string> knob_names() const override { return {"tile"}; }
-  std::vector<Knob> knobs(const ConvProblem& problem, const PlanRequest& plan) const override {
-    if (channels_last(problem)) {
-      std::vector<std::int64_t> tiles = tile_values(problem, tile_request(plan.cpu, 1, {}));
-      if (tiles.empty()) return {};
-      return {{"tile", std::move(tiles), "10 * output positions + vectors of output channels in registers"}};
-    }
-    std::vector<std::int64_t> tiles = planar_tile_values(problem, planar_request(plan.cpu, 1, {}));
-    if (tiles.empty()) return {};
-    return {{"tile", std::move(tiles), "10 * output channels + vectors of output positions in registers"}};
+  std::vector<DeclaredKnob> declared_knobs() const override {
+    std::vector<DeclaredKnob> knobs = tile_knobs();
+    for (DeclaredKnob& knob : planar_knobs()) knobs.push_back(std::move(knob));
+    return knobs;
+  }
+  Configurations configurations(const ConvProblem& problem, const PlanRequest& plan) const override {
+    if (channels_last(problem)) return tile_configurations(problem, tile_request(plan.cpu, 1, {}));
+    return planar_configurations(problem, planar_request(plan.cpu, 1, {}));
   }
 
   std::optional<Estimate> estimate(const ConvProblem& problem, const PlanRequest& plan) const override {
@@ -90,7 +88,7 @@ class GemmEngine final : public cost::FittedEngine, public DeclaresNames {
     const auto answer = [&](auto make_design) -> std::optional<Estimate> {
       const auto design = make_design({});
       if (design.too_large) return std::nullopt;
-      const KnobValues knobs = tile_knobs(tile_of(design));
+      const KnobValues knobs = knobs_of(tile_of(design));
       // Spelled out, the tile holds for every phase.
       const double seconds = tile_seconds(problem, design.phases.size() > 1 ? make_design(knobs) : design);
       return Estimate{knobs, predict(problem, {seconds}, plan)};

@@ -5,6 +5,11 @@
 namespace convoy::cpu {
 namespace {
 
+constexpr const char* kChannels = "channels";
+constexpr const char* kPositionVectors = "position_vectors";
+
+PlanarTile size_of(const PlanarKernel& kernel) { return {kernel.channels, kernel.vectors}; }
+
 // Cycles for one element of the sum, as tile_design.cc counts them: FMA ports, load ports, latency, positions from L2.
 double planar_cycles(const PlanarKernel& k, int lanes) {
   const double fma = k.channels * k.vectors / 2.0;
@@ -45,7 +50,7 @@ void choose_panels(PlanarDesign& design, PlanarPhase& phase, const PlanarRequest
       cost += tail_cost;
     }
     if (full == 0 && tail != &kernel) continue;
-    if (request.tile == 10 * kernel.channels + kernel.vectors) cost = -1;
+    if (request.tile == size_of(kernel)) cost = -1;
     if (best == nullptr || cost < best_cost) {
       best = &kernel;
       best_rest = tail;
@@ -237,27 +242,38 @@ void order_reductions(PlanarDesign& design) {
   for (PlanarPhase& phase : design.phases) order_reduction(design.conv, phase);
 }
 
-std::int64_t tile_of(const PlanarDesign& design) {
-  if (design.phases.empty() || design.phases[0].panels.empty()) return 0;
-  const PlanarKernel& kernel = *design.phases[0].panels[0].kernel;
-  return 10 * kernel.channels + kernel.vectors;
+PlanarTile tile_of(const PlanarDesign& design) {
+  if (design.phases.empty() || design.phases[0].panels.empty()) return {};
+  return size_of(*design.phases[0].panels[0].kernel);
 }
 
-std::vector<std::int64_t> planar_tile_values(const ConvProblem& problem, const PlanarRequest& request) {
+std::vector<DeclaredKnob> planar_knobs() { return {{kChannels}, {kPositionVectors}}; }
+
+KnobValues knobs_of(PlanarTile tile) {
+  if (tile == PlanarTile{}) return {};
+  return {{kChannels, tile.channels}, {kPositionVectors, tile.vectors}};
+}
+
+PlanarTile planar_tile_of(const KnobValues& knobs) {
+  return {static_cast<int>(knob_or(knobs, kChannels, 0)), static_cast<int>(knob_or(knobs, kPositionVectors, 0))};
+}
+
+Configurations planar_configurations(const ConvProblem& problem, const PlanarRequest& request) {
   PlanarRequest automatic = request;
-  automatic.tile = 0;
+  automatic.tile = {};
   const PlanarDesign design = design_planar(problem, automatic);
-  std::vector<std::int64_t> values;
-  if (tile_of(design) == 0) return values;
-  values.push_back(tile_of(design));
+  const PlanarTile first = tile_of(design);
+  if (first == PlanarTile{}) return {};
+  std::vector<KnobValues> listed = {knobs_of(first)};
   for (int i = 0; i < request.kernels->count; ++i) {
     const PlanarKernel& kernel = request.kernels->kernels[i];
-    const std::int64_t value = 10 * kernel.channels + kernel.vectors;
-    if (value != values[0] && kernel.channels <= design.conv.out_channels && kernel.channels * kernel.vectors >= 8) {
-      values.push_back(value);
+    const PlanarTile tile = size_of(kernel);
+    if (tile != first && tile.channels <= design.conv.out_channels && tile.channels * tile.vectors >= 8) {
+      listed.push_back(knobs_of(tile));
     }
   }
-  return values;
+  return listed_configurations(std::move(listed), {{kChannels, {}, "output channels of a register tile"},
+                                                   {kPositionVectors, {}, "its vectors of output positions"}});
 }
 
 }  // namespace convoy::cpu

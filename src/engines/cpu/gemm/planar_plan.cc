@@ -192,7 +192,7 @@ Result<std::unique_ptr<ConvPlan>> make_planar_plan(const ConvProblem& problem, c
                                                    const PlanarRequest& request, const void* constant_weights) {
   PlanarDesign design = design_planar(problem, request);
   order_reductions(design);
-  Candidate candidate{engine, tile_knobs(tile_of(design))};
+  Candidate candidate{engine, knobs_of(tile_of(design))};
   auto plan =
       std::make_unique<PlanarPlan>(problem, std::move(candidate), std::max(1, request.threads), std::move(design));
   CONVOY_CHECK(plan->keep(constant_weights));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "convoy/engine.h"
+#include "core/declared_names.h"
 #include "engines/cpu/common/forward.h"
 #include "engines/cpu/common/panels.h"
 #include "engines/cpu/gemm/planar_kernels.h"
@@ -58,11 +59,18 @@ struct PlanarDesign {
   double cycles = 0;  // predicted, one thread, everything in cache
 };
 
+// A register tile.
+struct PlanarTile {
+  int channels = 0;  // of the output
+  int vectors = 0;   // of output positions
+  friend bool operator==(const PlanarTile&, const PlanarTile&) = default;
+};
+
 struct PlanarRequest {
   const PlanarKernels* kernels;
   const CpuFeatures* cpu;
   int threads = 1;
-  int tile = 0;  // 10*channels + vectors, or 0 for the model's choice
+  PlanarTile tile = {};  // not there: the model's choice
 };
 
 // Without the order of the sums, which only a plan needs: long lists.
@@ -70,8 +78,12 @@ PlanarDesign design_planar(const ConvProblem& problem, const PlanarRequest& requ
 // Fills in steps and weight_order. Precondition: !too_large.
 void order_reductions(PlanarDesign& design);
 
-std::int64_t tile_of(const PlanarDesign& design);
-std::vector<std::int64_t> planar_tile_values(const ConvProblem& problem, const PlanarRequest& request);
+// As tile_plan.h's, with the knobs `channels` and `position_vectors`.
+std::vector<DeclaredKnob> planar_knobs();
+Configurations planar_configurations(const ConvProblem& problem, const PlanarRequest& request);
+KnobValues knobs_of(PlanarTile tile);
+PlanarTile planar_tile_of(const KnobValues& knobs);
+PlanarTile tile_of(const PlanarDesign& design);
 
 // The plan's candidate is `engine` with the tile spelled out.
 Result<std::unique_ptr<ConvPlan>> make_planar_plan(const ConvProblem& problem, const std::string& engine,

@@ -75,13 +75,13 @@ class WinogradEngine final : public cost::FittedEngine, public DeclaresNames {
     return std::nullopt;
   }
 
-  std::vector<std::string> knob_names() const override { return {"m"}; }
-  std::vector<Knob> knobs(const ConvProblem& problem, const PlanRequest& asked) const override {
-    const PlanRequest request{1, asked.cpu, nullptr};
-    const auto cost = [&](int m) { return choose_blocking(winograd_shape(problem, m, request).size).seconds; };
-    const bool four = cost(4) <= cost(2);
-    return {{"m", four ? std::vector<std::int64_t>{4, 2} : std::vector<std::int64_t>{2, 4},
-             "outputs of a tile along each dim: 4 multiplies least, 2 loses fewer digits and reads fewer weights"}};
+  std::vector<DeclaredKnob> declared_knobs() const override { return {{"m"}}; }
+  Configurations configurations(const ConvProblem& problem, const PlanRequest& request) const override {
+    const int first = better_m(problem, request);
+    return {{{"m",
+              {first, 6 - first},
+              "outputs of a tile along each dim: 4 multiplies least, 2 loses fewer digits and reads fewer weights"}},
+            {}};
   }
 
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,
@@ -97,7 +97,13 @@ class WinogradEngine final : public cost::FittedEngine, public DeclaresNames {
 
   int chosen_m(const ConvProblem& problem, const KnobValues& values, const PlanRequest& request) const {
     const std::int64_t m = knob_or(values, "m", 0);
-    return static_cast<int>(m != 0 ? m : knobs(problem, request)[0].values[0]);
+    return m != 0 ? static_cast<int>(m) : better_m(problem, request);
+  }
+
+  static int better_m(const ConvProblem& problem, const PlanRequest& asked) {
+    const PlanRequest request{1, asked.cpu, nullptr};
+    const auto cost = [&](int m) { return choose_blocking(winograd_shape(problem, m, request).size).seconds; };
+    return cost(4) <= cost(2) ? 4 : 2;
   }
 
   static double seconds(const ConvProblem& problem, int m, const PlanRequest& request) {

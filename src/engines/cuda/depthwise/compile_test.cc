@@ -123,8 +123,8 @@ TEST(DepthwiseKernels, CompileWithoutSpills) {
         EXPECT_TRUE(reported(compiled->log)) << compiled->log;
         // The loop over work takes registers, of which the blocks that run at once leave none.
         EXPECT_LE(spilled(compiled->log), target_sms > 0 ? 128 : 0)
-            << print(problem) << " tile=" << knob_of(design) << " sm_" << architecture << " target_sms=" << target_sms
-            << ": " << compiled->log;
+            << print(problem) << " " << print(Candidate{"", configuration_of(design)}) << " sm_" << architecture
+            << " target_sms=" << target_sms << ": " << compiled->log;
       }
     }
   };
@@ -132,14 +132,16 @@ TEST(DepthwiseKernels, CompileWithoutSpills) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(DepthwiseDesigns, AKnobSaysAllOfADesign) {
+TEST(DepthwiseDesigns, AConfigurationSaysAllOfADesign) {
   for (const DepthwiseDesign design :
        {DepthwiseDesign{}, DepthwiseDesign{DepthwiseKernel::patch, 4, 14, 8},
         DepthwiseDesign{DepthwiseKernel::rolling, 500, 7, 1}, DepthwiseDesign{DepthwiseKernel::planes, 14, 1, 1},
         DepthwiseDesign{DepthwiseKernel::mma, 16, 16, 32}, DepthwiseDesign{DepthwiseKernel::plane_bands, 56, 4, 16},
-        DepthwiseDesign{DepthwiseKernel::pixel_bands, 500, 24, 32},
+        DepthwiseDesign{DepthwiseKernel::pixel_bands, 500, 4, 32, 2},
         DepthwiseDesign{DepthwiseKernel::signal, 250, 16, 1}}) {
-    EXPECT_EQ(design_of(knob_of(design)), design);
+    const Candidate candidate{"cuda.depthwise", configuration_of(design)};
+    EXPECT_EQ(design_of(candidate.knobs), design);
+    EXPECT_EQ(*parse_candidate(print(candidate)), candidate);
   }
 }
 
@@ -204,7 +206,8 @@ TEST(DepthwiseDesigns, PlanesThatAreAddedUpLieInSharedMemoryWhole) {
     for (const DepthwiseDesign& design : designs) {
       if (design.kernel != DepthwiseKernel::planes) continue;
       const DepthwiseBlocks blocks = blocks_of(shape, design, device, 0);
-      EXPECT_GE(blocks.strip_tiles, tiling_of(shape, design).h.tiles()) << text << " tile=" << knob_of(design);
+      EXPECT_GE(blocks.strip_tiles, tiling_of(shape, design).h.tiles())
+          << text << print(Candidate{"", configuration_of(design)});
     }
   }
 }
@@ -234,11 +237,11 @@ TEST(DepthwiseEngine, DesignsThatMayBeAsFastAreSuggested) {
   ASSERT_TRUE(problem.ok());
   PlanRequest request;
   request.cuda = device_of(90);
-  const auto knobs = depthwise_engine().knobs(*problem, request);
+  const Configurations configurations = depthwise_engine().configurations(*problem, request);
   const auto suggested = suggestions_of(depthwise_engine(), *problem, request);
   ASSERT_EQ(suggested.size(), 4U);
   for (std::size_t i = 0; i < suggested.size(); ++i) {
-    EXPECT_EQ(suggested[i], (KnobValues{{"tile", knobs.front().values[i]}}));
+    EXPECT_EQ(suggested[i], configurations.listed[i]);
   }
 }
 

@@ -14,7 +14,6 @@ namespace convoy::cuda {
 namespace {
 
 constexpr const char* kName = "cuda.depthwise";
-constexpr const char* kKnob = "tile";
 constexpr std::int64_t kMostIndex = std::int64_t{1} << 30;  // kernels count positions along a dim with 32 bits
 constexpr std::int64_t kMostTaps = 1 << 20;
 constexpr std::int64_t kMostGrid = std::numeric_limits<std::int32_t>::max();
@@ -158,18 +157,10 @@ class DepthwiseEngine final : public Engine, public HasSuggestions, public Decla
     return std::nullopt;
   }
 
-  std::vector<std::string> knob_names() const override { return {kKnob}; }
-  std::vector<Knob> knobs(const ConvProblem& problem, const PlanRequest& request) const override {
+  std::vector<DeclaredKnob> declared_knobs() const override { return depthwise_knobs(); }
+  Configurations configurations(const ConvProblem& problem, const PlanRequest& request) const override {
     if (problem.out().elements() == 0) return {};
-    Knob knob{kKnob,
-              {},
-              "kernel*1e8 + rows*10000 + columns*100 + channels; kernel 1: patches, 2: strips, 3: planes, 4 to 6: "
-              "tensor cores, 7: signals"};
-    for (const DepthwiseDesign& design :
-         depthwise_designs(depthwise_shape(problem), *request.cuda, request.target_sms)) {
-      knob.values.push_back(knob_of(design));
-    }
-    return {knob};
+    return configurations_of(depthwise_designs(depthwise_shape(problem), *request.cuda, request.target_sms));
   }
 
   // Those predicted to be almost as fast as the first.
@@ -182,7 +173,7 @@ class DepthwiseEngine final : public Engine, public HasSuggestions, public Decla
       const double seconds = predicted_seconds(shape, design, *request.cuda, request.target_sms);
       if (all.empty()) first = seconds;
       if (all.size() == kMostSuggestions || seconds > kUncertainty * first) break;
-      all.push_back({{kKnob, knob_of(design)}});
+      all.push_back(configuration_of(design));
     }
     return all;
   }
@@ -202,7 +193,7 @@ class DepthwiseEngine final : public Engine, public HasSuggestions, public Decla
     if (!empty) {
       const DepthwiseShape shape = depthwise_shape(problem);
       const DepthwiseDesign design = design_for(shape, values, request);
-      candidate.knobs = {{kKnob, knob_of(design)}};
+      candidate.knobs = configuration_of(design);
       launches = depthwise_launches(problem, shape, design, *request.cuda, request.target_sms);
       for (const DepthwiseLaunch& launch : launches.kernels) {
         if (launch.shape.grid.x > static_cast<unsigned>(kMostGrid)) {
@@ -219,8 +210,7 @@ class DepthwiseEngine final : public Engine, public HasSuggestions, public Decla
 
  private:
   static DepthwiseDesign design_for(const DepthwiseShape& shape, const KnobValues& values, const PlanRequest& request) {
-    const std::int64_t chosen = knob_or(values, kKnob, -1);
-    if (chosen >= 0) return design_of(chosen);
+    if (!values.empty()) return design_of(values);
     return depthwise_designs(shape, *request.cuda, request.target_sms).front();
   }
 

@@ -1,6 +1,6 @@
 // Times every design of depthwise problems on a GPU, each verified first: what the cost model is tuned with.
 //   cuda_depthwise_bench LIST BATCH TYPES LAYOUTS PASSES DESIGNS [MATCH]    (f32,bf16 nhwc,nchw fprop,dgrad,wgrad 12)
-// DESIGNS: how many of each problem's, or the tiles, with commas.
+// DESIGNS: how many of each problem's, or configurations, {kernel=patch,..}, with semicolons.
 // A line a design: JSON. The layers of LIST that aren't depthwise, or whose text lacks MATCH, are left out.
 #include <fmt/format.h>
 
@@ -28,10 +28,10 @@ constexpr double kBandwidth = 4.27e12;  // of an H200: a copy, bytes read and wr
 constexpr double kMultiplyAdds = 67e12 / 2;
 constexpr std::int64_t kRotated = 200 << 20;  // bytes that repeated runs go through, so that L2 doesn't serve them
 
-std::vector<std::string> split(const std::string& text) {
+std::vector<std::string> split(const std::string& text, char separator = ',') {
   std::vector<std::string> parts;
   for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::size_t end = std::min(text.find(separator, begin), text.size());
     parts.push_back(text.substr(begin, end - begin));
     begin = end + 1;
   }
@@ -81,16 +81,21 @@ Result<double> timed(const ConvPlan& plan, const std::vector<ConvArgs>& sets, co
 
 struct Item {
   ConvProblem problem;
-  std::int64_t tile = 0;
+  KnobValues configuration = {};
   std::size_t rank = 0;
   Result<std::unique_ptr<ConvPlan>> plan = Error{};
 };
 
 Result<std::vector<Item>> items_of(char** words, const std::string& match, const PlanRequest& request) {
   CONVOY_TRY(const auto list, read_problem_list(words[1]));
-  std::vector<std::int64_t> asked;
-  for (const std::string& number : split(words[6])) asked.push_back(std::atoll(number.c_str()));
-  const auto most = static_cast<std::size_t>(asked[0] < 1000 ? asked[0] : asked.size());
+  std::vector<KnobValues> asked;
+  if (words[6][0] == '{') {
+    for (const std::string& text : split(words[6], ';')) {
+      CONVOY_TRY(const Candidate candidate, parse_candidate("cuda.depthwise" + text));
+      asked.push_back(candidate.knobs);
+    }
+  }
+  const auto most = asked.empty() ? static_cast<std::size_t>(std::atoll(words[6])) : asked.size();
   std::vector<Item> items;
   for (const ListedProblem& listed : list) {
     if (!listed.problem.is_depthwise() || print(listed.problem).find(match) == std::string::npos) continue;
@@ -101,9 +106,9 @@ Result<std::vector<Item>> items_of(char** words, const std::string& match, const
         for (const std::string& pass_name : split(words[5])) {
           CONVOY_TRY(const Pass pass, parse_pass(pass_name));
           const ConvProblem problem = variant(listed.problem, std::atoll(words[2]), type, layout, pass);
-          const std::vector<std::int64_t> tiles =
-              asked[0] < 1000 ? depthwise_engine().knobs(problem, request).front().values : asked;
-          for (std::size_t i = 0; i < std::min(most, tiles.size()); ++i) items.push_back({problem, tiles[i], i});
+          const std::vector<KnobValues> all =
+              asked.empty() ? depthwise_engine().configurations(problem, request).listed : asked;
+          for (std::size_t i = 0; i < std::min(most, all.size()); ++i) items.push_back({problem, all[i], i});
         }
       }
     }
@@ -118,7 +123,7 @@ void plan_all(std::vector<Item>& items, const PlanRequest& request) {
   for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
     threads.emplace_back([&] {
       for (std::size_t at = next++; at < items.size(); at = next++) {
-        items[at].plan = depthwise_engine().plan(items[at].problem, {{"tile", items[at].tile}}, request);
+        items[at].plan = depthwise_engine().plan(items[at].problem, items[at].configuration, request);
       }
     });
   }
@@ -184,9 +189,11 @@ Result<void> bench_all(int count, char** words) {
       CONVOY_TRY(const double seconds, timed(plan, sets, workspace, stream.get(), floor_seconds(problem) + 2e-6));
       outcome = fmt::format("\"us\":{:.2f},\"error_in_tolerances\":{:.3g}", seconds * 1e6, verdict.max_error);
     }
-    const double predicted = depthwise_engine().predict_seconds(problem, {{"tile", item.tile}}, request);
-    fmt::print("{{\"problem\":\"{}\",\"tile\":{},\"rank\":{},\"floor_us\":{:.2f},\"predicted_us\":{:.2f},{}}}\n",
-               print(problem), item.tile, item.rank, floor_seconds(problem) * 1e6, predicted * 1e6, outcome);
+    const double predicted = depthwise_engine().predict_seconds(problem, item.configuration, request);
+    fmt::print(
+        "{{\"problem\":\"{}\",\"candidate\":\"{}\",\"rank\":{},\"floor_us\":{:.2f},\"predicted_us\":{:.2f},{}}}\n",
+        print(problem), print(Candidate{"cuda.depthwise", item.configuration}), item.rank, floor_seconds(problem) * 1e6,
+        predicted * 1e6, outcome);
     std::fflush(stdout);
   }
   return {};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "engines/cuda/depthwise/blocks.h"
 #include "engines/cuda/depthwise/pixel_bands.h"
@@ -112,7 +113,7 @@ bool legal(const DepthwiseShape& shape, const DepthwiseDesign& design, const Cud
     return blocks_of(shape, design, device, 0).shared_bytes <= most_shared;
   }
   if (design.kernel == DepthwiseKernel::pixel_bands) {
-    if (design.rows > 9999) return false;  // a knob's digits
+    if (design.rows > 9999) return false;  // nobody tried larger ones
     const DepthwiseBlocks blocks = blocks_of(shape, design, device, 0);
     // Before 9.0 the compiler needs a few registers more.
     const std::int64_t spare = blocks.threads == 512 && device.architecture < 90 ? 8 : 0;
@@ -167,17 +168,6 @@ bool fits_tuned(const DepthwiseShape& shape) {
 
 }  // namespace
 
-std::int64_t knob_of(const DepthwiseDesign& design) {
-  if (design.kernel == DepthwiseKernel::general) return 0;
-  return static_cast<std::int64_t>(design.kernel) * 100'000'000 + design.rows * 10'000 + design.columns * 100 +
-         design.vector;
-}
-
-DepthwiseDesign design_of(std::int64_t knob) {
-  if (knob == 0) return {};
-  return {static_cast<DepthwiseKernel>(knob / 100'000'000), knob / 10'000 % 10'000, knob / 100 % 100, knob % 100};
-}
-
 std::vector<DepthwiseDesign> depthwise_designs(const DepthwiseShape& shape, const CudaDevice& device, int target_sms) {
   std::vector<DepthwiseDesign> designs;
   const auto add = [&](const DepthwiseDesign& design) {
@@ -227,8 +217,9 @@ std::vector<DepthwiseDesign> depthwise_designs(const DepthwiseShape& shape, cons
     const std::int64_t rows = bands_shape(shape).axes[1].out;
     for (const std::int64_t bands : {1, 2, 4, 8, 16, 32, 64}) {
       if (bands > rows) continue;
-      for (const auto& [columns, slice] : {std::pair{12, 16}, {22, 16}, {12, 32}, {22, 32}, {14, 32}, {24, 32}}) {
-        add({DepthwiseKernel::pixel_bands, ceil_div(rows, bands), columns, slice});
+      for (const auto& [unroll, columns, slice] :
+           {std::tuple{1, 2, 16}, {2, 2, 16}, {1, 2, 32}, {2, 2, 32}, {1, 4, 32}, {2, 4, 32}}) {
+        add({DepthwiseKernel::pixel_bands, ceil_div(rows, bands), columns, slice, unroll});
       }
     }
   }

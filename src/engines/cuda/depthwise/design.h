@@ -1,10 +1,12 @@
-// How a depthwise problem may be computed: which kernel and how large the tile of a thread. A design is a knob's value.
+// How a depthwise problem may be computed: which kernel and how large the tile of a thread. A design is a configuration
+// of the engine's.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "convoy/device.h"
+#include "convoy/engine.h"
+#include "core/declared_names.h"
 #include "engines/cuda/depthwise/shape.h"
 
 namespace convoy::cuda {
@@ -17,9 +19,9 @@ enum class DepthwiseKernel : std::uint8_t {
   mma,          // depthwise_nhwc_mma.cu: tensor cores; a block's patch, `vector` channels of a warp
   plane_bands,  // depthwise_nchw_bands.cu, .._wgrad.cu: tensor cores; bands of `rows` rows, a block's channels
                 // (columns) and images (vector)
-  pixel_bands,  // depthwise_nhwc_bands.cu, .._wgrad.cu: tensor cores; bands of `rows` rows, rows of a step * 10 +
-                // channels of a warp (columns), channels of a block (vector)
-  signal = 7,   // depthwise_signal.cu, .._wgrad.cu: tiles of `columns` positions, `rows` tiles of `vector` channels a
+  pixel_bands,  // depthwise_nhwc_bands.cu, .._wgrad.cu: tensor cores; bands of `rows` rows, channels of a warp
+                // (columns), channels of a block (vector), `unroll` units of rows a step
+  signal,       // depthwise_signal.cu, .._wgrad.cu: tiles of `columns` positions, `rows` tiles of `vector` channels a
                 // block
 };
 
@@ -28,12 +30,16 @@ struct DepthwiseDesign {
   std::int64_t rows = 1;
   std::int64_t columns = 1;
   std::int64_t vector = 1;  // channels of a thread
+  std::int64_t unroll = 1;
   friend bool operator==(const DepthwiseDesign&, const DepthwiseDesign&) = default;
 };
 
-// kernel*100,000,000 + rows*10,000 + columns*100 + vector; 0 for `general`.
-std::int64_t knob_of(const DepthwiseDesign& design);
-DepthwiseDesign design_of(std::int64_t knob);
+// A design as an engine's configuration, {columns=7,kernel=planes,rows=4}, and back. The knob `kernel` is a word, and
+// says which others there are. design_of() takes what configuration_of() gives.
+KnobValues configuration_of(const DepthwiseDesign& design);
+DepthwiseDesign design_of(const KnobValues& configuration);
+std::vector<DeclaredKnob> depthwise_knobs();
+Configurations configurations_of(const std::vector<DepthwiseDesign>& designs);
 
 // The designs that can run, at most twelve, the one that should be fastest first.
 std::vector<DepthwiseDesign> depthwise_designs(const DepthwiseShape& shape, const CudaDevice& device, int target_sms);

@@ -67,7 +67,7 @@ void plan_all(const Engine& engine, std::vector<Case>& cases, const PlanRequest&
 void check_tiles(std::vector<Case>& cases, const PlanRequest& request) {
   plan_all(depthwise_engine(), cases, request);
   for (Case& each : cases) {
-    const std::string text = fmt::format("{} tile={}", print(each.problem), each.knobs[0].value);
+    const std::string text = print(each.problem) + " " + print(Candidate{"", each.knobs});
     ASSERT_TRUE(each.plan.ok()) << text << ": " << each.plan.error().message;
     const ConvData data(each.problem, each.seed, each.fill);
     EXPECT_EQ(testing::run_on_device(**each.plan, each.problem, data, *request.cuda, false).failure, "") << text;
@@ -89,9 +89,9 @@ void check_random_problems(const Engine& engine, ProblemOptions options, std::in
       auto problem = convoy::testing::random_problem_for(random, engine, request, options, acceptance);
       ASSERT_TRUE(problem.has_value());
       Case made{*problem, {}, fill, static_cast<std::uint64_t>(random.integer(0, 1 << 30))};
-      for (const Knob& knob : engine.knobs(*problem, request)) {
-        const auto last = static_cast<std::int64_t>(knob.values.size()) - 1;
-        made.knobs.push_back({knob.name, knob.values[static_cast<std::size_t>(random.integer(0, last))]});
+      const std::vector<KnobValues> listed = engine.configurations(*problem, request).listed;
+      if (!listed.empty()) {
+        made.knobs = listed[static_cast<std::size_t>(random.integer(0, static_cast<std::int64_t>(listed.size()) - 1))];
       }
       cases.push_back(std::move(made));
     }
@@ -180,7 +180,7 @@ TEST_F(GpuTest, DepthwiseBandsOfPlanesAreTheOracles) {
     if (epilogue.empty()) problem->pass = random.pick({Pass::fprop, Pass::dgrad, Pass::wgrad});
     for (const DepthwiseDesign& design : depthwise_designs(depthwise_shape(*problem), *request_.cuda, 0)) {
       if (design.kernel != DepthwiseKernel::plane_bands) continue;
-      cases.push_back({*problem, {{"tile", knob_of(design)}}, Fill::normal, static_cast<std::uint64_t>(cases.size())});
+      cases.push_back({*problem, configuration_of(design), Fill::normal, static_cast<std::uint64_t>(cases.size())});
     }
   }
   check_tiles(cases, request_);
@@ -249,14 +249,13 @@ TEST_F(GpuTest, DepthwiseBandsOfPixelsAreTheOracles) {
       problem->alpha = 2;
       problem->beta = 0.5;
     }
-    std::vector<std::int64_t> tiles;
-    const std::vector<Knob> knobs = depthwise_engine().knobs(*problem, request_);
-    for (const std::int64_t tile : knobs.front().values) {
-      if (tile / 100'000'000 == 6) tiles.push_back(tile);
+    std::vector<KnobValues> bands;
+    for (const KnobValues& each : depthwise_engine().configurations(*problem, request_).listed) {
+      if (design_of(each).kernel == DepthwiseKernel::pixel_bands) bands.push_back(each);
     }
-    if (tiles.empty()) continue;
-    const std::int64_t tile = tiles[static_cast<std::size_t>(random.integer(0, static_cast<int>(tiles.size()) - 1))];
-    cases.push_back({*problem, {{"tile", tile}}, Fill::normal, static_cast<std::uint64_t>(cases.size())});
+    if (bands.empty()) continue;
+    const auto at = static_cast<std::size_t>(random.integer(0, static_cast<int>(bands.size()) - 1));
+    cases.push_back({*problem, bands[at], Fill::normal, static_cast<std::uint64_t>(cases.size())});
   }
   check_tiles(cases, request_);
 }
@@ -270,10 +269,8 @@ TEST_F(GpuTest, ManyFiltersOfOneChannelAreTheOracles) {
         "dgrad:x=bf16,2x3x40x40,nchw:w=bf16,96x1x3x3,nchw:y=bf16,2x96x40x40,nchw:pad=1x1:groups=3"}) {
     const auto problem = parse_problem(text);
     ASSERT_TRUE(problem.ok()) << problem.error().message;
-    for (const Knob& knob : depthwise_engine().knobs(*problem, request_)) {
-      for (const std::int64_t tile : knob.values) {
-        cases.push_back({*problem, {{knob.name, tile}}, Fill::normal, static_cast<std::uint64_t>(cases.size())});
-      }
+    for (const KnobValues& each : depthwise_engine().configurations(*problem, request_).listed) {
+      cases.push_back({*problem, each, Fill::normal, static_cast<std::uint64_t>(cases.size())});
     }
   }
   ASSERT_FALSE(cases.empty());
@@ -284,18 +281,17 @@ TEST_F(GpuTest, ManyFiltersOfOneChannelAreTheOracles) {
 TEST_F(GpuTest, KeepingToOneSmIsTheOracles) {
   request_.target_sms = 1;
   std::vector<Case> cases;
-  std::set<std::int64_t> kernels;
+  std::set<DepthwiseKernel> kernels;
   for (const ConvProblem& problem : one_sm_problems()) {
-    std::set<std::int64_t> seen;
-    const std::vector<Knob> knobs = depthwise_engine().knobs(problem, request_);
-    for (const std::int64_t tile : knobs.front().values) {
-      if (!seen.insert(tile / 100'000'000).second) continue;
-      cases.push_back({problem, {{"tile", tile}}, Fill::normal, static_cast<std::uint64_t>(cases.size())});
+    std::set<DepthwiseKernel> seen;
+    for (const KnobValues& each : depthwise_engine().configurations(problem, request_).listed) {
+      if (!seen.insert(design_of(each).kernel).second) continue;
+      cases.push_back({problem, each, Fill::normal, static_cast<std::uint64_t>(cases.size())});
     }
     kernels.merge(seen);
   }
   // compile_test.cc has the same without a GPU.
-  EXPECT_EQ(fmt::format("{}", fmt::join(kernels, " ")), "0 1 2 3 4 5 6 7")
+  EXPECT_EQ(kernels.size(), static_cast<std::size_t>(DepthwiseKernel::signal) + 1)
       << "kernels offered on " << request_.cuda->name;
   check_tiles(cases, request_);
 }
@@ -383,11 +379,11 @@ TEST_F(GpuTest, InfinitiesReachOnlyTheirOutputs) {
       // wgrad on multiply-adds multiplies the zeros beside x too (docs/cuda-kernels.md).
       const bool bands = design.kernel == DepthwiseKernel::plane_bands || design.kernel == DepthwiseKernel::pixel_bands;
       if (problem->pass == Pass::wgrad && !bands) continue;
-      const std::int64_t tile = knob_of(design);
-      const auto plan = depthwise_engine().plan(*problem, {{"tile", tile}}, request_);
+      const KnobValues configuration = configuration_of(design);
+      const auto plan = depthwise_engine().plan(*problem, configuration, request_);
       ASSERT_TRUE(plan.ok()) << plan.error().message;
       EXPECT_EQ(testing::run_on_device(**plan, *problem, data, *request_.cuda, false).failure, "")
-          << text << " tile=" << tile;
+          << text << " " << print(Candidate{"", configuration});
     }
   }
 }

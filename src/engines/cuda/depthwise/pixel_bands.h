@@ -10,11 +10,8 @@ namespace convoy::cuda {
 // Signals lie along W, and where H is nothing the images are its rows.
 DepthwiseShape bands_shape(const DepthwiseShape& shape);
 
-// A design's columns: units of rows of a step * 10 + channels of a warp.
-inline std::int64_t bands_unroll(const DepthwiseDesign& design) {
-  return std::max<std::int64_t>(1, design.columns / 10);
-}
-inline std::int64_t bands_channels(const DepthwiseDesign& design) { return design.columns % 10; }
+inline std::int64_t bands_unroll(const DepthwiseDesign& design) { return design.unroll; }
+inline std::int64_t bands_channels(const DepthwiseDesign& design) { return design.columns; }
 
 struct Bands {
   std::int64_t rows_in = 1, rows_out = 1;  // of a substep

@@ -1,0 +1,35 @@
+#include "ops/blocks.h"
+
+#include <algorithm>
+
+namespace convoy::ops {
+
+bool accepts_blocks(const Operator& op, const NodeDesc& node, std::span<const Input> inputs,
+                    std::span<const TensorDesc> outputs, Layout layout) {
+  const std::int64_t block = channel_block(layout);
+  if (block == 1 || outputs.empty() || !op.treats_channels_alike(node, inputs)) return false;
+  // The same samples and channels everywhere, besides numbers that hold for all of them.
+  const Dims& dims = outputs[0].dims;
+  const auto alike = [&](const TensorDesc& desc) {
+    return desc.rank() >= 3 && desc.rank() <= 5 && desc.rank() == outputs[0].rank() && desc.dims[0] == dims[0] &&
+           desc.dims[1] == dims[1];
+  };
+  if (!std::ranges::all_of(outputs, alike) || dims[1] % block != 0 || dims[1] == 0) return false;
+  return std::ranges::all_of(inputs, [&](const Input& input) {
+    if (!input.present || input.desc.rank() <= 1) return !input.present || input.constant != nullptr;
+    return input.constant == nullptr && alike(input.desc);
+  });
+}
+
+TensorDesc blocks_as_samples(const TensorDesc& desc) {
+  const std::int64_t block = desc.channel_block;
+  if (block == 1) return desc;
+  Dims dims = desc.dims;
+  dims[0] *= dims[1] / block;
+  dims[1] = block;
+  TensorDesc made = TensorDesc::packed(desc.type, std::move(dims), Layout::nhwc);
+  made.alignment = desc.alignment;
+  return made;
+}
+
+}  // namespace convoy::ops

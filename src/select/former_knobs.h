@@ -1,0 +1,20 @@
+// Candidates as Convoy wrote them before configurations had named values: "cpu.direct{tile=142}" is
+// cpu.direct{channel_vectors=2,positions=14} now. They are in rules, databases, exports and other people's programs;
+// this is where they are understood, and it never changes.
+#pragma once
+
+#include <optional>
+
+#include "convoy/convolution.h"
+#include "convoy/engine.h"
+
+namespace convoy::selection {
+
+// Whether it is written like that.
+bool has_former_knobs(const Candidate& candidate);
+
+// The same as it is written today; nothing where it is written like that already. A tile of cpu.gemm's depends on the
+// problem's layouts: without a problem there is nothing for it.
+std::optional<Candidate> with_named_knobs(const Candidate& candidate, const ConvProblem* problem);
+
+}  // namespace convoy::selection
