@@ -1,6 +1,7 @@
-// Conversions of activations as a share of a copy's bandwidth: a memcpy of the source's bytes by the same threads from
-// memory of its own to memory of its own, samples in turns, caches as they are left. A JSON line each.
-// usage: convert_bench [SECONDS [layouts|types]]
+// Conversions of activations as a share of a copy's bandwidth: of a memcpy of as many bytes by the same threads from
+// memory of its own to memory of its own. Samples in turns, caches as the runs before leave them. Time is the processor
+// time of the thread that used most of it, so that programs that run beside this one don't count, nor does the start of
+// the threads, which is the same for both. A JSON line each. usage: convert_bench [SECONDS [layouts|types]]
 #include <fmt/format.h>
 #include <time.h>
 

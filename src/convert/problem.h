@@ -20,7 +20,7 @@ bool is_conversion_string(std::string_view text);  // begins with "convert:"
 std::string print(const ConversionProblem& problem);
 Result<ConversionProblem> parse_conversion(std::string_view text);
 
-// Bytes of the elements, read and written; the padding of blocks is not counted.
+// Bytes read and written, the padding of blocks too.
 double bytes_moved(const ConversionProblem& problem);
 
 // What convert_layout is predicted to take: a start, which is assumed, and the bytes at a rate that the kind of
