@@ -96,6 +96,7 @@ TEST(Repro, AFailureHappensAgainFromItsFile) {
   const FaultyEngine wrong(EngineFault::wrong), good(EngineFault::none);
   Repro repro = example();
   repro.setup.trusted.reset();
+  repro.candidate.knobs.clear();  // this engine has none
   const Engine* engines[] = {&wrong};
   const CheckOutcome outcome = CandidateChecker::make(repro.setup, engines)->check(repro.candidate);
   ASSERT_EQ(outcome.fault, CheckFault::wrong_result);

@@ -86,7 +86,7 @@ OWN = [
     unit("explain {dense} --node 1"),
     unit("explain {fused} --fusion --budget 2", says=["epilogue"], measured=None),
     unit("tune {dense} -o {folder}/b.rules", makes=["b.rules"]),
-    unit("tune {dense} -o {folder}/b.rules", makes=["b.rules"]),
+    unit("tune {dense} --output {folder}/b.rules", makes=["b.rules"]),
     unit("tune {dense} --again", before=["tune {dense} --device cuda --budget 1"]),
     unit("tune {depthwise} --all-knobs --engines cuda.depthwise", says=[r"kernel="]),
     unit("tune {dense} --verbose"),
