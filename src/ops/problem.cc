@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 
 #include "core/nearest.h"
@@ -13,7 +14,7 @@
 namespace convoy::ops {
 namespace {
 
-constexpr int kDefaultOpset = NodeDesc{}.opset;
+const int kDefaultOpset = NodeDesc{}.opset;
 
 Error invalid(std::string message) { return {ErrorCode::invalid_argument, std::move(message)}; }
 
@@ -104,7 +105,9 @@ std::string print_values(const TensorDesc& desc, const std::byte* data) {
         return true;
       });
     } else {
-      text += print_double(load_as_double(desc.type, data, i));
+      const double value = load_as_double(desc.type, data, i);  // the narrower types are exact as floats
+      text += desc.type == DataType::f64 || !std::isfinite(value) ? print_double(value)
+                                                                  : fmt::format("{}", static_cast<float>(value));
     }
   }
   return text;
@@ -192,26 +195,24 @@ Result<Operand> parse_operand(std::string_view text) {
 
 constexpr std::array<std::string_view, 7> kKinds = {"int", "real", "text", "ints", "reals", "texts", "tensor"};
 
+std::string print_value(std::int64_t value) { return std::to_string(value); }
+std::string print_value(double value) { return print_double(value); }
+std::string print_value(const std::string& value) { return escaped(value); }
+std::string print_value(const HostTensor& tensor) {
+  return fmt::format("{},values={}", print_tensor(tensor.desc), print_values(tensor.desc, tensor.data.get()));
+}
+
 std::string print_attribute(const Attribute& attribute) {
   std::string text(kKinds[attribute.index()]);
-  const auto add = [&](const std::string& value) { text.append(",").append(value); };
-  struct {
-    decltype(add)& add;
-    void operator()(std::int64_t value) const { add(std::to_string(value)); }
-    void operator()(double value) const { add(print_double(value)); }
-    void operator()(const std::string& value) const { add(escaped(value)); }
-    void operator()(const std::vector<std::int64_t>& values) const { each(values); }
-    void operator()(const std::vector<double>& values) const { each(values); }
-    void operator()(const std::vector<std::string>& values) const { each(values); }
-    void operator()(const HostTensor& tensor) const {
-      add(fmt::format("{},values={}", print_tensor(tensor.desc), print_values(tensor.desc, tensor.data.get())));
-    }
-    template <class T>
-    void each(const std::vector<T>& values) const {
-      for (const T& value : values) (*this)(value);
-    }
-  } const visitor{add};
-  std::visit(visitor, attribute);
+  std::visit(
+      [&]<class T>(const T& value) {
+        if constexpr (requires { value.begin(); } && !std::is_same_v<T, std::string>) {
+          for (const auto& each : value) text += "," + print_value(each);
+        } else {
+          text += "," + print_value(value);
+        }
+      },
+      attribute);
   return text;
 }
 

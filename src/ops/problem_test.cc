@@ -130,7 +130,9 @@ void expect_same(const OpProblem& a, const OpProblem& b) {
   for (std::size_t i = 0; i < a.inputs.size(); ++i) {
     EXPECT_EQ(a.inputs[i].present, b.inputs[i].present);
     EXPECT_EQ(a.inputs[i].constant, b.inputs[i].constant);
-    if (a.inputs[i].present) EXPECT_EQ(a.inputs[i].desc, b.inputs[i].desc);
+    if (a.inputs[i].present) {
+      EXPECT_EQ(a.inputs[i].desc, b.inputs[i].desc);
+    }
     EXPECT_TRUE(same_values(a.inputs[i].desc, a.inputs[i].values.get(), b.inputs[i].values.get()));
   }
   ASSERT_EQ(a.node.attributes.size(), b.node.attributes.size());
