@@ -207,9 +207,9 @@ std::string print_attribute(const Attribute& attribute) {
   std::visit(
       [&]<class T>(const T& value) {
         if constexpr (requires { value.begin(); } && !std::is_same_v<T, std::string>) {
-          for (const auto& each : value) text += "," + print_value(each);
+          for (const auto& each : value) text += fmt::format(",{}", print_value(each));
         } else {
-          text += "," + print_value(value);
+          text += fmt::format(",{}", print_value(value));
         }
       },
       attribute);
@@ -338,7 +338,7 @@ OpProblem describe(const NodeDesc& node, std::span<const Input> inputs, std::spa
 }
 
 std::string print(const OpProblem& p) {
-  std::string text = "op:" + escaped(p.node.op);
+  std::string text = fmt::format("op:{}", escaped(p.node.op));
   for (std::size_t i = 0; i < p.inputs.size(); ++i) {
     const Operand& input = p.inputs[i];
     text += fmt::format(":{}={}", numbered('x', i), input.present ? print_tensor(input.desc) : "none");

@@ -56,4 +56,7 @@ Result<void> complete(OpProblem& problem);
 // Bytes of all inputs and outputs, each once.
 double bytes_moved(const OpProblem& problem);
 
+// What it is predicted to take (prediction.cc says how wrong that is).
+double predict_seconds(const OpProblem& problem, const PlanRequest& request);
+
 }  // namespace convoy::ops

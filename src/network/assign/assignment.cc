@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "convert/convert.h"
 #include "network/conv_node.h"
@@ -76,6 +77,22 @@ bool can_work(const Graph& graph, const Node& node, const Sides& sides) {
          relabels(node, inputs[0].desc, described(graph.values[node.outputs[0]], sides.writes));
 }
 
+std::optional<StepProblem> step_problem(const Graph& graph, const Node& node, const Sides& sides) {
+  std::vector<ops::Input> inputs = inputs_of(graph, node);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (node.inputs[i] != kAbsent) inputs[i].desc = described(graph.values[node.inputs[i]], sides.reads);
+  }
+  std::vector<TensorDesc> outputs;
+  for (const int output : node.outputs) {
+    if (output != kAbsent) outputs.push_back(described(graph.values[output], sides.writes));
+  }
+  if (node.inputs.size() == 1 && node.outputs.size() == 1 && outputs.size() == 1 && !graph.is_output(node.outputs[0]) && !graph.values[node.inputs[0]].constant &&
+      relabels(node, inputs[0].desc, outputs[0])) {
+    return std::nullopt;
+  }
+  return StepProblem(ops::describe(node.desc, inputs, outputs));
+}
+
 Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, Selector& selector) {
   Assignment result;
   result.nodes.resize(graph.nodes.size());
@@ -145,6 +162,21 @@ std::vector<std::vector<Conversion>> conversions(const Graph& graph, const Assig
   }
   for (const int output : graph.outputs) need(graph.nodes.size(), output, Layout::nchw);
   return result;
+}
+
+std::vector<StepProblem> step_problems(const Graph& graph, const Assignment& assignment) {
+  std::vector<StepProblem> problems;
+  std::set<std::string> seen;
+  const auto add = [&](StepProblem problem) {
+    if (seen.insert(print(problem)).second) problems.push_back(std::move(problem));
+  };
+  const auto converted = conversions(graph, assignment);
+  for (std::size_t n = 0; n < converted.size(); ++n) {
+    for (const Conversion& conversion : converted[n]) add(ConversionProblem{conversion.from, conversion.to});
+    if (n == graph.nodes.size() || graph.nodes[n].conv || !is_static(graph, graph.nodes[n])) continue;
+    if (auto problem = step_problem(graph, graph.nodes[n], assignment.nodes[n].sides)) add(*std::move(problem));
+  }
+  return problems;
 }
 
 }  // namespace convoy::network

@@ -3,9 +3,11 @@
 // assign() for layouts that a rule gives (greedy_sides, uniform_sides), and from plan files (plan_file.h).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "network/cost/step_problem.h"
 #include "network/graph.h"
 #include "network/selector.h"
 
@@ -48,6 +50,10 @@ bool can_work(const Graph& graph, const Node& node, const Sides& sides);
 // between row-major and channels-last, for one.
 bool relabels(const Node& node, const TensorDesc& input, const TensorDesc& output);
 
+// A node that is no convolution, as it is planned with these sides; nothing for one that costs nothing, since it
+// relabels.
+std::optional<StepProblem> step_problem(const Graph& graph, const Node& node, const Sides& sides);
+
 // An engine for each convolution, in the layouts of `sides` (by node). Where none takes them that the selector's
 // options admit (a rule may name one that takes another layout only), the node works in another layout.
 Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, Selector& selector);
@@ -61,5 +67,8 @@ struct Conversion {
 // The conversions that an assignment needs before each node runs, by node, and behind the last one for the graph's
 // outputs.
 std::vector<std::vector<Conversion>> conversions(const Graph& graph, const Assignment& assignment);
+
+// What is run besides convolutions, each once: operators and conversions in the order of their first occurrence.
+std::vector<StepProblem> step_problems(const Graph& graph, const Assignment& assignment);
 
 }  // namespace convoy::network
