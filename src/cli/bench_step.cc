@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/tuning.h"
 #include "network/cost/measure_step.h"
 #include "report/format.h"
 #include "report/table.h"
@@ -10,13 +11,17 @@ namespace convoy::cli {
 
 Result<int> bench_step(const Program& program, const std::string& text) {
   CONVOY_TRY(const PlanRequest request, program.plan_request());
-  CONVOY_TRY(const SelectionOptions options, program.selection(network::StepMeasuring{}.budget_seconds));
+  CONVOY_TRY(SelectionOptions options, program.selection(network::StepMeasuring{}.budget_seconds));
   CONVOY_TRY(const network::StepProblem problem, network::parse_step(text));
   CONVOY_TRY(const network::StepMeasurement measured,
              network::measure_step(
                  problem, request,
                  {.caches = options.caches, .budget_seconds = options.budget_seconds, .beside_copy = true}));
   const Measurement& m = measured.measurement;
+  const auto database = attach_database(program, options);
+  if (options.store != nullptr && (m.failure || m.samples > 0)) {
+    CONVOY_CHECK(options.store->store(measurement_key(problem, request, options.caches), m));
+  }
   if (m.failure) return *m.failure;
   if (m.samples == 0) {
     return Error{ErrorCode::invalid_argument,

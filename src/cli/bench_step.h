@@ -1,5 +1,5 @@
 // convoy bench 'op:...' and 'convert:...': an operator or a conversion, verified, timed beside a parallel copy of as
-// many bytes.
+// many bytes. A result that is wrong is an error. Kept in the tuning database.
 #pragma once
 
 #include <string>

@@ -122,28 +122,6 @@ double relative_tolerance(DataType type) {
   return type == DataType::bf16 ? 0x1p-6 : type == DataType::f16 ? 0x1p-9 : type == DataType::f64 ? 1e-10 : 1e-4;
 }
 
-// Largest difference in units of what is allowed.
-double difference(const HostTensor& expected, const HostTensor& actual) {
-  const DataType type = expected.desc.type;
-  const bool narrow = type == DataType::u8 || type == DataType::s8;
-  double largest = 0;
-  for (std::int64_t i = 0; i < expected.desc.elements(); ++i) {
-    const double value = std::abs(expected.at(i));
-    if (std::isfinite(value)) largest = std::max(largest, value);
-  }
-  const double allowed = is_integer(type) || type == DataType::boolean
-                             ? (narrow ? 1.0 : 0.5)
-                             : std::max(relative_tolerance(type) * largest, std::numeric_limits<double>::min());
-  double worst = 0;
-  for (std::int64_t i = 0; i < expected.desc.elements(); ++i) {
-    const double a = expected.at(i), b = actual.at(i);
-    if (a == b || (std::isnan(a) && std::isnan(b))) continue;
-    const double apart = std::abs(a - b) / allowed;
-    worst = std::max(worst, std::isnan(apart) ? std::numeric_limits<double>::infinity() : apart);
-  }
-  return worst;
-}
-
 void soil(const std::vector<HostTensor>& tensors, int byte) {
   for (const HostTensor& tensor : tensors) {
     std::memset(tensor.data.get(), byte, static_cast<std::size_t>(tensor.desc.bytes()));
@@ -254,6 +232,27 @@ Result<void> check_request(const PlanRequest& request, CacheState caches) {
 }
 
 }  // namespace
+
+double difference(const HostTensor& expected, const HostTensor& actual) {
+  const DataType type = expected.desc.type;
+  const bool narrow = type == DataType::u8 || type == DataType::s8;
+  double largest = 0;
+  for (std::int64_t i = 0; i < expected.desc.elements(); ++i) {
+    const double value = std::abs(expected.at(i));
+    if (std::isfinite(value)) largest = std::max(largest, value);
+  }
+  const double allowed = is_integer(type) || type == DataType::boolean
+                             ? (narrow ? 1.0 : 0.5)
+                             : std::max(relative_tolerance(type) * largest, std::numeric_limits<double>::min());
+  double worst = 0;
+  for (std::int64_t i = 0; i < expected.desc.elements(); ++i) {
+    const double a = expected.at(i), b = actual.at(i);
+    if (a == b || (std::isnan(a) && std::isnan(b))) continue;
+    const double apart = std::abs(a - b) / allowed;
+    worst = std::max(worst, std::isnan(apart) ? std::numeric_limits<double>::infinity() : apart);
+  }
+  return worst;
+}
 
 Result<StepMeasurement> measure_step(const StepProblem& problem, const PlanRequest& request,
                                      const StepMeasuring& measuring) {

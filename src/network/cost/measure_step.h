@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "convoy/host_tensor.h"
 #include "network/cost/step_problem.h"
 
 namespace convoy::network {
@@ -27,6 +28,10 @@ struct StepMeasurement {
 // written is found even where both are row-major. Errors: no memory, the problem is none that the operator plans.
 Result<StepMeasurement> measure_step(const StepProblem& problem, const PlanRequest& request,
                                      const StepMeasuring& measuring);
+
+// The largest difference of two tensors of the same type and dims, in units of what is allowed between an operator's
+// results in two layouts: over 1 is wrong. A NaN is equal to a NaN only.
+double difference(const HostTensor& expected, const HostTensor& actual);
 
 // Measures those problems of `problems` that the store has no complete measurement of, one after the other, each for
 // its share of the time (0: as long as it takes), and stores them. A failure is stored like a time. Problems that
