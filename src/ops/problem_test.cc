@@ -244,5 +244,31 @@ TEST(OperatorString, OutputsAreInferredAndChecked) {
   EXPECT_FALSE(complete(p).ok());
 }
 
+TEST(OperatorPrediction, GrowsWithTheWorkAndShrinksWithThreads) {
+  const auto seconds = [](const std::string& text, int threads = 1) {
+    auto p = *parse_operator(text);
+    EXPECT_TRUE(complete(p).ok()) << text;
+    PlanRequest request;
+    request.threads = threads;
+    return predict_seconds(p, request);
+  };
+  for (const char* layout : {",nchw", ",nhwc", ",nchw8c"}) {
+    const std::string small = std::string("op:Relu:x=f32,1x64x28x28") + layout,
+                      large = std::string("op:Relu:x=f32,1x64x112x112") + layout;
+    EXPECT_GT(seconds(large), 8 * seconds(small));
+    EXPECT_LT(seconds(large, 2), 0.6 * seconds(large));
+    EXPECT_GT(seconds(small), 1e-6);
+  }
+  EXPECT_LT(seconds("op:Relu:x=f32,3,nchw"), 1e-6);
+  EXPECT_EQ(seconds("op:Relu:x=f32,3,nchw"), seconds("op:Relu:x=f32,3,nchw", 2));
+  // A window's size counts; functions take longer than sums; what spreads over blocks is slow.
+  const std::string pool = "op:MaxPool:x=f32,1x64x56x56,nhwc:@kernel_shape=ints,";
+  EXPECT_GT(seconds(pool + "5,5"), 2 * seconds(pool + "3,3"));
+  EXPECT_GT(seconds("op:Sigmoid:x=f32,1x64x56x56,nchw"), 5 * seconds("op:Relu:x=f32,1x64x56x56,nchw"));
+  EXPECT_GT(seconds("op:Mul:x=f32,1x64x56x56,nchw8c:x1=f32,1x64x1x1,nchw8c"),
+            3 * seconds("op:Mul:x=f32,1x64x56x56,nhwc:x1=f32,1x64x1x1,nhwc"));
+  EXPECT_GT(seconds("op:Not:x=bool,1x64x56x56,nchw"), 1e-6);  // of no kind
+}
+
 }  // namespace
 }  // namespace convoy::ops
