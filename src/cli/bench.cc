@@ -6,14 +6,14 @@
 #include <map>
 #include <optional>
 
-#include "cli/bench_conversion.h"
+#include "cli/bench_step.h"
 #include "cli/ceiling_report.h"
 #include "cli/heuristic_report.h"
 #include "cli/inputs.h"
 #include "cli/target.h"
 #include "cli/tune_network.h"
 #include "cli/tuning.h"
-#include "convert/problem.h"
+#include "network/cost/step_problem.h"
 #include "report/format.h"
 #include "report/refusals.h"
 #include "report/table.h"
@@ -300,7 +300,7 @@ Result<Json> bench_network(const Program& program, const Network& network, const
 }
 
 Result<int> bench(const Program& program, const BenchFlags& flags) {
-  if (is_conversion_string(flags.target)) return bench_conversion(program, flags.target);
+  if (network::is_step_string(flags.target)) return bench_step(program, flags.target);
   CONVOY_TRY(const PlanRequest request, program.plan_request());
   CONVOY_TRY(SelectionOptions options, program.selection(kDefaultBudget));
   options.all_knobs = flags.all_knobs;

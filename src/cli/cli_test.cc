@@ -192,6 +192,31 @@ TEST_F(Command, BenchMeasuresEveryCandidateAgainstTheOracle) {
   EXPECT_TRUE(other["problems"][0]["problem"].get<std::string>().starts_with("wgrad:"));
 }
 
+TEST_F(Command, BenchesOperatorsAndConversions) {
+  const std::string pool = "op:MaxPool:x=f32,1x16x20x20,nhwc:@kernel_shape=ints,2,2",
+                    conversion = "convert:x=f32,1x16x20x20,nhwc:y=f32,1x16x20x20,nchw";
+  for (const std::string& problem : {pool, conversion}) {
+    const json result = run_json({"bench", problem, "--threads", "1"}, 0);
+    EXPECT_TRUE(result["target"].get<std::string>().starts_with(problem.substr(0, 20)));
+    for (const char* field : {"seconds", "bytes_per_second", "copy_seconds", "share_of_copy", "predicted_seconds"}) {
+      EXPECT_GT(result[field], 0) << field;
+    }
+    EXPECT_GT(result["samples"], 0);
+    EXPECT_EQ(result["caches"], "cold");
+  }
+  const Finished exported = run({"db", "export"});
+  EXPECT_NE(exported.out.find("\"candidate\":\"ops.MaxPool\""), std::string::npos) << exported.out;
+  EXPECT_NE(exported.out.find("\"candidate\":\"convert\""), std::string::npos) << exported.out;
+  const json listed = run_json({"db", "show"}, 0);
+  EXPECT_EQ(listed["records"].size(), 2u);
+  const Finished shown = run({"db", "show"});
+  EXPECT_EQ(shown.out.find("outdated"), std::string::npos) << shown.out;
+  EXPECT_NE(run({"bench", pool, "--threads", "1"}).out.find("copy of as many bytes"), std::string::npos);
+  expect_error({"bench", "op:MaxPool:x=f31,1x16"}, 2, "x: ");
+  expect_error({"bench", "op:Softmax:x=f32,1x16x8x8,nchw8c"}, 4, "doesn't work in nchw8c");
+  expect_error({"bench", pool, "--device", "cuda"}, 4, "");
+}
+
 TEST_F(Command, ZooModelsRunAndHumanOutputIsOnStandardOutput) {
   ASSERT_EQ(run({"zoo", "squeezenet1_1", "-o", path("model.onnx")}).exit_code, 0);
   const json result =

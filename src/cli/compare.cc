@@ -54,7 +54,10 @@ std::vector<Row> rows_of(const Beside& beside) {
 std::string time_text(double seconds) { return seconds > 0 ? report::seconds(seconds) : "-"; }
 
 Json to_json(const std::string& name, const Side& side) {
-  return {{"plan", name}, {"seconds", side.seconds.median}, {"steps", side.steps.size()}};
+  return {{"plan", name},
+          {"seconds", side.seconds.median},
+          {"first_quartile_seconds", side.seconds.first_quartile},
+          {"steps", side.steps.size()}};
 }
 
 Result<int> compare(const Program& program, const Flags& flags) {

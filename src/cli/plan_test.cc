@@ -71,6 +71,29 @@ TEST_F(PlanCommand, MistakesAreNamed) {
   EXPECT_NE(with({"plan", kNetwork, "--skip-pass", "shape_inference"}).err.find("can't be skipped"), std::string::npos);
 }
 
+TEST_F(PlanCommand, ABudgetMeasuresWhatItsLinesCost) {
+  const std::vector<std::string> small = {kNetwork, "--dim", "H=64", "--dim", "W=64", "--threads", "1"};
+  const auto plan = [&](std::vector<std::string> flags) {
+    std::vector<std::string> arguments = {"plan"};
+    arguments.insert(arguments.end(), small.begin(), small.end());
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const Finished made = run(arguments);
+    EXPECT_EQ(made.exit_code, 0) << made.err;
+    return made.out;
+  };
+  EXPECT_EQ(plan({}).find("measured"), std::string::npos);
+  const auto line = [](const std::string& text, const std::string& part) {
+    const std::size_t at = text.find(part);
+    return text.substr(at, text.find('\n', at) - at);
+  };
+  const std::string measured = plan({"--budget", "10"});
+  EXPECT_NE(line(measured, "MaxPool").find("us measured"), std::string::npos) << measured;
+  const std::string after = plan({}), again = plan({});
+  EXPECT_EQ(after, again);  // the same database, the same text
+  EXPECT_EQ(line(after, "MaxPool"), line(measured, "MaxPool"));
+  EXPECT_NE(line(plan({"--no-db"}), "MaxPool").find("us predicted"), std::string::npos);
+}
+
 TEST_F(PlanCommand, ComparesTwo) {
   const Finished compared = with({"compare", kNetwork, "uniform:nhwc", "uniform:nchw", "--rounds", "2", "--json"});
   ASSERT_EQ(compared.exit_code, 0) << compared.err;

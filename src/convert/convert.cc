@@ -10,12 +10,12 @@ namespace convoy {
 namespace {
 
 using conversion::Kernels;
-using conversion::kGroup;
+using conversion::kMostBytes;
 using conversion::Piece;
 
-// Positions that are converted before the next channels are: runs long enough for the prefetcher in each of many rows
-// (nchw), lines few enough for the second cache (nhwc).
-constexpr std::int64_t kRun = 256;
+// Positions of a piece, or up to twice as many. Long runs in each of many rows (nchw) are what memory likes; threads
+// want pieces enough for all.
+constexpr std::int64_t kRun = 1024;
 
 bool is_f32_and_16_bits(DataType a, DataType b) {
   const auto narrow = [](DataType type) { return type == DataType::bf16 || type == DataType::f16; };
@@ -79,18 +79,20 @@ class Conversion {
         positions_(positions_of(src)) {
     const bool src_blocked = src.channel_block > 1;
     if (!src_blocked && !dst_blocked_) {
-      groups_ = std::max<std::int64_t>(1, channels_ / kGroup);
+      wide_ = kMostBytes / (from_.inner ? from_.size : to_.size);
+      groups_ = std::max<std::int64_t>(1, channels_ / wide_);
       return;
     }
-    group_ = std::min(src_blocked ? src.channel_block : kGroup, dst_blocked_ ? dst.channel_block : kGroup);
+    group_ = std::min(src_blocked ? src.channel_block : 16, dst_blocked_ ? dst.channel_block : 16);
     const std::int64_t channels = dst_blocked_ ? dst.padded_channels() : channels_;
     groups_ = (channels + group_ - 1) / group_;
   }
 
   void run(const std::byte* src, std::byte* dst, ThreadTeam& team) const {
-    const std::int64_t runs = std::max<std::int64_t>(1, positions_ / kRun);
-    // Where there are few positions, the channels are split between the threads too.
-    const std::int64_t wanted = 4 * team.size();
+    // Where there are few positions, the channels are split between the threads too, and then shorter runs.
+    const std::int64_t wanted = team.size() > 1 ? 4 * team.size() : 1;
+    std::int64_t runs = std::max<std::int64_t>(1, positions_ / kRun);
+    if (samples_ * runs * groups_ < wanted) runs = std::max<std::int64_t>(runs, std::min(positions_ / 64, wanted));
     const std::int64_t parts = std::clamp<std::int64_t>(wanted / (samples_ * runs), 1, groups_);
     parallel_ranges(team, samples_ * runs * parts, [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t unit = begin; unit < end; ++unit) {
@@ -110,7 +112,7 @@ class Conversion {
   }
 
   // The pieces of channels of a group, which are one where a layout is blocked. Elsewhere the last group has what is
-  // left over; channels are then done twice where that makes pieces of 8 or 16.
+  // left over; channels are then done twice where that makes pieces of a multiple of 8.
   template <class Body>
   void group(std::int64_t g, Body body) const {
     if (group_ > 0) {
@@ -119,68 +121,26 @@ class Conversion {
       body(Channels{begin, count, to_.inner && !dst_blocked_ ? count : group_});
       return;
     }
-    const std::int64_t begin = g * kGroup, end = g + 1 == groups_ ? channels_ : begin + kGroup;
+    const std::int64_t begin = g * wide_, end = g + 1 == groups_ ? channels_ : begin + wide_;
     std::int64_t c = begin;
-    for (; c + kGroup <= end; c += kGroup) body(Channels{c, kGroup, kGroup});
-    const std::int64_t left = end - c;
-    if (left == 0) return;
-    const std::int64_t width = std::min(end - begin, left > 8 ? kGroup : std::int64_t{8});
+    for (; c + wide_ <= end; c += wide_) body(Channels{c, wide_, wide_});
+    if (c == end) return;
+    const std::int64_t width = std::min(end - begin, (end - c + 7) / 8 * 8);
     body(Channels{end - width, width, width});
   }
 
   void move(const std::byte* src, std::byte* dst, std::int64_t n, const Channels& channels, std::int64_t first,
             std::int64_t last) const {
-    Piece piece{src + from_.offset(n, channels.begin, first),
-                from_.channel(),
-                from_.position,
-                dst + to_.offset(n, channels.begin, first),
-                to_.channel(),
-                to_.position,
-                channels.count,
-                channels.padded,
-                last - first};
-    if (src_type_ == dst_type_) return kernels_.move(static_cast<std::size_t>(from_.size), piece);
-    convert(piece);
-  }
-
-  // Elements are moved as what is narrower.
-  void convert(Piece piece) const {
-    constexpr std::int64_t kStaged = 64;
-    alignas(64) std::array<std::byte, kStaged * kGroup * 4> buffer;
-    const bool widens = from_.size < to_.size;
-    const Side& wide = widens ? to_ : from_;
-    for (std::int64_t at = 0, count = 0; at < piece.positions; at += count) {
-      count = conversion::staged(kStaged, piece.positions - at);
-      Piece narrow = piece;
-      narrow.positions = count;
-      narrow.src += at * piece.src_position;
-      narrow.dst += at * piece.dst_position;
-      // The buffer is placed as the wide side is: rows of positions, or of channels.
-      const std::int64_t rows = wide.inner ? narrow.positions : narrow.channels;
-      const std::int64_t held = widens && wide.inner ? piece.padded : piece.channels;
-      const std::int64_t row_count = wide.inner ? held : narrow.positions;
-      const std::int64_t row = wide.inner ? kGroup : kStaged;
-      const std::int64_t channel = wide.inner ? 2 : row * 2, position = wide.inner ? row * 2 : 2;
-      const std::int64_t far = wide.inner ? wide.position : wide.channel();
-      if (widens) {
-        std::byte* const out = narrow.dst;
-        narrow.dst = buffer.data();
-        narrow.dst_channel = channel;
-        narrow.dst_position = position;
-        kernels_.move(2, narrow);
-        for (std::int64_t i = 0; i < rows; ++i) {
-          kernels_.convert(src_type_, buffer.data() + i * row * 2, dst_type_, out + i * far, row_count);
-        }
-      } else {
-        for (std::int64_t i = 0; i < rows; ++i) {
-          kernels_.convert(src_type_, narrow.src + i * far, dst_type_, buffer.data() + i * row * 2, row_count);
-        }
-        narrow.src = buffer.data();
-        narrow.src_channel = channel;
-        narrow.src_position = position;
-        kernels_.move(2, narrow);
-      }
-    }
+    const Piece piece{src + from_.offset(n, channels.begin, first),
+                      from_.channel(),
+                      from_.position,
+                      dst + to_.offset(n, channels.begin, first),
+                      to_.channel(),
+                      to_.position,
+                      channels.count,
+                      channels.padded,
+                      last - first};
+    kernels_.move(src_type_, dst_type_, piece);
   }
 
   DataType src_type_, dst_type_;
@@ -189,6 +149,7 @@ class Conversion {
   const Kernels& kernels_;
   std::int64_t samples_, channels_, positions_;
   std::int64_t group_ = 0;   // channels of a piece where a layout is blocked
+  std::int64_t wide_ = 0;    // the same where none is
   std::int64_t groups_ = 1;  // of channels
 };
 

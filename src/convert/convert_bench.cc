@@ -1,6 +1,7 @@
-// Conversions of activations as a share of a copy's bandwidth: a memcpy of the source's bytes by the same threads from
-// memory of its own to memory of its own, samples in turns, caches as they are left. A JSON line each.
-// usage: convert_bench [SECONDS [layouts|types]]
+// Conversions of activations as a share of a copy's bandwidth: of a memcpy of as many bytes by the same threads from
+// memory of its own to memory of its own. Samples in turns, caches as the runs before leave them. Time is the processor
+// time of the thread that used most of it, so that programs that run beside this one don't count, nor does the start of
+// the threads, which is the same for both. A JSON line each. usage: convert_bench [SECONDS [layouts|types]]
 #include <fmt/format.h>
 #include <time.h>
 
@@ -44,13 +45,18 @@ class TimedTeam final : public ThreadTeam {
     for (std::size_t i = 0; i < used_.size(); i += kApart) most = std::max(most, used_[i]);
     seconds_ += most;
   }
-  double take() { return std::exchange(seconds_, 0); }
+  // Seconds since the last call. Of one thread all of it, as what is too small to be split needs no team.
+  double take() {
+    const double now = thread_seconds();
+    const double alone = now - std::exchange(taken_, now), together = std::exchange(seconds_, 0);
+    return size() == 1 ? alone : together;
+  }
 
  private:
   static constexpr std::size_t kApart = 16;  // a line each
   std::unique_ptr<ThreadTeam> team_;
   std::vector<double> used_;
-  double seconds_ = 0;
+  double seconds_ = 0, taken_ = 0;
 };
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -129,8 +135,8 @@ void measure(std::int64_t bytes, std::int64_t channels, int threads, double seco
     const TensorDesc from = TensorDesc::packed(pair.from_type, dims, pair.from);
     const TensorDesc to = TensorDesc::packed(pair.to_type, dims, pair.to);
     const HostTensor source = *HostTensor::zeros(from), target = *HostTensor::zeros(to);
-    // A copy reads and writes as many bytes as there are elements in both, without the padding.
-    const std::int64_t moved = from.elements() * static_cast<std::int64_t>(size_of(from.type) + size_of(to.type));
+    // A copy reads and writes as many bytes as there are in both, padding included.
+    const std::int64_t moved = from.bytes() + to.bytes();
     const std::int64_t half = moved / 2;
     const auto copy_from = allocate_aligned(half), copy_to = allocate_aligned(half);
     std::memset(copy_from.get(), 1, half);

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <map>
+#include <memory>
 #include <random>
 
 #include "convoy/host_tensor.h"
@@ -23,6 +25,7 @@ HostTensor any_bits(TensorDesc desc, std::mt19937_64& random) {
 
 // What convert_layout writes is what copy_tensor writes, and nothing beside it.
 void check(const HostTensor& source, const TensorDesc& target, int threads, Isa isa) {
+  static std::map<int, std::unique_ptr<ThreadTeam>> teams;
   SCOPED_TRACE(testing::Message() << name_of(source.desc.type) << " " << to_string(source.desc.dims) << " "
                                   << name_of(source.desc.layout(), 2) << " to " << name_of(target.type) << " "
                                   << name_of(target.layout(), 2) << ", threads " << threads << ", " << name_of(isa));
@@ -31,7 +34,8 @@ void check(const HostTensor& source, const TensorDesc& target, int threads, Isa 
   std::memset(expected.get(), 0x5a, bytes + 2 * kZone);
   std::memset(actual.get(), 0x5a, bytes + 2 * kZone);
   copy_tensor(source.desc, source.data.get(), target, expected.get() + kZone);
-  const auto team = make_cpu_team(threads);
+  auto& team = teams[threads];
+  if (!team) team = make_cpu_team(threads);
   convert_layout(source.desc, source.data.get(), target, actual.get() + kZone, *team, capped(cpu_features(), isa));
   EXPECT_EQ(0, std::memcmp(expected.get(), actual.get(), bytes + 2 * kZone));
 }

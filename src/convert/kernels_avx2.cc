@@ -1,12 +1,13 @@
 // Conversions with AVX2. They wait for memory and for shuffles of 16-byte lanes, so that wider vectors gain little.
 //
-// Everything transposed is transposed by one network: N vectors, log2(N) rounds in which the vectors i and i + N/2 are
-// interleaved element by element. Within a 16-byte lane, N = 16/E vectors (E: bytes of an element) of 16/E elements
-// come out transposed, both lanes on their own. So what lanes are loaded with, and where they are stored to, says what
-// the network does:
-//   apart: a vector has 32/E positions of a channel; its lanes are 16/E positions each
-//   pairs: a vector has 16 bytes of row i in one lane and of row i + 16/E in the other, and comes out as 32 bytes of a
-//   row
+// What has channels side by side on one side and apart on the other goes through a block that stays in the first cache:
+// a row of 256 bytes for each of 8 or more channels. Rows of channels may be a multiple of 4 KB apart, and then all lie
+// in one set of the cache, which holds 8 lines: so each line of theirs is read or written once, whole (where they don't
+// begin at a line, one in four twice). Types are converted on the way between these rows and the block.
+//
+// Between the block and positions with their channels side by side, everything is transposed by one network: N vectors,
+// log2(N) rounds in which the vectors i and i + N/2 are interleaved element by element. Within a 16-byte lane, N = 16/E
+// vectors (E: bytes of an element) of 16/E elements come out transposed, each lane on its own.
 #include <cstring>
 
 #include "convert/kernels.h"
@@ -17,14 +18,15 @@ namespace {
 
 using Bytes = std::byte;
 
+CONVOY_AVX2 __m128i load8(const Bytes* p) { return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)); }
 CONVOY_AVX2 __m128i load16(const Bytes* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
 CONVOY_AVX2 __m256i load32(const Bytes* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
-CONVOY_AVX2 __m128i load8(const Bytes* p) { return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)); }
 CONVOY_AVX2 void store16(Bytes* p, __m128i v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), v); }
 CONVOY_AVX2 void store32(Bytes* p, __m256i v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v); }
 CONVOY_AVX2 __m256i both(__m128i low, __m128i high) {
   return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
 }
+CONVOY_AVX2 __m128i low_half(__m256i v) { return _mm256_castsi256_si128(v); }
 CONVOY_AVX2 __m128i high_half(__m256i v) { return _mm256_extracti128_si256(v, 1); }
 
 template <int E>
@@ -41,331 +43,379 @@ CONVOY_AVX2 void network(__m256i (&v)[N]) {
 #pragma GCC unroll 4
   for (int round = 1; round < N; round *= 2) {
     __m256i next[N];
-#pragma GCC unroll 8
+#pragma GCC unroll 4
     for (int i = 0; i < N / 2; ++i) {
       next[2 * i] = interleave_low<E>(v[i], v[i + N / 2]);
       next[2 * i + 1] = interleave_high<E>(v[i], v[i + N / 2]);
     }
-#pragma GCC unroll 16
+#pragma GCC unroll 8
     for (int i = 0; i < N; ++i) v[i] = next[i];
   }
 }
 
-// ---- tiles. `apart` is the stride of channels that lie apart, `position` that of positions where channels lie side by
-// side. kAll: all channels are there; else those from `channels` on are read as zeros, and not written where they lie
-// apart. Addresses grow by a stride from one access to the next, which leaves registers free for the vectors.
-
-// 4-byte elements: 8 channels x 4 positions.
-template <bool kAll>
-CONVOY_AVX2 void inner_4(const Bytes* src, std::int64_t apart, Bytes* dst, std::int64_t position,
-                         std::int64_t channels) {
-  __m256i v[4];
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i, src += apart) {
-    const __m128i low = kAll || i < channels ? load16(src) : _mm_setzero_si128();
-    const __m128i high = kAll || i + 4 < channels ? load16(src + 4 * apart) : _mm_setzero_si128();
-    v[i] = both(low, high);
-  }
-  network<4>(v);
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i, dst += position) store32(dst, v[i]);
+// Of 16 rows of bytes 16 registers are too few for the network. Its first round makes the lower or the upper half of
+// what comes out from all 8 pairs of rows, and its other rounds stay within the half.
+template <bool kLow>
+CONVOY_AVX2 __m256i first_round(__m256i a, __m256i b) {
+  return kLow ? interleave_low<1>(a, b) : interleave_high<1>(a, b);
 }
 
-// 2-byte elements: 8 channels x 16 positions. Bytes: 16 channels x 32 positions.
-template <int E, bool kAll>
-CONVOY_AVX2 void inner_apart(const Bytes* src, std::int64_t apart, Bytes* dst, std::int64_t position,
-                             std::int64_t channels) {
-  constexpr int kLane = 16 / E;
-  __m256i v[kLane];
-#pragma GCC unroll 16
-  for (int i = 0; i < kLane; ++i, src += apart) v[i] = kAll || i < channels ? load32(src) : _mm256_setzero_si256();
-  network<E>(v);
-#pragma GCC unroll 16
-  for (int i = 0; i < kLane; ++i, dst += position) store16(dst, _mm256_castsi256_si128(v[i]));
-#pragma GCC unroll 16
-  for (int i = 0; i < kLane; ++i, dst += position) store16(dst, high_half(v[i]));
-}
+constexpr std::int64_t kRow = 256;  // bytes of a row of the block
+constexpr std::int64_t kStep = 64;  // of it that are transposed at a time
 
-// Bytes: 8 channels x 32 positions; after three rounds a lane has two positions.
-template <bool kAll>
-CONVOY_AVX2 void inner_1_half(const Bytes* src, std::int64_t apart, Bytes* dst, std::int64_t position,
-                              std::int64_t channels) {
+// ---- from the block to positions: kStep / E positions of kChannels (8 or 16) each, `position` apart
+
+template <bool kLow>
+CONVOY_AVX2 void half_of_bytes_to_positions(const Bytes* block, Bytes* dst, std::int64_t position) {
   __m256i v[8];
 #pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i, src += apart) v[i] = kAll || i < channels ? load32(src) : _mm256_setzero_si256();
+  for (int i = 0; i < 8; ++i) v[i] = first_round<kLow>(load32(block + i * kRow), load32(block + (i + 8) * kRow));
   network<1>(v);
-  const auto put = [&](__m128i two) __attribute__((always_inline)) {
-    _mm_storel_epi64(reinterpret_cast<__m128i*>(dst), two);
-    _mm_storeh_pd(reinterpret_cast<double*>(dst + position), _mm_castsi128_pd(two));
-    dst += 2 * position;
-  };
+  dst += kLow ? 0 : 8 * position;
 #pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) put(_mm256_castsi256_si128(v[i]));
+  for (int i = 0; i < 8; ++i, dst += position) store16(dst, low_half(v[i]));
+  dst += 8 * position;
 #pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) put(high_half(v[i]));
+  for (int i = 0; i < 8; ++i, dst += position) store16(dst, high_half(v[i]));
 }
 
-// 4-byte elements: 4 channels x 8 positions; 2-byte ones: 8 x 16; bytes: 16 x 32.
-template <int E, bool kAll>
-CONVOY_AVX2 void outer(const Bytes* src, std::int64_t position, Bytes* dst, std::int64_t apart, std::int64_t channels) {
-  constexpr int kLane = 16 / E;
-  __m256i v[kLane];
-#pragma GCC unroll 16
-  for (int i = 0; i < kLane; ++i, src += position) v[i] = both(load16(src), load16(src + kLane * position));
-  network<E>(v);
-#pragma GCC unroll 16
-  for (int i = 0; i < kLane; ++i, dst += apart) {
-    if (kAll || i < channels) store32(dst, v[i]);
-  }
-}
-
-// Bytes: 8 channels x 32 positions. What half of the network makes of nothing is not computed.
-template <bool kAll>
-CONVOY_AVX2 void outer_1_half(const Bytes* src, std::int64_t position, Bytes* dst, std::int64_t apart,
-                              std::int64_t channels) {
-  __m256i v[16];
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i, src += position) v[i] = both(load8(src), load8(src + 16 * position));
-  network<1>(v);
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i, dst += apart) {
-    if (kAll || i < channels) store32(dst, v[i]);
-  }
-}
-
-// ---- a piece
-
-constexpr std::int64_t kLine = 64;  // bytes of a cache line
-
-// Positions of a tile.
-template <int E, bool kInner>
-constexpr std::int64_t tile_width() {
-  return kInner && E == 4 ? 4 : 32 / E;
-}
-// Its channels.
-template <int E, int kPadded>
-constexpr int tile_channels() {
-  return E == 1 ? kPadded : 8;
-}
-
-template <int E, bool kInner, bool kAll, int kPadded>
-CONVOY_AVX2 void tile(const Bytes* src, Bytes* dst, std::int64_t apart, std::int64_t position, std::int64_t channels) {
-  if constexpr (kInner) {
-    if constexpr (E == 4) {
-      inner_4<kAll>(src, apart, dst, position, channels);
-    } else if constexpr (E == 1 && kPadded == 8) {
-      inner_1_half<kAll>(src, apart, dst, position, channels);
-    } else {
-      inner_apart<E, kAll>(src, apart, dst, position, channels);
-    }
-  } else {
-    if constexpr (E == 4) {
-      outer<E, kAll>(src, position, dst, apart, channels);
-      outer<E, kAll>(src + 16, position, dst + 4 * apart, apart, channels - 4);
-    } else if constexpr (E == 1 && kPadded == 8) {
-      outer_1_half<kAll>(src, position, dst, apart, channels);
-    } else {
-      outer<E, kAll>(src, position, dst, apart, channels);
-    }
-  }
-}
-
-// Rows of channels (in nchw) may all lie in one set of the cache, which holds 8 lines: so 8 of them at a time (16 of
-// bytes) are read or written line by line, before the next ones. At the end a tile takes some positions again.
-template <int E, bool kInner, bool kAll, int kPadded>
-void transpose_padded(const Bytes* src, Bytes* dst, std::int64_t apart, std::int64_t position, std::int64_t channels,
-                      std::int64_t positions) {
-  constexpr std::int64_t kWidth = tile_width<E, kInner>(), kTall = tile_channels<E, kPadded>();
-  constexpr std::int64_t kPart = kLine / E;  // positions in a line
-  const std::int64_t src_step = kInner ? E : position, dst_step = kInner ? position : E;
-  const std::int64_t src_tall = kTall * (kInner ? apart : E), dst_tall = kTall * (kInner ? E : apart);
-  std::int64_t at = 0;
-  for (; at + kPart <= positions; at += kPart) {
-#pragma GCC unroll 2
-    for (int c = 0; c < kPadded / kTall; ++c) {
+template <int E, int kChannels>
+void to_positions(const Bytes* block, Bytes* dst, std::int64_t position) {
+  if constexpr (E == 4) {
+    for (int k = 0; k < 4; ++k, block += 16) {
+      __m256i v[4], w[4];
 #pragma GCC unroll 4
-      for (int k = 0; k < kPart / kWidth; ++k) {
-        tile<E, kInner, kAll, kPadded>(src + c * src_tall + k * kWidth * src_step,
-                                       dst + c * dst_tall + k * kWidth * dst_step, apart, position,
-                                       channels - c * kTall);
+      for (int i = 0; i < 4; ++i) v[i] = both(load16(block + i * kRow), load16(block + (i + 4) * kRow));
+      network<4>(v);
+      if constexpr (kChannels == 16) {
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) w[i] = both(load16(block + (i + 8) * kRow), load16(block + (i + 12) * kRow));
+        network<4>(w);
+      }
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i, dst += position) {
+        store32(dst, v[i]);
+        if constexpr (kChannels == 16) store32(dst + 32, w[i]);
       }
     }
-    src += kPart * src_step;
-    dst += kPart * dst_step;
-  }
-  while (at < positions) {
-    const std::int64_t back = at + kWidth <= positions ? 0 : at + kWidth - positions;
-    for (int c = 0; c < kPadded / kTall; ++c) {
-      tile<E, kInner, kAll, kPadded>(src + c * src_tall - back * src_step, dst + c * dst_tall - back * dst_step, apart,
-                                     position, channels - c * kTall);
+  } else if constexpr (E == 2 && kChannels == 16) {
+    for (int k = 0; k < 4; ++k, block += 16) {
+      __m256i v[8];
+#pragma GCC unroll 8
+      for (int i = 0; i < 8; ++i) v[i] = both(load16(block + i * kRow), load16(block + (i + 8) * kRow));
+      network<2>(v);
+#pragma GCC unroll 8
+      for (int i = 0; i < 8; ++i, dst += position) store32(dst, v[i]);
     }
-    src += kWidth * src_step;
-    dst += kWidth * dst_step;
-    at += kWidth;
-  }
-}
-
-// p.padded is 8 or 16.
-template <int E, bool kInner>
-void transpose(const Piece& p) {
-  const std::int64_t apart = kInner ? p.src_channel : p.dst_channel;
-  const std::int64_t position = kInner ? p.dst_position : p.src_position;
-  const auto run = [&](auto function) { function(p.src, p.dst, apart, position, p.channels, p.positions); };
-  if (p.padded == 8) {
-    p.channels == 8 ? run(transpose_padded<E, kInner, true, 8>) : run(transpose_padded<E, kInner, false, 8>);
+  } else if constexpr (E == 2) {
+    for (int k = 0; k < 2; ++k, block += 32) {
+      __m256i v[8];
+#pragma GCC unroll 8
+      for (int i = 0; i < 8; ++i) v[i] = load32(block + i * kRow);
+      network<2>(v);
+#pragma GCC unroll 8
+      for (int i = 0; i < 8; ++i, dst += position) store16(dst, low_half(v[i]));
+#pragma GCC unroll 8
+      for (int i = 0; i < 8; ++i, dst += position) store16(dst, high_half(v[i]));
+    }
+  } else if constexpr (kChannels == 16) {
+    for (int k = 0; k < 2; ++k, block += 32, dst += 32 * position) {
+      half_of_bytes_to_positions<true>(block, dst, position);
+      half_of_bytes_to_positions<false>(block, dst, position);
+    }
   } else {
-    p.channels == 16 ? run(transpose_padded<E, kInner, true, 16>) : run(transpose_padded<E, kInner, false, 16>);
+    const auto put = [&](__m128i two) __attribute__((always_inline)) {  // positions
+      _mm_storel_epi64(reinterpret_cast<__m128i*>(dst), two);
+      _mm_storeh_pd(reinterpret_cast<double*>(dst + position), _mm_castsi128_pd(two));
+      dst += 2 * position;
+    };
+    for (int k = 0; k < 2; ++k, block += 32) {
+      __m256i v[8];
+#pragma GCC unroll 8
+      for (int i = 0; i < 8; ++i) v[i] = load32(block + i * kRow);
+      network<1>(v);
+#pragma GCC unroll 8
+      for (int i = 0; i < 8; ++i) put(low_half(v[i]));
+#pragma GCC unroll 8
+      for (int i = 0; i < 8; ++i) put(high_half(v[i]));
+    }
   }
 }
 
-// ---- channels side by side in both
+// ---- from positions to the block
 
-template <int kBytes>
-CONVOY_AVX2 void copy_bytes(Bytes* dst, const Bytes* src) {
-  if constexpr (kBytes >= 32) {
-#pragma GCC unroll 4
-    for (int i = 0; i < kBytes; i += 32) store32(dst + i, load32(src + i));
+template <bool kLow>
+CONVOY_AVX2 void half_of_bytes_to_block(const Bytes* src, std::int64_t position, Bytes* block) {
+  __m256i v[8];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i, src += position) {
+    v[i] = first_round<kLow>(both(load16(src), load16(src + 16 * position)),
+                             both(load16(src + 8 * position), load16(src + 24 * position)));
+  }
+  network<1>(v);
+  block += kLow ? 0 : 8 * kRow;
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) store32(block + i * kRow, v[i]);
+}
+
+template <int E, int kChannels>
+void to_block(const Bytes* src, std::int64_t position, Bytes* block) {
+  if constexpr (E == 1) {
+    for (int k = 0; k < 2; ++k, src += 32 * position, block += 32) {
+      if constexpr (kChannels == 16) {
+        half_of_bytes_to_block<true>(src, position, block);
+        half_of_bytes_to_block<false>(src, position, block);
+      } else {
+        __m256i v[8];
+        const Bytes* from = src;
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; ++i, from += position) {
+          v[i] = both(_mm_unpacklo_epi8(load8(from), load8(from + 8 * position)),
+                      _mm_unpacklo_epi8(load8(from + 16 * position), load8(from + 24 * position)));
+        }
+        network<1>(v);
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; ++i) store32(block + i * kRow, v[i]);
+      }
+    }
   } else {
-    std::memcpy(dst, src, kBytes);
+    constexpr int kLane = 16 / E;  // channels, and half of the positions, of a network
+    for (int k = 0; k < 2; ++k, src += 2 * kLane * position, block += 32) {
+      for (int c = 0; c < kChannels; c += kLane) {
+        const Bytes* from = src + c * E;
+        __m256i v[kLane];
+#pragma GCC unroll 8
+        for (int i = 0; i < kLane; ++i, from += position) v[i] = both(load16(from), load16(from + kLane * position));
+        network<E>(v);
+#pragma GCC unroll 8
+        for (int i = 0; i < kLane; ++i) store32(block + (c + i) * kRow, v[i]);
+      }
+    }
   }
 }
 
-// kBytes of each position of both, kZeros more of dst.
-template <int kBytes, int kZeros>
-void copy_rows(const Bytes* src, std::int64_t from, Bytes* dst, std::int64_t to, std::int64_t positions) {
-#pragma GCC unroll 4
-  for (std::int64_t i = 0; i < positions; ++i, src += from, dst += to) {
-    copy_bytes<kBytes>(dst, src);
-    if constexpr (kZeros > 0) std::memset(dst + kBytes, 0, kZeros);
+// ---- rows: how elements are converted on the way
+
+// Elements of E bytes as they are.
+template <int E>
+struct Same {
+  static constexpr int kFrom = E, kTo = E;
+  // 32 bytes of what is written.
+  CONVOY_AVX2 void vector(const Bytes* src, Bytes* dst) { store32(dst, load32(src)); }
+};
+
+template <class Format>
+struct Widen {
+  static constexpr int kFrom = 2, kTo = 4;
+  CONVOY_AVX2 void vector(const Bytes* src, Bytes* dst) {
+    store32(dst, _mm256_castps_si256(Format::widen(load16(src))));
   }
+};
+
+template <class Format>
+struct Narrow {
+  static constexpr int kFrom = 4, kTo = 2;
+  CONVOY_AVX2 void vector(const Bytes* src, Bytes* dst) {
+    const auto* from = reinterpret_cast<const float*>(src);
+    store32(dst, both(Format::narrow(_mm256_loadu_ps(from)), Format::narrow(_mm256_loadu_ps(from + 8))));
+  }
+};
+
+// The last few elements of a row, through memory that has room for a vector.
+template <class Rows>
+__attribute__((noinline)) void end_of_row(const Bytes* src, Bytes* dst, std::int64_t count) {
+  Bytes from[64] = {}, to[32];
+  std::memcpy(from, src, static_cast<std::size_t>(count * Rows::kFrom));
+  Rows::vector(from, to);
+  std::memcpy(dst, to, static_cast<std::size_t>(count * Rows::kTo));
 }
 
-// Pieces of any other width.
-void copy_any_rows(const Bytes* src, std::int64_t from, Bytes* dst, std::int64_t to, std::int64_t positions,
-                   std::int64_t bytes, std::int64_t zeros) {
-  for (std::int64_t i = 0; i < positions; ++i, src += from, dst += to) {
+template <class Rows>
+CONVOY_AVX2 void row(const Bytes* src, Bytes* dst, std::int64_t count) {
+  constexpr std::int64_t kVector = 32 / Rows::kTo;  // elements
+  for (; count >= kVector; count -= kVector, src += 32 / Rows::kTo * Rows::kFrom, dst += 32) Rows::vector(src, dst);
+  if (count > 0) end_of_row<Rows>(src, dst, count);
+}
+
+// Rows of `bytes`, each followed by zeros.
+void narrow_rows(const Bytes* src, std::int64_t from, Bytes* dst, std::int64_t to, std::int64_t rows,
+                 std::int64_t bytes, std::int64_t zeros) {
+  const std::int64_t all = bytes + zeros;
+  if (bytes % 4 == 0 && zeros > 0 && (all == 16 || all % 32 == 0)) {
+    const __m256i lane = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
+    const __m256i low = _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(bytes)), lane);
+    const __m256i high = _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(bytes) - 32), lane);
+    for (std::int64_t i = 0; i < rows; ++i, src += from, dst += to) {
+      const auto* words = reinterpret_cast<const int*>(src);
+      if (all == 16) {
+        store16(dst, _mm_maskload_epi32(words, low_half(low)));
+        continue;
+      }
+      store32(dst, _mm256_maskload_epi32(words, low));
+      if (all == 64) store32(dst + 32, _mm256_maskload_epi32(words + 8, high));
+    }
+    return;
+  }
+  for (std::int64_t i = 0; i < rows; ++i, src += from, dst += to) {
     std::int64_t b = 0;
-    for (; b + 8 <= bytes; b += 8) copy_bytes<8>(dst + b, src + b);
-    for (; b + 4 <= bytes; b += 4) copy_bytes<4>(dst + b, src + b);
+    for (; b + 8 <= bytes; b += 8) std::memcpy(dst + b, src + b, 8);
+    for (; b + 4 <= bytes; b += 4) std::memcpy(dst + b, src + b, 4);
     for (; b < bytes; ++b) dst[b] = src[b];
-    for (; b < bytes + zeros; ++b) dst[b] = Bytes{0};
+    for (; b + 4 <= all; b += 4) std::memset(dst + b, 0, 4);
+    for (; b < all; ++b) dst[b] = Bytes{0};
   }
 }
 
-void regroup(std::size_t element_bytes, const Piece& p) {
-  const auto size = static_cast<std::int64_t>(element_bytes);
-  const std::int64_t bytes = p.channels * size, zeros = (p.padded - p.channels) * size;
-  const auto run = [&](auto function) { function(p.src, p.src_position, p.dst, p.dst_position, p.positions); };
-  if (zeros == 0) {
-    switch (bytes) {
-      case 8:
-        return run(copy_rows<8, 0>);
-      case 16:
-        return run(copy_rows<16, 0>);
-      case 32:
-        return run(copy_rows<32, 0>);
-      case 64:
-        return run(copy_rows<64, 0>);
-      default:
-        break;
-    }
-  } else if (bytes == zeros) {  // 8 channels of 16
-    switch (bytes) {
-      case 8:
-        return run(copy_rows<8, 8>);
-      case 16:
-        return run(copy_rows<16, 16>);
-      case 32:
-        return run(copy_rows<32, 32>);
-      default:
-        break;
-    }
-  }
-  copy_any_rows(p.src, p.src_position, p.dst, p.dst_position, p.positions, bytes, zeros);
-}
+// ---- pieces with channels apart on one side
 
-// nhwc of fewer channels than a tile has goes through memory that has room for them.
-constexpr std::int64_t kStaged = 256;  // positions
-
-template <int E, bool kInner>
-bool move_sized(const Piece& p) {
-  if (p.positions < tile_width<E, kInner>()) return false;
-  if (p.padded == 8 || p.padded == 16) {
-    transpose<E, kInner>(p);
-    return true;
+// Asks for rows that are read or (kWrite) written next. With 16 of them the processor doesn't foresee that by itself.
+template <int kWrite>
+CONVOY_AVX2 void prefetch(const Bytes* rows, std::int64_t apart, std::int64_t count, std::int64_t bytes) {
+  for (std::int64_t i = 0; i < count; ++i, rows += apart) {
+    for (std::int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(rows + b, kWrite, 3);
   }
-  alignas(64) Bytes buffer[kStaged * kGroup * E];
-  const std::int64_t wide = p.channels > 8 ? 16 : 8;
-  for (std::int64_t at = 0, count = 0; at < p.positions; at += count) {
-    const std::int64_t left = p.positions - at;  // staged() is inline, and may be another unit's
-    count = left <= kStaged ? left : left - kStaged < 32 ? kStaged - 32 : kStaged;
-    Piece stage = p, rest = p;
-    stage.positions = rest.positions = count;
-    stage.src += at * p.src_position;
-    rest.dst += at * p.dst_position;
-    stage.dst = buffer;
-    rest.src = buffer;
-    stage.dst_position = rest.src_position = wide * E;
-    stage.dst_channel = rest.src_channel = E;
-    if (kInner) {
-      stage.padded = wide;
-      transpose<E, true>(stage);
-      regroup(E, rest);
-    } else {
-      regroup(E, stage);
-      rest.padded = wide;
-      transpose<E, false>(rest);
-    }
-  }
-  return true;
 }
 
 template <int E>
-bool move_sized(const Piece& p) {
-  return p.src_channel != E ? move_sized<E, true>(p) : move_sized<E, false>(p);
+void tile_to_positions(const Bytes* block, std::int64_t channels, Bytes* dst, std::int64_t position) {
+  for (; channels >= 16; channels -= 16, block += 16 * kRow, dst += 16 * E) to_positions<E, 16>(block, dst, position);
+  if (channels > 0) to_positions<E, 8>(block, dst, position);
+}
+template <int E>
+void tile_to_block(const Bytes* src, std::int64_t position, std::int64_t channels, Bytes* block) {
+  for (; channels >= 16; channels -= 16, src += 16 * E, block += 16 * kRow) to_block<E, 16>(src, position, block);
+  if (channels > 0) to_block<E, 8>(src, position, block);
 }
 
-void move(std::size_t element_bytes, const Piece& p) {
-  const auto size = static_cast<std::int64_t>(element_bytes);
-  if (p.src_channel == size && p.dst_channel == size) return regroup(element_bytes, p);
-  const bool done = size == 1 ? move_sized<1>(p) : size == 2 ? move_sized<2>(p) : size == 4 ? move_sized<4>(p) : false;
-  if (!done) kPortable.move(element_bytes, p);
+// Up to a row's positions at a time go through the block, a multiple of a step; or fewer, or with a number of channels
+// side by side that is no multiple of 8: those go through memory that has room for all.
+template <class Rows, bool kInner>
+void transpose(const Piece& piece) {
+  const Piece p = piece;
+  constexpr int E = kInner ? Rows::kTo : Rows::kFrom;  // of the side with channels side by side, and of the block
+  constexpr std::int64_t kPart = kRow / E, kTile = kStep / E;
+  alignas(64) Bytes block[kMostBytes / E * kRow], few[kPart * kMostBytes];
+  const bool room = p.padded % 8 == 0;
+  const std::int64_t channels = (p.padded + 7) / 8 * 8;
+  if (kInner && p.channels < channels) {
+    std::memset(block + p.channels * kRow, 0, static_cast<std::size_t>((channels - p.channels) * kRow));
+  }
+  for (std::int64_t at = 0, count = 0; at < p.positions; at += count) {
+    count = p.positions - at < kPart ? p.positions - at : kPart;
+    const std::int64_t tiles = (count + kTile - 1) / kTile;
+    if (tiles * kTile <= p.positions && count < tiles * kTile) {  // the end: some positions again
+      at -= tiles * kTile - count;
+      count = tiles * kTile;
+    }
+    const bool direct = room && count == tiles * kTile;
+    const Bytes* src = p.src + at * p.src_position;
+    Bytes* dst = p.dst + at * p.dst_position;
+    if constexpr (kInner) {
+      for (std::int64_t c = 0; c < p.channels; ++c) row<Rows>(src + c * p.src_channel, block + c * kRow, count);
+      if (at + count < p.positions) {
+        prefetch<0>(src + count * Rows::kFrom, p.src_channel, p.channels, kPart * Rows::kFrom);
+      }
+      Bytes* to = direct ? dst : few;
+      const std::int64_t position = direct ? p.dst_position : channels * E;
+      for (std::int64_t t = 0; t < tiles; ++t) {
+        tile_to_positions<E>(block + t * kStep, channels, to + t * kTile * position, position);
+      }
+      if (!direct) narrow_rows(few, position, dst, p.dst_position, count, p.padded * E, 0);
+    } else {
+      if (!direct) narrow_rows(src, p.src_position, few, channels * E, count, p.padded * E, 0);
+      if (at + count < p.positions) {
+        prefetch<1>(dst + count * Rows::kTo, p.dst_channel, p.channels, kPart * Rows::kTo);
+      }
+      const Bytes* from = direct ? src : few;
+      const std::int64_t position = direct ? p.src_position : channels * E;
+      for (std::int64_t t = 0; t < tiles; ++t) {
+        tile_to_block<E>(from + t * kTile * position, position, channels, block + t * kStep);
+      }
+      for (std::int64_t c = 0; c < p.channels; ++c) row<Rows>(block + c * kRow, dst + c * p.dst_channel, count);
+    }
+  }
 }
 
-// ---- types
+// ---- pieces with channels side by side on both sides
 
-template <class Format>
-CONVOY_AVX2 void widen(const Bytes* src, Bytes* dst) {
-  _mm256_storeu_ps(reinterpret_cast<float*>(dst), Format::widen(load16(src)));
-}
-template <class Format>
-CONVOY_AVX2 void narrow(const Bytes* src, Bytes* dst) {
-  store16(dst, Format::narrow(_mm256_loadu_ps(reinterpret_cast<const float*>(src))));
+template <int kBytes>
+void zero_rows(Bytes* dst, std::int64_t to, std::int64_t rows) {
+  for (std::int64_t i = 0; i < rows; ++i, dst += to) std::memset(dst, 0, kBytes);
 }
 
-template <class Format, bool kWiden>
-void convert_run(const Bytes* src, Bytes* dst, std::int64_t count) {
-  constexpr std::int64_t kFrom = kWiden ? 2 : 4, kTo = kWiden ? 4 : 2;
-  const auto eight = [](const Bytes* from, Bytes* to) __attribute__((always_inline)) {
-    kWiden ? widen<Format>(from, to) : narrow<Format>(from, to);
-  };
-  std::int64_t i = 0;
-  for (; i + 8 <= count; i += 8) eight(src + i * kFrom, dst + i * kTo);
-  if (i == count) return;
-  Bytes from[8 * kFrom] = {}, to[8 * kTo];
-  std::memcpy(from, src + i * kFrom, static_cast<std::size_t>((count - i) * kFrom));
-  eight(from, to);
-  std::memcpy(dst + i * kTo, to, static_cast<std::size_t>((count - i) * kTo));
+template <class Rows, int kWidth>
+void regroup_whole(const Piece& piece) {
+  const Piece p = piece;
+  for (std::int64_t i = 0; i < p.positions; ++i) {
+    const Bytes* src = p.src + i * p.src_position;
+    Bytes* dst = p.dst + i * p.dst_position;
+    if constexpr (kWidth * Rows::kTo >= 32) {
+      constexpr int kVector = 32 / Rows::kTo;
+#pragma GCC unroll 4
+      for (int c = 0; c < kWidth; c += kVector) Rows::vector(src + c * Rows::kFrom, dst + c * Rows::kTo);
+    } else if constexpr (Rows::kFrom == Rows::kTo) {
+      std::memcpy(dst, src, kWidth * Rows::kTo);
+    } else {
+      row<Rows>(src, dst, kWidth);
+    }
+  }
+}
+
+template <class Rows>
+void regroup(const Piece& p) {
+  if (p.channels == 16) return regroup_whole<Rows, 16>(p);
+  const std::int64_t zeros = (p.padded - p.channels) * Rows::kTo;
+  if (p.channels == 8) {
+    regroup_whole<Rows, 8>(p);
+    if (zeros > 0) zero_rows<8 * Rows::kTo>(p.dst + 8 * Rows::kTo, p.dst_position, p.positions);
+    return;
+  }
+  if (p.channels == 0 && p.padded == 8) return zero_rows<8 * Rows::kTo>(p.dst, p.dst_position, p.positions);
+  if constexpr (Rows::kFrom == Rows::kTo) {
+    narrow_rows(p.src, p.src_position, p.dst, p.dst_position, p.positions, p.channels * Rows::kTo, zeros);
+  } else {
+    for (std::int64_t i = 0; i < p.positions; ++i) {
+      Bytes* dst = p.dst + i * p.dst_position;
+      row<Rows>(p.src + i * p.src_position, dst, p.channels);
+      std::memset(dst + p.channels * Rows::kTo, 0, static_cast<std::size_t>(zeros));
+    }
+  }
+}
+
+template <class Rows>
+void move_as(const Piece& p) {
+  const bool from_inner = p.src_channel == Rows::kFrom, to_inner = p.dst_channel == Rows::kTo;
+  if (from_inner && to_inner) {
+    regroup<Rows>(p);
+  } else if (to_inner) {
+    transpose<Rows, true>(p);
+  } else {
+    transpose<Rows, false>(p);
+  }
+}
+
+void move(DataType from, DataType to, const Piece& p) {
+  if (from != to) {
+    if (from == DataType::f16) return move_as<Widen<avx2::F16>>(p);
+    if (from == DataType::bf16) return move_as<Widen<avx2::Bf16>>(p);
+    return to == DataType::f16 ? move_as<Narrow<avx2::F16>>(p) : move_as<Narrow<avx2::Bf16>>(p);
+  }
+  switch (size_of(from)) {
+    case 1:
+      return move_as<Same<1>>(p);
+    case 2:
+      return move_as<Same<2>>(p);
+    case 4:
+      return move_as<Same<4>>(p);
+    default:
+      return kPortable.move(from, to, p);
+  }
 }
 
 void convert(DataType from, const Bytes* src, DataType to, Bytes* dst, std::int64_t count) {
-  if (to == DataType::f32) {
-    from == DataType::f16 ? convert_run<avx2::F16, true>(src, dst, count)
-                          : convert_run<avx2::Bf16, true>(src, dst, count);
-  } else {
-    to == DataType::f16 ? convert_run<avx2::F16, false>(src, dst, count)
-                        : convert_run<avx2::Bf16, false>(src, dst, count);
-  }
+  if (from == DataType::f16) return row<Widen<avx2::F16>>(src, dst, count);
+  if (from == DataType::bf16) return row<Widen<avx2::Bf16>>(src, dst, count);
+  to == DataType::f16 ? row<Narrow<avx2::F16>>(src, dst, count) : row<Narrow<avx2::Bf16>>(src, dst, count);
 }
 
 }  // namespace

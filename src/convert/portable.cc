@@ -22,8 +22,22 @@ void move_elements(const Piece& p) {
   }
 }
 
-void move(std::size_t element_bytes, const Piece& piece) {
-  switch (element_bytes) {
+void convert_elements(DataType from, DataType to, const Piece& p) {
+  const auto from_size = static_cast<std::int64_t>(size_of(from)), to_size = static_cast<std::int64_t>(size_of(to));
+  for (std::int64_t c = 0; c < p.channels; ++c) {
+    convert_row(from, p.src + c * p.src_channel, p.src_position / from_size, to, p.dst + c * p.dst_channel,
+                p.dst_position / to_size, p.positions);
+  }
+  if (p.dst_channel != to_size || p.padded == p.channels) return;
+  for (std::int64_t i = 0; i < p.positions; ++i) {
+    std::memset(p.dst + i * p.dst_position + p.channels * to_size, 0,
+                static_cast<std::size_t>((p.padded - p.channels) * to_size));
+  }
+}
+
+void move(DataType from, DataType to, const Piece& piece) {
+  if (from != to) return convert_elements(from, to, piece);
+  switch (size_of(from)) {
     case 1:
       return move_elements<std::uint8_t>(piece);
     case 2:

@@ -6,25 +6,37 @@
 namespace convoy {
 namespace {
 
-constexpr double kStart = 1e-6;  // assumed, not fitted: the smallest tensors measured are 256 KB
+constexpr double kStart = 0.3e-6;        // seconds
+constexpr double kOneThread = 64 << 10;  // bytes: with fewer a prediction takes one thread's rate
+constexpr double kMemory = 10e9;         // bytes a second, of what the last cache doesn't hold, whatever the threads
 
-// Bytes read and written a second by one thread: medians of bench/results/conversions-2026-11-23.json, "fitted".
+// Bytes read and written a second by one thread (scripts/fit-steps).
 double rate(ConversionKind kind, std::size_t narrower, bool types_differ) {
   switch (kind) {
     case ConversionKind::copy:
-      return 20e9;  // about what copies of 8 MB reach there
+      return 60e9;
     case ConversionKind::types:
-      return 29.6e9;
+      return 53e9;
     case ConversionKind::to_inner:
-      return types_differ ? 7.8e9 : narrower == 1 ? 8.1e9 : narrower == 2 ? 10.2e9 : 12.9e9;
+      return types_differ ? 31e9 : narrower == 1 ? 33e9 : 42e9;
     case ConversionKind::to_outer:
-      return types_differ ? 7.5e9 : narrower == 1 ? 7.7e9 : narrower == 2 ? 12.2e9 : 12.7e9;
+      return types_differ ? 31e9 : narrower == 1 ? 31e9 : narrower == 2 ? 37e9 : 41e9;
     case ConversionKind::regroup:
-      return types_differ ? 6.6e9 : narrower == 1 ? 12.4e9 : 14.8e9;
+      return types_differ ? 18e9 : narrower == 1 ? 24e9 : narrower == 2 ? 37e9 : 41e9;
     case ConversionKind::elsewhere:
       break;
   }
   return 0.5e9;  // assumed: element by element
+}
+
+// Rows of few elements, where a kernel goes element by element, or its calls take longer than what they do.
+double short_rate(ConversionKind kind, const TensorDesc& from, const TensorDesc& to) {
+  if (kind != ConversionKind::to_inner && kind != ConversionKind::to_outer) return 1e12;
+  std::int64_t positions = 1;
+  for (int i = 2; i < from.rank(); ++i) positions *= from.dims[i];
+  if (positions < 8) return 2.1e9;
+  if (positions < 64) return 9.2e9;
+  return from.dims[1] < 8 && from.channel_block == 1 && to.channel_block == 1 ? 9.7e9 : 1e12;
 }
 
 }  // namespace
@@ -32,9 +44,12 @@ double rate(ConversionKind kind, std::size_t narrower, bool types_differ) {
 double conversion_seconds(const TensorDesc& from, const TensorDesc& to, const PlanRequest& request) {
   if (same_bytes(from, to)) return 0;
   const ConversionKind kind = conversion_kind(from, to);
-  const int threads = kind == ConversionKind::elsewhere ? 1 : std::max(1, request.threads);
+  const double bytes = bytes_moved({from, to});
+  const int threads = kind == ConversionKind::elsewhere || bytes < kOneThread ? 1 : std::max(1, request.threads);
   const std::size_t narrower = std::min(size_of(from.type), size_of(to.type));
-  return kStart + bytes_moved({from, to}) / (rate(kind, narrower, from.type != to.type) * threads);
+  const double fastest = std::min(rate(kind, narrower, from.type != to.type), short_rate(kind, from, to));
+  const double memory = bytes > static_cast<double>(request.cpu.l3_bytes) ? bytes / kMemory : 0;
+  return kStart + std::max(bytes / (fastest * threads), memory);
 }
 
 }  // namespace convoy

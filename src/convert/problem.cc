@@ -51,8 +51,7 @@ Result<ConversionProblem> parse_conversion(std::string_view text) {
 }
 
 double bytes_moved(const ConversionProblem& problem) {
-  return static_cast<double>(problem.x.elements()) *
-         static_cast<double>(size_of(problem.x.type) + size_of(problem.y.type));
+  return static_cast<double>(problem.x.bytes()) + static_cast<double>(problem.y.bytes());
 }
 
 }  // namespace convoy

@@ -20,14 +20,14 @@ bool is_conversion_string(std::string_view text);  // begins with "convert:"
 std::string print(const ConversionProblem& problem);
 Result<ConversionProblem> parse_conversion(std::string_view text);
 
-// Bytes of the elements, read and written; the padding of blocks is not counted.
+// Bytes read and written, the padding of blocks too.
 double bytes_moved(const ConversionProblem& problem);
 
-// What convert_layout is predicted to take: a start, which is assumed, and the bytes at a rate that the kind of
-// conversion and the elements' sizes say; 0 where both are the same bytes. The rates are medians of one thread's runs
-// in bench/results/conversions-2026-11-23.json (AMD EPYC with AVX2, a busy machine), over 256 KB and 8 MB together, so
-// a prediction may be wrong by a factor of 2 or more. That n threads are n times as fast is assumed, too: the record's
-// runs of 2 threads were disturbed.
+// What convert_layout is predicted to take: a start, and the bytes at a rate that the kind of conversion, the elements'
+// sizes and short rows say; 0 where both are the same bytes. Fitted to conversions measured one by one, caches as a
+// network leaves them, on an AMD EPYC with AVX2 (bench/results/step-costs-2026-11-23.json): of those in networks, f32,
+// half are within a factor 1.1, nine tenths within 1.9; of other types half within 1.2, nine tenths within 2.3, single
+// ones off by 13. That n threads are n times as fast is assumed.
 double conversion_seconds(const TensorDesc& from, const TensorDesc& to, const PlanRequest& request);
 
 }  // namespace convoy

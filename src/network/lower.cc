@@ -229,14 +229,7 @@ class Lowering {
       if (value != kAbsent) inputs[i].desc = described(graph_.values[value], sides.reads);
     }
     if (relabel(node, step, inputs, outputs)) return {};
-    const auto accepted = op->accepts(node.desc, inputs, sides.reads);
-    std::vector<ops::Input> planned_inputs = inputs;
-    std::vector<TensorDesc> planned_outputs = outputs;
-    if (!accepted) {  // in blocks, which are more samples to it
-      for (ops::Input& input : planned_inputs) input.desc = ops::blocks_as_samples(input.desc);
-      for (TensorDesc& output : planned_outputs) output = ops::blocks_as_samples(output);
-    }
-    auto plan = op->plan(node.desc, planned_inputs, planned_outputs, makers_.places.front().request);
+    auto plan = ops::plan_as_laid_out(*op, node.desc, inputs, outputs, makers_.places.front().request);
     if (!plan.ok()) return plan.error().within(describe(node));
     const int shared = in_place_slot(node, *op, step, inputs, outputs);
     for (std::size_t i = 0; i < outputs.size(); ++i) {

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "convert/convert.h"
+#include "network/cost/measure_step.h"
 #include "select/names.h"
 #include "select/rounds.h"
 
@@ -129,6 +131,20 @@ std::optional<Selector::Cost> Selector::cost(const ConvProblem& problem, const S
       engines_, [&](const Engine* each) { return each->info().name == selection.candidate.engine; });
   if (engine == engines_.end()) return std::nullopt;
   return Cost{(*engine)->predict_seconds(problem, selection.candidate.knobs, request), false};
+}
+
+Selector::Cost Selector::cost(const StepProblem& problem) {
+  const auto [place, is_new] = step_costs_.try_emplace(print(problem));
+  Cost& cost = place->second;
+  if (!is_new) return cost;
+  MeasurementStore* const store = options_.selection.store;
+  const auto known = store != nullptr ? find_step(*store, problem, request(), options_.selection.caches) : std::nullopt;
+  cost = known ? Cost{known->median_seconds, true} : Cost{predict_seconds(problem, request()), false};
+  return cost;
+}
+
+double Selector::conversion_seconds(const TensorDesc& from, const TensorDesc& to) {
+  return same_bytes(from, to) ? 0 : cost(ConversionProblem{from, to}).seconds;
 }
 
 int Selector::switchable(const ConvProblem& problem) const {

@@ -8,6 +8,7 @@
 #include "convoy/network.h"
 #include "convoy/selection.h"
 #include "device/device.h"
+#include "network/cost/step_problem.h"
 
 namespace convoy::network {
 
@@ -50,6 +51,11 @@ class Selector {
   std::optional<Cost> cost(const ConvProblem& problem, const Selection& selection, const void* weights,
                            int place = 0) const;
 
+  // The same of an operator or a conversion; each is looked up once.
+  Cost cost(const StepProblem& problem);
+  // Of a conversion, 0 where both say the same of the bytes.
+  double conversion_seconds(const TensorDesc& from, const TensorDesc& to);
+
   // Which of the constructor's `candidates` has this problem; negative: none.
   int switchable(const ConvProblem& problem) const;
   const std::vector<Candidate>& candidates(int switchable) const {
@@ -81,6 +87,7 @@ class Selector {
   std::vector<Announced> announced_;
   std::map<std::string, Result<Selection>> chosen_;
   std::map<std::string, std::optional<double>> predicted_;
+  std::map<std::string, Cost> step_costs_;
 };
 
 }  // namespace convoy::network

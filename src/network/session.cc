@@ -4,15 +4,18 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/clock.h"
 #include "device/device.h"
 #include "network/assign/plan_file.h"
 #include "network/assign/sides.h"
 #include "network/conv_node.h"
+#include "network/cost/measure_step.h"
 #include "network/infer.h"
 #include "network/lower.h"
 #include "network/pass.h"
 #include "network/selector.h"
 #include "network/tail.h"
+#include "select/rounds.h"
 
 namespace convoy::network {
 namespace {
@@ -236,6 +239,10 @@ Result<PrepareSettings> completed(PrepareSettings settings) {
   return settings;
 }
 
+// The share of a budget that convolutions get first; operators and conversions, which take fewer samples and have no
+// candidates, get what is left.
+constexpr double kOfConvolutions = 0.8;
+
 Result<Assignment> decide(const Graph& graph, const NetworkOptions& options, Selector& selector,
                           std::vector<std::string>& remarks) {
   if (options.plan.empty()) {
@@ -252,13 +259,27 @@ Result<Assignment> decide(const Graph& graph, const NetworkOptions& options, Sel
 }  // namespace
 
 Result<std::string> plan_of(Graph graph, const PrepareSettings& given) {
-  CONVOY_TRY(const PrepareSettings settings, completed(given));
+  CONVOY_TRY(PrepareSettings settings, completed(given));
   const PassContext context{*settings.team, settings.options.cpu};
   if (auto log = run_passes(graph, context, settings.options.skip_passes); !log.ok()) return log.error();
-  Selector selector(settings.options, settings.progress, settings.candidates, settings.engines, settings.places);
+  SelectionOptions& selection = settings.options.selection;
+  const bool measures = selection.mode == SelectionMode::measured;
+  const double budget = selection.budget_seconds;
+  const double end = monotonic_seconds() + budget;
+  selection::RoundStore here;  // what is measured is what the lines say, with a database or without
+  if (measures && selection.store == nullptr) selection.store = &here;
+  if (measures) selection.budget_seconds *= kOfConvolutions;
   std::vector<std::string> remarks;
-  CONVOY_TRY(const Assignment assignment, decide(graph, settings.options, selector, remarks));
-  return plan_text(graph, assignment, settings.options, selector);
+  Selector chooses(settings.options, settings.progress, settings.candidates, settings.engines, settings.places);
+  CONVOY_TRY(const Assignment assignment, decide(graph, settings.options, chooses, remarks));
+  if (measures) {
+    // At least a moment: a budget of which nothing is left must not become one without an end.
+    const double left = budget > 0 ? std::max(1e-3, end - monotonic_seconds()) : 0;
+    CONVOY_CHECK(
+        measure_steps(step_problems(graph, assignment), chooses.request(), selection.caches, left, *selection.store));
+  }
+  Selector knows(settings.options, {}, {}, settings.engines, settings.places);
+  return plan_text(graph, assignment, settings.options, knows);
 }
 
 Result<std::vector<NetworkConvolution>> list_convolutions(Graph graph, const PrepareSettings& given) {

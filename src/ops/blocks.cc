@@ -32,4 +32,18 @@ TensorDesc blocks_as_samples(const TensorDesc& desc) {
   return made;
 }
 
+Result<std::unique_ptr<OpPlan>> plan_as_laid_out(const Operator& op, const NodeDesc& node, std::vector<Input> inputs,
+                                                 std::vector<TensorDesc> outputs, const PlanRequest& request) {
+  const auto blocked = [](const TensorDesc& desc) { return desc.channel_block > 1; };
+  Layout layout = Layout::nchw;
+  for (const Input& input : inputs) {
+    if (input.present && blocked(input.desc)) layout = input.desc.layout();
+  }
+  if (layout != Layout::nchw && !op.accepts(node, inputs, layout)) {
+    for (Input& input : inputs) input.desc = blocks_as_samples(input.desc);
+    for (TensorDesc& output : outputs) output = blocks_as_samples(output);
+  }
+  return op.plan(node, inputs, outputs, request);
+}
+
 }  // namespace convoy::ops

@@ -17,4 +17,8 @@ bool accepts_blocks(const Operator& op, const NodeDesc& node, std::span<const In
 // The same bytes as a channels-last tensor; as it is where it has no blocks. Precondition: channels fill the blocks.
 TensorDesc blocks_as_samples(const TensorDesc& desc);
 
+// Operator::plan for inputs and outputs as they lie: on blocks as more samples, where the operator takes them only so.
+Result<std::unique_ptr<OpPlan>> plan_as_laid_out(const Operator& op, const NodeDesc& node, std::vector<Input> inputs,
+                                                 std::vector<TensorDesc> outputs, const PlanRequest& request);
+
 }  // namespace convoy::ops

@@ -7,6 +7,7 @@
 
 #include "base/provider_environment.h"
 #include "core/provider.h"
+#include "select/step_measurement.h"
 
 namespace convoy {
 namespace {
@@ -90,8 +91,12 @@ Result<MeasurementState> parse_measurement_state(std::string_view name) {
 }
 
 MeasurementKey measurement_key(const ConvProblem& problem, const PlanRequest& request, CacheState caches) {
+  return selection::step_key(print(problem), request, caches);
+}
+
+MeasurementKey selection::step_key(std::string problem, const PlanRequest& request, CacheState caches) {
   MeasurementKey key;
-  key.problem = print(problem);
+  key.problem = std::move(problem);
   if (request.cuda) {
     describe_gpu(key, *request.cuda, request.target_sms);
   } else {
@@ -103,7 +108,25 @@ MeasurementKey measurement_key(const ConvProblem& problem, const PlanRequest& re
   return key;
 }
 
+bool selection::is_step(const Candidate& candidate) {
+  return candidate.engine == "convert" || candidate.engine.starts_with("ops.");
+}
+
+bool selection::is_step_problem(std::string_view problem) {
+  return problem.starts_with("op:") || problem.starts_with("convert:");
+}
+
+std::string selection::step_provider() {
+  for (const Engine* engine : all_engines()) {
+    if (engine->info().name.starts_with("onednn.")) return engine->info().provider;
+  }
+  return "convoy";
+}
+
 bool is_current(const Measurement& measurement, std::span<const Engine* const> engines) {
+  if (selection::is_step(measurement.candidate)) {
+    return measurement.revision == selection::step_revision && measurement.provider == selection::step_provider();
+  }
   return std::any_of(engines.begin(), engines.end(), [&](const Engine* engine) {
     const EngineInfo& info = engine->info();
     return info.name == measurement.candidate.engine && info.revision == measurement.revision &&

@@ -7,6 +7,7 @@
 #include "convoy/host_tensor.h"
 #include "core/text.h"
 #include "select/measure/problem_data.h"
+#include "select/step_measurement.h"
 
 namespace convoy::selection {
 namespace {
@@ -66,6 +67,7 @@ PlanRequest request_of(const MeasurementKey& key, PlanRequest request) {
 
 std::optional<std::string> inapplicable(const MeasurementKey& key, const Measurement& measurement,
                                         const PlanRequest& request, std::span<const Engine* const> engines) {
+  if (is_step_problem(key.problem)) return "an operator or conversion, which convoy plan --budget measures";
   const auto problem = parse_problem(key.problem);
   if (!problem.ok() || print(*problem) != key.problem) return "a problem that this build writes otherwise";
   const MeasurementKey here = measurement_key(*problem, request_of(key, request), key.caches);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "convert/convert.h"
 #include "network/conv_node.h"
@@ -74,6 +75,27 @@ bool can_work(const Graph& graph, const Node& node, const Sides& sides) {
   }
   return node.inputs.size() == 1 && node.outputs.size() == 1 && node.outputs[0] != kAbsent &&
          relabels(node, inputs[0].desc, described(graph.values[node.outputs[0]], sides.writes));
+}
+
+std::optional<StepProblem> step_problem(const Graph& graph, const Node& node, const Sides& sides) {
+  std::vector<ops::Input> inputs = inputs_of(graph, node);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (node.inputs[i] != kAbsent) inputs[i].desc = described(graph.values[node.inputs[i]], sides.reads);
+  }
+  std::vector<TensorDesc> outputs;
+  for (const int output : node.outputs) {
+    if (output != kAbsent) outputs.push_back(described(graph.values[output], sides.writes));
+  }
+  if (node.inputs.size() == 1 && node.outputs.size() == 1 && outputs.size() == 1 && !graph.is_output(node.outputs[0]) &&
+      !graph.values[node.inputs[0]].constant && relabels(node, inputs[0].desc, outputs[0])) {
+    return std::nullopt;
+  }
+  return StepProblem(ops::describe(node.desc, inputs, outputs));
+}
+
+std::optional<StepProblem> step_problem(const Conversion& conversion) {
+  if (conversion.from.place != conversion.to.place) return std::nullopt;
+  return StepProblem(ConversionProblem{conversion.from.desc, conversion.to.desc});
 }
 
 Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, Selector& selector) {
@@ -165,6 +187,23 @@ std::vector<std::vector<Conversion>> conversions(const Graph& graph, const Assig
   for (const int output : graph.outputs) need(graph.nodes.size(), output, Layout::nchw, 0);
   for (const int value : exports) need(graph.nodes.size(), value, Layout::nchw, 0);
   return result;
+}
+
+std::vector<StepProblem> step_problems(const Graph& graph, const Assignment& assignment) {
+  std::vector<StepProblem> problems;
+  std::set<std::string> seen;
+  const auto add = [&](StepProblem problem) {
+    if (seen.insert(print(problem)).second) problems.push_back(std::move(problem));
+  };
+  const auto converted = conversions(graph, assignment);
+  for (std::size_t n = 0; n < converted.size(); ++n) {
+    for (const Conversion& conversion : converted[n]) {
+      if (const auto problem = step_problem(conversion)) add(*problem);
+    }
+    if (n == graph.nodes.size() || graph.nodes[n].conv || !is_static(graph, graph.nodes[n])) continue;
+    if (auto problem = step_problem(graph, graph.nodes[n], assignment.nodes[n].sides)) add(*std::move(problem));
+  }
+  return problems;
 }
 
 }  // namespace convoy::network

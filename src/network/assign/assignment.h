@@ -3,10 +3,12 @@
 // assign() for layouts that a rule gives (greedy_sides, uniform_sides), and from plan files (plan_file.h).
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "network/cost/step_problem.h"
 #include "network/graph.h"
 #include "network/selector.h"
 
@@ -50,6 +52,10 @@ bool can_work(const Graph& graph, const Node& node, const Sides& sides);
 // between row-major and channels-last, for one.
 bool relabels(const Node& node, const TensorDesc& input, const TensorDesc& output);
 
+// A node that is no convolution, as it is planned with these sides; nothing for one that costs nothing, since it
+// relabels.
+std::optional<StepProblem> step_problem(const Graph& graph, const Node& node, const Sides& sides);
+
 // An engine for each convolution, in the layouts of `sides` (by node). Where none takes them that the selector's
 // options admit (a rule may name one that takes another layout only), the node works in another layout.
 Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, Selector& selector);
@@ -67,9 +73,15 @@ struct Conversion {
   Located from, to;
 };
 
+// A conversion's cost is this problem's; nothing where it copies to another place.
+std::optional<StepProblem> step_problem(const Conversion& conversion);
+
 // The conversions that an assignment needs before each node runs, by node, and behind the last one for the graph's
 // outputs and for `exports`, which are row-major on the processor.
 std::vector<std::vector<Conversion>> conversions(const Graph& graph, const Assignment& assignment,
                                                  std::span<const int> exports = {});
+
+// What is run besides convolutions, each once: operators and conversions in the order of their first occurrence.
+std::vector<StepProblem> step_problems(const Graph& graph, const Assignment& assignment);
 
 }  // namespace convoy::network

@@ -11,11 +11,10 @@
 namespace convoy::network {
 namespace {
 
-// Conversions read and write a tensor once each; what a core of a current server moves while both are cold.
-constexpr double kConvertBytesPerSecond = 8e9;
-
-double seconds_to_move(const Value& value) {
-  return 2.0 * static_cast<double>(value.desc.bytes()) / kConvertBytesPerSecond;
+// What a value takes between row-major and channels-last, either way: `to_nhwc` or back.
+double seconds_to_move(const Value& value, bool to_nhwc, Selector& selector) {
+  const TensorDesc nchw = described(value, Layout::nchw), nhwc = described(value, Layout::nhwc);
+  return to_nhwc ? selector.conversion_seconds(nchw, nhwc) : selector.conversion_seconds(nhwc, nchw);
 }
 
 struct Region {
@@ -69,14 +68,14 @@ Sides improved(const Graph& graph, const Node& node, const Sides& given, Selecto
   const auto to_move = [&](int value, Layout from, Layout to) {
     if (value == kAbsent || !has_layout(graph.values[value])) return 0.0;
     const TensorDesc& desc = graph.values[value].desc;
-    return same_bytes(desc.with_layout(from), desc.with_layout(to)) ? 0.0 : seconds_to_move(graph.values[value]);
+    return selector.conversion_seconds(desc.with_layout(from), desc.with_layout(to));
   };
   const auto seconds = [&](const Sides& sides) -> std::optional<double> {
     const auto alone = selector.predict(in_layouts(problem, sides), weights);
     if (!alone) return std::nullopt;
     return *alone + to_move(conv_inputs(node).data, given.reads, sides.reads) +
            to_move(conv_inputs(node).residual, given.writes, sides.writes) +
-           to_move(node.outputs[0], given.writes, sides.writes);
+           to_move(node.outputs[0], sides.writes, given.writes);
   };
   Sides best = given;
   auto least = seconds(given);
@@ -112,7 +111,9 @@ Result<std::vector<Sides>> greedy_sides(const Graph& graph, Selector& selector) 
     const Node& node = graph.nodes[n];
     if (!can[n].reads && !can[n].writes) continue;
     Region& region = totals[regions.find(static_cast<int>(n))];
-    if (can[n].reads != can[n].writes) region.nchw_seconds += seconds_to_move(graph.values[node.outputs[0]]);
+    if (can[n].reads != can[n].writes) {  // a Transpose that relabels in nhwc
+      if (const auto moves = step_problem(graph, node, {})) region.nchw_seconds += selector.cost(*moves).seconds;
+    }
     if (!node.conv) continue;
     const HostTensor* weights = graph.constant_of(conv_inputs(node).weights);
     add_conv(region, selector.allowed(node.conv->problem), weights ? weights->data.get() : nullptr, selector);
@@ -131,10 +132,10 @@ Result<std::vector<Sides>> greedy_sides(const Graph& graph, Selector& selector) 
         leaves = true;
       } else if (!is_inside && std::find(entered.begin(), entered.end(), regions.find(reader)) == entered.end()) {
         entered.push_back(regions.find(reader));
-        totals[entered.back()].nhwc_seconds += seconds_to_move(value);
+        totals[entered.back()].nhwc_seconds += seconds_to_move(value, true, selector);
       }
     }
-    if (is_inside && leaves) totals[regions.find(producers[v])].nhwc_seconds += seconds_to_move(value);
+    if (is_inside && leaves) totals[regions.find(producers[v])].nhwc_seconds += seconds_to_move(value, false, selector);
   }
   std::vector<Sides> sides(count);
   for (std::size_t n = 0; n < count; ++n) {

@@ -201,10 +201,7 @@ PlanLine line_of(const Graph& graph, std::size_t n, const NodeAssignment& assign
   if (node.conv) {
     line.kind = "conv";
     line.runs_on = print(assigned.selection.candidate);
-  } else if (node.inputs.size() == 1 && node.outputs.size() == 1 && node.outputs[0] != kAbsent &&
-             !graph.is_output(node.outputs[0]) && !graph.values[node.inputs[0]].constant &&
-             relabels(node, described(graph.values[node.inputs[0]], assigned.sides.reads),
-                      described(graph.values[node.outputs[0]], assigned.sides.writes))) {
+  } else if (!step_problem(graph, node, assigned.sides)) {
     line.kind = "relabel";
   }
   return line;
@@ -490,8 +487,15 @@ std::string plan_text(const Graph& graph, const Assignment& assignment, const Ne
   };
   std::vector<Row> rows;
   const auto converted = conversions(graph, assignment);
+  const auto cost_text = [](const Selector::Cost& cost) {
+    return fmt::format("{:.4g}us {}", cost.seconds * 1e6, cost.measured ? "measured" : "predicted");
+  };
   const auto add_conversions = [&](std::size_t n) {
-    for (const Conversion& conversion : converted[n]) rows.push_back({line_of(graph, conversion, selector.places())});
+    for (const Conversion& conversion : converted[n]) {
+      rows.push_back({line_of(graph, conversion, selector.places())});
+      const auto problem = step_problem(conversion);
+      if (problem) rows.back().cost = cost_text(selector.cost(*problem));
+    }
   };
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     add_conversions(n);
@@ -499,12 +503,15 @@ std::string plan_text(const Graph& graph, const Assignment& assignment, const Ne
     if (!is_static(graph, node)) continue;
     const NodeAssignment& assigned = assignment.nodes[n];
     rows.push_back({line_of(graph, n, assigned, selector.places())});
-    if (!node.conv) continue;
+    if (!node.conv) {
+      const auto problem = step_problem(graph, node, assigned.sides);
+      rows.back().cost = problem ? cost_text(selector.cost(*problem)) : "0us -";
+      continue;
+    }
     const HostTensor* weights = graph.constant_of(conv_inputs(node).weights);
     const auto cost =
         selector.cost(assigned.problem, assigned.selection, weights ? weights->data.get() : nullptr, assigned.place);
-    if (cost)
-      rows.back().cost = fmt::format("{:.4g}us {}", cost->seconds * 1e6, cost->measured ? "measured" : "predicted");
+    if (cost) rows.back().cost = cost_text(*cost);
   }
   add_conversions(graph.nodes.size());
   constexpr std::size_t kWidest = 48;

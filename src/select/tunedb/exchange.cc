@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "core/text.h"
 #include "select/former_knobs.h"
+#include "select/step_measurement.h"
 #include "select/tunedb/impl.h"
 
 namespace convoy {
@@ -114,8 +115,10 @@ Result<TuningRecord> parse_record(const Json& line) {
   LineReader reader(line);
   TuningRecord record;
   MeasurementKey& key = record.key;
-  const ConvProblem problem = reader.parsed("problem", parse_problem);
-  if (!reader.fault()) key.problem = print(problem);
+  key.problem = reader.line("problem");
+  const bool is_step = selection::is_step_problem(key.problem);  // taken as it is: nothing here can read it
+  const ConvProblem problem = is_step ? ConvProblem() : reader.parsed("problem", parse_problem);
+  if (!is_step && !reader.fault()) key.problem = print(problem);
   key.device = reader.line("device");
   key.isa = reader.line("isa");
   key.driver = reader.line("driver");
@@ -126,7 +129,10 @@ Result<TuningRecord> parse_record(const Json& line) {
   key.caches = reader.parsed("caches", parse_cache_state);
   Measurement& m = record.measurement;
   m.candidate = reader.parsed("candidate", parse_candidate);
-  if (!reader.fault()) {
+  if (!reader.fault() && is_step != selection::is_step(m.candidate)) {
+    reader.fail<int>("candidate", is_step ? "ops.NAME or convert" : "a convolution's engine");
+  }
+  if (!reader.fault() && !is_step) {
     if (auto named = selection::with_named_knobs(m.candidate, &problem)) {
       log(LogLevel::warning, "import", {{"candidate", print(m.candidate)}, {"is_written_now", print(*named)}});
       m.candidate = *std::move(named);

@@ -49,6 +49,25 @@ TEST(Exchange, TextReadsBackAsTheSameText) {
   EXPECT_EQ((*back)[2].measurement.candidate, odd.measurement.candidate);
 }
 
+TEST(Exchange, OperatorsAndConversionsAreExchangedWithTheOthers) {
+  TuningRecord op = sample(), conversion = sample();
+  op.key.problem = "op:Relu:x=f32,1x8x6x6,nhwc:y=f32,1x8x6x6,nhwc";
+  op.measurement.candidate = {"ops.Relu", {}};
+  conversion.key.problem = "convert:x=f32,1x8x6x6,nhwc:y=f32,1x8x6x6,nchw";
+  conversion.measurement.candidate = {"convert", {}};
+  const std::string text = export_lines(std::vector{conversion, op});
+  const auto back = parse_lines(text, "a.jsonl");
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  EXPECT_EQ(export_lines(*back), text);
+  op.measurement.candidate = {"cpu.gemm", {}};
+  const auto mixed = parse_lines(export_lines(std::vector{op}), "a.jsonl");
+  ASSERT_FALSE(mixed.ok());
+  EXPECT_NE(mixed.error().message.find("'candidate'"), std::string::npos) << mixed.error().message;
+  TuningRecord convolution = sample();
+  convolution.measurement.candidate = {"convert", {}};
+  EXPECT_FALSE(parse_lines(export_lines(std::vector{convolution}), "a.jsonl").ok());
+}
+
 TEST(Exchange, TheFormIsStable) {
   EXPECT_EQ(export_lines(std::vector{sample()}),
             "{\"format\":\"convoy-tuning\",\"version\":1}\n"

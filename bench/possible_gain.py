@@ -1,0 +1,182 @@
+"""What choosing layouts globally could gain at most, and whether the sums of measured costs say what a network takes.
+
+    python bench/possible_gain.py [--only GLOB ...] [--threads 1 2] [--budget 120] [--rounds 12] [--data DIR] [--database FILE]
+                                  [--output FILE]
+
+For every network of the zoo and every model of the data, a plan by each way to lay it out (greedy, and each uniform layout: nhwc,
+nchw and the processor's blocks) whose convolutions, operators and conversions are measured (`convoy plan --budget`: seconds for each
+plan; what the database has already is not measured again). From their lines:
+  sum          of all lines of a plan, microseconds
+  lower_bound  each node's least cost over the plans, no conversions: what no choice of one layout a node can go below
+  end_to_end   median run of the plan, from `convoy compare`, which takes greedy and the other in turns in one process
+  end_to_end_first_quartile  of the same turns: where it is far below the median, others had the cores meanwhile, which sums of short
+               samples hardly feel, so that the two say nothing about each other; `load_average` before and after says it, too
+and how far the sums are from it. A plan of which a line could not be measured within the budget says so (`predicted_share`: of its
+sum), and does not count.
+
+The record is written after each network, and a run goes on where its record stops; networks that are in it are not done again (a
+changed --budget or --rounds needs another --output, or their lines removed).
+"""
+import argparse
+import datetime
+import fnmatch
+import json
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CONVOY = ROOT / "build/bin/convoy"
+NEAR = 0.15  # of what is measured
+# Sizes of free dims. MeshNet's 256 a side take 17 GB of activations in blocks.
+DIMS = {"meshnet_gwm_5ch": ["input:2=64", "input:3=64", "input:4=64"], "ppocr-mobile-v2-cls": ["x:0=1", "x:2=48", "x:3=192"]}
+LINE = re.compile(r'^(conv|op|convert|relabel)\s+"((?:[^"\\]|\\.)*)"\s+(\S+)\s+(\S+) -> (\S+)\s+(\S+) (\S+)$')
+
+
+class Failed(Exception):
+    pass
+
+
+def convoy(*arguments, database=None):
+    environment = {**os.environ, **({"CONVOY_DB": str(database)} if database else {})}
+    done = subprocess.run([CONVOY, *map(str, arguments), "--json"], capture_output=True, text=True, env=environment)
+    if done.returncode != 0:
+        raise Failed(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit code {done.returncode}")
+    return json.loads(done.stdout)
+
+
+def lines_of(plan):
+    """(kind, name, runs on, reads, writes, microseconds, source) of each line; a name's second line is another node."""
+    lines, seen = [], {}
+    for text in plan.splitlines():
+        match = LINE.match(text)
+        if not match:
+            continue
+        kind, name, runs_on, reads, writes, cost, source = match.groups()
+        seen[kind == "convert", name] = number = seen.get((kind == "convert", name), 0) + 1
+        name += f" #{number}" if number > 1 else ""
+        lines.append((kind, name, runs_on, reads, writes, float(cost.removesuffix("us")) if cost != "-" else None, source))
+    return lines
+
+
+def measure(model, dims, threads, hows, options):
+    """The row of one network."""
+    shared = ["--threads", threads, *(x for dim in dims for x in ("--dim", dim))]
+    plans, files = {}, {}
+    with tempfile.TemporaryDirectory() as folder:
+        for how in hows[::-1]:  # greedy, which goes by costs, last
+            files[how] = pathlib.Path(folder) / f"{how.split(':')[-1]}.plan"
+            convoy("plan", model, "--how", how, "--budget", options.budget, "-o", files[how], *shared, database=options.database)
+            plans[how] = lines_of(files[how].read_text())
+        compared = {how: convoy("compare", model, files["greedy"], files[how], "--rounds", options.rounds, *shared,
+                                database=options.database) for how in hows[1:]}
+    def of_sides(field):
+        times = {how: each["b"][field] * 1e6 for how, each in compared.items()}
+        return {**times, "greedy": statistics.median(each["a"][field] for each in compared.values()) * 1e6}
+
+    end_to_end, quartile = of_sides("seconds"), of_sides("first_quartile_seconds")
+    row = {"threads": threads, "plans": {}, "lower_bound": 0, "nodes": [], "conversions": {}}
+    nodes = {}
+    for how in hows:
+        costs = [line[5] or 0 for line in plans[how]]
+        total, guessed = sum(costs), sum(c for c, line in zip(costs, plans[how]) if line[6] == "predicted" or line[5] is None)
+        row["plans"][how] = {"sum": round(total, 1), "conversions": round(sum(c for c, l in zip(costs, plans[how]) if l[0] == "convert"), 1),
+                             "end_to_end": round(end_to_end[how], 1),
+                             "end_to_end_first_quartile": round(quartile[how], 1), "sum_over_end_to_end": round(total / end_to_end[how], 3),
+                             "predicted_share": round(guessed / total, 3) if total else 0}
+        for kind, name, runs_on, reads, writes, cost, source in plans[how]:
+            if kind == "convert":
+                row["conversions"].setdefault(how, []).append([name, reads, writes, cost, source])
+            elif cost is not None:
+                node = nodes.setdefault(name, {"name": name, "kind": kind})
+                node[how] = [cost, f"{reads} -> {writes}", runs_on] if kind == "conv" else [cost, f"{reads} -> {writes}"]
+    row["lower_bound"] = round(sum(min(node[how][0] for how in hows if how in node) for node in nodes.values()), 1)
+    row["nodes"] = list(nodes.values())
+    best = min(plan["end_to_end"] for plan in row["plans"].values())
+    row["greedy_over_lower_bound"] = round(row["plans"]["greedy"]["sum"] / row["lower_bound"], 3) if row["lower_bound"] else None
+    row["greedy_over_best_end_to_end"] = round(row["plans"]["greedy"]["end_to_end"] / best, 3)
+    return row
+
+
+def summary(networks):
+    plans = [plan for row in networks.values() if "plans" in row for plan in row["plans"].values()]
+    sound = [plan for plan in plans if plan["predicted_share"] == 0]
+    near = [plan for plan in sound if abs(plan["sum_over_end_to_end"] - 1) <= NEAR]
+    bounds = [row["greedy_over_lower_bound"] for row in networks.values() if row.get("greedy_over_lower_bound")]
+    return {"networks": sum("plans" in row for row in networks.values()), "skipped": sum("skipped" in row for row in networks.values()),
+            "plans": len(plans), "plans_measured_whole": len(sound), "sum_within_15_percent_of_end_to_end": len(near),
+            "share_within_15_percent": round(len(near) / len(sound), 3) if sound else None,
+            "median_sum_over_end_to_end": round(statistics.median(p["sum_over_end_to_end"] for p in sound), 3) if sound else None,
+            "geometric_mean_greedy_over_lower_bound": round(statistics.geometric_mean(bounds), 3) if bounds else None}
+
+
+def write(path, record):
+    """A line a node, so that a person can read and compare it."""
+    parts = []
+    for key, row in record["networks"].items():
+        head = {k: v for k, v in row.items() if k not in ("nodes", "conversions")}
+        text = f"  {json.dumps(key)}: " + json.dumps(head)[:-1]
+        if "nodes" in row:
+            text += ',\n   "nodes": [\n' + ",\n".join("    " + json.dumps(node) for node in row["nodes"]) + "],"
+            text += '\n   "conversions": ' + json.dumps(row["conversions"])
+        parts.append(text + "}")
+    head = json.dumps({**record, "networks": {}}, indent=1)
+    temporary = path.with_suffix(".part")
+    temporary.write_text(head.replace('"networks": {}', '"networks": {\n' + ",\n".join(parts) + "\n }") + "\n")
+    temporary.replace(path)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", default=["*"], help="globs of names: 'zoo:*', mnist-8")
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--budget", type=float, default=120, help="seconds of measuring for each plan")
+    parser.add_argument("--rounds", type=int, default=12, help="turns of each side of a comparison")
+    parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path(os.environ.get("CONVOY_DATA", ROOT / "../shared/data")))
+    parser.add_argument("--database", type=pathlib.Path, default=ROOT / "build/possible-gain.db")
+    parser.add_argument("--output", type=pathlib.Path, default=ROOT / f"bench/results/possible-gain-{datetime.date.today()}.json")
+    options = parser.parse_args()
+    doctor = convoy("doctor")
+    blocks = "nchw16c" if doctor["processor"]["isa"] == "avx512" else "nchw8c"
+    hows = ["greedy", "uniform:nhwc", "uniform:nchw", f"uniform:{blocks}"]
+    networks = {f"zoo:{each['name']}": f"zoo:{each['name']}" for each in convoy("list", "zoo")["zoo"]}
+    folder = options.data / "models"
+    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+        networks[path.name] = path / "model.onnx"
+    git = ["git", "-C", ROOT]
+    record = json.loads(options.output.read_text()) if options.output.exists() else {
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "command": " ".join(["python bench/possible_gain.py", *sys.argv[1:]]),
+        "commit": subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip(),
+        "changed_since": bool(subprocess.run([*git, "status", "--porcelain", "src"], capture_output=True, text=True).stdout),
+        "processor": doctor["processor"], "versions": {"convoy": doctor["version"], **doctor["libraries"]},
+        "layouts": hows, "budget_seconds": options.budget, "rounds": options.rounds, "summary": {}, "networks": {}}
+    for threads in options.threads:
+        for name, model in networks.items():
+            key = f"{name}, {threads} thread{'s' if threads > 1 else ''}"
+            if not any(fnmatch.fnmatch(name, glob) for glob in options.only) or "plans" in record["networks"].get(key, {}):
+                continue
+            if isinstance(model, pathlib.Path) and not model.is_file():
+                record["networks"][key] = {"threads": threads, "skipped": "its model.onnx is not there"}
+                continue
+            load = os.getloadavg()[0]
+            try:
+                row = measure(model, DIMS.get(name, []), threads, hows, options)
+                row["load_average"] = [round(load, 2), round(os.getloadavg()[0], 2)]
+            except Failed as failure:
+                row = {"threads": threads, "skipped": str(failure)}
+            record["networks"][key] = row
+            record["summary"] = summary(record["networks"])
+            write(options.output, record)
+            print(key, json.dumps(row.get("plans", row.get("skipped"))), flush=True)
+    record["summary"] = summary(record["networks"])
+    write(options.output, record)
+    print(json.dumps(record["summary"]))
+
+
+if __name__ == "__main__":
+    main()

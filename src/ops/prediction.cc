@@ -1,0 +1,107 @@
+// What operators are predicted to take: a start, and bytes at a rate that the kind of operator and where channels lie
+// say. scripts/fit-steps fits the rates; its kinds are these.
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "ops/problem.h"
+
+namespace convoy::ops {
+namespace {
+
+constexpr double kStart = 0.3e-6;  // seconds
+constexpr double kOneThread = 64 << 10;  // bytes: fewer are done by one thread, since waking the others takes longer
+constexpr double kMemory = 10e9;         // bytes a second, of what the last cache doesn't hold, whatever the threads
+
+// Bytes a second of one thread: with channels apart (nchw), side by side (nhwc), in blocks. `short_*`: rows of fewer
+// than 64 positions, fewer than 32 channels side by side; 0: the same. Measured one by one, verified, caches as a
+// network leaves them, on the AMD EPYC (AVX2) of bench/results/step-costs-2026-11-23.json, which has how wrong this is:
+// of 371 measurements of one thread half are within a factor 1.2, nine tenths within 1.9, and single ones (rows of 2
+// elements) off by 40. Rates of 1 to 5 measurements: functions, normalizes, resizes, multiplies. Not measured: others.
+struct Kind {
+  std::string_view operators;  // " Name Name "
+  double apart, side_by_side, blocks;
+  double short_apart = 0, short_side_by_side = 0;
+};
+
+constexpr std::array kKinds{
+    Kind{" Concat Split Slice Reshape Flatten Squeeze Unsqueeze Identity Gather Pad Expand Tile Cast DepthToSpace "
+         "SpaceToDepth ",
+         66e9, 42e9, 42e9, 0, 10e9},
+    Kind{" Transpose ", 17e9, 17e9, 17e9},
+    Kind{" Add Sub Mul Div Relu Clip Max Min LeakyRelu PRelu Neg Abs BatchNormalization Where HardSigmoid HardSwish ",
+         55e9, 48e9, 57e9},
+    Kind{" Exp Sigmoid Tanh Erf Gelu Log Pow Sqrt Softplus Elu Softmax LogSoftmax Selu Mish ", 2e9, 2e9, 2e9},
+    Kind{" MaxPool AveragePool LpPool ", 7.1e9, 69e9, 67e9},  // bytes written, once for each element of the window
+    Kind{" GlobalAveragePool GlobalMaxPool ReduceMean ReduceSum ReduceMax ", 38e9, 30e9, 20e9, 10.5e9},
+    Kind{" Resize Upsample ", 1.3e9, 18e9, 5.2e9},
+    Kind{" LayerNormalization InstanceNormalization GroupNormalization LRN MeanVarianceNormalization ", 6.7e9, 6.7e9,
+         6.7e9},
+    Kind{" MatMul Gemm ", 50e9, 50e9, 50e9},  // with one row, as at the end of a network, its weights are what it reads
+};
+constexpr Kind kSpreads{"", 55e9, 37e9, 6.5e9, 0, 11.6e9};  // one of kKinds[2] with activations of other dims
+constexpr Kind kOthers{"", 8e9, 8e9, 8e9};
+constexpr std::size_t kElements = 2, kWindows = 4;
+
+bool is_activation(const Operand& operand) {
+  return operand.present && !operand.constant && operand.desc.rank() >= 3;
+}
+
+std::int64_t positions_of(const TensorDesc& desc) {
+  std::int64_t positions = 1;
+  for (int i = 2; i < desc.rank(); ++i) positions *= desc.dims[i];
+  return positions;
+}
+
+const Kind& kind_of(const OpProblem& problem) {
+  const std::string word = " " + problem.node.op + " ";
+  for (std::size_t i = 0; i < kKinds.size(); ++i) {
+    if (kKinds[i].operators.find(word) == std::string_view::npos) continue;
+    const bool spreads = i == kElements && !problem.outputs.empty() &&
+                         std::ranges::any_of(problem.inputs, [&](const Operand& input) {
+                           return is_activation(input) && input.desc.dims != problem.outputs[0].dims;
+                         });
+    return spreads ? kSpreads : kKinds[i];
+  }
+  return kOthers;
+}
+
+double rate_of(const Kind& kind, const OpProblem& problem) {
+  const auto first = std::ranges::find_if(problem.inputs, is_activation);
+  if (first == problem.inputs.end()) return kind.apart;
+  const TensorDesc& desc = first->desc;
+  if (desc.channel_block > 1) return kind.blocks;
+  if (desc.is_packed(Layout::nchw)) {
+    return kind.short_apart > 0 && positions_of(desc) < 64 ? kind.short_apart : kind.apart;
+  }
+  std::int64_t channels = desc.dims[1];
+  for (const Operand& input : problem.inputs) {
+    if (is_activation(input)) channels = std::min(channels, input.desc.dims[1]);
+  }
+  for (const TensorDesc& output : problem.outputs) {
+    if (output.rank() >= 3) channels = std::min(channels, output.dims[1]);
+  }
+  return kind.short_side_by_side > 0 && channels < 32 ? kind.short_side_by_side : kind.side_by_side;
+}
+
+double work_of(const Kind& kind, const OpProblem& problem) {
+  if (&kind != &kKinds[kWindows] || problem.outputs.empty()) return bytes_moved(problem);
+  double work = static_cast<double>(problem.outputs[0].bytes());
+  const auto window = problem.node.integers("kernel_shape", {});
+  for (const std::int64_t size : window.ok() ? *window : std::vector<std::int64_t>()) {
+    work *= static_cast<double>(size);
+  }
+  return work;
+}
+
+}  // namespace
+
+double predict_seconds(const OpProblem& problem, const PlanRequest& request) {
+  const Kind& kind = kind_of(problem);
+  const double bytes = bytes_moved(problem);
+  const int threads = bytes < kOneThread ? 1 : std::max(1, request.threads);
+  const double memory = bytes > static_cast<double>(request.cpu.l3_bytes) ? bytes / kMemory : 0;
+  return kStart + std::max(work_of(kind, problem) / (rate_of(kind, problem) * threads), memory);
+}
+
+}  // namespace convoy::ops
