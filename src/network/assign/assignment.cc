@@ -116,7 +116,7 @@ namespace {
 
 // The layout in which a node reads its i-th input.
 Layout layout_read(const Node& node, const Sides& sides, std::size_t i) {
-  if (!node.conv || static_cast<int>(i) == conv_data_input(node.desc)) return sides.reads;
+  if (!node.conv || static_cast<int>(i) == kConvData) return sides.reads;
   return static_cast<int>(i) == node.fusion.residual ? sides.writes : Layout::nchw;
 }
 
