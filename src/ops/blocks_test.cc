@@ -55,9 +55,7 @@ NodeDesc split_along(std::int64_t axis, int parts, int opset = 13) {
 std::optional<std::vector<HostTensor>> in_blocks(const NodeDesc& node, const std::vector<HostTensor>& given,
                                                  Layout layout, int constant = -1) {
   const Operator* op = find_operator(node.domain, node.op);
-  const auto is_constant = [&](std::size_t i) {
-    return given[i].desc.rank() < 3 || static_cast<int>(i) == constant;
-  };
+  const auto is_constant = [&](std::size_t i) { return given[i].desc.rank() < 3 || static_cast<int>(i) == constant; };
   std::vector<Input> inputs;
   for (std::size_t i = 0; i < given.size(); ++i) {
     inputs.push_back({true, given[i].desc, is_constant(i) ? given[i].data.get() : nullptr});
@@ -126,8 +124,7 @@ TEST(Blocks, GiveWhatNchwGives) {
       {split_along(2, 3), {x}},
       {split_along(0, 2), {x}},
       {node_of("BatchNormalization"), {x, numbers(32, 0.3), numbers(32, 0.7), numbers(32, 0.2), numbers(32, 0)}},
-      {node_of("BatchNormalization"),
-       {volume, numbers(16, 0.3), numbers(16, 0.7), numbers(16, 0.2), numbers(16, 0)}},
+      {node_of("BatchNormalization"), {volume, numbers(16, 0.3), numbers(16, 0.7), numbers(16, 0.2), numbers(16, 0)}},
   };
   for (const auto& [node, inputs] : cases) {
     const auto expected = run_op(node, inputs);

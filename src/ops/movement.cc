@@ -237,8 +237,8 @@ class Split final : public Operator {
   bool accepts(const NodeDesc& node, std::span<const Input> inputs, Layout layout) const override {
     if (is_plain(layout)) return true;
     const auto parts = infer(node, inputs);
-    return parts.ok() &&
-           std::ranges::all_of(*parts, [&](const TensorDesc& part) { return fills_blocks(part, channel_block(layout)); });
+    return parts.ok() && std::ranges::all_of(
+                             *parts, [&](const TensorDesc& part) { return fills_blocks(part, channel_block(layout)); });
   }
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
