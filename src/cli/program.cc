@@ -55,6 +55,7 @@ Result<void> read_filter(const SharedOptions& shared, SelectionFilter& filter) {
   filter.deterministic_only = shared.deterministic;
   filter.runtime_compilation = !shared.no_runtime_compilation;
   filter.notes = shared.notes;
+  filter.config = library_config();
   if (shared.workspace_limited) filter.workspace_limit = shared.workspace_limit;
   if (!shared.config.empty()) {
     const auto config = parse_library_config(shared.config);

@@ -106,7 +106,7 @@ Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, S
     if (assigned.selection.rule.empty()) assigned.switchable = selector.switchable(assigned.problem);
     if (assigned.switchable < 0) continue;
     const std::vector<Candidate>& candidates = selector.candidates(assigned.switchable);
-    assigned.selection = {candidates.front(), "given"};
+    assigned.selection = {candidates.front(), SelectedBy::given};
     assigned.switches.assign(candidates.begin() + 1, candidates.end());
   }
   return result;
