@@ -205,7 +205,12 @@ Result<std::string> plan_of(Graph graph, const PrepareSettings& given) {
   Selector selector(settings.options, settings.progress, settings.candidates, settings.engines);
   std::vector<std::string> remarks;
   CONVOY_TRY(const Assignment assignment, decide(graph, settings.options, selector, remarks));
-  return plan_text(graph, assignment, settings.options, selector);
+  std::string text = plan_text(graph, assignment, settings.options, selector);
+  for (std::string remark : remarks) {  // in the file, so that nobody has to have been there
+    for (std::size_t at = 0; (at = remark.find('\n', at)) != std::string::npos; at += 3) remark.replace(at, 1, "\n# ");
+    text += "# " + remark + "\n";
+  }
+  return text;
 }
 
 Result<std::vector<NetworkConvolution>> list_convolutions(Graph graph, const PrepareSettings& given) {
