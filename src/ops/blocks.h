@@ -1,7 +1,7 @@
 // Operators on tensors in blocks of channels (nchw8c, nchw16c). Where channels fill their blocks, such a tensor is a
 // channels-last one of C/b times as many samples, each with b channels: an operator that treats all channels alike
 // gives the same either way and needs no code for blocks. One that tells channels apart but works on any strides
-// (Concat, Split, BatchNormalization) accepts blocks itself and sees them as one dim more.
+// (Concat, Split, Slice, BatchNormalization) accepts blocks itself and sees them as one dim more.
 #pragma once
 
 #include <span>

@@ -123,6 +123,9 @@ TEST(Blocks, GiveWhatNchwGives) {
       {split_along(1, 2), {varied({2, 64, 6, 8}, 0.19), list({16, 48})}},
       {split_along(2, 3), {x}},
       {split_along(0, 2), {x}},
+      {node_of("Slice"), {x, list({1, -1}), list({6, -9}), list({2, 3}), list({2, -3})}},
+      {node_of("Slice"), {x, list({16}), list({32}), list({1})}},
+      {node_of("Slice"), {volume, list({0, 1}), list({16, 2}), list({1, 4})}},
       {node_of("BatchNormalization"), {x, numbers(32, 0.3), numbers(32, 0.7), numbers(32, 0.2), numbers(32, 0)}},
       {node_of("BatchNormalization"), {volume, numbers(16, 0.3), numbers(16, 0.7), numbers(16, 0.2), numbers(16, 0)}},
   };
@@ -162,6 +165,11 @@ TEST(Blocks, AreLeftWhereTheyWouldBeWrong) {
   EXPECT_FALSE(in_blocks(node_of("Concat", {{"axis", std::int64_t{2}}}), {odd, odd}, Layout::nchw8c));
   EXPECT_FALSE(in_blocks(split_along(1, 2), {x, list({20, 12})}, Layout::nchw8c));
   EXPECT_FALSE(in_blocks(split_along(2, 2), {odd}, Layout::nchw8c));
+  // Channels from within a block, backwards, or every other one.
+  EXPECT_FALSE(in_blocks(node_of("Slice"), {x, list({4}), list({20}), list({1})}, Layout::nchw8c));
+  EXPECT_FALSE(in_blocks(node_of("Slice"), {x, list({-1}), list({-33}), list({1}), list({-1})}, Layout::nchw8c));
+  EXPECT_FALSE(in_blocks(node_of("Slice"), {x, list({0}), list({32}), list({1}), list({2})}, Layout::nchw8c));
+  EXPECT_FALSE(in_blocks(node_of("Slice"), {odd, list({0}), list({3}), list({2})}, Layout::nchw8c));
   EXPECT_FALSE(in_blocks(node_of("BatchNormalization"),
                          {odd, numbers(20, 0.3), numbers(20, 0.7), numbers(20, 0.2), numbers(20, 0)}, Layout::nchw8c));
   NodeDesc with_indices = node_of("MaxPool", {{"kernel_shape", two}});

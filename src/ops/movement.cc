@@ -11,6 +11,11 @@
 namespace convoy::ops {
 namespace {
 
+// Where the whole is in blocks of channels, so are the parts (a constant may be without): whole blocks are moved.
+TensorDesc as_in(const TensorDesc& desc, const TensorDesc& whole) {
+  return whole.channel_block == 1 ? desc : blocks_as_dim(desc, whole.channel_block);
+}
+
 class Transpose final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
@@ -58,7 +63,14 @@ class Slice final : public Operator {
   std::vector<int> shape_inputs(const NodeDesc& node) const override {
     return node.opset >= 10 ? std::vector<int>{1, 2, 3, 4} : std::vector<int>{};
   }
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
+  // Blocks where it takes whole ones.
+  bool accepts(const NodeDesc& node, std::span<const Input> inputs, Layout layout) const override {
+    if (is_plain(layout)) return true;
+    const std::int64_t block = channel_block(layout);
+    const auto ranges = read(node, inputs);
+    return ranges.ok() && fills_blocks(inputs[0].desc, block) && ranges->count[1] > 0 &&
+           ranges->count[1] % block == 0 && ranges->start[1] % block == 0 && ranges->step[1] == 1;
+  }
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(node.opset >= 10 ? check_counts(node, inputs, 3, 5) : check_counts(node, inputs, 1, 1));
@@ -68,16 +80,25 @@ class Slice final : public Operator {
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest&) const override {
-    CONVOY_TRY(const Ranges ranges, read(node, inputs));
+    CONVOY_TRY(Ranges ranges, read(node, inputs));
+    if (const std::int64_t block = inputs[0].desc.channel_block;
+        block > 1) {  // the channels of a block are its last dim
+      ranges.start[1] /= block;
+      ranges.start.push_back(0);
+      ranges.step.push_back(1);
+      ranges.count[1] /= block;
+      ranges.count.push_back(block);
+    }
+    const TensorDesc y = as_in(outputs[0], inputs[0].desc);
     std::int64_t offset = 0;
-    Dims strides = inputs[0].desc.strides;
+    Dims strides = as_in(inputs[0].desc, inputs[0].desc).strides;
     for (std::size_t d = 0; d < strides.size(); ++d) {
       offset += ranges.start[d] * strides[d];
       strides[d] = ranges.count[d] > 1 ? strides[d] * ranges.step[d] : 0;
     }
-    const std::size_t size = size_of(outputs[0].type);
-    if (outputs[0].elements() == 0) offset = 0;
-    const StridedCopy copy(size, outputs[0].dims, strides, outputs[0].strides);
+    const std::size_t size = size_of(y.type);
+    if (y.elements() == 0) offset = 0;
+    const StridedCopy copy(size, y.dims, strides, y.strides);
     return make_plan(node, [copy, size, offset](auto in, auto out, const ExecContext& context) -> Result<void> {
       copy.run(at_element(in[0], offset, size), out[0], context);
       return {};
@@ -166,11 +187,6 @@ struct Part {
   StridedCopy copy;
   std::int64_t offset;
 };
-
-// Where the whole is in blocks of channels, so are the parts (a constant may be without): whole blocks are moved.
-TensorDesc as_in(const TensorDesc& desc, const TensorDesc& whole) {
-  return whole.channel_block == 1 ? desc : blocks_as_dim(desc, whole.channel_block);
-}
 
 class Concat final : public Operator {
  public:
