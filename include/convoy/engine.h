@@ -21,11 +21,15 @@
 
 namespace convoy {
 
+// A bool is none, it would read back as a number; nor is a char, which may be meant as a word.
+template <class T>
+concept KnobNumber = std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char>;
+
 // What a knob is set to: a number, or a word where it chooses among kinds ("bands"). A word begins with a letter and
 // has letters, digits, '.', '_' and '-'.
 class KnobSetting {
  public:
-  KnobSetting(std::integral auto number) : setting_(static_cast<std::int64_t>(number)) {}
+  KnobSetting(KnobNumber auto number) : setting_(static_cast<std::int64_t>(number)) {}
   KnobSetting(std::convertible_to<std::string_view> auto const& word) : setting_(std::string(std::string_view(word))) {}
 
   // Null where it is a word; where it is a number.

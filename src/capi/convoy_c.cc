@@ -13,7 +13,7 @@
 
 struct convoy_choice {
   convoy::Selection selection;
-  std::string candidate, warnings;
+  std::string candidate, reason, warnings;
   std::vector<std::string> measured;  // candidates' names, in the order of selection.measurements
 };
 
@@ -34,6 +34,7 @@ Result<void> choose(const convoy_problem* problem, const Chooser& chooser, convo
   CONVOY_TRY(Selection selection, select(problem->problem, all_engines(), chooser.options, request));
   auto made = std::make_unique<convoy_choice>();
   made->candidate = print(selection.candidate);
+  made->reason = selection.reason();
   made->warnings = fmt::format("{}", fmt::join(selection.warnings, "\n"));
   for (const Measurement& m : selection.measurements) made->measured.push_back(print(m.candidate));
   made->selection = std::move(selection);
@@ -154,7 +155,7 @@ convoy_status convoy_tune(const convoy_problem* problem, const convoy_options* o
 
 void convoy_choice_destroy(convoy_choice* choice) { delete choice; }
 const char* convoy_choice_candidate(const convoy_choice* choice) { return choice ? choice->candidate.c_str() : ""; }
-const char* convoy_choice_reason(const convoy_choice* choice) { return choice ? choice->selection.reason.c_str() : ""; }
+const char* convoy_choice_reason(const convoy_choice* choice) { return choice ? choice->reason.c_str() : ""; }
 const char* convoy_choice_warnings(const convoy_choice* choice) {
   return choice != nullptr && !choice->warnings.empty() ? choice->warnings.c_str() : nullptr;
 }

@@ -152,7 +152,7 @@ void say_rules(const Program& program, const ProblemReport& report, const PlanRe
   const auto same = std::find_if(all.begin(), all.end(),
                                  [&](const Measurement& m) { return !m.failure && m.candidate == choice->candidate; });
   program.say(fmt::format(
-      "  {} chooses {}: {}", choice->reason, print(choice->candidate),
+      "  {} chooses {}: {}", choice->reason(), print(choice->candidate),
       same == all.end() ? "not measured (--all-knobs measures all)"
                         : fmt::format("{:.2f} times the best", same->median_seconds / all.front().median_seconds)));
 }

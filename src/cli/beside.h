@@ -21,7 +21,8 @@ Result<NetworkOptions> other_side(const Program& program, const std::string& bes
 struct Side {
   std::vector<NetworkStep> steps;
   std::vector<double> step_seconds;
-  selection::Summary seconds;  // of a run
+  selection::Summary seconds;        // of a run
+  std::vector<std::string> remarks;  // of its plan: Session::remarks()
 };
 
 struct Beside {
@@ -30,9 +31,10 @@ struct Beside {
   std::int64_t convolutions = 0, differing = 0;  // and how many of them run on something else there
   Side own, other;
 };
+// Errors of preparing name the side they are of: `what`, or `own_name` where it is given.
 Result<Beside> compare_sides(const Network& network, std::span<const TensorDesc> descs, const std::string& what,
                              const NetworkOptions& own, const NetworkOptions& other, std::span<const HostTensor> inputs,
-                             int rounds);
+                             int rounds, const std::string& own_name = {});
 
 Json say_beside(const Program& program, const Beside& beside);
 

@@ -66,6 +66,7 @@ Result<int> pytorch_repro(const Program& program, const std::string& subject) {
     if (!bytes.ok()) return bytes.error().code == ErrorCode::not_found ? problem.error() : bytes.error();
     auto read = report::parse_repro({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
     if (!read.ok()) return read.error().within(subject);
+    for (const std::string& remark : read->remarks) program.note(fmt::format("{}: {}", subject, remark));
     facts.failure = fmt::format("{}: {}: {}", print(read->candidate), read->fault, read->failure);
     problem = std::move(read->setup.problem);
   }
@@ -82,6 +83,7 @@ Result<int> repro(const Program& program, const std::string& path) {
   const auto read = report::parse_repro({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   if (!read.ok()) return read.error().within(path);
   const report::Repro& wanted = *read;
+  for (const std::string& remark : wanted.remarks) program.note(fmt::format("{}: {}", path, remark));
   if (wanted.setup.request.cuda) return repro_on_gpu(program, path, wanted);
   const std::string lacks = report::missing_features(wanted.setup.request.cpu, cpu_features());
   if (!lacks.empty()) {

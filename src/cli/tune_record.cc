@@ -453,6 +453,7 @@ std::string plan_text(std::span<const Recorded> all) {
 Result<int> tune_record(const Program& program, const report::Record& record, const RecordTuning& tuning,
                         const SelectionOptions& options, const PlanRequest& request, WatchedStore& store,
                         const TuningDatabase& database) {
+  for (const std::string& remark : report::former_names(record)) program.note(remark);
   RecordTuner tuner(program, record, tuning, options, request, store);
   CONVOY_CHECK(tuner.run());
   const std::string plan = plan_text(tuner.recorded());

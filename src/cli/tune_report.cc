@@ -116,7 +116,7 @@ Json say_results(const Program& program, const std::vector<Tuned>& all) {
       warnings.push_back(tuned.failure->message);
     } else {
       entry["candidate"] = print(tuned.selection.candidate);
-      entry["reason"] = tuned.selection.reason;
+      entry["reason"] = tuned.selection.reason();
     }
     for (const std::string& warning : tuned.selection.warnings) {
       if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);

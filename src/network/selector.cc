@@ -71,8 +71,8 @@ Result<void> Selector::measure_announced() {
                             });
     if (measured) measured_now.insert(each.key);
     // A round that has nothing left to measure still chooses by what those before it have.
-    if (selection.ok() && selection->reason == "stored" && measured_now.contains(each.key)) {
-      selection->reason = "measured";
+    if (selection.ok() && selection->by == SelectedBy::stored && measured_now.contains(each.key)) {
+      selection->by = SelectedBy::measured;
     }
     const bool settled = selection.ok() ? !selection->partial : !turn.likely_only;
     chosen_.insert_or_assign(each.key, std::move(selection));
@@ -111,7 +111,7 @@ Result<Selection> Selector::obey(const ConvProblem& problem, const Candidate& ca
   options.rules = {{"*", candidate}};
   options.strict_rules = true;
   CONVOY_TRY(Selection selection, select(problem, engines_, options, request));
-  selection.reason = "plan";
+  selection.by = SelectedBy::plan;
   selection.rule.clear();
   return selection;
 }

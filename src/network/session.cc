@@ -279,7 +279,12 @@ Result<std::string> plan_of(Graph graph, const PrepareSettings& given) {
         measure_steps(step_problems(graph, assignment), chooses.request(), selection.caches, left, *selection.store));
   }
   Selector knows(settings.options, {}, {}, settings.engines, settings.places);
-  return plan_text(graph, assignment, settings.options, knows);
+  std::string text = plan_text(graph, assignment, settings.options, knows);
+  for (std::string remark : remarks) {  // in the file, so that nobody has to have been there
+    for (std::size_t at = 0; (at = remark.find('\n', at)) != std::string::npos; at += 3) remark.replace(at, 1, "\n# ");
+    text += "# " + remark + "\n";
+  }
+  return text;
 }
 
 Result<std::vector<NetworkConvolution>> list_convolutions(Graph graph, const PrepareSettings& given) {

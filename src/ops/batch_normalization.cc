@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "ops/blocks.h"
 #include "ops/families.h"
 #include "ops/unary.h"
 
@@ -29,12 +30,19 @@ Result<Parameters> parameters_of(const NodeDesc& node) {
   return p;
 }
 
-// Dims of a statistic, aligned with x from its channels on: [C, 1, ...] or [C, D1, ...].
+// Dims of a statistic, aligned with x from its channels on: [C, 1, ...] or [C, D1, ...]. Where x is in blocks of
+// channels, the channels of one are its last dim: [C / b, 1, ..., b].
 TensorDesc statistic_of(const TensorDesc& x, bool spatial) {
   Dims dims(x.dims.begin() + std::min(x.rank(), 1), x.dims.end());
   if (spatial) std::fill(dims.begin() + std::min<std::size_t>(dims.size(), 1), dims.end(), 1);
+  if (x.channel_block > 1) {
+    dims[0] /= x.channel_block;
+    dims.push_back(x.channel_block);
+  }
   return TensorDesc::packed(DataType::f64, dims);
 }
+
+TensorDesc without_blocks(const TensorDesc& x) { return x.channel_block == 1 ? x : blocks_as_dim(x, x.channel_block); }
 
 // Mean and population variance of the batch for every statistic.
 template <class T>
@@ -99,7 +107,11 @@ class BatchNormalization final : public Operator {
     return outputs;
   }
 
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
+  bool accepts(const NodeDesc& node, std::span<const Input> inputs, Layout layout) const override {
+    if (is_plain(layout)) return true;
+    const auto p = parameters_of(node);
+    return p.ok() && p->spatial && fills_blocks(inputs[0].desc, channel_block(layout));
+  }
   int in_place_input(const NodeDesc&) const override { return 0; }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
@@ -108,8 +120,8 @@ class BatchNormalization final : public Operator {
     const TensorDesc& x = inputs[0].desc;
     const TensorDesc statistic = statistic_of(x, p.spatial);
     const std::int64_t count = statistic.elements();
-    const BroadcastLoop loop({outputs[0], x, statistic});
-    const BroadcastLoop moments({x, statistic});
+    const BroadcastLoop loop({without_blocks(outputs[0]), without_blocks(x), statistic});
+    const BroadcastLoop moments({without_blocks(x), statistic});
     std::vector<DataType> types;
     for (int i = 1; i < 5; ++i) types.push_back(inputs[i].desc.type);
     return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {

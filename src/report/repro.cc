@@ -196,7 +196,7 @@ Result<Repro> parse_repro(std::string_view text) {
   CONVOY_TRY(repro.candidate.engine, file.text("engine"));
   CONVOY_TRY(const Reader knobs, file.object("knobs"));
   CONVOY_TRY(repro.candidate.knobs, read_knobs(knobs.json()));
-  repro.candidate = selection::with_named_knobs(repro.candidate, &setup.problem).value_or(repro.candidate);
+  repro.candidate = selection::named_today(std::move(repro.candidate), &setup.problem, "repro.knobs", repro.remarks);
   CONVOY_TRY(repro.revision, file.integer("revision", 0, std::numeric_limits<int>::max()));
   CONVOY_TRY(repro.provider, file.text("provider"));
   CONVOY_TRY(setup.seed, file.integer("seed", 0, std::numeric_limits<std::int64_t>::max()));
@@ -207,7 +207,7 @@ Result<Repro> parse_repro(std::string_view text) {
     CONVOY_TRY(const std::string name, file.text("compared_with"));
     auto trusted = parse_candidate(name);
     if (!trusted.ok()) return bad_field("compared_with", trusted.error().message);
-    setup.trusted = selection::with_named_knobs(*trusted, &setup.problem).value_or(*trusted);
+    setup.trusted = selection::named_today(*std::move(trusted), &setup.problem, "repro.compared_with", repro.remarks);
   }
   CONVOY_TRY(const Reader device, file.object("device"));
   CONVOY_TRY(const std::string kind, device.text("kind"));

@@ -53,6 +53,20 @@ TEST(Repro, AGpuIsRecordedToo) {
   EXPECT_EQ(read->setup.request.target_sms, 66);
 }
 
+TEST(Repro, KnobsFromBeforeTheyHadNamesAreSaid) {
+  Repro old = example();
+  old.candidate = {"cpu.direct", {{"tile", 142}}};
+  old.setup.trusted = Candidate{"onednn.gemm", {{"layout", 1}}};
+  const auto read = parse_repro(dump(to_json(old)));
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(print(read->candidate), "cpu.direct{channel_vectors=2,positions=14}");
+  EXPECT_EQ(read->remarks,
+            (std::vector<std::string>{
+                "repro.knobs: cpu.direct{tile=142} is written cpu.direct{channel_vectors=2,positions=14} now",
+                "repro.compared_with: onednn.gemm{layout=1} is written onednn.gemm{layout=preferred} now"}));
+  EXPECT_EQ(parse_repro(dump(to_json(*read)))->remarks, std::vector<std::string>());
+}
+
 TEST(Repro, BrokenFilesAreNamedByField) {
   const auto refused = [](const char* field, Json value) {
     Json json = to_json(example());

@@ -93,7 +93,7 @@ TEST_F(OnDevice, AShortBudgetStillMeasuresTheFirst) {
   ASSERT_TRUE(selection.ok()) << selection.error().message;
   ASSERT_EQ(selection->measurements.size(), 1U);
   EXPECT_EQ(selection->measurements[0].candidate.engine, "fake.slow");
-  EXPECT_EQ(selection->reason, "measured");
+  EXPECT_EQ(selection->by, SelectedBy::measured);
   EXPECT_TRUE(selection->partial);
 }
 
@@ -118,7 +118,7 @@ TEST_F(OnDevice, TheFastestRightOneWinsAndIsStoredUnderTheDevice) {
 
   // What was measured is not measured again, and the heuristic's choice knows it.
   const auto again = choose({&slow_, &wrong_, &quick_});
-  EXPECT_EQ(again->reason, "stored");
+  EXPECT_EQ(again->by, SelectedBy::stored);
   options_.mode = SelectionMode::heuristic;
   EXPECT_EQ(choose({&slow_, &quick_})->candidate.engine, "fake.quick");
   // Other SMs, another key.
@@ -215,12 +215,12 @@ TEST_F(OnDevice, AnEmptyMemoryRanksNothing) {
   };
   const Asked asked("fake.asked", on_gpu({.predicted = 1}));
   options_.mode = SelectionMode::heuristic;
-  EXPECT_EQ(choose({&quick_, &asked})->reason, "heuristic");
+  EXPECT_EQ(choose({&quick_, &asked})->by, SelectedBy::heuristic);
   EXPECT_EQ(asked.times, 0);
   options_.mode = SelectionMode::measured;
   ASSERT_TRUE(choose({&quick_}).ok());
   options_.mode = SelectionMode::heuristic;
-  EXPECT_EQ(choose({&quick_, &asked})->reason, "stored");
+  EXPECT_EQ(choose({&quick_, &asked})->by, SelectedBy::stored);
   EXPECT_GT(asked.times, 0);
 }
 

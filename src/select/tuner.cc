@@ -411,7 +411,7 @@ class Tuner {
 
   Result<Selection> choose() {
     Selection selection;
-    selection.reason = runners_.empty() ? "stored" : "measured";
+    selection.by = runners_.empty() ? SelectedBy::stored : SelectedBy::measured;
     selection.measurements = std::move(settled_);
     for (const auto& runner : runners_) selection.measurements.push_back(std::move(runner->measurement));
     sort_measurements(selection.measurements);
@@ -447,7 +447,7 @@ class Tuner {
       if (!untried.empty()) {
         CONVOY_TRY(Selection predicted, choose_by_heuristic(problem_, untried, engines_, options_, request_));
         selection.candidate = predicted.candidate;
-        selection.reason = predicted.reason;
+        selection.by = predicted.by;
         return selection;
       }
     }

@@ -128,7 +128,7 @@ Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, S
     if (assigned.selection.rule.empty()) assigned.switchable = selector.switchable(assigned.problem);
     if (assigned.switchable < 0) continue;
     const std::vector<Candidate>& candidates = selector.candidates(assigned.switchable);
-    assigned.selection = {candidates.front(), "given"};
+    assigned.selection = {candidates.front(), SelectedBy::given};
     assigned.switches.assign(candidates.begin() + 1, candidates.end());
   }
   return result;
@@ -138,7 +138,7 @@ namespace {
 
 // The layout in which a node reads its i-th input.
 Layout layout_read(const Node& node, const Sides& sides, std::size_t i) {
-  if (!node.conv || static_cast<int>(i) == conv_data_input(node.desc)) return sides.reads;
+  if (!node.conv || static_cast<int>(i) == kConvData) return sides.reads;
   return static_cast<int>(i) == node.fusion.residual ? sides.writes : Layout::nchw;
 }
 

@@ -338,10 +338,8 @@ class Reading {
     if (is_conv) {
       CONVOY_TRY(Candidate candidate, parse_candidate(line.runs_on));
       assigned.problem = in_layouts(selector_.allowed(node.conv->problem), assigned.sides);
-      if (auto named = selection::with_named_knobs(candidate, &assigned.problem)) {
-        remarks_.push_back(fmt::format("line {}: {} is written {} now", line.number, line.runs_on, print(*named)));
-        candidate = *std::move(named);
-      }
+      candidate = selection::named_today(std::move(candidate), &assigned.problem, fmt::format("line {}", line.number),
+                                         remarks_);
       const HostTensor* weights = graph_.constant_of(conv_inputs(node).weights);
       CONVOY_TRY(assigned.selection,
                  selector_.obey(assigned.problem, candidate, weights ? weights->data.get() : nullptr, assigned.place));
