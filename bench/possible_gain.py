@@ -1,7 +1,7 @@
 """What choosing layouts globally could gain at most, and whether the sums of measured costs say what a network takes.
 
     python bench/possible_gain.py [--only GLOB ...] [--threads 1 2] [--budget 120] [--rounds 12] [--data DIR] [--database FILE]
-                                  [--output FILE]
+                                  [--convoy COMMAND] [--output FILE]
 
 For every network of the zoo and every model of the data, a plan by each way to lay it out (greedy, and each uniform layout: nhwc,
 nchw and the processor's blocks) whose convolutions, operators and conversions are measured (`convoy plan --budget`: seconds for each
@@ -30,7 +30,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-CONVOY = ROOT / "build/bin/convoy"
+COMMAND = {"convoy": ROOT / "build/bin/convoy"}
 NEAR = 0.15  # of what is measured
 # Sizes of free dims. MeshNet's 256 a side take 17 GB of activations in blocks.
 DIMS = {"meshnet_gwm_5ch": ["input:2=64", "input:3=64", "input:4=64"], "ppocr-mobile-v2-cls": ["x:0=1", "x:2=48", "x:3=192"]}
@@ -43,7 +43,7 @@ class Failed(Exception):
 
 def convoy(*arguments, database=None):
     environment = {**os.environ, **({"CONVOY_DB": str(database)} if database else {})}
-    done = subprocess.run([CONVOY, *map(str, arguments), "--json"], capture_output=True, text=True, env=environment)
+    done = subprocess.run([COMMAND["convoy"], *map(str, arguments), "--json"], capture_output=True, text=True, env=environment)
     if done.returncode != 0:
         raise Failed(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit code {done.returncode}")
     return json.loads(done.stdout)
@@ -138,8 +138,10 @@ def main():
     parser.add_argument("--rounds", type=int, default=12, help="turns of each side of a comparison")
     parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path(os.environ.get("CONVOY_DATA", ROOT / "../shared/data")))
     parser.add_argument("--database", type=pathlib.Path, default=ROOT / "build/possible-gain.db")
+    parser.add_argument("--convoy", type=pathlib.Path, default=COMMAND["convoy"], help="the command, should another build's be meant")
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / f"bench/results/possible-gain-{datetime.date.today()}.json")
     options = parser.parse_args()
+    COMMAND["convoy"] = options.convoy
     doctor = convoy("doctor")
     blocks = "nchw16c" if doctor["processor"]["isa"] == "avx512" else "nchw8c"
     hows = ["greedy", "uniform:nhwc", "uniform:nchw", f"uniform:{blocks}"]

@@ -41,7 +41,7 @@ constexpr std::array kKinds{
 };
 constexpr Kind kSpreads{"", 55e9, 37e9, 6.5e9, 0, 11.6e9};  // one of kKinds[2] with activations of other dims
 constexpr Kind kOthers{"", 8e9, 8e9, 8e9};
-constexpr std::size_t kElements = 2, kWindows = 4;
+constexpr std::size_t kMoves = 0, kTransposes = 1, kElements = 2, kWindows = 4;
 
 bool is_activation(const Operand& operand) {
   return operand.present && !operand.constant && operand.desc.rank() >= 3;
@@ -61,7 +61,10 @@ const Kind& kind_of(const OpProblem& problem) {
                          std::ranges::any_of(problem.inputs, [&](const Operand& input) {
                            return is_activation(input) && input.desc.dims != problem.outputs[0].dims;
                          });
-    return spreads ? kSpreads : kKinds[i];
+    // From one layout to the other, a Transpose has nothing to do but copy.
+    const bool copies = i == kTransposes && problem.inputs.size() == 1 && problem.outputs.size() == 1 &&
+                        problem.inputs[0].desc.layout() != problem.outputs[0].layout();
+    return spreads ? kSpreads : kKinds[copies ? kMoves : i];
   }
   return kOthers;
 }
