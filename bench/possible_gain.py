@@ -9,8 +9,8 @@ plan; what the database has already is not measured again). From their lines:
   sum          of all lines of a plan, microseconds
   lower_bound  each node's least cost over the plans, no conversions: what no choice of one layout a node can go below
   end_to_end   median run of the plan, from `convoy compare`, which takes greedy and the other in turns in one process
-  end_to_end_first_quartile  of the same turns: where it is far below the median, others had the cores meanwhile, which sums of short
-               samples hardly feel, so that the two say nothing about each other; `load_average` before and after says it, too
+  processor    the same in processor time, which others on the machine don't add to: with one thread, what a quiet machine's end_to_end
+               would be, or a little more, since others use the caches
 and how far the sums are from it. A plan of which a line could not be measured within the budget says so (`predicted_share`: of its
 sum), and does not count.
 
@@ -78,7 +78,7 @@ def measure(model, dims, threads, hows, options):
         times = {how: each["b"][field] * 1e6 for how, each in compared.items()}
         return {**times, "greedy": statistics.median(each["a"][field] for each in compared.values()) * 1e6}
 
-    end_to_end, quartile = of_sides("seconds"), of_sides("first_quartile_seconds")
+    end_to_end, processor = of_sides("seconds"), of_sides("processor_seconds")
     row = {"threads": threads, "plans": {}, "lower_bound": 0, "nodes": [], "conversions": {}}
     nodes = {}
     for how in hows:
@@ -86,7 +86,8 @@ def measure(model, dims, threads, hows, options):
         total, guessed = sum(costs), sum(c for c, line in zip(costs, plans[how]) if line[6] == "predicted" or line[5] is None)
         row["plans"][how] = {"sum": round(total, 1), "conversions": round(sum(c for c, l in zip(costs, plans[how]) if l[0] == "convert"), 1),
                              "end_to_end": round(end_to_end[how], 1),
-                             "end_to_end_first_quartile": round(quartile[how], 1), "sum_over_end_to_end": round(total / end_to_end[how], 3),
+                             "processor": round(processor[how], 1), "sum_over_end_to_end": round(total / end_to_end[how], 3),
+                             **({"sum_over_processor": round(total / processor[how], 3)} if threads == 1 else {}),
                              "predicted_share": round(guessed / total, 3) if total else 0}
         for kind, name, runs_on, reads, writes, cost, source in plans[how]:
             if kind == "convert":
@@ -106,11 +107,14 @@ def summary(networks):
     plans = [plan for row in networks.values() if "plans" in row for plan in row["plans"].values()]
     sound = [plan for plan in plans if plan["predicted_share"] == 0]
     near = [plan for plan in sound if abs(plan["sum_over_end_to_end"] - 1) <= NEAR]
+    single = [plan for plan in sound if "sum_over_processor" in plan]
+    near_processor = [plan for plan in single if abs(plan["sum_over_processor"] - 1) <= NEAR]
     bounds = [row["greedy_over_lower_bound"] for row in networks.values() if row.get("greedy_over_lower_bound")]
     return {"networks": sum("plans" in row for row in networks.values()), "skipped": sum("skipped" in row for row in networks.values()),
             "plans": len(plans), "plans_measured_whole": len(sound), "sum_within_15_percent_of_end_to_end": len(near),
             "share_within_15_percent": round(len(near) / len(sound), 3) if sound else None,
             "median_sum_over_end_to_end": round(statistics.median(p["sum_over_end_to_end"] for p in sound), 3) if sound else None,
+            "one_thread": len(single), "sum_within_15_percent_of_processor": len(near_processor),
             "geometric_mean_greedy_over_lower_bound": round(statistics.geometric_mean(bounds), 3) if bounds else None}
 
 

@@ -21,7 +21,8 @@ Result<NetworkOptions> other_side(const Program& program, const std::string& bes
 struct Side {
   std::vector<NetworkStep> steps;
   std::vector<double> step_seconds;
-  selection::Summary seconds;  // of a run
+  selection::Summary seconds;            // of a run
+  selection::Summary processor_seconds;  // of all the process's threads: what others on the machine don't add to
 };
 
 struct Beside {
