@@ -1,7 +1,7 @@
 """What choosing layouts globally could gain at most, and whether the sums of measured costs say what a network takes.
 
     python bench/possible_gain.py [--only GLOB ...] [--threads 1 2] [--budget 120] [--rounds 12] [--data DIR] [--database FILE]
-                                  [--output FILE]
+                                  [--convoy COMMAND] [--output FILE]
 
 For every network of the zoo and every model of the data, a plan by each way to lay it out (greedy, and each uniform layout: nhwc,
 nchw and the processor's blocks) whose convolutions, operators and conversions are measured (`convoy plan --budget`: seconds for each
@@ -9,8 +9,8 @@ plan; what the database has already is not measured again). From their lines:
   sum          of all lines of a plan, microseconds
   lower_bound  each node's least cost over the plans, no conversions: what no choice of one layout a node can go below
   end_to_end   median run of the plan, from `convoy compare`, which takes greedy and the other in turns in one process
-  end_to_end_first_quartile  of the same turns: where it is far below the median, others had the cores meanwhile, which sums of short
-               samples hardly feel, so that the two say nothing about each other; `load_average` before and after says it, too
+  processor    the same in processor time, which others on the machine don't add to: with one thread, what a quiet machine's end_to_end
+               would be, or a little more, since others use the caches
 and how far the sums are from it. A plan of which a line could not be measured within the budget says so (`predicted_share`: of its
 sum), and does not count.
 
@@ -30,7 +30,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-CONVOY = ROOT / "build/bin/convoy"
+COMMAND = {"convoy": ROOT / "build/bin/convoy"}
 NEAR = 0.15  # of what is measured
 # Sizes of free dims. MeshNet's 256 a side take 17 GB of activations in blocks.
 DIMS = {"meshnet_gwm_5ch": ["input:2=64", "input:3=64", "input:4=64"], "ppocr-mobile-v2-cls": ["x:0=1", "x:2=48", "x:3=192"]}
@@ -43,7 +43,7 @@ class Failed(Exception):
 
 def convoy(*arguments, database=None):
     environment = {**os.environ, **({"CONVOY_DB": str(database)} if database else {})}
-    done = subprocess.run([CONVOY, *map(str, arguments), "--json"], capture_output=True, text=True, env=environment)
+    done = subprocess.run([COMMAND["convoy"], *map(str, arguments), "--json"], capture_output=True, text=True, env=environment)
     if done.returncode != 0:
         raise Failed(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit code {done.returncode}")
     return json.loads(done.stdout)
@@ -78,7 +78,7 @@ def measure(model, dims, threads, hows, options):
         times = {how: each["b"][field] * 1e6 for how, each in compared.items()}
         return {**times, "greedy": statistics.median(each["a"][field] for each in compared.values()) * 1e6}
 
-    end_to_end, quartile = of_sides("seconds"), of_sides("first_quartile_seconds")
+    end_to_end, processor = of_sides("seconds"), of_sides("processor_seconds")
     row = {"threads": threads, "plans": {}, "lower_bound": 0, "nodes": [], "conversions": {}}
     nodes = {}
     for how in hows:
@@ -86,7 +86,8 @@ def measure(model, dims, threads, hows, options):
         total, guessed = sum(costs), sum(c for c, line in zip(costs, plans[how]) if line[6] == "predicted" or line[5] is None)
         row["plans"][how] = {"sum": round(total, 1), "conversions": round(sum(c for c, l in zip(costs, plans[how]) if l[0] == "convert"), 1),
                              "end_to_end": round(end_to_end[how], 1),
-                             "end_to_end_first_quartile": round(quartile[how], 1), "sum_over_end_to_end": round(total / end_to_end[how], 3),
+                             "processor": round(processor[how], 1), "sum_over_end_to_end": round(total / end_to_end[how], 3),
+                             **({"sum_over_processor": round(total / processor[how], 3)} if threads == 1 else {}),
                              "predicted_share": round(guessed / total, 3) if total else 0}
         for kind, name, runs_on, reads, writes, cost, source in plans[how]:
             if kind == "convert":
@@ -106,11 +107,14 @@ def summary(networks):
     plans = [plan for row in networks.values() if "plans" in row for plan in row["plans"].values()]
     sound = [plan for plan in plans if plan["predicted_share"] == 0]
     near = [plan for plan in sound if abs(plan["sum_over_end_to_end"] - 1) <= NEAR]
+    single = [plan for plan in sound if "sum_over_processor" in plan]
+    near_processor = [plan for plan in single if abs(plan["sum_over_processor"] - 1) <= NEAR]
     bounds = [row["greedy_over_lower_bound"] for row in networks.values() if row.get("greedy_over_lower_bound")]
     return {"networks": sum("plans" in row for row in networks.values()), "skipped": sum("skipped" in row for row in networks.values()),
             "plans": len(plans), "plans_measured_whole": len(sound), "sum_within_15_percent_of_end_to_end": len(near),
             "share_within_15_percent": round(len(near) / len(sound), 3) if sound else None,
             "median_sum_over_end_to_end": round(statistics.median(p["sum_over_end_to_end"] for p in sound), 3) if sound else None,
+            "one_thread": len(single), "sum_within_15_percent_of_processor": len(near_processor),
             "geometric_mean_greedy_over_lower_bound": round(statistics.geometric_mean(bounds), 3) if bounds else None}
 
 
@@ -138,8 +142,10 @@ def main():
     parser.add_argument("--rounds", type=int, default=12, help="turns of each side of a comparison")
     parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path(os.environ.get("CONVOY_DATA", ROOT / "../shared/data")))
     parser.add_argument("--database", type=pathlib.Path, default=ROOT / "build/possible-gain.db")
+    parser.add_argument("--convoy", type=pathlib.Path, default=COMMAND["convoy"], help="the command, should another build's be meant")
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / f"bench/results/possible-gain-{datetime.date.today()}.json")
     options = parser.parse_args()
+    COMMAND["convoy"] = options.convoy
     doctor = convoy("doctor")
     blocks = "nchw16c" if doctor["processor"]["isa"] == "avx512" else "nchw8c"
     hows = ["greedy", "uniform:nhwc", "uniform:nchw", f"uniform:{blocks}"]

@@ -21,8 +21,9 @@ Result<NetworkOptions> other_side(const Program& program, const std::string& bes
 struct Side {
   std::vector<NetworkStep> steps;
   std::vector<double> step_seconds;
-  selection::Summary seconds;        // of a run
-  std::vector<std::string> remarks;  // of its plan: Session::remarks()
+  selection::Summary seconds;            // of a run
+  selection::Summary processor_seconds;  // of all the process's threads: what others on the machine don't add to
+  std::vector<std::string> remarks;      // of its plan: Session::remarks()
 };
 
 struct Beside {

@@ -120,6 +120,10 @@ TEST_F(PlanCommand, ComparesTwo) {
   ASSERT_EQ(compared.exit_code, 0) << compared.err;
   const json document = json::parse(compared.out);
   EXPECT_GT(document["b_over_a"], 0);
+  for (const char* side : {"a", "b"}) {
+    EXPECT_GT(document[side]["processor_seconds"], 0);
+    EXPECT_LT(document[side]["processor_seconds"], 1.5 * document[side]["seconds"].get<double>());  // on one thread
+  }
   EXPECT_GT(document["differing"].size(), 5u);
   ASSERT_EQ(with({"plan", kNetwork, "-o", path("a.plan")}).exit_code, 0);
   const Finished same = with({"compare", kNetwork, path("a.plan"), "greedy", "--rounds", "2"});

@@ -267,6 +267,8 @@ TEST(OperatorPrediction, GrowsWithTheWorkAndShrinksWithThreads) {
   EXPECT_GT(seconds("op:Sigmoid:x=f32,1x64x56x56,nchw"), 5 * seconds("op:Relu:x=f32,1x64x56x56,nchw"));
   EXPECT_GT(seconds("op:Mul:x=f32,1x64x56x56,nchw8c:x1=f32,1x64x1x1,nchw8c"),
             3 * seconds("op:Mul:x=f32,1x64x56x56,nhwc:x1=f32,1x64x1x1,nhwc"));
+  EXPECT_GT(seconds("op:Transpose:x=f32,1x85x8400,ncw:y=f32,1x8400x85,ncw:@perm=ints,0,2,1"),
+            2 * seconds("op:Transpose:x=f32,1x85x8400,nwc:y=f32,1x8400x85,ncw:@perm=ints,0,2,1"));
   EXPECT_GT(seconds("op:Not:x=bool,1x64x56x56,nchw"), 1e-6);  // of no kind
 }
 

@@ -17,6 +17,10 @@ double seconds_to_move(const Value& value, bool to_nhwc, Selector& selector) {
   return to_nhwc ? selector.conversion_seconds(nchw, nhwc) : selector.conversion_seconds(nhwc, nchw);
 }
 
+// A conversion's cost is that of a value which the step before has just made. At a border many are read long
+// afterwards, from memory: one of yolo_tiny's took five times as long there as alone. A guess at the average.
+constexpr double kAtABorder = 1.5;
+
 struct Region {
   double nchw_seconds = 0;
   double nhwc_seconds = 0;
@@ -111,8 +115,15 @@ Result<std::vector<Sides>> greedy_sides(const Graph& graph, Selector& selector) 
     const Node& node = graph.nodes[n];
     if (!can[n].reads && !can[n].writes) continue;
     Region& region = totals[regions.find(static_cast<int>(n))];
-    if (can[n].reads != can[n].writes) {  // a Transpose that relabels in nhwc
-      if (const auto moves = step_problem(graph, node, {})) region.nchw_seconds += selector.cost(*moves).seconds;
+    if (can[n].reads !=
+        can[n].writes) {  // a Transpose, which relabels in nhwc, or copies where a graph's output is made
+      const auto seconds = [&](const Sides& sides) {
+        const auto problem = step_problem(graph, node, sides);
+        return problem ? selector.cost(*problem).seconds : 0;
+      };
+      region.nchw_seconds += seconds({});
+      region.nhwc_seconds +=
+          seconds({can[n].reads ? Layout::nhwc : Layout::nchw, can[n].writes ? Layout::nhwc : Layout::nchw});
     }
     if (!node.conv) continue;
     const HostTensor* weights = graph.constant_of(conv_inputs(node).weights);
@@ -132,10 +143,11 @@ Result<std::vector<Sides>> greedy_sides(const Graph& graph, Selector& selector) 
         leaves = true;
       } else if (!is_inside && std::find(entered.begin(), entered.end(), regions.find(reader)) == entered.end()) {
         entered.push_back(regions.find(reader));
-        totals[entered.back()].nhwc_seconds += seconds_to_move(value, true, selector);
+        totals[entered.back()].nhwc_seconds += kAtABorder * seconds_to_move(value, true, selector);
       }
     }
-    if (is_inside && leaves) totals[regions.find(producers[v])].nhwc_seconds += seconds_to_move(value, false, selector);
+    if (is_inside && leaves)
+      totals[regions.find(producers[v])].nhwc_seconds += kAtABorder * seconds_to_move(value, false, selector);
   }
   std::vector<Sides> sides(count);
   for (std::size_t n = 0; n < count; ++n) {

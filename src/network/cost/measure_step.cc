@@ -20,8 +20,8 @@
 namespace convoy::network {
 namespace {
 
-using ops::OpProblem;
 using ops::Operand;
+using ops::OpProblem;
 
 constexpr double kNeverHopeless = std::numeric_limits<double>::infinity();
 
@@ -32,7 +32,8 @@ Result<HostTensor> random_input(const TensorDesc& desc, std::uint64_t seed) {
   CONVOY_TRY(HostTensor tensor, HostTensor::allocate(desc));
   if (desc.type == DataType::s64 || desc.type == DataType::s32 || desc.type == DataType::boolean) {
     for (std::int64_t i = 0; i < desc.storage_elements(); ++i) {
-      store_from_double(desc.type, tensor.data.get(), i, static_cast<double>((static_cast<std::uint64_t>(i) + seed) % 2));
+      store_from_double(desc.type, tensor.data.get(), i,
+                        static_cast<double>((static_cast<std::uint64_t>(i) + seed) % 2));
     }
   } else {
     selection::fill_random(desc, tensor.data.get(), seed);
@@ -90,8 +91,7 @@ Result<PreparedOp> prepare(const OpProblem& problem, const PlanRequest& request,
   CONVOY_TRY(const Layout layout, layout_of(problem));
   if (layout != Layout::nchw && !op.accepts(problem.node, inputs, layout) &&
       !ops::accepts_blocks(op, problem.node, inputs, problem.outputs, layout)) {
-    return Error{ErrorCode::unsupported, fmt::format("{} doesn't work in {}", problem.node.op,
-                                                      name_of(layout, 2))};
+    return Error{ErrorCode::unsupported, fmt::format("{} doesn't work in {}", problem.node.op, name_of(layout, 2))};
   }
   CONVOY_TRY(const auto inferred, op.infer(problem.node, inputs));
   if (inferred.size() != problem.outputs.size()) {
@@ -170,9 +170,8 @@ Result<double> compare_with_copy(const PreparedConversion& data, const Subject& 
   copy_tensor(data.source.desc, data.source.data.get(), expected.desc, expected.data.get());
   std::memset(data.target.data.get(), has_gaps ? 0 : 0xff, size);
   CONVOY_CHECK(subject.run());
-  return std::memcmp(expected.data.get(), data.target.data.get(), size) == 0
-             ? 0.0
-             : std::numeric_limits<double>::infinity();
+  return std::memcmp(expected.data.get(), data.target.data.get(), size) == 0 ? 0.0
+                                                                             : std::numeric_limits<double>::infinity();
 }
 
 Result<void> time(const Subject& subject, double bytes, const PlanRequest& request, const StepMeasuring& measuring,
@@ -295,10 +294,10 @@ Result<StepMeasurement> measure_step(const StepProblem& problem, const PlanReque
   if (!error.ok()) {
     measurement.failure = error.error();
   } else if (*error > 1) {
-    measurement.failure =
-        Error{ErrorCode::wrong_result,
-              fmt::format("{}: its result differs from {}", print(problem),
-                          op.plan ? "that of the same operator in row-major" : "what copying element by element gives")};
+    measurement.failure = Error{
+        ErrorCode::wrong_result,
+        fmt::format("{}: its result differs from {}", print(problem),
+                    op.plan ? "that of the same operator in row-major" : "what copying element by element gives")};
   }
   measurement.max_error = error.ok() ? *error : 0;
   if (measurement.failure) {
