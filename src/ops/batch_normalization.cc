@@ -3,7 +3,10 @@
 //   running = running * momentum + current * (1 - momentum), with the population variance.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <optional>
 
 #include "ops/blocks.h"
 #include "ops/families.h"
@@ -81,6 +84,36 @@ void affine_row(const T* x, std::int64_t x_stride, const C* scale, const C* shif
   }
 }
 
+// `count` positions of a block of B channels: a run along the channels alone would be too short to be worth its loop.
+template <std::int64_t B, class T, class C>
+void affine_positions(const T* x, const C* scale, const C* shift, T* y, std::int64_t count) {
+  std::array<C, B> a, b;
+  std::copy_n(scale, B, a.begin());
+  std::copy_n(shift, B, b.begin());
+  for (std::int64_t i = 0; i < count; ++i, x += B, y += B) {
+#pragma GCC ivdep  // y is x or does not overlap it
+    for (std::int64_t c = 0; c < B; ++c) y[c] = T(static_cast<C>(x[c]) * a[c] + b[c]);
+  }
+}
+
+// A tensor that is packed in blocks of channels.
+struct Blocked {
+  std::int64_t block, per_sample, positions;  // blocks of a sample; spatial positions of a block
+  explicit Blocked(const TensorDesc& x)
+      : block(x.channel_block), per_sample(x.dims[1] / block), positions(x.elements() / (x.dims[0] * x.dims[1])) {}
+
+  template <class T, class C>
+  void run(const T* x, const C* scale, const C* shift, T* y, std::int64_t begin, std::int64_t end) const {
+    for (std::int64_t at = begin; at < end;) {
+      const std::int64_t first = at / positions % per_sample * block;  // channel
+      const std::int64_t count = std::min(end, (at / positions + 1) * positions) - at;
+      const auto positions_of = block == 8 ? affine_positions<8, T, C> : affine_positions<16, T, C>;
+      positions_of(x + at * block, scale + first, shift + first, y + at * block, count);
+      at += count;
+    }
+  }
+};
+
 class BatchNormalization final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
@@ -122,6 +155,11 @@ class BatchNormalization final : public Operator {
     const std::int64_t count = statistic.elements();
     const BroadcastLoop loop({without_blocks(outputs[0]), without_blocks(x), statistic});
     const BroadcastLoop moments({without_blocks(x), statistic});
+    const auto in_blocks = [&](const TensorDesc& desc) {
+      return desc.channel_block > 1 && desc.elements() > 0 &&
+             desc.is_packed(desc.channel_block == 8 ? Layout::nchw8c : Layout::nchw16c);
+    };
+    const auto blocked = in_blocks(x) && in_blocks(outputs[0]) ? std::optional(Blocked(x)) : std::nullopt;
     std::vector<DataType> types;
     for (int i = 1; i < 5; ++i) types.push_back(inputs[i].desc.type);
     return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
@@ -156,6 +194,13 @@ class BatchNormalization final : public Operator {
               for (std::int64_t i = 0; i < count; ++i) {
                 store_from_double(types[input - 1], out[k], i, given(input, i) * keep + current[i] * (1 - keep));
               }
+            }
+            if (blocked) {
+              parallel_for(
+                  context, loop.elements() / blocked->block, blocked->block, [&](std::int64_t begin, std::int64_t end) {
+                    blocked->run(static_cast<const T*>(in[0]), scale, shift, static_cast<T*>(out[0]), begin, end);
+                  });
+              return {};
             }
             parallel_for(context, loop.elements(), 1, [&](std::int64_t begin, std::int64_t end) {
               loop.run(begin, end, [&](const std::int64_t* at, std::int64_t run) {

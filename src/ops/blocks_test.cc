@@ -109,6 +109,10 @@ TEST(Blocks, GiveWhatNchwGives) {
       {node_of("Clip"), {x, scalar(-1), scalar(0.5)}},
       {node_of("Add"), {x, z}},
       {node_of("Mul"), {x, scalar(3)}},
+      {node_of("Mul"), {x, varied({2, 32, 1, 1}, 0.53)}},  // as squeeze and excitation does
+      {node_of("Sub"), {volume, varied({1, 16, 1, 1, 1}, 0.53)}},
+      {node_of("Mul"), {x, varied({2, 32, 1, 8}, 0.53)}},
+      {node_of("Add"), {varied({2, 32, 1, 1}, 0.53), x}},
       {node_of("Max"), {x, z, x}},
       {node_of("MaxPool", {{"kernel_shape", two}, {"strides", two}}), {x}},
       {node_of("MaxPool", {{"kernel_shape", Ints{3, 3, 3}}, {"pads", Ints{1, 1, 1, 1, 1, 1}}}), {volume}},

@@ -60,15 +60,6 @@ std::optional<Affine> affine_of(const Graph& graph, const Node& node, int from, 
   return result;
 }
 
-// The channel of the output that weight element `index` (in ONNX's order) contributes to.
-std::int64_t output_channel(const Node& conv, const Dims& weights, std::int64_t groups, std::int64_t index) {
-  std::int64_t spatial = 1;
-  for (std::size_t i = 2; i < weights.size(); ++i) spatial *= weights[i];
-  if (!conv_form(conv)->transposed) return index / (spatial * weights[1]);
-  const std::int64_t group = index / (spatial * weights[1]) / (weights[0] / groups);
-  return group * weights[1] + index / spatial % weights[1];
-}
-
 Result<bool> fold(Graph& graph, Node& conv, const Affine& affine, std::int64_t groups) {
   const ConvForm& form = *conv_form(conv);
   const ConvInputs own = conv_inputs(conv);
@@ -77,12 +68,22 @@ Result<bool> fold(Graph& graph, Node& conv, const Affine& affine, std::int64_t g
   CONVOY_TRY(HostTensor weights, HostTensor::allocate(old_weights.desc));
   const DataType type = weights.desc.type;
   const Dims& dims = weights.desc.dims;
-  // A filter's taps in one input channel all have one output channel.
+  // What lies together in ONNX's order and belongs to one output channel: of [K, C/group, taps] the whole filter, of
+  // [C, K/group, taps] (transposed) the taps of one.
   const std::int64_t count = weights.desc.elements();
   const std::int64_t taps = count > 0 ? count / (dims[0] * dims[1]) : 1;
-  for (std::int64_t first = 0; first < count; first += taps) {
-    const double scale = affine.scale[static_cast<std::size_t>(output_channel(conv, dims, groups, first))];
-    for (std::int64_t i = first; i < first + taps; ++i) {
+  const std::int64_t together = form.transposed ? taps : taps * dims[1];
+  for (std::int64_t first = 0, row = 0; first < count; first += together, ++row) {
+    const std::int64_t group = form.transposed ? row / dims[1] / (dims[0] / groups) : 0;
+    const std::int64_t channel = form.transposed ? group * dims[1] + row % dims[1] : row;
+    const double scale = affine.scale[static_cast<std::size_t>(channel)];
+    if (type == DataType::f32) {
+      const float* from = old_weights.as<float>();
+      float* to = weights.as<float>();
+      for (std::int64_t i = first; i < first + together; ++i) to[i] = static_cast<float>(from[i] * scale);
+      continue;
+    }
+    for (std::int64_t i = first; i < first + together; ++i) {
       store_from_double(type, weights.data.get(), i, load_as_double(type, old_weights.data.get(), i) * scale);
     }
   }
