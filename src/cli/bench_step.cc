@@ -13,10 +13,10 @@ Result<int> bench_step(const Program& program, const std::string& text) {
   CONVOY_TRY(const PlanRequest request, program.plan_request());
   CONVOY_TRY(SelectionOptions options, program.selection(network::StepMeasuring{}.budget_seconds));
   CONVOY_TRY(const network::StepProblem problem, network::parse_step(text));
-  CONVOY_TRY(const network::StepMeasurement measured,
-             network::measure_step(
-                 problem, request,
-                 {.caches = options.caches, .budget_seconds = options.budget_seconds, .beside_copy = true}));
+  CONVOY_TRY(
+      const network::StepMeasurement measured,
+      network::measure_step(problem, request,
+                            {.caches = options.caches, .budget_seconds = options.budget_seconds, .beside_copy = true}));
   const Measurement& m = measured.measurement;
   const auto database = attach_database(program, options);
   if (options.store != nullptr && (m.failure || m.samples > 0)) {

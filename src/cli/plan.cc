@@ -48,7 +48,9 @@ void add_plan(CLI::App& app, Program& program) {
   add_plan_flags(command, flags->plan);
   begin(command, Subject::output);
   command.add_option("-o,--output", flags->file, "Write it to a file (default: standard output)")->type_name("FILE");
-  add_shared_flags(command, program, "Measure engines, operators and conversions for so long first, and choose the fastest (default: don't)");
+  add_shared_flags(
+      command, program,
+      "Measure engines, operators and conversions for so long first, and choose the fastest (default: don't)");
   add_database_flag(command, program);
   command.callback([flags, &program] { program.action = [flags, &program] { return plan(program, *flags); }; });
 }

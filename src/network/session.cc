@@ -222,8 +222,8 @@ Result<std::string> plan_of(Graph graph, const PrepareSettings& given) {
   if (measures) {
     // At least a moment: a budget of which nothing is left must not become one without an end.
     const double left = budget > 0 ? std::max(1e-3, end - monotonic_seconds()) : 0;
-    CONVOY_CHECK(measure_steps(step_problems(graph, assignment), chooses.request(), selection.caches, left,
-                               *selection.store));
+    CONVOY_CHECK(
+        measure_steps(step_problems(graph, assignment), chooses.request(), selection.caches, left, *selection.store));
   }
   Selector knows(settings.options, {}, {}, settings.engines);
   return plan_text(graph, assignment, settings.options, knows);

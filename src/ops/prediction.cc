@@ -9,7 +9,7 @@
 namespace convoy::ops {
 namespace {
 
-constexpr double kStart = 0.3e-6;  // seconds
+constexpr double kStart = 0.3e-6;        // seconds
 constexpr double kOneThread = 64 << 10;  // bytes: fewer are done by one thread, since waking the others takes longer
 constexpr double kMemory = 10e9;         // bytes a second, of what the last cache doesn't hold, whatever the threads
 
@@ -43,9 +43,7 @@ constexpr Kind kSpreads{"", 55e9, 37e9, 6.5e9, 0, 11.6e9};  // one of kKinds[2] 
 constexpr Kind kOthers{"", 8e9, 8e9, 8e9};
 constexpr std::size_t kMoves = 0, kTransposes = 1, kElements = 2, kWindows = 4;
 
-bool is_activation(const Operand& operand) {
-  return operand.present && !operand.constant && operand.desc.rank() >= 3;
-}
+bool is_activation(const Operand& operand) { return operand.present && !operand.constant && operand.desc.rank() >= 3; }
 
 std::int64_t positions_of(const TensorDesc& desc) {
   std::int64_t positions = 1;
@@ -57,10 +55,10 @@ const Kind& kind_of(const OpProblem& problem) {
   const std::string word = " " + problem.node.op + " ";
   for (std::size_t i = 0; i < kKinds.size(); ++i) {
     if (kKinds[i].operators.find(word) == std::string_view::npos) continue;
-    const bool spreads = i == kElements && !problem.outputs.empty() &&
-                         std::ranges::any_of(problem.inputs, [&](const Operand& input) {
-                           return is_activation(input) && input.desc.dims != problem.outputs[0].dims;
-                         });
+    const bool spreads =
+        i == kElements && !problem.outputs.empty() && std::ranges::any_of(problem.inputs, [&](const Operand& input) {
+          return is_activation(input) && input.desc.dims != problem.outputs[0].dims;
+        });
     // From one layout to the other, a Transpose has nothing to do but copy.
     const bool copies = i == kTransposes && problem.inputs.size() == 1 && problem.outputs.size() == 1 &&
                         problem.inputs[0].desc.layout() != problem.outputs[0].layout();

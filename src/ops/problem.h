@@ -26,7 +26,8 @@ struct OpProblem {
 };
 
 // Constants of at most so many elements are part of a problem with their values, which may be sizes, axes or scales
-// that decide what is computed (a Pad of 5 dims has 10); larger ones are weights or tables, whose values decide nothing.
+// that decide what is computed (a Pad of 5 dims has 10); larger ones are weights or tables, whose values decide
+// nothing.
 inline constexpr std::int64_t kMostValues = 16;
 
 // The problem of a node, as it is planned.

@@ -86,8 +86,8 @@ std::optional<StepProblem> step_problem(const Graph& graph, const Node& node, co
   for (const int output : node.outputs) {
     if (output != kAbsent) outputs.push_back(described(graph.values[output], sides.writes));
   }
-  if (node.inputs.size() == 1 && node.outputs.size() == 1 && outputs.size() == 1 && !graph.is_output(node.outputs[0]) && !graph.values[node.inputs[0]].constant &&
-      relabels(node, inputs[0].desc, outputs[0])) {
+  if (node.inputs.size() == 1 && node.outputs.size() == 1 && outputs.size() == 1 && !graph.is_output(node.outputs[0]) &&
+      !graph.values[node.inputs[0]].constant && relabels(node, inputs[0].desc, outputs[0])) {
     return std::nullopt;
   }
   return StepProblem(ops::describe(node.desc, inputs, outputs));

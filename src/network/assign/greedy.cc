@@ -115,14 +115,15 @@ Result<std::vector<Sides>> greedy_sides(const Graph& graph, Selector& selector) 
     const Node& node = graph.nodes[n];
     if (!can[n].reads && !can[n].writes) continue;
     Region& region = totals[regions.find(static_cast<int>(n))];
-    if (can[n].reads != can[n].writes) {  // a Transpose, which relabels in nhwc, or copies where a graph's output is made
+    if (can[n].reads !=
+        can[n].writes) {  // a Transpose, which relabels in nhwc, or copies where a graph's output is made
       const auto seconds = [&](const Sides& sides) {
         const auto problem = step_problem(graph, node, sides);
         return problem ? selector.cost(*problem).seconds : 0;
       };
       region.nchw_seconds += seconds({});
-      region.nhwc_seconds += seconds({can[n].reads ? Layout::nhwc : Layout::nchw,
-                                      can[n].writes ? Layout::nhwc : Layout::nchw});
+      region.nhwc_seconds +=
+          seconds({can[n].reads ? Layout::nhwc : Layout::nchw, can[n].writes ? Layout::nhwc : Layout::nchw});
     }
     if (!node.conv) continue;
     const HostTensor* weights = graph.constant_of(conv_inputs(node).weights);
@@ -145,7 +146,8 @@ Result<std::vector<Sides>> greedy_sides(const Graph& graph, Selector& selector) 
         totals[entered.back()].nhwc_seconds += kAtABorder * seconds_to_move(value, true, selector);
       }
     }
-    if (is_inside && leaves) totals[regions.find(producers[v])].nhwc_seconds += kAtABorder * seconds_to_move(value, false, selector);
+    if (is_inside && leaves)
+      totals[regions.find(producers[v])].nhwc_seconds += kAtABorder * seconds_to_move(value, false, selector);
   }
   std::vector<Sides> sides(count);
   for (std::size_t n = 0; n < count; ++n) {

@@ -16,10 +16,10 @@ Result<std::vector<Sides>> sides_by(std::string_view how, const Graph& graph, Se
 //   predicted seconds of its convolutions in nhwc + cost of the conversions at its border and of its Transposes
 // is less than
 //   predicted seconds of its convolutions in nchw + cost of its Transposes, which then reorder bytes.
-// The costs of conversions and Transposes are Selector::cost: measured where the store knows them; a border's conversions
-// count for more, since their values have mostly left the caches.
-// Everything outside of the regions, the graph's inputs and its outputs are nchw. A convolution that then is predicted
-// to take less than nine tenths in other layouts than its region's, conversions included, works in those.
+// The costs of conversions and Transposes are Selector::cost: measured where the store knows them; a border's
+// conversions count for more, since their values have mostly left the caches. Everything outside of the regions, the
+// graph's inputs and its outputs are nchw. A convolution that then is predicted to take less than nine tenths in other
+// layouts than its region's, conversions included, works in those.
 Result<std::vector<Sides>> greedy_sides(const Graph& graph, Selector& selector);
 
 // One layout for every node that can work in it; the others work in nchw. A convolution that only an oracle could run

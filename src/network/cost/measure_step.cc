@@ -20,8 +20,8 @@
 namespace convoy::network {
 namespace {
 
-using ops::OpProblem;
 using ops::Operand;
+using ops::OpProblem;
 
 constexpr double kNeverHopeless = std::numeric_limits<double>::infinity();
 
@@ -32,7 +32,8 @@ Result<HostTensor> random_input(const TensorDesc& desc, std::uint64_t seed) {
   CONVOY_TRY(HostTensor tensor, HostTensor::allocate(desc));
   if (desc.type == DataType::s64 || desc.type == DataType::s32 || desc.type == DataType::boolean) {
     for (std::int64_t i = 0; i < desc.storage_elements(); ++i) {
-      store_from_double(desc.type, tensor.data.get(), i, static_cast<double>((static_cast<std::uint64_t>(i) + seed) % 2));
+      store_from_double(desc.type, tensor.data.get(), i,
+                        static_cast<double>((static_cast<std::uint64_t>(i) + seed) % 2));
     }
   } else {
     selection::fill_random(desc, tensor.data.get(), seed);
@@ -90,8 +91,7 @@ Result<PreparedOp> prepare(const OpProblem& problem, const PlanRequest& request,
   CONVOY_TRY(const Layout layout, layout_of(problem));
   if (layout != Layout::nchw && !op.accepts(problem.node, inputs, layout) &&
       !ops::accepts_blocks(op, problem.node, inputs, problem.outputs, layout)) {
-    return Error{ErrorCode::unsupported, fmt::format("{} doesn't work in {}", problem.node.op,
-                                                      name_of(layout, 2))};
+    return Error{ErrorCode::unsupported, fmt::format("{} doesn't work in {}", problem.node.op, name_of(layout, 2))};
   }
   CONVOY_TRY(const auto inferred, op.infer(problem.node, inputs));
   if (inferred.size() != problem.outputs.size()) {
@@ -170,9 +170,8 @@ Result<double> compare_with_copy(const PreparedConversion& data, const Subject& 
   copy_tensor(data.source.desc, data.source.data.get(), expected.desc, expected.data.get());
   std::memset(data.target.data.get(), has_gaps ? 0 : 0xff, size);
   CONVOY_CHECK(subject.run());
-  return std::memcmp(expected.data.get(), data.target.data.get(), size) == 0
-             ? 0.0
-             : std::numeric_limits<double>::infinity();
+  return std::memcmp(expected.data.get(), data.target.data.get(), size) == 0 ? 0.0
+                                                                             : std::numeric_limits<double>::infinity();
 }
 
 Result<void> time(const Subject& subject, double bytes, const PlanRequest& request, const StepMeasuring& measuring,
@@ -236,9 +235,13 @@ Result<void> check_request(const PlanRequest& request, CacheState caches) {
 double difference(const HostTensor& expected, const HostTensor& actual) {
   const DataType type = expected.desc.type;
   const bool narrow = type == DataType::u8 || type == DataType::s8;
+  const bool whole = expected.desc == actual.desc && expected.desc.storage_elements() == expected.desc.elements();
+  const auto at = [&](const HostTensor& tensor, std::int64_t i) {
+    return whole ? load_as_double(type, tensor.data.get(), i) : tensor.at(i);
+  };
   double largest = 0;
   for (std::int64_t i = 0; i < expected.desc.elements(); ++i) {
-    const double value = std::abs(expected.at(i));
+    const double value = std::abs(at(expected, i));
     if (std::isfinite(value)) largest = std::max(largest, value);
   }
   const double allowed = is_integer(type) || type == DataType::boolean
@@ -246,7 +249,7 @@ double difference(const HostTensor& expected, const HostTensor& actual) {
                              : std::max(relative_tolerance(type) * largest, std::numeric_limits<double>::min());
   double worst = 0;
   for (std::int64_t i = 0; i < expected.desc.elements(); ++i) {
-    const double a = expected.at(i), b = actual.at(i);
+    const double a = at(expected, i), b = at(actual, i);
     if (a == b || (std::isnan(a) && std::isnan(b))) continue;
     const double apart = std::abs(a - b) / allowed;
     worst = std::max(worst, std::isnan(apart) ? std::numeric_limits<double>::infinity() : apart);
@@ -295,10 +298,10 @@ Result<StepMeasurement> measure_step(const StepProblem& problem, const PlanReque
   if (!error.ok()) {
     measurement.failure = error.error();
   } else if (*error > 1) {
-    measurement.failure =
-        Error{ErrorCode::wrong_result,
-              fmt::format("{}: its result differs from {}", print(problem),
-                          op.plan ? "that of the same operator in row-major" : "what copying element by element gives")};
+    measurement.failure = Error{
+        ErrorCode::wrong_result,
+        fmt::format("{}: its result differs from {}", print(problem),
+                    op.plan ? "that of the same operator in row-major" : "what copying element by element gives")};
   }
   measurement.max_error = error.ok() ? *error : 0;
   if (measurement.failure) {

@@ -27,8 +27,8 @@ std::string error_of(const std::string& text) {
 }
 
 TEST(StepProblem, IsReadByItsKind) {
-  for (const char* text : {"op:Relu:x=f32,1x8x6x6,nhwc:y=f32,1x8x6x6,nhwc",
-                           "convert:x=f32,1x8x6x6,nhwc:y=f32,1x8x6x6,nchw8c"}) {
+  for (const char* text :
+       {"op:Relu:x=f32,1x8x6x6,nhwc:y=f32,1x8x6x6,nhwc", "convert:x=f32,1x8x6x6,nhwc:y=f32,1x8x6x6,nchw8c"}) {
     EXPECT_TRUE(is_step_string(text));
     EXPECT_EQ(print(step(text)), text);
     EXPECT_EQ(bytes_moved(step(text)), 2 * 4 * 8 * 36);
@@ -195,8 +195,8 @@ TEST(PlanCosts, AreMeasuredWhereTheDatabaseKnows) {
   const std::string before = text();
   EXPECT_NE(line_with(before, "MaxPool").find("us predicted"), std::string::npos) << before;
   EXPECT_NE(line_with(before, "convert ").find("us predicted"), std::string::npos) << before;
-  remember(store, options,
-           step("op:MaxPool:x=f32,1x32x24x24,nhwc:y=f32,1x32x23x23,nhwc:@kernel_shape=ints,2,2"), 123e-6);
+  remember(store, options, step("op:MaxPool:x=f32,1x32x24x24,nhwc:y=f32,1x32x23x23,nhwc:@kernel_shape=ints,2,2"),
+           123e-6);
   remember(store, options, step("convert:x=f32,1x16x24x24,nchw:y=f32,1x16x24x24,nhwc"), 45.5e-6);
   const std::string after = text();
   EXPECT_NE(line_with(after, "MaxPool").find(" 123us measured"), std::string::npos) << after;
@@ -237,8 +237,9 @@ TEST(PlanCosts, GreedyGoesByWhatConversionsWereMeasuredToTake) {
 
 TEST(PlanCosts, ARelabelCostsNothing) {
   GraphBuilder b;
-  const int last = b.node("Transpose", {b.node("Conv", {b.input("x", {1, 16, 24, 24}), b.constant(spread({32, 16, 1, 1}))})},
-                          {{"perm", std::vector<std::int64_t>{0, 2, 3, 1}}});
+  const int last =
+      b.node("Transpose", {b.node("Conv", {b.input("x", {1, 16, 24, 24}), b.constant(spread({32, 16, 1, 1}))})},
+             {{"perm", std::vector<std::int64_t>{0, 2, 3, 1}}});
   b.output(b.node("Neg", {last}));
   NetworkOptions options = test_options();
   options.how = "uniform:nhwc";
