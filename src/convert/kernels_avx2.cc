@@ -219,6 +219,10 @@ struct Narrow {
     const auto* from = reinterpret_cast<const float*>(src);
     store32(dst, both(Format::narrow(_mm256_loadu_ps(from)), Format::narrow(_mm256_loadu_ps(from + 8))));
   }
+  // Half as much, which is 8 elements.
+  CONVOY_AVX2 void half(const Bytes* src, Bytes* dst) {
+    store16(dst, Format::narrow(_mm256_loadu_ps(reinterpret_cast<const float*>(src))));
+  }
 };
 
 // The last few elements of a row, through memory that has room for a vector.
@@ -230,11 +234,18 @@ __attribute__((noinline)) void end_of_row(const Bytes* src, Bytes* dst, std::int
   std::memcpy(dst, to, static_cast<std::size_t>(count * Rows::kTo));
 }
 
+// The last vector of a row overlaps the one before it.
 template <class Rows>
 CONVOY_AVX2 void row(const Bytes* src, Bytes* dst, std::int64_t count) {
   constexpr std::int64_t kVector = 32 / Rows::kTo;  // elements
-  for (; count >= kVector; count -= kVector, src += 32 / Rows::kTo * Rows::kFrom, dst += 32) Rows::vector(src, dst);
-  if (count > 0) end_of_row<Rows>(src, dst, count);
+  if (count >= kVector) {
+    const Bytes* const last_src = src + (count - kVector) * Rows::kFrom;
+    Bytes* const last_dst = dst + (count - kVector) * Rows::kTo;
+    for (; dst < last_dst; src += kVector * Rows::kFrom, dst += 32) Rows::vector(src, dst);
+    Rows::vector(last_src, last_dst);
+  } else if (count > 0) {
+    end_of_row<Rows>(src, dst, count);
+  }
 }
 
 // Rows of `bytes`, each followed by zeros.
@@ -253,6 +264,12 @@ void narrow_rows(const Bytes* src, std::int64_t from, Bytes* dst, std::int64_t t
       }
       store32(dst, _mm256_maskload_epi32(words, low));
       if (all == 64) store32(dst + 32, _mm256_maskload_epi32(words + 8, high));
+    }
+    return;
+  }
+  if (zeros == 0 && bytes % 32 == 0) {
+    for (std::int64_t i = 0; i < rows; ++i, src += from, dst += to) {
+      for (std::int64_t b = 0; b < bytes; b += 32) store32(dst + b, load32(src + b));
     }
     return;
   }
@@ -302,6 +319,8 @@ void transpose(const Piece& piece) {
   }
   for (std::int64_t at = 0, count = 0; at < p.positions; at += count) {
     count = p.positions - at < kPart ? p.positions - at : kPart;
+    // Of a short row whole tiles first, so that its end is one, too.
+    if (count < kPart && at == 0 && count > kTile) count = count / kTile * kTile;
     const std::int64_t tiles = (count + kTile - 1) / kTile;
     if (tiles * kTile <= p.positions && count < tiles * kTile) {  // the end: some positions again
       at -= tiles * kTile - count;
@@ -356,7 +375,8 @@ void regroup_whole(const Piece& piece) {
     } else if constexpr (Rows::kFrom == Rows::kTo) {
       std::memcpy(dst, src, kWidth * Rows::kTo);
     } else {
-      row<Rows>(src, dst, kWidth);
+      static_assert(kWidth == 8);
+      Rows::half(src, dst);
     }
   }
 }
