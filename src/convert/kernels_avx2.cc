@@ -283,6 +283,16 @@ void narrow_rows(const Bytes* src, std::int64_t from, Bytes* dst, std::int64_t t
   }
 }
 
+// Rows of fewer than 16 bytes, where dst's lie side by side or have nothing between them that counts: each is written
+// with what lies behind it in src, over which the next one is written.
+void short_rows(const Bytes* src, std::int64_t from, Bytes* dst, std::int64_t to, std::int64_t rows,
+                std::int64_t bytes) {
+  std::int64_t i = 0;
+  const std::int64_t src_end = (rows - 1) * from + bytes, dst_end = (rows - 1) * to + bytes;
+  for (; i * from + 16 <= src_end && i * to + 16 <= dst_end; ++i) store16(dst + i * to, load16(src + i * from));
+  narrow_rows(src + i * from, from, dst + i * to, to, rows - i, bytes, 0);
+}
+
 // ---- pieces with channels apart on one side
 
 // Asks for rows that are read or (kWrite) written next. With 16 of them the processor doesn't foresee that by itself.
@@ -314,6 +324,12 @@ void transpose(const Piece& piece) {
   alignas(64) Bytes block[kMostBytes / E * kRow], few[kPart * kMostBytes];
   const bool room = p.padded % 8 == 0;
   const std::int64_t channels = (p.padded + 7) / 8 * 8;
+  const std::int64_t bytes = p.padded * E;
+  const bool may_spill = bytes < 16 && (!kInner || p.dst_position == bytes);
+  const auto few_rows = [&](const Bytes* src, std::int64_t from, Bytes* dst, std::int64_t to, std::int64_t rows) {
+    if (may_spill) return short_rows(src, from, dst, to, rows, bytes);
+    narrow_rows(src, from, dst, to, rows, bytes, 0);
+  };
   if (kInner && p.channels < channels) {
     std::memset(block + p.channels * kRow, 0, static_cast<std::size_t>((channels - p.channels) * kRow));
   }
@@ -339,9 +355,9 @@ void transpose(const Piece& piece) {
       for (std::int64_t t = 0; t < tiles; ++t) {
         tile_to_positions<E>(block + t * kStep, channels, to + t * kTile * position, position);
       }
-      if (!direct) narrow_rows(few, position, dst, p.dst_position, count, p.padded * E, 0);
+      if (!direct) few_rows(few, position, dst, p.dst_position, count);
     } else {
-      if (!direct) narrow_rows(src, p.src_position, few, channels * E, count, p.padded * E, 0);
+      if (!direct) few_rows(src, p.src_position, few, channels * E, count);
       if (at + count < p.positions) {
         prefetch<1>(dst + count * Rows::kTo, p.dst_channel, p.channels, kPart * Rows::kTo);
       }
