@@ -159,7 +159,8 @@ def main():
     git = ["git", "-C", ROOT]
     record = json.loads(options.output.read_text()) if options.output.exists() else {
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "command": " ".join(["python bench/possible_gain.py", *sys.argv[1:]]),
+        "command": f"python bench/possible_gain.py --only {' '.join(options.only)} --threads {' '.join(map(str, options.threads))} "
+                   f"--budget {options.budget:g} --rounds {options.rounds}",
         "commit": subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip(),
         "changed_since": bool(subprocess.run([*git, "status", "--porcelain", "src"], capture_output=True, text=True).stdout),
         "processor": doctor["processor"], "versions": {"convoy": doctor["version"], **doctor["libraries"]},
