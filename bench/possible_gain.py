@@ -1,7 +1,7 @@
 """What choosing layouts globally could gain at most, and whether the sums of measured costs say what a network takes.
 
-    python bench/possible_gain.py [--only GLOB ...] [--threads 1 2] [--budget 120] [--rounds 12] [--data DIR] [--database FILE]
-                                  [--convoy COMMAND] [--output FILE]
+    python bench/possible_gain.py [--only GLOB ...] [--threads 1 2] [--budget 120] [--rounds 12] [--redo-above LOAD]
+                                  [--data DIR] [--database FILE] [--convoy COMMAND] [--output FILE]
 
 For every network of the zoo and every model of the data, a plan by each way to lay it out (greedy, and each uniform layout: nhwc,
 nchw and the processor's blocks) whose convolutions, operators and conversions are measured (`convoy plan --budget`: seconds for each
@@ -15,7 +15,8 @@ and how far the sums are from it. A plan of which a line could not be measured w
 sum), and does not count.
 
 The record is written after each network, and a run goes on where its record stops; networks that are in it are not done again (a
-changed --budget or --rounds needs another --output, or their lines removed).
+changed --budget or --rounds needs another --output), but for those that --redo-above names; then take another --database, too, since
+what is in it was measured under that load.
 """
 import argparse
 import datetime
@@ -140,6 +141,8 @@ def main():
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--budget", type=float, default=120, help="seconds of measuring for each plan")
     parser.add_argument("--rounds", type=int, default=12, help="turns of each side of a comparison")
+    parser.add_argument("--redo-above", type=float, default=float("inf"), metavar="LOAD",
+                        help="do those networks again that were done while the load average was above this")
     parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path(os.environ.get("CONVOY_DATA", ROOT / "../shared/data")))
     parser.add_argument("--database", type=pathlib.Path, default=ROOT / "build/possible-gain.db")
     parser.add_argument("--convoy", type=pathlib.Path, default=COMMAND["convoy"], help="the command, should another build's be meant")
@@ -156,7 +159,8 @@ def main():
     git = ["git", "-C", ROOT]
     record = json.loads(options.output.read_text()) if options.output.exists() else {
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "command": " ".join(["python bench/possible_gain.py", *sys.argv[1:]]),
+        "command": f"python bench/possible_gain.py --only {' '.join(options.only)} --threads {' '.join(map(str, options.threads))} "
+                   f"--budget {options.budget:g} --rounds {options.rounds}",
         "commit": subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip(),
         "changed_since": bool(subprocess.run([*git, "status", "--porcelain", "src"], capture_output=True, text=True).stdout),
         "processor": doctor["processor"], "versions": {"convoy": doctor["version"], **doctor["libraries"]},
@@ -164,7 +168,9 @@ def main():
     for threads in options.threads:
         for name, model in networks.items():
             key = f"{name}, {threads} thread{'s' if threads > 1 else ''}"
-            if not any(fnmatch.fnmatch(name, glob) for glob in options.only) or "plans" in record["networks"].get(key, {}):
+            known = record["networks"].get(key, {})
+            done = "plans" in known and max(known["load_average"]) <= options.redo_above
+            if done or not any(fnmatch.fnmatch(name, glob) for glob in options.only):
                 continue
             if isinstance(model, pathlib.Path) and not model.is_file():
                 record["networks"][key] = {"threads": threads, "skipped": "its model.onnx is not there"}

@@ -442,7 +442,7 @@ void add_bench(CLI::App& app, Program& program) {
   auto flags = std::make_shared<BenchFlags>();
   command
       .add_option("target", flags->target,
-                  "An ONNX file, zoo:NAME, a problem list, or a problem string (convert:... too)")
+                  "An ONNX file, zoo:NAME, a problem list, or a problem string (op:... and convert:..., too)")
       ->required();
   add_node_flag(command, flags->nodes);
   begin(command, Subject::input);

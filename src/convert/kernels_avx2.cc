@@ -219,6 +219,10 @@ struct Narrow {
     const auto* from = reinterpret_cast<const float*>(src);
     store32(dst, both(Format::narrow(_mm256_loadu_ps(from)), Format::narrow(_mm256_loadu_ps(from + 8))));
   }
+  // Half as much, which is 8 elements.
+  CONVOY_AVX2 void half(const Bytes* src, Bytes* dst) {
+    store16(dst, Format::narrow(_mm256_loadu_ps(reinterpret_cast<const float*>(src))));
+  }
 };
 
 // The last few elements of a row, through memory that has room for a vector.
@@ -230,11 +234,18 @@ __attribute__((noinline)) void end_of_row(const Bytes* src, Bytes* dst, std::int
   std::memcpy(dst, to, static_cast<std::size_t>(count * Rows::kTo));
 }
 
+// The last vector of a row overlaps the one before it.
 template <class Rows>
 CONVOY_AVX2 void row(const Bytes* src, Bytes* dst, std::int64_t count) {
   constexpr std::int64_t kVector = 32 / Rows::kTo;  // elements
-  for (; count >= kVector; count -= kVector, src += 32 / Rows::kTo * Rows::kFrom, dst += 32) Rows::vector(src, dst);
-  if (count > 0) end_of_row<Rows>(src, dst, count);
+  if (count >= kVector) {
+    const Bytes* const last_src = src + (count - kVector) * Rows::kFrom;
+    Bytes* const last_dst = dst + (count - kVector) * Rows::kTo;
+    for (; dst < last_dst; src += kVector * Rows::kFrom, dst += 32) Rows::vector(src, dst);
+    Rows::vector(last_src, last_dst);
+  } else if (count > 0) {
+    end_of_row<Rows>(src, dst, count);
+  }
 }
 
 // Rows of `bytes`, each followed by zeros.
@@ -256,6 +267,12 @@ void narrow_rows(const Bytes* src, std::int64_t from, Bytes* dst, std::int64_t t
     }
     return;
   }
+  if (zeros == 0 && bytes % 32 == 0) {
+    for (std::int64_t i = 0; i < rows; ++i, src += from, dst += to) {
+      for (std::int64_t b = 0; b < bytes; b += 32) store32(dst + b, load32(src + b));
+    }
+    return;
+  }
   for (std::int64_t i = 0; i < rows; ++i, src += from, dst += to) {
     std::int64_t b = 0;
     for (; b + 8 <= bytes; b += 8) std::memcpy(dst + b, src + b, 8);
@@ -264,6 +281,16 @@ void narrow_rows(const Bytes* src, std::int64_t from, Bytes* dst, std::int64_t t
     for (; b + 4 <= all; b += 4) std::memset(dst + b, 0, 4);
     for (; b < all; ++b) dst[b] = Bytes{0};
   }
+}
+
+// Rows of fewer than 16 bytes, where dst's lie side by side or have nothing between them that counts: each is written
+// with what lies behind it in src, over which the next one is written.
+void short_rows(const Bytes* src, std::int64_t from, Bytes* dst, std::int64_t to, std::int64_t rows,
+                std::int64_t bytes) {
+  std::int64_t i = 0;
+  const std::int64_t src_end = (rows - 1) * from + bytes, dst_end = (rows - 1) * to + bytes;
+  for (; i * from + 16 <= src_end && i * to + 16 <= dst_end; ++i) store16(dst + i * to, load16(src + i * from));
+  narrow_rows(src + i * from, from, dst + i * to, to, rows - i, bytes, 0);
 }
 
 // ---- pieces with channels apart on one side
@@ -297,11 +324,19 @@ void transpose(const Piece& piece) {
   alignas(64) Bytes block[kMostBytes / E * kRow], few[kPart * kMostBytes];
   const bool room = p.padded % 8 == 0;
   const std::int64_t channels = (p.padded + 7) / 8 * 8;
+  const std::int64_t bytes = p.padded * E;
+  const bool may_spill = bytes < 16 && (!kInner || p.dst_position == bytes);
+  const auto few_rows = [&](const Bytes* src, std::int64_t from, Bytes* dst, std::int64_t to, std::int64_t rows) {
+    if (may_spill) return short_rows(src, from, dst, to, rows, bytes);
+    narrow_rows(src, from, dst, to, rows, bytes, 0);
+  };
   if (kInner && p.channels < channels) {
     std::memset(block + p.channels * kRow, 0, static_cast<std::size_t>((channels - p.channels) * kRow));
   }
   for (std::int64_t at = 0, count = 0; at < p.positions; at += count) {
     count = p.positions - at < kPart ? p.positions - at : kPart;
+    // Of a short row whole tiles first, so that its end is one, too.
+    if (count < kPart && at == 0 && count > kTile) count = count / kTile * kTile;
     const std::int64_t tiles = (count + kTile - 1) / kTile;
     if (tiles * kTile <= p.positions && count < tiles * kTile) {  // the end: some positions again
       at -= tiles * kTile - count;
@@ -320,9 +355,9 @@ void transpose(const Piece& piece) {
       for (std::int64_t t = 0; t < tiles; ++t) {
         tile_to_positions<E>(block + t * kStep, channels, to + t * kTile * position, position);
       }
-      if (!direct) narrow_rows(few, position, dst, p.dst_position, count, p.padded * E, 0);
+      if (!direct) few_rows(few, position, dst, p.dst_position, count);
     } else {
-      if (!direct) narrow_rows(src, p.src_position, few, channels * E, count, p.padded * E, 0);
+      if (!direct) few_rows(src, p.src_position, few, channels * E, count);
       if (at + count < p.positions) {
         prefetch<1>(dst + count * Rows::kTo, p.dst_channel, p.channels, kPart * Rows::kTo);
       }
@@ -356,7 +391,8 @@ void regroup_whole(const Piece& piece) {
     } else if constexpr (Rows::kFrom == Rows::kTo) {
       std::memcpy(dst, src, kWidth * Rows::kTo);
     } else {
-      row<Rows>(src, dst, kWidth);
+      static_assert(kWidth == 8);
+      Rows::half(src, dst);
     }
   }
 }
