@@ -9,6 +9,7 @@
 #include "convoy/plan_cache.h"
 #include "convoy/selection.h"
 #include "convoy/tuning_database.h"
+#include "device/device.h"
 #include "engines/table.h"
 
 struct convoy_choice {
