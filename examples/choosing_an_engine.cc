@@ -11,7 +11,7 @@ int main() {
 
   // By heuristic: cost models, nothing is run.
   const Selection quick = or_stop(select(problem, all_engines(), {}, request));
-  std::printf("%-10s %s\n", quick.reason.c_str(), print(quick.candidate).c_str());
+  std::printf("%-10s %s\n", quick.reason().c_str(), print(quick.candidate).c_str());
 
   // By measurement: every candidate is compared with the oracle before its time counts. The filter says what may win.
   SelectionOptions measured;
@@ -19,7 +19,7 @@ int main() {
   measured.budget_seconds = 2;
   measured.filter.engines = "cpu.*";
   const Selection best = or_stop(select(problem, all_engines(), measured, request));
-  std::printf("%-10s %s\n", best.reason.c_str(), print(best.candidate).c_str());
+  std::printf("%-10s %s\n", best.reason().c_str(), print(best.candidate).c_str());
   for (const Measurement& m : best.measurements) {
     if (m.failure) stop(m.failure->message.c_str());
     std::printf("           %-28s %8.1f us, error %.2f of the tolerance\n", print(m.candidate).c_str(),
@@ -31,7 +31,7 @@ int main() {
   SelectionOptions named;
   named.rules = or_stop(parse_rules("fprop:*w=f32,64x64x3x3* -> cpu.direct\n"));
   const Selection pinned = or_stop(select(problem, all_engines(), named, request));
-  std::printf("%-10s %s\n", pinned.reason.c_str(), print(pinned.candidate).c_str());
+  std::printf("%-10s %s\n", pinned.reason().c_str(), print(pinned.candidate).c_str());
   if (pinned.candidate.engine != "cpu.direct") stop("the rule was not followed");
 
   // A rule that can't be followed is an error with the reason; with fallback it is a warning.

@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
   // 4. Choose. Heuristic by default; SelectionMode::measured times and verifies; rules choose by name.
   auto selection = select(*problem, all_engines(), {}, request);
   if (!selection) return fail(selection.error());
-  std::printf("chosen   %s (%s)\n", print(selection->candidate).c_str(), selection->reason.c_str());
+  std::printf("chosen   %s (%s)\n", print(selection->candidate).c_str(), selection->reason().c_str());
 
   // 5. Plan once, execute from any thread, each with its own workspace.
   auto plan = make_plan(*problem, selection->candidate, all_engines(), request);

@@ -24,16 +24,16 @@ int main(int argc, char** argv) {
     options.store = database.get();  // anything that implements MeasurementStore does
 
     const Selection first = or_stop(select(problem, all_engines(), options, request));
-    std::printf("first   %s (%s)\n", print(first.candidate).c_str(), first.reason.c_str());
+    std::printf("first   %s (%s)\n", print(first.candidate).c_str(), first.reason().c_str());
     const Selection second = or_stop(select(problem, all_engines(), options, request));
-    std::printf("second  %s (%s)\n", print(second.candidate).c_str(), second.reason.c_str());
-    if (second.reason != "stored" || !(second.candidate == first.candidate)) stop("it was measured again");
+    std::printf("second  %s (%s)\n", print(second.candidate).c_str(), second.reason().c_str());
+    if (second.by != SelectedBy::stored || !(second.candidate == first.candidate)) stop("it was measured again");
 
     // Filters say what may win, never what is stored: what the database holds serves every filter.
     options.filter.engines = "cpu.direct";
     const Selection filtered = or_stop(select(problem, all_engines(), options, request));
-    std::printf("of one  %s (%s)\n", print(filtered.candidate).c_str(), filtered.reason.c_str());
-    if (filtered.reason != "stored") stop("a filter made it measure again");
+    std::printf("of one  %s (%s)\n", print(filtered.candidate).c_str(), filtered.reason().c_str());
+    if (filtered.by != SelectedBy::stored) stop("a filter made it measure again");
     lines = export_lines(or_stop(database->records()));
   }
   std::printf("%s", lines.c_str());

@@ -150,7 +150,8 @@ convoy_status convoy_tune(const convoy_problem* problem, const convoy_options* o
 void convoy_choice_destroy(convoy_choice* choice);
 
 const char* convoy_choice_candidate(const convoy_choice* choice); /* "cpu.gemm{k_block=256}" */
-const char* convoy_choice_reason(const convoy_choice* choice);    /* "heuristic", "stored", "measured", "rule '...'" */
+/* "heuristic", "stored", "network hint", "measured", "rule '...'" */
+const char* convoy_choice_reason(const convoy_choice* choice);
 /* A line each: a rule that fell back, a budget that ended early; null: none. */
 const char* convoy_choice_warnings(const convoy_choice* choice);
 /* Measured candidates, fastest first, failed ones last; 0 of them after convoy_select. */

@@ -13,6 +13,7 @@
 #include "convoy/network_plan.h"
 #include "convoy/network_tuning.h"
 #include "convoy/plan_cache.h"
+#include "convoy/queue.h"
 #include "convoy/result.h"
 #include "convoy/selection.h"
 #include "convoy/selection_check.h"

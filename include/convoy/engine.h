@@ -21,11 +21,15 @@
 
 namespace convoy {
 
+// A bool is none, it would read back as a number; nor is a char, which may be meant as a word.
+template <class T>
+concept KnobNumber = std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char>;
+
 // What a knob is set to: a number, or a word where it chooses among kinds ("bands"). A word begins with a letter and
 // has letters, digits, '.', '_' and '-'.
 class KnobSetting {
  public:
-  KnobSetting(std::integral auto number) : setting_(static_cast<std::int64_t>(number)) {}
+  KnobSetting(KnobNumber auto number) : setting_(static_cast<std::int64_t>(number)) {}
   KnobSetting(std::convertible_to<std::string_view> auto const& word) : setting_(std::string(std::string_view(word))) {}
 
   // Null where it is a word; where it is a number.
@@ -186,12 +190,20 @@ struct ConvArgs {
   const std::int32_t* w_zero_points = nullptr;
 };
 
+// Where and with what one execution runs.
 struct ExecContext {
-  ThreadTeam& team;           // of the size the plan was made for
-  void* workspace = nullptr;  // at least workspace_bytes() of the plan, aligned to 64; on CUDA device memory and to 256
+  Queue& queue;  // of the kind of device that the plan was made for
+  void* workspace =
+      nullptr;  // memory of that device: at least workspace_bytes() of the plan, aligned to 64, on CUDA 256
   std::size_t workspace_bytes = 0;
-  void* stream = nullptr;  // on CUDA: the CUstream that everything is enqueued on; null is the default stream
+
+  // A processor's threads: as many as the plan was made for, or fewer.
+  ThreadTeam& team() const { return static_cast<ThreadTeam&>(queue); }
+  // A GPU's CUstream.
+  void* stream() const { return static_cast<const CudaQueue&>(queue).stream(); }
 };
+
+class Device;  // src/device/device.h
 
 // What a plan is made for, besides the problem.
 struct PlanRequest {
@@ -202,6 +214,11 @@ struct PlanRequest {
                                            // null on CUDA.
   std::optional<CudaDevice> cuda = {};     // the GPU it runs on; unset: the processor
   int target_sms = 0;                      // on CUDA: leave the other SMs to somebody else; 0: all of them
+  const Device* device = nullptr;          // a caller's own; null: this machine's processor, or GPU of that ordinal
+
+  DeviceKind kind() const { return cuda ? DeviceKind::cuda : DeviceKind::cpu; }
+  // Whether constant weights are packed into the problem's plan.
+  bool packs_weights(const ConvProblem& problem) const { return !cuda && problem.pass != Pass::wgrad; }
   friend bool operator==(const PlanRequest&, const PlanRequest&) = default;
 };
 

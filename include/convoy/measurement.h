@@ -18,7 +18,8 @@ enum class CacheState : std::uint8_t {
              // leaves them, and nothing else; a CPU's shared cache is left alone
   warm,      // all of the problem that fits
   all_cold,  // nothing of the problem
-  network,   // what they hold in a run of a network, in which the candidate was timed beside others (network_tuning.h)
+  network,   // what they hold in a run of a network, in which the candidate was timed beside others (network_tuning.h).
+             // Which network is not in the key: for another one that has the problem it is a hint
   rotating,  // on a GPU: what executions of the same problem on other tensors leave. A sample is a row of executions,
              // each on other tensors, so that neither the caches nor the start of a single one decides
 };

@@ -89,7 +89,7 @@ struct ConvolutionCandidates {
 class SwitchableSession : public Session {
  public:
   // From the next run on, every step with the i-th problem that it was prepared with runs on this candidate of it. At
-  // first all run on their candidate 0, which is the one that steps() names, with "given" as the reason.
+  // first all run on their candidate 0, which is the one that steps() names, with SelectedBy::given.
   virtual void use(std::size_t i, std::size_t candidate) = 0;
 };
 

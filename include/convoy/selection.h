@@ -2,10 +2,12 @@
 // or by name.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "convoy/selection_options.h"
@@ -21,13 +23,28 @@ struct EngineAnswer {
   double predicted_seconds = 0;    // it can: of the default candidate
 };
 
+// What decided a selection.
+enum class SelectedBy : std::uint8_t {
+  heuristic,     // predictions
+  rule,          // explicit selection: Selection::rule is its pattern
+  measured,      // measurements, of which one at least was made for it
+  stored,        // measurements made before, of this problem as it is asked for
+  network_hint,  // who won in a run of a network, made before. It need not have been this network: a hint
+  plan,          // a line of a network's plan file
+  given,         // the caller, who compares candidates (SwitchableSession)
+};
+std::string_view name_of(SelectedBy by);  // "heuristic", "rule", .., "network hint", ..
+
 struct Selection {
   Candidate candidate;
-  std::string reason;                     // "rule 'pattern'", "heuristic", "measured", "stored", "network"
-  std::string rule;                       // the pattern of the rule that decided; empty: none did
+  SelectedBy by = SelectedBy::heuristic;
+  std::string rule;                       // by a rule: its pattern
   bool partial = false;                   // measured: it was ended before everything that may win was settled
   std::vector<std::string> warnings;      // a rule that fell back, a budget that ended early
   std::vector<Measurement> measurements;  // measured: all of them, fastest first, failures last
+
+  // What decided, for people: "rule 'pattern'", else name_of(by).
+  std::string reason() const;
 };
 
 // The engines to choose from are given, so that tests can hand in fakes; all_engines() is the usual span.

@@ -23,10 +23,9 @@ enum class LibraryConfig : std::uint8_t {
 std::string_view name_of(LibraryConfig config);  // "full", "jit-only", "portable"
 Result<LibraryConfig> parse_library_config(std::string_view name);
 
-// The configuration of this process: what was set last, else CONVOY_CONFIG, else full. It is the default of filters
-// made afterwards. Any thread may ask and set.
+// What CONVOY_CONFIG named when it was first asked for; full where it names none. Filters do not ask: the command and
+// the C interface (so Python, too) put it into theirs.
 LibraryConfig library_config();
-void set_library_config(LibraryConfig config);
 
 // Why a configuration has no candidate of this engine; nothing where it may have some. With jit_only an engine whose
 // notes vary is asked for each (filtered() in selection.h).
@@ -35,7 +34,7 @@ std::optional<std::string> dropped_by(LibraryConfig config, const EngineInfo& en
 // What is allowed to be chosen, by any way of selecting. Filters never change what an engine is, what is measured or
 // what is stored.
 struct SelectionFilter {
-  LibraryConfig config = library_config();
+  LibraryConfig config = LibraryConfig::full;
   std::string engines = "*";  // glob list over engine names, '!' excludes: "cpu.*,!cpu.winograd"
   std::string notes = "*";    // glob list that every note of a candidate must match: "!WINOGRAD,!FFT"
   bool deterministic_only = false;
@@ -101,8 +100,8 @@ struct SelectionOptions {
   // What was measured before; null: nothing. Measured: a candidate is measured only where a current and settled
   // measurement is missing, and each new one is stored as soon as it exists (first as partial, then as cut off or
   // complete). Heuristic: nothing is measured, and where the candidate it would choose was measured, the fastest
-  // measured one is taken instead; where candidates were compared in a network (network_tuning.h), the one that won
-  // there is, if `caches` is cold and only time counts.
+  // measured one is taken instead; where candidates were compared in a network (network_tuning.h), whichever it was,
+  // the one that won there is, if `caches` is cold and only time counts (SelectedBy::network_hint).
   MeasurementStore* store = nullptr;
   // Measured: once it is true (a signal handler or another thread may set it) measuring ends as soon as it can, with
   // what is known.

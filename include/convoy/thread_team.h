@@ -1,10 +1,12 @@
-// The threads a plan runs on. The caller gives the count; engines never start threads of their own.
+// The threads a processor's plan runs on. The caller gives the count; engines never start threads of their own.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <type_traits>
 #include <utility>
+
+#include "convoy/queue.h"
 
 namespace convoy {
 
@@ -26,12 +28,18 @@ class FunctionRef<R(Args...)> {
   R (*call_)(void*, Args...);
 };
 
-class ThreadTeam {
+class ThreadTeam : public Queue {
  public:
-  virtual ~ThreadTeam() = default;
   virtual int size() const = 0;
   // Runs body(thread) once for every thread in [0, size()), in parallel, and returns when all are done. Not reentrant.
   virtual void run(FunctionRef<void(int thread)> body) = 0;
+
+  DeviceKind kind() const final;
+  Result<void> copy_in(void* to, const void* host, std::size_t bytes) final;
+  Result<void> copy_out(void* host, const void* from, std::size_t bytes) final;
+  Result<void> copy(void* to, const void* from, std::size_t bytes) final;
+  Result<void> fill(void* to, std::uint8_t value, std::size_t bytes) final;
+  Result<void> finish() final;
 };
 
 // A team of `threads` (>= 1) over OpenMP, the same pool oneDNN uses, so that the two never compete for the cores.

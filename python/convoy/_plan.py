@@ -33,7 +33,7 @@ class Measurement:
 class Plan:
     """Runs `problem` by `candidate`: y = plan(x, w). Any number of threads may use a plan at once.
 
-    reason           why this candidate: "heuristic", "stored", "measured", "rule '...'"; "named": the caller did
+    reason           why this candidate: "heuristic", "stored", "network hint", "measured", "rule '...'"; "named": the caller did
     warnings         of the choice: a rule that fell back, a budget that ended early
     measurements     from Problem.tune: fastest first, failed ones last
     workspace_bytes  what an execution needs; it is taken for the call where none is given

@@ -13,7 +13,7 @@
 
 struct convoy_choice {
   convoy::Selection selection;
-  std::string candidate, warnings;
+  std::string candidate, reason, warnings;
   std::vector<std::string> measured;  // candidates' names, in the order of selection.measurements
 };
 
@@ -34,6 +34,7 @@ Result<void> choose(const convoy_problem* problem, const Chooser& chooser, convo
   CONVOY_TRY(Selection selection, select(problem->problem, all_engines(), chooser.options, request));
   auto made = std::make_unique<convoy_choice>();
   made->candidate = print(selection.candidate);
+  made->reason = selection.reason();
   made->warnings = fmt::format("{}", fmt::join(selection.warnings, "\n"));
   for (const Measurement& m : selection.measurements) made->measured.push_back(print(m.candidate));
   made->selection = std::move(selection);
@@ -62,8 +63,8 @@ Result<void> enqueue(const convoy_plan& plan, const ConvArgs& args, const convoy
   if (given.workspace == nullptr) {
     return ExecutionContext::of_this_thread().enqueue(*plan.plan, *plan.cuda, args, given.stream);
   }
-  const auto team = make_cpu_team(plan.threads);
-  return plan.plan->execute(args, {*team, given.workspace, given.workspace_bytes, given.stream});
+  CudaQueue queue(given.stream);
+  return plan.plan->execute(args, {queue, given.workspace, given.workspace_bytes});
 }
 
 }  // namespace
@@ -115,7 +116,7 @@ convoy_status convoy_query(const convoy_problem* problem, const convoy_options* 
     if (callback == nullptr) return argument_error("callback is null");
     CONVOY_TRY(const convoy_options given, whole(options));
     CONVOY_TRY(const Place place, read_place(given));
-    const auto& engines = engines_on(place.request.cuda ? DeviceKind::cuda : DeviceKind::cpu);
+    const auto& engines = engines_on(place.request.kind());
     for (const EngineAnswer& answer : list_candidates(problem->problem, engines, place.request)) {
       const std::string candidate = answer.refusal ? "" : print(answer.default_candidate);
       callback(user, answer.engine->info().name.c_str(), answer.refusal ? answer.refusal->reason.c_str() : nullptr,
@@ -154,7 +155,7 @@ convoy_status convoy_tune(const convoy_problem* problem, const convoy_options* o
 
 void convoy_choice_destroy(convoy_choice* choice) { delete choice; }
 const char* convoy_choice_candidate(const convoy_choice* choice) { return choice ? choice->candidate.c_str() : ""; }
-const char* convoy_choice_reason(const convoy_choice* choice) { return choice ? choice->selection.reason.c_str() : ""; }
+const char* convoy_choice_reason(const convoy_choice* choice) { return choice ? choice->reason.c_str() : ""; }
 const char* convoy_choice_warnings(const convoy_choice* choice) {
   return choice != nullptr && !choice->warnings.empty() ? choice->warnings.c_str() : nullptr;
 }
@@ -188,9 +189,9 @@ convoy_status convoy_plan_create(const convoy_problem* problem, const char* cand
     CONVOY_TRY(const convoy_options given, whole(options));
     CONVOY_TRY(Place place, read_place(given));
     PlanRequest& request = place.request;
-    if (request.cuda && constant_weights != nullptr) {
-      return argument_error(fmt::format(
-          "constant_weights is not null: on cuda:{} weights come with each execution, as w", request.cuda->ordinal));
+    if (request.kind() == DeviceKind::cuda && constant_weights != nullptr) {
+      return argument_error(fmt::format("constant_weights is not null: on {} weights come with each execution, as w",
+                                        device_of(request).name()));
     }
     request.constant_weights = constant_weights;
     auto made = std::make_unique<convoy_plan>();

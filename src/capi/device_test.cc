@@ -25,19 +25,26 @@ namespace convoy {
 using testing_support::FakeEngine;
 
 constexpr std::size_t kWorkspace = 4096;
-std::optional<ExecContext> noted;  // what fake.noting was executed with
+// What fake.noting was executed with.
+struct Noted {
+  void* stream;
+  void* workspace;
+  std::size_t workspace_bytes;
+};
+std::optional<Noted> noted;
 
 // In place of src/engines/table.cc.
 const std::vector<const Engine*>& all_engines() {
   static const FakeEngine slow("fake.slow", {.predicted = 2, .sleep_seconds = 0.01, .device = DeviceKind::cuda});
   static const FakeEngine quick("fake.quick", {.predicted = 1, .workspace = kWorkspace, .device = DeviceKind::cuda});
-  static const FakeEngine noting("fake.noting", {.predicted = 3,
-                                                 .workspace = kWorkspace,
-                                                 .device = DeviceKind::cuda,
-                                                 .launch = [](const ExecContext& context) -> Result<void> {
-                                                   noted.emplace(context);
-                                                   return {};
-                                                 }});
+  static const FakeEngine noting("fake.noting",
+                                 {.predicted = 3,
+                                  .workspace = kWorkspace,
+                                  .device = DeviceKind::cuda,
+                                  .launch = [](const ExecContext& context) -> Result<void> {
+                                    noted = {context.stream(), context.workspace, context.workspace_bytes};
+                                    return {};
+                                  }});
   static const std::vector<const Engine*> all = {&slow, &quick, &noting, &reference_engine()};
   return all;
 }

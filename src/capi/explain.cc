@@ -17,7 +17,7 @@ using namespace convoy::capi;
 struct convoy_explanation {
   selection::Explanation explanation;
   std::vector<std::string> candidates, notes;  // of each engine
-  std::string chosen, runner_up, passed_over, warnings;
+  std::string chosen, reason, runner_up, passed_over, warnings;
 };
 
 namespace {
@@ -38,7 +38,7 @@ convoy_status convoy_explain(const convoy_problem* problem, const convoy_options
     CONVOY_TRY(Chooser chooser, read_options(options));
     CONVOY_TRY(const auto database, remember(chooser));
     const PlanRequest& request = chooser.place.request;
-    const auto& engines = engines_on(request.cuda ? DeviceKind::cuda : DeviceKind::cpu);
+    const auto& engines = engines_on(request.kind());
     auto made = std::make_unique<convoy_explanation>();
     made->explanation = selection::explain(problem->problem, engines, chooser.options, request);
     const selection::Explanation& told = made->explanation;
@@ -46,7 +46,11 @@ convoy_status convoy_explain(const convoy_problem* problem, const convoy_options
       made->candidates.push_back(verdict.answer.refusal ? "" : print(verdict.answer.default_candidate));
       made->notes.push_back(fmt::format("{}", fmt::join(verdict.notes, ", ")));
     }
-    if (told.chosen) made->chosen = print(told.chosen->candidate), made->warnings = lines(told.chosen->warnings);
+    if (told.chosen) {
+      made->chosen = print(told.chosen->candidate);
+      made->reason = told.chosen->reason();
+      made->warnings = lines(told.chosen->warnings);
+    }
     if (told.runner_up) made->runner_up = print(*told.runner_up);
     made->passed_over = lines(told.passed_over);
     *explanation = made.release();
@@ -90,7 +94,7 @@ convoy_status convoy_explanation_outcome(const convoy_explanation* explanation, 
     const selection::Explanation& from = explanation->explanation;
     convoy_outcome filled = CONVOY_OUTCOME_INIT;
     filled.candidate = text_or_null(explanation->chosen);
-    filled.reason = from.chosen ? from.chosen->reason.c_str() : from.nothing ? from.nothing->message.c_str() : "";
+    filled.reason = from.chosen ? explanation->reason.c_str() : from.nothing ? from.nothing->message.c_str() : "";
     filled.decided_by = text_or_null(from.decided_by);
     filled.plan = text_or_null(from.description);
     filled.runner_up = text_or_null(explanation->runner_up);

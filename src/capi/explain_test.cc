@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -114,6 +116,19 @@ TEST_F(CExplanation, WrongArgumentsAreNamed) {
   EXPECT_EQ(convoy_explanation_engines(nullptr), 0u);
   EXPECT_EQ(convoy_choice_warnings(nullptr), nullptr);
   convoy_explanation_destroy(nullptr);
+}
+
+// The variable is read once in a process: this one is new.
+TEST_F(CExplanation, TheConfigurationOfTheEnvironmentIsObeyed) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto look = [&] {
+    ::setenv("CONVOY_CONFIG", "portable", 1);
+    explain();
+    const std::string_view excluded = verdict_of("onednn.gemm").excluded;
+    std::fprintf(stderr, "%.*s\n", static_cast<int>(excluded.size()), excluded.data());
+    std::exit(std::string_view(outcome.candidate).starts_with("cpu.") ? 0 : 1);
+  };
+  EXPECT_EXIT(look(), testing::ExitedWithCode(0), "configuration=portable");
 }
 
 // What one database measured, another knows: through text, and for choosing without measuring.

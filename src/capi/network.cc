@@ -24,9 +24,9 @@ struct convoy_session {
   std::unique_ptr<TuningDatabase> database;  // which a session may ask again, where sizes depend on values
   std::unique_ptr<Session> session;
   std::vector<TensorDesc> inputs;
-  std::vector<std::string> problems, warnings;  // of each step
-  std::string rule_warnings;                    // lines
-  std::vector<HostTensor> outputs;              // of the last run
+  std::vector<std::string> problems, reasons, warnings;  // of each step
+  std::string rule_warnings;                             // lines
+  std::vector<HostTensor> outputs;                       // of the last run
   RunStatistics statistics;
 };
 
@@ -106,7 +106,7 @@ Result<std::vector<TensorDesc>> read_shapes(const Network& network, const convoy
 Result<NetworkOptions> read_network_options(const convoy_options* options, std::unique_ptr<TuningDatabase>& database) {
   CONVOY_TRY(const convoy_options given, whole(options));
   CONVOY_TRY(const Chooser chooser, read_options(&given));
-  if (chooser.place.request.cuda) {
+  if (chooser.place.request.kind() != DeviceKind::cpu) {
     return Error{ErrorCode::unsupported, fmt::format("device={}: networks run on the processor only", given.device)};
   }
   NetworkOptions made{.threads = chooser.place.request.threads,
@@ -207,6 +207,7 @@ convoy_status convoy_session_create(const convoy_network* network, const convoy_
     CONVOY_TRY(made->session, network->network->prepare(made->inputs, given));
     for (const NetworkStep& step : made->session->steps()) {
       made->problems.push_back(step.kind == "conv" ? print(step.problem) : "");
+      made->reasons.push_back(step.selection.reason());
       made->warnings.push_back(lines(step.selection.warnings));
     }
     CONVOY_TRY(std::vector<std::string> idle, idle_rules(given.selection.rules, *made->session));
@@ -301,7 +302,7 @@ convoy_status convoy_session_step(const convoy_session* session, size_t index, c
     filled.nodes = from.nodes.c_str();
     filled.engine = from.implementation.c_str();
     filled.problem = convolution ? session->problems[index].c_str() : nullptr;
-    filled.reason = convolution ? from.selection.reason.c_str() : nullptr;
+    filled.reason = convolution ? session->reasons[index].c_str() : nullptr;
     filled.warnings = session->warnings[index].empty() ? nullptr : session->warnings[index].c_str();
     filled.output_shape = from.output_shape.c_str();
     filled.seconds = index < seconds.size() ? seconds[index] : 0;

@@ -101,7 +101,10 @@ TEST_F(CNetwork, RunsAndGivesTimesAndEngines) {
 
   const auto model = convoy::Network::load("zoo:squeezenet1_1");
   const auto desc = convoy::TensorDesc::packed(convoy::DataType::f32, {1, 3, 64, 48});
-  const auto direct = (*model)->prepare({&desc, 1}, {.threads = 1, .cpu = convoy::cpu_features(), .selection = {}});
+  convoy::NetworkOptions same;
+  same.threads = 1;
+  same.cpu = convoy::cpu_features();
+  const auto direct = (*model)->prepare({&desc, 1}, same);
   ASSERT_TRUE(direct.ok());
   const std::vector<float> values = ramp();
   for (const std::size_t shift : {0, 1}) {

@@ -54,6 +54,7 @@ Result<Chooser> read_options(const convoy_options* given) {
   CONVOY_TRY(const convoy_options options, whole(given));
   CONVOY_TRY(Place place, read_place(options));
   Chooser chooser{.place = std::move(place)};
+  chooser.options.filter.config = library_config();
   if (options.engines != nullptr) chooser.options.filter.engines = options.engines;
   if (options.rules != nullptr) {
     CONVOY_TRY(chooser.options.rules, parse_rules(options.rules, all_engines()));

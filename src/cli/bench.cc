@@ -51,7 +51,7 @@ Json cost_terms(const Program& program, const Measurement& measurement, const Pr
                 PlanRequest request) {
   const ConvProblem& problem = report.distinct.problem;
   static const float weights = 0;  // stands for weights that are packed beforehand
-  if (problem.pass != Pass::wgrad && !request.cuda) request.constant_weights = &weights;
+  if (request.packs_weights(problem)) request.constant_weights = &weights;
   for (const Engine* engine : program.engines()) {
     if (measurement.failure || engine->info().name != measurement.candidate.engine) continue;
     return engine->cost_terms(problem, measurement.candidate.knobs, request);
@@ -152,7 +152,7 @@ void say_rules(const Program& program, const ProblemReport& report, const PlanRe
   const auto same = std::find_if(all.begin(), all.end(),
                                  [&](const Measurement& m) { return !m.failure && m.candidate == choice->candidate; });
   program.say(fmt::format(
-      "  {} chooses {}: {}", choice->reason, print(choice->candidate),
+      "  {} chooses {}: {}", choice->reason(), print(choice->candidate),
       same == all.end() ? "not measured (--all-knobs measures all)"
                         : fmt::format("{:.2f} times the best", same->median_seconds / all.front().median_seconds)));
 }
@@ -325,7 +325,7 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
   std::vector<DistinctProblem> problems;
   std::vector<TensorDesc> descs;
   if (target.network != nullptr) {
-    if (request.cuda) CONVOY_CHECK(program.network_options());
+    if (program.on_gpu()) CONVOY_CHECK(program.network_options());
     CONVOY_TRY(descs, input_descriptions(*target.network, flags.input));
     NetworkOptions network_options{request.threads, request.cpu, options, program.math()};
     network_options.selection.mode = SelectionMode::heuristic;

@@ -87,7 +87,7 @@ Result<NetworkOptions> other_side(const Program& program, const std::string& bes
 // second one.
 Result<Beside> compare_sides(const Network& network, std::span<const TensorDesc> descs, const std::string& what,
                              const NetworkOptions& own, const NetworkOptions& other, std::span<const HostTensor> inputs,
-                             int rounds) {
+                             int rounds, const std::string& own_name) {
   constexpr int kMostPairs = 4;
   const int pairs = std::min(rounds, kMostPairs);
   Beside beside;
@@ -98,7 +98,10 @@ Result<Beside> compare_sides(const Network& network, std::span<const TensorDesc>
     std::unique_ptr<Session> sessions[2];  // with the network's own options, with the other ones
     for (int turn = 0; turn < 2; ++turn) {
       const int which = (turn + pair) % 2;
-      CONVOY_TRY(sessions[which], network.prepare(descs, which == 0 ? own : other));
+      auto session = network.prepare(descs, which == 0 ? own : other);
+      const std::string& name = which == 0 ? own_name : what;
+      if (!session.ok()) return name.empty() ? session.error() : session.error().within(name);
+      sessions[which] = *std::move(session);
     }
     for (int round = pair; round < rounds; round += pairs) {
       double seconds[2];
@@ -112,6 +115,8 @@ Result<Beside> compare_sides(const Network& network, std::span<const TensorDesc>
     count_differing(*sessions[0], *sessions[1], beside);
     beside.own.steps = sessions[0]->steps();
     beside.other.steps = sessions[1]->steps();
+    beside.own.remarks = sessions[0]->remarks();
+    beside.other.remarks = sessions[1]->remarks();
   }
   beside.ratio = selection::summarize(ratios);
   turns[0].finish(beside.own);

@@ -23,6 +23,7 @@ struct Side {
   std::vector<double> step_seconds;
   selection::Summary seconds;            // of a run
   selection::Summary processor_seconds;  // of all the process's threads: what others on the machine don't add to
+  std::vector<std::string> remarks;      // of its plan: Session::remarks()
 };
 
 struct Beside {
@@ -31,9 +32,10 @@ struct Beside {
   std::int64_t convolutions = 0, differing = 0;  // and how many of them run on something else there
   Side own, other;
 };
+// Errors of preparing name the side they are of: `what`, or `own_name` where it is given.
 Result<Beside> compare_sides(const Network& network, std::span<const TensorDesc> descs, const std::string& what,
                              const NetworkOptions& own, const NetworkOptions& other, std::span<const HostTensor> inputs,
-                             int rounds);
+                             int rounds, const std::string& own_name = {});
 
 Json say_beside(const Program& program, const Beside& beside);
 

@@ -38,6 +38,18 @@ TEST_F(Choices, NamesInRulesAreCheckedWhenTheyAreRead) {
   expect_error({"explain", kConv, "--rules", path("none.rules")}, 2, "--rules: " + path("none.rules"));
 }
 
+TEST_F(Choices, TheConfigurationIsTheFlagsOrElseTheEnvironments) {
+  const auto excluded = [&](std::vector<std::string> arguments) {
+    return contains(run(std::move(arguments)).out, "this engine is not one of Convoy's own");
+  };
+  EXPECT_FALSE(excluded({"explain", kConv}));
+  EXPECT_TRUE(excluded({"explain", kConv, "--config", "portable"}));
+  ::setenv("CONVOY_CONFIG", "portable", 1);
+  EXPECT_TRUE(excluded({"explain", kConv}));
+  EXPECT_FALSE(excluded({"explain", kConv, "--config", "full"}));
+  ::unsetenv("CONVOY_CONFIG");
+}
+
 TEST_F(Choices, WhatIsNoFileMayBeANetworkOfTheZoo) {
   expect_error({"run", "resnet18"}, 2, "did you mean zoo:resnet18");
   expect_error({"runn", "zoo:resnet18"}, 2, "'runn' is not a subcommand; did you mean run?");

@@ -448,7 +448,7 @@ TEST_F(Command, ANetworkIsTunedWhereItRunsWithinItsBudget) {
     EXPECT_FALSE(problem["candidates"].empty());
     if (problem["in_network"].empty()) continue;
     ++compared;
-    EXPECT_EQ(problem["reason"], "network");
+    EXPECT_EQ(problem["reason"], "network hint");
     const auto chosen = std::find_if(problem["in_network"].begin(), problem["in_network"].end(),
                                      [&](const json& m) { return m["candidate"] == problem["candidate"]; });
     ASSERT_NE(chosen, problem["in_network"].end());
@@ -462,7 +462,7 @@ TEST_F(Command, ANetworkIsTunedWhereItRunsWithinItsBudget) {
   const json ran = run_json(with("run", {"--random-inputs"}), 0);
   bool followed = false;
   for (const json& step : ran["steps"]) {
-    followed = followed || (step["kind"] == "conv" && step["reason"] == "network");
+    followed = followed || (step["kind"] == "conv" && step["reason"] == "network hint");
   }
   EXPECT_TRUE(followed);
   EXPECT_EQ(run_json({"db", "verify", "--sample", "2", "--budget", "5"}, 0)["failed"], 0);

@@ -74,7 +74,10 @@ Result<int> compare(const Program& program, const Flags& flags) {
   std::vector<Sample> samples;
   samples.push_back(std::move(sample));
   CONVOY_TRY(const Batch batch, assemble(*network, std::move(samples), reader.batch()));
-  CONVOY_TRY(const Beside beside, compare_sides(*network, batch.descs(), flags.b, a, b, batch.tensors, flags.rounds));
+  CONVOY_TRY(const Beside beside,
+             compare_sides(*network, batch.descs(), flags.b, a, b, batch.tensors, flags.rounds, flags.a));
+  for (const std::string& remark : beside.own.remarks) program.note(fmt::format("{}: {}", flags.a, remark));
+  for (const std::string& remark : beside.other.remarks) program.note(fmt::format("{}: {}", flags.b, remark));
 
   std::vector<Row> rows = rows_of(beside);
   const double alike_a = beside.own.seconds.median, alike_b = beside.other.seconds.median;
@@ -109,8 +112,9 @@ Result<int> compare(const Program& program, const Flags& flags) {
       "anew {} times)",
       beside.ratio.median, 100 * beside.ratio.relative_uncertainty(), beside.ratio.samples, std::min(flags.rounds, 4)));
   program.say(rows.empty() ? std::string("both run the same steps, so any difference is noise")
-                           : fmt::format("{} node{} or conversions differ; by their steps B takes {:+.1f} us",
-                                         rows.size(), rows.size() == 1 ? "" : "s", explained * 1e6));
+                           : fmt::format("{} or conversion{}; by their steps B takes {:+.1f} us",
+                                         rows.size() == 1 ? "1 node" : fmt::format("{} nodes", rows.size()),
+                                         rows.size() == 1 ? " differs" : "s differ", explained * 1e6));
   program.document({{"model", flags.model},
                     {"threads", a.threads},
                     {"a", to_json(flags.a, beside.own)},

@@ -109,7 +109,7 @@ void say_choice(const Program& program, const selection::Explanation& explanatio
     return;
   }
   const Selection& chosen = *explanation.chosen;
-  std::string text = fmt::format("\nchosen: {} ({})", print(chosen.candidate), chosen.reason);
+  std::string text = fmt::format("\nchosen: {} ({})", print(chosen.candidate), chosen.reason());
   text += "\n  decided by " + explanation.decided_by;
   if (!explanation.stages.empty()) {
     const std::size_t count = explanation.stages.size();
@@ -211,7 +211,7 @@ Json to_json(const Explained& explained) {
     return json;
   }
   json["chosen"] = {{"candidate", print(explanation.chosen->candidate)},
-                    {"reason", explanation.chosen->reason},
+                    {"reason", explanation.chosen->reason()},
                     {"decided_by", explanation.decided_by},
                     {"stages", explanation.stages},
                     {"warnings", explanation.chosen->warnings}};

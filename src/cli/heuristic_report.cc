@@ -16,7 +16,7 @@ std::vector<HeuristicChoice> ask_heuristic(const std::vector<DistinctProblem>& p
   static const float weights = 0;  // stands for those that are packed: choosing doesn't read them
   const auto packed = [&](const ConvProblem& problem) {
     PlanRequest packed = request;
-    if (problem.pass != Pass::wgrad && !request.cuda) packed.constant_weights = &weights;
+    if (request.packs_weights(problem)) packed.constant_weights = &weights;
     return packed;
   };
   std::vector<HeuristicChoice> choices;

@@ -112,7 +112,8 @@ Result<int> list_engines(const Program& program, bool all) {
   Json json = Json::array();
   list_engines_on(program, DeviceKind::cpu, true, json);
   list_engines_on(program, DeviceKind::cuda, all || (gpus.ok() && *gpus > 0), json);
-  program.say(fmt::format("The configuration is {} (--config, CONVOY_CONFIG).", convoy::name_of(library_config())));
+  program.say(fmt::format("The configuration is {} (CONVOY_CONFIG; --config of convoy run, explain and others).",
+                          convoy::name_of(library_config())));
   program.document({{"configuration", std::string(convoy::name_of(library_config()))}, {"engines", json}});
   return kDone;
 }

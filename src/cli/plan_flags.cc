@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <system_error>
+
 #include "convoy/network_plan.h"
+#include "core/nearest.h"
 #include "io/file.h"
 
 namespace convoy::cli {
@@ -41,6 +45,10 @@ Result<void> apply(const Program& program, const PlanFlags& flags, NetworkOption
     if (!flags.lenient) return {};
     return Error{ErrorCode::invalid_argument, "--lenient is for --plan"};
   }
+  if (!flags.lenient && flags.how != PlanFlags().how) {
+    return Error{ErrorCode::invalid_argument,
+                 "--how: --plan says it already (with --lenient: what of it does not fit)"};
+  }
   const auto bytes = io::read_file(flags.plan_file);
   if (!bytes.ok()) return bytes.error().within("--plan");
   options.plan.assign(reinterpret_cast<const char*>(bytes->data()), bytes->size());
@@ -55,6 +63,13 @@ Result<NetworkOptions> options_of_side(const Program& program, const std::string
   NetworkOptions own = options;
   PlanFlags flags;
   (is_how(side) ? flags.how : flags.plan_file) = side;
+  std::error_code error;
+  if (!is_how(side) && !std::filesystem::exists(side, error)) {
+    const std::vector<std::string> names = {"greedy", "uniform:nhwc", "uniform:nchw", "uniform:nchw8c",
+                                            "uniform:nchw16c"};
+    return Error{ErrorCode::not_found, fmt::format("'{}' is no file, nor one of {}{}", side, fmt::join(names, ", "),
+                                                   did_you_mean(side, names))};
+  }
   CONVOY_CHECK(apply(program, flags, own));
   return own;
 }

@@ -65,6 +65,10 @@ TEST_F(PlanCommand, MistakesAreNamed) {
   EXPECT_NE(with({"run", kNetwork, "--random-inputs", "--lenient"}).err.find("--lenient is for --plan"),
             std::string::npos);
   EXPECT_NE(with({"plan", kNetwork, "--plan", path("none.plan")}).err.find("none.plan"), std::string::npos);
+  EXPECT_NE(with({"plan", kNetwork, "--how", "uniform:nchw", "--plan", path("a.plan")}).err.find("--how: --plan says"),
+            std::string::npos);
+  EXPECT_NE(with({"compare", kNetwork, "gredy", "uniform:nchw"}).err.find("'gredy' is no file"), std::string::npos);
+  EXPECT_NE(with({"compare", kNetwork, "gredy", "uniform:nchw"}).err.find("did you mean greedy?"), std::string::npos);
   EXPECT_NE(with({"plan", kNetwork, "--how", "best"}).err.find("how='best'"), std::string::npos);
   EXPECT_NE(with({"plan", kNetwork, "--skip-pass", "conv_fusoin"}).err.find("did you mean conv_fusion"),
             std::string::npos);
@@ -92,6 +96,23 @@ TEST_F(PlanCommand, ABudgetMeasuresWhatItsLinesCost) {
   EXPECT_EQ(after, again);  // the same database, the same text
   EXPECT_EQ(line(after, "MaxPool"), line(measured, "MaxPool"));
   EXPECT_NE(line(plan({"--no-db"}), "MaxPool").find("us predicted"), std::string::npos);
+}
+
+// What a plan is obeyed with otherwise than it says is said by every command that obeys one, and is in a plan made so.
+TEST_F(PlanCommand, RemarksAreSaidAndKept) {
+  ASSERT_EQ(with({"plan", kNetwork, "-o", path("a.plan")}).exit_code, 0);
+  std::string text = text_of("a.plan");
+  text.replace(text.find("MaxPool"), 7, "MinPool");
+  write("b.plan", text);
+  const std::string chosen = "line 11: \"maxpool\": MinPool where the network has MaxPool: chosen again";
+  const Finished again = with({"plan", kNetwork, "--plan", path("b.plan"), "--lenient", "-o", path("c.plan")});
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_NE(again.err.find("--plan: " + chosen), std::string::npos) << again.err;
+  EXPECT_EQ(text_of("c.plan"), text_of("a.plan") + "# " + chosen + "\n");
+  EXPECT_EQ(with({"plan", kNetwork, "--plan", path("c.plan")}).out, text_of("a.plan"));
+  const Finished broken = with({"compare", kNetwork, path("a.plan"), path("b.plan"), "--rounds", "1"});
+  EXPECT_EQ(broken.exit_code, 2);
+  EXPECT_NE(broken.err.find(path("b.plan") + ": plan: line 11"), std::string::npos) << broken.err;
 }
 
 TEST_F(PlanCommand, ComparesTwo) {

@@ -55,6 +55,7 @@ Result<void> read_filter(const SharedOptions& shared, SelectionFilter& filter) {
   filter.deterministic_only = shared.deterministic;
   filter.runtime_compilation = !shared.no_runtime_compilation;
   filter.notes = shared.notes;
+  filter.config = library_config();
   if (shared.workspace_limited) filter.workspace_limit = shared.workspace_limit;
   if (!shared.config.empty()) {
     const auto config = parse_library_config(shared.config);
@@ -196,13 +197,12 @@ Result<std::vector<SelectionRule>> Program::rules_of_file(std::string_view flag,
   if (!bytes.ok()) return bytes.error().within(std::string(flag));
   auto rules = parse_rules({reinterpret_cast<const char*>(bytes->data()), bytes->size()}, all_engines());
   if (!rules.ok()) return rules.error().within(fmt::format("{} {}", flag, path));
-  for (SelectionRule& rule : *rules) {
-    auto named = selection::with_named_knobs(rule.candidate, nullptr);
-    if (!named) continue;  // as it is, or it takes a problem to tell: select() does
-    note(fmt::format("{} {}: rule '{}': {} is written {} now", flag, path, rule.pattern, print(rule.candidate),
-                     print(*named)));
-    rule.candidate = *std::move(named);
+  std::vector<std::string> remarks;
+  for (SelectionRule& rule : *rules) {  // where it takes a problem to tell, select() does
+    rule.candidate = selection::named_today(std::move(rule.candidate), nullptr,
+                                            fmt::format("{} {}: rule '{}'", flag, path, rule.pattern), remarks);
   }
+  for (const std::string& remark : remarks) note(remark);
   return rules;
 }
 

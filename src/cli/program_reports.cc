@@ -113,6 +113,7 @@ Result<ProgramReports> report_on(const RecordText& record, const std::string& fi
   const Known known = known_times(parsed.cudnn);
   const report::NotesOf notes = notes_by_engines(parsed.cudnn);
   ProgramReports made;
+  made.former_names = report::former_names(parsed);
   made.report = report::make_program_report(std::move(parsed), known.times, notes);
   made.report.database = known.from;
   made.report.unfinished = record.unfinished;

@@ -23,6 +23,7 @@ Result<RecordText> read_record(const std::string& file);
 struct ProgramReports {
   report::ProgramReport report;
   report::LayoutComparison layouts;
+  std::vector<std::string> former_names;  // of the record's candidates (report/record.h)
 };
 // With the times of the tuning database; without one, or with one that can't be read, the report says so.
 Result<ProgramReports> report_on(const RecordText& record, const std::string& file,

@@ -52,6 +52,7 @@ Result<int> report_program(const Program& program, const ReportFlags& flags) {
   CONVOY_TRY(const RecordText record, read_record(flags.record));
   const auto bandwidth = flags.copy_gigabytes > 0 ? std::optional(flags.copy_gigabytes * 1e9) : std::nullopt;
   CONVOY_TRY(const ProgramReports made, report_on(record, flags.record, bandwidth));
+  for (const std::string& remark : made.former_names) program.note(fmt::format("{}: {}", flags.record, remark));
   for (const std::string& path : flags.outputs) {
     CONVOY_CHECK(write(path, report::rendered(made.report, made.layouts, path)));
   }

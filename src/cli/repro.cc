@@ -44,13 +44,13 @@ Result<int> conclude(const Program& program, const std::string& path, const repo
 // In this process: a child of one that has used CUDA can't.
 Result<int> repro_on_gpu(const Program& program, const std::string& path, const report::Repro& wanted) {
   selection::CheckSetup setup = wanted.setup;
-  CONVOY_TRY(const CudaDevice here, cuda::describe(setup.cuda->ordinal));
+  CONVOY_TRY(const CudaDevice here, cuda::describe(setup.request.cuda->ordinal));
   program.say(fmt::format("{}\n{} on cuda:{}, recorded {} on {}\nit said {}: {}", print(setup.problem),
-                          print(wanted.candidate), here.ordinal, wanted.date, setup.cuda->name, wanted.fault,
+                          print(wanted.candidate), here.ordinal, wanted.date, setup.request.cuda->name, wanted.fault,
                           wanted.failure));
-  if (here.name != setup.cuda->name) program.say("this is another GPU: " + here.name);
-  setup.cuda = here;
-  setup.cpu = cpu_features();
+  if (here.name != setup.request.cuda->name) program.say("this is another GPU: " + here.name);
+  setup.request.cuda = here;
+  setup.request.cpu = cpu_features();
   say_versions(program, wanted);
   auto checker = CandidateChecker::make(setup, engines_on(DeviceKind::cuda));
   if (!checker.ok()) return checker.error().within(path);
@@ -66,6 +66,7 @@ Result<int> pytorch_repro(const Program& program, const std::string& subject) {
     if (!bytes.ok()) return bytes.error().code == ErrorCode::not_found ? problem.error() : bytes.error();
     auto read = report::parse_repro({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
     if (!read.ok()) return read.error().within(subject);
+    for (const std::string& remark : read->remarks) program.note(fmt::format("{}: {}", subject, remark));
     facts.failure = fmt::format("{}: {}: {}", print(read->candidate), read->fault, read->failure);
     problem = std::move(read->setup.problem);
   }
@@ -82,16 +83,18 @@ Result<int> repro(const Program& program, const std::string& path) {
   const auto read = report::parse_repro({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   if (!read.ok()) return read.error().within(path);
   const report::Repro& wanted = *read;
-  if (wanted.setup.cuda) return repro_on_gpu(program, path, wanted);
-  const std::string lacks = report::missing_features(wanted.setup.cpu, cpu_features());
+  for (const std::string& remark : wanted.remarks) program.note(fmt::format("{}: {}", path, remark));
+  if (wanted.setup.request.cuda) return repro_on_gpu(program, path, wanted);
+  const std::string lacks = report::missing_features(wanted.setup.request.cpu, cpu_features());
   if (!lacks.empty()) {
-    return Error{ErrorCode::unsupported,
-                 fmt::format("{}: recorded on {}, this processor has no {}", path, wanted.setup.cpu.brand, lacks)};
+    return Error{ErrorCode::unsupported, fmt::format("{}: recorded on {}, this processor has no {}", path,
+                                                     wanted.setup.request.cpu.brand, lacks)};
   }
   program.say(fmt::format("{}\n{} on {} threads, recorded {} on {}\nit said {}: {}", print(wanted.setup.problem),
-                          print(wanted.candidate), wanted.setup.threads, wanted.date, wanted.setup.cpu.brand,
-                          wanted.fault, wanted.failure));
-  if (wanted.setup.cpu.brand != cpu_features().brand) program.say("this is another processor: " + cpu_features().brand);
+                          print(wanted.candidate), wanted.setup.request.threads, wanted.date,
+                          wanted.setup.request.cpu.brand, wanted.fault, wanted.failure));
+  if (wanted.setup.request.cpu.brand != cpu_features().brand)
+    program.say("this is another processor: " + cpu_features().brand);
   say_versions(program, wanted);
   Json result;
   run_jobs(

@@ -38,7 +38,7 @@ Result<void> say_steps(const Program& program, const std::string& model, const S
     const bool convolution = is_convolution(step);
     if (!node_matches(nodes, step.nodes, convolution ? print(step.problem) : "", numbers[i])) continue;
     std::vector<std::string> cells = {fmt::format("{}", i), convolution ? fmt::format("{}", numbers[i]) : "", step.kind,
-                                      step.implementation, step.selection.reason};
+                                      step.implementation, convolution ? step.selection.reason() : ""};
     if (timed) {
       cells.push_back(report::seconds(seconds[i]));
       cells.push_back(total > 0 ? report::percent(seconds[i] / total) : "");

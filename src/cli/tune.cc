@@ -37,7 +37,8 @@ void weigh(std::vector<Tuned>& tuned, const SelectionFilter& filter, const PlanR
   double sum = 0;
   for (Tuned& each : tuned) {
     PlanRequest own = request;
-    if (each.convolution.constant_weights && !request.cuda) own.constant_weights = &weights;
+    if (each.convolution.constant_weights && request.packs_weights(each.convolution.problem))
+      own.constant_weights = &weights;
     const auto best = predict_best(each.convolution.problem, all_engines(), filter, own);
     each.weight = best ? best->seconds * static_cast<double>(each.convolution.count) : 0;
     sum += each.weight;
@@ -97,7 +98,7 @@ class Tuner {
     const ConvProblem& problem = tuned.convolution.problem;
     SelectionOptions options = options_;
     WeightedRequest weighted{request_, {}};
-    if (tuned.convolution.constant_weights && !request_.cuda) {
+    if (tuned.convolution.constant_weights && request_.packs_weights(problem)) {
       // Nobody reads them where nothing is measured: hundreds of megabytes are not filled for that.
       static const float unread = 0;
       weighted.request.constant_weights = &unread;
@@ -165,8 +166,7 @@ Result<std::vector<NetworkConvolution>> convolutions_of(const Target& target, st
     }
   }
   for (const ListedProblem& listed : target.problems) {
-    convolutions.push_back(
-        {listed.problem, listed.problem.pass != Pass::wgrad && !request.cuda, listed.count, listed.name});
+    convolutions.push_back({listed.problem, request.packs_weights(listed.problem), listed.count, listed.name});
   }
   return convolutions;
 }

@@ -333,7 +333,7 @@ class RecordTuner {
     const Candidate& candidate = m.candidate;
     if (each.plans.empty() || !each.ran[0]) return true;
     if (candidate == *each.ran[0]) return true;
-    if (request_.cuda && each.legacy) return false;
+    if (each.legacy && request_.kind() == DeviceKind::cuda) return false;
     const report::RecordedPlan& ran = each.plans.front();
     return report::loses_no_more(notes_of(each.problem, candidate),
                                  ran.in_place_of.empty() ? notes_of(each.problem, *each.ran[0]) : ran.notes);
@@ -453,6 +453,7 @@ std::string plan_text(std::span<const Recorded> all) {
 Result<int> tune_record(const Program& program, const report::Record& record, const RecordTuning& tuning,
                         const SelectionOptions& options, const PlanRequest& request, WatchedStore& store,
                         const TuningDatabase& database) {
+  for (const std::string& remark : report::former_names(record)) program.note(remark);
   RecordTuner tuner(program, record, tuning, options, request, store);
   CONVOY_CHECK(tuner.run());
   const std::string plan = plan_text(tuner.recorded());

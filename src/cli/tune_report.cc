@@ -59,7 +59,8 @@ void find_untuned(const Program& program, const SelectionOptions& options, const
   untuned.rules.clear();
   for (Tuned& tuned : all) {
     PlanRequest own = request;
-    if (tuned.convolution.constant_weights && !request.cuda) own.constant_weights = &packed;
+    if (tuned.convolution.constant_weights && request.packs_weights(tuned.convolution.problem))
+      own.constant_weights = &packed;
     const auto choice = select(tuned.convolution.problem, program.engines(), untuned, own, tuned.convolution.nodes);
     if (choice.ok()) tuned.untuned = choice->candidate;
   }
@@ -115,7 +116,7 @@ Json say_results(const Program& program, const std::vector<Tuned>& all) {
       warnings.push_back(tuned.failure->message);
     } else {
       entry["candidate"] = print(tuned.selection.candidate);
-      entry["reason"] = tuned.selection.reason;
+      entry["reason"] = tuned.selection.reason();
     }
     for (const std::string& warning : tuned.selection.warnings) {
       if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);

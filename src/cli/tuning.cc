@@ -203,7 +203,7 @@ std::string sm_count_advice(const ConvProblem& problem, const PlanRequest& reque
 
 Result<WeightedRequest> with_constant_weights(const ConvProblem& problem, const PlanRequest& request) {
   WeightedRequest weighted{request, {}};
-  if (problem.pass == Pass::wgrad || request.cuda) return weighted;
+  if (!request.packs_weights(problem)) return weighted;
   CONVOY_TRY(weighted.weights, HostTensor::allocate(problem.w));
   selection::fill_random(problem.w, weighted.weights.data.get(), 1);
   weighted.request.constant_weights = weighted.weights.data.get();

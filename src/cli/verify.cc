@@ -191,7 +191,7 @@ class Verification {
       if (i + 1 == count || jobs_[i + 1].problem != jobs_[i].problem) finish_problem(jobs_[i]);
       bar.update(static_cast<double>(i + 1) / count, print(jobs_[i].candidate));
     };
-    if (request_.cuda) {  // a child of a process that has used CUDA can't
+    if (program_.on_gpu()) {  // a child of a process that has used CUDA can't
       for (int i = 0; i < count; ++i) done(i, check(jobs_[i]));
     } else {
       run_jobs(
@@ -252,10 +252,7 @@ class Verification {
   CheckSetup setup_of(const Job& job) const {
     CheckSetup setup;
     setup.problem = problems_[job.problem].problem;
-    setup.cpu = request_.cpu;
-    setup.cuda = request_.cuda;
-    setup.target_sms = request_.target_sms;
-    setup.threads = request_.threads;
+    setup.request = request_;
     setup.repeats = flags_.repeats;
     setup.seed = static_cast<std::uint64_t>(flags_.seed);
     return setup;

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <concepts>
+#include <cstdint>
 #include <functional>
+#include <string>
 
 namespace convoy {
 namespace {
@@ -245,6 +248,12 @@ TEST(Refuse, CodesHaveNames) {
   EXPECT_EQ(name_of(RefusalCode::size), "size");
   EXPECT_EQ(name_of(RefusalCode::not_built), "not_built");
 }
+
+// true would be stored as 1 and 'm' as 109, and neither would read back as what was written.
+static_assert(std::constructible_from<KnobSetting, int> && std::constructible_from<KnobSetting, std::uint8_t> &&
+              std::constructible_from<KnobSetting, const char*> && std::constructible_from<KnobSetting, std::string>);
+static_assert(!std::constructible_from<KnobSetting, bool> && !std::constructible_from<KnobSetting, char> &&
+              !std::constructible_from<KnobSetting, double>);
 
 TEST(Candidate, PrintsAndParses) {
   const Candidate plain{"cpu.direct", {}}, tuned{"cpu.winograd", {{"k_block", -2}, {"m", 4}}};

@@ -1,6 +1,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "convoy/thread_team.h"
 
@@ -30,6 +31,19 @@ class OpenMpTeam final : public ThreadTeam {
 };
 
 }  // namespace
+
+DeviceKind ThreadTeam::kind() const { return DeviceKind::cpu; }
+Result<void> ThreadTeam::copy_in(void* to, const void* host, std::size_t bytes) { return copy(to, host, bytes); }
+Result<void> ThreadTeam::copy_out(void* host, const void* from, std::size_t bytes) { return copy(host, from, bytes); }
+Result<void> ThreadTeam::copy(void* to, const void* from, std::size_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+  return {};
+}
+Result<void> ThreadTeam::fill(void* to, std::uint8_t value, std::size_t bytes) {
+  if (bytes > 0) std::memset(to, value, bytes);
+  return {};
+}
+Result<void> ThreadTeam::finish() { return {}; }
 
 std::unique_ptr<ThreadTeam> make_cpu_team(int threads) { return std::make_unique<OpenMpTeam>(threads); }
 

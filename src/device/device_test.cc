@@ -1,3 +1,5 @@
+#include "device/device.h"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -5,7 +7,6 @@
 #include <vector>
 
 #include "convoy/thread_team.h"
-#include "device/workspace.h"
 
 namespace convoy {
 namespace {
@@ -50,8 +51,48 @@ TEST(ParallelRanges, HugeCountsDontOverflow) {
   EXPECT_EQ(total, count);
 }
 
-TEST(Workspace, GrowsAndIsKept) {
-  Workspace workspace;
+TEST(Processor, HasMemoryAndQueues) {
+  const Device& device = processor();
+  EXPECT_EQ(device.name(), "cpu");
+  const auto buffer = device.allocate(100, "a test");
+  ASSERT_TRUE(buffer.ok()) << buffer.error().message;
+  EXPECT_EQ(buffer->bytes(), 100u);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer->data()) % device.alignment(), 0u);
+  EXPECT_EQ(device.allocate(0, "nothing")->data(), nullptr);
+  const auto failed = device.allocate(SIZE_MAX - 4096, "the moon");
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().code, ErrorCode::out_of_memory);
+  EXPECT_NE(failed.error().message.find("for the moon"), std::string::npos) << failed.error().message;
+
+  const auto queue = device.make_queue(2);
+  ASSERT_TRUE(queue.ok());
+  EXPECT_EQ(ExecContext{**queue}.team().size(), 2);
+  const char text[] = "from here";
+  char back[sizeof text] = {};
+  auto* const half = static_cast<char*>(buffer->data()) + 50;
+  ASSERT_TRUE((*queue)->fill(buffer->data(), 0xff, 100).ok());
+  ASSERT_TRUE((*queue)->copy_in(buffer->data(), text, sizeof text).ok());
+  ASSERT_TRUE((*queue)->copy(half, buffer->data(), sizeof text).ok());
+  ASSERT_TRUE((*queue)->copy_out(back, half, sizeof text).ok());
+  ASSERT_TRUE((*queue)->finish().ok());
+  EXPECT_STREQ(back, text);
+}
+
+TEST(Devices, AreFoundByName) {
+  EXPECT_EQ(*find_device("cpu"), &processor());
+  EXPECT_EQ((*find_device("cuda"))->name(), "cuda:0");
+  EXPECT_EQ((*find_device("cuda:3"))->name(), "cuda:3");
+  EXPECT_NE(find_device("tpu").error().message.find("'tpu' is not a device"), std::string::npos);
+  PlanRequest request;
+  EXPECT_EQ(&device_of(request), &processor());
+  request.cuda = CudaDevice{.ordinal = 1};
+  EXPECT_EQ(device_of(request).name(), "cuda:1");
+  request.device = &processor();
+  EXPECT_EQ(&device_of(request), &processor());
+}
+
+TEST(Scratch, GrowsAndIsKept) {
+  Scratch workspace;
   EXPECT_EQ(*workspace.reserve(0), nullptr);
   void* first = *workspace.reserve(1000);
   ASSERT_NE(first, nullptr);

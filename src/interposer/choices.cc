@@ -58,9 +58,9 @@ Result<void> read_filter(std::string_view line, Filters& filters) {
 }
 
 // A file may be older than the names that knobs have; no engine that runs in a program needs the problem for them.
-Result<Candidate> read_candidate(std::string_view text) {
+Result<Candidate> read_candidate(std::string_view text, int line, std::vector<std::string>& remarks) {
   CONVOY_TRY(Candidate candidate, parse_candidate(text));
-  return selection::with_named_knobs(candidate, nullptr).value_or(candidate);
+  return selection::named_today(std::move(candidate), nullptr, fmt::format("line {}", line), remarks);
 }
 
 }  // namespace
@@ -120,12 +120,12 @@ Result<Choices> Choices::parse(std::string_view text) {
       const std::string_view pattern = take(line, '\t');
       auto parsed = selection::RulePattern::parse(pattern);
       if (!parsed.ok()) return damaged(parsed.error().message);
-      auto candidate = read_candidate(line);
+      auto candidate = read_candidate(line, number, choices.remarks);
       if (!candidate.ok()) return damaged(candidate.error().message);
       choices.rules.push_back({std::string(pattern), *std::move(parsed), *std::move(candidate)});
     } else if (kind == "time") {
       const std::string_view device = take(line, '\t'), cudnn = take(line, '\t'), problem = take(line, '\t');
-      auto candidate = read_candidate(take(line, '\t'));
+      auto candidate = read_candidate(take(line, '\t'), number, choices.remarks);
       if (!candidate.ok()) return damaged(candidate.error().message);
       double cost = 0;
       if (!read(line, cost) || !(cost > 0)) return damaged("no time at its end");

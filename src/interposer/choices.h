@@ -68,6 +68,7 @@ class Choices {
   std::vector<Rule> rules;
   Filters filters;
   bool strict = false;
+  std::vector<std::string> remarks;  // lines that are written otherwise today: "line 3: .. is written .. now"
 
  private:
   using Alignments = std::array<std::int64_t, 3>;  // of x, w and y

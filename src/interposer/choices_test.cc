@@ -83,6 +83,20 @@ TEST(Choices, RulesFiltersAndStrict) {
   EXPECT_FALSE(parsed("filter\tsm-count\t66\n").filters.choose());
 }
 
+TEST(Choices, KnobsFromBeforeTheyHadNamesAreSaid) {
+  const auto choices = Choices::parse(
+      "convoy-choices 2\n"
+      "time\tg\t-\tfprop:a\tcuda.depthwise{tile=300140101}\t1\n"
+      "rule\tgroups>1\tcuda.depthwise{tile=300140101}\n"
+      "rule\t*\tcudnn.eng5{k2=3}\n");
+  ASSERT_TRUE(choices.ok()) << choices.error().message;
+  const std::string named = print(choices->rules[0].candidate);
+  EXPECT_EQ(named, "cuda.depthwise{columns=1,kernel=planes,rows=14}");
+  EXPECT_EQ(choices->remarks,
+            (std::vector<std::string>{"line 2: cuda.depthwise{tile=300140101} is written " + named + " now",
+                                      "line 3: cuda.depthwise{tile=300140101} is written " + named + " now"}));
+}
+
 TEST(Choices, DamagedFilesNameTheLine) {
   const auto says = [](const std::string& text) {
     const auto choices = Choices::parse(text);

@@ -328,7 +328,13 @@ Choices read_choices() {
     std::fclose(file);
   }
   auto choices = Choices::parse(text);
-  if (choices.ok()) return *std::move(choices);
+  if (choices.ok()) {
+    constexpr std::size_t most = 5;  // of times there may be thousands
+    const std::vector<std::string>& remarks = choices->remarks;
+    for (std::size_t i = 0; i < std::min(remarks.size(), most); ++i) say(fmt::format("{}, {}", *path, remarks[i]));
+    if (remarks.size() > most) say(fmt::format("{}: and {} more lines so", *path, remarks.size() - most));
+    return *std::move(choices);
+  }
   say(fmt::format("{}: {}; nothing is chosen by it", *path, choices.error().message));
   return {};
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <limits>
 
 #include "base/checked.h"
@@ -87,16 +88,18 @@ void set_same_padding(ConvAttributes& a, std::size_t i, std::int64_t total) {
   a.pads[spatial + i] = total - a.pads[i];
 }
 
-Result<void> check_inputs(const Node& node, std::span<const ops::Input> inputs, int least, int most) {
-  if (static_cast<int>(inputs.size()) < least || static_cast<int>(inputs.size()) > most) {
-    return bad(node, std::to_string(inputs.size()) + " inputs, it takes " + std::to_string(least) + " to " +
-                         std::to_string(most));
+int bias_input(const Node& node, const ConvForm& form) { return form.bias != kAbsent ? form.bias : node.fusion.bias; }
+
+Result<void> check_inputs(const Node& node, const ConvForm& form, std::span<const ops::Input> inputs) {
+  if (static_cast<int>(inputs.size()) < form.least_inputs || static_cast<int>(inputs.size()) > form.inputs) {
+    return bad(node, std::to_string(inputs.size()) + " inputs, it takes " + std::to_string(form.least_inputs) + " to " +
+                         std::to_string(form.inputs));
   }
-  for (int i = 0; i < least; ++i) {
+  for (int i = 0; i < form.least_inputs; ++i) {
     if (!inputs[i].present) return bad(node, "input " + std::to_string(i) + " is absent");
   }
-  const TensorDesc& data = inputs[conv_data_input(node.desc)].desc;
-  const TensorDesc& weights = inputs[conv_weight_input(node.desc)].desc;
+  const TensorDesc& data = inputs[kConvData].desc;
+  const TensorDesc& weights = inputs[form.weights].desc;
   if (data.rank() < 3) {
     return bad(node, "input 'X' of dims " + to_string(data.dims) + " has no spatial dims (N,C,spatial are needed)");
   }
@@ -242,7 +245,7 @@ Result<ConvProblem> dgrad_problem(const Node& node, const TensorDesc& data, cons
   return p;
 }
 
-Result<ConvNode> float_problem(const Node& node, std::span<const ops::Input> inputs, bool transposed) {
+Result<ConvNode> float_problem(const Node& node, const ConvForm& form, std::span<const ops::Input> inputs) {
   const TensorDesc& data = inputs[0].desc;
   const TensorDesc& w = inputs[1].desc;
   if (!is_floating(data.type)) {
@@ -252,12 +255,12 @@ Result<ConvNode> float_problem(const Node& node, std::span<const ops::Input> inp
     return bad(node, "weights of type " + std::string(name_of(w.type)) + " do not match the input's " +
                          std::string(name_of(data.type)));
   }
-  Result<ConvProblem> made = transposed ? dgrad_problem(node, data, w) : fprop_problem(node, data, w, data.type);
+  Result<ConvProblem> made = form.transposed ? dgrad_problem(node, data, w) : fprop_problem(node, data, w, data.type);
   if (!made.ok()) return made.error();
   ConvNode result{.problem = std::move(*made), .scales = {}, .w_zeros = {}};
   ConvProblem& p = result.problem;
   p.compute = data.type == DataType::f64 ? DataType::f64 : DataType::f32;
-  CONVOY_CHECK(check_bias(node, inputs, conv_bias_input(node), data.type, p.out().dims[1]));
+  CONVOY_CHECK(check_bias(node, inputs, bias_input(node, form), data.type, p.out().dims[1]));
   return result;
 }
 
@@ -312,10 +315,12 @@ Result<void> add_dequantization(ConvNode& result, const Node& node, std::span<co
   return {};
 }
 
-Result<ConvNode> integer_problem(const Node& node, std::span<const ops::Input> inputs, std::span<const ops::Input> all,
-                                 bool requantized) {
+// `all` has the inputs that fusion added behind ONNX's own.
+Result<ConvNode> integer_problem(const Node& node, const ConvForm& form, std::span<const ops::Input> inputs,
+                                 std::span<const ops::Input> all) {
+  const bool requantized = form.requantizes;
   const TensorDesc& x = inputs[0].desc;
-  const TensorDesc& w = inputs[conv_weight_input(node.desc)].desc;
+  const TensorDesc& w = inputs[form.weights].desc;
   if (!is_byte(x.type) || !is_byte(w.type)) {
     return bad(node, "input of type " + std::string(name_of(x.type)) + " and weights of type " +
                          std::string(name_of(w.type)) + ": both must be s8 or u8");
@@ -330,7 +335,7 @@ Result<ConvNode> integer_problem(const Node& node, std::span<const ops::Input> i
   ConvProblem& p = result.problem;
   const std::int64_t channels = p.y.dims[1];
   p.compute = DataType::s32;
-  CONVOY_CHECK(check_bias(node, all, conv_bias_input(node), DataType::s32, channels));
+  CONVOY_CHECK(check_bias(node, all, bias_input(node, form), DataType::s32, channels));
   if (!requantized && inputs.size() > 2 && inputs[2].present && inputs[2].constant == nullptr) {
     if (inputs[2].desc.type != x.type || inputs[2].desc.elements() != 1) {
       return bad(node, "input 'x_zero_point' of type " + std::string(name_of(inputs[2].desc.type)) + " and dims " +
@@ -362,55 +367,53 @@ Result<ConvNode> integer_problem(const Node& node, std::span<const ops::Input> i
 
 }  // namespace
 
-bool is_convolution(std::string_view domain, std::string_view op) {
-  return domain.empty() && (op == "Conv" || op == "ConvTranspose" || op == "QLinearConv" || op == "ConvInteger");
-}
-
-std::vector<int> conv_value_inputs(const ops::NodeDesc& node) {
-  if (node.op == "QLinearConv") return {1, 2, 4, 5, 6, 7};
-  if (node.op == "ConvInteger") return {3};
-  return {};
-}
-
-int conv_data_input(const ops::NodeDesc&) { return 0; }
-int conv_weight_input(const ops::NodeDesc& node) { return node.op == "QLinearConv" ? 3 : 1; }
-int conv_bias_input(const Node& node) {
-  return node.desc.op == "QLinearConv" ? 8 : node.desc.op == "ConvInteger" ? node.fusion.bias : 2;
+const ConvForm* conv_form(std::string_view domain, std::string_view op) {
+  // Scales and zero points; not ConvInteger's of x, which dynamic quantization computes in each run.
+  static constexpr int quantized[] = {1, 2, 4, 5, 6, 7}, integer[] = {3};
+  static constexpr ConvForm forms[] = {
+      {.op = "Conv"},
+      {.op = "ConvTranspose", .transposed = true},
+      {.op = "QLinearConv",
+       .integer = true,
+       .requantizes = true,
+       .least_inputs = 8,
+       .inputs = 9,
+       .weights = 3,
+       .bias = 8,
+       .values = quantized},
+      {.op = "ConvInteger", .integer = true, .inputs = 4, .bias = kAbsent, .x_zero = 2, .values = integer},
+  };
+  const auto* const found = std::ranges::find(forms, op, &ConvForm::op);
+  return domain.empty() && found != std::end(forms) ? found : nullptr;
 }
 
 ConvInputs conv_inputs(const Node& node) {
   const auto input = [&](int index) {
     return index >= 0 && index < static_cast<int>(node.inputs.size()) ? node.inputs[index] : kAbsent;
   };
-  return {.data = input(conv_data_input(node.desc)),
-          .weights = input(conv_weight_input(node.desc)),
-          .bias = input(conv_bias_input(node)),
+  const ConvForm& form = *conv_form(node);
+  return {.data = input(kConvData),
+          .weights = input(form.weights),
+          .bias = input(bias_input(node, form)),
           .residual = input(node.fusion.residual),
           .slopes = input(node.fusion.slopes),
           .scales = input(node.fusion.scales),
-          .x_zero = node.desc.op == "ConvInteger" ? input(2) : kAbsent};
-}
-
-std::int64_t conv_output_channels(const ops::NodeDesc& node, const Dims& weight_dims, std::int64_t groups) {
-  return node.op == "ConvTranspose" ? saturating_mul(weight_dims[1], groups) : weight_dims[0];
+          .x_zero = input(form.x_zero)};
 }
 
 Result<ConvNode> conv_problem(const Node& node, std::span<const ops::Input> inputs) {
-  const bool quantized = node.desc.op == "QLinearConv";
-  const bool integer = quantized || node.desc.op == "ConvInteger";
-  // What fusion added stands behind ONNX's own inputs.
-  const int own = quantized ? 9 : integer ? 4 : 3;
-  const auto own_inputs = inputs.first(std::min<std::size_t>(inputs.size(), static_cast<std::size_t>(own)));
+  const ConvForm& form = *conv_form(node);
+  const auto own_inputs = inputs.first(std::min(inputs.size(), static_cast<std::size_t>(form.inputs)));
   const ConvFusion& fusion = node.fusion;
   if (std::max({fusion.residual, fusion.slopes, fusion.scales, fusion.bias}) == kAbsent) {
-    CONVOY_CHECK(check_inputs(node, inputs, quantized ? 8 : 2, own));
+    CONVOY_CHECK(check_inputs(node, form, inputs));
   }
-  CONVOY_CHECK(check_inputs(node, own_inputs, quantized ? 8 : 2, own));
+  CONVOY_CHECK(check_inputs(node, form, own_inputs));
   if (node.outputs.size() != 1) return bad(node, std::to_string(node.outputs.size()) + " outputs, it has 1");
-  CONVOY_TRY(ConvNode result, integer ? integer_problem(node, own_inputs, inputs, quantized)
-                                      : float_problem(node, own_inputs, node.desc.op == "ConvTranspose"));
+  CONVOY_TRY(ConvNode result,
+             form.integer ? integer_problem(node, form, own_inputs, inputs) : float_problem(node, form, own_inputs));
   ConvProblem& p = result.problem;
-  const int bias = conv_bias_input(node);
+  const int bias = bias_input(node, form);
   p.epilogue.bias = bias >= 0 && bias < static_cast<int>(inputs.size()) && inputs[bias].present;
   p.epilogue.gamma = fusion.residual != kAbsent ? 1 : 0;
   p.epilogue.activation = fusion.activation;

@@ -4,27 +4,31 @@
 
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "convoy/convolution.h"
 #include "network/graph.h"
 
 namespace convoy::network {
 
-bool is_convolution(std::string_view domain, std::string_view op);
-inline bool is_convolution(const Node& node) { return is_convolution(node.desc.domain, node.desc.op); }
+// An ONNX operator that is a convolution: which kind, and what its inputs are to it, by index. Whoever asks whether a
+// node is a convolution of some kind asks this, not for the operator's name.
+struct ConvForm {
+  std::string_view op;
+  bool transposed = false;   // dgrad: its input is the problem's y, its weights [C_in, C_out/group, ...]
+  bool integer = false;      // s8 or u8 data and weights
+  bool requantizes = false;  // to s8 or u8, by scales that are inputs
+  int least_inputs = 2;      // ONNX's own; what fusion adds stands behind them
+  int inputs = 3;
+  int weights = 1;
+  int bias = 2;                      // kAbsent: fusion may add one
+  int x_zero = kAbsent;              // that may come with each run
+  std::span<const int> values = {};  // inputs whose values become part of the problem or its plan
+  bool is_float() const { return !integer; }
+};
+const ConvForm* conv_form(std::string_view domain, std::string_view op);  // null: no convolution
+inline const ConvForm* conv_form(const Node& node) { return conv_form(node.desc.domain, node.desc.op); }
 
-// Inputs whose values become part of the problem or its plan (scales and zero points of the integer forms; not x's zero
-// point of ConvInteger, which dynamic quantization computes in each run).
-std::vector<int> conv_value_inputs(const ops::NodeDesc& node);
-
-// Input index of the activation tensor, the weights and the bias of a convolution node.
-int conv_data_input(const ops::NodeDesc& node);
-int conv_weight_input(const ops::NodeDesc& node);
-int conv_bias_input(const Node& node);  // kAbsent: it has none
-
-// Number of output channels; the weights' dims are given in ONNX's order.
-std::int64_t conv_output_channels(const ops::NodeDesc& node, const Dims& weight_dims, std::int64_t groups);
+inline constexpr int kConvData = 0;  // the input that has the activations, of every form
 
 // The values that a convolution node reads, by what they are to it; kAbsent where it has none.
 struct ConvInputs {
@@ -34,11 +38,13 @@ struct ConvInputs {
   int residual = kAbsent;
   int slopes = kAbsent;
   int scales = kAbsent;
-  int x_zero = kAbsent;  // ConvInteger's, which may come with each run
+  int x_zero = kAbsent;  // that may come with each run
 };
+// Precondition: the node has a form.
 ConvInputs conv_inputs(const Node& node);
 
-// The problem of a node whose input types and dims are known. Errors name the attribute or input at fault.
+// The problem of a node that has a form and whose input types and dims are known. Errors name the attribute or input at
+// fault.
 Result<ConvNode> conv_problem(const Node& node, std::span<const ops::Input> inputs);
 
 }  // namespace convoy::network

@@ -24,8 +24,8 @@ std::vector<ops::Input> inputs_of(const Graph& graph, const Node& node) {
 
 std::vector<int> value_inputs(const Node& node) {
   std::vector<int> result;
-  if (is_convolution(node)) {
-    result = conv_value_inputs(node.desc);
+  if (const ConvForm* form = conv_form(node)) {
+    result.assign(form->values.begin(), form->values.end());
   } else if (const ops::Operator* op = ops::find_operator(node.desc.domain, node.desc.op)) {
     result = op->shape_inputs(node.desc);
   }
@@ -61,7 +61,7 @@ Result<Knowledge> infer_node(Graph& graph, Node& node) {
   }
   const std::vector<ops::Input> inputs = inputs_of(graph, node);
   std::vector<TensorDesc> outputs;
-  if (is_convolution(node)) {
+  if (conv_form(node) != nullptr) {
     CONVOY_TRY(node.conv, conv_problem(node, inputs));
     outputs = {node.conv->problem.out()};
   } else {

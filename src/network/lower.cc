@@ -44,7 +44,7 @@ class Lowering {
       const int id = graph_.inputs[i];
       add_slot(id, Slot{graph_.values[id].desc, Home::input, static_cast<int>(i), {}});
     }
-    const auto converted = conversions(graph_, assignment_);
+    const auto converted = conversions(graph_, assignment_, exports_);
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
       if (!is_static(graph_, node)) continue;
@@ -53,7 +53,7 @@ class Lowering {
       release_inputs(node);
     }
     for (const Conversion& conversion : converted.back()) add_conversion(conversion);
-    for (int value : exports_) result_.export_slots.push_back(exported(value));
+    for (int value : exports_) result_.export_slots.push_back(slot_of(value, Layout::nchw));
     CONVOY_CHECK(lower_outputs());
     CONVOY_CHECK(finish());
     return std::move(result_);
@@ -70,8 +70,8 @@ class Lowering {
     return index;
   }
 
-  int new_storage(std::int64_t bytes) {
-    program().storages.push_back({bytes, step_count(), step_count()});
+  int new_storage(std::int64_t bytes, int place) {
+    program().storages.push_back({{bytes, step_count(), step_count()}, place});
     return static_cast<int>(program().storages.size()) - 1;
   }
 
@@ -80,50 +80,49 @@ class Lowering {
   const TensorDesc& desc_of(int slot) const { return result_.program.slots[slot].desc; }
 
   // The slot that holds a value as described; kAbsent: there is none.
-  int find_slot(int value, const TensorDesc& desc) const {
+  int find_slot(int value, const Located& located) const {
     const auto found = slots_.find(value);
     if (found == slots_.end()) return kAbsent;
     for (const int slot : found->second) {
-      if (same_bytes(desc_of(slot), desc)) return slot;
+      if (result_.program.slots[slot].place == located.place && same_bytes(desc_of(slot), located.desc)) return slot;
     }
     return kAbsent;
   }
 
   // That a node reads, which conversions have seen to; of a constant, made here.
-  int slot_of(int value, Layout layout) {
+  int slot_of(int value, Layout layout, int place = 0) {
     const Value& v = graph_.values[value];
-    const int slot = find_slot(value, described(v, layout));
-    return slot == kAbsent && v.constant ? add_slot(value, Slot{v.desc, Home::constant, 0, *v.constant}) : slot;
+    const int slot = find_slot(value, {described(v, layout), place});
+    return slot == kAbsent && v.constant ? add_slot(value, Slot{v.desc, Home::constant, 0, *v.constant, place}) : slot;
   }
 
-  // What nodes behind the program read is row-major.
-  int exported(int value) {
-    const int slot = slot_of(value, Layout::nchw);
-    if (slot != kAbsent) return slot;
-    const Value& v = graph_.values[value];
-    return add_conversion({value, desc_of(slots_.at(value).front()), described(v, Layout::nchw)});
-  }
+  std::string name_of_place(int place) const { return makers_.places[static_cast<std::size_t>(place)].device->name(); }
 
-  int add_conversion(const Conversion& conversion) {
-    const auto& [value, source, target] = conversion;
+  void add_conversion(const Conversion& conversion) {
+    const auto& [value, from, to] = conversion;
     ProgramStep step;
-    step.step = make_convert_step(source, target);
+    if (from.place == to.place) {
+      step.step = make_convert_step(from.desc, to.desc);
+      step.info.implementation = "convert " + std::string(name_of(from.desc.layout(), from.desc.spatial_dims())) +
+                                 " to " + std::string(name_of(to.desc.layout(), to.desc.spatial_dims()));
+    } else {
+      step.place = std::max(from.place, to.place);  // the other one is the processor
+      step.step =
+          make_copy_step(static_cast<std::size_t>(to.desc.bytes()), from.place == 0 ? Direction::in : Direction::out);
+      step.info.implementation = "copy " + name_of_place(from.place) + " to " + name_of_place(to.place);
+    }
     step.info.kind = "convert";
     step.info.nodes = graph_.values[value].name;
-    step.info.implementation = "convert " + std::string(name_of(source.layout(), source.spatial_dims())) + " to " +
-                               std::string(name_of(target.layout(), target.spatial_dims()));
-    step.info.output_shape = shape_text(target);
-    step.inputs = {find_slot(value, source)};
-    const int index = output_slot(value, target, kAbsent);
-    step.outputs = {index};
+    step.info.output_shape = shape_text(to.desc);
+    step.inputs = {find_slot(value, from)};
+    step.outputs = {output_slot(value, to.desc, kAbsent, to.place)};
     program().steps.push_back(std::move(step));
-    return index;
   }
 
-  // The slot a step writes a value to: the graph output itself where the layouts agree, else the arena.
-  int output_slot(int value, const TensorDesc& desc, int in_place_slot) {
-    Slot slot{desc, Home::arena, 0, {}};
-    const int output = value == kAbsent ? kAbsent : output_of_[value];
+  // The slot a step writes a value to: the graph output itself where the layouts agree, else the place's arena.
+  int output_slot(int value, const TensorDesc& desc, int in_place_slot, int place = 0) {
+    Slot slot{desc, Home::arena, 0, {}, place};
+    const int output = value == kAbsent || place != 0 ? kAbsent : output_of_[value];
     if (output != kAbsent && !written_outputs_[output] && same_bytes(desc, desc.with_layout(Layout::nchw))) {
       slot.home = Home::output;
       slot.index = output;
@@ -131,7 +130,7 @@ class Lowering {
     } else if (in_place_slot != kAbsent) {
       slot.index = program().slots[in_place_slot].index;
     } else {
-      slot.index = new_storage(desc.bytes());
+      slot.index = new_storage(desc.bytes(), place);
     }
     return add_slot(value, std::move(slot));
   }
@@ -139,30 +138,33 @@ class Lowering {
   Result<void> lower_conv(const Node& node, const NodeAssignment& assigned) {
     const ConvProblem& problem = assigned.problem;
     const ConvInputs inputs = conv_inputs(node);
-    const HostTensor* constant_weights = graph_.constant_of(inputs.weights);
-    const auto row_major = [&](int value) { return value == kAbsent ? kAbsent : slot_of(value, Layout::nchw); };
+    const int place = assigned.place;
+    CONVOY_CHECK(can_run_elsewhere(node, place));
+    PlanRequest request = makers_.places[static_cast<std::size_t>(place)].request;
+    const HostTensor* packed_weights = request.packs_weights(problem) ? graph_.constant_of(inputs.weights) : nullptr;
+    const auto row_major = [&](int value) { return value == kAbsent ? kAbsent : slot_of(value, Layout::nchw, place); };
 
     ProgramStep step;
+    step.place = place;
     step.inputs.assign(kConvStepInputs, kAbsent);
-    step.inputs[0] = slot_of(inputs.data, assigned.sides.reads);
-    if (constant_weights == nullptr) step.inputs[1] = row_major(inputs.weights);
+    step.inputs[0] = slot_of(inputs.data, assigned.sides.reads, place);
+    if (packed_weights == nullptr) step.inputs[1] = row_major(inputs.weights);
     DataType bias_type = bias_type_of(problem);
     if (const HostTensor* constant = graph_.constant_of(inputs.bias)) {
       CONVOY_TRY(HostTensor ready, converted(*constant, TensorDesc::packed(bias_type, constant->desc.dims)));
-      step.inputs[2] = add_slot(kAbsent, Slot{ready.desc, Home::constant, 0, std::move(ready)});
+      step.inputs[2] = add_slot(kAbsent, Slot{ready.desc, Home::constant, 0, std::move(ready), place});
     } else if (problem.epilogue.bias) {
       step.inputs[2] = row_major(inputs.bias);
       bias_type = graph_.values[inputs.bias].desc.type;
     }
     if (inputs.residual != kAbsent) {
-      CONVOY_TRY(step.inputs[3], residual_slot(inputs.residual, assigned.sides.writes));
+      CONVOY_TRY(step.inputs[3], residual_slot(inputs.residual, assigned.sides.writes, place));
     }
     step.inputs[4] = row_major(inputs.slopes);
     step.inputs[5] = row_major(inputs.scales);
     if (problem.x_zero_given) step.inputs[6] = row_major(inputs.x_zero);
 
-    PlanRequest request = makers_.request;
-    request.constant_weights = constant_weights != nullptr ? constant_weights->data.get() : nullptr;
+    request.constant_weights = packed_weights != nullptr ? packed_weights->data.get() : nullptr;
     const auto made = [&](const Candidate& candidate) -> Result<std::unique_ptr<Step>> {
       auto plan = make_plan(problem, candidate, makers_.engines, request);
       if (!plan.ok()) return plan.error().within(describe(node));
@@ -180,17 +182,33 @@ class Lowering {
     step.info.problem = problem;
     step.info.selection = assigned.selection;
     step.info.output_shape = shape_text(problem.out());
-    step.outputs = {output_slot(node.outputs[0], problem.out(), kAbsent)};
+    step.outputs = {output_slot(node.outputs[0], problem.out(), kAbsent, place)};
     program().steps.push_back(std::move(step));
     return {};
   }
 
+  // What a convolution's step makes of its inputs it makes on the processor.
+  Result<void> can_run_elsewhere(const Node& node, int place) const {
+    if (place == 0) return {};
+    const ConvNode& conv = *node.conv;
+    const int bias = conv_inputs(node).bias;
+    const bool narrow = bias != kAbsent && graph_.constant_of(bias) == nullptr &&
+                        graph_.values[bias].desc.type != bias_type_of(conv.problem);
+    const std::string what = !conv.scales.empty() || conv_inputs(node).scales != kAbsent ? "requantized"
+                             : conv.problem.x_zero_given || conv.problem.w_zero_given    ? "with given zero points"
+                             : narrow                                                    ? "whose bias has another type"
+                                                                                         : "";
+    if (what.empty()) return {};
+    return Error{ErrorCode::unsupported,
+                 describe(node) + ": a convolution " + what + " can't run on " + name_of_place(place)};
+  }
+
   // z is described like out, so a constant one has to be brought into the layout here.
-  Result<int> residual_slot(int value, Layout layout) {
+  Result<int> residual_slot(int value, Layout layout, int place) {
     const HostTensor* constant = graph_.constant_of(value);
-    if (constant == nullptr) return slot_of(value, layout);
+    if (constant == nullptr) return slot_of(value, layout, place);
     CONVOY_TRY(HostTensor ready, converted(*constant, constant->desc.with_layout(layout)));
-    return add_slot(kAbsent, Slot{ready.desc, Home::constant, 0, std::move(ready)});
+    return add_slot(kAbsent, Slot{ready.desc, Home::constant, 0, std::move(ready), place});
   }
 
   Result<void> lower_op(const Node& node, const Sides& sides) {
@@ -211,7 +229,7 @@ class Lowering {
       if (value != kAbsent) inputs[i].desc = described(graph_.values[value], sides.reads);
     }
     if (relabel(node, step, inputs, outputs)) return {};
-    auto plan = ops::plan_as_laid_out(*op, node.desc, inputs, outputs, makers_.request);
+    auto plan = ops::plan_as_laid_out(*op, node.desc, inputs, outputs, makers_.places.front().request);
     if (!plan.ok()) return plan.error().within(describe(node));
     const int shared = in_place_slot(node, *op, step, inputs, outputs);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -298,14 +316,16 @@ class Lowering {
     Program& p = program();
     const auto used = [&](int slot, int step) {
       if (slot == kAbsent || p.slots[slot].home != Home::arena) return;
-      Lifetime& life = p.storages[p.slots[slot].index];
+      Lifetime& life = p.storages[p.slots[slot].index].life;
       life.last = std::max(life.last, step);
     };
+    p.footprints.resize(makers_.places.size());
     for (int s = 0; s < step_count(); ++s) {
       for (int slot : p.steps[s].inputs) used(slot, s);
       for (int slot : p.steps[s].outputs) used(slot, s);
+      std::size_t& workspace_bytes = p.footprints[static_cast<std::size_t>(p.steps[s].place)].workspace_bytes;
       const auto count = [&](const Step& step) {
-        p.workspace_bytes = std::max(p.workspace_bytes, step.workspace_bytes());
+        workspace_bytes = std::max(workspace_bytes, step.workspace_bytes());
         p.weight_bytes += step.retained_bytes();
       };
       count(*p.steps[s].step);
@@ -325,12 +345,26 @@ class Lowering {
         }
       }
     }
-    p.memory = plan_memory(p.storages);
-    if (p.memory.arena_bytes > memory) return too_large("the activations", p.memory.arena_bytes);
-    if (p.workspace_bytes > static_cast<std::size_t>(memory)) {
-      return too_large("the workspace", static_cast<std::int64_t>(p.workspace_bytes));
+    for (std::size_t place = 0; place < p.footprints.size(); ++place) plan_arena(static_cast<int>(place));
+    const Footprint& processor = p.footprints.front();  // other devices say it themselves
+    if (processor.arena_bytes > memory) return too_large("the activations", processor.arena_bytes);
+    if (processor.workspace_bytes > static_cast<std::size_t>(memory)) {
+      return too_large("the workspace", static_cast<std::int64_t>(processor.workspace_bytes));
     }
     return {};
+  }
+
+  void plan_arena(int place) {
+    std::vector<Storage*> mine;
+    std::vector<Lifetime> lives;
+    for (Storage& storage : program().storages) {
+      if (storage.place != place) continue;
+      mine.push_back(&storage);
+      lives.push_back(storage.life);
+    }
+    const MemoryPlan plan = plan_memory(lives);
+    for (std::size_t i = 0; i < mine.size(); ++i) mine[i]->offset = plan.offsets[i];
+    program().footprints[static_cast<std::size_t>(place)].arena_bytes = plan.arena_bytes;
   }
 
   static Error too_large(const std::string& what, std::int64_t bytes) {

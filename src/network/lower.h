@@ -16,9 +16,9 @@ struct Lowered {
   std::vector<int> export_slots;
 };
 
-// What plans are made for, and by whom.
+// Where nodes run, and by whom plans are made.
 struct Makers {
-  PlanRequest request;
+  std::span<const Place> places;
   std::span<const Engine* const> engines;
 };
 

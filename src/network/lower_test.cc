@@ -18,7 +18,7 @@ struct Range {
 };
 
 Range range_of(const Program& p, int slot) {
-  const std::int64_t begin = p.memory.offsets[p.slots[slot].index];
+  const std::int64_t begin = p.storages[p.slots[slot].index].offset;
   return {begin, begin + p.slots[slot].desc.bytes()};
 }
 
@@ -44,7 +44,7 @@ void expect_sound(const Lowered& lowered) {
     for (int output : p.steps[s].outputs) {
       if (!in_arena(p, output)) continue;
       const Range target = range_of(p, output);
-      ASSERT_LE(target.end, p.memory.arena_bytes);
+      ASSERT_LE(target.end, p.footprints.front().arena_bytes);
       for (int other = 0; other < static_cast<int>(p.slots.size()); ++other) {
         if (other == output || !in_arena(p, other) || !target.overlaps(range_of(p, other))) continue;
         const bool alive = written[other] < s && last_read[other] > s;
@@ -85,7 +85,7 @@ TEST(Lower, NoStepOverwritesWhatIsStillRead) {
     ASSERT_TRUE(sides.ok());
     const auto assignment = assign(*graph, *sides, selector);
     ASSERT_TRUE(assignment.ok()) << assignment.error().message;
-    const auto lowered = lower(*graph, *assignment, {}, {selector.request(), all_engines()});
+    const auto lowered = lower(*graph, *assignment, {}, {selector.places(), all_engines()});
     ASSERT_TRUE(lowered.ok()) << lowered.error().message;
     expect_sound(*lowered);
     ++checked;

@@ -50,7 +50,7 @@ class NetworkTuningTest : public testing::Test {
     std::vector<std::string> names;
     const auto session = network_->prepare(descs_, options_);
     for (const NetworkStep& step : (*session)->steps()) {
-      if (step.kind == "conv") names.push_back(step.selection.reason + " " + print(step.selection.candidate));
+      if (step.kind == "conv") names.push_back(step.selection.reason() + " " + print(step.selection.candidate));
     }
     return names;
   }
@@ -110,7 +110,7 @@ TEST_F(NetworkTuningTest, ASessionSwitchesBetweenCandidates) {
   for (const NetworkStep& step : (*session)->steps()) {
     if (step.kind != "conv") continue;
     EXPECT_TRUE(step.implementation.starts_with("cpu.direct")) << step.implementation;
-    EXPECT_EQ(step.selection.reason, "given");
+    EXPECT_EQ(step.selection.by, SelectedBy::given);
   }
   (*session)->use(1, 1);
   const auto second = (*session)->run(inputs_, &reference);
@@ -171,11 +171,11 @@ TEST_F(NetworkTuningTest, TheOneThatWonInANetworkIsChosen) {
     request.constant_weights = &weights;
     auto selection = select(*problem, all_engines(), options_.selection, request);
     ASSERT_TRUE(selection.ok());
-    EXPECT_EQ(selection->reason, "network");
+    EXPECT_EQ(selection->by, SelectedBy::network_hint);
     EXPECT_EQ(print(selection->candidate), rows.rbegin()->first);
     options_.selection.caches = CacheState::all_cold;  // not as in a network
     selection = select(*problem, all_engines(), options_.selection, request);
-    EXPECT_NE(selection->reason, "network");
+    EXPECT_NE(selection->by, SelectedBy::network_hint);
     return;
   }
   FAIL() << "no problem was compared";

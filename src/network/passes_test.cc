@@ -96,6 +96,32 @@ TEST(IdentityRemoval, KeepsTrainingDropout) {
   EXPECT_EQ(*changes, 0);
 }
 
+// Skipped one by one, on whole networks: the rest of the passes and the lowering must do without it.
+TEST(SkippedPasses, EachAloneLeavesOutputsAsTheyWere) {
+  const auto desc = TensorDesc::packed(DataType::f32, {1, 3, 64, 64});
+  HostTensor input = spread(desc.dims);
+  for (const std::string name : {"zoo:squeezenet1_1", "zoo:efficientnet_b0", "zoo:densenet121"}) {
+    const auto network = Network::load(name);
+    ASSERT_TRUE(network.ok()) << network.error().message;
+    const auto run = [&](std::vector<std::string> skip) -> Result<std::vector<HostTensor>> {
+      NetworkOptions options = test_options();
+      options.skip_passes = std::move(skip);
+      CONVOY_TRY(const auto session, (*network)->prepare({&desc, 1}, options));
+      return session->run({&input, 1});
+    };
+    const auto whole = run({});
+    ASSERT_TRUE(whole.ok()) << whole.error().message;
+    for (const NetworkPass& pass : network_passes()) {
+      SCOPED_TRACE(name + " without " + std::string(pass.name));
+      const auto without = run({std::string(pass.name)});
+      ASSERT_EQ(without.ok(), pass.can_be_skipped);
+      if (!without.ok()) continue;
+      ASSERT_EQ(without->size(), whole->size());
+      for (std::size_t i = 0; i < whole->size(); ++i) expect_close((*without)[i], (*whole)[i], 1e-4, 1e-6);
+    }
+  }
+}
+
 TEST(ConstantFolding, FoldsConstantsAndShapes) {
   GraphBuilder b;
   const int x = b.input("x", {2, 3, 4});

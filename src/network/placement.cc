@@ -22,7 +22,7 @@ Result<Placement> Placement::make(const Network& network, std::span<const HostTe
     auto& own = placement.steps_.emplace_back();
     for (std::size_t s = 0; s < steps.size(); ++s) {
       const bool same = steps[s].kind == "conv" && steps[s].problem == convolution.problem;
-      if (same && steps[s].selection.reason == "given") own.push_back(s);
+      if (same && steps[s].selection.by == SelectedBy::given) own.push_back(s);
     }
   }
   return placement;

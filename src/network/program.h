@@ -9,6 +9,7 @@
 #include "convoy/engine.h"
 #include "convoy/host_tensor.h"
 #include "convoy/network.h"
+#include "device/device.h"
 #include "network/memory_plan.h"
 
 namespace convoy::network {
@@ -26,16 +27,19 @@ class Step {
 // Where a slot's bytes are.
 enum class Home { arena, input, output, constant };
 
-// A value in one layout.
+// A value in one layout, in one place.
 struct Slot {
   TensorDesc desc;
   Home home = Home::arena;
   int index = 0;        // arena: its storage; input, output: which one
   HostTensor constant;  // constant: the bytes
+  int place = 0;        // of Makers::places; inputs and outputs are on the processor
+  Buffer there = {};    // constant, elsewhere: a copy of the bytes, made by the session
 };
 
 struct ProgramStep {
   std::unique_ptr<Step> step;
+  int place = 0;  // whose queue and workspace it gets
   // A convolution that can be switched: which of PrepareSettings::candidates it has, a step for each but the first, and
   // which one runs: 0 is `step`.
   int switchable = -1;
@@ -54,13 +58,25 @@ struct OutputCopy {
   int output = 0;
 };
 
+// A piece of a place's arena; several slots may share one (in place).
+struct Storage {
+  Lifetime life;
+  int place = 0;
+  std::int64_t offset = 0;
+};
+
+// What a place has to have.
+struct Footprint {
+  std::int64_t arena_bytes = 0;
+  std::size_t workspace_bytes = 0;
+};
+
 struct Program {
   std::vector<Slot> slots;
   std::vector<ProgramStep> steps;
-  std::vector<Lifetime> storages;  // of the arena; several slots may share one (in place)
-  MemoryPlan memory;
+  std::vector<Storage> storages;
+  std::vector<Footprint> footprints;  // by place
   std::vector<OutputCopy> copies;
-  std::size_t workspace_bytes = 0;
   std::size_t weight_bytes = 0;
 };
 

@@ -19,10 +19,17 @@ constexpr const char* variable_weights = " weights=variable";
 }  // namespace
 
 Selector::Selector(const NetworkOptions& options, SelectionProgress progress,
-                   std::span<const ConvolutionCandidates> candidates, std::span<const Engine* const> engines)
+                   std::span<const ConvolutionCandidates> candidates, std::span<const Engine* const> engines,
+                   std::span<const Place> others)
     : options_(options), progress_(std::move(progress)), candidates_(candidates), engines_(engines) {
-  request_.threads = options.threads;
-  request_.cpu = options.cpu;
+  places_.push_back({&processor(), {.threads = options.threads, .cpu = options.cpu}});
+  places_.insert(places_.end(), others.begin(), others.end());
+}
+
+PlanRequest Selector::request_for(const ConvProblem& problem, const void* weights, int place) const {
+  PlanRequest request = places_[static_cast<std::size_t>(place)].request;
+  if (request.packs_weights(problem)) request.constant_weights = weights;
+  return request;
 }
 
 ConvProblem Selector::allowed(ConvProblem problem) const {
@@ -55,8 +62,7 @@ Result<void> Selector::measure_announced() {
     options.budget_seconds = turn.seconds;
     options.likely_only = turn.likely_only;
     if (options.store == nullptr) options.store = &rounds;
-    PlanRequest request = request_;
-    request.constant_weights = each.weights;
+    const PlanRequest request = request_for(each.problem, each.weights);
     bool measured = false;
     auto selection = select(each.problem, engines_, options, request, each.node_name,
                             [&](const Measurement& measurement, int done, int total) {
@@ -65,8 +71,8 @@ Result<void> Selector::measure_announced() {
                             });
     if (measured) measured_now.insert(each.key);
     // A round that has nothing left to measure still chooses by what those before it have.
-    if (selection.ok() && selection->reason == "stored" && measured_now.contains(each.key)) {
-      selection->reason = "measured";
+    if (selection.ok() && selection->by == SelectedBy::stored && measured_now.contains(each.key)) {
+      selection->by = SelectedBy::measured;
     }
     const bool settled = selection.ok() ? !selection->partial : !turn.likely_only;
     chosen_.insert_or_assign(each.key, std::move(selection));
@@ -84,8 +90,7 @@ Result<Selection> Selector::choose(const ConvProblem& problem, const std::string
   const std::string key = key_of(problem, node_name, weights);
   auto found = chosen_.find(key);
   if (found == chosen_.end()) {  // its size was not known beforehand
-    PlanRequest request = request_;
-    request.constant_weights = weights;
+    const PlanRequest request = request_for(problem, weights);
     double& left = options_.selection.budget_seconds;
     const double start = monotonic_seconds();
     found = chosen_.emplace(key, select(problem, engines_, options_.selection, request, node_name, progress_)).first;
@@ -98,23 +103,22 @@ Result<Selection> Selector::choose(const ConvProblem& problem, const std::string
   return *found->second;
 }
 
-Result<Selection> Selector::obey(const ConvProblem& problem, const Candidate& candidate, const void* weights) const {
+Result<Selection> Selector::obey(const ConvProblem& problem, const Candidate& candidate, const void* weights,
+                                 int place) const {
   CONVOY_CHECK(selection::check_candidate(candidate, engines_));
-  PlanRequest request = request_;
-  request.constant_weights = weights;
+  const PlanRequest request = request_for(problem, weights, place);
   SelectionOptions options = options_.selection;
   options.rules = {{"*", candidate}};
   options.strict_rules = true;
   CONVOY_TRY(Selection selection, select(problem, engines_, options, request));
-  selection.reason = "plan";
+  selection.by = SelectedBy::plan;
   selection.rule.clear();
   return selection;
 }
 
 std::optional<Selector::Cost> Selector::cost(const ConvProblem& problem, const Selection& selection,
-                                             const void* weights) const {
-  PlanRequest request = request_;
-  request.constant_weights = weights;
+                                             const void* weights, int place) const {
+  const PlanRequest request = request_for(problem, weights, place);
   if (MeasurementStore* const store = options_.selection.store) {
     const auto known = store->find(measurement_key(problem, request, options_.selection.caches));
     for (const Measurement& m : known.ok() ? *known : std::vector<Measurement>()) {
@@ -134,8 +138,8 @@ Selector::Cost Selector::cost(const StepProblem& problem) {
   Cost& cost = place->second;
   if (!is_new) return cost;
   MeasurementStore* const store = options_.selection.store;
-  const auto known = store != nullptr ? find_step(*store, problem, request_, options_.selection.caches) : std::nullopt;
-  cost = known ? Cost{known->median_seconds, true} : Cost{predict_seconds(problem, request_), false};
+  const auto known = store != nullptr ? find_step(*store, problem, request(), options_.selection.caches) : std::nullopt;
+  cost = known ? Cost{known->median_seconds, true} : Cost{predict_seconds(problem, request()), false};
   return cost;
 }
 
@@ -152,8 +156,7 @@ int Selector::switchable(const ConvProblem& problem) const {
 std::optional<double> Selector::predict(const ConvProblem& problem, const void* weights) {
   const std::string key = print(problem) + (weights == nullptr ? variable_weights : "");
   if (const auto found = predicted_.find(key); found != predicted_.end()) return found->second;
-  PlanRequest request = request_;
-  request.constant_weights = weights;
+  const PlanRequest request = request_for(problem, weights);
   const auto best = predict_best(problem, engines_, options_.selection.filter, request);
   const std::optional<double> seconds = best ? std::optional(best->seconds) : std::nullopt;
   predicted_.emplace(key, seconds);

@@ -7,17 +7,26 @@
 
 #include "convoy/network.h"
 #include "convoy/selection.h"
+#include "device/device.h"
 #include "network/cost/step_problem.h"
 
 namespace convoy::network {
 
+// Where nodes can run: a device, and what plans for it are made for.
+struct Place {
+  const Device* device = nullptr;
+  PlanRequest request = {};
+};
+
 class Selector {
  public:
-  // `candidates` and `engines` must outlive it.
+  // `candidates` and `engines` must outlive it. `others` are places besides the processor.
   Selector(const NetworkOptions& options, SelectionProgress progress, std::span<const ConvolutionCandidates> candidates,
-           std::span<const Engine* const> engines = all_engines());
+           std::span<const Engine* const> engines = all_engines(), std::span<const Place> others = {});
 
-  const PlanRequest& request() const { return request_; }
+  // The first is the processor. What follows chooses for it, unless a place is given.
+  const std::vector<Place>& places() const { return places_; }
+  const PlanRequest& request() const { return places_.front().request; }
 
   // The problem with the math mode that the options allow (f32 ones: the others have nothing to give up).
   ConvProblem allowed(ConvProblem problem) const;
@@ -30,7 +39,8 @@ class Selector {
   // constant weights, or null: candidates are measured as they will run, packing at plan time or at each execution.
   Result<Selection> choose(const ConvProblem& problem, const std::string& node_name, const void* weights);
   // This candidate, if it can run the problem and the options' filter lets it; else the error says why not.
-  Result<Selection> obey(const ConvProblem& problem, const Candidate& candidate, const void* weights) const;
+  Result<Selection> obey(const ConvProblem& problem, const Candidate& candidate, const void* weights,
+                         int place = 0) const;
 
   struct Cost {
     double seconds = 0;
@@ -38,7 +48,8 @@ class Selector {
   };
   // What a selection's candidate takes alone, from the options' store if that knows. Nothing where its engine has no
   // prediction.
-  std::optional<Cost> cost(const ConvProblem& problem, const Selection& selection, const void* weights) const;
+  std::optional<Cost> cost(const ConvProblem& problem, const Selection& selection, const void* weights,
+                           int place = 0) const;
 
   // The same of an operator or a conversion; each is looked up once.
   Cost cost(const StepProblem& problem);
@@ -65,12 +76,14 @@ class Selector {
 
   std::string key_of(const ConvProblem& problem, const std::string& node_name, const void* weights) const;
   Result<void> measure_announced();
+  // What plans are made for: weights are packed into them where the place does that.
+  PlanRequest request_for(const ConvProblem& problem, const void* weights, int place = 0) const;
 
   NetworkOptions options_;
   SelectionProgress progress_;
   std::span<const ConvolutionCandidates> candidates_;
   std::span<const Engine* const> engines_;
-  PlanRequest request_;
+  std::vector<Place> places_;
   std::vector<Announced> announced_;
   std::map<std::string, Result<Selection>> chosen_;
   std::map<std::string, std::optional<double>> predicted_;

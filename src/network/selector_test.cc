@@ -89,8 +89,8 @@ TEST_F(SelectorTest, ASpentBudgetStillMeasuresOneCandidate) {
   const std::vector<Selection> chosen = choose();
   ASSERT_EQ(chosen.size(), problems_.size());
   EXPECT_EQ(store_.order.size(), 1U);
-  EXPECT_EQ(chosen[0].reason, "measured");
-  EXPECT_EQ(chosen[1].reason, "heuristic");
+  EXPECT_EQ(chosen[0].by, SelectedBy::measured);
+  EXPECT_EQ(chosen[1].by, SelectedBy::heuristic);
 }
 
 TEST_F(SelectorTest, WhatWasNotAnnouncedIsMeasuredWithWhatIsLeft) {

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/clock.h"
-#include "device/workspace.h"
+#include "device/device.h"
 #include "network/assign/plan_file.h"
 #include "network/assign/sides.h"
 #include "network/conv_node.h"
@@ -22,6 +22,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// A place's queue and memory.
+struct Lane {
+  const Device* device;
+  Queue* queue = nullptr;
+  std::unique_ptr<Queue> own = {};  // of a place other than the processor
+  Buffer arena = {};
+  Buffer workspace = {};
+};
 
 class GraphSession final : public SwitchableSession {
  public:
@@ -46,12 +55,34 @@ class GraphSession final : public SwitchableSession {
     }
   }
 
-  Result<void> allocate() {
-    const auto bytes = static_cast<std::size_t>(program_.memory.arena_bytes);
-    arena_ = allocate_aligned(bytes);
-    if (!arena_)
-      return Error{ErrorCode::out_of_memory, "can't allocate " + std::to_string(bytes) + " bytes for activations"};
-    CONVOY_TRY(workspace_data_, workspace_.reserve(program_.workspace_bytes));
+  // Queues and memory, and constants that are read elsewhere than on the processor.
+  Result<void> allocate(std::span<const Place> places) {
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const Footprint& needed = program_.footprints[i];
+      Lane& lane = lanes_.emplace_back(places[i].device);
+      const auto make = [&]() -> Result<void> {
+        if (i > 0) {
+          CONVOY_TRY(lane.own, lane.device->make_queue(1));
+        }
+        lane.queue = i == 0 ? team_.get() : lane.own.get();
+        CONVOY_TRY(lane.arena,
+                   lane.device->allocate(static_cast<std::size_t>(std::max<std::int64_t>(needed.arena_bytes, 1)),
+                                         "activations"));
+        CONVOY_TRY(lane.workspace, lane.device->allocate(needed.workspace_bytes, "the workspace"));
+        return {};
+      };
+      CONVOY_CHECK(make());
+    }
+    CONVOY_TRY(const Entered entered, enter());
+    for (Slot& slot : program_.slots) {
+      if (slot.home != Home::constant || slot.place == 0) continue;
+      Lane& lane = lanes_[static_cast<std::size_t>(slot.place)];
+      const auto bytes = static_cast<std::size_t>(slot.constant.desc.bytes());
+      CONVOY_TRY(slot.there, lane.device->allocate(bytes, "weights"));
+      CONVOY_CHECK(lane.queue->copy_in(slot.there.data(), slot.constant.data.get(), bytes));
+      CONVOY_CHECK(lane.queue->finish());
+      slot.constant.data.reset();
+    }
     return {};
   }
 
@@ -67,7 +98,7 @@ class GraphSession final : public SwitchableSession {
     }
     std::vector<const void*> in;
     std::vector<void*> out;
-    const ExecContext context{*team_, workspace_data_, program_.workspace_bytes};
+    CONVOY_TRY(const Entered entered, enter());
     for (std::size_t s = 0; s < program_.steps.size(); ++s) {
       const ProgramStep& step = program_.steps[s];
       const auto step_start = Clock::now();
@@ -75,7 +106,9 @@ class GraphSession final : public SwitchableSession {
       out.clear();
       for (int slot : step.inputs) in.push_back(slot == kAbsent ? nullptr : data_of(slot, outputs));
       for (int slot : step.outputs) out.push_back(slot == kAbsent ? nullptr : data_of(slot, outputs));
-      auto done = step.running().execute(in, out, context);
+      const Lane& lane = lanes_[static_cast<std::size_t>(step.place)];
+      auto done = step.running().execute(in, out, {*lane.queue, lane.workspace.data(), lane.workspace.bytes()});
+      if (done.ok() && statistics) done = lane.queue->finish();  // so that its time is the step's
       if (!done.ok()) return done.error().within("step " + std::to_string(s) + " (" + steps_[s].nodes + ")");
       if (statistics) statistics->step_seconds.push_back(seconds_since(step_start));
     }
@@ -101,11 +134,30 @@ class GraphSession final : public SwitchableSession {
 
   const std::vector<NetworkStep>& steps() const override { return steps_; }
   const std::vector<std::string>& remarks() const override { return remarks_; }
-  std::size_t activation_bytes() const override { return static_cast<std::size_t>(program_.memory.arena_bytes); }
+  std::size_t activation_bytes() const override {
+    std::int64_t bytes = 0;
+    for (const Footprint& place : program_.footprints) bytes += place.arena_bytes;
+    return static_cast<std::size_t>(bytes);
+  }
   std::size_t weight_bytes() const override { return program_.weight_bytes; }
-  std::size_t workspace_bytes() const override { return program_.workspace_bytes; }
+  std::size_t workspace_bytes() const override {
+    std::size_t bytes = 0;
+    for (const Footprint& place : program_.footprints) bytes += place.workspace_bytes;
+    return bytes;
+  }
 
  private:
+  using Entered = std::vector<std::shared_ptr<void>>;
+
+  Result<Entered> enter() const {
+    Entered entered;
+    for (std::size_t i = 1; i < lanes_.size(); ++i) {
+      CONVOY_TRY(auto scope, lanes_[i].device->enter());
+      entered.push_back(std::move(scope));
+    }
+    return entered;
+  }
+
   Result<void> bind_inputs(std::span<const HostTensor> inputs) {
     if (inputs.size() != inputs_.size()) {
       return Error{ErrorCode::invalid_argument,
@@ -137,14 +189,16 @@ class GraphSession final : public SwitchableSession {
   void* data_of(int index, std::vector<HostTensor>& outputs) {
     Slot& slot = program_.slots[index];
     switch (slot.home) {
-      case Home::arena:
-        return arena_.get() + program_.memory.offsets[slot.index];
+      case Home::arena: {
+        const Storage& storage = program_.storages[slot.index];
+        return static_cast<std::byte*>(lanes_[static_cast<std::size_t>(storage.place)].arena.data()) + storage.offset;
+      }
       case Home::input:
         return bound_[slot.index].data.get();
       case Home::output:
         return outputs[slot.index].data.get();
       case Home::constant:
-        return slot.constant.data.get();
+        return slot.place == 0 ? static_cast<void*>(slot.constant.data.get()) : slot.there.data();
     }
     return nullptr;
   }
@@ -154,7 +208,8 @@ class GraphSession final : public SwitchableSession {
     for (int slot : export_slots_) {
       auto* data = static_cast<std::byte*>(data_of(slot, outputs));
       const TensorDesc& desc = program_.slots[slot].desc;
-      exports.push_back({TensorDesc::packed(desc.type, desc.dims), std::shared_ptr<std::byte>(arena_, data)});
+      exports.push_back(
+          {TensorDesc::packed(desc.type, desc.dims), std::shared_ptr<std::byte>(lanes_.front().arena.share(), data)});
     }
     CONVOY_TRY(std::vector<HostTensor> made, tail_->run(exports));
     const auto which = tail_->outputs();
@@ -171,9 +226,7 @@ class GraphSession final : public SwitchableSession {
   std::shared_ptr<ThreadTeam> team_;
   std::vector<std::string> remarks_;
   std::vector<NetworkStep> steps_;
-  std::shared_ptr<std::byte> arena_;
-  Workspace workspace_;
-  void* workspace_data_ = nullptr;
+  std::vector<Lane> lanes_;  // by place
   std::vector<HostTensor> bound_;
 };
 
@@ -217,7 +270,7 @@ Result<std::string> plan_of(Graph graph, const PrepareSettings& given) {
   if (measures && selection.store == nullptr) selection.store = &here;
   if (measures) selection.budget_seconds *= kOfConvolutions;
   std::vector<std::string> remarks;
-  Selector chooses(settings.options, settings.progress, settings.candidates, settings.engines);
+  Selector chooses(settings.options, settings.progress, settings.candidates, settings.engines, settings.places);
   CONVOY_TRY(const Assignment assignment, decide(graph, settings.options, chooses, remarks));
   if (measures) {
     // At least a moment: a budget of which nothing is left must not become one without an end.
@@ -225,8 +278,13 @@ Result<std::string> plan_of(Graph graph, const PrepareSettings& given) {
     CONVOY_CHECK(
         measure_steps(step_problems(graph, assignment), chooses.request(), selection.caches, left, *selection.store));
   }
-  Selector knows(settings.options, {}, {}, settings.engines);
-  return plan_text(graph, assignment, settings.options, knows);
+  Selector knows(settings.options, {}, {}, settings.engines, settings.places);
+  std::string text = plan_text(graph, assignment, settings.options, knows);
+  for (std::string remark : remarks) {  // in the file, so that nobody has to have been there
+    for (std::size_t at = 0; (at = remark.find('\n', at)) != std::string::npos; at += 3) remark.replace(at, 1, "\n# ");
+    text += "# " + remark + "\n";
+  }
+  return text;
 }
 
 Result<std::vector<NetworkConvolution>> list_convolutions(Graph graph, const PrepareSettings& given) {
@@ -260,11 +318,12 @@ Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph graph, const Prep
   const PassContext context{*settings.team, settings.options.cpu};
   if (auto log = run_passes(graph, context, settings.options.skip_passes); !log.ok()) return log.error();
 
-  Selector selector(settings.options, settings.progress, settings.candidates, settings.engines);
+  Selector selector(settings.options, settings.progress, settings.candidates, settings.engines, settings.places);
   std::vector<std::string> remarks;
   CONVOY_TRY(const Assignment assignment, decide(graph, settings.options, selector, remarks));
   PrepareSettings of_tail = settings;  // its nodes are in no plan
   of_tail.options.plan.clear();
+  of_tail.places = {};
   std::unique_ptr<Tail> tail = std::make_unique<Tail>(graph, std::move(of_tail));
   if (tail->node_count() == 0) tail.reset();
   std::vector<TensorDesc> inputs;
@@ -282,11 +341,11 @@ Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph graph, const Prep
     outputs.push_back(by_tail[k] ? std::nullopt : std::optional(graph.values[graph.outputs[k]].desc));
   }
   CONVOY_TRY(Lowered lowered, lower(graph, assignment, tail ? tail->exports() : std::span<const int>(),
-                                    {selector.request(), settings.engines}));
+                                    {selector.places(), settings.engines}));
   auto session =
       std::make_unique<GraphSession>(std::move(lowered), std::move(inputs), std::move(outputs), std::move(input_names),
                                      std::move(tail), settings.team, std::move(remarks));
-  CONVOY_CHECK(session->allocate());
+  CONVOY_CHECK(session->allocate(selector.places()));
   return std::unique_ptr<SwitchableSession>(std::move(session));
 }
 

@@ -7,6 +7,7 @@
 
 #include "convoy/network.h"
 #include "network/graph.h"
+#include "network/selector.h"
 
 namespace convoy::network {
 
@@ -16,6 +17,7 @@ struct PrepareSettings {
   std::shared_ptr<ThreadTeam> team = {};                   // made where null
   std::span<const ConvolutionCandidates> candidates = {};  // to switch between; read by prepare_graph only
   std::span<const Engine* const> engines = all_engines();  // that convolutions run on
+  std::span<const Place> places = {};  // besides the processor, where a plan's lines may put convolutions; outlive it
 };
 
 // Passes, layouts, lowering and memory plan. The graph's inputs must be known (Value::known, desc); its weights are

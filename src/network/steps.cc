@@ -80,13 +80,30 @@ class ConvertStep final : public Step {
   ConvertStep(TensorDesc from, TensorDesc to) : from_(std::move(from)), to_(std::move(to)) {}
   Result<void> execute(std::span<const void* const> inputs, std::span<void* const> outputs,
                        const ExecContext& context) const override {
-    convert_layout(from_, inputs[0], to_, outputs[0], context.team);
+    convert_layout(from_, inputs[0], to_, outputs[0], context.team());
     return {};
   }
   std::size_t workspace_bytes() const override { return 0; }
 
  private:
   TensorDesc from_, to_;
+};
+
+class CopyStep final : public Step {
+ public:
+  CopyStep(std::size_t bytes, Direction direction) : bytes_(bytes), direction_(direction) {}
+  Result<void> execute(std::span<const void* const> inputs, std::span<void* const> outputs,
+                       const ExecContext& context) const override {
+    Queue& queue = context.queue;
+    CONVOY_CHECK(direction_ == Direction::in ? queue.copy_in(outputs[0], inputs[0], bytes_)
+                                             : queue.copy_out(outputs[0], inputs[0], bytes_));
+    return queue.finish();
+  }
+  std::size_t workspace_bytes() const override { return 0; }
+
+ private:
+  std::size_t bytes_;
+  Direction direction_;
 };
 
 }  // namespace
@@ -102,6 +119,9 @@ std::unique_ptr<Step> make_conv_step(std::unique_ptr<ConvPlan> plan, ConvNode no
 }
 std::unique_ptr<Step> make_op_step(std::unique_ptr<ops::OpPlan> plan) {
   return std::make_unique<OpStep>(std::move(plan));
+}
+std::unique_ptr<Step> make_copy_step(std::size_t bytes, Direction direction) {
+  return std::make_unique<CopyStep>(bytes, direction);
 }
 std::unique_ptr<Step> make_convert_step(TensorDesc from, TensorDesc to) {
   return std::make_unique<ConvertStep>(std::move(from), std::move(to));

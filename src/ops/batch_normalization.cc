@@ -3,8 +3,12 @@
 //   running = running * momentum + current * (1 - momentum), with the population variance.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <optional>
 
+#include "ops/blocks.h"
 #include "ops/families.h"
 #include "ops/unary.h"
 
@@ -29,12 +33,19 @@ Result<Parameters> parameters_of(const NodeDesc& node) {
   return p;
 }
 
-// Dims of a statistic, aligned with x from its channels on: [C, 1, ...] or [C, D1, ...].
+// Dims of a statistic, aligned with x from its channels on: [C, 1, ...] or [C, D1, ...]. Where x is in blocks of
+// channels, the channels of one are its last dim: [C / b, 1, ..., b].
 TensorDesc statistic_of(const TensorDesc& x, bool spatial) {
   Dims dims(x.dims.begin() + std::min(x.rank(), 1), x.dims.end());
   if (spatial) std::fill(dims.begin() + std::min<std::size_t>(dims.size(), 1), dims.end(), 1);
+  if (x.channel_block > 1) {
+    dims[0] /= x.channel_block;
+    dims.push_back(x.channel_block);
+  }
   return TensorDesc::packed(DataType::f64, dims);
 }
+
+TensorDesc without_blocks(const TensorDesc& x) { return x.channel_block == 1 ? x : blocks_as_dim(x, x.channel_block); }
 
 // Mean and population variance of the batch for every statistic.
 template <class T>
@@ -73,6 +84,36 @@ void affine_row(const T* x, std::int64_t x_stride, const C* scale, const C* shif
   }
 }
 
+// `count` positions of a block of B channels: a run along the channels alone would be too short to be worth its loop.
+template <std::int64_t B, class T, class C>
+void affine_positions(const T* x, const C* scale, const C* shift, T* y, std::int64_t count) {
+  std::array<C, B> a, b;
+  std::copy_n(scale, B, a.begin());
+  std::copy_n(shift, B, b.begin());
+  for (std::int64_t i = 0; i < count; ++i, x += B, y += B) {
+#pragma GCC ivdep  // y is x or does not overlap it
+    for (std::int64_t c = 0; c < B; ++c) y[c] = T(static_cast<C>(x[c]) * a[c] + b[c]);
+  }
+}
+
+// A tensor that is packed in blocks of channels.
+struct Blocked {
+  std::int64_t block, per_sample, positions;  // blocks of a sample; spatial positions of a block
+  explicit Blocked(const TensorDesc& x)
+      : block(x.channel_block), per_sample(x.dims[1] / block), positions(x.elements() / (x.dims[0] * x.dims[1])) {}
+
+  template <class T, class C>
+  void run(const T* x, const C* scale, const C* shift, T* y, std::int64_t begin, std::int64_t end) const {
+    for (std::int64_t at = begin; at < end;) {
+      const std::int64_t first = at / positions % per_sample * block;  // channel
+      const std::int64_t count = std::min(end, (at / positions + 1) * positions) - at;
+      const auto positions_of = block == 8 ? affine_positions<8, T, C> : affine_positions<16, T, C>;
+      positions_of(x + at * block, scale + first, shift + first, y + at * block, count);
+      at += count;
+    }
+  }
+};
+
 class BatchNormalization final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
@@ -99,7 +140,11 @@ class BatchNormalization final : public Operator {
     return outputs;
   }
 
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
+  bool accepts(const NodeDesc& node, std::span<const Input> inputs, Layout layout) const override {
+    if (is_plain(layout)) return true;
+    const auto p = parameters_of(node);
+    return p.ok() && p->spatial && fills_blocks(inputs[0].desc, channel_block(layout));
+  }
   int in_place_input(const NodeDesc&) const override { return 0; }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
@@ -108,8 +153,13 @@ class BatchNormalization final : public Operator {
     const TensorDesc& x = inputs[0].desc;
     const TensorDesc statistic = statistic_of(x, p.spatial);
     const std::int64_t count = statistic.elements();
-    const BroadcastLoop loop({outputs[0], x, statistic});
-    const BroadcastLoop moments({x, statistic});
+    const BroadcastLoop loop({without_blocks(outputs[0]), without_blocks(x), statistic});
+    const BroadcastLoop moments({without_blocks(x), statistic});
+    const auto in_blocks = [&](const TensorDesc& desc) {
+      return desc.channel_block > 1 && desc.elements() > 0 &&
+             desc.is_packed(desc.channel_block == 8 ? Layout::nchw8c : Layout::nchw16c);
+    };
+    const auto blocked = in_blocks(x) && in_blocks(outputs[0]) ? std::optional(Blocked(x)) : std::nullopt;
     std::vector<DataType> types;
     for (int i = 1; i < 5; ++i) types.push_back(inputs[i].desc.type);
     return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
@@ -144,6 +194,13 @@ class BatchNormalization final : public Operator {
               for (std::int64_t i = 0; i < count; ++i) {
                 store_from_double(types[input - 1], out[k], i, given(input, i) * keep + current[i] * (1 - keep));
               }
+            }
+            if (blocked) {
+              parallel_for(
+                  context, loop.elements() / blocked->block, blocked->block, [&](std::int64_t begin, std::int64_t end) {
+                    blocked->run(static_cast<const T*>(in[0]), scale, shift, static_cast<T*>(out[0]), begin, end);
+                  });
+              return {};
             }
             parallel_for(context, loop.elements(), 1, [&](std::int64_t begin, std::int64_t end) {
               loop.run(begin, end, [&](const std::int64_t* at, std::int64_t run) {

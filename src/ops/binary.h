@@ -4,6 +4,9 @@
 //   template <class C> R operator()(C a, C b) const;                  in Compute<T>; R is bool where kToBool
 #pragma once
 
+#include <algorithm>
+#include <optional>
+
 #include "ops/support.h"
 #include "ops/unary.h"
 
@@ -15,6 +18,15 @@ Result<TensorDesc> broadcast_operand(const NodeDesc& node, std::span<const Input
 
 // The dims that all operands broadcast to.
 Result<Dims> broadcast_inputs(const NodeDesc& node, std::span<const Input> inputs);
+
+// y = f(a, b) where y and a are channels last with 8 or 16 channels (what blocks of channels are to an operator) and b
+// has a value for each channel of a sample: squeeze and excitation. As runs along the channels, which are this short,
+// it would take several times as long.
+struct FewChannels {
+  std::int64_t channels, positions;  // of a sample
+  std::int64_t sample_stride;        // of b; 0: all samples have the same
+};
+std::optional<FewChannels> few_channels(const TensorDesc& y, const TensorDesc& a, const TensorDesc& b);
 
 template <class F, bool kToBool = false>
 class BinaryOperator final : public Operator {
@@ -36,11 +48,21 @@ class BinaryOperator final : public Operator {
     CONVOY_TRY(const F f, F::make(node, inputs[0].desc.type));
     CONVOY_TRY(const TensorDesc second, broadcast_operand(node, inputs, 1));
     const BroadcastLoop loop({outputs[0], inputs[0].desc, second});
+    const auto few = few_channels(outputs[0], inputs[0].desc, second);
     return dispatch<F::kTypes>(inputs[0].desc.type, [&]<class T>(Tag<T>) {
       return make_plan(node,
-                       [f, loop](std::span<const void* const> in, std::span<void* const> out,
-                                 const ExecContext& context) -> Result<void> {
+                       [f, loop, few](std::span<const void* const> in, std::span<void* const> out,
+                                      const ExecContext& context) -> Result<void> {
                          using Out = std::conditional_t<kToBool, bool, T>;
+                         if (few) {
+                           const auto run = few->channels == 8 ? positions<8, T, Out> : positions<16, T, Out>;
+                           const std::int64_t count = loop.elements() / few->channels;
+                           parallel_for(context, count, 2 * few->channels, [&](std::int64_t begin, std::int64_t end) {
+                             run(f, *few, static_cast<const T*>(in[0]), static_cast<const T*>(in[1]),
+                                 static_cast<Out*>(out[0]), begin, end);
+                           });
+                           return {};
+                         }
                          parallel_for(context, loop.elements(), 2, [&](std::int64_t begin, std::int64_t end) {
                            loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
                              row(f, static_cast<const T*>(in[0]) + at[1], loop.inner_stride(1),
@@ -54,6 +76,18 @@ class BinaryOperator final : public Operator {
   }
 
  private:
+  template <std::int64_t kChannels, class T, class Out>
+  static void positions(const F& f, const FewChannels& few, const T* a, const T* b, Out* y, std::int64_t begin,
+                        std::int64_t end) {
+    for (std::int64_t at = begin; at < end;) {
+      const std::int64_t sample = at / few.positions;
+      const T* const of_sample = b + sample * few.sample_stride;
+      for (const std::int64_t last = std::min(end, (sample + 1) * few.positions); at < last; ++at) {
+        row(f, a + at * kChannels, 1, of_sample, 1, y + at * kChannels, 1, kChannels);
+      }
+    }
+  }
+
   template <class T, class Out>
   static void row(const F& f, const T* a, std::int64_t a_stride, const T* b, std::int64_t b_stride, Out* y,
                   std::int64_t y_stride, std::int64_t count) {

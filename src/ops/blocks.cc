@@ -46,4 +46,18 @@ Result<std::unique_ptr<OpPlan>> plan_as_laid_out(const Operator& op, const NodeD
   return op.plan(node, inputs, outputs, request);
 }
 
+bool fills_blocks(const TensorDesc& desc, std::int64_t block) {
+  return desc.rank() >= 3 && desc.rank() <= 5 && desc.dims[1] > 0 && desc.dims[1] % block == 0;
+}
+
+TensorDesc blocks_as_dim(const TensorDesc& desc, std::int64_t block) {
+  TensorDesc made = desc;
+  made.channel_block = 1;
+  made.dims[1] /= block;
+  made.dims.push_back(block);
+  made.strides.push_back(desc.channel_block == 1 ? desc.strides[1] : 1);
+  if (desc.channel_block == 1) made.strides[1] *= block;
+  return made;
+}
+
 }  // namespace convoy::ops

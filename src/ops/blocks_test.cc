@@ -1,6 +1,7 @@
 // Operators in blocks of channels give what they give in nchw.
 #include "ops/blocks.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -22,6 +23,14 @@ HostTensor varied(Dims dims, double step) {
   return *made;
 }
 
+// From 0.5 to 1.5, so that they may be variances.
+HostTensor numbers(std::int64_t count, double step) {
+  HostTensor made = varied({count}, step);
+  auto* values = reinterpret_cast<float*>(made.data.get());
+  for (std::int64_t i = 0; i < count; ++i) values[i] = 1 + values[i] / 3;
+  return made;
+}
+
 HostTensor scalar(float value) {
   auto made = HostTensor::allocate(TensorDesc::packed(DataType::f32, {}));
   EXPECT_TRUE(made.ok());
@@ -29,23 +38,38 @@ HostTensor scalar(float value) {
   return *made;
 }
 
-// The outputs in blocks, or nothing where the operator doesn't take them.
+HostTensor list(std::vector<std::int64_t> values) {
+  auto made = HostTensor::allocate(TensorDesc::packed(DataType::s64, {static_cast<std::int64_t>(values.size())}));
+  EXPECT_TRUE(made.ok());
+  std::ranges::copy(values, reinterpret_cast<std::int64_t*>(made->data.get()));
+  return *made;
+}
+
+NodeDesc split_along(std::int64_t axis, int parts, int opset = 13) {
+  NodeDesc node = node_of("Split", {{"axis", axis}}, opset);
+  node.output_count = parts;
+  return node;
+}
+
+// The outputs in blocks, or nothing where the operator doesn't take them. Input `constant` is one, and so in nchw.
 std::optional<std::vector<HostTensor>> in_blocks(const NodeDesc& node, const std::vector<HostTensor>& given,
-                                                 Layout layout) {
+                                                 Layout layout, int constant = -1) {
   const Operator* op = find_operator(node.domain, node.op);
+  const auto is_constant = [&](std::size_t i) { return given[i].desc.rank() < 3 || static_cast<int>(i) == constant; };
   std::vector<Input> inputs;
-  for (const HostTensor& tensor : given) {
-    inputs.push_back({true, tensor.desc, tensor.desc.rank() < 3 ? tensor.data.get() : nullptr});
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    inputs.push_back({true, given[i].desc, is_constant(i) ? given[i].data.get() : nullptr});
   }
   auto outputs = op->infer(node, inputs);
   EXPECT_TRUE(outputs.ok());
-  if (!accepts_blocks(*op, node, inputs, *outputs, layout)) return std::nullopt;
+  const bool itself = op->accepts(node, inputs, layout);
+  if (!itself && !accepts_blocks(*op, node, inputs, *outputs, layout)) return std::nullopt;
+  const auto as_planned = [&](const TensorDesc& desc) { return itself ? desc : blocks_as_samples(desc); };
   std::vector<HostTensor> arranged;
   std::vector<const void*> in;
   for (std::size_t i = 0; i < given.size(); ++i) {
-    const TensorDesc& desc = given[i].desc;
-    arranged.push_back(desc.rank() < 3 ? given[i] : *converted(given[i], desc.with_layout(layout)));
-    inputs[i].desc = blocks_as_samples(arranged.back().desc);
+    arranged.push_back(is_constant(i) ? given[i] : *converted(given[i], given[i].desc.with_layout(layout)));
+    inputs[i].desc = as_planned(arranged.back().desc);
     in.push_back(arranged.back().data.get());
   }
   std::vector<HostTensor> made;
@@ -53,7 +77,7 @@ std::optional<std::vector<HostTensor>> in_blocks(const NodeDesc& node, const std
   std::vector<void*> out;
   for (const TensorDesc& desc : *outputs) {
     made.push_back(*HostTensor::allocate(desc.with_layout(layout)));
-    planned.push_back(blocks_as_samples(made.back().desc));
+    planned.push_back(as_planned(made.back().desc));
     out.push_back(made.back().data.get());
   }
   const auto plan = op->plan(node, inputs, planned, PlanRequest{});
@@ -63,6 +87,15 @@ std::optional<std::vector<HostTensor>> in_blocks(const NodeDesc& node, const std
   EXPECT_TRUE((*plan)->execute(in, out, ExecContext{*team, workspace.get(), (*plan)->workspace_bytes()}).ok());
   for (HostTensor& tensor : made) tensor = *converted(tensor, tensor.desc.with_layout(Layout::nchw));
   return made;
+}
+
+void expect_near(const std::vector<HostTensor>& got, const std::vector<HostTensor>& expected, const std::string& op) {
+  ASSERT_EQ(got.size(), expected.size()) << op;
+  for (std::size_t o = 0; o < got.size(); ++o) {
+    for (std::int64_t i = 0; i < expected[o].desc.elements(); ++i) {
+      ASSERT_NEAR(got[o].at(i), expected[o].at(i), 1e-5) << op << " output " << o << " element " << i;
+    }
+  }
 }
 
 TEST(Blocks, GiveWhatNchwGives) {
@@ -76,6 +109,10 @@ TEST(Blocks, GiveWhatNchwGives) {
       {node_of("Clip"), {x, scalar(-1), scalar(0.5)}},
       {node_of("Add"), {x, z}},
       {node_of("Mul"), {x, scalar(3)}},
+      {node_of("Mul"), {x, varied({2, 32, 1, 1}, 0.53)}},  // as squeeze and excitation does
+      {node_of("Sub"), {volume, varied({1, 16, 1, 1, 1}, 0.53)}},
+      {node_of("Mul"), {x, varied({2, 32, 1, 8}, 0.53)}},
+      {node_of("Add"), {varied({2, 32, 1, 1}, 0.53), x}},
       {node_of("Max"), {x, z, x}},
       {node_of("MaxPool", {{"kernel_shape", two}, {"strides", two}}), {x}},
       {node_of("MaxPool", {{"kernel_shape", Ints{3, 3, 3}}, {"pads", Ints{1, 1, 1, 1, 1, 1}}}), {volume}},
@@ -83,6 +120,18 @@ TEST(Blocks, GiveWhatNchwGives) {
       {node_of("GlobalAveragePool"), {x}},
       {node_of("GlobalMaxPool"), {volume}},
       {node_of("Upsample", {{"scales", std::vector<double>{1, 1, 2, 2}}}, 7), {x}},
+      {node_of("Concat", {{"axis", std::int64_t{1}}}), {x, varied({2, 16, 6, 8}, 0.11), z}},
+      {node_of("Concat", {{"axis", std::int64_t{-1}}}), {x, varied({2, 32, 6, 3}, 0.11)}},
+      {node_of("Concat", {{"axis", std::int64_t{0}}}), {volume, varied({2, 16, 4, 6, 5}, 0.11)}},
+      {split_along(1, 2), {x}},
+      {split_along(1, 2), {varied({2, 64, 6, 8}, 0.19), list({16, 48})}},
+      {split_along(2, 3), {x}},
+      {split_along(0, 2), {x}},
+      {node_of("Slice"), {x, list({1, -1}), list({6, -9}), list({2, 3}), list({2, -3})}},
+      {node_of("Slice"), {x, list({16}), list({32}), list({1})}},
+      {node_of("Slice"), {volume, list({0, 1}), list({16, 2}), list({1, 4})}},
+      {node_of("BatchNormalization"), {x, numbers(32, 0.3), numbers(32, 0.7), numbers(32, 0.2), numbers(32, 0)}},
+      {node_of("BatchNormalization"), {volume, numbers(16, 0.3), numbers(16, 0.7), numbers(16, 0.2), numbers(16, 0)}},
   };
   for (const auto& [node, inputs] : cases) {
     const auto expected = run_op(node, inputs);
@@ -90,11 +139,20 @@ TEST(Blocks, GiveWhatNchwGives) {
     for (const Layout layout : {Layout::nchw8c, Layout::nchw16c}) {
       const auto got = in_blocks(node, inputs, layout);
       ASSERT_TRUE(got) << node.op;
-      ASSERT_EQ(got->size(), 1u);
-      for (std::int64_t i = 0; i < (*expected)[0].desc.elements(); ++i) {
-        ASSERT_NEAR((*got)[0].at(i), (*expected)[0].at(i), 1e-5) << node.op << " element " << i;
-      }
+      expect_near(*got, *expected, node.op);
     }
+  }
+}
+
+TEST(Blocks, AConstantAmongThemHasNone) {
+  const HostTensor x = varied({2, 32, 6, 8}, 0.37), constant = varied({2, 16, 6, 8}, 0.11);
+  const NodeDesc node = node_of("Concat", {{"axis", std::int64_t{1}}});
+  const auto expected = run_op(node, {x, constant});
+  ASSERT_TRUE(expected.ok());
+  for (const Layout layout : {Layout::nchw8c, Layout::nchw16c}) {
+    const auto got = in_blocks(node, {x, constant}, layout, 1);
+    ASSERT_TRUE(got);
+    expect_near(*got, *expected, node.op);
   }
 }
 
@@ -105,6 +163,19 @@ TEST(Blocks, AreLeftWhereTheyWouldBeWrong) {
   EXPECT_FALSE(in_blocks(node_of("Add"), {x, varied({1, 32, 1, 1}, 0.1)}, Layout::nchw8c));  // by channel
   EXPECT_FALSE(in_blocks(node_of("Softmax", {{"axis", std::int64_t{1}}}), {x}, Layout::nchw8c));
   EXPECT_FALSE(in_blocks(node_of("Upsample", {{"scales", std::vector<double>{1, 2, 1, 1}}}, 7), {x}, Layout::nchw8c));
+  // A part whose last block has padding, also where those of the whole have none.
+  const HostTensor part = varied({2, 12, 6, 8}, 0.37);
+  EXPECT_FALSE(in_blocks(node_of("Concat", {{"axis", std::int64_t{1}}}), {part, odd}, Layout::nchw8c));
+  EXPECT_FALSE(in_blocks(node_of("Concat", {{"axis", std::int64_t{2}}}), {odd, odd}, Layout::nchw8c));
+  EXPECT_FALSE(in_blocks(split_along(1, 2), {x, list({20, 12})}, Layout::nchw8c));
+  EXPECT_FALSE(in_blocks(split_along(2, 2), {odd}, Layout::nchw8c));
+  // Channels from within a block, backwards, or every other one.
+  EXPECT_FALSE(in_blocks(node_of("Slice"), {x, list({4}), list({20}), list({1})}, Layout::nchw8c));
+  EXPECT_FALSE(in_blocks(node_of("Slice"), {x, list({-1}), list({-33}), list({1}), list({-1})}, Layout::nchw8c));
+  EXPECT_FALSE(in_blocks(node_of("Slice"), {x, list({0}), list({32}), list({1}), list({2})}, Layout::nchw8c));
+  EXPECT_FALSE(in_blocks(node_of("Slice"), {odd, list({0}), list({3}), list({2})}, Layout::nchw8c));
+  EXPECT_FALSE(in_blocks(node_of("BatchNormalization"),
+                         {odd, numbers(20, 0.3), numbers(20, 0.7), numbers(20, 0.2), numbers(20, 0)}, Layout::nchw8c));
   NodeDesc with_indices = node_of("MaxPool", {{"kernel_shape", two}});
   with_indices.output_count = 2;
   EXPECT_FALSE(in_blocks(with_indices, {x}, Layout::nchw8c));

@@ -53,7 +53,7 @@ class DeformConv final : public Operator {
       return make_plan(
           node,
           [g](auto in, auto out, const ExecContext& context) -> Result<void> {
-            parallel_ranges(context.team, g.batch * g.out_h * g.out_w,
+            parallel_ranges(context.team(), g.batch * g.out_h * g.out_w,
                             [&](std::int64_t begin, std::int64_t end, int thread) {
                               double* column = static_cast<double*>(context.workspace) + thread * g.columns();
                               for (std::int64_t at = begin; at < end; ++at) point<T>(g, in, out, at, column);

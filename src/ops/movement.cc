@@ -1,13 +1,20 @@
 // Operators that are one strided copy: Transpose, Slice, Expand, Concat and Split.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
+#include "ops/blocks.h"
 #include "ops/families.h"
 #include "ops/strided_copy.h"
 
 namespace convoy::ops {
 namespace {
+
+// Where the whole is in blocks of channels, so are the parts (a constant may be without): whole blocks are moved.
+TensorDesc as_in(const TensorDesc& desc, const TensorDesc& whole) {
+  return whole.channel_block == 1 ? desc : blocks_as_dim(desc, whole.channel_block);
+}
 
 class Transpose final : public Operator {
  public:
@@ -56,7 +63,14 @@ class Slice final : public Operator {
   std::vector<int> shape_inputs(const NodeDesc& node) const override {
     return node.opset >= 10 ? std::vector<int>{1, 2, 3, 4} : std::vector<int>{};
   }
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
+  // Blocks where it takes whole ones.
+  bool accepts(const NodeDesc& node, std::span<const Input> inputs, Layout layout) const override {
+    if (is_plain(layout)) return true;
+    const std::int64_t block = channel_block(layout);
+    const auto ranges = read(node, inputs);
+    return ranges.ok() && fills_blocks(inputs[0].desc, block) && ranges->count[1] > 0 &&
+           ranges->count[1] % block == 0 && ranges->start[1] % block == 0 && ranges->step[1] == 1;
+  }
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(node.opset >= 10 ? check_counts(node, inputs, 3, 5) : check_counts(node, inputs, 1, 1));
@@ -66,16 +80,25 @@ class Slice final : public Operator {
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest&) const override {
-    CONVOY_TRY(const Ranges ranges, read(node, inputs));
+    CONVOY_TRY(Ranges ranges, read(node, inputs));
+    if (const std::int64_t block = inputs[0].desc.channel_block;
+        block > 1) {  // the channels of a block are its last dim
+      ranges.start[1] /= block;
+      ranges.start.push_back(0);
+      ranges.step.push_back(1);
+      ranges.count[1] /= block;
+      ranges.count.push_back(block);
+    }
+    const TensorDesc y = as_in(outputs[0], inputs[0].desc);
     std::int64_t offset = 0;
-    Dims strides = inputs[0].desc.strides;
+    Dims strides = as_in(inputs[0].desc, inputs[0].desc).strides;
     for (std::size_t d = 0; d < strides.size(); ++d) {
       offset += ranges.start[d] * strides[d];
       strides[d] = ranges.count[d] > 1 ? strides[d] * ranges.step[d] : 0;
     }
-    const std::size_t size = size_of(outputs[0].type);
-    if (outputs[0].elements() == 0) offset = 0;
-    const StridedCopy copy(size, outputs[0].dims, strides, outputs[0].strides);
+    const std::size_t size = size_of(y.type);
+    if (y.elements() == 0) offset = 0;
+    const StridedCopy copy(size, y.dims, strides, y.strides);
     return make_plan(node, [copy, size, offset](auto in, auto out, const ExecContext& context) -> Result<void> {
       copy.run(at_element(in[0], offset, size), out[0], context);
       return {};
@@ -167,7 +190,12 @@ struct Part {
 
 class Concat final : public Operator {
  public:
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
+  // Every part has to fill its blocks.
+  bool accepts(const NodeDesc&, std::span<const Input> inputs, Layout layout) const override {
+    return is_plain(layout) || std::ranges::all_of(inputs, [&](const Input& input) {
+             return fills_blocks(input.desc, channel_block(layout));
+           });
+  }
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, -1));
@@ -194,10 +222,11 @@ class Concat final : public Operator {
     const std::size_t size = size_of(outputs[0].type);
     std::vector<Part> parts;
     std::int64_t at = 0;
+    const TensorDesc whole = as_in(outputs[0], outputs[0]);
     for (const Input& input : inputs) {
-      parts.push_back(
-          {StridedCopy(size, input.desc.dims, input.desc.strides, outputs[0].strides), at * outputs[0].strides[axis]});
-      at += input.desc.dims[axis];
+      const TensorDesc part = as_in(input.desc, outputs[0]);
+      parts.push_back({StridedCopy(size, part.dims, part.strides, whole.strides), at * whole.strides[axis]});
+      at += part.dims[axis];
     }
     return make_plan(node, [parts, size](auto in, auto out, const ExecContext& context) -> Result<void> {
       for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -220,7 +249,13 @@ class Split final : public Operator {
   std::vector<int> shape_inputs(const NodeDesc& node) const override {
     return node.opset >= 13 ? std::vector<int>{1} : std::vector<int>{};
   }
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
+  // Every part has to fill its blocks.
+  bool accepts(const NodeDesc& node, std::span<const Input> inputs, Layout layout) const override {
+    if (is_plain(layout)) return true;
+    const auto parts = infer(node, inputs);
+    return parts.ok() && std::ranges::all_of(
+                             *parts, [&](const TensorDesc& part) { return fills_blocks(part, channel_block(layout)); });
+  }
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, node.opset >= 13 ? 2 : 1, node.output_count));
@@ -241,13 +276,14 @@ class Split final : public Operator {
                                        std::span<const TensorDesc> outputs, const PlanRequest&) const override {
     CONVOY_TRY(const std::int64_t given, node.integer("axis", 0));
     CONVOY_TRY(const int axis, normalize_axis(node, given, inputs[0].desc.rank(), "axis"));
-    const TensorDesc& x = inputs[0].desc;
-    const std::size_t size = size_of(x.type);
+    const TensorDesc whole = as_in(inputs[0].desc, inputs[0].desc);
+    const std::size_t size = size_of(whole.type);
     std::vector<Part> parts;
     std::int64_t at = 0;
     for (const TensorDesc& output : outputs) {
-      parts.push_back({StridedCopy(size, output.dims, x.strides, output.strides), at * x.strides[axis]});
-      at += output.dims[axis];
+      const TensorDesc part = as_in(output, inputs[0].desc);
+      parts.push_back({StridedCopy(size, part.dims, whole.strides, part.strides), at * whole.strides[axis]});
+      at += part.dims[axis];
     }
     return make_plan(node, [parts, size](auto in, auto out, const ExecContext& context) -> Result<void> {
       for (std::size_t i = 0; i < parts.size(); ++i) {

@@ -228,11 +228,11 @@ void parallel_for(const ExecContext& context, std::int64_t count, std::int64_t c
   // Waking a team costs a few microseconds: about what one thread needs for this many simple element visits.
   constexpr std::int64_t kWorthIt = 16384;
   if (count <= 0) return;
-  if (context.team.size() == 1 || count == 1 || count < kWorthIt / std::max<std::int64_t>(cost, 1)) {
+  if (context.team().size() == 1 || count == 1 || count < kWorthIt / std::max<std::int64_t>(cost, 1)) {
     body(0, count);
     return;
   }
-  parallel_ranges(context.team, count, [&](std::int64_t begin, std::int64_t end, int) { body(begin, end); });
+  parallel_ranges(context.team(), count, [&](std::int64_t begin, std::int64_t end, int) { body(begin, end); });
 }
 
 BroadcastLoop::BroadcastLoop(std::span<const TensorDesc> operands) : strides_(operands.size()) {

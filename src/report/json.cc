@@ -72,7 +72,7 @@ Json to_json(const NetworkStep& step) {
               {"output", step.output_shape}};
   if (step.kind == "conv") {
     out["problem"] = print(step.problem);
-    out["reason"] = step.selection.reason;
+    out["reason"] = step.selection.reason();
     if (!step.selection.warnings.empty()) out["warnings"] = step.selection.warnings;
   }
   return out;

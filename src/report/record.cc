@@ -6,6 +6,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "select/former_knobs.h"
+
 namespace convoy::report {
 namespace {
 
@@ -221,6 +223,22 @@ InferredMath inferred_math(const RecordedGraph& graph) {
     }
   }
   return {MathMode::strict, "no plan that ran rounds f32"};
+}
+
+std::vector<std::string> former_names(const Record& record) {
+  std::vector<std::string> remarks;
+  const auto look_at = [&](std::string_view name) {
+    auto candidate = parse_candidate(name);
+    if (candidate.ok()) selection::named_today(*std::move(candidate), nullptr, "recorded", remarks);
+  };
+  for (const RecordedGraph& graph : record.graphs) {
+    for (const RecordedPlan& plan : graph.plans) look_at(plan.candidate);
+    for (const std::string& each : graph.offered) look_at(each);
+    for (const NotPlaced& each : graph.not_placed) look_at(each.candidate);
+    look_at(graph.steered);
+  }
+  for (const RecordedRule& rule : record.rules) look_at(rule.candidate);
+  return remarks;
 }
 
 std::string problem_list(const Record& record) {

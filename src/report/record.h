@@ -89,11 +89,15 @@ struct InferredMath {
   std::string from;
 };
 // Of f32 graphs tf32 where a plan that ran rounds to it (its notes), else strict. Of the others reduced: frameworks
+// filter nothing there.
+InferredMath inferred_math(const RecordedGraph& graph);
+
 // Whether the program asked by cuDNN's older interface (cudnnConvolutionForward and its like).
 bool calls_legacy_api(const RecordedGraph& graph);
 
-// filter nothing there.
-InferredMath inferred_math(const RecordedGraph& graph);
+// What is written otherwise today, each once: "recorded: cuda.depthwise{tile=..} is written .. now". The record of an
+// older Convoy has such plans and rules; they are understood wherever a record is read.
+std::vector<std::string> former_names(const Record& record);
 
 // A line a problem: how often it ran, the problem with the inferred math, the engine that ran. What has no problem is a
 // comment.

@@ -77,6 +77,22 @@ TEST(Record, WhatBecameOfRulesAndWinners) {
   EXPECT_EQ(record->graphs[0].not_placed[0].reason, "no place");
 }
 
+TEST(Record, KnobsFromBeforeTheyHadNamesAreSaidOnce) {
+  const char* header =
+      R"({"convoy_record":1,"cudnn":91900,"rules":[{"pattern":"groups>1","candidate":"cuda.depthwise{tile=300140101}"}]})";
+  const char* graph =
+      R"({"operations":"CONVOLUTION_FORWARD","reason":"?","calls":1,"plans":[)"
+      R"({"candidate":"cuda.depthwise{tile=300140101}","calls":1},{"candidate":"cudnn.eng1{k2=1}","calls":2}],)"
+      R"("not_placed":[{"candidate":"cuda.depthwise{tile=0}","reason":"no place"}]})";
+  const auto record = parse_record(lines({header, graph}), "r.jsonl");
+  ASSERT_TRUE(record.ok()) << record.error().message;
+  EXPECT_EQ(
+      former_names(*record),
+      (std::vector<std::string>{"recorded: cuda.depthwise{tile=300140101} is written "
+                                "cuda.depthwise{columns=1,kernel=planes,rows=14} now",
+                                "recorded: cuda.depthwise{tile=0} is written cuda.depthwise{kernel=general} now"}));
+}
+
 TEST(Record, ItsProblemListIsOne) {
   const auto record = parse_record(lines({kHeader, kBf16, kF32, kNorm}), "r.jsonl");
   ASSERT_TRUE(record.ok());

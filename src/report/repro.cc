@@ -6,6 +6,7 @@
 #include <array>
 #include <limits>
 
+#include "device/cuda/device.h"
 #include "report/fnv.h"
 #include "select/former_knobs.h"
 
@@ -118,7 +119,7 @@ Result<CudaDevice> read_gpu(const Reader& device) {
   CudaDevice gpu;
   constexpr std::int64_t most = std::numeric_limits<int>::max();
   CONVOY_TRY(gpu.name, device.text("name"));
-  CONVOY_TRY(gpu.ordinal, device.integer("ordinal", 0, most));
+  CONVOY_TRY(gpu.ordinal, device.integer("ordinal", 0, cuda::kMostDevices - 1));
   CONVOY_TRY(gpu.architecture, device.integer("architecture", 0, most));
   CONVOY_TRY(gpu.driver, device.text("driver"));
   CONVOY_TRY(gpu.driver_version, device.integer("driver_version", 0, most));
@@ -126,24 +127,24 @@ Result<CudaDevice> read_gpu(const Reader& device) {
 }
 
 Json device_json(const selection::CheckSetup& setup) {
-  if (setup.cuda) {
+  if (setup.request.cuda) {
     return {{"kind", "cuda"},
-            {"name", setup.cuda->name},
-            {"ordinal", setup.cuda->ordinal},
-            {"architecture", setup.cuda->architecture},
-            {"driver", setup.cuda->driver},
-            {"driver_version", setup.cuda->driver_version},
-            {"target_sms", setup.target_sms}};
+            {"name", setup.request.cuda->name},
+            {"ordinal", setup.request.cuda->ordinal},
+            {"architecture", setup.request.cuda->architecture},
+            {"driver", setup.request.cuda->driver},
+            {"driver_version", setup.request.cuda->driver_version},
+            {"target_sms", setup.request.target_sms}};
   }
   Json extensions = Json::object();
-  for (const Extension& extension : kExtensions) extensions[extension.name] = setup.cpu.*extension.there;
+  for (const Extension& extension : kExtensions) extensions[extension.name] = setup.request.cpu.*extension.there;
   return {{"kind", "cpu"},
-          {"brand", setup.cpu.brand},
-          {"isa", std::string(name_of(setup.cpu.isa))},
+          {"brand", setup.request.cpu.brand},
+          {"isa", std::string(name_of(setup.request.cpu.isa))},
           {"extensions", extensions},
-          {"l1d_bytes", setup.cpu.l1d_bytes},
-          {"l2_bytes", setup.cpu.l2_bytes},
-          {"l3_bytes", setup.cpu.l3_bytes}};
+          {"l1d_bytes", setup.request.cpu.l1d_bytes},
+          {"l2_bytes", setup.request.cpu.l2_bytes},
+          {"l3_bytes", setup.request.cpu.l3_bytes}};
 }
 
 }  // namespace
@@ -162,7 +163,7 @@ Json to_json(const Repro& repro) {
           {"revision", repro.revision},
           {"provider", repro.provider},
           {"seed", setup.seed},
-          {"threads", setup.threads},
+          {"threads", setup.request.threads},
           {"repeats", setup.repeats},
           {"constant_weights", setup.constant_weights},
           {"compared_with", setup.trusted ? Json(print(*setup.trusted)) : Json(nullptr)},
@@ -195,26 +196,26 @@ Result<Repro> parse_repro(std::string_view text) {
   CONVOY_TRY(repro.candidate.engine, file.text("engine"));
   CONVOY_TRY(const Reader knobs, file.object("knobs"));
   CONVOY_TRY(repro.candidate.knobs, read_knobs(knobs.json()));
-  repro.candidate = selection::with_named_knobs(repro.candidate, &setup.problem).value_or(repro.candidate);
+  repro.candidate = selection::named_today(std::move(repro.candidate), &setup.problem, "repro.knobs", repro.remarks);
   CONVOY_TRY(repro.revision, file.integer("revision", 0, std::numeric_limits<int>::max()));
   CONVOY_TRY(repro.provider, file.text("provider"));
   CONVOY_TRY(setup.seed, file.integer("seed", 0, std::numeric_limits<std::int64_t>::max()));
-  CONVOY_TRY(setup.threads, file.integer("threads", 1, 1024));
+  CONVOY_TRY(setup.request.threads, file.integer("threads", 1, 1024));
   CONVOY_TRY(setup.repeats, file.integer("repeats", 1, 1'000'000));
   CONVOY_TRY(setup.constant_weights, file.flag("constant_weights"));
   if (const auto with = json.find("compared_with"); with != json.end() && !with->is_null()) {
     CONVOY_TRY(const std::string name, file.text("compared_with"));
     auto trusted = parse_candidate(name);
     if (!trusted.ok()) return bad_field("compared_with", trusted.error().message);
-    setup.trusted = selection::with_named_knobs(*trusted, &setup.problem).value_or(*trusted);
+    setup.trusted = selection::named_today(*std::move(trusted), &setup.problem, "repro.compared_with", repro.remarks);
   }
   CONVOY_TRY(const Reader device, file.object("device"));
   CONVOY_TRY(const std::string kind, device.text("kind"));
   if (kind == "cpu") {
-    CONVOY_TRY(setup.cpu, read_device(device));
+    CONVOY_TRY(setup.request.cpu, read_device(device));
   } else if (kind == "cuda") {
-    CONVOY_TRY(setup.cuda, read_gpu(device));
-    CONVOY_TRY(setup.target_sms, device.integer("target_sms", 0, std::numeric_limits<int>::max()));
+    CONVOY_TRY(setup.request.cuda, read_gpu(device));
+    CONVOY_TRY(setup.request.target_sms, device.integer("target_sms", 0, std::numeric_limits<int>::max()));
   } else {
     return bad_field("device.kind", fmt::format("'{}' is none of cpu, cuda", kind));
   }

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "report/json.h"
 #include "select/check.h"
@@ -18,6 +19,7 @@ struct Repro {
   std::string provider;
   Json versions;  // {"convoy": "0.1.0", "oneDNN": ...}: for people, not read back as a condition
   std::string date;
+  std::vector<std::string> remarks;  // of reading it: what is written otherwise today. Not written
 };
 
 Json to_json(const Repro& repro);

@@ -16,8 +16,8 @@ using testing::FaultyEngine;
 Repro example() {
   Repro repro;
   repro.setup.problem = *parse_problem("fprop:x=f32,1x4x9x9,nchw:w=f32,4x4x3x3:pad=1x1:bias=1:act=clip,0,6");
-  repro.setup.cpu = cpu_features();
-  repro.setup.threads = 3;
+  repro.setup.request.cpu = cpu_features();
+  repro.setup.request.threads = 3;
   repro.setup.repeats = 4;
   repro.setup.seed = 77;
   repro.setup.constant_weights = false;
@@ -39,18 +39,32 @@ TEST(Repro, LosesNothing) {
   EXPECT_EQ(to_json(*read), to_json(repro));
   EXPECT_EQ(read->setup.problem, repro.setup.problem);
   EXPECT_EQ(read->setup.trusted, repro.setup.trusted);
-  EXPECT_EQ(missing_features(read->setup.cpu, cpu_features()), "");
+  EXPECT_EQ(missing_features(read->setup.request.cpu, cpu_features()), "");
 }
 
 TEST(Repro, AGpuIsRecordedToo) {
   Repro repro = example();
-  repro.setup.cuda = CudaDevice{.ordinal = 1, .name = "NVIDIA H200", .architecture = 90, .driver = "580.1"};
-  repro.setup.target_sms = 66;
+  repro.setup.request.cuda = CudaDevice{.ordinal = 1, .name = "NVIDIA H200", .architecture = 90, .driver = "580.1"};
+  repro.setup.request.target_sms = 66;
   const auto read = parse_repro(dump(to_json(repro)));
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(to_json(*read), to_json(repro));
-  EXPECT_EQ(read->setup.cuda->name, "NVIDIA H200");
-  EXPECT_EQ(read->setup.target_sms, 66);
+  EXPECT_EQ(read->setup.request.cuda->name, "NVIDIA H200");
+  EXPECT_EQ(read->setup.request.target_sms, 66);
+}
+
+TEST(Repro, KnobsFromBeforeTheyHadNamesAreSaid) {
+  Repro old = example();
+  old.candidate = {"cpu.direct", {{"tile", 142}}};
+  old.setup.trusted = Candidate{"onednn.gemm", {{"layout", 1}}};
+  const auto read = parse_repro(dump(to_json(old)));
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(print(read->candidate), "cpu.direct{channel_vectors=2,positions=14}");
+  EXPECT_EQ(read->remarks,
+            (std::vector<std::string>{
+                "repro.knobs: cpu.direct{tile=142} is written cpu.direct{channel_vectors=2,positions=14} now",
+                "repro.compared_with: onednn.gemm{layout=1} is written onednn.gemm{layout=preferred} now"}));
+  EXPECT_EQ(parse_repro(dump(to_json(*read)))->remarks, std::vector<std::string>());
 }
 
 TEST(Repro, BrokenFilesAreNamedByField) {

@@ -11,8 +11,6 @@
 
 namespace convoy::selection {
 
-inline DeviceKind kind_of(const PlanRequest& request) { return request.cuda ? DeviceKind::cuda : DeviceKind::cpu; }
-
 // The engine a candidate names, when it exists, takes the problem and has a configuration with these knob values;
 // otherwise an error that says which of these fails.
 Result<const Engine*> runnable_engine(const ConvProblem& problem, const Candidate& candidate,

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "engines/reference/reference.h"
+#include "select/candidates.h"
 #include "select/measure/compare.h"
 #include "select/measure/problem_data.h"
 #include "select/notes.h"
@@ -22,7 +23,15 @@ constexpr std::array<std::string_view, 7> kFaultNames = {
 // Besides the setup's own: few, even and odd, so that work is split in other places.
 constexpr std::array<int, 3> kThreadCounts = {1, 2, 3};
 
-std::size_t bytes_of(const TensorDesc& desc) { return static_cast<std::size_t>(desc.bytes()); }
+bool same_bits(const HostTensor& a, const HostTensor& b) {
+  return std::memcmp(a.data.get(), b.data.get(), static_cast<std::size_t>(a.desc.bytes())) == 0;
+}
+
+Result<HostTensor> copied(const HostTensor& tensor) {
+  CONVOY_TRY(HostTensor copy, HostTensor::allocate(tensor.desc));
+  std::memcpy(copy.data.get(), tensor.data.get(), static_cast<std::size_t>(tensor.desc.bytes()));
+  return copy;
+}
 
 // "element 17 of the storage is 0.25 and was 0.5, 3 of 1024 differ"
 std::string difference(const HostTensor& first, const HostTensor& second) {
@@ -62,17 +71,14 @@ class CandidateChecker::State {
 
   Result<void> prepare() {
     CONVOY_CHECK(validate(setup_.problem));
-    if (setup_.cuda) {
-      team_ = make_cpu_team(std::clamp(setup_.cpu.logical_cpus, 1, 16));
-      CONVOY_TRY(testbed_,
-                 make_testbed(setup_.problem, request(1), CacheState::warm, VerifyOptions{}.full_terms, setup_.seed));
-      return trust();
+    PlanRequest request = made_for(setup_.request.threads);
+    HostTensor weights;
+    if (setup_.constant_weights && request.packs_weights(setup_.problem)) {
+      CONVOY_TRY(weights, random_weights(setup_.problem, setup_.seed));
+      request.constant_weights = weights.data.get();
     }
-    team_ = make_cpu_team(setup_.threads);
-    CONVOY_TRY(data_, ProblemData::make(setup_.problem, setup_.seed));
-    ConvArgs args = data_.args(nullptr);
-    args.out = prior().data.get();
-    expectation_ = std::make_unique<Expectation>(setup_.problem, args, VerifyOptions{}, *team_);
+    CONVOY_TRY(testbed_,
+               make_testbed(setup_.problem, request, CacheState::warm, VerifyOptions{}.full_terms, setup_.seed));
     return trust();
   }
 
@@ -89,16 +95,21 @@ class CandidateChecker::State {
   CheckOutcome check(const Candidate& candidate) {
     CheckOutcome outcome;
     outcome.candidate = candidate;
+    const PlanRequest request = made_for(setup_.request.threads);
     const auto engine = std::find_if(engines_.begin(), engines_.end(),
                                      [&](const Engine* e) { return e->info().name == candidate.engine; });
     Claims claims;
-    if (engine != engines_.end() && !refuse(**engine, setup_.problem, request(setup_.threads))) {
-      const auto notes = (*engine)->notes(setup_.problem, candidate.knobs, request(setup_.threads));
+    if (engine != engines_.end() && !refuse(**engine, setup_.problem, request)) {
+      const auto notes = (*engine)->notes(setup_.problem, candidate.knobs, request);
       claims.arithmetic = arithmetic_of(notes);
       claims.deterministic = (*engine)->info().deterministic && !has_note(notes, note::nondeterministic);
       claims.thread_invariant = (*engine)->info().thread_invariant;
     }
-    try_all(claims, outcome);
+    outcome.deterministic = claims.deterministic ? BitTest::not_run : BitTest::not_claimed;
+    outcome.thread_invariant = claims.thread_invariant ? BitTest::not_run : BitTest::not_claimed;
+    if (auto tried = try_all(claims, outcome); !tried.ok()) {
+      fail(outcome, CheckFault::execution, tried.error().message);
+    }
     return outcome;
   }
 
@@ -123,115 +134,87 @@ class CandidateChecker::State {
     return planning.code == ErrorCode::unsupported ? CheckFault::refused : CheckFault::no_plan;
   }
 
-  void try_all(const Claims& claims, CheckOutcome& outcome) {
-    outcome.deterministic = claims.deterministic ? BitTest::not_run : BitTest::not_claimed;
-    outcome.thread_invariant = claims.thread_invariant ? BitTest::not_run : BitTest::not_claimed;
+  // Error: an execution failed.
+  Result<void> try_all(const Claims& claims, CheckOutcome& outcome) {
     std::array<PlanPointer, 2> plans;
     for (int i = 0; i < std::min(setup_.repeats, 2); ++i) {
-      auto plan = make_plan(setup_.problem, outcome.candidate, engines_, request(setup_.threads));
-      if (!plan.ok()) return fail(outcome, fault_of(plan.error()), plan.error().message);
+      auto plan = make_plan(setup_.problem, outcome.candidate, engines_, made_for(setup_.request.threads));
+      if (!plan.ok()) {
+        fail(outcome, fault_of(plan.error()), plan.error().message);
+        return {};
+      }
       plans[i] = std::move(*plan);
     }
     outcome.candidate = plans[0]->candidate();
     HostTensor first;
     for (int i = 0; i < setup_.repeats; ++i) {
-      auto out = execute(*plans[i % 2], *team_);
-      if (!out.ok()) return fail(outcome, CheckFault::execution, out.error().message);
+      const ConvPlan& plan = *plans[i % 2];
+      CONVOY_CHECK(testbed_->soil(plan.workspace_bytes()));
+      CONVOY_CHECK(testbed_->run(plan));
       if (i == 0 || !claims.deterministic) {
-        if (!verify(claims.arithmetic, *out, outcome)) return;
-        full_ = outcome.full;
+        CONVOY_CHECK(verify(claims.arithmetic, outcome));
+        if (outcome.fault != CheckFault::none) return {};
       }
-      if (i == 0) first = std::move(*out);
-      if (i == 0 || !claims.deterministic) continue;
-      if (std::memcmp(first.data.get(), out->data.get(), bytes_of(first.desc)) != 0) {
-        outcome.deterministic = BitTest::different;
-        return fail(outcome, CheckFault::other_bits,
-                    fmt::format("execution {} of {}: {}", i + 1, setup_.repeats, difference(first, *out)));
+      CONVOY_TRY(const HostTensor* out, testbed_->output());
+      if (i == 0) {
+        CONVOY_TRY(first, copied(*out));
+      } else if (claims.deterministic) {
+        if (!same_bits(first, *out)) {
+          outcome.deterministic = BitTest::different;
+          fail(outcome, CheckFault::other_bits,
+               fmt::format("execution {} of {}: {}", i + 1, setup_.repeats, difference(first, *out)));
+          return {};
+        }
+        outcome.deterministic = BitTest::same;
       }
-      outcome.deterministic = BitTest::same;
     }
-    if (claims.thread_invariant && !setup_.cuda) try_thread_counts(first, outcome);
-    if (outcome.fault == CheckFault::none && !full_ && !setup_.trusted) {
-      setup_.trusted = outcome.candidate;
-      trusted_ = std::move(first);
-      trusted_arithmetic_ = claims.arithmetic;
+    if (!outcome.full && !setup_.trusted) {
+      CONVOY_CHECK(testbed_->keep_output());
+      kept_arithmetic_ = claims.arithmetic;
     }
+    const bool has_threads = made_for(1).kind() == DeviceKind::cpu;
+    if (claims.thread_invariant && has_threads) CONVOY_CHECK(try_thread_counts(first, outcome));
+    if (outcome.fault == CheckFault::none && !outcome.full && !setup_.trusted) setup_.trusted = outcome.candidate;
+    return {};
   }
 
-  void try_thread_counts(const HostTensor& first, CheckOutcome& outcome) {
-    outcome.thread_counts.push_back(setup_.threads);
+  Result<void> try_thread_counts(const HostTensor& first, CheckOutcome& outcome) {
+    outcome.thread_counts.push_back(setup_.request.threads);
     for (const int threads : kThreadCounts) {
-      if (threads == setup_.threads) continue;
-      auto plan = make_plan(setup_.problem, outcome.candidate, engines_, request(threads));
+      if (threads == setup_.request.threads) continue;
+      auto plan = make_plan(setup_.problem, outcome.candidate, engines_, made_for(threads));
       if (!plan.ok()) {
-        return fail(outcome, fault_of(plan.error()), fmt::format("for {} threads: {}", threads, plan.error().message));
+        fail(outcome, fault_of(plan.error()), fmt::format("for {} threads: {}", threads, plan.error().message));
+        return {};
       }
       const auto team = make_cpu_team(threads);
-      auto out = execute(**plan, *team);
-      if (!out.ok()) {
-        return fail(outcome, CheckFault::execution, fmt::format("on {} threads: {}", threads, out.error().message));
+      CONVOY_CHECK(testbed_->soil((*plan)->workspace_bytes()));
+      if (auto ran = testbed_->run_on(*team, **plan); !ran.ok()) {
+        return ran.error().within(fmt::format("on {} threads", threads));
       }
       outcome.thread_counts.push_back(threads);
-      if (std::memcmp(first.data.get(), out->data.get(), bytes_of(first.desc)) != 0) {
+      CONVOY_TRY(const HostTensor* out, testbed_->output());
+      if (!same_bits(first, *out)) {
         outcome.thread_invariant = BitTest::different;
-        return fail(outcome, CheckFault::other_bits_by_threads,
-                    fmt::format("{} threads after {}: {}", threads, setup_.threads, difference(first, *out)));
+        fail(outcome, CheckFault::other_bits_by_threads,
+             fmt::format("{} threads after {}: {}", threads, setup_.request.threads, difference(first, *out)));
+        return {};
       }
       outcome.thread_invariant = BitTest::same;
     }
+    return {};
   }
 
-  PlanRequest request(int threads) const {
-    PlanRequest request;
+  PlanRequest made_for(int threads) const {
+    PlanRequest request = setup_.request;
     request.threads = threads;
-    request.cpu = setup_.cpu;
-    request.cuda = setup_.cuda;
-    request.target_sms = setup_.target_sms;
-    if (setup_.cuda) return request;
-    const bool constant = setup_.constant_weights && setup_.problem.pass != Pass::wgrad;
-    request.constant_weights = constant ? data_.w.data.get() : nullptr;
+    request.constant_weights = testbed_ ? testbed_->constant_weights() : nullptr;
     return request;
   }
 
-  // On poisoned memory: what is not written shows.
-  Result<HostTensor> execute(const ConvPlan& plan, ThreadTeam& team) const {
-    CONVOY_TRY(HostTensor out, HostTensor::allocate(setup_.problem.out()));
-    if (testbed_ != nullptr) {
-      CONVOY_CHECK(testbed_->soil(plan.workspace_bytes()));
-      CONVOY_CHECK(testbed_->run(plan));
-      CONVOY_TRY(const HostTensor* there, testbed_->output());
-      std::memcpy(out.data.get(), there->data.get(), bytes_of(out.desc));
-      return out;
-    }
-    if (setup_.problem.beta != 0) {
-      std::memcpy(out.data.get(), prior().data.get(), bytes_of(out.desc));
-    } else {
-      std::memset(out.data.get(), 0xff, bytes_of(out.desc));
-    }
-    const std::size_t size = plan.workspace_bytes();
-    const auto workspace = allocate_aligned(size);
-    if (size > 0 && !workspace) {
-      return Error{ErrorCode::out_of_memory, fmt::format("{} bytes of workspace can't be had", size)};
-    }
-    if (size > 0) std::memset(workspace.get(), 0xff, size);
-    CONVOY_CHECK(plan.execute(data_.args(out.data.get()), {team, workspace.get(), size}));
-    return out;
-  }
-
-  const HostTensor& prior() const {
-    const Pass pass = setup_.problem.pass;
-    return pass == Pass::fprop ? data_.y : pass == Pass::dgrad ? data_.x : data_.w;
-  }
-
-  // `out` is what the last execution left.
-  bool verify(Arithmetic arithmetic, const HostTensor& out, CheckOutcome& outcome) const {
-    const auto compared = testbed_ != nullptr ? testbed_->compare(arithmetic)
-                                              : Result<Verification>(expectation_->compare(out.data.get(), arithmetic));
-    if (!compared.ok()) {
-      fail(outcome, CheckFault::execution, compared.error().message);
-      return false;
-    }
-    const Verification& oracle = *compared;
+  // What the last execution left. Error: it can't be compared.
+  Result<void> verify(Arithmetic arithmetic, CheckOutcome& outcome) {
+    CONVOY_TRY(const Verification oracle, testbed_->compare(arithmetic));
     outcome.checked = oracle.checked;
     outcome.full = oracle.full;
     if (oracle.max_error >= outcome.max_error) {
@@ -242,29 +225,22 @@ class CandidateChecker::State {
       fail(outcome, CheckFault::wrong_result,
            fmt::format("out[{}] is {:.9g}, the oracle says {:.9g} ({:.3g} times the tolerance)",
                        to_string(oracle.worst), oracle.actual, oracle.expected, oracle.max_error));
-      return false;
+      return {};
     }
-    if (oracle.full || !trusted_.data) return true;
-    const Arithmetic looser = std::max(arithmetic, trusted_arithmetic_);
-    const auto tolerances = testbed_ != nullptr ? testbed_->tolerances(looser) : expectation_->tolerances(looser);
-    const Comparison whole = compare_whole(trusted_, out, tolerances, *team_);
-    if (whole.max_error <= 1) return true;
+    if (oracle.full || !setup_.trusted) return {};
+    CONVOY_TRY(const Comparison whole, testbed_->compare_with_kept(std::max(arithmetic, kept_arithmetic_)));
+    if (whole.max_error <= 1) return {};
     outcome.max_error = std::max(outcome.max_error, whole.max_error);
     fail(outcome, CheckFault::wrong_result,
          fmt::format("element {} of the storage is {:.9g}, {}, which passed the oracle, says {:.9g}", whole.worst,
                      whole.actual, print(*setup_.trusted), whole.expected));
-    return false;
+    return {};
   }
 
   CheckSetup setup_;
   std::span<const Engine* const> engines_;
-  std::unique_ptr<ThreadTeam> team_;
-  ProblemData data_;
-  std::unique_ptr<Expectation> expectation_;
-  std::unique_ptr<Testbed> testbed_;  // on a GPU, in place of data and expectation
-  bool full_ = false;                 // the oracle checks every element
-  HostTensor trusted_;
-  Arithmetic trusted_arithmetic_ = Arithmetic::direct;
+  std::unique_ptr<Testbed> testbed_;  // keeps the output of setup_.trusted
+  Arithmetic kept_arithmetic_ = Arithmetic::direct;
 };
 
 CandidateChecker::CandidateChecker(std::unique_ptr<State> state) : state_(std::move(state)) {}

@@ -16,10 +16,7 @@ namespace convoy::selection {
 // With the candidate, all that decides a check's outcome: what a repro file holds (report/repro.h).
 struct CheckSetup {
   ConvProblem problem;
-  CpuFeatures cpu;
-  std::optional<CudaDevice> cuda;  // set: it runs there, and threads and constant weights mean nothing
-  int target_sms = 0;
-  int threads = 1;
+  PlanRequest request;           // without weights; on a GPU threads and constant weights mean nothing
   int repeats = 3;               // executions, in turn of two plans made alike
   bool constant_weights = true;  // packed at plan time; never for wgrad, which computes them
   std::uint64_t seed = 1;        // of the data

@@ -13,8 +13,8 @@ using testing::FaultyEngine;
 CheckSetup setup(const char* problem = "fprop:x=f32,1x4x9x9,nchw:w=f32,4x4x3x3,nchw:pad=1x1") {
   CheckSetup setup;
   setup.problem = *parse_problem(problem);
-  setup.cpu = cpu_features();
-  setup.threads = 2;
+  setup.request.cpu = cpu_features();
+  setup.request.threads = 2;
   return setup;
 }
 

@@ -5,13 +5,10 @@
 #include <utility>
 
 #include "core/stages.h"
-#include "device/cuda/device.h"
+#include "device/device.h"
 
 namespace convoy::selection {
 namespace {
-
-constexpr std::int64_t kWorkspaceAlignment = 64;  // as ExecContext says
-constexpr std::int64_t kDeviceWorkspaceAlignment = 256;
 
 Error argument_error(std::string message) { return {ErrorCode::invalid_argument, std::move(message)}; }
 
@@ -30,7 +27,7 @@ class CheckedPlan final : public ConvPlan, public HasStages {
         x_zero_given_(problem.x_zero_given),
         w_zero_given_(problem.w_zero_given),
         threads_(request.threads),
-        cuda_(request.cuda ? std::optional(request.cuda->ordinal) : std::nullopt),
+        device_(device_of(request)),
         workspace_bytes_(plan_->workspace_bytes()),
         x_{"x", "x", problem.x.alignment, problem.x.elements() > 0 && pass_ != Pass::dgrad},
         w_{"w", "w", problem.w.alignment,
@@ -67,14 +64,19 @@ class CheckedPlan final : public ConvPlan, public HasStages {
                                         print(plan_->candidate()), workspace_bytes_));
     }
     if (workspace_bytes_ > 0 && context.workspace == nullptr) return argument_error("workspace is null");
-    const std::int64_t alignment = cuda_ ? kDeviceWorkspaceAlignment : kWorkspaceAlignment;
-    if (workspace_bytes_ > 0 && !aligned(context.workspace, alignment)) {
-      return argument_error(fmt::format("workspace is not aligned to {} bytes", alignment));
+    if (workspace_bytes_ > 0) {
+      if (!aligned(context.workspace, static_cast<std::int64_t>(device_.alignment()))) {
+        return argument_error(fmt::format("workspace is not aligned to {} bytes", device_.alignment()));
+      }
+      CONVOY_CHECK(device_.check_pointer(context.workspace, "workspace"));
     }
-    if (cuda_ && workspace_bytes_ > 0) CONVOY_CHECK(cuda::check_pointer(context.workspace, *cuda_, 1, "workspace"));
-    if (context.team.size() > threads_) {
+    if (context.queue.kind() != device_.kind()) {
+      return argument_error(fmt::format("queue is of the kind {}, the plan was made for {}",
+                                        name_of(context.queue.kind()), device_.name()));
+    }
+    if (device_.kind() == DeviceKind::cpu && context.team().size() > threads_) {
       return argument_error(
-          fmt::format("team.size()={}: the plan was made for {} threads", context.team.size(), threads_));
+          fmt::format("team.size()={}: the plan was made for {} threads", context.team().size(), threads_));
     }
     return plan_->execute(args, context);
   }
@@ -99,15 +101,13 @@ class CheckedPlan final : public ConvPlan, public HasStages {
                       "{2}, or align={2} in the problem string",
                       operand.name, pointer, actual, operand.alignment, operand.described));
     }
-    if (cuda_) return cuda::check_pointer(pointer, *cuda_, 1, operand.name);
-    return {};
+    return device_.check_pointer(pointer, operand.name);
   }
 
   // What is read a channel at a time; `why` is what of the problem needs it.
   Result<void> check(const char* name, const void* pointer, const char* why) const {
     if (pointer == nullptr) return argument_error(fmt::format("{} is null, and the problem {}", name, why));
-    if (cuda_) return cuda::check_pointer(pointer, *cuda_, 1, name);
-    return {};
+    return device_.check_pointer(pointer, name);
   }
 
   std::unique_ptr<ConvPlan> plan_;
@@ -115,7 +115,7 @@ class CheckedPlan final : public ConvPlan, public HasStages {
   Epilogue epilogue_;
   bool x_zero_given_, w_zero_given_;
   int threads_;
-  std::optional<int> cuda_;  // the device that pointers must be of
+  const Device& device_;  // that pointers must be of
   std::size_t workspace_bytes_;
   Operand x_, w_, y_, out_, z_;
 };

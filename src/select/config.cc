@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <atomic>
 
 #include "base/environment.h"
 #include "base/log.h"
@@ -23,11 +22,6 @@ LibraryConfig from_environment() {
   return LibraryConfig::full;
 }
 
-std::atomic<LibraryConfig>& current() {
-  static std::atomic<LibraryConfig> config{from_environment()};
-  return config;
-}
-
 }  // namespace
 
 std::string_view name_of(LibraryConfig config) { return kNames[static_cast<std::size_t>(config)]; }
@@ -40,8 +34,10 @@ Result<LibraryConfig> parse_library_config(std::string_view name) {
                fmt::format("'{}' is not a configuration; {} are", name, fmt::join(kNames, ", "))};
 }
 
-LibraryConfig library_config() { return current().load(std::memory_order_relaxed); }
-void set_library_config(LibraryConfig config) { current().store(config, std::memory_order_relaxed); }
+LibraryConfig library_config() {
+  static const LibraryConfig config = from_environment();
+  return config;
+}
 
 std::optional<std::string> dropped_by(LibraryConfig config, const EngineInfo& engine) {
   if (engine.oracle && engine.provider.empty()) return std::nullopt;

@@ -2,13 +2,10 @@
 
 #include <algorithm>
 
-#include "device/cuda/stream.h"
 #include "select/measure/problem_data.h"
 
 namespace convoy::selection {
 namespace {
-
-using cuda::DeviceMemory;
 
 // Elements of random contents; larger tensors repeat them. A prime: no dimension is a multiple of it.
 constexpr std::int64_t pattern_elements = 1'048'573;
@@ -18,50 +15,51 @@ constexpr std::int64_t set_alignment = 512;
 constexpr std::int64_t most_sets = 64;
 
 // A tensor's storage on the device. Contents as fill_random's, repeated after pattern_elements.
-Result<DeviceMemory> random_on_device(const TensorDesc& desc, std::uint64_t seed, int ordinal, CUstream stream,
-                                      const char* name) {
+Result<Buffer> random_on_device(const TensorDesc& desc, std::uint64_t seed, const Device& device, Queue& queue,
+                                const char* name) {
   const auto bytes = static_cast<std::size_t>(desc.bytes());
-  CONVOY_TRY(DeviceMemory memory, DeviceMemory::allocate(ordinal, bytes, name));
+  CONVOY_TRY(Buffer memory, device.allocate(bytes, name));
   if (bytes == 0) return memory;
   const bool whole = desc.channel_block > 1 || desc.storage_elements() <= pattern_elements;
   const TensorDesc part = whole ? desc : TensorDesc::packed(desc.type, {pattern_elements});
   CONVOY_TRY(const HostTensor host, HostTensor::allocate(part));
   fill_random(part, host.data.get(), seed);
   std::size_t filled = std::min(bytes, static_cast<std::size_t>(part.bytes()));
-  CONVOY_CHECK(cuda::copy_to_device(memory.data(), host.data.get(), filled, stream));
-  CONVOY_CHECK(cuda::synchronize(stream, name));  // `host` goes away
+  CONVOY_CHECK(queue.copy_in(memory.data(), host.data.get(), filled));
+  CONVOY_CHECK(queue.finish());  // `host` goes away
   for (; filled < bytes; filled *= 2) {
     auto* const to = static_cast<std::byte*>(memory.data()) + filled;
-    CONVOY_CHECK(cuda::copy_on_device(to, memory.data(), std::min(filled, bytes - filled), stream));
+    CONVOY_CHECK(queue.copy(to, memory.data(), std::min(filled, bytes - filled)));
   }
   return memory;
 }
 
-Result<DeviceMemory> uploaded(const HostTensor& tensor, int ordinal, CUstream stream, const char* name) {
-  if (!tensor.data) return DeviceMemory{};
+Result<Buffer> uploaded(const HostTensor& tensor, const Device& device, Queue& queue, const char* name) {
+  if (!tensor.data) return Buffer{};
   const auto bytes = static_cast<std::size_t>(tensor.desc.bytes());
-  CONVOY_TRY(DeviceMemory memory, DeviceMemory::allocate(ordinal, bytes, name));
-  CONVOY_CHECK(cuda::copy_to_device(memory.data(), tensor.data.get(), bytes, stream));
-  CONVOY_CHECK(cuda::synchronize(stream, name));
+  CONVOY_TRY(Buffer memory, device.allocate(bytes, name));
+  CONVOY_CHECK(queue.copy_in(memory.data(), tensor.data.get(), bytes));
+  CONVOY_CHECK(queue.finish());
   return memory;
 }
 
 }  // namespace
 
-Result<DeviceData> DeviceData::make(const ConvProblem& problem, std::uint64_t seed, int ordinal, CUstream stream) {
+Result<DeviceData> DeviceData::make(const ConvProblem& problem, std::uint64_t seed, const Device& device,
+                                    Queue& queue) {
   DeviceData data;
-  CONVOY_TRY(data.x, random_on_device(problem.x, seed, ordinal, stream, "x"));
-  CONVOY_TRY(data.w, random_on_device(problem.w, seed + 1, ordinal, stream, "w"));
-  CONVOY_TRY(data.y, random_on_device(problem.y, seed + 2, ordinal, stream, "y"));
+  CONVOY_TRY(data.x, random_on_device(problem.x, seed, device, queue, "x"));
+  CONVOY_TRY(data.w, random_on_device(problem.w, seed + 1, device, queue, "w"));
+  CONVOY_TRY(data.y, random_on_device(problem.y, seed + 2, device, queue, "y"));
   if (problem.epilogue.takes_z()) {
-    CONVOY_TRY(data.z, random_on_device(problem.out(), seed + 4, ordinal, stream, "z"));
+    CONVOY_TRY(data.z, random_on_device(problem.out(), seed + 4, device, queue, "z"));
   }
   CONVOY_TRY(const ProblemData small, ProblemData::make_small(problem, seed));
-  CONVOY_TRY(data.bias, uploaded(small.bias, ordinal, stream, "bias"));
-  CONVOY_TRY(data.slopes, uploaded(small.slopes, ordinal, stream, "slopes"));
-  CONVOY_TRY(data.scales, uploaded(small.scales, ordinal, stream, "scales"));
-  CONVOY_TRY(data.x_zero, uploaded(small.x_zero, ordinal, stream, "the zero point of x"));
-  CONVOY_TRY(data.w_zeros, uploaded(small.w_zeros, ordinal, stream, "the zero points of w"));
+  CONVOY_TRY(data.bias, uploaded(small.bias, device, queue, "bias"));
+  CONVOY_TRY(data.slopes, uploaded(small.slopes, device, queue, "slopes"));
+  CONVOY_TRY(data.scales, uploaded(small.scales, device, queue, "scales"));
+  CONVOY_TRY(data.x_zero, uploaded(small.x_zero, device, queue, "the zero point of x"));
+  CONVOY_TRY(data.w_zeros, uploaded(small.w_zeros, device, queue, "the zero points of w"));
   return data;
 }
 
@@ -78,22 +76,22 @@ ConvArgs DeviceData::args(void* out) const {
           .w_zero_points = static_cast<const std::int32_t*>(w_zeros.data())};
 }
 
-Result<Produced> Produced::make(const DeviceMemory& tensor, std::int64_t l2_bytes, int ordinal, CUstream stream) {
+Result<Produced> Produced::make(const Buffer& tensor, std::int64_t l2_bytes, const Device& device, Queue& queue) {
   const std::size_t bytes = std::min(tensor.bytes(), static_cast<std::size_t>(2 * l2_bytes));
   Produced produced;
   produced.end_ = static_cast<std::byte*>(tensor.data()) + (tensor.bytes() - bytes);
-  CONVOY_TRY(produced.copy_, DeviceMemory::allocate(ordinal, bytes, "a copy of the activations"));
-  if (bytes > 0) CONVOY_CHECK(cuda::copy_on_device(produced.copy_.data(), produced.end_, bytes, stream));
+  CONVOY_TRY(produced.copy_, device.allocate(bytes, "a copy of the activations"));
+  if (bytes > 0) CONVOY_CHECK(queue.copy(produced.copy_.data(), produced.end_, bytes));
   return produced;
 }
 
-Result<void> Produced::produce(CUstream stream) const {
+Result<void> Produced::produce(Queue& queue) const {
   if (copy_.bytes() == 0) return {};
-  return cuda::copy_on_device(end_, copy_.data(), copy_.bytes(), stream);
+  return queue.copy(end_, copy_.data(), copy_.bytes());
 }
 
-Result<Rotation> Rotation::make(const ConvProblem& problem, const ConvArgs& first, const CudaDevice& device,
-                                CUstream stream) {
+Result<Rotation> Rotation::make(const ConvProblem& problem, const ConvArgs& first, std::int64_t l2_bytes,
+                                const Device& device, Queue& queue) {
   // What an execution reads or writes of the size of an activation or of the weights.
   struct Part {
     const void* from;
@@ -112,17 +110,16 @@ Result<Rotation> Rotation::make(const ConvProblem& problem, const ConvArgs& firs
   if (problem.pass != Pass::fprop) add(problem.y, first.y, &ConvArgs::y);
   if (first.z != nullptr) add(problem.out(), first.z, &ConvArgs::z);
   add(problem.out(), first.out, nullptr);
-  const std::int64_t cached = 4 * device.l2_bytes;
+  const std::int64_t cached = 4 * l2_bytes;
   const std::int64_t sets = std::clamp<std::int64_t>((cached + rotation.bytes_ - 1) / rotation.bytes_, 1, most_sets);
   CONVOY_TRY(rotation.memory_,
-             DeviceMemory::allocate(device.ordinal, static_cast<std::size_t>((sets - 1) * rotation.bytes_),
-                                    "tensors to rotate among"));
+             device.allocate(static_cast<std::size_t>((sets - 1) * rotation.bytes_), "tensors to rotate among"));
   rotation.sets_.push_back(first);
   for (std::int64_t i = 0; i + 1 < sets; ++i) {
     ConvArgs args = first;
     for (const Part& part : parts) {
       auto* const to = static_cast<std::byte*>(rotation.memory_.data()) + i * rotation.bytes_ + part.offset;
-      CONVOY_CHECK(cuda::copy_on_device(to, part.from, static_cast<std::size_t>(part.bytes), stream));
+      CONVOY_CHECK(queue.copy(to, part.from, static_cast<std::size_t>(part.bytes)));
       if (part.input != nullptr) {
         args.*part.input = to;
       } else {

@@ -93,7 +93,7 @@ TEST_F(OnDevice, AShortBudgetStillMeasuresTheFirst) {
   ASSERT_TRUE(selection.ok()) << selection.error().message;
   ASSERT_EQ(selection->measurements.size(), 1U);
   EXPECT_EQ(selection->measurements[0].candidate.engine, "fake.slow");
-  EXPECT_EQ(selection->reason, "measured");
+  EXPECT_EQ(selection->by, SelectedBy::measured);
   EXPECT_TRUE(selection->partial);
 }
 
@@ -118,7 +118,7 @@ TEST_F(OnDevice, TheFastestRightOneWinsAndIsStoredUnderTheDevice) {
 
   // What was measured is not measured again, and the heuristic's choice knows it.
   const auto again = choose({&slow_, &wrong_, &quick_});
-  EXPECT_EQ(again->reason, "stored");
+  EXPECT_EQ(again->by, SelectedBy::stored);
   options_.mode = SelectionMode::heuristic;
   EXPECT_EQ(choose({&slow_, &quick_})->candidate.engine, "fake.quick");
   // Other SMs, another key.
@@ -215,12 +215,12 @@ TEST_F(OnDevice, AnEmptyMemoryRanksNothing) {
   };
   const Asked asked("fake.asked", on_gpu({.predicted = 1}));
   options_.mode = SelectionMode::heuristic;
-  EXPECT_EQ(choose({&quick_, &asked})->reason, "heuristic");
+  EXPECT_EQ(choose({&quick_, &asked})->by, SelectedBy::heuristic);
   EXPECT_EQ(asked.times, 0);
   options_.mode = SelectionMode::measured;
   ASSERT_TRUE(choose({&quick_}).ok());
   options_.mode = SelectionMode::heuristic;
-  EXPECT_EQ(choose({&quick_, &asked})->reason, "stored");
+  EXPECT_EQ(choose({&quick_, &asked})->by, SelectedBy::stored);
   EXPECT_GT(asked.times, 0);
 }
 
@@ -243,17 +243,18 @@ TEST_F(OnDevice, RotationGivesEachExecutionTensorsOfItsOwnWithTheSameContents) {
                            "wgrad:x=f32,2x4x9x9,nhwc:w=f32,4x4x3x3,nchw:y=f32,2x4x9x9,nhwc:pad=1x1"}) {
     SCOPED_TRACE(text);
     const ConvProblem problem = *parse_problem(text);
-    const auto stream = cuda::Stream::create(0);
-    const auto data = selection::DeviceData::make(problem, 1, 0, stream->get());
+    const Device& gpu = device_of(request_);
+    const auto queue = gpu.make_queue(1);
+    ASSERT_TRUE(queue.ok()) << queue.error().message;
+    const auto data = selection::DeviceData::make(problem, 1, gpu, **queue);
     ASSERT_TRUE(data.ok()) << data.error().message;
     const ConvArgs first = data->args(data->prior(problem.pass).data());
-    CudaDevice device = *request_.cuda;
-    device.l2_bytes = 4096;
-    auto rotation = selection::Rotation::make(problem, first, device, stream->get());
+    constexpr std::int64_t kCache = 4096;
+    auto rotation = selection::Rotation::make(problem, first, kCache, gpu, **queue);
     ASSERT_TRUE(rotation.ok()) << rotation.error().message;
-    ASSERT_TRUE(stream->synchronize().ok());
+    ASSERT_TRUE((*queue)->finish().ok());
 
-    const auto sets = (4 * device.l2_bytes + rotation->bytes_of_one() - 1) / rotation->bytes_of_one();
+    const auto sets = (4 * kCache + rotation->bytes_of_one() - 1) / rotation->bytes_of_one();
     ASSERT_GE(sets, 2);
     const std::vector<std::tuple<const void * ConvArgs::*, std::size_t, bool>> inputs = {
         {&ConvArgs::x, problem.x.bytes(), problem.pass != Pass::dgrad},
@@ -273,8 +274,8 @@ TEST_F(OnDevice, RotationGivesEachExecutionTensorsOfItsOwnWithTheSameContents) {
     }
     EXPECT_EQ(outputs.size(), static_cast<std::size_t>(sets));
     EXPECT_EQ(rotation->next().out, first.out);  // round again
-    device.l2_bytes = 7;                         // what is larger than the cache drives itself out
-    EXPECT_EQ(selection::Rotation::make(problem, first, device, stream->get())->next().out, first.out);
+    constexpr std::int64_t kSmall = 7;           // what is larger than the cache drives itself out
+    EXPECT_EQ(selection::Rotation::make(problem, first, kSmall, gpu, **queue)->next().out, first.out);
   }
 }
 
@@ -297,7 +298,7 @@ TEST_F(OnDevice, EveryStateOfTheCachesAndTheOthersOfAProblem) {
       auto made = selection::make_testbed(*problem, request_, caches, 1'000'000);
       ASSERT_TRUE(made.ok()) << made.error().message;
       selection::Testbed* const bed = made->get();
-      const auto plan = reference_engine().plan(*problem, {}, request_);
+      const auto plan = quick_.plan(*problem, {}, request_);
       ASSERT_TRUE(bed->soil((*plan)->workspace_bytes()).ok());
       ASSERT_TRUE(bed->run(**plan).ok());
       const auto verification = bed->compare(Arithmetic::direct);
@@ -334,8 +335,7 @@ TEST_F(OnDevice, MemoryThatEndsWhileTuningFailsOneCandidate) {
 TEST_F(OnDevice, TheCheckerRunsThere) {
   selection::CheckSetup setup;
   setup.problem = problem_;
-  setup.cpu = request_.cpu;
-  setup.cuda = request_.cuda;
+  setup.request = request_;
   const std::vector<const Engine*> engines = {&quick_, &wrong_};
   auto checker = selection::CandidateChecker::make(setup, engines);
   ASSERT_TRUE(checker.ok()) << checker.error().message;
@@ -350,7 +350,7 @@ TEST_F(OnDevice, ThePlanCacheEnqueuesOnTheCallersStream) {
   void* seen = nullptr;
   std::size_t workspace = 0;
   FakeEngine watched("fake.watched", on_gpu({.workspace = 1000, .launch = [&](const ExecContext& context) {
-                                               seen = context.stream;
+                                               seen = context.stream();
                                                workspace = context.workspace_bytes;
                                                return Result<void>();
                                              }}));
@@ -406,7 +406,7 @@ TEST_F(OnDevice, ZDeviceLostWhileTuningKeepsWhatWasMeasured) {
   FakeEngine fatal("fake.fatal", on_gpu({.predicted = 3e-4, .launch = [](const ExecContext& context) {
                                            CUlaunchConfig config{};
                                            config.gridDimX = config.blockDimX = 1;
-                                           config.hStream = static_cast<CUstream>(context.stream);
+                                           config.hStream = static_cast<CUstream>(context.stream());
                                            (*cuda::driver())->LaunchKernelEx(&config, nullptr, nullptr, nullptr);
                                            return Result<void>();
                                          }}));

@@ -126,10 +126,20 @@ Candidate candidate_of(const EngineVerdict& verdict) {
 std::string decision(const Explanation& explanation) {
   const Selection& chosen = *explanation.chosen;
   const auto candidates = std::count_if(explanation.engines.begin(), explanation.engines.end(), may_win);
-  if (chosen.reason.starts_with("rule ")) return chosen.reason + ": nothing else was considered";
-  if (chosen.reason == "measured") return fmt::format("measurement, of {} candidates", chosen.measurements.size());
-  if (chosen.reason == "stored") return "a measurement made before: the best of those stored";
-  if (chosen.reason == "network") return "a measurement made before in a network: the best of those timed there";
+  switch (chosen.by) {
+    case SelectedBy::rule:
+      return chosen.reason() + ": nothing else was considered";
+    case SelectedBy::measured:
+      return fmt::format("measurement, of {} candidates", chosen.measurements.size());
+    case SelectedBy::stored:
+      return "a measurement made before: the best of those stored";
+    case SelectedBy::network_hint:
+      return "a measurement made before in a network, which need not be this one: the best of those timed there";
+    case SelectedBy::heuristic:
+    case SelectedBy::plan:
+    case SelectedBy::given:
+      break;
+  }
   if (candidates == 1) {
     const bool limited =
         std::any_of(explanation.engines.begin(), explanation.engines.end(),
@@ -180,7 +190,7 @@ Explanation explain(const ConvProblem& problem, std::span<const Engine* const> e
   for (const EngineAnswer& answer : answers) {
     explanation.engines.push_back(verdict_of(problem, answer, answers, engines, options.filter, request, known));
   }
-  if (request.cuda) explanation.advice = advice_for_3d(problem);
+  if (request.kind() == DeviceKind::cuda) explanation.advice = advice_for_3d(problem);
   if (!explanation.chosen) return explanation;
   const auto plan = make_plan(problem, explanation.chosen->candidate, engines, request);
   if (plan.ok()) {

@@ -1,5 +1,7 @@
 #include "select/former_knobs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -78,6 +80,15 @@ std::optional<Candidate> with_named_knobs(const Candidate& candidate, const Conv
     }
   }
   return knobs ? std::optional(Candidate{engine, *std::move(knobs)}) : std::nullopt;
+}
+
+Candidate named_today(Candidate candidate, const ConvProblem* problem, std::string_view where,
+                      std::vector<std::string>& remarks) {
+  auto named = with_named_knobs(candidate, problem);
+  if (!named) return candidate;
+  std::string remark = fmt::format("{}: {} is written {} now", where, print(candidate), print(*named));
+  if (std::find(remarks.begin(), remarks.end(), remark) == remarks.end()) remarks.push_back(std::move(remark));
+  return *std::move(named);
 }
 
 }  // namespace convoy::selection

@@ -52,6 +52,17 @@ TEST(FormerKnobs, LayoutsHaveWords) {
   EXPECT_EQ(now("onednn.brgconv_avx512{layout=2}"), "");
 }
 
+TEST(FormerKnobs, WhoKeepsTheFileIsToldOnce) {
+  std::vector<std::string> remarks;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(print(named_today({"cpu.direct", {{"tile", 142}}}, nullptr, "line 3", remarks)),
+              "cpu.direct{channel_vectors=2,positions=14}");
+  }
+  EXPECT_EQ(print(named_today({"cpu.winograd", {{"m", 4}}}, nullptr, "line 4", remarks)), "cpu.winograd{m=4}");
+  EXPECT_EQ(remarks, (std::vector<std::string>{
+                         "line 3: cpu.direct{tile=142} is written cpu.direct{channel_vectors=2,positions=14} now"}));
+}
+
 TEST(FormerKnobs, TheRestIsAsItWas) {
   for (const char* text :
        {"cpu.direct", "cpu.winograd{m=4}", "cudnn.eng10{k2=-1,k3=4}", "cpu.direct{channel_vectors=2,positions=14}",

@@ -93,7 +93,8 @@ class Way {
 Result<FusionReport> measure_fusion(const ConvProblem& problem, std::span<const Engine* const> engines,
                                     const SelectionOptions& options, const PlanRequest& request) {
   CONVOY_CHECK(validate(problem));
-  if (request.cuda) return Error{ErrorCode::unsupported, "device=cuda: the passes to compare with run on the CPU"};
+  if (request.kind() != DeviceKind::cpu)
+    return Error{ErrorCode::unsupported, "device=cuda: the passes to compare with run on the CPU"};
   if (const auto refusal = cpu::refuse_epilogue_pass(problem, request.cpu)) {
     return Error{ErrorCode::unsupported, refusal->reason};
   }

@@ -27,7 +27,7 @@ Result<bool> decided_by_prediction(const ConvProblem& problem, std::span<const E
   }
   if (options.store == nullptr) return true;
   // To rank a GPU's candidates every engine of cuDNN's is asked: tens of milliseconds, which only a memory is worth.
-  if (!request.cuda) return false;
+  if (request.kind() == DeviceKind::cpu) return false;
   for (const CacheState caches : {CacheState::network, options.caches}) {
     CONVOY_TRY(const bool remembered, is_remembered(*options.store, problem, request, caches, engines));
     if (remembered) return false;
@@ -39,7 +39,6 @@ Result<Selection> choose_by_heuristic(const ConvProblem& problem, std::span<cons
                                       std::span<const Engine* const> engines, const SelectionOptions& options,
                                       const PlanRequest& request) {
   Selection selection;
-  selection.reason = "heuristic";
   if (options.objective.energy > 0) {
     return Error{ErrorCode::unsupported,
                  fmt::format("objective '{}': energy is known by measuring only", print(options.objective))};
@@ -86,7 +85,7 @@ Result<Selection> choose_by_heuristic(const ConvProblem& problem, std::span<cons
 Result<std::optional<Selection>> choose_by_memory(const ConvProblem& problem, std::span<const Candidate> ranked,
                                                   std::span<const Engine* const> engines,
                                                   const SelectionOptions& options, const PlanRequest& request) {
-  const auto choose = [&](CacheState caches, std::string_view reason) -> Result<std::optional<Selection>> {
+  const auto choose = [&](CacheState caches, SelectedBy by) -> Result<std::optional<Selection>> {
     CONVOY_TRY(std::vector<Measurement> known,
                recall_for_choice(*options.store, problem, request, caches, ranked, engines));
     const Measurement* const winner = best_of(known, options.objective, ranked.front(), [&](const Measurement& m) {
@@ -95,16 +94,16 @@ Result<std::optional<Selection>> choose_by_memory(const ConvProblem& problem, st
     });
     if (winner == nullptr) return std::optional<Selection>();
     Selection selection;
-    selection.reason = reason;
+    selection.by = by;
     selection.candidate = winner->candidate;
     selection.measurements = std::move(known);
     return std::optional(std::move(selection));
   };
   if (options.caches == CacheState::cold && options.objective.workspace == 0 && options.objective.energy == 0) {
-    CONVOY_TRY(auto in_network, choose(CacheState::network, "network"));
+    CONVOY_TRY(auto in_network, choose(CacheState::network, SelectedBy::network_hint));
     if (in_network) return in_network;
   }
-  return choose(options.caches, "stored");
+  return choose(options.caches, SelectedBy::stored);
 }
 
 }  // namespace convoy::selection

@@ -74,7 +74,8 @@ std::optional<std::string> inapplicable(const MeasurementKey& key, const Measure
   if (here.device != key.device) return std::string(kAnotherDevice);
   if (here.isa != key.isa) return "other instruction sets or variables";
   if (here.driver != key.driver) return "another driver";
-  if (!request.cuda && key.threads > request.cpu.logical_cpus) return "more threads than processors";
+  if (request.kind() == DeviceKind::cpu && key.threads > request.cpu.logical_cpus)
+    return "more threads than processors";
   if (!is_current(measurement, engines)) return "an outdated engine or library";
   return std::nullopt;
 }

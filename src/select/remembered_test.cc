@@ -53,11 +53,11 @@ class Remembered : public testing::Test {
 
 TEST_F(Remembered, ASecondSelectionMeasuresNothingAndChoosesTheSame) {
   const Selection first = choose();
-  EXPECT_EQ(first.reason, "measured");
+  EXPECT_EQ(first.by, SelectedBy::measured);
   const int stores = store_.stores_;
   EXPECT_GE(stores, static_cast<int>(first.measurements.size()));
   const Selection second = choose();
-  EXPECT_EQ(second.reason, "stored");
+  EXPECT_EQ(second.by, SelectedBy::stored);
   EXPECT_EQ(store_.stores_, stores);
   EXPECT_EQ(second.candidate, first.candidate);
   EXPECT_EQ(second.measurements.size(), first.measurements.size());
@@ -70,7 +70,7 @@ TEST_F(Remembered, OfWhatIsStoredTheFastestIsChosenWhateverItsRank) {
     row.median_seconds = 1e-12;
     row.state = MeasurementState::complete;
     const Selection selection = choose();
-    EXPECT_EQ(selection.reason, "stored");
+    EXPECT_EQ(selection.by, SelectedBy::stored);
     EXPECT_EQ(print(selection.candidate), name);
     row = before;
   }
@@ -134,17 +134,17 @@ TEST_F(Remembered, WhatWasMeasuredLessAlignedServes) {
   last.median_seconds = 1e-12;  // which nobody would predict
   options_.mode = SelectionMode::heuristic;
   aligned(64, 32, 16);
-  EXPECT_EQ(choose().reason, "stored");
+  EXPECT_EQ(choose().by, SelectedBy::stored);
   EXPECT_EQ(choose().candidate, last.candidate);
   aligned(64, 64, 8);
-  EXPECT_EQ(choose().reason, "heuristic") << "y is less aligned than what was measured";
+  EXPECT_EQ(choose().by, SelectedBy::heuristic) << "y is less aligned than what was measured";
   aligned(64, 64, 64);
   last.failure = Error{ErrorCode::unsupported, "not with 16"};
-  EXPECT_EQ(choose().reason, "stored");
+  EXPECT_EQ(choose().by, SelectedBy::stored);
   EXPECT_NE(choose().candidate, last.candidate);
   // Measuring is of its own alignment, which counts first from then on.
   options_.mode = SelectionMode::measured;
-  EXPECT_EQ(choose().reason, "measured");
+  EXPECT_EQ(choose().by, SelectedBy::measured);
   for (auto& [name, row] : stored) row.median_seconds = 1e-12;
   options_.mode = SelectionMode::heuristic;
   for (const Measurement& measurement : choose().measurements) EXPECT_GT(measurement.median_seconds, 1e-12);
@@ -164,13 +164,13 @@ TEST_F(Remembered, AFilterChoosesFromWhatIsStoredAndChangesNothing) {
   options_.filter.engines = "cpu.*,!" + all.candidate.engine;
   const Selection without = choose();
   EXPECT_NE(without.candidate.engine, all.candidate.engine);
-  EXPECT_EQ(without.reason, "stored");
+  EXPECT_EQ(without.by, SelectedBy::stored);
   EXPECT_EQ(store_.stores_, before);
 }
 
 TEST_F(Remembered, WithoutMeasuringTheFastestKnownIsTakenOrElseTheHeuristic) {
   options_.mode = SelectionMode::heuristic;
-  EXPECT_EQ(choose().reason, "heuristic");
+  EXPECT_EQ(choose().by, SelectedBy::heuristic);
   options_.mode = SelectionMode::measured;
   choose();
   // A known wrong result is never chosen, whatever was predicted or timed.
@@ -178,12 +178,12 @@ TEST_F(Remembered, WithoutMeasuringTheFastestKnownIsTakenOrElseTheHeuristic) {
   const Candidate first = choose().candidate;
   rows()[print(first)].failure = Error{ErrorCode::wrong_result, "wrong"};
   const Selection second = choose();
-  EXPECT_EQ(second.reason, "stored");
+  EXPECT_EQ(second.by, SelectedBy::stored);
   EXPECT_NE(second.candidate, first);
   // Where the heuristic's own choice was never measured, nobody knows whether the others are better.
   const Candidate ranked = rank_by_heuristic(problem_, all_engines(), options_.filter, request_).front();
   rows().erase(print(ranked));
-  EXPECT_EQ(choose().reason, "heuristic");
+  EXPECT_EQ(choose().by, SelectedBy::heuristic);
 }
 
 TEST_F(Remembered, PartialRowsAreMeasuredAgainAndCutOffOnesOnlyWithNewContestants) {

@@ -20,7 +20,7 @@ Error nobody_can(const ConvProblem& problem, std::span<const Engine* const> engi
   std::string message = fmt::format("no engine can run {}", print(problem));
   const std::vector<EngineAnswer> answers = list_candidates(problem, engines, request);
   for (const EngineAnswer& answer : answers) {
-    if (answer.engine->info().device != selection::kind_of(request)) continue;
+    if (answer.engine->info().device != request.kind()) continue;
     auto refusal = answer.refusal;
     if (!refusal) refusal = filtered(problem, *answer.engine, answer.default_candidate.knobs, filter, request);
     if (!refusal) refusal = selection::held_back(answer.engine->info(), answers, filter);
@@ -54,7 +54,7 @@ void log_selection(const ConvProblem& problem, const Selection& selection, std::
       {{"problem", print(problem)},
        {"node", node_name},
        {"candidate", print(selection.candidate)},
-       {"reason", selection.reason},
+       {"reason", selection.reason()},
        {"partial", selection.partial ? "1" : "0"}});
 }
 
@@ -77,7 +77,7 @@ std::size_t put_first(std::vector<Candidate>& ranked, std::span<const Candidate>
 // asking for all values that they may have would cost more than choosing.
 Result<void> can_run(const ConvProblem& problem, const Candidate& candidate, std::span<const Engine* const> engines,
                      const PlanRequest& request) {
-  if (!request.cuda) {
+  if (request.kind() == DeviceKind::cpu) {
     CONVOY_CHECK(selection::runnable_engine(problem, candidate, engines, request));
     return {};
   }
@@ -103,7 +103,7 @@ Result<Selection> choose(const ConvProblem& problem, std::span<const Engine* con
             fmt::format("rule '{}': {} is written {} now", rule->pattern, print(rule->candidate), print(*runs)));
       }
       selection.candidate = *std::move(runs);
-      selection.reason = fmt::format("rule '{}'", rule->pattern);
+      selection.by = SelectedBy::rule;
       selection.rule = rule->pattern;
       return selection;
     }
@@ -120,7 +120,6 @@ Result<Selection> choose(const ConvProblem& problem, std::span<const Engine* con
       const auto runs = can_run(problem, best->candidate, engines, request);
       if (runs.ok()) {
         selection.candidate = best->candidate;
-        selection.reason = "heuristic";
         selection.warnings = std::move(warnings);
         return selection;
       }
@@ -166,6 +165,30 @@ Result<Selection> choose_and_log(const ConvProblem& problem, std::span<const Eng
 }
 
 }  // namespace
+
+std::string_view name_of(SelectedBy by) {
+  switch (by) {
+    case SelectedBy::heuristic:
+      return "heuristic";
+    case SelectedBy::rule:
+      return "rule";
+    case SelectedBy::measured:
+      return "measured";
+    case SelectedBy::stored:
+      return "stored";
+    case SelectedBy::network_hint:
+      return "network hint";
+    case SelectedBy::plan:
+      return "plan";
+    case SelectedBy::given:
+      break;
+  }
+  return "given";
+}
+
+std::string Selection::reason() const {
+  return by == SelectedBy::rule ? fmt::format("rule '{}'", rule) : std::string(name_of(by));
+}
 
 Result<Selection> select(const ConvProblem& problem, std::span<const Engine* const> engines,
                          const SelectionOptions& options, const PlanRequest& request, std::string_view node_name,

@@ -58,7 +58,7 @@ TEST_F(Select, HeuristicTakesTheBestPrediction) {
   const auto selection = select(problem_, engines, {}, request_);
   ASSERT_TRUE(selection.ok());
   EXPECT_EQ(selection->candidate.engine, "fake.slow");
-  EXPECT_EQ(selection->reason, "heuristic");
+  EXPECT_EQ(selection->by, SelectedBy::heuristic);
 }
 
 // What is told from the problem alone may turn out wrong when the engine is asked: a prediction may be, a selection is
@@ -72,7 +72,7 @@ TEST_F(Select, WhatCantRunAfterAllIsReplacedVisibly) {
   auto selection = select(problem_, engines, {}, request_);
   ASSERT_TRUE(selection.ok());
   EXPECT_EQ(selection->candidate.engine, "fake.slow");
-  EXPECT_EQ(selection->reason, "heuristic");
+  EXPECT_EQ(selection->by, SelectedBy::heuristic);
   EXPECT_TRUE(make_plan(problem_, selection->candidate, engines, request_).ok());
   ASSERT_EQ(selection->warnings.size(), 1U);
   EXPECT_NE(selection->warnings[0].find("C=4: not offered"), std::string::npos) << selection->warnings[0];
@@ -129,7 +129,7 @@ TEST_F(Select, RulesDecideStrictlyOrWithAVisibleFallback) {
   const auto by_rule = select(problem_, engines, options, request_);
   ASSERT_TRUE(by_rule.ok());
   EXPECT_EQ(print(by_rule->candidate), "fake.quick{tile=2}");
-  EXPECT_EQ(by_rule->reason, "rule '*'");
+  EXPECT_EQ(by_rule->reason(), "rule '*'");
 
   const auto strict = select(problem_, engines, options, request_, "head");
   ASSERT_FALSE(strict.ok());
@@ -202,12 +202,16 @@ TEST_F(Select, ConfigurationsDropEnginesAndSayWhy) {
     EXPECT_EQ(*parse_library_config(name_of(config)), config);
   }
   EXPECT_FALSE(parse_library_config("tiny").ok());
-  // The process's configuration is the default of filters made later.
-  const LibraryConfig before = library_config();
-  set_library_config(LibraryConfig::portable);
-  EXPECT_EQ(SelectionFilter().config, LibraryConfig::portable);
-  set_library_config(before);
-  EXPECT_EQ(SelectionFilter().config, before);
+}
+
+TEST(SelectedBy, IsSaidInWordsMadeFromIt) {
+  Selection selection;
+  EXPECT_EQ(selection.reason(), "heuristic");
+  selection.by = SelectedBy::network_hint;
+  EXPECT_EQ(selection.reason(), "network hint");
+  selection.by = SelectedBy::rule;
+  selection.rule = "filter=3x3";
+  EXPECT_EQ(selection.reason(), "rule 'filter=3x3'");
 }
 
 // As cuDNN's engines: one engine, whose candidates are compiled at run time or beforehand.

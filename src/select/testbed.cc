@@ -1,10 +1,8 @@
 #include "select/testbed.h"
 
-#include <cstring>
 #include <optional>
 
 #include "base/clock.h"
-#include "device/workspace.h"
 #include "select/measure/caches.h"
 #include "select/measure/problem_data.h"
 
@@ -17,7 +15,7 @@ class CpuTestbed final : public Testbed {
                                                CacheState caches, std::int64_t oracle_terms, std::uint64_t seed) {
     auto bed = std::make_unique<CpuTestbed>(problem, request.threads, oracle_terms);
     CONVOY_TRY(bed->data_, ProblemData::make(problem, seed, request.constant_weights));
-    CONVOY_TRY(bed->out_, HostTensor::allocate(problem.out()));
+    CONVOY_CHECK(bed->allocate_output());
     bed->constant_ = request.constant_weights != nullptr;
     if (caches != CacheState::warm) {
       std::span<std::byte> produced;
@@ -25,27 +23,16 @@ class CpuTestbed final : public Testbed {
         const HostTensor& input = problem.pass == Pass::fprop ? bed->data_.x : bed->data_.y;
         produced = {input.data.get(), static_cast<std::size_t>(input.desc.bytes())};
       }
-      CONVOY_TRY(bed->flusher_, CacheFlusher::make(*bed->team_, request.cpu.l2_bytes, produced));
+      CONVOY_TRY(bed->flusher_, CacheFlusher::make(bed->team_, request.cpu.l2_bytes, produced));
     }
     return std::unique_ptr<Testbed>(std::move(bed));
   }
 
   CpuTestbed(const ConvProblem& problem, int threads, std::int64_t oracle_terms)
-      : problem_(problem), oracle_terms_(oracle_terms), team_(make_cpu_team(threads)) {}
+      : Testbed(problem, processor(), make_cpu_team(threads), oracle_terms, threads),
+        team_(static_cast<ThreadTeam&>(*queue_)) {}
 
   const void* constant_weights() const override { return constant_ ? data_.w.data.get() : nullptr; }
-
-  Result<void> soil(std::size_t workspace_bytes) override {
-    CONVOY_TRY(void* const workspace, workspace_.reserve(workspace_bytes));
-    if (workspace != nullptr) std::memset(workspace, 0xff, workspace_bytes);
-    const auto bytes = static_cast<std::size_t>(problem_.out().bytes());
-    if (problem_.beta != 0) {
-      std::memcpy(out_.data.get(), data_.prior(problem_.pass).data.get(), bytes);
-    } else {
-      std::memset(out_.data.get(), 0xff, bytes);
-    }
-    return {};
-  }
 
   Result<double> run(const ConvPlan& plan) override {
     const double start = monotonic_seconds();
@@ -53,27 +40,6 @@ class CpuTestbed final : public Testbed {
     return monotonic_seconds() - start;
   }
   Result<double> timed_run(const ConvPlan& plan) override { return run(plan); }
-
-  Result<Verification> compare(Arithmetic arithmetic) override {
-    if (expectation_ == nullptr) {
-      ConvArgs args = data_.args(nullptr);
-      args.out = data_.prior(problem_.pass).data.get();
-      const VerifyOptions options{.full_terms = oracle_terms_};
-      expectation_ = std::make_unique<Expectation>(problem_, args, options, *team_);
-    }
-    return expectation_->compare(out_.data.get(), arithmetic);
-  }
-  Result<const HostTensor*> output() override { return &out_; }
-
-  Result<void> keep_output() override {
-    CONVOY_TRY(kept_, HostTensor::allocate(problem_.out()));
-    std::memcpy(kept_.data.get(), out_.data.get(), static_cast<std::size_t>(problem_.out().bytes()));
-    return {};
-  }
-  Result<Comparison> compare_with_kept(Arithmetic arithmetic) override {
-    return compare_whole(kept_, out_, tolerances(arithmetic), *team_);
-  }
-  std::vector<double> tolerances(Arithmetic arithmetic) const override { return expectation_->tolerances(arithmetic); }
 
   std::vector<Timing> time(std::span<Runner* const> runners, const TimingOptions& options,
                            FunctionRef<bool()> keep_going) override {
@@ -98,24 +64,99 @@ class CpuTestbed final : public Testbed {
   }
 
  private:
-  Result<void> execute(const ConvPlan& plan) {
-    const std::size_t bytes = plan.workspace_bytes();
-    CONVOY_TRY(void* const workspace, workspace_.reserve(bytes));
-    return plan.execute(data_.args(out_.data.get()), {*team_, workspace, bytes});
-  }
+  ConvArgs args(void* out) const override { return data_.args(out); }
+  const void* prior() const override { return data_.prior(problem_.pass).data.get(); }
+  Result<ProblemData> host_data() override { return data_; }
 
-  ConvProblem problem_;
-  std::int64_t oracle_terms_;
-  std::unique_ptr<ThreadTeam> team_;
+  ThreadTeam& team_;  // the queue
   bool constant_ = false;
-  Workspace workspace_;  // one for all: they run one after the other
   ProblemData data_;
-  HostTensor out_, kept_;
   std::optional<CacheFlusher> flusher_;
-  std::unique_ptr<Expectation> expectation_;  // made when it is first needed
 };
 
 }  // namespace
+
+Testbed::Testbed(const ConvProblem& problem, const Device& device, std::unique_ptr<Queue> queue,
+                 std::int64_t oracle_terms, int host_threads)
+    : problem_(problem),
+      device_(device),
+      queue_(std::move(queue)),
+      workspace_(device),
+      oracle_terms_(oracle_terms),
+      host_team_(make_cpu_team(host_threads)) {}
+
+Result<void> Testbed::allocate_output() {
+  CONVOY_TRY(out_, device_.allocate(output_bytes(), "the output"));
+  return {};
+}
+
+Result<void> Testbed::soil(std::size_t workspace_bytes) {
+  CONVOY_TRY(void* const workspace, workspace_.reserve(workspace_bytes));
+  CONVOY_CHECK(queue_->fill(workspace, 0xff, workspace_bytes));
+  if (problem_.beta != 0) {
+    CONVOY_CHECK(queue_->copy(out_.data(), prior(), output_bytes()));
+  } else {
+    CONVOY_CHECK(queue_->fill(out_.data(), 0xff, output_bytes()));
+  }
+  return queue_->finish();
+}
+
+Result<void> Testbed::execute(const ConvPlan& plan, const ConvArgs& args) {
+  const std::size_t bytes = plan.workspace_bytes();
+  CONVOY_TRY(void* const workspace, workspace_.reserve(bytes));
+  return plan.execute(args, {*queue_, workspace, bytes});
+}
+
+Result<void> Testbed::run_on(Queue& queue, const ConvPlan& plan) {
+  const std::size_t bytes = plan.workspace_bytes();
+  CONVOY_TRY(void* const workspace, workspace_.reserve(bytes));
+  CONVOY_CHECK(plan.execute(args(out_.data()), {queue, workspace, bytes}));
+  return queue.finish();
+}
+
+Result<const Expectation*> Testbed::expectation() {
+  if (expectation_ == nullptr) {
+    CONVOY_TRY(const ProblemData data, host_data());
+    const ConvArgs args = data.args(data.prior(problem_.pass).data.get());
+    const VerifyOptions options{.full_terms = oracle_terms_};
+    expectation_ = std::make_unique<Expectation>(problem_, args, options, *host_team_);
+  }
+  return expectation_.get();
+}
+
+Result<Verification> Testbed::compare(Arithmetic arithmetic) {
+  CONVOY_TRY(const Expectation* expected, expectation());
+  CONVOY_TRY(const HostTensor* out, output());
+  return expected->compare(out->data.get(), arithmetic);
+}
+
+Result<const HostTensor*> Testbed::output() {
+  if (device_.kind() == DeviceKind::cpu) {
+    host_out_ = {problem_.out(), std::static_pointer_cast<std::byte>(out_.share())};
+    return &host_out_;
+  }
+  if (!host_out_.data) {
+    CONVOY_TRY(host_out_, HostTensor::allocate(problem_.out()));
+  }
+  CONVOY_CHECK(queue_->copy_out(host_out_.data.get(), out_.data(), output_bytes()));
+  CONVOY_CHECK(queue_->finish());
+  return &host_out_;
+}
+
+Result<void> Testbed::keep_output() {
+  CONVOY_TRY(kept_, device_.allocate(output_bytes(), "an output to compare with"));
+  CONVOY_CHECK(queue_->copy(kept_.data(), out_.data(), output_bytes()));
+  return queue_->finish();
+}
+
+Result<Comparison> Testbed::compare_with_kept(Arithmetic arithmetic) {
+  CONVOY_TRY(const HostTensor* out, output());
+  CONVOY_TRY(const HostTensor kept, HostTensor::allocate(problem_.out()));
+  CONVOY_CHECK(queue_->copy_out(kept.data.get(), kept_.data(), output_bytes()));
+  CONVOY_CHECK(queue_->finish());
+  CONVOY_TRY(const Expectation* expected, expectation());
+  return compare_whole(kept, *out, expected->tolerances(arithmetic), *host_team_);
+}
 
 Result<std::unique_ptr<Testbed>> make_cpu_testbed(const ConvProblem& problem, const PlanRequest& request,
                                                   CacheState caches, std::int64_t oracle_terms, std::uint64_t seed) {
@@ -127,10 +168,10 @@ Result<std::unique_ptr<Testbed>> make_testbed(const ConvProblem& problem, const 
   if (caches == CacheState::network) {
     return Error{ErrorCode::invalid_argument, "caches=network: that is timed in a network only"};
   }
-  if (caches == CacheState::rotating && !request.cuda) {
+  if (caches == CacheState::rotating && request.kind() == DeviceKind::cpu) {
     return Error{ErrorCode::invalid_argument, "caches=rotating: only on a GPU are executions timed in a row"};
   }
-  if (request.cuda) return make_cuda_testbed(problem, request, caches, oracle_terms, seed);
+  if (request.kind() == DeviceKind::cuda) return make_cuda_testbed(problem, request, caches, oracle_terms, seed);
   return make_cpu_testbed(problem, request, caches, oracle_terms, seed);
 }
 

@@ -48,6 +48,7 @@ class Tuner {
         engines_(engines),
         options_(options),
         request_(request),
+        habits_(habits_on(request)),
         progress_(progress),
         key_(measurement_key(problem, request, options.caches)),
         start_(monotonic_seconds()),
@@ -78,7 +79,7 @@ class Tuner {
   }
 
   Result<void> open_counter() {
-    auto counter = request_.cuda ? EnergyCounter::open_gpu(request_.cuda->ordinal) : EnergyCounter::open();
+    auto counter = open_energy_counter(request_);
     if (counter.ok()) {
       counter_ = std::move(*counter);
     } else if (options_.objective.energy > 0) {
@@ -224,11 +225,10 @@ class Tuner {
     return first_answer_by(2 * predicted(candidate) + planning);
   }
 
-  // Plans for a GPU are compiled side by side; on the CPU each packs the weights, so one at a time.
-  std::size_t planned_at_once() const { return !request_.cuda ? 1 : time_left() < infinity ? 16 : 32; }
+  std::size_t planned_at_once() const { return !habits_.compiles ? 1 : time_left() < infinity ? 16 : 32; }
 
-  // On a GPU, where compiling decides, what the plans before took.
-  double planning_seconds() const { return request_.cuda ? planning_ : packing_seconds(); }
+  // Where compiling decides, what the plans before took.
+  double planning_seconds() const { return habits_.compiles ? planning_ : packing_seconds(); }
 
   // Where not, later ones may be quicker. `planning`: what is to come besides running it.
   bool affords(const Candidate& candidate, double planning) {
@@ -271,8 +271,7 @@ class Tuner {
     const double limit = cut_ * best_seconds();
     for (const auto& runner : runners_) {
       if (runner->plan == nullptr) continue;
-      // One time may be another process's slice of the processor. A GPU's runs are its own.
-      for (int again = 0; !request_.cuda && again < second_chances && runner->measurement.median_seconds > limit;
+      for (int again = 0; !habits_.undisturbed && again < second_chances && runner->measurement.median_seconds > limit;
            ++again) {
         if (runner->measurement.median_seconds > disturbed_seconds || time_left() <= 0) break;
         bench.time_again(*runner);
@@ -284,9 +283,10 @@ class Tuner {
       }
       if (runner->measurement.median_seconds <= limit) continue;
       runner->plan.reset();
-      // While some were not even tried, nobody knows whether this one is to be measured again; but a GPU's time stands,
-      // and whoever goes on from here needs its seconds for the others (recall() compares it with the best by then).
-      if (partial_ && !request_.cuda) continue;
+      // While some were not even tried, nobody knows whether this one is to be measured again; but a time that stands,
+      // stands, and whoever goes on from here needs its seconds for the others (recall() compares it with the best by
+      // then).
+      if (partial_ && !habits_.undisturbed) continue;
       runner->measurement.state = MeasurementState::cut_off;
       report(runner->measurement);
     }
@@ -411,7 +411,7 @@ class Tuner {
 
   Result<Selection> choose() {
     Selection selection;
-    selection.reason = runners_.empty() ? "stored" : "measured";
+    selection.by = runners_.empty() ? SelectedBy::stored : SelectedBy::measured;
     selection.measurements = std::move(settled_);
     for (const auto& runner : runners_) selection.measurements.push_back(std::move(runner->measurement));
     sort_measurements(selection.measurements);
@@ -447,7 +447,7 @@ class Tuner {
       if (!untried.empty()) {
         CONVOY_TRY(Selection predicted, choose_by_heuristic(problem_, untried, engines_, options_, request_));
         selection.candidate = predicted.candidate;
-        selection.reason = predicted.reason;
+        selection.by = predicted.by;
         return selection;
       }
     }
@@ -476,6 +476,7 @@ class Tuner {
   std::span<const Engine* const> engines_;
   const SelectionOptions& options_;
   const PlanRequest& request_;
+  const Habits habits_;
   const SelectionProgress& progress_;
   const MeasurementKey key_;
   const double start_;

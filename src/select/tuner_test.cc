@@ -193,7 +193,7 @@ TEST_F(Tuner, HoweverShortTheBudgetThereIsAnAnswer) {
   ASSERT_TRUE(selection.ok()) << selection.error().message;
   ASSERT_EQ(selection->measurements.size(), 1U);
   EXPECT_EQ(selection->candidate.engine, "fake.slow");
-  EXPECT_EQ(selection->reason, "measured");
+  EXPECT_EQ(selection->by, SelectedBy::measured);
   EXPECT_GT(selection->measurements[0].median_seconds, 0);
   EXPECT_TRUE(selection->partial);
   selection = choose({&quick_, &wrong_, &slow_});
@@ -259,7 +259,7 @@ TEST_F(Tuner, ANegativeBudgetMeasuresNothing) {
   const auto selection = choose({&quick_, &slow_});
   ASSERT_TRUE(selection.ok());
   EXPECT_EQ(selection->candidate.engine, "fake.slow");
-  EXPECT_EQ(selection->reason, "heuristic");
+  EXPECT_EQ(selection->by, SelectedBy::heuristic);
   EXPECT_TRUE(selection->partial);
 }
 
@@ -283,7 +283,7 @@ TEST_F(Tuner, ProgressInterruptsAndAWrongCandidateIsNotTakenForLackOfAnother) {
   selection = choose({&wrong_, &quick_}, first_only);
   ASSERT_TRUE(selection.ok());
   EXPECT_EQ(selection->candidate.engine, "fake.quick");
-  EXPECT_EQ(selection->reason, "heuristic");
+  EXPECT_EQ(selection->by, SelectedBy::heuristic);
 }
 
 TEST_F(Tuner, KnobsAreSearchedOnRequest) {

@@ -19,23 +19,21 @@ constexpr double long_run_seconds = 0.1;
 // Of a first run on a GPU, at most, for its code to be loaded: what takes longer than the hopeless by this is hopeless.
 constexpr double loading_seconds = 0.03;
 
-// The processor's counter moves once a millisecond, a GPU's every 20 to 100 of them.
-constexpr double cpu_energy_seconds = 0.2;
-constexpr double gpu_energy_seconds = 0.5;
-
 // Estimates for setup_seconds, from below a loaded and above an idle machine's.
 constexpr double seconds_per_oracle_term = 2e-9;
 constexpr double seconds_per_filled_byte = 1e-9;
 constexpr double seconds_per_weight_byte = 3e-9;  // filled, copied and packed by the first plan
-constexpr double gpu_setup_seconds = 0.1;         // contents are made there, and the oracle is quick
-
-constexpr int most_planning_threads = 16;
+constexpr double gpu_setup_seconds = 0.1;         // Habits::makes_data
 
 }  // namespace
 
 Workbench::Workbench(const ConvProblem& problem, std::span<const Engine* const> engines, const PlanRequest& request,
                      std::unique_ptr<Testbed> testbed)
-    : problem_(problem), engines_(engines), request_(request), testbed_(std::move(testbed)) {
+    : problem_(problem),
+      engines_(engines),
+      request_(request),
+      habits_(habits_on(request)),
+      testbed_(std::move(testbed)) {
   request_.constant_weights = testbed_->constant_weights();
 }
 
@@ -46,7 +44,7 @@ Result<Workbench> Workbench::make(const ConvProblem& problem, std::span<const En
 }
 
 double Workbench::setup_seconds(const ConvProblem& problem, const PlanRequest& request, std::int64_t oracle_terms) {
-  if (request.cuda) return gpu_setup_seconds;
+  if (habits_on(request).makes_data) return gpu_setup_seconds;
   const double outputs = static_cast<double>(std::max<std::int64_t>(problem.out().elements(), 1));
   const double terms = flops(problem) / 2;
   const double checked = terms <= static_cast<double>(oracle_terms)
@@ -64,7 +62,7 @@ std::vector<Runner> Workbench::plan(std::span<const Candidate> candidates) const
     for (std::size_t i = next++; i < candidates.size(); i = next++) runners[i] = plan(candidates[i]);
   };
   std::vector<std::jthread> others;
-  const int threads = request_.cuda ? std::clamp(request_.cpu.logical_cpus, 1, most_planning_threads) : 1;
+  const int threads = habits_.planning_threads;
   for (std::size_t i = 1; i < std::min(candidates.size(), static_cast<std::size_t>(threads)); ++i) {
     others.emplace_back(work);
   }
@@ -106,7 +104,7 @@ Result<void> Workbench::try_audition(Runner& runner, double hopeless_seconds) {
   CONVOY_CHECK(verify(measurement));
   // The first run of a short plan mostly times page faults and threads that wake up, or code on its way to a GPU.
   const double long_run =
-      request_.cuda ? std::min(hopeless_seconds + loading_seconds, long_run_seconds) : long_run_seconds;
+      habits_.compiles ? std::min(hopeless_seconds + loading_seconds, long_run_seconds) : long_run_seconds;
   if (measurement.median_seconds < long_run) {
     CONVOY_TRY(measurement.median_seconds, testbed_->timed_run(*runner.plan));
   }
@@ -134,7 +132,7 @@ void Workbench::sample(std::span<Runner* const> runners, double budget_seconds, 
     measurement.spread = summary.spread();
     measurement.samples = summary.samples;
     if (timings[i].settled) measurement.state = MeasurementState::complete;
-    if (request_.cuda) {
+    if (habits_.compiles) {
       if (const auto stages = stages_of(*runners[i]->plan); !stages.empty()) {
         measurement.kernels = static_cast<int>(stages.size());
       }
@@ -144,7 +142,7 @@ void Workbench::sample(std::span<Runner* const> runners, double budget_seconds, 
 
 void Workbench::measure_energy(Runner& runner, EnergyCounter& counter) {
   const auto before = counter.joules();
-  const auto runs = testbed_->run_for(*runner.plan, request_.cuda ? gpu_energy_seconds : cpu_energy_seconds);
+  const auto runs = testbed_->run_for(*runner.plan, habits_.energy_seconds);
   const auto after = counter.joules();
   if (!runs.ok()) return fail(runner, runs.error());
   if (before.ok() && after.ok()) runner.measurement.energy_joules = (*after - *before) / static_cast<double>(*runs);
@@ -165,11 +163,8 @@ Result<void> Workbench::verify(Measurement& measurement) {
   measurement.max_error = oracle.max_error;
   measurement.max_error_absolute = std::abs(oracle.actual - oracle.expected);
   const auto wrong = [&](const std::string& what) {
-    const std::string where = request_.cuda
-                                  ? fmt::format("cuda:{} {}", request_.cuda->ordinal, request_.cuda->name)
-                                  : fmt::format("{} threads, {}", request_.threads, name_of(request_.cpu.isa));
-    return Error{ErrorCode::wrong_result,
-                 fmt::format("{} on {}, {}: {}", print(measurement.candidate), print(problem_), where, what)};
+    return Error{ErrorCode::wrong_result, fmt::format("{} on {}, {}: {}", print(measurement.candidate), print(problem_),
+                                                      place_text(request_), what)};
   };
   if (!oracle.ok()) {
     return wrong(fmt::format("out[{}] is {:.9g}, the oracle says {:.9g} ({:.3g} times the tolerance)",

@@ -9,6 +9,7 @@
 
 #include "convoy/selection.h"
 #include "select/measure/energy.h"
+#include "select/measure/habits.h"
 #include "select/testbed.h"
 
 namespace convoy::selection {
@@ -62,6 +63,7 @@ class Workbench {
   ConvProblem problem_;
   std::span<const Engine* const> engines_;
   PlanRequest request_;
+  Habits habits_;
   std::unique_ptr<Testbed> testbed_;
   std::optional<Arithmetic> trusted_;  // of the first candidate that passed a sampled verification: its output is kept
   std::optional<Error> lost_;

@@ -1,5 +1,5 @@
 // Every configuration of every engine is the same after being printed and parsed, is written as today, and is a
-// configuration by itself: nothing is added to it, and no other one has its text.
+// configuration by itself: nothing is added to it, no other one has its text, and its plan says the same.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -50,6 +50,13 @@ class EveryConfiguration : public ::testing::Test {
       with_words_ += std::any_of(candidate.knobs.begin(), candidate.knobs.end(),
                                  [](const KnobValue& knob) { return knob.value.word() != nullptr; });
       if (HasFatalFailure()) return;
+    }
+    if (engine.info().device != DeviceKind::cpu || engine.info().oracle) return;
+    for (const Candidate* candidate : {&all.front(), &all.back()}) {  // plans are found again by what they say
+      const auto plan = engine.plan(problem, candidate->knobs, request);
+      if (plan.ok()) {
+        EXPECT_EQ(print((*plan)->candidate()), print(*candidate)) << print(problem);
+      }
     }
   }
 

@@ -105,6 +105,8 @@ TEST(ExecutionErrors, WhatIsMissingIsNamedBeforeAnythingRuns) {
       expect_named(args, context, name);
     }
     expect_named(good, {*larger, workspace.get(), (*plan)->workspace_bytes()}, "team.size()=2");
+    CudaQueue stream(nullptr);
+    expect_named(good, {stream, workspace.get(), (*plan)->workspace_bytes()}, "queue is of the kind cuda");
     if ((*plan)->workspace_bytes() > 0) {
       expect_named(good, {*team, workspace.get(), (*plan)->workspace_bytes() - 1}, "workspace_bytes=");
       expect_named(good, {*team, nullptr, (*plan)->workspace_bytes()}, "workspace");

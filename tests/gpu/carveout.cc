@@ -127,7 +127,7 @@ class Bench {
       CONVOY_TRY(cuda::Event event, cuda::Event::create(0));
       events.push_back(std::move(event));
     }
-    const auto team = make_cpu_team(1);
+    CudaQueue queue(one.get());
     void* out = tensors_[problem_.pass == Pass::fprop ? 2 : problem_.pass == Pass::dgrad ? 0 : 1].data();
     const ConvArgs args{.x = tensors_[0].data(), .w = tensors_[1].data(), .y = tensors_[2].data(), .out = out};
     std::vector<double> convolution, spin;
@@ -143,7 +143,7 @@ class Bench {
       CONVOY_CHECK(events[0].wait_in(one.get()));
       CONVOY_CHECK(events[2].record(one.get()));
       if (plan != nullptr) {
-        CONVOY_CHECK(plan->execute(args, {*team, workspace_.data(), workspace_.bytes(), one.get()}));
+        CONVOY_CHECK(plan->execute(args, {queue, workspace_.data(), workspace_.bytes()}));
       }
       CONVOY_CHECK(events[3].record(one.get()));
       CONVOY_CHECK(one.synchronize());

@@ -48,6 +48,14 @@ class Substitution(unittest.TestCase):
     def not_placed(self, graph):
         return {each["candidate"]: each["reason"] for each in graph.get("not_placed", [])}
 
+    def test_lines_with_former_knobs_are_said(self):
+        old = {f"cuda.depthwise{{tile=300{rows}0101}}": 1 for rows in range(14, 21)}
+        _, err, _ = self.run_program("1", times=old)
+        lines = err.splitlines()
+        self.assertEqual(len(lines), 6, err)
+        self.assertIn("line 5: cuda.depthwise{tile=300140101} is written cuda.depthwise{columns=1,kernel=planes,rows=14} now", lines[0])
+        self.assertTrue(lines[5].endswith("and 2 more lines so"), err)
+
     def test_what_is_faster_runs_in_place_of_the_plan(self):
         out, err, graph = self.run_program("3", times={"cuda.depthwise{tile=1}": 1e-5})
         self.assertEqual(out, ["prepares cuda.depthwise{tile=1} for 0 SMs", "eng5: 640 bytes", *[IN_PLACE] * 3], "cuDNN's own asks for 500")

@@ -118,7 +118,7 @@ TEST(EngineProperty, WorkspaceTrustedToBeZero) {
 TEST(EngineProperty, ASumThatDependsOnTheThreadCount) {
   expect_caught("thread_invariant", [](auto& problem, auto& args, auto& context) {
     float* element = last_element(problem, args);
-    if (context.team.size() == 3) *element = std::nextafter(*element, 1e30F);
+    if (context.team().size() == 3) *element = std::nextafter(*element, 1e30F);
   });
 }
 

@@ -117,8 +117,8 @@ def again():
     check(document["plan"] == done["plan"], "the second tune of a network chose differently")
     steps = json.loads(convoy(network, "run", "zoo:resnet18", "--random-inputs", "--json"))["steps"]
     layers = [step for step in steps if step["kind"] == "conv"]
-    check(all(step["reason"] in ("stored", "network") for step in layers), "convoy run does not take what is stored")
-    check(any(step["reason"] == "network" for step in layers), "convoy run takes nothing of what was timed in the network")
+    check(all(step["reason"] in ("stored", "network hint") for step in layers), "convoy run does not take what is stored")
+    check(any(step["reason"] == "network hint" for step in layers), "convoy run takes nothing of what was timed in the network")
     runs = {(step["problem"], step["implementation"]) for step in layers}
     tuned = {(problem["problem"], problem["candidate"]) for problem in document["problems"]}
     check(runs == tuned, f"convoy run does other convolutions than were tuned: {runs ^ tuned}")
@@ -130,7 +130,7 @@ def again():
     check(imported["measured"] == 0 and imported["plan"] == done["plan"], "after an import the network's plan is another")
     explained = convoy(network, "explain", document["problems"][0]["problem"])
     if document["problems"][0]["in_network"]:
-        check("(network)" in explained and "in a network" in explained, f"explain does not say it: {explained}")
+        check("(network hint)" in explained and "in a network" in explained, f"explain does not say it: {explained}")
     seen["second_tune_resnet18"] = {"wall_seconds": round(wall, 3), "processor_seconds": round(processor, 3)}
     return f"second tune of resnet18: {wall:.2f} s, {processor:.2f} s of the processor"
 

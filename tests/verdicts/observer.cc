@@ -66,7 +66,7 @@ class ObserverPlan final : public ConvPlan {
   Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
     ConvArgs given = args;
     if (weights_.data) given.w = weights_.data.get();
-    const Expectation expectation(problem_, given, options_.verify, context.team);
+    const Expectation expectation(problem_, given, options_.verify, context.team());
     ++observations_.convolutions;
     if (!expectation.full()) ++observations_.sampled;
     CONVOY_TRY(const HostTensor out, HostTensor::allocate(problem_.out()));
@@ -83,7 +83,7 @@ class ObserverPlan final : public ConvPlan {
       const std::size_t size = contestant.plan->workspace_bytes();
       const auto workspace = allocate_aligned(size);
       if (size > 0) std::memset(workspace.get(), 0xff, size);
-      const auto done = contestant.plan->execute(given, {context.team, workspace.get(), size});
+      const auto done = contestant.plan->execute(given, {context.team(), workspace.get(), size});
       if (!done.ok()) {
         observations_.failed.push_back(fmt::format("{} on {}: {}", name, print(problem_), done.error().message));
         continue;
@@ -103,7 +103,7 @@ class ObserverPlan final : public ConvPlan {
         engine.worst = print(problem_);
       }
       given.out = args.out;  // what a prior output held
-      plant(given, expectation, contestant, name, out, good, context.team);
+      plant(given, expectation, contestant, name, out, good, context.team());
       if (!good.data) {
         CONVOY_TRY(good, HostTensor::allocate(problem_.out()));
         std::memcpy(good.data.get(), out.data.get(), bytes);

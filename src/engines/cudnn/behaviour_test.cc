@@ -38,16 +38,15 @@ TEST_F(Behaviour, ManyThreadsRunOnePlan) {
   for (const auto& plan : plans(problem)) {
     auto first = Case::make(problem, 0);
     ASSERT_TRUE(first.ok());
-    const auto expected = (*first)->run(*plan, 0, *team_);
+    const auto expected = (*first)->run(*plan, 0);
     ASSERT_TRUE(expected.ok()) << expected.error().message;
     std::vector<int> wrong(threads, 0);
     std::vector<std::thread> running;
     for (int t = 0; t < threads; ++t) {
       running.emplace_back([&, t] {
         auto mine = Case::make(problem, 0);
-        const auto team = make_cpu_team(1);
         for (int i = 0; i < times; ++i) {
-          const auto out = mine.ok() ? (*mine)->run(*plan, 0, *team) : Result<std::vector<std::byte>>(mine.error());
+          const auto out = mine.ok() ? (*mine)->run(*plan, 0) : Result<std::vector<std::byte>>(mine.error());
           if (!out.ok()) ADD_FAILURE() << out.error().message;
           wrong[t] += !out.ok() || *out != *expected;
         }
@@ -64,7 +63,7 @@ TEST_F(Behaviour, APartOfTheDeviceIsKeptTo) {
   const ConvProblem problem = problem_of("fprop:x=bf16,64x64x56x56,nhwc:w=bf16,64x64x3x3,nhwc:pad=1x1");
   auto data = Case::make(problem, 0);
   ASSERT_TRUE(data.ok());
-  const auto whole = (*data)->run(*plans(problem).front(), 0, *team_);
+  const auto whole = (*data)->run(*plans(problem).front(), 0);
   request_.target_sms = request_.cuda->sm_count / 2;
   const auto kept = plans(problem);
   EXPECT_FALSE(kept.empty());
@@ -72,8 +71,8 @@ TEST_F(Behaviour, APartOfTheDeviceIsKeptTo) {
     const auto launches = captured_launches(*plan, problem, 0);
     ASSERT_TRUE(launches.ok()) << launches.error().message;
     for (const Launch& launch : *launches) EXPECT_LE(launch.blocks, request_.target_sms) << launch.name;
-    EXPECT_TRUE((*data)->run(*plan, 0, *team_).ok()) << print(plan->candidate());
-    const auto seconds = (*data)->time(*plan, 0, *team_);
+    EXPECT_TRUE((*data)->run(*plan, 0).ok()) << print(plan->candidate());
+    const auto seconds = (*data)->time(*plan, 0);
     if (seconds) RecordProperty(print(plan->candidate()), std::to_string(*seconds * 1e6));
   }
 }
@@ -91,7 +90,7 @@ TEST_F(Behaviour, TensorsOfMoreThan32BitsAreRightInPieces) {
     EXPECT_NE((*plan)->description().find("pieces"), std::string::npos);
     if ((*plan)->workspace_bytes() > std::size_t{40} << 30) continue;
     ++ran;
-    const auto out = (*data)->run(**plan, 0, *team_);
+    const auto out = (*data)->run(**plan, 0);
     ASSERT_TRUE(out.ok()) << out.error().message;
     const Dims& dims = problem.y.dims;
     int wrong = 0;
@@ -136,7 +135,7 @@ TEST_F(Behaviour, IntegerSumsWrap) {
   const auto all = plans(problem);
   EXPECT_FALSE(all.empty());
   for (const auto& plan : all) {
-    const auto out = (*data)->run(*plan, 0, *team_);
+    const auto out = (*data)->run(*plan, 0);
     ASSERT_TRUE(out.ok()) << out.error().message;
     EXPECT_TRUE(expectation.compare(out->data(), Arithmetic::direct).ok()) << print(plan->candidate());
   }
@@ -150,7 +149,8 @@ TEST_F(Behaviour, WrongPointersAreErrors) {
   ASSERT_TRUE(data.ok());
   ConvArgs args = (*data)->device();
   args.x = nullptr;
-  const auto ran = all.front()->execute(args, {*team_});
+  CudaQueue queue(nullptr);
+  const auto ran = all.front()->execute(args, {queue});
   ASSERT_FALSE(ran.ok());
   EXPECT_EQ(ran.error().code, ErrorCode::invalid_argument);
 }

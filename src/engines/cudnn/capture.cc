@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <memory>
 
-#include "core/no_team.h"
 #include "device/cuda/device.h"
 #include "device/cuda/errors.h"
 #include "device/cuda/stream.h"
@@ -107,8 +106,8 @@ Result<std::vector<Launch>> captured_launches(const ConvPlan& plan, const ConvPr
   args.bias = nowhere(4);
   args.z = nowhere(5);
   args.scales = static_cast<const float*>(nowhere(6));
-  NoTeam team;
-  const ExecContext context{team, nowhere(7), plan.workspace_bytes(), stream.get()};
+  CudaQueue queue(stream.get());
+  const ExecContext context{queue, nowhere(7), plan.workspace_bytes()};
   CONVOY_CHECK(cuda::check(api->StreamBeginCapture(stream.get(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
                            "cuStreamBeginCapture", "counting a plan's kernels"));
   const auto executed = plan.execute(args, context);

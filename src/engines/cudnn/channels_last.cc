@@ -115,7 +115,7 @@ class ChannelsLastPlan final : public ConvPlan, public HasStages {
       return Error{ErrorCode::invalid_argument, fmt::format("workspace: {} bytes, {} needs {}", context.workspace_bytes,
                                                             print(candidate_), workspace_bytes())};
     }
-    const auto stream = static_cast<CUstream>(context.stream);
+    const auto stream = static_cast<CUstream>(context.stream());
     auto* const workspace = static_cast<std::byte*>(context.workspace);
     ConvArgs inner = args;
     if (out_offset_) inner.out = workspace + *out_offset_;

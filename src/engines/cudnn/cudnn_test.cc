@@ -503,11 +503,9 @@ TEST_F(WithCudnn, WithoutADeviceExecutionSaysSo) {
   const auto plan = engine.front()->plan(problem, {}, on(described_h200()));
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   alignas(64) float data[512] = {};
-  const auto team = make_cpu_team(1);
   std::vector<std::byte> workspace((*plan)->workspace_bytes());
-  ExecContext context{*team};
-  context.workspace = workspace.data();
-  context.workspace_bytes = workspace.size();
+  CudaQueue queue(nullptr);
+  const ExecContext context{queue, workspace.data(), workspace.size()};
   const auto ran = (*plan)->execute({.x = data, .w = data, .out = data}, context);
   ASSERT_FALSE(ran.ok());
   EXPECT_NE(ran.error().message.find("no CUDA device"), std::string::npos) << ran.error().message;

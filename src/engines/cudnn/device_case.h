@@ -59,6 +59,7 @@ class Case {
  public:
   static Result<std::unique_ptr<Case>> make(const ConvProblem& problem, int ordinal) {
     CONVOY_TRY(const cuda::Stream stream, cuda::Stream::create(ordinal));
+    CudaQueue queue(stream.get());
     CONVOY_CHECK(cuda::make_current(ordinal));
     auto made = std::unique_ptr<Case>(new Case(problem));
     const std::int64_t channels = problem.out().dims[problem.pass == Pass::wgrad ? 0 : 1];
@@ -99,9 +100,10 @@ class Case {
   }
 
   // Runs once on an out of NaN (or of the prior values, where they are read) and a workspace of NaN.
-  Result<std::vector<std::byte>> run(const ConvPlan& plan, int ordinal, ThreadTeam& team) {
+  Result<std::vector<std::byte>> run(const ConvPlan& plan, int ordinal) {
     CONVOY_CHECK(cuda::make_current(ordinal));
     CONVOY_TRY(const cuda::Stream stream, cuda::Stream::create(ordinal));
+    CudaQueue queue(stream.get());
     const std::size_t bytes = out_.host.size();
     if (problem_.beta != 0) {
       CONVOY_CHECK(cuda::copy_to_device(out_.device.data(), out_.host.data(), bytes, stream.get()));
@@ -111,7 +113,7 @@ class Case {
     CONVOY_TRY(const cuda::DeviceMemory workspace,
                cuda::DeviceMemory::allocate(ordinal, plan.workspace_bytes(), "a test's workspace"));
     if (workspace.bytes() > 0) CONVOY_CHECK(cuda::fill_bytes(workspace.data(), 0xff, workspace.bytes(), stream.get()));
-    CONVOY_CHECK(plan.execute(device(), {team, workspace.data(), workspace.bytes(), stream.get()}));
+    CONVOY_CHECK(plan.execute(device(), {queue, workspace.data(), workspace.bytes()}));
     std::vector<std::byte> result(bytes);
     CONVOY_CHECK(cuda::copy_to_host(result.data(), out_.device.data(), bytes, stream.get()));
     CONVOY_CHECK(stream.synchronize());
@@ -129,8 +131,9 @@ class Case {
   }
 
   // Seconds of an execution, the least of a few.
-  Result<double> time(const ConvPlan& plan, int ordinal, ThreadTeam& team) {
+  Result<double> time(const ConvPlan& plan, int ordinal) {
     CONVOY_TRY(const cuda::Stream stream, cuda::Stream::create(ordinal));
+    CudaQueue queue(stream.get());
     CONVOY_TRY(const cuda::DeviceMemory workspace,
                cuda::DeviceMemory::allocate(ordinal, plan.workspace_bytes(), "a test's workspace"));
     CONVOY_TRY(const cuda::Event begin, cuda::Event::create(ordinal));
@@ -138,7 +141,7 @@ class Case {
     double least = 1e9;
     for (int i = 0; i < 4; ++i) {
       CONVOY_CHECK(begin.record(stream.get()));
-      CONVOY_CHECK(plan.execute(device(), {team, workspace.data(), workspace.bytes(), stream.get()}));
+      CONVOY_CHECK(plan.execute(device(), {queue, workspace.data(), workspace.bytes()}));
       CONVOY_CHECK(end.record(stream.get()));
       CONVOY_CHECK(stream.synchronize());
       CONVOY_TRY(const double seconds, cuda::Event::seconds(begin, end));

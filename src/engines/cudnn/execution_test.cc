@@ -22,7 +22,7 @@ using testing::OnDevice;
 
 // What became of one candidate.
 nlohmann::json judge(const Engine& engine, const ConvProblem& problem, const KnobValues& knobs, Case& data,
-                     const Expectation& expectation, const PlanRequest& request, ThreadTeam& team) {
+                     const Expectation& expectation, const PlanRequest& request) {
   nlohmann::json row{{"problem", print(problem)}, {"engine", engine.info().name}};
   auto plan = engine.plan(problem, knobs, request);
   if (!plan) {
@@ -34,7 +34,7 @@ nlohmann::json judge(const Engine& engine, const ConvProblem& problem, const Kno
   row["notes"] = notes;
   row["workspace"] = (*plan)->workspace_bytes();
   const int ordinal = request.cuda->ordinal;
-  const auto out = data.run(**plan, ordinal, team);
+  const auto out = data.run(**plan, ordinal);
   if (!out) {
     row["failed"] = out.error().message;
     return row;
@@ -47,9 +47,9 @@ nlohmann::json judge(const Engine& engine, const ConvProblem& problem, const Kno
     row["actual"] = checked.actual;
     row["expected"] = checked.expected;
   }
-  const auto again = data.run(**plan, ordinal, team);
+  const auto again = data.run(**plan, ordinal);
   row["same_bits"] = again.ok() && *again == *out;
-  if (const auto seconds = data.time(**plan, ordinal, team)) row["microseconds"] = *seconds * 1e6;
+  if (const auto seconds = data.time(**plan, ordinal)) row["microseconds"] = *seconds * 1e6;
   return row;
 }
 
@@ -137,7 +137,7 @@ std::vector<nlohmann::json> judge_all(const ConvProblem& problem, const PlanRequ
       if (note == note::down_convert_inputs && problem.math != MathMode::reduced) allowed = false;
       if (note == note::reduced_precision_reduction && problem.math != MathMode::reduced) allowed = false;
     }
-    rows.push_back(judge(*engine, problem, knobs, **data, expectation, request, team));
+    rows.push_back(judge(*engine, problem, knobs, **data, expectation, request));
     rows.back()["allowed"] = allowed;
   }
   return rows;

@@ -217,7 +217,7 @@ class LegacyPlan final : public ConvPlan, public HasStages {
                                                             print(candidate_), workspace_)};
     }
     CONVOY_TRY(const Handle handle, borrow_handle(api_, ordinal_));
-    CONVOY_CHECK(judged(api_.SetStream(handle.get(), static_cast<cudaStream_t>(context.stream)), "cudnnSetStream"));
+    CONVOY_CHECK(judged(api_.SetStream(handle.get(), static_cast<cudaStream_t>(context.stream())), "cudnnSetStream"));
     const auto alpha = static_cast<float>(problem_.alpha), beta = static_cast<float>(problem_.beta);
     const bool doubles = problem_.compute == DataType::f64;
     return judged(

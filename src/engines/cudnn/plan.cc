@@ -175,7 +175,7 @@ class BackendPlan final : public ConvPlan, public HasStages, public HasPlanJson 
                                                             print(candidate_), workspace_)};
     }
     CONVOY_TRY(const Handle handle, borrow_handle(api_, device_.ordinal));
-    const cudnnStatus_t status = api_.SetStream(handle.get(), static_cast<cudaStream_t>(context.stream));
+    const cudnnStatus_t status = api_.SetStream(handle.get(), static_cast<cudaStream_t>(context.stream()));
     if (status != CUDNN_STATUS_SUCCESS) return error_of(failure_of(api_, status), "cudnnSetStream");
     for (const Part& part : parts_) {
       CONVOY_CHECK(run(part, args_of(args, problem_, part.piece), context.workspace, handle.get()));

@@ -46,7 +46,7 @@ class ReferencePlan final : public ConvPlan, public HasStages {
     if (weights_) with_weights.w = weights_.get();
     const Evaluator evaluator(problem_, with_weights);
     const reference::Placement& out = evaluator.geometry().out();
-    parallel_ranges(context.team, out.elements(), [&](std::int64_t begin, std::int64_t end, int) {
+    parallel_ranges(context.team(), out.elements(), [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t i = begin; i < end; ++i) evaluator.store(out.coords(i), args.out);
     });
     zero_channel_padding(problem_.out(), out, args.out);

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "convoy/engine.h"
-#include "core/no_team.h"
 #include "device/cuda/device.h"
 #include "engines/cuda/depthwise/depthwise.h"
 #include "engines/cudnn/cudnn.h"
@@ -120,8 +119,8 @@ bool execute(const void* plan, const EngineArguments* given, char* error, std::s
         args.out = given->out;
         args.bias = given->bias;
         args.z = given->z;
-        NoTeam team;
-        const ExecContext context{team, given->workspace, given->workspace_bytes, given->stream};
+        CudaQueue queue(given->stream);
+        const ExecContext context{queue, given->workspace, given->workspace_bytes};
         const auto done = static_cast<const Prepared*>(plan)->plan->execute(args, context);
         if (!done.ok()) tell(done.error(), error, size);
         return done.ok();

@@ -93,6 +93,11 @@ std::optional<StepProblem> step_problem(const Graph& graph, const Node& node, co
   return StepProblem(ops::describe(node.desc, inputs, outputs));
 }
 
+std::optional<StepProblem> step_problem(const Conversion& conversion) {
+  if (conversion.from.place != conversion.to.place) return std::nullopt;
+  return StepProblem(ConversionProblem{conversion.from.desc, conversion.to.desc});
+}
+
 Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, Selector& selector) {
   Assignment result;
   result.nodes.resize(graph.nodes.size());
@@ -123,7 +128,7 @@ Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, S
     if (assigned.selection.rule.empty()) assigned.switchable = selector.switchable(assigned.problem);
     if (assigned.switchable < 0) continue;
     const std::vector<Candidate>& candidates = selector.candidates(assigned.switchable);
-    assigned.selection = {candidates.front(), "given"};
+    assigned.selection = {candidates.front(), SelectedBy::given};
     assigned.switches.assign(candidates.begin() + 1, candidates.end());
   }
   return result;
@@ -133,34 +138,54 @@ namespace {
 
 // The layout in which a node reads its i-th input.
 Layout layout_read(const Node& node, const Sides& sides, std::size_t i) {
-  if (!node.conv || static_cast<int>(i) == conv_data_input(node.desc)) return sides.reads;
+  if (!node.conv || static_cast<int>(i) == kConvData) return sides.reads;
   return static_cast<int>(i) == node.fusion.residual ? sides.writes : Layout::nchw;
 }
 
 }  // namespace
 
-std::vector<std::vector<Conversion>> conversions(const Graph& graph, const Assignment& assignment) {
+std::vector<std::vector<Conversion>> conversions(const Graph& graph, const Assignment& assignment,
+                                                 std::span<const int> exports) {
   std::vector<std::vector<Conversion>> result(graph.nodes.size() + 1);
-  std::vector<std::vector<TensorDesc>> there(graph.values.size());  // the descriptions a value exists in
-  for (const int input : graph.inputs) there[input] = {graph.values[input].desc};
-  const auto need = [&](std::size_t n, int value, Layout layout) {
+  std::vector<std::vector<Located>> there(graph.values.size());  // how and where a value exists
+  for (const int input : graph.inputs) there[input] = {{graph.values[input].desc, 0}};
+  const auto serves = [](const Located& at, const Located& wanted) {
+    return at.place == wanted.place && same_bytes(at.desc, wanted.desc);
+  };
+  const auto need = [&](std::size_t n, int value, Layout layout, int place) {
     if (value == kAbsent || there[value].empty()) return;
-    const TensorDesc wanted = described(graph.values[value], layout);
-    const auto serves = [&](const TensorDesc& desc) { return same_bytes(desc, wanted); };
-    if (std::ranges::any_of(there[value], serves)) return;
-    result[n].push_back({value, there[value].front(), wanted});
-    there[value].push_back(wanted);
+    const Located wanted{described(graph.values[value], layout), place};
+    const auto exists = [&](const Located& located) {
+      return std::ranges::any_of(there[value], [&](const Located& each) { return serves(each, located); });
+    };
+    Located at = there[value].front();
+    const auto go = [&](const Located& to) {
+      if (!exists(to)) {
+        result[n].push_back({value, at, to});
+        there[value].push_back(to);
+      }
+      at = to;
+    };
+    if (exists(wanted)) return;
+    const bool elsewhere = at.place != wanted.place;
+    const bool converted = !same_bytes(at.desc, wanted.desc);
+    // Layouts are changed on the processor, and copies between other places go over it.
+    if (at.place != 0 && (converted || (elsewhere && wanted.place != 0))) go({at.desc, 0});
+    if (converted) go({wanted.desc, 0});
+    go(wanted);
   };
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     if (!is_static(graph, node)) continue;
     const Sides& sides = assignment.nodes[n].sides;
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) need(n, node.inputs[i], layout_read(node, sides, i));
+    const int place = assignment.nodes[n].place;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) need(n, node.inputs[i], layout_read(node, sides, i), place);
     for (const int output : node.outputs) {
-      if (output != kAbsent) there[output] = {described(graph.values[output], sides.writes)};
+      if (output != kAbsent) there[output] = {{described(graph.values[output], sides.writes), place}};
     }
   }
-  for (const int output : graph.outputs) need(graph.nodes.size(), output, Layout::nchw);
+  for (const int output : graph.outputs) need(graph.nodes.size(), output, Layout::nchw, 0);
+  for (const int value : exports) need(graph.nodes.size(), value, Layout::nchw, 0);
   return result;
 }
 
@@ -172,7 +197,9 @@ std::vector<StepProblem> step_problems(const Graph& graph, const Assignment& ass
   };
   const auto converted = conversions(graph, assignment);
   for (std::size_t n = 0; n < converted.size(); ++n) {
-    for (const Conversion& conversion : converted[n]) add(ConversionProblem{conversion.from, conversion.to});
+    for (const Conversion& conversion : converted[n]) {
+      if (const auto problem = step_problem(conversion)) add(*problem);
+    }
     if (n == graph.nodes.size() || graph.nodes[n].conv || !is_static(graph, graph.nodes[n])) continue;
     if (auto problem = step_problem(graph, graph.nodes[n], assignment.nodes[n].sides)) add(*std::move(problem));
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct Sides {
 
 struct NodeAssignment {
   Sides sides;
+  int place = 0;  // of Selector::places(): where it runs, and what it reads and writes lies. Operators have 0.
   // Of a convolution:
   ConvProblem problem;  // in these layouts, with the math that is allowed
   Selection selection;
@@ -58,15 +60,26 @@ std::optional<StepProblem> step_problem(const Graph& graph, const Node& node, co
 // options admit (a rule may name one that takes another layout only), the node works in another layout.
 Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, Selector& selector);
 
-// A value that a node reads in another layout than the one it was written in: a step of the program.
-struct Conversion {
-  int value = kAbsent;
-  TensorDesc from, to;
+// How and where a value lies.
+struct Located {
+  TensorDesc desc;
+  int place = 0;
 };
 
+// A value that a node reads in another layout than the one it was written in, or elsewhere: a step of the program,
+// which either changes the layout, on the processor, or copies to another place.
+struct Conversion {
+  int value = kAbsent;
+  Located from, to;
+};
+
+// A conversion's cost is this problem's; nothing where it copies to another place.
+std::optional<StepProblem> step_problem(const Conversion& conversion);
+
 // The conversions that an assignment needs before each node runs, by node, and behind the last one for the graph's
-// outputs.
-std::vector<std::vector<Conversion>> conversions(const Graph& graph, const Assignment& assignment);
+// outputs and for `exports`, which are row-major on the processor.
+std::vector<std::vector<Conversion>> conversions(const Graph& graph, const Assignment& assignment,
+                                                 std::span<const int> exports = {});
 
 // What is run besides convolutions, each once: operators and conversions in the order of their first occurrence.
 std::vector<StepProblem> step_problems(const Graph& graph, const Assignment& assignment);

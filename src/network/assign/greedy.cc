@@ -74,18 +74,22 @@ Sides improved(const Graph& graph, const Node& node, const Sides& given, Selecto
     const TensorDesc& desc = graph.values[value].desc;
     return selector.conversion_seconds(desc.with_layout(from), desc.with_layout(to));
   };
-  const auto seconds = [&](const Sides& sides) -> std::optional<double> {
-    const auto alone = selector.predict(in_layouts(problem, sides), weights);
-    if (!alone) return std::nullopt;
-    return *alone + to_move(conv_inputs(node).data, given.reads, sides.reads) +
+  const auto moving = [&](const Sides& sides) {
+    return to_move(conv_inputs(node).data, given.reads, sides.reads) +
            to_move(conv_inputs(node).residual, given.writes, sides.writes) +
            to_move(node.outputs[0], sides.writes, given.writes);
+  };
+  const auto seconds = [&](const Sides& sides) -> std::optional<double> {
+    const auto alone = selector.predict(in_layouts(problem, sides), weights);
+    return alone ? std::optional(*alone + moving(sides)) : std::nullopt;
   };
   Sides best = given;
   auto least = seconds(given);
   if (!least) return given;
   for (const Layout reads : {Layout::nchw, Layout::nhwc}) {
     for (const Layout writes : {Layout::nchw, Layout::nhwc}) {
+      // Predicting a convolution between two layouts may ask oneDNN, which takes up to milliseconds.
+      if (moving({reads, writes}) >= kClearly * *least) continue;
       const auto other = seconds({reads, writes});
       if (other && *other < kClearly * *least) best = {reads, writes}, least = other;
     }

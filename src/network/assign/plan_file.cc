@@ -169,28 +169,35 @@ Result<PlanLine> read_node(int number, std::string_view kind, std::string_view r
   return line;
 }
 
-std::string placement(const TensorDesc& desc) {
-  return fmt::format("{},{}", name_of(desc.type), name_of(desc.layout(), desc.spatial_dims()));
+using Places = std::vector<Place>;
+
+// "f32,nhwc", elsewhere than on the processor "f32,nhwc@cuda:0".
+std::string side_text(const TensorDesc& desc, Layout layout, int place, const Places& places) {
+  return fmt::format("{},{}{}", name_of(desc.type), name_of(layout, desc.spatial_dims()),
+                     place == 0 ? "" : "@" + places[static_cast<std::size_t>(place)].device->name());
+}
+std::string side_text(const Located& located, const Places& places) {
+  return side_text(located.desc, located.desc.layout(), located.place, places);
 }
 
 // The first activation among values, as it lies; "-": there is none.
-std::string side_text(const Graph& graph, const std::vector<int>& values, Layout layout) {
+std::string side_text(const Graph& graph, const std::vector<int>& values, Layout layout, int place,
+                      const Places& places) {
   for (const int value : values) {
     if (value == kAbsent || graph.values[value].constant) continue;
-    const TensorDesc desc = described(graph.values[value], layout);
-    return fmt::format("{},{}", name_of(desc.type),
-                       name_of(has_layout(graph.values[value]) ? layout : Layout::nchw, desc.spatial_dims()));
+    const Value& v = graph.values[value];
+    return side_text(v.desc, has_layout(v) ? layout : Layout::nchw, place, places);
   }
   return "-";
 }
 
-PlanLine line_of(const Graph& graph, std::size_t n, const NodeAssignment& assigned) {
+PlanLine line_of(const Graph& graph, std::size_t n, const NodeAssignment& assigned, const Places& places) {
   const Node& node = graph.nodes[n];
   PlanLine line{.kind = "op",
                 .name = joined(node.sources),
                 .runs_on = node.desc.op,
-                .from = side_text(graph, node.inputs, assigned.sides.reads),
-                .to = side_text(graph, node.outputs, assigned.sides.writes)};
+                .from = side_text(graph, node.inputs, assigned.sides.reads, assigned.place, places),
+                .to = side_text(graph, node.outputs, assigned.sides.writes, assigned.place, places)};
   if (node.conv) {
     line.kind = "conv";
     line.runs_on = print(assigned.selection.candidate);
@@ -200,21 +207,36 @@ PlanLine line_of(const Graph& graph, std::size_t n, const NodeAssignment& assign
   return line;
 }
 
-PlanLine line_of(const Graph& graph, const Conversion& conversion) {
+PlanLine line_of(const Graph& graph, const Conversion& conversion, const Places& places) {
   return {.kind = "convert",
           .name = graph.values[conversion.value].name,
           .runs_on = "-",
-          .from = placement(conversion.from),
-          .to = placement(conversion.to)};
+          .from = side_text(conversion.from, places),
+          .to = side_text(conversion.to, places)};
 }
 
-// The layout of "f32,nhwc"; "-" is row-major.
-Result<Layout> layout_in(const std::string& side) {
-  if (side == "-") return Layout::nchw;
-  const auto parts = split(side, ',');
-  if (parts.size() != 2) return Error{ErrorCode::invalid_argument, fmt::format("{} is not TYPE,LAYOUT", quoted(side))};
+struct Side {
+  Layout layout = Layout::nchw;
+  int place = 0;
+};
+
+// Of "f32,nhwc" or "f32,nhwc@cuda:0"; "-" is row-major on the processor.
+Result<Side> side_in(const std::string& text, const Places& places) {
+  Side side;
+  if (text == "-") return side;
+  const std::size_t at = text.find('@');
+  const auto parts = split(std::string_view(text).substr(0, at), ',');
+  if (parts.size() != 2) return Error{ErrorCode::invalid_argument, fmt::format("{} is not TYPE,LAYOUT", quoted(text))};
   CONVOY_TRY([[maybe_unused]] const DataType type, parse_data_type(parts[0]));
-  return parse_layout(parts[1]);
+  CONVOY_TRY(side.layout, parse_layout(parts[1]));
+  if (at == std::string::npos) return side;
+  const std::string name = text.substr(at + 1);
+  const auto found = std::ranges::find_if(places, [&](const Place& place) { return place.device->name() == name; });
+  if (found == places.begin() || found == places.end()) {
+    return Error{ErrorCode::invalid_argument, fmt::format("{}: this session has no device {}", text, quoted(name))};
+  }
+  side.place = static_cast<int>(found - places.begin());
+  return side;
 }
 
 class Reading {
@@ -303,25 +325,31 @@ class Reading {
       return Error{ErrorCode::invalid_argument,
                    fmt::format("{} where the network has {}", line.kind, node.conv ? "a convolution" : node.desc.op)};
     }
-    CONVOY_TRY(assigned.sides.reads, layout_in(line.from));
-    CONVOY_TRY(assigned.sides.writes, layout_in(line.to));
+    CONVOY_TRY(const Side reads_from, side_in(line.from, selector_.places()));
+    CONVOY_TRY(const Side writes_to, side_in(line.to, selector_.places()));
+    assigned.sides = {reads_from.layout, writes_to.layout};
+    assigned.place = writes_to.place;
+    if (reads_from.place != writes_to.place || (!is_conv && assigned.place != 0)) {
+      return Error{
+          ErrorCode::unsupported,
+          is_conv ? fmt::format("it can't read {} and write {}: a convolution runs in one place", line.from, line.to)
+                  : fmt::format("{} runs on {} only", node.desc.op, processor().name())};
+    }
     if (is_conv) {
       CONVOY_TRY(Candidate candidate, parse_candidate(line.runs_on));
       assigned.problem = in_layouts(selector_.allowed(node.conv->problem), assigned.sides);
-      if (auto named = selection::with_named_knobs(candidate, &assigned.problem)) {
-        remarks_.push_back(fmt::format("line {}: {} is written {} now", line.number, line.runs_on, print(*named)));
-        candidate = *std::move(named);
-      }
+      candidate = selection::named_today(std::move(candidate), &assigned.problem, fmt::format("line {}", line.number),
+                                         remarks_);
       const HostTensor* weights = graph_.constant_of(conv_inputs(node).weights);
       CONVOY_TRY(assigned.selection,
-                 selector_.obey(assigned.problem, candidate, weights ? weights->data.get() : nullptr));
+                 selector_.obey(assigned.problem, candidate, weights ? weights->data.get() : nullptr, assigned.place));
     } else if (line.runs_on != node.desc.op) {
       return Error{ErrorCode::invalid_argument, fmt::format("{} where the network has {}", line.runs_on, node.desc.op)};
     } else if (!can_work(graph_, node, assigned.sides)) {
       return Error{ErrorCode::unsupported,
                    fmt::format("{} can't read {} and write {}", node.desc.op, line.from, line.to)};
     }
-    const PlanLine own = line_of(graph_, n, assigned);
+    const PlanLine own = line_of(graph_, n, assigned, selector_.places());
     if (own == line) return {};
     if (own.kind != line.kind)
       return Error{ErrorCode::invalid_argument, fmt::format("{} where it is {}", line.kind, own.kind)};
@@ -343,11 +371,13 @@ class Reading {
     std::vector<PlanLine> own;
     const auto converted = conversions(graph_, result_);
     const auto add_conversions = [&](std::size_t n) {
-      for (const Conversion& conversion : converted[n]) own.push_back(line_of(graph_, conversion));
+      for (const Conversion& conversion : converted[n]) own.push_back(line_of(graph_, conversion, selector_.places()));
     };
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
       add_conversions(n);
-      if (is_static(graph_, graph_.nodes[n])) own.push_back(line_of(graph_, n, result_.nodes[n]));
+      if (is_static(graph_, graph_.nodes[n])) {
+        own.push_back(line_of(graph_, n, result_.nodes[n], selector_.places()));
+      }
     }
     add_conversions(graph_.nodes.size());
     for (std::size_t i = 0; i < plan_.lines.size(); ++i) {
@@ -460,8 +490,9 @@ std::string plan_text(const Graph& graph, const Assignment& assignment, const Ne
   };
   const auto add_conversions = [&](std::size_t n) {
     for (const Conversion& conversion : converted[n]) {
-      const Selector::Cost cost = selector.cost(ConversionProblem{conversion.from, conversion.to});
-      rows.push_back({line_of(graph, conversion), cost_text(cost)});
+      rows.push_back({line_of(graph, conversion, selector.places())});
+      const auto problem = step_problem(conversion);
+      if (problem) rows.back().cost = cost_text(selector.cost(*problem));
     }
   };
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -469,14 +500,15 @@ std::string plan_text(const Graph& graph, const Assignment& assignment, const Ne
     const Node& node = graph.nodes[n];
     if (!is_static(graph, node)) continue;
     const NodeAssignment& assigned = assignment.nodes[n];
-    rows.push_back({line_of(graph, n, assigned)});
+    rows.push_back({line_of(graph, n, assigned, selector.places())});
     if (!node.conv) {
       const auto problem = step_problem(graph, node, assigned.sides);
       rows.back().cost = problem ? cost_text(selector.cost(*problem)) : "0us -";
       continue;
     }
     const HostTensor* weights = graph.constant_of(conv_inputs(node).weights);
-    const auto cost = selector.cost(assigned.problem, assigned.selection, weights ? weights->data.get() : nullptr);
+    const auto cost =
+        selector.cost(assigned.problem, assigned.selection, weights ? weights->data.get() : nullptr, assigned.place);
     if (cost) rows.back().cost = cost_text(*cost);
   }
   add_conversions(graph.nodes.size());

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "convert/convert.h"
-#include "device/workspace.h"
+#include "device/device.h"
 #include "ops/blocks.h"
 #include "select/measure/caches.h"
 #include "select/measure/problem_data.h"
@@ -48,7 +48,7 @@ struct PreparedOp {
   std::vector<const void*> in;
   std::vector<void*> out;
 
-  Result<void> run(ThreadTeam& team, Workspace& workspace) const {
+  Result<void> run(ThreadTeam& team, Scratch& workspace) const {
     const std::size_t bytes = plan->workspace_bytes();
     CONVOY_TRY(void* const scratch, workspace.reserve(bytes));
     return plan->execute(in, out, {team, scratch, bytes});
@@ -130,7 +130,7 @@ void soil(const std::vector<HostTensor>& tensors, int byte) {
 
 // The largest difference between the operator's outputs and those of the same operator in row-major.
 Result<double> compare_with_row_major(const OpProblem& problem, const PreparedOp& prepared, const PlanRequest& request,
-                                      ThreadTeam& team, Workspace& workspace) {
+                                      ThreadTeam& team, Scratch& workspace) {
   CONVOY_TRY(const PreparedOp other, prepare(row_major(problem), request, prepared.inputs));
   soil(prepared.outputs, 0xff);
   soil(other.outputs, 0);
@@ -222,7 +222,7 @@ Result<void> time(const Subject& subject, double bytes, const PlanRequest& reque
 }
 
 Result<void> check_request(const PlanRequest& request, CacheState caches) {
-  if (request.cuda) {
+  if (request.kind() != DeviceKind::cpu) {
     return Error{ErrorCode::unsupported, "operators and conversions are measured on the processor only"};
   }
   if (caches == CacheState::cold || caches == CacheState::warm || caches == CacheState::all_cold) return {};
@@ -262,7 +262,7 @@ Result<StepMeasurement> measure_step(const StepProblem& problem, const PlanReque
   CONVOY_CHECK(check_request(request, measuring.caches));
   if (bytes_moved(problem) == 0) return Error{ErrorCode::invalid_argument, print(problem) + " has no elements"};
   const auto team = make_cpu_team(request.threads);
-  Workspace workspace;
+  Scratch workspace;
   PreparedOp op;
   PreparedConversion conversion;
   Subject subject;

@@ -120,7 +120,8 @@ class Importer {
     for (int i = 0; i < proto().node_size(); ++i) {
       const NodeProto& node = proto().node(i);
       const std::string domain = canonical_domain(node.domain());
-      if (domain.empty() && (node.op_type() == "Constant" || network::is_convolution(domain, node.op_type()))) continue;
+      if (domain.empty() && (node.op_type() == "Constant" || network::conv_form(domain, node.op_type()) != nullptr))
+        continue;
       if (ops::find_operator(domain, node.op_type()) != nullptr) continue;
       const bool computed = domain.empty() && node.op_type() == "If";
       unknown[computed ? "If whose condition is no constant" : (domain.empty() ? "" : domain + ".") + node.op_type()]

@@ -60,27 +60,30 @@ std::optional<Affine> affine_of(const Graph& graph, const Node& node, int from, 
   return result;
 }
 
-// The channel of the output that weight element `index` (in ONNX's order) contributes to.
-std::int64_t output_channel(const Node& conv, const Dims& weights, std::int64_t groups, std::int64_t index) {
-  std::int64_t spatial = 1;
-  for (std::size_t i = 2; i < weights.size(); ++i) spatial *= weights[i];
-  if (conv.desc.op == "Conv") return index / (spatial * weights[1]);
-  const std::int64_t group = index / (spatial * weights[1]) / (weights[0] / groups);
-  return group * weights[1] + index / spatial % weights[1];
-}
-
 Result<bool> fold(Graph& graph, Node& conv, const Affine& affine, std::int64_t groups) {
-  const HostTensor old_weights = *graph.constant_of(conv.inputs[1]);
-  const HostTensor* old_bias = conv.inputs.size() > 2 ? graph.constant_of(conv.inputs[2]) : nullptr;
+  const ConvForm& form = *conv_form(conv);
+  const ConvInputs own = conv_inputs(conv);
+  const HostTensor old_weights = *graph.constant_of(own.weights);
+  const HostTensor* old_bias = graph.constant_of(own.bias);
   CONVOY_TRY(HostTensor weights, HostTensor::allocate(old_weights.desc));
   const DataType type = weights.desc.type;
   const Dims& dims = weights.desc.dims;
-  // A filter's taps in one input channel all have one output channel.
+  // What lies together in ONNX's order and belongs to one output channel: of [K, C/group, taps] the whole filter, of
+  // [C, K/group, taps] (transposed) the taps of one.
   const std::int64_t count = weights.desc.elements();
   const std::int64_t taps = count > 0 ? count / (dims[0] * dims[1]) : 1;
-  for (std::int64_t first = 0; first < count; first += taps) {
-    const double scale = affine.scale[static_cast<std::size_t>(output_channel(conv, dims, groups, first))];
-    for (std::int64_t i = first; i < first + taps; ++i) {
+  const std::int64_t together = form.transposed ? taps : taps * dims[1];
+  for (std::int64_t first = 0, row = 0; first < count; first += together, ++row) {
+    const std::int64_t group = form.transposed ? row / dims[1] / (dims[0] / groups) : 0;
+    const std::int64_t channel = form.transposed ? group * dims[1] + row % dims[1] : row;
+    const double scale = affine.scale[static_cast<std::size_t>(channel)];
+    if (type == DataType::f32) {
+      const float* from = old_weights.as<float>();
+      float* to = weights.as<float>();
+      for (std::int64_t i = first; i < first + together; ++i) to[i] = static_cast<float>(from[i] * scale);
+      continue;
+    }
+    for (std::int64_t i = first; i < first + together; ++i) {
       store_from_double(type, weights.data.get(), i, load_as_double(type, old_weights.data.get(), i) * scale);
     }
   }
@@ -91,21 +94,20 @@ Result<bool> fold(Graph& graph, Node& conv, const Affine& affine, std::int64_t g
     const auto at = static_cast<std::size_t>(c);
     store_from_double(type, bias.data.get(), c, before * affine.scale[at] + affine.shift[at]);
   }
-  conv.inputs.resize(3, kAbsent);
-  conv.inputs[1] = graph.add_constant(graph.values[conv.inputs[1]].name + ".folded", std::move(weights));
-  conv.inputs[2] = graph.add_constant(conv.desc.name + ".bias", std::move(bias));
+  conv.inputs.resize(static_cast<std::size_t>(form.inputs), kAbsent);
+  conv.inputs[form.weights] = graph.add_constant(graph.values[own.weights].name + ".folded", std::move(weights));
+  conv.inputs[form.bias] = graph.add_constant(conv.desc.name + ".bias", std::move(bias));
   return true;
 }
 
 bool can_take(const Graph& graph, const Node& conv) {
-  if (conv.erased || !conv.desc.domain.empty() || (conv.desc.op != "Conv" && conv.desc.op != "ConvTranspose")) {
-    return false;
-  }
+  const ConvForm* const form = conv_form(conv);
+  if (conv.erased || form == nullptr || !form->is_float()) return false;
   if (conv.fusion.residual != kAbsent || conv.fusion.activation.kind != ActivationKind::identity) return false;
-  const HostTensor* weights = conv.inputs.size() > 1 ? graph.constant_of(conv.inputs[1]) : nullptr;
+  const ConvInputs own = conv_inputs(conv);
+  const HostTensor* weights = graph.constant_of(own.weights);
   if (weights == nullptr || weights->desc.rank() < 3) return false;
-  const bool has_bias = conv.inputs.size() > 2 && conv.inputs[2] != kAbsent;
-  return !has_bias || graph.constant_of(conv.inputs[2]) != nullptr;
+  return own.bias == kAbsent || graph.constant_of(own.bias) != nullptr;
 }
 
 }  // namespace

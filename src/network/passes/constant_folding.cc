@@ -54,7 +54,7 @@ Result<int> fold_all(Graph& graph, const PassContext& context, bool dequantize) 
   int changes = 0;
   for (Node& node : graph.nodes) {
     CONVOY_TRY(const Knowledge knowledge, infer_node(graph, node));
-    if (knowledge != Knowledge::known || is_convolution(node)) continue;
+    if (knowledge != Knowledge::known || node.conv) continue;
     if (!dequantize && node.desc.op == "DequantizeLinear") continue;
     const ops::Operator* op = ops::find_operator(node.desc.domain, node.desc.op);
     if (op == nullptr || (!has_constant_inputs(graph, node) && !op->folds_from_shapes())) continue;

@@ -10,7 +10,7 @@ namespace convoy::network {
 namespace {
 
 void add_input(Node& conv, int value, int& index) {
-  const std::size_t own = conv.desc.op == "Conv" || conv.desc.op == "ConvTranspose" ? 3 : conv.inputs.size();
+  const auto own = static_cast<std::size_t>(conv_form(conv)->inputs);
   conv.inputs.resize(std::max(conv.inputs.size(), own), kAbsent);
   index = static_cast<int>(conv.inputs.size());
   conv.inputs.push_back(value);
@@ -22,13 +22,16 @@ void absorb(Node& conv, Node& next) {
   next.erased = true;
 }
 
-bool is_float(const Node& node) { return node.desc.op == "Conv" || node.desc.op == "ConvTranspose"; }
+bool is_float(const Node& node) {
+  const ConvForm* const form = conv_form(node);
+  return form != nullptr && form->is_float();
+}
 
-// A ConvInteger whose sums become f32 does so behind the activation: only those fit that a positive factor leaves
-// alone.
+// An integer convolution whose sums become f32 does so behind the activation: only those fit that a positive factor
+// leaves alone.
 bool takes_epilogue(const Node& node) {
-  return !node.erased && node.desc.domain.empty() && node.fusion.activation.kind == ActivationKind::identity &&
-         (is_float(node) || (node.desc.op == "ConvInteger" && node.fusion.scales != kAbsent));
+  return !node.erased && node.fusion.activation.kind == ActivationKind::identity &&
+         (is_float(node) || (conv_form(node) != nullptr && node.fusion.scales != kAbsent));
 }
 
 bool takes(const Graph& graph, const Node& conv, const Activation& activation) {

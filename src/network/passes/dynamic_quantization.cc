@@ -3,6 +3,7 @@
 // their own.
 #include <algorithm>
 
+#include "network/conv_node.h"
 #include "network/pass.h"
 #include "network/passes/quantization.h"
 
@@ -26,7 +27,8 @@ Result<int> dynamic_quantization(Graph& graph, const PassContext& context) {
   QuantizedGraph quantized(graph);
   int changes = 0;
   for (Node& conv : graph.nodes) {
-    if (conv.desc.op != "ConvInteger" || !conv.desc.domain.empty() || conv.fusion.scales != kAbsent) continue;
+    const ConvForm* const form = conv_form(conv);
+    if (form == nullptr || !form->integer || form->requantizes || conv.fusion.scales != kAbsent) continue;
     if (!is_inferred(graph, conv)) continue;
     Node* cast = quantized.only_reader(conv.outputs[0]);
     if (cast == nullptr || cast->desc.op != "Cast" || !cast->desc.domain.empty()) continue;
@@ -38,9 +40,9 @@ Result<int> dynamic_quantization(Graph& graph, const PassContext& context) {
     const int factor = mul->inputs[mul->inputs[0] == cast->outputs[0] ? 1 : 0];
     if (!is_per_channel(graph.values[factor], real.desc.rank(), real.desc.dims[1])) continue;
     if (graph.values[mul->outputs[0]].desc.dims != real.desc.dims) continue;
-    conv.inputs.resize(4, kAbsent);
+    conv.inputs.resize(static_cast<std::size_t>(form->inputs), kAbsent);
+    conv.fusion.scales = static_cast<int>(conv.inputs.size());
     conv.inputs.push_back(factor);
-    conv.fusion.scales = 4;
     conv.outputs = mul->outputs;
     for (Node* absorbed : {cast, mul}) {
       conv.sources.insert(conv.sources.end(), absorbed->sources.begin(), absorbed->sources.end());

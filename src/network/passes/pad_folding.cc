@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "network/conv_node.h"
 #include "network/pass.h"
 
 namespace convoy::network {
@@ -78,13 +79,19 @@ std::optional<Dims> own_pads(const Node& node, std::size_t spatial) {
   return *pads;
 }
 
+// The integer forms are padded with x's zero point, and a transposed one's padding takes away.
+bool is_padded_with_zeros(const Node& node) {
+  const ConvForm* const form = conv_form(node);
+  return form != nullptr && form->is_float() && !form->transposed;
+}
+
 bool fold_into(Node& node, const Padding& padding) {
   const std::size_t spatial = padding.pre.size();
   auto pads = own_pads(node, spatial);
   if (!pads || !node.desc.domain.empty()) return false;
   const bool pads_nothing = std::all_of(pads->begin(), pads->end(), [](std::int64_t pad) { return pad == 0; });
   const auto ceil_mode = node.desc.integer("ceil_mode", 0);
-  if (node.desc.op == "Conv") {
+  if (is_padded_with_zeros(node)) {
     if (padding.value != 0) return false;
   } else if (node.desc.op == "AveragePool") {
     // The padded zeros were data, which counts: the pooling has to count its padding too.
@@ -111,7 +118,7 @@ bool fold_into(Node& node, const Padding& padding) {
 
 // Poolings refuse padding that reaches the kernel's size.
 bool padding_fits(const Node& node, const Padding& padding) {
-  if (node.desc.op == "Conv") return true;
+  if (is_padded_with_zeros(node)) return true;
   const auto kernel = node.desc.integers("kernel_shape", {});
   const auto pads = own_pads(node, padding.pre.size());
   if (!kernel.ok() || !pads || kernel->size() != padding.pre.size()) return false;

@@ -27,7 +27,7 @@ class PrimitivePlan final : public OpPlan {
 
   Result<void> execute(std::span<const void* const> inputs, std::span<void* const> outputs,
                        const ExecContext& context) const override {
-    const OmpThreads threads(context.team.size());
+    const OmpThreads threads(context.team().size());
     try {
       const dnnl::engine& engine = cpu_engine();
       dnnl::stream stream(engine);

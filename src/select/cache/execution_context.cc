@@ -3,7 +3,7 @@
 #include "convoy/plan_cache.h"
 #include "device/cuda/device.h"
 #include "device/cuda/memory.h"
-#include "device/workspace.h"
+#include "device/device.h"
 
 namespace convoy {
 namespace {
@@ -26,7 +26,7 @@ thread_local Deleter deleter;
 class ExecutionContext::State {
  public:
   std::unique_ptr<ThreadTeam> team;
-  Workspace workspace;
+  Scratch workspace;
 };
 
 ExecutionContext::ExecutionContext() : state_(std::make_unique<State>()) {}
@@ -49,18 +49,18 @@ Result<void> ExecutionContext::execute(const ConvPlan& plan, int threads, const 
 }
 
 Result<void> ExecutionContext::enqueue(const ConvPlan& plan, int ordinal, const ConvArgs& args, void* stream) {
-  if (state_->team == nullptr) state_->team = make_cpu_team(1);
+  CudaQueue queue(stream);
   const std::size_t bytes = plan.workspace_bytes();
   const auto cuda_stream = static_cast<CUstream>(stream);
   CONVOY_CHECK(cuda::make_current(ordinal));
-  if (bytes == 0) return plan.execute(args, {*state_->team, nullptr, 0, stream});
+  if (bytes == 0) return plan.execute(args, {queue});
   CONVOY_TRY(const cuda::WorkspacePool* pool, cuda::workspace_pool(ordinal));
   CONVOY_TRY(const cuda::StreamMemory workspace,
              pool->allocate(bytes, cuda_stream, "the workspace of " + print(plan.candidate())));
-  return plan.execute(args, {*state_->team, workspace.data(), bytes, stream});
+  return plan.execute(args, {queue, workspace.data(), bytes});
 }
 
 std::size_t ExecutionContext::workspace_bytes() const { return state_->workspace.capacity(); }
-void ExecutionContext::release_workspace() { state_->workspace = {}; }
+void ExecutionContext::release_workspace() { state_->workspace = Scratch(); }
 
 }  // namespace convoy

@@ -61,7 +61,7 @@ class Entry {
 };
 
 std::size_t bytes_of(const Selection& selection) {
-  std::size_t bytes = selection.reason.capacity() + selection.rule.capacity();
+  std::size_t bytes = selection.rule.capacity();
   for (const std::string& warning : selection.warnings) bytes += sizeof(std::string) + warning.capacity();
   return bytes + selection.measurements.capacity() * sizeof(Measurement);
 }
@@ -70,7 +70,7 @@ PlanResult build(const selection::PlanKey& key) {
   const double start = monotonic_seconds();
   const PlanSettings& settings = key.settings;
   PlanRequest request = settings.request();
-  if (!request.cuda) request.constant_weights = key.weights.data;
+  if (request.kind() == DeviceKind::cpu) request.constant_weights = key.weights.data;
   auto cached = std::make_shared<CachedPlan>();
   cached->problem = key.problem;
   cached->threads = request.threads;
@@ -85,7 +85,7 @@ PlanResult build(const selection::PlanKey& key) {
     log(LogLevel::info, "plan",
         {{"problem", print(key.problem)},
          {"candidate", print(cached->selection.candidate)},
-         {"reason", cached->selection.reason},
+         {"reason", cached->selection.reason()},
          {"bytes", fmt::format("{}", cached->bytes)},
          {"seconds", fmt::format("{:.6f}", monotonic_seconds() - start)}});
   }

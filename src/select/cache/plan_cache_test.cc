@@ -38,7 +38,7 @@ TEST_F(Cache, APlanIsBuiltOnceAndShared) {
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_EQ(*first, *second);
   EXPECT_EQ(plans_, 1);
-  EXPECT_EQ((*first)->selection.reason, "heuristic");
+  EXPECT_EQ((*first)->selection.by, SelectedBy::heuristic);
   EXPECT_EQ((*first)->problem, problem);
   const auto statistics = cache.statistics();
   EXPECT_EQ(statistics.hits, 1u);

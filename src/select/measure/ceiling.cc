@@ -127,7 +127,7 @@ std::optional<double> least_seconds(const ConvProblem& problem, const MachineCei
   const bool fits = ceiling.cache_bytes > 0 && bytes <= static_cast<double>(request.cpu.l3_bytes) / 2;
   const double rate = fits ? std::max(ceiling.cache_bytes, ceiling.memory_bytes) : ceiling.memory_bytes;
   if (rate <= 0) return std::nullopt;
-  if (request.cuda) return bytes / rate;
+  if (request.kind() != DeviceKind::cpu) return bytes / rate;
   if (ceiling.f32_flops <= 0 || !is_f32_arithmetic(problem, request.cpu)) return std::nullopt;
   return std::max(flops(problem) / ceiling.f32_flops, bytes / rate);
 }

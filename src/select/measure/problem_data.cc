@@ -69,10 +69,14 @@ void fill_random(const TensorDesc& desc, void* data, std::uint64_t seed) {
   if (desc.elements() > 0) zero_channel_padding(desc, data);
 }
 
+Result<HostTensor> random_weights(const ConvProblem& problem, std::uint64_t seed) {
+  return random_tensor(problem.w, seed + 1);
+}
+
 Result<ProblemData> ProblemData::make(const ConvProblem& problem, std::uint64_t seed, const void* weights) {
   CONVOY_TRY(ProblemData data, make_small(problem, seed));
   CONVOY_TRY(data.x, random_tensor(problem.x, seed));
-  CONVOY_TRY(data.w, random_tensor(problem.w, seed + 1));
+  CONVOY_TRY(data.w, random_weights(problem, seed));
   CONVOY_TRY(data.y, random_tensor(problem.y, seed + 2));
   if (weights != nullptr) std::memcpy(data.w.data.get(), weights, problem.w.bytes());
   if (problem.epilogue.takes_z()) {

@@ -12,6 +12,9 @@ namespace convoy::selection {
 // range that keeps most requantized outputs off the rails; the channel padding of blocked tensors is zero.
 void fill_random(const TensorDesc& desc, void* data, std::uint64_t seed);
 
+// w of ProblemData with this seed.
+Result<HostTensor> random_weights(const ConvProblem& problem, std::uint64_t seed);
+
 struct ProblemData {
   HostTensor x, w, y;  // all three are allocated; the one the pass computes holds the prior output
   HostTensor bias, z, slopes, scales, x_zero, w_zeros;

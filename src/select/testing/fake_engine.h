@@ -85,7 +85,10 @@ struct FakeEngine : Engine {
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
       }
       if (behaviour.launch) return behaviour.launch(context);
-      auto result = right->execute(args, context);
+      const auto team = make_cpu_team(1);  // a fake GPU has none
+      const bool own = context.queue.kind() != DeviceKind::cpu;
+      auto result =
+          right->execute(args, own ? ExecContext{*team, context.workspace, context.workspace_bytes} : context);
       if (behaviour.wrong) static_cast<float*>(args.out)[0] += 1;
       return result;
     }

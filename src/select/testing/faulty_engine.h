@@ -61,7 +61,7 @@ class FaultyEngine final : public Engine {
       if (fault == EngineFault::wrong) static_cast<float*>(args.out)[0] += 1;
       if (fault == EngineFault::wrong_inside) static_cast<float*>(args.out)[last_float * 2 / 3] += 1;
       if (fault == EngineFault::unsteady) *bits ^= ++executions & 1;  // the last bit of the last element
-      if (fault == EngineFault::depends_on_threads) *bits ^= context.team.size() & 1;
+      if (fault == EngineFault::depends_on_threads) *bits ^= context.team().size() & 1;
       return {};
     }
   };

@@ -49,14 +49,14 @@ Result<void> PackedPlan::execute(const ConvArgs& args, const ExecContext& contex
     return Error{ErrorCode::invalid_argument, "workspace_bytes=" + std::to_string(context.workspace_bytes) + ": " +
                                                   print(candidate_) + " needs " + std::to_string(workspace_bytes())};
   }
-  if (context.team.size() > threads_) {
-    return Error{ErrorCode::invalid_argument, "team.size()=" + std::to_string(context.team.size()) +
+  if (context.team().size() > threads_) {
+    return Error{ErrorCode::invalid_argument, "team.size()=" + std::to_string(context.team().size()) +
                                                   ": the plan was made for " + std::to_string(threads_) + " threads"};
   }
   auto* workspace = static_cast<std::byte*>(context.workspace);
-  if (kept_) return run(args, kept_.get(), workspace, context.team);
-  if (packed_bytes_ > 0) pack(args.w, workspace, &context.team);
-  return run(args, workspace, workspace + packed_bytes_, context.team);
+  if (kept_) return run(args, kept_.get(), workspace, context.team());
+  if (packed_bytes_ > 0) pack(args.w, workspace, &context.team());
+  return run(args, workspace, workspace + packed_bytes_, context.team());
 }
 
 }  // namespace convoy::cpu

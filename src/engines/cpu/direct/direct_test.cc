@@ -95,12 +95,12 @@ TEST(DirectRefusal, NamesTheField) {
 TEST(DirectCandidate, SpellsOutTheTile) {
   PlanRequest request;
   request.cpu = cpu_features();
-  const auto plan =
-      direct_engine().plan(problem_of("fprop:x=f32,1x64x14x14,nhwc:w=f32,64x64x3x3:pad=1x1"), {}, request);
+  const ConvProblem problem = problem_of("fprop:x=f32,1x64x14x14,nhwc:w=f32,64x64x3x3:pad=1x1");
+  const auto plan = direct_engine().plan(problem, {}, request);
   ASSERT_TRUE(plan.ok());
-  const KnobValues& knobs = (*plan)->candidate().knobs;
-  EXPECT_GT(knob_or(knobs, "positions", 0), 0) << print((*plan)->candidate());
-  EXPECT_GT(knob_or(knobs, "channel_vectors", 0), 0) << print((*plan)->candidate());
+  EXPECT_EQ((*plan)->candidate().knobs, default_knobs(direct_engine().configurations(problem, request)));
+  EXPECT_GT(knob_or((*plan)->candidate().knobs, "positions", 0), 0);
+  EXPECT_GT(knob_or((*plan)->candidate().knobs, "channel_vectors", 0), 0);
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ class DepthwisePlan final : public ConvPlan, public HasStages {
   Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
     if (empty_) return {};
     CONVOY_CHECK(make_current(ordinal_));
-    const auto stream = static_cast<CUstream>(context.stream);
+    const auto stream = static_cast<CUstream>(context.stream());
     const void* in = pass_ == Pass::dgrad ? args.y : args.x;
     const void* other = pass_ == Pass::wgrad ? args.y : args.w;
     void* out = args.out;

@@ -57,10 +57,10 @@ double floor_seconds(const ConvProblem& problem) {
 // The median over rounds of the mean of a few milliseconds of executions.
 Result<double> timed(const ConvPlan& plan, const std::vector<ConvArgs>& sets, const DeviceMemory& workspace,
                      CUstream stream, double guess) {
-  const auto team = make_cpu_team(1);
+  CudaQueue queue(stream);
   CONVOY_TRY(const Event begin, Event::create(0));
   CONVOY_TRY(const Event end, Event::create(0));
-  const ExecContext context{*team, workspace.data(), workspace.bytes(), stream};
+  const ExecContext context{queue, workspace.data(), workspace.bytes()};
   const auto run = [&](int i) { return plan.execute(sets[static_cast<std::size_t>(i) % sets.size()], context); };
   for (int i = 0; i < 3; ++i) CONVOY_CHECK(run(i));
   std::vector<double> times;
@@ -164,7 +164,7 @@ Result<void> bench_all(int count, char** words) {
   std::map<DataType, DeviceMemory> inputs;
   CONVOY_TRY(const DeviceMemory out, DeviceMemory::allocate(0, out_bytes + 2 * kRotated, "out"));
   CONVOY_TRY(const DeviceMemory workspace, DeviceMemory::allocate(0, workspace_bytes, "workspace"));
-  const auto team = make_cpu_team(1);
+  CudaQueue queue(nullptr);
   std::vector<ConvArgs> sets;
   std::optional<DeviceExpectation> expected;
   for (const Item& item : items) {
@@ -184,7 +184,7 @@ Result<void> bench_all(int count, char** words) {
     } else {
       const ConvPlan& plan = **item.plan;
       CONVOY_CHECK(fill_bytes(sets[0].out, 0xFF, problem.out().bytes(), nullptr));
-      CONVOY_CHECK(plan.execute(sets[0], {*team, workspace.data(), workspace.bytes(), nullptr}));
+      CONVOY_CHECK(plan.execute(sets[0], {queue, workspace.data(), workspace.bytes()}));
       CONVOY_TRY(const Verification verdict, expected->compare(sets[0].out, Arithmetic::direct, false, nullptr));
       CONVOY_TRY(const double seconds, timed(plan, sets, workspace, stream.get(), floor_seconds(problem) + 2e-6));
       outcome = fmt::format("\"us\":{:.2f},\"error_in_tolerances\":{:.3g}", seconds * 1e6, verdict.max_error);

@@ -25,7 +25,7 @@ class ReferencePlan final : public ConvPlan, public HasStages {
   Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
     if (problem_.out().elements() == 0) return {};
     CONVOY_CHECK(make_current(ordinal_));
-    return kernels_->reference(reference_args(problem_, args), problem_.out().elements(), args.out, context.stream,
+    return kernels_->reference(reference_args(problem_, args), problem_.out().elements(), args.out, context.stream(),
                                target_sms_);
   }
 

@@ -104,10 +104,10 @@ DeviceOutcome run_on_device(const ConvPlan& plan, const ConvProblem& problem, co
     const std::size_t bytes = plan.workspace_bytes();
     CONVOY_TRY(const DeviceMemory workspace, DeviceMemory::allocate(device.ordinal, bytes, kPurpose));
     if (bytes > 0) CONVOY_CHECK(fill_bytes(workspace.data(), 0xFF, bytes, nullptr));
-    const auto team = make_cpu_team(1);
+    CudaQueue queue(nullptr);
     ConvArgs args = on_device.args();
     args.out = on_device.out();
-    CONVOY_CHECK(plan.execute(args, {*team, workspace.data(), bytes, nullptr}));
+    CONVOY_CHECK(plan.execute(args, {queue, workspace.data(), bytes}));
     CONVOY_CHECK(synchronize(device.ordinal));
     CONVOY_TRY(const Verification verdict,
                verify_on_device(problem, on_device.args(), on_device.out(), device_verify_options(), device, nullptr));
@@ -164,8 +164,8 @@ std::string check_large(const Engine& engine, const ConvProblem& problem, const 
     CONVOY_TRY(const auto plan, engine.plan(problem, {}, request));
     CONVOY_TRY(const DeviceMemory workspace, DeviceMemory::allocate(ordinal, plan->workspace_bytes(), kPurpose));
     ConvArgs args{.x = x.data(), .w = w.data(), .y = y.data(), .out = out.data()};
-    const auto team = make_cpu_team(1);
-    CONVOY_CHECK(plan->execute(args, {*team, workspace.data(), workspace.bytes(), nullptr}));
+    CudaQueue queue(nullptr);
+    CONVOY_CHECK(plan->execute(args, {queue, workspace.data(), workspace.bytes()}));
     CONVOY_CHECK(synchronize(ordinal));
     CONVOY_TRY(const Verification verdict,
                verify_on_device(problem, args, out.data(), device_verify_options(), *request.cuda, nullptr));
