@@ -5,7 +5,6 @@
 #include <cmath>
 #include <optional>
 
-#include "device/workspace.h"
 #include "ops/op_testing.h"
 
 namespace convoy::ops {

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "core/provider.h"
+#include "select/step_measurement.h"
 #include "select/tunedb/location.h"
 #include "select/tunedb/sqlite.h"
 
@@ -391,6 +392,27 @@ class AbsentEngine final : public NamedEngine, public LoadsProvider {
   using NamedEngine::NamedEngine;
   std::optional<std::string> provider() const override { return std::nullopt; }
 };
+
+TEST_F(Database, OperatorsAndConversionsAreKeptAndCollectedByTheirRevision) {
+  const auto database = open();
+  MeasurementKey key = key_of(1);
+  for (const auto& [problem, candidate] : {std::pair("op:Relu:x=f32,3,nchw:y=f32,3,nchw", "ops.Relu"),
+                                           std::pair("convert:x=f32,3,nchw:y=bf16,3,nchw", "convert")}) {
+    key.problem = problem;
+    Measurement measured = timed(candidate, 1);
+    measured.revision = selection::step_revision;
+    measured.provider = selection::step_provider();
+    ASSERT_TRUE(database->store(key, measured).ok());
+    EXPECT_TRUE(is_current(database->find(key)->front(), all_engines()));
+    measured.revision = selection::step_revision - 1;
+    ASSERT_TRUE(database->store(key, measured).ok());
+    EXPECT_FALSE(is_current(measured, all_engines()));
+  }
+  const auto collected = database->collect_garbage(all_engines(), {});
+  ASSERT_TRUE(collected.ok()) << collected.error().message;
+  EXPECT_EQ(collected->old_revisions, 2);
+  EXPECT_EQ(collected->left, 2);
+}
 
 TEST_F(Database, ForgettingDropsWhatIsNamedAndCountsBefore) {
   const auto database = open();

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "core/provider.h"
+#include "select/step_measurement.h"
 #include "select/tunedb/impl.h"
 
 namespace convoy {
@@ -78,6 +79,11 @@ Result<CollectReport> TuningDatabase::collect_garbage(std::span<const Engine* co
       CONVOY_CHECK(providers.bind(info.name).bind(std::int64_t{info.revision}).bind(*provider).bind(oldest).finish());
       report.old_providers += connection.changes();
     }
+    CONVOY_TRY(auto steps,
+               connection.prepare("DELETE FROM measurements WHERE (engine = 'convert' OR engine GLOB 'ops.*')"
+                                  " AND revision < ?"));
+    CONVOY_CHECK(steps.bind(std::int64_t{selection::step_revision}).finish());
+    report.old_revisions += connection.changes();
     CONVOY_CHECK(connection.run("DELETE FROM measurements WHERE " + tunedb::outdated_verdict()));
     report.old_verdicts = connection.changes();
     CONVOY_TRY(auto unused, connection.prepare("DELETE FROM measurements WHERE problem_id IN "
