@@ -39,7 +39,8 @@ constexpr std::array kKinds{
          6.7e9},
     Kind{" MatMul Gemm ", 50e9, 50e9, 50e9},  // with one row, as at the end of a network, its weights are what it reads
 };
-constexpr Kind kSpreads{"", 55e9, 37e9, 6.5e9, 0, 11.6e9};  // one of kKinds[2] with activations of other dims
+// In blocks: one measurement on a busy machine, of a kernel that is newer than the record.
+constexpr Kind kSpreads{"", 55e9, 37e9, 27e9, 0, 11.6e9};  // one of kKinds[2] with activations of other dims
 constexpr Kind kOthers{"", 8e9, 8e9, 8e9};
 constexpr std::size_t kMoves = 0, kTransposes = 1, kElements = 2, kWindows = 4;
 
