@@ -10,7 +10,8 @@ using namespace example;
 
 int main(int argc, char** argv) {
   const auto network = or_stop(Network::load(argc > 1 ? argv[1] : "zoo:squeezenet1_1"));
-  const NetworkOptions options{.threads = 2, .selection = {}};
+  NetworkOptions options;
+  options.threads = 2;
   for (const Dims& dims : {Dims{1, 3, 64, 64}, Dims{2, 3, 96, 64}}) {
     const TensorDesc desc = TensorDesc::packed(DataType::f32, dims);
     const auto session = or_stop(network->prepare({&desc, 1}, options));

@@ -33,7 +33,9 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", network.error().message.c_str());
     return 1;
   }
-  const NetworkOptions options{.threads = std::atoi(argv[2]), .cpu = cpu_features(), .selection = {}};
+  NetworkOptions options;
+  options.threads = std::atoi(argv[2]);
+  options.cpu = cpu_features();
   for (int i = 3; i + 1 < argc; i += 2) {
     if (const auto done = run_one(**network, options, argv[i], argv[i + 1]); !done) {
       std::fprintf(stderr, "%s: %s\n", argv[i], done.error().message.c_str());

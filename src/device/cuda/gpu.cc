@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <vector>
 
 #include "device/cuda/device.h"
 #include "device/cuda/memory.h"
@@ -46,15 +46,14 @@ class Gpu final : public Device {
   int ordinal_;
 };
 
-template <std::size_t... Ordinals>
-std::array<Gpu, sizeof...(Ordinals)> numbered(std::index_sequence<Ordinals...>) {
-  return {Gpu(static_cast<int>(Ordinals))...};
-}
-
 }  // namespace
 
 const Device& gpu(int ordinal) {
-  static const auto all = numbered(std::make_index_sequence<kMostDevices>());
+  static const auto& all = *[] {  // never destroyed: plans may run while the process ends
+    auto* const gpus = new std::vector<Gpu>;
+    for (int i = 0; i < kMostDevices; ++i) gpus->emplace_back(i);
+    return gpus;
+  }();
   return all.at(static_cast<std::size_t>(ordinal));
 }
 
