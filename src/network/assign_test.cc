@@ -202,7 +202,7 @@ Graph sample() {
   x = b.node("Softmax", {conv(b, x, 32, 16, 1)}, {{"axis", std::int64_t{3}}});
   b.output(x);
   for (std::size_t n = 0; n < b.graph.nodes.size(); ++n) b.graph.nodes[n].sources = {"n" + std::to_string(n)};
-  b.graph.nodes[0].sources = {"first \"conv\" #1 \\ \n"};  // names may be anything
+  b.graph.nodes[0].sources = {"first \"conv\" #1 \\ \\x41 \n"};  // names may be anything
   return b.graph;
 }
 

@@ -25,7 +25,7 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 // A place's queue and memory.
 struct Lane {
-  const Device* device;
+  const Device* device = nullptr;
   Queue* queue = nullptr;
   std::unique_ptr<Queue> own = {};  // of a place other than the processor
   Buffer arena = {};
@@ -59,7 +59,8 @@ class GraphSession final : public SwitchableSession {
   Result<void> allocate(std::span<const Place> places) {
     for (std::size_t i = 0; i < places.size(); ++i) {
       const Footprint& needed = program_.footprints[i];
-      Lane& lane = lanes_.emplace_back(places[i].device);
+      Lane& lane = lanes_.emplace_back();
+      lane.device = places[i].device;
       const auto make = [&]() -> Result<void> {
         if (i > 0) {
           CONVOY_TRY(lane.own, lane.device->make_queue(1));

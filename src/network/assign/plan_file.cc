@@ -54,15 +54,15 @@ Result<std::string> take_quoted(std::string_view& rest) {
       rest = trim(rest.substr(i + 1));
       return name;
     }
-    if (rest[i] != '\\') {
-      name += rest[i];
-    } else if (++i < rest.size() && rest[i] == 'x' && i + 2 < rest.size()) {
+    const bool escaped = rest[i] == '\\';
+    if (escaped && ++i == rest.size()) break;
+    if (escaped && rest[i] == 'x' && i + 2 < rest.size()) {
       int code = 0;
       const char* const first = rest.data() + i + 1;
       if (std::from_chars(first, first + 2, code, 16).ptr != first + 2) return open;
       name += static_cast<char>(code);
       i += 2;
-    } else if (i < rest.size()) {
+    } else {
       name += rest[i];
     }
   }
