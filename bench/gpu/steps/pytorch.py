@@ -419,6 +419,42 @@ class PythonTests(harness.Step):
                 "said": {row["file"]: row["said"].strip().splitlines()[-1:] for row in rows}, "rows": rows}
 
 
+class Page(harness.Step):
+    """docs/pytorch.md as written, and docs/python-torch.md's program: in a new virtual environment with the wheel that CONVOY_WHEEL names"""
+
+    def units(self):
+        return ["pytorch.md", "python-torch.md"]
+
+    def run(self, page):
+        text = (harness.HERE / "docs" / page).read_text()
+        programs = re.findall(r"^```python\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+        with tempfile.TemporaryDirectory() as folder:
+            place = pathlib.Path(folder)
+            said = []
+
+            def command(line, **more):
+                done = subprocess.run(line, shell=True, cwd=place, capture_output=True, text=True, timeout=240, **more)
+                said.append({"command": line, "exit_code": done.returncode, "said": done.stdout[-1500:] + done.stderr[-800:]})
+                return done
+
+            # PyTorch comes from the machine, which has no network.
+            command(f"{PYTHON} -m venv here && here/bin/python -m pip install --no-index --no-deps {os.environ['CONVOY_WHEEL']}")
+            command(f"""{PYTHON} -c 'import pathlib, torch; print(pathlib.Path(torch.__file__).parent.parent)' > "$(echo here/lib/python3*/site-packages)/torch.pth"""")
+            environment = {**os.environ, "PATH": f"{place}/here/bin:{os.environ['PATH']}", "CONVOY_DB": str(place / "tuning.db"),
+                           "CONVOY_KERNEL_CACHE": str(place / "kernels")}
+            (place / "train.py").write_text(programs[0] if page == "pytorch.md" else "\n".join(programs))
+            commands = ["python train.py"]
+            if page == "pytorch.md":
+                block = re.search(r"^```\n(convoy exec.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)[1]
+                commands += [line.split("#")[0].strip() for line in block.splitlines()]
+            for line in commands:
+                command(line, env=environment)
+        return {"page": page, "said": said}
+
+    def summary(self, rows):
+        return {"failed": [[row["page"], each["command"]] for row in rows for each in row["said"] if each["exit_code"]], "rows": rows}
+
+
 class Programs(harness.Step):
     """overhead of a call, threads, captured graphs, two ranks, JAX, and --deterministic"""
 
