@@ -192,6 +192,22 @@ def test_weights_with_gaps_give_the_bits_of_packed_ones():
     assert {row.copied for row in ct.report().ran} == {"", "w"}
 
 
+def test_tensors_with_gaps_give_the_bits_of_packed_ones_on_a_processor():
+    x, w, b = tensors("conv2d")
+    gaps = torch.stack([x, x], -1)[..., 1]
+    assert torch.equal(ct.conv2d(gaps, w, b), ct.conv2d(x, w, b))
+    assert {row.copied for row in ct.report().ran} == {"", "x"}
+
+
+def test_no_winograd_on_a_processor_unless_asked_for():
+    """Whole numbers: PyTorch's own results are exact, a Winograd algorithm's are not."""
+    x, w = (torch.randint(-3, 3, shape).float().to(memory_format=torch.channels_last) for shape in ((1, 64, 56, 56), (64, 64, 3, 3)))
+    assert torch.equal(ct.conv2d(x, w, padding=1), F.conv2d(x, w, padding=1))
+    with ct.rules("* -> cpu.winograd"):
+        torch.testing.assert_close(ct.conv2d(x, w, padding=1), F.conv2d(x, w, padding=1), rtol=1e-3, atol=1e-2)
+    assert [row.candidate.split("{")[0] == "cpu.winograd" for row in ct.report().ran] == [False, True]
+
+
 def test_views():
     """Strides and addresses of slices."""
     x, w, b = tensors("conv2d")

@@ -439,7 +439,8 @@ class Page(harness.Step):
 
             # PyTorch comes from the machine, which has no network.
             command(f"{PYTHON} -m venv here && here/bin/python -m pip install --no-index --no-deps {os.environ['CONVOY_WHEEL']}")
-            command(f"""{PYTHON} -c 'import pathlib, torch; print(pathlib.Path(torch.__file__).parent.parent)' > "$(echo here/lib/python3*/site-packages)/torch.pth"""")
+            command(f"{PYTHON} -c 'import pathlib, torch; print(pathlib.Path(torch.__file__).parent.parent)'"
+                    " > $(echo here/lib/python3*/site-packages)/torch.pth")
             environment = {**os.environ, "PATH": f"{place}/here/bin:{os.environ['PATH']}", "CONVOY_DB": str(place / "tuning.db"),
                            "CONVOY_KERNEL_CACHE": str(place / "kernels")}
             (place / "train.py").write_text(programs[0] if page == "pytorch.md" else "\n".join(programs))

@@ -15,6 +15,8 @@ from convoy.torch._geometry import Operand
 from convoy.torch._settings import Settings
 
 ORACLES = frozenset({"reference", "cuda.reference", "onednn.ref"})
+# On a processor PyTorch takes no Winograd algorithm, whose results differ from a direct convolution's in more bits.
+AS_PRECISE = "!*winograd*"
 
 _calls: Dict[Tuple[Any, ...], "Call"] = {}
 _plans: Dict[Tuple[Any, ...], convoy.Plan] = {}
@@ -109,8 +111,11 @@ def _chosen(text: str, device: torch.device, threads: int, settings: Settings, r
         return plan
     problem = convoy.Problem(text)
     where: Dict[str, Any] = {"device": str(device), "threads": threads, "deterministic": deterministic}
+    engines = settings.engines
+    if engines is None and rules is None and device.type == "cpu":
+        engines = AS_PRECISE
     try:
-        plan = problem.select(rules=rules, engines=settings.engines, workspace_limit=settings.workspace, fallback=not settings.strict, **where)
+        plan = problem.select(rules=rules, engines=engines, workspace_limit=settings.workspace, fallback=not settings.strict, **where)
     except convoy.ConvoyError as error:
         if settings.asks:
             try:
@@ -185,9 +190,12 @@ class _Maker:
         out = Operand(shape, tuple(_geometry.packed_strides(shape, format)), self.a.dtype)
         copies = [not _geometry.packed(operand, format) for operand in given]
         reason: Optional[str] = "its tensors share memory between elements"
-        # Weights with gaps are copied, as PyTorch does: they then give the bits that packed ones give, by the same plan.
-        gaps = self.name != "wgrad" and not any(_geometry.packed(given[1], each) for each in (False, True))
-        ways: List[Tuple[bool, bool]] = [(False, gaps)] if all(map(_geometry.describable, given)) else []
+        # Weights with gaps are copied, as PyTorch does, and on a processor all tensors with gaps: they then give the bits that packed
+        # ones give, by the same plan.
+        gaps = [not any(_geometry.packed(operand, each) for each in (False, True)) for operand in given]
+        first = gaps[0] and self.device.type == "cpu"
+        second = gaps[1] and (self.name != "wgrad" or self.device.type == "cpu")
+        ways: List[Tuple[bool, bool]] = [(first, second)] if all(map(_geometry.describable, given)) else []
         for way in ways + ([(copies[0], copies[1])] if any(copies) else []):
             laid = [Operand(o.shape, tuple(_geometry.packed_strides(o.shape, format)), o.dtype) if copy else o for o, copy in zip(given, way)]
             plan, bias_after = self._choose(laid, out)
