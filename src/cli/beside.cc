@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ctime>
 #include <string_view>
 #include <vector>
 
@@ -12,12 +11,6 @@ namespace {
 
 constexpr std::string_view kHeuristic = "heuristic", kStored = "stored";
 
-double processor_seconds() {
-  timespec now = {};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
 // What one side takes, turn by turn.
 class Turns {
  public:
@@ -25,35 +18,31 @@ class Turns {
   Result<double> take(Session& session, std::span<const HostTensor> inputs) {
     constexpr std::size_t kRuns = 3;
     std::vector<double> times;
-    double processor_start = 0;
     for (std::size_t i = 0; i <= kRuns; ++i) {
       RunStatistics statistics;
       CONVOY_CHECK(session.run(inputs, &statistics));
-      if (i == 0) {
-        processor_start = processor_seconds();
-        continue;
-      }
+      if (i == 0) continue;
       times.push_back(statistics.seconds);
-      sums_.resize(statistics.step_seconds.size());
-      for (std::size_t s = 0; s < sums_.size(); ++s) sums_[s] += statistics.step_seconds[s];
-      ++runs_;
+      steps_.resize(statistics.step_seconds.size());
+      for (std::size_t s = 0; s < steps_.size(); ++s) steps_[s].push_back(statistics.step_seconds[s]);
     }
-    processor_.push_back((processor_seconds() - processor_start) / kRuns);
     std::sort(times.begin(), times.end());
     medians_.push_back(times[kRuns / 2]);
     return medians_.back();
   }
 
-  void finish(Side& side) const {
-    side.step_seconds = sums_;
-    for (double& seconds : side.step_seconds) seconds /= runs_;
+  void finish(Side& side) {
     side.seconds = selection::summarize(medians_);
-    side.processor_seconds = selection::summarize(processor_);
+    for (std::vector<double>& step : steps_) {
+      std::sort(step.begin(), step.end());
+      side.step_seconds.push_back(selection::quantile(step, 0.5));
+      side.undisturbed_seconds += selection::quantile(step, 0.1);
+    }
   }
 
  private:
-  std::vector<double> sums_, medians_, processor_;
-  int runs_ = 0;
+  std::vector<double> medians_;
+  std::vector<std::vector<double>> steps_;  // of each step what it took, run by run
 };
 
 void count_differing(const Session& own, const Session& other, Beside& beside) {

@@ -17,13 +17,15 @@ inline constexpr const char* kBesideHelp =
 // The options of the other side: "heuristic", "stored", or a rules file. Only rules and the store differ from `own`.
 Result<NetworkOptions> other_side(const Program& program, const std::string& beside, const NetworkOptions& own);
 
-// What a side ran, and the mean of what each step took in the runs that counted.
+// What a side ran, and the median of what each step took in the runs that counted.
 struct Side {
   std::vector<NetworkStep> steps;
   std::vector<double> step_seconds;
-  selection::Summary seconds;            // of a run
-  selection::Summary processor_seconds;  // of all the process's threads: what others on the machine don't add to
-  std::vector<std::string> remarks;      // of its plan: Session::remarks()
+  selection::Summary seconds;  // of a run
+  // Of a run while nobody else uses the processor's cores and caches: of each step the tenth fastest of a hundred runs.
+  // Who shares a core halves what it computes, for milliseconds at a time, which a whole run seldom escapes.
+  double undisturbed_seconds = 0;
+  std::vector<std::string> remarks;  // of its plan: Session::remarks()
 };
 
 struct Beside {

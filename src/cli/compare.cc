@@ -56,7 +56,7 @@ std::string time_text(double seconds) { return seconds > 0 ? report::seconds(sec
 Json to_json(const std::string& name, const Side& side) {
   return {{"plan", name},
           {"seconds", side.seconds.median},
-          {"processor_seconds", side.processor_seconds.median},
+          {"undisturbed_seconds", side.undisturbed_seconds},
           {"steps", side.steps.size()}};
 }
 

@@ -11,6 +11,7 @@
 #include "engines/cpu/common/epilogue_pass.h"
 #include "engines/reference/reference.h"
 #include "select/measure/caches.h"
+#include "select/measure/full_speed.h"
 #include "select/measure/problem_data.h"
 #include "select/measure/timer.h"
 
@@ -142,7 +143,8 @@ Result<FusionReport> measure_fusion(const ConvProblem& problem, std::span<const 
         {.body = [&args, &team, &way] { return way.run(args, *team); }, .prepare = [&flusher] { flusher.flush(); }});
   }
   const double budget = options.budget_seconds > 0 ? options.budget_seconds * kTimingShare : kUnbudgetedSeconds;
-  const auto times = time_interleaved(contestants, {.budget_seconds = budget}, [] { return monotonic_seconds(); });
+  const TimingOptions timing{.budget_seconds = budget, .at_full_speed = FullSpeed(*team)};
+  const auto times = time_interleaved(contestants, timing, [] { return monotonic_seconds(); });
   FusionReport report;
   for (std::size_t i = 0; i < ways.size(); ++i) {
     report.ways.push_back(std::move(ways[i].report));

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "select/measure/caches.h"
+#include "select/measure/full_speed.h"
 #include "select/measure/problem_data.h"
 
 namespace convoy::selection {
@@ -49,8 +50,10 @@ class CpuTestbed final : public Testbed {
       if (flusher_) contestant.prepare = [this] { flusher_->flush(); };
       contestants.push_back(std::move(contestant));
     }
+    TimingOptions on_this_team = options;
+    on_this_team.at_full_speed = FullSpeed(team_);
     return time_interleaved(
-        contestants, options, [] { return monotonic_seconds(); }, keep_going);
+        contestants, on_this_team, [] { return monotonic_seconds(); }, keep_going);
   }
 
   Result<std::int64_t> run_for(const ConvPlan& plan, double seconds) override {

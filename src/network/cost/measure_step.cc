@@ -13,6 +13,7 @@
 #include "device/device.h"
 #include "ops/blocks.h"
 #include "select/measure/caches.h"
+#include "select/measure/full_speed.h"
 #include "select/measure/problem_data.h"
 #include "select/measure/timer.h"
 #include "select/step_measurement.h"
@@ -208,6 +209,7 @@ Result<void> time(const Subject& subject, double bytes, const PlanRequest& reque
   options.hopeless = kNeverHopeless;
   if (measuring.beside_copy) options.min_samples = 25;
   options.budget_seconds = measuring.budget_seconds;
+  options.at_full_speed = selection::FullSpeed(team);
   const auto timings = selection::time_interleaved(contestants, options, [] { return monotonic_seconds(); });
   Measurement& measurement = result.measurement;
   const selection::Timing& own = timings[0];

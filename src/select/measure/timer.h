@@ -20,6 +20,8 @@ struct TimingOptions {
   double hopeless = 3;                // so many times slower than the best in two rounds: no more samples
   double min_sample_seconds = 20e-6;  // shorter bodies are repeated within one sample, so the clock's grain is small
   double budget_seconds = 1.0;        // a sample that would end later than this is not started
+  // Whether the machine is as fast as it can be, asked before and after each sample; empty: always.
+  std::function<bool()> at_full_speed;
 };
 
 struct Contestant {
@@ -45,6 +47,8 @@ using Clock = FunctionRef<double()>;
 // median lies above the best one's by more than both their uncertainties and 5%; its times are then scaled by how much
 // the winner's own times have changed since, so that a drifting machine doesn't favour who left early. An execution
 // that fails ends its contestant; who had lost, perhaps against it, comes back.
+//
+// A sample during which the machine was slowed down is taken again, up to three times, while that helps now and then.
 //
 // It ends when every median in the race is known to target_uncertainty, after max_samples, at the end of the budget, or
 // as soon as `keep_going` says no.

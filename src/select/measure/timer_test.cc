@@ -48,6 +48,35 @@ struct FakeWork {
   std::vector<Timing> time(const TimingOptions& options = {}) { return time_interleaved(contestants, options, clock); }
 };
 
+TEST(Timer, SamplesAreTakenAgainWhileTheMachineIsSlowedDown) {
+  FakeWork work;
+  int executions = 0;
+  bool slow = false;
+  work.add([&] {
+    slow = executions++ % 3 != 0;  // two thirds of the time
+    return slow ? 0.002 : 0.001;
+  });
+  TimingOptions options;
+  options.at_full_speed = [&] { return !slow; };
+  const Timing timing = work.time(options)[0];
+  EXPECT_NEAR(timing.summary.median, 0.001, 1e-12);
+  EXPECT_NEAR(timing.summary.spread(), 0, 1e-9);
+}
+
+TEST(Timer, ThereIsAnEndToTakingSamplesAgain) {
+  FakeWork work;
+  int executions = 0;
+  work.add([&] {
+    ++executions;
+    return 0.001;
+  });
+  TimingOptions options;
+  options.at_full_speed = [] { return false; };
+  options.budget_seconds = 1e3;
+  EXPECT_EQ(work.time(options)[0].summary.samples, options.min_samples);
+  EXPECT_LT(executions, options.min_samples + options.warm_ups + 30);
+}
+
 TEST(Timer, EqualRunsGiveEqualTimes) {
   FakeWork work;
   for (int i = 0; i < 3; ++i) work.add([] { return 0.001; });
