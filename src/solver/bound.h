@@ -16,6 +16,10 @@ namespace convoy::solver {
 // Precondition: live alternatives are not forbidden, and each has a pair that is allowed by every edge.
 std::int64_t raise_bound(Graph& graph, int passes, double upper, double least_gain);
 
+// At the root of a search much may be won for all that follows.
+inline constexpr int kRootPasses = 300;
+inline constexpr double kRootGain = 1e-4;
+
 // A lower bound of what assignments cost that take each alternative (by live alternative). Precondition: as raise_bound
 // has left the costs.
 std::vector<double> alternative_bounds(const Graph& graph, int node);

@@ -8,23 +8,16 @@
 #include "base/clock.h"
 #include "solver/bound.h"
 #include "solver/elimination.h"
-#include "solver/incumbent.h"
 
 namespace convoy::solver {
 namespace {
 
-// Tables of this many entries are cheaper than any bound that could make them unnecessary.
-constexpr double kSmallTables = 1 << 14;
 // Within the tree, where there may be many: about as long as some branch nodes take.
 constexpr double kInnerTables = 1 << 18;
 
-// At the root much may be won for all that follows; below, a branch wins more than a better bound.
-struct Effort {
-  int passes;
-  double least_gain;
-};
-constexpr Effort kAtRoot{300, 1e-4};
-constexpr Effort kBelow{10, 2e-2};
+// Below the root a branch wins more than a better bound.
+constexpr int kInnerPasses = 10;
+constexpr double kInnerGain = 2e-2;
 
 }  // namespace
 
@@ -44,13 +37,11 @@ Search::Found Search::explore(Graph graph, double upper, int depth) {
 Search::Found Search::explore_reduced(Graph& graph, Trail& trail, double upper, int depth) {
   ReductionCounts counts;
   Reducer reducer(graph, trail, counts, options_.rules, false);
-  const Effort effort = depth == 0 ? kAtRoot : kBelow;
   for (;;) {
-    if (graph.present().empty()) {
-      return {.lower = graph.constant, .cost = graph.constant, .choice = std::vector<int>(graph.nodes.size(), -1)};
-    }
+    if (auto found = only_assignment(graph)) return *std::move(found);
     if (auto found = solve_by_tables(graph, kSmallTables)) return *std::move(found);
-    work_ += raise_bound(graph, effort.passes, upper - tolerance_, effort.least_gain);
+    work_ += raise_bound(graph, depth == 0 ? kRootPasses : kInnerPasses, upper - tolerance_,
+                         depth == 0 ? kRootGain : kInnerGain);
     if (graph.constant >= upper - tolerance_ || limit_reached()) {
       return {.lower = graph.constant};
     }
@@ -62,12 +53,22 @@ Search::Found Search::explore_reduced(Graph& graph, Trail& trail, double upper, 
   return parts.size() > 1 ? solve_components(graph, parts, upper, depth) : branch(graph, upper, depth);
 }
 
+std::optional<Search::Found> Search::only_assignment(const Graph& graph) const {
+  Found found{.choice = std::vector<int>(graph.nodes.size(), -1)};
+  for (const int node : graph.present()) {
+    if (graph.live(node) > 1) return {};
+    found.choice[node] = graph.nodes[node].live[0];
+  }
+  found.lower = found.cost = graph.cost(found.choice);
+  return found;
+}
+
 std::optional<Search::Found> Search::solve_by_tables(const Graph& graph, double limit) {
   if (options_.method == Method::branch_and_bound) return {};
   const EliminationOrder order = order_elimination(graph, true);
   if (order.entries > std::min(limit, options_.table_entries) || order.width > options_.width) return {};
   table_entries_ += static_cast<std::int64_t>(order.entries);
-  work_ += 4 * static_cast<std::int64_t>(order.work);
+  work_ += table_work(order);
   EliminationResult result = eliminate(graph, order);
   return Found{.lower = result.cost, .cost = result.cost, .choice = std::move(result.choice)};
 }
@@ -105,6 +106,7 @@ int Search::branching_node(const Graph& graph) const {
   std::tuple<double, double> best{-1, 0};
   int chosen = -1;
   for (const int node : graph.present()) {
+    if (graph.live(node) == 1) continue;
     const std::vector<double> bounds = alternative_bounds(graph, node);
     const double spread = std::accumulate(bounds.begin(), bounds.end(), 0.0) - graph.constant * bounds.size();
     const std::tuple<double, double> score{graph.degree(node), spread};

@@ -14,6 +14,9 @@
 
 namespace convoy::solver {
 
+// Tables of this many entries are cheaper than any bound that could make them unnecessary.
+inline constexpr double kSmallTables = 1 << 14;
+
 class Search {
  public:
   // What a part of the search tree holds: assignments that cost less than `upper` - tolerance cost at least `lower`.
@@ -38,6 +41,7 @@ class Search {
  private:
   Found explore(Graph graph, double upper, int depth);
   Found explore_reduced(Graph& graph, Trail& trail, double upper, int depth);
+  std::optional<Found> only_assignment(const Graph& graph) const;
   std::optional<Found> solve_by_tables(const Graph& graph, double limit);
   bool remove_by_bounds(const Graph& graph, Reducer& reducer, double upper);
   Found solve_components(const Graph& graph, const std::vector<std::vector<int>>& parts, double upper, int depth);

@@ -1,8 +1,8 @@
 #include "solver/elimination.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
-#include <iterator>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -12,21 +12,58 @@ namespace {
 
 constexpr int kMostAlternatives = 1 << 16;  // what a table's entry takes is kept in 16 bits
 
-using Neighbours = std::vector<std::set<int>>;
+// Which nodes are neighbours, a row of bits a node.
+class Neighbours {
+ public:
+  explicit Neighbours(const Graph& graph) : words_((graph.nodes.size() + 63) / 64), rows_(graph.nodes.size()) {
+    for (const int node : graph.present()) {
+      rows_[node].resize(words_);
+      for (const int edge : graph.nodes[node].edges) insert(node, side(graph, edge, node).neighbour);
+    }
+  }
 
-double table_entries(const Graph& graph, const std::set<int>& scope) {
+  void insert(int node, int other) { rows_[node][other / 64] |= std::uint64_t{1} << (other % 64); }
+
+  std::vector<int> of(int node) const {
+    std::vector<int> found;
+    for (std::size_t word = 0; word < words_; ++word) {
+      for (std::uint64_t bits = rows_[node][word]; bits != 0; bits &= bits - 1) {
+        found.push_back(static_cast<int>(word * 64) + std::countr_zero(bits));
+      }
+    }
+    return found;
+  }
+
+  // Its neighbours become neighbours of each other.
+  void eliminate(int node) {
+    for (const int a : of(node)) {
+      for (std::size_t word = 0; word < words_; ++word) rows_[a][word] |= rows_[node][word];
+      for (const int self_or_gone : {a, node}) {
+        rows_[a][self_or_gone / 64] &= ~(std::uint64_t{1} << (self_or_gone % 64));
+      }
+    }
+    rows_[node].assign(words_, 0);
+  }
+
+  // Edges that eliminating the node would add, twice.
+  double fill_in(int node) const {
+    const std::vector<int> neighbours = of(node);
+    std::size_t missing = neighbours.size() * (neighbours.size() - 1);
+    for (const int a : neighbours) {
+      for (std::size_t word = 0; word < words_; ++word) missing -= std::popcount(rows_[a][word] & rows_[node][word]);
+    }
+    return static_cast<double>(missing);
+  }
+
+ private:
+  std::size_t words_;
+  std::vector<std::vector<std::uint64_t>> rows_;
+};
+
+double table_entries(const Graph& graph, const std::vector<int>& scope) {
   double entries = 1;
   for (const int node : scope) entries *= graph.live(node);
   return entries;
-}
-
-// Edges that eliminating the node would add.
-double fill_in(const Neighbours& neighbours, int node) {
-  int missing = 0;
-  for (auto a = neighbours[node].begin(); a != neighbours[node].end(); ++a) {
-    for (auto b = std::next(a); b != neighbours[node].end(); ++b) missing += !neighbours[*a].contains(*b);
-  }
-  return missing;
 }
 
 // Greedy by (score, other score, node).
@@ -42,22 +79,18 @@ EliminationOrder greedy_order(const Graph& graph, Neighbours neighbours, bool sc
   while (!queue.empty()) {
     const int node = std::get<2>(*queue.begin());
     queue.erase(queue.begin());
-    const std::set<int> scope = std::move(neighbours[node]);
+    const std::vector<int> scope = neighbours.of(node);
     const bool countable = graph.live(node) <= kMostAlternatives;
     const double entries = countable ? table_entries(graph, scope) : kForbidden;
     order.nodes.push_back(node);
     order.width = std::max(order.width, static_cast<int>(scope.size()));
     order.entries += entries;
     order.work += entries * graph.live(node);
-    std::set<int> changed = scope;
+    neighbours.eliminate(node);
+    std::set<int> changed(scope.begin(), scope.end());
     for (const int a : scope) {
-      neighbours[a].erase(node);
-      for (const int b : scope) {
-        if (a != b) neighbours[a].insert(b);
-      }
-    }
-    if (scores_reach_further) {
-      for (const int a : scope) changed.insert(neighbours[a].begin(), neighbours[a].end());
+      if (!scores_reach_further) break;
+      for (const int b : neighbours.of(a)) changed.insert(b);
     }
     for (const int a : changed) {
       queue.erase({scores[a].first, scores[a].second, a});
@@ -194,15 +227,12 @@ class Elimination {
 }  // namespace
 
 EliminationOrder order_elimination(const Graph& graph, bool quick) {
-  Neighbours neighbours(graph.nodes.size());
-  for (const int node : graph.present()) {
-    for (const int edge : graph.nodes[node].edges) neighbours[node].insert(side(graph, edge, node).neighbour);
-  }
+  const Neighbours neighbours(graph);
   const auto least_table = [&](const Neighbours& now, int node) {
-    return std::pair(table_entries(graph, now[node]), 0.0);
+    return std::pair(table_entries(graph, now.of(node)), 0.0);
   };
   const auto least_fill_in = [&](const Neighbours& now, int node) {
-    return std::pair(fill_in(now, node), table_entries(graph, now[node]));
+    return std::pair(now.fill_in(node), table_entries(graph, now.of(node)));
   };
   EliminationOrder by_table = greedy_order(graph, neighbours, false, least_table);
   if (quick) return by_table;

@@ -7,7 +7,7 @@
 namespace convoy::solver {
 namespace {
 
-// By this much of the costs that change, a change must be better: rounding errors are no progress.
+// By this much of the sum of absolute costs a change must be better: rounding errors are no progress.
 constexpr double kProgress = 1e-12;
 
 // The alternative that is cheapest with each neighbour's cheapest.
@@ -42,21 +42,27 @@ std::vector<double> costs_now(const Graph& graph, int node, const std::vector<in
   return costs;
 }
 
-bool better(double cost, double than) {
-  if (than == kForbidden) return cost < than;
-  return cost < than - kProgress * std::max(std::abs(cost), std::abs(than));
+// The least decrease that counts.
+double least_progress(const Graph& graph, const std::vector<int>& choice) {
+  double sum = std::abs(graph.constant);
+  const auto add = [&sum](double cost) { sum += cost == kForbidden ? 0 : std::abs(cost); };
+  for (const int node : graph.present()) add(graph.nodes[node].costs[choice[node]]);
+  for (const Graph::Edge& edge : graph.edges) {
+    if (edge.present) add(edge.costs[choice[edge.a] * graph.nodes[edge.b].costs.size() + choice[edge.b]]);
+  }
+  return kProgress * sum;
 }
 
-bool choose_node_anew(const Graph& graph, int node, std::vector<int>& choice) {
+bool choose_node_anew(const Graph& graph, int node, double progress, std::vector<int>& choice) {
   const std::vector<double> costs = costs_now(graph, node, choice);
   int best = choice[node];
   for (const int i : graph.nodes[node].live) {
-    if (better(costs[i], costs[best])) best = i;
+    if (costs[i] < costs[best] - progress) best = i;
   }
   return std::exchange(choice[node], best) != best;
 }
 
-bool choose_pair_anew(const Graph& graph, int edge, std::vector<int>& choice) {
+bool choose_pair_anew(const Graph& graph, int edge, double progress, std::vector<int>& choice) {
   const int a = graph.edges[edge].a, b = graph.edges[edge].b;
   const std::vector<double> of_a = costs_now(graph, a, choice, edge), of_b = costs_now(graph, b, choice, edge);
   const ConstSide from = side(graph, edge, a);
@@ -65,7 +71,7 @@ bool choose_pair_anew(const Graph& graph, int edge, std::vector<int>& choice) {
   for (const int i : graph.nodes[a].live) {
     for (const int j : graph.nodes[b].live) {
       const double cost = of_a[i] + of_b[j] + from.at(i, j);
-      if (!better(cost, least)) continue;
+      if (cost >= least - progress) continue;
       least = cost;
       choice[a] = i;
       choice[b] = j;
@@ -80,7 +86,7 @@ bool choose_pair_anew(const Graph& graph, int edge, std::vector<int>& choice) {
 std::vector<int> reduce_heuristically(Graph graph) {
   Trail trail;
   ReductionCounts counts;
-  Reducer reducer(graph, trail, counts, {}, true);
+  Reducer reducer(graph, trail, counts, {.dominance = false}, true);  // much time for little here
   while (reducer.run()) {
     const std::vector<int> left = graph.present();
     if (left.empty()) {
@@ -101,13 +107,14 @@ void descend(const Graph& graph, std::vector<int>& choice) {
     const std::vector<int>& live = graph.nodes[node].live;
     if (!std::binary_search(live.begin(), live.end(), choice[node])) choice[node] = live.front();
   }
+  const double progress = least_progress(graph, choice);
   bool changed = true;
   while (changed) {
     changed = false;
-    for (const int node : nodes) changed |= choose_node_anew(graph, node, choice);
+    for (const int node : nodes) changed |= choose_node_anew(graph, node, progress, choice);
     if (changed) continue;
     for (std::size_t edge = 0; edge < graph.edges.size(); ++edge) {
-      if (graph.edges[edge].present) changed |= choose_pair_anew(graph, static_cast<int>(edge), choice);
+      if (graph.edges[edge].present) changed |= choose_pair_anew(graph, static_cast<int>(edge), progress, choice);
     }
   }
 }

@@ -34,7 +34,8 @@ Reducer::Reducer(Graph& graph, Trail& trail, ReductionCounts& counts, const Rule
   for (const int node : graph_.present()) {
     file(node);
     if (!fresh) continue;
-    touch(node);
+    touched_nodes_.insert(node);
+    for (const int edge : graph_.nodes[node].edges) touched_edges_.insert(edge);
     for (const int i : std::vector<int>(graph_.nodes[node].live)) {
       if (graph_.nodes[node].costs[i] == kForbidden) {
         remove(node, i);
@@ -44,7 +45,11 @@ Reducer::Reducer(Graph& graph, Trail& trail, ReductionCounts& counts, const Rule
   }
 }
 
-void Reducer::touch(int node) { touched_.insert(node); }
+void Reducer::touch(int edge) {
+  touched_edges_.insert(edge);
+  touched_nodes_.insert(graph_.edges[edge].a);
+  touched_nodes_.insert(graph_.edges[edge].b);
+}
 
 void Reducer::file(int node) {
   for (auto& nodes : by_degree_) nodes.erase(node);
@@ -61,13 +66,12 @@ bool Reducer::run() {
       eliminate(take(by_degree_[0]));
     } else if (!by_degree_[1].empty()) {
       eliminate(take(by_degree_[1]));
-    } else if (!touched_.empty()) {
-      const int node = take(touched_);
-      if (!graph_.nodes[node].present) continue;
-      for (const int edge : std::vector<int>(graph_.nodes[node].edges)) {
-        if (infeasible_ < 0) normalise(edge);
-      }
-      if (infeasible_ < 0 && rules_.dominance) remove_dominated(node);
+    } else if (!touched_edges_.empty()) {
+      const int edge = take(touched_edges_);
+      if (graph_.edges[edge].present) normalise(edge);
+    } else if (rules_.dominance && !touched_nodes_.empty()) {
+      const int node = take(touched_nodes_);
+      if (graph_.nodes[node].present) remove_dominated(node);
     } else if (!by_degree_[2].empty()) {
       eliminate(take(by_degree_[2]));
     } else {
@@ -80,14 +84,13 @@ bool Reducer::run() {
 void Reducer::remove(int node, int alternative) {
   std::erase(graph_.nodes[node].live, alternative);
   if (graph_.nodes[node].live.empty()) infeasible_ = node;
-  for (const int edge : graph_.nodes[node].edges) touch(side(graph_, edge, node).neighbour);
+  for (const int edge : graph_.nodes[node].edges) touch(edge);
 }
 
 void Reducer::choose(int node, int alternative) {
   for (const int i : std::vector<int>(graph_.nodes[node].live)) {
     if (i != alternative) remove(node, i);
   }
-  touch(node);
 }
 
 // ---- R0, RI, RII
@@ -117,7 +120,7 @@ void Reducer::eliminate(int node) {
                             .other = from.other});
     graph_.remove_edge(edge);
     file(from.neighbour);
-    touch(from.neighbour);
+    touched_nodes_.insert(from.neighbour);
   }
   step.costs = std::move(graph_.nodes[node].costs);
   trail_.push_back(std::move(step));
@@ -143,6 +146,7 @@ void Reducer::add_between_neighbours(int node) {
   const int second = side(graph_, graph_.nodes[node].edges[1], node).neighbour;
   int between = graph_.edge_between(first, second);
   if (between < 0) between = graph_.add_edge(first, second);
+  touch(between);
   const Graph::Node& gone = graph_.nodes[node];
   const Side to_first = side(graph_, gone.edges[0], node), to_second = side(graph_, gone.edges[1], node);
   const Side sum = side(graph_, between, first);
@@ -197,6 +201,7 @@ void Reducer::normalise(int edge) {
 bool Reducer::dominates(int node, int better, int worse) const {
   const Graph::Node& own = graph_.nodes[node];
   double gain = own.costs[worse] - own.costs[better];
+  if (gain < 0) return false;
   for (const int edge : own.edges) {
     const ConstSide from = side(static_cast<const Graph&>(graph_), edge, node);
     double least = kForbidden;
@@ -205,9 +210,10 @@ bool Reducer::dominates(int node, int better, int worse) const {
       if (cost != kForbidden) least = std::min(least, cost - from.at(better, j));
     }
     gain += least;
-    if (gain == -kForbidden) return false;
+    // Edges are normalised: where `worse` costs nothing, `better` costs no less, so that no edge can make up for others.
+    if (gain < 0) return false;
   }
-  return gain >= 0;
+  return true;
 }
 
 void Reducer::remove_dominated(int node) {

@@ -71,14 +71,14 @@ class Reducer {
   void normalise(int edge);
   void remove_dominated(int node);
   bool dominates(int node, int better, int worse) const;
-  void touch(int node);  // look at it again
+  void touch(int edge);  // look at it and its ends again
   void file(int node);   // by its degree
 
   Graph& graph_;
   Trail& trail_;
   ReductionCounts& counts_;
   Rules rules_;
-  std::set<int> touched_;
+  std::set<int> touched_edges_, touched_nodes_;
   std::array<std::set<int>, 3> by_degree_;
   int infeasible_ = -1;
 };

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/clock.h"
+#include "solver/bound.h"
 #include "solver/branch_and_bound.h"
 #include "solver/elimination.h"
 #include "solver/incumbent.h"
@@ -34,8 +35,9 @@ double magnitude(const Graph& graph, const std::vector<int>& choice) {
   return sum;
 }
 
-// The better of the heuristic's assignment and the one that the caller gave, improved. May cost kForbidden.
-std::vector<int> incumbent_of(const Subgraph& part, const std::vector<int>& given) {
+// A good assignment: the heuristic's, from the costs as they are and from those by which the bound was raised, and the one
+// that the caller gave, each improved. Raises the bound. Empty: none was found that is allowed.
+std::vector<int> incumbent_of(Subgraph& part, const std::vector<int>& given, std::int64_t& work) {
   std::vector<std::vector<int>> starts{reduce_heuristically(part.graph)};
   if (!given.empty()) {
     std::vector<int>& start = starts.emplace_back();
@@ -45,11 +47,18 @@ std::vector<int> incumbent_of(const Subgraph& part, const std::vector<int>& give
       start.push_back(at == alternatives.end() ? 0 : static_cast<int>(at - alternatives.begin()));
     }
   }
+  work += raise_bound(part.graph, kRootPasses, kForbidden, kRootGain);
+  starts.push_back(reduce_heuristically(part.graph));
   std::vector<int> best;
+  double least = kForbidden;
   for (std::vector<int>& choice : starts) {
     if (choice.empty()) continue;
     descend(part.graph, choice);
-    if (best.empty() || part.graph.cost(choice) < part.graph.cost(best)) best = choice;
+    const double cost = part.graph.cost(choice);
+    if (cost < least) {
+      least = cost;
+      best = choice;
+    }
   }
   return best;
 }
@@ -83,24 +92,33 @@ class Solver {
  private:
   // Returns a lower bound of the part's cost.
   Result<double> solve_part(const std::vector<int>& nodes) {
-    const Subgraph part = extract(graph_, nodes);
+    Subgraph part = extract(graph_, nodes);
     const EliminationOrder order = order_elimination(part.graph);
     solution_.width = std::max(solution_.width, order.width);
-    if (options_.method == Method::elimination) {
-      if (order.entries > options_.table_entries || order.width > options_.width) {
-        return unsupported(fmt::format("{} nodes around {} have an induced width of {}: {:.3g} table entries, limit {:.3g}",
-                                       nodes.size(), problem_.describe(nodes[0]), order.width, order.entries,
-                                       options_.table_entries));
-      }
-      solution_.table_entries += static_cast<std::int64_t>(order.entries);
-      solution_.work += 4 * static_cast<std::int64_t>(order.work);
-      const EliminationResult result = eliminate(part.graph, order);
-      if (result.cost == kForbidden) return none_allowed(nodes);
-      part.lift(result.choice, solution_.choice);
-      return result.cost;
+    const bool by_tables = options_.method == Method::elimination;
+    const bool fits = order.entries <= options_.table_entries && order.width <= options_.width;
+    if (by_tables && !fits) {
+      return unsupported(fmt::format("{} nodes around {} have an induced width of {}: {:.3g} table entries, limit {:.3g}",
+                                     nodes.size(), problem_.describe(nodes[0]), order.width, order.entries,
+                                     options_.table_entries));
     }
-    std::vector<int> choice = incumbent_of(part, options_.incumbent);
-    if (!choice.empty() && part.graph.cost(choice) == kForbidden) choice.clear();
+    if (by_tables || (options_.method == Method::automatic && fits && order.entries <= kSmallTables)) {
+      return solve_by_tables(part, order);
+    }
+    return search(part);
+  }
+
+  Result<double> solve_by_tables(const Subgraph& part, const EliminationOrder& order) {
+    solution_.table_entries += static_cast<std::int64_t>(order.entries);
+    solution_.work += table_work(order);
+    const EliminationResult result = eliminate(part.graph, order);
+    if (result.cost == kForbidden) return none_allowed(part.nodes);
+    part.lift(result.choice, solution_.choice);
+    return result.cost;
+  }
+
+  Result<double> search(Subgraph& part) {
+    std::vector<int> choice = incumbent_of(part, options_.incumbent, solution_.work);
     const double upper = choice.empty() ? kForbidden : part.graph.cost(choice);
     Options left = options_;
     left.branch_nodes -= solution_.branch_nodes;
@@ -112,11 +130,11 @@ class Solver {
     solution_.work += search.work();
     stopped_ |= search.stopped();
     if (!found.choice.empty() && found.cost < upper) choice = std::move(found.choice);
-    if (choice.empty()) {
-      if (!search.stopped()) return none_allowed(nodes);
+    if (choice.empty() && search.stopped()) {
       return unsupported(fmt::format("no assignment was found that is allowed, of {} nodes around {}, in {} branch nodes",
-                                     nodes.size(), problem_.describe(nodes[0]), search.branch_nodes()));
+                                     part.nodes.size(), problem_.describe(part.nodes[0]), search.branch_nodes()));
     }
+    if (choice.empty()) return none_allowed(part.nodes);
     part.lift(choice, solution_.choice);
     return std::min(found.lower, part.graph.cost(choice));
   }
