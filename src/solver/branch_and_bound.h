@@ -2,7 +2,8 @@
 // raised by moving costs (bound.h); alternatives whose own bound reaches the incumbent are removed; reductions are
 // applied again; what falls into components is solved apart; tables finish what has become narrow. Marinescu and
 // Dechter, "AND/OR Branch-and-Bound search for combinatorial optimization in graphical models", Artificial Intelligence
-// 173, 2009; Larrosa and Schiex, "Solving weighted CSP by maintaining arc consistency", Artificial Intelligence 159, 2004.
+// 173, 2009; Larrosa and Schiex, "Solving weighted CSP by maintaining arc consistency", Artificial Intelligence 159,
+// 2004.
 #pragma once
 
 #include <cstdint>

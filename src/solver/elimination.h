@@ -1,7 +1,7 @@
 // Bucket (variable) elimination: nodes are eliminated one by one, each leaving a table of its least cost over the
-// alternatives of the neighbours that it has then. Exact; time and memory grow with the alternatives to the power of the
-// induced width of the order. Dechter, "Bucket elimination: a unifying framework for reasoning", Artificial Intelligence
-// 113, 1999; Bertele and Brioschi, "Nonserial Dynamic Programming", 1972.
+// alternatives of the neighbours that it has then. Exact; time and memory grow with the alternatives to the power of
+// the induced width of the order. Dechter, "Bucket elimination: a unifying framework for reasoning", Artificial
+// Intelligence 113, 1999; Bertele and Brioschi, "Nonserial Dynamic Programming", 1972.
 #pragma once
 
 #include <cstdint>

@@ -31,9 +31,9 @@ struct Graph {
 
   int degree(int node) const { return static_cast<int>(nodes[node].edges.size()); }
   int live(int node) const { return static_cast<int>(nodes[node].live.size()); }
-  std::vector<int> present() const;  // nodes, ascending
+  std::vector<int> present() const;      // nodes, ascending
   int edge_between(int a, int b) const;  // -1: none
-  int add_edge(int a, int b);  // of zeros
+  int add_edge(int a, int b);            // of zeros
   void remove_edge(int edge);
 
   // The cost of an assignment of the nodes that are present.

@@ -210,7 +210,8 @@ bool Reducer::dominates(int node, int better, int worse) const {
       if (cost != kForbidden) least = std::min(least, cost - from.at(better, j));
     }
     gain += least;
-    // Edges are normalised: where `worse` costs nothing, `better` costs no less, so that no edge can make up for others.
+    // Edges are normalised: where `worse` costs nothing, `better` costs no less, so that no edge can make up for
+    // others.
     if (gain < 0) return false;
   }
   return true;

@@ -5,7 +5,8 @@
 //                 Processors", TU Wien 2003. A graph of treewidth 2 or less is solved by them.
 //   edges         minima of rows and columns belong to the nodes; an edge of which nothing else is left is dissolved
 //                 (there also: simplification of edges).
-//   dominance     an alternative that is never better than another, whatever the neighbours take, is removed. Goldstein,
+//   dominance     an alternative that is never better than another, whatever the neighbours take, is removed.
+//   Goldstein,
 //                 "Efficient rotamer elimination applied to protein side-chains", Biophysical Journal 66, 1994.
 //   forbidden     alternatives without a pair that is allowed, by an edge, are removed (arc consistency).
 #pragma once

@@ -35,8 +35,8 @@ double magnitude(const Graph& graph, const std::vector<int>& choice) {
   return sum;
 }
 
-// A good assignment: the heuristic's, from the costs as they are and from those by which the bound was raised, and the one
-// that the caller gave, each improved. Raises the bound. Empty: none was found that is allowed.
+// A good assignment: the heuristic's, from the costs as they are and from those by which the bound was raised, and the
+// one that the caller gave, each improved. Raises the bound. Empty: none was found that is allowed.
 std::vector<int> incumbent_of(Subgraph& part, const std::vector<int>& given, std::int64_t& work) {
   std::vector<std::vector<int>> starts{reduce_heuristically(part.graph)};
   if (!given.empty()) {
@@ -98,9 +98,9 @@ class Solver {
     const bool by_tables = options_.method == Method::elimination;
     const bool fits = order.entries <= options_.table_entries && order.width <= options_.width;
     if (by_tables && !fits) {
-      return unsupported(fmt::format("{} nodes around {} have an induced width of {}: {:.3g} table entries, limit {:.3g}",
-                                     nodes.size(), problem_.describe(nodes[0]), order.width, order.entries,
-                                     options_.table_entries));
+      return unsupported(
+          fmt::format("{} nodes around {} have an induced width of {}: {:.3g} table entries, limit {:.3g}",
+                      nodes.size(), problem_.describe(nodes[0]), order.width, order.entries, options_.table_entries));
     }
     if (by_tables || (options_.method == Method::automatic && fits && order.entries <= kSmallTables)) {
       return solve_by_tables(part, order);
@@ -131,8 +131,9 @@ class Solver {
     stopped_ |= search.stopped();
     if (!found.choice.empty() && found.cost < upper) choice = std::move(found.choice);
     if (choice.empty() && search.stopped()) {
-      return unsupported(fmt::format("no assignment was found that is allowed, of {} nodes around {}, in {} branch nodes",
-                                     part.nodes.size(), problem_.describe(part.nodes[0]), search.branch_nodes()));
+      return unsupported(
+          fmt::format("no assignment was found that is allowed, of {} nodes around {}, in {} branch nodes",
+                      part.nodes.size(), problem_.describe(part.nodes[0]), search.branch_nodes()));
     }
     if (choice.empty()) return none_allowed(part.nodes);
     part.lift(choice, solution_.choice);

@@ -1,6 +1,6 @@
-// The assignment of least cost, proved: reductions (reductions.h), then for each connected component what is left either
-// by tables (elimination.h) or by branch and bound with both inside (branch_and_bound.h).
-// The same problem and options give the same answer, unless the limit in seconds is hit.
+// The assignment of least cost, proved: reductions (reductions.h), then for each connected component what is left
+// either by tables (elimination.h) or by branch and bound with both inside (branch_and_bound.h). The same problem and
+// options give the same answer, unless the limit in seconds is hit.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ struct Options {
   // ... and no node has more neighbours than this when it is eliminated.
   int width = std::numeric_limits<int>::max();
 
-  // Where one of these is reached, the best known assignment is returned with a bound. Work is costs looked at by bounds
-  // and tables: 10^9 are a second or two.
+  // Where one of these is reached, the best known assignment is returned with a bound. Work is costs looked at by
+  // bounds and tables: 10^9 are a second or two.
   std::int64_t branch_nodes = std::numeric_limits<std::int64_t>::max();
   std::int64_t work = 20'000'000'000;
   double seconds = std::numeric_limits<double>::infinity();  // tables once begun are finished
@@ -53,8 +53,8 @@ struct Solution {
   double seconds = 0;
 };
 
-// Errors: invalid_argument: an incumbent of another problem. unsupported: no assignment is allowed (a node is named where
-// one is to blame), none was found within the limits, or tables exceed theirs.
+// Errors: invalid_argument: an incumbent of another problem. unsupported: no assignment is allowed (a node is named
+// where one is to blame), none was found within the limits, or tables exceed theirs.
 Result<Solution> solve(const Problem& problem, const Options& options = {});
 
 }  // namespace convoy::solver
