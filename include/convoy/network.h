@@ -30,8 +30,8 @@ struct NetworkOptions {
   CpuFeatures cpu = cpu_features();  // the processor's, or capped
   SelectionOptions selection;
   MathMode math = MathMode::strict;  // of its convolutions
-  // How nodes get their layouts: "greedy", or one layout wherever a node can work in it: "uniform:nhwc",
-  // "uniform:nchw", "uniform:nchw8c", "uniform:nchw16c".
+  // How nodes get their layouts (docs/plans.md): "greedy", "global", "local", or one layout wherever a node can work in
+  // it: "uniform:nhwc", "uniform:nchw", "uniform:nchw8c", "uniform:nchw16c".
   std::string how = "greedy";
   // A plan's text (convoy/network_plan.h), obeyed in place of `how` and of choosing; empty: none. What does not fit is
   // an error that names the line; with lenient_plan it is chosen again, and Session::remarks() says so. Parts of a

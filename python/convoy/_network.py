@@ -131,7 +131,7 @@ class Network:
     math        precision that convolutions may give up: "strict" (none), "tf32", "reduced"
     budget      seconds to measure in, each time it is prepared; 0: nothing is measured
     database    of what was measured; True: the command's, False: none, or a file
-    how         how nodes get their layouts: "greedy" or one layout, "uniform:nhwc"
+    how         how nodes get their layouts: "greedy", "global", "local" or one layout, "uniform:nhwc"
     plan        text of a plan file (`plan()` makes one), obeyed in place of choosing; with lenient_plan what does not fit
                 is chosen again, and the session's warnings say so, else it is an error that names the line
     sessions    for how many combinations of sizes it stays prepared

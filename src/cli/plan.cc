@@ -24,8 +24,9 @@ Result<int> plan(const Program& program, const Flags& flags) {
   CONVOY_TRY(const auto network, open_network(flags.model));
   CONVOY_TRY(const std::vector<TensorDesc> descs, input_descriptions(*network, flags.input));
   CONVOY_TRY(const std::string text, network->plan(descs, options));
-  for (std::size_t at = 0; (at = text.find("\n# ", at)) != std::string::npos; ++at) {  // of the plan that it obeys
-    program.note(fmt::format("--plan: {}", text.substr(at + 3, text.find('\n', at + 1) - at - 3)));
+  for (std::size_t at = 0; (at = text.find("\n# ", at)) != std::string::npos; ++at) {  // remarks
+    const std::string remark = text.substr(at + 3, text.find('\n', at + 1) - at - 3);
+    program.note((flags.plan.plan_file.empty() ? "" : "--plan: ") + remark);
   }
   if (flags.file.empty()) {
     program.raw(text);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
@@ -12,14 +13,20 @@
 namespace convoy::cli {
 namespace {
 
-bool is_how(const std::string& text) { return text == "greedy" || text.starts_with("uniform:"); }
+const std::vector<std::string> kHows = {"greedy",       "global",         "local",          "uniform:nhwc",
+                                        "uniform:nchw", "uniform:nchw8c", "uniform:nchw16c"};
+
+bool is_how(const std::string& text) {
+  return text.starts_with("uniform:") || std::ranges::find(kHows, text) != kHows.end();
+}
 
 }  // namespace
 
 void add_how_flag(CLI::App& app, std::string& how) {
   app.add_option("--how", how,
-                 "How nodes get their layouts: greedy (by region, from predicted times), or one wherever a node can "
-                 "work in it: uniform:nhwc, uniform:nchw, uniform:nchw8c, uniform:nchw16c")
+                 "How nodes get their layouts: greedy (by region), global (those that take least in all), local (what "
+                 "each node is fastest in), or one wherever a node can work in it: uniform:nhwc, uniform:nchw, "
+                 "uniform:nchw8c, uniform:nchw16c")
       ->type_name("HOW")
       ->capture_default_str();
 }
@@ -65,10 +72,8 @@ Result<NetworkOptions> options_of_side(const Program& program, const std::string
   (is_how(side) ? flags.how : flags.plan_file) = side;
   std::error_code error;
   if (!is_how(side) && !std::filesystem::exists(side, error)) {
-    const std::vector<std::string> names = {"greedy", "uniform:nhwc", "uniform:nchw", "uniform:nchw8c",
-                                            "uniform:nchw16c"};
-    return Error{ErrorCode::not_found, fmt::format("'{}' is no file, nor one of {}{}", side, fmt::join(names, ", "),
-                                                   did_you_mean(side, names))};
+    return Error{ErrorCode::not_found, fmt::format("'{}' is no file, nor one of {}{}", side, fmt::join(kHows, ", "),
+                                                   did_you_mean(side, kHows))};
   }
   CONVOY_CHECK(apply(program, flags, own));
   return own;

@@ -58,6 +58,7 @@ Result<void> Selector::measure_announced() {
   std::set<std::string> measured_now;
   const auto take = [&](const selection::Turn& turn) -> Result<selection::TurnOutcome> {
     const Announced& each = all[turn.problem];
+    if (options_.selection.likely_only && !turn.likely_only) return selection::TurnOutcome{.settled = true};
     SelectionOptions options = options_.selection;
     options.budget_seconds = turn.seconds;
     options.likely_only = turn.likely_only;
@@ -131,6 +132,17 @@ std::optional<Selector::Cost> Selector::cost(const ConvProblem& problem, const S
       engines_, [&](const Engine* each) { return each->info().name == selection.candidate.engine; });
   if (engine == engines_.end()) return std::nullopt;
   return Cost{(*engine)->predict_seconds(problem, selection.candidate.knobs, request), false};
+}
+
+std::optional<Selector::Cost> Selector::estimate(const ConvProblem& problem, const std::string& node_name,
+                                                 const void* weights) {
+  const auto [place, is_new] = estimated_.try_emplace(key_of(problem, node_name, weights));
+  if (!is_new) return place->second;
+  SelectionOptions options = options_.selection;
+  options.mode = SelectionMode::heuristic;
+  const auto selection = select(problem, engines_, options, request_for(problem, weights), node_name);
+  if (selection.ok()) place->second = cost(problem, *selection, weights);
+  return place->second;
 }
 
 Selector::Cost Selector::cost(const StepProblem& problem) {

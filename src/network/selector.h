@@ -51,6 +51,9 @@ class Selector {
   std::optional<Cost> cost(const ConvProblem& problem, const Selection& selection, const void* weights,
                            int place = 0) const;
 
+  // What choose() would take with what is known by now, without measuring; found once. Nothing where it would fail.
+  std::optional<Cost> estimate(const ConvProblem& problem, const std::string& node_name, const void* weights);
+
   // The same of an operator or a conversion; each is looked up once.
   Cost cost(const StepProblem& problem);
   // Of a conversion, 0 where both say the same of the bytes.
@@ -87,6 +90,7 @@ class Selector {
   std::vector<Announced> announced_;
   std::map<std::string, Result<Selection>> chosen_;
   std::map<std::string, std::optional<double>> predicted_;
+  std::map<std::string, std::optional<Cost>> estimated_;
   std::map<std::string, Cost> step_costs_;
 };
 

@@ -244,10 +244,12 @@ Result<PrepareSettings> completed(PrepareSettings settings) {
 // candidates, get what is left.
 constexpr double kOfConvolutions = 0.8;
 
+constexpr int kMostPasses = 8;  // of measuring what takes least by the costs that are known
+
 Result<Assignment> decide(const Graph& graph, const NetworkOptions& options, Selector& selector,
                           std::vector<std::string>& remarks) {
   if (options.plan.empty()) {
-    CONVOY_TRY(const std::vector<Sides> sides, sides_by(options.how, graph, selector));
+    CONVOY_TRY(const std::vector<Sides> sides, sides_by(options.how, graph, selector, remarks));
     return assign(graph, sides, selector);
   }
   const auto obeyed = [&]() -> Result<Assignment> {
@@ -269,15 +271,31 @@ Result<std::string> plan_of(Graph graph, const PrepareSettings& given) {
   const double end = monotonic_seconds() + budget;
   selection::RoundStore here;  // what is measured is what the lines say, with a database or without
   if (measures && selection.store == nullptr) selection.store = &here;
-  if (measures) selection.budget_seconds *= kOfConvolutions;
   std::vector<std::string> remarks;
-  Selector chooses(settings.options, settings.progress, settings.candidates, settings.engines, settings.places);
-  CONVOY_TRY(const Assignment assignment, decide(graph, settings.options, chooses, remarks));
-  if (measures) {
-    // At least a moment: a budget of which nothing is left must not become one without an end.
+  const auto pass = [&]() -> Result<Assignment> {
     const double left = budget > 0 ? std::max(1e-3, end - monotonic_seconds()) : 0;
+    if (measures) selection.budget_seconds = kOfConvolutions * left;
+    remarks.clear();
+    Selector chooses(settings.options, settings.progress, settings.candidates, settings.engines, settings.places);
+    CONVOY_TRY(Assignment assignment, decide(graph, settings.options, chooses, remarks));
+    if (!measures) return assignment;
+    // At least a moment: a budget of which nothing is left must not become one without an end.
+    const double rest = budget > 0 ? std::max(1e-3, end - monotonic_seconds()) : 0;
     CONVOY_CHECK(
-        measure_steps(step_problems(graph, assignment), chooses.request(), selection.caches, left, *selection.store));
+        measure_steps(step_problems(graph, assignment), chooses.request(), selection.caches, rest, *selection.store));
+    return assignment;
+  };
+  // What takes least by predictions may not once it is measured, and then something else is looked at. Where the same
+  // is best again, every cost of it has been measured that could be.
+  const bool again = measures && settings.options.plan.empty() && settings.options.how == "global";
+  selection.likely_only = again;
+  CONVOY_TRY(Assignment assignment, pass());
+  for (int passes = 1; again && passes < kMostPasses && (budget <= 0 || monotonic_seconds() < end); ++passes) {
+    CONVOY_TRY(Assignment next, pass());
+    const bool same =
+        std::ranges::equal(assignment.nodes, next.nodes, {}, &NodeAssignment::sides, &NodeAssignment::sides);
+    assignment = std::move(next);
+    if (same) break;
   }
   Selector knows(settings.options, {}, {}, settings.engines, settings.places);
   std::string text = plan_text(graph, assignment, settings.options, knows);
@@ -293,7 +311,8 @@ Result<std::vector<NetworkConvolution>> list_convolutions(Graph graph, const Pre
   const PassContext context{*settings.team, settings.options.cpu};
   if (auto log = run_passes(graph, context, settings.options.skip_passes); !log.ok()) return log.error();
   Selector selector(settings.options, {}, {}, settings.engines);
-  CONVOY_TRY(const std::vector<Sides> sides, sides_by(settings.options.how, graph, selector));
+  std::vector<std::string> remarks;
+  CONVOY_TRY(const std::vector<Sides> sides, sides_by(settings.options.how, graph, selector, remarks));
   std::vector<NetworkConvolution> found;
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];

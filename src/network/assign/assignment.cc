@@ -134,15 +134,10 @@ Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, S
   return result;
 }
 
-namespace {
-
-// The layout in which a node reads its i-th input.
 Layout layout_read(const Node& node, const Sides& sides, std::size_t i) {
   if (!node.conv || static_cast<int>(i) == kConvData) return sides.reads;
   return static_cast<int>(i) == node.fusion.residual ? sides.writes : Layout::nchw;
 }
-
-}  // namespace
 
 std::vector<std::vector<Conversion>> conversions(const Graph& graph, const Assignment& assignment,
                                                  std::span<const int> exports) {

@@ -48,6 +48,9 @@ ConvProblem in_layouts(ConvProblem problem, const Sides& sides);
 // Whether the node can work with these sides. A convolution can with any; who runs it then is another question.
 bool can_work(const Graph& graph, const Node& node, const Sides& sides);
 
+// The layout in which a node reads its i-th input.
+Layout layout_read(const Node& node, const Sides& sides, std::size_t i);
+
 // Whether the node's output is its input's bytes under another description, so that nothing has to run: a Transpose
 // between row-major and channels-last, for one.
 bool relabels(const Node& node, const TensorDesc& input, const TensorDesc& output);

@@ -360,7 +360,7 @@ class Reading {
 
   // Lenient: as the rule has it.
   Result<void> choose_again(const std::vector<std::size_t>& open) {
-    CONVOY_TRY(const std::vector<Sides> sides, sides_by(options_.how, graph_, selector_));
+    CONVOY_TRY(const std::vector<Sides> sides, sides_by(options_.how, graph_, selector_, remarks_));
     CONVOY_TRY(const Assignment whole, assign(graph_, sides, selector_));
     for (const std::size_t n : open) result_.nodes[n] = whole.nodes[n];
     return {};

@@ -1,6 +1,7 @@
 // Rules that give every node its layouts. Each is the whole of its decision; engines are chosen afterwards (assign).
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -8,8 +9,10 @@
 
 namespace convoy::network {
 
-// "greedy", "uniform:nhwc", "uniform:nchw", "uniform:nchw8c" or "uniform:nchw16c". Error: another text.
-Result<std::vector<Sides>> sides_by(std::string_view how, const Graph& graph, Selector& selector);
+// "greedy", "global", "local", "uniform:nhwc", "uniform:nchw", "uniform:nchw8c" or "uniform:nchw16c". Error: another
+// text. `remarks` gets what a decision says of itself.
+Result<std::vector<Sides>> sides_by(std::string_view how, const Graph& graph, Selector& selector,
+                                    std::vector<std::string>& remarks);
 
 // Nodes that can work in nhwc (convolutions, operators that accept it, and one side of a Transpose from or to
 // channels-last) form regions, connected by the activations of rank 3 to 5 that they share. A region becomes nhwc where
@@ -25,5 +28,19 @@ Result<std::vector<Sides>> greedy_sides(const Graph& graph, Selector& selector);
 // One layout for every node that can work in it; the others work in nchw. A convolution that only an oracle could run
 // so reads or writes, or both, what it is predicted to be fastest in, of this layout, nhwc and nchw.
 std::vector<Sides> uniform_sides(const Graph& graph, Selector& selector, Layout layout);
+
+// The layouts of nchw, nhwc and the processor's blocks that take least in all: convolutions, operators and conversions,
+// by Selector's costs. Convolutions may read and write in different ones. A value that several read is converted once
+// for all of them. It is the optimum of a partitioned boolean quadratic problem (solver/solver.h); Anderson and Gregg,
+// "Optimal DNN Primitive Selection with Partitioned Boolean Quadratic Programming", CGO 2018.
+struct GlobalSides {
+  std::vector<Sides> sides;
+  double seconds = 0;  // of the lines that the plan will have
+  std::string proof;   // for people: what it takes, and that nothing takes less
+};
+Result<GlobalSides> global_sides(const Graph& graph, Selector& selector);
+
+// What each node is fastest in, were there no conversions: what looking at one layer at a time finds.
+std::vector<Sides> local_sides(const Graph& graph, Selector& selector);
 
 }  // namespace convoy::network

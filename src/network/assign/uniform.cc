@@ -42,8 +42,15 @@ std::vector<Sides> uniform_sides(const Graph& graph, Selector& selector, Layout 
   return sides;
 }
 
-Result<std::vector<Sides>> sides_by(std::string_view how, const Graph& graph, Selector& selector) {
+Result<std::vector<Sides>> sides_by(std::string_view how, const Graph& graph, Selector& selector,
+                                    std::vector<std::string>& remarks) {
   if (how == "greedy") return greedy_sides(graph, selector);
+  if (how == "local") return local_sides(graph, selector);
+  if (how == "global") {
+    CONVOY_TRY(GlobalSides global, global_sides(graph, selector));
+    remarks.push_back(std::move(global.proof));
+    return std::move(global.sides);
+  }
   constexpr std::string_view kUniform = "uniform:";
   if (how.starts_with(kUniform)) {
     const auto layout = parse_layout(how.substr(kUniform.size()));
@@ -51,7 +58,8 @@ Result<std::vector<Sides>> sides_by(std::string_view how, const Graph& graph, Se
   }
   return Error{
       ErrorCode::invalid_argument,
-      fmt::format("how='{}': it is greedy, or uniform:nhwc, uniform:nchw, uniform:nchw8c or uniform:nchw16c", how)};
+      fmt::format(
+          "how='{}': it is greedy, global, local, uniform:nhwc, uniform:nchw, uniform:nchw8c or uniform:nchw16c", how)};
 }
 
 }  // namespace convoy::network

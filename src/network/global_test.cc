@@ -1,0 +1,160 @@
+// Global selection: what the solver finds is the least that trying everything finds, and what the plan's lines add up
+// to.
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "network/assign/plan_file.h"
+#include "network/assign/sides.h"
+#include "network/conv_node.h"
+#include "network/infer.h"
+#include "network/onnx/import.h"
+#include "network/pass.h"
+#include "network/testing.h"
+
+namespace convoy::network {
+namespace {
+
+using Ints = std::vector<std::int64_t>;
+constexpr std::array kLayouts{Layout::nchw, Layout::nhwc, Layout::nchw8c};
+
+int conv(GraphBuilder& b, int x, std::int64_t in, std::int64_t out, std::int64_t kernel) {
+  return b.node("Conv", {x, b.constant(spread({out, in, kernel, kernel}, -0.1, 0.1))}, {{"pads", Ints(4, kernel / 2)}});
+}
+
+// Everything that the cost of layouts depends on: a chain, a value with two readers, a residual, an output that is read
+// as well, an operator that joins.
+Graph branches() {
+  GraphBuilder b;
+  const int x = conv(b, b.input("x", {1, 3, 20, 20}), 3, 16, 3);
+  const int left = b.node("Relu", {conv(b, x, 16, 16, 1)});
+  const int both = b.node("Concat", {left, x}, {{"axis", std::int64_t{1}}});
+  b.output(b.node("MaxPool", {both}, {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}}));
+  b.output(x);
+  return b.graph;
+}
+
+class Global : public testing::Test {
+ protected:
+  Global() { options_.cpu.isa = std::min(options_.cpu.isa, Isa::avx2); }  // whose blocks are 8c
+
+  Graph with_passes(Graph graph) {
+    const auto team = make_cpu_team(1);
+    const auto log = run_passes(graph, PassContext{*team, options_.cpu});
+    EXPECT_TRUE(log.ok()) << log.error().message;
+    return graph;
+  }
+
+  // What the lines of a plan add up to; infinite where a convolution can't have its sides.
+  static double total(const Graph& graph, const std::vector<Sides>& sides, Selector& selector) {
+    Assignment assignment;
+    double seconds = 0;
+    for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+      const Node& node = graph.nodes[n];
+      assignment.nodes.push_back({.sides = sides[n]});
+      if (!is_static(graph, node)) continue;
+      if (node.conv) {
+        const HostTensor* weights = graph.constant_of(conv_inputs(node).weights);
+        const auto cost = selector.estimate(in_layouts(selector.allowed(node.conv->problem), sides[n]), node.desc.name,
+                                            weights ? weights->data.get() : nullptr);
+        if (!cost) return std::numeric_limits<double>::infinity();
+        seconds += cost->seconds;
+      } else if (const auto problem = step_problem(graph, node, sides[n])) {
+        seconds += selector.cost(*problem).seconds;
+      }
+    }
+    for (const auto& before : conversions(graph, assignment)) {
+      for (const Conversion& each : before) seconds += selector.conversion_seconds(each.from.desc, each.to.desc);
+    }
+    return seconds;
+  }
+
+  NetworkOptions options_ = test_options(1);
+};
+
+TEST_F(Global, IsTheLeastOfAllLayouts) {
+  const Graph graph = with_passes(branches());
+  Selector selector(options_, {}, {});
+  const auto global = global_sides(graph, selector);
+  ASSERT_TRUE(global.ok()) << global.error().message;
+  std::vector<std::vector<Sides>> can(graph.nodes.size());
+  std::size_t combinations = 1;
+  for (std::size_t n = 0; n < can.size(); ++n) {
+    for (const Layout reads : kLayouts) {
+      for (const Layout writes : kLayouts) {
+        if (can_work(graph, graph.nodes[n], {reads, writes})) can[n].push_back({reads, writes});
+      }
+    }
+    if (can[n].empty()) can[n] = {Sides{}};
+    combinations *= can[n].size();
+  }
+  ASSERT_GT(combinations, 500U);
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < combinations; ++i) {
+    std::vector<Sides> sides;
+    std::size_t rest = i;
+    for (const std::vector<Sides>& each : can) {
+      sides.push_back(each[rest % each.size()]);
+      rest /= each.size();
+    }
+    least = std::min(least, total(graph, sides, selector));
+  }
+  EXPECT_NEAR(global->seconds, least, 1e-9 * least);
+  EXPECT_NEAR(total(graph, global->sides, selector), least, 1e-9 * least);
+}
+
+TEST_F(Global, TakesNoMoreThanAnyOtherWayByTheSameCosts) {
+  for (const char* model : {"squeezenet1_1", "resnet18", "mobilenet_v2", "densenet121"}) {
+    const auto bytes = zoo_model(model);
+    ASSERT_TRUE(bytes.ok());
+    auto imported = onnx_io::import_bytes(std::as_bytes(std::span(*bytes)), model, "");
+    ASSERT_TRUE(imported.ok()) << imported.error().message;
+    for (std::size_t i = 0; i < imported->inputs.size(); ++i) {
+      Value& value = imported->values[imported->inputs[i]];
+      Dims dims = imported->input_info[i].proposed_dims;
+      std::ranges::replace(dims, -1, 1);
+      value.known = true;
+      value.desc = TensorDesc::packed(imported->input_info[i].type, dims);
+    }
+    const Graph graph = with_passes(std::move(*imported));
+    Selector selector(options_, {}, {});
+    const auto global = global_sides(graph, selector);
+    ASSERT_TRUE(global.ok()) << global.error().message;
+    EXPECT_NEAR(global->seconds, total(graph, global->sides, selector), 1e-9 * global->seconds) << model;
+    EXPECT_NE(global->proof.find("no other layouts take less"), std::string::npos) << global->proof;
+    for (const char* how : {"greedy", "local", "uniform:nhwc", "uniform:nchw", "uniform:nchw8c"}) {
+      std::vector<std::string> remarks;
+      const auto other = sides_by(how, graph, selector, remarks);
+      ASSERT_TRUE(other.ok());
+      EXPECT_LE(global->seconds, (1 + 1e-9) * total(graph, *other, selector)) << model << " " << how;
+    }
+  }
+}
+
+TEST_F(Global, APlanOfItIsObeyedAndSaysItsProof) {
+  options_.how = "global";
+  const Graph graph = branches();
+  const auto text = plan_of(graph, {.options = options_});
+  ASSERT_TRUE(text.ok()) << text.error().message;
+  EXPECT_NE(text->find("\n# global: "), std::string::npos) << *text;
+  EXPECT_EQ(*plan_of(graph, {.options = options_}), *text);
+  NetworkOptions replay = test_options(1);
+  replay.cpu = options_.cpu;
+  replay.plan = *text;
+  const auto again = plan_of(graph, {.options = replay});
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_EQ(*again, text->substr(0, text->find("# global")));
+}
+
+TEST_F(Global, MeasuresUntilWhatIsBestHasBeenMeasured) {
+  options_.how = "global";
+  options_.selection.mode = SelectionMode::measured;
+  options_.selection.budget_seconds = 30;
+  const auto text = plan_of(branches(), {.options = options_});
+  ASSERT_TRUE(text.ok()) << text.error().message;
+  EXPECT_EQ(text->find(" predicted\n"), std::string::npos) << *text;
+  EXPECT_NE(text->find(" measured\n"), std::string::npos) << *text;
+}
+
+}  // namespace
+}  // namespace convoy::network
