@@ -10,12 +10,17 @@ namespace convoy {
 namespace {
 
 using conversion::Kernels;
-using conversion::kMostBytes;
+using conversion::kMostChannels;
 using conversion::Piece;
 
-// Positions of a piece, or up to twice as many. Long runs in each of many rows (nchw) are what memory likes; threads
-// want pieces enough for all.
-constexpr std::int64_t kRun = 1024;
+// Bytes of a run of positions in a row of nchw, or up to twice as many: the processor foresees long streams. Threads
+// want runs enough for all.
+constexpr std::int64_t kRun = 4096;
+// Where a line of nhwc has the channels of several pieces, these take turns: in each so many positions, or up to twice
+// as many, so that the line is still in the first cache when the next piece comes to it. Their rows are too many to be
+// foreseen, and are asked for so many bytes ahead.
+constexpr std::int64_t kTurn = 128;
+constexpr std::int64_t kAhead = 256;
 
 bool is_f32_and_16_bits(DataType a, DataType b) {
   const auto narrow = [](DataType type) { return type == DataType::bf16 || type == DataType::f16; };
@@ -35,7 +40,7 @@ std::int64_t positions_of(const TensorDesc& desc) {
 struct Side {
   std::int64_t size;          // of an element
   bool inner;                 // channels side by side
-  std::int64_t block;         // so many of them (kGroup or less: a blocked layout), or all
+  std::int64_t block;         // so many of them (8 or 16: a blocked layout), or all
   std::int64_t block_stride;  // from one block to the next
   std::int64_t position;      // from one position to the next
   std::int64_t sample;
@@ -78,28 +83,31 @@ class Conversion {
         channels_(src.dims[1]),
         positions_(positions_of(src)) {
     const bool src_blocked = src.channel_block > 1;
+    const std::int64_t line = std::max(kMostChannels, 64 / element());  // channels
     if (!src_blocked && !dst_blocked_) {
-      wide_ = kMostBytes / (from_.inner ? from_.size : to_.size);
-      groups_ = std::max<std::int64_t>(1, channels_ / wide_);
+      groups_ = std::max<std::int64_t>(1, channels_ / kMostChannels);
+      together_ = line / kMostChannels;
       return;
     }
     group_ = std::min(src_blocked ? src.channel_block : 16, dst_blocked_ ? dst.channel_block : 16);
     const std::int64_t channels = dst_blocked_ ? dst.padded_channels() : channels_;
     groups_ = (channels + group_ - 1) / group_;
+    if (from_.inner && to_.inner) together_ = (src_blocked && dst_blocked_ ? kMostChannels : line) / group_;
   }
 
   void run(const std::byte* src, std::byte* dst, ThreadTeam& team) const {
     // Where there are few positions, the channels are split between the threads too, and then shorter runs.
     const std::int64_t wanted = team.size() > 1 ? 4 * team.size() : 1;
-    std::int64_t runs = std::max<std::int64_t>(1, positions_ / kRun);
+    std::int64_t runs = std::max<std::int64_t>(1, positions_ * element() / kRun);
     if (samples_ * runs * groups_ < wanted) runs = std::max<std::int64_t>(runs, std::min(positions_ / 64, wanted));
     const std::int64_t parts = std::clamp<std::int64_t>(wanted / (samples_ * runs), 1, groups_);
     parallel_ranges(team, samples_ * runs * parts, [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t unit = begin; unit < end; ++unit) {
         const std::int64_t part = unit % parts, run = unit / parts % runs, n = unit / parts / runs;
         const std::int64_t first = bound(positions_, run, runs), last = bound(positions_, run + 1, runs);
-        for (std::int64_t g = groups_ * part / parts; g < groups_ * (part + 1) / parts; ++g) {
-          group(g, [&](const Channels& channels) { move(src, dst, n, channels, first, last); });
+        const std::int64_t groups_end = groups_ * (part + 1) / parts;
+        for (std::int64_t g = groups_ * part / parts; g < groups_end; g += together_) {
+          take_turns(src, dst, n, g, std::min(groups_end, g + together_), first, last);
         }
       }
     });
@@ -111,26 +119,42 @@ class Conversion {
     return part == parts ? positions : positions * part / parts / 64 * 64;
   }
 
+  std::int64_t element() const { return std::min(from_.size, to_.size); }
+
+  // The groups [begin, end) of the positions [first, last).
+  void take_turns(const std::byte* src, std::byte* dst, std::int64_t n, std::int64_t begin, std::int64_t end,
+                  std::int64_t first, std::int64_t last) const {
+    const std::int64_t turn = std::max(kTurn, kAhead / element());
+    const std::int64_t turns = end - begin == 1 ? 1 : std::max<std::int64_t>(1, (last - first) / turn);
+    for (std::int64_t i = 0; i < turns; ++i) {
+      const std::int64_t from = first + i * turn, to = i + 1 == turns ? last : from + turn;
+      for (std::int64_t g = begin; g < end; ++g) {
+        group(g, [&](const Channels& channels) { move(src, dst, n, channels, from, to, turns > 1 ? kAhead : 0); });
+      }
+    }
+  }
+
   // The pieces of channels of a group, which are one where a layout is blocked. Elsewhere the last group has what is
-  // left over; channels are then done twice where that makes pieces of a multiple of 8.
+  // left over, in pieces of 8 or 16, for which some channels are done twice where there are enough.
   template <class Body>
   void group(std::int64_t g, Body body) const {
     if (group_ > 0) {
       const std::int64_t begin = g * group_;
       const std::int64_t count = std::clamp<std::int64_t>(channels_ - begin, 0, group_);
-      body(Channels{begin, count, to_.inner && !dst_blocked_ ? count : group_});
-      return;
+      return body(Channels{begin, count, to_.inner && !dst_blocked_ ? count : group_});
     }
-    const std::int64_t begin = g * wide_, end = g + 1 == groups_ ? channels_ : begin + wide_;
-    std::int64_t c = begin;
-    for (; c + wide_ <= end; c += wide_) body(Channels{c, wide_, wide_});
+    const std::int64_t end = g + 1 == groups_ ? channels_ : (g + 1) * kMostChannels;
+    std::int64_t c = g * kMostChannels;
+    for (; c + 16 <= end; c += 16) body(Channels{c, 16, 16});
     if (c == end) return;
-    const std::int64_t width = std::min(end - begin, (end - c + 7) / 8 * 8);
+    if (end - c > 8 && end >= 16) return body(Channels{end - 16, 16, 16});
+    if (end - c > 8) body(Channels{c, 8, 8});
+    const std::int64_t width = std::min<std::int64_t>(end, 8);
     body(Channels{end - width, width, width});
   }
 
   void move(const std::byte* src, std::byte* dst, std::int64_t n, const Channels& channels, std::int64_t first,
-            std::int64_t last) const {
+            std::int64_t last, std::int64_t ahead) const {
     const Piece piece{src + from_.offset(n, channels.begin, first),
                       from_.channel(),
                       from_.position,
@@ -139,7 +163,8 @@ class Conversion {
                       to_.position,
                       channels.count,
                       channels.padded,
-                      last - first};
+                      last - first,
+                      ahead};
     kernels_.move(src_type_, dst_type_, piece);
   }
 
@@ -148,9 +173,9 @@ class Conversion {
   bool dst_blocked_;
   const Kernels& kernels_;
   std::int64_t samples_, channels_, positions_;
-  std::int64_t group_ = 0;   // channels of a piece where a layout is blocked
-  std::int64_t wide_ = 0;    // the same where none is
-  std::int64_t groups_ = 1;  // of channels
+  std::int64_t group_ = 0;     // channels of a piece where a layout is blocked
+  std::int64_t groups_ = 1;    // of channels
+  std::int64_t together_ = 1;  // groups that take turns
 };
 
 // Both are placed alike, with nothing between the elements.

@@ -60,6 +60,43 @@ TEST(ConvertLayout, EveryPairIsTheCopyOfEveryElement) {
   }
 }
 
+// Pieces of 8 and 16 channels, with and without channels done twice; more and fewer positions than a step has.
+TEST(ConvertLayout, EveryNumberOfChannels) {
+  std::mt19937_64 random(5);
+  for (std::int64_t channels = 1; channels <= 70; ++channels) {
+    const Dims few = {1, channels, static_cast<std::int64_t>(1 + random() % 40)};
+    const Dims many = {1, channels, static_cast<std::int64_t>(65 + random() % 200)};
+    for (const Dims& dims : {few, many}) {
+      for (const DataType type : {DataType::f32, DataType::f16, DataType::u8}) {
+        for (const Layout from : kPacked) {
+          const HostTensor source = any_bits(TensorDesc::packed(type, dims, from), random);
+          for (const Layout to : kPacked) {
+            const int threads = static_cast<int>(1 + random() % 3);
+            check(source, source.desc.with_layout(to), threads, Isa::avx512);
+            if (type == DataType::u8) continue;
+            const DataType other = type == DataType::f32 ? DataType::bf16 : DataType::f32;
+            check(source, TensorDesc::packed(other, dims, to), threads, Isa::avx512);
+            if (HasFailure()) return;
+          }
+        }
+      }
+    }
+  }
+}
+
+// Rows longer than what a run has at least, a multiple of 4 KB apart or odd, in turns (nhwc).
+TEST(ConvertLayout, LongRows) {
+  std::mt19937_64 random(6);
+  for (const DataType type : {DataType::f32, DataType::bf16, DataType::s8}) {
+    for (const std::int64_t positions : {8192, 9001}) {
+      for (const Layout from : kPacked) {
+        const HostTensor source = any_bits(TensorDesc::packed(type, {1, 39, positions}, from), random);
+        for (const Layout to : kPacked) check(source, source.desc.with_layout(to), 2, Isa::avx512);
+      }
+    }
+  }
+}
+
 TEST(ConvertLayout, TypesAndLayoutsTogether) {
   std::mt19937_64 random(2);
   const Dims shapes[] = {{1, 3, 5}, {2, 16, 16, 16}, {1, 17, 33, 5}, {1, 64, 1, 1}, {2, 100, 3, 7}, {1, 24, 7, 10},

@@ -9,9 +9,7 @@
 
 namespace convoy::conversion {
 
-// The channels of a piece are at most so many bytes where they lie side by side, which is a line of the cache; so
-// there are at most kMostBytes of them.
-constexpr std::int64_t kMostBytes = 64;
+constexpr std::int64_t kMostChannels = 16;  // of a piece
 
 // `channels` x `positions` elements of one sample. On each side one of the two strides (in bytes) is the size of an
 // element: channels lie side by side, or apart; not apart on both. Where they lie side by side on one side only, that
@@ -24,6 +22,7 @@ struct Piece {
   std::int64_t dst_channel, dst_position;
   std::int64_t channels, padded;  // 0 <= channels <= padded; channels >= 1 but where both are side by side
   std::int64_t positions;
+  std::int64_t ahead = 0;  // where not 0, so many bytes further rows that are apart are asked for
 };
 
 // Of one type, or f32 <-> bf16 and f32 <-> f16, as store_from_double converts.
