@@ -369,11 +369,10 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
                   options.caches == CacheState::cold ? "" : fmt::format(", caches {}", name_of(options.caches))));
   program.say("ceiling: " + text_of(context.ceiling));
   Json json = {{"target", flags.target},
-               {"threads", request.threads},
                {"ceiling", to_json(context.ceiling)},
                {"caches", name_of(options.caches)},
                {"problems", Json::array()}};
-  if (request.cuda) json["device"] = to_json(*request.cuda);
+  json.update(place_json(request));
   bool wrong = false, unsupported = false, failed = false;
   for (std::size_t i = 0; i < reports.size(); ++i) {
     const ProblemReport& report = reports[i];

@@ -370,6 +370,12 @@ Json to_json(const CudaDevice& device) {
           {"driver_version", device.driver_version}};
 }
 
+Json place_json(const PlanRequest& request) {
+  Json json = {{"threads", request.threads}};
+  if (request.cuda) json["device"] = to_json(*request.cuda);
+  return json;
+}
+
 std::int64_t peak_memory_bytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {

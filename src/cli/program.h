@@ -108,6 +108,7 @@ Result<std::pair<std::string, std::string>> split_assignment(std::string_view fl
 
 // Where a request runs, for people: "2 threads, Intel(R) Xeon(R) ..", "cuda:0, NVIDIA H200, driver 580.159.04".
 std::string place_of(const PlanRequest& request);
+Json place_json(const PlanRequest& request);  // "threads", and a GPU's "device"
 Json to_json(const CudaDevice& device);
 
 // Peak resident memory of this process in bytes (VmHWM), 0 where the system doesn't say.
