@@ -32,11 +32,14 @@ class Budgets {
     CONVOY_TRY(const Point unlimited, solve_at(free));
     const bool kept = keeps(resources_, limits_, unlimited.choice);
     if (!kept) {
-      std::vector<Point> least;
+      Point least;
       for (std::size_t r = 0; r < resources_.size(); ++r) {
-        CONVOY_TRY(least.emplace_back(), solve_for_least(r));
+        if (unlimited.used[r] <= limits_[r]) continue;
+        CONVOY_TRY(least, solve_for_least(r));
       }
-      auto done = resources_.size() == 1 ? search_line(unlimited, least[0]) : follow_subgradients(unlimited);
+      last_ = unlimited.choice;
+      priced_ = 0;
+      auto done = resources_.size() == 1 ? search_line(unlimited, least) : follow_subgradients(unlimited);
       if (!done) return done.error();
     }
     finish();
@@ -63,6 +66,7 @@ class Budgets {
     if (!last_.empty()) options.incumbent = last_;
     CONVOY_TRY(const Solution solution, solve(priced(problem_, resources_, prices), options));
     ++best_.problems;
+    ++priced_;
     last_ = solution.choice;
     double bound = solution.lower_bound;
     for (std::size_t r = 0; r < prices.size(); ++r) {
@@ -110,7 +114,7 @@ class Budgets {
   }
 
   Result<void> search_line(Point beyond, Point within) {
-    while (best_.problems < options_.iterations && !gap_closed() && within.used[0] < beyond.used[0]) {
+    while (priced_ < options_.iterations && !gap_closed() && within.used[0] < beyond.used[0]) {
       // Price at which both cost the same; a solution below that line is a better end of it.
       const double price = (within.cost - beyond.cost) / (beyond.used[0] - within.used[0]);
       if (price <= 0) break;
@@ -133,7 +137,7 @@ class Budgets {
     std::vector<double> prices(resources_.size());
     double step = 1;
     int without_progress = 0;
-    while (best_.problems < options_.iterations && !gap_closed()) {
+    while (priced_ < options_.iterations && !gap_closed()) {
       std::vector<double> beyond(resources_.size());  // the subgradient: what is used beyond each limit
       double length = 0;
       for (std::size_t r = 0; r < beyond.size(); ++r) {
@@ -177,6 +181,7 @@ class Budgets {
   double start_;
   BudgetSolution best_;
   std::vector<int> last_;
+  int priced_ = 0;  // problems
 };
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace convoy::solver {
 
 struct BudgetOptions {
   Options solve;         // for each priced problem
-  int iterations = 100;  // priced problems at most
+  int iterations = 100;  // prices that are tried, at most
   // Stop where the gap is at most this share of the cost.
   double gap = 1e-9;
 };

@@ -110,8 +110,8 @@ Result<IlpSolution> solve_by_cbc(const Problem& problem, const std::vector<Resou
     write_lp(problem, resources, limits, stream);
     if (!stream.flush()) return internal(fmt::format("{}: can't be written", lp));
   }
-  CONVOY_TRY(const int status, run({program, lp, "-ratioGap", "0", "-allowableGap", "0", "-seconds",
-                                    fmt::format("{}", options.seconds), "-solve", "-solution", answer},
+  CONVOY_TRY(const int status, run({program, lp, "-ratioGap", "0", "-allowableGap", "0", "-timeMode", "elapsed",
+                                    "-seconds", fmt::format("{}", options.seconds), "-solve", "-solution", answer},
                                    log));
   std::ifstream stream(answer);
   if (!stream || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {

@@ -107,6 +107,74 @@ struct Table {
   std::vector<double> costs;
 };
 
+// The sums of a bucket's tables, by the alternatives of the node that is eliminated, while the other nodes run through
+// theirs, the last of `scope` fastest. What tables of slower nodes only sum to is kept.
+class TableSums {
+ public:
+  TableSums(const Graph& graph, const std::vector<Table>& tables, const std::vector<int>& scope, int alternatives)
+      : digits_(scope.size()),
+        moves_(scope.size()),
+        tables_of_(scope.size() + 1),
+        sums_(scope.size() + 1, std::vector<double>(alternatives)) {
+    for (const int node : scope) sizes_.push_back(graph.live(node));
+    for (std::size_t t = 0; t < tables.size(); ++t) {
+      costs_.push_back(tables[t].costs.data());
+      std::ptrdiff_t stride = alternatives;
+      std::size_t fastest = 0;  // of its digits, plus 1
+      for (std::size_t at = tables[t].scope.size() - 1; at-- > 0;) {
+        const int node = tables[t].scope[at];
+        const std::size_t digit = std::find(scope.begin(), scope.end(), node) - scope.begin();
+        moves_[digit].push_back({t, stride});
+        fastest = std::max(fastest, digit + 1);
+        stride *= graph.live(node);
+      }
+      tables_of_[fastest].push_back(t);
+    }
+    sum_from(0);
+  }
+
+  const std::vector<double>& now() const { return sums_.back(); }
+
+  // Precondition: there is a next one.
+  void next() {
+    std::size_t digit = digits_.size() - 1;
+    for (; digits_[digit] + 1 == sizes_[digit]; --digit) {
+      for (const Move& move : moves_[digit]) costs_[move.table] -= move.stride * digits_[digit];
+      digits_[digit] = 0;
+    }
+    ++digits_[digit];
+    for (const Move& move : moves_[digit]) costs_[move.table] += move.stride;
+    sum_from(digit + 1);
+  }
+
+ private:
+  struct Move {
+    std::size_t table = 0;
+    std::ptrdiff_t stride = 0;
+  };
+
+  void sum_from(std::size_t level) {
+    for (; level < sums_.size(); ++level) {
+      std::vector<double>& sum = sums_[level];
+      if (level == 0) {
+        std::fill(sum.begin(), sum.end(), 0.0);
+      } else {
+        std::copy(sums_[level - 1].begin(), sums_[level - 1].end(), sum.begin());
+      }
+      for (const std::size_t t : tables_of_[level]) {
+        const double* costs = costs_[t];
+        for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += costs[i];
+      }
+    }
+  }
+
+  std::vector<int> sizes_, digits_;                  // by position in the scope
+  std::vector<const double*> costs_;                 // by table: where it is now
+  std::vector<std::vector<Move>> moves_;             // by digit
+  std::vector<std::vector<std::size_t>> tables_of_;  // by their fastest digit, plus 1
+  std::vector<std::vector<double>> sums_;            // of these and slower ones
+};
+
 class Elimination {
  public:
   Elimination(const Graph& graph, const EliminationOrder& order) : graph_(graph), position_(graph.nodes.size()) {
@@ -174,36 +242,12 @@ class Elimination {
     Table table{.scope = scope, .costs = std::vector<double>(entries)};
     Decision decision{.scope = scope, .best = std::vector<std::uint16_t>(entries)};
 
-    // strides[d][t]: how far input t moves where the scope's d-th node takes its next alternative.
-    std::vector<std::vector<std::ptrdiff_t>> strides(scope.size(), std::vector<std::ptrdiff_t>(inputs.size()));
-    for (std::size_t t = 0; t < inputs.size(); ++t) {
-      std::ptrdiff_t stride = 1;
-      for (std::size_t at = inputs[t].scope.size(); at-- > 0;) {
-        const auto d = std::find(scope.begin(), scope.end(), inputs[t].scope[at]) - scope.begin();
-        if (at + 1 < inputs[t].scope.size()) strides[d][t] = stride;
-        stride *= graph_.live(inputs[t].scope[at]);
-      }
-    }
-    const int alternatives = graph_.live(node);
-    std::vector<const double*> costs;
-    for (const Table& input : inputs) costs.push_back(input.costs.data());
-    std::vector<int> digits(scope.size());
-    std::vector<double> sums(alternatives);
+    TableSums sums(graph_, inputs, scope, graph_.live(node));
     for (std::size_t entry = 0; entry < entries; ++entry) {
-      std::copy(costs[0], costs[0] + alternatives, sums.begin());
-      for (std::size_t t = 1; t < inputs.size(); ++t) {
-        for (int i = 0; i < alternatives; ++i) sums[i] += costs[t][i];
-      }
-      const auto least = std::min_element(sums.begin(), sums.end());
+      const auto least = std::min_element(sums.now().begin(), sums.now().end());
       table.costs[entry] = *least;
-      decision.best[entry] = static_cast<std::uint16_t>(least - sums.begin());
-      for (std::size_t d = scope.size(); d-- > 0;) {
-        const bool carry = ++digits[d] == graph_.live(scope[d]);
-        const std::ptrdiff_t steps = carry ? 1 - graph_.live(scope[d]) : 1;
-        for (std::size_t t = 0; t < inputs.size(); ++t) costs[t] += strides[d][t] * steps;
-        if (!carry) break;
-        digits[d] = 0;
-      }
+      decision.best[entry] = static_cast<std::uint16_t>(least - sums.now().begin());
+      if (entry + 1 < entries) sums.next();
     }
     add(std::move(table));
     return decision;

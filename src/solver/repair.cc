@@ -37,11 +37,19 @@ Repair::Repair(const Problem& problem, const std::vector<Resource>& resources, c
   }
 }
 
+void Repair::add_use(int r, double amount) {
+  const double before = used_[r] - limits_[r];
+  used_[r] += amount;
+  const double after = used_[r] - limits_[r];
+  exceeded_ += (after > 0) - (before > 0);
+  excess_ += (std::max(0.0, after) - std::max(0.0, before)) / scales_[r];
+}
+
 void Repair::add_uses(int node, double sign) {
-  for (const Amount& use : amounts_[node][choice_[node]]) used_[use.resource] += sign * use.amount;
+  for (const Amount& use : amounts_[node][choice_[node]]) add_use(use.resource, sign * use.amount);
   for (const PairAmount& use : pair_amounts_[node]) {
     if (use.own == choice_[node] && use.other == choice_[use.neighbour]) {
-      used_[use.amount.resource] += sign * use.amount.amount;
+      add_use(use.amount.resource, sign * use.amount.amount);
     }
   }
 }
@@ -61,17 +69,19 @@ double Repair::cost_of(int node) const {
   return cost;
 }
 
-double Repair::excess() const {
-  double sum = 0;
-  for (std::size_t r = 0; r < limits_.size(); ++r) sum += std::max(0.0, used_[r] - limits_[r]) / scales_[r];
-  return sum;
-}
-
 bool Repair::improve(std::vector<int>& choice) {
   choice_ = choice;
-  used_.clear();
-  for (const Resource& resource : resources_) used_.push_back(used(resource, choice));
-  while (excess() > 0) {
+  used_.assign(resources_.size(), 0);
+  exceeded_ = 0;
+  excess_ = 0;
+  for (std::size_t r = 0; r < resources_.size(); ++r) {
+    if (limits_[r] < 0) {  // beyond by using nothing
+      ++exceeded_;
+      excess_ -= limits_[r] / scales_[r];
+    }
+    add_use(static_cast<int>(r), used(resources_[r], choice));
+  }
+  while (exceeded_ > 0) {
     if (!repair_step()) return false;
   }
   while (descend_step()) {
@@ -81,7 +91,7 @@ bool Repair::improve(std::vector<int>& choice) {
 }
 
 bool Repair::repair_step() {
-  const double before = excess();
+  const double before = excess_;
   double best_rate = kForbidden;
   int best_node = -1, best_alternative = 0;
   for (int node = 0; node < problem_.size(); ++node) {
@@ -90,7 +100,7 @@ bool Repair::repair_step() {
     for (int i = 0; i < problem_.alternatives(node); ++i) {
       if (i == now) continue;
       move(node, i);
-      const double less = before - excess(), more = cost_of(node) - cost;
+      const double less = before - excess_, more = cost_of(node) - cost;
       // Where nothing becomes dearer, the most that is gained counts.
       const double rate = more > 0 ? more / less : more * less;
       if (less > kProgress * before && rate < best_rate) {
@@ -113,7 +123,7 @@ bool Repair::descend_step() {
       const int now = choice_[node];
       const double before = cost_of(node);
       move(node, i);
-      if (falls(cost_of(node), before) && excess() == 0) {
+      if (falls(cost_of(node), before) && exceeded_ == 0) {
         changed = true;
       } else {
         move(node, now);
@@ -131,7 +141,7 @@ bool Repair::descend_step() {
         before += cost_of(edge.b);
         move(edge.b, j);
         after += cost_of(edge.b);
-        if (falls(after, before) && excess() == 0) {
+        if (falls(after, before) && exceeded_ == 0) {
           changed = true;
         } else {
           move(edge.b, now_b);

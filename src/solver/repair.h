@@ -27,10 +27,10 @@ class Repair {
     int neighbour = 0, own = 0, other = 0;
     Amount amount;
   };
+  void add_use(int resource, double amount);
   void add_uses(int node, double sign);  // of what it has chosen
   void move(int node, int alternative);
   double cost_of(int node) const;  // with its edges
-  double excess() const;           // over the limits, each relative to what its resource is about
   bool repair_step();
   bool descend_step();
 
@@ -43,6 +43,8 @@ class Repair {
   std::vector<std::vector<int>> edges_;                    // by node
   std::vector<int> choice_;
   std::vector<double> used_;
+  int exceeded_ = 0;   // limits
+  double excess_ = 0;  // over them, each relative to what its resource is about
 };
 
 }  // namespace convoy::solver

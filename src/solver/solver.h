@@ -31,8 +31,8 @@ struct Options {
   // Where one of these is reached, the best known assignment is returned with a bound. Work is costs looked at by
   // bounds and tables: 10^9 are a second or two.
   std::int64_t branch_nodes = std::numeric_limits<std::int64_t>::max();
-  std::int64_t work = 20'000'000'000;
-  double seconds = std::numeric_limits<double>::infinity();  // tables once begun are finished
+  std::int64_t work = 3'000'000'000;
+  double seconds = std::numeric_limits<double>::infinity();  // bounds and tables once begun are finished
 
   // An assignment to start from; empty: none. It must be one of the problem, and may cost kForbidden.
   std::vector<int> incumbent;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <numeric>
 #include <string>
 
@@ -230,6 +231,20 @@ TEST(Solver, FlatConcatsOfThirtyAreProved) {
   ASSERT_TRUE(solution.ok());
   EXPECT_TRUE(solution->optimal);
   EXPECT_GE(solution->width, 20);
+}
+
+TEST(Solver, GraphsLikeNetworksAreProved) {
+  Random random(10);
+  for (const double conversion : {0.02, 0.1, 0.4}) {
+    for (const Edges& edges : {testing::bifpn(7, 5), testing::hrnet(8, 4, 4), testing::nasnet(random, 18)}) {
+      const Problem problem = testing::engine_problem(random, edges, 4, conversion);
+      const auto solution = solve(problem);
+      ASSERT_TRUE(solution.ok()) << solution.error().message;
+      EXPECT_TRUE(solution->optimal);
+      std::printf("%d nodes of 16 alternatives, %zu edges, width %d: %.3f s, %d branch nodes\n", problem.size(),
+                  problem.edges().size(), solution->width, solution->seconds, static_cast<int>(solution->branch_nodes));
+    }
+  }
 }
 
 }  // namespace

@@ -27,6 +27,11 @@ Problem random_problem(Random& random, int nodes, const Edges& edges, const Cost
 // Costs as networks have them: few layouts, conversions that cost nothing between equal ones. Real numbers.
 Problem layout_problem(Random& random, int nodes, const Edges& edges, int alternatives);
 
+// As networks have them with engines: an alternative for each pair of layouts read and written. Every third node, or
+// so, writes what it reads (pooling, adds). An edge costs a conversion where its ends disagree, up to about
+// `conversion`.
+Problem engine_problem(Random& random, const Edges& edges, int layouts, double conversion);
+
 Edges tree(Random& random, int nodes);
 Edges cycle(int nodes);
 Edges series_parallel(Random& random, int nodes);
@@ -35,6 +40,11 @@ Edges dense(Random& random, int nodes, int percent);
 Edges grid(int rows, int columns);
 Edges flat_concats(int blocks, int length);  // each node of a block is read by all that follow it there
 Edges skip_chain(int nodes);                 // a chain with edges over two nodes, every third node
+
+// Graphs like those of networks that reductions don't finish.
+Edges bifpn(int repeats, int levels);
+Edges hrnet(int stages, int branches, int blocks);
+Edges nasnet(Random& random, int cells);
 
 // The same problem with its nodes in another order: node `order[i]` is the i-th.
 Problem reordered(const Problem& problem, const std::vector<int>& order);
