@@ -215,6 +215,10 @@ std::string export_lines(std::span<const TuningRecord> records) {
 }
 
 Result<std::vector<TuningRecord>> parse_lines(std::string_view text, std::string_view file) {
+  if (text.starts_with("SQLite format 3")) {
+    return Error{ErrorCode::corrupt,
+                 fmt::format("{}: a tuning database, not an export: convoy db merge {}", file, file)};
+  }
   std::vector<TuningRecord> records;
   bool header = false;
   int number = 0;

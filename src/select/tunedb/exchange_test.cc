@@ -99,6 +99,7 @@ TEST(Exchange, BadLinesAreNamedByFileLineAndField) {
   };
   const std::pair<std::string, std::string> cases[] = {
       {"", "no line"},
+      {"SQLite format 3\n", "convoy db merge f"},
       {"x", "not a JSON object"},
       {line, "must begin with"},
       {header + "{\"a\":", "f:2: not a JSON object"},
