@@ -13,8 +13,9 @@ plan; what the database has already is not measured again). From their lines:
                thread halves what the core computes, for milliseconds or minutes, so that the same network takes 8 or 11 ms. The sums
                are of samples that were taken while the core had its full speed, where there were such, so they are to be compared
                with this.
-and how far the sums are from both. With one thread each command runs on the processor that is faster at that moment. A plan of which a
-line could not be measured within the budget says so (`predicted_share`: of its sum), and does not count.
+and how far the sums are from both. Each command begins when as many processors as it has threads are at full speed, after a minute
+whatever they are; with one thread it runs on the fastest. A plan of which a line could not be measured within the budget says so
+(`predicted_share`: of its sum), and does not count.
 
 The record is written after each network, and a run goes on where its record stops; networks that are in it are not done again (a
 changed --budget or --rounds needs another --output), but for those that --redo-above names; then take another --database, too, since
@@ -45,25 +46,42 @@ class Failed(Exception):
     pass
 
 
-def quieter_processor():
-    """The one on which a loop of Python takes less time, just now."""
-    def loop():
-        start = time.perf_counter()
-        sum(range(200_000))
-        return time.perf_counter() - start
+class Processors:
+    """Which are at full speed, by what a loop of Python takes there: a neighbour on the same core slows it down by a third, too."""
+    WAIT, NEAR = 60, 1.08  # seconds; of the fastest that was seen
+    fastest = float("inf")
 
-    seconds, all_of_them = {}, os.sched_getaffinity(0)
-    for processor in all_of_them:
-        os.sched_setaffinity(0, {processor})
-        seconds[processor] = statistics.median(loop() for _ in range(25))
-    os.sched_setaffinity(0, all_of_them)
-    return min(seconds, key=seconds.get)
+    @classmethod
+    def times(cls):
+        def loop():
+            start = time.perf_counter()
+            sum(range(100_000))
+            return time.perf_counter() - start
+
+        times, all_of_them = {}, os.sched_getaffinity(0)
+        for processor in all_of_them:
+            os.sched_setaffinity(0, {processor})
+            times[processor] = statistics.median(loop() for _ in range(40))
+        os.sched_setaffinity(0, all_of_them)
+        cls.fastest = min(cls.fastest, *times.values())
+        return times
+
+    @classmethod
+    def wait(cls, threads):
+        """Until so many are at full speed, or for a minute; the fastest of them."""
+        end = time.monotonic() + cls.WAIT
+        while True:
+            times = sorted(cls.times().items(), key=lambda each: each[1])
+            if times[min(threads, len(times)) - 1][1] <= cls.NEAR * cls.fastest or time.monotonic() > end:
+                return times[0][0]
+            time.sleep(0.5)
 
 
 def convoy(*arguments, database=None):
     environment = {**os.environ, **({"CONVOY_DB": str(database)} if database else {})}
-    one_thread = "--threads" in arguments and arguments[arguments.index("--threads") + 1] == 1
-    place = ["taskset", "-c", quieter_processor()] if one_thread else []
+    threads = arguments[arguments.index("--threads") + 1] if "--threads" in arguments else 0
+    fastest = Processors.wait(threads) if threads else None
+    place = ["taskset", "-c", fastest] if threads == 1 else []
     command = list(map(str, [*place, COMMAND["convoy"], *arguments, "--json"]))
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode != 0:
