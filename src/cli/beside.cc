@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "select/measure/full_speed.h"
+
 namespace convoy::cli {
 namespace {
 
@@ -78,7 +80,10 @@ Result<Beside> compare_sides(const Network& network, std::span<const TensorDesc>
                              const NetworkOptions& own, const NetworkOptions& other, std::span<const HostTensor> inputs,
                              int rounds, const std::string& own_name) {
   constexpr int kMostPairs = 4;
+  constexpr double kPatience = 0.25;  // seconds, from one turn at full speed to the next
   const int pairs = std::min(rounds, kMostPairs);
+  const auto team = make_cpu_team(own.threads);
+  selection::FullSpeed full_speed(*team, kPatience);
   Beside beside;
   beside.what = what;
   std::vector<double> ratios;
@@ -96,6 +101,7 @@ Result<Beside> compare_sides(const Network& network, std::span<const TensorDesc>
       double seconds[2];
       for (int turn = 0; turn < 2; ++turn) {
         const int which = (turn + round / pairs) % 2;
+        full_speed(true);
         CONVOY_TRY(seconds[which], turns[which].take(*sessions[which], inputs));
       }
       ratios.push_back(seconds[1] / seconds[0]);

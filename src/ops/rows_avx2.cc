@@ -146,8 +146,8 @@ void pool_vectors(const void* const* taps, std::int64_t tap_count, std::int64_t 
     return;
   }
   for (std::int64_t i = 0; i < count; ++i) {
-    y[i] = static_cast<std::uint16_t>(
-        _mm_extract_epi16(pooled<T, kFunction, Single>(taps, tap_count, i * stride, divisor), 0));
+    const __m128i value = pooled<T, kFunction, Single>(taps, tap_count, i * stride, divisor);
+    y[i] = static_cast<std::uint16_t>(_mm_extract_epi16(value, 0));  // a macro in clang
   }
 }
 

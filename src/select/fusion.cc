@@ -143,7 +143,7 @@ Result<FusionReport> measure_fusion(const ConvProblem& problem, std::span<const 
         {.body = [&args, &team, &way] { return way.run(args, *team); }, .prepare = [&flusher] { flusher.flush(); }});
   }
   const double budget = options.budget_seconds > 0 ? options.budget_seconds * kTimingShare : kUnbudgetedSeconds;
-  const TimingOptions timing{.budget_seconds = budget, .at_full_speed = FullSpeed(*team)};
+  const TimingOptions timing{.budget_seconds = budget, .at_full_speed = FullSpeed(*team, budget / 8)};
   const auto times = time_interleaved(contestants, timing, [] { return monotonic_seconds(); });
   FusionReport report;
   for (std::size_t i = 0; i < ways.size(); ++i) {

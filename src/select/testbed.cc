@@ -51,7 +51,7 @@ class CpuTestbed final : public Testbed {
       contestants.push_back(std::move(contestant));
     }
     TimingOptions on_this_team = options;
-    on_this_team.at_full_speed = FullSpeed(team_);
+    on_this_team.at_full_speed = FullSpeed(team_, options.budget_seconds / 8);
     return time_interleaved(
         contestants, on_this_team, [] { return monotonic_seconds(); }, keep_going);
   }

@@ -209,7 +209,7 @@ Result<void> time(const Subject& subject, double bytes, const PlanRequest& reque
   options.hopeless = kNeverHopeless;
   if (measuring.beside_copy) options.min_samples = 25;
   options.budget_seconds = measuring.budget_seconds;
-  options.at_full_speed = selection::FullSpeed(team);
+  options.at_full_speed = selection::FullSpeed(team, measuring.budget_seconds / 8);
   const auto timings = selection::time_interleaved(contestants, options, [] { return monotonic_seconds(); });
   Measurement& measurement = result.measurement;
   const selection::Timing& own = timings[0];

@@ -9,19 +9,22 @@ namespace convoy::selection {
 
 // On a shared machine each core has a second hardware thread, which may be another machine's: while it computes, the
 // core does half as much for us, for milliseconds at a time, and no clock or counter of ours tells. So each thread of
-// the team times a few thousand multiplications, some three microseconds, and compares with the fastest it has seen.
+// the team times a few thousand multiplications, some three microseconds, and compares with the fastest that this
+// process has seen on that processor.
 class FullSpeed {
  public:
-  explicit FullSpeed(ThreadTeam& team);
-  bool operator()();
+  // `patience`: seconds to wait for it in all, from one time that it is there to the next.
+  FullSpeed(ThreadTeam& team, double patience);
+  bool operator()(bool may_wait);
 
  private:
-  struct alignas(64) Core {
-    double fastest = 0;  // seconds; rises by a ten-thousandth each time, since a core's clock goes down when it is warm
-    bool full = true;
+  struct alignas(64) Full {  // a cache line a thread
+    bool yes = true;
   };
   ThreadTeam* team_;
-  std::vector<Core> cores_;
+  std::vector<Full> full_;
+  int looks_ = 0;  // that patience has; left_ of them are left
+  int left_ = 0;
 };
 
 }  // namespace convoy::selection

@@ -80,11 +80,11 @@ class Race {
 
   Result<double> timed(const Lane& lane) {
     if (lane.contestant->prepare) lane.contestant->prepare();
-    const bool before = !options_.at_full_speed || options_.at_full_speed();
+    const bool before = !options_.at_full_speed || options_.at_full_speed(true);
     const double start = clock_();
     for (int i = 0; i < lane.repeats; ++i) CONVOY_CHECK(lane.contestant->body());
     const double seconds = (clock_() - start) / lane.repeats;
-    disturbed_ = !before || (options_.at_full_speed && !options_.at_full_speed());
+    disturbed_ = !before || (options_.at_full_speed && !options_.at_full_speed(false));
     return seconds;
   }
 

@@ -20,8 +20,9 @@ struct TimingOptions {
   double hopeless = 3;                // so many times slower than the best in two rounds: no more samples
   double min_sample_seconds = 20e-6;  // shorter bodies are repeated within one sample, so the clock's grain is small
   double budget_seconds = 1.0;        // a sample that would end later than this is not started
-  // Whether the machine is as fast as it can be, asked before and after each sample; empty: always.
-  std::function<bool()> at_full_speed;
+  // Whether the machine is as fast as it can be, asked before each sample, when it may wait for that, and after it;
+  // empty: always.
+  std::function<bool(bool may_wait)> at_full_speed;
 };
 
 struct Contestant {

@@ -57,7 +57,7 @@ TEST(Timer, SamplesAreTakenAgainWhileTheMachineIsSlowedDown) {
     return slow ? 0.002 : 0.001;
   });
   TimingOptions options;
-  options.at_full_speed = [&] { return !slow; };
+  options.at_full_speed = [&](bool) { return !slow; };
   const Timing timing = work.time(options)[0];
   EXPECT_NEAR(timing.summary.median, 0.001, 1e-12);
   EXPECT_NEAR(timing.summary.spread(), 0, 1e-9);
@@ -71,7 +71,7 @@ TEST(Timer, ThereIsAnEndToTakingSamplesAgain) {
     return 0.001;
   });
   TimingOptions options;
-  options.at_full_speed = [] { return false; };
+  options.at_full_speed = [](bool) { return false; };
   options.budget_seconds = 1e3;
   EXPECT_EQ(work.time(options)[0].summary.samples, options.min_samples);
   EXPECT_LT(executions, options.min_samples + options.warm_ups + 30);
