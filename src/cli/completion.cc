@@ -47,14 +47,15 @@ Offer offer_for(const OptionDescription& option) {
       {"name", zoo_names()},
       {"model", zoo_targets()},
       {"target", zoo_targets()},
+      {"subject", zoo_targets()},
   };
   Offer offer;
   offer.words = option.choices;
   const auto known = kKnown.find(option.names.back());
   if (known != kKnown.end()) offer.words.insert(offer.words.end(), known->second.begin(), known->second.end());
   const std::string& name = option.names.back();
-  offer.files =
-      option.value.ends_with("FILE") || name == "model" || name == "target" || name == "file" || name == "files";
+  offer.files = option.value.ends_with("FILE") || name == "model" || name == "target" || name == "subject" ||
+                name == "file" || name == "files";
   offer.folders = option.value == "DIR" || name == "folder";
   return offer;
 }

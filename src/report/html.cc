@@ -231,14 +231,38 @@ void HtmlPage::begin_details(std::string_view summary, std::string_view id) {
 
 void HtmlPage::end_details() { body_ += "</details>\n"; }
 
+void HtmlPage::drawing(std::string_view id, std::string_view caption) {
+  body_ += fmt::format(
+      "<figure><div{} class=\"drawing\"></div><noscript><p>The drawing needs JavaScript; the tables "
+      "don't.</p></noscript>"
+      "<figcaption>{}</figcaption></figure>\n",
+      id_attribute(id), html_escaped(caption));
+}
+
+void HtmlPage::data(std::string_view id, std::string_view json) {
+  std::string text(json);  // "<" begins no tag there as an escape sequence of JSON
+  for (std::size_t at = 0; (at = text.find('<', at)) != std::string::npos;) text.replace(at, 1, "\\u003c");
+  behind_ += fmt::format("<script type=\"application/json\"{}>{}</script>\n", id_attribute(id), text);
+}
+
+void HtmlPage::script(std::string_view script) { behind_ += fmt::format("<script>{}</script>\n", script); }
+
+void HtmlPage::style(std::string_view style) { style_ += style; }
+
+void HtmlPage::comment(std::string_view text) {
+  std::string inner(text);
+  for (std::size_t at = 0; (at = inner.find("--", at)) != std::string::npos;) inner.replace(at, 2, "- ");
+  behind_ += fmt::format("<!-- {} -->\n", inner);
+}
+
 std::string HtmlPage::text() const {
   return fmt::format(
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
-      "script-src 'unsafe-inline'\">\n<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n{2}"
-      "<script>{3}</script>\n</body>\n</html>\n",
-      html_escaped(title_), kStyle, body_, kScript);
+      "script-src 'unsafe-inline'\">\n<title>{0}</title>\n<style>{1}{4}</style>\n</head>\n<body>\n<h1>{0}</h1>\n{2}"
+      "<script>{3}</script>\n{5}</body>\n</html>\n",
+      html_escaped(title_), kStyle, body_, kScript, style_, behind_);
 }
 
 }  // namespace convoy::report
