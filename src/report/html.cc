@@ -27,7 +27,7 @@ th{background:var(--head);position:sticky;top:0;white-space:nowrap;font-size:13p
 th[aria-sort=ascending] button::after{content:" \25b2"}th[aria-sort=descending] button::after{content:" \25bc"}
 .bar{background:linear-gradient(90deg,var(--bar) var(--share),transparent var(--share))}
 .good{color:var(--good)}.bad{color:var(--bad)}.warning{color:var(--warning)}.faint{color:var(--soft)}.bold{font-weight:600}
-details{border:1px solid var(--line);border-radius:6px;margin:.5rem 0;padding:.3rem .8rem}summary{cursor:pointer}
+details{border:1px solid var(--line);border-radius:6px;margin:.5rem 0;padding:.3rem .8rem}summary{cursor:pointer;overflow-wrap:anywhere}
 input[type=search]{font:inherit;padding:.3rem .6rem;width:min(30rem,100%);color:inherit;background:var(--head);
 border:1px solid var(--line);border-radius:6px}
 @media print{input[type=search]{display:none}body{margin:0;max-width:none}}

@@ -37,13 +37,17 @@ std::map<std::string, Done> by_key(const NetworkPlan& plan) {
   return done;
 }
 
-// Numbers of the problems, in the order in which they come first.
-std::map<std::string, int> numbered(const NetworkPlan& plan) {
-  std::map<std::string, int> numbers;
+// The convolutions' problems, each once, numbered in the order in which they come first.
+struct NumberedProblem {
+  int number = 0;
+  ConvProblem problem;
+};
+std::map<std::string, NumberedProblem> numbered(const NetworkPlan& plan) {
+  std::map<std::string, NumberedProblem> numbers;
   for (const PlannedStep& each : plan.steps) {
-    if (each.step.kind == "conv") {
-      numbers.try_emplace(print(each.step.problem), static_cast<int>(numbers.size()) + 1);
-    }
+    if (each.step.kind != "conv") continue;
+    numbers.try_emplace(print(each.step.problem),
+                        NumberedProblem{static_cast<int>(numbers.size()) + 1, each.step.problem});
   }
   return numbers;
 }
@@ -68,7 +72,7 @@ HtmlTable plans_table(const NetworkReport& report) {
   HtmlTable table;
   table.column("plan")
       .column("a run", Align::right, "median of turns; with the other plans in one process")
-      .column("+-", Align::right, "95% confidence")
+      .column("+-", Align::right, "95% confidence of the median; ?: fewer than 5 turns")
       .column("undisturbed", Align::right, "sum of what each step takes while nobody else uses the processor")
       .column("x first", Align::right, "median of the turns' ratios")
       .column("predicted", Align::right, "the sum of the plan's lines")
@@ -81,7 +85,9 @@ HtmlTable plans_table(const NetworkReport& report) {
     const double predicted = plan.predicted_seconds();
     table.row({{.text = plan.name, .style = Style::bold},
                time_cell(plan.seconds.median),
-               {percent(plan.seconds.relative_uncertainty()), plan.seconds.relative_uncertainty()},
+               plan.seconds.samples < 5
+                   ? HtmlCell{"?"}
+                   : HtmlCell{percent(plan.seconds.relative_uncertainty()), plan.seconds.relative_uncertainty()},
                time_cell(plan.undisturbed_seconds),
                ratio_cell(plan.ratio.median),
                time_cell(predicted),
@@ -99,7 +105,7 @@ HtmlTable plans_table(const NetworkReport& report) {
   return table;
 }
 
-HtmlTable nodes_table(const NetworkReport& report, const std::map<std::string, int>& numbers) {
+HtmlTable nodes_table(const NetworkReport& report, const std::map<std::string, NumberedProblem>& numbers) {
   const NetworkPlan& shown = report.shown();
   const NetworkPlan* const uniform = report.best_uniform();
   const auto in_uniform = uniform != nullptr ? by_key(*uniform) : std::map<std::string, Done>();
@@ -113,7 +119,10 @@ HtmlTable nodes_table(const NetworkReport& report, const std::map<std::string, i
       .column("share", Align::right, "of the steps' time")
       .column("predicted", Align::right, "the plan's line; with * measured alone, from the tuning database")
       .column("GFLOP/s", Align::right)
-      .column("of ceiling", Align::right, "the least time that the machine's measured ceiling allows, over the time")
+      .column(
+          "of ceiling", Align::right,
+          "the least time that the machine's measured ceiling allows, over the time; Winograd needs fewer operations "
+          "and can be above")
       .column("workspace", Align::right)
       .column("runner-up", Align::left, "who comes next of those that can run the same problem")
       .column(uniform != nullptr ? uniform->name : "uniform", Align::left, "what the fastest uniform plan runs it on")
@@ -156,7 +165,7 @@ HtmlTable nodes_table(const NetworkReport& report, const std::map<std::string, i
       for (const Refusals::Group& group : facts->refusals) refused += group.engines.size();
       cells[15] = {.text = fmt::format("{}", refused),
                    .value = static_cast<double>(refused),
-                   .link = fmt::format("#p{}", numbers.at(problem))};
+                   .link = fmt::format("#p{}", numbers.at(problem).number)};
     }
     if (other != in_uniform.end()) {
       const bool same = other->second.runs_on == runs_text(step);
@@ -196,8 +205,10 @@ HtmlTable beside_table(const NetworkReport& report) {
   return table;
 }
 
-void add_problem(HtmlPage& page, int number, const std::string& problem, const ProblemFacts& facts) {
-  page.begin_details(fmt::format("#{} {}", number, problem), fmt::format("p{}", number));
+void add_problem(HtmlPage& page, const NumberedProblem& numbered, const ProblemFacts& facts) {
+  page.begin_details(fmt::format("#{} {}", numbered.number, short_name(numbered.problem)),
+                     fmt::format("p{}", numbered.number));
+  page.paragraph(print(numbered.problem), Style::faint);
   if (facts.runner_up) page.paragraph(fmt::format("Runner-up {}: {}", *facts.runner_up, facts.why_not));
   HtmlTable can, cannot;
   can.column("engine").column("predicted", Align::right).column("notes");
@@ -238,7 +249,7 @@ std::string html_of(const NetworkReport& report) {
   page.heading("Memory", "memory");
   page.drawing("live", "What is kept while each step runs, and its workspace on top.");
   page.heading(fmt::format("Nodes of {}", shown.name), "nodes");
-  const std::map<std::string, int> numbers = numbered(shown);
+  const std::map<std::string, NumberedProblem> numbers = numbered(shown);
   page.table(nodes_table(report, numbers), true);
   if (report.plans.size() > 1) {
     const HtmlTable beside = beside_table(report);
@@ -251,22 +262,26 @@ std::string html_of(const NetworkReport& report) {
   }
   page.heading("Remarks", "remarks");
   for (const NetworkPlan& plan : report.plans) {
-    for (const std::string& remark : plan.remarks) page.paragraph(fmt::format("{}: {}", plan.name, remark));
+    for (const std::string& remark : plan.remarks) {
+      const bool named = remark.starts_with(plan.name + ":");
+      page.paragraph(named ? remark : fmt::format("{}: {}", plan.name, remark));
+    }
   }
   page.paragraph(
       "Runner-ups, notes and refusals are what each engine answers for the problem; times of a line with * and "
       "of runner-ups are the tuning database's where it has them, else predictions.");
   page.heading("Who can run it, and who can't", "refusals");
-  std::vector<std::pair<int, const std::string*>> problems;
-  for (const auto& [problem, number] : numbers) problems.emplace_back(number, &problem);
-  std::ranges::sort(problems);
-  for (const auto& [number, problem] : problems) {
-    const auto found = report.facts.find(*problem);
-    if (found != report.facts.end()) add_problem(page, number, *problem, found->second);
+  std::vector<const NumberedProblem*> problems(numbers.size());
+  for (const auto& [problem, each] : numbers) problems[static_cast<std::size_t>(each.number) - 1] = &each;
+  for (const NumberedProblem* const each : problems) {
+    const auto found = report.facts.find(print(each->problem));
+    if (found != report.facts.end()) add_problem(page, *each, found->second);
   }
   page.style(page_parts::network_style);
   page.comment(page_parts::notices);
-  page.data("data", to_json(report).dump(-1, ' ', false, Json::error_handler_t::replace));
+  Json data = to_json(report);
+  for (Json& problem : data["problems"]) problem.erase("refusals");  // the page has them already
+  page.data("data", data.dump(-1, ' ', false, Json::error_handler_t::replace));
   for (const std::string_view script : {page_parts::d3, page_parts::dagre, page_parts::network_script}) {
     page.script(script);
   }

@@ -4,7 +4,10 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const plans = data.plans;
-  const chosen = {first: 0, second: plans.length > 1 ? 1 : -1, beside: false};
+  // The second: one that does something else, if there is one.
+  const what = plan => plan.steps.map(step => [step.nodes, step.runs_on, step.writes && step.writes.layout].join()).join("\n");
+  const other = plans.findIndex(plan => what(plan) !== what(plans[0]));
+  const chosen = {first: 0, second: other > 0 ? other : plans.length - 1, beside: other > 0 && innerWidth > 900};
 
   const timeText = seconds =>
     seconds >= 1 ? `${seconds.toPrecision(3)} s` : seconds >= 1e-3 ? `${(seconds * 1e3).toPrecision(3)} ms` : `${(seconds * 1e6).toPrecision(3)} us`;
@@ -20,9 +23,27 @@
     return /^nc[dhw]*$/.test(side.layout) ? "row-major" : "other";
   }
 
-  // A piece of text that fits: the end of a name tells it from others.
-  const ending = (text, most) => text.length <= most ? text : "…" + text.slice(text.length - most + 1);
-  const beginning = (text, most) => text.length <= most ? text : text.slice(0, most - 1) + "…";
+  // Text that is no wider than `most`: its end, which tells a name from others, or its beginning.
+  const pen = document.createElement("canvas").getContext("2d");
+  function fitted(text, most, bold, cut) {
+    pen.font = `${bold ? "600 " : ""}12px system-ui,sans-serif`;
+    let piece = text, shown = text;
+    while (piece.length > 1 && pen.measureText(shown).width > most) {
+      piece = cut(piece);
+      shown = cut === withoutFirst ? "…" + piece : piece + "…";
+    }
+    return shown;
+  }
+  const withoutFirst = text => text.slice(1), withoutLast = text => text.slice(0, -1);
+  const ending = (text, most, bold) => fitted(text, most, bold, withoutFirst);
+  const beginning = (text, most, bold) => fitted(text, most, bold, withoutLast);
+
+  // "stem.conv +2" of "stem.conv+stem.bn+stem.act".
+  function nameOf(step, most) {
+    const [first, ...rest] = (step.nodes || step.runs_on).split("+");
+    const more = rest.length ? ` +${rest.length}` : "";
+    return ending(first, most - 10 * more.length, true) + more;
+  }
 
   // ---- times of plans ----
 
@@ -42,7 +63,7 @@
     const row = svg.selectAll("g.row").data(rows).join("g").attr("class", "row").attr("transform", d => `translate(0,${y(d.name)})`);
     row.append("title").text(d => `${d.name}: ${timeText(d.seconds)}${d.predicted ? `, predicted ${timeText(d.predicted)}` : ""}`);
     row.append("text").attr("x", left - 8).attr("y", y.bandwidth() / 2).attr("dy", ".35em").attr("text-anchor", "end")
-      .text(d => ending(d.name, Math.floor(left / 7)));
+      .text(d => ending(d.name, left - 14));
     row.append("rect").attr("class", d => d.peer ? "peer" : "measured").attr("x", left).attr("width", d => x(d.seconds) - left)
       .attr("height", y.bandwidth());
     row.filter(d => d.predicted).append("rect").attr("class", "predicted").attr("x", d => x(d.predicted) - 1.5).attr("y", -3)
@@ -53,7 +74,7 @@
 
   // ---- the network ----
 
-  const size = step => step.kind === "convert" ? {width: 150, height: 24} : step.kind === "input" ? {width: 150, height: 24} : {width: 214, height: 42};
+  const size = step => step.kind === "convert" || step.kind === "input" ? {width: 190, height: 24} : {width: 214, height: 42};
 
   // Steps, and in front of them the network's inputs.
   function laidOut(plan) {
@@ -83,7 +104,7 @@
     const graph = laidOut(plan), {width, height} = graph.graph();
     const longest = d3.max(plan.steps, step => step.seconds) || 1;
     place.append("h3").text(`${plan.name}: ${timeText(plan.seconds)}`);
-    const pane = place.append("div").attr("class", "pane");
+    const pane = place.append("div").attr("class", "pane").style("height", `${height + 20}px`);
     const scroll = pane.append("div").attr("class", "scroll").attr("tabindex", 0);
     const svg = scroll.append("svg").attr("viewBox", `0 0 ${width} ${height}`).attr("class", "network");
     const edges = graph.edges().map(edge => graph.edge(edge));
@@ -101,20 +122,23 @@
     box.append("rect").attr("class", "band").attr("width", 5).attr("height", d => d.height);
     // What part of the longest step's time it takes, along the lower edge.
     box.append("rect").attr("class", "band").attr("y", d => d.height - 4).attr("height", 4).attr("width", d => d.width * d.step.seconds / longest);
-    box.append("text").attr("class", "name").attr("x", 12).attr("y", 16).text(d => ending(d.step.nodes || d.step.runs_on, 30));
+    box.append("text").attr("class", "name").attr("x", 12).attr("y", 16).text(d => nameOf(d.step, d.width - 20));
     box.append("text").attr("class", "soft").attr("x", 12).attr("y", 32)
-      .text(d => `${beginning(d.step.runs_on.replace(/\{.*/, ""), 22)}  ${timeText(d.step.seconds)}`);
+      .text(d => beginning(d.step.runs_on.replace(/\{.*/, ""), d.width - 80));
+    box.append("text").attr("x", d => d.width - 8).attr("y", 32).attr("text-anchor", "end").text(d => timeText(d.step.seconds));
     node.filter(d => d.step.kind === "convert").append("text").attr("x", d => d.width / 2).attr("y", 16).attr("text-anchor", "middle")
       .text(d => `⇄ ${d.step.reads ? d.step.reads.layout : ""} → ${d.step.writes ? d.step.writes.layout : ""} ${timeText(d.step.seconds)}`);
     node.filter(d => d.step.kind === "input").append("text").attr("x", d => d.width / 2).attr("y", 16).attr("text-anchor", "middle")
-      .text(d => beginning(d.step.nodes, 24));
+      .text(d => beginning(d.step.nodes, d.width - 12));
     node.append("title").text(d => d.step.kind === "input" ? d.step.nodes
       : `${d.step.nodes}\n${d.step.runs_on}\nreads ${sideText(d.step.reads)}\nwrites ${sideText(d.step.writes)}\n${timeText(d.step.seconds)}`);
 
     const view = {plan, svg, node, scroll: scroll.node(), width, height, scale: 1};
     drawOverview(view, pane);
     zoom(view, Math.min(1, Math.max(0.75, (view.scroll.clientWidth - 4) / width)));
-    view.scroll.scrollLeft = (width * view.scale - view.scroll.clientWidth) / 2;
+    // A wide drawing is scrolled to where it begins.
+    const first = graph.node(graph.nodes().find(id => graph.node(id).step.kind === "input") || graph.nodes()[0]);
+    view.scroll.scrollLeft = first.x * view.scale - view.scroll.clientWidth / 2;
     return view;
   }
 
@@ -175,7 +199,7 @@
   function drawGraphs() {
     const place = d3.select("#graph .graphs");
     place.selectAll("*").remove();
-    const shown = [chosen.first].concat(chosen.beside && chosen.second >= 0 ? [chosen.second] : []);
+    const shown = [chosen.first].concat(chosen.beside ? [chosen.second] : []);
     views = shown.map(which => drawGraph(place.append("div"), plans[which]));
   }
 
@@ -189,7 +213,7 @@
     select(controls, "plan", chosen.first, which => { chosen.first = which; drawGraphs(); drawMemory(); });
     if (plans.length > 1) {
       const label = controls.append("label");
-      label.append("input").attr("type", "checkbox").attr("id", "beside").on("change", function () { chosen.beside = this.checked; drawGraphs(); });
+      label.append("input").attr("type", "checkbox").attr("id", "beside").property("checked", chosen.beside).on("change", function () { chosen.beside = this.checked; drawGraphs(); });
       label.append("span").text(" side by side with");
       select(controls, "", chosen.second, which => { chosen.second = which; drawGraphs(); drawMemory(); });
     }
@@ -220,11 +244,11 @@
   function drawMemory() {
     const place = d3.select("#live");
     place.selectAll("*").remove();
-    const first = plans[chosen.first], second = chosen.second >= 0 && chosen.second !== chosen.first ? plans[chosen.second] : null;
+    const first = plans[chosen.first], second = chosen.second !== chosen.first ? plans[chosen.second] : null;
     const width = Math.max(280, place.node().clientWidth), height = width < 500 ? 200 : 260, left = 62, bottom = 34;
     const points = first.steps.map((step, i) => ({step, i, live: first.live_bytes[i], work: step.workspace_bytes}));
     const most = d3.max(points.map(point => point.live + point.work).concat(second ? second.live_bytes : []).concat(first.activation_bytes)) || 1;
-    const x = d3.scaleLinear([0, points.length], [left, width - 10]), y = d3.scaleLinear([0, most], [height - bottom, 8]).nice(4);
+    const x = d3.scaleLinear([0, points.length], [left, width - 10]), unit = most < 2 ** 20 ? 1024 : 2 ** 20, scaled = d3.scaleLinear([0, most / unit], [height - bottom, 8]).nice(4), y = bytes => scaled(bytes / unit);
     const svg = place.append("svg").attr("width", width).attr("height", height).attr("role", "img").attr("aria-label", "Memory over the steps");
     const steps = (from, to) => d3.area().x((point, i) => x(i)).y0(from).y1(to).curve(d3.curveStepAfter);
     const closed = points.concat(points.slice(-1));
@@ -236,7 +260,7 @@
         .attr("d", d3.line().x((bytes, i) => x(i * scale)).y(bytes => y(bytes)).curve(d3.curveStepAfter)(second.live_bytes));
     }
     svg.append("g").attr("class", "axis").attr("transform", `translate(0,${height - bottom})`).call(d3.axisBottom(x).ticks(width < 500 ? 4 : 10));
-    svg.append("g").attr("class", "axis").attr("transform", `translate(${left},0)`).call(d3.axisLeft(y).ticks(4).tickFormat(bytesText));
+    svg.append("g").attr("class", "axis").attr("transform", `translate(${left},0)`).call(d3.axisLeft(scaled).ticks(4).tickFormat(value => `${value} ${unit === 1024 ? "KiB" : "MiB"}`));
     svg.append("text").attr("class", "soft").attr("x", width - 10).attr("y", height - 3).attr("text-anchor", "end")
       .text(`step; area ${first.name}${second ? `, line ${second.name}` : ""}, ${bytesText(first.activation_bytes)} planned in all`);
     svg.append("g").selectAll("rect").data(points).join("rect").attr("x", point => x(point.i)).attr("width", x(1) - x(0)).attr("y", 8)
