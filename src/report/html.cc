@@ -15,7 +15,7 @@ constexpr std::string_view kStyle = R"css(
 --bar:#1f3c5c;--good:#4ac26b;--bad:#ff7b72;--warning:#d9a521;--link:#79b8ff}}
 body{font:15px/1.45 system-ui,sans-serif;color:var(--ink);background:var(--paper);margin:2rem auto;max-width:110rem;
 padding:0 1.5rem}
-h1{font-size:1.5rem;margin:0 0 .5rem}h2{font-size:1.15rem;margin:2rem 0 .5rem}p{margin:.4rem 0;max-width:75rem}
+h1{font-size:1.5rem;margin:0 0 .5rem;overflow-wrap:anywhere}h2{font-size:1.15rem;margin:2rem 0 .5rem}p{margin:.4rem 0;max-width:75rem}
 a{color:var(--link)}code,td,.mono{font-family:ui-monospace,monospace;font-size:13px}
 .figures{display:flex;flex-wrap:wrap;gap:1rem;margin:1rem 0}.figures div{border:1px solid var(--line);border-radius:6px;
 padding:.5rem .9rem}.figures b{display:block;font-size:1.3rem}.figures span,dt{color:var(--soft)}
