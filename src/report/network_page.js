@@ -98,6 +98,7 @@
     return graph;
   }
 
+  const typeOf = step => step.writes ? step.writes.type : "none";
   const styleOf = step => step.kind === "convert" ? "convert" : family(step.writes);
 
   function drawGraph(place, plan) {
@@ -110,7 +111,7 @@
     const edges = graph.edges().map(edge => graph.edge(edge));
     const line = d3.line().x(point => point.x).y(point => point.y).curve(d3.curveBasis);
     svg.append("g").selectAll("path").data(edges).join("path")
-      .attr("class", edge => `edge ${family(edge.side)}${edge.side && edge.side.type !== "f32" ? " narrow" : ""}`)
+      .attr("class", edge => `edge ${family(edge.side)}`)
       .attr("d", edge => line(edge.points));
     const node = svg.append("g").selectAll("g").data(graph.nodes().map(id => graph.node(id))).join("g")
       .attr("class", d => `node ${styleOf(d.step)}`).attr("data-name", d => d.step.nodes)
@@ -119,7 +120,7 @@
     node.append("rect").attr("class", "box").attr("width", d => d.width).attr("height", d => d.height)
       .attr("rx", d => d.step.kind === "convert" || d.step.kind === "input" ? 12 : 4);
     const box = node.filter(d => d.step.kind !== "convert" && d.step.kind !== "input");
-    box.append("rect").attr("class", "band").attr("width", 5).attr("height", d => d.height);
+    box.append("rect").attr("class", d => `band type ${typeOf(d.step)}`).attr("width", 6).attr("height", d => d.height);
     // What part of the longest step's time it takes, along the lower edge.
     box.append("rect").attr("class", "band").attr("y", d => d.height - 4).attr("height", 4).attr("width", d => d.width * d.step.seconds / longest);
     box.append("text").attr("class", "name").attr("x", 12).attr("y", 16).text(d => nameOf(d.step, d.width - 20));
@@ -233,7 +234,11 @@
       item.append("i");
       item.append("span").text(text);
     }
-    legend.append("span").text("dashed lines: another type than f32");
+    for (const type of new Set(plans.flatMap(plan => plan.steps.map(typeOf)))) {
+      const item = legend.append("span");
+      item.append("i").attr("class", `type ${type}`);
+      item.append("span").text(`${type} (left edge)`);
+    }
     place.append("div").attr("class", "graphs");
     detail = place.append("div").attr("class", "detail").attr("aria-live", "polite");
     drawGraphs();
@@ -257,12 +262,12 @@
     if (second) {
       const scale = points.length / Math.max(1, second.live_bytes.length);
       svg.append("path").attr("class", "live second")
-        .attr("d", d3.line().x((bytes, i) => x(i * scale)).y(bytes => y(bytes)).curve(d3.curveStepAfter)(second.live_bytes));
+        .attr("d", d3.line().x((bytes, i) => x(i * scale)).y(bytes => y(bytes)).curve(d3.curveStepAfter)(second.live_bytes.concat(second.live_bytes.slice(-1))));
     }
-    svg.append("g").attr("class", "axis").attr("transform", `translate(0,${height - bottom})`).call(d3.axisBottom(x).ticks(width < 500 ? 4 : 10));
+    svg.append("g").attr("class", "axis").attr("transform", `translate(0,${height - bottom})`).call(d3.axisBottom(x).tickValues(x.ticks(width < 500 ? 4 : 10).filter(Number.isInteger)).tickFormat(d3.format("d")));
     svg.append("g").attr("class", "axis").attr("transform", `translate(${left},0)`).call(d3.axisLeft(scaled).ticks(4).tickFormat(value => `${value} ${unit === 1024 ? "KiB" : "MiB"}`));
     svg.append("text").attr("class", "soft").attr("x", width - 10).attr("y", height - 3).attr("text-anchor", "end")
-      .text(`step; area ${first.name}${second ? `, line ${second.name}` : ""}, ${bytesText(first.activation_bytes)} planned in all`);
+      .text(`step; area ${first.name}${second ? `, line ${second.name}${second.steps.length === points.length ? "" : ` (${second.steps.length} steps, drawn as wide)`}` : ""}, ${bytesText(first.activation_bytes)} planned in all`);
     svg.append("g").selectAll("rect").data(points).join("rect").attr("x", point => x(point.i)).attr("width", x(1) - x(0)).attr("y", 8)
       .attr("height", height - bottom - 8).attr("fill", "transparent").append("title")
       .text(point => `${point.i} ${point.step.nodes}: ${bytesText(point.live)}${point.work ? `, workspace ${bytesText(point.work)}` : ""}`);
