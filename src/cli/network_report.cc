@@ -172,6 +172,14 @@ Result<report::NetworkReport> report_on_network(const Program& program, const Ne
     CONVOY_TRY(report.peers.emplace_back(), parse_peer(peer));
   }
   CONVOY_TRY(NetworkOptions options, program.network_options());
+  if (program.shared.threads == 0) {  // those of the first plan file, so that the others are made for as many
+    const auto file = std::ranges::find_if(subjects.plans, is_plan);
+    if (file != subjects.plans.end()) {
+      const auto header = read_plan_header(text_of_file(*file));
+      if (!header.ok()) return header.error().within(*file);
+      options.threads = header->threads;
+    }
+  }
   const auto database = attach_database(program, options.selection);
   CONVOY_TRY(const auto network, open_network(subjects.model));
   InputFlags input = flags.input;

@@ -59,7 +59,8 @@ TEST_F(NetworkReportCommand, ShowsPlanFilesAndFindsTheModel) {
   ASSERT_EQ(run({"plan", "zoo:resnet18", "--how", "uniform:nchw", "--threads", "1", "--no-db", "-o", path("a.plan")})
                 .exit_code,
             0);
-  const json made = run_json(with({path("a.plan"), "uniform:nhwc"}), 0);
+  const json made = run_json({"report", path("a.plan"), "uniform:nhwc", "--no-db", "--rounds", "1"}, 0);
+  EXPECT_EQ(made["threads"], 1);  // the plan's
   EXPECT_EQ(made["network"], "zoo:resnet18");
   ASSERT_EQ(made["plans"].size(), 2U);
   EXPECT_EQ(made["plans"][0]["name"], path("a.plan"));

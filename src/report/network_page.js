@@ -148,6 +148,7 @@
     view.scale = Math.min(3, Math.max(0.02, scale));
     view.svg.attr("width", view.width * view.scale).attr("height", view.height * view.scale);
     view.scroll.scrollTop = middle * view.scale - view.scroll.clientHeight / 2;
+    view.mark();
   }
 
   // The whole network in a narrow strip: where conversions are, what is seen, a click goes there.
@@ -159,10 +160,11 @@
       .attr("x", d => 1 + 19 * (d.x - d.width / 2) / view.width).attr("width", d => Math.max(3, 19 * d.width / view.width))
       .attr("y", d => y(d.y - d.height / 2)).attr("height", d => Math.max(1, y(d.height)));
     const seen = svg.append("rect").attr("class", "seen").attr("x", 0.5).attr("width", 20);
-    view.scroll.addEventListener("scroll", () => {
-      const top = view.scroll.scrollTop / view.scale, bottom = top + view.scroll.clientHeight / view.scale;
-      seen.attr("y", y(top)).attr("height", Math.max(4, y(Math.min(bottom, view.height)) - y(top)));
-    });
+    view.mark = () => {
+      const top = view.scroll.scrollTop / view.scale, bottom = Math.min(view.height, top + view.scroll.clientHeight / view.scale);
+      seen.attr("y", y(top)).attr("height", Math.max(4, y(bottom) - y(top)));
+    };
+    view.scroll.addEventListener("scroll", view.mark);
     strip.on("click", () => {
       view.scroll.scrollTop = y.invert(d3.mouse(strip.node())[1]) * view.scale - view.scroll.clientHeight / 2;
     });
@@ -201,7 +203,8 @@
     const place = d3.select("#graph .graphs");
     place.selectAll("*").remove();
     const shown = [chosen.first].concat(chosen.beside ? [chosen.second] : []);
-    views = shown.map(which => drawGraph(place.append("div"), plans[which]));
+    const places = shown.map(() => place.append("div"));  // all of them first: they share the width
+    views = shown.map((which, i) => drawGraph(places[i], plans[which]));
   }
 
   function select(place, label, value, change) {

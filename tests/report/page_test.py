@@ -210,6 +210,8 @@ class Page(unittest.TestCase):
         self.assertGreater(len(pdf), 50_000)
         self.browser.call("Emulation.setEmulatedMedia", media="print")
         self.assertEqual(self.run_in_page('getComputedStyle(document.querySelector(".controls")).display'), "none")
+        self.browser.call("Emulation.setDeviceMetricsOverride", width=1080, height=700, deviceScaleFactor=1, mobile=False)  # a landscape page
+        self.assertLessEqual(self.run_in_page("document.documentElement.scrollWidth"), 1080)
         self.browser.call("Emulation.setEmulatedMedia", media="")
 
     def test_pictures(self):
