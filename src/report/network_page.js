@@ -45,6 +45,10 @@
     return ending(first, most - 10 * more.length, true) + more;
   }
 
+  // It shrinks where a page of paper is narrower.
+  const chart = (place, width, height) => place.append("svg").attr("width", width).attr("height", height)
+    .attr("viewBox", `0 0 ${width} ${height}`).attr("role", "img");
+
   // ---- times of plans ----
 
   function drawTimes() {
@@ -56,7 +60,7 @@
     const height = rows.length * bar + 30;
     const x = d3.scaleLinear([0, d3.max(rows, row => Math.max(row.seconds, row.predicted || 0))], [left, width - right]).nice(4);
     const y = d3.scaleBand(rows.map(row => row.name), [0, rows.length * bar]).padding(0.25);
-    const svg = place.append("svg").attr("width", width).attr("height", height).attr("role", "img")
+    const svg = chart(place, width, height)
       .attr("aria-label", "Time of a run with each plan, measured and predicted");
     svg.append("g").attr("class", "axis").attr("transform", `translate(0,${rows.length * bar})`)
       .call(d3.axisBottom(x).ticks(width < 500 ? 3 : 6).tickFormat(value => value ? timeText(value) : "0"));
@@ -257,7 +261,7 @@
     const points = first.steps.map((step, i) => ({step, i, live: first.live_bytes[i], work: step.workspace_bytes}));
     const most = d3.max(points.map(point => point.live + point.work).concat(second ? second.live_bytes : []).concat(first.activation_bytes)) || 1;
     const x = d3.scaleLinear([0, points.length], [left, width - 10]), unit = most < 2 ** 20 ? 1024 : 2 ** 20, scaled = d3.scaleLinear([0, most / unit], [height - bottom, 8]).nice(4), y = bytes => scaled(bytes / unit);
-    const svg = place.append("svg").attr("width", width).attr("height", height).attr("role", "img").attr("aria-label", "Memory over the steps");
+    const svg = chart(place, width, height).attr("aria-label", "Memory over the steps");
     const steps = (from, to) => d3.area().x((point, i) => x(i)).y0(from).y1(to).curve(d3.curveStepAfter);
     const closed = points.concat(points.slice(-1));
     svg.append("path").attr("class", "live").attr("d", steps(y(0), point => y(point.live))(closed));

@@ -15,7 +15,7 @@ import onnx
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "support"))
 import chromium  # noqa: E402
 
-CONVOY = os.environ["CONVOY"]
+CONVOY = os.path.abspath(os.environ["CONVOY"])
 DESK, PHONE = (1280, 900), (390, 844)
 
 NODES = 'document.querySelector("#nodes ~ .searched table")'
