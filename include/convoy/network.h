@@ -39,6 +39,9 @@ struct NetworkOptions {
   // network whose sizes are known when it runs only are in no plan.
   std::string plan;
   bool lenient_plan = false;
+  // A folder of plans that choose_plan() kept (convoy/network_tuning.h): one that is there for this graph, processor,
+  // threads and math is obeyed in place of `how`; empty: none. One that doesn't fit is a remark, and `how` decides.
+  std::string kept_plans;
   std::vector<std::string> skip_passes;  // improvements of the graph to leave out (network_passes())
 };
 

@@ -44,4 +44,16 @@ struct NetworkPlanHeader {
 // Reads the lines before the first node. Errors name the line.
 Result<NetworkPlanHeader> read_plan_header(std::string_view text);
 
+// What its lines cost together.
+struct NetworkPlanCost {
+  double seconds = 0;
+  int lines = 0;  // that cost something
+  int measured = 0;
+};
+Result<NetworkPlanCost> read_plan_cost(std::string_view text);
+
+// The file in a folder of kept plans (NetworkOptions::kept_plans) that a plan with this header would be kept in: named
+// by its graph, and by a number made from the processor, threads, instruction set and math.
+std::string kept_plan_path(const std::string& folder, const NetworkPlanHeader& header, const CpuFeatures& cpu);
+
 }  // namespace convoy

@@ -51,4 +51,30 @@ Result<NetworkTuning> tune_in_network(const Network& network, std::span<const Ne
                                       std::span<const HostTensor> inputs, const NetworkOptions& options,
                                       const NetworkTuningProgress& progress = {}, bool again = false);
 
+// A plan of a network, and what it takes beside the others.
+struct TimedPlan {
+  std::string how;               // what made it: "global"
+  std::string plan;              // its text
+  double predicted_seconds = 0;  // of its lines together
+  int lines = 0, measured = 0;   // lines that cost something, and of how many that was measured
+  double seconds = 0;            // of a run: the median
+  double undisturbed_seconds =
+      0;                  // of one while nobody else used the processor: what predictions are to be compared with
+  double over_first = 1;  // how many times as long as the first plan
+  double relative_uncertainty = 0;
+};
+struct PlanChoice {
+  std::vector<TimedPlan> plans;  // in the order of `hows`; those whose text another has already are left out
+  std::size_t fastest = 0;
+  std::string kept;  // the file that it was written to
+  std::vector<std::string> remarks;
+};
+
+// Makes a plan in each of these ways (NetworkOptions::how), measures what its lines cost within half of
+// options.selection.budget_seconds, then times them all end to end on `inputs`, in turns. What takes least is handed
+// out, whatever was predicted, and kept in options.kept_plans, where prepare() finds it.
+Result<PlanChoice> choose_plan(const Network& network, std::span<const HostTensor> inputs,
+                               const NetworkOptions& options, std::span<const std::string> hows,
+                               const NetworkTuningProgress& progress = {});
+
 }  // namespace convoy

@@ -33,7 +33,7 @@ struct Row {
 std::vector<Row> rows_of(const Beside& beside) {
   std::vector<Row> rows;
   std::map<std::string, std::size_t> places;
-  const Side* const sides[] = {&beside.own, &beside.other};
+  const network::Timed* const sides[] = {&beside.own, &beside.other};
   for (int which = 0; which < 2; ++which) {
     for (std::size_t i = 0; i < sides[which]->steps.size(); ++i) {
       const NetworkStep& step = sides[which]->steps[i];
@@ -53,7 +53,7 @@ std::vector<Row> rows_of(const Beside& beside) {
 
 std::string time_text(double seconds) { return seconds > 0 ? report::seconds(seconds) : "-"; }
 
-Json to_json(const std::string& name, const Side& side) {
+Json to_json(const std::string& name, const network::Timed& side) {
   return {{"plan", name},
           {"seconds", side.seconds.median},
           {"undisturbed_seconds", side.undisturbed_seconds},

@@ -7,7 +7,6 @@
 #include <set>
 
 #include "cli/batch.h"
-#include "cli/beside.h"
 #include "cli/ceiling_report.h"
 #include "cli/plan_flags.h"
 #include "cli/target.h"
@@ -15,6 +14,7 @@
 #include "core/text.h"
 #include "io/file.h"
 #include "network/assign/plan_file.h"
+#include "network/side_by_side.h"
 #include "report/format.h"
 #include "select/explain.h"
 
@@ -114,7 +114,7 @@ Result<Planned> plan_by(const Program& program, const Network& network, std::spa
 }
 
 // Steps come in the order of the lines; a line that costs nothing may have none.
-std::vector<report::PlannedStep> with_costs(const Side& side, const std::vector<network::PlanLine>& lines) {
+std::vector<report::PlannedStep> with_costs(const network::Timed& side, const std::vector<network::PlanLine>& lines) {
   std::vector<report::PlannedStep> steps;
   for (std::size_t i = 0; i < side.steps.size(); ++i) {
     steps.push_back({side.steps[i], side.step_seconds[i], std::nullopt});
@@ -191,7 +191,7 @@ Result<report::NetworkReport> report_on_network(const Program& program, const Ne
   const std::vector<TensorDesc> descs = batch.descs();
 
   std::vector<Planned> planned;
-  std::vector<NamedOptions> named;
+  std::vector<network::Contender> named;
   for (const std::string& side : subjects.plans) {
     CONVOY_TRY(planned.emplace_back(), plan_by(program, *network, descs, side, options));
     named.push_back({side, planned.back().options});
@@ -201,7 +201,7 @@ Result<report::NetworkReport> report_on_network(const Program& program, const Ne
                                planned.back().options.threads, planned.front().name, planned.front().options.threads)};
     }
   }
-  CONVOY_TRY(const std::vector<Side> sides, time_sides(*network, descs, named, batch.tensors, flags.rounds));
+  CONVOY_TRY(const auto sides, network::time_side_by_side(*network, descs, named, batch.tensors, flags.rounds));
 
   PlanRequest request;
   CONVOY_TRY(request, program.plan_request());
@@ -223,7 +223,7 @@ Result<report::NetworkReport> report_on_network(const Program& program, const Ne
     plan.steps = with_costs(sides[i], planned[i].lines);
     plan.seconds = sides[i].seconds;
     plan.undisturbed_seconds = sides[i].undisturbed_seconds;
-    plan.ratio = sides[i].ratio;
+    plan.ratio = sides[i].over_first;
     plan.remarks = planned[i].remarks;
     plan.remarks.insert(plan.remarks.end(), sides[i].remarks.begin(), sides[i].remarks.end());
     plan.activations = sides[i].activations;

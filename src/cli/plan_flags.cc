@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "cli/tuning.h"
 #include "convoy/network_plan.h"
 #include "core/nearest.h"
 #include "io/file.h"
@@ -13,8 +14,16 @@
 namespace convoy::cli {
 namespace {
 
-const std::vector<std::string> kHows = {"greedy",       "global",         "local",          "uniform:nhwc",
-                                        "uniform:nchw", "uniform:nchw8c", "uniform:nchw16c"};
+const std::vector<std::string> kHows = {"tuned",        "greedy",       "global",         "local",
+                                        "uniform:nhwc", "uniform:nchw", "uniform:nchw8c", "uniform:nchw16c"};
+
+// What decides engines otherwise than when plans were kept.
+bool decides_engines(const SharedOptions& shared) {
+  const SharedOptions usual;
+  return !shared.rules_file.empty() || shared.engines != usual.engines || shared.notes != usual.notes ||
+         shared.fallback || shared.deterministic || shared.no_runtime_compilation || shared.workspace_limited ||
+         shared.budget >= 0 || shared.objective != usual.objective || shared.warm || shared.all_cold;
+}
 
 bool is_how(const std::string& text) {
   return text.starts_with("uniform:") || std::ranges::find(kHows, text) != kHows.end();
@@ -26,7 +35,8 @@ const std::vector<std::string>& how_names() { return kHows; }
 
 void add_how_flag(CLI::App& app, std::string& how) {
   app.add_option("--how", how,
-                 "How nodes get their layouts: greedy (by region), global (those that take least in all), local (what "
+                 "How nodes get their layouts: tuned (by the plan that convoy tune MODEL kept, else greedy), greedy "
+                 "(by region), global (those that take least in all), local (what "
                  "each node is fastest in), or one wherever a node can work in it: uniform:nhwc, uniform:nchw, "
                  "uniform:nchw8c, uniform:nchw16c")
       ->type_name("HOW")
@@ -48,6 +58,10 @@ void add_plan_flags(CLI::App& app, PlanFlags& flags) {
 
 Result<void> apply(const Program& program, const PlanFlags& flags, NetworkOptions& options) {
   options.how = flags.how;
+  if (flags.how == "tuned") {
+    options.how = NetworkOptions().how;
+    if (!program.shared.no_database && !decides_engines(program.shared)) options.kept_plans = kept_plans_folder();
+  }
   options.lenient_plan = flags.lenient;
   options.skip_passes = flags.skip_passes;
   if (flags.plan_file.empty()) {

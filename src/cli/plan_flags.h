@@ -9,7 +9,7 @@
 namespace convoy::cli {
 
 struct PlanFlags {
-  std::string how = "greedy";
+  std::string how = "tuned";
   std::string plan_file;  // empty: none
   bool lenient = false;
   std::vector<std::string> skip_passes;

@@ -131,6 +131,7 @@ Result<int> run(const Program& program, RunFlags& flags) {
   CONVOY_TRY(const TimingPlan timing, timing_plan(flags.timing));
   CONVOY_TRY(NetworkOptions options, program.network_options(flags.select == "measured" ? kDefaultBudget : 0));
   CONVOY_CHECK(apply(program, flags.plan, options));
+  if (flags.select != "stored") options.kept_plans.clear();
   const auto database = flags.select == "heuristic" ? nullptr : attach_database(program, options.selection);
   if (!flags.beside.empty() && options.selection.mode == SelectionMode::measured && database == nullptr) {
     return Error{ErrorCode::invalid_argument, "--beside: there is no tuning database to keep what is measured"};
@@ -151,7 +152,8 @@ Result<int> run(const Program& program, RunFlags& flags) {
   Runner runner(program, *network, options);
   CONVOY_TRY(Answers answers, answer(program, *network, reader, runner, report, comparison.get()));
   Session& session = runner.session();
-  for (const std::string& remark : session.remarks()) program.note("--plan: " + remark);
+  for (const std::string& remark : session.remarks())
+    program.note((flags.plan.plan_file.empty() ? "" : "--plan: ") + remark);
   // Where answers were asked for, they are not kept waiting for a time.
   if (flags.timing.given() || flags.verbose || !flags.nodes.empty() || (!answers_asked && !several)) {
     CONVOY_CHECK(answers.times.measure(session, answers.last.tensors, timing));

@@ -21,6 +21,7 @@ namespace convoy::cli {
 namespace {
 
 constexpr double kDefaultBudget = 300;
+constexpr double kOfConvolutions = 0.6;  // of a network's budget; then its plans are timed
 
 struct TuneFlags {
   std::string target;
@@ -201,16 +202,25 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
   }
   std::vector<Tuned> tuned;
   std::optional<TunedNetwork> network;
+  std::optional<PlanChoice> plans;
   const bool time_only = options.objective.workspace == 0 && options.objective.energy == 0;
   if (target.network != nullptr && time_only && options.caches == CacheState::cold) {
     network_options.selection = options;
     // Zero would mean no limit.
-    if (options.budget_seconds > 0) {
-      network_options.selection.budget_seconds = std::max(options.budget_seconds - (monotonic_seconds() - start), 1e-9);
-    }
+    const auto left = [&](double share) {
+      return options.budget_seconds > 0 ? std::max(share * options.budget_seconds - (monotonic_seconds() - start), 1e-9)
+                                        : 0;
+    };
+    const bool by_rules = !options.rules.empty();
+    network_options.selection.budget_seconds = left(by_rules ? 1 : kOfConvolutions);
     CONVOY_TRY(network,
                tune_network(program, *target.network, inputs, std::move(convolutions), network_options, flags.again));
     tuned = network->convolutions;
+    if (!by_rules && !interrupted()) {
+      network_options.selection.budget_seconds = left(1);
+      network_options.kept_plans = kept_plans_folder();
+      CONVOY_TRY(plans, choose_plan(*target.network, inputs, network_options, flags.again));
+    }
   } else {
     if (target.network != nullptr)
       program.note("measured alone: in the network only times, with its caches, are compared");
@@ -261,6 +271,7 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
                                         : "nothing to measure",
                           report::seconds(seconds), info.path));
   if (network) say_network(program, *network);
+  const Json plans_json = plans ? say_plans(program, *plans) : Json();
   const bool nothing = !known && partial > 0 && !interrupted();
   if (partial > 0 && !nothing) {
     program.say(fmt::format("{}: {} problem{} partial; the same command goes on from here",
@@ -282,6 +293,7 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
                     {"seconds", seconds},
                     {"speedup", network && network->tuning.speedup ? Json(*network->tuning.speedup) : Json()},
                     {"plan", plan},
+                    {"plans", plans_json},
                     {"rules", rules},
                     {"problems", std::move(problems)}});
   if (interrupted()) return kInterrupted;

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "cli/inputs.h"
+#include "convoy/network_plan.h"
 #include "report/format.h"
 #include "report/progress.h"
 #include "select/candidates.h"
@@ -29,6 +32,22 @@ void choose(const Program& program, const NetworkOptions& options, Tuned& tuned)
   }
 }
 
+Result<std::vector<HostTensor>> random_tensors(std::span<const TensorDesc> descs) {
+  std::vector<HostTensor> tensors;
+  for (const TensorDesc& desc : descs) {
+    CONVOY_TRY(HostTensor tensor, random_tensor(desc, tensors.size() + 1));
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+NetworkTuningProgress progress_on(report::Progress& bar, const NetworkOptions& options) {
+  return [&bar, budget = options.selection.budget_seconds](double fraction, std::string_view what) {
+    const double left = budget * (1 - fraction);
+    bar.update(fraction, left > 0 ? fmt::format("{} left  {}", report::seconds(left), what) : std::string(what));
+  };
+}
+
 }  // namespace
 
 Result<std::vector<Measurement>> WatchedStore::find(const MeasurementKey& key) {
@@ -45,22 +64,31 @@ Result<void> WatchedStore::store(const MeasurementKey& key, const Measurement& m
   return {};
 }
 
+Result<std::optional<PlanChoice>> choose_plan(const Network& network, std::span<const TensorDesc> inputs,
+                                              const NetworkOptions& options, bool again) {
+  NetworkOptions greedy = options;
+  greedy.how = NetworkOptions().how;
+  CONVOY_TRY(const std::string text, network.plan(inputs, greedy));
+  CONVOY_TRY(const NetworkPlanHeader header, read_plan_header(text));
+  std::error_code error;
+  const bool kept = std::filesystem::exists(kept_plan_path(options.kept_plans, header, options.cpu), error);
+  if (kept && !again) return std::optional<PlanChoice>();
+  CONVOY_TRY(const std::vector<HostTensor> tensors, random_tensors(inputs));
+  const std::string blocks = options.cpu.isa == Isa::avx512 ? "uniform:nchw16c" : "uniform:nchw8c";
+  const std::vector<std::string> hows = {"greedy", "global", "uniform:nhwc", "uniform:nchw", blocks};
+  report::Progress bar("plans");
+  auto choice = convoy::choose_plan(network, tensors, options, hows, progress_on(bar, options));
+  bar.finish();
+  if (!choice.ok()) return choice.error();
+  return std::optional(*std::move(choice));
+}
+
 Result<TunedNetwork> tune_network(const Program& program, const Network& network, std::span<const TensorDesc> inputs,
                                   std::vector<NetworkConvolution> convolutions, const NetworkOptions& options,
                                   bool again) {
-  std::vector<HostTensor> tensors;
-  for (const TensorDesc& desc : inputs) {
-    CONVOY_TRY(HostTensor tensor, random_tensor(desc, tensors.size() + 1));
-    tensors.push_back(std::move(tensor));
-  }
+  CONVOY_TRY(const std::vector<HostTensor> tensors, random_tensors(inputs));
   report::Progress bar("tuning");
-  auto tuning = tune_in_network(
-      network, convolutions, tensors, options,
-      [&](double fraction, std::string_view what) {
-        const double left = options.selection.budget_seconds * (1 - fraction);
-        bar.update(fraction, left > 0 ? fmt::format("{} left  {}", report::seconds(left), what) : std::string(what));
-      },
-      again);
+  auto tuning = tune_in_network(network, convolutions, tensors, options, progress_on(bar, options), again);
   bar.finish();
   if (!tuning.ok()) return tuning.error();
   TunedNetwork result{{}, *std::move(tuning)};

@@ -54,4 +54,8 @@ Result<TunedNetwork> tune_network(const Program& program, const Network& network
                                   std::vector<NetworkConvolution> convolutions, const NetworkOptions& options,
                                   bool again);
 
+// choose_plan on random inputs, with a bar. Nothing where one is kept already and `again` is false.
+Result<std::optional<PlanChoice>> choose_plan(const Network& network, std::span<const TensorDesc> inputs,
+                                              const NetworkOptions& options, bool again);
+
 }  // namespace convoy::cli

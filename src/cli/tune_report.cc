@@ -158,4 +158,31 @@ void say_network(const Program& program, const TunedNetwork& network) {
   for (const std::string& remark : network.tuning.remarks) program.note(remark);
 }
 
+Json say_plans(const Program& program, const PlanChoice& choice) {
+  using report::Align;
+  report::Table table;
+  table.column("plan").column("a run", Align::right).column("x first", Align::right).column("predicted", Align::right);
+  table.column("lines measured", Align::right);
+  Json plans = Json::array();
+  for (const TimedPlan& plan : choice.plans) {
+    table.row({plan.how, report::seconds(plan.seconds),
+               fmt::format("{:.3f} +-{:.1f}%", plan.over_first, 100 * plan.relative_uncertainty),
+               report::seconds(plan.predicted_seconds), fmt::format("{} of {}", plan.measured, plan.lines)});
+    plans.push_back({{"how", plan.how},
+                     {"seconds", plan.seconds},
+                     {"undisturbed_seconds", plan.undisturbed_seconds},
+                     {"predicted_seconds", plan.predicted_seconds},
+                     {"over_first", plan.over_first},
+                     {"relative_uncertainty", plan.relative_uncertainty},
+                     {"lines", plan.lines},
+                     {"measured", plan.measured}});
+  }
+  program.say("");
+  program.say(table);
+  const TimedPlan& best = choice.plans[choice.fastest];
+  if (!choice.kept.empty()) program.say(fmt::format("{} is kept in {}; convoy run finds it", best.how, choice.kept));
+  for (const std::string& remark : choice.remarks) program.note(remark);
+  return {{"timed", std::move(plans)}, {"fastest", best.how}, {"kept", choice.kept}};
+}
+
 }  // namespace convoy::cli

@@ -27,4 +27,7 @@ Json say_results(const Program& program, const std::vector<Tuned>& all);
 // How many convolutions run on another candidate than the heuristic's, and what that is worth.
 void say_network(const Program& program, const TunedNetwork& network);
 
+// What plans took, and which is kept.
+Json say_plans(const Program& program, const PlanChoice& plans);
+
 }  // namespace convoy::cli

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <set>
@@ -27,6 +28,11 @@ std::string with_time_left(double left, const std::string& text) {
 Result<std::unique_ptr<TuningDatabase>> open_database(TuningDatabase::Access access) {
   CONVOY_TRY(const std::string path, TuningDatabase::default_path());
   return TuningDatabase::open(path, access);
+}
+
+std::string kept_plans_folder() {
+  const auto database = TuningDatabase::default_path();
+  return database.ok() ? std::filesystem::path(*database).replace_extension("plans").string() : "";
 }
 
 void add_database_flag(CLI::App& app, Program& program) {

@@ -15,6 +15,10 @@ namespace convoy::cli {
 // The tuning database where CONVOY_DB or the XDG variables say.
 Result<std::unique_ptr<TuningDatabase>> open_database(TuningDatabase::Access access);
 
+// Where convoy tune MODEL keeps plans: beside the database, "tuning.plans" for "tuning.db". Empty where there is no
+// place.
+std::string kept_plans_folder();
+
 // --no-db, for subcommands that can do without it.
 void add_database_flag(CLI::App& app, Program& program);
 

@@ -1,5 +1,7 @@
 #include "network/session.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -11,6 +13,7 @@
 #include "network/conv_node.h"
 #include "network/cost/measure_step.h"
 #include "network/infer.h"
+#include "network/kept_plan.h"
 #include "network/lower.h"
 #include "network/pass.h"
 #include "network/recording_team.h"
@@ -275,15 +278,24 @@ constexpr int kMostPasses = 8;  // of measuring what takes least by the costs th
 
 Result<Assignment> decide(const Graph& graph, const NetworkOptions& options, Selector& selector,
                           std::vector<std::string>& remarks) {
-  if (options.plan.empty()) {
-    CONVOY_TRY(const std::vector<Sides> sides, sides_by(options.how, graph, selector, remarks));
-    return assign(graph, sides, selector);
-  }
-  const auto obeyed = [&]() -> Result<Assignment> {
-    CONVOY_TRY(const PlanFile plan, parse_plan(options.plan));
+  const auto obeyed = [&](const std::string& text) -> Result<Assignment> {
+    CONVOY_TRY(const PlanFile plan, parse_plan(text));
     return assign(graph, plan, options, selector, remarks);
-  }();
-  return obeyed.ok() ? obeyed : Result<Assignment>(obeyed.error().within("plan"));
+  };
+  if (!options.plan.empty()) {
+    auto assignment = obeyed(options.plan);
+    return assignment.ok() ? std::move(assignment) : Result<Assignment>(assignment.error().within("plan"));
+  }
+  if (!options.kept_plans.empty()) {
+    const std::string path = kept_plan_path(options.kept_plans, header_of(graph, options), options.cpu);
+    if (const auto kept = read_kept_plan(path)) {
+      auto assignment = obeyed(*kept);
+      if (assignment.ok()) return assignment;
+      remarks.push_back(fmt::format("{} is not obeyed: {}", path, assignment.error().message));
+    }
+  }
+  CONVOY_TRY(const std::vector<Sides> sides, sides_by(options.how, graph, selector, remarks));
+  return assign(graph, sides, selector);
 }
 
 }  // namespace

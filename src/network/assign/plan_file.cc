@@ -540,4 +540,16 @@ Result<NetworkPlanHeader> read_plan_header(std::string_view text) {
   return std::move(plan.header);
 }
 
+Result<NetworkPlanCost> read_plan_cost(std::string_view text) {
+  CONVOY_TRY(const network::PlanFile plan, network::parse_plan(text));
+  NetworkPlanCost cost;
+  for (const network::PlanLine& line : plan.lines) {
+    if (!line.cost || line.kind == "relabel") continue;
+    cost.seconds += line.cost->seconds;
+    ++cost.lines;
+    cost.measured += line.cost->measured ? 1 : 0;
+  }
+  return cost;
+}
+
 }  // namespace convoy

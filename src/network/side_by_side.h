@@ -1,0 +1,40 @@
+// Networks timed side by side: sessions with different choices take turns within one process.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "convoy/network.h"
+#include "select/measure/statistics.h"
+
+namespace convoy::network {
+
+struct Contender {
+  std::string name;  // for errors; may be empty
+  NetworkOptions options;
+};
+
+// What a contender ran, and what it took.
+struct Timed {
+  std::vector<NetworkStep> steps;
+  std::vector<double> step_seconds;  // median of the runs that counted
+  selection::Summary seconds;        // of a run
+  selection::Summary over_first;     // how many times as long as the first contender, turn by turn
+  // Of a run while nobody else uses the processor's cores and caches: of each step the tenth fastest of a hundred runs.
+  // Who shares a core halves what it computes, for milliseconds at a time, which a whole run seldom escapes.
+  double undisturbed_seconds = 0;
+  std::vector<std::string> remarks;  // Session::remarks()
+  std::vector<ActivationBuffer> activations;
+  std::size_t activation_bytes = 0, weight_bytes = 0, workspace_bytes = 0;
+};
+
+// By contender. `rounds` turns of each, all prepared anew up to four times meanwhile: where their memory lies makes two
+// sessions of the same choices differ by a few percent. `go_on` is asked before each round after the first; where it
+// says no, what was timed counts. Errors of preparing name the contender.
+Result<std::vector<Timed>> time_side_by_side(const Network& network, std::span<const TensorDesc> descs,
+                                             std::span<const Contender> contenders, std::span<const HostTensor> inputs,
+                                             int rounds, const std::function<bool(int round)>& go_on = {});
+
+}  // namespace convoy::network
