@@ -96,7 +96,8 @@ struct Planned {
 
 Result<Planned> plan_by(const Program& program, const Network& network, std::span<const TensorDesc> descs,
                         const std::string& side, const NetworkOptions& options) {
-  Planned planned{.name = side, .options = {}, .lines = {}, .remarks = {}};
+  Planned planned;
+  planned.name = side;
   CONVOY_TRY(planned.options, options_of_side(program, side, options));
   if (planned.options.plan.empty()) {
     auto text = network.plan(descs, planned.options);

@@ -164,12 +164,8 @@ class Observer {
   void write() {
     if (!file_) return;
     const double seconds = std::chrono::duration<double>(Clock::now() - started_).count();
-    nlohmann::ordered_json header{{"convoy_record", 1},
-                                  {"pid", getpid()},
-                                  {"program", program()},
-                                  {"cudnn", real().version},
-                                  {"cudnn_file", real_file()},
-                                  {"seconds", seconds}};
+    nlohmann::ordered_json header{{"convoy_record", 1},      {"pid", getpid()},           {"program", program()},
+                                  {"cudnn", real().version}, {"cudnn_file", real_file()}, {"seconds", seconds}};
     const Choices& choices = steering.choices();
     if (!choices.filters.texts.empty()) header["filters"] = choices.filters.texts;
     const auto uses = recorder.rule_uses(choices.rules.size());

@@ -32,8 +32,8 @@ class RecordingTeam final : public ThreadTeam {
   }
 
   // What it has heard; once.
-  RunTrace taken(double seconds) {
-    RunTrace trace{.steps = std::move(steps_), .threads = {}, .seconds = seconds};
+  RunTrace taken() {
+    RunTrace trace{.steps = std::move(steps_), .threads = {}, .seconds = now()};
     for (Lane& lane : lanes_) trace.threads.insert(trace.threads.end(), lane.spans.begin(), lane.spans.end());
     return trace;
   }

@@ -99,7 +99,7 @@ class GraphSession final : public SwitchableSession {
     RecordingTeam team(*team_);
     RunStatistics statistics;
     CONVOY_CHECK(run(inputs, &statistics, &team));
-    return team.taken(statistics.seconds);
+    return team.taken();
   }
 
   void use(std::size_t i, std::size_t candidate) override {

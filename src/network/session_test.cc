@@ -70,6 +70,52 @@ TEST(Layouts, ARuleThatOnlyTakesTheOtherLayoutGetsIt) {
   }
 }
 
+// What reports draw: who makes what a step reads, where it lies meanwhile, and when it ran.
+TEST(Reports, StepsSayWhatTheyReadAndWhenTheyRan) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 16, 9, 9});
+  const int first = conv(b, x, 16, 16, 3);
+  b.output(b.node("Mul", {b.node("Sigmoid", {first}), b.node("Tanh", {first})}));
+  NetworkOptions options = test_options();
+  options.how = "uniform:nchw";
+  const auto session = session_of(b.graph, options);
+  ASSERT_NE(session, nullptr);
+  const auto& steps = session->steps();
+  ASSERT_EQ(steps.size(), 4U);
+  EXPECT_EQ(steps[0].inputs, std::vector<int>{-1});
+  EXPECT_EQ(steps[1].inputs, std::vector<int>{0});
+  EXPECT_EQ(steps[2].inputs, std::vector<int>{0});
+  EXPECT_EQ(steps[3].inputs, (std::vector<int>{1, 2}));
+  for (const NetworkStep& step : steps) {
+    ASSERT_TRUE(step.reads && step.writes);
+    EXPECT_EQ(step.writes->dims, (Dims{1, 16, 9, 9}));
+    EXPECT_LE(step.workspace_bytes, session->workspace_bytes());
+  }
+  const auto buffers = session->activations();
+  ASSERT_FALSE(buffers.empty());
+  EXPECT_EQ(buffers[0].first, 0);
+  EXPECT_EQ(buffers[0].last, 3);  // Tanh, its last reader, writes where it reads, for Mul
+  for (const ActivationBuffer& each : buffers) {
+    EXPECT_LE(static_cast<std::size_t>(each.offset + each.bytes), session->activation_bytes());
+  }
+
+  const auto inputs = inputs_for(b.graph);
+  const auto trace = session->trace(inputs);
+  ASSERT_TRUE(trace.ok()) << trace.error().message;
+  ASSERT_EQ(trace->steps.size(), 4U);
+  for (std::size_t i = 0; i < 4; ++i) {
+    const RunTrace::Span& span = trace->steps[i];
+    EXPECT_EQ(span.step, static_cast<int>(i));
+    EXPECT_LT(span.begin, span.end);
+    EXPECT_GE(span.begin, i == 0 ? 0 : trace->steps[i - 1].end);
+    EXPECT_LE(span.end, trace->seconds);
+  }
+  for (const RunTrace::Span& span : trace->threads) {
+    EXPECT_GE(span.begin, trace->steps[static_cast<std::size_t>(span.step)].begin);
+    EXPECT_LE(span.end, trace->steps[static_cast<std::size_t>(span.step)].end);
+  }
+}
+
 TEST(Layouts, WithoutConvolutionsNothingIsConverted) {
   GraphBuilder b;
   const int x = b.input("x", {1, 16, 9, 9});
