@@ -22,6 +22,13 @@ add_library(onednn INTERFACE)
 target_include_directories(onednn SYSTEM INTERFACE ${ONEDNN_INCLUDE})
 target_link_libraries(onednn INTERFACE ${ONEDNN_LIBRARY})
 find_file(ONNX_PROTO onnx.proto PATHS ${CONVOY_PYPI}/onnx NO_DEFAULT_PATH REQUIRED)
+# Charts and graph layout of report pages, which embed them.
+set(CONVOY_JS ${CMAKE_SOURCE_DIR}/build/js CACHE PATH "Folder that scripts/setup put d3 and dagre into")
+foreach(script d3.min.js dagre.min.js)
+  if(NOT EXISTS ${CONVOY_JS}/${script})
+    message(FATAL_ERROR "${CONVOY_JS}/${script} is missing: scripts/setup build fetches it")
+  endif()
+endforeach()
 # NVIDIA's headers; its libraries are loaded at run time (src/device/cuda) and never linked.
 find_path(CUDA_INCLUDE cuda.h PATHS ${CONVOY_PYPI}/cuda/include NO_DEFAULT_PATH REQUIRED)
 add_library(cuda_headers INTERFACE)

@@ -35,7 +35,7 @@ install(FILES ${onednn_files} DESTINATION ${CMAKE_INSTALL_LIBDIR}/convoy)
 set(share ${CMAKE_INSTALL_DATADIR}/convoy)
 install(DIRECTORY problems/ DESTINATION ${share}/problems FILES_MATCHING PATTERN "*.txt")
 install(DIRECTORY examples/ DESTINATION ${share}/examples)
-install(DIRECTORY docs/ DESTINATION ${share}/docs FILES_MATCHING PATTERN "*.md")
+install(DIRECTORY docs/ DESTINATION ${share}/docs FILES_MATCHING PATTERN "*.md" PATTERN "*.png")
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${share})
 
 set(packages ${CMAKE_INSTALL_LIBDIR}/cmake/convoy)

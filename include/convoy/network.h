@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,6 +50,18 @@ struct NetworkStep {
   ConvProblem problem;         // conv only
   Selection selection;         // conv only
   std::string output_shape;    // "1x64x56x56 nhwc"
+  // What it reads and writes first, as it lies; nothing where that is a constant, or known only when it runs.
+  std::optional<TensorDesc> reads, writes;
+  // The steps that make what it reads, in the order of its inputs, each once; -1 - i: the network's i-th input.
+  std::vector<int> inputs;
+  std::size_t workspace_bytes = 0;
+};
+
+// A piece of the memory for activations, and the steps that it is kept for, both ends included: the last may be the one
+// behind all, where it is an output.
+struct ActivationBuffer {
+  std::int64_t offset = 0, bytes = 0;
+  int first = 0, last = 0;
 };
 
 // A distinct convolution of a network for concrete input shapes: what preparing it asks an engine for.
@@ -64,6 +77,18 @@ struct RunStatistics {
   std::vector<double> step_seconds;  // per step, when asked for
 };
 
+// When the steps of a run, and what each thread did of them, began and ended: seconds from its start.
+struct RunTrace {
+  struct Span {
+    int step = 0;
+    int thread = 0;
+    double begin = 0, end = 0;
+  };
+  std::vector<Span> steps;    // thread 0, which calls
+  std::vector<Span> threads;  // of steps that share work among Convoy's threads; oneDNN has its own and doesn't say
+  double seconds = 0;
+};
+
 // A network for concrete input shapes: immutable plan plus the memory one run needs; one run at a time.
 class Session {
  public:
@@ -71,7 +96,11 @@ class Session {
   // Inputs by position, packed nchw, of the shapes and types prepared for. Outputs by position, packed nchw.
   virtual Result<std::vector<HostTensor>> run(std::span<const HostTensor> inputs,
                                               RunStatistics* statistics = nullptr) = 0;
+  // The same run, timed in full. It takes a little longer.
+  virtual Result<RunTrace> trace(std::span<const HostTensor> inputs) = 0;
   virtual const std::vector<NetworkStep>& steps() const = 0;
+  // On the processor, in the order in which they are first needed.
+  virtual std::vector<ActivationBuffer> activations() const = 0;
   // What preparing it had to decide otherwise than its plan says, and why.
   virtual const std::vector<std::string>& remarks() const = 0;
   virtual std::size_t activation_bytes() const = 0;  // of the memory plan

@@ -47,10 +47,10 @@ class Turns {
   std::vector<std::vector<double>> steps_;  // of each step what it took, run by run
 };
 
-void count_differing(const Session& own, const Session& other, Beside& beside) {
-  const auto convolutions = [](const Session& session) {
+void count_differing(const std::vector<NetworkStep>& own, const std::vector<NetworkStep>& other, Beside& beside) {
+  const auto convolutions = [](const std::vector<NetworkStep>& steps) {
     std::vector<std::string_view> run_on;
-    for (const NetworkStep& step : session.steps()) {
+    for (const NetworkStep& step : steps) {
       if (step.kind == "conv") run_on.push_back(step.implementation);
     }
     return run_on;
@@ -73,49 +73,67 @@ Result<NetworkOptions> other_side(const Program& program, const std::string& bes
   return other;
 }
 
-// The turns alternate in order, so the machine's drift is in neither side. Where their memory lies makes two sessions
-// of the same choices differ by a few percent, so both are prepared anew for each pair, each of them first in every
-// second one.
-Result<Beside> compare_sides(const Network& network, std::span<const TensorDesc> descs, const std::string& what,
-                             const NetworkOptions& own, const NetworkOptions& other, std::span<const HostTensor> inputs,
-                             int rounds, const std::string& own_name) {
-  constexpr int kMostPairs = 4;
+// The turns change their order, so the machine's drift is in no side. Where their memory lies makes two sessions of the
+// same choices differ by a few percent, so all are prepared anew for each group of turns, each of them first in turn.
+Result<std::vector<Side>> time_sides(const Network& network, std::span<const TensorDesc> descs,
+                                     std::span<const NamedOptions> given, std::span<const HostTensor> inputs,
+                                     int rounds) {
+  constexpr int kMostGroups = 4;
   constexpr double kPatience = 0.25;  // seconds, from one turn at full speed to the next
-  const int pairs = std::min(rounds, kMostPairs);
-  const auto team = make_cpu_team(own.threads);
+  const int groups = std::min(rounds, kMostGroups);
+  const auto count = static_cast<int>(given.size());
+  const auto team = make_cpu_team(given.front().options.threads);
   selection::FullSpeed full_speed(*team, kPatience);
-  Beside beside;
-  beside.what = what;
-  std::vector<double> ratios;
-  Turns turns[2];
-  for (int pair = 0; pair < pairs; ++pair) {
-    std::unique_ptr<Session> sessions[2];  // with the network's own options, with the other ones
-    for (int turn = 0; turn < 2; ++turn) {
-      const int which = (turn + pair) % 2;
-      auto session = network.prepare(descs, which == 0 ? own : other);
-      const std::string& name = which == 0 ? own_name : what;
+  std::vector<Side> sides(given.size());
+  std::vector<Turns> turns(given.size());
+  std::vector<std::vector<double>> ratios(given.size());
+  for (int group = 0; group < groups; ++group) {
+    std::vector<std::unique_ptr<Session>> sessions(given.size());
+    for (int turn = 0; turn < count; ++turn) {
+      const auto which = static_cast<std::size_t>((turn + group) % count);
+      auto session = network.prepare(descs, given[which].options);
+      const std::string& name = given[which].name;
       if (!session.ok()) return name.empty() ? session.error() : session.error().within(name);
       sessions[which] = *std::move(session);
     }
-    for (int round = pair; round < rounds; round += pairs) {
-      double seconds[2];
-      for (int turn = 0; turn < 2; ++turn) {
-        const int which = (turn + round / pairs) % 2;
+    for (int round = group; round < rounds; round += groups) {
+      std::vector<double> seconds(given.size());
+      for (int turn = 0; turn < count; ++turn) {
+        const auto which = static_cast<std::size_t>((turn + round / groups) % count);
         full_speed(true);
         CONVOY_TRY(seconds[which], turns[which].take(*sessions[which], inputs));
       }
-      ratios.push_back(seconds[1] / seconds[0]);
+      for (std::size_t i = 0; i < given.size(); ++i) ratios[i].push_back(seconds[i] / seconds[0]);
     }
-    if (pair > 0) continue;
-    count_differing(*sessions[0], *sessions[1], beside);
-    beside.own.steps = sessions[0]->steps();
-    beside.other.steps = sessions[1]->steps();
-    beside.own.remarks = sessions[0]->remarks();
-    beside.other.remarks = sessions[1]->remarks();
+    if (group > 0) continue;
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      const Session& session = *sessions[i];
+      sides[i].steps = session.steps();
+      sides[i].remarks = session.remarks();
+      sides[i].activations = session.activations();
+      sides[i].activation_bytes = session.activation_bytes();
+      sides[i].weight_bytes = session.weight_bytes();
+      sides[i].workspace_bytes = session.workspace_bytes();
+    }
   }
-  beside.ratio = selection::summarize(ratios);
-  turns[0].finish(beside.own);
-  turns[1].finish(beside.other);
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    turns[i].finish(sides[i]);
+    sides[i].ratio = selection::summarize(ratios[i]);
+  }
+  return sides;
+}
+
+Result<Beside> compare_sides(const Network& network, std::span<const TensorDesc> descs, const std::string& what,
+                             const NetworkOptions& own, const NetworkOptions& other, std::span<const HostTensor> inputs,
+                             int rounds, const std::string& own_name) {
+  const NamedOptions named[] = {{own_name, own}, {what, other}};
+  CONVOY_TRY(std::vector<Side> sides, time_sides(network, descs, named, inputs, rounds));
+  Beside beside;
+  beside.what = what;
+  beside.ratio = sides[1].ratio;
+  beside.own = std::move(sides[0]);
+  beside.other = std::move(sides[1]);
+  count_differing(beside.own.steps, beside.other.steps, beside);
   return beside;
 }
 

@@ -25,8 +25,21 @@ struct Side {
   // Of a run while nobody else uses the processor's cores and caches: of each step the tenth fastest of a hundred runs.
   // Who shares a core halves what it computes, for milliseconds at a time, which a whole run seldom escapes.
   double undisturbed_seconds = 0;
+  selection::Summary ratio;          // how many times as long it takes as the first side
   std::vector<std::string> remarks;  // of its plan: Session::remarks()
+  std::vector<ActivationBuffer> activations;
+  std::size_t activation_bytes = 0, weight_bytes = 0, workspace_bytes = 0;
 };
+
+struct NamedOptions {
+  std::string name;  // errors of preparing name it; empty: they don't
+  NetworkOptions options;
+};
+
+// Each side runs `rounds` times, in turns.
+Result<std::vector<Side>> time_sides(const Network& network, std::span<const TensorDesc> descs,
+                                     std::span<const NamedOptions> sides, std::span<const HostTensor> inputs,
+                                     int rounds);
 
 struct Beside {
   std::string what;                              // as it was given

@@ -6,6 +6,7 @@
 
 #include "base/environment.h"
 #include "cli/description.h"
+#include "cli/plan_flags.h"
 #include "cli/program.h"
 #include "convoy/version.h"
 #include "engines/table.h"
@@ -33,6 +34,12 @@ Words zoo_targets() {
   return names;
 }
 
+Words networks_and_plans() {
+  Words words = zoo_targets();
+  words.insert(words.end(), how_names().begin(), how_names().end());
+  return words;
+}
+
 Offer offer_for(const OptionDescription& option) {
   static const std::map<std::string, Words> kKnown = {
       {"--engines", engine_names()},
@@ -47,14 +54,18 @@ Offer offer_for(const OptionDescription& option) {
       {"name", zoo_names()},
       {"model", zoo_targets()},
       {"target", zoo_targets()},
+      {"subject", networks_and_plans()},
+      {"--how", how_names()},
+      {"a", how_names()},
+      {"b", how_names()},
   };
   Offer offer;
   offer.words = option.choices;
   const auto known = kKnown.find(option.names.back());
   if (known != kKnown.end()) offer.words.insert(offer.words.end(), known->second.begin(), known->second.end());
   const std::string& name = option.names.back();
-  offer.files =
-      option.value.ends_with("FILE") || name == "model" || name == "target" || name == "file" || name == "files";
+  offer.files = option.value.ends_with("FILE") || name == "model" || name == "target" || name == "subject" ||
+                name == "file" || name == "files";
   offer.folders = option.value == "DIR" || name == "folder";
   return offer;
 }

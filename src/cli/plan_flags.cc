@@ -22,6 +22,8 @@ bool is_how(const std::string& text) {
 
 }  // namespace
 
+const std::vector<std::string>& how_names() { return kHows; }
+
 void add_how_flag(CLI::App& app, std::string& how) {
   app.add_option("--how", how,
                  "How nodes get their layouts: greedy (by region), global (those that take least in all), local (what "

@@ -16,6 +16,8 @@ struct PlanFlags {
 };
 void add_plan_flags(CLI::App& app, PlanFlags& flags);
 
+const std::vector<std::string>& how_names();  // that --how takes
+
 // --how, as NetworkOptions has it.
 void add_how_flag(CLI::App& app, std::string& how);
 

@@ -1,10 +1,12 @@
-// convoy report: what a recorded program's convolutions took, and what they could have taken.
+// convoy report: of a network, its plans side by side; of a recorded program, what its convolutions took, and what they
+// could have taken.
 #include <fmt/format.h>
 
 #include <set>
 #include <span>
 
 #include "cli/diagnosis.h"
+#include "cli/network_report.h"
 #include "cli/program.h"
 #include "cli/program_reports.h"
 #include "cli/tuning.h"
@@ -15,14 +17,19 @@
 namespace convoy::cli {
 namespace {
 
+constexpr int kTop = 30;
+
 struct ReportFlags {
-  std::string record;
+  NetworkReportFlags network;  // its first subject may be a record
   std::vector<std::string> outputs, pages;
   std::string nodes;
   std::string twins;
   std::string diagnosis;      // a folder; empty: it isn't asked for
   double copy_gigabytes = 0;  // a second; 0: not said
-  int top = 30;
+  int top = kTop;
+  bool any_of_records() const {
+    return !nodes.empty() || !twins.empty() || !diagnosis.empty() || copy_gigabytes > 0 || top != kTop;
+  }
 };
 
 Result<void> write(const std::string& path, const std::string& text) {
@@ -48,11 +55,37 @@ Result<std::set<int>> numbers_of(const report::ProgramReport& report, const std:
   return numbers;
 }
 
+Result<int> report_network(const Program& program, const ReportFlags& flags) {
+  if (flags.any_of_records()) {
+    return Error{ErrorCode::invalid_argument,
+                 "--node, --top, --diagnose, --twins and --copy-rate are for the record of a program"};
+  }
+  for (const std::string& path : flags.outputs) {
+    if (path.ends_with(".html") || path.ends_with(".json")) continue;
+    return Error{ErrorCode::invalid_argument, fmt::format("--output {}: a network's report is .html or .json", path)};
+  }
+  CONVOY_TRY(const report::NetworkReport made, report_on_network(program, flags.network));
+  for (const std::string& path : flags.outputs) {
+    CONVOY_CHECK(write(path, path.ends_with(".json") ? report::dump(report::to_json(made)) : report::html_of(made)));
+  }
+  for (const std::string& path : flags.pages) CONVOY_CHECK(write(path, report::html_of(made)));
+  say_plans(program, made);
+  program.document(report::to_json(made));
+  return kDone;
+}
+
 Result<int> report_program(const Program& program, const ReportFlags& flags) {
-  CONVOY_TRY(const RecordText record, read_record(flags.record));
+  const std::string& file = flags.network.subjects.front();
+  if (flags.network.any()) {
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("{} is neither a network (zoo:NAME, FILE.onnx) nor a plan: several subjects, --peer and "
+                             "--dim are for these",
+                             file)};
+  }
+  CONVOY_TRY(const RecordText record, read_record(file));
   const auto bandwidth = flags.copy_gigabytes > 0 ? std::optional(flags.copy_gigabytes * 1e9) : std::nullopt;
-  CONVOY_TRY(const ProgramReports made, report_on(record, flags.record, bandwidth));
-  for (const std::string& remark : made.former_names) program.note(fmt::format("{}: {}", flags.record, remark));
+  CONVOY_TRY(const ProgramReports made, report_on(record, file, bandwidth));
+  for (const std::string& remark : made.former_names) program.note(fmt::format("{}: {}", file, remark));
   for (const std::string& path : flags.outputs) {
     CONVOY_CHECK(write(path, report::rendered(made.report, made.layouts, path)));
   }
@@ -65,7 +98,7 @@ Result<int> report_program(const Program& program, const ReportFlags& flags) {
     }
   }
   if (!flags.diagnosis.empty()) {
-    CONVOY_TRY(const report::Record failed, report::parse_record(record.text, flags.record));
+    CONVOY_TRY(const report::Record failed, report::parse_record(record.text, file));
     CONVOY_CHECK(say_diagnosis(program, failed, flags.diagnosis, "convoy report"));
   }
   if (!flags.nodes.empty()) {
@@ -81,14 +114,32 @@ Result<int> report_program(const Program& program, const ReportFlags& flags) {
 }  // namespace
 
 void add_report(CLI::App& app, Program& program) {
-  CLI::App& command = add_subcommand(app, "report", "Show what a recorded program's convolutions took, and could take",
+  CLI::App& command = add_subcommand(app, "report",
+                                     "Show a network's plans side by side, or what a recorded program's convolutions "
+                                     "took and could take",
+                                     "  convoy report zoo:resnet18 -o resnet18.html\n"
+                                     "  convoy report model.onnx a.plan uniform:nhwc --threads 1 -o plans.html\n"
                                      "  convoy report r.jsonl\n"
                                      "  convoy report r.jsonl --html r.html\n"
                                      "  convoy report r.jsonl --node 1");
   auto flags = std::make_shared<ReportFlags>();
   begin(command, Subject::input);
-  command.add_option("record", flags->record, "What convoy exec --record writes, also while the program runs")
+  command
+      .add_option("subject", flags->network.subjects,
+                  "An ONNX file or zoo:NAME, and plans of it to show: files, or as --how of convoy plan has them "
+                  "(default: global greedy local uniform:nhwc); or what convoy exec --record writes, also while the "
+                  "program runs")
       ->required();
+  add_dim_flag(command, flags->network.input);
+  begin(command, Subject::timing);
+  command.add_option("--rounds", flags->network.rounds, "Turns of each plan of a network")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  command
+      .add_option("--peer", flags->network.peers, "What another program takes for a run, to show beside: ort=12.3ms")
+      ->type_name("NAME=TIME")
+      ->allow_extra_args(false);
   begin(command, Subject::output);
   command
       .add_option("--node,--problem", flags->nodes,
@@ -117,9 +168,16 @@ void add_report(CLI::App& app, Program& program) {
                   "known)")
       ->type_name("GB/S")
       ->check(CLI::PositiveNumber);
-  add_display_flags(command, program);
-  command.callback(
-      [flags, &program] { program.action = [flags, &program] { return report_program(program, *flags); }; });
+  add_shared_flags(command, program,
+                   "Of a network: measure engines, operators and conversions for so long for each plan that is made "
+                   "(default: don't)");
+  add_database_flag(command, program);
+  command.callback([flags, &program] {
+    program.action = [flags, &program] {
+      const bool network = is_network_subject(flags->network.subjects.front());
+      return network ? report_network(program, *flags) : report_program(program, *flags);
+    };
+  });
 }
 
 }  // namespace convoy::cli

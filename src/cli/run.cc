@@ -16,7 +16,9 @@
 #include "cli/run_timing.h"
 #include "cli/target.h"
 #include "cli/tuning.h"
+#include "io/file.h"
 #include "report/format.h"
+#include "report/trace.h"
 
 namespace convoy::cli {
 namespace {
@@ -32,6 +34,7 @@ struct RunFlags {
   std::string beside;
   bool verbose = false;
   std::string nodes;  // of the steps that --verbose prints
+  std::string trace;  // a file
 };
 
 constexpr double kDefaultBudget = 60;  // of --select measured
@@ -111,6 +114,17 @@ Result<Answers> answer(const Program& program, const Network& network, const Inp
   return answers;
 }
 
+// Of one more run, which finds the caches as runs in a row do.
+Result<void> write_trace(const Program& program, const RunFlags& flags, Session& session,
+                         std::span<const HostTensor> inputs, int threads) {
+  CONVOY_CHECK(session.run(inputs));
+  CONVOY_TRY(const RunTrace trace, session.trace(inputs));
+  const std::string text = report::dump(report::trace_document(flags.model, threads, session.steps(), trace));
+  CONVOY_CHECK(io::write_file(flags.trace, std::as_bytes(std::span(text))));
+  program.note(fmt::format("wrote {}: ui.perfetto.dev and chrome://tracing show it", flags.trace));
+  return {};
+}
+
 Result<int> run(const Program& program, RunFlags& flags) {
   const bool answers_asked = flags.output.asked() || !flags.compare.empty();
   CONVOY_CHECK(prepare_outputs(flags.output));
@@ -142,6 +156,8 @@ Result<int> run(const Program& program, RunFlags& flags) {
   if (flags.timing.given() || flags.verbose || !flags.nodes.empty() || (!answers_asked && !several)) {
     CONVOY_CHECK(answers.times.measure(session, answers.last.tensors, timing));
   }
+
+  if (!flags.trace.empty()) CONVOY_CHECK(write_trace(program, flags, session, answers.last.tensors, options.threads));
 
   std::optional<Beside> beside;
   if (!flags.beside.empty()) {
@@ -239,6 +255,11 @@ void add_run(CLI::App& app, Program& program) {
   begin(command, Subject::timing);
   add_timing_flags(command, flags->timing);
   command.add_option("--beside", flags->beside, kBesideHelp)->type_name("HOW|FILE");
+  command
+      .add_option("--trace", flags->trace,
+                  "Write when each step of a run, and each thread's part of it, began and ended, for Perfetto and "
+                  "Chrome")
+      ->type_name("FILE");
   begin(command, Subject::output);
   command.add_flag("--verbose", flags->verbose,
                    "Print every step, what runs it, what it takes, its share and its speed");

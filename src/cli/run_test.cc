@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <map>
+#include <set>
 
 #include "cli/command_test.h"
 #include "io/npy.h"
@@ -337,6 +339,44 @@ TEST_F(Run, TrainedModelsGivePicturesAndMasks) {
   const std::string hopper = data / "images/grace_hopper.jpg";
   expect_error({"run", ultraface, "--input", hopper, "--top", "5"}, 2, "scores f32 1x4420x2");
   expect_error({"run", ultraface, "--input", hopper, "--argmax"}, 2, "boxes f32 1x4420x4");
+}
+
+TEST_F(Run, TraceHasAStepForEachStepAndWhatThreadsDid) {
+  const json ran = run_json(
+      {"run", "zoo:resnet18", "--random-inputs", "--threads", "2", "--no-db", "--trace", path("trace.json")}, 0);
+  std::ifstream file(path("trace.json"));
+  const json trace = json::parse(file, nullptr, false);
+  ASSERT_TRUE(trace.is_object());
+  std::map<int, std::string> rows;  // by number
+  std::vector<json> steps, threads;
+  for (const json& event : trace["traceEvents"]) {
+    if (event["ph"] == "M" && event["name"] == "thread_name") rows[event["tid"]] = event["args"]["name"];
+    if (event["ph"] == "X") (event["cat"] == "thread" ? threads : steps).push_back(event);
+  }
+  EXPECT_EQ(rows, (std::map<int, std::string>{{0, "steps"}, {1, "thread 0"}, {2, "thread 1"}}));
+  ASSERT_EQ(steps.size(), ran["steps"].size());
+  double end = 0, sum = 0;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    EXPECT_EQ(steps[i]["name"], ran["steps"][i]["nodes"]);
+    EXPECT_EQ(steps[i]["cat"], ran["steps"][i]["kind"]);
+    EXPECT_EQ(steps[i]["args"]["runs on"], ran["steps"][i]["implementation"]);
+    EXPECT_GE(steps[i]["ts"].get<double>(), end) << i;
+    end = steps[i]["ts"].get<double>() + steps[i]["dur"].get<double>();
+    sum += steps[i]["dur"].get<double>();
+  }
+  const double seconds = trace["otherData"]["seconds"];
+  EXPECT_LE(sum * 1e-6, seconds);
+  EXPECT_GT(sum * 1e-6, 0.5 * seconds);  // hardly anything else happens
+  std::set<int> seen;
+  for (const json& event : threads) {
+    const json& step = steps[event["args"]["step"].get<std::size_t>()];
+    EXPECT_EQ(event["name"], step["name"]);
+    EXPECT_GE(event["ts"], step["ts"]);
+    EXPECT_LE(event["ts"].get<double>() + event["dur"].get<double>(),
+              step["ts"].get<double>() + step["dur"].get<double>());
+    seen.insert(event["tid"].get<int>());
+  }
+  EXPECT_EQ(seen, (std::set<int>{1, 2}));
 }
 
 TEST_F(Run, AFolderOfPicturesIsLabelled) {

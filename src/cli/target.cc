@@ -7,6 +7,7 @@
 #include "cli/installed.h"
 #include "core/nearest.h"
 #include "core/text.h"
+#include "device/cuda/cudnn.h"
 #include "io/file.h"
 #include "report/record.h"
 
@@ -61,6 +62,8 @@ Result<Target> open_target(const std::string& text) {
     std::string list;
     if (report::is_record(lines)) {
       CONVOY_TRY(target.record, report::parse_record(lines, path));
+      // An engine's index means something for one version of cuDNN only: the program's.
+      cuda::prefer_cudnn(path, target.record->cudnn_file);
       lines = list = report::problem_list(*target.record);
     }
     CONVOY_TRY(target.problems, parse_problem_list(lines, path));

@@ -12,6 +12,7 @@
 #include "cli/tune_report.h"
 #include "cli/tuning.h"
 #include "core/provider.h"
+#include "device/cuda/cudnn.h"
 #include "io/file.h"
 #include "report/format.h"
 #include "report/program_report.h"
@@ -90,6 +91,8 @@ class RecordTuner {
   }
 
   std::span<const Recorded> recorded() const { return recorded_; }
+  bool same_library() const { return same_library_; }
+  const std::string& here() const { return here_; }  // "cuDNN 9.14.0"
 
   // Of the time of all calls, as it was known before, what is measured by now.
   double covered() const {
@@ -200,8 +203,7 @@ class RecordTuner {
     CONVOY_TRY(Candidate recorded, parse_candidate(text));
     recorded = selection::with_named_knobs(recorded, &problem).value_or(recorded);
     if (!same_library_) {
-      return Error{ErrorCode::unsupported,
-                   fmt::format("{} was recorded with {}, here is {}", text, recorded_with_, here_)};
+      return Error{ErrorCode::unsupported, fmt::format("it was recorded with {}, here is {}", recorded_with_, here_)};
     }
     CONVOY_TRY(const Engine* engine,
                selection::runnable_engine(problem, {recorded.engine, {}}, program_.engines(), request_));
@@ -455,6 +457,12 @@ Result<int> tune_record(const Program& program, const report::Record& record, co
                         const TuningDatabase& database) {
   for (const std::string& remark : report::former_names(record)) program.note(remark);
   RecordTuner tuner(program, record, tuning, options, request, store);
+  if (!tuner.same_library()) {
+    program.note(fmt::format(
+        "the program uses cuDNN {}, here is {} ({}): times of the latter don't serve it. CONVOY_CUDNN names "
+        "another file",
+        record.cudnn, tuner.here(), cuda::cudnn_report().file));
+  }
   CONVOY_CHECK(tuner.run());
   const std::string plan = plan_text(tuner.recorded());
   if (!tuning.plan_file.empty()) {

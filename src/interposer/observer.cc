@@ -168,6 +168,7 @@ class Observer {
                                   {"pid", getpid()},
                                   {"program", program()},
                                   {"cudnn", real().version},
+                                  {"cudnn_file", real_file()},
                                   {"seconds", seconds}};
     const Choices& choices = steering.choices();
     if (!choices.filters.texts.empty()) header["filters"] = choices.filters.texts;

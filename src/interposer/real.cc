@@ -3,8 +3,10 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <filesystem>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace convoy::interposer {
@@ -56,6 +58,16 @@ void* real_function(const char* name) {
     if (void* function = dlsym(library, name)) return function;
   }
   return nullptr;
+}
+
+std::string real_file() {
+  Dl_info info;
+  // (A function that is in the process lies in a part of cuDNN, libcudnn_graph.so.9 for one, beside the whole.)
+  if (dladdr(reinterpret_cast<void*>(real().GetVersion), &info) == 0 || info.dli_fname == nullptr) return "";
+  const std::filesystem::path file = std::filesystem::path(info.dli_fname).parent_path() / "libcudnn.so.9";
+  std::error_code error;
+  const std::filesystem::path whole = std::filesystem::canonical(file, error);
+  return error ? "" : whole.string();
 }
 
 const cuda::CudnnApi& real() {

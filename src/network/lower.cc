@@ -132,6 +132,7 @@ class Lowering {
     } else {
       slot.index = new_storage(desc.bytes(), place);
     }
+    slot.step = step_count();
     return add_slot(value, std::move(slot));
   }
 
@@ -321,6 +322,7 @@ class Lowering {
     };
     p.footprints.resize(makers_.places.size());
     for (int s = 0; s < step_count(); ++s) {
+      add_flow(p.steps[s]);
       for (int slot : p.steps[s].inputs) used(slot, s);
       for (int slot : p.steps[s].outputs) used(slot, s);
       std::size_t& workspace_bytes = p.footprints[static_cast<std::size_t>(p.steps[s].place)].workspace_bytes;
@@ -352,6 +354,21 @@ class Lowering {
       return too_large("the workspace", static_cast<std::int64_t>(processor.workspace_bytes));
     }
     return {};
+  }
+
+  // For reports: what it reads and writes, and whose results these are.
+  void add_flow(ProgramStep& step) const {
+    std::vector<int>& made_by = step.info.inputs;
+    for (const int index : step.inputs) {
+      if (index == kAbsent) continue;
+      const Slot& slot = result_.program.slots[index];
+      if (slot.home == Home::constant) continue;
+      if (!step.info.reads) step.info.reads = slot.desc;
+      const int from = slot.home == Home::input && slot.step < 0 ? -1 - slot.index : slot.step;
+      if (std::ranges::find(made_by, from) == made_by.end()) made_by.push_back(from);
+    }
+    if (!step.outputs.empty() && step.outputs[0] != kAbsent) step.info.writes = desc_of(step.outputs[0]);
+    step.info.workspace_bytes = step.step->workspace_bytes();
   }
 
   void plan_arena(int place) {

@@ -35,6 +35,7 @@ struct Slot {
   HostTensor constant;  // constant: the bytes
   int place = 0;        // of Makers::places; inputs and outputs are on the processor
   Buffer there = {};    // constant, elsewhere: a copy of the bytes, made by the session
+  int step = -1;        // that writes it; -1: none does
 };
 
 struct ProgramStep {

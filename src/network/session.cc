@@ -13,6 +13,7 @@
 #include "network/infer.h"
 #include "network/lower.h"
 #include "network/pass.h"
+#include "network/recording_team.h"
 #include "network/selector.h"
 #include "network/tail.h"
 #include "select/rounds.h"
@@ -88,6 +89,50 @@ class GraphSession final : public SwitchableSession {
   }
 
   Result<std::vector<HostTensor>> run(std::span<const HostTensor> inputs, RunStatistics* statistics) override {
+    return run(inputs, statistics, nullptr);
+  }
+
+  Result<RunTrace> trace(std::span<const HostTensor> inputs) override {
+    RecordingTeam team(*team_);
+    RunStatistics statistics;
+    CONVOY_CHECK(run(inputs, &statistics, &team));
+    return team.taken(statistics.seconds);
+  }
+
+  void use(std::size_t i, std::size_t candidate) override {
+    for (ProgramStep& step : program_.steps) {
+      if (step.switchable == static_cast<int>(i)) step.active = candidate;
+    }
+  }
+
+  const std::vector<NetworkStep>& steps() const override { return steps_; }
+  std::vector<ActivationBuffer> activations() const override {
+    std::vector<ActivationBuffer> buffers;
+    for (const Storage& storage : program_.storages) {
+      if (storage.place != 0) continue;
+      buffers.push_back({storage.offset, storage.life.bytes, storage.life.first, storage.life.last});
+    }
+    return buffers;
+  }
+  const std::vector<std::string>& remarks() const override { return remarks_; }
+  std::size_t activation_bytes() const override {
+    std::int64_t bytes = 0;
+    for (const Footprint& place : program_.footprints) bytes += place.arena_bytes;
+    return static_cast<std::size_t>(bytes);
+  }
+  std::size_t weight_bytes() const override { return program_.weight_bytes; }
+  std::size_t workspace_bytes() const override {
+    std::size_t bytes = 0;
+    for (const Footprint& place : program_.footprints) bytes += place.workspace_bytes;
+    return bytes;
+  }
+
+ private:
+  using Entered = std::vector<std::shared_ptr<void>>;
+
+  // `recording`: in place of the team, to hear what its threads do; null: nobody asks.
+  Result<std::vector<HostTensor>> run(std::span<const HostTensor> inputs, RunStatistics* statistics,
+                                      RecordingTeam* recording) {
     const auto start = Clock::now();
     if (statistics) *statistics = {};
     CONVOY_CHECK(bind_inputs(inputs));
@@ -108,10 +153,13 @@ class GraphSession final : public SwitchableSession {
       for (int slot : step.inputs) in.push_back(slot == kAbsent ? nullptr : data_of(slot, outputs));
       for (int slot : step.outputs) out.push_back(slot == kAbsent ? nullptr : data_of(slot, outputs));
       const Lane& lane = lanes_[static_cast<std::size_t>(step.place)];
-      auto done = step.running().execute(in, out, {*lane.queue, lane.workspace.data(), lane.workspace.bytes()});
+      Queue& queue = recording != nullptr && step.place == 0 ? *recording : *lane.queue;
+      if (recording) recording->begin_step();
+      auto done = step.running().execute(in, out, {queue, lane.workspace.data(), lane.workspace.bytes()});
       if (done.ok() && statistics) done = lane.queue->finish();  // so that its time is the step's
       if (!done.ok()) return done.error().within("step " + std::to_string(s) + " (" + steps_[s].nodes + ")");
       if (statistics) statistics->step_seconds.push_back(seconds_since(step_start));
+      if (recording) recording->end_step();
     }
     for (const OutputCopy& copy : program_.copies) {
       std::memcpy(outputs[copy.output].data.get(), data_of(copy.slot, outputs),
@@ -119,36 +167,15 @@ class GraphSession final : public SwitchableSession {
     }
     if (tail_) {
       const auto step_start = Clock::now();
+      if (recording) recording->begin_step();
       CONVOY_CHECK(run_tail(outputs));
       if (statistics) statistics->step_seconds.push_back(seconds_since(step_start));
+      if (recording) recording->end_step();
     }
     bound_.clear();
     if (statistics) statistics->seconds = seconds_since(start);
     return outputs;
   }
-
-  void use(std::size_t i, std::size_t candidate) override {
-    for (ProgramStep& step : program_.steps) {
-      if (step.switchable == static_cast<int>(i)) step.active = candidate;
-    }
-  }
-
-  const std::vector<NetworkStep>& steps() const override { return steps_; }
-  const std::vector<std::string>& remarks() const override { return remarks_; }
-  std::size_t activation_bytes() const override {
-    std::int64_t bytes = 0;
-    for (const Footprint& place : program_.footprints) bytes += place.arena_bytes;
-    return static_cast<std::size_t>(bytes);
-  }
-  std::size_t weight_bytes() const override { return program_.weight_bytes; }
-  std::size_t workspace_bytes() const override {
-    std::size_t bytes = 0;
-    for (const Footprint& place : program_.footprints) bytes += place.workspace_bytes;
-    return bytes;
-  }
-
- private:
-  using Entered = std::vector<std::shared_ptr<void>>;
 
   Result<Entered> enter() const {
     Entered entered;

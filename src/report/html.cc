@@ -15,7 +15,7 @@ constexpr std::string_view kStyle = R"css(
 --bar:#1f3c5c;--good:#4ac26b;--bad:#ff7b72;--warning:#d9a521;--link:#79b8ff}}
 body{font:15px/1.45 system-ui,sans-serif;color:var(--ink);background:var(--paper);margin:2rem auto;max-width:110rem;
 padding:0 1.5rem}
-h1{font-size:1.5rem;margin:0 0 .5rem}h2{font-size:1.15rem;margin:2rem 0 .5rem}p{margin:.4rem 0;max-width:75rem}
+h1{font-size:1.5rem;margin:0 0 .5rem;overflow-wrap:anywhere}h2{font-size:1.15rem;margin:2rem 0 .5rem}p{margin:.4rem 0;max-width:75rem}
 a{color:var(--link)}code,td,.mono{font-family:ui-monospace,monospace;font-size:13px}
 .figures{display:flex;flex-wrap:wrap;gap:1rem;margin:1rem 0}.figures div{border:1px solid var(--line);border-radius:6px;
 padding:.5rem .9rem}.figures b{display:block;font-size:1.3rem}.figures span,dt{color:var(--soft)}
@@ -27,7 +27,7 @@ th{background:var(--head);position:sticky;top:0;white-space:nowrap;font-size:13p
 th[aria-sort=ascending] button::after{content:" \25b2"}th[aria-sort=descending] button::after{content:" \25bc"}
 .bar{background:linear-gradient(90deg,var(--bar) var(--share),transparent var(--share))}
 .good{color:var(--good)}.bad{color:var(--bad)}.warning{color:var(--warning)}.faint{color:var(--soft)}.bold{font-weight:600}
-details{border:1px solid var(--line);border-radius:6px;margin:.5rem 0;padding:.3rem .8rem}summary{cursor:pointer}
+details{border:1px solid var(--line);border-radius:6px;margin:.5rem 0;padding:.3rem .8rem}summary{cursor:pointer;overflow-wrap:anywhere}
 input[type=search]{font:inherit;padding:.3rem .6rem;width:min(30rem,100%);color:inherit;background:var(--head);
 border:1px solid var(--line);border-radius:6px}
 @media print{input[type=search]{display:none}body{margin:0;max-width:none}}
@@ -231,14 +231,38 @@ void HtmlPage::begin_details(std::string_view summary, std::string_view id) {
 
 void HtmlPage::end_details() { body_ += "</details>\n"; }
 
+void HtmlPage::drawing(std::string_view id, std::string_view caption) {
+  body_ += fmt::format(
+      "<figure><div{} class=\"drawing\"></div><noscript><p>The drawing needs JavaScript; the tables "
+      "don't.</p></noscript>"
+      "<figcaption>{}</figcaption></figure>\n",
+      id_attribute(id), html_escaped(caption));
+}
+
+void HtmlPage::data(std::string_view id, std::string_view json) {
+  std::string text(json);  // "<" begins no tag there as an escape sequence of JSON
+  for (std::size_t at = 0; (at = text.find('<', at)) != std::string::npos;) text.replace(at, 1, "\\u003c");
+  behind_ += fmt::format("<script type=\"application/json\"{}>{}</script>\n", id_attribute(id), text);
+}
+
+void HtmlPage::script(std::string_view script) { behind_ += fmt::format("<script>{}</script>\n", script); }
+
+void HtmlPage::style(std::string_view style) { style_ += style; }
+
+void HtmlPage::comment(std::string_view text) {
+  std::string inner(text);
+  for (std::size_t at = 0; (at = inner.find("--", at)) != std::string::npos;) inner.replace(at, 2, "- ");
+  behind_ += fmt::format("<!-- {} -->\n", inner);
+}
+
 std::string HtmlPage::text() const {
   return fmt::format(
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
-      "script-src 'unsafe-inline'\">\n<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n{2}"
-      "<script>{3}</script>\n</body>\n</html>\n",
-      html_escaped(title_), kStyle, body_, kScript);
+      "script-src 'unsafe-inline'\">\n<title>{0}</title>\n<style>{1}{4}</style>\n</head>\n<body>\n<h1>{0}</h1>\n{2}"
+      "<script>{3}</script>\n{5}</body>\n</html>\n",
+      html_escaped(title_), kStyle, body_, kScript, style_, behind_);
 }
 
 }  // namespace convoy::report

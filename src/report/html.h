@@ -62,12 +62,21 @@ class HtmlPage {
   // Until end_details(): what is shown when its summary is clicked. A link to `id` opens it.
   void begin_details(std::string_view summary, std::string_view id = {});
   void end_details();
+  // A place that a script fills: an element of this id above its caption.
+  void drawing(std::string_view id, std::string_view caption);
+
+  // What scripts read, as JSON, in an element of this id.
+  void data(std::string_view id, std::string_view json);
+  // Added to the page's own. They must not contain "</script", "</style".
+  void script(std::string_view script);
+  void style(std::string_view style);
+  void comment(std::string_view text);
 
   std::string text() const;  // of the whole page
 
  private:
   std::string title_;
-  std::string body_;
+  std::string body_, style_, behind_;
 };
 
 }  // namespace convoy::report

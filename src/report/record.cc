@@ -171,6 +171,10 @@ Result<Record> parse_record(std::string_view text, std::string_view file) {
         ++record.processes;
         const int version = json.value("cudnn", 0);
         record.cudnn = fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+        // (Only a file of cuDNN's name: who reads a record opens it.)
+        if (const std::string path = json.value("cudnn_file", ""); path.find("/libcudnn.so.") != std::string::npos) {
+          record.cudnn_file = path;
+        }
         add(record.rules, json.value("rules", Json::array()));
         add(record.programs, json.value("program", ""));
         record.seconds = std::max(record.seconds, json.value("seconds", 0.0));

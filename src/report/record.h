@@ -73,6 +73,7 @@ struct Record {
   bool benchmark = false;             // benchmark mode was recognised in a process
   std::vector<std::string> filters;   // that the choice file had
   std::string cudnn;                  // "9.19.0"; of the last process
+  std::string cudnn_file;             // its libcudnn.so.9; empty in records of before
   std::vector<RecordedGraph> graphs;  // each once, the most called first
   std::vector<RecordedRule> rules;    // in the choice file's order, of all processes
   std::vector<RecordedFailure> failures;

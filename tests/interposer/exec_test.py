@@ -10,7 +10,7 @@ import sysconfig
 import tempfile
 import unittest
 
-CONVOY, PROGRAM, INTERPOSER, LEGACY_PROGRAM = sys.argv[1:5]
+CONVOY, PROGRAM, INTERPOSER, LEGACY_PROGRAM, FAKE_DRIVER = sys.argv[1:6]
 PROBLEM = "fprop:x=bf16,2x8x5x5,nhwc,align=16:w=bf16,8x8x3x3,nhwc,align=16:y=bf16,2x8x5x5,nhwc,align=16:pad=1x1"
 
 
@@ -38,6 +38,7 @@ class Exec(unittest.TestCase):
         self.assertEqual((code, out), (plain[0], plain[1]))
         self.assertEqual(len(headers), 1)
         self.assertEqual(headers[0]["cudnn"], 91900)
+        self.assertEqual(pathlib.Path(headers[0]["cudnn_file"]).name, "libcudnn.so.9")
         self.assertEqual(len(graphs), 1)
         graph = graphs[0]
         self.assertEqual(graph["problem"], PROBLEM)
@@ -52,6 +53,24 @@ class Exec(unittest.TestCase):
         self.assertIn("1 graphs of 1 processes, cuDNN 9.19.0", err)
         listed = self.record.with_suffix(".txt").read_text().splitlines()[-1]
         self.assertTrue(listed.startswith("5 fprop:") and "math=reduced" in listed and "cudnn.eng5" in listed, listed)
+
+    def test_tune_measures_with_the_programs_cudnn(self):
+        cudnn = pathlib.Path(FAKE_DRIVER).parent.parent / "fake_cudnn/libcudnn.so.9"
+
+        def tuned(version, **environment):
+            header = {"convoy_record": 1, "pid": 1, "program": "train.py", "cudnn": version, "cudnn_file": str(cudnn), "seconds": 1}
+            graph = {"problem": PROBLEM, "operations": "CONVOLUTION_FORWARD", "device": "", "calls": 1,
+                     "plans": [{"candidate": "cudnn.eng5", "notes": [], "calls": 1, "made": 1}]}
+            self.record.write_text(json.dumps(header) + "\n" + json.dumps(graph) + "\n")
+            return run(CONVOY, "tune", str(self.record), "--device", "cuda", "--budget", "1", "--engines", "cudnn.eng*", CONVOY_DB=str(self.record) + ".db",
+                       CONVOY_CUDA_DRIVER=FAKE_DRIVER, CONVOY_NVRTC="off", CONVOY_NVML="off", **environment)[2]
+
+        self.assertNotIn("the program uses", tuned(91900))
+        said = "the program uses cuDNN 9.14.0, here is cuDNN 9.19.0 ({}): times of the latter don't serve it"
+        self.assertIn(said.format(cudnn), tuned(91400))
+        elsewhere = pathlib.Path(self.folder.name) / "libcudnn.so.9"
+        elsewhere.write_bytes(cudnn.read_bytes())
+        self.assertIn(said.format(elsewhere), tuned(91400, CONVOY_CUDNN=str(elsewhere)))
 
     def test_benchmark_mode(self):
         code, out, _, _, graphs = self.exec("--benchmark", "5")

@@ -236,12 +236,12 @@ class Networks(harness.Step):
 
 
 class Depthwise(Networks):
-    """networks with depthwise layers, tuned for as long as it takes: training steps eager and captured, inference, and patched by convoy.torch"""
+    """networks with depthwise layers, tuned for as long as it takes: training steps eager and captured, and patched by convoy.torch"""
     NAMES = ("convnext_tiny", "mobilenet_v2", "efficientnet_b0")
     TUNING = float(os.environ["CONVOY_TUNING_SECONDS"]) if "CONVOY_TUNING_SECONDS" in os.environ else None
 
     def units(self):
-        units = [[name, type_, what] for what in ("training", "captured", "inference", "contiguous") for name in self.NAMES for type_ in ("bf16", "tf32")]
+        units = [[name, type_, what] for what in ("training", "captured", "contiguous") for name in self.NAMES for type_ in ("bf16", "tf32")]
         return units + [["convnext_tiny", "bf16-weights", "training"]]
 
     def measured(self, name, type_, what):
@@ -250,7 +250,7 @@ class Depthwise(Networks):
         record = harness.OUT / f"{name}-{type_}{'-contiguous' if extra else ''}.jsonl"
         if not record.exists():
             for one in together({"record": under("--record", record) + script}).values():
-                for command in ("first", "steps 2", "infer 2 1", "infer 2 64"):
+                for command in ("first", "steps 2"):
                     one.ask(command)
                 one.end()
         tuned = tune(record, self.TUNING)
@@ -258,10 +258,7 @@ class Depthwise(Networks):
                  "steered benchmark": under() + script + ["--benchmark"], "patched": script + ["--patch"]}
         if what == "captured":  # a captured step keeps its activations: five do not fit on one GPU
             del modes["steered benchmark"], modes["patched"]
-        if what == "inference":
-            del modes["patched"]
-        commands = {"training": ["steps 10"], "captured": ["replays 10"], "contiguous": ["steps 10"],
-                    "inference": ["infer 50 1", "infer 20 64", "infer_replays 50 1", "infer_replays 20 64"]}[what]
+        commands = {"training": ["steps 10"], "captured": ["replays 10"], "contiguous": ["steps 10"]}[what]
         driven = together(modes)
         first = {mode: each.ask("first") for mode, each in driven.items()}
         times = {}
@@ -283,6 +280,54 @@ class Depthwise(Networks):
                                                        {command: {mode: [round(each["times_as_fast"], 3), round(each["as_the_same_mode"], 3)]
                                                                   for mode, each in modes.items()}
                                                         for command, modes in row["milliseconds"].items()}] for row in rows], "rows": rows}
+
+
+class Inference(Networks):
+    """inference at batch 1 and 64, eager and captured: three processes plain and steered, of each the least of eight turns"""
+    ROUNDS = 8
+    BATCHES = collections.defaultdict(lambda: (1, 64), unet3d=(1, 4))
+    COUNTS = {1: 30, 4: 5, 64: 8}
+
+    def measured(self, name, type_):
+        few, many = self.BATCHES[name]
+        script = program("train.py", name, type_, "--batch", many)
+        record = harness.OUT / f"{name}-{type_}-inference.jsonl"
+        if not record.exists():
+            for one in together({"record": under("--record", record) + script}).values():
+                one.ask(f"infer 2 {few}")
+                one.ask(f"infer 2 {many}")
+                one.end()
+        tuned = tune(record, self.TUNING)
+        modes = {"plain": script, "benchmark": script + ["--benchmark"], "steered": under() + script,
+                 "steered benchmark": under() + script + ["--benchmark"]}
+        processes = {mode: 1 if "--benchmark" in command else 3 for mode, command in modes.items()}  # (Benchmark mode takes half a minute to begin.)
+        driven = together({(mode, number): command for mode, command in modes.items() for number in range(processes[mode])})
+        times = {}
+        for what in ("infer", "infer_replays"):
+            for batch in (few, many):
+                command = f"{what} {self.COUNTS[batch]} {batch}"
+                turns = [{one: driven[one].ask(command)["milliseconds"] for one in (driven if number % 2 else reversed(driven))}
+                         for number in range(self.ROUNDS + 1)][1:]
+                least = {one: min(turn[one] for turn in turns) for one in driven}
+                times[f"{'captured' if what == 'infer_replays' else 'eager'}, batch {batch}"] = {
+                    mode: spread([least[mode, number] for number in range(processes[mode])]) for mode in modes}
+        for each in driven.values():
+            each.end()
+        return {"network": name, "type": type_, "tuned": tuned, "milliseconds": times}
+
+    def summary(self, rows):
+        table = []
+        for row in rows:
+            if "broken" in row:
+                table.append(row)
+                continue
+            for what, modes in row["milliseconds"].items():
+                at = {mode: each["median"] for mode, each in modes.items()}
+                table.append({"network": row["network"], "type": row["type"], "what": what, "milliseconds": {mode: round(value, 4) for mode, value in at.items()},
+                              "steered_over_plain": round(at["plain"] / at["steered"], 3),
+                              "steered_over_benchmark": round(at["benchmark"] / at["steered benchmark"], 3),
+                              "best_of_both": round(min(at["plain"], at["benchmark"]) / min(at["steered"], at["steered benchmark"]), 3)})
+        return {"broken": [row for row in table if "broken" in row], "table": table, "rows": rows}
 
 
 class First(Networks):

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <utility>
+#include <vector>
 
 #include "device/cuda/nvrtc.h"
 
@@ -74,16 +76,31 @@ LoadedApi<CudnnApi> load_cudnn(const std::vector<LibraryPlace>& places) {
 
 namespace {
 
+LibraryPlace& preferred() {
+  static auto* const place = new LibraryPlace;
+  return *place;
+}
+
+std::vector<LibraryPlace> places() {
+  const Surroundings around = surroundings(cudnn_names());
+  std::vector<LibraryPlace> all = library_places(cudnn_names(), around);
+  if (around.chosen.empty() && !preferred().file.empty()) all.insert(all.begin(), preferred());
+  return all;
+}
+
 const LoadedApi<CudnnApi>& loaded() {
   // cuDNN compiles with the NVRTC that is in the process already; nvrtc() also brings what that needs. Without one,
   // cuDNN looks for its own.
   [[maybe_unused]] const bool compiler = nvrtc().ok();
-  static const auto* kept =
-      new LoadedApi<CudnnApi>(load_cudnn(library_places(cudnn_names(), surroundings(cudnn_names()))));
+  static const auto* kept = new LoadedApi<CudnnApi>(load_cudnn(places()));
   return *kept;
 }
 
 }  // namespace
+
+void prefer_cudnn(std::string from, std::string file) {
+  preferred() = {.from = std::move(from), .file = std::move(file)};
+}
 
 Result<const CudnnApi*> cudnn() {
   if (!loaded().report.found()) return loaded().report.missing();

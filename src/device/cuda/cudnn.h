@@ -50,6 +50,10 @@ struct CudnnApi {
 Result<const CudnnApi*> cudnn();
 const LibraryReport& cudnn_report();
 
+// Looks at this file before all other places, where CONVOY_CUDNN is not set: `from` says who named it. Of effect before
+// the first cudnn().
+void prefer_cudnn(std::string from, std::string file);
+
 const LibraryNames& cudnn_names();
 LoadedApi<CudnnApi> load_cudnn(const std::vector<LibraryPlace>& places);
 

@@ -137,16 +137,17 @@ Result<void> read_field(NetworkPlanHeader& header, std::string_view field, std::
 
 // ---- nodes ----
 
-Result<void> check_cost(std::string_view cost, std::string_view source) {
+Result<std::optional<Selector::Cost>> read_cost(std::string_view cost, std::string_view source) {
   if (std::ranges::find(kSources, source) == kSources.end()) {
     return Error{ErrorCode::invalid_argument,
                  fmt::format("a cost's source {}: it is predicted, measured or -", quoted(source))};
   }
-  if (cost == "-") return {};
-  if (!cost.ends_with("us") || !parse_double(cost.substr(0, cost.size() - 2)).ok()) {
+  if (cost == "-") return std::optional<Selector::Cost>();
+  const auto microseconds = cost.ends_with("us") ? parse_double(cost.substr(0, cost.size() - 2)) : parse_double("");
+  if (!microseconds.ok()) {
     return Error{ErrorCode::invalid_argument, fmt::format("cost {} is no number of us", quoted(cost))};
   }
-  return {};
+  return std::optional(Selector::Cost{*microseconds * 1e-6, source == "measured"});
 }
 
 Result<PlanLine> read_node(int number, std::string_view kind, std::string_view rest) {
@@ -164,7 +165,7 @@ Result<PlanLine> read_node(int number, std::string_view kind, std::string_view r
   if (arrow != "->") {
     return Error{ErrorCode::invalid_argument, fmt::format("{} where -> is expected", quoted(arrow))};
   }
-  CONVOY_CHECK(check_cost(cost, source));
+  CONVOY_TRY(line.cost, read_cost(cost, source));
   if (!rest.empty()) return Error{ErrorCode::invalid_argument, fmt::format("{} is too much", quoted(rest))};
   return line;
 }

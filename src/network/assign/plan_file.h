@@ -1,6 +1,7 @@
 // Assignments as text (convoy/network_plan.h).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,11 +13,12 @@ namespace convoy::network {
 
 // A line of a node or conversion.
 struct PlanLine {
-  int number = 0;        // in the file, from 1
-  std::string kind;      // "conv", "op", "relabel", "convert"
-  std::string name;      // of the nodes, or of a conversion's value
-  std::string runs_on;   // a candidate, an operator's name, "-"
-  std::string from, to;  // "f32,nchw"; "-" where no activation is read, or written
+  int number = 0;                           // in the file, from 1
+  std::string kind;                         // "conv", "op", "relabel", "convert"
+  std::string name;                         // of the nodes, or of a conversion's value
+  std::string runs_on;                      // a candidate, an operator's name, "-"
+  std::string from, to;                     // "f32,nchw"; "-" where no activation is read, or written
+  std::optional<Selector::Cost> cost = {};  // as it is written there, for people; nothing: "-"
   // Wherever they are, and however a candidate is written: what it says has been obeyed before lines are compared.
   friend bool operator==(const PlanLine& a, const PlanLine& b) {
     return a.kind == b.kind && a.name == b.name && (a.kind == "conv" || a.runs_on == b.runs_on) && a.from == b.from &&

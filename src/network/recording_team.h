@@ -1,0 +1,57 @@
+// A team that remembers when its threads worked, for traces of runs.
+#pragma once
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "convoy/network.h"
+#include "convoy/thread_team.h"
+
+namespace convoy::network {
+
+class RecordingTeam final : public ThreadTeam {
+ public:
+  // `team` must outlive it.
+  explicit RecordingTeam(ThreadTeam& team) : team_(team), lanes_(static_cast<std::size_t>(team.size())) {}
+
+  int size() const override { return team_.size(); }
+
+  void run(FunctionRef<void(int thread)> body) override {
+    team_.run([&](int thread) {
+      const double begin = now();
+      body(thread);
+      lanes_[static_cast<std::size_t>(thread)].spans.push_back({step_, thread, begin, now()});
+    });
+  }
+
+  void begin_step() { steps_.push_back({step_, 0, now(), 0}); }
+  void end_step() {
+    steps_.back().end = now();
+    ++step_;
+  }
+
+  // What it has heard; once.
+  RunTrace taken(double seconds) {
+    RunTrace trace{.steps = std::move(steps_), .threads = {}, .seconds = seconds};
+    for (Lane& lane : lanes_) trace.threads.insert(trace.threads.end(), lane.spans.begin(), lane.spans.end());
+    return trace;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  // Each thread writes to its own, on cache lines of its own.
+  struct alignas(128) Lane {
+    std::vector<RunTrace::Span> spans;
+  };
+
+  double now() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+  ThreadTeam& team_;
+  const Clock::time_point start_ = Clock::now();
+  int step_ = 0;
+  std::vector<RunTrace::Span> steps_;
+  std::vector<Lane> lanes_;  // by thread
+};
+
+}  // namespace convoy::network
