@@ -40,7 +40,7 @@ test:
 	@cmake --preset release >$(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }
 	@cmake --build --preset release -j $(JOBS)
 	@echo '== testing'
-	@ctest --preset release --repeat after-timeout:2
+	@ctest --preset release
 
 test-full: build
 	@scripts/test-full

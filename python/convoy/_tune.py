@@ -1,6 +1,7 @@
 """Tuning of many problems: here, or on the workers of a dask.distributed client, one problem a task."""
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import dataclasses
 import json
@@ -10,7 +11,7 @@ import socket
 import tempfile
 import time
 from ctypes import byref, c_int64
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple, Union
 
 from convoy import _c, _options
 from convoy._errors import ConvoyError, InvalidArgument, NotFound, WrongType
@@ -20,6 +21,7 @@ from convoy._problem import Problem
 
 _TRIES = 2  # of a problem whose worker is lost
 _LOOK_SECONDS = 1.0  # how often it is looked whether the workers are there
+_RESULT_SECONDS = 5.0  # after which it is looked whether the worker of a result, which it may have taken with it, is there
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,8 +136,21 @@ def _surroundings() -> Tuple[str, str, str]:
     return socket.gethostname(), os.environ.get("CUDA_VISIBLE_DEVICES", ""), convoy.__version__
 
 
+@dataclasses.dataclass(frozen=True)
+class _Task:
+    """What a worker does."""
+
+    worker: str
+    problem: str = ""  # "": says what its surroundings are
+    attempt: int = 1
+
+
 class _Workers:
-    """The workers of a client, each with a device."""
+    """The workers of a client, each with a device.
+
+    All that is asked of a worker is a task, and no call waits for one without an end: a task whose worker is gone may only run
+    there, and so neither runs nor fails.
+    """
 
     def __init__(self, client: Any, database: Database, keywords: Dict[str, Any]) -> None:
         try:
@@ -152,83 +167,96 @@ class _Workers:
         self.devices: Dict[str, str] = {}
         self._places: Dict[str, Tuple[str, str]] = {}  # of a worker: its host, and what it sees of the GPUs there
         self.idle: List[str] = []
+        self.running: Dict[Any, _Task] = {}
+        self.there: Set[str] = set()
         self.look()
-        if not self.devices:
+        if not self.there:
             raise InvalidArgument("client has no workers")
 
     def look(self) -> None:
-        """Who is there: workers come, and go."""
-        self.meet(self.client.run(_surroundings, on_error="ignore"))
-
-    def meet(self, surroundings: Dict[str, Tuple[str, str, str]]) -> None:
-        import convoy
-
-        for worker in set(self.devices) - set(surroundings):
+        """Who is there: workers come, and are asked for their surroundings, and go."""
+        self.there = set(self.client.nthreads())
+        for worker in set(self.devices) - self.there:
             del self.devices[worker], self._places[worker]
         self.idle = [worker for worker in self.idle if worker in self.devices]
-        for worker, (host, visible, version) in sorted(surroundings.items()):
-            if worker in self.devices:
-                continue
-            if version != convoy.__version__:
-                raise InvalidArgument(f"worker {worker} has Convoy {version}, this is {convoy.__version__}")
-            beside = {self.devices[other] for other, place in self._places.items() if place == (host, visible)}
-            own = next(f"cuda:{number}" for number in range(len(beside) + 1) if f"cuda:{number}" not in beside)
-            self.devices[worker] = own if self.keywords["device"] == "cuda" else self.keywords["device"]
-            self._places[worker] = host, visible
-            self.idle.append(worker)
+        asked = {task.worker for task in self.running.values()}
+        for worker in sorted(self.there - set(self.devices) - asked):
+            self._submit(_Task(worker), _surroundings)
+
+    def meet(self, worker: str, surroundings: Tuple[str, str, str]) -> None:
+        """Gives a worker its device."""
+        import convoy
+
+        host, visible, version = surroundings
+        if version != convoy.__version__:
+            raise InvalidArgument(f"worker {worker} has Convoy {version}, this is {convoy.__version__}")
+        beside = {self.devices[other] for other, place in self._places.items() if place == (host, visible)}
+        own = next(f"cuda:{number}" for number in range(len(beside) + 1) if f"cuda:{number}" not in beside)
+        self.devices[worker] = own if self.keywords["device"] == "cuda" else self.keywords["device"]
+        self._places[worker] = host, visible
+        self.idle.append(worker)
 
     def tune(self, texts: Sequence[str], budget: float) -> Dict[str, Tuned]:
         end = time.monotonic() + budget
         waiting = [(text, 1) for text in reversed(texts)]
-        running: Dict[Any, Tuple[str, int, str]] = {}
         done: Dict[str, Tuned] = {}
-        while waiting or running:
+        while waiting or self.running:
             while waiting and self.idle:
                 (text, attempt), worker = waiting.pop(), self.idle.pop(0)
-                share = _share(budget, end, len(waiting) + 1, len(self.devices))
+                share = _share(budget, end, len(waiting) + 1, len(self.there))
                 keywords = dict(self.keywords, device=self.devices[worker], budget=share)
-                task = self.client.submit(_measure, text, self.known.get(text, ""), worker, keywords, workers=[worker],
-                                          allow_other_workers=False, pure=False)
-                running[task] = text, attempt, worker
-            for task, lost in self._ended(running):
-                text, attempt, worker = running.pop(task)
-                if lost is None:
-                    done[text], lines = task.result()
+                self._submit(_Task(worker, text, attempt), _measure, text, self.known.get(text, ""), worker, keywords)
+            for task, value, lost in self._ended():
+                if not task.problem:
+                    if value is not None:
+                        self.meet(task.worker, value)
+                    elif task.worker in self.there:
+                        raise InvalidArgument(f"worker {task.worker} can't use Convoy: {lost}")
+                    continue
+                if value is not None:
+                    done[task.problem], lines = value
                     if _options.database_path(self.database):
                         import_database(lines, self.database)
-                elif attempt < _TRIES:
-                    waiting.append((text, attempt + 1))
+                elif task.attempt < _TRIES:
+                    waiting.append((task.problem, task.attempt + 1))
                 else:
-                    done[text] = Tuned(text, None, None, (), worker, lost)
-                if worker in self.devices:
-                    self.idle.append(worker)
-            if not self.devices:
+                    done[task.problem] = Tuned(task.problem, None, None, (), task.worker, lost)
+                if task.worker in self.devices:
+                    self.idle.append(task.worker)
+            if not self.devices and not self.running:
                 for text, _ in waiting:
                     done[text] = Tuned(text, None, None, (), "", "the client has no worker left")
                 break
         return done
 
-    def _ended(self, running: Dict[Any, Any]) -> List[Tuple[Any, Optional[str]]]:
-        """Tasks that ended, at least one, with why there is no result. One whose worker is gone would wait for it forever."""
-        while True:
+    def _submit(self, task: _Task, function: Any, *arguments: Any) -> None:
+        future = self.client.submit(function, *arguments, workers=[task.worker], allow_other_workers=False, pure=False)
+        self.running[future] = task
+
+    def _ended(self) -> List[Tuple[_Task, Any, Optional[str]]]:
+        """Tasks that ended, at least one: what each gave, or None and why."""
+        ended: List[Tuple[_Task, Any, Optional[str]]] = []
+        while not ended:
             try:
-                self.wait(list(running), timeout=_LOOK_SECONDS, return_when="FIRST_COMPLETED")
-            except TimeoutError:
+                self.wait(list(self.running), timeout=_LOOK_SECONDS, return_when="FIRST_COMPLETED")
+            except asyncio.TimeoutError:
                 pass
-            ended: List[Tuple[Any, Optional[str]]] = []
-            alive = self.client.nthreads()
-            for task, (_, _, worker) in running.items():
-                if task.status == "finished":
-                    ended.append((task, None))
-                elif task.status != "pending":
-                    ended.append((task, f"{task.status}: {task.exception() if task.status == 'error' else worker}"))
-                elif worker not in alive:
-                    ended.append((task, f"worker {worker} is gone"))
-                    self.client.cancel(task, force=True)
-            if set(alive) != set(self.devices):
-                self.look()
-            if ended or not self.devices:
-                return ended
+            self.look()
+            for future, task in list(self.running.items()):
+                try:
+                    if task.worker not in self.there:
+                        ended.append((task, None, f"worker {task.worker} is gone"))
+                        self.client.cancel(future, force=True)
+                    elif future.done():
+                        ended.append((task, future.result(timeout=_RESULT_SECONDS), None))
+                    else:
+                        continue
+                except asyncio.TimeoutError:  # its worker went between the two
+                    continue
+                except Exception as error:
+                    ended.append((task, None, f"{future.status}: {error}"))
+                del self.running[future]
+        return ended
 
 
 def _by_problem(lines: str) -> Dict[str, str]:

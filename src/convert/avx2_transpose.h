@@ -26,12 +26,13 @@ CONVOY_AVX2 __m256i both(__m128i low, __m128i high) {
 CONVOY_AVX2 __m128i low_lane(__m256i v) { return _mm256_castsi256_si128(v); }
 CONVOY_AVX2 __m128i high_lane(__m256i v) { return _mm256_extracti128_si256(v, 1); }
 
-// ---- types: a lane, or two that lie side by side, in memory
+// ---- types: a lane, two, or two that lie side by side, in memory
 
 template <int kSize>
 struct Same {
   static constexpr int kFrom = kSize, kTo = kSize, E = kSize;
   CONVOY_AVX2 __m128i load(const Bytes* p) { return load16(p); }
+  CONVOY_AVX2 __m256i load_both(const Bytes* p, const Bytes* q) { return both(load16(p), load16(q)); }
   CONVOY_AVX2 __m256i load_two(const Bytes* p) { return load32(p); }
   CONVOY_AVX2 void store(Bytes* p, __m128i v) { store16(p, v); }
   CONVOY_AVX2 void store_two(Bytes* p, __m256i v) { store32(p, v); }
@@ -53,7 +54,11 @@ struct Narrow : Same<2> {
   CONVOY_AVX2 __m128i load(const Bytes* p) {
     return Format::narrow(_mm256_loadu_ps(reinterpret_cast<const float*>(p)));
   }
-  CONVOY_AVX2 __m256i load_two(const Bytes* p) { return both(load(p), load(p + 32)); }
+  CONVOY_AVX2 __m256i load_both(const Bytes* p, const Bytes* q) {
+    return Format::narrow(_mm256_loadu_ps(reinterpret_cast<const float*>(p)),
+                          _mm256_loadu_ps(reinterpret_cast<const float*>(q)));
+  }
+  CONVOY_AVX2 __m256i load_two(const Bytes* p) { return load_both(p, p + 32); }
 };
 
 // ---- the network
@@ -135,7 +140,7 @@ CONVOY_AVX2 void step_from_rows(const Bytes* const* rows, std::int64_t at, Bytes
     for (int k = 0; k < 4; ++k, at += kLane * kFrom) {
       __m256i v[8];
 #pragma GCC unroll 8
-      for (int i = 0; i < 8; ++i) v[i] = both(T::load(rows[i] + at), T::load(rows[i + 8] + at));
+      for (int i = 0; i < 8; ++i) v[i] = T::load_both(rows[i] + at, rows[i + 8] + at);
       network<2>(v);
 #pragma GCC unroll 8
       for (int i = 0; i < 8; ++i, dst += position) T::store_two(dst, _mm256_and_si256(v[i], mask.low));
@@ -242,7 +247,7 @@ CONVOY_AVX2 void step_to_rows(const Bytes* src, std::int64_t position, Bytes* co
         __m256i v[kLane];
 #pragma GCC unroll 8
         for (int i = 0; i < kLane; ++i, from += position) {
-          v[i] = both(T::load(from), T::load(from + kLane * position));
+          v[i] = T::load_both(from, from + kLane * position);
         }
         network<T::E>(v);
 #pragma GCC unroll 8

@@ -178,6 +178,20 @@ void transpose(const Piece& p) {
 template <class T>
 void convert_row(const Bytes* src, Bytes* dst, std::int64_t count);
 
+// Other numbers of channels than lanes have: put together, converted, and put where they belong.
+template <class T>
+void few_channels(const Piece& p) {
+  constexpr std::int64_t kMost = 64;  // positions
+  alignas(64) Bytes from[kMost * kMostChannels * T::kFrom], to[kMost * kMostChannels * T::kTo];
+  const std::int64_t from_bytes = p.channels * T::kFrom, to_bytes = p.channels * T::kTo;
+  for (std::int64_t at = 0; at < p.positions; at += kMost) {
+    const std::int64_t count = std::min(kMost, p.positions - at);
+    copy_rows(p.src + at * p.src_position, p.src_position, from, from_bytes, count, from_bytes);
+    convert_row<T>(from, to, count * p.channels);
+    copy_rows(to, to_bytes, p.dst + at * p.dst_position, p.dst_position, count, to_bytes);
+  }
+}
+
 template <class T>
 void regroup(const Piece& piece) {
   const Piece p = piece;
@@ -194,8 +208,8 @@ void regroup(const Piece& piece) {
       each([](const Bytes* src, Bytes* dst) __attribute__((always_inline)) { T::store_two(dst, T::load_two(src)); });
     } else if (p.channels == 8) {
       each([](const Bytes* src, Bytes* dst) __attribute__((always_inline)) { T::store(dst, T::load(src)); });
-    } else if (p.channels > 0) {
-      each([&](const Bytes* src, Bytes* dst) { convert_row<T>(src, dst, p.channels); });
+    } else {
+      few_channels<T>(p);
     }
   }
 }

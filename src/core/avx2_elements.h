@@ -21,22 +21,41 @@ namespace convoy::avx2 {
 
 constexpr std::int64_t kLanes = 8;
 
-// A 16-bit float: eight of them are an __m128i.
+// A 16-bit float: eight of them are an __m128i, sixteen an __m256i.
 struct F16 {
   CONVOY_AVX2 __m256 widen(__m128i v) { return _mm256_cvtph_ps(v); }
   CONVOY_AVX2 __m128i narrow(__m256 v) { return _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT); }
+  CONVOY_AVX2 __m256i narrow(__m256 low, __m256 high) {
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(narrow(low)), narrow(high), 1);
+  }
 };
 
 struct Bf16 {
   CONVOY_AVX2 __m256 widen(__m128i v) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16)); }
   CONVOY_AVX2 __m128i narrow(__m256 v) {
+    const __m256i upper = rounded<true>(v);
+    return _mm_packus_epi32(_mm256_castsi256_si128(upper), _mm256_extracti128_si256(upper, 1));
+  }
+  // One comparison finds what almost never is there.
+  CONVOY_AVX2 __m256i narrow(__m256 low, __m256 high) {
+    if (__builtin_expect(_mm256_movemask_ps(_mm256_cmp_ps(low, high, _CMP_UNORD_Q)) != 0, 0)) {
+      return _mm256_inserti128_si256(_mm256_castsi128_si256(narrow(low)), narrow(high), 1);
+    }
+    return _mm256_permute4x64_epi64(_mm256_packus_epi32(rounded<false>(low), rounded<false>(high)), 0xd8);
+  }
+
+ private:
+  template <bool kNan>
+  CONVOY_AVX2 __m256i rounded(__m256 v) {  // as 32-bit numbers
     const __m256i bits = _mm256_castps_si256(v);
     const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-    const __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
-    const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
-    const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
-    const __m256i upper = _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, is_nan), 16);
-    return _mm_packus_epi32(_mm256_castsi256_si128(upper), _mm256_extracti128_si256(upper, 1));
+    __m256i nearest = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    if constexpr (kNan) {
+      const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+      const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+      nearest = _mm256_blendv_epi8(nearest, quiet, is_nan);
+    }
+    return _mm256_srli_epi32(nearest, 16);
   }
 };
 

@@ -11,6 +11,7 @@
 #include "network/onnx/import.h"
 #include "network/pass.h"
 #include "network/testing.h"
+#include "select/testing/fake_engine.h"
 
 namespace convoy::network {
 namespace {
@@ -154,6 +155,37 @@ TEST_F(Global, MeasuresUntilWhatIsBestHasBeenMeasured) {
   ASSERT_TRUE(text.ok()) << text.error().message;
   EXPECT_EQ(text->find(" predicted\n"), std::string::npos) << *text;
   EXPECT_NE(text->find(" measured\n"), std::string::npos) << *text;
+}
+
+// Runs in one layout only.
+struct EngineOfLayout : testing_support::FakeEngine {
+  EngineOfLayout(std::string name, Layout layout, Behaviour behaviour)
+      : FakeEngine(std::move(name), std::move(behaviour)), layout(layout) {}
+  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest&) const override {
+    if (problem.x.layout() == layout && problem.y.layout() == layout) return std::nullopt;
+    return Refusal{RefusalCode::layout, "x.layout is another one"};
+  }
+  Layout layout;
+};
+
+TEST_F(Global, ALayoutThatIsSlowerThanPredictedIsGivenUp) {
+  options_.how = "global";
+  options_.selection.mode = SelectionMode::measured;
+  options_.selection.budget_seconds = 30;
+  const EngineOfLayout hopeful("fake.nhwc", Layout::nhwc, {.predicted = 1e-9, .sleep_seconds = 20e-3});
+  const EngineOfLayout modest("fake.nchw", Layout::nchw, {.predicted = 5e-3});
+  const std::array<const Engine*, 2> engines = {&hopeful, &modest};
+  GraphBuilder b;
+  b.output(conv(b, b.input("x", {1, 8, 8, 8}), 8, 8, 1));
+  NetworkOptions predicts = options_;
+  predicts.selection.mode = SelectionMode::heuristic;
+  const auto before = plan_of(b.graph, {.options = predicts, .engines = engines});
+  ASSERT_TRUE(before.ok()) << before.error().message;
+  EXPECT_NE(before->find("fake.nhwc"), std::string::npos) << *before;
+  const auto text = plan_of(b.graph, {.options = options_, .engines = engines});
+  ASSERT_TRUE(text.ok()) << text.error().message;
+  EXPECT_NE(text->find("fake.nchw"), std::string::npos) << *text;
+  EXPECT_EQ(text->find(" predicted\n"), std::string::npos) << *text;
 }
 
 }  // namespace

@@ -79,17 +79,7 @@ std::int64_t raise_bound(Graph& graph, int passes, double upper, double least_ga
 
 std::vector<double> alternative_bounds(const Graph& graph, int node) {
   std::vector<double> bounds;
-  for (const int i : graph.nodes[node].live) {
-    double bound = graph.constant + graph.nodes[node].costs[i];
-    for (const int edge : graph.nodes[node].edges) {
-      const ConstSide from = side(graph, edge, node);
-      const Graph::Node& neighbour = graph.nodes[from.neighbour];
-      double least = kForbidden;
-      for (const int j : neighbour.live) least = std::min(least, from.at(i, j) + neighbour.costs[j]);
-      bound += least;
-    }
-    bounds.push_back(bound);
-  }
+  for (const int i : graph.nodes[node].live) bounds.push_back(graph.constant + with_best_neighbours(graph, node, i));
   return bounds;
 }
 

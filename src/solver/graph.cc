@@ -72,6 +72,18 @@ SideOf<Cost> side_of(AnyGraph& graph, int edge, int node) {
 Side side(Graph& graph, int edge, int node) { return side_of<double>(graph, edge, node); }
 ConstSide side(const Graph& graph, int edge, int node) { return side_of<const double>(graph, edge, node); }
 
+double with_best_neighbours(const Graph& graph, int node, int alternative) {
+  double sum = graph.nodes[node].costs[alternative];
+  for (const int edge : graph.nodes[node].edges) {
+    const ConstSide from = side(graph, edge, node);
+    const Graph::Node& neighbour = graph.nodes[from.neighbour];
+    double least = kForbidden;
+    for (const int j : neighbour.live) least = std::min(least, from.at(alternative, j) + neighbour.costs[j]);
+    sum += least;
+  }
+  return sum;
+}
+
 void Subgraph::lift(const std::vector<int>& part, std::vector<int>& whole) const {
   for (std::size_t node = 0; node < nodes.size(); ++node) whole[nodes[node]] = alternatives[node][part[node]];
 }

@@ -53,6 +53,10 @@ using ConstSide = SideOf<const double>;
 Side side(Graph& graph, int edge, int node);
 ConstSide side(const Graph& graph, int edge, int node);
 
+// What an alternative of a node costs with each neighbour's alternative that is cheapest with it, the edge between them
+// counted; the neighbours' other edges are not. kForbidden: with none.
+double with_best_neighbours(const Graph& graph, int node, int alternative);
+
 // Part of a graph as one of its own, with nothing in it but nodes that are present and alternatives that are live.
 struct Subgraph {
   Graph graph;

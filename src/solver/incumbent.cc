@@ -15,14 +15,7 @@ int cheapest_locally(const Graph& graph, int node) {
   double least = kForbidden;
   int best = graph.nodes[node].live.front();
   for (const int i : graph.nodes[node].live) {
-    double cost = graph.nodes[node].costs[i];
-    for (const int edge : graph.nodes[node].edges) {
-      const ConstSide from = side(graph, edge, node);
-      const Graph::Node& neighbour = graph.nodes[from.neighbour];
-      double with = kForbidden;
-      for (const int j : neighbour.live) with = std::min(with, from.at(i, j) + neighbour.costs[j]);
-      cost += with;
-    }
+    const double cost = with_best_neighbours(graph, node, i);
     if (cost < least) {
       least = cost;
       best = i;

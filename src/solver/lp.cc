@@ -110,23 +110,19 @@ class Writer {
 
   // Each alternative of an end is taken as often as it is in pairs.
   void write_edge(int a, int b, const Problem::Edge* edge, std::ostream& stream) const {
-    const std::vector<int> of_a = allowed(a), of_b = allowed(b);
-    for (const int i : of_a) {
-      Terms row;
-      for (const int j : of_b) {
-        if (pair_cost(edge, i, j) != kForbidden) row.add(1, y(a, b, i, j));
+    const auto write_end = [&](int end, int other) {
+      for (const int own : allowed(end)) {
+        Terms row;
+        for (const int theirs : allowed(other)) {
+          const int i = end == a ? own : theirs, j = end == a ? theirs : own;
+          if (pair_cost(edge, i, j) != kForbidden) row.add(1, y(a, b, i, j));
+        }
+        row.add(-1, x(end, own));
+        stream << fmt::format("edge_{}_{}_{}:{} = 0\n", end, other, own, row.text());
       }
-      row.add(-1, x(a, i));
-      stream << fmt::format("edge_{}_{}_{}:{} = 0\n", a, b, i, row.text());
-    }
-    for (const int j : of_b) {
-      Terms row;
-      for (const int i : of_a) {
-        if (pair_cost(edge, i, j) != kForbidden) row.add(1, y(a, b, i, j));
-      }
-      row.add(-1, x(b, j));
-      stream << fmt::format("edge_{}_{}_{}:{} = 0\n", b, a, j, row.text());
-    }
+    };
+    write_end(a, b);
+    write_end(b, a);
   }
 
   void write_limit(std::size_t r, std::ostream& stream) const {

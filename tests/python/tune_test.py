@@ -52,14 +52,20 @@ def test_two_workers_share_the_problems_and_one_database_knows_all(client, tmp_p
 
 def test_each_worker_of_a_host_gets_a_gpu_of_its_own(client):
     workers = convoy._tune._Workers(client, False, {"device": "cuda"})
+    workers.tune([], 0)
     assert sorted(workers.devices.values()) == ["cuda:0", "cuda:1"]
     version = convoy.__version__
-    workers.meet({"a": ("host", "", version), "b": ("host", "", version), "c": ("other", "", version), "d": ("host", "3", version)})
-    assert workers.devices == {"a": "cuda:0", "b": "cuda:1", "c": "cuda:0", "d": "cuda:0"}
-    workers.meet({"b": ("host", "", version), "e": ("host", "", version)})  # a is gone, e came
-    assert workers.devices == {"b": "cuda:1", "e": "cuda:0"} and workers.idle == ["b", "e"]
+    for worker, place in {"a": ("host", ""), "b": ("host", ""), "c": ("other", ""), "d": ("host", "3")}.items():
+        workers.meet(worker, (*place, version))
+    own = {worker: device for worker, device in workers.devices.items() if worker in "abcd"}
+    assert own == {"a": "cuda:0", "b": "cuda:1", "c": "cuda:0", "d": "cuda:0"}
+    workers.look()  # none of them is there
+    assert not set("abcd") & {*workers.devices, *workers.idle}
+    workers.meet("b", ("host", "", version))
+    workers.meet("e", ("host", "", version))
+    assert (workers.devices["b"], workers.devices["e"], workers.idle[-2:]) == ("cuda:0", "cuda:1", ["b", "e"])
     with pytest.raises(convoy.InvalidArgument, match="worker a has Convoy 9.9"):
-        workers.meet({"a": ("host", "", "9.9")})
+        workers.meet("a", ("host", "", "9.9"))
 
 
 def test_a_worker_that_dies_takes_no_problem_with_it(client, tmp_path):
@@ -71,3 +77,21 @@ def test_a_worker_that_dies_takes_no_problem_with_it(client, tmp_path):
     killer.join()
     assert [one.error for one in done] == [None] * len(texts)
     assert worker not in client.nthreads()
+
+
+def test_a_result_that_goes_with_its_worker_is_measured_again(client, tmp_path, monkeypatch):
+    client.wait_for_workers(2, timeout=60)
+    pids, killed = client.run(os.getpid), []
+    look = convoy._tune._Workers.look
+
+    def look_and_kill(self):
+        look(self)
+        finished = [task.worker for future, task in self.running.items() if task.problem and future.status == "finished"]
+        if finished and not killed:
+            killed.append(finished[0])
+            os.kill(pids[finished[0]], signal.SIGKILL)
+
+    monkeypatch.setattr(convoy._tune._Workers, "look", look_and_kill)
+    done = convoy.tune(TEXTS, client=client, engines="cpu.*", database=tmp_path / "tuning.db", threads=1)
+    assert killed and [one.error for one in done] == [None] * 4
+    assert not {one.worker for one in done} & set(killed)
