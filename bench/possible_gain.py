@@ -1,14 +1,16 @@
-"""What choosing layouts globally could gain at most, and whether the sums of measured costs say what a network takes.
+"""What runs of whole networks take by each way to choose layouts, what the sums of measured costs say they take, and what there is to gain.
 
     python bench/possible_gain.py [--only GLOB ...] [--threads 1 2] [--budget 120] [--rounds 12] [--redo-above LOAD]
                                   [--data DIR] [--database FILE] [--convoy COMMAND] [--output FILE]
 
-For every network of the zoo and every model of the data, a plan by each way to lay it out (greedy, and each uniform layout: nhwc,
-nchw and the processor's blocks) whose convolutions, operators and conversions are measured (`convoy plan --budget`: seconds for each
-plan; what the database has already is not measured again). From their lines:
+For every network of the zoo and every model of the data, a plan by each way: greedy, global (the solver's), local (what each node is
+fastest in), and each uniform layout: nhwc, nchw and the processor's blocks. Their convolutions, operators and conversions are measured
+(`convoy plan --budget`: seconds for each plan; what the database has already is not measured again). Then `convoy report` takes all of
+them in turns in one process, each prepared anew up to four times. From their lines and runs:
   sum          of all lines of a plan, microseconds
   lower_bound  each node's least cost over the plans, no conversions: what no choice of one layout a node can go below
-  end_to_end   median run of the plan, from `convoy compare`, which takes greedy and the other in turns in one process
+  end_to_end   median run of the plan
+  over_global  how many times as long as global's plan, turn by turn, and its uncertainty (95%, relative)
   undisturbed  a run as nobody else disturbs it: of each step the tenth fastest of a hundred runs. A neighbour on a core's second hardware
                thread halves what the core computes, for milliseconds or minutes, so that the same network takes 8 or 11 ms. The sums
                are of samples that were taken while the core had its full speed, where there were such, so they are to be compared
@@ -109,17 +111,15 @@ def measure(model, dims, threads, hows, options):
     plans, files = {}, {}
     with tempfile.TemporaryDirectory() as folder:
         for how in hows[::-1]:  # greedy, which goes by costs, last
-            files[how] = pathlib.Path(folder) / f"{how.split(':')[-1]}.plan"
+            files[how] = pathlib.Path(folder) / f"{how.replace(':', '-')}.plan"
             convoy("plan", model, "--how", how, "--budget", options.budget, "-o", files[how], *shared, database=options.database)
             plans[how] = lines_of(files[how].read_text())
-        compared = {how: convoy("compare", model, files["greedy"], files[how], "--rounds", options.rounds, *shared,
-                                database=options.database) for how in hows[1:]}
-    def of_sides(field):
-        times = {how: each["b"][field] * 1e6 for how, each in compared.items()}
-        best = min if field == "undisturbed_seconds" else statistics.median
-        return {**times, "greedy": best(each["a"][field] for each in compared.values()) * 1e6}
-
-    end_to_end, undisturbed = of_sides("seconds"), of_sides("undisturbed_seconds")
+        inputs = [flag for dim in dims for flag in ("--dim", dim)]
+        report = convoy("report", model, *(files[how] for how in hows), "--rounds", options.rounds, "--threads", threads, *inputs,
+                        database=options.database)
+    timed = dict(zip(hows, report["plans"]))
+    end_to_end = {how: each["seconds"] * 1e6 for how, each in timed.items()}
+    undisturbed = {how: each["undisturbed_seconds"] * 1e6 for how, each in timed.items()}
     row = {"threads": threads, "plans": {}, "lower_bound": 0, "nodes": [], "conversions": {}}
     nodes = {}
     for how in hows:
@@ -127,6 +127,7 @@ def measure(model, dims, threads, hows, options):
         total, guessed = sum(costs), sum(c for c, line in zip(costs, plans[how]) if line[6] == "predicted" or line[5] is None)
         row["plans"][how] = {"sum": round(total, 1), "conversions": round(sum(c for c, l in zip(costs, plans[how]) if l[0] == "convert"), 1),
                              "end_to_end": round(end_to_end[how], 1),
+                             "over_global": [round(timed[how]["over_first"], 4), round(timed[how]["over_first_uncertainty"], 4)],
                              "undisturbed": round(undisturbed[how], 1), "sum_over_end_to_end": round(total / end_to_end[how], 3),
                              "sum_over_undisturbed": round(total / undisturbed[how], 3),
                              "predicted_share": round(guessed / total, 3) if total else 0}
@@ -138,9 +139,12 @@ def measure(model, dims, threads, hows, options):
                 node[how] = [cost, f"{reads} -> {writes}", runs_on] if kind == "conv" else [cost, f"{reads} -> {writes}"]
     row["lower_bound"] = round(sum(min(node[how][0] for how in hows if how in node) for node in nodes.values()), 1)
     row["nodes"] = list(nodes.values())
-    best = min(plan["end_to_end"] for plan in row["plans"].values())
+    over = {how: plan["over_global"][0] for how, plan in row["plans"].items()}
+    least = min(over, key=over.get)
+    # Within what the turns of either differ by.
+    row["global_is_fastest"] = 1 <= over[least] * (1 + sum(row["plans"][how]["over_global"][1] for how in {"global", least}))
+    row["best_uniform_over_global"] = min(value for how, value in over.items() if how.startswith("uniform"))
     row["greedy_over_lower_bound"] = round(row["plans"]["greedy"]["sum"] / row["lower_bound"], 3) if row["lower_bound"] else None
-    row["greedy_over_best_end_to_end"] = round(row["plans"]["greedy"]["end_to_end"] / best, 3)
     return row
 
 
@@ -149,6 +153,8 @@ def summary(networks):
     sound = [plan for plan in plans if plan["predicted_share"] == 0]
     near = [plan for plan in sound if abs(plan["sum_over_end_to_end"] - 1) <= NEAR]
     near_undisturbed = [plan for plan in sound if abs(plan["sum_over_undisturbed"] - 1) <= NEAR]
+    whole = [row for row in networks.values() if "plans" in row]
+    mean = lambda values: round(statistics.geometric_mean(values), 4) if values else None
     bounds = [row["greedy_over_lower_bound"] for row in networks.values() if row.get("greedy_over_lower_bound")]
     return {"networks": sum("plans" in row for row in networks.values()), "skipped": sum("skipped" in row for row in networks.values()),
             "plans": len(plans), "plans_measured_whole": len(sound), "sum_within_15_percent_of_end_to_end": len(near),
@@ -157,6 +163,10 @@ def summary(networks):
             "sum_within_15_percent_of_undisturbed": len(near_undisturbed),
             "share_within_15_percent_of_undisturbed": round(len(near_undisturbed) / len(sound), 3) if sound else None,
             "median_sum_over_undisturbed": round(statistics.median(p["sum_over_undisturbed"] for p in sound), 3) if sound else None,
+            "global_is_fastest_or_within_spread": sum(row["global_is_fastest"] for row in whole),
+            "geometric_mean_over_global": {"local": mean([row["plans"]["local"]["over_global"][0] for row in whole]),
+                                           "greedy": mean([row["plans"]["greedy"]["over_global"][0] for row in whole]),
+                                           "best uniform": mean([row["best_uniform_over_global"] for row in whole])},
             "geometric_mean_greedy_over_lower_bound": round(statistics.geometric_mean(bounds), 3) if bounds else None}
 
 
@@ -181,7 +191,7 @@ def main():
     parser.add_argument("--only", nargs="+", default=["*"], help="globs of names: 'zoo:*', mnist-8")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--budget", type=float, default=120, help="seconds of measuring for each plan")
-    parser.add_argument("--rounds", type=int, default=12, help="turns of each side of a comparison")
+    parser.add_argument("--rounds", type=int, default=12, help="turns of each plan")
     parser.add_argument("--redo-above", type=float, default=float("inf"), metavar="LOAD",
                         help="do those networks again that were done while the load average was above this")
     parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path(os.environ.get("CONVOY_DATA", ROOT / "../shared/data")))
@@ -192,7 +202,7 @@ def main():
     COMMAND["convoy"] = options.convoy
     doctor = convoy("doctor")
     blocks = "nchw16c" if doctor["processor"]["isa"] == "avx512" else "nchw8c"
-    hows = ["greedy", "uniform:nhwc", "uniform:nchw", f"uniform:{blocks}"]
+    hows = ["global", "greedy", "local", "uniform:nhwc", "uniform:nchw", f"uniform:{blocks}"]
     networks = {f"zoo:{each['name']}": f"zoo:{each['name']}" for each in convoy("list", "zoo")["zoo"]}
     folder = options.data / "models"
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
@@ -205,7 +215,7 @@ def main():
         "commit": subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip(),
         "changed_since": bool(subprocess.run([*git, "status", "--porcelain", "src"], capture_output=True, text=True).stdout),
         "processor": doctor["processor"], "versions": {"convoy": doctor["version"], **doctor["libraries"]},
-        "layouts": hows, "budget_seconds": options.budget, "rounds": options.rounds, "summary": {}, "networks": {}}
+        "ways": hows, "budget_seconds": options.budget, "rounds": options.rounds, "summary": {}, "networks": {}}
     for threads in options.threads:
         for name, model in networks.items():
             key = f"{name}, {threads} thread{'s' if threads > 1 else ''}"

@@ -75,7 +75,7 @@ Result<std::optional<PlanChoice>> choose_plan(const Network& network, std::span<
   if (kept && !again) return std::optional<PlanChoice>();
   CONVOY_TRY(const std::vector<HostTensor> tensors, random_tensors(inputs));
   const std::string blocks = options.cpu.isa == Isa::avx512 ? "uniform:nchw16c" : "uniform:nchw8c";
-  const std::vector<std::string> hows = {"greedy", "global", "uniform:nhwc", "uniform:nchw", blocks};
+  const std::vector<std::string> hows = {"greedy", "uniform:nhwc", "uniform:nchw", blocks, "global"};
   report::Progress bar("plans");
   auto choice = convoy::choose_plan(network, tensors, options, hows, progress_on(bar, options));
   bar.finish();

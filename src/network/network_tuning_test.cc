@@ -2,8 +2,10 @@
 #include "convoy/network_tuning.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 
+#include "network/kept_plan.h"
 #include "network/placement.h"
 #include "network/testing.h"
 
@@ -207,6 +209,91 @@ TEST_F(NetworkTuningTest, WhatItCannotDoIsAnError) {
   EXPECT_EQ(tune_in_network(*network_, convolutions_, inputs_, options_).error().code, ErrorCode::unsupported);
   options_.selection.store = nullptr;
   EXPECT_EQ(tune_in_network(*network_, convolutions_, inputs_, options_).error().code, ErrorCode::invalid_argument);
+}
+
+// The fastest of several plans is kept, and obeyed from then on.
+class PlanChoiceTest : public NetworkTuningTest {
+ protected:
+  void SetUp() override {
+    NetworkTuningTest::SetUp();
+    folder_ = testing::TempDir() + "convoy-kept-plans";
+    std::filesystem::remove_all(folder_);
+    options_.kept_plans = folder_;
+    options_.selection.budget_seconds = 2;
+  }
+  PlanChoice choose(const std::vector<std::string>& hows) {
+    auto choice = choose_plan(*network_, inputs_, options_, hows);
+    EXPECT_TRUE(choice.ok()) << choice.error().message;
+    return *choice;
+  }
+  std::unique_ptr<Session> prepared(const NetworkOptions& options) {
+    auto session = network_->prepare(descs_, options);
+    EXPECT_TRUE(session.ok()) << session.error().message;
+    return std::move(*session);
+  }
+  static bool obeys_a_plan(const Session& session) {
+    return std::ranges::all_of(session.steps(), [](const NetworkStep& step) {
+      return step.kind != "conv" || step.selection.by == SelectedBy::plan;
+    });
+  }
+  std::string folder_;
+};
+
+TEST_F(PlanChoiceTest, WhatTookLeastIsKeptAndFound) {
+  EXPECT_FALSE(obeys_a_plan(*prepared(options_))) << "nothing is kept yet";
+  const PlanChoice choice = choose({"uniform:nchw", "uniform:nhwc"});
+  ASSERT_EQ(choice.plans.size(), 2u);
+  for (const TimedPlan& plan : choice.plans) {
+    EXPECT_GE(plan.over_first, choice.plans[choice.fastest].over_first);
+    EXPECT_GT(plan.seconds, 0);
+    EXPECT_GT(plan.predicted_seconds, 0);
+  }
+  const auto text = read_kept_plan(choice.kept);
+  ASSERT_TRUE(text) << choice.kept;
+  EXPECT_TRUE(text->starts_with(choice.plans[choice.fastest].plan));
+  const auto session = prepared(options_);
+  EXPECT_TRUE(obeys_a_plan(*session));
+  EXPECT_TRUE(session->remarks().empty());
+}
+
+TEST_F(PlanChoiceTest, APlanTwiceIsTimedOnce) {
+  options_.selection.rules = {{"*", {"cpu.gemm", {}}}};  // so measuring changes nothing
+  const PlanChoice choice = choose({"uniform:nchw", "local", "uniform:nchw"});
+  EXPECT_EQ(std::ranges::count(choice.plans, "uniform:nchw", &TimedPlan::how), 1);
+}
+
+TEST_F(PlanChoiceTest, APlanIsForItsThreadsSizesAndMath) {
+  choose({"uniform:nchw"});
+  NetworkOptions other = options_;
+  other.threads = 2;
+  EXPECT_FALSE(obeys_a_plan(*prepared(other)));
+  other = options_;
+  other.math = MathMode::reduced;
+  EXPECT_FALSE(obeys_a_plan(*prepared(other)));
+  EXPECT_TRUE(obeys_a_plan(*prepared(options_)));
+  descs_ = {TensorDesc::packed(DataType::f32, {1, 3, 80, 80})};
+  EXPECT_FALSE(obeys_a_plan(*prepared(options_)));
+}
+
+TEST_F(PlanChoiceTest, AKeptPlanThatDoesNotFitIsARemark) {
+  const PlanChoice choice = choose({"uniform:nchw"});
+  std::string text = choice.plans[0].plan;
+  const std::size_t at = text.find("conv ");
+  text.replace(at, 5, "conf ");
+  ASSERT_TRUE(keep_plan(choice.kept, text).ok());
+  const auto session = prepared(options_);
+  EXPECT_FALSE(obeys_a_plan(*session));
+  ASSERT_EQ(session->remarks().size(), 1u);
+  EXPECT_NE(session->remarks()[0].find(choice.kept + " is not obeyed: "), std::string::npos) << session->remarks()[0];
+  EXPECT_NE(session->remarks()[0].find("'conf'"), std::string::npos) << session->remarks()[0];
+}
+
+TEST_F(PlanChoiceTest, WhereNothingCanBeWrittenTheErrorNamesTheFile) {
+  options_.kept_plans = "/proc/none";
+  const std::vector<std::string> hows = {"uniform:nchw"};
+  const auto choice = choose_plan(*network_, inputs_, options_, hows);
+  ASSERT_FALSE(choice.ok());
+  EXPECT_NE(choice.error().message.find("/proc/none/"), std::string::npos) << choice.error().message;
 }
 
 }  // namespace

@@ -51,6 +51,7 @@ Result<PlanChoice> choose_plan(const Network& network, std::span<const HostTenso
     making.plan.clear();
     making.kept_plans.clear();
     making.selection.mode = SelectionMode::measured;
+    making.selection.likely_only = true;  // of each convolution; what that leaves of the time goes to those behind
     if (budget > 0) {
       making.selection.budget_seconds =
           std::max(1e-3, (kOfMeasuring * budget - spent()) / static_cast<double>(hows.size() - i));
