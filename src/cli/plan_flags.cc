@@ -17,19 +17,18 @@ namespace {
 const std::vector<std::string> kHows = {"tuned",        "greedy",       "global",         "local",
                                         "uniform:nhwc", "uniform:nchw", "uniform:nchw8c", "uniform:nchw16c"};
 
-// What decides engines otherwise than when plans were kept.
-bool decides_engines(const SharedOptions& shared) {
-  const SharedOptions usual;
-  return !shared.rules_file.empty() || shared.engines != usual.engines || shared.notes != usual.notes ||
-         shared.fallback || shared.deterministic || shared.no_runtime_compilation || shared.workspace_limited ||
-         shared.budget >= 0 || shared.objective != usual.objective || shared.warm || shared.all_cold;
-}
-
 bool is_how(const std::string& text) {
   return text.starts_with("uniform:") || std::ranges::find(kHows, text) != kHows.end();
 }
 
 }  // namespace
+
+bool restricts_engines(const SharedOptions& shared) {
+  const SharedOptions usual;
+  return !shared.rules_file.empty() || shared.engines != usual.engines || shared.notes != usual.notes ||
+         shared.fallback || shared.deterministic || shared.no_runtime_compilation || shared.workspace_limited ||
+         shared.objective != usual.objective || shared.warm || shared.all_cold;
+}
 
 const std::vector<std::string>& how_names() { return kHows; }
 
@@ -60,7 +59,8 @@ Result<void> apply(const Program& program, const PlanFlags& flags, NetworkOption
   options.how = flags.how;
   if (flags.how == "tuned") {
     options.how = NetworkOptions().how;
-    if (!program.shared.no_database && !decides_engines(program.shared)) options.kept_plans = kept_plans_folder();
+    const bool as_kept = !program.shared.no_database && program.shared.budget < 0 && !restricts_engines(program.shared);
+    if (as_kept) options.kept_plans = kept_plans_folder();
   }
   options.lenient_plan = flags.lenient;
   options.skip_passes = flags.skip_passes;

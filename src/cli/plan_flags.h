@@ -16,6 +16,9 @@ struct PlanFlags {
 };
 void add_plan_flags(CLI::App& app, PlanFlags& flags);
 
+// Whether flags leave engines out, or choose among them otherwise than by time: kept plans are made without such flags.
+bool restricts_engines(const SharedOptions& shared);
+
 const std::vector<std::string>& how_names();  // that --how takes
 
 // --how, as NetworkOptions has it.

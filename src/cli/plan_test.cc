@@ -1,4 +1,6 @@
 // convoy plan, run --plan, compare, list passes.
+#include <algorithm>
+
 #include "cli/command_test.h"
 #include "io/npy.h"
 
@@ -128,6 +130,36 @@ TEST_F(PlanCommand, ComparesTwo) {
   ASSERT_EQ(with({"plan", kNetwork, "-o", path("a.plan")}).exit_code, 0);
   const Finished same = with({"compare", kNetwork, path("a.plan"), "greedy", "--rounds", "2"});
   EXPECT_NE(same.out.find("both run the same steps"), std::string::npos) << same.out << same.err;
+}
+
+TEST_F(PlanCommand, TuneKeepsTheFastestOfSeveralAndRunObeysIt) {
+  const json tuned = run_json({"tune", kNetwork, "--threads", "1", "--budget", "8"}, 0);
+  const json& plans = tuned["plans"];
+  ASSERT_GE(plans["timed"].size(), 3u) << plans;
+  double least = 1;
+  for (const json& plan : plans["timed"]) least = std::min(least, plan["over_first"].get<double>());
+  for (const json& plan : plans["timed"]) {
+    if (plan["how"] == plans["fastest"]) EXPECT_EQ(plan["over_first"], least) << plans;
+  }
+  const std::string kept = plans["kept"];
+  EXPECT_TRUE(kept.starts_with(path("tuning.plans/"))) << kept;
+  const json same = run_json({"compare", kNetwork, "tuned", kept, "--threads", "1", "--rounds", "1"}, 0);
+  EXPECT_TRUE(same["differing"].empty()) << same["differing"];
+  // Somebody's own choice comes first.
+  const json forced = run_json({"run", kNetwork, "--random-inputs", "--threads", "1", "--engines", "cpu.gemm"}, 0);
+  for (const json& step : forced["steps"]) {
+    if (step["kind"] == "conv") EXPECT_EQ(step["implementation"].get<std::string>().substr(0, 8), "cpu.gemm");
+  }
+  write("tuning.plans/" + fs::path(kept).filename().string(), "convoy-plan 1\nnonsense\n");
+  const Finished ran = run({"run", kNetwork, "--random-inputs", "--threads", "1"});
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_NE(ran.err.find(kept + " is not obeyed: line 2: 'nonsense'"), std::string::npos) << ran.err;
+}
+
+TEST_F(PlanCommand, NoPlanIsKeptWhereEnginesAreRestricted) {
+  const json tuned = run_json({"tune", kNetwork, "--threads", "1", "--budget", "2", "--engines", "cpu.*"}, 0);
+  EXPECT_TRUE(tuned["plans"].is_null());
+  EXPECT_FALSE(fs::exists(path("tuning.plans")));
 }
 
 TEST_F(PlanCommand, PassesAreListedAndLeftOut) {

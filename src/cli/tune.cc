@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "cli/inputs.h"
 #include "cli/interrupt.h"
+#include "cli/plan_flags.h"
 #include "cli/target.h"
 #include "cli/tune_network.h"
 #include "cli/tune_record.h"
@@ -211,15 +212,18 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
       return options.budget_seconds > 0 ? std::max(share * options.budget_seconds - (monotonic_seconds() - start), 1e-9)
                                         : 0;
     };
-    const bool by_rules = !options.rules.empty();
-    network_options.selection.budget_seconds = left(by_rules ? 1 : kOfConvolutions);
+    const bool restricted = restricts_engines(program.shared);
+    network_options.selection.budget_seconds = left(restricted ? 1 : kOfConvolutions);
     CONVOY_TRY(network,
                tune_network(program, *target.network, inputs, std::move(convolutions), network_options, flags.again));
     tuned = network->convolutions;
-    if (!by_rules && !interrupted()) {
+    if (!restricted && !interrupted()) {
       network_options.selection.budget_seconds = left(1);
       network_options.kept_plans = kept_plans_folder();
-      CONVOY_TRY(plans, choose_plan(*target.network, inputs, network_options, flags.again));
+      const bool news = std::ranges::any_of(tuned, [](const Tuned& each) { return each.measured > 0; });
+      auto chosen = choose_plan(*target.network, inputs, network_options, flags.again || news);
+      if (!chosen.ok()) program.note("whole plans were not timed: " + chosen.error().message);
+      if (chosen.ok()) plans = *std::move(chosen);
     }
   } else {
     if (target.network != nullptr)
