@@ -70,9 +70,11 @@ struct PlanChoice {
   std::vector<std::string> remarks;
 };
 
-// Makes a plan in each of these ways (NetworkOptions::how), measures what its lines cost within half of
-// options.selection.budget_seconds, then times them all end to end on `inputs`, in turns. What takes least is handed
-// out, whatever was predicted, and kept in options.kept_plans, where prepare() finds it.
+// Makes a plan in each of these ways (NetworkOptions::how) from what is known, and times them all end to end on
+// `inputs`, in turns, within options.selection.budget_seconds (0: two dozen turns). What takes least is handed out,
+// whatever was predicted, and kept in options.kept_plans, where prepare() finds it. Network::plan with a budget
+// measures what plans cost. Errors: those of prepare and run; unsupported where the time, or options.selection.stop,
+// ends it before it can say.
 Result<PlanChoice> choose_plan(const Network& network, std::span<const HostTensor> inputs,
                                const NetworkOptions& options, std::span<const std::string> hows,
                                const NetworkTuningProgress& progress = {});

@@ -459,7 +459,11 @@ TEST_F(Command, ANetworkIsTunedWhereItRunsWithinItsBudget) {
   const json second = run_json(with("tune", {}), 0);
   EXPECT_EQ(second["measured"], 0);
   EXPECT_EQ(second["plan"], first["plan"]);
-  const json ran = run_json(with("run", {"--random-inputs"}), 0);
+  EXPECT_TRUE(second["plans"].is_null()) << "nothing was measured, so the kept plan stays";
+  for (const json& step : run_json(with("run", {"--random-inputs"}), 0)["steps"]) {
+    if (step["kind"] == "conv") EXPECT_EQ(step["reason"], "plan");
+  }
+  const json ran = run_json(with("run", {"--random-inputs", "--how", "greedy"}), 0);
   bool followed = false;
   for (const json& step : ran["steps"]) {
     followed = followed || (step["kind"] == "conv" && step["reason"] == "network hint");
@@ -479,7 +483,9 @@ TEST_F(Command, AnInterruptedTuneOfANetworkLeavesAPartialRecord) {
   EXPECT_GT(document["partial"], 0);
   EXPECT_LT(document["seconds"], 20);
   for (const json& problem : document["problems"]) EXPECT_TRUE(problem.contains("candidate"));
-  EXPECT_EQ(run_json({"db", "path"}, 0)["measurements"], document["stored"]);
+  const json rows = run_json({"db", "path"}, 0)["measurements"];
+  EXPECT_GT(rows, 0);
+  EXPECT_LE(rows, document["stored"]) << "one that was measured further replaces its row";
 }
 
 }  // namespace

@@ -62,13 +62,15 @@ TEST_F(Database, VerifyChecksWhatANetworksTuningMeasured) {
   const json verified = run_json({"db", "verify", "--sample", "3", "--budget", "5"}, 0);
   EXPECT_GT(verified["checked"], 0);
   EXPECT_EQ(verified["failed"], 0);
-  EXPECT_EQ(verified["repeatable"], verified["records"]);
+  // Operators and conversions, which plans cost, are measured by convoy plan.
+  EXPECT_GT(verified["repeatable"], 0);
+  EXPECT_LE(verified["repeatable"], verified["records"]);
 
   // What was timed in the network is checked as well.
   const std::string exported = run({"db", "export"}).out;
   std::string lines = exported.substr(0, exported.find('\n') + 1);
-  const std::string rest = exported.substr(lines.size());
-  lines += replaced(rest.substr(0, rest.find('\n') + 1), "\"cold\"", "\"network\"");
+  const std::size_t at = exported.rfind('\n', exported.find("\"fprop:")) + 1;  // a convolution's
+  lines += replaced(exported.substr(at, exported.find('\n', at) + 1 - at), "\"cold\"", "\"network\"");
   fs::remove(path("tuning.db"));
   write("network.jsonl", lines);
   EXPECT_EQ(run_json({"db", "import", path("network.jsonl")}, 0)["files"][0]["applicable"], 1);

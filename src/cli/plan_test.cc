@@ -133,7 +133,7 @@ TEST_F(PlanCommand, ComparesTwo) {
 }
 
 TEST_F(PlanCommand, TuneKeepsTheFastestOfSeveralAndRunObeysIt) {
-  const json tuned = run_json({"tune", kNetwork, "--threads", "1", "--budget", "8"}, 0);
+  const json tuned = run_json({"tune", kNetwork, "--threads", "1", "--budget", "15"}, 0);
   const json& plans = tuned["plans"];
   ASSERT_GE(plans["timed"].size(), 3u) << plans;
   double least = 1;

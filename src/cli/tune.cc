@@ -22,7 +22,8 @@ namespace convoy::cli {
 namespace {
 
 constexpr double kDefaultBudget = 300;
-constexpr double kOfConvolutions = 0.6;  // of a network's budget; then its plans are timed
+// Of a network's budget: until what plans cost is measured, and until its convolutions are tuned. Then plans are timed.
+constexpr double kOfCosts = 0.2, kOfConvolutions = 0.6;
 
 struct TuneFlags {
   std::string target;
@@ -212,18 +213,26 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
       return options.budget_seconds > 0 ? std::max(share * options.budget_seconds - (monotonic_seconds() - start), 1e-9)
                                         : 0;
     };
-    const bool restricted = restricts_engines(program.shared);
-    network_options.selection.budget_seconds = left(restricted ? 1 : kOfConvolutions);
-    CONVOY_TRY(network,
-               tune_network(program, *target.network, inputs, std::move(convolutions), network_options, flags.again));
-    tuned = network->convolutions;
-    if (!restricted && !interrupted()) {
-      network_options.selection.budget_seconds = left(1);
+    const auto within = [&](double share) {
+      network_options.selection.budget_seconds = left(share);
+      return network_options;
+    };
+    std::optional<WholePlans> whole;
+    if (!restricts_engines(program.shared)) {
       network_options.kept_plans = kept_plans_folder();
-      const bool news = std::ranges::any_of(tuned, [](const Tuned& each) { return each.measured > 0; });
-      auto chosen = choose_plan(*target.network, inputs, network_options, flags.again || news);
-      if (!chosen.ok()) program.note("whole plans were not timed: " + chosen.error().message);
+      CONVOY_TRY(whole, WholePlans::make(*target.network, inputs, network_options));
+    }
+    const bool anew = whole && (flags.again || !whole->kept());
+    if (anew) CONVOY_CHECK(whole->measure(within(kOfCosts)));
+    NetworkOptions tuning = within(whole ? kOfConvolutions : 1);
+    tuning.kept_plans.clear();
+    const std::int64_t before = store.stored;
+    CONVOY_TRY(network, tune_network(program, *target.network, inputs, std::move(convolutions), tuning, flags.again));
+    tuned = network->convolutions;
+    if (whole && !interrupted() && (anew || store.stored > before)) {
+      auto chosen = whole->choose(within(1));
       if (chosen.ok()) plans = *std::move(chosen);
+      if (!chosen.ok()) program.note("whole plans were not compared: " + chosen.error().message);
     }
   } else {
     if (target.network != nullptr)

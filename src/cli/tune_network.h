@@ -54,8 +54,20 @@ Result<TunedNetwork> tune_network(const Program& program, const Network& network
                                   std::vector<NetworkConvolution> convolutions, const NetworkOptions& options,
                                   bool again);
 
-// choose_plan on random inputs, with a bar. Nothing where one is kept already and `again` is false.
-Result<std::optional<PlanChoice>> choose_plan(const Network& network, std::span<const TensorDesc> inputs,
-                                              const NetworkOptions& options, bool again);
+// Whole plans of a network, made in several ways.
+struct WholePlans {
+  static Result<WholePlans> make(const Network& network, std::span<const TensorDesc> inputs,
+                                 const NetworkOptions& options);
+  bool kept() const;  // whether one is, in options.kept_plans
+  // What their lines cost; `options` have a budget.
+  Result<void> measure(NetworkOptions options) const;
+  // convoy::choose_plan on random inputs. Both with a bar.
+  Result<PlanChoice> choose(const NetworkOptions& options) const;
+
+  const Network* network;
+  std::span<const TensorDesc> inputs;
+  std::vector<std::string> hows;
+  std::string path;
+};
 
 }  // namespace convoy::cli

@@ -118,11 +118,22 @@ class NetworkTuner {
   }
 
   Result<void> screen(TunedConvolution& tuned, const SelectionOptions& selection) {
-    CONVOY_TRY(auto screening, selection::screen(tuned.convolution.problem, all_engines(), selection,
-                                                 request_for(tuned.convolution), [&](const Measurement& m, int, int) {
-                                                   show(print(m.candidate));
-                                                   return true;
-                                                 }));
+    const auto screened = [&](const SelectionOptions& how) {
+      return selection::screen(tuned.convolution.problem, all_engines(), how, request_for(tuned.convolution),
+                               [&](const Measurement& m, int, int) {
+                                 show(print(m.candidate));
+                                 return true;
+                               });
+    };
+    CONVOY_TRY(auto screening, screened(selection));
+    if (selection.store == &forgetful_) {  // what else is known, since a plan's costs were measured, say, enters too
+      SelectionOptions known = selection;
+      known.store = &store_;
+      known.budget_seconds = -1;
+      CONVOY_TRY(auto all, screened(known));
+      screening.right = std::move(all.right);
+      screening.wrong = std::move(all.wrong);
+    }
     tuned.alone = std::move(screening.right);
     tuned.wrong = std::move(screening.wrong);
     tuned.partial = screening.partial;

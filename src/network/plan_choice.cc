@@ -12,8 +12,7 @@
 namespace convoy {
 namespace {
 
-constexpr double kOfMeasuring = 0.5;  // of the time, for costs
-constexpr int kMostRounds = 24, kFewestRounds = 4;
+constexpr int kMostRounds = 24, kFewestRounds = 3;
 constexpr double kFarOff = 0.15;  // a prediction that is reported
 
 // What is left in a plan of a way to make it and of its lines' costs: the lines that are obeyed.
@@ -45,35 +44,35 @@ Result<PlanChoice> choose_plan(const Network& network, std::span<const HostTenso
   for (const HostTensor& input : inputs) descs.push_back(input.desc);
   PlanChoice result;
   std::vector<network::Contender> contenders;
-  for (std::size_t i = 0; i < hows.size(); ++i) {
+  for (const std::string& how : hows) {
     NetworkOptions making = options;
-    making.how = hows[i];
+    making.how = how;
     making.plan.clear();
     making.kept_plans.clear();
-    making.selection.mode = SelectionMode::measured;
-    making.selection.likely_only = true;  // of each convolution; what that leaves of the time goes to those behind
-    if (budget > 0) {
-      making.selection.budget_seconds =
-          std::max(1e-3, (kOfMeasuring * budget - spent()) / static_cast<double>(hows.size() - i));
-    }
-    show("plan " + hows[i]);
+    making.selection.mode = SelectionMode::heuristic;
     CONVOY_TRY(std::string text, network.plan(descs, making));
     const auto same = [&](const TimedPlan& other) { return obeyed_lines(other.plan) == obeyed_lines(text); };
     if (std::ranges::any_of(result.plans, same)) continue;
     CONVOY_TRY(const NetworkPlanCost cost, read_plan_cost(text));
-    contenders.push_back({hows[i], options});
-    contenders.back().options.plan = text;
-    result.plans.push_back({.how = hows[i],
+    making.plan = text;
+    contenders.push_back({how, making});
+    result.plans.push_back({.how = how,
                             .plan = std::move(text),
                             .predicted_seconds = cost.seconds,
                             .lines = cost.lines,
                             .measured = cost.measured});
   }
-  CONVOY_TRY(const auto timed,
-             network::time_side_by_side(network, descs, contenders, inputs, kMostRounds, [&](int done) {
-               show(fmt::format("{} plans in turns", contenders.size()));
-               return !stopped() && (done < kFewestRounds || budget <= 0 || spent() < budget);
-             }));
+  CONVOY_TRY(const auto timed, network::time_side_by_side(
+                                   network, descs, contenders, inputs, kMostRounds,
+                                   [&] {
+                                     show(fmt::format("{} plans in turns", contenders.size()));
+                                     return !stopped() && (budget <= 0 || spent() < budget);
+                                   },
+                                   budget > 0 ? std::min(0.25, budget / 200) : 0.25));
+  if (timed.front().seconds.samples < kFewestRounds) {
+    return Error{ErrorCode::unsupported, fmt::format("the time ended after {} of {} rounds of {} plans",
+                                                     timed.front().seconds.samples, kFewestRounds, contenders.size())};
+  }
   for (std::size_t i = 0; i < timed.size(); ++i) {
     TimedPlan& plan = result.plans[i];
     plan.seconds = timed[i].seconds.median;
@@ -88,7 +87,7 @@ Result<PlanChoice> choose_plan(const Network& network, std::span<const HostTenso
                       plan.predicted_seconds * 1e6, plan.undisturbed_seconds * 1e6, 100 * off));
     }
   }
-  if (options.kept_plans.empty() || stopped()) return result;
+  if (options.kept_plans.empty()) return result;
   const TimedPlan& best = result.plans[result.fastest];
   CONVOY_TRY(const NetworkPlanHeader header, read_plan_header(best.plan));
   result.kept = kept_plan_path(options.kept_plans, header, options.cpu);

@@ -10,7 +10,6 @@ namespace convoy::network {
 namespace {
 
 constexpr int kMostPreparations = 4;
-constexpr double kPatience = 0.25;  // seconds, from one turn at full speed to the next
 
 // What one contender takes, turn by turn.
 class Turns {
@@ -32,7 +31,9 @@ class Turns {
     return {};
   }
 
-  void finish(const Turns& first, Timed& timed) {
+  // Of the first so many turns.
+  void finish(std::size_t rounds, const Turns& first, Timed& timed) {
+    medians_.resize(rounds);
     std::vector<double> ratios;
     for (std::size_t i = 0; i < medians_.size(); ++i) ratios.push_back(medians_[i] / first.medians_[i]);
     timed.over_first = selection::summarize(ratios);
@@ -55,19 +56,24 @@ class Turns {
 // of preparing.
 Result<std::vector<Timed>> time_side_by_side(const Network& network, std::span<const TensorDesc> descs,
                                              std::span<const Contender> contenders, std::span<const HostTensor> inputs,
-                                             int rounds, const std::function<bool(int round)>& go_on) {
+                                             int rounds, const std::function<bool()>& go_on, double patience) {
   const std::size_t count = contenders.size();
   const int preparations = std::min(rounds, kMostPreparations);
   const auto team = make_cpu_team(contenders.front().options.threads);
-  selection::FullSpeed full_speed(*team, kPatience);
+  selection::FullSpeed full_speed(*team, patience);
   std::vector<Timed> result(count);
   std::vector<Turns> turns(count);
+  bool ended = false;
   const auto in_order = [&](int number, const auto& what) -> Result<void> {
-    for (std::size_t i = 0; i < count; ++i) CONVOY_CHECK(what(number % 2 == 0 ? i : count - 1 - i));
+    for (std::size_t i = 0; i < count; ++i) {
+      ended = ended || (go_on && !go_on());
+      if (ended) return {};
+      CONVOY_CHECK(what(number % 2 == 0 ? i : count - 1 - i));
+    }
     return {};
   };
-  int done = 0;
-  for (int preparation = 0; preparation < preparations; ++preparation) {
+  std::size_t whole = 0;  // rounds
+  for (int preparation = 0; preparation < preparations && !ended; ++preparation) {
     std::vector<std::unique_ptr<Session>> sessions(count);
     CONVOY_CHECK(in_order(preparation, [&](std::size_t which) -> Result<void> {
       auto session = network.prepare(descs, contenders[which].options);
@@ -76,13 +82,13 @@ Result<std::vector<Timed>> time_side_by_side(const Network& network, std::span<c
       sessions[which] = *std::move(session);
       return {};
     }));
-    for (int round = preparation; round < rounds; round += preparations) {
-      if (done > 0 && go_on && !go_on(done)) break;
+    if (ended) break;
+    for (int round = preparation; round < rounds && !ended; round += preparations) {
       CONVOY_CHECK(in_order(round / preparations, [&](std::size_t which) {
         full_speed(true);
         return turns[which].take(*sessions[which], inputs);
       }));
-      ++done;
+      whole += ended ? 0 : 1;
     }
     if (preparation > 0) continue;
     for (std::size_t i = 0; i < count; ++i) {
@@ -95,7 +101,7 @@ Result<std::vector<Timed>> time_side_by_side(const Network& network, std::span<c
       result[i].workspace_bytes = session.workspace_bytes();
     }
   }
-  for (std::size_t i = 0; i < count; ++i) turns[i].finish(turns[0], result[i]);
+  for (std::size_t i = 0; i < count; ++i) turns[i].finish(whole, turns[0], result[i]);
   return result;
 }
 

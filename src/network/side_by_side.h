@@ -31,10 +31,13 @@ struct Timed {
 };
 
 // By contender. `rounds` turns of each, all prepared anew up to four times meanwhile: where their memory lies makes two
-// sessions of the same choices differ by a few percent. `go_on` is asked before each round after the first; where it
-// says no, what was timed counts. Errors of preparing name the contender.
+// sessions of the same choices differ by a few percent. `go_on` is asked before each turn and each preparing; where
+// it says no, the rounds that are whole count: `seconds.samples` says how many. Each turn waits for
+// the processor's full speed, up to `patience` seconds since the turn that last had it. Errors of preparing name the
+// contender.
 Result<std::vector<Timed>> time_side_by_side(const Network& network, std::span<const TensorDesc> descs,
                                              std::span<const Contender> contenders, std::span<const HostTensor> inputs,
-                                             int rounds, const std::function<bool(int round)>& go_on = {});
+                                             int rounds, const std::function<bool()>& go_on = {},
+                                             double patience = 0.25);
 
 }  // namespace convoy::network

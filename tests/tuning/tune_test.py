@@ -116,6 +116,8 @@ def again():
     check(processor < 0.5 * arguments.slowdown, f"the second tune of a network took {processor:.2f} s of the processor")
     check(document["plan"] == done["plan"], "the second tune of a network chose differently")
     steps = json.loads(convoy(network, "run", "zoo:resnet18", "--random-inputs", "--json"))["steps"]
+    check(all(step["reason"] == "plan" for step in steps if step["kind"] == "conv"), "convoy run does not obey the kept plan")
+    steps = json.loads(convoy(network, "run", "zoo:resnet18", "--random-inputs", "--how", "greedy", "--json"))["steps"]
     layers = [step for step in steps if step["kind"] == "conv"]
     check(all(step["reason"] in ("stored", "network hint") for step in layers), "convoy run does not take what is stored")
     check(any(step["reason"] == "network hint" for step in layers), "convoy run takes nothing of what was timed in the network")
