@@ -461,7 +461,8 @@ TEST_F(Command, ANetworkIsTunedWhereItRunsWithinItsBudget) {
   EXPECT_EQ(second["plan"], first["plan"]);
   EXPECT_TRUE(second["plans"].is_null()) << "nothing was measured, so the kept plan stays";
   for (const json& step : run_json(with("run", {"--random-inputs"}), 0)["steps"]) {
-    if (step["kind"] == "conv") EXPECT_EQ(step["reason"], "plan");
+    if (step["kind"] != "conv") continue;
+    EXPECT_EQ(step["reason"], "plan");
   }
   const json ran = run_json(with("run", {"--random-inputs", "--how", "greedy"}), 0);
   bool followed = false;

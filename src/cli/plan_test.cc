@@ -139,7 +139,7 @@ TEST_F(PlanCommand, TuneKeepsTheFastestOfSeveralAndRunObeysIt) {
   double least = 1;
   for (const json& plan : plans["timed"]) least = std::min(least, plan["over_first"].get<double>());
   for (const json& plan : plans["timed"]) {
-    if (plan["how"] == plans["fastest"]) EXPECT_EQ(plan["over_first"], least) << plans;
+    EXPECT_TRUE(plan["how"] != plans["fastest"] || plan["over_first"] == least) << plans;
   }
   const std::string kept = plans["kept"];
   EXPECT_TRUE(kept.starts_with(path("tuning.plans/"))) << kept;
@@ -148,7 +148,8 @@ TEST_F(PlanCommand, TuneKeepsTheFastestOfSeveralAndRunObeysIt) {
   // Somebody's own choice comes first.
   const json forced = run_json({"run", kNetwork, "--random-inputs", "--threads", "1", "--engines", "cpu.gemm"}, 0);
   for (const json& step : forced["steps"]) {
-    if (step["kind"] == "conv") EXPECT_EQ(step["implementation"].get<std::string>().substr(0, 8), "cpu.gemm");
+    if (step["kind"] != "conv") continue;
+    EXPECT_EQ(step["implementation"].get<std::string>().substr(0, 8), "cpu.gemm");
   }
   write("tuning.plans/" + fs::path(kept).filename().string(), "convoy-plan 1\nnonsense\n");
   const Finished ran = run({"run", kNetwork, "--random-inputs", "--threads", "1"});

@@ -70,7 +70,7 @@ TEST_F(NetworkReportCommand, ShowsPlanFilesAndFindsTheModel) {
 }
 
 TEST_F(NetworkReportCommand, MistakesAreNamed) {
-  expect_error(with({"zoo:resnet18", "sideways"}), 2, "'sideways' is no file, nor one of greedy");
+  expect_error(with({"zoo:resnet18", "sideways"}), 2, "'sideways' is no file, nor one of tuned, greedy");
   expect_error(with({"zoo:resnet18", "greedy", "greedy"}), 2, "'greedy' is given twice");
   expect_error(with({"zoo:resnet18", "--peer", "ort=fast"}), 2, "--peer ort=fast: 'fast' is no time");
   expect_error(with({"zoo:resnet18", "-o", path("r.txt")}), 2, "a network's report is .html or .json");

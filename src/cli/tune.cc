@@ -74,7 +74,7 @@ class Tuner {
     store_.forgetful = again_;
     std::vector<double> weights;
     for (const Tuned& tuned : tuned_) weights.push_back(tuned.weight);
-    const auto done = selection::take_turns(
+    auto done = selection::take_turns(
         weights, [this] { return left(); },
         [this](const selection::Turn& turn) -> Result<selection::TurnOutcome> {
           Tuned& tuned = tuned_[turn.problem];
@@ -231,8 +231,11 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
     tuned = network->convolutions;
     if (whole && !interrupted() && (anew || store.stored > before)) {
       auto chosen = whole->choose(within(1));
-      if (chosen.ok()) plans = *std::move(chosen);
-      if (!chosen.ok()) program.note("whole plans were not compared: " + chosen.error().message);
+      if (chosen.ok()) {
+        plans = *std::move(chosen);
+      } else {
+        program.note("whole plans were not compared: " + chosen.error().message);
+      }
     }
   } else {
     if (target.network != nullptr)
