@@ -128,7 +128,8 @@ def again():
     other = folder / "network2.db"
     (folder / "network.jsonl").write_text(convoy(network, "db", "export"))
     convoy(other, "db", "import", folder / "network.jsonl")
-    imported = tune(other, "zoo:resnet18")
+    # (An export has no kept plan. With engines named, no whole plans are made, whose costs would be measured first.)
+    imported = tune(other, "zoo:resnet18", "--engines", "cpu.*,onednn.*,reference")
     check(imported["measured"] == 0 and imported["plan"] == done["plan"], "after an import the network's plan is another")
     explained = convoy(network, "explain", document["problems"][0]["problem"])
     if document["problems"][0]["in_network"]:
