@@ -110,9 +110,10 @@ typedef struct convoy_options {
   const char* how;      /* "greedy", "global", "local" or "uniform:nhwc" (docs/plans.md); null: "greedy" */
   const char* plan;     /* text of a plan file, obeyed in place of choosing; null: none */
   int32_t lenient_plan; /* what does not fit it: 0 an error that names the line, 1 chosen again */
+  const char* precision; /* "bf16" or "f16": what nodes of f32 run in instead, wherever an engine can; null: "f32" */
 } convoy_options;
 #define CONVOY_OPTIONS_INIT \
-  { sizeof(convoy_options), 0, 0, 0, 0, 0, -1, 0.0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(convoy_options), 0, 0, 0, 0, 0, -1, 0.0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Where the command keeps its tuning database: CONVOY_DB, else convoy/tuning.db in XDG_DATA_HOME, else in
  * ~/.local/share. The text belongs to the calling thread and lives until its next call. Null where there is no such

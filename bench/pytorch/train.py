@@ -8,6 +8,7 @@ first      builds nothing before: {"seconds": of the first step, "loss"}
 steps N    {"milliseconds": a step, "losses"}
 replays N  the same of a whole step that was captured into a CUDA graph
 infer N B  {"milliseconds": of B pictures in evaluation mode}; infer_replays N B: captured
+kernels N B  microseconds of each kernel of one such forward pass
 hash       of all parameters' bytes
 report     what convoy.torch ran, and what it left to PyTorch (with --patch)
 """
@@ -159,6 +160,20 @@ def infer_replays(count, size):
     return timed_forward(count, size, lambda few: capture(f"forward {size}", lambda: forward(few))[0].replay)
 
 
+def kernels(count, size):
+    """Microseconds of each kernel a forward pass, the longest first."""
+    model.eval()
+    few = pictures[:int(size)].clone(memory_format=layout)
+    forward(few)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        for _ in range(int(count)):
+            forward(few)
+        wait()
+    model.train()
+    total = {event.key: event.device_time_total / int(count) for event in profile.key_averages()}
+    return {"microseconds": dict(sorted(total.items(), key=lambda each: -each[1]))}
+
+
 def fingerprint():
     sums = hashlib.sha256()
     for parameter in model.parameters():
@@ -170,5 +185,5 @@ def report():
     return convoy.torch.report().data()
 
 
-answer({"first": first, "steps": steps, "replays": replays, "infer": infer, "infer_replays": infer_replays, "hash": fingerprint,
+answer({"first": first, "steps": steps, "replays": replays, "infer": infer, "infer_replays": infer_replays, "kernels": kernels, "hash": fingerprint,
         "report": report})

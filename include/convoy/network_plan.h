@@ -38,6 +38,7 @@ struct NetworkPlanHeader {
   int threads = 1;
   Isa isa = Isa::portable;
   MathMode math = MathMode::strict;
+  DataType precision = DataType::f32;  // what some nodes of f32 run in; no line of the file where that is f32
   std::uint64_t graph = 0;  // of nodes, sizes and types, after all passes; not of weights
 };
 

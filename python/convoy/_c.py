@@ -34,7 +34,7 @@ class Options(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("threads", c_int32), ("engines", c_char_p), ("rules", c_char_p), ("fallback", c_int32),
                 ("deterministic_only", c_int32), ("workspace_limit", c_int64), ("budget_seconds", c_double),
                 ("database", c_char_p), ("device", c_char_p), ("target_sms", c_int32), ("math", c_char_p),
-                ("how", c_char_p), ("plan", c_char_p), ("lenient_plan", c_int32)]
+                ("how", c_char_p), ("plan", c_char_p), ("lenient_plan", c_int32), ("precision", c_char_p)]
 
 
 class Measurement(ctypes.Structure):

@@ -134,6 +134,7 @@ class Network:
     how         how nodes get their layouts: "greedy", "global", "local" or one layout, "uniform:nhwc"
     plan        text of a plan file (`plan()` makes one), obeyed in place of choosing; with lenient_plan what does not fit
                 is chosen again, and the session's warnings say so, else it is an error that names the line
+    precision   what nodes of f32 run in instead, wherever an engine can: "bf16", "f16"; None: f32
     sessions    for how many combinations of sizes it stays prepared
     """
 
@@ -141,7 +142,7 @@ class Network:
                  rules: Rules = None, engines: Engines = None, deterministic: bool = False,
                  workspace_limit: Optional[int] = None, fallback: bool = False, threads: int = 0, math: Optional[str] = None,
                  budget: float = 0.0, database: Database = True, how: Optional[str] = None, plan: Optional[str] = None,
-                 lenient_plan: bool = False, sessions: int = 4) -> None:
+                 lenient_plan: bool = False, precision: Optional[str] = None, sessions: int = 4) -> None:
         library = _c.library
         if isinstance(model, (bytes, bytearray, memoryview)):
             data = bytes(model)
@@ -157,7 +158,8 @@ class Network:
             raise InvalidArgument(f"sessions={sessions} is not positive")
         self._options = _options.make(rules=rules, engines=engines, deterministic=deterministic,
                                       workspace_limit=workspace_limit, fallback=fallback, threads=threads, budget=budget,
-                                      database=database, math=math, how=how, plan=plan, lenient_plan=lenient_plan)
+                                      database=database, math=math, how=how, plan=plan, lenient_plan=lenient_plan,
+                                      precision=precision)
         self.inputs = self._values(library.convoy_network_inputs, library.convoy_network_input)
         self.outputs = self._values(library.convoy_network_outputs, library.convoy_network_output)
         self._most = sessions

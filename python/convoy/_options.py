@@ -83,7 +83,7 @@ def place(device: object = "cpu", threads: int = 0, target_sms: int = 0) -> _c.O
 def make(*, device: object = "cpu", threads: int = 0, target_sms: int = 0, rules: Rules = None, engines: Engines = None,
          fallback: bool = False, deterministic: bool = False, workspace_limit: Optional[int] = None, budget: float = 0.0,
          database: Database = None, math: Optional[str] = None, how: Optional[str] = None, plan: Optional[str] = None,
-         lenient_plan: bool = False) -> _c.Options:
+         lenient_plan: bool = False, precision: Optional[str] = None) -> _c.Options:
     """All of convoy_options."""
     options = place(device, threads, target_sms)
     options.rules = _c.encoded(rules_text(rules), "rules")
@@ -104,4 +104,5 @@ def make(*, device: object = "cpu", threads: int = 0, target_sms: int = 0, rules
     options.how = _c.encoded(how, "how")
     options.plan = _c.encoded(plan, "plan")
     options.lenient_plan = bool(lenient_plan)
+    options.precision = _c.encoded(precision, "precision")
     return options

@@ -116,6 +116,11 @@ Result<NetworkOptions> read_network_options(const convoy_options* options, std::
   if (given.how != nullptr) made.how = given.how;
   if (given.plan != nullptr) made.plan = given.plan;
   made.lenient_plan = given.lenient_plan != 0;
+  if (given.precision != nullptr) {
+    const auto type = parse_data_type(given.precision);
+    if (!type.ok()) return argument_error(fmt::format("precision='{}' is not one of f32, bf16, f16", given.precision));
+    made.precision = *type;
+  }
   const bool measures = made.selection.budget_seconds > 0;
   made.selection.mode = measures ? SelectionMode::measured : SelectionMode::heuristic;
   if (chooser.database.empty()) return made;

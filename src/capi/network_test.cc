@@ -203,6 +203,14 @@ TEST_F(CNetwork, OptionsDecide) {
   ASSERT_EQ(prepare(&options), CONVOY_OK) << convoy_error();
   EXPECT_NE(std::string(convolutions()[0].problem).find("math=reduced"), std::string::npos);
   options = CONVOY_OPTIONS_INIT;
+  for (const char* wrong : {"half", "s8"}) {
+    options.precision = wrong;
+    EXPECT_EQ(prepare(&options), CONVOY_INVALID_ARGUMENT);
+    EXPECT_EQ(convoy_error(), "precision='" + std::string(wrong) + "' is not one of f32, bf16, f16");
+  }
+  options.precision = "bf16";  // where no engine runs it, it stays f32
+  ASSERT_EQ(prepare(&options), CONVOY_OK) << convoy_error();
+  options = CONVOY_OPTIONS_INIT;
   options.target_sms = 3;
   EXPECT_EQ(prepare(&options), CONVOY_INVALID_ARGUMENT);
   options = CONVOY_OPTIONS_INIT;

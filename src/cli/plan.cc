@@ -1,11 +1,15 @@
 // convoy plan: a network's choices, node by node, as a file.
 #include <fmt/format.h>
 
+#include "cli/batch.h"
 #include "cli/inputs.h"
 #include "cli/plan_flags.h"
 #include "cli/target.h"
 #include "cli/tuning.h"
+#include "convoy/network_precision.h"
 #include "io/file.h"
+#include "report/format.h"
+#include "report/progress.h"
 
 namespace convoy::cli {
 namespace {
@@ -15,15 +19,73 @@ struct Flags {
   std::string file;
   InputFlags input;
   PlanFlags plan;
+  double max_error = -1;  // below 0: not given
 };
+
+bool has_inputs(const InputFlags& input) { return !input.inputs.empty() || !input.files.empty(); }
+
+Result<Batch> read_batch(const Network& network, const InputReader& reader, std::size_t i) {
+  std::vector<Sample> samples;
+  CONVOY_TRY(Sample sample, reader.read(i));
+  samples.push_back(std::move(sample));
+  return assemble(network, std::move(samples), reader.batch());
+}
+
+// Mixed types, within an error of the outputs.
+Result<std::string> plan_within(const Program& program, const Flags& flags, const Network& network,
+                                const NetworkOptions& options) {
+  if (options.precision == DataType::f32) {
+    return Error{ErrorCode::invalid_argument, "--max-error: it needs --precision bf16 or f16"};
+  }
+  if (!flags.plan.plan_file.empty() || (options.how != "global" && flags.plan.how != PlanFlags().how)) {
+    return Error{ErrorCode::invalid_argument, "--max-error: it chooses by --how global, and no --plan"};
+  }
+  InputFlags own = flags.input;
+  own.random = own.random || !has_inputs(own);
+  CONVOY_TRY(const InputReader reader, InputReader::open(network, own));
+  std::vector<NetworkInputs> inputs;
+  for (std::size_t i = 0; i < reader.samples(); ++i) {
+    CONVOY_TRY(const Batch batch, read_batch(network, reader, i));
+    inputs.push_back(batch.tensors);
+  }
+  report::Progress bar("precision");
+  auto choice =
+      choose_precision(network, inputs, options, flags.max_error,
+                       [&](double fraction, std::string_view what) { bar.update(fraction, std::string(what)); });
+  bar.finish();
+  if (!choice.ok()) return choice.error();
+  for (const std::string& remark : choice->remarks) program.note(remark);
+  program.note(fmt::format("{} of its nodes in {}: error {:.3g} of {:.3g} on {}; in all that can be {:.3g}",
+                           choice->narrowed, name_of(options.precision), choice->error, flags.max_error,
+                           own.random ? "random inputs" : fmt::format("{} inputs", inputs.size()),
+                           choice->narrow_error));
+  program.note(fmt::format("predicted {}; in f32 {}, in all that can be {}", report::seconds(choice->predicted_seconds),
+                           report::seconds(choice->f32_seconds), report::seconds(choice->narrow_seconds)));
+  std::string text = choice->plan + fmt::format("# error {:.4g}, allowed {:.4g}\n", choice->error, flags.max_error);
+  for (const NarrowedNode& node : choice->nodes) text += fmt::format("#   {} alone: {:.4g}\n", node.name, node.error);
+  return text;
+}
+
+Result<std::string> text_of(const Program& program, const Flags& flags, const Network& network,
+                            const NetworkOptions& options) {
+  if (flags.max_error >= 0) return plan_within(program, flags, network, options);
+  if (has_inputs(flags.input) || flags.input.batch > 0 || flags.input.random) {  // for their sizes
+    InputFlags own = flags.input;
+    own.random = true;
+    CONVOY_TRY(const InputReader reader, InputReader::open(network, own));
+    CONVOY_TRY(const Batch batch, read_batch(network, reader, 0));
+    return network.plan(batch.descs(), options);
+  }
+  CONVOY_TRY(const std::vector<TensorDesc> descs, input_descriptions(network, flags.input));
+  return network.plan(descs, options);
+}
 
 Result<int> plan(const Program& program, const Flags& flags) {
   CONVOY_TRY(NetworkOptions options, program.network_options());
   CONVOY_CHECK(apply(program, flags.plan, options));
   const auto database = attach_database(program, options.selection);
   CONVOY_TRY(const auto network, open_network(flags.model));
-  CONVOY_TRY(const std::vector<TensorDesc> descs, input_descriptions(*network, flags.input));
-  CONVOY_TRY(const std::string text, network->plan(descs, options));
+  CONVOY_TRY(const std::string text, text_of(program, flags, *network, options));
   for (std::size_t at = 0; (at = text.find("\n# ", at)) != std::string::npos; ++at) {  // remarks
     const std::string remark = text.substr(at + 3, text.find('\n', at + 1) - at - 3);
     program.note((flags.plan.plan_file.empty() ? "" : "--plan: ") + remark);
@@ -47,9 +109,15 @@ void add_plan(CLI::App& app, Program& program) {
                                      "  convoy run model.onnx --plan nhwc.plan --random-inputs");
   auto flags = std::make_shared<Flags>();
   command.add_option("model", flags->model, "An ONNX file or zoo:NAME")->required();
-  add_dim_flag(command, flags->input);
+  add_input_flags(command, flags->input);
   begin(command, Subject::choosing);
   add_plan_flags(command, flags->plan);
+  command
+      .add_option(
+          "--max-error", flags->max_error,
+          "With --precision: only so many nodes that each output differs from the f32 network's by at most this "
+          "share (L2 norms), measured on the inputs given, else on random ones")
+      ->type_name("SHARE");
   begin(command, Subject::output);
   command.add_option("-o,--output", flags->file, "Write it to a file (default: standard output)")->type_name("FILE");
   add_shared_flags(

@@ -42,12 +42,26 @@ void add_how_flag(CLI::App& app, std::string& how) {
       ->capture_default_str();
 }
 
+void add_precision_flag(CLI::App& app, std::string& precision) {
+  app.add_option("--precision", precision,
+                 "What nodes of f32 run in instead, tensors and all, wherever an engine can: bf16 or f16")
+      ->type_name("TYPE")
+      ->capture_default_str();
+}
+
+Result<DataType> parse_precision(const std::string& text) {
+  const auto type = parse_data_type(text);
+  if (type.ok() && (*type == DataType::f32 || *type == DataType::bf16 || *type == DataType::f16)) return *type;
+  return Error{ErrorCode::invalid_argument, fmt::format("--precision: '{}' is not f32, bf16 or f16", text)};
+}
+
 void add_plan_flags(CLI::App& app, PlanFlags& flags) {
   add_how_flag(app, flags.how);
   app.add_option("--plan", flags.plan_file,
                  "Run exactly what a plan says (convoy plan writes one); what does not fit is an error that names the "
                  "line")
       ->type_name("FILE");
+  add_precision_flag(app, flags.precision);
   app.add_flag("--lenient", flags.lenient, "With --plan: choose again what does not fit, and say so");
   app.add_option("--skip-pass", flags.skip_passes,
                  "Leave out an improvement of the graph (convoy list passes; repeatable)")
@@ -56,6 +70,7 @@ void add_plan_flags(CLI::App& app, PlanFlags& flags) {
 }
 
 Result<void> apply(const Program& program, const PlanFlags& flags, NetworkOptions& options) {
+  CONVOY_TRY(options.precision, parse_precision(flags.precision));
   options.how = flags.how;
   if (flags.how == "tuned") {
     options.how = NetworkOptions().how;
@@ -79,12 +94,14 @@ Result<void> apply(const Program& program, const PlanFlags& flags, NetworkOption
   if (!header.ok()) return header.error().within("--plan").within(flags.plan_file);
   if (program.shared.threads == 0) options.threads = header->threads;
   if (program.shared.allow.empty()) options.math = header->math;
+  if (flags.precision == PlanFlags().precision) options.precision = header->precision;
   return {};
 }
 
 Result<NetworkOptions> options_of_side(const Program& program, const std::string& side, const NetworkOptions& options) {
   NetworkOptions own = options;
   PlanFlags flags;
+  flags.precision = name_of(options.precision);
   (is_how(side) ? flags.how : flags.plan_file) = side;
   std::error_code error;
   if (!is_how(side) && !std::filesystem::exists(side, error)) {

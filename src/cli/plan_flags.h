@@ -12,6 +12,7 @@ struct PlanFlags {
   std::string how = "tuned";
   std::string plan_file;  // empty: none
   bool lenient = false;
+  std::string precision = "f32";
   std::vector<std::string> skip_passes;
 };
 void add_plan_flags(CLI::App& app, PlanFlags& flags);
@@ -20,6 +21,10 @@ void add_plan_flags(CLI::App& app, PlanFlags& flags);
 bool restricts_engines(const SharedOptions& shared);
 
 const std::vector<std::string>& how_names();  // that --how takes
+
+// --precision, as NetworkOptions has it.
+void add_precision_flag(CLI::App& app, std::string& precision);
+Result<DataType> parse_precision(const std::string& text);
 
 // --how, as NetworkOptions has it.
 void add_how_flag(CLI::App& app, std::string& how);

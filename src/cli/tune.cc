@@ -31,6 +31,7 @@ struct TuneFlags {
   bool again = false;
   bool all_knobs = false;
   bool verbose = false;
+  std::string precision = "f32";
   InputFlags input;  // only --dim
 };
 
@@ -183,7 +184,11 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
   NetworkOptions network_options;
   if (target.network != nullptr) {
     CONVOY_TRY(network_options, program.network_options(kDefaultBudget));
+    CONVOY_TRY(network_options.precision, parse_precision(flags.precision));
     CONVOY_TRY(inputs, input_descriptions(*target.network, flags.input));
+  }
+  if (target.network == nullptr && flags.precision != TuneFlags().precision) {
+    return Error{ErrorCode::invalid_argument, "--precision is for networks; a problem's string has its types"};
   }
   CONVOY_TRY(auto convolutions, convolutions_of(target, inputs, flags, network_options, request));
   CONVOY_TRY(const auto database, open_database(TuningDatabase::Access::write));
@@ -344,6 +349,8 @@ void add_tune(CLI::App& app, Program& program) {
   begin(command, Subject::output);
   command.add_flag("--verbose", flags->verbose, "Say each measurement once it is stored");
   add_dim_flag(command, flags->input);
+  begin(command, Subject::choosing);
+  add_precision_flag(command, flags->precision);
   add_shared_flags(
       command, program,
       fmt::format("Measure for so long in all, 0 for no limit (default {}; of a record 2 a problem)", kDefaultBudget));

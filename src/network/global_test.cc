@@ -35,6 +35,10 @@ Graph branches() {
   return b.graph;
 }
 
+std::vector<NodeTypes> f32_of(const Graph& graph) {
+  return std::vector<NodeTypes>(graph.nodes.size(), NodeTypes{{DataType::f32}});
+}
+
 class Global : public testing::Test {
  protected:
   Global() { options_.cpu.isa = std::min(options_.cpu.isa, Isa::avx2); }  // whose blocks are 8c
@@ -55,9 +59,8 @@ class Global : public testing::Test {
       assignment.nodes.push_back({.sides = sides[n]});
       if (!is_static(graph, node)) continue;
       if (node.conv) {
-        const HostTensor* weights = graph.constant_of(conv_inputs(node).weights);
-        const auto cost = selector.estimate(in_layouts(selector.allowed(node.conv->problem), sides[n]), node.desc.name,
-                                            weights ? weights->data.get() : nullptr);
+        const ConvProblem problem = in_formats(selector.allowed(node.conv->problem), sides[n]);
+        const auto cost = selector.estimate(problem, node.desc.name, selector.weights_of(graph, node, problem));
         if (!cost) return std::numeric_limits<double>::infinity();
         seconds += cost->seconds;
       } else if (const auto problem = step_problem(graph, node, sides[n])) {
@@ -76,7 +79,7 @@ class Global : public testing::Test {
 TEST_F(Global, IsTheLeastOfAllLayouts) {
   const Graph graph = with_passes(branches());
   Selector selector(options_, {}, {});
-  const auto global = global_sides(graph, selector);
+  const auto global = global_sides(graph, f32_of(graph), selector);
   ASSERT_TRUE(global.ok()) << global.error().message;
   std::vector<std::vector<Sides>> can(graph.nodes.size());
   std::size_t combinations = 1;
@@ -119,7 +122,7 @@ TEST_F(Global, TakesNoMoreThanAnyOtherWayByTheSameCosts) {
     }
     const Graph graph = with_passes(std::move(*imported));
     Selector selector(options_, {}, {});
-    const auto global = global_sides(graph, selector);
+    const auto global = global_sides(graph, f32_of(graph), selector);
     ASSERT_TRUE(global.ok()) << global.error().message;
     EXPECT_NEAR(global->seconds, total(graph, global->sides, selector), 1e-9 * global->seconds) << model;
     EXPECT_NE(global->proof.find("no other layouts take less"), std::string::npos) << global->proof;

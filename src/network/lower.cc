@@ -53,7 +53,7 @@ class Lowering {
       release_inputs(node);
     }
     for (const Conversion& conversion : converted.back()) add_conversion(conversion);
-    for (int value : exports_) result_.export_slots.push_back(slot_of(value, Layout::nchw));
+    for (int value : exports_) result_.export_slots.push_back(slot_of(value, {}));
     CONVOY_CHECK(lower_outputs());
     CONVOY_CHECK(finish());
     return std::move(result_);
@@ -90,9 +90,9 @@ class Lowering {
   }
 
   // That a node reads, which conversions have seen to; of a constant, made here.
-  int slot_of(int value, Layout layout, int place = 0) {
+  int slot_of(int value, const Format& format, int place = 0) {
     const Value& v = graph_.values[value];
-    const int slot = find_slot(value, {described(v, layout), place});
+    const int slot = find_slot(value, {described(v, format), place});
     return slot == kAbsent && v.constant ? add_slot(value, Slot{v.desc, Home::constant, 0, *v.constant, place}) : slot;
   }
 
@@ -103,8 +103,12 @@ class Lowering {
     ProgramStep step;
     if (from.place == to.place) {
       step.step = make_convert_step(from.desc, to.desc);
-      step.info.implementation = "convert " + std::string(name_of(from.desc.layout(), from.desc.spatial_dims())) +
-                                 " to " + std::string(name_of(to.desc.layout(), to.desc.spatial_dims()));
+      const bool types = from.desc.type != to.desc.type;
+      const auto text = [&](const TensorDesc& desc) {
+        return (types ? std::string(name_of(desc.type)) + " " : std::string()) +
+               std::string(name_of(desc.layout(), desc.spatial_dims()));
+      };
+      step.info.implementation = "convert " + text(from.desc) + " to " + text(to.desc);
     } else {
       step.place = std::max(from.place, to.place);  // the other one is the processor
       step.step =
@@ -119,11 +123,11 @@ class Lowering {
     program().steps.push_back(std::move(step));
   }
 
-  // The slot a step writes a value to: the graph output itself where the layouts agree, else the place's arena.
+  // The slot a step writes a value to: the graph output itself where the formats agree, else the place's arena.
   int output_slot(int value, const TensorDesc& desc, int in_place_slot, int place = 0) {
     Slot slot{desc, Home::arena, 0, {}, place};
     const int output = value == kAbsent || place != 0 ? kAbsent : output_of_[value];
-    if (output != kAbsent && !written_outputs_[output] && same_bytes(desc, desc.with_layout(Layout::nchw))) {
+    if (output != kAbsent && !written_outputs_[output] && same_bytes(desc, graph_.values[value].desc)) {
       slot.home = Home::output;
       slot.index = output;
       written_outputs_[output] = true;
@@ -142,14 +146,20 @@ class Lowering {
     const int place = assigned.place;
     CONVOY_CHECK(can_run_elsewhere(node, place));
     PlanRequest request = makers_.places[static_cast<std::size_t>(place)].request;
-    const HostTensor* packed_weights = request.packs_weights(problem) ? graph_.constant_of(inputs.weights) : nullptr;
-    const auto row_major = [&](int value) { return value == kAbsent ? kAbsent : slot_of(value, Layout::nchw, place); };
+    CONVOY_TRY(const std::optional<HostTensor> weights, constant_as(inputs.weights, problem.w));
+    const bool packs_weights = weights && request.packs_weights(problem);
+    const auto row_major = [&](int value) { return value == kAbsent ? kAbsent : slot_of(value, {}, place); };
 
     ProgramStep step;
     step.place = place;
     step.inputs.assign(kConvStepInputs, kAbsent);
     step.inputs[0] = slot_of(inputs.data, assigned.sides.reads, place);
-    if (packed_weights == nullptr) step.inputs[1] = row_major(inputs.weights);
+    const bool narrowed = weights && weights->desc.type != graph_.values[inputs.weights].desc.type;
+    if (!packs_weights && narrowed) {
+      step.inputs[1] = add_slot(kAbsent, Slot{weights->desc, Home::constant, 0, *weights, place});
+    } else if (!packs_weights) {
+      step.inputs[1] = row_major(inputs.weights);
+    }
     DataType bias_type = bias_type_of(problem);
     if (const HostTensor* constant = graph_.constant_of(inputs.bias)) {
       CONVOY_TRY(HostTensor ready, converted(*constant, TensorDesc::packed(bias_type, constant->desc.dims)));
@@ -165,7 +175,7 @@ class Lowering {
     step.inputs[5] = row_major(inputs.scales);
     if (problem.x_zero_given) step.inputs[6] = row_major(inputs.x_zero);
 
-    request.constant_weights = packed_weights != nullptr ? packed_weights->data.get() : nullptr;
+    request.constant_weights = packs_weights ? weights->data.get() : nullptr;
     const auto made = [&](const Candidate& candidate) -> Result<std::unique_ptr<Step>> {
       auto plan = make_plan(problem, candidate, makers_.engines, request);
       if (!plan.ok()) return plan.error().within(describe(node));
@@ -204,28 +214,44 @@ class Lowering {
                  describe(node) + ": a convolution " + what + " can't run on " + name_of_place(place)};
   }
 
-  // z is described like out, so a constant one has to be brought into the layout here.
-  Result<int> residual_slot(int value, Layout layout, int place) {
+  // A constant as it is, or in the type of `desc`, row-major; nothing: it is none.
+  Result<std::optional<HostTensor>> constant_as(int value, const TensorDesc& desc) const {
+    const HostTensor* const constant = graph_.constant_of(value);
+    if (constant == nullptr) return std::optional<HostTensor>();
+    if (constant->desc.type == desc.type) return std::optional(*constant);
+    CONVOY_TRY(HostTensor ready, converted(*constant, TensorDesc::packed(desc.type, constant->desc.dims)));
+    return std::optional(std::move(ready));
+  }
+
+  // z is described like out, so a constant one has to be brought into the format here.
+  Result<int> residual_slot(int value, const Format& format, int place) {
     const HostTensor* constant = graph_.constant_of(value);
-    if (constant == nullptr) return slot_of(value, layout, place);
-    CONVOY_TRY(HostTensor ready, converted(*constant, constant->desc.with_layout(layout)));
+    if (constant == nullptr) return slot_of(value, format, place);
+    TensorDesc desc = constant->desc.with_layout(format.layout);
+    if (desc.type == DataType::f32) desc.type = format.real;
+    CONVOY_TRY(HostTensor ready, converted(*constant, desc));
     return add_slot(kAbsent, Slot{ready.desc, Home::constant, 0, std::move(ready), place});
   }
 
   Result<void> lower_op(const Node& node, const Sides& sides) {
     const ops::Operator* op = ops::find_operator(node.desc.domain, node.desc.op);
     if (op == nullptr) return Error{ErrorCode::unsupported, describe(node) + ": operator not supported"};
-    std::vector<ops::Input> inputs = inputs_of(graph_, node);
+    CONVOY_TRY(NarrowedInputs narrowed, narrowed_inputs(graph_, node, sides.reads.real));
+    std::vector<ops::Input>& inputs = narrowed.inputs;
     // Inference again, for outputs that nobody named: the operator may still write them.
     auto inferred = op->infer(node.desc, inputs);
     if (!inferred.ok()) return inferred.error().within(describe(node));
     std::vector<TensorDesc> outputs = std::move(*inferred);
     for (TensorDesc& desc : outputs) {
-      if (desc.rank() >= 3) desc = desc.with_layout(sides.writes);
+      if (desc.rank() >= 3) desc = desc.with_layout(sides.writes.layout);
     }
     ProgramStep step;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const int value = node.inputs[i];
+      if (narrowed.constants[i]) {
+        step.inputs.push_back(add_slot(kAbsent, Slot{inputs[i].desc, Home::constant, 0, *narrowed.constants[i]}));
+        continue;
+      }
       step.inputs.push_back(value == kAbsent ? kAbsent : slot_of(value, sides.reads));
       if (value != kAbsent) inputs[i].desc = described(graph_.values[value], sides.reads);
     }
@@ -306,7 +332,7 @@ class Lowering {
       const int output = static_cast<int>(k);
       if (!graph_.values[value].known) continue;  // made at run time
       if (written_outputs_[output]) continue;
-      const int slot = slot_of(value, Layout::nchw);
+      const int slot = slot_of(value, {});
       if (!written_outputs_[output]) program().copies.push_back({slot, output});
     }
     return {};

@@ -81,9 +81,8 @@ TEST(Lower, NoStepOverwritesWhatIsStillRead) {
     const auto team = make_cpu_team(options.threads);
     ASSERT_TRUE(run_passes(*graph, PassContext{*team, options.cpu}).ok());
     Selector selector(options, {}, {});
-    const auto sides = greedy_sides(*graph, selector);
-    ASSERT_TRUE(sides.ok());
-    const auto assignment = assign(*graph, *sides, selector);
+    const std::vector<DataType> f32(graph->nodes.size(), DataType::f32);
+    const auto assignment = assign(*graph, greedy_sides(*graph, f32, selector), selector);
     ASSERT_TRUE(assignment.ok()) << assignment.error().message;
     const auto lowered = lower(*graph, *assignment, {}, {selector.places(), all_engines()});
     ASSERT_TRUE(lowered.ok()) << lowered.error().message;

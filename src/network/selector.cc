@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "convert/convert.h"
+#include "network/conv_node.h"
 #include "network/cost/measure_step.h"
 #include "select/names.h"
 #include "select/rounds.h"
@@ -30,6 +31,18 @@ PlanRequest Selector::request_for(const ConvProblem& problem, const void* weight
   PlanRequest request = places_[static_cast<std::size_t>(place)].request;
   if (request.packs_weights(problem)) request.constant_weights = weights;
   return request;
+}
+
+const void* Selector::weights_of(const Graph& graph, const Node& node, const ConvProblem& problem) {
+  const HostTensor* const constant = graph.constant_of(conv_inputs(node).weights);
+  if (constant == nullptr || constant->desc.type == problem.w.type) return constant ? constant->data.get() : nullptr;
+  const auto [place, is_new] = narrowed_.try_emplace({constant->data.get(), problem.w.type});
+  if (is_new) {
+    auto made = converted(*constant, TensorDesc::packed(problem.w.type, constant->desc.dims));
+    if (!made.ok()) return nullptr;  // no memory, which whoever makes the plan says
+    place->second = std::move(*made);
+  }
+  return place->second.data.get();
 }
 
 ConvProblem Selector::allowed(ConvProblem problem) const {

@@ -3,12 +3,14 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "convoy/network.h"
 #include "convoy/selection.h"
 #include "device/device.h"
 #include "network/cost/step_problem.h"
+#include "network/graph.h"
 
 namespace convoy::network {
 
@@ -27,6 +29,11 @@ class Selector {
   // The first is the processor. What follows chooses for it, unless a place is given.
   const std::vector<Place>& places() const { return places_; }
   const PlanRequest& request() const { return places_.front().request; }
+  const NetworkOptions& options() const { return options_; }
+
+  // A convolution's constant weights as the problem reads them, in its type; null where they are not constant. Those of
+  // another type than the graph's are kept here.
+  const void* weights_of(const Graph& graph, const Node& node, const ConvProblem& problem);
 
   // The problem with the math mode that the options allow (f32 ones: the others have nothing to give up).
   ConvProblem allowed(ConvProblem problem) const;
@@ -92,6 +99,7 @@ class Selector {
   std::map<std::string, std::optional<double>> predicted_;
   std::map<std::string, std::optional<Cost>> estimated_;
   std::map<std::string, Cost> step_costs_;
+  std::map<std::pair<const void*, DataType>, HostTensor> narrowed_;  // weights, by those of the graph
 };
 
 }  // namespace convoy::network

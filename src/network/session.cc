@@ -266,6 +266,11 @@ Result<PrepareSettings> completed(PrepareSettings settings) {
     return Error{ErrorCode::invalid_argument,
                  "threads=" + std::to_string(settings.options.threads) + " must be at least 1"};
   }
+  const DataType precision = settings.options.precision;
+  if (precision != DataType::f32 && precision != DataType::bf16 && precision != DataType::f16) {
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("precision='{}' is not one of f32, bf16, f16", name_of(precision))};
+  }
   if (!settings.team) settings.team = make_cpu_team(settings.options.threads);
   return settings;
 }
@@ -356,7 +361,7 @@ Result<std::vector<NetworkConvolution>> list_convolutions(Graph graph, const Pre
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     if (!is_static(graph, node) || !node.conv) continue;
-    NetworkConvolution convolution{.problem = in_layouts(selector.allowed(node.conv->problem), sides[n]),
+    NetworkConvolution convolution{.problem = in_formats(selector.allowed(node.conv->problem), sides[n]),
                                    .nodes = joined(node.sources)};
     convolution.constant_weights = graph.constant_of(conv_inputs(node).weights) != nullptr;
     const auto same = std::find_if(found.begin(), found.end(), [&](const NetworkConvolution& other) {

@@ -301,7 +301,8 @@ class Inference(Networks):
         modes = {"plain": script, "benchmark": script + ["--benchmark"], "steered": under() + script,
                  "steered benchmark": under() + script + ["--benchmark"]}
         processes = {mode: 1 if "--benchmark" in command else 3 for mode, command in modes.items()}  # (Benchmark mode takes half a minute to begin.)
-        driven = together({(mode, number): command for mode, command in modes.items() for number in range(processes[mode])})
+        # (Those of a mode are not started together: on a busy host the first to start may be the fastest.)
+        driven = together({(mode, number): command for number in range(3) for mode, command in modes.items() if number < processes[mode]})
         times = {}
         for what in ("infer", "infer_replays"):
             for batch in (few, many):

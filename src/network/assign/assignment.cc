@@ -1,5 +1,7 @@
 #include "network/assign/assignment.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <set>
@@ -15,24 +17,78 @@ namespace {
 // Those that a convolution is tried in where no engine takes the ones it was given.
 constexpr std::array kOthers{Sides{Layout::nhwc, Layout::nhwc}, Sides{Layout::nchw, Layout::nchw}};
 
-const void* weights_of(const Graph& graph, const Node& node) {
-  const HostTensor* constant = graph.constant_of(conv_inputs(node).weights);
-  return constant != nullptr ? constant->data.get() : nullptr;
+bool is_real_activation(const Value& value) { return has_layout(value) && value.desc.type == DataType::f32; }
+
+// f32 and constant throughout, but for the activations.
+bool can_be_narrowed(const Graph& graph, const Node& node) {
+  const ConvInputs inputs = conv_inputs(node);
+  const auto is_constant = [&](int value) { return value == kAbsent || graph.values[value].constant.has_value(); };
+  return is_real_activation(graph.values[inputs.data]) && is_constant(inputs.weights) && is_constant(inputs.bias) &&
+         is_constant(inputs.slopes) && node.conv->problem.compute == DataType::f32;
+}
+
+// Whether inference finds what a narrowed node has to give.
+bool gives_narrowed(const Graph& graph, const Node& node, std::span<const ops::Input> inputs, DataType real) {
+  const auto inferred = ops::find_operator(node.desc.domain, node.desc.op)->infer(node.desc, inputs);
+  if (!inferred.ok()) return false;
+  for (std::size_t i = 0; i < node.outputs.size() && i < inferred->size(); ++i) {
+    if (node.outputs[i] == kAbsent) continue;
+    const Value& value = graph.values[node.outputs[i]];
+    if ((*inferred)[i].type != described(value, {Layout::nchw, real}).type) return false;
+  }
+  return true;
 }
 
 }  // namespace
 
 bool has_layout(const Value& value) { return !value.constant && value.desc.rank() >= 3; }
 
-TensorDesc described(const Value& value, Layout layout) {
-  return has_layout(value) ? value.desc.with_layout(layout) : value.desc;
+TensorDesc described(const Value& value, const Format& format) {
+  if (!has_layout(value)) return value.desc;
+  TensorDesc desc = value.desc.with_layout(format.layout);
+  if (desc.type == DataType::f32) desc.type = format.real;
+  return desc;
 }
 
-ConvProblem in_layouts(ConvProblem problem, const Sides& sides) {
+ConvProblem in_formats(ConvProblem problem, const Sides& sides) {
   const bool forward = problem.pass == Pass::fprop;
-  problem.x = problem.x.with_layout(forward ? sides.reads : sides.writes);
-  problem.y = problem.y.with_layout(forward ? sides.writes : sides.reads);
+  const auto hold = [&](TensorDesc& desc, const Format& format) {
+    desc = desc.with_layout(format.layout);
+    if (problem.compute == DataType::f32 && desc.type == DataType::f32) desc.type = format.real;
+  };
+  const bool narrow = problem.compute == DataType::f32 && problem.w.type == DataType::f32;
+  if (narrow) problem.w.type = sides.reads.real;
+  hold(problem.x, forward ? sides.reads : sides.writes);
+  hold(problem.y, forward ? sides.writes : sides.reads);
   return problem;
+}
+
+Result<NarrowedInputs> narrowed_inputs(const Graph& graph, const Node& node, DataType real) {
+  NarrowedInputs result{inputs_of(graph, node), {}};
+  result.constants.resize(result.inputs.size());
+  if (real == DataType::f32) return result;
+  bool any = false;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    if (node.inputs[i] == kAbsent || !is_real_activation(graph.values[node.inputs[i]])) continue;
+    result.inputs[i].desc.type = real;
+    any = true;
+  }
+  const Error cannot{ErrorCode::unsupported, fmt::format("{} does not work in {}", describe(node), name_of(real))};
+  if (!any) return cannot;
+  const std::vector<ops::Input> with_constants = result.inputs;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    const HostTensor* const constant = graph.constant_of(node.inputs[i]);
+    if (constant == nullptr || constant->desc.type != DataType::f32) continue;
+    TensorDesc desc = constant->desc;
+    desc.type = real;
+    CONVOY_TRY(result.constants[i], converted(*constant, desc));
+    result.inputs[i].desc = desc;
+    result.inputs[i].constant = result.constants[i]->data.get();
+  }
+  if (gives_narrowed(graph, node, result.inputs, real)) return result;
+  result = {with_constants, {}};
+  result.constants.resize(result.inputs.size());
+  return gives_narrowed(graph, node, result.inputs, real) ? std::move(result) : Result<NarrowedInputs>(cannot);
 }
 
 bool relabels(const Node& node, const TensorDesc& input, const TensorDesc& output) {
@@ -52,35 +108,41 @@ bool relabels(const Node& node, const TensorDesc& input, const TensorDesc& outpu
 
 bool can_work(const Graph& graph, const Node& node, const Sides& sides) {
   if (!is_static(graph, node)) return false;
-  if (node.conv) return true;
+  if (node.conv) return (!sides.reads.narrows() && !sides.writes.narrows()) || can_be_narrowed(graph, node);
   const ops::Operator* op = ops::find_operator(node.desc.domain, node.desc.op);
-  if (op == nullptr) return false;
-  std::vector<ops::Input> inputs = inputs_of(graph, node);
+  if (op == nullptr || sides.reads.real != sides.writes.real) return false;
+  const auto narrowed = narrowed_inputs(graph, node, sides.reads.real);
+  if (!narrowed.ok()) return false;
+  std::vector<ops::Input> inputs = narrowed->inputs;
+  const Layout reads = sides.reads.layout, writes = sides.writes.layout;
   bool any = false;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (node.inputs[i] == kAbsent || !has_layout(graph.values[node.inputs[i]])) continue;
-    if (sides.reads != Layout::nchw && inputs[i].desc.rank() > 5) return false;
-    inputs[i].desc = inputs[i].desc.with_layout(sides.reads);
+    if (reads != Layout::nchw && inputs[i].desc.rank() > 5) return false;
+    inputs[i].desc = inputs[i].desc.with_layout(reads);
     any = true;
   }
   if (!any) return sides == Sides{};
-  if (sides.reads == sides.writes && op->accepts(node.desc, inputs, sides.reads)) return true;
-  if (sides.reads == sides.writes) {
+  if (reads == writes && op->accepts(node.desc, inputs, reads)) return true;
+  if (reads == writes) {
     std::vector<TensorDesc> outputs;
     for (const int output : node.outputs) {
       if (output == kAbsent) return false;
-      outputs.push_back(graph.values[output].desc);
+      outputs.push_back(described(graph.values[output], {Layout::nchw, sides.writes.real}));
     }
-    return ops::accepts_blocks(*op, node.desc, inputs_of(graph, node), outputs, sides.reads);
+    return ops::accepts_blocks(*op, node.desc, narrowed->inputs, outputs, reads);
   }
   return node.inputs.size() == 1 && node.outputs.size() == 1 && node.outputs[0] != kAbsent &&
          relabels(node, inputs[0].desc, described(graph.values[node.outputs[0]], sides.writes));
 }
 
 std::optional<StepProblem> step_problem(const Graph& graph, const Node& node, const Sides& sides) {
-  std::vector<ops::Input> inputs = inputs_of(graph, node);
+  auto narrowed = narrowed_inputs(graph, node, sides.reads.real);
+  if (!narrowed.ok()) return std::nullopt;
+  std::vector<ops::Input>& inputs = narrowed->inputs;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (node.inputs[i] != kAbsent) inputs[i].desc = described(graph.values[node.inputs[i]], sides.reads);
+    if (node.inputs[i] == kAbsent || graph.values[node.inputs[i]].constant) continue;
+    inputs[i].desc = described(graph.values[node.inputs[i]], sides.reads);
   }
   std::vector<TensorDesc> outputs;
   for (const int output : node.outputs) {
@@ -107,19 +169,20 @@ Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, S
     NodeAssignment& assigned = result.nodes[n];
     assigned.sides = sides[n];
     if (!is_planned(node)) continue;
-    assigned.problem = in_layouts(selector.allowed(node.conv->problem), sides[n]);
-    selector.announce(assigned.problem, node.desc.name, weights_of(graph, node));
+    assigned.problem = in_formats(selector.allowed(node.conv->problem), sides[n]);
+    selector.announce(assigned.problem, node.desc.name, selector.weights_of(graph, node, assigned.problem));
   }
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     if (!is_planned(node)) continue;
     NodeAssignment& assigned = result.nodes[n];
-    auto chosen = selector.choose(assigned.problem, node.desc.name, weights_of(graph, node));
+    auto chosen = selector.choose(assigned.problem, node.desc.name, selector.weights_of(graph, node, assigned.problem));
     for (auto other = kOthers.begin(); !chosen.ok() && other != kOthers.end(); ++other) {
-      const ConvProblem problem = in_layouts(assigned.problem, *other);
-      auto in_other = selector.choose(problem, node.desc.name, weights_of(graph, node));
+      const Sides tried{{other->reads.layout, sides[n].reads.real}, {other->writes.layout, sides[n].writes.real}};
+      const ConvProblem problem = in_formats(assigned.problem, tried);
+      auto in_other = selector.choose(problem, node.desc.name, selector.weights_of(graph, node, assigned.problem));
       if (!in_other.ok()) continue;
-      assigned.sides = *other;
+      assigned.sides = tried;
       assigned.problem = problem;
       chosen = std::move(in_other);
     }
@@ -134,9 +197,9 @@ Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, S
   return result;
 }
 
-Layout layout_read(const Node& node, const Sides& sides, std::size_t i) {
+Format format_read(const Node& node, const Sides& sides, std::size_t i) {
   if (!node.conv || static_cast<int>(i) == kConvData) return sides.reads;
-  return static_cast<int>(i) == node.fusion.residual ? sides.writes : Layout::nchw;
+  return static_cast<int>(i) == node.fusion.residual ? sides.writes : Format();
 }
 
 std::vector<std::vector<Conversion>> conversions(const Graph& graph, const Assignment& assignment,
@@ -147,9 +210,9 @@ std::vector<std::vector<Conversion>> conversions(const Graph& graph, const Assig
   const auto serves = [](const Located& at, const Located& wanted) {
     return at.place == wanted.place && same_bytes(at.desc, wanted.desc);
   };
-  const auto need = [&](std::size_t n, int value, Layout layout, int place) {
+  const auto need = [&](std::size_t n, int value, const Format& format, int place) {
     if (value == kAbsent || there[value].empty()) return;
-    const Located wanted{described(graph.values[value], layout), place};
+    const Located wanted{described(graph.values[value], format), place};
     const auto exists = [&](const Located& located) {
       return std::ranges::any_of(there[value], [&](const Located& each) { return serves(each, located); });
     };
@@ -174,7 +237,7 @@ std::vector<std::vector<Conversion>> conversions(const Graph& graph, const Assig
     if (!is_static(graph, node)) continue;
     const Sides& sides = assignment.nodes[n].sides;
     const int place = assignment.nodes[n].place;
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) need(n, node.inputs[i], layout_read(node, sides, i), place);
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) need(n, node.inputs[i], format_read(node, sides, i), place);
     for (const int output : node.outputs) {
       if (output != kAbsent) there[output] = {{described(graph.values[output], sides.writes), place}};
     }

@@ -14,11 +14,21 @@
 
 namespace convoy::network {
 
-// The layouts of a node's activations: of all that it reads, and of all that it writes. A convolution's z is laid out
-// as what it writes; weights and the like, constants and values of rank below 3 are row-major whatever these say.
+// How activations are held: their layout, and the type that those of f32 have. Others keep their type.
+struct Format {
+  constexpr Format(Layout lies = Layout::nchw, DataType holds = DataType::f32) : layout(lies), real(holds) {}
+  Layout layout;
+  DataType real;  // f32, bf16 or f16
+  bool narrows() const { return real != DataType::f32; }
+  friend bool operator==(const Format&, const Format&) = default;
+};
+
+// The formats of a node's activations: of all that it reads, and of all that it writes. A convolution's z is held as
+// what it writes; weights have the type of what it reads. Weights and the like, constants and values of rank below 3
+// are row-major whatever these say, and the latter keep their type.
 struct Sides {
-  Layout reads = Layout::nchw;
-  Layout writes = Layout::nchw;
+  Format reads;
+  Format writes;
   friend bool operator==(const Sides&, const Sides&) = default;
 };
 
@@ -39,17 +49,27 @@ struct Assignment {
 // Whether a value is laid out by its node's sides: constants and small ranks are always row-major.
 bool has_layout(const Value& value);
 
-// How a value lies in a layout.
-TensorDesc described(const Value& value, Layout layout);
+// How a value lies in a format.
+TensorDesc described(const Value& value, const Format& format);
 
-// The problem with its activations as the sides say.
-ConvProblem in_layouts(ConvProblem problem, const Sides& sides);
+// The problem with its activations, and its weights' type, as the sides say.
+ConvProblem in_formats(ConvProblem problem, const Sides& sides);
 
-// Whether the node can work with these sides. A convolution can with any; who runs it then is another question.
+// Whether the node can work with these sides. A convolution can in any layout, and narrowed where it is one of f32 with
+// constant weights; who runs it then is another question.
 bool can_work(const Graph& graph, const Node& node, const Sides& sides);
 
-// The layout in which a node reads its i-th input.
-Layout layout_read(const Node& node, const Sides& sides, std::size_t i);
+// The inputs of a node that is no convolution, row-major, where f32 activations are held in another type: so are those,
+// and where the operator wants it (an Add does, a Resize's scales don't) f32 constants too. Error: it does not take, or
+// not give, what it would have to.
+struct NarrowedInputs {
+  std::vector<ops::Input> inputs;
+  std::vector<std::optional<HostTensor>> constants;  // by input: those that were converted
+};
+Result<NarrowedInputs> narrowed_inputs(const Graph& graph, const Node& node, DataType real);
+
+// The format in which a node reads its i-th input.
+Format format_read(const Node& node, const Sides& sides, std::size_t i);
 
 // Whether the node's output is its input's bytes under another description, so that nothing has to run: a Transpose
 // between row-major and channels-last, for one.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
 #include <limits>
 #include <map>
 
@@ -9,14 +11,18 @@
 #include "network/assign/sides.h"
 #include "network/conv_node.h"
 #include "network/infer.h"
+#include "solver/budgets.h"
 #include "solver/solver.h"
 
 namespace convoy::network {
 namespace {
 
-using Layouts = std::vector<Layout>;
+using Formats = std::vector<Format>;
 
-// The layouts that a node may read and write, and what it takes in each.
+// A value is held in so many formats at most, the one it is written in counted. (More would be thousands of sets.)
+constexpr std::size_t kMostHeld = 3;
+
+// The formats that a node may read and write, and what it takes in each.
 struct Alternatives {
   std::vector<Sides> sides;
   std::vector<double> seconds;  // infinite where nothing can run it so
@@ -24,9 +30,14 @@ struct Alternatives {
 
 class Choices {
  public:
-  Choices(const Graph& graph, Selector& selector)
-      : graph_(graph), selector_(selector), layouts_{Layout::nchw, Layout::nhwc, blocks()} {
+  Choices(const Graph& graph, std::span<const NodeTypes> types, Selector& selector)
+      : graph_(graph), types_(types), selector_(selector), layouts_{Layout::nchw, Layout::nhwc, blocks()} {
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) nodes_.push_back(alternatives_of(n));
+    std::vector<DataType> all{DataType::f32};
+    for (const NodeTypes& each : types_) {
+      if (each.types.back() != DataType::f32) all = {DataType::f32, each.types.back()};
+    }
+    formats_ = formats_in(all);
   }
 
   const std::vector<Alternatives>& nodes() const { return nodes_; }
@@ -50,6 +61,20 @@ class Choices {
     return std::move(problem_);
   }
 
+  // The squares of the errors that nodes add where they are narrowed.
+  solver::Resource errors() const {
+    solver::Resource result{.name = "error", .uses = {}, .pair_uses = {}};
+    for (const auto& [node, number] : numbers_) {
+      const double error = types_[static_cast<std::size_t>(node)].error;
+      const std::vector<Sides>& sides = nodes_[static_cast<std::size_t>(node)].sides;
+      for (std::size_t i = 0; error > 0 && i < sides.size(); ++i) {
+        if (!sides[i].reads.narrows() && !sides[i].writes.narrows()) continue;
+        result.uses.push_back({number, static_cast<int>(i), error * error});
+      }
+    }
+    return result;
+  }
+
   std::vector<Sides> sides(const std::vector<int>& choice) const {
     std::vector<Sides> result(nodes_.size());
     for (const auto& [node, number] : numbers_) {
@@ -61,11 +86,20 @@ class Choices {
  private:
   Layout blocks() const { return selector_.request().cpu.isa == Isa::avx512 ? Layout::nchw16c : Layout::nchw8c; }
 
+  Formats formats_in(const std::vector<DataType>& types) const {
+    Formats result;
+    for (const DataType type : types) {
+      for (const Layout layout : layouts_) result.emplace_back(layout, type);
+    }
+    return result;
+  }
+
   Alternatives alternatives_of(std::size_t n) {
     const Node& node = graph_.nodes[n];
+    const Formats formats = formats_in(types_[n].types);
     Alternatives result;
-    for (const Layout reads : layouts_) {
-      for (const Layout writes : layouts_) {
+    for (const Format& reads : formats) {
+      for (const Format& writes : formats) {
         const Sides sides{reads, writes};
         if (!can_work(graph_, node, sides)) continue;
         result.sides.push_back(sides);
@@ -83,9 +117,8 @@ class Choices {
       const auto problem = step_problem(graph_, node, sides);
       return problem ? count(selector_.cost(*problem)) : 0;
     }
-    const HostTensor* const weights = graph_.constant_of(conv_inputs(node).weights);
-    const auto cost = selector_.estimate(in_layouts(selector_.allowed(node.conv->problem), sides), node.desc.name,
-                                         weights != nullptr ? weights->data.get() : nullptr);
+    const ConvProblem problem = in_formats(selector_.allowed(node.conv->problem), sides);
+    const auto cost = selector_.estimate(problem, node.desc.name, selector_.weights_of(graph_, node, problem));
     return cost ? count(*cost) : solver::kForbidden;
   }
 
@@ -95,29 +128,29 @@ class Choices {
     return cost.seconds;
   }
 
-  double to_convert(int value, Layout from, Layout to) {
+  double to_convert(int value, const Format& from, const Format& to) {
     return selector_.conversion_seconds(described(graph_.values[value], from), described(graph_.values[value], to));
   }
-  bool same(int value, Layout a, Layout b) const {
+  bool same(int value, const Format& a, const Format& b) const {
     return same_bytes(described(graph_.values[value], a), described(graph_.values[value], b));
   }
 
-  // In which layouts a node reads a value, each once.
-  Layouts read_in(int n, int value, const Sides& sides) const {
+  // In which formats a node reads a value, each once.
+  Formats read_in(int n, int value, const Sides& sides) const {
     const Node& node = graph_.nodes[n];
-    Layouts result;
+    Formats result;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] != value) continue;
-      const Layout layout = layout_read(node, sides, i);
-      const bool known = std::ranges::any_of(result, [&](Layout each) { return same(value, each, layout); });
-      if (!known) result.push_back(layout);
+      const Format format = format_read(node, sides, i);
+      const bool known = std::ranges::any_of(result, [&](const Format& each) { return same(value, each, format); });
+      if (!known) result.push_back(format);
     }
     return result;
   }
 
-  double to_serve(int value, Layout written, const Layouts& wanted) {
+  double to_serve(int value, const Format& written, const Formats& wanted) {
     double seconds = 0;
-    for (const Layout layout : wanted) seconds += to_convert(value, written, layout);
+    for (const Format& format : wanted) seconds += to_convert(value, written, format);
     return seconds;
   }
 
@@ -140,14 +173,14 @@ class Choices {
 
   Result<void> add_output(int value, int producer) {
     std::vector<double> seconds;
-    for (const Sides& sides : nodes_[producer].sides) seconds.push_back(to_convert(value, sides.writes, Layout::nchw));
+    for (const Sides& sides : nodes_[producer].sides) seconds.push_back(to_convert(value, sides.writes, {}));
     return problem_.add_costs(numbers_[producer], seconds);
   }
 
   Result<void> add_input(int value, int reader) {
     std::vector<double> seconds;
     for (const Sides& sides : nodes_[reader].sides) {
-      seconds.push_back(to_serve(value, Layout::nchw, read_in(reader, value, sides)));
+      seconds.push_back(to_serve(value, {}, read_in(reader, value, sides)));
     }
     return problem_.add_costs(numbers_[reader], seconds);
   }
@@ -163,25 +196,26 @@ class Choices {
     return {};
   }
 
-  // Its alternatives: the layout it is written in, and those that it is converted to, each once for all readers.
+  // Its alternatives: the format it is written in, and those that it is converted to, each once for all readers.
   Result<void> add_shared(int value, int producer, const std::vector<int>& readers, bool row_major) {
     struct Held {
-      Layout written;
-      Layouts all;  // `written` first
+      Format written;
+      Formats all;  // `written` first
     };
     std::vector<Held> alternatives;
     std::vector<double> seconds;
-    for (const Layout written : layouts_) {
-      if (producer == kAbsent && written != Layout::nchw) continue;
-      for (int others = 0; others < 1 << layouts_.size(); ++others) {
+    for (const Format& written : formats_) {
+      if (producer == kAbsent && written != Format()) continue;
+      for (unsigned others = 0; others < 1U << formats_.size(); ++others) {
+        if (static_cast<std::size_t>(std::popcount(others)) >= kMostHeld) continue;
         Held held{written, {written}};
         bool useful = true;
-        for (std::size_t i = 0; i < layouts_.size(); ++i) {
+        for (std::size_t i = 0; i < formats_.size(); ++i) {
           if ((others >> i & 1) == 0) continue;
-          useful = useful && !serves(value, held.all, {layouts_[i]});
-          held.all.push_back(layouts_[i]);
+          useful = useful && !serves(value, held.all, {formats_[i]});
+          held.all.push_back(formats_[i]);
         }
-        if (!useful || (row_major && !serves(value, held.all, {Layout::nchw}))) continue;
+        if (!useful || (row_major && !serves(value, held.all, {Format()}))) continue;
         seconds.push_back(to_serve(value, written, held.all));
         alternatives.push_back(std::move(held));
       }
@@ -208,25 +242,42 @@ class Choices {
     return {};
   }
 
-  bool serves(int value, const Layouts& held, const Layouts& wanted) const {
-    return std::ranges::all_of(wanted, [&](Layout layout) {
-      return std::ranges::any_of(held, [&](Layout each) { return same(value, each, layout); });
+  bool serves(int value, const Formats& held, const Formats& wanted) const {
+    return std::ranges::all_of(wanted, [&](const Format& format) {
+      return std::ranges::any_of(held, [&](const Format& each) { return same(value, each, format); });
     });
   }
 
   const Graph& graph_;
+  std::span<const NodeTypes> types_;
   Selector& selector_;
   std::array<Layout, 3> layouts_;
+  Formats formats_;  // of all nodes
   std::vector<Alternatives> nodes_;
   solver::Problem problem_;
   std::map<int, int> numbers_;  // of the graph's nodes in the problem
   int costs_ = 0, measured_ = 0;
 };
 
+Result<GlobalSides> within_errors(const Choices& choices, const solver::Problem& problem, double limit) {
+  const std::vector<solver::Resource> resources{choices.errors()};
+  CONVOY_TRY(const solver::BudgetSolution solution, solver::solve_with_budgets(problem, resources, {limit * limit}));
+  if (solution.choice.empty()) return Error{ErrorCode::unsupported, "no choice of types keeps the error's limit"};
+  GlobalSides result{.sides = choices.sides(solution.choice), .seconds = solution.cost};
+  result.proof =
+      fmt::format("global: {:.4g} us by {} costs, {} of them measured, errors expected to add up to {:.3g}; ",
+                  solution.cost * 1e6, choices.costs(), choices.measured(), std::sqrt(solution.used[0]));
+  result.proof += solution.optimal
+                      ? "no other layouts and types within the limit take less"
+                      : fmt::format("others take {:.4g} us or more, {:.2g}% less", solution.lower_bound * 1e6,
+                                    100 * (1 - solution.lower_bound / solution.cost));
+  return result;
+}
+
 }  // namespace
 
-std::vector<Sides> local_sides(const Graph& graph, Selector& selector) {
-  const Choices choices(graph, selector);
+std::vector<Sides> local_sides(const Graph& graph, std::span<const NodeTypes> types, Selector& selector) {
+  const Choices choices(graph, types, selector);
   std::vector<Sides> sides(graph.nodes.size());
   for (std::size_t n = 0; n < sides.size(); ++n) {
     const Alternatives& node = choices.nodes()[n];
@@ -236,9 +287,11 @@ std::vector<Sides> local_sides(const Graph& graph, Selector& selector) {
   return sides;
 }
 
-Result<GlobalSides> global_sides(const Graph& graph, Selector& selector) {
-  Choices choices(graph, selector);
+Result<GlobalSides> global_sides(const Graph& graph, std::span<const NodeTypes> types, Selector& selector) {
+  Choices choices(graph, types, selector);
   CONVOY_TRY(const solver::Problem problem, choices.problem());
+  const bool may_choose = std::ranges::any_of(types, [](const NodeTypes& each) { return each.types.size() > 1; });
+  if (may_choose) return within_errors(choices, problem, selector.options().error_limit);
   CONVOY_TRY(const solver::Solution solution, solver::solve(problem));
   GlobalSides result{.sides = choices.sides(solution.choice), .seconds = solution.cost};
   result.proof = fmt::format("global: {:.4g} us by {} costs, {} of them measured; ", solution.cost * 1e6,

@@ -53,10 +53,11 @@ Flexible flexible(const Graph& graph, const Node& node) {
 }
 
 // A rule or a filter that only takes one layout must not fail because of the other.
-void add_conv(Region& region, const ConvProblem& problem, const void* weights, Selector& selector) {
+void add_conv(Region& region, const Graph& graph, const Node& node, DataType type, Selector& selector) {
   constexpr double kOracle = 1e6;  // seconds: as good as never, yet summable
   const auto seconds = [&](Layout layout) {
-    return selector.predict(in_layouts(problem, {layout, layout}), weights).value_or(kOracle);
+    const ConvProblem problem = in_formats(selector.allowed(node.conv->problem), {{layout, type}, {layout, type}});
+    return selector.predict(problem, selector.weights_of(graph, node, problem)).value_or(kOracle);
   };
   region.nchw_seconds += seconds(Layout::nchw);
   region.nhwc_seconds += seconds(Layout::nhwc);
@@ -66,13 +67,10 @@ void add_conv(Region& region, const ConvProblem& problem, const void* weights, S
 // included.
 Sides improved(const Graph& graph, const Node& node, const Sides& given, Selector& selector) {
   constexpr double kClearly = 0.9;
-  const HostTensor* constant = graph.constant_of(conv_inputs(node).weights);
-  const void* weights = constant ? constant->data.get() : nullptr;
   const ConvProblem problem = selector.allowed(node.conv->problem);
-  const auto to_move = [&](int value, Layout from, Layout to) {
-    if (value == kAbsent || !has_layout(graph.values[value])) return 0.0;
-    const TensorDesc& desc = graph.values[value].desc;
-    return selector.conversion_seconds(desc.with_layout(from), desc.with_layout(to));
+  const auto to_move = [&](int value, const Format& from, const Format& to) {
+    if (value == kAbsent) return 0.0;
+    return selector.conversion_seconds(described(graph.values[value], from), described(graph.values[value], to));
   };
   const auto moving = [&](const Sides& sides) {
     return to_move(conv_inputs(node).data, given.reads, sides.reads) +
@@ -80,7 +78,8 @@ Sides improved(const Graph& graph, const Node& node, const Sides& given, Selecto
            to_move(node.outputs[0], sides.writes, given.writes);
   };
   const auto seconds = [&](const Sides& sides) -> std::optional<double> {
-    const auto alone = selector.predict(in_layouts(problem, sides), weights);
+    const ConvProblem asked = in_formats(problem, sides);
+    const auto alone = selector.predict(asked, selector.weights_of(graph, node, asked));
     return alone ? std::optional(*alone + moving(sides)) : std::nullopt;
   };
   Sides best = given;
@@ -88,10 +87,11 @@ Sides improved(const Graph& graph, const Node& node, const Sides& given, Selecto
   if (!least) return given;
   for (const Layout reads : {Layout::nchw, Layout::nhwc}) {
     for (const Layout writes : {Layout::nchw, Layout::nhwc}) {
+      const Sides sides{{reads, given.reads.real}, {writes, given.writes.real}};
       // Predicting a convolution between two layouts may ask oneDNN, which takes up to milliseconds.
-      if (moving({reads, writes}) >= kClearly * *least) continue;
-      const auto other = seconds({reads, writes});
-      if (other && *other < kClearly * *least) best = {reads, writes}, least = other;
+      if (moving(sides) >= kClearly * *least) continue;
+      const auto other = seconds(sides);
+      if (other && *other < kClearly * *least) best = sides, least = other;
     }
   }
   return best;
@@ -99,7 +99,7 @@ Sides improved(const Graph& graph, const Node& node, const Sides& given, Selecto
 
 }  // namespace
 
-Result<std::vector<Sides>> greedy_sides(const Graph& graph, Selector& selector) {
+std::vector<Sides> greedy_sides(const Graph& graph, std::span<const DataType> types, Selector& selector) {
   const std::size_t count = graph.nodes.size();
   std::vector<Flexible> can(count);
   for (std::size_t n = 0; n < count; ++n) can[n] = flexible(graph, graph.nodes[n]);
@@ -130,8 +130,7 @@ Result<std::vector<Sides>> greedy_sides(const Graph& graph, Selector& selector) 
           seconds({can[n].reads ? Layout::nhwc : Layout::nchw, can[n].writes ? Layout::nhwc : Layout::nchw});
     }
     if (!node.conv) continue;
-    const HostTensor* weights = graph.constant_of(conv_inputs(node).weights);
-    add_conv(region, selector.allowed(node.conv->problem), weights ? weights->data.get() : nullptr, selector);
+    add_conv(region, graph, node, types[n], selector);
   }
   // A border is a value that one side holds in nhwc and the other in nchw; it is converted once for each region.
   const auto readers = graph.readers();
@@ -155,10 +154,11 @@ Result<std::vector<Sides>> greedy_sides(const Graph& graph, Selector& selector) 
   }
   std::vector<Sides> sides(count);
   for (std::size_t n = 0; n < count; ++n) {
+    sides[n] = {{Layout::nchw, types[n]}, {Layout::nchw, types[n]}};
     const Region& region = totals[regions.find(static_cast<int>(n))];
     if (!(region.nhwc_seconds < region.nchw_seconds)) continue;
-    if (can[n].reads) sides[n].reads = Layout::nhwc;
-    if (can[n].writes) sides[n].writes = Layout::nhwc;
+    if (can[n].reads) sides[n].reads.layout = Layout::nhwc;
+    if (can[n].writes) sides[n].writes.layout = Layout::nhwc;
   }
   for (std::size_t n = 0; n < count; ++n) {
     if (can[n].reads && graph.nodes[n].conv) sides[n] = improved(graph, graph.nodes[n], sides[n], selector);

@@ -118,6 +118,12 @@ Result<void> read_field(NetworkPlanHeader& header, std::string_view field, std::
     CONVOY_TRY(header.isa, parse_isa(take_word(rest)));
   } else if (field == "math") {
     CONVOY_TRY(header.math, parse_math(take_word(rest)));
+  } else if (field == "precision") {
+    CONVOY_TRY(header.precision, parse_data_type(take_word(rest)));
+    if (header.precision != DataType::bf16 && header.precision != DataType::f16) {
+      return Error{ErrorCode::invalid_argument,
+                   fmt::format("precision {}: it is bf16 or f16", name_of(header.precision))};
+    }
   } else if (field == "graph") {
     const std::string_view word = take_word(rest);
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), header.graph, 16);
@@ -127,9 +133,10 @@ Result<void> read_field(NetworkPlanHeader& header, std::string_view field, std::
   } else {
     return Error{
         ErrorCode::invalid_argument,
-        fmt::format("{} is unknown: network, input, threads, isa, math, graph, or a node's conv, op, relabel or "
-                    "convert",
-                    quoted(field))};
+        fmt::format(
+            "{} is unknown: network, input, threads, isa, math, precision, graph, or a node's conv, op, relabel or "
+            "convert",
+            quoted(field))};
   }
   if (!rest.empty()) return Error{ErrorCode::invalid_argument, fmt::format("{} is too much", quoted(rest))};
   return {};
@@ -173,23 +180,28 @@ Result<PlanLine> read_node(int number, std::string_view kind, std::string_view r
 using Places = std::vector<Place>;
 
 // "f32,nhwc", elsewhere than on the processor "f32,nhwc@cuda:0".
-std::string side_text(const TensorDesc& desc, Layout layout, int place, const Places& places) {
+std::string side_text(const Located& located, Layout layout, const Places& places) {
+  const auto& [desc, place] = located;
   return fmt::format("{},{}{}", name_of(desc.type), name_of(layout, desc.spatial_dims()),
                      place == 0 ? "" : "@" + places[static_cast<std::size_t>(place)].device->name());
 }
 std::string side_text(const Located& located, const Places& places) {
-  return side_text(located.desc, located.desc.layout(), located.place, places);
+  return side_text(located, located.desc.layout(), places);
+}
+
+int first_activation(const Graph& graph, const std::vector<int>& values) {
+  const auto found =
+      std::ranges::find_if(values, [&](int value) { return value != kAbsent && !graph.values[value].constant; });
+  return found == values.end() ? kAbsent : *found;
 }
 
 // The first activation among values, as it lies; "-": there is none.
-std::string side_text(const Graph& graph, const std::vector<int>& values, Layout layout, int place,
+std::string side_text(const Graph& graph, const std::vector<int>& values, const Format& format, int place,
                       const Places& places) {
-  for (const int value : values) {
-    if (value == kAbsent || graph.values[value].constant) continue;
-    const Value& v = graph.values[value];
-    return side_text(v.desc, has_layout(v) ? layout : Layout::nchw, place, places);
-  }
-  return "-";
+  const int value = first_activation(graph, values);
+  if (value == kAbsent) return "-";
+  const Value& v = graph.values[value];
+  return side_text({described(v, format), place}, has_layout(v) ? format.layout : Layout::nchw, places);
 }
 
 PlanLine line_of(const Graph& graph, std::size_t n, const NodeAssignment& assigned, const Places& places) {
@@ -217,19 +229,21 @@ PlanLine line_of(const Graph& graph, const Conversion& conversion, const Places&
 }
 
 struct Side {
-  Layout layout = Layout::nchw;
+  Format format;
   int place = 0;
 };
 
-// Of "f32,nhwc" or "f32,nhwc@cuda:0"; "-" is row-major on the processor.
-Result<Side> side_in(const std::string& text, const Places& places) {
+// Of "f32,nhwc" or "f32,nhwc@cuda:0", for such a value; "-" is row-major on the processor.
+Result<Side> side_in(const std::string& text, const Value* value, const Places& places) {
   Side side;
   if (text == "-") return side;
   const std::size_t at = text.find('@');
   const auto parts = split(std::string_view(text).substr(0, at), ',');
   if (parts.size() != 2) return Error{ErrorCode::invalid_argument, fmt::format("{} is not TYPE,LAYOUT", quoted(text))};
-  CONVOY_TRY([[maybe_unused]] const DataType type, parse_data_type(parts[0]));
-  CONVOY_TRY(side.layout, parse_layout(parts[1]));
+  CONVOY_TRY(const DataType type, parse_data_type(parts[0]));
+  CONVOY_TRY(side.format.layout, parse_layout(parts[1]));
+  const bool narrows = type == DataType::bf16 || type == DataType::f16;
+  if (narrows && value != nullptr && has_layout(*value) && value->desc.type == DataType::f32) side.format.real = type;
   if (at == std::string::npos) return side;
   const std::string name = text.substr(at + 1);
   const auto found = std::ranges::find_if(places, [&](const Place& place) { return place.device->name() == name; });
@@ -326,9 +340,13 @@ class Reading {
       return Error{ErrorCode::invalid_argument,
                    fmt::format("{} where the network has {}", line.kind, node.conv ? "a convolution" : node.desc.op)};
     }
-    CONVOY_TRY(const Side reads_from, side_in(line.from, selector_.places()));
-    CONVOY_TRY(const Side writes_to, side_in(line.to, selector_.places()));
-    assigned.sides = {reads_from.layout, writes_to.layout};
+    const auto side = [&](const std::string& text, const std::vector<int>& values) {
+      const int value = first_activation(graph_, values);
+      return side_in(text, value == kAbsent ? nullptr : &graph_.values[value], selector_.places());
+    };
+    CONVOY_TRY(const Side reads_from, side(line.from, node.inputs));
+    CONVOY_TRY(const Side writes_to, side(line.to, node.outputs));
+    assigned.sides = {reads_from.format, writes_to.format};
     assigned.place = writes_to.place;
     if (reads_from.place != writes_to.place || (!is_conv && assigned.place != 0)) {
       return Error{
@@ -338,12 +356,17 @@ class Reading {
     }
     if (is_conv) {
       CONVOY_TRY(Candidate candidate, parse_candidate(line.runs_on));
-      assigned.problem = in_layouts(selector_.allowed(node.conv->problem), assigned.sides);
+      if (!can_work(graph_, node, assigned.sides)) {
+        return Error{ErrorCode::unsupported, fmt::format("it can't read {} and write {}: what it reads besides is not "
+                                                         "constant, or not of f32",
+                                                         line.from, line.to)};
+      }
+      assigned.problem = in_formats(selector_.allowed(node.conv->problem), assigned.sides);
       candidate = selection::named_today(std::move(candidate), &assigned.problem, fmt::format("line {}", line.number),
                                          remarks_);
-      const HostTensor* weights = graph_.constant_of(conv_inputs(node).weights);
       CONVOY_TRY(assigned.selection,
-                 selector_.obey(assigned.problem, candidate, weights ? weights->data.get() : nullptr, assigned.place));
+                 selector_.obey(assigned.problem, candidate, selector_.weights_of(graph_, node, assigned.problem),
+                                assigned.place));
     } else if (line.runs_on != node.desc.op) {
       return Error{ErrorCode::invalid_argument, fmt::format("{} where the network has {}", line.runs_on, node.desc.op)};
     } else if (!can_work(graph_, node, assigned.sides)) {
@@ -451,7 +474,8 @@ NetworkPlanHeader header_of(const Graph& graph, const NetworkOptions& options) {
                            .inputs = {},
                            .threads = options.threads,
                            .isa = options.cpu.isa,
-                           .math = options.math};
+                           .math = options.math,
+                           .precision = options.precision};
   for (const int input : graph.inputs) {
     header.input_names.push_back(graph.values[input].name);
     header.inputs.push_back(graph.values[input].desc);
@@ -478,8 +502,10 @@ std::string plan_text(const Graph& graph, const Assignment& assignment, const Ne
   for (std::size_t i = 0; i < header.inputs.size(); ++i) {
     text += fmt::format("input {} {}\n", in_quotes(header.input_names[i]), print(header.inputs[i]));
   }
-  text += fmt::format("threads {}\nisa {}\nmath {}\ngraph {:016x}\n\n", header.threads, name_of(header.isa),
-                      name_of(header.math), header.graph);
+  const std::string precision =
+      header.precision == DataType::f32 ? "" : fmt::format("precision {}\n", name_of(header.precision));
+  text += fmt::format("threads {}\nisa {}\nmath {}\n{}graph {:016x}\n\n", header.threads, name_of(header.isa),
+                      name_of(header.math), precision, header.graph);
   struct Row {
     PlanLine line;
     std::string cost = "- -";
@@ -507,9 +533,8 @@ std::string plan_text(const Graph& graph, const Assignment& assignment, const Ne
       rows.back().cost = problem ? cost_text(selector.cost(*problem)) : "0us -";
       continue;
     }
-    const HostTensor* weights = graph.constant_of(conv_inputs(node).weights);
-    const auto cost =
-        selector.cost(assigned.problem, assigned.selection, weights ? weights->data.get() : nullptr, assigned.place);
+    const auto cost = selector.cost(assigned.problem, assigned.selection,
+                                    selector.weights_of(graph, node, assigned.problem), assigned.place);
     if (cost) rows.back().cost = cost_text(*cost);
   }
   add_conversions(graph.nodes.size());

@@ -1,6 +1,7 @@
 // Rules that give every node its layouts. Each is the whole of its decision; engines are chosen afterwards (assign).
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,6 +9,16 @@
 #include "network/assign/assignment.h"
 
 namespace convoy::network {
+
+// The types that a node may hold f32 activations in, by NetworkOptions::precision, and what one narrower than f32 adds
+// to the error of the network's outputs.
+struct NodeTypes {
+  std::vector<DataType> types;  // f32, the narrow one, or both, f32 first
+  double error = 0;
+};
+// By node. Convolutions are narrowed where an engine other than an oracle takes them so, operators where they work so.
+// Where no convolution can be, nothing is, and a remark says it.
+std::vector<NodeTypes> node_types(const Graph& graph, Selector& selector, std::vector<std::string>& remarks);
 
 // "greedy", "global", "local", "uniform:nhwc", "uniform:nchw", "uniform:nchw8c" or "uniform:nchw16c". Error: another
 // text. `remarks` gets what a decision says of itself.
@@ -23,24 +34,27 @@ Result<std::vector<Sides>> sides_by(std::string_view how, const Graph& graph, Se
 // conversions count for more, since their values have mostly left the caches. Everything outside of the regions, the
 // graph's inputs and its outputs are nchw. A convolution that then is predicted to take less than nine tenths in other
 // layouts than its region's, conversions included, works in those.
-Result<std::vector<Sides>> greedy_sides(const Graph& graph, Selector& selector);
+std::vector<Sides> greedy_sides(const Graph& graph, std::span<const DataType> types, Selector& selector);
 
 // One layout for every node that can work in it; the others work in nchw. A convolution that only an oracle could run
 // so reads or writes, or both, what it is predicted to be fastest in, of this layout, nhwc and nchw.
-std::vector<Sides> uniform_sides(const Graph& graph, Selector& selector, Layout layout);
+std::vector<Sides> uniform_sides(const Graph& graph, std::span<const DataType> types, Selector& selector,
+                                 Layout layout);
 
-// The layouts of nchw, nhwc and the processor's blocks that take least in all: convolutions, operators and conversions,
-// by Selector's costs. Convolutions may read and write in different ones. A value that several read is converted once
-// for all of them. It is the optimum of a partitioned boolean quadratic problem (solver/solver.h); Anderson and Gregg,
-// "Optimal DNN Primitive Selection with Partitioned Boolean Quadratic Programming", CGO 2018.
+// The layouts of nchw, nhwc and the processor's blocks, and the types that each node may have, that take least in all:
+// convolutions, operators and conversions, by Selector's costs. Convolutions may read and write in different ones.
+// Where nodes may choose between types, the squares of their errors add up to NetworkOptions::error_limit's at most. A
+// value that several read is converted once for all of them. It is the optimum of a partitioned boolean quadratic
+// problem (solver/solver.h); Anderson and Gregg, "Optimal DNN Primitive Selection with Partitioned Boolean Quadratic
+// Programming", CGO 2018.
 struct GlobalSides {
   std::vector<Sides> sides;
   double seconds = 0;  // of the lines that the plan will have
   std::string proof;   // for people: what it takes, and that nothing takes less
 };
-Result<GlobalSides> global_sides(const Graph& graph, Selector& selector);
+Result<GlobalSides> global_sides(const Graph& graph, std::span<const NodeTypes> types, Selector& selector);
 
 // What each node is fastest in, were there no conversions: what looking at one layer at a time finds.
-std::vector<Sides> local_sides(const Graph& graph, Selector& selector);
+std::vector<Sides> local_sides(const Graph& graph, std::span<const NodeTypes> types, Selector& selector);
 
 }  // namespace convoy::network

@@ -10,18 +10,21 @@
 namespace convoy::network {
 namespace {
 
-Sides fastest(const Graph& graph, const Node& node, Selector& selector, Layout layout) {
+Sides fastest(const Graph& graph, const Node& node, DataType type, Selector& selector, Layout layout) {
   const ConvProblem problem = selector.allowed(node.conv->problem);
-  const HostTensor* constant = graph.constant_of(conv_inputs(node).weights);
-  const void* weights = constant != nullptr ? constant->data.get() : nullptr;
-  const auto predict = [&](const Sides& sides) { return selector.predict(in_layouts(problem, sides), weights); };
-  if (predict({layout, layout})) return {layout, layout};
-  Sides best;
+  const auto predict = [&](const Sides& sides) {
+    const ConvProblem asked = in_formats(problem, sides);
+    return selector.predict(asked, selector.weights_of(graph, node, asked));
+  };
+  const Sides given{{layout, type}, {layout, type}};
+  if (predict(given)) return given;
+  Sides best{{Layout::nchw, type}, {Layout::nchw, type}};
   double least = std::numeric_limits<double>::infinity();
   for (const Layout reads : {layout, Layout::nhwc, Layout::nchw}) {
     for (const Layout writes : {layout, Layout::nhwc, Layout::nchw}) {
-      const auto seconds = predict({reads, writes});
-      if (seconds && *seconds < least) best = {reads, writes}, least = *seconds;
+      const Sides sides{{reads, type}, {writes, type}};
+      const auto seconds = predict(sides);
+      if (seconds && *seconds < least) best = sides, least = *seconds;
     }
   }
   return best;
@@ -29,13 +32,16 @@ Sides fastest(const Graph& graph, const Node& node, Selector& selector, Layout l
 
 }  // namespace
 
-std::vector<Sides> uniform_sides(const Graph& graph, Selector& selector, Layout layout) {
+std::vector<Sides> uniform_sides(const Graph& graph, std::span<const DataType> types, Selector& selector,
+                                 Layout layout) {
   std::vector<Sides> sides(graph.nodes.size());
   for (std::size_t n = 0; n < sides.size(); ++n) {
     const Node& node = graph.nodes[n];
-    for (const Sides& tried : {Sides{layout, layout}, Sides{layout, Layout::nchw}, Sides{Layout::nchw, layout}}) {
+    const Format row_major{Layout::nchw, types[n]}, given{layout, types[n]};
+    sides[n] = {row_major, row_major};
+    for (const Sides& tried : {Sides{given, given}, Sides{given, row_major}, Sides{row_major, given}}) {
       if (!can_work(graph, node, tried)) continue;
-      sides[n] = node.conv ? fastest(graph, node, selector, layout) : tried;
+      sides[n] = node.conv ? fastest(graph, node, types[n], selector, layout) : tried;
       break;
     }
   }
@@ -44,17 +50,20 @@ std::vector<Sides> uniform_sides(const Graph& graph, Selector& selector, Layout 
 
 Result<std::vector<Sides>> sides_by(std::string_view how, const Graph& graph, Selector& selector,
                                     std::vector<std::string>& remarks) {
-  if (how == "greedy") return greedy_sides(graph, selector);
-  if (how == "local") return local_sides(graph, selector);
+  const std::vector<NodeTypes> types = node_types(graph, selector, remarks);
+  if (how == "local") return local_sides(graph, types, selector);
   if (how == "global") {
-    CONVOY_TRY(GlobalSides global, global_sides(graph, selector));
+    CONVOY_TRY(GlobalSides global, global_sides(graph, types, selector));
     remarks.push_back(std::move(global.proof));
     return std::move(global.sides);
   }
+  std::vector<DataType> narrowest;
+  for (const NodeTypes& each : types) narrowest.push_back(each.types.back());
+  if (how == "greedy") return greedy_sides(graph, narrowest, selector);
   constexpr std::string_view kUniform = "uniform:";
   if (how.starts_with(kUniform)) {
     const auto layout = parse_layout(how.substr(kUniform.size()));
-    if (layout.ok() && *layout != Layout::strided) return uniform_sides(graph, selector, *layout);
+    if (layout.ok() && *layout != Layout::strided) return uniform_sides(graph, narrowest, selector, *layout);
   }
   return Error{
       ErrorCode::invalid_argument,

@@ -1,0 +1,46 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "network/assign/sides.h"
+#include "network/infer.h"
+
+namespace convoy::network {
+namespace {
+
+constexpr std::array kLayouts{Layout::nhwc, Layout::nchw, Layout::nchw8c, Layout::nchw16c};
+
+bool can_be_narrowed(const Graph& graph, const Node& node, DataType type, Selector& selector) {
+  const auto in = [&](Layout layout) { return Sides{{layout, type}, {layout, type}}; };
+  if (!can_work(graph, node, in(Layout::nchw))) return false;
+  return !node.conv || std::ranges::any_of(kLayouts, [&](Layout layout) {
+    const ConvProblem problem = in_formats(selector.allowed(node.conv->problem), in(layout));
+    return selector.predict(problem, selector.weights_of(graph, node, problem)).has_value();
+  });
+}
+
+}  // namespace
+
+std::vector<NodeTypes> node_types(const Graph& graph, Selector& selector, std::vector<std::string>& remarks) {
+  const NetworkOptions& options = selector.options();
+  std::vector<NodeTypes> result(graph.nodes.size(), NodeTypes{{DataType::f32}});
+  if (options.precision == DataType::f32) return result;
+  bool any = false;
+  for (std::size_t n = 0; n < result.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    const auto listed = options.precision_errors.find(joined(node.sources));
+    const bool is_free = !options.precision_errors.empty();  // to choose
+    if (is_free && listed == options.precision_errors.end()) continue;
+    if (!can_be_narrowed(graph, node, options.precision, selector)) continue;
+    result[n].types = {options.precision};
+    if (is_free) result[n] = {{DataType::f32, options.precision}, listed->second};
+    any = any || node.conv;
+  }
+  if (any || !options.precision_errors.empty()) return result;
+  remarks.push_back(fmt::format("no engine here runs a convolution of this network in {}: it stays as it is",
+                                name_of(options.precision)));
+  return std::vector<NodeTypes>(graph.nodes.size(), NodeTypes{{DataType::f32}});
+}
+
+}  // namespace convoy::network

@@ -1,0 +1,205 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/clock.h"
+#include "convoy/network_precision.h"
+#include "network/assign/plan_file.h"
+
+namespace convoy {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr int kMostTries = 8;
+constexpr double kNear = 0.85;      // of the error that is allowed: looking on is hardly worth it
+constexpr double kOfTheTime = 0.7;  // for looking at nodes one by one
+
+double relative_error(const HostTensor& actual, const HostTensor& expected) {
+  if (actual.desc.type != expected.desc.type || actual.desc.dims != expected.desc.dims) return infinity;
+  if (!is_floating(expected.desc.type)) return 0;
+  double difference = 0, norm = 0;
+  for (std::int64_t i = 0; i < expected.desc.elements(); ++i) {
+    const double a = load_as_double(actual.desc.type, actual.data.get(), i);
+    const double e = load_as_double(expected.desc.type, expected.data.get(), i);
+    if (!std::isfinite(e)) continue;
+    difference += (a - e) * (a - e);
+    norm += e * e;
+  }
+  if (difference == 0) return 0;
+  return std::isfinite(difference) && norm > 0 ? std::sqrt(difference / norm) : infinity;
+}
+
+class Chooser {
+ public:
+  Chooser(const Network& network, std::span<const NetworkInputs> inputs, const NetworkOptions& options,
+          double max_error, const NetworkTuningProgress& progress)
+      : network_(network), inputs_(inputs), options_(options), max_error_(max_error), progress_(progress) {
+    for (const HostTensor& input : inputs.front()) descs_.push_back(input.desc);
+    budget_ = std::exchange(options_.selection.budget_seconds, 0);
+    options_.selection.mode = SelectionMode::heuristic;
+    options_.kept_plans.clear();
+    options_.plan.clear();
+  }
+
+  Result<PrecisionChoice> run() {
+    CONVOY_TRY(Made f32, made("global", DataType::f32, {}));
+    CONVOY_TRY(expected_, outputs_of(f32.text));
+    CONVOY_TRY(const Made narrow, made("global", options_.precision, {}));
+    CONVOY_TRY(const double narrow_error, error_of(narrow.text));
+    result_.f32_seconds = f32.seconds;
+    result_.narrow_seconds = narrow.seconds;
+    result_.narrow_error = narrow_error;
+    best_ = std::move(f32);
+    if (narrow_error <= max_error_) take(narrow, narrow_error);
+    if (narrow_error > max_error_ && narrow.narrowed > 0) {
+      CONVOY_CHECK(look_at_nodes(narrow.text));
+      CONVOY_CHECK(search());
+    }
+    result_.plan = best_.text;
+    result_.predicted_seconds = best_.seconds;
+    result_.narrowed = best_.narrowed;
+    return std::move(result_);
+  }
+
+ private:
+  struct Made {
+    std::string text;
+    double seconds = 0;
+    int narrowed = 0;
+  };
+
+  bool is_narrow(const std::string& side) const { return side.starts_with(name_of(options_.precision)); }
+
+  Result<Made> made(const std::string& how, DataType precision, const std::map<std::string, double>& errors,
+                    double limit = 0) const {
+    NetworkOptions making = options_;
+    making.how = how;
+    making.precision = precision;
+    making.precision_errors = errors;
+    making.error_limit = limit;
+    CONVOY_TRY(std::string text, network_.plan(descs_, making));
+    CONVOY_TRY(const NetworkPlanCost cost, read_plan_cost(text));
+    CONVOY_TRY(const network::PlanFile file, network::parse_plan(text));
+    const auto narrowed = std::ranges::count_if(file.lines, [&](const network::PlanLine& line) {
+      return line.kind != "convert" && (is_narrow(line.from) || is_narrow(line.to));
+    });
+    return Made{std::move(text), cost.seconds, static_cast<int>(narrowed)};
+  }
+
+  Result<std::vector<std::vector<HostTensor>>> outputs_of(const std::string& plan) const {
+    NetworkOptions obeying = options_;
+    obeying.plan = plan;
+    CONVOY_TRY(const auto session, network_.prepare(descs_, obeying));
+    std::vector<std::vector<HostTensor>> outputs;
+    for (const NetworkInputs& each : inputs_) {
+      CONVOY_TRY(std::vector<HostTensor> result, session->run(each));
+      outputs.push_back(std::move(result));
+    }
+    return outputs;
+  }
+
+  Result<double> error_of(const std::string& plan) const {
+    CONVOY_TRY(const auto outputs, outputs_of(plan));
+    double error = 0;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      error = std::max(error, convoy::relative_error(outputs[i], expected_[i]));
+    }
+    return error;
+  }
+
+  void take(const Made& plan, double error) {
+    if (!(plan.seconds < best_.seconds)) return;
+    best_ = plan;
+    result_.error = error;
+  }
+
+  double spent() const { return monotonic_seconds() - start_; }
+  bool stopped(double share) const {
+    return (options_.selection.stop != nullptr && *options_.selection.stop) ||
+           (budget_ > 0 && spent() > share * budget_);
+  }
+  void show(double fraction, const std::string& what) const {
+    if (progress_) progress_(fraction, what);
+  }
+
+  Result<void> look_at_nodes(const std::string& narrow) {
+    CONVOY_TRY(const network::PlanFile file, network::parse_plan(narrow));
+    std::vector<std::string> names;
+    for (const network::PlanLine& line : file.lines) {
+      if (line.kind != "convert" && (is_narrow(line.from) || is_narrow(line.to))) names.push_back(line.name);
+    }
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (stopped(kOfTheTime)) {
+        result_.remarks.push_back(
+            fmt::format("the time ended after {} of {} nodes: the others stay f32", i, names.size()));
+        break;
+      }
+      show(kOfTheTime * static_cast<double>(i) / static_cast<double>(names.size()), names[i]);
+      CONVOY_TRY(const Made alone, made("greedy", options_.precision, {{names[i], 0}}));
+      CONVOY_TRY(const double error, error_of(alone.text));
+      result_.nodes.push_back({names[i], error});
+      if (error <= max_error_) errors_[names[i]] = error;
+    }
+    return {};
+  }
+
+  // With limits of what errors are expected to add up to: they may add up to less, or more.
+  Result<void> search() {
+    double limit = max_error_, least_broken = infinity;
+    std::string before;
+    for (int tries = 0; tries < kMostTries && !errors_.empty() && !stopped(1); ++tries) {
+      show(kOfTheTime + (1 - kOfTheTime) * tries / kMostTries, "whole plans");
+      CONVOY_TRY(const Made plan, made("global", options_.precision, errors_, limit));
+      if (plan.text == before) break;
+      before = plan.text;
+      CONVOY_TRY(const double error, error_of(plan.text));
+      if (error <= max_error_) {
+        take(plan, error);
+        if (error >= kNear * max_error_) break;
+        limit *= std::clamp(error > 0 ? 0.95 * max_error_ / error : 4.0, 1.05, 4.0);
+        if (limit >= least_broken) break;
+      } else {
+        least_broken = std::min(least_broken, limit);
+        limit *= std::isfinite(error) ? 0.95 * max_error_ / error : 0.5;
+      }
+    }
+    return {};
+  }
+
+  const Network& network_;
+  std::span<const NetworkInputs> inputs_;
+  NetworkOptions options_;
+  double max_error_, budget_ = 0, start_ = monotonic_seconds();
+  const NetworkTuningProgress& progress_;
+  std::vector<TensorDesc> descs_;
+  std::vector<std::vector<HostTensor>> expected_;  // by run
+  std::map<std::string, double> errors_;
+  Made best_;
+  PrecisionChoice result_;
+};
+
+}  // namespace
+
+double relative_error(std::span<const HostTensor> actual, std::span<const HostTensor> expected) {
+  if (actual.size() != expected.size()) return infinity;
+  double greatest = 0;
+  for (std::size_t i = 0; i < actual.size(); ++i) greatest = std::max(greatest, relative_error(actual[i], expected[i]));
+  return greatest;
+}
+
+Result<PrecisionChoice> choose_precision(const Network& network, std::span<const NetworkInputs> inputs,
+                                         const NetworkOptions& options, double max_error,
+                                         const NetworkTuningProgress& progress) {
+  if (options.precision == DataType::f32) {
+    return Error{ErrorCode::invalid_argument, "precision=f32: there is nothing to choose from"};
+  }
+  if (!(max_error >= 0)) {
+    return Error{ErrorCode::invalid_argument, fmt::format("max_error={} must be at least 0", max_error)};
+  }
+  if (inputs.empty()) return Error{ErrorCode::invalid_argument, "inputs: at least one run's are needed"};
+  return Chooser(network, inputs, options, max_error, progress).run();
+}
+
+}  // namespace convoy
