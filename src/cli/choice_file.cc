@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <limits>
 #include <map>
+#include <tuple>
+#include <utility>
 
 #include "core/open_knobs.h"
 #include "select/objective.h"
@@ -49,11 +51,13 @@ std::string without_math(ConvProblem problem) {
 struct Group {
   std::string device, cudnn, problem;
   int caches = std::numeric_limits<int>::max();  // preference() of the times
-  std::map<std::string, std::vector<Measurement>> times;
-  std::map<std::string, bool> failed;
+  using Name = std::pair<std::string, MathMode>;
+  std::map<Name, std::vector<Measurement>> times;
+  std::map<Name, bool> failed;
 
-  void add(const Measurement& measurement, CacheState state) {
-    const std::string name = print(without_open_knobs(measurement.candidate));
+  void add(const Measurement& measurement, CacheState state, MathMode math) {
+    const bool is_offered = measurement.candidate.engine.starts_with("cudnn.eng");
+    const Name name{print(without_open_knobs(measurement.candidate)), is_offered ? MathMode::strict : math};
     if (measurement.failure) {
       failed[name] = true;
       return;
@@ -75,16 +79,17 @@ struct Group {
       return objective.energy > 0 ? m.energy_joules.value_or(kFailed) : m.median_seconds;
     };
     std::vector<KnownCost> known;
-    for (const auto& [candidate, measured] : times) {
+    for (const auto& [name, measured] : times) {
       double least = kFailed;
       for (const Measurement& m : measured) least = std::min(least, cost(m));
-      if (least < kFailed) known.push_back({device, cudnn, problem, candidate, least});
+      if (least < kFailed) known.push_back({device, cudnn, problem, name.first, least, name.second});
     }
-    for (const auto& [candidate, yes] : failed) {
-      if (!times.contains(candidate)) known.push_back({device, cudnn, problem, candidate, kFailed});
+    for (const auto& [name, yes] : failed) {
+      if (!times.contains(name)) known.push_back({device, cudnn, problem, name.first, kFailed, name.second});
     }
-    std::sort(known.begin(), known.end(),
-              [](const KnownCost& a, const KnownCost& b) { return a.candidate < b.candidate; });
+    std::sort(known.begin(), known.end(), [](const KnownCost& a, const KnownCost& b) {
+      return std::tie(a.candidate, a.math) < std::tie(b.candidate, b.math);
+    });
     return known;
   }
 };
@@ -129,7 +134,7 @@ std::vector<KnownCost> known_costs(std::span<const TuningRecord> records, std::s
     group.device = device;
     group.cudnn = cudnn;
     group.problem = text;
-    group.add(measurement, record.key.caches);
+    group.add(measurement, record.key.caches, problem->math);
   }
   std::vector<KnownCost> all;
   for (const auto& [key, group] : groups) {
@@ -142,8 +147,9 @@ std::vector<KnownCost> known_costs(std::span<const TuningRecord> records, std::s
 std::string choice_file(std::span<const KnownCost> costs, const ChoiceOptions& options) {
   std::string text = "convoy-choices 2\n";
   for (const KnownCost& known : costs) {
-    text += fmt::format("time\t{}\t{}\t{}\t{}\t{}\n", known.device, known.cudnn, known.problem, known.candidate,
-                        known.cost);
+    text +=
+        fmt::format("time\t{}\t{}\t{}\t{}\t{}", known.device, known.cudnn, known.problem, known.candidate, known.cost);
+    text += known.math == MathMode::strict ? "\n" : fmt::format("\t{}\n", name_of(known.math));
   }
   for (const SelectionRule& rule : rules_for_programs(options.rules)) {
     text += fmt::format("rule\t{}\t{}\n", rule.pattern, print(rule.candidate));

@@ -41,6 +41,9 @@ struct KnownCost {
   std::string problem;  // math=strict
   std::string candidate;
   double cost;
+  // What it was measured with. cuDNN's plans use TF32 or not as their configuration says, and count as strict; what
+  // runs in place of them has to be told.
+  MathMode math = MathMode::strict;
 };
 
 // What the records say of the engines on GPUs (those of `engines`, of their revisions), sorted. A problem's costs are

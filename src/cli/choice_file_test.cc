@@ -60,6 +60,14 @@ TEST(ChoiceFile, ConvoysOwnEnginesCountForEveryVersionOfCudnn) {
   EXPECT_TRUE(costs({own("cuda.depthwise", -1)}).empty()) << "of an older revision";
 }
 
+TEST(ChoiceFile, WhatCudnnCannotOfferKeepsItsMath) {
+  const auto known = costs({row(kStrict, "cudnn.legacy.fprop1", 5e-5), row(kTf32, "cudnn.legacy.fprop1", 1e-5)});
+  ASSERT_EQ(known.size(), 2u);
+  const std::string text = choice_file(known, {});
+  EXPECT_NE(text.find("\tcudnn.legacy.fprop1\t5e-05\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\tcudnn.legacy.fprop1\t1e-05\ttf32\n"), std::string::npos) << text;
+}
+
 TEST(ChoiceFile, OneStateOfTheCachesCounts) {
   TuningRecord warm = row(kStrict, "cudnn.eng5", 1e-5), cold = row(kStrict, "cudnn.eng7", 2e-5);
   warm.key.caches = CacheState::warm;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/math_mode.h"
 #include "select/former_knobs.h"
 #include "select/glob.h"
 
@@ -128,8 +129,10 @@ Result<Choices> Choices::parse(std::string_view text) {
       auto candidate = read_candidate(take(line, '\t'), number, choices.remarks);
       if (!candidate.ok()) return damaged(candidate.error().message);
       double cost = 0;
-      if (!read(line, cost) || !(cost > 0)) return damaged("no time at its end");
-      Row row{{}, {*std::move(candidate), cost}};
+      if (!read(take(line, '\t'), cost) || !(cost > 0)) return damaged("no time at its end");
+      const auto math = line.empty() ? Result<MathMode>(MathMode::strict) : parse_math_mode(line);
+      if (!math.ok()) return damaged(math.error().message);
+      Row row{{}, {*std::move(candidate), cost, *math}};
       const std::string key = key_of(device, cudnn, without_alignments(problem, row.alignments));
       choices.times_[key].push_back(std::move(row));
     } else {
@@ -150,8 +153,9 @@ void Choices::collect(const std::string& key, const Alignments& callers, std::ve
       bool serves = own || row.known.seconds < std::numeric_limits<double>::infinity();
       for (std::size_t i = 0; i < callers.size(); ++i) serves &= row.alignments[i] <= callers[i];
       if (!serves) continue;
-      const auto same = std::find_if(known.begin(), known.end(),
-                                     [&](const KnownTime& other) { return other.candidate == row.known.candidate; });
+      const auto same = std::find_if(known.begin(), known.end(), [&](const KnownTime& other) {
+        return other.candidate == row.known.candidate && other.math == row.known.math;
+      });
       if (same == known.end()) {
         known.push_back(row.known);
       } else if (same >= known.begin() + static_cast<std::ptrdiff_t>(before)) {

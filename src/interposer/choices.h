@@ -2,8 +2,9 @@
 //
 // The file is text, a line each, fields separated by tabs:
 //   convoy-choices 2
-//   time    NAME OF THE DEVICE  VERSION OF CUDNN  PROBLEM (math=strict)  CANDIDATE  COST (inf: it failed)
-//           Convoy's own engines have a version of their own, "-"
+//   time    NAME OF THE DEVICE  VERSION OF CUDNN  PROBLEM (math=strict)  CANDIDATE  COST (inf: it failed)  MATH
+//           Convoy's own engines have a version of their own, "-"; MATH (left out: strict) is for what cuDNN can't
+//           offer
 //   rule    PATTERN  CANDIDATE                     in the order of the rules file; docs/selection.md has the patterns
 //   filter  engines GLOBS | deterministic | notes GLOBS | workspace BYTES | sm-count N
 //   strict                                         what can't be obeyed fails the program's query
@@ -29,7 +30,8 @@ bool is_offered(const Candidate& candidate);
 
 struct KnownTime {
   Candidate candidate;
-  double seconds;  // infinite: it failed
+  double seconds;                    // infinite: it failed
+  MathMode math = MathMode::strict;  // that it was measured with, and has to run with to take so long
 };
 
 struct Rule {

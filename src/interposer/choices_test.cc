@@ -53,6 +53,19 @@ TEST(Choices, ALowerAlignmentServesAHigherOne) {
   EXPECT_EQ(found(",align=4", ",align=4"), "b!") << "and a failure serves its own alignment only";
 }
 
+TEST(Choices, ATimeIsOfTheMathThatItNames) {
+  const Choices choices =
+      parsed("time\tg\t9\tfprop:a\tcudnn.legacy.fprop1\t3\ntime\tg\t9\tfprop:a\tcudnn.legacy.fprop1\t1\ttf32\n");
+  const auto known = choices.substitutes("g", "9", "fprop:a");
+  ASSERT_EQ(known.size(), 2u);
+  EXPECT_EQ(known[0].math, MathMode::strict);
+  EXPECT_EQ(known[1].math, MathMode::tf32);
+  EXPECT_EQ(known[1].seconds, 1);
+  const auto wrong = Choices::parse("convoy-choices 2\ntime\tg\t9\tfprop:a\tcudnn.legacy.fprop1\t3\tfast\n");
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_NE(wrong.error().message.find("line 2: math 'fast'"), std::string::npos) << wrong.error().message;
+}
+
 TEST(Choices, WhatIsNotOfferedIsKnownApart) {
   const Choices choices = parsed(
       "time\tg\t9\tfprop:a\tcudnn.eng5\t3\ntime\tg\t-\tfprop:a\tcuda.depthwise{tile=1}\t1\n"

@@ -61,7 +61,8 @@ const KnownTime* fastest(const std::vector<KnownTime>& known) {
 
 }  // namespace
 
-const Substitute& Substitution::ready(const std::string& problem, const Candidate& candidate) {
+const Substitute& Substitution::ready(const GraphRow& row, const Candidate& candidate, MathMode math) {
+  const std::string problem = row.problem + (math == MathMode::strict ? "" : fmt::format(":math={}", name_of(math)));
   const std::string name = print(candidate);
   const auto [found, is_new] = substitutes_.try_emplace(fmt::format("{}\t{}\t{}", current_device(), problem, name));
   Substitute& substitute = found->second;
@@ -121,7 +122,7 @@ const StandIn* Substitution::choose(const Replaceable& plan, const std::vector<K
       // Where it is in doubt, the program's timing is to decide between it and the best that cuDNN has.
       if (best->candidate == replaced && known.seconds > kClearly * best->seconds) break;
     }
-    const Substitute& substitute = ready(plan.row.problem, known.candidate);
+    const Substitute& substitute = ready(plan.row, known.candidate, known.math);
     std::string reason = unfit(substitute, plan.plan.offer);
     if (reason.empty()) {
       chosen = put(plan, substitute);
@@ -139,7 +140,9 @@ Result<const StandIn*> Substitution::obey(const Replaceable& plan, const Candida
   const StandIn* chosen = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    const Substitute& substitute = ready(plan.row.problem, wanted);
+    // As the plan does it, whose configuration says whether it uses TF32.
+    const bool tf32 = plan.row.is_f32() && std::ranges::count(plan.plan.offer.notes, "TENSOR_CORE") > 0;
+    const Substitute& substitute = ready(plan.row, wanted, tf32 ? MathMode::tf32 : MathMode::strict);
     if (std::string reason = unfit(substitute, plan.plan.offer); !reason.empty())
       return Error{ErrorCode::unsupported, reason};
     chosen = put(plan, substitute);

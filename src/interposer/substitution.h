@@ -71,7 +71,7 @@ class Substitution {
   void unlock() { mutex_.unlock(); }
 
  private:
-  const Substitute& ready(const std::string& problem, const Candidate& candidate);
+  const Substitute& ready(const GraphRow& row, const Candidate& candidate, MathMode math);
   // Why it can't serve in place of a plan; empty: it can.
   std::string unfit(const Substitute& substitute, const Offer& replaced) const;
   const StandIn* put(const Replaceable& plan, const Substitute& substitute);

@@ -18,10 +18,11 @@ struct Plan {
   int tile;
 };
 
-const void* prepare(const char*, const char* candidate, int target_sms, char* error, std::size_t size) {
+const void* prepare(const char* problem, const char* candidate, int target_sms, char* error, std::size_t size) {
   const char* value = std::strchr(candidate, '=');
   const int tile = value == nullptr ? 0 : std::atoi(value + 1);
-  std::printf("prepares %s for %d SMs\n", candidate, target_sms);
+  const char* math = std::strstr(problem, ":math=");
+  std::printf("prepares %s for %d SMs%s\n", candidate, target_sms, math == nullptr ? "" : math);
   // By the names that the interposer stands in front of, as cuDNN's own libraries may: nobody is to see it.
   cudnnBackendDescriptor_t operation = nullptr, graph = nullptr;
   cudnnBackendCreateDescriptor(CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR, &operation);

@@ -95,6 +95,12 @@ class Substitution(unittest.TestCase):
         out, _, _ = self.run_program("1", times={"cuda.depthwise{tile=1}": 1e-5}, filters=["sm-count\t66"])
         self.assertIn("prepares cuda.depthwise{tile=1} for 66 SMs", out)
 
+    def test_it_is_prepared_with_the_math_that_its_time_is_of(self):
+        # cuDNN's older interface takes either, and without TF32 may take four times as long.
+        for math in ("tf32", "reduced"):
+            out, _, _ = self.run_program("1", times={"cudnn.legacy.fprop1": "9e-5", "cuda.depthwise{tile=1}": f"1e-5\t{math}"})
+            self.assertIn(f"prepares cuda.depthwise{{tile=1}} for 0 SMs:math={math}", out)
+
     def test_one_that_fails_is_left_alone(self):
         out, _, graph = self.run_program("2", times={"cuda.depthwise{tile=4}": 1e-5})
         self.assertEqual(out[-3:], ["failed cuda.depthwise{tile=4}", "ran eng5", "ran eng5"])

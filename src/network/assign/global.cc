@@ -290,8 +290,8 @@ std::vector<Sides> local_sides(const Graph& graph, std::span<const NodeTypes> ty
 Result<GlobalSides> global_sides(const Graph& graph, std::span<const NodeTypes> types, Selector& selector) {
   Choices choices(graph, types, selector);
   CONVOY_TRY(const solver::Problem problem, choices.problem());
-  const bool may_choose = std::ranges::any_of(types, [](const NodeTypes& each) { return each.types.size() > 1; });
-  if (may_choose) return within_errors(choices, problem, selector.options().error_limit);
+  if (!selector.options().precision_errors.empty())
+    return within_errors(choices, problem, selector.options().error_limit);
   CONVOY_TRY(const solver::Solution solution, solver::solve(problem));
   GlobalSides result{.sides = choices.sides(solution.choice), .seconds = solution.cost};
   result.proof = fmt::format("global: {:.4g} us by {} costs, {} of them measured; ", solution.cost * 1e6,

@@ -30,11 +30,12 @@ std::vector<NodeTypes> node_types(const Graph& graph, Selector& selector, std::v
   for (std::size_t n = 0; n < result.size(); ++n) {
     const Node& node = graph.nodes[n];
     const auto listed = options.precision_errors.find(joined(node.sources));
-    const bool is_free = !options.precision_errors.empty();  // to choose
+    const bool is_free = !options.precision_errors.empty();
     if (is_free && listed == options.precision_errors.end()) continue;
     if (!can_be_narrowed(graph, node, options.precision, selector)) continue;
-    result[n].types = {options.precision};
-    if (is_free) result[n] = {{DataType::f32, options.precision}, listed->second};
+    const bool is_chosen = is_free || options.how == "global" || options.how == "local";
+    result[n].types = is_chosen ? std::vector{DataType::f32, options.precision} : std::vector{options.precision};
+    if (is_free) result[n].error = listed->second;
     any = any || node.conv;
   }
   if (any || !options.precision_errors.empty()) return result;

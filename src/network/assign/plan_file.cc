@@ -10,6 +10,7 @@
 #include <set>
 
 #include "core/hash.h"
+#include "core/math_mode.h"
 #include "core/text.h"
 #include "network/assign/sides.h"
 #include "network/conv_node.h"
@@ -93,13 +94,6 @@ std::string_view without_comment(std::string_view line) {
 
 // ---- the header ----
 
-Result<MathMode> parse_math(std::string_view text) {
-  for (const MathMode math : {MathMode::strict, MathMode::tf32, MathMode::reduced}) {
-    if (text == name_of(math)) return math;
-  }
-  return Error{ErrorCode::invalid_argument, fmt::format("math {}: it is strict, tf32 or reduced", quoted(text))};
-}
-
 Result<void> read_field(NetworkPlanHeader& header, std::string_view field, std::string_view rest) {
   if (field == "network") {
     CONVOY_TRY(header.network, take_quoted(rest));
@@ -117,7 +111,7 @@ Result<void> read_field(NetworkPlanHeader& header, std::string_view field, std::
   } else if (field == "isa") {
     CONVOY_TRY(header.isa, parse_isa(take_word(rest)));
   } else if (field == "math") {
-    CONVOY_TRY(header.math, parse_math(take_word(rest)));
+    CONVOY_TRY(header.math, parse_math_mode(take_word(rest)));
   } else if (field == "precision") {
     CONVOY_TRY(header.precision, parse_data_type(take_word(rest)));
     if (header.precision != DataType::bf16 && header.precision != DataType::f16) {

@@ -13,7 +13,7 @@ namespace convoy::network {
 // The types that a node may hold f32 activations in, by NetworkOptions::precision, and what one narrower than f32 adds
 // to the error of the network's outputs.
 struct NodeTypes {
-  std::vector<DataType> types;  // f32, the narrow one, or both, f32 first
+  std::vector<DataType> types;  // f32, the narrow one, or both to choose from, f32 first
   double error = 0;
 };
 // By node. Convolutions are narrowed where an engine other than an oracle takes them so, operators where they work so.
@@ -43,7 +43,7 @@ std::vector<Sides> uniform_sides(const Graph& graph, std::span<const DataType> t
 
 // The layouts of nchw, nhwc and the processor's blocks, and the types that each node may have, that take least in all:
 // convolutions, operators and conversions, by Selector's costs. Convolutions may read and write in different ones.
-// Where nodes may choose between types, the squares of their errors add up to NetworkOptions::error_limit's at most. A
+// Where errors are known, the squares of those of narrow nodes add up to NetworkOptions::error_limit's at most. A
 // value that several read is converted once for all of them. It is the optimum of a partitioned boolean quadratic
 // problem (solver/solver.h); Anderson and Gregg, "Optimal DNN Primitive Selection with Partitioned Boolean Quadratic
 // Programming", CGO 2018.
