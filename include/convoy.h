@@ -107,9 +107,9 @@ typedef struct convoy_options {
   const char* math;           /* convoy_session_create only: precision that convolutions may give up, "strict" (none),
                                * "tf32", "reduced"; null: "strict". (A convolution's problem string has its own.) */
   /* Of networks only: */
-  const char* how;      /* "greedy", "global", "local" or "uniform:nhwc" (docs/plans.md); null: "greedy" */
-  const char* plan;     /* text of a plan file, obeyed in place of choosing; null: none */
-  int32_t lenient_plan; /* what does not fit it: 0 an error that names the line, 1 chosen again */
+  const char* how;       /* "greedy", "global", "local" or "uniform:nhwc" (docs/plans.md); null: "greedy" */
+  const char* plan;      /* text of a plan file, obeyed in place of choosing; null: none */
+  int32_t lenient_plan;  /* what does not fit it: 0 an error that names the line, 1 chosen again */
   const char* precision; /* "bf16" or "f16": what nodes of f32 run in instead, wherever an engine can; null: "f32" */
 } convoy_options;
 #define CONVOY_OPTIONS_INIT \

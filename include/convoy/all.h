@@ -11,6 +11,7 @@
 #include "convoy/measurement.h"
 #include "convoy/network.h"
 #include "convoy/network_plan.h"
+#include "convoy/network_precision.h"
 #include "convoy/network_tuning.h"
 #include "convoy/plan_cache.h"
 #include "convoy/queue.h"

@@ -39,7 +39,7 @@ struct NetworkPlanHeader {
   Isa isa = Isa::portable;
   MathMode math = MathMode::strict;
   DataType precision = DataType::f32;  // what some nodes of f32 run in; no line of the file where that is f32
-  std::uint64_t graph = 0;  // of nodes, sizes and types, after all passes; not of weights
+  std::uint64_t graph = 0;             // of nodes, sizes and types, after all passes; not of weights
 };
 
 // Reads the lines before the first node. Errors name the line.
