@@ -228,9 +228,40 @@ void regroup_bytes(const Piece& p) {
   std::memcpy(c + p.dst_eighth, a + p.src_eighth, 8);
 }
 
+// A block with padding: each position is read as if it had all channels, as long as src does, and the rest masked.
+// Returns how many positions that were.
+template <class T, int kChannels>
+std::int64_t masked_rows(const Piece& piece) {
+  const Piece p = piece;
+  constexpr int kBytes = kChannels * T::E;
+  const std::int64_t room = (p.positions - 1) * p.src_position + (p.channels - kChannels) * T::kFrom;
+  const std::int64_t count = room < 0 ? 0 : room / p.src_position + 1;
+  const Mask mask = mask_of<T::E, kChannels>(p.channels);
+  const Bytes* src = p.src;
+  Bytes* dst = p.dst;
+#pragma GCC unroll 2
+  for (std::int64_t i = 0; i < count; ++i, src += p.src_position, dst += p.dst_position) {
+    if constexpr (kBytes == 8) {
+      _mm_storel_epi64(reinterpret_cast<__m128i*>(dst), _mm_and_si128(load8(src), low_lane(mask.low)));
+    } else if constexpr (kBytes == 16) {
+      T::store(dst, _mm_and_si128(T::load(src), low_lane(mask.low)));
+    } else {
+      T::store_two(dst, _mm256_and_si256(T::load_two(src), mask.low));
+      if constexpr (kBytes == 64) T::store_two(dst + 32, _mm256_and_si256(T::load_two(src + 32), mask.high));
+    }
+  }
+  return count;
+}
+
 template <class T>
 void regroup_row(const Piece& piece) {
-  const Piece p = piece;
+  std::int64_t done = 0;
+  if (piece.channels > 0 && piece.channels < piece.padded && piece.padded % 8 == 0) {
+    done = piece.padded == 8 ? masked_rows<T, 8>(piece) : masked_rows<T, 16>(piece);
+  }
+  Piece rest = piece;
+  rest.src += done * piece.src_position, rest.dst += done * piece.dst_position, rest.positions -= done;
+  const Piece p = rest;  // const: what is stored is no part of it
   const std::int64_t bytes = p.channels * T::kTo;
   if (p.padded > p.channels) zero_rows(p.dst + bytes, p.dst_position, p.positions, p.padded * T::kTo - bytes);
   if constexpr (T::kFrom == T::kTo) {
