@@ -17,13 +17,13 @@ using conversion::Piece;
 constexpr std::int64_t kRun = 4096;
 // Where a line of nhwc has the channels of several pieces, these take turns: in each so many positions, or up to twice
 // as many, so that the line is still in the first cache when the next piece comes to it. Their rows are too many to be
-// foreseen, and are asked for so many bytes ahead.
+// foreseen, and where the second cache doesn't hold them all, they are asked for so many bytes ahead.
 constexpr std::int64_t kTurn = 128;
 constexpr std::int64_t kAhead = 256;
-// Threads split positions in multiples of so many.
+// Threads share positions in multiples of so many, which are whole lines of nhwc. Where they write rows or blocks, they
+// share channels instead, as a line that two threads write takes as long as many others; but not where src is nhwc,
+// whose lines each of them would read, and a thread's part of a row has so many bytes or more.
 constexpr std::int64_t kChunk = 64;
-// A thread that writes less of a row (or a block) than this gets whole ones: the lines at a row's ends, which two
-// threads write, take longer than all others.
 constexpr std::int64_t kPartOfRow = 16384;
 
 bool is_f32_and_16_bits(DataType a, DataType b) {
@@ -78,7 +78,7 @@ struct Range {
 
 class Conversion {
  public:
-  Conversion(const TensorDesc& src, const TensorDesc& dst, const Kernels& kernels)
+  Conversion(const TensorDesc& src, const TensorDesc& dst, const Kernels& kernels, std::int64_t cached)
       : src_type_(src.type),
         dst_type_(dst.type),
         from_(src),
@@ -89,40 +89,34 @@ class Conversion {
         positions_(positions_of(src)) {
     const bool src_blocked = src.channel_block > 1, dst_blocked = dst.channel_block > 1;
     blocked_ = src_blocked || dst_blocked;
-    dst_blocked_ = dst_blocked;
     to_nhwc_ = to_.inner && !dst_blocked;
     const bool nhwc = to_nhwc_ || (from_.inner && !src_blocked);
     regroups_ = from_.inner && to_.inner;
     if (!regroups_ && blocked_) width_ = std::max(src.channel_block, dst.channel_block);
     padded_ = dst_blocked ? dst.padded_channels() : channels_;
     const std::int64_t element = std::min(from_.size, to_.size);
+    ahead_ = src.bytes() + dst.bytes() > cached ? kAhead : 0;
     turn_ = std::max(kTurn, kAhead / element);
     run_ = std::max(turn_, kRun / element);
-    if (nhwc)
-      span_ = std::max(kMostChannels, 64 / element);
-    else
-      span_ = width_;
+    span_ = nhwc ? std::max(kMostChannels, 64 / element) : width_;
   }
 
   void run(const std::byte* src, std::byte* dst, ThreadTeam& team) const {
-    const std::int64_t chunks = (positions_ + kChunk - 1) / kChunk;
     const std::int64_t unit = blocked_ ? kMostChannels : 8, units = (padded_ + unit - 1) / unit;
-    const bool whole_rows =
-        !to_nhwc_ && units >= team.size() && (!from_.inner || positions_ * to_.position < kPartOfRow * team.size());
-    if (whole_rows || samples_ * chunks < team.size()) {
-      return parallel_ranges(team, samples_ * units, [&](std::int64_t begin, std::int64_t end, int) {
-        for (std::int64_t n = begin / units; n * units < end; ++n) {
-          const std::int64_t first = std::max(begin - n * units, std::int64_t{0}),
-                             last = std::min(end - n * units, units);
+    const std::int64_t chunks = (positions_ + kChunk - 1) / kChunk;
+    const bool short_parts = !from_.inner || positions_ * to_.position < kPartOfRow * team.size();
+    const bool by_channels =
+        samples_ * chunks < team.size() || (!to_nhwc_ && short_parts && samples_ * units >= team.size());
+    const std::int64_t parts = by_channels ? units : chunks;
+    parallel_ranges(team, samples_ * parts, [&](std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t n = begin / parts; n * parts < end; ++n) {
+        const std::int64_t first = std::max<std::int64_t>(begin - n * parts, 0),
+                           last = std::min(end - n * parts, parts);
+        if (by_channels) {
           range(src, dst, n, {first * unit, std::min(last * unit, padded_), 0, positions_});
+        } else {
+          range(src, dst, n, {0, padded_, first * kChunk, std::min(last * kChunk, positions_)});
         }
-      });
-    }
-    parallel_ranges(team, samples_ * chunks, [&](std::int64_t begin, std::int64_t end, int) {
-      for (std::int64_t n = begin / chunks; n * chunks < end; ++n) {
-        const std::int64_t first = std::max(begin - n * chunks, std::int64_t{0}),
-                           last = std::min(end - n * chunks, chunks);
-        range(src, dst, n, {0, padded_, first * kChunk, std::min(last * kChunk, positions_)});
       }
     });
   }
@@ -143,14 +137,14 @@ class Conversion {
         for (std::int64_t at = run, to; at < run_end; at = to) {
           to = part_end(at, run_end, turn);
           pieces(r.channel_begin, c, c_end, [&](std::int64_t channel, std::int64_t count, std::int64_t padded) {
-            move(src, dst, n, channel, count, padded, at, to, turn < run_end - run ? kAhead : 0);
+            move(src, dst, n, channel, count, padded, at, to, turn < run_end - run ? ahead_ : 0);
           });
         }
       }
     }
   }
 
-  // Of channels that fill no piece some are done twice, where there are enough.
+  // Of channels that fill no piece some are done twice, where the thread has enough, from `first` on.
   template <class Body>
   void pieces(std::int64_t first, std::int64_t begin, std::int64_t end, Body body) const {
     std::int64_t c = begin;
@@ -158,7 +152,7 @@ class Conversion {
       for (std::int64_t width; c < end; c += width) {
         width = std::min(width_, end - c);
         const std::int64_t count = std::clamp<std::int64_t>(channels_ - c, 0, width);
-        body(c, count, to_.inner && !dst_blocked_ ? count : width);
+        body(c, count, to_nhwc_ ? count : width);
       }
       return;
     }
@@ -191,12 +185,13 @@ class Conversion {
   Side from_, to_;
   const Kernels& kernels_;
   std::int64_t samples_, channels_, positions_;
-  std::int64_t padded_;         // channels
-  bool blocked_, dst_blocked_;  // either; dst
-  bool to_nhwc_, regroups_;
+  std::int64_t padded_;                 // channels, with dst's padding
+  bool blocked_;                        // src or dst
+  bool to_nhwc_, regroups_;             // regroups: side by side in both
   std::int64_t width_ = kMostChannels;  // channels of a piece
-  std::int64_t span_;                   // channels whose pieces take turns,
+  std::int64_t span_;                   // channels of the pieces that take turns
   std::int64_t turn_, run_;             // positions
+  std::int64_t ahead_;                  // 0 where the caches hold all
 };
 
 // Both are placed alike, with nothing between the elements.
@@ -258,7 +253,7 @@ void convert_layout(const TensorDesc& src, const void* src_data, const TensorDes
         kernels.convert(src.type, from + begin * src_size, dst.type, to + begin * dst_size, end - begin);
       });
     default:
-      return Conversion(src, dst, kernels).run(from, to, team);
+      return Conversion(src, dst, kernels, 2 * cpu.l2_bytes).run(from, to, team);
   }
 }
 
