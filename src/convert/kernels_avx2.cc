@@ -228,6 +228,19 @@ void regroup_bytes(const Piece& p) {
   std::memcpy(c + p.dst_eighth, a + p.src_eighth, 8);
 }
 
+// Others: both blocks of a position at once, so that the other side's line is used once.
+template <int kHalf>
+void regroup_halves(const Piece& piece) {
+  const Piece p = piece;
+#pragma GCC unroll 4
+  for (std::int64_t i = 0; i < p.positions; ++i) {
+    const Bytes* src = p.src + i * p.src_position;
+    Bytes* dst = p.dst + i * p.dst_position;
+    copy<kHalf>(src, dst);
+    copy<kHalf>(src + p.src_eighth, dst + p.dst_eighth);
+  }
+}
+
 // A block with padding: each position is read as if it had all channels, as long as src does, and the rest masked.
 // Returns how many positions that were.
 template <class T, int kChannels>
@@ -284,7 +297,10 @@ void regroup_row(const Piece& piece) {
 template <class T>
 void regroup(const Piece& p) {
   if (p.padded <= 8 || (p.src_eighth == 8 * T::kFrom && p.dst_eighth == 8 * T::kTo)) return regroup_row<T>(p);
-  if (T::kFrom == 1 && p.channels == 16 && (p.src_eighth == 8) != (p.dst_eighth == 8)) return regroup_bytes(p);
+  if (p.channels == 16 && T::kFrom == T::kTo) {
+    const bool both_apart = p.src_eighth != 8 * T::kFrom && p.dst_eighth != 8 * T::kTo;
+    return T::kFrom == 1 && !both_apart ? regroup_bytes(p) : regroup_halves<8 * T::kFrom>(p);
+  }
   Piece half = p;
   half.channels = std::min<std::int64_t>(p.channels, 8);
   half.padded = 8;
@@ -333,10 +349,10 @@ template <class T>
 void convert_row(const Bytes* src, Bytes* dst, std::int64_t count) {
   constexpr std::int64_t kTwo = 32 / T::E;
   if (count >= kTwo) {
-    for (std::int64_t at = 0; at < count; at += kTwo) {
-      at = std::min(at, count - kTwo);
-      T::store_two(dst + at * T::kTo, T::load_two(src + at * T::kFrom));
-    }
+    const std::int64_t last = count - kTwo;
+#pragma GCC unroll 4
+    for (std::int64_t at = 0; at < last; at += kTwo) T::store_two(dst + at * T::kTo, T::load_two(src + at * T::kFrom));
+    T::store_two(dst + last * T::kTo, T::load_two(src + last * T::kFrom));
   } else if (count > 0) {
     Bytes from[64] = {}, to[64];
     std::memcpy(from, src, static_cast<std::size_t>(count * T::kFrom));
