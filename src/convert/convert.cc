@@ -132,8 +132,7 @@ class Conversion {
       run_end = part_end(run, r.end, run_);
       for (std::int64_t c = r.channel_begin; c < r.channel_end; c += span_) {
         const std::int64_t c_end = std::min(c + span_, r.channel_end);
-        const bool turns = regroups_ || c_end - c > width_;
-        const std::int64_t turn = turns ? turn_ : run_end - run;
+        const std::int64_t turn = c_end - c > width_ ? turn_ : run_end - run;
         for (std::int64_t at = run, to; at < run_end; at = to) {
           to = part_end(at, run_end, turn);
           pieces(r.channel_begin, c, c_end, [&](std::int64_t channel, std::int64_t count, std::int64_t padded) {
@@ -150,7 +149,7 @@ class Conversion {
     std::int64_t c = begin;
     if (blocked_) {
       for (std::int64_t width; c < end; c += width) {
-        width = std::min(width_, end - c);
+        width = regroups_ ? std::min(width_, end - c) : width_;
         const std::int64_t count = std::clamp<std::int64_t>(channels_ - c, 0, width);
         body(c, count, to_nhwc_ ? count : width);
       }
