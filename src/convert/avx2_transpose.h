@@ -43,8 +43,10 @@ struct Widen : Same<2> {
   static constexpr int kTo = 4;
   CONVOY_AVX2 void store(Bytes* p, __m128i v) { store32(p, _mm256_castps_si256(Format::widen(v))); }
   CONVOY_AVX2 void store_two(Bytes* p, __m256i v) {
-    store(p, low_lane(v));
-    store(p + 32, high_lane(v));
+    __m256 low, high;
+    Format::widen(v, low, high);
+    store32(p, _mm256_castps_si256(low));
+    store32(p + 32, _mm256_castps_si256(high));
   }
 };
 
@@ -93,27 +95,34 @@ struct Mask {  // what of a position's bytes is no padding
   __m256i low, high;
 };
 
-// Of 16 rows of bytes 16 registers are too few for the network. Its first round makes the lower or the upper half of
-// what comes out from all 8 pairs of rows, and its other rounds stay within the half.
-template <bool kLow>
-CONVOY_AVX2 void half_of_bytes_from_rows(const Bytes* const* rows, std::int64_t at, Bytes* dst, std::int64_t position,
-                                         __m256i mask) {
-  __m256i v[8];
+// 16 rows of bytes: 16 registers are too few for the network. Its first round takes whole lines, each once, and makes
+// four parts that its other rounds stay within.
+CONVOY_AVX2 void bytes_from_rows(const Bytes* const* rows, std::int64_t at, Bytes* dst, std::int64_t position,
+                                 __m256i mask) {
+  __m256i parts[4][8];
 #pragma GCC unroll 8
   for (int i = 0; i < 8; ++i) {
-    const __m256i a = load32(rows[i] + at), b = load32(rows[i + 8] + at);
-    v[i] = kLow ? interleave_low<1>(a, b) : interleave_high<1>(a, b);
+#pragma GCC unroll 2
+    for (int k = 0; k < 2; ++k) {
+      const __m256i a = load32(rows[i] + at + 32 * k), b = load32(rows[i + 8] + at + 32 * k);
+      parts[2 * k][i] = interleave_low<1>(a, b);
+      parts[2 * k + 1][i] = interleave_high<1>(a, b);
+    }
   }
-  network<1>(v);
-  dst += kLow ? 0 : 8 * position;
+#pragma GCC unroll 1
+  for (int k = 0; k < 4; ++k) {
+    __m256i v[8];
 #pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i, dst += position) {
-    v[i] = _mm256_and_si256(v[i], mask);
-    store16(dst, low_lane(v[i]));
+    for (int i = 0; i < 8; ++i) v[i] = parts[k][i];
+    network<1>(v);
+    Bytes* to = dst + (k / 2 * 32 + k % 2 * 8) * position;
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i, to += position) {
+      v[i] = _mm256_and_si256(v[i], mask);
+      store16(to, low_lane(v[i]));
+      store16(to + 16 * position, high_lane(v[i]));
+    }
   }
-  dst += 8 * position;
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i, dst += position) store16(dst, high_lane(v[i]));
 }
 
 template <class T, int kChannels>
@@ -160,10 +169,7 @@ CONVOY_AVX2 void step_from_rows(const Bytes* const* rows, std::int64_t at, Bytes
       for (int i = 0; i < 8; ++i, dst += position) T::store(dst, high_lane(v[i]));
     }
   } else if constexpr (kChannels == 16) {
-    for (int k = 0; k < 2; ++k, at += 32, dst += 32 * position) {
-      half_of_bytes_from_rows<true>(rows, at, dst, position, mask.low);
-      half_of_bytes_from_rows<false>(rows, at, dst, position, mask.low);
-    }
+    bytes_from_rows(rows, at, dst, position, mask.low);
   } else {
     for (int k = 0; k < 2; ++k, at += 32, dst += 32 * position) {
       __m256i v[8];

@@ -13,14 +13,18 @@ using conversion::Kernels;
 using conversion::kMostChannels;
 using conversion::Piece;
 
-// Bytes of a run of positions in a row of nchw, or up to twice as many: the processor foresees long streams. Threads
-// want runs enough for all.
+// Bytes of a run of positions in a row of nchw, or up to twice as many: the processor foresees long streams.
 constexpr std::int64_t kRun = 4096;
 // Where a line of nhwc has the channels of several pieces, these take turns: in each so many positions, or up to twice
 // as many, so that the line is still in the first cache when the next piece comes to it. Their rows are too many to be
-// foreseen, and are asked for so many bytes ahead.
+// foreseen, and where the second cache doesn't hold them all, they are asked for so many bytes ahead.
 constexpr std::int64_t kTurn = 128;
 constexpr std::int64_t kAhead = 256;
+// Threads share positions in multiples of so many, which are whole lines of nhwc. Where they write rows or blocks, they
+// share channels instead, as a line that two threads write takes as long as many others; but not where src is nhwc,
+// whose lines each of them would read, and a thread's part of a row has so many bytes or more.
+constexpr std::int64_t kChunk = 64;
+constexpr std::int64_t kPartOfRow = 16384;
 
 bool is_f32_and_16_bits(DataType a, DataType b) {
   const auto narrow = [](DataType type) { return type == DataType::bf16 || type == DataType::f16; };
@@ -60,109 +64,117 @@ struct Side {
     sample = desc.padded_channels() * positions * size;
   }
   std::int64_t channel() const { return inner ? size : block_stride; }
+  std::int64_t eighth() const { return block == 8 ? block_stride : 8 * channel(); }
   std::int64_t offset(std::int64_t n, std::int64_t c, std::int64_t at) const {
     return n * sample + c / block * block_stride + c % block * size + at * position;
   }
 };
 
-// The channels [begin, end) of a piece, and the room for more.
-struct Channels {
-  std::int64_t begin, count, padded;
+// What a thread does of a sample.
+struct Range {
+  std::int64_t channel_begin, channel_end;  // blocked: of those with the padding
+  std::int64_t begin, end;                  // positions
 };
 
 class Conversion {
  public:
-  Conversion(const TensorDesc& src, const TensorDesc& dst, const Kernels& kernels)
+  Conversion(const TensorDesc& src, const TensorDesc& dst, const Kernels& kernels, std::int64_t cached)
       : src_type_(src.type),
         dst_type_(dst.type),
         from_(src),
         to_(dst),
-        dst_blocked_(dst.channel_block > 1),
         kernels_(kernels),
         samples_(src.dims[0]),
         channels_(src.dims[1]),
         positions_(positions_of(src)) {
-    const bool src_blocked = src.channel_block > 1;
-    const std::int64_t line = std::max(kMostChannels, 64 / element());  // channels
-    if (!src_blocked && !dst_blocked_) {
-      groups_ = std::max<std::int64_t>(1, channels_ / kMostChannels);
-      together_ = line / kMostChannels;
-      return;
-    }
-    group_ = std::min(src_blocked ? src.channel_block : 16, dst_blocked_ ? dst.channel_block : 16);
-    const std::int64_t channels = dst_blocked_ ? dst.padded_channels() : channels_;
-    groups_ = (channels + group_ - 1) / group_;
-    if (from_.inner && to_.inner) together_ = (src_blocked && dst_blocked_ ? kMostChannels : line) / group_;
+    const bool src_blocked = src.channel_block > 1, dst_blocked = dst.channel_block > 1;
+    blocked_ = src_blocked || dst_blocked;
+    to_nhwc_ = to_.inner && !dst_blocked;
+    const bool nhwc = to_nhwc_ || (from_.inner && !src_blocked);
+    regroups_ = from_.inner && to_.inner;
+    if (!regroups_ && blocked_) width_ = std::max(src.channel_block, dst.channel_block);
+    padded_ = dst_blocked ? dst.padded_channels() : channels_;
+    const std::int64_t element = std::min(from_.size, to_.size);
+    ahead_ = src.bytes() + dst.bytes() > cached ? kAhead : 0;
+    turn_ = std::max(kTurn, kAhead / element);
+    run_ = std::max(turn_, kRun / element);
+    span_ = nhwc ? std::max(kMostChannels, 64 / element) : width_;
   }
 
   void run(const std::byte* src, std::byte* dst, ThreadTeam& team) const {
-    // Where there are few positions, the channels are split between the threads too, and then shorter runs.
-    const std::int64_t wanted = team.size() > 1 ? 4 * team.size() : 1;
-    std::int64_t runs = std::max<std::int64_t>(1, positions_ * element() / kRun);
-    if (samples_ * runs * groups_ < wanted) runs = std::max<std::int64_t>(runs, std::min(positions_ / 64, wanted));
-    const std::int64_t parts = std::clamp<std::int64_t>(wanted / (samples_ * runs), 1, groups_);
-    parallel_ranges(team, samples_ * runs * parts, [&](std::int64_t begin, std::int64_t end, int) {
-      for (std::int64_t unit = begin; unit < end; ++unit) {
-        const std::int64_t part = unit % parts, run = unit / parts % runs, n = unit / parts / runs;
-        const std::int64_t first = bound(positions_, run, runs), last = bound(positions_, run + 1, runs);
-        const std::int64_t groups_end = groups_ * (part + 1) / parts;
-        for (std::int64_t g = groups_ * part / parts; g < groups_end; g += together_) {
-          take_turns(src, dst, n, g, std::min(groups_end, g + together_), first, last);
+    const std::int64_t unit = blocked_ ? kMostChannels : 8, units = (padded_ + unit - 1) / unit;
+    const std::int64_t chunks = (positions_ + kChunk - 1) / kChunk;
+    const bool short_parts = !from_.inner || positions_ * to_.position < kPartOfRow * team.size();
+    const bool by_channels =
+        samples_ * chunks < team.size() || (!to_nhwc_ && short_parts && samples_ * units >= team.size());
+    const std::int64_t parts = by_channels ? units : chunks;
+    parallel_ranges(team, samples_ * parts, [&](std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t n = begin / parts; n * parts < end; ++n) {
+        const std::int64_t first = std::max<std::int64_t>(begin - n * parts, 0),
+                           last = std::min(end - n * parts, parts);
+        if (by_channels) {
+          range(src, dst, n, {first * unit, std::min(last * unit, padded_), 0, positions_});
+        } else {
+          range(src, dst, n, {0, padded_, first * kChunk, std::min(last * kChunk, positions_)});
         }
       }
     });
   }
 
  private:
-  // Whole lines, but for the end.
-  static std::int64_t bound(std::int64_t positions, std::int64_t part, std::int64_t parts) {
-    return part == parts ? positions : positions * part / parts / 64 * 64;
+  // The end of a part of about `size`, of what lies between `begin` and `end`.
+  static std::int64_t part_end(std::int64_t begin, std::int64_t end, std::int64_t size) {
+    return end - begin < 2 * size ? end : begin + size;
   }
 
-  std::int64_t element() const { return std::min(from_.size, to_.size); }
-
-  // The groups [begin, end) of the positions [first, last).
-  void take_turns(const std::byte* src, std::byte* dst, std::int64_t n, std::int64_t begin, std::int64_t end,
-                  std::int64_t first, std::int64_t last) const {
-    const std::int64_t turn = std::max(kTurn, kAhead / element());
-    const std::int64_t turns = end - begin == 1 ? 1 : std::max<std::int64_t>(1, (last - first) / turn);
-    for (std::int64_t i = 0; i < turns; ++i) {
-      const std::int64_t from = first + i * turn, to = i + 1 == turns ? last : from + turn;
-      for (std::int64_t g = begin; g < end; ++g) {
-        group(g, [&](const Channels& channels) { move(src, dst, n, channels, from, to, turns > 1 ? kAhead : 0); });
+  void range(const std::byte* src, std::byte* dst, std::int64_t n, const Range& r) const {
+    for (std::int64_t run = r.begin, run_end; run < r.end; run = run_end) {
+      run_end = part_end(run, r.end, run_);
+      for (std::int64_t c = r.channel_begin; c < r.channel_end; c += span_) {
+        const std::int64_t c_end = std::min(c + span_, r.channel_end);
+        const std::int64_t turn = c_end - c > width_ ? turn_ : run_end - run;
+        for (std::int64_t at = run, to; at < run_end; at = to) {
+          to = part_end(at, run_end, turn);
+          pieces(r.channel_begin, c, c_end, [&](std::int64_t channel, std::int64_t count, std::int64_t padded) {
+            move(src, dst, n, channel, count, padded, at, to, turn < run_end - run ? ahead_ : 0);
+          });
+        }
       }
     }
   }
 
-  // The pieces of channels of a group, which are one where a layout is blocked. Elsewhere the last group has what is
-  // left over, in pieces of 8 or 16, for which some channels are done twice where there are enough.
+  // Of channels that fill no piece some are done twice, where the thread has enough, from `first` on.
   template <class Body>
-  void group(std::int64_t g, Body body) const {
-    if (group_ > 0) {
-      const std::int64_t begin = g * group_;
-      const std::int64_t count = std::clamp<std::int64_t>(channels_ - begin, 0, group_);
-      return body(Channels{begin, count, to_.inner && !dst_blocked_ ? count : group_});
+  void pieces(std::int64_t first, std::int64_t begin, std::int64_t end, Body body) const {
+    std::int64_t c = begin;
+    if (blocked_) {
+      for (std::int64_t width; c < end; c += width) {
+        width = regroups_ ? std::min(width_, end - c) : width_;
+        const std::int64_t count = std::clamp<std::int64_t>(channels_ - c, 0, width);
+        body(c, count, to_nhwc_ ? count : width);
+      }
+      return;
     }
-    const std::int64_t end = g + 1 == groups_ ? channels_ : (g + 1) * kMostChannels;
-    std::int64_t c = g * kMostChannels;
-    for (; c + 16 <= end; c += 16) body(Channels{c, 16, 16});
+    for (; c + width_ <= end; c += width_) body(c, width_, width_);
     if (c == end) return;
-    if (end - c > 8 && end >= 16) return body(Channels{end - 16, 16, 16});
-    if (end - c > 8) body(Channels{c, 8, 8});
-    const std::int64_t width = std::min<std::int64_t>(end, 8);
-    body(Channels{end - width, width, width});
+    if (end - c > 8 && end - first >= 16) return body(end - 16, 16, 16);
+    if (end - c > 8) body(c, 8, 8);
+    const std::int64_t width = std::min<std::int64_t>(end - first, 8);
+    body(end - width, width, width);
   }
 
-  void move(const std::byte* src, std::byte* dst, std::int64_t n, const Channels& channels, std::int64_t first,
-            std::int64_t last, std::int64_t ahead) const {
-    const Piece piece{src + from_.offset(n, channels.begin, first),
+  void move(const std::byte* src, std::byte* dst, std::int64_t n, std::int64_t channel, std::int64_t count,
+            std::int64_t padded, std::int64_t first, std::int64_t last, std::int64_t ahead) const {
+    const Piece piece{src + from_.offset(n, std::min(channel, channels_ - 1), first),
                       from_.channel(),
                       from_.position,
-                      dst + to_.offset(n, channels.begin, first),
+                      dst + to_.offset(n, channel, first),
                       to_.channel(),
                       to_.position,
-                      channels.count,
-                      channels.padded,
+                      from_.eighth(),
+                      to_.eighth(),
+                      count,
+                      padded,
                       last - first,
                       ahead};
     kernels_.move(src_type_, dst_type_, piece);
@@ -170,12 +182,15 @@ class Conversion {
 
   DataType src_type_, dst_type_;
   Side from_, to_;
-  bool dst_blocked_;
   const Kernels& kernels_;
   std::int64_t samples_, channels_, positions_;
-  std::int64_t group_ = 0;     // channels of a piece where a layout is blocked
-  std::int64_t groups_ = 1;    // of channels
-  std::int64_t together_ = 1;  // groups that take turns
+  std::int64_t padded_;                 // channels, with dst's padding
+  bool blocked_;                        // src or dst
+  bool to_nhwc_, regroups_;             // regroups: side by side in both
+  std::int64_t width_ = kMostChannels;  // channels of a piece
+  std::int64_t span_;                   // channels of the pieces that take turns
+  std::int64_t turn_, run_;             // positions
+  std::int64_t ahead_;                  // 0 where the caches hold all
 };
 
 // Both are placed alike, with nothing between the elements.
@@ -237,7 +252,7 @@ void convert_layout(const TensorDesc& src, const void* src_data, const TensorDes
         kernels.convert(src.type, from + begin * src_size, dst.type, to + begin * dst_size, end - begin);
       });
     default:
-      return Conversion(src, dst, kernels).run(from, to, team);
+      return Conversion(src, dst, kernels, 2 * cpu.l2_bytes).run(from, to, team);
   }
 }
 

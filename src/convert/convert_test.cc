@@ -13,7 +13,7 @@ namespace convoy {
 namespace {
 
 constexpr Layout kPacked[] = {Layout::nchw, Layout::nhwc, Layout::nchw8c, Layout::nchw16c};
-constexpr std::size_t kZone = 128;  // bytes on either side of an output that must stay as they are
+constexpr std::size_t kZone = 136;  // bytes on either side of an output that must stay as they are; no whole vectors
 
 // Any bits: NaN of every kind, infinities, subnormal numbers, and garbage in the padding.
 HostTensor any_bits(TensorDesc desc, std::mt19937_64& random) {
@@ -78,6 +78,26 @@ TEST(ConvertLayout, EveryNumberOfChannels) {
             check(source, TensorDesc::packed(other, dims, to), threads, Isa::avx512);
             if (HasFailure()) return;
           }
+        }
+      }
+    }
+  }
+}
+
+// Rows a multiple of 4 KB apart, which are done by eights: with and without channels in the second eight.
+TEST(ConvertLayout, RowsThatEvictEachOther) {
+  std::mt19937_64 random(7);
+  for (const DataType type : {DataType::f32, DataType::bf16, DataType::u8}) {
+    const auto positions = static_cast<std::int64_t>(4096 / size_of(type));
+    for (const std::int64_t channels : {5, 16, 37, 44}) {
+      const Dims dims = {1, channels, positions};
+      for (const Layout from : kPacked) {
+        const HostTensor source = any_bits(TensorDesc::packed(type, dims, from), random);
+        for (const Layout to : kPacked) {
+          for (const int threads : {1, 2}) check(source, source.desc.with_layout(to), threads, Isa::avx512);
+          if (type == DataType::u8) continue;
+          const DataType other = type == DataType::f32 ? DataType::bf16 : DataType::f32;
+          check(source, TensorDesc::packed(other, dims, to), 1, Isa::avx512);
         }
       }
     }

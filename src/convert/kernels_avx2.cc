@@ -73,6 +73,7 @@ void short_rows(const Bytes* src, std::int64_t from, Bytes* dst, std::int64_t to
 
 template <int E, int kChannels>
 Mask mask_of(std::int64_t channels) {
+  if (channels == kChannels) return {_mm256_set1_epi8(-1), _mm256_set1_epi8(-1)};
   alignas(32) Bytes bytes[64];
   constexpr int kPosition = kChannels * E;
   std::memset(bytes, 0xff, 64);
@@ -99,7 +100,7 @@ void from_rows(const Piece& piece) {
   constexpr std::int64_t kStep = 64 / T::E;
   const Mask mask = mask_of<T::E, kChannels>(p.channels);
   const Bytes* rows[kChannels];
-  for (int i = 0; i < kChannels; ++i) rows[i] = p.src + std::min<std::int64_t>(i, p.channels - 1) * p.src_channel;
+  for (int i = 0; i < kChannels; ++i) rows[i] = p.src + std::clamp<std::int64_t>(p.channels - 1, 0, i) * p.src_channel;
   for (std::int64_t at = 0; at < p.positions; at += kStep) {
     at = std::min(at, p.positions - kStep);
     if (p.ahead > 0) ask<0, kChannels>(rows, at * T::kFrom + p.ahead, kStep * T::kFrom);
@@ -120,13 +121,31 @@ void to_rows(const Piece& piece) {
   }
 }
 
+template <class T, bool kFromRows, int kChannels>
+void steps(const Piece& p) {
+  if constexpr (kFromRows) {
+    from_rows<T, kChannels>(p);
+  } else {
+    to_rows<T, kChannels>(p);
+  }
+}
+
+// Of rows that lie a multiple of 4 KB apart only 8 lines are in the first cache at a time: of 16, those that the
+// processor fetches early would be gone before they are used.
 template <class T, bool kFromRows>
 void whole_steps(const Piece& p) {
-  if constexpr (kFromRows) {
-    p.padded == 16 ? from_rows<T, 16>(p) : from_rows<T, 8>(p);
-  } else {
-    p.padded == 16 ? to_rows<T, 16>(p) : to_rows<T, 8>(p);
-  }
+  if (p.padded == 8) return steps<T, kFromRows, 8>(p);
+  const std::int64_t row = kFromRows ? p.src_channel : p.dst_channel;
+  if ((kFromRows && T::E == 1) || (row + 32) % 4096 >= 64) return steps<T, kFromRows, 16>(p);
+  Piece half = p;
+  half.padded = 8;
+  half.channels = std::min<std::int64_t>(p.channels, 8);
+  steps<T, kFromRows, 8>(half);
+  half.channels = p.channels - half.channels;
+  if (half.channels == 0 && !kFromRows) return;
+  half.src += (half.channels == 0 ? 0 : 8) * p.src_channel;  // no row: any, for zeros
+  half.dst += 8 * p.dst_channel;
+  steps<T, kFromRows, 8>(half);
 }
 
 // Fewer positions than a step has, or fewer than 8 channels, go through memory that has room for a step of 8 or 16.
@@ -192,9 +211,70 @@ void few_channels(const Piece& p) {
   }
 }
 
-template <class T>
-void regroup(const Piece& piece) {
+// 16 channels of bytes, of which one side has two blocks of 8: two positions by two halves are transposed.
+void regroup_bytes(const Piece& p) {
+  const bool src_apart = p.src_eighth != 8, dst_apart = p.dst_eighth != 8;
+  const Bytes *a = p.src, *b = p.src + (src_apart ? p.src_eighth : p.src_position);
+  Bytes *c = p.dst, *d = p.dst + (dst_apart ? p.dst_eighth : p.dst_position);
+  const std::int64_t from = 2 * p.src_position, to = 2 * p.dst_position;
+#pragma GCC unroll 4
+  for (std::int64_t i = 0; i + 2 <= p.positions; i += 2, a += from, b += from, c += to, d += to) {
+    const __m128i x = load16(a), y = load16(b);
+    store16(c, _mm_unpacklo_epi64(x, y));
+    store16(d, _mm_unpackhi_epi64(x, y));
+  }
+  if (p.positions % 2 == 0) return;
+  std::memcpy(c, a, 8);
+  std::memcpy(c + p.dst_eighth, a + p.src_eighth, 8);
+}
+
+// Others: both blocks of a position at once, so that the other side's line is used once.
+template <int kHalf>
+void regroup_halves(const Piece& piece) {
   const Piece p = piece;
+#pragma GCC unroll 4
+  for (std::int64_t i = 0; i < p.positions; ++i) {
+    const Bytes* src = p.src + i * p.src_position;
+    Bytes* dst = p.dst + i * p.dst_position;
+    copy<kHalf>(src, dst);
+    copy<kHalf>(src + p.src_eighth, dst + p.dst_eighth);
+  }
+}
+
+// A block with padding: each position is read as if it had all channels, as long as src does, and the rest masked.
+// Returns how many positions that were.
+template <class T, int kChannels>
+std::int64_t masked_rows(const Piece& piece) {
+  const Piece p = piece;
+  constexpr int kBytes = kChannels * T::E;
+  const std::int64_t room = (p.positions - 1) * p.src_position + (p.channels - kChannels) * T::kFrom;
+  const std::int64_t count = room < 0 ? 0 : room / p.src_position + 1;
+  const Mask mask = mask_of<T::E, kChannels>(p.channels);
+  const Bytes* src = p.src;
+  Bytes* dst = p.dst;
+#pragma GCC unroll 2
+  for (std::int64_t i = 0; i < count; ++i, src += p.src_position, dst += p.dst_position) {
+    if constexpr (kBytes == 8) {
+      _mm_storel_epi64(reinterpret_cast<__m128i*>(dst), _mm_and_si128(load8(src), low_lane(mask.low)));
+    } else if constexpr (kBytes == 16) {
+      T::store(dst, _mm_and_si128(T::load(src), low_lane(mask.low)));
+    } else {
+      T::store_two(dst, _mm256_and_si256(T::load_two(src), mask.low));
+      if constexpr (kBytes == 64) T::store_two(dst + 32, _mm256_and_si256(T::load_two(src + 32), mask.high));
+    }
+  }
+  return count;
+}
+
+template <class T>
+void regroup_row(const Piece& piece) {
+  std::int64_t done = 0;
+  if (piece.channels > 0 && piece.channels < piece.padded && piece.padded % 8 == 0) {
+    done = piece.padded == 8 ? masked_rows<T, 8>(piece) : masked_rows<T, 16>(piece);
+  }
+  Piece rest = piece;
+  rest.src += done * piece.src_position, rest.dst += done * piece.dst_position, rest.positions -= done;
+  const Piece p = rest;  // const: what is stored is no part of it
   const std::int64_t bytes = p.channels * T::kTo;
   if (p.padded > p.channels) zero_rows(p.dst + bytes, p.dst_position, p.positions, p.padded * T::kTo - bytes);
   if constexpr (T::kFrom == T::kTo) {
@@ -212,6 +292,24 @@ void regroup(const Piece& piece) {
       few_channels<T>(p);
     }
   }
+}
+
+template <class T>
+void regroup(const Piece& p) {
+  if (p.padded <= 8 || (p.src_eighth == 8 * T::kFrom && p.dst_eighth == 8 * T::kTo)) return regroup_row<T>(p);
+  if (p.channels == 16 && T::kFrom == T::kTo) {
+    const bool both_apart = p.src_eighth != 8 * T::kFrom && p.dst_eighth != 8 * T::kTo;
+    return T::kFrom == 1 && !both_apart ? regroup_bytes(p) : regroup_halves<8 * T::kFrom>(p);
+  }
+  Piece half = p;
+  half.channels = std::min<std::int64_t>(p.channels, 8);
+  half.padded = 8;
+  regroup_row<T>(half);
+  half.src += p.channels > 8 ? p.src_eighth : 0;
+  half.dst += p.dst_eighth;
+  half.channels = p.channels - half.channels;
+  half.padded = p.padded - 8;
+  regroup_row<T>(half);
 }
 
 template <class T>
@@ -251,10 +349,10 @@ template <class T>
 void convert_row(const Bytes* src, Bytes* dst, std::int64_t count) {
   constexpr std::int64_t kTwo = 32 / T::E;
   if (count >= kTwo) {
-    for (std::int64_t at = 0; at < count; at += kTwo) {
-      at = std::min(at, count - kTwo);
-      T::store_two(dst + at * T::kTo, T::load_two(src + at * T::kFrom));
-    }
+    const std::int64_t last = count - kTwo;
+#pragma GCC unroll 4
+    for (std::int64_t at = 0; at < last; at += kTwo) T::store_two(dst + at * T::kTo, T::load_two(src + at * T::kFrom));
+    T::store_two(dst + last * T::kTo, T::load_two(src + last * T::kFrom));
   } else if (count > 0) {
     Bytes from[64] = {}, to[64];
     std::memcpy(from, src, static_cast<std::size_t>(count * T::kFrom));

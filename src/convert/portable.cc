@@ -16,8 +16,8 @@ void move_elements(const Piece& p) {
     for (std::int64_t i = 0; i < inner; ++i) {
       const std::int64_t c = by_channel ? o : i, at = by_channel ? i : o;
       T value = 0;
-      if (c < p.channels) std::memcpy(&value, p.src + c * p.src_channel + at * p.src_position, sizeof(T));
-      std::memcpy(p.dst + c * p.dst_channel + at * p.dst_position, &value, sizeof(T));
+      if (c < p.channels) std::memcpy(&value, p.src + p.src_offset(c) + at * p.src_position, sizeof(T));
+      std::memcpy(p.dst + p.dst_offset(c) + at * p.dst_position, &value, sizeof(T));
     }
   }
 }
@@ -25,13 +25,14 @@ void move_elements(const Piece& p) {
 void convert_elements(DataType from, DataType to, const Piece& p) {
   const auto from_size = static_cast<std::int64_t>(size_of(from)), to_size = static_cast<std::int64_t>(size_of(to));
   for (std::int64_t c = 0; c < p.channels; ++c) {
-    convert_row(from, p.src + c * p.src_channel, p.src_position / from_size, to, p.dst + c * p.dst_channel,
+    convert_row(from, p.src + p.src_offset(c), p.src_position / from_size, to, p.dst + p.dst_offset(c),
                 p.dst_position / to_size, p.positions);
   }
   if (p.dst_channel != to_size || p.padded == p.channels) return;
-  for (std::int64_t i = 0; i < p.positions; ++i) {
-    std::memset(p.dst + i * p.dst_position + p.channels * to_size, 0,
-                static_cast<std::size_t>((p.padded - p.channels) * to_size));
+  for (std::int64_t c = p.channels; c < p.padded; ++c) {
+    for (std::int64_t i = 0; i < p.positions; ++i) {
+      std::memset(p.dst + p.dst_offset(c) + i * p.dst_position, 0, static_cast<std::size_t>(to_size));
+    }
   }
 }
 

@@ -24,6 +24,10 @@ constexpr std::int64_t kLanes = 8;
 // A 16-bit float: eight of them are an __m128i, sixteen an __m256i.
 struct F16 {
   CONVOY_AVX2 __m256 widen(__m128i v) { return _mm256_cvtph_ps(v); }
+  CONVOY_AVX2 void widen(__m256i v, __m256& low, __m256& high) {
+    low = widen(_mm256_castsi256_si128(v));
+    high = widen(_mm256_extracti128_si256(v, 1));
+  }
   CONVOY_AVX2 __m128i narrow(__m256 v) { return _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT); }
   CONVOY_AVX2 __m256i narrow(__m256 low, __m256 high) {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(narrow(low)), narrow(high), 1);
@@ -35,6 +39,12 @@ struct Bf16 {
   CONVOY_AVX2 __m128i narrow(__m256 v) {
     const __m256i upper = rounded<true>(v);
     return _mm_packus_epi32(_mm256_castsi256_si128(upper), _mm256_extracti128_si256(upper, 1));
+  }
+  // Sixteen, which only move within their halves after one shuffle.
+  CONVOY_AVX2 void widen(__m256i v, __m256& low, __m256& high) {
+    v = _mm256_permute4x64_epi64(v, 0xd8);
+    low = _mm256_castsi256_ps(_mm256_unpacklo_epi16(_mm256_setzero_si256(), v));
+    high = _mm256_castsi256_ps(_mm256_unpackhi_epi16(_mm256_setzero_si256(), v));
   }
   // One comparison finds what almost never is there.
   CONVOY_AVX2 __m256i narrow(__m256 low, __m256 high) {
