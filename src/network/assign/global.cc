@@ -6,6 +6,8 @@
 #include <map>
 
 #include "convert/convert.h"
+#include "network/assign/layout_problem.h"
+#include "network/assign/memory.h"
 #include "network/assign/sides.h"
 #include "network/conv_node.h"
 #include "network/infer.h"
@@ -15,6 +17,7 @@ namespace convoy::network {
 namespace {
 
 using Layouts = std::vector<Layout>;
+using Held = LayoutProblem::Shared::Held;
 
 // The layouts that a node may read and write, and what it takes in each.
 struct Alternatives {
@@ -24,21 +27,21 @@ struct Alternatives {
 
 class Choices {
  public:
-  Choices(const Graph& graph, Selector& selector)
-      : graph_(graph), selector_(selector), layouts_{Layout::nchw, Layout::nhwc, blocks()} {
+  // `lifetimes`: of values with few readers the alternatives say who reads which layout.
+  Choices(const Graph& graph, Selector& selector, bool lifetimes = false)
+      : graph_(graph), selector_(selector), lifetimes_(lifetimes), layouts_{Layout::nchw, Layout::nhwc, blocks()} {
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) nodes_.push_back(alternatives_of(n));
   }
 
   const std::vector<Alternatives>& nodes() const { return nodes_; }
-  int measured() const { return measured_; }
-  int costs() const { return costs_; }
 
   // A node of the problem for each of the graph's that has alternatives, then one for each value that several read.
-  Result<solver::Problem> problem() {
+  Result<LayoutProblem> problem() {
+    numbers_.assign(nodes_.size(), -1);
     for (std::size_t n = 0; n < nodes_.size(); ++n) {
       if (nodes_[n].sides.empty()) continue;
       CONVOY_TRY(const int number, problem_.add_node(nodes_[n].seconds, joined(graph_.nodes[n].sources)));
-      numbers_[static_cast<int>(n)] = number;
+      numbers_[n] = number;
     }
     const auto producers = graph_.producers();
     const auto readers = graph_.readers();
@@ -47,18 +50,17 @@ class Choices {
       if (!value.known || !has_layout(value)) continue;
       CONVOY_CHECK(add_value(static_cast<int>(v), producers[v], readers[v]));
     }
-    return std::move(problem_);
-  }
-
-  std::vector<Sides> sides(const std::vector<int>& choice) const {
-    std::vector<Sides> result(nodes_.size());
-    for (const auto& [node, number] : numbers_) {
-      result[node] = nodes_[node].sides[static_cast<std::size_t>(choice[number])];
-    }
+    LayoutProblem result{.problem = std::move(problem_),
+                         .numbers = std::move(numbers_),
+                         .shared = std::move(shared_),
+                         .costs = costs_,
+                         .measured = measured_};
+    for (const Alternatives& node : nodes_) result.sides.push_back(node.sides);
     return result;
   }
 
  private:
+  bool is_planned(int node) const { return numbers_[node] >= 0; }
   Layout blocks() const { return selector_.request().cpu.isa == Isa::avx512 ? Layout::nchw16c : Layout::nchw8c; }
 
   Alternatives alternatives_of(std::size_t n) {
@@ -122,14 +124,14 @@ class Choices {
   }
 
   Result<void> add_value(int value, int producer, std::vector<int> readers) {
-    const bool has_producer = producer != kAbsent && numbers_.contains(producer);
+    const bool has_producer = producer != kAbsent && is_planned(producer);
     if (producer != kAbsent && !has_producer) return {};  // made by what is not planned: row-major, as are its readers
     bool row_major = graph_.is_output(value);             // somebody needs it so, whatever is chosen
     std::ranges::sort(readers);
     readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
     std::erase_if(readers, [&](int reader) {
-      row_major = row_major || !numbers_.contains(reader);
-      return !numbers_.contains(reader);
+      row_major = row_major || !is_planned(reader);
+      return !is_planned(reader);
     });
     if (readers.empty()) return has_producer && row_major ? add_output(value, producer) : Result<void>();
     if (readers.size() == 1 && !row_major) {
@@ -165,27 +167,9 @@ class Choices {
 
   // Its alternatives: the layout it is written in, and those that it is converted to, each once for all readers.
   Result<void> add_shared(int value, int producer, const std::vector<int>& readers, bool row_major) {
-    struct Held {
-      Layout written;
-      Layouts all;  // `written` first
-    };
-    std::vector<Held> alternatives;
+    const std::vector<Held> alternatives = held_in(value, producer, readers, row_major);
     std::vector<double> seconds;
-    for (const Layout written : layouts_) {
-      if (producer == kAbsent && written != Layout::nchw) continue;
-      for (int others = 0; others < 1 << layouts_.size(); ++others) {
-        Held held{written, {written}};
-        bool useful = true;
-        for (std::size_t i = 0; i < layouts_.size(); ++i) {
-          if ((others >> i & 1) == 0) continue;
-          useful = useful && !serves(value, held.all, {layouts_[i]});
-          held.all.push_back(layouts_[i]);
-        }
-        if (!useful || (row_major && !serves(value, held.all, {Layout::nchw}))) continue;
-        seconds.push_back(to_serve(value, written, held.all));
-        alternatives.push_back(std::move(held));
-      }
-    }
+    for (const Held& held : alternatives) seconds.push_back(to_serve(value, held.written, held.all));
     CONVOY_TRY(const int number, problem_.add_node(seconds, "value " + graph_.values[value].name));
     if (producer != kAbsent) {
       std::vector<double> allowed;
@@ -196,16 +180,70 @@ class Choices {
       }
       CONVOY_TRY([[maybe_unused]] const int edge, problem_.add_edge(numbers_[producer], number, allowed));
     }
-    for (const int reader : readers) {
+    for (std::size_t r = 0; r < readers.size(); ++r) {
       std::vector<double> allowed;
       for (const Held& held : alternatives) {
-        for (const Sides& sides : nodes_[reader].sides) {
-          allowed.push_back(serves(value, held.all, read_in(reader, value, sides)) ? 0 : solver::kForbidden);
+        const Layouts& has = held.read.empty() ? held.all : Layouts{held.read[r]};
+        for (const Sides& sides : nodes_[readers[r]].sides) {
+          allowed.push_back(serves(value, has, read_in(readers[r], value, sides)) ? 0 : solver::kForbidden);
         }
       }
-      CONVOY_TRY([[maybe_unused]] const int edge, problem_.add_edge(number, numbers_[reader], allowed));
+      CONVOY_TRY([[maybe_unused]] const int edge, problem_.add_edge(number, numbers_[readers[r]], allowed));
     }
+    shared_[value] = {number, readers, alternatives};
     return {};
+  }
+
+  std::vector<Held> held_in(int value, int producer, const std::vector<int>& readers, bool row_major) const {
+    std::vector<Held> alternatives;
+    for (const Layout written : layouts_) {
+      if (producer == kAbsent && written != Layout::nchw) continue;
+      if (lifetimes_ && add_read_by_each(value, written, readers, row_major, alternatives)) continue;
+      for (int others = 0; others < 1 << layouts_.size(); ++others) {
+        Held held{written, {written}, {}};
+        bool useful = true;
+        for (std::size_t i = 0; i < layouts_.size(); ++i) {
+          if ((others >> i & 1) == 0) continue;
+          useful = useful && !serves(value, held.all, {layouts_[i]});
+          held.all.push_back(layouts_[i]);
+        }
+        if (!useful || (row_major && !serves(value, held.all, {Layout::nchw}))) continue;
+        alternatives.push_back(std::move(held));
+      }
+    }
+    return alternatives;
+  }
+
+  // An alternative for each choice of a layout by each reader. False: there would be too many, or one reads in several.
+  bool add_read_by_each(int value, Layout written, const std::vector<int>& readers, bool row_major,
+                        std::vector<Held>& alternatives) const {
+    constexpr std::size_t kMostReaders = 3;
+    if (readers.size() > kMostReaders) return false;
+    std::vector<Held> found = {{written, {written}, {}}};
+    const auto each_in = [&](const Layouts& layouts) {
+      std::vector<Held> longer;
+      for (const Held& held : found) {
+        for (const Layout layout : layouts) {
+          Held with = held;
+          with.read.push_back(layout);
+          if (!serves(value, held.all, {layout})) with.all.push_back(layout);
+          longer.push_back(std::move(with));
+        }
+      }
+      found = std::move(longer);
+    };
+    for (const int reader : readers) {
+      Layouts layouts;
+      for (const Sides& sides : nodes_[reader].sides) {
+        const Layouts read = read_in(reader, value, sides);
+        if (read.size() != 1) return false;
+        if (!serves(value, layouts, read)) layouts.push_back(read.front());
+      }
+      each_in(layouts);
+    }
+    if (row_major) each_in({Layout::nchw});
+    alternatives.insert(alternatives.end(), found.begin(), found.end());
+    return true;
   }
 
   bool serves(int value, const Layouts& held, const Layouts& wanted) const {
@@ -216,10 +254,12 @@ class Choices {
 
   const Graph& graph_;
   Selector& selector_;
+  bool lifetimes_;
   std::array<Layout, 3> layouts_;
   std::vector<Alternatives> nodes_;
   solver::Problem problem_;
-  std::map<int, int> numbers_;  // of the graph's nodes in the problem
+  std::vector<int> numbers_;  // of the graph's nodes in the problem; -1: none
+  std::map<int, LayoutProblem::Shared> shared_;
   int costs_ = 0, measured_ = 0;
 };
 
@@ -236,18 +276,30 @@ std::vector<Sides> local_sides(const Graph& graph, Selector& selector) {
   return sides;
 }
 
-Result<GlobalSides> global_sides(const Graph& graph, Selector& selector) {
-  Choices choices(graph, selector);
-  CONVOY_TRY(const solver::Problem problem, choices.problem());
-  CONVOY_TRY(const solver::Solution solution, solver::solve(problem));
-  GlobalSides result{.sides = choices.sides(solution.choice), .seconds = solution.cost};
-  result.proof = fmt::format("global: {:.4g} us by {} costs, {} of them measured; ", solution.cost * 1e6,
-                             choices.costs(), choices.measured());
+std::vector<Sides> LayoutProblem::chosen(const std::vector<int>& choice) const {
+  std::vector<Sides> result(sides.size());
+  for (std::size_t n = 0; n < sides.size(); ++n) {
+    if (numbers[n] >= 0) result[n] = sides[n][static_cast<std::size_t>(choice[numbers[n]])];
+  }
+  return result;
+}
+
+Result<LayoutProblem> layout_problem(const Graph& graph, Selector& selector, bool lifetimes) {
+  return Choices(graph, selector, lifetimes).problem();
+}
+
+Result<GlobalSides> global_sides(const Graph& graph, Selector& selector, const MemoryGoal& goal) {
+  CONVOY_TRY(const LayoutProblem layouts, layout_problem(graph, selector, goal.asked()));
+  if (goal.asked()) return sides_within_memory(graph, layouts, goal);
+  CONVOY_TRY(const solver::Solution solution, solver::solve(layouts.problem));
+  GlobalSides result{.sides = layouts.chosen(solution.choice), .seconds = solution.cost};
+  result.proof = fmt::format("global: {:.4g} us by {} costs, {} of them measured; ", solution.cost * 1e6, layouts.costs,
+                             layouts.measured);
   result.proof += solution.optimal
                       ? "no other layouts take less"
                       : fmt::format("others take {:.4g} us or more, {:.2g}% less", solution.lower_bound * 1e6,
                                     100 * (1 - solution.lower_bound / solution.cost));
-  result.proof += fmt::format(" ({} nodes and shared values, {} left by reductions, width {})", problem.size(),
+  result.proof += fmt::format(" ({} nodes and shared values, {} left by reductions, width {})", layouts.problem.size(),
                               solution.left, solution.width);
   return result;
 }

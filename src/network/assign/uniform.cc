@@ -43,11 +43,14 @@ std::vector<Sides> uniform_sides(const Graph& graph, Selector& selector, Layout 
 }
 
 Result<std::vector<Sides>> sides_by(std::string_view how, const Graph& graph, Selector& selector,
-                                    std::vector<std::string>& remarks) {
+                                    std::vector<std::string>& remarks, const MemoryGoal& goal) {
+  if (goal.asked() && how != "global") {
+    return Error{ErrorCode::invalid_argument, fmt::format("how='{}' goes by no limit on memory: \"global\" does", how)};
+  }
   if (how == "greedy") return greedy_sides(graph, selector);
   if (how == "local") return local_sides(graph, selector);
   if (how == "global") {
-    CONVOY_TRY(GlobalSides global, global_sides(graph, selector));
+    CONVOY_TRY(GlobalSides global, global_sides(graph, selector, goal));
     remarks.push_back(std::move(global.proof));
     return std::move(global.sides);
   }
