@@ -27,7 +27,8 @@ struct Found {
 
 // What is known of all plans under one limit.
 struct Within {
-  std::optional<Found> found;
+  bool any = false;  // was found
+  Found found;
   bool impossible = false;  // proved
   double seconds_bound = 0;
   std::string prices;
@@ -52,7 +53,7 @@ class MemorySearch {
     CONVOY_TRY(fastest_, measured(fastest.choice));
     least_ = fastest_;
     if (!goal_.least && fastest_.bytes.arena <= *goal_.activation_limit) {
-      return answer({.found = fastest_, .seconds_bound = fastest.lower_bound}, *goal_.activation_limit);
+      return answer({.any = true, .found = fastest_, .seconds_bound = fastest.lower_bound}, *goal_.activation_limit);
     }
     if (goal_.least) {
       CONVOY_CHECK(find_least());
@@ -60,13 +61,17 @@ class MemorySearch {
       return answer(of_least_, least_.bytes.arena);
     }
     CONVOY_TRY(Within within, plans_within(*goal_.activation_limit));
-    if (!within.found) CONVOY_CHECK(find_least());
-    if (!within.found && least_.bytes.arena <= *goal_.activation_limit) within.found = least_;
-    return within.found ? answer(within, *goal_.activation_limit) : Result<GlobalSides>(not_kept());
+    if (!within.any) {
+      CONVOY_CHECK(find_least());
+      if (least_.bytes.arena > *goal_.activation_limit) return not_kept();
+      within.found = least_;
+    }
+    return answer(within, *goal_.activation_limit);
   }
 
  private:
-  double most_of(const solver::Resource& point) const {
+  // No choice uses more.
+  static double most_of(const solver::Resource& point) {
     std::map<int, std::map<int, double>> by_node;
     for (const auto& use : point.uses) by_node[use.node][use.alternative] += use.amount;
     double sum = 0;
@@ -133,15 +138,12 @@ class MemorySearch {
       }
       CONVOY_TRY(const Within now, solve(resources, limits));
       if (i == 0) result = now;
-      if (!now.found) break;
-      if (now.found->bytes.arena < least_.bytes.arena) least_ = *now.found;
-      if (now.found->bytes.arena <= limit) {
-        result.found = now.found;
-        return result;
-      }
-      target -= now.found->bytes.arena - limit;
+      result.any = now.any && now.found.bytes.arena <= limit;
+      result.found = now.found;
+      if (now.any && now.found.bytes.arena < least_.bytes.arena) least_ = now.found;
+      if (!now.any || result.any) break;
+      target -= now.found.bytes.arena - limit;
     }
-    result.found.reset();
     return result;
   }
 
@@ -167,7 +169,8 @@ class MemorySearch {
       if (exact.ok() && exact->cost < priced->cost) choice = exact->choice;
       if (exact.ok() && exact->optimal) result.seconds_bound = exact->cost;
     }
-    if (!choice.empty()) {
+    result.any = choice.size() == static_cast<std::size_t>(layouts_.problem.size());
+    if (result.any) {
       CONVOY_TRY(result.found, measured(choice));
     }
     return result;
@@ -184,16 +187,16 @@ class MemorySearch {
       const std::int64_t limit = i == 0 ? low : (low + high) / 2;
       CONVOY_TRY(const Within within, plans_within(limit));
       if (within.impossible) bound_ = std::max(bound_, aligned(limit + 1));
-      if (!within.found) {
+      if (!within.any) {
         low = limit;
         continue;
       }
       of_least_ = within;
       if (least_.bytes.arena <= bound_) break;
     }
-    if (of_least_.found && of_least_.found->bytes.arena <= least_.bytes.arena) return {};
+    if (of_least_.any && of_least_.found.bytes.arena <= least_.bytes.arena) return {};
     CONVOY_TRY(of_least_, plans_within(least_.bytes.arena));
-    if (!of_least_.found) of_least_.found = least_;
+    if (!of_least_.any) of_least_.found = least_;
     return {};
   }
 
@@ -222,26 +225,28 @@ class MemorySearch {
   }
 
   GlobalSides answer(const Within& within, std::int64_t limit) const {
-    const Found& found = *within.found;
+    const Found& found = within.found;
     GlobalSides result{.sides = layouts_.chosen(found.choice), .seconds = found.seconds};
     result.proof = fmt::format("global: {:.4g} us by {} costs, {} of them measured; activations: {} bytes",
                                found.seconds * 1e6, layouts_.costs, layouts_.measured, found.bytes.arena);
-    if (found.bytes.arena != found.bytes.live)
-      result.proof += fmt::format(", {} of them gaps", found.bytes.arena - found.bytes.live);
+    if (const std::int64_t gaps = found.bytes.arena - found.bytes.live; gaps > 0) {
+      result.proof += fmt::format(", {} of them gaps", gaps);
+    }
     if (goal_.least) {
       result.proof +=
           found.bytes.arena <= bound_ ? ", and no layouts need less" : fmt::format(", others need {} or more", bound_);
     } else {
       result.proof += fmt::format(" of {}", limit);
     }
-    const double gap = 1 - within.seconds_bound / found.seconds;
-    result.proof += gap < 1e-6 ? "; no other layouts within take less"
-                               : fmt::format("; others within take {:.4g} us or more, {:.2g}% less",
-                                             within.seconds_bound * 1e6, 100 * gap);
+    const double gap = found.seconds - within.seconds_bound;
+    result.proof += gap <= 1e-6 * found.seconds ? "; no other layouts within take less"
+                                                : fmt::format("; others within take {:.4g} us or more, {:.2g}% less",
+                                                              within.seconds_bound * 1e6, 100 * gap / found.seconds);
     if (!within.prices.empty()) result.proof += " (prices: " + within.prices + ")";
-    if (found.choice != fastest_.choice)
+    if (found.choice != fastest_.choice) {
       result.proof +=
           fmt::format("; without a limit: {:.4g} us, {} bytes", fastest_.seconds * 1e6, fastest_.bytes.arena);
+    }
     return result;
   }
 
