@@ -228,6 +228,26 @@ TEST_F(MemoryGoals, SessionsKeepThem) {
       << none.error().message;
 }
 
+TEST_F(MemoryGoals, WhatIsReadBehindThePlanIsKeptUntilTheEnd) {
+  GraphBuilder b;
+  const int x = conv(b, b.input("x", {1, 3, 20, 20}), 3, 12, 3);
+  b.output(conv(b, conv(b, conv(b, x, 12, 12, 3), 12, 12, 3), 12, 4, 1));
+  b.output(b.node("NonZero", {x}));  // of a size that nobody knows before
+  const Graph graph = with_passes(b.graph);
+  const std::vector<int> kept = values_of_tail(graph);
+  ASSERT_EQ(kept.size(), 1U);
+  options_.how = "global";
+  options_.memory.least = true;
+  Selector selector(options_, {}, {});
+  const auto sides = global_sides(graph, selector, options_.memory);
+  ASSERT_TRUE(sides.ok()) << sides.error().message;
+  const auto bytes = activation_bytes(graph, sides->sides, kept);
+  const auto session = prepare_graph(b.graph, {.options = options_});
+  ASSERT_TRUE(session.ok()) << session.error().message;
+  EXPECT_EQ((*session)->activation_bytes(), static_cast<std::size_t>(bytes->arena));
+  EXPECT_LT(activation_bytes(graph, sides->sides, {})->arena, bytes->arena);
+}
+
 // Of what has no choice a session says it.
 TEST_F(MemoryGoals, AnOperatorBeyondTheWorkspaceLimitIsARemark) {
   GraphBuilder b;

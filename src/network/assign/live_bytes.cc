@@ -309,14 +309,19 @@ LiveBytes live_bytes(const Graph& graph, const LayoutProblem& layouts, const std
 }
 
 std::vector<int> values_of_tail(const Graph& graph) {
-  std::set<int> made_there, read;
+  std::set<int> made_there;
+  std::vector<int> read;
+  for (const Node& node : graph.nodes) {
+    if (!is_static(graph, node)) made_there.insert(node.outputs.begin(), node.outputs.end());
+  }
   for (const Node& node : graph.nodes) {
     if (is_static(graph, node)) continue;
-    made_there.insert(node.outputs.begin(), node.outputs.end());
-    read.insert(node.inputs.begin(), node.inputs.end());
+    for (const int value : node.inputs) {
+      if (value == kAbsent || made_there.contains(value) || graph.values[value].constant) continue;
+      if (std::ranges::find(read, value) == read.end()) read.push_back(value);
+    }
   }
-  std::erase_if(read, [&](int v) { return v == kAbsent || made_there.contains(v) || graph.values[v].constant; });
-  return {read.begin(), read.end()};
+  return read;
 }
 
 }  // namespace convoy::network
