@@ -26,6 +26,14 @@ struct NetworkValue {
   Dims proposed_dims;
 };
 
+// What the memory of activations is to be, in plans that `how` "global" makes; other ways don't take one.
+struct MemoryGoal {
+  std::optional<std::int64_t> activation_limit;  // bytes of Session::activation_bytes()
+  bool least = false;                            // as few as possible, and then the least time
+  bool exact = false;  // proved, or found, by an integer program where prices leave a gap: needs the program CBC
+  bool asked() const { return activation_limit || least; }
+};
+
 struct NetworkOptions {
   int threads = 1;
   CpuFeatures cpu = cpu_features();  // the processor's, or capped
@@ -43,6 +51,7 @@ struct NetworkOptions {
   // How nodes get their layouts (docs/plans.md): "greedy", "global", "local", or one layout wherever a node can work in
   // it: "uniform:nhwc", "uniform:nchw", "uniform:nchw8c", "uniform:nchw16c".
   std::string how = "greedy";
+  MemoryGoal memory;
   // A plan's text (convoy/network_plan.h), obeyed in place of `how` and of choosing; empty: none. What does not fit is
   // an error that names the line; with lenient_plan it is chosen again, and Session::remarks() says so. Parts of a
   // network whose sizes are known when it runs only are in no plan.

@@ -19,6 +19,7 @@ namespace {
 struct Flags {
   std::string model, a, b;
   InputFlags input;
+  MemoryFlags memory;
   int rounds = 12;
 };
 
@@ -61,11 +62,15 @@ Json to_json(const std::string& name, const network::Timed& side) {
 }
 
 Result<int> compare(const Program& program, const Flags& flags) {
-  CONVOY_TRY(const NetworkOptions options, program.network_options());
+  CONVOY_TRY(const NetworkOptions options, planning_options(program));
+  if (const std::string flag = given_flag(flags.memory, options);
+      !flag.empty() && flags.a != "global" && flags.b != "global") {
+    return Error{ErrorCode::invalid_argument, flag + " is for \"global\", which neither side is"};
+  }
   NetworkOptions with_store = options;
   const auto database = attach_database(program, with_store.selection);
-  CONVOY_TRY(const NetworkOptions a, options_of_side(program, flags.a, with_store));
-  CONVOY_TRY(const NetworkOptions b, options_of_side(program, flags.b, with_store));
+  CONVOY_TRY(const NetworkOptions a, options_of_side(program, flags.a, with_store, flags.memory));
+  CONVOY_TRY(const NetworkOptions b, options_of_side(program, flags.b, with_store, flags.memory));
   CONVOY_TRY(const auto network, open_network(flags.model));
   InputFlags input = flags.input;
   input.random = true;  // what no file is given for
@@ -137,6 +142,8 @@ void add_compare(CLI::App& app, Program& program) {
   command.add_option("a", flags->a, "A plan file, or how to make one: greedy, uniform:nhwc ...")->required();
   command.add_option("b", flags->b, "The same")->required();
   add_input_flags(command, flags->input);
+  begin(command, Subject::choosing);
+  add_memory_flags(command, flags->memory);
   begin(command, Subject::timing);
   command.add_option("--rounds", flags->rounds, "Turns of each side")
       ->type_name("N")

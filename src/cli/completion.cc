@@ -45,7 +45,7 @@ Offer offer_for(const OptionDescription& option) {
       {"--engines", engine_names()},
       {"--vs", engine_names()},
       {"--config", {"full", "jit-only", "portable"}},
-      {"--objective", {"time", "workspace", "energy"}},
+      {"--objective", {"time", "workspace", "energy", "memory"}},
       {"--device", {"cpu", "cuda"}},
       {"--dtype", {"f64", "f32", "f16", "bf16", "f8_e4m3", "f8_e5m2", "s8", "u8"}},
       {"--pass", {"fprop", "dgrad", "wgrad"}},

@@ -81,7 +81,7 @@ Result<std::string> text_of(const Program& program, const Flags& flags, const Ne
 }
 
 Result<int> plan(const Program& program, const Flags& flags) {
-  CONVOY_TRY(NetworkOptions options, program.network_options());
+  CONVOY_TRY(NetworkOptions options, planning_options(program));
   CONVOY_CHECK(apply(program, flags.plan, options));
   const auto database = attach_database(program, options.selection);
   CONVOY_TRY(const auto network, open_network(flags.model));
@@ -106,6 +106,7 @@ void add_plan(CLI::App& app, Program& program) {
   CLI::App& command = add_subcommand(app, "plan", "Write what a network would run on, node by node",
                                      "  convoy plan zoo:resnet18 -o resnet18.plan\n"
                                      "  convoy plan model.onnx --how uniform:nhwc -o nhwc.plan\n"
+                                     "  convoy plan zoo:mobilenet_v2 --how global --activation-limit 5M\n"
                                      "  convoy run model.onnx --plan nhwc.plan --random-inputs");
   auto flags = std::make_shared<Flags>();
   command.add_option("model", flags->model, "An ONNX file or zoo:NAME")->required();

@@ -8,8 +8,19 @@
 
 namespace convoy::cli {
 
+// What a plan's memory is to be.
+struct MemoryFlags {
+  std::uint64_t activation_limit = 0;  // bytes
+  bool limited = false;
+  bool exact = false;
+};
+void add_memory_flags(CLI::App& app, MemoryFlags& flags);
+// The one of them, or --objective memory, that was given, for messages; empty: none.
+std::string given_flag(const MemoryFlags& flags, const NetworkOptions& options);
+
 struct PlanFlags {
   std::string how = "tuned";
+  MemoryFlags memory;
   std::string plan_file;  // empty: none
   bool lenient = false;
   std::string precision = "f32";
@@ -29,11 +40,15 @@ Result<DataType> parse_precision(const std::string& text);
 // --how, as NetworkOptions has it.
 void add_how_flag(CLI::App& app, std::string& how);
 
-// The options as these flags change them: a plan's threads and math are its own where no flag gives others. Errors name
-// the file.
+// Program::network_options, for subcommands that make plans: there --objective takes memory, too.
+Result<NetworkOptions> planning_options(const Program& program, double default_budget = 0);
+
+// The options as these flags change them, which planning_options gave: a plan's threads and math are its own where no
+// flag gives others. Errors name the file.
 Result<void> apply(const Program& program, const PlanFlags& flags, NetworkOptions& options);
 
-// `side` of a comparison: a plan file, or as --how has it.
-Result<NetworkOptions> options_of_side(const Program& program, const std::string& side, const NetworkOptions& options);
+// `side` of a comparison: a plan file, or as --how has it. What the memory is to be is for "global" only.
+Result<NetworkOptions> options_of_side(const Program& program, const std::string& side, const NetworkOptions& options,
+                                       const MemoryFlags& memory = {});
 
 }  // namespace convoy::cli

@@ -117,6 +117,74 @@ TEST_F(PlanCommand, RemarksAreSaidAndKept) {
   EXPECT_NE(broken.err.find(path("b.plan") + ": plan: line 11"), std::string::npos) << broken.err;
 }
 
+TEST_F(PlanCommand, KeepsALimitOnActivations) {
+  const std::string network = "zoo:squeezenet1_1";
+  // Of an engine in row-major and channels-last only the fastest plan converts where most is alive.
+  const auto plan = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"plan", network, "--how", "global", "--engines", "cpu.gemm"});
+    return with(flags);
+  };
+  const Finished least = plan({"--objective", "memory", "-o", path("least.plan")});
+  ASSERT_EQ(least.exit_code, 0) << least.err;
+  const auto bytes_of = [&](const std::string& plan) {
+    const Finished ran = run({"run", network, "--random-inputs", "--no-db", "--plan", path(plan), "--json"});
+    EXPECT_EQ(ran.exit_code, 0) << ran.err;
+    return json::parse(ran.out)["activation_bytes"].get<std::int64_t>();
+  };
+  const std::int64_t bytes = bytes_of("least.plan");
+  EXPECT_NE(least.err.find("activations: " + std::to_string(bytes) + " bytes"), std::string::npos) << least.err;
+  const std::string limit = std::to_string(bytes);
+  ASSERT_EQ(plan({"-o", path("fastest.plan")}).exit_code, 0);
+  EXPECT_GT(bytes_of("fastest.plan"), bytes);
+  const Finished kept = plan({"--activation-limit", limit, "--exact", "-o", path("kept.plan")});
+  if (kept.err.find("the solver CBC") != std::string::npos) GTEST_SKIP() << kept.err;
+  ASSERT_EQ(kept.exit_code, 0) << kept.err;
+  EXPECT_NE(kept.err.find("activations: " + limit + " bytes of " + limit), std::string::npos) << kept.err;
+  EXPECT_NE(kept.err.find("no other layouts within take less (prices: "), std::string::npos) << kept.err;
+  EXPECT_EQ(bytes_of("kept.plan"), bytes);
+  const Finished none = plan({"--activation-limit", "100K"});
+  EXPECT_EQ(none.exit_code, 4);
+  EXPECT_NE(none.err.find("no plan was found within 102400 bytes; the least that was found is " + limit),
+            std::string::npos)
+      << none.err;
+  const json compared = run_json({"compare", network, "greedy", "global", "--activation-limit", "4M", "--threads", "1",
+                                  "--no-db", "--rounds", "1"},
+                                 0);
+  EXPECT_GT(compared["b_over_a"], 0);
+}
+
+TEST_F(PlanCommand, LimitsThatAWayDoesNotTakeAreNamed) {
+  const auto refused = [&](std::vector<std::string> flags) {
+    std::vector<std::string> arguments = {"plan", kNetwork};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const Finished made = with(arguments);
+    EXPECT_EQ(made.exit_code, made.err.find("energy") == std::string::npos ? 2 : 4) << made.err;
+    return made.err;
+  };
+  EXPECT_NE(
+      refused({"--how", "greedy", "--activation-limit", "9M"}).find("--activation-limit is for --how global: greedy"),
+      std::string::npos);
+  EXPECT_NE(refused({"--objective", "memory"}).find("--objective memory is for --how global: tuned"),
+            std::string::npos);
+  EXPECT_NE(refused({"--how", "global", "--exact"}).find("--exact is for --activation-limit and"), std::string::npos);
+  EXPECT_NE(refused({"--how", "global", "--activation-limit", "much"}).find("--activation-limit"), std::string::npos);
+  EXPECT_NE(refused({"--plan", path("a.plan"), "--activation-limit", "9M"}).find("--activation-limit: --plan says"),
+            std::string::npos);
+  EXPECT_NE(refused({"--how", "global", "--objective", "energy"}).find("no measure of energy"), std::string::npos);
+  const Finished neither = with({"compare", kNetwork, "greedy", "uniform:nchw", "--activation-limit", "9M"});
+  EXPECT_EQ(neither.exit_code, 2);
+  EXPECT_NE(neither.err.find("--activation-limit is for \"global\", which neither side is"), std::string::npos)
+      << neither.err;
+}
+
+TEST_F(PlanCommand, SaysThatCbcIsMissing) {
+  in_child_ = [] { ::setenv("PATH", "/nowhere", 1); };
+  const Finished missing = with(
+      {"plan", "zoo:squeezenet1_1", "--how", "global", "--objective", "memory", "--exact", "--engines", "cpu.gemm"});
+  EXPECT_EQ(missing.exit_code, 2);
+  EXPECT_NE(missing.err.find("--exact: the solver CBC"), std::string::npos) << missing.err;
+}
+
 TEST_F(PlanCommand, ComparesTwo) {
   const Finished compared = with({"compare", kNetwork, "uniform:nhwc", "uniform:nchw", "--rounds", "2", "--json"});
   ASSERT_EQ(compared.exit_code, 0) << compared.err;

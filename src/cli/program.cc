@@ -281,8 +281,10 @@ void add_steering_flags(CLI::App& app, Program& program) {
       ->type_name("GLOB");
   app.add_option("--notes", shared.notes, "Notes that candidates may have, a list of globs: '!WINOGRAD'")
       ->type_name("GLOB");
-  app.add_option("--objective", shared.objective,
-                 "What is to be small: time (default), workspace, energy, or weights: time=1,workspace=0.2")
+  app.add_option(
+         "--objective", shared.objective,
+         "What is to be small: time (default), workspace, energy, or weights: time=1,workspace=0.2; of plan, run "
+         "and compare with --how global also memory: the activations' peak, then time")
       ->type_name("WHAT");
   app.add_option("--rules", shared.rules_file,
                  "A file of lines 'FIELD=VALUE .. -> ENGINE{knob=value}' (convoy list rule-fields)")

@@ -129,7 +129,7 @@ Result<int> run(const Program& program, RunFlags& flags) {
   const bool answers_asked = flags.output.asked() || !flags.compare.empty();
   CONVOY_CHECK(prepare_outputs(flags.output));
   CONVOY_TRY(const TimingPlan timing, timing_plan(flags.timing));
-  CONVOY_TRY(NetworkOptions options, program.network_options(flags.select == "measured" ? kDefaultBudget : 0));
+  CONVOY_TRY(NetworkOptions options, planning_options(program, flags.select == "measured" ? kDefaultBudget : 0));
   CONVOY_CHECK(apply(program, flags.plan, options));
   if (flags.select != "stored") options.kept_plans.clear();
   const auto database = flags.select == "heuristic" ? nullptr : attach_database(program, options.selection);

@@ -35,10 +35,6 @@ Graph branches() {
   return b.graph;
 }
 
-std::vector<NodeTypes> f32_of(const Graph& graph) {
-  return std::vector<NodeTypes>(graph.nodes.size(), NodeTypes{{DataType::f32}});
-}
-
 class Global : public testing::Test {
  protected:
   Global() { options_.cpu.isa = std::min(options_.cpu.isa, Isa::avx2); }  // whose blocks are 8c

@@ -24,10 +24,25 @@ std::string shape_text(const TensorDesc& desc) {
   return text;
 }
 
+// Stands for a step of a program that is made for its memory plan only.
+class NoStep final : public Step {
+ public:
+  Result<void> execute(std::span<const void* const>, std::span<void* const>, const ExecContext&) const override {
+    return Error{ErrorCode::internal, "a step that was never made"};
+  }
+  std::size_t workspace_bytes() const override { return 0; }
+};
+
 class Lowering {
  public:
-  Lowering(Graph& graph, const Assignment& assignment, std::span<const int> exports, const Makers& makers)
-      : graph_(graph), assignment_(assignment), exports_(exports.begin(), exports.end()), makers_(makers) {
+  // `makes_steps`: else they are NoStep.
+  Lowering(Graph& graph, const Assignment& assignment, std::span<const int> exports, const Makers& makers,
+           bool makes_steps = true)
+      : graph_(graph),
+        assignment_(assignment),
+        exports_(exports.begin(), exports.end()),
+        makers_(makers),
+        makes_steps_(makes_steps) {
     reads_left_.assign(graph.values.size(), 0);
     for (const Node& node : graph.nodes) {
       for (int input : node.inputs) {
@@ -182,7 +197,11 @@ class Lowering {
       if (step.info.implementation.empty()) step.info.implementation = print((*plan)->candidate());
       return make_conv_step(std::move(*plan), *node.conv, bias_type);
     };
-    CONVOY_TRY(step.step, made(assigned.selection.candidate));
+    if (makes_steps_) {
+      CONVOY_TRY(step.step, made(assigned.selection.candidate));
+    } else {
+      step.step = std::make_unique<NoStep>();
+    }
     for (const Candidate& candidate : assigned.switches) {
       CONVOY_TRY(auto other, made(candidate));
       step.others.push_back(std::move(other));
@@ -256,8 +275,14 @@ class Lowering {
       if (value != kAbsent) inputs[i].desc = described(graph_.values[value], sides.reads);
     }
     if (relabel(node, step, inputs, outputs)) return {};
-    auto plan = ops::plan_as_laid_out(*op, node.desc, inputs, outputs, makers_.places.front().request);
-    if (!plan.ok()) return plan.error().within(describe(node));
+    if (makes_steps_) {
+      auto plan = ops::plan_as_laid_out(*op, node.desc, inputs, outputs, makers_.places.front().request);
+      if (!plan.ok()) return plan.error().within(describe(node));
+      step.info.implementation = print((*plan)->candidate());
+      step.step = make_op_step(std::move(*plan));
+    } else {
+      step.step = std::make_unique<NoStep>();
+    }
     const int shared = in_place_slot(node, *op, step, inputs, outputs);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const int value = i < node.outputs.size() ? node.outputs[i] : kAbsent;
@@ -265,9 +290,7 @@ class Lowering {
     }
     step.info.kind = "op";
     step.info.nodes = joined(node.sources);
-    step.info.implementation = print((*plan)->candidate());
     if (!outputs.empty()) step.info.output_shape = shape_text(outputs[0]);
-    step.step = make_op_step(std::move(*plan));
     program().steps.push_back(std::move(step));
     return {};
   }
@@ -419,6 +442,7 @@ class Lowering {
   const Assignment& assignment_;
   std::vector<int> exports_;
   const Makers& makers_;
+  bool makes_steps_;
   Lowered result_;
   std::map<int, std::vector<int>> slots_;  // by value: each says how it lies there
   std::vector<int> reads_left_;            // by value
@@ -430,6 +454,24 @@ class Lowering {
 
 Result<Lowered> lower(Graph& graph, const Assignment& assignment, std::span<const int> exports, const Makers& makers) {
   return Lowering(graph, assignment, exports, makers).run();
+}
+
+Result<ActivationBytes> activation_bytes(const Graph& graph, const std::vector<Sides>& sides,
+                                         std::span<const int> exports) {
+  Assignment assignment;
+  for (std::size_t n = 0; n < sides.size(); ++n) {
+    NodeAssignment& assigned = assignment.nodes.emplace_back(NodeAssignment{.sides = sides[n]});
+    if (graph.nodes[n].conv) assigned.problem = in_formats(graph.nodes[n].conv->problem, sides[n]);
+  }
+  Graph own = graph;  // whose constants are released
+  const Place processor{.device = &convoy::processor()};
+  CONVOY_TRY(const Lowered lowered, Lowering(own, assignment, exports, {{&processor, 1}, {}}, false).run());
+  const Program& program = lowered.program;
+  ActivationBytes bytes{.arena = program.footprints.front().arena_bytes};
+  std::vector<Lifetime> lives;
+  for (const Storage& storage : program.storages) lives.push_back(storage.life);
+  bytes.live = most_alive(lives);
+  return bytes;
 }
 
 }  // namespace convoy::network

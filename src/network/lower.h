@@ -26,4 +26,13 @@ struct Makers {
 // the graph as soon as their last reader has been lowered, but for those in `exports` (values that later nodes read).
 Result<Lowered> lower(Graph& graph, const Assignment& assignment, std::span<const int> exports, const Makers& makers);
 
+// The bytes of the arena that a program with these layouts gets on the processor, without making its steps, and the
+// most of them that are alive during one: placing buffers may leave gaps. Convolutions need no engine yet.
+struct ActivationBytes {
+  std::int64_t arena = 0;
+  std::int64_t live = 0;
+};
+Result<ActivationBytes> activation_bytes(const Graph& graph, const std::vector<Sides>& sides,
+                                         std::span<const int> exports);
+
 }  // namespace convoy::network

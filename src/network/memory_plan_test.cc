@@ -43,5 +43,11 @@ TEST(MemoryPlan, AChainNeedsTwoBuffers) {
   EXPECT_EQ(plan_memory(chain).arena_bytes, 2 << 20);
 }
 
+TEST(MemoryPlan, ClosesGapsThatGoingBySizeLeaves) {
+  const std::vector<Lifetime> buffers = {{192, 0, 1}, {192, 1, 2}, {64, 2, 3}, {256, 3, 3}};
+  EXPECT_EQ(most_alive(buffers), 384);
+  EXPECT_EQ(plan_memory(buffers).arena_bytes, 384);  // by size: 448
+}
+
 }  // namespace
 }  // namespace convoy::network

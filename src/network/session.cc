@@ -299,7 +299,7 @@ Result<Assignment> decide(const Graph& graph, const NetworkOptions& options, Sel
       remarks.push_back(fmt::format("{} is not obeyed: {}", path, assignment.error().message));
     }
   }
-  CONVOY_TRY(const std::vector<Sides> sides, sides_by(options.how, graph, selector, remarks));
+  CONVOY_TRY(const std::vector<Sides> sides, sides_by(options.how, graph, selector, remarks, options.memory));
   return assign(graph, sides, selector);
 }
 
@@ -387,6 +387,7 @@ Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph graph, const Prep
   CONVOY_TRY(const Assignment assignment, decide(graph, settings.options, selector, remarks));
   PrepareSettings of_tail = settings;  // its nodes are in no plan
   of_tail.options.plan.clear();
+  of_tail.options.memory = {};
   of_tail.places = {};
   std::unique_ptr<Tail> tail = std::make_unique<Tail>(graph, std::move(of_tail));
   if (tail->node_count() == 0) tail.reset();
@@ -406,9 +407,22 @@ Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph graph, const Prep
   }
   CONVOY_TRY(Lowered lowered, lower(graph, assignment, tail ? tail->exports() : std::span<const int>(),
                                     {selector.places(), settings.engines}));
+  // Steps share one workspace, as large as the largest of them needs.
+  const auto workspace_of = [](const ProgramStep& step) { return step.info.workspace_bytes; };
+  const auto largest = std::ranges::max_element(lowered.program.steps, {}, workspace_of);
+  const auto workspace_limit = settings.options.selection.filter.workspace_limit;
+  if (workspace_limit && largest != lowered.program.steps.end() && workspace_of(*largest) > *workspace_limit) {
+    remarks.push_back(fmt::format("workspace limit {}: {} needs {} bytes; only convolutions can be chosen by it",
+                                  *workspace_limit, largest->info.nodes, workspace_of(*largest)));
+  }
   auto session =
       std::make_unique<GraphSession>(std::move(lowered), std::move(inputs), std::move(outputs), std::move(input_names),
                                      std::move(tail), settings.team, std::move(remarks));
+  if (const auto limit = settings.options.memory.activation_limit;
+      limit && session->activation_bytes() > static_cast<std::size_t>(*limit)) {
+    return Error{ErrorCode::unsupported,
+                 fmt::format("activation limit: the plan needs {} bytes, not {}", session->activation_bytes(), *limit)};
+  }
   CONVOY_CHECK(session->allocate(selector.places()));
   return std::unique_ptr<SwitchableSession>(std::move(session));
 }

@@ -107,6 +107,10 @@ void expect_close(const HostTensor& actual, const HostTensor& expected, double r
   }
 }
 
+std::vector<NodeTypes> f32_of(const Graph& graph) {
+  return std::vector<NodeTypes>(graph.nodes.size(), NodeTypes{{DataType::f32}});
+}
+
 std::vector<std::string> all_but_order() {
   std::vector<std::string> names;
   for (const Pass& pass : passes()) {

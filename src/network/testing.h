@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "network/assign/sides.h"
 #include "network/graph.h"
 #include "network/session.h"
 
@@ -41,6 +42,9 @@ std::vector<HostTensor> inputs_for(const Graph& graph, double low = -2, double h
 
 // Same type and dims, and values within absolute + relative * largest magnitude of the expected.
 void expect_close(const HostTensor& actual, const HostTensor& expected, double relative = 1e-5, double absolute = 1e-7);
+
+// What node_types() gives where nothing is to be narrowed.
+std::vector<NodeTypes> f32_of(const Graph& graph);
 
 // Names of all passes, to switch everything off but what a graph cannot run without.
 std::vector<std::string> all_but_order();

@@ -20,7 +20,7 @@ struct Format {
   Layout layout;
   DataType real;  // f32, bf16 or f16
   bool narrows() const { return real != DataType::f32; }
-  friend bool operator==(const Format&, const Format&) = default;
+  friend auto operator<=>(const Format&, const Format&) = default;
 };
 
 // The formats of a node's activations: of all that it reads, and of all that it writes. A convolution's z is held as

@@ -8,6 +8,8 @@
 #include <map>
 
 #include "convert/convert.h"
+#include "network/assign/layout_problem.h"
+#include "network/assign/memory.h"
 #include "network/assign/sides.h"
 #include "network/conv_node.h"
 #include "network/infer.h"
@@ -18,6 +20,7 @@ namespace convoy::network {
 namespace {
 
 using Formats = std::vector<Format>;
+using Held = LayoutProblem::Shared::Held;
 
 // A value is held in so many formats at most, the one it is written in counted. (More would be thousands of sets.)
 constexpr std::size_t kMostHeld = 3;
@@ -30,8 +33,13 @@ struct Alternatives {
 
 class Choices {
  public:
-  Choices(const Graph& graph, std::span<const NodeTypes> types, Selector& selector)
-      : graph_(graph), types_(types), selector_(selector), layouts_{Layout::nchw, Layout::nhwc, blocks()} {
+  // `lifetimes`: of values with few readers the alternatives say who reads which format.
+  Choices(const Graph& graph, std::span<const NodeTypes> types, Selector& selector, bool lifetimes = false)
+      : graph_(graph),
+        types_(types),
+        selector_(selector),
+        lifetimes_(lifetimes),
+        layouts_{Layout::nchw, Layout::nhwc, blocks()} {
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) nodes_.push_back(alternatives_of(n));
     std::vector<DataType> all{DataType::f32};
     for (const NodeTypes& each : types_) {
@@ -41,15 +49,14 @@ class Choices {
   }
 
   const std::vector<Alternatives>& nodes() const { return nodes_; }
-  int measured() const { return measured_; }
-  int costs() const { return costs_; }
 
   // A node of the problem for each of the graph's that has alternatives, then one for each value that several read.
-  Result<solver::Problem> problem() {
+  Result<LayoutProblem> problem() {
+    numbers_.assign(nodes_.size(), -1);
     for (std::size_t n = 0; n < nodes_.size(); ++n) {
       if (nodes_[n].sides.empty()) continue;
       CONVOY_TRY(const int number, problem_.add_node(nodes_[n].seconds, joined(graph_.nodes[n].sources)));
-      numbers_[static_cast<int>(n)] = number;
+      numbers_[n] = number;
     }
     const auto producers = graph_.producers();
     const auto readers = graph_.readers();
@@ -58,32 +65,17 @@ class Choices {
       if (!value.known || !has_layout(value)) continue;
       CONVOY_CHECK(add_value(static_cast<int>(v), producers[v], readers[v]));
     }
-    return std::move(problem_);
-  }
-
-  // The squares of the errors that nodes add where they are narrowed.
-  solver::Resource errors() const {
-    solver::Resource result{.name = "error", .uses = {}, .pair_uses = {}};
-    for (const auto& [node, number] : numbers_) {
-      const double error = types_[static_cast<std::size_t>(node)].error;
-      const std::vector<Sides>& sides = nodes_[static_cast<std::size_t>(node)].sides;
-      for (std::size_t i = 0; error > 0 && i < sides.size(); ++i) {
-        if (!sides[i].reads.narrows() && !sides[i].writes.narrows()) continue;
-        result.uses.push_back({number, static_cast<int>(i), error * error});
-      }
-    }
-    return result;
-  }
-
-  std::vector<Sides> sides(const std::vector<int>& choice) const {
-    std::vector<Sides> result(nodes_.size());
-    for (const auto& [node, number] : numbers_) {
-      result[node] = nodes_[node].sides[static_cast<std::size_t>(choice[number])];
-    }
+    LayoutProblem result{.problem = std::move(problem_),
+                         .numbers = std::move(numbers_),
+                         .shared = std::move(shared_),
+                         .costs = costs_,
+                         .measured = measured_};
+    for (const Alternatives& node : nodes_) result.sides.push_back(node.sides);
     return result;
   }
 
  private:
+  bool is_planned(int node) const { return numbers_[node] >= 0; }
   Layout blocks() const { return selector_.request().cpu.isa == Isa::avx512 ? Layout::nchw16c : Layout::nchw8c; }
 
   Formats formats_in(const std::vector<DataType>& types) const {
@@ -155,14 +147,14 @@ class Choices {
   }
 
   Result<void> add_value(int value, int producer, std::vector<int> readers) {
-    const bool has_producer = producer != kAbsent && numbers_.contains(producer);
+    const bool has_producer = producer != kAbsent && is_planned(producer);
     if (producer != kAbsent && !has_producer) return {};  // made by what is not planned: row-major, as are its readers
     bool row_major = graph_.is_output(value);             // somebody needs it so, whatever is chosen
     std::ranges::sort(readers);
     readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
     std::erase_if(readers, [&](int reader) {
-      row_major = row_major || !numbers_.contains(reader);
-      return !numbers_.contains(reader);
+      row_major = row_major || !is_planned(reader);
+      return !is_planned(reader);
     });
     if (readers.empty()) return has_producer && row_major ? add_output(value, producer) : Result<void>();
     if (readers.size() == 1 && !row_major) {
@@ -198,28 +190,9 @@ class Choices {
 
   // Its alternatives: the format it is written in, and those that it is converted to, each once for all readers.
   Result<void> add_shared(int value, int producer, const std::vector<int>& readers, bool row_major) {
-    struct Held {
-      Format written;
-      Formats all;  // `written` first
-    };
-    std::vector<Held> alternatives;
+    const std::vector<Held> alternatives = held_in(value, producer, readers, row_major);
     std::vector<double> seconds;
-    for (const Format& written : formats_) {
-      if (producer == kAbsent && written != Format()) continue;
-      for (unsigned others = 0; others < 1U << formats_.size(); ++others) {
-        if (static_cast<std::size_t>(std::popcount(others)) >= kMostHeld) continue;
-        Held held{written, {written}};
-        bool useful = true;
-        for (std::size_t i = 0; i < formats_.size(); ++i) {
-          if ((others >> i & 1) == 0) continue;
-          useful = useful && !serves(value, held.all, {formats_[i]});
-          held.all.push_back(formats_[i]);
-        }
-        if (!useful || (row_major && !serves(value, held.all, {Format()}))) continue;
-        seconds.push_back(to_serve(value, written, held.all));
-        alternatives.push_back(std::move(held));
-      }
-    }
+    for (const Held& held : alternatives) seconds.push_back(to_serve(value, held.written, held.all));
     CONVOY_TRY(const int number, problem_.add_node(seconds, "value " + graph_.values[value].name));
     if (producer != kAbsent) {
       std::vector<double> allowed;
@@ -230,16 +203,71 @@ class Choices {
       }
       CONVOY_TRY([[maybe_unused]] const int edge, problem_.add_edge(numbers_[producer], number, allowed));
     }
-    for (const int reader : readers) {
+    for (std::size_t r = 0; r < readers.size(); ++r) {
       std::vector<double> allowed;
       for (const Held& held : alternatives) {
-        for (const Sides& sides : nodes_[reader].sides) {
-          allowed.push_back(serves(value, held.all, read_in(reader, value, sides)) ? 0 : solver::kForbidden);
+        const Formats& has = held.read.empty() ? held.all : Formats{held.read[r]};
+        for (const Sides& sides : nodes_[readers[r]].sides) {
+          allowed.push_back(serves(value, has, read_in(readers[r], value, sides)) ? 0 : solver::kForbidden);
         }
       }
-      CONVOY_TRY([[maybe_unused]] const int edge, problem_.add_edge(number, numbers_[reader], allowed));
+      CONVOY_TRY([[maybe_unused]] const int edge, problem_.add_edge(number, numbers_[readers[r]], allowed));
     }
+    shared_[value] = {number, readers, alternatives};
     return {};
+  }
+
+  std::vector<Held> held_in(int value, int producer, const std::vector<int>& readers, bool row_major) const {
+    std::vector<Held> alternatives;
+    for (const Format& written : formats_) {
+      if (producer == kAbsent && written != Format()) continue;
+      if (lifetimes_ && add_read_by_each(value, written, readers, row_major, alternatives)) continue;
+      for (unsigned others = 0; others < 1U << formats_.size(); ++others) {
+        if (static_cast<std::size_t>(std::popcount(others)) >= kMostHeld) continue;
+        Held held{written, {written}, {}};
+        bool useful = true;
+        for (std::size_t i = 0; i < formats_.size(); ++i) {
+          if ((others >> i & 1) == 0) continue;
+          useful = useful && !serves(value, held.all, {formats_[i]});
+          held.all.push_back(formats_[i]);
+        }
+        if (!useful || (row_major && !serves(value, held.all, {Format()}))) continue;
+        alternatives.push_back(std::move(held));
+      }
+    }
+    return alternatives;
+  }
+
+  // An alternative for each choice of a format by each reader. False: there would be too many, or one reads in several.
+  bool add_read_by_each(int value, const Format& written, const std::vector<int>& readers, bool row_major,
+                        std::vector<Held>& alternatives) const {
+    constexpr std::size_t kMostReaders = 3;
+    if (readers.size() > kMostReaders) return false;
+    std::vector<Held> found = {{written, {written}, {}}};
+    const auto each_in = [&](const Formats& formats) {
+      std::vector<Held> longer;
+      for (const Held& held : found) {
+        for (const Format& format : formats) {
+          Held with = held;
+          with.read.push_back(format);
+          if (!serves(value, held.all, {format})) with.all.push_back(format);
+          longer.push_back(std::move(with));
+        }
+      }
+      found = std::move(longer);
+    };
+    for (const int reader : readers) {
+      Formats formats;
+      for (const Sides& sides : nodes_[reader].sides) {
+        const Formats read = read_in(reader, value, sides);
+        if (read.size() != 1) return false;
+        if (!serves(value, formats, read)) formats.push_back(read.front());
+      }
+      each_in(formats);
+    }
+    if (row_major) each_in({Format()});
+    alternatives.insert(alternatives.end(), found.begin(), found.end());
+    return true;
   }
 
   bool serves(int value, const Formats& held, const Formats& wanted) const {
@@ -251,22 +279,39 @@ class Choices {
   const Graph& graph_;
   std::span<const NodeTypes> types_;
   Selector& selector_;
+  bool lifetimes_;
   std::array<Layout, 3> layouts_;
   Formats formats_;  // of all nodes
   std::vector<Alternatives> nodes_;
   solver::Problem problem_;
-  std::map<int, int> numbers_;  // of the graph's nodes in the problem
+  std::vector<int> numbers_;  // of the graph's nodes in the problem; -1: none
+  std::map<int, LayoutProblem::Shared> shared_;
   int costs_ = 0, measured_ = 0;
 };
 
-Result<GlobalSides> within_errors(const Choices& choices, const solver::Problem& problem, double limit) {
-  const std::vector<solver::Resource> resources{choices.errors()};
-  CONVOY_TRY(const solver::BudgetSolution solution, solver::solve_with_budgets(problem, resources, {limit * limit}));
+// What nodes add to the error where they are narrowed: its square.
+solver::Resource errors_of(const LayoutProblem& layouts, std::span<const NodeTypes> types) {
+  solver::Resource result{.name = "error", .uses = {}, .pair_uses = {}};
+  for (std::size_t n = 0; n < types.size(); ++n) {
+    if (layouts.numbers[n] < 0 || !(types[n].error > 0)) continue;
+    const std::vector<Sides>& sides = layouts.sides[n];
+    for (std::size_t i = 0; i < sides.size(); ++i) {
+      if (!sides[i].reads.narrows() && !sides[i].writes.narrows()) continue;
+      result.uses.push_back({layouts.numbers[n], static_cast<int>(i), types[n].error * types[n].error});
+    }
+  }
+  return result;
+}
+
+Result<GlobalSides> within_error(const LayoutProblem& layouts, std::span<const NodeTypes> types, double limit) {
+  const std::vector<solver::Resource> resources{errors_of(layouts, types)};
+  CONVOY_TRY(const solver::BudgetSolution solution,
+             solver::solve_with_budgets(layouts.problem, resources, {limit * limit}));
   if (solution.choice.empty()) return Error{ErrorCode::unsupported, "no choice of types keeps the error's limit"};
-  GlobalSides result{.sides = choices.sides(solution.choice), .seconds = solution.cost};
+  GlobalSides result{.sides = layouts.chosen(solution.choice), .seconds = solution.cost};
   result.proof =
       fmt::format("global: {:.4g} us by {} costs, {} of them measured, errors expected to add up to {:.3g}; ",
-                  solution.cost * 1e6, choices.costs(), choices.measured(), std::sqrt(solution.used[0]));
+                  solution.cost * 1e6, layouts.costs, layouts.measured, std::sqrt(solution.used[0]));
   result.proof += solution.optimal
                       ? "no other layouts and types within the limit take less"
                       : fmt::format("others take {:.4g} us or more, {:.2g}% less", solution.lower_bound * 1e6,
@@ -287,20 +332,38 @@ std::vector<Sides> local_sides(const Graph& graph, std::span<const NodeTypes> ty
   return sides;
 }
 
-Result<GlobalSides> global_sides(const Graph& graph, std::span<const NodeTypes> types, Selector& selector) {
-  Choices choices(graph, types, selector);
-  CONVOY_TRY(const solver::Problem problem, choices.problem());
-  if (!selector.options().precision_errors.empty())
-    return within_errors(choices, problem, selector.options().error_limit);
-  CONVOY_TRY(const solver::Solution solution, solver::solve(problem));
-  GlobalSides result{.sides = choices.sides(solution.choice), .seconds = solution.cost};
-  result.proof = fmt::format("global: {:.4g} us by {} costs, {} of them measured; ", solution.cost * 1e6,
-                             choices.costs(), choices.measured());
+std::vector<Sides> LayoutProblem::chosen(const std::vector<int>& choice) const {
+  std::vector<Sides> result(sides.size());
+  for (std::size_t n = 0; n < sides.size(); ++n) {
+    if (numbers[n] >= 0) result[n] = sides[n][static_cast<std::size_t>(choice[numbers[n]])];
+  }
+  return result;
+}
+
+Result<LayoutProblem> layout_problem(const Graph& graph, std::span<const NodeTypes> types, Selector& selector,
+                                     bool lifetimes) {
+  return Choices(graph, types, selector, lifetimes).problem();
+}
+
+Result<GlobalSides> global_sides(const Graph& graph, std::span<const NodeTypes> types, Selector& selector,
+                                 const MemoryGoal& goal) {
+  CONVOY_TRY(const LayoutProblem layouts, layout_problem(graph, types, selector, goal.asked()));
+  const bool by_error = !selector.options().precision_errors.empty();
+  if (goal.asked() && by_error) {
+    return Error{ErrorCode::unsupported,
+                 "a limit on memory and one on the error of narrow types can't be had together"};
+  }
+  if (goal.asked()) return sides_within_memory(graph, layouts, goal);
+  if (by_error) return within_error(layouts, types, selector.options().error_limit);
+  CONVOY_TRY(const solver::Solution solution, solver::solve(layouts.problem));
+  GlobalSides result{.sides = layouts.chosen(solution.choice), .seconds = solution.cost};
+  result.proof = fmt::format("global: {:.4g} us by {} costs, {} of them measured; ", solution.cost * 1e6, layouts.costs,
+                             layouts.measured);
   result.proof += solution.optimal
                       ? "no other layouts take less"
                       : fmt::format("others take {:.4g} us or more, {:.2g}% less", solution.lower_bound * 1e6,
                                     100 * (1 - solution.lower_bound / solution.cost));
-  result.proof += fmt::format(" ({} nodes and shared values, {} left by reductions, width {})", problem.size(),
+  result.proof += fmt::format(" ({} nodes and shared values, {} left by reductions, width {})", layouts.problem.size(),
                               solution.left, solution.width);
   return result;
 }

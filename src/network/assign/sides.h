@@ -20,10 +20,10 @@ struct NodeTypes {
 // Where no convolution can be, nothing is, and a remark says it.
 std::vector<NodeTypes> node_types(const Graph& graph, Selector& selector, std::vector<std::string>& remarks);
 
-// "greedy", "global", "local", "uniform:nhwc", "uniform:nchw", "uniform:nchw8c" or "uniform:nchw16c". Error: another
-// text. `remarks` gets what a decision says of itself.
+// "greedy", "global", "local", "uniform:nhwc", "uniform:nchw", "uniform:nchw8c" or "uniform:nchw16c". `remarks` gets
+// what a decision says of itself. Errors: another text; a goal for another than "global".
 Result<std::vector<Sides>> sides_by(std::string_view how, const Graph& graph, Selector& selector,
-                                    std::vector<std::string>& remarks);
+                                    std::vector<std::string>& remarks, const MemoryGoal& goal = {});
 
 // Nodes that can work in nhwc (convolutions, operators that accept it, and one side of a Transpose from or to
 // channels-last) form regions, connected by the activations of rank 3 to 5 that they share. A region becomes nhwc where
@@ -52,7 +52,9 @@ struct GlobalSides {
   double seconds = 0;  // of the lines that the plan will have
   std::string proof;   // for people: what it takes, and that nothing takes less
 };
-Result<GlobalSides> global_sides(const Graph& graph, std::span<const NodeTypes> types, Selector& selector);
+// With a goal, those that take least among those that keep to it (memory.h); not with precision_errors.
+Result<GlobalSides> global_sides(const Graph& graph, std::span<const NodeTypes> types, Selector& selector,
+                                 const MemoryGoal& goal = {});
 
 // What each node is fastest in, were there no conversions: what looking at one layer at a time finds.
 std::vector<Sides> local_sides(const Graph& graph, std::span<const NodeTypes> types, Selector& selector);

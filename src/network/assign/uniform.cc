@@ -49,11 +49,14 @@ std::vector<Sides> uniform_sides(const Graph& graph, std::span<const DataType> t
 }
 
 Result<std::vector<Sides>> sides_by(std::string_view how, const Graph& graph, Selector& selector,
-                                    std::vector<std::string>& remarks) {
+                                    std::vector<std::string>& remarks, const MemoryGoal& goal) {
+  if (goal.asked() && how != "global") {
+    return Error{ErrorCode::invalid_argument, fmt::format("how='{}' goes by no limit on memory: \"global\" does", how)};
+  }
   const std::vector<NodeTypes> types = node_types(graph, selector, remarks);
   if (how == "local") return local_sides(graph, types, selector);
   if (how == "global") {
-    CONVOY_TRY(GlobalSides global, global_sides(graph, types, selector));
+    CONVOY_TRY(GlobalSides global, global_sides(graph, types, selector, goal));
     remarks.push_back(std::move(global.proof));
     return std::move(global.sides);
   }

@@ -1,0 +1,41 @@
+// The choice of formats as a problem for the solver, and what its nodes mean.
+#pragma once
+
+#include <map>
+#include <span>
+#include <vector>
+
+#include "network/assign/assignment.h"
+#include "network/assign/sides.h"
+#include "solver/problem.h"
+
+namespace convoy::network {
+
+struct LayoutProblem {
+  // A value that several read, or one and somebody who needs it row-major. It is a node of the problem.
+  struct Shared {
+    struct Held {  // an alternative
+      Format written;
+      std::vector<Format> all;   // that it exists in; `written` first
+      std::vector<Format> read;  // by its readers, in their order, then at the end if it is needed there; may be empty:
+                                 // not said
+    };
+    int number = -1;  // of the problem's node
+    std::vector<int> readers;
+    std::vector<Held> alternatives;
+  };
+
+  solver::Problem problem;
+  std::vector<std::vector<Sides>> sides;  // by the graph's node: its alternatives; empty where it is not planned
+  std::vector<int> numbers;               // by the graph's node: the problem's; -1: none
+  std::map<int, Shared> shared;           // by value
+  int costs = 0, measured = 0;            // that the problem was made from
+
+  std::vector<Sides> chosen(const std::vector<int>& choice) const;  // by the graph's node
+};
+
+// `lifetimes`: a shared value's alternatives say who reads which format, where it has few readers.
+Result<LayoutProblem> layout_problem(const Graph& graph, std::span<const NodeTypes> types, Selector& selector,
+                                     bool lifetimes);
+
+}  // namespace convoy::network

@@ -1,0 +1,280 @@
+// Limits on the memory of activations: what is counted is what lower() finds alive, what is found under a limit is what
+// trying everything finds, and it runs.
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <limits>
+#include <random>
+
+#include "network/assign/live_bytes.h"
+#include "network/assign/memory.h"
+#include "network/assign/sides.h"
+#include "network/lower.h"
+#include "network/onnx/import.h"
+#include "network/pass.h"
+#include "network/testing.h"
+#include "solver/resources.h"
+
+namespace convoy::network {
+namespace {
+
+using Ints = std::vector<std::int64_t>;
+
+int conv(GraphBuilder& b, int x, std::int64_t in, std::int64_t out, std::int64_t kernel) {
+  return b.node("Conv", {x, b.constant(spread({out, in, kernel, kernel}, -0.1, 0.1))}, {{"pads", Ints(4, kernel / 2)}});
+}
+
+// A value with three readers, one that is an output as well, operators in place, channels that don't fill a block.
+Graph branches() {
+  GraphBuilder b;
+  const int x = conv(b, b.input("x", {1, 3, 20, 20}), 3, 12, 3);
+  const int left = b.node("Sigmoid", {x});
+  const int sum = b.node("Mul", {conv(b, left, 12, 12, 1), x});
+  const int both = b.node("Concat", {sum, x}, {{"axis", std::int64_t{1}}});
+  b.output(b.node("MaxPool", {both}, {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}}));
+  b.output(sum);
+  return b.graph;
+}
+
+// Transposes that may relabel. `read_beside`: what the first reads, something else reads later.
+Graph transposed(bool read_beside) {
+  GraphBuilder b;
+  const int x = conv(b, b.input("x", {1, 8, 12, 12}), 8, 16, 3);
+  const int last = b.node("Transpose", {x}, {{"perm", Ints{0, 2, 3, 1}}});
+  const int back = b.node("Transpose", {b.node("Exp", {last})}, {{"perm", Ints{0, 3, 1, 2}}});
+  b.output(conv(b, read_beside ? b.node("Add", {back, x}) : back, 16, 4, 1));
+  return b.graph;
+}
+
+class MemoryGoals : public testing::Test {
+ protected:
+  MemoryGoals() { options_.cpu.isa = std::min(options_.cpu.isa, Isa::avx2); }  // whose blocks are 8c
+
+  Graph with_passes(Graph graph) {
+    const auto team = make_cpu_team(1);
+    const auto log = run_passes(graph, PassContext{*team, options_.cpu});
+    EXPECT_TRUE(log.ok()) << log.error().message;
+    return graph;
+  }
+
+  Graph of_zoo(const std::string& model) {
+    const auto bytes = zoo_model(model);
+    auto imported = onnx_io::import_bytes(std::as_bytes(std::span(*bytes)), model, "");
+    EXPECT_TRUE(imported.ok()) << imported.error().message;
+    for (std::size_t i = 0; i < imported->inputs.size(); ++i) {
+      Value& value = imported->values[imported->inputs[i]];
+      Dims dims = imported->input_info[i].proposed_dims;
+      std::ranges::replace(dims, -1, 1);
+      value.known = true;
+      value.desc = TensorDesc::packed(imported->input_info[i].type, dims);
+    }
+    return with_passes(std::move(*imported));
+  }
+
+  // With each shared value as these layouts of nodes have it; false: a convolution that nothing runs is among them.
+  static bool choose_shared(const LayoutProblem& layouts, std::vector<int>& choice) {
+    for (const auto& [value, shared] : layouts.shared) {
+      double least = solver::kForbidden;
+      for (std::size_t i = 0; i < shared.alternatives.size(); ++i) {
+        double cost = layouts.problem.nodes()[shared.number].costs[i];
+        for (const solver::Problem::Edge& edge : layouts.problem.edges()) {
+          if (edge.a != shared.number && edge.b != shared.number) continue;
+          const int a = edge.a == shared.number ? static_cast<int>(i) : choice[edge.a];
+          const int b = edge.b == shared.number ? static_cast<int>(i) : choice[edge.b];
+          cost += edge.costs[a * layouts.problem.alternatives(edge.b) + b];
+        }
+        if (cost < least) choice[shared.number] = static_cast<int>(i), least = cost;
+      }
+    }
+    return layouts.problem.cost(choice) < solver::kForbidden;
+  }
+
+  static std::int64_t counted(const LiveBytes& live, const std::vector<int>& choice) {
+    double most = 0;
+    for (std::size_t p = 0; p < live.points.size(); ++p) {
+      most = std::max(most, live.fixed[p] + solver::used(live.points[p], choice));
+    }
+    return static_cast<std::int64_t>(most);
+  }
+
+  struct Plan {
+    double seconds;
+    ActivationBytes bytes;
+  };
+  // All that can be chosen.
+  std::vector<Plan> all_plans(const Graph& graph, bool counts_all = true) {
+    Selector selector(options_, {}, {});
+    const auto layouts = layout_problem(graph, f32_of(graph), selector, true);
+    EXPECT_TRUE(layouts.ok());
+    const LiveBytes live = live_bytes(graph, *layouts, {});
+    std::vector<Plan> plans;
+    std::vector<int> choice(layouts->problem.size());
+    for (;;) {
+      if (choose_shared(*layouts, choice)) {
+        const auto bytes = activation_bytes(graph, layouts->chosen(choice), {});
+        EXPECT_TRUE(bytes.ok()) << bytes.error().message;
+        EXPECT_LE(counted(live, choice), bytes->live);
+        if (counts_all) {
+          EXPECT_EQ(counted(live, choice), bytes->live);
+        }
+        plans.push_back({layouts->problem.cost(choice), *bytes});
+      }
+      std::size_t n = 0;
+      for (; n < layouts->numbers.size(); ++n) {
+        if (layouts->numbers[n] < 0) continue;
+        int& alternative = choice[layouts->numbers[n]];
+        if (++alternative < static_cast<int>(layouts->sides[n].size())) break;
+        alternative = 0;
+      }
+      if (n == layouts->numbers.size()) return plans;
+    }
+  }
+
+  NetworkOptions options_ = test_options(1);
+};
+
+TEST_F(MemoryGoals, AreKeptByTheFastestOfAllPlans) {
+  for (const Graph& built : {branches(), transposed(false)}) {
+    const Graph graph = with_passes(built);
+    const std::vector<Plan> plans = all_plans(graph);
+    ASSERT_GT(plans.size(), 500U);
+    std::vector<std::int64_t> peaks;
+    for (const Plan& plan : plans) peaks.push_back(plan.bytes.arena);
+    std::ranges::sort(peaks);
+    ASSERT_LT(peaks.front(), peaks.back());
+    Selector selector(options_, {}, {});
+    for (std::size_t i = 0; i <= 8; ++i) {
+      const std::int64_t limit = peaks[i * (peaks.size() - 1) / 8];
+      double least = std::numeric_limits<double>::infinity();
+      for (const Plan& plan : plans) {
+        if (plan.bytes.arena <= limit) least = std::min(least, plan.seconds);
+      }
+      const auto found = global_sides(graph, f32_of(graph), selector, {.activation_limit = limit});
+      ASSERT_TRUE(found.ok()) << found.error().message;
+      EXPECT_LE(activation_bytes(graph, found->sides, {})->arena, limit);
+      EXPECT_GE(found->seconds, (1 - 1e-9) * least);
+      if (found->proof.find("no other layouts within take less") != std::string::npos) {
+        EXPECT_NEAR(found->seconds, least, 1e-6 * least) << found->proof;
+      }
+      const auto exact = global_sides(graph, f32_of(graph), selector, {.activation_limit = limit, .exact = true});
+      if (!exact.ok() && exact.error().code == ErrorCode::not_found) GTEST_SKIP() << exact.error().message;
+      ASSERT_TRUE(exact.ok()) << exact.error().message;
+      EXPECT_NEAR(exact->seconds, least, 1e-6 * least) << exact->proof;
+    }
+    const auto smallest = global_sides(graph, f32_of(graph), selector, {.least = true});
+    ASSERT_TRUE(smallest.ok()) << smallest.error().message;
+    EXPECT_EQ(activation_bytes(graph, smallest->sides, {})->arena, peaks.front()) << smallest->proof;
+    const auto none = global_sides(graph, f32_of(graph), selector, {.activation_limit = peaks.front() - 1});
+    ASSERT_FALSE(none.ok());
+    EXPECT_EQ(none.error().code, ErrorCode::unsupported);
+    EXPECT_NE(none.error().message.find("least that was found is " + std::to_string(peaks.front()) + " bytes"),
+              std::string::npos)
+        << none.error().message;
+  }
+}
+
+TEST_F(MemoryGoals, CountNoMoreThanThereIsBesideARelabelledValue) {
+  EXPECT_GT(all_plans(with_passes(transposed(true)), false).size(), 100U);
+}
+
+TEST_F(MemoryGoals, CountWhatLoweringFindsAlive) {
+  std::mt19937 random(1);
+  for (const char* model : {"squeezenet1_1", "mobilenet_v2", "googlenet", "efficientnet_b0"}) {
+    const Graph graph = of_zoo(model);
+    Selector selector(options_, {}, {});
+    const auto layouts = layout_problem(graph, f32_of(graph), selector, true);
+    ASSERT_TRUE(layouts.ok());
+    const LiveBytes live = live_bytes(graph, *layouts, values_of_tail(graph));
+    for (int trial = 0; trial < 20; ++trial) {
+      std::vector<int> choice(layouts->problem.size());
+      for (int& each : choice) {
+        const int node = static_cast<int>(&each - choice.data());
+        do {
+          each = static_cast<int>(random() % layouts->problem.nodes()[node].costs.size());
+        } while (layouts->problem.nodes()[node].costs[each] == solver::kForbidden);
+      }
+      ASSERT_TRUE(choose_shared(*layouts, choice)) << model;
+      const auto bytes = activation_bytes(graph, layouts->chosen(choice), values_of_tail(graph));
+      ASSERT_TRUE(bytes.ok()) << bytes.error().message;
+      EXPECT_EQ(counted(live, choice), bytes->live) << model;
+    }
+  }
+}
+
+// What is said is what a session allocates, and its answers are those without a limit.
+TEST_F(MemoryGoals, SessionsKeepThem) {
+  const Graph graph = branches();
+  NetworkOptions limited = options_;
+  limited.how = "global";
+  const auto prepared = [&] { return prepare_graph(graph, {.options = limited}); };
+  const auto inputs = inputs_for(graph, -1, 1);
+  limited.memory.least = true;
+  auto least = prepared();
+  ASSERT_TRUE(least.ok()) << least.error().message;
+  limited.memory = {.activation_limit = static_cast<std::int64_t>((*least)->activation_bytes())};
+  auto session = prepared();
+  ASSERT_TRUE(session.ok()) << session.error().message;
+  EXPECT_EQ((*session)->activation_bytes(), (*least)->activation_bytes());
+  limited.memory = {};
+  auto free = prepared();
+  ASSERT_TRUE(free.ok());
+  const auto expected = (*free)->run(inputs), actual = (*session)->run(inputs);
+  ASSERT_TRUE(expected.ok() && actual.ok());
+  for (std::size_t i = 0; i < expected->size(); ++i) expect_close((*actual)[i], (*expected)[i], 1e-4);
+  limited.memory = {.activation_limit = 1000};
+  const auto none = prepared();
+  ASSERT_FALSE(none.ok());
+  EXPECT_NE(none.error().message.find("no plan was found within 1000 bytes"), std::string::npos)
+      << none.error().message;
+}
+
+TEST_F(MemoryGoals, WhatIsReadBehindThePlanIsKeptUntilTheEnd) {
+  GraphBuilder b;
+  const int x = conv(b, b.input("x", {1, 3, 20, 20}), 3, 12, 3);
+  b.output(conv(b, conv(b, conv(b, x, 12, 12, 3), 12, 12, 3), 12, 4, 1));
+  b.output(b.node("NonZero", {x}));  // of a size that nobody knows before
+  const Graph graph = with_passes(b.graph);
+  const std::vector<int> kept = values_of_tail(graph);
+  ASSERT_EQ(kept.size(), 1U);
+  options_.how = "global";
+  options_.memory.least = true;
+  Selector selector(options_, {}, {});
+  const auto sides = global_sides(graph, f32_of(graph), selector, options_.memory);
+  ASSERT_TRUE(sides.ok()) << sides.error().message;
+  const auto bytes = activation_bytes(graph, sides->sides, kept);
+  const auto session = prepare_graph(b.graph, {.options = options_});
+  ASSERT_TRUE(session.ok()) << session.error().message;
+  EXPECT_EQ((*session)->activation_bytes(), static_cast<std::size_t>(bytes->arena));
+  EXPECT_LT(activation_bytes(graph, sides->sides, {})->arena, bytes->arena);
+}
+
+// Of what has no choice a session says it.
+TEST_F(MemoryGoals, AnOperatorBeyondTheWorkspaceLimitIsARemark) {
+  GraphBuilder b;
+  const int x = b.node("Relu", {b.input("x", {1, 8, 6, 6})});
+  std::vector<int> inputs = {x};
+  for (int i = 0; i < 4; ++i) inputs.push_back(b.constant(spread({8}, 0.5, 1)));
+  b.output(b.node("BatchNormalization", inputs));
+  options_.selection.filter.workspace_limit = 1 << 20;
+  const auto within = prepare_graph(b.graph, {.options = options_});
+  ASSERT_TRUE(within.ok()) << within.error().message;
+  EXPECT_TRUE((*within)->remarks().empty());
+  ASSERT_GT((*within)->workspace_bytes(), 0U);
+  options_.selection.filter.workspace_limit = 0;
+  const auto beyond = prepare_graph(b.graph, {.options = options_});
+  ASSERT_TRUE(beyond.ok()) << beyond.error().message;
+  ASSERT_EQ((*beyond)->remarks().size(), 1U);
+  EXPECT_NE((*beyond)->remarks()[0].find("BatchNormalization"), std::string::npos) << (*beyond)->remarks()[0];
+}
+
+TEST_F(MemoryGoals, OtherWaysDontTakeThem) {
+  options_.how = "greedy";
+  options_.memory.activation_limit = 1 << 20;
+  const auto refused = plan_of(branches(), {.options = options_});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::invalid_argument);
+  EXPECT_NE(refused.error().message.find("how='greedy'"), std::string::npos) << refused.error().message;
+}
+
+}  // namespace
+}  // namespace convoy::network
