@@ -55,117 +55,114 @@ Result<DataType> parse_precision(const std::string& text) {
   const auto type = parse_data_type(text);
   if (type.ok() && (*type == DataType::f32 || *type == DataType::bf16 || *type == DataType::f16)) return *type;
   return Error{ErrorCode::invalid_argument, fmt::format("--precision: '{}' is not f32, bf16 or f16", text)};
+}
 
-  void add_memory_flags(CLI::App & app, MemoryFlags & flags) {
-    app.add_option("--activation-limit", flags.activation_limit,
-                   "With --how global: the most bytes that activations may take at once: 12M")
-        ->type_name("BYTES")
-        ->transform(CLI::AsSizeValue(false))
-        ->each([&flags](const std::string&) { flags.limited = true; });
-    app.add_flag("--exact", flags.exact,
-                 "With --activation-limit or --objective memory: close the gap that prices leave by an integer program "
-                 "(needs the solver CBC)");
+void add_memory_flags(CLI::App& app, MemoryFlags& flags) {
+  app.add_option("--activation-limit", flags.activation_limit,
+                 "With --how global: the most bytes that activations may take at once: 12M")
+      ->type_name("BYTES")
+      ->transform(CLI::AsSizeValue(false))
+      ->each([&flags](const std::string&) { flags.limited = true; });
+  app.add_flag("--exact", flags.exact,
+               "With --activation-limit or --objective memory: close the gap that prices leave by an integer program "
+               "(needs the solver CBC)");
+}
+
+std::string given_flag(const MemoryFlags& flags, const NetworkOptions& options) {
+  return flags.limited          ? "--activation-limit"
+         : options.memory.least ? "--objective memory"
+         : flags.exact          ? "--exact"
+                                : "";
+}
+
+void add_plan_flags(CLI::App& app, PlanFlags& flags) {
+  add_how_flag(app, flags.how);
+  app.add_option("--plan", flags.plan_file,
+                 "Run exactly what a plan says (convoy plan writes one); what does not fit is an error that names the "
+                 "line")
+      ->type_name("FILE");
+  add_precision_flag(app, flags.precision);
+  add_memory_flags(app, flags.memory);
+  app.add_flag("--lenient", flags.lenient, "With --plan: choose again what does not fit, and say so");
+  app.add_option("--skip-pass", flags.skip_passes,
+                 "Leave out an improvement of the graph (convoy list passes; repeatable)")
+      ->type_name("PASS")
+      ->allow_extra_args(false);
+}
+
+Result<NetworkOptions> planning_options(const Program& program, double default_budget) {
+  if (program.shared.objective != kMemory) {
+    CONVOY_TRY(NetworkOptions options, program.network_options(default_budget));
+    if (options.selection.objective.energy == 0) return options;
+    return Error{ErrorCode::unsupported,
+                 "--objective energy: networks run on the processor, which has no measure of energy here"};
   }
+  Program of_engines = program;
+  of_engines.shared.objective = SharedOptions().objective;
+  CONVOY_TRY(NetworkOptions options, of_engines.network_options(default_budget));
+  options.memory.least = true;
+  return options;
+}
 
-  std::string given_flag(const MemoryFlags& flags, const NetworkOptions& options) {
-    return flags.limited          ? "--activation-limit"
-           : options.memory.least ? "--objective memory"
-           : flags.exact          ? "--exact"
-                                  : "";
-  }
-
-  void add_plan_flags(CLI::App & app, PlanFlags & flags) {
-    add_how_flag(app, flags.how);
-    app.add_option(
-           "--plan", flags.plan_file,
-           "Run exactly what a plan says (convoy plan writes one); what does not fit is an error that names the "
-           "line")
-        ->type_name("FILE");
-    add_precision_flag(app, flags.precision);
-    add_memory_flags(app, flags.memory);
-    app.add_flag("--lenient", flags.lenient, "With --plan: choose again what does not fit, and say so");
-    app.add_option("--skip-pass", flags.skip_passes,
-                   "Leave out an improvement of the graph (convoy list passes; repeatable)")
-        ->type_name("PASS")
-        ->allow_extra_args(false);
-  }
-
-  Result<NetworkOptions> planning_options(const Program& program, double default_budget) {
-    if (program.shared.objective != kMemory) {
-      CONVOY_TRY(NetworkOptions options, program.network_options(default_budget));
-      if (options.selection.objective.energy == 0) return options;
-      return Error{ErrorCode::unsupported,
-                   "--objective energy: networks run on the processor, which has no measure of energy here"};
-    }
-    Program of_engines = program;
-    of_engines.shared.objective = SharedOptions().objective;
-    CONVOY_TRY(NetworkOptions options, of_engines.network_options(default_budget));
-    options.memory.least = true;
-    return options;
-  }
-
-  Result<void> apply(const Program& program, const PlanFlags& flags, NetworkOptions& options) {
-    CONVOY_TRY(options.precision, parse_precision(flags.precision));
-    options.how = flags.how;
-    if (flags.memory.limited)
-      options.memory.activation_limit = static_cast<std::int64_t>(flags.memory.activation_limit);
-    options.memory.exact = flags.memory.exact;
-    if (const std::string flag = given_flag(flags.memory, options); !flag.empty()) {
-      if (!flags.plan_file.empty())
-        return Error{ErrorCode::invalid_argument, flag + ": --plan says the layouts already"};
-      if (flags.how != "global") {
-        return Error{ErrorCode::invalid_argument,
-                     fmt::format("{} is for --how global: {} goes by no limit on memory", flag, flags.how)};
-      }
-      if (!options.memory.asked()) {
-        return Error{ErrorCode::invalid_argument, flag + " is for --activation-limit and --objective memory"};
-      }
-    }
-    if (flags.how == "tuned") {
-      options.how = NetworkOptions().how;
-      const bool as_kept =
-          !program.shared.no_database && program.shared.budget < 0 && !restricts_engines(program.shared);
-      if (as_kept) options.kept_plans = kept_plans_folder();
-    }
-    options.lenient_plan = flags.lenient;
-    options.skip_passes = flags.skip_passes;
-    if (flags.plan_file.empty()) {
-      if (!flags.lenient) return {};
-      return Error{ErrorCode::invalid_argument, "--lenient is for --plan"};
-    }
-    if (!flags.lenient && flags.how != PlanFlags().how) {
+Result<void> apply(const Program& program, const PlanFlags& flags, NetworkOptions& options) {
+  CONVOY_TRY(options.precision, parse_precision(flags.precision));
+  options.how = flags.how;
+  if (flags.memory.limited) options.memory.activation_limit = static_cast<std::int64_t>(flags.memory.activation_limit);
+  options.memory.exact = flags.memory.exact;
+  if (const std::string flag = given_flag(flags.memory, options); !flag.empty()) {
+    if (!flags.plan_file.empty()) return Error{ErrorCode::invalid_argument, flag + ": --plan says the layouts already"};
+    if (flags.how != "global") {
       return Error{ErrorCode::invalid_argument,
-                   "--how: --plan says it already (with --lenient: what of it does not fit)"};
+                   fmt::format("{} is for --how global: {} goes by no limit on memory", flag, flags.how)};
     }
-    const auto bytes = io::read_file(flags.plan_file);
-    if (!bytes.ok()) return bytes.error().within("--plan");
-    options.plan.assign(reinterpret_cast<const char*>(bytes->data()), bytes->size());
-    const auto header = read_plan_header(options.plan);
-    if (!header.ok()) return header.error().within("--plan").within(flags.plan_file);
-    if (program.shared.threads == 0) options.threads = header->threads;
-    if (program.shared.allow.empty()) options.math = header->math;
-    if (flags.precision == PlanFlags().precision) options.precision = header->precision;
-    return {};
+    if (!options.memory.asked()) {
+      return Error{ErrorCode::invalid_argument, flag + " is for --activation-limit and --objective memory"};
+    }
   }
+  if (flags.how == "tuned") {
+    options.how = NetworkOptions().how;
+    const bool as_kept = !program.shared.no_database && program.shared.budget < 0 && !restricts_engines(program.shared);
+    if (as_kept) options.kept_plans = kept_plans_folder();
+  }
+  options.lenient_plan = flags.lenient;
+  options.skip_passes = flags.skip_passes;
+  if (flags.plan_file.empty()) {
+    if (!flags.lenient) return {};
+    return Error{ErrorCode::invalid_argument, "--lenient is for --plan"};
+  }
+  if (!flags.lenient && flags.how != PlanFlags().how) {
+    return Error{ErrorCode::invalid_argument,
+                 "--how: --plan says it already (with --lenient: what of it does not fit)"};
+  }
+  const auto bytes = io::read_file(flags.plan_file);
+  if (!bytes.ok()) return bytes.error().within("--plan");
+  options.plan.assign(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+  const auto header = read_plan_header(options.plan);
+  if (!header.ok()) return header.error().within("--plan").within(flags.plan_file);
+  if (program.shared.threads == 0) options.threads = header->threads;
+  if (program.shared.allow.empty()) options.math = header->math;
+  if (flags.precision == PlanFlags().precision) options.precision = header->precision;
+  return {};
+}
 
-  Result<NetworkOptions> options_of_side(const Program& program, const std::string& side, const NetworkOptions& options,
-                                         const MemoryFlags& memory) {
-    NetworkOptions own = options;
-    PlanFlags flags;
-    flags.precision = name_of(options.precision);
-    if (side == "global") {
-      flags.memory = memory;
-    } else {
-      own.memory = {};
-    }
-    (is_how(side) ? flags.how : flags.plan_file) = side;
-    std::error_code error;
-    if (!is_how(side) && !std::filesystem::exists(side, error)) {
-      return Error{ErrorCode::not_found, fmt::format("'{}' is no file, nor one of {}{}", side, fmt::join(kHows, ", "),
-                                                     did_you_mean(side, kHows))};
-    }
-    CONVOY_CHECK(apply(program, flags, own));
-    return own;
+Result<NetworkOptions> options_of_side(const Program& program, const std::string& side, const NetworkOptions& options,
+                                       const MemoryFlags& memory) {
+  NetworkOptions own = options;
+  PlanFlags flags;
+  flags.precision = name_of(options.precision);
+  if (side == "global") {
+    flags.memory = memory;
+  } else {
+    own.memory = {};
   }
+  (is_how(side) ? flags.how : flags.plan_file) = side;
+  std::error_code error;
+  if (!is_how(side) && !std::filesystem::exists(side, error)) {
+    return Error{ErrorCode::not_found, fmt::format("'{}' is no file, nor one of {}{}", side, fmt::join(kHows, ", "),
+                                                   did_you_mean(side, kHows))};
+  }
+  CONVOY_CHECK(apply(program, flags, own));
+  return own;
+}
 
 }  // namespace convoy::cli
