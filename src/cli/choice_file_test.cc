@@ -61,7 +61,10 @@ TEST(ChoiceFile, ConvoysOwnEnginesCountForEveryVersionOfCudnn) {
 }
 
 TEST(ChoiceFile, WhatCudnnCannotOfferKeepsItsMath) {
-  const auto known = costs({row(kStrict, "cudnn.legacy.fprop1", 5e-5), row(kTf32, "cudnn.legacy.fprop1", 1e-5)});
+  std::vector<TuningRecord> records = {row(kStrict, "cudnn.legacy.fprop1", 5e-5),
+                                       row(kTf32, "cudnn.legacy.fprop1", 1e-5)};
+  for (TuningRecord& record : records) record.measurement.revision = 1;  // that engine's
+  const auto known = costs(records);
   ASSERT_EQ(known.size(), 2u);
   const std::string text = choice_file(known, {});
   EXPECT_NE(text.find("\tcudnn.legacy.fprop1\t5e-05\n"), std::string::npos) << text;

@@ -90,6 +90,7 @@ OWN = [
     unit("tune {dense} --again", before=["tune {dense} --device cuda --budget 1"]),
     unit("tune {depthwise} --all-knobs --engines cuda.depthwise", says=[r"kernel="]),
     unit("tune {dense} --verbose"),
+    unit("tune {dense} --precision bf16", exit=2, measured=False, says=["--precision is for networks"]),
     unit("verify {depthwise} --all-engines --engines 'cu*,!cudnn.legacy*'", says=[r"[2-9]\d* right, 0 failed"]),
     unit("verify {depthwise} --all-engines --sm-count {half}", says=[r"[2-9]\d* right, 0 failed"]),
     unit("verify {depthwise} --all-knobs --engines cuda.depthwise", says=[r"\d right, 0 failed"]),
