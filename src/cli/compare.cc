@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -26,8 +27,8 @@ struct Flags {
 // A node, or a conversion of a value, on both sides.
 struct Row {
   std::string nodes;
-  std::string runs_on[2];  // empty: that side has no such step
-  double seconds[2] = {0, 0};
+  std::array<std::string, 2> runs_on;  // empty: that side has no such step
+  std::array<double, 2> seconds = {};
   double difference() const { return seconds[1] - seconds[0]; }
 };
 

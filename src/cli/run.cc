@@ -197,7 +197,7 @@ Result<int> run(const Program& program, RunFlags& flags) {
   Json beside_json = nullptr;
   if (beside) {
     beside_json = say_beside(program, *beside);
-    if (other.selection.rules.size() > 0) {
+    if (!other.selection.rules.empty()) {
       say_rule_uses(program, "--beside", other.selection.rules, convolutions_of(session));
     }
   }
