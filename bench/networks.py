@@ -1,9 +1,11 @@
 """Whole networks, Convoy beside ONNX Runtime and OpenVINO, on the same files, interleaved in one run.
 
     python bench/networks.py [--rounds 7] [--seconds 0.5] [--threads 1 2] [--networks NAME ...] [--data DIR] [--before BINARY] [--output FILE]
+                             [--precision bf16|f16] [--tune SECONDS]
 
 The zoo's networks at the sizes they were published for, and squeezenet with its trained weights, at batch 1; others of the data's
-models by name. `--before` is another build's command, timed in the same rounds. Each round gives
+models by name. `--before` is another build's command, timed in the same rounds. `--precision` lets Convoy and OpenVINO run in a narrower type
+(ONNX Runtime stays in f32); `--tune` lets `convoy tune` choose within so many seconds a network, where it is the heuristic otherwise. Each round gives
 every contender one block of runs that lasts about `seconds`, in an order that rotates, with a pause between blocks so that no
 contender's idle threads run into another's block. What counts is the ratio of medians over the blocks of one run; the
 machine is shared, so absolute times say little. Inputs are the same seeded values for all; outputs are compared first.
@@ -30,6 +32,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONVOY = ROOT / "build/bin/convoy"
 PAUSE_SECONDS = 0.05
 MOST_REPEATS = 20
+MOST_ERROR = {"f32": 1e-4, "f16": 1e-2, "bf16": 0.1}  # of the largest magnitude
 
 
 def run_convoy(*arguments, command=CONVOY):
@@ -40,10 +43,14 @@ def run_convoy(*arguments, command=CONVOY):
 
 
 class Convoy:
-    def __init__(self, model, name, value, threads, command=CONVOY):
+    def __init__(self, model, name, value, threads, options, command=CONVOY):
         self.command = command
-        self.arguments = ["run", model, "--input", f"{name}={value}", "--threads", threads, "--json",
-                          "--select", "heuristic"]
+        given = ["--input", f"{name}={value}", "--threads", threads]
+        if options.precision != "f32":
+            given += ["--precision", options.precision]
+        if options.tune:
+            run_convoy("tune", model, *given, "--budget", options.tune, command=command)
+        self.arguments = ["run", model, *given, "--json", *([] if options.tune else ["--select", "heuristic"])]
 
     def output(self, folder):
         run_convoy(*self.arguments, "--output-dir", folder)
@@ -70,14 +77,14 @@ class OnnxRuntime:
 
 
 class OpenVino:
-    def __init__(self, model, name, value, threads):
+    def __init__(self, model, name, value, threads, precision):
         core = openvino.Core()
         network = core.read_model(str(model))
         value = np.load(value)
         network.reshape({name: list(value.shape)})
-        # f32 as the others: this plugin would otherwise pick bf16 where the processor has it.
+        # f32 unless another is asked for: this plugin would otherwise pick bf16 where the processor has it.
         self.compiled = core.compile_model(network, "CPU", {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1,
-                                                            "INFERENCE_PRECISION_HINT": "f32"})
+                                                            "INFERENCE_PRECISION_HINT": precision})
         self.request = self.compiled.create_infer_request()
         self.feed = {name: value}
 
@@ -118,18 +125,18 @@ def geometric_mean(values):
 
 def measure(label, model, name, value, threads, options):
     contenders = {
-        "convoy": Convoy(model, name, value, threads),
+        "convoy": Convoy(model, name, value, threads, options),
         "onnxruntime": OnnxRuntime(model, name, value, threads),
-        "openvino": OpenVino(model, name, value, threads),
+        "openvino": OpenVino(model, name, value, threads, options.precision),
     }
     if options.before:
-        contenders["before"] = Convoy(model, name, value, threads, options.before)
+        contenders["before"] = Convoy(model, name, value, threads, options, options.before)
     expected = contenders["onnxruntime"].once()
     once = min(timed(contenders["onnxruntime"].once, 2))
     repeats = max(1, min(MOST_REPEATS, round(options.seconds / once)))
     with tempfile.TemporaryDirectory() as folder:
         error = float(np.abs(contenders["convoy"].output(folder) - expected).max() / np.abs(expected).max())
-    if error > 1e-4:
+    if error > MOST_ERROR[options.precision]:
         sys.exit(f"{label}: convoy's output differs from ONNX Runtime's by {error:.2e} of its largest magnitude")
 
     blocks = {key: [] for key in contenders}
@@ -160,9 +167,16 @@ def main():
     parser.add_argument("--networks", nargs="+", help="names of the zoo and of the data's models; the zoo and squeezenet1.1-7 when left out")
     parser.add_argument("--before", help="another build's convoy")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--precision", default="f32", choices=MOST_ERROR)
+    parser.add_argument("--tune", type=float, default=0, metavar="SECONDS")
     parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path(os.environ.get("CONVOY_DATA", ROOT / "../shared/data")))
-    parser.add_argument("--output", type=pathlib.Path, default=ROOT / f"bench/results/networks-{datetime.date.today()}.json")
+    parser.add_argument("--output", type=pathlib.Path, default=None)
     options = parser.parse_args()
+    kind = "" if options.precision == "f32" else f"{options.precision}-"
+    output = options.output or ROOT / f"bench/results/networks-{kind}{datetime.date.today()}.json"
+    scratch = tempfile.TemporaryDirectory()
+    if options.tune:
+        os.environ["CONVOY_DB"] = f"{scratch.name}/tuning.db"
 
     zoo = [row["name"] for row in json.loads(run_convoy("list", "zoo", "--json"))["zoo"]]
     rows = []
@@ -191,7 +205,7 @@ def main():
     doctor = json.loads(run_convoy("doctor", "--json"))
     report = {
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "command": "make bench",
+        "command": " ".join(["python bench/networks.py", *sys.argv[1:]]),
         "commit": subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip(),
         "device": doctor.get("processor", platform.processor()),
         "versions": {"onnxruntime": onnxruntime.__version__, "openvino": openvino.__version__, "python": platform.python_version()},
@@ -200,9 +214,9 @@ def main():
         "means": means,
         "rows": rows,
     }
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps(report, indent=1) + "\n")
-    print(f"recorded in {options.output}")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(report, indent=1) + "\n")
+    print(f"recorded in {output}")
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def measured(name, arguments, folder):
     convoy("plan", model, "--how", "global", "--precision", arguments.type, *base, **known)
     inputs = [part for given in arguments.input if given.startswith(f"{name}=") for part in ("--input", given.split("=", 1)[1])]
     _, said = convoy("plan", model, "--precision", arguments.type, "--max-error", 1e9, *inputs, *base, "-o", folder / "narrow.plan", **known)
-    error = float(re.search(r"in all that can be ([0-9.e+-]+)", said)[1])
+    error = float(re.search(r"of the fastest ([0-9.e+-]+)", said)[1])
     row = {"network": name, "error": error, "plans": {}}
     plans = {arguments.type: None, **({"half": error / 2, "more": 1.2 * error} if error > 0 else {})}
     for which, limit in plans.items():

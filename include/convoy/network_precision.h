@@ -27,10 +27,10 @@ struct PrecisionChoice {
   double error = 0;                 // measured, of this plan on the inputs
   double predicted_seconds = 0;     // of its lines together
   double f32_seconds = 0;           // those of the plan with everything in f32
-  double narrow_error = 0;          // of the plan with everything in the narrow type that can be
+  double narrow_error = 0;          // of the fastest plan, whatever its error
   double narrow_seconds = 0;        // likewise
   int narrowed = 0;                 // nodes of the plan that are narrow
-  std::vector<NarrowedNode> nodes;  // that could be; empty where nothing had to be looked at one by one
+  std::vector<NarrowedNode> nodes;  // narrow in the fastest plan; empty where nothing had to be looked at one by one
   std::vector<std::string> remarks;
 };
 
@@ -39,7 +39,7 @@ struct PrecisionChoice {
 // nodes are measured one at a time, and taken to add up as squares; the whole is run, and its limit made narrower or
 // wider until what was measured is within max_error, and near it. Within options.selection.budget_seconds (0: no
 // limit): nodes that it does not reach stay f32. Errors: those of prepare and run; invalid_argument where precision is
-// f32.
+// f32; unsupported with a limit on memory.
 Result<PrecisionChoice> choose_precision(const Network& network, std::span<const NetworkInputs> inputs,
                                          const NetworkOptions& options, double max_error,
                                          const NetworkTuningProgress& progress = {});

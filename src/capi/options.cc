@@ -1,6 +1,7 @@
 #include "capi/options.h"
 
 #include "convoy/selection_check.h"
+#include "core/math_mode.h"
 
 namespace convoy::capi {
 namespace {
@@ -13,10 +14,8 @@ Result<int> thread_count(int threads) {
 
 Result<MathMode> read_math(const char* text) {
   if (text == nullptr) return MathMode::strict;
-  for (const MathMode math : {MathMode::strict, MathMode::tf32, MathMode::reduced}) {
-    if (text == name_of(math)) return math;
-  }
-  return argument_error(fmt::format("math='{}' is not one of strict, tf32, reduced", text));
+  const auto math = parse_math_mode(text);
+  return math.ok() ? math : Result<MathMode>(argument_error("math=" + math.error().message));
 }
 
 }  // namespace

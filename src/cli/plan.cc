@@ -1,6 +1,8 @@
 // convoy plan: a network's choices, node by node, as a file.
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "cli/batch.h"
 #include "cli/inputs.h"
 #include "cli/plan_flags.h"
@@ -19,7 +21,7 @@ struct Flags {
   std::string file;
   InputFlags input;
   PlanFlags plan;
-  double max_error = -1;  // below 0: not given
+  std::optional<double> max_error;
 };
 
 bool has_inputs(const InputFlags& input) { return !input.inputs.empty() || !input.files.empty(); }
@@ -50,25 +52,25 @@ Result<std::string> plan_within(const Program& program, const Flags& flags, cons
   }
   report::Progress bar("precision");
   auto choice =
-      choose_precision(network, inputs, options, flags.max_error,
+      choose_precision(network, inputs, options, *flags.max_error,
                        [&](double fraction, std::string_view what) { bar.update(fraction, std::string(what)); });
   bar.finish();
-  if (!choice.ok()) return choice.error();
+  if (!choice.ok()) return choice.error().within("--max-error");
   for (const std::string& remark : choice->remarks) program.note(remark);
-  program.note(fmt::format("{} of its nodes in {}: error {:.3g} of {:.3g} on {}; in all that can be {:.3g}",
-                           choice->narrowed, name_of(options.precision), choice->error, flags.max_error,
+  program.note(fmt::format("{} of its nodes in {}: error {:.3g} of {:.3g} on {}; of the fastest {:.3g}",
+                           choice->narrowed, name_of(options.precision), choice->error, *flags.max_error,
                            own.random ? "random inputs" : fmt::format("{} inputs", inputs.size()),
                            choice->narrow_error));
-  program.note(fmt::format("predicted {}; in f32 {}, in all that can be {}", report::seconds(choice->predicted_seconds),
+  program.note(fmt::format("predicted {}; in f32 {}, the fastest {}", report::seconds(choice->predicted_seconds),
                            report::seconds(choice->f32_seconds), report::seconds(choice->narrow_seconds)));
-  std::string text = choice->plan + fmt::format("# error {:.4g}, allowed {:.4g}\n", choice->error, flags.max_error);
+  std::string text = choice->plan + fmt::format("# error {:.4g}, allowed {:.4g}\n", choice->error, *flags.max_error);
   for (const NarrowedNode& node : choice->nodes) text += fmt::format("#   {} alone: {:.4g}\n", node.name, node.error);
   return text;
 }
 
 Result<std::string> text_of(const Program& program, const Flags& flags, const Network& network,
                             const NetworkOptions& options) {
-  if (flags.max_error >= 0) return plan_within(program, flags, network, options);
+  if (flags.max_error) return plan_within(program, flags, network, options);
   if (has_inputs(flags.input) || flags.input.batch > 0 || flags.input.random) {  // for their sizes
     InputFlags own = flags.input;
     own.random = true;

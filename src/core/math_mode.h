@@ -6,7 +6,7 @@
 
 namespace convoy {
 
-// Of name_of()'s texts. Error: another one, with those there are.
+// Of name_of()'s texts. Error: "'fast' is not one of ...".
 Result<MathMode> parse_math_mode(std::string_view text);
 
 }  // namespace convoy

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "convoy/convolution.h"
+#include "core/math_mode.h"
 #include "core/text.h"
 
 namespace convoy {
@@ -76,13 +77,8 @@ Result<void> parse_compute(std::string_view value, ConvProblem& p) {
 }
 
 Result<void> parse_math(std::string_view value, ConvProblem& p) {
-  for (MathMode math : {MathMode::strict, MathMode::tf32, MathMode::reduced}) {
-    if (value == name_of(math)) {
-      p.math = math;
-      return {};
-    }
-  }
-  return invalid(quoted(value) + " is not one of strict, tf32, reduced");
+  CONVOY_TRY(p.math, parse_math_mode(value));
+  return {};
 }
 
 Result<void> parse_bias(std::string_view value, ConvProblem& p) {

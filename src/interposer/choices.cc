@@ -131,7 +131,7 @@ Result<Choices> Choices::parse(std::string_view text) {
       double cost = 0;
       if (!read(take(line, '\t'), cost) || !(cost > 0)) return damaged("no time at its end");
       const auto math = line.empty() ? Result<MathMode>(MathMode::strict) : parse_math_mode(line);
-      if (!math.ok()) return damaged(math.error().message);
+      if (!math.ok()) return damaged("math " + math.error().message);
       Row row{{}, {*std::move(candidate), cost, *math}};
       const std::string key = key_of(device, cudnn, without_alignments(problem, row.alignments));
       choices.times_[key].push_back(std::move(row));

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "base/clock.h"
 #include "convoy/network_precision.h"
@@ -45,6 +48,8 @@ class Chooser {
 
   Result<PrecisionChoice> run() {
     CONVOY_TRY(Made f32, made("global", DataType::f32, {}));
+    own_ = {f32.narrow.begin(), f32.narrow.end()};
+    f32.narrow.clear();
     CONVOY_TRY(expected_, outputs_of(f32.text));
     CONVOY_TRY(const Made narrow, made("global", options_.precision, {}));
     CONVOY_TRY(const double narrow_error, error_of(narrow.text));
@@ -52,14 +57,15 @@ class Chooser {
     result_.narrow_seconds = narrow.seconds;
     result_.narrow_error = narrow_error;
     best_ = std::move(f32);
-    if (narrow_error <= max_error_) take(narrow, narrow_error);
-    if (narrow_error > max_error_ && narrow.narrowed > 0) {
-      CONVOY_CHECK(look_at_nodes(narrow.text));
+    if (narrow_error <= max_error_) {
+      take(narrow, narrow_error);
+    } else {
+      CONVOY_CHECK(look_at(narrow.narrow));
       CONVOY_CHECK(search());
     }
     result_.plan = best_.text;
     result_.predicted_seconds = best_.seconds;
-    result_.narrowed = best_.narrowed;
+    result_.narrowed = static_cast<int>(best_.narrow.size());
     return std::move(result_);
   }
 
@@ -67,10 +73,8 @@ class Chooser {
   struct Made {
     std::string text;
     double seconds = 0;
-    int narrowed = 0;
+    std::vector<std::string> narrow;  // nodes that are, and are not in the model
   };
-
-  bool is_narrow(const std::string& side) const { return side.starts_with(name_of(options_.precision)); }
 
   Result<Made> made(const std::string& how, DataType precision, const std::map<std::string, double>& errors,
                     double limit = 0) const {
@@ -82,10 +86,13 @@ class Chooser {
     CONVOY_TRY(std::string text, network_.plan(descs_, making));
     CONVOY_TRY(const NetworkPlanCost cost, read_plan_cost(text));
     CONVOY_TRY(const network::PlanFile file, network::parse_plan(text));
-    const auto narrowed = std::ranges::count_if(file.lines, [&](const network::PlanLine& line) {
-      return line.kind != "convert" && (is_narrow(line.from) || is_narrow(line.to));
-    });
-    return Made{std::move(text), cost.seconds, static_cast<int>(narrowed)};
+    Made result{std::move(text), cost.seconds, {}};
+    const auto is_narrow = [&](const std::string& side) { return side.starts_with(name_of(options_.precision)); };
+    for (const network::PlanLine& line : file.lines) {
+      if (line.kind == "convert" || own_.contains(line.name)) continue;
+      if (is_narrow(line.from) || is_narrow(line.to)) result.narrow.push_back(line.name);
+    }
+    return result;
   }
 
   Result<std::vector<std::vector<HostTensor>>> outputs_of(const std::string& plan) const {
@@ -124,12 +131,7 @@ class Chooser {
     if (progress_) progress_(fraction, what);
   }
 
-  Result<void> look_at_nodes(const std::string& narrow) {
-    CONVOY_TRY(const network::PlanFile file, network::parse_plan(narrow));
-    std::vector<std::string> names;
-    for (const network::PlanLine& line : file.lines) {
-      if (line.kind != "convert" && (is_narrow(line.from) || is_narrow(line.to))) names.push_back(line.name);
-    }
+  Result<void> look_at(const std::vector<std::string>& names) {
     for (std::size_t i = 0; i < names.size(); ++i) {
       if (stopped(kOfTheTime)) {
         result_.remarks.push_back(
@@ -175,6 +177,7 @@ class Chooser {
   const NetworkTuningProgress& progress_;
   std::vector<TensorDesc> descs_;
   std::vector<std::vector<HostTensor>> expected_;  // by run
+  std::set<std::string> own_;  // nodes that are narrow in the model
   std::map<std::string, double> errors_;
   Made best_;
   PrecisionChoice result_;
@@ -199,6 +202,9 @@ Result<PrecisionChoice> choose_precision(const Network& network, std::span<const
     return Error{ErrorCode::invalid_argument, fmt::format("max_error={} must be at least 0", max_error)};
   }
   if (inputs.empty()) return Error{ErrorCode::invalid_argument, "inputs: at least one run's are needed"};
+  if (options.memory.asked()) {
+    return Error{ErrorCode::unsupported, "a limit on memory and one on the error can't be had together"};
+  }
   return Chooser(network, inputs, options, max_error, progress).run();
 }
 

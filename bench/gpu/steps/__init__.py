@@ -7,7 +7,7 @@ STEPS = {"tests": unit_tests.Tests, "table": beside.Table, "torch": beside.Torch
          "sm-count": sm_count.SmCount, "api-generations": generations.ApiGenerations, "commands": commands.Commands, "choice-cost": choice_cost.ChoiceCost,
          "pytorch-layer": pytorch.Layer, "pytorch-networks": pytorch.Networks, "pytorch-tests": pytorch.TorchTests,
          "pytorch-programs": pytorch.Programs, "python-tests": pytorch.PythonTests, "pytorch-depthwise": pytorch.Depthwise,
-         "pytorch-inference": pytorch.Inference, "pytorch-host-time": pytorch.HostTime, "pytorch-first": pytorch.First,
+         "pytorch-inference": pytorch.Inference, "pytorch-eager": pytorch.Eager, "pytorch-host-time": pytorch.HostTime, "pytorch-first": pytorch.First,
          "pytorch-page": pytorch.Page,
          "depthwise-random": unit_tests.DepthwiseRandom, "knobs": checked.Knobs,
          "random": checked.Random}

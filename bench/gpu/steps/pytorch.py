@@ -242,12 +242,12 @@ class Depthwise(Networks):
 
     def units(self):
         units = [[name, type_, what] for what in ("training", "captured", "contiguous") for name in self.NAMES for type_ in ("bf16", "tf32")]
-        return units + [["convnext_tiny", "bf16-weights", "training"]]
+        return units + [["convnext_tiny", "bf16-weights", "training"], ["convnext_tiny", "bf16-weights", "batch 256"]]
 
     def measured(self, name, type_, what):
-        extra = ["--contiguous"] if what == "contiguous" else []
-        script = program("train.py", name, type_, *extra, *(["--batch", 256] if name != "convnext_tiny" else []))
-        record = harness.OUT / f"{name}-{type_}{'-contiguous' if extra else ''}.jsonl"
+        script = program("train.py", name, type_, *(["--contiguous"] if what == "contiguous" else []),
+                         *(["--batch", 256] if what == "batch 256" or name != "convnext_tiny" else []))
+        record = harness.OUT / f"{name}-{type_}{'' if what in ('training', 'captured') else '-' + what.replace(' ', '-')}.jsonl"
         if not record.exists():
             for one in together({"record": under("--record", record) + script}).values():
                 for command in ("first", "steps 2"):
@@ -258,7 +258,7 @@ class Depthwise(Networks):
                  "steered benchmark": under() + script + ["--benchmark"], "patched": script + ["--patch"]}
         if what == "captured":  # a captured step keeps its activations: five do not fit on one GPU
             del modes["steered benchmark"], modes["patched"]
-        commands = {"training": ["steps 10"], "captured": ["replays 10"], "contiguous": ["steps 10"]}[what]
+        commands = ["replays 10" if what == "captured" else "steps 10"]
         driven = together(modes)
         first = {mode: each.ask("first") for mode, each in driven.items()}
         times = {}
@@ -329,6 +329,27 @@ class Inference(Networks):
                               "steered_over_benchmark": round(at["benchmark"] / at["steered benchmark"], 3),
                               "best_of_both": round(min(at["plain"], at["benchmark"]) / min(at["steered"], at["steered benchmark"]), 3)})
         return {"broken": [row for row in table if "broken" in row], "table": table, "rows": rows}
+
+
+class Eager(Networks):
+    """eager inference at batch 1, which waits for the host: ten processes plain and steered, since those of one mode differ by a tenth"""
+    PROCESSES, ROUNDS = 10, 6
+
+    def measured(self, name, type_):
+        script = program("train.py", name, type_, "--batch", 1)
+        driven = together({(mode, number): before + script for number in range(self.PROCESSES)
+                           for mode, before in (("plain", []), ("steered", under()))})
+        turns = [{one: driven[one].ask("infer 30 1")["milliseconds"] for one in (driven if number % 2 else reversed(driven))}
+                 for number in range(self.ROUNDS + 1)][1:]
+        least = {one: min(turn[one] for turn in turns) for one in driven}
+        for each in driven.values():
+            each.end()
+        milliseconds = {mode: sorted(least[mode, number] for number in range(self.PROCESSES)) for mode in ("plain", "steered")}
+        return {"network": name, "type": type_, "milliseconds": milliseconds,
+                "steered_over_plain": statistics.median(milliseconds["plain"]) / statistics.median(milliseconds["steered"])}
+
+    def summary(self, rows):
+        return {"table": [row if "broken" in row else [row["network"], row["type"], round(row["steered_over_plain"], 3)] for row in rows], "rows": rows}
 
 
 class First(Networks):

@@ -111,7 +111,9 @@ Result<void> read_field(NetworkPlanHeader& header, std::string_view field, std::
   } else if (field == "isa") {
     CONVOY_TRY(header.isa, parse_isa(take_word(rest)));
   } else if (field == "math") {
-    CONVOY_TRY(header.math, parse_math_mode(take_word(rest)));
+    const auto math = parse_math_mode(take_word(rest));
+    if (!math.ok()) return Error{ErrorCode::invalid_argument, "math " + math.error().message};
+    header.math = *math;
   } else if (field == "precision") {
     CONVOY_TRY(header.precision, parse_data_type(take_word(rest)));
     if (header.precision != DataType::bf16 && header.precision != DataType::f16) {
