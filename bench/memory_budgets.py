@@ -26,10 +26,9 @@ import json
 import os
 import pathlib
 import re
-import subprocess
 import tempfile
 
-from possible_gain import COMMAND, DIMS, ROOT, Failed, Processors, convoy
+from possible_gain import COMMAND, DIMS, ROOT, Failed, Processors, convoy, models, record_of
 
 SHARES = [0.25, 0.5, 0.75]
 
@@ -163,25 +162,11 @@ def main():
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / f"bench/results/memory-budgets-{datetime.date.today()}.json")
     options = parser.parse_args()
     COMMAND["convoy"] = options.convoy
-    doctor = convoy("doctor")
-    networks = {f"zoo:{each['name']}": f"zoo:{each['name']}" for each in convoy("list", "zoo")["zoo"]}
-    folder = options.data / "models"
-    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
-        networks[path.name] = path / "model.onnx"
-    git = ["git", "-C", ROOT]
-    record = json.loads(options.output.read_text()) if options.output.exists() else {
-        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "command": f"python bench/memory_budgets.py --only {' '.join(options.only)} --engines {' '.join(options.engines)} "
-                   f"--budget {options.budget:g} --rounds {options.rounds}",
-        "commit": subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip(),
-        "changed_since": bool(subprocess.run([*git, "status", "--porcelain", "src"], capture_output=True, text=True).stdout),
-        "processor": doctor["processor"], "versions": {"convoy": doctor["version"], **doctor["libraries"]},
-        "budget_seconds": options.budget, "rounds": options.rounds, "summary": {}, "networks": {}}
+    networks = models(options.data)
+    record = record_of("memory_budgets.py", options)
     for (name, model), engines in itertools.product(networks.items(), options.engines):
         key = name if engines == "*" else f"{name}, {engines}"
         if key in record["networks"] or not any(fnmatch.fnmatch(name, glob) for glob in options.only):
-            continue
-        if isinstance(model, pathlib.Path) and not model.is_file():
             continue
         load = os.getloadavg()[0]
         try:

@@ -170,6 +170,26 @@ def summary(networks):
             "geometric_mean_greedy_over_lower_bound": round(statistics.geometric_mean(bounds), 3) if bounds else None}
 
 
+def models(data):
+    """By name, the networks of the zoo and the data's models that are there."""
+    networks = {f"zoo:{each['name']}": f"zoo:{each['name']}" for each in convoy("list", "zoo")["zoo"]}
+    files = sorted((data / "models").glob("*/model.onnx"))
+    return networks | {file.parent.name: file for file in files}
+
+
+def record_of(program, options, **more):
+    """The one that is there, or a new one."""
+    if options.output.exists():
+        return json.loads(options.output.read_text())
+    doctor, git = convoy("doctor"), ["git", "-C", ROOT]
+    return {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            "command": " ".join([f"python bench/{program}", *sys.argv[1:]]),
+            "commit": subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip(),
+            "changed_since": bool(subprocess.run([*git, "status", "--porcelain", "src"], capture_output=True, text=True).stdout),
+            "processor": doctor["processor"], "versions": {"convoy": doctor["version"], **doctor["libraries"]},
+            **more, "budget_seconds": options.budget, "rounds": options.rounds, "summary": {}, "networks": {}}
+
+
 def write(path, record):
     """A line a node, so that a person can read and compare it."""
     parts = []
@@ -203,28 +223,14 @@ def main():
     doctor = convoy("doctor")
     blocks = "nchw16c" if doctor["processor"]["isa"] == "avx512" else "nchw8c"
     hows = ["global", "greedy", "local", "uniform:nhwc", "uniform:nchw", f"uniform:{blocks}"]
-    networks = {f"zoo:{each['name']}": f"zoo:{each['name']}" for each in convoy("list", "zoo")["zoo"]}
-    folder = options.data / "models"
-    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
-        networks[path.name] = path / "model.onnx"
-    git = ["git", "-C", ROOT]
-    record = json.loads(options.output.read_text()) if options.output.exists() else {
-        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "command": f"python bench/possible_gain.py --only {' '.join(options.only)} --threads {' '.join(map(str, options.threads))} "
-                   f"--budget {options.budget:g} --rounds {options.rounds}",
-        "commit": subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip(),
-        "changed_since": bool(subprocess.run([*git, "status", "--porcelain", "src"], capture_output=True, text=True).stdout),
-        "processor": doctor["processor"], "versions": {"convoy": doctor["version"], **doctor["libraries"]},
-        "ways": hows, "budget_seconds": options.budget, "rounds": options.rounds, "summary": {}, "networks": {}}
+    networks = models(options.data)
+    record = record_of("possible_gain.py", options, ways=hows)
     for threads in options.threads:
         for name, model in networks.items():
             key = f"{name}, {threads} thread{'s' if threads > 1 else ''}"
             known = record["networks"].get(key, {})
             done = "plans" in known and max(known["load_average"]) <= options.redo_above
             if done or not any(fnmatch.fnmatch(name, glob) for glob in options.only):
-                continue
-            if isinstance(model, pathlib.Path) and not model.is_file():
-                record["networks"][key] = {"threads": threads, "skipped": "its model.onnx is not there"}
                 continue
             load = os.getloadavg()[0]
             try:

@@ -1,6 +1,7 @@
 // convoy plan, run --plan, compare, list passes.
 #include <algorithm>
 
+#include "base/testing.h"
 #include "cli/command_test.h"
 #include "io/npy.h"
 
@@ -118,6 +119,7 @@ TEST_F(PlanCommand, RemarksAreSaidAndKept) {
 }
 
 TEST_F(PlanCommand, KeepsALimitOnActivations) {
+  if (!is_in_path("cbc")) GTEST_SKIP() << "skipped: no cbc";
   const std::string network = "zoo:squeezenet1_1";
   // Of an engine in row-major and channels-last only the fastest plan converts where most is alive.
   const auto plan = [&](std::vector<std::string> flags) {
@@ -137,7 +139,6 @@ TEST_F(PlanCommand, KeepsALimitOnActivations) {
   ASSERT_EQ(plan({"-o", path("fastest.plan")}).exit_code, 0);
   EXPECT_GT(bytes_of("fastest.plan"), bytes);
   const Finished kept = plan({"--activation-limit", limit, "--exact", "-o", path("kept.plan")});
-  if (kept.err.find("the solver CBC") != std::string::npos) GTEST_SKIP() << kept.err;
   ASSERT_EQ(kept.exit_code, 0) << kept.err;
   EXPECT_NE(kept.err.find("activations: " + limit + " bytes of " + limit), std::string::npos) << kept.err;
   EXPECT_NE(kept.err.find("no other layouts within take less (prices: "), std::string::npos) << kept.err;
@@ -175,6 +176,24 @@ TEST_F(PlanCommand, LimitsThatAWayDoesNotTakeAreNamed) {
   EXPECT_EQ(neither.exit_code, 2);
   EXPECT_NE(neither.err.find("--activation-limit is for \"global\", which neither side is"), std::string::npos)
       << neither.err;
+}
+
+TEST_F(PlanCommand, AnErrorThatCannotBeChosenByIsRefused) {
+  const auto refused = [&](std::vector<std::string> flags) {
+    std::vector<std::string> arguments = {"plan", kNetwork};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const Finished made = with(arguments);
+    EXPECT_NE(made.exit_code, 0);
+    return made.err;
+  };
+  EXPECT_NE(refused({"--max-error", "0.01"}).find("--max-error: it needs --precision bf16 or f16"), std::string::npos);
+  EXPECT_NE(refused({"--max-error", "0.01", "--precision", "bf16", "--how", "greedy"}).find("--max-error: it chooses by"),
+            std::string::npos);
+  const std::string negative = refused({"--max-error", "-0.5", "--precision", "bf16"});
+  EXPECT_NE(negative.find("--max-error: max_error=-0.5 must be at least 0"), std::string::npos) << negative;
+  const std::string integers = refused({"--precision", "s8"});
+  EXPECT_NE(integers.find("--precision"), std::string::npos) << integers;
+  EXPECT_NE(integers.find("bf16"), std::string::npos) << integers;
 }
 
 TEST_F(PlanCommand, SaysThatCbcIsMissing) {

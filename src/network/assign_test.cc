@@ -12,9 +12,6 @@ namespace {
 
 using Ints = std::vector<std::int64_t>;
 
-int conv(GraphBuilder& b, int x, std::int64_t in, std::int64_t out, std::int64_t kernel) {
-  return b.node("Conv", {x, b.constant(spread({out, in, kernel, kernel}, -0.1, 0.1))}, {{"pads", Ints(4, kernel / 2)}});
-}
 int to_channels_last(GraphBuilder& b, int x) { return b.node("Transpose", {x}, {{"perm", Ints{0, 2, 3, 1}}}); }
 int from_channels_last(GraphBuilder& b, int x) { return b.node("Transpose", {x}, {{"perm", Ints{0, 3, 1, 2}}}); }
 
@@ -44,10 +41,10 @@ void expect_right(const Graph& graph, const Prepared& ran) {
 // As in ConvNeXt: channels last between two convolutions, with the first one's result read behind them as well.
 Graph channels_last_block() {
   GraphBuilder b;
-  const int x = conv(b, b.input("x", {1, 16, 14, 14}), 16, 32, 3);
+  const int x = b.conv(b.input("x", {1, 16, 14, 14}), 16, 32, 3);
   const int inner = b.node("Sigmoid", {b.node("Neg", {to_channels_last(b, x)})});
   const int back = from_channels_last(b, inner);
-  b.output(conv(b, b.node("Add", {x, back}), 32, 16, 3));
+  b.output(b.conv(b.node("Add", {x, back}), 32, 16, 3));
   return b.graph;
 }
 
@@ -70,7 +67,7 @@ TEST(Assignment, TransposesBetweenDescriptionsOfTheSameBytesAreNoSteps) {
 TEST(Assignment, RelabelledInputsAndOutputs) {
   GraphBuilder b;  // an image with its channels last, and a result likewise
   const int x = from_channels_last(b, b.input("x", {1, 12, 12, 16}));
-  const int y = to_channels_last(b, conv(b, x, 16, 16, 3));
+  const int y = to_channels_last(b, b.conv(x, 16, 16, 3));
   b.output(y);
   b.output(b.node("Relu", {y}));
   NetworkOptions options = test_options();
@@ -83,10 +80,10 @@ TEST(Assignment, RelabelledInputsAndOutputs) {
 
 TEST(Assignment, OneLayoutEverywhere) {
   GraphBuilder b;
-  int x = b.node("MaxPool", {conv(b, b.input("x", {1, 3, 20, 20}), 3, 24, 3)},
+  int x = b.node("MaxPool", {b.conv(b.input("x", {1, 3, 20, 20}), 3, 24, 3)},
                  {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}});
-  x = b.node("Relu", {conv(b, x, 24, 20, 3)});
-  b.output(b.node("GlobalAveragePool", {conv(b, x, 20, 40, 1)}));
+  x = b.node("Relu", {b.conv(x, 24, 20, 3)});
+  b.output(b.node("GlobalAveragePool", {b.conv(x, 20, 40, 1)}));
   for (const std::string layout : {"nchw", "nhwc", "nchw8c", "nchw16c"}) {
     NetworkOptions options = test_options();
     options.how = "uniform:" + layout;
@@ -115,8 +112,8 @@ TEST(Assignment, OneLayoutEverywhere) {
 // fill the only conversion is the one of the graph's output, as the first convolution reads nchw.
 TEST(Assignment, ConcatNormalizationAndSplitWorkInBlocks) {
   GraphBuilder b;
-  const int x = b.node("Relu", {conv(b, b.input("x", {1, 16, 12, 12}), 16, 16, 3)});
-  const int both = b.node("Concat", {x, conv(b, x, 16, 48, 3)}, {{"axis", std::int64_t{1}}});
+  const int x = b.node("Relu", {b.conv(b.input("x", {1, 16, 12, 12}), 16, 16, 3)});
+  const int both = b.node("Concat", {x, b.conv(x, 16, 48, 3)}, {{"axis", std::int64_t{1}}});
   const int normal =
       b.node("BatchNormalization", {both, b.constant(spread({64}, 0.5, 1.5)), b.constant(spread({64}, -1, 1)),
                                     b.constant(spread({64}, -1, 1)), b.constant(spread({64}, 0.5, 1.5))});
@@ -124,7 +121,7 @@ TEST(Assignment, ConcatNormalizationAndSplitWorkInBlocks) {
   const int other = b.graph.add_value("other half");
   b.graph.nodes.back().outputs.push_back(other);
   b.graph.nodes.back().desc.output_count = 2;
-  b.output(conv(b, b.node("Add", {half, other}), 32, 32, 3));
+  b.output(b.conv(b.node("Add", {half, other}), 32, 32, 3));
   for (const std::string layout : {"nchw8c", "nchw16c"}) {
     NetworkOptions options = test_options();
     options.how = "uniform:" + layout;
@@ -148,7 +145,7 @@ TEST(Assignment, ConcatNormalizationAndSplitWorkInBlocks) {
 TEST(Assignment, AConvolutionMayLeaveItsRegionsLayout) {
   GraphBuilder b;
   int x = b.input("x", {1, 16, 72, 128});
-  for (int i = 0; i < 3; ++i) x = conv(b, x, 16, 16, 3);
+  for (int i = 0; i < 3; ++i) x = b.conv(x, 16, 16, 3);
   b.output(b.node("ConvTranspose", {x, b.constant(spread({16, 1, 2, 2}, -0.1, 0.1))}, {{"strides", Ints{2, 2}}}));
   NetworkOptions options = test_options();
   options.selection.filter.engines = "cpu.direct,cpu.depthwise";
@@ -198,8 +195,8 @@ TEST(Assignment, WhatAConvolutionReadsBesides) {
 
 Graph sample() {
   GraphBuilder b;
-  int x = b.node("MaxPool", {conv(b, b.input("x", {1, 16, 20, 20}), 16, 32, 3)}, {{"kernel_shape", Ints{2, 2}}});
-  x = b.node("Softmax", {conv(b, x, 32, 16, 1)}, {{"axis", std::int64_t{3}}});
+  int x = b.node("MaxPool", {b.conv(b.input("x", {1, 16, 20, 20}), 16, 32, 3)}, {{"kernel_shape", Ints{2, 2}}});
+  x = b.node("Softmax", {b.conv(x, 32, 16, 1)}, {{"axis", std::int64_t{3}}});
   b.output(x);
   for (std::size_t n = 0; n < b.graph.nodes.size(); ++n) b.graph.nodes[n].sources = {"n" + std::to_string(n)};
   b.graph.nodes[0].sources = {"first \"conv\" #1 \\ \\x41 \n"};  // names may be anything

@@ -8,8 +8,6 @@
 #include "network/assign/sides.h"
 #include "network/conv_node.h"
 #include "network/infer.h"
-#include "network/onnx/import.h"
-#include "network/pass.h"
 #include "network/testing.h"
 #include "select/testing/fake_engine.h"
 
@@ -19,16 +17,12 @@ namespace {
 using Ints = std::vector<std::int64_t>;
 constexpr std::array kLayouts{Layout::nchw, Layout::nhwc, Layout::nchw8c};
 
-int conv(GraphBuilder& b, int x, std::int64_t in, std::int64_t out, std::int64_t kernel) {
-  return b.node("Conv", {x, b.constant(spread({out, in, kernel, kernel}, -0.1, 0.1))}, {{"pads", Ints(4, kernel / 2)}});
-}
-
 // Everything that the cost of layouts depends on: a chain, a value with two readers, a residual, an output that is read
 // as well, an operator that joins.
 Graph branches() {
   GraphBuilder b;
-  const int x = conv(b, b.input("x", {1, 3, 20, 20}), 3, 16, 3);
-  const int left = b.node("Relu", {conv(b, x, 16, 16, 1)});
+  const int x = b.conv(b.input("x", {1, 3, 20, 20}), 3, 16, 3);
+  const int left = b.node("Relu", {b.conv(x, 16, 16, 1)});
   const int both = b.node("Concat", {left, x}, {{"axis", std::int64_t{1}}});
   b.output(b.node("MaxPool", {both}, {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}}));
   b.output(x);
@@ -38,13 +32,6 @@ Graph branches() {
 class Global : public testing::Test {
  protected:
   Global() { options_.cpu.isa = std::min(options_.cpu.isa, Isa::avx2); }  // whose blocks are 8c
-
-  Graph with_passes(Graph graph) {
-    const auto team = make_cpu_team(1);
-    const auto log = run_passes(graph, PassContext{*team, options_.cpu});
-    EXPECT_TRUE(log.ok()) << log.error().message;
-    return graph;
-  }
 
   // What the lines of a plan add up to; infinite where a convolution can't have its sides.
   static double total(const Graph& graph, const std::vector<Sides>& sides, Selector& selector) {
@@ -73,7 +60,7 @@ class Global : public testing::Test {
 };
 
 TEST_F(Global, IsTheLeastOfAllLayouts) {
-  const Graph graph = with_passes(branches());
+  const Graph graph = with_passes(branches(), options_.cpu);
   Selector selector(options_, {}, {});
   const auto global = global_sides(graph, f32_of(graph), selector);
   ASSERT_TRUE(global.ok()) << global.error().message;
@@ -105,18 +92,7 @@ TEST_F(Global, IsTheLeastOfAllLayouts) {
 
 TEST_F(Global, TakesNoMoreThanAnyOtherWayByTheSameCosts) {
   for (const char* model : {"squeezenet1_1", "resnet18", "mobilenet_v2", "densenet121"}) {
-    const auto bytes = zoo_model(model);
-    ASSERT_TRUE(bytes.ok());
-    auto imported = onnx_io::import_bytes(std::as_bytes(std::span(*bytes)), model, "");
-    ASSERT_TRUE(imported.ok()) << imported.error().message;
-    for (std::size_t i = 0; i < imported->inputs.size(); ++i) {
-      Value& value = imported->values[imported->inputs[i]];
-      Dims dims = imported->input_info[i].proposed_dims;
-      std::ranges::replace(dims, -1, 1);
-      value.known = true;
-      value.desc = TensorDesc::packed(imported->input_info[i].type, dims);
-    }
-    const Graph graph = with_passes(std::move(*imported));
+    const Graph graph = zoo_graph(model, options_.cpu);
     Selector selector(options_, {}, {});
     const auto global = global_sides(graph, f32_of(graph), selector);
     ASSERT_TRUE(global.ok()) << global.error().message;
@@ -175,7 +151,7 @@ TEST_F(Global, ALayoutThatIsSlowerThanPredictedIsGivenUp) {
   const EngineOfLayout modest("fake.nchw", Layout::nchw, {.predicted = 5e-3});
   const std::array<const Engine*, 2> engines = {&hopeful, &modest};
   GraphBuilder b;
-  b.output(conv(b, b.input("x", {1, 8, 8, 8}), 8, 8, 1));
+  b.output(b.conv(b.input("x", {1, 8, 8, 8}), 8, 8, 1));
   NetworkOptions predicts = options_;
   predicts.selection.mode = SelectionMode::heuristic;
   const auto before = plan_of(b.graph, {.options = predicts, .engines = engines});

@@ -233,11 +233,11 @@ class Lowering {
                  describe(node) + ": a convolution " + what + " can't run on " + name_of_place(place)};
   }
 
-  // A constant as it is, or in the type of `desc`, row-major; nothing: it is none.
+  // A constant as it is, or for steps in the type of `desc`, row-major; nothing: it is none.
   Result<std::optional<HostTensor>> constant_as(int value, const TensorDesc& desc) const {
     const HostTensor* const constant = graph_.constant_of(value);
     if (constant == nullptr) return std::optional<HostTensor>();
-    if (constant->desc.type == desc.type) return std::optional(*constant);
+    if (constant->desc.type == desc.type || !makes_steps_) return std::optional(*constant);
     CONVOY_TRY(HostTensor ready, converted(*constant, TensorDesc::packed(desc.type, constant->desc.dims)));
     return std::optional(std::move(ready));
   }
@@ -255,7 +255,8 @@ class Lowering {
   Result<void> lower_op(const Node& node, const Sides& sides) {
     const ops::Operator* op = ops::find_operator(node.desc.domain, node.desc.op);
     if (op == nullptr) return Error{ErrorCode::unsupported, describe(node) + ": operator not supported"};
-    CONVOY_TRY(NarrowedInputs narrowed, narrowed_inputs(graph_, node, sides.reads.real));
+    const Constants convert = makes_steps_ ? Constants::all : Constants::small;
+    CONVOY_TRY(NarrowedInputs narrowed, narrowed_inputs(graph_, node, sides.reads.real, convert));
     std::vector<ops::Input>& inputs = narrowed.inputs;
     // Inference again, for outputs that nobody named: the operator may still write them.
     auto inferred = op->infer(node.desc, inputs);
@@ -331,12 +332,8 @@ class Lowering {
     const int value = node.inputs[index];
     if (value == kAbsent || reads_left_[value] != 1 || is_export(value) || output_of_[value] != kAbsent) return kAbsent;
     const Slot& slot = result_.program.slots[step.inputs[index]];
-    const TensorDesc& from = inputs[index].desc;
-    const TensorDesc& to = outputs[0];
-    const bool same_place = (from.dims == to.dims && from.strides == to.strides) ||
-                            (from.is_packed(Layout::nchw) && to.is_packed(Layout::nchw));
-    if (slot.home != Home::arena || size_of(from.type) != size_of(to.type) || from.bytes() != to.bytes() ||
-        !same_place || is_shared(step.inputs[index], value)) {
+    if (slot.home != Home::arena || !same_placement(inputs[index].desc, outputs[0]) ||
+        is_shared(step.inputs[index], value)) {
       return kAbsent;
     }
     return step.inputs[index];

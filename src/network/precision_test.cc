@@ -282,6 +282,39 @@ TEST_F(Precision, AnErrorThatIsAllowedIsKeptAndUsed) {
   options_.precision = DataType::bf16;
   EXPECT_EQ(choose_precision(net, inputs, options_, -1).error().code, ErrorCode::invalid_argument);
   EXPECT_EQ(choose_precision(net, {}, options_, 1).error().code, ErrorCode::invalid_argument);
+  options_.memory.least = true;
+  EXPECT_EQ(choose_precision(net, inputs, options_, 1).error().code, ErrorCode::unsupported);
+}
+
+TEST_F(Precision, ActivationsThatAreNarrowKeepALimitThatWideOnesCannot) {
+  options_.how = "global";
+  options_.memory.least = true;
+  const auto bytes_of = [&](const std::string& text) {
+    NetworkOptions replay = test_options(1);
+    replay.cpu = options_.cpu;
+    replay.precision = options_.precision;
+    replay.plan = text;
+    const auto session = prepare_graph(network(), {.options = replay, .engines = both});
+    EXPECT_TRUE(session.ok()) << session.error().message;
+    return static_cast<std::int64_t>((*session)->activation_bytes());
+  };
+  const std::int64_t wide = bytes_of(plan());
+  options_.precision = DataType::bf16;
+  const std::int64_t narrow = bytes_of(plan());
+  EXPECT_LT(narrow, wide);
+  options_.memory = {.activation_limit = narrow};
+  const std::string text = plan();
+  EXPECT_LE(bytes_of(text), narrow) << text;
+}
+
+TEST(KeptPlans, OfAnotherPrecisionAreOthers) {
+  NetworkPlanHeader header;
+  const std::string wide = kept_plan_path("plans", header, cpu_features());
+  header.precision = DataType::bf16;
+  const std::string narrow = kept_plan_path("plans", header, cpu_features());
+  EXPECT_NE(narrow, wide);
+  header.precision = DataType::f16;
+  EXPECT_NE(kept_plan_path("plans", header, cpu_features()), narrow);
 }
 
 TEST(RelativeError, IsTheGreatestOfTheOutputs) {

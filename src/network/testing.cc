@@ -1,8 +1,11 @@
 #include "network/testing.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <span>
 
+#include "network/onnx/import.h"
 #include "network/pass.h"
 
 namespace convoy::network {
@@ -70,7 +73,33 @@ int GraphBuilder::node(const std::string& op, std::vector<int> inputs, std::map<
   return id;
 }
 
+int GraphBuilder::conv(int x, std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel) {
+  return node("Conv", {x, constant(spread({out_channels, in_channels, kernel, kernel}, -0.1, 0.1))},
+              {{"pads", std::vector<std::int64_t>(4, kernel / 2)}});
+}
+
 void GraphBuilder::output(int value) { graph.outputs.push_back(value); }
+
+Graph with_passes(Graph graph, const CpuFeatures& cpu) {
+  const auto team = make_cpu_team(1);
+  const auto log = run_passes(graph, PassContext{*team, cpu});
+  EXPECT_TRUE(log.ok()) << log.error().message;
+  return graph;
+}
+
+Graph zoo_graph(const std::string& name, const CpuFeatures& cpu) {
+  const auto bytes = zoo_model(name);
+  auto imported = onnx_io::import_bytes(std::as_bytes(std::span(*bytes)), name, "");
+  EXPECT_TRUE(imported.ok()) << imported.error().message;
+  for (std::size_t i = 0; i < imported->inputs.size(); ++i) {
+    Value& value = imported->values[imported->inputs[i]];
+    Dims dims = imported->input_info[i].proposed_dims;
+    std::ranges::replace(dims, -1, 1);
+    value.known = true;
+    value.desc = TensorDesc::packed(imported->input_info[i].type, dims);
+  }
+  return with_passes(std::move(*imported), cpu);
+}
 
 std::vector<HostTensor> run_graph(const Graph& graph, const std::vector<HostTensor>& inputs,
                                   std::vector<std::string> skip_passes, std::vector<NetworkStep>* steps) {

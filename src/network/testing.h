@@ -29,10 +29,17 @@ class GraphBuilder {
   int constant(HostTensor tensor);
   int node(const std::string& op, std::vector<int> inputs, std::map<std::string, ops::Attribute> attributes = {},
            int opset = 13);
+  // A convolution in f32 that keeps its input's size.
+  int conv(int x, std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel);
   void output(int value);
 
   Graph graph;
 };
+
+// After all passes.
+Graph with_passes(Graph graph, const CpuFeatures& cpu);
+// A network of the zoo at batch 1 and its published size, after all passes.
+Graph zoo_graph(const std::string& name, const CpuFeatures& cpu);
 
 // Prepares and runs; expects success.
 std::vector<HostTensor> run_graph(const Graph& graph, const std::vector<HostTensor>& inputs,

@@ -10,6 +10,7 @@
 #include "network/conv_node.h"
 #include "network/infer.h"
 #include "ops/blocks.h"
+#include "ops/problem.h"
 
 namespace convoy::network {
 namespace {
@@ -63,7 +64,7 @@ ConvProblem in_formats(ConvProblem problem, const Sides& sides) {
   return problem;
 }
 
-Result<NarrowedInputs> narrowed_inputs(const Graph& graph, const Node& node, DataType real) {
+Result<NarrowedInputs> narrowed_inputs(const Graph& graph, const Node& node, DataType real, Constants convert) {
   NarrowedInputs result{inputs_of(graph, node), {}};
   result.constants.resize(result.inputs.size());
   if (real == DataType::f32) return result;
@@ -81,8 +82,9 @@ Result<NarrowedInputs> narrowed_inputs(const Graph& graph, const Node& node, Dat
     if (constant == nullptr || constant->desc.type != DataType::f32) continue;
     TensorDesc desc = constant->desc;
     desc.type = real;
-    CONVOY_TRY(result.constants[i], converted(*constant, desc));
     result.inputs[i].desc = desc;
+    if (convert == Constants::small && desc.elements() > ops::kMostValues) continue;
+    CONVOY_TRY(result.constants[i], converted(*constant, desc));
     result.inputs[i].constant = result.constants[i]->data.get();
   }
   if (gives_narrowed(graph, node, result.inputs, real)) return result;
@@ -106,12 +108,18 @@ bool relabels(const Node& node, const TensorDesc& input, const TensorDesc& outpu
   return true;
 }
 
+bool same_placement(const TensorDesc& a, const TensorDesc& b) {
+  const bool same = (a.dims == b.dims && a.strides == b.strides) ||
+                    (a.is_packed(Layout::nchw) && b.is_packed(Layout::nchw));
+  return same && size_of(a.type) == size_of(b.type) && a.bytes() == b.bytes();
+}
+
 bool can_work(const Graph& graph, const Node& node, const Sides& sides) {
   if (!is_static(graph, node)) return false;
   if (node.conv) return (!sides.reads.narrows() && !sides.writes.narrows()) || can_be_narrowed(graph, node);
   const ops::Operator* op = ops::find_operator(node.desc.domain, node.desc.op);
   if (op == nullptr || sides.reads.real != sides.writes.real) return false;
-  const auto narrowed = narrowed_inputs(graph, node, sides.reads.real);
+  const auto narrowed = narrowed_inputs(graph, node, sides.reads.real, Constants::small);
   if (!narrowed.ok()) return false;
   std::vector<ops::Input> inputs = narrowed->inputs;
   const Layout reads = sides.reads.layout, writes = sides.writes.layout;
@@ -137,7 +145,7 @@ bool can_work(const Graph& graph, const Node& node, const Sides& sides) {
 }
 
 std::optional<StepProblem> step_problem(const Graph& graph, const Node& node, const Sides& sides) {
-  auto narrowed = narrowed_inputs(graph, node, sides.reads.real);
+  auto narrowed = narrowed_inputs(graph, node, sides.reads.real, Constants::small);
   if (!narrowed.ok()) return std::nullopt;
   std::vector<ops::Input>& inputs = narrowed->inputs;
   for (std::size_t i = 0; i < inputs.size(); ++i) {

@@ -60,13 +60,15 @@ ConvProblem in_formats(ConvProblem problem, const Sides& sides);
 bool can_work(const Graph& graph, const Node& node, const Sides& sides);
 
 // The inputs of a node that is no convolution, row-major, where f32 activations are held in another type: so are those,
-// and where the operator wants it (an Add does, a Resize's scales don't) f32 constants too. Error: it does not take, or
-// not give, what it would have to.
+// and where the operator wants it (an Add does, a Resize's scales don't) f32 constants too. Large ones are only described
+// so unless they are asked for: describing a node takes place for each of its alternatives. Error: it does not take, or not
+// give, what it would have to.
 struct NarrowedInputs {
   std::vector<ops::Input> inputs;
   std::vector<std::optional<HostTensor>> constants;  // by input: those that were converted
 };
-Result<NarrowedInputs> narrowed_inputs(const Graph& graph, const Node& node, DataType real);
+enum class Constants { small, all };
+Result<NarrowedInputs> narrowed_inputs(const Graph& graph, const Node& node, DataType real, Constants convert);
 
 // The format in which a node reads its i-th input.
 Format format_read(const Node& node, const Sides& sides, std::size_t i);
@@ -74,6 +76,9 @@ Format format_read(const Node& node, const Sides& sides, std::size_t i);
 // Whether the node's output is its input's bytes under another description, so that nothing has to run: a Transpose
 // between row-major and channels-last, for one.
 bool relabels(const Node& node, const TensorDesc& input, const TensorDesc& output);
+
+// Whether a tensor's elements lie where another's do, so that it may take over its memory while it is computed.
+bool same_placement(const TensorDesc& a, const TensorDesc& b);
 
 // A node that is no convolution, as it is planned with these sides; nothing for one that costs nothing, since it
 // relabels.

@@ -129,10 +129,7 @@ class Points {
     const Value& v = graph_.values[value];
     if (v.constant || graph_.is_output(value) || is_export(value) || accesses_[value].back().node != n) return -1;
     if (std::ranges::count(node.inputs, value) != 1) return -1;
-    const TensorDesc from = described(v, sides.reads), to = described(graph_.values[output], sides.writes);
-    const bool same_place = (from.dims == to.dims && from.strides == to.strides) ||
-                            (from.is_packed(Layout::nchw) && to.is_packed(Layout::nchw));
-    if (!same_place || size_of(from.type) != size_of(to.type) || from.bytes() != to.bytes()) return -1;
+    if (!same_placement(described(v, sides.reads), described(graph_.values[output], sides.writes))) return -1;
     return bytes(output, sides.writes) > 0 ? value : -1;
   }
 
