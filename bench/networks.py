@@ -45,12 +45,13 @@ def run_convoy(*arguments, command=CONVOY):
 class Convoy:
     def __init__(self, model, name, value, threads, options, command=CONVOY):
         self.command = command
-        given = ["--input", f"{name}={value}", "--threads", threads]
+        given = ["--threads", threads]
         if options.precision != "f32":
             given += ["--precision", options.precision]
         if options.tune:
             run_convoy("tune", model, *given, "--budget", options.tune, command=command)
-        self.arguments = ["run", model, *given, "--json", *([] if options.tune else ["--select", "heuristic"])]
+        self.arguments = ["run", model, "--input", f"{name}={value}", *given, "--json",
+                          *([] if options.tune else ["--select", "heuristic"])]
 
     def output(self, folder):
         run_convoy(*self.arguments, "--output-dir", folder)

@@ -166,7 +166,8 @@ TEST_F(Command, ConfigurationsAndProviderVariablesAreShown) {
     const bool oracle = name == "reference" || name == "cuda.reference";
     EXPECT_EQ(engine["dropped_by"].contains("portable"), !name.starts_with("cpu.") && !oracle) << name;
     const bool generates = (name.starts_with("onednn.") && name != "onednn.ref") || name.starts_with("cuda.");
-    const bool by_candidate = name.starts_with("cudnn.");  // some are compiled for the problem, others beforehand
+    // Some are compiled for the problem, others beforehand.
+    const bool by_candidate = name.starts_with("cudnn.") || name.ends_with(".in_f32");
     EXPECT_EQ(engine["dropped_by"].contains("jit-only"), !generates && !oracle && !by_candidate) << name;
     EXPECT_FALSE(engine["dropped_by"].contains("full"));
   }

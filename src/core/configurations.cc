@@ -1,3 +1,5 @@
+#include "core/configurations.h"
+
 #include <algorithm>
 
 #include "convoy/engine.h"
@@ -56,6 +58,25 @@ KnobValues default_knobs(const Configurations& configurations) {
   for (const Knob& knob : configurations.knobs) values.push_back({knob.name, knob.values.front()});
   std::sort(values.begin(), values.end(), [](const KnobValue& a, const KnobValue& b) { return a.name < b.name; });
   return values;
+}
+
+std::vector<KnobValues> all_of(const Configurations& configurations) {
+  if (!configurations.listed.empty()) return configurations.listed;
+  constexpr std::size_t kMost = 4096;
+  std::vector<KnobValues> all{default_knobs(configurations)};
+  for (const Knob& knob : configurations.knobs) {
+    const std::size_t count = all.size() * knob.values.size() <= kMost ? all.size() : 1;
+    for (std::size_t v = 1; v < knob.values.size(); ++v) {
+      for (std::size_t i = 0; i < count; ++i) {
+        KnobValues values = all[i];
+        for (KnobValue& value : values) {
+          if (value.name == knob.name) value.value = knob.values[v];
+        }
+        all.push_back(std::move(values));
+      }
+    }
+  }
+  return all;
 }
 
 Result<KnobValues> completed(const KnobValues& values, const Configurations& configurations) {

@@ -10,6 +10,7 @@
 #include "engines/cuda/depthwise/depthwise.h"
 #include "engines/cuda/reference/reference.h"
 #include "engines/cudnn/cudnn.h"
+#include "engines/in_f32/in_f32.h"
 #include "engines/onednn/onednn.h"
 #include "engines/reference/reference.h"
 
@@ -18,14 +19,15 @@ namespace convoy {
 const std::vector<const Engine*>& all_engines() {
   // Never destroyed: convolutions may run while the process ends.
   static const auto& engines = *[] {
-    auto* all = new std::vector<const Engine*>{
-        &cpu::direct_engine(),   &cpu::gemm_engine(), &cpu::depthwise_engine(),
-        &cpu::winograd_engine(), &cpu::int8_engine(),
-    };
+    const std::vector<const Engine*> own{&cpu::direct_engine(), &cpu::gemm_engine(), &cpu::depthwise_engine(),
+                                         &cpu::winograd_engine(), &cpu::int8_engine()};
+    auto* all = new std::vector<const Engine*>(own);
     all->push_back(&cuda::depthwise_engine());
     for (const auto provided : {onednn::engines(), cudnn::engines()}) {
       all->insert(all->end(), provided.begin(), provided.end());
     }
+    all->push_back(make_in_f32_engine("cpu.in_f32", own).release());
+    all->push_back(make_in_f32_engine("onednn.in_f32", onednn::engines()).release());
     all->push_back(&reference_engine());
     all->push_back(&cuda::reference_engine());
     return all;

@@ -177,7 +177,7 @@ class Chooser {
   const NetworkTuningProgress& progress_;
   std::vector<TensorDesc> descs_;
   std::vector<std::vector<HostTensor>> expected_;  // by run
-  std::set<std::string> own_;  // nodes that are narrow in the model
+  std::set<std::string> own_;                      // nodes that are narrow in the model
   std::map<std::string, double> errors_;
   Made best_;
   PrecisionChoice result_;

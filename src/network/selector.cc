@@ -6,9 +6,11 @@
 
 #include "base/clock.h"
 #include "convert/convert.h"
+#include "core/notes.h"
 #include "network/conv_node.h"
 #include "network/cost/measure_step.h"
 #include "select/names.h"
+#include "select/notes.h"
 #include "select/rounds.h"
 
 namespace convoy::network {
@@ -176,6 +178,13 @@ int Selector::switchable(const ConvProblem& problem) const {
   const auto found = std::find_if(candidates_.begin(), candidates_.end(),
                                   [&](const ConvolutionCandidates& each) { return each.problem == problem; });
   return found == candidates_.end() ? -1 : static_cast<int>(found - candidates_.begin());
+}
+
+bool Selector::computes_in(const ConvProblem& problem, const void* weights) const {
+  std::vector<const Engine*> native(engines_.begin(), engines_.end());
+  std::erase_if(
+      native, [](const Engine* engine) { return selection::has_note(engine->info().notes, note::up_convert_inputs); });
+  return predict_best(problem, native, options_.selection.filter, request_for(problem, weights)).has_value();
 }
 
 std::optional<double> Selector::predict(const ConvProblem& problem, const void* weights) {

@@ -72,6 +72,9 @@ class Selector {
     return candidates_[static_cast<std::size_t>(switchable)].candidates;
   }
 
+  // Whether an engine that may be chosen computes in the problem's types, without converting its tensors to others.
+  bool computes_in(const ConvProblem& problem, const void* weights) const;
+
   // Predicted seconds of the candidate the heuristic ranks first; nothing where only the oracle, or nothing, can run
   // it.
   std::optional<double> predict(const ConvProblem& problem, const void* weights);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "convoy/selection.h"
+#include "core/configurations.h"
 #include "core/refines.h"
 #include "core/suggestions.h"
 #include "select/checked_plan.h"
@@ -113,27 +114,11 @@ std::optional<Prediction> predict_best(const ConvProblem& problem, std::span<con
   return std::nullopt;
 }
 
-constexpr std::size_t kMostVariants = 4096;
-
 std::vector<Candidate> selection::all_configurations(const Engine& engine, const ConvProblem& problem,
                                                      const PlanRequest& request) {
-  const Configurations configurations = engine.configurations(problem, request);
   std::vector<Candidate> candidates;
-  for (const KnobValues& each : configurations.listed) candidates.push_back({engine.info().name, each});
-  if (!candidates.empty()) return candidates;
-  candidates.push_back({engine.info().name, default_knobs(configurations)});
-  for (const Knob& knob : configurations.knobs) {
-    // Beyond the bound the default's neighbours only: a provider's knobs may have billions of combinations.
-    const std::size_t count = candidates.size() * knob.values.size() <= kMostVariants ? candidates.size() : 1;
-    for (std::size_t v = 1; v < knob.values.size(); ++v) {
-      for (std::size_t i = 0; i < count; ++i) {
-        Candidate candidate = candidates[i];
-        for (KnobValue& value : candidate.knobs) {
-          if (value.name == knob.name) value.value = knob.values[v];
-        }
-        candidates.push_back(std::move(candidate));
-      }
-    }
+  for (KnobValues& each : all_of(engine.configurations(problem, request))) {
+    candidates.push_back({engine.info().name, std::move(each)});
   }
   return candidates;
 }

@@ -20,8 +20,6 @@ ThreadTeam& team_of(int threads) {
   return *team;
 }
 
-bool is_winograd(const Engine& engine) { return arithmetic_of(engine.info().notes) == Arithmetic::winograd; }
-
 std::string explain(const ConvProblem& problem, const Verification& verification) {
   return fmt::format("out[{}] is {:.9g}, the oracle says {:.9g}: {:.3g} tolerances off ({} elements compared)",
                      fmt::join(verification.worst, ","), verification.actual, verification.expected,
@@ -117,9 +115,10 @@ EngineOutcome run(const EngineCase& test, const ConvData& data, const Expectatio
     }
     outcome.out.assign(out.data(), out.data() + out.size());
   }
-  const bool winograd = is_winograd(*test.engine);
-  outcome.verification = expectation.compare(out.data(), winograd ? Arithmetic::winograd : Arithmetic::direct,
-                                             test.fill == Fill::small_integers && !winograd);
+  const KnobValues knobs = (*plan)->candidate().knobs;
+  const Arithmetic arithmetic = arithmetic_of(test.engine->notes(test.problem, knobs, request));
+  outcome.verification = expectation.compare(out.data(), arithmetic,
+                                             test.fill == Fill::small_integers && arithmetic == Arithmetic::direct);
   if (!outcome.verification.ok()) outcome.failure = explain(test.problem, outcome.verification);
   return outcome;
 }

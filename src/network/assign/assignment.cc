@@ -109,8 +109,8 @@ bool relabels(const Node& node, const TensorDesc& input, const TensorDesc& outpu
 }
 
 bool same_placement(const TensorDesc& a, const TensorDesc& b) {
-  const bool same = (a.dims == b.dims && a.strides == b.strides) ||
-                    (a.is_packed(Layout::nchw) && b.is_packed(Layout::nchw));
+  const bool same =
+      (a.dims == b.dims && a.strides == b.strides) || (a.is_packed(Layout::nchw) && b.is_packed(Layout::nchw));
   return same && size_of(a.type) == size_of(b.type) && a.bytes() == b.bytes();
 }
 

@@ -60,9 +60,9 @@ ConvProblem in_formats(ConvProblem problem, const Sides& sides);
 bool can_work(const Graph& graph, const Node& node, const Sides& sides);
 
 // The inputs of a node that is no convolution, row-major, where f32 activations are held in another type: so are those,
-// and where the operator wants it (an Add does, a Resize's scales don't) f32 constants too. Large ones are only described
-// so unless they are asked for: describing a node takes place for each of its alternatives. Error: it does not take, or not
-// give, what it would have to.
+// and where the operator wants it (an Add does, a Resize's scales don't) f32 constants too. Large ones are only
+// described so unless they are asked for: describing a node takes place for each of its alternatives. Error: it does
+// not take, or not give, what it would have to.
 struct NarrowedInputs {
   std::vector<ops::Input> inputs;
   std::vector<std::optional<HostTensor>> constants;  // by input: those that were converted

@@ -11,13 +11,28 @@ namespace {
 
 constexpr std::array kLayouts{Layout::nhwc, Layout::nchw, Layout::nchw8c, Layout::nchw16c};
 
-bool can_be_narrowed(const Graph& graph, const Node& node, DataType type, Selector& selector) {
-  const auto in = [&](Layout layout) { return Sides{{layout, type}, {layout, type}}; };
-  if (!can_work(graph, node, in(Layout::nchw))) return false;
-  return !node.conv || std::ranges::any_of(kLayouts, [&](Layout layout) {
-    const ConvProblem problem = in_formats(selector.allowed(node.conv->problem), in(layout));
-    return selector.predict(problem, selector.weights_of(graph, node, problem)).has_value();
+// Whether `takes` holds for the convolution in one of the layouts, with narrow activations.
+template <class Takes>
+bool in_any_layout(const Graph& graph, const Node& node, DataType type, Selector& selector, Takes takes) {
+  return std::ranges::any_of(kLayouts, [&](Layout layout) {
+    const Sides sides{{layout, type}, {layout, type}};
+    const ConvProblem problem = in_formats(selector.allowed(node.conv->problem), sides);
+    return takes(problem, selector.weights_of(graph, node, problem));
   });
+}
+
+bool can_be_narrowed(const Graph& graph, const Node& node, DataType type, Selector& selector) {
+  if (!can_work(graph, node, {{Layout::nchw, type}, {Layout::nchw, type}})) return false;
+  return !node.conv || in_any_layout(graph, node, type, selector, [&](const ConvProblem& problem, const void* weights) {
+    return selector.predict(problem, weights).has_value();
+  });
+}
+
+// Where costs don't decide, narrow tensors are for engines that compute in that type.
+bool gains_by_rule(const Graph& graph, const Node& node, DataType type, Selector& selector) {
+  return node.conv && in_any_layout(graph, node, type, selector, [&](const ConvProblem& problem, const void* weights) {
+           return selector.computes_in(problem, weights);
+         });
 }
 
 }  // namespace
@@ -36,7 +51,7 @@ std::vector<NodeTypes> node_types(const Graph& graph, Selector& selector, std::v
     const bool is_chosen = is_free || options.how == "global" || options.how == "local";
     result[n].types = is_chosen ? std::vector{DataType::f32, options.precision} : std::vector{options.precision};
     if (is_free) result[n].error = listed->second;
-    any = any || node.conv;
+    any = any || (is_chosen ? node.conv.has_value() : gains_by_rule(graph, node, options.precision, selector));
   }
   if (any || !options.precision_errors.empty()) return result;
   remarks.push_back(fmt::format("no engine here runs a convolution of this network in {}: it stays as it is",

@@ -1,0 +1,99 @@
+#include "engines/in_f32/in_f32.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "core/configurations.h"
+#include "engines/table.h"
+#include "select/check.h"
+
+namespace convoy {
+namespace {
+
+std::vector<const Engine*> engines() {
+  std::vector<const Engine*> found;
+  for (const Engine* each : all_engines()) {
+    if (each->info().name.ends_with(".in_f32")) found.push_back(each);
+  }
+  EXPECT_EQ(found.size(), 2U);
+  return found;
+}
+
+ConvProblem problem_of(const std::string& text) {
+  const auto problem = parse_problem(text);
+  EXPECT_TRUE(problem.ok()) << text << ": " << problem.error().message;
+  return *problem;
+}
+
+// Every operand that may be converted, every engine and knob, weights constant and given, odd alignments, no cache of
+// what was in the workspace before.
+TEST(InF32, EveryConfigurationMatchesTheOracle) {
+  for (const char* text : {
+           "fprop:x=bf16,1x16x9x9,nchw:w=bf16,24x16x3x3:pad=1x1:bias=1:act=relu",
+           "fprop:x=f16,2x16x9x9,nhwc:w=f16,16x16x3x3:y=f32,2x16x9x9,nhwc:pad=1x1:beta=0.5:gamma=1",
+           "fprop:x=bf16,1x32x8x8,nchw8c:w=bf16,32x1x3x3:pad=1x1:groups=32:bias=1:gamma=0.5:beta=0.25:alpha=0.5",
+           "dgrad:x=f16,1x8x9x9,nchw:w=f16,12x8x3x3:y=f16,1x12x5x5,nchw:stride=2x2:pad=1x1",
+           "dgrad:x=bf16,1x20x9x9,nchw:w=f32,12x20x3x3:y=bf16,1x12x9x9,nchw:pad=1x1:bias=out",
+           "wgrad:x=bf16,2x8x9x9,nchw:w=f32,12x8x3x3:y=bf16,2x12x9x9,nchw:pad=1x1",
+           "wgrad:x=f16,2x8x20,nchw:w=f16,12x8x3:y=f16,2x12x18,nchw",
+           "fprop:x=bf16,1x4x6x7x8,nchw:w=bf16,6x4x3x3x3:dilation=2x2x2:pad=2x2x2",
+       }) {
+    for (const bool constant_weights : {true, false}) {
+      selection::CheckSetup setup{.problem = problem_of(text), .request = {.threads = 2}};
+      setup.constant_weights = constant_weights;
+      std::set<std::string> ran;
+      const std::vector<const Engine*>& all = all_engines();
+      auto checker = selection::CandidateChecker::make(setup, all);
+      ASSERT_TRUE(checker.ok()) << text << ": " << checker.error().message;
+      for (const Engine* engine : engines()) {
+        if (refuse(*engine, setup.problem, setup.request)) continue;
+        for (const KnobValues& knobs : all_of(engine->configurations(setup.problem, setup.request))) {
+          const Candidate candidate{engine->info().name, knobs};
+          const selection::CheckOutcome outcome = checker->check(candidate);
+          EXPECT_EQ(outcome.fault, selection::CheckFault::none) << text << " " << print(candidate) << outcome.failure;
+          EXPECT_EQ(outcome.candidate, candidate) << text;
+          ran.emplace(word_or(knobs, "engine", ""));
+        }
+      }
+      EXPECT_FALSE(ran.empty()) << text;
+    }
+  }
+}
+
+TEST(InF32, TakesTheEngineThatIsFastestInF32) {
+  const ConvProblem problem = problem_of("fprop:x=bf16,1x64x28x28,nhwc:w=bf16,64x64x3x3:pad=1x1");
+  const ConvProblem wide = problem_of("fprop:x=f32,1x64x28x28,nhwc:w=f32,64x64x3x3:pad=1x1");
+  const PlanRequest request;
+  double least = 1, least_in_f32 = 1;
+  for (const Engine* engine : engines()) {
+    const auto estimate = engine->estimate(problem, request);
+    ASSERT_TRUE(estimate);
+    EXPECT_TRUE(estimate->certain);
+    EXPECT_EQ(estimate->knobs, default_knobs(engine->configurations(problem, request)));
+    EXPECT_DOUBLE_EQ(estimate->seconds, engine->predict_seconds(problem, estimate->knobs, request));
+    least_in_f32 = std::min(least_in_f32, estimate->seconds);
+  }
+  for (const Engine* each : engines_on(DeviceKind::cpu)) {
+    if (each->info().oracle || refuse(*each, wide, request)) continue;
+    least = std::min(least, certain_estimate(*each, wide, request)->seconds);
+  }
+  EXPECT_GT(least_in_f32, least);
+  EXPECT_LT(least_in_f32, 3 * least);
+}
+
+TEST(InF32, RefusesWhatHasNoNarrowTensor) {
+  const PlanRequest request;
+  for (const Engine* engine : engines()) {
+    EXPECT_TRUE(refuse(*engine, problem_of("fprop:x=f32,1x4x9x9,nchw:w=f32,4x4x3x3"), request));
+    EXPECT_TRUE(refuse(*engine, problem_of("fprop:x=s8,1x4x9x9,nchw:w=s8,4x4x3x3:y=f32,1x4x7x7,nchw"), request));
+  }
+  const auto none = make_in_f32_engine("none.in_f32", {});
+  const auto refusal = refuse(*none, problem_of("fprop:x=bf16,1x4x9x9,nchw:w=bf16,4x4x3x3"), request);
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->reason, "x.type=bf16, w.type=bf16, y.type=bf16: no engine takes this in f32");
+}
+
+}  // namespace
+}  // namespace convoy
