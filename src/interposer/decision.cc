@@ -54,7 +54,8 @@ class Decider {
     for (const KnownTime& time : question_.known) {
       if (!has_failed(time.candidate) && (fastest == nullptr || time.seconds < fastest->seconds)) fastest = &time;
     }
-    if (fastest == nullptr || fastest->seconds >= kFaster * *first.seconds) return Decision{.as_ever = true};
+    const double worth = std::min(kFaster * *first.seconds, *first.seconds - kLaunch);
+    if (fastest == nullptr || fastest->seconds >= worth) return Decision{.as_ever = true};
     auto winner = make(fastest->candidate);
     if (!winner.ok() || !losses_beyond(*winner, first).empty()) return std::nullopt;
     Decision decision{.in_front = true, .place = question_.place};

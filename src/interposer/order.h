@@ -10,6 +10,9 @@ namespace convoy::interposer {
 
 // Of a time: what is known to take more of it is within what measuring errs, and not worth another choice.
 inline constexpr double kFaster = 0.98;
+// Seconds: nor is what saves less than the host may take longer for it. An engine with one kernel more (a split sum)
+// may be a microsecond faster on small tensors, and its launch keeps a program back that waits for the host.
+inline constexpr double kLaunch = 1.5e-6;
 
 // A configuration as the order sees it.
 struct Contender {
