@@ -6,13 +6,16 @@
 #include <algorithm>
 
 #include "cli/ceiling_report.h"
+#include "cli/explain_node.h"
 #include "cli/inputs.h"
+#include "cli/plan_flags.h"
 #include "cli/target.h"
 #include "cli/tuning.h"
 #include "report/format.h"
 #include "report/refusals.h"
 #include "report/table.h"
 #include "select/fusion.h"
+#include "select/glob.h"
 
 namespace convoy::cli {
 namespace {
@@ -23,6 +26,7 @@ struct ExplainFlags {
   bool all = false;
   bool fusion = false;
   InputFlags input;  // only --dim
+  PlanFlags plan;
 };
 
 std::string knob_text(const Configurations& configurations) {
@@ -223,6 +227,15 @@ Json to_json(const Explained& explained) {
   return json;
 }
 
+// Whether --node means a node of a plan: by its name, or by the number of its convolution's problem.
+bool is_meant(const std::string& nodes, const std::vector<DistinctProblem>& problems, const std::string& name) {
+  if (selection::glob_list_matches(nodes, name)) return true;
+  return std::ranges::any_of(problems, [&](const DistinctProblem& problem) {
+    return nodes == fmt::format("{}", problem.number) &&
+           fmt::format(", {}, ", problem.names).find(fmt::format(", {}, ", name)) != std::string::npos;
+  });
+}
+
 // What fusing is worth: the problem's epilogue, or where it has none bias, residual and relu.
 Result<Json> explain_fusion(const Program& program, ConvProblem problem, const SelectionOptions& options,
                             const PlanRequest& base) {
@@ -268,18 +281,32 @@ Result<int> explain(const Program& program, const ExplainFlags& flags) {
   const auto database = attach_database(program, options);
   CONVOY_TRY(const Target target, open_target(flags.target));
   std::vector<DistinctProblem> problems;
+  Json in_network = Json::array();
   if (target.network != nullptr) {
     CONVOY_TRY(const auto descs, input_descriptions(*target.network, flags.input));
-    CONVOY_TRY(const NetworkOptions network_options, program.network_options());
+    CONVOY_TRY(NetworkOptions network_options, planning_options(program));
+    CONVOY_CHECK(apply(program, flags.plan, network_options));
+    network_options.selection.store = options.store;
     CONVOY_TRY(const auto session, prepare_with_progress(program, *target.network, descs, network_options));
     problems = distinct_problems(*session);
     if (problems.empty()) program.say(flags.target + ": the network has no convolution, so there is nothing to choose");
+    if (!flags.nodes.empty()) {
+      const std::string& name = flags.plan.plan_file.empty() ? flags.plan.how : flags.plan.plan_file;
+      CONVOY_TRY(in_network,
+                 explain_in_network(program, *target.network, descs, network_options, name,
+                                    [&](const std::string& node) { return is_meant(flags.nodes, problems, node); }));
+    }
+  } else if (!flags.plan.plan_file.empty() || flags.plan.how != PlanFlags().how ||
+             flags.plan.precision != PlanFlags().precision) {
+    return Error{ErrorCode::invalid_argument, "--how, --plan and --precision are for networks"};
   }
   for (const ListedProblem& listed : target.problems) {
     problems.push_back({listed.problem, listed.count, listed.name, problems.size() + 1, listed.name});
   }
   const bool in_full = flags.all || flags.fusion || !flags.nodes.empty() || problems.size() == 1;
-  CONVOY_TRY(problems, with_nodes(problems, flags.nodes));
+  auto meant = with_nodes(problems, flags.nodes);
+  if (!meant.ok() && in_network.empty()) return meant.error();
+  problems = meant.ok() ? *std::move(meant) : std::vector<DistinctProblem>();  // else operators are meant
   const selection::MachineCeiling ceiling = selection::machine_ceiling(request);
   Json all = Json::array();
   std::vector<Explained> summary;
@@ -305,7 +332,8 @@ Result<int> explain(const Program& program, const ExplainFlags& flags) {
                     {"threads", request.threads},
                     {"ceiling", cli::to_json(ceiling)},
                     {"rules", std::move(rules)},
-                    {"problems", all}});
+                    {"problems", all},
+                    {"in_network", std::move(in_network)}});
   return any_unsupported ? kUnsupported : kDone;
 }
 
@@ -315,6 +343,7 @@ void add_explain(CLI::App& app, Program& program) {
   CLI::App& command = add_subcommand(app, "explain", "Say which engines can run a problem, and why the others can't",
                                      "  convoy explain fprop:x=f32,1x64x56x56,nhwc:w=f32,64x64x3x3:pad=1x1\n"
                                      "  convoy explain zoo:resnet18 --node 3\n"
+                                     "  convoy explain model.onnx --node 'pool*' --how global\n"
                                      "  convoy explain zoo:resnet18 --budget 20 --fusion");
   auto flags = std::make_shared<ExplainFlags>();
   command
@@ -328,6 +357,8 @@ void add_explain(CLI::App& app, Program& program) {
   command.add_flag("--fusion", flags->fusion,
                    "Also measure the epilogue in one plan, as one pass after the convolution, and as separate steps");
   add_dim_flag(command, flags->input);
+  begin(command, Subject::choosing);
+  add_plan_flags(command, flags->plan);
   add_shared_flags(command, program, "Measure for so long before choosing (default: predict)");
   add_database_flag(command, program);
   command.callback([flags, &program] { program.action = [flags, &program] { return explain(program, *flags); }; });

@@ -197,6 +197,40 @@ TEST_F(PlanCommand, AnErrorThatCannotBeChosenByIsRefused) {
   EXPECT_NE(integers.find("bf16"), std::string::npos) << integers;
 }
 
+TEST_F(PlanCommand, ANodeIsExplainedInItsNetwork) {
+  const auto explained = [&](std::vector<std::string> flags) {
+    std::vector<std::string> arguments = {"explain", kNetwork,    "--dim", "H=64",   "--dim",
+                                          "W=64",    "--threads", "1",     "--no-db"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    return run(arguments);
+  };
+  const Finished pool = explained({"--node", "maxpool", "--how", "global"});
+  ASSERT_EQ(pool.exit_code, 0) << pool.err;
+  EXPECT_NE(pool.out.find("maxpool in its network"), std::string::npos) << pool.out;
+  const json in_network = json::parse(explained({"--node", "maxpool", "--how", "global", "--json"}).out)["in_network"];
+  ASSERT_EQ(in_network.size(), 1U);
+  const json& ways = in_network[0]["ways"];
+  ASSERT_GE(ways.size(), 5U) << ways;
+  EXPECT_EQ(ways[0]["way"], "global");
+  for (const json& way : ways) {
+    EXPECT_EQ(way["runs_on"], "MaxPool");
+    EXPECT_GT(way["seconds"], 0);
+    EXPECT_LE(ways[0]["plan_seconds"], way["plan_seconds"].get<double>() * (1 + 1e-3)) << way;  // as plans print them
+    EXPECT_TRUE(way["way"] != "uniform:nchw" || way["reads"] == "f32,nchw") << way;
+  }
+  // What a file says, by its name; a convolution by the number of its problem.
+  const Finished plan = run({"plan", kNetwork, "--dim", "H=64", "--dim", "W=64", "--threads", "1", "--no-db", "--how",
+                             "uniform:nchw", "-o", path("nchw.plan")});
+  ASSERT_EQ(plan.exit_code, 0) << plan.err;
+  const Finished file = explained({"--node", "1", "--plan", path("nchw.plan")});
+  ASSERT_EQ(file.exit_code, 0) << file.err;
+  EXPECT_NE(file.out.find("nchw.plan"), std::string::npos) << file.out;
+  EXPECT_NE(file.out.find("cheaper for the node"), std::string::npos) << file.out;
+  EXPECT_NE(explained({"--node", "nosuch"}).err.find("--node: 'nosuch' matches no layer"), std::string::npos);
+  EXPECT_NE(run({"explain", "fprop:x=f32,1x4x9x9,nchw:w=f32,4x4x3x3", "--how", "global"}).err.find("are for networks"),
+            std::string::npos);
+}
+
 TEST_F(PlanCommand, SaysThatCbcIsMissing) {
   in_child_ = [] { ::setenv("PATH", "/nowhere", 1); };
   const Finished missing = with(

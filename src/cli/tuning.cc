@@ -164,7 +164,7 @@ void add_node_flag(CLI::App& app, std::string& nodes) {
   begin(app, Subject::input);
   app.add_option("--node", nodes,
                  "Only the layers whose name or problem string matches a list of globs, or the one of this number in "
-                 "convoy explain's list")
+                 "convoy explain's list; of explain MODEL also operators, by name")
       ->type_name("GLOB");
 }
 

@@ -125,8 +125,9 @@ TEST_F(Command, ExplainSaysWhatDecidedAndWhyTheNextLost) {
 }
 
 TEST_F(Command, ExplainMeasuresWhatFusingIsWorth) {
-  const std::vector<std::string> ask = {"explain", kConv, "--engines", "cpu.*", "--fusion", "--budget", "2"};
+  const std::vector<std::string> ask = {"explain", kConv, "--engines", "cpu.*", "--fusion", "--budget", "10"};
   const json fusion = run_json(ask, 0)["problems"][0]["fusion"];
+  ASSERT_TRUE(fusion.contains("problem")) << fusion;
   EXPECT_NE(fusion["problem"].get<std::string>().find("bias=1:gamma=1:act=relu"), std::string::npos);
   ASSERT_EQ(fusion["ways"].size(), 3u) << fusion;
   EXPECT_EQ(fusion["winner"], fusion["ways"][0]["name"]);

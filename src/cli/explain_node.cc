@@ -1,0 +1,159 @@
+#include "cli/explain_node.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "network/assign/plan_file.h"
+#include "report/format.h"
+#include "report/table.h"
+
+namespace convoy::cli {
+namespace {
+
+constexpr std::size_t kMostSaid = 4;
+
+// A node's line of a plan, with the conversions before it, which are its own.
+struct Given {
+  network::PlanLine line;
+  std::vector<network::PlanLine> conversions;
+
+  static double seconds_of(const network::PlanLine& line) { return line.cost ? line.cost->seconds : 0; }
+  double conversion_seconds() const {
+    double sum = 0;
+    for (const network::PlanLine& each : conversions) sum += seconds_of(each);
+    return sum;
+  }
+};
+
+struct Way {
+  std::string name;
+  std::vector<Given> nodes;  // in the graph's order, the same for all ways
+  double seconds = 0;        // of all lines
+};
+
+Result<Way> way_of(const std::string& name, const std::string& text) {
+  CONVOY_TRY(const network::PlanFile file, network::parse_plan(text));
+  CONVOY_TRY(const NetworkPlanCost cost, read_plan_cost(text));
+  Way way{name, {}, cost.seconds};
+  std::vector<network::PlanLine> conversions;
+  for (const network::PlanLine& line : file.lines) {
+    if (line.kind == "convert") {
+      conversions.push_back(line);
+    } else {
+      way.nodes.push_back({line, std::exchange(conversions, {})});
+    }
+  }
+  return way;
+}
+
+// The plan, then the other ways to choose that lead to another one.
+Result<std::vector<Way>> ways_of(const Network& network, std::span<const TensorDesc> descs,
+                                 const NetworkOptions& options, const std::string& name) {
+  CONVOY_TRY(const std::string own, network.plan(descs, options));
+  std::vector<Way> ways;
+  CONVOY_TRY(ways.emplace_back(), way_of(name, own));
+  const std::string blocks = options.cpu.isa == Isa::avx512 ? "uniform:nchw16c" : "uniform:nchw8c";
+  for (const std::string& how : {std::string("greedy"), std::string("local"), std::string("uniform:nhwc"),
+                                 std::string("uniform:nchw"), blocks}) {
+    if (how == name) continue;
+    NetworkOptions other = options;
+    other.how = how;
+    other.memory = {};
+    other.plan.clear();
+    other.kept_plans.clear();
+    other.selection.mode = SelectionMode::heuristic;
+    CONVOY_TRY(const std::string text, network.plan(descs, other));
+    CONVOY_TRY(Way way, way_of(how, text));
+    if (way.nodes.size() == ways.front().nodes.size()) ways.push_back(std::move(way));
+  }
+  return ways;
+}
+
+std::string cost_text(const network::PlanLine& line) {
+  if (!line.cost) return "-";
+  return fmt::format("{}{}", line.cost->measured ? "" : "~", report::seconds(line.cost->seconds));
+}
+
+std::string conversions_text(const Given& given) {
+  if (given.conversions.empty()) return "none";
+  std::vector<std::string> texts;
+  for (const network::PlanLine& each : given.conversions) {
+    texts.push_back(fmt::format("{} to {} {}", each.from, each.to, cost_text(each)));
+  }
+  return fmt::format("{}", fmt::join(texts, "; "));
+}
+
+// Why the way that is best for the node alone was not taken.
+std::string reason(const std::vector<Way>& ways, std::size_t node) {
+  const Given& own = ways.front().nodes[node];
+  const double seconds = Given::seconds_of(own.line);
+  const Way* best = nullptr;
+  for (const Way& way : ways) {
+    const network::PlanLine& line = way.nodes[node].line;
+    if (!line.cost || line.cost->seconds >= seconds) continue;
+    if (best == nullptr || line.cost->seconds < Given::seconds_of(best->nodes[node].line)) best = &way;
+  }
+  if (best == nullptr) return "no other way has a cheaper line for it";
+  const Given& other = best->nodes[node];
+  return fmt::format("{} is {} cheaper for the node, its conversions {:+.1f} us, the whole plan {:+.1f} us", best->name,
+                     report::seconds(seconds - Given::seconds_of(other.line)),
+                     (other.conversion_seconds() - own.conversion_seconds()) * 1e6,
+                     (best->seconds - ways.front().seconds) * 1e6);
+}
+
+Json to_json(const Way& way, const Given& given) {
+  Json conversions = Json::array();
+  for (const network::PlanLine& each : given.conversions) {
+    conversions.push_back(
+        {{"value", each.name}, {"from", each.from}, {"to", each.to}, {"seconds", Given::seconds_of(each)}});
+  }
+  return {{"way", way.name},
+          {"runs_on", given.line.runs_on},
+          {"reads", given.line.from},
+          {"writes", given.line.to},
+          {"seconds", given.line.cost ? Json(given.line.cost->seconds) : Json()},
+          {"measured", given.line.cost && given.line.cost->measured},
+          {"conversions", std::move(conversions)},
+          {"plan_seconds", way.seconds}};
+}
+
+}  // namespace
+
+Result<Json> explain_in_network(const Program& program, const Network& network, std::span<const TensorDesc> descs,
+                                const NetworkOptions& options, const std::string& name,
+                                const std::function<bool(const std::string&)>& is_wanted) {
+  using report::Align;
+  CONVOY_TRY(const std::vector<Way> ways, ways_of(network, descs, options, name));
+  Json all = Json::array();
+  for (std::size_t n = 0; n < ways.front().nodes.size(); ++n) {
+    const network::PlanLine& own = ways.front().nodes[n].line;
+    if (!is_wanted(own.name)) continue;
+    report::Table table;
+    table.column("in the plan by").column("it runs on").column("reads -> writes", Align::left, 2);
+    table.column("cost", Align::right).column("conversions before it", Align::left, 1);
+    table.column("whole plan", Align::right, 3);
+    Json of_ways = Json::array();
+    for (const Way& way : ways) {
+      const Given& given = way.nodes[n];
+      table.row({way.name, given.line.runs_on, fmt::format("{} -> {}", given.line.from, given.line.to),
+                 cost_text(given.line), conversions_text(given), report::seconds(way.seconds)},
+                &way == &ways.front() ? report::Style::good : report::Style::plain);
+      of_ways.push_back(to_json(way, given));
+    }
+    const std::string why = reason(ways, n);
+    if (all.size() < kMostSaid) {
+      program.say(fmt::format("\n{} in its network (~: predicted)", own.name));
+      program.say(table, 2);
+      program.say("  " + why);
+    } else if (all.size() == kMostSaid) {
+      program.say("\nand more nodes: --json has them all");
+    }
+    all.push_back({{"node", own.name}, {"kind", own.kind}, {"ways", std::move(of_ways)}, {"why", why}});
+  }
+  return all;
+}
+
+}  // namespace convoy::cli
