@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <bit>
 #include <limits>
+#include <span>
 
 #include "engines/cost/fitted_engine.h"
 #include "engines/cpu/common/packed_plan.h"
@@ -47,21 +48,47 @@ int8::Act act_of(ActivationKind kind) {
   }
 }
 
-// Where a work item's tile lies.
+// A register tile's rows: output pixels of a group.
 struct Tile {
-  std::int64_t group;
-  std::int64_t first_row;  // output pixel
   int rows;
+  std::array<const void*, int8::max_rows> x;
+  std::array<std::int32_t, int8::max_rows> terms;
+  std::array<std::int64_t, int8::max_rows> out;  // where their first channels lie, in elements
 };
 
 template <class T>
 void store_row(void* out, std::int64_t offset, std::int64_t stride, const std::int32_t* values, int count) {
-  T* to = static_cast<T*>(out) + offset;
-  for (int i = 0; i < count; ++i) {
+  T* const to = static_cast<T*>(out) + offset;
+  const auto value = [&](int i) {
     if constexpr (std::is_same_v<T, float>) {
-      std::memcpy(to + i * stride, values + i, sizeof(float));
+      return std::bit_cast<float>(values[i]);
     } else {
-      to[i * stride] = static_cast<T>(values[i]);
+      return static_cast<T>(values[i]);
+    }
+  };
+  if (stride == 1) {  // its own loop, so that it is vectorised
+    for (int i = 0; i < count; ++i) to[i] = value(i);
+  } else {
+    for (int i = 0; i < count; ++i) to[i * stride] = value(i);
+  }
+}
+
+void store(DataType type, void* out, const Tile& tile, std::int64_t channels, std::int64_t stride,
+           const std::int32_t* values, int columns, int count) {
+  for (int r = 0; r < tile.rows; ++r, values += columns) {
+    const std::int64_t offset = tile.out[r] + channels;
+    switch (type) {
+      case DataType::s8:
+        store_row<std::int8_t>(out, offset, stride, values, count);
+        break;
+      case DataType::u8:
+        store_row<std::uint8_t>(out, offset, stride, values, count);
+        break;
+      case DataType::f32:
+        store_row<float>(out, offset, stride, values, count);
+        break;
+      default:
+        store_row<std::int32_t>(out, offset, stride, values, count);
     }
   }
 }
@@ -71,7 +98,7 @@ class Int8Plan final : public PackedPlan {
   Int8Plan(const ConvProblem& problem, const Candidate& candidate, int threads, const Kernel& kernel,
            const Panels& panels)
       : PackedPlan(problem, candidate, threads, panels.packed_bytes(),
-                   static_cast<std::size_t>(threads) * panels.tile_bytes() + panels.term_bytes()),
+                   static_cast<std::size_t>(threads) * panels.block_bytes() + panels.term_bytes()),
         kernel_(kernel),
         panels_(panels) {}
 
@@ -92,51 +119,61 @@ class Int8Plan final : public PackedPlan {
     const ConvGeometry& g = panels_.geometry();
     const std::int64_t pixels = g.batch * g.y_size[0] * g.y_size[1] * g.y_size[2];
     const std::int64_t row_tiles = (pixels + kernel_.rows - 1) / kernel_.rows;
-    const std::int64_t group_tiles = g.groups * row_tiles;
-    // Few tiles for the threads (small maps): the columns are split as well, each part gathering its own tile.
-    const std::int64_t parts =
-        std::clamp<std::int64_t>(4 * team.size() / std::max<std::int64_t>(group_tiles, 1), 1, panels_.per_group());
+    // A panel of weights is read once for a block of tiles. More blocks than threads, so that none waits long.
+    const std::int64_t a_thread = team.size() == 1 ? row_tiles : g.groups * row_tiles / (4 * team.size());
+    const std::int64_t block_tiles = std::clamp<std::int64_t>(a_thread, 1, panels_.block_tiles());
+    const std::int64_t blocks = (row_tiles + block_tiles - 1) / block_tiles;
+    // Few blocks for the threads (small maps): the columns are split as well, each part gathering its own tiles.
+    const std::int64_t parts = std::clamp<std::int64_t>(4 * team.size() / std::max<std::int64_t>(g.groups * blocks, 1),
+                                                        1, panels_.per_group());
 
     const std::int32_t x_zero = problem().x_zero_given ? *args.x_zero_point : problem().x_zero_point;
-    void* terms = static_cast<std::byte*>(scratch) + static_cast<std::size_t>(threads()) * panels_.tile_bytes();
+    void* terms = static_cast<std::byte*>(scratch) + static_cast<std::size_t>(threads()) * panels_.block_bytes();
     const std::int32_t* column_terms = panels_.column_terms(packed, x_zero, terms);
 
-    parallel_ranges(team, group_tiles * parts, [&](std::int64_t begin, std::int64_t end, int thread) {
-      auto* tile_memory = static_cast<std::byte*>(scratch) + static_cast<std::size_t>(thread) * panels_.tile_bytes();
+    parallel_ranges(team, g.groups * blocks * parts, [&](std::int64_t begin, std::int64_t end, int thread) {
+      auto* memory = static_cast<std::byte*>(scratch) + static_cast<std::size_t>(thread) * panels_.block_bytes();
       std::int64_t gathered = -1;
-      std::array<const void*, int8::max_rows> rows{};
-      std::array<std::int32_t, int8::max_rows> row_terms{};
+      std::array<Tile, Panels::kMostBlockTiles> tiles;
+      std::int64_t count = 0;
       for (std::int64_t item = begin; item < end; ++item) {
-        const std::int64_t group_tile = item / parts;
-        Tile tile{group_tile / row_tiles, group_tile % row_tiles * kernel_.rows, 0};
-        tile.rows = static_cast<int>(std::min<std::int64_t>(kernel_.rows, pixels - tile.first_row));
-        if (gathered != group_tile) {
-          panels_.gather(args.x, x_zero, tile.group, tile.first_row, tile.rows, tile_memory, rows.data(),
-                         row_terms.data());
-          gathered = group_tile;
+        const std::int64_t block = item / parts, group = block / blocks;
+        if (gathered != block) {
+          const std::int64_t first = block % blocks * block_tiles;
+          count = std::min(block_tiles, row_tiles - first);
+          for (std::int64_t t = 0; t < count; ++t) {
+            gather(args.x, x_zero, group, (first + t) * kernel_.rows, pixels,
+                   memory + static_cast<std::size_t>(t) * panels_.tile_bytes(), tiles[static_cast<std::size_t>(t)]);
+          }
+          gathered = block;
         }
         const std::int64_t part = item % parts;
-        const std::int64_t first = panels_.per_group() * part / parts;
         const std::int64_t last = panels_.per_group() * (part + 1) / parts;
-        for (std::int64_t panel = first; panel < last; ++panel) {
-          run_tile(args, packed, column_terms, tile, panel, rows.data(), row_terms.data());
+        for (std::int64_t panel = panels_.per_group() * part / parts; panel < last; ++panel) {
+          run_panel(args, packed, column_terms, group, panel, {tiles.data(), static_cast<std::size_t>(count)});
         }
       }
     });
     return {};
   }
 
-  void run_tile(const ConvArgs& args, const void* packed, const std::int32_t* column_terms, const Tile& tile,
-                std::int64_t panel, const void* const* rows, const std::int32_t* row_terms) const {
+  void gather(const void* x, std::int32_t x_zero, std::int64_t group, std::int64_t first_row, std::int64_t pixels,
+              void* memory, Tile& tile) const {
+    tile.rows = static_cast<int>(std::min<std::int64_t>(kernel_.rows, pixels - first_row));
+    panels_.gather(x, x_zero, group, first_row, tile.rows, memory, tile.x.data(), tile.terms.data());
+    for (int r = 0; r < tile.rows; ++r) tile.out[r] = panels_.output_offset(first_row + r);
+  }
+
+  void run_panel(const ConvArgs& args, const void* packed, const std::int32_t* column_terms, std::int64_t group,
+                 std::int64_t panel, std::span<const Tile> tiles) const {
     const ConvGeometry& g = panels_.geometry();
     const ConvProblem& p = problem();
     const std::int64_t column = panel * kernel_.columns;  // in the group
     const int columns = static_cast<int>(std::min<std::int64_t>(kernel_.columns, g.group_filters - column));
-    const std::int64_t filter = tile.group * g.group_filters + column;
+    const std::int64_t filter = group * g.group_filters + column;
 
     int8::Finish finish{};
-    finish.column_terms = column_terms + panels_.first_column(tile.group, panel);
-    finish.row_terms = panels_.has_row_terms() ? row_terms : nullptr;
+    finish.column_terms = column_terms + panels_.first_column(group, panel);
     finish.act = act_of(p.epilogue.activation.kind);
     finish.a = p.epilogue.activation.a;
     finish.b = p.epilogue.activation.b;
@@ -165,25 +202,13 @@ class Int8Plan final : public PackedPlan {
       finish.scales = args.scales;
     }
 
+    const void* const weights = panels_.panel(packed, group, panel);
     alignas(64) std::int32_t c[int8::max_rows * int8::max_columns];
-    kernel_.multiply(rows, panels_.panel(packed, tile.group, panel), panels_.steps(), c);
-    kernel_.finish(c, tile.rows, finish);
-    for (int r = 0; r < tile.rows; ++r) {
-      const std::int64_t offset = panels_.output_offset(tile.first_row + r) + filter * g.y.channel;
-      const std::int32_t* values = c + r * kernel_.columns;
-      switch (p.y.type) {
-        case DataType::s8:
-          store_row<std::int8_t>(args.out, offset, g.y.channel, values, columns);
-          break;
-        case DataType::u8:
-          store_row<std::uint8_t>(args.out, offset, g.y.channel, values, columns);
-          break;
-        case DataType::f32:
-          store_row<float>(args.out, offset, g.y.channel, values, columns);
-          break;
-        default:
-          store_row<std::int32_t>(args.out, offset, g.y.channel, values, columns);
-      }
+    for (const Tile& tile : tiles) {
+      finish.row_terms = panels_.has_row_terms() ? tile.terms.data() : nullptr;
+      kernel_.multiply(tile.x.data(), weights, panels_.steps(), c);
+      kernel_.finish(c, tile.rows, finish);
+      store(p.y.type, args.out, tile, filter * g.y.channel, g.y.channel, c, kernel_.columns, columns);
     }
   }
 
@@ -195,6 +220,7 @@ class Int8Engine final : public cost::FittedEngine {
  public:
   Int8Engine() : FittedEngine("cpu.int8") {
     info_.name = "cpu.int8";
+    info_.revision = 2;
     info_.summary = "s8 and u8 fprop by GEMM over implicit im2col tiles, VNNI where the processor has it";
     info_.passes = {Pass::fprop};
     for (DataType x : {DataType::u8, DataType::s8}) {
@@ -232,7 +258,8 @@ class Int8Engine final : public cost::FittedEngine {
  private:
   // Multiply-adds at the kernel's rate, each row of a group's tile padded to the panel's width, plus a pass over the
   // gathered tiles and over the outputs. The rates are estimates from an AVX-512 core's ceilings, not fitted: 400, 90
-  // and 45 G multiply-adds/s for VNNI, AVX-512 and AVX2; 2 G gathered bytes/s and 1 G outputs/s.
+  // and 45 G multiply-adds/s for VNNI, AVX-512 and AVX2; 2 G gathered bytes/s and 1 G outputs/s, half of that where
+  // channels lie apart.
   Work work(const ConvProblem& problem, const KnobValues&, const PlanRequest& request) const override {
     const Kernel& kernel = kernel_for(request.cpu);
     const Panels panels(problem, kernel);
@@ -243,7 +270,8 @@ class Int8Engine final : public cost::FittedEngine {
     const double terms = static_cast<double>(panels.steps() * kernel.values_per_step);
     const double macs = pixels * groups * terms * static_cast<double>(panels.per_group() * kernel.columns);
     const double gathered = panels.direct() ? 0 : pixels * groups * terms;
-    return {macs / rate + gathered / 2e9 + pixels * static_cast<double>(g.filters) / 1e9};
+    const double apart = problem.x.is_packed(Layout::nhwc) ? 1 : 2;
+    return {macs / rate + apart * (gathered / 2e9 + pixels * static_cast<double>(g.filters) / 1e9)};
   }
 
   EngineInfo info_;

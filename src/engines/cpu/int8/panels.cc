@@ -1,5 +1,6 @@
 #include "engines/cpu/int8/panels.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace convoy::cpu::int8 {
@@ -45,6 +46,12 @@ Panels::Panels(const ConvProblem& problem, const Kernel& kernel)
   direct_ = shifted_ && pointwise && x_type_ == DataType::u8 && !has_row_terms() && g.x.channel == 1 &&
             g.group_channels % kernel.values_per_step == 0;
   tile_bytes_ = direct_ ? 0 : (static_cast<std::size_t>(kernel.rows * steps_) * 4 + 63) / 64 * 64;
+}
+
+std::int64_t Panels::block_tiles() const {
+  constexpr std::int64_t kBlockBytes = 192 << 10;
+  return std::clamp<std::int64_t>(kBlockBytes / std::max<std::int64_t>(1, kernel_.rows * steps_ * 4), 1,
+                                  kMostBlockTiles);
 }
 
 std::size_t Panels::packed_bytes() const { return all_columns() * 4 * static_cast<std::size_t>(steps_ + 1); }

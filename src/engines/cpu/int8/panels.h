@@ -22,7 +22,11 @@ class Panels {
   std::int64_t per_group() const { return per_group_; }  // panels a group
   std::size_t packed_bytes() const;
   std::size_t tile_bytes() const { return tile_bytes_; }  // scratch of one gathered tile; 0 when direct
-  bool direct() const { return direct_; }                 // rows of x are used in place: 1x1, dense channels, u8
+  // Tiles that are gathered before the panels are gone through: what of x fits into the second cache beside a panel.
+  static constexpr std::int64_t kMostBlockTiles = 16;
+  std::int64_t block_tiles() const;
+  std::size_t block_bytes() const { return static_cast<std::size_t>(block_tiles()) * tile_bytes_; }
+  bool direct() const { return direct_; }  // rows of x are used in place: 1x1, dense channels, u8
   bool has_row_terms() const { return w_zero_ != 0 || w_zero_given_; }
 
   void pack(const void* weights, void* packed) const;
