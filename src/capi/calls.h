@@ -25,6 +25,15 @@ Result<void> present(const void* pointer, const char* name);  // an error where 
 // An error where `index` is not one of `count` things, "outputs".
 Result<void> in_range(std::size_t index, std::size_t count, const char* what);
 
+// An enumerator that a C program gives, which may be none of C++'s: to load it as one would be undefined.
+template <class Enum>
+int number_of(const Enum& given) {
+  static_assert(sizeof(Enum) == sizeof(int));
+  int number = 0;
+  std::memcpy(&number, &given, sizeof number);
+  return number;
+}
+
 // Runs `body`, which returns Result<void>. Nothing is thrown into C: only allocations can throw here.
 template <class Body>
 convoy_status guarded(Body body) {

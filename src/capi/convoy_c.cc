@@ -95,10 +95,11 @@ convoy_status convoy_problem_tensor(const convoy_problem* problem, convoy_operan
     CONVOY_CHECK(present(problem, "problem"));
     CONVOY_CHECK(present(tensor, "tensor"));
     const ConvProblem& p = problem->problem;
-    if (operand != CONVOY_X && operand != CONVOY_W && operand != CONVOY_Y) {
-      return argument_error(fmt::format("operand={} is none of x, w and y", static_cast<int>(operand)));
+    const int which = number_of(operand);
+    if (which != CONVOY_X && which != CONVOY_W && which != CONVOY_Y) {
+      return argument_error(fmt::format("operand={} is none of x, w and y", which));
     }
-    const TensorDesc& desc = operand == CONVOY_X ? p.x : operand == CONVOY_W ? p.w : p.y;
+    const TensorDesc& desc = which == CONVOY_X ? p.x : which == CONVOY_W ? p.w : p.y;
     convoy_tensor filled = CONVOY_TENSOR_INIT;
     filled.rank = desc.rank();
     std::copy(desc.dims.begin(), desc.dims.end(), filled.dims);

@@ -20,7 +20,7 @@ const char* convoy_status_name(convoy_status status) {
 #define CONVOY_NAME(name) \
   case name:              \
     return #name
-  switch (status) {
+  switch (number_of(status)) {
     CONVOY_NAME(CONVOY_OK);
     CONVOY_NAME(CONVOY_INVALID_ARGUMENT);
     CONVOY_NAME(CONVOY_NOT_FOUND);
@@ -37,8 +37,9 @@ const char* convoy_status_name(convoy_status status) {
 
 convoy_status convoy_set_log(convoy_log_level level, convoy_log_callback callback, void* user) {
   return guarded([&]() -> Result<void> {
-    if (level < CONVOY_LOG_OFF || level > CONVOY_LOG_DEBUG) {
-      return argument_error(fmt::format("level={} is not a convoy_log_level", static_cast<int>(level)));
+    const int given = number_of(level);
+    if (given < CONVOY_LOG_OFF || given > CONVOY_LOG_DEBUG) {
+      return argument_error(fmt::format("level={} is not a convoy_log_level", given));
     }
     if (callback == nullptr) return set_log(LogLevel::off, {});
     return set_log(static_cast<LogLevel>(level), [callback, user](LogLevel of_event, std::string_view message) {

@@ -477,7 +477,7 @@ TEST_F(Command, ANetworkIsTunedWhereItRunsWithinItsBudget) {
 }
 
 TEST_F(Command, AnInterruptedTuneOfANetworkLeavesAPartialRecord) {
-  const Finished result = run({"tune", "zoo:densenet121", "--threads", "1", "--budget", "60", "--json"}, 1.5);
+  const Finished result = run({"tune", "zoo:densenet121", "--threads", "1", "--budget", "60", "--json"}, 5);
   EXPECT_EQ(result.exit_code, 130) << result.err;
   const json document = json::parse(result.out, nullptr, false);
   ASSERT_TRUE(document.is_object()) << result.out;

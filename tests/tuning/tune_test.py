@@ -206,13 +206,13 @@ def interrupt():
     start = time.monotonic()
     document = tune(database, "zoo:densenet121", "--budget", 10)
     took = time.monotonic() - start
-    check(took < 11, f"--budget 10 took {took:.1f} s")
+    check(took < 8 + 3 * arguments.slowdown, f"--budget 10 took {took:.1f} s")
     check(document["measured"] > 0, "nothing was measured within 10 s")
 
     database = folder / "interrupt.db"
     child = subprocess.Popen([arguments.convoy, "tune", "zoo:densenet121", "--budget", "60", "--json", "--threads", "1"],
                              env=environment(database), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    time.sleep(3)
+    time.sleep(3 * arguments.slowdown)
     child.send_signal(signal.SIGINT)
     stopping = time.monotonic()
     output = child.stdout.read()
@@ -222,7 +222,7 @@ def interrupt():
     check(document["interrupted"] and document["partial"] > 0, f"interrupted: {document}")
     check(all("candidate" in problem for problem in document["problems"]), "a problem has no answer")
     stored = rows(database)
-    check(stored, "nothing is stored after 3 s")
+    check(stored, f"nothing is stored after {3 * arguments.slowdown} s")
     after = tune(database, "zoo:densenet121", "--budget", 5, "--threads", 1)
     check(after["measured"] > 0 and len(rows(database)) > len(stored), "it does not go on where it was interrupted")
     seen["interrupt"] = {"budget_10_took": round(took, 2), "stop_took": round(delay, 2), "rows_at_3_s": len(stored)}

@@ -96,6 +96,7 @@ TEST_F(OnFakes, CapturesForbidHandles) {
   CUgraph graph = nullptr;
   (*api)->StreamEndCapture(stream->get(), &graph);
   EXPECT_EQ((*cuda::cudnn())->Create(&handle), CUDNN_STATUS_SUCCESS);
+  (*api)->MemFree(reinterpret_cast<CUdeviceptr>(handle));  // which the fake took it from
 }
 
 TEST_F(OnFakes, HandlesAreLentToOneAtATime) {

@@ -278,7 +278,7 @@ Result<StepMeasurement> measure_step(const StepProblem& problem, const PlanReque
     CONVOY_TRY(conversion.source, HostTensor::allocate(wanted->x));
     CONVOY_TRY(conversion.target, HostTensor::allocate(wanted->y));
     selection::fill_random(wanted->x, conversion.source.data.get(), 1);
-    subject.run = [&]() -> Result<void> {
+    subject.run = [&, wanted]() -> Result<void> {  // it outlives the pointer
       convert_layout(wanted->x, conversion.source.data.get(), wanted->y, conversion.target.data.get(), *team,
                      request.cpu);
       return {};
