@@ -227,6 +227,19 @@ Json to_json(const Explained& explained) {
   return json;
 }
 
+// One that was given; empty: none.
+std::string given_flag(const PlanFlags& flags) {
+  const PlanFlags usual;
+  return flags.how != usual.how               ? "--how"
+         : !flags.plan_file.empty()           ? "--plan"
+         : flags.precision != usual.precision ? "--precision"
+         : flags.memory.limited               ? "--activation-limit"
+         : flags.memory.exact                 ? "--exact"
+         : flags.lenient                      ? "--lenient"
+         : !flags.skip_passes.empty()         ? "--skip-pass"
+                                              : "";
+}
+
 // Whether --node means a node of a plan: by its name, or by the number of its convolution's problem.
 bool is_meant(const std::string& nodes, const std::vector<DistinctProblem>& problems, const std::string& name) {
   if (selection::glob_list_matches(nodes, name)) return true;
@@ -296,9 +309,8 @@ Result<int> explain(const Program& program, const ExplainFlags& flags) {
                  explain_in_network(program, *target.network, descs, network_options, name,
                                     [&](const std::string& node) { return is_meant(flags.nodes, problems, node); }));
     }
-  } else if (!flags.plan.plan_file.empty() || flags.plan.how != PlanFlags().how ||
-             flags.plan.precision != PlanFlags().precision) {
-    return Error{ErrorCode::invalid_argument, "--how, --plan and --precision are for networks"};
+  } else if (const std::string flag = given_flag(flags.plan); !flag.empty()) {
+    return Error{ErrorCode::invalid_argument, flag + " is for networks"};
   }
   for (const ListedProblem& listed : target.problems) {
     problems.push_back({listed.problem, listed.count, listed.name, problems.size() + 1, listed.name});

@@ -227,8 +227,19 @@ TEST_F(PlanCommand, ANodeIsExplainedInItsNetwork) {
   EXPECT_NE(file.out.find("nchw.plan"), std::string::npos) << file.out;
   EXPECT_NE(file.out.find("cheaper for the node"), std::string::npos) << file.out;
   EXPECT_NE(explained({"--node", "nosuch"}).err.find("--node: 'nosuch' matches no layer"), std::string::npos);
-  EXPECT_NE(run({"explain", "fprop:x=f32,1x4x9x9,nchw:w=f32,4x4x3x3", "--how", "global"}).err.find("are for networks"),
-            std::string::npos);
+  for (const std::vector<std::string>& flags : {std::vector<std::string>{"--how", "global"},
+                                                {"--plan", "a.plan"},
+                                                {"--precision", "bf16"},
+                                                {"--activation-limit", "9M"},
+                                                {"--exact"},
+                                                {"--lenient"},
+                                                {"--skip-pass", "conv_fusion"}}) {
+    std::vector<std::string> arguments = {"explain", "fprop:x=f32,1x4x9x9,nchw:w=f32,4x4x3x3"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const Finished refused = run(arguments);
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_NE(refused.err.find(flags[0] + " is for networks"), std::string::npos) << refused.err;
+  }
 }
 
 TEST_F(PlanCommand, SaysThatCbcIsMissing) {
@@ -255,7 +266,12 @@ TEST_F(PlanCommand, ComparesTwo) {
 }
 
 TEST_F(PlanCommand, TuneKeepsTheFastestOfSeveralAndRunObeysIt) {
-  const json tuned = run_json({"tune", kNetwork, "--threads", "1", "--budget", "15"}, 0);
+  const auto on = [](std::vector<std::string> arguments, const std::vector<std::string>& more = {}) {
+    for (const char* each : {"--dim", "H=64", "--dim", "W=64", "--threads", "1"}) arguments.emplace_back(each);
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  };
+  const json tuned = run_json(on({"tune", kNetwork}, {"--budget", "15"}), 0);
   const json& plans = tuned["plans"];
   ASSERT_GE(plans["timed"].size(), 3u) << plans;
   double least = 1;
@@ -265,16 +281,16 @@ TEST_F(PlanCommand, TuneKeepsTheFastestOfSeveralAndRunObeysIt) {
   }
   const std::string kept = plans["kept"];
   EXPECT_TRUE(kept.starts_with(path("tuning.plans/"))) << kept;
-  const json same = run_json({"compare", kNetwork, "tuned", kept, "--threads", "1", "--rounds", "1"}, 0);
+  const json same = run_json(on({"compare", kNetwork, "tuned", kept}, {"--rounds", "1"}), 0);
   EXPECT_TRUE(same["differing"].empty()) << same["differing"];
   // Somebody's own choice comes first.
-  const json forced = run_json({"run", kNetwork, "--random-inputs", "--threads", "1", "--engines", "cpu.gemm"}, 0);
+  const json forced = run_json(on({"run", kNetwork, "--random-inputs"}, {"--engines", "cpu.gemm"}), 0);
   for (const json& step : forced["steps"]) {
     if (step["kind"] != "conv") continue;
     EXPECT_EQ(step["implementation"].get<std::string>().substr(0, 8), "cpu.gemm");
   }
   write("tuning.plans/" + fs::path(kept).filename().string(), "convoy-plan 1\nnonsense\n");
-  const Finished ran = run({"run", kNetwork, "--random-inputs", "--threads", "1"});
+  const Finished ran = run(on({"run", kNetwork, "--random-inputs"}));
   EXPECT_EQ(ran.exit_code, 0) << ran.err;
   EXPECT_NE(ran.err.find(kept + " is not obeyed: line 2: 'nonsense'"), std::string::npos) << ran.err;
 }
