@@ -1,10 +1,10 @@
 """Whole networks, Convoy beside ONNX Runtime and OpenVINO, on the same files, interleaved in one run.
 
     python bench/networks.py [--rounds 7] [--seconds 0.5] [--threads 1 2] [--networks NAME ...] [--data DIR] [--before BINARY] [--output FILE]
-                             [--precision bf16|f16] [--tune SECONDS]
+                             [--precision bf16|f16] [--tune SECONDS] [--forms f32 f16 qdq qoperator] [--batch 1 8]
 
-The zoo's networks at the sizes they were published for, and squeezenet with its trained weights, at batch 1; others of the data's
-models by name. `--before` is another build's command, timed in the same rounds. `--precision` lets Convoy and OpenVINO run in a narrower type
+The zoo's networks at the sizes they were published for, and squeezenet with its trained weights; others of the data's
+models by name. `--forms` makes them anew: in f16, or quantized by ONNX Runtime's tool (model_forms.py). `--before` is another build's command, timed in the same rounds. `--precision` lets Convoy and OpenVINO run in a narrower type
 (ONNX Runtime stays in f32); `--tune` lets `convoy tune` choose within so many seconds a network, where it is the heuristic otherwise. Each round gives
 every contender one block of runs that lasts about `seconds`, in an order that rotates, with a pause between blocks so that no
 contender's idle threads run into another's block. What counts is the ratio of medians over the blocks of one run; the
@@ -12,6 +12,7 @@ machine is shared, so absolute times say little. Inputs are the same seeded valu
 """
 import argparse
 import datetime
+import itertools
 import json
 import math
 import os
@@ -28,11 +29,13 @@ import onnx
 import onnxruntime
 import openvino
 
+from model_forms import FORMS, in_form
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONVOY = ROOT / "build/bin/convoy"
 PAUSE_SECONDS = 0.05
 MOST_REPEATS = 20
-MOST_ERROR = {"f32": 1e-4, "f16": 1e-2, "bf16": 0.1}  # of the largest magnitude
+MOST_ERROR = {"f32": 1e-4, "f16": 1e-2, "bf16": 0.1, "qdq": 0.1, "qoperator": 0.1}  # of the largest magnitude, by type or form
 
 
 def run_convoy(*arguments, command=CONVOY):
@@ -96,12 +99,13 @@ class OpenVino:
         return timed(self.once, repeats)
 
 
-def input_of(model):
-    """Name and shape of the one input: batch 1, free sizes as published (the file's metadata says)."""
+def input_of(model, batch):
+    """Name and shape of the one input: free sizes as published (the file's metadata says), the batch as asked where it is free."""
     proto = onnx.load(str(model), load_external_data=False)
     value = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"]).get_inputs()[0]
     sizes = {entry.key.removeprefix("convoy.size."): int(entry.value) for entry in proto.metadata_props}
-    return value.name, [dim if isinstance(dim, int) else sizes.get(dim, 1) for dim in value.shape]
+    shape = [dim if isinstance(dim, int) else sizes.get(dim, 1) for dim in value.shape]
+    return value.name, shape if isinstance(value.shape[0], int) else [batch, *shape[1:]]
 
 
 def timed(once, repeats):
@@ -124,12 +128,21 @@ def geometric_mean(values):
     return math.exp(statistics.fmean(map(math.log, values)))
 
 
-def measure(label, model, name, value, threads, options):
+def better(contenders):
+    """How many times as fast Convoy is as the better of the two others."""
+    return min(1 / contenders[key]["convoy_over_this"] for key in ("onnxruntime", "openvino") if key in contenders)
+
+
+def measure(label, form, model, name, value, threads, options):
     contenders = {
         "convoy": Convoy(model, name, value, threads, options),
         "onnxruntime": OnnxRuntime(model, name, value, threads),
-        "openvino": OpenVino(model, name, value, threads, options.precision),
     }
+    remarks = []
+    try:
+        contenders["openvino"] = OpenVino(model, name, value, threads, "f16" if form == "f16" else options.precision)
+    except RuntimeError as error:  # a form that it can't read
+        remarks.append(f"without OpenVINO: {str(error).strip().splitlines()[-1]}")
     if options.before:
         contenders["before"] = Convoy(model, name, value, threads, options, options.before)
     expected = contenders["onnxruntime"].once()
@@ -137,7 +150,7 @@ def measure(label, model, name, value, threads, options):
     repeats = max(1, min(MOST_REPEATS, round(options.seconds / once)))
     with tempfile.TemporaryDirectory() as folder:
         error = float(np.abs(contenders["convoy"].output(folder) - expected).max() / np.abs(expected).max())
-    if error > MOST_ERROR[options.precision]:
+    if error > MOST_ERROR[options.precision if form == "f32" else form]:
         sys.exit(f"{label}: convoy's output differs from ONNX Runtime's by {error:.2e} of its largest magnitude")
 
     blocks = {key: [] for key in contenders}
@@ -147,8 +160,8 @@ def measure(label, model, name, value, threads, options):
         for key in rotated:
             time.sleep(PAUSE_SECONDS)
             blocks[key].append(statistics.median(contenders[key].block(repeats)))
-    row = {"network": label, "threads": threads, "shape": list(np.load(value, mmap_mode="r").shape),
-           "repeats": repeats, "relative_error": error, "contenders": {}}
+    row = {"network": label, "form": form, "threads": threads, "shape": list(np.load(value, mmap_mode="r").shape),
+           "repeats": repeats, "relative_error": error, "remarks": remarks, "contenders": {}}
     for key in keys:
         ratios = [ours / theirs for ours, theirs in zip(blocks["convoy"], blocks[key])]
         row["contenders"][key] = {
@@ -157,7 +170,8 @@ def measure(label, model, name, value, threads, options):
             "convoy_over_this": statistics.median(ratios),
         }
     cells = "  ".join(f"{key} {c['median_ms']:.2f} ms (x{1 / c['convoy_over_this']:.2f})" for key, c in row["contenders"].items())
-    print(f"{label:16} {threads} thread(s): {cells}", flush=True)
+    shape = "x".join(map(str, row["shape"]))
+    print(f"{label:22} {form:9} {shape:13} {threads} thread(s): {cells}", flush=True)
     return row
 
 
@@ -168,7 +182,9 @@ def main():
     parser.add_argument("--networks", nargs="+", help="names of the zoo and of the data's models; the zoo and squeezenet1.1-7 when left out")
     parser.add_argument("--before", help="another build's convoy")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--precision", default="f32", choices=MOST_ERROR)
+    parser.add_argument("--precision", default="f32", choices=["f32", "bf16", "f16"])
+    parser.add_argument("--forms", nargs="+", default=["f32"], choices=FORMS)
+    parser.add_argument("--batch", nargs="+", type=int, default=[1])
     parser.add_argument("--tune", type=float, default=0, metavar="SECONDS")
     parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path(os.environ.get("CONVOY_DATA", ROOT / "../shared/data")))
     parser.add_argument("--output", type=pathlib.Path, default=None)
@@ -190,17 +206,26 @@ def main():
             elif not model.exists():
                 print(f"{network} skipped: no data")
                 continue
-            name, shape = input_of(model)
-            value = pathlib.Path(folder) / "input.npy"
-            np.save(value, np.random.default_rng(7).standard_normal(shape, dtype=np.float32))
-            for threads in options.threads:
-                rows.append(measure(label, model, name, value, threads, options))
+            for batch, form in itertools.product(options.batch, options.forms):
+                name, shape = input_of(model, batch)
+                if shape[0] != batch:
+                    print(f"{label} at batch {batch} skipped: the model's is fixed")
+                    continue
+                value = pathlib.Path(folder) / "input.npy"
+                np.save(value, np.random.default_rng(7).standard_normal(shape, dtype=np.float32))
+                file = in_form(model, form, name, shape, folder)
+                rows += [measure(label, form, file, name, value, threads, options) for threads in options.threads]
     means = []
-    for threads in options.threads:
-        here = [row["contenders"] for row in rows if row["threads"] == threads]
-        mean = {key: geometric_mean([1 / row[key]["convoy_over_this"] for row in here]) for key in here[0] if key != "convoy"}
-        means.append({"threads": threads, "networks": len(here), "speedup_geometric_mean": mean})
-        print(f"geometric mean over {len(here)} networks, {threads} thread(s): " +
+    for batch, form, threads in itertools.product(options.batch, options.forms, options.threads):
+        here = [row["contenders"] for row in rows if (row["shape"][0], row["form"], row["threads"]) == (batch, form, threads)]
+        if not here:
+            continue
+        mean = {key: geometric_mean([1 / row[key]["convoy_over_this"] for row in here if key in row])
+                for key in dict.fromkeys(key for row in here for key in row) if key != "convoy"}
+        mean["the better of both"] = geometric_mean([better(row) for row in here])
+        means.append({"batch": batch, "form": form, "threads": threads, "networks": len(here), "speedup_geometric_mean": mean,
+                      "below_1": sum(better(row) < 1 for row in here)})
+        print(f"geometric mean over {len(here)} networks, {form}, batch {batch}, {threads} thread(s): " +
               "  ".join(f"{key} x{value:.2f}" for key, value in mean.items()))
 
     doctor = json.loads(run_convoy("doctor", "--json"))
