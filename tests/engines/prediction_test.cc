@@ -1,6 +1,7 @@
 // Heuristic selection's short cuts: what engines tell from a problem alone is what asking them properly gives.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdlib>
@@ -274,7 +275,8 @@ TEST(Predictions, TheBestIsTheFirstOfTheRanking) {
 }
 
 // Of problems like none that were learnt from, nothing is taken that was not asked: the best is the first of the
-// ranking, but for the rows for AVX2 that guesses leave out.
+// ranking, but for the rows for AVX2 that guesses leave out. What f16 is computed in is a usual problem in f32, of
+// which something was learnt: there the best may be what is predicted to take a little longer.
 TEST(Predictions, TheBestOfUnusualProblemsIsTheFirstOfTheRanking) {
   std::size_t next = 0;
   int predicted = 0;
@@ -293,8 +295,16 @@ TEST(Predictions, TheBestOfUnusualProblemsIsTheFirstOfTheRanking) {
       return each == best->candidate || !each.engine.ends_with("_avx2");
     });
     ASSERT_NE(first, ranked.end()) << print(problem);
-    EXPECT_EQ(print(*first), print(best->candidate)) << print(problem);
     ++predicted;
+    const auto seconds = [&](const Candidate& each) {
+      const auto engine = std::ranges::find_if(all_engines(), [&](auto* e) { return e->info().name == each.engine; });
+      return (*engine)->predict_seconds(problem, each.knobs, request);
+    };
+    if (first->engine.ends_with(".in_f32") && best->candidate.engine.ends_with(".in_f32")) {
+      EXPECT_LE(seconds(best->candidate), 1.25 * seconds(*first)) << print(problem);
+      continue;
+    }
+    EXPECT_EQ(print(*first), print(best->candidate)) << print(problem);
   }
   EXPECT_GT(predicted, 50);
 }

@@ -58,9 +58,11 @@ bool is_usual(const ConvProblem& p) {
   const bool types = integers ? p.y.type == p.x.type : p.x.type == p.w.type && p.x.type == p.y.type;
   const bool placed = (p.x.is_packed(Layout::nhwc) && p.y.is_packed(Layout::nhwc)) ||
                       (p.x.is_packed(Layout::nchw) && p.y.is_packed(Layout::nchw));
+  // One number a sample is in every layout at once; which of them an implementation then names is its own matter.
+  const bool several = p.x.elements() > p.batch();
   const Epilogue& epilogue = p.epilogue;
-  return types && placed && p.w.is_packed(Layout::nchw) && p.x.type != DataType::f16 && p.alpha == 1 && p.beta == 0 &&
-         epilogue.gamma == 0 && p.math == MathMode::strict && p.batch() <= 1024 && p.x_zero_point == 0 &&
+  return types && placed && several && p.w.is_packed(Layout::nchw) && p.x.type != DataType::f16 && p.alpha == 1 &&
+         p.beta == 0 && epilogue.gamma == 0 && p.math == MathMode::strict && p.batch() <= 1024 && p.x_zero_point == 0 &&
          p.w_zero_point == 0 && p.y_zero_point == 0 && !p.x_zero_given && !p.w_zero_given &&
          (!integers || epilogue.requantize != Requantize::none);
 }
