@@ -6,7 +6,7 @@
 #pragma once
 
 #include "engines/cpu/common/epilogue_args.h"
-#include "engines/cpu/simd/math.h"
+#include "simd/math.h"
 
 namespace convoy::cpu::CONVOY_CPU_ISA {
 

@@ -21,7 +21,7 @@
 #elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #define CONVOY_CPU_ISA avx2
 #else
-#error "include engines/cpu/simd/simd.h only from units built with AVX2 or AVX512 flags"
+#error "include simd/simd.h only from units built with AVX2 or AVX512 flags"
 #endif
 
 #define CONVOY_SIMD static inline __attribute__((always_inline))

@@ -3,7 +3,7 @@
 // them; the argument reduction of exp is Cody and Waite's, Software Manual for the Elementary Functions, chapter 6.
 #pragma once
 
-#include "engines/cpu/simd/simd.h"
+#include "simd/simd.h"
 
 namespace convoy::cpu::CONVOY_CPU_ISA {
 
