@@ -148,12 +148,73 @@ void whole_steps(const Piece& p) {
   steps<T, kFromRows, 8>(half);
 }
 
+// Two to four channels of nhwc are rows of a lane each, or as many lanes side by side: every lane of the one has bytes
+// of every lane of the other.
+template <int E, int kChannels, bool kFromRows>
+struct LaneBytes {
+  alignas(16) std::int8_t of[kChannels][kChannels][16];  // [to][from]: which byte becomes each, -1: none of that lane
+  constexpr LaneBytes() : of() {
+    for (auto& to : of) {
+      for (auto& from : to) {
+        for (std::int8_t& byte : from) byte = -1;
+      }
+    }
+    for (int channel = 0; channel < kChannels; ++channel) {
+      for (int i = 0; i < 16; ++i) {
+        const int inner = (i / E * kChannels + channel) * E + i % E;  // place among the lanes of nhwc
+        if (kFromRows) {
+          of[inner / 16][channel][inner % 16] = static_cast<std::int8_t>(i);
+        } else {
+          of[channel][inner / 16][i] = static_cast<std::int8_t>(inner % 16);
+        }
+      }
+    }
+  }
+};
+
+template <class T, int kChannels, bool kFromRows>
+void few_rows(const Piece& piece) {
+  static constexpr LaneBytes<T::E, kChannels, kFromRows> bytes;
+  constexpr std::int64_t kStep = 16 / T::E;
+  const Piece p = piece;
+  // From one lane to the next.
+  const std::int64_t from = kFromRows ? p.src_channel : kStep * T::kFrom, to = kFromRows ? kStep * T::kTo : p.dst_channel;
+  for (std::int64_t at = 0; at < p.positions; at += kStep) {
+    at = std::min(at, p.positions - kStep);
+    __m128i lanes[kChannels];
+#pragma GCC unroll 4
+    for (int i = 0; i < kChannels; ++i) lanes[i] = T::load(p.src + at * p.src_position + i * from);
+#pragma GCC unroll 4
+    for (int i = 0; i < kChannels; ++i) {
+      __m128i made = _mm_setzero_si128();
+#pragma GCC unroll 4
+      for (int k = 0; k < kChannels; ++k) {
+        const __m128i which = _mm_load_si128(reinterpret_cast<const __m128i*>(bytes.of[i][k]));
+        made = _mm_or_si128(made, _mm_shuffle_epi8(lanes[k], which));
+      }
+      T::store(p.dst + at * p.dst_position + i * to, made);
+    }
+  }
+}
+
+// Whether few_rows took it.
+template <class T, bool kFromRows>
+bool few_channels_apart(const Piece& p) {
+  const bool dense = kFromRows ? p.dst_position == p.channels * T::kTo : p.src_position == p.channels * T::kFrom;
+  if (p.channels != p.padded || !dense || p.positions < 16 / T::E) return false;
+  if (p.channels == 2) return few_rows<T, 2, kFromRows>(p), true;
+  if (p.channels == 3) return few_rows<T, 3, kFromRows>(p), true;
+  if (p.channels == 4) return few_rows<T, 4, kFromRows>(p), true;
+  return false;
+}
+
 // Fewer positions than a step has, or fewer than 8 channels, go through memory that has room for a step of 8 or 16.
 template <class T, bool kFromRows>
 void transpose(const Piece& p) {
   constexpr std::int64_t kStep = 64 / T::E, kRow = kStep * 4;
   const bool room = p.padded == 8 || p.padded == 16;
   if (room && p.positions >= kStep) return whole_steps<T, kFromRows>(p);
+  if (few_channels_apart<T, kFromRows>(p)) return;
   alignas(64) Bytes rows[16 * kRow], positions[kStep * 64];
   Piece part = p;
   part.padded = p.padded > 8 ? 16 : 8;

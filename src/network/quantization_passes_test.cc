@@ -304,6 +304,37 @@ TEST(DequantizeSinking, TablesForFunctionsAndOtherScales) {
   }
 }
 
+// x * sigmoid(x), as quantizers write it: both factors are functions of one tensor of bytes.
+TEST(ByteTables, FunctionsOfOneTensor) {
+  QuantizedBuilder b;
+  const int x = b.dq(b.input("x", {1, 2, 8, 16}, kU8), 0.05, 100);
+  const int s = b.qdq(b.node("Sigmoid", {x}, {}, 14), 1.0 / 255, 0);
+  const int swish = b.qdq(b.node("Mul", {x, s}), 0.02, 14);
+  const int twice = b.qdq(b.node("Add", {swish, x}), 0.06, 90);
+  b.output(b.q(b.node("LeakyRelu", {twice}), 0.03, -4, kS8));
+  EXPECT_EQ(ops_of(passed(b.graph)), Ops{"Lookup"});
+  const std::vector<HostTensor> inputs = {spread({1, 2, 8, 16}, 0, 255, kU8)};
+  const auto with = run_graph(b.graph, inputs), without = run_graph(b.graph, inputs, all_but_order());
+  ASSERT_EQ(with.size(), 1u);
+  expect_close(with[0], without[0], 0, 0);
+}
+
+// A factor of another tensor, or of other elements of the same one, is no function of it.
+TEST(ByteTables, OthersStay) {
+  QuantizedBuilder b;
+  const int x = b.dq(b.input("x", {1, 4, 8, 8}, kU8), 0.05, 100), z = b.dq(b.input("z", {1, 4, 8, 8}, kU8), 0.05, 90);
+  const int s = b.qdq(b.node("Sigmoid", {z}, {}, 14), 1.0 / 255, 0);
+  const int turned = b.qdq(b.node("Transpose", {x}, {{"perm", Ints{0, 1, 3, 2}}}), 0.05, 100);
+  b.output(b.q(b.node("Mul", {x, s}), 0.02, 14));
+  b.output(b.q(b.node("Mul", {x, turned}), 0.02, 14));
+  const Ops ops = ops_of(passed(b.graph));
+  EXPECT_EQ(std::count(ops.begin(), ops.end(), "QLinearMul"), 2);
+  const std::vector<HostTensor> inputs = {spread({1, 4, 8, 8}, 0, 255, kU8), spread({1, 4, 8, 8}, 255, 0, kU8)};
+  const auto with = run_graph(b.graph, inputs), without = run_graph(b.graph, inputs, all_but_order());
+  ASSERT_EQ(with.size(), 2u);
+  for (int i = 0; i < 2; ++i) expect_close(with[i], without[i], 0, 0);
+}
+
 TEST(DequantizeSinking, ConcatOfEqualAndOfDifferentParts) {
   for (const double scale : {0.02, 0.03}) {
     QuantizedBuilder b;

@@ -33,13 +33,24 @@ struct Relu : PlainFunction<Relu, kMathFloats | kSignedIntegers> {
       return expression;                           \
     }                                              \
   };
-CONVOY_FLOAT_FUNCTION(Sigmoid, sigmoid(x))
-CONVOY_FLOAT_FUNCTION(Tanh, std::tanh(x))
-CONVOY_FLOAT_FUNCTION(HardSwish, x* std::max(C(0), std::min(C(1), x* C(1.0 / 6) + C(0.5))))
 CONVOY_FLOAT_FUNCTION(Softplus, softplus(x))
 CONVOY_FLOAT_FUNCTION(Softsign, x / (C(1) + std::abs(x)))
-CONVOY_FLOAT_FUNCTION(Mish, x* std::tanh(softplus(x)))
 #undef CONVOY_FLOAT_FUNCTION
+
+// Those that there are vectors for.
+#define CONVOY_ROW_FUNCTION(Name, expression, kind)              \
+  struct Name : PlainFunction<Name, kMathFloats> {               \
+    template <class C>                                           \
+    C operator()(C x) const {                                    \
+      return expression;                                         \
+    }                                                            \
+    RowFunction vectors() const { return {RowFunction::kind}; }  \
+  };
+CONVOY_ROW_FUNCTION(Sigmoid, sigmoid(x), sigmoid)
+CONVOY_ROW_FUNCTION(Tanh, std::tanh(x), tanh)
+CONVOY_ROW_FUNCTION(HardSwish, x* std::max(std::min(x* C(1.0 / 6) + C(0.5), C(1)), C(0)), hard_swish)
+CONVOY_ROW_FUNCTION(Mish, x* std::tanh(softplus(x)), mish)
+#undef CONVOY_ROW_FUNCTION
 
 // Functions with real attributes a and b.
 template <class F>
@@ -64,6 +75,7 @@ struct LeakyRelu : WithParameters<LeakyRelu> {
   C operator()(C x) const {
     return x < C(0) ? C(a) * x : x;
   }
+  RowFunction vectors() const { return {RowFunction::leaky_relu, static_cast<float>(a)}; }
 };
 
 struct Elu : WithParameters<Elu> {
@@ -73,6 +85,7 @@ struct Elu : WithParameters<Elu> {
   C operator()(C x) const {
     return x < C(0) ? C(a) * std::expm1(x) : x;
   }
+  RowFunction vectors() const { return {RowFunction::elu, static_cast<float>(a)}; }
 };
 
 struct Selu : WithParameters<Selu> {
@@ -98,7 +111,10 @@ struct HardSigmoid : WithParameters<HardSigmoid> {
   static constexpr double kDefaults[] = {0.2, 0.5};
   template <class C>
   C operator()(C x) const {
-    return std::max(C(0), std::min(C(1), C(a) * x + C(b)));
+    return std::max(std::min(C(a) * x + C(b), C(1)), C(0));  // keeps NaN
+  }
+  RowFunction vectors() const {
+    return {RowFunction::hard_sigmoid, static_cast<float>(a), static_cast<float>(b)};
   }
 };
 
@@ -118,6 +134,7 @@ struct Swish : WithParameters<Swish> {
   C operator()(C x) const {
     return x * sigmoid(C(a) * x);
   }
+  RowFunction vectors() const { return {RowFunction::swish, static_cast<float>(a)}; }
 };
 
 struct Shrink : WithParameters<Shrink> {
@@ -153,6 +170,7 @@ struct Gelu {
     }
     return C(0.5) * x * (C(1) + std::erf(x * C(0.70710678118654752440)));
   }
+  RowFunction vectors() const { return {by_tanh ? RowFunction::gelu_tanh : RowFunction::gelu}; }
 };
 
 const UnaryOperator<Relu> op_Relu;

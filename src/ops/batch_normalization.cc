@@ -10,6 +10,7 @@
 
 #include "ops/blocks.h"
 #include "ops/families.h"
+#include "ops/rows.h"
 #include "ops/unary.h"
 
 namespace convoy::ops {
@@ -67,32 +68,51 @@ void batch_moments(const BroadcastLoop& loop, const T* x, std::int64_t elements,
   sum(variance, [&](double value, std::int64_t s) { return (value - mean[s]) * (value - mean[s]); });
 }
 
-template <class T, class C>
-void affine_row(const T* x, std::int64_t x_stride, const C* scale, const C* shift, std::int64_t stride, T* y,
-                std::int64_t y_stride, std::int64_t count) {
-  if (x_stride == 1 && y_stride == 1 && stride == 0) {
+// y is x or does not overlap it.
+template <class C>
+void affine(const C* x, const C* scale, const C* shift, std::int64_t stride, C* y, std::int64_t count) {
+  if (stride == 0) {
     const C a = *scale, b = *shift;
-#pragma GCC ivdep  // y is x or does not overlap it
-    for (std::int64_t i = 0; i < count; ++i) y[i] = T(static_cast<C>(x[i]) * a + b);
-  } else if (x_stride == 1 && y_stride == 1 && stride == 1) {
 #pragma GCC ivdep
-    for (std::int64_t i = 0; i < count; ++i) y[i] = T(static_cast<C>(x[i]) * scale[i] + shift[i]);
+    for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] * a + b;
   } else {
-    for (std::int64_t i = 0; i < count; ++i) {
-      y[i * y_stride] = T(static_cast<C>(x[i * x_stride]) * scale[i * stride] + shift[i * stride]);
-    }
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] * scale[i * stride] + shift[i * stride];
+  }
+}
+
+template <class T, class C>
+void affine_row(bool vectors, const T* x, std::int64_t x_stride, const C* scale, const C* shift, std::int64_t stride,
+                T* y, std::int64_t y_stride, std::int64_t count) {
+  if constexpr (std::is_same_v<C, float>) {
+    in_f32(vectors, x, x_stride, y, y_stride, count,
+           [&](const float* from, float* to, std::int64_t offset, std::int64_t n) {
+             affine(from, scale + offset * stride, shift + offset * stride, stride, to, n);
+           });
+  } else if (x_stride == 1 && y_stride == 1) {
+    affine(x, scale, shift, stride, y, count);
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) y[i * y_stride] = x[i * x_stride] * scale[i * stride] + shift[i * stride];
   }
 }
 
 // `count` positions of a block of B channels: a run along the channels alone would be too short to be worth its loop.
 template <std::int64_t B, class T, class C>
-void affine_positions(const T* x, const C* scale, const C* shift, T* y, std::int64_t count) {
+void affine_positions(bool vectors, const T* x, const C* scale, const C* shift, T* y, std::int64_t count) {
   std::array<C, B> a, b;
   std::copy_n(scale, B, a.begin());
   std::copy_n(shift, B, b.begin());
-  for (std::int64_t i = 0; i < count; ++i, x += B, y += B) {
+  const auto positions = [&](const C* from, C* to, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; ++i, from += B, to += B) {
 #pragma GCC ivdep  // y is x or does not overlap it
-    for (std::int64_t c = 0; c < B; ++c) y[c] = T(static_cast<C>(x[c]) * a[c] + b[c]);
+      for (std::int64_t c = 0; c < B; ++c) to[c] = from[c] * a[c] + b[c];
+    }
+  };
+  if constexpr (std::is_same_v<C, float>) {
+    in_f32(vectors, x, 1, y, 1, count * B,
+           [&](const float* from, float* to, std::int64_t, std::int64_t n) { positions(from, to, n / B); });
+  } else {
+    positions(x, y, count);
   }
 }
 
@@ -103,12 +123,12 @@ struct Blocked {
       : block(x.channel_block), per_sample(x.dims[1] / block), positions(x.elements() / (x.dims[0] * x.dims[1])) {}
 
   template <class T, class C>
-  void run(const T* x, const C* scale, const C* shift, T* y, std::int64_t begin, std::int64_t end) const {
+  void run(bool vectors, const T* x, const C* scale, const C* shift, T* y, std::int64_t begin, std::int64_t end) const {
     for (std::int64_t at = begin; at < end;) {
       const std::int64_t first = at / positions % per_sample * block;  // channel
       const std::int64_t count = std::min(end, (at / positions + 1) * positions) - at;
       const auto positions_of = block == 8 ? affine_positions<8, T, C> : affine_positions<16, T, C>;
-      positions_of(x + at * block, scale + first, shift + first, y + at * block, count);
+      positions_of(vectors, x + at * block, scale + first, shift + first, y + at * block, count);
       at += count;
     }
   }
@@ -148,7 +168,7 @@ class BatchNormalization final : public Operator {
   int in_place_input(const NodeDesc&) const override { return 0; }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     CONVOY_TRY(const Parameters p, parameters_of(node));
     const TensorDesc& x = inputs[0].desc;
     const TensorDesc statistic = statistic_of(x, p.spatial);
@@ -160,6 +180,7 @@ class BatchNormalization final : public Operator {
              desc.is_packed(desc.channel_block == 8 ? Layout::nchw8c : Layout::nchw16c);
     };
     const auto blocked = in_blocks(x) && in_blocks(outputs[0]) ? std::optional(Blocked(x)) : std::nullopt;
+    const bool vectors = has_row_vectors(request);
     std::vector<DataType> types;
     for (int i = 1; i < 5; ++i) types.push_back(inputs[i].desc.type);
     return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
@@ -196,16 +217,18 @@ class BatchNormalization final : public Operator {
               }
             }
             if (blocked) {
-              parallel_for(
-                  context, loop.elements() / blocked->block, blocked->block, [&](std::int64_t begin, std::int64_t end) {
-                    blocked->run(static_cast<const T*>(in[0]), scale, shift, static_cast<T*>(out[0]), begin, end);
-                  });
+              parallel_for(context, loop.elements() / blocked->block, blocked->block,
+                           [&](std::int64_t begin, std::int64_t end) {
+                             blocked->run(vectors, static_cast<const T*>(in[0]), scale, shift, static_cast<T*>(out[0]),
+                                          begin, end);
+                           });
               return {};
             }
             parallel_for(context, loop.elements(), 1, [&](std::int64_t begin, std::int64_t end) {
               loop.run(begin, end, [&](const std::int64_t* at, std::int64_t run) {
-                affine_row(static_cast<const T*>(in[0]) + at[1], loop.inner_stride(1), scale + at[2], shift + at[2],
-                           loop.inner_stride(2), static_cast<T*>(out[0]) + at[0], loop.inner_stride(0), run);
+                affine_row(vectors, static_cast<const T*>(in[0]) + at[1], loop.inner_stride(1), scale + at[2],
+                           shift + at[2], loop.inner_stride(2), static_cast<T*>(out[0]) + at[0], loop.inner_stride(0),
+                           run);
               });
             });
             return {};

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "ops/rows.h"
 #include "ops/support.h"
 #include "ops/unary.h"
 
@@ -44,69 +45,105 @@ class BinaryOperator final : public Operator {
   int in_place_input(const NodeDesc&) const override { return kToBool ? -1 : 0; }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     CONVOY_TRY(const F f, F::make(node, inputs[0].desc.type));
     CONVOY_TRY(const TensorDesc second, broadcast_operand(node, inputs, 1));
     const BroadcastLoop loop({outputs[0], inputs[0].desc, second});
     const auto few = few_channels(outputs[0], inputs[0].desc, second);
     return dispatch<F::kTypes>(inputs[0].desc.type, [&]<class T>(Tag<T>) {
-      return make_plan(node,
-                       [f, loop, few](std::span<const void* const> in, std::span<void* const> out,
-                                      const ExecContext& context) -> Result<void> {
-                         using Out = std::conditional_t<kToBool, bool, T>;
-                         if (few) {
-                           const auto run = few->channels == 8 ? positions<8, T, Out> : positions<16, T, Out>;
-                           const std::int64_t count = loop.elements() / few->channels;
-                           parallel_for(context, count, 2 * few->channels, [&](std::int64_t begin, std::int64_t end) {
-                             run(f, *few, static_cast<const T*>(in[0]), static_cast<const T*>(in[1]),
-                                 static_cast<Out*>(out[0]), begin, end);
-                           });
-                           return {};
-                         }
-                         parallel_for(context, loop.elements(), 2, [&](std::int64_t begin, std::int64_t end) {
-                           loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
-                             row(f, static_cast<const T*>(in[0]) + at[1], loop.inner_stride(1),
-                                 static_cast<const T*>(in[1]) + at[2], loop.inner_stride(2),
-                                 static_cast<Out*>(out[0]) + at[0], loop.inner_stride(0), count);
-                           });
-                         });
-                         return {};
-                       });
+      return make_plan(
+          node,
+          [f, loop, few, vectors = has_row_vectors(request)](
+              std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) -> Result<void> {
+            using Out = std::conditional_t<kToBool, bool, T>;
+            if (few) {
+              const auto run = few->channels == 8 ? positions<8, T, Out> : positions<16, T, Out>;
+              const std::int64_t count = loop.elements() / few->channels;
+              parallel_for(context, count, 2 * few->channels, [&](std::int64_t begin, std::int64_t end) {
+                run(f, vectors, *few, static_cast<const T*>(in[0]), static_cast<const T*>(in[1]),
+                    static_cast<Out*>(out[0]), begin, end);
+              });
+              return {};
+            }
+            parallel_for(context, loop.elements(), 2, [&](std::int64_t begin, std::int64_t end) {
+              loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+                row(f, vectors, static_cast<const T*>(in[0]) + at[1], loop.inner_stride(1),
+                    static_cast<const T*>(in[1]) + at[2], loop.inner_stride(2), static_cast<Out*>(out[0]) + at[0],
+                    loop.inner_stride(0), count);
+              });
+            });
+            return {};
+          });
     });
   }
 
  private:
   template <std::int64_t kChannels, class T, class Out>
-  static void positions(const F& f, const FewChannels& few, const T* a, const T* b, Out* y, std::int64_t begin,
-                        std::int64_t end) {
+  static void positions(const F& f, bool vectors, const FewChannels& few, const T* a, const T* b, Out* y,
+                        std::int64_t begin, std::int64_t end) {
     for (std::int64_t at = begin; at < end;) {
       const std::int64_t sample = at / few.positions;
       const T* const of_sample = b + sample * few.sample_stride;
-      for (const std::int64_t last = std::min(end, (sample + 1) * few.positions); at < last; ++at) {
-        row(f, a + at * kChannels, 1, of_sample, 1, y + at * kChannels, 1, kChannels);
+      if constexpr (is_half<T>) {
+        // Chunks hold whole positions: b, repeated, is widened once a sample.
+        RowBuffer second;
+        for (std::int64_t i = 0; i < kRowChunk; ++i) second[i] = static_cast<float>(of_sample[i % kChannels]);
+        const std::int64_t last = std::min(end, (sample + 1) * few.positions);
+        RowBuffer first;
+        for (std::int64_t n; at < last; at += n) {
+          n = std::min(kRowChunk / kChannels, last - at);
+          const float* from = load_row(vectors, a + at * kChannels, 1, n * kChannels, first.data());
+          store(f, vectors, from, second.data(), y + at * kChannels, 1, n * kChannels, first.data());
+        }
+      } else {
+        for (const std::int64_t last = std::min(end, (sample + 1) * few.positions); at < last; ++at) {
+          row(f, vectors, a + at * kChannels, 1, of_sample, 1, y + at * kChannels, 1, kChannels);
+        }
       }
     }
   }
 
+  // y = f(a, b) of halves made f32; the buffer may be a or b.
+  template <class Out>
+  static void store(const F& f, bool vectors, const float* a, const float* b, Out* y, std::int64_t y_stride,
+                    std::int64_t count, float* buffer) {
+    if constexpr (std::is_same_v<Out, bool>) {
+      for (std::int64_t i = 0; i < count; ++i) y[i * y_stride] = f(a[i], b[i]);
+    } else {
+#pragma GCC ivdep
+      for (std::int64_t i = 0; i < count; ++i) buffer[i] = f(a[i], b[i]);
+      store_row(vectors, buffer, count, y, y_stride);
+    }
+  }
+
   template <class T, class Out>
-  static void row(const F& f, const T* a, std::int64_t a_stride, const T* b, std::int64_t b_stride, Out* y,
-                  std::int64_t y_stride, std::int64_t count) {
+  static void row(const F& f, bool vectors, const T* a, std::int64_t a_stride, const T* b, std::int64_t b_stride,
+                  Out* y, std::int64_t y_stride, std::int64_t count) {
     using C = Compute<T>;
     // The usual strides get loops of their own, which vectorise; y is a or b, or does not overlap them.
-    if constexpr (std::is_same_v<T, float>) {
+    if constexpr (is_half<T>) {
+      RowBuffer first, second;
+      for (std::int64_t start = 0; start < count; start += kRowChunk) {
+        const std::int64_t n = std::min(kRowChunk, count - start);
+        const float* from_a = load_row(vectors, a + start * a_stride, a_stride, n, first.data());
+        const float* from_b = load_row(vectors, b + start * b_stride, b_stride, n, second.data());
+        store(f, vectors, from_a, from_b, y + start * y_stride, y_stride, n, first.data());
+      }
+      return;
+    } else if constexpr (!is_small_float<T>) {
       if (y_stride == 1 && a_stride == 1 && b_stride == 1) {
 #pragma GCC ivdep
         for (std::int64_t i = 0; i < count; ++i) y[i] = Out(f(a[i], b[i]));
         return;
       }
       if (y_stride == 1 && a_stride == 1 && b_stride == 0) {
-        const float scalar = *b;
+        const T scalar = *b;
 #pragma GCC ivdep
         for (std::int64_t i = 0; i < count; ++i) y[i] = Out(f(a[i], scalar));
         return;
       }
       if (y_stride == 1 && a_stride == 0 && b_stride == 1) {
-        const float scalar = *a;
+        const T scalar = *a;
 #pragma GCC ivdep
         for (std::int64_t i = 0; i < count; ++i) y[i] = Out(f(scalar, b[i]));
         return;

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "ops/families.h"
+#include "ops/rows.h"
 
 namespace convoy::ops {
 namespace {
@@ -64,6 +65,38 @@ void store_as(DataType type, const Middle* values, std::int64_t count, void* out
   dispatch<kAnyType>(type, [&]<class To>(Tag<To>) { store<To>(values, count, out, at, stride, saturate); });
 }
 
+// What f32 holds every value of, and what it is then rounded to as from f64.
+constexpr TypeSet kRows = only(DataType::f32) | only(DataType::f16) | only(DataType::bf16);
+constexpr TypeSet kThroughF32 = kRows | only(DataType::u8) | only(DataType::s8);
+
+std::unique_ptr<OpPlan> plan_in_f32(const NodeDesc& node, const BroadcastLoop& loop, DataType from, DataType to,
+                                    bool vectors) {
+  return dispatch<kThroughF32>(from, [&]<class T>(Tag<T>) {
+    return dispatch<kRows>(to, [&]<class To>(Tag<To>) {
+      return make_plan(node,
+                       [loop, vectors](std::span<const void* const> in, std::span<void* const> out,
+                                       const ExecContext& context) -> Result<void> {
+                         parallel_for(context, loop.elements(), 2, [&](std::int64_t begin, std::int64_t end) {
+                           RowBuffer buffer;
+                           loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+                             const std::int64_t xs = loop.inner_stride(1), ys = loop.inner_stride(0);
+                             for (std::int64_t start = 0; start < count; start += kRowChunk) {
+                               const std::int64_t n = std::min(kRowChunk, count - start);
+                               const T* x = static_cast<const T*>(in[0]) + at[1] + start * xs;
+                               To* y = static_cast<To*>(out[0]) + at[0] + start * ys;
+                               constexpr bool kInPlace = std::is_same_v<To, float>;
+                               float* values = kInPlace && ys == 1 ? reinterpret_cast<float*>(y) : buffer.data();
+                               const float* row = load_row(vectors, x, xs, n, values);
+                               if (row != reinterpret_cast<float*>(y)) store_row(vectors, row, n, y, ys);
+                             }
+                           });
+                         });
+                         return {};
+                       });
+    });
+  });
+}
+
 class Cast final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
@@ -87,13 +120,17 @@ class Cast final : public Operator {
   bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     const BroadcastLoop loop({outputs[0], inputs[0].desc});
     CONVOY_TRY(const std::int64_t saturate, node.integer("saturate", 1));
     const DataType to = outputs[0].type;
+    if (contains(kThroughF32, inputs[0].desc.type) && contains(kRows, to)) {
+      return plan_in_f32(node, loop, inputs[0].desc.type, to, has_row_vectors(request));
+    }
+    const bool bytes = has_row_vectors(request) && (to == DataType::u8 || to == DataType::s8);
     return dispatch<kAnyType>(inputs[0].desc.type, [&]<class T>(Tag<T>) {
       return make_plan(node,
-                       [loop, to, saturate](std::span<const void* const> in, std::span<void* const> out,
+                       [loop, to, saturate, bytes](std::span<const void* const> in, std::span<void* const> out,
                                             const ExecContext& context) -> Result<void> {
                          parallel_for(context, loop.elements(), 4, [&](std::int64_t begin, std::int64_t end) {
                            constexpr std::int64_t kChunk = 512;
@@ -102,6 +139,14 @@ class Cast final : public Operator {
                              for (std::int64_t start = 0; start < count; start += kChunk) {
                                const std::int64_t n = std::min(kChunk, count - start);
                                const T* x = static_cast<const T*>(in[0]) + at[1] + start * loop.inner_stride(1);
+                               if constexpr (std::is_same_v<T, float> || is_half<T>) {
+                                 if (bytes && loop.inner_stride(0) == 1) {
+                                   RowBuffer buffer;
+                                   const float* row = load_row(true, x, loop.inner_stride(1), n, buffer.data());
+                                   avx2::truncate_row(row, static_cast<std::uint8_t*>(out[0]) + at[0] + start, n);
+                                   continue;
+                                 }
+                               }
                                for (std::int64_t i = 0; i < n; ++i) {
                                  values[i] = static_cast<Intermediate<T>>(x[i * loop.inner_stride(1)]);
                                }

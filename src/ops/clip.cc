@@ -6,6 +6,7 @@
 
 #include "ops/families.h"
 #include "ops/from_real.h"
+#include "ops/rows.h"
 #include "ops/unary.h"
 
 namespace convoy::ops {
@@ -13,12 +14,18 @@ namespace {
 
 // Elements of one row; y is x, or does not overlap it.
 template <class T, class C>
-void clip_row(const T* x, std::int64_t x_stride, T* y, std::int64_t y_stride, std::int64_t count, C low, C high) {
+void clip_row(bool vectors, const T* x, std::int64_t x_stride, T* y, std::int64_t y_stride, std::int64_t count, C low,
+              C high) {
   const auto clip = [&](C value) {
     value = value < low ? low : value;
     return value > high ? high : value;
   };
-  if (x_stride == 1 && y_stride == 1) {
+  if constexpr (is_half<T>) {
+    in_f32(vectors, x, x_stride, y, y_stride, count, [&](const float* from, float* to, std::int64_t, std::int64_t n) {
+#pragma GCC ivdep
+      for (std::int64_t i = 0; i < n; ++i) to[i] = clip(from[i]);
+    });
+  } else if (x_stride == 1 && y_stride == 1) {
 #pragma GCC ivdep
     for (std::int64_t i = 0; i < count; ++i) y[i] = T(clip(static_cast<C>(x[i])));
   } else {
@@ -48,7 +55,7 @@ class Clip final : public Operator {
   int in_place_input(const NodeDesc&) const override { return 0; }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     const BroadcastLoop loop({outputs[0], inputs[0].desc});
     return dispatch<kMathNumeric>(outputs[0].type, [&]<class T>(Tag<T>) -> Result<std::unique_ptr<OpPlan>> {
       using C = Compute<T>;
@@ -62,7 +69,7 @@ class Clip final : public Operator {
         if (node.has("min")) low = from_real<C>(given_low);
         if (node.has("max")) high = from_real<C>(given_high);
       }
-      const bool has_low = is_present(inputs, 1), has_high = is_present(inputs, 2);
+      const bool has_low = is_present(inputs, 1), has_high = is_present(inputs, 2), vectors = has_row_vectors(request);
       return make_plan(
           node,
           [=](std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) -> Result<void> {
@@ -70,8 +77,8 @@ class Clip final : public Operator {
             const C b = has_high ? static_cast<C>(*static_cast<const T*>(in[2])) : high;
             parallel_for(context, loop.elements(), 1, [&](std::int64_t begin, std::int64_t end) {
               loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
-                clip_row(static_cast<const T*>(in[0]) + at[1], loop.inner_stride(1), static_cast<T*>(out[0]) + at[0],
-                         loop.inner_stride(0), count, a, b);
+                clip_row(vectors, static_cast<const T*>(in[0]) + at[1], loop.inner_stride(1),
+                         static_cast<T*>(out[0]) + at[0], loop.inner_stride(0), count, a, b);
               });
             });
             return {};

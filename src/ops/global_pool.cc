@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "ops/families.h"
+#include "ops/rows.h"
 #include "ops/unary.h"
 
 namespace convoy::ops {
@@ -36,6 +37,7 @@ struct Planes {
   T* y;
   std::int64_t batch, channels, area;
   Compute<T> p;
+  bool vectors;
 };
 
 // Planes are contiguous. Eight accumulators hide the latency of the additions.
@@ -44,18 +46,18 @@ void reduce_planes(const Planes<T>& planes, const ExecContext& context) {
   using C = Compute<T>;
   const C start = kKind == Kind::max ? -std::numeric_limits<C>::infinity() : C(0);
   parallel_for(context, planes.batch * planes.channels, planes.area, [&](std::int64_t begin, std::int64_t end) {
+    RowBuffer buffer;
     for (std::int64_t plane = begin; plane < end; ++plane) {
-      const T* x = planes.x + plane * planes.area;
       C acc[8];
       std::fill_n(acc, 8, start);
-      std::int64_t i = 0;
-      for (; i + 8 <= planes.area; i += 8) {
-        for (int lane = 0; lane < 8; ++lane) {
-          acc[lane] = step<kKind>(acc[lane], static_cast<C>(x[i + lane]), planes.p);
+      for (std::int64_t first = 0; first < planes.area; first += kRowChunk) {
+        const std::int64_t count = std::min(kRowChunk, planes.area - first);
+        const C* x = computed(planes.vectors, planes.x + plane * planes.area + first, count, buffer);
+        std::int64_t i = 0;
+        for (; i + 8 <= count; i += 8) {
+          for (int lane = 0; lane < 8; ++lane) acc[lane] = step<kKind>(acc[lane], x[i + lane], planes.p);
         }
-      }
-      for (int lane = 0; i < planes.area; ++i, ++lane) {
-        acc[lane] = step<kKind>(acc[lane], static_cast<C>(x[i]), planes.p);
+        for (int lane = 0; i < count; ++i, ++lane) acc[lane] = step<kKind>(acc[lane], x[i], planes.p);
       }
       for (int half = 4; half > 0; half /= 2) {
         for (int lane = 0; lane < half; ++lane) acc[lane] = join<kKind>(acc[lane], acc[lane + half]);
@@ -69,21 +71,22 @@ void reduce_planes(const Planes<T>& planes, const ExecContext& context) {
 template <Kind kKind, class T>
 void reduce_channels(const Planes<T>& planes, const ExecContext& context) {
   using C = Compute<T>;
-  constexpr std::int64_t kLanes = 32;
   const C start = kKind == Kind::max ? -std::numeric_limits<C>::infinity() : C(0);
-  const std::int64_t groups = (planes.channels + kLanes - 1) / kLanes;
-  parallel_for(context, planes.batch * groups, planes.area * kLanes, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t width = channels_of_unit(planes.batch, planes.channels, context.team().size());
+  const std::int64_t groups = (planes.channels + width - 1) / width;
+  parallel_for(context, planes.batch * groups, planes.area * width, [&](std::int64_t begin, std::int64_t end) {
+    C acc[4][kRowChunk];
+    RowBuffer buffer;
     for (std::int64_t unit = begin; unit < end; ++unit) {
-      const std::int64_t n = unit / groups, c0 = unit % groups * kLanes;
-      const std::int64_t lanes = std::min(kLanes, planes.channels - c0);
+      const std::int64_t n = unit / groups, c0 = unit % groups * width;
+      const std::int64_t lanes = std::min(width, planes.channels - c0);
       const T* x = planes.x + n * planes.area * planes.channels + c0;
-      C acc[4][kLanes];
-      for (auto& row : acc) std::fill_n(row, kLanes, start);
+      for (auto& row : acc) std::fill_n(row, lanes, start);
       for (std::int64_t i = 0; i < planes.area; ++i) {
         C* row = acc[i % 4];
-        for (std::int64_t lane = 0; lane < lanes; ++lane) {
-          row[lane] = step<kKind>(row[lane], static_cast<C>(x[i * planes.channels + lane]), planes.p);
-        }
+        const C* values = computed(planes.vectors, x + i * planes.channels, lanes, buffer);
+#pragma GCC ivdep
+        for (std::int64_t lane = 0; lane < lanes; ++lane) row[lane] = step<kKind>(row[lane], values[lane], planes.p);
       }
       for (std::int64_t lane = 0; lane < lanes; ++lane) {
         const C sum = join<kKind>(join<kKind>(acc[0][lane], acc[1][lane]), join<kKind>(acc[2][lane], acc[3][lane]));
@@ -114,17 +117,23 @@ class GlobalPool final : public Operator {
   }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     CONVOY_TRY(const std::int64_t p, node.integer("p", 2));
     const TensorDesc& x = inputs[0].desc;
     const std::int64_t batch = x.dims[0], channels = x.dims[1];
     const std::int64_t images = outputs[0].elements();
     const std::int64_t area = images == 0 ? 0 : x.elements() / images;
+    const bool vectors = has_row_vectors(request);
     const bool channels_last = x.rank() > 2 && !x.is_packed(Layout::nchw);
     return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
       return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
-        const Planes<T> planes{static_cast<const T*>(in[0]), static_cast<T*>(out[0]), batch, channels, area,
-                               static_cast<Compute<T>>(p)};
+        const Planes<T> planes{static_cast<const T*>(in[0]),
+                               static_cast<T*>(out[0]),
+                               batch,
+                               channels,
+                               area,
+                               static_cast<Compute<T>>(p),
+                               vectors};
         channels_last ? reduce_channels<kKind>(planes, context) : reduce_planes<kKind>(planes, context);
         return {};
       });

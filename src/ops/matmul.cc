@@ -1,4 +1,4 @@
-// MatMul and Gemm: oneDNN for f32 (and bf16, f16 where it has them), plain loops for the rest.
+// MatMul and Gemm: oneDNN for f32, f16 and bf16 through it, plain loops for the rest.
 #include "ops/matmul.h"
 
 #include <fmt/format.h>
@@ -7,6 +7,7 @@
 
 #include "ops/families.h"
 #include "ops/from_real.h"
+#include "ops/in_f32.h"
 #include "ops/indexing.h"
 #include "ops/onednn/onednn_plan.h"
 #include "ops/unary.h"
@@ -163,6 +164,7 @@ class MatMul final : public Operator {
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
+    if (is_half_type(outputs[0].type)) return plan_in_f32(*this, node, inputs, outputs, request);
     Dims dims;
     CONVOY_TRY(MatMulShape shape, matmul_shape(node, inputs[0].desc.dims, inputs[1].desc.dims, 0, 1, &dims));
     merge_batches(shape, inputs[0].desc.dims);
@@ -183,6 +185,7 @@ class Gemm final : public Operator {
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
+    if (is_half_type(outputs[0].type)) return plan_in_f32(*this, node, inputs, outputs, request);
     CONVOY_TRY(const MatMulShape shape, read(node, inputs));
     CONVOY_TRY(const Bias bias, read_bias(node, inputs, shape));
     if (auto plan = onednn_matmul("gemm", shape, outputs[0].type, bias, request.threads)) return plan;

@@ -8,6 +8,8 @@
 #include <cmath>
 
 #include "ops/families.h"
+#include "ops/row_functions.h"
+#include "ops/rows.h"
 #include "ops/unary.h"
 
 namespace convoy::ops {
@@ -18,25 +20,43 @@ struct Moments {
   double variance = 0;
 };
 
-// Two passes, the second over differences to the mean: no cancellation. Eight lanes hide the latency of additions.
+// In one pass over the differences to the first element, in f64: no cancellation unless that lies many deviations off,
+// and then f64 has the digits.
 template <class T>
-Moments moments_of(const T* x, std::int64_t count) {
-  constexpr int kLanes = 8;
-  const auto sum = [&](auto&& term) {
-    std::array<double, kLanes> lanes{};
-    std::int64_t i = 0;
-    for (; i + kLanes <= count; i += kLanes) {
-      for (int lane = 0; lane < kLanes; ++lane) lanes[lane] += term(static_cast<double>(x[i + lane]));
+Moments moments_of(bool vectors, const T* x, std::int64_t count) {
+  constexpr int kLanes = 8;  // hide the latency of additions
+  const double center = count > 0 ? static_cast<double>(x[0]) : 0;
+  std::array<double, kLanes> sums{}, squares{};
+  RowBuffer buffer;
+  for (std::int64_t start = 0; start < count; start += kRowChunk) {
+    const std::int64_t n = std::min(kRowChunk, count - start);
+    const auto* values = computed(vectors, x + start, n, buffer);
+    if constexpr (std::is_same_v<Compute<T>, float>) {
+      if (vectors) {
+        const avx2::RowSums row = avx2::sums_row(values, center, n);
+        sums[0] += row.sum;
+        squares[0] += row.squares;
+        continue;
+      }
     }
-    for (; i < count; ++i) lanes[0] += term(static_cast<double>(x[i]));
-    double total = 0;
-    for (const double lane : lanes) total += lane;
-    return total / static_cast<double>(count);
-  };
-  Moments m;
-  m.mean = sum([](double value) { return value; });
-  m.variance = sum([&](double value) { return (value - m.mean) * (value - m.mean); });
-  return m;
+    const auto add = [&](int lane, std::int64_t i) {
+      const double difference = static_cast<double>(values[i]) - center;
+      sums[lane] += difference;
+      squares[lane] += difference * difference;
+    };
+    std::int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
+      for (int lane = 0; lane < kLanes; ++lane) add(lane, i + lane);
+    }
+    for (; i < n; ++i) add(0, i);
+  }
+  double sum = 0, square = 0;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    sum += sums[lane];
+    square += squares[lane];
+  }
+  const double mean = sum / static_cast<double>(count);
+  return {center + mean, std::max(0.0, square / static_cast<double>(count) - mean * mean)};
 }
 
 // The tensor as rows, and how scale and bias lie along it.
@@ -45,9 +65,28 @@ struct Rows {
   std::int64_t size = 0;  // elements of a row
   double epsilon = 0;
   BroadcastLoop loop;  // output, input, scale, bias; visits row after row
+  const RowFunctions* vectors;  // null: there are none
   bool has_scale = true;
   bool has_bias = true;
 };
+
+// y = (x - center) * factor * scale + bias for a run of a row; steps of 0 or 1. y is x or does not overlap it.
+template <class C>
+void normalize_run(const C* x, C center, C factor, const C* scale, std::int64_t scale_step, const C* bias,
+                   std::int64_t bias_step, C* y, std::int64_t count) {
+  if (scale_step == 0 && bias_step == 0) {
+    const C gain = factor * *scale, shift = *bias;
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < count; ++i) y[i] = (x[i] - center) * gain + shift;
+  } else if (scale_step == 1 && bias_step == 1) {
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < count; ++i) y[i] = (x[i] - center) * factor * scale[i] + bias[i];
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) {
+      y[i] = (x[i] - center) * factor * scale[i * scale_step] + bias[i * bias_step];
+    }
+  }
+}
 
 template <class T>
 void normalize_row(const Rows& rows, std::int64_t row, const T* x, const T* scale, const T* bias, T* y, double mean,
@@ -55,26 +94,28 @@ void normalize_row(const Rows& rows, std::int64_t row, const T* x, const T* scal
   using C = Compute<T>;
   const auto factor = static_cast<C>(inverse), center = static_cast<C>(mean);
   const BroadcastLoop& loop = rows.loop;
+  const std::int64_t a_step = loop.inner_stride(2), b_step = loop.inner_stride(3);
   loop.run(row * rows.size, (row + 1) * rows.size, [&](const std::int64_t* at, std::int64_t count) {
     const T* from = x + at[1];
     const T* a = scale + at[2];
     const T* b = bias + at[3];
     T* to = y + at[0];
-    const std::int64_t a_step = loop.inner_stride(2), b_step = loop.inner_stride(3);
-    if (a_step == 0 && b_step == 0) {
-      const C gain = factor * static_cast<C>(*a), shift = static_cast<C>(*b);
-#pragma GCC ivdep  // y is x or does not overlap it
-      for (std::int64_t i = 0; i < count; ++i) to[i] = T((static_cast<C>(from[i]) - center) * gain + shift);
-    } else if (a_step == 1 && b_step == 1) {
-#pragma GCC ivdep
-      for (std::int64_t i = 0; i < count; ++i) {
-        to[i] = T((static_cast<C>(from[i]) - center) * factor * static_cast<C>(a[i]) + static_cast<C>(b[i]));
+    if constexpr (std::is_same_v<C, float>) {
+      RowBuffer scales, biases;
+      const bool vectors = rows.vectors != nullptr;
+      const std::int64_t step = a_step == 0 && b_step == 0 ? 0 : 1;
+      for (std::int64_t start = 0; start < count; start += kRowChunk) {
+        const std::int64_t n = std::min(kRowChunk, count - start), some = step == 0 ? 1 : n;
+        const float* gain = load_row(vectors, a + start * a_step, a_step, some, scales.data());
+        const float* shift = load_row(vectors, b + start * b_step, b_step, some, biases.data());
+        in_f32(vectors, from + start, 1, to + start, 1, n,
+               [&](const float* in, float* out, std::int64_t, std::int64_t) {
+                 if (vectors) return rows.vectors->normalize(in, center, factor, gain, shift, step, out, n);
+                 normalize_run(in, center, factor, gain, step, shift, step, out, n);
+               });
       }
     } else {
-      for (std::int64_t i = 0; i < count; ++i) {
-        to[i] = T((static_cast<C>(from[i]) - center) * factor * static_cast<C>(a[i * a_step]) +
-                  static_cast<C>(b[i * b_step]));
-      }
+      normalize_run(from, center, factor, a, a_step, b, b_step, to, count);
     }
   });
 }
@@ -89,7 +130,7 @@ void normalize_rows(const Rows& rows, std::span<const void* const> in, void* out
   parallel_for(context, rows.rows, rows.size * 3, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       const T* x = static_cast<const T*>(in[0]);
-      const Moments m = moments_of(x + row * rows.size, rows.size);
+      const Moments m = moments_of(rows.vectors != nullptr, x + row * rows.size, rows.size);
       const double inverse = 1 / std::sqrt(m.variance + rows.epsilon);
       normalize_row(rows, row, x, scale, bias, static_cast<T*>(out), m.mean, inverse);
       row_done(row, m, inverse);
@@ -136,7 +177,7 @@ class LayerNormalization final : public Operator {
   int in_place_input(const NodeDesc&) const override { return 0; }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     const TensorDesc& x = inputs[0].desc;
     CONVOY_TRY(const int axis, axis_of(node, x));
     CONVOY_TRY(const double epsilon, node.real("epsilon", 1e-5));
@@ -146,6 +187,7 @@ class LayerNormalization final : public Operator {
                     product(x.dims, axis, x.rank()),
                     epsilon,
                     BroadcastLoop({outputs[0], x, inputs[1].desc, has_bias ? inputs[2].desc : scalar}),
+                    row_functions(request.cpu.isa),
                     true,
                     has_bias};
     const DataType statistics = outputs.size() > 1 ? outputs[1].type : DataType::f32;
@@ -200,7 +242,7 @@ class GroupNormalization final : public Operator {
   int in_place_input(const NodeDesc&) const override { return 0; }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs, std::span<const TensorDesc>,
-                                       const PlanRequest&) const override {
+                                       const PlanRequest& request) const override {
     const TensorDesc& x = inputs[0].desc;
     CONVOY_TRY(const std::int64_t groups, node.integer("num_groups", 0));
     CONVOY_TRY(const double epsilon, node.real("epsilon", 1e-5));
@@ -209,7 +251,8 @@ class GroupNormalization final : public Operator {
     const TensorDesc view =
         TensorDesc::packed(x.type, {x.dims[0], count, groups * size / std::max<std::int64_t>(count, 1)});
     const TensorDesc vector = along_second(x, count);
-    const Rows rows{x.dims[0] * groups, size, epsilon, BroadcastLoop({view, view, vector, vector})};
+    const Rows rows{x.dims[0] * groups, size, epsilon, BroadcastLoop({view, view, vector, vector}),
+                    row_functions(request.cpu.isa)};
     return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
       return make_plan(node,
                        [rows](std::span<const void* const> in, std::span<void* const> out,
@@ -251,23 +294,26 @@ class InstanceNormalization final : public Operator {
   int in_place_input(const NodeDesc&) const override { return 0; }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs, std::span<const TensorDesc>,
-                                       const PlanRequest&) const override {
+                                       const PlanRequest& request) const override {
     const TensorDesc& x = inputs[0].desc;
     CONVOY_TRY(const double epsilon, node.real("epsilon", 1e-5));
     const std::int64_t batch = x.dims[0], channels = x.dims[1], pixels = product(x.dims, 2, x.rank());
     if (!x.is_packed(Layout::nchw)) {
+      const bool vectors = has_row_vectors(request);
       return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
         return make_plan(node,
                          [=](std::span<const void* const> in, std::span<void* const> out,
                              const ExecContext& context) -> Result<void> {
-                           interleaved<T>(batch, channels, pixels, epsilon, in, static_cast<T*>(out[0]), context);
+                           interleaved<T>(vectors, batch, channels, pixels, epsilon, in, static_cast<T*>(out[0]),
+                                          context);
                            return {};
                          });
       });
     }
     const TensorDesc view = TensorDesc::packed(x.type, {batch, channels, pixels});
     const TensorDesc vector = along_second(x, channels);
-    const Rows rows{batch * channels, pixels, epsilon, BroadcastLoop({view, view, vector, vector})};
+    const Rows rows{batch * channels, pixels, epsilon, BroadcastLoop({view, view, vector, vector}),
+                    row_functions(request.cpu.isa)};
     return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
       return make_plan(node,
                        [rows](std::span<const void* const> in, std::span<void* const> out,
@@ -280,37 +326,58 @@ class InstanceNormalization final : public Operator {
 
  private:
   template <class T>
-  static void interleaved(std::int64_t batch, std::int64_t channels, std::int64_t pixels, double epsilon,
+  static void interleaved(bool vectors, std::int64_t batch, std::int64_t channels, std::int64_t pixels, double epsilon,
                           std::span<const void* const> in, T* out, const ExecContext& context) {
     using C = Compute<T>;
-    constexpr std::int64_t kChunk = 32;  // channels at a time: two cache lines of f32 a pixel
-    const std::int64_t chunks = (channels + kChunk - 1) / kChunk;
-    parallel_for(context, batch * chunks, pixels * kChunk * 3, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t width = channels_of_unit(batch, channels, context.team().size());
+    const std::int64_t units = (channels + width - 1) / width;
+    parallel_for(context, batch * units, pixels * width * 3, [&](std::int64_t begin, std::int64_t end) {
+      RowBuffer buffer;
       for (std::int64_t unit = begin; unit < end; ++unit) {
-        const std::int64_t first = unit % chunks * kChunk, n = std::min(kChunk, channels - first);
-        const T* x = static_cast<const T*>(in[0]) + unit / chunks * pixels * channels + first;
-        T* y = out + unit / chunks * pixels * channels + first;
-        std::array<double, kChunk> mean{}, variance{};
+        const std::int64_t first = unit % units * width, n = std::min(width, channels - first);
+        const T* x = static_cast<const T*>(in[0]) + unit / units * pixels * channels + first;
+        T* y = out + unit / units * pixels * channels + first;
+        // As moments_of() does it: sums of differences to the first pixel, and of their squares.
+        std::array<double, kRowChunk> mean, variance;
+        std::array<C, kRowChunk> center;
+        std::fill_n(mean.begin(), n, 0.0);
+        std::fill_n(variance.begin(), n, 0.0);
+        if (pixels > 0) std::copy_n(computed(vectors, x, n, buffer), n, center.begin());
         for (std::int64_t p = 0; p < pixels; ++p) {
-          for (std::int64_t c = 0; c < n; ++c) mean[c] += static_cast<double>(x[p * channels + c]);
-        }
-        for (std::int64_t c = 0; c < n; ++c) mean[c] /= static_cast<double>(pixels);
-        for (std::int64_t p = 0; p < pixels; ++p) {
+          const C* row = computed(vectors, x + p * channels, n, buffer);
+          if constexpr (std::is_same_v<C, float>) {
+            if (vectors) {
+              avx2::add_row(row, center.data(), mean.data(), variance.data(), n);
+              continue;
+            }
+          }
           for (std::int64_t c = 0; c < n; ++c) {
-            const double difference = static_cast<double>(x[p * channels + c]) - mean[c];
+            const double difference = static_cast<double>(row[c]) - static_cast<double>(center[c]);
+            mean[c] += difference;
             variance[c] += difference * difference;
           }
         }
-        std::array<C, kChunk> gain, shift;
+        const auto count = static_cast<double>(pixels);
+        for (std::int64_t c = 0; c < n; ++c) {
+          const double difference = mean[c] / count;
+          variance[c] = std::max(0.0, variance[c] / count - difference * difference);
+          mean[c] = difference + static_cast<double>(center[c]);
+        }
+        std::array<C, kRowChunk> gain, shift;
         for (std::int64_t c = 0; c < n; ++c) {
           const double scale = static_cast<double>(static_cast<const T*>(in[1])[first + c]);
-          const double g = scale / std::sqrt(variance[c] / static_cast<double>(pixels) + epsilon);
+          const double g = scale / std::sqrt(variance[c] + epsilon);
           gain[c] = static_cast<C>(g);
           shift[c] = static_cast<C>(static_cast<double>(static_cast<const T*>(in[2])[first + c]) - mean[c] * g);
         }
         for (std::int64_t p = 0; p < pixels; ++p) {
-          for (std::int64_t c = 0; c < n; ++c) {
-            y[p * channels + c] = T(static_cast<C>(x[p * channels + c]) * gain[c] + shift[c]);
+          const C* row = computed(vectors, x + p * channels, n, buffer);
+          if constexpr (is_half<T>) {
+            for (std::int64_t c = 0; c < n; ++c) buffer[c] = row[c] * gain[c] + shift[c];
+            store_row(vectors, buffer.data(), n, y + p * channels, 1);
+          } else {
+#pragma GCC ivdep  // y is x or does not overlap it
+            for (std::int64_t c = 0; c < n; ++c) y[p * channels + c] = row[c] * gain[c] + shift[c];
           }
         }
       }

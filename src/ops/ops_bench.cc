@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <string>
+#include <utility>
 
 #include "ops/operator.h"
 
@@ -14,6 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Of which the first input is the large one.
 struct Case {
   std::string name;
   NodeDesc node;
@@ -24,6 +27,7 @@ NodeDesc node_of(std::string op, std::string domain, std::map<std::string, Attri
   NodeDesc node;
   node.op = std::move(op);
   node.domain = std::move(domain);
+  node.opset = 20;
   node.attributes = std::move(attributes);
   return node;
 }
@@ -51,25 +55,107 @@ Case qlinear(const std::string& op, DataType type, const Dims& a, const Dims& b)
           {filled(type, a), scale(0.0173), zero, filled(type, b), scale(0.0291), zero, scale(0.0412), zero}};
 }
 
-Case pooling(const std::string& op, DataType type, const Dims& dims, Layout layout) {
-  using Ints = std::vector<std::int64_t>;
-  return {fmt::format("{} 3x3 stride 2 {} {} {}", op, name_of(type), to_string(dims), name_of(layout, 2)),
-          node_of(op, "", {{"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}}),
-          {filled(type, dims, layout)}};
+using Ints = std::vector<std::int64_t>;
+
+HostTensor integers(const Ints& values) {
+  HostTensor tensor =
+      *HostTensor::allocate(TensorDesc::packed(DataType::s64, {static_cast<std::int64_t>(values.size())}));
+  for (std::size_t i = 0; i < values.size(); ++i) reinterpret_cast<std::int64_t*>(tensor.data.get())[i] = values[i];
+  return tensor;
+}
+
+HostTensor reals(DataType type, const Dims& dims, double at_all) {
+  HostTensor tensor = *HostTensor::allocate(TensorDesc::packed(type, dims));
+  for (std::int64_t i = 0; i < tensor.desc.elements(); ++i) store_from_double(type, tensor.data.get(), i, at_all);
+  return tensor;
+}
+
+Case one(const std::string& name, DataType type, const Dims& dims, std::map<std::string, Attribute> attributes = {},
+         std::vector<HostTensor> more = {}, Layout layout = Layout::nchw) {
+  std::vector<HostTensor> inputs = {filled(type, dims, layout)};
+  for (HostTensor& each : more) inputs.push_back(std::move(each));
+  const bool last = layout == Layout::nhwc;
+  return {fmt::format("{} {} {}{}", name, name_of(type), to_string(dims), last ? " nhwc" : ""),
+          node_of(name, name.starts_with("QLinear") ? "com.microsoft" : "", std::move(attributes)), std::move(inputs)};
 }
 
 std::vector<Case> cases(std::int64_t bytes) {
   std::vector<Case> all;
-  const DataType u8 = DataType::u8, s8 = DataType::s8;
+  const DataType u8 = DataType::u8, s8 = DataType::s8, f32 = DataType::f32;
   for (const DataType type : {u8, s8}) all.push_back(qlinear("QLinearAdd", type, {bytes}, {bytes}));
   all.push_back(qlinear("QLinearAdd", u8, {bytes / 256, 256}, {256}));
   all.push_back(qlinear("QLinearMul", u8, {bytes}, {bytes}));
-  const std::int64_t side = bytes > (1 << 20) ? 256 : 64;  // of 16-bit elements
-  const Dims dims{1, bytes / 2 / (side * side), side, side};
-  for (const DataType type : {DataType::f16, DataType::bf16}) {
-    for (const Layout layout : {Layout::nchw, Layout::nhwc}) all.push_back(pooling("MaxPool", type, dims, layout));
+  const auto quantizer = [&] { return std::vector<HostTensor>{value(f32, 0.0173), value(u8, 60)}; };
+  const auto twice = [&] {
+    auto result = quantizer();
+    result.push_back(value(f32, 0.0291));
+    result.push_back(value(u8, 70));
+    return result;
+  };
+  all.push_back(one("QLinearLeakyRelu", u8, {bytes}, {{"alpha", 0.1}}, twice()));
+  all.push_back(one("QLinearSigmoid", u8, {bytes}, {}, twice()));
+  for (const DataType type : {f32, DataType::f16, DataType::bf16}) {
+    const HostTensor zero = value(u8, 60);
+    all.push_back(one("QuantizeLinear", type, {bytes / 4}, {}, {value(type, 0.5), zero}));
+    all.push_back(one("QuantizeLinear", type, {1, bytes / 4 / 4096, 64, 64}, {{"axis", std::int64_t{1}}},
+                      {reals(type, {bytes / 4 / 4096}, 0.5), reals(u8, {bytes / 4 / 4096}, 3)}));
+    all.push_back(one("DequantizeLinear", u8, {bytes}, {}, {value(type, 0.5), zero}));
   }
-  all.push_back(pooling("AveragePool", DataType::f16, dims, Layout::nhwc));
+  const auto onnx = [](DataType type) {  // its number in ONNX
+    return type == DataType::f32 ? std::int64_t{1} : type == DataType::u8 ? 2 : type == DataType::f16 ? 10 : 16;
+  };
+  for (const auto& [from, to] : {std::pair{f32, DataType::f16},
+                                 {DataType::f16, f32},
+                                 {f32, DataType::bf16},
+                                 {DataType::bf16, f32},
+                                 {u8, f32},
+                                 {f32, u8}}) {
+    all.push_back(one("Cast", from, {bytes / 4}, {{"to", onnx(to)}}));
+    all.back().name += fmt::format(" to {}", name_of(to));
+  }
+  for (const DataType type : {f32, DataType::f16, DataType::bf16, u8}) {
+    const std::int64_t size = static_cast<std::int64_t>(size_of(type)), count = bytes / size;
+    const std::int64_t side = bytes > (1 << 20) ? 128 : 32, channels = count / (side * side);
+    const Dims dims{1, channels, side, side};
+    all.push_back(one("MaxPool", type, dims, {{"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}}));
+    all.push_back(
+        one("MaxPool", type, dims, {{"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}}, {}, Layout::nhwc));
+    all.push_back(one("Add", type, {count}, {}, {filled(type, {count})}));
+    all.push_back(one("Mul", type, dims, {}, {filled(type, {1, channels, 1, 1})}));
+    all.push_back(one("Mul", type, dims, {}, {filled(type, {1, channels, 1, 1})}, Layout::nhwc));
+    all.push_back(one("Concat", type, dims, {{"axis", std::int64_t{1}}}, {filled(type, dims)}));
+    all.push_back(
+        one("Concat", type, dims, {{"axis", std::int64_t{1}}}, {filled(type, dims, Layout::nhwc)}, Layout::nhwc));
+    all.push_back(one("Pad", type, dims, {}, {integers({0, 0, 1, 1, 0, 0, 1, 1})}));
+    all.push_back(one("Transpose", type, dims, {{"perm", Ints{0, 2, 3, 1}}}));
+    all.push_back(one("Resize", type, dims, {{"mode", std::string("nearest")}},
+                      {HostTensor(), HostTensor(), integers({1, channels, 2 * side, 2 * side})}));
+    if (type == u8) continue;
+    all.push_back(one("Relu", type, {count}));
+    all.push_back(one("Clip", type, {count}, {}, {value(type, 0), value(type, 6)}));
+    for (const std::string name : {"Sigmoid", "HardSwish", "Tanh", "Exp", "Erf", "Gelu"}) {
+      all.push_back(one(name, type, {count}));
+    }
+    for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
+      all.push_back(
+          one("AveragePool", type, dims, {{"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}}, {}, layout));
+      all.push_back(one("GlobalAveragePool", type, dims, {}, {}, layout));
+      all.push_back(one("BatchNormalization", type, dims, {},
+                        {reals(type, {channels}, 1), reals(type, {channels}, 0), reals(type, {channels}, 0),
+                         reals(type, {channels}, 1)},
+                        layout));
+      all.push_back(one("InstanceNormalization", type, dims, {},
+                        {reals(type, {channels}, 1), reals(type, {channels}, 0)}, layout));
+      all.push_back(one("PRelu", type, dims, {}, {filled(type, {channels, 1, 1})}, layout));
+    }
+    all.push_back(one("Resize", type, dims, {{"mode", std::string("linear")}},
+                      {HostTensor(), HostTensor(), integers({1, channels, 2 * side, 2 * side})}));
+    all.push_back(one("Softmax", type, {count / 1024, 1024}, {{"axis", std::int64_t{1}}}));
+    all.push_back(one("LayerNormalization", type, {count / 1024, 1024}, {{"axis", std::int64_t{1}}},
+                      {reals(type, {1024}, 1), reals(type, {1024}, 0)}));
+    all.push_back(one("ReduceMean", type, {count / 1024, 1024}, {}, {integers({1})}));
+    all.push_back(one("ReduceMean", type, {1024, count / 1024}, {}, {integers({0})}));
+  }
   return all;
 }
 
@@ -80,7 +166,8 @@ class Job {
     const Operator& op = *find_operator(which.node.domain, which.node.op);
     std::vector<Input> inputs;
     for (const HostTensor& tensor : which.inputs) {
-      inputs.push_back({true, tensor.desc});
+      const bool constant = tensor.desc.type == DataType::s64;  // axes, sizes
+      inputs.push_back({tensor.data != nullptr, tensor.desc, constant ? tensor.data.get() : nullptr});
       in_.push_back(tensor.data.get());
     }
     std::vector<TensorDesc> outputs = check(op.infer(which.node, inputs));
@@ -173,9 +260,16 @@ void measure(const Case& which, int threads, double seconds) {
 
 int main(int argc, char** argv) {
   const double seconds = argc > 1 ? std::atof(argv[1]) : 0.5;
+  const std::int64_t only_bytes = argc > 2 ? std::atoll(argv[2]) : 0;
+  const int only_threads = argc > 3 ? std::atoi(argv[3]) : 0;
+  const std::string text = argc > 4 ? argv[4] : "";
   for (const std::int64_t bytes : {std::int64_t{8} << 20, std::int64_t{256} << 10}) {
+    if (only_bytes != 0 && bytes != only_bytes) continue;
     for (const auto& each : convoy::ops::cases(bytes)) {
-      for (const int threads : {1, 2}) convoy::ops::measure(each, threads, seconds);
+      if (each.name.find(text) == std::string::npos) continue;
+      for (const int threads : {1, 2}) {
+        if (only_threads == 0 || threads == only_threads) convoy::ops::measure(each, threads, seconds);
+      }
     }
   }
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "ops/rows.h"
 #include "ops/rows_avx2.h"
 #include "ops/support.h"
 
@@ -162,9 +163,9 @@ void pool_row(const Op& op, const PoolRow<T>& row) {
 // The same of a maximum or an average by vectors: false where there are none for the type or the strides.
 template <class T>
 bool pool_row_by_vectors(avx2::PoolFunction function, std::int64_t divisor, const PoolRow<T>& row) {
-  if constexpr (std::is_same_v<T, F16> || std::is_same_v<T, BF16>) {
-    const DataType type = std::is_same_v<T, F16> ? DataType::f16 : DataType::bf16;
-    if (row.y_stride != 1 || !avx2::has_pool_row(type, row.stride)) return false;
+  if constexpr (has_wide_rows<T>) {
+    constexpr DataType type = row_type<T>;
+    if (row.y_stride != 1 || !avx2::has_pool_row(type, function, row.stride)) return false;
     avx2::pool_row(type, function, row.taps.data(), static_cast<std::int64_t>(row.taps.size()), row.stride, row.count,
                    static_cast<float>(divisor), row.y);
     return true;

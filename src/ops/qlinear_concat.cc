@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstring>
 
 #include "ops/families.h"
 #include "ops/quantize.h"
+#include "ops/rows_avx2.h"
 
 namespace convoy::ops {
 namespace {
@@ -41,7 +43,7 @@ class QLinearConcat final : public Operator {
   }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     CONVOY_TRY(const int axis, axis_of(node, inputs));
     std::vector<Part> parts;
     std::int64_t at = 0;
@@ -52,8 +54,9 @@ class QLinearConcat final : public Operator {
       at += y.dims[axis];
     }
     const DataType type = outputs[0].type;
+    const bool vectors = request.cpu.isa >= Isa::avx2;
     return dispatch<kBytes>(type, [&]<class Q>(Tag<Q>) {
-      return make_plan(node, [parts, type](auto in, auto out, const ExecContext& context) -> Result<void> {
+      return make_plan(node, [parts, type, vectors](auto in, auto out, const ExecContext& context) -> Result<void> {
         const Quantizer qy = read_quantizer(in, 0, 1, type);
         for (std::size_t p = 0; p < parts.size(); ++p) {
           const int i = static_cast<int>(2 + 3 * p);
@@ -62,7 +65,7 @@ class QLinearConcat final : public Operator {
           for (int byte = 0; byte < 256; ++byte) {
             table[byte] = qy.template quantized<Q>(qx.real(static_cast<Q>(byte)));
           }
-          copy(parts[p], table, static_cast<const std::uint8_t*>(in[i]), static_cast<Q*>(out[0]), context);
+          copy(parts[p], table, static_cast<const std::uint8_t*>(in[i]), static_cast<Q*>(out[0]), vectors, context);
         }
         return {};
       });
@@ -77,11 +80,22 @@ class QLinearConcat final : public Operator {
 
   template <class Q>
   static void copy(const Part& part, const std::array<Q, 256>& table, const std::uint8_t* x, Q* y,
-                   const ExecContext& context) {
+                   bool vectors, const ExecContext& context) {
     const std::int64_t ys = part.loop.inner_stride(0), xs = part.loop.inner_stride(1);
+    bool unchanged = true;
+    for (int byte = 0; byte < 256; ++byte) unchanged = unchanged && table[byte] == static_cast<Q>(byte);
     parallel_for(context, part.loop.elements(), 2, [&](std::int64_t begin, std::int64_t end) {
       part.loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
         Q* to = y + part.offset + at[0];
+        if (unchanged && ys == 1 && xs == 1) {
+          std::memcpy(to, x + at[1], static_cast<std::size_t>(count));
+          return;
+        }
+        if (vectors && ys == 1 && xs == 1) {
+          avx2::look_up_row(reinterpret_cast<const std::uint8_t*>(table.data()), x + at[1],
+                            reinterpret_cast<std::uint8_t*>(to), count);
+          return;
+        }
         for (std::int64_t i = 0; i < count; ++i) to[i * ys] = table[x[at[1] + i * xs]];
       });
     });

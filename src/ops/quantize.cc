@@ -4,9 +4,12 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
 
 #include "ops/families.h"
+#include "ops/rows.h"
+#include "ops/rows_avx2.h"
 #include "ops/unary.h"
 
 namespace convoy::ops {
@@ -18,6 +21,8 @@ constexpr TypeSet kSmallIntegers = only(DataType::s8) | only(DataType::u8) | onl
 constexpr TypeSet kF8 = only(DataType::f8_e4m3) | only(DataType::f8_e5m2);
 constexpr TypeSet kQuantized = kSmallIntegers | kF8;
 constexpr TypeSet kDequantizable = kQuantized | only(DataType::s32);
+template <class Q>
+constexpr bool kIsByte = std::is_same_v<Q, std::uint8_t> || std::is_same_v<Q, std::int8_t>;
 
 // Part of the tensor and the scales and zero points that go with it: operands y, x, parameters of a loop, and where
 // they start.
@@ -113,6 +118,28 @@ Q quantize(C value, C scale, C zero, bool saturate) {
   }
 }
 
+// `count` parameters from element `at` on, `stride` apart.
+template <class C>
+void read_parameters(DataType type, const void* data, std::int64_t at, std::int64_t stride, std::int64_t count, C* to) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<C>(parameter_at(type, data, at + i * stride));
+}
+
+// A run of elements a chunk at a time, with the scales and zero points that go with them: one of each where they have
+// no stride. body(start, n, scale, zero, step) with a step of 0 or 1.
+template <class C, class Body>
+void with_parameters(DataType scale_type, const void* scales, DataType zero_type, const void* zeros, std::int64_t at,
+                     std::int64_t stride, std::int64_t count, Body&& body) {
+  std::array<C, kRowChunk> scale, zero;
+  for (std::int64_t start = 0; start < count; start += kRowChunk) {
+    const std::int64_t n = std::min(kRowChunk, count - start), some = stride == 0 ? 1 : n;
+    if (start == 0 || stride != 0) {
+      read_parameters(scale_type, scales, at + start * stride, stride, some, scale.data());
+      read_parameters(zero_type, zeros, at + start * stride, stride, some, zero.data());
+    }
+    body(start, n, scale.data(), zero.data(), stride == 0 ? 0 : 1);
+  }
+}
+
 class QuantizeLinear final : public Operator {
  public:
   bool accepts(const NodeDesc& node, std::span<const Input>, Layout layout) const override {
@@ -139,8 +166,9 @@ class QuantizeLinear final : public Operator {
   }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     CONVOY_TRY(const std::vector<Piece> pieces, pieces_of(node, inputs, outputs[0]));
+    const bool vectors = has_row_vectors(request);
     CONVOY_TRY(const std::int64_t saturate, node.integer("saturate", 1));
     const DataType scale_type = inputs[1].desc.type, zero_type = outputs[0].type;
     return dispatch<kQuantizable>(inputs[0].desc.type, [&]<class T>(Tag<T>) {
@@ -155,15 +183,30 @@ class QuantizeLinear final : public Operator {
             const std::int64_t ps = piece.loop.inner_stride(2);
             parallel_for(context, piece.loop.elements(), 4, [&](std::int64_t begin, std::int64_t end) {
               piece.loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
-                const auto parameter = [&](DataType type, const void* data, std::int64_t i) {
-                  return static_cast<C>(parameter_at(type, data, piece.parameter + at[2] + i * ps));
-                };
-                const C scale = parameter(scale_type, in[1], 0), zero = parameter(zero_type, zeros, 0);
-                for (std::int64_t i = 0; i < count; ++i) {
-                  y[at[0] + i * ys] = quantize<Q, C>(static_cast<C>(x[at[1] + i * xs]),
-                                                     ps == 0 ? scale : parameter(scale_type, in[1], i),
-                                                     ps == 0 ? zero : parameter(zero_type, zeros, i), saturate != 0);
-                }
+                const T* from = x + at[1];
+                Q* to = y + at[0];
+                with_parameters<C>(
+                    scale_type, in[1], zero_type, zeros, piece.parameter + at[2], ps, count,
+                    [&](std::int64_t start, std::int64_t n, const C* scale, const C* zero, std::int64_t step) {
+                      if constexpr (std::is_same_v<C, float>) {
+                        RowBuffer buffer;
+                        const float* values = load_row(vectors, from + start * xs, xs, n, buffer.data());
+                        if (vectors && kIsByte<Q> && step == 0 && ys == 1) {
+                          avx2::quantize_row(zero_type, values, *scale, static_cast<std::int32_t>(*zero), to + start,
+                                             n);
+                          return;
+                        }
+                        for (std::int64_t i = 0; i < n; ++i) {
+                          to[(start + i) * ys] =
+                              quantize<Q, C>(values[i], scale[i * step], zero[i * step], saturate != 0);
+                        }
+                      } else {
+                        for (std::int64_t i = 0; i < n; ++i) {
+                          to[(start + i) * ys] = quantize<Q, C>(static_cast<C>(from[(start + i) * xs]), scale[i * step],
+                                                                zero[i * step], saturate != 0);
+                        }
+                      }
+                    });
               });
             });
           }
@@ -198,8 +241,9 @@ class DequantizeLinear final : public Operator {
   }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     CONVOY_TRY(const std::vector<Piece> pieces, pieces_of(node, inputs, outputs[0]));
+    const bool vectors = has_row_vectors(request);
     const DataType scale_type = inputs[1].desc.type, zero_type = inputs[0].desc.type;
     return dispatch<kDequantizable>(inputs[0].desc.type, [&]<class Q>(Tag<Q>) {
       return dispatch<kScaleTypes>(outputs[0].type, [&]<class T>(Tag<T>) {
@@ -213,15 +257,28 @@ class DequantizeLinear final : public Operator {
             const std::int64_t ps = piece.loop.inner_stride(2);
             parallel_for(context, piece.loop.elements(), 2, [&](std::int64_t begin, std::int64_t end) {
               piece.loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
-                const auto parameter = [&](DataType type, const void* data, std::int64_t i) {
-                  return static_cast<C>(parameter_at(type, data, piece.parameter + at[2] + i * ps));
-                };
-                const C scale = parameter(scale_type, in[1], 0), zero = parameter(zero_type, zeros, 0);
-                for (std::int64_t i = 0; i < count; ++i) {
-                  const C own_scale = ps == 0 ? scale : parameter(scale_type, in[1], i);
-                  const C own_zero = ps == 0 ? zero : parameter(zero_type, zeros, i);
-                  y[at[0] + i * ys] = T((static_cast<C>(x[at[1] + i * xs]) - own_zero) * own_scale);
-                }
+                const Q* from = x + at[1];
+                T* to = y + at[0];
+                with_parameters<C>(
+                    scale_type, in[1], zero_type, zeros, piece.parameter + at[2], ps, count,
+                    [&](std::int64_t start, std::int64_t n, const C* scale, const C* zero, std::int64_t step) {
+                      if constexpr (std::is_same_v<C, float>) {
+                        RowBuffer buffer;
+                        const float* values = load_row(vectors, from + start * xs, xs, n, buffer.data());
+                        if (step == 0) {
+                          const float a = *scale, b = *zero;
+                          for (std::int64_t i = 0; i < n; ++i) buffer[i] = (values[i] - b) * a;
+                        } else {
+                          for (std::int64_t i = 0; i < n; ++i) buffer[i] = (values[i] - zero[i]) * scale[i];
+                        }
+                        store_row(vectors, buffer.data(), n, to + start * ys, ys);
+                      } else {
+                        for (std::int64_t i = 0; i < n; ++i) {
+                          to[(start + i) * ys] =
+                              T((static_cast<C>(from[(start + i) * xs]) - zero[i * step]) * scale[i * step]);
+                        }
+                      }
+                    });
               });
             });
           }
@@ -246,9 +303,11 @@ class DynamicQuantizeLinear final : public Operator {
   }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs, std::span<const TensorDesc>,
-                                       const PlanRequest&) const override {
+                                       const PlanRequest& request) const override {
+    const bool vectors = has_row_vectors(request);
     return make_plan(
-        node, [count = inputs[0].desc.elements()](auto in, auto out, const ExecContext& context) -> Result<void> {
+        node,
+        [count = inputs[0].desc.elements(), vectors](auto in, auto out, const ExecContext& context) -> Result<void> {
           const float* x = static_cast<const float*>(in[0]);
           float low = 0, high = 0;
           for (std::int64_t i = 0; i < count; ++i) {
@@ -259,8 +318,10 @@ class DynamicQuantizeLinear final : public Operator {
           const std::uint8_t zero = quantize<std::uint8_t, float>(-low, scale, 0, true);
           if (out[0] != nullptr) {
             parallel_for(context, count, 4, [&](std::int64_t begin, std::int64_t end) {
+              auto* y = static_cast<std::uint8_t*>(out[0]);
+              if (vectors) return avx2::quantize_row(DataType::u8, x + begin, scale, zero, y + begin, end - begin);
               for (std::int64_t i = begin; i < end; ++i) {
-                static_cast<std::uint8_t*>(out[0])[i] = quantize<std::uint8_t, float>(x[i], scale, zero, true);
+                y[i] = quantize<std::uint8_t, float>(x[i], scale, zero, true);
               }
             });
           }

@@ -7,6 +7,7 @@
 
 #include "ops/families.h"
 #include "ops/from_real.h"
+#include "ops/rows.h"
 #include "ops/unary.h"
 
 namespace convoy::ops {
@@ -88,12 +89,14 @@ struct Elements {
   // `count` values from element `at` on, `stride` elements apart: in the buffer, or where they are.
   const V* (*load)(const void* x, std::int64_t at, std::int64_t stride, std::int64_t count, V* buffer);
   void (*store)(void* y, std::int64_t at, Wide<V> result);
-  V lowest, highest;  // of the element's type
+  V lowest, highest;     // of the element's type
+  bool vectors = false;  // there are rows of f32
 };
 
-template <class T>
+template <class T, bool kVectors>
 const ValueOf<T>* load(const void* x, std::int64_t at, std::int64_t stride, std::int64_t count, ValueOf<T>* buffer) {
   const T* from = static_cast<const T*>(x) + at;
+  if constexpr (std::is_same_v<ValueOf<T>, float>) return load_row(kVectors, from, stride, count, buffer);
   if constexpr (std::is_same_v<T, ValueOf<T>>) {
     if (stride == 1) return from;
   }
@@ -107,12 +110,14 @@ void store(void* y, std::int64_t at, Wide<ValueOf<T>> result) {
 }
 
 template <class T>
-Elements<ValueOf<T>> elements_of() {
+Elements<ValueOf<T>> elements_of(bool vectors) {
   using V = ValueOf<T>;
   if constexpr (is_float_element<T>) {
-    return {load<T>, store<T>, -std::numeric_limits<V>::infinity(), std::numeric_limits<V>::infinity()};
+    return {vectors ? load<T, is_half<T>> : load<T, false>, store<T>, -std::numeric_limits<V>::infinity(),
+            std::numeric_limits<V>::infinity(),
+            vectors};
   } else {
-    return {load<T>, store<T>, std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max()};
+    return {load<T, false>, store<T>, std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max()};
   }
 }
 
@@ -121,6 +126,7 @@ template <class V>
 struct SumOf {
   Wide<V> sum = 0;
   void add(V x) { sum += static_cast<Wide<V>>(x); }
+  void add_row(const V* x, std::int64_t count) requires std::is_same_v<V, float> { sum += avx2::sum_row(x, count); }
   void merge(const SumOf& other) { sum += other.sum; }
   Wide<V> finish(std::int64_t, const Elements<V>&) const { return sum; }
 };
@@ -149,6 +155,7 @@ struct LogSum : SumOf<V> {
 
 template <class V>
 struct L1 : SumOf<V> {
+  void add_row(const V* x, std::int64_t count) = delete;
   void add(V x) {
     if constexpr (std::is_floating_point_v<V>) {
       this->sum += std::abs(static_cast<double>(x));
@@ -160,6 +167,7 @@ struct L1 : SumOf<V> {
 
 template <class V>
 struct SumSquare : SumOf<V> {
+  void add_row(const V* x, std::int64_t count) = delete;
   void add(V x) { this->sum += static_cast<Wide<V>>(x) * static_cast<Wide<V>>(x); }
 };
 
@@ -242,6 +250,12 @@ A reduce_one(const BroadcastLoop& reduced, const Elements<V>& elements, const vo
     for (std::int64_t start = 0; start < size; start += kChunk) {
       const std::int64_t count = std::min(kChunk, size - start);
       const V* values = elements.load(x, from + start * stride, stride, count, buffer.data());
+      if constexpr (requires { lanes[0].add_row(values, count); }) {
+        if (elements.vectors) {
+          lanes[0].add_row(values, count);
+          continue;
+        }
+      }
       std::int64_t i = 0;
       for (; i + kLanes <= count; i += kLanes) {
         for (int lane = 0; lane < kLanes; ++lane) lanes[lane].add(values[i + lane]);
@@ -268,13 +282,29 @@ void reduce_neighbours(const BroadcastLoop& reduced, const Elements<V>& elements
   for (std::int64_t start = 0; start < count; start += kChunk) {
     const std::int64_t n = std::min(kChunk, count - start);
     std::array<A, kChunk> sums{};
-    run_through(reduced, 0, reduced.elements(), [&](const std::int64_t* at, std::int64_t run) {
-      for (std::int64_t r = 0; r < run; ++r) {
-        const std::int64_t from = first + start + at[0] + r * reduced.inner_stride(0);
-        const V* values = elements.load(x, from, 1, n, buffer.data());
-        for (std::int64_t i = 0; i < n; ++i) sums[i].add(values[i]);
+    const auto each_row = [&](auto&& add) {
+      run_through(reduced, 0, reduced.elements(), [&](const std::int64_t* at, std::int64_t run) {
+        for (std::int64_t r = 0; r < run; ++r) {
+          const std::int64_t from = first + start + at[0] + r * reduced.inner_stride(0);
+          add(elements.load(x, from, 1, n, buffer.data()));
+        }
+      });
+    };
+    const bool rows = [&] {
+      if constexpr (requires { sums[0].add_row(buffer.data(), n); }) {
+        if (!elements.vectors) return false;
+        std::array<double, kChunk> totals{};
+        each_row([&](const V* values) { avx2::add_row(values, totals.data(), n); });
+        for (std::int64_t i = 0; i < n; ++i) sums[i].sum = totals[i];
+        return true;
       }
-    });
+      return false;
+    }();
+    if (!rows) {
+      each_row([&](const V* values) {
+        for (std::int64_t i = 0; i < n; ++i) sums[i].add(values[i]);
+      });
+    }
     for (std::int64_t i = 0; i < n; ++i) {
       elements.store(y, to + (start + i) * to_stride, sums[i].finish(reduced.elements(), elements));
     }
@@ -334,7 +364,7 @@ class Reduce final : public Operator {
   bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     CONVOY_TRY(const std::vector<bool> reduced, reduced_axes(node, inputs, axes_are_input(node)));
     const ReduceLoops loops(outputs[0], inputs[0].desc, reduced);
     if (std::find(reduced.begin(), reduced.end(), true) == reduced.end() && !reduced.empty()) {
@@ -346,7 +376,9 @@ class Reduce final : public Operator {
             return {};
           });
     }
-    return dispatch<kSet>(inputs[0].desc.type, [&]<class T>(Tag<T>) { return plan_of(node, loops, elements_of<T>()); });
+    return dispatch<kSet>(inputs[0].desc.type, [&]<class T>(Tag<T>) {
+      return plan_of(node, loops, elements_of<T>(has_row_vectors(request)));
+    });
   }
 
  private:

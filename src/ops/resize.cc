@@ -6,7 +6,8 @@
 #include <numeric>
 
 #include "ops/families.h"
-#include "ops/resize_axis.h"
+#include "ops/resize_passes.h"
+#include "ops/rows.h"
 #include "ops/strided_copy.h"
 
 namespace convoy::ops {
@@ -162,132 +163,28 @@ Result<Request> read(const NodeDesc& node, std::span<const Input> inputs) {
   return request;
 }
 
-// y[outer][out][inner] = taps of x[outer][in][inner], packed.
-template <class C>
-struct Pass {
-  std::int64_t outer, in, out, inner;
-  std::int64_t taps;
-  std::vector<std::int64_t> index;
-  std::vector<C> weight;
-  std::vector<bool> extrapolated;
-  C extrapolation;
-
-  void run(const C* x, C* y, const ExecContext& context) const {
-    parallel_for(context, outer * out, inner * taps, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t unit = begin; unit < end; ++unit) {
-        const std::int64_t o = unit % out;
-        const C* from = x + unit / out * in * inner;
-        C* to = y + unit * inner;
-        const std::int64_t* at = index.data() + o * taps;
-        const C* w = weight.data() + o * taps;
-        if (!extrapolated.empty() && extrapolated[o]) {
-          std::fill_n(to, inner, extrapolation);
-        } else if (inner == 1) {
-          C sum = 0;
-          for (std::int64_t t = 0; t < taps; ++t) sum += w[t] * from[at[t]];
-          *to = sum;
-        } else if (taps == 2) {
-          const C *a = from + at[0] * inner, *b = from + at[1] * inner;
-          for (std::int64_t i = 0; i < inner; ++i) to[i] = w[0] * a[i] + w[1] * b[i];
-        } else {
-          std::fill_n(to, inner, C(0));
-          for (std::int64_t t = 0; t < taps; ++t) {
-            const C* a = from + at[t] * inner;
-            for (std::int64_t i = 0; i < inner; ++i) to[i] += w[t] * a[i];
-          }
-        }
-      }
-    });
-  }
-};
-
-// Elements to and from C; integers are cut off towards zero, after saturation.
-template <class T, class C>
-T narrow(C value) {
-  if constexpr (std::is_integral_v<T>) {
-    constexpr C low = static_cast<C>(std::numeric_limits<T>::lowest()),
-                high = static_cast<C>(std::numeric_limits<T>::max());
-    return value >= high ? std::numeric_limits<T>::max()
-           : value > low ? static_cast<T>(value)
-                         : std::numeric_limits<T>::lowest();
-  } else {
-    return T(value);
-  }
-}
-
 template <class C>
 std::unique_ptr<OpPlan> passes_plan(const NodeDesc& node, const Request& request, const TensorDesc& x,
-                                    const TensorDesc& y) {
+                                    const TensorDesc& y, const PlanRequest& plan_request) {
   std::vector<int> order(x.rank());  // dims as they lie in memory
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return y.strides[a] > y.strides[b]; });
   std::vector<std::size_t> resized;
-  Dims sizes;
+  std::vector<ResizeAxis> axes;
   for (std::size_t i = 0; i < order.size(); ++i) {
-    sizes.push_back(x.dims[order[i]]);
-    if (!request.axes[order[i]].is_identity(request.method)) resized.push_back(i);
+    axes.push_back(request.axes[order[i]]);
+    if (!axes[i].is_identity(request.method)) resized.push_back(i);
   }
-  std::stable_sort(resized.begin(), resized.end(), [&](std::size_t a, std::size_t b) {
-    return request.axes[order[a]].scale < request.axes[order[b]].scale;
-  });
-  std::vector<Pass<C>> passes;
-  std::int64_t largest = x.elements();
-  for (const std::size_t i : resized) {
-    const ResizeAxis& axis = request.axes[order[i]];
-    ResizeTaps taps = resize_taps(request.method, axis);
-    Pass<C> pass{1,
-                 axis.in,
-                 axis.out,
-                 1,
-                 taps.taps,
-                 std::move(taps.index),
-                 {taps.weight.begin(), taps.weight.end()},
-                 std::move(taps.extrapolated),
-                 static_cast<C>(request.method.extrapolation)};
-    for (std::size_t k = 0; k < i; ++k) pass.outer *= sizes[k];
-    for (std::size_t k = i + 1; k < sizes.size(); ++k) pass.inner *= sizes[k];
-    sizes[i] = axis.out;
-    largest = std::max(largest, pass.outer * pass.out * pass.inner);
-    passes.push_back(std::move(pass));
-  }
-  const std::int64_t buffer = (largest + 15) / 16 * 16;
+  std::stable_sort(resized.begin(), resized.end(),
+                   [&](std::size_t a, std::size_t b) { return axes[a].scale < axes[b].scale; });
+  const ResizePasses<C> passes(request.method, axes, resized, x.type, plan_request.threads);
   return make_plan(
       node,
-      [passes, buffer, type = x.type, from_count = x.elements(), to_count = y.elements()](
-          auto in, auto out, const ExecContext& context) -> Result<void> {
-        constexpr DataType kOwn = std::is_same_v<C, float> ? DataType::f32 : DataType::f64;
-        C* spare[2] = {static_cast<C*>(context.workspace), static_cast<C*>(context.workspace) + buffer};
-        const C* from = static_cast<const C*>(in[0]);
-        int next = 0;
-        if (type != kOwn) {
-          dispatch<kNumeric>(type, [&]<class T>(Tag<T>) {
-            parallel_for(context, from_count, 2, [&](std::int64_t begin, std::int64_t end) {
-              for (std::int64_t i = begin; i < end; ++i) {
-                spare[0][i] = static_cast<C>(static_cast<Compute<T>>(static_cast<const T*>(in[0])[i]));
-              }
-            });
-          });
-          from = spare[0];
-          next = 1;
-        }
-        for (std::size_t i = 0; i < passes.size(); ++i) {
-          C* to = i + 1 == passes.size() && type == kOwn ? static_cast<C*>(out[0]) : spare[next];
-          passes[i].run(from, to, context);
-          from = to;
-          next = 1 - next;
-        }
-        if (type != kOwn) {
-          dispatch<kNumeric>(type, [&]<class T>(Tag<T>) {
-            parallel_for(context, to_count, 2, [&](std::int64_t begin, std::int64_t end) {
-              for (std::int64_t i = begin; i < end; ++i) static_cast<T*>(out[0])[i] = narrow<T>(from[i]);
-            });
-          });
-        } else if (passes.empty()) {
-          std::copy_n(from, to_count, static_cast<C*>(out[0]));
-        }
+      [passes, vectors = has_row_vectors(plan_request)](auto in, auto out, const ExecContext& context) -> Result<void> {
+        passes.run(vectors, in[0], out[0], context);
         return {};
       },
-      2 * buffer * sizeof(C));
+      passes.workspace_bytes());
 }
 
 class Resize final : public Operator {
@@ -315,7 +212,8 @@ class Resize final : public Operator {
   }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+                                       std::span<const TensorDesc> outputs,
+                                       const PlanRequest& plan_request) const override {
     CONVOY_TRY(const Request request, read(node, inputs));
     const TensorDesc &x = inputs[0].desc, &y = outputs[0];
     if (y.elements() == 0) {
@@ -340,8 +238,13 @@ class Resize final : public Operator {
     Dims largest;
     for (int d = 0; d < x.rank(); ++d) largest.push_back(std::max(x.dims[d], y.dims[d]));
     if (auto count = checked_elements(largest, 4 * sizeof(double)); !count.ok()) return count.error().within(node.op);
-    const bool wide = x.type == DataType::f64 || (is_integer(x.type) && size_of(x.type) >= 4);
-    return wide ? passes_plan<double>(node, request, x, y) : passes_plan<float>(node, request, x, y);
+    for (const std::int64_t dim : x.dims) {  // places in an axis are 32-bit numbers
+      if (dim <= INT32_MAX) continue;
+      return Error{ErrorCode::unsupported, fmt::format("{}: input 0 has dims [{}], of which none may be above {}", node.op,
+                                                       to_string(x.dims), INT32_MAX)};
+    }
+    return contains(kResizedInF64, x.type) ? passes_plan<double>(node, request, x, y, plan_request)
+                                           : passes_plan<float>(node, request, x, y, plan_request);
   }
 };
 

@@ -47,14 +47,12 @@ struct Operand {
             _mm256_mul_ps(_mm256_set1_ps(static_cast<float>(static_cast<std::int32_t>(*data) - row.zero)), scale)) {}
 };
 
-template <class Q, QLinearFunction kFunction, bool kBroadcastA, bool kBroadcastB>
-CONVOY_AVX2 void qlinear_block(const Operand<Q>& a, const Operand<Q>& b, __m256 scale, __m256i zero, const Q* from_a,
-                               const Q* from_b, Q* y) {
+// 32 values, of which value(part) gives eight, quantized.
+template <class Q, class Value>
+CONVOY_AVX2 void quantized_block(__m256 scale, __m256i zero, Q* y, Value value) {
   __m256i rounded[4];
   for (int part = 0; part < 4; ++part) {
-    const __m256 left = kBroadcastA ? a.constant : real(from_a + part * kLanes, a.scale, a.zero);
-    const __m256 right = kBroadcastB ? b.constant : real(from_b + part * kLanes, b.scale, b.zero);
-    const __m256 scaled = _mm256_div_ps(combined<kFunction>(left, right), scale);
+    const __m256 scaled = _mm256_div_ps(value(part), scale);
     // Conversion rounds to nearest even. What it can't represent (NaN, too small) becomes the least s32, which
     // saturates as it should; what is too large is bounded, below it stays as it is. min(bound, NaN) is NaN.
     rounded[part] = _mm256_cvtps_epi32(_mm256_min_ps(_mm256_set1_ps(1e6F), scaled));
@@ -65,6 +63,48 @@ CONVOY_AVX2 void qlinear_block(const Operand<Q>& a, const Operand<Q>& b, __m256 
   // Each pack works within halves of 128 bits: groups of four bytes come out as 0 2 4 6 1 3 5 7 of the order wanted.
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), _mm256_permutevar8x32_epi32(pack(low, high, Q{}), order));
+}
+
+template <class Q, QLinearFunction kFunction, bool kBroadcastA, bool kBroadcastB>
+CONVOY_AVX2 void qlinear_block(const Operand<Q>& a, const Operand<Q>& b, __m256 scale, __m256i zero, const Q* from_a,
+                               const Q* from_b, Q* y) {
+  quantized_block(
+      scale, zero, y, [&](int part) __attribute__((always_inline)) {
+        const __m256 left = kBroadcastA ? a.constant : real(from_a + part * kLanes, a.scale, a.zero);
+        const __m256 right = kBroadcastB ? b.constant : real(from_b + part * kLanes, b.scale, b.zero);
+        return combined<kFunction>(left, right);
+      });
+}
+
+template <class Q>
+void quantize_loop(const float* x, float y_scale, std::int32_t y_zero, Q* y, std::int64_t count) {
+  const __m256 scale = _mm256_set1_ps(y_scale);
+  const __m256i zero = _mm256_set1_epi16(static_cast<std::int16_t>(y_zero));
+  const auto block = [&](const float* from, Q* to) {
+    quantized_block(
+        scale, zero,
+        to, [&](int part) __attribute__((always_inline)) { return _mm256_loadu_ps(from + part * kLanes); });
+  };
+  std::int64_t i = 0;
+  for (; i + kBytes <= count; i += kBytes) block(x + i, y + i);
+  if (i == count) return;
+  float rest_x[kBytes] = {};
+  Q rest_y[kBytes];
+  std::memcpy(rest_x, x + i, static_cast<std::size_t>(count - i) * sizeof(float));
+  block(rest_x, rest_y);
+  std::memcpy(y + i, rest_y, static_cast<std::size_t>(count - i));
+}
+
+// Sixteen bytes of the table at a time: a shuffle takes those that the low four bits of an index name, and 0 where its
+// highest bit is set. Indices of other sixteens get that bit by an addition that saturates.
+CONVOY_AVX2 __m256i looked_up(const __m256i* table, __m256i index) {
+  __m256i result = _mm256_setzero_si256();
+  for (int part = 0; part < 16; ++part) {
+    const __m256i own = _mm256_sub_epi8(index, _mm256_set1_epi8(static_cast<char>(part * 16)));
+    const __m256i at = _mm256_adds_epu8(own, _mm256_set1_epi8(0x70));
+    result = _mm256_or_si256(result, _mm256_shuffle_epi8(table[part], at));
+  }
+  return result;
 }
 
 template <class Q, QLinearFunction kFunction, bool kBroadcastA, bool kBroadcastB>
@@ -167,6 +207,60 @@ void pool(PoolFunction function, const void* const* taps, std::int64_t tap_count
   pool<T, PoolFunction::average>(taps, tap_count, stride, count, divisor, y);
 }
 
+// ---- windows of bytes
+
+struct ByteNeighbours {
+  CONVOY_AVX2 __m256i load(const std::uint8_t* p, std::int64_t i) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + i));
+  }
+};
+struct EverySecondByte {
+  // The even ones from p on, and the odd ones from p + 31 on: nothing beyond p + 62 is read.
+  CONVOY_AVX2 __m256i load(const std::uint8_t* p, std::int64_t i) {
+    const __m256i low = ByteNeighbours::load(p, 2 * i), high = ByteNeighbours::load(p, 2 * i + 31);
+    const __m256i both = _mm256_packus_epi16(_mm256_and_si256(low, _mm256_set1_epi16(0xff)), _mm256_srli_epi16(high, 8));
+    return _mm256_permute4x64_epi64(both, 0xd8);
+  }
+};
+
+template <bool kSigned, class Load>
+void largest_bytes(const void* const* taps, std::int64_t tap_count, std::int64_t stride, std::int64_t count,
+                   std::uint8_t* y) {
+  const auto at = [&](std::int64_t k) { return static_cast<const std::uint8_t*>(taps[k]); };
+  const auto larger = [](std::uint8_t a, std::uint8_t b) {
+    return kSigned ? static_cast<std::int8_t>(b) > static_cast<std::int8_t>(a) : b > a;
+  };
+  const auto store = [&](std::int64_t i) {
+    __m256i best = _mm256_set1_epi8(kSigned ? -128 : 0);
+    for (std::int64_t k = 0; k < tap_count; ++k) {
+      const __m256i value = Load::load(at(k), i);
+      best = kSigned ? _mm256_max_epi8(best, value) : _mm256_max_epu8(best, value);
+    }
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + i), best);
+  };
+  if (count >= kBytes) {
+    std::int64_t i = 0;
+    for (; i + kBytes <= count; i += kBytes) store(i);
+    if (i < count) store(count - kBytes);  // some once more
+    return;
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::uint8_t best = kSigned ? 0x80 : 0;
+    for (std::int64_t k = 0; k < tap_count; ++k) {
+      const std::uint8_t value = at(k)[i * stride];
+      best = larger(best, value) ? value : best;
+    }
+    y[i] = best;
+  }
+}
+
+template <bool kSigned>
+void largest_bytes(const void* const* taps, std::int64_t tap_count, std::int64_t stride, std::int64_t count, void* y) {
+  auto* to = static_cast<std::uint8_t*>(y);
+  if (stride == 1) return largest_bytes<kSigned, ByteNeighbours>(taps, tap_count, stride, count, to);
+  largest_bytes<kSigned, EverySecondByte>(taps, tap_count, stride, count, to);
+}
+
 }  // namespace
 
 void qlinear_row(DataType type, QLinearFunction function, const QuantizedRow& a, const QuantizedRow& b, float scale,
@@ -175,14 +269,42 @@ void qlinear_row(DataType type, QLinearFunction function, const QuantizedRow& a,
   qlinear<std::int8_t>(function, a, b, scale, zero, y, count);
 }
 
-bool has_pool_row(DataType type, std::int64_t stride) {
-  return (type == DataType::f16 || type == DataType::bf16) && (stride == 1 || stride == 2);
+void quantize_row(DataType type, const float* x, float scale, std::int32_t zero, void* y, std::int64_t count) {
+  if (type == DataType::u8) return quantize_loop(x, scale, zero, static_cast<std::uint8_t*>(y), count);
+  quantize_loop(x, scale, zero, static_cast<std::int8_t*>(y), count);
+}
+
+void look_up_row(const std::uint8_t* table, const std::uint8_t* x, std::uint8_t* y, std::int64_t count) {
+  __m256i parts[16];
+  for (int part = 0; part < 16; ++part) {
+    parts[part] = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table + part * 16)));
+  }
+  std::int64_t i = 0;
+  for (; i + kBytes <= count; i += kBytes) {
+    const __m256i index = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + i));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + i), looked_up(parts, index));
+  }
+  for (; i < count; ++i) y[i] = table[x[i]];
+}
+
+bool has_pool_row(DataType type, PoolFunction function, std::int64_t stride) {
+  const bool byte = type == DataType::u8 || type == DataType::s8;
+  return (stride == 1 || stride == 2) &&
+         (type == DataType::f16 || type == DataType::bf16 || (byte && function == PoolFunction::max));
 }
 
 void pool_row(DataType type, PoolFunction function, const void* const* taps, std::int64_t tap_count,
               std::int64_t stride, std::int64_t count, float divisor, void* y) {
-  if (type == DataType::f16) return pool<F16>(function, taps, tap_count, stride, count, divisor, y);
-  pool<Bf16>(function, taps, tap_count, stride, count, divisor, y);
+  switch (type) {
+    case DataType::f16:
+      return pool<F16>(function, taps, tap_count, stride, count, divisor, y);
+    case DataType::bf16:
+      return pool<Bf16>(function, taps, tap_count, stride, count, divisor, y);
+    case DataType::u8:
+      return largest_bytes<false>(taps, tap_count, stride, count, y);
+    default:
+      return largest_bytes<true>(taps, tap_count, stride, count, y);
+  }
 }
 
 }  // namespace convoy::ops::avx2

@@ -3,7 +3,10 @@
 #include <vector>
 
 #include "ops/families.h"
+#include "ops/in_f32.h"
 #include "ops/onednn/onednn_plan.h"
+#include "ops/row_functions.h"
+#include "ops/rows.h"
 #include "ops/unary.h"
 
 namespace convoy::ops {
@@ -43,6 +46,18 @@ void normalize(Kind kind, const T* x, T* y, std::int64_t size, std::int64_t stri
   }
 }
 
+// A row of neighbours in f32, or of halves through a row of the workspace.
+template <class T>
+void normalize_row(const RowFunctions& functions, Kind kind, const T* x, T* y, std::int64_t size, float* row) {
+  if constexpr (std::is_same_v<T, float>) {
+    functions.softmax(kind == Kind::log_softmax, x, y, size);
+  } else {
+    for (std::int64_t i = 0; i < size; i += kRowChunk) load_row(true, x + i, 1, std::min(kRowChunk, size - i), row + i);
+    functions.softmax(kind == Kind::log_softmax, row, row, size);
+    store_row(true, row, size, y, 1);
+  }
+}
+
 class Softmax final : public Operator {
  public:
   explicit Softmax(Kind kind) : kind_(kind) {}
@@ -64,13 +79,19 @@ class Softmax final : public Operator {
 
   int in_place_input(const NodeDesc&) const override { return 0; }
 
-  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs, std::span<const TensorDesc>,
-                                       const PlanRequest& request) const override {
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     const TensorDesc& x = inputs[0].desc;
     CONVOY_TRY(const int axis, axis_of(node, x.rank()));
     const Fold fold = fold_of(node, x, axis);
-    if (x.type == DataType::f32 && kind_ != Kind::hardmax && x.elements() > 0) {
-      return onednn_plan(node, fold, request.threads);
+    if (kind_ != Kind::hardmax && x.elements() > 0) {
+      if (const RowFunctions* functions = row_functions(request.cpu.isa); fold.inner == 1 && functions != nullptr) {
+        if (x.type == DataType::f32) return rows_plan<float>(node, fold, functions, request.threads);
+        if (x.type == DataType::f16) return rows_plan<F16>(node, fold, functions, request.threads);
+        if (x.type == DataType::bf16) return rows_plan<BF16>(node, fold, functions, request.threads);
+      }
+      if (x.type == DataType::f32) return onednn_plan(node, fold, request.threads);
+      if (is_half_type(x.type)) return plan_in_f32(*this, node, inputs, outputs, request);
     }
     return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
       return make_plan(
@@ -106,6 +127,29 @@ class Softmax final : public Operator {
       (normalized ? fold.size : outside ? fold.outer : fold.inner) *= x.dims[d];
     }
     return fold;
+  }
+
+  // The workspace of halves: a row for each thread.
+  template <class T>
+  std::unique_ptr<OpPlan> rows_plan(const NodeDesc& node, const Fold& fold, const RowFunctions* functions,
+                                    int threads) const {
+    const std::int64_t row = std::is_same_v<T, float> ? 0 : (fold.size + 15) / 16 * 16;
+    return make_plan(
+        node,
+        [kind = kind_, fold, row, functions](std::span<const void* const> in, std::span<void* const> out,
+                                  const ExecContext& context) -> Result<void> {
+          const T* x = static_cast<const T*>(in[0]);
+          T* y = static_cast<T*>(out[0]);
+          parallel_for_thread(
+              context, fold.outer, fold.size * 4, [&](std::int64_t begin, std::int64_t end, int thread) {
+                float* own = static_cast<float*>(context.workspace) + thread * row;
+                for (std::int64_t at = begin * fold.size; at < end * fold.size; at += fold.size) {
+                  normalize_row(*functions, kind, x + at, y + at, fold.size, own);
+                }
+              });
+          return {};
+        },
+        static_cast<std::size_t>(row * threads) * sizeof(float));
   }
 
   Result<std::unique_ptr<OpPlan>> onednn_plan(const NodeDesc&, const Fold& fold, int threads) const {

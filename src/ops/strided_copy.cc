@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 namespace convoy::ops {
 
@@ -42,7 +43,33 @@ StridedCopy::StridedCopy(std::size_t element_size, const Dims& dims, const Dims&
 namespace {
 
 // Rows of a block of `to` that one cache line of `from` feeds; the tile stays in the first-level cache.
-constexpr std::int64_t kTile = 16;
+constexpr std::int64_t tile_rows(std::size_t element_size) { return 64 / static_cast<std::int64_t>(element_size); }
+
+// Elements of a and b in turns, from the first halves or the second ones.
+template <bool kSecond, class V, std::size_t... kAt>
+V interleave(V a, V b, std::index_sequence<kAt...>) {
+  constexpr std::size_t n = sizeof...(kAt);
+  return __builtin_shufflevector(a, b, (kAt / 2 + (kSecond ? n / 2 : 0) + kAt % 2 * n)...);
+}
+
+// A square of as many rows as 16 bytes have elements: a round interleaves the vectors i and i + N/2, log2(N) rounds
+// exchange rows and columns.
+template <class T>
+void transpose_square(const T* from, std::int64_t from_column, T* to, std::int64_t to_row) {
+  constexpr int N = 16 / sizeof(T);
+  typedef T Vector __attribute__((vector_size(16)));
+  constexpr auto lanes = std::make_index_sequence<N>();
+  Vector v[N], next[N];
+  for (int c = 0; c < N; ++c) std::memcpy(&v[c], from + c * from_column, sizeof(Vector));
+  for (int round = 1; round < N; round *= 2) {
+    for (int i = 0; i < N / 2; ++i) {
+      next[2 * i] = interleave<false>(v[i], v[i + N / 2], lanes);
+      next[2 * i + 1] = interleave<true>(v[i], v[i + N / 2], lanes);
+    }
+    std::copy_n(next, N, v);
+  }
+  for (int r = 0; r < N; ++r) std::memcpy(to + r * to_row, &v[r], sizeof(Vector));
+}
 
 template <class T>
 void copy_line(const T* from, std::int64_t from_step, T* to, std::int64_t to_step, std::int64_t count) {
@@ -55,19 +82,24 @@ void copy_line(const T* from, std::int64_t from_step, T* to, std::int64_t to_ste
   }
 }
 
-// to[r * to_row + c] = from[r + c * from_column]
+// to[r * to_row + c] = from[r + c * from_column], of a cache line of rows.
 template <class T>
 void transpose(const T* from, std::int64_t from_column, T* to, std::int64_t to_row, std::int64_t rows,
                std::int64_t columns) {
-  for (std::int64_t r0 = 0; r0 < rows; r0 += kTile) {
-    const std::int64_t r1 = std::min(rows, r0 + kTile);
-    for (std::int64_t c0 = 0; c0 < columns; c0 += kTile) {
-      const std::int64_t c1 = std::min(columns, c0 + kTile);
-      for (std::int64_t r = r0; r < r1; ++r) {
-        for (std::int64_t c = c0; c < c1; ++c) to[r * to_row + c] = from[r + c * from_column];
-      }
+  constexpr std::int64_t N = 16 / sizeof(T);
+  const std::int64_t whole_rows = rows / N * N, whole_columns = columns / N * N;
+  const auto one_by_one = [&](std::int64_t r0, std::int64_t r1, std::int64_t c0, std::int64_t c1) {
+    for (std::int64_t c = c0; c < c1; ++c) {
+      for (std::int64_t r = r0; r < r1; ++r) to[r * to_row + c] = from[r + c * from_column];
     }
+  };
+  for (std::int64_t c = 0; c < whole_columns; c += N) {
+    for (std::int64_t r = 0; r < whole_rows; r += N) {
+      transpose_square(from + r + c * from_column, from_column, to + r * to_row + c, to_row);
+    }
+    one_by_one(whole_rows, rows, c, c + N);
   }
+  one_by_one(0, rows, whole_columns, columns);
 }
 
 }  // namespace
@@ -76,7 +108,8 @@ template <class T>
 void StridedCopy::copy(const T* from, T* to, std::int64_t begin, std::int64_t end) const {
   const int last = static_cast<int>(dims_.size()) - 1;
   // The unit of work is a line of the last dim, or a row of tiles of the last two.
-  const std::int64_t row_tiles = tiled_ ? (dims_[last - 1] + kTile - 1) / kTile : 1;
+  constexpr std::int64_t tile = tile_rows(sizeof(T));
+  const std::int64_t row_tiles = tiled_ ? (dims_[last - 1] + tile - 1) / tile : 1;
   const int outer = tiled_ ? last - 1 : last;
   for (std::int64_t unit = begin; unit < end; ++unit) {
     std::int64_t rest = unit / row_tiles;
@@ -88,9 +121,9 @@ void StridedCopy::copy(const T* from, T* to, std::int64_t begin, std::int64_t en
       to_at += x * to_[d];
     }
     if (tiled_) {
-      const std::int64_t row = unit % row_tiles * kTile;
+      const std::int64_t row = unit % row_tiles * tile;
       transpose(from + from_at + row, from_[last], to + to_at + row * to_[last - 1], to_[last - 1],
-                std::min(kTile, dims_[last - 1] - row), dims_[last]);
+                std::min(tile, dims_[last - 1] - row), dims_[last]);
     } else {
       copy_line(from + from_at, from_[last], to + to_at, to_[last], dims_[last]);
     }
@@ -108,9 +141,10 @@ void StridedCopy::run(const void* from, void* to, const ExecContext& context) co
     });
     return;
   }
-  const std::int64_t row_tiles = tiled_ ? (dims_[dims_.size() - 2] + kTile - 1) / kTile : 1;
+  const std::int64_t tile = tile_rows(element_size_);
+  const std::int64_t row_tiles = tiled_ ? (dims_[dims_.size() - 2] + tile - 1) / tile : 1;
   dispatch_bytes(element_size_, [&]<class T>(Tag<T>) {
-    parallel_for(context, blocks_ * row_tiles, tiled_ ? last * kTile : last, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(context, blocks_ * row_tiles, tiled_ ? last * tile : last, [&](std::int64_t begin, std::int64_t end) {
       copy(static_cast<const T*>(from), static_cast<T*>(to), begin, end);
     });
   });
@@ -166,11 +200,32 @@ MappedCopy::MappedCopy(const TensorDesc& x, const TensorDesc& y, FunctionRef<std
     runs_.push_back({i, 1, inner[i], 1});
   }
   if (dims_.back() > 1 && static_cast<std::int64_t>(runs_.size()) * 4 > dims_.back()) runs_.clear();
+  for (const std::int64_t repeat : {2, 4}) {
+    bool repeats = runs_.empty() && strides_.back() == 1 && dims_.back() % repeat == 0;
+    for (std::int64_t i = 0; repeats && i < dims_.back(); ++i) repeats = inner[i] == i / repeat;
+    if (repeats) repeat_ = repeat;
+  }
 }
+
+namespace {
+
+// y does not overlap x.
+template <std::int64_t kTimes, class T>
+void repeat_each(const T* x, T* y, std::int64_t count) {
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < count; ++i) {
+    const T value = x[i];
+    for (std::int64_t k = 0; k < kTimes; ++k) y[i * kTimes + k] = value;
+  }
+}
+
+}  // namespace
 
 template <class T>
 void MappedCopy::copy(const T* x, T* y, T fill, std::int64_t begin, std::int64_t end) const {
   const int last = static_cast<int>(dims_.size()) - 1;
+  std::int64_t before = -1;  // where the row before this one came from, and what it became
+  const T* made = nullptr;
   for (std::int64_t row = begin; row < end; ++row) {
     std::int64_t rest = row, from = 0, to = 0;
     bool filled = false;
@@ -185,6 +240,16 @@ void MappedCopy::copy(const T* x, T* y, T fill, std::int64_t begin, std::int64_t
     const std::int64_t step = strides_[last];
     if (filled) {
       copy_line(&fill, 0, line, step, dims_[last]);
+      continue;
+    }
+    if (from == before && step == 1) {
+      std::memcpy(line, made, dims_[last] * sizeof(T));
+      continue;
+    }
+    before = from;
+    made = line;
+    if (repeat_ != 0) {
+      repeat_ == 2 ? repeat_each<2>(x + from, line, dims_[last] / 2) : repeat_each<4>(x + from, line, dims_[last] / 4);
       continue;
     }
     if (runs_.empty()) {

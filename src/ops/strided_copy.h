@@ -58,6 +58,7 @@ class MappedCopy {
   Dims dims_, strides_;        // of y, outermost first
   std::vector<Dims> offsets_;  // maps times the strides of x, -1 for fill
   std::vector<Run> runs_;      // of the innermost dim; empty where they would be too short to be worth it
+  std::int64_t repeat_ = 0;    // 2 or 4: the innermost dim takes each of its neighbours so many times
   std::int64_t rows_ = 1;
 };
 

@@ -223,16 +223,22 @@ std::unique_ptr<OpPlan> make_plan(const NodeDesc& node, OpBody body, std::size_t
   return make_plan(std::move(name), std::move(body), workspace_bytes);
 }
 
-void parallel_for(const ExecContext& context, std::int64_t count, std::int64_t cost,
-                  FunctionRef<void(std::int64_t begin, std::int64_t end)> body) {
+void parallel_for_thread(const ExecContext& context, std::int64_t count, std::int64_t cost,
+                         FunctionRef<void(std::int64_t begin, std::int64_t end, int thread)> body) {
   // Waking a team costs a few microseconds: about what one thread needs for this many simple element visits.
   constexpr std::int64_t kWorthIt = 16384;
   if (count <= 0) return;
   if (context.team().size() == 1 || count == 1 || count < kWorthIt / std::max<std::int64_t>(cost, 1)) {
-    body(0, count);
+    body(0, count, 0);
     return;
   }
-  parallel_ranges(context.team(), count, [&](std::int64_t begin, std::int64_t end, int) { body(begin, end); });
+  parallel_ranges(context.team(), count, body);
+}
+
+void parallel_for(const ExecContext& context, std::int64_t count, std::int64_t cost,
+                  FunctionRef<void(std::int64_t begin, std::int64_t end)> body) {
+  parallel_for_thread(context, count, cost,
+                      [&](std::int64_t begin, std::int64_t end, int) { body(begin, end); });
 }
 
 BroadcastLoop::BroadcastLoop(std::span<const TensorDesc> operands) : strides_(operands.size()) {

@@ -79,6 +79,10 @@ std::unique_ptr<OpPlan> make_plan(std::string name, OpBody body, std::size_t wor
 void parallel_for(const ExecContext& context, std::int64_t count, std::int64_t cost,
                   FunctionRef<void(std::int64_t begin, std::int64_t end)> body);
 
+// The same with the thread's number: each has a part of the workspace.
+void parallel_for_thread(const ExecContext& context, std::int64_t count, std::int64_t cost,
+                         FunctionRef<void(std::int64_t begin, std::int64_t end, int thread)> body);
+
 // Joint iteration over operand 0 (in which every element is visited once) and others that broadcast to its dims
 // (right-aligned). Dims are ordered by operand 0's strides, outermost first, and merged where all operands allow, so
 // any plain layout runs at the speed of its memory order. Blocked tensors are not taken.

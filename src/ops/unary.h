@@ -2,8 +2,11 @@
 //   static constexpr TypeSet kTypes;                    the element types it takes
 //   static Result<F> make(const NodeDesc&);             its parameters, read from the attributes
 //   template <class C> R operator()(C x) const;         the function, in Compute<T>; R is bool where kToBool
+//   RowFunction vectors() const;                        optional: the same with vectors, in f32
 #pragma once
 
+#include "ops/row_functions.h"
+#include "ops/rows.h"
 #include "ops/support.h"
 
 namespace convoy::ops {
@@ -27,35 +30,49 @@ class UnaryOperator final : public Operator {
   int in_place_input(const NodeDesc&) const override { return kToBool ? -1 : 0; }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     CONVOY_TRY(const F f, F::make(node));
     const BroadcastLoop loop({outputs[0], inputs[0].desc});
     return dispatch<F::kTypes>(inputs[0].desc.type, [&]<class T>(Tag<T>) {
-      return make_plan(node,
-                       [f, loop](std::span<const void* const> in, std::span<void* const> out,
-                                 const ExecContext& context) -> Result<void> {
-                         using Out = std::conditional_t<kToBool, bool, T>;
-                         const T* x = static_cast<const T*>(in[0]);
-                         Out* y = static_cast<Out*>(out[0]);
-                         parallel_for(context, loop.elements(), 4, [&](std::int64_t begin, std::int64_t end) {
-                           loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
-                             apply(f, x + at[1], loop.inner_stride(1), y + at[0], loop.inner_stride(0), count);
-                           });
-                         });
-                         return {};
-                       });
+      return make_plan(
+          node,
+          [f, loop, rows = row_functions(request.cpu.isa)](std::span<const void* const> in, std::span<void* const> out,
+                                                        const ExecContext& context) -> Result<void> {
+            using Out = std::conditional_t<kToBool, bool, T>;
+            const T* x = static_cast<const T*>(in[0]);
+            Out* y = static_cast<Out*>(out[0]);
+            parallel_for(context, loop.elements(), 4, [&](std::int64_t begin, std::int64_t end) {
+              loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+                apply(f, rows, x + at[1], loop.inner_stride(1), y + at[0], loop.inner_stride(0), count);
+              });
+            });
+            return {};
+          });
     });
   }
 
  private:
   template <class T, class Out>
-  static void apply(const F& f, const T* x, std::int64_t x_stride, Out* y, std::int64_t y_stride, std::int64_t count) {
-    if (x_stride == 1 && y_stride == 1) {
+  static void apply(const F& f, const RowFunctions* rows, const T* x, std::int64_t x_stride, Out* y, std::int64_t y_stride,
+                    std::int64_t count) {
+    if constexpr (std::is_same_v<T, Out> && (is_half<T> || std::is_same_v<T, float>)) {
+      in_f32(rows != nullptr, x, x_stride, y, y_stride, count,
+             [&](const float* from, float* to, std::int64_t, std::int64_t n) { row(f, rows, from, to, n); });
+    } else if (x_stride == 1 && y_stride == 1) {
 #pragma GCC ivdep  // y is x or does not overlap it
       for (std::int64_t i = 0; i < count; ++i) y[i] = Out(f(static_cast<Compute<T>>(x[i])));
     } else {
       for (std::int64_t i = 0; i < count; ++i) y[i * y_stride] = Out(f(static_cast<Compute<T>>(x[i * x_stride])));
     }
+  }
+
+  static void row(const F& f, [[maybe_unused]] const RowFunctions* rows, const float* x, float* y,
+                  std::int64_t count) {
+    if constexpr (requires { f.vectors(); }) {
+      if (rows != nullptr) return rows->map(f.vectors(), x, y, count);
+    }
+#pragma GCC ivdep  // y is x or does not overlap it
+    for (std::int64_t i = 0; i < count; ++i) y[i] = f(x[i]);
   }
 };
 

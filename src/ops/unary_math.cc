@@ -16,14 +16,12 @@ namespace {
     }                                              \
   };                                               \
   const UnaryOperator<Name> op_##Name;
-CONVOY_MATH_FUNCTION(Exp, std::exp(x))
 CONVOY_MATH_FUNCTION(Log, std::log(x))
 CONVOY_MATH_FUNCTION(Sqrt, std::sqrt(x))
 CONVOY_MATH_FUNCTION(Reciprocal, C(1) / x)
 CONVOY_MATH_FUNCTION(Floor, std::floor(x))
 CONVOY_MATH_FUNCTION(Ceil, std::ceil(x))
 CONVOY_MATH_FUNCTION(Round, std::nearbyint(x))  // halves to even
-CONVOY_MATH_FUNCTION(Erf, std::erf(x))
 CONVOY_MATH_FUNCTION(Sin, std::sin(x))
 CONVOY_MATH_FUNCTION(Cos, std::cos(x))
 CONVOY_MATH_FUNCTION(Tan, std::tan(x))
@@ -36,6 +34,25 @@ CONVOY_MATH_FUNCTION(Asinh, std::asinh(x))
 CONVOY_MATH_FUNCTION(Acosh, std::acosh(x))
 CONVOY_MATH_FUNCTION(Atanh, std::atanh(x))
 #undef CONVOY_MATH_FUNCTION
+
+struct Exp : PlainFunction<Exp, kMathFloats> {
+  template <class C>
+  C operator()(C x) const {
+    return std::exp(x);
+  }
+  RowFunction vectors() const { return {RowFunction::exp}; }
+};
+
+struct Erf : PlainFunction<Erf, kMathFloats> {
+  template <class C>
+  C operator()(C x) const {
+    return std::erf(x);
+  }
+  RowFunction vectors() const { return {RowFunction::erf}; }
+};
+
+const UnaryOperator<Exp> op_Exp;
+const UnaryOperator<Erf> op_Erf;
 
 // Integers negate in unsigned arithmetic: the lowest value is its own negative, as in the field's other libraries.
 template <class C>

@@ -24,6 +24,7 @@ std::span<const Pass> passes() {
        quantized_folding},
       {"quantized_matmul", "integer products with a constant matrix become convolutions", quantized_matmul},
       {"dynamic_quantization", "Cast and Mul behind ConvInteger become its epilogue", dynamic_quantization},
+      {"byte_tables", "what is computed of one 8-bit tensor, element by element, becomes a table", byte_tables},
       {"dead_node_removal", "nodes nobody reads disappear", dead_node_removal},
       {"constant_folding", "nodes with constant inputs are computed now", constant_folding},
       {"dead_node_removal", "nodes nobody reads disappear", dead_node_removal},

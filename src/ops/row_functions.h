@@ -1,0 +1,52 @@
+// Functions of rows of f32 that take more than one pass over memory's time: with the widest vectors that there are.
+#pragma once
+
+#include <cstdint>
+
+#include "convoy/cpu.h"
+
+namespace convoy::ops {
+
+// What an operator computes of each element; `a` is its parameter.
+struct RowFunction {
+  enum Kind : std::uint8_t {
+    exp,
+    sigmoid,
+    tanh,
+    erf,
+    mish,          // x * tanh(log(1 + exp(x)))
+    swish,         // x * sigmoid(a * x)
+    elu,           // a * (exp(x) - 1) below 0, x from there on
+    gelu,          // x / 2 * (1 + erf(x / sqrt(2)))
+    gelu_tanh,     // its approximation by tanh
+    hard_swish,    // x * max(0, min(1, x / 6 + 1 / 2))
+    hard_sigmoid,  // max(0, min(1, a * x + b))
+    leaky_relu,    // a * x below 0, x from there on
+  };
+  Kind kind;
+  float a = 1, b = 0;
+};
+
+struct RowFunctions {
+  // y[i] = f(x[i]); exp, sigmoid, tanh and erf within 3 ulp (simd/math.h).
+  void (*map)(RowFunction f, const float* x, float* y, std::int64_t count);
+  // y = exp(x - max(x)) / its sum, or the logarithm of that. Below e^-87 of the largest it is 0. A NaN anywhere makes all
+  // of y NaN; count > 0.
+  void (*softmax)(bool logarithm, const float* x, float* y, std::int64_t count);
+  // y[i] = (x[i] - center) * factor * scale[i * step] + bias[i * step], step 0 or 1.
+  void (*normalize)(const float* x, float center, float factor, const float* scale, const float* bias,
+                    std::int64_t step, float* y, std::int64_t count);
+};
+// Everywhere y is x or does not overlap it.
+
+// For an instruction set that the processor has; null: there are none.
+const RowFunctions* row_functions(Isa isa);
+
+namespace avx2 {
+extern const RowFunctions kRowFunctions;
+}
+namespace avx512 {
+extern const RowFunctions kRowFunctions;
+}
+
+}  // namespace convoy::ops
