@@ -1,6 +1,6 @@
 """One convolution, forward and backward, timed: nothing of Convoy is in here.
 
-    layer.py N C H W K R STRIDE GROUPS bf16|tf32|f32 [--benchmark]     then commands on standard input (answering.py)
+    layer.py N C H W K R STRIDE GROUPS bf16|tf32|f32 [--benchmark] [--contiguous]     then commands on standard input (answering.py)
 
 times      {"fprop", "dgrad", "wgrad": microseconds, medians of 50 by events}
 calls N    {"least", "median": microseconds a forward call, of 40 stretches of N calls in a row, the host's time included}
@@ -17,15 +17,17 @@ arguments = argparse.ArgumentParser()
 arguments.add_argument("sizes", type=int, nargs=8, metavar="N C H W K R STRIDE GROUPS")
 arguments.add_argument("type", choices=["bf16", "tf32", "f32"])
 arguments.add_argument("--benchmark", action="store_true")
+arguments.add_argument("--contiguous", action="store_true", help="without channels_last")
 arguments = arguments.parse_args()
 n, c, h, w, k, r, stride, groups = arguments.sizes
 
 torch.backends.cudnn.benchmark = arguments.benchmark
 torch.backends.cudnn.allow_tf32 = arguments.type == "tf32"
 kind = {"device": "cuda", "dtype": torch.bfloat16 if arguments.type == "bf16" else torch.float32}
+layout = torch.contiguous_format if arguments.contiguous else torch.channels_last
 torch.manual_seed(1)
-x = torch.randn(n, c, h, w, **kind).to(memory_format=torch.channels_last)
-f = torch.randn(k, c // groups, r, r, **kind).to(memory_format=torch.channels_last)
+x = torch.randn(n, c, h, w, **kind).to(memory_format=layout)
+f = torch.randn(k, c // groups, r, r, **kind).to(memory_format=layout)
 pad = [r // 2, r // 2]
 y = torch.nn.functional.conv2d(x, f, stride=stride, padding=r // 2, groups=groups)
 

@@ -8,7 +8,7 @@ first      builds nothing before: {"seconds": of the first step, "loss"}
 steps N    {"milliseconds": a step, "losses"}
 replays N  the same of a whole step that was captured into a CUDA graph
 infer N B  {"milliseconds": of B pictures in evaluation mode}; infer_replays N B: captured
-kernels N B  microseconds of each kernel of one such forward pass
+kernels N B  microseconds of each kernel of one such forward pass, and how many there are
 hash       of all parameters' bytes
 report     what convoy.torch ran, and what it left to PyTorch (with --patch)
 """
@@ -170,8 +170,9 @@ def kernels(count, size):
             forward(few)
         wait()
     model.train()
-    total = {event.key: event.device_time_total / int(count) for event in profile.key_averages()}
-    return {"microseconds": dict(sorted(total.items(), key=lambda each: -each[1]))}
+    events = profile.key_averages()
+    total = {event.key: event.device_time_total / int(count) for event in events}
+    return {"microseconds": dict(sorted(total.items(), key=lambda each: -each[1])), "launches": sum(event.count for event in events) / int(count)}
 
 
 def fingerprint():

@@ -53,6 +53,14 @@ std::optional<double> seconds_of(const std::vector<KnownTime>& known, const Cand
   return std::nullopt;
 }
 
+// What the host takes for a call: longer than for cuDNN's plans (some 6 us), of which Convoy's own engines take two
+// thirds. cuDNN's older interface looks for its kernels at each call, `cudnn.nhwc` launches copies too. (H100 and a Xeon:
+// bench/results/gpu-pytorch-host-time-2026-11-25.json.)
+double host_seconds(const Candidate& candidate) {
+  if (candidate.engine.starts_with("cudnn.legacy.")) return 60e-6;
+  return candidate.engine == "cudnn.nhwc" ? 15e-6 : 0;
+}
+
 const KnownTime* fastest(const std::vector<KnownTime>& known) {
   const auto found =
       std::min_element(known.begin(), known.end(), [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
@@ -116,6 +124,12 @@ const StandIn* Substitution::choose(const Replaceable& plan, const std::vector<K
   std::vector<std::pair<Candidate, std::string>> refused;
   std::unique_lock lock(mutex_);
   for (const KnownTime& known : substitutes) {
+    // A program whose host is ahead of the GPU stays ahead, and one that waits for its host doesn't wait longer.
+    if (const double host = host_seconds(known.candidate); known.seconds < host) {
+      refused.emplace_back(known.candidate, fmt::format("a call keeps the host for {:.0f} us, the GPU for {:.1f}",
+                                                        1e6 * host, 1e6 * known.seconds));
+      continue;
+    }
     if (plan.timed) {
       const auto carrier = carriers_.find(&plan.row);
       if (carrier != carriers_.end() && carrier->second != plan.plan.offer.candidate) break;

@@ -52,7 +52,8 @@ class Substitution {
   Substitution(const Choices& choices, Recorder& recorder) : choices_(choices), recorder_(recorder) {}
 
   // For a plan that was just made, by what is known of its problem; null: nothing stands in. A substitute has to be
-  // known to be faster, to be permitted by the filters, and to lose nothing (losses_of) that the plan does not lose.
+  // known to be faster, to keep the GPU for as long as its call keeps the host, to be permitted by the filters, and to
+  // lose nothing (losses_of) that the plan does not lose.
   // What is faster and can't serve is in the row's record, with the reason.
   const StandIn* choose(const Replaceable& plan, const std::vector<KnownTime>& cudnns,
                         std::vector<KnownTime> substitutes);

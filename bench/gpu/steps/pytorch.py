@@ -332,24 +332,43 @@ class Inference(Networks):
 
 
 class Eager(Networks):
-    """eager inference at batch 1, which waits for the host: ten processes plain and steered, since those of one mode differ by a tenth"""
-    PROCESSES, ROUNDS = 10, 6
+    """eager inference at batch 1, which waits for the host, tuned for that: sixteen pairs of a process plain and one steered, since processes
+    of one mode differ by a tenth; the two of a pair take turns on one processor. And how many kernels either launches"""
+    PAIRS, ROUNDS = 16, 16
 
     def measured(self, name, type_):
         script = program("train.py", name, type_, "--batch", 1)
-        driven = together({(mode, number): before + script for number in range(self.PROCESSES)
+        record = harness.OUT / f"{name}-{type_}-batch-1.jsonl"
+        if not record.exists():
+            for one in together({"record": under("--record", record) + script}).values():
+                one.ask("infer 2 1")
+                one.end()
+        tuned = tune(record, self.TUNING)
+        ran = harness.OUT / f"{name}-{type_}-batch-1-steered.jsonl"
+        kernels = {}
+        for mode, one in together({"plain": script, "steered": under("--record", ran, "--steer") + script}).items():
+            one.ask("infer 2 1")
+            kernels[mode] = one.ask("kernels 20 1")
+            one.end()
+        processors = sorted(os.sched_getaffinity(0))
+        places = [["taskset", "-c", processors[pair % len(processors)]] for pair in range(self.PAIRS)]
+        driven = together({(mode, pair): place + before + script for pair, place in enumerate(places)
                            for mode, before in (("plain", []), ("steered", under()))})
-        turns = [{one: driven[one].ask("infer 30 1")["milliseconds"] for one in (driven if number % 2 else reversed(driven))}
+        turns = [{one: driven[one].ask("infer 10 1")["milliseconds"] for one in (driven if number % 2 else reversed(driven))}
                  for number in range(self.ROUNDS + 1)][1:]
         least = {one: min(turn[one] for turn in turns) for one in driven}
         for each in driven.values():
             each.end()
-        milliseconds = {mode: sorted(least[mode, number] for number in range(self.PROCESSES)) for mode in ("plain", "steered")}
-        return {"network": name, "type": type_, "milliseconds": milliseconds,
-                "steered_over_plain": statistics.median(milliseconds["plain"]) / statistics.median(milliseconds["steered"])}
+        ratios = [least["plain", pair] / least["steered", pair] for pair in range(self.PAIRS)]
+        return {"network": name, "type": type_, "tuned": tuned, "ratios": sorted(ratios),
+                "milliseconds": {mode: sorted(least[mode, pair] for pair in range(self.PAIRS)) for mode in ("plain", "steered")},
+                "launches": {mode: each["launches"] for mode, each in kernels.items()},
+                "kernel_microseconds": {mode: sum(each["microseconds"].values()) for mode, each in kernels.items()},
+                "steered_over_plain": statistics.median(ratios)}
 
     def summary(self, rows):
-        return {"table": [row if "broken" in row else [row["network"], row["type"], round(row["steered_over_plain"], 3)] for row in rows], "rows": rows}
+        return {"table": [row if "broken" in row else [row["network"], row["type"], round(row["steered_over_plain"], 3), row["launches"]] for row in rows],
+                "rows": rows}
 
 
 class First(Networks):
@@ -385,24 +404,26 @@ class First(Networks):
 
 
 class HostTime(harness.Step):
-    """the host's time of a call: a tiny depthwise convolution by cuDNN's plan and by what stands in for it"""
+    """the host's time of a call: a tiny convolution, depthwise or dense, by cuDNN's plan and by what stands in for it"""
 
     def units(self):
-        return ["bf16", "tf32"]
+        return [["bf16", "cuda.depthwise", 64], ["tf32", "cuda.depthwise", 64], ["tf32", "cudnn.legacy.fprop1", 1], ["bf16", "cudnn.legacy.fprop1", 1],
+                ["bf16", "cudnn.nhwc", 1]]
 
-    def run(self, type_):
-        script = program("layer.py", 1, 64, 14, 14, 64, 3, 1, 64, type_)
-        rules = harness.OUT / "depthwise.rules"
-        rules.write_text("* -> cuda.depthwise\n")
+    def run(self, unit):
+        type_, engine, groups = unit
+        script = program("layer.py", 1, 64, 14, 14, 64, 3, 1, groups, type_, *(["--contiguous"] if engine == "cudnn.nhwc" else []))
+        rules = harness.OUT / f"{engine}.rules"
+        rules.write_text(f"* -> {engine}\n")
         try:
             driven = together({(mode, copy): before + script for copy in range(3)
                                for mode, before in (("plain", []), ("in place of it", under("--no-db", "--rules", rules)))})
             rounds = [{name: each.ask("calls 500")["least"] for name, each in driven.items()} for _ in range(6)]
             said = {str(name): each.end()[-300:] for name, each in driven.items()}
         except RuntimeError as error:
-            return {"type": type_, "broken": str(error)}
+            return {"type": type_, "engine": engine, "broken": str(error)}
         least = {mode: [min(row[mode, copy] for row in rounds) for copy in range(3)] for mode in ("plain", "in place of it")}
-        return {"type": type_, "least_microseconds_a_call": least, "said": said,
+        return {"type": type_, "engine": engine, "least_microseconds_a_call": least, "said": said,
                 "over_plain": statistics.median(least["in place of it"]) / statistics.median(least["plain"])}
 
     def summary(self, rows):
