@@ -131,7 +131,7 @@ class Cast final : public Operator {
     return dispatch<kAnyType>(inputs[0].desc.type, [&]<class T>(Tag<T>) {
       return make_plan(node,
                        [loop, to, saturate, bytes](std::span<const void* const> in, std::span<void* const> out,
-                                            const ExecContext& context) -> Result<void> {
+                                                   const ExecContext& context) -> Result<void> {
                          parallel_for(context, loop.elements(), 4, [&](std::int64_t begin, std::int64_t end) {
                            constexpr std::int64_t kChunk = 512;
                            Intermediate<T> values[kChunk];

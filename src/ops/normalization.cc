@@ -64,7 +64,7 @@ struct Rows {
   std::int64_t rows = 0;
   std::int64_t size = 0;  // elements of a row
   double epsilon = 0;
-  BroadcastLoop loop;  // output, input, scale, bias; visits row after row
+  BroadcastLoop loop;           // output, input, scale, bias; visits row after row
   const RowFunctions* vectors;  // null: there are none
   bool has_scale = true;
   bool has_bias = true;

@@ -79,8 +79,8 @@ class QLinearConcat final : public Operator {
   };
 
   template <class Q>
-  static void copy(const Part& part, const std::array<Q, 256>& table, const std::uint8_t* x, Q* y,
-                   bool vectors, const ExecContext& context) {
+  static void copy(const Part& part, const std::array<Q, 256>& table, const std::uint8_t* x, Q* y, bool vectors,
+                   const ExecContext& context) {
     const std::int64_t ys = part.loop.inner_stride(0), xs = part.loop.inner_stride(1);
     bool unchanged = true;
     for (int byte = 0; byte < 256; ++byte) unchanged = unchanged && table[byte] == static_cast<Q>(byte);

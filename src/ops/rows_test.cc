@@ -289,8 +289,8 @@ TEST(Rows, Bytes) {
     }
     for (const std::int64_t width : {5, 17, 64, 65, 131}) {
       for (const std::int64_t stride : {1, 2, 3}) {
-        const std::map<std::string, Attribute> window = {{"kernel_shape", Ints{3, 3}}, {"strides", Ints{stride, stride}},
-                                                         {"pads", Ints{1, 1, 1, 1}}};
+        const std::map<std::string, Attribute> window = {
+            {"kernel_shape", Ints{3, 3}}, {"strides", Ints{stride, stride}}, {"pads", Ints{1, 1, 1, 1}}};
         expect_one_result(node_of("MaxPool", window), {bytes_of(type, {1, 3, 7, width}, random)});
         expect_one_result(node_of("MaxPool", window), {bytes_of(type, {1, width, 7, 6}, random)});
       }
@@ -304,7 +304,8 @@ TEST(Rows, CastsOfEveryPair) {
       {DataType::f32, 1}, {DataType::u8, 2}, {DataType::s8, 3}, {DataType::f16, 10}, {DataType::bf16, 16}};
   for (const auto& [from, unused] : types) {
     for (const auto& [to, number] : types) {
-      for (const Dims& dims : kShapes) expect_one_result(node_of("Cast", {{"to", number}}), {varied(from, dims, random)});
+      for (const Dims& dims : kShapes)
+        expect_one_result(node_of("Cast", {{"to", number}}), {varied(from, dims, random)});
     }
   }
 }
