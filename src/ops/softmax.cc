@@ -91,7 +91,7 @@ class Softmax final : public Operator {
         if (x.type == DataType::bf16) return rows_plan<BF16>(node, fold, functions, request.threads);
       }
       if (x.type == DataType::f32) return onednn_plan(node, fold, request.threads);
-      if (is_half_type(x.type)) return plan_in_f32(*this, node, inputs, outputs, request);
+      if (contains(kHalves, x.type)) return plan_in_f32(*this, node, inputs, outputs, request);
     }
     return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
       return make_plan(
