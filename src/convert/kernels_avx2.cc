@@ -178,7 +178,8 @@ void few_rows(const Piece& piece) {
   constexpr std::int64_t kStep = 16 / T::E;
   const Piece p = piece;
   // From one lane to the next.
-  const std::int64_t from = kFromRows ? p.src_channel : kStep * T::kFrom, to = kFromRows ? kStep * T::kTo : p.dst_channel;
+  const std::int64_t from = kFromRows ? p.src_channel : kStep * T::kFrom,
+                     to = kFromRows ? kStep * T::kTo : p.dst_channel;
   for (std::int64_t at = 0; at < p.positions; at += kStep) {
     at = std::min(at, p.positions - kStep);
     __m128i lanes[kChannels];

@@ -38,13 +38,13 @@ CONVOY_FLOAT_FUNCTION(Softsign, x / (C(1) + std::abs(x)))
 #undef CONVOY_FLOAT_FUNCTION
 
 // Those that there are vectors for.
-#define CONVOY_ROW_FUNCTION(Name, expression, kind)              \
-  struct Name : PlainFunction<Name, kMathFloats> {               \
-    template <class C>                                           \
-    C operator()(C x) const {                                    \
-      return expression;                                         \
-    }                                                            \
-    RowFunction vectors() const { return {RowFunction::kind}; }  \
+#define CONVOY_ROW_FUNCTION(Name, expression, kind)             \
+  struct Name : PlainFunction<Name, kMathFloats> {              \
+    template <class C>                                          \
+    C operator()(C x) const {                                   \
+      return expression;                                        \
+    }                                                           \
+    RowFunction vectors() const { return {RowFunction::kind}; } \
   };
 CONVOY_ROW_FUNCTION(Sigmoid, sigmoid(x), sigmoid)
 CONVOY_ROW_FUNCTION(Tanh, std::tanh(x), tanh)
@@ -113,9 +113,7 @@ struct HardSigmoid : WithParameters<HardSigmoid> {
   C operator()(C x) const {
     return std::max(std::min(C(a) * x + C(b), C(1)), C(0));  // keeps NaN
   }
-  RowFunction vectors() const {
-    return {RowFunction::hard_sigmoid, static_cast<float>(a), static_cast<float>(b)};
-  }
+  RowFunction vectors() const { return {RowFunction::hard_sigmoid, static_cast<float>(a), static_cast<float>(b)}; }
 };
 
 struct ThresholdedRelu : WithParameters<ThresholdedRelu> {

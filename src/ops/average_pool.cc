@@ -86,7 +86,7 @@ class AveragePool final : public SumPool {
     CONVOY_TRY(const std::int64_t include, node.integer("count_include_pad", 0));
     const PoolKind kind = include != 0 ? PoolKind::average_include_pad : PoolKind::average_exclude_pad;
     if (auto plan = onednn_pooling(kind, geometry, x, y, request.threads)) return plan;
-    return loop_plan<AverageOp>(node, geometry, x, y, include != 0, request.cpu.isa >= Isa::avx2);
+    return loop_plan<AverageOp>(node, geometry, x, y, include != 0, has_row_vectors(request));
   }
 
  protected:

@@ -85,11 +85,12 @@ class BinaryOperator final : public Operator {
       const std::int64_t sample = at / few.positions;
       const T* const of_sample = b + sample * few.sample_stride;
       if constexpr (is_half<T>) {
-        // Chunks hold whole positions: b, repeated, is widened once a sample.
-        RowBuffer second;
-        for (std::int64_t i = 0; i < kRowChunk; ++i) second[i] = static_cast<float>(of_sample[i % kChannels]);
+        // Chunks hold whole positions: b is widened once a sample and repeated as far as a chunk goes.
         const std::int64_t last = std::min(end, (sample + 1) * few.positions);
-        RowBuffer first;
+        const std::int64_t longest = std::min(kRowChunk, (last - at) * kChannels);
+        RowBuffer first, second;
+        load_row(vectors, of_sample, 1, kChannels, second.data());
+        for (std::int64_t i = kChannels; i < longest; ++i) second[i] = second[i - kChannels];
         for (std::int64_t n; at < last; at += n) {
           n = std::min(kRowChunk / kChannels, last - at);
           const float* from = load_row(vectors, a + at * kChannels, 1, n * kChannels, first.data());

@@ -12,12 +12,11 @@ namespace {
 
 using Ints = std::vector<std::int64_t>;
 
-HostTensor varied(Dims dims, double step) {
-  auto made = HostTensor::allocate(TensorDesc::packed(DataType::f32, std::move(dims)));
+HostTensor varied(Dims dims, double step, DataType type = DataType::f32) {
+  auto made = HostTensor::allocate(TensorDesc::packed(type, std::move(dims)));
   EXPECT_TRUE(made.ok());
-  auto* values = reinterpret_cast<float*>(made->data.get());
   for (std::int64_t i = 0; i < made->desc.elements(); ++i) {
-    values[i] = static_cast<float>(std::remainder(step * static_cast<double>(i + 1), 3.0));
+    store_from_double(type, made->data.get(), i, std::remainder(step * static_cast<double>(i + 1), 3.0));
   }
   return *made;
 }
@@ -52,7 +51,7 @@ NodeDesc split_along(std::int64_t axis, int parts, int opset = 13) {
 
 // The outputs in blocks, or nothing where the operator doesn't take them. Input `constant` is one, and so in nchw.
 std::optional<std::vector<HostTensor>> in_blocks(const NodeDesc& node, const std::vector<HostTensor>& given,
-                                                 Layout layout, int constant = -1) {
+                                                 Layout layout, int constant = -1, Isa isa = Isa::avx512) {
   const Operator* op = find_operator(node.domain, node.op);
   const auto is_constant = [&](std::size_t i) { return given[i].desc.rank() < 3 || static_cast<int>(i) == constant; };
   std::vector<Input> inputs;
@@ -79,7 +78,10 @@ std::optional<std::vector<HostTensor>> in_blocks(const NodeDesc& node, const std
     planned.push_back(as_planned(made.back().desc));
     out.push_back(made.back().data.get());
   }
-  const auto plan = op->plan(node, inputs, planned, PlanRequest{});
+  PlanRequest request;
+  request.threads = 2;
+  request.cpu = capped(cpu_features(), isa);
+  const auto plan = op->plan(node, inputs, planned, request);
   EXPECT_TRUE(plan.ok()) << plan.error().message;
   const auto team = make_cpu_team(2);
   const auto workspace = allocate_aligned(std::max<std::size_t>((*plan)->workspace_bytes(), 64));
@@ -139,6 +141,34 @@ TEST(Blocks, GiveWhatNchwGives) {
       const auto got = in_blocks(node, inputs, layout);
       ASSERT_TRUE(got) << node.op;
       expect_near(*got, *expected, node.op);
+    }
+  }
+}
+
+// With vectors and without the same numbers, rounded once.
+TEST(Blocks, OfHalves) {
+  for (const DataType type : {DataType::f16, DataType::bf16}) {
+    // The second is large enough for two threads.
+    for (const Dims& dims : {Dims{2, 32, 6, 8}, Dims{2, 48, 33, 35}}) {
+      const HostTensor x = varied(dims, 0.37, type);
+      const std::int64_t channels = dims[1];
+      const std::pair<NodeDesc, std::vector<HostTensor>> cases[] = {
+          {node_of("BatchNormalization"),
+           {x, numbers(channels, 0.3), numbers(channels, 0.7), numbers(channels, 0.2), numbers(channels, 0)}},
+          {node_of("Mul"), {x, varied({2, channels, 1, 1}, 0.53, type)}},
+          {node_of("HardSwish"), {x}},
+          {node_of("GlobalMaxPool"), {x}}};
+      for (const auto& [node, inputs] : cases) {
+        const auto expected = run_op(node, inputs, {.isa = Isa::portable});
+        ASSERT_TRUE(expected.ok()) << node.op << ": " << expected.error().message;
+        for (const Layout layout : {Layout::nchw8c, Layout::nchw16c}) {
+          for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
+            const auto got = in_blocks(node, inputs, layout, -1, isa);
+            ASSERT_TRUE(got) << node.op;
+            expect_near(*got, *expected, node.op);
+          }
+        }
+      }
     }
   }
 }

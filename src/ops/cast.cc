@@ -66,10 +66,10 @@ void store_as(DataType type, const Middle* values, std::int64_t count, void* out
 }
 
 // What f32 holds every value of, and what it is then rounded to as from f64.
-constexpr TypeSet kRows = only(DataType::f32) | only(DataType::f16) | only(DataType::bf16);
+constexpr TypeSet kRows = kHalves | only(DataType::f32);
 constexpr TypeSet kThroughF32 = kRows | only(DataType::u8) | only(DataType::s8);
 
-std::unique_ptr<OpPlan> plan_in_f32(const NodeDesc& node, const BroadcastLoop& loop, DataType from, DataType to,
+std::unique_ptr<OpPlan> through_f32(const NodeDesc& node, const BroadcastLoop& loop, DataType from, DataType to,
                                     bool vectors) {
   return dispatch<kThroughF32>(from, [&]<class T>(Tag<T>) {
     return dispatch<kRows>(to, [&]<class To>(Tag<To>) {
@@ -125,13 +125,13 @@ class Cast final : public Operator {
     CONVOY_TRY(const std::int64_t saturate, node.integer("saturate", 1));
     const DataType to = outputs[0].type;
     if (contains(kThroughF32, inputs[0].desc.type) && contains(kRows, to)) {
-      return plan_in_f32(node, loop, inputs[0].desc.type, to, has_row_vectors(request));
+      return through_f32(node, loop, inputs[0].desc.type, to, has_row_vectors(request));
     }
     const bool bytes = has_row_vectors(request) && (to == DataType::u8 || to == DataType::s8);
     return dispatch<kAnyType>(inputs[0].desc.type, [&]<class T>(Tag<T>) {
       return make_plan(node,
                        [loop, to, saturate, bytes](std::span<const void* const> in, std::span<void* const> out,
-                                            const ExecContext& context) -> Result<void> {
+                                                   const ExecContext& context) -> Result<void> {
                          parallel_for(context, loop.elements(), 4, [&](std::int64_t begin, std::int64_t end) {
                            constexpr std::int64_t kChunk = 512;
                            Intermediate<T> values[kChunk];

@@ -46,6 +46,8 @@ template <class T>
 constexpr bool is_small_float = std::is_class_v<T>;
 template <class T>
 constexpr bool is_float_element = is_small_float<T> || std::is_floating_point_v<T>;
+template <class T>
+constexpr bool is_half = std::is_same_v<T, F16> || std::is_same_v<T, BF16>;  // of kHalves
 
 // What values of T are computed in: float for the small floats, T otherwise.
 template <class T>
@@ -56,6 +58,7 @@ using TypeSet = std::uint32_t;
 constexpr TypeSet only(DataType type) { return TypeSet{1} << static_cast<int>(type); }
 constexpr TypeSet kFloats = only(DataType::f64) | only(DataType::f32) | only(DataType::f16) | only(DataType::bf16) |
                             only(DataType::f8_e4m3) | only(DataType::f8_e5m2);
+constexpr TypeSet kHalves = only(DataType::f16) | only(DataType::bf16);
 constexpr TypeSet kSignedIntegers =
     only(DataType::s64) | only(DataType::s32) | only(DataType::s16) | only(DataType::s8);
 constexpr TypeSet kUnsignedIntegers =

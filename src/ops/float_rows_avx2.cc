@@ -149,7 +149,8 @@ void truncate_row(const float* x, void* y, std::int64_t count) {
   };
   const auto block = [&](const float* from, std::uint8_t* to) {
     const __m256i low = _mm256_packus_epi32(bytes(simd::load(from)), bytes(simd::load(from + kLanes)));
-    const __m256i high = _mm256_packus_epi32(bytes(simd::load(from + 2 * kLanes)), bytes(simd::load(from + 3 * kLanes)));
+    const __m256i high =
+        _mm256_packus_epi32(bytes(simd::load(from + 2 * kLanes)), bytes(simd::load(from + 3 * kLanes)));
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
                         _mm256_permutevar8x32_epi32(_mm256_packus_epi16(low, high), order));

@@ -1,5 +1,6 @@
 // Loops over rows of f32 that the compiler leaves scalar, vectorised for AVX2, and rows of narrow types as f32. What
-// they are for waits for memory, so there is one set of them; where there is no AVX2, callers use their own loops.
+// they are for waits for memory, so there is one set of them; where there is no AVX2, callers use their own loops,
+// which give the same bits but for sums: these add in another order and by FMA, all in f64.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
 #include "ops/in_f32.h"
 
+#include <fmt/format.h>
+
 #include <array>
-#include <cassert>
 
 #include "convoy/host_tensor.h"
 #include "ops/rows.h"
@@ -9,8 +10,6 @@
 
 namespace convoy::ops {
 namespace {
-
-constexpr TypeSet kHalves = only(DataType::f16) | only(DataType::bf16);
 
 constexpr std::size_t kMostTensors = 8;  // of the operators that are planned so
 
@@ -96,7 +95,9 @@ class PlanInF32 final : public OpPlan {
 
 Result<std::unique_ptr<OpPlan>> plan_in_f32(const Operator& op, const NodeDesc& node, std::span<const Input> inputs,
                                             std::span<const TensorDesc> outputs, const PlanRequest& request) {
-  assert(inputs.size() <= kMostTensors && outputs.size() <= kMostTensors);
+  if (std::max(inputs.size(), outputs.size()) > kMostTensors) {
+    return Error{ErrorCode::unsupported, fmt::format("{}: more than {} inputs or outputs", node.op, kMostTensors)};
+  }
   const bool vectors = has_row_vectors(request);
   std::vector<Input> wide_inputs(inputs.begin(), inputs.end());
   std::vector<TensorDesc> wide_outputs(outputs.begin(), outputs.end());
@@ -113,7 +114,12 @@ Result<std::unique_ptr<OpPlan>> plan_in_f32(const Operator& op, const NodeDesc& 
     if (!input.present || !contains(kHalves, input.desc.type)) continue;
     Wide wide = make_wide(input.desc, i, input.constant == nullptr);
     if (input.constant != nullptr) {
-      wide.constant = allocate_aligned(std::max<std::size_t>(wide.elements * sizeof(float), 64));
+      const std::size_t size = std::max<std::size_t>(wide.elements * sizeof(float), 64);
+      wide.constant = allocate_aligned(size);
+      if (wide.constant == nullptr) {
+        return Error{ErrorCode::out_of_memory,
+                     fmt::format("{}: no memory for input {} as f32 ({} bytes)", node.op, i, size)};
+      }
       widen(wide, vectors, input.constant, reinterpret_cast<float*>(wide.constant.get()), 0, wide.elements);
       input.constant = wide.constant.get();
     }

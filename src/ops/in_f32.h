@@ -5,8 +5,6 @@
 
 namespace convoy::ops {
 
-inline bool is_half_type(DataType type) { return type == DataType::f16 || type == DataType::bf16; }
-
 // `op`'s plan with every f16 and bf16 tensor as f32. Inputs are widened into the workspace at each execution (constants
 // once, now), outputs rounded from it. Other tensors stay as they are.
 Result<std::unique_ptr<OpPlan>> plan_in_f32(const Operator& op, const NodeDesc& node, std::span<const Input> inputs,

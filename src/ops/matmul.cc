@@ -164,7 +164,7 @@ class MatMul final : public Operator {
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
-    if (is_half_type(outputs[0].type)) return plan_in_f32(*this, node, inputs, outputs, request);
+    if (contains(kHalves, outputs[0].type)) return plan_in_f32(*this, node, inputs, outputs, request);
     Dims dims;
     CONVOY_TRY(MatMulShape shape, matmul_shape(node, inputs[0].desc.dims, inputs[1].desc.dims, 0, 1, &dims));
     merge_batches(shape, inputs[0].desc.dims);
@@ -185,7 +185,7 @@ class Gemm final : public Operator {
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
-    if (is_half_type(outputs[0].type)) return plan_in_f32(*this, node, inputs, outputs, request);
+    if (contains(kHalves, outputs[0].type)) return plan_in_f32(*this, node, inputs, outputs, request);
     CONVOY_TRY(const MatMulShape shape, read(node, inputs));
     CONVOY_TRY(const Bias bias, read_bias(node, inputs, shape));
     if (auto plan = onednn_matmul("gemm", shape, outputs[0].type, bias, request.threads)) return plan;

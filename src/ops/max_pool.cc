@@ -100,7 +100,7 @@ class MaxPool final : public Operator {
     const TensorDesc &x = inputs[0].desc, &y = outputs[0];
     CONVOY_TRY(const PoolGeometry geometry, read_pooling(node, x.dims));
     CONVOY_TRY(const std::int64_t order, node.integer("storage_order", 0));
-    const bool with_indices = outputs.size() > 1, vectors = request.cpu.isa >= Isa::avx2;
+    const bool with_indices = outputs.size() > 1, vectors = has_row_vectors(request);
     const TensorDesc indices = with_indices ? outputs[1] : y;
     if (!with_indices) {
       if (auto plan = onednn_pooling(PoolKind::max, geometry, x, y, request.threads)) return plan;

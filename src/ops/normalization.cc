@@ -15,6 +15,9 @@
 namespace convoy::ops {
 namespace {
 
+// A variance as it is rounded; NaN stays (an infinity among the elements).
+double not_below_zero(double variance) { return variance < 0 ? 0 : variance; }
+
 struct Moments {
   double mean = 0;
   double variance = 0;
@@ -56,7 +59,7 @@ Moments moments_of(bool vectors, const T* x, std::int64_t count) {
     square += squares[lane];
   }
   const double mean = sum / static_cast<double>(count);
-  return {center + mean, std::max(0.0, square / static_cast<double>(count) - mean * mean)};
+  return {center + mean, not_below_zero(square / static_cast<double>(count) - mean * mean)};
 }
 
 // The tensor as rows, and how scale and bias lie along it.
@@ -64,7 +67,7 @@ struct Rows {
   std::int64_t rows = 0;
   std::int64_t size = 0;  // elements of a row
   double epsilon = 0;
-  BroadcastLoop loop;  // output, input, scale, bias; visits row after row
+  BroadcastLoop loop;           // output, input, scale, bias; visits row after row
   const RowFunctions* vectors;  // null: there are none
   bool has_scale = true;
   bool has_bias = true;
@@ -342,7 +345,8 @@ class InstanceNormalization final : public Operator {
         std::array<C, kRowChunk> center;
         std::fill_n(mean.begin(), n, 0.0);
         std::fill_n(variance.begin(), n, 0.0);
-        if (pixels > 0) std::copy_n(computed(vectors, x, n, buffer), n, center.begin());
+        if (pixels == 0) continue;  // nothing to write
+        std::copy_n(computed(vectors, x, n, buffer), n, center.begin());
         for (std::int64_t p = 0; p < pixels; ++p) {
           const C* row = computed(vectors, x + p * channels, n, buffer);
           if constexpr (std::is_same_v<C, float>) {
@@ -360,7 +364,7 @@ class InstanceNormalization final : public Operator {
         const auto count = static_cast<double>(pixels);
         for (std::int64_t c = 0; c < n; ++c) {
           const double difference = mean[c] / count;
-          variance[c] = std::max(0.0, variance[c] / count - difference * difference);
+          variance[c] = not_below_zero(variance[c] / count - difference * difference);
           mean[c] = difference + static_cast<double>(center[c]);
         }
         std::array<C, kRowChunk> gain, shift;

@@ -3,6 +3,8 @@
 namespace convoy::ops {
 namespace {
 
+using Ints = std::vector<std::int64_t>;
+
 TEST(Softmax, OneAxisSinceOpset13) {
   const std::vector<double> values = spread(2 * 3 * 4 * 5, -5, 5);
   const HostTensor x = floats({2, 3, 4, 5}, values);
@@ -155,6 +157,60 @@ TEST(GroupNormalization, ScalesPerGroupThenPerChannel) {
             1e-5);
   expect_refused(node_of("GroupNormalization", {{"num_groups", std::int64_t{3}}}),
                  {floats(dims, values), floats({4}, {1, 2, 3, 4}), floats({4}, {0, 0, 0, 0})}, "num_groups=3");
+}
+
+// A mean or a variance that is none makes its row NaN, and no other.
+TEST(Normalizations, AnInfinityOrNaNMakesItsRowNaN) {
+  struct Case {
+    NodeDesc node;
+    Dims dims;
+    Ints parameters;    // dims of scale and bias
+    std::int64_t rows;  // of which the second has it
+  };
+  const Case cases[] = {{node_of("LayerNormalization"), {3, 45}, {45}, 3},
+                        {node_of("LayerNormalization"), {3, 1}, {1}, 3},
+                        {node_of("LayerNormalization"), {3, 600}, {1}, 3},
+                        {node_of("GroupNormalization", {{"num_groups", std::int64_t{3}}}), {1, 6, 3, 5}, {6}, 3},
+                        {node_of("InstanceNormalization"), {1, 20, 3, 15}, {20}, 20},
+                        {node_of("InstanceNormalization"), {1, 3, 1, 1}, {3}, 3}};
+  for (const DataType type : {DataType::f32, DataType::f16, DataType::bf16, DataType::f64}) {
+    for (const Case& c : cases) {
+      const HostTensor scale = tensor(type, c.parameters, spread(c.parameters[0], 0.5, 2));
+      const std::int64_t row = TensorDesc::packed(type, c.dims).elements() / c.rows;
+      for (const double bad : {INFINITY, -INFINITY, NAN}) {
+        for (const std::int64_t at : {std::int64_t{0}, row / 2, row - 1}) {
+          std::vector<double> values = spread(c.rows * row, -3, 5);
+          values[row + at] = bad;
+          for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
+            for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
+              if (layout == Layout::nhwc && c.node.op != "InstanceNormalization") continue;
+              SCOPED_TRACE(c.node.op + " " + std::string(name_of(type)) + " of " + to_string(c.dims) + ", " +
+                           std::to_string(bad) + " at " + std::to_string(at) + ", " + std::string(name_of(isa)) + " " +
+                           std::string(name_of(layout, 2)));
+              const auto y = run_op(c.node, {tensor(type, c.dims, values), scale, scale},
+                                    {.layout = layout, .constants = false, .isa = isa});
+              ASSERT_TRUE(y.ok()) << y.error().message;
+              for (std::int64_t i = 0; i < c.rows * row; ++i) {
+                const double value = y->front().at(i);
+                ASSERT_TRUE(i / row == 1 ? std::isnan(value) : std::isfinite(value))
+                    << "element " << i << ": " << value;
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(InstanceNormalization, OfNoPixels) {
+  for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
+    const auto y = run_op(node_of("InstanceNormalization"),
+                          {floats({1, 3, 0, 2}, {}), floats({3}, {1, 2, 3}), floats({3}, {1, 2, 3})},
+                          {.layout = layout, .constants = false});
+    ASSERT_TRUE(y.ok()) << y.error().message;
+    EXPECT_EQ(y->front().desc.elements(), 0);
+  }
 }
 
 TEST(MeanVarianceNormalization, OverBatchAndPixels) {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace convoy::ops {
 
@@ -84,6 +85,7 @@ static void expect_equal(const HostTensor& got, const HostTensor& want, double a
   for (std::int64_t i = 0; i < want.desc.elements(); ++i) {
     const double a = got.at(i), b = want.at(i);
     if (a == b || (std::isnan(a) && std::isnan(b))) continue;
+    ASSERT_FALSE(std::isinf(b)) << "element " << i << ": " << a << ", not " << b;
     ASSERT_LE(std::abs(a - b), absolute + relative * std::abs(b)) << "element " << i << ": " << a << ", not " << b;
   }
 }
@@ -111,6 +113,68 @@ void expect_op(const NodeDesc& node, const std::vector<HostTensor>& inputs, cons
           for (std::size_t i = 0; i < expected.size(); ++i) {
             SCOPED_TRACE(fmt::format("output {}", i));
             expect_equal((*results)[i], expected[i], absolute, relative);
+            if (testing::Test::HasFatalFailure()) return;
+          }
+        }
+      }
+    }
+  }
+}
+
+HostTensor varied(DataType type, Dims dims, std::mt19937& random) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double specials[] = {std::numeric_limits<double>::quiet_NaN(),
+                             0.0,
+                             -0.0,
+                             kInfinity,
+                             -kInfinity,
+                             0.5,
+                             -1.5,
+                             2.5,
+                             6.1e-5,
+                             -3e-39,
+                             65519,
+                             3e9,
+                             -1e20};
+  HostTensor result = *HostTensor::allocate(TensorDesc::packed(type, std::move(dims)));
+  for (std::int64_t i = 0; i < result.desc.elements(); ++i) {
+    const std::uint32_t draw = static_cast<std::uint32_t>(random());
+    const double usual = (static_cast<double>(draw % 4001) - 2000) / 256;
+    store_from_double(type, result.data.get(), i,
+                      draw % 5 == 0 && is_floating(type) ? specials[draw / 5 % std::size(specials)] : usual);
+  }
+  return result;
+}
+
+void expect_as_portable(const NodeDesc& node, const std::vector<HostTensor>& inputs, double relative, double absolute) {
+  const Operator* op = find_operator(node.domain, node.op);
+  ASSERT_NE(op, nullptr) << node.op;
+  const auto plain = run_op(node, inputs, {.isa = Isa::portable});
+  ASSERT_TRUE(plain.ok()) << node.op << ": " << plain.error().message;
+  const auto accepts = [&](Layout layout, bool constants) {
+    std::vector<Input> descs;
+    for (const HostTensor& input : inputs) {
+      descs.push_back({input.data != nullptr, input.desc, constants ? input.data.get() : nullptr});
+    }
+    return op->accepts(node, descs, layout);
+  };
+  for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
+    if (layout == Layout::nhwc && inputs[0].desc.rank() < 3) continue;
+    const bool constants = accepts(layout, true);  // else it may take what is none
+    if (!constants && (!op->shape_inputs(node).empty() || !accepts(layout, false))) continue;
+    for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
+      for (const int threads : {1, 3}) {
+        for (const bool in_place : {false, true}) {
+          if (in_place && op->in_place_input(node) < 0) continue;
+          SCOPED_TRACE(fmt::format("{} {} [{}] {} {} threads={} in_place={}", node.op, name_of(inputs[0].desc.type),
+                                   to_string(inputs[0].desc.dims), name_of(isa), name_of(layout, 2), threads,
+                                   in_place));
+          const auto got = run_op(node, inputs, {layout, threads, in_place, constants, isa});
+          ASSERT_TRUE(got.ok()) << got.error().message;
+          for (std::size_t i = 0; i < plain->size(); ++i) {
+            const HostTensor &want = (*plain)[i], &y = (*got)[i];
+            if (std::memcmp(y.data.get(), want.data.get(), want.desc.bytes()) == 0) continue;
+            expect_equal(y, want, absolute, relative);
             if (testing::Test::HasFatalFailure()) return;
           }
         }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
 
 #include "ops/operator.h"
 
@@ -40,6 +41,15 @@ Result<std::vector<HostTensor>> run_op(const NodeDesc& node, const std::vector<H
 // absolute + relative * |expected| (NaN matches NaN).
 void expect_op(const NodeDesc& node, const std::vector<HostTensor>& inputs, const std::vector<HostTensor>& expected,
                double absolute = 1e-6, double relative = 1e-5);
+
+// Numbers of every size, both zeros, infinities, a NaN and halfway cases; of integer types only usual ones.
+HostTensor varied(DataType type, Dims dims, std::mt19937& random);
+
+// Runs with vectors of any width and without, with 1 and 3 threads, in nchw and (where accepted) nhwc, in place where
+// allowed; expects of every output what plain loops on one thread give in nchw, within absolute + relative * |expected|
+// (NaN matches NaN, -0 matches 0).
+void expect_as_portable(const NodeDesc& node, const std::vector<HostTensor>& inputs, double relative = 0,
+                        double absolute = 0);
 
 // Expects inference to fail with a message that contains `text`.
 void expect_refused(const NodeDesc& node, const std::vector<HostTensor>& inputs, const std::string& text);

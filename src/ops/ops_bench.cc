@@ -1,5 +1,6 @@
 // Operators as a share of a copy's bandwidth: of each, with vectors and without, and of a memcpy of as many bytes (half
-// of them read, half written) by the same threads, samples in turns. A JSON line each. usage: ops_bench [SECONDS]
+// of them read, half written) by the same threads, samples in turns. A JSON line each.
+// usage: ops_bench [SECONDS [BYTES [THREADS [NAME]]]]
 #include <fmt/format.h>
 
 #include <chrono>
@@ -128,8 +129,17 @@ std::vector<Case> cases(std::int64_t bytes) {
         one("Concat", type, dims, {{"axis", std::int64_t{1}}}, {filled(type, dims, Layout::nhwc)}, Layout::nhwc));
     all.push_back(one("Pad", type, dims, {}, {integers({0, 0, 1, 1, 0, 0, 1, 1})}));
     all.push_back(one("Transpose", type, dims, {{"perm", Ints{0, 2, 3, 1}}}));
-    all.push_back(one("Resize", type, dims, {{"mode", std::string("nearest")}},
-                      {HostTensor(), HostTensor(), integers({1, channels, 2 * side, 2 * side})}));
+    for (const std::string mode : {"nearest", "linear"}) {
+      for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
+        all.push_back(one("Resize", type, dims, {{"mode", mode}},
+                          {HostTensor(), HostTensor(), integers({1, channels, 2 * side, 2 * side})}, layout));
+        all.back().name += " " + mode;
+      }
+      // As eight channels in blocks are to it.
+      all.push_back(one("Resize", type, {channels / 8, 8, side, side}, {{"mode", mode}},
+                        {HostTensor(), HostTensor(), integers({channels / 8, 8, 2 * side, 2 * side})}, Layout::nhwc));
+      all.back().name += " " + mode;
+    }
     if (type == u8) continue;
     all.push_back(one("Relu", type, {count}));
     all.push_back(one("Clip", type, {count}, {}, {value(type, 0), value(type, 6)}));
@@ -148,8 +158,6 @@ std::vector<Case> cases(std::int64_t bytes) {
                         {reals(type, {channels}, 1), reals(type, {channels}, 0)}, layout));
       all.push_back(one("PRelu", type, dims, {}, {filled(type, {channels, 1, 1})}, layout));
     }
-    all.push_back(one("Resize", type, dims, {{"mode", std::string("linear")}},
-                      {HostTensor(), HostTensor(), integers({1, channels, 2 * side, 2 * side})}));
     all.push_back(one("Softmax", type, {count / 1024, 1024}, {{"axis", std::int64_t{1}}}));
     all.push_back(one("LayerNormalization", type, {count / 1024, 1024}, {{"axis", std::int64_t{1}}},
                       {reals(type, {1024}, 1), reals(type, {1024}, 0)}));

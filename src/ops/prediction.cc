@@ -17,7 +17,10 @@ constexpr double kMemory = 10e9;         // bytes a second, of what the last cac
 // than 64 positions, fewer than 32 channels side by side; 0: the same. Measured one by one, verified, caches as a
 // network leaves them, on the AMD EPYC (AVX2) of bench/results/step-costs-2026-11-23.json, which has how wrong this is:
 // of 371 measurements of one thread half are within a factor 1.2, nine tenths within 1.9, and single ones (rows of 2
-// elements) off by 40. Rates of 1 to 5 measurements: functions, normalizes, resizes, multiplies. Not measured: others.
+// elements) off by 40. Rates of 1 to 5 measurements: multiplies. Not measured: others.
+// Newer than that record, and to be fitted: functions with vectors, resizes, normalizes, and what is quantized. Rounded
+// from samples of ops_bench (256 KiB and 8 MiB, one thread, a shared machine) on an Intel Xeon (model 207, AVX-512) on
+// 2026-11-25. Each is between f32 and the halves, which have about a third of its bytes a second.
 struct Kind {
   std::string_view operators;  // " Name Name "
   double apart, side_by_side, blocks;
@@ -31,18 +34,25 @@ constexpr std::array kKinds{
     Kind{" Transpose ", 17e9, 17e9, 17e9},
     Kind{" Add Sub Mul Div Relu Clip Max Min LeakyRelu PRelu Neg Abs BatchNormalization Where HardSigmoid HardSwish ",
          55e9, 48e9, 57e9},
-    Kind{" Exp Sigmoid Tanh Erf Gelu Log Pow Sqrt Softplus Elu Softmax LogSoftmax Selu Mish ", 2e9, 2e9, 2e9},
+    Kind{" Exp Sigmoid Tanh Erf Gelu Elu Softmax LogSoftmax Mish Swish ", 12e9, 12e9, 12e9},
+    Kind{" Log Pow Sqrt Softplus Selu ", 2e9, 2e9, 2e9},      // by the C library
     Kind{" MaxPool AveragePool LpPool ", 7.1e9, 69e9, 67e9},  // bytes written, once for each element of the window
     Kind{" GlobalAveragePool GlobalMaxPool ReduceMean ReduceSum ReduceMax ", 38e9, 30e9, 20e9, 10.5e9},
-    Kind{" Resize Upsample ", 1.3e9, 18e9, 5.2e9},
-    Kind{" LayerNormalization InstanceNormalization GroupNormalization LRN MeanVarianceNormalization ", 6.7e9, 6.7e9,
-         6.7e9},
+    Kind{" Resize Upsample ", 15e9, 22e9, 3.5e9},  // nearest
+    Kind{" LayerNormalization InstanceNormalization GroupNormalization ", 15e9, 10e9, 10e9},
+    Kind{" LRN MeanVarianceNormalization ", 6.7e9, 6.7e9, 6.7e9},
+    Kind{" QuantizeLinear DequantizeLinear ", 15e9, 15e9, 15e9},
+    Kind{" QLinearAdd QLinearMul ", 11e9, 11e9, 11e9},
+    Kind{" Lookup QLinearLeakyRelu QLinearSigmoid ", 6.5e9, 6.5e9, 6.5e9},
     Kind{" MatMul Gemm ", 50e9, 50e9, 50e9},  // with one row, as at the end of a network, its weights are what it reads
 };
 // In blocks: one measurement on a busy machine, of a kernel that is newer than the record.
 constexpr Kind kSpreads{"", 55e9, 37e9, 27e9, 0, 11.6e9};  // one of kKinds[2] with activations of other dims
+constexpr Kind kInterpolates{"", 7e9, 10e9, 4e9};          // resizes that are not nearest
 constexpr Kind kOthers{"", 8e9, 8e9, 8e9};
-constexpr std::size_t kMoves = 0, kTransposes = 1, kElements = 2, kWindows = 4;
+constexpr std::size_t kMoves = 0, kTransposes = 1, kElements = 2, kWindows = 5, kResizes = 7;
+static_assert(kKinds[kWindows].operators.starts_with(" MaxPool ") &&
+              kKinds[kResizes].operators.starts_with(" Resize "));
 
 bool is_activation(const Operand& operand) { return operand.present && !operand.constant && operand.desc.rank() >= 3; }
 
@@ -63,6 +73,10 @@ const Kind& kind_of(const OpProblem& problem) {
     // From one layout to the other, a Transpose has nothing to do but copy.
     const bool copies = i == kTransposes && problem.inputs.size() == 1 && problem.outputs.size() == 1 &&
                         problem.inputs[0].desc.layout() != problem.outputs[0].layout();
+    if (i == kResizes) {
+      const auto mode = problem.node.text("mode", "nearest");
+      if (mode.ok() && *mode != "nearest") return kInterpolates;
+    }
     return spreads ? kSpreads : kKinds[copies ? kMoves : i];
   }
   return kOthers;

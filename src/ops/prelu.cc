@@ -98,17 +98,15 @@ class PRelu final : public Operator {
                  }
                }
              });
-      return;
-    }
-    if (slope_stride == 0 && x_stride == 1 && y_stride == 1) {
+    } else if (slope_stride == 0 && x_stride == 1 && y_stride == 1) {
       const C factor = *slope;
 #pragma GCC ivdep  // y is x or does not overlap it
       for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] < C(0) ? T(product(C(x[i]), factor)) : x[i];
-      return;
-    }
-    for (std::int64_t i = 0; i < count; ++i) {
-      const C value = x[i * x_stride];
-      y[i * y_stride] = T(value < C(0) ? product(value, C(slope[i * slope_stride])) : value);
+    } else {
+      for (std::int64_t i = 0; i < count; ++i) {
+        const C value = x[i * x_stride];
+        y[i * y_stride] = T(value < C(0) ? product(value, C(slope[i * slope_stride])) : value);
+      }
     }
   }
 };

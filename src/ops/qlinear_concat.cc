@@ -6,6 +6,7 @@
 
 #include "ops/families.h"
 #include "ops/quantize.h"
+#include "ops/rows.h"
 #include "ops/rows_avx2.h"
 
 namespace convoy::ops {
@@ -54,7 +55,7 @@ class QLinearConcat final : public Operator {
       at += y.dims[axis];
     }
     const DataType type = outputs[0].type;
-    const bool vectors = request.cpu.isa >= Isa::avx2;
+    const bool vectors = has_row_vectors(request);
     return dispatch<kBytes>(type, [&]<class Q>(Tag<Q>) {
       return make_plan(node, [parts, type, vectors](auto in, auto out, const ExecContext& context) -> Result<void> {
         const Quantizer qy = read_quantizer(in, 0, 1, type);
@@ -79,8 +80,8 @@ class QLinearConcat final : public Operator {
   };
 
   template <class Q>
-  static void copy(const Part& part, const std::array<Q, 256>& table, const std::uint8_t* x, Q* y,
-                   bool vectors, const ExecContext& context) {
+  static void copy(const Part& part, const std::array<Q, 256>& table, const std::uint8_t* x, Q* y, bool vectors,
+                   const ExecContext& context) {
     const std::int64_t ys = part.loop.inner_stride(0), xs = part.loop.inner_stride(1);
     bool unchanged = true;
     for (int byte = 0; byte < 256; ++byte) unchanged = unchanged && table[byte] == static_cast<Q>(byte);

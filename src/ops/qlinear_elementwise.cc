@@ -48,7 +48,7 @@ class QLinearBinary final : public Operator {
     // What there are vectors for: operands that go through the rows of the output in step or stay where they are.
     const std::int64_t a_stride = loop.inner_stride(1), b_stride = loop.inner_stride(2);
     const bool in_step = a_stride <= 1 && b_stride <= 1 && (a_stride == 1 || b_stride == 1);
-    const bool vectors = request.cpu.isa >= Isa::avx2 && loop.inner_stride(0) == 1 && in_step;
+    const bool vectors = has_row_vectors(request) && loop.inner_stride(0) == 1 && in_step;
     return dispatch<kBytes>(outputs[0].type, [&]<class Q>(Tag<Q>) {
       return make_plan(
           node, [loop, vectors, type = outputs[0].type](auto in, auto out, const ExecContext& context) -> Result<void> {
@@ -132,7 +132,7 @@ class QLinearUnary final : public Operator {
     CONVOY_TRY(const F f, F::make(node));
     const DataType type = outputs[0].type;
     const std::int64_t count = inputs[0].desc.elements();
-    const bool vectors = request.cpu.isa >= Isa::avx2;
+    const bool vectors = has_row_vectors(request);
     return dispatch<kBytes>(type, [&]<class Q>(Tag<Q>) {
       return make_plan(node, [f, type, count, vectors](auto in, auto out, const ExecContext& context) -> Result<void> {
         const Quantizer qx = read_quantizer(in, 1, 2, type), qy = read_quantizer(in, 3, 4, type);
@@ -165,7 +165,7 @@ class Lookup final : public Operator {
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs, std::span<const TensorDesc>,
                                        const PlanRequest& request) const override {
-    const bool vectors = request.cpu.isa >= Isa::avx2;
+    const bool vectors = has_row_vectors(request);
     return make_plan(
         node,
         [count = inputs[0].desc.elements(), vectors](auto in, auto out, const ExecContext& context) -> Result<void> {

@@ -114,8 +114,7 @@ Elements<ValueOf<T>> elements_of(bool vectors) {
   using V = ValueOf<T>;
   if constexpr (is_float_element<T>) {
     return {vectors ? load<T, is_half<T>> : load<T, false>, store<T>, -std::numeric_limits<V>::infinity(),
-            std::numeric_limits<V>::infinity(),
-            vectors};
+            std::numeric_limits<V>::infinity(), vectors};
   } else {
     return {load<T, false>, store<T>, std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max()};
   }

@@ -240,8 +240,8 @@ class Resize final : public Operator {
     if (auto count = checked_elements(largest, 4 * sizeof(double)); !count.ok()) return count.error().within(node.op);
     for (const std::int64_t dim : x.dims) {  // places in an axis are 32-bit numbers
       if (dim <= INT32_MAX) continue;
-      return Error{ErrorCode::unsupported, fmt::format("{}: input 0 has dims [{}], of which none may be above {}", node.op,
-                                                       to_string(x.dims), INT32_MAX)};
+      return Error{ErrorCode::unsupported, fmt::format("{}: input 0 has dims [{}], of which none may be above {}",
+                                                       node.op, to_string(x.dims), INT32_MAX)};
     }
     return contains(kResizedInF64, x.type) ? passes_plan<double>(node, request, x, y, plan_request)
                                            : passes_plan<float>(node, request, x, y, plan_request);

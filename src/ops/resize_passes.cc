@@ -28,7 +28,7 @@ void store(bool vectors, const C* x, std::int64_t count, T* y) {
     constexpr C low = static_cast<C>(std::numeric_limits<T>::lowest()),
                 high = static_cast<C>(std::numeric_limits<T>::max());
     for (std::int64_t i = 0; i < count; ++i) {
-      y[i] = x[i] >= high  ? std::numeric_limits<T>::max()
+      y[i] = x[i] >= high ? std::numeric_limits<T>::max()
              : x[i] > low ? static_cast<T>(x[i])
                           : std::numeric_limits<T>::lowest();
     }
@@ -173,7 +173,9 @@ void ResizePasses<C>::run(const Step& step, bool vectors, const From* x, To* y, 
   const ResizePass<C>&first = passes_[step.first], &second = passes_[step.second];
   const bool fused = step.first != step.second, lines = !fused && first.inner == 1;
   const std::int64_t units = lines ? first.outer : first.outer * first.out;
-  const std::int64_t length = lines ? first.out : fused ? second.out * second.inner : first.inner;  // of what is written
+  const std::int64_t length = lines   ? first.out
+                              : fused ? second.out * second.inner
+                                      : first.inner;  // of what is written
   parallel_for_thread(context, units, length * first.taps, [&](std::int64_t begin, std::int64_t end, int thread) {
     C* row = rows + 2 * row_ * thread;
     C* result = row + row_;
@@ -216,7 +218,7 @@ void ResizePasses<C>::run(bool vectors, const void* x, void* y, const ExecContex
     const std::size_t last = steps_.size() - 1;
     for (std::size_t i = 0; i <= last; ++i) {
       const C* from = spare[(i + 1) % 2];
-      const T *first = static_cast<const T*>(x);
+      const T* first = static_cast<const T*>(x);
       T* result = static_cast<T*>(y);
       if (i == 0 && i == last) {
         run(steps_[i], vectors, first, result, context, rows);

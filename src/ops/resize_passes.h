@@ -9,8 +9,8 @@
 namespace convoy::ops {
 
 // Types that are computed in f64, and those for which f32 is enough.
-constexpr TypeSet kResizedInF64 = only(DataType::f64) | only(DataType::s64) | only(DataType::u64) |
-                                  only(DataType::s32) | only(DataType::u32);
+constexpr TypeSet kResizedInF64 =
+    only(DataType::f64) | only(DataType::s64) | only(DataType::u64) | only(DataType::s32) | only(DataType::u32);
 constexpr TypeSet kResizedInF32 = kNumeric & ~kResizedInF64;
 
 // y[outer][out][inner] = taps of x[outer][in][inner], packed. C: what it is computed in, f32 or f64.
@@ -55,9 +55,9 @@ class ResizePasses {
   std::vector<ResizePass<C>> passes_;
   std::vector<Step> steps_;
   DataType type_;
-  std::int64_t elements_;      // of x, should there be nothing to do
-  std::int64_t between_ = 0;   // elements of the largest tensor between two steps
-  std::int64_t row_ = 0;       // elements of the longest row, of which a thread has two
+  std::int64_t elements_;     // of x, should there be nothing to do
+  std::int64_t between_ = 0;  // elements of the largest tensor between two steps
+  std::int64_t row_ = 0;      // elements of the longest row, of which a thread has two
   int threads_;
 };
 

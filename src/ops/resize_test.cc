@@ -42,6 +42,25 @@ TEST(Resize, Nearest) {
             {floats({1, 1, 4, 4}, {1, 1, 2, 2, 1, 1, 2, 2, 3, 3, 4, 4, 3, 3, 4, 4})});
 }
 
+// Rows of doubled and fourfold neighbours have loops of their own; others go by runs of equal steps.
+TEST(Resize, NearestOfWideRows) {
+  for (const DataType type : {DataType::u8, DataType::f16, DataType::f32, DataType::f64}) {
+    for (const std::int64_t width : {1, 5, 32, 67}) {
+      for (const std::int64_t times : {2, 3, 4, 8}) {
+        const Dims dims = {2, 3, 3, width}, larger = {2, 3, 3 * times, width * times};
+        const std::vector<double> values = spread(18 * width, 0, 200);
+        std::vector<double> want;
+        for (std::int64_t row = 0; row < 18 * times; ++row) {
+          for (std::int64_t i = 0; i < width * times; ++i) want.push_back(values[row / times * width + i / times]);
+        }
+        const auto by = static_cast<double>(times);
+        expect_op(node_of("Resize"), {tensor(type, dims, values), absent(), scales({1, 1, by, by})},
+                  {tensor(type, larger, want)}, 0, 0);
+      }
+    }
+  }
+}
+
 TEST(Resize, Linear) {
   const HostTensor x = floats({1, 1, 2, 2}, ramp(4));
   expect_op(node_of("Resize", {{"mode", "linear"}}), {x, absent(), scales({1, 1, 2, 2})},

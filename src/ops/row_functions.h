@@ -30,8 +30,8 @@ struct RowFunction {
 struct RowFunctions {
   // y[i] = f(x[i]); exp, sigmoid, tanh and erf within 3 ulp (simd/math.h).
   void (*map)(RowFunction f, const float* x, float* y, std::int64_t count);
-  // y = exp(x - max(x)) / its sum, or the logarithm of that. Below e^-87 of the largest it is 0. A NaN anywhere makes all
-  // of y NaN; count > 0.
+  // y = exp(x - max(x)) / its sum, or the logarithm of that. Below e^-87 of the largest, and
+  // where it would be no normal number, it is 0. A NaN anywhere makes all of y NaN; count > 0.
   void (*softmax)(bool logarithm, const float* x, float* y, std::int64_t count);
   // y[i] = (x[i] - center) * factor * scale[i * step] + bias[i * step], step 0 or 1.
   void (*normalize)(const float* x, float center, float factor, const float* scale, const float* bias,

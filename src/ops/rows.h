@@ -1,5 +1,6 @@
 // Rows of elements as f32 and back, a chunk at a time: operators on 16-bit floats compute in f32, and their loops are
-// those of f32. `vectors` says whether the processor has what float_rows_avx2.h is compiled for; the bits are the same.
+// those of f32. `vectors` says whether the processor has what float_rows_avx2.h is compiled for; elements have the same
+// bits either way, sums not always (sums_row, sum_row).
 #pragma once
 
 #include <algorithm>
@@ -13,9 +14,6 @@ namespace convoy::ops {
 
 constexpr std::int64_t kRowChunk = 512;
 using RowBuffer = std::array<float, kRowChunk>;
-
-template <class T>
-constexpr bool is_half = std::is_same_v<T, F16> || std::is_same_v<T, BF16>;
 
 // The types that float_rows_avx2.h and rows_avx2.h have rows of besides f32.
 template <class T>

@@ -218,7 +218,8 @@ struct EverySecondByte {
   // The even ones from p on, and the odd ones from p + 31 on: nothing beyond p + 62 is read.
   CONVOY_AVX2 __m256i load(const std::uint8_t* p, std::int64_t i) {
     const __m256i low = ByteNeighbours::load(p, 2 * i), high = ByteNeighbours::load(p, 2 * i + 31);
-    const __m256i both = _mm256_packus_epi16(_mm256_and_si256(low, _mm256_set1_epi16(0xff)), _mm256_srli_epi16(high, 8));
+    const __m256i both =
+        _mm256_packus_epi16(_mm256_and_si256(low, _mm256_set1_epi16(0xff)), _mm256_srli_epi16(high, 8));
     return _mm256_permute4x64_epi64(both, 0xd8);
   }
 };

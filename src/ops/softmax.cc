@@ -91,7 +91,7 @@ class Softmax final : public Operator {
         if (x.type == DataType::bf16) return rows_plan<BF16>(node, fold, functions, request.threads);
       }
       if (x.type == DataType::f32) return onednn_plan(node, fold, request.threads);
-      if (is_half_type(x.type)) return plan_in_f32(*this, node, inputs, outputs, request);
+      if (contains(kHalves, x.type)) return plan_in_f32(*this, node, inputs, outputs, request);
     }
     return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
       return make_plan(
@@ -137,16 +137,16 @@ class Softmax final : public Operator {
     return make_plan(
         node,
         [kind = kind_, fold, row, functions](std::span<const void* const> in, std::span<void* const> out,
-                                  const ExecContext& context) -> Result<void> {
+                                             const ExecContext& context) -> Result<void> {
           const T* x = static_cast<const T*>(in[0]);
           T* y = static_cast<T*>(out[0]);
-          parallel_for_thread(
-              context, fold.outer, fold.size * 4, [&](std::int64_t begin, std::int64_t end, int thread) {
-                float* own = static_cast<float*>(context.workspace) + thread * row;
-                for (std::int64_t at = begin * fold.size; at < end * fold.size; at += fold.size) {
-                  normalize_row(*functions, kind, x + at, y + at, fold.size, own);
-                }
-              });
+          parallel_for_thread(context, fold.outer, fold.size * 4,
+                              [&](std::int64_t begin, std::int64_t end, int thread) {
+                                float* own = static_cast<float*>(context.workspace) + thread * row;
+                                for (std::int64_t at = begin * fold.size; at < end * fold.size; at += fold.size) {
+                                  normalize_row(*functions, kind, x + at, y + at, fold.size, own);
+                                }
+                              });
           return {};
         },
         static_cast<std::size_t>(row * threads) * sizeof(float));

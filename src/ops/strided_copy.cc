@@ -201,7 +201,7 @@ MappedCopy::MappedCopy(const TensorDesc& x, const TensorDesc& y, FunctionRef<std
   }
   if (dims_.back() > 1 && static_cast<std::int64_t>(runs_.size()) * 4 > dims_.back()) runs_.clear();
   for (const std::int64_t repeat : {2, 4}) {
-    bool repeats = runs_.empty() && strides_.back() == 1 && dims_.back() % repeat == 0;
+    bool repeats = strides_.back() == 1 && dims_.back() % repeat == 0;
     for (std::int64_t i = 0; repeats && i < dims_.back(); ++i) repeats = inner[i] == i / repeat;
     if (repeats) repeat_ = repeat;
   }

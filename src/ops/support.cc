@@ -237,8 +237,7 @@ void parallel_for_thread(const ExecContext& context, std::int64_t count, std::in
 
 void parallel_for(const ExecContext& context, std::int64_t count, std::int64_t cost,
                   FunctionRef<void(std::int64_t begin, std::int64_t end)> body) {
-  parallel_for_thread(context, count, cost,
-                      [&](std::int64_t begin, std::int64_t end, int) { body(begin, end); });
+  parallel_for_thread(context, count, cost, [&](std::int64_t begin, std::int64_t end, int) { body(begin, end); });
 }
 
 BroadcastLoop::BroadcastLoop(std::span<const TensorDesc> operands) : strides_(operands.size()) {

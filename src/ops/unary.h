@@ -37,7 +37,7 @@ class UnaryOperator final : public Operator {
       return make_plan(
           node,
           [f, loop, rows = row_functions(request.cpu.isa)](std::span<const void* const> in, std::span<void* const> out,
-                                                        const ExecContext& context) -> Result<void> {
+                                                           const ExecContext& context) -> Result<void> {
             using Out = std::conditional_t<kToBool, bool, T>;
             const T* x = static_cast<const T*>(in[0]);
             Out* y = static_cast<Out*>(out[0]);
@@ -53,8 +53,8 @@ class UnaryOperator final : public Operator {
 
  private:
   template <class T, class Out>
-  static void apply(const F& f, const RowFunctions* rows, const T* x, std::int64_t x_stride, Out* y, std::int64_t y_stride,
-                    std::int64_t count) {
+  static void apply(const F& f, const RowFunctions* rows, const T* x, std::int64_t x_stride, Out* y,
+                    std::int64_t y_stride, std::int64_t count) {
     if constexpr (std::is_same_v<T, Out> && (is_half<T> || std::is_same_v<T, float>)) {
       in_f32(rows != nullptr, x, x_stride, y, y_stride, count,
              [&](const float* from, float* to, std::int64_t, std::int64_t n) { row(f, rows, from, to, n); });
@@ -66,8 +66,7 @@ class UnaryOperator final : public Operator {
     }
   }
 
-  static void row(const F& f, [[maybe_unused]] const RowFunctions* rows, const float* x, float* y,
-                  std::int64_t count) {
+  static void row(const F& f, [[maybe_unused]] const RowFunctions* rows, const float* x, float* y, std::int64_t count) {
     if constexpr (requires { f.vectors(); }) {
       if (rows != nullptr) return rows->map(f.vectors(), x, y, count);
     }

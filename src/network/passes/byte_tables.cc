@@ -3,7 +3,6 @@
 // Scales, zero points and tables must be constants. All give the bits they gave before.
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "network/pass.h"
 
@@ -12,9 +11,11 @@ namespace {
 
 // The inputs of a node that are tensors of bytes, computed element by element; none where it is no such node.
 std::vector<std::size_t> operands_of(const Node& node) {
-  static const std::map<std::string, std::vector<std::size_t>> operators = {
-      {"Lookup", {0}},     {"QLinearSigmoid", {0}}, {"QLinearLeakyRelu", {0}},
-      {"QLinearMul", {0, 3}}, {"QLinearAdd", {0, 3}}};
+  static const std::map<std::string, std::vector<std::size_t>> operators = {{"Lookup", {0}},
+                                                                            {"QLinearSigmoid", {0}},
+                                                                            {"QLinearLeakyRelu", {0}},
+                                                                            {"QLinearMul", {0, 3}},
+                                                                            {"QLinearAdd", {0, 3}}};
   if (node.desc.domain.empty() || node.outputs.size() != 1) return {};
   const auto found = operators.find(node.desc.op);
   if (found == operators.end() || node.inputs.size() <= found->second.back()) return {};
@@ -40,6 +41,13 @@ class Tables {
     int of = kAbsent;  // a value
     HostTensor table;  // of all its bytes
     std::vector<std::string> sources;
+
+    // Each once, though both operands may come from the same node.
+    void add_sources(const std::vector<std::string>& names) {
+      for (const std::string& name : names) {
+        if (std::ranges::find(sources, name) == sources.end()) sources.push_back(name);
+      }
+    }
   };
 
   Result<bool> visit(Node& node) {
@@ -69,7 +77,7 @@ class Tables {
   Result<std::optional<Function>> function_of(const Node& node, const std::vector<std::size_t>& operands, int root) {
     Graph small;
     Node alone = node;
-    Function made{root, {}, node.sources};
+    Function made{root, {}, {}};
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const int value = node.inputs[i];
       if (value == kAbsent) continue;
@@ -81,14 +89,14 @@ class Tables {
       }
       if (const auto known = functions_.find(value); known != functions_.end()) {
         alone.inputs[i] = small.add_constant("table", known->second.table);
-        const auto& sources = known->second.sources;
-        made.sources.insert(made.sources.begin(), sources.begin(), sources.end());
+        made.add_sources(known->second.sources);
         continue;
       }
       CONVOY_TRY(HostTensor bytes, HostTensor::allocate(TensorDesc::packed(graph_.values[root].desc.type, {256})));
       for (int byte = 0; byte < 256; ++byte) bytes.as<std::uint8_t>()[byte] = static_cast<std::uint8_t>(byte);
       alone.inputs[i] = small.add_constant("bytes", std::move(bytes));
     }
+    made.add_sources(node.sources);
     const int y = small.add_value("y");
     alone.outputs = {y};
     small.nodes.push_back(std::move(alone));

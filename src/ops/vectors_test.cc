@@ -1,0 +1,263 @@
+// Operators with vectors of any width beside the plain loops: those whose rows are made of several parts, and shapes
+// that are large enough for several threads.
+#include <cmath>
+#include <limits>
+
+#include "ops/op_testing.h"
+
+namespace convoy::ops {
+namespace {
+
+using Ints = std::vector<std::int64_t>;
+using Attributes = std::map<std::string, Attribute>;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+constexpr DataType kFloatTypes[] = {DataType::f32, DataType::f16, DataType::bf16};
+
+// Twice what a result is off where the one before it was rounded the other way.
+double step_of(DataType type) { return type == DataType::f32 ? 4e-7 : type == DataType::f16 ? 1e-3 : 8e-3; }
+
+HostTensor spread_tensor(DataType type, const Dims& dims, double low, double high) {
+  return tensor(type, dims, spread(TensorDesc::packed(type, dims).elements(), low, high));
+}
+
+// ---- Resize: the same arithmetic in the same order
+
+void check_resize(const std::string& mode, Attributes attributes, const HostTensor& x, const Dims& sizes,
+                  HostTensor roi = absent()) {
+  SCOPED_TRACE(mode + " to " + to_string(sizes));
+  attributes["mode"] = mode;
+  HostTensor target = longs({static_cast<std::int64_t>(sizes.size())}, {sizes.begin(), sizes.end()});
+  expect_as_portable(node_of("Resize", attributes, 19), {x, std::move(roi), absent(), std::move(target)});
+}
+
+constexpr std::pair<std::int64_t, std::int64_t> kWidths[] = {{5, 17}, {7, 8}, {3, 40}, {64, 131}, {131, 20}, {9, 9}};
+
+TEST(Vectors, Resize) {
+  std::mt19937 random(1);
+  for (const DataType type : {DataType::f32, DataType::f16, DataType::bf16, DataType::u8, DataType::s8}) {
+    for (const std::string mode : {"linear", "cubic"}) {
+      for (const auto& [from, to] : kWidths) {
+        check_resize(mode, {}, varied(type, {2, 3, 6, from}, random), {2, 3, 11, to});
+        check_resize(mode, {{"coordinate_transformation_mode", std::string("align_corners")}},
+                     varied(type, {1, 9, 5, from}, random), {1, 9, 5, to});
+        check_resize(mode, {{"antialias", std::int64_t{1}}}, varied(type, {1, 2, 9, from}, random), {1, 2, 4, to});
+        check_resize(mode, {}, varied(type, {1, 2, 3, 4, from}, random), {1, 2, 5, 3, to});
+        check_resize(mode, {}, varied(type, {from, 5}, random), {to, 5});
+      }
+    }
+  }
+}
+
+TEST(Vectors, ResizeBeyondTheEdge) {
+  std::mt19937 random(2);
+  const Attributes crop = {{"coordinate_transformation_mode", std::string("tf_crop_and_resize")},
+                           {"extrapolation_value", 7.0}};
+  for (const DataType type : {DataType::f32, DataType::f16, DataType::u8}) {
+    for (const std::string mode : {"linear", "cubic"}) {
+      for (const auto& [from, to] : kWidths) {
+        for (const double outside : {0.0, 0.3}) {
+          const HostTensor roi = floats({8}, {0, 0, 0.1, -outside, 1, 1, 0.9, 1 + outside});
+          check_resize(mode, crop, varied(type, {1, 2, 6, from}, random), {1, 2, 9, to}, roi);
+        }
+      }
+    }
+  }
+}
+
+TEST(Vectors, ResizeByThreads) {
+  std::mt19937 random(3);
+  for (const DataType type : {DataType::f32, DataType::bf16, DataType::u8}) {
+    for (const std::string mode : {"linear", "cubic"}) {
+      check_resize(mode, {}, varied(type, {1, 8, 64, 64}, random), {1, 8, 131, 131});
+      check_resize(mode, {}, varied(type, {1, 3, 30, 40, 33}, random), {1, 3, 20, 50, 70});
+    }
+  }
+}
+
+// ---- by several threads
+
+TEST(Vectors, SumsByThreads) {
+  for (const DataType type : kFloatTypes) {
+    const double relative = step_of(type);
+    for (const char* op : {"Softmax", "LogSoftmax"}) {
+      expect_as_portable(node_of(op), {spread_tensor(type, {64, 1024}, -8, 8)}, relative, 3e-6);
+    }
+    for (const Dims& dims : {Dims{2, 40, 31, 33}, Dims{1, 600, 17, 13}, Dims{2, 3, 90, 91}}) {
+      const HostTensor x = spread_tensor(type, dims, -3, 5), channel = spread_tensor(type, {dims[1]}, 0.5, 2);
+      expect_as_portable(node_of("InstanceNormalization"), {x, channel, channel}, relative, 2e-6 + relative);
+      for (const char* op : {"GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool"}) {
+        expect_as_portable(node_of(op), {x}, 4e-6 + relative, 1e-6);
+      }
+    }
+    const HostTensor x = spread_tensor(type, {60, 700}, -3, 5), scale = spread_tensor(type, {700}, 0.5, 2);
+    expect_as_portable(node_of("LayerNormalization", {}, 17), {x, scale, scale}, relative, 2e-6 + relative);
+    for (const double axis : {0, 1}) {
+      expect_as_portable(node_of("ReduceMean", {}, 18), {x, longs({1}, {axis})}, relative, 1e-6);
+    }
+    expect_as_portable(node_of("GroupNormalization", {{"num_groups", std::int64_t{5}}}),
+                       {spread_tensor(type, {2, 20, 30, 31}, -3, 5), spread_tensor(type, {20}, 0.5, 2),
+                        spread_tensor(type, {20}, -1, 1)},
+                       relative, 2e-6 + relative);
+  }
+}
+
+TEST(Vectors, ElementwiseByThreads) {
+  std::mt19937 random(4);
+  for (const DataType type : kFloatTypes) {
+    for (const std::int64_t channels : {8, 16, 20}) {  // the first two as blocks of channels have them
+      const HostTensor x = varied(type, {2, channels, 40, 41}, random);
+      for (const char* op : {"Add", "Mul"}) {
+        expect_as_portable(node_of(op), {x, varied(type, {2, channels, 1, 1}, random)});
+        expect_as_portable(node_of(op), {x, varied(type, {1, channels, 1, 1}, random)});
+      }
+      expect_as_portable(node_of("PRelu"), {x, varied(type, {channels, 1, 1}, random)});
+      expect_as_portable(node_of("Clip"), {x, tensor(type, {}, {-1}), tensor(type, {}, {6})});
+    }
+  }
+}
+
+// ---- Softmax
+
+// In f64.
+std::vector<double> softmax(const std::vector<double>& x, std::int64_t outer, std::int64_t size, std::int64_t inner) {
+  std::vector<double> y(x.size());
+  for (std::int64_t i = 0; i < outer * inner; ++i) {
+    const std::int64_t first = i / inner * size * inner + i % inner;
+    double largest = -kInfinity, sum = 0;
+    for (std::int64_t k = 0; k < size; ++k) largest = std::max(largest, x[first + k * inner]);
+    for (std::int64_t k = 0; k < size; ++k) sum += std::exp(x[first + k * inner] - largest);
+    for (std::int64_t k = 0; k < size; ++k) y[first + k * inner] = std::exp(x[first + k * inner] - largest) / sum;
+  }
+  return y;
+}
+
+std::vector<double> logarithms(std::vector<double> y) {
+  for (double& value : y) value = std::log(value);
+  return y;
+}
+
+std::vector<double> rounded(DataType type, const Dims& dims, const std::vector<double>& values) {
+  const HostTensor made = tensor(type, dims, values);
+  std::vector<double> result;
+  for (std::int64_t i = 0; i < made.desc.elements(); ++i) result.push_back(made.at(i));
+  return result;
+}
+
+TEST(Vectors, SoftmaxOfMasks) {
+  for (const DataType type : kFloatTypes) {
+    for (const std::int64_t size : {1, 5, 8, 16, 37, 600}) {
+      const Dims dims = {6, size};
+      std::vector<double> x = spread(6 * size, -8, 8);
+      for (std::int64_t i = 0; i < size; ++i) {
+        if (i > 0) x[size + i] = -kInfinity;             // all but the first
+        if (i < size - 1) x[2 * size + i] = -kInfinity;  // all but the last
+        if (i % 3 != 0) x[3 * size + i] = -kInfinity;
+        x[4 * size + i] = -kInfinity;
+      }
+      x[5 * size + size - 1] = kNan;
+      x = rounded(type, dims, x);
+      std::vector<double> y = softmax(x, 6, size, 1);
+      std::fill_n(y.begin() + 4 * size, 2 * size, kNan);
+      for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+        if (capped(cpu_features(), isa).isa < isa) continue;  // oneDNN gives 0 where all are masked, the formula NaN
+        for (const bool logarithm : {false, true}) {
+          SCOPED_TRACE(std::string(name_of(type)) + " " + std::to_string(size) + " " + std::string(name_of(isa)));
+          const auto got = run_op(node_of(logarithm ? "LogSoftmax" : "Softmax"), {tensor(type, dims, x)}, {.isa = isa});
+          ASSERT_TRUE(got.ok()) << got.error().message;
+          const std::vector<double> want = logarithm ? logarithms(y) : y;
+          for (std::size_t i = 0; i < want.size(); ++i) {
+            const double value = got->front().at(static_cast<std::int64_t>(i));
+            if (value == want[i] || (std::isnan(value) && std::isnan(want[i]))) continue;
+            ASSERT_NEAR(value, want[i], step_of(type) * std::abs(want[i]) + 3e-6) << "element " << i;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Vectors, SoftmaxOfHalvesWithAnInnerAxis) {
+  for (const DataType type : {DataType::f16, DataType::bf16}) {
+    for (const Dims& dims : {Dims{2, 20, 3, 5}, Dims{1, 70, 20, 21}}) {
+      const std::int64_t inner = dims[2] * dims[3];
+      const std::vector<double> x = rounded(type, dims, spread(dims[0] * dims[1] * inner, -8, 8));
+      const std::vector<double> y = softmax(x, dims[0], dims[1], inner);
+      const Attributes axis = {{"axis", std::int64_t{1}}};
+      const double relative = step_of(type);
+      expect_op(node_of("Softmax", axis), {tensor(type, dims, x)}, {tensor(type, dims, y)}, 1e-7, relative);
+      expect_op(node_of("LogSoftmax", axis), {tensor(type, dims, x)}, {tensor(type, dims, logarithms(y))}, 1e-5,
+                relative);
+    }
+  }
+}
+
+// ---- the rest
+
+TEST(Vectors, BatchNormalizationOfHalves) {
+  std::mt19937 random(5);
+  for (const DataType type : kFloatTypes) {
+    for (const Dims& dims :
+         {Dims{2, 20, 3, 5}, Dims{1, 8, 9, 9}, Dims{2, 600, 2, 3}, Dims{2, 33, 30, 31}, Dims{3, 7}}) {
+      const auto channels = [&](double low, double high) { return spread_tensor(DataType::f32, {dims[1]}, low, high); };
+      expect_as_portable(node_of("BatchNormalization", {}, 15), {varied(type, dims, random), channels(0.5, 2),
+                                                                 channels(-1, 1), channels(-3, 3), channels(0.1, 4)});
+    }
+  }
+}
+
+TEST(Vectors, GlobalPoolsOfHalves) {
+  for (const DataType type : kFloatTypes) {
+    for (const Dims& dims : {Dims{2, 20, 3, 5}, Dims{1, 8, 9, 9}, Dims{1, 3, 40, 40}, Dims{2, 600, 2, 3}}) {
+      for (const char* op : {"GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"}) {
+        expect_as_portable(node_of(op), {spread_tensor(type, dims, -3, 5)}, 4e-6 + step_of(type), 1e-6);
+      }
+    }
+  }
+}
+
+TEST(Vectors, DynamicQuantizeLinear) {
+  for (const std::int64_t count : {1, 7, 31, 33, 513, 20000}) {
+    for (const auto& [low, high] : {std::pair{-3.0, 5.0}, {0.0, 0.0}, {1.0, 9.0}, {-1e30, 1e30}, {-9.0, -1.0}}) {
+      std::vector<double> x = spread(count, low, high);
+      const NodeDesc node = node_of("DynamicQuantizeLinear", {}, 11, 3);
+      expect_as_portable(node, {floats({count}, x)});
+      for (const double special : {kNan, kInfinity, -kInfinity}) {
+        x[static_cast<std::size_t>(count / 2)] = special;
+        expect_as_portable(node, {floats({count}, x)});
+      }
+    }
+  }
+}
+
+// Parts of the output's own quantizer are copied, others looked up.
+TEST(Vectors, QLinearConcat) {
+  for (const DataType type : {DataType::u8, DataType::s8}) {
+    const double low = type == DataType::u8 ? 0 : -128;
+    const HostTensor a = spread_tensor(type, {2, 3, 6, 40}, low, low + 255);
+    const HostTensor b = spread_tensor(type, {2, 5, 6, 40}, low, low + 255);
+    const HostTensor scale = floats({}, {0.5}), zero = tensor(type, {}, {3});
+    NodeDesc node = node_of("QLinearConcat", {{"axis", std::int64_t{1}}}, 1);
+    node.domain = "com.microsoft";
+    const auto expected = [&](auto&& of_b) {
+      HostTensor y = *HostTensor::allocate(TensorDesc::packed(type, {2, 8, 6, 40}));
+      for (std::int64_t i = 0; i < y.desc.elements(); ++i) {
+        const std::int64_t sample = i / (8 * 240), at = i % (8 * 240);
+        store_from_double(type, y.data.get(), i,
+                          at < 720 ? a.at(sample * 720 + at) : of_b(b.at(sample * 1200 + at - 720)));
+      }
+      return y;
+    };
+    const std::vector<HostTensor> equal = {scale, zero, a, scale, zero, b, scale, zero};
+    expect_as_portable(node, equal);
+    expect_op(node, equal, {expected([](double q) { return q; })}, 0, 0);
+    const std::vector<HostTensor> other = {scale, zero, a, scale, zero, b, floats({}, {1}), zero};
+    expect_as_portable(node, other);
+    expect_op(node, other, {expected([&](double q) { return std::clamp(2 * (q - 3) + 3, low, low + 255); })}, 0, 0);
+  }
+}
+
+}  // namespace
+}  // namespace convoy::ops
