@@ -14,7 +14,14 @@ using convoy::interposer::real;
 
 bool observing() { return !convoy::interposer::Inside::now() && convoy::interposer::observing(); }
 
-bool substituting() { return !convoy::interposer::Inside::now() && convoy::interposer::substituting(); }
+// A variant pack lives for one execution: nothing is learnt from it, and it is made at every one.
+bool of_variant_pack(cudnnBackendAttributeName_t name) {
+  return name >= CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS && name <= CUDNN_ATTR_VARIANT_PACK_WORKSPACE;
+}
+
+bool is_programs_pack(cudnnBackendDescriptor_t descriptor) {
+  return convoy::interposer::is_pack(descriptor) && !convoy::interposer::Inside::now();
+}
 
 // Passes a call of the older interface on, which cuDNN may do by calls of its own.
 template <class Call>
@@ -25,11 +32,6 @@ cudnnStatus_t pass_on(const LegacyCall& done, Call call) {
   }();
   if (status == CUDNN_STATUS_SUCCESS && observing()) convoy::interposer::called(done);
   return status;
-}
-
-// A variant pack lives for one execution: nothing is learnt from it, and it is made at every one.
-bool of_variant_pack(cudnnBackendAttributeName_t name) {
-  return name >= CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS && name <= CUDNN_ATTR_VARIANT_PACK_WORKSPACE;
 }
 
 constexpr cudnnStatus_t kMissing = CUDNN_STATUS_NOT_SUPPORTED;
@@ -44,7 +46,7 @@ cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cu
   const cudnnStatus_t status = real().BackendCreateDescriptor(type, descriptor);
   if (status != CUDNN_STATUS_SUCCESS) return status;
   if (type == CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR) {
-    if (substituting()) convoy::interposer::pack_created(*descriptor);
+    if (!convoy::interposer::Inside::now()) convoy::interposer::pack_created(*descriptor);
   } else if (observing()) {
     convoy::interposer::created(*descriptor, type);
   }
@@ -53,6 +55,10 @@ cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cu
 
 cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
   if (real().BackendDestroyDescriptor == nullptr) return kMissing;
+  if (is_programs_pack(descriptor)) {
+    convoy::interposer::pack_destroyed(descriptor);
+    return real().BackendDestroyDescriptor(descriptor);
+  }
   std::shared_ptr<void> last;
   if (observing()) last = convoy::interposer::destroying(descriptor);
   return real().BackendDestroyDescriptor(descriptor);
@@ -63,8 +69,11 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor, cudn
   if (real().BackendSetAttribute == nullptr) return kMissing;
   const cudnnStatus_t status = real().BackendSetAttribute(descriptor, name, type, count, values);
   if (status != CUDNN_STATUS_SUCCESS) return status;
-  if (substituting()) convoy::interposer::pack_set(descriptor, name, type, count, values);
-  if (!of_variant_pack(name) && observing()) convoy::interposer::set(descriptor, name, type, count, values);
+  if (is_programs_pack(descriptor)) {
+    if (convoy::interposer::substituting()) convoy::interposer::pack_set(descriptor, name, type, count, values);
+  } else if (!of_variant_pack(name) && observing()) {
+    convoy::interposer::set(descriptor, name, type, count, values);
+  }
   return status;
 }
 
@@ -78,7 +87,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudn
   }
   const cudnnStatus_t status = real().BackendGetAttribute(descriptor, name, type, requested, count, values);
   if (status == CUDNN_STATUS_SUCCESS && name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE && type == CUDNN_TYPE_INT64 &&
-      requested >= 1 && values != nullptr && substituting()) {
+      requested >= 1 && values != nullptr && observing() && convoy::interposer::substituting()) {
     convoy::interposer::workspace(descriptor, static_cast<int64_t*>(values));
   }
   return status;
@@ -86,7 +95,8 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudn
 
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
   if (real().BackendFinalize == nullptr) return kMissing;
-  return observing() ? convoy::interposer::finalize(descriptor) : real().BackendFinalize(descriptor);
+  const bool passes = is_programs_pack(descriptor) || !observing();
+  return passes ? real().BackendFinalize(descriptor) : convoy::interposer::finalize(descriptor);
 }
 
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,

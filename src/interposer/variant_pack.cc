@@ -34,7 +34,15 @@ void* VariantPack::pointer_of(std::int64_t uid) const {
 }
 
 void pack_created(cudnnBackendDescriptor_t raw) {
-  last = {raw, true, destroyed_elsewhere.load(std::memory_order_relaxed), {}};
+  last.raw = raw;
+  last.plain = true;
+  last.destroyed = destroyed_elsewhere.load(std::memory_order_relaxed);
+  last.pack.uid_count = last.pack.pointer_count = 0;
+  last.pack.workspace = nullptr;
+}
+
+bool is_pack(cudnnBackendDescriptor_t raw) {
+  return raw != nullptr && raw == last.raw && last.destroyed == destroyed_elsewhere.load(std::memory_order_relaxed);
 }
 
 void pack_set(cudnnBackendDescriptor_t raw, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
@@ -61,10 +69,6 @@ void pack_destroyed(cudnnBackendDescriptor_t raw) {
   }
 }
 
-const VariantPack* pack_of(cudnnBackendDescriptor_t raw) {
-  const bool own = raw != nullptr && raw == last.raw && last.plain &&
-                   last.destroyed == destroyed_elsewhere.load(std::memory_order_relaxed);
-  return own ? &last.pack : nullptr;
-}
+const VariantPack* pack_of(cudnnBackendDescriptor_t raw) { return is_pack(raw) && last.plain ? &last.pack : nullptr; }
 
 }  // namespace convoy::interposer

@@ -24,6 +24,9 @@ TEST(VariantPack, HasWhatItsThreadFilledIn) {
   fill(kPack, {'x', 'w'}, {&memory[2], &memory[3]});
   void* workspace = &memory[1];
   pack_set(kPack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
+  EXPECT_TRUE(is_pack(kPack));
+  EXPECT_FALSE(is_pack(kOther));
+  EXPECT_FALSE(is_pack(nullptr));
   const VariantPack* pack = pack_of(kPack);
   ASSERT_NE(pack, nullptr);
   EXPECT_EQ(pack->pointer_of('w'), &memory[3]);
@@ -34,7 +37,10 @@ TEST(VariantPack, HasWhatItsThreadFilledIn) {
   EXPECT_NE(pack_of(kPack), nullptr) << "the other one is somebody else's";
   std::thread([] { EXPECT_EQ(pack_of(kPack), nullptr); }).join();
   pack_destroyed(kPack);
+  EXPECT_FALSE(is_pack(kPack));
   EXPECT_EQ(pack_of(kPack), nullptr);
+  pack_created(kPack);
+  EXPECT_EQ(pack_of(kPack)->pointer_of('w'), nullptr) << "what the last one held is gone";
 }
 
 TEST(VariantPack, IsForgottenWhereAnotherThreadMayHaveItsAddress) {
@@ -43,6 +49,7 @@ TEST(VariantPack, IsForgottenWhereAnotherThreadMayHaveItsAddress) {
     pack_destroyed(kPack);
     fill(kPack, {'x'}, {&memory[3]});
   }).join();
+  EXPECT_FALSE(is_pack(kPack));
   EXPECT_EQ(pack_of(kPack), nullptr) << "the address is used again: what was filled in here is not in it";
 }
 
