@@ -48,6 +48,72 @@ int conv(GraphBuilder& b, int x, std::int64_t in, std::int64_t out, std::int64_t
   return b.node("Conv", inputs, {{"pads", ints(Ints(4, kernel / 2))}});
 }
 
+// x -> Cast to the half -> Conv -> Relu -> Cast back, as converters write it, and the half itself as a second output.
+Graph half_network(DataType type, bool with_input) {
+  const std::int64_t onnx = type == DataType::f16 ? 10 : 16;
+  GraphBuilder b;
+  const int x =
+      with_input ? b.input("x", {1, 3, 9, 9}, type) : b.node("Cast", {b.input("x", {1, 3, 9, 9})}, {{"to", onnx}});
+  const int w = b.constant(*converted(spread({4, 3, 3, 3}, -0.5, 0.4), TensorDesc::packed(type, {4, 3, 3, 3})));
+  const int y = b.node("Relu", {b.node("Conv", {x, w}, {{"pads", ints(Ints(4, 1))}})});
+  b.output(b.node("Cast", {y}, {{"to", std::int64_t{1}}}));
+  b.output(y);
+  return b.graph;
+}
+
+CpuFeatures with_matrix_units(bool has) {
+  CpuFeatures cpu = cpu_features();
+  cpu.amx_bf16 = has;
+  return cpu;
+}
+
+TEST(HalfWidening, NetworksRunInF32) {
+  for (const DataType type : {DataType::f16, DataType::bf16}) {
+    for (const bool with_input : {true, false}) {
+      const Graph given = half_network(type, with_input);
+      const Graph wide = with_passes(given, with_matrix_units(false));
+      EXPECT_EQ(ops_of(wide), with_input ? (Ops{"Cast", "Conv", "Cast"}) : (Ops{"Conv", "Cast"})) << name_of(type);
+      EXPECT_EQ(wide.values[wide.outputs[0]].desc.type, DataType::f32);
+      EXPECT_EQ(wide.values[wide.outputs[1]].desc.type, type);
+      EXPECT_EQ(wide.values[wide.outputs[1]].name, given.values[given.outputs[1]].name);
+      for (const Node& node : wide.nodes) {
+        if (node.conv) {
+          EXPECT_EQ(node.conv->problem.x.type, DataType::f32);
+        }
+      }
+      const auto inputs = inputs_for(given);
+      const auto with = run_graph(given, inputs), without = run_graph(given, inputs, {"half_widening"});
+      const double error = type == DataType::f16 ? 1e-3 : 8e-3;
+      for (int i = 0; i < 2; ++i) expect_close(with[i], without[i], error);
+    }
+  }
+}
+
+TEST(HalfWidening, MatrixUnitsKeepBf16) {
+  const CpuFeatures cpu = with_matrix_units(true);
+  EXPECT_EQ(ops_of(with_passes(half_network(DataType::bf16, true), cpu)), (Ops{"Conv", "Cast"}));
+  EXPECT_EQ(ops_of(with_passes(half_network(DataType::f16, true), cpu)), (Ops{"Cast", "Conv", "Cast"}));
+}
+
+// Without a convolution there is nothing to gain; what makes values from nothing is widened with the rest.
+TEST(HalfWidening, OtherGraphsAndOtherMakers) {
+  GraphBuilder plain;
+  plain.output(plain.node("Relu", {plain.input("x", {2, 3}, DataType::f16)}));
+  EXPECT_EQ(ops_of(passed(plain.graph)), Ops{"Relu"});
+
+  GraphBuilder b;
+  const int x = b.input("x", {1, 3, 9, 9}, DataType::f16);
+  const int w = b.constant(*converted(spread({4, 3, 3, 3}), TensorDesc::packed(DataType::f16, {4, 3, 3, 3})));
+  const int y = b.node("Conv", {x, w});
+  const int shape = b.node("Shape", {y});
+  const HostTensor two = tensor_of(DataType::f16, {1}, {2});
+  b.output(b.node("Mul", {b.node("Exp", {y}), b.node("ConstantOfShape", {shape}, {{"value", two}})}));
+  const auto inputs = inputs_for(b.graph, -0.5, 0.5);
+  const auto with = run_graph(b.graph, inputs), without = run_graph(b.graph, inputs, {"half_widening"});
+  EXPECT_EQ(with[0].desc.type, DataType::f16);
+  expect_close(with[0], without[0], 4e-3);
+}
+
 TEST(TopologicalOrder, SortsAndKeepsOrderedGraphs) {
   GraphBuilder b;
   const int x = b.input("x", {1, 2});
