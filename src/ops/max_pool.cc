@@ -74,6 +74,53 @@ void pool_with_indices(const PoolGeometry& geometry, bool column_major, const Te
                });
 }
 
+// Bytes whose channels are innermost and whose rows have no gaps: the maxima down the columns of a row of windows, then
+// those along it. Both are long runs of neighbours, where position by position the taps take longer to find than to
+// compare.
+bool goes_by_rows(const TensorDesc& x, const TensorDesc& y) {
+  const std::array<std::int64_t, 5> xs = five_strides(x), ys = five_strides(y);
+  const std::int64_t channels = x.dims[1];
+  return size_of(x.type) == 1 && xs[1] == 1 && ys[1] == 1 && xs[4] == channels && ys[4] == channels;
+}
+
+void max_pool_rows(const PoolGeometry& geometry, const TensorDesc& x_desc, const TensorDesc& y_desc,
+                   const std::uint8_t* x, std::uint8_t* y, const ExecContext& context) {
+  const PoolAxis &depth = geometry.axes[0], &height = geometry.axes[1], &width = geometry.axes[2];
+  const std::array<std::int64_t, 5> xs = five_strides(x_desc), ys = five_strides(y_desc);
+  const std::int64_t channels = x_desc.dims[1], row = width.in * channels;
+  const std::vector<PoolRun> runs = runs_of(width, width.stride != 1);
+  const auto largest = [type = x_desc.type](const std::vector<const void*>& taps, std::int64_t count, void* to) {
+    avx2::pool_row(type, avx2::PoolFunction::max, taps.data(), static_cast<std::int64_t>(taps.size()), 1, count, 1, to);
+  };
+  const std::int64_t work = row * (depth.kernel * height.kernel + width.kernel) / 8;
+  parallel_for(context, x_desc.dims[0] * depth.out * height.out, work, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<std::uint8_t> columns(static_cast<std::size_t>(row));
+    std::vector<const void*> taps;
+    for (std::int64_t unit = begin; unit < end; ++unit) {
+      const std::int64_t oh = unit % height.out, od = unit / height.out % depth.out;
+      const std::int64_t n = unit / (height.out * depth.out);
+      taps.clear();
+      for (std::int64_t kd = depth.first_tap(od); kd < depth.last_tap(od); ++kd) {
+        const std::int64_t d = od * depth.stride + kd * depth.dilation - depth.pad;
+        for (std::int64_t kh = height.first_tap(oh); kh < height.last_tap(oh); ++kh) {
+          const std::int64_t h = oh * height.stride + kh * height.dilation - height.pad;
+          taps.push_back(x + n * xs[0] + d * xs[2] + h * xs[3]);
+        }
+      }
+      largest(taps, row, columns.data());
+      std::uint8_t* const to = y + n * ys[0] + od * ys[2] + oh * ys[3];
+      for (const PoolRun& run : runs) {
+        taps.clear();
+        for (std::int64_t kw = width.first_tap(run.begin); kw < width.last_tap(run.begin); ++kw) {
+          const std::int64_t at = run.begin * width.stride + kw * width.dilation - width.pad;
+          taps.push_back(columns.data() + at * channels);
+        }
+        largest(taps, (run.end - run.begin) * channels, to + run.begin * channels);
+      }
+    }
+  });
+}
+
 class MaxPool final : public Operator {
  public:
   bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
@@ -104,6 +151,13 @@ class MaxPool final : public Operator {
     const TensorDesc indices = with_indices ? outputs[1] : y;
     if (!with_indices) {
       if (auto plan = onednn_pooling(PoolKind::max, geometry, x, y, request.threads)) return plan;
+    }
+    if (!with_indices && vectors && goes_by_rows(x, y)) {
+      return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
+        max_pool_rows(geometry, x, y, static_cast<const std::uint8_t*>(in[0]), static_cast<std::uint8_t*>(out[0]),
+                      context);
+        return {};
+      });
     }
     return dispatch<kMaxPoolTypes>(x.type, [&]<class T>(Tag<T>) {
       return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {

@@ -66,6 +66,24 @@ struct PoolRow {
   std::int64_t inside, padded;  // how many taps read the input; how many read it or its padding
 };
 
+// Outputs along a row that have the same taps, `begin` to `end`.
+struct PoolRun {
+  std::int64_t begin, end;
+};
+inline std::vector<PoolRun> runs_of(const PoolAxis& width, bool one_by_one) {
+  std::vector<PoolRun> runs;
+  for (std::int64_t o = 0; o < width.out; ++o) {
+    const bool same = o > 0 && width.first_tap(o) == width.first_tap(o - 1) &&
+                      width.last_tap(o) == width.last_tap(o - 1) && width.padded_taps(o) == width.padded_taps(o - 1);
+    if (same && !one_by_one) {
+      runs.back().end = o + 1;
+    } else {
+      runs.push_back({o, o + 1});
+    }
+  }
+  return runs;
+}
+
 // Calls row(PoolRow<T>) for all outputs of y.
 template <class T, class Row>
 void pool(const PoolGeometry& geometry, const TensorDesc& x_desc, const TensorDesc& y_desc, const T* x, T* y,
@@ -77,20 +95,7 @@ void pool(const PoolGeometry& geometry, const TensorDesc& x_desc, const TensorDe
   const std::int64_t taps_in_row = std::min(width.kernel, width.in);
   const std::int64_t rows = std::min(depth.kernel, depth.in) * std::min(height.kernel, height.in);
 
-  // The outputs along the width that have the same taps.
-  struct Run {
-    std::int64_t begin, end;
-  };
-  std::vector<Run> runs;
-  for (std::int64_t o = 0; o < width.out; ++o) {
-    const bool same = o > 0 && width.first_tap(o) == width.first_tap(o - 1) &&
-                      width.last_tap(o) == width.last_tap(o - 1) && width.padded_taps(o) == width.padded_taps(o - 1);
-    if (same && !by_channels) {
-      runs.back().end = o + 1;
-    } else {
-      runs.push_back({o, o + 1});
-    }
-  }
+  const std::vector<PoolRun> runs = runs_of(width, by_channels);
 
   const std::int64_t count = x_desc.dims[0] * planes * depth.out * height.out * width.out;
   parallel_for(context, count, lanes * rows * taps_in_row, [&](std::int64_t begin, std::int64_t end) {

@@ -1,5 +1,6 @@
 // Operators with vectors of any width beside the plain loops: those whose rows are made of several parts, and shapes
 // that are large enough for several threads.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -101,6 +102,39 @@ TEST(Vectors, SumsByThreads) {
                        {spread_tensor(type, {2, 20, 30, 31}, -3, 5), spread_tensor(type, {20}, 0.5, 2),
                         spread_tensor(type, {20}, -1, 1)},
                        relative, 2e-6 + relative);
+  }
+}
+
+// Channels last they go down the columns first, then along the rows.
+TEST(Vectors, MaxPoolOfBytes) {
+  std::mt19937 random(5);
+  struct Window {
+    std::int64_t kernel, stride, dilation, pad, ceil_mode;
+  };
+  for (const DataType type : {DataType::u8, DataType::s8}) {
+    for (const Window& w : {Window{3, 1, 1, 1, 0},
+                            {3, 2, 1, 0, 0},
+                            {3, 2, 1, 1, 1},
+                            {2, 2, 1, 0, 0},
+                            {2, 1, 3, 1, 0},
+                            {5, 3, 1, 2, 1},
+                            {1, 2, 1, 0, 0}}) {
+      SCOPED_TRACE("kernel " + std::to_string(w.kernel) + ", stride " + std::to_string(w.stride));
+      for (const Dims& spatial : {Dims{9, 11}, Dims{31, 40}, Dims{5, 1}, Dims{17}, Dims{6, 7, 8}}) {
+        const std::size_t rank = spatial.size();
+        if (*std::ranges::min_element(spatial) + 2 * w.pad < (w.kernel - 1) * w.dilation + 1) continue;
+        const NodeDesc node = node_of("MaxPool", {{"kernel_shape", Ints(rank, w.kernel)},
+                                                  {"strides", Ints(rank, w.stride)},
+                                                  {"dilations", Ints(rank, w.dilation)},
+                                                  {"pads", Ints(2 * rank, w.pad)},
+                                                  {"ceil_mode", w.ceil_mode}});
+        for (const std::int64_t channels : {1, 3, 32, 50}) {
+          Dims dims{2, channels};
+          dims.insert(dims.end(), spatial.begin(), spatial.end());
+          expect_as_portable(node, {varied(type, dims, random)});
+        }
+      }
+    }
   }
 }
 
