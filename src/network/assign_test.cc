@@ -160,6 +160,36 @@ TEST(Assignment, AConvolutionMayLeaveItsRegionsLayout) {
   expect_right(b.graph, *ran);
 }
 
+// What is converted at the borders of a region is bytes, not the f32 that they are made of and become.
+TEST(Assignment, BordersAreCrossedInBytes) {
+  GraphBuilder b;
+  const auto scale = [&](double value) { return b.constant(tensor_of(DataType::f32, {}, {value})); };
+  const int zero = b.constant(tensor_of(DataType::u8, {}, {100}));
+  const int none = b.constant(tensor_of(DataType::s8, {}, {0}));
+  const int x = b.input("x", {1, 32, 64, 64});
+  int y = b.node("QuantizeLinear", {x, scale(0.02), zero});
+  const int w = b.constant(spread({32, 32, 3, 3}, -100, 100, DataType::s8));
+  y = b.node("QLinearConv", {y, scale(0.02), zero, w, scale(0.01), none, scale(0.5), zero}, {{"pads", Ints(4, 1)}});
+  b.output(b.node("DequantizeLinear", {y, scale(0.5), zero}));
+  NetworkOptions options = test_options();
+  options.how = "greedy";
+  options.selection.filter.engines = "cpu.int8";
+  const auto ran = prepared(b.graph, options);
+  ASSERT_TRUE(ran.ok()) << ran.error().message;
+  int conversions = 0;
+  for (const NetworkStep& step : ran->steps) {
+    if (step.kind == "conv") {
+      EXPECT_TRUE(step.problem.x.is_packed(Layout::nhwc)) << print(step.problem);
+    } else if (step.kind == "convert") {
+      ++conversions;
+      ASSERT_TRUE(step.writes.has_value());
+      EXPECT_EQ(step.writes->type, DataType::u8);
+    }
+  }
+  EXPECT_EQ(conversions, 2);
+  expect_right(b.graph, *ran);
+}
+
 // z lies as the output does, and weights that the network computes are row-major, whatever layouts are on both sides.
 TEST(Assignment, WhatAConvolutionReadsBesides) {
   GraphBuilder b;

@@ -97,6 +97,38 @@ Sides improved(const Graph& graph, const Node& node, const Sides& given, Selecto
   return best;
 }
 
+// Borders are crossed where values have fewer bytes: a QuantizeLinear at the beginning of a region in nhwc, which reads
+// f32, works before the conversion, and a DequantizeLinear at its end behind it.
+void move_borders(const Graph& graph, std::vector<Sides>& sides, Selector& selector) {
+  const auto producers = graph.producers();
+  const auto readers = graph.readers();
+  const auto is_made_in_nhwc = [&](int value) {
+    return producers[value] != kAbsent && sides[producers[value]].writes.layout == Layout::nhwc;
+  };
+  const auto is_read_in_nhwc = [&](int value) {
+    return std::ranges::any_of(readers[value], [&](int reader) { return sides[reader].reads.layout == Layout::nhwc; });
+  };
+  const auto visit = [&](std::size_t n, bool at_beginning) {
+    const Node& node = graph.nodes[n];
+    if (node.conv || sides[n].reads.layout != Layout::nhwc || sides[n].writes.layout != Layout::nhwc) return;
+    int input = kAbsent;
+    for (const int value : node.inputs) {
+      if (value == kAbsent || graph.constant_of(value) != nullptr || !has_layout(graph.values[value])) continue;
+      if (input != kAbsent) return;
+      input = value;
+    }
+    if (input == kAbsent || node.outputs.size() != 1 || !has_layout(graph.values[node.outputs[0]])) return;
+    const int output = node.outputs[0];
+    const double before = seconds_to_move(graph.values[input], at_beginning, selector);
+    const double behind = seconds_to_move(graph.values[output], at_beginning, selector);
+    const bool moves = at_beginning ? !is_made_in_nhwc(input) && readers[input].size() == 1 && behind < before
+                                    : is_made_in_nhwc(input) && !is_read_in_nhwc(output) && before < behind;
+    if (moves) sides[n].reads.layout = sides[n].writes.layout = Layout::nchw;
+  };
+  for (std::size_t n = 0; n < sides.size(); ++n) visit(n, true);
+  for (std::size_t n = sides.size(); n-- > 0;) visit(n, false);
+}
+
 }  // namespace
 
 std::vector<Sides> greedy_sides(const Graph& graph, std::span<const DataType> types, Selector& selector) {
@@ -163,6 +195,7 @@ std::vector<Sides> greedy_sides(const Graph& graph, std::span<const DataType> ty
   for (std::size_t n = 0; n < count; ++n) {
     if (can[n].reads && graph.nodes[n].conv) sides[n] = improved(graph, graph.nodes[n], sides[n], selector);
   }
+  move_borders(graph, sides, selector);
   return sides;
 }
 

@@ -32,8 +32,9 @@ Result<std::vector<Sides>> sides_by(std::string_view how, const Graph& graph, Se
 //   predicted seconds of its convolutions in nchw + cost of its Transposes, which then reorder bytes.
 // The costs of conversions and Transposes are Selector::cost: measured where the store knows them; a border's
 // conversions count for more, since their values have mostly left the caches. Everything outside of the regions, the
-// graph's inputs and its outputs are nchw. A convolution that then is predicted to take less than nine tenths in other
-// layouts than its region's, conversions included, works in those.
+// graph's inputs and its outputs are nchw. A QuantizeLinear at a region's beginning, and what else makes fewer bytes of
+// its input, stays nchw, so that fewer are converted. A convolution that then is predicted to take less than nine
+// tenths in other layouts than its region's, conversions included, works in those.
 std::vector<Sides> greedy_sides(const Graph& graph, std::span<const DataType> types, Selector& selector);
 
 // One layout for every node that can work in it; the others work in nchw. A convolution that only an oracle could run
