@@ -64,15 +64,17 @@ struct TimedPlan {
   double relative_uncertainty = 0;
 };
 struct PlanChoice {
-  std::vector<TimedPlan> plans;  // in the order of `hows`; those whose text another has already are left out
+  // In the order of `hows`, then those of the solver's that runs led to; without those whose lines another has already.
+  std::vector<TimedPlan> plans;
   std::size_t fastest = 0;
   std::string kept;  // the file that it was written to
   std::vector<std::string> remarks;
 };
 
 // Makes a plan in each of these ways (NetworkOptions::how) from what is known, and times them all end to end on
-// `inputs`, in turns, within options.selection.budget_seconds (0: two dozen turns). What takes least is handed out,
-// whatever was predicted, and kept in options.kept_plans, where prepare() finds it. Network::plan with a budget
+// `inputs`, in turns, within options.selection.budget_seconds (0: two dozen turns). Where "global" is among them, the
+// solver is asked up to twice more with what convolutions took in those runs, and a new plan ("global, seen 1") is timed
+// beside the fastest. What takes least is handed out, whatever was predicted, and kept in options.kept_plans, where prepare() finds it. Network::plan with a budget
 // measures what plans cost. Errors: those of prepare and run; unsupported where the time, or options.selection.stop,
 // ends it before it can say.
 Result<PlanChoice> choose_plan(const Network& network, std::span<const HostTensor> inputs,

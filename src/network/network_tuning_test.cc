@@ -7,7 +7,9 @@
 
 #include "network/kept_plan.h"
 #include "network/placement.h"
+#include "network/seen_in_runs.h"
 #include "network/testing.h"
+#include "select/rounds.h"
 
 namespace convoy::network {
 namespace {
@@ -254,6 +256,51 @@ TEST_F(PlanChoiceTest, WhatTookLeastIsKeptAndFound) {
   const auto session = prepared(options_);
   EXPECT_TRUE(obeys_a_plan(*session));
   EXPECT_TRUE(session->remarks().empty());
+}
+
+TEST_F(PlanChoiceTest, TheSolverIsAskedAgainWithWhatRunsTook) {
+  const PlanChoice choice = choose({"uniform:nchw", "global"});
+  ASSERT_GE(choice.plans.size(), 1u);
+  for (std::size_t i = 0; i < choice.plans.size(); ++i) {
+    const TimedPlan& plan = choice.plans[i];
+    EXPECT_GT(plan.seconds, 0) << plan.how;
+    EXPECT_GE(plan.over_first, choice.plans[choice.fastest].over_first) << plan.how;
+    for (std::size_t j = 0; j < i; ++j) EXPECT_NE(plan.plan, choice.plans[j].plan) << plan.how;
+  }
+}
+
+TEST(SeenInRuns, TimesOfRunsStandForThoseAlone) {
+  const ConvProblem problem = *parse_problem("fprop:x=f32,1x8x9x9:w=f32,8x8x3x3:pad=1x1");
+  const ConvProblem other = *parse_problem("fprop:x=f32,1x8x7x7:w=f32,8x8x3x3:pad=1x1");
+  const MeasurementKey key = measurement_key(problem, {.threads = 1}, CacheState::cold);
+  selection::RoundStore alone;
+  for (const auto& [name, seconds] : {std::pair{"cpu.gemm", 1e-3}, {"reference", 9e-3}}) {
+    ASSERT_TRUE(alone.store(key, {.candidate = {name, {}}, .median_seconds = seconds}).ok());
+  }
+  Timed timed;
+  const auto ran = [&](const ConvProblem& what, const char* engine, double seconds) {
+    NetworkStep step;
+    step.kind = "conv";
+    step.problem = what;
+    step.selection.candidate = {engine, {}};
+    timed.steps.push_back(step);
+    timed.step_seconds.push_back(seconds);
+  };
+  ran(problem, "cpu.gemm", 2e-3);
+  ran(problem, "cpu.gemm", 4e-3);
+  ran(problem, "cpu.direct", 5e-3);
+  ran(other, "cpu.gemm", 7e-3);
+  SeenInRuns seen(&alone, all_engines());
+  seen.add(timed);
+  const auto found = seen.find(key);
+  ASSERT_TRUE(found.ok());
+  ASSERT_EQ(found->size(), 3u);
+  for (const Measurement& each : *found) {
+    const std::string& engine = each.candidate.engine;
+    EXPECT_DOUBLE_EQ(each.median_seconds, engine == "cpu.gemm" ? 3e-3 : engine == "reference" ? 9e-3 : 5e-3);
+    EXPECT_TRUE(engine != "cpu.direct" || is_current(each, all_engines()));
+  }
+  EXPECT_EQ(SeenInRuns(nullptr, all_engines()).find(key)->size(), 0u);
 }
 
 TEST_F(PlanChoiceTest, APlanTwiceIsTimedOnce) {
