@@ -90,7 +90,8 @@ struct NetworkConvolution {
   ConvProblem problem;
   bool constant_weights = true;  // otherwise they are computed by the network, or an input of it
   std::int64_t count = 1;
-  std::string nodes;  // of all its occurrences, "conv1+bn1+relu1, conv2"
+  std::string nodes;                     // of all its occurrences, "conv1+bn1+relu1, conv2"
+  CacheState caches = CacheState::cold;  // with which it is timed alone: cold ones are warm in a network that is small
 };
 
 struct RunStatistics {

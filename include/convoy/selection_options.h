@@ -97,11 +97,14 @@ struct SelectionOptions {
   bool likely_only = false;
   bool all_knobs = false;  // measured: knob values too, the best engines' first, not only each engine's default
   CacheState caches = CacheState::cold;
+  // Set by networks that were given cold `caches`, which they make warm where all of them stays in a core's cache:
+  // choices read `store` as if `caches` were cold where it knows no times of that state, or an order from a network.
+  bool in_network = false;
   // What was measured before; null: nothing. Measured: a candidate is measured only where a current and settled
   // measurement is missing, and each new one is stored as soon as it exists (first as partial, then as cut off or
   // complete). Heuristic: nothing is measured, and where the candidate it would choose was measured, the fastest
   // measured one is taken instead; where candidates were compared in a network (network_tuning.h), whichever it was,
-  // the one that won there is, if `caches` is cold and only time counts (SelectedBy::network_hint).
+  // the one that won there is, if `caches` is cold, or `in_network`, and only time counts (SelectedBy::network_hint).
   MeasurementStore* store = nullptr;
   // Measured: once it is true (a signal handler or another thread may set it) measuring ends as soon as it can, with
   // what is known.

@@ -302,6 +302,7 @@ Result<int> explain(const Program& program, const ExplainFlags& flags) {
     network_options.selection.store = options.store;
     CONVOY_TRY(const auto session, prepare_with_progress(program, *target.network, descs, network_options));
     problems = distinct_problems(*session);
+    take_caches(*target.network, descs, network_options, options);
     if (problems.empty()) program.say(flags.target + ": the network has no convolution, so there is nothing to choose");
     if (!flags.nodes.empty()) {
       const std::string& name = flags.plan.plan_file.empty() ? flags.plan.how : flags.plan.plan_file;

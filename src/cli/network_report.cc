@@ -232,6 +232,7 @@ Result<report::NetworkReport> report_on_network(const Program& program, const Ne
     plan.weight_bytes = sides[i].weight_bytes;
     plan.workspace_bytes = sides[i].workspace_bytes;
   }
+  take_caches(*network, descs, options, options.selection);
   options.selection.mode = SelectionMode::heuristic;
   for (const report::PlannedStep& each : report.shown().steps) {
     if (each.step.kind != "conv") continue;

@@ -101,6 +101,7 @@ class Tuner {
   Result<void> choose(Tuned& tuned, bool measure, const selection::Turn& turn) {
     const ConvProblem& problem = tuned.convolution.problem;
     SelectionOptions options = options_;
+    if (options.caches == CacheState::cold) options.caches = tuned.convolution.caches;
     WeightedRequest weighted{request_, {}};
     if (tuned.convolution.constant_weights && request_.packs_weights(problem)) {
       // Nobody reads them where nothing is measured: hundreds of megabytes are not filled for that.

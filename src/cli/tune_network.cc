@@ -26,6 +26,8 @@ void choose(const Program& program, const NetworkOptions& options, Tuned& tuned)
   request.constant_weights = tuned.convolution.constant_weights ? &packed : nullptr;
   SelectionOptions selection = options.selection;
   selection.mode = SelectionMode::heuristic;
+  selection.caches = tuned.convolution.caches;
+  selection.in_network = true;
   auto chosen = select(tuned.convolution.problem, program.engines(), selection, request, tuned.convolution.nodes);
   if (chosen.ok()) {
     tuned.selection = *std::move(chosen);

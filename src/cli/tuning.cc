@@ -74,6 +74,16 @@ Result<std::unique_ptr<Session>> prepare_with_progress(const Program& program, c
   return session;
 }
 
+void take_caches(const Network& network, std::span<const TensorDesc> inputs, NetworkOptions options,
+                 SelectionOptions& selection) {
+  if (selection.caches != CacheState::cold) return;
+  options.how = "uniform:nchw";  // quick, and layouts don't matter
+  const auto convolutions = network.convolutions(inputs, options);
+  if (!convolutions.ok() || convolutions->empty()) return;
+  selection.caches = convolutions->front().caches;
+  selection.in_network = true;
+}
+
 void say_warnings(const Program& program, const Session& session) {
   std::set<std::string> said;
   for (const NetworkStep& step : session.steps()) {

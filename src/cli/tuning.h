@@ -31,6 +31,10 @@ Result<std::unique_ptr<Session>> prepare_with_progress(const Program& program, c
                                                        std::span<const TensorDesc> inputs,
                                                        const NetworkOptions& options);
 
+// Has `selection` read and measure with the caches that the network does (which are warm in a small one).
+void take_caches(const Network& network, std::span<const TensorDesc> inputs, NetworkOptions options,
+                 SelectionOptions& selection);
+
 // The warnings of a session's selections (rules passed over, budgets that ended), each once, to standard error.
 void say_warnings(const Program& program, const Session& session);
 

@@ -102,6 +102,7 @@ class NetworkTuner {
         TunedConvolution& tuned = result_.convolutions[i];
         if (second && (!tuned.partial || left() <= end)) continue;
         SelectionOptions selection = options_.selection;
+        selection.caches = tuned.convolution.caches;
         if (again_ && tuned.measured == 0) selection.store = &forgetful_;  // then it goes on
         if (selection.budget_seconds > 0) {
           const double share = (left() - end) * weights[i] / rest;

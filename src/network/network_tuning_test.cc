@@ -180,6 +180,15 @@ TEST_F(NetworkTuningTest, TheOneThatWonInANetworkIsChosen) {
     options_.selection.caches = CacheState::all_cold;  // not as in a network
     selection = select(*problem, all_engines(), options_.selection, request);
     EXPECT_NE(selection->by, SelectedBy::network_hint);
+    options_.selection.caches = CacheState::warm;
+    selection = select(*problem, all_engines(), options_.selection, request);
+    EXPECT_EQ(selection->by, SelectedBy::heuristic);
+    options_.selection.in_network = true;  // which is small
+    selection = select(*problem, all_engines(), options_.selection, request);
+    EXPECT_EQ(selection->by, SelectedBy::network_hint);
+    rows.clear();
+    selection = select(*problem, all_engines(), options_.selection, request);
+    EXPECT_EQ(selection->by, SelectedBy::stored) << "with cold caches";
     return;
   }
   FAIL() << "no problem was compared";

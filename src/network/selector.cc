@@ -132,11 +132,19 @@ Result<Selection> Selector::obey(const ConvProblem& problem, const Candidate& ca
   return selection;
 }
 
+std::vector<CacheState> Selector::serving_caches(int place) const {
+  const SelectionOptions& selection = options_.selection;
+  if (selection.store == nullptr) return {};
+  if (!selection.in_network || selection.caches == CacheState::cold) return {selection.caches};
+  if (place != 0) return {CacheState::cold};  // the network is small for the processor
+  return {selection.caches, CacheState::cold};
+}
+
 std::optional<Selector::Cost> Selector::cost(const ConvProblem& problem, const Selection& selection,
                                              const void* weights, int place) const {
   const PlanRequest request = request_for(problem, weights, place);
-  if (MeasurementStore* const store = options_.selection.store) {
-    const auto known = store->find(measurement_key(problem, request, options_.selection.caches));
+  for (const CacheState caches : serving_caches(place)) {
+    const auto known = options_.selection.store->find(measurement_key(problem, request, caches));
     for (const Measurement& m : known.ok() ? *known : std::vector<Measurement>()) {
       if (m.candidate == selection.candidate && m.state == MeasurementState::complete && is_current(m, engines_)) {
         return Cost{m.median_seconds, true};
@@ -164,10 +172,12 @@ Selector::Cost Selector::cost(const StepProblem& problem) {
   const auto [place, is_new] = step_costs_.try_emplace(print(problem));
   Cost& cost = place->second;
   if (!is_new) return cost;
-  MeasurementStore* const store = options_.selection.store;
-  const auto known = store != nullptr ? find_step(*store, problem, request(), options_.selection.caches) : std::nullopt;
-  cost = known ? Cost{known->median_seconds, true} : Cost{predict_seconds(problem, request()), false};
-  return cost;
+  for (const CacheState caches : serving_caches()) {
+    if (const auto known = find_step(*options_.selection.store, problem, request(), caches)) {
+      return cost = {known->median_seconds, true};
+    }
+  }
+  return cost = {predict_seconds(problem, request()), false};
 }
 
 double Selector::conversion_seconds(const TensorDesc& from, const TensorDesc& to) {

@@ -91,6 +91,8 @@ class Selector {
   Result<void> measure_announced();
   // What plans are made for: weights are packed into them where the place does that.
   PlanRequest request_for(const ConvProblem& problem, const void* weights, int place = 0) const;
+  // With which what the store knows serves as a cost, the best first; none where there is no store.
+  std::vector<CacheState> serving_caches(int place = 0) const;
 
   NetworkOptions options_;
   SelectionProgress progress_;

@@ -11,6 +11,7 @@
 #include "network/assign/plan_file.h"
 #include "network/assign/sides.h"
 #include "network/conv_node.h"
+#include "network/cost/caches.h"
 #include "network/cost/measure_step.h"
 #include "network/infer.h"
 #include "network/kept_plan.h"
@@ -310,6 +311,7 @@ Result<std::string> plan_of(Graph graph, const PrepareSettings& given) {
   const PassContext context{*settings.team, settings.options.cpu};
   if (auto log = run_passes(graph, context, settings.options.skip_passes); !log.ok()) return log.error();
   SelectionOptions& selection = settings.options.selection;
+  decide_caches(graph, settings.options.cpu, selection);
   const bool measures = selection.mode == SelectionMode::measured;
   const double budget = selection.budget_seconds;
   const double end = monotonic_seconds() + budget;
@@ -351,9 +353,10 @@ Result<std::string> plan_of(Graph graph, const PrepareSettings& given) {
 }
 
 Result<std::vector<NetworkConvolution>> list_convolutions(Graph graph, const PrepareSettings& given) {
-  CONVOY_TRY(const PrepareSettings settings, completed(given));
+  CONVOY_TRY(PrepareSettings settings, completed(given));
   const PassContext context{*settings.team, settings.options.cpu};
   if (auto log = run_passes(graph, context, settings.options.skip_passes); !log.ok()) return log.error();
+  decide_caches(graph, settings.options.cpu, settings.options.selection);
   Selector selector(settings.options, {}, {}, settings.engines);
   std::vector<std::string> remarks;
   CONVOY_TRY(const std::vector<Sides> sides, sides_by(settings.options.how, graph, selector, remarks));
@@ -362,7 +365,8 @@ Result<std::vector<NetworkConvolution>> list_convolutions(Graph graph, const Pre
     const Node& node = graph.nodes[n];
     if (!is_static(graph, node) || !node.conv) continue;
     NetworkConvolution convolution{.problem = in_formats(selector.allowed(node.conv->problem), sides[n]),
-                                   .nodes = joined(node.sources)};
+                                   .nodes = joined(node.sources),
+                                   .caches = settings.options.selection.caches};
     convolution.constant_weights = graph.constant_of(conv_inputs(node).weights) != nullptr;
     const auto same = std::find_if(found.begin(), found.end(), [&](const NetworkConvolution& other) {
       return other.problem == convolution.problem && other.constant_weights == convolution.constant_weights;
@@ -378,9 +382,10 @@ Result<std::vector<NetworkConvolution>> list_convolutions(Graph graph, const Pre
 }
 
 Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph graph, const PrepareSettings& given) {
-  CONVOY_TRY(const PrepareSettings settings, completed(given));
+  CONVOY_TRY(PrepareSettings settings, completed(given));
   const PassContext context{*settings.team, settings.options.cpu};
   if (auto log = run_passes(graph, context, settings.options.skip_passes); !log.ok()) return log.error();
+  decide_caches(graph, settings.options.cpu, settings.options.selection);
 
   Selector selector(settings.options, settings.progress, settings.candidates, settings.engines, settings.places);
   std::vector<std::string> remarks;

@@ -99,11 +99,14 @@ Result<std::optional<Selection>> choose_by_memory(const ConvProblem& problem, st
     selection.measurements = std::move(known);
     return std::optional(std::move(selection));
   };
-  if (options.caches == CacheState::cold && options.objective.workspace == 0 && options.objective.energy == 0) {
+  const bool as_in_network = options.caches == CacheState::cold || options.in_network;
+  if (as_in_network && options.objective.workspace == 0 && options.objective.energy == 0) {
     CONVOY_TRY(auto in_network, choose(CacheState::network, SelectedBy::network_hint));
     if (in_network) return in_network;
   }
-  return choose(options.caches, SelectedBy::stored);
+  CONVOY_TRY(auto stored, choose(options.caches, SelectedBy::stored));
+  if (stored || options.caches == CacheState::cold || !as_in_network) return stored;
+  return choose(CacheState::cold, SelectedBy::stored);  // ranks engines better than predictions do
 }
 
 }  // namespace convoy::selection

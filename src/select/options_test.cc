@@ -19,7 +19,7 @@ using testing_support::FakeEngine;
 std::vector<std::string> option_names() {
   const SelectionOptions options;
   [[maybe_unused]] const auto& [mode, filter, rules, strict_rules, objective, budget_seconds, likely_only, all_knobs,
-                                caches, store, stop] = options;
+                                caches, in_network, store, stop] = options;
   [[maybe_unused]] const auto& [config, engines, notes, deterministic_only, runtime_compilation, tf32,
                                 reduced_accumulation, down_convert_inputs, workspace_limit] = filter;
   return {"mode",
@@ -30,6 +30,7 @@ std::vector<std::string> option_names() {
           "likely_only",
           "all_knobs",
           "caches",
+          "in_network",
           "store",
           "stop",
           "filter.config",
@@ -127,6 +128,12 @@ std::vector<Case> Options::cases() {
       {"all_knobs", measured, [](auto& o) { o.all_knobs = true; }, second, tuned},
       // What is stored was measured with cold caches.
       {"caches", [&](auto& o) { o.store = &store_; }, [](auto& o) { o.caches = CacheState::warm; }, second, first},
+      {"in_network",
+       [&](auto& o) {
+         o.store = &store_;
+         o.caches = CacheState::warm;
+       },
+       [](auto& o) { o.in_network = true; }, first, second},
       {"store", nothing, [&](auto& o) { o.store = &store_; }, first, second},
       {"stop", measured, [&](auto& o) { o.stop = &stop_; }, second, first},
   };

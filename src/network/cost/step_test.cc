@@ -153,7 +153,15 @@ TEST(StepMeasurement, ABudgetEndsIt) {
 
 // ---- in plans
 
-void remember(MeasurementStore& store, const NetworkOptions& options, const StepProblem& problem, double seconds) {
+NetworkOptions options_with_l2(std::int64_t bytes = 1 << 20) {
+  NetworkOptions options = test_options();
+  options.cpu.l2_bytes = bytes;
+  return options;
+}
+
+// Warm: of a network that fits.
+void remember(MeasurementStore& store, const NetworkOptions& options, const StepProblem& problem, double seconds,
+              CacheState caches = CacheState::warm) {
   Measurement m;
   m.candidate = candidate_of(problem);
   m.revision = selection::step_revision;
@@ -164,7 +172,7 @@ void remember(MeasurementStore& store, const NetworkOptions& options, const Step
   PlanRequest request;
   request.threads = options.threads;
   request.cpu = options.cpu;
-  ASSERT_TRUE(store.store(measurement_key(problem, request, options.selection.caches), m).ok());
+  ASSERT_TRUE(store.store(measurement_key(problem, request, caches), m).ok());
 }
 
 Graph pooled_convolution() {
@@ -184,7 +192,7 @@ std::string line_with(const std::string& text, const std::string& part) {
 
 TEST(PlanCosts, AreMeasuredWhereTheDatabaseKnows) {
   selection::RoundStore store;
-  NetworkOptions options = test_options();
+  NetworkOptions options = options_with_l2();
   options.how = "uniform:nhwc";
   options.selection.store = &store;
   const auto text = [&] {
@@ -204,8 +212,51 @@ TEST(PlanCosts, AreMeasuredWhereTheDatabaseKnows) {
   EXPECT_EQ(after, text());
 }
 
+TEST(PlanCosts, AreWarmOnesInASmallNetworkElseColdOnes) {
+  selection::RoundStore store;
+  NetworkOptions options = options_with_l2();
+  options.how = "uniform:nhwc";
+  options.selection.store = &store;
+  const auto line = [&] {
+    const auto plan = plan_of(pooled_convolution(), {.options = options});
+    EXPECT_TRUE(plan.ok()) << plan.error().message;
+    return plan.ok() ? line_with(*plan, "MaxPool") : "";
+  };
+  const StepProblem pool = step("op:MaxPool:x=f32,1x32x24x24,nhwc:y=f32,1x32x23x23,nhwc:@kernel_shape=ints,2,2");
+  for (const std::int64_t l2 : {1 << 20, 1 << 16}) {
+    options.cpu.l2_bytes = l2;
+    const bool small = l2 == 1 << 20;
+    remember(store, options, pool, 7e-6, small ? CacheState::all_cold : CacheState::warm);
+    EXPECT_NE(line().find("us predicted"), std::string::npos) << line();
+    remember(store, options, pool, 123e-6, CacheState::cold);
+    EXPECT_NE(line().find(" 123us measured"), std::string::npos) << line();
+    if (small) remember(store, options, pool, 45e-6, CacheState::warm);
+    EXPECT_NE(line().find(small ? " 45us measured" : " 123us measured"), std::string::npos) << line();
+  }
+}
+
+TEST(PlanCosts, ABudgetMeasuresASmallNetworkWarm) {
+  selection::RoundStore store;
+  NetworkOptions options = options_with_l2();
+  options.how = "uniform:nhwc";
+  options.selection.store = &store;
+  options.selection.mode = SelectionMode::measured;
+  options.selection.budget_seconds = 5;
+  options.selection.filter.engines = "cpu.direct";
+  ASSERT_TRUE(plan_of(pooled_convolution(), {.options = options}).ok());
+  const auto convolutions = list_convolutions(pooled_convolution(), {.options = options});
+  ASSERT_TRUE(convolutions.ok());
+  static const float weights = 0;
+  const PlanRequest request{.threads = options.threads, .cpu = options.cpu, .constant_weights = &weights};
+  for (const NetworkConvolution& convolution : *convolutions) {
+    EXPECT_EQ(convolution.caches, CacheState::warm);
+    EXPECT_FALSE(store.find(measurement_key(convolution.problem, request, CacheState::warm))->empty());
+    EXPECT_TRUE(store.find(measurement_key(convolution.problem, request, CacheState::cold))->empty());
+  }
+}
+
 TEST(PlanCosts, ABudgetMeasuresAllLines) {
-  NetworkOptions options = test_options();
+  NetworkOptions options = options_with_l2();
   options.selection.mode = SelectionMode::measured;
   options.selection.budget_seconds = 20;
   options.selection.filter.engines = "cpu.direct";
@@ -219,7 +270,7 @@ TEST(PlanCosts, ABudgetMeasuresAllLines) {
 
 TEST(PlanCosts, GreedyGoesByWhatConversionsWereMeasuredToTake) {
   selection::RoundStore store;
-  NetworkOptions options = test_options();
+  NetworkOptions options = options_with_l2();
   options.selection.store = &store;
   const auto plan = [&](double seconds) {
     for (const char* channels : {"16x24x24", "32x23x23"}) {
@@ -243,7 +294,7 @@ TEST(PlanCosts, ARelabelCostsNothing) {
       b.node("Transpose", {b.node("Conv", {b.input("x", {1, 16, 24, 24}), b.constant(spread({32, 16, 1, 1}))})},
              {{"perm", std::vector<std::int64_t>{0, 2, 3, 1}}});
   b.output(b.node("Neg", {last}));
-  NetworkOptions options = test_options();
+  NetworkOptions options = options_with_l2();
   options.how = "uniform:nhwc";
   const auto plan = plan_of(b.graph, {.options = options});
   ASSERT_TRUE(plan.ok()) << plan.error().message;

@@ -54,11 +54,11 @@ bool equal(const ConvProblem& a, const Alignments& a_alignments, const ConvProbl
 }
 
 std::uint64_t hash_of(const SelectionOptions& options) {
-  const auto& [mode, filter, rules, strict_rules, objective, budget_seconds, likely_only, all_knobs, caches, store,
-               stop] = options;
+  const auto& [mode, filter, rules, strict_rules, objective, budget_seconds, likely_only, all_knobs, caches, in_network,
+               store, stop] = options;
   const auto& [time, workspace, energy] = objective;
   Hash hash;
-  hash.add(mode, strict_rules, budget_seconds, likely_only, all_knobs, caches, time, workspace, energy);
+  hash.add(mode, strict_rules, budget_seconds, likely_only, all_knobs, caches, in_network, time, workspace, energy);
   hash.add(static_cast<const void*>(store), static_cast<const void*>(stop), rules.size());
   add(hash, filter);
   for (const SelectionRule& rule : rules) add(hash, rule);
