@@ -21,6 +21,7 @@ Result<std::vector<Measurement>> SeenInRuns::find(const MeasurementKey& key) {
   if (alone_ != nullptr) {
     CONVOY_TRY(found, alone_->find(key));
   }
+  if (key.caches == CacheState::network) return found;  // verdicts on candidates that ran side by side
   const auto known = seen_.find(key.problem);
   for (const Seen& seen : known == seen_.end() ? std::vector<Seen>() : known->second) {
     const Candidate& candidate = seen.candidate;
