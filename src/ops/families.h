@@ -47,6 +47,7 @@ std::vector<OperatorRow> qlinear_pool_rows();
 std::vector<OperatorRow> qlinear_softmax_rows();
 std::vector<OperatorRow> quantize_rows();
 std::vector<OperatorRow> range_rows();
+std::vector<OperatorRow> recurrent_rows();
 std::vector<OperatorRow> reduce_rows();
 std::vector<OperatorRow> reshape_rows();
 std::vector<OperatorRow> resize_rows();

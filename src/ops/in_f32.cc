@@ -70,10 +70,13 @@ class PlanInF32 final : public OpPlan {
       });
       in[wide.index] = to;
     }
-    for (const Wide& wide : outputs_) out[wide.index] = workspace + wide.offset;
+    for (const Wide& wide : outputs_) {
+      if (out[wide.index] != nullptr) out[wide.index] = workspace + wide.offset;
+    }
     const ExecContext own{context.queue, workspace + bytes_, inner_->workspace_bytes()};
     CONVOY_CHECK(inner_->execute({in.data(), inputs.size()}, {out.data(), outputs.size()}, own));
     for (const Wide& wide : outputs_) {
+      if (outputs[wide.index] == nullptr) continue;
       const auto* from = reinterpret_cast<const float*>(workspace + wide.offset);
       parallel_for(context, wide.elements, 1, [&](std::int64_t begin, std::int64_t end) {
         dispatch<kHalves>(wide.type, [&]<class T>(Tag<T>) {

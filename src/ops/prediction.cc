@@ -2,6 +2,7 @@
 // say. scripts/fit-steps fits the rates; its kinds are these.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string_view>
 
 #include "ops/problem.h"
@@ -18,9 +19,10 @@ constexpr double kMemory = 10e9;         // bytes a second, of what the last cac
 // network leaves them, on the AMD EPYC (AVX2) of bench/results/step-costs-2026-11-23.json, which has how wrong this is:
 // of 371 measurements of one thread half are within a factor 1.2, nine tenths within 1.9, and single ones (rows of 2
 // elements) off by 40. Rates of 1 to 5 measurements: multiplies. Not measured: others.
-// Newer than that record, and to be fitted: functions with vectors, resizes, normalizes, and what is quantized. Rounded
-// from samples of ops_bench (256 KiB and 8 MiB, one thread, a shared machine) on an Intel Xeon (model 207, AVX-512) on
-// 2026-11-25. Each is between f32 and the halves, which have about a third of its bytes a second.
+// Newer than that record, and to be fitted: functions with vectors, resizes, normalizes, recurrent layers, and what is
+// quantized. Rounded from samples of ops_bench (256 KiB and 8 MiB, one thread, a shared machine; recurrent layers:
+// whole networks of one) on an Intel Xeon (model 207, AVX-512) on 2026-11-25. Each is between f32 and the halves, which
+// have about a third of its bytes a second.
 struct Kind {
   std::string_view operators;  // " Name Name "
   double apart, side_by_side, blocks;
@@ -45,14 +47,15 @@ constexpr std::array kKinds{
     Kind{" QLinearAdd QLinearMul ", 11e9, 11e9, 11e9},
     Kind{" Lookup QLinearLeakyRelu QLinearSigmoid ", 6.5e9, 6.5e9, 6.5e9},
     Kind{" MatMul Gemm ", 50e9, 50e9, 50e9},  // with one row, as at the end of a network, its weights are what it reads
+    Kind{" LSTM GRU RNN ", 80e9, 80e9, 80e9},  // weights read, all for each step, or for a few sequences' steps at once
 };
 // In blocks: one measurement on a busy machine, of a kernel that is newer than the record.
 constexpr Kind kSpreads{"", 55e9, 37e9, 27e9, 0, 11.6e9};  // one of kKinds[2] with activations of other dims
 constexpr Kind kInterpolates{"", 7e9, 10e9, 4e9};          // resizes that are not nearest
 constexpr Kind kOthers{"", 8e9, 8e9, 8e9};
-constexpr std::size_t kMoves = 0, kTransposes = 1, kElements = 2, kWindows = 5, kResizes = 7;
+constexpr std::size_t kMoves = 0, kTransposes = 1, kElements = 2, kWindows = 5, kResizes = 7, kRecurrent = 14;
 static_assert(kKinds[kWindows].operators.starts_with(" MaxPool ") &&
-              kKinds[kResizes].operators.starts_with(" Resize "));
+              kKinds[kResizes].operators.starts_with(" Resize ") && kKinds[kRecurrent].operators.starts_with(" LSTM "));
 
 bool is_activation(const Operand& operand) { return operand.present && !operand.constant && operand.desc.rank() >= 3; }
 
@@ -100,7 +103,21 @@ double rate_of(const Kind& kind, const OpProblem& problem) {
   return kind.short_side_by_side > 0 && channels < 32 ? kind.short_side_by_side : kind.side_by_side;
 }
 
+// R for each step, and W for all of them at once, since those don't wait for one another.
+double weights_read(const OpProblem& problem) {
+  constexpr double kAtOnce = 4;  // rows that take no longer than one
+  const auto& inputs = problem.inputs;
+  if (inputs.size() < 3 || inputs[0].desc.rank() != 3) return 0;
+  const auto layout = problem.node.integer("layout", 0);
+  const bool batch_first = layout.ok() && *layout == 1;
+  const auto steps = static_cast<double>(inputs[0].desc.dims[batch_first ? 1 : 0]);
+  const auto batch = static_cast<double>(inputs[0].desc.dims[batch_first ? 0 : 1]);
+  return static_cast<double>(inputs[1].desc.bytes()) * std::ceil(steps * batch / kAtOnce) +
+         static_cast<double>(inputs[2].desc.bytes()) * steps * std::ceil(batch / kAtOnce);
+}
+
 double work_of(const Kind& kind, const OpProblem& problem) {
+  if (&kind == &kKinds[kRecurrent]) return weights_read(problem);
   if (&kind != &kKinds[kWindows] || problem.outputs.empty()) return bytes_moved(problem);
   double work = static_cast<double>(problem.outputs[0].bytes());
   const auto window = problem.node.integers("kernel_shape", {});

@@ -52,6 +52,7 @@ const std::map<Key, const Operator*>& table() {
              qlinear_softmax_rows(),
              quantize_rows(),
              range_rows(),
+             recurrent_rows(),
              reduce_rows(),
              reshape_rows(),
              resize_rows(),

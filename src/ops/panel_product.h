@@ -1,0 +1,40 @@
+// Products of a few rows with a constant matrix that is packed once: what recurrent layers compute step by step.
+#pragma once
+
+#include <cstdint>
+
+#include "convoy/cpu.h"
+
+namespace convoy::ops {
+
+// A packed matrix is panels of kPanel columns; a panel has the kPanel elements of each of its rows in turn.
+constexpr std::int64_t kPanel = 32;
+
+// c[r][0 .. kPanel) += a[r][0 .. depth) . panel, for each of the rows.
+template <class T>
+using PanelProduct = void (*)(const T* const* a, T* const* c, int rows, const T* panel, std::int64_t depth);
+
+template <class T>
+void plain_panel_product(const T* const* a, T* const* c, int rows, const T* panel, std::int64_t depth) {
+  for (int r = 0; r < rows; ++r) {
+    T sums[kPanel];
+    for (std::int64_t j = 0; j < kPanel; ++j) sums[j] = c[r][j];
+    for (std::int64_t k = 0; k < depth; ++k) {
+      const T x = a[r][k];
+      for (std::int64_t j = 0; j < kPanel; ++j) sums[j] += x * panel[k * kPanel + j];
+    }
+    for (std::int64_t j = 0; j < kPanel; ++j) c[r][j] = sums[j];
+  }
+}
+
+// In f32, with the widest vectors of the instruction set, which the processor has.
+PanelProduct<float> panel_product(Isa isa);
+
+namespace avx2 {
+void panel_product(const float* const* a, float* const* c, int rows, const float* panel, std::int64_t depth);
+}
+namespace avx512 {
+void panel_product(const float* const* a, float* const* c, int rows, const float* panel, std::int64_t depth);
+}
+
+}  // namespace convoy::ops
