@@ -73,10 +73,10 @@ struct PlanChoice {
 
 // Makes a plan in each of these ways (NetworkOptions::how) from what is known, and times them all end to end on
 // `inputs`, in turns, within options.selection.budget_seconds (0: two dozen turns). Where "global" is among them, the
-// solver is asked up to twice more with what convolutions took in those runs, and a new plan ("global, seen 1") is timed
-// beside the fastest. What takes least is handed out, whatever was predicted, and kept in options.kept_plans, where prepare() finds it. Network::plan with a budget
-// measures what plans cost. Errors: those of prepare and run; unsupported where the time, or options.selection.stop,
-// ends it before it can say.
+// solver is asked up to twice more with what convolutions took in those runs, and a new plan ("global, seen 1") is
+// timed beside the fastest. What takes least is handed out, whatever was predicted, and kept in options.kept_plans,
+// where prepare() finds it. Network::plan with a budget measures what plans cost. Errors: those of prepare and run;
+// unsupported where the time, or options.selection.stop, ends it before it can say.
 Result<PlanChoice> choose_plan(const Network& network, std::span<const HostTensor> inputs,
                                const NetworkOptions& options, std::span<const std::string> hows,
                                const NetworkTuningProgress& progress = {});
