@@ -190,6 +190,9 @@ TEST_F(Remembered, PartialRowsAreMeasuredAgainAndCutOffOnesOnlyWithNewContestant
   const auto row = [](const std::string& engine, double seconds, MeasurementState state) {
     Measurement measurement;
     measurement.candidate.engine = engine;
+    for (const Engine* each : all_engines()) {
+      if (each->info().name == engine) measurement.revision = each->info().revision;
+    }
     measurement.median_seconds = seconds;
     measurement.state = state;
     return measurement;
