@@ -226,7 +226,10 @@ void convolve(int64_t channels, int calls, const Options& options) {
       took = Clock::now() - began;
     }
     for (int i = 0; options.cold > 0 && i < options.timed; ++i) {
-      for (std::size_t at = 0; at < other.size(); at += 64) ++*const_cast<volatile char*>(&other[at]);
+      for (std::size_t at = 0; at < other.size(); at += 64) {
+        volatile char& byte = other[at];
+        byte = static_cast<char>(byte + 1);
+      }
       const auto began = Clock::now();
       execute(*plans.front(), options);
       took += Clock::now() - began;
