@@ -53,9 +53,9 @@ std::optional<double> seconds_of(const std::vector<KnownTime>& known, const Cand
   return std::nullopt;
 }
 
-// What the host takes for a call: longer than for cuDNN's plans (some 6 us), of which Convoy's own engines take two
-// thirds. cuDNN's older interface looks for its kernels at each call, `cudnn.nhwc` launches copies too. (H100 and a
-// Xeon: bench/results/gpu-pytorch-host-time-2026-11-25.json.)
+// What a call keeps the host for, where that is longer than for cuDNN's plans (Convoy's own engines take less). cuDNN's
+// older interface looks for its kernels at each call: 71 us in a loop of PyTorch's where the plan took 16 (H100 and a
+// Xeon, bench/results/gpu-pytorch-host-time-2026-11-25.json). cudnn.nhwc launches copies, too: its time is a guess.
 double host_seconds(const Candidate& candidate) {
   if (candidate.engine.starts_with("cudnn.legacy.")) return 60e-6;
   return candidate.engine == "cudnn.nhwc" ? 15e-6 : 0;

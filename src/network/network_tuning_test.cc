@@ -267,15 +267,51 @@ TEST_F(PlanChoiceTest, WhatTookLeastIsKeptAndFound) {
   EXPECT_TRUE(session->remarks().empty());
 }
 
+// Says of convolutions in nchw that they take no time at all.
+class PartialToNchw final : public MeasurementStore {
+ public:
+  explicit PartialToNchw(const NetworkOptions& options) : options_(options) {}
+  Result<std::vector<Measurement>> find(const MeasurementKey& key) override {
+    const auto problem = parse_problem(key.problem);
+    const bool speaks = problem.ok() && key.caches != CacheState::network && problem->x.is_packed(Layout::nchw) &&
+                        problem->y.is_packed(Layout::nchw);
+    if (!speaks) return std::vector<Measurement>();
+    SelectionOptions alone = options_.selection;
+    alone.store = nullptr;
+    CONVOY_TRY(const Selection selection, select(*problem, all_engines(), alone, {.threads = 1, .cpu = options_.cpu}));
+    Measurement measurement{.candidate = selection.candidate, .median_seconds = 1e-12, .samples = 1};
+    for (const Engine* engine : all_engines()) {
+      if (engine->info().name != selection.candidate.engine) continue;
+      measurement.revision = engine->info().revision;
+      measurement.provider = engine->info().provider;
+    }
+    measurement.state = MeasurementState::complete;
+    return std::vector{measurement};
+  }
+  Result<void> store(const MeasurementKey&, const Measurement&) override { return {}; }
+
+ private:
+  const NetworkOptions options_;
+};
+
 TEST_F(PlanChoiceTest, TheSolverIsAskedAgainWithWhatRunsTook) {
-  const PlanChoice choice = choose({"uniform:nchw", "global"});
-  ASSERT_GE(choice.plans.size(), 1u);
-  for (std::size_t i = 0; i < choice.plans.size(); ++i) {
-    const TimedPlan& plan = choice.plans[i];
+  options_.selection.filter.engines = "cpu.direct,cpu.gemm";
+  PartialToNchw store(options_);
+  options_.selection.store = &store;
+  const auto in_nchw = [](const std::string& plan) {
+    int count = 0;
+    for (std::size_t at = 0; (at = plan.find("f32,nchw -> f32,nchw", at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  const PlanChoice choice = choose({"global"});
+  ASSERT_GE(choice.plans.size(), 2u) << "runs have contradicted the store";
+  EXPECT_EQ(choice.plans[1].how, "global, seen 1");
+  EXPECT_LT(in_nchw(choice.plans[1].plan), in_nchw(choice.plans[0].plan));
+  for (const TimedPlan& plan : choice.plans) {
     EXPECT_GT(plan.seconds, 0) << plan.how;
     EXPECT_GE(plan.over_first, choice.plans[choice.fastest].over_first) << plan.how;
-    for (std::size_t j = 0; j < i; ++j) EXPECT_NE(plan.plan, choice.plans[j].plan) << plan.how;
   }
+  EXPECT_EQ(choose({"uniform:nchw"}).plans.size(), 1u) << "only where global is among the ways";
 }
 
 TEST(SeenInRuns, TimesOfRunsStandForThoseAlone) {

@@ -58,6 +58,7 @@ class Choosing {
       if (auto raced = race({best, before}, 1); !raced.ok()) {  // the time ended: what was known stands
         if (raced.error().code != ErrorCode::unsupported) return raced.error();
         result_.plans.pop_back();
+        contenders_.pop_back();
         break;
       }
     }

@@ -140,6 +140,38 @@ void with_parameters(DataType scale_type, const void* scales, DataType zero_type
   }
 }
 
+// A run of elements of x and y, and the parameters that go with them.
+template <class From, class To, class C>
+struct Run {
+  const From* x;
+  std::int64_t x_stride;
+  To* y;
+  std::int64_t y_stride, count;
+  const C *scale, *zero;  // of an element, `step` apart
+  std::int64_t step;
+};
+// Calls body(Run) until all elements had theirs.
+template <class From, class To, class C, class Body>
+void each_run(const std::vector<Piece>& pieces, DataType scale_type, DataType zero_type,
+              std::span<const void* const> in, void* out, std::int64_t cost, const ExecContext& context, Body&& body) {
+  const void* zeros = in.size() > 2 ? in[2] : nullptr;
+  for (const Piece& piece : pieces) {
+    const From* x = static_cast<const From*>(in[0]) + piece.x;
+    To* y = static_cast<To*>(out) + piece.y;
+    const std::int64_t ys = piece.loop.inner_stride(0), xs = piece.loop.inner_stride(1);
+    const std::int64_t ps = piece.loop.inner_stride(2);
+    parallel_for(context, piece.loop.elements(), cost, [&](std::int64_t begin, std::int64_t end) {
+      piece.loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+        with_parameters<C>(
+            scale_type, in[1], zero_type, zeros, piece.parameter + at[2], ps, count,
+            [&](std::int64_t start, std::int64_t n, const C* scale, const C* zero, std::int64_t step) {
+              body(Run<From, To, C>{x + at[1] + start * xs, xs, y + at[0] + start * ys, ys, n, scale, zero, step});
+            });
+      });
+    });
+  }
+}
+
 class QuantizeLinear final : public Operator {
  public:
   bool accepts(const NodeDesc& node, std::span<const Input>, Layout layout) const override {
@@ -175,41 +207,25 @@ class QuantizeLinear final : public Operator {
       return dispatch<kQuantized>(outputs[0].type, [&]<class Q>(Tag<Q>) {
         return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
           using C = std::conditional_t<std::is_integral_v<T>, double, float>;
-          const void* zeros = in.size() > 2 ? in[2] : nullptr;
-          for (const Piece& piece : pieces) {
-            const T* x = static_cast<const T*>(in[0]) + piece.x;
-            Q* y = static_cast<Q*>(out[0]) + piece.y;
-            const std::int64_t ys = piece.loop.inner_stride(0), xs = piece.loop.inner_stride(1);
-            const std::int64_t ps = piece.loop.inner_stride(2);
-            parallel_for(context, piece.loop.elements(), 4, [&](std::int64_t begin, std::int64_t end) {
-              piece.loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
-                const T* from = x + at[1];
-                Q* to = y + at[0];
-                with_parameters<C>(
-                    scale_type, in[1], zero_type, zeros, piece.parameter + at[2], ps, count,
-                    [&](std::int64_t start, std::int64_t n, const C* scale, const C* zero, std::int64_t step) {
-                      if constexpr (std::is_same_v<C, float>) {
-                        RowBuffer buffer;
-                        const float* values = load_row(vectors, from + start * xs, xs, n, buffer.data());
-                        if (vectors && kIsByte<Q> && step == 0 && ys == 1) {
-                          avx2::quantize_row(zero_type, values, *scale, static_cast<std::int32_t>(*zero), to + start,
-                                             n);
-                          return;
-                        }
-                        for (std::int64_t i = 0; i < n; ++i) {
-                          to[(start + i) * ys] =
-                              quantize<Q, C>(values[i], scale[i * step], zero[i * step], saturate != 0);
-                        }
-                      } else {
-                        for (std::int64_t i = 0; i < n; ++i) {
-                          to[(start + i) * ys] = quantize<Q, C>(static_cast<C>(from[(start + i) * xs]), scale[i * step],
-                                                                zero[i * step], saturate != 0);
-                        }
-                      }
-                    });
-              });
-            });
-          }
+          each_run<T, Q, C>(pieces, scale_type, zero_type, in, out[0], 4, context, [&](const Run<T, Q, C>& run) {
+            const auto store = [&](const auto& values) {
+              for (std::int64_t i = 0; i < run.count; ++i) {
+                run.y[i * run.y_stride] =
+                    quantize<Q, C>(values(i), run.scale[i * run.step], run.zero[i * run.step], saturate != 0);
+              }
+            };
+            if constexpr (std::is_same_v<C, float>) {
+              RowBuffer buffer;
+              const float* row = load_row(vectors, run.x, run.x_stride, run.count, buffer.data());
+              if (vectors && kIsByte<Q> && run.step == 0 && run.y_stride == 1) {
+                return avx2::quantize_row(zero_type, row, *run.scale, static_cast<std::int32_t>(*run.zero), run.y,
+                                          run.count);
+              }
+              store([&](std::int64_t i) { return row[i]; });
+            } else {
+              store([&](std::int64_t i) { return static_cast<C>(run.x[i * run.x_stride]); });
+            }
+          });
           return {};
         });
       });
@@ -249,39 +265,25 @@ class DequantizeLinear final : public Operator {
       return dispatch<kScaleTypes>(outputs[0].type, [&]<class T>(Tag<T>) {
         return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
           using C = std::conditional_t<std::is_same_v<Q, std::int32_t>, double, float>;
-          const void* zeros = in.size() > 2 ? in[2] : nullptr;
-          for (const Piece& piece : pieces) {
-            const Q* x = static_cast<const Q*>(in[0]) + piece.x;
-            T* y = static_cast<T*>(out[0]) + piece.y;
-            const std::int64_t ys = piece.loop.inner_stride(0), xs = piece.loop.inner_stride(1);
-            const std::int64_t ps = piece.loop.inner_stride(2);
-            parallel_for(context, piece.loop.elements(), 2, [&](std::int64_t begin, std::int64_t end) {
-              piece.loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
-                const Q* from = x + at[1];
-                T* to = y + at[0];
-                with_parameters<C>(
-                    scale_type, in[1], zero_type, zeros, piece.parameter + at[2], ps, count,
-                    [&](std::int64_t start, std::int64_t n, const C* scale, const C* zero, std::int64_t step) {
-                      if constexpr (std::is_same_v<C, float>) {
-                        RowBuffer buffer;
-                        const float* values = load_row(vectors, from + start * xs, xs, n, buffer.data());
-                        if (step == 0) {
-                          const float a = *scale, b = *zero;
-                          for (std::int64_t i = 0; i < n; ++i) buffer[i] = (values[i] - b) * a;
-                        } else {
-                          for (std::int64_t i = 0; i < n; ++i) buffer[i] = (values[i] - zero[i]) * scale[i];
-                        }
-                        store_row(vectors, buffer.data(), n, to + start * ys, ys);
-                      } else {
-                        for (std::int64_t i = 0; i < n; ++i) {
-                          to[(start + i) * ys] =
-                              T((static_cast<C>(from[(start + i) * xs]) - zero[i * step]) * scale[i * step]);
-                        }
-                      }
-                    });
-              });
-            });
-          }
+          each_run<Q, T, C>(pieces, scale_type, zero_type, in, out[0], 2, context, [&](const Run<Q, T, C>& run) {
+            const C *scale = run.scale, *zero = run.zero;
+            if constexpr (std::is_same_v<C, float>) {
+              RowBuffer buffer;
+              const float* row = load_row(vectors, run.x, run.x_stride, run.count, buffer.data());
+              if (run.step == 0) {
+                const float a = *scale, b = *zero;
+                for (std::int64_t i = 0; i < run.count; ++i) buffer[i] = (row[i] - b) * a;
+              } else {
+                for (std::int64_t i = 0; i < run.count; ++i) buffer[i] = (row[i] - zero[i]) * scale[i];
+              }
+              store_row(vectors, buffer.data(), run.count, run.y, run.y_stride);
+            } else {
+              for (std::int64_t i = 0; i < run.count; ++i) {
+                const C value = static_cast<C>(run.x[i * run.x_stride]);
+                run.y[i * run.y_stride] = T((value - zero[i * run.step]) * scale[i * run.step]);
+              }
+            }
+          });
           return {};
         });
       });

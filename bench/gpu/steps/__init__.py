@@ -1,13 +1,13 @@
 """The steps of scripts/gpu-check, in order: units() is a list that doesn't change, run(unit) what is kept of it, summary(rows) what is recorded."""
-from steps import beside, checked, choice_cost, commands, depthwise, generations, pytorch, sm_count, unit_tests
+from steps import beside, checked, choice_cost, commands, depthwise, generations, pytorch, pytorch_networks, sm_count, unit_tests
 
 STEPS = {"tests": unit_tests.Tests, "table": beside.Table, "torch": beside.Torch, "depthwise": depthwise.Depthwise,
          "depthwise-small": depthwise.DepthwiseSmall, "depthwise-cold": depthwise.DepthwiseCold, "candidates": checked.Candidates,
          "large-3d": checked.Large3d, "repeatability": checked.Repeatability, "jit-only": beside.JitOnly, "carveout": beside.Carveout,
          "sm-count": sm_count.SmCount, "api-generations": generations.ApiGenerations, "commands": commands.Commands, "choice-cost": choice_cost.ChoiceCost,
-         "pytorch-layer": pytorch.Layer, "pytorch-networks": pytorch.Networks, "pytorch-tests": pytorch.TorchTests,
-         "pytorch-programs": pytorch.Programs, "python-tests": pytorch.PythonTests, "pytorch-depthwise": pytorch.Depthwise,
-         "pytorch-inference": pytorch.Inference, "pytorch-eager": pytorch.Eager, "pytorch-host-time": pytorch.HostTime, "pytorch-first": pytorch.First,
+         "pytorch-layer": pytorch.Layer, "pytorch-networks": pytorch_networks.Networks, "pytorch-tests": pytorch.TorchTests,
+         "pytorch-programs": pytorch.Programs, "python-tests": pytorch.PythonTests, "pytorch-depthwise": pytorch_networks.Depthwise,
+         "pytorch-inference": pytorch_networks.Inference, "pytorch-eager": pytorch_networks.Eager, "pytorch-host-time": pytorch.HostTime, "pytorch-first": pytorch_networks.First,
          "pytorch-page": pytorch.Page,
          "depthwise-random": unit_tests.DepthwiseRandom, "knobs": checked.Knobs,
          "random": checked.Random}
