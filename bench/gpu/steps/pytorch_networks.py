@@ -1,5 +1,6 @@
 """Networks of PyTorch (bench/pytorch/train.py), plain and under `convoy exec`: training, inference, first iterations."""
 import collections
+import math
 import os
 import statistics
 
@@ -183,8 +184,9 @@ class Inference(Networks):
 
 class Eager(Networks):
     """eager inference at batch 1, which waits for the host, tuned for that: pairs of a process plain and one steered that take turns on one
-    processor, all with the same addresses and hashes, since processes of one mode differ by a tenth. And how many kernels either launches"""
-    PAIRS, ROUNDS = 10, 24
+    processor, all with the same addresses and hashes, since processes of one mode differ by a tenth; sixteen at once, three times (some 400 s a network).
+    And how many kernels either launches"""
+    PAIRS, TIMES, ROUNDS = 16, 3, 8
     ALIKE = ["env", "PYTHONHASHSEED=0", "setarch", "-R"]
 
     def measured(self, name, type_):
@@ -203,22 +205,25 @@ class Eager(Networks):
             one.end()
         processors = sorted(os.sched_getaffinity(0))
         places = [["taskset", "-c", processors[pair % len(processors)], *self.ALIKE] for pair in range(self.PAIRS)]
-        driven = together({(mode, pair): place + before + script for pair, place in enumerate(places)
-                           for mode, before in (("plain", []), ("steered", under()))})
-        turns = [{one: driven[one].ask("infer 10 1")["milliseconds"] for one in (driven if number % 2 else reversed(driven))}
-                 for number in range(self.ROUNDS + 1)][1:]
-        least = {one: min(turn[one] for turn in turns) for one in driven}
-        for each in driven.values():
-            each.end()
-        ratios = [least["plain", pair] / least["steered", pair] for pair in range(self.PAIRS)]
-        return {"network": name, "type": type_, "tuned": tuned, "ratios": sorted(ratios),
-                "milliseconds": {mode: sorted(least[mode, pair] for pair in range(self.PAIRS)) for mode in ("plain", "steered")},
+        least = {"plain": [], "steered": []}  # of each process its fastest turn
+        for _ in range(self.TIMES):
+            driven = together({(mode, pair): place + before + script for pair, place in enumerate(places)
+                               for mode, before in (("plain", []), ("steered", under()))})
+            turns = [{one: driven[one].ask("infer 10 1")["milliseconds"] for one in (driven if number % 2 else reversed(driven))}
+                     for number in range(self.ROUNDS + 1)][1:]
+            for one, each in driven.items():
+                least[one[0]].append(min(turn[one] for turn in turns))
+                each.end()
+        logarithms = [math.log(plain / steered) for plain, steered in zip(least["plain"], least["steered"])]
+        error = 1.96 * statistics.stdev(logarithms) / math.sqrt(len(logarithms))
+        return {"network": name, "type": type_, "tuned": tuned, "ratios": sorted(map(math.exp, logarithms)), "milliseconds": least,
                 "launches": {mode: each["launches"] for mode, each in kernels.items()},
                 "kernel_microseconds": {mode: sum(each["microseconds"].values()) for mode, each in kernels.items()},
-                "steered_over_plain": statistics.median(ratios)}
+                "steered_over_plain": math.exp(statistics.fmean(logarithms)), "uncertainty": error}  # (95%, of the mean)
 
     def summary(self, rows):
-        return {"table": [row if "broken" in row else [row["network"], row["type"], round(row["steered_over_plain"], 3), row["launches"]] for row in rows],
+        return {"table": [row if "broken" in row else [row["network"], row["type"], round(row["steered_over_plain"], 3), round(row["uncertainty"], 3),
+                                                       row["launches"]] for row in rows],
                 "rows": rows}
 
 
