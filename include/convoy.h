@@ -107,13 +107,20 @@ typedef struct convoy_options {
   const char* math;           /* convoy_session_create only: precision that convolutions may give up, "strict" (none),
                                * "tf32", "reduced"; null: "strict". (A convolution's problem string has its own.) */
   /* Of networks only: */
-  const char* how;       /* "greedy", "global", "local" or "uniform:nhwc" (docs/plans.md); null: "greedy" */
+  /* "tuned": by the plan that `convoy tune MODEL` kept beside `database`, else "greedy"; "global", "local" or
+   * "uniform:nhwc" (docs/plans.md). null: "tuned", which is "greedy" with a budget, engines, rules, fallback,
+   * deterministic_only or workspace_limit: a kept plan was made without those. */
+  const char* how;
   const char* plan;      /* text of a plan file, obeyed in place of choosing; null: none */
   int32_t lenient_plan;  /* what does not fit it: 0 an error that names the line, 1 chosen again */
   const char* precision; /* "bf16" or "f16": what nodes of f32 run in instead, wherever an engine can; null: "f32" */
+  /* What the memory of activations is to be; with how = "global" only. */
+  int64_t activation_limit; /* bytes; -1: none. CONVOY_UNSUPPORTED where no plan keeps to it; convoy_error() says how
+                             * many the least needs */
+  const char* objective;    /* "time" or null, or "memory": as few bytes as possible, and then the least time */
 } convoy_options;
 #define CONVOY_OPTIONS_INIT \
-  { sizeof(convoy_options), 0, 0, 0, 0, 0, -1, 0.0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(convoy_options), 0, 0, 0, 0, 0, -1, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, -1, 0 }
 
 /* Where the command keeps its tuning database: CONVOY_DB, else convoy/tuning.db in XDG_DATA_HOME, else in
  * ~/.local/share. The text belongs to the calling thread and lives until its next call. Null where there is no such
@@ -300,6 +307,19 @@ void convoy_session_destroy(convoy_session* session);
 /* What convoy_session_create would decide for these sizes, as a plan file's text (docs/plans.md). */
 convoy_status convoy_network_plan(const convoy_network* network, const convoy_shape* shapes, size_t shape_count,
                                   const convoy_options* options, convoy_text_callback callback, void* user);
+
+/* Called now and then with what is being done, on the calling thread; other than 0 ends the call soon, which keeps what
+ * is known by then. */
+typedef int32_t (*convoy_progress_callback)(void* user, double fraction, const char* what);
+/* Measures what makes the network fast for these sizes, as `convoy tune MODEL` does, and keeps it: times of
+ * convolutions in options->database, and the fastest plan beside it. convoy_session_create with the same database,
+ * threads, math and precision obeys that. `inputs` as for convoy_session_run: it is run on them. Ends within
+ * options->budget_seconds; 0: no limit. With `again` other than 0 what is known is measured anew. `progress` may be
+ * null. Of `options` neither `how` nor `plan` nor limits on activations are taken; with engines, rules, fallback,
+ * deterministic_only or workspace_limit convolutions are tuned and no plan is kept. */
+convoy_status convoy_network_tune(const convoy_network* network, const convoy_shape* shapes, size_t shape_count,
+                                  const void* const* inputs, size_t input_count, const convoy_options* options,
+                                  int32_t again, convoy_progress_callback progress, void* user);
 
 /* `inputs` has a pointer to each input's values: row-major, packed, of the type and sizes prepared for. They are read
  * in place where they are aligned to 64 bytes, else copied first. */

@@ -71,6 +71,9 @@ struct PlanChoice {
   std::vector<std::string> remarks;
 };
 
+// Where the command keeps plans: a folder beside the tuning database, for NetworkOptions::kept_plans; "" for "".
+std::string kept_plans_folder(const std::string& database);
+
 // Makes a plan in each of these ways (NetworkOptions::how) from what is known, and times them all end to end on
 // `inputs`, in turns, within options.selection.budget_seconds (0: two dozen turns). Where "global" is among them, the
 // solver is asked up to twice more with what convolutions took in those runs, and a new plan ("global, seen 1") is
@@ -80,5 +83,19 @@ struct PlanChoice {
 Result<PlanChoice> choose_plan(const Network& network, std::span<const HostTensor> inputs,
                                const NetworkOptions& options, std::span<const std::string> hows,
                                const NetworkTuningProgress& progress = {});
+
+struct WholeTuning {
+  NetworkTuning tuning;
+  std::optional<PlanChoice> plans;  // none: nothing was measured anew, or a remark says why they could not be compared
+};
+
+// What `convoy tune MODEL` does: measures what the lines of plans cost that are made in several ways (a fifth of
+// options.selection.budget_seconds), tunes `convolutions` (tune_in_network, until three fifths) and lets choose_plan
+// keep the fastest of those ways' plans. Costs are measured where options.kept_plans has no plan yet, or with `again`;
+// plans are compared where anything was measured. Without options.kept_plans convolutions are tuned, and that is all.
+// Errors: those of Network::plan and tune_in_network.
+Result<WholeTuning> tune_network(const Network& network, std::span<const NetworkConvolution> convolutions,
+                                 std::span<const HostTensor> inputs, const NetworkOptions& options,
+                                 const NetworkTuningProgress& progress = {}, bool again = false);
 
 }  // namespace convoy

@@ -34,7 +34,8 @@ class Options(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("threads", c_int32), ("engines", c_char_p), ("rules", c_char_p), ("fallback", c_int32),
                 ("deterministic_only", c_int32), ("workspace_limit", c_int64), ("budget_seconds", c_double),
                 ("database", c_char_p), ("device", c_char_p), ("target_sms", c_int32), ("math", c_char_p),
-                ("how", c_char_p), ("plan", c_char_p), ("lenient_plan", c_int32), ("precision", c_char_p)]
+                ("how", c_char_p), ("plan", c_char_p), ("lenient_plan", c_int32), ("precision", c_char_p),
+                ("activation_limit", c_int64), ("objective", c_char_p)]
 
 
 class Measurement(ctypes.Structure):
@@ -102,6 +103,7 @@ class Outcome(ctypes.Structure):
 
 
 LogCallback: Any = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
+ProgressCallback: Any = ctypes.CFUNCTYPE(c_int32, c_void_p, c_double, c_char_p)
 TextCallback: Any = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_size_t)
 AnswerCallback: Any = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_char_p, c_char_p, c_double)
 
@@ -128,6 +130,8 @@ _CHECKED = {
     "convoy_network_output": [c_void_p, c_size_t, POINTER(Value)],
     "convoy_session_create": [c_void_p, POINTER(Shape), c_size_t, POINTER(Options), _HANDLE],
     "convoy_network_plan": [c_void_p, POINTER(Shape), c_size_t, POINTER(Options), TextCallback, c_void_p],
+    "convoy_network_tune": [c_void_p, POINTER(Shape), c_size_t, POINTER(c_void_p), c_size_t, POINTER(Options), c_int32,
+                            ProgressCallback, c_void_p],
     "convoy_session_run": [c_void_p, POINTER(c_void_p), c_size_t],
     "convoy_session_output": [c_void_p, c_size_t, POINTER(Output)],
     "convoy_session_describe": [c_void_p, POINTER(SessionInfo)],

@@ -7,7 +7,7 @@ import dataclasses
 import os
 import threading
 from ctypes import byref, c_int64, c_void_p
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy
 
@@ -105,9 +105,8 @@ class Session:
         return self._run(arrays)
 
     def _run(self, arrays: List[_arrays.Array]) -> Dict[str, numpy.ndarray]:
-        pointers = (c_void_p * max(len(arrays), 1))(*(found.pointer or _NOWHERE for found in arrays))
         with self._lock:
-            _c.call(_c.library.convoy_session_run, self._handle, pointers, len(arrays))
+            _c.call(_c.library.convoy_session_run, self._handle, _pointers(arrays), len(arrays))
             return {value.name: self._output(index) for index, value in enumerate(self.network.outputs)}
 
     def _output(self, index: int) -> numpy.ndarray:
@@ -123,6 +122,10 @@ _nowhere = (ctypes.c_char * 64)()
 _NOWHERE = ctypes.addressof(_nowhere)  # of inputs that have no elements
 
 
+def _pointers(arrays: List[_arrays.Array]) -> Any:
+    return (c_void_p * max(len(arrays), 1))(*(found.pointer or _NOWHERE for found in arrays))
+
+
 class Network:
     """An ONNX model: a path, "zoo:NAME", or its bytes. `run` prepares it for the sizes that it gets, once for each.
 
@@ -131,10 +134,15 @@ class Network:
     math        precision that convolutions may give up: "strict" (none), "tf32", "reduced"
     budget      seconds to measure in, each time it is prepared; 0: nothing is measured
     database    of what was measured; True: the command's, False: none, or a file
-    how         how nodes get their layouts: "greedy", "global", "local" or one layout, "uniform:nhwc"
+    how         how nodes get their layouts: "tuned", by the plan that `convoy tune MODEL` kept beside the database, else
+                "greedy"; "global", "local" or one layout, "uniform:nhwc". None: "tuned", but "greedy" with a budget or
+                with what restricts engines
     plan        text of a plan file (`plan()` makes one), obeyed in place of choosing; with lenient_plan what does not fit
                 is chosen again, and the session's warnings say so, else it is an error that names the line
     precision   what nodes of f32 run in instead, wherever an engine can: "bf16", "f16"; None: f32
+    activation_limit, objective
+                with how="global": bytes that activations may take at once; "memory": as few as possible, and then the
+                least time. Session.memory says what they take
     sessions    for how many combinations of sizes it stays prepared
     """
 
@@ -142,7 +150,8 @@ class Network:
                  rules: Rules = None, engines: Engines = None, deterministic: bool = False,
                  workspace_limit: Optional[int] = None, fallback: bool = False, threads: int = 0, math: Optional[str] = None,
                  budget: float = 0.0, database: Database = True, how: Optional[str] = None, plan: Optional[str] = None,
-                 lenient_plan: bool = False, precision: Optional[str] = None, sessions: int = 4) -> None:
+                 lenient_plan: bool = False, precision: Optional[str] = None, activation_limit: Optional[int] = None,
+                 objective: Optional[str] = None, sessions: int = 4) -> None:
         library = _c.library
         if isinstance(model, (bytes, bytearray, memoryview)):
             data = bytes(model)
@@ -159,7 +168,7 @@ class Network:
         self._options = _options.make(rules=rules, engines=engines, deterministic=deterministic,
                                       workspace_limit=workspace_limit, fallback=fallback, threads=threads, budget=budget,
                                       database=database, math=math, how=how, plan=plan, lenient_plan=lenient_plan,
-                                      precision=precision)
+                                      precision=precision, activation_limit=activation_limit, objective=objective)
         self.inputs = self._values(library.convoy_network_inputs, library.convoy_network_input)
         self.outputs = self._values(library.convoy_network_outputs, library.convoy_network_output)
         self._most = sessions
@@ -223,6 +232,35 @@ class Network:
         given, count = _shapes(None if dims is None else list(dims))
         _c.call(_c.library.convoy_network_plan, self._handle, given, count, byref(self._options), _c.TextCallback(keep), None)
         return found[0]
+
+    def tune(self, inputs: Mapping[str, Any], *, budget: float = 60.0, again: bool = False,
+             progress: Optional[Callable[[float, str], None]] = None) -> None:
+        """Measures for `budget` seconds (0: no limit) what makes it fast for inputs of these sizes, run on these, and keeps it.
+
+        Times go to the database, the fastest plan beside it: this network, others of the same model and `convoy run` obey
+        it from then on. What is known is not measured again, but for `again`. `progress` gets the fraction of the time and
+        what is being done; it, or Ctrl-C, ends it by an exception, and what was measured until then is kept.
+        """
+        arrays = self._checked(inputs)
+        shapes, count = _shapes([found.dims for found in arrays])
+        options = _c.Options.from_buffer_copy(self._options)
+        options.budget_seconds = _options.seconds("budget", budget)
+        raised: List[BaseException] = []
+
+        def told(_user: Any, fraction: float, what: bytes) -> int:
+            try:
+                if progress is not None and not raised:
+                    progress(fraction, what.decode())
+            except BaseException as error:  # pylint: disable=broad-except
+                raised.append(error)
+            return len(raised)
+
+        _c.call(_c.library.convoy_network_tune, self._handle, shapes, count, _pointers(arrays), len(arrays), byref(options),
+                bool(again), _c.ProgressCallback(told), None)
+        with self._lock:
+            self._sessions.clear()
+        if raised:
+            raise raised[0]
 
     def _sizes(self, shapes: Shapes) -> Optional[Tuple[Tuple[int, ...], ...]]:
         """Of the inputs, in their order."""

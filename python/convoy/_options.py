@@ -30,6 +30,24 @@ def _integer(name: str, value: object) -> int:
     return number
 
 
+def _limit(name: str, value: object) -> int:
+    """Bytes, or -1 for none."""
+    if value is None:
+        return -1
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise WrongType(f"{name} is of type {type(value).__name__}, not int")
+    number = int(value.__index__())
+    if not 0 <= number < 2**63:
+        raise InvalidArgument(f"{name}={number} is not a number of bytes")
+    return number
+
+
+def seconds(name: str, value: object) -> float:
+    if not isinstance(value, (int, float)) or not _math.isfinite(value) or value < 0:
+        raise InvalidArgument(f"{name}={value!r} is not a number of seconds")
+    return value
+
+
 def rules_text(rules: Rules) -> Optional[str]:
     """The text of a rules file: from that text, or from {pattern: candidate}."""
     if rules is None or isinstance(rules, str):
@@ -73,7 +91,7 @@ def device_text(device: object) -> str:
 def place(device: object = "cpu", threads: int = 0, target_sms: int = 0) -> _c.Options:
     """Options that only say where."""
     options: _c.Options = _c.sized(_c.Options)
-    options.workspace_limit = -1
+    options.workspace_limit = options.activation_limit = -1
     options.device = _c.encoded(device_text(device), "device")
     options.threads = _integer("threads", threads)
     options.target_sms = _integer("target_sms", target_sms)
@@ -83,26 +101,22 @@ def place(device: object = "cpu", threads: int = 0, target_sms: int = 0) -> _c.O
 def make(*, device: object = "cpu", threads: int = 0, target_sms: int = 0, rules: Rules = None, engines: Engines = None,
          fallback: bool = False, deterministic: bool = False, workspace_limit: Optional[int] = None, budget: float = 0.0,
          database: Database = None, math: Optional[str] = None, how: Optional[str] = None, plan: Optional[str] = None,
-         lenient_plan: bool = False, precision: Optional[str] = None) -> _c.Options:
+         lenient_plan: bool = False, precision: Optional[str] = None, activation_limit: Optional[int] = None,
+         objective: Optional[str] = None) -> _c.Options:
     """All of convoy_options."""
     options = place(device, threads, target_sms)
     options.rules = _c.encoded(rules_text(rules), "rules")
     options.engines = _c.encoded(engines_text(engines), "engines")
     options.fallback = bool(fallback)
     options.deterministic_only = bool(deterministic)
-    if workspace_limit is not None:
-        if isinstance(workspace_limit, bool) or not hasattr(workspace_limit, "__index__"):
-            raise WrongType(f"workspace_limit is of type {type(workspace_limit).__name__}, not int")
-        if not 0 <= workspace_limit < 2**63:
-            raise InvalidArgument(f"workspace_limit={workspace_limit} is not a number of bytes")
-        options.workspace_limit = workspace_limit
-    if not isinstance(budget, (int, float)) or not _math.isfinite(budget) or budget < 0:
-        raise InvalidArgument(f"budget={budget!r} is not a number of seconds")
-    options.budget_seconds = budget
+    options.workspace_limit = _limit("workspace_limit", workspace_limit)
+    options.budget_seconds = seconds("budget", budget)
     options.database = _c.encoded(database_path(database), "database")
     options.math = _c.encoded(math, "math")
     options.how = _c.encoded(how, "how")
     options.plan = _c.encoded(plan, "plan")
     options.lenient_plan = bool(lenient_plan)
     options.precision = _c.encoded(precision, "precision")
+    options.activation_limit = _limit("activation_limit", activation_limit)
+    options.objective = _c.encoded(objective, "objective")
     return options

@@ -3,11 +3,16 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <memory>
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/log.h"
 #include "capi/options.h"
+#include "convoy/network_tuning.h"
 #include "convoy/selection_check.h"
 #include "convoy/tuning_database.h"
 
@@ -103,7 +108,37 @@ Result<std::vector<TensorDesc>> read_shapes(const Network& network, const convoy
   return descs;
 }
 
-Result<NetworkOptions> read_network_options(const convoy_options* options, std::unique_ptr<TuningDatabase>& database) {
+bool restricts_engines(const convoy_options& given) {
+  return given.engines != nullptr || given.rules != nullptr || given.fallback != 0 || given.deterministic_only != 0 ||
+         given.workspace_limit >= 0;
+}
+
+Result<MemoryGoal> read_memory_goal(const convoy_options& given, std::string_view how) {
+  MemoryGoal goal;
+  const std::string_view objective = given.objective != nullptr ? given.objective : "time";
+  if (objective != "time" && objective != "memory") {
+    return argument_error(fmt::format("objective='{}' is neither time nor memory", objective));
+  }
+  goal.least = objective == "memory";
+  if (given.activation_limit < -1) {
+    return argument_error(
+        fmt::format("activation_limit={} is neither a number of bytes nor -1", given.activation_limit));
+  }
+  if (given.activation_limit >= 0) goal.activation_limit = given.activation_limit;
+  const std::string_view field = goal.least ? "objective" : "activation_limit";
+  if (goal.asked() && given.plan != nullptr) {
+    return argument_error(fmt::format("{}: plan says the layouts already", field));
+  }
+  if (goal.asked() && how != "global") {
+    return argument_error(fmt::format("{} is for how='global': '{}' goes by no limit on memory", field, how));
+  }
+  return goal;
+}
+
+enum class Use { prepare, tune };
+
+Result<NetworkOptions> read_network_options(const convoy_options* options, Use use,
+                                            std::unique_ptr<TuningDatabase>& database) {
   CONVOY_TRY(const convoy_options given, whole(options));
   CONVOY_TRY(const Chooser chooser, read_options(&given));
   if (chooser.place.request.kind() != DeviceKind::cpu) {
@@ -113,7 +148,13 @@ Result<NetworkOptions> read_network_options(const convoy_options* options, std::
                       .cpu = chooser.place.request.cpu,
                       .selection = chooser.options,
                       .math = chooser.math};
-  if (given.how != nullptr) made.how = given.how;
+  const std::string_view how = given.how != nullptr ? given.how : "tuned";
+  const bool measures = use == Use::tune || made.selection.budget_seconds > 0;
+  if (how != "tuned") made.how = how;
+  if (how == "tuned" && !restricts_engines(given) && (use == Use::tune || !measures)) {
+    made.kept_plans = kept_plans_folder(chooser.database);
+  }
+  CONVOY_TRY(made.memory, read_memory_goal(given, how));
   if (given.plan != nullptr) made.plan = given.plan;
   made.lenient_plan = given.lenient_plan != 0;
   if (given.precision != nullptr) {
@@ -121,7 +162,11 @@ Result<NetworkOptions> read_network_options(const convoy_options* options, std::
     if (!type.ok()) return argument_error(fmt::format("precision='{}' is not one of f32, bf16, f16", given.precision));
     made.precision = *type;
   }
-  const bool measures = made.selection.budget_seconds > 0;
+  if (use == Use::tune) {
+    if (how != "tuned") return argument_error(fmt::format("how='{}': tuning finds how", how));
+    if (given.plan != nullptr) return argument_error("plan: tuning makes one");
+    if (chooser.database.empty()) return argument_error("database is null: what is measured is kept there");
+  }
   made.selection.mode = measures ? SelectionMode::measured : SelectionMode::heuristic;
   if (chooser.database.empty()) return made;
   using Access = TuningDatabase::Access;
@@ -131,6 +176,22 @@ Result<NetworkOptions> read_network_options(const convoy_options* options, std::
   if (opened.ok()) database = std::move(*opened);
   made.selection.store = database.get();
   return made;
+}
+
+Result<std::vector<HostTensor>> read_inputs(std::span<const TensorDesc> descs, const void* const* inputs,
+                                            std::size_t count) {
+  if (count != descs.size()) {
+    return argument_error(fmt::format("input_count={}, the network has {} inputs", count, descs.size()));
+  }
+  std::vector<HostTensor> tensors;
+  for (std::size_t i = 0; i < count; ++i) {
+    CONVOY_CHECK(present(inputs, "inputs"));
+    CONVOY_CHECK(present(inputs[i], fmt::format("inputs[{}]", i).c_str()));
+    // Not owned, and only read.
+    auto* data = static_cast<std::byte*>(const_cast<void*>(inputs[i]));
+    tensors.push_back({descs[i], std::shared_ptr<std::byte>(std::shared_ptr<void>(), data)});
+  }
+  return tensors;
 }
 
 // Rules that did nothing: misspelt ones, mostly.
@@ -208,7 +269,7 @@ convoy_status convoy_session_create(const convoy_network* network, const convoy_
     CONVOY_CHECK(present(network, "network"));
     auto made = std::make_unique<convoy_session>();
     CONVOY_TRY(made->inputs, read_shapes(*network->network, shapes, shape_count));
-    CONVOY_TRY(const NetworkOptions given, read_network_options(options, made->database));
+    CONVOY_TRY(const NetworkOptions given, read_network_options(options, Use::prepare, made->database));
     CONVOY_TRY(made->session, network->network->prepare(made->inputs, given));
     for (const NetworkStep& step : made->session->steps()) {
       made->problems.push_back(step.kind == "conv" ? print(step.problem) : "");
@@ -233,9 +294,34 @@ convoy_status convoy_network_plan(const convoy_network* network, const convoy_sh
     if (callback == nullptr) return argument_error("callback is null");
     CONVOY_TRY(const std::vector<TensorDesc> inputs, read_shapes(*network->network, shapes, shape_count));
     std::unique_ptr<TuningDatabase> database;
-    CONVOY_TRY(const NetworkOptions given, read_network_options(options, database));
+    CONVOY_TRY(const NetworkOptions given, read_network_options(options, Use::prepare, database));
     CONVOY_TRY(const std::string text, network->network->plan(inputs, given));
     callback(user, text.c_str(), text.size());
+    return {};
+  });
+}
+
+convoy_status convoy_network_tune(const convoy_network* network, const convoy_shape* shapes, size_t shape_count,
+                                  const void* const* inputs, size_t input_count, const convoy_options* options,
+                                  int32_t again, convoy_progress_callback progress, void* user) {
+  return guarded([&]() -> Result<void> {
+    CONVOY_CHECK(present(network, "network"));
+    CONVOY_TRY(const std::vector<TensorDesc> descs, read_shapes(*network->network, shapes, shape_count));
+    CONVOY_TRY(const std::vector<HostTensor> tensors, read_inputs(descs, inputs, input_count));
+    std::unique_ptr<TuningDatabase> database;
+    CONVOY_TRY(NetworkOptions given, read_network_options(options, Use::tune, database));
+    std::atomic<bool> stop = false;
+    given.selection.stop = &stop;
+    NetworkTuningProgress told;
+    if (progress != nullptr) {
+      told = [&](double fraction, std::string_view what) {
+        if (progress(user, fraction, std::string(what).c_str()) != 0) stop = true;
+      };
+    }
+    CONVOY_TRY(const auto convolutions, network->network->convolutions(descs, given));
+    CONVOY_TRY(const WholeTuning tuned,
+               tune_network(*network->network, convolutions, tensors, given, told, again != 0));
+    for (const std::string& remark : tuned.tuning.remarks) log(LogLevel::info, "tune", {{"remark", remark}});
     return {};
   });
 }
@@ -245,18 +331,7 @@ convoy_status convoy_session_run(convoy_session* session, const void* const* inp
     CONVOY_CHECK(present(session, "session"));
     session->outputs.clear();
     session->statistics = {};
-    if (input_count != session->inputs.size()) {
-      return argument_error(
-          fmt::format("input_count={}, the network has {} inputs", input_count, session->inputs.size()));
-    }
-    std::vector<HostTensor> tensors;
-    for (std::size_t i = 0; i < input_count; ++i) {
-      CONVOY_CHECK(present(inputs, "inputs"));
-      CONVOY_CHECK(present(inputs[i], fmt::format("inputs[{}]", i).c_str()));
-      // Not owned, and only read.
-      auto* data = static_cast<std::byte*>(const_cast<void*>(inputs[i]));
-      tensors.push_back({session->inputs[i], std::shared_ptr<std::byte>(std::shared_ptr<void>(), data)});
-    }
+    CONVOY_TRY(const std::vector<HostTensor> tensors, read_inputs(session->inputs, inputs, input_count));
     CONVOY_TRY(session->outputs, session->session->run(tensors, &session->statistics));
     return {};
   });

@@ -9,10 +9,13 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "convoy.h"
+#include "convoy/network_plan.h"
+#include "convoy/network_tuning.h"
 #include "convoy/tuning_database.h"
 
 namespace {
@@ -216,6 +219,77 @@ TEST_F(CNetwork, OptionsDecide) {
   options = CONVOY_OPTIONS_INIT;
   options.device = "cuda";
   EXPECT_EQ(prepare(&options), CONVOY_UNSUPPORTED);
+}
+
+TEST_F(CNetwork, MemoryOfActivationsIsLimitedOrLeast) {
+  const auto activation_bytes = [&] {
+    convoy_session_info info = CONVOY_SESSION_INFO_INIT;
+    EXPECT_EQ(convoy_session_describe(session, &info), CONVOY_OK);
+    return info.activation_bytes;
+  };
+  convoy_options options = CONVOY_OPTIONS_INIT;
+  options.threads = 1;
+  options.how = "uniform:nchw16c";  // whose three channels are padded
+  ASSERT_EQ(prepare(&options), CONVOY_OK) << convoy_error();
+  const std::int64_t padded = activation_bytes();
+  options.how = "global";
+  options.objective = "memory";
+  ASSERT_EQ(prepare(&options), CONVOY_OK) << convoy_error();
+  const std::int64_t least = activation_bytes();
+  EXPECT_LT(least, padded);
+  options.objective = "time";
+  options.activation_limit = least;
+  ASSERT_EQ(prepare(&options), CONVOY_OK) << convoy_error();
+  EXPECT_LE(activation_bytes(), least);
+  options.activation_limit = 1000;
+  EXPECT_EQ(prepare(&options), CONVOY_UNSUPPORTED);
+  EXPECT_TRUE(says("activation limit: no plan was found within 1000 bytes")) << convoy_error();
+  options.how = nullptr;
+  EXPECT_EQ(prepare(&options), CONVOY_INVALID_ARGUMENT);
+  EXPECT_STREQ(convoy_error(), "activation_limit is for how='global': 'tuned' goes by no limit on memory");
+  options.activation_limit = -2;
+  EXPECT_EQ(prepare(&options), CONVOY_INVALID_ARGUMENT);
+  EXPECT_STREQ(convoy_error(), "activation_limit=-2 is neither a number of bytes nor -1");
+  options.activation_limit = -1;
+  options.objective = "energy";
+  EXPECT_EQ(prepare(&options), CONVOY_INVALID_ARGUMENT);
+  EXPECT_STREQ(convoy_error(), "objective='energy' is neither time nor memory");
+}
+
+// As `convoy tune MODEL` keeps it: beside the database.
+TEST_F(CNetwork, AKeptPlanIsObeyed) {
+  const std::string path =
+      (fs::path(testing::TempDir()) / ("capi-kept-" + std::to_string(::getpid()) + ".db")).string();
+  const auto plan = [&](const convoy_options& options) {
+    std::string text;
+    const auto keep = [](void* user, const char* part, size_t bytes) {
+      static_cast<std::string*>(user)->assign(part, bytes);
+    };
+    EXPECT_EQ(convoy_network_plan(network, &kShape, 1, &options, keep, &text), CONVOY_OK) << convoy_error();
+    return text;
+  };
+  convoy_options options = CONVOY_OPTIONS_INIT;
+  options.threads = 1;
+  options.database = path.c_str();
+  const std::string greedy = plan(options);
+  options.how = "uniform:nchw";
+  const std::string uniform = plan(options);
+  ASSERT_NE(greedy, uniform);
+  const auto header = convoy::read_plan_header(uniform);
+  ASSERT_TRUE(header.ok());
+  const std::string folder = convoy::kept_plans_folder(path);
+  fs::create_directories(folder);
+  std::ofstream(convoy::kept_plan_path(folder, *header, convoy::cpu_features())) << uniform;
+  options.how = nullptr;
+  EXPECT_EQ(plan(options), uniform);
+  options.how = "tuned";
+  EXPECT_EQ(plan(options), uniform);
+  options.deterministic_only = 1;
+  EXPECT_NE(plan(options), uniform) << "what is asked of engines comes first";
+  options.deterministic_only = 0;
+  options.how = "greedy";
+  EXPECT_EQ(plan(options), greedy);
+  fs::remove_all(folder);
 }
 
 // A database that isn't there yet knows nothing; a measured session makes it, and a later one follows it.

@@ -22,8 +22,6 @@ namespace convoy::cli {
 namespace {
 
 constexpr double kDefaultBudget = 300;
-// Of a network's budget: until what plans cost is measured, and until its convolutions are tuned. Then plans are timed.
-constexpr double kOfCosts = 0.2, kOfConvolutions = 0.6;
 
 struct TuneFlags {
   std::string target;
@@ -210,39 +208,14 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
   }
   std::vector<Tuned> tuned;
   std::optional<TunedNetwork> network;
-  std::optional<PlanChoice> plans;
   const bool time_only = options.objective.workspace == 0 && options.objective.energy == 0;
   if (target.network != nullptr && time_only && options.caches == CacheState::cold) {
     network_options.selection = options;
-    // Zero would mean no limit.
-    const auto left = [&](double share) {
-      return options.budget_seconds > 0 ? std::max(share * options.budget_seconds - (monotonic_seconds() - start), 1e-9)
-                                        : 0;
-    };
-    const auto within = [&](double share) {
-      network_options.selection.budget_seconds = left(share);
-      return network_options;
-    };
-    std::optional<WholePlans> whole;
-    if (!restricts_engines(program.shared)) {
-      network_options.kept_plans = kept_plans_folder();
-      CONVOY_TRY(whole, WholePlans::make(*target.network, inputs, network_options));
-    }
-    const bool anew = whole && (flags.again || !whole->kept());
-    if (anew) CONVOY_CHECK(whole->measure(within(kOfCosts)));
-    NetworkOptions tuning = within(whole ? kOfConvolutions : 1);
-    tuning.kept_plans.clear();
-    const std::int64_t before = store.stored;
-    CONVOY_TRY(network, tune_network(program, *target.network, inputs, std::move(convolutions), tuning, flags.again));
+    double& budget = network_options.selection.budget_seconds;
+    if (budget > 0) budget = std::max(budget - (monotonic_seconds() - start), 1e-9);  // zero would mean no limit
+    if (!restricts_engines(program.shared)) network_options.kept_plans = kept_plans_folder();
+    CONVOY_TRY(network, tune_network(program, *target.network, inputs, convolutions, network_options, flags.again));
     tuned = network->convolutions;
-    if (whole && !interrupted() && (anew || store.stored > before)) {
-      auto chosen = whole->choose(within(1));
-      if (chosen.ok()) {
-        plans = *std::move(chosen);
-      } else {
-        program.note("whole plans were not compared: " + chosen.error().message);
-      }
-    }
   } else {
     if (target.network != nullptr)
       program.note("measured alone: in the network only times, with its caches, are compared");
@@ -293,7 +266,7 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
                                         : "nothing to measure",
                           report::seconds(seconds), info.path));
   if (network) say_network(program, *network);
-  const Json plans_json = plans ? say_plans(program, *plans) : Json();
+  const Json plans_json = network && network->whole.plans ? say_plans(program, *network->whole.plans) : Json();
   const bool nothing = !known && partial > 0 && !interrupted();
   if (partial > 0 && !nothing) {
     program.say(fmt::format("{}: {} problem{} partial; the same command goes on from here",
@@ -313,7 +286,7 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
                     {"partial", partial},
                     {"interrupted", interrupted()},
                     {"seconds", seconds},
-                    {"speedup", network && network->tuning.speedup ? Json(*network->tuning.speedup) : Json()},
+                    {"speedup", network && network->whole.tuning.speedup ? Json(*network->whole.tuning.speedup) : Json()},
                     {"plan", plan},
                     {"plans", plans_json},
                     {"rules", rules},

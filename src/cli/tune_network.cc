@@ -3,13 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 
 #include "base/clock.h"
 #include "cli/inputs.h"
-#include "cli/interrupt.h"
-#include "convoy/network_plan.h"
 #include "report/format.h"
 #include "report/progress.h"
 #include "select/candidates.h"
@@ -68,61 +64,16 @@ Result<void> WatchedStore::store(const MeasurementKey& key, const Measurement& m
   return {};
 }
 
-Result<WholePlans> WholePlans::make(const Network& network, std::span<const TensorDesc> inputs,
-                                    const NetworkOptions& options) {
-  WholePlans plans{&network, inputs, {}, {}};
-  const std::string blocks = options.cpu.isa == Isa::avx512 ? "uniform:nchw16c" : "uniform:nchw8c";
-  plans.hows = {"greedy", "uniform:nhwc", "uniform:nchw", blocks, "global"};
-  NetworkOptions greedy = options;
-  greedy.selection.mode = SelectionMode::heuristic;
-  CONVOY_TRY(const std::string text, network.plan(inputs, greedy));
-  CONVOY_TRY(const NetworkPlanHeader header, read_plan_header(text));
-  plans.path = kept_plan_path(options.kept_plans, header, options.cpu);
-  return plans;
-}
-
-bool WholePlans::kept() const {
-  std::error_code error;
-  return std::filesystem::exists(path, error);
-}
-
-Result<void> WholePlans::measure(NetworkOptions options) const {
-  report::Progress bar("costs");
-  const double end = monotonic_seconds() + options.selection.budget_seconds;
-  const bool limited = options.selection.budget_seconds > 0;
-  options.kept_plans.clear();
-  options.selection.mode = SelectionMode::measured;
-  options.selection.likely_only = true;  // of each convolution; what that leaves of the time goes to those behind
-  for (std::size_t i = 0; i < hows.size() && !interrupted(); ++i) {
-    const double left = end - monotonic_seconds();
-    if (limited && left <= 0) break;
-    options.how = hows[i];
-    if (limited) options.selection.budget_seconds = left / static_cast<double>(hows.size() - i);
-    bar.update(static_cast<double>(i) / static_cast<double>(hows.size()), "what the lines of " + hows[i] + " cost");
-    CONVOY_TRY([[maybe_unused]] const std::string text, network->plan(inputs, options));
-  }
-  bar.finish();
-  return {};
-}
-
-Result<PlanChoice> WholePlans::choose(const NetworkOptions& options) const {
-  CONVOY_TRY(const std::vector<HostTensor> tensors, random_tensors(inputs));
-  report::Progress bar("plans");
-  auto choice = choose_plan(*network, tensors, options, hows, progress_on(bar, options));
-  bar.finish();
-  return choice;
-}
-
 Result<TunedNetwork> tune_network(const Program& program, const Network& network, std::span<const TensorDesc> inputs,
-                                  std::vector<NetworkConvolution> convolutions, const NetworkOptions& options,
+                                  std::span<const NetworkConvolution> convolutions, const NetworkOptions& options,
                                   bool again) {
   CONVOY_TRY(const std::vector<HostTensor> tensors, random_tensors(inputs));
   report::Progress bar("tuning");
-  auto tuning = tune_in_network(network, convolutions, tensors, options, progress_on(bar, options), again);
+  auto whole = convoy::tune_network(network, convolutions, tensors, options, progress_on(bar, options), again);
   bar.finish();
-  if (!tuning.ok()) return tuning.error();
-  TunedNetwork result{{}, *std::move(tuning)};
-  for (TunedConvolution& convolution : result.tuning.convolutions) {
+  if (!whole.ok()) return whole.error();
+  TunedNetwork result{{}, *std::move(whole)};
+  for (TunedConvolution& convolution : result.whole.tuning.convolutions) {
     Tuned tuned;
     tuned.convolution = convolution.convolution;
     tuned.alone = convolution.alone;

@@ -45,29 +45,13 @@ struct Tuned {
   double weight = 0;  // its part of the budget, of all problems' weights
 };
 
-// tune_in_network on random inputs, with a bar; `options` have budget, store and stop.
+// convoy::tune_network on random inputs, with a bar; `options` have budget, store and stop.
 struct TunedNetwork {
   std::vector<Tuned> convolutions;
-  NetworkTuning tuning;
+  WholeTuning whole;
 };
 Result<TunedNetwork> tune_network(const Program& program, const Network& network, std::span<const TensorDesc> inputs,
-                                  std::vector<NetworkConvolution> convolutions, const NetworkOptions& options,
+                                  std::span<const NetworkConvolution> convolutions, const NetworkOptions& options,
                                   bool again);
-
-// Whole plans of a network, made in several ways.
-struct WholePlans {
-  static Result<WholePlans> make(const Network& network, std::span<const TensorDesc> inputs,
-                                 const NetworkOptions& options);
-  bool kept() const;  // whether one is, in options.kept_plans
-  // What their lines cost; `options` have a budget.
-  Result<void> measure(NetworkOptions options) const;
-  // convoy::choose_plan on random inputs. Both with a bar.
-  Result<PlanChoice> choose(const NetworkOptions& options) const;
-
-  const Network* network;
-  std::span<const TensorDesc> inputs;
-  std::vector<std::string> hows;
-  std::string path;
-};
 
 }  // namespace convoy::cli

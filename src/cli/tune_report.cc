@@ -151,11 +151,12 @@ void say_network(const Program& program, const TunedNetwork& network) {
     compared += !tuned.in_network.empty();
     other += !tuned.in_network.empty() && !(tuned.selection.candidate == tuned.in_network[0].candidate);
   }
-  program.say(fmt::format(
-      "in the network {} problem{} compared, {} on another candidate than the heuristic's{}", compared,
-      compared == 1 ? " was" : "s were", other,
-      network.tuning.speedup ? fmt::format(": {:.3f} times as fast as a whole", *network.tuning.speedup) : ""));
-  for (const std::string& remark : network.tuning.remarks) program.note(remark);
+  program.say(fmt::format("in the network {} problem{} compared, {} on another candidate than the heuristic's{}",
+                          compared, compared == 1 ? " was" : "s were", other,
+                          network.whole.tuning.speedup
+                              ? fmt::format(": {:.3f} times as fast as a whole", *network.whole.tuning.speedup)
+                              : ""));
+  for (const std::string& remark : network.whole.tuning.remarks) program.note(remark);
 }
 
 Json say_plans(const Program& program, const PlanChoice& choice) {

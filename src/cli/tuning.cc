@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <limits>
 #include <map>
 #include <set>
 
 #include "base/clock.h"
+#include "convoy/network_tuning.h"
 #include "report/format.h"
 #include "report/progress.h"
 #include "select/glob.h"
@@ -32,7 +32,7 @@ Result<std::unique_ptr<TuningDatabase>> open_database(TuningDatabase::Access acc
 
 std::string kept_plans_folder() {
   const auto database = TuningDatabase::default_path();
-  return database.ok() ? std::filesystem::path(*database).replace_extension("plans").string() : "";
+  return database.ok() ? convoy::kept_plans_folder(*database) : "";
 }
 
 void add_database_flag(CLI::App& app, Program& program) {

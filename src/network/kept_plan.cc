@@ -10,10 +10,15 @@
 #include <sstream>
 #include <system_error>
 
+#include "convoy/network_tuning.h"
 #include "core/hash.h"
 #include "select/step_measurement.h"
 
 namespace convoy {
+
+std::string kept_plans_folder(const std::string& database) {
+  return database.empty() ? "" : std::filesystem::path(database).replace_extension("plans").string();
+}
 
 std::string kept_plan_path(const std::string& folder, const NetworkPlanHeader& header, const CpuFeatures& cpu) {
   const MeasurementKey key = selection::step_key("", {.threads = header.threads, .cpu = cpu}, CacheState::network);

@@ -106,6 +106,59 @@ def test_a_precision_is_asked_for_or_refused():
     assert runs_so or any("bf16" in warning for warning in session.warnings)  # as the processor has it
 
 
+def test_memory_of_activations_is_limited_or_least():
+    shape = [(1, 3, 64, 64)]
+    fast = convoy.Network("zoo:squeezenet1_1", threads=1, database=False, how="uniform:nchw16c").prepare(shape)
+    least = convoy.Network("zoo:squeezenet1_1", threads=1, database=False, how="global", objective="memory").prepare(shape)
+    assert least.memory["activations"] < fast.memory["activations"]
+    limit = least.memory["activations"]
+    kept = convoy.Network("zoo:squeezenet1_1", threads=1, database=False, how="global", activation_limit=limit).prepare(shape)
+    assert kept.memory["activations"] <= limit
+    with pytest.raises(convoy.Unsupported, match="no plan was found within 1000 bytes"):
+        convoy.Network("zoo:squeezenet1_1", threads=1, database=False, how="global", activation_limit=1000).prepare(shape)
+    with pytest.raises(convoy.InvalidArgument, match="activation_limit is for how='global'"):
+        convoy.Network("zoo:squeezenet1_1", activation_limit=limit).prepare(shape)
+    with pytest.raises(convoy.InvalidArgument, match="activation_limit=-1 is not a number of bytes"):
+        convoy.Network("zoo:squeezenet1_1", how="global", activation_limit=-1)
+    with pytest.raises(convoy.InvalidArgument, match="objective='energy' is neither time nor memory"):
+        convoy.Network("zoo:squeezenet1_1", objective="energy").prepare(shape)
+
+
+def test_tuned_once_it_runs_by_the_plan_that_was_kept(rng, tmp_path):
+    x = {"input": rng.standard_normal((1, 3, 64, 64), dtype=np.float32)}
+    given = {"threads": 1, "database": tmp_path / "tuning.db"}
+    network = convoy.Network("zoo:squeezenet1_1", **given)
+    answer = network.run(x)
+    told = []
+    network.tune(x, budget=20, progress=lambda fraction, what: told.append((fraction, what)))
+    fractions = [fraction for fraction, _ in told]
+    assert fractions == sorted(fractions) and 0 <= fractions[0] and fractions[-1] <= 1
+    assert any("what the lines of" in what for _, what in told)
+    kept, = (tmp_path / "tuning.plans").iterdir()
+    for one in (network, convoy.Network("zoo:squeezenet1_1", **given)):
+        lines = [line.split("  ")[0] for line in one.plan([x["input"].shape]).splitlines() if not line.startswith("#")]
+        assert lines == [line.split("  ")[0] for line in kept.read_text().splitlines() if not line.startswith("#")]
+        for name, value in one.run(x).items():
+            np.testing.assert_allclose(value, answer[name], rtol=1e-3, atol=1e-3)
+
+
+def test_tuning_ends_when_it_is_told_to(rng, tmp_path):
+    x = {"input": rng.standard_normal((1, 3, 64, 64), dtype=np.float32)}
+
+    def enough(fraction, what):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        convoy.Network("zoo:squeezenet1_1", threads=1, database=tmp_path / "tuning.db").tune(x, budget=0, progress=enough)
+    assert not (tmp_path / "tuning.plans").exists()
+    with pytest.raises(convoy.InvalidArgument, match="database is null"):
+        convoy.Network("zoo:squeezenet1_1", database=False).tune(x)
+    with pytest.raises(convoy.InvalidArgument, match="how='greedy': tuning finds how"):
+        convoy.Network("zoo:squeezenet1_1", database=tmp_path / "tuning.db", how="greedy").tune(x)
+    with pytest.raises(convoy.InvalidArgument, match="budget=-1 is not a number of seconds"):
+        convoy.Network("zoo:squeezenet1_1", database=tmp_path / "tuning.db").tune(x, budget=-1)
+
+
 def test_a_plan_is_written_and_obeyed(rng):
     shape = {"input": (1, 3, 64, 64)}
     x = {"input": rng.standard_normal((1, 3, 64, 64), dtype=np.float32)}

@@ -1,0 +1,119 @@
+// Everything that makes a network fast where it runs: plans by several ways, its convolutions, then whole plans in
+// turns.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "base/clock.h"
+#include "convoy/network_plan.h"
+#include "convoy/network_tuning.h"
+
+namespace convoy {
+namespace {
+
+// Where the budget's parts end: what the lines of plans cost, then convolutions. Whole plans have the rest.
+constexpr double kOfCosts = 0.2, kOfConvolutions = 0.6;
+
+std::vector<std::string> ways_to_plan(const CpuFeatures& cpu) {
+  const std::string blocks = cpu.isa == Isa::avx512 ? "uniform:nchw16c" : "uniform:nchw8c";
+  return {"greedy", "uniform:nhwc", "uniform:nchw", blocks, "global"};
+}
+
+class WholeTuner {
+ public:
+  WholeTuner(const Network& network, std::span<const HostTensor> inputs, const NetworkOptions& options,
+             const NetworkTuningProgress& progress)
+      : network_(network), inputs_(inputs), options_(options), progress_(progress), hows_(ways_to_plan(options.cpu)) {
+    for (const HostTensor& tensor : inputs) descs_.push_back(tensor.desc);
+  }
+
+  Result<WholeTuning> run(std::span<const NetworkConvolution> convolutions, bool again) {
+    bool anew = false;
+    if (!options_.kept_plans.empty()) {
+      CONVOY_TRY(const std::string path, path_of_kept());
+      std::error_code error;
+      anew = again || !std::filesystem::exists(path, error);
+    }
+    if (anew) CONVOY_CHECK(measure_costs());
+    NetworkOptions alone = within(options_.kept_plans.empty() ? 1 : kOfConvolutions);
+    alone.kept_plans.clear();
+    WholeTuning result;
+    CONVOY_TRY(result.tuning, tune_in_network(network_, convolutions, inputs_, alone,
+                                              part(anew ? kOfCosts : 0, kOfConvolutions), again));
+    const bool measured =
+        std::ranges::any_of(result.tuning.convolutions, [](const auto& each) { return each.measured > 0; });
+    if (options_.kept_plans.empty() || stopped() || !(anew || measured)) return result;
+    auto chosen = choose_plan(network_, inputs_, within(1), hows_, part(kOfConvolutions, 1));
+    if (chosen.ok()) {
+      result.plans = *std::move(chosen);
+    } else {
+      result.tuning.remarks.push_back("whole plans were not compared: " + chosen.error().message);
+    }
+    return result;
+  }
+
+ private:
+  bool stopped() const { return options_.selection.stop != nullptr && *options_.selection.stop; }
+
+  // The options with what is left of a share of the budget; zero would mean no limit.
+  NetworkOptions within(double share) const {
+    NetworkOptions options = options_;
+    double& budget = options.selection.budget_seconds;
+    if (budget > 0) budget = std::max(share * budget - (monotonic_seconds() - start_), 1e-9);
+    return options;
+  }
+
+  NetworkTuningProgress part(double from, double to) const {
+    if (!progress_) return {};
+    return [this, from, to](double fraction, std::string_view what) { progress_(from + fraction * (to - from), what); };
+  }
+
+  Result<std::string> path_of_kept() const {
+    NetworkOptions greedy = options_;
+    greedy.kept_plans.clear();
+    greedy.selection.mode = SelectionMode::heuristic;
+    CONVOY_TRY(const std::string text, network_.plan(descs_, greedy));
+    CONVOY_TRY(const NetworkPlanHeader header, read_plan_header(text));
+    return kept_plan_path(options_.kept_plans, header, options_.cpu);
+  }
+
+  // What the lines of plans made in each way cost.
+  Result<void> measure_costs() const {
+    NetworkOptions options = within(kOfCosts);
+    const bool limited = options.selection.budget_seconds > 0;
+    const double end = monotonic_seconds() + options.selection.budget_seconds;
+    options.kept_plans.clear();
+    options.selection.mode = SelectionMode::measured;
+    options.selection.likely_only = true;  // of each convolution; what that leaves of the time goes to those behind
+    for (std::size_t i = 0; i < hows_.size() && !stopped(); ++i) {
+      const double left = end - monotonic_seconds();
+      if (limited && left <= 0) break;
+      options.how = hows_[i];
+      if (limited) options.selection.budget_seconds = left / static_cast<double>(hows_.size() - i);
+      const double fraction = static_cast<double>(i) / static_cast<double>(hows_.size());
+      if (progress_) progress_(kOfCosts * fraction, "what the lines of " + hows_[i] + " cost");
+      CONVOY_TRY([[maybe_unused]] const std::string text, network_.plan(descs_, options));
+    }
+    return {};
+  }
+
+  const Network& network_;
+  std::span<const HostTensor> inputs_;
+  const NetworkOptions& options_;
+  const NetworkTuningProgress& progress_;
+  const double start_ = monotonic_seconds();
+  std::vector<std::string> hows_;
+  std::vector<TensorDesc> descs_;
+};
+
+}  // namespace
+
+Result<WholeTuning> tune_network(const Network& network, std::span<const NetworkConvolution> convolutions,
+                                 std::span<const HostTensor> inputs, const NetworkOptions& options,
+                                 const NetworkTuningProgress& progress, bool again) {
+  return WholeTuner(network, inputs, options, progress).run(convolutions, again);
+}
+
+}  // namespace convoy
