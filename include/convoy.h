@@ -98,14 +98,14 @@ typedef struct convoy_options {
   int32_t fallback;           /* a rule's engine that can't run: 0 an error, 1 the next best */
   int32_t deterministic_only; /* 0 or 1 */
   int64_t workspace_limit;    /* bytes; -1: none */
-  double budget_seconds;      /* convoy_tune: ends within so long, 0: no limit. convoy_session_create: measures for so
-                               * long, 0: measures nothing */
-  const char* database;       /* file of the tuning database, which knows what was measured, and keeps what convoy_tune
-                               * and convoy_session_create measure; null: none. The command's: convoy_default_database() */
-  const char* device;         /* "cuda", "cuda:N": a GPU, counted as the driver does; "cpu" or null: the processor */
-  int32_t target_sms;         /* on a GPU: how many multiprocessors a convolution may use; 0: all */
-  const char* math;           /* convoy_session_create only: precision that convolutions may give up, "strict" (none),
-                               * "tf32", "reduced"; null: "strict". (A convolution's problem string has its own.) */
+  double budget_seconds; /* convoy_tune, convoy_network_tune: end within so long, 0: no limit. convoy_session_create:
+                          * measures for so long, 0: measures nothing */
+  const char* database;  /* file of the tuning database, which knows what was measured, and keeps what convoy_tune
+                          * and convoy_session_create measure; null: none. The command's: convoy_default_database() */
+  const char* device;    /* "cuda", "cuda:N": a GPU, counted as the driver does; "cpu" or null: the processor */
+  int32_t target_sms;    /* on a GPU: how many multiprocessors a convolution may use; 0: all */
+  const char* math;      /* of networks only: precision that convolutions may give up, "strict" (none),
+                          * "tf32", "reduced"; null: "strict". (A convolution's problem string has its own.) */
   /* Of networks only: */
   /* "tuned": by the plan that `convoy tune MODEL` kept beside `database`, else "greedy"; "global", "local" or
    * "uniform:nhwc" (docs/plans.md). null: "tuned", which is "greedy" with a budget, engines, rules, fallback,
