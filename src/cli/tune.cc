@@ -266,7 +266,8 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
                                         : "nothing to measure",
                           report::seconds(seconds), info.path));
   if (network) say_network(program, *network);
-  const Json plans_json = network && network->whole.plans ? say_plans(program, *network->whole.plans) : Json();
+  const WholeTuning whole = network ? std::move(network->whole) : WholeTuning();
+  const Json plans_json = whole.plans ? say_plans(program, *whole.plans) : Json();
   const bool nothing = !known && partial > 0 && !interrupted();
   if (partial > 0 && !nothing) {
     program.say(fmt::format("{}: {} problem{} partial; the same command goes on from here",
@@ -286,7 +287,7 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
                     {"partial", partial},
                     {"interrupted", interrupted()},
                     {"seconds", seconds},
-                    {"speedup", network && network->whole.tuning.speedup ? Json(*network->whole.tuning.speedup) : Json()},
+                    {"speedup", whole.tuning.speedup ? Json(*whole.tuning.speedup) : Json()},
                     {"plan", plan},
                     {"plans", plans_json},
                     {"rules", rules},
