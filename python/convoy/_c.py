@@ -175,11 +175,18 @@ def _load() -> ctypes.CDLL:
     path = next(map(str, beside.glob("libconvoy.so*")), None) or named or ctypes.util.find_library("convoy")
     if path is None:
         raise ImportError(f"libconvoy.so is not found: {beside} has none, CONVOY_LIBRARY is not set, and none is installed")
+    # Threads that wait spin briefly, as the command's (src/cli/main.cc says why). GNU OpenMP reads it when it is loaded.
+    set_here = "OMP_WAIT_POLICY" not in os.environ and "GOMP_SPINCOUNT" not in os.environ
+    if set_here:
+        os.environ["GOMP_SPINCOUNT"] = "2000"
     try:
         return ctypes.CDLL(path)
     except OSError as error:
         whose = "" if path != named else " (CONVOY_LIBRARY)"
         raise ImportError(f"{path}{whose} can't be loaded: {error}") from None
+    finally:
+        if set_here:
+            del os.environ["GOMP_SPINCOUNT"]
 
 
 library = _load()
