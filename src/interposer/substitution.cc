@@ -56,7 +56,7 @@ std::optional<double> seconds_of(const std::vector<KnownTime>& known, const Cand
 // What a call keeps the host for, where that is longer than for cuDNN's plans (Convoy's own engines take less). cuDNN's
 // older interface looks for its kernels at each call: 71 us in a loop of PyTorch's where the plan took 16 (H100 and a
 // Xeon, bench/results/gpu-pytorch-host-time-2026-11-25.json). cudnn.nhwc launches copies, too:
-// 27 us, as long as the plan in whose place it ran, where one kernel takes 11 to 12.
+// at most 27 us a call there, PyTorch's part in them, where one kernel takes 11 to 12.
 double host_seconds(const Candidate& candidate) {
   if (candidate.engine.starts_with("cudnn.legacy.")) return 60e-6;
   return candidate.engine == "cudnn.nhwc" ? 15e-6 : 0;

@@ -30,21 +30,23 @@ class WholeTuner {
   }
 
   Result<WholeTuning> run(std::span<const NetworkConvolution> convolutions, bool again) {
+    const bool keeps = !options_.kept_plans.empty();
     bool anew = false;
-    if (!options_.kept_plans.empty()) {
+    if (keeps) {
       CONVOY_TRY(const std::string path, path_of_kept());
       std::error_code error;
       anew = again || !std::filesystem::exists(path, error);
     }
     if (anew) CONVOY_CHECK(measure_costs());
-    NetworkOptions alone = within(options_.kept_plans.empty() ? 1 : kOfConvolutions);
+    const double end = keeps ? kOfConvolutions : 1;
+    NetworkOptions alone = within(end);
     alone.kept_plans.clear();
     WholeTuning result;
-    CONVOY_TRY(result.tuning, tune_in_network(network_, convolutions, inputs_, alone,
-                                              part(anew ? kOfCosts : 0, kOfConvolutions), again));
+    CONVOY_TRY(result.tuning,
+               tune_in_network(network_, convolutions, inputs_, alone, part(anew ? kOfCosts : 0, end), again));
     const bool measured =
         std::ranges::any_of(result.tuning.convolutions, [](const auto& each) { return each.measured > 0; });
-    if (options_.kept_plans.empty() || stopped() || !(anew || measured)) return result;
+    if (!keeps || stopped() || !(anew || measured)) return result;
     auto chosen = choose_plan(network_, inputs_, within(1), hows_, part(kOfConvolutions, 1));
     if (chosen.ok()) {
       result.plans = *std::move(chosen);

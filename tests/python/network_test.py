@@ -1,4 +1,6 @@
 """Networks, and InferenceSession beside onnxruntime's."""
+import time
+
 import numpy as np
 import pytest
 
@@ -140,6 +142,16 @@ def test_tuned_once_it_runs_by_the_plan_that_was_kept(rng, tmp_path):
         assert lines == [line.split("  ")[0] for line in kept.read_text().splitlines() if not line.startswith("#")]
         for name, value in one.run(x).items():
             np.testing.assert_allclose(value, answer[name], rtol=1e-3, atol=1e-3)
+
+
+def test_restricted_engines_are_tuned_and_no_plan_is_kept(rng, tmp_path):
+    x = {"input": rng.standard_normal((1, 3, 64, 64), dtype=np.float32)}
+    fractions = []
+    network = convoy.Network("zoo:squeezenet1_1", threads=1, database=tmp_path / "tuning.db", engines="cpu.*")
+    start = time.monotonic()
+    network.tune(x, budget=5, progress=lambda fraction, what: fractions.append(fraction))
+    assert 5 * fractions[-1] > 0.75 * (time.monotonic() - start)  # of the whole budget, since nothing comes after convolutions
+    assert not (tmp_path / "tuning.plans").exists()
 
 
 def test_tuning_ends_when_it_is_told_to(rng, tmp_path):
