@@ -8,11 +8,15 @@ first      builds nothing before: {"seconds": of the first step, "loss"}
 steps N    {"milliseconds": a step, "losses"}
 replays N  the same of a whole step that was captured into a CUDA graph
 infer N B  {"milliseconds": of B pictures in evaluation mode}; infer_replays N B: captured
+infer_both R N B  the same R times by turns, under `convoy exec`: {"steered": [milliseconds], "plain": [milliseconds]}, which calls cuDNN itself.
+           Each has a thread of its own, and PyTorch keeps the plans of each thread apart
 kernels N B  microseconds of each kernel of one such forward pass, and how many there are
 hash       of all parameters' bytes
 report     what convoy.torch ran, and what it left to PyTorch (with --patch)
 """
 import argparse
+import concurrent.futures
+import contextlib
 import hashlib
 import time
 
@@ -21,6 +25,7 @@ from torch.nn import functional
 
 from answering import answer
 from networks import NETWORKS
+from redirected import Redirected
 
 arguments = argparse.ArgumentParser()
 arguments.add_argument("network", choices=NETWORKS)
@@ -160,6 +165,17 @@ def infer_replays(count, size):
     return timed_forward(count, size, lambda few: capture(f"forward {size}", lambda: forward(few))[0].replay)
 
 
+def infer_both(rounds, count, size):
+    redirected = Redirected()
+    threads = {mode: concurrent.futures.ThreadPoolExecutor(1) for mode in ("steered", "plain")}
+    times = {mode: [] for mode in threads}
+    for number in range(int(rounds) + 1):
+        for mode in threads if number % 2 else reversed(threads):
+            with redirected.to_cudnn() if mode == "plain" else contextlib.nullcontext():
+                times[mode].append(threads[mode].submit(infer, count, size).result()["milliseconds"])
+    return {mode: each[1:] for mode, each in times.items()}  # plans are made in the first turn
+
+
 def kernels(count, size):
     """Microseconds of each kernel a forward pass, the longest first."""
     model.eval()
@@ -186,5 +202,5 @@ def report():
     return convoy.torch.report().data()
 
 
-answer({"first": first, "steps": steps, "replays": replays, "infer": infer, "infer_replays": infer_replays, "kernels": kernels, "hash": fingerprint,
-        "report": report})
+answer({"first": first, "steps": steps, "replays": replays, "infer": infer, "infer_replays": infer_replays, "infer_both": infer_both, "kernels": kernels,
+        "hash": fingerprint, "report": report})

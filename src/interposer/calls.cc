@@ -3,6 +3,7 @@
 #include "interposer/inside.h"
 #include "interposer/observer.h"
 #include "interposer/real.h"
+#include "interposer/steady.h"
 #include "interposer/variant_pack.h"
 #include "interposer/words.h"
 
@@ -11,16 +12,13 @@ namespace {
 using convoy::Pass;
 using convoy::interposer::LegacyCall;
 using convoy::interposer::real;
+using convoy::interposer::steady;
 
 bool observing() { return !convoy::interposer::Inside::now() && convoy::interposer::observing(); }
 
-// A variant pack lives for one execution: nothing is learnt from it, and it is made at every one.
+// Nothing is learnt of an attribute of a variant pack.
 bool of_variant_pack(cudnnBackendAttributeName_t name) {
   return name >= CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS && name <= CUDNN_ATTR_VARIANT_PACK_WORKSPACE;
-}
-
-bool is_programs_pack(cudnnBackendDescriptor_t descriptor) {
-  return convoy::interposer::is_pack(descriptor) && !convoy::interposer::Inside::now();
 }
 
 // Passes a call of the older interface on, which cuDNN may do by calls of its own.
@@ -36,45 +34,98 @@ cudnnStatus_t pass_on(const LegacyCall& done, Call call) {
 
 constexpr cudnnStatus_t kMissing = CUDNN_STATUS_NOT_SUPPORTED;
 
+// Calls that are not part of a steady execution: while a program makes its plans.
+__attribute__((noinline, cold)) cudnnStatus_t create_seldom(cudnnBackendDescriptorType_t type,
+                                                            cudnnBackendDescriptor_t* descriptor) {
+  if (real().BackendCreateDescriptor == nullptr) return kMissing;
+  if (observing()) convoy::interposer::begin_steady();
+  const cudnnStatus_t status = real().BackendCreateDescriptor(type, descriptor);
+  if (status != CUDNN_STATUS_SUCCESS || !observing()) return status;
+  if (type == CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR) {
+    convoy::interposer::pack_created(*descriptor);
+  } else {
+    convoy::interposer::created(*descriptor, type);
+  }
+  return status;
+}
+
+__attribute__((noinline, cold)) cudnnStatus_t destroy_seldom(cudnnBackendDescriptor_t descriptor) {
+  if (real().BackendDestroyDescriptor == nullptr) return kMissing;
+  steady.plans.forget(descriptor);
+  std::shared_ptr<void> last;
+  if (observing()) last = convoy::interposer::destroying(descriptor);
+  return real().BackendDestroyDescriptor(descriptor);
+}
+
+__attribute__((noinline, cold)) cudnnStatus_t set_seldom(cudnnBackendDescriptor_t descriptor,
+                                                         cudnnBackendAttributeName_t name,
+                                                         cudnnBackendAttributeType_t type, int64_t count,
+                                                         const void* values) {
+  if (real().BackendSetAttribute == nullptr) return kMissing;
+  const cudnnStatus_t status = real().BackendSetAttribute(descriptor, name, type, count, values);
+  if (status == CUDNN_STATUS_SUCCESS && !of_variant_pack(name) && observing()) {
+    convoy::interposer::set(descriptor, name, type, count, values);
+  }
+  return status;
+}
+
+__attribute__((noinline, cold)) cudnnStatus_t finalize_seldom(cudnnBackendDescriptor_t descriptor) {
+  if (real().BackendFinalize == nullptr) return kMissing;
+  return observing() ? convoy::interposer::finalize(descriptor) : real().BackendFinalize(descriptor);
+}
+
+__attribute__((noinline, cold)) cudnnStatus_t execute_seldom(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
+                                                             cudnnBackendDescriptor_t variant_pack) {
+  if (real().BackendExecute == nullptr) return kMissing;
+  return observing() ? convoy::interposer::execute(handle, plan, variant_pack)
+                     : real().BackendExecute(handle, plan, variant_pack);
+}
+
 }  // namespace
 
 #pragma GCC visibility push(default)
 extern "C" {
 
 cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t* descriptor) {
-  if (real().BackendCreateDescriptor == nullptr) return kMissing;
-  const cudnnStatus_t status = real().BackendCreateDescriptor(type, descriptor);
-  if (status != CUDNN_STATUS_SUCCESS) return status;
-  if (type == CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR) {
-    if (!convoy::interposer::Inside::now()) convoy::interposer::pack_created(*descriptor);
-  } else if (observing()) {
-    convoy::interposer::created(*descriptor, type);
+  const auto create = steady.create;
+  if (type != CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR || create == nullptr || convoy::interposer::Inside::now()) {
+    return create_seldom(type, descriptor);
   }
+  const cudnnStatus_t status = create(type, descriptor);
+  if (status == CUDNN_STATUS_SUCCESS) convoy::interposer::pack_created(*descriptor);
   return status;
-}
-
-cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
-  if (real().BackendDestroyDescriptor == nullptr) return kMissing;
-  if (is_programs_pack(descriptor)) {
-    convoy::interposer::pack_destroyed(descriptor);
-    return real().BackendDestroyDescriptor(descriptor);
-  }
-  std::shared_ptr<void> last;
-  if (observing()) last = convoy::interposer::destroying(descriptor);
-  return real().BackendDestroyDescriptor(descriptor);
 }
 
 cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
                                        cudnnBackendAttributeType_t type, int64_t count, const void* values) {
-  if (real().BackendSetAttribute == nullptr) return kMissing;
-  const cudnnStatus_t status = real().BackendSetAttribute(descriptor, name, type, count, values);
-  if (status != CUDNN_STATUS_SUCCESS) return status;
-  if (is_programs_pack(descriptor)) {
-    if (convoy::interposer::substituting()) convoy::interposer::pack_set(descriptor, name, type, count, values);
-  } else if (!of_variant_pack(name) && observing()) {
-    convoy::interposer::set(descriptor, name, type, count, values);
+  if (!convoy::interposer::is_pack(descriptor)) return set_seldom(descriptor, name, type, count, values);
+  if (!steady.substituting.load(std::memory_order_relaxed)) {
+    return steady.set_attribute(descriptor, name, type, count, values);
   }
+  const cudnnStatus_t status = steady.set_attribute(descriptor, name, type, count, values);
+  if (status == CUDNN_STATUS_SUCCESS) convoy::interposer::pack_set(descriptor, name, type, count, values);
   return status;
+}
+
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
+  return convoy::interposer::is_pack(descriptor) ? steady.finalize(descriptor) : finalize_seldom(descriptor);
+}
+
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
+                                  cudnnBackendDescriptor_t variant_pack) {
+  const auto* const settled = steady.plans.find(plan);
+  if (settled == nullptr) return execute_seldom(handle, plan, variant_pack);
+  const auto* const stand_in = settled->stand_in.load(std::memory_order_relaxed);
+  if (stand_in != nullptr && convoy::interposer::stands_in(*stand_in, handle, variant_pack)) {
+    return CUDNN_STATUS_SUCCESS;
+  }
+  return steady.execute(handle, plan, variant_pack);
+}
+
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
+  if (!convoy::interposer::is_pack(descriptor)) return destroy_seldom(descriptor);
+  convoy::interposer::pack_destroyed(descriptor);
+  return steady.destroy(descriptor);
 }
 
 cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
@@ -87,23 +138,10 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudn
   }
   const cudnnStatus_t status = real().BackendGetAttribute(descriptor, name, type, requested, count, values);
   if (status == CUDNN_STATUS_SUCCESS && name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE && type == CUDNN_TYPE_INT64 &&
-      requested >= 1 && values != nullptr && observing() && convoy::interposer::substituting()) {
+      requested >= 1 && values != nullptr && steady.substituting.load(std::memory_order_relaxed) && observing()) {
     convoy::interposer::workspace(descriptor, static_cast<int64_t*>(values));
   }
   return status;
-}
-
-cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
-  if (real().BackendFinalize == nullptr) return kMissing;
-  const bool passes = is_programs_pack(descriptor) || !observing();
-  return passes ? real().BackendFinalize(descriptor) : convoy::interposer::finalize(descriptor);
-}
-
-cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
-                                  cudnnBackendDescriptor_t variant_pack) {
-  if (real().BackendExecute == nullptr) return kMissing;
-  return observing() ? convoy::interposer::execute(handle, plan, variant_pack)
-                     : real().BackendExecute(handle, plan, variant_pack);
 }
 
 void cudnnGetLastErrorString(char* message, size_t max_size) { convoy::interposer::give_words(message, max_size); }

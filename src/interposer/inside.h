@@ -2,23 +2,19 @@
 // in front of, too, and are not the program's.
 #pragma once
 
+#include "interposer/steady.h"
+
 namespace convoy::interposer {
 
 class Inside {
  public:
-  Inside() { ++depth(); }
+  Inside() { ++of_thread.inside; }
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
-  ~Inside() { --depth(); }
+  ~Inside() { --of_thread.inside; }
 
   // Whether the calling thread is in one.
-  static bool now() { return depth() > 0; }
-
- private:
-  static int& depth() {
-    thread_local int value = 0;
-    return value;
-  }
+  static bool now() { return of_thread.inside > 0; }
 };
 
 }  // namespace convoy::interposer

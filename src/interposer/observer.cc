@@ -147,7 +147,8 @@ class Observer {
     return steering.forget(raw);
   }
 
-  void executed(const Owned& owned) {
+  void executed(cudnnBackendDescriptor_t raw, const Owned& owned) {
+    if (!file_) steady.plans.put(raw, owned.stand_in);  // calls are counted for the record alone
     if (owned.plan == nullptr) return;
     benchmark.ran(*owned.row);
     if (owned.plan->calls.fetch_add(1, std::memory_order_relaxed) == 0) steering.ran(*owned.row, owned.plan->offer);
@@ -203,10 +204,12 @@ class Observer {
     owners.lock();
     steering.lock();
     substitution.lock();
+    steady.plans.lock();
     lock_loading();
   }
   void unlock() {
     unlock_loading();
+    steady.plans.unlock();
     substitution.unlock();
     steering.unlock();
     owners.unlock();
@@ -437,7 +440,28 @@ cudnnStatus_t offer(cudnnBackendDescriptor_t heuristic, std::int64_t requested, 
   return CUDNN_STATUS_SUCCESS;
 }
 
-bool substituting() { return observing() && observer()->substitution.any(); }
+void begin_steady() {
+  static const bool begun = [] {
+    const cuda::CudnnApi& cudnn = real();
+    if (cudnn.BackendDestroyDescriptor == nullptr || cudnn.BackendSetAttribute == nullptr ||
+        cudnn.BackendFinalize == nullptr || cudnn.BackendExecute == nullptr) {
+      return false;
+    }
+    steady.destroy = cudnn.BackendDestroyDescriptor;
+    steady.set_attribute = cudnn.BackendSetAttribute;
+    steady.finalize = cudnn.BackendFinalize;
+    steady.execute = cudnn.BackendExecute;
+    steady.create = cudnn.BackendCreateDescriptor;
+    return true;
+  }();
+  static_cast<void>(begun);
+}
+
+bool stands_in(const StandIn& stand_in, cudnnHandle_t handle, cudnnBackendDescriptor_t variant_pack) {
+  bool ran = false;
+  watch([&](Observer& observer) { ran = observer.substitution.run(stand_in, handle, variant_pack); });
+  return ran;
+}
 
 void workspace(cudnnBackendDescriptor_t plan, std::int64_t* bytes) {
   watch([&](Observer& observer) {
@@ -458,7 +482,7 @@ cudnnStatus_t execute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, cudnn
   });
   const cudnnStatus_t status = ran ? CUDNN_STATUS_SUCCESS : real().BackendExecute(handle, plan, variant_pack);
   if (status == CUDNN_STATUS_SUCCESS) {
-    watch([&](Observer& observer) { observer.executed(owned); });
+    watch([&](Observer& observer) { observer.executed(plan, owned); });
   }
   return status;
 }

@@ -8,12 +8,16 @@
 #include <memory>
 
 #include "interposer/legacy.h"
+#include "interposer/steady.h"
 
 namespace convoy::interposer {
 
 // Whether anybody wants to know: CONVOY_RECORD or CONVOY_CHOICES is set, and the program's cuDNN is of the major
 // version that is understood here. Decided once, at the first call.
 bool observing();
+
+// From now on executions go by what lies together (steady.h), where the program's cuDNN has all of it.
+void begin_steady();
 
 void created(cudnnBackendDescriptor_t raw, cudnnBackendDescriptorType_t type);
 void set(cudnnBackendDescriptor_t raw, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
@@ -28,8 +32,8 @@ cudnnStatus_t offer(cudnnBackendDescriptor_t heuristic, std::int64_t requested, 
 void workspace(cudnnBackendDescriptor_t plan, std::int64_t* bytes);
 // cudnnBackendExecute: asks cuDNN, unless another engine stands in for the plan.
 cudnnStatus_t execute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t variant_pack);
-// Whether anything stands in for a plan, so that variant packs are of interest.
-bool substituting();
+// Runs what stands in for a plan. False: it can't, the plan has to.
+bool stands_in(const StandIn& stand_in, cudnnHandle_t handle, cudnnBackendDescriptor_t variant_pack);
 void called(const LegacyCall& call);
 // Before cuDNN destroys it. What is returned is to be freed after that.
 std::shared_ptr<void> destroying(cudnnBackendDescriptor_t raw);

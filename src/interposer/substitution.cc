@@ -15,6 +15,7 @@
 #include "interposer/order.h"
 #include "interposer/process.h"
 #include "interposer/real.h"
+#include "interposer/steady.h"
 #include "interposer/variant_pack.h"
 
 namespace convoy::interposer {
@@ -107,7 +108,7 @@ std::string Substitution::unfit(const Substitute& substitute, const Offer& repla
 
 const StandIn* Substitution::put(const Replaceable& plan, const Substitute& substitute) {
   if (plan.timed) carriers_.insert_or_assign(&plan.row, plan.plan.offer.candidate);
-  any_.store(true, std::memory_order_relaxed);
+  steady.substituting.store(true, std::memory_order_relaxed);
   return &stand_ins_.emplace_back(StandIn{&substitute, plan.operands, plan.row, plan.plan});
 }
 

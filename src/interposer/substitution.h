@@ -65,9 +65,6 @@ class Substitution {
   // Runs it with what the program gave. False: the program's own plan has to.
   bool run(const StandIn& stand_in, cudnnHandle_t handle, cudnnBackendDescriptor_t variant_pack);
 
-  // Whether any plan has one: until then variant packs need not be looked at.
-  bool any() const { return any_.load(std::memory_order_relaxed); }
-
   void lock() { mutex_.lock(); }
   void unlock() { mutex_.unlock(); }
 
@@ -83,7 +80,6 @@ class Substitution {
   std::map<std::string, Substitute> substitutes_;  // by device, problem and candidate
   std::deque<StandIn> stand_ins_;
   std::map<const GraphRow*, Candidate> carriers_;  // of rows that are timed: the configuration whose plans carry it
-  std::atomic<bool> any_{false};
 };
 
 }  // namespace convoy::interposer

@@ -4,35 +4,45 @@
 
 #include <cudnn.h>
 
-#include <array>
+#include <atomic>
 #include <cstdint>
+
+#include "interposer/steady.h"
 
 namespace convoy::interposer {
 
-struct VariantPack {
-  static constexpr std::int64_t kMost = 16;
-  std::array<std::int64_t, kMost> uids{};
-  std::array<void*, kMost> pointers{};
-  std::int64_t uid_count = 0, pointer_count = 0;
-  void* workspace = nullptr;
+// The calling thread made a variant pack.
+inline void pack_created(cudnnBackendDescriptor_t raw) {
+  of_thread.pack = raw;
+  of_thread.destroyed = steady.destroyed_elsewhere.load(std::memory_order_relaxed);
+  of_thread.plain = true;
+  of_thread.held.uid_count = of_thread.held.pointer_count = 0;
+  of_thread.held.workspace = nullptr;
+}
 
-  // Of the tensor with that uid; null: the pack has none.
-  void* pointer_of(std::int64_t uid) const;
-};
+// Whether it is the one that the calling thread made last, so that nobody has to look for anything else about it.
+inline bool is_pack(cudnnBackendDescriptor_t raw) {
+  return raw != nullptr && raw == of_thread.pack &&
+         of_thread.destroyed == steady.destroyed_elsewhere.load(std::memory_order_relaxed);
+}
 
-// The calling thread made, filled, and is about to destroy a descriptor. Those that are no variant packs may be told,
-// too, but as created.
-void pack_created(cudnnBackendDescriptor_t raw);
+// It filled one.
 void pack_set(cudnnBackendDescriptor_t raw, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
               std::int64_t count, const void* values);
-void pack_destroyed(cudnnBackendDescriptor_t raw);
 
-// Whether it is the one that the calling thread made last, so that nobody has to look for anything else about it: a
-// program makes one at every execution, and each look goes to memory that its own work has pushed out of the caches.
-bool is_pack(cudnnBackendDescriptor_t raw);
+// It is about to destroy a descriptor, which may have been another thread's pack.
+inline void pack_destroyed(cudnnBackendDescriptor_t raw) {
+  if (raw == of_thread.pack) {
+    of_thread.pack = nullptr;
+  } else {
+    steady.destroyed_elsewhere.fetch_add(1, std::memory_order_relaxed);
+  }
+}
 
 // What the calling thread filled into it. Null: another thread did, or it holds more than pointers and a workspace
 // (overridden shapes, say).
-const VariantPack* pack_of(cudnnBackendDescriptor_t raw);
+inline const VariantPack* pack_of(cudnnBackendDescriptor_t raw) {
+  return is_pack(raw) && of_thread.plain ? &of_thread.held : nullptr;
+}
 
 }  // namespace convoy::interposer

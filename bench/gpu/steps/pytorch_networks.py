@@ -183,11 +183,9 @@ class Inference(Networks):
 
 
 class Eager(Networks):
-    """eager inference at batch 1, which waits for the host, tuned for that: pairs of a process plain and one steered that take turns on one
-    processor, all with the same addresses and hashes, since processes of one mode differ by a tenth; sixteen at once, three times (some 400 s a network).
-    And how many kernels either launches"""
-    PAIRS, TIMES, ROUNDS = 16, 3, 8
-    ALIKE = ["env", "PYTHONHASHSEED=0", "setarch", "-R"]
+    """eager inference at batch 1, which waits for the host, tuned for that. Processes of one mode differ by a tenth, so both modes are timed in one:
+    two threads take turns on one processor, and one of them calls cuDNN itself (redirected.py). And how many kernels either launches"""
+    PROCESSES, ROUNDS = 6, 80
 
     def measured(self, name, type_):
         script = program("train.py", name, type_, "--batch", 1)
@@ -197,26 +195,21 @@ class Eager(Networks):
                 one.ask("infer 2 1")
                 one.end()
         tuned = tune(record, self.TUNING)
-        ran = harness.OUT / f"{name}-{type_}-batch-1-steered.jsonl"
         kernels = {}
-        for mode, one in together({"plain": script, "steered": under("--record", ran, "--steer") + script}).items():
+        processors = sorted(os.sched_getaffinity(0))
+        driven = together({"plain": script, **{number: ["taskset", "-c", processors[2 * number % len(processors)], *under(), *script]
+                                               for number in range(self.PROCESSES)}})
+        for mode, one in (("plain", driven.pop("plain")), ("steered", driven[0])):
             one.ask("infer 2 1")
             kernels[mode] = one.ask("kernels 20 1")
-            one.end()
-        processors = sorted(os.sched_getaffinity(0))
-        places = [["taskset", "-c", processors[pair % len(processors)], *self.ALIKE] for pair in range(self.PAIRS)]
-        least = {"plain": [], "steered": []}  # of each process its fastest turn
-        for _ in range(self.TIMES):
-            driven = together({(mode, pair): place + before + script for pair, place in enumerate(places)
-                               for mode, before in (("plain", []), ("steered", under()))})
-            turns = [{one: driven[one].ask("infer 10 1")["milliseconds"] for one in (driven if number % 2 else reversed(driven))}
-                     for number in range(self.ROUNDS + 1)][1:]
-            for one, each in driven.items():
-                least[one[0]].append(min(turn[one] for turn in turns))
-                each.end()
-        logarithms = [math.log(plain / steered) for plain, steered in zip(least["plain"], least["steered"])]
-        error = 1.96 * statistics.stdev(logarithms) / math.sqrt(len(logarithms))
-        return {"network": name, "type": type_, "tuned": tuned, "ratios": sorted(map(math.exp, logarithms)), "milliseconds": least,
+            if mode == "plain":
+                one.end()
+        milliseconds = [one.ask(f"infer_both {self.ROUNDS} 5 1") for one in driven.values()]
+        said = {str(number): one.end()[-300:] for number, one in driven.items()}
+        logarithms = [statistics.median(math.log(plain / steered) for plain, steered in zip(each["plain"], each["steered"])) for each in milliseconds]
+        error = 2.57 * statistics.stdev(logarithms) / math.sqrt(len(logarithms))  # (Student's t of six)
+        least = [min(each["plain"]) / min(each["steered"]) for each in milliseconds]
+        return {"network": name, "type": type_, "tuned": tuned, "ratios": list(map(math.exp, logarithms)), "ratios_of_least": least, "milliseconds": milliseconds, "said": said,
                 "launches": {mode: each["launches"] for mode, each in kernels.items()},
                 "kernel_microseconds": {mode: sum(each["microseconds"].values()) for mode, each in kernels.items()},
                 "steered_over_plain": math.exp(statistics.fmean(logarithms)), "uncertainty": error}  # (95%, of the mean)

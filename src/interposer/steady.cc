@@ -1,0 +1,38 @@
+#include "interposer/steady.h"
+
+#include <mutex>
+
+namespace convoy::interposer {
+namespace {
+
+std::mutex writing;
+
+}  // namespace
+
+constinit thread_local OfThread of_thread;
+constinit Steady steady;
+
+void SettledPlans::put(cudnnBackendDescriptor_t plan, const StandIn* stand_in) {
+  const std::lock_guard lock(writing);
+  if (find(plan) != nullptr) return;
+  for (Entry& entry : buckets_[bucket_of(plan)].entries) {
+    if (entry.plan.load(std::memory_order_relaxed) != nullptr) continue;
+    entry.stand_in.store(stand_in, std::memory_order_relaxed);
+    entry.plan.store(plan, std::memory_order_release);
+    return;
+  }
+}
+
+void SettledPlans::lock() { writing.lock(); }
+
+void SettledPlans::unlock() { writing.unlock(); }
+
+void SettledPlans::forget(cudnnBackendDescriptor_t plan) {
+  if (find(plan) == nullptr) return;
+  const std::lock_guard lock(writing);
+  for (Entry& entry : buckets_[bucket_of(plan)].entries) {
+    if (entry.plan.load(std::memory_order_relaxed) == plan) entry.plan.store(nullptr, std::memory_order_release);
+  }
+}
+
+}  // namespace convoy::interposer

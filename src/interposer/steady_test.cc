@@ -1,0 +1,45 @@
+#include "interposer/steady.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+namespace convoy::interposer {
+namespace {
+
+cudnnBackendDescriptor_t plan(std::uintptr_t address) { return reinterpret_cast<cudnnBackendDescriptor_t>(address); }
+
+TEST(SettledPlans, AreForgottenBeforeTheirAddressIsUsedAgain) {
+  const auto plans = std::make_unique<SettledPlans>();
+  const auto* const stand_in = reinterpret_cast<const StandIn*>(&plans);
+  EXPECT_EQ(plans->find(plan(16)), nullptr);
+  plans->put(plan(16), stand_in);
+  plans->put(plan(32), nullptr);
+  ASSERT_NE(plans->find(plan(16)), nullptr);
+  EXPECT_EQ(plans->find(plan(16))->stand_in, stand_in);
+  ASSERT_NE(plans->find(plan(32)), nullptr);
+  EXPECT_EQ(plans->find(plan(32))->stand_in, nullptr);
+  plans->forget(plan(16));
+  EXPECT_EQ(plans->find(plan(16)), nullptr);
+  EXPECT_NE(plans->find(plan(32)), nullptr);
+  plans->put(plan(16), nullptr);
+  EXPECT_EQ(plans->find(plan(16))->stand_in, nullptr) << "another plan";
+}
+
+TEST(SettledPlans, AreOneEachAndSoManyAsThereIsRoomFor) {
+  const auto plans = std::make_unique<SettledPlans>();
+  int found = 0;
+  for (std::uintptr_t address = 16; address <= 16 * 1000; address += 16) {
+    plans->put(plan(address), nullptr);
+    plans->put(plan(address), nullptr);
+    found += plans->find(plan(address)) != nullptr;
+  }
+  EXPECT_GT(found, 200);
+  EXPECT_LE(found, 252);
+  for (std::uintptr_t address = 16; address <= 16 * 1000; address += 16) plans->forget(plan(address));
+  plans->put(plan(48), nullptr);
+  EXPECT_NE(plans->find(plan(48)), nullptr) << "there is room again";
+}
+
+}  // namespace
+}  // namespace convoy::interposer
