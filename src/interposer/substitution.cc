@@ -194,7 +194,8 @@ bool Substitution::run(const StandIn& stand_in, cudnnHandle_t handle, cudnnBacke
   arguments.stream = stream;
   if (!complete || (arguments.workspace == nullptr && substitute.workspace_bytes > 0)) return false;
   const Inside inside;
-  std::array<char, 512> error{};
+  std::array<char, 512> error;  // (eight cache lines: not filled at each execution)
+  error[0] = '\0';
   if (substitute.library->execute(substitute.plan, &arguments, error.data(), error.size())) return true;
   if (!substitute.failed.exchange(true)) {  // from now on the program's own plans run
     recorder_.not_substituted(stand_in.row, substitute.candidate,
