@@ -22,6 +22,7 @@ Result<Isa> parse_isa(std::string_view name);
 struct CpuFeatures {
   Isa isa = Isa::portable;
   bool avx512_vnni = false;
+  bool avx512_vbmi = false;
   bool avx512_bf16 = false;
   bool avx512_fp16 = false;
   bool amx_tile = false;

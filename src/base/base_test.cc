@@ -188,6 +188,7 @@ TEST(Cpu, AgreesWithTheCompilersDetection) {
   EXPECT_EQ(cpu.isa >= Isa::avx2, avx2);
   EXPECT_EQ(cpu.isa >= Isa::avx512, avx512);
   EXPECT_EQ(cpu.avx512_vnni, avx512 && __builtin_cpu_supports("avx512vnni"));
+  EXPECT_EQ(cpu.avx512_vbmi, avx512 && __builtin_cpu_supports("avx512vbmi"));
   EXPECT_EQ(cpu.avx512_bf16, avx512 && __builtin_cpu_supports("avx512bf16"));
   EXPECT_GE(cpu.logical_cpus, 1);
   EXPECT_GE(cpu.l1d_bytes, 1024);
@@ -198,10 +199,10 @@ TEST(Cpu, AgreesWithTheCompilersDetection) {
 TEST(Cpu, CapRemovesWhatStandsAbove) {
   CpuFeatures full;
   full.isa = Isa::avx512;
-  full.avx512_vnni = full.avx512_bf16 = full.avx512_fp16 = full.amx_tile = full.amx_bf16 = full.amx_int8 = true;
+  full.avx512_vnni = full.avx512_vbmi = full.avx512_bf16 = full.avx512_fp16 = full.amx_tile = full.amx_bf16 = full.amx_int8 = true;
   const CpuFeatures avx2 = capped(full, Isa::avx2);
   EXPECT_EQ(avx2.isa, Isa::avx2);
-  EXPECT_FALSE(avx2.avx512_vnni || avx2.avx512_bf16 || avx2.avx512_fp16);
+  EXPECT_FALSE(avx2.avx512_vnni || avx2.avx512_vbmi || avx2.avx512_bf16 || avx2.avx512_fp16);
   EXPECT_FALSE(avx2.amx_tile || avx2.amx_bf16 || avx2.amx_int8);
   EXPECT_TRUE(capped(full, Isa::avx512).amx_int8);
   EXPECT_EQ(capped(avx2, Isa::avx512).isa, Isa::avx2);  // a cap never adds

@@ -52,6 +52,7 @@ void detect_instruction_sets(CpuFeatures& features) {
   if (!(os_avx512 && f && dq && bw && vl)) return;
   features.isa = Isa::avx512;
   features.avx512_vnni = bit(l7.ecx, 11);
+  features.avx512_vbmi = bit(l7.ecx, 1);
   features.avx512_bf16 = bit(l7_1.eax, 5);
   features.avx512_fp16 = bit(l7.edx, 23);
   features.amx_tile = os_amx && bit(l7.edx, 24);
@@ -149,7 +150,7 @@ const CpuFeatures& cpu_features() {
 CpuFeatures capped(CpuFeatures features, Isa cap) {
   features.isa = std::min(features.isa, cap);
   if (features.isa < Isa::avx512) {
-    features.avx512_vnni = features.avx512_bf16 = features.avx512_fp16 = false;
+    features.avx512_vnni = features.avx512_vbmi = features.avx512_bf16 = features.avx512_fp16 = false;
     features.amx_tile = features.amx_bf16 = features.amx_int8 = false;
   }
   return features;

@@ -45,9 +45,15 @@ std::vector<std::pair<std::string, std::string>> libraries() {
 }
 
 std::vector<std::pair<std::string, bool>> instruction_sets(const CpuFeatures& cpu) {
-  return {{"AVX2+FMA", cpu.isa >= Isa::avx2}, {"AVX-512", cpu.isa >= Isa::avx512}, {"AVX512_VNNI", cpu.avx512_vnni},
-          {"AVX512_BF16", cpu.avx512_bf16},   {"AVX512_FP16", cpu.avx512_fp16},    {"AMX", cpu.amx_tile},
-          {"AMX-BF16", cpu.amx_bf16},         {"AMX-INT8", cpu.amx_int8}};
+  return {{"AVX2+FMA", cpu.isa >= Isa::avx2},
+          {"AVX-512", cpu.isa >= Isa::avx512},
+          {"AVX512_VNNI", cpu.avx512_vnni},
+          {"AVX512_VBMI", cpu.avx512_vbmi},
+          {"AVX512_BF16", cpu.avx512_bf16},
+          {"AVX512_FP16", cpu.avx512_fp16},
+          {"AMX", cpu.amx_tile},
+          {"AMX-BF16", cpu.amx_bf16},
+          {"AMX-INT8", cpu.amx_int8}};
 }
 
 // Of what this build made, where it is beside the command. A stack trace is read with their separate debug files.

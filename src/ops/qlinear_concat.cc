@@ -1,13 +1,12 @@
 // ONNX Runtime's QLinearConcat: 8-bit tensors side by side, each brought to the output's scale and zero point.
 #include <fmt/format.h>
 
-#include <array>
 #include <cstring>
+#include <optional>
 
 #include "ops/families.h"
+#include "ops/look_up.h"
 #include "ops/quantize.h"
-#include "ops/rows.h"
-#include "ops/rows_avx2.h"
 
 namespace convoy::ops {
 namespace {
@@ -55,22 +54,20 @@ class QLinearConcat final : public Operator {
       at += y.dims[axis];
     }
     const DataType type = outputs[0].type;
-    const bool vectors = has_row_vectors(request);
-    return dispatch<kBytes>(type, [&]<class Q>(Tag<Q>) {
-      return make_plan(node, [parts, type, vectors](auto in, auto out, const ExecContext& context) -> Result<void> {
-        const Quantizer qy = read_quantizer(in, 0, 1, type);
-        for (std::size_t p = 0; p < parts.size(); ++p) {
-          const int i = static_cast<int>(2 + 3 * p);
-          const Quantizer qx = read_quantizer(in, i + 1, i + 2, type);
-          std::array<Q, 256> table;
-          for (int byte = 0; byte < 256; ++byte) {
-            table[byte] = qy.template quantized<Q>(qx.real(static_cast<Q>(byte)));
-          }
-          copy(parts[p], table, static_cast<const std::uint8_t*>(in[i]), static_cast<Q*>(out[0]), vectors, context);
-        }
-        return {};
-      });
-    });
+    std::vector<ByteTable> known;
+    if (const auto constants = constant_quantizers(inputs)) known = tables_of(type, *constants);
+    return make_plan(node,
+                     [parts, type, known, row = look_up_row(request.cpu)](auto in, auto out,
+                                                                          const ExecContext& context) -> Result<void> {
+                       const std::vector<ByteTable> read =
+                           known.empty() ? tables_of(type, in) : std::vector<ByteTable>();
+                       const std::vector<ByteTable>& tables = known.empty() ? read : known;
+                       for (std::size_t p = 0; p < parts.size(); ++p) {
+                         copy(parts[p], tables[p], static_cast<const std::uint8_t*>(in[2 + 3 * p]),
+                              static_cast<std::uint8_t*>(out[0]), row, context);
+                       }
+                       return {};
+                     });
   }
 
  private:
@@ -79,25 +76,49 @@ class QLinearConcat final : public Operator {
     std::int64_t offset;
   };
 
-  template <class Q>
-  static void copy(const Part& part, const std::array<Q, 256>& table, const std::uint8_t* x, Q* y, bool vectors,
+  // The node's inputs where all scales and zero points are constants; those of the parts themselves are null.
+  static std::optional<std::vector<const void*>> constant_quantizers(std::span<const Input> inputs) {
+    std::vector<const void*> constants(inputs.size());
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (i % 3 == 2 || !inputs[i].present) continue;
+      if (inputs[i].constant == nullptr) return std::nullopt;
+      constants[i] = inputs[i].constant;
+    }
+    return constants;
+  }
+
+  // What becomes of the bytes of each part.
+  static std::vector<ByteTable> tables_of(DataType type, std::span<const void* const> in) {
+    const Quantizer qy = read_quantizer(in, 0, 1, type);
+    std::vector<ByteTable> tables(in.size() / 3);
+    for (std::size_t p = 0; p < tables.size(); ++p) {
+      const int i = static_cast<int>(2 + 3 * p);
+      const Quantizer qx = read_quantizer(in, i + 1, i + 2, type);
+      dispatch<kBytes>(type, [&]<class Q>(Tag<Q>) {
+        for (int byte = 0; byte < 256; ++byte) {
+          tables[p][byte] = static_cast<std::uint8_t>(qy.quantized<Q>(qx.real(static_cast<Q>(byte))));
+        }
+      });
+    }
+    return tables;
+  }
+
+  static void copy(const Part& part, const ByteTable& table, const std::uint8_t* x, std::uint8_t* y, LookUpRow row,
                    const ExecContext& context) {
     const std::int64_t ys = part.loop.inner_stride(0), xs = part.loop.inner_stride(1);
     bool unchanged = true;
-    for (int byte = 0; byte < 256; ++byte) unchanged = unchanged && table[byte] == static_cast<Q>(byte);
+    for (int byte = 0; byte < 256; ++byte) unchanged = unchanged && table[byte] == byte;
     parallel_for(context, part.loop.elements(), 2, [&](std::int64_t begin, std::int64_t end) {
       part.loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
-        Q* to = y + part.offset + at[0];
-        if (unchanged && ys == 1 && xs == 1) {
-          std::memcpy(to, x + at[1], static_cast<std::size_t>(count));
-          return;
+        const std::uint8_t* from = x + at[1];
+        std::uint8_t* to = y + part.offset + at[0];
+        if (ys != 1 || xs != 1) {
+          for (std::int64_t i = 0; i < count; ++i) to[i * ys] = table[from[i * xs]];
+        } else if (unchanged) {
+          std::memcpy(to, from, static_cast<std::size_t>(count));
+        } else {
+          row(table, from, to, count);
         }
-        if (vectors && ys == 1 && xs == 1) {
-          avx2::look_up_row(reinterpret_cast<const std::uint8_t*>(table.data()), x + at[1],
-                            reinterpret_cast<std::uint8_t*>(to), count);
-          return;
-        }
-        for (std::int64_t i = 0; i < count; ++i) to[i * ys] = table[x[at[1] + i * xs]];
       });
     });
   }

@@ -6,6 +6,7 @@
 
 #include "ops/binary.h"
 #include "ops/families.h"
+#include "ops/look_up.h"
 #include "ops/quantize.h"
 #include "ops/rows_avx2.h"
 
@@ -87,17 +88,13 @@ class QLinearBinary final : public Operator {
   }
 };
 
-using ByteTable = std::array<std::uint8_t, 256>;
-
 // y[i] = table[x[i]], bytes as they are. x and y are packed alike.
-void look_up(const ByteTable& table, const void* x, void* y, std::int64_t count, bool vectors,
+void look_up(const ByteTable& table, const void* x, void* y, std::int64_t count, LookUpRow row,
              const ExecContext& context) {
   const auto* from = static_cast<const std::uint8_t*>(x);
   auto* to = static_cast<std::uint8_t*>(y);
-  parallel_for(context, count, 1, [&](std::int64_t begin, std::int64_t end) {
-    if (vectors) return avx2::look_up_row(table.data(), from + begin, to + begin, end - begin);
-    for (std::int64_t i = begin; i < end; ++i) to[i] = table[from[i]];
-  });
+  parallel_for(context, count, 1,
+               [&](std::int64_t begin, std::int64_t end) { row(table, from + begin, to + begin, end - begin); });
 }
 
 struct LeakyRelu {
@@ -132,15 +129,15 @@ class QLinearUnary final : public Operator {
     CONVOY_TRY(const F f, F::make(node));
     const DataType type = outputs[0].type;
     const std::int64_t count = inputs[0].desc.elements();
-    const bool vectors = has_row_vectors(request);
+    const LookUpRow row = look_up_row(request.cpu);
     return dispatch<kBytes>(type, [&]<class Q>(Tag<Q>) {
-      return make_plan(node, [f, type, count, vectors](auto in, auto out, const ExecContext& context) -> Result<void> {
+      return make_plan(node, [f, type, count, row](auto in, auto out, const ExecContext& context) -> Result<void> {
         const Quantizer qx = read_quantizer(in, 1, 2, type), qy = read_quantizer(in, 3, 4, type);
         ByteTable table;
         for (int byte = 0; byte < 256; ++byte) {
           table[byte] = static_cast<std::uint8_t>(qy.quantized<Q>(f(qx.real(static_cast<Q>(byte)))));
         }
-        look_up(table, in[0], out[0], count, vectors, context);
+        look_up(table, in[0], out[0], count, row, context);
         return {};
       });
     });
@@ -165,15 +162,14 @@ class Lookup final : public Operator {
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs, std::span<const TensorDesc>,
                                        const PlanRequest& request) const override {
-    const bool vectors = has_row_vectors(request);
-    return make_plan(
-        node,
-        [count = inputs[0].desc.elements(), vectors](auto in, auto out, const ExecContext& context) -> Result<void> {
-          ByteTable table;
-          std::copy_n(static_cast<const std::uint8_t*>(in[1]), table.size(), table.begin());
-          look_up(table, in[0], out[0], count, vectors, context);
-          return {};
-        });
+    return make_plan(node,
+                     [count = inputs[0].desc.elements(), row = look_up_row(request.cpu)](
+                         auto in, auto out, const ExecContext& context) -> Result<void> {
+                       ByteTable table;
+                       std::copy_n(static_cast<const std::uint8_t*>(in[1]), table.size(), table.begin());
+                       look_up(table, in[0], out[0], count, row, context);
+                       return {};
+                     });
   }
 };
 

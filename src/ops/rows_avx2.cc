@@ -95,18 +95,6 @@ void quantize_loop(const float* x, float y_scale, std::int32_t y_zero, Q* y, std
   std::memcpy(y + i, rest_y, static_cast<std::size_t>(count - i));
 }
 
-// Sixteen bytes of the table at a time: a shuffle takes those that the low four bits of an index name, and 0 where its
-// highest bit is set. Indices of other sixteens get that bit by an addition that saturates.
-CONVOY_AVX2 __m256i looked_up(const __m256i* table, __m256i index) {
-  __m256i result = _mm256_setzero_si256();
-  for (int part = 0; part < 16; ++part) {
-    const __m256i own = _mm256_sub_epi8(index, _mm256_set1_epi8(static_cast<char>(part * 16)));
-    const __m256i at = _mm256_adds_epu8(own, _mm256_set1_epi8(0x70));
-    result = _mm256_or_si256(result, _mm256_shuffle_epi8(table[part], at));
-  }
-  return result;
-}
-
 template <class Q, QLinearFunction kFunction, bool kBroadcastA, bool kBroadcastB>
 void qlinear_loop(const QuantizedRow& row_a, const QuantizedRow& row_b, float y_scale, std::int32_t y_zero, Q* y,
                   std::int64_t count) {
@@ -273,19 +261,6 @@ void qlinear_row(DataType type, QLinearFunction function, const QuantizedRow& a,
 void quantize_row(DataType type, const float* x, float scale, std::int32_t zero, void* y, std::int64_t count) {
   if (type == DataType::u8) return quantize_loop(x, scale, zero, static_cast<std::uint8_t*>(y), count);
   quantize_loop(x, scale, zero, static_cast<std::int8_t*>(y), count);
-}
-
-void look_up_row(const std::uint8_t* table, const std::uint8_t* x, std::uint8_t* y, std::int64_t count) {
-  __m256i parts[16];
-  for (int part = 0; part < 16; ++part) {
-    parts[part] = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table + part * 16)));
-  }
-  std::int64_t i = 0;
-  for (; i + kBytes <= count; i += kBytes) {
-    const __m256i index = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + i));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + i), looked_up(parts, index));
-  }
-  for (; i < count; ++i) y[i] = table[x[i]];
 }
 
 bool has_pool_row(DataType type, PoolFunction function, std::int64_t stride) {

@@ -27,9 +27,6 @@ void qlinear_row(DataType type, QLinearFunction function, const QuantizedRow& a,
 // y[i] = saturate(round_to_nearest_even(x[i] / scale) + zero), of `type` (u8 or s8); NaN gives the lowest value.
 void quantize_row(DataType type, const float* x, float scale, std::int32_t zero, void* y, std::int64_t count);
 
-// y[i] = table[x[i]], of 256 bytes. y is x or does not overlap it.
-void look_up_row(const std::uint8_t* table, const std::uint8_t* x, std::uint8_t* y, std::int64_t count);
-
 enum class PoolFunction { max, average };
 
 // Whether pool_row takes elements of `type` that are `stride` apart: 16-bit floats, bytes for a maximum.
