@@ -153,7 +153,21 @@ Result<std::optional<Selector::Cost>> read_cost(std::string_view cost, std::stri
   return std::optional(Selector::Cost{*microseconds * 1e-6, source == "measured"});
 }
 
-Result<PlanLine> read_node(int number, std::string_view kind, std::string_view rest) {
+// "threads=1", where the header says `all`.
+Result<Threads> read_threads(std::string_view kind, std::string_view word, int all) {
+  constexpr std::string_view kField = "threads=";
+  if (!word.starts_with(kField)) return Error{ErrorCode::invalid_argument, fmt::format("{} is too much", quoted(word))};
+  if (kind != "conv" && kind != "op") {
+    return Error{ErrorCode::invalid_argument, fmt::format("{}: a {} has none of its own", word, kind)};
+  }
+  const auto threads = parse_integer(word.substr(kField.size()));
+  if (!threads.ok() || (*threads != 1 && *threads != all)) {
+    return Error{ErrorCode::invalid_argument, fmt::format("{}: it is 1, or all {}", word, all)};
+  }
+  return *threads < all ? Threads::one : Threads::all;
+}
+
+Result<PlanLine> read_node(int number, std::string_view kind, std::string_view rest, int threads) {
   PlanLine line{.number = number, .kind = std::string(kind), .name = {}, .runs_on = {}, .from = {}, .to = {}};
   CONVOY_TRY(line.name, take_quoted(rest));
   line.runs_on = take_word(rest);
@@ -169,6 +183,9 @@ Result<PlanLine> read_node(int number, std::string_view kind, std::string_view r
     return Error{ErrorCode::invalid_argument, fmt::format("{} where -> is expected", quoted(arrow))};
   }
   CONVOY_TRY(line.cost, read_cost(cost, source));
+  if (const std::string_view word = take_word(rest); !word.empty()) {
+    CONVOY_TRY(line.threads, read_threads(kind, word, threads));
+  }
   if (!rest.empty()) return Error{ErrorCode::invalid_argument, fmt::format("{} is too much", quoted(rest))};
   return line;
 }
@@ -206,7 +223,8 @@ PlanLine line_of(const Graph& graph, std::size_t n, const NodeAssignment& assign
                 .name = joined(node.sources),
                 .runs_on = node.desc.op,
                 .from = side_text(graph, node.inputs, assigned.sides.reads, assigned.place, places),
-                .to = side_text(graph, node.outputs, assigned.sides.writes, assigned.place, places)};
+                .to = side_text(graph, node.outputs, assigned.sides.writes, assigned.place, places),
+                .threads = assigned.threads};
   if (node.conv) {
     line.kind = "conv";
     line.runs_on = print(assigned.selection.candidate);
@@ -344,6 +362,7 @@ class Reading {
     CONVOY_TRY(const Side writes_to, side(line.to, node.outputs));
     assigned.sides = {reads_from.format, writes_to.format};
     assigned.place = writes_to.place;
+    assigned.threads = line.threads;
     if (reads_from.place != writes_to.place || (!is_conv && assigned.place != 0)) {
       return Error{
           ErrorCode::unsupported,
@@ -446,7 +465,7 @@ Result<PlanFile> parse_plan(std::string_view text) {
       continue;
     }
     if (std::ranges::find(kKinds, word) != kKinds.end()) {
-      auto line = read_node(number, word, rest);
+      auto line = read_node(number, word, rest, plan.header.threads);
       if (!line.ok()) return line.error().within(fmt::format("line {}", number));
       plan.lines.push_back(std::move(*line));
       continue;
@@ -515,7 +534,8 @@ std::string plan_text(const Graph& graph, const Assignment& assignment, const Ne
     for (const Conversion& conversion : converted[n]) {
       rows.push_back({line_of(graph, conversion, selector.places())});
       const auto problem = step_problem(conversion);
-      if (problem) rows.back().cost = cost_text(selector.cost(*problem));
+      const Threads threads = n < graph.nodes.size() ? assignment.nodes[n].threads : Threads::all;
+      if (problem) rows.back().cost = cost_text(selector.cost(*problem, threads));
     }
   };
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -526,11 +546,12 @@ std::string plan_text(const Graph& graph, const Assignment& assignment, const Ne
     rows.push_back({line_of(graph, n, assigned, selector.places())});
     if (!node.conv) {
       const auto problem = step_problem(graph, node, assigned.sides);
-      rows.back().cost = problem ? cost_text(selector.cost(*problem)) : "0us -";
+      rows.back().cost = problem ? cost_text(selector.cost(*problem, assigned.threads)) : "0us -";
       continue;
     }
-    const auto cost = selector.cost(assigned.problem, assigned.selection,
-                                    selector.weights_of(graph, node, assigned.problem), assigned.place);
+    const auto cost =
+        selector.cost(assigned.problem, assigned.selection, selector.weights_of(graph, node, assigned.problem),
+                      assigned.place, assigned.threads);
     if (cost) rows.back().cost = cost_text(*cost);
   }
   add_conversions(graph.nodes.size());
@@ -541,8 +562,9 @@ std::string plan_text(const Graph& graph, const Assignment& assignment, const Ne
     runs_width = std::max(runs_width, std::min(kWidest, row.line.runs_on.size()));
   }
   for (const auto& [line, cost] : rows) {
-    text += fmt::format("{:<7}  {:<{}}  {:<{}}  {} -> {}  {}\n", line.kind, in_quotes(line.name), name_width,
-                        line.runs_on, runs_width, line.from, line.to, cost);
+    text += fmt::format("{:<7}  {:<{}}  {:<{}}  {} -> {}  {}{}\n", line.kind, in_quotes(line.name), name_width,
+                        line.runs_on, runs_width, line.from, line.to, cost,
+                        line.threads == Threads::one ? " threads=1" : "");
   }
   return text;
 }
