@@ -10,6 +10,7 @@
 #include "device/device.h"
 #include "network/assign/plan_file.h"
 #include "network/assign/sides.h"
+#include "network/assign/threads.h"
 #include "network/conv_node.h"
 #include "network/cost/caches.h"
 #include "network/cost/measure_step.h"
@@ -305,7 +306,9 @@ Result<Assignment> decide(const Graph& graph, const NetworkOptions& options, Sel
     }
   }
   CONVOY_TRY(const std::vector<Sides> sides, sides_by(options.how, graph, selector, remarks, options.memory));
-  return assign(graph, sides, selector);
+  CONVOY_TRY(Assignment assignment, assign(graph, sides, selector));
+  choose_threads(graph, assignment, selector);
+  return assignment;
 }
 
 }  // namespace
