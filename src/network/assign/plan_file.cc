@@ -23,6 +23,7 @@ namespace {
 
 constexpr std::string_view kVersion = "1";
 constexpr std::array<std::string_view, 4> kKinds{"conv", "op", "relabel", "convert"};
+constexpr std::string_view kThreads = "threads=";  // of a line where they are not the header's
 constexpr std::array<std::string_view, 3> kSources{"predicted", "measured", "-"};
 
 Error at_line(int number, const std::string& text) {
@@ -155,12 +156,10 @@ Result<std::optional<Selector::Cost>> read_cost(std::string_view cost, std::stri
 
 // "threads=1", where the header says `all`.
 Result<Threads> read_threads(std::string_view kind, std::string_view word, int all) {
-  constexpr std::string_view kField = "threads=";
-  if (!word.starts_with(kField)) return Error{ErrorCode::invalid_argument, fmt::format("{} is too much", quoted(word))};
   if (kind != "conv" && kind != "op") {
     return Error{ErrorCode::invalid_argument, fmt::format("{}: a {} has none of its own", word, kind)};
   }
-  const auto threads = parse_integer(word.substr(kField.size()));
+  const auto threads = parse_integer(word.substr(kThreads.size()));
   if (!threads.ok() || (*threads != 1 && *threads != all)) {
     return Error{ErrorCode::invalid_argument, fmt::format("{}: it is 1, or all {}", word, all)};
   }
@@ -174,6 +173,9 @@ Result<PlanLine> read_node(int number, std::string_view kind, std::string_view r
   line.from = take_word(rest);
   const std::string_view arrow = take_word(rest);
   line.to = take_word(rest);
+  if (rest.starts_with(kThreads)) {
+    CONVOY_TRY(line.threads, read_threads(kind, take_word(rest), threads));
+  }
   const std::string_view cost = take_word(rest), source = take_word(rest);
   if (source.empty()) {
     return Error{ErrorCode::invalid_argument,
@@ -183,9 +185,6 @@ Result<PlanLine> read_node(int number, std::string_view kind, std::string_view r
     return Error{ErrorCode::invalid_argument, fmt::format("{} where -> is expected", quoted(arrow))};
   }
   CONVOY_TRY(line.cost, read_cost(cost, source));
-  if (const std::string_view word = take_word(rest); !word.empty()) {
-    CONVOY_TRY(line.threads, read_threads(kind, word, threads));
-  }
   if (!rest.empty()) return Error{ErrorCode::invalid_argument, fmt::format("{} is too much", quoted(rest))};
   return line;
 }
@@ -562,9 +561,9 @@ std::string plan_text(const Graph& graph, const Assignment& assignment, const Ne
     runs_width = std::max(runs_width, std::min(kWidest, row.line.runs_on.size()));
   }
   for (const auto& [line, cost] : rows) {
-    text += fmt::format("{:<7}  {:<{}}  {:<{}}  {} -> {}  {}{}\n", line.kind, in_quotes(line.name), name_width,
-                        line.runs_on, runs_width, line.from, line.to, cost,
-                        line.threads == Threads::one ? " threads=1" : "");
+    text += fmt::format("{:<7}  {:<{}}  {:<{}}  {} -> {}{}  {}\n", line.kind, in_quotes(line.name), name_width,
+                        line.runs_on, runs_width, line.from, line.to, line.threads == Threads::one ? " threads=1" : "",
+                        cost);
   }
   return text;
 }
