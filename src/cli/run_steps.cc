@@ -30,7 +30,7 @@ Result<void> say_steps(const Program& program, const std::string& model, const S
       .column("kind")
       .column("runs on")
       .column("chosen by", Align::left, 2)
-      .column("threads", Align::right, 3);
+      .column("threads", Align::right, 4);
   if (timed) table.column("time", Align::right).column("share", Align::right, 1).column("GFLOP/s", Align::right, 1);
   table.column("problem", Align::left, 2).column("output", Align::left, 3).column("nodes");
   const std::vector<std::size_t> numbers = layer_numbers(session);
