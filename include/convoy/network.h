@@ -71,6 +71,7 @@ struct NetworkStep {
   ConvProblem problem;         // conv only
   Selection selection;         // conv only
   std::string output_shape;    // "1x64x56x56 nhwc"
+  int threads = 1;             // of the processor, that it runs on
   // What it reads and writes first, as it lies; nothing where that is a constant, or known only when it runs.
   std::optional<TensorDesc> reads, writes;
   // The steps that make what it reads, in the order of its inputs, each once; -1 - i: the network's i-th input.

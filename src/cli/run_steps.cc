@@ -29,7 +29,8 @@ Result<void> say_steps(const Program& program, const std::string& model, const S
       .column("number", Align::right, 2)
       .column("kind")
       .column("runs on")
-      .column("chosen by", Align::left, 2);
+      .column("chosen by", Align::left, 2)
+      .column("threads", Align::right, 4);
   if (timed) table.column("time", Align::right).column("share", Align::right, 1).column("GFLOP/s", Align::right, 1);
   table.column("problem", Align::left, 2).column("output", Align::left, 3).column("nodes");
   const std::vector<std::size_t> numbers = layer_numbers(session);
@@ -37,8 +38,9 @@ Result<void> say_steps(const Program& program, const std::string& model, const S
     const NetworkStep& step = steps[i];
     const bool convolution = is_convolution(step);
     if (!node_matches(nodes, step.nodes, convolution ? print(step.problem) : "", numbers[i])) continue;
-    std::vector<std::string> cells = {fmt::format("{}", i), convolution ? fmt::format("{}", numbers[i]) : "", step.kind,
-                                      step.implementation, convolution ? step.selection.reason() : ""};
+    std::vector<std::string> cells = {
+        fmt::format("{}", i), convolution ? fmt::format("{}", numbers[i]) : "", step.kind,
+        step.implementation,  convolution ? step.selection.reason() : "",       fmt::format("{}", step.threads)};
     if (timed) {
       cells.push_back(report::seconds(seconds[i]));
       cells.push_back(total > 0 ? report::percent(seconds[i] / total) : "");

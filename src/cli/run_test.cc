@@ -300,6 +300,7 @@ TEST_F(Run, StepsSayWhatTheyTakeAndWhereTheyAreExplained) {
   for (const json& step : steps) {
     share += step["share"].get<double>();
     EXPECT_EQ(step.contains("gflops"), step["kind"] == "conv");
+    EXPECT_GE(step["threads"], 1);
   }
   EXPECT_NEAR(share, 1, 1e-9);
 }

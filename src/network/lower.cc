@@ -63,11 +63,12 @@ class Lowering {
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
       if (!is_static(graph_, node)) continue;
-      for (const Conversion& conversion : converted[n]) add_conversion(conversion);
-      CONVOY_CHECK(node.conv ? lower_conv(node, assignment_.nodes[n]) : lower_op(node, assignment_.nodes[n].sides));
+      const NodeAssignment& assigned = assignment_.nodes[n];
+      for (const Conversion& conversion : converted[n]) add_conversion(conversion, assigned.threads);
+      CONVOY_CHECK(node.conv ? lower_conv(node, assigned) : lower_op(node, assigned));
       release_inputs(node);
     }
-    for (const Conversion& conversion : converted.back()) add_conversion(conversion);
+    for (const Conversion& conversion : converted.back()) add_conversion(conversion, Threads::all);
     for (int value : exports_) result_.export_slots.push_back(slot_of(value, {}));
     CONVOY_CHECK(lower_outputs());
     CONVOY_CHECK(finish());
@@ -113,9 +114,18 @@ class Lowering {
 
   std::string name_of_place(int place) const { return makers_.places[static_cast<std::size_t>(place)].device->name(); }
 
-  void add_conversion(const Conversion& conversion) {
+  // What a step's plan is made for.
+  PlanRequest request_of(int place, Threads threads) const {
+    PlanRequest request = makers_.places[static_cast<std::size_t>(place)].request;
+    if (threads == Threads::one) request.threads = 1;
+    return request;
+  }
+
+  // On as many threads as the step that it is for.
+  void add_conversion(const Conversion& conversion, Threads threads) {
     const auto& [value, from, to] = conversion;
     ProgramStep step;
+    step.threads = threads;
     if (from.place == to.place) {
       step.step = make_convert_step(from.desc, to.desc);
       const bool types = from.desc.type != to.desc.type;
@@ -160,13 +170,14 @@ class Lowering {
     const ConvInputs inputs = conv_inputs(node);
     const int place = assigned.place;
     CONVOY_CHECK(can_run_elsewhere(node, place));
-    PlanRequest request = makers_.places[static_cast<std::size_t>(place)].request;
+    PlanRequest request = request_of(place, assigned.threads);
     CONVOY_TRY(const std::optional<HostTensor> weights, constant_as(inputs.weights, problem.w));
     const bool packs_weights = weights && request.packs_weights(problem);
     const auto row_major = [&](int value) { return value == kAbsent ? kAbsent : slot_of(value, {}, place); };
 
     ProgramStep step;
     step.place = place;
+    step.threads = assigned.threads;
     step.inputs.assign(kConvStepInputs, kAbsent);
     step.inputs[0] = slot_of(inputs.data, assigned.sides.reads, place);
     const bool narrowed = weights && weights->desc.type != graph_.values[inputs.weights].desc.type;
@@ -252,7 +263,9 @@ class Lowering {
     return add_slot(kAbsent, Slot{ready.desc, Home::constant, 0, std::move(ready), place});
   }
 
-  Result<void> lower_op(const Node& node, const Sides& sides) {
+  Result<void> lower_op(const Node& node, const NodeAssignment& assigned) {
+    const Sides& sides = assigned.sides;
+    const PlanRequest request = request_of(0, assigned.threads);
     const ops::Operator* op = ops::find_operator(node.desc.domain, node.desc.op);
     if (op == nullptr) return Error{ErrorCode::unsupported, describe(node) + ": operator not supported"};
     const Constants convert = makes_steps_ ? Constants::all : Constants::small;
@@ -266,6 +279,7 @@ class Lowering {
       if (desc.rank() >= 3) desc = desc.with_layout(sides.writes.layout);
     }
     ProgramStep step;
+    step.threads = assigned.threads;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const int value = node.inputs[i];
       if (narrowed.constants[i]) {
@@ -277,7 +291,7 @@ class Lowering {
     }
     if (relabel(node, step, inputs, outputs)) return {};
     if (makes_steps_) {
-      auto plan = ops::plan_as_laid_out(*op, node.desc, inputs, outputs, makers_.places.front().request);
+      auto plan = ops::plan_as_laid_out(*op, node.desc, inputs, outputs, request);
       if (!plan.ok()) return plan.error().within(describe(node));
       step.info.implementation = print((*plan)->candidate());
       step.step = make_op_step(std::move(*plan));
@@ -402,7 +416,7 @@ class Lowering {
     return {};
   }
 
-  // For reports: what it reads and writes, and whose results these are.
+  // For reports: what it reads and writes, whose results these are, and what it has to run in.
   void add_flow(ProgramStep& step) const {
     std::vector<int>& made_by = step.info.inputs;
     for (const int index : step.inputs) {
@@ -415,6 +429,7 @@ class Lowering {
     }
     if (!step.outputs.empty() && step.outputs[0] != kAbsent) step.info.writes = desc_of(step.outputs[0]);
     step.info.workspace_bytes = step.step->workspace_bytes();
+    step.info.threads = request_of(step.place, step.threads).threads;
   }
 
   void plan_arena(int place) {

@@ -346,6 +346,8 @@ TEST(SeenInRuns, TimesOfRunsStandForThoseAlone) {
     EXPECT_TRUE(engine != "cpu.direct" || is_current(each, all_engines()));
   }
   EXPECT_EQ(SeenInRuns(nullptr, all_engines()).find(key)->size(), 0u);
+  EXPECT_EQ(seen.find(measurement_key(problem, {.threads = 2}, CacheState::cold))->size(), 0u)
+      << "seen with one thread";
 }
 
 TEST_F(PlanChoiceTest, APlanTwiceIsTimedOnce) {

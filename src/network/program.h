@@ -11,6 +11,7 @@
 #include "convoy/network.h"
 #include "device/device.h"
 #include "network/memory_plan.h"
+#include "network/selector.h"
 
 namespace convoy::network {
 
@@ -41,6 +42,7 @@ struct Slot {
 struct ProgramStep {
   std::unique_ptr<Step> step;
   int place = 0;  // whose queue and workspace it gets
+  Threads threads = Threads::all;
   // A convolution that can be switched: which of PrepareSettings::candidates it has, a step for each but the first, and
   // which one runs: 0 is `step`.
   int switchable = -1;

@@ -12,20 +12,23 @@ namespace convoy::network {
 
 class RecordingTeam final : public ThreadTeam {
  public:
-  // `team` must outlive it.
-  explicit RecordingTeam(ThreadTeam& team) : team_(team), lanes_(static_cast<std::size_t>(team.size())) {}
+  explicit RecordingTeam(int most_threads) : lanes_(static_cast<std::size_t>(most_threads)) {}
 
-  int size() const override { return team_.size(); }
+  int size() const override { return team_->size(); }
 
   void run(FunctionRef<void(int thread)> body) override {
-    team_.run([&](int thread) {
+    team_->run([&](int thread) {
       const double begin = now();
       body(thread);
       lanes_[static_cast<std::size_t>(thread)].spans.push_back({step_, thread, begin, now()});
     });
   }
 
-  void begin_step() { steps_.push_back({step_, 0, now(), 0}); }
+  // The step's threads are the team's, which must outlive it.
+  void begin_step(ThreadTeam& team) {
+    team_ = &team;
+    steps_.push_back({step_, 0, now(), 0});
+  }
   void end_step() {
     steps_.back().end = now();
     ++step_;
@@ -47,7 +50,7 @@ class RecordingTeam final : public ThreadTeam {
 
   double now() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
-  ThreadTeam& team_;
+  ThreadTeam* team_ = nullptr;
   const Clock::time_point start_ = Clock::now();
   int step_ = 0;
   std::vector<RunTrace::Span> steps_;

@@ -9,8 +9,10 @@ void SeenInRuns::add(const Timed& timed) {
     const NetworkStep& step = timed.steps[i];
     if (step.kind != "conv") continue;
     std::vector<Seen>& of_problem = seen_[print(step.problem)];
-    auto seen = std::ranges::find(of_problem, step.selection.candidate, &Seen::candidate);
-    if (seen == of_problem.end()) seen = of_problem.insert(seen, {step.selection.candidate});
+    auto seen = std::ranges::find_if(of_problem, [&](const Seen& other) {
+      return other.candidate == step.selection.candidate && other.threads == step.threads;
+    });
+    if (seen == of_problem.end()) seen = of_problem.insert(seen, {step.selection.candidate, step.threads});
     seen->seconds += timed.step_seconds[i];
     ++seen->places;
   }
@@ -24,6 +26,7 @@ Result<std::vector<Measurement>> SeenInRuns::find(const MeasurementKey& key) {
   if (key.caches == CacheState::network) return found;  // verdicts on candidates that ran side by side
   const auto known = seen_.find(key.problem);
   for (const Seen& seen : known == seen_.end() ? std::vector<Seen>() : known->second) {
+    if (seen.threads != key.threads) continue;
     const Candidate& candidate = seen.candidate;
     auto place = std::ranges::find(found, candidate, &Measurement::candidate);
     if (place == found.end()) {

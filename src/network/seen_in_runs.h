@@ -27,6 +27,7 @@ class SeenInRuns final : public MeasurementStore {
  private:
   struct Seen {
     Candidate candidate;
+    int threads = 1;
     double seconds = 0;
     int places = 0;
   };

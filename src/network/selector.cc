@@ -141,8 +141,9 @@ std::vector<CacheState> Selector::serving_caches(int place) const {
 }
 
 std::optional<Selector::Cost> Selector::cost(const ConvProblem& problem, const Selection& selection,
-                                             const void* weights, int place) const {
-  const PlanRequest request = request_for(problem, weights, place);
+                                             const void* weights, int place, Threads threads) const {
+  PlanRequest request = request_for(problem, weights, place);
+  if (threads == Threads::one) request.threads = 1;
   for (const CacheState caches : serving_caches(place)) {
     const auto known = options_.selection.store->find(measurement_key(problem, request, caches));
     for (const Measurement& m : known.ok() ? *known : std::vector<Measurement>()) {
@@ -168,16 +169,18 @@ std::optional<Selector::Cost> Selector::estimate(const ConvProblem& problem, con
   return place->second;
 }
 
-Selector::Cost Selector::cost(const StepProblem& problem) {
-  const auto [place, is_new] = step_costs_.try_emplace(print(problem));
+Selector::Cost Selector::cost(const StepProblem& problem, Threads threads) {
+  const auto [place, is_new] = step_costs_.try_emplace({print(problem), threads});
   Cost& cost = place->second;
   if (!is_new) return cost;
+  PlanRequest request = places_.front().request;
+  if (threads == Threads::one) request.threads = 1;
   for (const CacheState caches : serving_caches()) {
-    if (const auto known = find_step(*options_.selection.store, problem, request(), caches)) {
+    if (const auto known = find_step(*options_.selection.store, problem, request, caches)) {
       return cost = {known->median_seconds, true};
     }
   }
-  return cost = {predict_seconds(problem, request()), false};
+  return cost = {predict_seconds(problem, request), false};
 }
 
 double Selector::conversion_seconds(const TensorDesc& from, const TensorDesc& to) {

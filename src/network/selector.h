@@ -20,6 +20,9 @@ struct Place {
   PlanRequest request = {};
 };
 
+// Of the session's: what a step runs on. One is the calling thread.
+enum class Threads { all, one };
+
 class Selector {
  public:
   // `candidates` and `engines` must outlive it. `others` are places besides the processor.
@@ -55,14 +58,14 @@ class Selector {
   };
   // What a selection's candidate takes alone, from the options' store if that knows. Nothing where its engine has no
   // prediction.
-  std::optional<Cost> cost(const ConvProblem& problem, const Selection& selection, const void* weights,
-                           int place = 0) const;
+  std::optional<Cost> cost(const ConvProblem& problem, const Selection& selection, const void* weights, int place = 0,
+                           Threads threads = Threads::all) const;
 
   // What choose() would take with what is known by now, without measuring; found once. Nothing where it would fail.
   std::optional<Cost> estimate(const ConvProblem& problem, const std::string& node_name, const void* weights);
 
   // The same of an operator or a conversion; each is looked up once.
-  Cost cost(const StepProblem& problem);
+  Cost cost(const StepProblem& problem, Threads threads = Threads::all);
   // Of a conversion, 0 where both say the same of the bytes.
   double conversion_seconds(const TensorDesc& from, const TensorDesc& to);
 
@@ -103,7 +106,7 @@ class Selector {
   std::map<std::string, Result<Selection>> chosen_;
   std::map<std::string, std::optional<double>> predicted_;
   std::map<std::string, std::optional<Cost>> estimated_;
-  std::map<std::string, Cost> step_costs_;
+  std::map<std::pair<std::string, Threads>, Cost> step_costs_;
   std::map<std::pair<const void*, DataType>, HostTensor> narrowed_;  // weights, by those of the graph
 };
 

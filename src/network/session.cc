@@ -10,6 +10,7 @@
 #include "device/device.h"
 #include "network/assign/plan_file.h"
 #include "network/assign/sides.h"
+#include "network/assign/threads.h"
 #include "network/conv_node.h"
 #include "network/cost/caches.h"
 #include "network/cost/measure_step.h"
@@ -56,6 +57,7 @@ class GraphSession final : public SwitchableSession {
       step.kind = "op";
       step.nodes = tail_->nodes();
       step.implementation = "planned at run time";
+      step.threads = team_->size();
       steps_.push_back(std::move(step));
     }
   }
@@ -97,7 +99,7 @@ class GraphSession final : public SwitchableSession {
   }
 
   Result<RunTrace> trace(std::span<const HostTensor> inputs) override {
-    RecordingTeam team(*team_);
+    RecordingTeam team(team_->size());
     RunStatistics statistics;
     CONVOY_CHECK(run(inputs, &statistics, &team));
     return team.taken();
@@ -157,8 +159,10 @@ class GraphSession final : public SwitchableSession {
       for (int slot : step.inputs) in.push_back(slot == kAbsent ? nullptr : data_of(slot, outputs));
       for (int slot : step.outputs) out.push_back(slot == kAbsent ? nullptr : data_of(slot, outputs));
       const Lane& lane = lanes_[static_cast<std::size_t>(step.place)];
-      Queue& queue = recording != nullptr && step.place == 0 ? *recording : *lane.queue;
-      if (recording) recording->begin_step();
+      ThreadTeam& team = step.threads == Threads::one ? *one_thread_ : *team_;
+      if (recording) recording->begin_step(team);
+      Queue& on_processor = recording ? static_cast<Queue&>(*recording) : team;
+      Queue& queue = step.place == 0 ? on_processor : *lane.queue;
       auto done = step.running().execute(in, out, {queue, lane.workspace.data(), lane.workspace.bytes()});
       if (done.ok() && statistics) done = lane.queue->finish();  // so that its time is the step's
       if (!done.ok()) return done.error().within("step " + std::to_string(s) + " (" + steps_[s].nodes + ")");
@@ -171,7 +175,7 @@ class GraphSession final : public SwitchableSession {
     }
     if (tail_) {
       const auto step_start = Clock::now();
-      if (recording) recording->begin_step();
+      if (recording) recording->begin_step(*team_);
       CONVOY_CHECK(run_tail(outputs));
       if (statistics) statistics->step_seconds.push_back(seconds_since(step_start));
       if (recording) recording->end_step();
@@ -256,6 +260,7 @@ class GraphSession final : public SwitchableSession {
   std::vector<std::string> input_names_;
   std::unique_ptr<Tail> tail_;
   std::shared_ptr<ThreadTeam> team_;
+  std::unique_ptr<ThreadTeam> one_thread_ = make_cpu_team(1);  // the calling one, for steps that have it alone
   std::vector<std::string> remarks_;
   std::vector<NetworkStep> steps_;
   std::vector<Lane> lanes_;  // by place
@@ -301,7 +306,9 @@ Result<Assignment> decide(const Graph& graph, const NetworkOptions& options, Sel
     }
   }
   CONVOY_TRY(const std::vector<Sides> sides, sides_by(options.how, graph, selector, remarks, options.memory));
-  return assign(graph, sides, selector);
+  CONVOY_TRY(Assignment assignment, assign(graph, sides, selector));
+  choose_threads(graph, assignment, selector);
+  return assignment;
 }
 
 }  // namespace

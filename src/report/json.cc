@@ -69,7 +69,8 @@ Json to_json(const NetworkStep& step) {
   Json out = {{"kind", step.kind},
               {"nodes", step.nodes},
               {"implementation", step.implementation},
-              {"output", step.output_shape}};
+              {"output", step.output_shape},
+              {"threads", step.threads}};
   if (step.kind == "conv") {
     out["problem"] = print(step.problem);
     out["reason"] = step.selection.reason();

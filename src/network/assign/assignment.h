@@ -35,6 +35,7 @@ struct Sides {
 struct NodeAssignment {
   Sides sides;
   int place = 0;  // of Selector::places(): where it runs, and what it reads and writes lies. Operators have 0.
+  Threads threads = Threads::all;  // that it runs on; elsewhere than on the processor it is none of them
   // Of a convolution:
   ConvProblem problem;  // in these layouts, with the math that is allowed
   Selection selection;

@@ -23,6 +23,7 @@ namespace {
 
 constexpr std::string_view kVersion = "1";
 constexpr std::array<std::string_view, 4> kKinds{"conv", "op", "relabel", "convert"};
+constexpr std::string_view kThreads = "threads=";  // of a line where they are not the header's
 constexpr std::array<std::string_view, 3> kSources{"predicted", "measured", "-"};
 
 Error at_line(int number, const std::string& text) {
@@ -153,13 +154,28 @@ Result<std::optional<Selector::Cost>> read_cost(std::string_view cost, std::stri
   return std::optional(Selector::Cost{*microseconds * 1e-6, source == "measured"});
 }
 
-Result<PlanLine> read_node(int number, std::string_view kind, std::string_view rest) {
+// "threads=1", where the header says `all`.
+Result<Threads> read_threads(std::string_view kind, std::string_view word, int all) {
+  if (kind != "conv" && kind != "op") {
+    return Error{ErrorCode::invalid_argument, fmt::format("{}: a {} has none of its own", word, kind)};
+  }
+  const auto threads = parse_integer(word.substr(kThreads.size()));
+  if (!threads.ok() || (*threads != 1 && *threads != all)) {
+    return Error{ErrorCode::invalid_argument, fmt::format("{}: it is 1, or all {}", word, all)};
+  }
+  return *threads < all ? Threads::one : Threads::all;
+}
+
+Result<PlanLine> read_node(int number, std::string_view kind, std::string_view rest, int threads) {
   PlanLine line{.number = number, .kind = std::string(kind), .name = {}, .runs_on = {}, .from = {}, .to = {}};
   CONVOY_TRY(line.name, take_quoted(rest));
   line.runs_on = take_word(rest);
   line.from = take_word(rest);
   const std::string_view arrow = take_word(rest);
   line.to = take_word(rest);
+  if (rest.starts_with(kThreads)) {
+    CONVOY_TRY(line.threads, read_threads(kind, take_word(rest), threads));
+  }
   const std::string_view cost = take_word(rest), source = take_word(rest);
   if (source.empty()) {
     return Error{ErrorCode::invalid_argument,
@@ -206,7 +222,8 @@ PlanLine line_of(const Graph& graph, std::size_t n, const NodeAssignment& assign
                 .name = joined(node.sources),
                 .runs_on = node.desc.op,
                 .from = side_text(graph, node.inputs, assigned.sides.reads, assigned.place, places),
-                .to = side_text(graph, node.outputs, assigned.sides.writes, assigned.place, places)};
+                .to = side_text(graph, node.outputs, assigned.sides.writes, assigned.place, places),
+                .threads = assigned.threads};
   if (node.conv) {
     line.kind = "conv";
     line.runs_on = print(assigned.selection.candidate);
@@ -344,6 +361,7 @@ class Reading {
     CONVOY_TRY(const Side writes_to, side(line.to, node.outputs));
     assigned.sides = {reads_from.format, writes_to.format};
     assigned.place = writes_to.place;
+    assigned.threads = line.threads;
     if (reads_from.place != writes_to.place || (!is_conv && assigned.place != 0)) {
       return Error{
           ErrorCode::unsupported,
@@ -446,7 +464,7 @@ Result<PlanFile> parse_plan(std::string_view text) {
       continue;
     }
     if (std::ranges::find(kKinds, word) != kKinds.end()) {
-      auto line = read_node(number, word, rest);
+      auto line = read_node(number, word, rest, plan.header.threads);
       if (!line.ok()) return line.error().within(fmt::format("line {}", number));
       plan.lines.push_back(std::move(*line));
       continue;
@@ -515,7 +533,8 @@ std::string plan_text(const Graph& graph, const Assignment& assignment, const Ne
     for (const Conversion& conversion : converted[n]) {
       rows.push_back({line_of(graph, conversion, selector.places())});
       const auto problem = step_problem(conversion);
-      if (problem) rows.back().cost = cost_text(selector.cost(*problem));
+      const Threads threads = n < graph.nodes.size() ? assignment.nodes[n].threads : Threads::all;
+      if (problem) rows.back().cost = cost_text(selector.cost(*problem, threads));
     }
   };
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -526,11 +545,12 @@ std::string plan_text(const Graph& graph, const Assignment& assignment, const Ne
     rows.push_back({line_of(graph, n, assigned, selector.places())});
     if (!node.conv) {
       const auto problem = step_problem(graph, node, assigned.sides);
-      rows.back().cost = problem ? cost_text(selector.cost(*problem)) : "0us -";
+      rows.back().cost = problem ? cost_text(selector.cost(*problem, assigned.threads)) : "0us -";
       continue;
     }
-    const auto cost = selector.cost(assigned.problem, assigned.selection,
-                                    selector.weights_of(graph, node, assigned.problem), assigned.place);
+    const auto cost =
+        selector.cost(assigned.problem, assigned.selection, selector.weights_of(graph, node, assigned.problem),
+                      assigned.place, assigned.threads);
     if (cost) rows.back().cost = cost_text(*cost);
   }
   add_conversions(graph.nodes.size());
@@ -541,8 +561,9 @@ std::string plan_text(const Graph& graph, const Assignment& assignment, const Ne
     runs_width = std::max(runs_width, std::min(kWidest, row.line.runs_on.size()));
   }
   for (const auto& [line, cost] : rows) {
-    text += fmt::format("{:<7}  {:<{}}  {:<{}}  {} -> {}  {}\n", line.kind, in_quotes(line.name), name_width,
-                        line.runs_on, runs_width, line.from, line.to, cost);
+    text += fmt::format("{:<7}  {:<{}}  {:<{}}  {} -> {}{}  {}\n", line.kind, in_quotes(line.name), name_width,
+                        line.runs_on, runs_width, line.from, line.to, line.threads == Threads::one ? " threads=1" : "",
+                        cost);
   }
   return text;
 }

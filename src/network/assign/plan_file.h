@@ -19,6 +19,7 @@ struct PlanLine {
   std::string runs_on;                      // a candidate, an operator's name, "-"
   std::string from, to;                     // "f32,nchw"; "-" where no activation is read, or written
   std::optional<Selector::Cost> cost = {};  // as it is written there, for people; nothing: "-"
+  Threads threads = Threads::all;           // one: "threads=1"
   // Wherever they are, and however a candidate is written: what it says has been obeyed before lines are compared.
   friend bool operator==(const PlanLine& a, const PlanLine& b) {
     return a.kind == b.kind && a.name == b.name && (a.kind == "conv" || a.runs_on == b.runs_on) && a.from == b.from &&
