@@ -199,7 +199,8 @@ TEST(Cpu, AgreesWithTheCompilersDetection) {
 TEST(Cpu, CapRemovesWhatStandsAbove) {
   CpuFeatures full;
   full.isa = Isa::avx512;
-  full.avx512_vnni = full.avx512_vbmi = full.avx512_bf16 = full.avx512_fp16 = full.amx_tile = full.amx_bf16 = full.amx_int8 = true;
+  full.avx512_vnni = full.avx512_vbmi = full.avx512_bf16 = full.avx512_fp16 = full.amx_tile = full.amx_bf16 =
+      full.amx_int8 = true;
   const CpuFeatures avx2 = capped(full, Isa::avx2);
   EXPECT_EQ(avx2.isa, Isa::avx2);
   EXPECT_FALSE(avx2.avx512_vnni || avx2.avx512_vbmi || avx2.avx512_bf16 || avx2.avx512_fp16);

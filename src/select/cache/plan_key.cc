@@ -69,8 +69,9 @@ std::uint64_t hash_of(const PlanRequest& request) {
   const auto& [threads, cpu, constant_weights, cuda, target_sms, device] = request;
   const auto& [isa, vnni, vbmi, bf16, fp16, amx_tile, amx_bf16, amx_int8, brand, logical_cpus, l1d, l2, l3] = cpu;
   Hash hash;
-  hash.add(threads, constant_weights, isa, vnni, vbmi, bf16, fp16, amx_tile, amx_bf16, amx_int8, std::string_view(brand),
-           logical_cpus, l1d, l2, l3, target_sms, static_cast<const void*>(device), cuda.has_value());
+  hash.add(threads, constant_weights, isa, vnni, vbmi, bf16, fp16, amx_tile, amx_bf16, amx_int8,
+           std::string_view(brand), logical_cpus, l1d, l2, l3, target_sms, static_cast<const void*>(device),
+           cuda.has_value());
   if (cuda) {
     const auto& [ordinal, name, architecture, sm_count, memory, cuda_l2, shared_block, shared_sm, registers, threads_sm,
                  driver_version, driver] = *cuda;
