@@ -364,9 +364,10 @@ typedef struct convoy_step {
   const char* warnings;     /* of the choice, a line each: a rule that fell back; null: none */
   const char* output_shape; /* "1x64x56x56 nhwc" */
   double seconds;           /* of the last run; 0 before */
+  int32_t threads;          /* that it runs on: the session's, or 1 where it is tiny */
 } convoy_step;
 #define CONVOY_STEP_INIT \
-  { sizeof(convoy_step), 0, 0, 0, 0, 0, 0, 0, 0.0 }
+  { sizeof(convoy_step), 0, 0, 0, 0, 0, 0, 0, 0.0, 0 }
 convoy_status convoy_session_step(const convoy_session* session, size_t index, convoy_step* step);
 
 #pragma GCC visibility pop

@@ -84,7 +84,7 @@ class Step(ctypes.Structure):
     """convoy_step"""
 
     _fields_ = [("size", c_size_t), ("kind", c_char_p), ("nodes", c_char_p), ("engine", c_char_p), ("problem", c_char_p),
-                ("reason", c_char_p), ("warnings", c_char_p), ("output_shape", c_char_p), ("seconds", c_double)]
+                ("reason", c_char_p), ("warnings", c_char_p), ("output_shape", c_char_p), ("seconds", c_double), ("threads", c_int32)]
 
 
 class Verdict(ctypes.Structure):

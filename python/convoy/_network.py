@@ -42,6 +42,7 @@ class Step:
     warnings: Tuple[str, ...]
     output_shape: str  # "1x64x56x56 nhwc"
     seconds: float  # of the last run; 0: before
+    threads: int  # that it runs on: the session's, or 1 where it is tiny
 
 
 def _shapes(shapes: Optional[List[Tuple[int, ...]]]) -> Tuple[Any, int]:
@@ -91,7 +92,8 @@ class Session:
                 s = _c.sized(_c.Step)
                 _c.call(_c.library.convoy_session_step, self._handle, index, byref(s))
                 found.append(Step(s.kind.decode(), s.nodes.decode(), s.engine.decode(), _c.decoded(s.problem),
-                                  _c.decoded(s.reason), tuple(_c.lines(s.warnings)), s.output_shape.decode(), s.seconds))
+                                  _c.decoded(s.reason), tuple(_c.lines(s.warnings)), s.output_shape.decode(), s.seconds,
+                                  s.threads))
         return found
 
     def run(self, inputs: Mapping[str, Any]) -> Dict[str, numpy.ndarray]:

@@ -386,6 +386,7 @@ convoy_status convoy_session_step(const convoy_session* session, size_t index, c
     filled.warnings = session->warnings[index].empty() ? nullptr : session->warnings[index].c_str();
     filled.output_shape = from.output_shape.c_str();
     filled.seconds = index < seconds.size() ? seconds[index] : 0;
+    filled.threads = from.threads;
     return write_struct(step, filled, "convoy_step");
   });
 }

@@ -34,6 +34,12 @@ std::vector<float> ramp() {
   return values;
 }
 
+int threads_of(const convoy::Session& session, const std::string& nodes) {
+  const auto& steps = session.steps();
+  const auto found = std::ranges::find(steps, nodes, &convoy::NetworkStep::nodes);
+  return found == steps.end() ? 0 : found->threads;
+}
+
 struct CNetwork : testing::Test {
   void SetUp() override { ASSERT_EQ(convoy_network_load("zoo:squeezenet1_1", &network), CONVOY_OK) << convoy_error(); }
   void TearDown() override {
@@ -138,6 +144,7 @@ TEST_F(CNetwork, RunsAndGivesTimesAndEngines) {
     EXPECT_TRUE(std::string(step.problem).starts_with("fprop:x=f32")) << step.problem;
     EXPECT_NE(std::string(step.engine).find('.'), std::string::npos) << step.engine;
     sum += step.seconds;
+    EXPECT_EQ(step.threads, threads_of(**direct, step.nodes));
   }
   EXPECT_GT(sum, 0);
   EXPECT_LE(sum, info.seconds);

@@ -78,6 +78,9 @@ def test_prepare_then_run_and_see_the_steps(zoo, rng):
     convolutions = [step for step in zoo.steps() if step.kind == "conv"]
     assert len(convolutions) == 26 and all(step.problem.startswith("fprop:x=f32") for step in convolutions)
     assert 0 < sum(step.seconds for step in session.steps()) <= session.seconds
+    assert {step.threads for step in session.steps()} == {1}
+    shared = convoy.Network("zoo:squeezenet1_1", threads=3, database=False).prepare({"input": (1, 3, 128, 128)})
+    assert {step.threads for step in shared.steps()} in ({3}, {1, 3})
     assert session.memory["weights"] > 0
     with pytest.raises(convoy.InvalidArgument, match="has the sizes 2x3x64x64, the session was prepared for 1x3x64x64"):
         session.run({"input": np.zeros((2, 3, 64, 64), np.float32)})
