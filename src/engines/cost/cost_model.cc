@@ -177,11 +177,11 @@ const Model* find_model(std::string_view engine, Pass pass, DataType x, Grouping
   return find_model(engine, pass, x, grouping, isa, Products::native, maker);
 }
 
-double Model::seconds(const Terms& terms, int threads) const {
+double Model::seconds(const Terms& terms) const {
   double sum = 0, shape = 0;
   for (int i = 1; i < kSumTerms; ++i) sum += coefficients[i] * terms[i];
   for (int i = kSumTerms; i < kSumTerms + kShapeTerms; ++i) shape += coefficients[i] * terms[i];
-  return (coefficients[0] * terms[0] + sum * std::exp(shape)) / std::max(threads, 1);
+  return coefficients[0] * terms[0] + sum * std::exp(shape);
 }
 
 EngineModels::EngineModels(std::string_view engine, Isa isa, Products products) {

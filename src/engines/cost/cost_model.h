@@ -8,7 +8,7 @@
 // written; their coefficients are not negative, so a prediction never is. Copies are reorders before and after the
 // kernel, whose efficiency is not theirs. The shape terms are bounded logarithms of what makes kernels more or less
 // efficient: channels, filter, map, stride; being bounded, they can't run away on problems unlike those of the fit.
-// Threads share the seconds evenly.
+// Threads share the seconds evenly, as far as an engine divides its work (fitted_engine.h).
 //
 // scripts/fit-costs fits the coefficients to what `convoy bench --cost-terms` measured, and writes the table of the
 // processor that it runs on: fitted_intel.inc (AVX2 to AMX) or fitted_amd.inc (Zen 5, with AVX-512). What one lacks is
@@ -36,7 +36,7 @@ Terms terms(const ConvProblem& problem, double work_seconds, double copied_bytes
 struct Model {
   std::array<float, kSumTerms + kShapeTerms> coefficients;
 
-  double seconds(const Terms& terms, int threads) const;
+  double seconds(const Terms& terms) const;  // of one thread
 };
 
 enum class Grouping : std::uint8_t { dense, depthwise, grouped };  // depthwise: one input channel a group

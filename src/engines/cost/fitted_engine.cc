@@ -11,13 +11,25 @@ FittedEngine::FittedEngine(std::string_view name, Isa only, Products products)
     : models_{EngineModels(name, only, products), EngineModels(name, only, products),
               EngineModels(name, only, products)} {}
 
+namespace {
+
+// How many times as fast as one thread they are together.
+double shared_by(std::int64_t threads, std::int64_t parts) {
+  threads = std::max<std::int64_t>(threads, 1);
+  if (parts <= 0) return static_cast<double>(threads);
+  return static_cast<double>(parts) / static_cast<double>((parts + threads - 1) / threads);
+}
+
+}  // namespace
+
 double FittedEngine::predict(const ConvProblem& problem, const Work& work, const PlanRequest& request) const {
-  const double extra = work.extra_seconds / std::max(request.threads, 1);
+  const double shared = shared_by(request.threads, work.parts);
+  const double extra = work.extra_seconds / shared;
   if (const Model* model = models_[static_cast<std::size_t>(request.cpu.isa)].of(problem)) {
-    return model->seconds(terms(problem, work.seconds, work.copied_bytes), request.threads) + extra;
+    return model->seconds(terms(problem, work.seconds, work.copied_bytes)) / shared + extra;
   }
   constexpr double copied_bytes_per_second = 4e9;  // of a core: read and written, and read or written again
-  return (work.seconds + work.copied_bytes / copied_bytes_per_second) / std::max(request.threads, 1) + extra;
+  return (work.seconds + work.copied_bytes / copied_bytes_per_second) / shared + extra;
 }
 
 }  // namespace convoy::cost

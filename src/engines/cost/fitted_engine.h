@@ -27,6 +27,7 @@ class FittedEngine : public Engine {
     double seconds = 0;
     double copied_bytes = 0;   // of tensors reordered before or after, each counted once
     double extra_seconds = 0;  // for what the models are not fitted to: epilogues that cost more than their bytes
+    std::int64_t parts = 0;    // so many it is divided into, each done by one thread; 0: as many as there are threads
   };
   virtual Work work(const ConvProblem& problem, const KnobValues& knobs, const PlanRequest& request) const = 0;
 
