@@ -142,8 +142,9 @@ void check_certain_estimates(const ConvProblem& problem, Tally& tally, Check che
         continue;
       }
       if (check == Check::knobs) continue;
-      // What is reordered is not learnt: x of few channels may be taken as it is. Doubt counts a quarter.
-      ASSERT_NEAR(estimate->seconds, slow->seconds, 10e-6 + slow->seconds * 0.6) << what;
+      // What is reordered is not learnt: x of few channels may be taken as it is, or copied. Doubt counts a quarter.
+      const double copied = static_cast<double>(problem.x.bytes()) / 20e9;
+      ASSERT_NEAR(estimate->seconds, slow->seconds, 10e-6 + slow->seconds * 0.6 + copied) << what;
       continue;
     }
     ASSERT_TRUE(slow) << what << ": " << refusal->reason;
