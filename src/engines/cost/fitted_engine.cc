@@ -17,7 +17,8 @@ namespace {
 double shared_by(std::int64_t threads, std::int64_t parts) {
   threads = std::max<std::int64_t>(threads, 1);
   if (parts <= 0) return static_cast<double>(threads);
-  return static_cast<double>(parts) / static_cast<double>((parts + threads - 1) / threads);
+  const std::int64_t rounds = (parts + threads - 1) / threads;
+  return static_cast<double>(parts) / static_cast<double>(rounds);
 }
 
 }  // namespace
