@@ -41,10 +41,10 @@ __attribute__((noinline, cold)) cudnnStatus_t create_seldom(cudnnBackendDescript
   if (observing()) convoy::interposer::begin_steady();
   const cudnnStatus_t status = real().BackendCreateDescriptor(type, descriptor);
   if (status != CUDNN_STATUS_SUCCESS || !observing()) return status;
-  if (type == CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR) {
-    convoy::interposer::pack_created(*descriptor);
-  } else {
+  if (type != CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR) {
     convoy::interposer::created(*descriptor, type);
+  } else if (steady.create.load(std::memory_order_acquire) != nullptr) {
+    convoy::interposer::pack_created(*descriptor);
   }
   return status;
 }
@@ -87,7 +87,7 @@ __attribute__((noinline, cold)) cudnnStatus_t execute_seldom(cudnnHandle_t handl
 extern "C" {
 
 cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t* descriptor) {
-  const auto create = steady.create;
+  const auto create = steady.create.load(std::memory_order_acquire);
   if (type != CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR || create == nullptr || convoy::interposer::Inside::now()) {
     return create_seldom(type, descriptor);
   }

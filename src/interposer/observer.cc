@@ -451,7 +451,7 @@ void begin_steady() {
     steady.set_attribute = cudnn.BackendSetAttribute;
     steady.finalize = cudnn.BackendFinalize;
     steady.execute = cudnn.BackendExecute;
-    steady.create = cudnn.BackendCreateDescriptor;
+    steady.create.store(cudnn.BackendCreateDescriptor, std::memory_order_release);
     return true;
   }();
   static_cast<void>(begun);

@@ -71,7 +71,7 @@ class SettledPlans {
 };
 struct alignas(4096) Steady {
   // The program's cuDNN; null until it made its first descriptor, or where an execution needs more than these.
-  decltype(&cudnnBackendCreateDescriptor) create = nullptr;
+  std::atomic<decltype(&cudnnBackendCreateDescriptor)> create{nullptr};  // stored last: the others are there then
   decltype(&cudnnBackendDestroyDescriptor) destroy = nullptr;
   decltype(&cudnnBackendSetAttribute) set_attribute = nullptr;
   decltype(&cudnnBackendFinalize) finalize = nullptr;
