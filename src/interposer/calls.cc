@@ -34,6 +34,16 @@ cudnnStatus_t pass_on(const LegacyCall& done, Call call) {
 
 constexpr cudnnStatus_t kMissing = CUDNN_STATUS_NOT_SUPPORTED;
 
+// The linker's names for the two ends of CONVOY_STEADY_CODE.
+[[gnu::visibility("hidden")]] extern const char steady_code_begin[] asm("__start_convoy_steady_code");
+[[gnu::visibility("hidden")]] extern const char steady_code_end[] asm("__stop_convoy_steady_code");
+
+inline void fetch_steady_code() {
+  for (const char* line = steady_code_begin; line < steady_code_end; line += 64) {
+    __builtin_prefetch(line);
+  }
+}
+
 // Calls that are not part of a steady execution: while a program makes its plans.
 __attribute__((noinline, cold)) cudnnStatus_t create_seldom(cudnnBackendDescriptorType_t type,
                                                             cudnnBackendDescriptor_t* descriptor) {
@@ -86,18 +96,22 @@ __attribute__((noinline, cold)) cudnnStatus_t execute_seldom(cudnnHandle_t handl
 #pragma GCC visibility push(default)
 extern "C" {
 
-cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t* descriptor) {
+CONVOY_STEADY_CODE cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
+                                                              cudnnBackendDescriptor_t* descriptor) {
   const auto create = steady.create.load(std::memory_order_acquire);
   if (type != CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR || create == nullptr || convoy::interposer::Inside::now()) {
     return create_seldom(type, descriptor);
   }
+  fetch_steady_code();
   const cudnnStatus_t status = create(type, descriptor);
   if (status == CUDNN_STATUS_SUCCESS) convoy::interposer::pack_created(*descriptor);
   return status;
 }
 
-cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
-                                       cudnnBackendAttributeType_t type, int64_t count, const void* values) {
+CONVOY_STEADY_CODE cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
+                                                          cudnnBackendAttributeName_t name,
+                                                          cudnnBackendAttributeType_t type, int64_t count,
+                                                          const void* values) {
   if (!convoy::interposer::is_pack(descriptor)) return set_seldom(descriptor, name, type, count, values);
   if (!steady.substituting.load(std::memory_order_relaxed)) {
     return steady.set_attribute(descriptor, name, type, count, values);
@@ -107,12 +121,12 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor, cudn
   return status;
 }
 
-cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
+CONVOY_STEADY_CODE cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
   return convoy::interposer::is_pack(descriptor) ? steady.finalize(descriptor) : finalize_seldom(descriptor);
 }
 
-cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
-                                  cudnnBackendDescriptor_t variant_pack) {
+CONVOY_STEADY_CODE cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
+                                                     cudnnBackendDescriptor_t variant_pack) {
   const auto* const settled = steady.plans.find(plan);
   if (settled == nullptr) return execute_seldom(handle, plan, variant_pack);
   const auto* const stand_in = settled->stand_in.load(std::memory_order_relaxed);
@@ -122,7 +136,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   return steady.execute(handle, plan, variant_pack);
 }
 
-cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
+CONVOY_STEADY_CODE cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
   if (!convoy::interposer::is_pack(descriptor)) return destroy_seldom(descriptor);
   convoy::interposer::pack_destroyed(descriptor);
   return steady.destroy(descriptor);
