@@ -90,6 +90,11 @@ convoy_status convoy_problem_tensor(const convoy_problem* problem, convoy_operan
 
 /* ---- options ---- */
 
+/* A caller's threads. Calls body(context, index) once for each index from 0 to count - 1, at the same time or one after
+ * another, on any threads, and returns when all have returned. */
+typedef void (*convoy_parallel_for)(void* user, int32_t count, void (*body)(void* context, int32_t index),
+                                    void* context);
+
 typedef struct convoy_options {
   size_t size;
   int32_t threads;            /* of the processor; 0: all it has */
@@ -118,9 +123,14 @@ typedef struct convoy_options {
   int64_t activation_limit; /* bytes; -1: none. CONVOY_UNSUPPORTED where no plan keeps to it; convoy_error() says how
                              * many the least needs */
   const char* objective;    /* "time" or null, or "memory": as few bytes as possible, and then the least time */
+  /* Of plans, too: what they run on, in `threads` parts; null: OpenMP's threads. It is called from the thread that
+   * executes, so from several at once where several execute, until the last plan and session are destroyed. Measuring
+   * uses OpenMP's, and so does oneDNN in any case: engines = "!onednn.*" keeps convolutions from it. */
+  convoy_parallel_for parallel_for;
+  void* parallel_user; /* its first argument */
 } convoy_options;
 #define CONVOY_OPTIONS_INIT \
-  { sizeof(convoy_options), 0, 0, 0, 0, 0, -1, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, -1, 0 }
+  { sizeof(convoy_options), 0, 0, 0, 0, 0, -1, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, -1, 0, 0, 0 }
 
 /* Where the command keeps its tuning database: CONVOY_DB, else convoy/tuning.db in XDG_DATA_HOME, else in
  * ~/.local/share. The text belongs to the calling thread and lives until its next call. Null where there is no such

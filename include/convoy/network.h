@@ -11,6 +11,7 @@
 
 #include "convoy/host_tensor.h"
 #include "convoy/selection.h"
+#include "convoy/thread_team.h"
 
 namespace convoy {
 
@@ -36,6 +37,9 @@ struct MemoryGoal {
 
 struct NetworkOptions {
   int threads = 1;
+  // The caller's threads, as many as `threads`; null: OpenMP's. Sessions run on them, measuring doesn't. oneDNN has
+  // threads of its own, OpenMP's in any case: selection.filter.engines = "!onednn.*" keeps convolutions from it.
+  std::shared_ptr<ThreadTeam> team;
   CpuFeatures cpu = cpu_features();  // the processor's, or capped
   SelectionOptions selection;
   MathMode math = MathMode::strict;  // of its convolutions

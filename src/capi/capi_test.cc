@@ -1,6 +1,7 @@
 // What C callers depend on: statuses, sentences, null and mis-sized arguments, structs of older programs.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -182,6 +183,45 @@ TEST_F(CInterface, RefusalsSayWhyAndRulesAreStrictUnlessFallback) {
   options.fallback = 1;
   ASSERT_EQ(convoy_select(problem, &options, &choice), CONVOY_OK) << convoy_error();
   convoy_choice_destroy(choice);
+}
+
+TEST_F(CInterface, APlanRunsOnTheCallersThreads) {
+  convoy_options options = CONVOY_OPTIONS_INIT;
+  options.threads = 2;
+  std::vector<int> parts;
+  options.parallel_user = &parts;
+  options.parallel_for = [](void* user, std::int32_t count, void (*body)(void*, std::int32_t), void* context) {
+    for (std::int32_t index = 0; index < count; ++index) {
+      static_cast<std::vector<int>*>(user)->push_back(index);
+      body(context, index);
+    }
+  };
+  convoy_problem* larger = nullptr;
+  ASSERT_EQ(
+      convoy_problem_create(
+          "fprop:x=f32,1x64x28x28,nhwc,align=4:w=f32,64x64x3x3,align=4:y=f32,1x64x28x28,nhwc,align=4:pad=1x1", &larger),
+      CONVOY_OK);
+  convoy_tensor x = CONVOY_TENSOR_INIT, w = CONVOY_TENSOR_INIT, y = CONVOY_TENSOR_INIT;
+  convoy_problem_tensor(larger, CONVOY_X, &x);
+  convoy_problem_tensor(larger, CONVOY_W, &w);
+  convoy_problem_tensor(larger, CONVOY_Y, &y);
+  const std::vector<float> ones(std::max(x.bytes, w.bytes) / sizeof(float), 1);
+  std::vector<float> lent(y.bytes / sizeof(float)), own(lent.size());
+  convoy_arguments arguments = CONVOY_ARGUMENTS_INIT;
+  arguments.x = ones.data();
+  arguments.w = ones.data();
+  for (std::vector<float>* out : {&lent, &own}) {
+    convoy_plan* plan = nullptr;
+    ASSERT_EQ(convoy_plan_create(larger, "cpu.direct", &options, nullptr, &plan), CONVOY_OK) << convoy_error();
+    parts.clear();
+    arguments.out = out->data();
+    EXPECT_EQ(convoy_plan_execute(plan, &arguments), CONVOY_OK) << convoy_error();
+    EXPECT_EQ(parts.empty(), options.parallel_for == nullptr);
+    convoy_plan_destroy(plan);
+    options.parallel_for = nullptr;
+  }
+  EXPECT_EQ(lent, own);
+  convoy_problem_destroy(larger);
 }
 
 TEST_F(CInterface, TuningMeasuresAndVerifies) {

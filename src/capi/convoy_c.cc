@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "capi/caller_team.h"
 #include "capi/handles.h"
 #include "capi/options.h"
 #include "convoy/host_tensor.h"
@@ -21,7 +22,8 @@ struct convoy_choice {
 struct convoy_plan {
   std::unique_ptr<convoy::ConvPlan> plan;
   int threads = 1;
-  std::optional<int> cuda;  // the ordinal of the GPU it is for
+  std::shared_ptr<convoy::ThreadTeam> lent;  // null: OpenMP's
+  std::optional<int> cuda;                   // the ordinal of the GPU it is for
 };
 
 namespace {
@@ -55,7 +57,7 @@ Result<void> execute(const convoy_plan& plan, const ConvArgs& args, const convoy
     workspace = own.get();
     bytes = needed;
   }
-  const auto team = make_cpu_team(plan.threads);
+  const std::shared_ptr<ThreadTeam> team = plan.lent ? plan.lent : make_cpu_team(plan.threads);
   return plan.plan->execute(args, {*team, workspace, bytes});
 }
 
@@ -199,6 +201,7 @@ convoy_status convoy_plan_create(const convoy_problem* problem, const char* cand
     auto made = std::make_unique<convoy_plan>();
     CONVOY_TRY(made->plan, make_plan(problem->problem, parsed, all_engines(), request));
     made->threads = request.threads;
+    made->lent = caller_team(given, request.threads);
     if (request.cuda) made->cuda = request.cuda->ordinal;
     *plan = made.release();
     return {};

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "capi/caller_team.h"
 #include "capi/options.h"
 #include "convoy/network_tuning.h"
 #include "convoy/selection_check.h"
@@ -145,6 +146,7 @@ Result<NetworkOptions> read_network_options(const convoy_options* options, Use u
     return Error{ErrorCode::unsupported, fmt::format("device={}: networks run on the processor only", given.device)};
   }
   NetworkOptions made{.threads = chooser.place.request.threads,
+                      .team = caller_team(given, chooser.place.request.threads),
                       .cpu = chooser.place.request.cpu,
                       .selection = chooser.options,
                       .math = chooser.math};

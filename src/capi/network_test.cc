@@ -5,12 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "convoy.h"
@@ -96,6 +98,51 @@ TEST_F(CNetwork, SaysWhatItTakesAndGives) {
   EXPECT_EQ(value.name, (*model)->outputs()[0].name);
   EXPECT_EQ(convoy_network_output(network, 1, &value), CONVOY_INVALID_ARGUMENT);
   EXPECT_STREQ(convoy_error(), "index=1 of 1 outputs");
+}
+
+// A caller's threads run all of it, in whatever order; one that has none takes the parts one after another.
+TEST_F(CNetwork, RunsOnTheCallersThreads) {
+  struct Pool {
+    std::atomic<int> calls{0}, parts{0};
+    bool threads = false;
+  } pool;
+  const convoy_parallel_for parallel_for = [](void* user, std::int32_t count, void (*body)(void*, std::int32_t),
+                                              void* context) {
+    auto& own = *static_cast<Pool*>(user);
+    ++own.calls;
+    std::vector<std::thread> team;
+    for (std::int32_t index = count - 1; index >= 0; --index) {
+      ++own.parts;
+      if (own.threads) {
+        team.emplace_back(body, context, index);
+      } else {
+        body(context, index);
+      }
+    }
+    for (std::thread& thread : team) thread.join();
+  };
+  convoy_options options = CONVOY_OPTIONS_INIT;
+  options.threads = 3;
+  options.engines = "!onednn.*";
+  const std::vector<float> values = ramp();
+  const auto result = [&] {
+    EXPECT_EQ(prepare(&options), CONVOY_OK) << convoy_error();
+    EXPECT_EQ(run(values.data()), CONVOY_OK) << convoy_error();
+    convoy_output output = CONVOY_OUTPUT_INIT;
+    EXPECT_EQ(convoy_session_output(session, 0, &output), CONVOY_OK);
+    const auto* first = static_cast<const float*>(output.data);
+    return std::vector<float>(first, first + output.bytes / sizeof(float));
+  };
+  const std::vector<float> expected = result();
+  options.parallel_for = parallel_for;
+  options.parallel_user = &pool;
+  for (const bool threads : {false, true}) {
+    pool.threads = threads;
+    pool.calls = pool.parts = 0;
+    EXPECT_EQ(result(), expected);
+    EXPECT_GT(pool.calls, static_cast<int>(convolutions().size()) / 2) << "(tiny steps have one thread)";
+    EXPECT_EQ(pool.parts, 3 * pool.calls);
+  }
 }
 
 // The same bits as through the C++ interface, whatever the alignment of the caller's memory.

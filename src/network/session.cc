@@ -277,7 +277,12 @@ Result<PrepareSettings> completed(PrepareSettings settings) {
     return Error{ErrorCode::invalid_argument,
                  fmt::format("precision='{}' is not one of f32, bf16, f16", name_of(precision))};
   }
-  if (!settings.team) settings.team = make_cpu_team(settings.options.threads);
+  const std::shared_ptr<ThreadTeam>& lent = settings.options.team;
+  if (lent && lent->size() != settings.options.threads) {
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("team has {} threads, threads={}", lent->size(), settings.options.threads)};
+  }
+  if (!settings.team) settings.team = lent ? lent : make_cpu_team(settings.options.threads);
   return settings;
 }
 

@@ -299,6 +299,16 @@ TEST(Sessions, RefuseNoThreads) {
   EXPECT_NE(session.error().message.find("threads=0"), std::string::npos);
 }
 
+TEST(Sessions, RefuseATeamOfAnotherSize) {
+  GraphBuilder b;
+  b.output(b.node("Relu", {b.input("x", {1})}));
+  NetworkOptions options = test_options(2);
+  options.team = make_cpu_team(3);
+  const auto session = prepare_graph(b.graph, {.options = options});
+  ASSERT_FALSE(session.ok());
+  EXPECT_EQ(session.error().message, "team has 3 threads, threads=2");
+}
+
 TEST(Zoo, ModelsRunAndKeepTheirVariance) {
   for (const std::string name : {"mobilenet_v2", "resnet18", "squeezenet1_1"}) {  // tests/zoo runs all of them
     SCOPED_TRACE(name);
