@@ -258,7 +258,7 @@ std::string print(const ConvProblem& p) {
   if (p.beta != 0) add("beta", print_double(p.beta));
   const Epilogue& epilogue = p.epilogue;
   if (epilogue.bias) add("bias", epilogue.narrow_bias ? "out" : "1");
-  if (epilogue.takes_z()) add("gamma", print_double(epilogue.gamma));
+  if (epilogue.gamma != 0 || epilogue.zero_z) add("gamma", print_double(epilogue.gamma));
   if (epilogue.activation.kind != ActivationKind::identity) {
     std::string act(name_of(epilogue.activation.kind));
     if (has_parameter_a(epilogue.activation.kind)) act.append(",").append(print_double(epilogue.activation.a));
