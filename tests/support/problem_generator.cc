@@ -348,8 +348,9 @@ class Drawer {
         (types.y == DataType::s8 || types.y == DataType::u8) && random_.chance(0.3)) {
       recipe.epilogue.gamma = 0;
       const auto zero_point = [&] { return options_.zero_points ? random_zero_point(types.y) : 0; };
-      recipe.epilogue.residual = {random_.pick({1.0, 0.5, 0.7, 1.3}), zero_point(), random_.pick({1.0, 0.25, 0.6}),
-                                  zero_point()};
+      const auto scales = options_.exact ? std::array{1.0, 0.5, 0.25} : std::array{0.7, 0.5, 1.3};
+      const auto scale = [&] { return scales[static_cast<std::size_t>(random_.integer(0, 2))]; };
+      recipe.epilogue.residual = {scale(), zero_point(), scale(), zero_point()};
     }
     if (options_.given_zero_points && random_.chance(0.3)) {
       recipe.x_zero_given = random_.chance(0.6);
