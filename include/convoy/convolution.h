@@ -16,6 +16,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -66,6 +67,18 @@ bool has_parameter_b(ActivationKind kind);
 // A zero point that is `given` comes with each execution (ConvArgs): one for x, one per output channel for w.
 enum class Requantize : std::uint8_t { none, per_tensor, per_channel };
 
+// The residual add of a quantized network, behind the requantization to s8 or u8. q, with `zero_point` in place of
+// y_zero_point, then gives t, of out's type, and
+//   out = saturate(round_to_nearest_even((t - zero_point)*scale + (z - z_zero_point)*z_scale) + y_zero_point)
+// So the bits are those of a convolution to t and an addition behind it. Both scales are in units of out's.
+struct QuantizedResidual {
+  double scale = 1;  // > 0, likewise z_scale
+  std::int32_t zero_point = 0;
+  double z_scale = 1;
+  std::int32_t z_zero_point = 0;
+  friend bool operator==(const QuantizedResidual&, const QuantizedResidual&) = default;
+};
+
 struct Epilogue {
   bool bias = false;
   bool narrow_bias = false;  // bias has the 16-bit type of out, as PyTorch's fused convolutions have it
@@ -75,7 +88,9 @@ struct Epilogue {
   bool zero_z = false;
   Activation activation;
   Requantize requantize = Requantize::none;
-  bool takes_z() const { return gamma != 0 || zero_z; }
+  std::optional<QuantizedResidual> residual;  // with requantization, gamma = 0 and an out of s8 or u8 only
+  bool adds_z() const { return gamma != 0 || residual.has_value(); }
+  bool takes_z() const { return adds_z() || zero_z; }
   friend bool operator==(const Epilogue&, const Epilogue&) = default;
 };
 
@@ -146,6 +161,7 @@ double bytes_moved(const ConvProblem& problem);
 //   pad      PRE or PRE/POST ("1x1/0x1")     stride, dilation, groups, mode=conv, compute=f32, math=tf32
 //   alpha, beta                              bias=1, gamma=1, act=relu | act=clip,0,6, requant=tensor|channel
 //   bias=out (of out's type), gamma=0 (z is given, times 0)
+//   residual=SCALE,ZERO,Z_SCALE,Z_ZERO (QuantizedResidual, with requant)
 //   zp=X,W,Y (zero points; `given` for an X or W that comes with each execution)
 // On input these may be left out: a layout (nchw), pad, stride, dilation, compute; y (it gets x's layout); for dgrad x
 // instead (y's layout, the smallest that fits); for wgrad w, whose sizes filter=RxS then says (nchw).

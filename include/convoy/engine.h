@@ -161,10 +161,11 @@ struct EngineInfo {
   std::vector<ActivationKind> activations;  // fused ones besides identity
   bool any_activation = false;              // besides: all of them
   bool requantize = false;
-  bool zero_points = false;        // takes nonzero zero points
-  bool given_zero_points = false;  // takes those that come with each execution
-  bool deterministic = false;      // same bits for the same build, device architecture and thread count
-  bool thread_invariant = false;   // and for any thread count
+  bool quantized_residual = false;  // takes Epilogue::residual
+  bool zero_points = false;         // takes nonzero zero points
+  bool given_zero_points = false;   // takes those that come with each execution
+  bool deterministic = false;       // same bits for the same build, device architecture and thread count
+  bool thread_invariant = false;    // and for any thread count
   std::int64_t max_elements = std::numeric_limits<std::int32_t>::max();  // of any one tensor
   bool oracle = false;             // never chosen by a heuristic; measured only when named
   std::vector<std::string> notes;  // numerical and behaviour notes: "WINOGRAD", "TRANSFORMED_WEIGHTS"

@@ -29,7 +29,7 @@ class Operands:
         self.fields = dict(field.partition("=")[::2] for field in problem.text.split(":")[1:])
         self._least = tuple(self._alignment(name) for name in "xwy")
         self._small = self._small_ones()
-        self._takes = {*self._small, *(["z"] if "gamma" in self.fields else [])}
+        self._takes = {*self._small, *(["z"] if {"gamma", "residual"} & set(self.fields) else [])}
         self._in_memory = {name: _shape_in_memory(getattr(problem, name)) for name in "xwy"}
 
     def _alignment(self, name: str) -> int:

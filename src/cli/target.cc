@@ -105,6 +105,7 @@ Result<ConvProblem> with_data_type(ConvProblem problem, DataType type) {
     problem.x_zero_point = problem.w_zero_point = problem.y_zero_point = 0;
     problem.x_zero_given = problem.w_zero_given = false;
     problem.epilogue.requantize = Requantize::none;
+    problem.epilogue.residual.reset();
   }
   if (auto valid = validate(problem); !valid.ok()) {
     return valid.error().within(fmt::format("--dtype {}", convoy::name_of(type)));

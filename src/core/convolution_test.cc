@@ -236,6 +236,27 @@ TEST(Validate, EpilogueAndQuantization) {
   EXPECT_EQ(error_after([&](P& p) { p.y_zero_point = 1; }, q),
             "y_zero_point=1 needs requantization (requant=tensor or channel)");
   EXPECT_EQ(error_after([&](P& p) { p.x_zero_given = p.w_zero_given = true; }, q), "");
+
+  const auto residual_after = [&](auto change) {
+    return error_after(
+        [&](P& p) {
+          p.epilogue.requantize = Requantize::per_tensor;
+          p.epilogue.residual = {0.5, 3, 0.25, -128};
+          change(p);
+        },
+        q);
+  };
+  EXPECT_EQ(residual_after([](P&) {}), "");
+  EXPECT_EQ(residual_after([](P& p) { p.epilogue.requantize = Requantize::none; }),
+            "residual needs requantization (requant=tensor or channel) to s8 or u8, y is s8");
+  EXPECT_EQ(residual_after([](P& p) { p.y.type = DataType::f32; }),
+            "residual needs requantization (requant=tensor or channel) to s8 or u8, y is f32");
+  EXPECT_EQ(residual_after([](P& p) { p.epilogue.gamma = 2; }),
+            "gamma=2: z is added behind the requantization (residual) already");
+  EXPECT_EQ(residual_after([](P& p) { p.epilogue.residual->z_scale = 0; }),
+            "residual: z_scale=0 is not positive and finite");
+  EXPECT_EQ(residual_after([](P& p) { p.epilogue.residual->zero_point = 200; }),
+            "residual: zero_point=200 is not a value of y=s8");
   EXPECT_EQ(error_after([&](P& p) { p.x_zero_given = true, p.x_zero_point = 2; }, q),
             "x_zero_point=2 although it is given at execution");
   EXPECT_EQ(error_after([&](P& p) { p.w_zero_given = true; }),

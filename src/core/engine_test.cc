@@ -24,6 +24,7 @@ class FakeEngine final : public Engine {
 };
 
 const char* const kPlain = "fprop:x=f32,1x8x8x8,nhwc:w=f32,8x8x3x3:pad=1x1";
+const char* const kAdding = "fprop:x=u8,1x8x8x8,nhwc:w=s8,8x8x3x3:pad=1x1:requant=tensor:residual=1,0,1,0";
 
 struct Case {
   RefusalCode code;
@@ -88,6 +89,8 @@ TEST(Refuse, EnforcesEveryDeclaredLimit) {
        plain + ":act=mish", "act=mish: this engine fuses relu, clip only"},
       {RefusalCode::epilogue, [](EngineInfo& i) { i.requantize = false; }, bytes + ":requant=channel",
        "requant=channel: this engine doesn't requantize"},
+      {RefusalCode::epilogue, [](EngineInfo& i) { i.quantized_residual = false; }, kAdding,
+       "residual: this engine adds none behind the requantization"},
       {RefusalCode::epilogue, [](EngineInfo& i) { i.zero_points = false; }, bytes + ":zp=3,0,0",
        "zp=3,0,0: this engine takes zero points of 0 only"},
       {RefusalCode::epilogue, [](EngineInfo& i) { i.given_zero_points = false; }, bytes + ":zp=given,0,0",
@@ -150,6 +153,8 @@ TEST(Refuse, WhatIsNotDeclaredIsRefused) {
        "act=relu: this engine fuses none"},
       {RefusalCode::epilogue, [&](EngineInfo& i) { i.requantize = fresh.requantize; }, bytes + ":requant=tensor",
        "requant=tensor: this engine doesn't requantize"},
+      {RefusalCode::epilogue, [&](EngineInfo& i) { i.quantized_residual = fresh.quantized_residual; }, kAdding,
+       "residual: this engine adds none behind the requantization"},
       {RefusalCode::epilogue, [&](EngineInfo& i) { i.zero_points = fresh.zero_points; }, bytes + ":zp=0,1,0",
        "zp=0,1,0: this engine takes zero points of 0 only"},
       {RefusalCode::epilogue, [&](EngineInfo& i) { i.given_zero_points = fresh.given_zero_points; },

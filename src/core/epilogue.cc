@@ -30,6 +30,7 @@ std::string epilogue_text(const ConvProblem& problem) {
   const ActivationKind kind = problem.epilogue.activation.kind;
   if (kind != ActivationKind::identity) text.append(" + ").append(name_of(kind));
   if (problem.epilogue.requantize != Requantize::none) text += " + requantize";
+  if (problem.epilogue.residual) text += " + residual";
   return text;
 }
 
@@ -78,7 +79,20 @@ double epilogue_before_rounding(const ConvProblem& problem, double conv, const E
   if (epilogue.bias) v += values.bias;
   if (epilogue.gamma != 0) v += epilogue.gamma * values.z;
   v = activate(epilogue.activation, v, values.slope);
-  return epilogue.requantize == Requantize::none ? v : v * values.scale;
+  if (epilogue.requantize != Requantize::none) v *= values.scale;
+  if (!epilogue.residual) return v;
+  const QuantizedResidual& residual = *epilogue.residual;
+  return (byte_of(problem, v) - residual.zero_point) * residual.scale +
+         (values.z - residual.z_zero_point) * residual.z_scale;
+}
+
+double byte_of(const ConvProblem& problem, double scaled) {
+  const auto [low, high] = byte_limits(problem.out().type);
+  return clip(std::nearbyint(scaled) + problem.epilogue.residual->zero_point, low, high);
+}
+
+std::pair<double, double> byte_limits(DataType type) {
+  return type == DataType::s8 ? std::pair{-128.0, 127.0} : std::pair{0.0, 255.0};
 }
 
 double quantize(const ConvProblem& problem, double before_rounding) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "convoy/convolution.h"
 
@@ -19,13 +20,19 @@ double activate(const Activation& activation, double v, double slope = 0);
 struct EpilogueValues {
   double prior = 0;  // out before the execution (beta != 0)
   double bias = 0;
-  double z = 0;      // the residual (gamma != 0)
+  double z = 0;      // the residual (gamma != 0, or residual)
   double slope = 0;  // prelu
   double scale = 1;  // requantization
 };
 
-// act(alpha*conv + beta*prior + bias + gamma*z), times scale where the problem requantizes: the value that q rounds.
+// act(alpha*conv + beta*prior + bias + gamma*z), times scale where the problem requantizes; with a residual the sum
+// that it makes of this: the value that is rounded to out.
 double epilogue_before_rounding(const ConvProblem& problem, double conv, const EpilogueValues& values);
+
+// With Epilogue::residual: t of convolution.h from what requantization rounds. NaN stays NaN.
+double byte_of(const ConvProblem& problem, double scaled);
+// The least and the greatest value of s8 or u8.
+std::pair<double, double> byte_limits(DataType type);
 
 // Rounds as q does: to the nearest integer, ties to even, before the zero point is added, where a requantized output is
 // an integer type; otherwise the value itself. store_from_double then rounds and saturates to out's type.

@@ -131,6 +131,24 @@ Result<void> parse_requantize(std::string_view value, ConvProblem& p) {
   return {};
 }
 
+Result<void> parse_zero_point(std::string_view text, std::int32_t& to) {
+  CONVOY_TRY(const std::int64_t number, parse_integer(text));
+  using Limits = std::numeric_limits<std::int32_t>;
+  if (number < Limits::min() || number > Limits::max()) return invalid(quoted(text) + " is out of range");
+  to = static_cast<std::int32_t>(number);
+  return {};
+}
+
+Result<void> parse_residual(std::string_view value, ConvProblem& p) {
+  const auto parts = split(value, ',');
+  if (parts.size() != 4) return invalid(quoted(value) + " is not SCALE,ZERO,Z_SCALE,Z_ZERO");
+  QuantizedResidual& residual = p.epilogue.residual.emplace();
+  CONVOY_TRY(residual.scale, parse_double(parts[0]));
+  CONVOY_CHECK(parse_zero_point(parts[1], residual.zero_point));
+  CONVOY_TRY(residual.z_scale, parse_double(parts[2]));
+  return parse_zero_point(parts[3], residual.z_zero_point);
+}
+
 Result<void> parse_zero_points(std::string_view value, ConvProblem& p) {
   const auto parts = split(value, ',');
   if (parts.size() != 3) return invalid(quoted(value) + " is not X,W,Y");
@@ -141,10 +159,7 @@ Result<void> parse_zero_points(std::string_view value, ConvProblem& p) {
       *given[i] = true;
       continue;
     }
-    CONVOY_TRY(const std::int64_t number, parse_integer(parts[i]));
-    using Limits = std::numeric_limits<std::int32_t>;
-    if (number < Limits::min() || number > Limits::max()) return invalid(quoted(parts[i]) + " is out of range");
-    *targets[i] = static_cast<std::int32_t>(number);
+    CONVOY_CHECK(parse_zero_point(parts[i], *targets[i]));
   }
   return {};
 }
@@ -153,7 +168,7 @@ struct Field {
   std::string_view name;
   Parser parse;
 };
-constexpr std::array<Field, 18> kFields = {{
+constexpr std::array<Field, 19> kFields = {{
     {"x", parse_tensor_field<&ConvProblem::x>},
     {"w", parse_tensor_field<&ConvProblem::w>},
     {"y", parse_tensor_field<&ConvProblem::y>},
@@ -171,6 +186,7 @@ constexpr std::array<Field, 18> kFields = {{
     {"gamma", parse_gamma},
     {"act", parse_activation},
     {"requant", parse_requantize},
+    {"residual", parse_residual},
     {"zp", parse_zero_points},
 }};
 
@@ -242,7 +258,7 @@ std::string print(const ConvProblem& p) {
   if (p.beta != 0) add("beta", print_double(p.beta));
   const Epilogue& epilogue = p.epilogue;
   if (epilogue.bias) add("bias", epilogue.narrow_bias ? "out" : "1");
-  if (epilogue.takes_z()) add("gamma", print_double(epilogue.gamma));
+  if (epilogue.gamma != 0 || epilogue.zero_z) add("gamma", print_double(epilogue.gamma));
   if (epilogue.activation.kind != ActivationKind::identity) {
     std::string act(name_of(epilogue.activation.kind));
     if (has_parameter_a(epilogue.activation.kind)) act.append(",").append(print_double(epilogue.activation.a));
@@ -251,6 +267,10 @@ std::string print(const ConvProblem& p) {
   }
   if (epilogue.requantize != Requantize::none) {
     add("requant", epilogue.requantize == Requantize::per_tensor ? "tensor" : "channel");
+  }
+  if (const auto& residual = epilogue.residual) {
+    add("residual", fmt::format("{},{},{},{}", print_double(residual->scale), residual->zero_point,
+                                print_double(residual->z_scale), residual->z_zero_point));
   }
   if (p.x_zero_point != 0 || p.w_zero_point != 0 || p.y_zero_point != 0 || p.x_zero_given || p.w_zero_given) {
     const auto zero = [](bool given, std::int32_t value) { return given ? "given" : std::to_string(value); };

@@ -30,6 +30,9 @@ TEST(ProblemString, Canonical) {
       "fprop:x=u8,2x8x9,strides=72x1x8,block=8,align=16:w=s8,4x4x3,ncw:y=s8,2x4x3,nwc:pad=1/0:stride=2:dilation=2:"
       "groups=2:mode=conv:math=reduced:alpha=0.1:beta=-2:bias=1:gamma=1e-30:act=clip,0,6:requant=channel:zp=1,-2,3";
   EXPECT_EQ(canonical(every), every);
+  const std::string residual =
+      "fprop:x=u8,1x4x4,nwc:w=s8,4x4x1,ncw:y=u8,1x4x4,nwc:requant=tensor:residual=0.7,121,1.25,3:zp=0,0,9";
+  EXPECT_EQ(canonical(residual), residual);
   EXPECT_EQ(canonical("dgrad:w=f16,8x4x5:y=f16,1x8x17,nwc:stride=3:groups=2"),
             "dgrad:x=f16,1x8x53,nwc:w=f16,8x4x5,ncw:y=f16,1x8x17,nwc:stride=3:groups=2");
   EXPECT_EQ(canonical("fprop:x=s8,1x4x4:w=s8,4x4x1"), "fprop:x=s8,1x4x4,ncw:w=s8,4x4x1,ncw:y=s32,1x4x4,ncw");
@@ -94,6 +97,8 @@ TEST(ProblemString, ErrorsNameTheField) {
   EXPECT_EQ(canonical(x + ":alpha=1e999"), "error: alpha: '1e999' is out of range");
   EXPECT_EQ(canonical(x + ":groups=99999999999999999999"), "error: groups: '99999999999999999999' is out of range");
   EXPECT_EQ(canonical(x + ":act=clip,0"), "error: act: clip has 2 parameters, 1 given");
+  EXPECT_EQ(canonical(x + ":residual=1,2,3"), "error: residual: '1,2,3' is not SCALE,ZERO,Z_SCALE,Z_ZERO");
+  EXPECT_EQ(canonical(x + ":residual=1,0.5,1,0"), "error: residual: '0.5' is not an integer");
   EXPECT_EQ(canonical(x + ":zp=1,2"), "error: zp: '1,2' is not X,W,Y");
   EXPECT_EQ(canonical(x + ":zp=1,2,4294967296"), "error: zp: '4294967296' is out of range");
   EXPECT_EQ(canonical(x + ":zp=1,2,given").substr(0, 9), "error: zp");

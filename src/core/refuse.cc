@@ -213,6 +213,10 @@ Answer check_epilogue(const EngineInfo& info, const ConvProblem& p) {
                          epilogue.requantize == Requantize::per_tensor ? "tensor" : "channel");
     });
   }
+  if (!info.quantized_residual && epilogue.residual) {
+    return no<kWords>(RefusalCode::epilogue,
+                      [&] { return std::string("residual: this engine adds none behind the requantization"); });
+  }
   if (!info.zero_points && (p.x_zero_point != 0 || p.w_zero_point != 0 || p.y_zero_point != 0)) {
     return no<kWords>(RefusalCode::epilogue, [&] {
       return fmt::format("zp={},{},{}: this engine takes zero points of 0 only", p.x_zero_point, p.w_zero_point,

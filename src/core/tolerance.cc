@@ -118,6 +118,16 @@ double accumulation_error(const ConvProblem& problem, const ReductionMagnitude& 
   return growth * u * (products + addends.sum_abs) + input_error * products + underflow;
 }
 
+// Where an error can turn the rounding to t, an engine has another t; the addition itself is in f32.
+double residual_error(const ConvProblem& problem, double scaled, double error, double z) {
+  const QuantizedResidual& residual = *problem.epilogue.residual;
+  const double u = unit_roundoff(DataType::f32);
+  const double t = byte_of(problem, scaled);
+  const double size = (std::abs(t) + std::abs(residual.zero_point)) * residual.scale +
+                      (std::abs(z) + std::abs(residual.z_zero_point)) * residual.z_scale;
+  return (byte_of(problem, scaled + error) - byte_of(problem, scaled - error)) * residual.scale + 4 * u * size;
+}
+
 bool is_whole(double v) { return std::nearbyint(v) == v; }
 
 }  // namespace
@@ -169,7 +179,9 @@ double error_before_rounding(const ConvProblem& problem, const ReductionMagnitud
     const double product = v * values.scale;
     const bool exact = static_cast<double>(static_cast<float>(product)) == product;
     error = std::abs(values.scale) * error + (exact && error == 0 ? 0 : 2 * u * std::abs(product));
+    v = product;
   }
+  if (epilogue.residual) error = residual_error(problem, v, error, values.z);
   return error;
 }
 

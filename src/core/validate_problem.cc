@@ -182,6 +182,22 @@ Result<void> check_given(std::string_view name, bool given, std::int32_t value, 
   return {};
 }
 
+Result<void> check_residual(const ConvProblem& p) {
+  if (!p.epilogue.residual) return {};
+  const QuantizedResidual& residual = *p.epilogue.residual;
+  if (p.epilogue.requantize == Requantize::none || (p.y.type != DataType::s8 && p.y.type != DataType::u8)) {
+    return invalid("residual needs requantization (requant=tensor or channel) to s8 or u8, y is {}", name_of(p.y.type));
+  }
+  if (p.epilogue.gamma != 0 || p.epilogue.zero_z) {
+    return invalid("gamma={}: z is added behind the requantization (residual) already", p.epilogue.gamma);
+  }
+  for (const auto& [name, value] : {std::pair{"scale", residual.scale}, {"z_scale", residual.z_scale}}) {
+    if (!std::isfinite(value) || value <= 0) return invalid("residual: {}={} is not positive and finite", name, value);
+  }
+  CONVOY_CHECK(check_zero_point("residual: zero_point", residual.zero_point, p.y.type, "y"));
+  return check_zero_point("residual: z_zero_point", residual.z_zero_point, p.y.type, "y");
+}
+
 Result<void> check_quantization(const ConvProblem& p) {
   const bool integers = is_integer(p.x.type);
   const bool requantize = p.epilogue.requantize != Requantize::none;
@@ -196,7 +212,8 @@ Result<void> check_quantization(const ConvProblem& p) {
   CONVOY_CHECK(check_given("w_zero_point", p.w_zero_given, p.w_zero_point, integers));
   CONVOY_CHECK(check_zero_point("x_zero_point", p.x_zero_point, p.x.type, "x"));
   CONVOY_CHECK(check_zero_point("w_zero_point", p.w_zero_point, p.w.type, "w"));
-  return check_zero_point("y_zero_point", p.y_zero_point, p.y.type, "y");
+  CONVOY_CHECK(check_zero_point("y_zero_point", p.y_zero_point, p.y.type, "y"));
+  return check_residual(p);
 }
 
 }  // namespace

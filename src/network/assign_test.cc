@@ -375,6 +375,35 @@ TEST(Threads, WhatCanBeSwitchedKeepsAll) {
   }
 }
 
+// A QLinearAdd is part of the convolution before it.
+TEST(PlanFile, QuantizedResidual) {
+  GraphBuilder b;
+  const auto scalar = [&](DataType type, double value) { return b.constant(tensor_of(type, {}, {value})); };
+  const int scale = scalar(DataType::f32, 0.05), zero = scalar(DataType::u8, 120);
+  const int x = b.input("x", {1, 16, 6, 6}, DataType::u8);
+  const int w = b.constant(spread({16, 16, 1, 1}, -100, 100, DataType::s8));
+  const int y = b.node("QLinearConv", {x, scale, zero, w, scalar(DataType::f32, 0.01), scalar(DataType::s8, 0), scale,
+                                       scalar(DataType::u8, 99)});
+  b.output(b.node("QLinearAdd", {x, scale, zero, y, scale, scalar(DataType::u8, 99), scalar(DataType::f32, 0.08), zero},
+                  {}, 1));
+  b.graph.nodes.back().desc.domain = "com.microsoft";
+  const std::string text = plan_for(b.graph);
+  EXPECT_NE(line_of(text, "conv ").find("QLinearConv_0+QLinearAdd_1"), std::string::npos) << text;
+  NetworkOptions replay = test_options();
+  replay.plan = text;
+  EXPECT_EQ(plan_for(b.graph, replay), text);
+  const auto direct = prepared(b.graph, test_options()), planned = prepared(b.graph, replay);
+  ASSERT_TRUE(direct.ok() && planned.ok()) << (planned.ok() ? "" : planned.error().message);
+  EXPECT_EQ(std::ranges::count(planned->steps, "ops.qlinear_add", &NetworkStep::implementation), 0);
+  expect_close(planned->outputs[0], direct->outputs[0], 0, 0);
+  NetworkOptions apart = test_options();
+  apart.skip_passes = {"conv_fusion"};
+  const auto separate = prepared(b.graph, apart);
+  ASSERT_TRUE(separate.ok()) << separate.error().message;
+  EXPECT_EQ(std::ranges::count(separate->steps, "ops.qlinear_add", &NetworkStep::implementation), 1);
+  expect_close(direct->outputs[0], separate->outputs[0], 0, 1);
+}
+
 TEST(PlanFile, IsTheSameTextTwiceAndIsObeyed) {
   for (const char* how : {"greedy", "uniform:nhwc", "uniform:nchw", "uniform:nchw16c"}) {
     NetworkOptions options = test_options();

@@ -415,7 +415,11 @@ Result<ConvNode> conv_problem(const Node& node, std::span<const ops::Input> inpu
   ConvProblem& p = result.problem;
   const int bias = bias_input(node, form);
   p.epilogue.bias = bias >= 0 && bias < static_cast<int>(inputs.size()) && inputs[bias].present;
-  p.epilogue.gamma = fusion.residual != kAbsent ? 1 : 0;
+  p.epilogue.gamma = fusion.residual != kAbsent && !fusion.sum ? 1 : 0;
+  if (fusion.sum) {
+    p.epilogue.residual = fusion.sum->residual;
+    p.y_zero_point = fusion.sum->zero_point;
+  }
   p.epilogue.activation = fusion.activation;
   if (auto valid = validate(p); !valid.ok()) return valid.error().within(describe(node));
   return result;

@@ -22,14 +22,21 @@ struct Value {
   std::optional<HostTensor> constant;  // packed nchw; implies known
 };
 
+// What is added behind a QLinearConv, by a QLinearAdd.
+struct QuantizedSum {
+  QuantizedResidual residual;
+  std::int32_t zero_point = 0;  // of the sum
+};
+
 // What a convolution node computes besides its ONNX operator; filled by the fusion pass. The integers are indices into
 // the node's inputs, so that whatever follows data through a graph only has to look there.
 struct ConvFusion {
-  int residual = kAbsent;  // z, added before the activation
+  int residual = kAbsent;  // z, added before the activation; with `sum` behind the requantization
   int slopes = kAbsent;    // prelu: one per output channel, or a single one
   int scales = kAbsent;    // ConvInteger: its sums become f32 by these, a single one or one per output channel
   int bias = kAbsent;      // ConvInteger: s32, one per output channel
   Activation activation;
+  std::optional<QuantizedSum> sum;  // goes with residual
 };
 
 // A convolution node as a convolution problem.

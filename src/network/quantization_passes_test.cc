@@ -105,6 +105,55 @@ TEST(QuantizedFolding, WeightsByChannelAndFloatBias) {
   }
 }
 
+// The sum of a residual block becomes part of the convolution that comes last.
+TEST(QuantizedResidual, IsTheLaterConvolutionsEpilogue) {
+  for (const DataType type : {kU8, kS8}) {
+    const double shift = type == kU8 ? 128 : 0;
+    QuantizedBuilder b;
+    const int x = b.qdq(b.input("x", {1, 4, 6, 6}), 0.02, shift + 3, type);
+    const int w = b.channel_weights({8, 4, 1, 1}, 0, kS8);
+    const int first = b.qdq(b.node("Conv", {x, w}), 0.04, shift - 7, type);
+    const int second =
+        b.qdq(b.node("Conv", {x, b.weights({8, 4, 3, 3}, 0.01)}, {{"pads", pads(1)}}), 0.03, shift + 9, type);
+    const int sum = b.qdq(b.node("Relu", {b.node("Add", {first, second})}), 0.05, shift - 128, type);
+    // An identity block, whose residual has another reader.
+    const int third =
+        b.qdq(b.node("Conv", {sum, b.weights({8, 8, 3, 3}, 0.01)}, {{"pads", pads(1)}}), 0.06, shift, type);
+    b.output(b.q(b.node("Add", {sum, third}), 0.1, shift - 20, type));
+    const Graph graph = passed(b.graph);
+    ASSERT_EQ(ops_of(graph), (Ops{"QuantizeLinear", "QLinearConv", "QLinearConv", "QLinearConv"}));
+    EXPECT_EQ(graph.nodes[1].fusion.residual, kAbsent);
+    EXPECT_EQ(graph.nodes[2].inputs.size(), 10u);
+    EXPECT_EQ(graph.nodes[2].fusion.residual, 9);
+    ASSERT_TRUE(graph.nodes[3].conv && graph.nodes[3].conv->problem.epilogue.residual);
+    const ConvProblem& problem = graph.nodes[3].conv->problem;
+    EXPECT_NEAR(problem.epilogue.residual->scale, 0.6, 1e-6);
+    EXPECT_EQ(problem.epilogue.residual->zero_point, shift);
+    EXPECT_NEAR(problem.epilogue.residual->z_scale, 0.5, 1e-6);
+    EXPECT_EQ(problem.epilogue.residual->z_zero_point, shift - 128);
+    EXPECT_EQ(problem.y_zero_point, shift - 20);
+    expect_same(b.graph);
+    expect_same(b.graph, 0, "conv_fusion");
+  }
+}
+
+TEST(QuantizedResidual, LeavesWhatOthersReadOrDoesNotFit) {
+  for (int variant = 0; variant < 3; ++variant) {
+    SCOPED_TRACE(variant);
+    QuantizedBuilder b;
+    const int x = b.qdq(b.input("x", {1, 4, 5, 5}), 0.02, 100);
+    const int bytes = b.q(b.node("Conv", {x, b.weights({4, 4, 1, 1}, 0.01)}), 0.03, 120);
+    // Read by another scale than it was made by.
+    const int y = b.dq(bytes, variant == 0 ? 0.04 : 0.03, 120);
+    if (variant == 1) b.output(bytes);
+    const int z = variant == 2 ? b.qdq(b.input("z", {1, 4, 1, 1}), 0.05, 9) : x;  // broadcasts
+    b.output(b.q(b.node("Add", {y, z}), 0.06, 110));
+    const Ops ops = ops_of(passed(b.graph));
+    EXPECT_EQ(std::count(ops.begin(), ops.end(), "QLinearAdd"), 1);
+    expect_same(b.graph, 0, "conv_fusion");
+  }
+}
+
 TEST(QuantizedFolding, ClipIsNothingOrABytesClip) {
   const auto folded = [](double low, double high) {
     QuantizedBuilder b;

@@ -82,6 +82,8 @@ constexpr std::array kFields = {
     RuleFieldInfo{"act", "activation: identity, relu, clip ..", false,
                   [](Subject s) { return text(name_of(s.problem.epilogue.activation.kind)); }},
     RuleFieldInfo{"requant", "none, tensor, channel", false, [](Subject s) { return requantization(s.problem); }},
+    RuleFieldInfo{"residual", "SCALE,ZERO,Z_SCALE,Z_ZERO behind the requantization", false,
+                  [](Subject s) { return written(s.problem, "residual"); }},
     RuleFieldInfo{"zp", "zero points X,W,Y; `given` for those of each execution", false,
                   [](Subject s) {
                     const FieldValue value = written(s.problem, "zp");

@@ -107,8 +107,11 @@ TEST(Rules, EveryFieldOfTheProblemStringIsARuleField) {
   problem.math = MathMode::tf32;
   problem.alpha = 2;
   problem.beta = 3;
-  problem.epilogue = {
-      .bias = true, .gamma = 2, .activation = {ActivationKind::relu, 0, 0}, .requantize = Requantize::per_tensor};
+  problem.epilogue = {.bias = true,
+                      .gamma = 2,
+                      .activation = {ActivationKind::relu, 0, 0},
+                      .requantize = Requantize::per_tensor,
+                      .residual = QuantizedResidual{}};
   problem.x_zero_point = 1;
   std::string text = print(problem);
   std::vector<std::string> names;

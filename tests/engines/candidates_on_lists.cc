@@ -49,6 +49,7 @@ ConvProblem as_variant(ConvProblem problem, const Variant& variant) {
   problem.compute = integers ? DataType::s32 : DataType::f32;
   problem.x_zero_point = problem.w_zero_point = problem.y_zero_point = 0;
   problem.epilogue.requantize = Requantize::none;
+  problem.epilogue.residual.reset();
   if (variant.pass != Pass::fprop) problem.epilogue = {};
   if (!integers) return problem;
   problem.w.type = DataType::s8;

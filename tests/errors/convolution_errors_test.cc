@@ -68,6 +68,7 @@ const std::vector<Fault> faults = {
        p.epilogue.activation = {ActivationKind::elu, std::nan(""), 0};
      }},
     {"requant", [](ConvProblem& p) { p.epilogue.requantize = Requantize::per_tensor; }},
+    {"residual", [](ConvProblem& p) { p.epilogue.residual.emplace(); }},
     {"x_zero_point", [](ConvProblem& p) { p.x_zero_point = 1; }},
     {"w_zero_point", [](ConvProblem& p) { p.w_zero_point = -1; }},
     {"y_zero_point", [](ConvProblem& p) { p.y_zero_point = 5; }},

@@ -128,11 +128,13 @@ class Drawer {
         if (random_.chance(0.4)) {
           recipe.epilogue.activation = {};
           recipe.epilogue.gamma = 0;
+          recipe.epilogue.residual.reset();
           recipe.zero_points[1] = 0;
           recipe.x_zero_given = recipe.w_zero_given = false;
         }
         if (requantized && random_.chance(0.3)) {
           recipe.epilogue.requantize = Requantize::none;
+          recipe.epilogue.residual.reset();
           recipe.zero_points[2] = 0;
         }
         return true;
@@ -342,6 +344,14 @@ class Drawer {
       recipe.zero_points[1] = random_.chance(0.5) ? random_zero_point(recipe.types.w) : 0;
       if (recipe.epilogue.requantize != Requantize::none) recipe.zero_points[2] = random_zero_point(recipe.types.y);
     }
+    if (options_.quantized_residual && recipe.epilogue.requantize != Requantize::none &&
+        (types.y == DataType::s8 || types.y == DataType::u8) && random_.chance(0.3)) {
+      recipe.epilogue.gamma = 0;
+      const auto zero_point = [&] { return options_.zero_points ? random_zero_point(types.y) : 0; };
+      const auto scales = options_.exact ? std::array{1.0, 0.5, 0.25} : std::array{0.7, 0.5, 1.3};
+      const auto scale = [&] { return scales[static_cast<std::size_t>(random_.integer(0, 2))]; };
+      recipe.epilogue.residual = {scale(), zero_point(), scale(), zero_point()};
+    }
     if (options_.given_zero_points && random_.chance(0.3)) {
       recipe.x_zero_given = random_.chance(0.6);
       recipe.w_zero_given = random_.chance(0.6);
@@ -459,6 +469,7 @@ ProblemOptions options_for(const EngineInfo& info) {
   options.residual = info.residual;
   options.activations = info.activations;
   options.requantize = info.requantize;
+  options.quantized_residual = info.quantized_residual;
   options.zero_points = info.zero_points;
   options.given_zero_points = info.given_zero_points;
   return options;

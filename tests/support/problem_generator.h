@@ -27,6 +27,7 @@ struct ProblemOptions {
   bool narrow_bias = true;
   bool residual = true;
   std::vector<ActivationKind> activations;  // besides identity; empty: all
+  bool quantized_residual = true;           // behind the requantization
   bool requantize = true;                   // only integer problems do
   bool zero_points = true;
   bool given_zero_points = true;

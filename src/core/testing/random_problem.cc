@@ -73,6 +73,11 @@ void choose_types(Random& random, ConvProblem& p) {
     p.x_zero_point = zero_point(p.x.type);
     p.w_zero_point = zero_point(p.w.type);
     if (p.epilogue.requantize != Requantize::none) p.y_zero_point = zero_point(p.y.type);
+    const bool bytes = p.y.type == DataType::s8 || p.y.type == DataType::u8;
+    if (bytes && p.epilogue.requantize != Requantize::none && chance(random, 0.3)) {
+      const auto scale = [&] { return static_cast<double>(uniform(random, 1, 1 << 20)) / 65536; };
+      p.epilogue.residual = {scale(), zero_point(p.y.type), scale(), zero_point(p.y.type)};
+    }
     if (chance(random, 0.2)) p.x_zero_given = true, p.x_zero_point = 0;
     if (chance(random, 0.2)) p.w_zero_given = true, p.w_zero_point = 0;
   } else if (chance(random, 0.1)) {
@@ -90,8 +95,8 @@ void choose_epilogue(Random& random, ConvProblem& p) {
   p.math = static_cast<MathMode>(chance(random, 0.7) ? 0 : uniform(random, 1, 2));
   if (chance(random, 0.2)) p.alpha = any_finite(random);
   if (chance(random, 0.2)) p.beta = any_finite(random);
-  if (chance(random, 0.2)) p.epilogue.gamma = any_finite(random);
-  p.epilogue.zero_z = p.epilogue.gamma == 0 && chance(random, 0.1);
+  if (!p.epilogue.residual && chance(random, 0.2)) p.epilogue.gamma = any_finite(random);
+  p.epilogue.zero_z = !p.epilogue.adds_z() && chance(random, 0.1);
   p.epilogue.bias = chance(random, 0.4);
   const DataType out = p.out().type;
   p.epilogue.narrow_bias = p.epilogue.bias && (out == DataType::f16 || out == DataType::bf16) && chance(random, 0.3);

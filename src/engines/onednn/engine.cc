@@ -81,7 +81,7 @@ EngineInfo declare(const Implementation& implementation) {
   } else {  // backward passes have no epilogue
     info.activations = {ActivationKind::identity};
   }
-  info.requantize = info.zero_points = (implementation.types & kInt8) != 0;
+  info.requantize = info.quantized_residual = info.zero_points = (implementation.types & kInt8) != 0;
   info.min_isa = takes_everything(implementation) ? processor_isa() : implementation.min_isa();
   // Below, oneDNN leaves what they compute to others.
   if (implementation.family == "ip" || implementation.family.starts_with("gemm_s8")) info.min_isa = Isa::avx512;
@@ -306,7 +306,7 @@ class ImplementationEngine final : public cost::FittedEngine, public DeclaresNam
   // The float GEMM computes post-ops an element at a time, after the product. Measured at 96 x 112 x 112 outputs.
   static double separate_epilogue_seconds(const ConvProblem& problem) {
     const Epilogue& epilogue = problem.epilogue;
-    double each = (epilogue.bias ? 0.5e-9 : 0) + (epilogue.gamma != 0 ? 1e-9 : 0);
+    double each = (epilogue.bias ? 0.5e-9 : 0) + (epilogue.adds_z() ? 1e-9 : 0);
     switch (epilogue.activation.kind) {
       case ActivationKind::identity:
         break;
@@ -314,7 +314,7 @@ class ImplementationEngine final : public cost::FittedEngine, public DeclaresNam
       case ActivationKind::clip:
       case ActivationKind::leaky_relu:
       case ActivationKind::prelu:
-        each += epilogue.gamma != 0 ? 20e-9 : 6e-9;
+        each += epilogue.adds_z() ? 20e-9 : 6e-9;
         break;
       default:
         each += 18e-9;

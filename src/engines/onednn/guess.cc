@@ -62,7 +62,7 @@ bool is_usual(const ConvProblem& p) {
   const bool several = p.x.elements() > p.batch();
   const Epilogue& epilogue = p.epilogue;
   return types && placed && several && p.w.is_packed(Layout::nchw) && p.x.type != DataType::f16 && p.alpha == 1 &&
-         p.beta == 0 && epilogue.gamma == 0 && p.math == MathMode::strict && p.batch() <= 1024 && p.x_zero_point == 0 &&
+         p.beta == 0 && !epilogue.adds_z() && p.math == MathMode::strict && p.batch() <= 1024 && p.x_zero_point == 0 &&
          p.w_zero_point == 0 && p.y_zero_point == 0 && !p.x_zero_given && !p.w_zero_given &&
          (!integers || epilogue.requantize != Requantize::none);
 }
@@ -111,7 +111,7 @@ std::optional<Guess> guess(std::size_t index, const ConvProblem& p) {
   if (guess.unlikely && guess.sure) return std::nullopt;
   guess.learnt = !guess.unlikely;
   guess.any_layout = answer == Answer::reordered;
-  if (guess.any_layout) guess.copied_bytes = p.x.bytes() + p.y.bytes() * (p.epilogue.gamma != 0 ? 2 : 1);
+  if (guess.any_layout) guess.copied_bytes = p.x.bytes() + p.y.bytes() * (p.epilogue.adds_z() ? 2 : 1);
   return guess;
 }
 

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "base/cpu.h"
+#include "core/epilogue.h"
 #include "core/hash.h"
 
 namespace convoy::onednn {
@@ -312,7 +313,8 @@ Request::Request(const ConvProblem& problem, Form form) : problem_(problem), for
 }
 
 // out = act(alpha*conv + beta*out + bias + gamma*z) * scale, rounded, plus zero point, in this order. The zero point is
-// added to a value already rounded: added before, it would turn the ties.
+// added to a value already rounded: added before, it would turn the ties. A quantized residual meets t - zero_point,
+// clipped to what a byte holds, in units of z, which oneDNN adds as it is.
 void Request::set_attributes() {
   const ConvProblem& p = problem_;
   const Epilogue& e = p.epilogue;
@@ -357,6 +359,18 @@ void Request::set_attributes() {
   if (e.requantize != Requantize::none) {
     const auto desc = per_channel(p, Type::f32, e.requantize == Requantize::per_tensor);
     binary(dnnl::algorithm::binary_mul, desc, Source::scales, desc);
+  }
+  if (e.residual) {
+    const QuantizedResidual& r = *e.residual;
+    const auto [low, high] = byte_limits(p.y.type);
+    const auto eltwise = [&](dnnl::algorithm algorithm, double a, double b) {
+      ops.append_eltwise(algorithm, static_cast<float>(a), static_cast<float>(b));
+    };
+    eltwise(dnnl::algorithm::eltwise_round, 0, 0);
+    eltwise(dnnl::algorithm::eltwise_clip, low - r.zero_point, high - r.zero_point);
+    eltwise(dnnl::algorithm::eltwise_linear, r.scale / r.z_scale, -r.z_zero_point);
+    binary(dnnl::algorithm::binary_add, y_, Source::z, as_given(p, p.y));
+    eltwise(dnnl::algorithm::eltwise_linear, r.z_scale, 0);
   }
   const dnnl::memory::desc one({1}, Type::s32, Tag::a);
   if (p.x_zero_point != 0) {

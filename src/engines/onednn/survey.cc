@@ -27,7 +27,7 @@ Offer offer_of(const ConvProblem& problem, const Given& given, const dnnl::primi
   if (format(dgrad ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC) != given.x) offer.reordered_bytes += problem.x.bytes();
   if (format(fprop ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST) != given.y) {
     // A residual is reordered like the output.
-    offer.reordered_bytes += problem.y.bytes() * (problem.epilogue.gamma != 0 ? 2 : 1);
+    offer.reordered_bytes += problem.y.bytes() * (problem.epilogue.adds_z() ? 2 : 1);
   } else if (form.residual_by_sum) {
     offer.reordered_bytes += problem.y.bytes();
   }

@@ -189,6 +189,17 @@ TEST(OracleRequantize, SaturatesAfterTheZeroPoint) {
             (Values{-128, 127, 100}));
 }
 
+TEST(OracleRequantize, ResidualMeetsRoundedAndSaturatedBytes) {
+  // v*scale = 1.5 2.5 -4 4, t = 2 2 0 4; t*0.5 + (z - 4)*0.25 = 1 + 0.5, 1 - 1, 0 + 1, 2 + 0.
+  EXPECT_EQ(run("fprop:x=s8,1x1x4:w=s8,1x1x1:y=u8,1x1x4:requant=tensor:residual=0.5,0,0.25,4:zp=0,0,10",
+                {.x = {3, 5, -8, 8}, .w = {1}, .z = {6, 0, 8, 4}, .scales = {0.5F}}),
+            (Values{12, 10, 11, 12}));
+  // With a zero point of t: t - 100 = -100 and 155 where it saturates, and the sum saturates, too.
+  EXPECT_EQ(run("fprop:x=s8,1x1x4:w=s8,1x1x1:y=u8,1x1x4:requant=tensor:residual=1,100,2,0:zp=0,0,5",
+                {.x = {-127, 127, -127, 127}, .w = {100}, .z = {60, 0, 0, 100}, .scales = {1}}),
+            (Values{25, 160, 0, 255}));
+}
+
 TEST(OracleRequantize, PerChannelToFloatAndWithout) {
   EXPECT_EQ(
       run("fprop:x=u8,1x1x1:w=s8,2x1x1:y=s8,1x2x1:requant=channel", {.x = {20}, .w = {1, 1}, .scales = {0.5F, 2}}),

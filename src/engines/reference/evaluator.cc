@@ -43,7 +43,7 @@ EpilogueValues Evaluator::values(const Coords& at) const {
   EpilogueValues values;
   if (problem_.beta != 0) values.prior = load_as_double(type, args_.out, geometry_.out().offset(at));
   if (epilogue.bias) values.bias = load_as_double(problem_.bias_type(), args_.bias, channel);
-  if (epilogue.gamma != 0) values.z = load_as_double(type, args_.z, geometry_.out().offset(at));
+  if (epilogue.adds_z()) values.z = load_as_double(type, args_.z, geometry_.out().offset(at));
   if (epilogue.activation.kind == ActivationKind::prelu) values.slope = args_.slopes[channel];
   if (epilogue.requantize != Requantize::none) {
     values.scale = args_.scales[epilogue.requantize == Requantize::per_channel ? channel : 0];

@@ -93,6 +93,20 @@ void store(DataType type, void* out, const Tile& tile, std::int64_t channels, st
   }
 }
 
+// The bytes of z where store() will put the results, each in 32 bits.
+template <class T>
+void load_rows(const void* z, const Tile& tile, std::int64_t channels, std::int64_t stride, std::int32_t* values,
+               int columns, int count) {
+  for (int r = 0; r < tile.rows; ++r, values += columns) {
+    const T* const from = static_cast<const T*>(z) + tile.out[static_cast<std::size_t>(r)] + channels;
+    if (stride == 1) {  // its own loop, so that it is vectorised
+      for (int i = 0; i < count; ++i) values[i] = from[i];
+    } else {
+      for (int i = 0; i < count; ++i) values[i] = from[i * stride];
+    }
+  }
+}
+
 class Int8Plan final : public PackedPlan {
  public:
   Int8Plan(const ConvProblem& problem, const Candidate& candidate, int threads, const Kernel& kernel,
@@ -202,11 +216,22 @@ class Int8Plan final : public PackedPlan {
       finish.scales = args.scales;
     }
 
+    alignas(64) std::int32_t z[int8::max_rows * int8::max_columns] = {};
+    if (const auto& residual = p.epilogue.residual) {
+      finish.z = z;
+      finish.t_scale = residual->scale;
+      finish.t_zero_point = residual->zero_point;
+      finish.z_scale = residual->z_scale;
+      finish.z_zero_point = residual->z_zero_point;
+    }
+    const auto load_z = p.y.type == DataType::s8 ? load_rows<std::int8_t> : load_rows<std::uint8_t>;
+
     const void* const weights = panels_.panel(packed, group, panel);
     alignas(64) std::int32_t c[int8::max_rows * int8::max_columns];
     for (const Tile& tile : tiles) {
       finish.row_terms = panels_.has_row_terms() ? tile.terms.data() : nullptr;
       kernel_.multiply(tile.x.data(), weights, panels_.steps(), c);
+      if (finish.z) load_z(args.z, tile, filter * g.y.channel, g.y.channel, z, kernel_.columns, columns);
       kernel_.finish(c, tile.rows, finish);
       store(p.y.type, args.out, tile, filter * g.y.channel, g.y.channel, c, kernel_.columns, columns);
     }
@@ -232,7 +257,7 @@ class Int8Engine final : public cost::FittedEngine {
     }
     info_.layouts = {{Layout::nhwc, Layout::nhwc}, {Layout::nchw, Layout::nchw}};
     info_.activations = {ActivationKind::relu, ActivationKind::clip, ActivationKind::leaky_relu};
-    info_.requantize = true;
+    info_.requantize = info_.quantized_residual = true;
     info_.zero_points = true;
     info_.given_zero_points = true;
     info_.min_isa = Isa::avx2;

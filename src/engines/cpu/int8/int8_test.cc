@@ -57,10 +57,12 @@ void expect_exact(const std::string& text) {
     w_zeros.as<std::int32_t>()[k] =
         static_cast<std::int32_t>(k * 41 % 256) - (problem.w.type == DataType::s8 ? 128 : 0);
   }
+  const HostTensor z = patterned(problem.y, 3);
   const std::int32_t x_zero = problem.x.type == DataType::s8 ? -77 : 201;
   ConvArgs args{.x = x.data.get(),
                 .w = w.data.get(),
                 .bias = bias.data.get(),
+                .z = problem.epilogue.takes_z() ? z.data.get() : nullptr,
                 .scales = scales.as<float>(),
                 .x_zero_point = &x_zero,
                 .w_zero_points = w_zeros.as<std::int32_t>()};
@@ -145,6 +147,16 @@ TEST(Int8, OneAndThreeDimensions) {
 TEST(Int8, LongReductionWraps) {
   // 255 * -128 * 9 * 8192 < -2^31: the sum has to wrap as 32 bits do.
   expect_exact("fprop:x=u8,1x8192x3x3,nhwc:w=s8,3x8192x3x3,nchw:y=s32,1x3x1x1,nhwc");
+}
+TEST(Int8, QuantizedResidual) {
+  for (const char* rest : {"u8,2x48x7x5,nhwc:bias=1:requant=channel:residual=0.75,121,1.125,0:zp=3,0,0",
+                           "u8,2x48x7x5,nhwc:act=relu:requant=tensor:residual=1.5,0,0.5,130:zp=0,0,17",
+                           "s8,2x48x7x5,nhwc:bias=1:requant=channel:residual=0.25,-5,0.375,9:zp=0,2,-128"}) {
+    expect_exact(std::string("fprop:x=u8,2x64x7x5,nhwc:w=s8,48x64x1x1,nchw:y=") + rest);
+  }
+  expect_exact(
+      "fprop:x=s8,1x12x9x8,nchw:w=s8,10x6x3x3,nchw:y=s8,1x10x9x8,nchw:pad=1x1:groups=2:requant=channel:"
+      "residual=0.5,3,0.25,-7:zp=1,0,5");
 }
 TEST(Int8, RefusesWhatItDoesNotFuse) {
   const auto problem =

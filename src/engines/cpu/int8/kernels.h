@@ -18,7 +18,10 @@ enum class Act : std::int32_t { identity, relu, clip, leaky_relu };
 //   s = c + column_terms[n] + row_terms[r] * (w_zeros ? w_zeros[n] : 1)            (32 bits, wrapping)
 //   v = act(s + bias[n]) * scales[n * scale_stride]
 //   result = clamp(round_to_nearest_even(v) + zero_point, low, high), or v itself as f32 when `to_float`
-// bias, scales, row_terms and w_zeros may be null.
+// or with a residual, z != null:
+//   t = clamp(round_to_nearest_even(v), low - t_zero_point, high - t_zero_point)
+//   result = clamp(round_to_nearest_even(t * t_scale + (z - z_zero_point) * z_scale) + zero_point, low, high)
+// bias, scales, row_terms, w_zeros and z may be null.
 struct Finish {
   const std::int32_t* column_terms;
   const std::int32_t* row_terms;  // max_rows of them, or null
@@ -30,6 +33,8 @@ struct Finish {
   double a, b;
   double zero_point, low, high;
   bool to_float;
+  const std::int32_t* z;  // placed like c
+  double t_scale, t_zero_point, z_scale, z_zero_point;
 };
 
 struct Kernel {

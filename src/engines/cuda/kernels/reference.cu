@@ -216,7 +216,7 @@ __device__ ReferenceRecord record_of(const ReferenceArgs& p, const At& at, const
       r.bias = static_cast<const float*>(p.bias)[channel];
     }
   }
-  r.z = p.gamma != 0 ? load_double<out_type>(p.z, where) : 0;
+  r.z = p.gamma != 0 || p.residual ? load_double<out_type>(p.z, where) : 0;
   r.slope = p.slopes != nullptr ? p.slopes[channel] : 0;
   r.scale = p.scales != nullptr ? p.scales[p.scale_per_channel ? channel : 0] : 1;
   return r;
@@ -239,6 +239,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) reference(const ReferenceA
     if (p.gamma != 0) v += p.gamma * r.z;
     v = activate(p, v, r.slope);
     if (p.scales != nullptr) v *= r.scale;
+    if (p.residual) {
+      const double t = fmin(fmax(rint(v) + p.t_zero, p.low), p.high);
+      v = (t - p.t_zero) * p.t_scale + (r.z - p.z_zero) * p.z_scale;
+    }
     if (p.rounds) v = rint(v) + p.out_zero;
     store_double<out_type>(out, offset(p.out, at), v);
     // Channel padding behind the last channel is zero.

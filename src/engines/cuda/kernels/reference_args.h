@@ -30,6 +30,9 @@ struct ReferenceArgs {
   int scale_per_channel;
   int rounds;  // to an integer before out_zero is added
   int a_zero, b_zero, out_zero;
+  int residual;  // Epilogue::residual is there, and these are its fields and the bounds of a byte
+  int t_zero, z_zero;
+  double t_scale, z_scale, low, high;
 };
 
 // What meets in one output element: core/tolerance.h's bound and the exact value follow from it.

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <tuple>
 
+#include "core/epilogue.h"
 #include "device/cuda/device.h"
 #include "engines/cuda/compiler/constants.h"
 
@@ -81,6 +82,14 @@ ReferenceArgs reference_args(const ConvProblem& problem, const ConvArgs& args) {
   r.scale_per_channel = epilogue.requantize == Requantize::per_channel ? 1 : 0;
   r.rounds = epilogue.requantize != Requantize::none && is_integer(problem.out().type) ? 1 : 0;
   r.out_zero = problem.y_zero_point;
+  if (const auto& residual = epilogue.residual) {
+    r.residual = 1;
+    r.t_zero = residual->zero_point;
+    r.z_zero = residual->z_zero_point;
+    r.t_scale = residual->scale;
+    r.z_scale = residual->z_scale;
+    std::tie(r.low, r.high) = byte_limits(problem.out().type);
+  }
   return r;
 }
 
