@@ -37,9 +37,6 @@ struct MemoryGoal {
 
 struct NetworkOptions {
   int threads = 1;
-  // The caller's threads, as many as `threads`; null: OpenMP's. Sessions run on them, measuring doesn't. oneDNN has
-  // threads of its own, OpenMP's in any case: selection.filter.engines = "!onednn.*" keeps convolutions from it.
-  std::shared_ptr<ThreadTeam> team;
   CpuFeatures cpu = cpu_features();  // the processor's, or capped
   SelectionOptions selection;
   MathMode math = MathMode::strict;  // of its convolutions
@@ -65,6 +62,9 @@ struct NetworkOptions {
   // threads and math is obeyed in place of `how`; empty: none. One that doesn't fit is a remark, and `how` decides.
   std::string kept_plans;
   std::vector<std::string> skip_passes;  // improvements of the graph to leave out (network_passes())
+  // The caller's threads, as many as `threads`; null: OpenMP's. Sessions run on them, measuring doesn't. oneDNN has
+  // threads of its own, OpenMP's in any case: selection.filter.engines = "!onednn.*" keeps convolutions from it.
+  std::shared_ptr<ThreadTeam> team;
 };
 
 // One step of a prepared network, in execution order, for reports.

@@ -146,10 +146,10 @@ Result<NetworkOptions> read_network_options(const convoy_options* options, Use u
     return Error{ErrorCode::unsupported, fmt::format("device={}: networks run on the processor only", given.device)};
   }
   NetworkOptions made{.threads = chooser.place.request.threads,
-                      .team = caller_team(given, chooser.place.request.threads),
                       .cpu = chooser.place.request.cpu,
                       .selection = chooser.options,
-                      .math = chooser.math};
+                      .math = chooser.math,
+                      .team = caller_team(given, chooser.place.request.threads)};
   const std::string_view how = given.how != nullptr ? given.how : "tuned";
   const bool measures = use == Use::tune || made.selection.budget_seconds > 0;
   if (how != "tuned") made.how = how;

@@ -152,6 +152,12 @@ std::optional<Refusal> known_wrong(const Implementation& implementation, const C
                                "scales, slopes or residuals, where they don't fill a vector of 8: wrong results",
                                p.groups)};
   }
+  if (implementation.family.starts_with("gemm_s8") && p.x_zero_point != 0) {
+    return Refusal{RefusalCode::epilogue,
+                   fmt::format("zp={}: oneDNN's 8-bit GEMM takes wrong sums of the weights for x's zero point where "
+                               "filters don't come in fours: wrong results",
+                               p.x_zero_point)};
+  }
   if (p.compute != DataType::s32 || implementation.family == "ref") return std::nullopt;
   const std::string_view level = implementation.level;
   if (level.find("vnni") != std::string_view::npos || level == "amx") return std::nullopt;
