@@ -1,5 +1,5 @@
-// fmt's functions that are not templates, for the libraries that bring nothing along: Debian has them as a shared library
-// only, and compiled into each file that formats (FMT_HEADER_ONLY) they take longer than the file itself. What
+// fmt's functions that are not templates, for the libraries that bring nothing along: Debian has them as a shared
+// library only, and compiled into each file that formats (FMT_HEADER_ONLY) they take longer than the file itself. What
 // fmt/src/format.cc has of templates that the headers only declare follows.
 #include <fmt/format-inl.h>
 
