@@ -50,7 +50,10 @@ if(CONVOY_SANITIZE)  # instrumented, the kernels take minutes to compile at -O3
 endif()
 
 # What is tested is optimised; tests themselves compile in two thirds of the time without (sanitized ones in half).
-set(CONVOY_TEST_OPTIMISATION $<IF:$<BOOL:${CONVOY_SANITIZE}>,-O0,-O1>)
+set(CONVOY_TEST_OPTIMISATION -O1)
+if(CONVOY_SANITIZE)
+  set(CONVOY_TEST_OPTIMISATION -O0)
+endif()
 
 # For targets that need a source and have none; written only where it is not there: else it is compiled again.
 set(CONVOY_EMPTY_SOURCE ${CMAKE_BINARY_DIR}/empty.cc)
