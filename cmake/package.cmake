@@ -10,8 +10,7 @@ include(exports)
 # libconvoy: what include/convoy.h and include/convoy/ declare, as one shared library.
 get_property(libraries GLOBAL PROPERTY CONVOY_LIBRARIES)
 list(REMOVE_ITEM libraries convoy_cli convoy_report convoy_io)
-file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/empty.cc CONTENT "")  # written only where it is not there: else it is compiled again
-add_library(convoy_shared SHARED ${CMAKE_BINARY_DIR}/empty.cc)
+add_library(convoy_shared SHARED ${CONVOY_EMPTY_SOURCE})
 add_library(convoy::convoy ALIAS convoy_shared)
 set(exports ${CMAKE_BINARY_DIR}/libconvoy.map)
 write_exports(${exports})

@@ -433,25 +433,25 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
 
 }  // namespace
 
-void add_bench(CLI::App& app, Program& program) {
-  CLI::App& command = add_subcommand(app, "bench", "Time every candidate of every convolution, checked by the oracle",
-                                     "  convoy bench zoo:resnet18 --threads 1\n"
-                                     "  convoy bench problems/resnet50.txt --vs 'cpu.gemm*' --budget 120\n"
-                                     "  convoy bench fprop:x=f32,1x64x56x56,nhwc:w=f32,64x64x3x3:pad=1x1 --json");
+void add_bench(Parser app, Program& program) {
+  Parser command = add_subcommand(app, "bench", "Time every candidate of every convolution, checked by the oracle",
+                                  "  convoy bench zoo:resnet18 --threads 1\n"
+                                  "  convoy bench problems/resnet50.txt --vs 'cpu.gemm*' --budget 120\n"
+                                  "  convoy bench fprop:x=f32,1x64x56x56,nhwc:w=f32,64x64x3x3:pad=1x1 --json");
   auto flags = std::make_shared<BenchFlags>();
   command
       .add_option("target", flags->target,
                   "An ONNX file, zoo:NAME, a problem list, or a problem string (op:... and convert:..., too)")
-      ->required();
+      .required();
   add_node_flag(command, flags->nodes);
   begin(command, Subject::input);
   command.add_option("--dtype", flags->type, "Run the problems in this data type instead: f64 f32 f16 bf16 s8 u8 ...")
-      ->type_name("TYPE");
+      .type_name("TYPE");
   command.add_option("--pass", flags->pass, "Run this pass of the problems instead: fprop, dgrad or wgrad")
-      ->type_name("PASS");
+      .type_name("PASS");
   begin(command, Subject::output);
   command.add_option("--vs", flags->versus, "Compare the fastest of these engines with the fastest of the others")
-      ->type_name("GLOB");
+      .type_name("GLOB");
   command.add_flag("--all", flags->all, "Why each engine can't that can't");
   begin(command, Subject::choosing);
   command.add_flag("--all-knobs", flags->all_knobs, "Measure every knob value, not only each engine's default");

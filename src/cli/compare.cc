@@ -134,22 +134,22 @@ Result<int> compare(const Program& program, const Flags& flags) {
 
 }  // namespace
 
-void add_compare(CLI::App& app, Program& program) {
-  CLI::App& command = add_subcommand(app, "compare", "Time two plans of a network side by side, and say what differs",
-                                     "  convoy compare zoo:resnet18 greedy uniform:nchw16c\n"
-                                     "  convoy compare model.onnx a.plan b.plan --input kitten.png");
+void add_compare(Parser app, Program& program) {
+  Parser command = add_subcommand(app, "compare", "Time two plans of a network side by side, and say what differs",
+                                  "  convoy compare zoo:resnet18 greedy uniform:nchw16c\n"
+                                  "  convoy compare model.onnx a.plan b.plan --input kitten.png");
   auto flags = std::make_shared<Flags>();
-  command.add_option("model", flags->model, "An ONNX file or zoo:NAME")->required();
-  command.add_option("a", flags->a, "A plan file, or how to make one: greedy, uniform:nhwc ...")->required();
-  command.add_option("b", flags->b, "The same")->required();
+  command.add_option("model", flags->model, "An ONNX file or zoo:NAME").required();
+  command.add_option("a", flags->a, "A plan file, or how to make one: greedy, uniform:nhwc ...").required();
+  command.add_option("b", flags->b, "The same").required();
   add_input_flags(command, flags->input);
   begin(command, Subject::choosing);
   add_memory_flags(command, flags->memory);
   begin(command, Subject::timing);
   command.add_option("--rounds", flags->rounds, "Turns of each side")
-      ->type_name("N")
-      ->check(CLI::Range(1, 100000))
-      ->capture_default_str();
+      .type_name("N")
+      .range(1, 100000)
+      .capture_default_str();
   add_shared_flags(command, program, "Measure the engines for so long first and choose the fastest (default: don't)");
   add_database_flag(command, program);
   command.callback([flags, &program] { program.action = [flags, &program] { return compare(program, *flags); }; });

@@ -85,7 +85,9 @@ void all_of(const CommandDescription& command, std::vector<const CommandDescript
 std::string subcommand_pattern(const std::vector<const CommandDescription*>& commands) {
   std::string pattern;
   for (const CommandDescription* command : commands) {
-    if (command != commands.front()) pattern += (pattern.empty() ? "" : "|") + in_quotes(command->name);
+    if (command == commands.front()) continue;
+    if (!pattern.empty()) pattern += '|';
+    pattern += in_quotes(command->name);
   }
   return pattern;
 }
@@ -293,22 +295,22 @@ std::string man_page(const CommandDescription& app) {
 
 }  // namespace
 
-void add_completion(CLI::App& app, Program& program) {
-  CLI::App& command = add_subcommand(app, "completion", "Print shell completion for bash or zsh",
-                                     "  convoy completion bash > ~/.local/share/bash-completion/completions/convoy\n"
-                                     "  convoy completion zsh > ~/.zsh/completions/_convoy");
+void add_completion(Parser app, Program& program) {
+  Parser command = add_subcommand(app, "completion", "Print shell completion for bash or zsh",
+                                  "  convoy completion bash > ~/.local/share/bash-completion/completions/convoy\n"
+                                  "  convoy completion zsh > ~/.zsh/completions/_convoy");
   auto shell = std::make_shared<std::string>();
-  command.add_option("shell", *shell, "The shell: bash or zsh")->required()->check(CLI::IsMember({"bash", "zsh"}));
-  command.callback([&app, shell, &program] {
-    program.action = [&app, shell, &program]() -> Result<int> {
-      program.raw(*shell == "bash" ? bash_completion(describe(app)) : zsh_completion(describe(app)));
+  command.add_option("shell", *shell, "The shell: bash or zsh").required().one_of({"bash", "zsh"});
+  command.callback([app, shell, &program] {
+    program.action = [app, shell, &program]() -> Result<int> {
+      program.raw(*shell == "bash" ? bash_completion(describe(app.app())) : zsh_completion(describe(app.app())));
       return kDone;
     };
   });
-  CLI::App& man = add_subcommand(app, "man", "Print the man page", "  convoy man | man -l -");
-  man.callback([&app, &program] {
-    program.action = [&app, &program]() -> Result<int> {
-      program.raw(man_page(describe(app)));
+  Parser man = add_subcommand(app, "man", "Print the man page", "  convoy man | man -l -");
+  man.callback([app, &program] {
+    program.action = [app, &program]() -> Result<int> {
+      program.raw(man_page(describe(app.app())));
       return kDone;
     };
   });

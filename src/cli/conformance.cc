@@ -95,27 +95,27 @@ Result<int> conformance(const Program& program, const ConformanceFlags& flags) {
 
 }  // namespace
 
-void add_conformance(CLI::App& app, Program& program) {
-  CLI::App& command =
+void add_conformance(Parser app, Program& program) {
+  Parser command =
       add_subcommand(app, "conformance", "Run ONNX test folders (model.onnx, test_data_set_N/{input,output}_K.pb)",
                      "  convoy conformance onnx/backend/test/data/node --filter 'test_conv*'");
   auto flags = std::make_shared<ConformanceFlags>();
   command.add_option("folder", flags->folder, "Searched recursively; each folder with a model.onnx is a case")
-      ->required();
+      .required();
   begin(command, Subject::input);
   command.add_option("--filter", flags->filter, "Only cases whose name (path below the folder) matches")
-      ->type_name("GLOB");
+      .type_name("GLOB");
   begin(command, Subject::checking);
   command.add_option("--timeout", flags->timeout, "A case that takes longer fails")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(0.001, 1e6));
+      .type_name("SECONDS")
+      .range(0.001, 1e6);
   command.add_option("--rtol", flags->relative, "Relative tolerance instead of 1e-3 (16-bit floats: 1e-2)")
-      ->check(CLI::NonNegativeNumber);
+      .non_negative();
   command
       .add_option("--atol", flags->absolute,
                   "Absolute tolerance instead of 1e-7 (models of more than ten nodes: 1e-5 of the output's largest "
                   "magnitude; 16-bit floats: 1e-3)")
-      ->check(CLI::NonNegativeNumber);
+      .non_negative();
   begin(command, Subject::output);
   command.add_flag("--quiet", flags->quiet, "Print only cases that did not pass");
   add_shared_flags(command, program, "Measure engines for so long in each case (default: predict)");

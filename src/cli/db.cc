@@ -201,10 +201,10 @@ Result<int> collect(const Program& program, const DbFlags& flags) {
   return kDone;
 }
 
-void add_filter(CLI::App& app, RecordFilter& filter) {
+void add_filter(Parser app, RecordFilter& filter) {
   begin(app, Subject::input);
-  app.add_option("--problem", filter.problems, "Problems whose string matches one of these globs")->type_name("GLOB");
-  app.add_option("--engines", filter.engines, "Engines that match: 'cpu.*,!cpu.winograd'")->type_name("GLOB");
+  app.add_option("--problem", filter.problems, "Problems whose string matches one of these globs").type_name("GLOB");
+  app.add_option("--engines", filter.engines, "Engines that match: 'cpu.*,!cpu.winograd'").type_name("GLOB");
 }
 
 }  // namespace
@@ -261,74 +261,74 @@ Applicable applicable(std::span<const TuningRecord> records) {
   return result;
 }
 
-void add_db(CLI::App& app, Program& program) {
-  CLI::App& command =
+void add_db(Parser app, Program& program) {
+  Parser command =
       add_subcommand(app, "db", "The tuning database: show, export, import, merge, verify, forget, clear, gc, path",
                      "  convoy db show --engines 'cpu.*'\n  convoy db export -o tuned.jsonl");
   command.require_subcommand(1);
   auto flags = std::make_shared<DbFlags>();
   const auto add = [&](const std::string& name, const std::string& description, const std::string& example,
-                       const std::function<Result<int>(const Program&, const DbFlags&)>& act) -> CLI::App& {
-    CLI::App& part = add_subcommand(command, name, description, "  convoy db " + example);
+                       const std::function<Result<int>(const Program&, const DbFlags&)>& act) -> Parser {
+    Parser part = add_subcommand(command, name, description, "  convoy db " + example);
     part.callback([flags, &program, act] { program.action = [flags, &program, act] { return act(program, *flags); }; });
     return part;
   };
-  CLI::App& path = add("path", "Where it is, and what state it is in", "path", show_path);
+  Parser path = add("path", "Where it is, and what state it is in", "path", show_path);
   add_display_flags(path, program);
-  CLI::App& shown = add("show", "Every measurement, by problem", "show --problem '*3x3*'", show);
+  Parser shown = add("show", "Every measurement, by problem", "show --problem '*3x3*'", show);
   add_filter(shown, flags->filter);
   add_display_flags(shown, program);
-  CLI::App& exported = add("export", "Its measurements as JSON lines, always in the same order",
-                           "export -o tuned.jsonl", export_records);
+  Parser exported = add("export", "Its measurements as JSON lines, always in the same order", "export -o tuned.jsonl",
+                        export_records);
   add_filter(exported, flags->filter);
   begin(exported, Subject::output);
-  exported.add_option("-o,--output", flags->output, "The file to write (default: standard output)")->type_name("FILE");
-  CLI::App& imported =
+  exported.add_option("-o,--output", flags->output, "The file to write (default: standard output)").type_name("FILE");
+  Parser imported =
       add("import",
           "Take in what export wrote; of two measurements of the same the better attested "
           "one stays",
           "import tuned.jsonl", [](const Program& p, const DbFlags& f) { return take_in(p, f, records_of_export); });
-  CLI::App& merged = add("merge", "Take in other tuning databases, by the same rule", "merge other/tuning.db",
-                         [](const Program& p, const DbFlags& f) { return take_in(p, f, records_of_database); });
-  for (CLI::App* taking : {&imported, &merged}) {
-    taking->add_option("files", flags->files, "The files")->required();
-    add_display_flags(*taking, program);
+  Parser merged = add("merge", "Take in other tuning databases, by the same rule", "merge other/tuning.db",
+                      [](const Program& p, const DbFlags& f) { return take_in(p, f, records_of_database); });
+  for (const Parser taking : {imported, merged}) {
+    taking.add_option("files", flags->files, "The files").required();
+    add_display_flags(taking, program);
   }
-  CLI::App& verified = add("verify", "Measure and check a sample of it again", "verify --sample 20",
-                           [](const Program& p, const DbFlags& f) { return verify_database(p, f.verify); });
+  Parser verified = add("verify", "Measure and check a sample of it again", "verify --sample 20",
+                        [](const Program& p, const DbFlags& f) { return verify_database(p, f.verify); });
   add_filter(verified, flags->verify.filter);
   begin(verified, Subject::checking);
   verified.add_option("--sample", flags->verify.sample, "How many measurements")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  verified.add_option("--seed", flags->verify.seed, "Which ones: another seed, another sample")->capture_default_str();
+      .type_name("N")
+      .range(1, 1'000'000)
+      .capture_default_str();
+  verified.add_option("--seed", flags->verify.seed, "Which ones: another seed, another sample").capture_default_str();
   verified.add_option("--budget", flags->verify.budget, "Measure for so long in all")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(0.1, 1e6))
-      ->capture_default_str();
+      .type_name("SECONDS")
+      .range(0.1, 1e6)
+      .capture_default_str();
   verified.add_flag("--update", flags->verify.update, "Keep the new measurements");
   verified.add_option("--device", program.shared.device, "Whose measurements: cpu (default), cuda or cuda:N")
-      ->type_name("DEVICE");
+      .type_name("DEVICE");
   add_display_flags(verified, program);
-  CLI::App& forgotten =
+  Parser forgotten =
       add("forget", "Drop the measurements of some problems or engines", "forget --problem '*3x3*' --dry-run",
           [](const Program& p, const DbFlags& f) { return forget_records(p, f.forget); });
   add_filter(forgotten, flags->forget.filter);
-  CLI::App& cleared = add("clear", "Drop every measurement", "clear --dry-run",
-                          [](const Program& p, const DbFlags& f) { return clear_records(p, f.forget); });
+  Parser cleared = add("clear", "Drop every measurement", "clear --dry-run",
+                       [](const Program& p, const DbFlags& f) { return clear_records(p, f.forget); });
   cleared.add_flag("-y,--yes", flags->forget.yes, "Do not ask: needed where there is no terminal");
-  for (CLI::App* dropping : {&forgotten, &cleared}) {
-    dropping->add_flag("--dry-run", flags->forget.dry_run, "Only count");
-    add_display_flags(*dropping, program);
+  for (const Parser dropping : {forgotten, cleared}) {
+    dropping.add_flag("--dry-run", flags->forget.dry_run, "Only count");
+    add_display_flags(dropping, program);
   }
-  CLI::App& collected =
+  Parser collected =
       add("gc", "Drop what old engine revisions measured, and problems unused for long", "gc --dry-run", collect);
   begin(collected, Subject::input);
   collected.add_option("--unused-days", flags->collect.unused_days, "How long is long")
-      ->type_name("DAYS")
-      ->check(CLI::Range(0, 100'000))
-      ->capture_default_str();
+      .type_name("DAYS")
+      .range(0, 100'000)
+      .capture_default_str();
   collected.add_flag("--dry-run", flags->collect.dry_run, "Only count");
   add_display_flags(collected, program);
 }

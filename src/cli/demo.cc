@@ -157,12 +157,12 @@ Result<int> demo(const Program& program, const DemoFlags& flags) {
 
 }  // namespace
 
-void add_demo(CLI::App& app, Program& program) {
-  CLI::App& command = add_subcommand(app, "demo", "Tune resnet18 on a picture made here and show what was chosen",
-                                     "  convoy demo --threads 2 --picture demo.png");
+void add_demo(Parser app, Program& program) {
+  Parser command = add_subcommand(app, "demo", "Tune resnet18 on a picture made here and show what was chosen",
+                                  "  convoy demo --threads 2 --picture demo.png");
   auto flags = std::make_shared<DemoFlags>();
   begin(command, Subject::output);
-  command.add_option("--picture", flags->picture_file, "Write the picture here as PNG")->type_name("FILE");
+  command.add_option("--picture", flags->picture_file, "Write the picture here as PNG").type_name("FILE");
   add_shared_flags(command, program,
                    fmt::format("Tune for at most so long (default {}, at most {})", kDefaultBudget, kMaxBudget));
   command.callback([flags, &program] { program.action = [flags, &program] { return demo(program, *flags); }; });

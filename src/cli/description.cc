@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace convoy::cli {
 namespace {
@@ -74,7 +76,7 @@ const char* name_of(Subject subject) {
   return "Output";
 }
 
-void begin(CLI::App& app, Subject subject) { app.option_defaults()->group(name_of(subject)); }
+void begin(Parser app, Subject subject) { app.begin_group(name_of(subject)); }
 
 CommandDescription describe(const CLI::App& app) {
   CommandDescription command;

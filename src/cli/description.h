@@ -1,9 +1,10 @@
 // What the command says of itself, as values: help, the man page and shell completion are made from them.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
+
+#include "cli/flags.h"
 
 namespace convoy::cli {
 
@@ -12,7 +13,7 @@ enum class Subject { input, choosing, timing, device, checking, output };
 const char* name_of(Subject subject);
 
 // Options that are added to `app` from here on are about `subject`.
-void begin(CLI::App& app, Subject subject);
+void begin(Parser app, Subject subject);
 
 struct OptionDescription {
   std::vector<std::string> names;    // "-o", "--output"; the name of a positional

@@ -229,8 +229,8 @@ Json library_versions() {
   return versions;
 }
 
-void add_doctor(CLI::App& app, Program& program) {
-  CLI::App& command =
+void add_doctor(Parser app, Program& program) {
+  Parser command =
       add_subcommand(app, "doctor", "Show the processor, GPUs, the libraries and every environment variable",
                      "  convoy doctor --json");
   auto measure = std::make_shared<bool>(false);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -330,32 +331,32 @@ Result<int> exec(const Program& program, const ExecFlags& flags) {
 
 }  // namespace
 
-void add_exec(CLI::App& app, Program& program) {
-  CLI::App& command = add_subcommand(app, "exec", "Run a program with its cuDNN convolutions seen and steered",
-                                     "  convoy exec --record r.jsonl -- python train.py\n"
-                                     "  convoy tune r.jsonl --device cuda\n"
-                                     "  convoy exec -- python train.py");
+void add_exec(Parser app, Program& program) {
+  Parser command = add_subcommand(app, "exec", "Run a program with its cuDNN convolutions seen and steered",
+                                  "  convoy exec --record r.jsonl -- python train.py\n"
+                                  "  convoy tune r.jsonl --device cuda\n"
+                                  "  convoy exec -- python train.py");
   auto flags = std::make_shared<ExecFlags>();
   begin(command, Subject::output);
   command
       .add_option("--record", flags->record,
                   "Write every distinct convolution, with calls and engines, to FILE, and a problem list beside it "
                   "(.txt). Without a flag that chooses the program is only looked at")
-      ->type_name("FILE");
+      .type_name("FILE");
   command
       .add_option(
           "--report", flags->reports,
           "Write what convoy report shows to FILE (.html, .json, else text): now and then, at SIGUSR2, at the end")
-      ->type_name("FILE");
-  command.add_option("--every", flags->every, "How often --report does so: 90s, 5m (default), 2h")->type_name("TIME");
+      .type_name("FILE");
+  command.add_option("--every", flags->every, "How often --report does so: 90s, 5m (default), 2h").type_name("TIME");
   command
       .add_option(
           "--diagnose", flags->diagnosis,
           "Say why descriptors and plans failed; FOLDER (default convoy-diagnosis) gets a PyTorch script for each "
           "such convolution")
-      ->type_name("FOLDER")
-      ->expected(0, 1)
-      ->default_str("convoy-diagnosis");
+      .type_name("FOLDER")
+      .expected(0, 1)
+      .default_str("convoy-diagnosis");
   add_steering_flags(command, program);
   command.add_flag("--strict,!--fallback", flags->strict,
                    "What rules and filters ask for and can't be had fails the program's call; with --fallback, the "
@@ -369,9 +370,9 @@ void add_exec(CLI::App& app, Program& program) {
   command
       .add_option("--sm-count", program.shared.sm_count,
                   "Choose for so many SMs and leave the others free, where cuDNN's engines can (default: all)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1'000'000));
-  command.add_option("program", flags->program, "The program and its arguments, after --")->required();
+      .type_name("N")
+      .range(1, 1'000'000);
+  command.add_option("program", flags->program, "The program and its arguments, after --").required();
   command.positionals_at_end();
   command.prefix_command();
   command.callback([flags, &program] {

@@ -352,17 +352,17 @@ Result<int> explain(const Program& program, const ExplainFlags& flags) {
 
 }  // namespace
 
-void add_explain(CLI::App& app, Program& program) {
-  CLI::App& command = add_subcommand(app, "explain", "Say which engines can run a problem, and why the others can't",
-                                     "  convoy explain fprop:x=f32,1x64x56x56,nhwc:w=f32,64x64x3x3:pad=1x1\n"
-                                     "  convoy explain zoo:resnet18 --node 3\n"
-                                     "  convoy explain model.onnx --node 'pool*' --how global\n"
-                                     "  convoy explain zoo:resnet18 --budget 20 --fusion");
+void add_explain(Parser app, Program& program) {
+  Parser command = add_subcommand(app, "explain", "Say which engines can run a problem, and why the others can't",
+                                  "  convoy explain fprop:x=f32,1x64x56x56,nhwc:w=f32,64x64x3x3:pad=1x1\n"
+                                  "  convoy explain zoo:resnet18 --node 3\n"
+                                  "  convoy explain model.onnx --node 'pool*' --how global\n"
+                                  "  convoy explain zoo:resnet18 --budget 20 --fusion");
   auto flags = std::make_shared<ExplainFlags>();
   command
       .add_option("target", flags->target,
                   "A problem string; also a problem list, an ONNX file or zoo:NAME, of which each problem is a line")
-      ->required();
+      .required();
   add_node_flag(command, flags->nodes);
   begin(command, Subject::output);
   command.add_flag("--all", flags->all, "Every problem in full, not a line each");

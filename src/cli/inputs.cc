@@ -118,12 +118,12 @@ std::string describe(const NetworkValue& value) {
   return text;
 }
 
-void add_dim_flag(CLI::App& app, InputFlags& flags) {
+void add_dim_flag(Parser app, InputFlags& flags) {
   begin(app, Subject::input);
   app.add_option("--dim", flags.dims, "Size of a free dim: its name in the model, or INPUT:AXIS (repeatable)")
-      ->type_name("DIM=VALUE")
-      ->expected(1)
-      ->take_all();
+      .type_name("DIM=VALUE")
+      .expected(1)
+      .take_all();
 }
 
 bool has_batch(const NetworkValue& input) {
@@ -131,28 +131,28 @@ bool has_batch(const NetworkValue& input) {
   return input.known_rank && (rank == 2 || rank > 3 || (rank == 3 && input.dims[0] < 0));
 }
 
-void add_input_flags(CLI::App& app, InputFlags& flags) {
+void add_input_flags(Parser app, InputFlags& flags) {
   begin(app, Subject::input);
   app.add_option("--input", flags.inputs,
                  "An input from .npy, TensorProto .pb, .png, .jpg, .nii or .nii.gz; NAME= may be left out for a model "
                  "with one input. Several files, a folder or a pattern: an answer to each (repeatable)")
-      ->type_name("[NAME=]FILE")
-      ->expected(1)
-      ->take_all();
+      .type_name("[NAME=]FILE")
+      .expected(1)
+      .take_all();
   app.add_option("files", flags.files, "More inputs, as --input has them: convoy run MODEL --input *.jpg")
-      ->type_name("[NAME=]FILE");
+      .type_name("[NAME=]FILE");
   app.add_flag("--random-inputs", flags.random, "Fill inputs that no file is given for with random numbers");
   app.add_option("--batch", flags.batch, "Run so many inputs at once, where the model leaves its batch free")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1 << 20));
+      .type_name("N")
+      .range(1, 1 << 20);
   add_dim_flag(app, flags);
   add_picture_flags(app, flags.picture);
   app.add_option(
          "--volume-axes", flags.volume_axes,
          "Volumes: which axes of the file are the input's D, H and W: xyz (as nibabel indexes; default), zyx ...")
-      ->type_name("AXES");
+      .type_name("AXES");
   app.add_option("--normalize", flags.normalize, "Volumes: minmax (default), zscore, percentile:LOW:HIGH or none")
-      ->type_name("HOW");
+      .type_name("HOW");
 }
 
 Result<std::vector<TensorDesc>> input_descriptions(const Network& network, const InputFlags& flags) {

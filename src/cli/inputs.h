@@ -23,8 +23,8 @@ struct InputFlags {
   std::string volume_axes = "xyz";
   std::string normalize = "minmax";
 };
-void add_input_flags(CLI::App& app, InputFlags& flags);
-void add_dim_flag(CLI::App& app, InputFlags& flags);
+void add_input_flags(Parser app, InputFlags& flags);
+void add_dim_flag(Parser app, InputFlags& flags);
 
 struct PreparedInput {
   HostTensor tensor;

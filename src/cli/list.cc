@@ -219,30 +219,30 @@ Result<int> list_zoo(const Program& program) {
 
 }  // namespace
 
-void add_list(CLI::App& app, Program& program) {
-  CLI::App& command = add_subcommand(
-      app, "list", "List engines, rule fields, layouts, passes, problem lists or the zoo", "  convoy list engines");
+void add_list(Parser app, Program& program) {
+  Parser command = add_subcommand(app, "list", "List engines, rule fields, layouts, passes, problem lists or the zoo",
+                                  "  convoy list engines");
   command.require_subcommand(1);
   const auto add = [&](const std::string& name, const std::string& description,
-                       const std::function<Result<int>(const Program&)>& list) -> CLI::App& {
-    CLI::App& kind = add_subcommand(command, name, description, fmt::format("  convoy list {} --json", name));
+                       const std::function<Result<int>(const Program&)>& list) -> Parser {
+    Parser kind = add_subcommand(command, name, description, fmt::format("  convoy list {} --json", name));
     add_display_flags(kind, program);
     kind.callback([&program, list] { program.action = [&program, list] { return list(program); }; });
     return kind;
   };
   auto all = std::make_shared<bool>(false);
-  CLI::App& engines = add("engines", "Every convolution engine of this build and what it takes",
-                          [all](const Program& p) { return list_engines(p, *all); });
+  Parser engines = add("engines", "Every convolution engine of this build and what it takes",
+                       [all](const Program& p) { return list_engines(p, *all); });
   begin(engines, Subject::output);
   engines.add_flag("--all", *all, "Those for GPUs, too, where there is none");
   add("rule-fields", "What the rules of --rules can speak of", list_rule_fields);
   add("layouts", "The named layouts of tensors", list_layouts);
   add("passes", "What improves a network's graph before anything is chosen", list_passes);
   auto folder = std::make_shared<std::string>("problems");
-  CLI::App& problems = add("problems", "The problem lists in a folder",
-                           [folder](const Program& p) { return list_problems(p, *folder); });
+  Parser problems = add("problems", "The problem lists in a folder",
+                        [folder](const Program& p) { return list_problems(p, *folder); });
   begin(problems, Subject::input);
-  problems.add_option("--folder", *folder, "Where the lists are")->type_name("DIR")->capture_default_str();
+  problems.add_option("--folder", *folder, "Where the lists are").type_name("DIR").capture_default_str();
   add("zoo", "The networks that need no file", list_zoo);
 }
 

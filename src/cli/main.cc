@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <exception>
+#include <new>
 
 #include "cli/help.h"
 #include "cli/program.h"
@@ -69,23 +71,24 @@ int main(int argc, char** argv) {
       "Exit codes: 0 done, 1 failed, 2 bad usage or input, 3 a result was wrong, 4 not supported,\n"
       "  130 interrupted (what was done until then is kept).\n\n"
       "Example:\n  convoy run zoo:resnet18 --random-inputs --top 5");
-  add_run(app, program);
-  add_bench(app, program);
-  add_tune(app, program);
-  add_plan(app, program);
-  add_compare(app, program);
-  add_db(app, program);
-  add_exec(app, program);
-  add_report(app, program);
-  add_explain(app, program);
-  add_conformance(app, program);
-  add_verify(app, program);
-  add_repro(app, program);
-  add_list(app, program);
-  add_zoo(app, program);
-  add_doctor(app, program);
-  add_demo(app, program);
-  add_completion(app, program);
+  const Parser parser(app);
+  add_run(parser, program);
+  add_bench(parser, program);
+  add_tune(parser, program);
+  add_plan(parser, program);
+  add_compare(parser, program);
+  add_db(parser, program);
+  add_exec(parser, program);
+  add_report(parser, program);
+  add_explain(parser, program);
+  add_conformance(parser, program);
+  add_verify(parser, program);
+  add_repro(parser, program);
+  add_list(parser, program);
+  add_zoo(parser, program);
+  add_doctor(parser, program);
+  add_demo(parser, program);
+  add_completion(parser, program);
 
   try {
     app.parse(argc, argv);

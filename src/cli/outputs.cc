@@ -35,31 +35,31 @@ std::string files_text(const std::vector<std::string>& files) {
 
 }  // namespace
 
-void add_output_flags(CLI::App& app, OutputFlags& flags) {
+void add_output_flags(Parser app, OutputFlags& flags) {
   begin(app, Subject::output);
   app.add_option("--output-dir", flags.folder,
                  "Write each output to this folder as .npy (bf16 and f8 widened to f32), and pictures, masks and label "
                  "maps as .png too")
-      ->type_name("DIR");
+      .type_name("DIR");
   app.add_option("--top", flags.top, "Print the K most probable classes of the first output that is a list of them")
-      ->type_name("K")
-      ->check(CLI::Range(1, 1000000));
+      .type_name("K")
+      .range(1, 1000000);
   app.add_option("--labels", flags.labels_file, "Names of the classes, one a line (without --top: --top 5)")
-      ->type_name("FILE");
+      .type_name("FILE");
   app.add_flag("--argmax", flags.argmax,
                "Label every pixel or voxel by its largest channel, print how many have each label; written as .png, "
                "and as .nii.gz when the input was a volume");
   app.add_option("--threshold", flags.threshold,
                  "With --argmax, of a mask of one channel: 1 over this value, else 0 (default 0.5 for values of 0 to "
                  "1, else 0)")
-      ->type_name("X");
+      .type_name("X");
   app.add_option("--output-layout", flags.layout, "Where outputs that are maps have their channels")
-      ->check(CLI::IsMember({"auto", "nchw", "nhwc"}));
+      .one_of({"auto", "nchw", "nhwc"});
   app.add_option("--output-range", flags.range,
                  "The values of black and white in pictures of outputs (default by the values: 0,1 -1,1 or 0,255)")
-      ->type_name("LOW,HIGH")
-      ->delimiter(',')
-      ->expected(2);
+      .type_name("LOW,HIGH")
+      .delimiter(',')
+      .expected(2);
 }
 
 Result<void> prepare_outputs(OutputFlags& flags) {

@@ -28,7 +28,7 @@ struct OutputFlags {
   // Classes, labels or files: an answer, for which one run is enough.
   bool asked() const { return !folder.empty() || top > 0 || !labels_file.empty() || argmax; }
 };
-void add_output_flags(CLI::App& app, OutputFlags& flags);
+void add_output_flags(Parser app, OutputFlags& flags);
 
 // Reads the labels and makes the folder: what can go wrong before a long run goes wrong before it. Labels without
 // --top and --argmax mean --top 5.

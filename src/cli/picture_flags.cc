@@ -81,23 +81,23 @@ std::string how_scaled(const PictureSettings& settings, DataType type, const io:
 
 }  // namespace
 
-void add_picture_flags(CLI::App& app, PictureFlags& flags) {
+void add_picture_flags(Parser app, PictureFlags& flags) {
   app.add_option("--resize", flags.resize,
                  "Pictures: exact (stretch to the input; default), cover (scale until the input is covered, crop the "
                  "centre), none, or the size of the shorter side (then crop the centre)")
-      ->type_name("HOW");
+      .type_name("HOW");
   app.add_option("--image-layout", flags.layout, "Pictures: where the input has its channels")
-      ->check(CLI::IsMember({"auto", "nchw", "nhwc"}));
+      .one_of({"auto", "nchw", "nhwc"});
   app.add_flag("--bgr", flags.bgr, "Pictures: channels in the order blue, green, red");
   app.add_flag("--raw", flags.raw, "Pictures: values 0 to 255 (as --scale 1), no mean or deviation unless given");
   app.add_option("--scale", flags.scale, "Pictures: the value is (pixel*scale - mean)/std; default 1/255 for floats")
-      ->type_name("X");
+      .type_name("X");
   app.add_option("--mean", flags.mean,
                  "Pictures: one or one a channel, comma-separated; default ImageNet's for networks that give classes, "
                  "else none (values 0 to 1), or what the model's metadata says")
-      ->type_name("X,..")
-      ->delimiter(',');
-  app.add_option("--std", flags.std, "Pictures: as --mean")->type_name("X,..")->delimiter(',');
+      .type_name("X,..")
+      .delimiter(',');
+  app.add_option("--std", flags.std, "Pictures: as --mean").type_name("X,..").delimiter(',');
 }
 
 io::ChannelsAt channels_at(const std::string& layout) {

@@ -17,7 +17,7 @@ struct PictureFlags {
   std::vector<double> mean, std;
   double scale = 0;
 };
-void add_picture_flags(CLI::App& app, PictureFlags& flags);
+void add_picture_flags(Parser app, PictureFlags& flags);
 
 io::ChannelsAt channels_at(const std::string& layout);  // "auto", "nchw", "nhwc"
 

@@ -104,14 +104,14 @@ Result<int> plan(const Program& program, const Flags& flags) {
 
 }  // namespace
 
-void add_plan(CLI::App& app, Program& program) {
-  CLI::App& command = add_subcommand(app, "plan", "Write what a network would run on, node by node",
-                                     "  convoy plan zoo:resnet18 -o resnet18.plan\n"
-                                     "  convoy plan model.onnx --how uniform:nhwc -o nhwc.plan\n"
-                                     "  convoy plan zoo:mobilenet_v2 --how global --activation-limit 5M\n"
-                                     "  convoy run model.onnx --plan nhwc.plan --random-inputs");
+void add_plan(Parser app, Program& program) {
+  Parser command = add_subcommand(app, "plan", "Write what a network would run on, node by node",
+                                  "  convoy plan zoo:resnet18 -o resnet18.plan\n"
+                                  "  convoy plan model.onnx --how uniform:nhwc -o nhwc.plan\n"
+                                  "  convoy plan zoo:mobilenet_v2 --how global --activation-limit 5M\n"
+                                  "  convoy run model.onnx --plan nhwc.plan --random-inputs");
   auto flags = std::make_shared<Flags>();
-  command.add_option("model", flags->model, "An ONNX file or zoo:NAME")->required();
+  command.add_option("model", flags->model, "An ONNX file or zoo:NAME").required();
   add_input_flags(command, flags->input);
   begin(command, Subject::choosing);
   add_plan_flags(command, flags->plan);
@@ -120,9 +120,9 @@ void add_plan(CLI::App& app, Program& program) {
           "--max-error", flags->max_error,
           "With --precision: only so many nodes that each output differs from the f32 network's by at most this "
           "share (L2 norms), measured on the inputs given, else on random ones")
-      ->type_name("SHARE");
+      .type_name("SHARE");
   begin(command, Subject::output);
-  command.add_option("-o,--output", flags->file, "Write it to a file (default: standard output)")->type_name("FILE");
+  command.add_option("-o,--output", flags->file, "Write it to a file (default: standard output)").type_name("FILE");
   add_shared_flags(
       command, program,
       "Measure engines, operators and conversions for so long first, and choose the fastest (default: don't)");

@@ -34,21 +34,21 @@ bool restricts_engines(const SharedOptions& shared) {
 
 const std::vector<std::string>& how_names() { return kHows; }
 
-void add_how_flag(CLI::App& app, std::string& how) {
+void add_how_flag(Parser app, std::string& how) {
   app.add_option("--how", how,
                  "How nodes get their layouts: tuned (by the plan that convoy tune MODEL kept, else greedy), greedy "
                  "(by region), global (those that take least in all), local (what "
                  "each node is fastest in), or one wherever a node can work in it: uniform:nhwc, uniform:nchw, "
                  "uniform:nchw8c, uniform:nchw16c")
-      ->type_name("HOW")
-      ->capture_default_str();
+      .type_name("HOW")
+      .capture_default_str();
 }
 
-void add_precision_flag(CLI::App& app, std::string& precision) {
+void add_precision_flag(Parser app, std::string& precision) {
   app.add_option("--precision", precision,
                  "What nodes of f32 run in instead, tensors and all, wherever an engine can: bf16 or f16")
-      ->type_name("TYPE")
-      ->capture_default_str();
+      .type_name("TYPE")
+      .capture_default_str();
 }
 
 Result<DataType> parse_precision(const std::string& text) {
@@ -57,12 +57,12 @@ Result<DataType> parse_precision(const std::string& text) {
   return Error{ErrorCode::invalid_argument, fmt::format("--precision: '{}' is not f32, bf16 or f16", text)};
 }
 
-void add_memory_flags(CLI::App& app, MemoryFlags& flags) {
+void add_memory_flags(Parser app, MemoryFlags& flags) {
   app.add_option("--activation-limit", flags.activation_limit,
                  "With --how global: the most bytes that activations may take at once: 12M")
-      ->type_name("BYTES")
-      ->transform(CLI::AsSizeValue(false))
-      ->each([&flags](const std::string&) { flags.limited = true; });
+      .type_name("BYTES")
+      .bytes()
+      .each([&flags](const std::string&) { flags.limited = true; });
   app.add_flag("--exact", flags.exact,
                "With --activation-limit or --objective memory: close the gap that prices leave by an integer program "
                "(needs the solver CBC)");
@@ -75,19 +75,19 @@ std::string given_flag(const MemoryFlags& flags, const NetworkOptions& options) 
                                 : "";
 }
 
-void add_plan_flags(CLI::App& app, PlanFlags& flags) {
+void add_plan_flags(Parser app, PlanFlags& flags) {
   add_how_flag(app, flags.how);
   app.add_option("--plan", flags.plan_file,
                  "Run exactly what a plan says (convoy plan writes one); what does not fit is an error that names the "
                  "line")
-      ->type_name("FILE");
+      .type_name("FILE");
   add_precision_flag(app, flags.precision);
   add_memory_flags(app, flags.memory);
   app.add_flag("--lenient", flags.lenient, "With --plan: choose again what does not fit, and say so");
   app.add_option("--skip-pass", flags.skip_passes,
                  "Leave out an improvement of the graph (convoy list passes; repeatable)")
-      ->type_name("PASS")
-      ->allow_extra_args(false);
+      .type_name("PASS")
+      .allow_extra_args(false);
 }
 
 Result<NetworkOptions> planning_options(const Program& program, double default_budget) {

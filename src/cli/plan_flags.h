@@ -14,7 +14,7 @@ struct MemoryFlags {
   bool limited = false;
   bool exact = false;
 };
-void add_memory_flags(CLI::App& app, MemoryFlags& flags);
+void add_memory_flags(Parser app, MemoryFlags& flags);
 // The one of them, or --objective memory, that was given, for messages; empty: none.
 std::string given_flag(const MemoryFlags& flags, const NetworkOptions& options);
 
@@ -26,7 +26,7 @@ struct PlanFlags {
   std::string precision = "f32";
   std::vector<std::string> skip_passes;
 };
-void add_plan_flags(CLI::App& app, PlanFlags& flags);
+void add_plan_flags(Parser app, PlanFlags& flags);
 
 // Whether flags leave engines out, or choose among them otherwise than by time: kept plans are made without such flags.
 bool restricts_engines(const SharedOptions& shared);
@@ -34,11 +34,11 @@ bool restricts_engines(const SharedOptions& shared);
 const std::vector<std::string>& how_names();  // that --how takes
 
 // --precision, as NetworkOptions has it.
-void add_precision_flag(CLI::App& app, std::string& precision);
+void add_precision_flag(Parser app, std::string& precision);
 Result<DataType> parse_precision(const std::string& text);
 
 // --how, as NetworkOptions has it.
-void add_how_flag(CLI::App& app, std::string& how);
+void add_how_flag(Parser app, std::string& how);
 
 // Program::network_options, for subcommands that make plans: there --objective takes memory, too.
 Result<NetworkOptions> planning_options(const Program& program, double default_budget = 0);

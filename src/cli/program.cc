@@ -266,7 +266,7 @@ Result<NetworkOptions> Program::network_options(double default_budget) const {
   return options;
 }
 
-void add_display_flags(CLI::App& app, Program& program) {
+void add_display_flags(Parser app, Program& program) {
   begin(app, Subject::output);
   app.add_flag("--json", program.shared.json,
                "One JSON document on standard output, everything else on standard error");
@@ -274,72 +274,66 @@ void add_display_flags(CLI::App& app, Program& program) {
                "All columns, no line wrapped (default: as wide as the terminal or COLUMNS; files and pipes: no limit)");
 }
 
-void add_steering_flags(CLI::App& app, Program& program) {
+void add_steering_flags(Parser app, Program& program) {
   SharedOptions& shared = program.shared;
   begin(app, Subject::choosing);
   app.add_option("--engines", shared.engines, "Engines that may be chosen, a list of globs: 'cpu.*,!cpu.winograd'")
-      ->type_name("GLOB");
+      .type_name("GLOB");
   app.add_option("--notes", shared.notes, "Notes that candidates may have, a list of globs: '!WINOGRAD'")
-      ->type_name("GLOB");
+      .type_name("GLOB");
   app.add_option(
          "--objective", shared.objective,
          "What is to be small: time (default), workspace, energy, or weights: time=1,workspace=0.2; of plan, run "
          "and compare with --how global also memory: the activations' peak, then time")
-      ->type_name("WHAT");
+      .type_name("WHAT");
   app.add_option("--rules", shared.rules_file,
                  "A file of lines 'FIELD=VALUE .. -> ENGINE{knob=value}' (convoy list rule-fields)")
-      ->type_name("FILE");
+      .type_name("FILE");
   app.add_flag("--deterministic", shared.deterministic, "Only engines that give the same bits every time");
   app.add_option("--workspace-limit", shared.workspace_limit, "Most scratch memory a convolution may need: 64M")
-      ->type_name("BYTES")
-      ->transform(CLI::AsSizeValue(false))
-      ->each([&shared](const std::string&) { shared.workspace_limited = true; });
+      .type_name("BYTES")
+      .bytes()
+      .each([&shared](const std::string&) { shared.workspace_limited = true; });
 }
 
-void add_shared_flags(CLI::App& app, Program& program, const std::string& budget_help) {
+void add_shared_flags(Parser app, Program& program, const std::string& budget_help) {
   SharedOptions& shared = program.shared;
   add_steering_flags(app, program);
   app.add_option("--config", shared.config, "Library configuration: full, jit-only, portable (default CONVOY_CONFIG)")
-      ->type_name("NAME");
+      .type_name("NAME");
   app.add_flag("--fallback,--rules-fallback,!--strict", shared.fallback,
                "Where a rule's engine can't run a problem, warn and choose another (--strict, the default: an error)");
   app.add_option("--allow", shared.allow, "Precision that f32 may lose: tf32, reduced-accumulation, down-convert")
-      ->type_name("WHAT")
-      ->delimiter(',')
-      ->check(CLI::IsMember({kTf32, kReducedAccumulation, kDownConvert}));
+      .type_name("WHAT")
+      .delimiter(',')
+      .one_of({kTf32, kReducedAccumulation, kDownConvert});
   app.add_flag("--no-runtime-compilation", shared.no_runtime_compilation, "Nothing that is compiled at run time");
 
   begin(app, Subject::timing);
   const std::map<std::string, double> units = {{"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}};
-  app.add_option("--budget", shared.budget, budget_help)
-      ->type_name("SECONDS")
-      ->transform(CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::CASE_SENSITIVE))
-      ->check(CLI::Range(0.0, 1e6));
+  app.add_option("--budget", shared.budget, budget_help).type_name("SECONDS").unit(units).range(0.0, 1e6);
   app.add_flag("--warm,!--cold", shared.warm, "Time with what is read in the caches, or (default) as inside a network");
   app.add_flag("--all-cold", shared.all_cold,
                "Time with nothing of the problem in the caches, not even fresh activations")
-      ->excludes("--warm");
+      .excludes("--warm");
   app.add_flag("--rotating", shared.rotating,
                "On a GPU: time executions in a row, each on tensors that the caches don't hold")
-      ->excludes("--warm")
-      ->excludes("--all-cold");
+      .excludes("--warm")
+      .excludes("--all-cold");
 
   begin(app, Subject::device);
-  app.add_option("--device", shared.device, "Where to run: cpu (default), cuda or cuda:N")->type_name("DEVICE");
+  app.add_option("--device", shared.device, "Where to run: cpu (default), cuda or cuda:N").type_name("DEVICE");
   app.add_option("--threads", shared.threads, "Threads to run on (default: every processor)")
-      ->type_name("N")
-      ->check(CLI::Range(1, kMaxThreads));
+      .type_name("N")
+      .range(1, kMaxThreads);
   app.add_option("--sm-count", shared.sm_count, "On a GPU: use so many SMs and leave the others free (default: all)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1'000'000));
+      .type_name("N")
+      .range(1, 1'000'000);
   add_display_flags(app, program);
 }
 
-CLI::App& add_subcommand(CLI::App& app, const std::string& name, const std::string& description,
-                         const std::string& example) {
-  CLI::App* command = app.add_subcommand(name, description);
-  command->footer("Example:\n" + example);
-  return *command;
+Parser add_subcommand(Parser app, const std::string& name, const std::string& description, const std::string& example) {
+  return app.add_subcommand(name, description, "Example:\n" + example);
 }
 
 Result<std::pair<std::string, std::string>> split_assignment(std::string_view flag, const std::string& text) {

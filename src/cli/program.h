@@ -4,13 +4,13 @@
 // goes to standard error.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "cli/description.h"
+#include "cli/flags.h"
 #include "convoy/network.h"
 #include "report/json.h"
 #include "report/table.h"
@@ -93,15 +93,14 @@ class Program {
 
 // Those flags of SharedOptions that steer other programs, too: engines, notes, rules, objective, determinism,
 // workspace.
-void add_steering_flags(CLI::App& app, Program& program);
+void add_steering_flags(Parser app, Program& program);
 // All flags of SharedOptions and add_display_flags. `budget_help` says what the subcommand does without --budget.
-void add_shared_flags(CLI::App& app, Program& program, const std::string& budget_help);
+void add_shared_flags(Parser app, Program& program, const std::string& budget_help);
 // --json and --wide, which every subcommand has.
-void add_display_flags(CLI::App& app, Program& program);
+void add_display_flags(Parser app, Program& program);
 
 // A subcommand with its one-line description and the example at the end of its help.
-CLI::App& add_subcommand(CLI::App& app, const std::string& name, const std::string& description,
-                         const std::string& example);
+Parser add_subcommand(Parser app, const std::string& name, const std::string& description, const std::string& example);
 
 // "NAME=VALUE" or an error that names the flag.
 Result<std::pair<std::string, std::string>> split_assignment(std::string_view flag, const std::string& text);
@@ -118,22 +117,22 @@ std::int64_t peak_memory_bytes();
 Json library_versions();
 
 // One function a subcommand, each in the file of its name.
-void add_run(CLI::App& app, Program& program);
-void add_bench(CLI::App& app, Program& program);
-void add_tune(CLI::App& app, Program& program);
-void add_db(CLI::App& app, Program& program);
-void add_exec(CLI::App& app, Program& program);
-void add_report(CLI::App& app, Program& program);
-void add_explain(CLI::App& app, Program& program);
-void add_conformance(CLI::App& app, Program& program);
-void add_verify(CLI::App& app, Program& program);
-void add_repro(CLI::App& app, Program& program);
-void add_plan(CLI::App& app, Program& program);
-void add_compare(CLI::App& app, Program& program);
-void add_list(CLI::App& app, Program& program);
-void add_zoo(CLI::App& app, Program& program);
-void add_doctor(CLI::App& app, Program& program);
-void add_demo(CLI::App& app, Program& program);
-void add_completion(CLI::App& app, Program& program);  // and man
+void add_run(Parser app, Program& program);
+void add_bench(Parser app, Program& program);
+void add_tune(Parser app, Program& program);
+void add_db(Parser app, Program& program);
+void add_exec(Parser app, Program& program);
+void add_report(Parser app, Program& program);
+void add_explain(Parser app, Program& program);
+void add_conformance(Parser app, Program& program);
+void add_verify(Parser app, Program& program);
+void add_repro(Parser app, Program& program);
+void add_plan(Parser app, Program& program);
+void add_compare(Parser app, Program& program);
+void add_list(Parser app, Program& program);
+void add_zoo(Parser app, Program& program);
+void add_doctor(Parser app, Program& program);
+void add_demo(Parser app, Program& program);
+void add_completion(Parser app, Program& program);  // and man
 
 }  // namespace convoy::cli

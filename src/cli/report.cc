@@ -113,15 +113,15 @@ Result<int> report_program(const Program& program, const ReportFlags& flags) {
 
 }  // namespace
 
-void add_report(CLI::App& app, Program& program) {
-  CLI::App& command = add_subcommand(app, "report",
-                                     "Show a network's plans side by side, or what a recorded program's convolutions "
-                                     "took and could take",
-                                     "  convoy report zoo:resnet18 -o resnet18.html\n"
-                                     "  convoy report model.onnx a.plan uniform:nhwc --threads 1 -o plans.html\n"
-                                     "  convoy report r.jsonl\n"
-                                     "  convoy report r.jsonl --html r.html\n"
-                                     "  convoy report r.jsonl --node 1");
+void add_report(Parser app, Program& program) {
+  Parser command = add_subcommand(app, "report",
+                                  "Show a network's plans side by side, or what a recorded program's convolutions "
+                                  "took and could take",
+                                  "  convoy report zoo:resnet18 -o resnet18.html\n"
+                                  "  convoy report model.onnx a.plan uniform:nhwc --threads 1 -o plans.html\n"
+                                  "  convoy report r.jsonl\n"
+                                  "  convoy report r.jsonl --html r.html\n"
+                                  "  convoy report r.jsonl --node 1");
   auto flags = std::make_shared<ReportFlags>();
   begin(command, Subject::input);
   command
@@ -129,45 +129,44 @@ void add_report(CLI::App& app, Program& program) {
                   "An ONNX file or zoo:NAME, and plans of it to show: files, or as --how of convoy plan has them "
                   "(default: global greedy local uniform:nhwc); or what convoy exec --record writes, also while the "
                   "program runs")
-      ->required();
+      .required();
   add_dim_flag(command, flags->network.input);
   begin(command, Subject::timing);
   command.add_option("--rounds", flags->network.rounds, "Turns of each plan of a network")
-      ->type_name("N")
-      ->check(CLI::Range(1, 100000))
-      ->capture_default_str();
-  command
-      .add_option("--peer", flags->network.peers, "What another program takes for a run, to show beside: ort=12.3ms")
-      ->type_name("NAME=TIME")
-      ->allow_extra_args(false);
+      .type_name("N")
+      .range(1, 100000)
+      .capture_default_str();
+  command.add_option("--peer", flags->network.peers, "What another program takes for a run, to show beside: ort=12.3ms")
+      .type_name("NAME=TIME")
+      .allow_extra_args(false);
   begin(command, Subject::output);
   command
       .add_option("--node,--problem", flags->nodes,
                   "One layer, all three passes, every algorithm: its number in the report, or a glob for its problem "
                   "string")
-      ->type_name("NODE");
+      .type_name("NODE");
   command.add_option("--top", flags->top, "Show so many convolutions (default 30; 0: all)")
-      ->type_name("N")
-      ->check(CLI::Range(0, 1'000'000'000));
+      .type_name("N")
+      .range(0, 1'000'000'000);
   command
       .add_option("-o,--output", flags->outputs,
                   "Write the report to FILE: a page of HTML where it ends in .html, JSON where in .json, else text")
-      ->type_name("FILE");
-  command.add_option("--html", flags->pages, "Write it as a page that needs no other file")->type_name("FILE");
+      .type_name("FILE");
+  command.add_option("--html", flags->pages, "Write it as a page that needs no other file").type_name("FILE");
   command
       .add_option("--diagnose", flags->diagnosis,
                   "Say why descriptors and plans failed; FOLDER gets a PyTorch script for each such convolution")
-      ->type_name("FOLDER");
+      .type_name("FOLDER");
   command
       .add_option("--twins", flags->twins,
                   "Write a problem list of what to tune for knowing the time with every tensor NCHW or channels_last")
-      ->type_name("FILE");
+      .type_name("FILE");
   command
       .add_option("--copy-rate", flags->copy_gigabytes,
                   "GB/s that the GPU reads and writes in a copy: for the cost of conversions (default: where it is "
                   "known)")
-      ->type_name("GB/S")
-      ->check(CLI::PositiveNumber);
+      .type_name("GB/S")
+      .positive();
   add_shared_flags(command, program,
                    "Of a network: measure engines, operators and conversions for so long for each plan that is made "
                    "(default: don't)");

@@ -1,4 +1,6 @@
 // convoy report of networks and plans.
+#include <algorithm>
+
 #include "cli/command_test.h"
 
 namespace convoy::cli {

@@ -110,13 +110,13 @@ Result<int> repro(const Program& program, const std::string& path) {
 
 }  // namespace
 
-void add_repro(CLI::App& app, Program& program) {
-  CLI::App& command = add_subcommand(app, "repro", "Run a failure again from the file that convoy verify wrote",
-                                     "  convoy repro repro-cpu.direct-wrong_result-1a2b3c4d.json\n"
-                                     "  convoy repro --pytorch fprop:x=f16,8x64x56x56,nhwc:w=f16,64x64x3x3:pad=1x1");
+void add_repro(Parser app, Program& program) {
+  Parser command = add_subcommand(app, "repro", "Run a failure again from the file that convoy verify wrote",
+                                  "  convoy repro repro-cpu.direct-wrong_result-1a2b3c4d.json\n"
+                                  "  convoy repro --pytorch fprop:x=f16,8x64x56x56,nhwc:w=f16,64x64x3x3:pad=1x1");
   auto path = std::make_shared<std::string>();
   auto pytorch = std::make_shared<bool>(false);
-  command.add_option("file", *path, "The repro file; with --pytorch also a problem string")->required();
+  command.add_option("file", *path, "The repro file; with --pytorch also a problem string").required();
   begin(command, Subject::output);
   command.add_flag("--pytorch", *pytorch,
                    "Print a Python script that makes PyTorch ask cuDNN for the same convolution, forward and backward");

@@ -229,39 +229,39 @@ Result<int> run(const Program& program, RunFlags& flags) {
 
 }  // namespace
 
-void add_run(CLI::App& app, Program& program) {
-  CLI::App& command = add_subcommand(app, "run", "Run a network and show its answer",
-                                     "  convoy run squeezenet.onnx --input kitten.png --top 5 --labels imagenet.txt\n"
-                                     "  convoy run squeezenet.onnx --input *.jpg --labels imagenet.txt\n"
-                                     "  convoy run brain.onnx --input t1.nii.gz --argmax --output-dir out\n"
-                                     "  convoy run int8.onnx --input kitten.png --compare f32.onnx\n"
-                                     "  convoy run zoo:resnet18 --random-inputs --verbose");
+void add_run(Parser app, Program& program) {
+  Parser command = add_subcommand(app, "run", "Run a network and show its answer",
+                                  "  convoy run squeezenet.onnx --input kitten.png --top 5 --labels imagenet.txt\n"
+                                  "  convoy run squeezenet.onnx --input *.jpg --labels imagenet.txt\n"
+                                  "  convoy run brain.onnx --input t1.nii.gz --argmax --output-dir out\n"
+                                  "  convoy run int8.onnx --input kitten.png --compare f32.onnx\n"
+                                  "  convoy run zoo:resnet18 --random-inputs --verbose");
   auto flags = std::make_shared<RunFlags>();
-  command.add_option("model", flags->model, "An ONNX file or zoo:NAME")->required();
+  command.add_option("model", flags->model, "An ONNX file or zoo:NAME").required();
   add_input_flags(command, flags->input);
   add_output_flags(command, flags->output);
   command
       .add_option("--compare", flags->compare,
                   "Compare the outputs with those of another network on the same inputs, or with files: .npy or .pb "
                   "([OUTPUT=]FILE), or a folder that --output-dir has written")
-      ->type_name("MODEL|FILE|DIR");
+      .type_name("MODEL|FILE|DIR");
   begin(command, Subject::choosing);
   command
       .add_option("--select", flags->select,
                   "How engines are chosen: heuristic (predicted), stored (the fastest that the tuning database knows, "
                   "else predicted), measured (what it doesn't know is measured and kept)")
-      ->type_name("HOW")
-      ->check(CLI::IsMember({"heuristic", "stored", "measured"}))
-      ->capture_default_str();
+      .type_name("HOW")
+      .one_of({"heuristic", "stored", "measured"})
+      .capture_default_str();
   add_plan_flags(command, flags->plan);
   begin(command, Subject::timing);
   add_timing_flags(command, flags->timing);
-  command.add_option("--beside", flags->beside, kBesideHelp)->type_name("HOW|FILE");
+  command.add_option("--beside", flags->beside, kBesideHelp).type_name("HOW|FILE");
   command
       .add_option("--trace", flags->trace,
                   "Write when each step of a run, and each thread's part of it, began and ended, for Perfetto and "
                   "Chrome")
-      ->type_name("FILE");
+      .type_name("FILE");
   begin(command, Subject::output);
   command.add_flag("--verbose", flags->verbose,
                    "Print every step, what runs it, what it takes, its share and its speed");
@@ -269,7 +269,7 @@ void add_run(CLI::App& app, Program& program) {
       .add_option("--node", flags->nodes,
                   "The same of the steps only whose name or problem string matches a list of globs, or of the "
                   "convolutions of this number in convoy explain's list")
-      ->type_name("GLOB");
+      .type_name("GLOB");
   add_shared_flags(command, program, "Measure the engines for so long first and choose the fastest (default: don't)");
   add_database_flag(command, program);
   command.callback([flags, &program] { program.action = [flags, &program] { return run(program, *flags); }; });

@@ -17,19 +17,19 @@ constexpr int kMostRuns = 1'000'000;
 
 }  // namespace
 
-void add_timing_flags(CLI::App& app, TimingFlags& flags) {
+void add_timing_flags(Parser app, TimingFlags& flags) {
   const std::map<std::string, double> units = {{"ms", 1e-3}, {"s", 1}, {"min", 60}};
   app.add_option("--repeat", flags.repeat, "Time so many runs (with --duration: at least)")
-      ->type_name("N")
-      ->check(CLI::Range(1, kMostRuns));
+      .type_name("N")
+      .range(1, kMostRuns);
   app.add_option("--duration", flags.duration,
                  "Time runs for so long (default where the time is what is asked for: 500ms; where classes, labels or "
                  "files are: one run, called the first)")
-      ->type_name("SECONDS")
-      ->transform(CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::CASE_SENSITIVE))
-      ->check(CLI::Range(0.0, 1e6));
+      .type_name("SECONDS")
+      .unit(units)
+      .range(0.0, 1e6);
   app.add_option("--warmup", flags.warm_up, "Runs before those that are timed, or how long: 5, 200ms (default: 100ms)")
-      ->type_name("N|TIME");
+      .type_name("N|TIME");
 }
 
 Result<TimingPlan> timing_plan(const TimingFlags& flags) {

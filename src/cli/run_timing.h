@@ -16,7 +16,7 @@ struct TimingFlags {
   std::string warm_up;             // runs ("3") or a time ("200ms"); empty: not given
   bool given() const { return repeat || duration || !warm_up.empty(); }
 };
-void add_timing_flags(CLI::App& app, TimingFlags& flags);
+void add_timing_flags(Parser app, TimingFlags& flags);
 
 struct TimingPlan {
   int warm_ups = 1;  // runs before the timed ones, at least

@@ -298,24 +298,24 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
 
 }  // namespace
 
-void add_tune(CLI::App& app, Program& program) {
-  CLI::App& command = add_subcommand(app, "tune", "Measure the engines and remember what they take",
-                                     "  convoy tune zoo:resnet18 --budget 60\n"
-                                     "  convoy tune problems/resnet50.txt --threads 1 --all-knobs\n"
-                                     "  convoy tune model.onnx -o model.rules\n"
-                                     "  convoy tune r.jsonl --device cuda");
+void add_tune(Parser app, Program& program) {
+  Parser command = add_subcommand(app, "tune", "Measure the engines and remember what they take",
+                                  "  convoy tune zoo:resnet18 --budget 60\n"
+                                  "  convoy tune problems/resnet50.txt --threads 1 --all-knobs\n"
+                                  "  convoy tune model.onnx -o model.rules\n"
+                                  "  convoy tune r.jsonl --device cuda");
   auto flags = std::make_shared<TuneFlags>();
   command
       .add_option(
           "target", flags->target,
           "An ONNX file or zoo:NAME (candidates are timed in the network), a problem list, a problem string, or "
           "a record of convoy exec")
-      ->required();
+      .required();
   begin(command, Subject::output);
   command
       .add_option("-o,--output", flags->plan_file,
                   "Write what was chosen as a rules file, for --rules; comments say of what, where and when")
-      ->type_name("FILE");
+      .type_name("FILE");
   begin(command, Subject::timing);
   command.add_flag("--again", flags->again, "Measure anew what is known, too");
   command.add_flag("--all-knobs", flags->all_knobs,

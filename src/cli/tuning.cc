@@ -35,7 +35,7 @@ std::string kept_plans_folder() {
   return database.ok() ? convoy::kept_plans_folder(*database) : "";
 }
 
-void add_database_flag(CLI::App& app, Program& program) {
+void add_database_flag(Parser app, Program& program) {
   app.add_flag(
       "--no-db", program.shared.no_database,
       "Leave the tuning database alone. Otherwise what is measured is stored in it, and later runs choose by it");
@@ -170,12 +170,12 @@ std::vector<DistinctProblem> distinct_problems(const Session& session) {
   return problems;
 }
 
-void add_node_flag(CLI::App& app, std::string& nodes) {
+void add_node_flag(Parser app, std::string& nodes) {
   begin(app, Subject::input);
   app.add_option("--node", nodes,
                  "Only the layers whose name or problem string matches a list of globs, or the one of this number in "
                  "convoy explain's list; of explain MODEL also operators, by name")
-      ->type_name("GLOB");
+      .type_name("GLOB");
 }
 
 bool node_matches(const std::string& nodes, const std::string& names, const std::string& problem, std::size_t number) {

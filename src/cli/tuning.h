@@ -20,7 +20,7 @@ Result<std::unique_ptr<TuningDatabase>> open_database(TuningDatabase::Access acc
 std::string kept_plans_folder();
 
 // --no-db, for subcommands that can do without it.
-void add_database_flag(CLI::App& app, Program& program);
+void add_database_flag(Parser app, Program& program);
 
 // For those: gives it to the options as their store, to read or, where they measure, to write. Where there is none, or
 // --no-db is given, they keep null; what else keeps it from being used is a note. It must outlive sessions.
@@ -52,7 +52,7 @@ std::vector<DistinctProblem> distinct_problems(const Session& session);
 std::vector<std::size_t> layer_numbers(const Session& session);
 
 // --node, for subcommands that show much of a network or a list.
-void add_node_flag(CLI::App& app, std::string& nodes);
+void add_node_flag(Parser app, std::string& nodes);
 // Whether a layer with these names (comma-separated), of this problem string and number, is meant: `nodes` is a number,
 // or a list of globs for one of the names or the string; empty means all.
 bool node_matches(const std::string& nodes, const std::string& names, const std::string& problem, std::size_t number);

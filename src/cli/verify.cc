@@ -341,27 +341,26 @@ Result<int> verify(const Program& program, const VerifyFlags& flags) {
 
 }  // namespace
 
-void add_verify(CLI::App& app, Program& program) {
-  CLI::App& command = add_subcommand(
+void add_verify(Parser app, Program& program) {
+  Parser command = add_subcommand(
       app, "verify", "Compare engines with the oracle, and their bits with each other where they claim determinism",
       "  convoy verify zoo:mobilenet_v2 --all-engines --repeat 5\n"
       "  convoy verify problems/resnet50.txt --engines 'cpu.*'\n"
       "  convoy verify fprop:x=f32,1x64x56x56,nhwc:w=f32,64x64x3x3:pad=1x1 --all-engines --all-knobs");
   auto flags = std::make_shared<VerifyFlags>();
-  command.add_option("target", flags->target, "An ONNX file, zoo:NAME, a problem list, or a problem string")
-      ->required();
+  command.add_option("target", flags->target, "An ONNX file, zoo:NAME, a problem list, or a problem string").required();
   begin(command, Subject::checking);
   command.add_flag("--all-engines", flags->all_engines, "Every engine that can, not only the heuristic's choice");
   command.add_flag("--all-knobs", flags->all_knobs, "Every knob value, not only each engine's default");
   command.add_option("--repeat", flags->repeats, "Executions of each, which must give the same bits (default 3)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1'000'000));
-  command.add_option("--seed", flags->seed, "Of the data (default 1)")->type_name("N")->check(CLI::NonNegativeNumber);
+      .type_name("N")
+      .range(1, 1'000'000);
+  command.add_option("--seed", flags->seed, "Of the data (default 1)").type_name("N").non_negative();
   command.add_option("--timeout", flags->timeout, "A check that takes longer fails (on the CPU)")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(0.001, 1e6));
+      .type_name("SECONDS")
+      .range(0.001, 1e6);
   command.add_option("--repro-folder", flags->repro_folder, "Where each failure's repro file goes (default: here)")
-      ->type_name("DIR");
+      .type_name("DIR");
   add_dim_flag(command, flags->input);
   add_shared_flags(command, program, "Start no check after so long (default: check all)");
   command.callback([flags, &program] { program.action = [flags, &program] { return verify(program, *flags); }; });

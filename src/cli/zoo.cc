@@ -26,13 +26,13 @@ Result<int> write_model(const Program& program, const ZooFlags& flags) {
 
 }  // namespace
 
-void add_zoo(CLI::App& app, Program& program) {
-  CLI::App& command = add_subcommand(app, "zoo", "Write a network of the zoo as an ONNX file",
-                                     "  convoy zoo resnet18 -o resnet18.onnx");
+void add_zoo(Parser app, Program& program) {
+  Parser command = add_subcommand(app, "zoo", "Write a network of the zoo as an ONNX file",
+                                  "  convoy zoo resnet18 -o resnet18.onnx");
   auto flags = std::make_shared<ZooFlags>();
-  command.add_option("name", flags->name, "Its name (see convoy list zoo)")->required();
+  command.add_option("name", flags->name, "Its name (see convoy list zoo)").required();
   begin(command, Subject::output);
-  command.add_option("-o,--output", flags->file, "The file to write")->type_name("FILE")->required();
+  command.add_option("-o,--output", flags->file, "The file to write").type_name("FILE").required();
   add_display_flags(command, program);
   command.callback([flags, &program] { program.action = [flags, &program] { return write_model(program, *flags); }; });
 }

@@ -56,14 +56,16 @@ class BinaryOperator final : public Operator {
           [f, loop, few, vectors = has_row_vectors(request)](
               std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) -> Result<void> {
             using Out = std::conditional_t<kToBool, bool, T>;
-            if (few) {
-              const auto run = few->channels == 8 ? positions<8, T, Out> : positions<16, T, Out>;
-              const std::int64_t count = loop.elements() / few->channels;
-              parallel_for(context, count, 2 * few->channels, [&](std::int64_t begin, std::int64_t end) {
-                run(f, vectors, *few, static_cast<const T*>(in[0]), static_cast<const T*>(in[1]),
-                    static_cast<Out*>(out[0]), begin, end);
-              });
-              return {};
+            if constexpr (kHasFewChannels<T>) {
+              if (few) {
+                const auto run = few->channels == 8 ? positions<8, T, Out> : positions<16, T, Out>;
+                const std::int64_t count = loop.elements() / few->channels;
+                parallel_for(context, count, 2 * few->channels, [&](std::int64_t begin, std::int64_t end) {
+                  run(f, vectors, *few, static_cast<const T*>(in[0]), static_cast<const T*>(in[1]),
+                      static_cast<Out*>(out[0]), begin, end);
+                });
+                return {};
+              }
             }
             parallel_for(context, loop.elements(), 2, [&](std::int64_t begin, std::int64_t end) {
               loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
@@ -78,6 +80,10 @@ class BinaryOperator final : public Operator {
   }
 
  private:
+  // Nobody scales the channels of integers, or compares them with a value each: those have the loop for rows alone.
+  template <class T>
+  static constexpr bool kHasFewChannels = is_float_element<T> && !kToBool;
+
   template <std::int64_t kChannels, class T, class Out>
   static void positions(const F& f, bool vectors, const FewChannels& few, const T* a, const T* b, Out* y,
                         std::int64_t begin, std::int64_t end) {

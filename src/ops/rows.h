@@ -78,9 +78,9 @@ void store_row(bool vectors, const float* x, std::int64_t count, T* y, std::int6
 
 // y = f(x) for a row: body(from, to, offset, n) computes n elements, from `offset` of the row on, in f32. y is x or
 // does not overlap it; T is f32 or a half.
-template <class T, class Body>
+template <class T>
 void in_f32(bool vectors, const T* x, std::int64_t x_stride, T* y, std::int64_t y_stride, std::int64_t count,
-            Body&& body) {
+            FunctionRef<void(const float* from, float* to, std::int64_t offset, std::int64_t count)> body) {
   if constexpr (std::is_same_v<T, float>) {
     if (x_stride == 1 && y_stride == 1) return body(x, y, std::int64_t{0}, count);
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace convoy::ops {
 
@@ -268,6 +269,40 @@ BroadcastLoop::BroadcastLoop(std::span<const TensorDesc> operands) : strides_(op
   if (dims_.empty()) {
     dims_.push_back(1);
     for (Dims& strides : strides_) strides.push_back(0);
+  }
+}
+
+void BroadcastLoop::run(std::int64_t begin, std::int64_t end,
+                        FunctionRef<void(const std::int64_t* offsets, std::int64_t count)> body) const {
+  if (begin >= end) return;
+  const int last = static_cast<int>(dims_.size()) - 1;
+  const std::size_t operands = strides_.size();
+  Dims memory(dims_.size() + operands + dims_.size() * operands, 0);  // of all three, since tensors may be tiny
+  std::int64_t *const coords = memory.data(), *const offsets = coords + dims_.size();
+  // What operands' offsets change by where d's coordinate is one more and those behind it are 0 again.
+  std::int64_t* const steps = offsets + operands;
+  std::int64_t rest = begin;
+  for (int d = last; d >= 0; --d) {
+    coords[d] = rest % dims_[d];
+    rest /= dims_[d];
+    for (std::size_t i = 0; i < operands; ++i) {
+      offsets[i] += coords[d] * strides_[i][d];
+      steps[d * operands + i] = strides_[i][d];
+      for (int inner = d + 1; inner < last; ++inner) steps[d * operands + i] -= (dims_[inner] - 1) * strides_[i][inner];
+    }
+  }
+  for (std::int64_t at = begin; at < end;) {
+    const std::int64_t first = std::exchange(coords[last], 0);
+    const std::int64_t count = std::min(dims_[last] - first, end - at);
+    body(offsets, count);
+    at += count;
+    if (first != 0) {
+      for (std::size_t i = 0; i < operands; ++i) offsets[i] -= first * steps[last * operands + i];
+    }
+    int d = last - 1;
+    while (d >= 0 && ++coords[d] == dims_[d]) coords[d--] = 0;
+    if (d < 0) return;
+    for (std::size_t i = 0; i < operands; ++i) offsets[i] += steps[d * operands + i];
   }
 }
 

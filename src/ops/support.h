@@ -98,33 +98,8 @@ class BroadcastLoop {
 
   // Calls body(offsets, count) for the runs along the innermost dim that make up elements [begin, end) of the visiting
   // order; offsets[i] is the first element of operand i, its next ones are inner_stride(i) apart.
-  template <class Body>
-  void run(std::int64_t begin, std::int64_t end, Body&& body) const {
-    if (begin >= end) return;
-    const int last = static_cast<int>(dims_.size()) - 1;
-    const std::size_t operands = strides_.size();
-    Dims coords(dims_.size());
-    Dims offsets(operands, 0);
-    std::int64_t rest = begin;
-    for (int d = last; d >= 0; --d) {
-      coords[d] = rest % dims_[d];
-      rest /= dims_[d];
-      for (std::size_t i = 0; i < operands; ++i) offsets[i] += coords[d] * strides_[i][d];
-    }
-    for (std::int64_t at = begin; at < end;) {
-      const std::int64_t count = std::min(dims_[last] - coords[last], end - at);
-      body(static_cast<const std::int64_t*>(offsets.data()), count);
-      at += count;
-      for (std::size_t i = 0; i < operands; ++i) offsets[i] -= coords[last] * strides_[i][last];
-      coords[last] = 0;
-      for (int d = last - 1; d >= 0; --d) {
-        for (std::size_t i = 0; i < operands; ++i) offsets[i] += strides_[i][d];
-        if (++coords[d] < dims_[d]) break;
-        for (std::size_t i = 0; i < operands; ++i) offsets[i] -= dims_[d] * strides_[i][d];
-        coords[d] = 0;
-      }
-    }
-  }
+  void run(std::int64_t begin, std::int64_t end,
+           FunctionRef<void(const std::int64_t* offsets, std::int64_t count)> body) const;
 
  private:
   Dims dims_;                  // at least one

@@ -66,7 +66,8 @@ class UnaryOperator final : public Operator {
     }
   }
 
-  static void row(const F& f, [[maybe_unused]] const RowFunctions* rows, const float* x, float* y, std::int64_t count) {
+  [[gnu::noinline]] static void row(const F& f, [[maybe_unused]] const RowFunctions* rows, const float* x, float* y,
+                                    std::int64_t count) {
     if constexpr (requires { f.vectors(); }) {
       if (rows != nullptr) return rows->map(f.vectors(), x, y, count);
     }
