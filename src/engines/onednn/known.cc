@@ -152,11 +152,13 @@ std::optional<Refusal> known_wrong(const Implementation& implementation, const C
                                "scales, slopes or residuals, where they don't fill a vector of 8: wrong results",
                                p.groups)};
   }
-  if (implementation.family.starts_with("gemm_s8") && p.x_zero_point != 0) {
-    return Refusal{RefusalCode::epilogue,
-                   fmt::format("zp={}: oneDNN's 8-bit GEMM takes wrong sums of the weights for x's zero point where "
-                               "filters don't come in fours: wrong results",
-                               p.x_zero_point)};
+  const bool compensated = p.x_zero_point != 0 || p.x.type == DataType::s8;
+  if (implementation.family.starts_with("gemm_s8") && compensated && p.w.dims[0] / p.groups % vector != 0) {
+    return Refusal{
+        RefusalCode::channels,
+        fmt::format("K/groups={}: oneDNN's 8-bit GEMM takes wrong sums of the weights, which it needs for x={} and "
+                    "zp={}, where filters don't fill vectors of {}: wrong results",
+                    p.w.dims[0] / p.groups, convoy::name_of(p.x.type), p.x_zero_point, vector)};
   }
   if (p.compute != DataType::s32 || implementation.family == "ref") return std::nullopt;
   const std::string_view level = implementation.level;
