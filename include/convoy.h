@@ -125,7 +125,8 @@ typedef struct convoy_options {
   const char* objective;    /* "time" or null, or "memory": as few bytes as possible, and then the least time */
   /* Of plans, too: what they run on, in `threads` parts; null: OpenMP's threads. It is called from the thread that
    * executes, so from several at once where several execute, until the last plan and session are destroyed. An engine
-   * or operator that is measured alone has OpenMP's, and so has oneDNN in any case: engines = "!onednn.*" keeps convolutions from it. */
+   * or operator that is measured alone has OpenMP's, and so has oneDNN in any case: engines = "!onednn.*" keeps
+   * convolutions from it. */
   convoy_parallel_for parallel_for;
   void* parallel_user; /* its first argument */
 } convoy_options;
