@@ -95,3 +95,25 @@ def test_a_result_that_goes_with_its_worker_is_measured_again(client, tmp_path, 
     done = convoy.tune(TEXTS, client=client, engines="cpu.*", database=tmp_path / "tuning.db", threads=1)
     assert killed and [one.error for one in done] == [None] * 4
     assert not {one.worker for one in done} & set(killed)
+
+
+def test_two_gpus_measure_side_by_side(tmp_path):
+    """Two workers, each with a GPU of its own: on a machine that has two."""
+    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
+    text = "fprop:x=f32,4x64x{0}x{0}:w=f32,64x64x3x3:pad=1x1:math=strict"
+    try:
+        convoy.Problem(text.format(8)).select(device="cuda:1", engines="cuda.*", database=False)
+    except convoy.ConvoyError as error:
+        pytest.skip(f"no second GPU: {error}")
+    texts = [text.format(size) for size in range(12, 28, 2)]
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, protocol="tcp") as cluster:
+        with distributed.Client(cluster) as client:
+            workers = convoy._tune._Workers(client, False, {"device": "cuda"})
+            workers.tune([], 0)
+            assert sorted(workers.devices.values()) == ["cuda:0", "cuda:1"]
+            done = convoy.tune(texts, client=client, device="cuda", database=tmp_path / "tuning.db", budget=40)
+    assert [one.error for one in done] == [None] * len(texts)
+    assert len({one.worker for one in done}) == 2
+    for one in done:
+        chosen = convoy.Problem(one.problem).select(device="cuda:1", database=tmp_path / "tuning.db")
+        assert (chosen.candidate, chosen.reason) == (one.candidate, "stored")
