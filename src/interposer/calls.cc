@@ -11,6 +11,7 @@ namespace {
 
 using convoy::Pass;
 using convoy::interposer::LegacyCall;
+using convoy::interposer::of_thread;
 using convoy::interposer::real;
 using convoy::interposer::steady;
 
@@ -103,6 +104,7 @@ CONVOY_STEADY_CODE cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescri
     return create_seldom(type, descriptor);
   }
   fetch_steady_code();
+  steady.plans.fetch_expected(of_thread);
   const cudnnStatus_t status = create(type, descriptor);
   if (status == CUDNN_STATUS_SUCCESS) convoy::interposer::pack_created(*descriptor);
   return status;
@@ -129,6 +131,7 @@ CONVOY_STEADY_CODE cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnn
                                                      cudnnBackendDescriptor_t variant_pack) {
   const auto* const settled = steady.plans.find(plan);
   if (settled == nullptr) return execute_seldom(handle, plan, variant_pack);
+  steady.plans.follow(*settled, of_thread);
   const auto* const stand_in = settled->stand_in.load(std::memory_order_relaxed);
   if (stand_in != nullptr && convoy::interposer::stands_in(*stand_in, handle, variant_pack)) {
     return CUDNN_STATUS_SUCCESS;

@@ -1,7 +1,8 @@
 // What a program's executions look at. Each makes a variant pack, fills it, runs a plan and destroys the pack, and the
 // program's own work pushes out of the caches whatever lies far apart: with 20 lines of memory more an execution takes
 // 1 us longer, with these three (this one, one of its plans, a thread's own) a quarter of that. Its code lies in one
-// place, and is fetched while cuDNN makes the pack: another half of a microsecond.
+// place, and is fetched while cuDNN makes the pack: another half of a microsecond. So is the plan that ran after this
+// one the last time: cuDNN itself is to look at it.
 #pragma once
 
 #include <cudnn.h>
@@ -32,6 +33,8 @@ struct alignas(64) OfThread {
   unsigned destroyed = 0;                   // Steady::destroyed_elsewhere when it was made
   int inside = 0;                           // inside.h
   bool plain = false;                       // the pack holds nothing else than this
+  std::uint8_t executed = 0;                // the number of the plan it executed last, see SettledPlans; 0: none
+  std::uint8_t expected = 0;                // of the one that came after it the last time
   VariantPack held;
 };
 extern constinit thread_local OfThread of_thread;
@@ -46,8 +49,9 @@ class SettledPlans {
 
   // Null: not settled.
   const Entry* find(cudnnBackendDescriptor_t plan) const {
-    for (const Entry& entry : buckets_[bucket_of(plan)].entries) {
-      if (entry.plan.load(std::memory_order_acquire) == plan) return &entry;
+    const std::size_t first = first_of(plan);
+    for (std::size_t i = first; i < first + kInBucket; ++i) {
+      if (entries_[i].plan.load(std::memory_order_acquire) == plan) return &entries_[i];
     }
     return nullptr;
   }
@@ -55,21 +59,42 @@ class SettledPlans {
   void put(cudnnBackendDescriptor_t plan, const StandIn* stand_in);
   void forget(cudnnBackendDescriptor_t plan);
 
+  // A thread executes this one: keeps which came after which, for a program executes its layers in the same order.
+  void follow(const Entry& entry, OfThread& thread) {
+    const auto number = static_cast<std::uint8_t>(&entry - entries_.data() + 1);
+    if (thread.expected != number && thread.executed != 0) {
+      next_[thread.executed].store(number, std::memory_order_relaxed);
+    }
+    thread.executed = number;
+    thread.expected = next_[number].load(std::memory_order_relaxed);
+  }
+  // Fetches what the thread's next execution is going to look at, cuDNN's plan among it: a guess that may be wrong, or
+  // of a plan that is gone.
+  void fetch_expected(const OfThread& thread) const {
+    if (thread.expected == 0) return;
+    __builtin_prefetch(&next_[thread.expected]);
+    const Entry& entry = entries_[thread.expected - 1];
+    const auto* const plan = reinterpret_cast<const char*>(entry.plan.load(std::memory_order_relaxed));
+    for (int line = 0; line < kPlanLines; ++line) __builtin_prefetch(plan + 64 * line);
+    __builtin_prefetch(entry.stand_in.load(std::memory_order_relaxed));
+  }
+
   // Around fork().
   void lock();
   void unlock();
 
  private:
-  struct alignas(64) Bucket {
-    std::array<Entry, 4> entries;
-  };
-  static constexpr std::size_t kBuckets = 63;  // with the rest of Steady a page
-  static std::size_t bucket_of(cudnnBackendDescriptor_t plan) {
+  static constexpr std::size_t kBuckets = 59, kInBucket = 4;  // with the rest of Steady a page
+  static constexpr int kPlanLines = 4;
+  static std::size_t first_of(cudnnBackendDescriptor_t plan) {
     constexpr std::uint64_t golden = 0x9e3779b97f4a7c15;
-    return ((reinterpret_cast<std::uintptr_t>(plan) * golden >> 32) * kBuckets) >> 32;
+    return kInBucket * (((reinterpret_cast<std::uintptr_t>(plan) * golden >> 32) * kBuckets) >> 32);
   }
-  std::array<Bucket, kBuckets> buckets_;
+  alignas(64) std::array<Entry, kBuckets * kInBucket> entries_;  // a bucket a line
+  // By a plan's number, one more than its place in entries_: the number of the plan that came after it; 0: none yet.
+  std::array<std::atomic<std::uint8_t>, kBuckets * kInBucket + 1> next_{};
 };
+static_assert(sizeof(SettledPlans::Entry) == 16);
 struct alignas(4096) Steady {
   // The program's cuDNN; null until it made its first descriptor, or where an execution needs more than these.
   std::atomic<decltype(&cudnnBackendCreateDescriptor)> create{nullptr};  // stored last: the others are there then

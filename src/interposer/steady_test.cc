@@ -35,10 +35,30 @@ TEST(SettledPlans, AreOneEachAndSoManyAsThereIsRoomFor) {
     found += plans->find(plan(address)) != nullptr;
   }
   EXPECT_GT(found, 200);
-  EXPECT_LE(found, 252);
+  EXPECT_LE(found, 236);
   for (std::uintptr_t address = 16; address <= 16 * 1000; address += 16) plans->forget(plan(address));
   plans->put(plan(48), nullptr);
   EXPECT_NE(plans->find(plan(48)), nullptr) << "there is room again";
+}
+
+TEST(SettledPlans, TellWhichCameAfterWhichTheLastTime) {
+  const auto plans = std::make_unique<SettledPlans>();
+  for (const std::uintptr_t address : {16, 32, 48}) plans->put(plan(address), nullptr);
+  OfThread thread;
+  const auto execute = [&](std::uintptr_t address) {
+    plans->fetch_expected(thread);  // whatever it expects, no access may fail
+    const auto* const entry = plans->find(plan(address));
+    const std::uint8_t expected = thread.expected;
+    plans->follow(*entry, thread);
+    return expected == thread.executed;
+  };
+  for (const std::uintptr_t address : {16, 32, 48}) EXPECT_FALSE(execute(address)) << "nothing is known yet";
+  EXPECT_FALSE(execute(16)) << "the first time after 48";
+  for (const std::uintptr_t address : {32, 48, 16, 32}) EXPECT_TRUE(execute(address));
+  plans->forget(plan(48));
+  EXPECT_FALSE(execute(16)) << "48 was expected";
+  EXPECT_TRUE(execute(32));
+  EXPECT_TRUE(execute(16)) << "learnt anew";
 }
 
 }  // namespace
