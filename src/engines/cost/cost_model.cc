@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace convoy::cost {
 namespace {
@@ -49,6 +50,7 @@ struct Row {
   Model model;
 };
 #include "engines/cost/fitted_amd.inc"    // std::array<Row, N> kAmdRows
+#include "engines/cost/fitted_avx2.inc"   // std::array<Row, N> kAvx2Rows
 #include "engines/cost/fitted_intel.inc"  // std::array<Row, N> kIntelRows
 
 }  // namespace
@@ -154,12 +156,13 @@ Grouping grouping_of(const ConvProblem& problem) {
   return problem.is_depthwise() ? Grouping::depthwise : Grouping::grouped;
 }
 
-Maker maker_of(const CpuFeatures& cpu) {
-  return cpu.brand.rfind("AMD", 0) == 0 && cpu.isa == Isa::avx512 ? Maker::amd : Maker::intel;
+FittedOn fitted_on(const CpuFeatures& cpu) {
+  if (cpu.isa != Isa::avx512) return FittedOn::avx2;
+  return cpu.brand.rfind("AMD", 0) == 0 ? FittedOn::amd : FittedOn::intel;
 }
 
 const Model* find_model(std::string_view engine, Pass pass, DataType x, Grouping grouping, Isa isa, Products products,
-                        Maker maker) {
+                        FittedOn processor) {
   const int type = class_of(x);
   const auto fits = [&](const Row& r) {
     const bool multiplies = r.x == DataType::bf16 ? r.products == products
@@ -167,14 +170,14 @@ const Model* find_model(std::string_view engine, Pass pass, DataType x, Grouping
     return r.engine == engine && r.pass == pass && class_of(r.x) == type && r.grouping == grouping && r.isa == isa &&
            multiplies;
   };
-  const std::span<const Row> own = maker == Maker::amd ? std::span<const Row>(kAmdRows) : kIntelRows;
-  const std::span<const Row> other = maker == Maker::amd ? std::span<const Row>(kIntelRows) : kAmdRows;
-  for (const std::span<const Row> rows : {own, other}) {
+  std::array<std::span<const Row>, 3> tables{kIntelRows, kAmdRows, kAvx2Rows};  // in FittedOn's order
+  std::swap(tables[0], tables[static_cast<std::size_t>(processor)]);
+  for (const std::span<const Row> rows : tables) {
     const auto row = std::find_if(rows.begin(), rows.end(), fits);
     if (row != rows.end()) return &row->model;
   }
   if (products != Products::tiles) return nullptr;
-  return find_model(engine, pass, x, grouping, isa, Products::native, maker);
+  return find_model(engine, pass, x, grouping, isa, Products::native, processor);
 }
 
 double Model::seconds(const Terms& terms) const {

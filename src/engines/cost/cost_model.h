@@ -11,8 +11,8 @@
 // Threads share the seconds evenly, as far as an engine divides its work (fitted_engine.h).
 //
 // scripts/fit-costs fits the coefficients to what `convoy bench --cost-terms` measured, and writes the table of the
-// processor that it runs on: fitted_intel.inc (AVX2 to AMX) or fitted_amd.inc (Zen 5, with AVX-512). What one lacks is
-// taken from the other.
+// processor that it runs on: fitted_intel.inc (AVX-512 to AMX), fitted_amd.inc (Zen 5, with AVX-512) or fitted_avx2.inc
+// (Zen 3). What one lacks is taken from the others.
 #pragma once
 
 #include <array>
@@ -46,17 +46,17 @@ Grouping grouping_of(const ConvProblem& problem);
 // integers, in AMX's tiles by engines that use those of themselves. Other types' models serve all.
 enum class Products : std::uint8_t { emulated, native, tiles };
 
-// Whose processors models were fitted on.
-enum class Maker : std::uint8_t { intel, amd };
+// Which processors models were fitted on: Intel's or AMD's with AVX-512, or one without.
+enum class FittedOn : std::uint8_t { intel, amd, avx2 };
 
-// Whose models choose best here: AMD's with AVX-512 are fitted apart, of others Intel's are the ones with their
-// instructions.
-Maker maker_of(const CpuFeatures& cpu);
+// Whose models choose best here.
+FittedOn fitted_on(const CpuFeatures& cpu);
 
 // The type class is that of x: f32, bf16, f16, or u8 for both 8-bit integers. Where none was fitted for tiles, the
 // native one. Null where nothing was fitted.
 const Model* find_model(std::string_view engine, Pass pass, DataType x, Grouping grouping, Isa isa,
-                        Products products = Products::emulated, Maker maker = maker_of(detected_cpu_features()));
+                        Products products = Products::emulated,
+                        FittedOn processor = fitted_on(detected_cpu_features()));
 
 // The models of one engine, looked up once. `isa` is that of its kernels; engines with code for one only give it.
 class EngineModels {

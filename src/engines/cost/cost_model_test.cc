@@ -76,24 +76,33 @@ TEST(CostModel, EnginesFindTheirModels) {
             find_model("cpu.int8", Pass::fprop, DataType::u8, Grouping::dense, Isa::avx512));
 }
 
-TEST(CostModel, MakersHaveModelsOfTheirOwn) {
-  const auto find = [](const char* engine, DataType x, Products products, Maker maker) {
-    return find_model(engine, Pass::fprop, x, Grouping::dense, Isa::avx512, products, maker);
+TEST(CostModel, ProcessorsHaveModelsOfTheirOwn) {
+  const auto find = [](const char* engine, DataType x, Products products, FittedOn processor) {
+    return find_model(engine, Pass::fprop, x, Grouping::dense, Isa::avx512, products, processor);
   };
-  const Model* amd = find("cpu.direct", DataType::f32, Products::emulated, Maker::amd);
+  const Model* amd = find("cpu.direct", DataType::f32, Products::emulated, FittedOn::amd);
   ASSERT_NE(amd, nullptr);
-  EXPECT_NE(amd, find("cpu.direct", DataType::f32, Products::emulated, Maker::intel));
+  EXPECT_NE(amd, find("cpu.direct", DataType::f32, Products::emulated, FittedOn::intel));
   // What was fitted on one only serves both: tiles are Intel's.
-  EXPECT_EQ(find("onednn.gemm", DataType::bf16, Products::tiles, Maker::amd),
-            find("onednn.gemm", DataType::bf16, Products::tiles, Maker::intel));
+  EXPECT_EQ(find("onednn.gemm", DataType::bf16, Products::tiles, FittedOn::amd),
+            find("onednn.gemm", DataType::bf16, Products::tiles, FittedOn::intel));
+  // Own engines' code for AVX2 has models, wherever it runs.
+  for (const char* engine : {"cpu.direct", "cpu.gemm", "cpu.depthwise"}) {
+    const Grouping grouping = engine == std::string_view("cpu.depthwise") ? Grouping::depthwise : Grouping::dense;
+    const Model* model = find_model(engine, Pass::fprop, DataType::f32, grouping, Isa::avx2, Products::emulated,
+                                    FittedOn::avx2);
+    ASSERT_NE(model, nullptr) << engine;
+    EXPECT_EQ(model, find_model(engine, Pass::fprop, DataType::f32, grouping, Isa::avx2, Products::emulated,
+                                FittedOn::intel)) << engine;
+  }
   CpuFeatures cpu;
   cpu.brand = "AMD EPYC";
   cpu.isa = Isa::avx2;
-  EXPECT_EQ(maker_of(cpu), Maker::intel);
+  EXPECT_EQ(fitted_on(cpu), FittedOn::avx2);
   cpu.isa = Isa::avx512;
-  EXPECT_EQ(maker_of(cpu), Maker::amd);
+  EXPECT_EQ(fitted_on(cpu), FittedOn::amd);
   cpu.brand = "Intel(R) Xeon(R) Processor";
-  EXPECT_EQ(maker_of(cpu), Maker::intel);
+  EXPECT_EQ(fitted_on(cpu), FittedOn::intel);
 }
 
 }  // namespace
