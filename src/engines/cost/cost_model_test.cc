@@ -89,11 +89,12 @@ TEST(CostModel, ProcessorsHaveModelsOfTheirOwn) {
   // Own engines' code for AVX2 has models, wherever it runs.
   for (const char* engine : {"cpu.direct", "cpu.gemm", "cpu.depthwise"}) {
     const Grouping grouping = engine == std::string_view("cpu.depthwise") ? Grouping::depthwise : Grouping::dense;
-    const Model* model = find_model(engine, Pass::fprop, DataType::f32, grouping, Isa::avx2, Products::emulated,
-                                    FittedOn::avx2);
+    const Model* model =
+        find_model(engine, Pass::fprop, DataType::f32, grouping, Isa::avx2, Products::emulated, FittedOn::avx2);
     ASSERT_NE(model, nullptr) << engine;
-    EXPECT_EQ(model, find_model(engine, Pass::fprop, DataType::f32, grouping, Isa::avx2, Products::emulated,
-                                FittedOn::intel)) << engine;
+    EXPECT_EQ(model,
+              find_model(engine, Pass::fprop, DataType::f32, grouping, Isa::avx2, Products::emulated, FittedOn::intel))
+        << engine;
   }
   CpuFeatures cpu;
   cpu.brand = "AMD EPYC";

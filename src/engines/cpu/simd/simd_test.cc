@@ -164,6 +164,40 @@ TEST_P(Simd, EpilogueMatchesDouble) {
   }
 }
 
+TEST_P(Simd, AColumnHasTheBitsOfItsVectors) {
+  const std::int64_t lanes = kernels().lanes;
+  const std::vector<std::int64_t> places = {2 * lanes + 1, -1, 0, 4 * lanes + 2};
+  std::vector<float> acc(places.size() * lanes), old(6 * lanes), z(6 * lanes), bias(lanes + 3), slopes(lanes + 3);
+  for (std::size_t i = 0; i < acc.size(); ++i) acc[i] = static_cast<float>(static_cast<int>(i % 13) - 6) * 0.7f;
+  for (std::size_t i = 0; i < old.size(); ++i) old[i] = z[i] = static_cast<float>(static_cast<int>(i % 5) - 2) * 0.5f;
+  for (std::size_t i = 0; i < bias.size(); ++i) bias[i] = slopes[i] = static_cast<float>(i) * 0.1f;
+  for (const Activation& act : kActivations) {
+    for (const bool reads : {false, true}) {
+      ConvProblem problem;
+      problem.epilogue.activation = act;
+      problem.epilogue.bias = reads;
+      problem.epilogue.gamma = reads ? 0.5 : 0;
+      problem.beta = reads ? 2 : 0;
+      ConvArgs args;
+      args.bias = bias.data();
+      args.slopes = slopes.data();
+      const EpilogueArgs whole = make_epilogue(problem, args);
+      EpilogueArgs later = whole;  // finish_channels begins at channel 0
+      if (whole.bias != nullptr) later.bias += 3;
+      if (whole.slopes != nullptr) later.slopes += 3;
+      for (const auto n : {static_cast<int>(lanes), 3}) {
+        std::vector<float> out = old, want = old;
+        kernels().finish_column(acc.data(), whole, 3, n, out.data(), z.data(), places.data(), std::ssize(places));
+        for (std::size_t i = 0; i < places.size(); ++i) {
+          if (places[i] < 0) continue;
+          kernels().finish_channels(acc.data() + i * lanes, later, want.data() + places[i], z.data() + places[i], n);
+        }
+        ASSERT_EQ(out, want) << name_of(act.kind) << " reads=" << reads << " lanes=" << n;
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Isas, Simd,
                          testing::Values(IsaCase{Isa::avx2, &avx2::test_kernels},
                                          IsaCase{Isa::avx512, &avx512::test_kernels}),
