@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <limits>
 #include <span>
 
@@ -111,20 +112,22 @@ class Int8Plan final : public PackedPlan {
  public:
   Int8Plan(const ConvProblem& problem, const Candidate& candidate, int threads, const Kernel& kernel,
            const Panels& panels)
-      : PackedPlan(problem, candidate, threads, panels.packed_bytes(),
-                   static_cast<std::size_t>(threads) * panels.block_bytes() + panels.term_bytes()),
+      : PackedPlan(
+            problem, candidate, threads, panels.packed_bytes(),
+            static_cast<std::size_t>(threads) * panels.block_bytes() + panels.term_bytes() + panels.outside_bytes()),
         kernel_(kernel),
         panels_(panels) {}
 
   std::vector<std::string> notes() const override {
     auto notes = PackedPlan::notes();
-    notes.push_back(panels_.direct() ? "x read in place" : "x gathered into tiles (implicit im2col)");
+    const bool in_place = panels_.direct() || panels_.depthwise();
+    notes.push_back(in_place ? "x read in place" : "x gathered into tiles (implicit im2col)");
     return notes;
   }
 
  private:
   std::vector<std::string> run_stages() const override {
-    return {panels_.direct() ? "products" : "gather a tile of x + products"};
+    return {panels_.direct() || panels_.depthwise() ? "products" : "gather a tile of x + products"};
   }
 
   void pack(const void* weights, void* packed, ThreadTeam*) const override { panels_.pack(weights, packed); }
@@ -144,6 +147,8 @@ class Int8Plan final : public PackedPlan {
     const std::int32_t x_zero = problem().x_zero_given ? *args.x_zero_point : problem().x_zero_point;
     void* terms = static_cast<std::byte*>(scratch) + static_cast<std::size_t>(threads()) * panels_.block_bytes();
     const std::int32_t* column_terms = panels_.column_terms(packed, x_zero, terms);
+    void* const outside = static_cast<std::byte*>(terms) + panels_.term_bytes();
+    if (panels_.outside_bytes() > 0) std::memset(outside, x_zero, panels_.outside_bytes());
 
     parallel_ranges(team, g.groups * blocks * parts, [&](std::int64_t begin, std::int64_t end, int thread) {
       auto* memory = static_cast<std::byte*>(scratch) + static_cast<std::size_t>(thread) * panels_.block_bytes();
@@ -157,7 +162,8 @@ class Int8Plan final : public PackedPlan {
           count = std::min(block_tiles, row_tiles - first);
           for (std::int64_t t = 0; t < count; ++t) {
             gather(args.x, x_zero, group, (first + t) * kernel_.rows, pixels,
-                   memory + static_cast<std::size_t>(t) * panels_.tile_bytes(), tiles[static_cast<std::size_t>(t)]);
+                   memory + static_cast<std::size_t>(t) * panels_.tile_bytes(), outside,
+                   tiles[static_cast<std::size_t>(t)]);
           }
           gathered = block;
         }
@@ -172,9 +178,9 @@ class Int8Plan final : public PackedPlan {
   }
 
   void gather(const void* x, std::int32_t x_zero, std::int64_t group, std::int64_t first_row, std::int64_t pixels,
-              void* memory, Tile& tile) const {
+              void* memory, const void* outside, Tile& tile) const {
     tile.rows = static_cast<int>(std::min<std::int64_t>(kernel_.rows, pixels - first_row));
-    panels_.gather(x, x_zero, group, first_row, tile.rows, memory, tile.x.data(), tile.terms.data());
+    panels_.gather(x, x_zero, group, first_row, tile.rows, memory, outside, tile.x.data(), tile.terms.data());
     for (int r = 0; r < tile.rows; ++r) tile.out[r] = panels_.output_offset(first_row + r);
   }
 
@@ -230,7 +236,15 @@ class Int8Plan final : public PackedPlan {
     alignas(64) std::int32_t c[int8::max_rows * int8::max_columns];
     for (const Tile& tile : tiles) {
       finish.row_terms = panels_.has_row_terms() ? tile.terms.data() : nullptr;
-      kernel_.multiply(tile.x.data(), weights, panels_.steps(), c);
+      if (panels_.depthwise()) {
+        for (int r = 0; r < tile.rows; ++r) {
+          kernel_.multiply_channels(static_cast<const void* const*>(tile.x[static_cast<std::size_t>(r)]),
+                                    panels_.x_signed(), column, columns, weights, panels_.steps(),
+                                    c + r * kernel_.columns);
+        }
+      } else {
+        kernel_.multiply(tile.x.data(), weights, panels_.steps(), c);
+      }
       if (finish.z) load_z(args.z, tile, filter * g.y.channel, g.y.channel, z, kernel_.columns, columns);
       kernel_.finish(c, tile.rows, finish);
       store(p.y.type, args.out, tile, filter * g.y.channel, g.y.channel, c, kernel_.columns, columns);
@@ -245,7 +259,7 @@ class Int8Engine final : public cost::FittedEngine {
  public:
   Int8Engine() : FittedEngine("cpu.int8") {
     info_.name = "cpu.int8";
-    info_.revision = 2;
+    info_.revision = 3;
     info_.summary = "s8 and u8 fprop by GEMM over implicit im2col tiles, VNNI where the processor has it";
     info_.passes = {Pass::fprop};
     for (DataType x : {DataType::u8, DataType::s8}) {
@@ -283,18 +297,19 @@ class Int8Engine final : public cost::FittedEngine {
  private:
   // Multiply-adds at the kernel's rate, each row of a group's tile padded to the panel's width, plus a pass over the
   // gathered tiles and over the outputs. The rates are estimates from an AVX-512 core's ceilings, not fitted: 400, 90
-  // and 45 G multiply-adds/s for VNNI, AVX-512 and AVX2; 2 G gathered bytes/s and 1 G outputs/s, half of that where
-  // channels lie apart.
+  // and 45 G multiply-adds/s for VNNI, AVX-512 and AVX2, 30 for depthwise; 2 G gathered bytes/s and 1 G outputs/s, half
+  // of that where channels lie apart.
   Work work(const ConvProblem& problem, const KnobValues&, const PlanRequest& request) const override {
     const Kernel& kernel = kernel_for(request.cpu);
     const Panels panels(problem, kernel);
     const ConvGeometry& g = panels.geometry();
-    const double rate = kernel.values_per_step == 4 ? 400e9 : kernel.columns == 32 ? 90e9 : 45e9;
+    const int values = panels.depthwise() ? 2 : kernel.values_per_step;
+    const double rate = panels.depthwise() ? 30e9 : values == 4 ? 400e9 : kernel.columns == 32 ? 90e9 : 45e9;
     const auto pixels = static_cast<double>(g.batch * g.y_size[0] * g.y_size[1] * g.y_size[2]);
     const double groups = static_cast<double>(g.groups);
-    const double terms = static_cast<double>(panels.steps() * kernel.values_per_step);
+    const double terms = static_cast<double>(panels.steps() * values);
     const double macs = pixels * groups * terms * static_cast<double>(panels.per_group() * kernel.columns);
-    const double gathered = panels.direct() ? 0 : pixels * groups * terms;
+    const double gathered = panels.direct() || panels.depthwise() ? 0 : pixels * groups * terms;
     const double apart = problem.x.is_packed(Layout::nhwc) ? 1 : 2;
     return {macs / rate + apart * (gathered / 2e9 + pixels * static_cast<double>(g.filters) / 1e9)};
   }

@@ -139,6 +139,34 @@ TEST(Int8, Depthwise) {
   expect_exact(
       "fprop:x=u8,1x20x6x6,nhwc:w=s8,20x1x3x3,nhwc:y=u8,1x20x6x6,nhwc:pad=1x1:groups=20:bias=1:requant=channel:zp=10,0,"
       "10");
+  // Whole vectors of channels, parts of them, and a last pixel behind which the tensor ends.
+  for (const char* types : {"u8 s8", "s8 s8", "u8 u8", "s8 u8"}) {
+    for (const int channels : {2, 16, 17, 40, 65}) {
+      for (const char* zero_points : {"0,0,0", "120,9,0", "given,0,0", "given,-3,0", "0,given,0"}) {
+        const std::string x(types, 2), w(types + 3, 2);
+        if (x == "s8" && zero_points[0] == '1') continue;
+        if (w == "u8" && std::string_view(zero_points).find('-') != std::string_view::npos) continue;
+        expect_exact(
+            fmt::format("fprop:x={0},2x{2}x7x6,nhwc:w={1},{2}x1x3x3,nchw:y=s32,2x{2}x4x6,nhwc:pad=1x1:"
+                        "stride=2x1:groups={2}:zp={3}",
+                        x, w, channels, zero_points));
+      }
+    }
+  }
+  for (const char* rest :
+       {"2x2:y=u8,2x33x8x6,nhwc:pad=0x1/1x0:dilation=2x1:requant=tensor:residual=0.7,121,1.25,3:zp=7,0,9",
+        "5x5:y=f32,2x33x9x6,nhwc:pad=2x2:bias=1:requant=channel:act=relu:mode=conv:zp=255,0,0",
+        "1x1:y=u8,2x33x9x6,nhwc:requant=channel:zp=3,0,0"}) {
+    const std::string_view text = rest;
+    expect_exact(
+        fmt::format("fprop:x=u8,2x33x9x6,nhwc:w=s8,33x1x{},nchw{}:groups=33", text.substr(0, 3), text.substr(3)));
+  }
+  expect_exact("fprop:x=s8,2x24x50,nwc:w=s8,24x1x4,ncw:y=s32,2x24x24,nwc:stride=2:groups=24:zp=-9,0,0");
+  expect_exact(
+      "fprop:x=u8,1x18x4x5x6,ndhwc:w=s8,18x1x3x3x3,ncdhw:y=s32,1x18x4x5x6,ndhwc:pad=1x1x1:groups=18:zp=50,0,0");
+  // Where channels lie apart, or several filters read one.
+  expect_exact("fprop:x=u8,1x20x6x6,nchw:w=s8,20x1x3x3,nchw:y=s32,1x20x6x6,nchw:pad=1x1:groups=20:zp=5,0,0");
+  expect_exact("fprop:x=u8,1x20x6x6,nhwc:w=s8,40x1x3x3,nchw:y=s32,1x40x6x6,nhwc:pad=1x1:groups=20:zp=5,0,0");
 }
 TEST(Int8, OneAndThreeDimensions) {
   expect_exact("fprop:x=u8,2x8x50,nwc:w=s8,70x8x5,ncw:y=s32,2x70x46,nwc");

@@ -43,6 +43,10 @@ struct Kernel {
   int values_per_step;  // 4 (u8 x s8) or 2 (s16 x s16)
   // `a`: one pointer per row (unused rows repeat a valid one). `c`: rows x columns, row-major, overwritten.
   void (*multiply)(const void* const* a, const void* b, std::int64_t steps, std::int32_t* c);
+  // Depthwise, where channels lie side by side: the sums of one output pixel's `count` channels (up to `columns`) from
+  // `first` on. `taps`: of each tap a pointer to its pixel's first channel, two a step; b as for two values a step.
+  void (*multiply_channels)(const void* const* taps, bool x_signed, std::int64_t first, int count, const void* b,
+                            std::int64_t steps, std::int32_t* c);
   // In place on `rows` rows of c, `columns` values each (the pointers of Finish are readable for that many); the result
   // is s32, or f32 bits when to_float.
   void (*finish)(std::int32_t* c, int rows, const Finish& finish);

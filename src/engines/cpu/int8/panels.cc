@@ -22,36 +22,49 @@ To* widen(const From* from, std::int64_t count, std::int64_t stride, std::int32_
   return to + count;
 }
 
+bool is_depthwise(const ConvProblem& problem) {
+  const ConvGeometry g = flat_geometry(problem);
+  return g.groups > 1 && g.group_channels == 1 && g.group_filters == 1 && g.x.channel == 1 && !problem.w_zero_given;
+}
+
 }  // namespace
 
 Panels::Panels(const ConvProblem& problem, const Kernel& kernel)
-    : geometry_(flat_geometry(problem)),
+    : depthwise_(is_depthwise(problem)),
+      geometry_(flat_geometry(problem)),
       kernel_(kernel),
       x_type_(problem.x.type),
       w_type_(problem.w.type),
-      shifted_(kernel.values_per_step == 4),
+      shifted_(kernel.values_per_step == 4 && !depthwise_),
       x_shift_(x_type_ == DataType::s8 ? 128 : 0),
       x_zero_point_(problem.x_zero_point),
       x_zero_given_(problem.x_zero_given),
       w_zero_given_(problem.w_zero_given) {
+  if (depthwise_) {
+    geometry_.group_filters = geometry_.filters;
+    geometry_.groups = 1;
+    kernel_.values_per_step = 2;
+  }
   const ConvGeometry& g = geometry_;
   w_shift_ = shifted_ ? (w_type_ == DataType::u8 ? -128 : 0) : -problem.w_zero_point;
   w_zero_ = w_zero_given_ ? 0 : problem.w_zero_point + w_shift_;
   terms_ = g.taps * g.group_channels;
-  steps_ = (terms_ + kernel.values_per_step - 1) / kernel.values_per_step;
+  steps_ = (terms_ + kernel_.values_per_step - 1) / kernel_.values_per_step;
   per_group_ = (g.group_filters + kernel.columns - 1) / kernel.columns;
 
   bool pointwise = g.taps == 1;
   for (int i = 0; i < 3; ++i) pointwise = pointwise && g.pre[i] == 0 && g.post[i] == 0;
   direct_ = shifted_ && pointwise && x_type_ == DataType::u8 && !has_row_terms() && g.x.channel == 1 &&
             g.group_channels % kernel.values_per_step == 0;
-  tile_bytes_ = direct_ ? 0 : (static_cast<std::size_t>(kernel.rows * steps_) * 4 + 63) / 64 * 64;
+  const std::int64_t step_bytes = depthwise_ ? 2 * static_cast<std::int64_t>(sizeof(void*)) : 4;
+  tile_bytes_ = direct_ ? 0 : (static_cast<std::size_t>(kernel.rows * steps_ * step_bytes) + 63) / 64 * 64;
 }
 
 std::int64_t Panels::block_tiles() const {
   constexpr std::int64_t kBlockBytes = 192 << 10;
-  return std::clamp<std::int64_t>(kBlockBytes / std::max<std::int64_t>(1, kernel_.rows * steps_ * 4), 1,
-                                  kMostBlockTiles);
+  // (Direct ones have no tiles; what they read of x counts.)
+  const std::int64_t bytes = direct_ ? kernel_.rows * steps_ * 4 : static_cast<std::int64_t>(tile_bytes_);
+  return std::clamp<std::int64_t>(kBlockBytes / std::max<std::int64_t>(1, bytes), 1, kMostBlockTiles);
 }
 
 std::size_t Panels::packed_bytes() const { return all_columns() * 4 * static_cast<std::size_t>(steps_ + 1); }
@@ -144,8 +157,27 @@ std::int32_t Panels::row_term(const std::byte* row, const std::byte* end, std::i
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(terms_) * static_cast<std::uint32_t>(x_zero) - sum);
 }
 
+void Panels::point_at_taps(const void* x, const Pixel& pixel, const void* outside, const void** taps) const {
+  const ConvGeometry& g = geometry_;
+  const void** const end = taps + 2 * steps_;
+  for (std::int64_t d = 0; d < g.filter[0]; ++d) {
+    const std::int64_t xd = pixel.d * g.stride[0] + d * g.dilation[0] - g.pre[0];
+    for (std::int64_t h = 0; h < g.filter[1]; ++h) {
+      const std::int64_t xh = pixel.h * g.stride[1] + h * g.dilation[1] - g.pre[1];
+      const bool row_inside = xd >= 0 && xd < g.x_size[0] && xh >= 0 && xh < g.x_size[1];
+      for (std::int64_t w = 0; w < g.filter[2]; ++w) {
+        const std::int64_t xw = pixel.w * g.stride[2] + w * g.dilation[2] - g.pre[2];
+        const bool inside = row_inside && xw >= 0 && xw < g.x_size[2];
+        const std::int64_t at = pixel.n * g.x.batch + xd * g.x.spatial[0] + xh * g.x.spatial[1] + xw * g.x.spatial[2];
+        *taps++ = inside ? static_cast<const std::byte*>(x) + at : outside;
+      }
+    }
+  }
+  if (taps != end) *taps = outside;  // an odd one's partner, whose weight is 0
+}
+
 void Panels::gather(const void* x, std::int32_t x_zero_point, std::int64_t group, std::int64_t first_row, int count,
-                    void* tile, const void** rows, std::int32_t* row_terms) const {
+                    void* tile, const void* outside, const void** rows, std::int32_t* row_terms) const {
   const ConvGeometry& g = geometry_;
   const std::int32_t shift = x_shift(x_zero_point);
   const std::int32_t x_zero = x_zero_point + shift;
@@ -158,6 +190,12 @@ void Panels::gather(const void* x, std::int32_t x_zero_point, std::int64_t group
       continue;
     }
     const Pixel p = pixel_at(first_row + r);
+    if (depthwise_) {
+      const void** const taps = static_cast<const void**>(tile) + r * 2 * steps_;
+      point_at_taps(x, p, outside, taps);
+      rows[r] = taps;
+      continue;
+    }
     const std::int64_t base = p.n * g.x.batch + channel;
     if (direct_) {
       rows[r] = bytes + base + p.d * g.stride[0] * g.x.spatial[0] + p.h * g.stride[1] * g.x.spatial[1] +

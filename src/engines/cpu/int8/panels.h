@@ -9,7 +9,10 @@
 
 namespace convoy::cpu::int8 {
 
-// The reduction runs over taps, then the group's channels, padded with zeros to whole steps of the kernel.
+// Depthwise convolutions of nhwc are a case apart (`depthwise()`): their groups are taken for the filters of one group
+// with one channel, and rows of a tile are pointers to the taps' pixels, which are read in place.
+//
+// Otherwise the reduction runs over taps, then the group's channels, padded with zeros to whole steps of the kernel.
 // Packed weights: for each group and panel of kernel.columns filters, [step][column][values of a step]; behind them
 // all, one s32 per group, panel and column: the column terms of kernels.h, or, where x's zero point comes with the
 // execution, what it is multiplied with to give them.
@@ -27,6 +30,10 @@ class Panels {
   std::int64_t block_tiles() const;
   std::size_t block_bytes() const { return static_cast<std::size_t>(block_tiles()) * tile_bytes_; }
   bool direct() const { return direct_; }  // rows of x are used in place: 1x1, dense channels, u8
+  bool depthwise() const { return depthwise_; }
+  // What taps outside of x point at: x's zero point for each channel. 0: nothing does.
+  std::size_t outside_bytes() const { return depthwise_ ? static_cast<std::size_t>(geometry_.filters) : 0; }
+  bool x_signed() const { return x_type_ == DataType::s8; }
   bool has_row_terms() const { return w_zero_ != 0 || w_zero_given_; }
 
   void pack(const void* weights, void* packed) const;
@@ -43,9 +50,10 @@ class Panels {
   std::int32_t packed_w_zero(std::int32_t w_zero_point) const { return w_zero_point + w_shift_; }
 
   // Points `rows` at kernel.rows rows of x for output pixels first_row.. (of `count`; the rest repeat the last),
-  // gathered into `tile` unless direct, and fills row_terms where there are any.
+  // gathered into `tile` unless direct, and fills row_terms where there are any. Depthwise: a row is as many pointers
+  // as Kernel::multiply_channels takes; `outside` are outside_bytes().
   void gather(const void* x, std::int32_t x_zero_point, std::int64_t group, std::int64_t first_row, int count,
-              void* tile, const void** rows, std::int32_t* row_terms) const;
+              void* tile, const void* outside, const void** rows, std::int32_t* row_terms) const;
 
   // Offset in elements of channel 0 of an output pixel.
   std::int64_t output_offset(std::int64_t pixel) const;
@@ -56,9 +64,14 @@ class Panels {
   };
   Pixel pixel_at(std::int64_t index) const;
   std::size_t all_columns() const { return static_cast<std::size_t>(geometry_.groups * per_group_ * kernel_.columns); }
-  std::int32_t x_shift(std::int32_t x_zero_point) const { return shifted_ ? x_shift_ : -x_zero_point; }
+  std::int32_t x_shift(std::int32_t x_zero_point) const {
+    if (depthwise_) return 0;
+    return shifted_ ? x_shift_ : -x_zero_point;
+  }
+  void point_at_taps(const void* x, const Pixel& pixel, const void* outside, const void** taps) const;
   std::int32_t row_term(const std::byte* row, const std::byte* end, std::int32_t x_zero) const;
 
+  bool depthwise_;
   ConvGeometry geometry_;
   Kernel kernel_;
   DataType x_type_, w_type_;
