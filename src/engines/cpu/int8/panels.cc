@@ -157,23 +157,23 @@ std::int32_t Panels::row_term(const std::byte* row, const std::byte* end, std::i
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(terms_) * static_cast<std::uint32_t>(x_zero) - sum);
 }
 
-void Panels::point_at_taps(const void* x, const Pixel& pixel, const void* outside, const void** taps) const {
+// Calls tap(where) in the filter's order; `where` is what channel 0 of its pixel is from x, in elements; outside of x
+// -1.
+template <class Tap>
+void Panels::each_tap(const Pixel& p, Tap tap) const {
   const ConvGeometry& g = geometry_;
-  const void** const end = taps + 2 * steps_;
   for (std::int64_t d = 0; d < g.filter[0]; ++d) {
-    const std::int64_t xd = pixel.d * g.stride[0] + d * g.dilation[0] - g.pre[0];
+    const std::int64_t xd = p.d * g.stride[0] + d * g.dilation[0] - g.pre[0];
     for (std::int64_t h = 0; h < g.filter[1]; ++h) {
-      const std::int64_t xh = pixel.h * g.stride[1] + h * g.dilation[1] - g.pre[1];
+      const std::int64_t xh = p.h * g.stride[1] + h * g.dilation[1] - g.pre[1];
       const bool row_inside = xd >= 0 && xd < g.x_size[0] && xh >= 0 && xh < g.x_size[1];
       for (std::int64_t w = 0; w < g.filter[2]; ++w) {
-        const std::int64_t xw = pixel.w * g.stride[2] + w * g.dilation[2] - g.pre[2];
+        const std::int64_t xw = p.w * g.stride[2] + w * g.dilation[2] - g.pre[2];
         const bool inside = row_inside && xw >= 0 && xw < g.x_size[2];
-        const std::int64_t at = pixel.n * g.x.batch + xd * g.x.spatial[0] + xh * g.x.spatial[1] + xw * g.x.spatial[2];
-        *taps++ = inside ? static_cast<const std::byte*>(x) + at : outside;
+        tap(inside ? p.n * g.x.batch + xd * g.x.spatial[0] + xh * g.x.spatial[1] + xw * g.x.spatial[2] : -1);
       }
     }
   }
-  if (taps != end) *taps = outside;  // an odd one's partner, whose weight is 0
 }
 
 void Panels::gather(const void* x, std::int32_t x_zero_point, std::int64_t group, std::int64_t first_row, int count,
@@ -191,9 +191,10 @@ void Panels::gather(const void* x, std::int32_t x_zero_point, std::int64_t group
     }
     const Pixel p = pixel_at(first_row + r);
     if (depthwise_) {
-      const void** const taps = static_cast<const void**>(tile) + r * 2 * steps_;
-      point_at_taps(x, p, outside, taps);
-      rows[r] = taps;
+      const void** to = static_cast<const void**>(tile) + r * 2 * steps_;
+      rows[r] = to;
+      each_tap(p, [&](std::int64_t at) { *to++ = at < 0 ? outside : bytes + at; });
+      if (terms_ % 2 != 0) *to = outside;  // the last one's partner, whose weight is 0
       continue;
     }
     const std::int64_t base = p.n * g.x.batch + channel;
@@ -206,36 +207,28 @@ void Panels::gather(const void* x, std::int32_t x_zero_point, std::int64_t group
     rows[r] = row;
     auto* to8 = reinterpret_cast<std::uint8_t*>(row);
     auto* to16 = reinterpret_cast<std::int16_t*>(row);
-    for (std::int64_t d = 0; d < g.filter[0]; ++d) {
-      const std::int64_t xd = p.d * g.stride[0] + d * g.dilation[0] - g.pre[0];
-      for (std::int64_t h = 0; h < g.filter[1]; ++h) {
-        const std::int64_t xh = p.h * g.stride[1] + h * g.dilation[1] - g.pre[1];
-        const bool row_inside = xd >= 0 && xd < g.x_size[0] && xh >= 0 && xh < g.x_size[1];
-        for (std::int64_t w = 0; w < g.filter[2]; ++w) {
-          const std::int64_t xw = p.w * g.stride[2] + w * g.dilation[2] - g.pre[2];
-          if (!row_inside || xw < 0 || xw >= g.x_size[2]) {
-            // Outside x is its zero point: zx' when shifted, 0 once it has been subtracted.
-            if (shifted_) {
-              std::memset(to8, x_zero, static_cast<std::size_t>(g.group_channels));
-              to8 += g.group_channels;
-            } else {
-              std::memset(to16, 0, static_cast<std::size_t>(g.group_channels) * 2);
-              to16 += g.group_channels;
-            }
-            continue;
-          }
-          const std::uint8_t* from = bytes + base + xd * g.x.spatial[0] + xh * g.x.spatial[1] + xw * g.x.spatial[2];
-          const auto* from_signed = reinterpret_cast<const std::int8_t*>(from);
-          if (shifted_) {
-            to8 = x_type_ == DataType::s8 ? widen(from_signed, g.group_channels, g.x.channel, shift, to8)
-                                          : widen(from, g.group_channels, g.x.channel, shift, to8);
-          } else {
-            to16 = x_type_ == DataType::s8 ? widen(from_signed, g.group_channels, g.x.channel, shift, to16)
-                                           : widen(from, g.group_channels, g.x.channel, shift, to16);
-          }
+    each_tap(p, [&](std::int64_t at) {
+      if (at < 0) {
+        // Outside x is its zero point: zx' when shifted, 0 once it has been subtracted.
+        if (shifted_) {
+          std::memset(to8, x_zero, static_cast<std::size_t>(g.group_channels));
+          to8 += g.group_channels;
+        } else {
+          std::memset(to16, 0, static_cast<std::size_t>(g.group_channels) * 2);
+          to16 += g.group_channels;
         }
+        return;
       }
-    }
+      const std::uint8_t* from = bytes + channel + at;
+      const auto* from_signed = reinterpret_cast<const std::int8_t*>(from);
+      if (shifted_) {
+        to8 = x_type_ == DataType::s8 ? widen(from_signed, g.group_channels, g.x.channel, shift, to8)
+                                      : widen(from, g.group_channels, g.x.channel, shift, to8);
+      } else {
+        to16 = x_type_ == DataType::s8 ? widen(from_signed, g.group_channels, g.x.channel, shift, to16)
+                                       : widen(from, g.group_channels, g.x.channel, shift, to16);
+      }
+    });
     auto* end = shifted_ ? reinterpret_cast<std::byte*>(to8) : reinterpret_cast<std::byte*>(to16);
     if (has_row_terms()) row_terms[r] = row_term(row, end, x_zero);
     std::memset(end, 0, static_cast<std::size_t>(row + row_bytes - end));

@@ -68,7 +68,8 @@ class Panels {
     if (depthwise_) return 0;
     return shifted_ ? x_shift_ : -x_zero_point;
   }
-  void point_at_taps(const void* x, const Pixel& pixel, const void* outside, const void** taps) const;
+  template <class Tap>
+  void each_tap(const Pixel& p, Tap tap) const;
   std::int32_t row_term(const std::byte* row, const std::byte* end, std::int32_t x_zero) const;
 
   bool depthwise_;
