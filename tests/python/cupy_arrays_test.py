@@ -106,9 +106,9 @@ def test_bad_arrays_are_named_with_both_values(operands):
     plan = convoy.Problem(TEXT).select(device="cuda", database=False)
     with pytest.raises(convoy.InvalidArgument, match="w is on cpu, the plan is for cuda:0"):
         plan(x, cupy.asnumpy(w))
-    with pytest.raises(convoy.ConvoyError, match="x.*float64.*f32|x.*f64.*f32"):
+    with pytest.raises(convoy.WrongType, match="x has elements of type f64, the problem says f32"):
         plan(x.astype(cupy.float64), w)
-    with pytest.raises(convoy.ConvoyError, match="x"):
+    with pytest.raises(convoy.InvalidArgument, match="x has the strides 1152x1x96x8, the problem's x 1152x144x12x1"):
         plan(channels_last(x), w)
-    with pytest.raises(convoy.ConvoyError, match="w"):
+    with pytest.raises(convoy.InvalidArgument, match="w has the sizes 4x4x3x3, the problem's w 4x8x3x3"):
         plan(x, w[:, :4])
