@@ -232,18 +232,18 @@ class Int8Plan final : public PackedPlan {
     }
     const auto load_z = p.y.type == DataType::s8 ? load_rows<std::int8_t> : load_rows<std::uint8_t>;
 
-    const void* const weights = panels_.panel(packed, group, panel);
+    const int8::Panel weights = panels_.panel(packed, group, panel);
     alignas(64) std::int32_t c[int8::max_rows * int8::max_columns];
     for (const Tile& tile : tiles) {
       finish.row_terms = panels_.has_row_terms() ? tile.terms.data() : nullptr;
       if (panels_.depthwise()) {
         for (int r = 0; r < tile.rows; ++r) {
           kernel_.multiply_channels(static_cast<const void* const*>(tile.x[static_cast<std::size_t>(r)]),
-                                    panels_.x_signed(), column, columns, weights, panels_.steps(),
+                                    panels_.x_signed(), column, columns, weights.weights, weights.steps,
                                     c + r * kernel_.columns);
         }
       } else {
-        kernel_.multiply(tile.x.data(), weights, panels_.steps(), c);
+        kernel_.multiply(tile.x.data(), weights, c);
       }
       if (finish.z) load_z(args.z, tile, filter * g.y.channel, g.y.channel, z, kernel_.columns, columns);
       kernel_.finish(c, tile.rows, finish);
@@ -259,7 +259,7 @@ class Int8Engine final : public cost::FittedEngine {
  public:
   Int8Engine() : FittedEngine("cpu.int8") {
     info_.name = "cpu.int8";
-    info_.revision = 3;
+    info_.revision = 4;
     info_.summary = "s8 and u8 fprop by GEMM over implicit im2col tiles, VNNI where the processor has it";
     info_.passes = {Pass::fprop};
     for (DataType x : {DataType::u8, DataType::s8}) {
@@ -296,18 +296,20 @@ class Int8Engine final : public cost::FittedEngine {
 
  private:
   // Multiply-adds at the kernel's rate, each row of a group's tile padded to the panel's width, plus a pass over the
-  // gathered tiles and over the outputs. The rates are estimates from an AVX-512 core's ceilings, not fitted: 400, 90
-  // and 45 G multiply-adds/s for VNNI, AVX-512 and AVX2, 30 for depthwise; 2 G gathered bytes/s and 1 G outputs/s, half
+  // gathered tiles and over the outputs. The rates are estimates from an AVX-512 core's ceilings, not fitted: 400, 150
+  // and 75 G multiply-adds/s for VNNI, AVX-512 and AVX2, 30 for depthwise; 2 G gathered bytes/s and 1 G outputs/s, half
   // of that where channels lie apart.
   Work work(const ConvProblem& problem, const KnobValues&, const PlanRequest& request) const override {
     const Kernel& kernel = kernel_for(request.cpu);
     const Panels panels(problem, kernel);
     const ConvGeometry& g = panels.geometry();
-    const int values = panels.depthwise() ? 2 : kernel.values_per_step;
-    const double rate = panels.depthwise() ? 30e9 : values == 4 ? 400e9 : kernel.columns == 32 ? 90e9 : 45e9;
+    const double rate = panels.depthwise()         ? 30e9
+                        : !kernel.pairs_in_16_bits ? 400e9
+                        : kernel.columns == 32     ? 150e9
+                                                   : 75e9;
     const auto pixels = static_cast<double>(g.batch * g.y_size[0] * g.y_size[1] * g.y_size[2]);
     const double groups = static_cast<double>(g.groups);
-    const double terms = static_cast<double>(panels.steps() * values);
+    const double terms = static_cast<double>(panels.terms());
     const double macs = pixels * groups * terms * static_cast<double>(panels.per_group() * kernel.columns);
     const double gathered = panels.direct() || panels.depthwise() ? 0 : pixels * groups * terms;
     const double apart = problem.x.is_packed(Layout::nhwc) ? 1 : 2;

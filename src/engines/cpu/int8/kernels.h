@@ -1,8 +1,9 @@
 // Integer GEMM micro-kernels: c[r][n] = sum over k of a[r][k]*b[k][n], 32-bit sums that wrap, a register tile at a
 // time, and the epilogue on such a tile. Plain data only: these structs are shared by units of every instruction set.
 //
-// One step takes 4 bytes of each row of a: 4 u8 values against 4 s8 weights (AVX-512 VNNI), or 2 s16 against 2 s16
-// (pmaddwd; pmaddubsw would saturate its 16-bit sums). b is packed [step][column][values of the step].
+// One step takes 4 u8 values of each row of a against 4 s8 weights. VNNI adds the four products in 32 bits; without it
+// pmaddubsw adds two of them in 16 bits, where it saturates. Weights for which it would are halved, and their steps are
+// taken twice.
 #pragma once
 
 #include <cstdint>
@@ -37,14 +38,22 @@ struct Finish {
   double t_scale, t_zero_point, z_scale, z_zero_point;
 };
 
+// The columns of b that a tile needs: [step][column][4 weights], first of all `steps`, then of those taken `again`.
+struct Panel {
+  const void* weights;
+  std::int64_t steps;
+  const std::int32_t* again;  // where in a row such a step's values are, in bytes
+  std::int64_t again_count;
+};
+
 struct Kernel {
-  int rows;             // of the register tile
-  int columns;          // of the register tile: the width of a packed panel of b
-  int values_per_step;  // 4 (u8 x s8) or 2 (s16 x s16)
+  int rows;               // of the register tile
+  int columns;            // of the register tile: the width of a panel
+  bool pairs_in_16_bits;  // pmaddubsw: 255 * (w0 + w1) has to fit, with the weights of either sign alone
   // `a`: one pointer per row (unused rows repeat a valid one). `c`: rows x columns, row-major, overwritten.
-  void (*multiply)(const void* const* a, const void* b, std::int64_t steps, std::int32_t* c);
+  void (*multiply)(const void* const* a, const Panel& panel, std::int32_t* c);
   // Depthwise, where channels lie side by side: the sums of one output pixel's `count` channels (up to `columns`) from
-  // `first` on. `taps`: of each tap a pointer to its pixel's first channel, two a step; b as for two values a step.
+  // `first` on. `taps`: of each tap a pointer to its pixel's first channel, two a step. b: [step][column][2], s16.
   void (*multiply_channels)(const void* const* taps, bool x_signed, std::int64_t first, int count, const void* b,
                             std::int64_t steps, std::int32_t* c);
   // In place on `rows` rows of c, `columns` values each (the pointers of Finish are readable for that many); the result

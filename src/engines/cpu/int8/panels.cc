@@ -11,15 +11,20 @@ std::int32_t value_of(DataType type, const void* data, std::int64_t index) {
                               : static_cast<const std::uint8_t*>(data)[index];
 }
 
-// One row of x' or x - zero point: `count` channels of one pixel, `stride` apart.
-template <class From, class To>
-To* widen(const From* from, std::int64_t count, std::int64_t stride, std::int32_t add, To* to) {
+// x' of `count` channels of one pixel, `stride` apart.
+std::uint8_t* shifted(const std::uint8_t* from, std::int64_t count, std::int64_t stride, std::int32_t add,
+                      std::uint8_t* to) {
   if (stride == 1) {  // its own loop, so that it is vectorised
-    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<To>(from[i] + add);
+    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<std::uint8_t>(from[i] + add);
   } else {
-    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<To>(from[i * stride] + add);
+    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<std::uint8_t>(from[i * stride] + add);
   }
   return to + count;
+}
+
+// Whether pmaddubsw adds the products of these two with any x' without saturating.
+bool fit_16_bits(std::int8_t a, std::int8_t b) {
+  return std::max<int>(a, 0) + std::max<int>(b, 0) <= 128 && std::min<int>(a, 0) + std::min<int>(b, 0) >= -128;
 }
 
 bool is_depthwise(const ConvProblem& problem) {
@@ -35,27 +40,26 @@ Panels::Panels(const ConvProblem& problem, const Kernel& kernel)
       kernel_(kernel),
       x_type_(problem.x.type),
       w_type_(problem.w.type),
-      shifted_(kernel.values_per_step == 4 && !depthwise_),
-      x_shift_(x_type_ == DataType::s8 ? 128 : 0),
+      again_(kernel.pairs_in_16_bits && !depthwise_),
+      x_shift_(x_type_ == DataType::s8 && !depthwise_ ? 128 : 0),
       x_zero_point_(problem.x_zero_point),
       x_zero_given_(problem.x_zero_given),
       w_zero_given_(problem.w_zero_given) {
   if (depthwise_) {
     geometry_.group_filters = geometry_.filters;
     geometry_.groups = 1;
-    kernel_.values_per_step = 2;
   }
   const ConvGeometry& g = geometry_;
-  w_shift_ = shifted_ ? (w_type_ == DataType::u8 ? -128 : 0) : -problem.w_zero_point;
+  w_shift_ = depthwise_ ? -problem.w_zero_point : w_type_ == DataType::u8 ? -128 : 0;
   w_zero_ = w_zero_given_ ? 0 : problem.w_zero_point + w_shift_;
   terms_ = g.taps * g.group_channels;
-  steps_ = (terms_ + kernel_.values_per_step - 1) / kernel_.values_per_step;
+  steps_ = depthwise_ ? (terms_ + 1) / 2 : (terms_ + 3) / 4;
   per_group_ = (g.group_filters + kernel.columns - 1) / kernel.columns;
 
   bool pointwise = g.taps == 1;
   for (int i = 0; i < 3; ++i) pointwise = pointwise && g.pre[i] == 0 && g.post[i] == 0;
-  direct_ = shifted_ && pointwise && x_type_ == DataType::u8 && !has_row_terms() && g.x.channel == 1 &&
-            g.group_channels % kernel.values_per_step == 0;
+  direct_ = !depthwise_ && pointwise && x_type_ == DataType::u8 && !has_row_terms() && g.x.channel == 1 &&
+            g.group_channels % 4 == 0;
   const std::int64_t step_bytes = depthwise_ ? 2 * static_cast<std::int64_t>(sizeof(void*)) : 4;
   tile_bytes_ = direct_ ? 0 : (static_cast<std::size_t>(kernel.rows * steps_ * step_bytes) + 63) / 64 * 64;
 }
@@ -67,16 +71,26 @@ std::int64_t Panels::block_tiles() const {
   return std::clamp<std::int64_t>(kBlockBytes / std::max<std::int64_t>(1, bytes), 1, kMostBlockTiles);
 }
 
-std::size_t Panels::packed_bytes() const { return all_columns() * 4 * static_cast<std::size_t>(steps_ + 1); }
+std::size_t Panels::packed_bytes() const {
+  const std::int64_t lists = again_ ? static_cast<std::int64_t>(all_panels()) * (1 + steps_) : 0;
+  return again_at() + static_cast<std::size_t>(lists) * sizeof(std::int32_t);
+}
 
-const void* Panels::panel(const void* packed, std::int64_t group, std::int64_t panel) const {
-  return static_cast<const std::byte*>(packed) + first_column(group, panel) * steps_ * 4;
+Panel Panels::panel(const void* packed, std::int64_t group, std::int64_t panel) const {
+  const auto* bytes = static_cast<const std::byte*>(packed);
+  const std::int64_t at = group * per_group_ + panel;
+  Panel found{bytes + at * panel_bytes(), steps_, nullptr, 0};
+  if (again_) {
+    found.again = reinterpret_cast<const std::int32_t*>(bytes + again_at()) + at * (1 + steps_) + 1;
+    found.again_count = found.again[-1];
+  }
+  return found;
 }
 
 const std::int32_t* Panels::column_terms(const void* packed, std::int32_t x_zero_point, void* scratch) const {
-  const auto* stored = static_cast<const std::int32_t*>(panel(packed, geometry_.groups, 0));
+  const auto* stored = reinterpret_cast<const std::int32_t*>(static_cast<const std::byte*>(packed) + terms_at());
   if (!x_zero_given_) return stored;
-  const auto zx = static_cast<std::uint32_t>(x_zero_point + x_shift(x_zero_point));
+  const auto zx = static_cast<std::uint32_t>(x_zero_point + x_shift_);
   auto* terms = static_cast<std::int32_t*>(scratch);
   for (std::size_t i = 0; i < all_columns(); ++i) {
     terms[i] = static_cast<std::int32_t>(zx * static_cast<std::uint32_t>(stored[i]));
@@ -86,15 +100,18 @@ const std::int32_t* Panels::column_terms(const void* packed, std::int32_t x_zero
 
 void Panels::pack(const void* weights, void* packed) const {
   const ConvGeometry& g = geometry_;
+  auto* const bytes = static_cast<std::byte*>(packed);
   std::memset(packed, 0, packed_bytes());
-  auto* stored_terms = static_cast<std::int32_t*>(const_cast<void*>(panel(packed, g.groups, 0)));
-  const auto zx = x_zero_given_ ? 1u : static_cast<std::uint32_t>(x_zero_point_ + x_shift(x_zero_point_));
+  auto* stored_terms = reinterpret_cast<std::int32_t*>(bytes + terms_at());
+  auto* lists = reinterpret_cast<std::int32_t*>(bytes + again_at());
+  const auto zx = x_zero_given_ ? 1u : static_cast<std::uint32_t>(x_zero_point_ + x_shift_);
   const auto zw = static_cast<std::uint32_t>(w_zero_);
+  const std::int64_t values = depthwise_ ? 2 : 4;  // of a step
   for (std::int64_t group = 0; group < g.groups; ++group) {
     for (std::int64_t k = 0; k < g.group_filters; ++k) {
-      const std::int64_t at_panel = k / kernel_.columns;
+      const std::int64_t at_panel = group * per_group_ + k / kernel_.columns;
       const std::int64_t column = k % kernel_.columns;
-      auto* to = static_cast<std::byte*>(const_cast<void*>(panel(packed, group, at_panel)));
+      std::byte* const to = bytes + at_panel * panel_bytes();
       std::uint32_t column_sum = 0;  // unsigned: sums wrap
       std::int64_t term = 0;
       for (std::int64_t d = 0; d < g.filter[0]; ++d) {
@@ -105,21 +122,44 @@ void Panels::pack(const void* weights, void* packed) const {
             for (std::int64_t c = 0; c < g.group_channels; ++c, ++term) {
               const std::int32_t value = value_of(w_type_, weights, tap + c * g.w.in) + w_shift_;
               column_sum += static_cast<std::uint32_t>(value);
-              const std::int64_t index =
-                  (term / kernel_.values_per_step * kernel_.columns + column) * kernel_.values_per_step +
-                  term % kernel_.values_per_step;
-              if (shifted_) {
-                reinterpret_cast<std::int8_t*>(to)[index] = static_cast<std::int8_t>(value);
-              } else {
+              const std::int64_t index = (term / values * kernel_.columns + column) * values + term % values;
+              if (depthwise_) {
                 reinterpret_cast<std::int16_t*>(to)[index] = static_cast<std::int16_t>(value);
+              } else {
+                reinterpret_cast<std::int8_t*>(to)[index] = static_cast<std::int8_t>(value);
               }
             }
           }
         }
       }
-      stored_terms[first_column(group, at_panel) + column] =
+      stored_terms[at_panel * kernel_.columns + column] =
           static_cast<std::int32_t>(zx * (static_cast<std::uint32_t>(terms_) * zw - column_sum));
     }
+  }
+  if (!again_) return;
+  for (std::size_t i = 0; i < all_panels(); ++i) {
+    halve_large_pairs(bytes + static_cast<std::int64_t>(i) * panel_bytes(),
+                      lists + static_cast<std::int64_t>(i) * (1 + steps_));
+  }
+}
+
+// `again`: how many, then which.
+void Panels::halve_large_pairs(std::byte* weights, std::int32_t* again) const {
+  const std::int64_t step_bytes = kernel_.columns * 4;
+  auto* const first = reinterpret_cast<std::int8_t*>(weights);
+  for (std::int64_t step = 0; step < steps_; ++step) {
+    std::int8_t* const all = first + step * step_bytes;
+    std::int8_t* const more = first + (steps_ + again[0]) * step_bytes;
+    bool any = false;
+    for (std::int64_t i = 0; i < step_bytes; i += 2) {
+      if (fit_16_bits(all[i], all[i + 1])) continue;
+      any = true;
+      for (const std::int64_t at : {i, i + 1}) {
+        more[at] = static_cast<std::int8_t>(all[at] / 2);
+        all[at] = static_cast<std::int8_t>(all[at] - more[at]);
+      }
+    }
+    if (any) again[++again[0]] = static_cast<std::int32_t>(4 * step);
   }
 }
 
@@ -142,17 +182,9 @@ std::int64_t Panels::output_offset(std::int64_t index) const {
 }
 
 // -zw' * sum x' of a gathered row, or the factor of zw' where that comes with the execution: n * zx' - sum x'.
-std::int32_t Panels::row_term(const std::byte* row, const std::byte* end, std::int32_t x_zero) const {
+std::int32_t Panels::row_term(const std::uint8_t* row, const std::uint8_t* end, std::int32_t x_zero) const {
   std::uint32_t sum = 0;
-  if (shifted_) {
-    for (const auto* v = reinterpret_cast<const std::uint8_t*>(row); v != reinterpret_cast<const std::uint8_t*>(end);) {
-      sum += *v++;
-    }
-  } else {
-    for (const auto* v = reinterpret_cast<const std::int16_t*>(row); v != reinterpret_cast<const std::int16_t*>(end);) {
-      sum += static_cast<std::uint32_t>(std::int32_t{*v++});
-    }
-  }
+  for (; row != end; ++row) sum += *row;
   if (!w_zero_given_) return static_cast<std::int32_t>(0u - static_cast<std::uint32_t>(w_zero_) * sum);
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(terms_) * static_cast<std::uint32_t>(x_zero) - sum);
 }
@@ -179,8 +211,7 @@ void Panels::each_tap(const Pixel& p, Tap tap) const {
 void Panels::gather(const void* x, std::int32_t x_zero_point, std::int64_t group, std::int64_t first_row, int count,
                     void* tile, const void* outside, const void** rows, std::int32_t* row_terms) const {
   const ConvGeometry& g = geometry_;
-  const std::int32_t shift = x_shift(x_zero_point);
-  const std::int32_t x_zero = x_zero_point + shift;
+  const std::int32_t x_zero = x_zero_point + x_shift_;
   const auto* bytes = static_cast<const std::uint8_t*>(x);
   const std::int64_t channel = group * g.group_channels * g.x.channel;
   const std::int64_t row_bytes = steps_ * 4;
@@ -203,33 +234,17 @@ void Panels::gather(const void* x, std::int32_t x_zero_point, std::int64_t group
                 p.w * g.stride[2] * g.x.spatial[2];
       continue;
     }
-    auto* row = static_cast<std::byte*>(tile) + r * row_bytes;
+    auto* row = static_cast<std::uint8_t*>(tile) + r * row_bytes;
     rows[r] = row;
-    auto* to8 = reinterpret_cast<std::uint8_t*>(row);
-    auto* to16 = reinterpret_cast<std::int16_t*>(row);
+    std::uint8_t* end = row;
     each_tap(p, [&](std::int64_t at) {
       if (at < 0) {
-        // Outside x is its zero point: zx' when shifted, 0 once it has been subtracted.
-        if (shifted_) {
-          std::memset(to8, x_zero, static_cast<std::size_t>(g.group_channels));
-          to8 += g.group_channels;
-        } else {
-          std::memset(to16, 0, static_cast<std::size_t>(g.group_channels) * 2);
-          to16 += g.group_channels;
-        }
-        return;
-      }
-      const std::uint8_t* from = bytes + channel + at;
-      const auto* from_signed = reinterpret_cast<const std::int8_t*>(from);
-      if (shifted_) {
-        to8 = x_type_ == DataType::s8 ? widen(from_signed, g.group_channels, g.x.channel, shift, to8)
-                                      : widen(from, g.group_channels, g.x.channel, shift, to8);
+        std::memset(end, x_zero, static_cast<std::size_t>(g.group_channels));
+        end += g.group_channels;
       } else {
-        to16 = x_type_ == DataType::s8 ? widen(from_signed, g.group_channels, g.x.channel, shift, to16)
-                                       : widen(from, g.group_channels, g.x.channel, shift, to16);
+        end = shifted(bytes + channel + at, g.group_channels, g.x.channel, x_shift_, end);
       }
     });
-    auto* end = shifted_ ? reinterpret_cast<std::byte*>(to8) : reinterpret_cast<std::byte*>(to16);
     if (has_row_terms()) row_terms[r] = row_term(row, end, x_zero);
     std::memset(end, 0, static_cast<std::size_t>(row + row_bytes - end));
   }

@@ -12,17 +12,18 @@ namespace convoy::cpu::int8 {
 // Depthwise convolutions of nhwc are a case apart (`depthwise()`): their groups are taken for the filters of one group
 // with one channel, and rows of a tile are pointers to the taps' pixels, which are read in place.
 //
-// Otherwise the reduction runs over taps, then the group's channels, padded with zeros to whole steps of the kernel.
-// Packed weights: for each group and panel of kernel.columns filters, [step][column][values of a step]; behind them
-// all, one s32 per group, panel and column: the column terms of kernels.h, or, where x's zero point comes with the
-// execution, what it is multiplied with to give them.
+// Otherwise the reduction runs over taps, then the group's channels, padded with zeros to whole steps of the kernel, of
+// x' = x + 128 where x is s8, and w' = w - 128 where w is u8.
+// Packed: for each group and panel of kernel.columns filters its weights; behind them all, one s32 per group, panel and
+// column: the column terms of kernels.h, or, where x's zero point comes with the execution, what it is multiplied with
+// to give them; then for each group and panel how many steps are taken again, and which, where there may be such.
 class Panels {
  public:
   Panels(const ConvProblem& problem, const Kernel& kernel);
 
   const ConvGeometry& geometry() const { return geometry_; }
-  std::int64_t steps() const { return steps_; }
-  std::int64_t per_group() const { return per_group_; }  // panels a group
+  std::int64_t terms() const { return steps_ * (depthwise_ ? 2 : 4); }  // of a row, padding included
+  std::int64_t per_group() const { return per_group_; }                 // panels a group
   std::size_t packed_bytes() const;
   std::size_t tile_bytes() const { return tile_bytes_; }  // scratch of one gathered tile; 0 when direct
   // Tiles that are gathered before the panels are gone through: what of x fits into the second cache beside a panel.
@@ -37,7 +38,7 @@ class Panels {
   bool has_row_terms() const { return w_zero_ != 0 || w_zero_given_; }
 
   void pack(const void* weights, void* packed) const;
-  const void* panel(const void* packed, std::int64_t group, std::int64_t panel) const;
+  Panel panel(const void* packed, std::int64_t group, std::int64_t panel) const;
 
   // The terms of all columns, kernel.columns for each group and panel: in `packed`, or computed into `scratch` (of
   // term_bytes()) where they depend on a zero point that comes with the execution.
@@ -63,23 +64,25 @@ class Panels {
     std::int64_t n, d, h, w;
   };
   Pixel pixel_at(std::int64_t index) const;
-  std::size_t all_columns() const { return static_cast<std::size_t>(geometry_.groups * per_group_ * kernel_.columns); }
-  std::int32_t x_shift(std::int32_t x_zero_point) const {
-    if (depthwise_) return 0;
-    return shifted_ ? x_shift_ : -x_zero_point;
-  }
+  std::size_t all_panels() const { return static_cast<std::size_t>(geometry_.groups * per_group_); }
+  std::size_t all_columns() const { return all_panels() * static_cast<std::size_t>(kernel_.columns); }
+  // Of packed weights, and where in them what is.
+  std::int64_t panel_bytes() const { return kernel_.columns * 4 * steps_ * (again_ ? 2 : 1); }
+  std::size_t terms_at() const { return all_panels() * static_cast<std::size_t>(panel_bytes()); }
+  std::size_t again_at() const { return terms_at() + all_columns() * sizeof(std::int32_t); }
+  void halve_large_pairs(std::byte* weights, std::int32_t* again) const;
   template <class Tap>
   void each_tap(const Pixel& p, Tap tap) const;
-  std::int32_t row_term(const std::byte* row, const std::byte* end, std::int32_t x_zero) const;
+  std::int32_t row_term(const std::uint8_t* row, const std::uint8_t* end, std::int32_t x_zero) const;
 
   bool depthwise_;
   ConvGeometry geometry_;
   Kernel kernel_;
   DataType x_type_, w_type_;
-  bool shifted_;                    // VNNI: x' = x + x_shift_, w' = w + w_shift_; else zero points are subtracted first
-  std::int32_t x_shift_, w_shift_;  // x_shift_ only when shifted_
+  bool again_;                      // steps may be taken again
+  std::int32_t x_shift_, w_shift_;  // x' = x + x_shift_, w' = w + w_shift_
   std::int32_t x_zero_point_;       // as the problem has it
-  std::int32_t w_zero_;             // in the packed weights; 0 when given, or not shifted_
+  std::int32_t w_zero_;             // in the packed weights; 0 when given, or depthwise
   bool x_zero_given_, w_zero_given_;
   std::int64_t terms_;  // taps * group_channels
   std::int64_t steps_;
