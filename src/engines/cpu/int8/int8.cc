@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <span>
 
 #include "engines/cost/fitted_engine.h"
@@ -108,6 +110,24 @@ void load_rows(const void* z, const Tile& tile, std::int64_t channels, std::int6
   }
 }
 
+// A thread's own: the values of a panel's columns as vectors are read of them, and tiles of sums and of a residual.
+struct Columns {
+  alignas(64) std::int32_t bias[int8::max_columns];
+  alignas(64) float scales[int8::max_columns];
+  alignas(64) std::int32_t w_zeros[int8::max_columns];
+  alignas(64) std::int32_t terms[int8::max_columns];  // with the bias
+  alignas(64) std::int32_t sums[int8::max_rows * int8::max_columns];
+  alignas(64) std::int32_t z[int8::max_rows * int8::max_columns];
+};
+
+// `values` as they are, or where there are fewer than a panel has a copy with zeros behind them.
+template <class T>
+const T* padded(const T* values, int count, int columns, T* copy) {
+  if (count == columns) return values;
+  std::fill(std::copy_n(values, count, copy), copy + columns, T{});
+  return copy;
+}
+
 class Int8Plan final : public PackedPlan {
  public:
   Int8Plan(const ConvProblem& problem, const Candidate& candidate, int threads, const Kernel& kernel,
@@ -154,6 +174,7 @@ class Int8Plan final : public PackedPlan {
       auto* memory = static_cast<std::byte*>(scratch) + static_cast<std::size_t>(thread) * panels_.block_bytes();
       std::int64_t gathered = -1;
       std::array<Tile, Panels::kMostBlockTiles> tiles;
+      Columns own;
       std::int64_t count = 0;
       for (std::int64_t item = begin; item < end; ++item) {
         const std::int64_t block = item / parts, group = block / blocks;
@@ -170,7 +191,7 @@ class Int8Plan final : public PackedPlan {
         const std::int64_t part = item % parts;
         const std::int64_t last = panels_.per_group() * (part + 1) / parts;
         for (std::int64_t panel = panels_.per_group() * part / parts; panel < last; ++panel) {
-          run_panel(args, packed, column_terms, group, panel, {tiles.data(), static_cast<std::size_t>(count)});
+          run_panel(args, packed, column_terms, group, panel, {tiles.data(), static_cast<std::size_t>(count)}, own);
         }
       }
     });
@@ -180,12 +201,12 @@ class Int8Plan final : public PackedPlan {
   void gather(const void* x, std::int32_t x_zero, std::int64_t group, std::int64_t first_row, std::int64_t pixels,
               void* memory, const void* outside, Tile& tile) const {
     tile.rows = static_cast<int>(std::min<std::int64_t>(kernel_.rows, pixels - first_row));
-    panels_.gather(x, x_zero, group, first_row, tile.rows, memory, outside, tile.x.data(), tile.terms.data());
-    for (int r = 0; r < tile.rows; ++r) tile.out[r] = panels_.output_offset(first_row + r);
+    panels_.gather(x, x_zero, group, first_row, tile.rows, memory, outside, tile.x.data(), tile.terms.data(),
+                   tile.out.data());
   }
 
   void run_panel(const ConvArgs& args, const void* packed, const std::int32_t* column_terms, std::int64_t group,
-                 std::int64_t panel, std::span<const Tile> tiles) const {
+                 std::int64_t panel, std::span<const Tile> tiles, Columns& own) const {
     const ConvGeometry& g = panels_.geometry();
     const ConvProblem& p = problem();
     const std::int64_t column = panel * kernel_.columns;  // in the group
@@ -201,30 +222,23 @@ class Int8Plan final : public PackedPlan {
     finish.zero_point = p.y_zero_point;
     std::tie(finish.low, finish.high) = limits_of(p.y.type);
 
-    // Full vectors are read of bias and scales: a last, narrower panel gets padded copies.
-    alignas(64) std::int32_t bias[int8::max_columns] = {};
-    alignas(64) float scales[int8::max_columns] = {};
-    const auto padded = [&](const auto* values, auto* copy) {
-      if (columns == kernel_.columns) return values;
-      std::copy_n(values, columns, copy);
-      return static_cast<decltype(values)>(copy);
-    };
-    alignas(64) std::int32_t w_zeros[int8::max_columns] = {};
     if (p.w_zero_given) {
-      for (int i = 0; i < columns; ++i) w_zeros[i] = panels_.packed_w_zero(args.w_zero_points[filter + i]);
-      finish.w_zeros = w_zeros;
+      std::fill_n(own.w_zeros, kernel_.columns, 0);
+      for (int i = 0; i < columns; ++i) own.w_zeros[i] = panels_.packed_w_zero(args.w_zero_points[filter + i]);
+      finish.w_zeros = own.w_zeros;
     }
-    if (p.epilogue.bias) finish.bias = padded(static_cast<const std::int32_t*>(args.bias) + filter, bias);
+    if (p.epilogue.bias) {
+      finish.bias = padded(static_cast<const std::int32_t*>(args.bias) + filter, columns, kernel_.columns, own.bias);
+    }
     if (p.epilogue.requantize == Requantize::per_channel) {
-      finish.scales = padded(args.scales + filter, scales);
+      finish.scales = padded(args.scales + filter, columns, kernel_.columns, own.scales);
       finish.scale_stride = 1;
     } else if (p.epilogue.requantize == Requantize::per_tensor) {
       finish.scales = args.scales;
     }
 
-    alignas(64) std::int32_t z[int8::max_rows * int8::max_columns] = {};
     if (const auto& residual = p.epilogue.residual) {
-      finish.z = z;
+      finish.z = own.z;
       finish.t_scale = residual->scale;
       finish.t_zero_point = residual->zero_point;
       finish.z_scale = residual->z_scale;
@@ -232,23 +246,66 @@ class Int8Plan final : public PackedPlan {
     }
     const auto load_z = p.y.type == DataType::s8 ? load_rows<std::int8_t> : load_rows<std::uint8_t>;
 
+    const std::optional<int8::FinishBytes> in_bytes = as_bytes(finish, columns, own);
+    auto* const out = static_cast<std::byte*>(args.out);
+    const auto* const residual = static_cast<const std::byte*>(args.z);
+
     const int8::Panel weights = panels_.panel(packed, group, panel);
-    alignas(64) std::int32_t c[int8::max_rows * int8::max_columns];
+    std::int32_t* const c = own.sums;
     for (const Tile& tile : tiles) {
       finish.row_terms = panels_.has_row_terms() ? tile.terms.data() : nullptr;
       if (panels_.depthwise()) {
-        for (int r = 0; r < tile.rows; ++r) {
-          kernel_.multiply_channels(static_cast<const void* const*>(tile.x[static_cast<std::size_t>(r)]),
-                                    panels_.x_signed(), column, columns, weights.weights, weights.steps,
-                                    c + r * kernel_.columns);
-        }
+        kernel_.multiply_channels(tile.x.data(), tile.rows, panels_.x_signed(), column, columns, weights.weights,
+                                  weights.steps, c);
       } else {
         kernel_.multiply(tile.x.data(), weights, c);
       }
-      if (finish.z) load_z(args.z, tile, filter * g.y.channel, g.y.channel, z, kernel_.columns, columns);
+      if (in_bytes && kernel_.finish_bytes(c, tile.rows, *in_bytes, finish.z ? residual + filter : nullptr,
+                                           out + filter, tile.out.data())) {
+        continue;
+      }
+      if (finish.z) load_z(args.z, tile, filter * g.y.channel, g.y.channel, own.z, kernel_.columns, columns);
       kernel_.finish(c, tile.rows, finish);
       store(p.y.type, args.out, tile, filter * g.y.channel, g.y.channel, c, kernel_.columns, columns);
     }
+  }
+
+  // Of a panel's Finish, where f32 can do it.
+  std::optional<int8::FinishBytes> as_bytes(const int8::Finish& finish, int columns, Columns& own) const {
+    const ConvProblem& p = problem();
+    const bool is_signed = p.y.type == DataType::s8, relu = finish.act == int8::Act::relu;
+    if (!is_signed && p.y.type != DataType::u8) return std::nullopt;
+    if (panels_.geometry().y.channel != 1 || panels_.has_row_terms()) return std::nullopt;
+    if (!relu && finish.act != int8::Act::identity) return std::nullopt;
+    // Sums and terms are at most 8192 * 255 * 383: they don't wrap, nor do they with the bias.
+    constexpr std::int32_t kMostTerms = 8192, kMostBias = 1 << 28;
+    if (panels_.terms() > kMostTerms) return std::nullopt;
+    for (int i = 0; i < columns; ++i) {
+      if (finish.bias && (finish.bias[i] > kMostBias || finish.bias[i] < -kMostBias)) return std::nullopt;
+    }
+    for (int i = 0; i < kernel_.columns; ++i) {
+      own.terms[i] = finish.column_terms[i] + (finish.bias ? finish.bias[i] : 0);
+      if (finish.scale_stride == 0) own.scales[i] = finish.scales ? *finish.scales : 1.0f;
+    }
+    // Two roundings of 2^-24 each. Values of 512 and more saturate either way, and a residual's are below 384 times its
+    // scales, which are rounded, too.
+    constexpr double kError = 1.5 / (1 << 14);
+    const double residual_error =
+        1.1 / (1 << 24) * (384 * std::abs(finish.t_scale) + 768 * std::abs(finish.z_scale) + 512);
+    return int8::FinishBytes{.terms = own.terms,
+                             .scales = finish.scale_stride == 0 ? own.scales : finish.scales,
+                             .columns = columns,
+                             .relu = relu,
+                             .is_signed = is_signed,
+                             .has_residual = finish.z != nullptr,
+                             .zero_point = p.y_zero_point,
+                             .z_zero_point = static_cast<std::int32_t>(finish.z_zero_point),
+                             .t_scale = static_cast<float>(finish.t_scale),
+                             .z_scale = static_cast<float>(finish.z_scale),
+                             .t_low = static_cast<float>(finish.low - finish.t_zero_point),
+                             .t_high = static_cast<float>(finish.high - finish.t_zero_point),
+                             .most_apart = static_cast<float>(0.5 - (finish.z ? residual_error : kError)),
+                             .most_apart_t = static_cast<float>(0.5 - kError)};
   }
 
   const Kernel& kernel_;

@@ -38,6 +38,20 @@ struct Finish {
   double t_scale, t_zero_point, z_scale, z_zero_point;
 };
 
+// Results of 8 bits whose channels lie side by side, where the activation is none or relu and no row has a term: what
+// Finish says, in f32, and stored. `terms` are the column terms and the bias, whose sums with c must not wrap.
+struct FinishBytes {
+  const std::int32_t* terms;
+  const float* scales;  // one a channel
+  int columns;          // results a row; terms and scales are readable for whole vectors
+  bool relu, is_signed, has_residual;
+  std::int32_t zero_point;
+  std::int32_t z_zero_point;
+  float t_scale, z_scale, t_low, t_high;
+  // What values may at most differ from their rounded ones: what lies nearer to a half may be rounded otherwise in f32.
+  float most_apart, most_apart_t;
+};
+
 // The columns of b that a tile needs: [step][column][4 weights], first of all `steps`, then of those taken `again`.
 struct Panel {
   const void* weights;
@@ -52,13 +66,17 @@ struct Kernel {
   bool pairs_in_16_bits;  // pmaddubsw: 255 * (w0 + w1) has to fit, with the weights of either sign alone
   // `a`: one pointer per row (unused rows repeat a valid one). `c`: rows x columns, row-major, overwritten.
   void (*multiply)(const void* const* a, const Panel& panel, std::int32_t* c);
-  // Depthwise, where channels lie side by side: the sums of one output pixel's `count` channels (up to `columns`) from
-  // `first` on. `taps`: of each tap a pointer to its pixel's first channel, two a step. b: [step][column][2], s16.
-  void (*multiply_channels)(const void* const* taps, bool x_signed, std::int64_t first, int count, const void* b,
-                            std::int64_t steps, std::int32_t* c);
+  // Depthwise, where channels lie side by side: `count` channels (up to `columns`) from `first` on, of each row. A row:
+  // of each tap a pointer to its pixel's first channel, two taps a step. b: [step][column][2], s16.
+  void (*multiply_channels)(const void* const* rows, int row_count, bool x_signed, std::int64_t first, int count,
+                            const void* b, std::int64_t steps, std::int32_t* c);
   // In place on `rows` rows of c, `columns` values each (the pointers of Finish are readable for that many); the result
   // is s32, or f32 bits when to_float.
   void (*finish)(std::int32_t* c, int rows, const Finish& finish);
+  // Row r goes to out + offsets[r], its residual is at z + offsets[r]. False, and nothing is stored, where f32 might
+  // round otherwise than finish() does.
+  bool (*finish_bytes)(const std::int32_t* c, int rows, const FinishBytes& finish, const void* z, void* out,
+                       const std::int64_t* offsets);
 };
 
 extern const Kernel avx2_kernel;

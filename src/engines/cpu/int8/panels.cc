@@ -60,6 +60,15 @@ Panels::Panels(const ConvProblem& problem, const Kernel& kernel)
   for (int i = 0; i < 3; ++i) pointwise = pointwise && g.pre[i] == 0 && g.post[i] == 0;
   direct_ = !depthwise_ && pointwise && x_type_ == DataType::u8 && !has_row_terms() && g.x.channel == 1 &&
             g.group_channels % 4 == 0;
+  for (std::int64_t d = 0; d < g.filter[0]; ++d) {
+    for (std::int64_t h = 0; h < g.filter[1]; ++h) {
+      for (std::int64_t w = 0; w < g.filter[2]; ++w) {
+        taps_.push_back(d * g.dilation[0] * g.x.spatial[0] + h * g.dilation[1] * g.x.spatial[1] +
+                        w * g.dilation[2] * g.x.spatial[2]);
+      }
+    }
+  }
+  taps_side_by_side_ = g.x.channel == 1 && g.x.spatial[2] == g.group_channels && g.dilation[2] == 1;
   const std::int64_t step_bytes = depthwise_ ? 2 * static_cast<std::int64_t>(sizeof(void*)) : 4;
   tile_bytes_ = direct_ ? 0 : (static_cast<std::size_t>(kernel.rows * steps_ * step_bytes) + 63) / 64 * 64;
 }
@@ -175,12 +184,6 @@ Panels::Pixel Panels::pixel_at(std::int64_t index) const {
   return pixel;
 }
 
-std::int64_t Panels::output_offset(std::int64_t index) const {
-  const Pixel p = pixel_at(index);
-  const ActivationView& y = geometry_.y;
-  return p.n * y.batch + p.d * y.spatial[0] + p.h * y.spatial[1] + p.w * y.spatial[2];
-}
-
 // -zw' * sum x' of a gathered row, or the factor of zw' where that comes with the execution: n * zx' - sum x'.
 std::int32_t Panels::row_term(const std::uint8_t* row, const std::uint8_t* end, std::int32_t x_zero) const {
   std::uint32_t sum = 0;
@@ -189,64 +192,108 @@ std::int32_t Panels::row_term(const std::uint8_t* row, const std::uint8_t* end, 
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(terms_) * static_cast<std::uint32_t>(x_zero) - sum);
 }
 
-// Calls tap(where) in the filter's order; `where` is what channel 0 of its pixel is from x, in elements; outside of x
-// -1.
-template <class Tap>
-void Panels::each_tap(const Pixel& p, Tap tap) const {
+// Calls row(where) in the filter's order; `where` is what channel 0 of the first pixel of the row of x that a row of
+// the filter reads is from x, in elements; outside of x -1.
+template <class Row>
+void Panels::each_row(const Pixel& p, Row row) const {
   const ConvGeometry& g = geometry_;
   for (std::int64_t d = 0; d < g.filter[0]; ++d) {
     const std::int64_t xd = p.d * g.stride[0] + d * g.dilation[0] - g.pre[0];
     for (std::int64_t h = 0; h < g.filter[1]; ++h) {
       const std::int64_t xh = p.h * g.stride[1] + h * g.dilation[1] - g.pre[1];
-      const bool row_inside = xd >= 0 && xd < g.x_size[0] && xh >= 0 && xh < g.x_size[1];
-      for (std::int64_t w = 0; w < g.filter[2]; ++w) {
-        const std::int64_t xw = p.w * g.stride[2] + w * g.dilation[2] - g.pre[2];
-        const bool inside = row_inside && xw >= 0 && xw < g.x_size[2];
-        tap(inside ? p.n * g.x.batch + xd * g.x.spatial[0] + xh * g.x.spatial[1] + xw * g.x.spatial[2] : -1);
-      }
+      const bool inside = xd >= 0 && xd < g.x_size[0] && xh >= 0 && xh < g.x_size[1];
+      row(inside ? p.n * g.x.batch + xd * g.x.spatial[0] + xh * g.x.spatial[1] : -1);
     }
   }
 }
 
+// Calls tap(where) likewise, for each pixel.
+template <class Tap>
+void Panels::each_tap(const Pixel& p, Tap tap) const {
+  const ConvGeometry& g = geometry_;
+  each_row(p, [&](std::int64_t row) {
+    std::int64_t xw = p.w * g.stride[2] - g.pre[2];
+    for (std::int64_t w = 0; w < g.filter[2]; ++w, xw += g.dilation[2]) {
+      tap(row >= 0 && xw >= 0 && xw < g.x_size[2] ? row + xw * g.x.spatial[2] : -1);
+    }
+  });
+}
+
+// Where the first tap is, if all of them are inside of x.
+std::optional<std::int64_t> Panels::first_tap_inside(const Pixel& p) const {
+  const ConvGeometry& g = geometry_;
+  const std::int64_t pixel[] = {p.d, p.h, p.w};
+  std::int64_t at = p.n * g.x.batch;
+  for (int i = 0; i < 3; ++i) {
+    const std::int64_t first = pixel[i] * g.stride[i] - g.pre[i];
+    if (first < 0 || first + (g.filter[i] - 1) * g.dilation[i] >= g.x_size[i]) return std::nullopt;
+    at += first * g.x.spatial[i];
+  }
+  return at;
+}
+
+// x' of all taps and channels of an output pixel; x: the group's first channel. Returns the end of what it wrote.
+std::uint8_t* Panels::gather_row(const std::uint8_t* x, std::uint8_t x_zero, const Pixel& p, std::uint8_t* to) const {
+  const ConvGeometry& g = geometry_;
+  const auto zeros = [&](std::int64_t pixels) {
+    std::memset(to, x_zero, static_cast<std::size_t>(pixels * g.group_channels));
+    to += pixels * g.group_channels;
+  };
+  if (!taps_side_by_side_) {
+    each_tap(p, [&](std::int64_t at) {
+      if (at < 0) return zeros(1);
+      to = shifted(x + at, g.group_channels, g.x.channel, x_shift_, to);
+    });
+    return to;
+  }
+  const std::int64_t begin = p.w * g.stride[2] - g.pre[2];
+  const std::int64_t before = std::clamp<std::int64_t>(-begin, 0, g.filter[2]);
+  const std::int64_t inside = std::clamp<std::int64_t>(g.x_size[2] - begin, before, g.filter[2]) - before;
+  each_row(p, [&](std::int64_t row) {
+    if (row < 0 || inside == 0) return zeros(g.filter[2]);
+    zeros(before);
+    to = shifted(x + row + (begin + before) * g.group_channels, inside * g.group_channels, 1, x_shift_, to);
+    zeros(g.filter[2] - before - inside);
+  });
+  return to;
+}
+
 void Panels::gather(const void* x, std::int32_t x_zero_point, std::int64_t group, std::int64_t first_row, int count,
-                    void* tile, const void* outside, const void** rows, std::int32_t* row_terms) const {
+                    void* tile, const void* outside, const void** rows, std::int32_t* row_terms,
+                    std::int64_t* out) const {
   const ConvGeometry& g = geometry_;
   const std::int32_t x_zero = x_zero_point + x_shift_;
   const auto* bytes = static_cast<const std::uint8_t*>(x);
   const std::int64_t channel = group * g.group_channels * g.x.channel;
   const std::int64_t row_bytes = steps_ * 4;
-  for (int r = 0; r < kernel_.rows; ++r) {
+  Pixel p = pixel_at(first_row);
+  for (int r = 0; r < kernel_.rows; ++r, advance(p)) {
     if (r >= count) {
       rows[r] = rows[count - 1];
       continue;
     }
-    const Pixel p = pixel_at(first_row + r);
+    out[r] = p.n * g.y.batch + p.d * g.y.spatial[0] + p.h * g.y.spatial[1] + p.w * g.y.spatial[2];
     if (depthwise_) {
       const void** to = static_cast<const void**>(tile) + r * 2 * steps_;
       rows[r] = to;
-      each_tap(p, [&](std::int64_t at) { *to++ = at < 0 ? outside : bytes + at; });
+      if (const std::optional<std::int64_t> first = first_tap_inside(p)) {
+        for (const std::int64_t tap : taps_) *to++ = bytes + *first + tap;
+      } else {
+        each_tap(p, [&](std::int64_t at) { *to++ = at < 0 ? outside : bytes + at; });
+      }
       if (terms_ % 2 != 0) *to = outside;  // the last one's partner, whose weight is 0
       continue;
     }
-    const std::int64_t base = p.n * g.x.batch + channel;
     if (direct_) {
-      rows[r] = bytes + base + p.d * g.stride[0] * g.x.spatial[0] + p.h * g.stride[1] * g.x.spatial[1] +
-                p.w * g.stride[2] * g.x.spatial[2];
+      rows[r] = bytes + p.n * g.x.batch + channel + p.d * g.stride[0] * g.x.spatial[0] +
+                p.h * g.stride[1] * g.x.spatial[1] + p.w * g.stride[2] * g.x.spatial[2];
       continue;
     }
     auto* row = static_cast<std::uint8_t*>(tile) + r * row_bytes;
     rows[r] = row;
-    std::uint8_t* end = row;
-    each_tap(p, [&](std::int64_t at) {
-      if (at < 0) {
-        std::memset(end, x_zero, static_cast<std::size_t>(g.group_channels));
-        end += g.group_channels;
-      } else {
-        end = shifted(bytes + channel + at, g.group_channels, g.x.channel, x_shift_, end);
-      }
-    });
+    const std::uint8_t* end = gather_row(bytes + channel, static_cast<std::uint8_t>(x_zero), p, row);
     if (has_row_terms()) row_terms[r] = row_term(row, end, x_zero);
-    std::memset(end, 0, static_cast<std::size_t>(row + row_bytes - end));
+    std::memset(row + (end - row), 0, static_cast<std::size_t>(row + row_bytes - end));
   }
 }
 

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "engines/cpu/common/problem.h"
 #include "engines/cpu/int8/kernels.h"
@@ -51,19 +53,27 @@ class Panels {
   std::int32_t packed_w_zero(std::int32_t w_zero_point) const { return w_zero_point + w_shift_; }
 
   // Points `rows` at kernel.rows rows of x for output pixels first_row.. (of `count`; the rest repeat the last),
-  // gathered into `tile` unless direct, and fills row_terms where there are any. Depthwise: a row is as many pointers
-  // as Kernel::multiply_channels takes; `outside` are outside_bytes().
+  // gathered into `tile` unless direct, and fills row_terms where there are any, and where channel 0 of each pixel lies
+  // in y, in elements. Depthwise: a row is as many pointers as Kernel::multiply_channels takes; `outside` are
+  // outside_bytes().
   void gather(const void* x, std::int32_t x_zero_point, std::int64_t group, std::int64_t first_row, int count,
-              void* tile, const void* outside, const void** rows, std::int32_t* row_terms) const;
-
-  // Offset in elements of channel 0 of an output pixel.
-  std::int64_t output_offset(std::int64_t pixel) const;
+              void* tile, const void* outside, const void** rows, std::int32_t* row_terms, std::int64_t* out) const;
 
  private:
   struct Pixel {
     std::int64_t n, d, h, w;
   };
   Pixel pixel_at(std::int64_t index) const;
+  void advance(Pixel& pixel) const {
+    const std::int64_t* size = geometry_.y_size;
+    if (++pixel.w < size[2]) return;
+    pixel.w = 0;
+    if (++pixel.h < size[1]) return;
+    pixel.h = 0;
+    if (++pixel.d < size[0]) return;
+    pixel.d = 0;
+    ++pixel.n;
+  }
   std::size_t all_panels() const { return static_cast<std::size_t>(geometry_.groups * per_group_); }
   std::size_t all_columns() const { return all_panels() * static_cast<std::size_t>(kernel_.columns); }
   // Of packed weights, and where in them what is.
@@ -71,8 +81,12 @@ class Panels {
   std::size_t terms_at() const { return all_panels() * static_cast<std::size_t>(panel_bytes()); }
   std::size_t again_at() const { return terms_at() + all_columns() * sizeof(std::int32_t); }
   void halve_large_pairs(std::byte* weights, std::int32_t* again) const;
+  template <class Row>
+  void each_row(const Pixel& p, Row row) const;
   template <class Tap>
   void each_tap(const Pixel& p, Tap tap) const;
+  std::optional<std::int64_t> first_tap_inside(const Pixel& p) const;
+  std::uint8_t* gather_row(const std::uint8_t* x, std::uint8_t x_zero, const Pixel& p, std::uint8_t* to) const;
   std::int32_t row_term(const std::uint8_t* row, const std::uint8_t* end, std::int32_t x_zero) const;
 
   bool depthwise_;
@@ -88,6 +102,8 @@ class Panels {
   std::int64_t steps_;
   std::int64_t per_group_;
   bool direct_;
+  std::vector<std::int64_t> taps_;  // from the first tap to each, in elements
+  bool taps_side_by_side_;          // a filter row's taps are, as their channels
   std::size_t tile_bytes_;
 };
 
