@@ -116,7 +116,7 @@ TEST(Int8, FewWeightsThatTwoProductsIn16BitsAreTooLargeFor) {
 // Results in f32 are those in double, next to halves as well.
 TEST(Int8, ResultsNextToHalves) {
   for (const char* type : {"u8", "s8"}) {
-    for (const char* rest : {"", ":act=relu", ":residual=0.5,3,0.5,7", ":residual=0.9,1,0.3,0"}) {
+    for (const char* rest : {"", ":act=relu", ":residual=0.5,3,0.5,7", ":residual=0.9137,1,0.3171,0"}) {
       expect_exact(
           fmt::format("fprop:x=u8,1x8x9x8,nhwc:w=s8,70x8x1x1,nchw:y={},1x70x9x8,nhwc:requant=tensor:zp=1,0,5{}", type,
                       rest),
