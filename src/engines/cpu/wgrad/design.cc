@@ -1,0 +1,101 @@
+#include "engines/cpu/wgrad/design.h"
+
+#include <algorithm>
+
+#include "engines/cpu/common/problem.h"
+
+namespace convoy::cpu {
+namespace {
+
+// Cycles a position: two products or loads each.
+double tile_cycles(int rows, int vectors) { return std::max(rows * vectors / 2.0, (rows + vectors) / 2.0); }
+
+std::vector<WgradTileRows> tiles_of(std::int64_t channels, int most) {
+  const std::int64_t count = (channels + most - 1) / most;
+  std::vector<WgradTileRows> tiles;
+  for (std::int64_t i = 0; i < count; ++i) {  // as even as they can be
+    const std::int64_t first = channels * i / count;
+    tiles.push_back({first, static_cast<int>(channels * (i + 1) / count - first)});
+  }
+  return tiles;
+}
+
+double cycles_of(const std::vector<WgradTileRows>& tiles, int vectors) {
+  double cycles = 0;
+  for (const WgradTileRows& tile : tiles) cycles += tile_cycles(tile.rows, vectors);
+  return cycles;
+}
+
+}  // namespace
+
+const WgradKernels* wgrad_kernels_for(Isa isa) {
+  static constexpr IsaRow<WgradKernels> kRows[] = {{Isa::avx2, &avx2::wgrad_kernels},
+                                                   {Isa::avx512, &avx512::wgrad_kernels}};
+  return best_row<WgradKernels>(kRows, isa);
+}
+
+WgradDesign design_wgrad(const ConvProblem& problem, const WgradKernels& kernels, const PlanRequest& request) {
+  WgradDesign design;
+  design.geometry = flat_geometry(problem);
+  const ConvGeometry& g = design.geometry;
+  // Panels of four vectors with few rows, or of two with many: whichever wastes less of both.
+  double least = 0;
+  for (const int vectors : {2, 4}) {
+    const std::int64_t width = vectors * kernels.lanes, panels = (g.group_filters + width - 1) / width;
+    auto tiles = tiles_of(g.group_channels, vectors == 2 ? kernels.two_rows : kernels.four_rows);
+    const double cycles = static_cast<double>(panels) * cycles_of(tiles, vectors);
+    if (vectors == 4 && cycles >= 0.95 * least) continue;
+    least = cycles;
+    design.vectors = vectors;
+    design.width = width;
+    design.panels = panels;
+    design.tiles = vectors == 2 ? kernels.two : kernels.four;
+    design.channels = std::move(tiles);
+  }
+  const std::int64_t most = WgradDesign::kMostPositions, image = g.y_size[1] * g.y_size[2];
+  design.block_columns = std::min(g.y_size[2], most);
+  design.block_rows = std::clamp<std::int64_t>(most / design.block_columns, 1, g.y_size[1]);
+  if (image <= most && g.y_size[0] == 1) design.block_images = std::clamp<std::int64_t>(most / image, 1, g.batch);
+
+  for (std::int64_t d = 0; d < g.filter[0]; ++d) {
+    for (std::int64_t h = 0; h < g.filter[1]; ++h) {
+      for (std::int64_t w = 0; w < g.filter[2]; ++w) {
+        design.taps.push_back(d * g.w.spatial[0] + h * g.w.spatial[1] + w * g.w.spatial[2]);
+      }
+    }
+  }
+
+  // As many chunks as x needs to be in half of the second cache, and as give each of the threads as much to do.
+  const auto tiles = static_cast<std::int64_t>(design.channels.size());
+  const std::int64_t block_bytes =
+      design.block_images * design.block_rows * design.block_columns * g.group_channels * 4;
+  std::int64_t chunks = (2 * block_bytes - 1) / request.cpu.l2_bytes + 1;
+  const std::int64_t threads = request.threads, all_panels = g.groups * design.panels;
+  if (all_panels * chunks % threads != 0) chunks = std::max(chunks, 4 * threads / all_panels);
+  chunks = std::clamp<std::int64_t>(chunks, 1, tiles);
+  std::int64_t sums = 0;
+  for (std::int64_t group = 0; group < g.groups; ++group) {
+    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+      const std::int64_t first = tiles * chunk / chunks, last = tiles * (chunk + 1) / chunks;
+      for (std::int64_t panel = 0; panel < design.panels; ++panel) {
+        design.items.push_back({group, panel, first, last, sums});
+        for (std::int64_t tile = first; tile < last; ++tile) sums += g.taps * design.channels[tile].rows * design.width;
+      }
+    }
+  }
+  return design;
+}
+
+double wgrad_cycles(const WgradDesign& design) {
+  const ConvGeometry& g = design.geometry;
+  const auto positions = static_cast<double>(g.batch * g.y_size[0] * g.y_size[1] * g.y_size[2]);
+  const double block = static_cast<double>(design.block_images * design.block_rows * design.block_columns);
+  const double taps = static_cast<double>(g.taps), panels = static_cast<double>(g.groups * design.panels);
+  const auto tiles = static_cast<double>(design.channels.size());
+  const double products = 1.1 * cycles_of(design.channels, design.vectors) * taps * panels * positions;
+  const double calls = tiles * taps * panels * positions / block;
+  return products + 60 * calls + 1.0 * panels * positions * static_cast<double>(design.width) +
+         2.0 * static_cast<double>(design.sums_floats());
+}
+
+}  // namespace convoy::cpu

@@ -1,0 +1,58 @@
+// How cpu.wgrad divides a problem.
+//
+// Positions of y come in blocks of up to kMostPositions, so that a panel of y for a block stays in the first cache:
+// whole images, else whole rows of one, else a part of a row. An item is a group's panel of filters and a chunk of its
+// channels: what a thread takes, for all blocks. Its sums are [tap][channel][filter of the panel].
+#pragma once
+
+#include <vector>
+
+#include "convoy/engine.h"
+#include "engines/cpu/common/geometry.h"
+#include "engines/cpu/wgrad/kernels.h"
+
+namespace convoy::cpu {
+
+struct WgradTileRows {
+  std::int64_t first;  // channel of the group
+  int rows;
+};
+
+struct WgradItem {
+  std::int64_t group, panel;
+  std::int64_t first_tile, last_tile;
+  std::int64_t sums;  // where they begin, in floats
+};
+
+// Positions of y, of one depth.
+struct WgradBlock {
+  std::int64_t first_image, images, depth, first_row, rows, first_column, columns;
+};
+
+struct WgradDesign {
+  static constexpr std::int64_t kMostPositions = 256;
+
+  ConvGeometry geometry;
+  int vectors = 2;          // of a panel: 2 or 4
+  std::int64_t width = 0;   // of a panel, filters
+  std::int64_t panels = 0;  // a group
+  const WgradTile* tiles = nullptr;
+  std::vector<WgradTileRows> channels;  // of a group, in tiles
+  std::vector<std::int64_t> taps;       // where in w each is, in floats
+  std::vector<WgradItem> items;
+  std::int64_t block_images = 1, block_rows = 1, block_columns = 1;
+
+  std::int64_t sums_floats() const {
+    return geometry.groups * panels * geometry.taps * geometry.group_channels * width;
+  }
+  std::int64_t panel_floats() const { return block_images * block_rows * block_columns * width; }
+};
+
+WgradDesign design_wgrad(const ConvProblem& problem, const WgradKernels& kernels, const PlanRequest& request);
+
+const WgradKernels* wgrad_kernels_for(Isa isa);
+
+// Cycles of one thread for all of it, everything in caches.
+double wgrad_cycles(const WgradDesign& design);
+
+}  // namespace convoy::cpu

@@ -1,0 +1,35 @@
+// The register tiles of cpu.wgrad. Plain data only: these structs are shared by units of every instruction set.
+#pragma once
+
+#include <cstdint>
+
+namespace convoy::cpu {
+
+// Positions in three nested loops, and what is between two of them in floats. A position of y is a whole panel.
+struct WgradPositions {
+  std::int64_t counts[3];
+  std::int64_t x_steps[3];
+  std::int64_t y_steps[3];
+};
+
+// sums[r][f] += sum over the positions of x[r] * y[f]. x: of each channel where the first position is; y: a panel.
+using WgradTile = void (*)(const float* const* x, const float* y, const WgradPositions& positions, float* sums);
+
+constexpr int kMostWgradRows = 12;
+
+struct WgradKernels {
+  int lanes;
+  // Tiles with panels of two vectors, and of four, by their rows (channels): tiles[0] has one.
+  int two_rows, four_rows;  // the most there are
+  const WgradTile* two;
+  const WgradTile* four;
+};
+
+namespace avx2 {
+extern const WgradKernels wgrad_kernels;
+}
+namespace avx512 {
+extern const WgradKernels wgrad_kernels;
+}
+
+}  // namespace convoy::cpu

@@ -1,0 +1,1 @@
+#include "engines/cpu/wgrad/kernels.inc"

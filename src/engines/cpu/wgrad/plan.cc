@@ -1,0 +1,209 @@
+#include "engines/cpu/wgrad/plan.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/stages.h"
+#include "engines/cpu/wgrad/design.h"
+
+namespace convoy::cpu {
+namespace {
+
+std::int64_t channel_offset(const ActivationView& view, std::int64_t channel) {
+  return channel / view.block * view.channel + channel % view.block;
+}
+
+struct Range {
+  std::int64_t first, last;
+};
+
+// Of positions first .. last - 1 of a dim of y those whose tap lies in x; its place in x is position * stride + shift.
+Range inside(std::int64_t first, std::int64_t last, std::int64_t stride, std::int64_t shift, std::int64_t size) {
+  const std::int64_t begin = shift < 0 ? (-shift + stride - 1) / stride : 0;
+  const std::int64_t end = size > shift ? (size - shift + stride - 1) / stride : 0;
+  return {std::max(first, begin), std::min(last, end)};
+}
+
+// Loops whose steps follow on each other become one, the inner one.
+void join(WgradPositions& p) {
+  const auto follow = [&](int outer, int inner) {
+    return p.x_steps[outer] == p.counts[inner] * p.x_steps[inner] &&
+           p.y_steps[outer] == p.counts[inner] * p.y_steps[inner];
+  };
+  if (follow(1, 2)) {
+    p.counts[2] *= std::exchange(p.counts[1], 1);
+    if (follow(0, 2)) p.counts[2] *= std::exchange(p.counts[0], 1);
+  } else if (follow(0, 1)) {
+    p.counts[1] *= std::exchange(p.counts[0], 1);
+  }
+}
+
+class WgradPlan final : public ConvPlan, public HasStages {
+ public:
+  WgradPlan(const ConvProblem& problem, Candidate candidate, const PlanRequest& request, WgradDesign design)
+      : problem_(problem), candidate_(std::move(candidate)), threads_(request.threads), design_(std::move(design)) {}
+
+  Candidate candidate() const override { return candidate_; }
+  std::size_t workspace_bytes() const override {
+    return sizeof(float) *
+           static_cast<std::size_t>(padded(design_.sums_floats()) + threads_ * padded(design_.panel_floats()));
+  }
+  std::size_t retained_bytes() const override {
+    return design_.items.size() * sizeof(WgradItem) + design_.channels.size() * sizeof(WgradTileRows) +
+           design_.taps.size() * sizeof(std::int64_t);
+  }
+  std::vector<std::string> stages() const override { return {"copy panels of y + products", "store w"}; }
+
+  Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
+    auto* const sums = static_cast<float*>(context.workspace);
+    ThreadTeam& team = context.team();
+    parallel_ranges(
+        team, static_cast<std::int64_t>(design_.items.size()), [&](std::int64_t begin, std::int64_t end, int thread) {
+          float* const panel = sums + padded(design_.sums_floats()) + thread * padded(design_.panel_floats());
+          const std::int64_t first = design_.items[begin].sums;
+          const std::int64_t last =
+              end < static_cast<std::int64_t>(design_.items.size()) ? design_.items[end].sums : design_.sums_floats();
+          std::fill(sums + first, sums + last, 0.0F);
+          each_block([&](const WgradBlock& block) {
+            for (std::int64_t i = begin; i < end; ++i) {
+              const WgradItem& item = design_.items[i];
+              const bool same =
+                  i > begin && design_.items[i - 1].panel == item.panel && design_.items[i - 1].group == item.group;
+              if (!same) copy_panel(static_cast<const float*>(args.y), item, block, panel);
+              add_products(static_cast<const float*>(args.x), item, block, panel, sums + item.sums);
+            }
+          });
+          for (std::int64_t i = begin; i < end; ++i) {
+            store(design_.items[i], sums + design_.items[i].sums, static_cast<float*>(args.out));
+          }
+        });
+    return {};
+  }
+
+ private:
+  static std::int64_t padded(std::int64_t floats) { return (floats + 15) / 16 * 16; }
+
+  template <class Body>
+  void each_block(Body body) const {
+    const ConvGeometry& g = design_.geometry;
+    for (std::int64_t n = 0; n < g.batch; n += design_.block_images) {
+      for (std::int64_t d = 0; d < g.y_size[0]; ++d) {
+        for (std::int64_t h = 0; h < g.y_size[1]; h += design_.block_rows) {
+          for (std::int64_t w = 0; w < g.y_size[2]; w += design_.block_columns) {
+            body(WgradBlock{n, std::min(design_.block_images, g.batch - n), d, h,
+                            std::min(design_.block_rows, g.y_size[1] - h), w,
+                            std::min(design_.block_columns, g.y_size[2] - w)});
+          }
+        }
+      }
+    }
+  }
+
+  // [image][row][column][filter], zeros behind the group's last filter.
+  void copy_panel(const float* y, const WgradItem& item, const WgradBlock& b, float* to) const {
+    const ConvGeometry& g = design_.geometry;
+    const std::int64_t width = design_.width, first = item.panel * width;
+    const std::int64_t count = std::min(width, g.group_filters - first);
+    const std::int64_t filter = item.group * g.group_filters + first;
+    const std::int64_t step = g.y.spatial[2];
+    const bool side_by_side = g.y.block == 1 && g.y.channel == 1;
+    for (std::int64_t n = 0; n < b.images; ++n) {
+      for (std::int64_t h = 0; h < b.rows; ++h, to += b.columns * width) {
+        const float* row = y + (b.first_image + n) * g.y.batch + b.depth * g.y.spatial[0] +
+                           (b.first_row + h) * g.y.spatial[1] + b.first_column * step;
+        if (side_by_side) {
+          for (std::int64_t w = 0; w < b.columns; ++w) {
+            std::memcpy(to + w * width, row + w * step + filter, static_cast<std::size_t>(count) * sizeof(float));
+          }
+        } else {
+          for (std::int64_t k = 0; k < count; ++k) {
+            const float* from = row + channel_offset(g.y, filter + k);
+            for (std::int64_t w = 0; w < b.columns; ++w) to[w * width + k] = from[w * step];
+          }
+        }
+        for (std::int64_t w = 0; count < width && w < b.columns; ++w) {
+          std::fill(to + w * width + count, to + (w + 1) * width, 0.0F);
+        }
+      }
+    }
+  }
+
+  // Sums: of each tile, of each tap, [row][filter].
+  void add_products(const float* x, const WgradItem& item, const WgradBlock& b, const float* panel, float* sums) const {
+    const ConvGeometry& g = design_.geometry;
+    const std::int64_t row_floats = b.columns * design_.width;
+    const float* channels[kMostWgradRows];
+    for (std::int64_t t = item.first_tile; t < item.last_tile; ++t) {
+      const WgradTileRows& tile = design_.channels[t];
+      const WgradTile add = design_.tiles[tile.rows - 1];
+      for (std::int64_t d = 0; d < g.filter[0]; ++d) {
+        const std::int64_t xd = b.depth * g.stride[0] - g.pre[0] + d * g.dilation[0];
+        const bool any = xd >= 0 && xd < g.x_size[0];
+        for (std::int64_t h = 0; h < g.filter[1]; ++h) {
+          const std::int64_t down = h * g.dilation[1] - g.pre[1];
+          const Range rows = inside(b.first_row, b.first_row + b.rows, g.stride[1], down, g.x_size[1]);
+          for (std::int64_t w = 0; w < g.filter[2]; ++w, sums += tile.rows * design_.width) {
+            const std::int64_t right = w * g.dilation[2] - g.pre[2];
+            const Range columns = inside(b.first_column, b.first_column + b.columns, g.stride[2], right, g.x_size[2]);
+            if (!any || rows.first >= rows.last || columns.first >= columns.last) continue;
+            const std::int64_t at = b.first_image * g.x.batch + xd * g.x.spatial[0] +
+                                    (rows.first * g.stride[1] + down) * g.x.spatial[1] +
+                                    (columns.first * g.stride[2] + right) * g.x.spatial[2];
+            for (int r = 0; r < tile.rows; ++r) {
+              channels[r] = x + at + channel_offset(g.x, item.group * g.group_channels + tile.first + r);
+            }
+            WgradPositions positions{{b.images, rows.last - rows.first, columns.last - columns.first},
+                                     {g.x.batch, g.stride[1] * g.x.spatial[1], g.stride[2] * g.x.spatial[2]},
+                                     {b.rows * row_floats, row_floats, design_.width}};
+            join(positions);
+            add(channels,
+                panel + (rows.first - b.first_row) * row_floats + (columns.first - b.first_column) * design_.width,
+                positions, sums);
+          }
+        }
+      }
+    }
+  }
+
+  void store(const WgradItem& item, const float* sums, float* out) const {
+    const ConvGeometry& g = design_.geometry;
+    const std::int64_t first = item.panel * design_.width;
+    const std::int64_t count = std::min(design_.width, g.group_filters - first);
+    const auto alpha = static_cast<float>(problem_.alpha), beta = static_cast<float>(problem_.beta);
+    float* const filters = out + g.w.origin + (item.group * g.group_filters + first) * g.w.out;
+    const std::int64_t* const taps = design_.taps.data();
+    for (std::int64_t t = item.first_tile; t < item.last_tile; ++t) {
+      const WgradTileRows& tile = design_.channels[t];
+      const std::int64_t tap_floats = tile.rows * design_.width;
+      for (int r = 0; r < tile.rows; ++r) {
+        for (std::int64_t k = 0; k < count; ++k) {
+          const float* const from = sums + r * design_.width + k;
+          float* const to = filters + k * g.w.out + (tile.first + r) * g.w.in;
+          if (beta == 0) {
+            for (std::int64_t i = 0; i < g.taps; ++i) to[taps[i]] = alpha * from[i * tap_floats];
+          } else {
+            for (std::int64_t i = 0; i < g.taps; ++i) to[taps[i]] = alpha * from[i * tap_floats] + beta * to[taps[i]];
+          }
+        }
+      }
+      sums += g.taps * tap_floats;
+    }
+  }
+
+  ConvProblem problem_;
+  Candidate candidate_;
+  int threads_;
+  WgradDesign design_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ConvPlan>> make_wgrad_plan(const ConvProblem& problem, Candidate candidate,
+                                                  const PlanRequest& request) {
+  WgradDesign design = design_wgrad(problem, *wgrad_kernels_for(request.cpu.isa), request);
+  return std::unique_ptr<ConvPlan>(
+      std::make_unique<WgradPlan>(problem, std::move(candidate), request, std::move(design)));
+}
+
+}  // namespace convoy::cpu

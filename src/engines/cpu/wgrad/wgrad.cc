@@ -1,0 +1,65 @@
+#include "engines/cpu/wgrad/wgrad.h"
+
+#include "engines/cost/fitted_engine.h"
+#include "engines/cpu/common/limits.h"
+#include "engines/cpu/common/problem.h"
+#include "engines/cpu/wgrad/design.h"
+#include "engines/cpu/wgrad/plan.h"
+
+namespace convoy::cpu {
+namespace {
+
+EngineInfo make_info() {
+  EngineInfo info;
+  info.name = "cpu.wgrad";
+  info.summary = "gradients of weights, tiles of channels by filters summed up over positions, f32";
+  info.passes = {Pass::wgrad};
+  info.types = {kAllF32};
+  for (const Layout x : {Layout::nhwc, Layout::nchw, Layout::nchw8c, Layout::nchw16c}) {
+    for (const Layout y : {Layout::nhwc, Layout::nchw, Layout::nchw8c, Layout::nchw16c}) info.layouts.push_back({x, y});
+  }
+  info.min_isa = Isa::avx2;
+  info.any_weight_strides = true;
+  info.max_spatial_dims = 3;
+  info.groups = info.strided = info.dilated = info.flipped = true;
+  info.alpha_beta = true;
+  info.deterministic = info.thread_invariant = true;
+  info.max_elements = EngineInfo::any_size;
+  return info;
+}
+
+class WgradEngine final : public cost::FittedEngine {
+ public:
+  WgradEngine() : FittedEngine("cpu.wgrad") {}
+
+  const EngineInfo& info() const override { return info_; }
+
+  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest&) const override {
+    if (auto refusal = refuse_huge_window(problem)) return refusal;
+    return refuse_huge_weights(problem);
+  }
+
+  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues&,
+                                         const PlanRequest& request) const override {
+    return make_wgrad_plan(problem, Candidate{info_.name, {}}, request);
+  }
+
+ private:
+  Work work(const ConvProblem& problem, const KnobValues&, const PlanRequest& request) const override {
+    const WgradKernels& kernels = *wgrad_kernels_for(request.cpu.isa);
+    const WgradDesign design = design_wgrad(problem, kernels, request);
+    return {.seconds = cpu::predict_seconds(problem, wgrad_cycles(design), kernels.lanes),
+            .parts = static_cast<std::int64_t>(design.items.size())};
+  }
+
+  const EngineInfo info_ = make_info();
+};
+
+}  // namespace
+
+const Engine& wgrad_engine() {
+  static const WgradEngine& engine = *new WgradEngine;  // never destroyed: it may run while the process ends
+  return engine;
+}
+
+}  // namespace convoy::cpu

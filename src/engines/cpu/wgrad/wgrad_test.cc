@@ -1,0 +1,36 @@
+#include "engines/cpu/wgrad/wgrad.h"
+
+#include <gtest/gtest.h>
+
+#include "engines/cpu/depthwise/f32_engine_test.h"
+
+namespace convoy::cpu {
+namespace {
+
+TEST(Wgrad, EveryPathMatchesTheOracle) {
+  for (const char* text : {
+           "wgrad:x=f32,2x64x14x14,nhwc:w=f32,64x64x3x3:pad=1x1",  // whole images a block
+           "wgrad:x=f32,1x20x40x40,nhwc:w=f32,40x20x3x3:pad=1x1",  // rows a block, the last with fewer
+           "wgrad:x=f32,1x7x3x600,nhwc:w=f32,9x7x2x5",             // parts of a row
+           "wgrad:x=f32,2x3x33x33,nchw:w=f32,64x3x7x7:y=f32,2x64x17x17,nhwc:stride=2x2:pad=3x3",  // few channels
+           "wgrad:x=f32,2x24x9x9,nchw:w=f32,40x24x3x3:y=f32,2x40x9x9,nchw:pad=1x1",
+           "wgrad:x=f32,1x40x9x9,nchw16c:w=f32,24x40x3x3:pad=1x1",  // tiles across blocks
+           "wgrad:x=f32,2x24x9x9,nchw8c:w=f32,40x24x1x1:y=f32,2x40x9x9,nchw16c",
+           "wgrad:x=f32,3x64x7x7,nhwc:w=f32,128x64x1x1",  // all positions in one loop
+           "wgrad:x=f32,5x48x1x1,nhwc:w=f32,33x48x1x1",   // of images alone
+           "wgrad:x=f32,2x64x15x15,nhwc:w=f32,48x64x1x1:stride=2x2",
+           "wgrad:x=f32,1x16x19x17,nhwc:w=f32,24x16x3x2:stride=2x3:dilation=2x1:pad=3x0/1x2",
+           "wgrad:x=f32,2x48x9x9,nhwc:w=f32,96x4x3x3:groups=12:pad=1x1",
+           "wgrad:x=f32,1x12x9x9,nhwc:w=f32,12x1x3x3:groups=12:pad=1x1",
+           "wgrad:x=f32,2x5x40,nwc:w=f32,6x5x5:pad=2:stride=3",
+           "wgrad:x=f32,2x5x6x7x8,ndhwc:w=f32,20x5x3x2x3:pad=1x1x1:stride=2x1x1",
+           "wgrad:x=f32,1x8x5x5,nhwc:w=f32,8x8x5x5:pad=9x9/0x0:dilation=3x3",  // taps that never lie in x
+           "wgrad:x=f32,1x8x9x9,nhwc:w=f32,20x8x3x3:mode=conv:alpha=0.5:beta=-2",
+           "wgrad:x=f32,1x8x9x9,nhwc:w=f32,20x8x3x3,nhwc:alpha=3",
+       }) {
+    expect_right(wgrad_engine(), text);
+  }
+}
+
+}  // namespace
+}  // namespace convoy::cpu
