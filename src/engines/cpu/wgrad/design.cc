@@ -38,6 +38,8 @@ WgradDesign design_wgrad(const ConvProblem& problem, const WgradKernels& kernels
   WgradDesign design;
   design.geometry = flat_geometry(problem);
   const ConvGeometry& g = design.geometry;
+  design.depthwise = g.group_channels == 1 && g.group_filters == 1 && problem.x.is_packed(Layout::nhwc) &&
+                     problem.y.is_packed(Layout::nhwc);
   // Panels of four vectors with few rows, or of two with many: whichever wastes less of both.
   double least = 0;
   for (const int vectors : {2, 4}) {
@@ -65,6 +67,17 @@ WgradDesign design_wgrad(const ConvProblem& problem, const WgradKernels& kernels
     }
   }
 
+  if (design.depthwise) {
+    design.vectors = 2;
+    design.width = 2 * kernels.lanes;
+    design.panels = (g.groups + design.width - 1) / design.width;
+    design.of_taps = kernels.taps;
+    for (std::int64_t panel = 0; panel < design.panels; ++panel) {
+      design.items.push_back({0, panel, 0, 0, panel * g.taps * design.width});
+    }
+    return design;
+  }
+
   // As many chunks as x needs to be in half of the second cache, and as give each of the threads as much to do.
   const auto tiles = static_cast<std::int64_t>(design.channels.size());
   const std::int64_t block_bytes =
@@ -90,6 +103,11 @@ double wgrad_cycles(const WgradDesign& design) {
   const ConvGeometry& g = design.geometry;
   const auto positions = static_cast<double>(g.batch * g.y_size[0] * g.y_size[1] * g.y_size[2]);
   const double block = static_cast<double>(design.block_images * design.block_rows * design.block_columns);
+  if (design.depthwise) {
+    // Three loads for two products, and the products of columns at the edges one tap at a time.
+    const double vectors = positions * static_cast<double>(g.taps * design.panels);
+    return 2.0 * vectors + 2.0 * positions * static_cast<double>(design.panels * g.filter[0] * g.filter[1]);
+  }
   const double taps = static_cast<double>(g.taps), panels = static_cast<double>(g.groups * design.panels);
   const auto tiles = static_cast<double>(design.channels.size());
   const double products = 1.1 * cycles_of(design.channels, design.vectors) * taps * panels * positions;

@@ -17,12 +17,20 @@ using WgradTile = void (*)(const float* const* x, const float* y, const WgradPos
 
 constexpr int kMostWgradRows = 12;
 
+// Depthwise, channels side by side: sums[tap][channel] += sum over the positions of x[tap][channel] * y[channel], of
+// `channels`, at most two vectors. The next tap's x is x_tap floats further, its sums sums_tap.
+using WgradTaps = void (*)(const float* x, std::int64_t x_tap, const float* y, const WgradPositions& positions,
+                           int channels, float* sums, std::int64_t sums_tap);
+
+constexpr int kMostWgradTaps = 4;
+
 struct WgradKernels {
   int lanes;
   // Tiles with panels of two vectors, and of four, by their rows (channels): tiles[0] has one.
   int two_rows, four_rows;  // the most there are
   const WgradTile* two;
   const WgradTile* four;
+  const WgradTaps* taps;  // by their number: taps[0] has one
 };
 
 namespace avx2 {

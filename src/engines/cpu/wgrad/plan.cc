@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "core/stages.h"
@@ -57,27 +58,15 @@ class WgradPlan final : public ConvPlan, public HasStages {
 
   Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
     auto* const sums = static_cast<float*>(context.workspace);
-    ThreadTeam& team = context.team();
-    parallel_ranges(
-        team, static_cast<std::int64_t>(design_.items.size()), [&](std::int64_t begin, std::int64_t end, int thread) {
-          float* const panel = sums + padded(design_.sums_floats()) + thread * padded(design_.panel_floats());
-          const std::int64_t first = design_.items[begin].sums;
-          const std::int64_t last =
-              end < static_cast<std::int64_t>(design_.items.size()) ? design_.items[end].sums : design_.sums_floats();
-          std::fill(sums + first, sums + last, 0.0F);
-          each_block([&](const WgradBlock& block) {
-            for (std::int64_t i = begin; i < end; ++i) {
-              const WgradItem& item = design_.items[i];
-              const bool same =
-                  i > begin && design_.items[i - 1].panel == item.panel && design_.items[i - 1].group == item.group;
-              if (!same) copy_panel(static_cast<const float*>(args.y), item, block, panel);
-              add_products(static_cast<const float*>(args.x), item, block, panel, sums + item.sums);
-            }
-          });
-          for (std::int64_t i = begin; i < end; ++i) {
-            store(design_.items[i], sums + design_.items[i].sums, static_cast<float*>(args.out));
-          }
-        });
+    const auto count = static_cast<std::int64_t>(design_.items.size());
+    parallel_ranges(context.team(), count, [&](std::int64_t begin, std::int64_t end, int thread) {
+      float* const panel = sums + padded(design_.sums_floats()) + thread * padded(design_.panel_floats());
+      const std::span<const WgradItem> items(design_.items.data() + begin, design_.items.data() + end);
+      std::fill(sums + items.front().sums, sums + (end < count ? design_.items[end].sums : design_.sums_floats()),
+                0.0F);
+      each_block([&](const WgradBlock& block) { add_block(args, items, block, panel, sums); });
+      for (const WgradItem& item : items) store(item, sums + item.sums, static_cast<float*>(args.out));
+    });
     return {};
   }
 
@@ -97,6 +86,23 @@ class WgradPlan final : public ConvPlan, public HasStages {
           }
         }
       }
+    }
+  }
+
+  void add_block(const ConvArgs& args, std::span<const WgradItem> items, const WgradBlock& block, float* panel,
+                 float* sums) const {
+    const auto *x = static_cast<const float*>(args.x), *y = static_cast<const float*>(args.y);
+    const WgradItem* copied = nullptr;
+    for (const WgradItem& item : items) {
+      if (design_.depthwise) {
+        add_depthwise(x, y, item, block, sums + item.sums);
+        continue;
+      }
+      if (copied == nullptr || copied->group != item.group || copied->panel != item.panel) {
+        copy_panel(y, item, block, panel);
+        copied = &item;
+      }
+      add_products(x, item, block, panel, sums + item.sums);
     }
   }
 
@@ -166,7 +172,70 @@ class WgradPlan final : public ConvPlan, public HasStages {
     }
   }
 
+  // Columns where all of some taps of a filter's row lie in x take these together, the others each alone.
+  void add_depthwise(const float* x, const float* y, const WgradItem& item, const WgradBlock& b, float* sums) const {
+    const ConvGeometry& g = design_.geometry;
+    const std::int64_t channel = item.panel * design_.width;
+    const int channels = static_cast<int>(std::min(design_.width, g.groups - channel));
+    const std::int64_t first_column = b.first_column, last_column = b.first_column + b.columns;
+    const float* const from = x + b.first_image * g.x.batch + channel;
+    const float* const by = y + b.first_image * g.y.batch + b.depth * g.y.spatial[0] + channel;
+    for (std::int64_t d = 0; d < g.filter[0]; ++d) {
+      const std::int64_t xd = b.depth * g.stride[0] - g.pre[0] + d * g.dilation[0];
+      if (xd < 0 || xd >= g.x_size[0]) continue;
+      for (std::int64_t h = 0; h < g.filter[1]; ++h) {
+        const std::int64_t down = h * g.dilation[1] - g.pre[1];
+        const Range rows = inside(b.first_row, b.first_row + b.rows, g.stride[1], down, g.x_size[1]);
+        if (rows.first >= rows.last) continue;
+        const auto add = [&](std::int64_t w, std::int64_t taps, Range columns) {
+          if (columns.first >= columns.last) return;
+          const std::int64_t right = w * g.dilation[2] - g.pre[2];
+          WgradPositions positions{{b.images, rows.last - rows.first, columns.last - columns.first},
+                                   {g.x.batch, g.stride[1] * g.x.spatial[1], g.stride[2] * g.x.spatial[2]},
+                                   {g.y.batch, g.y.spatial[1], g.y.spatial[2]}};
+          join(positions);
+          design_.of_taps[taps - 1](
+              from + xd * g.x.spatial[0] + (rows.first * g.stride[1] + down) * g.x.spatial[1] +
+                  (columns.first * g.stride[2] + right) * g.x.spatial[2],
+              g.dilation[2] * g.x.spatial[2], by + rows.first * g.y.spatial[1] + columns.first * g.y.spatial[2],
+              positions, channels, sums + ((d * g.filter[1] + h) * g.filter[2] + w) * design_.width, design_.width);
+        };
+        const auto columns_of = [&](std::int64_t w) {
+          return inside(first_column, last_column, g.stride[2], w * g.dilation[2] - g.pre[2], g.x_size[2]);
+        };
+        for (std::int64_t w = 0, taps; w < g.filter[2]; w += taps) {
+          taps = std::min<std::int64_t>(g.filter[2] - w, kMostWgradTaps);
+          const Range all{columns_of(w).first, columns_of(w + taps - 1).last};
+          if (all.first >= all.last) {
+            for (std::int64_t t = w; t < w + taps; ++t) add(t, 1, columns_of(t));
+            continue;
+          }
+          add(w, taps, all);
+          for (std::int64_t t = w; t < w + taps; ++t) {
+            add(t, 1, {columns_of(t).first, all.first});
+            add(t, 1, {all.last, columns_of(t).last});
+          }
+        }
+      }
+    }
+  }
+
+  void store_depthwise(const WgradItem& item, const float* sums, float* out) const {
+    const ConvGeometry& g = design_.geometry;
+    const auto alpha = static_cast<float>(problem_.alpha), beta = static_cast<float>(problem_.beta);
+    const std::int64_t channel = item.panel * design_.width;
+    for (std::int64_t c = 0; c < std::min(design_.width, g.groups - channel); ++c) {
+      float* const to = out + g.w.origin + (channel + c) * g.w.out;
+      for (std::int64_t i = 0; i < g.taps; ++i) {
+        float& element = to[design_.taps[i]];
+        element =
+            beta == 0 ? alpha * sums[i * design_.width + c] : alpha * sums[i * design_.width + c] + beta * element;
+      }
+    }
+  }
+
   void store(const WgradItem& item, const float* sums, float* out) const {
+    if (design_.depthwise) return store_depthwise(item, sums, out);
     const ConvGeometry& g = design_.geometry;
     const std::int64_t first = item.panel * design_.width;
     const std::int64_t count = std::min(design_.width, g.group_filters - first);

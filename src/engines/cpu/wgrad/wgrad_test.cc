@@ -22,6 +22,12 @@ TEST(Wgrad, EveryPathMatchesTheOracle) {
            "wgrad:x=f32,1x16x19x17,nhwc:w=f32,24x16x3x2:stride=2x3:dilation=2x1:pad=3x0/1x2",
            "wgrad:x=f32,2x48x9x9,nhwc:w=f32,96x4x3x3:groups=12:pad=1x1",
            "wgrad:x=f32,1x12x9x9,nhwc:w=f32,12x1x3x3:groups=12:pad=1x1",
+           "wgrad:x=f32,2x33x9x9,nhwc:w=f32,33x1x5x5:groups=33:pad=2x2:stride=2x2",  // parts of vectors, five taps
+           "wgrad:x=f32,1x16x5x6,nhwc:w=f32,16x1x7x7:groups=16:pad=3x3",             // no column has all taps
+           "wgrad:x=f32,1x70x9x20,nhwc:w=f32,70x1x3x4:groups=70:pad=1x2:dilation=2x3:mode=conv:alpha=2:beta=0.5",
+           "wgrad:x=f32,2x8x4x5x6,ndhwc:w=f32,8x1x3x3x3:groups=8:pad=1x1x1",
+           "wgrad:x=f32,1x12x9x9,nchw:w=f32,12x1x3x3:groups=12:pad=1x1",
+           "wgrad:x=f32,1x12x9x9,nhwc:w=f32,24x1x3x3:groups=12:pad=1x1",
            "wgrad:x=f32,2x5x40,nwc:w=f32,6x5x5:pad=2:stride=3",
            "wgrad:x=f32,2x5x6x7x8,ndhwc:w=f32,20x5x3x2x3:pad=1x1x1:stride=2x1x1",
            "wgrad:x=f32,1x8x5x5,nhwc:w=f32,8x8x5x5:pad=9x9/0x0:dilation=3x3",  // taps that never lie in x
