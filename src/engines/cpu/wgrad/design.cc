@@ -38,8 +38,9 @@ WgradDesign design_wgrad(const ConvProblem& problem, const WgradKernels& kernels
   WgradDesign design;
   design.geometry = flat_geometry(problem);
   const ConvGeometry& g = design.geometry;
-  design.depthwise = g.group_channels == 1 && g.group_filters == 1 && problem.x.is_packed(Layout::nhwc) &&
-                     problem.y.is_packed(Layout::nhwc);
+  const std::int64_t size = g.group_channels;
+  design.by_groups = g.groups > 1 && size == g.group_filters && (size == 1 || size == 2 || size == 4) &&
+                     problem.x.is_packed(Layout::nhwc) && problem.y.is_packed(Layout::nhwc);
   // Panels of four vectors with few rows, or of two with many: whichever wastes less of both.
   double least = 0;
   for (const int vectors : {2, 4}) {
@@ -67,13 +68,14 @@ WgradDesign design_wgrad(const ConvProblem& problem, const WgradKernels& kernels
     }
   }
 
-  if (design.depthwise) {
+  if (design.by_groups) {
     design.vectors = 2;
     design.width = 2 * kernels.lanes;
-    design.panels = (g.groups + design.width - 1) / design.width;
-    design.of_taps = kernels.taps;
+    design.panels = (g.filters + design.width - 1) / design.width;
+    design.of_taps = kernels.taps[size / 2];
+    design.most_taps = kMostWgradTaps / size;
     for (std::int64_t panel = 0; panel < design.panels; ++panel) {
-      design.items.push_back({0, panel, 0, 0, panel * g.taps * design.width});
+      design.items.push_back({0, panel, 0, 0, panel * g.taps * size * design.width});
     }
     return design;
   }
@@ -103,10 +105,11 @@ double wgrad_cycles(const WgradDesign& design) {
   const ConvGeometry& g = design.geometry;
   const auto positions = static_cast<double>(g.batch * g.y_size[0] * g.y_size[1] * g.y_size[2]);
   const double block = static_cast<double>(design.block_images * design.block_rows * design.block_columns);
-  if (design.depthwise) {
-    // Three loads for two products, and the products of columns at the edges one tap at a time.
-    const double vectors = positions * static_cast<double>(g.taps * design.panels);
-    return 2.0 * vectors + 2.0 * positions * static_cast<double>(design.panels * g.filter[0] * g.filter[1]);
+  if (design.by_groups) {
+    // Of a tap two loads and four products, two permutations each with groups of more than one.
+    const double taps = positions * static_cast<double>(g.taps * design.panels),
+                 size = static_cast<double>(g.group_channels);
+    return taps * (g.group_channels == 1 ? 2.0 : 0.5 + 1.6 * size) + taps / static_cast<double>(design.most_taps);
   }
   const double taps = static_cast<double>(g.taps), panels = static_cast<double>(g.groups * design.panels);
   const auto tiles = static_cast<double>(design.channels.size());

@@ -33,21 +33,23 @@ struct WgradDesign {
   static constexpr std::int64_t kMostPositions = 256;
 
   ConvGeometry geometry;
-  bool depthwise = false;
+  bool by_groups = false;
   int vectors = 2;          // of a panel: 2 or 4
   std::int64_t width = 0;   // of a panel, filters
   std::int64_t panels = 0;  // a group
   const WgradTile* tiles = nullptr;
-  const WgradTaps* of_taps = nullptr;   // depthwise
+  const WgradTaps* of_taps = nullptr;   // by_groups
+  std::int64_t most_taps = 0;           // of them at once
   std::vector<WgradTileRows> channels;  // of a group, in tiles
   std::vector<std::int64_t> taps;       // where in w each is, in floats
   std::vector<WgradItem> items;
   std::int64_t block_images = 1, block_rows = 1, block_columns = 1;
 
   std::int64_t sums_floats() const {
-    return (depthwise ? panels : geometry.groups * panels * geometry.group_channels) * geometry.taps * width;
+    return (by_groups ? panels * geometry.group_channels : geometry.groups * panels * geometry.group_channels) *
+           geometry.taps * width;
   }
-  std::int64_t panel_floats() const { return depthwise ? 0 : block_images * block_rows * block_columns * width; }
+  std::int64_t panel_floats() const { return by_groups ? 0 : block_images * block_rows * block_columns * width; }
 };
 
 WgradDesign design_wgrad(const ConvProblem& problem, const WgradKernels& kernels, const PlanRequest& request);

@@ -17,12 +17,13 @@ using WgradTile = void (*)(const float* const* x, const float* y, const WgradPos
 
 constexpr int kMostWgradRows = 12;
 
-// Depthwise, channels side by side: sums[tap][channel] += sum over the positions of x[tap][channel] * y[channel], of
-// `channels`, at most two vectors. The next tap's x is x_tap floats further, its sums sums_tap.
+// Groups of as many filters as channels, 1, 2 or 4, where those of x and of y lie side by side: lanes are filters.
+// sums[tap][c][f] += sum over the positions of x[tap][channel c of f's group] * y[f], of `filters`, at most two
+// vectors. The next tap's x is x_tap floats further.
 using WgradTaps = void (*)(const float* x, std::int64_t x_tap, const float* y, const WgradPositions& positions,
-                           int channels, float* sums, std::int64_t sums_tap);
+                           int filters, float* sums);
 
-constexpr int kMostWgradTaps = 4;
+constexpr int kMostWgradTaps = 4;  // times the channels of a group
 
 struct WgradKernels {
   int lanes;
@@ -30,7 +31,7 @@ struct WgradKernels {
   int two_rows, four_rows;  // the most there are
   const WgradTile* two;
   const WgradTile* four;
-  const WgradTaps* taps;  // by their number: taps[0] has one
+  WgradTaps taps[3][kMostWgradTaps];  // groups of 1, 2 and 4; by the number of taps: taps[0][0] has one; null: too many
 };
 
 namespace avx2 {

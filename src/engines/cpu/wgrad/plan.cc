@@ -94,8 +94,8 @@ class WgradPlan final : public ConvPlan, public HasStages {
     const auto *x = static_cast<const float*>(args.x), *y = static_cast<const float*>(args.y);
     const WgradItem* copied = nullptr;
     for (const WgradItem& item : items) {
-      if (design_.depthwise) {
-        add_depthwise(x, y, item, block, sums + item.sums);
+      if (design_.by_groups) {
+        add_by_groups(x, y, item, block, sums + item.sums);
         continue;
       }
       if (copied == nullptr || copied->group != item.group || copied->panel != item.panel) {
@@ -173,10 +173,10 @@ class WgradPlan final : public ConvPlan, public HasStages {
   }
 
   // Columns where all of some taps of a filter's row lie in x take these together, the others each alone.
-  void add_depthwise(const float* x, const float* y, const WgradItem& item, const WgradBlock& b, float* sums) const {
+  void add_by_groups(const float* x, const float* y, const WgradItem& item, const WgradBlock& b, float* sums) const {
     const ConvGeometry& g = design_.geometry;
-    const std::int64_t channel = item.panel * design_.width;
-    const int channels = static_cast<int>(std::min(design_.width, g.groups - channel));
+    const std::int64_t channel = item.panel * design_.width, tap_floats = g.group_channels * design_.width;
+    const int filters = static_cast<int>(std::min(design_.width, g.filters - channel));
     const std::int64_t first_column = b.first_column, last_column = b.first_column + b.columns;
     const float* const from = x + b.first_image * g.x.batch + channel;
     const float* const by = y + b.first_image * g.y.batch + b.depth * g.y.spatial[0] + channel;
@@ -194,17 +194,17 @@ class WgradPlan final : public ConvPlan, public HasStages {
                                    {g.x.batch, g.stride[1] * g.x.spatial[1], g.stride[2] * g.x.spatial[2]},
                                    {g.y.batch, g.y.spatial[1], g.y.spatial[2]}};
           join(positions);
-          design_.of_taps[taps - 1](
-              from + xd * g.x.spatial[0] + (rows.first * g.stride[1] + down) * g.x.spatial[1] +
-                  (columns.first * g.stride[2] + right) * g.x.spatial[2],
-              g.dilation[2] * g.x.spatial[2], by + rows.first * g.y.spatial[1] + columns.first * g.y.spatial[2],
-              positions, channels, sums + ((d * g.filter[1] + h) * g.filter[2] + w) * design_.width, design_.width);
+          design_.of_taps[taps - 1](from + xd * g.x.spatial[0] + (rows.first * g.stride[1] + down) * g.x.spatial[1] +
+                                        (columns.first * g.stride[2] + right) * g.x.spatial[2],
+                                    g.dilation[2] * g.x.spatial[2],
+                                    by + rows.first * g.y.spatial[1] + columns.first * g.y.spatial[2], positions,
+                                    filters, sums + ((d * g.filter[1] + h) * g.filter[2] + w) * tap_floats);
         };
         const auto columns_of = [&](std::int64_t w) {
           return inside(first_column, last_column, g.stride[2], w * g.dilation[2] - g.pre[2], g.x_size[2]);
         };
         for (std::int64_t w = 0, taps; w < g.filter[2]; w += taps) {
-          taps = std::min<std::int64_t>(g.filter[2] - w, kMostWgradTaps);
+          taps = std::min(g.filter[2] - w, design_.most_taps);
           const Range all{columns_of(w).first, columns_of(w + taps - 1).last};
           if (all.first >= all.last) {
             for (std::int64_t t = w; t < w + taps; ++t) add(t, 1, columns_of(t));
@@ -220,22 +220,24 @@ class WgradPlan final : public ConvPlan, public HasStages {
     }
   }
 
-  void store_depthwise(const WgradItem& item, const float* sums, float* out) const {
+  void store_by_groups(const WgradItem& item, const float* sums, float* out) const {
     const ConvGeometry& g = design_.geometry;
     const auto alpha = static_cast<float>(problem_.alpha), beta = static_cast<float>(problem_.beta);
-    const std::int64_t channel = item.panel * design_.width;
-    for (std::int64_t c = 0; c < std::min(design_.width, g.groups - channel); ++c) {
-      float* const to = out + g.w.origin + (channel + c) * g.w.out;
-      for (std::int64_t i = 0; i < g.taps; ++i) {
-        float& element = to[design_.taps[i]];
-        element =
-            beta == 0 ? alpha * sums[i * design_.width + c] : alpha * sums[i * design_.width + c] + beta * element;
+    const std::int64_t first = item.panel * design_.width;
+    for (std::int64_t k = 0; k < std::min(design_.width, g.filters - first); ++k) {
+      for (std::int64_t c = 0; c < g.group_channels; ++c) {
+        float* const to = out + g.w.origin + (first + k) * g.w.out + c * g.w.in;
+        for (std::int64_t i = 0; i < g.taps; ++i) {
+          const float sum = alpha * sums[(i * g.group_channels + c) * design_.width + k];
+          float& element = to[design_.taps[i]];
+          element = beta == 0 ? sum : sum + beta * element;
+        }
       }
     }
   }
 
   void store(const WgradItem& item, const float* sums, float* out) const {
-    if (design_.depthwise) return store_depthwise(item, sums, out);
+    if (design_.by_groups) return store_by_groups(item, sums, out);
     const ConvGeometry& g = design_.geometry;
     const std::int64_t first = item.panel * design_.width;
     const std::int64_t count = std::min(design_.width, g.group_filters - first);

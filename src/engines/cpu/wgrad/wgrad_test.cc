@@ -21,6 +21,9 @@ TEST(Wgrad, EveryPathMatchesTheOracle) {
            "wgrad:x=f32,2x64x15x15,nhwc:w=f32,48x64x1x1:stride=2x2",
            "wgrad:x=f32,1x16x19x17,nhwc:w=f32,24x16x3x2:stride=2x3:dilation=2x1:pad=3x0/1x2",
            "wgrad:x=f32,2x48x9x9,nhwc:w=f32,96x4x3x3:groups=12:pad=1x1",
+           "wgrad:x=f32,2x64x9x9,nhwc:w=f32,64x4x3x3:groups=16:pad=1x1:stride=2x1",
+           "wgrad:x=f32,1x36x9x9,nhwc:w=f32,36x4x3x2:groups=9:pad=1x0",
+           "wgrad:x=f32,2x38x9x9,nhwc:w=f32,38x2x3x3:groups=19:pad=1x1:beta=1",
            "wgrad:x=f32,1x12x9x9,nhwc:w=f32,12x1x3x3:groups=12:pad=1x1",
            "wgrad:x=f32,2x33x9x9,nhwc:w=f32,33x1x5x5:groups=33:pad=2x2:stride=2x2",  // parts of vectors, five taps
            "wgrad:x=f32,1x16x5x6,nhwc:w=f32,16x1x7x7:groups=16:pad=3x3",             // no column has all taps
