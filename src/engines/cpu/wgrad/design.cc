@@ -74,11 +74,12 @@ WgradDesign design_wgrad(const ConvProblem& problem, const WgradKernels& kernels
     design.panels = (g.filters + design.width - 1) / design.width;
     design.of_taps = kernels.taps[size / 2];
     design.most_taps = kMostWgradTaps / size;
-    for (std::int64_t panel = 0; panel < design.panels; ++panel) {
-      design.items.push_back({0, panel, 0, 0, panel * g.taps * size * design.width});
-    }
     return design;
   }
+
+  // (With strides much of what is copied would not be read.)
+  design.copies_x = problem.x.is_packed(Layout::nhwc) && g.filter[0] == 1 && g.x_size[0] == 1 && g.stride[1] == 1 &&
+                    g.stride[2] == 1 && design.panels * g.taps >= 8;
 
   // As many chunks as x needs to be in half of the second cache, and as give each of the threads as much to do.
   const auto tiles = static_cast<std::int64_t>(design.channels.size());
@@ -87,18 +88,27 @@ WgradDesign design_wgrad(const ConvProblem& problem, const WgradKernels& kernels
   std::int64_t chunks = (2 * block_bytes - 1) / request.cpu.l2_bytes + 1;
   const std::int64_t threads = request.threads, all_panels = g.groups * design.panels;
   if (all_panels * chunks % threads != 0) chunks = std::max(chunks, 4 * threads / all_panels);
-  chunks = std::clamp<std::int64_t>(chunks, 1, tiles);
-  std::int64_t sums = 0;
-  for (std::int64_t group = 0; group < g.groups; ++group) {
-    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-      const std::int64_t first = tiles * chunk / chunks, last = tiles * (chunk + 1) / chunks;
-      for (std::int64_t panel = 0; panel < design.panels; ++panel) {
-        design.items.push_back({group, panel, first, last, sums});
-        for (std::int64_t tile = first; tile < last; ++tile) sums += g.taps * design.channels[tile].rows * design.width;
-      }
-    }
-  }
+  design.chunks = std::clamp<std::int64_t>(chunks, 1, tiles);
   return design;
+}
+
+std::int64_t WgradDesign::x_floats() const {
+  if (!copies_x) return 0;
+  const ConvGeometry& g = geometry;
+  const std::int64_t rows = std::min(g.x_size[1], block_rows + (g.filter[1] - 1) * g.dilation[1]);
+  const std::int64_t tiles = (static_cast<std::int64_t>(channels.size()) + chunks - 1) / chunks;
+  return block_images * rows * g.x_size[2] * std::min(g.group_channels, tiles * channels.front().rows + tiles);
+}
+
+WgradItem WgradDesign::item(std::int64_t index) const {
+  const std::int64_t panel = index % panels, chunk = index / panels % chunks, group = index / panels / chunks;
+  const std::int64_t row_floats = geometry.taps * width;  // of a channel's sums
+  if (by_groups) return {0, panel, 0, 0, panel * geometry.group_channels * row_floats};
+  const auto tiles = static_cast<std::int64_t>(channels.size());
+  const std::int64_t first = tiles * chunk / chunks, last = tiles * (chunk + 1) / chunks;
+  const std::int64_t begin = channels[first].first, end = last < tiles ? channels[last].first : geometry.group_channels;
+  const std::int64_t rows = panels * (group * geometry.group_channels + begin) + panel * (end - begin);
+  return {group, panel, first, last, rows * row_floats};
 }
 
 double wgrad_cycles(const WgradDesign& design) {

@@ -20,8 +20,8 @@ struct WgradTileRows {
 
 struct WgradItem {
   std::int64_t group, panel;
-  std::int64_t first_tile, last_tile;
-  std::int64_t sums;  // where they begin, in floats
+  std::int64_t first_tile, last_tile;  // by_groups: none
+  std::int64_t sums;                   // where they begin, in floats
 };
 
 // Positions of y, of one depth.
@@ -42,13 +42,16 @@ struct WgradDesign {
   std::int64_t most_taps = 0;           // of them at once
   std::vector<WgradTileRows> channels;  // of a group, in tiles
   std::vector<std::int64_t> taps;       // where in w each is, in floats
-  std::vector<WgradItem> items;
+  bool copies_x = false;
+  std::int64_t chunks = 1;  // of a group's channels
   std::int64_t block_images = 1, block_rows = 1, block_columns = 1;
 
+  std::int64_t item_count() const { return (by_groups ? 1 : geometry.groups) * chunks * panels; }
+  WgradItem item(std::int64_t index) const;
   std::int64_t sums_floats() const {
-    return (by_groups ? panels * geometry.group_channels : geometry.groups * panels * geometry.group_channels) *
-           geometry.taps * width;
+    return (by_groups ? 1 : geometry.groups) * panels * geometry.group_channels * geometry.taps * width;
   }
+  std::int64_t x_floats() const;  // of a block, copied
   std::int64_t panel_floats() const { return by_groups ? 0 : block_images * block_rows * block_columns * width; }
 };
 

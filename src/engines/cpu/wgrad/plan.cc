@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <span>
 #include <utility>
 
 #include "core/stages.h"
@@ -47,31 +46,40 @@ class WgradPlan final : public ConvPlan, public HasStages {
 
   Candidate candidate() const override { return candidate_; }
   std::size_t workspace_bytes() const override {
-    return sizeof(float) *
-           static_cast<std::size_t>(padded(design_.sums_floats()) + threads_ * padded(design_.panel_floats()));
+    return sizeof(float) * static_cast<std::size_t>(padded(design_.sums_floats()) + threads_ * own_floats());
   }
   std::size_t retained_bytes() const override {
-    return design_.items.size() * sizeof(WgradItem) + design_.channels.size() * sizeof(WgradTileRows) +
-           design_.taps.size() * sizeof(std::int64_t);
+    return design_.channels.size() * sizeof(WgradTileRows) + design_.taps.size() * sizeof(std::int64_t);
   }
   std::vector<std::string> stages() const override { return {"copy panels of y + products", "store w"}; }
 
   Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
     auto* const sums = static_cast<float*>(context.workspace);
-    const auto count = static_cast<std::int64_t>(design_.items.size());
+    const std::int64_t count = design_.item_count();
     parallel_ranges(context.team(), count, [&](std::int64_t begin, std::int64_t end, int thread) {
-      float* const panel = sums + padded(design_.sums_floats()) + thread * padded(design_.panel_floats());
-      const std::span<const WgradItem> items(design_.items.data() + begin, design_.items.data() + end);
-      std::fill(sums + items.front().sums, sums + (end < count ? design_.items[end].sums : design_.sums_floats()),
-                0.0F);
-      each_block([&](const WgradBlock& block) { add_block(args, items, block, panel, sums); });
-      for (const WgradItem& item : items) store(item, sums + item.sums, static_cast<float*>(args.out));
+      float* const own = sums + padded(design_.sums_floats()) + thread * own_floats();
+      const std::int64_t last = end < count ? design_.item(end).sums : design_.sums_floats();
+      std::fill(sums + design_.item(begin).sums, sums + last, 0.0F);
+      each_block([&](const WgradBlock& block) { add_block(args, begin, end, block, own, sums); });
+      for (std::int64_t i = begin; i < end; ++i) {
+        const WgradItem item = design_.item(i);
+        store(item, sums + item.sums, static_cast<float*>(args.out));
+      }
     });
     return {};
   }
 
  private:
   static std::int64_t padded(std::int64_t floats) { return (floats + 15) / 16 * 16; }
+  std::int64_t own_floats() const { return padded(design_.panel_floats()) + padded(design_.x_floats()); }
+
+  // The rows of x that a block reads.
+  Range rows_of(const WgradBlock& b) const {
+    const ConvGeometry& g = design_.geometry;
+    const std::int64_t first = b.first_row * g.stride[1] - g.pre[1];
+    const std::int64_t last = (b.first_row + b.rows - 1) * g.stride[1] - g.pre[1] + (g.filter[1] - 1) * g.dilation[1];
+    return {std::clamp<std::int64_t>(first, 0, g.x_size[1]), std::clamp<std::int64_t>(last + 1, 0, g.x_size[1])};
+  }
 
   template <class Body>
   void each_block(Body body) const {
@@ -89,20 +97,19 @@ class WgradPlan final : public ConvPlan, public HasStages {
     }
   }
 
-  void add_block(const ConvArgs& args, std::span<const WgradItem> items, const WgradBlock& block, float* panel,
+  void add_block(const ConvArgs& args, std::int64_t begin, std::int64_t end, const WgradBlock& block, float* own,
                  float* sums) const {
+    float *const panel = own, *const copied_x = own + padded(design_.panel_floats());
     const auto *x = static_cast<const float*>(args.x), *y = static_cast<const float*>(args.y);
-    const WgradItem* copied = nullptr;
-    for (const WgradItem& item : items) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const WgradItem item = design_.item(i);
       if (design_.by_groups) {
         add_by_groups(x, y, item, block, sums + item.sums);
-        continue;
-      }
-      if (copied == nullptr || copied->group != item.group || copied->panel != item.panel) {
+      } else {
+        if (design_.copies_x && (i == begin || item.panel == 0)) copy_x(x, item, block, copied_x);
         copy_panel(y, item, block, panel);
-        copied = &item;
+        add_products(design_.copies_x ? copied_x : x, item, block, panel, sums + item.sums);
       }
-      add_products(x, item, block, panel, sums + item.sums);
     }
   }
 
@@ -135,14 +142,47 @@ class WgradPlan final : public ConvPlan, public HasStages {
     }
   }
 
-  // Sums: of each tile, of each tap, [row][filter].
+  // Of an item's channels [tile][image][row][column][channel of the tile].
+  void copy_x(const float* x, const WgradItem& item, const WgradBlock& b, float* to) const {
+    const ConvGeometry& g = design_.geometry;
+    const Range rows = rows_of(b);
+    const std::int64_t positions = b.images * (rows.last - rows.first) * g.x_size[2];
+    const std::int64_t first = design_.channels[item.first_tile].first;
+    std::int64_t position = 0;
+    for (std::int64_t n = 0; n < b.images; ++n) {
+      for (std::int64_t h = rows.first; h < rows.last; ++h) {
+        const float* from = x + (b.first_image + n) * g.x.batch + h * g.x.spatial[1] + item.group * g.group_channels;
+        for (std::int64_t w = 0; w < g.x_size[2]; ++w, ++position, from += g.x.spatial[2]) {
+          for (std::int64_t t = item.first_tile; t < item.last_tile; ++t) {
+            const WgradTileRows& tile = design_.channels[t];
+            float* const place = to + (tile.first - first) * positions + position * tile.rows;
+            int r = 0;
+            for (; r + 4 <= tile.rows; r += 4) std::memcpy(place + r, from + tile.first + r, 4 * sizeof(float));
+            for (; r < tile.rows; ++r) place[r] = from[tile.first + r];
+          }
+        }
+      }
+    }
+  }
+
+  // Sums: of each tile, of each tap, [row][filter]. x: the tensor, or what copy_x() made.
   void add_products(const float* x, const WgradItem& item, const WgradBlock& b, const float* panel, float* sums) const {
     const ConvGeometry& g = design_.geometry;
     const std::int64_t row_floats = b.columns * design_.width;
+    const Range x_rows = rows_of(b);
     const float* channels[kMostWgradRows];
     for (std::int64_t t = item.first_tile; t < item.last_tile; ++t) {
       const WgradTileRows& tile = design_.channels[t];
       const WgradTile add = design_.tiles[tile.rows - 1];
+      const std::int64_t group_channel = item.group * g.group_channels + tile.first;
+      std::int64_t steps[] = {g.x.batch, g.x.spatial[1], g.x.spatial[2]};
+      const float* tile_x = x + b.first_image * g.x.batch;
+      if (design_.copies_x) {
+        steps[2] = tile.rows;
+        steps[1] = g.x_size[2] * steps[2];
+        steps[0] = (x_rows.last - x_rows.first) * steps[1];
+        tile_x = x + (tile.first - design_.channels[item.first_tile].first) * b.images * steps[0] / tile.rows;
+      }
       for (std::int64_t d = 0; d < g.filter[0]; ++d) {
         const std::int64_t xd = b.depth * g.stride[0] - g.pre[0] + d * g.dilation[0];
         const bool any = xd >= 0 && xd < g.x_size[0];
@@ -153,14 +193,15 @@ class WgradPlan final : public ConvPlan, public HasStages {
             const std::int64_t right = w * g.dilation[2] - g.pre[2];
             const Range columns = inside(b.first_column, b.first_column + b.columns, g.stride[2], right, g.x_size[2]);
             if (!any || rows.first >= rows.last || columns.first >= columns.last) continue;
-            const std::int64_t at = b.first_image * g.x.batch + xd * g.x.spatial[0] +
-                                    (rows.first * g.stride[1] + down) * g.x.spatial[1] +
-                                    (columns.first * g.stride[2] + right) * g.x.spatial[2];
+            const std::int64_t down_by = rows.first * g.stride[1] + down,
+                               right_by = columns.first * g.stride[2] + right;
             for (int r = 0; r < tile.rows; ++r) {
-              channels[r] = x + at + channel_offset(g.x, item.group * g.group_channels + tile.first + r);
+              channels[r] = tile_x + down_by * steps[1] + right_by * steps[2];
+              channels[r] += design_.copies_x ? r - x_rows.first * steps[1]
+                                              : xd * g.x.spatial[0] + channel_offset(g.x, group_channel + r);
             }
             WgradPositions positions{{b.images, rows.last - rows.first, columns.last - columns.first},
-                                     {g.x.batch, g.stride[1] * g.x.spatial[1], g.stride[2] * g.x.spatial[2]},
+                                     {steps[0], g.stride[1] * steps[1], g.stride[2] * steps[2]},
                                      {b.rows * row_floats, row_floats, design_.width}};
             join(positions);
             add(channels,

@@ -1,5 +1,7 @@
 #include "engines/cpu/wgrad/wgrad.h"
 
+#include <fmt/format.h>
+
 #include "engines/cost/fitted_engine.h"
 #include "engines/cpu/common/limits.h"
 #include "engines/cpu/common/problem.h"
@@ -8,6 +10,8 @@
 
 namespace convoy::cpu {
 namespace {
+
+constexpr double kMostSumBytes = 1 << 30;
 
 EngineInfo make_info() {
   EngineInfo info;
@@ -34,9 +38,15 @@ class WgradEngine final : public cost::FittedEngine {
 
   const EngineInfo& info() const override { return info_; }
 
-  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest&) const override {
+  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& plan) const override {
     if (auto refusal = refuse_huge_window(problem)) return refusal;
-    return refuse_huge_weights(problem);
+    if (auto refusal = refuse_huge_weights(problem)) return refusal;
+    const double bytes =
+        4.0 * static_cast<double>(design_wgrad(problem, *wgrad_kernels_for(plan.cpu.isa), plan).sums_floats());
+    if (bytes <= kMostSumBytes) return std::nullopt;
+    return Refusal{RefusalCode::workspace,
+                   fmt::format("w={}, groups={}: sums take {:.0f} bytes, this engine takes {:.0f}",
+                               to_string(problem.w.dims), problem.groups, bytes, kMostSumBytes)};
   }
 
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues&,
@@ -49,7 +59,7 @@ class WgradEngine final : public cost::FittedEngine {
     const WgradKernels& kernels = *wgrad_kernels_for(request.cpu.isa);
     const WgradDesign design = design_wgrad(problem, kernels, request);
     return {.seconds = cpu::predict_seconds(problem, wgrad_cycles(design), kernels.lanes),
-            .parts = static_cast<std::int64_t>(design.items.size())};
+            .parts = design.item_count()};
   }
 
   const EngineInfo info_ = make_info();

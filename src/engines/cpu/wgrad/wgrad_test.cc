@@ -41,5 +41,10 @@ TEST(Wgrad, EveryPathMatchesTheOracle) {
   }
 }
 
+TEST(Wgrad, RefusesSumsThatAreTooLarge) {
+  expect_refused(wgrad_engine(), "wgrad:x=f32,1x4000000x1x5,nchw:w=f32,4000000x1x1x5:groups=4000000:pad=0x2",
+                 RefusalCode::workspace, "groups=4000000");
+}
+
 }  // namespace
 }  // namespace convoy::cpu
