@@ -1,6 +1,8 @@
 #include "engines/cpu/wgrad/design.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "engines/cpu/common/problem.h"
 
@@ -26,6 +28,44 @@ double cycles_of(const std::vector<WgradTileRows>& tiles, int vectors) {
   return cycles;
 }
 
+// Panels of four vectors with few rows, or of two with many: whichever wastes less of both. Returns cycles a position.
+double choose_tiles(const WgradKernels& kernels, WgradDesign& design) {
+  const ConvGeometry& g = design.geometry;
+  double least = 0;
+  for (const int vectors : {2, 4}) {
+    const std::int64_t width = vectors * kernels.lanes, panels = (g.group_filters + width - 1) / width;
+    auto tiles = tiles_of(g.group_channels, vectors == 2 ? kernels.two_rows : kernels.four_rows);
+    const double cycles = static_cast<double>(panels) * cycles_of(tiles, vectors);
+    if (vectors == 4 && cycles >= 0.95 * least) continue;
+    least = cycles;
+    design.vectors = vectors;
+    design.width = width;
+    design.panels = panels;
+    design.tiles = vectors == 2 ? kernels.two : kernels.four;
+    design.channels = std::move(tiles);
+  }
+  return least;
+}
+
+// Filters of 1 without padding or groups: dw is a product of two matrices, either of which may be the first.
+std::optional<ConvGeometry> turned(const ConvGeometry& g) {
+  if (g.taps > 1 || g.groups > 1) return std::nullopt;
+  for (const std::int64_t pre : g.pre) {
+    if (pre > 0) return std::nullopt;
+  }
+  ConvGeometry t = g;
+  std::swap(t.channels, t.filters);
+  std::swap(t.group_channels, t.group_filters);
+  std::swap(t.x, t.y);
+  for (int i = 0; i < 3; ++i) {
+    t.y.spatial[i] *= g.stride[i];
+    t.x_size[i] = g.y_size[i];
+    t.stride[i] = 1;
+  }
+  std::swap(t.w.out, t.w.in);
+  return t;
+}
+
 }  // namespace
 
 const WgradKernels* wgrad_kernels_for(Isa isa) {
@@ -41,19 +81,12 @@ WgradDesign design_wgrad(const ConvProblem& problem, const WgradKernels& kernels
   const std::int64_t size = g.group_channels;
   design.by_groups = g.groups > 1 && size == g.group_filters && (size == 1 || size == 2 || size == 4) &&
                      problem.x.is_packed(Layout::nhwc) && problem.y.is_packed(Layout::nhwc);
-  // Panels of four vectors with few rows, or of two with many: whichever wastes less of both.
-  double least = 0;
-  for (const int vectors : {2, 4}) {
-    const std::int64_t width = vectors * kernels.lanes, panels = (g.group_filters + width - 1) / width;
-    auto tiles = tiles_of(g.group_channels, vectors == 2 ? kernels.two_rows : kernels.four_rows);
-    const double cycles = static_cast<double>(panels) * cycles_of(tiles, vectors);
-    if (vectors == 4 && cycles >= 0.95 * least) continue;
-    least = cycles;
-    design.vectors = vectors;
-    design.width = width;
-    design.panels = panels;
-    design.tiles = vectors == 2 ? kernels.two : kernels.four;
-    design.channels = std::move(tiles);
+  const double cycles = choose_tiles(kernels, design);
+  if (const std::optional<ConvGeometry> other = turned(g)) {
+    WgradDesign second = design;
+    second.geometry = *other;
+    second.turned = true;
+    if (choose_tiles(kernels, second) <= 1.05 * cycles) design = std::move(second);
   }
   const std::int64_t most = WgradDesign::kMostPositions, image = g.y_size[1] * g.y_size[2];
   design.block_columns = std::min(g.y_size[2], most);
@@ -78,7 +111,8 @@ WgradDesign design_wgrad(const ConvProblem& problem, const WgradKernels& kernels
   }
 
   // (With strides much of what is copied would not be read.)
-  design.copies_x = problem.x.is_packed(Layout::nhwc) && g.filter[0] == 1 && g.x_size[0] == 1 && g.stride[1] == 1 &&
+  const TensorDesc& x = design.turned ? problem.y : problem.x;
+  design.copies_x = x.is_packed(Layout::nhwc) && g.filter[0] == 1 && g.x_size[0] == 1 && g.stride[1] == 1 &&
                     g.stride[2] == 1 && design.panels * g.taps >= 8;
 
   // As many chunks as x needs to be in half of the second cache, and as give each of the threads as much to do.
@@ -92,12 +126,19 @@ WgradDesign design_wgrad(const ConvProblem& problem, const WgradKernels& kernels
   return design;
 }
 
+bool WgradDesign::one_block() const {
+  const ConvGeometry& g = geometry;
+  return !by_groups && g.batch <= block_images && g.y_size[0] == 1 && g.y_size[1] <= block_rows &&
+         g.y_size[2] <= block_columns;
+}
+
 std::int64_t WgradDesign::x_floats() const {
   if (!copies_x) return 0;
   const ConvGeometry& g = geometry;
   const std::int64_t rows = std::min(g.x_size[1], block_rows + (g.filter[1] - 1) * g.dilation[1]);
+  const std::int64_t columns = std::min(g.x_size[2], block_columns + (g.filter[2] - 1) * g.dilation[2]);
   const std::int64_t tiles = (static_cast<std::int64_t>(channels.size()) + chunks - 1) / chunks;
-  return block_images * rows * g.x_size[2] * std::min(g.group_channels, tiles * channels.front().rows + tiles);
+  return block_images * rows * columns * std::min(g.group_channels, tiles * channels.front().rows + tiles);
 }
 
 WgradItem WgradDesign::item(std::int64_t index) const {
@@ -128,7 +169,8 @@ double wgrad_cycles(const WgradDesign& design) {
   const double products = share * cycles_of(design.channels, design.vectors) * taps * panels * positions;
   const double calls = tiles * taps * panels * positions / block;
   return products + 60 * calls + 1.0 * panels * positions * static_cast<double>(design.width) +
-         2.0 * static_cast<double>(design.sums_floats());
+         2.0 * static_cast<double>(design.geometry.groups * design.panels * design.geometry.group_channels *
+                                   design.geometry.taps * design.width);
 }
 
 }  // namespace convoy::cpu

@@ -32,7 +32,10 @@ struct WgradBlock {
 struct WgradDesign {
   static constexpr std::int64_t kMostPositions = 256;
 
+  // Of filters of 1 x and y may have changed places, so that a vector's lanes are channels, which lie side by side in
+  // w.
   ConvGeometry geometry;
+  bool turned = false;
   bool by_groups = false;
   int vectors = 2;          // of a panel: 2 or 4
   std::int64_t width = 0;   // of a panel, filters
@@ -48,8 +51,12 @@ struct WgradDesign {
 
   std::int64_t item_count() const { return (by_groups ? 1 : geometry.groups) * chunks * panels; }
   WgradItem item(std::int64_t index) const;
-  std::int64_t sums_floats() const {
-    return (by_groups ? 1 : geometry.groups) * panels * geometry.group_channels * geometry.taps * width;
+  // Nothing is added up beyond a tile, and sums are not kept.
+  bool one_block() const;
+  std::int64_t tile_floats(const WgradTileRows& tile) const { return geometry.taps * tile.rows * width; }
+  std::int64_t kept_floats() const {
+    const std::int64_t all = panels * geometry.group_channels * geometry.taps * width;
+    return by_groups ? all : one_block() ? 0 : geometry.groups * all;
   }
   std::int64_t x_floats() const;  // of a block, copied
   std::int64_t panel_floats() const { return by_groups ? 0 : block_images * block_rows * block_columns * width; }

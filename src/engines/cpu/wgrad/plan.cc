@@ -46,7 +46,7 @@ class WgradPlan final : public ConvPlan, public HasStages {
 
   Candidate candidate() const override { return candidate_; }
   std::size_t workspace_bytes() const override {
-    return sizeof(float) * static_cast<std::size_t>(padded(design_.sums_floats()) + threads_ * own_floats());
+    return sizeof(float) * static_cast<std::size_t>(padded(design_.kept_floats()) + threads_ * own_floats());
   }
   std::size_t retained_bytes() const override {
     return design_.channels.size() * sizeof(WgradTileRows) + design_.taps.size() * sizeof(std::int64_t);
@@ -55,15 +55,26 @@ class WgradPlan final : public ConvPlan, public HasStages {
 
   Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
     auto* const sums = static_cast<float*>(context.workspace);
-    const std::int64_t count = design_.item_count();
+    const std::int64_t count = design_.item_count(), kept = padded(design_.kept_floats());
     parallel_ranges(context.team(), count, [&](std::int64_t begin, std::int64_t end, int thread) {
-      float* const own = sums + padded(design_.sums_floats()) + thread * own_floats();
-      const std::int64_t last = end < count ? design_.item(end).sums : design_.sums_floats();
+      Own own{.sums = sums, .panel = sums + kept + thread * own_floats(), .x = nullptr, .tile = nullptr};
+      own.x = own.panel + padded(design_.panel_floats());
+      own.tile = own.x + padded(design_.x_floats());
+      if (design_.one_block()) {
+        each_block([&](const WgradBlock& block) { add_block(args, begin, end, block, own); });
+        return;
+      }
+      const std::int64_t last = end < count ? design_.item(end).sums : design_.kept_floats();
       std::fill(sums + design_.item(begin).sums, sums + last, 0.0F);
-      each_block([&](const WgradBlock& block) { add_block(args, begin, end, block, own, sums); });
+      each_block([&](const WgradBlock& block) { add_block(args, begin, end, block, own); });
       for (std::int64_t i = begin; i < end; ++i) {
         const WgradItem item = design_.item(i);
-        store(item, sums + item.sums, static_cast<float*>(args.out));
+        const float* from = sums + item.sums;
+        if (design_.by_groups) store_by_groups(item, from, static_cast<float*>(args.out));
+        for (std::int64_t t = item.first_tile; t < item.last_tile; ++t) {
+          store(item, design_.channels[t], from, static_cast<float*>(args.out));
+          from += design_.tile_floats(design_.channels[t]);
+        }
       }
     });
     return {};
@@ -71,14 +82,22 @@ class WgradPlan final : public ConvPlan, public HasStages {
 
  private:
   static std::int64_t padded(std::int64_t floats) { return (floats + 15) / 16 * 16; }
-  std::int64_t own_floats() const { return padded(design_.panel_floats()) + padded(design_.x_floats()); }
+  std::int64_t own_floats() const {
+    const std::int64_t tile = design_.one_block() ? design_.tile_floats(design_.channels.back()) : 0;
+    return padded(design_.panel_floats()) + padded(design_.x_floats()) + padded(tile);
+  }
 
-  // The rows of x that a block reads.
-  Range rows_of(const WgradBlock& b) const {
+  // Memory of a thread, but for `sums`, which are everybody's.
+  struct Own {
+    float *sums, *panel, *x, *tile;
+  };
+
+  // The rows, or the columns, of x that a block reads.
+  Range read_of(int dim, std::int64_t first_y, std::int64_t count) const {
     const ConvGeometry& g = design_.geometry;
-    const std::int64_t first = b.first_row * g.stride[1] - g.pre[1];
-    const std::int64_t last = (b.first_row + b.rows - 1) * g.stride[1] - g.pre[1] + (g.filter[1] - 1) * g.dilation[1];
-    return {std::clamp<std::int64_t>(first, 0, g.x_size[1]), std::clamp<std::int64_t>(last + 1, 0, g.x_size[1])};
+    const std::int64_t first = first_y * g.stride[dim] - g.pre[dim];
+    const std::int64_t last = first + (count - 1) * g.stride[dim] + (g.filter[dim] - 1) * g.dilation[dim] + 1;
+    return {std::clamp<std::int64_t>(first, 0, g.x_size[dim]), std::clamp<std::int64_t>(last, 0, g.x_size[dim])};
   }
 
   template <class Body>
@@ -97,18 +116,29 @@ class WgradPlan final : public ConvPlan, public HasStages {
     }
   }
 
-  void add_block(const ConvArgs& args, std::int64_t begin, std::int64_t end, const WgradBlock& block, float* own,
-                 float* sums) const {
-    float *const panel = own, *const copied_x = own + padded(design_.panel_floats());
-    const auto *x = static_cast<const float*>(args.x), *y = static_cast<const float*>(args.y);
+  void add_block(const ConvArgs& args, std::int64_t begin, std::int64_t end, const WgradBlock& block,
+                 const Own& own) const {
+    const auto* x = static_cast<const float*>(design_.turned ? args.y : args.x);
+    const auto* y = static_cast<const float*>(design_.turned ? args.x : args.y);
     for (std::int64_t i = begin; i < end; ++i) {
       const WgradItem item = design_.item(i);
       if (design_.by_groups) {
-        add_by_groups(x, y, item, block, sums + item.sums);
-      } else {
-        if (design_.copies_x && (i == begin || item.panel == 0)) copy_x(x, item, block, copied_x);
-        copy_panel(y, item, block, panel);
-        add_products(design_.copies_x ? copied_x : x, item, block, panel, sums + item.sums);
+        add_by_groups(x, y, item, block, own.sums + item.sums);
+        continue;
+      }
+      if (design_.copies_x && (i == begin || item.panel == 0)) copy_x(x, item, block, own.x);
+      copy_panel(y, item, block, own.panel);
+      float* sums = own.sums + item.sums;
+      for (std::int64_t t = item.first_tile; t < item.last_tile; ++t) {
+        const WgradTileRows& tile = design_.channels[t];
+        if (design_.one_block()) {
+          std::fill(own.tile, own.tile + design_.tile_floats(tile), 0.0F);
+          add_products(design_.copies_x ? own.x : x, item, tile, block, own.panel, own.tile);
+          store(item, tile, own.tile, static_cast<float*>(args.out));
+        } else {
+          add_products(design_.copies_x ? own.x : x, item, tile, block, own.panel, sums);
+          sums += design_.tile_floats(tile);
+        }
       }
     }
   }
@@ -145,14 +175,15 @@ class WgradPlan final : public ConvPlan, public HasStages {
   // Of an item's channels [tile][image][row][column][channel of the tile].
   void copy_x(const float* x, const WgradItem& item, const WgradBlock& b, float* to) const {
     const ConvGeometry& g = design_.geometry;
-    const Range rows = rows_of(b);
-    const std::int64_t positions = b.images * (rows.last - rows.first) * g.x_size[2];
+    const Range rows = read_of(1, b.first_row, b.rows), columns = read_of(2, b.first_column, b.columns);
+    const std::int64_t positions = b.images * (rows.last - rows.first) * (columns.last - columns.first);
     const std::int64_t first = design_.channels[item.first_tile].first;
     std::int64_t position = 0;
     for (std::int64_t n = 0; n < b.images; ++n) {
       for (std::int64_t h = rows.first; h < rows.last; ++h) {
-        const float* from = x + (b.first_image + n) * g.x.batch + h * g.x.spatial[1] + item.group * g.group_channels;
-        for (std::int64_t w = 0; w < g.x_size[2]; ++w, ++position, from += g.x.spatial[2]) {
+        const float* from = x + (b.first_image + n) * g.x.batch + h * g.x.spatial[1] + columns.first * g.x.spatial[2] +
+                            item.group * g.group_channels;
+        for (std::int64_t w = columns.first; w < columns.last; ++w, ++position, from += g.x.spatial[2]) {
           for (std::int64_t t = item.first_tile; t < item.last_tile; ++t) {
             const WgradTileRows& tile = design_.channels[t];
             float* const place = to + (tile.first - first) * positions + position * tile.rows;
@@ -165,49 +196,50 @@ class WgradPlan final : public ConvPlan, public HasStages {
     }
   }
 
-  // Sums: of each tile, of each tap, [row][filter]. x: the tensor, or what copy_x() made.
-  void add_products(const float* x, const WgradItem& item, const WgradBlock& b, const float* panel, float* sums) const {
+  // sums: [tap][row][filter]. x: the tensor, or what copy_x() made.
+  void add_products(const float* x, const WgradItem& item, const WgradTileRows& tile, const WgradBlock& b,
+                    const float* panel, float* sums) const {
     const ConvGeometry& g = design_.geometry;
     const std::int64_t row_floats = b.columns * design_.width;
-    const Range x_rows = rows_of(b);
-    const float* channels[kMostWgradRows];
-    for (std::int64_t t = item.first_tile; t < item.last_tile; ++t) {
-      const WgradTileRows& tile = design_.channels[t];
-      const WgradTile add = design_.tiles[tile.rows - 1];
-      const std::int64_t group_channel = item.group * g.group_channels + tile.first;
-      std::int64_t steps[] = {g.x.batch, g.x.spatial[1], g.x.spatial[2]};
-      const float* tile_x = x + b.first_image * g.x.batch;
-      if (design_.copies_x) {
-        steps[2] = tile.rows;
-        steps[1] = g.x_size[2] * steps[2];
-        steps[0] = (x_rows.last - x_rows.first) * steps[1];
-        tile_x = x + (tile.first - design_.channels[item.first_tile].first) * b.images * steps[0] / tile.rows;
+    const WgradTile add = design_.tiles[tile.rows - 1];
+    // Where x has its channels for depth, row and column 0 of the block's first image, and its steps.
+    std::int64_t steps[] = {g.x.batch, g.x.spatial[1], g.x.spatial[2]};
+    const float* first[kMostWgradRows];
+    if (design_.copies_x) {
+      const Range rows = read_of(1, b.first_row, b.rows), columns = read_of(2, b.first_column, b.columns);
+      steps[2] = tile.rows;
+      steps[1] = (columns.last - columns.first) * steps[2];
+      steps[0] = (rows.last - rows.first) * steps[1];
+      const std::int64_t before =
+          (tile.first - design_.channels[item.first_tile].first) * b.images * steps[0] / tile.rows;
+      for (int r = 0; r < tile.rows; ++r) first[r] = x + before + r - rows.first * steps[1] - columns.first * steps[2];
+    } else {
+      const std::int64_t channel = item.group * g.group_channels + tile.first;
+      for (int r = 0; r < tile.rows; ++r) {
+        first[r] = x + b.first_image * g.x.batch + channel_offset(g.x, channel + r);
       }
-      for (std::int64_t d = 0; d < g.filter[0]; ++d) {
-        const std::int64_t xd = b.depth * g.stride[0] - g.pre[0] + d * g.dilation[0];
-        const bool any = xd >= 0 && xd < g.x_size[0];
-        for (std::int64_t h = 0; h < g.filter[1]; ++h) {
-          const std::int64_t down = h * g.dilation[1] - g.pre[1];
-          const Range rows = inside(b.first_row, b.first_row + b.rows, g.stride[1], down, g.x_size[1]);
-          for (std::int64_t w = 0; w < g.filter[2]; ++w, sums += tile.rows * design_.width) {
-            const std::int64_t right = w * g.dilation[2] - g.pre[2];
-            const Range columns = inside(b.first_column, b.first_column + b.columns, g.stride[2], right, g.x_size[2]);
-            if (!any || rows.first >= rows.last || columns.first >= columns.last) continue;
-            const std::int64_t down_by = rows.first * g.stride[1] + down,
-                               right_by = columns.first * g.stride[2] + right;
-            for (int r = 0; r < tile.rows; ++r) {
-              channels[r] = tile_x + down_by * steps[1] + right_by * steps[2];
-              channels[r] += design_.copies_x ? r - x_rows.first * steps[1]
-                                              : xd * g.x.spatial[0] + channel_offset(g.x, group_channel + r);
-            }
-            WgradPositions positions{{b.images, rows.last - rows.first, columns.last - columns.first},
-                                     {steps[0], g.stride[1] * steps[1], g.stride[2] * steps[2]},
-                                     {b.rows * row_floats, row_floats, design_.width}};
-            join(positions);
-            add(channels,
-                panel + (rows.first - b.first_row) * row_floats + (columns.first - b.first_column) * design_.width,
-                positions, sums);
-          }
+    }
+    for (std::int64_t d = 0; d < g.filter[0]; ++d) {
+      const std::int64_t xd = b.depth * g.stride[0] - g.pre[0] + d * g.dilation[0];
+      const bool any = xd >= 0 && xd < g.x_size[0];
+      for (std::int64_t h = 0; h < g.filter[1]; ++h) {
+        const std::int64_t down = h * g.dilation[1] - g.pre[1];
+        const Range rows = inside(b.first_row, b.first_row + b.rows, g.stride[1], down, g.x_size[1]);
+        for (std::int64_t w = 0; w < g.filter[2]; ++w, sums += tile.rows * design_.width) {
+          const std::int64_t right = w * g.dilation[2] - g.pre[2];
+          const Range columns = inside(b.first_column, b.first_column + b.columns, g.stride[2], right, g.x_size[2]);
+          if (!any || rows.first >= rows.last || columns.first >= columns.last) continue;
+          const std::int64_t at = xd * g.x.spatial[0] + (rows.first * g.stride[1] + down) * steps[1] +
+                                  (columns.first * g.stride[2] + right) * steps[2];
+          const float* channels[kMostWgradRows];
+          for (int r = 0; r < tile.rows; ++r) channels[r] = first[r] + at;
+          WgradPositions positions{{b.images, rows.last - rows.first, columns.last - columns.first},
+                                   {steps[0], g.stride[1] * steps[1], g.stride[2] * steps[2]},
+                                   {b.rows * row_floats, row_floats, design_.width}};
+          join(positions);
+          add(channels,
+              panel + (rows.first - b.first_row) * row_floats + (columns.first - b.first_column) * design_.width,
+              positions, sums);
         }
       }
     }
@@ -277,29 +309,27 @@ class WgradPlan final : public ConvPlan, public HasStages {
     }
   }
 
-  void store(const WgradItem& item, const float* sums, float* out) const {
-    if (design_.by_groups) return store_by_groups(item, sums, out);
+  void store(const WgradItem& item, const WgradTileRows& tile, const float* sums, float* out) const {
     const ConvGeometry& g = design_.geometry;
     const std::int64_t first = item.panel * design_.width;
     const std::int64_t count = std::min(design_.width, g.group_filters - first);
     const auto alpha = static_cast<float>(problem_.alpha), beta = static_cast<float>(problem_.beta);
-    float* const filters = out + g.w.origin + (item.group * g.group_filters + first) * g.w.out;
-    const std::int64_t* const taps = design_.taps.data();
-    for (std::int64_t t = item.first_tile; t < item.last_tile; ++t) {
-      const WgradTileRows& tile = design_.channels[t];
-      const std::int64_t tap_floats = tile.rows * design_.width;
+    float* const to = out + g.w.origin + (item.group * g.group_filters + first) * g.w.out + tile.first * g.w.in;
+    const auto element = [&](float sum, float& w) { w = beta == 0 ? alpha * sum : alpha * sum + beta * w; };
+    if (g.taps == 1 && g.w.out == 1) {
       for (int r = 0; r < tile.rows; ++r) {
-        for (std::int64_t k = 0; k < count; ++k) {
-          const float* const from = sums + r * design_.width + k;
-          float* const to = filters + k * g.w.out + (tile.first + r) * g.w.in;
-          if (beta == 0) {
-            for (std::int64_t i = 0; i < g.taps; ++i) to[taps[i]] = alpha * from[i * tap_floats];
-          } else {
-            for (std::int64_t i = 0; i < g.taps; ++i) to[taps[i]] = alpha * from[i * tap_floats] + beta * to[taps[i]];
-          }
-        }
+        for (std::int64_t k = 0; k < count; ++k) element(sums[r * design_.width + k], to[r * g.w.in + k]);
       }
-      sums += g.taps * tap_floats;
+      return;
+    }
+    const std::int64_t tap_floats = tile.rows * design_.width;
+    const std::int64_t* const taps = design_.taps.data();
+    for (int r = 0; r < tile.rows; ++r) {
+      for (std::int64_t k = 0; k < count; ++k) {
+        const float* const from = sums + r * design_.width + k;
+        float* const w = to + k * g.w.out + r * g.w.in;
+        for (std::int64_t i = 0; i < g.taps; ++i) element(from[i * tap_floats], w[taps[i]]);
+      }
     }
   }
 

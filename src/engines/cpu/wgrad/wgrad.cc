@@ -42,7 +42,7 @@ class WgradEngine final : public cost::FittedEngine {
     if (auto refusal = refuse_huge_window(problem)) return refusal;
     if (auto refusal = refuse_huge_weights(problem)) return refusal;
     const double bytes =
-        4.0 * static_cast<double>(design_wgrad(problem, *wgrad_kernels_for(plan.cpu.isa), plan).sums_floats());
+        4.0 * static_cast<double>(design_wgrad(problem, *wgrad_kernels_for(plan.cpu.isa), plan).kept_floats());
     if (bytes <= kMostSumBytes) return std::nullopt;
     return Refusal{RefusalCode::workspace,
                    fmt::format("w={}, groups={}: sums take {:.0f} bytes, this engine takes {:.0f}",

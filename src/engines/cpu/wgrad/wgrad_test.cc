@@ -16,8 +16,14 @@ TEST(Wgrad, EveryPathMatchesTheOracle) {
            "wgrad:x=f32,2x24x9x9,nchw:w=f32,40x24x3x3:y=f32,2x40x9x9,nchw:pad=1x1",
            "wgrad:x=f32,1x40x9x9,nchw16c:w=f32,24x40x3x3:pad=1x1",  // tiles across blocks
            "wgrad:x=f32,2x24x9x9,nchw8c:w=f32,40x24x1x1:y=f32,2x40x9x9,nchw16c",
-           "wgrad:x=f32,3x64x7x7,nhwc:w=f32,128x64x1x1",  // all positions in one loop
-           "wgrad:x=f32,5x48x1x1,nhwc:w=f32,33x48x1x1",   // of images alone
+           "wgrad:x=f32,3x64x7x7,nhwc:w=f32,128x64x1x1",          // all positions in one loop
+           "wgrad:x=f32,1x40x20x20,nhwc:w=f32,70x40x1x1:beta=1",  // turned, two blocks
+           "wgrad:x=f32,1x40x21x19,nchw:w=f32,70x40x1x1:y=f32,1x70x11x7,nhwc:stride=2x3",
+           "wgrad:x=f32,1x40x5x6,nhwc:w=f32,70x40x1x1,nhwc:alpha=2",  // turned, one block
+           "wgrad:x=f32,1x2x5x6,nhwc:w=f32,70x2x1x1",                 // not turned
+           "wgrad:x=f32,1x40x5x6,nhwc:w=f32,20x40x3x3:pad=1x1:beta=0.5",
+           "wgrad:x=f32,1x40x3x700,nhwc:w=f32,64x40x3x3:pad=1x1",  // parts of rows copied
+           "wgrad:x=f32,5x48x1x1,nhwc:w=f32,33x48x1x1",            // of images alone
            "wgrad:x=f32,2x64x15x15,nhwc:w=f32,48x64x1x1:stride=2x2",
            "wgrad:x=f32,1x16x19x17,nhwc:w=f32,24x16x3x2:stride=2x3:dilation=2x1:pad=3x0/1x2",
            "wgrad:x=f32,2x48x9x9,nhwc:w=f32,96x4x3x3:groups=12:pad=1x1",
@@ -42,7 +48,7 @@ TEST(Wgrad, EveryPathMatchesTheOracle) {
 }
 
 TEST(Wgrad, RefusesSumsThatAreTooLarge) {
-  expect_refused(wgrad_engine(), "wgrad:x=f32,1x4000000x1x5,nchw:w=f32,4000000x1x1x5:groups=4000000:pad=0x2",
+  expect_refused(wgrad_engine(), "wgrad:x=f32,1x4000000x1x300,nchw:w=f32,4000000x1x1x5:groups=4000000:pad=0x2",
                  RefusalCode::workspace, "groups=4000000");
 }
 
