@@ -271,7 +271,7 @@ TEST_F(PlanCommand, TuneKeepsTheFastestOfSeveralAndRunObeysIt) {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   };
-  const json tuned = run_json(on({"tune", kNetwork}, {"--budget", "15"}), 0);
+  const json tuned = run_json(on({"tune", kNetwork}, {"--budget", std::to_string(15 * slowdown())}), 0);
   const json& plans = tuned["plans"];
   ASSERT_GE(plans["timed"].size(), 3u) << plans;
   double least = 1;

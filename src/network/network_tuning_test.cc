@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 
+#include "base/testing.h"
 #include "network/kept_plan.h"
 #include "network/placement.h"
 #include "network/seen_in_runs.h"
@@ -230,7 +231,7 @@ class PlanChoiceTest : public NetworkTuningTest {
     folder_ = testing::TempDir() + "convoy-kept-plans";
     std::filesystem::remove_all(folder_);
     options_.kept_plans = folder_;
-    options_.selection.budget_seconds = 2;
+    options_.selection.budget_seconds = 2 * slowdown();
   }
   PlanChoice choose(const std::vector<std::string>& hows) {
     auto choice = choose_plan(*network_, inputs_, options_, hows);
