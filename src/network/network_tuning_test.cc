@@ -296,6 +296,7 @@ class PartialToNchw final : public MeasurementStore {
 };
 
 TEST_F(PlanChoiceTest, TheSolverIsAskedAgainWithWhatRunsTook) {
+  if (slowdown() > 1) GTEST_SKIP() << "what sanitized runs take contradicts nothing reliably";
   options_.selection.filter.engines = "cpu.direct,cpu.gemm";
   PartialToNchw store(options_);
   options_.selection.store = &store;
