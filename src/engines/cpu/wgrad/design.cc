@@ -9,6 +9,9 @@
 namespace convoy::cpu {
 namespace {
 
+// Positions of x that are so many floats apart push each other out of the first cache.
+constexpr std::int64_t kApart = 256;
+
 // Cycles a position: two products or loads each.
 double tile_cycles(int rows, int vectors) { return std::max(rows * vectors / 2.0, (rows + vectors) / 2.0); }
 
@@ -113,13 +116,13 @@ WgradDesign design_wgrad(const ConvProblem& problem, const WgradKernels& kernels
   // (With strides much of what is copied would not be read.)
   const TensorDesc& x = design.turned ? problem.y : problem.x;
   design.copies_x = x.is_packed(Layout::nhwc) && g.filter[0] == 1 && g.x_size[0] == 1 && g.stride[1] == 1 &&
-                    g.stride[2] == 1 && design.panels * g.taps >= 8;
+                    g.stride[2] == 1 && g.x.spatial[2] >= kApart && design.panels * g.taps >= 8;
 
   // As many chunks as x needs to be in half of the second cache, and as give each of the threads as much to do.
   const auto tiles = static_cast<std::int64_t>(design.channels.size());
   const std::int64_t block_bytes =
       design.block_images * design.block_rows * design.block_columns * g.group_channels * 4;
-  std::int64_t chunks = (2 * block_bytes - 1) / request.cpu.l2_bytes + 1;
+  std::int64_t chunks = (2 * block_bytes - 1) / std::max<std::int64_t>(request.cpu.l2_bytes, 256 << 10) + 1;
   const std::int64_t threads = request.threads, all_panels = g.groups * design.panels;
   if (all_panels * chunks % threads != 0) chunks = std::max(chunks, 4 * threads / all_panels);
   design.chunks = std::clamp<std::int64_t>(chunks, 1, tiles);
@@ -168,9 +171,8 @@ double wgrad_cycles(const WgradDesign& design) {
   const double share = design.channels.front().rows > 6 ? 1.4 : 1.1;
   const double products = share * cycles_of(design.channels, design.vectors) * taps * panels * positions;
   const double calls = tiles * taps * panels * positions / block;
-  return products + 60 * calls + 1.0 * panels * positions * static_cast<double>(design.width) +
-         2.0 * static_cast<double>(design.geometry.groups * design.panels * design.geometry.group_channels *
-                                   design.geometry.taps * design.width);
+  const double width = static_cast<double>(design.width), channels = static_cast<double>(g.group_channels);
+  return products + 60 * calls + panels * positions * width + 2 * panels * channels * taps * width;
 }
 
 }  // namespace convoy::cpu

@@ -2,7 +2,14 @@
 //
 // Positions of y come in blocks of up to kMostPositions, so that a panel of y for a block stays in the first cache:
 // whole images, else whole rows of one, else a part of a row. An item is a group's panel of filters and a chunk of its
-// channels: what a thread takes, for all blocks. Its sums are [tap][channel][filter of the panel].
+// channels: what a thread takes, for all blocks. Items of a chunk follow on each other, so that what a block has of its
+// channels is read once from beyond the second cache. Sums are [tile of channels][tap][channel][filter of the panel].
+//
+// Where channels lie side by side, positions may be so far apart that they push each other out of the caches: then an
+// item's channels of a block are copied, too.
+//
+// Depthwise, and in groups of two and four, where channels lie side by side, a vector's lanes are filters of several
+// groups: an item is two vectors of them, its sums are [tap][channel of a group][filter], and y is read in place.
 #pragma once
 
 #include <vector>
@@ -32,11 +39,9 @@ struct WgradBlock {
 struct WgradDesign {
   static constexpr std::int64_t kMostPositions = 256;
 
-  // Of filters of 1 x and y may have changed places, so that a vector's lanes are channels, which lie side by side in
-  // w.
   ConvGeometry geometry;
-  bool turned = false;
-  bool by_groups = false;
+  bool turned = false;      // x and y have changed places: filters of 1, whose channels lie side by side in w
+  bool by_groups = false;   // lanes are filters of several groups
   int vectors = 2;          // of a panel: 2 or 4
   std::int64_t width = 0;   // of a panel, filters
   std::int64_t panels = 0;  // a group
