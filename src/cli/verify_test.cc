@@ -40,7 +40,8 @@ TEST_F(Command, VerifySaysWhatItCannotDo) {
   expect_error({"verify", kConv, "--repeat", "0"}, 2, "--repeat");
   expect_error({"verify", kConv, "--repro-folder", path("nowhere")}, 2, "--repro-folder");
   expect_error({"verify", path("missing.onnx")}, 2, "missing.onnx");
-  const json nothing = run_json({"verify", "wgrad:x=f32,1x8x6x6:w=f32,8x8x1x1:y=f32,1x8x6x6", "--engines", "cpu.*"}, 4);
+  const json nothing =
+      run_json({"verify", "wgrad:x=f32,1x8x6x6:w=f32,8x8x1x1:y=f32,1x8x6x6", "--engines", "cpu.direct"}, 4);
   EXPECT_EQ(nothing["unsupported"].size(), 1u);
   const json late = run_json({"verify", kConv, "--all-engines", "--budget", "0.000001"}, 1);
   EXPECT_GT(late["not_checked"].get<int>(), 0);
