@@ -53,8 +53,8 @@ double choose_tiles(const WgradKernels& kernels, WgradDesign& design) {
 // Filters of 1 without padding or groups: dw is a product of two matrices, either of which may be the first.
 std::optional<ConvGeometry> turned(const ConvGeometry& g) {
   if (g.taps > 1 || g.groups > 1) return std::nullopt;
-  for (const std::int64_t pre : g.pre) {
-    if (pre > 0) return std::nullopt;
+  for (int i = 0; i < 3; ++i) {
+    if (g.pre[i] > 0 || g.post[i] > 0) return std::nullopt;
   }
   ConvGeometry t = g;
   std::swap(t.channels, t.filters);

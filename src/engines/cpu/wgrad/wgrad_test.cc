@@ -20,6 +20,7 @@ TEST(Wgrad, EveryPathMatchesTheOracle) {
            "wgrad:x=f32,1x40x20x20,nhwc:w=f32,70x40x1x1:beta=1",  // turned, two blocks
            "wgrad:x=f32,1x40x21x19,nchw:w=f32,70x40x1x1:y=f32,1x70x11x7,nhwc:stride=2x3",
            "wgrad:x=f32,1x40x5x6,nhwc:w=f32,70x40x1x1,nhwc:alpha=2",  // turned, one block
+           "wgrad:x=f32,2x40x5x6,nhwc:w=f32,70x40x1x1:pad=0x0/2x1",   // positions beyond x
            "wgrad:x=f32,1x2x5x6,nhwc:w=f32,70x2x1x1",                 // not turned
            "wgrad:x=f32,1x40x5x6,nhwc:w=f32,20x40x3x3:pad=1x1:beta=0.5",
            "wgrad:x=f32,1x40x3x700,nhwc:w=f32,64x40x3x3:pad=1x1",  // parts of rows copied
