@@ -12,6 +12,11 @@ namespace convoy::cpu {
 // Precondition: validate(problem) passed.
 ConvGeometry flat_geometry(const ConvProblem& problem);
 
+// Where a channel begins, from the tensor's first element.
+inline std::int64_t channel_offset(const ActivationView& view, std::int64_t channel) {
+  return channel / view.block * view.channel + channel % view.block;
+}
+
 // The epilogue of a floating-point problem; args.bias is f32.
 EpilogueArgs make_epilogue(const ConvProblem& problem, const ConvArgs& args);
 

@@ -6,10 +6,6 @@
 namespace convoy::cpu {
 namespace {
 
-std::int64_t channel_offset(const ActivationView& view, std::int64_t channel) {
-  return channel / view.block * view.channel + channel % view.block;
-}
-
 // Channel vectors of out, those included that a blocked tensor has as padding only.
 std::int64_t vector_count(const DepthwiseShape& shape, std::int64_t lanes) {
   const std::int64_t block = shape.out.block;

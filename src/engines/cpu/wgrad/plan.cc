@@ -5,14 +5,11 @@
 #include <utility>
 
 #include "core/stages.h"
+#include "engines/cpu/common/problem.h"
 #include "engines/cpu/wgrad/design.h"
 
 namespace convoy::cpu {
 namespace {
-
-std::int64_t channel_offset(const ActivationView& view, std::int64_t channel) {
-  return channel / view.block * view.channel + channel % view.block;
-}
 
 struct Range {
   std::int64_t first, last;

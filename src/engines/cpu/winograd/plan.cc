@@ -60,10 +60,6 @@ WinogradShape winograd_shape(const ConvProblem& problem, int m, const PlanReques
 
 namespace {
 
-std::int64_t channel_offset(const ActivationView& view, std::int64_t channel) {
-  return channel / view.block * view.channel + channel % view.block;
-}
-
 class WinogradPlan final : public PackedPlan {
  public:
   WinogradPlan(const ConvProblem& problem, Candidate candidate, const WinogradKernels& kernels,
