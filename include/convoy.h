@@ -119,19 +119,22 @@ typedef struct convoy_options {
   const char* plan;      /* text of a plan file, obeyed in place of choosing; null: none */
   int32_t lenient_plan;  /* what does not fit it: 0 an error that names the line, 1 chosen again */
   const char* precision; /* "bf16" or "f16": what nodes of f32 run in instead, wherever an engine can; null: "f32" */
-  /* What the memory of activations is to be; with how = "global" only. */
+  /* What the memory of activations and weights is to be; with how = "global" only. */
   int64_t activation_limit; /* bytes; -1: none. CONVOY_UNSUPPORTED where no plan keeps to it; convoy_error() says how
                              * many the least needs */
-  const char* objective;    /* "time" or null, or "memory": as few bytes as possible, and then the least time */
+  const char* objective;    /* "time" or null, or "memory": as few bytes of activations as possible, and then the least
+                             * time */
   /* Of plans, too: what they run on, in `threads` parts; null: OpenMP's threads. It is called from the thread that
    * executes, so from several at once where several execute, until the last plan and session are destroyed. An engine
    * or operator that is measured alone has OpenMP's, and so has oneDNN in any case: engines = "!onednn.*" keeps
    * convolutions from it. */
   convoy_parallel_for parallel_for;
   void* parallel_user; /* its first argument */
+  /* As activation_limit: of weights, packed for their engines, and other constants. */
+  int64_t weight_limit;
 } convoy_options;
 #define CONVOY_OPTIONS_INIT \
-  { sizeof(convoy_options), 0, 0, 0, 0, 0, -1, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, -1, 0, 0, 0 }
+  { sizeof(convoy_options), 0, 0, 0, 0, 0, -1, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, -1, 0, 0, 0, -1 }
 
 /* Where the command keeps its tuning database: CONVOY_DB, else convoy/tuning.db in XDG_DATA_HOME, else in
  * ~/.local/share. The text belongs to the calling thread and lives until its next call. Null where there is no such
@@ -326,7 +329,7 @@ typedef int32_t (*convoy_progress_callback)(void* user, double fraction, const c
  * convolutions in options->database, and the fastest plan beside it. convoy_session_create with the same database,
  * threads, math and precision obeys that. `inputs` as for convoy_session_run: it is run on them. Ends within
  * options->budget_seconds; 0: no limit. With `again` other than 0 what is known is measured anew. `progress` may be
- * null. Of `options` neither `how` nor `plan` nor limits on activations are taken; with engines, rules, fallback,
+ * null. Of `options` neither `how` nor `plan` nor limits on memory are taken; with engines, rules, fallback,
  * deterministic_only or workspace_limit convolutions are tuned and no plan is kept. */
 convoy_status convoy_network_tune(const convoy_network* network, const convoy_shape* shapes, size_t shape_count,
                                   const void* const* inputs, size_t input_count, const convoy_options* options,

@@ -27,12 +27,13 @@ struct NetworkValue {
   Dims proposed_dims;
 };
 
-// What the memory of activations is to be, in plans that `how` "global" makes; other ways don't take one.
+// What the memory of activations and weights is to be, in plans that `how` "global" makes; other ways don't take one.
 struct MemoryGoal {
   std::optional<std::int64_t> activation_limit;  // bytes of Session::activation_bytes()
-  bool least = false;                            // as few as possible, and then the least time
+  std::optional<std::int64_t> weight_limit;      // bytes of Session::weight_bytes()
+  bool least = false;                            // of activations as few as possible, and then the least time
   bool exact = false;  // proved, or found, by an integer program where prices leave a gap: needs the program CBC
-  bool asked() const { return activation_limit || least; }
+  bool asked() const { return activation_limit || weight_limit || least; }
 };
 
 struct NetworkOptions {

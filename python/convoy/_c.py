@@ -35,7 +35,8 @@ class Options(ctypes.Structure):
                 ("deterministic_only", c_int32), ("workspace_limit", c_int64), ("budget_seconds", c_double),
                 ("database", c_char_p), ("device", c_char_p), ("target_sms", c_int32), ("math", c_char_p),
                 ("how", c_char_p), ("plan", c_char_p), ("lenient_plan", c_int32), ("precision", c_char_p),
-                ("activation_limit", c_int64), ("objective", c_char_p), ("parallel_for", c_void_p), ("parallel_user", c_void_p)]
+                ("activation_limit", c_int64), ("objective", c_char_p), ("parallel_for", c_void_p), ("parallel_user", c_void_p),
+                ("weight_limit", c_int64)]
 
 
 class Measurement(ctypes.Structure):

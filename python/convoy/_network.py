@@ -142,9 +142,10 @@ class Network:
     plan        text of a plan file (`plan()` makes one), obeyed in place of choosing; with lenient_plan what does not fit
                 is chosen again, and the session's warnings say so, else it is an error that names the line
     precision   what nodes of f32 run in instead, wherever an engine can: "bf16", "f16"; None: f32
-    activation_limit, objective
-                with how="global": bytes that activations may take at once; "memory": as few as possible, and then the
-                least time. Session.memory says what they take
+    activation_limit, weight_limit, objective
+                with how="global": bytes that activations may take at once; bytes of weights, packed for their engines, and
+                other constants; "memory": as few bytes of activations as possible, and then the least time. Session.memory
+                says what they take
     sessions    for how many combinations of sizes it stays prepared
     """
 
@@ -153,7 +154,7 @@ class Network:
                  workspace_limit: Optional[int] = None, fallback: bool = False, threads: int = 0, math: Optional[str] = None,
                  budget: float = 0.0, database: Database = True, how: Optional[str] = None, plan: Optional[str] = None,
                  lenient_plan: bool = False, precision: Optional[str] = None, activation_limit: Optional[int] = None,
-                 objective: Optional[str] = None, sessions: int = 4) -> None:
+                 weight_limit: Optional[int] = None, objective: Optional[str] = None, sessions: int = 4) -> None:
         library = _c.library
         if isinstance(model, (bytes, bytearray, memoryview)):
             data = bytes(model)
@@ -170,7 +171,8 @@ class Network:
         self._options = _options.make(rules=rules, engines=engines, deterministic=deterministic,
                                       workspace_limit=workspace_limit, fallback=fallback, threads=threads, budget=budget,
                                       database=database, math=math, how=how, plan=plan, lenient_plan=lenient_plan,
-                                      precision=precision, activation_limit=activation_limit, objective=objective)
+                                      precision=precision, activation_limit=activation_limit, weight_limit=weight_limit,
+                                      objective=objective)
         self.inputs = self._values(library.convoy_network_inputs, library.convoy_network_input)
         self.outputs = self._values(library.convoy_network_outputs, library.convoy_network_output)
         self._most = sessions

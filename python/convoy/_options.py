@@ -91,7 +91,7 @@ def device_text(device: object) -> str:
 def place(device: object = "cpu", threads: int = 0, target_sms: int = 0) -> _c.Options:
     """Options that only say where."""
     options: _c.Options = _c.sized(_c.Options)
-    options.workspace_limit = options.activation_limit = -1
+    options.workspace_limit = options.activation_limit = options.weight_limit = -1
     options.device = _c.encoded(device_text(device), "device")
     options.threads = _integer("threads", threads)
     options.target_sms = _integer("target_sms", target_sms)
@@ -102,7 +102,7 @@ def make(*, device: object = "cpu", threads: int = 0, target_sms: int = 0, rules
          fallback: bool = False, deterministic: bool = False, workspace_limit: Optional[int] = None, budget: float = 0.0,
          database: Database = None, math: Optional[str] = None, how: Optional[str] = None, plan: Optional[str] = None,
          lenient_plan: bool = False, precision: Optional[str] = None, activation_limit: Optional[int] = None,
-         objective: Optional[str] = None) -> _c.Options:
+         weight_limit: Optional[int] = None, objective: Optional[str] = None) -> _c.Options:
     """All of convoy_options."""
     options = place(device, threads, target_sms)
     options.rules = _c.encoded(rules_text(rules), "rules")
@@ -118,5 +118,6 @@ def make(*, device: object = "cpu", threads: int = 0, target_sms: int = 0, rules
     options.lenient_plan = bool(lenient_plan)
     options.precision = _c.encoded(precision, "precision")
     options.activation_limit = _limit("activation_limit", activation_limit)
+    options.weight_limit = _limit("weight_limit", weight_limit)
     options.objective = _c.encoded(objective, "objective")
     return options

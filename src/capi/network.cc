@@ -121,12 +121,13 @@ Result<MemoryGoal> read_memory_goal(const convoy_options& given, std::string_vie
     return argument_error(fmt::format("objective='{}' is neither time nor memory", objective));
   }
   goal.least = objective == "memory";
-  if (given.activation_limit < -1) {
-    return argument_error(
-        fmt::format("activation_limit={} is neither a number of bytes nor -1", given.activation_limit));
-  }
-  if (given.activation_limit >= 0) goal.activation_limit = given.activation_limit;
-  const std::string_view field = goal.least ? "objective" : "activation_limit";
+  const auto read_limit = [](std::string_view name, std::int64_t bytes) -> Result<std::optional<std::int64_t>> {
+    if (bytes < -1) return argument_error(fmt::format("{}={} is neither a number of bytes nor -1", name, bytes));
+    return bytes >= 0 ? std::optional(bytes) : std::nullopt;
+  };
+  CONVOY_TRY(goal.activation_limit, read_limit("activation_limit", given.activation_limit));
+  CONVOY_TRY(goal.weight_limit, read_limit("weight_limit", given.weight_limit));
+  const std::string_view field = goal.least ? "objective" : goal.activation_limit ? "activation_limit" : "weight_limit";
   if (goal.asked() && given.plan != nullptr) {
     return argument_error(fmt::format("{}: plan says the layouts already", field));
   }

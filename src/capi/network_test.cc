@@ -305,6 +305,16 @@ TEST_F(CNetwork, MemoryOfActivationsIsLimitedOrLeast) {
   EXPECT_EQ(prepare(&options), CONVOY_INVALID_ARGUMENT);
   EXPECT_STREQ(convoy_error(), "activation_limit=-2 is neither a number of bytes nor -1");
   options.activation_limit = -1;
+  options.weight_limit = 1000;
+  EXPECT_EQ(prepare(&options), CONVOY_INVALID_ARGUMENT);
+  EXPECT_STREQ(convoy_error(), "weight_limit is for how='global': 'tuned' goes by no limit on memory");
+  options.how = "global";
+  EXPECT_EQ(prepare(&options), CONVOY_UNSUPPORTED);
+  EXPECT_TRUE(says("weight limit: no choice of engines keeps less than ")) << convoy_error();
+  options.weight_limit = 1 << 30;
+  EXPECT_EQ(prepare(&options), CONVOY_OK) << convoy_error();
+  options.how = nullptr;
+  options.weight_limit = -1;
   options.objective = "energy";
   EXPECT_EQ(prepare(&options), CONVOY_INVALID_ARGUMENT);
   EXPECT_STREQ(convoy_error(), "objective='energy' is neither time nor memory");

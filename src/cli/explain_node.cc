@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,6 +16,7 @@ namespace convoy::cli {
 namespace {
 
 constexpr std::size_t kMostSaid = 4;
+constexpr std::size_t kMostParts = 6;  // of a convolution and what it takes over
 
 // A node's line of a plan, with the conversions before it, which are its own.
 struct Given {
@@ -49,6 +52,33 @@ Result<Way> way_of(const std::string& name, const std::string& text) {
   return way;
 }
 
+// The lines of nodes that other ways run as one (a convolution that takes over what follows it) as one line.
+std::vector<Given> joined_as(const std::set<std::string>& names, const std::vector<Given>& nodes) {
+  std::vector<Given> result;
+  for (std::size_t first = 0, next = 0; first < nodes.size(); first = next) {
+    next = first + 1;
+    std::string name = nodes[first].line.name;
+    for (std::size_t last = first + 1; last < nodes.size() && last < first + kMostParts; ++last) {
+      name += "+" + nodes[last].line.name;
+      if (names.contains(name)) next = last + 1;
+    }
+    Given whole = nodes[first];
+    for (std::size_t i = first + 1; i < next; ++i) {
+      const network::PlanLine& part = nodes[i].line;
+      whole.line.name += "+" + part.name;
+      whole.line.runs_on += ", then " + part.runs_on;
+      whole.line.to = part.to;
+      if (whole.line.cost && part.cost) {
+        whole.line.cost->seconds += part.cost->seconds;
+        whole.line.cost->measured = whole.line.cost->measured && part.cost->measured;
+      }
+      whole.conversions.insert(whole.conversions.end(), nodes[i].conversions.begin(), nodes[i].conversions.end());
+    }
+    result.push_back(std::move(whole));
+  }
+  return result;
+}
+
 // The plan, then the other ways to choose that lead to another one.
 Result<std::vector<Way>> ways_of(const Network& network, std::span<const TensorDesc> descs,
                                  const NetworkOptions& options, const std::string& name) {
@@ -66,9 +96,15 @@ Result<std::vector<Way>> ways_of(const Network& network, std::span<const TensorD
     other.kept_plans.clear();
     other.selection.mode = SelectionMode::heuristic;
     CONVOY_TRY(const std::string text, network.plan(descs, other));
-    CONVOY_TRY(Way way, way_of(how, text));
-    if (way.nodes.size() == ways.front().nodes.size()) ways.push_back(std::move(way));
+    CONVOY_TRY(ways.emplace_back(), way_of(how, text));
   }
+  std::set<std::string> names;
+  for (const Way& way : ways) {
+    for (const Given& given : way.nodes) names.insert(given.line.name);
+  }
+  for (Way& way : ways) way.nodes = joined_as(names, way.nodes);
+  const std::size_t nodes = ways.front().nodes.size();
+  std::erase_if(ways, [&](const Way& way) { return way.nodes.size() != nodes; });
   return ways;
 }
 

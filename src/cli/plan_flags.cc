@@ -62,17 +62,23 @@ void add_memory_flags(Parser app, MemoryFlags& flags) {
                  "With --how global: the most bytes that activations may take at once: 12M")
       .type_name("BYTES")
       .bytes()
-      .each([&flags](const std::string&) { flags.limited = true; });
+      .each([&flags](const std::string&) { flags.limits_activations = true; });
+  app.add_option("--weight-limit", flags.weight_limit,
+                 "With --how global: the most bytes of weights, packed for their engines, and other constants: 100M")
+      .type_name("BYTES")
+      .bytes()
+      .each([&flags](const std::string&) { flags.limits_weights = true; });
   app.add_flag("--exact", flags.exact,
-               "With --activation-limit or --objective memory: close the gap that prices leave by an integer program "
-               "(needs the solver CBC)");
+               "With --activation-limit, --weight-limit or --objective memory: close the gap that prices leave by an "
+               "integer program (needs the solver CBC)");
 }
 
 std::string given_flag(const MemoryFlags& flags, const NetworkOptions& options) {
-  return flags.limited          ? "--activation-limit"
-         : options.memory.least ? "--objective memory"
-         : flags.exact          ? "--exact"
-                                : "";
+  return flags.limits_activations ? "--activation-limit"
+         : flags.limits_weights   ? "--weight-limit"
+         : options.memory.least   ? "--objective memory"
+         : flags.exact            ? "--exact"
+                                  : "";
 }
 
 void add_plan_flags(Parser app, PlanFlags& flags) {
@@ -107,7 +113,10 @@ Result<NetworkOptions> planning_options(const Program& program, double default_b
 Result<void> apply(const Program& program, const PlanFlags& flags, NetworkOptions& options) {
   CONVOY_TRY(options.precision, parse_precision(flags.precision));
   options.how = flags.how;
-  if (flags.memory.limited) options.memory.activation_limit = static_cast<std::int64_t>(flags.memory.activation_limit);
+  if (flags.memory.limits_activations) {
+    options.memory.activation_limit = static_cast<std::int64_t>(flags.memory.activation_limit);
+  }
+  if (flags.memory.limits_weights) options.memory.weight_limit = static_cast<std::int64_t>(flags.memory.weight_limit);
   options.memory.exact = flags.memory.exact;
   if (const std::string flag = given_flag(flags.memory, options); !flag.empty()) {
     if (!flags.plan_file.empty()) return Error{ErrorCode::invalid_argument, flag + ": --plan says the layouts already"};
@@ -116,7 +125,8 @@ Result<void> apply(const Program& program, const PlanFlags& flags, NetworkOption
                    fmt::format("{} is for --how global: {} goes by no limit on memory", flag, flags.how)};
     }
     if (!options.memory.asked()) {
-      return Error{ErrorCode::invalid_argument, flag + " is for --activation-limit and --objective memory"};
+      return Error{ErrorCode::invalid_argument,
+                   flag + " is for --activation-limit, --weight-limit and --objective memory"};
     }
   }
   if (flags.how == "tuned") {

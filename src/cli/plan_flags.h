@@ -10,8 +10,8 @@ namespace convoy::cli {
 
 // What a plan's memory is to be.
 struct MemoryFlags {
-  std::uint64_t activation_limit = 0;  // bytes
-  bool limited = false;
+  std::uint64_t activation_limit = 0, weight_limit = 0;  // bytes
+  bool limits_activations = false, limits_weights = false;
   bool exact = false;
 };
 void add_memory_flags(Parser app, MemoryFlags& flags);

@@ -154,6 +154,23 @@ TEST_F(PlanCommand, KeepsALimitOnActivations) {
   EXPECT_GT(compared["b_over_a"], 0);
 }
 
+TEST_F(PlanCommand, KeepsALimitOnWeights) {
+  const std::string network = "zoo:resnet18";
+  const Finished none = with({"plan", network, "--how", "global", "--weight-limit", "1M"});
+  EXPECT_EQ(none.exit_code, 4);
+  const std::size_t at = none.err.find("no choice of engines keeps less than ");
+  ASSERT_NE(at, std::string::npos) << none.err;
+  const std::int64_t fewest = std::stoll(none.err.substr(at + 37));
+  const std::string limit = std::to_string(fewest + fewest / 10);
+  const Finished kept = with({"plan", network, "--how", "global", "--weight-limit", limit, "-o", path("kept.plan")});
+  ASSERT_EQ(kept.exit_code, 0) << kept.err;
+  const Finished ran = run({"run", network, "--random-inputs", "--no-db", "--plan", path("kept.plan"), "--json"});
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  const auto bytes = json::parse(ran.out)["weight_bytes"].get<std::int64_t>();
+  EXPECT_LE(bytes, fewest + fewest / 10);
+  EXPECT_NE(kept.err.find("weights: " + std::to_string(bytes) + " bytes of " + limit), std::string::npos) << kept.err;
+}
+
 TEST_F(PlanCommand, LimitsThatAWayDoesNotTakeAreNamed) {
   const auto refused = [&](std::vector<std::string> flags) {
     std::vector<std::string> arguments = {"plan", kNetwork};
@@ -167,6 +184,7 @@ TEST_F(PlanCommand, LimitsThatAWayDoesNotTakeAreNamed) {
       std::string::npos);
   EXPECT_NE(refused({"--objective", "memory"}).find("--objective memory is for --how global: tuned"),
             std::string::npos);
+  EXPECT_NE(refused({"--weight-limit", "9M"}).find("--weight-limit is for --how global: tuned"), std::string::npos);
   EXPECT_NE(refused({"--how", "global", "--exact"}).find("--exact is for --activation-limit and"), std::string::npos);
   EXPECT_NE(refused({"--how", "global", "--activation-limit", "much"}).find("--activation-limit"), std::string::npos);
   EXPECT_NE(refused({"--plan", path("a.plan"), "--activation-limit", "9M"}).find("--activation-limit: --plan says"),
@@ -240,6 +258,39 @@ TEST_F(PlanCommand, ANodeIsExplainedInItsNetwork) {
     EXPECT_EQ(refused.exit_code, 2);
     EXPECT_NE(refused.err.find(flags[0] + " is for networks"), std::string::npos) << refused.err;
   }
+}
+
+// A line of a convolution that takes over an activation, written as two by hand.
+TEST_F(PlanCommand, AFusionIsUndoneByItsLines) {
+  ASSERT_EQ(with({"plan", kNetwork, "-o", path("whole.plan")}).exit_code, 0);
+  std::string text = text_of("whole.plan");
+  const std::string fused = "\"stem.conv+stem.bn+stem.act\"";
+  const std::size_t line = text.find("conv     " + fused), end = text.find('\n', line);
+  ASSERT_NE(line, std::string::npos) << text;
+  const std::size_t arrow = text.find(" -> ", line);
+  const std::string writes = text.substr(arrow + 4, text.find(' ', arrow + 4) - arrow - 4);
+  text.insert(end + 1, "op \"stem.act\" Relu " + writes + " -> " + writes + " - -\n");
+  text.replace(text.find(fused), fused.size(), "\"stem.conv+stem.bn\"");
+  write("apart.plan", text);
+
+  const Finished ran = with({"run", kNetwork, "--random-inputs", "--plan", path("apart.plan"), "--verbose"});
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_NE(ran.out.find("stem.conv+stem.bn\n"), std::string::npos) << ran.out;
+  const Finished compared =
+      with({"compare", kNetwork, path("whole.plan"), path("apart.plan"), "--rounds", "1", "--json"});
+  ASSERT_EQ(compared.exit_code, 0) << compared.err;
+  EXPECT_EQ(json::parse(compared.out)["differing"].size(), 3U) << compared.out;  // the whole, and what it became
+  const Finished explained = with({"explain", kNetwork, "--plan", path("apart.plan"), "--node", "stem.*", "--json"});
+  ASSERT_EQ(explained.exit_code, 0) << explained.err;
+  const json ways = json::parse(explained.out)["in_network"][0]["ways"];
+  EXPECT_NE(ways[0]["runs_on"].get<std::string>().find(", then Relu"), std::string::npos) << ways[0];
+  EXPECT_EQ(ways[1]["runs_on"].get<std::string>().find(", then"), std::string::npos) << ways[1];
+
+  const std::size_t relu = text.find("op \"stem.act\"");
+  write("no_act.plan", text.erase(relu, text.find('\n', relu) + 1 - relu));
+  const Finished missing = with({"run", kNetwork, "--random-inputs", "--plan", path("no_act.plan")});
+  EXPECT_EQ(missing.exit_code, 2);
+  EXPECT_NE(missing.err.find("node \"stem.act\": the plan has no line for it"), std::string::npos) << missing.err;
 }
 
 TEST_F(PlanCommand, SaysThatCbcIsMissing) {

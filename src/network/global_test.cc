@@ -62,7 +62,7 @@ class Global : public testing::Test {
 TEST_F(Global, IsTheLeastOfAllLayouts) {
   const Graph graph = with_passes(branches(), options_.cpu);
   Selector selector(options_, {}, {});
-  const auto global = global_sides(graph, f32_of(graph), selector);
+  const auto global = global_forms(graph, f32_of(graph), selector);
   ASSERT_TRUE(global.ok()) << global.error().message;
   std::vector<std::vector<Sides>> can(graph.nodes.size());
   std::size_t combinations = 1;
@@ -87,22 +87,22 @@ TEST_F(Global, IsTheLeastOfAllLayouts) {
     least = std::min(least, total(graph, sides, selector));
   }
   EXPECT_NEAR(global->seconds, least, 1e-9 * least);
-  EXPECT_NEAR(total(graph, global->sides, selector), least, 1e-9 * least);
+  EXPECT_NEAR(total(graph, global->forms.sides, selector), least, 1e-9 * least);
 }
 
 TEST_F(Global, TakesNoMoreThanAnyOtherWayByTheSameCosts) {
   for (const char* model : {"squeezenet1_1", "resnet18", "mobilenet_v2", "densenet121"}) {
     const Graph graph = zoo_graph(model, options_.cpu);
     Selector selector(options_, {}, {});
-    const auto global = global_sides(graph, f32_of(graph), selector);
+    const auto global = global_forms(graph, f32_of(graph), selector);
     ASSERT_TRUE(global.ok()) << global.error().message;
-    EXPECT_NEAR(global->seconds, total(graph, global->sides, selector), 1e-9 * global->seconds) << model;
-    EXPECT_NE(global->proof.find("no other layouts take less"), std::string::npos) << global->proof;
+    EXPECT_NEAR(global->seconds, total(graph, global->forms.sides, selector), 1e-9 * global->seconds) << model;
+    EXPECT_NE(global->proof.find("no other layouts and fusions take less"), std::string::npos) << global->proof;
     for (const char* how : {"greedy", "local", "uniform:nhwc", "uniform:nchw", "uniform:nchw8c"}) {
       std::vector<std::string> remarks;
-      const auto other = sides_by(how, graph, selector, remarks);
+      const auto other = forms_by(how, graph, selector, remarks);
       ASSERT_TRUE(other.ok());
-      EXPECT_LE(global->seconds, (1 + 1e-9) * total(graph, *other, selector)) << model << " " << how;
+      EXPECT_LE(global->seconds, (1 + 1e-9) * total(graph, other->sides, selector)) << model << " " << how;
     }
   }
 }
@@ -161,6 +161,72 @@ TEST_F(Global, ALayoutThatIsSlowerThanPredictedIsGivenUp) {
   ASSERT_TRUE(text.ok()) << text.error().message;
   EXPECT_NE(text->find("fake.nchw"), std::string::npos) << *text;
   EXPECT_EQ(text->find(" predicted\n"), std::string::npos) << *text;
+}
+
+// Computes no activation itself.
+struct EngineWithoutActivation : testing_support::FakeEngine {
+  using FakeEngine::FakeEngine;
+  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest&) const override {
+    if (problem.epilogue.activation.kind == ActivationKind::identity) return std::nullopt;
+    return Refusal{RefusalCode::epilogue, "activation"};
+  }
+};
+
+TEST_F(Global, AFusionIsUndoneWhereThatTakesLess) {
+  const EngineWithoutActivation plain("fake.plain", {.predicted = 1e-5});
+  const testing_support::FakeEngine full("fake.full", {.predicted = 5e-3});
+  const std::array<const Engine*, 2> engines = {&plain, &full};
+  GraphBuilder b;
+  const int x = b.conv(b.input("x", {1, 8, 8, 8}), 8, 8, 1);
+  b.output(b.node("Relu", {b.node("Add", {b.conv(x, 8, 8, 3), x})}));
+  const std::vector<HostTensor> inputs = inputs_for(b.graph);
+  std::vector<std::vector<HostTensor>> outputs;
+  std::vector<std::uint64_t> graphs;
+  constexpr std::string_view kKnobs = "{tile=4}";  // which fake engines have, but do not declare
+  for (const char* how : {"greedy", "global", "local"}) {
+    options_.how = how;
+    options_.plan.clear();
+    const auto text = plan_of(b.graph, {.options = options_, .engines = engines});
+    ASSERT_TRUE(text.ok()) << text.error().message;
+    const bool is_whole = text->find("\"Conv_1+Add_2+Relu_3\"  fake.full") != std::string::npos;
+    const bool is_apart = text->find("\"Conv_1+Add_2\"  fake.plain") != std::string::npos &&
+                          text->find("op       \"Relu_3\"") != std::string::npos;
+    EXPECT_EQ(is_whole, options_.how == "greedy") << *text;
+    EXPECT_EQ(is_apart, options_.how != "greedy") << *text;
+    graphs.push_back(read_plan_header(*text)->graph);
+    options_.plan = *text;
+    for (std::size_t at = 0; (at = options_.plan.find(kKnobs)) != std::string::npos;) {
+      options_.plan.erase(at, kKnobs.size());
+    }
+    const auto session = prepare_graph(b.graph, {.options = options_, .engines = engines});
+    ASSERT_TRUE(session.ok()) << session.error().message;
+    outputs.push_back(*(*session)->run(inputs));
+    const auto& steps = (*session)->steps();
+    EXPECT_EQ(std::ranges::count(steps, "Relu_3", &NetworkStep::nodes), is_apart ? 1 : 0);
+  }
+  EXPECT_EQ(graphs, std::vector(3, graphs.front())) << "a plan is for the same graph whatever is fused";
+  expect_close(outputs[1][0], outputs[0][0]);
+  expect_close(outputs[2][0], outputs[0][0]);
+}
+
+// Of a chain, so many fusions are undone as take least, found by trying all.
+TEST_F(Global, SoManyFusionsAreUndoneAsTakeLeast) {
+  const EngineWithoutActivation plain("fake.plain", {.predicted = 1e-5});
+  const std::array<const Engine*, 1> engines = {&plain};
+  GraphBuilder b;
+  const int x = b.input("x", {1, 8, 8, 8});
+  b.output(b.node("Relu", {b.node("Add", {b.conv(x, 8, 8, 3), x})}));
+  const Graph graph = with_passes(b.graph, options_.cpu);
+  Selector selector(options_, {}, {}, engines);
+  const auto global = global_forms(graph, f32_of(graph), selector);
+  ASSERT_TRUE(global.ok()) << global.error().message;
+  EXPECT_EQ(global->forms.unfused, std::vector{1});  // nothing runs the activation, and Add costs something
+  Graph taken = graph;
+  const std::vector<Sides> sides = take_form(taken, global->forms);
+  ASSERT_EQ(taken.nodes.size(), 2U);
+  EXPECT_EQ(taken.nodes[0].fusion.residual, 3);
+  EXPECT_EQ(taken.nodes[1].desc.op, "Relu");
+  EXPECT_NEAR(global->seconds, total(taken, sides, selector), 1e-9 * global->seconds);
 }
 
 }  // namespace

@@ -134,6 +134,14 @@ Result<void> check(const Graph& graph) {
   return {};
 }
 
+std::vector<const Node*> parts_of(const Node& node) {
+  std::vector<const Node*> parts;
+  const Node* first = &node;
+  for (; first->fused; first = &first->fused->conv) parts.insert(parts.begin(), &first->fused->next);
+  parts.insert(parts.begin(), first);
+  return parts;
+}
+
 std::string joined(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : "+") + name;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -46,6 +47,8 @@ struct ConvNode {
   std::vector<std::int32_t> w_zeros;  // where they differ between channels (w_zero_given)
 };
 
+struct Fusing;
+
 struct Node {
   ops::NodeDesc desc;
   std::vector<int> inputs;           // value ids; kAbsent for an optional one that is left out
@@ -53,8 +56,19 @@ struct Node {
   std::vector<std::string> sources;  // names of the ONNX nodes it stands for
   ConvFusion fusion;
   std::optional<ConvNode> conv;  // of a convolution whose inputs are known, as of the last shape inference
-  bool erased = false;           // `sweep` drops it
+  // Of a convolution, by the fusion pass: the last node that it took over; null: none, or it can't be undone.
+  std::shared_ptr<const Fusing> fused;
+  bool erased = false;  // `sweep` drops it
 };
+
+// A convolution before it took over the node that follows it.
+struct Fusing {
+  Node conv;
+  Node next;
+};
+
+// What a node was before anything was fused, in order: the convolution, then what it took over; else the node itself.
+std::vector<const Node*> parts_of(const Node& node);
 
 struct Graph {
   std::string name;

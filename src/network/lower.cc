@@ -479,7 +479,8 @@ Result<ActivationBytes> activation_bytes(const Graph& graph, const std::vector<S
   const Place processor{.device = &convoy::processor()};
   CONVOY_TRY(const Lowered lowered, Lowering(own, assignment, exports, {{&processor, 1}, {}}, false).run());
   const Program& program = lowered.program;
-  ActivationBytes bytes{.arena = program.footprints.front().arena_bytes};
+  ActivationBytes bytes{.arena = program.footprints.front().arena_bytes,
+                        .constants = static_cast<std::int64_t>(program.weight_bytes)};
   std::vector<Lifetime> lives;
   for (const Storage& storage : program.storages) lives.push_back(storage.life);
   bytes.live = most_alive(lives);

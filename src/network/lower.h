@@ -31,6 +31,7 @@ Result<Lowered> lower(Graph& graph, const Assignment& assignment, std::span<cons
 struct ActivationBytes {
   std::int64_t arena = 0;
   std::int64_t live = 0;
+  std::int64_t constants = 0;  // besides: those that steps read as they are, weights that convolutions pack left out
 };
 Result<ActivationBytes> activation_bytes(const Graph& graph, const std::vector<Sides>& sides,
                                          std::span<const int> exports);

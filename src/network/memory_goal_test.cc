@@ -1,10 +1,13 @@
 // Limits on the memory of activations: what is counted is what lower() finds alive, what is found under a limit is what
 // trying everything finds, and it runs.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <limits>
 #include <random>
+#include <set>
 
 #include "base/testing.h"
 #include "network/assign/live_bytes.h"
@@ -78,14 +81,14 @@ class MemoryGoals : public testing::Test {
   // All that can be chosen.
   std::vector<Plan> all_plans(const Graph& graph, bool counts_all = true) {
     Selector selector(options_, {}, {});
-    const auto layouts = layout_problem(graph, f32_of(graph), selector, true);
+    const auto layouts = layout_problem(graph, f32_of(graph), selector, {.least = true});
     EXPECT_TRUE(layouts.ok());
     const LiveBytes live = live_bytes(graph, *layouts, {});
     std::vector<Plan> plans;
     std::vector<int> choice(layouts->problem.size());
     for (;;) {
       if (choose_shared(*layouts, choice)) {
-        const auto bytes = activation_bytes(graph, layouts->chosen(choice), {});
+        const auto bytes = activation_bytes(graph, layouts->chosen(choice).sides, {});
         EXPECT_TRUE(bytes.ok()) << bytes.error().message;
         EXPECT_LE(counted(live, choice), bytes->live);
         if (counts_all) {
@@ -124,21 +127,21 @@ TEST_F(MemoryGoals, AreKeptByTheFastestOfAllPlans) {
       for (const Plan& plan : plans) {
         if (plan.bytes.arena <= limit) least = std::min(least, plan.seconds);
       }
-      const auto found = global_sides(graph, f32_of(graph), selector, {.activation_limit = limit});
+      const auto found = global_forms(graph, f32_of(graph), selector, {.activation_limit = limit});
       ASSERT_TRUE(found.ok()) << found.error().message;
-      EXPECT_LE(activation_bytes(graph, found->sides, {})->arena, limit);
+      EXPECT_LE(activation_bytes(graph, found->forms.sides, {})->arena, limit);
       EXPECT_GE(found->seconds, (1 - 1e-9) * least);
       if (found->proof.find("no other layouts within take less") != std::string::npos) {
         EXPECT_NEAR(found->seconds, least, 1e-6 * least) << found->proof;
       }
-      const auto exact = global_sides(graph, f32_of(graph), selector, {.activation_limit = limit, .exact = true});
+      const auto exact = global_forms(graph, f32_of(graph), selector, {.activation_limit = limit, .exact = true});
       ASSERT_TRUE(exact.ok()) << exact.error().message;
       EXPECT_NEAR(exact->seconds, least, 1e-6 * least) << exact->proof;
     }
-    const auto smallest = global_sides(graph, f32_of(graph), selector, {.least = true});
+    const auto smallest = global_forms(graph, f32_of(graph), selector, {.least = true});
     ASSERT_TRUE(smallest.ok()) << smallest.error().message;
-    EXPECT_EQ(activation_bytes(graph, smallest->sides, {})->arena, peaks.front()) << smallest->proof;
-    const auto none = global_sides(graph, f32_of(graph), selector, {.activation_limit = peaks.front() - 1});
+    EXPECT_EQ(activation_bytes(graph, smallest->forms.sides, {})->arena, peaks.front()) << smallest->proof;
+    const auto none = global_forms(graph, f32_of(graph), selector, {.activation_limit = peaks.front() - 1});
     ASSERT_FALSE(none.ok());
     EXPECT_EQ(none.error().code, ErrorCode::unsupported);
     EXPECT_NE(none.error().message.find("least that was found is " + std::to_string(peaks.front()) + " bytes"),
@@ -156,7 +159,7 @@ TEST_F(MemoryGoals, CountWhatLoweringFindsAlive) {
   for (const char* model : {"squeezenet1_1", "mobilenet_v2", "googlenet", "efficientnet_b0"}) {
     const Graph graph = zoo_graph(model, options_.cpu);
     Selector selector(options_, {}, {});
-    const auto layouts = layout_problem(graph, f32_of(graph), selector, true);
+    const auto layouts = layout_problem(graph, f32_of(graph), selector, {.least = true});
     ASSERT_TRUE(layouts.ok());
     const LiveBytes live = live_bytes(graph, *layouts, values_of_tail(graph));
     for (int trial = 0; trial < 20; ++trial) {
@@ -168,7 +171,7 @@ TEST_F(MemoryGoals, CountWhatLoweringFindsAlive) {
         } while (layouts->problem.nodes()[node].costs[each] == solver::kForbidden);
       }
       ASSERT_TRUE(choose_shared(*layouts, choice)) << model;
-      const auto bytes = activation_bytes(graph, layouts->chosen(choice), values_of_tail(graph));
+      const auto bytes = activation_bytes(graph, layouts->chosen(choice).sides, values_of_tail(graph));
       ASSERT_TRUE(bytes.ok()) << bytes.error().message;
       EXPECT_EQ(counted(live, choice), bytes->live) << model;
     }
@@ -202,6 +205,84 @@ TEST_F(MemoryGoals, SessionsKeepThem) {
       << none.error().message;
 }
 
+// Winograd's packed weights are several times as many.
+TEST_F(MemoryGoals, OfWeightsAreKeptByTheFastestOfAllPlans) {
+  if (!is_in_path("cbc")) GTEST_SKIP() << "skipped: no cbc";
+  options_.selection.filter.engines = "cpu.gemm,cpu.winograd";
+  options_.how = "global";
+  GraphBuilder b;
+  b.output(b.conv(b.conv(b.input("x", {1, 32, 28, 28}), 32, 64, 3), 64, 32, 3));
+  const Graph graph = with_passes(b.graph, options_.cpu);
+  Selector selector(options_, {}, {});
+  const auto layouts = layout_problem(graph, f32_of(graph), selector, {.weight_limit = 1 << 30});
+  ASSERT_TRUE(layouts.ok()) << layouts.error().message;
+  ASSERT_EQ(layouts->problem.size(), 2);
+  const auto& options = layouts->options;
+  const std::int64_t constants = activation_bytes(graph, layouts->chosen({0, 0}).sides, {})->constants;
+  std::vector<std::pair<std::int64_t, double>> plans;  // bytes of weights, seconds
+  for (int first = 0; first < layouts->problem.alternatives(0); ++first) {
+    for (int second = 0; second < layouts->problem.alternatives(1); ++second) {
+      plans.emplace_back(constants + options[0][first].weight_bytes + options[1][second].weight_bytes,
+                         layouts->problem.cost({first, second}));
+    }
+  }
+  std::ranges::sort(plans);
+  const std::int64_t fewest = plans.front().first, most = plans.back().first;
+  ASSERT_LT(2 * fewest, most);
+  const std::vector<HostTensor> inputs = inputs_for(b.graph);
+  const auto expected = run_graph(b.graph, inputs);
+  std::set<double> times;
+  for (int i = 0; i <= 4; ++i) {
+    const std::int64_t limit = fewest + i * (most - fewest) / 4;
+    double least = std::numeric_limits<double>::infinity();
+    for (const auto& [bytes, seconds] : plans) {
+      if (bytes <= limit) least = std::min(least, seconds);
+    }
+    options_.memory = {.weight_limit = limit, .exact = true};
+    const auto found = global_forms(graph, f32_of(graph), selector, options_.memory);
+    ASSERT_TRUE(found.ok()) << found.error().message;
+    EXPECT_NEAR(found->seconds, least, 1e-6 * least) << found->proof;
+    times.insert(found->seconds);
+    const auto session = prepare_graph(b.graph, {.options = options_});
+    ASSERT_TRUE(session.ok()) << session.error().message;
+    EXPECT_LE((*session)->weight_bytes(), static_cast<std::size_t>(limit));
+    EXPECT_NE(found->proof.find(fmt::format("weights: {} bytes of {}", (*session)->weight_bytes(), limit)),
+              std::string::npos)
+        << found->proof;
+    const auto outputs = (*session)->run(inputs);
+    ASSERT_TRUE(outputs.ok()) << outputs.error().message;
+    expect_close((*outputs)[0], expected[0], 1e-4);
+  }
+  EXPECT_GT(times.size(), 1U) << "fewer bytes take longer";
+  options_.memory.weight_limit = fewest - 1;
+  const auto none = prepare_graph(b.graph, {.options = options_});
+  ASSERT_FALSE(none.ok());
+  EXPECT_NE(none.error().message.find(fmt::format("no choice of engines keeps less than {} bytes", fewest)),
+            std::string::npos)
+      << none.error().message;
+}
+
+// Both limits at once.
+TEST_F(MemoryGoals, OfWeightsAndActivationsAreKeptTogether) {
+  options_.how = "global";
+  options_.memory = {.least = true};
+  const auto least = prepare_graph(branches(), {.options = options_});
+  ASSERT_TRUE(least.ok()) << least.error().message;
+  const auto activations = static_cast<std::int64_t>((*least)->activation_bytes());
+  options_.memory = {.weight_limit = 1};
+  const auto none = prepare_graph(branches(), {.options = options_});
+  ASSERT_FALSE(none.ok());
+  const std::string& text = none.error().message;
+  const std::size_t at = text.find("less than ");
+  ASSERT_NE(at, std::string::npos) << text;
+  const std::int64_t weights = std::stoll(text.substr(at + 10));
+  options_.memory = {.activation_limit = activations, .weight_limit = weights};
+  const auto both = prepare_graph(branches(), {.options = options_});
+  ASSERT_TRUE(both.ok()) << both.error().message;
+  EXPECT_LE((*both)->activation_bytes(), static_cast<std::size_t>(activations));
+  EXPECT_LE((*both)->weight_bytes(), static_cast<std::size_t>(weights));
+}
+
 TEST_F(MemoryGoals, WhatIsReadBehindThePlanIsKeptUntilTheEnd) {
   GraphBuilder b;
   const int x = b.conv(b.input("x", {1, 3, 20, 20}), 3, 12, 3);
@@ -213,13 +294,13 @@ TEST_F(MemoryGoals, WhatIsReadBehindThePlanIsKeptUntilTheEnd) {
   options_.how = "global";
   options_.memory.least = true;
   Selector selector(options_, {}, {});
-  const auto sides = global_sides(graph, f32_of(graph), selector, options_.memory);
+  const auto sides = global_forms(graph, f32_of(graph), selector, options_.memory);
   ASSERT_TRUE(sides.ok()) << sides.error().message;
-  const auto bytes = activation_bytes(graph, sides->sides, kept);
+  const auto bytes = activation_bytes(graph, sides->forms.sides, kept);
   const auto session = prepare_graph(b.graph, {.options = options_});
   ASSERT_TRUE(session.ok()) << session.error().message;
   EXPECT_EQ((*session)->activation_bytes(), static_cast<std::size_t>(bytes->arena));
-  EXPECT_LT(activation_bytes(graph, sides->sides, {})->arena, bytes->arena);
+  EXPECT_LT(activation_bytes(graph, sides->forms.sides, {})->arena, bytes->arena);
 }
 
 // Of what has no choice a session says it.

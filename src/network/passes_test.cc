@@ -40,6 +40,12 @@ void expect_same_without(const std::string& pass, const Graph& graph, double low
     expect_close(with[i], without[i]);
     expect_close(with[i], plain[i]);
   }
+  if (pass != "conv_fusion") return;
+  for (const int fusions : {1, 9}) {
+    const auto unfused = run_unfused(graph, inputs, fusions);
+    ASSERT_EQ(unfused.size(), with.size());
+    for (std::size_t i = 0; i < with.size(); ++i) expect_close(unfused[i], with[i]);
+  }
 }
 
 int conv(GraphBuilder& b, int x, std::int64_t in, std::int64_t out, std::int64_t kernel, bool bias = true) {

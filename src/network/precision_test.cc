@@ -196,12 +196,12 @@ TEST_F(Precision, TypesKeepTheErrorThatIsAllowed) {
     Selector selector(options_, {}, {}, both);
     std::vector<std::string> remarks;
     const auto types = node_types(graph, selector, remarks);
-    const auto global = global_sides(graph, types, selector);
+    const auto global = global_forms(graph, types, selector);
     ASSERT_TRUE(global.ok()) << global.error().message;
     double used = 0;
     int count = 0;
     for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
-      if (!global->sides[n].reads.narrows() && !global->sides[n].writes.narrows()) continue;
+      if (!global->forms.sides[n].reads.narrows() && !global->forms.sides[n].writes.narrows()) continue;
       EXPECT_TRUE(graph.nodes[n].conv.has_value());  // the others are not listed
       used += types[n].error * types[n].error;
       ++count;

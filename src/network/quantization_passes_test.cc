@@ -69,6 +69,12 @@ void expect_same(const Graph& graph, double absolute = 1e-5, const std::string& 
   for (std::size_t i = 0; i < with.size(); ++i) {
     expect_close(with[i], without[i], 1e-5, is_integer(with[i].desc.type) ? 1 : absolute);
   }
+  if (pass != "conv_fusion") return;
+  const auto unfused = run_unfused(graph, inputs, 1);
+  ASSERT_EQ(unfused.size(), with.size());
+  for (std::size_t i = 0; i < with.size(); ++i) {
+    expect_close(unfused[i], with[i], 1e-5, is_integer(with[i].desc.type) ? 1 : absolute);
+  }
 }
 
 Attribute pads(std::int64_t pad) { return Ints(4, pad); }

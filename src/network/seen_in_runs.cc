@@ -1,21 +1,39 @@
 #include "network/seen_in_runs.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace convoy::network {
+namespace {
+
+std::string without_epilogue(ConvProblem problem) {
+  const Epilogue given = std::exchange(problem.epilogue, {});
+  problem.epilogue.requantize = given.requantize;  // its types stand in the tensors
+  return print(problem);
+}
+
+}  // namespace
 
 void SeenInRuns::add(const Timed& timed) {
   for (std::size_t i = 0; i < timed.steps.size() && i < timed.step_seconds.size(); ++i) {
     const NetworkStep& step = timed.steps[i];
     if (step.kind != "conv") continue;
-    std::vector<Seen>& of_problem = seen_[print(step.problem)];
-    auto seen = std::ranges::find_if(of_problem, [&](const Seen& other) {
-      return other.candidate == step.selection.candidate && other.threads == step.threads;
-    });
-    if (seen == of_problem.end()) seen = of_problem.insert(seen, {step.selection.candidate, step.threads});
-    seen->seconds += timed.step_seconds[i];
-    ++seen->places;
+    for (auto* of_problem : {&seen_[print(step.problem)], &with_epilogue_[without_epilogue(step.problem)]}) {
+      auto seen = std::ranges::find_if(*of_problem, [&](const Seen& other) {
+        return other.candidate == step.selection.candidate && other.threads == step.threads;
+      });
+      if (seen == of_problem->end()) seen = of_problem->insert(seen, {step.selection.candidate, step.threads});
+      seen->seconds += timed.step_seconds[i];
+      ++seen->places;
+    }
   }
+}
+
+const std::vector<SeenInRuns::Seen>* SeenInRuns::seen_of(const std::string& problem) const {
+  if (const auto found = seen_.find(problem); found != seen_.end()) return &found->second;
+  const auto parsed = parse_problem(problem);
+  const auto found = parsed.ok() ? with_epilogue_.find(without_epilogue(*parsed)) : with_epilogue_.end();
+  return found == with_epilogue_.end() ? nullptr : &found->second;
 }
 
 Result<std::vector<Measurement>> SeenInRuns::find(const MeasurementKey& key) {
@@ -24,8 +42,8 @@ Result<std::vector<Measurement>> SeenInRuns::find(const MeasurementKey& key) {
     CONVOY_TRY(found, alone_->find(key));
   }
   if (key.caches == CacheState::network) return found;  // verdicts on candidates that ran side by side
-  const auto known = seen_.find(key.problem);
-  for (const Seen& seen : known == seen_.end() ? std::vector<Seen>() : known->second) {
+  const std::vector<Seen>* const known = seen_of(key.problem);
+  for (const Seen& seen : known == nullptr ? std::vector<Seen>() : *known) {
     if (seen.threads != key.threads) continue;
     const Candidate& candidate = seen.candidate;
     auto place = std::ranges::find(found, candidate, &Measurement::candidate);

@@ -9,6 +9,7 @@
 #include "core/notes.h"
 #include "network/conv_node.h"
 #include "network/cost/measure_step.h"
+#include "select/candidates.h"
 #include "select/names.h"
 #include "select/notes.h"
 #include "select/rounds.h"
@@ -144,18 +145,19 @@ std::optional<Selector::Cost> Selector::cost(const ConvProblem& problem, const S
                                              const void* weights, int place, Threads threads) const {
   PlanRequest request = request_for(problem, weights, place);
   if (threads == Threads::one) request.threads = 1;
+  const auto engine = std::ranges::find_if(
+      engines_, [&](const Engine* each) { return each->info().name == selection.candidate.engine; });
+  if (engine == engines_.end()) return std::nullopt;
+  const double predicted = (*engine)->predict_seconds(problem, selection.candidate.knobs, request);
   for (const CacheState caches : serving_caches(place)) {
     const auto known = options_.selection.store->find(measurement_key(problem, request, caches));
     for (const Measurement& m : known.ok() ? *known : std::vector<Measurement>()) {
       if (m.candidate == selection.candidate && m.state == MeasurementState::complete && is_current(m, engines_)) {
-        return Cost{m.median_seconds, true};
+        return Cost{m.median_seconds, true, predicted};
       }
     }
   }
-  const auto engine = std::ranges::find_if(
-      engines_, [&](const Engine* each) { return each->info().name == selection.candidate.engine; });
-  if (engine == engines_.end()) return std::nullopt;
-  return Cost{(*engine)->predict_seconds(problem, selection.candidate.knobs, request), false};
+  return Cost{predicted, false, predicted};
 }
 
 std::optional<Selector::Cost> Selector::estimate(const ConvProblem& problem, const std::string& node_name,
@@ -169,18 +171,58 @@ std::optional<Selector::Cost> Selector::estimate(const ConvProblem& problem, con
   return place->second;
 }
 
+const std::vector<Selector::Option>& Selector::options_of(const ConvProblem& problem, const std::string& node_name,
+                                                          const void* weights) {
+  const auto [place, is_new] = options_of_.try_emplace(key_of(problem, node_name, weights));
+  std::vector<Option>& found = place->second;
+  if (!is_new) return found;
+  SelectionOptions options = options_.selection;
+  options.mode = SelectionMode::heuristic;
+  const PlanRequest request = request_for(problem, weights);
+  const auto chosen = select(problem, engines_, options, request, node_name);
+  if (!chosen.ok()) return found;
+  std::vector<Option> all;
+  const auto add = [&](const Selection& selection) {
+    const auto known = cost(problem, selection, weights);
+    if (known) all.push_back({selection.candidate, *known});
+  };
+  add(*chosen);
+  if (chosen->rule.empty()) {
+    for (const Candidate& each : rank_by_heuristic(problem, engines_, options.filter, request)) {
+      if (each != chosen->candidate) add({each, SelectedBy::heuristic});
+    }
+  }
+  // The chosen one stays in front: the others may only look faster, having been measured less.
+  std::stable_sort(all.begin() + 1, all.end(),
+                   [](const Option& a, const Option& b) { return a.cost.seconds < b.cost.seconds; });
+  const std::int64_t given = problem.w.bytes();
+  for (Option& option : all) {
+    option.cost.seconds = std::max(option.cost.seconds, all.front().cost.seconds);
+    const auto seen = selection::plan_to_see(problem, option.candidate, engines_, request);
+    if (!seen.ok()) continue;
+    const bool packs = request.constant_weights != nullptr;
+    option.weight_bytes = weights == nullptr ? 0
+                          : packs            ? static_cast<std::int64_t>(seen->plan->retained_bytes())
+                                             : given;
+    if (found.empty() || option.weight_bytes < found.back().weight_bytes) found.push_back(option);
+    if (found.back().weight_bytes <= given) break;  // packing seldom makes them fewer
+  }
+  return found;
+}
+
 Selector::Cost Selector::cost(const StepProblem& problem, Threads threads) {
   const auto [place, is_new] = step_costs_.try_emplace({print(problem), threads});
   Cost& cost = place->second;
   if (!is_new) return cost;
   PlanRequest request = places_.front().request;
   if (threads == Threads::one) request.threads = 1;
+  const double predicted = predict_seconds(problem, request);
   for (const CacheState caches : serving_caches()) {
     if (const auto known = find_step(*options_.selection.store, problem, request, caches)) {
-      return cost = {known->median_seconds, true};
+      return cost = {known->median_seconds, true, predicted};
     }
   }
-  return cost = {predict_seconds(problem, request), false};
+  return cost = {predicted, false, predicted};
 }
 
 double Selector::conversion_seconds(const TensorDesc& from, const TensorDesc& to) {

@@ -55,6 +55,7 @@ class Selector {
   struct Cost {
     double seconds = 0;
     bool measured = false;  // else predicted
+    double predicted = 0;   // seconds, though others were measured
   };
   // What a selection's candidate takes alone, from the options' store if that knows. Nothing where its engine has no
   // prediction.
@@ -63,6 +64,16 @@ class Selector {
 
   // What choose() would take with what is known by now, without measuring; found once. Nothing where it would fail.
   std::optional<Cost> estimate(const ConvProblem& problem, const std::string& node_name, const void* weights);
+
+  // A candidate, and the bytes of weights that a network then keeps: those that its plan has packed, or the given ones.
+  struct Option {
+    Candidate candidate;
+    Cost cost;
+    std::int64_t weight_bytes = 0;
+  };
+  // What choose() may take of which nothing else costs less and keeps fewer bytes; the fastest first. Plans are made to
+  // find out, once for each problem.
+  const std::vector<Option>& options_of(const ConvProblem& problem, const std::string& node_name, const void* weights);
 
   // The same of an operator or a conversion; each is looked up once.
   Cost cost(const StepProblem& problem, Threads threads = Threads::all);
@@ -106,6 +117,7 @@ class Selector {
   std::map<std::string, Result<Selection>> chosen_;
   std::map<std::string, std::optional<double>> predicted_;
   std::map<std::string, std::optional<Cost>> estimated_;
+  std::map<std::string, std::vector<Option>> options_of_;
   std::map<std::pair<std::string, Threads>, Cost> step_costs_;
   std::map<std::pair<const void*, DataType>, HostTensor> narrowed_;  // weights, by those of the graph
 };

@@ -21,6 +21,7 @@
 #include "network/recording_team.h"
 #include "network/selector.h"
 #include "network/tail.h"
+#include "network/unfuse.h"
 #include "select/rounds.h"
 
 namespace convoy::network {
@@ -292,11 +293,16 @@ constexpr double kOfConvolutions = 0.8;
 
 constexpr int kMostPasses = 8;  // of measuring what takes least by the costs that are known
 
-Result<Assignment> decide(const Graph& graph, const NetworkOptions& options, Selector& selector,
+// Of the graph as it is then: fusions that are not wanted are undone.
+Result<Assignment> decide(Graph& graph, const NetworkOptions& options, Selector& selector,
                           std::vector<std::string>& remarks) {
   const auto obeyed = [&](const std::string& text) -> Result<Assignment> {
     CONVOY_TRY(const PlanFile plan, parse_plan(text));
-    return assign(graph, plan, options, selector, remarks);
+    Graph planned = graph;
+    unfuse(planned, unfused_by(plan, graph));
+    CONVOY_TRY(Assignment assignment, assign(planned, plan, options, selector, remarks));
+    graph = std::move(planned);
+    return assignment;
   };
   if (!options.plan.empty()) {
     auto assignment = obeyed(options.plan);
@@ -310,8 +316,8 @@ Result<Assignment> decide(const Graph& graph, const NetworkOptions& options, Sel
       remarks.push_back(fmt::format("{} is not obeyed: {}", path, assignment.error().message));
     }
   }
-  CONVOY_TRY(const std::vector<Sides> sides, sides_by(options.how, graph, selector, remarks, options.memory));
-  CONVOY_TRY(Assignment assignment, assign(graph, sides, selector));
+  CONVOY_TRY(const Forms forms, forms_by(options.how, graph, selector, remarks, options.memory));
+  CONVOY_TRY(Assignment assignment, assign(graph, take_form(graph, forms), selector, forms.candidates));
   choose_threads(graph, assignment, selector);
   return assignment;
 }
@@ -330,33 +336,40 @@ Result<std::string> plan_of(Graph graph, const PrepareSettings& given) {
   selection::RoundStore here;  // what is measured is what the lines say, with a database or without
   if (measures && selection.store == nullptr) selection.store = &here;
   std::vector<std::string> remarks;
-  const auto pass = [&]() -> Result<Assignment> {
+  struct Decided {
+    Graph graph;
+    Assignment assignment;
+  };
+  const auto pass = [&]() -> Result<Decided> {
     const double left = budget > 0 ? std::max(1e-3, end - monotonic_seconds()) : 0;
     if (measures) selection.budget_seconds = kOfConvolutions * left;
     remarks.clear();
     Selector chooses(settings.options, settings.progress, settings.candidates, settings.engines, settings.places);
-    CONVOY_TRY(Assignment assignment, decide(graph, settings.options, chooses, remarks));
-    if (!measures) return assignment;
+    Decided decided{graph, {}};
+    CONVOY_TRY(decided.assignment, decide(decided.graph, settings.options, chooses, remarks));
+    if (!measures) return decided;
     // At least a moment: a budget of which nothing is left must not become one without an end.
     const double rest = budget > 0 ? std::max(1e-3, end - monotonic_seconds()) : 0;
-    CONVOY_CHECK(
-        measure_steps(step_problems(graph, assignment), chooses.request(), selection.caches, rest, *selection.store));
-    return assignment;
+    CONVOY_CHECK(measure_steps(step_problems(decided.graph, decided.assignment), chooses.request(), selection.caches,
+                               rest, *selection.store));
+    return decided;
   };
   // What takes least by predictions may not once it is measured, and then something else is looked at. Where the same
   // is best again, every cost of it has been measured that could be.
   const bool again = measures && settings.options.plan.empty() && settings.options.how == "global";
   selection.likely_only = again;
-  CONVOY_TRY(Assignment assignment, pass());
+  const auto is_alike = [](const NodeAssignment& a, const NodeAssignment& b) {
+    return a.sides == b.sides && a.problem == b.problem;
+  };
+  CONVOY_TRY(Decided decided, pass());
   for (int passes = 1; again && passes < kMostPasses && (budget <= 0 || monotonic_seconds() < end); ++passes) {
-    CONVOY_TRY(Assignment next, pass());
-    const bool same =
-        std::ranges::equal(assignment.nodes, next.nodes, {}, &NodeAssignment::sides, &NodeAssignment::sides);
-    assignment = std::move(next);
+    CONVOY_TRY(Decided next, pass());
+    const bool same = std::ranges::equal(decided.assignment.nodes, next.assignment.nodes, is_alike);
+    decided = std::move(next);
     if (same) break;
   }
   Selector knows(settings.options, {}, {}, settings.engines, settings.places);
-  std::string text = plan_text(graph, assignment, settings.options, knows);
+  std::string text = plan_text(decided.graph, decided.assignment, settings.options, knows);
   for (std::string remark : remarks) {  // in the file, so that nobody has to have been there
     for (std::size_t at = 0; (at = remark.find('\n', at)) != std::string::npos; at += 3) remark.replace(at, 1, "\n# ");
     text += "# " + remark + "\n";
@@ -371,7 +384,8 @@ Result<std::vector<NetworkConvolution>> list_convolutions(Graph graph, const Pre
   decide_caches(graph, settings.options.cpu, settings.options.selection);
   Selector selector(settings.options, {}, {}, settings.engines);
   std::vector<std::string> remarks;
-  CONVOY_TRY(const std::vector<Sides> sides, sides_by(settings.options.how, graph, selector, remarks));
+  CONVOY_TRY(const Forms forms, forms_by(settings.options.how, graph, selector, remarks));
+  const std::vector<Sides> sides = take_form(graph, forms);
   std::vector<NetworkConvolution> found;
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
@@ -439,6 +453,11 @@ Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph graph, const Prep
       limit && session->activation_bytes() > static_cast<std::size_t>(*limit)) {
     return Error{ErrorCode::unsupported,
                  fmt::format("activation limit: the plan needs {} bytes, not {}", session->activation_bytes(), *limit)};
+  }
+  if (const auto limit = settings.options.memory.weight_limit;
+      limit && session->weight_bytes() > static_cast<std::size_t>(*limit)) {
+    return Error{ErrorCode::unsupported,
+                 fmt::format("weight limit: the plan keeps {} bytes, not {}", session->weight_bytes(), *limit)};
   }
   CONVOY_CHECK(session->allocate(selector.places()));
   return std::unique_ptr<SwitchableSession>(std::move(session));

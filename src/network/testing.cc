@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <span>
 
+#include "network/assign/plan_file.h"
 #include "network/onnx/import.h"
 #include "network/pass.h"
 
@@ -112,6 +113,27 @@ std::vector<HostTensor> run_graph(const Graph& graph, const std::vector<HostTens
   auto outputs = (*session)->run(inputs);
   EXPECT_TRUE(outputs.ok()) << (outputs.ok() ? "" : outputs.error().message);
   return outputs.ok() ? *outputs : std::vector<HostTensor>();
+}
+
+std::vector<HostTensor> run_unfused(const Graph& graph, const std::vector<HostTensor>& inputs, int fusions) {
+  NetworkOptions options = test_options();
+  Graph planned = with_passes(graph, options.cpu);
+  Selector selector(options, {}, {});
+  std::vector<std::string> remarks;
+  auto forms = forms_by("greedy", planned, selector, remarks);
+  for (std::size_t n = 0; n < planned.nodes.size(); ++n) {
+    forms->unfused[n] = std::min(fusions, static_cast<int>(parts_of(planned.nodes[n]).size()) - 1);
+  }
+  const std::vector<Sides> sides = take_form(planned, *forms);
+  const auto assignment = assign(planned, sides, selector);
+  EXPECT_TRUE(assignment.ok()) << (assignment.ok() ? "" : assignment.error().message);
+  if (!assignment.ok()) return {};
+  options.plan = plan_text(planned, *assignment, options, selector);
+  auto session = prepare_graph(graph, {.options = options});
+  EXPECT_TRUE(session.ok()) << (session.ok() ? "" : session.error().message) << "\n" << options.plan;
+  auto outputs = session.ok() ? (*session)->run(inputs) : std::vector<HostTensor>();
+  EXPECT_TRUE(outputs.ok()) << (outputs.ok() ? "" : outputs.error().message);
+  return outputs.ok() ? std::move(*outputs) : std::vector<HostTensor>();
 }
 
 std::vector<HostTensor> inputs_for(const Graph& graph, double low, double high) {

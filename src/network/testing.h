@@ -44,6 +44,8 @@ Graph zoo_graph(const std::string& name, const CpuFeatures& cpu);
 // Prepares and runs; expects success.
 std::vector<HostTensor> run_graph(const Graph& graph, const std::vector<HostTensor>& inputs,
                                   std::vector<std::string> skip_passes = {}, std::vector<NetworkStep>* steps = nullptr);
+// The same with up to `fusions` of each node's last ones undone, as a plan says it.
+std::vector<HostTensor> run_unfused(const Graph& graph, const std::vector<HostTensor>& inputs, int fusions);
 // An input for each graph input, of values in [low, high].
 std::vector<HostTensor> inputs_for(const Graph& graph, double low = -2, double high = 2);
 

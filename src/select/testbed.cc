@@ -18,14 +18,14 @@ class CpuTestbed final : public Testbed {
     CONVOY_TRY(bed->data_, ProblemData::make(problem, seed, request.constant_weights));
     CONVOY_CHECK(bed->allocate_output());
     bed->constant_ = request.constant_weights != nullptr;
-    if (caches != CacheState::warm) {
-      std::span<std::byte> produced;
-      if (caches == CacheState::cold) {
-        const HostTensor& input = problem.pass == Pass::fprop ? bed->data_.x : bed->data_.y;
-        produced = {input.data.get(), static_cast<std::size_t>(input.desc.bytes())};
-      }
-      CONVOY_TRY(bed->flusher_, CacheFlusher::make(bed->team_, request.cpu.l2_bytes, produced));
+    if (caches == CacheState::cold) {
+      const HostTensor& input = problem.pass == Pass::fprop ? bed->data_.x : bed->data_.y;
+      bed->produced_ = {input.data.get(), static_cast<std::size_t>(input.desc.bytes())};
     }
+    if (caches != CacheState::warm) {
+      CONVOY_TRY(bed->flusher_, CacheFlusher::make(bed->team_, request.cpu.l2_bytes, bed->produced_));
+    }
+    bed->cpu_ = request.cpu;
     return std::unique_ptr<Testbed>(std::move(bed));
   }
 
@@ -47,7 +47,8 @@ class CpuTestbed final : public Testbed {
     std::vector<Contestant> contestants;
     for (Runner* runner : runners) {
       Contestant contestant{.body = [this, runner] { return execute(*runner->plan); }};
-      if (flusher_) contestant.prepare = [this] { flusher_->flush(); };
+      CacheFlusher* const flusher = flusher_for(*runner->plan);
+      if (flusher != nullptr) contestant.prepare = [flusher] { flusher->flush(); };
       contestants.push_back(std::move(contestant));
     }
     TimingOptions on_this_team = options;
@@ -71,10 +72,28 @@ class CpuTestbed final : public Testbed {
   const void* prior() const override { return data_.prior(problem_.pass).data.get(); }
   Result<ProblemData> host_data() override { return data_; }
 
+  // Large weights leave the shared cache before a network comes back to them: it has others as large. Small ones may
+  // stay, in a small network, and in a large one they take little.
+  CacheFlusher* flusher_for(const ConvPlan& plan) {
+    constexpr std::int64_t kLarge = 16;  // of the shared cache
+    if (!flusher_) return nullptr;
+    const bool stays = cpu_.l3_bytes == 0 || static_cast<std::int64_t>(plan.retained_bytes()) < cpu_.l3_bytes / kLarge;
+    if (stays) return &*flusher_;
+    if (!shared_flusher_) {
+      auto made = CacheFlusher::make(team_, cpu_.l2_bytes, produced_, cpu_.l3_bytes);
+      if (!made.ok()) return &*flusher_;
+      shared_flusher_ = std::move(*made);
+    }
+    return &*shared_flusher_;
+  }
+
   ThreadTeam& team_;  // the queue
   bool constant_ = false;
+  CpuFeatures cpu_;
   ProblemData data_;
+  std::span<std::byte> produced_;  // what the step before has just written
   std::optional<CacheFlusher> flusher_;
+  std::optional<CacheFlusher> shared_flusher_;  // evicts the shared cache, too
 };
 
 }  // namespace

@@ -125,6 +125,10 @@ def test_memory_of_activations_is_limited_or_least():
         convoy.Network("zoo:squeezenet1_1", activation_limit=limit).prepare(shape)
     with pytest.raises(convoy.InvalidArgument, match="activation_limit=-1 is not a number of bytes"):
         convoy.Network("zoo:squeezenet1_1", how="global", activation_limit=-1)
+    with pytest.raises(convoy.Unsupported, match="no choice of engines keeps less than"):
+        convoy.Network("zoo:squeezenet1_1", threads=1, database=False, how="global", weight_limit=1000).prepare(shape)
+    few = convoy.Network("zoo:squeezenet1_1", threads=1, database=False, how="global", weight_limit=6_000_000).prepare(shape)
+    assert few.memory["weights"] <= 6_000_000
     with pytest.raises(convoy.InvalidArgument, match="objective='energy' is neither time nor memory"):
         convoy.Network("zoo:squeezenet1_1", objective="energy").prepare(shape)
 

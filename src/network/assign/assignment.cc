@@ -168,7 +168,9 @@ std::optional<StepProblem> step_problem(const Conversion& conversion) {
   return StepProblem(ConversionProblem{conversion.from.desc, conversion.to.desc});
 }
 
-Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, Selector& selector) {
+Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, Selector& selector,
+                          std::span<const std::optional<Candidate>> candidates) {
+  const auto is_given = [&](std::size_t n) { return !candidates.empty() && candidates[n].has_value(); };
   Assignment result;
   result.nodes.resize(graph.nodes.size());
   const auto is_planned = [&](const Node& node) { return node.conv && is_static(graph, node); };
@@ -184,6 +186,17 @@ Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, S
     const Node& node = graph.nodes[n];
     if (!is_planned(node)) continue;
     NodeAssignment& assigned = result.nodes[n];
+    if (is_given(n)) {
+      // Whatever is asked for first measures all that was announced.
+      if (auto known =
+              selector.choose(assigned.problem, node.desc.name, selector.weights_of(graph, node, assigned.problem));
+          !known.ok()) {
+        return known.error();
+      }
+      CONVOY_TRY(assigned.selection,
+                 selector.obey(assigned.problem, *candidates[n], selector.weights_of(graph, node, assigned.problem)));
+      continue;
+    }
     auto chosen = selector.choose(assigned.problem, node.desc.name, selector.weights_of(graph, node, assigned.problem));
     for (auto other = kOthers.begin(); !chosen.ok() && other != kOthers.end(); ++other) {
       const Sides tried{{other->reads.layout, sides[n].reads.real}, {other->writes.layout, sides[n].writes.real}};

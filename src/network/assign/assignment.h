@@ -85,9 +85,11 @@ bool same_placement(const TensorDesc& a, const TensorDesc& b);
 // relabels.
 std::optional<StepProblem> step_problem(const Graph& graph, const Node& node, const Sides& sides);
 
-// An engine for each convolution, in the layouts of `sides` (by node). Where none takes them that the selector's
+// An engine for each convolution, in the layouts of `sides` (by node): of `candidates` (by node, or empty) the one that
+// is given, else as the selector chooses. Where none takes them that the selector's
 // options admit (a rule may name one that takes another layout only), the node works in another layout.
-Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, Selector& selector);
+Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, Selector& selector,
+                          std::span<const std::optional<Candidate>> candidates = {});
 
 // How and where a value lies.
 struct Located {

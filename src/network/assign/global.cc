@@ -28,18 +28,15 @@ constexpr std::size_t kMostHeld = 3;
 // The formats that a node may read and write, and what it takes in each.
 struct Alternatives {
   std::vector<Sides> sides;
-  std::vector<double> seconds;  // infinite where nothing can run it so
+  std::vector<double> seconds;            // infinite where nothing can run it so
+  std::vector<int> unfused;               // as Forms::unfused: what takes least with these sides
+  std::vector<Selector::Option> options;  // as LayoutProblem::options
 };
 
 class Choices {
  public:
-  // `lifetimes`: of values with few readers the alternatives say who reads which format.
-  Choices(const Graph& graph, std::span<const NodeTypes> types, Selector& selector, bool lifetimes = false)
-      : graph_(graph),
-        types_(types),
-        selector_(selector),
-        lifetimes_(lifetimes),
-        layouts_{Layout::nchw, Layout::nhwc, blocks()} {
+  Choices(const Graph& graph, std::span<const NodeTypes> types, Selector& selector, const MemoryGoal& goal = {})
+      : graph_(graph), types_(types), selector_(selector), goal_(goal), layouts_{Layout::nchw, Layout::nhwc, blocks()} {
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) nodes_.push_back(alternatives_of(n));
     std::vector<DataType> all{DataType::f32};
     for (const NodeTypes& each : types_) {
@@ -70,11 +67,16 @@ class Choices {
                          .shared = std::move(shared_),
                          .costs = costs_,
                          .measured = measured_};
-    for (const Alternatives& node : nodes_) result.sides.push_back(node.sides);
+    for (const Alternatives& node : nodes_) {
+      result.sides.push_back(node.sides);
+      result.unfused.push_back(node.unfused);
+      result.options.push_back(node.options);
+    }
     return result;
   }
 
  private:
+  bool counts_lifetimes() const { return goal_.activation_limit || goal_.least; }
   bool is_planned(int node) const { return numbers_[node] >= 0; }
   Layout blocks() const { return selector_.request().cpu.isa == Isa::avx512 ? Layout::nchw16c : Layout::nchw8c; }
 
@@ -86,38 +88,111 @@ class Choices {
     return result;
   }
 
+  // With these sides and so many fusions undone.
+  struct Way {
+    Sides sides;
+    int unfused = 0;
+    Selector::Cost cost;  // of the node, or of the convolution that is left
+    double behind = 0;    // seconds of what it leaves
+  };
+
   Alternatives alternatives_of(std::size_t n) {
     const Node& node = graph_.nodes[n];
     const Formats formats = formats_in(types_[n].types);
     Alternatives result;
+    std::vector<Way> ways;
     for (const Format& reads : formats) {
       for (const Format& writes : formats) {
         const Sides sides{reads, writes};
         if (!can_work(graph_, node, sides)) continue;
-        result.sides.push_back(sides);
-        result.seconds.push_back(seconds_of(node, sides));
+        if (goal_.weight_limit && node.conv) {
+          add_options(node, sides, result);
+        } else {
+          add_ways(node, sides, ways);
+        }
       }
     }
+    const double off = off_prediction(ways);
+    for (const Way& way : ways) {
+      const double seconds = way.behind + way.cost.seconds * (way.cost.measured ? 1 : off);
+      if (result.sides.empty() || result.sides.back() != way.sides) {
+        result.sides.push_back(way.sides);
+        result.seconds.push_back(seconds);
+        result.unfused.push_back(way.unfused);
+      } else if (seconds < result.seconds.back()) {
+        result.seconds.back() = seconds;
+        result.unfused.back() = way.unfused;
+      }
+    }
+    if (node.conv && result.sides.empty() && is_static(graph_, node)) result = {{Sides{}}, {0}, {0}, {}};
     // One that nothing can run is an error that assign() explains better.
     const auto runs = [](double seconds) { return seconds < solver::kForbidden; };
     if (std::ranges::none_of(result.seconds, runs)) std::ranges::fill(result.seconds, 0);
     return result;
   }
 
-  double seconds_of(const Node& node, const Sides& sides) {
-    if (!node.conv) {
-      const auto problem = step_problem(graph_, node, sides);
-      return problem ? count(selector_.cost(*problem)) : 0;
+  // How many times as long as predicted it takes in the ways that were measured (their geometric mean). The others'
+  // predictions count as being as far off, up to twice, since they may be other engines': else those would be preferred
+  // of which nobody knows how slow they are.
+  static double off_prediction(const std::vector<Way>& ways) {
+    double sum = 0;
+    int measured = 0;
+    for (const Way& way : ways) {
+      if (!way.cost.measured || !(way.cost.predicted > 0) || !(way.cost.seconds > 0)) continue;
+      sum += std::log(way.cost.seconds / way.cost.predicted);
+      ++measured;
     }
-    const ConvProblem problem = in_formats(selector_.allowed(node.conv->problem), sides);
-    const auto cost = selector_.estimate(problem, node.desc.name, selector_.weights_of(graph_, node, problem));
-    return cost ? count(*cost) : solver::kForbidden;
+    constexpr double most = 2;
+    return measured > 0 ? std::clamp(std::exp(sum / measured), 1 / most, most) : 1;
   }
 
-  double count(const Selector::Cost& cost) {
+  void add_options(const Node& node, const Sides& sides, Alternatives& result) {
+    const ConvProblem problem = in_formats(selector_.allowed(node.conv->problem), sides);
+    const void* const weights = selector_.weights_of(graph_, node, problem);
+    for (const Selector::Option& option : selector_.options_of(problem, node.desc.name, weights)) {
+      result.sides.push_back(sides);
+      result.seconds.push_back(option.cost.seconds);
+      result.unfused.push_back(0);
+      result.options.push_back(option);
+      ++costs_;
+      measured_ += option.cost.measured ? 1 : 0;
+    }
+  }
+
+  // As it is, and with the last of its fusions undone.
+  void add_ways(const Node& node, const Sides& sides, std::vector<Way>& ways) {
+    const auto whole = cost_of(node, sides);
+    if (whole) ways.push_back({sides, 0, *whole});
+    if (goal_.asked()) return;
+    const Sides between{sides.writes, sides.writes};
+    const Node* left = &node;
+    Way way{.sides = sides, .cost = {}};
+    while (left->fused && can_work(graph_, left->fused->next, between)) {
+      way.behind += cost_of(left->fused->next, between)->seconds;
+      left = &left->fused->conv;
+      ++way.unfused;
+      const auto cost = cost_of(*left, sides);
+      if (!cost) continue;
+      way.cost = *cost;
+      ways.push_back(way);
+    }
+  }
+
+  // Nothing: no engine runs it so.
+  std::optional<Selector::Cost> cost_of(const Node& node, const Sides& sides) {
+    std::optional<Selector::Cost> cost;
+    if (node.conv) {
+      const ConvProblem problem = in_formats(selector_.allowed(node.conv->problem), sides);
+      cost = selector_.estimate(problem, node.desc.name, selector_.weights_of(graph_, node, problem));
+      if (!cost) return cost;
+    } else {
+      const auto problem = step_problem(graph_, node, sides);
+      if (!problem) return Selector::Cost{};
+      cost = selector_.cost(*problem);
+    }
     ++costs_;
-    measured_ += cost.measured ? 1 : 0;
-    return cost.seconds;
+    measured_ += cost->measured ? 1 : 0;
+    return cost;
   }
 
   double to_convert(int value, const Format& from, const Format& to) {
@@ -221,7 +296,7 @@ class Choices {
     std::vector<Held> alternatives;
     for (const Format& written : formats_) {
       if (producer == kAbsent && written != Format()) continue;
-      if (lifetimes_ && add_read_by_each(value, written, readers, row_major, alternatives)) continue;
+      if (counts_lifetimes() && add_read_by_each(value, written, readers, row_major, alternatives)) continue;
       for (unsigned others = 0; others < 1U << formats_.size(); ++others) {
         if (static_cast<std::size_t>(std::popcount(others)) >= kMostHeld) continue;
         Held held{written, {written}, {}};
@@ -279,7 +354,7 @@ class Choices {
   const Graph& graph_;
   std::span<const NodeTypes> types_;
   Selector& selector_;
-  bool lifetimes_;
+  const MemoryGoal goal_;
   std::array<Layout, 3> layouts_;
   Formats formats_;  // of all nodes
   std::vector<Alternatives> nodes_;
@@ -303,17 +378,17 @@ solver::Resource errors_of(const LayoutProblem& layouts, std::span<const NodeTyp
   return result;
 }
 
-Result<GlobalSides> within_error(const LayoutProblem& layouts, std::span<const NodeTypes> types, double limit) {
+Result<GlobalForms> within_error(const LayoutProblem& layouts, std::span<const NodeTypes> types, double limit) {
   const std::vector<solver::Resource> resources{errors_of(layouts, types)};
   CONVOY_TRY(const solver::BudgetSolution solution,
              solver::solve_with_budgets(layouts.problem, resources, {limit * limit}));
   if (solution.choice.empty()) return Error{ErrorCode::unsupported, "no choice of types keeps the error's limit"};
-  GlobalSides result{.sides = layouts.chosen(solution.choice), .seconds = solution.cost};
+  GlobalForms result{.forms = layouts.chosen(solution.choice), .seconds = solution.cost};
   result.proof =
       fmt::format("global: {:.4g} us by {} costs, {} of them measured, errors expected to add up to {:.3g}; ",
                   solution.cost * 1e6, layouts.costs, layouts.measured, std::sqrt(solution.used[0]));
   result.proof += solution.optimal
-                      ? "no other layouts and types within the limit take less"
+                      ? "no other layouts, types and fusions within the limit take less"
                       : fmt::format("others take {:.4g} us or more, {:.2g}% less", solution.lower_bound * 1e6,
                                     100 * (1 - solution.lower_bound / solution.cost));
   return result;
@@ -321,46 +396,53 @@ Result<GlobalSides> within_error(const LayoutProblem& layouts, std::span<const N
 
 }  // namespace
 
-std::vector<Sides> local_sides(const Graph& graph, std::span<const NodeTypes> types, Selector& selector) {
+Forms local_forms(const Graph& graph, std::span<const NodeTypes> types, Selector& selector) {
   const Choices choices(graph, types, selector);
-  std::vector<Sides> sides(graph.nodes.size());
-  for (std::size_t n = 0; n < sides.size(); ++n) {
+  Forms forms{std::vector<Sides>(graph.nodes.size()), std::vector<int>(graph.nodes.size()), {}};
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Alternatives& node = choices.nodes()[n];
     if (node.sides.empty()) continue;
-    sides[n] = node.sides[static_cast<std::size_t>(std::ranges::min_element(node.seconds) - node.seconds.begin())];
+    const auto best = static_cast<std::size_t>(std::ranges::min_element(node.seconds) - node.seconds.begin());
+    forms.sides[n] = node.sides[best];
+    forms.unfused[n] = node.unfused[best];
   }
-  return sides;
+  return forms;
 }
 
-std::vector<Sides> LayoutProblem::chosen(const std::vector<int>& choice) const {
-  std::vector<Sides> result(sides.size());
+Forms LayoutProblem::chosen(const std::vector<int>& choice) const {
+  Forms forms{std::vector<Sides>(sides.size()), std::vector<int>(sides.size()), {}};
+  forms.candidates.resize(sides.size());
   for (std::size_t n = 0; n < sides.size(); ++n) {
-    if (numbers[n] >= 0) result[n] = sides[n][static_cast<std::size_t>(choice[numbers[n]])];
+    if (numbers[n] < 0) continue;
+    const auto alternative = static_cast<std::size_t>(choice[static_cast<std::size_t>(numbers[n])]);
+    forms.sides[n] = sides[n][alternative];
+    forms.unfused[n] = unfused[n][alternative];
+    if (!options[n].empty()) forms.candidates[n] = options[n][alternative].candidate;
   }
-  return result;
+  return forms;
 }
 
 Result<LayoutProblem> layout_problem(const Graph& graph, std::span<const NodeTypes> types, Selector& selector,
-                                     bool lifetimes) {
-  return Choices(graph, types, selector, lifetimes).problem();
+                                     const MemoryGoal& goal) {
+  return Choices(graph, types, selector, goal).problem();
 }
 
-Result<GlobalSides> global_sides(const Graph& graph, std::span<const NodeTypes> types, Selector& selector,
+Result<GlobalForms> global_forms(const Graph& graph, std::span<const NodeTypes> types, Selector& selector,
                                  const MemoryGoal& goal) {
-  CONVOY_TRY(const LayoutProblem layouts, layout_problem(graph, types, selector, goal.asked()));
+  CONVOY_TRY(const LayoutProblem layouts, layout_problem(graph, types, selector, goal));
   const bool by_error = !selector.options().precision_errors.empty();
   if (goal.asked() && by_error) {
     return Error{ErrorCode::unsupported,
                  "a limit on memory and one on the error of narrow types can't be had together"};
   }
-  if (goal.asked()) return sides_within_memory(graph, layouts, goal);
+  if (goal.asked()) return forms_within_memory(graph, layouts, goal);
   if (by_error) return within_error(layouts, types, selector.options().error_limit);
   CONVOY_TRY(const solver::Solution solution, solver::solve(layouts.problem));
-  GlobalSides result{.sides = layouts.chosen(solution.choice), .seconds = solution.cost};
+  GlobalForms result{.forms = layouts.chosen(solution.choice), .seconds = solution.cost};
   result.proof = fmt::format("global: {:.4g} us by {} costs, {} of them measured; ", solution.cost * 1e6, layouts.costs,
                              layouts.measured);
   result.proof += solution.optimal
-                      ? "no other layouts take less"
+                      ? "no other layouts and fusions take less"
                       : fmt::format("others take {:.4g} us or more, {:.2g}% less", solution.lower_bound * 1e6,
                                     100 * (1 - solution.lower_bound / solution.cost));
   result.proof += fmt::format(" ({} nodes and shared values, {} left by reductions, width {})", layouts.problem.size(),

@@ -7,6 +7,7 @@
 
 #include "network/assign/assignment.h"
 #include "network/assign/sides.h"
+#include "network/selector.h"
 #include "solver/problem.h"
 
 namespace convoy::network {
@@ -27,15 +28,20 @@ struct LayoutProblem {
 
   solver::Problem problem;
   std::vector<std::vector<Sides>> sides;  // by the graph's node: its alternatives; empty where it is not planned
-  std::vector<int> numbers;               // by the graph's node: the problem's; -1: none
-  std::map<int, Shared> shared;           // by value
-  int costs = 0, measured = 0;            // that the problem was made from
+  std::vector<std::vector<int>> unfused;  // likewise: what takes least with those sides, as Forms::unfused
+  // Likewise, where weights' memory counts: a convolution's candidates that may be best with those sides, each an
+  // alternative. Else no candidates: whichever takes least.
+  std::vector<std::vector<Selector::Option>> options;
+  std::vector<int> numbers;      // by the graph's node: the problem's; -1: none
+  std::map<int, Shared> shared;  // by value
+  int costs = 0, measured = 0;   // that the problem was made from
 
-  std::vector<Sides> chosen(const std::vector<int>& choice) const;  // by the graph's node
+  Forms chosen(const std::vector<int>& choice) const;
 };
 
-// `lifetimes`: a shared value's alternatives say who reads which format, where it has few readers.
+// With a goal for activations a shared value's alternatives say who reads which format, where it has few readers. With
+// any, no fusion is undone: what is alive in between is not counted.
 Result<LayoutProblem> layout_problem(const Graph& graph, std::span<const NodeTypes> types, Selector& selector,
-                                     bool lifetimes);
+                                     const MemoryGoal& goal);
 
 }  // namespace convoy::network

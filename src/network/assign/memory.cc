@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 
@@ -25,6 +26,7 @@ struct Found {
   std::vector<int> choice;
   double seconds = 0;
   ActivationBytes bytes;
+  std::int64_t weights = 0;  // constants, and what convolutions keep of theirs; where these count
 };
 
 // What is known of all plans under one limit.
@@ -44,34 +46,58 @@ class MemorySearch {
         goal_(goal),
         exports_(values_of_tail(graph)),
         live_(live_bytes(graph, layouts, exports_)) {
+    weights_.name = "weights";
+    for (std::size_t n = 0; n < layouts_.options.size(); ++n) {
+      for (std::size_t i = 0; i < layouts_.options[n].size(); ++i) {
+        const auto bytes = static_cast<double>(layouts_.options[n][i].weight_bytes);
+        weights_.uses.push_back({layouts_.numbers[n], static_cast<int>(i), bytes});
+      }
+    }
     for (std::size_t p = 0; p < live_.points.size(); ++p) {
       most_.push_back(live_.fixed[p] + most_of(live_.points[p]));
       amounts_.push_back(amounts_of(live_.points[p]));
     }
   }
 
-  Result<GlobalSides> run() {
+  Result<GlobalForms> run() {
     CONVOY_TRY(const solver::Solution fastest, solver::solve(layouts_.problem));
     CONVOY_TRY(fastest_, measured(fastest.choice));
-    least_ = fastest_;
-    if (!goal_.least && fastest_.bytes.arena <= *goal_.activation_limit) {
-      return answer({.any = true, .found = fastest_, .seconds_bound = fastest.lower_bound}, *goal_.activation_limit);
+    CONVOY_CHECK(begin());
+    if (!goal_.least && fastest_.bytes.arena <= limit() && keeps_weights(fastest_)) {
+      return answer({.any = true, .found = fastest_, .seconds_bound = fastest.lower_bound});
     }
     if (goal_.least) {
       CONVOY_CHECK(find_least());
-      if (goal_.activation_limit && least_.bytes.arena > *goal_.activation_limit) return not_kept();
-      return answer(of_least_, least_.bytes.arena);
+      if (least_.bytes.arena > limit()) return not_kept();
+      return answer(of_least_);
     }
-    CONVOY_TRY(Within within, plans_within(*goal_.activation_limit));
+    CONVOY_TRY(Within within, plans_within(limit()));
     if (!within.any) {
       CONVOY_CHECK(find_least());
-      if (least_.bytes.arena > *goal_.activation_limit) return not_kept();
+      if (least_.bytes.arena > limit()) return not_kept();
       within.found = least_;
     }
-    return answer(within, *goal_.activation_limit);
+    return answer(within);
   }
 
  private:
+  static constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max() / 4;  // no limit
+  std::int64_t limit() const { return goal_.activation_limit.value_or(kNone); }
+  bool keeps_weights(const Found& found) const { return !goal_.weight_limit || found.weights <= *goal_.weight_limit; }
+
+  // A plan to begin with, which keeps the limit on weights. Error: none does.
+  Result<void> begin() {
+    least_ = fastest_;
+    if (keeps_weights(fastest_)) return {};
+    CONVOY_TRY(const solver::Solution lightest, solver::solve(solver::priced(layouts_.problem, {weights_}, {1.0}, 0)));
+    CONVOY_TRY(least_, measured(lightest.choice));
+    if (keeps_weights(least_)) return {};
+    return Error{ErrorCode::unsupported,
+                 fmt::format("weight limit: no choice of engines keeps less than {} bytes of weights and other "
+                             "constants, not {}; the fastest keeps {}",
+                             least_.weights, *goal_.weight_limit, fastest_.weights)};
+  }
+
   // No choice uses more.
   static double most_of(const solver::Resource& point) {
     std::map<int, std::map<int, double>> by_node;
@@ -92,8 +118,9 @@ class MemorySearch {
   }
 
   Result<Found> measured(const std::vector<int>& choice) const {
-    CONVOY_TRY(const ActivationBytes bytes, activation_bytes(graph_, layouts_.chosen(choice), exports_));
-    return Found{choice, layouts_.problem.cost(choice), bytes};
+    CONVOY_TRY(const ActivationBytes bytes, activation_bytes(graph_, layouts_.chosen(choice).sides, exports_));
+    return Found{choice, layouts_.problem.cost(choice), bytes,
+                 bytes.constants + static_cast<std::int64_t>(solver::used(weights_, choice))};
   }
 
   // The points that some plan exceeds the limit at, each that another one exceeds whenever it does left out.
@@ -137,6 +164,10 @@ class MemorySearch {
       for (const std::size_t p : binding(static_cast<double>(target))) {
         resources.push_back(live_.points[p]);
         limits.push_back(static_cast<double>(target) - live_.fixed[p]);
+      }
+      if (goal_.weight_limit) {
+        resources.push_back(weights_);
+        limits.push_back(static_cast<double>(*goal_.weight_limit - fastest_.bytes.constants));
       }
       CONVOY_TRY(const Within now, solve(resources, limits));
       if (i == 0) result = now;
@@ -226,9 +257,9 @@ class MemorySearch {
                         *goal_.activation_limit, least_.bytes.arena, bound_)};
   }
 
-  GlobalSides answer(const Within& within, std::int64_t limit) const {
+  GlobalForms answer(const Within& within) const {
     const Found& found = within.found;
-    GlobalSides result{.sides = layouts_.chosen(found.choice), .seconds = found.seconds};
+    GlobalForms result{.forms = layouts_.chosen(found.choice), .seconds = found.seconds};
     result.proof = fmt::format("global: {:.4g} us by {} costs, {} of them measured; activations: {} bytes",
                                found.seconds * 1e6, layouts_.costs, layouts_.measured, found.bytes.arena);
     if (const std::int64_t gaps = found.bytes.arena - found.bytes.live; gaps > 0) {
@@ -237,17 +268,22 @@ class MemorySearch {
     if (goal_.least) {
       result.proof +=
           found.bytes.arena <= bound_ ? ", and no layouts need less" : fmt::format(", others need {} or more", bound_);
-    } else {
-      result.proof += fmt::format(" of {}", limit);
+    } else if (goal_.activation_limit) {
+      result.proof += fmt::format(" of {}", *goal_.activation_limit);
     }
+    if (goal_.weight_limit) {
+      result.proof += fmt::format("; weights: {} bytes of {}", found.weights, *goal_.weight_limit);
+    }
+    const std::string_view others = goal_.weight_limit ? "layouts and engines" : "layouts";
     const double gap = found.seconds - within.seconds_bound;
-    result.proof += gap <= 1e-6 * found.seconds ? "; no other layouts within take less"
+    result.proof += gap <= 1e-6 * found.seconds ? fmt::format("; no other {} within take less", others)
                                                 : fmt::format("; others within take {:.4g} us or more, {:.2g}% less",
                                                               within.seconds_bound * 1e6, 100 * gap / found.seconds);
     if (!within.prices.empty()) result.proof += " (prices: " + within.prices + ")";
     if (found.choice != fastest_.choice) {
       result.proof +=
           fmt::format("; without a limit: {:.4g} us, {} bytes", fastest_.seconds * 1e6, fastest_.bytes.arena);
+      if (goal_.weight_limit) result.proof += fmt::format(", of weights {}", fastest_.weights);
     }
     return result;
   }
@@ -257,6 +293,7 @@ class MemorySearch {
   const MemoryGoal& goal_;
   const std::vector<int> exports_;
   const LiveBytes live_;
+  solver::Resource weights_;  // that convolutions keep; nothing where they don't count
   std::vector<double> most_;  // by point: that any choice uses
   std::vector<Amounts> amounts_;
   Found fastest_, least_;  // least_: of the peaks that were found
@@ -266,7 +303,7 @@ class MemorySearch {
 
 }  // namespace
 
-Result<GlobalSides> sides_within_memory(const Graph& graph, const LayoutProblem& layouts, const MemoryGoal& goal) {
+Result<GlobalForms> forms_within_memory(const Graph& graph, const LayoutProblem& layouts, const MemoryGoal& goal) {
   return MemorySearch(graph, layouts, goal).run();
 }
 

@@ -1,4 +1,4 @@
-// Plans under a limit on the memory of activations, and those that need least of it.
+// Plans under limits on the memory of activations and weights, and those whose activations need least.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,6 @@ namespace convoy::network {
 // for, an integer program follows. A plan's peak is what lower() gives it, gaps between buffers included: where
 // it is beyond the limit by them, a lower limit is tried. Errors: unsupported: the limit can't be kept, or nothing was
 // found that keeps it; it says the least that was found and the least that is proved. not_found: there is no CBC.
-Result<GlobalSides> sides_within_memory(const Graph& graph, const LayoutProblem& layouts, const MemoryGoal& goal);
+Result<GlobalForms> forms_within_memory(const Graph& graph, const LayoutProblem& layouts, const MemoryGoal& goal);
 
 }  // namespace convoy::network

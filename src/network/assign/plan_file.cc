@@ -398,8 +398,8 @@ class Reading {
 
   // Lenient: as the rule has it.
   Result<void> choose_again(const std::vector<std::size_t>& open) {
-    CONVOY_TRY(const std::vector<Sides> sides, sides_by(options_.how, graph_, selector_, remarks_));
-    CONVOY_TRY(const Assignment whole, assign(graph_, sides, selector_));
+    CONVOY_TRY(const Forms forms, forms_by(options_.how, graph_, selector_, remarks_));
+    CONVOY_TRY(const Assignment whole, assign(graph_, forms.sides, selector_));
     for (const std::size_t n : open) result_.nodes[n] = whole.nodes[n];
     return {};
   }
@@ -482,6 +482,21 @@ Result<PlanFile> parse_plan(std::string_view text) {
   return plan;
 }
 
+std::vector<int> unfused_by(const PlanFile& plan, const Graph& graph) {
+  std::set<std::string, std::less<>> names;
+  for (const PlanLine& line : plan.lines) {
+    if (line.kind != "convert") names.insert(line.name);
+  }
+  std::vector<int> result;
+  for (const Node& node : graph.nodes) {
+    int undone = 0;
+    const Node* left = &node;
+    for (; left->fused && !names.contains(joined(left->sources)); ++undone) left = &left->fused->conv;
+    result.push_back(names.contains(joined(left->sources)) ? undone : 0);
+  }
+  return result;
+}
+
 NetworkPlanHeader header_of(const Graph& graph, const NetworkOptions& options) {
   NetworkPlanHeader header{.network = graph.name,
                            .input_names = {},
@@ -495,7 +510,7 @@ NetworkPlanHeader header_of(const Graph& graph, const NetworkOptions& options) {
     header.inputs.push_back(graph.values[input].desc);
   }
   Hash hash;
-  for (const Node& node : graph.nodes) {
+  const auto add = [&](const Node& node) {
     hash.add(std::string_view(node.desc.op), std::string_view(node.desc.domain));
     if (node.conv) hash.add(std::string_view(print(node.conv->problem)));
     for (const auto* values : {&node.inputs, &node.outputs}) {
@@ -504,6 +519,9 @@ NetworkPlanHeader header_of(const Graph& graph, const NetworkOptions& options) {
         if (value != kAbsent && graph.values[value].known) hash.add(std::string_view(print(graph.values[value].desc)));
       }
     }
+  };
+  for (const Node& node : graph.nodes) {  // the same whatever is fused
+    for (const Node* part : parts_of(node)) add(*part);
   }
   header.graph = hash.value();
   return header;

@@ -35,6 +35,9 @@ struct PlanFile {
 // Errors name the line and what is wrong in it.
 Result<PlanFile> parse_plan(std::string_view text);
 
+// By node of a graph whose passes have run: how many of its last fusions a plan has lines without (network/unfuse.h).
+std::vector<int> unfused_by(const PlanFile& plan, const Graph& graph);
+
 // What preparing this graph with these options would have in the header.
 NetworkPlanHeader header_of(const Graph& graph, const NetworkOptions& options);
 
@@ -42,9 +45,10 @@ NetworkPlanHeader header_of(const Graph& graph, const NetworkOptions& options);
 std::string plan_text(const Graph& graph, const Assignment& assignment, const NetworkOptions& options,
                       Selector& selector);
 
-// What a plan says, for this graph. Strict: whatever does not fit is an error that names the line. Lenient: a node
-// whose line does not fit, or that has none, is decided as `how` of the options decides, and `remarks` gets a line for
-// each. It also gets one for each candidate that is written as before configurations had names.
+// What a plan says, for this graph, its fusions undone as the plan has it. Strict: whatever does not fit is an error
+// that names the line. Lenient: a node whose line does not fit, or that has none, is decided as `how` of the options
+// decides, and `remarks` gets a line for each. It also gets one for each candidate that is written as before
+// configurations had names.
 Result<Assignment> assign(const Graph& graph, const PlanFile& plan, const NetworkOptions& options, Selector& selector,
                           std::vector<std::string>& remarks);
 

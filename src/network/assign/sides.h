@@ -1,6 +1,8 @@
-// Rules that give every node its layouts. Each is the whole of its decision; engines are chosen afterwards (assign).
+// Rules that give every node its layouts, and say which convolutions take over what follows them. Each is the whole of
+// its decision; engines are chosen afterwards (assign).
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,10 +22,23 @@ struct NodeTypes {
 // Where no convolution can be, nothing is, and a remark says it.
 std::vector<NodeTypes> node_types(const Graph& graph, Selector& selector, std::vector<std::string>& remarks);
 
+// What a rule decides, by node.
+struct Forms {
+  std::vector<Sides> sides;
+  // How many of a convolution's last fusions are undone (network/unfuse.h): what it no longer takes over are nodes
+  // then, which read and write what it wrote.
+  std::vector<int> unfused;
+  // Where the rule chooses convolutions' candidates, too, since these decide what memory weights take; empty: it
+  // doesn't.
+  std::vector<std::optional<Candidate>> candidates;
+};
+// The graph with these forms, and its nodes' sides.
+std::vector<Sides> take_form(Graph& graph, const Forms& forms);
+
 // "greedy", "global", "local", "uniform:nhwc", "uniform:nchw", "uniform:nchw8c" or "uniform:nchw16c". `remarks` gets
 // what a decision says of itself. Errors: another text; a goal for another than "global".
-Result<std::vector<Sides>> sides_by(std::string_view how, const Graph& graph, Selector& selector,
-                                    std::vector<std::string>& remarks, const MemoryGoal& goal = {});
+Result<Forms> forms_by(std::string_view how, const Graph& graph, Selector& selector, std::vector<std::string>& remarks,
+                       const MemoryGoal& goal = {});
 
 // Nodes that can work in nhwc (convolutions, operators that accept it, and one side of a Transpose from or to
 // channels-last) form regions, connected by the activations of rank 3 to 5 that they share. A region becomes nhwc where
@@ -42,22 +57,24 @@ std::vector<Sides> greedy_sides(const Graph& graph, std::span<const DataType> ty
 std::vector<Sides> uniform_sides(const Graph& graph, std::span<const DataType> types, Selector& selector,
                                  Layout layout);
 
-// The layouts of nchw, nhwc and the processor's blocks, and the types that each node may have, that take least in all:
-// convolutions, operators and conversions, by Selector's costs. Convolutions may read and write in different ones.
+// The layouts of nchw, nhwc and the processor's blocks, the types that each node may have, and the fusions, that take
+// least in all: convolutions, operators and conversions, by Selector's costs. Convolutions may read and write in
+// different layouts; what they don't take over works in the one they write.
 // Where errors are known, the squares of those of narrow nodes add up to NetworkOptions::error_limit's at most. A
 // value that several read is converted once for all of them. It is the optimum of a partitioned boolean quadratic
 // problem (solver/solver.h); Anderson and Gregg, "Optimal DNN Primitive Selection with Partitioned Boolean Quadratic
 // Programming", CGO 2018.
-struct GlobalSides {
-  std::vector<Sides> sides;
+struct GlobalForms {
+  Forms forms;
   double seconds = 0;  // of the lines that the plan will have
   std::string proof;   // for people: what it takes, and that nothing takes less
 };
-// With a goal, those that take least among those that keep to it (memory.h); not with precision_errors.
-Result<GlobalSides> global_sides(const Graph& graph, std::span<const NodeTypes> types, Selector& selector,
+// With a goal, those that take least among those that keep to it (memory.h), with all fusions; not with
+// precision_errors.
+Result<GlobalForms> global_forms(const Graph& graph, std::span<const NodeTypes> types, Selector& selector,
                                  const MemoryGoal& goal = {});
 
 // What each node is fastest in, were there no conversions: what looking at one layer at a time finds.
-std::vector<Sides> local_sides(const Graph& graph, std::span<const NodeTypes> types, Selector& selector);
+Forms local_forms(const Graph& graph, std::span<const NodeTypes> types, Selector& selector);
 
 }  // namespace convoy::network

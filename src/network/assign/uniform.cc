@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -46,32 +44,6 @@ std::vector<Sides> uniform_sides(const Graph& graph, std::span<const DataType> t
     }
   }
   return sides;
-}
-
-Result<std::vector<Sides>> sides_by(std::string_view how, const Graph& graph, Selector& selector,
-                                    std::vector<std::string>& remarks, const MemoryGoal& goal) {
-  if (goal.asked() && how != "global") {
-    return Error{ErrorCode::invalid_argument, fmt::format("how='{}' goes by no limit on memory: \"global\" does", how)};
-  }
-  const std::vector<NodeTypes> types = node_types(graph, selector, remarks);
-  if (how == "local") return local_sides(graph, types, selector);
-  if (how == "global") {
-    CONVOY_TRY(GlobalSides global, global_sides(graph, types, selector, goal));
-    remarks.push_back(std::move(global.proof));
-    return std::move(global.sides);
-  }
-  std::vector<DataType> narrowest;
-  for (const NodeTypes& each : types) narrowest.push_back(each.types.back());
-  if (how == "greedy") return greedy_sides(graph, narrowest, selector);
-  constexpr std::string_view kUniform = "uniform:";
-  if (how.starts_with(kUniform)) {
-    const auto layout = parse_layout(how.substr(kUniform.size()));
-    if (layout.ok() && *layout != Layout::strided) return uniform_sides(graph, narrowest, selector, *layout);
-  }
-  return Error{
-      ErrorCode::invalid_argument,
-      fmt::format(
-          "how='{}': it is greedy, global, local, uniform:nhwc, uniform:nchw, uniform:nchw8c or uniform:nchw16c", how)};
 }
 
 }  // namespace convoy::network

@@ -19,7 +19,9 @@ void add_input(Node& conv, int value, int& index) {
   conv.inputs.push_back(value);
 }
 
-void absorb(Node& conv, Node& next) {
+// `before`: the convolution as it was, without what it takes from `next`.
+void absorb(Node& conv, Node before, Node& next) {
+  conv.fused = std::make_shared<Fusing>(Fusing{std::move(before), next});
   conv.outputs[0] = next.outputs[0];
   conv.sources.insert(conv.sources.end(), next.sources.begin(), next.sources.end());
   next.erased = true;
@@ -91,8 +93,9 @@ class Fusion {
     if (next.inputs[0] != out) return false;
     const auto activation = activation_of(graph_, next);
     if (!activation || !takes(graph_, conv, *activation)) return false;
+    Node before = conv;
     conv.fusion.activation = *activation;
-    absorb(conv, next);
+    absorb(conv, std::move(before), next);
     return true;
   }
 
@@ -104,8 +107,9 @@ class Fusion {
     const Node* const later = later_producer(n, other);
     if (later != nullptr && is_float(*later) && takes_epilogue(*later) && later->fusion.residual == kAbsent)
       return false;
+    Node before = conv;
     add_input(conv, other, conv.fusion.residual);
-    absorb(conv, add);
+    absorb(conv, std::move(before), add);
     return true;
   }
 
@@ -120,9 +124,10 @@ class Fusion {
     const auto made = by_constants(conv, 6), read = by_constants(add, own + 1), z = by_constants(add, others + 1),
                sum = by_constants(add, 6);
     if (!made || !read || !z || !sum || *made != *read) return false;
+    Node before = conv;
     conv.fusion.sum = {{read->first / sum->first, read->second, z->first / sum->first, z->second}, sum->second};
     add_input(conv, other, conv.fusion.residual);
-    absorb(conv, add);
+    absorb(conv, std::move(before), add);
     return true;
   }
 
@@ -155,9 +160,10 @@ class Fusion {
     CONVOY_TRY(HostTensor tensor, HostTensor::allocate(TensorDesc::packed(DataType::f32, {dims[1]})));
     for (std::size_t i = 0; i < slopes->size(); ++i) tensor.as<float>()[i] = static_cast<float>((*slopes)[i]);
     const int id = graph_.add_constant(conv.desc.name + ".slopes", std::move(tensor));
+    Node before = conv;
     add_input(conv, id, conv.fusion.slopes);
     conv.fusion.activation = Activation{ActivationKind::prelu, 0, 0};
-    absorb(conv, prelu);
+    absorb(conv, std::move(before), prelu);
     return true;
   }
 

@@ -21,10 +21,19 @@ Result<int> dead_node_removal(Graph& graph, const PassContext&) {
     ++changes;
   }
   graph.sweep();
-  // A folded or fused weight that nobody reads any more would only hold memory.
-  const auto readers = graph.readers();
+  // A folded weight that nobody reads any more, not even where a fusion is undone, would only hold memory.
+  std::vector<bool> is_read(graph.values.size(), false);
+  for (const Node& node : graph.nodes) {
+    std::vector<const Node*> readers = parts_of(node);
+    readers.push_back(&node);
+    for (const Node* reader : readers) {
+      for (const int input : reader->inputs) {
+        if (input != kAbsent) is_read[static_cast<std::size_t>(input)] = true;
+      }
+    }
+  }
   for (std::size_t v = 0; v < graph.values.size(); ++v) {
-    if (graph.values[v].constant && readers[v].empty() && !graph.is_output(static_cast<int>(v))) {
+    if (graph.values[v].constant && !is_read[v] && !graph.is_output(static_cast<int>(v))) {
       graph.values[v].constant.reset();
       graph.values[v].known = false;
     }

@@ -66,6 +66,7 @@ Result<void> check_skipped(std::span<const std::string> skip) {
 Result<std::vector<PassLog>> run_passes(Graph& graph, const PassContext& context, std::span<const std::string> skip) {
   CONVOY_CHECK(check_skipped(skip));
   CONVOY_CHECK(check(graph));
+  for (Node& node : graph.nodes) node.fused.reset();  // by passes on a graph that this is a part of: values change now
   std::vector<PassLog> done;
   for (const Pass& pass : passes()) {
     if (std::find(skip.begin(), skip.end(), pass.name) != skip.end()) continue;

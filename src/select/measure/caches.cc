@@ -20,8 +20,10 @@ void rewrite(std::byte* bytes, std::int64_t begin, std::int64_t end) {
 
 }  // namespace
 
-Result<CacheFlusher> CacheFlusher::make(ThreadTeam& team, std::int64_t l2_bytes, std::span<std::byte> produced) {
-  const std::int64_t bytes_per_thread = 2 * std::max<std::int64_t>(l2_bytes, 1 << 20);
+Result<CacheFlusher> CacheFlusher::make(ThreadTeam& team, std::int64_t l2_bytes, std::span<std::byte> produced,
+                                        std::int64_t shared_bytes) {
+  const std::int64_t of_shared = shared_bytes / team.size() / kLine * kLine;
+  const std::int64_t bytes_per_thread = std::max(2 * std::max<std::int64_t>(l2_bytes, 1 << 20), of_shared * 5 / 4);
   const auto bytes = static_cast<std::size_t>(bytes_per_thread * team.size());
   auto memory = allocate_aligned(bytes);
   if (!memory) {

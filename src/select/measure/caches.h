@@ -16,8 +16,10 @@ namespace convoy::selection {
 // Then writes `produced`, each thread its part, as the step before has just done there.
 class CacheFlusher {
  public:
-  // Error: out_of_memory. Without the sweep's memory the caches would stay warm.
-  static Result<CacheFlusher> make(ThreadTeam& team, std::int64_t l2_bytes, std::span<std::byte> produced = {});
+  // `shared_bytes`: of a shared cache that is to be evicted, too; 0: none. Error: out_of_memory. Without the sweep's
+  // memory the caches would stay warm.
+  static Result<CacheFlusher> make(ThreadTeam& team, std::int64_t l2_bytes, std::span<std::byte> produced = {},
+                                   std::int64_t shared_bytes = 0);
   void flush();
 
  private:
