@@ -1,4 +1,4 @@
-"""What networks take under limits on their memory: activations, and the workspace.
+"""What networks take under limits on their memory: activations, the workspace, and weights.
 
     python bench/memory_budgets.py [--only GLOB ...] [--engines GLOB ...] [--budget 0] [--rounds 8] [--data DIR] [--database FILE]
                                    [--convoy COMMAND] [--output FILE]
@@ -7,10 +7,10 @@ For every network of the zoo and every model of the data, at one thread: the fas
 with the least peak of activations (`--objective memory`), and the fastest under limits at 25, 50 and 75% of the way from the least peak
 that can be proved to the peak of the fastest (`--activation-limit`, `--exact`). The same of the workspace, which is as large as the
 largest of a step (`--workspace-limit`, with all engines only); its least is that of the plan made with limit 0, where only operators may
-have some. With --budget plans are made twice: first their lines are measured, then all are made from what is known by then. Without,
+have some; and of weights, as their engines pack them, with other constants (`--weight-limit`, likewise), whose least the command says. With --budget plans are made twice: first their lines are measured, then all are made from what is known by then. Without,
 costs are predicted. `convoy report` prepares and runs them in turns in one process. Of each network:
-  activations, workspace
-                least bytes that are `proved` (no choice of layouts needs less; of the workspace 0) and `found`, and the fastest plan's
+  activations, workspace, weights
+                least bytes that are `proved` (no choice needs less; of the workspace 0) and `found`, and the fastest plan's
                 (`unconstrained`). Where they are equal there are no limits to try, and `remark` says so.
   plans         limit and whether it is kept, bytes that the session allocates for activations and workspace, predicted and undisturbed
                 microseconds (a run as nobody else disturbs it), the median run over the fastest plan's, turn by turn, with its
@@ -94,6 +94,19 @@ def measure(model, dims, engines, options):
                 known["failed"] = {"workspace least": {"limit": 0, "error": str(failure)}}
             return known, limited("workspace", "--workspace-limit", known, budget)
 
+        def of_weights(budget=()):
+            try:
+                plan("weights none", "--weight-limit", 1, budget=budget)
+                return {"remark": "it has none"}, {}
+            except Failed as failure:
+                least = number(r"keeps less than (\d+) bytes", str(failure))
+                if least is None:
+                    return {"failed": {"weights least": {"limit": 1, "error": str(failure)}}}, {}
+            run = quick("run", model, "--plan", files["fastest"], "--random-inputs", *shared, database=options.database)
+            known = {"proved": least, "found": least, "unconstrained": run["weight_bytes"]}
+            plan("weights least", "--weight-limit", least, budget=budget)
+            return known, limited("weights", "--weight-limit", known, budget)
+
         def limited(what, flag, known, budget):
             if known["proved"] == known["unconstrained"]:
                 known["remark"] = "the fastest plan has the least already"
@@ -111,16 +124,19 @@ def measure(model, dims, engines, options):
             of_activations(["--budget", options.budget])
             if engines == "*":
                 of_workspace(["--budget", options.budget])
+                of_weights(["--budget", options.budget])
             files.clear()
         row = {"threads": 1, "engines": engines}
         row["activations"], limits = of_activations()
         if engines == "*":  # one engine has little choice of workspaces
-            row["workspace"], own = of_workspace()
-            limits.update(own)
+            for what, of in (("workspace", of_workspace), ("weights", of_weights)):
+                row[what], own = of()
+                limits.update(own)
         report = convoy("report", model, *files.values(), "--rounds", options.rounds, *shared, database=options.database)
     row["plans"] = {}
     for name, timed in zip(files, report["plans"]):
-        bytes_of = {"activations": timed["activation_bytes"], "workspace": timed["workspace_bytes"]}
+        bytes_of = {"activations": timed["activation_bytes"], "workspace": timed["workspace_bytes"],
+                    "weights": timed["weight_bytes"]}
         limit = {"limit": limits[name], "kept": bytes_of[name.split()[0]] <= limits[name]} if name in limits else {}
         row["plans"][name] = {**limit, **bytes_of, "predicted": round(timed["predicted_seconds"] * 1e6, 1),
                               "undisturbed": round(timed["undisturbed_seconds"] * 1e6, 1), "median": round(timed["seconds"] * 1e6, 1),
@@ -132,8 +148,8 @@ def measure(model, dims, engines, options):
 def summary(networks):
     whole = [row for row in networks.values() if "plans" in row]
     result = {"networks": len(whole), "skipped": len(networks) - len(whole)}
-    for what in ("activations", "workspace"):
-        of = [row[what] for row in whole if what in row]
+    for what in ("activations", "workspace", "weights"):
+        of = [row[what] for row in whole if "proved" in row.get(what, {})]
         limited = [plan for row in whole for name, plan in row["plans"].items() if "limit" in plan and name.startswith(what)]
         result[what] = {"least_is_proved": sum(each["proved"] == each["found"] for each in of),
                         "fastest_has_the_least": sum("remark" in each for each in of),

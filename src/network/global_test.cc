@@ -221,6 +221,7 @@ TEST_F(Global, SoManyFusionsAreUndoneAsTakeLeast) {
   const auto global = global_forms(graph, f32_of(graph), selector);
   ASSERT_TRUE(global.ok()) << global.error().message;
   EXPECT_EQ(global->forms.unfused, std::vector{1});  // nothing runs the activation, and Add costs something
+  EXPECT_TRUE(global->forms.candidates.empty()) << "they would be of the graph as it was";
   Graph taken = graph;
   const std::vector<Sides> sides = take_form(taken, global->forms);
   ASSERT_EQ(taken.nodes.size(), 2U);

@@ -192,6 +192,7 @@ const std::vector<Selector::Option>& Selector::options_of(const ConvProblem& pro
       if (each != chosen->candidate) add({each, SelectedBy::heuristic});
     }
   }
+  if (all.empty()) return found;
   // The chosen one stays in front: the others may only look faster, having been measured less.
   std::stable_sort(all.begin() + 1, all.end(),
                    [](const Option& a, const Option& b) { return a.cost.seconds < b.cost.seconds; });

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "engines/cost/fitted_engine.h"
+
 namespace convoy::cost {
 namespace {
 
@@ -104,6 +106,37 @@ TEST(CostModel, ProcessorsHaveModelsOfTheirOwn) {
   EXPECT_EQ(fitted_on(cpu), FittedOn::amd);
   cpu.brand = "Intel(R) Xeon(R) Processor";
   EXPECT_EQ(fitted_on(cpu), FittedOn::intel);
+}
+
+// Has no model.
+class Unfitted final : public FittedEngine {
+ public:
+  Unfitted() : FittedEngine("test.unfitted") {}
+  const EngineInfo& info() const override { return info_; }
+  std::optional<Refusal> check(const ConvProblem&, const PlanRequest&) const override { return std::nullopt; }
+  Configurations configurations(const ConvProblem&, const PlanRequest&) const override { return {}; }
+  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem&, const KnobValues&, const PlanRequest&) const override {
+    return Error{ErrorCode::unsupported, "it only predicts"};
+  }
+
+ protected:
+  Work work(const ConvProblem&, const KnobValues&, const PlanRequest&) const override { return {.seconds = 1e-6}; }
+
+ private:
+  EngineInfo info_;
+};
+
+TEST(CostModel, WeightsBeyondTheSharedCacheComeFromMemory) {
+  const ConvProblem large = problem("fprop:x=f32,1x4096x1x1:w=f32,4096x4096x1x1");
+  const Unfitted engine;
+  PlanRequest request;
+  request.cpu.l3_bytes = large.w.bytes();
+  EXPECT_EQ(engine.predict_seconds(large, {}, request), 1e-6);
+  --request.cpu.l3_bytes;
+  const double from_memory = engine.predict_seconds(large, {}, request);
+  EXPECT_GT(from_memory, 1e-3);  // 64 MB
+  request.threads = 2;
+  EXPECT_NEAR(engine.predict_seconds(large, {}, request), from_memory / 2, 1e-9);
 }
 
 }  // namespace

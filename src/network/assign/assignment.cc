@@ -170,7 +170,7 @@ std::optional<StepProblem> step_problem(const Conversion& conversion) {
 
 Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, Selector& selector,
                           std::span<const std::optional<Candidate>> candidates) {
-  const auto is_given = [&](std::size_t n) { return !candidates.empty() && candidates[n].has_value(); };
+  const auto is_given = [&](std::size_t n) { return n < candidates.size() && candidates[n].has_value(); };
   Assignment result;
   result.nodes.resize(graph.nodes.size());
   const auto is_planned = [&](const Node& node) { return node.conv && is_static(graph, node); };

@@ -411,7 +411,8 @@ Forms local_forms(const Graph& graph, std::span<const NodeTypes> types, Selector
 
 Forms LayoutProblem::chosen(const std::vector<int>& choice) const {
   Forms forms{std::vector<Sides>(sides.size()), std::vector<int>(sides.size()), {}};
-  forms.candidates.resize(sides.size());
+  const bool names_candidates = std::ranges::any_of(options, [](const auto& of_node) { return !of_node.empty(); });
+  if (names_candidates) forms.candidates.resize(sides.size());
   for (std::size_t n = 0; n < sides.size(); ++n) {
     if (numbers[n] < 0) continue;
     const auto alternative = static_cast<std::size_t>(choice[static_cast<std::size_t>(numbers[n])]);
