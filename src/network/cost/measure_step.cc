@@ -218,7 +218,10 @@ Result<void> time(const Subject& subject, double bytes, const PlanRequest& reque
   measurement.spread = own.summary.spread();
   measurement.samples = own.summary.samples;
   result.outliers = own.summary.outliers;
-  if (own.settled || own.failure) measurement.state = MeasurementState::complete;
+  constexpr int kEnough =
+      9;  // samples, where time ends before the median is known to 2%: large steps on a busy machine
+  const bool is_known = own.settled || own.failure || own.summary.samples >= kEnough;
+  if (is_known) measurement.state = MeasurementState::complete;
   if (measuring.beside_copy) result.copy_seconds = timings[1].summary.median;
   return {};
 }
@@ -318,22 +321,24 @@ std::optional<Measurement> find_step(MeasurementStore& store, const StepProblem&
                                      CacheState caches) {
   const auto known = store.find(measurement_key(problem, request, caches));
   for (const Measurement& m : known.ok() ? *known : std::vector<Measurement>()) {
-    if (m.state == MeasurementState::complete && !m.failure && is_current(m, {})) return m;
+    if (m.samples > 0 && !m.failure && is_current(m, {})) return m;
   }
   return std::nullopt;
 }
 
 Result<void> measure_steps(std::span<const StepProblem> problems, const PlanRequest& request, CacheState caches,
                            double budget_seconds, MeasurementStore& store) {
-  constexpr double kMost = 1;  // seconds for one problem's samples
+  constexpr double kMost = 1, kMostRuns = 20;  // seconds for one problem's samples, or as many as so many runs take
   const double end = monotonic_seconds() + budget_seconds;
   for (std::size_t i = 0; i < problems.size(); ++i) {
-    if (find_step(store, problems[i], request, caches)) continue;
-    double share = kMost;
+    const auto known = find_step(store, problems[i], request, caches);
+    if (known && known->state == MeasurementState::complete) continue;
+    const double most = std::max(kMost, kMostRuns * predict_seconds(problems[i], request));
+    double share = most;
     if (budget_seconds > 0) {
       const double left = end - monotonic_seconds();
       if (left <= 0) return {};
-      share = std::min(kMost, left / static_cast<double>(problems.size() - i));
+      share = std::min(most, left / static_cast<double>(problems.size() - i));
     }
     const auto measured = measure_step(problems[i], request, {.caches = caches, .budget_seconds = share});
     if (!measured.ok() || (measured->measurement.samples == 0 && !measured->measurement.failure)) continue;

@@ -39,7 +39,8 @@ double difference(const HostTensor& expected, const HostTensor& actual);
 Result<void> measure_steps(std::span<const StepProblem> problems, const PlanRequest& request, CacheState caches,
                            double budget_seconds, MeasurementStore& store);
 
-// The complete measurement that a store has of a problem; nothing: there is none, or its operator failed.
+// The measurement that a store has of a problem, of few samples, too: a large step takes few within a budget, and they
+// say more than a prediction. Nothing: there is none, or its operator failed.
 std::optional<Measurement> find_step(MeasurementStore& store, const StepProblem& problem, const PlanRequest& request,
                                      CacheState caches);
 
