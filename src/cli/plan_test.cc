@@ -185,7 +185,8 @@ TEST_F(PlanCommand, LimitsThatAWayDoesNotTakeAreNamed) {
   EXPECT_NE(refused({"--objective", "memory"}).find("--objective memory is for --how global: tuned"),
             std::string::npos);
   EXPECT_NE(refused({"--weight-limit", "9M"}).find("--weight-limit is for --how global: tuned"), std::string::npos);
-  EXPECT_NE(refused({"--how", "global", "--exact"}).find("--exact is for --activation-limit and"), std::string::npos);
+  EXPECT_NE(refused({"--how", "global", "--exact"}).find("--exact is for --activation-limit, --weight-limit and"),
+            std::string::npos);
   EXPECT_NE(refused({"--how", "global", "--activation-limit", "much"}).find("--activation-limit"), std::string::npos);
   EXPECT_NE(refused({"--plan", path("a.plan"), "--activation-limit", "9M"}).find("--activation-limit: --plan says"),
             std::string::npos);
