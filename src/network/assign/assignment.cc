@@ -186,18 +186,13 @@ Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, S
     const Node& node = graph.nodes[n];
     if (!is_planned(node)) continue;
     NodeAssignment& assigned = result.nodes[n];
+    const void* const weights = selector.weights_of(graph, node, assigned.problem);
+    // Whatever is asked for first measures all that was announced.
+    auto chosen = selector.choose(assigned.problem, node.desc.name, weights);
     if (is_given(n)) {
-      // Whatever is asked for first measures all that was announced.
-      if (auto known =
-              selector.choose(assigned.problem, node.desc.name, selector.weights_of(graph, node, assigned.problem));
-          !known.ok()) {
-        return known.error();
-      }
-      CONVOY_TRY(assigned.selection,
-                 selector.obey(assigned.problem, *candidates[n], selector.weights_of(graph, node, assigned.problem)));
+      CONVOY_TRY(assigned.selection, selector.obey(assigned.problem, *candidates[n], weights));
       continue;
     }
-    auto chosen = selector.choose(assigned.problem, node.desc.name, selector.weights_of(graph, node, assigned.problem));
     for (auto other = kOthers.begin(); !chosen.ok() && other != kOthers.end(); ++other) {
       const Sides tried{{other->reads.layout, sides[n].reads.real}, {other->writes.layout, sides[n].writes.real}};
       const ConvProblem problem = in_formats(assigned.problem, tried);

@@ -73,7 +73,7 @@ class MemorySearch {
     }
     CONVOY_TRY(Within within, plans_within(limit()));
     if (!within.any) {
-      CONVOY_CHECK(find_least());
+      if (goal_.activation_limit) CONVOY_CHECK(find_least());
       if (least_.bytes.arena > limit()) return not_kept();
       within.found = least_;
     }
