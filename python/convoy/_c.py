@@ -179,7 +179,7 @@ def _load() -> ctypes.CDLL:
     # Threads that wait spin briefly, as the command's (src/cli/main.cc says why). GNU OpenMP reads it when it is loaded.
     set_here = "OMP_WAIT_POLICY" not in os.environ and "GOMP_SPINCOUNT" not in os.environ
     if set_here:
-        os.environ["GOMP_SPINCOUNT"] = "2000"
+        os.environ["GOMP_SPINCOUNT"] = "10000"
     try:
         return ctypes.CDLL(path)
     except OSError as error:

@@ -4,13 +4,14 @@
 #include <cstring>
 
 #include "convoy/thread_team.h"
+#include "device/apart.h"
 
 namespace convoy {
 namespace {
 
 class OpenMpTeam final : public ThreadTeam {
  public:
-  explicit OpenMpTeam(int threads) : threads_(std::max(1, threads)) {}
+  explicit OpenMpTeam(int threads) : threads_(std::max(1, threads)), apart_(threads_) {}
 
   int size() const override { return threads_; }
 
@@ -19,8 +20,10 @@ class OpenMpTeam final : public ThreadTeam {
       body(0);
       return;
     }
+    Apart::Region region(apart_);
 #pragma omp parallel num_threads(threads_)
     {
+      region.enter(omp_get_thread_num(), omp_get_num_threads());
       // OpenMP may give fewer threads than asked for (OMP_THREAD_LIMIT, nesting): then each takes several parts.
       for (int thread = omp_get_thread_num(); thread < threads_; thread += omp_get_num_threads()) body(thread);
     }
@@ -28,6 +31,7 @@ class OpenMpTeam final : public ThreadTeam {
 
  private:
   int threads_;
+  Apart apart_;
 };
 
 }  // namespace

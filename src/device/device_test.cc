@@ -1,12 +1,17 @@
 #include "device/device.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <thread>
 #include <vector>
 
 #include "convoy/thread_team.h"
+#include "device/apart.h"
 
 namespace convoy {
 namespace {
@@ -21,6 +26,67 @@ TEST(CpuTeam, RunsEveryThreadOnce) {
   }
   EXPECT_EQ(make_cpu_team(0)->size(), 1);
   EXPECT_EQ(make_cpu_team(-3)->size(), 1);
+}
+
+cpu_set_t affinity() {
+  cpu_set_t set;
+  EXPECT_EQ(sched_getaffinity(0, sizeof set, &set), 0);
+  return set;
+}
+
+// Where each of a team's two threads runs, and whether it may run wherever `allowed` says.
+std::array<int, 2> processors(ThreadTeam& team, const cpu_set_t& allowed) {
+  std::array<int, 2> where = {};
+  team.run([&](int thread) {
+    where[static_cast<std::size_t>(thread)] = sched_getcpu();
+    const cpu_set_t own = affinity();
+    EXPECT_TRUE(CPU_EQUAL(&own, &allowed)) << thread;
+  });
+  return where;
+}
+
+TEST(CpuTeam, WhoFindsItselfOnAnEarlierThreadsProcessorGoesElsewhere) {
+  const cpu_set_t allowed = affinity();
+  if (CPU_COUNT(&allowed) < 2) GTEST_SKIP() << "this process may run on one processor only";
+  Apart apart(2);
+  int moved = 0;
+  constexpr int kTries = 20;
+  for (int i = 0; i < kTries; ++i) {
+    std::thread([&] {
+      cpu_set_t one;
+      CPU_ZERO(&one);
+      CPU_SET(sched_getcpu(), &one);
+      EXPECT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+      const int here = sched_getcpu();
+      Apart::Region region(apart);
+      region.enter(0, 1);
+      EXPECT_EQ(sched_setaffinity(0, sizeof allowed, &allowed), 0);
+      region.enter(1, 1);
+      moved += sched_getcpu() != here;
+      const cpu_set_t own = affinity();
+      EXPECT_TRUE(CPU_EQUAL(&own, &allowed));
+    }).join();
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // not twice within one
+  }
+  EXPECT_GE(moved, kTries * 3 / 4);  // the kernel moves threads, too
+}
+
+TEST(CpuTeam, ThreadsThatMayRunOnOneProcessorOnlyStayThere) {
+  const cpu_set_t allowed = affinity();
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(sched_getcpu(), &one);
+  const auto team = make_cpu_team(2);
+  const auto allow = [&](const cpu_set_t& set) {
+    team->run([&](int) { EXPECT_EQ(sched_setaffinity(0, sizeof set, &set), 0); });
+  };
+  allow(one);
+  for (int i = 0; i < 3; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    const auto where = processors(*team, one);
+    EXPECT_EQ(where[0], where[1]);
+  }
+  allow(allowed);
 }
 
 TEST(ParallelRanges, CoverEverythingOnceAndEvenly) {

@@ -52,7 +52,10 @@ class GraphSession final : public SwitchableSession {
         tail_(std::move(tail)),
         team_(std::move(team)),
         remarks_(std::move(remarks)) {
-    for (ProgramStep& step : program_.steps) steps_.push_back(std::move(step.info));
+    for (ProgramStep& step : program_.steps) {
+      calls_team_ |= team_->size() > 1 && step.threads == Threads::all && step.place == 0;
+      steps_.push_back(std::move(step.info));
+    }
     if (tail_) {
       NetworkStep step;
       step.kind = "op";
@@ -152,6 +155,8 @@ class GraphSession final : public SwitchableSession {
     std::vector<const void*> in;
     std::vector<void*> out;
     CONVOY_TRY(const Entered entered, enter());
+    // Awake and each on a processor of its own: oneDNN calls the same threads, but sees to neither.
+    if (calls_team_) team_->run([](int) {});
     for (std::size_t s = 0; s < program_.steps.size(); ++s) {
       const ProgramStep& step = program_.steps[s];
       const auto step_start = Clock::now();
@@ -261,6 +266,7 @@ class GraphSession final : public SwitchableSession {
   std::vector<std::string> input_names_;
   std::unique_ptr<Tail> tail_;
   std::shared_ptr<ThreadTeam> team_;
+  bool calls_team_ = false;                                    // does any step
   std::unique_ptr<ThreadTeam> one_thread_ = make_cpu_team(1);  // the calling one, for steps that have it alone
   std::vector<std::string> remarks_;
   std::vector<NetworkStep> steps_;

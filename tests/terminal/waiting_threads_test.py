@@ -16,7 +16,7 @@ def spin_count(**environment):
     return [line.split("'")[1] for line in done.stderr.splitlines() if "GOMP_SPINCOUNT" in line][-1]
 
 
-assert spin_count() == "2000"
+assert spin_count() == "10000"
 assert spin_count(GOMP_SPINCOUNT="77") == "77"
 assert spin_count(OMP_WAIT_POLICY="passive") == "0"
 given = subprocess.run([CONVOY, "exec", "--no-db", "--", sys.executable, "-c", "import os; print(*os.environ)"], env=BARE,

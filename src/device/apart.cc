@@ -1,0 +1,57 @@
+#include "device/apart.h"
+
+#include <sched.h>
+
+#include "base/clock.h"
+
+namespace convoy {
+namespace {
+
+// Seconds.
+constexpr double kStaysAwake = 30e-6;  // a thread without work spins for longer than that
+constexpr double kPause = 1e-3;        // from one move of a thread to its next: a full machine may have no better place
+constexpr double kPatience = 1e-3;     // for threads to wake up
+
+constexpr auto relaxed = std::memory_order_relaxed;
+
+}  // namespace
+
+Apart::Region::Region(Apart& apart)
+    : apart_(apart), may_sleep_(monotonic_seconds() - apart.ended_.load(relaxed) > kStaysAwake) {}
+
+Apart::Region::~Region() { apart_.ended_.store(monotonic_seconds(), relaxed); }
+
+void Apart::Region::enter(int thread, int present) {
+  apart_.settle(thread);
+  if (!may_sleep_) return;
+  awake_.fetch_add(1, relaxed);
+  if (thread != 0) return;
+  const double start = monotonic_seconds();
+  while (awake_.load(relaxed) < present && monotonic_seconds() - start < kPatience) sched_yield();
+}
+
+void Apart::settle(int thread) {
+  const int here = sched_getcpu();
+  Place& own = places_[thread];
+  if (own.processor.load(relaxed) != here) own.processor.store(here, relaxed);
+  for (int other = 0; other < thread; ++other) {
+    if (places_[other].processor.load(relaxed) == here) return move(own);
+  }
+}
+
+void Apart::move(Place& own) {
+  const double now = monotonic_seconds();
+  if (now - own.moved.load(relaxed) < kPause) return;
+  own.moved.store(now, relaxed);
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  cpu_set_t free = allowed;
+  for (int other = 0; other < threads_; ++other) {
+    if (const int taken = places_[other].processor.load(relaxed); taken >= 0) CPU_CLR(taken, &free);
+  }
+  if (CPU_COUNT(&free) == 0 || sched_setaffinity(0, sizeof free, &free) != 0) return;
+  sched_setaffinity(0, sizeof allowed, &allowed);
+  own.processor.store(sched_getcpu(), relaxed);
+}
+
+}  // namespace convoy
