@@ -371,7 +371,9 @@ TEST(Threads, WhatCanBeSwitchedKeepsAll) {
   const auto session = prepare_graph(graph, {.options = options, .candidates = candidates});
   ASSERT_TRUE(session.ok()) << session.error().message;
   for (const NetworkStep& step : (*session)->steps()) {
-    if (step.kind == "conv") EXPECT_EQ(step.threads, 2) << step.nodes;
+    if (step.kind == "conv") {
+      EXPECT_EQ(step.threads, 2) << step.nodes;
+    }
   }
 }
 

@@ -54,6 +54,7 @@ Result<int> half_widening(Graph& graph, const PassContext& context);
 Result<int> pad_folding(Graph& graph, const PassContext& context);
 Result<int> affine_folding(Graph& graph, const PassContext& context);
 Result<int> activation_patterns(Graph& graph, const PassContext& context);
+Result<int> bound_fusion(Graph& graph, const PassContext& context);
 Result<int> conv_fusion(Graph& graph, const PassContext& context);
 
 }  // namespace convoy::network

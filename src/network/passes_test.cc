@@ -292,6 +292,33 @@ TEST(PadFolding, MaxPoolOnlyTakesMinusInfinity) {
   }
 }
 
+// In front of a convolution, as in DenseNet.
+TEST(BoundFusion, ReluAndClipJoinABatchNormalization) {
+  const auto made = [](const std::string& activation, bool read_twice) {
+    GraphBuilder b;
+    const auto channels = [&](double low, double high) { return b.constant(spread({4}, low, high)); };
+    const int x = b.input("x", {2, 4, 5, 5});
+    const int y =
+        b.node("BatchNormalization", {x, channels(0.5, 2), channels(-1, 1), channels(-1, 1), channels(0.5, 3)});
+    std::vector<int> inputs = {y};
+    if (activation == "Clip") {
+      for (const double bound : {-0.5, 0.75}) inputs.push_back(b.constant(tensor_of(DataType::f32, {}, {bound})));
+    }
+    const int z = b.node(activation, inputs);
+    b.output(conv(b, z, 4, 3, 3, false));
+    if (read_twice) b.output(b.node("Neg", {y}));
+    return b.graph;
+  };
+  for (const char* activation : {"Relu", "Clip"}) {
+    const Graph graph = passed(made(activation, false));
+    ASSERT_EQ(ops_of(graph), (Ops{"BatchNormalization", "Conv"})) << activation;
+    EXPECT_EQ(graph.nodes[0].sources.size(), 2u);
+    expect_same_without("bound_fusion", made(activation, false));
+  }
+  EXPECT_EQ(ops_of(passed(made("Relu", true))), (Ops{"BatchNormalization", "Relu", "Conv", "Neg"}));
+  EXPECT_EQ(ops_of(passed(made("Sigmoid", false))), (Ops{"BatchNormalization", "Sigmoid", "Conv"}));
+}
+
 TEST(AffineFolding, BatchNormAndChannelConstantsJoinTheWeights) {
   GraphBuilder b;
   const int x = b.input("x", {2, 3, 5, 5});

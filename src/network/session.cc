@@ -53,7 +53,8 @@ class GraphSession final : public SwitchableSession {
         team_(std::move(team)),
         remarks_(std::move(remarks)) {
     for (ProgramStep& step : program_.steps) {
-      calls_team_ |= team_->size() > 1 && step.threads == Threads::all && step.place == 0;
+      const bool works = step.info.kind != "convert";  // an answer's conversion is small
+      calls_team_ |= works && team_->size() > 1 && step.threads == Threads::all && step.place == 0;
       steps_.push_back(std::move(step.info));
     }
     if (tail_) {

@@ -1,15 +1,18 @@
 // BatchNormalization: y = scale * (x - mean) / sqrt(var + epsilon) + bias, per channel (or, with spatial=0 before
 // opset 9, per element of a sample). In training mean and var are those of the batch, and the running ones are updated:
 //   running = running * momentum + current * (1 - momentum), with the population variance.
+// Besides ONNX's attributes `least` and `most` bound y: what a pass takes over from a Relu or Clip behind it.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "ops/blocks.h"
 #include "ops/families.h"
+#include "ops/row_functions.h"
 #include "ops/rows.h"
 #include "ops/unary.h"
 
@@ -21,12 +24,15 @@ struct Parameters {
   double momentum = 0.9;
   bool training = false;
   bool spatial = true;
+  double least = -std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::infinity();  // of y
 };
 
 Result<Parameters> parameters_of(const NodeDesc& node) {
   Parameters p;
   CONVOY_TRY(p.epsilon, node.real("epsilon", 1e-5));
   CONVOY_TRY(p.momentum, node.real("momentum", 0.9));
+  CONVOY_TRY(p.least, node.real("least", p.least));
+  CONVOY_TRY(p.most, node.real("most", p.most));
   CONVOY_TRY(const std::int64_t mode, node.integer("training_mode", 0));
   CONVOY_TRY(const std::int64_t spatial, node.integer("spatial", 1));
   p.training = node.opset >= 14 ? mode != 0 : node.output_count > 1;
@@ -68,48 +74,60 @@ void batch_moments(const BroadcastLoop& loop, const T* x, std::int64_t elements,
   sum(variance, [&](double value, std::int64_t s) { return (value - mean[s]) * (value - mean[s]); });
 }
 
-// y is x or does not overlap it.
+// What is computed of each element.
 template <class C>
-void affine(const C* x, const C* scale, const C* shift, std::int64_t stride, C* y, std::int64_t count) {
-  if (stride == 0) {
-    const C a = *scale, b = *shift;
-#pragma GCC ivdep
-    for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] * a + b;
-  } else {
-#pragma GCC ivdep
-    for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] * scale[i * stride] + shift[i * stride];
-  }
-}
+struct Affine {
+  const C* scale;
+  const C* shift;
+  C least, most;
+  const RowFunctions* rows;  // null: there are none
 
+  C operator()(C x, C a, C b) const { return bounded(x * a + b); }
+  C bounded(C y) const { return y < least ? least : y > most ? most : y; }  // NaN stays
+};
+
+// `count` elements, whose statistics begin at `s` and lie `stride` apart, 0 or more. y is x or does not overlap it.
 template <class T, class C>
-void affine_row(bool vectors, const T* x, std::int64_t x_stride, const C* scale, const C* shift, std::int64_t stride,
-                T* y, std::int64_t y_stride, std::int64_t count) {
+void affine_row(const Affine<C>& f, const T* x, std::int64_t x_stride, std::int64_t s, std::int64_t stride, T* y,
+                std::int64_t y_stride, std::int64_t count) {
   if constexpr (std::is_same_v<C, float>) {
-    in_f32(vectors, x, x_stride, y, y_stride, count,
-           [&](const float* from, float* to, std::int64_t offset, std::int64_t n) {
-             affine(from, scale + offset * stride, shift + offset * stride, stride, to, n);
-           });
-  } else if (x_stride == 1 && y_stride == 1) {
-    affine(x, scale, shift, stride, y, count);
+    if (f.rows != nullptr && x_stride == 1 && y_stride == 1 && stride <= 1) {
+      constexpr DataType type = is_half<T> ? row_type<T> : DataType::f32;
+      return f.rows->affine(type, x, f.scale + s, f.shift + s, stride, f.least, f.most, y, count);
+    }
+    return in_f32(f.rows != nullptr, x, x_stride, y, y_stride, count,
+                  [&](const float* from, float* to, std::int64_t offset, std::int64_t n) {
+                    for (std::int64_t i = 0; i < n; ++i) {
+                      const std::int64_t at = s + (offset + i) * stride;
+                      to[i] = f(from[i], f.scale[at], f.shift[at]);
+                    }
+                  });
   } else {
-    for (std::int64_t i = 0; i < count; ++i) y[i * y_stride] = x[i * x_stride] * scale[i * stride] + shift[i * stride];
+    for (std::int64_t i = 0; i < count; ++i) {
+      y[i * y_stride] = f(x[i * x_stride], f.scale[s + i * stride], f.shift[s + i * stride]);
+    }
   }
 }
 
 // `count` positions of a block of B channels: a run along the channels alone would be too short to be worth its loop.
 template <std::int64_t B, class T, class C>
-void affine_positions(bool vectors, const T* x, const C* scale, const C* shift, T* y, std::int64_t count) {
+void affine_positions(const Affine<C>& f, const T* x, std::int64_t s, T* y, std::int64_t count) {
   std::array<C, B> a, b;
-  std::copy_n(scale, B, a.begin());
-  std::copy_n(shift, B, b.begin());
+  std::copy_n(f.scale + s, B, a.begin());
+  std::copy_n(f.shift + s, B, b.begin());
+  const C least = f.least, most = f.most;
   const auto positions = [&](const C* from, C* to, std::int64_t n) {
     for (std::int64_t i = 0; i < n; ++i, from += B, to += B) {
 #pragma GCC ivdep  // y is x or does not overlap it
-      for (std::int64_t c = 0; c < B; ++c) to[c] = from[c] * a[c] + b[c];
+      for (std::int64_t c = 0; c < B; ++c) {
+        const C v = from[c] * a[c] + b[c];
+        const C bounded = v < least ? least : v;
+        to[c] = bounded > most ? most : bounded;
+      }
     }
   };
   if constexpr (std::is_same_v<C, float>) {
-    in_f32(vectors, x, 1, y, 1, count * B,
+    in_f32(f.rows != nullptr, x, 1, y, 1, count * B,
            [&](const float* from, float* to, std::int64_t, std::int64_t n) { positions(from, to, n / B); });
   } else {
     positions(x, y, count);
@@ -123,12 +141,12 @@ struct Blocked {
       : block(x.channel_block), per_sample(x.dims[1] / block), positions(x.elements() / (x.dims[0] * x.dims[1])) {}
 
   template <class T, class C>
-  void run(bool vectors, const T* x, const C* scale, const C* shift, T* y, std::int64_t begin, std::int64_t end) const {
+  void run(const Affine<C>& f, const T* x, T* y, std::int64_t begin, std::int64_t end) const {
     for (std::int64_t at = begin; at < end;) {
       const std::int64_t first = at / positions % per_sample * block;  // channel
       const std::int64_t count = std::min(end, (at / positions + 1) * positions) - at;
       const auto positions_of = block == 8 ? affine_positions<8, T, C> : affine_positions<16, T, C>;
-      positions_of(vectors, x + at * block, scale + first, shift + first, y + at * block, count);
+      positions_of(f, x + at * block, first, y + at * block, count);
       at += count;
     }
   }
@@ -180,7 +198,7 @@ class BatchNormalization final : public Operator {
              desc.is_packed(desc.channel_block == 8 ? Layout::nchw8c : Layout::nchw16c);
     };
     const auto blocked = in_blocks(x) && in_blocks(outputs[0]) ? std::optional(Blocked(x)) : std::nullopt;
-    const bool vectors = has_row_vectors(request);
+    const RowFunctions* const rows = row_functions(request.cpu.isa);
     std::vector<DataType> types;
     for (int i = 1; i < 5; ++i) types.push_back(inputs[i].desc.type);
     return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
@@ -216,19 +234,18 @@ class BatchNormalization final : public Operator {
                 store_from_double(types[input - 1], out[k], i, given(input, i) * keep + current[i] * (1 - keep));
               }
             }
+            const auto* x = static_cast<const T*>(in[0]);
+            auto* y = static_cast<T*>(out[0]);
+            const Affine<C> f{scale, shift, static_cast<C>(p.least), static_cast<C>(p.most), rows};
             if (blocked) {
               parallel_for(context, loop.elements() / blocked->block, blocked->block,
-                           [&](std::int64_t begin, std::int64_t end) {
-                             blocked->run(vectors, static_cast<const T*>(in[0]), scale, shift, static_cast<T*>(out[0]),
-                                          begin, end);
-                           });
+                           [&](std::int64_t begin, std::int64_t end) { blocked->run(f, x, y, begin, end); });
               return {};
             }
             parallel_for(context, loop.elements(), 1, [&](std::int64_t begin, std::int64_t end) {
               loop.run(begin, end, [&](const std::int64_t* at, std::int64_t run) {
-                affine_row(vectors, static_cast<const T*>(in[0]) + at[1], loop.inner_stride(1), scale + at[2],
-                           shift + at[2], loop.inner_stride(2), static_cast<T*>(out[0]) + at[0], loop.inner_stride(0),
-                           run);
+                affine_row(f, x + at[1], loop.inner_stride(1), at[2], loop.inner_stride(2), y + at[0],
+                           loop.inner_stride(0), run);
               });
             });
             return {};

@@ -64,6 +64,10 @@ TEST(BatchNormalization, Inference) {
     expect_op(node_of("BatchNormalization", {{"epsilon", 1e-3}}, opset), inputs, {floats({2, 3, 2, 3}, expected)},
               1e-5);
   }
+  std::vector<double> bounded = expected;
+  for (double& value : bounded) value = std::clamp(value, -0.25, 1.5);
+  expect_op(node_of("BatchNormalization", {{"epsilon", 1e-3}, {"least", -0.25}, {"most", 1.5}}), inputs,
+            {floats({2, 3, 2, 3}, bounded)}, 1e-5);
   auto wrong = inputs;
   wrong[2] = floats({2}, {0, 0});
   expect_refused(node_of("BatchNormalization"), wrong, "input 2 has 2 elements");

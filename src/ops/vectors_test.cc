@@ -236,8 +236,12 @@ TEST(Vectors, BatchNormalizationOfHalves) {
     for (const Dims& dims :
          {Dims{2, 20, 3, 5}, Dims{1, 8, 9, 9}, Dims{2, 600, 2, 3}, Dims{2, 33, 30, 31}, Dims{3, 7}}) {
       const auto channels = [&](double low, double high) { return spread_tensor(DataType::f32, {dims[1]}, low, high); };
-      expect_as_portable(node_of("BatchNormalization", {}, 15), {varied(type, dims, random), channels(0.5, 2),
-                                                                 channels(-1, 1), channels(-3, 3), channels(0.1, 4)});
+      const std::map<std::string, Attribute> all[] = {{}, {{"least", 0.0}}, {{"least", -0.5}, {"most", 1.25}}};
+      for (const auto& attributes : all) {
+        expect_as_portable(
+            node_of("BatchNormalization", attributes, 15),
+            {varied(type, dims, random), channels(0.5, 2), channels(-1, 1), channels(-3, 3), channels(0.1, 4)});
+      }
     }
   }
 }

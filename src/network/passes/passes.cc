@@ -34,6 +34,7 @@ std::span<const Pass> passes() {
       {"affine_folding", "BatchNormalization, Mul, Div, Add and Sub by channel move into weights and bias",
        affine_folding},
       {"activation_patterns", "x*sigmoid(x) and the like become one node", activation_patterns},
+      {"bound_fusion", "Relu and Clip become part of the BatchNormalization before them", bound_fusion},
       {"conv_fusion", "residual adds, quantized ones too, and activations become epilogues of convolutions",
        conv_fusion},
       {"dead_node_removal", "nodes nobody reads disappear", dead_node_removal},

@@ -1,0 +1,100 @@
+// 16-bit floats as f32 lanes and back, in vectors of the width that the unit is compiled for (simd/simd.h): the bits
+// that core/float_formats.h gives one by one, rounded to nearest even, NaN quiet with its payload.
+#pragma once
+
+#include <cstring>
+
+#include "convoy/data_type.h"
+#include "simd/simd.h"
+#if !defined(__AVX512F__)
+#include "core/avx2_elements.h"
+#endif
+
+namespace convoy::cpu::CONVOY_CPU_ISA {
+
+// How elements of a type are loaded and stored: all lanes of a vector, or the first `lanes` of them, 0 < lanes <
+// kLanes.
+struct Floats {
+  using Element = float;
+  CONVOY_SIMD Vf load(const float* p) { return CONVOY_CPU_ISA::load(p); }
+  CONVOY_SIMD Vf load(const float* p, int lanes) { return CONVOY_CPU_ISA::load(p, first_lanes(lanes)); }
+  CONVOY_SIMD void store(float* p, Vf v) { CONVOY_CPU_ISA::store(p, v); }
+  CONVOY_SIMD void store(float* p, Vf v, int lanes) { CONVOY_CPU_ISA::store(p, v, first_lanes(lanes)); }
+};
+
+#if defined(__AVX512F__)
+
+struct F16Lanes {
+  CONVOY_SIMD Vf widen(__m256i v) { return _mm512_cvtph_ps(v); }
+  CONVOY_SIMD __m256i narrow(Vf v) { return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT); }
+};
+
+struct Bf16Lanes {
+  CONVOY_SIMD Vf widen(__m256i v) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16)); }
+  CONVOY_SIMD __m256i narrow(Vf v) {
+    const Vi bits = _mm512_castps_si512(v);
+    const Vi odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const Vi nearest = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    const Mask is_nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    const Vi all = _mm512_mask_or_epi32(nearest, is_nan, bits, _mm512_set1_epi32(0x400000));
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(all, 16));
+  }
+};
+
+template <class Lanes16>
+struct Halves {
+  using Element = std::uint16_t;
+  CONVOY_SIMD Vf load(const std::uint16_t* p) {
+    return Lanes16::widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+  CONVOY_SIMD Vf load(const std::uint16_t* p, int lanes) {
+    return Lanes16::widen(_mm256_maskz_loadu_epi16(first_lanes(lanes), p));
+  }
+  CONVOY_SIMD void store(std::uint16_t* p, Vf v) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), Lanes16::narrow(v));
+  }
+  CONVOY_SIMD void store(std::uint16_t* p, Vf v, int lanes) {
+    _mm256_mask_storeu_epi16(p, first_lanes(lanes), Lanes16::narrow(v));
+  }
+};
+
+#else
+
+using F16Lanes = convoy::avx2::F16;
+using Bf16Lanes = convoy::avx2::Bf16;
+
+template <class Lanes16>
+struct Halves {
+  using Element = std::uint16_t;
+  CONVOY_SIMD Vf load(const std::uint16_t* p) {
+    return Lanes16::widen(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  CONVOY_SIMD Vf load(const std::uint16_t* p, int lanes) {
+    std::uint16_t all[kLanes] = {};
+    std::memcpy(all, p, static_cast<std::size_t>(lanes) * sizeof(*p));
+    return load(all);
+  }
+  CONVOY_SIMD void store(std::uint16_t* p, Vf v) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), Lanes16::narrow(v));
+  }
+  CONVOY_SIMD void store(std::uint16_t* p, Vf v, int lanes) {
+    std::uint16_t all[kLanes];
+    store(all, v);
+    std::memcpy(p, all, static_cast<std::size_t>(lanes) * sizeof(*p));
+  }
+};
+
+#endif
+
+using F16s = Halves<F16Lanes>;
+using Bf16s = Halves<Bf16Lanes>;
+
+// f(Type()) with how elements of `type`, f32 or a half, are loaded and stored.
+template <class F>
+CONVOY_SIMD void with_elements(DataType type, F f) {
+  if (type == DataType::f16) return f(F16s());
+  if (type == DataType::bf16) return f(Bf16s());
+  f(Floats());
+}
+
+}  // namespace convoy::cpu::CONVOY_CPU_ISA
