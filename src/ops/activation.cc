@@ -24,6 +24,7 @@ struct Relu : PlainFunction<Relu, kMathFloats | kSignedIntegers> {
   C operator()(C x) const {
     return x < C(0) ? C(0) : x;  // keeps NaN
   }
+  RowFunction vectors() const { return {RowFunction::relu}; }
 };
 
 #define CONVOY_FLOAT_FUNCTION(Name, expression)    \

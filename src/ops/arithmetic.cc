@@ -22,6 +22,7 @@ C wrapping(C a, C b, Op op) {
 }
 
 struct Add : PlainBinary<Add, kMathNumeric> {
+  static constexpr auto kVectors = RowCombination::add;
   template <class C>
   C operator()(C a, C b) const {
     return wrapping(a, b, [](auto x, auto y) { return x + y; });
@@ -29,6 +30,7 @@ struct Add : PlainBinary<Add, kMathNumeric> {
 };
 
 struct Sub : PlainBinary<Sub, kMathNumeric> {
+  static constexpr auto kVectors = RowCombination::sub;
   template <class C>
   C operator()(C a, C b) const {
     return wrapping(a, b, [](auto x, auto y) { return x - y; });
@@ -36,6 +38,7 @@ struct Sub : PlainBinary<Sub, kMathNumeric> {
 };
 
 struct Mul : PlainBinary<Mul, kMathNumeric> {
+  static constexpr auto kVectors = RowCombination::mul;
   template <class C>
   C operator()(C a, C b) const {
     return wrapping(a, b, [](auto x, auto y) { return x * y; });
@@ -49,6 +52,7 @@ bool quotient_overflows(C a, C b) {
 }
 
 struct Div : PlainBinary<Div, kMathNumeric> {
+  static constexpr auto kVectors = RowCombination::div;
   template <class C>
   C operator()(C a, C b) const {
     if constexpr (std::is_floating_point_v<C>) {

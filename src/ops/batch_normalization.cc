@@ -92,8 +92,7 @@ void affine_row(const Affine<C>& f, const T* x, std::int64_t x_stride, std::int6
                 std::int64_t y_stride, std::int64_t count) {
   if constexpr (std::is_same_v<C, float>) {
     if (f.rows != nullptr && x_stride == 1 && y_stride == 1 && stride <= 1) {
-      constexpr DataType type = is_half<T> ? row_type<T> : DataType::f32;
-      return f.rows->affine(type, x, f.scale + s, f.shift + s, stride, f.least, f.most, y, count);
+      return f.rows->affine(float_type<T>, x, f.scale + s, f.shift + s, stride, f.least, f.most, y, count);
     }
     return in_f32(f.rows != nullptr, x, x_stride, y, y_stride, count,
                   [&](const float* from, float* to, std::int64_t offset, std::int64_t n) {

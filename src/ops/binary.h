@@ -2,11 +2,14 @@
 //   static constexpr TypeSet kTypes;                                  the element types it takes
 //   static Result<F> make(const NodeDesc&, DataType);                 its parameters, and what the type forbids
 //   template <class C> R operator()(C a, C b) const;                  in Compute<T>; R is bool where kToBool
+//   static constexpr RowCombination kVectors;                         optional: the same with vectors, of f32 and
+//   halves
 #pragma once
 
 #include <algorithm>
 #include <optional>
 
+#include "ops/row_functions.h"
 #include "ops/rows.h"
 #include "ops/support.h"
 #include "ops/unary.h"
@@ -53,7 +56,7 @@ class BinaryOperator final : public Operator {
     return dispatch<F::kTypes>(inputs[0].desc.type, [&]<class T>(Tag<T>) {
       return make_plan(
           node,
-          [f, loop, few, vectors = has_row_vectors(request)](
+          [f, loop, few, rows = row_functions(request.cpu.isa)](
               std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) -> Result<void> {
             using Out = std::conditional_t<kToBool, bool, T>;
             if constexpr (kHasFewChannels<T>) {
@@ -61,7 +64,7 @@ class BinaryOperator final : public Operator {
                 const auto run = few->channels == 8 ? positions<8, T, Out> : positions<16, T, Out>;
                 const std::int64_t count = loop.elements() / few->channels;
                 parallel_for(context, count, 2 * few->channels, [&](std::int64_t begin, std::int64_t end) {
-                  run(f, vectors, *few, static_cast<const T*>(in[0]), static_cast<const T*>(in[1]),
+                  run(f, rows, *few, static_cast<const T*>(in[0]), static_cast<const T*>(in[1]),
                       static_cast<Out*>(out[0]), begin, end);
                 });
                 return {};
@@ -69,7 +72,7 @@ class BinaryOperator final : public Operator {
             }
             parallel_for(context, loop.elements(), 2, [&](std::int64_t begin, std::int64_t end) {
               loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
-                row(f, vectors, static_cast<const T*>(in[0]) + at[1], loop.inner_stride(1),
+                row(f, rows, static_cast<const T*>(in[0]) + at[1], loop.inner_stride(1),
                     static_cast<const T*>(in[1]) + at[2], loop.inner_stride(2), static_cast<Out*>(out[0]) + at[0],
                     loop.inner_stride(0), count);
               });
@@ -85,12 +88,13 @@ class BinaryOperator final : public Operator {
   static constexpr bool kHasFewChannels = is_float_element<T> && !kToBool;
 
   template <std::int64_t kChannels, class T, class Out>
-  static void positions(const F& f, bool vectors, const FewChannels& few, const T* a, const T* b, Out* y,
+  static void positions(const F& f, const RowFunctions* rows, const FewChannels& few, const T* a, const T* b, Out* y,
                         std::int64_t begin, std::int64_t end) {
     for (std::int64_t at = begin; at < end;) {
       const std::int64_t sample = at / few.positions;
       const T* const of_sample = b + sample * few.sample_stride;
       if constexpr (is_half<T>) {
+        const bool vectors = rows != nullptr;
         // Chunks hold whole positions: b is widened once a sample and repeated as far as a chunk goes.
         const std::int64_t last = std::min(end, (sample + 1) * few.positions);
         const std::int64_t longest = std::min(kRowChunk, (last - at) * kChannels);
@@ -104,7 +108,7 @@ class BinaryOperator final : public Operator {
         }
       } else {
         for (const std::int64_t last = std::min(end, (sample + 1) * few.positions); at < last; ++at) {
-          row(f, vectors, a + at * kChannels, 1, of_sample, 1, y + at * kChannels, 1, kChannels);
+          row(f, rows, a + at * kChannels, 1, of_sample, 1, y + at * kChannels, 1, kChannels);
         }
       }
     }
@@ -124,11 +128,17 @@ class BinaryOperator final : public Operator {
   }
 
   template <class T, class Out>
-  static void row(const F& f, bool vectors, const T* a, std::int64_t a_stride, const T* b, std::int64_t b_stride,
-                  Out* y, std::int64_t y_stride, std::int64_t count) {
+  static void row(const F& f, const RowFunctions* rows, const T* a, std::int64_t a_stride, const T* b,
+                  std::int64_t b_stride, Out* y, std::int64_t y_stride, std::int64_t count) {
     using C = Compute<T>;
+    if constexpr (has_row_functions<T> && requires { F::kVectors; }) {
+      if (rows != nullptr && y_stride == 1 && a_stride <= 1 && b_stride <= 1 && a_stride + b_stride > 0) {
+        return rows->combine(F::kVectors, float_type<T>, a, a_stride, b, b_stride, y, count);
+      }
+    }
     // The usual strides get loops of their own, which vectorise; y is a or b, or does not overlap them.
     if constexpr (is_half<T>) {
+      const bool vectors = rows != nullptr;
       RowBuffer first, second;
       for (std::int64_t start = 0; start < count; start += kRowChunk) {
         const std::int64_t n = std::min(kRowChunk, count - start);

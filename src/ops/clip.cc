@@ -6,6 +6,7 @@
 
 #include "ops/families.h"
 #include "ops/from_real.h"
+#include "ops/row_functions.h"
 #include "ops/rows.h"
 #include "ops/unary.h"
 
@@ -14,17 +15,23 @@ namespace {
 
 // Elements of one row; y is x, or does not overlap it.
 template <class T, class C>
-void clip_row(bool vectors, const T* x, std::int64_t x_stride, T* y, std::int64_t y_stride, std::int64_t count, C low,
-              C high) {
+void clip_row(const RowFunctions* rows, const T* x, std::int64_t x_stride, T* y, std::int64_t y_stride,
+              std::int64_t count, C low, C high) {
   const auto clip = [&](C value) {
     value = value < low ? low : value;
     return value > high ? high : value;
   };
+  if constexpr (has_row_functions<T>) {
+    if (rows != nullptr && x_stride == 1 && y_stride == 1) {
+      return rows->map({RowFunction::clip, low, high}, float_type<T>, x, y, count);
+    }
+  }
   if constexpr (is_half<T>) {
-    in_f32(vectors, x, x_stride, y, y_stride, count, [&](const float* from, float* to, std::int64_t, std::int64_t n) {
+    in_f32(rows != nullptr, x, x_stride, y, y_stride, count,
+           [&](const float* from, float* to, std::int64_t, std::int64_t n) {
 #pragma GCC ivdep
-      for (std::int64_t i = 0; i < n; ++i) to[i] = clip(from[i]);
-    });
+             for (std::int64_t i = 0; i < n; ++i) to[i] = clip(from[i]);
+           });
   } else if (x_stride == 1 && y_stride == 1) {
 #pragma GCC ivdep
     for (std::int64_t i = 0; i < count; ++i) y[i] = T(clip(static_cast<C>(x[i])));
@@ -69,7 +76,8 @@ class Clip final : public Operator {
         if (node.has("min")) low = from_real<C>(given_low);
         if (node.has("max")) high = from_real<C>(given_high);
       }
-      const bool has_low = is_present(inputs, 1), has_high = is_present(inputs, 2), vectors = has_row_vectors(request);
+      const bool has_low = is_present(inputs, 1), has_high = is_present(inputs, 2);
+      const RowFunctions* const rows = row_functions(request.cpu.isa);
       return make_plan(
           node,
           [=](std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) -> Result<void> {
@@ -77,7 +85,7 @@ class Clip final : public Operator {
             const C b = has_high ? static_cast<C>(*static_cast<const T*>(in[2])) : high;
             parallel_for(context, loop.elements(), 1, [&](std::int64_t begin, std::int64_t end) {
               loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
-                clip_row(vectors, static_cast<const T*>(in[0]) + at[1], loop.inner_stride(1),
+                clip_row(rows, static_cast<const T*>(in[0]) + at[1], loop.inner_stride(1),
                          static_cast<T*>(out[0]) + at[0], loop.inner_stride(0), count, a, b);
               });
             });

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "ops/families.h"
+#include "ops/row_functions.h"
 #include "ops/rows.h"
 #include "ops/unary.h"
 
@@ -37,7 +38,7 @@ struct Planes {
   T* y;
   std::int64_t batch, channels, area;
   Compute<T> p;
-  bool vectors;
+  const RowFunctions* rows;  // null: there are none
 };
 
 // Planes are contiguous. Eight accumulators hide the latency of the additions.
@@ -52,7 +53,7 @@ void reduce_planes(const Planes<T>& planes, const ExecContext& context) {
       std::fill_n(acc, 8, start);
       for (std::int64_t first = 0; first < planes.area; first += kRowChunk) {
         const std::int64_t count = std::min(kRowChunk, planes.area - first);
-        const C* x = computed(planes.vectors, planes.x + plane * planes.area + first, count, buffer);
+        const C* x = computed(planes.rows != nullptr, planes.x + plane * planes.area + first, count, buffer);
         std::int64_t i = 0;
         for (; i + 8 <= count; i += 8) {
           for (int lane = 0; lane < 8; ++lane) acc[lane] = step<kKind>(acc[lane], x[i + lane], planes.p);
@@ -80,7 +81,13 @@ void reduce_rows(const Planes<T>& planes, const T* x, std::int64_t rows, Compute
     for (auto& row : acc) std::fill_n(row, lanes, start);
     for (std::int64_t i = 0; i < rows; ++i) {
       C* row = acc[i % 4];
-      const C* values = computed(planes.vectors, x + i * planes.channels + c0, lanes, buffer);
+      if constexpr (kKind == Kind::average && has_row_functions<T>) {
+        if (planes.rows != nullptr) {
+          planes.rows->accumulate(float_type<T>, x + i * planes.channels + c0, row, lanes);
+          continue;
+        }
+      }
+      const C* values = computed(planes.rows != nullptr, x + i * planes.channels + c0, lanes, buffer);
 #pragma GCC ivdep
       for (std::int64_t lane = 0; lane < lanes; ++lane) row[lane] = step<kKind>(row[lane], values[lane], planes.p);
     }
@@ -151,7 +158,7 @@ class GlobalPool final : public Operator {
     const std::int64_t batch = x.dims[0], channels = x.dims[1];
     const std::int64_t images = outputs[0].elements();
     const std::int64_t area = images == 0 ? 0 : x.elements() / images;
-    const bool vectors = has_row_vectors(request);
+    const RowFunctions* const rows = row_functions(request.cpu.isa);
     const bool channels_last = x.rank() > 2 && !x.is_packed(Layout::nchw);
     return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
       const std::int64_t sums = channels_last ? batch * parts_of(batch, area, request.threads) * channels : 0;
@@ -162,7 +169,7 @@ class GlobalPool final : public Operator {
                                channels,
                                area,
                                static_cast<Compute<T>>(p),
-                               vectors};
+                               rows};
         channels_last ? reduce_channels<kKind>(planes, context) : reduce_planes<kKind>(planes, context);
         return {};
       };

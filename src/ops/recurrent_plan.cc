@@ -417,7 +417,7 @@ class RecurrentPlan final : public OpPlan {
     };
     const auto rows = [&](RowFunction::Kind kind, auto&& function) {
       if constexpr (std::is_same_v<T, float>) {
-        if (functions_ != nullptr) return functions_->map({kind, a, b}, x, y, count);
+        if (functions_ != nullptr) return functions_->map({kind, a, b}, DataType::f32, x, y, count);
       }
       with(function);
     };

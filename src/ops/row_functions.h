@@ -1,4 +1,4 @@
-// Functions of rows of f32 that take more than one pass over memory's time: with the widest vectors that there are.
+// Functions of rows of floats with the widest vectors that there are.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +23,24 @@ struct RowFunction {
     hard_swish,    // x * max(0, min(1, x / 6 + 1 / 2))
     hard_sigmoid,  // max(0, min(1, a * x + b))
     leaky_relu,    // a * x below 0, x from there on
+    relu,          // 0 below 0, x from there on
+    clip,          // min(b, max(a, x))
   };
   Kind kind;
   float a = 1, b = 0;
 };
 
+enum class RowCombination : std::uint8_t { add, sub, mul, div };
+
+// `type`: of x and y, f32, f16 or bf16. Halves are computed in f32 and rounded once, without a pass of their own.
 struct RowFunctions {
   // y[i] = f(x[i]); exp, sigmoid, tanh and erf within 3 ulp (simd/math.h).
-  void (*map)(RowFunction f, const float* x, float* y, std::int64_t count);
+  void (*map)(RowFunction f, DataType type, const void* x, void* y, std::int64_t count);
+  // y[i] = f(a[i * a_step], b[i * b_step]); steps are 0 or 1.
+  void (*combine)(RowCombination f, DataType type, const void* a, std::int64_t a_step, const void* b,
+                  std::int64_t b_step, void* y, std::int64_t count);
+  // sums[i] += x[i]
+  void (*accumulate)(DataType type, const void* x, float* sums, std::int64_t count);
   // y = exp(x - max(x)) / its sum, or the logarithm of that. Below e^-87 of the largest, and
   // where it would be no normal number, it is 0. A NaN anywhere makes all of y NaN; count > 0.
   void (*softmax)(bool logarithm, const float* x, float* y, std::int64_t count);

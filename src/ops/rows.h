@@ -24,6 +24,12 @@ constexpr DataType row_type = std::is_same_v<T, F16>            ? DataType::f16
                               : std::is_same_v<T, std::uint8_t> ? DataType::u8
                                                                 : DataType::s8;
 
+// The types of RowFunctions.
+template <class T>
+constexpr bool has_row_functions = is_half<T> || std::is_same_v<T, float>;
+template <class T>
+constexpr DataType float_type = is_half<T> ? row_type<T> : DataType::f32;
+
 inline bool has_row_vectors(const PlanRequest& request) { return request.cpu.isa >= Isa::avx2; }
 
 // `count` (at most kRowChunk) elements of x, `stride` apart, as f32: in the buffer, or where they are.

@@ -2,7 +2,7 @@
 //   static constexpr TypeSet kTypes;                    the element types it takes
 //   static Result<F> make(const NodeDesc&);             its parameters, read from the attributes
 //   template <class C> R operator()(C x) const;         the function, in Compute<T>; R is bool where kToBool
-//   RowFunction vectors() const;                        optional: the same with vectors, in f32
+//   RowFunction vectors() const;                        optional: the same with vectors, of f32 and halves
 #pragma once
 
 #include "ops/row_functions.h"
@@ -55,7 +55,11 @@ class UnaryOperator final : public Operator {
   template <class T, class Out>
   static void apply(const F& f, const RowFunctions* rows, const T* x, std::int64_t x_stride, Out* y,
                     std::int64_t y_stride, std::int64_t count) {
-    if constexpr (std::is_same_v<T, Out> && (is_half<T> || std::is_same_v<T, float>)) {
+    if constexpr (std::is_same_v<T, Out> && has_row_functions<T>) {
+      if constexpr (requires { f.vectors(); }) {
+        if (rows != nullptr && x_stride == 1 && y_stride == 1)
+          return rows->map(f.vectors(), float_type<T>, x, y, count);
+      }
       in_f32(rows != nullptr, x, x_stride, y, y_stride, count,
              [&](const float* from, float* to, std::int64_t, std::int64_t n) { row(f, rows, from, to, n); });
     } else if (x_stride == 1 && y_stride == 1) {
@@ -69,7 +73,7 @@ class UnaryOperator final : public Operator {
   [[gnu::noinline]] static void row(const F& f, [[maybe_unused]] const RowFunctions* rows, const float* x, float* y,
                                     std::int64_t count) {
     if constexpr (requires { f.vectors(); }) {
-      if (rows != nullptr) return rows->map(f.vectors(), x, y, count);
+      if (rows != nullptr) return rows->map(f.vectors(), DataType::f32, x, y, count);
     }
 #pragma GCC ivdep  // y is x or does not overlap it
     for (std::int64_t i = 0; i < count; ++i) y[i] = f(x[i]);

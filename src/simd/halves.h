@@ -12,12 +12,21 @@
 
 namespace convoy::cpu::CONVOY_CPU_ISA {
 
-// How elements of a type are loaded and stored: all lanes of a vector, or the first `lanes` of them, 0 < lanes <
-// kLanes.
+struct Two {
+  Vf low, high;
+};
+
+// How elements of a type are loaded and stored: two vectors, one, or the first `lanes` of one, 0 < lanes < kLanes.
 struct Floats {
   using Element = float;
+  CONVOY_SIMD Two load_two(const float* p) { return {load(p), load(p + kLanes)}; }
+  CONVOY_SIMD void store_two(float* p, Two v) {
+    store(p, v.low);
+    store(p + kLanes, v.high);
+  }
   CONVOY_SIMD Vf load(const float* p) { return CONVOY_CPU_ISA::load(p); }
   CONVOY_SIMD Vf load(const float* p, int lanes) { return CONVOY_CPU_ISA::load(p, first_lanes(lanes)); }
+  CONVOY_SIMD float scalar(const float* p) { return *p; }
   CONVOY_SIMD void store(float* p, Vf v) { CONVOY_CPU_ISA::store(p, v); }
   CONVOY_SIMD void store(float* p, Vf v, int lanes) { CONVOY_CPU_ISA::store(p, v, first_lanes(lanes)); }
 };
@@ -44,12 +53,18 @@ struct Bf16Lanes {
 template <class Lanes16>
 struct Halves {
   using Element = std::uint16_t;
+  CONVOY_SIMD Two load_two(const std::uint16_t* p) { return {load(p), load(p + kLanes)}; }
+  CONVOY_SIMD void store_two(std::uint16_t* p, Two v) {
+    store(p, v.low);
+    store(p + kLanes, v.high);
+  }
   CONVOY_SIMD Vf load(const std::uint16_t* p) {
     return Lanes16::widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   }
   CONVOY_SIMD Vf load(const std::uint16_t* p, int lanes) {
     return Lanes16::widen(_mm256_maskz_loadu_epi16(first_lanes(lanes), p));
   }
+  CONVOY_SIMD float scalar(const std::uint16_t* p) { return _mm512_cvtss_f32(load(p, 1)); }
   CONVOY_SIMD void store(std::uint16_t* p, Vf v) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), Lanes16::narrow(v));
   }
@@ -66,6 +81,14 @@ using Bf16Lanes = convoy::avx2::Bf16;
 template <class Lanes16>
 struct Halves {
   using Element = std::uint16_t;
+  CONVOY_SIMD Two load_two(const std::uint16_t* p) {
+    Two v;
+    Lanes16::widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)), v.low, v.high);
+    return v;
+  }
+  CONVOY_SIMD void store_two(std::uint16_t* p, Two v) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), Lanes16::narrow(v.low, v.high));
+  }
   CONVOY_SIMD Vf load(const std::uint16_t* p) {
     return Lanes16::widen(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   }
@@ -74,6 +97,7 @@ struct Halves {
     std::memcpy(all, p, static_cast<std::size_t>(lanes) * sizeof(*p));
     return load(all);
   }
+  CONVOY_SIMD float scalar(const std::uint16_t* p) { return _mm256_cvtss_f32(load(p, 1)); }
   CONVOY_SIMD void store(std::uint16_t* p, Vf v) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), Lanes16::narrow(v));
   }
