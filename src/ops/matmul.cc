@@ -1,4 +1,5 @@
-// MatMul and Gemm: oneDNN for f32, f16 and bf16 through it, plain loops for the rest.
+// MatMul and Gemm: rows of a matrix times a vector by loops of our own, other products in floats by oneDNN (halves
+// through f32), plain loops for the rest.
 #include "ops/matmul.h"
 
 #include <fmt/format.h>
@@ -10,6 +11,8 @@
 #include "ops/in_f32.h"
 #include "ops/indexing.h"
 #include "ops/onednn/onednn_plan.h"
+#include "ops/row_functions.h"
+#include "ops/rows.h"
 #include "ops/unary.h"
 
 namespace convoy::ops {
@@ -150,6 +153,48 @@ std::unique_ptr<OpPlan> loop_plan(const NodeDesc& node, const MatMulShape& shape
   });
 }
 
+// A vector times a matrix whose columns lie in memory one after another: the classifier of a network at batch 1. It
+// waits for the matrix, which is read as it is: halves are half of what oneDNN would read of them as f32. Null where
+// that is not what is asked for.
+std::unique_ptr<OpPlan> vector_plan(const NodeDesc& node, const MatMulShape& shape, DataType type, const Bias& bias,
+                                    const PlanRequest& request) {
+  const RowFunctions* const rows = row_functions(request.cpu.isa);
+  const bool fits = shape.batches() * shape.m == 1 && shape.b_row == 1 && shape.a_column == 1 && shape.k > 0;
+  if (rows == nullptr || !fits) return nullptr;
+  if (type != DataType::f32 && !contains(kHalves, type)) return nullptr;
+  return dispatch<only(DataType::f32) | kHalves>(type, [&]<class T>(Tag<T>) {
+    const auto run = [=](auto in, auto out, const ExecContext& context) -> Result<void> {
+      const auto* const a = static_cast<const T*>(in[0]);
+      const auto* const b = static_cast<const T*>(in[1]);
+      const auto* const added = bias.beta != 0 ? static_cast<const T*>(in[2]) : nullptr;
+      auto* const y = static_cast<T*>(out[0]);
+      const float* x = nullptr;
+      if constexpr (is_half<T>) {
+        auto* const wide = static_cast<float*>(context.workspace);
+        for (std::int64_t i = 0; i < shape.k; i += kRowChunk) {
+          load_row(true, a + i, 1, std::min(kRowChunk, shape.k - i), wide + i);
+        }
+        x = wide;
+      } else {
+        x = a;
+      }
+      parallel_for(context, shape.n, shape.k, [&](std::int64_t begin, std::int64_t end) {
+        RowBuffer sums;
+        for (std::int64_t first = begin; first < end; first += kRowChunk) {
+          const std::int64_t count = std::min(kRowChunk, end - first);
+          rows->dots(float_type<T>, x, b + first * shape.b_column, shape.b_column, count, shape.k, sums.data());
+          for (std::int64_t i = 0; i < count; ++i) {
+            const float more = added == nullptr ? 0.0F : static_cast<float>(added[(first + i) * bias.column]);
+            y[first + i] = T(sums[i] * static_cast<float>(bias.alpha) + static_cast<float>(bias.beta) * more);
+          }
+        }
+      });
+      return {};
+    };
+    return make_plan(node, run, is_half<T> ? static_cast<std::size_t>(shape.k) * sizeof(float) : 0);
+  });
+}
+
 class MatMul final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
@@ -185,9 +230,10 @@ class Gemm final : public Operator {
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
-    if (contains(kHalves, outputs[0].type)) return plan_in_f32(*this, node, inputs, outputs, request);
     CONVOY_TRY(const MatMulShape shape, read(node, inputs));
     CONVOY_TRY(const Bias bias, read_bias(node, inputs, shape));
+    if (auto plan = vector_plan(node, shape, outputs[0].type, bias, request)) return plan;
+    if (contains(kHalves, outputs[0].type)) return plan_in_f32(*this, node, inputs, outputs, request);
     if (auto plan = onednn_matmul("gemm", shape, outputs[0].type, bias, request.threads)) return plan;
     return loop_plan(node, shape, outputs[0].type, bias);
   }

@@ -39,6 +39,10 @@ struct RowFunctions {
   // y[i] = f(a[i * a_step], b[i * b_step]); steps are 0 or 1.
   void (*combine)(RowCombination f, DataType type, const void* a, std::int64_t a_step, const void* b,
                   std::int64_t b_step, void* y, std::int64_t count);
+  // sums[r] = the sum over i of x[i] * rows[r * row_step + i], for `row_count` rows of `type`; each in an order of its
+  // own that `count` alone decides.
+  void (*dots)(DataType type, const float* x, const void* rows, std::int64_t row_step, std::int64_t row_count,
+               std::int64_t count, float* sums);
   // sums[i] += x[i]
   void (*accumulate)(DataType type, const void* x, float* sums, std::int64_t count);
   // y = exp(x - max(x)) / its sum, or the logarithm of that. Below e^-87 of the largest, and

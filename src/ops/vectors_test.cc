@@ -246,6 +246,22 @@ TEST(Vectors, BatchNormalizationOfHalves) {
   }
 }
 
+TEST(Vectors, AVectorTimesTheRowsOfAMatrix) {
+  for (const DataType type : kFloatTypes) {
+    for (const Dims& dims : {Dims{1, 1}, Dims{3, 7}, Dims{4, 16}, Dims{10, 100}, Dims{1030, 33}}) {
+      const auto matrix = spread_tensor(type, dims, -1, 1), x = spread_tensor(type, {1, dims[1]}, -2, 1);
+      for (const double beta : {1.0, 0.5}) {
+        const NodeDesc node = node_of("Gemm", {{"transB", std::int64_t{1}}, {"alpha", beta}, {"beta", beta}});
+        const double most = 1e-6 * static_cast<double>(dims[1]) + step_of(type);
+        for (const Dims& bias : {Dims{dims[0]}, Dims{1}}) {
+          expect_as_portable(node, {x, matrix, spread_tensor(type, bias, -1, 1)}, most, step_of(type));
+        }
+        expect_as_portable(node, {x, matrix}, most, step_of(type));
+      }
+    }
+  }
+}
+
 TEST(Vectors, GlobalPoolsOfHalves) {
   for (const DataType type : kFloatTypes) {
     for (const Dims& dims : {Dims{2, 20, 3, 5}, Dims{1, 8, 9, 9}, Dims{1, 3, 40, 40}, Dims{2, 600, 2, 3}}) {
