@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/avx2_elements.h"
+#include "simd/avx2_elements.h"
 
 namespace convoy::conversion::avx2_steps {
 

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "core/avx2_elements.h"
+#include "simd/avx2_elements.h"
 
 namespace convoy::ops::avx2 {
 namespace {

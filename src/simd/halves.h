@@ -7,7 +7,7 @@
 #include "convoy/data_type.h"
 #include "simd/simd.h"
 #if !defined(__AVX512F__)
-#include "core/avx2_elements.h"
+#include "simd/avx2_elements.h"
 #endif
 
 namespace convoy::cpu::CONVOY_CPU_ISA {

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <cstddef>
 
+#include "convoy/data_type.h"
 #include "engines/cpu/common/problem.h"
 #include "engines/cpu/depthwise/plans.h"
 
@@ -12,14 +14,84 @@ std::int64_t vector_count(const DepthwiseShape& shape, std::int64_t lanes) {
   return ((shape.channels + block - 1) / block * block + lanes - 1) / lanes;
 }
 
+// A chunk is the channel vectors that a tile of columns walks through before the next tile.
+struct Chunks {
+  std::int64_t vectors = 0;  // of out
+  std::int64_t each = 0;     // vectors of a chunk
+  std::int64_t count = 0;
+};
+
+// Rows follow each other within a chunk: it has as many vectors as keep its weights (read again for every tile) in half
+// the L1 cache and, where the image is in L2, the rows that a filter covers in L1. An image beyond L2 is better walked
+// in the order of its memory.
+Chunks chunks_of(const DepthwiseShape& shape, std::int64_t lanes, const CpuFeatures& cpu) {
+  const ConvGeometry& g = shape.geometry;
+  const std::int64_t block = std::max(shape.source.block, shape.out.block);
+  const std::int64_t smaller = std::min(shape.source.block, shape.out.block);
+  Chunks chunks;
+  chunks.vectors = vector_count(shape, lanes);
+  // A vector a block (or no blocks) lies at a constant distance from the next; the multiplier's kernels and the
+  // halves of a block need a chunk inside a block.
+  const auto even = [&](const ActivationView& view) { return view.block == 1 || view.block == lanes; };
+  if (block > 1 && !(even(shape.source) && even(shape.out) && shape.multiplier == 1)) {
+    chunks.each = (smaller > 1 ? smaller : block) / lanes;
+  } else {
+    const std::int64_t vector_bytes = g.taps * shape.sources * lanes * 4;
+    chunks.each = 24 * 1024 / std::max<std::int64_t>(vector_bytes, 1);
+    const std::int64_t* source_size = shape.forward ? g.x_size : g.y_size;
+    const std::int64_t pixels = source_size[0] * source_size[1] * source_size[2];
+    const bool in_l2 = pixels * shape.channels * 4 <= cpu.l2_bytes / 2;
+    if (in_l2 || shape.source.block > 1) {
+      const std::int64_t rows_bytes = g.filter[0] * g.filter[1] * source_size[2] * lanes * 4;
+      chunks.each = std::min(chunks.each, std::max<std::int64_t>(32 * 1024 / rows_bytes, in_l2 ? 4 : 1));
+    }
+    chunks.each = std::clamp<std::int64_t>(chunks.each, 1, chunks.vectors);
+  }
+  chunks.count = (chunks.vectors + chunks.each - 1) / chunks.each;
+  return chunks;
+}
+
+// Rows of halves are computed as f32 in buffers of the thread's own that stay in its caches: a band of rows of out is
+// made from the rows of the source that it reads, each widened once.
+struct Band {
+  std::int64_t rows = 0;         // of out
+  std::int64_t source_rows = 0;  // of a slice of the source
+  std::int64_t slices = 0;       // that a filter covers
+  std::int64_t width = 0;        // channels of a column: a chunk's
+  std::int64_t floats = 0;       // of a thread: the source's rows, then a row of out
+};
+
+Band band_of(const ConvProblem& problem, const DepthwiseShape& shape, const Chunks& chunks, std::int64_t lanes) {
+  Band band;
+  if (problem.x.type == DataType::f32) return band;
+  constexpr std::int64_t kBytes = 128 << 10;  // of the source's rows, where a band of one row takes fewer
+  const ConvGeometry& g = shape.geometry;
+  const DepthwisePhase& height = shape.phases[1][0];
+  band.width = chunks.each * lanes;
+  band.slices = std::min(g.filter[0], g.x_size[0]);
+  const std::int64_t row_bytes = band.slices * g.x_size[2] * band.width * 4;
+  const auto reads = [&](std::int64_t rows) {
+    return std::min(g.x_size[1], (rows - 1) * height.src_step + (height.taps - 1) * height.delta_step + 1);
+  };
+  band.rows = shape.out_size[1];
+  while (band.rows > 1 && reads(band.rows) * row_bytes > kBytes) band.rows = (band.rows + 1) / 2;
+  band.source_rows = reads(band.rows);
+  band.floats = (band.source_rows * band.slices * g.x_size[2] + shape.out_size[2]) * band.width;
+  return band;
+}
+
 class ChannelsPlan final : public PackedPlan {
  public:
   ChannelsPlan(const ConvProblem& problem, Candidate candidate, const PlanRequest& request,
-               const DepthwiseKernels& kernels, DepthwiseShape shape)
-      : PackedPlan(problem, std::move(candidate), request.threads, packed_floats(shape, kernels) * sizeof(float), 0),
+               const DepthwiseKernels& kernels, DepthwiseShape shape, const Chunks& chunks, const Band& band)
+      : PackedPlan(problem, std::move(candidate), request.threads, packed_floats(shape, kernels) * sizeof(float),
+                   static_cast<std::size_t>(request.threads * band.floats) * sizeof(float)),
         kernels_(kernels),
-        shape_(std::move(shape)) {
-    choose_chunks(request.cpu);
+        shape_(std::move(shape)),
+        vectors_(chunks.vectors),
+        chunk_vectors_(chunks.each),
+        chunks_(chunks.count),
+        band_(band) {
     if (shape_.multiplier == 1) return;
     if (shape_.forward) {
       make_expand_lanes();
@@ -36,36 +108,6 @@ class ChannelsPlan final : public PackedPlan {
  private:
   static std::size_t packed_floats(const DepthwiseShape& shape, const DepthwiseKernels& kernels) {
     return vector_count(shape, kernels.lanes) * shape.sources * shape.geometry.taps * kernels.lanes;
-  }
-
-  // A chunk is the channel vectors that a tile of columns walks through before the next tile, and rows follow each
-  // other within it: as many as keep the chunk's weights (read again for every tile)
-  // in half the L1 cache and, where the image is in L2, the rows that a filter covers in L1. An image beyond L2 is
-  // better walked in the order of its memory.
-  void choose_chunks(const CpuFeatures& cpu) {
-    const ConvGeometry& g = shape_.geometry;
-    const std::int64_t lanes = kernels_.lanes;
-    const std::int64_t block = std::max(shape_.source.block, shape_.out.block);
-    const std::int64_t smaller = std::min(shape_.source.block, shape_.out.block);
-    vectors_ = vector_count(shape_, lanes);
-    // A vector a block (or no blocks) lies at a constant distance from the next; the multiplier's kernels and the
-    // halves of a block need a chunk inside a block.
-    const auto even = [&](const ActivationView& view) { return view.block == 1 || view.block == lanes; };
-    if (block > 1 && !(even(shape_.source) && even(shape_.out) && shape_.multiplier == 1)) {
-      chunk_vectors_ = (smaller > 1 ? smaller : block) / lanes;
-    } else {
-      const std::int64_t vector_bytes = g.taps * shape_.sources * lanes * 4;
-      chunk_vectors_ = 24 * 1024 / std::max<std::int64_t>(vector_bytes, 1);
-      const std::int64_t* source_size = shape_.forward ? g.x_size : g.y_size;
-      const std::int64_t pixels = source_size[0] * source_size[1] * source_size[2];
-      const bool in_l2 = pixels * shape_.channels * 4 <= cpu.l2_bytes / 2;
-      if (in_l2 || shape_.source.block > 1) {
-        const std::int64_t rows_bytes = g.filter[0] * g.filter[1] * source_size[2] * lanes * 4;
-        chunk_vectors_ = std::min(chunk_vectors_, std::max<std::int64_t>(32 * 1024 / rows_bytes, in_l2 ? 4 : 1));
-      }
-      chunk_vectors_ = std::clamp<std::int64_t>(chunk_vectors_, 1, vectors_);
-    }
-    chunks_ = (vectors_ + chunk_vectors_ - 1) / chunk_vectors_;
   }
 
   // Lane l of the vector at channel k reads channel (k+l)/m: lane (k+l)/m - k/m of the vector that starts at k/m. That
@@ -98,7 +140,10 @@ class ChannelsPlan final : public PackedPlan {
 
   // [vector][source][tap][lane], zeros in the lanes beyond the channels.
   void pack(const void* weights, void* packed, ThreadTeam* team) const override {
-    const auto* w = static_cast<const float*>(weights);
+    const auto w = [weights, type = problem().w.type](std::int64_t i) {
+      return type == DataType::f32 ? static_cast<const float*>(weights)[i]
+                                   : static_cast<float>(load_as_double(type, weights, i));
+    };
     const WeightView& view = shape_.geometry.w;
     const std::int64_t* filter = shape_.geometry.filter;
     const std::int64_t lanes = kernels_.lanes;
@@ -113,7 +158,7 @@ class ChannelsPlan final : public PackedPlan {
                 for (std::int64_t l = 0; l < lanes; ++l) {
                   const std::int64_t channel = v * lanes + l;
                   const std::int64_t k = shape_.forward ? channel : channel * shape_.multiplier + source;
-                  *to++ = channel < shape_.channels ? w[tap + k * view.out] : 0.0f;
+                  *to++ = channel < shape_.channels ? w(tap + k * view.out) : 0.0f;
                 }
               }
             }
@@ -125,8 +170,12 @@ class ChannelsPlan final : public PackedPlan {
     parallel_ranges(*team, vectors_, [&](std::int64_t begin, std::int64_t end, int) { pack_range(begin, end); });
   }
 
-  Result<void> run(const ConvArgs& args, const void* packed, void*, ThreadTeam& team) const override {
+  Result<void> run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const override {
     const EpilogueArgs epilogue = make_epilogue(problem(), args);
+    if (band_.rows > 0) {
+      run_halves(epilogue, args, static_cast<const float*>(packed), static_cast<float*>(scratch), team);
+      return {};
+    }
     const auto* src = static_cast<const float*>(shape_.forward ? args.x : args.y);
     auto* out = static_cast<float*>(args.out);
     const auto* z = epilogue.gamma != 0 ? static_cast<const float*>(args.z) : out;
@@ -140,6 +189,89 @@ class ChannelsPlan final : public PackedPlan {
       }
     });
     return {};
+  }
+
+  // fprop, channels last, a filter a channel; no residual, and out is not read.
+  void run_halves(const EpilogueArgs& epilogue, const ConvArgs& args, const float* packed, float* scratch,
+                  ThreadTeam& team) const {
+    const std::int64_t bands = (shape_.out_size[1] + band_.rows - 1) / band_.rows;
+    const std::int64_t items = shape_.geometry.batch * chunks_ * shape_.out_size[0] * bands;
+    parallel_ranges(team, items, [&](std::int64_t begin, std::int64_t end, int thread) {
+      float* const own = scratch + thread * band_.floats;
+      for (std::int64_t item = begin; item < end; ++item) {
+        const std::int64_t band = item % bands, slice = item / bands % shape_.out_size[0];
+        const std::int64_t of_image = item / bands / shape_.out_size[0];
+        run_band(epilogue, args, packed, own, of_image / chunks_, of_image % chunks_, slice, band);
+      }
+    });
+  }
+
+  void run_band(const EpilogueArgs& epilogue, const ConvArgs& args, const float* packed, float* own, std::int64_t n,
+                std::int64_t chunk, std::int64_t od, std::int64_t band) const {
+    constexpr std::int64_t kHalf = 2;  // bytes
+    const ConvGeometry& g = shape_.geometry;
+    const DepthwisePhase &depth = shape_.phases[0][0], &height = shape_.phases[1][0], &width = shape_.phases[2][0];
+    const std::int64_t lanes = kernels_.lanes, first_vector = chunk * chunk_vectors_;
+    const std::int64_t first_channel = first_vector * lanes;
+    const std::int64_t first_row = band * band_.rows, end_row = std::min(first_row + band_.rows, shape_.out_size[1]);
+    const std::int64_t channels = std::min(band_.width, shape_.channels - first_channel);
+    const TapRange depth_taps = taps_inside(depth, od);
+    const std::int64_t low = std::max<std::int64_t>(0, height.src_step * first_row + height.delta);
+    const std::int64_t high = std::min(
+        height.src_size, height.src_step * (end_row - 1) + height.delta + (height.taps - 1) * height.delta_step + 1);
+    const std::int64_t rows = std::max<std::int64_t>(high - low, 0);
+    const std::int64_t column = band_.width, row_floats = g.x_size[2] * column;
+    const ActivationView &source = shape_.source, &out = shape_.out;
+    const auto at = [](const void* data, std::int64_t element) {
+      return static_cast<const std::byte*>(data) + element * kHalf;
+    };
+    const std::int64_t from = n * source.batch + first_channel * source.channel;
+    for (std::int64_t d = 0; d < depth_taps.count; ++d) {
+      const std::int64_t slice = depth.src_step * od + depth.delta + (depth_taps.first + d) * depth.delta_step;
+      for (std::int64_t r = 0; r < rows; ++r) {
+        kernels_.widen_columns(problem().x.type,
+                               at(args.x, from + slice * source.spatial[0] + (low + r) * source.spatial[1]),
+                               source.spatial[2], g.x_size[2], channels, own + (d * rows + r) * row_floats, column);
+      }
+    }
+    float* const made = own + band_.slices * band_.source_rows * row_floats;
+    DepthwiseRow row{};
+    row.width = &width;
+    row.epilogue = &epilogue;
+    row.access = DepthwiseAccess::plain;
+    row.channel = first_channel;
+    row.channels = channels;
+    row.vectors = std::min(chunk_vectors_, vectors_ - first_vector);
+    row.multiplier = 1;
+    row.src_depth = rows * row_floats;
+    row.src_height = height.delta_step * row_floats;
+    row.src_column = row.out_column = column;
+    row.src_vector = row.out_vector = lanes;
+    row.weight_width = width.tap_step * lanes;
+    row.weight_source = row.weight_vector = g.taps * lanes;
+    row.weight_depth = depth.tap_step * g.filter[1] * g.filter[2] * lanes;
+    row.weight_height = height.tap_step * g.filter[2] * lanes;
+    row.out = made;
+    row.z = made;
+    for (std::int64_t oh = first_row; oh < end_row; ++oh) {
+      const TapRange height_taps = taps_inside(height, oh);
+      row.height_taps = height_taps.count;
+      row.depth_taps = height_taps.count > 0 ? depth_taps.count : 0;
+      std::int64_t first_tap = width.first_tap;
+      row.src = own;
+      if (row.depth_taps > 0) {
+        const std::int64_t r = height.src_step * oh + height.delta + height_taps.first * height.delta_step;
+        row.src += (r - low) * row_floats;
+        first_tap += ((depth.first_tap + depth_taps.first * depth.tap_step) * g.filter[1] + height.first_tap +
+                      height_taps.first * height.tap_step) *
+                     g.filter[2];
+      }
+      row.weights = packed + first_vector * row.weight_vector + first_tap * lanes;
+      kernels_.channels_row(row);
+      const std::int64_t to = n * out.batch + first_channel * out.channel + od * out.spatial[0] + oh * out.spatial[1];
+      kernels_.narrow_columns(problem().y.type, made, column, shape_.out_size[2], channels,
+                              static_cast<std::byte*>(args.out) + to * kHalf, out.spatial[2]);
+    }
   }
 
   void run_row(const EpilogueArgs& epilogue, const float* src, const float* packed, float* out, const float* z,
@@ -211,9 +343,8 @@ class ChannelsPlan final : public PackedPlan {
 
   const DepthwiseKernels& kernels_;
   const DepthwiseShape shape_;
-  std::int64_t vectors_ = 0;
-  std::int64_t chunk_vectors_ = 0;
-  std::int64_t chunks_ = 0;
+  const std::int64_t vectors_, chunk_vectors_, chunks_;
+  const Band band_;
   std::vector<std::int32_t> expand_lanes_;
   std::vector<std::int64_t> gather_offsets_;
 };
@@ -223,8 +354,11 @@ class ChannelsPlan final : public PackedPlan {
 Result<std::unique_ptr<ConvPlan>> make_channels_plan(const ConvProblem& problem, Candidate candidate,
                                                      const PlanRequest& request) {
   const DepthwiseKernels* kernels = depthwise_kernels_for(problem, request.cpu.isa);
+  DepthwiseShape shape = depthwise_shape(problem);
+  const Chunks chunks = chunks_of(shape, kernels->lanes, request.cpu);
+  const Band band = band_of(problem, shape, chunks, kernels->lanes);
   auto plan =
-      std::make_unique<ChannelsPlan>(problem, std::move(candidate), request, *kernels, depthwise_shape(problem));
+      std::make_unique<ChannelsPlan>(problem, std::move(candidate), request, *kernels, std::move(shape), chunks, band);
   CONVOY_CHECK(plan->keep(request.constant_weights));
   return std::unique_ptr<ConvPlan>(std::move(plan));
 }

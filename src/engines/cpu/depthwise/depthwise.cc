@@ -48,13 +48,17 @@ constexpr double kVectorSeconds = 1.6e-9;
 constexpr double kTapSeconds = 0.17e-9;
 constexpr double kPlaneSeconds = 90e-9;
 constexpr double kCopySeconds = 0.15e-9;
+constexpr double kConvertedSeconds = 0.08e-9;
 
 EngineInfo make_info() {
   EngineInfo info;
   info.name = "cpu.depthwise";
-  info.summary = "depthwise convolutions and their transposes, f32, vectors over channels or over positions";
+  info.summary =
+      "depthwise convolutions and their transposes, f32, vectors over channels or over positions; fprop of bf16 and "
+      "f16";
   info.passes = {Pass::fprop, Pass::dgrad};
   info.types = {kAllF32};
+  for (const DataType half : {DataType::bf16, DataType::f16}) info.types.push_back({half, half, half, DataType::f32});
   for (const Layout x : {Layout::nhwc, Layout::nchw8c, Layout::nchw16c}) {
     for (const Layout y : {Layout::nhwc, Layout::nchw8c, Layout::nchw16c}) info.layouts.push_back({x, y});
   }
@@ -82,6 +86,9 @@ class DepthwiseEngine final : public cost::FittedEngine {
       return Refusal{RefusalCode::groups,
                      fmt::format("groups={}: this engine needs as many groups as x has channels, {}", problem.groups,
                                  problem.in_channels())};
+    }
+    if (problem.x.type != DataType::f32) {
+      if (auto refusal = check_halves(problem)) return refusal;
     }
     if (problem.pass == Pass::dgrad) {
       for (const std::int64_t stride : problem.stride) {
@@ -111,11 +118,39 @@ class DepthwiseEngine final : public cost::FittedEngine {
   }
 
  private:
+  // What networks have; cpu.in_f32 takes the others.
+  static std::optional<Refusal> check_halves(const ConvProblem& problem) {
+    const std::string type(convoy::name_of(problem.x.type));
+    const auto refuse = [&](RefusalCode code, const std::string& field, const char* needs) {
+      return Refusal{code, fmt::format("{}: with x.type={} this engine needs {}", field, type, needs)};
+    };
+    if (problem.pass != Pass::fprop) return refuse(RefusalCode::pass, "pass=dgrad", "fprop");
+    for (const auto& [name, desc] : {std::pair{"x", &problem.x}, {"y", &problem.y}}) {
+      if (!desc->is_packed(Layout::nhwc)) {
+        return refuse(RefusalCode::layout,
+                      fmt::format("{}.layout={}", name, convoy::name_of(desc->layout(), desc->spatial_dims())), "nhwc");
+      }
+    }
+    if (problem.out_channels() != problem.in_channels()) {
+      return refuse(RefusalCode::channels, fmt::format("w.dims={}", to_string(problem.w.dims)), "a filter a channel");
+    }
+    if (problem.beta != 0) return refuse(RefusalCode::scaling, fmt::format("beta={}", problem.beta), "0");
+    if (problem.epilogue.takes_z()) return refuse(RefusalCode::epilogue, "residual", "none");
+    if (problem.epilogue.narrow_bias) return refuse(RefusalCode::epilogue, "bias=out", "an f32 bias");
+    return std::nullopt;
+  }
+
   // Work or memory, whichever takes longer, and a fixed cost. Work is a cost a vector of out and one a vector and tap;
   // planes (NCHW) add one a plane and one a source element copied. Memory is read and written from L2 where it fits and
   // from L3 otherwise, where two threads share the bandwidth. Fitted on one Sapphire Rapids core (AVX-512 peak 236
   // GFLOP/s, AVX2 127) with the 3x3 and 5x5 layers of MobileNetV2 and EfficientNet, both strides.
-  Work work(const ConvProblem& problem, const KnobValues&, const PlanRequest& request) const override {
+  Work work(const ConvProblem& problem, const KnobValues& knobs, const PlanRequest& request) const override {
+    if (problem.x.type != DataType::f32) {  // what the same takes in f32, and to convert
+      ConvProblem wide = problem;
+      wide.x.type = wide.w.type = wide.y.type = DataType::f32;
+      const double converted = static_cast<double>(problem.x.elements() + problem.y.elements()) * kConvertedSeconds;
+      return {std::max(1, request.threads) * predict(wide, work(wide, knobs, request), request) + converted};
+    }
     const double lanes = depthwise_kernels_for(problem, request.cpu.isa)->lanes;
     const ConvGeometry g = flat_geometry(problem);
     const bool forward = problem.pass == Pass::fprop;

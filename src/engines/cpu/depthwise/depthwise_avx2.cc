@@ -1,5 +1,6 @@
 #include "engines/cpu/depthwise/depthwise_kernels.h"
 #include "engines/cpu/simd/epilogue.h"
+#include "simd/halves.h"
 
 namespace convoy::cpu::avx2 {
 namespace {
@@ -17,4 +18,5 @@ CONVOY_SIMD Vf even_lanes(Vf a, Vf b) {
 }  // namespace convoy::cpu::avx2
 
 #include "engines/cpu/depthwise/channels_kernel.inc"
+#include "engines/cpu/depthwise/halves_kernel.inc"
 #include "engines/cpu/depthwise/plane_kernel.inc"

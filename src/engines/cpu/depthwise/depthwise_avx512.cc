@@ -1,5 +1,6 @@
 #include "engines/cpu/depthwise/depthwise_kernels.h"
 #include "engines/cpu/simd/epilogue.h"
+#include "simd/halves.h"
 
 namespace convoy::cpu::avx512 {
 namespace {
@@ -16,4 +17,5 @@ CONVOY_SIMD Vf even_lanes(Vf a, Vf b) {
 }  // namespace convoy::cpu::avx512
 
 #include "engines/cpu/depthwise/channels_kernel.inc"
+#include "engines/cpu/depthwise/halves_kernel.inc"
 #include "engines/cpu/depthwise/plane_kernel.inc"

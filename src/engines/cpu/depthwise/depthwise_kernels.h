@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "convoy/data_type.h"
 #include "engines/cpu/common/epilogue_args.h"
 
 namespace convoy::cpu {
@@ -87,6 +88,12 @@ struct DepthwisePlane {
 struct DepthwiseKernels {
   int lanes;
   void (*channels_row)(const DepthwiseRow& row);
+  // Columns of `channels` neighbouring halves (f16 or bf16) as f32, whole vectors: what is no channel becomes 0. And
+  // back, channels only. Steps are elements from a column to the next.
+  void (*widen_columns)(DataType type, const void* from, std::int64_t from_step, std::int64_t columns,
+                        std::int64_t channels, float* to, std::int64_t to_step);
+  void (*narrow_columns)(DataType type, const float* from, std::int64_t from_step, std::int64_t columns,
+                         std::int64_t channels, void* to, std::int64_t to_step);
   // flat[i] = sum over t of weights[t] * buffer[offsets[t] + i], i in [0, count); count is a multiple of 4 * lanes.
   void (*plane_sum)(const float* buffer, const std::int64_t* offsets, const float* weights, std::int64_t taps,
                     float* flat, std::int64_t count);

@@ -116,6 +116,43 @@ TEST(Depthwise, Epilogues) {
   }
 }
 
+// Bands of rows at the borders and between them, chunks of channels, images, slices.
+TEST(Depthwise, HalvesAreComputedAsF32) {
+  for (const char* type : {"bf16", "f16"}) {
+    const auto halves = [&](std::string text) {
+      for (std::size_t at = 0; (at = text.find("f32", at)) != std::string::npos; at += 3) text.replace(at, 3, type);
+      right(text);
+    };
+    for (const char* more : {"", ":bias=1:act=clip,0,6", ":alpha=2:bias=1:act=swish,1", ":act=prelu"}) {
+      halves(square("fprop", 2, 19, 1, 16, 3, 1, 1, 1, 16, "nhwc", more));
+      halves(square("fprop", 1, 150, 1, 17, 5, 2, 1, 2, 9, "nhwc", more));
+      halves(square("fprop", 1, 96, 1, 56, 7, 1, 1, 3, 56, "nhwc", more));
+      halves(square("fprop", 1, 9, 1, 6, 3, 1, 1, 5, 14, "nhwc", more));  // rows of padding alone
+      halves(square("fprop", 1, 9, 1, 23, 3, 4, 6, 6, 6, "nhwc", more));
+    }
+    halves(
+        "fprop:x=f32,1x18x5x7x9,ndhwc:w=f32,18x1x3x3x3,ncdhw:y=f32,1x18x3x7x9,ndhwc:pad=1x1x1:stride=2x1x1:groups=18");
+    halves("fprop:x=f32,2x21x40,nwc:w=f32,21x1x5,ncw:y=f32,2x21x20,nwc:pad=2:stride=2:groups=21:mode=conv");
+  }
+}
+
+TEST(Depthwise, RefusesOtherHalves) {
+  const auto refused = [](const char* pass, const char* more, RefusalCode code, const char* says) {
+    expect_refused(
+        depthwise_engine(),
+        fmt::format("{}:x=bf16,1x8x6x6,nhwc:w=bf16,8x1x3x3,nchw:y=bf16,1x8x6x6,nhwc:pad=1x1:groups=8{}", pass, more),
+        code, says);
+  };
+  refused("dgrad", "", RefusalCode::pass, "pass=dgrad");
+  refused("fprop", ":beta=1", RefusalCode::scaling, "beta=1");
+  refused("fprop", ":gamma=1", RefusalCode::epilogue, "residual");
+  refused("fprop", ":bias=out", RefusalCode::epilogue, "bias=out");
+  expect_refused(depthwise_engine(), "fprop:x=bf16,1x8x6x6,nchw:w=bf16,8x1x3x3,nchw:groups=8", RefusalCode::layout,
+                 "x.layout=nchw");
+  expect_refused(depthwise_engine(), "fprop:x=bf16,1x8x6x6,nhwc:w=bf16,16x1x3x3,nchw:y=bf16,1x16x4x4,nhwc:groups=8",
+                 RefusalCode::channels, "w.dims=16x1x3x3");
+}
+
 TEST(Depthwise, RefusesOtherGroupsAndHugeRows) {
   expect_refused(depthwise_engine(), "fprop:x=f32,1x8x8x8,nhwc:w=f32,8x2x3x3,nchw:groups=4", RefusalCode::groups,
                  "groups=4");

@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #if !defined(__AVX2__) || !defined(__F16C__)
-#error "include core/avx2_elements.h only from units built with AVX2 flags"
+#error "include simd/avx2_elements.h only from units built with AVX2 flags"
 #endif
 
 #define CONVOY_AVX2 static inline __attribute__((always_inline))
