@@ -11,6 +11,9 @@
 #include "base/environment.h"
 #include "base/log.h"
 
+// Null in a program without OpenMP, which this library does not need.
+extern "C" int omp_get_num_procs() __attribute__((weak));
+
 namespace convoy {
 namespace {
 
@@ -88,15 +91,17 @@ void detect_caches(CpuFeatures& features) {
   }
 }
 
-// CPUs in the process's affinity mask.
+// CPUs in the process's affinity mask. OpenMP binds the thread that starts the program to one of them where it is told
+// to (OMP_PROC_BIND), and knows how many there were.
 int allowed_cpus() {
+  const int of_openmp = omp_get_num_procs != nullptr ? omp_get_num_procs() : 0;
   for (int capacity = 1024; capacity <= (1 << 20); capacity *= 2) {
     cpu_set_t* set = CPU_ALLOC(capacity);
     if (set == nullptr) break;
     const std::size_t bytes = CPU_ALLOC_SIZE(capacity);
     const int count = sched_getaffinity(0, bytes, set) == 0 ? CPU_COUNT_S(bytes, set) : 0;
     CPU_FREE(set);
-    if (count > 0) return count;
+    if (count > 0) return std::max(count, of_openmp);
   }
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }

@@ -117,13 +117,16 @@ int main(int argc, char** argv) {
 
 // Idle threads of GNU OpenMP spin for milliseconds before they sleep. Where other programs run, too, that is time that
 // the thread they wait for does not get: MobileNetV2 on two threads took 430 ms in place of 3.4 beside two busy
-// programs, and 9 with this. They spin for 0.3 to 0.5 ms: a shorter time than another thread takes to wake up would
-// send each to sleep in turn. The variable is read before main, so the program starts itself once more; its children
-// don't get it.
+// programs, and 9 with this. They spin for 0.3 to 0.5 ms: in less time than another thread takes to wake up, each would
+// send the other to sleep. The variable is read before main, so the program starts itself once more; its children don't
+// get it. Not where OpenMP is told to bind this thread to a processor: it has done so, and the program would start
+// again with that one alone.
 void spin_briefly(char** argv) {
   constexpr const char *kSpinCount = "GOMP_SPINCOUNT", *kStartedAgain = "CONVOY_STARTED_AGAIN";
   if (std::getenv(kStartedAgain) == nullptr) {
-    if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv(kSpinCount) != nullptr) return;
+    for (const char* name : {"OMP_WAIT_POLICY", kSpinCount, "OMP_PROC_BIND", "GOMP_CPU_AFFINITY"}) {
+      if (std::getenv(name) != nullptr) return;
+    }
     ::setenv(kSpinCount, "10000", 1);
     ::setenv(kStartedAgain, "1", 1);
     ::execv("/proc/self/exe", argv);  // where it can't, threads spin for longer

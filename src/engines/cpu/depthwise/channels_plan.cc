@@ -351,6 +351,13 @@ class ChannelsPlan final : public PackedPlan {
 
 }  // namespace
 
+double halves_bytes(const ConvProblem& problem, const PlanRequest& request) {
+  const DepthwiseShape shape = depthwise_shape(problem);
+  const std::int64_t lanes = depthwise_kernels_for(problem, request.cpu.isa)->lanes;
+  const Band band = band_of(problem, shape, chunks_of(shape, lanes, request.cpu), lanes);
+  return static_cast<double>(band.floats) * sizeof(float);
+}
+
 Result<std::unique_ptr<ConvPlan>> make_channels_plan(const ConvProblem& problem, Candidate candidate,
                                                      const PlanRequest& request) {
   const DepthwiseKernels* kernels = depthwise_kernels_for(problem, request.cpu.isa);

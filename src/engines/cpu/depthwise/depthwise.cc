@@ -80,7 +80,7 @@ class DepthwiseEngine final : public cost::FittedEngine {
 
   const EngineInfo& info() const override { return info_; }
 
-  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest&) const override {
+  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& request) const override {
     if (auto refusal = refuse_huge_window(problem)) return refusal;
     if (problem.groups != problem.in_channels()) {
       return Refusal{RefusalCode::groups,
@@ -88,7 +88,7 @@ class DepthwiseEngine final : public cost::FittedEngine {
                                  problem.in_channels())};
     }
     if (problem.x.type != DataType::f32) {
-      if (auto refusal = check_halves(problem)) return refusal;
+      if (auto refusal = check_halves(problem, request)) return refusal;
     }
     if (problem.pass == Pass::dgrad) {
       for (const std::int64_t stride : problem.stride) {
@@ -119,7 +119,7 @@ class DepthwiseEngine final : public cost::FittedEngine {
 
  private:
   // What networks have; cpu.in_f32 takes the others.
-  static std::optional<Refusal> check_halves(const ConvProblem& problem) {
+  static std::optional<Refusal> check_halves(const ConvProblem& problem, const PlanRequest& request) {
     const std::string type(convoy::name_of(problem.x.type));
     const auto refuse = [&](RefusalCode code, const std::string& field, const char* needs) {
       return Refusal{code, fmt::format("{}: with x.type={} this engine needs {}", field, type, needs)};
@@ -137,6 +137,12 @@ class DepthwiseEngine final : public cost::FittedEngine {
     if (problem.beta != 0) return refuse(RefusalCode::scaling, fmt::format("beta={}", problem.beta), "0");
     if (problem.epilogue.takes_z()) return refuse(RefusalCode::epilogue, "residual", "none");
     if (problem.epilogue.narrow_bias) return refuse(RefusalCode::epilogue, "bias=out", "an f32 bias");
+    if (const double bytes = halves_bytes(problem, request); bytes > static_cast<double>(kMaxPlaneBytes)) {
+      return Refusal{RefusalCode::size,
+                     fmt::format("x.dims={}, x.type={}: the rows that one row of out reads need {:.0f} "
+                                 "bytes as f32, this engine takes {}",
+                                 to_string(problem.x.dims), type, bytes, kMaxPlaneBytes)};
+    }
     return std::nullopt;
   }
 

@@ -151,6 +151,8 @@ TEST(Depthwise, RefusesOtherHalves) {
                  "x.layout=nchw");
   expect_refused(depthwise_engine(), "fprop:x=bf16,1x8x6x6,nhwc:w=bf16,16x1x3x3,nchw:y=bf16,1x16x4x4,nhwc:groups=8",
                  RefusalCode::channels, "w.dims=16x1x3x3");
+  expect_refused(depthwise_engine(), "fprop:x=f16,1x32x1000000,nwc:w=f16,32x1x3,ncw:groups=32", RefusalCode::size,
+                 "x.dims=1x32x1000000, x.type=f16");
 }
 
 TEST(Depthwise, RefusesOtherGroupsAndHugeRows) {

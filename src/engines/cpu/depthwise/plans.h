@@ -34,6 +34,9 @@ const DepthwiseKernels* depthwise_kernels_for(const ConvProblem& problem, Isa is
 constexpr std::int64_t kMaxPlaneBytes = 64 << 20;
 double plane_bytes(const ConvProblem& problem);
 
+// Bytes of one thread's buffers for a problem of halves; more than kMaxPlaneBytes is refused.
+double halves_bytes(const ConvProblem& problem, const PlanRequest& request);
+
 Result<std::unique_ptr<ConvPlan>> make_channels_plan(const ConvProblem& problem, Candidate candidate,
                                                      const PlanRequest& request);
 Result<std::unique_ptr<ConvPlan>> make_plane_plan(const ConvProblem& problem, Candidate candidate,
