@@ -6,8 +6,8 @@
 For every network of the zoo and every model of the data, at one thread: the fastest plan by costs (`convoy plan --how global`), the one
 with the least peak of activations (`--objective memory`), and the fastest under limits at 25, 50 and 75% of the way from the least peak
 that can be proved to the peak of the fastest (`--activation-limit`, `--exact`). The same of the workspace, which is as large as the
-largest of a step (`--workspace-limit`, with all engines only); its least is that of the plan made with limit 0, where only operators may
-have some; and of weights, as their engines pack them, with other constants (`--weight-limit`, likewise), whose least the command says. With --budget plans are made twice: first their lines are measured, then all are made from what is known by then. Without,
+largest of a step (`--workspace-limit`, with all engines only), from the plan made with limit 0 on: no convolution has any there, and
+operators have no other choice; and of weights, as their engines pack them, with other constants (`--weight-limit`, likewise), whose least the command says. With --budget plans are made twice: first their lines are measured, then all are made from what is known by then. Without,
 costs are predicted. `convoy report` prepares and runs them in turns in one process. Of each network:
   activations, workspace, weights
                 least bytes that are `proved` (no choice needs less; of the workspace 0) and `found`, and the fastest plan's
@@ -92,7 +92,7 @@ def measure(model, dims, engines, options):
                 known["found"] = workspace("workspace least")
             except Failed as failure:
                 known["failed"] = {"workspace least": {"limit": 0, "error": str(failure)}}
-            return known, limited("workspace", "--workspace-limit", known, budget)
+            return known, limited("workspace", "--workspace-limit", known, budget, known["found"])
 
         def of_weights(budget=()):
             try:
@@ -107,12 +107,13 @@ def measure(model, dims, engines, options):
             plan("weights least", "--weight-limit", least, budget=budget)
             return known, limited("weights", "--weight-limit", known, budget)
 
-        def limited(what, flag, known, budget):
-            if known["proved"] == known["unconstrained"]:
+        def limited(what, flag, known, budget, least=None):
+            least = known["proved"] if least is None else least
+            if least == known["unconstrained"]:
                 known["remark"] = "the fastest plan has the least already"
                 files.pop(f"{what} least", None)
                 return {}
-            limits = {f"{what} {share}": limit for share, limit in between(known["proved"], known["unconstrained"]).items()}
+            limits = {f"{what} {share}": limit for share, limit in between(least, known["unconstrained"]).items()}
             for name, limit in limits.items():
                 try:
                     plan(name, flag, limit, *(exact if flag == "--activation-limit" else []), budget=budget)
