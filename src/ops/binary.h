@@ -108,7 +108,8 @@ class BinaryOperator final : public Operator {
         }
       } else {
         for (const std::int64_t last = std::min(end, (sample + 1) * few.positions); at < last; ++at) {
-          row(f, rows, a + at * kChannels, 1, of_sample, 1, y + at * kChannels, 1, kChannels);
+          // Too short for a call of RowFunctions.
+          row(f, nullptr, a + at * kChannels, 1, of_sample, 1, y + at * kChannels, 1, kChannels);
         }
       }
     }

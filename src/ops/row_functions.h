@@ -51,8 +51,7 @@ struct RowFunctions {
   // y[i] = (x[i] - center) * factor * scale[i * step] + bias[i * step], step 0 or 1.
   void (*normalize)(const float* x, float center, float factor, const float* scale, const float* bias,
                     std::int64_t step, float* y, std::int64_t count);
-  // y[i] = x[i] * scale[i * step] + shift[i * step], not below `least` nor above `most` (NaN stays), step 0 or 1; x and
-  // y of `type` (f32, f16, bf16), computed in f32 and rounded once.
+  // y[i] = x[i] * scale[i * step] + shift[i * step], not below `least` nor above `most` (NaN stays), step 0 or 1.
   void (*affine)(DataType type, const void* x, const float* scale, const float* shift, std::int64_t step, float least,
                  float most, void* y, std::int64_t count);
 };
