@@ -31,6 +31,7 @@ import tempfile
 from possible_gain import COMMAND, DIMS, ROOT, Failed, Processors, convoy, models, record_of
 
 SHARES = [0.25, 0.5, 0.75]
+SLOW = 4  # times the fastest: a plan of the least workspace or weights is made, but not timed
 
 
 def remark_of(plan):
@@ -133,6 +134,11 @@ def measure(model, dims, engines, options):
             for what, of in (("workspace", of_workspace), ("weights", of_weights)):
                 row[what], own = of()
                 limits.update(own)
+        predicted = {name: float(re.search(r"global: (\S+) us", line)[1]) for name, line in says.items()}
+        slow = [name for name in files if name.endswith("least") and predicted[name] > SLOW * predicted["fastest"]]
+        for name in slow:
+            files.pop(name)
+            row[name.split()[0]]["not_timed"] = f"the least one: predicted to take {predicted[name] / predicted['fastest']:.1f} times the fastest"
         report = convoy("report", model, *files.values(), "--rounds", options.rounds, *shared, database=options.database)
     row["plans"] = {}
     for name, timed in zip(files, report["plans"]):

@@ -41,7 +41,7 @@ COMMAND = {"convoy": ROOT / "build/bin/convoy"}
 NEAR = 0.15  # of what is measured
 # Sizes of free dims. MeshNet's 256 a side take 17 GB of activations in blocks.
 DIMS = {"meshnet_gwm_5ch": ["input:2=64", "input:3=64", "input:4=64"], "ppocr-mobile-v2-cls": ["x:0=1", "x:2=48", "x:3=192"]}
-LINE = re.compile(r'^(conv|op|convert|relabel)\s+"((?:[^"\\]|\\.)*)"\s+(\S+)\s+(\S+) -> (\S+)\s+(\S+) (\S+)$')
+LINE = re.compile(r'^(conv|op|convert|relabel)\s+"((?:[^"\\]|\\.)*)"\s+(\S+)\s+(\S+) -> (\S+)(?: threads=1)?\s+(\S+) (\S+)$')
 
 
 class Failed(Exception):

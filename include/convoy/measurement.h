@@ -16,7 +16,7 @@ namespace convoy {
 enum class CacheState : std::uint8_t {
   cold,      // what they hold inside a network: the activations (dgrad, wgrad: the gradient of y) as the step before
              // leaves them, and nothing else; a CPU's shared cache is left alone
-  warm,      // all of the problem that fits
+  warm,      // all of the problem that fits; with several threads activations lie in part in other cores' caches
   all_cold,  // nothing of the problem
   network,   // what they hold in a run of a network, in which the candidate was timed beside others (network_tuning.h).
              // Which network is not in the key: for another one that has the problem it is a hint

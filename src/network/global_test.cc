@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <set>
 
 #include "network/assign/plan_file.h"
 #include "network/assign/sides.h"
+#include "network/assign/threads.h"
 #include "network/conv_node.h"
 #include "network/infer.h"
 #include "network/testing.h"
@@ -33,7 +35,8 @@ class Global : public testing::Test {
  protected:
   Global() { options_.cpu.isa = std::min(options_.cpu.isa, Isa::avx2); }  // whose blocks are 8c
 
-  // What the lines of a plan add up to; infinite where a convolution can't have its sides.
+  // What the lines of a plan add up to, and what its nodes hand over to other threads; infinite where a convolution
+  // can't have its sides.
   static double total(const Graph& graph, const std::vector<Sides>& sides, Selector& selector) {
     Assignment assignment;
     double seconds = 0;
@@ -43,17 +46,68 @@ class Global : public testing::Test {
       if (!is_static(graph, node)) continue;
       if (node.conv) {
         const ConvProblem problem = in_formats(selector.allowed(node.conv->problem), sides[n]);
-        const auto cost = selector.estimate(problem, node.desc.name, selector.weights_of(graph, node, problem));
+        const void* const weights = selector.weights_of(graph, node, problem);
+        const auto cost = selector.estimate(problem, node.desc.name, weights, sides[n].threads);
         if (!cost) return std::numeric_limits<double>::infinity();
         seconds += cost->seconds;
       } else if (const auto problem = step_problem(graph, node, sides[n])) {
-        seconds += selector.cost(*problem).seconds;
+        seconds += selector.cost(*problem, sides[n].threads).seconds;
       }
+      seconds += handed_over(graph, sides, n, selector);
     }
     for (const auto& before : conversions(graph, assignment)) {
-      for (const Conversion& each : before) seconds += selector.conversion_seconds(each.from.desc, each.to.desc);
+      for (const Conversion& each : before) {
+        seconds += selector.conversion_seconds(each.from.desc, each.to.desc, each.threads);
+      }
     }
     return seconds;
+  }
+
+  static double handed_over(const Graph& graph, const std::vector<Sides>& sides, std::size_t node, Selector& selector) {
+    double seconds = 0;
+    const auto producers = graph.producers();
+    std::set<int> values(graph.nodes[node].inputs.begin(), graph.nodes[node].inputs.end());
+    for (const int value : values) {
+      const int producer = value == kAbsent ? kAbsent : producers[value];
+      if (producer == kAbsent || sides[producer].threads == sides[node].threads) continue;
+      seconds += handover_seconds(described(graph.values[value], sides[producer].writes), selector.request().threads);
+    }
+    return seconds;
+  }
+
+  static bool runs(const Graph& graph, std::size_t n, const Sides& sides, Selector& selector) {
+    const Node& node = graph.nodes[n];
+    if (!node.conv) return true;
+    const ConvProblem problem = in_formats(selector.allowed(node.conv->problem), sides);
+    return selector.estimate(problem, node.desc.name, selector.weights_of(graph, node, problem)).has_value();
+  }
+
+  // The least that trying all layouts, on these threads, finds.
+  static double least_of_all(const Graph& graph, Selector& selector, std::initializer_list<Threads> threads) {
+    std::vector<std::vector<Sides>> can(graph.nodes.size());
+    std::size_t combinations = 1;
+    for (std::size_t n = 0; n < can.size(); ++n) {
+      for (const Layout reads : kLayouts) {
+        for (const Layout writes : kLayouts) {
+          if (!can_work(graph, graph.nodes[n], {reads, writes}) || !runs(graph, n, {reads, writes}, selector)) continue;
+          for (const Threads each : threads) can[n].push_back({reads, writes, each});
+        }
+      }
+      if (can[n].empty()) can[n] = {Sides{}};
+      combinations *= can[n].size();
+    }
+    EXPECT_GT(combinations, 500U);
+    double least = std::numeric_limits<double>::infinity();
+    for (std::size_t i = 0; i < combinations; ++i) {
+      std::vector<Sides> sides;
+      std::size_t rest = i;
+      for (const std::vector<Sides>& each : can) {
+        sides.push_back(each[rest % each.size()]);
+        rest /= each.size();
+      }
+      least = std::min(least, total(graph, sides, selector));
+    }
+    return least;
   }
 
   NetworkOptions options_ = test_options(1);
@@ -64,30 +118,41 @@ TEST_F(Global, IsTheLeastOfAllLayouts) {
   Selector selector(options_, {}, {});
   const auto global = global_forms(graph, f32_of(graph), selector);
   ASSERT_TRUE(global.ok()) << global.error().message;
-  std::vector<std::vector<Sides>> can(graph.nodes.size());
-  std::size_t combinations = 1;
-  for (std::size_t n = 0; n < can.size(); ++n) {
-    for (const Layout reads : kLayouts) {
-      for (const Layout writes : kLayouts) {
-        if (can_work(graph, graph.nodes[n], {reads, writes})) can[n].push_back({reads, writes});
-      }
-    }
-    if (can[n].empty()) can[n] = {Sides{}};
-    combinations *= can[n].size();
-  }
-  ASSERT_GT(combinations, 500U);
-  double least = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < combinations; ++i) {
-    std::vector<Sides> sides;
-    std::size_t rest = i;
-    for (const std::vector<Sides>& each : can) {
-      sides.push_back(each[rest % each.size()]);
-      rest /= each.size();
-    }
-    least = std::min(least, total(graph, sides, selector));
-  }
+  const double least = least_of_all(graph, selector, {Threads::all});
   EXPECT_NEAR(global->seconds, least, 1e-9 * least);
   EXPECT_NEAR(total(graph, global->forms.sides, selector), least, 1e-9 * least);
+}
+
+// Predicted to take a third on the threads of the test, but where there is next to nothing to compute.
+struct EngineOfThreads : testing_support::FakeEngine {
+  using FakeEngine::FakeEngine;
+  double predict_seconds(const ConvProblem& problem, const KnobValues&, const PlanRequest& request) const override {
+    const double alone = 4e-9 * static_cast<double>(problem.y.elements());
+    return request.threads == 1 ? alone : 1.5e-6 + alone / 3;
+  }
+  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest&) const override {
+    if (problem.x.layout() == problem.y.layout()) return std::nullopt;
+    return Refusal{RefusalCode::layout, "x.layout and y.layout differ"};
+  }
+};
+
+TEST_F(Global, ThreadsAreChosenWithTheLayouts) {
+  options_.threads = 2;
+  const EngineOfThreads engine("fake", {});
+  const std::array<const Engine*, 1> engines = {&engine};
+  GraphBuilder b;
+  int x = b.conv(b.input("x", {1, 3, 12, 12}), 3, 16, 3);  // worth both
+  const int y = b.conv(b.node("GlobalAveragePool", {x}), 16, 4, 1);
+  b.output(b.node("Mul", {x, b.conv(y, 4, 16, 1)}));
+  const Graph graph = with_passes(b.graph, options_.cpu);
+  Selector selector(options_, {}, {}, engines);
+  const auto global = global_forms(graph, f32_of(graph), selector);
+  ASSERT_TRUE(global.ok()) << global.error().message;
+  const double least = least_of_all(graph, selector, {Threads::all, Threads::one});
+  EXPECT_NEAR(global->seconds, least, 1e-9 * least);
+  EXPECT_NEAR(total(graph, global->forms.sides, selector), least, 1e-9 * least);
+  EXPECT_LT(least, least_of_all(graph, selector, {Threads::all}));
+  EXPECT_LT(least, least_of_all(graph, selector, {Threads::one}));
 }
 
 TEST_F(Global, TakesNoMoreThanAnyOtherWayByTheSameCosts) {

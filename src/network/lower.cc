@@ -64,11 +64,11 @@ class Lowering {
       const Node& node = graph_.nodes[n];
       if (!is_static(graph_, node)) continue;
       const NodeAssignment& assigned = assignment_.nodes[n];
-      for (const Conversion& conversion : converted[n]) add_conversion(conversion, assigned.threads);
+      for (const Conversion& conversion : converted[n]) add_conversion(conversion);
       CONVOY_CHECK(node.conv ? lower_conv(node, assigned) : lower_op(node, assigned));
       release_inputs(node);
     }
-    for (const Conversion& conversion : converted.back()) add_conversion(conversion, Threads::all);
+    for (const Conversion& conversion : converted.back()) add_conversion(conversion);
     for (int value : exports_) result_.export_slots.push_back(slot_of(value, {}));
     CONVOY_CHECK(lower_outputs());
     CONVOY_CHECK(finish());
@@ -121,9 +121,8 @@ class Lowering {
     return request;
   }
 
-  // On as many threads as the step that it is for.
-  void add_conversion(const Conversion& conversion, Threads threads) {
-    const auto& [value, from, to] = conversion;
+  void add_conversion(const Conversion& conversion) {
+    const auto& [value, from, to, threads] = conversion;
     ProgramStep step;
     step.threads = threads;
     if (from.place == to.place) {
@@ -170,14 +169,14 @@ class Lowering {
     const ConvInputs inputs = conv_inputs(node);
     const int place = assigned.place;
     CONVOY_CHECK(can_run_elsewhere(node, place));
-    PlanRequest request = request_of(place, assigned.threads);
+    PlanRequest request = request_of(place, assigned.sides.threads);
     CONVOY_TRY(const std::optional<HostTensor> weights, constant_as(inputs.weights, problem.w));
     const bool packs_weights = weights && request.packs_weights(problem);
     const auto row_major = [&](int value) { return value == kAbsent ? kAbsent : slot_of(value, {}, place); };
 
     ProgramStep step;
     step.place = place;
-    step.threads = assigned.threads;
+    step.threads = assigned.sides.threads;
     step.inputs.assign(kConvStepInputs, kAbsent);
     step.inputs[0] = slot_of(inputs.data, assigned.sides.reads, place);
     const bool narrowed = weights && weights->desc.type != graph_.values[inputs.weights].desc.type;
@@ -265,7 +264,7 @@ class Lowering {
 
   Result<void> lower_op(const Node& node, const NodeAssignment& assigned) {
     const Sides& sides = assigned.sides;
-    const PlanRequest request = request_of(0, assigned.threads);
+    const PlanRequest request = request_of(0, assigned.sides.threads);
     const ops::Operator* op = ops::find_operator(node.desc.domain, node.desc.op);
     if (op == nullptr) return Error{ErrorCode::unsupported, describe(node) + ": operator not supported"};
     const Constants convert = makes_steps_ ? Constants::all : Constants::small;
@@ -279,7 +278,7 @@ class Lowering {
       if (desc.rank() >= 3) desc = desc.with_layout(sides.writes.layout);
     }
     ProgramStep step;
-    step.threads = assigned.threads;
+    step.threads = assigned.sides.threads;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const int value = node.inputs[i];
       if (narrowed.constants[i]) {

@@ -19,6 +19,7 @@ namespace {
 
 // Part of the keys: weights that come with each execution are packed every time, which changes who is fastest.
 constexpr const char* variable_weights = " weights=variable";
+constexpr const char* on_one_thread = " threads=1";
 
 }  // namespace
 
@@ -30,8 +31,9 @@ Selector::Selector(const NetworkOptions& options, SelectionProgress progress,
   places_.insert(places_.end(), others.begin(), others.end());
 }
 
-PlanRequest Selector::request_for(const ConvProblem& problem, const void* weights, int place) const {
+PlanRequest Selector::request_for(const ConvProblem& problem, const void* weights, int place, Threads threads) const {
   PlanRequest request = places_[static_cast<std::size_t>(place)].request;
+  if (threads == Threads::one) request.threads = 1;
   if (request.packs_weights(problem)) request.constant_weights = weights;
   return request;
 }
@@ -53,15 +55,17 @@ ConvProblem Selector::allowed(ConvProblem problem) const {
   return problem;
 }
 
-std::string Selector::key_of(const ConvProblem& problem, const std::string& node_name, const void* weights) const {
+std::string Selector::key_of(const ConvProblem& problem, const std::string& node_name, const void* weights,
+                             Threads threads) const {
   return print(problem) + (options_.selection.rules.empty() ? "" : " " + node_name) +
-         (weights == nullptr ? variable_weights : "");
+         (weights == nullptr ? variable_weights : "") + (threads == Threads::one ? on_one_thread : "");
 }
 
-void Selector::announce(const ConvProblem& problem, const std::string& node_name, const void* weights) {
-  const std::string key = key_of(problem, node_name, weights);
+void Selector::announce(const ConvProblem& problem, const std::string& node_name, const void* weights,
+                        Threads threads) {
+  const std::string key = key_of(problem, node_name, weights, threads);
   const bool known = std::ranges::any_of(announced_, [&](const Announced& each) { return each.key == key; });
-  if (!known) announced_.push_back({key, problem, node_name, weights});
+  if (!known) announced_.push_back({key, problem, node_name, weights, threads});
 }
 
 Result<void> Selector::measure_announced() {
@@ -79,7 +83,7 @@ Result<void> Selector::measure_announced() {
     options.budget_seconds = turn.seconds;
     options.likely_only = turn.likely_only;
     if (options.store == nullptr) options.store = &rounds;
-    const PlanRequest request = request_for(each.problem, each.weights);
+    const PlanRequest request = request_for(each.problem, each.weights, 0, each.threads);
     bool measured = false;
     auto selection = select(each.problem, engines_, options, request, each.node_name,
                             [&](const Measurement& measurement, int done, int total) {
@@ -102,12 +106,13 @@ Result<void> Selector::measure_announced() {
   return {};
 }
 
-Result<Selection> Selector::choose(const ConvProblem& problem, const std::string& node_name, const void* weights) {
+Result<Selection> Selector::choose(const ConvProblem& problem, const std::string& node_name, const void* weights,
+                                   Threads threads) {
   CONVOY_CHECK(measure_announced());
-  const std::string key = key_of(problem, node_name, weights);
+  const std::string key = key_of(problem, node_name, weights, threads);
   auto found = chosen_.find(key);
   if (found == chosen_.end()) {  // its size was not known beforehand
-    const PlanRequest request = request_for(problem, weights);
+    const PlanRequest request = request_for(problem, weights, 0, threads);
     double& left = options_.selection.budget_seconds;
     const double start = monotonic_seconds();
     found = chosen_.emplace(key, select(problem, engines_, options_.selection, request, node_name, progress_)).first;
@@ -143,8 +148,7 @@ std::vector<CacheState> Selector::serving_caches(int place) const {
 
 std::optional<Selector::Cost> Selector::cost(const ConvProblem& problem, const Selection& selection,
                                              const void* weights, int place, Threads threads) const {
-  PlanRequest request = request_for(problem, weights, place);
-  if (threads == Threads::one) request.threads = 1;
+  const PlanRequest request = request_for(problem, weights, place, threads);
   const auto engine = std::ranges::find_if(
       engines_, [&](const Engine* each) { return each->info().name == selection.candidate.engine; });
   if (engine == engines_.end()) return std::nullopt;
@@ -161,13 +165,13 @@ std::optional<Selector::Cost> Selector::cost(const ConvProblem& problem, const S
 }
 
 std::optional<Selector::Cost> Selector::estimate(const ConvProblem& problem, const std::string& node_name,
-                                                 const void* weights) {
-  const auto [place, is_new] = estimated_.try_emplace(key_of(problem, node_name, weights));
+                                                 const void* weights, Threads threads) {
+  const auto [place, is_new] = estimated_.try_emplace(key_of(problem, node_name, weights, threads));
   if (!is_new) return place->second;
   SelectionOptions options = options_.selection;
   options.mode = SelectionMode::heuristic;
-  const auto selection = select(problem, engines_, options, request_for(problem, weights), node_name);
-  if (selection.ok()) place->second = cost(problem, *selection, weights);
+  const auto selection = select(problem, engines_, options, request_for(problem, weights, 0, threads), node_name);
+  if (selection.ok()) place->second = cost(problem, *selection, weights, 0, threads);
   return place->second;
 }
 
@@ -226,8 +230,8 @@ Selector::Cost Selector::cost(const StepProblem& problem, Threads threads) {
   return cost = {predicted, false, predicted};
 }
 
-double Selector::conversion_seconds(const TensorDesc& from, const TensorDesc& to) {
-  return same_bytes(from, to) ? 0 : cost(ConversionProblem{from, to}).seconds;
+double Selector::conversion_seconds(const TensorDesc& from, const TensorDesc& to, Threads threads) {
+  return same_bytes(from, to) ? 0 : cost(ConversionProblem{from, to}, threads).seconds;
 }
 
 int Selector::switchable(const ConvProblem& problem) const {

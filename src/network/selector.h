@@ -43,11 +43,14 @@ class Selector {
 
   // Says that this will be asked for, before anything is: a measuring budget is shared among all that is announced, in
   // rounds, so that every problem gets its likely candidates before any gets its others.
-  void announce(const ConvProblem& problem, const std::string& node_name, const void* weights);
+  void announce(const ConvProblem& problem, const std::string& node_name, const void* weights,
+                Threads threads = Threads::all);
 
-  // Decided once for each problem string (and node name, where rules are given: they may name nodes). `weights` are the
-  // constant weights, or null: candidates are measured as they will run, packing at plan time or at each execution.
-  Result<Selection> choose(const ConvProblem& problem, const std::string& node_name, const void* weights);
+  // Decided once for each problem string and count of threads (and node name, where rules are given: they may name
+  // nodes). `weights` are the constant weights, or null: candidates are measured as they will run, packing at plan time
+  // or at each execution.
+  Result<Selection> choose(const ConvProblem& problem, const std::string& node_name, const void* weights,
+                           Threads threads = Threads::all);
   // This candidate, if it can run the problem and the options' filter lets it; else the error says why not.
   Result<Selection> obey(const ConvProblem& problem, const Candidate& candidate, const void* weights,
                          int place = 0) const;
@@ -63,7 +66,8 @@ class Selector {
                            Threads threads = Threads::all) const;
 
   // What choose() would take with what is known by now, without measuring; found once. Nothing where it would fail.
-  std::optional<Cost> estimate(const ConvProblem& problem, const std::string& node_name, const void* weights);
+  std::optional<Cost> estimate(const ConvProblem& problem, const std::string& node_name, const void* weights,
+                               Threads threads = Threads::all);
 
   // A candidate, and the bytes of weights that a network then keeps: those that its plan has packed, or the given ones.
   struct Option {
@@ -78,7 +82,7 @@ class Selector {
   // The same of an operator or a conversion; each is looked up once.
   Cost cost(const StepProblem& problem, Threads threads = Threads::all);
   // Of a conversion, 0 where both say the same of the bytes.
-  double conversion_seconds(const TensorDesc& from, const TensorDesc& to);
+  double conversion_seconds(const TensorDesc& from, const TensorDesc& to, Threads threads = Threads::all);
 
   // Which of the constructor's `candidates` has this problem; negative: none.
   int switchable(const ConvProblem& problem) const;
@@ -99,12 +103,15 @@ class Selector {
     ConvProblem problem;
     std::string node_name;
     const void* weights;
+    Threads threads;
   };
 
-  std::string key_of(const ConvProblem& problem, const std::string& node_name, const void* weights) const;
+  std::string key_of(const ConvProblem& problem, const std::string& node_name, const void* weights,
+                     Threads threads = Threads::all) const;
   Result<void> measure_announced();
   // What plans are made for: weights are packed into them where the place does that.
-  PlanRequest request_for(const ConvProblem& problem, const void* weights, int place = 0) const;
+  PlanRequest request_for(const ConvProblem& problem, const void* weights, int place = 0,
+                          Threads threads = Threads::all) const;
   // With which what the store knows serves as a cost, the best first; none where there is no store.
   std::vector<CacheState> serving_caches(int place = 0) const;
 

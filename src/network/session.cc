@@ -298,6 +298,25 @@ Result<PrepareSettings> completed(PrepareSettings settings) {
 // candidates, get what is left.
 constexpr double kOfConvolutions = 0.8;
 
+// What runs besides convolutions, and tiny steps on one thread, too.
+Result<void> measure_on_threads(const Graph& graph, const Assignment& assignment, const NetworkOptions& options,
+                                double budget_seconds) {
+  const SelectionOptions& selection = options.selection;
+  const double end = monotonic_seconds() + budget_seconds;
+  PlanRequest request{.threads = options.threads, .cpu = options.cpu};
+  const std::vector<StepProblem> on_all = step_problems(graph, assignment, Threads::all);
+  CONVOY_CHECK(measure_steps(on_all, request, selection.caches, budget_seconds, *selection.store));
+  if (options.threads == 1) return {};
+  std::vector<StepProblem> on_one = step_problems(graph, assignment, Threads::one);
+  Selector knows(options, {}, {});
+  std::ranges::copy_if(on_all, std::back_inserter(on_one), [&](const StepProblem& problem) {
+    return may_be_better_on_one(knows.cost(problem, Threads::one).seconds, knows.cost(problem).seconds);
+  });
+  request.threads = 1;
+  const double left = budget_seconds > 0 ? std::max(1e-3, end - monotonic_seconds()) : 0;
+  return measure_steps(on_one, request, selection.caches, left, *selection.store);
+}
+
 constexpr int kMostPasses = 8;  // of measuring what takes least by the costs that are known
 
 // Of the graph as it is then: fusions that are not wanted are undone.
@@ -325,7 +344,8 @@ Result<Assignment> decide(Graph& graph, const NetworkOptions& options, Selector&
   }
   CONVOY_TRY(const Forms forms, forms_by(options.how, graph, selector, remarks, options.memory));
   CONVOY_TRY(Assignment assignment, assign(graph, take_form(graph, forms), selector, forms.candidates));
-  choose_threads(graph, assignment, selector);
+  const bool has_threads = options.how == "global" || options.how == "local";
+  if (!has_threads) choose_threads(graph, assignment, selector);
   return assignment;
 }
 
@@ -357,8 +377,7 @@ Result<std::string> plan_of(Graph graph, const PrepareSettings& given) {
     if (!measures) return decided;
     // At least a moment: a budget of which nothing is left must not become one without an end.
     const double rest = budget > 0 ? std::max(1e-3, end - monotonic_seconds()) : 0;
-    CONVOY_CHECK(measure_steps(step_problems(decided.graph, decided.assignment), chooses.request(), selection.caches,
-                               rest, *selection.store));
+    CONVOY_CHECK(measure_on_threads(decided.graph, decided.assignment, settings.options, rest));
     return decided;
   };
   // What takes least by predictions may not once it is measured, and then something else is looked at. Where the same

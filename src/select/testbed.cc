@@ -18,7 +18,7 @@ class CpuTestbed final : public Testbed {
     CONVOY_TRY(bed->data_, ProblemData::make(problem, seed, request.constant_weights));
     CONVOY_CHECK(bed->allocate_output());
     bed->constant_ = request.constant_weights != nullptr;
-    if (caches == CacheState::cold) {
+    if (caches != CacheState::all_cold) {
       const HostTensor& input = problem.pass == Pass::fprop ? bed->data_.x : bed->data_.y;
       bed->produced_ = {input.data.get(), static_cast<std::size_t>(input.desc.bytes())};
     }
@@ -48,7 +48,14 @@ class CpuTestbed final : public Testbed {
     for (Runner* runner : runners) {
       Contestant contestant{.body = [this, runner] { return execute(*runner->plan); }};
       CacheFlusher* const flusher = flusher_for(*runner->plan);
-      if (flusher != nullptr) contestant.prepare = [flusher] { flusher->flush(); };
+      if (flusher != nullptr) {
+        contestant.prepare = [flusher] { flusher->flush(); };
+      } else if (team_.size() > 1) {
+        contestant.prepare = [this] {
+          write_in_other_parts(team_, produced_);
+          write_in_other_parts(team_, {static_cast<std::byte*>(out_.data()), output_bytes()});
+        };
+      }
       contestants.push_back(std::move(contestant));
     }
     TimingOptions on_this_team = options;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "convert/convert.h"
+#include "network/assign/threads.h"
 #include "network/conv_node.h"
 #include "network/infer.h"
 #include "ops/blocks.h"
@@ -130,7 +131,7 @@ bool can_work(const Graph& graph, const Node& node, const Sides& sides) {
     inputs[i].desc = inputs[i].desc.with_layout(reads);
     any = true;
   }
-  if (!any) return sides == Sides{};
+  if (!any) return sides.reads == Format() && sides.writes == Format();
   if (reads == writes && op->accepts(node.desc, inputs, reads)) return true;
   if (reads == writes) {
     std::vector<TensorDesc> outputs;
@@ -180,7 +181,14 @@ Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, S
     assigned.sides = sides[n];
     if (!is_planned(node)) continue;
     assigned.problem = in_formats(selector.allowed(node.conv->problem), sides[n]);
-    selector.announce(assigned.problem, node.desc.name, selector.weights_of(graph, node, assigned.problem));
+    const void* const weights = selector.weights_of(graph, node, assigned.problem);
+    selector.announce(assigned.problem, node.desc.name, weights, sides[n].threads);
+    if (selector.request().threads == 1) continue;
+    const auto on_all = selector.estimate(assigned.problem, node.desc.name, weights);
+    const auto on_one = selector.estimate(assigned.problem, node.desc.name, weights, Threads::one);
+    if (on_all && on_one && may_be_better_on_one(on_one->seconds, on_all->seconds)) {
+      selector.announce(assigned.problem, node.desc.name, weights, Threads::one);
+    }
   }
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
@@ -188,15 +196,17 @@ Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, S
     NodeAssignment& assigned = result.nodes[n];
     const void* const weights = selector.weights_of(graph, node, assigned.problem);
     // Whatever is asked for first measures all that was announced.
-    auto chosen = selector.choose(assigned.problem, node.desc.name, weights);
+    auto chosen = selector.choose(assigned.problem, node.desc.name, weights, sides[n].threads);
     if (is_given(n)) {
       CONVOY_TRY(assigned.selection, selector.obey(assigned.problem, *candidates[n], weights));
       continue;
     }
     for (auto other = kOthers.begin(); !chosen.ok() && other != kOthers.end(); ++other) {
-      const Sides tried{{other->reads.layout, sides[n].reads.real}, {other->writes.layout, sides[n].writes.real}};
+      const Sides tried{
+          {other->reads.layout, sides[n].reads.real}, {other->writes.layout, sides[n].writes.real}, sides[n].threads};
       const ConvProblem problem = in_formats(assigned.problem, tried);
-      auto in_other = selector.choose(problem, node.desc.name, selector.weights_of(graph, node, assigned.problem));
+      auto in_other = selector.choose(problem, node.desc.name, selector.weights_of(graph, node, assigned.problem),
+                                      sides[n].threads);
       if (!in_other.ok()) continue;
       assigned.sides = tried;
       assigned.problem = problem;
@@ -206,6 +216,7 @@ Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, S
     assigned.selection = std::move(*chosen);
     if (assigned.selection.rule.empty()) assigned.switchable = selector.switchable(assigned.problem);
     if (assigned.switchable < 0) continue;
+    assigned.sides.threads = Threads::all;  // what it takes is stored for these
     const std::vector<Candidate>& candidates = selector.candidates(assigned.switchable);
     assigned.selection = {candidates.front(), SelectedBy::given};
     assigned.switches.assign(candidates.begin() + 1, candidates.end());
@@ -223,10 +234,11 @@ std::vector<std::vector<Conversion>> conversions(const Graph& graph, const Assig
   std::vector<std::vector<Conversion>> result(graph.nodes.size() + 1);
   std::vector<std::vector<Located>> there(graph.values.size());  // how and where a value exists
   for (const int input : graph.inputs) there[input] = {{graph.values[input].desc, 0}};
+  std::vector<std::optional<Threads>> writers(graph.values.size());
   const auto serves = [](const Located& at, const Located& wanted) {
     return at.place == wanted.place && same_bytes(at.desc, wanted.desc);
   };
-  const auto need = [&](std::size_t n, int value, const Format& format, int place) {
+  const auto need = [&](std::size_t n, int value, const Format& format, int place, Threads reader) {
     if (value == kAbsent || there[value].empty()) return;
     const Located wanted{described(graph.values[value], format), place};
     const auto exists = [&](const Located& located) {
@@ -235,7 +247,7 @@ std::vector<std::vector<Conversion>> conversions(const Graph& graph, const Assig
     Located at = there[value].front();
     const auto go = [&](const Located& to) {
       if (!exists(to)) {
-        result[n].push_back({value, at, to});
+        result[n].push_back({value, at, to, writers[value].value_or(reader)});
         there[value].push_back(to);
       }
       at = to;
@@ -253,17 +265,21 @@ std::vector<std::vector<Conversion>> conversions(const Graph& graph, const Assig
     if (!is_static(graph, node)) continue;
     const Sides& sides = assignment.nodes[n].sides;
     const int place = assignment.nodes[n].place;
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) need(n, node.inputs[i], format_read(node, sides, i), place);
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      need(n, node.inputs[i], format_read(node, sides, i), place, sides.threads);
+    }
     for (const int output : node.outputs) {
-      if (output != kAbsent) there[output] = {{described(graph.values[output], sides.writes), place}};
+      if (output == kAbsent) continue;
+      there[output] = {{described(graph.values[output], sides.writes), place}};
+      writers[output] = sides.threads;
     }
   }
-  for (const int output : graph.outputs) need(graph.nodes.size(), output, Layout::nchw, 0);
-  for (const int value : exports) need(graph.nodes.size(), value, Layout::nchw, 0);
+  for (const int output : graph.outputs) need(graph.nodes.size(), output, Layout::nchw, 0, Threads::all);
+  for (const int value : exports) need(graph.nodes.size(), value, Layout::nchw, 0, Threads::all);
   return result;
 }
 
-std::vector<StepProblem> step_problems(const Graph& graph, const Assignment& assignment) {
+std::vector<StepProblem> step_problems(const Graph& graph, const Assignment& assignment, Threads threads) {
   std::vector<StepProblem> problems;
   std::set<std::string> seen;
   const auto add = [&](StepProblem problem) {
@@ -272,10 +288,13 @@ std::vector<StepProblem> step_problems(const Graph& graph, const Assignment& ass
   const auto converted = conversions(graph, assignment);
   for (std::size_t n = 0; n < converted.size(); ++n) {
     for (const Conversion& conversion : converted[n]) {
+      if (conversion.threads != threads) continue;
       if (const auto problem = step_problem(conversion)) add(*problem);
     }
     if (n == graph.nodes.size() || graph.nodes[n].conv || !is_static(graph, graph.nodes[n])) continue;
-    if (auto problem = step_problem(graph, graph.nodes[n], assignment.nodes[n].sides)) add(*std::move(problem));
+    const Sides& sides = assignment.nodes[n].sides;
+    if (sides.threads != threads) continue;
+    if (auto problem = step_problem(graph, graph.nodes[n], sides)) add(*std::move(problem));
   }
   return problems;
 }

@@ -23,19 +23,20 @@ struct Format {
   friend auto operator<=>(const Format&, const Format&) = default;
 };
 
-// The formats of a node's activations: of all that it reads, and of all that it writes. A convolution's z is held as
-// what it writes; weights have the type of what it reads. Weights and the like, constants and values of rank below 3
-// are row-major whatever these say, and the latter keep their type.
+// The formats of a node's activations: of all that it reads, and of all that it writes, and the threads that do so (on
+// the processor; elsewhere it is none of them). A convolution's z is held as what it writes; weights have the type of
+// what it reads. Weights and the like, constants and values of rank below 3 are row-major whatever these say, and the
+// latter keep their type.
 struct Sides {
   Format reads;
   Format writes;
+  Threads threads = Threads::all;
   friend bool operator==(const Sides&, const Sides&) = default;
 };
 
 struct NodeAssignment {
   Sides sides;
   int place = 0;  // of Selector::places(): where it runs, and what it reads and writes lies. Operators have 0.
-  Threads threads = Threads::all;  // that it runs on; elsewhere than on the processor it is none of them
   // Of a convolution:
   ConvProblem problem;  // in these layouts, with the math that is allowed
   Selection selection;
@@ -102,6 +103,7 @@ struct Located {
 struct Conversion {
   int value = kAbsent;
   Located from, to;
+  Threads threads = Threads::all;  // those that wrote the value; of a graph's input those of the node that follows
 };
 
 // A conversion's cost is this problem's; nothing where it copies to another place.
@@ -112,7 +114,8 @@ std::optional<StepProblem> step_problem(const Conversion& conversion);
 std::vector<std::vector<Conversion>> conversions(const Graph& graph, const Assignment& assignment,
                                                  std::span<const int> exports = {});
 
-// What is run besides convolutions, each once: operators and conversions in the order of their first occurrence.
-std::vector<StepProblem> step_problems(const Graph& graph, const Assignment& assignment);
+// What is run besides convolutions on such threads, each once: operators and conversions in the order of their first
+// occurrence.
+std::vector<StepProblem> step_problems(const Graph& graph, const Assignment& assignment, Threads threads);
 
 }  // namespace convoy::network

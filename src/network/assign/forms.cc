@@ -10,7 +10,8 @@ std::vector<Sides> take_form(Graph& graph, const Forms& forms) {
   for (std::size_t n = 0; n < forms.sides.size(); ++n) {
     const Sides& given = forms.sides[n];
     sides.push_back(given);
-    sides.insert(sides.end(), static_cast<std::size_t>(forms.unfused[n]), Sides{given.writes, given.writes});
+    sides.insert(sides.end(), static_cast<std::size_t>(forms.unfused[n]),
+                 Sides{given.writes, given.writes, given.threads});
   }
   unfuse(graph, forms.unfused);
   return sides;

@@ -11,6 +11,7 @@
 #include "network/assign/layout_problem.h"
 #include "network/assign/memory.h"
 #include "network/assign/sides.h"
+#include "network/assign/threads.h"
 #include "network/conv_node.h"
 #include "network/infer.h"
 #include "solver/budgets.h"
@@ -21,6 +22,9 @@ namespace {
 
 using Formats = std::vector<Format>;
 using Held = LayoutProblem::Shared::Held;
+
+// Seconds on all threads, of a step that one thread is never better for.
+constexpr double kNotTiny = 50e-6;
 
 // A value is held in so many formats at most, the one it is written in counted. (More would be thousands of sets.)
 constexpr std::size_t kMostHeld = 3;
@@ -59,8 +63,12 @@ class Choices {
     const auto readers = graph_.readers();
     for (std::size_t v = 0; v < graph_.values.size(); ++v) {
       const Value& value = graph_.values[v];
-      if (!value.known || !has_layout(value)) continue;
-      CONVOY_CHECK(add_value(static_cast<int>(v), producers[v], readers[v]));
+      if (!value.known || value.constant) continue;
+      if (has_layout(value)) {
+        CONVOY_CHECK(add_value(static_cast<int>(v), producers[v], readers[v]));
+      } else {
+        CONVOY_CHECK(add_handovers(static_cast<int>(v), producers[v], readers[v]));
+      }
     }
     LayoutProblem result{.problem = std::move(problem_),
                          .numbers = std::move(numbers_),
@@ -107,9 +115,13 @@ class Choices {
         if (!can_work(graph_, node, sides)) continue;
         if (goal_.weight_limit && node.conv) {
           add_options(node, sides, result);
-        } else {
-          add_ways(node, sides, ways);
+          continue;
         }
+        const double on_all = add_ways(node, sides, ways);
+        if (!may_run_on_one(node, sides, on_all)) continue;
+        std::vector<Way> alone;
+        const double on_one = add_ways(node, {reads, writes, Threads::one}, alone);
+        if (may_be_better_on_one(on_one, on_all)) ways.insert(ways.end(), alone.begin(), alone.end());
       }
     }
     const double off = off_prediction(ways);
@@ -159,12 +171,23 @@ class Choices {
     }
   }
 
-  // As it is, and with the last of its fusions undone.
-  void add_ways(const Node& node, const Sides& sides, std::vector<Way>& ways) {
+  // What can be switched keeps all threads, since what it takes is stored for these.
+  bool may_run_on_one(const Node& node, const Sides& sides, double on_all) const {
+    if (selector_.request().threads == 1 || on_all > kNotTiny) return false;
+    return !node.conv || selector_.switchable(in_formats(selector_.allowed(node.conv->problem), sides)) < 0;
+  }
+
+  // As it is, and with the last of its fusions undone. What the fastest of these takes.
+  double add_ways(const Node& node, const Sides& sides, std::vector<Way>& ways) {
+    double least = std::numeric_limits<double>::infinity();
+    const auto add = [&](Way way) {
+      least = std::min(least, way.behind + way.cost.seconds);
+      ways.push_back(std::move(way));
+    };
     const auto whole = cost_of(node, sides);
-    if (whole) ways.push_back({sides, 0, *whole});
-    if (goal_.asked()) return;
-    const Sides between{sides.writes, sides.writes};
+    if (whole) add({sides, 0, *whole});
+    if (goal_.asked()) return least;
+    const Sides between{sides.writes, sides.writes, sides.threads};
     const Node* left = &node;
     Way way{.sides = sides, .cost = {}};
     while (left->fused && can_work(graph_, left->fused->next, between)) {
@@ -174,8 +197,9 @@ class Choices {
       const auto cost = cost_of(*left, sides);
       if (!cost) continue;
       way.cost = *cost;
-      ways.push_back(way);
+      add(way);
     }
+    return least;
   }
 
   // Nothing: no engine runs it so.
@@ -183,20 +207,25 @@ class Choices {
     std::optional<Selector::Cost> cost;
     if (node.conv) {
       const ConvProblem problem = in_formats(selector_.allowed(node.conv->problem), sides);
-      cost = selector_.estimate(problem, node.desc.name, selector_.weights_of(graph_, node, problem));
+      cost = selector_.estimate(problem, node.desc.name, selector_.weights_of(graph_, node, problem), sides.threads);
       if (!cost) return cost;
     } else {
       const auto problem = step_problem(graph_, node, sides);
       if (!problem) return Selector::Cost{};
-      cost = selector_.cost(*problem);
+      cost = selector_.cost(*problem, sides.threads);
     }
     ++costs_;
     measured_ += cost->measured ? 1 : 0;
     return cost;
   }
 
-  double to_convert(int value, const Format& from, const Format& to) {
-    return selector_.conversion_seconds(described(graph_.values[value], from), described(graph_.values[value], to));
+  double to_convert(int value, const Format& from, const Format& to, Threads threads) {
+    const Value& v = graph_.values[value];
+    return selector_.conversion_seconds(described(v, from), described(v, to), threads);
+  }
+  // What a reader pays besides for a value that other threads wrote.
+  double to_hand_over(int value, const Format& written, Threads by, Threads to) const {
+    return by == to ? 0 : handover_seconds(described(graph_.values[value], written), selector_.request().threads);
   }
   bool same(int value, const Format& a, const Format& b) const {
     return same_bytes(described(graph_.values[value], a), described(graph_.values[value], b));
@@ -215,9 +244,9 @@ class Choices {
     return result;
   }
 
-  double to_serve(int value, const Format& written, const Formats& wanted) {
+  double to_serve(int value, const Format& written, const Formats& wanted, Threads threads) {
     double seconds = 0;
-    for (const Format& format : wanted) seconds += to_convert(value, written, format);
+    for (const Format& format : wanted) seconds += to_convert(value, written, format, threads);
     return seconds;
   }
 
@@ -238,16 +267,35 @@ class Choices {
     return add_shared(value, has_producer ? producer : kAbsent, readers, row_major);
   }
 
+  // Of one that lies in one way only.
+  Result<void> add_handovers(int value, int producer, std::vector<int> readers) {
+    if (producer == kAbsent || !is_planned(producer)) return {};
+    std::ranges::sort(readers);
+    readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
+    for (const int reader : readers) {
+      if (!is_planned(reader) || (!may_be_on_one(producer) && !may_be_on_one(reader))) continue;
+      std::vector<double> seconds;
+      for (const Sides& written : nodes_[producer].sides) {
+        for (const Sides& sides : nodes_[reader].sides) {
+          seconds.push_back(to_hand_over(value, {}, written.threads, sides.threads));
+        }
+      }
+      CONVOY_TRY([[maybe_unused]] const int edge, problem_.add_edge(numbers_[producer], numbers_[reader], seconds));
+    }
+    return {};
+  }
+
   Result<void> add_output(int value, int producer) {
     std::vector<double> seconds;
-    for (const Sides& sides : nodes_[producer].sides) seconds.push_back(to_convert(value, sides.writes, {}));
+    for (const Sides& sides : nodes_[producer].sides)
+      seconds.push_back(to_convert(value, sides.writes, {}, sides.threads));
     return problem_.add_costs(numbers_[producer], seconds);
   }
 
   Result<void> add_input(int value, int reader) {
     std::vector<double> seconds;
     for (const Sides& sides : nodes_[reader].sides) {
-      seconds.push_back(to_serve(value, {}, read_in(reader, value, sides)));
+      seconds.push_back(to_serve(value, {}, read_in(reader, value, sides), sides.threads));
     }
     return problem_.add_costs(numbers_[reader], seconds);
   }
@@ -256,7 +304,8 @@ class Choices {
     std::vector<double> seconds;
     for (const Sides& written : nodes_[producer].sides) {
       for (const Sides& sides : nodes_[reader].sides) {
-        seconds.push_back(to_serve(value, written.writes, read_in(reader, value, sides)));
+        seconds.push_back(to_serve(value, written.writes, read_in(reader, value, sides), written.threads) +
+                          to_hand_over(value, written.writes, written.threads, sides.threads));
       }
     }
     CONVOY_TRY([[maybe_unused]] const int edge, problem_.add_edge(numbers_[producer], numbers_[reader], seconds));
@@ -267,13 +316,14 @@ class Choices {
   Result<void> add_shared(int value, int producer, const std::vector<int>& readers, bool row_major) {
     const std::vector<Held> alternatives = held_in(value, producer, readers, row_major);
     std::vector<double> seconds;
-    for (const Held& held : alternatives) seconds.push_back(to_serve(value, held.written, held.all));
+    for (const Held& held : alternatives) seconds.push_back(to_serve(value, held.written, held.all, held.threads));
     CONVOY_TRY(const int number, problem_.add_node(seconds, "value " + graph_.values[value].name));
     if (producer != kAbsent) {
       std::vector<double> allowed;
       for (const Sides& sides : nodes_[producer].sides) {
         for (const Held& held : alternatives) {
-          allowed.push_back(sides.writes == held.written ? 0 : solver::kForbidden);
+          const bool fits = sides.writes == held.written && sides.threads == held.threads;
+          allowed.push_back(fits ? 0 : solver::kForbidden);
         }
       }
       CONVOY_TRY([[maybe_unused]] const int edge, problem_.add_edge(numbers_[producer], number, allowed));
@@ -283,7 +333,9 @@ class Choices {
       for (const Held& held : alternatives) {
         const Formats& has = held.read.empty() ? held.all : Formats{held.read[r]};
         for (const Sides& sides : nodes_[readers[r]].sides) {
-          allowed.push_back(serves(value, has, read_in(readers[r], value, sides)) ? 0 : solver::kForbidden);
+          const bool fits = serves(value, has, read_in(readers[r], value, sides));
+          const double late = producer == kAbsent ? 0 : to_hand_over(value, held.written, held.threads, sides.threads);
+          allowed.push_back(fits ? late : solver::kForbidden);
         }
       }
       CONVOY_TRY([[maybe_unused]] const int edge, problem_.add_edge(number, numbers_[readers[r]], allowed));
@@ -299,7 +351,7 @@ class Choices {
       if (counts_lifetimes() && add_read_by_each(value, written, readers, row_major, alternatives)) continue;
       for (unsigned others = 0; others < 1U << formats_.size(); ++others) {
         if (static_cast<std::size_t>(std::popcount(others)) >= kMostHeld) continue;
-        Held held{written, {written}, {}};
+        Held held{.written = written, .all = {written}, .read = {}};
         bool useful = true;
         for (std::size_t i = 0; i < formats_.size(); ++i) {
           if ((others >> i & 1) == 0) continue;
@@ -310,7 +362,15 @@ class Choices {
         alternatives.push_back(std::move(held));
       }
     }
+    if (producer == kAbsent || !may_be_on_one(producer)) return alternatives;
+    const std::size_t count = alternatives.size();
+    for (std::size_t i = 0; i < count; ++i) alternatives.push_back(alternatives[i]);
+    for (std::size_t i = count; i < 2 * count; ++i) alternatives[i].threads = Threads::one;
     return alternatives;
+  }
+
+  bool may_be_on_one(int node) const {
+    return std::ranges::any_of(nodes_[node].sides, [](const Sides& sides) { return sides.threads == Threads::one; });
   }
 
   // An alternative for each choice of a format by each reader. False: there would be too many, or one reads in several.
@@ -318,7 +378,7 @@ class Choices {
                         std::vector<Held>& alternatives) const {
     constexpr std::size_t kMostReaders = 3;
     if (readers.size() > kMostReaders) return false;
-    std::vector<Held> found = {{written, {written}, {}}};
+    std::vector<Held> found = {{.written = written, .all = {written}, .read = {}}};
     const auto each_in = [&](const Formats& formats) {
       std::vector<Held> longer;
       for (const Held& held : found) {

@@ -17,7 +17,8 @@ struct LayoutProblem {
   struct Shared {
     struct Held {  // an alternative
       Format written;
-      std::vector<Format> all;   // that it exists in; `written` first
+      Threads threads = Threads::all;  // by which, and converted by them
+      std::vector<Format> all;         // that it exists in; `written` first
       std::vector<Format> read;  // by its readers, in their order, then at the end if it is needed there; may be empty:
                                  // not said
     };

@@ -194,13 +194,13 @@ class Points {
         add_lives(v, held, add);
       }
     } else if (!has_layout(graph_.values[v])) {
-      add_lives(v, {{}, {Format()}, std::vector<Format>(accesses.size())},
+      add_lives(v, {.written = {}, .all = {Format()}, .read = std::vector<Format>(accesses.size())},
                 [&](int point, double amount) { result_.fixed[point] += amount; });
     } else if (accesses.size() == 1 && first.node < 0) {
       if (!planned) return;
       for (std::size_t i = 0; i < layouts_.sides[producer].size(); ++i) {
         const Format& written = layouts_.sides[producer][i].writes;
-        add_lives(v, {written, {written}, {Format()}},
+        add_lives(v, {.written = written, .all = {written}, .read = {Format()}},
                   [&](int point, double amount) { add_use(point, layouts_.numbers[producer], i, amount); });
       }
     } else if (accesses.size() == 1 && layouts_.numbers[first.node] >= 0) {

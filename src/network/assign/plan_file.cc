@@ -156,7 +156,7 @@ Result<std::optional<Selector::Cost>> read_cost(std::string_view cost, std::stri
 
 // "threads=1", where the header says `all`.
 Result<Threads> read_threads(std::string_view kind, std::string_view word, int all) {
-  if (kind != "conv" && kind != "op") {
+  if (kind == "convert") {
     return Error{ErrorCode::invalid_argument, fmt::format("{}: a {} has none of its own", word, kind)};
   }
   const auto threads = parse_integer(word.substr(kThreads.size()));
@@ -223,7 +223,7 @@ PlanLine line_of(const Graph& graph, std::size_t n, const NodeAssignment& assign
                 .runs_on = node.desc.op,
                 .from = side_text(graph, node.inputs, assigned.sides.reads, assigned.place, places),
                 .to = side_text(graph, node.outputs, assigned.sides.writes, assigned.place, places),
-                .threads = assigned.threads};
+                .threads = assigned.sides.threads};
   if (node.conv) {
     line.kind = "conv";
     line.runs_on = print(assigned.selection.candidate);
@@ -359,9 +359,8 @@ class Reading {
     };
     CONVOY_TRY(const Side reads_from, side(line.from, node.inputs));
     CONVOY_TRY(const Side writes_to, side(line.to, node.outputs));
-    assigned.sides = {reads_from.format, writes_to.format};
+    assigned.sides = {reads_from.format, writes_to.format, line.threads};
     assigned.place = writes_to.place;
-    assigned.threads = line.threads;
     if (reads_from.place != writes_to.place || (!is_conv && assigned.place != 0)) {
       return Error{
           ErrorCode::unsupported,
@@ -551,8 +550,7 @@ std::string plan_text(const Graph& graph, const Assignment& assignment, const Ne
     for (const Conversion& conversion : converted[n]) {
       rows.push_back({line_of(graph, conversion, selector.places())});
       const auto problem = step_problem(conversion);
-      const Threads threads = n < graph.nodes.size() ? assignment.nodes[n].threads : Threads::all;
-      if (problem) rows.back().cost = cost_text(selector.cost(*problem, threads));
+      if (problem) rows.back().cost = cost_text(selector.cost(*problem, conversion.threads));
     }
   };
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -563,12 +561,12 @@ std::string plan_text(const Graph& graph, const Assignment& assignment, const Ne
     rows.push_back({line_of(graph, n, assigned, selector.places())});
     if (!node.conv) {
       const auto problem = step_problem(graph, node, assigned.sides);
-      rows.back().cost = problem ? cost_text(selector.cost(*problem, assigned.threads)) : "0us -";
+      rows.back().cost = problem ? cost_text(selector.cost(*problem, assigned.sides.threads)) : "0us -";
       continue;
     }
     const auto cost =
         selector.cost(assigned.problem, assigned.selection, selector.weights_of(graph, node, assigned.problem),
-                      assigned.place, assigned.threads);
+                      assigned.place, assigned.sides.threads);
     if (cost) rows.back().cost = cost_text(*cost);
   }
   add_conversions(graph.nodes.size());

@@ -1,4 +1,5 @@
-// How many of the session's threads each step gets: all of them, or the calling one alone.
+// How many of the session's threads each step gets: all of them, or the calling one alone. `global` chooses them with
+// the layouts (sides.h); the other rules choose layouts first, and threads here.
 #pragma once
 
 #include "network/assign/assignment.h"
@@ -9,5 +10,13 @@ namespace convoy::network {
 // that is tiny throughout, all do. A step that can be switched keeps all threads, since what it takes is stored for
 // these, and so does what stands before it.
 void choose_threads(const Graph& graph, Assignment& assignment, Selector& selector);
+
+// Whether a step may be better on one thread, by the seconds that it takes so and on all: it may be slower alone by
+// what its neighbours then save in handovers.
+constexpr bool may_be_better_on_one(double on_one, double on_all) { return on_one < on_all + 3e-6; }
+
+// What a step takes longer where its input was written by all of `threads` and it runs on one of them, or the other way
+// round: it reads what lies in another core's cache.
+double handover_seconds(const TensorDesc& value, int threads);
 
 }  // namespace convoy::network

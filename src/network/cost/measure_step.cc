@@ -155,6 +155,7 @@ std::span<std::byte> bytes_of(const HostTensor& tensor) {
 struct Subject {
   std::function<Result<void>()> run;
   std::span<std::byte> produced;
+  std::span<std::byte> output;
   double error = 0;  // in units of what is allowed
   std::string runs_on;
   std::size_t workspace_bytes = 0;
@@ -195,7 +196,14 @@ Result<void> time(const Subject& subject, double bytes, const PlanRequest& reque
   }
   std::vector<selection::Contestant> contestants(1);
   contestants[0].body = subject.run;
-  if (flusher) contestants[0].prepare = [&] { flusher->flush(); };
+  if (flusher) {
+    contestants[0].prepare = [&] { flusher->flush(); };
+  } else if (team.size() > 1) {
+    contestants[0].prepare = [&] {
+      selection::write_in_other_parts(team, subject.produced);
+      selection::write_in_other_parts(team, subject.output);
+    };
+  }
   if (measuring.beside_copy) {
     contestants.push_back({.body = [&]() -> Result<void> {
       parallel_ranges(team, half, [&](std::int64_t begin, std::int64_t end, int) {
@@ -287,6 +295,7 @@ Result<StepMeasurement> measure_step(const StepProblem& problem, const PlanReque
       return {};
     };
     subject.produced = bytes_of(conversion.source);
+    subject.output = bytes_of(conversion.target);
     result.runs_on = fmt::format("convert {}", name_of(conversion_kind(wanted->x, wanted->y)));
     error = compare_with_copy(conversion, subject);
   } else {
@@ -296,6 +305,7 @@ Result<StepMeasurement> measure_step(const StepProblem& problem, const PlanReque
     for (std::size_t i = 0; i < op.inputs.size() && subject.produced.empty(); ++i) {
       if (node.inputs[i].present && !node.inputs[i].constant) subject.produced = bytes_of(op.inputs[i]);
     }
+    if (!op.outputs.empty()) subject.output = bytes_of(op.outputs.front());
     result.runs_on = print(op.plan->candidate());
     measurement.workspace_bytes = op.plan->workspace_bytes();
     error = compare_with_row_major(node, op, request, *team, workspace);

@@ -40,4 +40,21 @@ void CacheFlusher::flush() {
                   [&](std::int64_t begin, std::int64_t end, int) { rewrite(produced_.data(), begin, end); });
 }
 
+std::array<std::pair<std::int64_t, std::int64_t>, 2> other_part(std::int64_t count, int threads, int thread) {
+  const std::int64_t later = count * (threads - 1) / (std::int64_t{threads} * threads);
+  const std::int64_t begin = count * thread / threads + later, end = count * (thread + 1) / threads + later;
+  return {{{std::min(begin, count), std::min(end, count)},
+           {std::max<std::int64_t>(begin - count, 0), std::max<std::int64_t>(end - count, 0)}}};
+}
+
+void write_in_other_parts(ThreadTeam& team, std::span<std::byte> bytes) {
+  if (team.size() == 1) return;
+  const auto size = static_cast<std::int64_t>(bytes.size());
+  team.run([&](int thread) {
+    for (const auto& [begin, end] : other_part((size + kLine - 1) / kLine, team.size(), thread)) {
+      rewrite(bytes.data(), begin * kLine, std::min(end * kLine, size));
+    }
+  });
+}
+
 }  // namespace convoy::selection

@@ -1,10 +1,12 @@
 // The state of the caches before a sample.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "convoy/result.h"
 #include "convoy/thread_team.h"
@@ -32,5 +34,14 @@ class CacheFlusher {
   std::shared_ptr<std::byte> memory_;
   std::span<std::byte> produced_;
 };
+
+// Of `count` things that threads share in order, those of a thread whose part begins all but a thread's share of a part
+// later: of two threads half a part. Begin and end, twice, since the last part goes on at the beginning.
+std::array<std::pair<std::int64_t, std::int64_t>, 2> other_part(std::int64_t count, int threads, int thread);
+
+// Writes what is there, each thread another part of the lines than parallel_ranges gives it, so that half of them (with
+// two threads, more with more) lie in another core's cache: as the steps before and after leave what a step reads and
+// writes, where each splits its work in its own way. With one thread nothing happens.
+void write_in_other_parts(ThreadTeam& team, std::span<std::byte> bytes);
 
 }  // namespace convoy::selection
