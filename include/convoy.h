@@ -123,7 +123,7 @@ typedef struct convoy_options {
   int64_t activation_limit; /* bytes; -1: none. CONVOY_UNSUPPORTED where no plan keeps to it; convoy_error() says how
                              * many the least needs */
   const char* objective;    /* "time" or null, or "memory": as few bytes of activations as possible, and then the least
-                             * time */
+                             * time; "energy", or weights: "time=1,memory=0.5" (docs/plans.md) */
   /* Of plans, too: what they run on, in `threads` parts; null: OpenMP's threads. It is called from the thread that
    * executes, so from several at once where several execute, until the last plan and session are destroyed. An engine
    * or operator that is measured alone has OpenMP's, and so has oneDNN in any case: engines = "!onednn.*" keeps

@@ -32,9 +32,22 @@ struct MemoryGoal {
   std::optional<std::int64_t> activation_limit;  // bytes of Session::activation_bytes()
   std::optional<std::int64_t> weight_limit;      // bytes of Session::weight_bytes()
   bool least = false;                            // of activations as few as possible, and then the least time
+  double weight = 0;   // of activation bytes over the least there are, beside seconds over the least there are; 0: none
   bool exact = false;  // proved, or found, by an integer program where prices leave a gap: needs the program CBC
-  bool asked() const { return activation_limit || weight_limit || least; }
+  bool asked() const { return activation_limit || weight_limit || least || weight > 0; }
 };
+
+// What a network's plan is to be small in: "time", "memory" (of activations, and then time), "energy" (where it can be
+// measured: `unsupported` when a plan is made where not), or weights between time and one of the others,
+// "time=1,memory=0.5": each term is the plan's value over the least that any has, by costs of its steps. But for time
+// for how = "global" only. "workspace" is one for choosing engines (parse_objective), with time only. Error:
+// invalid_argument.
+struct NetworkObjective {
+  Objective objective;  // SelectionOptions::objective
+  bool least_memory = false;
+  double memory = 0;  // MemoryGoal::weight
+};
+Result<NetworkObjective> parse_network_objective(std::string_view text);
 
 struct NetworkOptions {
   int threads = 1;

@@ -144,8 +144,8 @@ class Network:
     precision   what nodes of f32 run in instead, wherever an engine can: "bf16", "f16"; None: f32
     activation_limit, weight_limit, objective
                 with how="global": bytes that activations may take at once; bytes of weights, packed for their engines, and
-                other constants; "memory": as few bytes of activations as possible, and then the least time. Session.memory
-                says what they take
+                other constants; "memory": as few bytes of activations as possible, and then the least time, "energy", or
+                weights, "time=1,memory=0.5". Session.memory says what they take
     sessions    for how many combinations of sizes it stays prepared
     """
 

@@ -114,27 +114,29 @@ bool restricts_engines(const convoy_options& given) {
          given.workspace_limit >= 0;
 }
 
-Result<MemoryGoal> read_memory_goal(const convoy_options& given, std::string_view how) {
-  MemoryGoal goal;
-  const std::string_view objective = given.objective != nullptr ? given.objective : "time";
-  if (objective != "time" && objective != "memory") {
-    return argument_error(fmt::format("objective='{}' is neither time nor memory", objective));
-  }
-  goal.least = objective == "memory";
+// What plans are to be small in, and their limits.
+Result<void> read_goals(const convoy_options& given, std::string_view how, NetworkOptions& made) {
+  MemoryGoal& goal = made.memory;
+  const auto objective = parse_network_objective(given.objective != nullptr ? given.objective : "time");
+  if (!objective.ok()) return argument_error(objective.error().message);
+  made.selection.objective = objective->objective;
+  goal.least = objective->least_memory;
+  goal.weight = objective->memory;
   const auto read_limit = [](std::string_view name, std::int64_t bytes) -> Result<std::optional<std::int64_t>> {
     if (bytes < -1) return argument_error(fmt::format("{}={} is neither a number of bytes nor -1", name, bytes));
     return bytes >= 0 ? std::optional(bytes) : std::nullopt;
   };
   CONVOY_TRY(goal.activation_limit, read_limit("activation_limit", given.activation_limit));
   CONVOY_TRY(goal.weight_limit, read_limit("weight_limit", given.weight_limit));
-  const std::string_view field = goal.least ? "objective" : goal.activation_limit ? "activation_limit" : "weight_limit";
-  if (goal.asked() && given.plan != nullptr) {
-    return argument_error(fmt::format("{}: plan says the layouts already", field));
+  const std::string_view field = goal.activation_limit ? "activation_limit"
+                                 : goal.weight_limit   ? "weight_limit"
+                                                       : "objective";
+  const bool asked = goal.asked() || made.selection.objective.energy > 0;
+  if (asked && given.plan != nullptr) return argument_error(fmt::format("{}: plan says the layouts already", field));
+  if (asked && how != "global") {
+    return argument_error(fmt::format("{} is for how='global': '{}' goes by time, and by no limit", field, how));
   }
-  if (goal.asked() && how != "global") {
-    return argument_error(fmt::format("{} is for how='global': '{}' goes by no limit on memory", field, how));
-  }
-  return goal;
+  return {};
 }
 
 enum class Use { prepare, tune };
@@ -157,7 +159,7 @@ Result<NetworkOptions> read_network_options(const convoy_options* options, Use u
   if (how == "tuned" && !restricts_engines(given) && (use == Use::tune || !measures)) {
     made.kept_plans = kept_plans_folder(chooser.database);
   }
-  CONVOY_TRY(made.memory, read_memory_goal(given, how));
+  CONVOY_CHECK(read_goals(given, how, made));
   if (given.plan != nullptr) made.plan = given.plan;
   made.lenient_plan = given.lenient_plan != 0;
   if (given.precision != nullptr) {

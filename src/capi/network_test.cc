@@ -300,14 +300,14 @@ TEST_F(CNetwork, MemoryOfActivationsIsLimitedOrLeast) {
   EXPECT_TRUE(says("activation limit: no plan was found within 1000 bytes")) << convoy_error();
   options.how = nullptr;
   EXPECT_EQ(prepare(&options), CONVOY_INVALID_ARGUMENT);
-  EXPECT_STREQ(convoy_error(), "activation_limit is for how='global': 'tuned' goes by no limit on memory");
+  EXPECT_STREQ(convoy_error(), "activation_limit is for how='global': 'tuned' goes by time, and by no limit");
   options.activation_limit = -2;
   EXPECT_EQ(prepare(&options), CONVOY_INVALID_ARGUMENT);
   EXPECT_STREQ(convoy_error(), "activation_limit=-2 is neither a number of bytes nor -1");
   options.activation_limit = -1;
   options.weight_limit = 1000;
   EXPECT_EQ(prepare(&options), CONVOY_INVALID_ARGUMENT);
-  EXPECT_STREQ(convoy_error(), "weight_limit is for how='global': 'tuned' goes by no limit on memory");
+  EXPECT_STREQ(convoy_error(), "weight_limit is for how='global': 'tuned' goes by time, and by no limit");
   options.how = "global";
   EXPECT_EQ(prepare(&options), CONVOY_UNSUPPORTED);
   EXPECT_TRUE(says("weight limit: no choice of engines keeps less than ")) << convoy_error();
@@ -317,7 +317,16 @@ TEST_F(CNetwork, MemoryOfActivationsIsLimitedOrLeast) {
   options.weight_limit = -1;
   options.objective = "energy";
   EXPECT_EQ(prepare(&options), CONVOY_INVALID_ARGUMENT);
-  EXPECT_STREQ(convoy_error(), "objective='energy' is neither time nor memory");
+  EXPECT_STREQ(convoy_error(), "objective is for how='global': 'tuned' goes by time, and by no limit");
+  options.how = "global";
+  EXPECT_EQ(prepare(&options), CONVOY_UNSUPPORTED);
+  EXPECT_TRUE(says("objective 'energy=1': no step's energy is known")) << convoy_error();
+  options.objective = "time=1,memory=0.5";
+  EXPECT_EQ(prepare(&options), CONVOY_OK) << convoy_error();
+  EXPECT_LE(activation_bytes(), padded);
+  options.objective = "speed";
+  EXPECT_EQ(prepare(&options), CONVOY_INVALID_ARGUMENT);
+  EXPECT_TRUE(says("'speed' is not one of time, workspace, energy")) << convoy_error();
 }
 
 // As `convoy tune MODEL` keeps it: beside the database.

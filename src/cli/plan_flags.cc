@@ -21,8 +21,6 @@ bool is_how(const std::string& text) {
   return text.starts_with("uniform:") || std::ranges::find(kHows, text) != kHows.end();
 }
 
-constexpr const char* kMemory = "memory";  // as an objective
-
 }  // namespace
 
 bool restricts_engines(const SharedOptions& shared) {
@@ -74,11 +72,12 @@ void add_memory_flags(Parser app, MemoryFlags& flags) {
 }
 
 std::string given_flag(const MemoryFlags& flags, const NetworkOptions& options) {
-  return flags.limits_activations ? "--activation-limit"
-         : flags.limits_weights   ? "--weight-limit"
-         : options.memory.least   ? "--objective memory"
-         : flags.exact            ? "--exact"
-                                  : "";
+  return flags.limits_activations                            ? "--activation-limit"
+         : flags.limits_weights                              ? "--weight-limit"
+         : options.memory.least || options.memory.weight > 0 ? "--objective memory"
+         : options.selection.objective.energy > 0            ? "--objective energy"
+         : flags.exact                                       ? "--exact"
+                                                             : "";
 }
 
 void add_plan_flags(Parser app, PlanFlags& flags) {
@@ -97,16 +96,13 @@ void add_plan_flags(Parser app, PlanFlags& flags) {
 }
 
 Result<NetworkOptions> planning_options(const Program& program, double default_budget) {
-  if (program.shared.objective != kMemory) {
-    CONVOY_TRY(NetworkOptions options, program.network_options(default_budget));
-    if (options.selection.objective.energy == 0) return options;
-    return Error{ErrorCode::unsupported,
-                 "--objective energy: networks run on the processor, which has no measure of energy here"};
-  }
+  const auto objective = parse_network_objective(program.shared.objective);
+  if (!objective.ok()) return objective.error().within("--objective");
   Program of_engines = program;
-  of_engines.shared.objective = SharedOptions().objective;
+  of_engines.shared.objective = print(objective->objective);
   CONVOY_TRY(NetworkOptions options, of_engines.network_options(default_budget));
-  options.memory.least = true;
+  options.memory.least = objective->least_memory;
+  options.memory.weight = objective->memory;
   return options;
 }
 
@@ -122,9 +118,9 @@ Result<void> apply(const Program& program, const PlanFlags& flags, NetworkOption
     if (!flags.plan_file.empty()) return Error{ErrorCode::invalid_argument, flag + ": --plan says the layouts already"};
     if (flags.how != "global") {
       return Error{ErrorCode::invalid_argument,
-                   fmt::format("{} is for --how global: {} goes by no limit on memory", flag, flags.how)};
+                   fmt::format("{} is for --how global: {} goes by time, and by no limit", flag, flags.how)};
     }
-    if (!options.memory.asked()) {
+    if (flags.memory.exact && !options.memory.asked()) {
       return Error{ErrorCode::invalid_argument,
                    flag + " is for --activation-limit, --weight-limit and --objective memory"};
     }

@@ -184,13 +184,15 @@ TEST_F(PlanCommand, LimitsThatAWayDoesNotTakeAreNamed) {
       std::string::npos);
   EXPECT_NE(refused({"--objective", "memory"}).find("--objective memory is for --how global: tuned"),
             std::string::npos);
+  EXPECT_NE(refused({"--objective", "time=1,memory=0.5"}).find("--objective memory is for --how global: tuned"),
+            std::string::npos);
   EXPECT_NE(refused({"--weight-limit", "9M"}).find("--weight-limit is for --how global: tuned"), std::string::npos);
   EXPECT_NE(refused({"--how", "global", "--exact"}).find("--exact is for --activation-limit, --weight-limit and"),
             std::string::npos);
   EXPECT_NE(refused({"--how", "global", "--activation-limit", "much"}).find("--activation-limit"), std::string::npos);
   EXPECT_NE(refused({"--plan", path("a.plan"), "--activation-limit", "9M"}).find("--activation-limit: --plan says"),
             std::string::npos);
-  EXPECT_NE(refused({"--how", "global", "--objective", "energy"}).find("no measure of energy"), std::string::npos);
+  EXPECT_NE(refused({"--how", "global", "--objective", "energy"}).find("no step's energy is known"), std::string::npos);
   const Finished neither = with({"compare", kNetwork, "greedy", "uniform:nchw", "--activation-limit", "9M"});
   EXPECT_EQ(neither.exit_code, 2);
   EXPECT_NE(neither.err.find("--activation-limit is for \"global\", which neither side is"), std::string::npos)

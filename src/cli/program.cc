@@ -284,7 +284,7 @@ void add_steering_flags(Parser app, Program& program) {
   app.add_option(
          "--objective", shared.objective,
          "What is to be small: time (default), workspace, energy, or weights: time=1,workspace=0.2; of plan, run "
-         "and compare with --how global also memory: the activations' peak, then time")
+         "and compare with --how global also memory: the activations' peak, then time; or time=1,memory=0.5")
       .type_name("WHAT");
   app.add_option("--rules", shared.rules_file,
                  "A file of lines 'FIELD=VALUE .. -> ENGINE{knob=value}' (convoy list rule-fields)")

@@ -11,6 +11,7 @@
 #include "network/conv_node.h"
 #include "network/infer.h"
 #include "network/testing.h"
+#include "select/rounds.h"
 #include "select/testing/fake_engine.h"
 
 namespace convoy::network {
@@ -226,6 +227,49 @@ TEST_F(Global, ALayoutThatIsSlowerThanPredictedIsGivenUp) {
   ASSERT_TRUE(text.ok()) << text.error().message;
   EXPECT_NE(text->find("fake.nchw"), std::string::npos) << *text;
   EXPECT_EQ(text->find(" predicted\n"), std::string::npos) << *text;
+}
+
+TEST_F(Global, EnergyIsWeighedWhereItIsKnown) {
+  const EngineOfLayout fast("fake.nhwc", Layout::nhwc, {}), cool("fake.nchw", Layout::nchw, {});
+  const std::array<const Engine*, 2> engines = {&fast, &cool};
+  GraphBuilder b;
+  b.output(b.conv(b.input("x", {1, 8, 8, 8}), 8, 8, 1));
+  const Graph graph = with_passes(b.graph, options_.cpu);
+  selection::RoundStore store;
+  options_.selection.store = &store;
+  const auto conv = std::ranges::find_if(graph.nodes, [](const Node& node) { return node.conv.has_value(); });
+  const auto layout_for = [&](const char* objective) -> Result<Layout> {
+    options_.selection.objective = parse_network_objective(objective)->objective;
+    Selector selector(options_, {}, {}, engines);
+    CONVOY_TRY(const GlobalForms forms, global_forms(graph, f32_of(graph), selector));
+    return forms.forms.sides[static_cast<std::size_t>(conv - graph.nodes.begin())].writes.layout;
+  };
+  EXPECT_EQ(layout_for("energy").error().message,
+            "objective 'energy=1': no step's energy is known; --budget measures it, where the processor's counter can "
+            "be read");
+  const auto know = [&](const EngineOfLayout& engine, double seconds, double joules) {
+    Selector selector(options_, {}, {}, engines);
+    const ConvProblem problem = in_formats(conv->conv->problem, {engine.layout, engine.layout});
+    PlanRequest request = selector.request();
+    request.constant_weights = selector.weights_of(graph, *conv, problem);
+    const Measurement row{.candidate = {engine.info().name, {{"tile", 4}}},
+                          .revision = engine.info().revision,
+                          .provider = engine.info().provider,
+                          .median_seconds = seconds,
+                          .samples = 9,
+                          .state = MeasurementState::complete,
+                          .energy_joules = joules};
+    EXPECT_TRUE(store.store(measurement_key(problem, request, CacheState::cold), row).ok());
+  };
+  know(fast, 1e-3, 0.3);
+  know(cool, 2e-3, 0.1);
+  EXPECT_EQ(*layout_for("time"), Layout::nhwc);
+  EXPECT_EQ(*layout_for("energy"), Layout::nchw);
+  EXPECT_EQ(*layout_for("time=1,energy=0.4"), Layout::nhwc);  // 1 + 0.4 * 3 < 2 + 0.4
+  EXPECT_EQ(*layout_for("time=1,energy=0.6"), Layout::nchw);  // 2 + 0.6 < 1 + 0.6 * 3
+  options_.memory.least = true;
+  Selector selector(options_, {}, {}, engines);
+  EXPECT_FALSE(global_forms(graph, f32_of(graph), selector, options_.memory).ok());
 }
 
 // Computes no activation itself.

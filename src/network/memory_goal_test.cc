@@ -322,6 +322,55 @@ TEST_F(MemoryGoals, AnOperatorBeyondTheWorkspaceLimitIsARemark) {
   EXPECT_NE((*beyond)->remarks()[0].find("BatchNormalization"), std::string::npos) << (*beyond)->remarks()[0];
 }
 
+// Time and memory, each over the least there is.
+TEST_F(MemoryGoals, MayBeWeighedBesideTime) {
+  const Graph graph = with_passes(branches(), options_.cpu);
+  const std::vector<Plan> plans = all_plans(graph);
+  double seconds = solver::kForbidden;
+  std::int64_t bytes = std::numeric_limits<std::int64_t>::max();
+  for (const Plan& plan : plans) {
+    seconds = std::min(seconds, plan.seconds);
+    bytes = std::min(bytes, plan.bytes.arena);
+  }
+  for (const double weight : {0.01, 0.3, 1.0, 30.0}) {
+    const auto score = [&](double takes, std::int64_t needs) {
+      return takes / seconds + weight * static_cast<double>(needs) / static_cast<double>(bytes);
+    };
+    double least = solver::kForbidden;
+    for (const Plan& plan : plans) least = std::min(least, score(plan.seconds, plan.bytes.arena));
+    Selector selector(options_, {}, {});
+    const auto found = global_forms(graph, f32_of(graph), selector, {.weight = weight});
+    ASSERT_TRUE(found.ok()) << found.error().message;
+    const auto needs = activation_bytes(graph, found->forms.sides, {});
+    ASSERT_TRUE(needs.ok());
+    EXPECT_LE(score(found->seconds, needs->arena), 1.002 * least) << weight << ": " << found->proof;
+    EXPECT_GE(score(found->seconds, needs->arena), 0.999999 * least) << weight << ": " << found->proof;
+    EXPECT_NE(found->proof.find("; time=1,memory="), std::string::npos) << found->proof;
+  }
+}
+
+TEST(NetworkObjectives, AreReadAndWrongOnesNamed) {
+  const auto both = parse_network_objective("time=2,memory=0.5");
+  ASSERT_TRUE(both.ok()) << both.error().message;
+  EXPECT_EQ(both->objective.time, 2);
+  EXPECT_EQ(both->memory, 0.25);
+  EXPECT_FALSE(both->least_memory);
+  EXPECT_TRUE(parse_network_objective("memory")->least_memory);
+  EXPECT_TRUE(parse_network_objective("memory=3")->least_memory);
+  EXPECT_EQ(parse_network_objective("energy=2")->objective.energy, 2);
+  EXPECT_EQ(parse_network_objective("time=1,memory=0")->memory, 0);
+  for (const auto& [text, what] : {std::pair{"time=1,memory=", "the weight '' of memory is not a number from 0"},
+                                   {"time=1,memory=-1", "the weight '-1' of memory is not a number from 0"},
+                                   {"memory=0", "no term has a weight"},
+                                   {"energy=1,memory=1", "memory is weighed beside time only"},
+                                   {"time=1,workspace=1,memory=1", "memory is weighed beside time only"},
+                                   {"speed", "'speed' is not one of time, workspace, energy"}}) {
+    const auto wrong = parse_network_objective(text);
+    ASSERT_FALSE(wrong.ok()) << text;
+    EXPECT_NE(wrong.error().message.find(what), std::string::npos) << wrong.error().message;
+  }
+}
+
 TEST_F(MemoryGoals, OtherWaysDontTakeThem) {
   options_.how = "greedy";
   options_.memory.activation_limit = 1 << 20;

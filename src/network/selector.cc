@@ -157,7 +157,7 @@ std::optional<Selector::Cost> Selector::cost(const ConvProblem& problem, const S
     const auto known = options_.selection.store->find(measurement_key(problem, request, caches));
     for (const Measurement& m : known.ok() ? *known : std::vector<Measurement>()) {
       if (m.candidate == selection.candidate && m.state == MeasurementState::complete && is_current(m, engines_)) {
-        return Cost{m.median_seconds, true, predicted};
+        return Cost{m.median_seconds, true, predicted, m.energy_joules};
       }
     }
   }
@@ -224,7 +224,7 @@ Selector::Cost Selector::cost(const StepProblem& problem, Threads threads) {
   const double predicted = predict_seconds(problem, request);
   for (const CacheState caches : serving_caches()) {
     if (const auto known = find_step(*options_.selection.store, problem, request, caches)) {
-      return cost = {known->median_seconds, true, predicted};
+      return cost = {known->median_seconds, true, predicted, known->energy_joules};
     }
   }
   return cost = {predicted, false, predicted};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,8 +58,9 @@ class Selector {
 
   struct Cost {
     double seconds = 0;
-    bool measured = false;  // else predicted
-    double predicted = 0;   // seconds, though others were measured
+    bool measured = false;              // else predicted
+    double predicted = 0;               // seconds, though others were measured
+    std::optional<double> joules = {};  // where they were measured
   };
   // What a selection's candidate takes alone, from the options' store if that knows. Nothing where its engine has no
   // prediction.

@@ -305,7 +305,8 @@ Result<void> measure_on_threads(const Graph& graph, const Assignment& assignment
   const double end = monotonic_seconds() + budget_seconds;
   PlanRequest request{.threads = options.threads, .cpu = options.cpu};
   const std::vector<StepProblem> on_all = step_problems(graph, assignment, Threads::all);
-  CONVOY_CHECK(measure_steps(on_all, request, selection.caches, budget_seconds, *selection.store));
+  const bool energy = selection.objective.energy > 0;
+  CONVOY_CHECK(measure_steps(on_all, request, selection.caches, budget_seconds, *selection.store, energy));
   if (options.threads == 1) return {};
   std::vector<StepProblem> on_one = step_problems(graph, assignment, Threads::one);
   Selector knows(options, {}, {});
@@ -314,7 +315,7 @@ Result<void> measure_on_threads(const Graph& graph, const Assignment& assignment
   });
   request.threads = 1;
   const double left = budget_seconds > 0 ? std::max(1e-3, end - monotonic_seconds()) : 0;
-  return measure_steps(on_one, request, selection.caches, left, *selection.store);
+  return measure_steps(on_one, request, selection.caches, left, *selection.store, energy);
 }
 
 constexpr int kMostPasses = 8;  // of measuring what takes least by the costs that are known

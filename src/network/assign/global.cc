@@ -8,6 +8,7 @@
 #include <map>
 
 #include "convert/convert.h"
+#include "network/assign/energy.h"
 #include "network/assign/layout_problem.h"
 #include "network/assign/memory.h"
 #include "network/assign/sides.h"
@@ -32,7 +33,8 @@ constexpr std::size_t kMostHeld = 3;
 // The formats that a node may read and write, and what it takes in each.
 struct Alternatives {
   std::vector<Sides> sides;
-  std::vector<double> seconds;            // infinite where nothing can run it so
+  std::vector<double> seconds;  // infinite where nothing can run it so
+  std::vector<std::optional<double>> joules;
   std::vector<int> unfused;               // as Forms::unfused: what takes least with these sides
   std::vector<Selector::Option> options;  // as LayoutProblem::options
 };
@@ -78,6 +80,8 @@ class Choices {
     for (const Alternatives& node : nodes_) {
       result.sides.push_back(node.sides);
       result.unfused.push_back(node.unfused);
+      result.seconds.push_back(node.seconds);
+      result.joules.push_back(node.joules);
       result.options.push_back(node.options);
     }
     return result;
@@ -102,6 +106,10 @@ class Choices {
     int unfused = 0;
     Selector::Cost cost;  // of the node, or of the convolution that is left
     double behind = 0;    // seconds of what it leaves
+    std::optional<double> joules_behind = 0;
+    std::optional<double> joules() const {
+      return cost.joules && joules_behind ? std::optional(*cost.joules + *joules_behind) : std::nullopt;
+    }
   };
 
   Alternatives alternatives_of(std::size_t n) {
@@ -130,13 +138,16 @@ class Choices {
       if (result.sides.empty() || result.sides.back() != way.sides) {
         result.sides.push_back(way.sides);
         result.seconds.push_back(seconds);
+        result.joules.push_back(way.joules());
         result.unfused.push_back(way.unfused);
       } else if (seconds < result.seconds.back()) {
         result.seconds.back() = seconds;
+        result.joules.back() = way.joules();
         result.unfused.back() = way.unfused;
       }
     }
-    if (node.conv && result.sides.empty() && is_static(graph_, node)) result = {{Sides{}}, {0}, {0}, {}};
+    if (node.conv && result.sides.empty() && is_static(graph_, node))
+      result = {{Sides{}}, {0}, {std::nullopt}, {0}, {}};
     // One that nothing can run is an error that assign() explains better.
     const auto runs = [](double seconds) { return seconds < solver::kForbidden; };
     if (std::ranges::none_of(result.seconds, runs)) std::ranges::fill(result.seconds, 0);
@@ -164,6 +175,7 @@ class Choices {
     for (const Selector::Option& option : selector_.options_of(problem, node.desc.name, weights)) {
       result.sides.push_back(sides);
       result.seconds.push_back(option.cost.seconds);
+      result.joules.push_back(option.cost.joules);
       result.unfused.push_back(0);
       result.options.push_back(option);
       ++costs_;
@@ -191,7 +203,10 @@ class Choices {
     const Node* left = &node;
     Way way{.sides = sides, .cost = {}};
     while (left->fused && can_work(graph_, left->fused->next, between)) {
-      way.behind += cost_of(left->fused->next, between)->seconds;
+      const auto behind = cost_of(left->fused->next, between);
+      way.behind += behind->seconds;
+      way.joules_behind =
+          way.joules_behind && behind->joules ? std::optional(*way.joules_behind + *behind->joules) : std::nullopt;
       left = &left->fused->conv;
       ++way.unfused;
       const auto cost = cost_of(*left, sides);
@@ -496,6 +511,15 @@ Result<GlobalForms> global_forms(const Graph& graph, std::span<const NodeTypes> 
     return Error{ErrorCode::unsupported,
                  "a limit on memory and one on the error of narrow types can't be had together"};
   }
+  const Objective& objective = selector.options().selection.objective;
+  if (objective.energy > 0 && (goal.asked() || by_error)) {
+    return Error{ErrorCode::unsupported, fmt::format("objective '{}': energy can't be weighed together with a goal for "
+                                                     "memory or a limit on the error of narrow types",
+                                                     print(objective))};
+  }
+  // Before anything has been measured no energy is known: what takes the least time is measured first.
+  const bool begins = selector.options().selection.mode == SelectionMode::measured && !knows_energy(layouts);
+  if (objective.energy > 0 && !begins) return forms_by_energy(layouts, objective);
   if (goal.asked()) return forms_within_memory(graph, layouts, goal);
   if (by_error) return within_error(layouts, types, selector.options().error_limit);
   CONVOY_TRY(const solver::Solution solution, solver::solve(layouts.problem));

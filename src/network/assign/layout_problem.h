@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -33,9 +34,11 @@ struct LayoutProblem {
   // Likewise, where weights' memory counts: a convolution's candidates that may be best with those sides, each an
   // alternative. Else no candidates: whichever takes least.
   std::vector<std::vector<Selector::Option>> options;
-  std::vector<int> numbers;      // by the graph's node: the problem's; -1: none
-  std::map<int, Shared> shared;  // by value
-  int costs = 0, measured = 0;   // that the problem was made from
+  std::vector<std::vector<double>> seconds;                // likewise, of `sides`, without conversions
+  std::vector<std::vector<std::optional<double>>> joules;  // likewise, of `sides`: where its energy was measured
+  std::vector<int> numbers;                                // by the graph's node: the problem's; -1: none
+  std::map<int, Shared> shared;                            // by value
+  int costs = 0, measured = 0;                             // that the problem was made from
 
   Forms chosen(const std::vector<int>& choice) const;
 };

@@ -63,7 +63,8 @@ class MemorySearch {
     CONVOY_TRY(const solver::Solution fastest, solver::solve(layouts_.problem));
     CONVOY_TRY(fastest_, measured(fastest.choice));
     CONVOY_CHECK(begin());
-    if (!goal_.least && fastest_.bytes.arena <= limit() && keeps_weights(fastest_)) {
+    const bool minimizes = goal_.least || goal_.weight > 0;
+    if (!minimizes && fastest_.bytes.arena <= limit() && keeps_weights(fastest_)) {
       return answer({.any = true, .found = fastest_, .seconds_bound = fastest.lower_bound});
     }
     if (goal_.least) {
@@ -71,6 +72,7 @@ class MemorySearch {
       if (least_.bytes.arena > limit()) return not_kept();
       return answer(of_least_);
     }
+    if (goal_.weight > 0) return find_balance(fastest.lower_bound);
     CONVOY_TRY(Within within, plans_within(limit()));
     if (!within.any) {
       if (goal_.activation_limit) CONVOY_CHECK(find_least());
@@ -231,6 +233,57 @@ class MemorySearch {
     CONVOY_TRY(of_least_, plans_within(least_.bytes.arena));
     if (!of_least_.any) of_least_.found = least_;
     return {};
+  }
+
+  // The least seconds over the least seconds plus weight times bytes over the least bytes. Plans whose bytes lie in an
+  // interval are bounded by the seconds of all plans within its upper end and by its lower end; the interval that may
+  // hold the best is halved until none can be better than what was found by more than a little.
+  Result<GlobalForms> find_balance(double least_seconds) {
+    CONVOY_CHECK(find_least());
+    if (least_.bytes.arena > limit()) return not_kept();
+    const double time_unit = fastest_.seconds, byte_unit = static_cast<double>(least_.bytes.arena) / goal_.weight;
+    const auto score = [&](double seconds, std::int64_t bytes) {
+      return seconds / time_unit + static_cast<double>(bytes) / byte_unit;
+    };
+    struct Interval {
+      std::int64_t above, to;
+      double seconds;  // at least, of plans within `to`
+    };
+    Within best;
+    double least = std::numeric_limits<double>::infinity();
+    const auto consider = [&](const Within& within) {
+      if (!within.any || !keeps_weights(within.found)) return;
+      const double own = score(within.found.seconds, within.found.bytes.arena);
+      if (own >= least) return;
+      least = own;
+      best = within;
+    };
+    consider({.any = fastest_.bytes.arena <= limit(), .found = fastest_, .seconds_bound = least_seconds});
+    consider(of_least_);
+    const std::int64_t highest = std::min(limit(), fastest_.bytes.arena);
+    std::vector<Interval> open{{bound_ - 1, highest, least_seconds}};
+    const auto bound = [&](const Interval& interval) { return score(interval.seconds, interval.above); };
+    double proved = least;
+    for (int i = 0; i < 2 * kSearches; ++i) {
+      const auto next = std::ranges::min_element(open, {}, bound);
+      proved = next == open.end() ? least : std::min(least, bound(*next));
+      if (least - proved <= kNearEnough * least) break;
+      const Interval halved = *next;
+      open.erase(next);
+      const std::int64_t middle = (halved.above + halved.to) / 2;
+      if (middle <= halved.above) continue;
+      CONVOY_TRY(const Within within, plans_within(middle));
+      consider(within);
+      open.push_back({middle, halved.to, halved.seconds});
+      if (!within.impossible) open.push_back({halved.above, middle, std::max(halved.seconds, within.seconds_bound)});
+    }
+    GlobalForms result = answer(best);
+    result.proof +=
+        fmt::format("; time=1,memory={:g}: {:.4g} and {:.4g} times the least, others add up to {:.2g}% less",
+                    goal_.weight, best.found.seconds / time_unit,
+                    static_cast<double>(best.found.bytes.arena) / static_cast<double>(least_.bytes.arena),
+                    100 * (1 - proved / least));
+    return result;
   }
 
   Result<void> bound_peak() {

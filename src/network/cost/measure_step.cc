@@ -13,6 +13,7 @@
 #include "device/device.h"
 #include "ops/blocks.h"
 #include "select/measure/caches.h"
+#include "select/measure/energy.h"
 #include "select/measure/full_speed.h"
 #include "select/measure/problem_data.h"
 #include "select/measure/timer.h"
@@ -234,6 +235,18 @@ Result<void> time(const Subject& subject, double bytes, const PlanRequest& reque
   return {};
 }
 
+// Of one execution.
+Result<double> joules_of(const Subject& subject) {
+  constexpr double kSeconds = 0.3;  // the processors' counters are read a thousand times a second
+  CONVOY_TRY(selection::EnergyCounter counter, selection::EnergyCounter::open());
+  CONVOY_TRY(const double before, counter.joules());
+  const double start = monotonic_seconds();
+  int runs = 0;
+  for (; runs == 0 || monotonic_seconds() - start < kSeconds; ++runs) CONVOY_CHECK(subject.run());
+  CONVOY_TRY(const double after, counter.joules());
+  return (after - before) / runs;
+}
+
 Result<void> check_request(const PlanRequest& request, CacheState caches) {
   if (request.kind() != DeviceKind::cpu) {
     return Error{ErrorCode::unsupported, "operators and conversions are measured on the processor only"};
@@ -324,6 +337,9 @@ Result<StepMeasurement> measure_step(const StepProblem& problem, const PlanReque
     return result;
   }
   CONVOY_CHECK(time(subject, bytes_moved(problem), request, measuring, *team, result));
+  if (measuring.energy) {
+    CONVOY_TRY(measurement.energy_joules, joules_of(subject));
+  }
   return result;
 }
 
@@ -337,12 +353,12 @@ std::optional<Measurement> find_step(MeasurementStore& store, const StepProblem&
 }
 
 Result<void> measure_steps(std::span<const StepProblem> problems, const PlanRequest& request, CacheState caches,
-                           double budget_seconds, MeasurementStore& store) {
+                           double budget_seconds, MeasurementStore& store, bool energy) {
   constexpr double kMost = 1, kMostRuns = 20;  // seconds for one problem's samples, or as many as so many runs take
   const double end = monotonic_seconds() + budget_seconds;
   for (std::size_t i = 0; i < problems.size(); ++i) {
     const auto known = find_step(store, problems[i], request, caches);
-    if (known && known->state == MeasurementState::complete) continue;
+    if (known && known->state == MeasurementState::complete && (!energy || known->energy_joules)) continue;
     const double most = std::max(kMost, kMostRuns * predict_seconds(problems[i], request));
     double share = most;
     if (budget_seconds > 0) {
@@ -350,7 +366,8 @@ Result<void> measure_steps(std::span<const StepProblem> problems, const PlanRequ
       if (left <= 0) return {};
       share = std::min(most, left / static_cast<double>(problems.size() - i));
     }
-    const auto measured = measure_step(problems[i], request, {.caches = caches, .budget_seconds = share});
+    const auto measured =
+        measure_step(problems[i], request, {.caches = caches, .budget_seconds = share, .energy = energy});
     if (!measured.ok() || (measured->measurement.samples == 0 && !measured->measurement.failure)) continue;
     CONVOY_CHECK(store.store(measurement_key(problems[i], request, caches), measured->measurement));
   }

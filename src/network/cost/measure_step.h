@@ -13,6 +13,7 @@ struct StepMeasuring {
   CacheState caches = CacheState::cold;  // cold, warm or all_cold
   double budget_seconds = 1;             // for the samples
   bool beside_copy = false;              // times a parallel copy of as many bytes in turns with it
+  bool energy = false;                   // measures that of one execution, too; `unsupported` where it can't be
 };
 
 struct StepMeasurement {
@@ -35,9 +36,10 @@ double difference(const HostTensor& expected, const HostTensor& actual);
 
 // Measures those problems of `problems` that the store has no complete measurement of, one after the other, each for
 // its share of the time (0: as long as it takes), and stores them. A failure is stored like a time. Problems that
-// nothing can be measured of (no memory, an operator that can't be planned on random data) are passed over.
+// nothing can be measured of (no memory, an operator that can't be planned on random data) are passed over. `energy`:
+// it is measured, too, and a measurement without it does not count.
 Result<void> measure_steps(std::span<const StepProblem> problems, const PlanRequest& request, CacheState caches,
-                           double budget_seconds, MeasurementStore& store);
+                           double budget_seconds, MeasurementStore& store, bool energy = false);
 
 // The measurement that a store has of a problem, of few samples, too: a large step takes few within a budget, and they
 // say more than a prediction. Nothing: there is none, or its operator failed.
