@@ -5,6 +5,7 @@
 #include "engines/cpu/depthwise/depthwise.h"
 #include "engines/cpu/direct/direct.h"
 #include "engines/cpu/gemm/gemm.h"
+#include "engines/cpu/inner_product/inner_product.h"
 #include "engines/cpu/int8/int8.h"
 #include "engines/cpu/wgrad/wgrad.h"
 #include "engines/cpu/winograd/winograd.h"
@@ -20,8 +21,9 @@ namespace convoy {
 const std::vector<const Engine*>& all_engines() {
   // Never destroyed: convolutions may run while the process ends.
   static const auto& engines = *[] {
-    const std::vector<const Engine*> own{&cpu::direct_engine(),   &cpu::gemm_engine(),  &cpu::depthwise_engine(),
-                                         &cpu::winograd_engine(), &cpu::wgrad_engine(), &cpu::int8_engine()};
+    const std::vector<const Engine*> own{&cpu::direct_engine(),       &cpu::gemm_engine(),  &cpu::depthwise_engine(),
+                                         &cpu::winograd_engine(),     &cpu::wgrad_engine(), &cpu::int8_engine(),
+                                         &cpu::inner_product_engine()};
     auto* all = new std::vector<const Engine*>(own);
     all->push_back(&cuda::depthwise_engine());
     for (const auto provided : {onednn::engines(), cudnn::engines()}) {

@@ -20,8 +20,8 @@ const std::string kFolder = CONVOY_EXPLAIN_FOLDER;
 
 // Own engines by name, so that providers, which differ from machine to machine, change nothing here.
 std::vector<const Engine*> stable_engines() {
-  const std::set<std::string> own = {"cpu.direct", "cpu.gemm", "cpu.depthwise", "cpu.winograd",
-                                     "cpu.wgrad",  "cpu.int8", "reference"};
+  const std::set<std::string> own = {"cpu.direct", "cpu.gemm", "cpu.depthwise",     "cpu.winograd",
+                                     "cpu.wgrad",  "cpu.int8", "cpu.inner_product", "reference"};
   std::vector<const Engine*> engines;
   for (const Engine* engine : all_engines()) {
     if (own.contains(engine->info().name)) engines.push_back(engine);

@@ -119,6 +119,8 @@ def test_memory_of_activations_is_limited_or_least():
     limit = least.memory["activations"]
     kept = convoy.Network("zoo:squeezenet1_1", threads=1, database=False, how="global", activation_limit=limit).prepare(shape)
     assert kept.memory["activations"] <= limit
+    both = convoy.Network("zoo:squeezenet1_1", threads=1, database=False, how="global", objective="time=1,memory=100").prepare(shape)
+    assert both.memory["activations"] == limit
     with pytest.raises(convoy.Unsupported, match="no plan was found within 1000 bytes"):
         convoy.Network("zoo:squeezenet1_1", threads=1, database=False, how="global", activation_limit=1000).prepare(shape)
     with pytest.raises(convoy.InvalidArgument, match="activation_limit is for how='global'"):
@@ -129,7 +131,7 @@ def test_memory_of_activations_is_limited_or_least():
         convoy.Network("zoo:squeezenet1_1", threads=1, database=False, how="global", weight_limit=1000).prepare(shape)
     few = convoy.Network("zoo:squeezenet1_1", threads=1, database=False, how="global", weight_limit=6_000_000).prepare(shape)
     assert few.memory["weights"] <= 6_000_000
-    with pytest.raises(convoy.InvalidArgument, match="objective='energy' is neither time nor memory"):
+    with pytest.raises(convoy.InvalidArgument, match="objective is for how='global': 'tuned' goes by time, and by no limit"):
         convoy.Network("zoo:squeezenet1_1", objective="energy").prepare(shape)
 
 

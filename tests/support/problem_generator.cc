@@ -59,12 +59,22 @@ class Drawer {
     draw_stride(recipe);
     draw_dilation(recipe);
     draw_padding(recipe);
+    if (random_.chance(0.05)) fill_x_with_the_filter(recipe);
     draw_layouts(recipe);
     draw_alignment(recipe);
     draw_scaling(recipe);
     draw_epilogue(recipe);
     recipe.mode = options_.flipped && random_.chance(0.15) ? ConvMode::convolution : ConvMode::cross_correlation;
     return recipe;
+  }
+
+  // As a classifier's layers are: a result a channel.
+  static void fill_x_with_the_filter(Recipe& recipe) {
+    recipe.output.fill(1);
+    recipe.unused.fill(0);
+    recipe.pre.fill(0);
+    recipe.post.fill(0);
+    recipe.dilation.fill(1);
   }
 
   // Draws the field that `code` is about again, nearer to what is common. False where that can't help.
@@ -100,6 +110,7 @@ class Drawer {
         return true;
       case RefusalCode::filter:
         recipe.filter.fill(random_.chance(0.6) ? 3 : random_.integer(1, 7));
+        if (random_.chance(0.3)) fill_x_with_the_filter(recipe);
         return true;
       case RefusalCode::stride:
         recipe.stride.fill(random_.chance(0.6) ? 1 : 2);

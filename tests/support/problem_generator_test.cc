@@ -50,12 +50,15 @@ TEST(ProblemGenerator, CoversWhatItSays) {
     if (p.mode == ConvMode::convolution) seen.insert("flipped");
     if (p.pre_padding != p.post_padding) seen.insert("asymmetric");
     if (p.beta != 0) seen.insert("beta");
+    if (p.groups == 1 && p.w.dims[2] > 2 && std::equal(p.x.dims.begin() + 2, p.x.dims.end(), p.w.dims.begin() + 2)) {
+      seen.insert("filter as large as x");
+    }
     if (p.x.channel_block == 16) seen.insert("16c");
     if (p.x.layout() == Layout::strided) seen.insert("strided");
     if (p.y_zero_point != 0) seen.insert("zero point");
     if (p.epilogue.requantize == Requantize::per_channel) seen.insert("requantize");
   }
-  EXPECT_EQ(seen.size(), 3U + 3U + 14U + 9U);
+  EXPECT_EQ(seen.size(), 3U + 3U + 14U + 10U);
 }
 
 TEST(GuardedBuffer, NoticesAByteOnEitherSide) {

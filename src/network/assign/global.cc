@@ -192,9 +192,9 @@ class Choices {
   // As it is, and with the last of its fusions undone. What the fastest of these takes.
   double add_ways(const Node& node, const Sides& sides, std::vector<Way>& ways) {
     double least = std::numeric_limits<double>::infinity();
-    const auto add = [&](Way way) {
+    const auto add = [&](const Way& way) {
       least = std::min(least, way.behind + way.cost.seconds);
-      ways.push_back(std::move(way));
+      ways.push_back(way);
     };
     const auto whole = cost_of(node, sides);
     if (whole) add({sides, 0, *whole});

@@ -1,0 +1,1 @@
+#include "engines/cpu/inner_product/kernels.inc"
