@@ -71,6 +71,7 @@ struct Rows {
   const RowFunctions* vectors;  // null: there are none
   bool has_scale = true;
   bool has_bias = true;
+  bool alike = false;  // scale and bias have an element for each of a row, the same ones for all rows
 };
 
 // y = (x - center) * factor * scale + bias for a run of a row; steps of 0 or 1. y is x or does not overlap it.
@@ -123,6 +124,28 @@ void normalize_row(const Rows& rows, std::int64_t row, const T* x, const T* scal
   });
 }
 
+// Of halves: scale and bias are widened once for all rows, and each row once for both of its passes.
+constexpr std::int64_t kWidest = 1024;  // elements of a row
+
+template <class T, class F>
+void normalize_wide(const Rows& rows, std::int64_t begin, std::int64_t end, const T* x, const T* scale, const T* bias,
+                    T* y, F&& row_done) {
+  const std::int64_t size = rows.size;
+  alignas(64) std::array<float, kWidest> gain, shift, row;
+  avx2::widen_row(row_type<T>, scale, gain.data(), size);
+  shift.fill(0);
+  if (rows.has_bias) avx2::widen_row(row_type<T>, bias, shift.data(), size);
+  for (std::int64_t r = begin; r < end; ++r) {
+    avx2::widen_row(row_type<T>, x + r * size, row.data(), size);
+    const Moments m = moments_of(true, row.data(), size);
+    const double inverse = 1 / std::sqrt(m.variance + rows.epsilon);
+    rows.vectors->normalize(row.data(), static_cast<float>(m.mean), static_cast<float>(inverse), gain.data(),
+                            shift.data(), 1, row.data(), size);
+    avx2::narrow_row(row_type<T>, row.data(), y + r * size, size);
+    row_done(r, m, inverse);
+  }
+}
+
 // Calls `row_done(row, moments, inverse)` for the outputs besides y.
 template <class T, class F>
 void normalize_rows(const Rows& rows, std::span<const void* const> in, void* out, const ExecContext& context,
@@ -131,6 +154,12 @@ void normalize_rows(const Rows& rows, std::span<const void* const> in, void* out
   const T* scale = rows.has_scale ? static_cast<const T*>(in[1]) : &kOne;
   const T* bias = rows.has_bias ? static_cast<const T*>(in[2]) : &kZero;
   parallel_for(context, rows.rows, rows.size * 3, [&](std::int64_t begin, std::int64_t end) {
+    if constexpr (is_half<T>) {
+      if (rows.vectors != nullptr && rows.alike && rows.size <= kWidest) {
+        const auto* const x = static_cast<const T*>(in[0]);
+        return normalize_wide(rows, begin, end, x, scale, bias, static_cast<T*>(out), row_done);
+      }
+    }
     for (std::int64_t row = begin; row < end; ++row) {
       const T* x = static_cast<const T*>(in[0]);
       const Moments m = moments_of(rows.vectors != nullptr, x + row * rows.size, rows.size);
@@ -186,13 +215,16 @@ class LayerNormalization final : public Operator {
     CONVOY_TRY(const double epsilon, node.real("epsilon", 1e-5));
     const TensorDesc scalar = TensorDesc::packed(x.type, {});
     const bool has_bias = is_present(inputs, 2);
+    const std::int64_t size = product(x.dims, axis, x.rank());
+    const bool alike = inputs[1].desc.elements() == size && (!has_bias || inputs[2].desc.elements() == size);
     const Rows rows{product(x.dims, 0, axis),
-                    product(x.dims, axis, x.rank()),
+                    size,
                     epsilon,
                     BroadcastLoop({outputs[0], x, inputs[1].desc, has_bias ? inputs[2].desc : scalar}),
                     row_functions(request.cpu.isa),
                     true,
-                    has_bias};
+                    has_bias,
+                    alike};
     const DataType statistics = outputs.size() > 1 ? outputs[1].type : DataType::f32;
     return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
       return make_plan(node,

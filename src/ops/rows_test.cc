@@ -321,6 +321,8 @@ TEST(Rows, FunctionsAreNearTheStandardLibrarys) {
       near(node_of("InstanceNormalization"), {x, channel, channel});
       const HostTensor last = tensor(type, {dims.back()}, spread(dims.back(), 0.5, 2));
       near(node_of("LayerNormalization", {}, 17), {x, last, last});
+      near(node_of("LayerNormalization", {}, 17), {x, last});
+      near(node_of("LayerNormalization", {}, 17), {x, tensor(type, {1}, {1.5}), last});
     }
   }
 }
