@@ -2,9 +2,12 @@
 // to.
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <limits>
 #include <set>
 
+#include "base/testing.h"
+#include "network/assign/layout_problem.h"
 #include "network/assign/plan_file.h"
 #include "network/assign/sides.h"
 #include "network/assign/threads.h"
@@ -13,6 +16,8 @@
 #include "network/testing.h"
 #include "select/rounds.h"
 #include "select/testing/fake_engine.h"
+#include "solver/lp.h"
+#include "solver/solver.h"
 
 namespace convoy::network {
 namespace {
@@ -171,6 +176,31 @@ TEST_F(Global, TakesNoMoreThanAnyOtherWayByTheSameCosts) {
       EXPECT_LE(global->seconds, (1 + 1e-9) * total(graph, other->sides, selector)) << model << " " << how;
     }
   }
+}
+
+// Of each network of the zoo, on one thread and on two.
+TEST_F(Global, AnIndependentSolverFindsTheSameOptimum) {
+  if (!is_in_path("cbc")) GTEST_SKIP() << "skipped: no cbc";
+  double slowest = 0;
+  for (const std::string& model : zoo_names()) {
+    for (const int threads : {1, 2}) {
+      options_.threads = threads;
+      const Graph graph = zoo_graph(model, options_.cpu);
+      Selector selector(options_, {}, {});
+      const auto layouts = layout_problem(graph, f32_of(graph), selector, {});
+      ASSERT_TRUE(layouts.ok()) << layouts.error().message;
+      const auto own = solver::solve(layouts->problem);
+      ASSERT_TRUE(own.ok()) << own.error().message;
+      EXPECT_TRUE(own->optimal) << model;
+      slowest = std::max(slowest, own->seconds);
+      const auto theirs = solver::solve_by_cbc(layouts->problem, {}, {});
+      ASSERT_TRUE(theirs.ok()) << theirs.error().message;
+      EXPECT_TRUE(theirs->optimal) << model << ": " << theirs->status;
+      EXPECT_NEAR(own->cost, theirs->cost, 1e-6 * own->cost) << model;
+    }
+  }
+  std::printf("the slowest took %.3f s\n", slowest);
+  EXPECT_LT(slowest, 10);
 }
 
 TEST_F(Global, APlanOfItIsObeyedAndSaysItsProof) {
