@@ -23,6 +23,12 @@ struct EngineCheck {
   KnobValues knobs;
 };
 
+inline ConvProblem problem_of(const std::string& text) {
+  auto problem = parse_problem(text);
+  EXPECT_TRUE(problem.ok()) << text << ": " << (problem.ok() ? "" : problem.error().message);
+  return problem.ok() ? *problem : ConvProblem{};
+}
+
 inline HostTensor random_tensor(const TensorDesc& desc, std::mt19937& random, bool integers) {
   TensorDesc plain = desc.with_layout(Layout::nchw);
   auto source = HostTensor::allocate(plain);

@@ -7,12 +7,6 @@
 namespace convoy::cpu {
 namespace {
 
-ConvProblem problem_of(const std::string& text) {
-  auto problem = parse_problem(text);
-  EXPECT_TRUE(problem.ok()) << text << ": " << (problem.ok() ? "" : problem.error().message);
-  return problem.ok() ? *problem : ConvProblem{};
-}
-
 class Gemm : public testing::TestWithParam<Isa> {
  protected:
   void SetUp() override {

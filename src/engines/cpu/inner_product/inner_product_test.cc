@@ -7,12 +7,6 @@
 namespace convoy::cpu {
 namespace {
 
-ConvProblem problem_of(const std::string& text) {
-  auto problem = parse_problem(text);
-  EXPECT_TRUE(problem.ok()) << text << ": " << (problem.ok() ? "" : problem.error().message);
-  return problem.ok() ? *problem : ConvProblem{};
-}
-
 TEST(InnerProduct, MatchesTheOracle) {
   for (const char* text : {
            "fprop:x=f32,1x64x1x1,nhwc:w=f32,96x64x1x1",
