@@ -2,7 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
+#include <functional>
 #include <numeric>
+#include <optional>
 
 #include "ops/blocks.h"
 #include "ops/families.h"
@@ -188,6 +191,39 @@ struct Part {
   std::int64_t offset;
 };
 
+bool is_packed_in(const std::vector<int>& order, const TensorDesc& desc) {
+  std::int64_t expected = 1;
+  for (auto d = order.rbegin(); d != order.rend(); ++d) {
+    if (desc.dims[*d] != 1 && desc.strides[*d] != expected) return false;
+    expected *= desc.dims[*d];
+  }
+  return true;
+}
+
+// A whole whose rows are its parts' rows side by side, each a run of bytes: images in channels last whose channels are
+// joined, for one. Written row by row its memory is written once, from front to back.
+struct SideBySide {
+  std::int64_t rows = 0;
+  std::vector<std::int64_t> bytes;  // of a row, by part
+};
+// Nothing where rows are few or long, a part is empty, or something isn't packed as the whole is.
+std::optional<SideBySide> side_by_side(const TensorDesc& whole, const std::vector<TensorDesc>& parts, int axis) {
+  constexpr std::int64_t kFew = 64, kLong = 16 << 10;
+  std::vector<int> order(whole.dims.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater(), [&](int d) { return whole.strides[d]; });
+  const auto outside = std::ranges::find(order, axis);
+  SideBySide found{.rows = 1, .bytes = {}};
+  for (auto d = order.begin(); d != outside; ++d) found.rows *= whole.dims[*d];
+  if (found.rows < kFew || !is_packed_in(order, whole)) return std::nullopt;
+  for (const TensorDesc& part : parts) {
+    if (!is_packed_in(order, part)) return std::nullopt;
+    found.bytes.push_back(part.elements() / found.rows * static_cast<std::int64_t>(size_of(whole.type)));
+    if (found.bytes.back() == 0 || found.bytes.back() > kLong) return std::nullopt;
+  }
+  return found;
+}
+
 class Concat final : public Operator {
  public:
   // Every part has to fill its blocks.
@@ -221,10 +257,12 @@ class Concat final : public Operator {
     CONVOY_TRY(const int axis, axis_of(node, inputs));
     const std::size_t size = size_of(outputs[0].type);
     std::vector<Part> parts;
+    std::vector<TensorDesc> descs;
     std::int64_t at = 0;
     const TensorDesc whole = as_in(outputs[0], outputs[0]);
-    for (const Input& input : inputs) {
-      const TensorDesc part = as_in(input.desc, outputs[0]);
+    for (const Input& input : inputs) descs.push_back(as_in(input.desc, outputs[0]));
+    if (auto rows = side_by_side(whole, descs, axis)) return make_plan(node, joined(*std::move(rows)));
+    for (const TensorDesc& part : descs) {
       parts.push_back({StridedCopy(size, part.dims, part.strides, whole.strides), at * whole.strides[axis]});
       at += part.dims[axis];
     }
@@ -237,6 +275,23 @@ class Concat final : public Operator {
   }
 
  private:
+  static OpBody joined(SideBySide rows) {
+    const std::int64_t width = std::accumulate(rows.bytes.begin(), rows.bytes.end(), std::int64_t{0});
+    return [rows = std::move(rows), width](auto in, auto out, const ExecContext& context) -> Result<void> {
+      parallel_for(context, rows.rows, width / 4 + 1, [&](std::int64_t begin, std::int64_t end) {
+        char* to = static_cast<char*>(out[0]) + begin * width;
+        for (std::int64_t row = begin; row < end; ++row) {
+          for (std::size_t i = 0; i < rows.bytes.size(); ++i) {
+            const auto bytes = static_cast<std::size_t>(rows.bytes[i]);
+            std::memcpy(to, static_cast<const char*>(in[i]) + row * rows.bytes[i], bytes);
+            to += bytes;
+          }
+        }
+      });
+      return {};
+    };
+  }
+
   static Result<int> axis_of(const NodeDesc& node, std::span<const Input> inputs) {
     if (!node.has("axis")) return bad_node(node, "attribute 'axis' is required");
     CONVOY_TRY(const std::int64_t axis, node.integer("axis", 0));
