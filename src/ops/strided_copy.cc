@@ -224,45 +224,53 @@ void repeat_each(const T* x, T* y, std::int64_t count) {
 template <class T>
 void MappedCopy::copy(const T* x, T* y, T fill, std::int64_t begin, std::int64_t end) const {
   const int last = static_cast<int>(dims_.size()) - 1;
-  std::int64_t before = -1;  // where the row before this one came from, and what it became
-  const T* made = nullptr;
-  for (std::int64_t row = begin; row < end; ++row) {
-    std::int64_t rest = row, from = 0, to = 0;
+  const std::int64_t rows = last > 0 ? dims_[last - 1] : 1;  // that differ in the last index but one
+  std::int64_t before = -1;                                  // where the row before this one came from
+  const T* made = nullptr;                                   // and what it became
+  while (begin < end) {
+    const std::int64_t first = begin % rows, count = std::min(rows - first, end - begin);
+    std::int64_t rest = begin / rows, from = 0, to = 0;
     bool filled = false;
-    for (int d = last - 1; d >= 0; --d) {
+    for (int d = last - 2; d >= 0; --d) {
       const std::int64_t i = rest % dims_[d];
       rest /= dims_[d];
       to += i * strides_[d];
       filled = filled || offsets_[d][i] < 0;
       from += offsets_[d][i];
     }
-    T* line = y + to;
-    const std::int64_t step = strides_[last];
-    if (filled) {
-      copy_line(&fill, 0, line, step, dims_[last]);
-      continue;
-    }
-    if (from == before && step == 1) {
-      std::memcpy(line, made, dims_[last] * sizeof(T));
-      continue;
-    }
-    before = from;
-    made = line;
-    if (repeat_ != 0) {
-      repeat_ == 2 ? repeat_each<2>(x + from, line, dims_[last] / 2) : repeat_each<4>(x + from, line, dims_[last] / 4);
-      continue;
-    }
-    if (runs_.empty()) {
-      const std::int64_t* offsets = offsets_[last].data();
-      for (std::int64_t i = 0; i < dims_[last]; ++i) line[i * step] = offsets[i] < 0 ? fill : x[from + offsets[i]];
-      continue;
-    }
-    for (const Run& run : runs_) {
-      if (run.from < 0) {
-        copy_line(&fill, 0, line + run.begin * step, step, run.count);
+    for (std::int64_t i = first; i < first + count; ++i) {
+      const std::int64_t offset = last > 0 ? offsets_[last - 1][i] : 0;
+      T* const line = y + to + (last > 0 ? i * strides_[last - 1] : 0);
+      if (filled || offset < 0) {
+        copy_line(&fill, 0, line, strides_[last], dims_[last]);
+      } else if (from + offset == before && strides_[last] == 1) {
+        std::memcpy(line, made, dims_[last] * sizeof(T));
       } else {
-        copy_line(x + from + run.from, run.step, line + run.begin * step, step, run.count);
+        before = from + offset;
+        made = line;
+        copy_row(x + before, line, fill);
       }
+    }
+    begin += count;
+  }
+}
+
+template <class T>
+void MappedCopy::copy_row(const T* x, T* line, T fill) const {
+  const std::int64_t count = dims_.back(), step = strides_.back();
+  if (repeat_ != 0) {
+    return repeat_ == 2 ? repeat_each<2>(x, line, count / 2) : repeat_each<4>(x, line, count / 4);
+  }
+  if (runs_.empty()) {
+    const std::int64_t* offsets = offsets_.back().data();
+    for (std::int64_t i = 0; i < count; ++i) line[i * step] = offsets[i] < 0 ? fill : x[offsets[i]];
+    return;
+  }
+  for (const Run& run : runs_) {
+    if (run.from < 0) {
+      copy_line(&fill, 0, line + run.begin * step, step, run.count);
+    } else {
+      copy_line(x + run.from, run.step, line + run.begin * step, step, run.count);
     }
   }
 }

@@ -53,6 +53,8 @@ class MappedCopy {
   };
   template <class T>
   void copy(const T* x, T* y, T fill, std::int64_t begin, std::int64_t end) const;
+  template <class T>
+  void copy_row(const T* x, T* line, T fill) const;
 
   std::size_t element_size_;
   Dims dims_, strides_;        // of y, outermost first
