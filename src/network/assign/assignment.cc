@@ -175,6 +175,8 @@ Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, S
   Assignment result;
   result.nodes.resize(graph.nodes.size());
   const auto is_planned = [&](const Node& node) { return node.conv && is_static(graph, node); };
+  // On one thread, too, where that may be better: nothing looks at it where nothing is measured.
+  const bool on_both = selector.request().threads > 1 && selector.options().selection.mode == SelectionMode::measured;
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     NodeAssignment& assigned = result.nodes[n];
@@ -183,7 +185,7 @@ Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, S
     assigned.problem = in_formats(selector.allowed(node.conv->problem), sides[n]);
     const void* const weights = selector.weights_of(graph, node, assigned.problem);
     selector.announce(assigned.problem, node.desc.name, weights, sides[n].threads);
-    if (selector.request().threads == 1) continue;
+    if (!on_both) continue;
     const auto on_all = selector.estimate(assigned.problem, node.desc.name, weights);
     const auto on_one = selector.estimate(assigned.problem, node.desc.name, weights, Threads::one);
     if (on_all && on_one && may_be_better_on_one(on_one->seconds, on_all->seconds)) {
