@@ -1,6 +1,8 @@
 // Vector exp, expm1, sigmoid, tanh and erf: within 3 ulp of the result (erf and tanh included, near zero too), NaN
-// kept, infinities right. The polynomials are near-minimax fits in f64 (Lawson's iteration) on the ranges named beside
-// them; the argument reduction of exp is Cody and Waite's, Software Manual for the Elementary Functions, chapter 6.
+// kept, infinities right. exp is 0 where the result is below the least normal number: each instruction that meets a
+// denormal one takes a hundred cycles on some processors, and a network's logits reach that far. The polynomials are
+// near-minimax fits in f64 (Lawson's iteration) on the ranges named beside them; the argument reduction of exp is Cody
+// and Waite's, Software Manual for the Elementary Functions, chapter 6.
 #pragma once
 
 #include "simd/simd.h"
@@ -23,10 +25,11 @@ CONVOY_SIMD Vf reduced_expm1(Vf v, Vf& n) {
 }
 
 CONVOY_SIMD Vf exp(Vf v) {
-  v = min(broadcast(89.0f), max(broadcast(-105.0f), v));  // infinity above, 0 below
+  const Vf least = broadcast(-87.336f);                    // log(2^-126) is -87.3365
+  const Vf within = min(broadcast(89.0f), max(least, v));  // infinity above
   Vf n;
-  const Vf p = reduced_expm1(v, n);
-  return scale_by_power(add(p, broadcast(1.0f)), n);
+  const Vf p = reduced_expm1(within, n);
+  return blend(less(v, least), scale_by_power(add(p, broadcast(1.0f)), n), zero());
 }
 
 // exp(v) - 1 for v <= 0, accurate near 0.
