@@ -52,9 +52,8 @@ class CpuTestbed final : public Testbed {
         contestant.prepare = [flusher] { flusher->flush(); };
       } else if (team_.size() > 1) {
         contestant.prepare = [this] {
-          const TensorDesc& input = problem_.pass == Pass::fprop ? problem_.x : problem_.y;
-          write_in_other_parts(team_, input, produced_.data());
-          write_in_other_parts(team_, problem_.out(), static_cast<std::byte*>(out_.data()));
+          write_in_other_parts(team_, produced_);
+          write_in_other_parts(team_, {static_cast<std::byte*>(out_.data()), output_bytes()});
         };
       }
       contestants.push_back(std::move(contestant));

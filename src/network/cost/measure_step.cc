@@ -149,15 +149,14 @@ Result<double> compare_with_row_major(const OpProblem& problem, const PreparedOp
 // ---- both
 
 std::span<std::byte> bytes_of(const HostTensor& tensor) {
-  if (!tensor.data) return {};
   return {tensor.data.get(), static_cast<std::size_t>(tensor.desc.bytes())};
 }
 
 // What is timed: its executions, and what the step before has just written.
 struct Subject {
   std::function<Result<void>()> run;
-  HostTensor produced;
-  HostTensor output;
+  std::span<std::byte> produced;
+  std::span<std::byte> output;
   double error = 0;  // in units of what is allowed
   std::string runs_on;
   std::size_t workspace_bytes = 0;
@@ -190,7 +189,7 @@ Result<void> time(const Subject& subject, double bytes, const PlanRequest& reque
   if (measuring.caches != CacheState::warm) {
     const bool cold = measuring.caches == CacheState::cold;
     CONVOY_TRY(flusher, selection::CacheFlusher::make(team, request.cpu.l2_bytes,
-                                                      cold ? bytes_of(subject.produced) : std::span<std::byte>()));
+                                                      cold ? subject.produced : std::span<std::byte>()));
     if (measuring.beside_copy) {
       CONVOY_TRY(copy_flusher, selection::CacheFlusher::make(team, request.cpu.l2_bytes,
                                                              cold ? bytes_of(from) : std::span<std::byte>()));
@@ -202,9 +201,8 @@ Result<void> time(const Subject& subject, double bytes, const PlanRequest& reque
     contestants[0].prepare = [&] { flusher->flush(); };
   } else if (team.size() > 1) {
     contestants[0].prepare = [&] {
-      for (const HostTensor* tensor : {&subject.produced, &subject.output}) {
-        if (tensor->data) selection::write_in_other_parts(team, tensor->desc, tensor->data.get());
-      }
+      selection::write_in_other_parts(team, subject.produced);
+      selection::write_in_other_parts(team, subject.output);
     };
   }
   if (measuring.beside_copy) {
@@ -309,18 +307,18 @@ Result<StepMeasurement> measure_step(const StepProblem& problem, const PlanReque
                      request.cpu);
       return {};
     };
-    subject.produced = conversion.source;
-    subject.output = conversion.target;
+    subject.produced = bytes_of(conversion.source);
+    subject.output = bytes_of(conversion.target);
     result.runs_on = fmt::format("convert {}", name_of(conversion_kind(wanted->x, wanted->y)));
     error = compare_with_copy(conversion, subject);
   } else {
     const auto& node = std::get<OpProblem>(problem);
     CONVOY_TRY(op, prepare(node, request, {}));
     subject.run = [&] { return op.run(*team, workspace); };
-    for (std::size_t i = 0; i < op.inputs.size() && !subject.produced.data; ++i) {
-      if (node.inputs[i].present && !node.inputs[i].constant) subject.produced = op.inputs[i];
+    for (std::size_t i = 0; i < op.inputs.size() && subject.produced.empty(); ++i) {
+      if (node.inputs[i].present && !node.inputs[i].constant) subject.produced = bytes_of(op.inputs[i]);
     }
-    if (!op.outputs.empty()) subject.output = op.outputs.front();
+    if (!op.outputs.empty()) subject.output = bytes_of(op.outputs.front());
     result.runs_on = print(op.plan->candidate());
     measurement.workspace_bytes = op.plan->workspace_bytes();
     error = compare_with_row_major(node, op, request, *team, workspace);

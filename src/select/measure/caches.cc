@@ -47,12 +47,12 @@ std::array<std::pair<std::int64_t, std::int64_t>, 2> other_part(std::int64_t cou
            {std::max<std::int64_t>(begin - count, 0), std::max<std::int64_t>(end - count, 0)}}};
 }
 
-void write_in_other_parts(ThreadTeam& team, const TensorDesc& desc, std::byte* data) {
-  if (team.size() == 1 || (desc.rank() >= 3 && desc.is_packed(Layout::nhwc))) return;
-  const std::int64_t size = desc.bytes();
+void write_in_other_parts(ThreadTeam& team, std::span<std::byte> bytes) {
+  if (team.size() == 1) return;
+  const auto size = static_cast<std::int64_t>(bytes.size());
   team.run([&](int thread) {
     for (const auto& [begin, end] : other_part((size + kLine - 1) / kLine, team.size(), thread)) {
-      rewrite(data, begin * kLine, std::min(end * kLine, size));
+      rewrite(bytes.data(), begin * kLine, std::min(end * kLine, size));
     }
   });
 }

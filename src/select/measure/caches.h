@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "convoy/result.h"
-#include "convoy/tensor.h"
 #include "convoy/thread_team.h"
 
 namespace convoy::selection {
@@ -42,8 +41,7 @@ std::array<std::pair<std::int64_t, std::int64_t>, 2> other_part(std::int64_t cou
 
 // Writes what is there, each thread another part of the lines than parallel_ranges gives it, so that half of them (with
 // two threads, more with more) lie in another core's cache: as the steps before and after leave what a step reads and
-// writes, where each splits its work in its own way, by rows or by channels. With one thread nothing happens, nor with
-// channels innermost: memory's order is that of rows there, so that all steps split a tensor in the same way.
-void write_in_other_parts(ThreadTeam& team, const TensorDesc& desc, std::byte* data);
+// writes, where each splits its work in its own way. With one thread nothing happens.
+void write_in_other_parts(ThreadTeam& team, std::span<std::byte> bytes);
 
 }  // namespace convoy::selection
