@@ -110,15 +110,10 @@ CONVOY_SIMD float reduce_add(Vf v) {
   s = _mm_add_ps(s, _mm_movehl_ps(s, s));
   return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
 }
-// In two steps, because 2^n alone leaves the range of a normal float where v * 2^n is subnormal or v is below 1.
-// |n| <= 252.
+// v * 2^n with integral n, both v and the result normal numbers.
 CONVOY_SIMD Vf scale_by_power(Vf v, Vf n) {
-  const __m256i whole = _mm256_cvtps_epi32(n);
-  const __m256i half = _mm256_srai_epi32(whole, 1);
-  const __m256i bias = _mm256_set1_epi32(127);
-  const __m256i first = _mm256_slli_epi32(_mm256_add_epi32(half, bias), 23);
-  const __m256i second = _mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(whole, half), bias), 23);
-  return _mm256_mul_ps(_mm256_mul_ps(v, _mm256_castsi256_ps(first)), _mm256_castsi256_ps(second));
+  const __m256i exponent = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
+  return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(v), exponent));
 }
 
 #endif
