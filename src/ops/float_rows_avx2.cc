@@ -183,4 +183,13 @@ void weighted_row(const float* x, const std::int32_t* base, const std::int32_t* 
   }
 }
 
+void weighted_pair(const float* a, float a_weight, const float* b, float b_weight, std::int64_t count, float* y) {
+  const Vf first = simd::broadcast(a_weight), second = simd::broadcast(b_weight);
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    simd::store(y + i, simd::add(simd::mul(first, simd::load(a + i)), simd::mul(second, simd::load(b + i))));
+  }
+  for (; i < count; ++i) y[i] = a_weight * a[i] + b_weight * b[i];
+}
+
 }  // namespace convoy::ops::avx2

@@ -36,4 +36,7 @@ void truncate_row(const float* x, void* y, std::int64_t count);
 void weighted_row(const float* x, const std::int32_t* base, const std::int32_t* index, const float* weight,
                   std::int64_t taps, std::int64_t count, float* y);
 
+// y[i] = a_weight * a[i] + b_weight * b[i]. y may be a.
+void weighted_pair(const float* a, float a_weight, const float* b, float b_weight, std::int64_t count, float* y);
+
 }  // namespace convoy::ops::avx2

@@ -39,6 +39,16 @@ void store(bool vectors, const C* x, std::int64_t count, T* y) {
   }
 }
 
+// y[i] = a_weight * a[i] + b_weight * b[i]; y may be a.
+template <class C>
+void weighted_pair(bool vectors, const C* a, C a_weight, const C* b, C b_weight, std::int64_t count, C* y) {
+  if constexpr (std::is_same_v<C, float>) {
+    if (vectors) return avx2::weighted_pair(a, a_weight, b, b_weight, count, y);
+  }
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < count; ++i) y[i] = a_weight * a[i] + b_weight * b[i];
+}
+
 }  // namespace
 
 template <class C>
@@ -75,14 +85,12 @@ ResizePass<C>::ResizePass(const ResizeMethod& method, const ResizeAxis& axis, st
 
 template <class C>
 template <class T>
-void ResizePass<C>::combine(bool vectors, const T* x, std::int64_t unit, C* y) const {
-  const std::int64_t o = unit % out;
-  const T* from = x + unit / out * in * inner;
+void ResizePass<C>::combine_line(bool vectors, const T* x, std::int64_t o, C* y) const {
   if (!extrapolated.empty() && extrapolated[o]) {
     std::fill_n(y, inner, extrapolation);
     return;
   }
-  const auto tap = [&](std::int64_t t) { return from + index[t * out + o] * inner; };
+  const auto tap = [&](std::int64_t t) { return x + index[t * out + o] * inner; };
   const auto factor = [&](std::int64_t t) { return weight[t * out + o]; };
   std::array<C, kRowChunk> first_buffer, second_buffer;
   for (std::int64_t start = 0; start < inner; start += kRowChunk) {
@@ -95,14 +103,10 @@ void ResizePass<C>::combine(bool vectors, const T* x, std::int64_t unit, C* y) c
       continue;
     }
     const C* b = load<C>(vectors, tap(1) + start, n, second_buffer.data());
-    const C second = factor(1);
-#pragma GCC ivdep
-    for (std::int64_t i = 0; i < n; ++i) to[i] = first * a[i] + second * b[i];
+    weighted_pair(vectors, a, first, b, factor(1), n, to);
     for (std::int64_t t = 2; t < taps; ++t) {
       const C* more = load<C>(vectors, tap(t) + start, n, first_buffer.data());
-      const C next = factor(t);
-#pragma GCC ivdep
-      for (std::int64_t i = 0; i < n; ++i) to[i] += next * more[i];
+      weighted_pair(vectors, to, C{1}, more, factor(t), n, to);
     }
   }
 }
@@ -110,7 +114,7 @@ void ResizePass<C>::combine(bool vectors, const T* x, std::int64_t unit, C* y) c
 template <class C>
 void ResizePass<C>::expand(bool vectors, const C* x, C* y) const {
   if (inner > 1) {
-    for (std::int64_t o = 0; o < out; ++o) combine(vectors, x, o, y + o * inner);
+    for (std::int64_t o = 0; o < out; ++o) combine_line(vectors, x, o, y + o * inner);
     return;
   }
   std::int64_t o = 0;

@@ -28,7 +28,12 @@ struct ResizePass {
 
   // One output of all `inner` elements: number `unit` of outer * out.
   template <class T>
-  void combine(bool vectors, const T* x, std::int64_t unit, C* y) const;
+  void combine(bool vectors, const T* x, std::int64_t unit, C* y) const {
+    combine_line(vectors, x + unit / out * in * inner, unit % out, y);
+  }
+  // The same of the line at x.
+  template <class T>
+  void combine_line(bool vectors, const T* x, std::int64_t o, C* y) const;
   // A whole line: in * inner elements become out * inner.
   void expand(bool vectors, const C* x, C* y) const;
 };
