@@ -20,6 +20,7 @@ struct Block {
 struct Tile {
   std::int64_t x[2];                        // offset of position 0 of each half
   std::int64_t out_offset[kMaxTilePixels];  // -1: not stored
+  std::int64_t whole;                       // 1: all are stored
 };
 
 class TilePlan : public PackedPlan {
@@ -276,6 +277,11 @@ void TilePlan::run_item(const PhaseJob& job, const TilePhase& phase, const Panel
   if (phase.input == TileInput::padded && !item.filled) copy_rows(phase, chunk, block, job.in, buffer);
   if (phase.input == TileInput::gathered && !item.filled) gather(phase, chunk, block, job.in, buffer);
   const std::int64_t tile_count = make_tiles(phase, block, tiles);
+  for (std::int64_t t = 0; t < tile_count; ++t) {
+    const std::int64_t* const offsets = tiles[t].out_offset;
+    tiles[t].whole =
+        std::all_of(offsets, offsets + phase.halves * phase.pixels, [](auto at) { return at >= 0; }) ? 1 : 0;
+  }
   const bool copied = phase.input != TileInput::in_place;
   const float* x = copied ? buffer : job.in;
   const std::int64_t out_block = design_.channels_last_out ? 0 : conv.out.block;
@@ -333,9 +339,7 @@ void TilePlan::run_item(const PhaseJob& job, const TilePhase& phase, const Panel
       args.x[0] = x + group_x + tile.x[0];
       args.x[1] = x + group_x + tile.x[1];
       args.out_offset = tile.out_offset;
-      const bool whole = std::all_of(tile.out_offset, tile.out_offset + finish.positions,
-                                     [](std::int64_t offset) { return offset >= 0; });
-      args.tile = fast && whole ? nullptr : accumulators;
+      args.tile = fast && tile.whole != 0 ? nullptr : accumulators;
       const std::int64_t fetched = t * phase.reduction * 16;
       args.prefetch = fetch && fetched < panel_floats ? args.w + panel_floats + fetched : nullptr;
       panel.shape->run(args);
