@@ -45,12 +45,19 @@ CONVOY_SIMD Vf expm1_negative(Vf v) {
   return fma(power, p, sub(power, broadcast(1.0f)));
 }
 
-CONVOY_SIMD Vf sigmoid(Vf v) {
-  const Vf one = broadcast(1.0f);
-  // From exp(-|v|), so that small results keep their precision: e/(1+e) below 0, 1/(1+e) above.
-  const Vf e = exp_of_small(negate(abs(v)));
-  return div(blend(less(v, zero()), one, e), add(one, e));
+// 1 + exp(-v); infinity below -87.
+CONVOY_SIMD Vf one_and_exp_of_negative(Vf v) {
+  const Vf one = broadcast(1.0f), bound = broadcast(87.0f);
+  Vf n;
+  const Vf p = reduced_expm1(min(bound, max(negate(bound), negate(v))), n);
+  const Vf sum = add(one, scale_by_power(add(p, one), n));
+  return blend(less(v, negate(bound)), sum, broadcast(__builtin_inff()));
 }
+
+CONVOY_SIMD Vf sigmoid(Vf v) { return div(broadcast(1.0f), one_and_exp_of_negative(v)); }
+
+// v * sigmoid(a * v).
+CONVOY_SIMD Vf swish(Vf v, Vf a) { return div(v, one_and_exp_of_negative(mul(v, a))); }
 
 CONVOY_SIMD Vf tanh(Vf v) {
   const Vf s = mul(v, v);

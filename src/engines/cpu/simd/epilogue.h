@@ -30,7 +30,7 @@ CONVOY_SIMD Vf activate(int kind, Vf v, const EpilogueArgs& e, Vf slope) {
     case kTanh:
       return tanh(v);
     case kSwish:
-      return mul(v, sigmoid(mul(v, broadcast(e.a))));
+      return swish(v, broadcast(e.a));
     case kHardSwish:
       return mul(v, min(one, max(zero(), fma(v, broadcast(1.0f / 6.0f), half))));
     case kHardSigmoid:
@@ -83,6 +83,14 @@ CONVOY_SIMD void finish_each(const Column<At>& c, const EpilogueArgs& e, Activat
   const Vf alpha = broadcast(e.alpha), beta = broadcast(e.beta), gamma = broadcast(e.gamma);
   const bool reads_out = e.beta != 0, reads_z = e.gamma != 0;
   const Vf bias = e.bias ? load(e.bias + c.channel, lanes) : zero();
+  if (c.lanes == kLanes && !reads_out &&
+      !reads_z) {  // nothing in the loop but arithmetic: several are under way at once
+    for (std::int64_t i = 0; i < c.count; ++i) {
+      const std::int64_t at = c.at(i);
+      if (at >= 0) store(c.out + at, activation(fma(load(c.acc + i * c.acc_step), alpha, bias)));
+    }
+    return;
+  }
   for (std::int64_t i = 0; i < c.count; ++i) {
     const std::int64_t at = c.at(i);
     if (at < 0) continue;
