@@ -92,11 +92,11 @@ Result<int> plan(const Program& program, const Flags& flags) {
     const std::string remark = text.substr(at + 3, text.find('\n', at + 1) - at - 3);
     program.note((flags.plan.plan_file.empty() ? "" : "--plan: ") + remark);
   }
-  if (flags.file.empty()) {
-    program.raw(text);
-  } else {
+  if (!flags.file.empty()) {
     CONVOY_CHECK(io::write_file(flags.file, std::as_bytes(std::span(text))));
     program.note(fmt::format("wrote {}; convoy run {} --plan {} replays it", flags.file, flags.model, flags.file));
+  } else if (!program.shared.json) {  // the document has it
+    program.raw(text);
   }
   program.document({{"model", flags.model}, {"how", options.how}, {"threads", options.threads}, {"plan", text}});
   return kDone;

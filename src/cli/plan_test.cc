@@ -304,6 +304,12 @@ TEST_F(PlanCommand, SaysThatCbcIsMissing) {
   EXPECT_NE(missing.err.find("--exact: the solver CBC"), std::string::npos) << missing.err;
 }
 
+TEST_F(PlanCommand, TheDocumentHasThePlanThatIsOtherwiseWritten) {
+  const Finished text = with({"plan", kNetwork}), document = with({"plan", kNetwork, "--json"});
+  ASSERT_EQ(document.exit_code, 0) << document.err;
+  EXPECT_EQ(json::parse(document.out)["plan"].get<std::string>(), text.out);
+}
+
 TEST_F(PlanCommand, ComparesTwo) {
   const Finished compared = with({"compare", kNetwork, "uniform:nhwc", "uniform:nchw", "--rounds", "2", "--json"});
   ASSERT_EQ(compared.exit_code, 0) << compared.err;
