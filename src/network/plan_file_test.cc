@@ -1,6 +1,8 @@
 // Plan files: written and obeyed, changed by hand, and their mistakes.
 #include "network/assign/plan_file.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -113,7 +115,8 @@ TEST(PlanFile, AConfigurationMayBeWrittenAsItWas) {
     ASSERT_TRUE(ran.ok()) << ran.error().message;
     ASSERT_EQ(ran->remarks.size(), 1u) << how;
     EXPECT_EQ(plan_for(graph, replay), text + "# " + ran->remarks[0] + "\n");
-    EXPECT_NE(ran->remarks[0].find(former + " is written " + named + " now"), std::string::npos) << ran->remarks[0];
+    EXPECT_NE(ran->remarks[0].find(fmt::format("{} is written {} now", former, named)), std::string::npos)
+        << ran->remarks[0];
     // Some of the knobs are enough.
     const std::string part = last ? "cpu.gemm{positions=" + std::to_string(knob_or(knobs, "positions", 0)) + "}"
                                   : "cpu.gemm{channels=" + std::to_string(knob_or(knobs, "channels", 0)) + "}";

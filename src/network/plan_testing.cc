@@ -35,7 +35,7 @@ Graph channels_last_block() {
   return b.graph;
 }
 
-std::string plan_for(const Graph& graph, NetworkOptions options) {
+std::string plan_for(const Graph& graph, const NetworkOptions& options) {
   const auto text = plan_of(graph, {.options = options});
   EXPECT_TRUE(text.ok()) << (text.ok() ? "" : text.error().message);
   return text.ok() ? *text : "";

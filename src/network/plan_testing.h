@@ -23,7 +23,7 @@ int to_channels_last(GraphBuilder& b, int x);
 int from_channels_last(GraphBuilder& b, int x);
 
 // Fails the test where there is none.
-std::string plan_for(const Graph& graph, NetworkOptions options = test_options());
+std::string plan_for(const Graph& graph, const NetworkOptions& options = test_options());
 // The text with the first `from`, which must be there, as `to`.
 std::string replaced(std::string text, const std::string& from, const std::string& to);
 // The line that begins with `begin`, with its end of line.
