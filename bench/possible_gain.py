@@ -17,8 +17,8 @@ them in turns in one process, each prepared anew up to four times. From their li
                with this.
 and how far the sums are from both. Each command runs on as many processors as it has threads, the fastest of those that it may use,
 once these are at full speed, after a minute whatever they are. Where they aren't any more after the report, it is made again, up to
-three times in all; the one with the least time for all plans counts (`reports`: of each that time, microseconds). A plan of which a line could not be measured within the budget says so
-(`predicted_share`: of its sum), and does not count.
+three times in all; the one with the least time for all plans counts (`reports`: of each that time, microseconds). A plan of which a
+line could not be measured within the budget says so (`predicted_share`: of its sum), and does not count.
 
 The record is written after each network, and a run goes on where its record stops; networks that are in it are not done again (a
 changed --budget or --rounds needs another --output), but for those that --redo-above names; then take another --database, too, since
@@ -149,7 +149,8 @@ def measure(model, dims, threads, hows, options):
     timed = dict(zip(hows, reports[took.index(min(took))]))
     end_to_end = {how: each["seconds"] * 1e6 for how, each in timed.items()}
     undisturbed = {how: each["undisturbed_seconds"] * 1e6 for how, each in timed.items()}
-    row = {"threads": threads, "reports": [round(seconds * 1e6, 1) for seconds in took], "plans": {}, "lower_bound": 0, "nodes": [], "conversions": {}}
+    row = {"threads": threads, "reports": [round(seconds * 1e6, 1) for seconds in took], "plans": {}, "lower_bound": 0, "nodes": [],
+           "conversions": {}}
     nodes = {}
     for how in hows:
         costs = [line[5] or 0 for line in plans[how]]

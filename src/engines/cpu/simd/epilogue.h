@@ -83,8 +83,8 @@ CONVOY_SIMD void finish_each(const Column<At>& c, const EpilogueArgs& e, Activat
   const Vf alpha = broadcast(e.alpha), beta = broadcast(e.beta), gamma = broadcast(e.gamma);
   const bool reads_out = e.beta != 0, reads_z = e.gamma != 0;
   const Vf bias = e.bias ? load(e.bias + c.channel, lanes) : zero();
-  if (c.lanes == kLanes && !reads_out &&
-      !reads_z) {  // nothing in the loop but arithmetic: several are under way at once
+  // Nothing in the loop but arithmetic: several vectors are under way at once.
+  if (c.lanes == kLanes && !reads_out && !reads_z) {
     for (std::int64_t i = 0; i < c.count; ++i) {
       const std::int64_t at = c.at(i);
       if (at >= 0) store(c.out + at, activation(fma(load(c.acc + i * c.acc_step), alpha, bias)));
