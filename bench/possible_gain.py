@@ -1,13 +1,15 @@
 """What runs of whole networks take by each way to choose layouts, what the sums of measured costs say they take, and what there is to gain.
 
-    python bench/possible_gain.py [--only GLOB ...] [--threads 1 2] [--budget 120] [--rounds 12] [--redo-above LOAD]
+    python bench/possible_gain.py [--only GLOB ...] [--threads 1 2] [--budget 120] [--tune 120] [--rounds 12] [--redo-above LOAD]
                                   [--data DIR] [--database FILE] [--convoy COMMAND] [--output FILE]
 
-For every network of the zoo and every model of the data, a plan by each way: greedy, global (the solver's), local (what each node is
-fastest in), and each uniform layout: nhwc, nchw and the processor's blocks. Their convolutions, operators and conversions are measured
-(`convoy plan --budget`: seconds for each plan; what the database has already is not measured again). Then `convoy report` takes all of
-them in turns in one process, each prepared anew up to four times. From their lines and runs:
-  sum          of all lines of a plan, microseconds
+For every network of the zoo and every model of the data, a plan by each way: greedy, alone (the solver's, by costs that were measured
+alone), local (what each node is fastest in), and each uniform layout: nhwc, nchw and the processor's blocks. Their convolutions, operators
+and conversions are measured (`convoy plan --budget`: seconds for each plan; what the database has already is not measured again). Then
+`convoy tune --budget` (--tune seconds) runs such plans, and its solver is asked again with what steps took in these runs: its last answer
+is global, whatever tune then keeps. At last `convoy report`, another process, takes all of them in turns, each prepared anew up to four times. From their lines and runs:
+  sum          of all lines of a plan, microseconds; of global's by what the solver knew: a line that has run in tune counts what it took,
+               less what all plans' runs together took longer than undisturbed ones
   lower_bound  each node's least cost over the plans, no conversions: what no choice of one layout a node can go below
   end_to_end   median run of the plan
   over_global  how many times as long as global's plan, turn by turn, and its uncertainty (95%, relative)
@@ -31,6 +33,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -131,14 +134,31 @@ def lower_bound(nodes, hows):
     return round(sum(cost for name, cost in whole.items() if name not in parts), 1)
 
 
+def solvers_plan(model, shared, database, options):
+    """The text of what tune's solver says at last, and what it says of it."""
+    plans = convoy("tune", model, "--budget", options.tune, *shared, database=database)["plans"]
+    if not plans:
+        raise Failed(f"tune compared no plans in {options.tune} s")
+    solvers = plans["solvers"]
+    over_first = {plan["how"]: [round(plan["over_first"], 4), round(plan["relative_uncertainty"], 4)] for plan in plans["timed"]}
+    text = next(plan["plan"] for plan in plans["timed"] if plan["how"] == solvers["how"])
+    return text, {**solvers, "fastest": plans["fastest"], "over_first": over_first}
+
+
 def measure(model, dims, threads, hows, options):
     """The row of one network."""
     shared = ["--threads", threads, *(x for dim in dims for x in ("--dim", dim))]
-    plans, files = {}, {}
+    ways = {how: how if how != "alone" else "global" for how in hows[1:][::-1]}  # greedy, which goes by costs, last
+    plans = {}
     with tempfile.TemporaryDirectory() as folder:
-        for how in hows[::-1]:  # greedy, which goes by costs, last
-            files[how] = pathlib.Path(folder) / f"{how.replace(':', '-')}.plan"
-            convoy("plan", model, "--how", how, "--budget", options.budget, "-o", files[how], *shared, database=options.database)
+        files = {how: pathlib.Path(folder) / f"{how.replace(':', '-')}.plan" for how in hows}
+        for how, way in ways.items():
+            convoy("plan", model, "--how", way, "--budget", options.budget, "-o", files[how], *shared, database=options.database)
+        tunes = pathlib.Path(folder) / "tune.db"  # a copy, so that tune finds no plan that it kept before
+        shutil.copy(options.database, tunes)
+        text, tuned = solvers_plan(model, shared, tunes, options)
+        files["global"].write_text(text)
+        for how in hows:
             plans[how] = lines_of(files[how].read_text())
         inputs = [flag for dim in dims for flag in ("--dim", dim)]
         reports = []
@@ -149,12 +169,14 @@ def measure(model, dims, threads, hows, options):
     timed = dict(zip(hows, reports[took.index(min(took))]))
     end_to_end = {how: each["seconds"] * 1e6 for how, each in timed.items()}
     undisturbed = {how: each["undisturbed_seconds"] * 1e6 for how, each in timed.items()}
-    row = {"threads": threads, "reports": [round(seconds * 1e6, 1) for seconds in took], "plans": {}, "lower_bound": 0, "nodes": [],
-           "conversions": {}}
+    row = {"threads": threads, "reports": [round(seconds * 1e6, 1) for seconds in took], "tuned": tuned, "plans": {}, "lower_bound": 0,
+           "nodes": [], "conversions": {}}
     nodes = {}
     for how in hows:
         costs = [line[5] or 0 for line in plans[how]]
         total, guessed = sum(costs), sum(c for c, line in zip(costs, plans[how]) if line[6] == "predicted" or line[5] is None)
+        if how == "global":
+            total, guessed = tuned["predicted_seconds"] * 1e6, 0 if tuned["measured"] == tuned["lines"] else guessed
         row["plans"][how] = {"sum": round(total, 1), "conversions": round(sum(c for c, l in zip(costs, plans[how]) if l[0] == "convert"), 1),
                              "end_to_end": round(end_to_end[how], 1),
                              "turns": timed[how]["turns"],
@@ -197,7 +219,8 @@ def summary(networks):
             "median_sum_over_undisturbed": round(statistics.median(p["sum_over_undisturbed"] for p in sound), 3) if sound else None,
             "global_is_fastest_or_within_spread": sum(row["global_is_fastest"] is True for row in whole),
             "not_known_whether_global_is": sum(row["global_is_fastest"] is None for row in whole),
-            "geometric_mean_over_global": {"local": mean([row["plans"]["local"]["over_global"][0] for row in whole]),
+            "geometric_mean_over_global": {"alone": mean([row["plans"]["alone"]["over_global"][0] for row in whole]),
+                                           "local": mean([row["plans"]["local"]["over_global"][0] for row in whole]),
                                            "greedy": mean([row["plans"]["greedy"]["over_global"][0] for row in whole]),
                                            "best uniform": mean([row["best_uniform_over_global"] for row in whole])},
             "geometric_mean_greedy_over_lower_bound": round(statistics.geometric_mean(bounds), 3) if bounds else None}
@@ -220,7 +243,7 @@ def record_of(program, options, **more):
             "commit": subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip(),
             "changed_since": bool(subprocess.run([*git, "status", "--porcelain", "src"], capture_output=True, text=True).stdout),
             "processor": doctor["processor"], "versions": {"convoy": doctor["version"], **doctor["libraries"]},
-            **more, "budget_seconds": options.budget, "rounds": options.rounds, "summary": {}, "networks": {}}
+            **more, "budget_seconds": options.budget, "tune_seconds": getattr(options, "tune", None), "rounds": options.rounds, "summary": {}, "networks": {}}
 
 
 def write(path, record):
@@ -244,6 +267,7 @@ def main():
     parser.add_argument("--only", nargs="+", default=["*"], help="globs of names: 'zoo:*', mnist-8")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--budget", type=float, default=120, help="seconds of measuring for each plan")
+    parser.add_argument("--tune", type=float, default=120, help="seconds of tuning")
     parser.add_argument("--rounds", type=int, default=12, help="turns of each plan")
     parser.add_argument("--redo-above", type=float, default=float("inf"), metavar="LOAD",
                         help="do those networks again that were done while the load average was above this")
@@ -255,7 +279,7 @@ def main():
     COMMAND["convoy"] = options.convoy
     doctor = convoy("doctor")
     blocks = "nchw16c" if doctor["processor"]["isa"] == "avx512" else "nchw8c"
-    hows = ["global", "greedy", "local", "uniform:nhwc", "uniform:nchw", f"uniform:{blocks}"]
+    hows = ["global", "alone", "greedy", "local", "uniform:nhwc", "uniform:nchw", f"uniform:{blocks}"]
     networks = models(options.data)
     record = record_of("possible_gain.py", options, ways=hows)
     for threads in options.threads:

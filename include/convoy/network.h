@@ -88,6 +88,7 @@ struct NetworkStep {
   std::string implementation;  // candidate of a conv; provider and name of an op ("onednn.pooling", "ops.gather")
   ConvProblem problem;         // conv only
   Selection selection;         // conv only
+  std::string step_problem;    // op and convert: "op:Relu:x=...", which convoy bench times; empty: known when it runs
   std::string output_shape;    // "1x64x56x56 nhwc"
   int threads = 1;             // of the processor, that it runs on
   // What it reads and writes first, as it lies; nothing where that is a constant, or known only when it runs.

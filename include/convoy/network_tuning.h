@@ -67,7 +67,14 @@ struct PlanChoice {
   // In the order of `hows`, then those of the solver's that runs led to; without those whose lines another has already.
   std::vector<TimedPlan> plans;
   std::size_t fastest = 0;
-  std::string kept;  // the file that it was written to
+  // The solver's last answer, whatever took least, and what its lines cost by what it knew then.
+  struct Answer {
+    std::size_t plan = 0;
+    double predicted_seconds = 0;
+    int lines = 0, measured = 0;  // as TimedPlan's
+  };
+  std::optional<Answer> solvers;  // none: "global" is not among `hows`
+  std::string kept;               // the file that it was written to
   std::vector<std::string> remarks;
 };
 
@@ -76,10 +83,10 @@ std::string kept_plans_folder(const std::string& database);
 
 // Makes a plan in each of these ways (NetworkOptions::how) from what is known, and times them all end to end on
 // `inputs`, in turns, within options.selection.budget_seconds (0: two dozen turns). Where "global" is among them, the
-// solver is asked up to twice more with what convolutions took in those runs, and a new plan ("global, seen 1") is
-// timed beside the fastest. What takes least is handed out, whatever was predicted, and kept in options.kept_plans,
-// where prepare() finds it. Network::plan with a budget measures what plans cost. Errors: those of prepare and run;
-// unsupported where the time, or options.selection.stop, ends it before it can say.
+// solver is asked again with what steps took in those runs, until it knows nothing better, up to four times; a new plan
+// ("global, seen 1") is timed beside the fastest. What takes least is handed out, whatever was predicted, and kept in
+// options.kept_plans, where prepare() finds it. Network::plan with a budget measures what plans cost. Errors: those of
+// prepare and run; unsupported where the time, or options.selection.stop, ends it before it can say.
 Result<PlanChoice> choose_plan(const Network& network, std::span<const HostTensor> inputs,
                                const NetworkOptions& options, std::span<const std::string> hows,
                                const NetworkTuningProgress& progress = {});

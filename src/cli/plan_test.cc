@@ -339,6 +339,14 @@ TEST_F(PlanCommand, TuneKeepsTheFastestOfSeveralAndRunObeysIt) {
   for (const json& plan : plans["timed"]) {
     EXPECT_TRUE(plan["how"] != plans["fastest"] || plan["over_first"] == least) << plans;
   }
+  const auto solvers =
+      std::ranges::find_if(plans["timed"], [&](const json& plan) { return plan["how"] == plans["solvers"]["how"]; });
+  ASSERT_NE(solvers, plans["timed"].end()) << plans["solvers"];
+  EXPECT_GT(plans["solvers"]["predicted_seconds"], 0);
+  EXPECT_LE(plans["solvers"]["measured"], plans["solvers"]["lines"]);
+  write("solvers.plan", (*solvers)["plan"]);
+  const json replayed = run_json(on({"run", kNetwork, "--random-inputs"}, {"--plan", path("solvers.plan")}), 0);
+  EXPECT_GT(replayed["steps"].size(), 20u) << "the document's plans are plan files";
   const std::string kept = plans["kept"];
   EXPECT_TRUE(kept.starts_with(path("tuning.plans/"))) << kept;
   const json same = run_json(on({"compare", kNetwork, "tuned", kept}, {"--rounds", "1"}), 0);

@@ -176,14 +176,22 @@ Json say_plans(const Program& program, const PlanChoice& choice) {
                      {"over_first", plan.over_first},
                      {"relative_uncertainty", plan.relative_uncertainty},
                      {"lines", plan.lines},
-                     {"measured", plan.measured}});
+                     {"measured", plan.measured},
+                     {"plan", plan.plan}});
   }
   program.say("");
   program.say(table);
   const TimedPlan& best = choice.plans[choice.fastest];
   if (!choice.kept.empty()) program.say(fmt::format("{} is kept in {}; convoy run finds it", best.how, choice.kept));
   for (const std::string& remark : choice.remarks) program.note(remark);
-  return {{"timed", std::move(plans)}, {"fastest", best.how}, {"kept", choice.kept}};
+  Json solvers;
+  if (choice.solvers) {
+    solvers = {{"how", choice.plans[choice.solvers->plan].how},
+               {"predicted_seconds", choice.solvers->predicted_seconds},
+               {"lines", choice.solvers->lines},
+               {"measured", choice.solvers->measured}};
+  }
+  return {{"timed", std::move(plans)}, {"fastest", best.how}, {"solvers", solvers}, {"kept", choice.kept}};
 }
 
 }  // namespace convoy::cli

@@ -127,6 +127,7 @@ class Lowering {
     step.threads = threads;
     if (from.place == to.place) {
       step.step = make_convert_step(from.desc, to.desc);
+      step.info.step_problem = print(ConversionProblem{from.desc, to.desc});
       const bool types = from.desc.type != to.desc.type;
       const auto text = [&](const TensorDesc& desc) {
         return (types ? std::string(name_of(desc.type)) + " " : std::string()) +
@@ -293,6 +294,7 @@ class Lowering {
       auto plan = ops::plan_as_laid_out(*op, node.desc, inputs, outputs, request);
       if (!plan.ok()) return plan.error().within(describe(node));
       step.info.implementation = print((*plan)->candidate());
+      if (const auto problem = step_problem(graph_, node, sides)) step.info.step_problem = print(*problem);
       step.step = make_op_step(std::move(*plan));
     } else {
       step.step = std::make_unique<NoStep>();

@@ -6,11 +6,13 @@
 #include <map>
 
 #include "base/testing.h"
+#include "network/cost/measure_step.h"
 #include "network/kept_plan.h"
 #include "network/placement.h"
 #include "network/seen_in_runs.h"
 #include "network/testing.h"
 #include "select/rounds.h"
+#include "select/step_measurement.h"
 
 namespace convoy::network {
 namespace {
@@ -313,7 +315,12 @@ TEST_F(PlanChoiceTest, TheSolverIsAskedAgainWithWhatRunsTook) {
     EXPECT_GT(plan.seconds, 0) << plan.how;
     EXPECT_GE(plan.over_first, choice.plans[choice.fastest].over_first) << plan.how;
   }
-  EXPECT_EQ(choose({"uniform:nchw"}).plans.size(), 1u) << "only where global is among the ways";
+  ASSERT_TRUE(choice.solvers);
+  EXPECT_TRUE(choice.plans[choice.solvers->plan].how.starts_with("global, seen ")) << "its last answer";
+  EXPECT_GT(choice.solvers->predicted_seconds, choice.plans[0].predicted_seconds) << "by what runs took";
+  const PlanChoice uniform = choose({"uniform:nchw"});
+  EXPECT_EQ(uniform.plans.size(), 1u) << "only where global is among the ways";
+  EXPECT_FALSE(uniform.solvers);
 }
 
 TEST(SeenInRuns, TimesOfRunsStandForThoseAlone) {
@@ -347,9 +354,69 @@ TEST(SeenInRuns, TimesOfRunsStandForThoseAlone) {
     EXPECT_DOUBLE_EQ(each.median_seconds, engine == "cpu.gemm" ? 3e-3 : engine == "reference" ? 9e-3 : 5e-3);
     EXPECT_TRUE(engine != "cpu.direct" || is_current(each, all_engines()));
   }
+  seen.set_over_alone(1.5);
+  seen.add(timed, 2);
+  const auto later = seen.find(key);
+  ASSERT_TRUE(later.ok());
+  for (const Measurement& each : *later) {
+    const std::string& engine = each.candidate.engine;
+    const double ran = engine == "cpu.gemm" ? 4.5e-3 : 7.5e-3;  // the mean of both times
+    EXPECT_DOUBLE_EQ(each.median_seconds, engine == "reference" ? 1.5 * 9e-3 : ran) << engine;
+  }
   EXPECT_EQ(SeenInRuns(nullptr, all_engines()).find(key)->size(), 0u);
   EXPECT_EQ(seen.find(measurement_key(problem, {.threads = 2}, CacheState::cold))->size(), 0u)
       << "seen with one thread";
+}
+
+TEST(SeenInRuns, OperatorsAndConversionsCountAsConvolutionsDo) {
+  const auto relu = parse_step("op:Relu:x=f32,1x8x9x9,nhwc:y=f32,1x8x9x9,nhwc:opset=14");
+  const auto convert = parse_step("convert:x=f32,1x8x9x9,nchw:y=f32,1x8x9x9,nhwc");
+  ASSERT_TRUE(relu.ok() && convert.ok());
+  const PlanRequest one{.threads = 1}, two{.threads = 2};
+  selection::RoundStore alone;
+  ASSERT_TRUE(alone
+                  .store(measurement_key(*relu, two, CacheState::cold), {.candidate = candidate_of(*relu),
+                                                                         .revision = selection::step_revision,
+                                                                         .provider = selection::step_provider(),
+                                                                         .median_seconds = 1e-6,
+                                                                         .samples = 9})
+                  .ok());
+  Timed timed;
+  for (const auto& [problem, seconds] : {std::pair{*relu, 4e-6}, {*relu, 6e-6}, {*convert, 7e-6}}) {
+    NetworkStep step;
+    step.kind = "op";
+    step.step_problem = print(problem);
+    step.threads = 2;
+    timed.steps.push_back(step);
+    timed.step_seconds.push_back(seconds);
+  }
+  timed.steps.emplace_back().kind = "op";  // planned when it runs: no problem
+  timed.step_seconds.push_back(1);
+  SeenInRuns seen(&alone, all_engines());
+  seen.add(timed);
+  const auto seconds_of = [&](const StepProblem& problem, const PlanRequest& request) {
+    const auto found = find_step(seen, problem, request, CacheState::cold);
+    return found ? found->median_seconds : 0;
+  };
+  EXPECT_DOUBLE_EQ(seconds_of(*relu, two), 5e-6);
+  EXPECT_DOUBLE_EQ(seconds_of(*convert, two), 7e-6);
+  EXPECT_EQ(seconds_of(*relu, one), 0) << "seen on two threads";
+}
+
+TEST_F(PlanChoiceTest, StepsNameTheProblemsThatThePlansLinesCost) {
+  options_.how = "uniform:nhwc";
+  const auto session = prepared(options_);
+  int operators = 0, conversions = 0;
+  for (const NetworkStep& step : session->steps()) {
+    EXPECT_EQ(step.kind == "conv", step.step_problem.empty()) << step.nodes;
+    if (step.kind == "conv") continue;
+    const auto problem = parse_step(step.step_problem);
+    ASSERT_TRUE(problem.ok()) << step.step_problem << ": " << problem.error().message;
+    EXPECT_EQ(print(*problem), step.step_problem);
+    ++(step.kind == "op" ? operators : conversions);
+  }
+  EXPECT_GT(operators, 0);
+  EXPECT_GT(conversions, 0);
 }
 
 TEST_F(PlanChoiceTest, APlanTwiceIsTimedOnce) {

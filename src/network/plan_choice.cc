@@ -46,30 +46,43 @@ class Choosing {
 
   Result<PlanChoice> run(std::span<const std::string> hows) {
     for (const std::string& how : hows) CONVOY_CHECK(make(how, how, options_.selection.store));
-    const bool asks_again = std::ranges::find(hows, "global") != hows.end();
     std::vector<std::size_t> all(result_.plans.size());
     std::iota(all.begin(), all.end(), 0);
-    CONVOY_CHECK(race(all, asks_again ? kOfFirstRace : 1));
-    for (int again = 0; asks_again && again < kMostAgain && goes_on(kOfFirstRace); ++again) {
-      const std::size_t before = result_.plans.size();
-      CONVOY_CHECK(make("global", fmt::format("global, seen {}", again + 1), &seen_));
-      if (result_.plans.size() == before) break;
-      const std::size_t best = result_.fastest;
-      if (auto raced = race({best, before}, 1); !raced.ok()) {  // the time ended: what was known stands
-        if (raced.error().code != ErrorCode::unsupported) return raced.error();
-        result_.plans.pop_back();
-        contenders_.pop_back();
-        break;
-      }
-    }
+    CONVOY_CHECK(race(all, result_.solvers ? kOfFirstRace : 1));
+    if (result_.solvers) CONVOY_CHECK(ask_again());
     CONVOY_CHECK(keep());
     return std::move(result_);
   }
 
  private:
-  // Of the time: the first race ends then, where the solver is asked again with what the runs have shown.
-  static constexpr double kOfFirstRace = 0.6;
-  static constexpr int kMostAgain = 2;
+  // Of the time: the first race ends then, where the solver is asked again with what the runs have shown. Each time
+  // has an equal part of the rest, half of it at most for measuring what hasn't run.
+  static constexpr double kOfFirstRace = 0.5;
+  static constexpr int kMostAgain = 4;
+  static constexpr double kOutOfTheRunning = 4;  // times as long
+
+  // The solver, until what it finds has run. What hasn't is taken to be as far off as all that the solver chose first:
+  // among many costs it prefers those that came out too low. If that doesn't end, it has to do with what has run.
+  Result<void> ask_again() {
+    const TimedPlan& chosen = result_.plans[result_.solvers->plan];
+    seen_.set_over_alone(std::max(1.0, chosen.undisturbed_seconds / result_.solvers->predicted_seconds));
+    const double part = (1 - kOfFirstRace) / kMostAgain;
+    for (int again = 1; again <= kMostAgain; ++again) {
+      if (again == kMostAgain || !goes_on(1 - part)) seen_.set_over_alone(kOutOfTheRunning);
+      const auto answer = result_.solvers;
+      const std::size_t before = result_.plans.size();
+      CONVOY_CHECK(make("global", fmt::format("global, seen {}", again), &seen_, part / 2 * budget()));
+      if (result_.plans.size() == before) break;
+      if (auto raced = race({result_.fastest, before}, kOfFirstRace + again * part); !raced.ok()) {
+        if (raced.error().code != ErrorCode::unsupported) return raced.error();
+        result_.plans.pop_back();  // the time ended: what was known stands
+        contenders_.pop_back();
+        result_.solvers = answer;
+        break;
+      }
+    }
+    return {};
+  }
 
   double budget() const { return options_.selection.budget_seconds; }
   double spent() const { return monotonic_seconds() - start_; }
@@ -78,20 +91,29 @@ class Choosing {
     return !stopped && (budget() <= 0 || spent() < share * budget());
   }
 
-  // The plan that a way makes by these costs, unless there is the same already.
-  Result<void> make(const std::string& how, const std::string& name, MeasurementStore* costs) {
+  // The plan that a way makes by these costs, unless there is the same already. The solver's is remembered.
+  // With a budget what it goes by is measured first, so that it isn't chosen for being unknown.
+  Result<void> make(const std::string& how, const std::string& name, MeasurementStore* costs,
+                    std::optional<double> budget_seconds = {}) {
     NetworkOptions making = options_;
     making.how = how;
     making.plan.clear();
     making.kept_plans.clear();
-    making.selection.mode = SelectionMode::heuristic;
+    making.selection.mode = budget_seconds ? SelectionMode::measured : SelectionMode::heuristic;
+    making.selection.budget_seconds = budget_seconds.value_or(0);
     making.selection.store = costs;
     CONVOY_TRY(std::string text, network_.plan(descs_, making));
-    const auto same = [&](const TimedPlan& other) { return obeyed_lines(other.plan) == obeyed_lines(text); };
-    if (std::ranges::any_of(result_.plans, same)) return {};
     CONVOY_TRY(const NetworkPlanCost cost, read_plan_cost(text));
+    const auto same = [&](const TimedPlan& other) { return obeyed_lines(other.plan) == obeyed_lines(text); };
+    const auto known = std::ranges::find_if(result_.plans, same);
+    if (how == "global") {
+      const auto number = static_cast<std::size_t>(known - result_.plans.begin());
+      result_.solvers = {number, cost.seconds, cost.lines, cost.measured};
+    }
+    if (known != result_.plans.end()) return {};
     making.plan = text;
-    making.selection.store = options_.selection.store;
+    making.selection = options_.selection;
+    making.selection.mode = SelectionMode::heuristic;
     contenders_.push_back({name, making});
     result_.plans.push_back({.how = name,
                              .plan = std::move(text),
@@ -99,6 +121,19 @@ class Choosing {
                              .lines = cost.lines,
                              .measured = cost.measured});
     return {};
+  }
+
+  // What times of a race count, to stand for those of runs that nobody disturbs, as costs measured alone do. Of a later
+  // race by what its first plan took in the first one, since a few turns of it don't say how much they were disturbed.
+  double to_undisturbed(std::span<const network::Timed> timed, double seconds_in_first_race) {
+    if (seconds_in_first_race > 0) return undisturbed_share_ * seconds_in_first_race / timed.front().seconds.median;
+    double seconds = 0, undisturbed = 0;
+    for (const network::Timed& each : timed) {
+      seconds = std::accumulate(each.step_seconds.begin(), each.step_seconds.end(), seconds);
+      undisturbed += each.undisturbed_seconds;
+    }
+    undisturbed_share_ = undisturbed / seconds;
+    return undisturbed_share_;
   }
 
   // Times these plans in turns; the first of them was timed before, or is the first of all.
@@ -120,8 +155,9 @@ class Choosing {
                                                        timed.front().seconds.samples, kFewestRounds, which.size())};
     }
     const double first = result_.plans[which.front()].over_first;
+    const double scale = to_undisturbed(timed, first * result_.plans.front().seconds);
     for (std::size_t i = 0; i < which.size(); ++i) {
-      seen_.add(timed[i]);
+      seen_.add(timed[i], scale);
       if (i == 0 && which.size() < result_.plans.size()) continue;  // it has its times
       TimedPlan& plan = result_.plans[which[i]];
       plan.seconds = timed[i].seconds.median;
@@ -159,6 +195,7 @@ class Choosing {
   const double start_ = monotonic_seconds();
   std::vector<TensorDesc> descs_;
   network::SeenInRuns seen_;
+  double undisturbed_share_ = 1;                // of what steps took in the first race
   std::vector<network::Contender> contenders_;  // as result_.plans
   PlanChoice result_;
 };

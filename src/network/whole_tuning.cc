@@ -18,7 +18,7 @@ constexpr double kOfCosts = 0.2, kOfConvolutions = 0.6;
 
 std::vector<std::string> ways_to_plan(const CpuFeatures& cpu) {
   const std::string blocks = cpu.isa == Isa::avx512 ? "uniform:nchw16c" : "uniform:nchw8c";
-  return {"greedy", "uniform:nhwc", "uniform:nchw", blocks, "global"};
+  return {"greedy", "local", "uniform:nhwc", "uniform:nchw", blocks, "global"};
 }
 
 class WholeTuner {

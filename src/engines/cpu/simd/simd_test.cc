@@ -117,6 +117,26 @@ const Activation kActivations[] = {
     {ActivationKind::mish},
 };
 
+// Of their results, however small these are, down to the least normal numbers.
+TEST_P(Simd, FunctionsAreWithinFourUlp) {
+  const std::vector<float> in = sample_values();
+  for (const Activation& act : {Activation{ActivationKind::sigmoid}, Activation{ActivationKind::tanh},
+                                Activation{ActivationKind::swish, 1}, Activation{ActivationKind::swish, 1.702}}) {
+    ConvProblem problem;
+    problem.epilogue.activation = act;
+    std::vector<float> out(in.size());
+    const EpilogueArgs e = make_epilogue(problem, {});
+    kernels().finish_channels(in.data(), e, out.data(), nullptr, std::ssize(in));
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      Activation as_given = act;
+      as_given.a = static_cast<float>(act.a);
+      const double want = plain_activation(as_given, in[i], 0);
+      const double least = 100 * static_cast<double>(std::numeric_limits<float>::min());  // times |v|, up to 110
+      ASSERT_NEAR(out[i], want, 4 * std::ldexp(std::fabs(want), -23) + least) << name_of(act.kind) << " " << in[i];
+    }
+  }
+}
+
 // Bias, residual, alpha, beta and each activation, per channel and per position, full vectors and tails; NaN beside the
 // valid output must stay.
 TEST_P(Simd, EpilogueMatchesDouble) {
