@@ -211,10 +211,44 @@ TEST(Rows, PoolsOfHalves) {
         for (const std::int64_t width : {5, 8, 15, 17, 18, 31, 55}) {
           check_pool(op, type, window, {2, 3, 6, width}, random);
         }
-        for (const std::int64_t channels : {1, 7, 8, 20}) check_pool(op, type, window, {1, channels, 9, 11}, random);
+        for (const std::int64_t channels : {1, 7, 8, 20, 33, 80}) {
+          check_pool(op, type, window, {1, channels, 9, 11}, random);
+        }
       }
     }
   }
+}
+
+// In nhwc by our vectors, in nchw by oneDNN, to which a -inf is the least finite number.
+TEST(Rows, PoolsOfFloats) {
+  std::mt19937 random(8);
+  for (const char* op : {"MaxPool", "AveragePool"}) {
+    for (const std::int64_t channels : {8, 9, 33, 70}) {
+      for (const std::int64_t stride : {1, 2, 3}) {
+        HostTensor x = *HostTensor::allocate(TensorDesc::packed(DataType::f32, {2, channels, 7, 9}));
+        for (std::int64_t i = 0; i < x.desc.elements(); ++i) {
+          const std::uint32_t draw = static_cast<std::uint32_t>(random());
+          store_from_double(DataType::f32, x.data.get(), i, draw % 2001 / 250.0 - 4);
+        }
+        expect_as_portable(node_of(op, {{"kernel_shape", Ints{3, 2}},
+                                        {"strides", Ints{stride, stride}},
+                                        {"pads", Ints{1, 0, 1, 1}},
+                                        {"ceil_mode", std::int64_t{1}}}),
+                           {x}, 1e-6);
+      }
+    }
+  }
+}
+
+TEST(Rows, MaximumOfFloatsThatAreNone) {
+  const HostTensor x =
+      tensor(DataType::f32, {1, 8, 1, 3},
+             {kNan,      1,    -kInfinity, -kInfinity, -kInfinity, kNan, kNan, kNan, kNan, 2,  3,  kNan,
+              kInfinity, kNan, 1,          -kInfinity, 5,          4,    0,    0,    0,    -1, -2, -3});
+  const auto got = run_op(node_of("MaxPool", {{"kernel_shape", Ints{1, 3}}}), {x}, {.layout = Layout::nhwc});
+  ASSERT_TRUE(got.ok()) << got.error().message;
+  const double want[] = {1, -kInfinity, -kInfinity, 3, kInfinity, 5, 0, -1};
+  for (int c = 0; c < 8; ++c) EXPECT_EQ(got->front().at(c), want[c]) << c;
 }
 
 // ---- rows through f32
