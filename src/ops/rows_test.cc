@@ -297,6 +297,83 @@ TEST(Rows, Bytes) {
   }
 }
 
+// Values of channels beside images of few channels and of many: repeated for some positions, or run by run.
+TEST(Rows, ValuesOfChannels) {
+  std::mt19937 random(9);
+  for (const DataType type : {DataType::f32, DataType::f16, DataType::bf16, DataType::f64, DataType::u8}) {
+    for (const std::int64_t channels : {2, 8, 33, 64, 256, 257}) {
+      const HostTensor x = varied(type, {2, channels, 5, 7}, random);
+      for (const Dims& dims : {Dims{1, channels, 1, 1}, Dims{2, channels, 1, 1}, Dims{channels, 1, 1}}) {
+        const HostTensor each = varied(type, dims, random);
+        for (const char* op : {"Mul", "Add", "Greater"}) {
+          expect_as_portable(node_of(op), {x, each});
+          expect_as_portable(node_of(op), {each, x});
+        }
+      }
+      if (type == DataType::u8) continue;
+      const auto values = [&](double low, double high) {
+        return tensor(DataType::f32, {channels}, spread(channels, low, high));
+      };
+      expect_as_portable(node_of("BatchNormalization", {}, 15),
+                         {x, values(-1, 2), values(-3, 1), values(-1, 1), values(0.5, 4)});
+    }
+  }
+}
+
+TEST(Rows, GlobalAverages) {
+  std::mt19937 random(10);
+  for (const DataType type : {DataType::f32, DataType::f16, DataType::bf16}) {
+    for (const std::int64_t channels : {1, 7, 16, 75, 515}) {
+      HostTensor x = *HostTensor::allocate(TensorDesc::packed(type, {2, channels, 13, 11}));
+      for (std::int64_t i = 0; i < x.desc.elements(); ++i) {
+        store_from_double(type, x.data.get(), i, static_cast<double>(random() % 4001) / 256);
+      }
+      expect_as_portable(node_of("GlobalAveragePool"), {x}, type == DataType::f32 ? 1e-6 : 8e-3);
+    }
+  }
+}
+
+// Linear in both dims (two steps in one), in the height alone and in the width alone.
+TEST(Rows, LinearResizeOfFloats) {
+  std::mt19937 random(11);
+  const HostTensor none{};
+  for (const DataType type : {DataType::f32, DataType::f16, DataType::bf16}) {
+    for (const std::int64_t channels : {1, 3, 8, 17, 70}) {
+      const HostTensor x = varied(type, {2, channels, 5, 6}, random);
+      for (const auto& scales : {std::vector<double>{1, 1, 2, 2}, {1, 1, 1.7, 1}, {1, 1, 1, 2.5}, {1, 1, 0.6, 3}}) {
+        for (const char* how : {"half_pixel", "align_corners", "asymmetric"}) {
+          const NodeDesc node = node_of(
+              "Resize", {{"mode", std::string("linear")}, {"coordinate_transformation_mode", std::string(how)}}, 13);
+          expect_as_portable(node, {x, none, floats({4}, scales)});
+        }
+      }
+    }
+  }
+}
+
+// Means far from 0, a first element far from the others, rows without variance, and sizes whose squares f32 has not.
+TEST(Rows, MomentsOfHalves) {
+  for (const DataType type : {DataType::f16, DataType::bf16}) {
+    for (const std::int64_t size : {1, 15, 64, 100, 1024, 1500}) {
+      for (const double offset : {0.0, 100.0, -1000.0}) {
+        for (const double spike : {0.0, 30000.0}) {
+          for (const double scale : {0.0, 1e-3, 1.0, 1e25}) {
+            if (scale > 1e4 && type == DataType::f16) continue;
+            std::vector<double> values(static_cast<std::size_t>(2 * size));
+            for (std::size_t i = 0; i < values.size(); ++i) {
+              values[i] = offset + scale * static_cast<double>(i * 7919 % 101) / 16;
+            }
+            values[0] += spike;
+            const HostTensor x = tensor(type, {2, size}, values);
+            const HostTensor gain = tensor(type, {size}, spread(size, 0.5, 2));
+            expect_as_portable(node_of("LayerNormalization", {}, 17, 3), {x, gain, gain}, 8e-3, 1e-3);
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(Rows, CastsOfEveryPair) {
   std::mt19937 random(5);
   const std::pair<DataType, std::int64_t> types[] = {
