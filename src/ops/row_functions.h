@@ -51,8 +51,9 @@ struct RowFunctions {
   void (*accumulate)(DataType type, const void* x, std::int64_t row_step, std::int64_t row_count, float* sums,
                      std::int64_t count);
   // y = exp(x - max(x)) / its sum, or the logarithm of that. Below e^-87 of the largest, and
-  // where it would be no normal number, it is 0. A NaN anywhere makes all of y NaN; count > 0.
-  void (*softmax)(bool logarithm, const float* x, float* y, std::int64_t count);
+  // where it would be no normal number, it is 0. A NaN anywhere makes all of y NaN; count > 0. Of halves `wide` has
+  // room for the row in f32.
+  void (*softmax)(bool logarithm, DataType type, const void* x, float* wide, void* y, std::int64_t count);
   // wide = x, and its moments in f32: for halves, whose range f32's squares hold but for sizes beyond 1e19.
   RowMoments (*moments)(DataType type, const void* x, float* wide, std::int64_t count);
   // y[i] = (x[i] - center) * factor * scale[i * step] + bias[i * step], step 0 or 1; `type` is that of y.
