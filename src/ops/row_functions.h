@@ -38,7 +38,8 @@ struct RowMoments {
 
 // `type`: of x and y, f32, f16 or bf16. Halves are computed in f32 and rounded once, without a pass of their own.
 struct RowFunctions {
-  // y[i] = f(x[i]); exp, sigmoid, tanh and erf within 3 ulp (simd/math.h).
+  // y[i] = f(x[i]); exp, sigmoid, tanh and erf within 3 ulp of f32 (simd/math.h), of halves sigmoid and swish within
+  // 2^-18 before they are rounded.
   void (*map)(RowFunction f, DataType type, const void* x, void* y, std::int64_t count);
   // y[i] = f(a[i * a_step], b[i * b_step]); steps are 0 or 1.
   void (*combine)(RowCombination f, DataType type, const void* a, std::int64_t a_step, const void* b,

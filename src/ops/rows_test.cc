@@ -438,5 +438,31 @@ TEST(Rows, FunctionsAreNearTheStandardLibrarys) {
   }
 }
 
+// The nearest half, or one beside it where the function is within 2^-6 of the middle of two; 0 below e^-87 times v.
+TEST(Rows, SigmoidOfEveryHalf) {
+  for (const DataType type : {DataType::f16, DataType::bf16}) {
+    HostTensor x = *HostTensor::allocate(TensorDesc::packed(type, {65536}));
+    for (int i = 0; i < 65536; ++i) {
+      reinterpret_cast<std::uint16_t*>(x.data.get())[i] = static_cast<std::uint16_t>(i);
+    }
+    const int digits = type == DataType::f16 ? 11 : 8, least = type == DataType::f16 ? -14 : -126;
+    for (const char* op : {"Sigmoid", "Swish"}) {
+      const auto got = run_op(node_of(op, {}, 24), {x});
+      ASSERT_TRUE(got.ok()) << got.error().message;
+      for (std::int64_t i = 0; i < 65536; ++i) {
+        const double v = x.at(i), y = got->front().at(i);
+        if (op == std::string("Swish") && std::isinf(v)) continue;  // infinity times 0
+        const double want = (op == std::string("Swish") ? v : 1.0) / (1 + std::exp(-v));
+        if (std::isnan(want) || std::isinf(want)) {
+          ASSERT_EQ(std::isnan(y), std::isnan(want)) << op << " of " << v;
+          continue;
+        }
+        const double place = std::ldexp(1.0, std::max(std::ilogb(want), least) + 1 - digits);
+        ASSERT_LE(std::abs(y - want), place * (0.5 + 0x1p-6) + 1e-36) << op << " of " << v;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace convoy::ops
