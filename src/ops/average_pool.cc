@@ -85,8 +85,11 @@ class AveragePool final : public SumPool {
     CONVOY_TRY(const PoolGeometry geometry, read_pooling(node, x.dims));
     CONVOY_TRY(const std::int64_t include, node.integer("count_include_pad", 0));
     const PoolKind kind = include != 0 ? PoolKind::average_include_pad : PoolKind::average_exclude_pad;
-    if (auto plan = onednn_pooling(kind, geometry, x, y, request.threads)) return plan;
-    return loop_plan<AverageOp>(node, geometry, x, y, include != 0, has_row_vectors(request));
+    const bool vectors = has_row_vectors(request);
+    if (!(vectors && has_channel_rows(x, y))) {
+      if (auto plan = onednn_pooling(kind, geometry, x, y, request.threads)) return plan;
+    }
+    return loop_plan<AverageOp>(node, geometry, x, y, include != 0, vectors);
   }
 
  protected:

@@ -197,20 +197,25 @@ class BatchNormalization final : public Operator {
              desc.is_packed(desc.channel_block == 8 ? Layout::nchw8c : Layout::nchw16c);
     };
     const auto blocked = in_blocks(x) && in_blocks(outputs[0]) ? std::optional(Blocked(x)) : std::nullopt;
+    // Of channels last, scale and shift are repeated for some positions, which are then a row of their own.
+    constexpr std::int64_t kRow = 512;
+    const bool last =
+        p.spatial && x.elements() > 0 && count > 1 && x.is_packed(Layout::nhwc) && outputs[0].is_packed(Layout::nhwc);
+    const std::int64_t repeats = last ? std::max<std::int64_t>(1, kRow / count) : 1;
     const RowFunctions* const rows = row_functions(request.cpu.isa);
     std::vector<DataType> types;
     for (int i = 1; i < 5; ++i) types.push_back(inputs[i].desc.type);
     return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
       using C = Compute<T>;
       // The workspace: mean and variance of the batch in double, then scale and shift.
-      const std::size_t bytes = static_cast<std::size_t>(count) * (2 * sizeof(double) + 2 * sizeof(C));
+      const std::size_t bytes = static_cast<std::size_t>(count) * (2 * sizeof(double) + 2 * repeats * sizeof(C));
       return make_plan(
           node,
           [=](std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) -> Result<void> {
             double* mean = static_cast<double*>(context.workspace);
             double* variance = mean + count;
             C* scale = reinterpret_cast<C*>(variance + count);
-            C* shift = scale + count;
+            C* shift = scale + count * repeats;
             const auto given = [&](int input, std::int64_t i) {
               return load_as_double(types[input - 1], in[input], i);
             };
@@ -236,6 +241,19 @@ class BatchNormalization final : public Operator {
             const auto* x = static_cast<const T*>(in[0]);
             auto* y = static_cast<T*>(out[0]);
             const Affine<C> f{scale, shift, static_cast<C>(p.least), static_cast<C>(p.most), rows};
+            if (repeats > 1) {
+              for (std::int64_t i = count; i < count * repeats; ++i) {
+                scale[i] = scale[i - count];
+                shift[i] = shift[i - count];
+              }
+              parallel_for(context, loop.elements() / count, count, [&](std::int64_t begin, std::int64_t end) {
+                for (std::int64_t at = begin; at < end; at += repeats) {
+                  const std::int64_t n = std::min(repeats, end - at) * count;
+                  affine_row(f, x + at * count, 1, 0, 1, y + at * count, 1, n);
+                }
+              });
+              return {};
+            }
             if (blocked) {
               parallel_for(context, loop.elements() / blocked->block, blocked->block,
                            [&](std::int64_t begin, std::int64_t end) { blocked->run(f, x, y, begin, end); });

@@ -31,7 +31,7 @@ Result<Dims> broadcast_inputs(const NodeDesc& node, std::span<const Input> input
 }
 
 std::optional<FewChannels> few_channels(const TensorDesc& y, const TensorDesc& a, const TensorDesc& b) {
-  if (y.rank() < 3 || y.elements() == 0 || (y.dims[1] != 8 && y.dims[1] != 16)) return std::nullopt;
+  if (y.rank() < 3 || y.elements() == 0 || y.dims[1] < 2 || y.dims[1] > kMostFewChannels) return std::nullopt;
   if (a.dims != y.dims || !a.is_packed(Layout::nhwc) || !y.is_packed(Layout::nhwc)) return std::nullopt;
   if (b.rank() != y.rank() || b.dims[1] != y.dims[1] || b.strides[1] != 1) return std::nullopt;
   if (b.dims[0] != 1 && b.dims[0] != y.dims[0]) return std::nullopt;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "ops/row_functions.h"
@@ -23,14 +24,14 @@ Result<TensorDesc> broadcast_operand(const NodeDesc& node, std::span<const Input
 // The dims that all operands broadcast to.
 Result<Dims> broadcast_inputs(const NodeDesc& node, std::span<const Input> inputs);
 
-// y = f(a, b) where y and a are channels last with 8 or 16 channels (what blocks of channels are to an operator) and b
-// has a value for each channel of a sample: squeeze and excitation. As runs along the channels, which are this short,
-// it would take several times as long.
+// y = f(a, b) where y and a are channels last and b has a value for each channel of a sample: squeeze and excitation,
+// biases. Runs along the channels alone would be so short that finding them takes longer than computing them.
 struct FewChannels {
   std::int64_t channels, positions;  // of a sample
   std::int64_t sample_stride;        // of b; 0: all samples have the same
 };
 std::optional<FewChannels> few_channels(const TensorDesc& y, const TensorDesc& a, const TensorDesc& b);
+constexpr std::int64_t kMostFewChannels = 256;
 
 template <class F, bool kToBool = false>
 class BinaryOperator final : public Operator {
@@ -59,16 +60,13 @@ class BinaryOperator final : public Operator {
           [f, loop, few, rows = row_functions(request.cpu.isa)](
               std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) -> Result<void> {
             using Out = std::conditional_t<kToBool, bool, T>;
-            if constexpr (kHasFewChannels<T>) {
-              if (few) {
-                const auto run = few->channels == 8 ? positions<8, T, Out> : positions<16, T, Out>;
-                const std::int64_t count = loop.elements() / few->channels;
-                parallel_for(context, count, 2 * few->channels, [&](std::int64_t begin, std::int64_t end) {
-                  run(f, rows, *few, static_cast<const T*>(in[0]), static_cast<const T*>(in[1]),
-                      static_cast<Out*>(out[0]), begin, end);
-                });
-                return {};
-              }
+            if (few) {
+              const std::int64_t count = loop.elements() / few->channels;
+              parallel_for(context, count, 2 * few->channels, [&](std::int64_t begin, std::int64_t end) {
+                positions<T, Out>(f, rows, *few, static_cast<const T*>(in[0]), static_cast<const T*>(in[1]),
+                                  static_cast<Out*>(out[0]), begin, end);
+              });
+              return {};
             }
             parallel_for(context, loop.elements(), 2, [&](std::int64_t begin, std::int64_t end) {
               loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
@@ -83,34 +81,21 @@ class BinaryOperator final : public Operator {
   }
 
  private:
-  // Nobody scales the channels of integers, or compares them with a value each: those have the loop for rows alone.
-  template <class T>
-  static constexpr bool kHasFewChannels = is_float_element<T> && !kToBool;
-
-  template <std::int64_t kChannels, class T, class Out>
+  // Values of b are repeated for some positions, which are then a row of their own.
+  template <class T, class Out>
   static void positions(const F& f, const RowFunctions* rows, const FewChannels& few, const T* a, const T* b, Out* y,
                         std::int64_t begin, std::int64_t end) {
+    std::array<T, 4 * kMostFewChannels> repeated;
+    const std::int64_t channels = few.channels, most = static_cast<std::int64_t>(repeated.size()) / channels;
     for (std::int64_t at = begin; at < end;) {
-      const std::int64_t sample = at / few.positions;
+      const std::int64_t sample = at / few.positions, last = std::min(end, (sample + 1) * few.positions);
       const T* const of_sample = b + sample * few.sample_stride;
-      if constexpr (is_half<T>) {
-        const bool vectors = rows != nullptr;
-        // Chunks hold whole positions: b is widened once a sample and repeated as far as a chunk goes.
-        const std::int64_t last = std::min(end, (sample + 1) * few.positions);
-        const std::int64_t longest = std::min(kRowChunk, (last - at) * kChannels);
-        RowBuffer first, second;
-        load_row(vectors, of_sample, 1, kChannels, second.data());
-        for (std::int64_t i = kChannels; i < longest; ++i) second[i] = second[i - kChannels];
-        for (std::int64_t n; at < last; at += n) {
-          n = std::min(kRowChunk / kChannels, last - at);
-          const float* from = load_row(vectors, a + at * kChannels, 1, n * kChannels, first.data());
-          store(f, vectors, from, second.data(), y + at * kChannels, 1, n * kChannels, first.data());
-        }
-      } else {
-        for (const std::int64_t last = std::min(end, (sample + 1) * few.positions); at < last; ++at) {
-          // Too short for a call of RowFunctions.
-          row(f, nullptr, a + at * kChannels, 1, of_sample, 1, y + at * kChannels, 1, kChannels);
-        }
+      for (std::int64_t p = 0; p < std::min(most, last - at); ++p) {
+        std::copy_n(of_sample, channels, repeated.data() + p * channels);
+      }
+      for (std::int64_t n; at < last; at += n) {
+        n = std::min(most, last - at);
+        row(f, rows, a + at * channels, 1, repeated.data(), 1, y + at * channels, 1, n * channels);
       }
     }
   }

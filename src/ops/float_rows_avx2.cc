@@ -105,14 +105,15 @@ RowSums sums_row(const float* x, double center, std::int64_t count) {
 }
 
 double sum_row(const float* x, std::int64_t count) {
-  __m256d sums[2] = {};
+  __m256d sums[4] = {};
   std::int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (int half = 0; half < 2; ++half) {
-      sums[half] = _mm256_add_pd(sums[half], _mm256_cvtps_pd(_mm_loadu_ps(x + i + 4 * half)));
-    }
+  const auto add = [&](int quarter) {
+    sums[quarter] = _mm256_add_pd(sums[quarter], _mm256_cvtps_pd(_mm_loadu_ps(x + i + 4 * quarter)));
+  };
+  for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
+    for (int quarter = 0; quarter < 4; ++quarter) add(quarter);
   }
-  double result = total(sums[0], sums[1]);
+  double result = total(_mm256_add_pd(sums[0], sums[1]), _mm256_add_pd(sums[2], sums[3]));
   for (; i < count; ++i) result += static_cast<double>(x[i]);
   return result;
 }

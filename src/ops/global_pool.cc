@@ -79,14 +79,16 @@ void reduce_rows(const Planes<T>& planes, const T* x, std::int64_t rows, Compute
   for (std::int64_t c0 = 0; c0 < planes.channels; c0 += kRowChunk) {
     const std::int64_t lanes = std::min(kRowChunk, planes.channels - c0);
     for (auto& row : acc) std::fill_n(row, lanes, start);
-    for (std::int64_t i = 0; i < rows; ++i) {
-      C* row = acc[i % 4];
-      if constexpr (kKind == Kind::average && has_row_functions<T>) {
-        if (planes.rows != nullptr) {
-          planes.rows->accumulate(float_type<T>, x + i * planes.channels + c0, row, lanes);
-          continue;
-        }
+    std::int64_t i = 0;
+    if constexpr (kKind == Kind::average && has_row_functions<T>) {
+      constexpr std::int64_t kRows = 64;  // whose sum is made before it is added
+      for (; planes.rows != nullptr && i < rows; i += kRows) {
+        planes.rows->accumulate(float_type<T>, x + i * planes.channels + c0, planes.channels, std::min(kRows, rows - i),
+                                acc[i / kRows % 4], lanes);
       }
+    }
+    for (; i < rows; ++i) {
+      C* row = acc[i % 4];
       const C* values = computed(planes.rows != nullptr, x + i * planes.channels + c0, lanes, buffer);
 #pragma GCC ivdep
       for (std::int64_t lane = 0; lane < lanes; ++lane) row[lane] = step<kKind>(row[lane], values[lane], planes.p);

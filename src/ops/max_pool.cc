@@ -88,9 +88,11 @@ void max_pool_rows(const PoolGeometry& geometry, const TensorDesc& x_desc, const
   const PoolAxis &depth = geometry.axes[0], &height = geometry.axes[1], &width = geometry.axes[2];
   const std::array<std::int64_t, 5> xs = five_strides(x_desc), ys = five_strides(y_desc);
   const std::int64_t channels = x_desc.dims[1], row = width.in * channels;
-  const std::vector<PoolRun> runs = runs_of(width, width.stride != 1);
-  const auto largest = [type = x_desc.type](const std::vector<const void*>& taps, std::int64_t count, void* to) {
-    avx2::pool_row(type, avx2::PoolFunction::max, taps.data(), static_cast<std::int64_t>(taps.size()), 1, count, 1, to);
+  const std::vector<PoolRun> runs = runs_of(width);
+  const std::int64_t step = width.stride * channels;
+  const auto largest = [&](const std::vector<const void*>& taps, std::int64_t count, std::int64_t positions, void* to) {
+    avx2::pool_row(x_desc.type, avx2::PoolFunction::max,
+                   {taps.data(), static_cast<std::int64_t>(taps.size()), 1, count, positions, step, channels}, to);
   };
   const std::int64_t work = row * (depth.kernel * height.kernel + width.kernel) / 8;
   parallel_for(context, x_desc.dims[0] * depth.out * height.out, work, [&](std::int64_t begin, std::int64_t end) {
@@ -107,7 +109,7 @@ void max_pool_rows(const PoolGeometry& geometry, const TensorDesc& x_desc, const
           taps.push_back(x + n * xs[0] + d * xs[2] + h * xs[3]);
         }
       }
-      largest(taps, row, columns.data());
+      largest(taps, row, 1, columns.data());
       std::uint8_t* const to = y + n * ys[0] + od * ys[2] + oh * ys[3];
       for (const PoolRun& run : runs) {
         taps.clear();
@@ -115,7 +117,9 @@ void max_pool_rows(const PoolGeometry& geometry, const TensorDesc& x_desc, const
           const std::int64_t at = run.begin * width.stride + kw * width.dilation - width.pad;
           taps.push_back(columns.data() + at * channels);
         }
-        largest(taps, (run.end - run.begin) * channels, to + run.begin * channels);
+        const std::int64_t positions = run.end - run.begin;
+        const bool one_row = width.stride == 1;
+        largest(taps, one_row ? positions * channels : channels, one_row ? 1 : positions, to + run.begin * channels);
       }
     }
   });
@@ -149,7 +153,7 @@ class MaxPool final : public Operator {
     CONVOY_TRY(const std::int64_t order, node.integer("storage_order", 0));
     const bool with_indices = outputs.size() > 1, vectors = has_row_vectors(request);
     const TensorDesc indices = with_indices ? outputs[1] : y;
-    if (!with_indices) {
+    if (!with_indices && !(vectors && has_channel_rows(x, y))) {
       if (auto plan = onednn_pooling(PoolKind::max, geometry, x, y, request.threads)) return plan;
     }
     if (!with_indices && vectors && goes_by_rows(x, y)) {

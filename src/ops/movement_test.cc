@@ -1,5 +1,7 @@
 // Reshape, Squeeze, Transpose, Slice, Concat, Split, Expand, Tile, Pad, Shape, Constant ...: values from the operator
 // specification's examples and by hand.
+#include <random>
+
 #include "ops/op_testing.h"
 
 namespace convoy::ops {
@@ -66,6 +68,23 @@ TEST(Movement, Transpose) {
   } while (std::next_permutation(perm.begin(), perm.end()));
   expect_refused(node_of("Transpose", {{"perm", Ints{0, 0}}}), {floats({2, 3}, iota(6))}, "no permutation");
   expect_refused(node_of("Transpose", {{"perm", Ints{0}}}), {floats({2, 3}, iota(6))}, "perm has 1 entries");
+}
+
+// Dims beyond a tile, whole ones and not, read in runs and written in runs; few tiles for the threads and many.
+TEST(Movement, TransposeOfManyTiles) {
+  std::mt19937 random(1);
+  for (const DataType type : {DataType::u8, DataType::f16, DataType::f32, DataType::f64}) {
+    for (const auto& [rows, columns] :
+         {std::pair<std::int64_t, std::int64_t>{1031, 70}, {70, 1031}, {600, 523}, {64, 2048}}) {
+      const HostTensor x = varied(type, {2, rows, columns}, random);
+      HostTensor want = *HostTensor::allocate(TensorDesc::packed(type, {2, columns, rows}));
+      for (std::int64_t i = 0; i < x.desc.elements(); ++i) {
+        const std::int64_t n = i / (rows * columns), r = i / columns % rows, c = i % columns;
+        store_from_double(type, want.data.get(), (n * columns + c) * rows + r, x.at(i));
+      }
+      expect_op(node_of("Transpose", {{"perm", Ints{0, 2, 1}}}), {x}, {want}, 0, 0);
+    }
+  }
 }
 
 TEST(Movement, Slice) {

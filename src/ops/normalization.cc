@@ -112,11 +112,15 @@ void normalize_row(const Rows& rows, std::int64_t row, const T* x, const T* scal
         const std::int64_t n = std::min(kRowChunk, count - start), some = step == 0 ? 1 : n;
         const float* gain = load_row(vectors, a + start * a_step, a_step, some, scales.data());
         const float* shift = load_row(vectors, b + start * b_step, b_step, some, biases.data());
-        in_f32(vectors, from + start, 1, to + start, 1, n,
-               [&](const float* in, float* out, std::int64_t, std::int64_t) {
-                 if (vectors) return rows.vectors->normalize(in, center, factor, gain, shift, step, out, n);
-                 normalize_run(in, center, factor, gain, step, shift, step, out, n);
-               });
+        if (vectors) {
+          RowBuffer values;
+          const float* in = load_row(true, from + start, 1, n, values.data());
+          rows.vectors->normalize(in, center, factor, gain, shift, step, float_type<T>, to + start, n);
+          continue;
+        }
+        in_f32(false, from + start, 1, to + start, 1, n, [&](const float* in, float* out, std::int64_t, std::int64_t) {
+          normalize_run(in, center, factor, gain, step, shift, step, out, n);
+        });
       }
     } else {
       normalize_run(from, center, factor, a, a_step, b, b_step, to, count);
@@ -127,6 +131,14 @@ void normalize_row(const Rows& rows, std::int64_t row, const T* x, const T* scal
 // Of halves: scale and bias are widened once for all rows, and each row once for both of its passes.
 constexpr std::int64_t kWidest = 1024;  // elements of a row
 
+// What f32 may have lost (overflow, differences that vanish squared) is computed again as other types are.
+template <class T>
+Moments moments_of_halves(const RowFunctions& vectors, const T* x, float* wide, std::int64_t count) {
+  const RowMoments m = vectors.moments(row_type<T>, x, wide, count);
+  if (m.variance > 1e-25 && m.variance < 1e30) return {m.mean, m.variance};
+  return moments_of(true, wide, count);
+}
+
 template <class T, class F>
 void normalize_wide(const Rows& rows, std::int64_t begin, std::int64_t end, const T* x, const T* scale, const T* bias,
                     T* y, F&& row_done) {
@@ -136,12 +148,10 @@ void normalize_wide(const Rows& rows, std::int64_t begin, std::int64_t end, cons
   shift.fill(0);
   if (rows.has_bias) avx2::widen_row(row_type<T>, bias, shift.data(), size);
   for (std::int64_t r = begin; r < end; ++r) {
-    avx2::widen_row(row_type<T>, x + r * size, row.data(), size);
-    const Moments m = moments_of(true, row.data(), size);
+    const Moments m = moments_of_halves(*rows.vectors, x + r * size, row.data(), size);
     const double inverse = 1 / std::sqrt(m.variance + rows.epsilon);
     rows.vectors->normalize(row.data(), static_cast<float>(m.mean), static_cast<float>(inverse), gain.data(),
-                            shift.data(), 1, row.data(), size);
-    avx2::narrow_row(row_type<T>, row.data(), y + r * size, size);
+                            shift.data(), 1, row_type<T>, y + r * size, size);
     row_done(r, m, inverse);
   }
 }

@@ -81,6 +81,11 @@ std::array<std::int64_t, 5> five_strides(const TensorDesc& desc) {
   return strides;
 }
 
+bool has_channel_rows(const TensorDesc& x, const TensorDesc& y) {
+  constexpr std::int64_t kLeast = 8;  // f32 elements of a vector
+  return x.dims[1] >= kLeast && x.strides[1] == 1 && y.strides[1] == 1;
+}
+
 std::unique_ptr<OpPlan> onednn_pooling(PoolKind kind, const PoolGeometry& geometry, const TensorDesc& x,
                                        const TensorDesc& y, int threads) {
   if (x.type != DataType::f32 || x.elements() == 0 || y.elements() == 0) return nullptr;

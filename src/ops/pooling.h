@@ -50,13 +50,17 @@ Dims pooled_dims(const PoolGeometry& geometry, const Dims& dims);
 // Strides of N, C, D, H, W: 0 for dims the tensor has not.
 std::array<std::int64_t, 5> five_strides(const TensorDesc& desc);
 
+// Whether the channels of a position are a row of vectors (rows_avx2.h): our loops are then faster than oneDNN's.
+bool has_channel_rows(const TensorDesc& x, const TensorDesc& y);
+
 // The plan of oneDNN's pooling, or null where it has no optimised one that computes the same.
 enum class PoolKind { max, average_exclude_pad, average_include_pad };
 std::unique_ptr<OpPlan> onednn_pooling(PoolKind kind, const PoolGeometry& geometry, const TensorDesc& x,
                                        const TensorDesc& y, int threads);
 
-// Neighbouring outputs whose windows have the same taps: channels of one position, or positions along the width.
-//   y[i * y_stride] is what the windows' operator gives for taps[k][i * stride], k in order; i in [0, count).
+// Outputs whose windows have the same taps: positions along the width, or the channels of such positions.
+//   y[p * y_step + i * y_stride] is what the windows' operator gives for taps[k][p * step + i * stride], k in order;
+//   i in [0, count), p in [0, positions).
 template <class T>
 struct PoolRow {
   std::span<const void* const> taps;  // of T
@@ -64,18 +68,19 @@ struct PoolRow {
   T* y;
   std::int64_t y_stride;
   std::int64_t inside, padded;  // how many taps read the input; how many read it or its padding
+  std::int64_t positions = 1, step = 0, y_step = 0;
 };
 
 // Outputs along a row that have the same taps, `begin` to `end`.
 struct PoolRun {
   std::int64_t begin, end;
 };
-inline std::vector<PoolRun> runs_of(const PoolAxis& width, bool one_by_one) {
+inline std::vector<PoolRun> runs_of(const PoolAxis& width) {
   std::vector<PoolRun> runs;
   for (std::int64_t o = 0; o < width.out; ++o) {
     const bool same = o > 0 && width.first_tap(o) == width.first_tap(o - 1) &&
                       width.last_tap(o) == width.last_tap(o - 1) && width.padded_taps(o) == width.padded_taps(o - 1);
-    if (same && !one_by_one) {
+    if (same) {
       runs.back().end = o + 1;
     } else {
       runs.push_back({o, o + 1});
@@ -95,7 +100,10 @@ void pool(const PoolGeometry& geometry, const TensorDesc& x_desc, const TensorDe
   const std::int64_t taps_in_row = std::min(width.kernel, width.in);
   const std::int64_t rows = std::min(depth.kernel, depth.in) * std::min(height.kernel, height.in);
 
-  const std::vector<PoolRun> runs = runs_of(width, by_channels);
+  const std::vector<PoolRun> runs = runs_of(width);
+  const std::int64_t step = width.stride * xs[4];  // of the taps from a position to the next
+  // Neighbouring positions without a gap are one long row of channels.
+  const bool one_row = by_channels && step == lanes && ys[4] == lanes;
 
   const std::int64_t count = x_desc.dims[0] * planes * depth.out * height.out * width.out;
   parallel_for(context, count, lanes * rows * taps_in_row, [&](std::int64_t begin, std::int64_t end) {
@@ -109,7 +117,7 @@ void pool(const PoolGeometry& geometry, const TensorDesc& x_desc, const TensorDe
       const std::int64_t inside_rows = std::max<std::int64_t>(0, depth.last_tap(od) - depth.first_tap(od)) *
                                        std::max<std::int64_t>(0, height.last_tap(oh) - height.first_tap(oh));
       const std::int64_t padded_rows = depth.padded_taps(od) * height.padded_taps(oh);
-      for (std::size_t r = by_channels ? static_cast<std::size_t>(w0) : 0; r < runs.size() && runs[r].begin < w1; ++r) {
+      for (std::size_t r = 0; r < runs.size() && runs[r].begin < w1; ++r) {
         const std::int64_t o = std::max(w0, runs[r].begin), o_end = std::min(w1, runs[r].end);
         if (o >= o_end) continue;
         const std::int64_t first = width.first_tap(o), last = width.last_tap(o);
@@ -124,10 +132,23 @@ void pool(const PoolGeometry& geometry, const TensorDesc& x_desc, const TensorDe
             }
           }
         }
-        row(PoolRow<T>{std::span<const void* const>(taps.data(), found), by_channels ? 1 : width.stride * xs[4],
-                       by_channels ? lanes : o_end - o, y + n * ys[0] + c * ys[1] + od * ys[2] + oh * ys[3] + o * ys[4],
-                       by_channels ? 1 : ys[4], inside_rows * std::max<std::int64_t>(0, last - first),
-                       padded_rows * width.padded_taps(o)});
+        PoolRow<T> made{std::span<const void* const>(taps.data(), found),
+                        step,
+                        o_end - o,
+                        y + n * ys[0] + c * ys[1] + od * ys[2] + oh * ys[3] + o * ys[4],
+                        ys[4],
+                        inside_rows * std::max<std::int64_t>(0, last - first),
+                        padded_rows * width.padded_taps(o)};
+        if (by_channels) {
+          made.stride = made.y_stride = 1;
+          made.count = one_row ? lanes * (o_end - o) : lanes;
+          if (!one_row) {
+            made.positions = o_end - o;
+            made.step = step;
+            made.y_step = ys[4];
+          }
+        }
+        row(made);
       }
     }
   });
@@ -142,11 +163,10 @@ template <class T, class Op>
 void pool_row(const Op& op, const PoolRow<T>& row) {
   constexpr std::int64_t kLanes = 64;  // accumulators that stay in the first-level cache
   typename Op::Acc acc[kLanes];
-  for (std::int64_t i0 = 0; i0 < row.count; i0 += kLanes) {
-    const std::int64_t lanes = std::min(kLanes, row.count - i0);
+  const auto lanes_of = [&](std::int64_t from, T* y, std::int64_t lanes) {
     std::fill_n(acc, lanes, op.start());
     for (const void* tap : row.taps) {
-      const T* at = static_cast<const T*>(tap) + i0 * row.stride;
+      const T* at = static_cast<const T*>(tap) + from;
       const auto step = [&](std::int64_t stride) {
         for (std::int64_t i = 0; i < lanes; ++i) acc[i] = op.step(acc[i], static_cast<Compute<T>>(at[i * stride]));
       };
@@ -159,8 +179,12 @@ void pool_row(const Op& op, const PoolRow<T>& row) {
         step(row.stride);
       }
     }
-    for (std::int64_t i = 0; i < lanes; ++i) {
-      row.y[(i0 + i) * row.y_stride] = op.finish(acc[i], row.inside, row.padded);
+    for (std::int64_t i = 0; i < lanes; ++i) y[i * row.y_stride] = op.finish(acc[i], row.inside, row.padded);
+  };
+  for (std::int64_t p = 0; p < row.positions; ++p) {
+    for (std::int64_t i = 0; i < row.count; i += kLanes) {
+      lanes_of(p * row.step + i * row.stride, row.y + p * row.y_step + i * row.y_stride,
+               std::min(kLanes, row.count - i));
     }
   }
 }
@@ -168,11 +192,13 @@ void pool_row(const Op& op, const PoolRow<T>& row) {
 // The same of a maximum or an average by vectors: false where there are none for the type or the strides.
 template <class T>
 bool pool_row_by_vectors(avx2::PoolFunction function, std::int64_t divisor, const PoolRow<T>& row) {
-  if constexpr (has_wide_rows<T>) {
-    constexpr DataType type = row_type<T>;
+  if constexpr (has_wide_rows<T> || std::is_same_v<T, float>) {
+    constexpr DataType type = std::is_same_v<T, float> ? DataType::f32 : row_type<T>;
     if (row.y_stride != 1 || !avx2::has_pool_row(type, function, row.stride)) return false;
-    avx2::pool_row(type, function, row.taps.data(), static_cast<std::int64_t>(row.taps.size()), row.stride, row.count,
-                   static_cast<float>(divisor), row.y);
+    avx2::pool_row(type, function,
+                   {row.taps.data(), static_cast<std::int64_t>(row.taps.size()), row.stride, row.count, row.positions,
+                    row.step, row.y_step, static_cast<float>(divisor)},
+                   row.y);
     return true;
   }
   return false;

@@ -268,6 +268,12 @@ class DequantizeLinear final : public Operator {
           each_run<Q, T, C>(pieces, scale_type, zero_type, in, out[0], 2, context, [&](const Run<Q, T, C>& run) {
             const C *scale = run.scale, *zero = run.zero;
             if constexpr (std::is_same_v<C, float>) {
+              if constexpr (kIsByte<Q> && std::is_same_v<T, float>) {
+                if (vectors && run.step == 0 && run.x_stride == 1 && run.y_stride == 1) {
+                  return avx2::dequantize_row(zero_type, run.x, *scale, static_cast<std::int32_t>(*zero), run.y,
+                                              run.count);
+                }
+              }
               RowBuffer buffer;
               const float* row = load_row(vectors, run.x, run.x_stride, run.count, buffer.data());
               if (run.step == 0) {

@@ -7,6 +7,7 @@
 
 #include "ops/families.h"
 #include "ops/from_real.h"
+#include "ops/row_functions.h"
 #include "ops/rows.h"
 #include "ops/unary.h"
 
@@ -89,8 +90,9 @@ struct Elements {
   // `count` values from element `at` on, `stride` elements apart: in the buffer, or where they are.
   const V* (*load)(const void* x, std::int64_t at, std::int64_t stride, std::int64_t count, V* buffer);
   void (*store)(void* y, std::int64_t at, Wide<V> result);
-  V lowest, highest;     // of the element's type
-  bool vectors = false;  // there are rows of f32
+  V lowest, highest;                   // of the element's type
+  const RowFunctions* rows = nullptr;  // of floats: null where there are none
+  DataType half = DataType::f32;       // f16 or bf16: what a run of elements is
 };
 
 template <class T, bool kVectors>
@@ -110,11 +112,15 @@ void store(void* y, std::int64_t at, Wide<ValueOf<T>> result) {
 }
 
 template <class T>
-Elements<ValueOf<T>> elements_of(bool vectors) {
+Elements<ValueOf<T>> elements_of(const RowFunctions* rows) {
   using V = ValueOf<T>;
   if constexpr (is_float_element<T>) {
-    return {vectors ? load<T, is_half<T>> : load<T, false>, store<T>, -std::numeric_limits<V>::infinity(),
-            std::numeric_limits<V>::infinity(), vectors};
+    return {rows != nullptr ? load<T, is_half<T>> : load<T, false>,
+            store<T>,
+            -std::numeric_limits<V>::infinity(),
+            std::numeric_limits<V>::infinity(),
+            rows,
+            is_half<T> ? float_type<T> : DataType::f32};
   } else {
     return {load<T, false>, store<T>, std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max()};
   }
@@ -238,6 +244,20 @@ using Run = FunctionRef<void(const std::int64_t* at, std::int64_t count)>;
   loop.run(begin, end, body);
 }
 
+// The sum of neighbouring halves, some thousands in f32 at a time: 32 sums of 64 elements, which keep their digits.
+double sum_of_halves(const RowFunctions& rows, DataType type, const std::uint16_t* x, std::int64_t count) {
+  constexpr std::int64_t kWidth = 32, kRows = 64;
+  double sum = 0;
+  for (std::int64_t start = 0; start < count; start += kWidth * kRows) {
+    const std::int64_t n = std::min(kWidth * kRows, count - start), rest = n % kWidth;
+    std::array<float, kWidth> sums{};
+    rows.accumulate(type, x + start, kWidth, n / kWidth, sums.data(), kWidth);
+    if (rest > 0) rows.accumulate(type, x + start + n - rest, kWidth, 1, sums.data(), rest);
+    for (const float each : sums) sum += static_cast<double>(each);
+  }
+  return sum;
+}
+
 // One output element: runs along the reduced dims, in several lanes so that additions need not wait for each other.
 template <class A, class V>
 A reduce_one(const BroadcastLoop& reduced, const Elements<V>& elements, const void* x, std::int64_t first) {
@@ -246,11 +266,17 @@ A reduce_one(const BroadcastLoop& reduced, const Elements<V>& elements, const vo
   std::array<V, kChunk> buffer;
   const std::int64_t stride = reduced.inner_stride(0);
   const auto run = [&](std::int64_t from, std::int64_t size) {
+    if constexpr (requires { lanes[0].add_row(buffer.data(), size); }) {
+      if (elements.rows != nullptr && elements.half != DataType::f32 && stride == 1) {
+        lanes[0].sum += sum_of_halves(*elements.rows, elements.half, static_cast<const std::uint16_t*>(x) + from, size);
+        return;
+      }
+    }
     for (std::int64_t start = 0; start < size; start += kChunk) {
       const std::int64_t count = std::min(kChunk, size - start);
       const V* values = elements.load(x, from + start * stride, stride, count, buffer.data());
       if constexpr (requires { lanes[0].add_row(values, count); }) {
-        if (elements.vectors) {
+        if (elements.rows != nullptr) {
           lanes[0].add_row(values, count);
           continue;
         }
@@ -291,7 +317,7 @@ void reduce_neighbours(const BroadcastLoop& reduced, const Elements<V>& elements
     };
     const bool rows = [&] {
       if constexpr (requires { sums[0].add_row(buffer.data(), n); }) {
-        if (!elements.vectors) return false;
+        if (elements.rows == nullptr) return false;
         std::array<double, kChunk> totals{};
         each_row([&](const V* values) { avx2::add_row(values, totals.data(), n); });
         for (std::int64_t i = 0; i < n; ++i) sums[i].sum = totals[i];
@@ -376,7 +402,7 @@ class Reduce final : public Operator {
           });
     }
     return dispatch<kSet>(inputs[0].desc.type, [&]<class T>(Tag<T>) {
-      return plan_of(node, loops, elements_of<T>(has_row_vectors(request)));
+      return plan_of(node, loops, elements_of<T>(row_functions(request.cpu.isa)));
     });
   }
 

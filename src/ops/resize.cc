@@ -180,8 +180,9 @@ std::unique_ptr<OpPlan> passes_plan(const NodeDesc& node, const Request& request
   const ResizePasses<C> passes(request.method, axes, resized, x.type, plan_request.threads);
   return make_plan(
       node,
-      [passes, vectors = has_row_vectors(plan_request)](auto in, auto out, const ExecContext& context) -> Result<void> {
-        passes.run(vectors, in[0], out[0], context);
+      [passes, functions = row_functions(plan_request.cpu.isa)](auto in, auto out,
+                                                                const ExecContext& context) -> Result<void> {
+        passes.run(functions, in[0], out[0], context);
         return {};
       },
       passes.workspace_bytes());

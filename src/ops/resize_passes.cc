@@ -112,6 +112,18 @@ void ResizePass<C>::combine_line(bool vectors, const T* x, std::int64_t o, C* y)
 }
 
 template <class C>
+template <class From, class To>
+bool ResizePass<C>::weigh(const RowFunctions* rows, const From* x, std::int64_t first, std::int64_t last, To* y) const {
+  if constexpr (std::is_same_v<C, float> && has_row_functions<From> && has_row_functions<To>) {
+    if (rows == nullptr || taps != 2 || inner == 1 || !extrapolated.empty()) return false;
+    rows->weigh(float_type<From>, x, index.data() + first, weight.data() + first, out, last - first, inner,
+                float_type<To>, y);
+    return true;
+  }
+  return false;
+}
+
+template <class C>
 void ResizePass<C>::expand(bool vectors, const C* x, C* y) const {
   if (inner > 1) {
     for (std::int64_t o = 0; o < out; ++o) combine_line(vectors, x, o, y + o * inner);
@@ -172,8 +184,9 @@ std::size_t ResizePasses<C>::workspace_bytes() const {
 
 template <class C>
 template <class From, class To>
-void ResizePasses<C>::run(const Step& step, bool vectors, const From* x, To* y, const ExecContext& context,
-                          C* rows) const {
+void ResizePasses<C>::run(const Step& step, const RowFunctions* functions, const From* x, To* y,
+                          const ExecContext& context, C* rows) const {
+  const bool vectors = functions != nullptr;
   const ResizePass<C>&first = passes_[step.first], &second = passes_[step.second];
   const bool fused = step.first != step.second, lines = !fused && first.inner == 1;
   const std::int64_t units = lines ? first.outer : first.outer * first.out;
@@ -187,8 +200,11 @@ void ResizePasses<C>::run(const Step& step, bool vectors, const From* x, To* y, 
       To* to = y + unit * length;
       C* made = result;
       if constexpr (std::is_same_v<To, C>) made = to;
+      const std::int64_t o = unit % first.out;
+      const From* const lines_at = x + unit / first.out * first.in * first.inner;
       if (fused) {
-        first.combine(vectors, x, unit, row);
+        if (!first.weigh(functions, lines_at, o, o + 1, row)) first.combine(vectors, x, unit, row);
+        if (second.weigh(functions, row, 0, second.out, to)) continue;
         second.expand(vectors, row, made);
       } else if (lines) {
         const From* line = x + unit * first.in;
@@ -202,6 +218,7 @@ void ResizePasses<C>::run(const Step& step, bool vectors, const From* x, To* y, 
         }
         first.expand(vectors, loaded, made);
       } else {
+        if (first.weigh(functions, lines_at, o, o + 1, to)) continue;
         first.combine(vectors, x, unit, made);
       }
       if constexpr (!std::is_same_v<To, C>) store(vectors, made, length, to);
@@ -210,7 +227,7 @@ void ResizePasses<C>::run(const Step& step, bool vectors, const From* x, To* y, 
 }
 
 template <class C>
-void ResizePasses<C>::run(bool vectors, const void* x, void* y, const ExecContext& context) const {
+void ResizePasses<C>::run(const RowFunctions* functions, const void* x, void* y, const ExecContext& context) const {
   if (steps_.empty()) {
     std::memcpy(y, x, elements_ * size_of(type_));
     return;
@@ -225,13 +242,13 @@ void ResizePasses<C>::run(bool vectors, const void* x, void* y, const ExecContex
       const T* first = static_cast<const T*>(x);
       T* result = static_cast<T*>(y);
       if (i == 0 && i == last) {
-        run(steps_[i], vectors, first, result, context, rows);
+        run(steps_[i], functions, first, result, context, rows);
       } else if (i == 0) {
-        run(steps_[i], vectors, first, spare[0], context, rows);
+        run(steps_[i], functions, first, spare[0], context, rows);
       } else if (i == last) {
-        run(steps_[i], vectors, from, result, context, rows);
+        run(steps_[i], functions, from, result, context, rows);
       } else {
-        run(steps_[i], vectors, from, spare[i % 2], context, rows);
+        run(steps_[i], functions, from, spare[i % 2], context, rows);
       }
     }
   });

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ops/resize_axis.h"
+#include "ops/row_functions.h"
 
 namespace convoy::ops {
 
@@ -34,6 +35,9 @@ struct ResizePass {
   // The same of the line at x.
   template <class T>
   void combine_line(bool vectors, const T* x, std::int64_t o, C* y) const;
+  // Outputs [first, last) of the line at x, already of type To: false where there are no vectors for that.
+  template <class From, class To>
+  bool weigh(const RowFunctions* rows, const From* x, std::int64_t first, std::int64_t last, To* y) const;
   // A whole line: in * inner elements become out * inner.
   void expand(bool vectors, const C* x, C* y) const;
 };
@@ -47,7 +51,8 @@ class ResizePasses {
                DataType type, int threads);
 
   std::size_t workspace_bytes() const;
-  void run(bool vectors, const void* x, void* y, const ExecContext& context) const;
+  // `functions`: null where there are no vectors.
+  void run(const RowFunctions* functions, const void* x, void* y, const ExecContext& context) const;
 
  private:
   // A pass, or two of which the second takes rows of the first as its lines.
@@ -55,7 +60,8 @@ class ResizePasses {
     std::size_t first, second;  // passes; equal: one
   };
   template <class From, class To>
-  void run(const Step& step, bool vectors, const From* x, To* y, const ExecContext& context, C* rows) const;
+  void run(const Step& step, const RowFunctions* functions, const From* x, To* y, const ExecContext& context,
+           C* rows) const;
 
   std::vector<ResizePass<C>> passes_;
   std::vector<Step> steps_;

@@ -32,9 +32,14 @@ struct RowFunction {
 
 enum class RowCombination : std::uint8_t { add, sub, mul, div };
 
+struct RowMoments {
+  double mean, variance;
+};
+
 // `type`: of x and y, f32, f16 or bf16. Halves are computed in f32 and rounded once, without a pass of their own.
 struct RowFunctions {
-  // y[i] = f(x[i]); exp, sigmoid, tanh and erf within 3 ulp (simd/math.h).
+  // y[i] = f(x[i]); exp, sigmoid, tanh and erf within 3 ulp of f32 (simd/math.h), of halves sigmoid and swish within
+  // 2^-18 before they are rounded.
   void (*map)(RowFunction f, DataType type, const void* x, void* y, std::int64_t count);
   // y[i] = f(a[i * a_step], b[i * b_step]); steps are 0 or 1.
   void (*combine)(RowCombination f, DataType type, const void* a, std::int64_t a_step, const void* b,
@@ -43,14 +48,22 @@ struct RowFunctions {
   // own that `count` alone decides.
   void (*dots)(DataType type, const float* x, const void* rows, std::int64_t row_step, std::int64_t row_count,
                std::int64_t count, float* sums);
-  // sums[i] += x[i]
-  void (*accumulate)(DataType type, const void* x, float* sums, std::int64_t count);
+  // sums[i] += the sum over r < row_count of x[r * row_step + i], which is made first.
+  void (*accumulate)(DataType type, const void* x, std::int64_t row_step, std::int64_t row_count, float* sums,
+                     std::int64_t count);
   // y = exp(x - max(x)) / its sum, or the logarithm of that. Below e^-87 of the largest, and
-  // where it would be no normal number, it is 0. A NaN anywhere makes all of y NaN; count > 0.
-  void (*softmax)(bool logarithm, const float* x, float* y, std::int64_t count);
-  // y[i] = (x[i] - center) * factor * scale[i * step] + bias[i * step], step 0 or 1.
+  // where it would be no normal number, it is 0. A NaN anywhere makes all of y NaN; count > 0. Of halves `wide` has
+  // room for the row in f32.
+  void (*softmax)(bool logarithm, DataType type, const void* x, float* wide, void* y, std::int64_t count);
+  // wide = x, and its moments in f32: for halves, whose range f32's squares hold but for sizes beyond 1e19.
+  RowMoments (*moments)(DataType type, const void* x, float* wide, std::int64_t count);
+  // y[i] = (x[i] - center) * factor * scale[i * step] + bias[i * step], step 0 or 1; `type` is that of y.
   void (*normalize)(const float* x, float center, float factor, const float* scale, const float* bias,
-                    std::int64_t step, float* y, std::int64_t count);
+                    std::int64_t step, DataType type, void* y, std::int64_t count);
+  // Lines of `count` elements, each of two lines of x: y[o] = weight[o] * x[index[o]] + weight[tap_step + o] *
+  // x[index[tap_step + o]], o < line_count. y does not overlap x.
+  void (*weigh)(DataType from, const void* x, const std::int32_t* index, const float* weight, std::int64_t tap_step,
+                std::int64_t line_count, std::int64_t count, DataType to, void* y);
   // y[i] = x[i] * scale[i * step] + shift[i * step], not below `least` nor above `most` (NaN stays), step 0 or 1.
   void (*affine)(DataType type, const void* x, const float* scale, const float* shift, std::int64_t step, float least,
                  float most, void* y, std::int64_t count);

@@ -14,6 +14,8 @@ using convoy::avx2::widen_bytes;
 
 constexpr std::int64_t kBytes = 32;  // bytes of a vector
 
+#define CONVOY_MEMBER inline __attribute__((always_inline))
+
 // ---- quantized bytes
 
 CONVOY_AVX2 __m256i pack(__m256i low, __m256i high, std::uint8_t) { return _mm256_packus_epi16(low, high); }
@@ -130,124 +132,137 @@ void qlinear(QLinearFunction function, const QuantizedRow& a, const QuantizedRow
   qlinear<Q, QLinearFunction::multiply>(a, b, scale, zero, y, count);
 }
 
-// ---- windows of 16-bit floats
+template <class Q>
+void dequantize_loop(const Q* x, float x_scale, std::int32_t x_zero, float* y, std::int64_t count) {
+  const __m256 scale = _mm256_set1_ps(x_scale);
+  const __m256i zero = _mm256_set1_epi32(x_zero);
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) _mm256_storeu_ps(y + i, real(x + i, scale, zero));
+  for (; i < count; ++i) y[i] = static_cast<float>(static_cast<std::int32_t>(x[i]) - x_zero) * x_scale;
+}
 
-// Eight elements of a tap, or one.
+// ---- windows
+
+// How the neighbours of a vector, or every second one of them, are loaded: as many elements as 32 bytes have.
 struct Neighbours {
-  CONVOY_AVX2 __m128i load(const std::uint16_t* p, std::int64_t i) {
-    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + i));
-  }
-};
-struct EverySecond {
-  // Elements 0 2 4 6 are the even ones from p on, 8 10 12 14 the odd ones from p + 7 on: nothing beyond 14 is read.
-  CONVOY_AVX2 __m128i load(const std::uint16_t* p, std::int64_t i) {
-    const __m128i low = Neighbours::load(p, 2 * i), high = Neighbours::load(p, 2 * i + 7);
-    return _mm_packus_epi32(_mm_and_si128(low, _mm_set1_epi32(0xffff)), _mm_srli_epi32(high, 16));
-  }
-};
-struct Single {
-  CONVOY_AVX2 __m128i load(const std::uint16_t* p, std::int64_t at) { return _mm_cvtsi32_si128(p[at]); }
-};
-
-template <class T, PoolFunction kFunction, class Load>
-CONVOY_AVX2 __m128i pooled(const void* const* taps, std::int64_t tap_count, std::int64_t at, __m256 divisor) {
-  constexpr bool is_max = kFunction == PoolFunction::max;
-  __m256 acc = _mm256_set1_ps(is_max ? -__builtin_inff() : 0.0F);
-  for (std::int64_t k = 0; k < tap_count; ++k) {
-    const __m256 value = T::widen(Load::load(static_cast<const std::uint16_t*>(taps[k]), at));
-    // max_ps(a, b) is a > b ? a : b.
-    acc = is_max ? _mm256_max_ps(value, acc) : _mm256_add_ps(acc, value);
-  }
-  return T::narrow(is_max ? acc : _mm256_div_ps(acc, divisor));
-}
-
-template <class T, PoolFunction kFunction, class Load>
-void pool_vectors(const void* const* taps, std::int64_t tap_count, std::int64_t stride, std::int64_t count,
-                  __m256 divisor, std::uint16_t* y) {
-  const auto store = [&](std::int64_t i) {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(y + i), pooled<T, kFunction, Load>(taps, tap_count, i, divisor));
-  };
-  if (count >= kLanes) {
-    std::int64_t i = 0;
-    for (; i + kLanes <= count; i += kLanes) store(i);
-    if (i < count) store(count - kLanes);  // some once more
-    return;
-  }
-  for (std::int64_t i = 0; i < count; ++i) {
-    const __m128i value = pooled<T, kFunction, Single>(taps, tap_count, i * stride, divisor);
-    y[i] = static_cast<std::uint16_t>(_mm_extract_epi16(value, 0));  // a macro in clang
-  }
-}
-
-template <class T, PoolFunction kFunction>
-void pool(const void* const* taps, std::int64_t tap_count, std::int64_t stride, std::int64_t count, float divisor,
-          void* y) {
-  auto* to = static_cast<std::uint16_t*>(y);
-  const __m256 divisors = _mm256_set1_ps(divisor);
-  if (stride == 1) return pool_vectors<T, kFunction, Neighbours>(taps, tap_count, stride, count, divisors, to);
-  pool_vectors<T, kFunction, EverySecond>(taps, tap_count, stride, count, divisors, to);
-}
-
-template <class T>
-void pool(PoolFunction function, const void* const* taps, std::int64_t tap_count, std::int64_t stride,
-          std::int64_t count, float divisor, void* y) {
-  if (function == PoolFunction::max) return pool<T, PoolFunction::max>(taps, tap_count, stride, count, divisor, y);
-  pool<T, PoolFunction::average>(taps, tap_count, stride, count, divisor, y);
-}
-
-// ---- windows of bytes
-
-struct ByteNeighbours {
-  CONVOY_AVX2 __m256i load(const std::uint8_t* p, std::int64_t i) {
+  template <class T>
+  CONVOY_AVX2 __m256i load(const T* p, std::int64_t i) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + i));
   }
 };
-struct EverySecondByte {
-  // The even ones from p on, and the odd ones from p + 31 on: nothing beyond p + 62 is read.
+struct EverySecond {
+  // The even ones from p on, and the odd ones from p + 15 (p + 31) on: nothing beyond the last one is read.
+  CONVOY_AVX2 __m256i load(const std::uint16_t* p, std::int64_t i) {
+    const __m256i low = Neighbours::load(p, 2 * i), high = Neighbours::load(p, 2 * i + 15);
+    const __m256i both =
+        _mm256_packus_epi32(_mm256_and_si256(low, _mm256_set1_epi32(0xffff)), _mm256_srli_epi32(high, 16));
+    return _mm256_permute4x64_epi64(both, 0xd8);
+  }
   CONVOY_AVX2 __m256i load(const std::uint8_t* p, std::int64_t i) {
-    const __m256i low = ByteNeighbours::load(p, 2 * i), high = ByteNeighbours::load(p, 2 * i + 31);
+    const __m256i low = Neighbours::load(p, 2 * i), high = Neighbours::load(p, 2 * i + 31);
     const __m256i both =
         _mm256_packus_epi16(_mm256_and_si256(low, _mm256_set1_epi16(0xff)), _mm256_srli_epi16(high, 8));
     return _mm256_permute4x64_epi64(both, 0xd8);
   }
 };
 
-template <bool kSigned, class Load>
-void largest_bytes(const void* const* taps, std::int64_t tap_count, std::int64_t stride, std::int64_t count,
-                   std::uint8_t* y) {
-  const auto at = [&](std::int64_t k) { return static_cast<const std::uint8_t*>(taps[k]); };
-  const auto larger = [](std::uint8_t a, std::uint8_t b) {
-    return kSigned ? static_cast<std::int8_t>(b) > static_cast<std::int8_t>(a) : b > a;
-  };
-  const auto store = [&](std::int64_t i) {
-    __m256i best = _mm256_set1_epi8(kSigned ? -128 : 0);
-    for (std::int64_t k = 0; k < tap_count; ++k) {
-      const __m256i value = Load::load(at(k), i);
-      best = kSigned ? _mm256_max_epi8(best, value) : _mm256_max_epu8(best, value);
-    }
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + i), best);
-  };
-  if (count >= kBytes) {
-    std::int64_t i = 0;
-    for (; i + kBytes <= count; i += kBytes) store(i);
-    if (i < count) store(count - kBytes);  // some once more
-    return;
+// What becomes of a vector of taps. Of floats max_ps(a, b) is a > b ? a : b.
+template <PoolFunction kFunction>
+CONVOY_AVX2 __m256 pooled(__m256 acc, __m256 value) {
+  return kFunction == PoolFunction::max ? _mm256_max_ps(value, acc) : _mm256_add_ps(acc, value);
+}
+
+template <PoolFunction kFunction>
+struct FloatWindow {
+  using Element = float;
+  __m256 acc = _mm256_set1_ps(kFunction == PoolFunction::max ? -__builtin_inff() : 0.0F);
+
+  CONVOY_MEMBER void step(__m256i v) { acc = pooled<kFunction>(acc, _mm256_castsi256_ps(v)); }
+  CONVOY_MEMBER __m256i finish(__m256 divisor) const {
+    return _mm256_castps_si256(kFunction == PoolFunction::max ? acc : _mm256_div_ps(acc, divisor));
   }
-  for (std::int64_t i = 0; i < count; ++i) {
-    std::uint8_t best = kSigned ? 0x80 : 0;
-    for (std::int64_t k = 0; k < tap_count; ++k) {
-      const std::uint8_t value = at(k)[i * stride];
-      best = larger(best, value) ? value : best;
-    }
-    y[i] = best;
+};
+
+template <class T, PoolFunction kFunction>
+struct HalfWindow {
+  using Element = std::uint16_t;
+  FloatWindow<kFunction> a, b;
+
+  CONVOY_MEMBER void step(__m256i v) {
+    __m256 low, high;
+    T::widen_unordered(v, low, high);
+    a.acc = pooled<kFunction>(a.acc, low);
+    b.acc = pooled<kFunction>(b.acc, high);
+  }
+  CONVOY_MEMBER __m256i finish(__m256 divisor) const {
+    if (kFunction == PoolFunction::max) return T::narrow_exact(a.acc, b.acc);
+    return T::narrow_unordered(_mm256_div_ps(a.acc, divisor), _mm256_div_ps(b.acc, divisor));
+  }
+};
+
+template <bool kSigned>
+struct LargestByte {
+  using Element = std::uint8_t;
+  __m256i best = _mm256_set1_epi8(kSigned ? -128 : 0);
+
+  CONVOY_MEMBER void step(__m256i v) { best = kSigned ? _mm256_max_epi8(best, v) : _mm256_max_epu8(best, v); }
+  CONVOY_MEMBER __m256i finish(__m256) const { return best; }
+};
+
+// kTimes vectors of outputs from the i-th on.
+template <class Window, class Load, int kTimes>
+CONVOY_AVX2 void pool_vectors(const PoolWindows& w, std::int64_t offset, std::int64_t i, __m256 divisor,
+                              typename Window::Element* y) {
+  using Element = typename Window::Element;
+  constexpr auto kCount = kBytes / static_cast<std::int64_t>(sizeof(Element));
+  Window windows[kTimes];
+  for (std::int64_t k = 0; k < w.tap_count; ++k) {
+    const Element* const tap = static_cast<const Element*>(w.taps[k]) + offset;
+    for (int t = 0; t < kTimes; ++t) windows[t].step(Load::load(tap, i + t * kCount));
+  }
+  for (int t = 0; t < kTimes; ++t) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + i + t * kCount), windows[t].finish(divisor));
   }
 }
 
-template <bool kSigned>
-void largest_bytes(const void* const* taps, std::int64_t tap_count, std::int64_t stride, std::int64_t count, void* y) {
-  auto* to = static_cast<std::uint8_t*>(y);
-  if (stride == 1) return largest_bytes<kSigned, ByteNeighbours>(taps, tap_count, stride, count, to);
-  largest_bytes<kSigned, EverySecondByte>(taps, tap_count, stride, count, to);
+template <class Window, class Load>
+void pool_row(const PoolWindows& w, __m256 divisor, std::int64_t offset, typename Window::Element* y) {
+  using Element = typename Window::Element;
+  constexpr auto kCount = kBytes / static_cast<std::int64_t>(sizeof(Element));
+  constexpr int kTimes = 2;
+  std::int64_t i = 0;
+  for (; i + kTimes * kCount <= w.count; i += kTimes * kCount) {
+    pool_vectors<Window, Load, kTimes>(w, offset, i, divisor, y);
+  }
+  for (; i + kCount <= w.count; i += kCount) pool_vectors<Window, Load, 1>(w, offset, i, divisor, y);
+  if (i == w.count) return;
+  if (w.count >= kCount) return pool_vectors<Window, Load, 1>(w, offset, w.count - kCount, divisor, y);  // some again
+  for (; i < w.count; ++i) {
+    Window window;
+    Element lanes[kCount] = {};
+    for (std::int64_t k = 0; k < w.tap_count; ++k) {
+      lanes[0] = static_cast<const Element*>(w.taps[k])[offset + i * w.stride];
+      window.step(Neighbours::load(lanes, 0));
+    }
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(lanes), window.finish(divisor));
+    y[i] = lanes[0];
+  }
+}
+
+template <class Window>
+void pool(const PoolWindows& w, void* y) {
+  using Element = typename Window::Element;
+  const __m256 divisor = _mm256_set1_ps(w.divisor);
+  for (std::int64_t p = 0; p < w.positions; ++p) {
+    Element* const to = static_cast<Element*>(y) + p * w.y_step;
+    if constexpr (sizeof(Element) < sizeof(float)) {
+      if (w.stride == 2) {
+        pool_row<Window, EverySecond>(w, divisor, p * w.step, to);
+        continue;
+      }
+    }
+    pool_row<Window, Neighbours>(w, divisor, p * w.step, to);
+  }
 }
 
 }  // namespace
@@ -263,23 +278,42 @@ void quantize_row(DataType type, const float* x, float scale, std::int32_t zero,
   quantize_loop(x, scale, zero, static_cast<std::int8_t*>(y), count);
 }
 
-bool has_pool_row(DataType type, PoolFunction function, std::int64_t stride) {
-  const bool byte = type == DataType::u8 || type == DataType::s8;
-  return (stride == 1 || stride == 2) &&
-         (type == DataType::f16 || type == DataType::bf16 || (byte && function == PoolFunction::max));
+void dequantize_row(DataType type, const void* x, float scale, std::int32_t zero, float* y, std::int64_t count) {
+  if (type == DataType::u8) return dequantize_loop(static_cast<const std::uint8_t*>(x), scale, zero, y, count);
+  dequantize_loop(static_cast<const std::int8_t*>(x), scale, zero, y, count);
 }
 
-void pool_row(DataType type, PoolFunction function, const void* const* taps, std::int64_t tap_count,
-              std::int64_t stride, std::int64_t count, float divisor, void* y) {
+bool has_pool_row(DataType type, PoolFunction function, std::int64_t stride) {
   switch (type) {
+    case DataType::f32:
+      return stride == 1;
     case DataType::f16:
-      return pool<F16>(function, taps, tap_count, stride, count, divisor, y);
     case DataType::bf16:
-      return pool<Bf16>(function, taps, tap_count, stride, count, divisor, y);
+      return stride == 1 || stride == 2;
     case DataType::u8:
-      return largest_bytes<false>(taps, tap_count, stride, count, y);
+    case DataType::s8:
+      return function == PoolFunction::max && (stride == 1 || stride == 2);
     default:
-      return largest_bytes<true>(taps, tap_count, stride, count, y);
+      return false;
+  }
+}
+
+void pool_row(DataType type, PoolFunction function, const PoolWindows& windows, void* y) {
+  const bool is_max = function == PoolFunction::max;
+  switch (type) {
+    case DataType::f32:
+      return is_max ? pool<FloatWindow<PoolFunction::max>>(windows, y)
+                    : pool<FloatWindow<PoolFunction::average>>(windows, y);
+    case DataType::f16:
+      return is_max ? pool<HalfWindow<F16, PoolFunction::max>>(windows, y)
+                    : pool<HalfWindow<F16, PoolFunction::average>>(windows, y);
+    case DataType::bf16:
+      return is_max ? pool<HalfWindow<Bf16, PoolFunction::max>>(windows, y)
+                    : pool<HalfWindow<Bf16, PoolFunction::average>>(windows, y);
+    case DataType::u8:
+      return pool<LargestByte<false>>(windows, y);
+    default:
+      return pool<LargestByte<true>>(windows, y);
   }
 }
 

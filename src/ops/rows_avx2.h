@@ -27,14 +27,25 @@ void qlinear_row(DataType type, QLinearFunction function, const QuantizedRow& a,
 // y[i] = saturate(round_to_nearest_even(x[i] / scale) + zero), of `type` (u8 or s8); NaN gives the lowest value.
 void quantize_row(DataType type, const float* x, float scale, std::int32_t zero, void* y, std::int64_t count);
 
+// y[i] = (x[i] - zero) * scale, from `type` (u8 or s8).
+void dequantize_row(DataType type, const void* x, float scale, std::int32_t zero, float* y, std::int64_t count);
+
 enum class PoolFunction { max, average };
 
-// Whether pool_row takes elements of `type` that are `stride` apart: 16-bit floats, bytes for a maximum.
+// Whether pool_row takes elements of `type` that are `stride` apart: floats, bytes for a maximum.
 bool has_pool_row(DataType type, PoolFunction function, std::int64_t stride);
 
-// y[i] = f over taps[k][i * stride], k in order: the largest (NaN is never larger, of equal ones the first is kept,
-// -inf where there is none) or the sum / divisor. Computed in f32, rounded once. y overlaps no tap.
-void pool_row(DataType type, PoolFunction function, const void* const* taps, std::int64_t tap_count,
-              std::int64_t stride, std::int64_t count, float divisor, void* y);
+// Rows of `count` windows that have the same taps: taps[k][i * stride] are those of the first row's, and with each of
+// `positions` rows the taps move on by `step` elements and y by `y_step`.
+struct PoolWindows {
+  const void* const* taps;
+  std::int64_t tap_count, stride, count;
+  std::int64_t positions = 1, step = 0, y_step = 0;
+  float divisor = 1;
+};
+
+// y[i] = f over the taps, k in order: the largest (NaN is never larger, of equal ones the first is kept, -inf where
+// there is none) or the sum / divisor. Computed in f32, rounded once. y overlaps no tap.
+void pool_row(DataType type, PoolFunction function, const PoolWindows& windows, void* y);
 
 }  // namespace convoy::ops::avx2

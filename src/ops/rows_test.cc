@@ -211,10 +211,44 @@ TEST(Rows, PoolsOfHalves) {
         for (const std::int64_t width : {5, 8, 15, 17, 18, 31, 55}) {
           check_pool(op, type, window, {2, 3, 6, width}, random);
         }
-        for (const std::int64_t channels : {1, 7, 8, 20}) check_pool(op, type, window, {1, channels, 9, 11}, random);
+        for (const std::int64_t channels : {1, 7, 8, 20, 33, 80}) {
+          check_pool(op, type, window, {1, channels, 9, 11}, random);
+        }
       }
     }
   }
+}
+
+// In nhwc by our vectors, in nchw by oneDNN, to which a -inf is the least finite number.
+TEST(Rows, PoolsOfFloats) {
+  std::mt19937 random(8);
+  for (const char* op : {"MaxPool", "AveragePool"}) {
+    for (const std::int64_t channels : {8, 9, 33, 70}) {
+      for (const std::int64_t stride : {1, 2, 3}) {
+        HostTensor x = *HostTensor::allocate(TensorDesc::packed(DataType::f32, {2, channels, 7, 9}));
+        for (std::int64_t i = 0; i < x.desc.elements(); ++i) {
+          const std::uint32_t draw = static_cast<std::uint32_t>(random());
+          store_from_double(DataType::f32, x.data.get(), i, draw % 2001 / 250.0 - 4);
+        }
+        expect_as_portable(node_of(op, {{"kernel_shape", Ints{3, 2}},
+                                        {"strides", Ints{stride, stride}},
+                                        {"pads", Ints{1, 0, 1, 1}},
+                                        {"ceil_mode", std::int64_t{1}}}),
+                           {x}, 1e-6);
+      }
+    }
+  }
+}
+
+TEST(Rows, MaximumOfFloatsThatAreNone) {
+  const HostTensor x =
+      tensor(DataType::f32, {1, 8, 1, 3},
+             {kNan,      1,    -kInfinity, -kInfinity, -kInfinity, kNan, kNan, kNan, kNan, 2,  3,  kNan,
+              kInfinity, kNan, 1,          -kInfinity, 5,          4,    0,    0,    0,    -1, -2, -3});
+  const auto got = run_op(node_of("MaxPool", {{"kernel_shape", Ints{1, 3}}}), {x}, {.layout = Layout::nhwc});
+  ASSERT_TRUE(got.ok()) << got.error().message;
+  const double want[] = {1, -kInfinity, -kInfinity, 3, kInfinity, 5, 0, -1};
+  for (int c = 0; c < 8; ++c) EXPECT_EQ(got->front().at(c), want[c]) << c;
 }
 
 // ---- rows through f32
@@ -258,6 +292,83 @@ TEST(Rows, Bytes) {
             {"kernel_shape", Ints{3, 3}}, {"strides", Ints{stride, stride}}, {"pads", Ints{1, 1, 1, 1}}};
         expect_as_portable(node_of("MaxPool", window), {bytes_of(type, {1, 3, 7, width}, random)});
         expect_as_portable(node_of("MaxPool", window), {bytes_of(type, {1, width, 7, 6}, random)});
+      }
+    }
+  }
+}
+
+// Values of channels beside images of few channels and of many: repeated for some positions, or run by run.
+TEST(Rows, ValuesOfChannels) {
+  std::mt19937 random(9);
+  for (const DataType type : {DataType::f32, DataType::f16, DataType::bf16, DataType::f64, DataType::u8}) {
+    for (const std::int64_t channels : {2, 8, 33, 64, 256, 257}) {
+      const HostTensor x = varied(type, {2, channels, 5, 7}, random);
+      for (const Dims& dims : {Dims{1, channels, 1, 1}, Dims{2, channels, 1, 1}, Dims{channels, 1, 1}}) {
+        const HostTensor each = varied(type, dims, random);
+        for (const char* op : {"Mul", "Add", "Greater"}) {
+          expect_as_portable(node_of(op), {x, each});
+          expect_as_portable(node_of(op), {each, x});
+        }
+      }
+      if (type == DataType::u8) continue;
+      const auto values = [&](double low, double high) {
+        return tensor(DataType::f32, {channels}, spread(channels, low, high));
+      };
+      expect_as_portable(node_of("BatchNormalization", {}, 15),
+                         {x, values(-1, 2), values(-3, 1), values(-1, 1), values(0.5, 4)});
+    }
+  }
+}
+
+TEST(Rows, GlobalAverages) {
+  std::mt19937 random(10);
+  for (const DataType type : {DataType::f32, DataType::f16, DataType::bf16}) {
+    for (const std::int64_t channels : {1, 7, 16, 75, 515}) {
+      HostTensor x = *HostTensor::allocate(TensorDesc::packed(type, {2, channels, 13, 11}));
+      for (std::int64_t i = 0; i < x.desc.elements(); ++i) {
+        store_from_double(type, x.data.get(), i, static_cast<double>(random() % 4001) / 256);
+      }
+      expect_as_portable(node_of("GlobalAveragePool"), {x}, type == DataType::f32 ? 1e-6 : 8e-3);
+    }
+  }
+}
+
+// Linear in both dims (two steps in one), in the height alone and in the width alone.
+TEST(Rows, LinearResizeOfFloats) {
+  std::mt19937 random(11);
+  const HostTensor none{};
+  for (const DataType type : {DataType::f32, DataType::f16, DataType::bf16}) {
+    for (const std::int64_t channels : {1, 3, 8, 17, 70}) {
+      const HostTensor x = varied(type, {2, channels, 5, 6}, random);
+      for (const auto& scales : {std::vector<double>{1, 1, 2, 2}, {1, 1, 1.7, 1}, {1, 1, 1, 2.5}, {1, 1, 0.6, 3}}) {
+        for (const char* how : {"half_pixel", "align_corners", "asymmetric"}) {
+          const NodeDesc node = node_of(
+              "Resize", {{"mode", std::string("linear")}, {"coordinate_transformation_mode", std::string(how)}}, 13);
+          expect_as_portable(node, {x, none, floats({4}, scales)});
+        }
+      }
+    }
+  }
+}
+
+// Means far from 0, a first element far from the others, rows without variance, and sizes whose squares f32 has not.
+TEST(Rows, MomentsOfHalves) {
+  for (const DataType type : {DataType::f16, DataType::bf16}) {
+    for (const std::int64_t size : {1, 15, 64, 100, 1024, 1500}) {
+      for (const double offset : {0.0, 100.0, -1000.0}) {
+        for (const double spike : {0.0, 30000.0}) {
+          for (const double scale : {0.0, 1e-3, 1.0, 1e25}) {
+            if (scale > 1e4 && type == DataType::f16) continue;
+            std::vector<double> values(static_cast<std::size_t>(2 * size));
+            for (std::size_t i = 0; i < values.size(); ++i) {
+              values[i] = offset + scale * static_cast<double>(i * 7919 % 101) / 16;
+            }
+            values[0] += spike;
+            const HostTensor x = tensor(type, {2, size}, values);
+            const HostTensor gain = tensor(type, {size}, spread(size, 0.5, 2));
+            expect_as_portable(node_of("LayerNormalization", {}, 17, 3), {x, gain, gain}, 8e-3, 1e-3);
+          }
+        }
       }
     }
   }
@@ -323,6 +434,32 @@ TEST(Rows, FunctionsAreNearTheStandardLibrarys) {
       near(node_of("LayerNormalization", {}, 17), {x, last, last});
       near(node_of("LayerNormalization", {}, 17), {x, last});
       near(node_of("LayerNormalization", {}, 17), {x, tensor(type, {1}, {1.5}), last});
+    }
+  }
+}
+
+// The nearest half, or one beside it where the function is within 2^-6 of the middle of two; 0 below e^-87 times v.
+TEST(Rows, SigmoidOfEveryHalf) {
+  for (const DataType type : {DataType::f16, DataType::bf16}) {
+    HostTensor x = *HostTensor::allocate(TensorDesc::packed(type, {65536}));
+    for (int i = 0; i < 65536; ++i) {
+      reinterpret_cast<std::uint16_t*>(x.data.get())[i] = static_cast<std::uint16_t>(i);
+    }
+    const int digits = type == DataType::f16 ? 11 : 8, least = type == DataType::f16 ? -14 : -126;
+    for (const char* op : {"Sigmoid", "Swish"}) {
+      const auto got = run_op(node_of(op, {}, 24), {x});
+      ASSERT_TRUE(got.ok()) << got.error().message;
+      for (std::int64_t i = 0; i < 65536; ++i) {
+        const double v = x.at(i), y = got->front().at(i);
+        if (op == std::string("Swish") && std::isinf(v)) continue;  // infinity times 0
+        const double want = (op == std::string("Swish") ? v : 1.0) / (1 + std::exp(-v));
+        if (std::isnan(want) || std::isinf(want)) {
+          ASSERT_EQ(std::isnan(y), std::isnan(want)) << op << " of " << v;
+          continue;
+        }
+        const double place = std::ldexp(1.0, std::max(std::ilogb(want), least) + 1 - digits);
+        ASSERT_LE(std::abs(y - want), place * (0.5 + 0x1p-6) + 1e-36) << op << " of " << v;
+      }
     }
   }
 }

@@ -46,18 +46,6 @@ void normalize(Kind kind, const T* x, T* y, std::int64_t size, std::int64_t stri
   }
 }
 
-// A row of neighbours in f32, or of halves through a row of the workspace.
-template <class T>
-void normalize_row(const RowFunctions& functions, Kind kind, const T* x, T* y, std::int64_t size, float* row) {
-  if constexpr (std::is_same_v<T, float>) {
-    functions.softmax(kind == Kind::log_softmax, x, y, size);
-  } else {
-    for (std::int64_t i = 0; i < size; i += kRowChunk) load_row(true, x + i, 1, std::min(kRowChunk, size - i), row + i);
-    functions.softmax(kind == Kind::log_softmax, row, row, size);
-    store_row(true, row, size, y, 1);
-  }
-}
-
 class Softmax final : public Operator {
  public:
   explicit Softmax(Kind kind) : kind_(kind) {}
@@ -140,13 +128,13 @@ class Softmax final : public Operator {
                                              const ExecContext& context) -> Result<void> {
           const T* x = static_cast<const T*>(in[0]);
           T* y = static_cast<T*>(out[0]);
-          parallel_for_thread(context, fold.outer, fold.size * 4,
-                              [&](std::int64_t begin, std::int64_t end, int thread) {
-                                float* own = static_cast<float*>(context.workspace) + thread * row;
-                                for (std::int64_t at = begin * fold.size; at < end * fold.size; at += fold.size) {
-                                  normalize_row(*functions, kind, x + at, y + at, fold.size, own);
-                                }
-                              });
+          parallel_for_thread(
+              context, fold.outer, fold.size * 4, [&](std::int64_t begin, std::int64_t end, int thread) {
+                float* own = static_cast<float*>(context.workspace) + thread * row;
+                for (std::int64_t at = begin * fold.size; at < end * fold.size; at += fold.size) {
+                  functions->softmax(kind == Kind::log_softmax, float_type<T>, x + at, own, y + at, fold.size);
+                }
+              });
           return {};
         },
         static_cast<std::size_t>(row * threads) * sizeof(float));

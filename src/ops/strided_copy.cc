@@ -42,8 +42,15 @@ StridedCopy::StridedCopy(std::size_t element_size, const Dims& dims, const Dims&
 
 namespace {
 
-// Rows of a block of `to` that one cache line of `from` feeds; the tile stays in the first-level cache.
-constexpr std::int64_t tile_rows(std::size_t element_size) { return 64 / static_cast<std::int64_t>(element_size); }
+// Rows of a tile of `to`: `from` is read in runs of several cache lines, which the processor then fetches ahead. (Of
+// columns that lie a power of two apart, as those of maps do, no more than some lines stay in the cache at a time.)
+constexpr std::int64_t tile_rows(std::size_t element_size) {
+  return (element_size < 4 ? 512 : 256) / static_cast<std::int64_t>(element_size);
+}
+// The same where those would be too few tiles for the threads: a cache line.
+constexpr std::int64_t least_tile_rows(std::size_t element_size) {
+  return 64 / static_cast<std::int64_t>(element_size);
+}
 
 // Elements of a and b in turns, from the first halves or the second ones.
 template <bool kSecond, class V, std::size_t... kAt>
@@ -82,33 +89,42 @@ void copy_line(const T* from, std::int64_t from_step, T* to, std::int64_t to_ste
   }
 }
 
-// to[r * to_row + c] = from[r + c * from_column], of a cache line of rows.
+// to[r * to_row + c] = from[r + c * from_column]. The side with the larger step is the one that goes in long runs.
 template <class T>
 void transpose(const T* from, std::int64_t from_column, T* to, std::int64_t to_row, std::int64_t rows,
                std::int64_t columns) {
-  constexpr std::int64_t N = 16 / sizeof(T);
+  constexpr std::int64_t N = 16 / sizeof(T), kColumns = 512 / sizeof(T);
   const std::int64_t whole_rows = rows / N * N, whole_columns = columns / N * N;
   const auto one_by_one = [&](std::int64_t r0, std::int64_t r1, std::int64_t c0, std::int64_t c1) {
     for (std::int64_t c = c0; c < c1; ++c) {
       for (std::int64_t r = r0; r < r1; ++r) to[r * to_row + c] = from[r + c * from_column];
     }
   };
-  for (std::int64_t c = 0; c < whole_columns; c += N) {
-    for (std::int64_t r = 0; r < whole_rows; r += N) {
-      transpose_square(from + r + c * from_column, from_column, to + r * to_row + c, to_row);
+  const auto square = [&](std::int64_t r, std::int64_t c) {
+    transpose_square(from + r + c * from_column, from_column, to + r * to_row + c, to_row);
+  };
+  for (std::int64_t c0 = 0; c0 < whole_columns; c0 += kColumns) {
+    const std::int64_t c1 = std::min(whole_columns, c0 + kColumns);
+    if (from_column > to_row) {
+      for (std::int64_t c = c0; c < c1; c += N) {
+        for (std::int64_t r = 0; r < whole_rows; r += N) square(r, c);
+      }
+    } else {
+      for (std::int64_t r = 0; r < whole_rows; r += N) {
+        for (std::int64_t c = c0; c < c1; c += N) square(r, c);
+      }
     }
-    one_by_one(whole_rows, rows, c, c + N);
   }
+  one_by_one(whole_rows, rows, 0, whole_columns);
   one_by_one(0, rows, whole_columns, columns);
 }
 
 }  // namespace
 
 template <class T>
-void StridedCopy::copy(const T* from, T* to, std::int64_t begin, std::int64_t end) const {
+void StridedCopy::copy(const T* from, T* to, std::int64_t tile, std::int64_t begin, std::int64_t end) const {
   const int last = static_cast<int>(dims_.size()) - 1;
   // The unit of work is a line of the last dim, or a row of tiles of the last two.
-  constexpr std::int64_t tile = tile_rows(sizeof(T));
   const std::int64_t row_tiles = tiled_ ? (dims_[last - 1] + tile - 1) / tile : 1;
   const int outer = tiled_ ? last - 1 : last;
   for (std::int64_t unit = begin; unit < end; ++unit) {
@@ -141,12 +157,14 @@ void StridedCopy::run(const void* from, void* to, const ExecContext& context) co
     });
     return;
   }
-  const std::int64_t tile = tile_rows(element_size_);
-  const std::int64_t row_tiles = tiled_ ? (dims_[dims_.size() - 2] + tile - 1) / tile : 1;
+  const auto tiles = [&](std::int64_t tile) { return tiled_ ? (dims_[dims_.size() - 2] + tile - 1) / tile : 1; };
+  std::int64_t tile = tile_rows(element_size_);
+  if (blocks_ * tiles(tile) < 4 * context.team().size()) tile = least_tile_rows(element_size_);
   dispatch_bytes(element_size_, [&]<class T>(Tag<T>) {
-    parallel_for(context, blocks_ * row_tiles, tiled_ ? last * tile : last, [&](std::int64_t begin, std::int64_t end) {
-      copy(static_cast<const T*>(from), static_cast<T*>(to), begin, end);
-    });
+    parallel_for(context, blocks_ * tiles(tile), tiled_ ? last * tile : last,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   copy(static_cast<const T*>(from), static_cast<T*>(to), tile, begin, end);
+                 });
   });
 }
 

@@ -17,7 +17,7 @@ class StridedCopy {
 
  private:
   template <class T>
-  void copy(const T* from, T* to, std::int64_t begin, std::int64_t end) const;
+  void copy(const T* from, T* to, std::int64_t tile, std::int64_t begin, std::int64_t end) const;
 
   std::size_t element_size_;
   // Ordered by descending stride of `to` and merged; the innermost one or (when tiled_) two are one block.

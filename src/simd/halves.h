@@ -16,7 +16,8 @@ struct Two {
   Vf low, high;
 };
 
-// How elements of a type are loaded and stored: two vectors, one, or the first `lanes` of one, 0 < lanes < kLanes.
+// How elements of a type are loaded and stored: two vectors, one, or the first `lanes` of one, 0 < lanes < kLanes. Two
+// vectors "unordered" have the elements in whatever order is cheapest, for what is done to each element alone.
 struct Floats {
   using Element = float;
   CONVOY_SIMD Two load_two(const float* p) { return {load(p), load(p + kLanes)}; }
@@ -24,6 +25,8 @@ struct Floats {
     store(p, v.low);
     store(p + kLanes, v.high);
   }
+  CONVOY_SIMD Two load_unordered(const float* p) { return load_two(p); }
+  CONVOY_SIMD void store_unordered(float* p, Two v) { store_two(p, v); }
   CONVOY_SIMD Vf load(const float* p) { return CONVOY_CPU_ISA::load(p); }
   CONVOY_SIMD Vf load(const float* p, int lanes) { return CONVOY_CPU_ISA::load(p, first_lanes(lanes)); }
   CONVOY_SIMD float scalar(const float* p) { return *p; }
@@ -58,6 +61,8 @@ struct Halves {
     store(p, v.low);
     store(p + kLanes, v.high);
   }
+  CONVOY_SIMD Two load_unordered(const std::uint16_t* p) { return load_two(p); }
+  CONVOY_SIMD void store_unordered(std::uint16_t* p, Two v) { store_two(p, v); }
   CONVOY_SIMD Vf load(const std::uint16_t* p) {
     return Lanes16::widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   }
@@ -88,6 +93,14 @@ struct Halves {
   }
   CONVOY_SIMD void store_two(std::uint16_t* p, Two v) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), Lanes16::narrow(v.low, v.high));
+  }
+  CONVOY_SIMD Two load_unordered(const std::uint16_t* p) {
+    Two v;
+    Lanes16::widen_unordered(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)), v.low, v.high);
+    return v;
+  }
+  CONVOY_SIMD void store_unordered(std::uint16_t* p, Two v) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), Lanes16::narrow_unordered(v.low, v.high));
   }
   CONVOY_SIMD Vf load(const std::uint16_t* p) {
     return Lanes16::widen(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
