@@ -363,6 +363,15 @@ TEST(SeenInRuns, TimesOfRunsStandForThoseAlone) {
     const double ran = engine == "cpu.gemm" ? 4.5e-3 : 7.5e-3;  // the mean of both times
     EXPECT_DOUBLE_EQ(each.median_seconds, engine == "reference" ? 1.5 * 9e-3 : ran) << engine;
   }
+  const Measurement anew{.candidate = {"reference", {}}, .median_seconds = 6e-3};
+  ASSERT_TRUE(seen.store(key, anew).ok());
+  const auto reference = [](MeasurementStore& store, const MeasurementKey& of) {
+    const auto rows = store.find(of);
+    return std::ranges::find(*rows, std::string("reference"), [](const Measurement& m) { return m.candidate.engine; })
+        ->median_seconds;
+  };
+  EXPECT_DOUBLE_EQ(reference(seen, key), 1.5 * 6e-3);
+  EXPECT_DOUBLE_EQ(reference(alone, key), 9e-3) << "nothing is stored there";
   EXPECT_EQ(SeenInRuns(nullptr, all_engines()).find(key)->size(), 0u);
   EXPECT_EQ(seen.find(measurement_key(problem, {.threads = 2}, CacheState::cold))->size(), 0u)
       << "seen with one thread";

@@ -68,6 +68,11 @@ Result<std::vector<Measurement>> SeenInRuns::find(const MeasurementKey& key) {
     CONVOY_TRY(found, alone_->find(key));
   }
   if (key.caches == CacheState::network) return found;  // verdicts on candidates that ran side by side
+  CONVOY_TRY(const std::vector<Measurement> since, measured_since_.find(key));
+  for (const Measurement& measurement : since) {
+    std::erase_if(found, [&](const Measurement& known) { return known.candidate == measurement.candidate; });
+    found.push_back(measurement);
+  }
   for (Measurement& measurement : found) measurement.median_seconds *= over_alone_;
   const std::vector<Seen>* const known = seen_of(key.problem);
   for (const Seen& seen : known == nullptr ? std::vector<Seen>() : *known) {
@@ -85,7 +90,7 @@ Result<std::vector<Measurement>> SeenInRuns::find(const MeasurementKey& key) {
 }
 
 Result<void> SeenInRuns::store(const MeasurementKey& key, const Measurement& measurement) {
-  return alone_ != nullptr ? alone_->store(key, measurement) : Result<void>();
+  return measured_since_.store(key, measurement);
 }
 
 }  // namespace convoy::network

@@ -9,6 +9,7 @@
 
 #include "convoy/measurement.h"
 #include "network/side_by_side.h"
+#include "select/rounds.h"
 
 namespace convoy::network {
 
@@ -20,7 +21,8 @@ namespace convoy::network {
 // convolution without its epilogue would look faster for having been looked at less.
 class SeenInRuns final : public MeasurementStore {
  public:
-  // `alone` may be null, and outlives it.
+  // `alone` may be null, and outlives it. It is only read: what is measured by and by is kept here, so that who tunes
+  // next finds the candidates that were compared, and no others.
   SeenInRuns(MeasurementStore* alone, std::span<const Engine* const> engines) : alone_(alone), engines_(engines) {}
 
   // What it took counts `scale` times.
@@ -47,6 +49,7 @@ class SeenInRuns final : public MeasurementStore {
   // Of a candidate, as if it had been measured; nothing where its engine isn't there.
   std::optional<Measurement> measurement_of(const Candidate& candidate) const;
   double over_alone_ = 1;
+  selection::RoundStore measured_since_;
   std::map<std::string, std::vector<Seen>> seen_;           // by problem string
   std::map<std::string, std::vector<Seen>> with_epilogue_;  // the same, by the problem string without its epilogue
 };
