@@ -86,7 +86,7 @@ class AveragePool final : public SumPool {
     CONVOY_TRY(const std::int64_t include, node.integer("count_include_pad", 0));
     const PoolKind kind = include != 0 ? PoolKind::average_include_pad : PoolKind::average_exclude_pad;
     const bool vectors = has_row_vectors(request);
-    if (!(vectors && has_channel_rows(x, y))) {
+    if (!(vectors && suits_channel_rows(geometry, x, y))) {
       if (auto plan = onednn_pooling(kind, geometry, x, y, request.threads)) return plan;
     }
     return loop_plan<AverageOp>(node, geometry, x, y, include != 0, vectors);

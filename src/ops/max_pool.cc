@@ -153,7 +153,7 @@ class MaxPool final : public Operator {
     CONVOY_TRY(const std::int64_t order, node.integer("storage_order", 0));
     const bool with_indices = outputs.size() > 1, vectors = has_row_vectors(request);
     const TensorDesc indices = with_indices ? outputs[1] : y;
-    if (!with_indices && !(vectors && has_channel_rows(x, y))) {
+    if (!with_indices && !(vectors && suits_channel_rows(geometry, x, y))) {
       if (auto plan = onednn_pooling(PoolKind::max, geometry, x, y, request.threads)) return plan;
     }
     if (!with_indices && vectors && goes_by_rows(x, y)) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ops/onednn/onednn_plan.h"
 
 namespace convoy::ops {
@@ -81,9 +83,11 @@ std::array<std::int64_t, 5> five_strides(const TensorDesc& desc) {
   return strides;
 }
 
-bool has_channel_rows(const TensorDesc& x, const TensorDesc& y) {
+bool suits_channel_rows(const PoolGeometry& geometry, const TensorDesc& x, const TensorDesc& y) {
   constexpr std::int64_t kLeast = 8;  // f32 elements of a vector
-  return x.dims[1] >= kLeast && x.strides[1] == 1 && y.strides[1] == 1;
+  const bool apart =
+      std::ranges::all_of(geometry.axes, [](const PoolAxis& axis) { return axis.kernel <= 2 * axis.stride; });
+  return apart && x.dims[1] >= kLeast && x.strides[1] == 1 && y.strides[1] == 1;
 }
 
 std::unique_ptr<OpPlan> onednn_pooling(PoolKind kind, const PoolGeometry& geometry, const TensorDesc& x,

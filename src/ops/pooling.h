@@ -50,8 +50,9 @@ Dims pooled_dims(const PoolGeometry& geometry, const Dims& dims);
 // Strides of N, C, D, H, W: 0 for dims the tensor has not.
 std::array<std::int64_t, 5> five_strides(const TensorDesc& desc);
 
-// Whether the channels of a position are a row of vectors (rows_avx2.h): our loops are then faster than oneDNN's.
-bool has_channel_rows(const TensorDesc& x, const TensorDesc& y);
+// Whether our loops by vectors (rows_avx2.h) are as fast as oneDNN's or faster: the channels of a position are a row of
+// vectors, and few windows read the same element, so that the memory decides.
+bool suits_channel_rows(const PoolGeometry& geometry, const TensorDesc& x, const TensorDesc& y);
 
 // The plan of oneDNN's pooling, or null where it has no optimised one that computes the same.
 enum class PoolKind { max, average_exclude_pad, average_include_pad };
