@@ -45,10 +45,17 @@ class Choosing {
   }
 
   Result<PlanChoice> run(std::span<const std::string> hows) {
-    for (const std::string& how : hows) CONVOY_CHECK(make(how, how, options_.selection.store));
+    const double share = std::ranges::find(hows, "global") == hows.end() ? 1 : kOfFirstRace;
+    for (const std::string& how : hows) {
+      if (!goes_on(share)) {
+        return Error{ErrorCode::unsupported,
+                     fmt::format("the time ended after {} of {} plans were made", result_.plans.size(), hows.size())};
+      }
+      CONVOY_CHECK(make(how, how, options_.selection.store));
+    }
     std::vector<std::size_t> all(result_.plans.size());
     std::iota(all.begin(), all.end(), 0);
-    CONVOY_CHECK(race(all, result_.solvers ? kOfFirstRace : 1));
+    CONVOY_CHECK(race(all, share));
     if (result_.solvers) CONVOY_CHECK(ask_again());
     CONVOY_CHECK(keep());
     return std::move(result_);
@@ -67,7 +74,7 @@ class Choosing {
     const TimedPlan& chosen = result_.plans[result_.solvers->plan];
     seen_.set_over_alone(std::max(1.0, chosen.undisturbed_seconds / result_.solvers->predicted_seconds));
     const double part = (1 - kOfFirstRace) / kMostAgain;
-    for (int again = 1; again <= kMostAgain; ++again) {
+    for (int again = 1; again <= kMostAgain && goes_on(1 - part / 2); ++again) {
       if (again == kMostAgain || !goes_on(1 - part)) seen_.set_over_alone(kOutOfTheRunning);
       const auto answer = result_.solvers;
       const std::size_t before = result_.plans.size();

@@ -81,21 +81,24 @@ class WholeTuner {
     return kept_plan_path(options_.kept_plans, header, options_.cpu);
   }
 
-  // What the lines of plans made in each way cost.
+  // What the lines of plans made in each way cost. "local" goes by all that is known then: it would have everything
+  // measured that any node could run on.
   Result<void> measure_costs() const {
+    std::vector<std::string> hows = hows_;
+    std::erase(hows, "local");
     NetworkOptions options = within(kOfCosts);
     const bool limited = options.selection.budget_seconds > 0;
     const double end = monotonic_seconds() + options.selection.budget_seconds;
     options.kept_plans.clear();
     options.selection.mode = SelectionMode::measured;
     options.selection.likely_only = true;  // of each convolution; what that leaves of the time goes to those behind
-    for (std::size_t i = 0; i < hows_.size() && !stopped(); ++i) {
+    for (std::size_t i = 0; i < hows.size() && !stopped(); ++i) {
       const double left = end - monotonic_seconds();
       if (limited && left <= 0) break;
-      options.how = hows_[i];
-      if (limited) options.selection.budget_seconds = left / static_cast<double>(hows_.size() - i);
-      const double fraction = static_cast<double>(i) / static_cast<double>(hows_.size());
-      if (progress_) progress_(kOfCosts * fraction, "what the lines of " + hows_[i] + " cost");
+      options.how = hows[i];
+      if (limited) options.selection.budget_seconds = left / static_cast<double>(hows.size() - i);
+      const double fraction = static_cast<double>(i) / static_cast<double>(hows.size());
+      if (progress_) progress_(kOfCosts * fraction, "what the lines of " + hows[i] + " cost");
       CONVOY_TRY([[maybe_unused]] const std::string text, network_.plan(descs_, options));
     }
     return {};
