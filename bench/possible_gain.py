@@ -7,7 +7,8 @@ For every network of the zoo and every model of the data, a plan by each way: gr
 alone), local (what each node is fastest in), and each uniform layout: nhwc, nchw and the processor's blocks. Their convolutions, operators
 and conversions are measured (`convoy plan --budget`: seconds for each plan; what the database has already is not measured again). Then
 `convoy tune --budget` (--tune seconds) runs such plans, and its solver is asked again with what steps took in these runs: its last answer
-is global, whatever tune then keeps. At last `convoy report`, another process, takes all of them in turns, each prepared anew up to four times. From their lines and runs:
+is global, whatever tune then keeps. At last `convoy report`, another process, takes all of them in turns, each prepared anew up to four
+times. From their lines and runs:
   sum          of all lines of a plan, microseconds; of global's by what the solver knew: a line that has run in tune counts what it took,
                less what all plans' runs together took longer than undisturbed ones
   lower_bound  each node's least cost over the plans, no conversions: what no choice of one layout a node can go below
@@ -243,7 +244,7 @@ def record_of(program, options, **more):
             "commit": subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip(),
             "changed_since": bool(subprocess.run([*git, "status", "--porcelain", "src"], capture_output=True, text=True).stdout),
             "processor": doctor["processor"], "versions": {"convoy": doctor["version"], **doctor["libraries"]},
-            **more, "budget_seconds": options.budget, "tune_seconds": getattr(options, "tune", None), "rounds": options.rounds, "summary": {}, "networks": {}}
+            **more, "budget_seconds": options.budget, "rounds": options.rounds, "summary": {}, "networks": {}}
 
 
 def write(path, record):
@@ -281,7 +282,7 @@ def main():
     blocks = "nchw16c" if doctor["processor"]["isa"] == "avx512" else "nchw8c"
     hows = ["global", "alone", "greedy", "local", "uniform:nhwc", "uniform:nchw", f"uniform:{blocks}"]
     networks = models(options.data)
-    record = record_of("possible_gain.py", options, ways=hows)
+    record = record_of("possible_gain.py", options, ways=hows, tune_seconds=options.tune)
     for threads in options.threads:
         for name, model in networks.items():
             key = f"{name}, {threads} thread{'s' if threads > 1 else ''}"
