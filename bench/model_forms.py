@@ -27,18 +27,29 @@ class _Calibration(quantization.CalibrationDataReader):
         return next(self.feeds, None)
 
 
-def _with_fixed_input(path, name, shape, target):
-    """As the quantizer likes it: weights are no inputs, sizes are known, the opset is not too old."""
+def with_constant_weights(path, folder):
+    """The model, in a file of its own where weights are inputs, too: ONNX Runtime folds only constants."""
     model = onnx.load(str(path))
     weights = {tensor.name for tensor in model.graph.initializer}
-    for value in [value for value in model.graph.input if value.name in weights]:
-        model.graph.input.remove(value)
+    inputs = [value for value in model.graph.input if value.name not in weights]
+    if len(inputs) == len(model.graph.input):
+        return path
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
+    model.ir_version = max(model.ir_version, 4)  # the first that allows it
+    target = pathlib.Path(folder) / "constant-weights.onnx"
+    onnx.save(model, str(target))
+    return target
+
+
+def _with_fixed_input(path, name, shape, target):
+    """As the quantizer likes it: sizes are known, the opset is not too old."""
+    model = onnx.load(str(path))
     for value in model.graph.input:
         if value.name == name:
             for dim, size in zip(value.type.tensor_type.shape.dim, shape, strict=True):
                 dim.dim_value = size
     if model.opset_import[0].version < QUANTIZER_OPSET:
-        model.ir_version = max(model.ir_version, 4)
         model = onnx.version_converter.convert_version(model, QUANTIZER_OPSET)
     onnx.save(model, str(target))
     return target

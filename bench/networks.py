@@ -1,10 +1,10 @@
 """Whole networks, Convoy beside ONNX Runtime and OpenVINO, on the same files, interleaved in one run.
 
-    python bench/networks.py [--rounds 7] [--seconds 0.5] [--threads 1 2] [--networks NAME ...] [--data DIR] [--before BINARY] [--output FILE]
+    python bench/networks.py [--rounds 7] [--seconds 0.5] [--threads 1 2] [--networks GLOB ...] [--data DIR] [--before BINARY] [--output FILE]
                              [--precision bf16|f16] [--tune SECONDS] [--forms f32 f16 qdq qoperator] [--batch 1 8]
 
-The zoo's networks at the sizes they were published for, and squeezenet with its trained weights; others of the data's
-models by name. `--forms` makes them anew: in f16, or quantized by ONNX Runtime's tool (model_forms.py). `--before` is another build's command, timed in the same rounds. `--precision` lets Convoy and OpenVINO run in a narrower type
+The zoo's networks at the sizes they were published for, and the data's models with their trained weights, those that
+`--networks` names. `--forms` makes them anew: in f16, or quantized by ONNX Runtime's tool (model_forms.py). `--before` is another build's command, timed in the same rounds. `--precision` lets Convoy and OpenVINO run in a narrower type
 (ONNX Runtime stays in f32); `--tune` lets `convoy tune` choose within so many seconds a network, where it is the heuristic otherwise. Each round gives
 every contender one block of runs that lasts about `seconds`, in an order that rotates, with a pause between blocks so that no
 contender's idle threads run into another's block. What counts is the ratio of medians over the blocks of one run; the
@@ -12,6 +12,7 @@ machine is shared, so absolute times say little. Inputs are the same seeded valu
 """
 import argparse
 import datetime
+import fnmatch
 import itertools
 import json
 import math
@@ -29,10 +30,12 @@ import onnx
 import onnxruntime
 import openvino
 
-from model_forms import FORMS, in_form
+from model_forms import FORMS, in_form, with_constant_weights
+from possible_gain import DIMS, models
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONVOY = ROOT / "build/bin/convoy"
+ERRORS_ONLY = 3  # of ONNX Runtime's log
 PAUSE_SECONDS = 0.05
 MOST_REPEATS = 20
 MOST_ERROR = {"f32": 1e-4, "f16": 1e-2, "bf16": 0.1, "qdq": 0.1, "qoperator": 0.1}  # of the largest magnitude, by type or form
@@ -57,8 +60,7 @@ class Convoy:
                           *([] if options.tune else ["--select", "heuristic"])]
 
     def output(self, folder):
-        run_convoy(*self.arguments, "--output-dir", folder)
-        return np.load(next(pathlib.Path(folder).glob("*.npy")))
+        return np.load(json.loads(run_convoy(*self.arguments, "--output-dir", folder))["outputs"][0]["file"])
 
     def block(self, repeats):
         # A process of its own each time; the first runs of it warm up, and the median of the block leaves them out.
@@ -99,13 +101,20 @@ class OpenVino:
         return timed(self.once, repeats)
 
 
-def input_of(model, batch):
-    """Name and shape of the one input: free sizes as published (the file's metadata says), the batch as asked where it is free."""
+def input_of(model, batch, dims):
+    """Name and shape of the one input: free sizes as given or published (the file's metadata says), a free batch as asked."""
     proto = onnx.load(str(model), load_external_data=False)
     value = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"]).get_inputs()[0]
     sizes = {entry.key.removeprefix("convoy.size."): int(entry.value) for entry in proto.metadata_props}
     shape = [dim if isinstance(dim, int) else sizes.get(dim, 1) for dim in value.shape]
+    for dim in dims:
+        at, size = dim.removeprefix(f"{value.name}:").split("=")
+        shape[int(at)] = int(size)
     return value.name, shape if isinstance(value.shape[0], int) else [batch, *shape[1:]]
+
+
+def matches(label, glob):
+    return fnmatch.fnmatch(label, glob) or fnmatch.fnmatch(label.removeprefix("zoo:"), glob)
 
 
 def timed(once, repeats):
@@ -179,7 +188,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.5)
-    parser.add_argument("--networks", nargs="+", help="names of the zoo and of the data's models; the zoo and squeezenet1.1-7 when left out")
+    parser.add_argument("--networks", nargs="+", metavar="GLOB",
+                        help="names of the zoo and of the data's models; all in f32, and the zoo and squeezenet1.1-7 in other forms, when left out")
     parser.add_argument("--before", help="another build's convoy")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--precision", default="f32", choices=["f32", "bf16", "f16"])
@@ -189,25 +199,29 @@ def main():
     parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path(os.environ.get("CONVOY_DATA", ROOT / "../shared/data")))
     parser.add_argument("--output", type=pathlib.Path, default=None)
     options = parser.parse_args()
+    onnxruntime.set_default_logger_severity(ERRORS_ONLY)
     kind = "" if options.precision == "f32" else f"{options.precision}-"
     output = options.output or ROOT / f"bench/results/networks-{kind}{datetime.date.today()}.json"
     scratch = tempfile.TemporaryDirectory()
     if options.tune:
         os.environ["CONVOY_DB"] = f"{scratch.name}/tuning.db"
 
-    zoo = [row["name"] for row in json.loads(run_convoy("list", "zoo", "--json"))["zoo"]]
+    networks = models(options.data)
+    globs = options.networks or (["*"] if options.forms == ["f32"] else ["zoo:*", "squeezenet1.1-7"])
+    for glob in globs:
+        if not any(matches(label, glob) for label in networks):
+            print(f"{glob} skipped: no data")
     rows = []
-    for network in options.networks or ["squeezenet1.1-7", *zoo]:
+    for label, model in networks.items():
+        if not any(matches(label, glob) for glob in globs):
+            continue
         with tempfile.TemporaryDirectory() as folder:
-            label, model = network, options.data / f"models/{network}/model.onnx"
-            if network in zoo:
-                label, model = f"zoo:{network}", pathlib.Path(folder) / f"{network}.onnx"
-                run_convoy("zoo", network, "-o", model)
-            elif not model.exists():
-                print(f"{network} skipped: no data")
-                continue
+            if label.startswith("zoo:"):
+                model = pathlib.Path(folder) / "model.onnx"
+                run_convoy("zoo", label.removeprefix("zoo:"), "-o", model)
+            model = with_constant_weights(model, folder)
             for batch, form in itertools.product(options.batch, options.forms):
-                name, shape = input_of(model, batch)
+                name, shape = input_of(model, batch, DIMS.get(label, []))
                 if shape[0] != batch:
                     print(f"{label} at batch {batch} skipped: the model's is fixed")
                     continue

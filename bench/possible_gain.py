@@ -19,7 +19,7 @@ times. From their lines and runs:
                are of samples that were taken while the core had its full speed, where there were such, so they are to be compared
                with this.
 and how far the sums are from both. Each command runs on as many processors as it has threads, the fastest of those that it may use,
-once these are at full speed, after a minute whatever they are. Where they aren't any more after the report, it is made again, up to
+once these are at full speed, after half a minute whatever they are. Where they aren't any more after the report, it is made again, up to
 three times in all; the one with the least time for all plans counts (`reports`: of each that time, microseconds). A plan of which a
 line could not be measured within the budget says so (`predicted_share`: of its sum), and does not count.
 
@@ -56,7 +56,7 @@ class Failed(Exception):
 
 class Processors:
     """Which are at full speed, by what a loop of Python takes there: a neighbour on the same core slows it down by a third, too."""
-    WAIT, NEAR = 60, 1.08  # seconds; of the fastest that was seen
+    WAIT, NEAR = 30, 1.08  # seconds; of the fastest that was seen
     fastest = float("inf")
     chosen = []  # for the last command
 
@@ -77,7 +77,7 @@ class Processors:
 
     @classmethod
     def choose(cls, threads):
-        """The fastest, once so many are at full speed, or after a minute."""
+        """The fastest, once so many are at full speed, or after half a minute."""
         end = time.monotonic() + cls.WAIT
         while True:
             times = cls.times()
@@ -143,7 +143,8 @@ def solvers_plan(model, shared, database, options):
     solvers = plans["solvers"]
     over_first = {plan["how"]: [round(plan["over_first"], 4), round(plan["relative_uncertainty"], 4)] for plan in plans["timed"]}
     text = next(plan["plan"] for plan in plans["timed"] if plan["how"] == solvers["how"])
-    return text, {**solvers, "fastest": plans["fastest"], "over_first": over_first}
+    in_tune = {plan["how"]: [round(plan[key] * 1e6, 1) for key in ("predicted_seconds", "undisturbed_seconds", "seconds")] for plan in plans["timed"]}
+    return text, {**solvers, "fastest": plans["fastest"], "over_first": over_first, "predicted_undisturbed_median": in_tune}
 
 
 def measure(model, dims, threads, hows, options):
