@@ -12,8 +12,10 @@ struct WgradPositions {
   std::int64_t y_steps[3];
 };
 
-// sums[r][f] += sum over the positions of x[r] * y[f]. x: of each channel where the first position is; y: a panel.
-using WgradTile = void (*)(const float* const* x, const float* y, const WgradPositions& positions, float* sums);
+// sums[r][f] = sum over the positions of x[r] * y[f], added to what is there with `add`. x: of each channel where the
+// first position is; y: a panel. A row of sums is row_floats after the one before.
+using WgradTile = void (*)(const float* const* x, const float* y, const WgradPositions& positions, float* sums,
+                           std::int64_t row_floats, bool add);
 
 constexpr int kMostWgradRows = 12;
 

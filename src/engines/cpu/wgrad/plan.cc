@@ -126,15 +126,20 @@ class WgradPlan final : public ConvPlan, public HasStages {
       if (design_.copies_x && (i == begin || item.panel == 0)) copy_x(x, item, block, own.x);
       copy_panel(y, item, block, own.panel);
       float* sums = own.sums + item.sums;
+      auto* const out = static_cast<float*>(args.out);
       for (std::int64_t t = item.first_tile; t < item.last_tile; ++t) {
         const WgradTileRows& tile = design_.channels[t];
-        if (design_.one_block()) {
-          std::fill(own.tile, own.tile + design_.tile_floats(tile), 0.0F);
-          add_products(design_.copies_x ? own.x : x, item, tile, block, own.panel, own.tile);
-          store(item, tile, own.tile, static_cast<float*>(args.out));
-        } else {
-          add_products(design_.copies_x ? own.x : x, item, tile, block, own.panel, sums);
+        const auto add = [&](const Sums& to) {
+          add_products(design_.copies_x ? own.x : x, item, tile, block, own.panel, to);
+        };
+        if (!design_.one_block()) {
+          add({sums, design_.width, true});
           sums += design_.tile_floats(tile);
+        } else if (lies_as_sums_do(item)) {
+          add({first_of(item, tile, out), design_.geometry.w.in, problem_.beta == 1});
+        } else {
+          add({own.tile, design_.width, false});
+          store(item, tile, own.tile, out);
         }
       }
     }
@@ -193,9 +198,16 @@ class WgradPlan final : public ConvPlan, public HasStages {
     }
   }
 
-  // sums: [tap][row][filter]. x: the tensor, or what copy_x() made.
+  // Where sums of a tile go, [tap][row][filter].
+  struct Sums {
+    float* first;
+    std::int64_t row_floats;
+    bool add;  // to what is there
+  };
+
+  // x: the tensor, or what copy_x() made.
   void add_products(const float* x, const WgradItem& item, const WgradTileRows& tile, const WgradBlock& b,
-                    const float* panel, float* sums) const {
+                    const float* panel, const Sums& to) const {
     const ConvGeometry& g = design_.geometry;
     const std::int64_t row_floats = b.columns * design_.width;
     const WgradTile add = design_.tiles[tile.rows - 1];
@@ -216,16 +228,20 @@ class WgradPlan final : public ConvPlan, public HasStages {
         first[r] = x + b.first_image * g.x.batch + channel_offset(g.x, channel + r);
       }
     }
+    float* sums = to.first;
     for (std::int64_t d = 0; d < g.filter[0]; ++d) {
       const std::int64_t xd = b.depth * g.stride[0] - g.pre[0] + d * g.dilation[0];
       const bool any = xd >= 0 && xd < g.x_size[0];
       for (std::int64_t h = 0; h < g.filter[1]; ++h) {
         const std::int64_t down = h * g.dilation[1] - g.pre[1];
         const Range rows = inside(b.first_row, b.first_row + b.rows, g.stride[1], down, g.x_size[1]);
-        for (std::int64_t w = 0; w < g.filter[2]; ++w, sums += tile.rows * design_.width) {
+        for (std::int64_t w = 0; w < g.filter[2]; ++w, sums += tile.rows * to.row_floats) {
           const std::int64_t right = w * g.dilation[2] - g.pre[2];
           const Range columns = inside(b.first_column, b.first_column + b.columns, g.stride[2], right, g.x_size[2]);
-          if (!any || rows.first >= rows.last || columns.first >= columns.last) continue;
+          if (!any || rows.first >= rows.last || columns.first >= columns.last) {
+            for (int r = 0; r < tile.rows && !to.add; ++r) std::fill_n(sums + r * to.row_floats, design_.width, 0.0F);
+            continue;
+          }
           const std::int64_t at = xd * g.x.spatial[0] + (rows.first * g.stride[1] + down) * steps[1] +
                                   (columns.first * g.stride[2] + right) * steps[2];
           const float* channels[kMostWgradRows];
@@ -236,7 +252,7 @@ class WgradPlan final : public ConvPlan, public HasStages {
           join(positions);
           add(channels,
               panel + (rows.first - b.first_row) * row_floats + (columns.first - b.first_column) * design_.width,
-              positions, sums);
+              positions, sums, to.row_floats, to.add);
         }
       }
     }
@@ -306,12 +322,25 @@ class WgradPlan final : public ConvPlan, public HasStages {
     }
   }
 
+  // Whether w has a tile of whole panels as tiles have it, so that it is summed up there.
+  bool lies_as_sums_do(const WgradItem& item) const {
+    const ConvGeometry& g = design_.geometry;
+    return g.taps == 1 && g.w.out == 1 && (item.panel + 1) * design_.width <= g.group_filters && problem_.alpha == 1 &&
+           (problem_.beta == 0 || problem_.beta == 1);
+  }
+
+  // Where w has a tile's first channel and its panel's first filter.
+  float* first_of(const WgradItem& item, const WgradTileRows& tile, float* out) const {
+    const ConvGeometry& g = design_.geometry;
+    return out + g.w.origin + (item.group * g.group_filters + item.panel * design_.width) * g.w.out +
+           tile.first * g.w.in;
+  }
+
   void store(const WgradItem& item, const WgradTileRows& tile, const float* sums, float* out) const {
     const ConvGeometry& g = design_.geometry;
-    const std::int64_t first = item.panel * design_.width;
-    const std::int64_t count = std::min(design_.width, g.group_filters - first);
+    const std::int64_t count = std::min(design_.width, g.group_filters - item.panel * design_.width);
     const auto alpha = static_cast<float>(problem_.alpha), beta = static_cast<float>(problem_.beta);
-    float* const to = out + g.w.origin + (item.group * g.group_filters + first) * g.w.out + tile.first * g.w.in;
+    float* const to = first_of(item, tile, out);
     const auto element = [&](float sum, float& w) { w = beta == 0 ? alpha * sum : alpha * sum + beta * w; };
     if (g.taps == 1 && g.w.out == 1) {
       for (int r = 0; r < tile.rows; ++r) {
