@@ -1,4 +1,5 @@
-// Which plan of a network is fastest: by running them.
+#include "network/plan_choice.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,12 +7,10 @@
 
 #include "base/clock.h"
 #include "convoy/network_plan.h"
-#include "convoy/network_tuning.h"
 #include "network/kept_plan.h"
 #include "network/seen_in_runs.h"
-#include "network/side_by_side.h"
 
-namespace convoy {
+namespace convoy::network {
 namespace {
 
 constexpr int kMostRounds = 24, kFewestRounds = 3;
@@ -35,11 +34,12 @@ std::string obeyed_lines(const std::string& text) {
 class Choosing {
  public:
   Choosing(const Network& network, std::span<const HostTensor> inputs, const NetworkOptions& options,
-           const NetworkTuningProgress& progress)
+           const NetworkTuningProgress& progress, const Race& race)
       : network_(network),
         inputs_(inputs),
         options_(options),
         progress_(progress),
+        run_race_(race),
         seen_(options.selection.store, all_engines()) {
     for (const HostTensor& input : inputs) descs_.push_back(input.desc);
   }
@@ -132,10 +132,10 @@ class Choosing {
 
   // What times of a race count, to stand for those of runs that nobody disturbs, as costs measured alone do. Of a later
   // race by what its first plan took in the first one, since a few turns of it don't say how much they were disturbed.
-  double to_undisturbed(std::span<const network::Timed> timed, double seconds_in_first_race) {
+  double to_undisturbed(std::span<const Timed> timed, double seconds_in_first_race) {
     if (seconds_in_first_race > 0) return undisturbed_share_ * seconds_in_first_race / timed.front().seconds.median;
     double seconds = 0, undisturbed = 0;
-    for (const network::Timed& each : timed) {
+    for (const Timed& each : timed) {
       seconds = std::accumulate(each.step_seconds.begin(), each.step_seconds.end(), seconds);
       undisturbed += each.undisturbed_seconds;
     }
@@ -145,7 +145,7 @@ class Choosing {
 
   // Times these plans in turns; the first of them was timed before, or is the first of all.
   Result<void> race(const std::vector<std::size_t>& which, double share) {
-    std::vector<network::Contender> contenders;
+    std::vector<Contender> contenders;
     for (const std::size_t i : which) contenders.push_back(contenders_[i]);
     const auto go_on = [&] {
       if (progress_) {
@@ -155,8 +155,7 @@ class Choosing {
       return goes_on(share);
     };
     const double patience = budget() > 0 ? std::min(0.25, budget() / 200) : 0.25;
-    CONVOY_TRY(const auto timed,
-               network::time_side_by_side(network_, descs_, contenders, inputs_, kMostRounds, go_on, patience));
+    CONVOY_TRY(const auto timed, run_race_(network_, descs_, contenders, inputs_, kMostRounds, go_on, patience));
     if (timed.front().seconds.samples < kFewestRounds) {
       return Error{ErrorCode::unsupported, fmt::format("the time ended after {} of {} rounds of {} plans",
                                                        timed.front().seconds.samples, kFewestRounds, which.size())};
@@ -192,18 +191,19 @@ class Choosing {
       text += fmt::format("#   {}: {:.4g} us, {:.3f} times {}'s +-{:.1f}%\n", plan.how, plan.seconds * 1e6,
                           plan.over_first, result_.plans.front().how, 100 * plan.relative_uncertainty);
     }
-    return network::keep_plan(result_.kept, text);
+    return keep_plan(result_.kept, text);
   }
 
   const Network& network_;
   std::span<const HostTensor> inputs_;
   const NetworkOptions& options_;
   const NetworkTuningProgress& progress_;
+  const Race& run_race_;
   const double start_ = monotonic_seconds();
   std::vector<TensorDesc> descs_;
-  network::SeenInRuns seen_;
-  double undisturbed_share_ = 1;                // of what steps took in the first race
-  std::vector<network::Contender> contenders_;  // as result_.plans
+  SeenInRuns seen_;
+  double undisturbed_share_ = 1;       // of what steps took in the first race
+  std::vector<Contender> contenders_;  // as result_.plans
   PlanChoice result_;
 };
 
@@ -211,8 +211,18 @@ class Choosing {
 
 Result<PlanChoice> choose_plan(const Network& network, std::span<const HostTensor> inputs,
                                const NetworkOptions& options, std::span<const std::string> hows,
+                               const NetworkTuningProgress& progress, const Race& race) {
+  return Choosing(network, inputs, options, progress, race).run(hows);
+}
+
+}  // namespace convoy::network
+
+namespace convoy {
+
+Result<PlanChoice> choose_plan(const Network& network, std::span<const HostTensor> inputs,
+                               const NetworkOptions& options, std::span<const std::string> hows,
                                const NetworkTuningProgress& progress) {
-  return Choosing(network, inputs, options, progress).run(hows);
+  return network::choose_plan(network, inputs, options, hows, progress, network::time_side_by_side);
 }
 
 }  // namespace convoy
