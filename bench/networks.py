@@ -142,23 +142,28 @@ def better(contenders):
     return min(1 / contenders[key]["convoy_over_this"] for key in ("onnxruntime", "openvino") if key in contenders)
 
 
-def measure(label, form, model, name, value, threads, options):
-    contenders = {
-        "convoy": Convoy(model, name, value, threads, options),
-        "onnxruntime": OnnxRuntime(model, name, value, threads),
-    }
-    remarks = []
+def contenders_of(form, model, name, value, threads, options):
+    """By name, and remarks."""
+    contenders, remarks = {"convoy": Convoy(model, name, value, threads, options), "onnxruntime": OnnxRuntime(model, name, value, threads)}, []
     try:
         contenders["openvino"] = OpenVino(model, name, value, threads, "f16" if form == "f16" else options.precision)
     except RuntimeError as error:  # a form that it can't read
         remarks.append(f"without OpenVINO: {str(error).strip().splitlines()[-1]}")
     if options.before:
         contenders["before"] = Convoy(model, name, value, threads, options, options.before)
-    expected = contenders["onnxruntime"].once()
-    once = min(timed(contenders["onnxruntime"].once, 2))
+    return contenders, remarks
+
+
+def measure(label, form, model, name, value, options):
+    """A row for each number of threads; all take turns, so that what more threads bring is a ratio of one run, too."""
+    of_threads = {threads: contenders_of(form, model, name, value, threads, options) for threads in options.threads}
+    contenders = {(threads, key): contender for threads, (these, _) in of_threads.items() for key, contender in these.items()}
+    first = options.threads[0]
+    expected = contenders[first, "onnxruntime"].once()
+    once = min(timed(contenders[first, "onnxruntime"].once, 2))
     repeats = max(1, min(MOST_REPEATS, round(options.seconds / once)))
     with tempfile.TemporaryDirectory() as folder:
-        error = float(np.abs(contenders["convoy"].output(folder) - expected).max() / np.abs(expected).max())
+        error = float(np.abs(contenders[first, "convoy"].output(folder) - expected).max() / np.abs(expected).max())
     if error > MOST_ERROR[options.precision if form == "f32" else form]:
         sys.exit(f"{label}: convoy's output differs from ONNX Runtime's by {error:.2e} of its largest magnitude")
 
@@ -169,19 +174,24 @@ def measure(label, form, model, name, value, threads, options):
         for key in rotated:
             time.sleep(PAUSE_SECONDS)
             blocks[key].append(statistics.median(contenders[key].block(repeats)))
-    row = {"network": label, "form": form, "threads": threads, "shape": list(np.load(value, mmap_mode="r").shape),
-           "repeats": repeats, "relative_error": error, "remarks": remarks, "contenders": {}}
-    for key in keys:
-        ratios = [ours / theirs for ours, theirs in zip(blocks["convoy"], blocks[key])]
-        row["contenders"][key] = {
-            "median_ms": statistics.median(blocks[key]) * 1e3,
-            "spread": spread(blocks[key]),
-            "convoy_over_this": statistics.median(ratios),
-        }
-    cells = "  ".join(f"{key} {c['median_ms']:.2f} ms (x{1 / c['convoy_over_this']:.2f})" for key, c in row["contenders"].items())
-    shape = "x".join(map(str, row["shape"]))
-    print(f"{label:22} {form:9} {shape:13} {threads} thread(s): {cells}", flush=True)
-    return row
+
+    def times(key, over):
+        return statistics.median(mine / theirs for mine, theirs in zip(blocks[key], blocks[over]))
+
+    rows = []
+    for threads, (these, remarks) in of_threads.items():
+        row = {"network": label, "form": form, "threads": threads, "shape": list(np.load(value, mmap_mode="r").shape),
+               "repeats": repeats, "relative_error": error, "remarks": remarks, "contenders": {}}
+        for key in these:
+            row["contenders"][key] = {"median_ms": statistics.median(blocks[threads, key]) * 1e3,
+                                      "spread": spread(blocks[threads, key]),
+                                      "convoy_over_this": times((threads, "convoy"), (threads, key)),
+                                      "faster_than_with_first_threads": times((first, key), (threads, key))}
+        cells = "  ".join(f"{key} {c['median_ms']:.2f} ms (x{1 / c['convoy_over_this']:.2f})" for key, c in row["contenders"].items())
+        faster = f"  x{times((first, 'convoy'), (threads, 'convoy')):.2f} of {first}" if threads != first else ""
+        print(f"{label:22} {form:9} {'x'.join(map(str, row['shape'])):13} {threads} thread(s): {cells}{faster}", flush=True)
+        rows.append(row)
+    return rows
 
 
 def main():
@@ -228,7 +238,7 @@ def main():
                 value = pathlib.Path(folder) / "input.npy"
                 np.save(value, np.random.default_rng(7).standard_normal(shape, dtype=np.float32))
                 file = in_form(model, form, name, shape, folder)
-                rows += [measure(label, form, file, name, value, threads, options) for threads in options.threads]
+                rows += measure(label, form, file, name, value, options)
     means = []
     for batch, form, threads in itertools.product(options.batch, options.forms, options.threads):
         here = [row["contenders"] for row in rows if (row["shape"][0], row["form"], row["threads"]) == (batch, form, threads)]
