@@ -132,8 +132,8 @@ class Choosing {
 
   // What times of a race count, to stand for those of runs that nobody disturbs, as costs measured alone do. Of a later
   // race by what its first plan took in the first one, since a few turns of it don't say how much they were disturbed.
-  double to_undisturbed(std::span<const Timed> timed, double seconds_in_first_race) {
-    if (seconds_in_first_race > 0) return undisturbed_share_ * seconds_in_first_race / timed.front().seconds.median;
+  double to_undisturbed(std::span<const Timed> timed, std::optional<double> seconds_in_first_race) {
+    if (seconds_in_first_race) return undisturbed_share_ * *seconds_in_first_race / timed.front().seconds.median;
     double seconds = 0, undisturbed = 0;
     for (const Timed& each : timed) {
       seconds = std::accumulate(each.step_seconds.begin(), each.step_seconds.end(), seconds);
@@ -160,11 +160,13 @@ class Choosing {
       return Error{ErrorCode::unsupported, fmt::format("the time ended after {} of {} rounds of {} plans",
                                                        timed.front().seconds.samples, kFewestRounds, which.size())};
     }
+    const bool later = result_.plans.front().seconds > 0;
     const double first = result_.plans[which.front()].over_first;
-    const double scale = to_undisturbed(timed, first * result_.plans.front().seconds);
+    const double scale =
+        to_undisturbed(timed, later ? std::optional(first * result_.plans.front().seconds) : std::nullopt);
     for (std::size_t i = 0; i < which.size(); ++i) {
       seen_.add(timed[i], scale);
-      if (i == 0 && which.size() < result_.plans.size()) continue;  // it has its times
+      if (i == 0 && later) continue;  // it has its times
       TimedPlan& plan = result_.plans[which[i]];
       plan.seconds = timed[i].seconds.median;
       plan.undisturbed_seconds = timed[i].undisturbed_seconds;
