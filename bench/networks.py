@@ -8,7 +8,7 @@ The zoo's networks at the sizes they were published for, and the data's models w
 (ONNX Runtime stays in f32); `--tune` lets `convoy tune` choose within so many seconds a network, where it is the heuristic otherwise. Each round gives
 every contender one block of runs that lasts about `seconds`, in an order that rotates, with a pause between blocks so that no
 contender's idle threads run into another's block. What counts is the ratio of medians over the blocks of one run; the
-machine is shared, so absolute times say little. Inputs are the same seeded values for all; outputs are compared first.
+machine is shared, so absolute times say little. Networks of over a second have three rounds at most. Inputs are the same seeded values for all; outputs are compared first.
 """
 import argparse
 import datetime
@@ -38,6 +38,7 @@ CONVOY = ROOT / "build/bin/convoy"
 ERRORS_ONLY = 3  # of ONNX Runtime's log
 PAUSE_SECONDS = 0.05
 MOST_REPEATS = 20
+SLOW_SECONDS, SLOW_ROUNDS = 1, 3
 MOST_ERROR = {"f32": 1e-4, "f16": 1e-2, "bf16": 0.1, "qdq": 0.1, "qoperator": 0.1}  # of the largest magnitude, by type or form
 
 
@@ -64,7 +65,7 @@ class Convoy:
 
     def block(self, repeats):
         # A process of its own each time; the first runs of it warm up, and the median of the block leaves them out.
-        return [json.loads(run_convoy(*self.arguments, "--repeat", repeats + 2, command=self.command))["seconds"]]
+        return [json.loads(run_convoy(*self.arguments, "--repeat", repeats + warm_ups(repeats), command=self.command))["seconds"]]
 
 
 class OnnxRuntime:
@@ -117,8 +118,12 @@ def matches(label, glob):
     return fnmatch.fnmatch(label, glob) or fnmatch.fnmatch(label.removeprefix("zoo:"), glob)
 
 
+def warm_ups(repeats):
+    return min(repeats, 2)
+
+
 def timed(once, repeats):
-    for _ in range(2):
+    for _ in range(warm_ups(repeats)):
         once()
     samples = []
     for _ in range(repeats):
@@ -169,7 +174,7 @@ def measure(label, form, model, name, value, options):
 
     blocks = {key: [] for key in contenders}
     keys = list(contenders)
-    for round_number in range(options.rounds):
+    for round_number in range(min(options.rounds, SLOW_ROUNDS) if once > SLOW_SECONDS else options.rounds):
         rotated = keys[round_number % len(keys):] + keys[:round_number % len(keys)]
         for key in rotated:
             time.sleep(PAUSE_SECONDS)

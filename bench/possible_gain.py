@@ -1,7 +1,7 @@
 """What runs of whole networks take by each way to choose layouts, what the sums of measured costs say they take, and what there is to gain.
 
     python bench/possible_gain.py [--only GLOB ...] [--threads 1 2] [--budget 120] [--tune 120] [--rounds 12] [--redo-above LOAD]
-                                  [--data DIR] [--database FILE] [--convoy COMMAND] [--output FILE]
+                                  [--reports 3] [--data DIR] [--database FILE] [--convoy COMMAND] [--output FILE]
 
 For every network of the zoo and every model of the data, a plan by each way: greedy, alone (the solver's, by costs that were measured
 alone), local (what each node is fastest in), and each uniform layout: nhwc, nchw and the processor's blocks. Their convolutions, operators
@@ -19,8 +19,8 @@ times. From their lines and runs:
                are of samples that were taken while the core had its full speed, where there were such, so they are to be compared
                with this.
 and how far the sums are from both. Each command runs on as many processors as it has threads, the fastest of those that it may use,
-once these are at full speed, after half a minute whatever they are. Where they aren't any more after the report, it is made again, up to
-three times in all; the one with the least time for all plans counts (`reports`: of each that time, microseconds). A plan of which a
+once these are at full speed, after half a minute whatever they are. Where they aren't any more after the report, it is made again,
+--reports in all at most; the one with the least time for all plans counts (`reports`: of each that time, microseconds). A plan of which a
 line could not be measured within the budget says so (`predicted_share`: of its sum), and does not count.
 
 The record is written after each network, and a run goes on where its record stops; networks that are in it are not done again (a
@@ -44,7 +44,6 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COMMAND = {"convoy": ROOT / "build/bin/convoy"}
 NEAR = 0.15  # of what is measured
-REPORTS = 3  # at most, while the processors don't keep their speed
 # Sizes of free dims. MeshNet's 256 a side take 17 GB of activations in blocks.
 DIMS = {"meshnet_gwm_5ch": ["input:2=64", "input:3=64", "input:4=64"], "ppocr-mobile-v2-cls": ["x:0=1", "x:2=48", "x:3=192"]}
 LINE = re.compile(r'^(conv|op|convert|relabel)\s+"((?:[^"\\]|\\.)*)"\s+(\S+)\s+(\S+) -> (\S+)(?: threads=1)?\s+(\S+) (\S+)$')
@@ -164,7 +163,7 @@ def measure(model, dims, threads, hows, options):
             plans[how] = lines_of(files[how].read_text())
         inputs = [flag for dim in dims for flag in ("--dim", dim)]
         reports = []
-        while len(reports) < REPORTS and not (reports and Processors.at_full_speed()):
+        while len(reports) < options.reports and not (reports and Processors.at_full_speed()):
             reports.append(convoy("report", model, *(files[how] for how in hows), "--rounds", options.rounds, "--threads", threads,
                                   *inputs, database=options.database)["plans"])
     took = [sum(plan["seconds"] for plan in plans_of_one) for plans_of_one in reports]
@@ -271,6 +270,7 @@ def main():
     parser.add_argument("--budget", type=float, default=120, help="seconds of measuring for each plan")
     parser.add_argument("--tune", type=float, default=120, help="seconds of tuning")
     parser.add_argument("--rounds", type=int, default=12, help="turns of each plan")
+    parser.add_argument("--reports", type=int, default=3, help="at most, while the processors don't keep their speed")
     parser.add_argument("--redo-above", type=float, default=float("inf"), metavar="LOAD",
                         help="do those networks again that were done while the load average was above this")
     parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path(os.environ.get("CONVOY_DATA", ROOT / "../shared/data")))
