@@ -275,11 +275,19 @@ class Concat final : public Operator {
   }
 
  private:
+  static constexpr std::int64_t kShortRow = 64;  // bytes: a line of the cache
   static OpBody joined(SideBySide rows) {
     const std::int64_t width = std::accumulate(rows.bytes.begin(), rows.bytes.end(), std::int64_t{0});
     return [rows = std::move(rows), width](auto in, auto out, const ExecContext& context) -> Result<void> {
       parallel_for(context, rows.rows, width / 4 + 1, [&](std::int64_t begin, std::int64_t end) {
         char* to = static_cast<char*>(out[0]) + begin * width;
+        if (width <= kShortRow) {
+          for (std::size_t i = 0; i < rows.bytes.size(); to += rows.bytes[i++]) {
+            const std::int64_t bytes = rows.bytes[i];
+            copy_rows(static_cast<const char*>(in[i]) + begin * bytes, bytes, to, width, end - begin, bytes);
+          }
+          return;
+        }
         for (std::int64_t row = begin; row < end; ++row) {
           for (std::size_t i = 0; i < rows.bytes.size(); ++i) {
             const auto bytes = static_cast<std::size_t>(rows.bytes[i]);

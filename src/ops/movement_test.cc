@@ -112,6 +112,36 @@ TEST(Movement, Slice) {
   expect_refused(node_of("Slice"), {x, longs({2}, {0, 0}), longs({1}, {1})}, "have 2, 1, 2 and 2 entries");
 }
 
+// Short rows are copied by their bytes.
+TEST(Movement, RowsOfEveryLength) {
+  constexpr std::int64_t kRows = 5;
+  for (const DataType type : {DataType::u8, DataType::f16, DataType::f32, DataType::f64}) {
+    for (std::int64_t width = 1; width <= 70; ++width) {
+      SCOPED_TRACE(std::string(name_of(type)) + " " + std::to_string(width));
+      const std::int64_t whole = width + 3;
+      std::vector<double> x, middle, rest;
+      for (std::int64_t i = 0; i < kRows * whole; ++i) {
+        x.push_back(static_cast<double>(i % 61));
+        const std::int64_t column = i % whole;
+        if (column >= 1 && column <= width) middle.push_back(x.back());
+        if (column > width) rest.push_back(x.back());
+      }
+      std::vector<double> joined;
+      for (std::int64_t row = 0; row < kRows; ++row) {
+        joined.insert(joined.end(), middle.begin() + row * width, middle.begin() + (row + 1) * width);
+        joined.insert(joined.end(), rest.begin() + row * 2, rest.begin() + (row + 1) * 2);
+      }
+      const HostTensor slice = tensor(type, {kRows, width}, middle), two = tensor(type, {kRows, 2}, rest);
+      expect_op(node_of("Slice"),
+                {tensor(type, {kRows, whole}, x), longs({1}, {1}), longs({1}, {static_cast<double>(width + 1)}),
+                 longs({1}, {1})},
+                {slice});
+      expect_op(node_of("Concat", {{"axis", std::int64_t{1}}}), {slice, two},
+                {tensor(type, {kRows, width + 2}, joined)});
+    }
+  }
+}
+
 TEST(Movement, ConcatSplit) {
   const HostTensor a = floats({1, 1, 2, 2}, {1, 2, 3, 4});
   const HostTensor b = floats({1, 2, 2, 2}, {5, 6, 7, 8, 9, 10, 11, 12});

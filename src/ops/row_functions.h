@@ -51,10 +51,11 @@ struct RowFunctions {
   // sums[i] += the sum over r < row_count of x[r * row_step + i], which is made first.
   void (*accumulate)(DataType type, const void* x, std::int64_t row_step, std::int64_t row_count, float* sums,
                      std::int64_t count);
-  // y = exp(x - max(x)) / its sum, or the logarithm of that. Below e^-87 of the largest, and
-  // where it would be no normal number, it is 0. A NaN anywhere makes all of y NaN; count > 0. Of halves `wide` has
-  // room for the row in f32.
-  void (*softmax)(bool logarithm, DataType type, const void* x, float* wide, void* y, std::int64_t count);
+  // Of each row, which follow on each other: y = exp(x - max(x)) / its sum, or the logarithm of that. Below e^-87 of
+  // the largest, and where it would be no normal number, it is 0. A NaN anywhere makes all of the row NaN; count > 0.
+  // Of halves `wide` has room for a row in f32.
+  void (*softmax)(bool logarithm, DataType type, const void* x, float* wide, void* y, std::int64_t row_count,
+                  std::int64_t count);
   // wide = x, and its moments in f32: for halves, whose range f32's squares hold but for sizes beyond 1e19.
   RowMoments (*moments)(DataType type, const void* x, float* wide, std::int64_t count);
   // y[i] = (x[i] - center) * factor * scale[i * step] + bias[i * step], step 0 or 1; `type` is that of y.

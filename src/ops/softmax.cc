@@ -128,13 +128,13 @@ class Softmax final : public Operator {
                                              const ExecContext& context) -> Result<void> {
           const T* x = static_cast<const T*>(in[0]);
           T* y = static_cast<T*>(out[0]);
-          parallel_for_thread(
-              context, fold.outer, fold.size * 4, [&](std::int64_t begin, std::int64_t end, int thread) {
-                float* own = static_cast<float*>(context.workspace) + thread * row;
-                for (std::int64_t at = begin * fold.size; at < end * fold.size; at += fold.size) {
-                  functions->softmax(kind == Kind::log_softmax, float_type<T>, x + at, own, y + at, fold.size);
-                }
-              });
+          parallel_for_thread(context, fold.outer, fold.size * 4,
+                              [&](std::int64_t begin, std::int64_t end, int thread) {
+                                float* own = static_cast<float*>(context.workspace) + thread * row;
+                                const std::int64_t at = begin * fold.size;
+                                functions->softmax(kind == Kind::log_softmax, float_type<T>, x + at, own, y + at,
+                                                   end - begin, fold.size);
+                              });
           return {};
         },
         static_cast<std::size_t>(row * threads) * sizeof(float));

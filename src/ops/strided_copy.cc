@@ -78,6 +78,23 @@ void transpose_square(const T* from, std::int64_t from_column, T* to, std::int64
   for (int r = 0; r < N; ++r) std::memcpy(to + r * to_row, &v[r], sizeof(Vector));
 }
 
+// Rows of kMove to twice as many bytes, in two moves that may overlap.
+template <int kMove>
+void copy_rows_by(const std::byte* from, std::int64_t from_step, std::byte* to, std::int64_t to_step, std::int64_t rows,
+                  std::int64_t bytes) {
+  struct Move {
+    std::byte bytes[kMove];
+  };
+  const std::int64_t last = bytes - kMove;
+  for (std::int64_t r = 0; r < rows; ++r, from += from_step, to += to_step) {
+    Move first, second;
+    std::memcpy(&first, from, kMove);
+    std::memcpy(&second, from + last, kMove);
+    std::memcpy(to, &first, kMove);
+    std::memcpy(to + last, &second, kMove);
+  }
+}
+
 template <class T>
 void copy_line(const T* from, std::int64_t from_step, T* to, std::int64_t to_step, std::int64_t count) {
   if (from_step == 1 && to_step == 1) {
@@ -87,6 +104,16 @@ void copy_line(const T* from, std::int64_t from_step, T* to, std::int64_t to_ste
   } else {
     for (std::int64_t i = 0; i < count; ++i) to[i * to_step] = from[i * from_step];
   }
+}
+
+template <class T>
+void copy_lines(const T* from, std::int64_t from_row, std::int64_t from_step, T* to, std::int64_t to_row,
+                std::int64_t to_step, std::int64_t rows, std::int64_t count) {
+  constexpr std::int64_t size = sizeof(T);
+  if (from_step == 1 && to_step == 1) {
+    return copy_rows(from, from_row * size, to, to_row * size, rows, count * size);
+  }
+  for (std::int64_t r = 0; r < rows; ++r) copy_line(from + r * from_row, from_step, to + r * to_row, to_step, count);
 }
 
 // to[r * to_row + c] = from[r + c * from_column]. The side with the larger step is the one that goes in long runs.
@@ -121,13 +148,33 @@ void transpose(const T* from, std::int64_t from_column, T* to, std::int64_t to_r
 
 }  // namespace
 
+void copy_rows(const void* from, std::int64_t from_step, void* to, std::int64_t to_step, std::int64_t rows,
+               std::int64_t bytes) {
+  const auto* const x = static_cast<const std::byte*>(from);
+  auto* const y = static_cast<std::byte*>(to);
+  if (bytes > 64) {
+    for (std::int64_t r = 0; r < rows; ++r) std::memcpy(y + r * to_step, x + r * from_step, bytes);
+    return;
+  }
+  const auto by = bytes >= 32   ? copy_rows_by<32>
+                  : bytes >= 16 ? copy_rows_by<16>
+                  : bytes >= 8  ? copy_rows_by<8>
+                  : bytes >= 4  ? copy_rows_by<4>
+                  : bytes >= 2  ? copy_rows_by<2>
+                                : copy_rows_by<1>;
+  if (bytes > 0) by(x, from_step, y, to_step, rows, bytes);
+}
+
 template <class T>
 void StridedCopy::copy(const T* from, T* to, std::int64_t tile, std::int64_t begin, std::int64_t end) const {
   const int last = static_cast<int>(dims_.size()) - 1;
-  // The unit of work is a line of the last dim, or a row of tiles of the last two.
+  // The unit of work is a line of the last dim, or a row of tiles of the last two. Lines of neighbours in the last dim
+  // but one are copied together.
   const std::int64_t row_tiles = tiled_ ? (dims_[last - 1] + tile - 1) / tile : 1;
+  const std::int64_t lines = tiled_ || last == 0 ? 1 : dims_[last - 1];
   const int outer = tiled_ ? last - 1 : last;
-  for (std::int64_t unit = begin; unit < end; ++unit) {
+  for (std::int64_t unit = begin, count = 1; unit < end; unit += count) {
+    if (!tiled_) count = std::min(lines - unit % lines, end - unit);
     std::int64_t rest = unit / row_tiles;
     std::int64_t from_at = 0, to_at = 0;
     for (int d = outer - 1; d >= 0; --d) {
@@ -141,7 +188,8 @@ void StridedCopy::copy(const T* from, T* to, std::int64_t tile, std::int64_t beg
       transpose(from + from_at + row, from_[last], to + to_at + row * to_[last - 1], to_[last - 1],
                 std::min(tile, dims_[last - 1] - row), dims_[last]);
     } else {
-      copy_line(from + from_at, from_[last], to + to_at, to_[last], dims_[last]);
+      const std::int64_t from_row = last > 0 ? from_[last - 1] : 0, to_row = last > 0 ? to_[last - 1] : 0;
+      copy_lines(from + from_at, from_row, from_[last], to + to_at, to_row, to_[last], count, dims_[last]);
     }
   }
 }

@@ -26,6 +26,10 @@ class StridedCopy {
   std::int64_t blocks_ = 1;
 };
 
+// Rows of `bytes`; `from` and `to` may not overlap.
+void copy_rows(const void* from, std::int64_t from_step, void* to, std::int64_t to_step, std::int64_t rows,
+               std::int64_t bytes);
+
 // The address of element `offset`.
 inline const void* at_element(const void* data, std::int64_t offset, std::size_t element_size) {
   return static_cast<const char*>(data) + offset * static_cast<std::int64_t>(element_size);
