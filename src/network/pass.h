@@ -50,6 +50,7 @@ Result<int> quantized_folding(Graph& graph, const PassContext& context);
 Result<int> quantized_matmul(Graph& graph, const PassContext& context);
 Result<int> dynamic_quantization(Graph& graph, const PassContext& context);
 Result<int> byte_tables(Graph& graph, const PassContext& context);
+Result<int> channel_gather(Graph& graph, const PassContext& context);
 Result<int> half_widening(Graph& graph, const PassContext& context);
 Result<int> pad_folding(Graph& graph, const PassContext& context);
 Result<int> affine_folding(Graph& graph, const PassContext& context);

@@ -168,6 +168,40 @@ TEST(IdentityRemoval, KeepsTrainingDropout) {
   EXPECT_EQ(*changes, 0);
 }
 
+// x -> Reshape to `between` -> Transpose -> Reshape to `to`, of dims {2, 6, 3, 4}.
+int shuffled(GraphBuilder& b, int x, const Ints& between, const Ints& perm, const Ints& to) {
+  const auto list = [&](const Ints& values) {
+    return b.constant(
+        tensor_of(DataType::s64, {static_cast<std::int64_t>(values.size())}, {values.begin(), values.end()}));
+  };
+  const int apart = b.node("Transpose", {b.node("Reshape", {x, list(between)})}, {{"perm", ints(perm)}});
+  return b.node("Reshape", {apart, list(to)});
+}
+
+TEST(ChannelGather, ShufflesAndTheirHalvesBecomeOneNode) {
+  GraphBuilder b;
+  const int x = conv(b, b.input("x", {2, 3, 3, 4}), 3, 6, 1);
+  const int halves = shuffled(b, b.node("Relu", {x}), {6, 2, 12}, {1, 0, 2}, {2, -1, 3, 3, 4});
+  for (const double half : {0, 1, -1}) {
+    b.output(b.node("Gather", {halves, b.constant(tensor_of(DataType::s64, {}, {half}))}, {{"axis", std::int64_t{0}}}));
+  }
+  b.output(shuffled(b, b.node("Sigmoid", {x}), {2, 2, 3, 3, 4}, {0, 2, 1, 3, 4}, {2, 6, 3, 4}));
+  expect_same_without("channel_gather", b.graph);
+  const Graph graph = passed(b.graph);
+  EXPECT_EQ(std::ranges::count(ops_of(graph), "Gather"), 4);
+  EXPECT_EQ(std::ranges::count(ops_of(graph), "Reshape"), 0);
+}
+
+TEST(ChannelGather, WhatMovesMoreThanChannelsStays) {
+  GraphBuilder b;
+  const int x = b.input("x", {2, 6, 3, 4});
+  b.output(shuffled(b, x, {2, 6, 4, 3}, {0, 1, 3, 2}, {2, 6, 3, 4}));   // rows and columns
+  b.output(shuffled(b, x, {2, 6, 12}, {1, 0, 2}, {2, 6, 3, 4}));        // images and channels
+  b.output(shuffled(b, x, {2, 3, 2, 12}, {0, 2, 1, 3}, {2, 2, 9, 4}));  // other channels than rows
+  expect_same_without("channel_gather", b.graph);
+  EXPECT_EQ(std::ranges::count(ops_of(passed(b.graph)), "Transpose"), 3);
+}
+
 // Skipped one by one, on whole networks: the rest of the passes and the lowering must do without it.
 TEST(SkippedPasses, EachAloneLeavesOutputsAsTheyWere) {
   const auto desc = TensorDesc::packed(DataType::f32, {1, 3, 64, 64});

@@ -5,6 +5,7 @@
 
 #include "ops/families.h"
 #include "ops/indexing.h"
+#include "ops/strided_copy.h"
 
 namespace convoy::ops {
 
@@ -31,6 +32,12 @@ namespace {
 
 class Gather final : public Operator {
  public:
+  // Of channels that are known, images also in channels-last.
+  bool accepts(const NodeDesc& node, std::span<const Input> inputs, Layout layout) const override {
+    if (layout == Layout::nchw) return true;
+    return is_plain(layout) && inputs[0].desc.rank() >= 3 && channels_of(node, inputs).has_value();
+  }
+
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 2, 2));
     CONVOY_CHECK(check_type(node, inputs, 1, kIndices));
@@ -42,10 +49,14 @@ class Gather final : public Operator {
     return one_output(node, inputs[0].desc.type, std::move(dims));
   }
 
-  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs, std::span<const TensorDesc>,
-                                       const PlanRequest&) const override {
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
     CONVOY_TRY(const int axis, axis_of(node, inputs));
     const TensorDesc& x = inputs[0].desc;
+    const bool in_nchw = x.is_packed(Layout::nchw) && outputs[0].is_packed(Layout::nchw);
+    if (const auto channels = channels_of(node, inputs); channels && !in_nchw) {
+      return plan_of_channels(node, x, outputs[0], *channels);
+    }
     const std::int64_t outer = product(x.dims, 0, axis);
     const std::int64_t dim = x.dims[axis];
     const std::int64_t block = product(x.dims, axis + 1, x.rank()) * static_cast<std::int64_t>(size_of(x.type));
@@ -70,6 +81,45 @@ class Gather final : public Operator {
   static Result<int> axis_of(const NodeDesc& node, std::span<const Input> inputs) {
     CONVOY_TRY(const std::int64_t axis, node.integer("axis", 0));
     return normalize_axis(node, axis, inputs[0].desc.rank(), "axis");
+  }
+
+  // Those that are evenly spaced are one strided copy.
+  static std::unique_ptr<OpPlan> plan_of_channels(const NodeDesc& node, const TensorDesc& x, const TensorDesc& y,
+                                                  const Dims& channels) {
+    const std::size_t size = size_of(x.type);
+    const std::int64_t first = channels.empty() ? 0 : channels[0], step = channels.size() < 2 ? 1 : channels[1] - first;
+    bool even = true;
+    for (std::size_t i = 0; i < channels.size(); ++i)
+      even &= channels[i] == first + static_cast<std::int64_t>(i) * step;
+    if (even) {
+      Dims strides = x.strides;
+      const std::int64_t offset = y.elements() == 0 ? 0 : first * strides[1];
+      strides[1] *= step;
+      const StridedCopy copy(size, y.dims, strides, y.strides);
+      return make_plan(node, [copy, offset, size](auto in, auto out, const ExecContext& context) -> Result<void> {
+        copy.run(at_element(in[0], offset, size), out[0], context);
+        return {};
+      });
+    }
+    const MappedCopy copy(x, y, [&](int d, std::int64_t i) { return d == 1 ? channels[i] : i; });
+    return make_plan(node, [copy](auto in, auto out, const ExecContext& context) -> Result<void> {
+      copy.run(in[0], out[0], nullptr, context);
+      return {};
+    });
+  }
+
+  // A constant list of channels, none below 0; nothing: it is no such.
+  static std::optional<Dims> channels_of(const NodeDesc& node, std::span<const Input> inputs) {
+    const auto axis = axis_of(node, inputs);
+    if (!axis.ok() || *axis != 1 || inputs[1].constant == nullptr || inputs[1].desc.rank() != 1) return std::nullopt;
+    Dims channels;
+    const std::int64_t dim = inputs[0].desc.dims[1];
+    for (std::int64_t i = 0; i < inputs[1].desc.dims[0]; ++i) {
+      const std::int64_t index = index_at(inputs[1].desc.type, inputs[1].constant, i);
+      if (index < -dim || index >= dim) return std::nullopt;
+      channels.push_back(index < 0 ? index + dim : index);
+    }
+    return channels;
   }
 };
 

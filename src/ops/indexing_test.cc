@@ -17,6 +17,24 @@ TEST(Gather, PicksBlocks) {
   expect_refused(node_of("Gather"), {floats({}, {1}), longs({1}, {0})}, "axis=0");
 }
 
+TEST(Gather, PicksChannels) {
+  for (const DataType type : {DataType::u8, DataType::bf16, DataType::f32, DataType::f64}) {
+    for (const std::vector<double>& channels : std::vector<std::vector<double>>{
+             {0, 2, 4, 6, 8, 10}, {1, 3, 5, 7, 9, 11}, {3, 4, 5}, {-1, -2, -3}, {0, 6, 1, 7, 2, 8}, {5, 5}, {4}, {}}) {
+      std::vector<double> x, y;
+      for (int i = 0; i < 2 * 12 * 5; ++i) x.push_back(i);
+      for (int n = 0; n < 2; ++n) {
+        for (const double channel : channels) {
+          for (int i = 0; i < 5; ++i) y.push_back(x[(n * 12 + (channel < 0 ? channel + 12 : channel)) * 5 + i]);
+        }
+      }
+      const auto count = static_cast<std::int64_t>(channels.size());
+      expect_op(node_of("Gather", {{"axis", std::int64_t{1}}}),
+                {tensor(type, {2, 12, 5, 1}, x), longs({count}, channels)}, {tensor(type, {2, count, 5, 1}, y)});
+    }
+  }
+}
+
 TEST(Gather, Elements) {
   const HostTensor x = floats({3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9});
   expect_op(node_of("GatherElements"), {x, longs({2, 3}, {1, 2, 0, 2, 0, 0})}, {floats({2, 3}, {4, 8, 3, 7, 2, 3})});

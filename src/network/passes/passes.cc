@@ -30,6 +30,8 @@ std::span<const Pass> passes() {
       {"dead_node_removal", "nodes nobody reads disappear", dead_node_removal},
       {"shape_inference", "types and dims of every value that does not depend on data", shape_inference, true},
       {"half_widening", "networks in f16, or bf16 without matrix units for it, run in f32", half_widening},
+      {"channel_gather", "Reshape, Transpose and Gather that only reorder channels become a Gather of channels",
+       channel_gather},
       {"pad_folding", "Pad becomes padding of the convolution or pooling behind it", pad_folding},
       {"affine_folding", "BatchNormalization, Mul, Div, Add and Sub by channel move into weights and bias",
        affine_folding},
