@@ -35,6 +35,7 @@ struct EpilogueArgs {
   // The common case: beta == 0 and the activation is min(max(v, low), high), infinite bounds included.
   bool fast;
   float low, high;
+  bool plain;  // out = acc
 };
 
 }  // namespace convoy::cpu

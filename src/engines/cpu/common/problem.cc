@@ -78,6 +78,7 @@ EpilogueArgs make_epilogue(const ConvProblem& problem, const ConvArgs& args) {
   e.high = act.kind == ActivationKind::clip ? e.b : infinity;
   e.fast = e.beta == 0 && (act.kind == ActivationKind::identity || act.kind == ActivationKind::relu ||
                            act.kind == ActivationKind::clip);
+  e.plain = e.fast && e.alpha == 1 && e.bias == nullptr && e.gamma == 0 && act.kind == ActivationKind::identity;
   return e;
 }
 

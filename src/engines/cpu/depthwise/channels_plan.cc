@@ -92,6 +92,14 @@ class ChannelsPlan final : public PackedPlan {
         chunk_vectors_(chunks.each),
         chunks_(chunks.count),
         band_(band) {
+    const ConvGeometry& g = shape_.geometry;
+    for (std::int64_t d = 0; d < g.filter[0]; ++d) {
+      for (std::int64_t r = 0; r < g.filter[1]; ++r) {
+        for (std::int64_t s = 0; s < g.filter[2]; ++s) {
+          tap_places_.push_back(g.w.origin + d * g.w.spatial[0] + r * g.w.spatial[1] + s * g.w.spatial[2]);
+        }
+      }
+    }
     if (shape_.multiplier == 1) return;
     if (shape_.forward) {
       make_expand_lanes();
@@ -102,7 +110,7 @@ class ChannelsPlan final : public PackedPlan {
 
   std::size_t retained_bytes() const override {
     return PackedPlan::retained_bytes() + expand_lanes_.size() * sizeof(std::int32_t) +
-           gather_offsets_.size() * sizeof(std::int64_t);
+           (gather_offsets_.size() + tap_places_.size()) * sizeof(std::int64_t);
   }
 
  private:
@@ -140,34 +148,38 @@ class ChannelsPlan final : public PackedPlan {
 
   // [vector][source][tap][lane], zeros in the lanes beyond the channels.
   void pack(const void* weights, void* packed, ThreadTeam* team) const override {
-    const auto w = [weights, type = problem().w.type](std::int64_t i) {
-      return type == DataType::f32 ? static_cast<const float*>(weights)[i]
-                                   : static_cast<float>(load_as_double(type, weights, i));
-    };
-    const WeightView& view = shape_.geometry.w;
-    const std::int64_t* filter = shape_.geometry.filter;
-    const std::int64_t lanes = kernels_.lanes;
+    const DataType type = problem().w.type;
     const auto pack_range = [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t v = begin; v < end; ++v) {
-        auto* to = static_cast<float*>(packed) + v * shape_.sources * shape_.geometry.taps * lanes;
-        for (std::int64_t source = 0; source < shape_.sources; ++source) {
-          for (std::int64_t d = 0; d < filter[0]; ++d) {
-            for (std::int64_t r = 0; r < filter[1]; ++r) {
-              for (std::int64_t s = 0; s < filter[2]; ++s) {
-                const std::int64_t tap = view.origin + d * view.spatial[0] + r * view.spatial[1] + s * view.spatial[2];
-                for (std::int64_t l = 0; l < lanes; ++l) {
-                  const std::int64_t channel = v * lanes + l;
-                  const std::int64_t k = shape_.forward ? channel : channel * shape_.multiplier + source;
-                  *to++ = channel < shape_.channels ? w(tap + k * view.out) : 0.0f;
-                }
-              }
-            }
-          }
-        }
+      auto* to = static_cast<float*>(packed) + begin * shape_.sources * shape_.geometry.taps * kernels_.lanes;
+      if (type == DataType::f32) {
+        pack_vectors([w = static_cast<const float*>(weights)](std::int64_t i) { return w[i]; }, begin, end, to);
+      } else {
+        pack_vectors([&](std::int64_t i) { return static_cast<float>(load_as_double(type, weights, i)); }, begin, end,
+                     to);
       }
     };
     if (team == nullptr) return pack_range(0, vectors_);
     parallel_ranges(*team, vectors_, [&](std::int64_t begin, std::int64_t end, int) { pack_range(begin, end); });
+  }
+
+  // A channel's taps in turn: that is how they lie in memory most often.
+  template <class Weight>
+  void pack_vectors(Weight w, std::int64_t begin, std::int64_t end, float* to) const {
+    const std::int64_t lanes = kernels_.lanes, sources = shape_.sources, taps = shape_.geometry.taps;
+    const std::int64_t* const places = tap_places_.data();
+    for (std::int64_t v = begin; v < end; ++v) {
+      const std::int64_t channels = std::clamp<std::int64_t>(shape_.channels - v * lanes, 0, lanes);
+      for (std::int64_t source = 0; source < sources; ++source, to += taps * lanes) {
+        for (std::int64_t l = 0; l < channels; ++l) {
+          const std::int64_t channel = v * lanes + l;
+          const std::int64_t k = shape_.forward ? channel : channel * shape_.multiplier + source;
+          for (std::int64_t t = 0; t < taps; ++t) to[t * lanes + l] = w(k * shape_.geometry.w.out + places[t]);
+        }
+        for (std::int64_t l = channels; l < lanes; ++l) {
+          for (std::int64_t t = 0; t < taps; ++t) to[t * lanes + l] = 0.0f;
+        }
+      }
+    }
   }
 
   Result<void> run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const override {
@@ -237,6 +249,7 @@ class ChannelsPlan final : public PackedPlan {
     float* const made = own + band_.slices * band_.source_rows * row_floats;
     DepthwiseRow row{};
     row.width = &width;
+    row.width_phases = 1;
     row.epilogue = &epilogue;
     row.access = DepthwiseAccess::plain;
     row.channel = first_channel;
@@ -247,7 +260,7 @@ class ChannelsPlan final : public PackedPlan {
     row.src_height = height.delta_step * row_floats;
     row.src_column = row.out_column = column;
     row.src_vector = row.out_vector = lanes;
-    row.weight_width = width.tap_step * lanes;
+    row.weight_width = lanes;
     row.weight_source = row.weight_vector = g.taps * lanes;
     row.weight_depth = depth.tap_step * g.filter[1] * g.filter[2] * lanes;
     row.weight_height = height.tap_step * g.filter[2] * lanes;
@@ -257,7 +270,7 @@ class ChannelsPlan final : public PackedPlan {
       const TapRange height_taps = taps_inside(height, oh);
       row.height_taps = height_taps.count;
       row.depth_taps = height_taps.count > 0 ? depth_taps.count : 0;
-      std::int64_t first_tap = width.first_tap;
+      std::int64_t first_tap = 0;
       row.src = own;
       if (row.depth_taps > 0) {
         const std::int64_t r = height.src_step * oh + height.delta + height_taps.first * height.delta_step;
@@ -330,21 +343,21 @@ class ChannelsPlan final : public PackedPlan {
     }
     const std::int64_t at = n * shape_.out.batch + channel_offset(shape_.out, row.channel) +
                             od * shape_.out.spatial[0] + oh * shape_.out.spatial[1];
-    for (const DepthwisePhase& width : shape_.phases[2]) {
-      row.width = &width;
-      row.weights = packed + first_vector * row.weight_vector + (first_tap + width.first_tap) * lanes;
-      row.weight_width = width.tap_step * lanes;
-      row.out = out + at + width.out_offset * shape_.out.spatial[2];
-      row.z = z + at + width.out_offset * shape_.out.spatial[2];
-      row.out_column = width.out_step * shape_.out.spatial[2];
-      kernels_.channels_row(row);
-    }
+    row.width = shape_.phases[2].data();
+    row.width_phases = static_cast<std::int64_t>(shape_.phases[2].size());
+    row.weights = packed + first_vector * row.weight_vector + first_tap * lanes;
+    row.weight_width = lanes;
+    row.out = out + at;
+    row.z = z + at;
+    row.out_column = shape_.out.spatial[2];
+    kernels_.channels_row(row);
   }
 
   const DepthwiseKernels& kernels_;
   const DepthwiseShape shape_;
   const std::int64_t vectors_, chunk_vectors_, chunks_;
   const Band band_;
+  std::vector<std::int64_t> tap_places_;  // where each tap of a filter is in w
   std::vector<std::int32_t> expand_lanes_;
   std::vector<std::int64_t> gather_offsets_;
 };

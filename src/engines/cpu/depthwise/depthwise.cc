@@ -53,6 +53,7 @@ constexpr double kConvertedSeconds = 0.08e-9;
 EngineInfo make_info() {
   EngineInfo info;
   info.name = "cpu.depthwise";
+  info.revision = 2;  // both phases of a row of a strided dgrad at once
   info.summary =
       "depthwise convolutions and their transposes, f32, vectors over channels or over positions; fprop of bf16 and "
       "f16";

@@ -38,12 +38,13 @@ enum class DepthwiseAccess : std::int32_t {
 
 // One row of out for consecutive vectors of channels; channels are innermost in memory.
 struct DepthwiseRow {
-  const DepthwisePhase* width;
+  const DepthwisePhase* width;  // all phases of the width
+  std::int64_t width_phases;
   const EpilogueArgs* epilogue;
   DepthwiseAccess access;
   const float* src;      // first valid tap of depth and height, column 0, first vector
   const float* weights;  // that tap, width tap 0, first vector: [vector][source channel][depth][height][width][lanes]
-  float* out;            // column width->out_offset, first vector
+  float* out;            // column 0, first vector
   const float* z;        // as out; not read where gamma is 0
   std::int64_t depth_taps;
   std::int64_t height_taps;
@@ -52,7 +53,7 @@ struct DepthwiseRow {
   std::int64_t src_column;  // elements from a column to the next
   std::int64_t src_vector;  // elements from a vector of channels to the next; plain only
   std::int64_t out_vector;
-  std::int64_t out_column;  // elements from an output of the phase to the next
+  std::int64_t out_column;  // elements from a column to the next, of whatever phase
   std::int64_t weight_depth;
   std::int64_t weight_height;
   std::int64_t weight_width;
