@@ -61,13 +61,20 @@ void TilePlan::pack(const void* weights, void* packed, ThreadTeam* team) const {
     const std::int64_t width = static_cast<std::int64_t>(panel.shape->vectors) * design_.kernels->lanes;
     const float* base = from + panel.group * conv.w_group + panel.first * conv.w_out;
     float* out = to + panel.weights;
-    for (std::int64_t offset : phase.weight_order) {
-      for (std::int64_t k = 0; k < width; ++k) {
-        const std::int64_t at = design_.grouped > 0
-                                    ? k / design_.grouped * design_.group_weights + k % design_.grouped * conv.w_out
-                                    : k * conv.w_out;
-        out[k] = offset >= 0 && k < panel.channels ? base[offset + at] : 0.0f;
+    const std::int64_t step = conv.w_out, channels = panel.channels;
+    for (const std::int64_t offset : phase.weight_order) {
+      const std::int64_t valid = offset >= 0 ? channels : 0;
+      const float* const row = base + offset;
+      if (design_.grouped > 0) {
+        for (std::int64_t k = 0; k < valid; ++k) {
+          out[k] = row[k / design_.grouped * design_.group_weights + k % design_.grouped * step];
+        }
+      } else if (step == 1) {
+        std::copy(row, row + valid, out);
+      } else {
+        for (std::int64_t k = 0; k < valid; ++k) out[k] = row[k * step];
       }
+      std::fill(out + valid, out + width, 0.0f);
       out += width;
     }
   });
@@ -106,26 +113,40 @@ std::int64_t TilePlan::out_offset(const TilePhase& phase, std::int64_t n, std::i
 // row.
 std::int64_t TilePlan::make_tiles(const TilePhase& phase, const Block& block, Tile* tiles) const {
   const ForwardConv& conv = design_.conv;
-  const int positions = phase.halves * phase.pixels;
   std::int64_t count = 0;
   int half = 0;
-  const auto next_half = [&](std::int64_t x) {
+  // A half that stores positions [skip, skip + valid), those from x on; returns where their offsets go.
+  const auto next_half = [&](std::int64_t x, std::int64_t skip, std::int64_t valid) {
     if (half == phase.halves) {
       ++count;
       half = 0;
     }
     Tile& tile = tiles[count];
     if (half == 0) {
-      tile.x[0] = tile.x[1] = x;
-      std::fill(tile.out_offset, tile.out_offset + positions, -1);
+      tile.x[1] = x;
+      tile.whole = 1;
     }
     tile.x[half] = x;
-    return tile.out_offset + phase.pixels * half++;
+    std::int64_t* const offsets = tile.out_offset + phase.pixels * half++;
+    if (valid < phase.pixels) {
+      tile.whole = 0;
+      std::fill(offsets, offsets + phase.pixels, -1);
+    }
+    return offsets + skip;
+  };
+  const auto finished = [&] {
+    if (half == 0) return count;
+    if (half < phase.halves) {
+      tiles[count].whole = 0;
+      std::fill_n(tiles[count].out_offset + phase.pixels * half, phase.pixels * (phase.halves - half), -1);
+    }
+    return count + 1;
   };
   if (phase.input == TileInput::gathered) {
     for (std::int64_t q = 0; q < block.cols; q += phase.pixels) {
-      std::int64_t* offsets = next_half(q * phase.pixel);
-      for (std::int64_t i = 0; i < std::min<std::int64_t>(phase.pixels, block.cols - q); ++i) {
+      const std::int64_t valid = std::min<std::int64_t>(phase.pixels, block.cols - q);
+      std::int64_t* offsets = next_half(q * phase.pixel, 0, valid);
+      for (std::int64_t i = 0; i < valid; ++i) {
         std::int64_t at = block.first + q + i;
         const std::int64_t w = at % phase.axis[2].count;
         at /= phase.axis[2].count;
@@ -134,26 +155,26 @@ std::int64_t TilePlan::make_tiles(const TilePhase& phase, const Block& block, Ti
         offsets[i] = out_offset(phase, at / phase.axis[0].count, at % phase.axis[0].count, h, w);
       }
     }
-    return count + (half > 0);
+    return finished();
   }
   const bool padded = phase.input == TileInput::padded;
+  const std::int64_t out_step = phase.axis[2].out_step * conv.out.spatial[2];
   for (std::int64_t h = 0; h < block.rows; ++h) {
+    const std::int64_t row = out_offset(phase, block.image, block.depth, block.row + h, 0);
+    const std::int64_t in_row = padded ? h * phase.axis[1].in_step * phase.row
+                                       : block.image * conv.in.batch +
+                                             block.depth * phase.axis[0].in_step * conv.in.spatial[0] +
+                                             (block.row + h) * phase.axis[1].in_step * conv.in.spatial[1];
     for (std::int64_t w = 0; w < block.cols; w += phase.pixels) {
-      const std::int64_t valid = std::min<std::int64_t>(phase.pixels, block.cols - w);
-      std::int64_t first = block.first + w;
-      if (!padded) first = std::min(first, phase.axis[2].count - phase.pixels);
-      const std::int64_t skip = block.first + w - first;
-      const std::int64_t x =
-          padded ? h * phase.axis[1].in_step * phase.row + w * phase.x_pixel
-                 : block.image * conv.in.batch + block.depth * phase.axis[0].in_step * conv.in.spatial[0] +
-                       (block.row + h) * phase.axis[1].in_step * conv.in.spatial[1] + first * phase.x_pixel;
-      std::int64_t* offsets = next_half(x);
-      for (std::int64_t i = skip; i < std::min<std::int64_t>(phase.pixels, skip + valid); ++i) {
-        offsets[i] = out_offset(phase, block.image, block.depth, block.row + h, first + i);
-      }
+      const std::int64_t at = block.first + w;
+      const std::int64_t first = padded ? at : std::min(at, phase.axis[2].count - phase.pixels);
+      const std::int64_t skip = at - first;
+      const std::int64_t valid = std::min(phase.pixels - skip, block.cols - w);
+      std::int64_t* offsets = next_half(in_row + (padded ? w : first) * phase.x_pixel, skip, valid);
+      for (std::int64_t i = 0; i < valid; ++i) offsets[i] = row + (at + i) * out_step;
     }
   }
-  return count + (half > 0);
+  return finished();
 }
 
 // The input rows a block reads, padding as zeros: [plane][depth][row][position][channels or block].
@@ -277,11 +298,6 @@ void TilePlan::run_item(const PhaseJob& job, const TilePhase& phase, const Panel
   if (phase.input == TileInput::padded && !item.filled) copy_rows(phase, chunk, block, job.in, buffer);
   if (phase.input == TileInput::gathered && !item.filled) gather(phase, chunk, block, job.in, buffer);
   const std::int64_t tile_count = make_tiles(phase, block, tiles);
-  for (std::int64_t t = 0; t < tile_count; ++t) {
-    const std::int64_t* const offsets = tiles[t].out_offset;
-    tiles[t].whole =
-        std::all_of(offsets, offsets + phase.halves * phase.pixels, [](auto at) { return at >= 0; }) ? 1 : 0;
-  }
   const bool copied = phase.input != TileInput::in_place;
   const float* x = copied ? buffer : job.in;
   const std::int64_t out_block = design_.channels_last_out ? 0 : conv.out.block;
@@ -331,8 +347,10 @@ void TilePlan::run_item(const PhaseJob& job, const TilePhase& phase, const Panel
     finish.channel = channel;
     finish.channels = panel.channels;
     finish.width = static_cast<int>(width);
-    // The first sweep over a chunk's weights finds them in memory: fetch the next panel while this one computes.
+    // The first sweep over a chunk's weights finds them in memory: fetch the next panel while this one computes. Later
+    // blocks have their weights, and their first panel fetches the input of the tiles that follow.
     const bool fetch = item.first_of_chunk && i + 1 < chunk.panel_end;
+    const bool fetch_input = !fetch && !copied && i == chunk.panel_begin;
     const std::int64_t panel_floats = phase.reduction * width;
     for (std::int64_t t = 0; t < tile_count; ++t) {
       const Tile& tile = tiles[t];
@@ -341,7 +359,9 @@ void TilePlan::run_item(const PhaseJob& job, const TilePhase& phase, const Panel
       args.out_offset = tile.out_offset;
       args.tile = fast && tile.whole != 0 ? nullptr : accumulators;
       const std::int64_t fetched = t * phase.reduction * 16;
-      args.prefetch = fetch && fetched < panel_floats ? args.w + panel_floats + fetched : nullptr;
+      args.prefetch = nullptr;
+      if (fetch && fetched < panel_floats) args.prefetch = args.w + panel_floats + fetched;
+      if (fetch_input && t + 1 < tile_count) args.prefetch = x + group_x + tiles[t + 1].x[0];
       panel.shape->run(args);
       if (args.tile != nullptr) {
         finish.out_offset = tile.out_offset;
