@@ -37,6 +37,9 @@ class TilePlan : public PackedPlan {
     return {copies ? "copy a block of input + products" : "products"};
   }
   void pack(const void* weights, void* packed, ThreadTeam* team) const override;
+  void pack_panels(const TilePhase& phase, std::int64_t begin, std::int64_t end, const float* weights,
+                   float* packed) const;
+  void pack_row(const float* weights, std::int64_t offset, std::int64_t channels, std::int64_t width, float* out) const;
   Result<void> run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const override;
 
   void run_item(const PhaseJob& job, const TilePhase& phase, const PanelChunk& chunk, PhaseItem item,
@@ -53,31 +56,68 @@ class TilePlan : public PackedPlan {
   TileDesign design_;
 };
 
+// Panels are packed a few at a time, so that the channels read of a row are more than a part of a cache line.
+constexpr std::int64_t kPackedTogether = 4;
+// Elements of the sum whose weights are read for all taps before the next ones': where taps lie side by side in memory,
+// the other taps find the cache lines of the first.
+constexpr std::int64_t kPackedElements = 16;
+
 void TilePlan::pack(const void* weights, void* packed, ThreadTeam* team) const {
-  const ForwardConv& conv = design_.conv;
-  const auto* from = static_cast<const float*>(weights);
-  auto* to = static_cast<float*>(packed);
-  pack_panels(design_.phases, team, [&](const TilePhase& phase, const TilePanel& panel) {
-    const std::int64_t width = static_cast<std::int64_t>(panel.shape->vectors) * design_.kernels->lanes;
-    const float* base = from + panel.group * conv.w_group + panel.first * conv.w_out;
-    float* out = to + panel.weights;
-    const std::int64_t step = conv.w_out, channels = panel.channels;
-    for (const std::int64_t offset : phase.weight_order) {
-      const std::int64_t valid = offset >= 0 ? channels : 0;
-      const float* const row = base + offset;
-      if (design_.grouped > 0) {
-        for (std::int64_t k = 0; k < valid; ++k) {
-          out[k] = row[k / design_.grouped * design_.group_weights + k % design_.grouped * step];
-        }
-      } else if (step == 1) {
-        std::copy(row, row + valid, out);
-      } else {
-        for (std::int64_t k = 0; k < valid; ++k) out[k] = row[k * step];
+  for (const TilePhase& phase : design_.phases) {
+    const auto count = static_cast<std::int64_t>(phase.panels.size());
+    const auto range = [&](std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t first = i * kPackedTogether;
+        pack_panels(phase, first, std::min(first + kPackedTogether, count), static_cast<const float*>(weights),
+                    static_cast<float*>(packed));
       }
-      std::fill(out + valid, out + width, 0.0f);
-      out += width;
+    };
+    if (team != nullptr) {
+      parallel_ranges(*team, ceil_div(count, kPackedTogether), range);
+    } else {
+      range(0, ceil_div(count, kPackedTogether), 0);
     }
-  });
+  }
+}
+
+void TilePlan::pack_panels(const TilePhase& phase, std::int64_t begin, std::int64_t end, const float* weights,
+                           float* packed) const {
+  const ForwardConv& conv = design_.conv;
+  const std::int64_t taps =
+      static_cast<std::int64_t>(phase.axis[0].taps.size() * phase.axis[1].taps.size() * phase.axis[2].taps.size());
+  if (taps == 0) return;
+  const std::int64_t elements = phase.reduction / taps;
+  for (std::int64_t first = 0; first < elements; first += kPackedElements) {
+    const std::int64_t last = std::min(first + kPackedElements, elements);
+    for (std::int64_t tap = 0; tap < taps; ++tap) {
+      for (std::int64_t i = tap * elements + first; i < tap * elements + last; ++i) {
+        for (std::int64_t p = begin; p < end; ++p) {
+          const TilePanel& panel = phase.panels[p];
+          const std::int64_t width = static_cast<std::int64_t>(panel.shape->vectors) * design_.kernels->lanes;
+          pack_row(weights + panel.group * conv.w_group + panel.first * conv.w_out, phase.weight_order[i],
+                   panel.channels, width, packed + panel.weights + i * width);
+        }
+      }
+    }
+  }
+}
+
+// One element of the sum, for the output channels of a panel.
+void TilePlan::pack_row(const float* weights, std::int64_t offset, std::int64_t channels, std::int64_t width,
+                        float* out) const {
+  const std::int64_t step = design_.conv.w_out, group = design_.grouped;
+  const float* const row = weights + offset;
+  if (offset < 0) channels = 0;
+  std::int64_t k = 0;
+  if (group > 0) {
+    for (; k < channels; ++k) out[k] = row[k / group * design_.group_weights + k % group * step];
+  } else if (step == 1) {
+    for (; k + 8 <= channels; k += 8) std::memcpy(out + k, row + k, 8 * sizeof(float));
+    for (; k < channels; ++k) out[k] = row[k];
+  } else {
+    for (; k < channels; ++k) out[k] = row[k * step];
+  }
+  for (; k < width; ++k) out[k] = 0.0f;
 }
 
 Block TilePlan::block_of(const TilePhase& phase, std::int64_t index) const {
