@@ -5,8 +5,8 @@
 namespace convoy::cpu {
 namespace {
 
-// Cycles for one element of the sum: FMA ports, load ports, FMA latency, and weights streamed from L2 where a panel does
-// not stay in L1. A Sapphire Rapids core with AVX-512 sustains 32 bytes a cycle from there, a Zen 3 core 20.
+// Cycles for one element of the sum: FMA ports, load ports, FMA latency, and weights streamed from L2 where a panel
+// does not stay in L1. A Sapphire Rapids core with AVX-512 sustains 32 bytes a cycle from there, a Zen 3 core 20.
 double tile_cycles(int positions, int vectors, int lanes, std::int64_t reduction) {
   const double fma = positions * vectors / 2.0;
   const double loads = (positions + vectors) / 2.0;

@@ -22,7 +22,7 @@ struct TileArgs {
   std::int64_t run;
   std::int64_t run_stride;  // elements
   const float* w;           // packed [step_count*run][V*lanes]
-  const float* prefetch;    // as many lines as there are reduction elements are prefetched from here; or null
+  const float* prefetch;    // about as many lines as the sum has elements are fetched from here; or null
   // Accumulators go here, [P][V*lanes], when it is not null. Otherwise the tile is whole and the epilogue is fast, and
   // position p, vector v is finished at out + out_offset[p] + vector_offset[v], z alike.
   float* tile;
