@@ -6,7 +6,7 @@
 
 #include "base/testing.h"
 #include "network/placement.h"
-#include "network/testing.h"
+#include "network/small_network_testing.h"
 #include "select/rounds.h"
 
 namespace convoy::network {
@@ -28,15 +28,10 @@ class MapStore final : public MeasurementStore {
   int stores = 0;
 };
 
-class NetworkTuningTest : public testing::Test {
+class NetworkTuningTest : public SmallNetworkTest {
  protected:
   void SetUp() override {
-    auto loaded = Network::load("zoo:squeezenet1_1");
-    ASSERT_TRUE(loaded.ok()) << loaded.error().message;
-    network_ = std::move(*loaded);
-    descs_ = {TensorDesc::packed(DataType::f32, {1, 3, 64, 64})};
-    inputs_ = {spread({1, 3, 64, 64})};
-    options_ = test_options(1);
+    SmallNetworkTest::SetUp();
     options_.selection.store = &store_;
     auto convolutions = network_->convolutions(descs_, options_);
     ASSERT_TRUE(convolutions.ok());
@@ -58,10 +53,6 @@ class NetworkTuningTest : public testing::Test {
   }
 
   MapStore store_;
-  std::unique_ptr<Network> network_;
-  std::vector<TensorDesc> descs_;
-  std::vector<HostTensor> inputs_;
-  NetworkOptions options_;
   std::vector<NetworkConvolution> convolutions_;
 };
 

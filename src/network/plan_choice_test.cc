@@ -11,7 +11,7 @@
 #include "network/cost/measure_step.h"
 #include "network/kept_plan.h"
 #include "network/seen_in_runs.h"
-#include "network/testing.h"
+#include "network/small_network_testing.h"
 #include "select/rounds.h"
 #include "select/step_measurement.h"
 
@@ -19,15 +19,10 @@ namespace convoy::network {
 namespace {
 
 // The fastest of several plans is kept, and obeyed from then on.
-class PlanChoiceTest : public testing::Test {
+class PlanChoiceTest : public SmallNetworkTest {
  protected:
   void SetUp() override {
-    auto loaded = Network::load("zoo:squeezenet1_1");
-    ASSERT_TRUE(loaded.ok()) << loaded.error().message;
-    network_ = std::move(*loaded);
-    descs_ = {TensorDesc::packed(DataType::f32, {1, 3, 64, 64})};
-    inputs_ = {spread({1, 3, 64, 64})};
-    options_ = test_options(1);
+    SmallNetworkTest::SetUp();
     options_.selection.store = &store_;
     folder_ = testing::TempDir() + "convoy-kept-plans";
     std::filesystem::remove_all(folder_);
@@ -50,10 +45,6 @@ class PlanChoiceTest : public testing::Test {
     });
   }
   selection::RoundStore store_;
-  std::unique_ptr<Network> network_;
-  std::vector<TensorDesc> descs_;
-  std::vector<HostTensor> inputs_;
-  NetworkOptions options_;
   std::string folder_;
 };
 
