@@ -75,14 +75,15 @@ class ChannelGather {
     return producer != kAbsent && is(graph_.nodes[producer], op) ? &graph_.nodes[producer] : nullptr;
   }
   std::optional<Dims> dims(int value) const {
-    const Value& known = graph_.values[value];
-    return known.known ? std::optional(known.desc.dims) : std::nullopt;
+    if (value == kAbsent || !graph_.values[value].known) return std::nullopt;
+    return graph_.values[value].desc.dims;
   }
 
   void look_at(Node& last) {
-    Node* const transpose = maker(last.inputs[0], "Transpose");
-    Node* const first = transpose == nullptr ? nullptr : maker(transpose->inputs[0], "Reshape");
-    if (first == nullptr || graph_.constant_of(first->inputs[0]) != nullptr) return;
+    Node* const transpose = last.inputs.empty() ? nullptr : maker(last.inputs[0], "Transpose");
+    Node* const first =
+        transpose == nullptr || transpose->inputs.empty() ? nullptr : maker(transpose->inputs[0], "Reshape");
+    if (first == nullptr || first->inputs.empty() || graph_.constant_of(first->inputs[0]) != nullptr) return;
     const int x = first->inputs[0], z = last.outputs[0];
     const auto from = dims(x), between = dims(first->outputs[0]), to = dims(z);
     if (!from || !between || !to) return;
@@ -92,7 +93,8 @@ class ChannelGather {
     if (const auto channels = channels_of(*order, *to, *from)) return replace(last, chain, x, *channels);
     for (const int reader : readers_[z]) {
       Node& gather = graph_.nodes[reader];
-      const auto index = is(gather, "Gather") ? scalar_constant(graph_, gather.inputs[1]) : std::nullopt;
+      if (!is(gather, "Gather") || gather.inputs.size() != 2) continue;
+      const auto index = scalar_constant(graph_, gather.inputs[1]);
       const auto axis = gather.desc.integer("axis", 0);
       const auto part = dims(gather.outputs[0]);
       if (!index || !part || !axis.ok() || *axis != 0 || part->size() + 1 != to->size()) continue;
