@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "convoy/engine.h"
@@ -39,14 +40,17 @@ struct PhaseJob {
 
 PhaseJob make_phase_job(const ConvProblem& problem, const ConvArgs& args, const void* packed);
 
-// pack(phase, panel) for all panels, side by side where there is a team.
+// pack(phase, panels) for all panels, up to so many neighbours at a time, side by side where there is a team.
 template <class Phase, class Pack>
-void pack_panels(const std::vector<Phase>& phases, ThreadTeam* team, Pack pack) {
+void pack_panels(const std::vector<Phase>& phases, std::size_t at_a_time, ThreadTeam* team, Pack pack) {
   for (const Phase& phase : phases) {
+    const std::span panels(phase.panels);
     const auto range = [&](std::int64_t begin, std::int64_t end, int) {
-      for (std::int64_t i = begin; i < end; ++i) pack(phase, phase.panels[i]);
+      for (std::size_t i = begin * at_a_time; i < std::min(end * at_a_time, panels.size()); i += at_a_time) {
+        pack(phase, panels.subspan(i, std::min(at_a_time, panels.size() - i)));
+      }
     };
-    const auto count = static_cast<std::int64_t>(phase.panels.size());
+    const auto count = static_cast<std::int64_t>((panels.size() + at_a_time - 1) / at_a_time);
     if (team != nullptr) {
       parallel_ranges(*team, count, range);
     } else {

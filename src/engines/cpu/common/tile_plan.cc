@@ -37,8 +37,7 @@ class TilePlan : public PackedPlan {
     return {copies ? "copy a block of input + products" : "products"};
   }
   void pack(const void* weights, void* packed, ThreadTeam* team) const override;
-  void pack_panels(const TilePhase& phase, std::int64_t begin, std::int64_t end, const float* weights,
-                   float* packed) const;
+  void pack_some(const TilePhase& phase, std::span<const TilePanel> panels, const float* weights, float* packed) const;
   void pack_row(const float* weights, std::int64_t offset, std::int64_t channels, std::int64_t width, float* out) const;
   Result<void> run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const override;
 
@@ -57,31 +56,19 @@ class TilePlan : public PackedPlan {
 };
 
 // Panels are packed a few at a time, so that the channels read of a row are more than a part of a cache line.
-constexpr std::int64_t kPackedTogether = 4;
+constexpr std::size_t kPackedTogether = 4;
 // Elements of the sum whose weights are read for all taps before the next ones': where taps lie side by side in memory,
 // the other taps find the cache lines of the first.
 constexpr std::int64_t kPackedElements = 16;
 
 void TilePlan::pack(const void* weights, void* packed, ThreadTeam* team) const {
-  for (const TilePhase& phase : design_.phases) {
-    const auto count = static_cast<std::int64_t>(phase.panels.size());
-    const auto range = [&](std::int64_t begin, std::int64_t end, int) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t first = i * kPackedTogether;
-        pack_panels(phase, first, std::min(first + kPackedTogether, count), static_cast<const float*>(weights),
-                    static_cast<float*>(packed));
-      }
-    };
-    if (team != nullptr) {
-      parallel_ranges(*team, ceil_div(count, kPackedTogether), range);
-    } else {
-      range(0, ceil_div(count, kPackedTogether), 0);
-    }
-  }
+  pack_panels(design_.phases, kPackedTogether, team, [&](const TilePhase& phase, std::span<const TilePanel> panels) {
+    pack_some(phase, panels, static_cast<const float*>(weights), static_cast<float*>(packed));
+  });
 }
 
-void TilePlan::pack_panels(const TilePhase& phase, std::int64_t begin, std::int64_t end, const float* weights,
-                           float* packed) const {
+void TilePlan::pack_some(const TilePhase& phase, std::span<const TilePanel> panels, const float* weights,
+                         float* packed) const {
   const ForwardConv& conv = design_.conv;
   const std::int64_t taps =
       static_cast<std::int64_t>(phase.axis[0].taps.size() * phase.axis[1].taps.size() * phase.axis[2].taps.size());
@@ -91,8 +78,7 @@ void TilePlan::pack_panels(const TilePhase& phase, std::int64_t begin, std::int6
     const std::int64_t last = std::min(first + kPackedElements, elements);
     for (std::int64_t tap = 0; tap < taps; ++tap) {
       for (std::int64_t i = tap * elements + first; i < tap * elements + last; ++i) {
-        for (std::int64_t p = begin; p < end; ++p) {
-          const TilePanel& panel = phase.panels[p];
+        for (const TilePanel& panel : panels) {
           const std::int64_t width = static_cast<std::int64_t>(panel.shape->vectors) * design_.kernels->lanes;
           pack_row(weights + panel.group * conv.w_group + panel.first * conv.w_out, phase.weight_order[i],
                    panel.channels, width, packed + panel.weights + i * width);

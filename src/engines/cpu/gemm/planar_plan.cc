@@ -41,7 +41,8 @@ void PlanarPlan::pack(const void* weights, void* packed, ThreadTeam* team) const
   const ForwardConv& conv = design_.conv;
   const auto* from = static_cast<const float*>(weights);
   auto* to = static_cast<float*>(packed);
-  pack_panels(design_.phases, team, [&](const PlanarPhase& phase, const PlanarPanel& panel) {
+  pack_panels(design_.phases, 1, team, [&](const PlanarPhase& phase, std::span<const PlanarPanel> panels) {
+    const PlanarPanel& panel = panels.front();
     const float* base = from + panel.group * conv.w_group + panel.first * conv.w_out;
     float* out = to + panel.weights;
     for (std::int64_t offset : phase.weight_order) {
