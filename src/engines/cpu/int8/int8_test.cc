@@ -163,6 +163,36 @@ TEST(Int8, GroupsDilationFlippedAndPlainLayout) {
       "fprop:x=s8,2x12x9x8,nchw:w=s8,8x3x3x2,nchw:y=s32,2x8x7x9,nchw:pad=1x1/"
       "1x1:dilation=2x1:groups=4:mode=conv:zp=-3,4,0");
 }
+TEST(Int8, DepthwiseInBytes) {
+  for (const char* types : {"u8", "s8"}) {
+    for (const char* rest : {":requant=channel:act=relu:zp=3,0,7", ":requant=tensor:zp=given,0,2"}) {
+      const std::string x = types;
+      // Channels: whole and parts of panels, of halves of them. Taps: each remainder by 4.
+      for (const int channels : {12, 16, 32, 40, 48, 65, 96}) {
+        expect_exact(
+            fmt::format("fprop:x={0},2x{1}x7x9,nhwc:w=s8,{1}x1x3x3,nchw:y={0},2x{1}x7x9,nhwc:pad=1x1:"
+                        "groups={1}:bias=1{2}",
+                        x, channels, rest));
+      }
+      for (const int taps : {1, 2, 3, 4, 5, 7}) {
+        expect_exact(fmt::format("fprop:x={0},1x36x40,nwc:w=s8,36x1x{1},ncw:y={0},1x36x{2},nwc:groups=36:bias=1{3}", x,
+                                 taps, 41 - taps, rest));
+      }
+      // Rows longer than a call takes, columns beside x, x one pixel wide whose channels lie side by side in nchw too.
+      expect_exact(
+          fmt::format("fprop:x={0},1x33x3x300,nhwc:w=s8,33x1x3x5,nchw:y={0},1x33x3x150,nhwc:pad=1x2:"
+                      "stride=1x2:groups=33:bias=1{1}",
+                      x, rest));
+      expect_exact(
+          fmt::format("fprop:x={0},1x72x1,ncw:w=s8,72x1x5,ncw:y={0},1x72x3,ncw:pad=3:groups=72:bias=1{1}", x, rest));
+      expect_exact(
+          fmt::format("fprop:x={0},1x20x4x5x6,ndhwc:w=s8,20x1x3x2x3,ncdhw:y={0},1x20x4x6x6,ndhwc:pad=1x1x1:"
+                      "groups=20:bias=1{1}",
+                      x, rest));
+    }
+  }
+}
+
 TEST(Int8, Depthwise) {
   expect_exact(
       "fprop:x=u8,1x20x6x6,nhwc:w=s8,20x1x3x3,nhwc:y=u8,1x20x6x6,nhwc:pad=1x1:groups=20:bias=1:requant=channel:zp=10,0,"

@@ -6,6 +6,7 @@
 // taken twice.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace convoy::cpu::int8 {
@@ -60,16 +61,31 @@ struct Panel {
   std::int64_t again_count;
 };
 
+// An output pixel of a depthwise convolution: of each tap a pointer, `x` from which in bytes its pixel's first channel
+// lies. So pixels of a row share pointers.
+struct Pixel {
+  const std::byte* const* taps;
+  std::int64_t x;
+};
+constexpr int most_pixels = 128;  // of a call
+
 struct Kernel {
   int rows;               // of the register tile
   int columns;            // of the register tile: the width of a panel
   bool pairs_in_16_bits;  // pmaddubsw: 255 * (w0 + w1) has to fit, with the weights of either sign alone
   // `a`: one pointer per row (unused rows repeat a valid one). `c`: rows x columns, row-major, overwritten.
   void (*multiply)(const void* const* a, const Panel& panel, std::int32_t* c);
-  // Depthwise, where channels lie side by side: `count` channels (up to `columns`) from `first` on, of each row. A row:
-  // of each tap a pointer to its pixel's first channel, two taps a step. b: [step][column][2], s16.
-  void (*multiply_channels)(const void* const* rows, int row_count, bool x_signed, std::int64_t first, int count,
-                            const void* b, std::int64_t steps, std::int32_t* c);
+  // Depthwise, where channels lie side by side: channels `first` to `first` + `count` (up to `columns`) of up to `rows`
+  // pixels. w: [step of 2 taps][column][2], s16. An odd tap's partner has weights of 0 and no pointer.
+  void (*multiply_channels)(const Pixel* pixels, int pixel_count, bool x_signed, std::int64_t first, int count,
+                            std::int64_t taps, const void* w, std::int32_t* c);
+  // The same of most_pixels and finish_bytes in one, for s8 weights; null where there is no such kernel. w: quads, see
+  // depthwise.cc; terms are for x' = x + 128 where x is s8. Pixel p goes to out + offsets[p]. Returns the count of
+  // pixels whose results f32 might round otherwise than finish() does, and says which in `doubtful`; theirs have to be
+  // done again.
+  int (*channels_to_bytes)(const Pixel* pixels, int pixel_count, bool x_signed, std::int64_t first, std::int64_t taps,
+                           const void* w, const FinishBytes& finish, void* out, const std::int64_t* offsets,
+                           int* doubtful);
   // In place on `rows` rows of c, `columns` values each (the pointers of Finish are readable for that many); the result
   // is s32, or f32 bits when to_float.
   void (*finish)(std::int32_t* c, int rows, const Finish& finish);

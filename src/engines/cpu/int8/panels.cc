@@ -27,50 +27,30 @@ bool fit_16_bits(std::int8_t a, std::int8_t b) {
   return std::max<int>(a, 0) + std::max<int>(b, 0) <= 128 && std::min<int>(a, 0) + std::min<int>(b, 0) >= -128;
 }
 
-bool is_depthwise(const ConvProblem& problem) {
-  const ConvGeometry g = flat_geometry(problem);
-  return g.groups > 1 && g.group_channels == 1 && g.group_filters == 1 && g.x.channel == 1 && !problem.w_zero_given;
-}
-
 }  // namespace
 
 Panels::Panels(const ConvProblem& problem, const Kernel& kernel)
-    : depthwise_(is_depthwise(problem)),
-      geometry_(flat_geometry(problem)),
+    : geometry_(flat_geometry(problem)),
       kernel_(kernel),
       x_type_(problem.x.type),
       w_type_(problem.w.type),
-      again_(kernel.pairs_in_16_bits && !depthwise_),
-      x_shift_(x_type_ == DataType::s8 && !depthwise_ ? 128 : 0),
+      again_(kernel.pairs_in_16_bits),
+      x_shift_(x_type_ == DataType::s8 ? 128 : 0),
       x_zero_point_(problem.x_zero_point),
       x_zero_given_(problem.x_zero_given),
       w_zero_given_(problem.w_zero_given) {
-  if (depthwise_) {
-    geometry_.group_filters = geometry_.filters;
-    geometry_.groups = 1;
-  }
   const ConvGeometry& g = geometry_;
-  w_shift_ = depthwise_ ? -problem.w_zero_point : w_type_ == DataType::u8 ? -128 : 0;
+  w_shift_ = w_type_ == DataType::u8 ? -128 : 0;
   w_zero_ = w_zero_given_ ? 0 : problem.w_zero_point + w_shift_;
   terms_ = g.taps * g.group_channels;
-  steps_ = depthwise_ ? (terms_ + 1) / 2 : (terms_ + 3) / 4;
+  steps_ = (terms_ + 3) / 4;
   per_group_ = (g.group_filters + kernel.columns - 1) / kernel.columns;
 
   bool pointwise = g.taps == 1;
   for (int i = 0; i < 3; ++i) pointwise = pointwise && g.pre[i] == 0 && g.post[i] == 0;
-  direct_ = !depthwise_ && pointwise && x_type_ == DataType::u8 && !has_row_terms() && g.x.channel == 1 &&
-            g.group_channels % 4 == 0;
-  for (std::int64_t d = 0; d < g.filter[0]; ++d) {
-    for (std::int64_t h = 0; h < g.filter[1]; ++h) {
-      for (std::int64_t w = 0; w < g.filter[2]; ++w) {
-        taps_.push_back(d * g.dilation[0] * g.x.spatial[0] + h * g.dilation[1] * g.x.spatial[1] +
-                        w * g.dilation[2] * g.x.spatial[2]);
-      }
-    }
-  }
+  direct_ = pointwise && x_type_ == DataType::u8 && !has_row_terms() && g.x.channel == 1 && g.group_channels % 4 == 0;
   taps_side_by_side_ = g.x.channel == 1 && g.x.spatial[2] == g.group_channels && g.dilation[2] == 1;
-  const std::int64_t step_bytes = depthwise_ ? 2 * static_cast<std::int64_t>(sizeof(void*)) : 4;
-  tile_bytes_ = direct_ ? 0 : (static_cast<std::size_t>(kernel.rows * steps_ * step_bytes) + 63) / 64 * 64;
+  tile_bytes_ = direct_ ? 0 : (static_cast<std::size_t>(kernel.rows * steps_ * 4) + 63) / 64 * 64;
 }
 
 std::int64_t Panels::block_tiles() const {
@@ -115,7 +95,6 @@ void Panels::pack(const void* weights, void* packed) const {
   auto* lists = reinterpret_cast<std::int32_t*>(bytes + again_at());
   const auto zx = x_zero_given_ ? 1u : static_cast<std::uint32_t>(x_zero_point_ + x_shift_);
   const auto zw = static_cast<std::uint32_t>(w_zero_);
-  const std::int64_t values = depthwise_ ? 2 : 4;  // of a step
   for (std::int64_t group = 0; group < g.groups; ++group) {
     for (std::int64_t k = 0; k < g.group_filters; ++k) {
       const std::int64_t at_panel = group * per_group_ + k / kernel_.columns;
@@ -131,12 +110,8 @@ void Panels::pack(const void* weights, void* packed) const {
             for (std::int64_t c = 0; c < g.group_channels; ++c, ++term) {
               const std::int32_t value = value_of(w_type_, weights, tap + c * g.w.in) + w_shift_;
               column_sum += static_cast<std::uint32_t>(value);
-              const std::int64_t index = (term / values * kernel_.columns + column) * values + term % values;
-              if (depthwise_) {
-                reinterpret_cast<std::int16_t*>(to)[index] = static_cast<std::int16_t>(value);
-              } else {
-                reinterpret_cast<std::int8_t*>(to)[index] = static_cast<std::int8_t>(value);
-              }
+              reinterpret_cast<std::int8_t*>(to)[(term / 4 * kernel_.columns + column) * 4 + term % 4] =
+                  static_cast<std::int8_t>(value);
             }
           }
         }
@@ -219,19 +194,6 @@ void Panels::each_tap(const Pixel& p, Tap tap) const {
   });
 }
 
-// Where the first tap is, if all of them are inside of x.
-std::optional<std::int64_t> Panels::first_tap_inside(const Pixel& p) const {
-  const ConvGeometry& g = geometry_;
-  const std::int64_t pixel[] = {p.d, p.h, p.w};
-  std::int64_t at = p.n * g.x.batch;
-  for (int i = 0; i < 3; ++i) {
-    const std::int64_t first = pixel[i] * g.stride[i] - g.pre[i];
-    if (first < 0 || first + (g.filter[i] - 1) * g.dilation[i] >= g.x_size[i]) return std::nullopt;
-    at += first * g.x.spatial[i];
-  }
-  return at;
-}
-
 // x' of all taps and channels of an output pixel; x: the group's first channel. Returns the end of what it wrote.
 std::uint8_t* Panels::gather_row(const std::uint8_t* x, std::uint8_t x_zero, const Pixel& p, std::uint8_t* to) const {
   const ConvGeometry& g = geometry_;
@@ -259,8 +221,7 @@ std::uint8_t* Panels::gather_row(const std::uint8_t* x, std::uint8_t x_zero, con
 }
 
 void Panels::gather(const void* x, std::int32_t x_zero_point, std::int64_t group, std::int64_t first_row, int count,
-                    void* tile, const void* outside, const void** rows, std::int32_t* row_terms,
-                    std::int64_t* out) const {
+                    void* tile, const void** rows, std::int32_t* row_terms, std::int64_t* out) const {
   const ConvGeometry& g = geometry_;
   const std::int32_t x_zero = x_zero_point + x_shift_;
   const auto* bytes = static_cast<const std::uint8_t*>(x);
@@ -273,17 +234,6 @@ void Panels::gather(const void* x, std::int32_t x_zero_point, std::int64_t group
       continue;
     }
     out[r] = p.n * g.y.batch + p.d * g.y.spatial[0] + p.h * g.y.spatial[1] + p.w * g.y.spatial[2];
-    if (depthwise_) {
-      const void** to = static_cast<const void**>(tile) + r * 2 * steps_;
-      rows[r] = to;
-      if (const std::optional<std::int64_t> first = first_tap_inside(p)) {
-        for (const std::int64_t tap : taps_) *to++ = bytes + *first + tap;
-      } else {
-        each_tap(p, [&](std::int64_t at) { *to++ = at < 0 ? outside : bytes + at; });
-      }
-      if (terms_ % 2 != 0) *to = outside;  // the last one's partner, whose weight is 0
-      continue;
-    }
     if (direct_) {
       rows[r] = bytes + p.n * g.x.batch + channel + p.d * g.stride[0] * g.x.spatial[0] +
                 p.h * g.stride[1] * g.x.spatial[1] + p.w * g.stride[2] * g.x.spatial[2];

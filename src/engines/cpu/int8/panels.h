@@ -3,18 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <vector>
 
 #include "engines/cpu/common/problem.h"
 #include "engines/cpu/int8/kernels.h"
 
 namespace convoy::cpu::int8 {
 
-// Depthwise convolutions of nhwc are a case apart (`depthwise()`): their groups are taken for the filters of one group
-// with one channel, and rows of a tile are pointers to the taps' pixels, which are read in place.
-//
-// Otherwise the reduction runs over taps, then the group's channels, padded with zeros to whole steps of the kernel, of
+// The reduction runs over taps, then the group's channels, padded with zeros to whole steps of the kernel, of
 // x' = x + 128 where x is s8, and w' = w - 128 where w is u8.
 // Packed: for each group and panel of kernel.columns filters its weights; behind them all, one s32 per group, panel and
 // column: the column terms of kernels.h, or, where x's zero point comes with the execution, what it is multiplied with
@@ -24,8 +19,8 @@ class Panels {
   Panels(const ConvProblem& problem, const Kernel& kernel);
 
   const ConvGeometry& geometry() const { return geometry_; }
-  std::int64_t terms() const { return steps_ * (depthwise_ ? 2 : 4); }  // of a row, padding included
-  std::int64_t per_group() const { return per_group_; }                 // panels a group
+  std::int64_t terms() const { return steps_ * 4; }      // of a row, padding included
+  std::int64_t per_group() const { return per_group_; }  // panels a group
   std::size_t packed_bytes() const;
   std::size_t tile_bytes() const { return tile_bytes_; }  // scratch of one gathered tile; 0 when direct
   // Tiles that are gathered before the panels are gone through: what of x fits into the second cache beside a panel.
@@ -33,10 +28,6 @@ class Panels {
   std::int64_t block_tiles() const;
   std::size_t block_bytes() const { return static_cast<std::size_t>(block_tiles()) * tile_bytes_; }
   bool direct() const { return direct_; }  // rows of x are used in place: 1x1, dense channels, u8
-  bool depthwise() const { return depthwise_; }
-  // What taps outside of x point at: x's zero point for each channel. 0: nothing does.
-  std::size_t outside_bytes() const { return depthwise_ ? static_cast<std::size_t>(geometry_.filters) : 0; }
-  bool x_signed() const { return x_type_ == DataType::s8; }
   bool has_row_terms() const { return w_zero_ != 0 || w_zero_given_; }
 
   void pack(const void* weights, void* packed) const;
@@ -49,15 +40,13 @@ class Panels {
   std::int64_t first_column(std::int64_t group, std::int64_t panel) const {
     return (group * per_group_ + panel) * kernel_.columns;
   }
-  // What a weight's zero point that comes with the execution is in the packed weights.
-  std::int32_t packed_w_zero(std::int32_t w_zero_point) const { return w_zero_point + w_shift_; }
+  std::int32_t w_shift() const { return w_shift_; }  // what is added to weights, and so to their zero points
 
   // Points `rows` at kernel.rows rows of x for output pixels first_row.. (of `count`; the rest repeat the last),
   // gathered into `tile` unless direct, and fills row_terms where there are any, and where channel 0 of each pixel lies
-  // in y, in elements. Depthwise: a row is as many pointers as Kernel::multiply_channels takes; `outside` are
-  // outside_bytes().
+  // in y, in elements.
   void gather(const void* x, std::int32_t x_zero_point, std::int64_t group, std::int64_t first_row, int count,
-              void* tile, const void* outside, const void** rows, std::int32_t* row_terms, std::int64_t* out) const;
+              void* tile, const void** rows, std::int32_t* row_terms, std::int64_t* out) const;
 
  private:
   struct Pixel {
@@ -85,25 +74,22 @@ class Panels {
   void each_row(const Pixel& p, Row row) const;
   template <class Tap>
   void each_tap(const Pixel& p, Tap tap) const;
-  std::optional<std::int64_t> first_tap_inside(const Pixel& p) const;
   std::uint8_t* gather_row(const std::uint8_t* x, std::uint8_t x_zero, const Pixel& p, std::uint8_t* to) const;
   std::int32_t row_term(const std::uint8_t* row, const std::uint8_t* end, std::int32_t x_zero) const;
 
-  bool depthwise_;
   ConvGeometry geometry_;
   Kernel kernel_;
   DataType x_type_, w_type_;
   bool again_;                      // steps may be taken again
   std::int32_t x_shift_, w_shift_;  // x' = x + x_shift_, w' = w + w_shift_
   std::int32_t x_zero_point_;       // as the problem has it
-  std::int32_t w_zero_;             // in the packed weights; 0 when given, or depthwise
+  std::int32_t w_zero_;             // in the packed weights; 0 when given
   bool x_zero_given_, w_zero_given_;
   std::int64_t terms_;  // taps * group_channels
   std::int64_t steps_;
   std::int64_t per_group_;
   bool direct_;
-  std::vector<std::int64_t> taps_;  // from the first tap to each, in elements
-  bool taps_side_by_side_;          // a filter row's taps are, as their channels
+  bool taps_side_by_side_;  // a filter row's taps are, as their channels
   std::size_t tile_bytes_;
 };
 
