@@ -1,6 +1,6 @@
 """What narrower types gain: for each network plans in f32, in a narrow type where that is faster, and within errors.
 
-    python bench/precision.py [--type bf16] [--threads 1] [--budget 25] [--only resnet50 ...] [--input MODEL=FILE ...] [--output FILE]
+    python bench/precision.py [--type bf16] [--threads 1] [--budget 25] [--rounds 12] [--only resnet50 ...] [--input MODEL=FILE ...] [--output FILE]
 
 For each network `convoy plan --how global` with a budget, then with --precision, then with --max-error at half and at 1.2 times the error
 of the narrow plan; `convoy compare` times each beside the f32 plan, in turns. Errors are measured on the inputs given, else on random
@@ -47,7 +47,7 @@ def measured(name, arguments, folder):
         if limit is not None:
             _, said = convoy("plan", model, "--precision", arguments.type, "--max-error", limit, *inputs, *base, "-o", plan, **known)
             entry = {"allowed": limit, "measured": float(re.search(r"error ([0-9.e+-]+) of", said)[1])}
-        out, _ = convoy("compare", model, folder / "f32.plan", plan, "--random-inputs", "--threads", arguments.threads, "--json")
+        out, _ = convoy("compare", model, folder / "f32.plan", plan, "--random-inputs", "--threads", arguments.threads, "--rounds", arguments.rounds, "--json")
         compared = json.loads(out)
         lines = plan.read_text().splitlines()
         entry.update(times_as_fast=1 / compared["b_over_a"], relative_uncertainty=compared["relative_uncertainty"],
@@ -62,6 +62,7 @@ def main():
     parser.add_argument("--type", default="bf16", choices=("bf16", "f16"))
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--budget", type=float, default=25)
+    parser.add_argument("--rounds", type=int, default=12, help="turns of each plan")
     parser.add_argument("--only", nargs="*", default=NETWORKS)
     parser.add_argument("--input", action="append", default=[])
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / f"bench/results/precision-{datetime.date.today()}.json")
