@@ -1,9 +1,11 @@
 #include "engines/cpu/int8/finishing.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -157,14 +159,22 @@ std::optional<FinishBytes> Finishing::in_bytes() {
 }
 
 void Finishing::finish(int rows, const std::int64_t* offsets, const std::int32_t* row_terms) {
-  if (bytes_) {
-    const auto* z = static_cast<const std::byte*>(args_.z);
-    if (kernel_.finish_bytes(own_.sums, rows, *bytes_, finish_.z ? z + channels_at_ : nullptr, out_, offsets)) return;
+  if (!bytes_) return finish_exactly(0, rows, offsets, row_terms);
+  const auto* z = static_cast<const std::byte*>(args_.z);
+  std::array<int, max_rows> doubtful;
+  const int doubts = kernel_.finish_bytes(own_.sums, rows, *bytes_, finish_.z ? z + channels_at_ : nullptr, out_,
+                                          offsets, doubtful.data());
+  for (const int row : std::span(doubtful).first(static_cast<std::size_t>(doubts))) {
+    finish_exactly(row, 1, offsets + row, nullptr);
   }
+}
+
+void Finishing::finish_exactly(int first, int rows, const std::int64_t* offsets, const std::int32_t* row_terms) {
+  std::int32_t* const sums = own_.sums + first * kernel_.columns;
   if (finish_.z) load_residual(rows, offsets);
   finish_.row_terms = row_terms;
-  kernel_.finish(own_.sums, rows, finish_);
-  store(rows, offsets);
+  kernel_.finish(sums, rows, finish_);
+  store(sums, rows, offsets);
 }
 
 void Finishing::load_residual(int rows, const std::int64_t* offsets) {
@@ -177,10 +187,10 @@ void Finishing::load_residual(int rows, const std::int64_t* offsets) {
   load(static_cast<const std::uint8_t*>(args_.z));
 }
 
-void Finishing::store(int rows, const std::int64_t* offsets) {
+void Finishing::store(const std::int32_t* sums, int rows, const std::int64_t* offsets) {
   const auto store_as = [&]<class T>(T* out) {
     for (int r = 0; r < rows; ++r) {
-      store_row(out + offsets[r] + channels_at_, geometry_.y.channel, own_.sums + r * kernel_.columns, columns_);
+      store_row(out + offsets[r] + channels_at_, geometry_.y.channel, sums + r * kernel_.columns, columns_);
     }
   };
   switch (problem_.y.type) {

@@ -32,7 +32,9 @@ class Finishing {
  private:
   std::optional<FinishBytes> in_bytes();
   void load_residual(int rows, const std::int64_t* offsets);
-  void store(int rows, const std::int64_t* offsets);
+  void finish_exactly(int first, int rows, const std::int64_t* offsets,
+                      const std::int32_t* row_terms);  // `rows` of sums() from the first on
+  void store(const std::int32_t* sums, int rows, const std::int64_t* offsets);
 
   // The values of a panel's columns as vectors are read of them, and tiles of sums and of a residual.
   struct Columns {

@@ -124,7 +124,7 @@ class Int8Engine final : public cost::FittedEngine {
  public:
   Int8Engine() : FittedEngine("cpu.int8") {
     info_.name = "cpu.int8";
-    info_.revision = 5;  // depthwise by VNNI, pixels of a row by one list of pointers
+    info_.revision = 5;  // depthwise by VNNI, bytes a row at a time
     info_.summary = "s8 and u8 fprop by GEMM over implicit im2col tiles, VNNI where the processor has it";
     info_.passes = {Pass::fprop};
     for (DataType x : {DataType::u8, DataType::s8}) {

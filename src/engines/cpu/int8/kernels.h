@@ -89,10 +89,10 @@ struct Kernel {
   // In place on `rows` rows of c, `columns` values each (the pointers of Finish are readable for that many); the result
   // is s32, or f32 bits when to_float.
   void (*finish)(std::int32_t* c, int rows, const Finish& finish);
-  // Row r goes to out + offsets[r], its residual is at z + offsets[r]. False, and nothing is stored, where f32 might
-  // round otherwise than finish() does.
-  bool (*finish_bytes)(const std::int32_t* c, int rows, const FinishBytes& finish, const void* z, void* out,
-                       const std::int64_t* offsets);
+  // Row r goes to out + offsets[r], its residual is at z + offsets[r]. Returns the count of rows that f32 might round
+  // otherwise than finish() does, and says which in `doubtful`; these are not stored.
+  int (*finish_bytes)(const std::int32_t* c, int rows, const FinishBytes& finish, const void* z, void* out,
+                      const std::int64_t* offsets, int* doubtful);
 };
 
 extern const Kernel avx2_kernel;
