@@ -43,8 +43,9 @@ set(CONVOY_FLAGS_avx2 -mavx2 -mfma -mf16c -O3 -ffp-contract=off)
 set(CONVOY_FLAGS_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf16c -mprefer-vector-width=512 -O3 -ffp-contract=off -Wno-maybe-uninitialized -Wno-uninitialized)
 set(CONVOY_FLAGS_avx512_vnni ${CONVOY_FLAGS_avx512} -mavx512vnni)
 set(CONVOY_FLAGS_avx512_vbmi ${CONVOY_FLAGS_avx512} -mavx512vbmi)
+set(CONVOY_FLAGS_amx ${CONVOY_FLAGS_avx512_vnni} -mamx-tile -mamx-int8)
 if(CONVOY_SANITIZE)  # instrumented, the kernels take minutes to compile at -O3
-  foreach(isa avx2 avx512 avx512_vnni avx512_vbmi)
+  foreach(isa avx2 avx512 avx512_vnni avx512_vbmi amx)
     list(REMOVE_ITEM CONVOY_FLAGS_${isa} -O3)
   endforeach()
 endif()
@@ -87,21 +88,22 @@ function(convoy_precompile target kind)
 endfunction()
 
 # convoy_library(name SOURCES a.cc.. [DEPENDS targets..] [AVX2 a.cc..] [AVX512 a.cc..] [AVX512_VNNI a.cc..]
-#                [AVX512_VBMI a.cc..])
+#                [AVX512_VBMI a.cc..] [AMX a.cc..])
 # A static library convoy_<name>. The per-ISA sources are compiled with that instruction set's flags. All libraries have
 # OpenMP's, which precompiled headers must agree in.
 function(convoy_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;AVX2;AVX512;AVX512_VNNI;AVX512_VBMI" ${ARGN})
-  add_library(convoy_${name} STATIC ${ARG_SOURCES} ${ARG_AVX2} ${ARG_AVX512} ${ARG_AVX512_VNNI} ${ARG_AVX512_VBMI})
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;AVX2;AVX512;AVX512_VNNI;AVX512_VBMI;AMX" ${ARGN})
+  set(units ${ARG_AVX2} ${ARG_AVX512} ${ARG_AVX512_VNNI} ${ARG_AVX512_VBMI} ${ARG_AMX})
+  add_library(convoy_${name} STATIC ${ARG_SOURCES} ${units})
   target_include_directories(convoy_${name} PUBLIC ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(convoy_${name} PUBLIC ${ARG_DEPENDS} OpenMP::OpenMP_CXX)
   convoy_precompile(convoy_${name} library)
-  set_source_files_properties(${ARG_AVX2} ${ARG_AVX512} ${ARG_AVX512_VNNI} ${ARG_AVX512_VBMI} PROPERTIES
-                              SKIP_PRECOMPILE_HEADERS ON)
+  set_source_files_properties(${units} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
   set_source_files_properties(${ARG_AVX2} PROPERTIES COMPILE_OPTIONS "${CONVOY_FLAGS_avx2}")
   set_source_files_properties(${ARG_AVX512} PROPERTIES COMPILE_OPTIONS "${CONVOY_FLAGS_avx512}")
   set_source_files_properties(${ARG_AVX512_VNNI} PROPERTIES COMPILE_OPTIONS "${CONVOY_FLAGS_avx512_vnni}")
   set_source_files_properties(${ARG_AVX512_VBMI} PROPERTIES COMPILE_OPTIONS "${CONVOY_FLAGS_avx512_vbmi}")
+  set_source_files_properties(${ARG_AMX} PROPERTIES COMPILE_OPTIONS "${CONVOY_FLAGS_amx}")
   set_property(GLOBAL APPEND PROPERTY CONVOY_LIBRARIES convoy_${name})
 endfunction()
 

@@ -2,6 +2,8 @@
 
 #include <cpuid.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -129,6 +131,14 @@ const CpuFeatures& detected_cpu_features() {
     return features;
   }());
   return detected;
+}
+
+bool amx_permitted() {
+  static const bool permitted = [] {
+    constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, a component of XSAVE
+    return cpu_features().amx_tile && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  }();
+  return permitted;
 }
 
 std::optional<Error> isa_variable_error() {

@@ -1,9 +1,12 @@
 #include "engines/cpu/int8/int8.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <span>
 
+#include "base/cpu.h"
 #include "engines/cost/fitted_engine.h"
 #include "engines/cpu/common/packed_plan.h"
 #include "engines/cpu/common/problem.h"
@@ -111,7 +114,7 @@ class GemmPlan final : public PackedPlan {
                     column_terms + panels_.first_column(group, panel), panels_.w_shift());
     const int8::Panel weights = panels_.panel(packed, group, panel);
     for (const Tile& tile : tiles) {
-      kernel_.multiply(tile.x.data(), weights, finishing.sums());
+      kernel_.multiply(tile.x.data(), tile.rows, weights, finishing.sums());
       finishing.finish(tile.rows, tile.out.data(), panels_.has_row_terms() ? tile.terms.data() : nullptr);
     }
   }
@@ -120,12 +123,12 @@ class GemmPlan final : public PackedPlan {
   Panels panels_;
 };
 
-class Int8Engine final : public cost::FittedEngine {
+class Int8Engine : public cost::FittedEngine {
  public:
-  Int8Engine() : FittedEngine("cpu.int8") {
-    info_.name = "cpu.int8";
-    info_.revision = 5;  // depthwise by VNNI, bytes a row at a time
-    info_.summary = "s8 and u8 fprop by GEMM over implicit im2col tiles, VNNI where the processor has it";
+  Int8Engine(const char* name, int revision, const char* summary, Isa isa) : FittedEngine(name) {
+    info_.name = name;
+    info_.revision = revision;
+    info_.summary = summary;
     info_.passes = {Pass::fprop};
     for (DataType x : {DataType::u8, DataType::s8}) {
       for (DataType w : {DataType::s8, DataType::u8}) {
@@ -139,7 +142,7 @@ class Int8Engine final : public cost::FittedEngine {
     info_.requantize = info_.quantized_residual = true;
     info_.zero_points = true;
     info_.given_zero_points = true;
-    info_.min_isa = Isa::avx2;
+    info_.min_isa = isa;
     info_.any_weight_strides = true;
     info_.max_spatial_dims = 3;
     info_.groups = info_.strided = info_.dilated = info_.flipped = true;
@@ -152,7 +155,7 @@ class Int8Engine final : public cost::FittedEngine {
 
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues&,
                                          const PlanRequest& request) const override {
-    const Kernel& kernel = kernel_for(request.cpu);
+    const Kernel& kernel = kernel_of(request);
     const Candidate candidate{info_.name, {}};
     std::unique_ptr<PackedPlan> plan;
     if (int8::is_depthwise(problem)) {
@@ -165,19 +168,24 @@ class Int8Engine final : public cost::FittedEngine {
   }
 
  private:
+  virtual const Kernel& kernel_of(const PlanRequest& request) const { return kernel_for(request.cpu); }
+
   // Multiply-adds at the kernel's rate, each row of a group's tile padded to the panel's width, plus a pass over the
   // gathered tiles and over the outputs. The rates are estimates from an AVX-512 core's ceilings, not fitted: 400, 150
-  // and 75 G multiply-adds/s for VNNI, AVX-512 and AVX2, 30 for depthwise (100 with VNNI); 2 G gathered bytes/s and 1 G
-  // outputs/s, half of that where channels lie apart.
+  // and 75 G multiply-adds/s for VNNI, AVX-512 and AVX2, 1500 for AMX, 30 for depthwise (100 with VNNI); 2 G gathered
+  // bytes/s and 1 G outputs/s, half of that where channels lie apart.
   Work work(const ConvProblem& problem, const KnobValues&, const PlanRequest& request) const override {
-    const Kernel& kernel = kernel_for(request.cpu);
+    const Kernel& kernel = kernel_of(request);
     const ConvGeometry g = flat_geometry(problem);
     const auto pixels = static_cast<double>(g.batch * g.y_size[0] * g.y_size[1] * g.y_size[2]);
     const double outputs = pixels * static_cast<double>(g.filters);
     if (int8::is_depthwise(problem)) {
       return {outputs * static_cast<double>(g.taps) / (kernel.channels_to_bytes ? 100e9 : 30e9) + outputs / 4e9};
     }
-    const double rate = !kernel.pairs_in_16_bits ? 400e9 : kernel.columns == 32 ? 150e9 : 75e9;
+    const double rate = kernel.steps_together > 1  ? 1500e9
+                        : !kernel.pairs_in_16_bits ? 400e9
+                        : kernel.columns == 32     ? 150e9
+                                                   : 75e9;
     const Panels panels(problem, kernel);
     const double terms = static_cast<double>(g.groups * panels.terms());
     const double macs = pixels * terms * static_cast<double>(panels.per_group() * kernel.columns);
@@ -189,10 +197,39 @@ class Int8Engine final : public cost::FittedEngine {
   EngineInfo info_;
 };
 
+class Int8AmxEngine final : public Int8Engine {
+ public:
+  using Int8Engine::Int8Engine;
+
+  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& request) const override {
+    if (!request.cpu.amx_int8 || !request.cpu.avx512_vnni) {
+      return Refusal{RefusalCode::instruction_set, "instruction set: this engine needs AMX-INT8 and AVX512_VNNI"};
+    }
+    if (!amx_permitted()) {
+      return Refusal{RefusalCode::instruction_set, "instruction set: Linux does not let this process use AMX"};
+    }
+    if (int8::is_depthwise(problem)) {
+      return Refusal{RefusalCode::groups, fmt::format("groups={}: cpu.int8 takes depthwise problems", problem.groups)};
+    }
+    return std::nullopt;
+  }
+
+ private:
+  const Kernel& kernel_of(const PlanRequest&) const override { return int8::amx_kernel; }
+};
+
 }  // namespace
 
+// Never destroyed: they may run while the process ends.
 const Engine& int8_engine() {
-  static const Int8Engine& engine = *new Int8Engine;  // never destroyed: it may run while the process ends
+  static const auto& engine = *new Int8Engine(
+      "cpu.int8", 5, "s8 and u8 fprop by GEMM over implicit im2col tiles, VNNI where the processor has it", Isa::avx2);
+  return engine;
+}
+
+const Engine& int8_amx_engine() {
+  static const auto& engine =
+      *new Int8AmxEngine("cpu.int8_amx", 1, "s8 and u8 fprop by GEMM over implicit im2col in AMX's tiles", Isa::avx512);
   return engine;
 }
 

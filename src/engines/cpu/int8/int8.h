@@ -1,4 +1,4 @@
-// cpu.int8: fprop of s8 and u8 tensors by GEMM over implicit im2col tiles.
+// cpu.int8: fprop of s8 and u8 tensors by GEMM over implicit im2col tiles; cpu.int8_amx: the same in AMX's tiles.
 //
 //   sum over c, taps of (x - x_zero_point) * (w - w_zero_point), in 32 bits that wrap, exact
 //
@@ -15,5 +15,6 @@
 namespace convoy::cpu {
 
 const Engine& int8_engine();
+const Engine& int8_amx_engine();
 
 }  // namespace convoy::cpu

@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <utility>
 #include <vector>
 
+#include "base/cpu.h"
 #include "convoy/host_tensor.h"
 #include "engines/reference/reference.h"
 
@@ -36,6 +38,15 @@ std::vector<CpuFeatures> processors() {
       all.back().avx512_vnni = false;
     }
   }
+  return all;
+}
+
+// Each where it runs.
+std::vector<std::pair<const Engine*, CpuFeatures>> engines_on_processors() {
+  std::vector<std::pair<const Engine*, CpuFeatures>> all;
+  for (const CpuFeatures& cpu : processors()) all.emplace_back(&cpu::int8_engine(), cpu);
+  const CpuFeatures& real = cpu_features();
+  if (real.isa == Isa::avx512 && real.amx_int8 && amx_permitted()) all.emplace_back(&cpu::int8_amx_engine(), real);
   return all;
 }
 
@@ -78,15 +89,16 @@ void expect_exact(const std::string& text, bool small_weights = false) {
                 .x_zero_point = &x_zero,
                 .w_zero_points = w_zeros.as<std::int32_t>()};
 
-  for (const CpuFeatures& cpu : processors()) {
+  for (const auto& [engine, cpu] : engines_on_processors()) {
+    const auto refusal = refuse(*engine, problem, {1, cpu});
+    if (refusal && engine == &cpu::int8_amx_engine() && refusal->code == RefusalCode::groups) continue;  // depthwise
+    ASSERT_FALSE(refusal) << refusal->reason;
     for (int threads : {1, 3}) {
       for (bool constant : {true, false}) {
-        SCOPED_TRACE(std::string(name_of(cpu.isa)) + (cpu.avx512_vnni ? " vnni, " : ", ") + std::to_string(threads) +
-                     (constant ? " threads, constant weights" : " threads"));
+        SCOPED_TRACE(engine->info().name + " " + std::string(name_of(cpu.isa)) + (cpu.avx512_vnni ? " vnni, " : ", ") +
+                     std::to_string(threads) + (constant ? " threads, constant weights" : " threads"));
         const PlanRequest request{threads, cpu, constant ? w.data.get() : nullptr};
-        ASSERT_FALSE(refuse(cpu::int8_engine(), problem, {1, cpu}))
-            << refuse(cpu::int8_engine(), problem, {1, cpu})->reason;
-        auto plan = cpu::int8_engine().plan(problem, {}, request);
+        auto plan = engine->plan(problem, {}, request);
         ASSERT_TRUE(plan.ok()) << plan.error().message;
         HostTensor out = *HostTensor::allocate(problem.y);
         std::memset(out.data.get(), 0x77, static_cast<std::size_t>(problem.y.bytes()));
@@ -106,6 +118,16 @@ void expect_exact(const std::string& text, bool small_weights = false) {
 
 TEST(Int8, PointwiseReadInPlace) {
   expect_exact("fprop:x=u8,2x64x7x5,nhwc:w=s8,48x64x1x1,nchw:y=u8,2x48x7x5,nhwc:bias=1:requant=channel:zp=3,0,7");
+}
+// Whole and parts of AMX's tiles: 32 pixels, 16 filters, 64 terms; rows that lie apart, and none that is read in place.
+TEST(Int8, TilesOfPixelsFiltersAndTerms) {
+  for (const int pixels : {1, 15, 16, 17, 33, 64, 75}) {
+    expect_exact(
+        fmt::format("fprop:x=u8,1x64x{0},nwc:w=s8,40x64x1,ncw:y=u8,1x40x{0},nwc:requant=channel:zp=3,0,7", pixels));
+    expect_exact(fmt::format("fprop:x=s8,1x70x{0},nwc:w=s8,17x70x1,ncw:y=s32,1x17x{0},nwc:bias=1:zp=-3,0,0", pixels));
+  }
+  expect_exact("fprop:x=u8,2x128x9x9,nhwc:w=s8,33x128x1x1,nchw:y=u8,2x33x5x5,nhwc:stride=2x2:requant=channel:act=relu");
+  expect_exact("fprop:x=u8,2x128x5x5,nhwc:w=s8,64x64x1x1,nchw:y=u8,2x64x5x5,nhwc:groups=2:requant=channel:zp=9,0,2");
 }
 TEST(Int8, FewWeightsThatTwoProductsIn16BitsAreTooLargeFor) {
   for (const char* y : {"s32,1x70x9x8,nhwc:bias=1", "u8,1x70x9x8,nhwc:bias=1:requant=channel:act=relu:zp=5,0,3"}) {

@@ -3,7 +3,7 @@
 //
 // One step takes 4 u8 values of each row of a against 4 s8 weights. VNNI adds the four products in 32 bits; without it
 // pmaddubsw adds two of them in 16 bits, where it saturates. Weights for which it would are halved, and their steps are
-// taken twice.
+// taken twice. AMX takes 16 steps at once, of rows that lie equally far apart.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace convoy::cpu::int8 {
 
-constexpr int max_rows = 12;
+constexpr int max_rows = 32;
 constexpr int max_columns = 32;
 
 enum class Act : std::int32_t { identity, relu, clip, leaky_relu };
@@ -72,9 +72,11 @@ constexpr int most_pixels = 128;  // of a call
 struct Kernel {
   int rows;               // of the register tile
   int columns;            // of the register tile: the width of a panel
+  int steps_together;     // a panel has a multiple of so many; where there are several, rows lie equally far apart
   bool pairs_in_16_bits;  // pmaddubsw: 255 * (w0 + w1) has to fit, with the weights of either sign alone
-  // `a`: one pointer per row (unused rows repeat a valid one). `c`: rows x columns, row-major, overwritten.
-  void (*multiply)(const void* const* a, const Panel& panel, std::int32_t* c);
+  // `a`: one pointer per row, of which row_count count; others repeat a valid one. `c`: rows x columns, row-major,
+  // overwritten.
+  void (*multiply)(const void* const* a, int row_count, const Panel& panel, std::int32_t* c);
   // Depthwise, where channels lie side by side: channels `first` to `first` + `count` (up to `columns`) of up to `rows`
   // pixels. w: [step of 2 taps][column][2], s16. An odd tap's partner has weights of 0 and no pointer.
   void (*multiply_channels)(const Pixel* pixels, int pixel_count, bool x_signed, std::int64_t first, int count,
@@ -98,5 +100,6 @@ struct Kernel {
 extern const Kernel avx2_kernel;
 extern const Kernel avx512_kernel;
 extern const Kernel avx512_vnni_kernel;
+extern const Kernel amx_kernel;
 
 }  // namespace convoy::cpu::int8

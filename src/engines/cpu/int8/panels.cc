@@ -43,12 +43,15 @@ Panels::Panels(const ConvProblem& problem, const Kernel& kernel)
   w_shift_ = w_type_ == DataType::u8 ? -128 : 0;
   w_zero_ = w_zero_given_ ? 0 : problem.w_zero_point + w_shift_;
   terms_ = g.taps * g.group_channels;
-  steps_ = (terms_ + 3) / 4;
+  const std::int64_t together = kernel.steps_together;
+  steps_ = ((terms_ + 3) / 4 + together - 1) / together * together;
   per_group_ = (g.group_filters + kernel.columns - 1) / kernel.columns;
 
   bool pointwise = g.taps == 1;
   for (int i = 0; i < 3; ++i) pointwise = pointwise && g.pre[i] == 0 && g.post[i] == 0;
-  direct_ = pointwise && x_type_ == DataType::u8 && !has_row_terms() && g.x.channel == 1 && g.group_channels % 4 == 0;
+  for (int i = 0; i < 3 && together > 1; ++i) pointwise = pointwise && g.stride[i] == 1;
+  direct_ = pointwise && x_type_ == DataType::u8 && !has_row_terms() && g.x.channel == 1 &&
+            g.group_channels % (4 * together) == 0 && (together == 1 || problem.x.is_packed(Layout::nhwc));
   taps_side_by_side_ = g.x.channel == 1 && g.x.spatial[2] == g.group_channels && g.dilation[2] == 1;
   tile_bytes_ = direct_ ? 0 : (static_cast<std::size_t>(kernel.rows * steps_ * 4) + 63) / 64 * 64;
 }
