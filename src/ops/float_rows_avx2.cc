@@ -86,16 +86,17 @@ void narrow_row(DataType type, const float* x, void* y, std::int64_t count) {
 
 RowSums sums_row(const float* x, double center, std::int64_t count) {
   const __m256d centers = _mm256_set1_pd(center);
-  __m256d sums[2] = {}, squares[2] = {};
+  __m256d sums[4] = {}, squares[4] = {};  // as many as hide the latency of a sum
   std::int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (int half = 0; half < 2; ++half) {
-      const __m256d v = _mm256_sub_pd(_mm256_cvtps_pd(_mm_loadu_ps(x + i + 4 * half)), centers);
-      sums[half] = _mm256_add_pd(sums[half], v);
-      squares[half] = _mm256_fmadd_pd(v, v, squares[half]);
+  for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
+    for (int quarter = 0; quarter < 4; ++quarter) {
+      const __m256d v = _mm256_sub_pd(_mm256_cvtps_pd(_mm_loadu_ps(x + i + 4 * quarter)), centers);
+      sums[quarter] = _mm256_add_pd(sums[quarter], v);
+      squares[quarter] = _mm256_fmadd_pd(v, v, squares[quarter]);
     }
   }
-  RowSums result{total(sums[0], sums[1]), total(squares[0], squares[1])};
+  RowSums result{total(_mm256_add_pd(sums[0], sums[1]), _mm256_add_pd(sums[2], sums[3])),
+                 total(_mm256_add_pd(squares[0], squares[1]), _mm256_add_pd(squares[2], squares[3]))};
   for (; i < count; ++i) {
     const double v = static_cast<double>(x[i]) - center;
     result.sum += v;
