@@ -7,6 +7,8 @@
 #include <numeric>
 #include <utility>
 
+#include "convert/convert.h"
+
 namespace convoy::ops {
 
 StridedCopy::StridedCopy(std::size_t element_size, const Dims& dims, const Dims& from_strides, const Dims& to_strides)
@@ -38,6 +40,22 @@ StridedCopy::StridedCopy(std::size_t element_size, const Dims& dims, const Dims&
     tiled_ = true;
   }
   for (std::size_t d = 0; d + (tiled_ ? 2 : 1) < dims_.size(); ++d) blocks_ *= dims_[d];
+  conversion_ = as_conversion();
+}
+
+std::optional<std::pair<TensorDesc, TensorDesc>> StridedCopy::as_conversion() const {
+  if (!tiled_ || dims_.size() > 3 || element_size_ != 4) return std::nullopt;  // of others it is no faster
+  const std::size_t last = dims_.size() - 1;
+  const std::int64_t rows = dims_[last - 1], columns = dims_[last];  // of `to`
+  const std::int64_t batch = dims_.size() == 3 ? dims_[0] : 1, size = rows * columns;
+  const bool packed =
+      from_[last] == rows && to_[last - 1] == columns && (batch == 1 || (from_[0] == size && to_[0] == size));
+  constexpr std::int64_t kLeastRows = 16, kLeastSize = 4096;  // below it takes longer
+  if (!packed || std::min(rows, columns) < kLeastRows || size < kLeastSize) return std::nullopt;
+  const bool to_inner = rows >= columns;  // the shorter side are the channels
+  const Dims dims{batch, std::min(rows, columns), std::max(rows, columns)};
+  return std::pair{TensorDesc::packed(DataType::f32, dims, to_inner ? Layout::nchw : Layout::nhwc),
+                   TensorDesc::packed(DataType::f32, dims, to_inner ? Layout::nhwc : Layout::nchw)};
 }
 
 namespace {
@@ -220,6 +238,7 @@ void StridedCopy::copy(const T* from, T* to, std::int64_t tile, std::int64_t beg
 
 void StridedCopy::run(const void* from, void* to, const ExecContext& context) const {
   if (std::find(dims_.begin(), dims_.end(), 0) != dims_.end()) return;
+  if (conversion_) return convert_layout(conversion_->first, from, conversion_->second, to, context.team());
   const std::int64_t last = dims_.back();
   const bool flat = dims_.size() == 1 && from_.back() == 1 && to_.back() == 1;
   if (flat) {  // one long line: split it

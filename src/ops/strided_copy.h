@@ -1,6 +1,8 @@
 // Moving elements without changing them: between two strided views of the same dims, and through an index map a dim.
 #pragma once
 
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "ops/support.h"
@@ -16,10 +18,13 @@ class StridedCopy {
   void run(const void* from, void* to, const ExecContext& context) const;
 
  private:
+  std::optional<std::pair<TensorDesc, TensorDesc>> as_conversion() const;
   template <class T>
   void copy(const T* from, T* to, std::int64_t tile, std::int64_t begin, std::int64_t end) const;
 
   std::size_t element_size_;
+  // Set where the copy is a conversion between channels apart and side by side, which src/convert does faster.
+  std::optional<std::pair<TensorDesc, TensorDesc>> conversion_;
   // Ordered by descending stride of `to` and merged; the innermost one or (when tiled_) two are one block.
   Dims dims_, from_, to_;
   bool tiled_ = false;  // `from` runs along the last dim but one: the block is a transposition
