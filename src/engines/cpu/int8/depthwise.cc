@@ -215,10 +215,11 @@ class DepthwisePlan final : public PackedPlan {
   }
 
  private:
-  // Of the execution: terms, where they depend on it; x's zero point, as far as a row of taps may reach that lies
-  // outside of x; pointers for each thread.
+  // Of the execution: terms, where they depend on it; x's zero point, a row of it where rows of taps may lie outside of
+  // x; pointers for each thread.
   static std::int64_t outside_bytes(const ConvGeometry& g) {
-    return rounded_up((g.x_size[2] - 1) * g.x.spatial[2] + g.channels);
+    const bool rows = g.pre[0] > 0 || g.post[0] > 0 || g.pre[1] > 0 || g.post[1] > 0;
+    return rounded_up((rows ? (g.x_size[2] - 1) * g.x.spatial[2] : 0) + g.channels);
   }
   static std::int64_t term_bytes(const ConvProblem& problem, const Weights& weights) {
     return problem.x_zero_given ? rounded_up(weights.channels() * static_cast<std::int64_t>(sizeof(std::int32_t))) : 0;

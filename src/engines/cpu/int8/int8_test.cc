@@ -215,6 +215,16 @@ TEST(Int8, DepthwiseInBytes) {
   }
 }
 
+TEST(Int8, DepthwiseOfASignalKeepsNoRowOfPadding) {
+  const auto problem =
+      parse_problem("fprop:x=u8,1x64x100000,nwc:w=s8,64x1x3,ncw:y=u8,1x64x100000,nwc:pad=1:groups=64:requant=channel");
+  ASSERT_TRUE(problem.ok()) << problem.error().message;
+  const HostTensor w = patterned(problem->w, 2);
+  const auto plan = cpu::int8_engine().plan(*problem, {}, {1, cpu_features(), w.data.get()});
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_LT((*plan)->workspace_bytes(), std::size_t{100} << 10);
+}
+
 TEST(Int8, Depthwise) {
   expect_exact(
       "fprop:x=u8,1x20x6x6,nhwc:w=s8,20x1x3x3,nhwc:y=u8,1x20x6x6,nhwc:pad=1x1:groups=20:bias=1:requant=channel:zp=10,0,"
