@@ -131,13 +131,17 @@ void normalize_row(const Rows& rows, std::int64_t row, const T* x, const T* scal
 // Of halves: scale and bias are widened once for all rows, and each row once for both of its passes.
 constexpr std::int64_t kWidest = 1024;  // elements of a row
 
-// What f32 may have lost (overflow, differences that vanish squared) is computed again as other types are.
+// In f32. What that may have lost (overflow, differences that vanish squared) is computed again as other types are.
 template <class T>
-Moments moments_of_halves(const RowFunctions& vectors, const T* x, float* wide, std::int64_t count) {
-  const RowMoments m = vectors.moments(row_type<T>, x, wide, count);
+Moments moments_in_floats(const RowFunctions& vectors, const T* x, float* wide, std::int64_t count) {
+  const RowMoments m = vectors.moments(float_type<T>, x, wide, count);
   if (m.variance > 1e-25 && m.variance < 1e30) return {m.mean, m.variance};
-  return moments_of(true, wide, count);
+  if constexpr (is_half<T>) return moments_of(true, wide, count);
+  return moments_of(true, x, count);
 }
+
+// Sums in f32 of so many elements differ from those in f64 in the last digits only.
+constexpr std::int64_t kMostInFloats = 8192;
 
 template <class T, class F>
 void normalize_wide(const Rows& rows, std::int64_t begin, std::int64_t end, const T* x, const T* scale, const T* bias,
@@ -148,12 +152,22 @@ void normalize_wide(const Rows& rows, std::int64_t begin, std::int64_t end, cons
   shift.fill(0);
   if (rows.has_bias) avx2::widen_row(row_type<T>, bias, shift.data(), size);
   for (std::int64_t r = begin; r < end; ++r) {
-    const Moments m = moments_of_halves(*rows.vectors, x + r * size, row.data(), size);
+    const Moments m = moments_in_floats(*rows.vectors, x + r * size, row.data(), size);
     const double inverse = 1 / std::sqrt(m.variance + rows.epsilon);
     rows.vectors->normalize(row.data(), static_cast<float>(m.mean), static_cast<float>(inverse), gain.data(),
                             shift.data(), 1, row_type<T>, y + r * size, size);
     row_done(r, m, inverse);
   }
+}
+
+template <class T>
+Moments row_moments(const Rows& rows, const T* x) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (rows.vectors != nullptr && rows.size <= kMostInFloats) {
+      return moments_in_floats(*rows.vectors, x, nullptr, rows.size);
+    }
+  }
+  return moments_of(rows.vectors != nullptr, x, rows.size);
 }
 
 // The next row, while one is computed. The processor fetches ahead by itself, but only up to the end of a page, which
@@ -183,7 +197,7 @@ void normalize_rows(const Rows& rows, std::span<const void* const> in, void* out
     for (std::int64_t row = begin; row < end; ++row) {
       const T* x = static_cast<const T*>(in[0]);
       if (far && row + 1 < end) fetch(x + (row + 1) * rows.size, rows.size);
-      const Moments m = moments_of(rows.vectors != nullptr, x + row * rows.size, rows.size);
+      const Moments m = row_moments(rows, x + row * rows.size);
       const double inverse = 1 / std::sqrt(m.variance + rows.epsilon);
       normalize_row(rows, row, x, scale, bias, static_cast<T*>(out), m.mean, inverse);
       row_done(row, m, inverse);

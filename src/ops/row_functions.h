@@ -56,7 +56,8 @@ struct RowFunctions {
   // Of halves `wide` has room for a row in f32.
   void (*softmax)(bool logarithm, DataType type, const void* x, float* wide, void* y, std::int64_t row_count,
                   std::int64_t count);
-  // wide = x, and its moments in f32: for halves, whose range f32's squares hold but for sizes beyond 1e19.
+  // The moments of x in f32, whose squares hold what f32's are up to 1e19. Of halves wide = x, too; of f32 it may be
+  // null.
   RowMoments (*moments)(DataType type, const void* x, float* wide, std::int64_t count);
   // y[i] = (x[i] - center) * factor * scale[i * step] + bias[i * step], step 0 or 1; `type` is that of y.
   void (*normalize)(const float* x, float center, float factor, const float* scale, const float* bias,
