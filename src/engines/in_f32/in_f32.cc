@@ -345,13 +345,19 @@ class InF32Engine final : public Engine, public DeclaresNames, public RefinesEst
     return std::nullopt;
   }
 
-  // What the knobs name; without any, what is predicted to be fastest.
+  // What the knobs name; without any, what is predicted to be fastest, or, where nothing is predicted to be offered,
+  // what does not refuse when it is asked.
   std::optional<Named> candidate_of(const ConvProblem& problem, const KnobValues& knobs,
                                     const PlanRequest& request) const {
     const std::string_view name = word_or(knobs, kKnob, "");
     if (name.empty()) {
-      auto best = chosen(in_f32(problem), request);
-      return best ? std::optional(Named{best->engine, std::move(best->estimate.knobs)}) : std::nullopt;
+      const ConvProblem inner = in_f32(problem);
+      if (auto best = chosen(inner, request)) return Named{best->engine, std::move(best->estimate.knobs)};
+      for (const Engine* engine : engines_) {
+        if (refuse(*engine, inner, request)) continue;
+        return Named{engine, all_of(engine->configurations(inner, request)).front()};
+      }
+      return std::nullopt;
     }
     const auto engine = std::ranges::find_if(engines_, [&](const Engine* each) { return each->info().name == name; });
     if (engine == engines_.end()) return std::nullopt;

@@ -208,6 +208,7 @@ std::string line_with(const std::string& text, const std::string& part) {
 TEST(PlanCosts, AreMeasuredWhereTheDatabaseKnows) {
   selection::RoundStore store;
   NetworkOptions options = options_with_l2();
+  options.threads = 1;  // or predictions would choose how many a step has
   options.how = "uniform:nhwc";
   options.selection.store = &store;
   const auto text = [&] {
@@ -230,6 +231,7 @@ TEST(PlanCosts, AreMeasuredWhereTheDatabaseKnows) {
 TEST(PlanCosts, AreWarmOnesInASmallNetworkElseColdOnes) {
   selection::RoundStore store;
   NetworkOptions options = options_with_l2();
+  options.threads = 1;  // or predictions would choose how many a step has
   options.how = "uniform:nhwc";
   options.selection.store = &store;
   const auto line = [&] {
@@ -253,6 +255,7 @@ TEST(PlanCosts, AreWarmOnesInASmallNetworkElseColdOnes) {
 TEST(PlanCosts, ABudgetMeasuresASmallNetworkWarm) {
   selection::RoundStore store;
   NetworkOptions options = options_with_l2();
+  options.threads = 1;  // or predictions would choose how many a step has
   options.how = "uniform:nhwc";
   options.selection.store = &store;
   options.selection.mode = SelectionMode::measured;
@@ -310,6 +313,7 @@ TEST(PlanCosts, ARelabelCostsNothing) {
              {{"perm", std::vector<std::int64_t>{0, 2, 3, 1}}});
   b.output(b.node("Neg", {last}));
   NetworkOptions options = options_with_l2();
+  options.threads = 1;  // or predictions would choose how many a step has
   options.how = "uniform:nhwc";
   const auto plan = plan_of(b.graph, {.options = options});
   ASSERT_TRUE(plan.ok()) << plan.error().message;
