@@ -203,10 +203,14 @@ class Int8AmxEngine final : public Int8Engine {
 
   std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& request) const override {
     if (!request.cpu.amx_int8 || !request.cpu.avx512_vnni) {
-      return Refusal{RefusalCode::instruction_set, "instruction set: this engine needs AMX-INT8 and AVX512_VNNI"};
+      return Refusal{RefusalCode::instruction_set,
+                     fmt::format("instruction set={} here: this engine needs AMX-INT8 and AVX512_VNNI, too",
+                                 name_of(request.cpu.isa))};
     }
     if (!amx_permitted()) {
-      return Refusal{RefusalCode::instruction_set, "instruction set: Linux does not let this process use AMX"};
+      return Refusal{
+          RefusalCode::instruction_set,
+          fmt::format("instruction set={} here: Linux does not let this process use AMX", name_of(request.cpu.isa))};
     }
     if (int8::is_depthwise(problem)) {
       return Refusal{RefusalCode::groups, fmt::format("groups={}: cpu.int8 takes depthwise problems", problem.groups)};

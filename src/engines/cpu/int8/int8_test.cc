@@ -129,6 +129,18 @@ TEST(Int8, TilesOfPixelsFiltersAndTerms) {
   expect_exact("fprop:x=u8,2x128x9x9,nhwc:w=s8,33x128x1x1,nchw:y=u8,2x33x5x5,nhwc:stride=2x2:requant=channel:act=relu");
   expect_exact("fprop:x=u8,2x128x5x5,nhwc:w=s8,64x64x1x1,nchw:y=u8,2x64x5x5,nhwc:groups=2:requant=channel:zp=9,0,2");
 }
+TEST(Int8, AmxIsSaidToBeMissing) {
+  const auto problem = parse_problem("fprop:x=u8,1x64x7x5,nhwc:w=s8,48x64x1x1,nchw:y=u8,1x48x7x5,nhwc:requant=channel");
+  ASSERT_TRUE(problem.ok()) << problem.error().message;
+  CpuFeatures cpu = cpu_features();
+  cpu.isa = Isa::avx512;
+  cpu.amx_int8 = false;
+  const auto refusal = refuse(cpu::int8_amx_engine(), *problem, {1, cpu});
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->code, RefusalCode::instruction_set);
+  EXPECT_NE(refusal->reason.find("instruction set=avx512 here: this engine needs AMX-INT8"), std::string::npos)
+      << refusal->reason;
+}
 TEST(Int8, FewWeightsThatTwoProductsIn16BitsAreTooLargeFor) {
   for (const char* y : {"s32,1x70x9x8,nhwc:bias=1", "u8,1x70x9x8,nhwc:bias=1:requant=channel:act=relu:zp=5,0,3"}) {
     expect_exact(fmt::format("fprop:x=u8,1x24x9x8,nhwc:w=s8,70x24x3x3,nchw:y={}:pad=1x1", y), true);
