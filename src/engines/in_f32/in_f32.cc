@@ -292,8 +292,6 @@ class InF32Engine final : public Engine, public DeclaresNames, public RefinesEst
 
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,
                                          const PlanRequest& request) const override {
-    const auto named = candidate_of(problem, knobs, request);
-    if (!named) return Error{ErrorCode::unsupported, fmt::format("{}: no engine takes the problem in f32", info_.name)};
     PlanRequest asked = request;
     HostTensor weights;
     if (request.constant_weights != nullptr && is_narrow(problem.w.type)) {
@@ -301,8 +299,24 @@ class InF32Engine final : public Engine, public DeclaresNames, public RefinesEst
       copy_tensor(problem.w, request.constant_weights, weights.desc, weights.data.get());
       asked.constant_weights = weights.data.get();
     }
-    CONVOY_TRY(auto inner, named->engine->plan(in_f32(problem), named->knobs, asked));
-    return std::make_unique<InF32Plan>(info_.name, problem, request, std::move(inner));
+    const auto made = [&](const Named& named) -> Result<std::unique_ptr<ConvPlan>> {
+      CONVOY_TRY(auto inner, named.engine->plan(in_f32(problem), named.knobs, asked));
+      return std::make_unique<InF32Plan>(info_.name, problem, request, std::move(inner));
+    };
+    Error failed{ErrorCode::unsupported, fmt::format("{}: no engine takes the problem in f32", info_.name)};
+    if (const auto named = candidate_of(problem, knobs, request)) {
+      auto plan = made(*named);
+      if (plan.ok() || !knobs.empty()) return plan;
+      failed = plan.error();
+    }
+    // What is predicted to be offered may not be, and the reverse.
+    for (const Engine* engine : engines_) {
+      if (!knobs.empty() || refuse(*engine, in_f32(problem), request)) continue;
+      for (const KnobValues& values : all_of(engine->configurations(in_f32(problem), request))) {
+        if (auto plan = made({engine, values}); plan.ok()) return plan;
+      }
+    }
+    return failed;
   }
 
  private:
@@ -351,13 +365,8 @@ class InF32Engine final : public Engine, public DeclaresNames, public RefinesEst
                                     const PlanRequest& request) const {
     const std::string_view name = word_or(knobs, kKnob, "");
     if (name.empty()) {
-      const ConvProblem inner = in_f32(problem);
-      if (auto best = chosen(inner, request)) return Named{best->engine, std::move(best->estimate.knobs)};
-      for (const Engine* engine : engines_) {
-        if (refuse(*engine, inner, request)) continue;
-        return Named{engine, all_of(engine->configurations(inner, request)).front()};
-      }
-      return std::nullopt;
+      auto best = chosen(in_f32(problem), request);
+      return best ? std::optional(Named{best->engine, std::move(best->estimate.knobs)}) : std::nullopt;
     }
     const auto engine = std::ranges::find_if(engines_, [&](const Engine* each) { return each->info().name == name; });
     if (engine == engines_.end()) return std::nullopt;
