@@ -292,6 +292,7 @@ class InF32Engine final : public Engine, public DeclaresNames, public RefinesEst
 
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,
                                          const PlanRequest& request) const override {
+    const ConvProblem wide = in_f32(problem);
     PlanRequest asked = request;
     HostTensor weights;
     if (request.constant_weights != nullptr && is_narrow(problem.w.type)) {
@@ -300,7 +301,7 @@ class InF32Engine final : public Engine, public DeclaresNames, public RefinesEst
       asked.constant_weights = weights.data.get();
     }
     const auto made = [&](const Named& named) -> Result<std::unique_ptr<ConvPlan>> {
-      CONVOY_TRY(auto inner, named.engine->plan(in_f32(problem), named.knobs, asked));
+      CONVOY_TRY(auto inner, named.engine->plan(wide, named.knobs, asked));
       return std::make_unique<InF32Plan>(info_.name, problem, request, std::move(inner));
     };
     Error failed{ErrorCode::unsupported, fmt::format("{}: no engine takes the problem in f32", info_.name)};
@@ -311,8 +312,8 @@ class InF32Engine final : public Engine, public DeclaresNames, public RefinesEst
     }
     // What is predicted to be offered may not be, and the reverse.
     for (const Engine* engine : engines_) {
-      if (!knobs.empty() || refuse(*engine, in_f32(problem), request)) continue;
-      for (const KnobValues& values : all_of(engine->configurations(in_f32(problem), request))) {
+      if (!knobs.empty() || refuse(*engine, wide, request)) continue;
+      for (const KnobValues& values : all_of(engine->configurations(wide, request))) {
         if (auto plan = made({engine, values}); plan.ok()) return plan;
       }
     }
@@ -359,8 +360,7 @@ class InF32Engine final : public Engine, public DeclaresNames, public RefinesEst
     return std::nullopt;
   }
 
-  // What the knobs name; without any, what is predicted to be fastest, or, where nothing is predicted to be offered,
-  // what does not refuse when it is asked.
+  // What the knobs name; without any, what is predicted to be fastest.
   std::optional<Named> candidate_of(const ConvProblem& problem, const KnobValues& knobs,
                                     const PlanRequest& request) const {
     const std::string_view name = word_or(knobs, kKnob, "");
