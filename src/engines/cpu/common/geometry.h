@@ -6,6 +6,9 @@
 
 namespace convoy::cpu {
 
+// For b > 0.
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
+
 // Element (n, c, d, h, w) of an activation tensor lies at
 //   n*batch + (c / block)*channel + c % block + d*spatial[0] + h*spatial[1] + w*spatial[2]
 struct ActivationView {

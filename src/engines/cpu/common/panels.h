@@ -10,13 +10,12 @@
 
 #include "convoy/engine.h"
 #include "engines/cpu/common/epilogue_args.h"
+#include "engines/cpu/common/geometry.h"
 
 namespace convoy::cpu {
 
 constexpr std::int64_t kDefaultL2 = 1 << 20;   // bytes, where the processor doesn't say
 constexpr double kMostBufferFloats = 1 << 26;  // a thread's block buffer: 256 MiB
-
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 struct PanelChunk {
   std::int64_t panel_begin, panel_end;

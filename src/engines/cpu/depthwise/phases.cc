@@ -6,8 +6,6 @@
 namespace convoy::cpu {
 namespace {
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
-
 // [inner_begin, inner_end), for taps in ascending order.
 void find_inner(DepthwisePhase& phase) {
   if (phase.taps == 0) {

@@ -26,14 +26,6 @@ const Kernel& kernel_for(const CpuFeatures& cpu) {
   return int8::avx2_kernel;
 }
 
-// A register tile's rows: output pixels of a group.
-struct Tile {
-  int rows;
-  std::array<const void*, int8::max_rows> x;
-  std::array<std::int32_t, int8::max_rows> terms;
-  std::array<std::int64_t, int8::max_rows> out;  // where their first channels lie, in elements
-};
-
 class GemmPlan final : public PackedPlan {
  public:
   GemmPlan(const ConvProblem& problem, const Candidate& candidate, int threads, const Kernel& kernel,
@@ -45,77 +37,70 @@ class GemmPlan final : public PackedPlan {
 
   std::vector<std::string> notes() const override {
     auto notes = PackedPlan::notes();
-    notes.push_back(panels_.direct() ? "x read in place" : "x gathered into tiles (implicit im2col)");
+    notes.push_back(panels_.how_x_is_read());
     return notes;
   }
 
  private:
-  std::vector<std::string> run_stages() const override {
-    return {panels_.direct() ? "products" : "gather a tile of x + products"};
-  }
+  std::vector<std::string> run_stages() const override { return {panels_.direct() ? "products" : "copy x + products"}; }
 
   void pack(const void* weights, void* packed, ThreadTeam*) const override { panels_.pack(weights, packed); }
 
   Result<void> run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const override {
     const ConvGeometry& g = panels_.geometry();
-    const std::int64_t pixels = g.batch * g.y_size[0] * g.y_size[1] * g.y_size[2];
-    const std::int64_t row_tiles = (pixels + kernel_.rows - 1) / kernel_.rows;
-    // A panel of weights is read once for a block of tiles. More blocks than threads, so that none waits long.
-    const std::int64_t a_thread = team.size() == 1 ? row_tiles : g.groups * row_tiles / (4 * team.size());
-    const std::int64_t block_tiles = std::clamp<std::int64_t>(a_thread, 1, panels_.block_tiles());
-    const std::int64_t blocks = (row_tiles + block_tiles - 1) / block_tiles;
-    // Few blocks for the threads (small maps): the columns are split as well, each part gathering its own tiles.
-    const std::int64_t parts = std::clamp<std::int64_t>(4 * team.size() / std::max<std::int64_t>(g.groups * blocks, 1),
-                                                        1, panels_.per_group());
+    const std::int64_t all_pixels = g.batch * g.y_size[0] * g.y_size[1] * g.y_size[2];
+    const std::int64_t tiles = ceil_div(all_pixels, kernel_.rows);
+    const std::int64_t parts = column_parts(g.groups * tiles, team.size());
 
     const std::int32_t x_zero = problem().x_zero_given ? *args.x_zero_point : problem().x_zero_point;
     void* terms = static_cast<std::byte*>(scratch) + static_cast<std::size_t>(threads()) * panels_.block_bytes();
     const std::int32_t* column_terms = panels_.column_terms(packed, x_zero, terms);
 
-    parallel_ranges(team, g.groups * blocks * parts, [&](std::int64_t begin, std::int64_t end, int thread) {
+    // Tiles of a part and group follow one another.
+    parallel_ranges(team, parts * g.groups * tiles, [&](std::int64_t begin, std::int64_t end, int thread) {
       auto* memory = static_cast<std::byte*>(scratch) + static_cast<std::size_t>(thread) * panels_.block_bytes();
-      std::int64_t gathered = -1;
-      std::array<Tile, Panels::kMostBlockTiles> tiles;
+      int8::Block block;
       int8::Finishing finishing(problem(), g, kernel_, args, panels_.terms(), panels_.has_row_terms());
-      std::int64_t count = 0;
-      for (std::int64_t item = begin; item < end; ++item) {
-        const std::int64_t block = item / parts, group = block / blocks;
-        if (gathered != block) {
-          const std::int64_t first = block % blocks * block_tiles;
-          count = std::min(block_tiles, row_tiles - first);
-          for (std::int64_t t = 0; t < count; ++t) {
-            gather(args.x, x_zero, group, (first + t) * kernel_.rows, pixels,
-                   memory + static_cast<std::size_t>(t) * panels_.tile_bytes(), tiles[static_cast<std::size_t>(t)]);
-          }
-          gathered = block;
-        }
-        const std::int64_t part = item % parts;
+      while (begin < end) {
+        const std::int64_t part = begin / (g.groups * tiles), group = begin / tiles % g.groups, tile = begin % tiles;
+        const std::int64_t count = std::min({panels_.block_tiles(), end - begin, tiles - tile});
+        const std::int64_t first = tile * kernel_.rows;
+        panels_.gather(args.x, x_zero, group, first, std::min(count * kernel_.rows, all_pixels - first), memory, block);
         const std::int64_t last = panels_.per_group() * (part + 1) / parts;
         for (std::int64_t panel = panels_.per_group() * part / parts; panel < last; ++panel) {
-          run_panel(packed, column_terms, group, panel, {tiles.data(), static_cast<std::size_t>(count)}, finishing);
+          run_panel(packed, column_terms, group, panel, block, finishing);
         }
+        begin += count;
       }
     });
     return {};
   }
 
-  void gather(const void* x, std::int32_t x_zero, std::int64_t group, std::int64_t first_row, std::int64_t pixels,
-              void* memory, Tile& tile) const {
-    tile.rows = static_cast<int>(std::min<std::int64_t>(kernel_.rows, pixels - first_row));
-    panels_.gather(x, x_zero, group, first_row, tile.rows, memory, tile.x.data(), tile.terms.data(), tile.out.data());
+  // In how many parts the columns are split, so that the thread with the most to do ends soonest: one, unless there are
+  // few tiles. Reading a panel, and copying a tile of x, are taken for half of a tile's products with a panel.
+  std::int64_t column_parts(std::int64_t tiles, int threads) const {
+    std::int64_t best = 1, least = 0;
+    for (std::int64_t parts = 1; parts <= std::min<std::int64_t>(threads, panels_.per_group()); ++parts) {
+      const std::int64_t a_thread = ceil_div(parts * tiles, threads);
+      const std::int64_t blocks = ceil_div(a_thread, panels_.block_tiles());
+      const std::int64_t cost = ceil_div(panels_.per_group(), parts) * (2 * a_thread + blocks) + a_thread;
+      if (parts == 1 || cost < least) best = parts, least = cost;
+    }
+    return best;
   }
 
   void run_panel(const void* packed, const std::int32_t* column_terms, std::int64_t group, std::int64_t panel,
-                 std::span<const Tile> tiles, int8::Finishing& finishing) const {
+                 const int8::Block& block, int8::Finishing& finishing) const {
     const ConvGeometry& g = panels_.geometry();
     const std::int64_t column = panel * kernel_.columns;  // in the group
     finishing.start(group * g.group_filters + column,
                     static_cast<int>(std::min<std::int64_t>(kernel_.columns, g.group_filters - column)),
                     column_terms + panels_.first_column(group, panel), panels_.w_shift());
     const int8::Panel weights = panels_.panel(packed, group, panel);
-    for (const Tile& tile : tiles) {
-      kernel_.multiply(tile.x.data(), tile.rows, weights, finishing.sums());
-      finishing.finish(tile.rows, tile.out.data(), panels_.has_row_terms() ? tile.terms.data() : nullptr);
+    for (int first = 0; first < block.count; first += kernel_.rows) {
+      const int rows = std::min(kernel_.rows, block.count - first);
+      kernel_.multiply(block.x.data() + first, rows, weights, finishing.sums());
+      finishing.finish(rows, block.out.data() + first, panels_.has_row_terms() ? block.terms.data() + first : nullptr);
     }
   }
 
@@ -170,9 +155,9 @@ class Int8Engine : public cost::FittedEngine {
  private:
   virtual const Kernel& kernel_of(const PlanRequest& request) const { return kernel_for(request.cpu); }
 
-  // Multiply-adds at the kernel's rate, each row of a group's tile padded to the panel's width, plus a pass over the
-  // gathered tiles and over the outputs. The rates are estimates from an AVX-512 core's ceilings, not fitted: 400, 150
-  // and 75 G multiply-adds/s for VNNI, AVX-512 and AVX2, 1500 for AMX, 30 for depthwise (100 with VNNI); 2 G gathered
+  // Multiply-adds at the kernel's rate, each row of a group's tile padded to the panel's width, plus a pass over
+  // what is copied of x and over the outputs. The rates are estimates from an AVX-512 core's ceilings, not fitted: 400,
+  // 150 and 75 G multiply-adds/s for VNNI, AVX-512 and AVX2, 1500 for AMX, 30 for depthwise (100 with VNNI); 2 G copied
   // bytes/s and 1 G outputs/s, half of that where channels lie apart.
   Work work(const ConvProblem& problem, const KnobValues&, const PlanRequest& request) const override {
     const Kernel& kernel = kernel_of(request);
@@ -189,9 +174,9 @@ class Int8Engine : public cost::FittedEngine {
     const Panels panels(problem, kernel);
     const double terms = static_cast<double>(g.groups * panels.terms());
     const double macs = pixels * terms * static_cast<double>(panels.per_group() * kernel.columns);
-    const double gathered = panels.direct() ? 0 : pixels * terms;
+    const double copied = pixels * static_cast<double>(g.groups) * panels.copied_bytes();
     const double apart = problem.x.is_packed(Layout::nhwc) ? 1 : 2;
-    return {macs / rate + apart * (gathered / 2e9 + outputs / 1e9)};
+    return {macs / rate + apart * (copied / 2e9 + outputs / 1e9)};
   }
 
   EngineInfo info_;
@@ -227,7 +212,7 @@ class Int8AmxEngine final : public Int8Engine {
 // Never destroyed: they may run while the process ends.
 const Engine& int8_engine() {
   static const auto& engine = *new Int8Engine(
-      "cpu.int8", 5, "s8 and u8 fprop by GEMM over implicit im2col tiles, VNNI where the processor has it", Isa::avx2);
+      "cpu.int8", 6, "s8 and u8 fprop by GEMM over implicit im2col tiles, VNNI where the processor has it", Isa::avx2);
   return engine;
 }
 

@@ -56,8 +56,9 @@ struct FinishBytes {
 // The columns of b that a tile needs: [step][column][4 weights], first of all `steps`, then of those taken `again`.
 struct Panel {
   const void* weights;
+  const std::int64_t* at;  // where in a row a step's values are, in bytes; AMX takes them to lie side by side
   std::int64_t steps;
-  const std::int32_t* again;  // where in a row such a step's values are, in bytes
+  const std::int32_t* again;
   std::int64_t again_count;
 };
 

@@ -11,15 +11,13 @@ std::int32_t value_of(DataType type, const void* data, std::int64_t index) {
                               : static_cast<const std::uint8_t*>(data)[index];
 }
 
-// x' of `count` channels of one pixel, `stride` apart.
-std::uint8_t* shifted(const std::uint8_t* from, std::int64_t count, std::int64_t stride, std::int32_t add,
-                      std::uint8_t* to) {
-  if (stride == 1) {  // its own loop, so that it is vectorised
-    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<std::uint8_t>(from[i] + add);
+// x' of `count` values that lie side by side.
+void shifted(const std::uint8_t* from, std::int64_t count, std::int32_t add, std::uint8_t* to) {
+  if (add == 0) {
+    std::memcpy(to, from, static_cast<std::size_t>(count));
   } else {
-    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<std::uint8_t>(from[i * stride] + add);
+    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<std::uint8_t>(from[i] + add);
   }
-  return to + count;
 }
 
 // Whether pmaddubsw adds the products of these two with any x' without saturating.
@@ -43,24 +41,75 @@ Panels::Panels(const ConvProblem& problem, const Kernel& kernel)
   w_shift_ = w_type_ == DataType::u8 ? -128 : 0;
   w_zero_ = w_zero_given_ ? 0 : problem.w_zero_point + w_shift_;
   terms_ = g.taps * g.group_channels;
-  const std::int64_t together = kernel.steps_together;
-  steps_ = ((terms_ + 3) / 4 + together - 1) / together * together;
-  per_group_ = (g.group_filters + kernel.columns - 1) / kernel.columns;
+  per_group_ = ceil_div(g.group_filters, kernel.columns);
 
+  const std::int64_t together = kernel.steps_together;
   bool pointwise = g.taps == 1;
   for (int i = 0; i < 3; ++i) pointwise = pointwise && g.pre[i] == 0 && g.post[i] == 0;
   for (int i = 0; i < 3 && together > 1; ++i) pointwise = pointwise && g.stride[i] == 1;
-  direct_ = pointwise && x_type_ == DataType::u8 && !has_row_terms() && g.x.channel == 1 &&
-            g.group_channels % (4 * together) == 0 && (together == 1 || problem.x.is_packed(Layout::nhwc));
-  taps_side_by_side_ = g.x.channel == 1 && g.x.spatial[2] == g.group_channels && g.dilation[2] == 1;
-  tile_bytes_ = direct_ ? 0 : (static_cast<std::size_t>(kernel.rows * steps_ * 4) + 63) / 64 * 64;
+  direct_ = pointwise && x_type_ == DataType::u8 && g.x.channel == 1 && g.group_channels % (4 * together) == 0 &&
+            (together == 1 || problem.x.is_packed(Layout::nhwc));
+  plan_lines();
 }
 
-std::int64_t Panels::block_tiles() const {
+// A line of a block: what a row of the filter reads for `pixels` outputs of a row, in pixels of x.
+std::int64_t Panels::line_pixels(std::int64_t pixels) const {
+  const ConvGeometry& g = geometry_;
+  if (one_by_one_) return g.filter[2];
+  return line_step_ > 1 ? pixels : (pixels - 1) * g.stride[2] + (g.filter[2] - 1) * g.dilation[2] + 1;
+}
+
+void Panels::plan_lines() {
   constexpr std::int64_t kBlockBytes = 192 << 10;
-  // (Direct ones have no tiles; what they read of x counts.)
-  const std::int64_t bytes = direct_ ? kernel_.rows * steps_ * 4 : static_cast<std::int64_t>(tile_bytes_);
-  return std::clamp<std::int64_t>(kBlockBytes / std::max<std::int64_t>(1, bytes), 1, kMostBlockTiles);
+  const ConvGeometry& g = geometry_;
+  const std::int64_t filter_rows = g.filter[0] * g.filter[1];
+  const std::int64_t most = std::min<std::int64_t>(Block::most_tiles * kernel_.rows, g.y_size[2]);
+  line_step_ = g.filter[2] == 1 ? g.stride[2] : 1;
+  // Where lines of a whole block are longer than its taps, too (far dilation, strides above the filter).
+  one_by_one_ = !direct_ && (kernel_.steps_together > 1 || line_pixels(most) > most * g.filter[2]);
+  if (one_by_one_) line_step_ = g.dilation[2];
+
+  // The largest block whose lines fit into the second cache beside a panel.
+  const auto bytes_of = [&](std::int64_t tiles) {
+    const std::int64_t pixels = tiles * kernel_.rows;
+    if (direct_ || one_by_one_) return pixels * terms_;
+    const std::int64_t rows = (pixels + g.y_size[2] - 2) / g.y_size[2] + 1;
+    return rows * filter_rows * line_pixels(std::min(pixels, g.y_size[2])) * g.group_channels;
+  };
+  block_tiles_ = Block::most_tiles;
+  while (block_tiles_ > 1 && bytes_of(block_tiles_) > kBlockBytes) --block_tiles_;
+
+  const bool in_one = direct_ || one_by_one_;
+  const bool side_by_side = g.dilation[2] == 1 || g.filter[2] == 1;
+  line_bytes_ = line_pixels(std::min(block_tiles_ * kernel_.rows, g.y_size[2])) * g.group_channels;
+  pixel_bytes_ = (line_step_ > 1 ? 1 : g.stride[2]) * g.group_channels;
+  run_terms_ = in_one ? terms_ : side_by_side ? g.filter[2] * g.group_channels : g.group_channels;
+  for (std::int64_t run = 0; run < terms_ / run_terms_; ++run) {
+    const std::int64_t taps = run * run_terms_ / g.group_channels, row = taps / g.filter[2], w = taps % g.filter[2];
+    runs_.push_back(in_one ? 0 : row * line_bytes_ + w * g.dilation[2] * g.group_channels);
+    for (std::int64_t at = 0; at < run_terms_; at += 4) steps_at_.push_back(runs_.back() + at);
+  }
+  while (static_cast<std::int64_t>(steps_at_.size()) % kernel_.steps_together != 0) {
+    steps_at_.push_back(steps_at_.back() + 4);
+  }
+  steps_ = static_cast<std::int64_t>(steps_at_.size());
+  row_bytes_ = one_by_one_ ? 4 * steps_ : filter_rows * line_bytes_;
+  if (!direct_) {
+    const std::int64_t pixels = block_tiles_ * kernel_.rows;
+    const std::int64_t rows = one_by_one_ ? pixels : (pixels + g.y_size[2] - 2) / g.y_size[2] + 1;
+    block_bytes_ = static_cast<std::size_t>(rows * row_bytes_ + 127) / 64 * 64;  // a last run's padding is read
+  }
+}
+
+const char* Panels::how_x_is_read() const {
+  if (direct_) return "x read in place";
+  return one_by_one_ ? "x gathered into tiles (implicit im2col)" : "x copied into lines, for each row of the filter";
+}
+
+double Panels::copied_bytes() const {
+  if (direct_) return 0;
+  const ConvGeometry& g = geometry_;
+  return static_cast<double>(one_by_one_ ? terms_ : g.filter[0] * g.filter[1] * pixel_bytes_);
 }
 
 std::size_t Panels::packed_bytes() const {
@@ -71,7 +120,7 @@ std::size_t Panels::packed_bytes() const {
 Panel Panels::panel(const void* packed, std::int64_t group, std::int64_t panel) const {
   const auto* bytes = static_cast<const std::byte*>(packed);
   const std::int64_t at = group * per_group_ + panel;
-  Panel found{bytes + at * panel_bytes(), steps_, nullptr, 0};
+  Panel found{bytes + at * panel_bytes(), steps_at_.data(), steps_, nullptr, 0};
   if (again_) {
     found.again = reinterpret_cast<const std::int32_t*>(bytes + again_at()) + at * (1 + steps_) + 1;
     found.again_count = found.again[-1];
@@ -105,6 +154,7 @@ void Panels::pack(const void* weights, void* packed) const {
       std::byte* const to = bytes + at_panel * panel_bytes();
       std::uint32_t column_sum = 0;  // unsigned: sums wrap
       std::int64_t term = 0;
+      const std::int64_t run_steps = (run_terms_ + 3) / 4;
       for (std::int64_t d = 0; d < g.filter[0]; ++d) {
         for (std::int64_t h = 0; h < g.filter[1]; ++h) {
           for (std::int64_t w = 0; w < g.filter[2]; ++w) {
@@ -113,7 +163,8 @@ void Panels::pack(const void* weights, void* packed) const {
             for (std::int64_t c = 0; c < g.group_channels; ++c, ++term) {
               const std::int32_t value = value_of(w_type_, weights, tap + c * g.w.in) + w_shift_;
               column_sum += static_cast<std::uint32_t>(value);
-              reinterpret_cast<std::int8_t*>(to)[(term / 4 * kernel_.columns + column) * 4 + term % 4] =
+              const std::int64_t in_run = term % run_terms_, step = term / run_terms_ * run_steps + in_run / 4;
+              reinterpret_cast<std::int8_t*>(to)[(step * kernel_.columns + column) * 4 + in_run % 4] =
                   static_cast<std::int8_t>(value);
             }
           }
@@ -146,7 +197,7 @@ void Panels::halve_large_pairs(std::byte* weights, std::int32_t* again) const {
         all[at] = static_cast<std::int8_t>(all[at] - more[at]);
       }
     }
-    if (any) again[++again[0]] = static_cast<std::int32_t>(4 * step);
+    if (any) again[++again[0]] = static_cast<std::int32_t>(step);
   }
 }
 
@@ -162,91 +213,95 @@ Panels::Pixel Panels::pixel_at(std::int64_t index) const {
   return pixel;
 }
 
-// -zw' * sum x' of a gathered row, or the factor of zw' where that comes with the execution: n * zx' - sum x'.
-std::int32_t Panels::row_term(const std::uint8_t* row, const std::uint8_t* end, std::int32_t x_zero) const {
+// -zw' * sum x' of a pixel, or the factor of zw' where that comes with the execution: n * zx' - sum x'.
+std::int32_t Panels::row_term(const std::uint8_t* pixel, std::int32_t x_zero) const {
   std::uint32_t sum = 0;
-  for (; row != end; ++row) sum += *row;
+  for (const std::int64_t run : runs_) {
+    for (std::int64_t i = 0; i < run_terms_; ++i) sum += pixel[run + i];
+  }
   if (!w_zero_given_) return static_cast<std::int32_t>(0u - static_cast<std::uint32_t>(w_zero_) * sum);
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(terms_) * static_cast<std::uint32_t>(x_zero) - sum);
 }
 
-// Calls row(where) in the filter's order; `where` is what channel 0 of the first pixel of the row of x that a row of
-// the filter reads is from x, in elements; outside of x -1.
-template <class Row>
-void Panels::each_row(const Pixel& p, Row row) const {
+// What the filter reads for `pixels` outputs from p on; x: the group's first channel.
+void Panels::copy_lines(const std::uint8_t* x, std::uint8_t x_zero, const Pixel& p, std::int64_t pixels,
+                        std::uint8_t* to) const {
   const ConvGeometry& g = geometry_;
+  const std::int64_t count = line_pixels(pixels);
+  const std::int64_t first = p.w * g.stride[2] - g.pre[2];
+  // Of a line's pixels those inside of x: it reads first + i * line_step_.
+  const std::int64_t before = std::clamp<std::int64_t>(ceil_div(-first, line_step_), 0, count);
+  const std::int64_t end = std::clamp<std::int64_t>(ceil_div(g.x_size[2] - first, line_step_), before, count);
+  const auto zeros = [&](std::int64_t begin, std::int64_t last) {
+    std::memset(to + begin * g.group_channels, x_zero, static_cast<std::size_t>((last - begin) * g.group_channels));
+  };
   for (std::int64_t d = 0; d < g.filter[0]; ++d) {
     const std::int64_t xd = p.d * g.stride[0] + d * g.dilation[0] - g.pre[0];
-    for (std::int64_t h = 0; h < g.filter[1]; ++h) {
+    for (std::int64_t h = 0; h < g.filter[1]; ++h, to += line_bytes_) {
       const std::int64_t xh = p.h * g.stride[1] + h * g.dilation[1] - g.pre[1];
-      const bool inside = xd >= 0 && xd < g.x_size[0] && xh >= 0 && xh < g.x_size[1];
-      row(inside ? p.n * g.x.batch + xd * g.x.spatial[0] + xh * g.x.spatial[1] : -1);
+      if (xd < 0 || xd >= g.x_size[0] || xh < 0 || xh >= g.x_size[1]) {
+        zeros(0, count);
+        continue;
+      }
+      zeros(0, before);
+      copy_pixels(x + p.n * g.x.batch + xd * g.x.spatial[0] + xh * g.x.spatial[1] +
+                      (first + before * line_step_) * g.x.spatial[2],
+                  end - before, to + before * g.group_channels);
+      zeros(end, count);
     }
   }
 }
 
-// Calls tap(where) likewise, for each pixel.
-template <class Tap>
-void Panels::each_tap(const Pixel& p, Tap tap) const {
+// x' of every line_step_-th pixel, their channels side by side.
+void Panels::copy_pixels(const std::uint8_t* from, std::int64_t count, std::uint8_t* to) const {
   const ConvGeometry& g = geometry_;
-  each_row(p, [&](std::int64_t row) {
-    std::int64_t xw = p.w * g.stride[2] - g.pre[2];
-    for (std::int64_t w = 0; w < g.filter[2]; ++w, xw += g.dilation[2]) {
-      tap(row >= 0 && xw >= 0 && xw < g.x_size[2] ? row + xw * g.x.spatial[2] : -1);
+  const std::int64_t apart = line_step_ * g.x.spatial[2];
+  if (g.x.channel == 1 && apart == g.group_channels) return shifted(from, count * apart, x_shift_, to);
+  if (g.x.channel == 1) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      shifted(from + i * apart, g.group_channels, x_shift_, to + i * g.group_channels);
     }
-  });
-}
-
-// x' of all taps and channels of an output pixel; x: the group's first channel. Returns the end of what it wrote.
-std::uint8_t* Panels::gather_row(const std::uint8_t* x, std::uint8_t x_zero, const Pixel& p, std::uint8_t* to) const {
-  const ConvGeometry& g = geometry_;
-  const auto zeros = [&](std::int64_t pixels) {
-    std::memset(to, x_zero, static_cast<std::size_t>(pixels * g.group_channels));
-    to += pixels * g.group_channels;
-  };
-  if (!taps_side_by_side_) {
-    each_tap(p, [&](std::int64_t at) {
-      if (at < 0) return zeros(1);
-      to = shifted(x + at, g.group_channels, g.x.channel, x_shift_, to);
-    });
-    return to;
+    return;
   }
-  const std::int64_t begin = p.w * g.stride[2] - g.pre[2];
-  const std::int64_t before = std::clamp<std::int64_t>(-begin, 0, g.filter[2]);
-  const std::int64_t inside = std::clamp<std::int64_t>(g.x_size[2] - begin, before, g.filter[2]) - before;
-  each_row(p, [&](std::int64_t row) {
-    if (row < 0 || inside == 0) return zeros(g.filter[2]);
-    zeros(before);
-    to = shifted(x + row + (begin + before) * g.group_channels, inside * g.group_channels, 1, x_shift_, to);
-    zeros(g.filter[2] - before - inside);
-  });
-  return to;
+  for (std::int64_t c = 0; c < g.group_channels; ++c) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      to[i * g.group_channels + c] = static_cast<std::uint8_t>(from[c * g.x.channel + i * apart] + x_shift_);
+    }
+  }
 }
 
-void Panels::gather(const void* x, std::int32_t x_zero_point, std::int64_t group, std::int64_t first_row, int count,
-                    void* tile, const void** rows, std::int32_t* row_terms, std::int64_t* out) const {
+void Panels::gather(const void* x, std::int32_t x_zero_point, std::int64_t group, std::int64_t first,
+                    std::int64_t count, void* lines, Block& block) const {
   const ConvGeometry& g = geometry_;
   const std::int32_t x_zero = x_zero_point + x_shift_;
-  const auto* bytes = static_cast<const std::uint8_t*>(x);
-  const std::int64_t channel = group * g.group_channels * g.x.channel;
-  const std::int64_t row_bytes = steps_ * 4;
-  Pixel p = pixel_at(first_row);
-  for (int r = 0; r < kernel_.rows; ++r, advance(p)) {
-    if (r >= count) {
-      rows[r] = rows[count - 1];
-      continue;
-    }
-    out[r] = p.n * g.y.batch + p.d * g.y.spatial[0] + p.h * g.y.spatial[1] + p.w * g.y.spatial[2];
+  const auto* const channels = static_cast<const std::uint8_t*>(x) + group * g.group_channels * g.x.channel;
+  auto* to = static_cast<std::uint8_t*>(lines);
+  block.count = static_cast<int>(count);
+  Pixel p = pixel_at(first);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count);) {
+    const std::int64_t left = count - static_cast<std::int64_t>(i);
+    const std::int64_t pixels = one_by_one_ ? 1 : std::min(left, g.y_size[2] - p.w);
+    const std::uint8_t* at = to;
+    std::int64_t apart = pixel_bytes_;
     if (direct_) {
-      rows[r] = bytes + p.n * g.x.batch + channel + p.d * g.stride[0] * g.x.spatial[0] +
-                p.h * g.stride[1] * g.x.spatial[1] + p.w * g.stride[2] * g.x.spatial[2];
-      continue;
+      at = channels + p.n * g.x.batch + p.d * g.stride[0] * g.x.spatial[0] + p.h * g.stride[1] * g.x.spatial[1] +
+           p.w * g.stride[2] * g.x.spatial[2];
+      apart = g.stride[2] * g.x.spatial[2];
+    } else {
+      copy_lines(channels, static_cast<std::uint8_t>(x_zero), p, pixels, to);
+      to += row_bytes_;
     }
-    auto* row = static_cast<std::uint8_t*>(tile) + r * row_bytes;
-    rows[r] = row;
-    const std::uint8_t* end = gather_row(bytes + channel, static_cast<std::uint8_t>(x_zero), p, row);
-    if (has_row_terms()) row_terms[r] = row_term(row, end, x_zero);
-    std::memset(row + (end - row), 0, static_cast<std::size_t>(row + row_bytes - end));
+    std::int64_t out = p.n * g.y.batch + p.d * g.y.spatial[0] + p.h * g.y.spatial[1] + p.w * g.y.spatial[2];
+    for (std::int64_t j = 0; j < pixels; ++j, ++i, at += apart, out += g.y.spatial[2]) {
+      block.x[i] = at;
+      block.out[i] = out;
+      if (has_row_terms()) block.terms[i] = row_term(at, x_zero);
+    }
+    p.w += pixels;
+    if (p.w == g.y_size[2]) p = pixel_at(first + static_cast<std::int64_t>(i));
+  }
+  for (int i = block.count; i % kernel_.rows != 0; ++i) {
+    block.x[static_cast<std::size_t>(i)] = block.x[static_cast<std::size_t>(count - 1)];
   }
 }
 

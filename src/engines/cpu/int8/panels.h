@@ -1,16 +1,32 @@
-// How cpu.int8 lays out its operands: packed weight panels and gathered tiles of x.
+// How cpu.int8 lays out its operands: packed weight panels, and the lines of x that a block of output pixels reads.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "engines/cpu/common/problem.h"
 #include "engines/cpu/int8/kernels.h"
 
 namespace convoy::cpu::int8 {
 
-// The reduction runs over taps, then the group's channels, padded with zeros to whole steps of the kernel, of
-// x' = x + 128 where x is s8, and w' = w - 128 where w is u8.
+// The rows of x that consecutive output pixels of a group read, of x' = x + 128 where x is s8.
+struct Block {
+  static constexpr int most_tiles = 16, most_pixels = most_tiles * max_rows;
+  int count;
+  std::array<const void*, most_pixels + max_rows> x;       // the last one is repeated for a whole tile
+  std::array<std::int32_t, most_pixels + max_rows> terms;  // row terms of kernels.h, where there are any
+  std::array<std::int64_t, most_pixels> out;               // where their first channels lie, in elements
+};
+
+// The reduction runs over taps, then the group's channels: over runs of terms that lie side by side in x. Each run is
+// padded with weights of zero to whole steps of the kernel. w' = w - 128 where w is u8.
+//
+// An output pixel's runs lie in the same places from its first. A block's lines hold, for each of its output rows, the
+// rows of x that the filter reads, with x's zero point where it reads outside; so x is copied once for each row of the
+// filter, not for each tap. AMX reads pixels one by one, whose terms are one run (implicit im2col).
+//
 // Packed: for each group and panel of kernel.columns filters its weights; behind them all, one s32 per group, panel and
 // column: the column terms of kernels.h, or, where x's zero point comes with the execution, what it is multiplied with
 // to give them; then for each group and panel how many steps are taken again, and which, where there may be such.
@@ -22,13 +38,12 @@ class Panels {
   std::int64_t terms() const { return steps_ * 4; }      // of a row, padding included
   std::int64_t per_group() const { return per_group_; }  // panels a group
   std::size_t packed_bytes() const;
-  std::size_t tile_bytes() const { return tile_bytes_; }  // scratch of one gathered tile; 0 when direct
-  // Tiles that are gathered before the panels are gone through: what of x fits into the second cache beside a panel.
-  static constexpr std::int64_t kMostBlockTiles = 16;
-  std::int64_t block_tiles() const;
-  std::size_t block_bytes() const { return static_cast<std::size_t>(block_tiles()) * tile_bytes_; }
-  bool direct() const { return direct_; }  // rows of x are used in place: 1x1, dense channels, u8
+  std::int64_t block_tiles() const { return block_tiles_; }  // at most, of kernel.rows pixels each
+  std::size_t block_bytes() const { return block_bytes_; }   // scratch for a block's lines; 0 when direct
+  bool direct() const { return direct_; }                    // x is used in place: 1x1, dense channels, u8
   bool has_row_terms() const { return w_zero_ != 0 || w_zero_given_; }
+  const char* how_x_is_read() const;
+  double copied_bytes() const;  // of x for an output pixel and group
 
   void pack(const void* weights, void* packed) const;
   Panel panel(const void* packed, std::int64_t group, std::int64_t panel) const;
@@ -42,27 +57,15 @@ class Panels {
   }
   std::int32_t w_shift() const { return w_shift_; }  // what is added to weights, and so to their zero points
 
-  // Points `rows` at kernel.rows rows of x for output pixels first_row.. (of `count`; the rest repeat the last),
-  // gathered into `tile` unless direct, and fills row_terms where there are any, and where channel 0 of each pixel lies
-  // in y, in elements.
-  void gather(const void* x, std::int32_t x_zero_point, std::int64_t group, std::int64_t first_row, int count,
-              void* tile, const void** rows, std::int32_t* row_terms, std::int64_t* out) const;
+  // Fills `block` with `count` output pixels from `first`, copying what they read of x into `lines` unless direct.
+  void gather(const void* x, std::int32_t x_zero_point, std::int64_t group, std::int64_t first, std::int64_t count,
+              void* lines, Block& block) const;
 
  private:
   struct Pixel {
     std::int64_t n, d, h, w;
   };
   Pixel pixel_at(std::int64_t index) const;
-  void advance(Pixel& pixel) const {
-    const std::int64_t* size = geometry_.y_size;
-    if (++pixel.w < size[2]) return;
-    pixel.w = 0;
-    if (++pixel.h < size[1]) return;
-    pixel.h = 0;
-    if (++pixel.d < size[0]) return;
-    pixel.d = 0;
-    ++pixel.n;
-  }
   std::size_t all_panels() const { return static_cast<std::size_t>(geometry_.groups * per_group_); }
   std::size_t all_columns() const { return all_panels() * static_cast<std::size_t>(kernel_.columns); }
   // Of packed weights, and where in them what is.
@@ -70,12 +73,12 @@ class Panels {
   std::size_t terms_at() const { return all_panels() * static_cast<std::size_t>(panel_bytes()); }
   std::size_t again_at() const { return terms_at() + all_columns() * sizeof(std::int32_t); }
   void halve_large_pairs(std::byte* weights, std::int32_t* again) const;
-  template <class Row>
-  void each_row(const Pixel& p, Row row) const;
-  template <class Tap>
-  void each_tap(const Pixel& p, Tap tap) const;
-  std::uint8_t* gather_row(const std::uint8_t* x, std::uint8_t x_zero, const Pixel& p, std::uint8_t* to) const;
-  std::int32_t row_term(const std::uint8_t* row, const std::uint8_t* end, std::int32_t x_zero) const;
+  void plan_lines();
+  std::int64_t line_pixels(std::int64_t pixels) const;
+  void copy_lines(const std::uint8_t* x, std::uint8_t x_zero, const Pixel& p, std::int64_t pixels,
+                  std::uint8_t* to) const;
+  void copy_pixels(const std::uint8_t* from, std::int64_t count, std::uint8_t* to) const;
+  std::int32_t row_term(const std::uint8_t* pixel, std::int32_t x_zero) const;
 
   ConvGeometry geometry_;
   Kernel kernel_;
@@ -86,11 +89,17 @@ class Panels {
   std::int32_t w_zero_;             // in the packed weights; 0 when given
   bool x_zero_given_, w_zero_given_;
   std::int64_t terms_;  // taps * group_channels
-  std::int64_t steps_;
   std::int64_t per_group_;
   bool direct_;
-  bool taps_side_by_side_;  // a filter row's taps are, as their channels
-  std::size_t tile_bytes_;
+  bool one_by_one_ = false;              // each pixel has lines of its own
+  std::int64_t line_step_;               // from a line's pixel to the next in x
+  std::int64_t line_bytes_, row_bytes_;  // from one line, and from one output row's lines, to the next
+  std::int64_t pixel_bytes_;             // from one output pixel's first tap to the next's
+  std::int64_t run_terms_;
+  std::vector<std::int64_t> runs_, steps_at_;  // where they begin, from a pixel's first tap
+  std::int64_t steps_;
+  std::int64_t block_tiles_;
+  std::size_t block_bytes_ = 0;
 };
 
 }  // namespace convoy::cpu::int8
