@@ -60,6 +60,7 @@ struct Panel {
   std::int64_t steps;
   const std::int32_t* again;
   std::int64_t again_count;
+  int columns;  // that count, up to the tile's; of others the sums are not needed
 };
 
 // An output pixel of a depthwise convolution: of each tap a pointer, `x` from which in bytes its pixel's first channel

@@ -120,7 +120,9 @@ std::size_t Panels::packed_bytes() const {
 Panel Panels::panel(const void* packed, std::int64_t group, std::int64_t panel) const {
   const auto* bytes = static_cast<const std::byte*>(packed);
   const std::int64_t at = group * per_group_ + panel;
-  Panel found{bytes + at * panel_bytes(), steps_at_.data(), steps_, nullptr, 0};
+  Panel found{bytes + at * panel_bytes(), steps_at_.data(), steps_, nullptr, 0, 0};
+  found.columns =
+      static_cast<int>(std::min<std::int64_t>(kernel_.columns, geometry_.group_filters - panel * kernel_.columns));
   if (again_) {
     found.again = reinterpret_cast<const std::int32_t*>(bytes + again_at()) + at * (1 + steps_) + 1;
     found.again_count = found.again[-1];
