@@ -128,9 +128,6 @@ void normalize_row(const Rows& rows, std::int64_t row, const T* x, const T* scal
   });
 }
 
-// Of halves: scale and bias are widened once for all rows, and each row once for both of its passes.
-constexpr std::int64_t kWidest = 1024;  // elements of a row
-
 // In f32. What that may have lost (overflow, differences that vanish squared) is computed again as other types are.
 template <class T>
 Moments moments_in_floats(const RowFunctions& vectors, const T* x, float* wide, std::int64_t count) {
@@ -143,23 +140,6 @@ Moments moments_in_floats(const RowFunctions& vectors, const T* x, float* wide, 
 // Sums in f32 of so many elements differ from those in f64 in the last digits only.
 constexpr std::int64_t kMostInFloats = 8192;
 
-template <class T, class F>
-void normalize_wide(const Rows& rows, std::int64_t begin, std::int64_t end, const T* x, const T* scale, const T* bias,
-                    T* y, F&& row_done) {
-  const std::int64_t size = rows.size;
-  alignas(64) std::array<float, kWidest> gain, shift, row;
-  avx2::widen_row(row_type<T>, scale, gain.data(), size);
-  shift.fill(0);
-  if (rows.has_bias) avx2::widen_row(row_type<T>, bias, shift.data(), size);
-  for (std::int64_t r = begin; r < end; ++r) {
-    const Moments m = moments_in_floats(*rows.vectors, x + r * size, row.data(), size);
-    const double inverse = 1 / std::sqrt(m.variance + rows.epsilon);
-    rows.vectors->normalize(row.data(), static_cast<float>(m.mean), static_cast<float>(inverse), gain.data(),
-                            shift.data(), 1, row_type<T>, y + r * size, size);
-    row_done(r, m, inverse);
-  }
-}
-
 template <class T>
 Moments row_moments(const Rows& rows, const T* x) {
   if constexpr (std::is_same_v<T, float>) {
@@ -170,14 +150,35 @@ Moments row_moments(const Rows& rows, const T* x) {
   return moments_of(rows.vectors != nullptr, x, rows.size);
 }
 
-// The next row, while one is computed. The processor fetches ahead by itself, but only up to the end of a page, which
-// is often where a row ends.
-template <class T>
-void fetch(const T* row, std::int64_t count) {
-  constexpr std::int64_t kLine = 64 / sizeof(T), kMost = 8192 / sizeof(T);
-  for (std::int64_t i = 0; i < std::min(count, kMost); i += kLine) __builtin_prefetch(row + i);
+// Of rows whose scale and bias are the same: these are widened once, and each row once for both of its passes.
+constexpr std::int64_t kWidest = 1024;  // elements of a row
+
+template <class T, class F>
+void normalize_alike(const Rows& rows, std::int64_t begin, std::int64_t end, const T* x, const T* scale, const T* bias,
+                     T* y, F&& row_done) {
+  const std::int64_t size = rows.size;
+  alignas(64) std::array<float, kWidest> wide_scale, wide_bias, wide;
+  const float* gain = load_row(true, scale, 1, size, wide_scale.data());
+  wide_bias.fill(0);
+  const float* shift = wide_bias.data();
+  if (rows.has_bias) shift = load_row(true, bias, 1, size, wide_bias.data());
+  for (std::int64_t r = begin; r < end; ++r) {
+    const T* const row = x + r * size;
+    Moments m;
+    const float* values;
+    if constexpr (is_half<T>) {
+      m = moments_in_floats(*rows.vectors, row, wide.data(), size);
+      values = wide.data();
+    } else {
+      m = row_moments(rows, row);
+      values = row;
+    }
+    const double inverse = 1 / std::sqrt(m.variance + rows.epsilon);
+    rows.vectors->normalize(values, static_cast<float>(m.mean), static_cast<float>(inverse), gain, shift, 1,
+                            row_type<T>, y + r * size, size);
+    row_done(r, m, inverse);
+  }
 }
-constexpr std::int64_t kFarBytes = 2 << 20;  // of a tensor that no nearby cache holds
 
 // Calls `row_done(row, moments, inverse)` for the outputs besides y.
 template <class T, class F>
@@ -186,20 +187,19 @@ void normalize_rows(const Rows& rows, std::span<const void* const> in, void* out
   static const T kOne(1.0f), kZero(0.0f);
   const T* scale = rows.has_scale ? static_cast<const T*>(in[1]) : &kOne;
   const T* bias = rows.has_bias ? static_cast<const T*>(in[2]) : &kZero;
-  const bool far = rows.rows * rows.size * static_cast<std::int64_t>(sizeof(T)) >= kFarBytes;
+  const auto* const x = static_cast<const T*>(in[0]);
+  auto* const y = static_cast<T*>(out);
   parallel_for(context, rows.rows, rows.size * 3, [&](std::int64_t begin, std::int64_t end) {
-    if constexpr (is_half<T>) {
-      if (rows.vectors != nullptr && rows.alike && rows.size <= kWidest) {
-        const auto* const x = static_cast<const T*>(in[0]);
-        return normalize_wide(rows, begin, end, x, scale, bias, static_cast<T*>(out), row_done);
+    if constexpr (is_half<T> || std::is_same_v<T, float>) {
+      const bool held = rows.size <= kWidest || (!is_half<T> && rows.has_bias);
+      if (rows.vectors != nullptr && rows.alike && held) {
+        return normalize_alike(rows, begin, end, x, scale, bias, y, row_done);
       }
     }
     for (std::int64_t row = begin; row < end; ++row) {
-      const T* x = static_cast<const T*>(in[0]);
-      if (far && row + 1 < end) fetch(x + (row + 1) * rows.size, rows.size);
       const Moments m = row_moments(rows, x + row * rows.size);
       const double inverse = 1 / std::sqrt(m.variance + rows.epsilon);
-      normalize_row(rows, row, x, scale, bias, static_cast<T*>(out), m.mean, inverse);
+      normalize_row(rows, row, x, scale, bias, y, m.mean, inverse);
       row_done(row, m, inverse);
     }
   });

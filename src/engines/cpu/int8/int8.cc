@@ -173,7 +173,7 @@ class Int8Engine : public cost::FittedEngine {
                                                    : 75e9;
     const Panels panels(problem, kernel);
     const double terms = static_cast<double>(g.groups * panels.terms());
-    const double macs = pixels * terms * static_cast<double>(panels.per_group() * kernel.columns);
+    const double macs = pixels * terms * static_cast<double>(panels.computed_columns());
     const double copied = pixels * static_cast<double>(g.groups) * panels.copied_bytes();
     const double apart = problem.x.is_packed(Layout::nhwc) ? 1 : 2;
     return {macs / rate + apart * (copied / 2e9 + outputs / 1e9)};

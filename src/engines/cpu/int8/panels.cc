@@ -112,6 +112,11 @@ double Panels::copied_bytes() const {
   return static_cast<double>(one_by_one_ ? terms_ : g.filter[0] * g.filter[1] * pixel_bytes_);
 }
 
+std::int64_t Panels::computed_columns() const {
+  const std::int64_t together = kernel_.steps_together > 1 ? kernel_.columns : kernel_.columns / 2;
+  return ceil_div(geometry_.group_filters, together) * together;
+}
+
 std::size_t Panels::packed_bytes() const {
   const std::int64_t lists = again_ ? static_cast<std::int64_t>(all_panels()) * (1 + steps_) : 0;
   return again_at() + static_cast<std::size_t>(lists) * sizeof(std::int32_t);

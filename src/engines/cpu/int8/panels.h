@@ -43,7 +43,8 @@ class Panels {
   bool direct() const { return direct_; }                    // x is used in place: 1x1, dense channels, u8
   bool has_row_terms() const { return w_zero_ != 0 || w_zero_given_; }
   const char* how_x_is_read() const;
-  double copied_bytes() const;  // of x for an output pixel and group
+  double copied_bytes() const;            // of x for an output pixel and group
+  std::int64_t computed_columns() const;  // of a group: a last panel may be narrow
 
   void pack(const void* weights, void* packed) const;
   Panel panel(const void* packed, std::int64_t group, std::int64_t panel) const;
