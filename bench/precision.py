@@ -1,9 +1,10 @@
 """What narrower types gain: for each network plans in f32, in a narrow type where that is faster, and within errors.
 
-    python bench/precision.py [--type bf16] [--threads 1] [--budget 25] [--rounds 12] [--only resnet50 ...] [--input MODEL=FILE ...] [--output FILE]
+    python bench/precision.py [--type bf16] [--threads 1] [--budget 25] [--rounds 12] [--plans narrow half more] [--only resnet50 ...]
+                              [--input MODEL=FILE ...] [--output FILE]
 
 For each network `convoy plan --how global` with a budget, then with --precision, then with --max-error at half and at 1.2 times the error
-of the narrow plan; `convoy compare` times each beside the f32 plan, in turns. Errors are measured on the inputs given, else on random
+of the narrow plan; `convoy compare` times each beside the f32 plan, in turns: those that `--plans` names. Errors are measured on the inputs given, else on random
 ones. On a processor without AVX-512 no engine takes bf16: the record says so.
 """
 import argparse
@@ -42,6 +43,8 @@ def measured(name, arguments, folder):
     row = {"network": name, "error": error, "plans": {}}
     plans = {arguments.type: None, **({"half": error / 2, "more": 1.2 * error} if error > 0 else {})}
     for which, limit in plans.items():
+        if ("narrow" if limit is None else which) not in arguments.plans:
+            continue
         plan = folder / ("narrow.plan" if limit is None else f"{which}.plan")
         entry = {}
         if limit is not None:
@@ -54,6 +57,7 @@ def measured(name, arguments, folder):
                      convolutions=sum(line.startswith("conv ") for line in lines),
                      narrow=sum(line.startswith("conv ") and arguments.type in line for line in lines))
         row["plans"][which] = entry
+        print(name, which, json.dumps(entry), flush=True)
     return row
 
 
@@ -63,6 +67,8 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--budget", type=float, default=25)
     parser.add_argument("--rounds", type=int, default=12, help="turns of each plan")
+    parser.add_argument("--plans", nargs="+", default=("narrow", "half", "more"), choices=("narrow", "half", "more"),
+                        help="which to time: all of it in the type, within half of the error, within 1.2 times of it")
     parser.add_argument("--only", nargs="*", default=NETWORKS)
     parser.add_argument("--input", action="append", default=[])
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / f"bench/results/precision-{datetime.date.today()}.json")
