@@ -287,18 +287,22 @@ class ImplementationEngine final : public cost::FittedEngine, public DeclaresNam
   }
 
   // The direct convolution of 8 bits divides sets of up to four vectors of filters among the threads. A set has fewer
-  // where its row of outputs would end in a tile of one. Then two threads write to one cache line of y: measured on a
-  // Zen 5, 12 to 29 ns a line, where one thread took 9.
+  // where its row of outputs would end in a tile of one, and for 3x3 filters over many channels. Then two threads write
+  // to one cache line of y: measured on a Zen 5, 12 to 29 ns a line, where one thread took 9; within a network, where
+  // both begin together, up to 45.
   static double shared_lines_seconds(const Implementation& implementation, const ConvProblem& problem, int threads,
                                      double seconds) {
-    constexpr double line_seconds = 15e-9;
+    constexpr double line_seconds = 45e-9;
     constexpr std::int64_t vector_bytes = 16, line_bytes = 64;
     if (implementation.family != "jit_int8" || problem.groups != 1) return 0;
     if (size_of(problem.y.type) != 1 || problem.x.dims[0] >= threads) return 0;
     const std::int64_t width = problem.y.dims.back(), filters = problem.w.dims[0];
     if (filters % vector_bytes != 0) return 0;
     const std::int64_t registers = problem.x_zero_point != 0 || problem.x_zero_given ? 28 : 31;
-    std::int64_t set = std::min<std::int64_t>(4, filters / vector_bytes);
+    const Dims& w = problem.w.dims;
+    const bool halved = implementation.level == "avx512_vnni" && problem.x.dims[0] == 1 && w.size() == 4 && w[2] == 3 &&
+                        w[3] == 3 && problem.stride.back() == 1 && w[1] % 64 == 0;
+    std::int64_t set = std::min<std::int64_t>(halved ? 2 : 4, filters / vector_bytes);
     for (; set > 1; --set) {
       const std::int64_t tile = std::min(width, registers / (set + 1));
       if (filters / vector_bytes % set == 0 && width % tile != 1) break;
