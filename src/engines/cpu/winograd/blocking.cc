@@ -62,7 +62,8 @@ WinogradBlocking cost(const WinogradSize& s, std::int64_t block_tiles, std::int6
   double barriers = 0;
   const double cold = weights * groups / (split_chunks ? threads : 1);
   if (split_chunks) {
-    const double share = ceil_div(chunks, threads) / chunks;  // of the chunks, on the busiest thread
+    // Of the vectors, on the busiest thread: a last chunk may be small.
+    const double share = std::min(1.0, ceil_div(chunks, threads) * static_cast<double>(chunk_vectors) / vectors);
     const double tile_share = ceil_div(tiles, threads) / tiles;
     work = groups * blocks * (transform_in * tile_share + (products + transform_out) * share);
     const bool stays = weights * share + m <= l2 && blocks > 1;
@@ -86,22 +87,34 @@ WinogradBlocking cost(const WinogradSize& s, std::int64_t block_tiles, std::int6
 WinogradBlocking choose_blocking(const WinogradSize& size) {
   WinogradBlocking best;
   best.seconds = -1;
+  const auto consider = [&](std::int64_t block_tiles, std::int64_t vectors) {
+    for (const bool split_chunks : {false, true}) {
+      if (split_chunks && size.threads == 1) continue;
+      const WinogradBlocking b = cost(size, block_tiles, vectors, split_chunks);
+      if (best.seconds < 0 || b.seconds < best.seconds) best = b;
+    }
+  };
+  const auto consider_chunks = [&](std::int64_t block_tiles) {
+    for (std::int64_t chunk = 2;; chunk *= 2) {
+      consider(block_tiles, std::min(chunk, size.vectors));
+      if (chunk >= size.vectors) break;
+    }
+    if (size.threads == 1) return;
+    const std::int64_t a_thread = (size.vectors + size.threads - 1) / size.threads;
+    consider(block_tiles, std::min((a_thread + 1) / 2 * 2, size.vectors));
+  };
   const std::int64_t row_tiles = std::max<std::int64_t>((size.tiles + size.max_rows - 1) / size.max_rows, 1);
   for (std::int64_t in_block = 1;; in_block += in_block / 4 + 1) {
     // A whole number of register tiles, or all there is in as many equal blocks.
     const std::int64_t whole = std::min(in_block * size.max_rows, size.tiles);
-    const std::int64_t block_tiles = in_block < row_tiles ? whole : size.tiles;
-    for (std::int64_t chunk = 2;; chunk *= 2) {
-      const std::int64_t vectors = std::min(chunk, size.vectors);
-      for (const bool split_chunks : {false, true}) {
-        if (split_chunks && size.threads == 1) continue;
-        const WinogradBlocking b = cost(size, block_tiles, vectors, split_chunks);
-        if (best.seconds < 0 || b.seconds < best.seconds) best = b;
-      }
-      if (chunk >= size.vectors) break;
-    }
+    consider_chunks(in_block < row_tiles ? whole : size.tiles);
     // 512 tiles of 36 points and 512 channels are 38 MB: more than that never pays, and workspace is not free.
     if (in_block >= row_tiles || whole >= 512) break;
+  }
+  // As much for each thread.
+  for (std::int64_t turns = 1; turns <= 4 && size.threads > 1; ++turns) {
+    const std::int64_t equal = (size.tiles + turns * size.threads - 1) / (turns * size.threads);
+    if (equal <= 512) consider_chunks(equal);
   }
   return best;
 }

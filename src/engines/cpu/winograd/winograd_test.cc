@@ -139,6 +139,21 @@ TEST(Winograd, BlockingCoversTheTilesAndFitsTheKernel) {
 }
 
 // The model must know that small maps with many channels are bound by the weights.
+// GoogLeNet's 288 filters: a chunk of 16 vectors left 2 for the other thread, as slow as one thread.
+TEST(Winograd, TwoThreadsGetAboutAsMuchToDo) {
+  for (const int m : {2, 4}) {
+    for (const std::int64_t filters : {48, 80, 96, 144, 208, 224, 288, 320, 512}) {
+      const std::int64_t points = (m + 2) * (m + 2), tiles = m == 2 ? 49 : 16, vectors = filters / 16;
+      const WinogradSize size{points, tiles, 1, 144, 1, 144, vectors, 16, 14, 2, 1 << 20};
+      const WinogradBlocking b = choose_blocking(size);
+      const std::int64_t all = b.split_chunks ? vectors : tiles,
+                         part = b.split_chunks ? b.chunk_vectors : b.block_tiles;
+      const std::int64_t parts = (all + part - 1) / part, most = std::min((parts + 1) / 2 * part, all);
+      EXPECT_LE(most, (all + 1) / 2 + 1) << filters << " filters, m=" << m;
+    }
+  }
+}
+
 TEST(Winograd, PredictionFollowsTheWeights) {
   const auto gflops = [](const std::string& text) {
     const auto problem = parse_problem(text);
