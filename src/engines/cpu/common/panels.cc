@@ -33,6 +33,14 @@ std::int64_t most_groups(const std::vector<PanelChunk>& chunks) {
   return groups;
 }
 
+Blocks equal_blocks(std::int64_t count, std::int64_t most, std::int64_t tile, std::int64_t multiple) {
+  if (count <= 0) return {std::max<std::int64_t>(most, 1), 0};
+  const std::int64_t wanted = ceil_div(ceil_div(count, most), multiple) * multiple;
+  const std::int64_t each = ceil_div(count, std::min(wanted, ceil_div(count, tile)));
+  const std::int64_t size = ceil_div(each, tile) * tile;
+  return {size, ceil_div(count, size)};
+}
+
 PhaseJob make_phase_job(const ConvProblem& problem, const ConvArgs& args, const void* packed) {
   PhaseJob job{};
   job.in = static_cast<const float*>(problem.pass == Pass::fprop ? args.x : args.y);

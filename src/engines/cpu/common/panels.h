@@ -28,6 +28,61 @@ std::vector<PanelChunk> chunk_panels(std::int64_t panels, std::int64_t groups, d
 // The most groups that a chunk has, at least one.
 std::int64_t most_groups(const std::vector<PanelChunk>& chunks);
 
+// How a phase is cut into items: by bytes of weights that a chunk may have, positions that a block may have, and what
+// the blocks of an image and depth shall be a multiple of.
+struct Cut {
+  double chunk_bytes;
+  std::int64_t most_positions = 1 << 20;
+  std::int64_t multiple = 1;
+};
+
+// `count` positions in blocks of up to `most`, as equal as whole tiles allow.
+struct Blocks {
+  std::int64_t size, count;
+};
+Blocks equal_blocks(std::int64_t count, std::int64_t most, std::int64_t tile, std::int64_t multiple);
+
+// What the thread with most to do has, over an equal share of all panels at so many positions.
+template <class Phase>
+double imbalance(const Phase& phase, std::int64_t threads, double positions) {
+  std::int64_t chunk = 0;
+  for (const PanelChunk& each : phase.chunks) chunk = std::max(chunk, each.panel_end - each.panel_begin);
+  const std::int64_t most = ceil_div(phase.items(), threads) * chunk * phase.block_rows * phase.block_cols;
+  return static_cast<double>(most * threads) / (static_cast<double>(phase.panels.size()) * positions);
+}
+
+// Applies `cut`, or one into smaller items, with which every thread has nearly equally much to do. Chunks are divided
+// where blocks can't be, or before these are.
+template <class Phase, class Apply>
+void cut_equally(Phase& phase, Cut cut, std::int64_t threads, double positions, std::int64_t least_block,
+                 bool chunks_first, Apply apply) {
+  constexpr double kEqual = 1.06;
+  apply(cut);
+  if (threads <= 1 || phase.items() == 0) return;
+  Cut best = cut;
+  double least = imbalance(phase, threads, positions);
+  for (int attempt = 0; attempt < 40 && least > kEqual && phase.items() < 8 * threads; ++attempt) {
+    const std::int64_t block = phase.block_rows * phase.block_cols;
+    const bool blocks = block > 2 * least_block || cut.multiple < threads;
+    if (phase.chunks.size() < phase.panels.size() && (chunks_first || !blocks)) {
+      cut.chunk_bytes /= 2;
+    } else if (cut.multiple < threads) {
+      cut.multiple = threads;
+    } else if (block > 2 * least_block) {
+      cut.most_positions = std::max(block / 2, least_block);
+    } else {
+      break;
+    }
+    apply(cut);
+    const double now = imbalance(phase, threads, positions);
+    if (now < least) {
+      best = cut;
+      least = now;
+    }
+  }
+  apply(best);
+}
+
 // What the items of an execution read and write.
 struct PhaseJob {
   const float* in;

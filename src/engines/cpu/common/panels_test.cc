@@ -29,6 +29,18 @@ TEST(Panels, ChunksHaveEveryPanelOnceAndFitWhatTheyMay) {
   }
 }
 
+TEST(Panels, BlocksAreAsEqualAsTilesAllow) {
+  const auto blocks = [](std::int64_t count, std::int64_t most, std::int64_t tile, std::int64_t multiple) {
+    const Blocks made = equal_blocks(count, most, tile, multiple);
+    return std::pair(made.size, made.count);
+  };
+  EXPECT_EQ(blocks(784, 252, 14, 1), std::pair(196l, 4l));
+  EXPECT_EQ(blocks(196, 196, 14, 2), std::pair(98l, 2l));
+  EXPECT_EQ(blocks(28, 9, 1, 1), std::pair(7l, 4l));
+  EXPECT_EQ(blocks(10, 10, 14, 4), std::pair(14l, 1l)) << "less than a tile";
+  EXPECT_EQ(blocks(0, 5, 1, 2), std::pair(5l, 0l));
+}
+
 // A phase of `chunks` chunks in two groups, and `blocks` blocks.
 struct Phase {
   std::vector<PanelChunk> chunks;

@@ -167,7 +167,8 @@ void make_chunks(const TileDesign& design, TilePhase& phase, double bytes) {
 }
 
 // Positions a block has, from the input bytes it may hold; sets block and buffer sizes.
-void make_blocks(TileDesign& design, TilePhase& phase, double bytes, std::int64_t most_positions) {
+void make_blocks(TileDesign& design, TilePhase& phase, double bytes, const Cut& cut) {
+  const std::int64_t most_positions = cut.most_positions;
   const ForwardConv& conv = design.conv;
   const std::int64_t channels = most_groups(phase.chunks) * conv.in_channels;
   const std::int64_t tile = phase.halves * phase.pixels;
@@ -184,8 +185,9 @@ void make_blocks(TileDesign& design, TilePhase& phase, double bytes, std::int64_
     cols = std::max(std::min(cols, most_positions) / tile * tile, tile);
     phase.images = total > 0 ? 1 : 0;
     phase.block_rows = phase.row_blocks = 1;
-    phase.block_cols = std::min(cols, round_up(std::max<std::int64_t>(total, 1), tile));
-    phase.col_blocks = ceil_div(total, phase.block_cols);
+    const Blocks blocks = equal_blocks(total, cols, tile, cut.multiple);
+    phase.block_cols = blocks.size;
+    phase.col_blocks = blocks.count;
     phase.buffer = round_up(phase.block_cols, tile) * phase.pixel;
     phase.tiles = ceil_div(phase.block_cols, tile);
     return;
@@ -202,10 +204,15 @@ void make_blocks(TileDesign& design, TilePhase& phase, double bytes, std::int64_
     cols = std::max(std::min(cols, most_positions) / tile * tile, tile);
   }
   rows = std::clamp<std::int64_t>(rows, 1, std::max<std::int64_t>(h.count, 1));
-  phase.row_blocks = ceil_div(h.count, rows);
-  phase.block_rows = phase.row_blocks > 0 ? ceil_div(h.count, phase.row_blocks) : 1;
-  phase.block_cols = std::clamp<std::int64_t>(cols, 1, std::max<std::int64_t>(w.count, 1));
-  phase.col_blocks = ceil_div(w.count, phase.block_cols);
+  const std::int64_t multiple = cut.multiple / std::gcd(cut.multiple, std::max<std::int64_t>(phase.images, 1));
+  const Blocks row_blocks = equal_blocks(h.count, rows, 1, multiple);
+  phase.block_rows = row_blocks.size;
+  phase.row_blocks = row_blocks.count;
+  const std::int64_t whole = std::max<std::int64_t>(w.count, 1);
+  const Blocks col_blocks = equal_blocks(w.count, std::clamp<std::int64_t>(cols, 1, whole), std::min(tile, whole),
+                                         h.count == 1 ? multiple : 1);
+  phase.block_cols = std::min(col_blocks.size, whole);
+  phase.col_blocks = col_blocks.count;
   phase.tiles = ceil_div(phase.block_rows * ceil_div(phase.block_cols, phase.pixels), phase.halves);
   phase.buffer = 0;
   if (phase.input != TileInput::padded) return;
@@ -256,35 +263,14 @@ void design_phase(TileDesign& design, const Phase& source, const TileRequest& re
       static_cast<double>(conv.batch) * phase.axis[0].count * phase.axis[1].count * phase.axis[2].count;
   const double weights = static_cast<double>(phase.reduction) * conv.out_channels * conv.groups;
   const double activations = positions * (conv.in_channels + conv.out_channels) * conv.groups;
-  double chunk_bytes = l2 / 2.0;
-  std::int64_t most_positions = 1 << 20;
-  make_chunks(design, phase, chunk_bytes);
-  make_blocks(design, phase, l2 / 4.0, most_positions);
-  // Every thread needs items, and nearly equally many. Sharing positions, each reads all weights; sharing channels,
-  // each reads all of the input, and writes what the next step, whose threads share positions, finds in the other
-  // core's cache: a step over 450 KB took 13 us where its own core had written them, 42 where the other had.
-  const std::int64_t threads = std::max(1, request.threads);
-  const std::int64_t tile = phase.halves * phase.pixels;
-  for (int attempt = 0; attempt < 40 && threads > 1; ++attempt) {
-    const std::int64_t items = phase.items();
-    const bool equal = phase.row_blocks * phase.block_rows == phase.axis[1].count &&
-                       phase.col_blocks * phase.block_cols == phase.axis[2].count;
-    if (items == 0 || items >= 8 * threads) break;
-    if (items % threads == 0 && items >= (equal ? threads : 2 * threads)) break;
-    const bool can_split_chunks =
-        static_cast<std::int64_t>(phase.chunks.size()) < static_cast<std::int64_t>(phase.panels.size());
-    const std::int64_t block = phase.block_rows * phase.block_cols;
-    const bool can_split_blocks = block > 2 * tile;
-    if (can_split_chunks && (weights > activations || !can_split_blocks)) {
-      chunk_bytes = 4.0 * weights / (static_cast<double>(phase.chunks.size()) * 2);
-    } else if (can_split_blocks) {
-      most_positions = std::max(block / 2, 2 * tile);
-    } else {
-      break;
-    }
-    make_chunks(design, phase, chunk_bytes);
-    make_blocks(design, phase, l2 / 4.0, most_positions);
-  }
+  // Sharing positions, each thread reads all weights; sharing channels, each reads all of the input, and writes what
+  // the next step, whose threads share positions, finds in the other core's cache: a step over 450 KB took 13 us where
+  // its own core had written them, 42 where the other had.
+  cut_equally(phase, Cut{l2 / 2.0}, request.threads, positions, phase.halves * phase.pixels, weights > activations,
+              [&](const Cut& cut) {
+                make_chunks(design, phase, cut.chunk_bytes);
+                make_blocks(design, phase, l2 / 4.0, cut);
+              });
   if (phase.input == TileInput::gathered) {
     phase.x_pixel = phase.pixel;
   } else if (phase.axis[2].count > 1 && !design.too_large) {  // otherwise it is of no use, and may not fit 64 bits

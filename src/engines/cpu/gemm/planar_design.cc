@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include "engines/cpu/gemm/planar_plan.h"
 
@@ -72,8 +73,9 @@ void make_chunks(const PlanarDesign& design, PlanarPhase& phase, std::int64_t re
   phase.chunks = chunk_panels(count, design.conv.groups, panel, bytes);
 }
 
-// Slices, buffer sizes and blocks for at most `bytes` of buffer and `most_positions` positions a block.
-void make_blocks(PlanarDesign& design, PlanarPhase& phase, double bytes, std::int64_t most_positions) {
+// Slices, buffer sizes and blocks for at most `bytes` of buffer.
+void make_blocks(PlanarDesign& design, PlanarPhase& phase, double bytes, const Cut& cut) {
+  const std::int64_t most_positions = cut.most_positions;
   const ForwardConv& conv = design.conv;
   phase.channels = most_groups(phase.chunks) * conv.in_channels;
   const Axis& d = phase.axis[0];
@@ -112,9 +114,12 @@ void make_blocks(PlanarDesign& design, PlanarPhase& phase, double bytes, std::in
   }
   rows = std::clamp<std::int64_t>(rows, 1, std::max<std::int64_t>(h.count, 1));
   phase.images = conv.batch * d.count;
-  phase.row_blocks = ceil_div(h.count, rows);
-  phase.block_rows = phase.row_blocks > 0 ? ceil_div(h.count, phase.row_blocks) : 1;
-  phase.block_cols = cols;
+  const std::int64_t multiple = cut.multiple / std::gcd(cut.multiple, std::max<std::int64_t>(phase.images, 1));
+  const Blocks row_blocks = equal_blocks(h.count, rows, 1, multiple);
+  phase.block_rows = row_blocks.size;
+  phase.row_blocks = row_blocks.count;
+  const Blocks col_blocks = equal_blocks(w.count, cols, std::min(lanes, cols), h.count == 1 ? multiple : 1);
+  phase.block_cols = cols = std::min(col_blocks.size, cols);
   phase.col_blocks = ceil_div(w.count, cols);
   phase.slice_rows = phase.block_rows + more_rows;
   phase.pitch = cols + more_cols;
@@ -161,31 +166,14 @@ void design_phase(PlanarDesign& design, const Phase& source, const PlanarRequest
   const std::int64_t reach = (phase.axis[2].max_offset() - phase.axis[2].min_offset()) / phase.axis[2].in_step;
   const std::int64_t plane = phase.axis[1].count * (phase.axis[2].count + reach) - reach;
   choose_panels(design, phase, request, std::max<std::int64_t>(1, ceil_div(plane, lanes)));
-  double chunk_bytes = l2 / 2.0;
-  std::int64_t most_positions = 1 << 20;
-  make_chunks(design, phase, reduction, chunk_bytes);
-  make_blocks(design, phase, l2 / 4.0, most_positions);
   const double positions =
       static_cast<double>(conv.batch) * phase.axis[0].count * phase.axis[1].count * phase.axis[2].count;
   const double weights = static_cast<double>(reduction) * conv.out_channels * conv.groups;
   const double inputs = positions * conv.in_channels * conv.groups;
-  const std::int64_t threads = std::max(1, request.threads);
-  for (int attempt = 0; attempt < 40 && threads > 1 && !design.too_large; ++attempt) {
-    const std::int64_t items = phase.items();
-    if (items == 0 || items >= 8 * threads || (items >= 2 * threads && items % threads == 0)) break;
-    const bool can_split_chunks = phase.chunks.size() < phase.panels.size();
-    const std::int64_t block = phase.block_rows * phase.block_cols;
-    const bool can_split_blocks = block > 8 * lanes;
-    if (can_split_chunks && (weights > inputs || !can_split_blocks)) {
-      chunk_bytes = 4.0 * weights / (static_cast<double>(phase.chunks.size()) * 2);
-    } else if (can_split_blocks) {
-      most_positions = std::max(block / 2, 4 * lanes);
-    } else {
-      break;
-    }
-    make_chunks(design, phase, reduction, chunk_bytes);
-    make_blocks(design, phase, l2 / 4.0, most_positions);
-  }
+  cut_equally(phase, Cut{l2 / 2.0}, request.threads, positions, 4 * lanes, weights > inputs, [&](const Cut& cut) {
+    make_chunks(design, phase, reduction, cut.chunk_bytes);
+    make_blocks(design, phase, l2 / 4.0, cut);
+  });
   for (PlanarPanel& panel : phase.panels) {
     panel.weights = design.packed_floats;
     design.packed_floats += ceil_div(reduction * panel.kernel->channels, 16) * 16;
