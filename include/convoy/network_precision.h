@@ -38,8 +38,8 @@ struct PrecisionChoice {
 // whose outputs differ from the f32 network's by at most `max_error` on every one of `inputs` (at least one). Errors of
 // nodes are measured one at a time, and taken to add up as squares; the whole is run, and its limit made narrower or
 // wider until what was measured is within max_error, and near it. Within options.selection.budget_seconds (0: no
-// limit): nodes that it does not reach stay f32. Errors: those of prepare and run; invalid_argument where precision is
-// f32; unsupported with a limit on memory.
+// limit), those nodes first that gain most: nodes that it does not reach stay f32. Errors: those of prepare and run;
+// invalid_argument where precision is f32; unsupported with a limit on memory.
 Result<PrecisionChoice> choose_precision(const Network& network, std::span<const NetworkInputs> inputs,
                                          const NetworkOptions& options, double max_error,
                                          const NetworkTuningProgress& progress = {});

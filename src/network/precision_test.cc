@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <map>
 
 #include "convoy/network_precision.h"
 #include "network/assign/plan_file.h"
@@ -277,6 +279,19 @@ TEST_F(Precision, AnErrorThatIsAllowedIsKeptAndUsed) {
   ASSERT_TRUE(none.ok()) << none.error().message;
   EXPECT_EQ(none->error, 0);
   EXPECT_EQ(none->predicted_seconds, none->f32_seconds);
+  // Nodes were looked at in the order of what they gain.
+  const auto costs_in = [](const std::string& plan) {
+    std::map<std::string, double> costs;
+    const auto file = parse_plan(plan);
+    for (const PlanLine& line : file->lines) {
+      if (line.kind != "convert" && line.cost) costs[line.name] = line.cost->seconds;
+    }
+    return costs;
+  };
+  const auto wide = costs_in(none->plan), narrow = costs_in(all->plan);
+  EXPECT_TRUE(std::ranges::is_sorted(half->nodes, std::greater<>(), [&](const auto& node) {
+    return wide.at(node.name) - narrow.at(node.name);
+  })) << all->plan;
   options_.precision = DataType::f32;
   EXPECT_EQ(choose_precision(net, inputs, options_, 1).error().code, ErrorCode::invalid_argument);
   options_.precision = DataType::bf16;
