@@ -1,6 +1,7 @@
 #include "engines/cpu/wgrad/design.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -11,6 +12,8 @@ namespace {
 
 // Positions of x that are so many floats apart push each other out of the first cache.
 constexpr std::int64_t kApart = 256;
+
+constexpr std::int64_t kMostSlices = 16;
 
 // Cycles a position: two products or loads each.
 double tile_cycles(int rows, int vectors) { return std::max(rows * vectors / 2.0, (rows + vectors) / 2.0); }
@@ -69,6 +72,13 @@ std::optional<ConvGeometry> turned(const ConvGeometry& g) {
   return t;
 }
 
+// As many as their sums, cleared and read once more, are little beside x and y.
+std::int64_t slices_of(const WgradDesign& design, const ConvProblem& problem) {
+  const std::int64_t read = problem.x.elements() + problem.y.elements();
+  const std::int64_t most = read / std::max<std::int64_t>(16 * design.kept_floats(), 1);
+  return design.one_block() ? 1 : std::clamp<std::int64_t>(std::min(most, design.block_count()), 1, kMostSlices);
+}
+
 }  // namespace
 
 const WgradKernels* wgrad_kernels_for(Isa isa) {
@@ -110,6 +120,7 @@ WgradDesign design_wgrad(const ConvProblem& problem, const WgradKernels& kernels
     design.panels = (g.filters + design.width - 1) / design.width;
     design.of_taps = kernels.taps[size / 2];
     design.most_taps = kMostWgradTaps / size;
+    design.slices = slices_of(design, problem);
     return design;
   }
 
@@ -123,10 +134,24 @@ WgradDesign design_wgrad(const ConvProblem& problem, const WgradKernels& kernels
   const std::int64_t block_bytes =
       design.block_images * design.block_rows * design.block_columns * g.group_channels * 4;
   std::int64_t chunks = (2 * block_bytes - 1) / std::max<std::int64_t>(request.cpu.l2_bytes, 256 << 10) + 1;
-  const std::int64_t threads = request.threads, all_panels = g.groups * design.panels;
-  if (all_panels * chunks % threads != 0) chunks = std::max(chunks, 4 * threads / all_panels);
-  design.chunks = std::clamp<std::int64_t>(chunks, 1, tiles);
+  chunks = std::clamp<std::int64_t>(chunks, 1, tiles);
+  design.slices = slices_of(design, problem);
+  const double threads = request.threads;
+  double least = 0;
+  for (std::int64_t c = chunks; c <= std::min(tiles, chunks + 4 * request.threads); ++c) {
+    const double share = static_cast<double>(g.groups * design.panels * design.slices * c) / threads;
+    const double over = std::ceil(share) / share;  // of what the thread with most to do has
+    if (c > chunks && over >= 0.95 * least) continue;
+    least = over;
+    design.chunks = c;
+  }
   return design;
+}
+
+std::int64_t WgradDesign::block_count() const {
+  const ConvGeometry& g = geometry;
+  return ceil_div(g.batch, block_images) * g.y_size[0] * ceil_div(g.y_size[1], block_rows) *
+         ceil_div(g.y_size[2], block_columns);
 }
 
 bool WgradDesign::one_block() const {

@@ -8,6 +8,10 @@
 // Where channels lie side by side, positions may be so far apart that they push each other out of the caches: then an
 // item's channels of a block are copied, too.
 //
+// Where there are few sums for what is read, the blocks are divided into slices with sums of their own, which are added
+// up in the end: so threads share positions, as the steps before and behind do. It depends on the problem alone: sums
+// are the same for any thread count.
+//
 // Depthwise, and in groups of two and four, where channels lie side by side, a vector's lanes are filters of several
 // groups: an item is two vectors of them, its sums are [tap][channel of a group][filter], and y is read in place.
 #pragma once
@@ -52,14 +56,16 @@ struct WgradDesign {
   std::vector<std::int64_t> taps;       // where in w each is, in floats
   bool copies_x = false;
   std::int64_t chunks = 1;  // of a group's channels
+  std::int64_t slices = 1;  // of the blocks
   std::int64_t block_images = 1, block_rows = 1, block_columns = 1;
 
   std::int64_t item_count() const { return (by_groups ? 1 : geometry.groups) * chunks * panels; }
   WgradItem item(std::int64_t index) const;
+  std::int64_t block_count() const;
   // Nothing is added up beyond a tile, and sums are not kept.
   bool one_block() const;
   std::int64_t tile_floats(const WgradTileRows& tile) const { return geometry.taps * tile.rows * width; }
-  std::int64_t kept_floats() const {
+  std::int64_t kept_floats() const {  // of a slice
     const std::int64_t all = panels * geometry.group_channels * geometry.taps * width;
     return by_groups ? all : one_block() ? 0 : geometry.groups * all;
   }

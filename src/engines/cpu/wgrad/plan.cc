@@ -43,7 +43,8 @@ class WgradPlan final : public ConvPlan, public HasStages {
 
   Candidate candidate() const override { return candidate_; }
   std::size_t workspace_bytes() const override {
-    return sizeof(float) * static_cast<std::size_t>(padded(design_.kept_floats()) + threads_ * own_floats());
+    return sizeof(float) *
+           static_cast<std::size_t>(design_.slices * padded(design_.kept_floats()) + threads_ * own_floats());
   }
   std::size_t retained_bytes() const override {
     return design_.channels.size() * sizeof(WgradTileRows) + design_.taps.size() * sizeof(std::int64_t);
@@ -52,27 +53,32 @@ class WgradPlan final : public ConvPlan, public HasStages {
 
   Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
     auto* const sums = static_cast<float*>(context.workspace);
-    const std::int64_t count = design_.item_count(), kept = padded(design_.kept_floats());
-    parallel_ranges(context.team(), count, [&](std::int64_t begin, std::int64_t end, int thread) {
-      Own own{.sums = sums, .panel = sums + kept + thread * own_floats(), .x = nullptr, .tile = nullptr};
+    const std::int64_t count = design_.item_count(), kept = padded(design_.kept_floats()), slices = design_.slices;
+    const std::int64_t blocks = design_.block_count();
+    // Items of a slice follow one another.
+    parallel_ranges(context.team(), slices * count, [&](std::int64_t begin, std::int64_t end, int thread) {
+      Own own{.sums = sums, .panel = sums + slices * kept + thread * own_floats(), .x = nullptr, .tile = nullptr};
       own.x = own.panel + padded(design_.panel_floats());
       own.tile = own.x + padded(design_.x_floats());
-      if (design_.one_block()) {
-        each_block([&](const WgradBlock& block) { add_block(args, begin, end, block, own); });
-        return;
+      while (begin < end) {
+        const std::int64_t slice = begin / count, first = begin % count, last = std::min(count, first + end - begin);
+        own.sums = sums + slice * kept;
+        if (!design_.one_block()) std::fill(own.sums + sums_at(first), own.sums + sums_at(last), 0.0F);
+        each_block(blocks * slice / slices, blocks * (slice + 1) / slices,
+                   [&](const WgradBlock& block) { add_block(args, first, last, block, own); });
+        if (slices == 1 && !design_.one_block()) store_items(first, last, sums, args);
+        begin += last - first;
       }
-      const std::int64_t last = end < count ? design_.item(end).sums : design_.kept_floats();
-      std::fill(sums + design_.item(begin).sums, sums + last, 0.0F);
-      each_block([&](const WgradBlock& block) { add_block(args, begin, end, block, own); });
-      for (std::int64_t i = begin; i < end; ++i) {
-        const WgradItem item = design_.item(i);
-        const float* from = sums + item.sums;
-        if (design_.by_groups) store_by_groups(item, from, static_cast<float*>(args.out));
-        for (std::int64_t t = item.first_tile; t < item.last_tile; ++t) {
-          store(item, design_.channels[t], from, static_cast<float*>(args.out));
-          from += design_.tile_floats(design_.channels[t]);
-        }
+    });
+    if (slices == 1) return {};
+    parallel_ranges(context.team(), count, [&](std::int64_t begin, std::int64_t end, int) {
+      const std::int64_t first = sums_at(begin), last = sums_at(end);
+      for (std::int64_t slice = 1; slice < slices; ++slice) {
+        const float* const more = sums + slice * kept;
+#pragma GCC ivdep
+        for (std::int64_t i = first; i < last; ++i) sums[i] += more[i];
       }
+      store_items(begin, end, sums, args);
     });
     return {};
   }
@@ -84,7 +90,24 @@ class WgradPlan final : public ConvPlan, public HasStages {
     return padded(design_.panel_floats()) + padded(design_.x_floats()) + padded(tile);
   }
 
-  // Memory of a thread, but for `sums`, which are everybody's.
+  // Where the sums of an item begin; of one behind the last: where they end.
+  std::int64_t sums_at(std::int64_t item) const {
+    return item < design_.item_count() ? design_.item(item).sums : design_.kept_floats();
+  }
+
+  void store_items(std::int64_t begin, std::int64_t end, const float* sums, const ConvArgs& args) const {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const WgradItem item = design_.item(i);
+      const float* from = sums + item.sums;
+      if (design_.by_groups) store_by_groups(item, from, static_cast<float*>(args.out));
+      for (std::int64_t t = item.first_tile; t < item.last_tile; ++t) {
+        store(item, design_.channels[t], from, static_cast<float*>(args.out));
+        from += design_.tile_floats(design_.channels[t]);
+      }
+    }
+  }
+
+  // Memory of a thread, but for `sums`, which are those of its slice.
   struct Own {
     float *sums, *panel, *x, *tile;
   };
@@ -97,19 +120,19 @@ class WgradPlan final : public ConvPlan, public HasStages {
     return {std::clamp<std::int64_t>(first, 0, g.x_size[dim]), std::clamp<std::int64_t>(last, 0, g.x_size[dim])};
   }
 
+  // Blocks `begin` to `end`.
   template <class Body>
-  void each_block(Body body) const {
+  void each_block(std::int64_t begin, std::int64_t end, Body body) const {
     const ConvGeometry& g = design_.geometry;
-    for (std::int64_t n = 0; n < g.batch; n += design_.block_images) {
-      for (std::int64_t d = 0; d < g.y_size[0]; ++d) {
-        for (std::int64_t h = 0; h < g.y_size[1]; h += design_.block_rows) {
-          for (std::int64_t w = 0; w < g.y_size[2]; w += design_.block_columns) {
-            body(WgradBlock{n, std::min(design_.block_images, g.batch - n), d, h,
-                            std::min(design_.block_rows, g.y_size[1] - h), w,
-                            std::min(design_.block_columns, g.y_size[2] - w)});
-          }
-        }
-      }
+    const std::int64_t columns = ceil_div(g.y_size[2], design_.block_columns);
+    const std::int64_t rows = ceil_div(g.y_size[1], design_.block_rows);
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t w = i % columns * design_.block_columns, h = i / columns % rows * design_.block_rows;
+      const std::int64_t d = i / columns / rows % g.y_size[0];
+      const std::int64_t n = i / columns / rows / g.y_size[0] * design_.block_images;
+      body(WgradBlock{n, std::min(design_.block_images, g.batch - n), d, h,
+                      std::min(design_.block_rows, g.y_size[1] - h), w,
+                      std::min(design_.block_columns, g.y_size[2] - w)});
     }
   }
 

@@ -16,6 +16,7 @@ constexpr double kMostSumBytes = 1 << 30;
 EngineInfo make_info() {
   EngineInfo info;
   info.name = "cpu.wgrad";
+  info.revision = 2;  // threads share positions where there are few sums
   info.summary = "gradients of weights, tiles of channels by filters summed up over positions, f32";
   info.passes = {Pass::wgrad};
   info.types = {kAllF32};
@@ -41,8 +42,8 @@ class WgradEngine final : public cost::FittedEngine {
   std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& plan) const override {
     if (auto refusal = refuse_huge_window(problem)) return refusal;
     if (auto refusal = refuse_huge_weights(problem)) return refusal;
-    const double bytes =
-        4.0 * static_cast<double>(design_wgrad(problem, *wgrad_kernels_for(plan.cpu.isa), plan).kept_floats());
+    const WgradDesign design = design_wgrad(problem, *wgrad_kernels_for(plan.cpu.isa), plan);
+    const double bytes = 4.0 * static_cast<double>(design.slices * design.kept_floats());
     if (bytes <= kMostSumBytes) return std::nullopt;
     return Refusal{RefusalCode::workspace,
                    fmt::format("w={}, groups={}: sums take {:.0f} bytes, this engine takes {:.0f}",
@@ -59,7 +60,7 @@ class WgradEngine final : public cost::FittedEngine {
     const WgradKernels& kernels = *wgrad_kernels_for(request.cpu.isa);
     const WgradDesign design = design_wgrad(problem, kernels, request);
     return {.seconds = cpu::predict_seconds(problem, wgrad_cycles(design), kernels.lanes),
-            .parts = design.item_count()};
+            .parts = design.item_count() * design.slices};
   }
 
   const EngineInfo info_ = make_info();
