@@ -23,8 +23,7 @@ double shared_by(std::int64_t threads, std::int64_t parts) {
 
 // Weights that the shared cache doesn't hold come from memory, as in no problem of the fits: a classifier's, in which
 // nothing is used twice. All engines wait for them alike.
-double from_memory(const ConvProblem& problem, const PlanRequest& request) {
-  constexpr double bytes_per_second = 12e9;  // of a core
+double from_memory(const ConvProblem& problem, const PlanRequest& request, double bytes_per_second) {
   const std::int64_t bytes = problem.w.bytes();
   const bool held = request.cpu.l3_bytes == 0 || bytes <= request.cpu.l3_bytes;
   return held ? 0 : static_cast<double>(bytes) / bytes_per_second;
@@ -34,7 +33,7 @@ double from_memory(const ConvProblem& problem, const PlanRequest& request) {
 
 double FittedEngine::predict(const ConvProblem& problem, const Work& work, const PlanRequest& request) const {
   const double shared = shared_by(request.threads, work.parts);
-  const double extra = (work.extra_seconds + from_memory(problem, request)) / shared;
+  const double extra = (work.extra_seconds + from_memory(problem, request, memory_bytes_per_second)) / shared;
   if (const Model* model = models_[static_cast<std::size_t>(request.cpu.isa)].of(problem)) {
     return model->seconds(terms(problem, work.seconds, work.copied_bytes)) / shared + extra;
   }

@@ -158,14 +158,14 @@ std::optional<FinishBytes> Finishing::in_bytes() {
                      .most_apart_t = static_cast<float>(0.5 - kError)};
 }
 
-void Finishing::finish(int rows, const std::int64_t* offsets, const std::int32_t* row_terms) {
-  if (!bytes_) return finish_exactly(0, rows, offsets, row_terms);
+void Finishing::finish(int first, int rows, const std::int64_t* offsets, const std::int32_t* row_terms) {
+  if (!bytes_) return finish_exactly(first, rows, offsets, row_terms);
   const auto* z = static_cast<const std::byte*>(args_.z);
   std::array<int, max_rows> doubtful;
-  const int doubts = kernel_.finish_bytes(own_.sums, rows, *bytes_, finish_.z ? z + channels_at_ : nullptr, out_,
-                                          offsets, doubtful.data());
+  const int doubts = kernel_.finish_bytes(own_.sums + first * kernel_.columns, rows, *bytes_,
+                                          finish_.z ? z + channels_at_ : nullptr, out_, offsets, doubtful.data());
   for (const int row : std::span(doubtful).first(static_cast<std::size_t>(doubts))) {
-    finish_exactly(row, 1, offsets + row, nullptr);
+    finish_exactly(first + row, 1, offsets + row, nullptr);
   }
 }
 

@@ -26,14 +26,14 @@ class Finishing {
   const std::optional<FinishBytes>& bytes() const { return bytes_; }
   std::byte* out() const { return out_; }  // of 8 bits: where the first column goes, of the first pixel
 
-  // Stores what becomes of sums(): row r at `offsets[r]` elements from the first pixel. `row_terms`: of kernels.h.
-  void finish(int rows, const std::int64_t* offsets, const std::int32_t* row_terms = nullptr);
+  // Stores what becomes of `rows` of sums() from the first on: the r-th of them at `offsets[r]` elements from the first
+  // pixel. `row_terms`: of kernels.h.
+  void finish(int first, int rows, const std::int64_t* offsets, const std::int32_t* row_terms = nullptr);
 
  private:
   std::optional<FinishBytes> in_bytes();
   void load_residual(int rows, const std::int64_t* offsets);
-  void finish_exactly(int first, int rows, const std::int64_t* offsets,
-                      const std::int32_t* row_terms);  // `rows` of sums() from the first on
+  void finish_exactly(int first, int rows, const std::int64_t* offsets, const std::int32_t* row_terms);
   void store(const std::int32_t* sums, int rows, const std::int64_t* offsets);
 
   // The values of a panel's columns as vectors are read of them, and tiles of sums and of a residual.

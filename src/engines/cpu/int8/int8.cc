@@ -2,16 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-#include <span>
-
 #include "base/cpu.h"
 #include "engines/cost/fitted_engine.h"
-#include "engines/cpu/common/packed_plan.h"
 #include "engines/cpu/common/problem.h"
 #include "engines/cpu/int8/depthwise.h"
-#include "engines/cpu/int8/finishing.h"
+#include "engines/cpu/int8/gemm.h"
 #include "engines/cpu/int8/kernels.h"
 #include "engines/cpu/int8/panels.h"
 
@@ -19,94 +14,11 @@ namespace convoy::cpu {
 namespace {
 
 using int8::Kernel;
-using int8::Panels;
 
 const Kernel& kernel_for(const CpuFeatures& cpu) {
   if (cpu.isa >= Isa::avx512) return cpu.avx512_vnni ? int8::avx512_vnni_kernel : int8::avx512_kernel;
   return int8::avx2_kernel;
 }
-
-class GemmPlan final : public PackedPlan {
- public:
-  GemmPlan(const ConvProblem& problem, const Candidate& candidate, int threads, const Kernel& kernel,
-           const Panels& panels)
-      : PackedPlan(problem, candidate, threads, panels.packed_bytes(),
-                   static_cast<std::size_t>(threads) * panels.block_bytes() + panels.term_bytes()),
-        kernel_(kernel),
-        panels_(panels) {}
-
-  std::vector<std::string> notes() const override {
-    auto notes = PackedPlan::notes();
-    notes.push_back(panels_.how_x_is_read());
-    return notes;
-  }
-
- private:
-  std::vector<std::string> run_stages() const override { return {panels_.direct() ? "products" : "copy x + products"}; }
-
-  void pack(const void* weights, void* packed, ThreadTeam*) const override { panels_.pack(weights, packed); }
-
-  Result<void> run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const override {
-    const ConvGeometry& g = panels_.geometry();
-    const std::int64_t all_pixels = g.batch * g.y_size[0] * g.y_size[1] * g.y_size[2];
-    const std::int64_t tiles = ceil_div(all_pixels, kernel_.rows);
-    const std::int64_t parts = column_parts(g.groups * tiles, team.size());
-
-    const std::int32_t x_zero = problem().x_zero_given ? *args.x_zero_point : problem().x_zero_point;
-    void* terms = static_cast<std::byte*>(scratch) + static_cast<std::size_t>(threads()) * panels_.block_bytes();
-    const std::int32_t* column_terms = panels_.column_terms(packed, x_zero, terms);
-
-    // Tiles of a part and group follow one another.
-    parallel_ranges(team, parts * g.groups * tiles, [&](std::int64_t begin, std::int64_t end, int thread) {
-      auto* memory = static_cast<std::byte*>(scratch) + static_cast<std::size_t>(thread) * panels_.block_bytes();
-      int8::Block block;
-      int8::Finishing finishing(problem(), g, kernel_, args, panels_.terms(), panels_.has_row_terms());
-      while (begin < end) {
-        const std::int64_t part = begin / (g.groups * tiles), group = begin / tiles % g.groups, tile = begin % tiles;
-        const std::int64_t count = std::min({panels_.block_tiles(), end - begin, tiles - tile});
-        const std::int64_t first = tile * kernel_.rows;
-        panels_.gather(args.x, x_zero, group, first, std::min(count * kernel_.rows, all_pixels - first), memory, block);
-        const std::int64_t last = panels_.per_group() * (part + 1) / parts;
-        for (std::int64_t panel = panels_.per_group() * part / parts; panel < last; ++panel) {
-          run_panel(packed, column_terms, group, panel, block, finishing);
-        }
-        begin += count;
-      }
-    });
-    return {};
-  }
-
-  // In how many parts the columns are split, so that the thread with the most to do ends soonest: one, unless there are
-  // few tiles. Reading a panel, and copying a tile of x, are taken for half of a tile's products with a panel.
-  std::int64_t column_parts(std::int64_t tiles, int threads) const {
-    std::int64_t best = 1, least = 0;
-    for (std::int64_t parts = 1; parts <= std::min<std::int64_t>(threads, panels_.per_group()); ++parts) {
-      const std::int64_t a_thread = ceil_div(parts * tiles, threads);
-      const std::int64_t blocks = ceil_div(a_thread, panels_.block_tiles());
-      const std::int64_t cost = ceil_div(panels_.per_group(), parts) * (2 * a_thread + blocks) + a_thread;
-      if (parts == 1 || cost < least) best = parts, least = cost;
-    }
-    return best;
-  }
-
-  void run_panel(const void* packed, const std::int32_t* column_terms, std::int64_t group, std::int64_t panel,
-                 const int8::Block& block, int8::Finishing& finishing) const {
-    const ConvGeometry& g = panels_.geometry();
-    const std::int64_t column = panel * kernel_.columns;  // in the group
-    finishing.start(group * g.group_filters + column,
-                    static_cast<int>(std::min<std::int64_t>(kernel_.columns, g.group_filters - column)),
-                    column_terms + panels_.first_column(group, panel), panels_.w_shift());
-    const int8::Panel weights = panels_.panel(packed, group, panel);
-    for (int first = 0; first < block.count; first += kernel_.rows) {
-      const int rows = std::min(kernel_.rows, block.count - first);
-      kernel_.multiply(block.x.data() + first, rows, weights, finishing.sums());
-      finishing.finish(rows, block.out.data() + first, panels_.has_row_terms() ? block.terms.data() + first : nullptr);
-    }
-  }
-
-  const Kernel& kernel_;
-  Panels panels_;
-};
 
 class Int8Engine : public cost::FittedEngine {
  public:
@@ -146,7 +58,7 @@ class Int8Engine : public cost::FittedEngine {
     if (int8::is_depthwise(problem)) {
       plan = int8::make_depthwise_plan(problem, candidate, request.threads, kernel);
     } else {
-      plan = std::make_unique<GemmPlan>(problem, candidate, request.threads, kernel, Panels(problem, kernel));
+      plan = int8::make_gemm_plan(problem, candidate, request.threads, kernel);
     }
     CONVOY_CHECK(plan->keep(request.constant_weights));
     return std::unique_ptr<ConvPlan>(std::move(plan));
@@ -171,9 +83,9 @@ class Int8Engine : public cost::FittedEngine {
                         : !kernel.pairs_in_16_bits ? 400e9
                         : kernel.columns == 32     ? 150e9
                                                    : 75e9;
-    const Panels panels(problem, kernel);
+    const int8::Panels panels(problem, kernel);
     const double terms = static_cast<double>(g.groups * panels.terms());
-    const double macs = pixels * terms * static_cast<double>(panels.computed_columns());
+    const double macs = pixels / panels.filled() * terms * static_cast<double>(panels.computed_columns());
     const double copied = pixels * static_cast<double>(g.groups) * panels.copied_bytes();
     const double apart = problem.x.is_packed(Layout::nhwc) ? 1 : 2;
     return {macs / rate + apart * (copied / 2e9 + outputs / 1e9)};
@@ -218,7 +130,7 @@ const Engine& int8_engine() {
 
 const Engine& int8_amx_engine() {
   static const auto& engine =
-      *new Int8AmxEngine("cpu.int8_amx", 1, "s8 and u8 fprop by GEMM over implicit im2col in AMX's tiles", Isa::avx512);
+      *new Int8AmxEngine("cpu.int8_amx", 2, "s8 and u8 fprop by GEMM over implicit im2col in AMX's tiles", Isa::avx512);
   return engine;
 }
 

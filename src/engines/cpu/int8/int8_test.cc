@@ -5,11 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/cpu.h"
 #include "convoy/host_tensor.h"
+#include "engines/cpu/int8/depthwise.h"
+#include "engines/cpu/int8/gemm.h"
 #include "engines/reference/reference.h"
 
 namespace convoy {
@@ -41,12 +45,58 @@ std::vector<CpuFeatures> processors() {
   return all;
 }
 
+// What AMX's tiles would have, where there are none: whole steps together, of groups of rows equally far apart.
+void multiply_as_amx_does(const void* const* a, int row_count, const cpu::int8::Panel& panel, std::int32_t* c) {
+  constexpr int kGroup = 16, kSteps = 16, kColumns = 32;
+  const auto* weights = static_cast<const std::int8_t*>(panel.weights);
+  for (int r = 0; r < row_count; ++r) {
+    const void* const* group = a + r / kGroup * kGroup;
+    const auto* first = static_cast<const std::uint8_t*>(group[0]);
+    const std::uint8_t* row = first + r % kGroup * (static_cast<const std::uint8_t*>(group[1]) - first);
+    for (int n = 0; n < kColumns; ++n) {
+      std::uint32_t sum = 0;
+      for (std::int64_t i = 0; i < panel.steps; ++i) {
+        const std::uint8_t* x = row + panel.at[i / kSteps * kSteps] + i % kSteps * 4;
+        for (int b = 0; b < 4; ++b) sum += static_cast<std::uint32_t>(x[b] * weights[(i * kColumns + n) * 4 + b]);
+      }
+      c[r * kColumns + n] = static_cast<std::int32_t>(sum);
+    }
+  }
+}
+
+class EmulatedAmx final : public Engine {
+ public:
+  EmulatedAmx() : info_(cpu::int8_amx_engine().info()) { info_.name = "emulated AMX"; }
+  const EngineInfo& info() const override { return info_; }
+  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest&) const override {
+    if (!cpu::int8::is_depthwise(problem)) return std::nullopt;
+    return Refusal{RefusalCode::groups, "depthwise"};
+  }
+  double predict_seconds(const ConvProblem&, const KnobValues&, const PlanRequest&) const override { return 1; }
+  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues&,
+                                         const PlanRequest& request) const override {
+    static const cpu::int8::Kernel kernel = [] {
+      cpu::int8::Kernel made = cpu::int8::amx_kernel;
+      made.multiply = multiply_as_amx_does;
+      return made;
+    }();
+    auto plan = cpu::int8::make_gemm_plan(problem, {info_.name, {}}, request.threads, kernel);
+    CONVOY_CHECK(plan->keep(request.constant_weights));
+    return std::unique_ptr<ConvPlan>(std::move(plan));
+  }
+
+ private:
+  EngineInfo info_;
+};
+
 // Each where it runs.
 std::vector<std::pair<const Engine*, CpuFeatures>> engines_on_processors() {
   std::vector<std::pair<const Engine*, CpuFeatures>> all;
   for (const CpuFeatures& cpu : processors()) all.emplace_back(&cpu::int8_engine(), cpu);
   const CpuFeatures& real = cpu_features();
   if (real.isa == Isa::avx512 && real.amx_int8 && amx_permitted()) all.emplace_back(&cpu::int8_amx_engine(), real);
+  static const EmulatedAmx& emulated = *new EmulatedAmx;
+  if (real.isa == Isa::avx512 && real.avx512_vnni) all.emplace_back(&emulated, real);
   return all;
 }
 
@@ -91,7 +141,7 @@ void expect_exact(const std::string& text, bool small_weights = false) {
 
   for (const auto& [engine, cpu] : engines_on_processors()) {
     const auto refusal = refuse(*engine, problem, {1, cpu});
-    if (refusal && engine == &cpu::int8_amx_engine() && refusal->code == RefusalCode::groups) continue;  // depthwise
+    if (refusal && engine != &cpu::int8_engine() && refusal->code == RefusalCode::groups) continue;  // depthwise
     ASSERT_FALSE(refusal) << refusal->reason;
     for (int threads : {1, 3}) {
       for (bool constant : {true, false}) {
@@ -129,6 +179,26 @@ TEST(Int8, TilesOfPixelsFiltersAndTerms) {
   expect_exact("fprop:x=u8,2x128x9x9,nhwc:w=s8,33x128x1x1,nchw:y=u8,2x33x5x5,nhwc:stride=2x2:requant=channel:act=relu");
   expect_exact("fprop:x=u8,2x128x5x5,nhwc:w=s8,64x64x1x1,nchw:y=u8,2x64x5x5,nhwc:groups=2:requant=channel:zp=9,0,2");
 }
+// Rows of x are copied once for each row of a filter; AMX takes groups of pixels of one output row.
+TEST(Int8, LinesOfWideMaps) {
+  for (const char* text : {
+           "fprop:x=u8,1x64x28x28,nhwc:w=s8,64x64x3x3,nchw:y=u8,1x64x28x28,nhwc:pad=1x1:bias=1:requant=channel:zp=3,0,"
+           "7",
+           "fprop:x=s8,2x64x30x29,nhwc:w=s8,40x64x3x3,nchw:y=s8,2x40x15x15,nhwc:pad=1x1:stride=2x2:requant=channel:zp=-"
+           "5,0,2",
+           "fprop:x=u8,1x64x13x14,nhwc:w=u8,33x64x3x3,nchw:y=u8,1x33x13x14,nhwc:pad=1x1:requant=tensor:zp=9,131,4",
+           "fprop:x=u8,1x3x61x59,nhwc:w=s8,64x3x7x7,nchw:y=u8,1x64x31x30,nhwc:pad=3x3:stride=2x2:requant=channel:act="
+           "relu:zp=129,0,0",
+           "fprop:x=u8,1x128x12x20,nhwc:w=s8,32x64x3x3,nchw:y=s32,1x32x12x20,nhwc:pad=2x2:dilation=2x2:groups=2",
+           "fprop:x=u8,1x64x3x700,nhwc:w=s8,32x64x3x3,nchw:y=s32,1x32x1x698,nhwc:zp=given,0,0",
+           "fprop:x=u8,1x16x20x48,nchw:w=s8,32x16x3x3,nchw:y=u8,1x32x20x48,nchw:pad=1x1:requant=channel:zp=3,0,0",
+           "fprop:x=u8,1x48x9x40,nhwc:w=s8,20x48x1x3,nchw:y=s32,1x20x9x19,nhwc:stride=1x2",
+           "fprop:x=s8,1x64x20x32,nhwc:w=s8,24x64x1x1,nchw:y=s32,1x24x10x16,nhwc:stride=2x2",
+       }) {
+    expect_exact(text);
+  }
+}
+
 TEST(Int8, AmxIsSaidToBeMissing) {
   const auto problem = parse_problem("fprop:x=u8,1x64x7x5,nhwc:w=s8,48x64x1x1,nchw:y=u8,1x48x7x5,nhwc:requant=channel");
   ASSERT_TRUE(problem.ok()) << problem.error().message;

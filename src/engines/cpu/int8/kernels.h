@@ -56,7 +56,7 @@ struct FinishBytes {
 // The columns of b that a tile needs: [step][column][4 weights], first of all `steps`, then of those taken `again`.
 struct Panel {
   const void* weights;
-  const std::int64_t* at;  // where in a row a step's values are, in bytes; AMX takes them to lie side by side
+  const std::int64_t* at;  // where in a row a step's values are, in bytes; those of steps together lie side by side
   std::int64_t steps;
   const std::int32_t* again;
   std::int64_t again_count;
@@ -74,10 +74,13 @@ constexpr int most_pixels = 128;  // of a call
 struct Kernel {
   int rows;               // of the register tile
   int columns;            // of the register tile: the width of a panel
-  int steps_together;     // a panel has a multiple of so many; where there are several, rows lie equally far apart
+  int group_rows;         // rows come in groups of so many
+  int steps_together;     // a panel has a multiple of so many; where there are several, a group's rows lie equally far
+                          // apart
   bool pairs_in_16_bits;  // pmaddubsw: 255 * (w0 + w1) has to fit, with the weights of either sign alone
-  // `a`: one pointer per row, of which row_count count; others repeat a valid one. `c`: rows x columns, row-major,
-  // overwritten.
+  // `a`: one pointer per row, of which row_count count; others repeat a valid one. Where steps are taken together, all
+  // rows of a group are read before another one: as many as there are, equally far apart. `c`: rows x columns,
+  // row-major, overwritten.
   void (*multiply)(const void* const* a, int row_count, const Panel& panel, std::int32_t* c);
   // Depthwise, where channels lie side by side: channels `first` to `first` + `count` (up to `columns`) of up to `rows`
   // pixels. w: [step of 2 taps][column][2], s16. An odd tap's partner has weights of 0 and no pointer.

@@ -59,45 +59,72 @@ std::int64_t Panels::line_pixels(std::int64_t pixels) const {
   return line_step_ > 1 ? pixels : (pixels - 1) * g.stride[2] + (g.filter[2] - 1) * g.dilation[2] + 1;
 }
 
+std::int64_t Panels::padded_steps(std::int64_t run_terms) const {
+  return ceil_div(run_terms, 4 * kernel_.steps_together) * kernel_.steps_together;
+}
+
+// Precondition: one_by_one_ is false, runs and line_step_ are those of lines.
+bool Panels::reads_one_by_one() const {
+  const ConvGeometry& g = geometry_;
+  const std::int64_t most = std::min<std::int64_t>(Block::most_tiles * kernel_.rows, g.y_size[2]);
+  if (line_pixels(most) > most * g.filter[2]) return true;  // far dilation, strides above the filter
+  if (kernel_.steps_together == 1) return false;
+  // Cycles of a tile of AMX: 64 for 16 steps; gathering a pixel, some for each row of the filter and 32 bytes each.
+  constexpr double kStep = 4, kRow = 15, kBytes = 32, kLeast = 0.6;
+  const double filled = filled_rows();
+  const double products = kStep * static_cast<double>(per_group_);
+  const double lines = products * static_cast<double>(terms_ / run_terms_ * padded_steps(run_terms_)) / filled;
+  const double a_pixel = kRow * static_cast<double>(g.filter[0] * g.filter[1]) + static_cast<double>(terms_) / kBytes;
+  const double gathered = products * static_cast<double>(padded_steps(terms_)) + a_pixel * kernel_.rows;
+  return filled < kLeast || lines > gathered;
+}
+
+double Panels::filled_rows() const {
+  const std::int64_t row = geometry_.y_size[2];
+  return static_cast<double>(row) / static_cast<double>(ceil_div(row, kernel_.group_rows) * kernel_.group_rows);
+}
+
 void Panels::plan_lines() {
   constexpr std::int64_t kBlockBytes = 192 << 10;
   const ConvGeometry& g = geometry_;
   const std::int64_t filter_rows = g.filter[0] * g.filter[1];
-  const std::int64_t most = std::min<std::int64_t>(Block::most_tiles * kernel_.rows, g.y_size[2]);
+  const bool side_by_side = g.dilation[2] == 1 || g.filter[2] == 1;
   line_step_ = g.filter[2] == 1 ? g.stride[2] : 1;
-  // Where lines of a whole block are longer than its taps, too (far dilation, strides above the filter).
-  one_by_one_ = !direct_ && (kernel_.steps_together > 1 || line_pixels(most) > most * g.filter[2]);
-  if (one_by_one_) line_step_ = g.dilation[2];
+  run_terms_ = direct_ ? terms_ : side_by_side ? g.filter[2] * g.group_channels : g.group_channels;
+  one_by_one_ = !direct_ && reads_one_by_one();
+  if (one_by_one_) {
+    line_step_ = g.dilation[2];
+    run_terms_ = terms_;
+  }
+  const bool lines = !direct_ && !one_by_one_;
+  if (lines && kernel_.steps_together > 1) filled_ = filled_rows();
 
   // The largest block whose lines fit into the second cache beside a panel.
   const auto bytes_of = [&](std::int64_t tiles) {
     const std::int64_t pixels = tiles * kernel_.rows;
-    if (direct_ || one_by_one_) return pixels * terms_;
+    if (!lines) return pixels * terms_;
     const std::int64_t rows = (pixels + g.y_size[2] - 2) / g.y_size[2] + 1;
     return rows * filter_rows * line_pixels(std::min(pixels, g.y_size[2])) * g.group_channels;
   };
   block_tiles_ = Block::most_tiles;
   while (block_tiles_ > 1 && bytes_of(block_tiles_) > kBlockBytes) --block_tiles_;
 
-  const bool in_one = direct_ || one_by_one_;
-  const bool side_by_side = g.dilation[2] == 1 || g.filter[2] == 1;
   line_bytes_ = line_pixels(std::min(block_tiles_ * kernel_.rows, g.y_size[2])) * g.group_channels;
   pixel_bytes_ = (line_step_ > 1 ? 1 : g.stride[2]) * g.group_channels;
-  run_terms_ = in_one ? terms_ : side_by_side ? g.filter[2] * g.group_channels : g.group_channels;
   for (std::int64_t run = 0; run < terms_ / run_terms_; ++run) {
     const std::int64_t taps = run * run_terms_ / g.group_channels, row = taps / g.filter[2], w = taps % g.filter[2];
-    runs_.push_back(in_one ? 0 : row * line_bytes_ + w * g.dilation[2] * g.group_channels);
-    for (std::int64_t at = 0; at < run_terms_; at += 4) steps_at_.push_back(runs_.back() + at);
-  }
-  while (static_cast<std::int64_t>(steps_at_.size()) % kernel_.steps_together != 0) {
-    steps_at_.push_back(steps_at_.back() + 4);
+    runs_.push_back(lines ? row * line_bytes_ + w * g.dilation[2] * g.group_channels : 0);
+    for (std::int64_t i = 0; i < padded_steps(run_terms_); ++i) steps_at_.push_back(runs_.back() + 4 * i);
   }
   steps_ = static_cast<std::int64_t>(steps_at_.size());
   row_bytes_ = one_by_one_ ? 4 * steps_ : filter_rows * line_bytes_;
   if (!direct_) {
     const std::int64_t pixels = block_tiles_ * kernel_.rows;
     const std::int64_t rows = one_by_one_ ? pixels : (pixels + g.y_size[2] - 2) / g.y_size[2] + 1;
-    block_bytes_ = static_cast<std::size_t>(rows * row_bytes_ + 127) / 64 * 64;  // a last run's padding is read
+    // What is read behind the last line: the padding of a run, rows that a group lacks.
+    const std::int64_t behind =
+        4 * kernel_.steps_together + (kernel_.steps_together > 1 ? kernel_.group_rows * pixel_bytes_ : 0);
+    block_bytes_ = static_cast<std::size_t>((rows * row_bytes_ + behind + 63) / 64 * 64);
   }
 }
 
@@ -161,7 +188,7 @@ void Panels::pack(const void* weights, void* packed) const {
       std::byte* const to = bytes + at_panel * panel_bytes();
       std::uint32_t column_sum = 0;  // unsigned: sums wrap
       std::int64_t term = 0;
-      const std::int64_t run_steps = (run_terms_ + 3) / 4;
+      const std::int64_t run_steps = padded_steps(run_terms_);
       for (std::int64_t d = 0; d < g.filter[0]; ++d) {
         for (std::int64_t h = 0; h < g.filter[1]; ++h) {
           for (std::int64_t w = 0; w < g.filter[2]; ++w) {
@@ -283,11 +310,18 @@ void Panels::gather(const void* x, std::int32_t x_zero_point, std::int64_t group
   const std::int32_t x_zero = x_zero_point + x_shift_;
   const auto* const channels = static_cast<const std::uint8_t*>(x) + group * g.group_channels * g.x.channel;
   auto* to = static_cast<std::uint8_t*>(lines);
-  block.count = static_cast<int>(count);
+  // A group's rows lie equally far apart where they are of one output row, or of none.
+  const bool starts_groups = kernel_.steps_together > 1 && !direct_ && !one_by_one_;
+  int groups = 0, in_group = kernel_.group_rows;
+  const auto fill_group = [&] {
+    for (; in_group < kernel_.group_rows; ++in_group) {
+      const auto row = static_cast<std::size_t>((groups - 1) * kernel_.group_rows + in_group);
+      block.x[row] = block.x[row - 1];
+    }
+  };
   Pixel p = pixel_at(first);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(count);) {
-    const std::int64_t left = count - static_cast<std::int64_t>(i);
-    const std::int64_t pixels = one_by_one_ ? 1 : std::min(left, g.y_size[2] - p.w);
+  for (std::int64_t done = 0; done < count;) {
+    const std::int64_t pixels = one_by_one_ ? 1 : std::min(count - done, g.y_size[2] - p.w);
     const std::uint8_t* at = to;
     std::int64_t apart = pixel_bytes_;
     if (direct_) {
@@ -298,18 +332,25 @@ void Panels::gather(const void* x, std::int32_t x_zero_point, std::int64_t group
       copy_lines(channels, static_cast<std::uint8_t>(x_zero), p, pixels, to);
       to += row_bytes_;
     }
+    if (starts_groups) fill_group();
     std::int64_t out = p.n * g.y.batch + p.d * g.y.spatial[0] + p.h * g.y.spatial[1] + p.w * g.y.spatial[2];
-    for (std::int64_t j = 0; j < pixels; ++j, ++i, at += apart, out += g.y.spatial[2]) {
-      block.x[i] = at;
-      block.out[i] = out;
-      if (has_row_terms()) block.terms[i] = row_term(at, x_zero);
+    for (std::int64_t j = 0; j < pixels; ++j, at += apart, out += g.y.spatial[2]) {
+      if (in_group == kernel_.group_rows) {
+        ++groups;
+        in_group = 0;
+      }
+      const auto row = static_cast<std::size_t>((groups - 1) * kernel_.group_rows + in_group);
+      block.x[row] = at;
+      block.out[row] = out;
+      if (has_row_terms()) block.terms[row] = row_term(at, x_zero);
+      block.pixels[static_cast<std::size_t>(groups - 1)] = ++in_group;
     }
+    done += pixels;
     p.w += pixels;
-    if (p.w == g.y_size[2]) p = pixel_at(first + static_cast<std::int64_t>(i));
+    if (p.w == g.y_size[2]) p = pixel_at(first + done);
   }
-  for (int i = block.count; i % kernel_.rows != 0; ++i) {
-    block.x[static_cast<std::size_t>(i)] = block.x[static_cast<std::size_t>(count - 1)];
-  }
+  fill_group();
+  block.groups = groups;
 }
 
 }  // namespace convoy::cpu::int8

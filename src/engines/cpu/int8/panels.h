@@ -11,13 +11,15 @@
 
 namespace convoy::cpu::int8 {
 
-// The rows of x that consecutive output pixels of a group read, of x' = x + 128 where x is s8.
+// The rows of x that consecutive output pixels of a group read, of x' = x + 128 where x is s8; in groups of
+// kernel.group_rows, of which some may be less than full.
 struct Block {
-  static constexpr int most_tiles = 16, most_pixels = most_tiles * max_rows;
-  int count;
-  std::array<const void*, most_pixels + max_rows> x;       // the last one is repeated for a whole tile
-  std::array<std::int32_t, most_pixels + max_rows> terms;  // row terms of kernels.h, where there are any
-  std::array<std::int64_t, most_pixels> out;               // where their first channels lie, in elements
+  static constexpr int most_tiles = 16, most_rows = 2 * most_tiles * max_rows;
+  int groups;
+  std::array<int, most_rows / 16> pixels;     // of a group
+  std::array<const void*, most_rows> x;       // what a group has too few of is repeated
+  std::array<std::int32_t, most_rows> terms;  // row terms of kernels.h, where there are any
+  std::array<std::int64_t, most_rows> out;    // where their first channels lie, in elements
 };
 
 // The reduction runs over taps, then the group's channels: over runs of terms that lie side by side in x. Each run is
@@ -25,7 +27,9 @@ struct Block {
 //
 // An output pixel's runs lie in the same places from its first. A block's lines hold, for each of its output rows, the
 // rows of x that the filter reads, with x's zero point where it reads outside; so x is copied once for each row of the
-// filter, not for each tap. AMX reads pixels one by one, whose terms are one run (implicit im2col).
+// filter, not for each tap. Else pixels are read one by one, and their terms are one run (implicit im2col): where lines
+// were longer, and with AMX, which takes rows equally far apart, so that a group has pixels of one output row only,
+// also where that and the padding of runs to 64 bytes cost more.
 //
 // Packed: for each group and panel of kernel.columns filters its weights; behind them all, one s32 per group, panel and
 // column: the column terms of kernels.h, or, where x's zero point comes with the execution, what it is multiplied with
@@ -43,8 +47,9 @@ class Panels {
   bool direct() const { return direct_; }                    // x is used in place: 1x1, dense channels, u8
   bool has_row_terms() const { return w_zero_ != 0 || w_zero_given_; }
   const char* how_x_is_read() const;
-  double copied_bytes() const;            // of x for an output pixel and group
-  std::int64_t computed_columns() const;  // of a group: a last panel may be narrow
+  double copied_bytes() const;               // of x for an output pixel and group
+  std::int64_t computed_columns() const;     // of a group: a last panel may be narrow
+  double filled() const { return filled_; }  // share of the rows of groups that are pixels
 
   void pack(const void* weights, void* packed) const;
   Panel panel(const void* packed, std::int64_t group, std::int64_t panel) const;
@@ -75,6 +80,9 @@ class Panels {
   std::size_t again_at() const { return terms_at() + all_columns() * sizeof(std::int32_t); }
   void halve_large_pairs(std::byte* weights, std::int32_t* again) const;
   void plan_lines();
+  bool reads_one_by_one() const;
+  double filled_rows() const;
+  std::int64_t padded_steps(std::int64_t run_terms) const;
   std::int64_t line_pixels(std::int64_t pixels) const;
   void copy_lines(const std::uint8_t* x, std::uint8_t x_zero, const Pixel& p, std::int64_t pixels,
                   std::uint8_t* to) const;
@@ -92,6 +100,7 @@ class Panels {
   std::int64_t terms_;  // taps * group_channels
   std::int64_t per_group_;
   bool direct_;
+  double filled_ = 1;
   bool one_by_one_ = false;              // each pixel has lines of its own
   std::int64_t line_step_;               // from a line's pixel to the next in x
   std::int64_t line_bytes_, row_bytes_;  // from one line, and from one output row's lines, to the next

@@ -1,0 +1,107 @@
+#include "engines/cpu/int8/gemm.h"
+
+#include <algorithm>
+
+#include "engines/cpu/common/problem.h"
+#include "engines/cpu/int8/finishing.h"
+#include "engines/cpu/int8/panels.h"
+
+namespace convoy::cpu::int8 {
+namespace {
+
+class GemmPlan final : public PackedPlan {
+ public:
+  GemmPlan(const ConvProblem& problem, const Candidate& candidate, int threads, const Kernel& kernel,
+           const Panels& panels)
+      : PackedPlan(problem, candidate, threads, panels.packed_bytes(),
+                   static_cast<std::size_t>(threads) * panels.block_bytes() + panels.term_bytes()),
+        kernel_(kernel),
+        panels_(panels) {}
+
+  std::vector<std::string> notes() const override {
+    auto notes = PackedPlan::notes();
+    notes.push_back(panels_.how_x_is_read());
+    return notes;
+  }
+
+ private:
+  std::vector<std::string> run_stages() const override { return {panels_.direct() ? "products" : "copy x + products"}; }
+
+  void pack(const void* weights, void* packed, ThreadTeam*) const override { panels_.pack(weights, packed); }
+
+  Result<void> run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const override {
+    const ConvGeometry& g = panels_.geometry();
+    const std::int64_t all_pixels = g.batch * g.y_size[0] * g.y_size[1] * g.y_size[2];
+    const std::int64_t tiles = ceil_div(all_pixels, kernel_.rows);
+    const std::int64_t parts = column_parts(g.groups * tiles, team.size());
+
+    const std::int32_t x_zero = problem().x_zero_given ? *args.x_zero_point : problem().x_zero_point;
+    void* terms = static_cast<std::byte*>(scratch) + static_cast<std::size_t>(threads()) * panels_.block_bytes();
+    const std::int32_t* column_terms = panels_.column_terms(packed, x_zero, terms);
+
+    // Tiles of a part and group follow one another.
+    parallel_ranges(team, parts * g.groups * tiles, [&](std::int64_t begin, std::int64_t end, int thread) {
+      auto* memory = static_cast<std::byte*>(scratch) + static_cast<std::size_t>(thread) * panels_.block_bytes();
+      Block block;
+      Finishing finishing(problem(), g, kernel_, args, g.taps * g.group_channels, panels_.has_row_terms());
+      while (begin < end) {
+        const std::int64_t part = begin / (g.groups * tiles), group = begin / tiles % g.groups, tile = begin % tiles;
+        const std::int64_t count = std::min({panels_.block_tiles(), end - begin, tiles - tile});
+        const std::int64_t first = tile * kernel_.rows;
+        panels_.gather(args.x, x_zero, group, first, std::min(count * kernel_.rows, all_pixels - first), memory, block);
+        const std::int64_t last = panels_.per_group() * (part + 1) / parts;
+        for (std::int64_t panel = panels_.per_group() * part / parts; panel < last; ++panel) {
+          run_panel(packed, column_terms, group, panel, block, finishing);
+        }
+        begin += count;
+      }
+    });
+    return {};
+  }
+
+  // In how many parts the columns are split, so that the thread with the most to do ends soonest: one, unless there are
+  // few tiles. Reading a panel, and copying a tile of x, are taken for half of a tile's products with a panel.
+  std::int64_t column_parts(std::int64_t tiles, int threads) const {
+    std::int64_t best = 1, least = 0;
+    for (std::int64_t parts = 1; parts <= std::min<std::int64_t>(threads, panels_.per_group()); ++parts) {
+      const std::int64_t a_thread = ceil_div(parts * tiles, threads);
+      const std::int64_t blocks = ceil_div(a_thread, panels_.block_tiles());
+      const std::int64_t cost = ceil_div(panels_.per_group(), parts) * (2 * a_thread + blocks) + a_thread;
+      if (parts == 1 || cost < least) best = parts, least = cost;
+    }
+    return best;
+  }
+
+  void run_panel(const void* packed, const std::int32_t* column_terms, std::int64_t group, std::int64_t panel,
+                 const Block& block, Finishing& finishing) const {
+    const ConvGeometry& g = panels_.geometry();
+    const std::int64_t column = panel * kernel_.columns;  // in the group
+    finishing.start(group * g.group_filters + column,
+                    static_cast<int>(std::min<std::int64_t>(kernel_.columns, g.group_filters - column)),
+                    column_terms + panels_.first_column(group, panel), panels_.w_shift());
+    const Panel weights = panels_.panel(packed, group, panel);
+    const int group_rows = kernel_.group_rows, a_tile = kernel_.rows / group_rows;
+    for (int group = 0; group < block.groups; group += a_tile) {
+      const int first = group * group_rows, last = std::min(a_tile, block.groups - group) - 1;
+      const int rows = last * group_rows + block.pixels[static_cast<std::size_t>(group + last)];
+      kernel_.multiply(block.x.data() + first, rows, weights, finishing.sums());
+      for (int g = 0; g <= last; ++g) {
+        const int at = first + g * group_rows;
+        finishing.finish(g * group_rows, block.pixels[static_cast<std::size_t>(group + g)], block.out.data() + at,
+                         panels_.has_row_terms() ? block.terms.data() + at : nullptr);
+      }
+    }
+  }
+
+  const Kernel& kernel_;
+  Panels panels_;
+};
+
+}  // namespace
+
+std::unique_ptr<PackedPlan> make_gemm_plan(const ConvProblem& problem, const Candidate& candidate, int threads,
+                                           const Kernel& kernel) {
+  return std::make_unique<GemmPlan>(problem, candidate, threads, kernel, Panels(problem, kernel));
+}
+
+}  // namespace convoy::cpu::int8
