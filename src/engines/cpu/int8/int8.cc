@@ -77,7 +77,12 @@ class Int8Engine : public cost::FittedEngine {
     const auto pixels = static_cast<double>(g.batch * g.y_size[0] * g.y_size[1] * g.y_size[2]);
     const double outputs = pixels * static_cast<double>(g.filters);
     if (int8::is_depthwise(problem)) {
-      return {outputs * static_cast<double>(g.taps) / (kernel.channels_to_bytes ? 100e9 : 30e9) + outputs / 4e9};
+      const bool in_quads = kernel.channels_to_bytes != nullptr && size_of(problem.y.type) == 1 &&
+                            problem.w.type == DataType::s8 && problem.w_zero_point == 0 && !problem.epilogue.residual;
+      if (!in_quads) return {outputs * static_cast<double>(g.taps) / 30e9 + outputs / 4e9};
+      const auto quads = static_cast<double>(ceil_div(g.taps, 4));
+      const auto panels = static_cast<double>(ceil_div(g.filters, kernel.columns));
+      return {pixels * (1.6e-9 + panels * (2.2e-9 + 1.1e-9 * quads))};
     }
     const double rate = kernel.steps_together > 1  ? 1500e9
                         : !kernel.pairs_in_16_bits ? 400e9
