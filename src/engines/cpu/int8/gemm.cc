@@ -1,6 +1,7 @@
 #include "engines/cpu/int8/gemm.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engines/cpu/common/problem.h"
 #include "engines/cpu/int8/finishing.h"
@@ -11,12 +12,11 @@ namespace {
 
 class GemmPlan final : public PackedPlan {
  public:
-  GemmPlan(const ConvProblem& problem, const Candidate& candidate, int threads, const Kernel& kernel,
-           const Panels& panels)
+  GemmPlan(const ConvProblem& problem, const Candidate& candidate, int threads, const Kernel& kernel, Panels panels)
       : PackedPlan(problem, candidate, threads, panels.packed_bytes(),
                    static_cast<std::size_t>(threads) * panels.block_bytes() + panels.term_bytes()),
         kernel_(kernel),
-        panels_(panels) {}
+        panels_(std::move(panels)) {}
 
   std::vector<std::string> notes() const override {
     auto notes = PackedPlan::notes();
@@ -81,13 +81,13 @@ class GemmPlan final : public PackedPlan {
                     column_terms + panels_.first_column(group, panel), panels_.w_shift());
     const Panel weights = panels_.panel(packed, group, panel);
     const int group_rows = kernel_.group_rows, a_tile = kernel_.rows / group_rows;
-    for (int group = 0; group < block.groups; group += a_tile) {
-      const int first = group * group_rows, last = std::min(a_tile, block.groups - group) - 1;
-      const int rows = last * group_rows + block.pixels[static_cast<std::size_t>(group + last)];
+    for (int tile = 0; tile < block.groups; tile += a_tile) {  // in groups
+      const int first = tile * group_rows, last = std::min(a_tile, block.groups - tile) - 1;
+      const int rows = last * group_rows + block.pixels[static_cast<std::size_t>(tile + last)];
       kernel_.multiply(block.x.data() + first, rows, weights, finishing.sums());
-      for (int g = 0; g <= last; ++g) {
-        const int at = first + g * group_rows;
-        finishing.finish(g * group_rows, block.pixels[static_cast<std::size_t>(group + g)], block.out.data() + at,
+      for (int i = 0; i <= last; ++i) {
+        const int at = first + i * group_rows;
+        finishing.finish(i * group_rows, block.pixels[static_cast<std::size_t>(tile + i)], block.out.data() + at,
                          panels_.has_row_terms() ? block.terms.data() + at : nullptr);
       }
     }
@@ -101,7 +101,9 @@ class GemmPlan final : public PackedPlan {
 
 std::unique_ptr<PackedPlan> make_gemm_plan(const ConvProblem& problem, const Candidate& candidate, int threads,
                                            const Kernel& kernel) {
-  return std::make_unique<GemmPlan>(problem, candidate, threads, kernel, Panels(problem, kernel));
+  Panels panels(problem, kernel);
+  panels.list_steps();
+  return std::make_unique<GemmPlan>(problem, candidate, threads, kernel, std::move(panels));
 }
 
 }  // namespace convoy::cpu::int8

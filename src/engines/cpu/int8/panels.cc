@@ -100,31 +100,36 @@ void Panels::plan_lines() {
   if (lines && kernel_.steps_together > 1) filled_ = filled_rows();
 
   // The largest block whose lines fit into the second cache beside a panel.
+  const auto rows_of = [&](std::int64_t pixels) { return (pixels + g.y_size[2] - 2) / g.y_size[2] + 1; };
   const auto bytes_of = [&](std::int64_t tiles) {
     const std::int64_t pixels = tiles * kernel_.rows;
     if (!lines) return pixels * terms_;
-    const std::int64_t rows = (pixels + g.y_size[2] - 2) / g.y_size[2] + 1;
-    return rows * filter_rows * line_pixels(std::min(pixels, g.y_size[2])) * g.group_channels;
+    return rows_of(pixels) * filter_rows * line_pixels(std::min(pixels, g.y_size[2])) * g.group_channels;
   };
   block_tiles_ = Block::most_tiles;
   while (block_tiles_ > 1 && bytes_of(block_tiles_) > kBlockBytes) --block_tiles_;
 
   line_bytes_ = line_pixels(std::min(block_tiles_ * kernel_.rows, g.y_size[2])) * g.group_channels;
   pixel_bytes_ = (line_step_ > 1 ? 1 : g.stride[2]) * g.group_channels;
-  for (std::int64_t run = 0; run < terms_ / run_terms_; ++run) {
-    const std::int64_t taps = run * run_terms_ / g.group_channels, row = taps / g.filter[2], w = taps % g.filter[2];
-    runs_.push_back(lines ? row * line_bytes_ + w * g.dilation[2] * g.group_channels : 0);
-    for (std::int64_t i = 0; i < padded_steps(run_terms_); ++i) steps_at_.push_back(runs_.back() + 4 * i);
-  }
-  steps_ = static_cast<std::int64_t>(steps_at_.size());
+  steps_ = terms_ / run_terms_ * padded_steps(run_terms_);
   row_bytes_ = one_by_one_ ? 4 * steps_ : filter_rows * line_bytes_;
   if (!direct_) {
     const std::int64_t pixels = block_tiles_ * kernel_.rows;
-    const std::int64_t rows = one_by_one_ ? pixels : (pixels + g.y_size[2] - 2) / g.y_size[2] + 1;
+    const std::int64_t rows = one_by_one_ ? pixels : rows_of(pixels);
     // What is read behind the last line: the padding of a run, rows that a group lacks.
     const std::int64_t behind =
         4 * kernel_.steps_together + (kernel_.steps_together > 1 ? kernel_.group_rows * pixel_bytes_ : 0);
     block_bytes_ = static_cast<std::size_t>((rows * row_bytes_ + behind + 63) / 64 * 64);
+  }
+}
+
+void Panels::list_steps() {
+  const ConvGeometry& g = geometry_;
+  steps_at_.reserve(static_cast<std::size_t>(steps_));
+  for (std::int64_t run = 0; run < terms_ / run_terms_; ++run) {
+    const std::int64_t taps = run * run_terms_ / g.group_channels, row = taps / g.filter[2], w = taps % g.filter[2];
+    runs_.push_back(row * line_bytes_ + w * g.dilation[2] * g.group_channels);
+    for (std::int64_t i = 0; i < padded_steps(run_terms_); ++i) steps_at_.push_back(runs_.back() + 4 * i);
   }
 }
 

@@ -51,6 +51,8 @@ class Panels {
   std::int64_t computed_columns() const;     // of a group: a last panel may be narrow
   double filled() const { return filled_; }  // share of the rows of groups that are pixels
 
+  // Before any of the following: where steps read, a long list.
+  void list_steps();
   void pack(const void* weights, void* packed) const;
   Panel panel(const void* packed, std::int64_t group, std::int64_t panel) const;
 
