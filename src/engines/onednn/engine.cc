@@ -309,8 +309,8 @@ class ImplementationEngine final : public cost::FittedEngine, public DeclaresNam
     }
     const bool one_set = set * vector_bytes == filters, whole_lines = set * vector_bytes % line_bytes == 0;
     if (one_set || whole_lines || (filters % threads == 0 && filters / threads % line_bytes == 0)) return 0;
-    const auto lines = static_cast<double>(problem.y.elements() / filters);
-    return std::max(0.0, lines * line_seconds * threads - seconds);
+    const std::int64_t lines = problem.y.elements() / filters;
+    return std::max(0.0, static_cast<double>(lines) * line_seconds * threads - seconds);
   }
 
   // The direct convolution takes all pixels for one row where the filter has one position, and threads share rows and

@@ -83,12 +83,12 @@ class GemmPlan final : public PackedPlan {
     const int group_rows = kernel_.group_rows, a_tile = kernel_.rows / group_rows;
     for (int tile = 0; tile < block.groups; tile += a_tile) {  // in groups
       const int first = tile * group_rows, last = std::min(a_tile, block.groups - tile) - 1;
-      const int rows = last * group_rows + block.pixels[static_cast<std::size_t>(tile + last)];
-      kernel_.multiply(block.x.data() + first, rows, weights, finishing.sums());
+      const int* const pixels = block.pixels.data() + tile;
+      kernel_.multiply(block.x.data() + first, last * group_rows + pixels[last], weights, finishing.sums());
       for (int i = 0; i <= last; ++i) {
-        const int at = first + i * group_rows;
-        finishing.finish(i * group_rows, block.pixels[static_cast<std::size_t>(tile + i)], block.out.data() + at,
-                         panels_.has_row_terms() ? block.terms.data() + at : nullptr);
+        const int at = i * group_rows;
+        finishing.finish(at, pixels[i], block.out.data() + first + at,
+                         panels_.has_row_terms() ? block.terms.data() + first + at : nullptr);
       }
     }
   }

@@ -73,7 +73,8 @@ bool Panels::reads_one_by_one() const {
   constexpr double kStep = 4, kRow = 15, kBytes = 32, kLeast = 0.6;
   const double filled = filled_rows();
   const double products = kStep * static_cast<double>(per_group_);
-  const double lines = products * static_cast<double>(terms_ / run_terms_ * padded_steps(run_terms_)) / filled;
+  const std::int64_t runs = terms_ / run_terms_;
+  const double lines = products * static_cast<double>(runs * padded_steps(run_terms_)) / filled;
   const double a_pixel = kRow * static_cast<double>(g.filter[0] * g.filter[1]) + static_cast<double>(terms_) / kBytes;
   const double gathered = products * static_cast<double>(padded_steps(terms_)) + a_pixel * kernel_.rows;
   return filled < kLeast || lines > gathered;
@@ -317,12 +318,10 @@ void Panels::gather(const void* x, std::int32_t x_zero_point, std::int64_t group
   auto* to = static_cast<std::uint8_t*>(lines);
   // A group's rows lie equally far apart where they are of one output row, or of none.
   const bool starts_groups = kernel_.steps_together > 1 && !direct_ && !one_by_one_;
-  int groups = 0, in_group = kernel_.group_rows;
+  const auto full = static_cast<std::size_t>(kernel_.group_rows);
+  std::size_t rows = 0;  // those that groups lack included
   const auto fill_group = [&] {
-    for (; in_group < kernel_.group_rows; ++in_group) {
-      const auto row = static_cast<std::size_t>((groups - 1) * kernel_.group_rows + in_group);
-      block.x[row] = block.x[row - 1];
-    }
+    for (; rows % full != 0; ++rows) block.x[rows] = block.x[rows - 1];
   };
   Pixel p = pixel_at(first);
   for (std::int64_t done = 0; done < count;) {
@@ -339,23 +338,18 @@ void Panels::gather(const void* x, std::int32_t x_zero_point, std::int64_t group
     }
     if (starts_groups) fill_group();
     std::int64_t out = p.n * g.y.batch + p.d * g.y.spatial[0] + p.h * g.y.spatial[1] + p.w * g.y.spatial[2];
-    for (std::int64_t j = 0; j < pixels; ++j, at += apart, out += g.y.spatial[2]) {
-      if (in_group == kernel_.group_rows) {
-        ++groups;
-        in_group = 0;
-      }
-      const auto row = static_cast<std::size_t>((groups - 1) * kernel_.group_rows + in_group);
-      block.x[row] = at;
-      block.out[row] = out;
-      if (has_row_terms()) block.terms[row] = row_term(at, x_zero);
-      block.pixels[static_cast<std::size_t>(groups - 1)] = ++in_group;
+    for (std::int64_t j = 0; j < pixels; ++j, ++rows, at += apart, out += g.y.spatial[2]) {
+      block.x[rows] = at;
+      block.out[rows] = out;
+      if (has_row_terms()) block.terms[rows] = row_term(at, x_zero);
+      block.pixels[rows / full] = static_cast<int>(rows % full + 1);
     }
     done += pixels;
     p.w += pixels;
     if (p.w == g.y_size[2]) p = pixel_at(first + done);
   }
   fill_group();
-  block.groups = groups;
+  block.groups = static_cast<int>(rows / full);
 }
 
 }  // namespace convoy::cpu::int8

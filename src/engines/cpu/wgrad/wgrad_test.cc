@@ -41,7 +41,7 @@ TEST(Wgrad, EveryPathMatchesTheOracle) {
            "wgrad:x=f32,2x5x40,nwc:w=f32,6x5x5:pad=2:stride=3",
            "wgrad:x=f32,2x5x6x7x8,ndhwc:w=f32,20x5x3x2x3:pad=1x1x1:stride=2x1x1",
            "wgrad:x=f32,1x8x5x5,nhwc:w=f32,8x8x5x5:pad=9x9/0x0:dilation=3x3",  // taps that never lie in x
-           "wgrad:x=f32,2x8x40x40,nhwc:w=f32,16x8x1x1:alpha=2:beta=0.5",  // slices
+           "wgrad:x=f32,2x8x40x40,nhwc:w=f32,16x8x1x1:alpha=2:beta=0.5",       // slices
            "wgrad:x=f32,1x3x61x40,nhwc:w=f32,40x3x3x3:pad=1x1:stride=2x2:beta=1",
            "wgrad:x=f32,3x32x40x41,nhwc:w=f32,32x1x3x3:groups=32:pad=1x1:alpha=0.5",
            "wgrad:x=f32,1x32x50x40,nchw:w=f32,32x2x3x3:groups=16",
