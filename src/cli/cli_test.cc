@@ -167,7 +167,7 @@ TEST_F(Command, ConfigurationsAndProviderVariablesAreShown) {
     EXPECT_EQ(engine["dropped_by"].contains("portable"), !name.starts_with("cpu.") && !oracle) << name;
     const bool generates = (name.starts_with("onednn.") && name != "onednn.ref") || name.starts_with("cuda.");
     // Some are compiled for the problem, others beforehand.
-    const bool by_candidate = name.starts_with("cudnn.") || name.ends_with(".in_f32");
+    const bool by_candidate = name.starts_with("cudnn.") || name.ends_with(".in_f32") || name == "cpu.nhwc";
     EXPECT_EQ(engine["dropped_by"].contains("jit-only"), !generates && !oracle && !by_candidate) << name;
     EXPECT_FALSE(engine["dropped_by"].contains("full"));
   }

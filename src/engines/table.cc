@@ -12,7 +12,7 @@
 #include "engines/cuda/depthwise/depthwise.h"
 #include "engines/cuda/reference/reference.h"
 #include "engines/cudnn/cudnn.h"
-#include "engines/in_f32/in_f32.h"
+#include "engines/on_copies/on_copies.h"
 #include "engines/onednn/onednn.h"
 #include "engines/reference/reference.h"
 
@@ -30,6 +30,7 @@ const std::vector<const Engine*>& all_engines() {
       all->insert(all->end(), provided.begin(), provided.end());
     }
     all->push_back(make_in_f32_engine("cpu.in_f32", own).release());
+    all->push_back(make_nhwc_engine("cpu.nhwc", own).release());
     all->push_back(make_in_f32_engine("onednn.in_f32", onednn::engines()).release());
     all->push_back(&reference_engine());
     all->push_back(&cuda::reference_engine());
