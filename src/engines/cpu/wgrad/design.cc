@@ -119,6 +119,7 @@ WgradDesign design_wgrad(const ConvProblem& problem, const WgradKernels& kernels
     design.width = 2 * kernels.lanes;
     design.panels = (g.filters + design.width - 1) / design.width;
     design.of_taps = kernels.taps[size / 2];
+    if (size == 1 && g.filter[1] == 3 && g.filter[2] == 3) design.of_window = kernels.window;
     design.most_taps = kMostWgradTaps / size;
     design.slices = slices_of(design, problem);
     return design;
@@ -188,7 +189,8 @@ double wgrad_cycles(const WgradDesign& design) {
     // Of a tap two loads and four products, two permutations each with groups of more than one.
     const double taps = positions * static_cast<double>(g.taps * design.panels),
                  size = static_cast<double>(g.group_channels);
-    return taps * (g.group_channels == 1 ? 2.0 : 0.5 + 1.6 * size) + taps / static_cast<double>(design.most_taps);
+    const double each = design.of_window != nullptr ? 1.6 : g.group_channels == 1 ? 2.0 : 0.5 + 1.6 * size;
+    return taps * each + taps / static_cast<double>(design.most_taps);
   }
   const double taps = static_cast<double>(g.taps), panels = static_cast<double>(g.groups * design.panels);
   const auto tiles = static_cast<double>(design.channels.size());

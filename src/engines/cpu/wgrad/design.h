@@ -51,6 +51,7 @@ struct WgradDesign {
   std::int64_t panels = 0;  // a group
   const WgradTile* tiles = nullptr;
   const WgradTaps* of_taps = nullptr;   // by_groups
+  WgradTaps of_window = nullptr;        // by_groups, of 3x3 taps at once; null: there is none
   std::int64_t most_taps = 0;           // of them at once
   std::vector<WgradTileRows> channels;  // of a group, in tiles
   std::vector<std::int64_t> taps;       // where in w each is, in floats

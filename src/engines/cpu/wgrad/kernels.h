@@ -21,9 +21,9 @@ constexpr int kMostWgradRows = 12;
 
 // Groups of as many filters as channels, 1, 2 or 4, where those of x and of y lie side by side: lanes are filters.
 // sums[tap][c][f] += sum over the positions of x[tap][channel c of f's group] * y[f], of `filters`, at most two
-// vectors. The next tap's x is x_tap floats further.
-using WgradTaps = void (*)(const float* x, std::int64_t x_tap, const float* y, const WgradPositions& positions,
-                           int filters, float* sums);
+// vectors. The next tap's x is x_tap floats further; of a window, that of the next row's taps x_row.
+using WgradTaps = void (*)(const float* x, std::int64_t x_row, std::int64_t x_tap, const float* y,
+                           const WgradPositions& positions, int filters, float* sums);
 
 constexpr int kMostWgradTaps = 4;  // times the channels of a group
 
@@ -34,6 +34,7 @@ struct WgradKernels {
   const WgradTile* two;
   const WgradTile* four;
   WgradTaps taps[3][kMostWgradTaps];  // groups of 1, 2 and 4; by the number of taps: taps[0][0] has one; null: too many
+  WgradTaps window;                   // groups of 1: 3x3 taps at once; null: too few registers
 };
 
 namespace avx2 {

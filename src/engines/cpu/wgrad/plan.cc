@@ -281,51 +281,82 @@ class WgradPlan final : public ConvPlan, public HasStages {
     }
   }
 
-  // Columns where all of some taps of a filter's row lie in x take these together, the others each alone.
+  // Where all taps lie in x a window takes them together; of others those of a filter's row.
   void add_by_groups(const float* x, const float* y, const WgradItem& item, const WgradBlock& b, float* sums) const {
     const ConvGeometry& g = design_.geometry;
     const std::int64_t channel = item.panel * design_.width, tap_floats = g.group_channels * design_.width;
     const int filters = static_cast<int>(std::min(design_.width, g.filters - channel));
-    const std::int64_t first_column = b.first_column, last_column = b.first_column + b.columns;
     const float* const from = x + b.first_image * g.x.batch + channel;
     const float* const by = y + b.first_image * g.y.batch + b.depth * g.y.spatial[0] + channel;
+    const auto rows_of = [&](std::int64_t h) {
+      return inside(b.first_row, b.first_row + b.rows, g.stride[1], h * g.dilation[1] - g.pre[1], g.x_size[1]);
+    };
+    const auto columns_of = [&](std::int64_t w) {
+      return inside(b.first_column, b.first_column + b.columns, g.stride[2], w * g.dilation[2] - g.pre[2], g.x_size[2]);
+    };
     for (std::int64_t d = 0; d < g.filter[0]; ++d) {
       const std::int64_t xd = b.depth * g.stride[0] - g.pre[0] + d * g.dilation[0];
       if (xd < 0 || xd >= g.x_size[0]) continue;
-      for (std::int64_t h = 0; h < g.filter[1]; ++h) {
-        const std::int64_t down = h * g.dilation[1] - g.pre[1];
-        const Range rows = inside(b.first_row, b.first_row + b.rows, g.stride[1], down, g.x_size[1]);
-        if (rows.first >= rows.last) continue;
-        const auto add = [&](std::int64_t w, std::int64_t taps, Range columns) {
-          if (columns.first >= columns.last) return;
-          const std::int64_t right = w * g.dilation[2] - g.pre[2];
-          WgradPositions positions{{b.images, rows.last - rows.first, columns.last - columns.first},
-                                   {g.x.batch, g.stride[1] * g.x.spatial[1], g.stride[2] * g.x.spatial[2]},
-                                   {g.y.batch, g.y.spatial[1], g.y.spatial[2]}};
-          join(positions);
-          design_.of_taps[taps - 1](from + xd * g.x.spatial[0] + (rows.first * g.stride[1] + down) * g.x.spatial[1] +
-                                        (columns.first * g.stride[2] + right) * g.x.spatial[2],
-                                    g.dilation[2] * g.x.spatial[2],
-                                    by + rows.first * g.y.spatial[1] + columns.first * g.y.spatial[2], positions,
-                                    filters, sums + ((d * g.filter[1] + h) * g.filter[2] + w) * tap_floats);
-        };
-        const auto columns_of = [&](std::int64_t w) {
-          return inside(first_column, last_column, g.stride[2], w * g.dilation[2] - g.pre[2], g.x_size[2]);
-        };
-        for (std::int64_t w = 0, taps; w < g.filter[2]; w += taps) {
-          taps = std::min(g.filter[2] - w, design_.most_taps);
-          const Range all{columns_of(w).first, columns_of(w + taps - 1).last};
-          if (all.first >= all.last) {
-            for (std::int64_t t = w; t < w + taps; ++t) add(t, 1, columns_of(t));
-            continue;
-          }
-          add(w, taps, all);
-          for (std::int64_t t = w; t < w + taps; ++t) {
-            add(t, 1, {columns_of(t).first, all.first});
-            add(t, 1, {all.last, columns_of(t).last});
-          }
+      // The taps of a row from w on, or a window's.
+      const auto add = [&](WgradTaps kernel, std::int64_t h, std::int64_t w, Range rows, Range columns) {
+        if (rows.first >= rows.last || columns.first >= columns.last) return;
+        const std::int64_t down = h * g.dilation[1] - g.pre[1], right = w * g.dilation[2] - g.pre[2];
+        WgradPositions positions{{b.images, rows.last - rows.first, columns.last - columns.first},
+                                 {g.x.batch, g.stride[1] * g.x.spatial[1], g.stride[2] * g.x.spatial[2]},
+                                 {g.y.batch, g.y.spatial[1], g.y.spatial[2]}};
+        join(positions);
+        kernel(from + xd * g.x.spatial[0] + (rows.first * g.stride[1] + down) * g.x.spatial[1] +
+                   (columns.first * g.stride[2] + right) * g.x.spatial[2],
+               g.dilation[1] * g.x.spatial[1], g.dilation[2] * g.x.spatial[2],
+               by + rows.first * g.y.spatial[1] + columns.first * g.y.spatial[2], positions, filters,
+               sums + ((d * g.filter[1] + h) * g.filter[2] + w) * tap_floats);
+      };
+      Range window{0, 0};
+      if (design_.of_window != nullptr) {
+        const Range rows{rows_of(0).first, rows_of(2).last}, columns{columns_of(0).first, columns_of(2).last};
+        // Of few positions it saves less than the calls for the others take: 7x7.
+        constexpr double kLeast = 0.6;
+        const std::int64_t high = std::max<std::int64_t>(rows.last - rows.first, 0);
+        const std::int64_t wide = std::max<std::int64_t>(columns.last - columns.first, 0);
+        if (static_cast<double>(high * wide) >= kLeast * static_cast<double>(b.rows * b.columns)) {
+          window = rows;
+          add(design_.of_window, 0, 0, window, columns);
         }
       }
+      for (std::int64_t h = 0; h < g.filter[1]; ++h) {
+        const Range rows = rows_of(h);
+        const bool some = window.first < window.last;
+        const Range parts[] = {{rows.first, some ? window.first : rows.last}, window, {window.last, rows.last}};
+        for (int part = 0; part < (some ? 3 : 1); ++part) {
+          const bool done = part == 1;  // where all of the row's taps lie in x
+          add_row(h, parts[part], done, columns_of, add);
+        }
+      }
+    }
+  }
+
+  // A filter's row: columns where all of some taps lie in x take these together, others those that do.
+  template <class ColumnsOf, class Add>
+  void add_row(std::int64_t h, Range rows, bool but_whole, ColumnsOf columns_of, Add add) const {
+    const std::int64_t width = design_.geometry.filter[2];
+    // Of taps with the same columns.
+    const auto add_alike = [&](std::int64_t w, std::int64_t last, auto range_of) {
+      for (std::int64_t t = w, n; t < last; t += n) {
+        const Range range = range_of(t);
+        for (n = 1; t + n < last && range_of(t + n).first == range.first && range_of(t + n).last == range.last;) ++n;
+        add(design_.of_taps[n - 1], h, t, rows, range);
+      }
+    };
+    for (std::int64_t w = 0, taps; w < width; w += taps) {
+      taps = std::min(width - w, design_.most_taps);
+      const Range all{columns_of(w).first, columns_of(w + taps - 1).last};
+      if (all.first >= all.last) {
+        add_alike(w, w + taps, columns_of);
+        continue;
+      }
+      if (!but_whole) add(design_.of_taps[taps - 1], h, w, rows, all);
+      add_alike(w, w + taps, [&](std::int64_t t) { return Range{columns_of(t).first, all.first}; });
+      add_alike(w, w + taps, [&](std::int64_t t) { return Range{all.last, columns_of(t).last}; });
     }
   }
 

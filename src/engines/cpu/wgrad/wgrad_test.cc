@@ -45,6 +45,9 @@ TEST(Wgrad, EveryPathMatchesTheOracle) {
            "wgrad:x=f32,1x3x61x40,nhwc:w=f32,40x3x3x3:pad=1x1:stride=2x2:beta=1",
            "wgrad:x=f32,3x32x40x41,nhwc:w=f32,32x1x3x3:groups=32:pad=1x1:alpha=0.5",
            "wgrad:x=f32,1x32x50x40,nchw:w=f32,32x2x3x3:groups=16",
+           "wgrad:x=f32,2x40x14x15,nhwc:w=f32,40x1x3x3:groups=40:pad=1x1:dilation=2x1",  // windows, partial vectors
+           "wgrad:x=f32,1x33x21x20,nhwc:w=f32,33x1x3x3:groups=33:pad=0x1/2x0:stride=2x1:alpha=2",
+           "wgrad:x=f32,1x32x3x9x9,ndhwc:w=f32,32x1x3x3x3:groups=32:pad=1x1x1:mode=conv",
            "wgrad:x=f32,1x8x9x9,nhwc:w=f32,20x8x3x3:mode=conv:alpha=0.5:beta=-2",
            "wgrad:x=f32,1x8x9x9,nhwc:w=f32,20x8x3x3,nhwc:alpha=3",
        }) {
