@@ -41,8 +41,9 @@ TensorDesc wide(TensorDesc desc) {
   return desc;
 }
 
+// Blocks of channels stay: own engines take them as they are.
 TensorDesc channels_last(TensorDesc desc) {
-  if (desc.rank() < 3 || desc.is_packed(Layout::nhwc)) return desc;
+  if (desc.rank() < 3 || desc.channel_block > 1 || desc.is_packed(Layout::nhwc)) return desc;
   desc = desc.with_layout(Layout::nhwc);
   desc.alignment = kAlignment;
   return desc;
@@ -224,7 +225,8 @@ class CopiesEngine final : public Engine, public DeclaresNames, public RefinesEs
         }
       }
     } else {
-      info_.summary = "f32 in other layouts, channels last on another engine: x and y are copied before and after";
+      info_.summary =
+          "f32 whose channels lie apart, channels last on another engine: x and y are copied before and after";
       info_.types = {{DataType::f32, DataType::f32, DataType::f32, DataType::f32}};
     }
     info_.min_isa = Isa::portable;
@@ -274,7 +276,8 @@ class CopiesEngine final : public Engine, public DeclaresNames, public RefinesEs
   std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& request) const override {
     const ConvProblem inner = in_form(form_, problem);
     if (!copies_any(problem)) {
-      return Refusal{RefusalCode::layout, "x and y are nhwc: this engine copies other layouts"};
+      return Refusal{RefusalCode::layout,
+                     "x and y are nhwc, or have blocks of channels: this engine copies other layouts"};
     }
     if (std::ranges::any_of(engines_, [&](const Engine* engine) { return !refuse(*engine, inner, request); }))
       return {};

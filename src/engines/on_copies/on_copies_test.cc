@@ -69,15 +69,15 @@ const Engine& nhwc() {
   return *all_engines().front();
 }
 
-// Planes, blocks of channels and gaps; both tensors or one; what out holds, and z.
+// Both tensors or one; what out holds, and z.
 TEST(ChannelsLast, EveryConfigurationMatchesTheOracle) {
   for (const char* text : {
            "fprop:x=f32,2x16x12x9,nchw:w=f32,24x16x3x3:pad=1x1:bias=1:act=relu",
-           "fprop:x=f32,1x16x9x9,nchw8c:w=f32,16x16x3x3:y=f32,1x16x9x9,nhwc:pad=1x1:beta=0.5",
+           "fprop:x=f32,1x16x9x9,nchw:w=f32,16x16x3x3:y=f32,1x16x9x9,nhwc:pad=1x1:beta=0.5",
            "fprop:x=f32,1x32x8x8,nchw:w=f32,32x1x3x3:pad=1x1:groups=32:bias=1:gamma=0.5:beta=0.25:alpha=0.5",
            "dgrad:x=f32,1x8x9x9,nchw:w=f32,12x8x3x3:y=f32,1x12x5x5,nchw:stride=2x2:pad=1x1:beta=1",
            "dgrad:x=f32,1x20x9x9,nhwc:w=f32,12x20x3x3:y=f32,1x12x9x9,nchw:pad=1x1",
-           "wgrad:x=f32,2x8x9x9,nchw:w=f32,12x8x3x3:y=f32,2x12x9x9,nchw16c:pad=1x1:beta=0.5",
+           "wgrad:x=f32,2x8x9x9,nchw:w=f32,12x8x3x3:y=f32,2x12x9x9,nhwc:pad=1x1:beta=0.5",
            "wgrad:x=f32,2x8x20,nchw:w=f32,12x8x3:y=f32,2x12x18,nchw",
            "fprop:x=f32,1x4x6x7x8,nchw:w=f32,6x4x3x3x3:dilation=2x2x2:pad=2x2x2",
        }) {
@@ -100,7 +100,8 @@ TEST(ChannelsLast, EveryConfigurationMatchesTheOracle) {
 TEST(ChannelsLast, RefusesWhatIsThatAlready) {
   const auto refusal = refuse(nhwc(), problem_of("fprop:x=f32,1x4x9x9,nhwc:w=f32,4x4x3x3:y=f32,1x4x7x7,nhwc"), {});
   ASSERT_TRUE(refusal);
-  EXPECT_EQ(refusal->reason, "x and y are nhwc: this engine copies other layouts");
+  EXPECT_EQ(refusal->reason, "x and y are nhwc, or have blocks of channels: this engine copies other layouts");
+  EXPECT_TRUE(refuse(nhwc(), problem_of("fprop:x=f32,1x8x9x9,nchw8c:w=f32,8x8x3x3"), {}));
   EXPECT_TRUE(refuse(nhwc(), problem_of("fprop:x=bf16,1x4x9x9,nchw:w=bf16,4x4x3x3"), {}));
 }
 
