@@ -36,7 +36,7 @@ struct Cut {
   std::int64_t multiple = 1;
 };
 
-// `count` positions in blocks of up to `most`, as equal as whole tiles allow.
+// `count` positions in blocks of up to `most`, so many as are a multiple, and as equal as whole tiles allow.
 struct Blocks {
   std::int64_t size, count;
 };
