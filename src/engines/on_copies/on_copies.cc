@@ -243,6 +243,8 @@ class CopiesEngine final : public Engine, public DeclaresNames, public RefinesEs
     for (const Engine* engine : engines) {
       const EngineInfo& inner = engine->info();
       if (inner.device != DeviceKind::cpu || inner.oracle || !inner.deterministic) continue;
+      const auto in_f32 = [](const TypeCombination& types) { return types.compute == DataType::f32; };
+      if (std::ranges::none_of(inner.types, in_f32)) continue;
       engines_.push_back(engine);
       info_.revision += inner.revision;  // what is measured of it holds as long as all of theirs
       info_.provider = inner.provider;

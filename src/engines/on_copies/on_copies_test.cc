@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 
 #include "core/configurations.h"
+#include "core/declared_names.h"
 #include "engines/table.h"
 #include "select/check.h"
 
@@ -95,6 +97,15 @@ TEST(ChannelsLast, EveryConfigurationMatchesTheOracle) {
       }
     }
   }
+}
+
+// Engines of integers alone are none that could be named.
+TEST(ChannelsLast, NamesEnginesOfF32) {
+  const auto knobs = declared_knobs_of(nhwc());
+  const auto knob = std::ranges::find(knobs, "engine", &DeclaredKnob::name);
+  ASSERT_NE(knob, knobs.end());
+  EXPECT_NE(std::ranges::find(knob->words, "cpu.winograd"), knob->words.end());
+  EXPECT_EQ(std::ranges::find(knob->words, "cpu.int8"), knob->words.end());
 }
 
 TEST(ChannelsLast, RefusesWhatIsThatAlready) {
