@@ -29,8 +29,8 @@ class FittedEngine : public Engine {
     double extra_seconds = 0;  // for what the models are not fitted to: epilogues that cost more than their bytes
     std::int64_t parts = 0;    // so many it is divided into, each done by one thread; 0: as many as there are threads
   };
-  static constexpr double memory_bytes_per_second =
-      12e9;  // of a core, for weights that no cache holds: predict() adds it
+  // Of a core, for weights that no cache holds: predict() adds their time.
+  static constexpr double memory_bytes_per_second = 12e9;
   virtual Work work(const ConvProblem& problem, const KnobValues& knobs, const PlanRequest& request) const = 0;
 
   double predict(const ConvProblem& problem, const Work& work, const PlanRequest& request) const;

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "core/configurations.h"
 #include "core/declared_names.h"
@@ -14,14 +17,18 @@
 namespace convoy {
 namespace {
 
-std::vector<const Engine*> engines() {
+std::vector<const Engine*> engines_named(std::string_view ending) {
   std::vector<const Engine*> found;
   for (const Engine* each : all_engines()) {
-    if (each->info().name.ends_with(".in_f32")) found.push_back(each);
+    if (each->info().name.ends_with(ending)) found.push_back(each);
   }
-  EXPECT_EQ(found.size(), 2U);
   return found;
 }
+std::vector<const Engine*> engines() {
+  EXPECT_EQ(engines_named(".in_f32").size(), 2U);
+  return engines_named(".in_f32");
+}
+const Engine& nhwc() { return *engines_named("cpu.nhwc").at(0); }
 
 ConvProblem problem_of(const std::string& text) {
   const auto problem = parse_problem(text);
@@ -29,8 +36,29 @@ ConvProblem problem_of(const std::string& text) {
   return *problem;
 }
 
-// Every operand that may be converted, every engine and knob, weights constant and given, odd alignments, no cache of
-// what was in the workspace before.
+// Every engine and knob, weights constant and given, odd alignments, no cache of what was in the workspace before.
+void expect_right(std::span<const Engine* const> engines, const char* text) {
+  for (const bool constant_weights : {true, false}) {
+    selection::CheckSetup setup{.problem = problem_of(text), .request = {.threads = 2}};
+    setup.constant_weights = constant_weights;
+    auto checker = selection::CandidateChecker::make(setup, all_engines());
+    ASSERT_TRUE(checker.ok()) << text << ": " << checker.error().message;
+    std::set<std::string> ran;
+    for (const Engine* engine : engines) {
+      if (refuse(*engine, setup.problem, setup.request)) continue;
+      for (const KnobValues& knobs : all_of(engine->configurations(setup.problem, setup.request))) {
+        const Candidate candidate{engine->info().name, knobs};
+        const selection::CheckOutcome outcome = checker->check(candidate);
+        EXPECT_EQ(outcome.fault, selection::CheckFault::none) << text << " " << print(candidate) << outcome.failure;
+        EXPECT_EQ(outcome.candidate, candidate) << text;
+        ran.emplace(word_or(knobs, "engine", ""));
+      }
+    }
+    EXPECT_FALSE(ran.empty()) << text;
+  }
+}
+
+// Every operand that may be converted.
 TEST(InF32, EveryConfigurationMatchesTheOracle) {
   for (const char* text : {
            "fprop:x=bf16,1x16x9x9,nchw:w=bf16,24x16x3x3:pad=1x1:bias=1:act=relu",
@@ -42,33 +70,8 @@ TEST(InF32, EveryConfigurationMatchesTheOracle) {
            "wgrad:x=f16,2x8x20,nchw:w=f16,12x8x3:y=f16,2x12x18,nchw",
            "fprop:x=bf16,1x4x6x7x8,nchw:w=bf16,6x4x3x3x3:dilation=2x2x2:pad=2x2x2",
        }) {
-    for (const bool constant_weights : {true, false}) {
-      selection::CheckSetup setup{.problem = problem_of(text), .request = {.threads = 2}};
-      setup.constant_weights = constant_weights;
-      std::set<std::string> ran;
-      const std::vector<const Engine*>& all = all_engines();
-      auto checker = selection::CandidateChecker::make(setup, all);
-      ASSERT_TRUE(checker.ok()) << text << ": " << checker.error().message;
-      for (const Engine* engine : engines()) {
-        if (refuse(*engine, setup.problem, setup.request)) continue;
-        for (const KnobValues& knobs : all_of(engine->configurations(setup.problem, setup.request))) {
-          const Candidate candidate{engine->info().name, knobs};
-          const selection::CheckOutcome outcome = checker->check(candidate);
-          EXPECT_EQ(outcome.fault, selection::CheckFault::none) << text << " " << print(candidate) << outcome.failure;
-          EXPECT_EQ(outcome.candidate, candidate) << text;
-          ran.emplace(word_or(knobs, "engine", ""));
-        }
-      }
-      EXPECT_FALSE(ran.empty()) << text;
-    }
+    expect_right(engines(), text);
   }
-}
-
-const Engine& nhwc() {
-  for (const Engine* each : all_engines()) {
-    if (each->info().name == "cpu.nhwc") return *each;
-  }
-  return *all_engines().front();
 }
 
 // Both tensors or one; what out holds, and z.
@@ -83,19 +86,7 @@ TEST(ChannelsLast, EveryConfigurationMatchesTheOracle) {
            "wgrad:x=f32,2x8x20,nchw:w=f32,12x8x3:y=f32,2x12x18,nchw",
            "fprop:x=f32,1x4x6x7x8,nchw:w=f32,6x4x3x3x3:dilation=2x2x2:pad=2x2x2",
        }) {
-    for (const bool constant_weights : {true, false}) {
-      selection::CheckSetup setup{.problem = problem_of(text), .request = {.threads = 2}};
-      setup.constant_weights = constant_weights;
-      auto checker = selection::CandidateChecker::make(setup, all_engines());
-      ASSERT_TRUE(checker.ok()) << text << ": " << checker.error().message;
-      ASSERT_FALSE(refuse(nhwc(), setup.problem, setup.request)) << text;
-      for (const KnobValues& knobs : all_of(nhwc().configurations(setup.problem, setup.request))) {
-        const Candidate candidate{nhwc().info().name, knobs};
-        const selection::CheckOutcome outcome = checker->check(candidate);
-        EXPECT_EQ(outcome.fault, selection::CheckFault::none) << text << " " << print(candidate) << outcome.failure;
-        EXPECT_EQ(outcome.candidate, candidate) << text;
-      }
-    }
+    expect_right(engines_named("cpu.nhwc"), text);
   }
 }
 

@@ -179,6 +179,23 @@ TEST(Int8, TilesOfPixelsFiltersAndTerms) {
   expect_exact("fprop:x=u8,2x128x9x9,nhwc:w=s8,33x128x1x1,nchw:y=u8,2x33x5x5,nhwc:stride=2x2:requant=channel:act=relu");
   expect_exact("fprop:x=u8,2x128x5x5,nhwc:w=s8,64x64x1x1,nchw:y=u8,2x64x5x5,nhwc:groups=2:requant=channel:zp=9,0,2");
 }
+// Which way x is read decides what the tests below reach.
+TEST(Int8, WideMapsAreReadByLines) {
+  const CpuFeatures& cpu = cpu_features();
+  if (!cpu.avx512_vnni) GTEST_SKIP() << "no AVX512_VNNI";
+  const auto notes_of = [&](const Engine& engine, int width) {
+    const auto problem = parse_problem(
+        fmt::format("fprop:x=u8,1x64x20x{0},nhwc:w=s8,64x64x3x3,nchw:y=s32,1x64x20x{0},nhwc:pad=1x1", width));
+    const auto plan = engine.plan(*problem, {}, {1, cpu});
+    EXPECT_TRUE(plan.ok());
+    return (*plan)->notes().back();
+  };
+  const std::string lines = "x copied into lines, for each row of the filter";
+  EXPECT_EQ(notes_of(cpu::int8_engine(), 7), lines);
+  EXPECT_EQ(notes_of(EmulatedAmx(), 28), lines);
+  EXPECT_EQ(notes_of(EmulatedAmx(), 7), "x gathered into tiles (implicit im2col)") << "groups of 16 with 7 pixels";
+}
+
 // Rows of x are copied once for each row of a filter; AMX takes groups of pixels of one output row.
 TEST(Int8, LinesOfWideMaps) {
   for (const char* text : {
