@@ -9,6 +9,7 @@
 #include "core/provider.h"
 #include "core/refines.h"
 #include "core/stages.h"
+#include "core/workspace.h"
 #include "device/cuda/nvrtc.h"
 #include "engines/cuda/layout/layout.h"
 #include "engines/cudnn/limits.h"
@@ -111,10 +112,7 @@ class ChannelsLastPlan final : public ConvPlan, public HasStages {
   }
 
   Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
-    if (workspace_bytes() > 0 && (context.workspace == nullptr || context.workspace_bytes < workspace_bytes())) {
-      return Error{ErrorCode::invalid_argument, fmt::format("workspace: {} bytes, {} needs {}", context.workspace_bytes,
-                                                            print(candidate_), workspace_bytes())};
-    }
+    CONVOY_CHECK(check_workspace(*this, context));
     const auto stream = static_cast<CUstream>(context.stream());
     auto* const workspace = static_cast<std::byte*>(context.workspace);
     ConvArgs inner = args;

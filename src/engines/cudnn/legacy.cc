@@ -8,6 +8,7 @@
 #include "core/declared_names.h"
 #include "core/provider.h"
 #include "core/stages.h"
+#include "core/workspace.h"
 #include "engines/cudnn/capture.h"
 #include "engines/cudnn/graph.h"
 #include "engines/cudnn/handle.h"
@@ -212,10 +213,7 @@ class LegacyPlan final : public ConvPlan, public HasStages {
   }
 
   Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
-    if (context.workspace_bytes < workspace_) {
-      return Error{ErrorCode::invalid_argument, fmt::format("workspace: {} bytes, {} needs {}", context.workspace_bytes,
-                                                            print(candidate_), workspace_)};
-    }
+    CONVOY_CHECK(check_workspace(*this, context));
     CONVOY_TRY(const Handle handle, borrow_handle(api_, ordinal_));
     CONVOY_CHECK(judged(api_.SetStream(handle.get(), static_cast<cudaStream_t>(context.stream())), "cudnnSetStream"));
     const auto alpha = static_cast<float>(problem_.alpha), beta = static_cast<float>(problem_.beta);

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "core/stages.h"
+#include "core/workspace.h"
 #include "engines/cudnn/capture.h"
 #include "engines/cudnn/handle.h"
 #include "engines/cudnn/limits.h"
@@ -170,10 +171,7 @@ class BackendPlan final : public ConvPlan, public HasStages, public HasPlanJson 
 
   Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
     CONVOY_CHECK(check_pointers(problem_, args));
-    if (workspace_ > 0 && (context.workspace == nullptr || context.workspace_bytes < workspace_bytes())) {
-      return Error{ErrorCode::invalid_argument, fmt::format("workspace: {} bytes, {} needs {}", context.workspace_bytes,
-                                                            print(candidate_), workspace_)};
-    }
+    CONVOY_CHECK(check_workspace(*this, context));
     CONVOY_TRY(const Handle handle, borrow_handle(api_, device_.ordinal));
     const cudnnStatus_t status = api_.SetStream(handle.get(), static_cast<cudaStream_t>(context.stream()));
     if (status != CUDNN_STATUS_SUCCESS) return error_of(failure_of(api_, status), "cudnnSetStream");

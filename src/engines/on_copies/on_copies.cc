@@ -16,6 +16,7 @@
 #include "core/notes.h"
 #include "core/refines.h"
 #include "core/stages.h"
+#include "core/workspace.h"
 
 namespace convoy {
 namespace {
@@ -153,10 +154,7 @@ class CopiesPlan final : public ConvPlan, public HasStages {
   }
 
   Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
-    if (workspace_bytes() > 0 && (context.workspace == nullptr || context.workspace_bytes < workspace_bytes())) {
-      return Error{ErrorCode::invalid_argument, fmt::format("workspace: {} bytes, {} needs {}", context.workspace_bytes,
-                                                            print(candidate()), workspace_bytes())};
-    }
+    CONVOY_CHECK(check_workspace(*this, context));
     auto* const workspace = static_cast<std::byte*>(context.workspace);
     ConvArgs inner = args;
     if (out_offset_) inner.out = workspace + *out_offset_;

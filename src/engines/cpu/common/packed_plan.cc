@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/epilogue.h"
+#include "core/workspace.h"
 
 namespace convoy::cpu {
 namespace {
@@ -45,10 +46,7 @@ std::vector<std::string> PackedPlan::stages() const {
 }
 
 Result<void> PackedPlan::execute(const ConvArgs& args, const ExecContext& context) const {
-  if (context.workspace_bytes < workspace_bytes()) {
-    return Error{ErrorCode::invalid_argument, "workspace_bytes=" + std::to_string(context.workspace_bytes) + ": " +
-                                                  print(candidate_) + " needs " + std::to_string(workspace_bytes())};
-  }
+  CONVOY_CHECK(check_workspace(*this, context));
   if (context.team().size() > threads_) {
     return Error{ErrorCode::invalid_argument, "team.size()=" + std::to_string(context.team().size()) +
                                                   ": the plan was made for " + std::to_string(threads_) + " threads"};
