@@ -7,7 +7,9 @@
 #include <numeric>
 #include <utility>
 
+#include "base/cpu.h"
 #include "convert/convert.h"
+#include "ops/transpose_lines.h"
 
 namespace convoy::ops {
 
@@ -158,11 +160,18 @@ void copy_lines(const T* from, std::int64_t from_row, std::int64_t from_step, T*
   for (std::int64_t r = 0; r < rows; ++r) copy_line(from + r * from_row, from_step, to + r * to_row, to_step, count);
 }
 
+// Whether the first cache holds `lines` lines that lie so many bytes apart: at most 8 of them in one of its 64 sets.
+bool fit_first_cache(std::int64_t apart, std::int64_t lines) {
+  constexpr std::int64_t kAll = 4096, kLine = 64, kWays = 8;
+  const std::int64_t sets = kAll / std::max(std::gcd(apart, kAll), kLine);
+  return lines <= sets * kWays;
+}
+
 // to[r * to_row + c] = from[r + c * from_column]. The side with the larger step is the one that goes in long runs.
 template <class T>
 void transpose(const T* from, std::int64_t from_column, T* to, std::int64_t to_row, std::int64_t rows,
                std::int64_t columns) {
-  constexpr std::int64_t N = 16 / sizeof(T), kColumns = 512 / sizeof(T);
+  constexpr std::int64_t size = sizeof(T), N = 16 / size, kColumns = 512 / size;
   const std::int64_t whole_rows = rows / N * N, whole_columns = columns / N * N;
   const auto one_by_one = [&](std::int64_t r0, std::int64_t r1, std::int64_t c0, std::int64_t c1) {
     for (std::int64_t c = c0; c < c1; ++c) {
@@ -172,7 +181,14 @@ void transpose(const T* from, std::int64_t from_column, T* to, std::int64_t to_r
   const auto square = [&](std::int64_t r, std::int64_t c) {
     transpose_square(from + r + c * from_column, from_column, to + r * to_row + c, to_row);
   };
-  for (std::int64_t c0 = 0; c0 < whole_columns; c0 += kColumns) {
+  std::int64_t done = 0;  // columns
+  if constexpr (sizeof(T) <= 2) {
+    if (cpu_features().isa >= Isa::avx512 && fit_first_cache(from_column * size, avx512::line_columns<T>)) {
+      done = columns / avx512::line_columns<T> * avx512::line_columns<T>;
+      avx512::transpose_lines(from, from_column, to, to_row, whole_rows, done);
+    }
+  }
+  for (std::int64_t c0 = done; c0 < whole_columns; c0 += kColumns) {
     const std::int64_t c1 = std::min(whole_columns, c0 + kColumns);
     if (from_column > to_row) {
       for (std::int64_t c = c0; c < c1; c += N) {
@@ -186,6 +202,20 @@ void transpose(const T* from, std::int64_t from_column, T* to, std::int64_t to_r
   }
   one_by_one(whole_rows, rows, 0, whole_columns);
   one_by_one(0, rows, whole_columns, columns);
+}
+
+// The same. Where the rows follow one another, they are made in the first cache and copied as one: so `to` is written
+// line by line, while squares write 16 bytes of each row.
+template <class T>
+void transpose_tile(const T* from, std::int64_t from_column, T* to, std::int64_t to_row, std::int64_t rows,
+                    std::int64_t columns) {
+  constexpr std::int64_t kMost = (32 << 10) / sizeof(T);
+  if (to_row != columns || from_column < to_row || rows * columns > kMost) {
+    return transpose(from, from_column, to, to_row, rows, columns);
+  }
+  alignas(64) T made[kMost];
+  transpose(from, from_column, made, columns, rows, columns);
+  std::memcpy(to, made, rows * columns * sizeof(T));
 }
 
 }  // namespace
@@ -226,9 +256,9 @@ void StridedCopy::copy(const T* from, T* to, std::int64_t tile, std::int64_t beg
       to_at += x * to_[d];
     }
     if (tiled_) {
-      const std::int64_t row = unit % row_tiles * tile;
-      transpose(from + from_at + row, from_[last], to + to_at + row * to_[last - 1], to_[last - 1],
-                std::min(tile, dims_[last - 1] - row), dims_[last]);
+      const std::int64_t row = unit % row_tiles * tile, rows = std::min(tile, dims_[last - 1] - row);
+      transpose_tile(from + from_at + row, from_[last], to + to_at + row * to_[last - 1], to_[last - 1], rows,
+                     dims_[last]);
     } else {
       const std::int64_t from_row = last > 0 ? from_[last - 1] : 0, to_row = last > 0 ? to_[last - 1] : 0;
       copy_lines(from + from_at, from_row, from_[last], to + to_at, to_row, to_[last], count, dims_[last]);
