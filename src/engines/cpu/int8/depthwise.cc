@@ -16,8 +16,8 @@ constexpr std::int64_t kBlockPointerBytes = 64 << 10;
 
 std::int64_t rounded_up(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// Panels of kernel.columns channels. Packed: for each panel its weights in pairs, [step of 2 taps][column][2 taps] in
-// 16 bits, less their zero point; then for each column a s32, its term, or, where x's zero point comes with the
+// Panels of kernel.tile.columns channels. Packed: for each panel its weights in pairs, [step of 2 taps][column][2 taps]
+// in 16 bits, less their zero point; then for each column a s32, its term, or, where x's zero point comes with the
 // execution, what it is multiplied with to give it. Where kernel.channels_to_bytes takes them, also in quads, 64 bytes
 // for each step of 4 taps and part: [step][4 parts][4 quarters][4 channels][4 taps]. A quarter is 16 of the panel's
 // channels, in turn, as often as there is room; part p has channels 4 p to 4 p + 3 of each. Then for each column what
@@ -26,7 +26,7 @@ class Weights {
  public:
   Weights(const ConvProblem& problem, const ConvGeometry& geometry, const Kernel& kernel)
       : geometry_(geometry),
-        columns_(kernel.columns),
+        columns_(kernel.tile.columns),
         panels_((geometry.filters + columns_ - 1) / columns_),
         type_(problem.w.type),
         w_zero_(problem.w_zero_point),
@@ -278,13 +278,13 @@ class DepthwisePlan final : public PackedPlan {
 
   void run_panel(const void* packed, const std::int32_t* terms, std::int64_t panel, const Pixels& pixels,
                  Finishing& finishing) const {
-    const std::int64_t channel = panel * kernel_.columns;
-    const int columns = static_cast<int>(std::min<std::int64_t>(kernel_.columns, geometry_.filters - channel));
+    const std::int64_t channel = panel * kernel_.tile.columns;
+    const int columns = static_cast<int>(std::min<std::int64_t>(kernel_.tile.columns, geometry_.filters - channel));
     const bool x_signed = problem().x.type == DataType::s8;
     finishing.start(channel, columns, terms + channel);
     const auto multiply = [&](int first, int last) {
-      for (int at = first; at < last; at += kernel_.rows) {
-        const int count = std::min(kernel_.rows, last - at);
+      for (int at = first; at < last; at += kernel_.tile.rows) {
+        const int count = std::min(kernel_.tile.rows, last - at);
         kernel_.multiply_channels(pixels.data() + at, count, x_signed, channel, columns, geometry_.taps,
                                   weights_.pairs(packed, panel), finishing.sums());
         finishing.finish(0, count, pixels.offsets() + at);
@@ -296,7 +296,7 @@ class DepthwisePlan final : public PackedPlan {
     FinishBytes bytes = *finishing.bytes();
     alignas(64) std::array<std::int32_t, max_columns> less;
     if (x_signed) {
-      for (int i = 0; i < kernel_.columns; ++i) {
+      for (int i = 0; i < kernel_.tile.columns; ++i) {
         less[static_cast<std::size_t>(i)] = bytes.terms[i] - weights_.less(packed)[channel + i];
       }
       bytes.terms = less.data();

@@ -104,16 +104,17 @@ void Finishing::start(std::int64_t filter, int columns, const std::int32_t* colu
   out_ = static_cast<std::byte*>(args_.out) + channels_at_;
   finish_.column_terms = column_terms;
   if (problem_.w_zero_given) {
-    std::fill_n(own_.w_zeros, kernel_.columns, 0);
+    std::fill_n(own_.w_zeros, kernel_.tile.columns, 0);
     for (int i = 0; i < columns; ++i) own_.w_zeros[i] = args_.w_zero_points[filter + i] + w_shift;
     finish_.w_zeros = own_.w_zeros;
   }
   const Epilogue& epilogue = problem_.epilogue;
   if (epilogue.bias) {
-    finish_.bias = padded(static_cast<const std::int32_t*>(args_.bias) + filter, columns, kernel_.columns, own_.bias);
+    finish_.bias =
+        padded(static_cast<const std::int32_t*>(args_.bias) + filter, columns, kernel_.tile.columns, own_.bias);
   }
   if (epilogue.requantize == Requantize::per_channel) {
-    finish_.scales = padded(args_.scales + filter, columns, kernel_.columns, own_.scales);
+    finish_.scales = padded(args_.scales + filter, columns, kernel_.tile.columns, own_.scales);
     finish_.scale_stride = 1;
   } else if (epilogue.requantize == Requantize::per_tensor) {
     finish_.scales = args_.scales;
@@ -131,13 +132,13 @@ std::optional<FinishBytes> Finishing::in_bytes() {
   constexpr std::int32_t kMostTerms = 8192, kMostBias = 1 << 28;
   if (terms_ > kMostTerms) return std::nullopt;
   bool large = false;
-  for (int i = 0; i < kernel_.columns; ++i) {
+  for (int i = 0; i < kernel_.tile.columns; ++i) {
     const std::int32_t bias = f.bias ? f.bias[i] : 0;
     large |= bias > kMostBias || bias < -kMostBias;
     own_.terms[i] = f.column_terms[i] + bias;
   }
   if (large) return std::nullopt;
-  if (f.scale_stride == 0) std::fill_n(own_.scales, kernel_.columns, f.scales ? *f.scales : 1.0f);
+  if (f.scale_stride == 0) std::fill_n(own_.scales, kernel_.tile.columns, f.scales ? *f.scales : 1.0f);
   // Two roundings of 2^-24 each. Values of 512 and more saturate either way, and a residual's are below 384 times its
   // scales, which are rounded, too.
   constexpr double kError = 1.5 / (1 << 14);
@@ -162,7 +163,7 @@ void Finishing::finish(int first, int rows, const std::int64_t* offsets, const s
   if (!bytes_) return finish_exactly(first, rows, offsets, row_terms);
   const auto* z = static_cast<const std::byte*>(args_.z);
   std::array<int, max_rows> doubtful;
-  const int doubts = kernel_.finish_bytes(own_.sums + first * kernel_.columns, rows, *bytes_,
+  const int doubts = kernel_.finish_bytes(own_.sums + first * kernel_.tile.columns, rows, *bytes_,
                                           finish_.z ? z + channels_at_ : nullptr, out_, offsets, doubtful.data());
   for (const int row : std::span(doubtful).first(static_cast<std::size_t>(doubts))) {
     finish_exactly(first + row, 1, offsets + row, nullptr);
@@ -170,7 +171,7 @@ void Finishing::finish(int first, int rows, const std::int64_t* offsets, const s
 }
 
 void Finishing::finish_exactly(int first, int rows, const std::int64_t* offsets, const std::int32_t* row_terms) {
-  std::int32_t* const sums = own_.sums + first * kernel_.columns;
+  std::int32_t* const sums = own_.sums + first * kernel_.tile.columns;
   if (finish_.z) load_residual(rows, offsets);
   finish_.row_terms = row_terms;
   kernel_.finish(sums, rows, finish_);
@@ -180,7 +181,7 @@ void Finishing::finish_exactly(int first, int rows, const std::int64_t* offsets,
 void Finishing::load_residual(int rows, const std::int64_t* offsets) {
   const auto load = [&]<class T>(const T* z) {
     for (int r = 0; r < rows; ++r) {
-      load_row(z + offsets[r] + channels_at_, geometry_.y.channel, own_.z + r * kernel_.columns, columns_);
+      load_row(z + offsets[r] + channels_at_, geometry_.y.channel, own_.z + r * kernel_.tile.columns, columns_);
     }
   };
   if (problem_.y.type == DataType::s8) return load(static_cast<const std::int8_t*>(args_.z));
@@ -190,7 +191,7 @@ void Finishing::load_residual(int rows, const std::int64_t* offsets) {
 void Finishing::store(const std::int32_t* sums, int rows, const std::int64_t* offsets) {
   const auto store_as = [&]<class T>(T* out) {
     for (int r = 0; r < rows; ++r) {
-      store_row(out + offsets[r] + channels_at_, geometry_.y.channel, sums + r * kernel_.columns, columns_);
+      store_row(out + offsets[r] + channels_at_, geometry_.y.channel, sums + r * kernel_.tile.columns, columns_);
     }
   };
   switch (problem_.y.type) {

@@ -17,11 +17,11 @@ class Finishing {
   Finishing(const ConvProblem& problem, const ConvGeometry& geometry, const Kernel& kernel, const ConvArgs& args,
             std::int64_t terms, bool has_row_terms);
 
-  // The next tiles' columns are `columns` filters from `filter` on. `column_terms`: kernel.columns of them. `w_shift`
-  // is added to weights' zero points that come with the execution.
+  // The next tiles' columns are `columns` filters from `filter` on. `column_terms`: kernel.tile.columns of them.
+  // `w_shift` is added to weights' zero points that come with the execution.
   void start(std::int64_t filter, int columns, const std::int32_t* column_terms, std::int32_t w_shift = 0);
 
-  std::int32_t* sums() { return own_.sums; }  // max_rows x kernel.columns
+  std::int32_t* sums() { return own_.sums; }  // max_rows x kernel.tile.columns
   // What finish_bytes() takes, where f32 can do it.
   const std::optional<FinishBytes>& bytes() const { return bytes_; }
   std::byte* out() const { return out_; }  // of 8 bits: where the first column goes, of the first pixel

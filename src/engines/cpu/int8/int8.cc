@@ -81,17 +81,17 @@ class Int8Engine : public cost::FittedEngine {
                             problem.w.type == DataType::s8 && problem.w_zero_point == 0 && !problem.epilogue.residual;
       if (!in_quads) return {outputs * static_cast<double>(g.taps) / 30e9 + outputs / 4e9};
       const auto quads = static_cast<double>(ceil_div(g.taps, 4));
-      const auto panels = static_cast<double>(ceil_div(g.filters, kernel.columns));
+      const auto panels = static_cast<double>(ceil_div(g.filters, kernel.tile.columns));
       return {pixels * (1.6e-9 + panels * (2.2e-9 + 1.1e-9 * quads))};
     }
-    const double rate = kernel.steps_together > 1  ? 1500e9
-                        : !kernel.pairs_in_16_bits ? 400e9
-                        : kernel.columns == 32     ? 150e9
-                                                   : 75e9;
+    const double rate = kernel.tile.steps_together > 1 ? 1500e9
+                        : !kernel.pairs_in_16_bits     ? 400e9
+                        : kernel.tile.columns == 32    ? 150e9
+                                                       : 75e9;
     const int8::Panels panels(problem, kernel);
-    const double terms = static_cast<double>(g.groups * panels.terms());
-    const double macs = pixels / panels.filled() * terms * static_cast<double>(panels.computed_columns());
-    const double copied = pixels * static_cast<double>(g.groups) * panels.copied_bytes();
+    const double terms = static_cast<double>(g.groups * panels.lines().steps() * step_bytes);
+    const double macs = pixels / panels.lines().filled() * terms * static_cast<double>(panels.computed_columns());
+    const double copied = pixels * static_cast<double>(g.groups) * panels.lines().copied_bytes();
     const double apart = problem.x.is_packed(Layout::nhwc) ? 1 : 2;
     return {macs / rate + apart * (copied / 2e9 + outputs / 1e9)};
   }

@@ -46,7 +46,7 @@ std::vector<CpuFeatures> processors() {
 }
 
 // What AMX's tiles would have, where there are none: whole steps together, of groups of rows equally far apart.
-void multiply_as_amx_does(const void* const* a, int row_count, const cpu::int8::Panel& panel, std::int32_t* c) {
+void multiply_as_amx_does(const void* const* a, int row_count, const cpu::Panel& panel, std::int32_t* c) {
   constexpr int kGroup = 16, kSteps = 16, kColumns = 32;
   const auto* weights = static_cast<const std::int8_t*>(panel.weights);
   for (int r = 0; r < row_count; ++r) {
@@ -78,6 +78,7 @@ class EmulatedAmx final : public Engine {
     static const cpu::int8::Kernel kernel = [] {
       cpu::int8::Kernel made = cpu::int8::amx_kernel;
       made.multiply = multiply_as_amx_does;
+      made.release = [] {};
       return made;
     }();
     auto plan = cpu::int8::make_gemm_plan(problem, {info_.name, {}}, request.threads, kernel);

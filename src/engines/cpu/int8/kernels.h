@@ -3,16 +3,15 @@
 //
 // One step takes 4 u8 values of each row of a against 4 s8 weights. VNNI adds the four products in 32 bits; without it
 // pmaddubsw adds two of them in 16 bits, where it saturates. Weights for which it would are halved, and their steps are
-// taken twice. AMX takes 16 steps at once, of rows that lie equally far apart.
+// taken twice.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-namespace convoy::cpu::int8 {
+#include "engines/cpu/common/products.h"
 
-constexpr int max_rows = 32;
-constexpr int max_columns = 32;
+namespace convoy::cpu::int8 {
 
 enum class Act : std::int32_t { identity, relu, clip, leaky_relu };
 
@@ -53,16 +52,6 @@ struct FinishBytes {
   float most_apart, most_apart_t;
 };
 
-// The columns of b that a tile needs: [step][column][4 weights], first of all `steps`, then of those taken `again`.
-struct Panel {
-  const void* weights;
-  const std::int64_t* at;  // where in a row a step's values are, in bytes; those of steps together lie side by side
-  std::int64_t steps;
-  const std::int32_t* again;
-  std::int64_t again_count;
-  int columns;  // that count, up to the tile's; of others the sums are not needed
-};
-
 // An output pixel of a depthwise convolution: of each tap a pointer, `x` from which in bytes its pixel's first channel
 // lies. So pixels of a row share pointers.
 struct Pixel {
@@ -72,16 +61,10 @@ struct Pixel {
 constexpr int most_pixels = 128;  // of a call
 
 struct Kernel {
-  int rows;               // of the register tile
-  int columns;            // of the register tile: the width of a panel
-  int group_rows;         // rows come in groups of so many
-  int steps_together;     // a panel has a multiple of so many; where there are several, a group's rows lie equally far
-                          // apart
+  TileShape tile;
   bool pairs_in_16_bits;  // pmaddubsw: 255 * (w0 + w1) has to fit, with the weights of either sign alone
-  // `a`: one pointer per row, of which row_count count; others repeat a valid one. Where steps are taken together, all
-  // rows of a group are read before another one: as many as there are, equally far apart. `c`: rows x columns,
-  // row-major, overwritten.
-  void (*multiply)(const void* const* a, int row_count, const Panel& panel, std::int32_t* c);
+  Multiply<std::int32_t> multiply;
+  void (*release)();  // after a thread's last multiply
   // Depthwise, where channels lie side by side: channels `first` to `first` + `count` (up to `columns`) of up to `rows`
   // pixels. w: [step of 2 taps][column][2], s16. An odd tap's partner has weights of 0 and no pointer.
   void (*multiply_channels)(const Pixel* pixels, int pixel_count, bool x_signed, std::int64_t first, int count,

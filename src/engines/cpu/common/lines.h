@@ -1,0 +1,112 @@
+// How engines that multiply steps of 4 bytes (products.h) read x: in place, by lines, or gathered.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "engines/cpu/common/geometry.h"
+#include "engines/cpu/common/products.h"
+
+namespace convoy::cpu {
+
+// The rows of x that consecutive output pixels of a group read; in groups of tile.group_rows, of which some may be less
+// than full.
+struct Block {
+  static constexpr int most_tiles = 16, most_rows = 2 * most_tiles * max_rows;
+  int groups;
+  std::array<int, most_rows / 16> pixels;   // of a group
+  std::array<const void*, most_rows> x;     // what a group has too few of is repeated
+  std::array<std::int64_t, most_rows> out;  // where their first channels lie, in elements
+};
+
+// The reduction runs over taps, then the group's channels: over runs of terms that lie side by side in x. Each run is
+// padded with weights of zero to whole steps of the kernel.
+//
+// An output pixel's runs lie in the same places from its first. A block's lines hold, for each of its output rows, the
+// rows of x that the filter reads, with a fill value where it reads outside; so x is copied once for each row of the
+// filter, not for each tap. Else pixels are read one by one, and their terms are one run (implicit im2col): where lines
+// were longer; where a run's padding would read numbers that zero times is not zero; and with AMX, which takes rows
+// equally far apart, so that a group has pixels of one output row only, also where that and the padding of runs to 64
+// bytes cost more.
+//
+// T: std::uint8_t, of which copies may have a shift added to each, or std::uint16_t, halves.
+template <class T>
+class Lines {
+ public:
+  // `panels`: of a group's filters, that read each row.
+  Lines(const ConvGeometry& geometry, const TileShape& tile, std::int64_t panels, T shift);
+
+  std::int64_t terms() const { return terms_; }              // of a pixel and group
+  std::int64_t steps() const { return steps_; }              // padding included
+  std::int64_t block_tiles() const { return block_tiles_; }  // at most, of tile.rows pixels each
+  std::size_t block_bytes() const { return block_bytes_; }   // scratch for a block's lines; 0 when direct
+  bool direct() const { return direct_; }                    // x is used in place: 1x1, dense channels
+  const char* how_x_is_read() const;
+  double copied_bytes() const;               // of x for an output pixel and group
+  double filled() const { return filled_; }  // share of the rows of groups that are pixels
+
+  // Where in packed weights the next term of a run belongs: its step, and its place in it.
+  struct Place {
+    std::int64_t step, element;
+  };
+  Place place_of(std::int64_t term) const {
+    const std::int64_t in_run = term % run_terms_;
+    return {term / run_terms_ * padded_steps(run_terms_) + in_run / kPerStep, in_run % kPerStep};
+  }
+
+  // Before any of the following: where steps read, a long list.
+  void list_steps();
+  const std::int64_t* steps_at() const { return steps_at_.data(); }
+  // f(element) for each that a pixel reads, from `pixel`, a row of a block, on.
+  template <class F>
+  void each_term(const T* pixel, F f) const {
+    for (const std::int64_t run : runs_) {
+      for (std::int64_t i = 0; i < run_terms_; ++i) f(pixel[run + i]);
+    }
+  }
+
+  // Fills `block` with `count` output pixels from `first`, copying what they read of x into `memory` unless direct.
+  // Outside of x there is `fill`.
+  void gather(const T* x, T fill, std::int64_t group, std::int64_t first, std::int64_t count, void* memory,
+              Block& block) const;
+
+ private:
+  static constexpr std::int64_t kPerStep = step_bytes / sizeof(T);
+  struct Pixel {
+    std::int64_t n, d, h, w;
+  };
+  Pixel pixel_at(std::int64_t index) const;
+  void plan_lines();
+  bool reads_one_by_one() const;
+  double filled_rows() const;
+  std::int64_t padded_steps(std::int64_t run_terms) const;
+  std::int64_t line_pixels(std::int64_t pixels) const;
+  void copy_lines(const T* x, T fill, const Pixel& p, std::int64_t pixels, T* to) const;
+  void copy_pixels(const T* from, std::int64_t count, T* to) const;
+
+  ConvGeometry geometry_;
+  TileShape tile_;
+  std::int64_t panels_;
+  T shift_;
+  std::int64_t terms_;  // taps * group_channels
+  bool direct_;
+  double filled_ = 1;
+  bool one_by_one_ = false;  // each pixel has lines of its own
+  // In elements:
+  std::int64_t line_step_;             // from a line's pixel to the next in x, in pixels
+  std::int64_t line_size_, row_size_;  // from one line, and from one output row's lines, to the next
+  std::int64_t pixel_size_;            // from one output pixel's first tap to the next's
+  std::int64_t run_terms_;
+  std::vector<std::int64_t> runs_;      // where they begin, from a pixel's first tap
+  std::vector<std::int64_t> steps_at_;  // in bytes
+  std::int64_t steps_;
+  std::int64_t block_tiles_;
+  std::size_t block_bytes_ = 0;
+};
+
+extern template class Lines<std::uint8_t>;
+extern template class Lines<std::uint16_t>;
+
+}  // namespace convoy::cpu
