@@ -2,6 +2,7 @@
 #include "engines/table.h"
 
 #include "convoy/engine.h"
+#include "engines/cpu/bf16/bf16.h"
 #include "engines/cpu/depthwise/depthwise.h"
 #include "engines/cpu/direct/direct.h"
 #include "engines/cpu/gemm/gemm.h"
@@ -23,7 +24,8 @@ const std::vector<const Engine*>& all_engines() {
   static const auto& engines = *[] {
     const std::vector<const Engine*> own{&cpu::direct_engine(),   &cpu::gemm_engine(),         &cpu::depthwise_engine(),
                                          &cpu::winograd_engine(), &cpu::wgrad_engine(),        &cpu::int8_engine(),
-                                         &cpu::int8_amx_engine(), &cpu::inner_product_engine()};
+                                         &cpu::int8_amx_engine(), &cpu::inner_product_engine(), &cpu::bf16_engine(),
+                                         &cpu::bf16_amx_engine()};
     auto* all = new std::vector<const Engine*>(own);
     all->push_back(&cuda::depthwise_engine());
     for (const auto provided : {onednn::engines(), cudnn::engines()}) {

@@ -247,6 +247,29 @@ void Lines<T>::gather(const T* x, T fill, std::int64_t group, std::int64_t first
   block.groups = static_cast<int>(rows / full);
 }
 
+BlockLoop::BlockLoop(const ConvGeometry& g, const TileShape& tile, std::int64_t block_tiles, std::int64_t panels,
+                     int threads)
+    : groups_(g.groups),
+      pixels_(g.batch * g.y_size[0] * g.y_size[1] * g.y_size[2]),
+      rows_(tile.rows),
+      tiles_(ceil_div(pixels_, tile.rows)),
+      block_tiles_(block_tiles),
+      panels_(panels),
+      parts_(parts_of(threads)) {}
+
+// So that the thread with the most to do ends soonest: one, unless there are few tiles. Reading a panel, and copying a
+// tile of x, are taken for half of a tile's products with a panel.
+std::int64_t BlockLoop::parts_of(int threads) const {
+  std::int64_t best = 1, least = 0;
+  for (std::int64_t parts = 1; parts <= std::min<std::int64_t>(threads, panels_); ++parts) {
+    const std::int64_t a_thread = ceil_div(parts * groups_ * tiles_, threads);
+    const std::int64_t blocks = ceil_div(a_thread, block_tiles_);
+    const std::int64_t cost = ceil_div(panels_, parts) * (2 * a_thread + blocks) + a_thread;
+    if (parts == 1 || cost < least) best = parts, least = cost;
+  }
+  return best;
+}
+
 template class Lines<std::uint8_t>;
 template class Lines<std::uint16_t>;
 

@@ -1,6 +1,7 @@
 // How engines that multiply steps of 4 bytes (products.h) read x: in place, by lines, or gathered.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -104,6 +105,49 @@ class Lines {
   std::int64_t steps_;
   std::int64_t block_tiles_;
   std::size_t block_bytes_ = 0;
+};
+
+// For each tile of a block: multiply(its first row, how many rows count), then finish(first row, row in the tile,
+// pixels) for each of its groups.
+template <class MultiplyTile, class Finish>
+void each_tile(const Block& block, const TileShape& tile, MultiplyTile multiply, Finish finish) {
+  const int groups = tile.rows / tile.group_rows;
+  for (int group = 0; group < block.groups; group += groups) {
+    const int first = group * tile.group_rows, last = std::min(groups, block.groups - group) - 1;
+    const int* const pixels = block.pixels.data() + group;
+    multiply(first, last * tile.group_rows + pixels[last]);
+    for (int i = 0; i <= last; ++i) finish(first, i * tile.group_rows, pixels[i]);
+  }
+}
+
+// How threads share an execution: tiles of pixels for each group and, where these are few, parts of its panels. Items
+// follow one another by part, then group, then tile.
+class BlockLoop {
+ public:
+  template <class T>
+  BlockLoop(const ConvGeometry& g, const TileShape& tile, const Lines<T>& lines, std::int64_t panels, int threads)
+      : BlockLoop(g, tile, lines.block_tiles(), panels, threads) {}
+
+  std::int64_t items() const { return parts_ * groups_ * tiles_; }
+
+  // body(group, first pixel, count of pixels, first panel, end of panels) for the blocks of these items.
+  template <class Body>
+  void each(std::int64_t begin, std::int64_t end, Body body) const {
+    while (begin < end) {
+      const std::int64_t part = begin / (groups_ * tiles_), group = begin / tiles_ % groups_, tile = begin % tiles_;
+      const std::int64_t count = std::min({block_tiles_, end - begin, tiles_ - tile}), first = tile * rows_;
+      body(group, first, std::min(count * rows_, pixels_ - first), panels_ * part / parts_,
+           panels_ * (part + 1) / parts_);
+      begin += count;
+    }
+  }
+
+ private:
+  BlockLoop(const ConvGeometry& g, const TileShape& tile, std::int64_t block_tiles, std::int64_t panels, int threads);
+  std::int64_t parts_of(int threads) const;
+
+  std::int64_t groups_, pixels_, rows_, tiles_, block_tiles_, panels_;  // panels of a group
+  std::int64_t parts_;
 };
 
 extern template class Lines<std::uint8_t>;

@@ -33,49 +33,25 @@ class GemmPlan final : public PackedPlan {
 
   Result<void> run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const override {
     const ConvGeometry& g = panels_.geometry();
-    const std::int64_t all_pixels = g.batch * g.y_size[0] * g.y_size[1] * g.y_size[2];
-    const std::int64_t tiles = ceil_div(all_pixels, kernel_.tile.rows);
-    const std::int64_t parts = column_parts(g.groups * tiles, team.size());
-
+    const BlockLoop loop(g, kernel_.tile, panels_.lines(), panels_.per_group(), team.size());
     const std::int32_t x_zero = problem().x_zero_given ? *args.x_zero_point : problem().x_zero_point;
     void* terms =
         static_cast<std::byte*>(scratch) + static_cast<std::size_t>(threads()) * panels_.lines().block_bytes();
     const std::int32_t* column_terms = panels_.column_terms(packed, x_zero, terms);
 
-    // Tiles of a part and group follow one another.
-    parallel_ranges(team, parts * g.groups * tiles, [&](std::int64_t begin, std::int64_t end, int thread) {
+    parallel_ranges(team, loop.items(), [&](std::int64_t begin, std::int64_t end, int thread) {
       auto* memory =
           static_cast<std::byte*>(scratch) + static_cast<std::size_t>(thread) * panels_.lines().block_bytes();
       ByteBlock block;
       Finishing finishing(problem(), g, kernel_, args, g.taps * g.group_channels, panels_.has_row_terms());
-      while (begin < end) {
-        const std::int64_t part = begin / (g.groups * tiles), group = begin / tiles % g.groups, tile = begin % tiles;
-        const std::int64_t count = std::min({panels_.lines().block_tiles(), end - begin, tiles - tile});
-        const std::int64_t first = tile * kernel_.tile.rows;
-        panels_.gather(args.x, x_zero, group, first, std::min(count * kernel_.tile.rows, all_pixels - first), memory,
-                       block);
-        const std::int64_t last = panels_.per_group() * (part + 1) / parts;
-        for (std::int64_t panel = panels_.per_group() * part / parts; panel < last; ++panel) {
-          run_panel(packed, column_terms, group, panel, block, finishing);
-        }
-        begin += count;
-      }
+      loop.each(begin, end,
+                [&](std::int64_t group, std::int64_t first, std::int64_t count, std::int64_t panel, std::int64_t last) {
+                  panels_.gather(args.x, x_zero, group, first, count, memory, block);
+                  for (; panel < last; ++panel) run_panel(packed, column_terms, group, panel, block, finishing);
+                });
       kernel_.release();
     });
     return {};
-  }
-
-  // In how many parts the columns are split, so that the thread with the most to do ends soonest: one, unless there are
-  // few tiles. Reading a panel, and copying a tile of x, are taken for half of a tile's products with a panel.
-  std::int64_t column_parts(std::int64_t tiles, int threads) const {
-    std::int64_t best = 1, least = 0;
-    for (std::int64_t parts = 1; parts <= std::min<std::int64_t>(threads, panels_.per_group()); ++parts) {
-      const std::int64_t a_thread = ceil_div(parts * tiles, threads);
-      const std::int64_t blocks = ceil_div(a_thread, panels_.lines().block_tiles());
-      const std::int64_t cost = ceil_div(panels_.per_group(), parts) * (2 * a_thread + blocks) + a_thread;
-      if (parts == 1 || cost < least) best = parts, least = cost;
-    }
-    return best;
   }
 
   void run_panel(const void* packed, const std::int32_t* column_terms, std::int64_t group, std::int64_t panel,
@@ -86,17 +62,13 @@ class GemmPlan final : public PackedPlan {
                     static_cast<int>(std::min<std::int64_t>(kernel_.tile.columns, g.group_filters - column)),
                     column_terms + panels_.first_column(group, panel), panels_.w_shift());
     const Panel weights = panels_.panel(packed, group, panel);
-    const int group_rows = kernel_.tile.group_rows, a_tile = kernel_.tile.rows / group_rows;
-    for (int tile = 0; tile < block.groups; tile += a_tile) {  // in groups
-      const int first = tile * group_rows, last = std::min(a_tile, block.groups - tile) - 1;
-      const int* const pixels = block.pixels.data() + tile;
-      kernel_.multiply(block.x.data() + first, last * group_rows + pixels[last], weights, finishing.sums());
-      for (int i = 0; i <= last; ++i) {
-        const int at = i * group_rows;
-        finishing.finish(at, pixels[i], block.out.data() + first + at,
-                         panels_.has_row_terms() ? block.terms.data() + first + at : nullptr);
-      }
-    }
+    each_tile(
+        block, kernel_.tile,
+        [&](int first, int rows) { kernel_.multiply(block.x.data() + first, rows, weights, finishing.sums()); },
+        [&](int first, int at, int pixels) {
+          finishing.finish(at, pixels, block.out.data() + first + at,
+                           panels_.has_row_terms() ? block.terms.data() + first + at : nullptr);
+        });
   }
 
   const Kernel& kernel_;

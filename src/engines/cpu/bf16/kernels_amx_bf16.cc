@@ -1,0 +1,2 @@
+#define CONVOY_BF16_KERNEL amx_kernel
+#include "engines/cpu/bf16/kernels.inc"
