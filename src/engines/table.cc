@@ -22,10 +22,10 @@ namespace convoy {
 const std::vector<const Engine*>& all_engines() {
   // Never destroyed: convolutions may run while the process ends.
   static const auto& engines = *[] {
-    const std::vector<const Engine*> own{&cpu::direct_engine(),   &cpu::gemm_engine(),         &cpu::depthwise_engine(),
-                                         &cpu::winograd_engine(), &cpu::wgrad_engine(),        &cpu::int8_engine(),
-                                         &cpu::int8_amx_engine(), &cpu::inner_product_engine(), &cpu::bf16_engine(),
-                                         &cpu::bf16_amx_engine()};
+    const std::vector<const Engine*> own{
+        &cpu::direct_engine(), &cpu::gemm_engine(),    &cpu::depthwise_engine(), &cpu::winograd_engine(),
+        &cpu::wgrad_engine(),  &cpu::int8_engine(),    &cpu::int8_amx_engine(),  &cpu::inner_product_engine(),
+        &cpu::bf16_engine(),   &cpu::bf16_amx_engine()};
     auto* all = new std::vector<const Engine*>(own);
     all->push_back(&cuda::depthwise_engine());
     for (const auto provided : {onednn::engines(), cudnn::engines()}) {
