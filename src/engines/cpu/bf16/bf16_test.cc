@@ -38,7 +38,7 @@ void multiply_as_amx_does(const void* const* a, int row_count, const cpu::Panel&
     const auto* first = static_cast<const std::uint8_t*>(group[0]);
     const std::uint8_t* row = first + r % kGroup * (static_cast<const std::uint8_t*>(group[1]) - first);
     for (int n = 0; n < kColumns; ++n) {
-      float sum = 0;
+      float sum = panel.more ? c[r * kColumns + n] : 0;
       for (std::int64_t i = 0; i < panel.steps; ++i) {
         std::uint16_t x[2];
         std::memcpy(x, row + panel.at[i / kSteps * kSteps] + i % kSteps * 4, sizeof(x));

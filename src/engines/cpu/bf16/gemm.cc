@@ -82,10 +82,11 @@ class GemmPlan final : public PackedPlan {
     parallel_ranges(team, loop.items(), [&](std::int64_t begin, std::int64_t end, int thread) {
       auto* const memory = static_cast<std::byte*>(scratch) + static_cast<std::size_t>(thread) * lines_.block_bytes();
       Block block;
+      TileSums<float> sums;
       loop.each(begin, end,
                 [&](std::int64_t group, std::int64_t first, std::int64_t count, std::int64_t panel, std::int64_t last) {
                   lines_.gather(static_cast<const std::uint16_t*>(args.x), 0, group, first, count, memory, block);
-                  for (; panel < last; ++panel) run_panel(args, epilogue, packed, group, panel, block);
+                  for (; panel < last; ++panel) run_panel(args, epilogue, packed, group, panel, block, sums);
                 });
       kernel_.release();
     });
@@ -93,8 +94,7 @@ class GemmPlan final : public PackedPlan {
   }
 
   void run_panel(const ConvArgs& args, const EpilogueArgs& epilogue, const void* packed, std::int64_t group,
-                 std::int64_t panel, const Block& block) const {
-    alignas(64) float sums[max_rows * max_columns];
+                 std::int64_t panel, const Block& block, TileSums<float>& sums) const {
     const std::int64_t column = panel * kernel_.tile.columns;  // in the group
     const std::int64_t channel = group * geometry_.group_filters + column;
     const Panel weights{
@@ -103,14 +103,10 @@ class GemmPlan final : public PackedPlan {
         .steps = lines_.steps(),
         .columns = static_cast<int>(std::min<std::int64_t>(kernel_.tile.columns, geometry_.group_filters - column))};
     const auto* const z = static_cast<const std::uint16_t*>(args.z);
-    each_tile(
-        block, kernel_.tile,
-        [&](int first, int rows) { kernel_.multiply(block.x.data() + first, rows, weights, sums); },
-        [&](int first, int at, int pixels) {
-          kernel_.finish(sums + at * kernel_.tile.columns, pixels, weights.columns, epilogue, channel,
-                         z != nullptr ? z + channel : z, static_cast<std::uint16_t*>(args.out) + channel,
-                         block.out.data() + first + at);
-        });
+    each_tile(block, kernel_.tile, kernel_.multiply, weights, sums, [&](float* of_group, int first, int pixels) {
+      kernel_.finish(of_group, pixels, weights.columns, epilogue, channel, z != nullptr ? z + channel : z,
+                     static_cast<std::uint16_t*>(args.out) + channel, block.out.data() + first);
+    });
   }
 
   const Kernel& kernel_;

@@ -17,6 +17,19 @@ void shifted(const T* from, std::int64_t count, T shift, T* to) {
   }
 }
 
+// Short runs in moves of 16 bytes, of which the last overlaps the one before it.
+void copy_run(const void* from, void* to, std::int64_t bytes) {
+  constexpr std::int64_t kMove = 16, kShort = 256;
+  if (bytes < kMove || bytes > kShort) {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+    return;
+  }
+  const auto* const x = static_cast<const std::byte*>(from);
+  auto* const y = static_cast<std::byte*>(to);
+  for (std::int64_t i = 0; i < bytes - kMove; i += kMove) std::memcpy(y + i, x + i, kMove);
+  std::memcpy(y + bytes - kMove, x + bytes - kMove, kMove);
+}
+
 }  // namespace
 
 template <class T>
@@ -28,12 +41,14 @@ Lines<T>::Lines(const ConvGeometry& geometry, const TileShape& tile, std::int64_
       terms_(geometry.taps * geometry.group_channels) {
   const ConvGeometry& g = geometry_;
   const std::int64_t together = tile.steps_together;
-  bool pointwise = g.taps == 1;
-  for (int i = 0; i < 3; ++i) pointwise = pointwise && g.pre[i] == 0 && g.post[i] == 0;
-  for (int i = 0; i < 3 && together > 1; ++i) pointwise = pointwise && g.stride[i] == 1;
+  pointwise_ = g.taps == 1;
+  for (int i = 0; i < 3; ++i) pointwise_ = pointwise_ && g.pre[i] == 0 && g.post[i] == 0;
   // With nothing between pixels, rows are equally far apart.
-  const bool packed = g.x.spatial[2] == g.channels && g.x.batch == g.x_size[0] * g.x_size[1] * g.x_size[2] * g.channels;
-  direct_ = pointwise && shift == 0 && g.x.channel == 1 && g.group_channels % (kPerStep * together) == 0 &&
+  bool packed = g.x.spatial[2] == g.channels && g.x.batch == g.x_size[0] * g.x_size[1] * g.x_size[2] * g.channels;
+  for (int i = 0; i < 3; ++i) packed = packed && g.stride[i] == 1;
+  rows_are_runs_ = shift == 0 && g.x.channel == 1 &&
+                   (g.filter[2] == 1 || (g.dilation[2] == 1 && g.x.spatial[2] == g.group_channels));
+  direct_ = pointwise_ && shift == 0 && g.x.channel == 1 && g.group_channels % (kPerStep * together) == 0 &&
             (together == 1 || packed);
   plan_lines();
 }
@@ -79,7 +94,7 @@ double Lines<T>::filled_rows() const {
 
 template <class T>
 void Lines<T>::plan_lines() {
-  constexpr std::int64_t kBlockBytes = 192 << 10;
+  constexpr std::int64_t kBlockBytes = 192 << 10, kSmallBlockBytes = 24 << 10, kFewWeights = 256 << 10;
   const ConvGeometry& g = geometry_;
   const std::int64_t filter_rows = g.filter[0] * g.filter[1];
   const bool side_by_side = g.dilation[2] == 1 || g.filter[2] == 1;
@@ -93,7 +108,12 @@ void Lines<T>::plan_lines() {
   const bool lines = !direct_ && !one_by_one_;
   if (lines && tile_.steps_together > 1) filled_ = filled_rows();
 
-  // The largest block whose lines fit into the second cache beside a panel.
+  steps_ = terms_ / run_terms_ * padded_steps(run_terms_);
+
+  // The largest block whose lines fit into the second cache beside a panel; into the first, where all panels fit into
+  // the second: so the channels of a pixel are stored soon after one another.
+  const bool few_weights = panels_ * tile_.columns * steps_ * step_bytes <= kFewWeights;
+  const std::int64_t most_bytes = few_weights ? kSmallBlockBytes : kBlockBytes, least_tiles = few_weights ? 2 : 1;
   const auto rows_of = [&](std::int64_t pixels) { return (pixels + g.y_size[2] - 2) / g.y_size[2] + 1; };
   const auto size_of = [&](std::int64_t tiles) {
     const std::int64_t pixels = tiles * tile_.rows;
@@ -101,11 +121,12 @@ void Lines<T>::plan_lines() {
     return rows_of(pixels) * filter_rows * line_pixels(std::min(pixels, g.y_size[2])) * g.group_channels;
   };
   block_tiles_ = Block::most_tiles;
-  while (block_tiles_ > 1 && size_of(block_tiles_) * static_cast<std::int64_t>(sizeof(T)) > kBlockBytes) --block_tiles_;
+  while (block_tiles_ > least_tiles && size_of(block_tiles_) * static_cast<std::int64_t>(sizeof(T)) > most_bytes) {
+    --block_tiles_;
+  }
 
   line_size_ = line_pixels(std::min(block_tiles_ * tile_.rows, g.y_size[2])) * g.group_channels;
   pixel_size_ = (line_step_ > 1 ? 1 : g.stride[2]) * g.group_channels;
-  steps_ = terms_ / run_terms_ * padded_steps(run_terms_);
   row_size_ = one_by_one_ ? kPerStep * steps_ : filter_rows * line_size_;
   if (!direct_) {
     const std::int64_t pixels = block_tiles_ * tile_.rows;
@@ -155,6 +176,50 @@ typename Lines<T>::Pixel Lines<T>::pixel_at(std::int64_t index) const {
   return pixel;
 }
 
+// Where the window of p begins; x: the group's first channel.
+template <class T>
+const T* Lines<T>::first_read(const T* x, const Pixel& p) const {
+  const ConvGeometry& g = geometry_;
+  return x + p.n * g.x.batch + (p.d * g.stride[0] - g.pre[0]) * g.x.spatial[0] +
+         (p.h * g.stride[1] - g.pre[1]) * g.x.spatial[1] + (p.w * g.stride[2] - g.pre[2]) * g.x.spatial[2];
+}
+
+template <class T>
+bool Lines<T>::is_inside(const Pixel& p) const {
+  const ConvGeometry& g = geometry_;
+  const std::int64_t at[3] = {p.d, p.h, p.w};
+  for (int i = 0; i < 3; ++i) {
+    const std::int64_t first = at[i] * g.stride[i] - g.pre[i];
+    if (first < 0 || first + (g.filter[i] - 1) * g.dilation[i] >= g.x_size[i]) return false;
+  }
+  return true;
+}
+
+// What `pixels` outputs from p on read: lines, or, one by one, what each reads: pixels of a row where they are
+// pointwise, else one.
+template <class T>
+void Lines<T>::copy(const T* x, T fill, const Pixel& p, std::int64_t pixels, T* to) const {
+  const ConvGeometry& g = geometry_;
+  if (!one_by_one_) return copy_lines(x, fill, p, pixels, to);
+  if (!rows_are_runs_ || !is_inside(p)) {
+    for (std::int64_t i = 0; i < pixels; ++i) copy_lines(x, fill, {p.n, p.d, p.h, p.w + i}, 1, to + i * row_size_);
+  } else {
+    const std::int64_t row = g.filter[2] * g.group_channels, bytes = row * static_cast<std::int64_t>(sizeof(T));
+    const T* from = first_read(x, p);
+    for (std::int64_t d = 0; d < g.filter[0]; ++d) {
+      for (std::int64_t h = 0; h < g.filter[1]; ++h) {
+        const T* const read = from + d * g.dilation[0] * g.x.spatial[0] + h * g.dilation[1] * g.x.spatial[1];
+        T* const written = to + (d * g.filter[1] + h) * row;
+        for (std::int64_t i = 0; i < pixels; ++i) {
+          copy_run(read + i * g.stride[2] * g.x.spatial[2], written + i * row_size_, bytes);
+        }
+      }
+    }
+  }
+  if (std::is_same_v<T, std::uint8_t>) return;  // any byte times a weight of zero is zero; a half may be no number
+  for (std::int64_t i = 0; i < pixels; ++i) std::fill(to + i * row_size_ + terms_, to + (i + 1) * row_size_, T{});
+}
+
 // What the filter reads for `pixels` outputs from p on; x: the group's first channel.
 template <class T>
 void Lines<T>::copy_lines(const T* x, T fill, const Pixel& p, std::int64_t pixels, T* to) const {
@@ -183,8 +248,6 @@ void Lines<T>::copy_lines(const T* x, T fill, const Pixel& p, std::int64_t pixel
       outside(line, end, count);
     }
   }
-  // Any byte times a weight of zero is zero; a half may be no number.
-  if (one_by_one_ && !std::is_same_v<T, std::uint8_t>) std::fill(to + terms_, to + row_size_, T{});
 }
 
 // Every line_step_-th pixel, their channels side by side.
@@ -214,37 +277,44 @@ void Lines<T>::gather(const T* x, T fill, std::int64_t group, std::int64_t first
   auto* to = static_cast<T*>(memory);
   // A group's rows lie equally far apart where they are of one output row, or of none.
   const bool starts_groups = tile_.steps_together > 1 && !direct_ && !one_by_one_;
-  const auto full = static_cast<std::size_t>(tile_.group_rows);
-  std::size_t rows = 0;  // those that groups lack included
+  const int full = tile_.group_rows;
+  int groups = 0, in_group = full;  // rows of the last group
+  std::size_t rows = 0;             // those that groups lack included
   const auto fill_group = [&] {
-    for (; rows % full != 0; ++rows) block.x[rows] = block.x[rows - 1];
+    for (; in_group < full; ++in_group, ++rows) block.x[rows] = block.x[rows - 1];
   };
   Pixel p = pixel_at(first);
   for (std::int64_t done = 0; done < count;) {
-    const std::int64_t pixels = one_by_one_ ? 1 : std::min(count - done, g.y_size[2] - p.w);
+    const std::int64_t pixels = one_by_one_ && !pointwise_ ? 1 : std::min(count - done, g.y_size[2] - p.w);
     const T* at = to;
     std::int64_t apart = pixel_size_;
     if (direct_) {
-      at = channels + p.n * g.x.batch + p.d * g.stride[0] * g.x.spatial[0] + p.h * g.stride[1] * g.x.spatial[1] +
-           p.w * g.stride[2] * g.x.spatial[2];
+      at = first_read(channels, p);
       apart = g.stride[2] * g.x.spatial[2];
     } else {
-      copy_lines(channels, fill, p, pixels, to);
-      to += row_size_;
+      copy(channels, fill, p, pixels, to);
+      if (one_by_one_) apart = row_size_;
+      to += one_by_one_ ? pixels * row_size_ : row_size_;
     }
     if (starts_groups) fill_group();
     std::int64_t out = p.n * g.y.batch + p.d * g.y.spatial[0] + p.h * g.y.spatial[1] + p.w * g.y.spatial[2];
-    for (std::int64_t j = 0; j < pixels; ++j, ++rows, at += apart, out += g.y.spatial[2]) {
-      block.x[rows] = at;
-      block.out[rows] = out;
-      block.pixels[rows / full] = static_cast<int>(rows % full + 1);
+    for (std::int64_t left = pixels; left > 0;) {
+      if (in_group == full) in_group = 0, ++groups;
+      const int here = static_cast<int>(std::min<std::int64_t>(left, full - in_group));
+      for (int j = 0; j < here; ++j, ++rows, at += apart, out += g.y.spatial[2]) {
+        block.x[rows] = at;
+        block.out[rows] = out;
+      }
+      in_group += here;
+      left -= here;
+      block.pixels[static_cast<std::size_t>(groups - 1)] = in_group;
     }
     done += pixels;
     p.w += pixels;
     if (p.w == g.y_size[2]) p = pixel_at(first + done);
   }
   fill_group();
-  block.groups = static_cast<int>(rows / full);
+  block.groups = groups;
 }
 
 BlockLoop::BlockLoop(const ConvGeometry& g, const TileShape& tile, std::int64_t block_tiles, std::int64_t panels,

@@ -84,6 +84,9 @@ class Lines {
   double filled_rows() const;
   std::int64_t padded_steps(std::int64_t run_terms) const;
   std::int64_t line_pixels(std::int64_t pixels) const;
+  const T* first_read(const T* x, const Pixel& p) const;
+  bool is_inside(const Pixel& p) const;
+  void copy(const T* x, T fill, const Pixel& p, std::int64_t pixels, T* to) const;
   void copy_lines(const T* x, T fill, const Pixel& p, std::int64_t pixels, T* to) const;
   void copy_pixels(const T* from, std::int64_t count, T* to) const;
 
@@ -95,6 +98,8 @@ class Lines {
   bool direct_;
   double filled_ = 1;
   bool one_by_one_ = false;  // each pixel has lines of its own
+  bool pointwise_;           // a filter of 1, without padding
+  bool rows_are_runs_;       // what a row of the filter reads lies side by side in x
   // In elements:
   std::int64_t line_step_;             // from a line's pixel to the next in x, in pixels
   std::int64_t line_size_, row_size_;  // from one line, and from one output row's lines, to the next
@@ -107,16 +112,45 @@ class Lines {
   std::size_t block_bytes_ = 0;
 };
 
-// For each tile of a block: multiply(its first row, how many rows count), then finish(first row, row in the tile,
-// pixels) for each of its groups.
-template <class MultiplyTile, class Finish>
-void each_tile(const Block& block, const TileShape& tile, MultiplyTile multiply, Finish finish) {
-  const int groups = tile.rows / tile.group_rows;
-  for (int group = 0; group < block.groups; group += groups) {
-    const int first = group * tile.group_rows, last = std::min(groups, block.groups - group) - 1;
-    const int* const pixels = block.pixels.data() + group;
-    multiply(first, last * tile.group_rows + pixels[last]);
-    for (int i = 0; i <= last; ++i) finish(first, i * tile.group_rows, pixels[i]);
+// Sums of a block's tiles.
+template <class Sum>
+struct alignas(64) TileSums {
+  Sum of[Block::most_tiles][max_rows * max_columns];
+};
+
+// For each tile of a block its products with a panel, then finish(sums, its first row, pixels) for each of its groups.
+//
+// A tile is finished while the next one is under way: it would wait for its sums to reach the cache. With AMX a panel
+// that the first cache does not hold is taken in parts, each of which meets all tiles: else both operands came from the
+// second cache, which is not fast enough.
+template <class Sum, class Finish>
+void each_tile(const Block& block, const TileShape& tile, Multiply<Sum> multiply, Panel panel, TileSums<Sum>& sums,
+               Finish finish) {
+  constexpr std::int64_t kPart = 128, kMost = 192;  // steps: 16 KiB, 24 KiB
+  const int groups = tile.rows / tile.group_rows, tiles = (block.groups + groups - 1) / groups;
+  const auto multiply_tile = [&](int i) {
+    const int group = i * groups, last = std::min(groups, block.groups - group) - 1;
+    multiply(block.x.data() + group * tile.group_rows,
+             last * tile.group_rows + block.pixels[static_cast<std::size_t>(group + last)], panel, sums.of[i]);
+  };
+  const std::int64_t steps = panel.steps, parts = steps > kMost && tile.steps_together > 1 ? ceil_div(steps, kPart) : 1;
+  for (std::int64_t part = 0, done = 0; part < parts; ++part, done += panel.steps) {
+    panel.steps = (steps - done) / (parts - part) / tile.steps_together * tile.steps_together;
+    if (part + 1 < parts) {
+      for (int i = 0; i < tiles; ++i) multiply_tile(i);
+      panel.weights = static_cast<const std::byte*>(panel.weights) + panel.steps * tile.columns * step_bytes;
+      panel.at += panel.steps;
+      panel.more = true;
+    }
+  }
+  for (int i = 0; i <= tiles; ++i) {
+    if (i < tiles) multiply_tile(i);
+    if (i == 0) continue;
+    const int group = (i - 1) * groups;
+    for (int k = 0; k < std::min(groups, block.groups - group); ++k) {
+      finish(sums.of[i - 1] + k * tile.group_rows * tile.columns, (group + k) * tile.group_rows,
+             block.pixels[static_cast<std::size_t>(group + k)]);
+    }
   }
 }
 

@@ -27,11 +27,11 @@ struct Panel {
   const std::int32_t* again;
   std::int64_t again_count;
   int columns;  // that count, up to the tile's; of others the sums are not needed
+  bool more;    // added to what c has
 };
 
 // `a`: one pointer per row, of which row_count count; others repeat a valid one. Where steps are taken together, all
-// rows of a group are read before another one: as many as there are, equally far apart. `c`: rows x columns, row-major,
-// overwritten.
+// rows of a group are read before another one: as many as there are, equally far apart. `c`: rows x columns, row-major.
 template <class Sum>
 using Multiply = void (*)(const void* const* a, int row_count, const Panel& panel, Sum* c);
 

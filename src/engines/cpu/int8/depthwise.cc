@@ -287,7 +287,7 @@ class DepthwisePlan final : public PackedPlan {
         const int count = std::min(kernel_.tile.rows, last - at);
         kernel_.multiply_channels(pixels.data() + at, count, x_signed, channel, columns, geometry_.taps,
                                   weights_.pairs(packed, panel), finishing.sums());
-        finishing.finish(0, count, pixels.offsets() + at);
+        finishing.finish(finishing.sums(), count, pixels.offsets() + at);
       }
     };
     const bool in_quads = weights_.has_quads() && finishing.bytes() && !finishing.bytes()->has_residual;

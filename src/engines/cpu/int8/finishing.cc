@@ -159,19 +159,19 @@ std::optional<FinishBytes> Finishing::in_bytes() {
                      .most_apart_t = static_cast<float>(0.5 - kError)};
 }
 
-void Finishing::finish(int first, int rows, const std::int64_t* offsets, const std::int32_t* row_terms) {
-  if (!bytes_) return finish_exactly(first, rows, offsets, row_terms);
+void Finishing::finish(std::int32_t* sums, int rows, const std::int64_t* offsets, const std::int32_t* row_terms) {
+  if (!bytes_) return finish_exactly(sums, rows, offsets, row_terms);
   const auto* z = static_cast<const std::byte*>(args_.z);
   std::array<int, max_rows> doubtful;
-  const int doubts = kernel_.finish_bytes(own_.sums + first * kernel_.tile.columns, rows, *bytes_,
-                                          finish_.z ? z + channels_at_ : nullptr, out_, offsets, doubtful.data());
+  const int doubts =
+      kernel_.finish_bytes(sums, rows, *bytes_, finish_.z ? z + channels_at_ : nullptr, out_, offsets, doubtful.data());
   for (const int row : std::span(doubtful).first(static_cast<std::size_t>(doubts))) {
-    finish_exactly(first + row, 1, offsets + row, nullptr);
+    finish_exactly(sums + row * kernel_.tile.columns, 1, offsets + row, nullptr);
   }
 }
 
-void Finishing::finish_exactly(int first, int rows, const std::int64_t* offsets, const std::int32_t* row_terms) {
-  std::int32_t* const sums = own_.sums + first * kernel_.tile.columns;
+void Finishing::finish_exactly(std::int32_t* sums, int rows, const std::int64_t* offsets,
+                               const std::int32_t* row_terms) {
   if (finish_.z) load_residual(rows, offsets);
   finish_.row_terms = row_terms;
   kernel_.finish(sums, rows, finish_);

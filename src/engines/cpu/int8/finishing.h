@@ -21,19 +21,19 @@ class Finishing {
   // `w_shift` is added to weights' zero points that come with the execution.
   void start(std::int64_t filter, int columns, const std::int32_t* column_terms, std::int32_t w_shift = 0);
 
-  std::int32_t* sums() { return own_.sums; }  // max_rows x kernel.tile.columns
+  std::int32_t* sums() { return own_.sums; }  // a tile's, for callers that have no other place: max_rows x columns
   // What finish_bytes() takes, where f32 can do it.
   const std::optional<FinishBytes>& bytes() const { return bytes_; }
   std::byte* out() const { return out_; }  // of 8 bits: where the first column goes, of the first pixel
 
-  // Stores what becomes of `rows` of sums() from the first on: the r-th of them at `offsets[r]` elements from the first
-  // pixel. `row_terms`: of kernels.h.
-  void finish(int first, int rows, const std::int64_t* offsets, const std::int32_t* row_terms = nullptr);
+  // Stores what becomes of `rows` of sums, which are overwritten: the r-th of them at `offsets[r]` elements from the
+  // first pixel. `row_terms`: of kernels.h.
+  void finish(std::int32_t* sums, int rows, const std::int64_t* offsets, const std::int32_t* row_terms = nullptr);
 
  private:
   std::optional<FinishBytes> in_bytes();
   void load_residual(int rows, const std::int64_t* offsets);
-  void finish_exactly(int first, int rows, const std::int64_t* offsets, const std::int32_t* row_terms);
+  void finish_exactly(std::int32_t* sums, int rows, const std::int64_t* offsets, const std::int32_t* row_terms);
   void store(const std::int32_t* sums, int rows, const std::int64_t* offsets);
 
   // The values of a panel's columns as vectors are read of them, and tiles of sums and of a residual.

@@ -43,11 +43,12 @@ class GemmPlan final : public PackedPlan {
       auto* memory =
           static_cast<std::byte*>(scratch) + static_cast<std::size_t>(thread) * panels_.lines().block_bytes();
       ByteBlock block;
+      TileSums<std::int32_t> sums;
       Finishing finishing(problem(), g, kernel_, args, g.taps * g.group_channels, panels_.has_row_terms());
       loop.each(begin, end,
                 [&](std::int64_t group, std::int64_t first, std::int64_t count, std::int64_t panel, std::int64_t last) {
                   panels_.gather(args.x, x_zero, group, first, count, memory, block);
-                  for (; panel < last; ++panel) run_panel(packed, column_terms, group, panel, block, finishing);
+                  for (; panel < last; ++panel) run_panel(packed, column_terms, group, panel, block, sums, finishing);
                 });
       kernel_.release();
     });
@@ -55,20 +56,17 @@ class GemmPlan final : public PackedPlan {
   }
 
   void run_panel(const void* packed, const std::int32_t* column_terms, std::int64_t group, std::int64_t panel,
-                 const ByteBlock& block, Finishing& finishing) const {
+                 const ByteBlock& block, TileSums<std::int32_t>& sums, Finishing& finishing) const {
     const ConvGeometry& g = panels_.geometry();
     const std::int64_t column = panel * kernel_.tile.columns;  // in the group
     finishing.start(group * g.group_filters + column,
                     static_cast<int>(std::min<std::int64_t>(kernel_.tile.columns, g.group_filters - column)),
                     column_terms + panels_.first_column(group, panel), panels_.w_shift());
     const Panel weights = panels_.panel(packed, group, panel);
-    each_tile(
-        block, kernel_.tile,
-        [&](int first, int rows) { kernel_.multiply(block.x.data() + first, rows, weights, finishing.sums()); },
-        [&](int first, int at, int pixels) {
-          finishing.finish(at, pixels, block.out.data() + first + at,
-                           panels_.has_row_terms() ? block.terms.data() + first + at : nullptr);
-        });
+    each_tile(block, kernel_.tile, kernel_.multiply, weights, sums, [&](std::int32_t* of_group, int first, int pixels) {
+      finishing.finish(of_group, pixels, block.out.data() + first,
+                       panels_.has_row_terms() ? block.terms.data() + first : nullptr);
+    });
   }
 
   const Kernel& kernel_;

@@ -54,7 +54,7 @@ void multiply_as_amx_does(const void* const* a, int row_count, const cpu::Panel&
     const auto* first = static_cast<const std::uint8_t*>(group[0]);
     const std::uint8_t* row = first + r % kGroup * (static_cast<const std::uint8_t*>(group[1]) - first);
     for (int n = 0; n < kColumns; ++n) {
-      std::uint32_t sum = 0;
+      std::uint32_t sum = panel.more ? static_cast<std::uint32_t>(c[r * kColumns + n]) : 0;
       for (std::int64_t i = 0; i < panel.steps; ++i) {
         const std::uint8_t* x = row + panel.at[i / kSteps * kSteps] + i % kSteps * 4;
         for (int b = 0; b < 4; ++b) sum += static_cast<std::uint32_t>(x[b] * weights[(i * kColumns + n) * 4 + b]);
