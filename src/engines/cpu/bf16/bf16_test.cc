@@ -133,6 +133,7 @@ TEST_F(Bf16, LinesOfWideMaps) {
         "2x64x14x29,nhwc:w=bf16,40x64x3x3,nchw:y=bf16,2x40x7x15,nhwc:pad=1x1:stride=2x2",
         "1x3x31x59,nhwc:w=bf16,64x3x7x7,nchw:y=bf16,1x64x16x30,nhwc:pad=3x3:stride=2x2",
         "1x128x12x20,nhwc:w=bf16,32x64x3x3,nchw:y=bf16,1x32x12x20,nhwc:pad=2x2:dilation=2x2:groups=2",
+        "1x64x20x20,nhwc:w=bf16,256x64x3x3,nchw:y=bf16,1x256x20x20,nhwc:pad=1x1",  // a block with the most tiles
         "1x24x9x40,nhwc:w=bf16,20x24x3x3,nchw:y=bf16,1x20x9x40,nhwc:pad=1x1",
         "1x64x7x7,nhwc:w=bf16,48x64x3x3,nchw:y=bf16,1x48x7x7,nhwc:pad=1x1:mode=conv"}) {
     expect_close(std::string("fprop:x=bf16,") + rest);

@@ -120,7 +120,7 @@ void Lines<T>::plan_lines() {
     if (!lines) return pixels * terms_;
     return rows_of(pixels) * filter_rows * line_pixels(std::min(pixels, g.y_size[2])) * g.group_channels;
   };
-  block_tiles_ = Block::most_tiles;
+  block_tiles_ = tile_.steps_together > 1 ? Block::most_tiles / 2 : Block::most_tiles;  // groups may be less than full
   while (block_tiles_ > least_tiles && size_of(block_tiles_) * static_cast<std::int64_t>(sizeof(T)) > most_bytes) {
     --block_tiles_;
   }

@@ -112,7 +112,7 @@ class Lines {
   std::size_t block_bytes_ = 0;
 };
 
-// Sums of a block's tiles.
+// Sums of a block's tiles, of which there may be more than block_tiles() where groups are not full.
 template <class Sum>
 struct alignas(64) TileSums {
   Sum of[Block::most_tiles][max_rows * max_columns];

@@ -208,6 +208,8 @@ TEST(Int8, LinesOfWideMaps) {
            "fprop:x=u8,1x3x61x59,nhwc:w=s8,64x3x7x7,nchw:y=u8,1x64x31x30,nhwc:pad=3x3:stride=2x2:requant=channel:act="
            "relu:zp=129,0,0",
            "fprop:x=u8,1x128x12x20,nhwc:w=s8,32x64x3x3,nchw:y=s32,1x32x12x20,nhwc:pad=2x2:dilation=2x2:groups=2",
+           "fprop:x=u8,1x64x20x20,nhwc:w=s8,512x64x3x3,nchw:y=s32,1x512x20x20,nhwc:pad=1x1",  // a block of the most
+                                                                                              // tiles
            "fprop:x=u8,1x64x3x700,nhwc:w=s8,32x64x3x3,nchw:y=s32,1x32x1x698,nhwc:zp=given,0,0",
            "fprop:x=u8,1x16x20x48,nchw:w=s8,32x16x3x3,nchw:y=u8,1x32x20x48,nchw:pad=1x1:requant=channel:zp=3,0,0",
            "fprop:x=u8,1x48x9x40,nhwc:w=s8,20x48x1x3,nchw:y=s32,1x20x9x19,nhwc:stride=1x2",
