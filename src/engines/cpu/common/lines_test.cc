@@ -35,15 +35,16 @@ TEST(Lines, BlocksHaveRoomForTheirGroups) {
         std::vector<std::uint16_t> memory(lines.block_bytes() / sizeof(std::uint16_t));
         Block block;
         std::int64_t seen = 0;
-        loop.each(0, loop.items(), [&](std::int64_t group, std::int64_t first, std::int64_t count, std::int64_t begin,
-                                       std::int64_t end) {
-          lines.gather(x.data(), 0, group, first, count, memory.data(), block);
-          ASSERT_LE(block.groups * tile.group_rows, Block::most_tiles * tile.rows);
-          std::int64_t pixels = 0;
-          for (int i = 0; i < block.groups; ++i) pixels += block.pixels[static_cast<std::size_t>(i)];
-          EXPECT_EQ(pixels, count);
-          seen += count * (end - begin);
-        });
+        loop.each(
+            0, loop.items(),
+            [&](std::int64_t group, std::int64_t first, std::int64_t count, std::int64_t begin, std::int64_t end) {
+              lines.gather(x.data(), 0, group, first, count, memory.data(), block);
+              ASSERT_LE(block.groups * tile.group_rows, Block::most_tiles * tile.rows);
+              std::int64_t pixels = 0;
+              for (int i = 0; i < block.groups; ++i) pixels += block.pixels[static_cast<std::size_t>(i)];
+              EXPECT_EQ(pixels, count);
+              seen += count * (end - begin);
+            });
         EXPECT_EQ(seen, height * width * panels);
       }
     }
