@@ -86,7 +86,9 @@ class GemmPlan final : public PackedPlan {
       loop.each(begin, end,
                 [&](std::int64_t group, std::int64_t first, std::int64_t count, std::int64_t panel, std::int64_t last) {
                   lines_.gather(static_cast<const std::uint16_t*>(args.x), 0, group, first, count, memory, block);
-                  for (; panel < last; ++panel) run_panel(args, epilogue, packed, group, panel, block, sums);
+                  for (std::int64_t i = panel; i < last; ++i) {
+                    run_panel(args, epilogue, packed, group, i, i == panel, block, sums);
+                  }
                 });
       kernel_.release();
     });
@@ -94,14 +96,15 @@ class GemmPlan final : public PackedPlan {
   }
 
   void run_panel(const ConvArgs& args, const EpilogueArgs& epilogue, const void* packed, std::int64_t group,
-                 std::int64_t panel, const Block& block, TileSums<float>& sums) const {
+                 std::int64_t panel, bool is_first, const Block& block, TileSums<float>& sums) const {
     const std::int64_t column = panel * kernel_.tile.columns;  // in the group
     const std::int64_t channel = group * geometry_.group_filters + column;
     const Panel weights{
         .weights = static_cast<const std::byte*>(packed) + (group * panels_ + panel) * panel_bytes_,
         .at = lines_.steps_at(),
         .steps = lines_.steps(),
-        .columns = static_cast<int>(std::min<std::int64_t>(kernel_.tile.columns, geometry_.group_filters - column))};
+        .columns = static_cast<int>(std::min<std::int64_t>(kernel_.tile.columns, geometry_.group_filters - column)),
+        .next_rows = is_first && lines_.direct()};
     const auto* const z = static_cast<const std::uint16_t*>(args.z);
     each_tile(block, kernel_.tile, kernel_.multiply, weights, sums, [&](float* of_group, int first, int pixels) {
       kernel_.finish(of_group, pixels, weights.columns, epilogue, channel, z != nullptr ? z + channel : z,

@@ -129,6 +129,11 @@ void each_tile(const Block& block, const TileShape& tile, Multiply<Sum> multiply
   constexpr std::int64_t kPart = 128, kMost = 192;  // steps: 16 KiB, 24 KiB
   const int groups = tile.rows / tile.group_rows, tiles = (block.groups + groups - 1) / groups;
   const auto multiply_tile = [&](int i) {
+    // Tiles ask for what comes behind, the next part or panel, in equal shares of whole cache lines.
+    const std::int64_t row = tile.columns * step_bytes, together = tile.steps_together;
+    panel.next_bytes = ceil_div(row * together / tiles, 64) * 64;
+    panel.next = static_cast<const std::byte*>(panel.weights) + panel.steps * row +
+                 i * (panel.steps / together) * panel.next_bytes;
     const int group = i * groups, last = std::min(groups, block.groups - group) - 1;
     multiply(block.x.data() + group * tile.group_rows,
              last * tile.group_rows + block.pixels[static_cast<std::size_t>(group + last)], panel, sums.of[i]);

@@ -28,6 +28,11 @@ struct Panel {
   std::int64_t again_count;
   int columns;  // that count, up to the tile's; of others the sums are not needed
   bool more;    // added to what c has
+  // What AMX asks for meanwhile: with steps together so many bytes of weights each, from `next` on; rows of x two tiles
+  // further, where they follow one another.
+  const void* next;
+  std::int64_t next_bytes;
+  bool next_rows;
 };
 
 // `a`: one pointer per row, of which row_count count; others repeat a valid one. Where steps are taken together, all

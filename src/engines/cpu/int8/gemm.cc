@@ -48,7 +48,9 @@ class GemmPlan final : public PackedPlan {
       loop.each(begin, end,
                 [&](std::int64_t group, std::int64_t first, std::int64_t count, std::int64_t panel, std::int64_t last) {
                   panels_.gather(args.x, x_zero, group, first, count, memory, block);
-                  for (; panel < last; ++panel) run_panel(packed, column_terms, group, panel, block, sums, finishing);
+                  for (std::int64_t i = panel; i < last; ++i) {
+                    run_panel(packed, column_terms, group, i, i == panel, block, sums, finishing);
+                  }
                 });
       kernel_.release();
     });
@@ -56,13 +58,14 @@ class GemmPlan final : public PackedPlan {
   }
 
   void run_panel(const void* packed, const std::int32_t* column_terms, std::int64_t group, std::int64_t panel,
-                 const ByteBlock& block, TileSums<std::int32_t>& sums, Finishing& finishing) const {
+                 bool is_first, const ByteBlock& block, TileSums<std::int32_t>& sums, Finishing& finishing) const {
     const ConvGeometry& g = panels_.geometry();
     const std::int64_t column = panel * kernel_.tile.columns;  // in the group
     finishing.start(group * g.group_filters + column,
                     static_cast<int>(std::min<std::int64_t>(kernel_.tile.columns, g.group_filters - column)),
                     column_terms + panels_.first_column(group, panel), panels_.w_shift());
-    const Panel weights = panels_.panel(packed, group, panel);
+    Panel weights = panels_.panel(packed, group, panel);
+    weights.next_rows = is_first && panels_.lines().direct();
     each_tile(block, kernel_.tile, kernel_.multiply, weights, sums, [&](std::int32_t* of_group, int first, int pixels) {
       finishing.finish(of_group, pixels, block.out.data() + first,
                        panels_.has_row_terms() ? block.terms.data() + first : nullptr);

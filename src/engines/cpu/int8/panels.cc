@@ -47,7 +47,7 @@ std::size_t Panels::packed_bytes() const {
 Panel Panels::panel(const void* packed, std::int64_t group, std::int64_t panel) const {
   const auto* bytes = static_cast<const std::byte*>(packed);
   const std::int64_t at = group * per_group_ + panel;
-  Panel found{bytes + at * panel_bytes(), lines_.steps_at(), lines_.steps(), nullptr, 0, 0, false};
+  Panel found{.weights = bytes + at * panel_bytes(), .at = lines_.steps_at(), .steps = lines_.steps()};
   found.columns = static_cast<int>(
       std::min<std::int64_t>(kernel_.tile.columns, geometry_.group_filters - panel * kernel_.tile.columns));
   if (again_) {
