@@ -97,6 +97,12 @@ std::optional<Guess> guess(std::size_t index, const ConvProblem& p) {
   if (row.family == "brgconv_bwd_w" && p.groups > 1 && p.w.dims[1] == 1) return std::nullopt;
   if (row.family == "jit_dw" && (row.level == "avx2" || row.level == "sse41") && p.groups < 8) return std::nullopt;
   if (!fits(row, p)) return std::nullopt;
+  // Offered in a form without the bias (forms_of).
+  if (row.family == "brdgmm_dw" && p.epilogue.bias && size_of(p.x.type) == 2) {
+    ConvProblem bare = p;
+    bare.epilogue.bias = false;
+    return onednn::guess(index, bare);
+  }
   Guess guess;
   // Of others oneDNN has to be asked: the guess is the least that it can cost, so that nothing slower is taken before.
   if (!is_known_processor() || !is_usual(p)) return guess;

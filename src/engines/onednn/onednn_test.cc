@@ -472,6 +472,23 @@ TEST(OneDnn, DepthwiseBytesLoseTheLastChannelsScales) {
   }
 }
 
+// oneDNN takes no bias that is wider than x there: it is added behind the sum.
+TEST(OneDnn, HalvesOfDepthwiseLayersHaveABias) {
+  if (!processor_has("avx512_bf16")) GTEST_SKIP() << "no AVX512_BF16";
+  for (const int channels : {16, 17, 40, 144}) {
+    for (const char* rest : {"", ":act=clip,0,6", ":act=prelu", ":gamma=0.5:act=swish,1"}) {
+      testing::EngineCase test;
+      test.engine = &engine("onednn.brdgmm_dw_avx512");
+      test.problem = problem(
+          fmt::format("fprop:x=bf16,2x{0}x14x15,nhwc:w=bf16,{0}x1x3x3:y=bf16,2x{0}x14x15,nhwc:pad=1x1:groups={0}"
+                      ":bias=1{1}",
+                      channels, rest));
+      EXPECT_EQ(reason("onednn.brdgmm_dw_avx512", print(test.problem)), "taken");
+      EXPECT_EQ(run(test).failure, "") << print(test.problem);
+    }
+  }
+}
+
 // Measured (a Xeon): 47 us on one thread and 41 to 51 on two with 64 filters, 229 and 152 with 192.
 TEST(OneDnn, ThreadsShareNoMorePartsThanThereAre) {
   if (cpu_features().isa < Isa::avx512) GTEST_SKIP() << "no AVX-512";

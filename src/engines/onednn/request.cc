@@ -233,14 +233,23 @@ dnnl::memory::dims less_one(const Dims& dims) {
   return less;
 }
 
+// Whether implementations (brdgmm_dw) are offered for the problem without its bias only, as that is wider than x.
+bool takes_no_wide_bias(const ConvProblem& p) {
+  return p.pass == Pass::fprop && (p.x.type == DataType::bf16 || p.x.type == DataType::f16) && p.epilogue.bias &&
+         p.alpha == 1 && p.groups > 1 && p.w.dims[1] == 1 && p.w.dims[0] == p.groups;
+}
+
 }  // namespace
 
 std::vector<Form> forms_of(const ConvProblem& problem) {
   std::vector<Form> forms;
   const double gamma = problem.epilogue.gamma;
   for (const bool any : {false, true}) {
-    if (gamma == 0 || gamma == 1) forms.push_back({any, false});
-    if (gamma != 0 && problem.beta == 0) forms.push_back({any, true});
+    for (const bool bias_after : {false, true}) {
+      if (bias_after && !takes_no_wide_bias(problem)) continue;
+      if (gamma == 0 || gamma == 1) forms.push_back({any, false, bias_after});
+      if (gamma != 0 && problem.beta == 0) forms.push_back({any, true, bias_after});
+    }
   }
   return forms;
 }
@@ -331,13 +340,14 @@ void Request::set_attributes() {
     ops.append_binary(algorithm, asked);
   };
   const Type bias_type = p.compute == DataType::s32 ? Type::s32 : Type::f32;
-  if (e.bias && p.alpha == 1) {
+  const bool bias_after = p.alpha != 1 || form_.bias_after_sum;
+  if (e.bias && !bias_after) {
     bias_ = dnnl::memory::desc({p.out_channels()}, bias_type, Tag::a);
     extras_.push_back({DNNL_ARG_BIAS, Source::bias, bias_});
   }
   if (p.alpha != 1) ops.append_eltwise(dnnl::algorithm::eltwise_linear, static_cast<float>(p.alpha), 0);
   if (p.beta != 0) ops.append_sum(static_cast<float>(p.beta));
-  if (e.bias && p.alpha != 1) {
+  if (e.bias && bias_after) {
     const auto desc = per_channel(p, bias_type);
     binary(dnnl::algorithm::binary_add, desc, Source::bias, desc);
   }

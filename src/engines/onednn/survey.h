@@ -17,6 +17,7 @@ namespace convoy::onednn {
 struct Form {
   bool any_layout = false;       // activations in the format that the implementation prefers, else as given
   bool residual_by_sum = false;  // z is copied to out and scaled and added from there, else it is a binary post-op
+  bool bias_after_sum = false;   // the bias is a binary post-op, else it is the convolution's own
   friend bool operator==(const Form&, const Form&) = default;
 };
 
