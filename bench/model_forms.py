@@ -8,6 +8,7 @@ import re
 
 import numpy as np
 import onnx
+import onnxruntime
 from onnxruntime import quantization
 from onnxruntime.quantization.shape_inference import quant_pre_process
 from onnxruntime.transformers import float16
@@ -66,6 +67,11 @@ def in_form(path, form, name, shape, folder):
         return target
     fixed = _with_fixed_input(path, name, shape, folder / "fixed.onnx")
     quant_pre_process(str(fixed), str(folder / "prepared.onnx"), skip_symbolic_shape=True)
+    nodes = onnx.load(str(folder / "prepared.onnx"), load_external_data=False).graph.node
+    convolved = {node.output[0] for node in nodes if node.op_type == "Conv"}
+    if any(node.op_type == "BatchNormalization" and node.input[0] in convolved for node in nodes):
+        raise RuntimeError(f"ONNX Runtime {onnxruntime.__version__} left a BatchNormalization behind a Conv of {path}: quantized, "
+                           "it would be another network")
     formats = quantization.QuantFormat
     quantization.quantize_static(
         str(folder / "prepared.onnx"), str(target), _Calibration(name, shape), per_channel=True,
