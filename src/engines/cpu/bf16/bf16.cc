@@ -58,8 +58,8 @@ class Bf16Engine final : public cost::FittedEngine {
 
  private:
   Work work(const ConvProblem& problem, const KnobValues&, const PlanRequest&) const override {
-    const auto positions = static_cast<double>(problem.y.elements() / problem.out_channels());
-    return {positions * bf16::work_of(problem, kernel_).cycles / 3e9};
+    const std::int64_t positions = problem.y.elements() / problem.out_channels();
+    return {static_cast<double>(positions) * bf16::work_of(problem, kernel_).cycles / 3e9};
   }
 
   EngineInfo info_;

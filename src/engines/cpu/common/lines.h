@@ -135,8 +135,8 @@ void each_tile(const Block& block, const TileShape& tile, Multiply<Sum> multiply
     panel.next = static_cast<const std::byte*>(panel.weights) + panel.steps * row +
                  i * (panel.steps / together) * panel.next_bytes;
     const int group = i * groups, last = std::min(groups, block.groups - group) - 1;
-    multiply(block.x.data() + group * tile.group_rows,
-             last * tile.group_rows + block.pixels[static_cast<std::size_t>(group + last)], panel, sums.of[i]);
+    multiply(block.x.data() + group * tile.group_rows, last * tile.group_rows + block.pixels[group + last], panel,
+             sums.of[i]);
   };
   const std::int64_t steps = panel.steps, parts = steps > kMost && tile.steps_together > 1 ? ceil_div(steps, kPart) : 1;
   for (std::int64_t part = 0, done = 0; part < parts; ++part, done += panel.steps) {
@@ -154,7 +154,7 @@ void each_tile(const Block& block, const TileShape& tile, Multiply<Sum> multiply
     const int group = (i - 1) * groups;
     for (int k = 0; k < std::min(groups, block.groups - group); ++k) {
       finish(sums.of[i - 1] + k * tile.group_rows * tile.columns, (group + k) * tile.group_rows,
-             block.pixels[static_cast<std::size_t>(group + k)]);
+             block.pixels[group + k]);
     }
   }
 }
