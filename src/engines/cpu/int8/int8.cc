@@ -129,13 +129,13 @@ class Int8AmxEngine final : public Int8Engine {
 // Never destroyed: they may run while the process ends.
 const Engine& int8_engine() {
   static const auto& engine = *new Int8Engine(
-      "cpu.int8", 6, "s8 and u8 fprop by GEMM over implicit im2col tiles, VNNI where the processor has it", Isa::avx2);
+      "cpu.int8", 7, "s8 and u8 fprop by GEMM over implicit im2col tiles, VNNI where the processor has it", Isa::avx2);
   return engine;
 }
 
 const Engine& int8_amx_engine() {
   static const auto& engine =
-      *new Int8AmxEngine("cpu.int8_amx", 2, "s8 and u8 fprop by GEMM over implicit im2col in AMX's tiles", Isa::avx512);
+      *new Int8AmxEngine("cpu.int8_amx", 3, "s8 and u8 fprop by GEMM over implicit im2col in AMX's tiles", Isa::avx512);
   return engine;
 }
 
