@@ -16,16 +16,17 @@ ConvGeometry with_merged_groups(ConvGeometry g, std::int64_t merged) {
   return g;
 }
 
-// Estimates, not fitted: a tile of 16 pixels and 16 columns takes AMX 16 cycles for 16 steps, vectors 8 a step;
-// gathering and finishing as Lines counts them.
+// Estimates, not fitted: a tile of 16 pixels and 16 columns takes AMX 16 cycles for 16 steps, vectors 8 a step, and
+// with these each pixel some besides (a Zen 5: 14 in all with 2 steps); gathering and finishing as Lines counts them.
 double cycles_of(const ConvGeometry& g, const TileShape& tile) {
-  constexpr double kBytes = 32, kRow = 15, kFinish = 3;
+  constexpr double kBytes = 32, kRow = 15, kFinish = 3, kPixel = 8;
   const std::int64_t columns = ceil_div(g.group_filters, tile.columns / 2);
   const Lines<std::uint16_t> lines(g, tile, ceil_div(g.group_filters, tile.columns), 0);
   const double a_step = tile.steps_together > 1 ? 1.0 / 16 : 0.5;
   const double products = a_step * static_cast<double>(columns * lines.steps()) / lines.filled();
   const double copied = lines.copied_bytes() / kBytes + (lines.direct() ? 0 : kRow);
-  return static_cast<double>(g.groups) * (products + copied + kFinish * static_cast<double>(columns));
+  const double each = tile.steps_together > 1 ? 0 : kPixel;
+  return static_cast<double>(g.groups) * (products + copied + each + kFinish * static_cast<double>(columns));
 }
 
 class GemmPlan final : public PackedPlan {
