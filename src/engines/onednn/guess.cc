@@ -78,7 +78,7 @@ bool fits(const Implementation& row, const ConvProblem& p) {
     case Shape::pointwise:
       return ones(p.w.dims);
     case Shape::depthwise:
-      return p.groups > 1 && p.w.dims[1] == 1 && p.w.dims[0] == p.groups;
+      return is_depthwise(p);
     case Shape::whole_window:
       return ones(p.y.dims);
   }

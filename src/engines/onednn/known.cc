@@ -9,8 +9,6 @@
 namespace convoy::onednn {
 namespace {
 
-bool is_depthwise(const ConvProblem& p) { return p.groups > 1 && p.w.dims[1] == 1 && p.w.dims[0] == p.groups; }
-
 // Whether a post-operation reads something for each channel or element. A residual with another factor than 1 is what
 // out holds before.
 bool has_operands(const ConvProblem& p) {

@@ -25,6 +25,9 @@ struct Extra {
   dnnl::memory::desc desc;  // as it lies in the caller's memory
 };
 
+// A channel and a filter a group.
+bool is_depthwise(const ConvProblem& problem);
+
 // Whether oneDNN finds a level of VNNI, bf16, f16 or AMX instructions on the processor; true for other levels, which
 // CpuFeatures tells.
 bool processor_has(std::string_view level);
