@@ -98,7 +98,7 @@ std::optional<Guess> guess(std::size_t index, const ConvProblem& p) {
   if (row.family == "jit_dw" && (row.level == "avx2" || row.level == "sse41") && p.groups < 8) return std::nullopt;
   if (!fits(row, p)) return std::nullopt;
   // Offered in a form without the bias (forms_of).
-  if (row.family == "brdgmm_dw" && p.epilogue.bias && size_of(p.x.type) == 2) {
+  if (row.family == "brdgmm_dw" && takes_no_wide_bias(p)) {
     ConvProblem bare = p;
     bare.epilogue.bias = false;
     return onednn::guess(index, bare);

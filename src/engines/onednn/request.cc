@@ -233,15 +233,14 @@ dnnl::memory::dims less_one(const Dims& dims) {
   return less;
 }
 
-// Whether implementations (brdgmm_dw) are offered for the problem without its bias only, as that is wider than x.
+}  // namespace
+
+bool is_depthwise(const ConvProblem& p) { return p.groups > 1 && p.w.dims[1] == 1 && p.w.dims[0] == p.groups; }
+
 bool takes_no_wide_bias(const ConvProblem& p) {
   return p.pass == Pass::fprop && (p.x.type == DataType::bf16 || p.x.type == DataType::f16) && p.epilogue.bias &&
          p.alpha == 1 && is_depthwise(p);
 }
-
-}  // namespace
-
-bool is_depthwise(const ConvProblem& p) { return p.groups > 1 && p.w.dims[1] == 1 && p.w.dims[0] == p.groups; }
 
 std::vector<Form> forms_of(const ConvProblem& problem) {
   std::vector<Form> forms;

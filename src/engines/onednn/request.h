@@ -27,6 +27,8 @@ struct Extra {
 
 // A channel and a filter a group.
 bool is_depthwise(const ConvProblem& problem);
+// Whether brdgmm_dw is offered for the problem without its bias only, as that is wider than x.
+bool takes_no_wide_bias(const ConvProblem& problem);
 
 // Whether oneDNN finds a level of VNNI, bf16, f16 or AMX instructions on the processor; true for other levels, which
 // CpuFeatures tells.

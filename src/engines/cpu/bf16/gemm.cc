@@ -44,7 +44,9 @@ class GemmPlan final : public PackedPlan {
   std::vector<std::string> notes() const override {
     auto notes = PackedPlan::notes();
     notes.push_back(lines_.how_x_is_read());
-    if (merged_ > 1) notes.push_back(std::to_string(merged_) + " groups computed as one");
+    if (merged_ > 1) {
+      notes.push_back(std::to_string(merged_) + " groups computed as one: NaN and infinities of x reach all of them");
+    }
     return notes;
   }
 

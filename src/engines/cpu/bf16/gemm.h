@@ -10,7 +10,8 @@
 namespace convoy::cpu::bf16 {
 
 // Narrow groups are computed as one, of which each filter has weights of zero for the channels of others: tiles are
-// filled, and channels that lie side by side are read as such.
+// filled, and channels that lie side by side are read as such. What is no number in x then reaches the results of all
+// of them, as zero times it is none; the plan's notes say so.
 struct Work {
   ConvGeometry geometry;    // groups merged
   std::int64_t merged = 1;  // groups of the problem in one
