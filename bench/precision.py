@@ -1,7 +1,7 @@
 """What narrower types gain: for each network plans in f32, in a narrow type where that is faster, and within errors.
 
     python bench/precision.py [--type bf16] [--threads 1] [--budget 25] [--rounds 12] [--plans narrow half more] [--only resnet50 ...]
-                              [--input MODEL=FILE ...] [--output FILE]
+                              [--input MODEL=FILE ...] [--keep FOLDER] [--output FILE]
 
 For each network `convoy plan --how global` with a budget, then with --precision, then with --max-error at half and at 1.2 times the error
 of the narrow plan; `convoy compare` times each beside the f32 plan, in turns: those that `--plans` names. Errors are measured on the inputs given, else on random
@@ -49,6 +49,7 @@ def measured(name, arguments, folder):
         entry = {}
         if limit is not None:
             _, said = convoy("plan", model, "--precision", arguments.type, "--max-error", limit, *inputs, *base, "-o", plan, **known)
+            (folder / f"{which}.txt").write_text(said)
             entry = {"allowed": limit, "measured": float(re.search(r"error ([0-9.e+-]+) of", said)[1])}
         out, _ = convoy("compare", model, folder / "f32.plan", plan, "--random-inputs", "--threads", arguments.threads, "--rounds", arguments.rounds, "--json")
         compared = json.loads(out)
@@ -71,12 +72,15 @@ def main():
                         help="which to time: all of it in the type, within half of the error, within 1.2 times of it")
     parser.add_argument("--only", nargs="*", default=NETWORKS)
     parser.add_argument("--input", action="append", default=[])
+    parser.add_argument("--keep", type=pathlib.Path, help="keep each network's costs, plans and errors by node in FOLDER/NETWORK")
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / f"bench/results/precision-{datetime.date.today()}.json")
     arguments = parser.parse_args()
     rows = []
     for name in arguments.only:
-        with tempfile.TemporaryDirectory() as folder:
-            rows.append(measured(name, arguments, pathlib.Path(folder)))
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = arguments.keep / pathlib.Path(name).name if arguments.keep else pathlib.Path(temporary)
+            folder.mkdir(parents=True, exist_ok=True)
+            rows.append(measured(name, arguments, folder))
         print(json.dumps(rows[-1]), flush=True)
     git = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--abbrev=40", "--dirty"], capture_output=True, text=True)
     processor = json.loads(convoy("doctor", "--json")[0]).get("processor", platform.processor())

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "base/clock.h"
@@ -48,6 +49,7 @@ class Chooser {
   }
 
   Result<PrecisionChoice> run() {
+    CONVOY_CHECK(name_nodes());
     CONVOY_TRY(Made f32, made("global", DataType::f32, {}));
     own_ = {f32.narrow.begin(), f32.narrow.end()};
     f32.narrow.clear();
@@ -78,6 +80,26 @@ class Chooser {
     std::map<std::string, double> costs;  // of all nodes, in seconds
   };
 
+  // A plan by costs may have several lines for a node, one for each fusion that it undoes and one for what is left: a
+  // line's name is some of the node's. "greedy" keeps all fusions.
+  Result<void> name_nodes() {
+    NetworkOptions making = options_;
+    making.how = "greedy";
+    making.precision = DataType::f32;
+    CONVOY_TRY(const std::string text, network_.plan(descs_, making));
+    CONVOY_TRY(const network::PlanFile file, network::parse_plan(text));
+    for (const network::PlanLine& line : file.lines) {
+      if (line.kind == "convert") continue;
+      std::istringstream parts(line.name);
+      for (std::string part; std::getline(parts, part, '+');) node_of_.try_emplace(part, line.name);
+    }
+    return {};
+  }
+  const std::string& node_of(const std::string& line) const {
+    const auto found = node_of_.find(line.substr(0, line.find('+')));
+    return found == node_of_.end() ? line : found->second;
+  }
+
   // The nodes of `narrow` that are, those first that it takes most off: time may not last for all.
   static std::vector<std::string> by_gain(const Made& narrow, const Made& f32) {
     const auto gain = [&](const std::string& name) {
@@ -103,9 +125,10 @@ class Chooser {
     const auto is_narrow = [&](const std::string& side) { return side.starts_with(name_of(options_.precision)); };
     for (const network::PlanLine& line : file.lines) {
       if (line.kind == "convert") continue;
-      if (line.cost) result.costs[line.name] = line.cost->seconds;
-      if (own_.contains(line.name)) continue;
-      if (is_narrow(line.from) || is_narrow(line.to)) result.narrow.push_back(line.name);
+      const std::string& node = node_of(line.name);
+      if (line.cost) result.costs[node] += line.cost->seconds;
+      if (own_.contains(node) || (!is_narrow(line.from) && !is_narrow(line.to))) continue;
+      if (result.narrow.empty() || result.narrow.back() != node) result.narrow.push_back(node);
     }
     return result;
   }
@@ -192,6 +215,7 @@ class Chooser {
   const NetworkTuningProgress& progress_;
   std::vector<TensorDesc> descs_;
   std::vector<std::vector<HostTensor>> expected_;  // by run
+  std::map<std::string, std::string> node_of_;     // each of a node's names
   std::set<std::string> own_;                      // nodes that are narrow in the model
   std::map<std::string, double> errors_;
   Made best_;

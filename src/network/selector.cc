@@ -157,11 +157,11 @@ std::optional<Selector::Cost> Selector::cost(const ConvProblem& problem, const S
     const auto known = options_.selection.store->find(measurement_key(problem, request, caches));
     for (const Measurement& m : known.ok() ? *known : std::vector<Measurement>()) {
       if (m.candidate == selection.candidate && m.state == MeasurementState::complete && is_current(m, engines_)) {
-        return Cost{m.median_seconds, true, predicted, m.energy_joules};
+        return Cost{m.median_seconds, true, predicted, m.energy_joules, selection.candidate.engine};
       }
     }
   }
-  return Cost{predicted, false, predicted};
+  return Cost{predicted, false, predicted, std::nullopt, selection.candidate.engine};
 }
 
 std::optional<Selector::Cost> Selector::estimate(const ConvProblem& problem, const std::string& node_name,
@@ -224,10 +224,10 @@ Selector::Cost Selector::cost(const StepProblem& problem, Threads threads) {
   const double predicted = predict_seconds(problem, request);
   for (const CacheState caches : serving_caches()) {
     if (const auto known = find_step(*options_.selection.store, problem, request, caches)) {
-      return cost = {known->median_seconds, true, predicted, known->energy_joules};
+      return cost = {known->median_seconds, true, predicted, known->energy_joules, candidate_of(problem).engine};
     }
   }
-  return cost = {predicted, false, predicted};
+  return cost = {predicted, false, predicted, std::nullopt, candidate_of(problem).engine};
 }
 
 double Selector::conversion_seconds(const TensorDesc& from, const TensorDesc& to, Threads threads) {

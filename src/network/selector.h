@@ -61,6 +61,7 @@ class Selector {
     bool measured = false;              // else predicted
     double predicted = 0;               // seconds, though others were measured
     std::optional<double> joules = {};  // where they were measured
+    std::string runs_on = {};           // the engine, or the operator
   };
   // What a selection's candidate takes alone, from the options' store if that knows. Nothing where its engine has no
   // prediction.

@@ -39,11 +39,44 @@ struct Alternatives {
   std::vector<Selector::Option> options;  // as LayoutProblem::options
 };
 
+// How many times as long as predicted what was measured takes: geometric means.
+class OffPredictions {
+ public:
+  void add(const Selector::Cost& cost) {
+    if (!cost.measured || !(cost.predicted > 0) || !(cost.seconds > 0)) return;
+    all_.add(std::log(cost.seconds / cost.predicted));
+    by_engine_[cost.runs_on].add(std::log(cost.seconds / cost.predicted));
+  }
+  std::optional<double> all() const { return all_.mean(); }
+  std::optional<double> of(const std::string& engine) const {
+    const auto found = by_engine_.find(engine);
+    return found == by_engine_.end() ? std::nullopt : found->second.mean();
+  }
+
+ private:
+  struct Logarithms {
+    double sum = 0;
+    int count = 0;
+    void add(double value) {
+      sum += value;
+      ++count;
+    }
+    std::optional<double> mean() const { return count > 0 ? std::optional(std::exp(sum / count)) : std::nullopt; }
+  };
+  Logarithms all_;
+  std::map<std::string, Logarithms> by_engine_;
+};
+
 class Choices {
  public:
   Choices(const Graph& graph, std::span<const NodeTypes> types, Selector& selector, const MemoryGoal& goal = {})
       : graph_(graph), types_(types), selector_(selector), goal_(goal), layouts_{Layout::nchw, Layout::nhwc, blocks()} {
-    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) nodes_.push_back(alternatives_of(n));
+    std::vector<std::vector<Way>> ways;
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+      ways.push_back(ways_of(n));
+      add_to(off_, ways.back());
+    }
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) nodes_.push_back(alternatives_of(n, ways[n]));
     std::vector<DataType> all{DataType::f32};
     for (const NodeTypes& each : types_) {
       if (each.types.back() != DataType::f32) all = {DataType::f32, each.types.back()};
@@ -104,37 +137,53 @@ class Choices {
   struct Way {
     Sides sides;
     int unfused = 0;
-    Selector::Cost cost;  // of the node, or of the convolution that is left
-    double behind = 0;    // seconds of what it leaves
-    std::optional<double> joules_behind = 0;
+    Selector::Cost cost;                 // of the node, or of the convolution that is left
+    std::vector<Selector::Cost> behind;  // of what it leaves
     std::optional<double> joules() const {
-      return cost.joules && joules_behind ? std::optional(*cost.joules + *joules_behind) : std::nullopt;
+      std::optional<double> sum = cost.joules;
+      for (const Selector::Cost& each : behind) sum = sum && each.joules ? std::optional(*sum + *each.joules) : std::nullopt;
+      return sum;
     }
   };
 
-  Alternatives alternatives_of(std::size_t n) {
-    const Node& node = graph_.nodes[n];
+  bool has_options(const Node& node) const { return goal_.weight_limit && node.conv; }
+
+  std::vector<Sides> sides_of(std::size_t n) const {
+    std::vector<Sides> result;
     const Formats formats = formats_in(types_[n].types);
-    Alternatives result;
-    std::vector<Way> ways;
     for (const Format& reads : formats) {
       for (const Format& writes : formats) {
-        const Sides sides{reads, writes};
-        if (!can_work(graph_, node, sides)) continue;
-        if (goal_.weight_limit && node.conv) {
-          add_options(node, sides, result);
-          continue;
-        }
-        const double on_all = add_ways(node, sides, ways);
-        if (!may_run_on_one(node, sides, on_all)) continue;
-        std::vector<Way> alone;
-        const double on_one = add_ways(node, {reads, writes, Threads::one}, alone);
-        if (may_be_better_on_one(on_one, on_all)) ways.insert(ways.end(), alone.begin(), alone.end());
+        if (can_work(graph_, graph_.nodes[n], {reads, writes})) result.push_back({reads, writes});
       }
     }
-    const double off = off_prediction(ways);
+    return result;
+  }
+
+  std::vector<Way> ways_of(std::size_t n) {
+    const Node& node = graph_.nodes[n];
+    std::vector<Way> ways;
+    if (has_options(node)) return ways;
+    for (const Sides& sides : sides_of(n)) {
+      const double on_all = add_ways(node, sides, ways);
+      if (!may_run_on_one(node, sides, on_all)) continue;
+      std::vector<Way> alone;
+      const double on_one = add_ways(node, {sides.reads, sides.writes, Threads::one}, alone);
+      if (may_be_better_on_one(on_one, on_all)) ways.insert(ways.end(), alone.begin(), alone.end());
+    }
+    return ways;
+  }
+
+  Alternatives alternatives_of(std::size_t n, const std::vector<Way>& ways) {
+    const Node& node = graph_.nodes[n];
+    Alternatives result;
+    if (has_options(node)) {
+      for (const Sides& sides : sides_of(n)) add_options(node, sides, result);
+    }
+    OffPredictions off;
+    add_to(off, ways);
     for (const Way& way : ways) {
-      const double seconds = way.behind + way.cost.seconds * (way.cost.measured ? 1 : off);
+      double seconds = expected(way.cost, off);
+      for (const Selector::Cost& each : way.behind) seconds += expected(each, off);
       if (result.sides.empty() || result.sides.back() != way.sides) {
         result.sides.push_back(way.sides);
         result.seconds.push_back(seconds);
@@ -154,19 +203,23 @@ class Choices {
     return result;
   }
 
-  // How many times as long as predicted it takes in the ways that were measured (their geometric mean). The others'
-  // predictions count as being as far off, up to twice, since they may be other engines': else those would be preferred
-  // of which nobody knows how slow they are.
-  static double off_prediction(const std::vector<Way>& ways) {
-    double sum = 0;
-    int measured = 0;
+  static void add_to(OffPredictions& off, const std::vector<Way>& ways) {
     for (const Way& way : ways) {
-      if (!way.cost.measured || !(way.cost.predicted > 0) || !(way.cost.seconds > 0)) continue;
-      sum += std::log(way.cost.seconds / way.cost.predicted);
-      ++measured;
+      off.add(way.cost);
+      for (const Selector::Cost& each : way.behind) off.add(each);
+    }
+  }
+
+  // A prediction counts as being as far off as those of the same engine that were measured, for the node or else in the
+  // whole network; where there are none, as those of other engines for the node, up to twice. Else what was never
+  // measured would be preferred, since nobody knows how slow it is.
+  double expected(const Selector::Cost& cost, const OffPredictions& of_node) const {
+    if (cost.measured) return cost.seconds;
+    for (const OffPredictions* const off : {&of_node, &off_}) {
+      if (const auto known = off->of(cost.runs_on)) return *known * cost.seconds;
     }
     constexpr double most = 2;
-    return measured > 0 ? std::clamp(std::exp(sum / measured), 1 / most, most) : 1;
+    return std::clamp(of_node.all().value_or(1), 1 / most, most) * cost.seconds;
   }
 
   void add_options(const Node& node, const Sides& sides, Alternatives& result) {
@@ -193,20 +246,19 @@ class Choices {
   double add_ways(const Node& node, const Sides& sides, std::vector<Way>& ways) {
     double least = std::numeric_limits<double>::infinity();
     const auto add = [&](const Way& way) {
-      least = std::min(least, way.behind + way.cost.seconds);
+      double seconds = way.cost.seconds;
+      for (const Selector::Cost& each : way.behind) seconds += each.seconds;
+      least = std::min(least, seconds);
       ways.push_back(way);
     };
     const auto whole = cost_of(node, sides);
-    if (whole) add({sides, 0, *whole});
+    if (whole) add({sides, 0, *whole, {}});
     if (goal_.asked()) return least;
     const Sides between{sides.writes, sides.writes, sides.threads};
     const Node* left = &node;
-    Way way{.sides = sides, .cost = {}};
+    Way way{.sides = sides, .cost = {}, .behind = {}};
     while (left->fused && can_work(graph_, left->fused->next, between)) {
-      const auto behind = cost_of(left->fused->next, between);
-      way.behind += behind->seconds;
-      way.joules_behind =
-          way.joules_behind && behind->joules ? std::optional(*way.joules_behind + *behind->joules) : std::nullopt;
+      way.behind.push_back(*cost_of(left->fused->next, between));
       left = &left->fused->conv;
       ++way.unfused;
       const auto cost = cost_of(*left, sides);
@@ -436,6 +488,7 @@ class Choices {
   solver::Problem problem_;
   std::vector<int> numbers_;  // of the graph's nodes in the problem; -1: none
   std::map<int, LayoutProblem::Shared> shared_;
+  OffPredictions off_;  // of all nodes
   int costs_ = 0, measured_ = 0;
 };
 
