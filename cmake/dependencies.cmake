@@ -21,6 +21,21 @@ find_library(ONEDNN_LIBRARY dnnl PATHS ${CONVOY_PYPI}/lib NO_DEFAULT_PATH REQUIR
 add_library(onednn INTERFACE)
 target_include_directories(onednn SYSTEM INTERFACE ${ONEDNN_INCLUDE})
 target_link_libraries(onednn INTERFACE ${ONEDNN_LIBRARY})
+# Its C functions by name, for src/device/onednn_api.h: #define dnnl_x CONVOY_ONEDNN_BOUND(dnnl_x), and a list of all.
+set(bound "")
+set(names "")
+foreach(header dnnl.h dnnl_common.h)
+  file(STRINGS ${ONEDNN_INCLUDE}/oneapi/dnnl/${header} lines REGEX "^[^/]*dnnl_[a-z0-9_]+\\(")
+  foreach(line IN LISTS lines)
+    string(REGEX MATCH "dnnl_[a-z0-9_]+" name "${line}")
+    string(REGEX REPLACE ".*(dnnl_[a-z0-9_]+)\\(.*" "\\1" name "${line}")
+    string(APPEND bound "#define ${name} CONVOY_ONEDNN_BOUND(${name})\n")
+    string(APPEND names " \\\n  \"${name}\",")
+  endforeach()
+endforeach()
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/onednn_functions.h @ONLY
+     CONTENT "${bound}#define CONVOY_ONEDNN_NAMES${names}\n")
+target_include_directories(onednn INTERFACE ${CMAKE_BINARY_DIR}/generated)
 find_file(ONNX_PROTO onnx.proto PATHS ${CONVOY_PYPI}/onnx NO_DEFAULT_PATH REQUIRED)
 # Charts and graph layout of report pages, which embed them.
 set(CONVOY_JS ${CMAKE_SOURCE_DIR}/build/js CACHE PATH "Folder that scripts/setup put d3 and dagre into")

@@ -11,6 +11,8 @@ constexpr std::string_view kSearched = "searched for: docs/gpu.md";
 constexpr std::array kVariables = {
     EnvironmentVariable{Variable::isa, "CONVOY_ISA", "portable, avx2, avx512",
                         "the highest instruction set that engines may use", "what the processor has"},
+    EnvironmentVariable{Variable::onednn, "CONVOY_ONEDNN", "a file, a folder",
+                        "an oneDNN 3.x of yours, libdnnl.so.3 (docs/selection.md)", "the one that comes with Convoy"},
     EnvironmentVariable{Variable::config, "CONVOY_CONFIG", "full, jit-only, portable",
                         "which engines the library has (convoy list engines shows what each drops)", "full"},
     EnvironmentVariable{Variable::log, "CONVOY_LOG", "off, error, warning, info, debug[:FILE]",

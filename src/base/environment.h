@@ -11,6 +11,7 @@ namespace convoy {
 // To add one: a value here and a row in environment.cc, in the same order.
 enum class Variable {
   isa,
+  onednn,
   config,
   log,
   db,

@@ -8,9 +8,10 @@
 
 namespace convoy {
 
-Result<SharedLibrary> SharedLibrary::open(const std::string& file_or_name) {
+Result<SharedLibrary> SharedLibrary::open(const std::string& file_or_name, SymbolScope scope) {
   ::dlerror();
-  void* handle = ::dlopen(file_or_name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  const int flags = scope == SymbolScope::own_first ? RTLD_DEEPBIND : 0;
+  void* handle = ::dlopen(file_or_name.c_str(), RTLD_NOW | RTLD_LOCAL | flags);
   if (handle == nullptr) {
     const char* why = ::dlerror();
     return Error{ErrorCode::not_found, why != nullptr ? why : file_or_name + ": can't be loaded"};

@@ -10,11 +10,15 @@
 
 namespace convoy {
 
+// Where the calls that a library makes by name are looked for: with all that is loaded first, as usual, or in itself and
+// what it needs. The latter lets a second version of a library into a process.
+enum class SymbolScope { usual, own_first };
+
 // A library in this process. Closed when the object is destroyed, unless it was kept.
 class SharedLibrary {
  public:
   // A file, or a name for the system's loader to find. Errors are the loader's words.
-  static Result<SharedLibrary> open(const std::string& file_or_name);
+  static Result<SharedLibrary> open(const std::string& file_or_name, SymbolScope scope = SymbolScope::usual);
   // The one that somebody loaded into this process already, under its soname.
   static std::optional<SharedLibrary> already_loaded(const std::string& name);
 

@@ -1,7 +1,6 @@
 // convoy doctor: what this machine and this build have.
 #include <fmt/format.h>
 #include <google/protobuf/stubs/common.h>
-#include <oneapi/dnnl/dnnl.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
 
@@ -17,6 +16,7 @@
 #include "cli/installed.h"
 #include "cli/program.h"
 #include "convoy/version.h"
+#include "device/onednn_api.h"
 #include "io/build_id.h"
 #include "io/versions.h"
 #include "report/format.h"
@@ -29,9 +29,9 @@ namespace {
 namespace fs = std::filesystem;
 
 std::vector<std::pair<std::string, std::string>> libraries() {
-  const dnnl_version_t* dnnl = dnnl_version();
+  const LibraryReport& dnnl = onednn::library();
   std::vector<std::pair<std::string, std::string>> found = {
-      {"oneDNN", fmt::format("{}.{}.{} ({})", dnnl->major, dnnl->minor, dnnl->patch, dnnl->hash)},
+      {"oneDNN", dnnl.version + (dnnl.from.empty() ? "" : fmt::format(" ({}: {})", dnnl.from, dnnl.file))},
       {"protobuf", google::protobuf::internal::VersionString(GOOGLE_PROTOBUF_VERSION)},
       {"OpenMP", fmt::format("{}", CONVOY_OPENMP)},
       {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
@@ -192,6 +192,9 @@ Result<int> doctor(const Program& program, bool measure) {
   if (!config.ok()) faults.push_back("CONVOY_CONFIG: " + config.error().message);
   const LogSetting logging = parse_log_setting(environment(Variable::log).value_or("off"));
   if (!logging.error.empty()) faults.push_back("CONVOY_LOG: " + logging.error);
+  for (const LibraryAttempt& each : onednn::library().others) {
+    faults.push_back(fmt::format("{}={}: {}; the oneDNN that comes with Convoy is used", each.from, each.file, each.why_not));
+  }
   for (const std::string& each : faults) {
     program.say(report::styled("\n" + each, report::Style::warning, program.colour()));
   }

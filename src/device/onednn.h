@@ -6,10 +6,10 @@
 #include <omp.h>
 
 #include <cstdint>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
 
 #include "convoy/data_type.h"
+#include "device/onednn_api.h"
 
 namespace convoy::onednn {
 

@@ -19,7 +19,7 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr int kMostTries = 8;
 constexpr double kNear = 0.85;      // of the error that is allowed: looking on is hardly worth it
-constexpr double kOfTheTime = 0.7;  // for looking at nodes one by one
+constexpr double kOfTheTime = 0.5;  // for looking at nodes one by one
 
 double relative_error(const HostTensor& actual, const HostTensor& expected) {
   if (actual.desc.type != expected.desc.type || actual.desc.dims != expected.desc.dims) return infinity;
@@ -111,9 +111,14 @@ class Chooser {
     return names;
   }
 
+  // With seconds for measuring, until the plan is of costs that were measured.
   Result<Made> made(const std::string& how, DataType precision, const std::map<std::string, double>& errors,
-                    double limit = 0) const {
+                    double limit = 0, double seconds = 0) const {
     NetworkOptions making = options_;
+    if (seconds > 0) {
+      making.selection.mode = SelectionMode::measured;
+      making.selection.budget_seconds = seconds;
+    }
     making.how = how;
     making.precision = precision;
     making.precision_errors = errors;
@@ -185,13 +190,15 @@ class Chooser {
     return {};
   }
 
-  // With limits of what errors are expected to add up to: they may add up to less, or more.
+  // With limits of what errors are expected to add up to: they may add up to less, or more. What a plan narrows it
+  // also converts, in ways that neither the f32 plan nor the narrow one has: they are measured where a store keeps that.
   Result<void> search() {
     double limit = max_error_, least_broken = infinity;
     std::string before;
     for (int tries = 0; tries < kMostTries && !errors_.empty() && !stopped(1); ++tries) {
       show(kOfTheTime + (1 - kOfTheTime) * tries / kMostTries, "whole plans");
-      CONVOY_TRY(const Made plan, made("global", options_.precision, errors_, limit));
+      const double left = options_.selection.store != nullptr && budget_ > 0 ? budget_ - spent() : 0;
+      CONVOY_TRY(const Made plan, made("global", options_.precision, errors_, limit, left / 2));
       if (plan.text == before) break;
       before = plan.text;
       CONVOY_TRY(const double error, error_of(plan.text));

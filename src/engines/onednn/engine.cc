@@ -53,10 +53,7 @@ std::vector<TypeCombination> combinations(unsigned types, unsigned passes) {
   return all;
 }
 
-std::string version() {
-  const dnnl_version_t* const version = dnnl_version();
-  return fmt::format("oneDNN {}.{}.{}", version->major, version->minor, version->patch);
-}
+std::string version() { return "oneDNN " + library().version; }
 
 // The rows without a level run the best code that the processor has, whatever a request is capped to.
 bool takes_everything(const Implementation& implementation) {
@@ -227,8 +224,9 @@ class ImplementationEngine final : public cost::FittedEngine, public DeclaresNam
         exceeds_the_cap(implementation, request.cpu) || ended()) {
       return std::nullopt;
     }
+    if (inexpressible(problem) || known_wrong(implementation, problem)) return std::nullopt;
     const auto guessed = guess(row_, problem);
-    if (!guessed || known_wrong(implementation, problem) || inexpressible(problem)) return std::nullopt;
+    if (!guessed) return std::nullopt;
     const auto copied = static_cast<double>(guessed->copied_bytes);
     // What was learnt is taken without asking, which takes longer than choosing may; planning asks. What was not is
     // asked about once nothing is faster: dearer than it is, it might never be; what is unlikely, once nothing else is

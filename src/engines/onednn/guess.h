@@ -19,8 +19,9 @@ struct Guess {
   bool unlikely = false;          // few were like it, and most not offered: to be asked where much would be gained
 };
 
-// `row` is one of implementations(). Nothing: it is not offered, as far as is known. Precondition: the row's
-// declaration admits the problem.
+// `row` is one of implementations(). Nothing: it is not offered, as far as is known. An oneDNN that CONVOY_ONEDNN names
+// is asked, since the trees are another one's. Preconditions: the row's declaration admits the problem;
+// !inexpressible(problem).
 std::optional<Guess> guess(std::size_t row, const ConvProblem& problem);
 
 }  // namespace convoy::onednn

@@ -75,6 +75,13 @@ std::string join_name(std::string_view family, std::string_view level) {
   return name;
 }
 
+// Later versions call some families otherwise.
+std::string_view name_in_3_2(std::string_view family) {
+  if (family == "brg_conv_fwd") return "brgconv";
+  if (family == "brg_conv_bwd") return "brg_fwd";
+  return family;
+}
+
 struct Described {
   std::string_view family, level;
 };
@@ -83,12 +90,12 @@ Described take_apart(std::string_view description) {
   description = description.substr(0, description.find('+'));
   if (description.starts_with("x64:")) description.remove_prefix(4);
   const std::size_t colon = description.find(':');
-  const std::string_view family = description.substr(0, colon);
+  const std::string_view family = name_in_3_2(description.substr(0, colon));
   std::string_view level = colon == std::string_view::npos ? std::string_view{} : description.substr(colon + 1);
   if (starts_with_any(level, {"any", "jit"})) level = {};
-  if (level.starts_with("avx512_core_amx")) return {family, "amx"};
+  if (starts_with_any(level, {"avx512_core_amx", "avx10_1_512_amx"})) return {family, "amx"};
   if (level == "avx512_core_vnni") return {family, "avx512_vnni"};
-  if (level.starts_with("avx512_core")) return {family, "avx512"};
+  if (starts_with_any(level, {"avx512_core", "avx10_1_512"})) return {family, "avx512"};
   return {family, level};
 }
 

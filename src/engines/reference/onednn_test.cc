@@ -3,9 +3,9 @@
 #include <omp.h>
 
 #include <map>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
 
+#include "device/onednn_api.h"
 #include "engines/reference/reference_test_support.h"
 #include "support/conv_data.h"
 #include "support/problem_generator.h"

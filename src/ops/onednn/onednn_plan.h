@@ -3,8 +3,8 @@
 #pragma once
 
 #include <functional>
-#include <oneapi/dnnl/dnnl.hpp>
 
+#include "device/onednn_api.h"
 #include "ops/support.h"
 
 namespace convoy::ops::onednn {
