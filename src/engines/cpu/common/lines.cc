@@ -94,7 +94,9 @@ double Lines<T>::filled_rows() const {
 
 template <class T>
 void Lines<T>::plan_lines() {
-  constexpr std::int64_t kBlockBytes = 192 << 10, kSmallBlockBytes = 24 << 10, kFewWeights = 256 << 10;
+  // Processors with AMX have a second cache of 2 MB. A small block there waits for weights, which come from the third.
+  const std::int64_t kBlockBytes = (tile_.steps_together > 1 ? 640 : 192) << 10;
+  constexpr std::int64_t kSmallBlockBytes = 24 << 10, kFewWeights = 256 << 10;
   const ConvGeometry& g = geometry_;
   const std::int64_t filter_rows = g.filter[0] * g.filter[1];
   const bool side_by_side = g.dilation[2] == 1 || g.filter[2] == 1;
@@ -115,16 +117,20 @@ void Lines<T>::plan_lines() {
   const bool few_weights = panels_ * tile_.columns * steps_ * step_bytes <= kFewWeights;
   const std::int64_t most_bytes = few_weights ? kSmallBlockBytes : kBlockBytes, least_tiles = few_weights ? 2 : 1;
   const auto rows_of = [&](std::int64_t pixels) { return (pixels + g.y_size[2] - 2) / g.y_size[2] + 1; };
+  const bool are_shared = lines && g.filter[0] == 1 && g.dilation[1] == 1 && g.stride[1] < g.filter[1];
   const auto size_of = [&](std::int64_t tiles) {
-    const std::int64_t pixels = tiles * tile_.rows;
+    const std::int64_t pixels = tiles * tile_.rows, rows = rows_of(pixels);
     if (!lines) return pixels * terms_;
-    return rows_of(pixels) * filter_rows * line_pixels(std::min(pixels, g.y_size[2])) * g.group_channels;
+    const bool whole_rows = are_shared && pixels >= g.y_size[2];
+    return (whole_rows ? shared_lines(rows) : rows * filter_rows) * line_pixels(std::min(pixels, g.y_size[2])) *
+           g.group_channels;
   };
   block_tiles_ = tile_.steps_together > 1 ? Block::most_tiles / 2 : Block::most_tiles;  // groups may be less than full
   while (block_tiles_ > least_tiles && size_of(block_tiles_) * static_cast<std::int64_t>(sizeof(T)) > most_bytes) {
     --block_tiles_;
   }
 
+  may_share_ = are_shared && block_tiles_ * tile_.rows >= g.y_size[2];
   line_size_ = line_pixels(std::min(block_tiles_ * tile_.rows, g.y_size[2])) * g.group_channels;
   pixel_size_ = (line_step_ > 1 ? 1 : g.stride[2]) * g.group_channels;
   row_size_ = one_by_one_ ? kPerStep * steps_ : filter_rows * line_size_;
@@ -160,7 +166,11 @@ template <class T>
 double Lines<T>::copied_bytes() const {
   if (direct_) return 0;
   const ConvGeometry& g = geometry_;
-  return static_cast<double>((one_by_one_ ? terms_ : g.filter[0] * g.filter[1] * pixel_size_) * sizeof(T));
+  const auto bytes = static_cast<double>((one_by_one_ ? terms_ : g.filter[0] * g.filter[1] * pixel_size_) * sizeof(T));
+  if (!may_share_) return bytes;
+  const double rows = static_cast<double>(block_tiles_ * tile_.rows) / static_cast<double>(g.y_size[2]);
+  const auto step = static_cast<double>(g.stride[1]), filter = static_cast<double>(g.filter[1]);
+  return bytes * std::min(1.0, (rows * step + filter) / (rows * filter));  // a row more: blocks begin within rows
 }
 
 template <class T>
@@ -224,30 +234,34 @@ void Lines<T>::copy(const T* x, T fill, const Pixel& p, std::int64_t pixels, T* 
 template <class T>
 void Lines<T>::copy_lines(const T* x, T fill, const Pixel& p, std::int64_t pixels, T* to) const {
   const ConvGeometry& g = geometry_;
-  const std::int64_t count = line_pixels(pixels);
-  const std::int64_t first = p.w * g.stride[2] - g.pre[2];
-  // Of a line's pixels those inside of x: it reads first + i * line_step_.
-  const std::int64_t before = std::clamp<std::int64_t>(ceil_div(-first, line_step_), 0, count);
-  const std::int64_t end = std::clamp<std::int64_t>(ceil_div(g.x_size[2] - first, line_step_), before, count);
-  const auto outside = [&](T* line, std::int64_t begin, std::int64_t last) {
-    std::fill(line + begin * g.group_channels, line + last * g.group_channels, fill);
-  };
   T* line = to;
   for (std::int64_t d = 0; d < g.filter[0]; ++d) {
     const std::int64_t xd = p.d * g.stride[0] + d * g.dilation[0] - g.pre[0];
     for (std::int64_t h = 0; h < g.filter[1]; ++h, line += line_size_) {
-      const std::int64_t xh = p.h * g.stride[1] + h * g.dilation[1] - g.pre[1];
-      if (xd < 0 || xd >= g.x_size[0] || xh < 0 || xh >= g.x_size[1]) {
-        outside(line, 0, count);
-        continue;
-      }
-      outside(line, 0, before);
-      copy_pixels(x + p.n * g.x.batch + xd * g.x.spatial[0] + xh * g.x.spatial[1] +
-                      (first + before * line_step_) * g.x.spatial[2],
-                  end - before, line + before * g.group_channels);
-      outside(line, end, count);
+      copy_line(x, fill, p, xd, p.h * g.stride[1] + h * g.dilation[1] - g.pre[1], pixels, line);
     }
   }
+}
+
+// Of a row of x what `pixels` outputs from p on read; x: the group's first channel.
+template <class T>
+void Lines<T>::copy_line(const T* x, T fill, const Pixel& p, std::int64_t xd, std::int64_t xh, std::int64_t pixels,
+                         T* line) const {
+  const ConvGeometry& g = geometry_;
+  const std::int64_t count = line_pixels(pixels);
+  const std::int64_t first = p.w * g.stride[2] - g.pre[2];
+  const auto outside = [&](std::int64_t begin, std::int64_t last) {
+    std::fill(line + begin * g.group_channels, line + last * g.group_channels, fill);
+  };
+  if (xd < 0 || xd >= g.x_size[0] || xh < 0 || xh >= g.x_size[1]) return outside(0, count);
+  // Of the line's pixels those inside of x: it reads first + i * line_step_.
+  const std::int64_t before = std::clamp<std::int64_t>(ceil_div(-first, line_step_), 0, count);
+  const std::int64_t end = std::clamp<std::int64_t>(ceil_div(g.x_size[2] - first, line_step_), before, count);
+  outside(0, before);
+  copy_pixels(x + p.n * g.x.batch + xd * g.x.spatial[0] + xh * g.x.spatial[1] +
+                  (first + before * line_step_) * g.x.spatial[2],
+              end - before, line + before * g.group_channels);
+  outside(end, count);
 }
 
 // Every line_step_-th pixel, their channels side by side.
@@ -269,6 +283,30 @@ void Lines<T>::copy_pixels(const T* from, std::int64_t count, T* to) const {
   }
 }
 
+// Output rows below one another that `pixels` from p on are of.
+template <class T>
+std::int64_t Lines<T>::rows_from(const Pixel& p, std::int64_t pixels) const {
+  return std::min(ceil_div(p.w + pixels, geometry_.y_size[2]), geometry_.y_size[1] - p.h);
+}
+
+// Whether lines for all rows of a block, which are whole then, are fewer pixels to copy than lines for each.
+template <class T>
+bool Lines<T>::shares_lines(const Pixel& first, std::int64_t count) const {
+  if (!may_share_) return false;
+  const ConvGeometry& g = geometry_;
+  const std::int64_t width = g.y_size[2];
+  std::int64_t shared = 0, apart = 0;
+  Pixel p = first;
+  for (std::int64_t left = count; left > 0;) {
+    const std::int64_t rows = rows_from(p, left), pixels = std::min(left, rows * width - p.w);
+    shared += shared_lines(rows) * line_pixels(width);
+    apart += g.filter[1] * (pixels * g.stride[2] / line_step_ + rows * (line_pixels(1) - 1));
+    left -= pixels;
+    p = {p.n, p.d, 0, 0};  // what follows begins an image or a plane
+  }
+  return shared <= apart;
+}
+
 template <class T>
 void Lines<T>::gather(const T* x, T fill, std::int64_t group, std::int64_t first, std::int64_t count, void* memory,
                       Block& block) const {
@@ -284,6 +322,8 @@ void Lines<T>::gather(const T* x, T fill, std::int64_t group, std::int64_t first
     for (; in_group < full; ++in_group, ++rows) block.x[rows] = block.x[rows - 1];
   };
   Pixel p = pixel_at(first);
+  const bool shares = shares_lines(p, count);
+  const T* shared = nullptr;  // what the output row reads from its first pixel on
   for (std::int64_t done = 0; done < count;) {
     const std::int64_t pixels = one_by_one_ && !pointwise_ ? 1 : std::min(count - done, g.y_size[2] - p.w);
     const T* at = to;
@@ -291,6 +331,17 @@ void Lines<T>::gather(const T* x, T fill, std::int64_t group, std::int64_t first
     if (direct_) {
       at = first_read(channels, p);
       apart = g.stride[2] * g.x.spatial[2];
+    } else if (shares) {
+      if (done == 0 || p.h == 0) {
+        const std::int64_t lines = shared_lines(rows_from(p, count - done)), xh = p.h * g.stride[1] - g.pre[1];
+        shared = to;
+        for (std::int64_t i = 0; i < lines; ++i, to += line_size_) {
+          copy_line(channels, fill, {p.n, p.d, p.h, 0}, p.d * g.stride[0] - g.pre[0], xh + i, g.y_size[2], to);
+        }
+      } else {
+        shared += g.stride[1] * line_size_;
+      }
+      at = shared + p.w * pixel_size_;
     } else {
       copy(channels, fill, p, pixels, to);
       if (one_by_one_) apart = row_size_;

@@ -27,7 +27,7 @@ struct Block {
 //
 // An output pixel's runs lie in the same places from its first. A block's lines hold, for each of its output rows, the
 // rows of x that the filter reads, with a fill value where it reads outside; so x is copied once for each row of the
-// filter, not for each tap. Else pixels are read one by one, and their terms are one run (implicit im2col): where lines
+// filter, not for each tap, or once for all rows of a block, where these are whole ones and that is less. Else pixels are read one by one, and their terms are one run (implicit im2col): where lines
 // were longer; where a run's padding would read numbers that zero times is not zero; and with AMX, which takes rows
 // equally far apart, so that a group has pixels of one output row only, also where that and the padding of runs to 64
 // bytes cost more.
@@ -88,6 +88,14 @@ class Lines {
   bool is_inside(const Pixel& p) const;
   void copy(const T* x, T fill, const Pixel& p, std::int64_t pixels, T* to) const;
   void copy_lines(const T* x, T fill, const Pixel& p, std::int64_t pixels, T* to) const;
+  void copy_line(const T* x, T fill, const Pixel& p, std::int64_t xd, std::int64_t xh, std::int64_t pixels,
+                 T* line) const;
+  // Lines that so many output rows below one another read.
+  std::int64_t shared_lines(std::int64_t rows) const {
+    return (rows - 1) * geometry_.stride[1] + geometry_.filter[1];
+  }
+  std::int64_t rows_from(const Pixel& p, std::int64_t pixels) const;
+  bool shares_lines(const Pixel& first, std::int64_t count) const;
   void copy_pixels(const T* from, std::int64_t count, T* to) const;
 
   ConvGeometry geometry_;
@@ -101,6 +109,7 @@ class Lines {
   bool pointwise_;           // a filter of 1, without padding
   bool rows_are_runs_;       // what a row of the filter reads lies side by side in x
   // In elements:
+  bool may_share_ = false;             // lines among the rows of a block
   std::int64_t line_step_;             // from a line's pixel to the next in x, in pixels
   std::int64_t line_size_, row_size_;  // from one line, and from one output row's lines, to the next
   std::int64_t pixel_size_;            // from one output pixel's first tap to the next's
