@@ -9,6 +9,7 @@
 #include "base/testing.h"
 #include "network/assign/layout_problem.h"
 #include "network/assign/plan_file.h"
+#include "network/assign/in_place.h"
 #include "network/assign/sides.h"
 #include "network/assign/threads.h"
 #include "network/conv_node.h"
@@ -45,11 +46,12 @@ class Global : public testing::Test {
   // can't have its sides.
   static double total(const Graph& graph, const std::vector<Sides>& sides, Selector& selector) {
     Assignment assignment;
+    for (const Sides& each : sides) assignment.nodes.push_back({.sides = each});
+    put_in_place(graph, assignment);
     double seconds = 0;
     for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
       const Node& node = graph.nodes[n];
-      assignment.nodes.push_back({.sides = sides[n]});
-      if (!is_static(graph, node)) continue;
+      if (!is_static(graph, node) || assignment.nodes[n].in_place) continue;
       if (node.conv) {
         const ConvProblem problem = in_formats(selector.allowed(node.conv->problem), sides[n]);
         const void* const weights = selector.weights_of(graph, node, problem);

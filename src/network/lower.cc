@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "convert/convert.h"
+#include "network/assign/in_place.h"
 #include "network/conv_node.h"
 #include "network/infer.h"
 #include "network/steps.h"
@@ -42,7 +44,8 @@ class Lowering {
         assignment_(assignment),
         exports_(exports.begin(), exports.end()),
         makers_(makers),
-        makes_steps_(makes_steps) {
+        makes_steps_(makes_steps),
+        in_place_(graph, assignment) {
     reads_left_.assign(graph.values.size(), 0);
     for (const Node& node : graph.nodes) {
       for (int input : node.inputs) {
@@ -65,7 +68,9 @@ class Lowering {
       if (!is_static(graph_, node)) continue;
       const NodeAssignment& assigned = assignment_.nodes[n];
       for (const Conversion& conversion : converted[n]) add_conversion(conversion);
-      CONVOY_CHECK(node.conv ? lower_conv(node, assigned) : lower_op(node, assigned));
+      CONVOY_CHECK(node.conv          ? lower_conv(node, assigned)
+                   : in_place_.has(n) ? lower_in_place(node, assigned.sides.reads)
+                                      : lower_op(node, assigned));
       release_inputs(node);
     }
     for (const Conversion& conversion : converted.back()) add_conversion(conversion);
@@ -148,6 +153,17 @@ class Lowering {
     program().steps.push_back(std::move(step));
   }
 
+  // Where a value that is so described is a piece of another (in_place.h); false: of none.
+  bool lies_in_whole(int value, const TensorDesc& desc, Slot& slot) {
+    const InPlace::Piece* const piece = value == kAbsent || slot.place != 0 ? nullptr : in_place_.piece(value);
+    if (piece == nullptr || !same_bytes(desc, described(graph_.values[value], piece->format))) return false;
+    const auto [storage, is_new] = whole_storages_.try_emplace(piece->whole);
+    if (is_new) storage->second = new_storage(described(graph_.values[piece->whole], piece->format).bytes(), 0);
+    slot.index = storage->second;
+    slot.offset = piece->offset;
+    return true;
+  }
+
   // The slot a step writes a value to: the graph output itself where the formats agree, else the place's arena.
   int output_slot(int value, const TensorDesc& desc, int in_place_slot, int place = 0) {
     Slot slot{desc, Home::arena, 0, {}, place};
@@ -156,13 +172,41 @@ class Lowering {
       slot.home = Home::output;
       slot.index = output;
       written_outputs_[output] = true;
+    } else if (lies_in_whole(value, desc, slot)) {
+      // made there
     } else if (in_place_slot != kAbsent) {
       slot.index = program().slots[in_place_slot].index;
+      slot.offset = program().slots[in_place_slot].offset;
     } else {
       slot.index = new_storage(desc.bytes(), place);
     }
-    slot.step = step_count();
+    slot.steps = {step_count()};
     return add_slot(value, std::move(slot));
+  }
+
+  // What a Concat reads is where it has to be, and what a Split writes.
+  Result<void> lower_in_place(const Node& node, const Format& format) {
+    const auto placed = [&](int value) {
+      Slot slot{described(graph_.values[value], format), Home::arena, 0, {}};
+      return lies_in_whole(value, slot.desc, slot) ? std::optional(std::move(slot)) : std::nullopt;
+    };
+    std::vector<int> steps;
+    for (const int input : node.inputs) {
+      if (input == kAbsent || graph_.values[input].constant) continue;  // the sizes of a Split's parts
+      const Slot& slot = program().slots[slot_of(input, format)];
+      const auto expected = placed(input);
+      if (!expected || slot.home != Home::arena || slot.index != expected->index || slot.offset != expected->offset) {
+        return Error{ErrorCode::internal, describe(node) + ": its input does not lie in place"};
+      }
+      steps.insert(steps.end(), slot.steps.begin(), slot.steps.end());
+    }
+    for (const int output : node.outputs) {
+      std::optional<Slot> slot = placed(output);
+      if (!slot) return Error{ErrorCode::internal, describe(node) + ": its output does not lie in place"};
+      slot->steps = steps;
+      add_slot(output, *std::move(slot));
+    }
+    return {};
   }
 
   Result<void> lower_conv(const Node& node, const NodeAssignment& assigned) {
@@ -425,8 +469,10 @@ class Lowering {
       const Slot& slot = result_.program.slots[index];
       if (slot.home == Home::constant) continue;
       if (!step.info.reads) step.info.reads = slot.desc;
-      const int from = slot.home == Home::input && slot.step < 0 ? -1 - slot.index : slot.step;
-      if (std::ranges::find(made_by, from) == made_by.end()) made_by.push_back(from);
+      const std::vector<int> steps = slot.steps.empty() ? std::vector{-1 - slot.index} : slot.steps;
+      for (const int from : steps) {
+        if (std::ranges::find(made_by, from) == made_by.end()) made_by.push_back(from);
+      }
     }
     if (!step.outputs.empty() && step.outputs[0] != kAbsent) step.info.writes = desc_of(step.outputs[0]);
     step.info.workspace_bytes = step.step->workspace_bytes();
@@ -456,6 +502,8 @@ class Lowering {
   std::vector<int> exports_;
   const Makers& makers_;
   bool makes_steps_;
+  const InPlace in_place_;
+  std::map<int, int> whole_storages_;  // by value
   Lowered result_;
   std::map<int, std::vector<int>> slots_;  // by value: each says how it lies there
   std::vector<int> reads_left_;            // by value

@@ -32,11 +32,12 @@ enum class Home { arena, input, output, constant };
 struct Slot {
   TensorDesc desc;
   Home home = Home::arena;
-  int index = 0;        // arena: its storage; input, output: which one
-  HostTensor constant;  // constant: the bytes
-  int place = 0;        // of Makers::places; inputs and outputs are on the processor
-  Buffer there = {};    // constant, elsewhere: a copy of the bytes, made by the session
-  int step = -1;        // that writes it; -1: none does
+  int index = 0;                // arena: its storage; input, output: which one
+  HostTensor constant;          // constant: the bytes
+  int place = 0;                // of Makers::places; inputs and outputs are on the processor
+  Buffer there = {};            // constant, elsewhere: a copy of the bytes, made by the session
+  std::vector<int> steps = {};  // that write it
+  std::int64_t offset = 0;      // arena: in the storage, in bytes
 };
 
 struct ProgramStep {
@@ -61,7 +62,7 @@ struct OutputCopy {
   int output = 0;
 };
 
-// A piece of a place's arena; several slots may share one (in place).
+// A piece of a place's arena; several slots may share one (in place), or be pieces of it.
 struct Storage {
   Lifetime life;
   int place = 0;

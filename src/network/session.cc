@@ -234,7 +234,8 @@ class GraphSession final : public SwitchableSession {
     switch (slot.home) {
       case Home::arena: {
         const Storage& storage = program_.storages[slot.index];
-        return static_cast<std::byte*>(lanes_[static_cast<std::size_t>(storage.place)].arena.data()) + storage.offset;
+        return static_cast<std::byte*>(lanes_[static_cast<std::size_t>(storage.place)].arena.data()) + storage.offset +
+               slot.offset;
       }
       case Home::input:
         return bound_[slot.index].data.get();

@@ -108,28 +108,20 @@ void affine_row(const Affine<C>& f, const T* x, std::int64_t x_stride, std::int6
   }
 }
 
-// `count` positions of a block of B channels: a run along the channels alone would be too short to be worth its loop.
+// `count` positions of a block of B channels, several at once: a run along the channels alone would be too short to be
+// worth its loop.
 template <std::int64_t B, class T, class C>
 void affine_positions(const Affine<C>& f, const T* x, std::int64_t s, T* y, std::int64_t count) {
-  std::array<C, B> a, b;
-  std::copy_n(f.scale + s, B, a.begin());
-  std::copy_n(f.shift + s, B, b.begin());
-  const C least = f.least, most = f.most;
-  const auto positions = [&](const C* from, C* to, std::int64_t n) {
-    for (std::int64_t i = 0; i < n; ++i, from += B, to += B) {
-#pragma GCC ivdep  // y is x or does not overlap it
-      for (std::int64_t c = 0; c < B; ++c) {
-        const C v = from[c] * a[c] + b[c];
-        const C bounded = v < least ? least : v;
-        to[c] = bounded > most ? most : bounded;
-      }
-    }
-  };
-  if constexpr (std::is_same_v<C, float>) {
-    in_f32(f.rows != nullptr, x, 1, y, 1, count * B,
-           [&](const float* from, float* to, std::int64_t, std::int64_t n) { positions(from, to, n / B); });
-  } else {
-    positions(x, y, count);
+  constexpr std::int64_t kTogether = 16;
+  std::array<C, B * kTogether> scale, shift;
+  const std::int64_t together = std::min(count, kTogether);
+  for (std::int64_t i = 0; i < together; ++i) {
+    std::copy_n(f.scale + s, B, scale.begin() + i * B);
+    std::copy_n(f.shift + s, B, shift.begin() + i * B);
+  }
+  const Affine<C> repeated{scale.data(), shift.data(), f.least, f.most, f.rows};
+  for (std::int64_t i = 0; i < count; i += together) {
+    affine_row(repeated, x + i * B, 1, 0, 1, y + i * B, 1, std::min(together, count - i) * B);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "convert/convert.h"
+#include "network/assign/in_place.h"
 #include "network/assign/threads.h"
 #include "network/conv_node.h"
 #include "network/infer.h"
@@ -223,6 +224,8 @@ Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, S
     assigned.selection = {candidates.front(), SelectedBy::given};
     assigned.switches.assign(candidates.begin() + 1, candidates.end());
   }
+  // Limits on memory go by values that have memory of their own.
+  if (!selector.options().memory.asked()) put_in_place(graph, result);
   return result;
 }
 
@@ -294,6 +297,7 @@ std::vector<StepProblem> step_problems(const Graph& graph, const Assignment& ass
       if (const auto problem = step_problem(conversion)) add(*problem);
     }
     if (n == graph.nodes.size() || graph.nodes[n].conv || !is_static(graph, graph.nodes[n])) continue;
+    if (assignment.nodes[n].in_place) continue;
     const Sides& sides = assignment.nodes[n].sides;
     if (sides.threads != threads) continue;
     if (auto problem = step_problem(graph, graph.nodes[n], sides)) add(*std::move(problem));

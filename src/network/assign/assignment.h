@@ -36,7 +36,8 @@ struct Sides {
 
 struct NodeAssignment {
   Sides sides;
-  int place = 0;  // of Selector::places(): where it runs, and what it reads and writes lies. Operators have 0.
+  int place = 0;          // of Selector::places(): where it runs, and what it reads and writes lies. Operators have 0.
+  bool in_place = false;  // a Concat or Split that copies nothing (in_place.h)
   // Of a convolution:
   ConvProblem problem;  // in these layouts, with the math that is allowed
   Selection selection;

@@ -9,6 +9,7 @@
 
 #include "convert/convert.h"
 #include "network/assign/energy.h"
+#include "network/assign/in_place.h"
 #include "network/assign/layout_problem.h"
 #include "network/assign/memory.h"
 #include "network/assign/sides.h"
@@ -71,17 +72,20 @@ class Choices {
  public:
   Choices(const Graph& graph, std::span<const NodeTypes> types, Selector& selector, const MemoryGoal& goal = {})
       : graph_(graph), types_(types), selector_(selector), goal_(goal), layouts_{Layout::nchw, Layout::nhwc, blocks()} {
+    std::vector<DataType> all{DataType::f32};
+    for (const NodeTypes& each : types_) {
+      if (each.types.back() != DataType::f32) all = {DataType::f32, each.types.back()};
+    }
+    formats_ = formats_in(all);
+    for (const Format& format : formats_) {
+      if (!goal_.asked()) in_place_.emplace(format, InPlace(graph, {graph.nodes.size(), {format, format}}));
+    }
     std::vector<std::vector<Way>> ways;
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
       ways.push_back(ways_of(n));
       add_to(off_, ways.back());
     }
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) nodes_.push_back(alternatives_of(n, ways[n]));
-    std::vector<DataType> all{DataType::f32};
-    for (const NodeTypes& each : types_) {
-      if (each.types.back() != DataType::f32) all = {DataType::f32, each.types.back()};
-    }
-    formats_ = formats_in(all);
   }
 
   const std::vector<Alternatives>& nodes() const { return nodes_; }
@@ -141,7 +145,8 @@ class Choices {
     std::vector<Selector::Cost> behind;  // of what it leaves
     std::optional<double> joules() const {
       std::optional<double> sum = cost.joules;
-      for (const Selector::Cost& each : behind) sum = sum && each.joules ? std::optional(*sum + *each.joules) : std::nullopt;
+      for (const Selector::Cost& each : behind)
+        sum = sum && each.joules ? std::optional(*sum + *each.joules) : std::nullopt;
       return sum;
     }
   };
@@ -211,15 +216,15 @@ class Choices {
   }
 
   // A prediction counts as being as far off as those of the same engine that were measured, for the node or else in the
-  // whole network; where there are none, as those of other engines for the node, up to twice. Else what was never
-  // measured would be preferred, since nobody knows how slow it is.
+  // whole network, up to 4 times; where there are none, as those of other engines for the node, up to twice. Else what
+  // was never measured would be preferred, since nobody knows how slow it is.
   double expected(const Selector::Cost& cost, const OffPredictions& of_node) const {
     if (cost.measured) return cost.seconds;
+    const auto times = [&](double off, double most) { return std::clamp(off, 1 / most, most) * cost.seconds; };
     for (const OffPredictions* const off : {&of_node, &off_}) {
-      if (const auto known = off->of(cost.runs_on)) return *known * cost.seconds;
+      if (const auto known = off->of(cost.runs_on)) return times(*known, 4);
     }
-    constexpr double most = 2;
-    return std::clamp(of_node.all().value_or(1), 1 / most, most) * cost.seconds;
+    return times(of_node.all().value_or(1), 2);
   }
 
   void add_options(const Node& node, const Sides& sides, Alternatives& result) {
@@ -277,6 +282,7 @@ class Choices {
       cost = selector_.estimate(problem, node.desc.name, selector_.weights_of(graph_, node, problem), sides.threads);
       if (!cost) return cost;
     } else {
+      if (is_in_place(node, sides)) return Selector::Cost{};
       const auto problem = step_problem(graph_, node, sides);
       if (!problem) return Selector::Cost{};
       cost = selector_.cost(*problem, sides.threads);
@@ -284,6 +290,14 @@ class Choices {
     ++costs_;
     measured_ += cost->measured ? 1 : 0;
     return cost;
+  }
+
+  // A Concat or Split, if the others are of these formats, too, or what they make is converted to them.
+  bool is_in_place(const Node& node, const Sides& sides) const {
+    const auto found = in_place_.find(sides.reads);
+    if (found == in_place_.end() || sides.reads != sides.writes) return false;
+    const auto n = static_cast<std::size_t>(&node - graph_.nodes.data());
+    return n < graph_.nodes.size() && found->second.has(n);
   }
 
   double to_convert(int value, const Format& from, const Format& to, Threads threads) {
@@ -484,6 +498,7 @@ class Choices {
   const MemoryGoal goal_;
   std::array<Layout, 3> layouts_;
   Formats formats_;  // of all nodes
+  std::map<Format, InPlace> in_place_;
   std::vector<Alternatives> nodes_;
   solver::Problem problem_;
   std::vector<int> numbers_;  // of the graph's nodes in the problem; -1: none

@@ -12,6 +12,7 @@
 #include "core/hash.h"
 #include "core/math_mode.h"
 #include "core/text.h"
+#include "network/assign/in_place.h"
 #include "network/assign/sides.h"
 #include "network/conv_node.h"
 #include "network/infer.h"
@@ -22,7 +23,7 @@ namespace convoy::network {
 namespace {
 
 constexpr std::string_view kVersion = "1";
-constexpr std::array<std::string_view, 4> kKinds{"conv", "op", "relabel", "convert"};
+constexpr std::array<std::string_view, 5> kKinds{"conv", "op", "relabel", "inplace", "convert"};
 constexpr std::string_view kThreads = "threads=";  // of a line where they are not the header's
 constexpr std::array<std::string_view, 3> kSources{"predicted", "measured", "-"};
 
@@ -131,8 +132,8 @@ Result<void> read_field(NetworkPlanHeader& header, std::string_view field, std::
     return Error{
         ErrorCode::invalid_argument,
         fmt::format(
-            "{} is unknown: network, input, threads, isa, math, precision, graph, or a node's conv, op, relabel or "
-            "convert",
+            "{} is unknown: network, input, threads, isa, math, precision, graph, or a node's conv, op, relabel, "
+            "inplace or convert",
             quoted(field))};
   }
   if (!rest.empty()) return Error{ErrorCode::invalid_argument, fmt::format("{} is too much", quoted(rest))};
@@ -227,6 +228,8 @@ PlanLine line_of(const Graph& graph, std::size_t n, const NodeAssignment& assign
   if (node.conv) {
     line.kind = "conv";
     line.runs_on = print(assigned.selection.candidate);
+  } else if (assigned.in_place) {
+    line.kind = "inplace";
   } else if (!step_problem(graph, node, assigned.sides)) {
     line.kind = "relabel";
   }
@@ -289,6 +292,7 @@ class Reading {
       }
     }
     if (!open.empty()) CONVOY_CHECK(choose_again(open));
+    CONVOY_CHECK(check_in_place());
     if (!options_.lenient_plan) CONVOY_CHECK(check_lines());
     return std::move(result_);
   }
@@ -361,6 +365,7 @@ class Reading {
     CONVOY_TRY(const Side writes_to, side(line.to, node.outputs));
     assigned.sides = {reads_from.format, writes_to.format, line.threads};
     assigned.place = writes_to.place;
+    assigned.in_place = line.kind == "inplace";
     if (reads_from.place != writes_to.place || (!is_conv && assigned.place != 0)) {
       return Error{
           ErrorCode::unsupported,
@@ -400,6 +405,21 @@ class Reading {
     CONVOY_TRY(const Forms forms, forms_by(options_.how, graph_, selector_, remarks_));
     CONVOY_TRY(const Assignment whole, assign(graph_, forms.sides, selector_));
     for (const std::size_t n : open) result_.nodes[n] = whole.nodes[n];
+    return {};
+  }
+
+  // Lenient: what can't be is copied.
+  Result<void> check_in_place() {
+    const InPlace possible(graph_, result_);
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+      NodeAssignment& assigned = result_.nodes[n];
+      if (!assigned.in_place || possible.has(n)) continue;
+      if (!options_.lenient_plan) {
+        return Error{ErrorCode::unsupported, fmt::format("inplace {}: its parts can't lie where the whole has them",
+                                                         in_quotes(joined(graph_.nodes[n].sources)))};
+      }
+      assigned.in_place = false;
+    }
     return {};
   }
 
@@ -560,7 +580,7 @@ std::string plan_text(const Graph& graph, const Assignment& assignment, const Ne
     const NodeAssignment& assigned = assignment.nodes[n];
     rows.push_back({line_of(graph, n, assigned, selector.places())});
     if (!node.conv) {
-      const auto problem = step_problem(graph, node, assigned.sides);
+      const auto problem = assigned.in_place ? std::nullopt : step_problem(graph, node, assigned.sides);
       rows.back().cost = problem ? cost_text(selector.cost(*problem, assigned.sides.threads)) : "0us -";
       continue;
     }
@@ -602,7 +622,7 @@ Result<NetworkPlanCost> read_plan_cost(std::string_view text) {
   CONVOY_TRY(const network::PlanFile plan, network::parse_plan(text));
   NetworkPlanCost cost;
   for (const network::PlanLine& line : plan.lines) {
-    if (!line.cost || line.kind == "relabel") continue;
+    if (!line.cost || line.kind == "relabel" || line.kind == "inplace") continue;
     cost.seconds += line.cost->seconds;
     ++cost.lines;
     cost.measured += line.cost->measured ? 1 : 0;

@@ -14,7 +14,7 @@ namespace convoy::network {
 // A line of a node or conversion.
 struct PlanLine {
   int number = 0;                           // in the file, from 1
-  std::string kind;                         // "conv", "op", "relabel", "convert"
+  std::string kind;                         // "conv", "op", "relabel", "inplace", "convert"
   std::string name;                         // of the nodes, or of a conversion's value
   std::string runs_on;                      // a candidate, an operator's name, "-"
   std::string from, to;                     // "f32,nchw"; "-" where no activation is read, or written
