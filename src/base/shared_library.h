@@ -10,8 +10,8 @@
 
 namespace convoy {
 
-// Where the calls that a library makes by name are looked for: with all that is loaded first, as usual, or in itself and
-// what it needs. The latter lets a second version of a library into a process.
+// Where the calls that a library makes by name are looked for: with all that is loaded first, as usual, or in itself
+// and what it needs. The latter lets a second version of a library into a process.
 enum class SymbolScope { usual, own_first };
 
 // A library in this process. Closed when the object is destroyed, unless it was kept.

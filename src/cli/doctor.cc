@@ -193,7 +193,8 @@ Result<int> doctor(const Program& program, bool measure) {
   const LogSetting logging = parse_log_setting(environment(Variable::log).value_or("off"));
   if (!logging.error.empty()) faults.push_back("CONVOY_LOG: " + logging.error);
   for (const LibraryAttempt& each : onednn::library().others) {
-    faults.push_back(fmt::format("{}={}: {}; the oneDNN that comes with Convoy is used", each.from, each.file, each.why_not));
+    faults.push_back(
+        fmt::format("{}={}: {}; the oneDNN that comes with Convoy is used", each.from, each.file, each.why_not));
   }
   for (const std::string& each : faults) {
     program.say(report::styled("\n" + each, report::Style::warning, program.colour()));

@@ -51,7 +51,8 @@ LibraryReport find() {
     if (std::filesystem::is_directory(*chosen, error)) *chosen += "/libdnnl.so.3";
     const auto refuse = [&](const std::string& why) {
       report.others.push_back({"CONVOY_ONEDNN", *chosen, why});
-      log(LogLevel::warning, "library", {{"name", "oneDNN"}, {"from", "CONVOY_ONEDNN"}, {"file", *chosen}, {"error", why}});
+      log(LogLevel::warning, "library",
+          {{"name", "oneDNN"}, {"from", "CONVOY_ONEDNN"}, {"file", *chosen}, {"error", why}});
     };
     // Its calls to itself must not reach the linked one.
     auto opened = SharedLibrary::open(*chosen, SymbolScope::own_first);

@@ -7,9 +7,9 @@
 #include <set>
 
 #include "base/testing.h"
+#include "network/assign/in_place.h"
 #include "network/assign/layout_problem.h"
 #include "network/assign/plan_file.h"
-#include "network/assign/in_place.h"
 #include "network/assign/sides.h"
 #include "network/assign/threads.h"
 #include "network/conv_node.h"

@@ -193,7 +193,8 @@ class Chooser {
   }
 
   // With limits of what errors are expected to add up to: they may add up to less, or more. What a plan narrows it
-  // also converts, in ways that neither the f32 plan nor the narrow one has: they are measured where a store keeps that.
+  // also converts, in ways that neither the f32 plan nor the narrow one has: they are measured where a store keeps
+  // that.
   Result<void> search() {
     double limit = max_error_, least_broken = infinity;
     std::string before;

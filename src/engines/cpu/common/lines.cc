@@ -258,9 +258,9 @@ void Lines<T>::copy_line(const T* x, T fill, const Pixel& p, std::int64_t xd, st
   const std::int64_t before = std::clamp<std::int64_t>(ceil_div(-first, line_step_), 0, count);
   const std::int64_t end = std::clamp<std::int64_t>(ceil_div(g.x_size[2] - first, line_step_), before, count);
   outside(0, before);
-  copy_pixels(x + p.n * g.x.batch + xd * g.x.spatial[0] + xh * g.x.spatial[1] +
-                  (first + before * line_step_) * g.x.spatial[2],
-              end - before, line + before * g.group_channels);
+  copy_pixels(
+      x + p.n * g.x.batch + xd * g.x.spatial[0] + xh * g.x.spatial[1] + (first + before * line_step_) * g.x.spatial[2],
+      end - before, line + before * g.group_channels);
   outside(end, count);
 }
 

@@ -27,10 +27,10 @@ struct Block {
 //
 // An output pixel's runs lie in the same places from its first. A block's lines hold, for each of its output rows, the
 // rows of x that the filter reads, with a fill value where it reads outside; so x is copied once for each row of the
-// filter, not for each tap, or once for all rows of a block, where these are whole ones and that is less. Else pixels are read one by one, and their terms are one run (implicit im2col): where lines
-// were longer; where a run's padding would read numbers that zero times is not zero; and with AMX, which takes rows
-// equally far apart, so that a group has pixels of one output row only, also where that and the padding of runs to 64
-// bytes cost more.
+// filter, not for each tap, or once for all rows of a block, where these are whole ones and that is less. Else pixels
+// are read one by one, and their terms are one run (implicit im2col): where lines were longer; where a run's padding
+// would read numbers that zero times is not zero; and with AMX, which takes rows equally far apart, so that a group has
+// pixels of one output row only, also where that and the padding of runs to 64 bytes cost more.
 //
 // T: std::uint8_t, of which copies may have a shift added to each, or std::uint16_t, halves.
 template <class T>
@@ -91,9 +91,7 @@ class Lines {
   void copy_line(const T* x, T fill, const Pixel& p, std::int64_t xd, std::int64_t xh, std::int64_t pixels,
                  T* line) const;
   // Lines that so many output rows below one another read.
-  std::int64_t shared_lines(std::int64_t rows) const {
-    return (rows - 1) * geometry_.stride[1] + geometry_.filter[1];
-  }
+  std::int64_t shared_lines(std::int64_t rows) const { return (rows - 1) * geometry_.stride[1] + geometry_.filter[1]; }
   std::int64_t rows_from(const Pixel& p, std::int64_t pixels) const;
   bool shares_lines(const Pixel& first, std::int64_t count) const;
   void copy_pixels(const T* from, std::int64_t count, T* to) const;
