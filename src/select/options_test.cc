@@ -94,7 +94,7 @@ class Options : public testing::Test {
        .deterministic = false,
        .notes = {"RUNTIME_COMPILATION", "TF32", "REDUCED_PRECISION_REDUCTION", "DOWN_CONVERT_INPUTS", "WINOGRAD"},
        .sleep_with_tile_2 = 0}};
-  FakeEngine second_{"cpu.second", {.predicted = 3e-4, .sleep_seconds = 0.001}};
+  FakeEngine second_{"cpu.second", {.predicted = 0.02, .sleep_seconds = 0.001}};
   FakeEngine unable_{"cpu.unable", {.refusal = Refusal{RefusalCode::channels, "C=4: this engine needs 8"}}};
   std::vector<const Engine*> engines_ = {&first_, &second_, &unable_};
   ConvProblem problem_;
@@ -123,7 +123,7 @@ std::vector<Case> Options::cases() {
       {"strict_rules", impossible, [](auto& o) { o.strict_rules = false; }, "error", first},
       {"objective", nothing, [](auto& o) { o.objective = *parse_objective("workspace"); }, first, second},
       {"budget_seconds", measured, [](auto& o) { o.budget_seconds = 1e-9; }, second, first},
-      // Predicted to take over twice as long as the first, the second is not tried.
+      // Predicted to take over twice as long as the first, and longer than that takes, the second is not tried.
       {"likely_only", measured, [](auto& o) { o.likely_only = true; }, second, first},
       {"all_knobs", measured, [](auto& o) { o.all_knobs = true; }, second, tuned},
       // What is stored was measured with cold caches.

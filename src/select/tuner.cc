@@ -136,12 +136,14 @@ class Tuner {
   void measure_on(Workbench& bench) {
     // Under a budget the likely ones first, up to a good answer; then the others against the best of them.
     const auto unlikely = options_.likely_only || time_left() < infinity ? first_unlikely() : open_.end();
-    measure_wave(bench, {open_.begin(), unlikely});
+    const std::ptrdiff_t at_most = std::max<std::ptrdiff_t>(0, most_likely - (unlikely - open_.begin()));
+    const std::ptrdiff_t others = options_.likely_only ? std::min(at_most, open_.end() - unlikely) : 0;
+    measure_wave(bench, {open_.begin(), unlikely}, {unlikely, unlikely + others});
     if (options_.likely_only) {
       partial_ = partial_ || unlikely != open_.end() || options_.all_knobs;
       return;
     }
-    if (unlikely != open_.end()) measure_wave(bench, {unlikely, open_.end()});
+    if (unlikely != open_.end()) measure_wave(bench, {unlikely, open_.end()}, {});
     if (options_.all_knobs) search_knobs(bench);
   }
 
@@ -167,9 +169,13 @@ class Tuner {
     return contestant_of(candidate.engine).engine->predict_seconds(problem_, candidate.knobs, request_);
   }
 
-  void measure_wave(Workbench& bench, const std::vector<Candidate>& wave) {
+  // Of `others`, in the order of the predictions, those that are predicted to take less than the best of the wave took
+  // are as likely.
+  void measure_wave(Workbench& bench, const std::vector<Candidate>& wave, std::span<const Candidate> others) {
     const std::size_t known = runners_.size();
     audition_open(bench, wave);
+    const auto slower = [&](const Candidate& candidate) { return predicted(candidate) >= best_seconds(); };
+    audition_open(bench, {others.begin(), std::ranges::find_if(others, slower)});
     cut_off_hopeless(bench);
     std::vector<Runner*> racing;
     for (std::size_t i = known; i < runners_.size(); ++i) {

@@ -77,6 +77,21 @@ TEST_F(Tuner, WhatIsAskedForIsMeasuredFirst) {
   EXPECT_TRUE(selection->partial);
 }
 
+// Which are likely shows when the best of them takes longer than it was predicted to.
+TEST_F(Tuner, WhatIsPredictedBelowTheBestTimeIsLikely) {
+  options_.budget_seconds = 20;
+  options_.likely_only = true;
+  const FakeEngine likely("fake.likely", {.predicted = 1e-5, .sleep_seconds = 0.01});
+  const FakeEngine behind("fake.behind", {.predicted = 1e-3}), slower("fake.slower", {.predicted = 1});
+  const auto selection = choose({&likely, &behind, &slower});
+  ASSERT_TRUE(selection.ok()) << selection.error().message;
+  EXPECT_EQ(selection->candidate.engine, "fake.behind");
+  EXPECT_EQ(std::ranges::count(selection->measurements, "fake.slower",
+                               [](const Measurement& m) { return m.candidate.engine; }),
+            0);
+  EXPECT_TRUE(selection->partial);
+}
+
 // The likely ones' best may be hopeless beside an unlikely one.
 TEST_F(Tuner, TheBestOfTheLikelyMayBeCutOffLater) {
   options_.budget_seconds = 20;
