@@ -59,7 +59,8 @@ class Bf16Engine final : public cost::FittedEngine {
  private:
   Work work(const ConvProblem& problem, const KnobValues&, const PlanRequest&) const override {
     const std::int64_t positions = problem.y.elements() / problem.out_channels();
-    return {static_cast<double>(positions) * bf16::work_of(problem, kernel_).cycles / 3e9};
+    const bf16::Work work = bf16::work_of(problem, kernel_);
+    return {static_cast<double>(positions) * work.cycles / 3e9, 0, work.again};
   }
 
   EngineInfo info_;

@@ -18,10 +18,9 @@ ConvGeometry with_merged_groups(ConvGeometry g, std::int64_t merged) {
 
 // Estimates, not fitted: a tile of 16 pixels and 16 columns takes AMX 16 cycles for 16 steps, vectors 8 a step, and
 // with these each pixel some besides (a Zen 5: 14 in all with 2 steps); gathering and finishing as Lines counts them.
-double cycles_of(const ConvGeometry& g, const TileShape& tile) {
+double cycles_of(const ConvGeometry& g, const TileShape& tile, const Lines<std::uint16_t>& lines) {
   constexpr double kBytes = 32, kRow = 15, kFinish = 3, kPixel = 8;
   const std::int64_t columns = ceil_div(g.group_filters, tile.columns / 2);
-  const Lines<std::uint16_t> lines(g, tile, ceil_div(g.group_filters, tile.columns), 0);
   const double a_step = tile.steps_together > 1 ? 1.0 / 16 : 0.5;
   const double products = a_step * static_cast<double>(columns * lines.steps()) / lines.filled();
   const double copied = lines.copied_bytes() / kBytes + (lines.direct() ? 0 : kRow);
@@ -132,8 +131,11 @@ Work work_of(const ConvProblem& problem, const Kernel& kernel) {
   for (std::int64_t merged = 1; merged <= std::min(kMost, g.groups); merged *= 2) {
     if (g.groups % merged != 0) break;
     const ConvGeometry with = with_merged_groups(g, merged);
-    const double cycles = cycles_of(with, kernel.tile);
-    if (merged == 1 || cycles < best.cycles) best = {with, merged, cycles};
+    const Lines<std::uint16_t> lines(with, kernel.tile, ceil_div(with.group_filters, kernel.tile.columns), 0);
+    const double cycles = cycles_of(with, kernel.tile, lines);
+    const std::int64_t pixels = g.batch * g.y_size[0] * g.y_size[1] * g.y_size[2];
+    const double again = static_cast<double>(with.groups) * lines.again_seconds(pixels);
+    if (merged == 1 || cycles < best.cycles) best = {with, merged, cycles, again};
   }
   return best;
 }

@@ -16,6 +16,7 @@ struct Work {
   ConvGeometry geometry;    // groups merged
   std::int64_t merged = 1;  // groups of the problem in one
   double cycles = 0;        // for a pixel, all groups
+  double again = 0;         // seconds besides (Lines::again_seconds)
 };
 Work work_of(const ConvProblem& problem, const Kernel& kernel);
 

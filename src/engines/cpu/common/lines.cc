@@ -166,11 +166,15 @@ template <class T>
 double Lines<T>::copied_bytes() const {
   if (direct_) return 0;
   const ConvGeometry& g = geometry_;
-  const auto bytes = static_cast<double>((one_by_one_ ? terms_ : g.filter[0] * g.filter[1] * pixel_size_) * sizeof(T));
-  if (!may_share_) return bytes;
-  const double rows = static_cast<double>(block_tiles_ * tile_.rows) / static_cast<double>(g.y_size[2]);
-  const auto step = static_cast<double>(g.stride[1]), filter = static_cast<double>(g.filter[1]);
-  return bytes * std::min(1.0, (rows * step + filter) / (rows * filter));  // a row more: blocks begin within rows
+  return static_cast<double>((one_by_one_ ? terms_ : g.filter[0] * g.filter[1] * pixel_size_) * sizeof(T));
+}
+
+template <class T>
+double Lines<T>::again_seconds(std::int64_t pixels) const {
+  constexpr double kKept = 1 << 20, kBytesPerSecond = 15e9;  // a Xeon, 3x3 over 512 and 1024 channels
+  const auto bytes = static_cast<double>(panels_ * tile_.columns * steps_ * step_bytes);
+  if (tile_.steps_together == 1 || bytes <= kKept) return 0;
+  return bytes * static_cast<double>(ceil_div(pixels, block_tiles_ * tile_.rows) - 1) / kBytesPerSecond;
 }
 
 template <class T>

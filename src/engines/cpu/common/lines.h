@@ -45,8 +45,11 @@ class Lines {
   std::size_t block_bytes() const { return block_bytes_; }   // scratch for a block's lines; 0 when direct
   bool direct() const { return direct_; }                    // x is used in place: 1x1, dense channels
   const char* how_x_is_read() const;
-  double copied_bytes() const;               // of x for an output pixel and group
+  double copied_bytes() const;               // of x for an output pixel and group, were no lines shared
   double filled() const { return filled_; }  // share of the rows of groups that are pixels
+  // That a group of so many pixels takes beside AMX's products, which are too fast to hide it: blocks but the first
+  // read weights from the third cache again, where the second doesn't keep them.
+  double again_seconds(std::int64_t pixels) const;
 
   // Where in packed weights the next term of a run belongs: its step, and its place in it.
   struct Place {

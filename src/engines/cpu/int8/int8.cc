@@ -93,7 +93,9 @@ class Int8Engine : public cost::FittedEngine {
     const double macs = pixels / panels.lines().filled() * terms * static_cast<double>(panels.computed_columns());
     const double copied = pixels * static_cast<double>(g.groups) * panels.lines().copied_bytes();
     const double apart = problem.x.is_packed(Layout::nhwc) ? 1 : 2;
-    return {macs / rate + apart * (copied / 2e9 + outputs / 1e9)};
+    const double again =
+        static_cast<double>(g.groups) * panels.lines().again_seconds(static_cast<std::int64_t>(pixels));
+    return {macs / rate + apart * (copied / 2e9 + outputs / 1e9), 0, again};
   }
 
   EngineInfo info_;
