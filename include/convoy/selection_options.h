@@ -92,8 +92,8 @@ struct SelectionOptions {
   // first that is gets planned and timed however short the budget, unless that would take ten seconds more. Negative:
   // nothing is measured, what `store` knows counts.
   double budget_seconds = 0;
-  // Measured: no more than the most likely ones, and those predicted to take less than the best of these took, so that a
-  // budget can be shared among problems in rounds. What is left makes the selection partial.
+  // Measured: no more than the most likely ones, and those predicted to take less than the best of these took, so that
+  // a budget can be shared among problems in rounds. What is left makes the selection partial.
   bool likely_only = false;
   bool all_knobs = false;  // measured: knob values too, the best engines' first, not only each engine's default
   CacheState caches = CacheState::cold;

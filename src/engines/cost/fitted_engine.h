@@ -28,7 +28,7 @@ class FittedEngine : public Engine {
     double copied_bytes = 0;   // of tensors reordered before or after, each counted once
     double extra_seconds = 0;  // for what the models are not fitted to: epilogues that cost more than their bytes,
                                // weights that are read again
-    std::int64_t parts = 0;  // so many it is divided into, each done by one thread; 0: as many as there are threads
+    std::int64_t parts = 0;    // so many it is divided into, each done by one thread; 0: as many as there are threads
   };
   // Of a core, for weights that no cache holds: predict() adds their time.
   static constexpr double memory_bytes_per_second = 12e9;
