@@ -15,7 +15,8 @@
 // A line a node: what it is; the names of the ONNX nodes that it computes; what a convolution runs on, an operator's
 // name; types and layouts of the activations it reads and writes; what it costs, and how that is known. The cost is for
 // people: it is not read back. `relabel` is an operator that costs nothing, since its output is its input's bytes under
-// another description, and `inplace` a Concat or Split of parts that lie where the whole has them. '#' begins a comment.
+// another description, and `inplace` a Concat or Split of parts that lie where the whole has them. '#' begins a
+// comment.
 #pragma once
 
 #include <cstdint>
