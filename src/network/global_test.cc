@@ -261,6 +261,46 @@ TEST_F(Global, ALayoutThatIsSlowerThanPredictedIsGivenUp) {
   EXPECT_EQ(text->find(" predicted\n"), std::string::npos) << *text;
 }
 
+// 10% slower in nchw, by predictions.
+struct EngineOfTwoLayouts : testing_support::FakeEngine {
+  using FakeEngine::FakeEngine;
+  double predict_seconds(const ConvProblem& problem, const KnobValues&, const PlanRequest&) const override {
+    return problem.y.is_packed(Layout::nchw) ? 1.1e-3 : 1e-3;
+  }
+  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest&) const override {
+    if (problem.x.layout() == problem.y.layout() && problem.y.channel_block == 1) return std::nullopt;
+    return Refusal{RefusalCode::layout, "x.layout and y.layout differ"};
+  }
+};
+
+TEST_F(Global, WhatWasNeverMeasuredIsAsFarOffAsItsEngine) {
+  const EngineOfTwoLayouts engine("fake", {});
+  const std::array<const Engine*, 1> engines = {&engine};
+  GraphBuilder b;
+  b.output(b.conv(b.input("x", {1, 8, 8, 8}), 8, 8, 1));
+  const Graph graph = with_passes(b.graph, options_.cpu);
+  const auto conv = std::ranges::find_if(graph.nodes, [](const Node& node) { return node.conv.has_value(); });
+  for (const auto& [seconds, layout] : {std::pair{2.5e-3, Layout::nhwc}, {5e-3, Layout::nchw}}) {
+    selection::RoundStore store;  // of nhwc
+    options_.selection.store = &store;
+    Selector selector(options_, {}, {}, engines);
+    const ConvProblem problem = in_formats(conv->conv->problem, {Layout::nhwc, Layout::nhwc});
+    PlanRequest request = selector.request();
+    request.constant_weights = selector.weights_of(graph, *conv, problem);
+    Measurement row{.candidate = {"fake", {{"tile", 4}}},
+                    .revision = engine.info().revision,
+                    .provider = engine.info().provider,
+                    .median_seconds = seconds,
+                    .samples = 9};
+    row.state = MeasurementState::complete;
+    ASSERT_TRUE(store.store(measurement_key(problem, request, options_.selection.caches), row).ok());
+    const auto forms = global_forms(graph, f32_of(graph), selector);
+    ASSERT_TRUE(forms.ok()) << forms.error().message;
+    EXPECT_EQ(forms->forms.sides[static_cast<std::size_t>(conv - graph.nodes.begin())].writes.layout, layout)
+        << "up to 4 times as long";
+  }
+}
+
 TEST_F(Global, EnergyIsWeighedWhereItIsKnown) {
   const EngineOfLayout fast("fake.nhwc", Layout::nhwc, {}), cool("fake.nchw", Layout::nchw, {});
   const std::array<const Engine*, 2> engines = {&fast, &cool};

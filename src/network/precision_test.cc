@@ -221,6 +221,7 @@ TEST_F(Precision, TypesKeepTheErrorThatIsAllowed) {
 // The network on engines of this test.
 class OnEngines final : public Network {
  public:
+  explicit OnEngines(std::span<const Engine* const> engines = both) : engines_(engines) {}
   const std::string& name() const override { return graph_.name; }
   const std::vector<NetworkValue>& inputs() const override { return graph_.input_info; }
   const std::vector<NetworkValue>& outputs() const override { return graph_.output_info; }
@@ -228,7 +229,7 @@ class OnEngines final : public Network {
   const std::map<std::string, std::string>& metadata() const override { return graph_.metadata; }
   Result<std::unique_ptr<Session>> prepare(std::span<const TensorDesc>, const NetworkOptions& options,
                                            const SelectionProgress&) const override {
-    CONVOY_TRY(std::unique_ptr<Session> session, prepare_graph(graph_, {.options = options, .engines = both}));
+    CONVOY_TRY(std::unique_ptr<Session> session, prepare_graph(graph_, {.options = options, .engines = engines_}));
     return session;
   }
   Result<std::unique_ptr<SwitchableSession>> prepare_switchable(std::span<const TensorDesc>, const NetworkOptions&,
@@ -237,7 +238,7 @@ class OnEngines final : public Network {
   }
   Result<std::string> plan(std::span<const TensorDesc>, const NetworkOptions& options,
                            const SelectionProgress&) const override {
-    return plan_of(graph_, {.options = options, .engines = both});
+    return plan_of(graph_, {.options = options, .engines = engines_});
   }
   Result<std::vector<NetworkConvolution>> convolutions(std::span<const TensorDesc>,
                                                        const NetworkOptions&) const override {
@@ -245,6 +246,7 @@ class OnEngines final : public Network {
   }
 
  private:
+  std::span<const Engine* const> engines_;
   Graph graph_ = network();
 };
 
@@ -299,6 +301,29 @@ TEST_F(Precision, AnErrorThatIsAllowedIsKeptAndUsed) {
   EXPECT_EQ(choose_precision(net, {}, options_, 1).error().code, ErrorCode::invalid_argument);
   options_.memory.least = true;
   EXPECT_EQ(choose_precision(net, inputs, options_, 1).error().code, ErrorCode::unsupported);
+}
+
+// In bf16 activations are steps of their own, in f32 they are fused: it is one node that is looked at.
+TEST_F(Precision, ANodeIsLookedAtWithAllOfItsFusions) {
+  struct : EngineOfType {
+    using EngineOfType::EngineOfType;
+    double predict_seconds(const ConvProblem& problem, const KnobValues&, const PlanRequest&) const override {
+      return problem.epilogue.activation.kind == ActivationKind::identity ? 10e-6 : 1;
+    }
+  } const fuses_badly("fake.bf16", DataType::bf16, 10e-6);
+  const std::array<const Engine*, 2> engines{&wide, &fuses_badly};
+  const OnEngines net(engines);
+  const std::vector<NetworkInputs> inputs{inputs_for(network())};
+  options_.precision = DataType::bf16;
+  const auto all = choose_precision(net, inputs, options_, 1);
+  ASSERT_TRUE(all.ok()) << all.error().message;
+  const auto half = choose_precision(net, inputs, options_, all->narrow_error / 2);
+  ASSERT_TRUE(half.ok()) << half.error().message;
+  const auto fused = [](const NarrowedNode& node) { return node.name.find('+') != std::string::npos; };
+  EXPECT_TRUE(std::ranges::any_of(half->nodes, fused));
+  for (const NarrowedNode& node : half->nodes) EXPECT_TRUE(!fused(node) || node.error > 0) << node.name;
+  EXPECT_GT(half->narrowed, 0);
+  EXPECT_LE(half->error, all->narrow_error / 2);
 }
 
 TEST_F(Precision, ActivationsThatAreNarrowKeepALimitThatWideOnesCannot) {
