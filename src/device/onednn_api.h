@@ -10,7 +10,7 @@ namespace convoy::onednn {
 
 // Which it is, and why one that CONVOY_ONEDNN names was not taken. Found once, at the first use.
 const LibraryReport& library();
-// The version that this build was made and looked at with: 3.2.
+// Whether it is the one whose version, 3.2, the build was made and looked at with.
 bool is_linked_library();
 
 // A function of it; null: the linked one's.

@@ -145,8 +145,9 @@ class Choices {
     std::vector<Selector::Cost> behind;  // of what it leaves
     std::optional<double> joules() const {
       std::optional<double> sum = cost.joules;
-      for (const Selector::Cost& each : behind)
+      for (const Selector::Cost& each : behind) {
         sum = sum && each.joules ? std::optional(*sum + *each.joules) : std::nullopt;
+      }
       return sum;
     }
   };
@@ -169,10 +170,10 @@ class Choices {
     std::vector<Way> ways;
     if (has_options(node)) return ways;
     for (const Sides& sides : sides_of(n)) {
-      const double on_all = add_ways(node, sides, ways);
+      const double on_all = add_ways(n, sides, ways);
       if (!may_run_on_one(node, sides, on_all)) continue;
       std::vector<Way> alone;
-      const double on_one = add_ways(node, {sides.reads, sides.writes, Threads::one}, alone);
+      const double on_one = add_ways(n, {sides.reads, sides.writes, Threads::one}, alone);
       if (may_be_better_on_one(on_one, on_all)) ways.insert(ways.end(), alone.begin(), alone.end());
     }
     return ways;
@@ -248,7 +249,8 @@ class Choices {
   }
 
   // As it is, and with the last of its fusions undone. What the fastest of these takes.
-  double add_ways(const Node& node, const Sides& sides, std::vector<Way>& ways) {
+  double add_ways(std::size_t n, const Sides& sides, std::vector<Way>& ways) {
+    const Node& node = graph_.nodes[n];
     double least = std::numeric_limits<double>::infinity();
     const auto add = [&](const Way& way) {
       double seconds = way.cost.seconds;
@@ -256,7 +258,7 @@ class Choices {
       least = std::min(least, seconds);
       ways.push_back(way);
     };
-    const auto whole = cost_of(node, sides);
+    const auto whole = is_in_place(n, sides) ? Selector::Cost{} : cost_of(node, sides);
     if (whole) add({sides, 0, *whole, {}});
     if (goal_.asked()) return least;
     const Sides between{sides.writes, sides.writes, sides.threads};
@@ -282,7 +284,6 @@ class Choices {
       cost = selector_.estimate(problem, node.desc.name, selector_.weights_of(graph_, node, problem), sides.threads);
       if (!cost) return cost;
     } else {
-      if (is_in_place(node, sides)) return Selector::Cost{};
       const auto problem = step_problem(graph_, node, sides);
       if (!problem) return Selector::Cost{};
       cost = selector_.cost(*problem, sides.threads);
@@ -293,11 +294,9 @@ class Choices {
   }
 
   // A Concat or Split, if the others are of these formats, too, or what they make is converted to them.
-  bool is_in_place(const Node& node, const Sides& sides) const {
+  bool is_in_place(std::size_t n, const Sides& sides) const {
     const auto found = in_place_.find(sides.reads);
-    if (found == in_place_.end() || sides.reads != sides.writes) return false;
-    const auto n = static_cast<std::size_t>(&node - graph_.nodes.data());
-    return n < graph_.nodes.size() && found->second.has(n);
+    return found != in_place_.end() && sides.reads == sides.writes && found->second.has(n);
   }
 
   double to_convert(int value, const Format& from, const Format& to, Threads threads) {

@@ -12,9 +12,10 @@ namespace {
 
 class Bf16Engine final : public cost::FittedEngine {
  public:
-  Bf16Engine(const char* name, const char* summary, const bf16::Kernel& kernel, bool amx)
+  Bf16Engine(const char* name, int revision, const char* summary, const bf16::Kernel& kernel, bool amx)
       : FittedEngine(name), kernel_(kernel), amx_(amx) {
     info_.name = name;
+    info_.revision = revision;
     info_.summary = summary;
     info_.passes = {Pass::fprop};
     info_.types = {{DataType::bf16, DataType::bf16, DataType::bf16, DataType::f32}};
@@ -72,14 +73,14 @@ class Bf16Engine final : public cost::FittedEngine {
 
 // Never destroyed: they may run while the process ends.
 const Engine& bf16_engine() {
-  static const auto& engine = *new Bf16Engine("cpu.bf16", "bf16 fprop in nhwc by GEMM over lines of x, AVX512_BF16",
+  static const auto& engine = *new Bf16Engine("cpu.bf16", 1, "bf16 fprop in nhwc by GEMM over lines of x, AVX512_BF16",
                                               bf16::avx512_kernel, false);
   return engine;
 }
 
 const Engine& bf16_amx_engine() {
   static const auto& engine = *new Bf16Engine(
-      "cpu.bf16_amx", "bf16 fprop in nhwc by GEMM over lines of x in AMX's tiles", bf16::amx_kernel, true);
+      "cpu.bf16_amx", 2, "bf16 fprop in nhwc by GEMM over lines of x in AMX's tiles", bf16::amx_kernel, true);
   return engine;
 }
 

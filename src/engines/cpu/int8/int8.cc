@@ -137,7 +137,7 @@ const Engine& int8_engine() {
 
 const Engine& int8_amx_engine() {
   static const auto& engine =
-      *new Int8AmxEngine("cpu.int8_amx", 3, "s8 and u8 fprop by GEMM over implicit im2col in AMX's tiles", Isa::avx512);
+      *new Int8AmxEngine("cpu.int8_amx", 4, "s8 and u8 fprop by GEMM over implicit im2col in AMX's tiles", Isa::avx512);
   return engine;
 }
 
