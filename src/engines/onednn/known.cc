@@ -151,6 +151,18 @@ std::optional<Refusal> known_wrong(const Implementation& implementation, const C
                                p.groups)};
   }
   const bool compensated = p.x_zero_point != 0 || p.x.type == DataType::s8;
+  const auto is_zero = [](std::int64_t size) { return size == 0; };
+  const bool padded = !std::all_of(p.pre_padding.begin(), p.pre_padding.begin() + p.spatial_dims(), is_zero) ||
+                      !std::all_of(p.post_padding.begin(), p.post_padding.begin() + p.spatial_dims(), is_zero);
+  const bool one_tap = std::all_of(p.w.dims.begin() + 2, p.w.dims.end(), [](std::int64_t size) { return size == 1; });
+  if (!is_linked_library() && implementation.family == "brdgmm_dw" && p.compute == DataType::s32 && compensated &&
+      padded && one_tap) {
+    return Refusal{
+        RefusalCode::padding,
+        fmt::format("pad={}/{}: oneDNN 3.14's depthwise code for bytes reads unset memory where a filter of "
+                    "1 reads padding and x={} with zp={}: wrong results",
+                    to_string(p.pre_padding), to_string(p.post_padding), convoy::name_of(p.x.type), p.x_zero_point)};
+  }
   if (implementation.family.starts_with("gemm_s8") && compensated && p.w.dims[0] / p.groups % vector != 0) {
     return Refusal{
         RefusalCode::channels,
