@@ -415,8 +415,9 @@ class Reading {
       NodeAssignment& assigned = result_.nodes[n];
       if (!assigned.in_place || possible.has(n)) continue;
       if (!options_.lenient_plan) {
-        return Error{ErrorCode::unsupported, fmt::format("inplace {}: its parts can't lie where the whole has them",
-                                                         in_quotes(joined(graph_.nodes[n].sources)))};
+        return Error{ErrorCode::unsupported,
+                     fmt::format("inplace {}: it is no Concat or Split whose parts can lie where the whole has them",
+                                 in_quotes(joined(graph_.nodes[n].sources)))};
       }
       assigned.in_place = false;
     }
