@@ -22,7 +22,7 @@ def convoy(*arguments, onednn=None, database="none.db"):
     environment = {**os.environ, "CONVOY_DB": str(database), **({"CONVOY_ONEDNN": onednn} if onednn else {})}
     done = subprocess.run([CONVOY, *arguments, "--json"], env=environment, capture_output=True, text=True)
     if done.returncode:
-        raise SystemExit(done.stderr[-800:])
+        raise SystemExit(f"convoy {' '.join(arguments)}: {(done.stderr.strip() or done.stdout.strip())[-800:]}")
     return json.loads(done.stdout)
 
 

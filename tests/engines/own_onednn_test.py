@@ -40,6 +40,12 @@ with tempfile.TemporaryDirectory() as folder:
         assert version(named) == f"3.2.0 (CONVOY_ONEDNN: {folder / 'libdnnl.so.3'})", version(named)
     for problem in PROBLEMS:
         assert offered(problem, folder) == offered(problem) != [], (problem, offered(problem, folder), offered(problem))
+    # One whose plain loops have another name, which only its own functions can say.
+    (folder / "renamed").write_bytes(pathlib.Path(linked).read_bytes().replace(b"ref:any\0", b"rex:any\0"))
+    loops = "fprop:x=f32,1x2x4x4,nhwc:w=f32,2x2x3x3,nchw:y=f32,1x2x2x2,nhwc"
+    assert "onednn.ref" in run("verify", loops, "--engines", "onednn.ref").stdout
+    said = run("verify", loops, "--engines", "onednn.ref", onednn=folder / "renamed")
+    assert said.returncode != 0 and "does not offer it" in said.stdout + said.stderr, (said.stdout[-500:], said.stderr[-500:])
     (folder / "text").write_text("not a library")
     other = re.search(r"libz\.so\.1 => (\S+)", subprocess.run(["ldd", CONVOY], capture_output=True, text=True).stdout)[1]
     for wrong, reason in ((folder / "none", "No such file"), (folder / "text", "file too short"), (other, "it has no dnnl_")):

@@ -224,9 +224,8 @@ class ImplementationEngine final : public cost::FittedEngine, public DeclaresNam
         exceeds_the_cap(implementation, request.cpu) || ended()) {
       return std::nullopt;
     }
-    if (inexpressible(problem) || known_wrong(implementation, problem)) return std::nullopt;
     const auto guessed = guess(row_, problem);
-    if (!guessed) return std::nullopt;
+    if (!guessed || known_wrong(implementation, problem) || inexpressible(problem)) return std::nullopt;
     const auto copied = static_cast<double>(guessed->copied_bytes);
     // What was learnt is taken without asking, which takes longer than choosing may; planning asks. What was not is
     // asked about once nothing is faster: dearer than it is, it might never be; what is unlikely, once nothing else is

@@ -88,6 +88,7 @@ bool fits(const Implementation& row, const ConvProblem& p) {
 
 // What another oneDNN than the one that the trees were learnt of says itself.
 std::optional<Guess> asked(std::size_t index, const ConvProblem& p) {
+  if (inexpressible(p)) return std::nullopt;
   const auto surveyed = survey(p);
   const Offer* const offer = surveyed->find(index);
   if (offer == nullptr) return std::nullopt;

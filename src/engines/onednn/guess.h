@@ -20,8 +20,7 @@ struct Guess {
 };
 
 // `row` is one of implementations(). Nothing: it is not offered, as far as is known. An oneDNN that CONVOY_ONEDNN names
-// is asked, since the trees are another one's. Preconditions: the row's declaration admits the problem;
-// !inexpressible(problem).
+// is asked, since the trees are another one's. Precondition: the row's declaration admits the problem.
 std::optional<Guess> guess(std::size_t row, const ConvProblem& problem);
 
 }  // namespace convoy::onednn

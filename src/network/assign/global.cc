@@ -12,6 +12,7 @@
 #include "network/assign/in_place.h"
 #include "network/assign/layout_problem.h"
 #include "network/assign/memory.h"
+#include "network/assign/off_predictions.h"
 #include "network/assign/sides.h"
 #include "network/assign/threads.h"
 #include "network/conv_node.h"
@@ -38,34 +39,6 @@ struct Alternatives {
   std::vector<std::optional<double>> joules;
   std::vector<int> unfused;               // as Forms::unfused: what takes least with these sides
   std::vector<Selector::Option> options;  // as LayoutProblem::options
-};
-
-// How many times as long as predicted what was measured takes: geometric means.
-class OffPredictions {
- public:
-  void add(const Selector::Cost& cost) {
-    if (!cost.measured || !(cost.predicted > 0) || !(cost.seconds > 0)) return;
-    all_.add(std::log(cost.seconds / cost.predicted));
-    by_engine_[cost.runs_on].add(std::log(cost.seconds / cost.predicted));
-  }
-  std::optional<double> all() const { return all_.mean(); }
-  std::optional<double> of(const std::string& engine) const {
-    const auto found = by_engine_.find(engine);
-    return found == by_engine_.end() ? std::nullopt : found->second.mean();
-  }
-
- private:
-  struct Logarithms {
-    double sum = 0;
-    int count = 0;
-    void add(double value) {
-      sum += value;
-      ++count;
-    }
-    std::optional<double> mean() const { return count > 0 ? std::optional(std::exp(sum / count)) : std::nullopt; }
-  };
-  Logarithms all_;
-  std::map<std::string, Logarithms> by_engine_;
 };
 
 class Choices {
