@@ -1,6 +1,7 @@
 """Operators on 8 MB tensors in each type, as a share of a copy's bandwidth: those that networks have besides convolutions.
 
-    python bench/operator_shares.py [--types f32 bf16 f16 u8] [--threads 1] [--only GLOB ...] [--convoy COMMAND] [--output FILE]
+    python bench/operator_shares.py [--types f32 bf16 f16 u8] [--threads 1] [--only GLOB ...] [--channels 64] [--layout nhwc]
+                                      [--convoy COMMAND] [--output FILE]
 
 Each is a problem of `convoy bench 'op:...'`, which runs it and a copy of as many bytes in turns in one process, with what it reads as the
 step before has left it. A row says what it took and its share; a type that ONNX has no such operator of is left out. One that does
@@ -21,16 +22,20 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGET = 0.5
 NEAR_FLOOR = 1.1  # times as long
 SMALL = 8  # side of the maps in the first cache
-SIDE = {"f32": 180, "bf16": 256, "f16": 256, "u8": 360}  # of maps of 64 channels: 8 MB
+SIZE = {"f32": 4, "bf16": 2, "f16": 2, "u8": 1}
 FLOATS, ALL = ("f32", "bf16", "f16"), ("f32", "bf16", "f16", "u8")
 
 
-def image(side, channels=64):
-    return f"1x{channels}x{side}x{side}"
+def side_of(kind, channels):
+    """Of maps that have 8 MB together; even, as pooling halves it."""
+    return round((2**23 / SIZE[kind] / channels) ** 0.5 / 2) * 2
 
 
-def problems(side):
+def problems(side, channels, layout):
     """(name, types, problem) with {T} for the type."""
+    def image(side, channels=channels):
+        return f"1x{channels}x{side}x{side}"
+
     whole, half = image(side), image(side // 2)
     unary = f"x={{T}},{whole},nhwc:y={{T}},{whole},nhwc"
     one = lambda name, opset, more="": f"op:{name}:{unary}:opset={opset}{more}"
@@ -38,8 +43,8 @@ def problems(side):
     pool = lambda name: (f"op:{name}:x={{T}},{whole},nhwc:y={{T}},{half},nhwc:opset=12:@kernel_shape=ints,2,2:@strides=ints,2,2"
                          ":@pads=ints,0,0,0,0")
     matrix = f"{side * side // 16}x1024"
-    constants = "".join(f":x{i}=f32,64,nchw" for i in range(1, 5))
-    return [
+    constants = "".join(f":x{i}=f32,{channels},nchw" for i in range(1, 5))
+    rows = [
         ("Relu", FLOATS, one("Relu", 14)),
         ("Clip", ALL, f"op:Clip:x={{T}},{whole},nhwc:x1={{T}},scalar:x2={{T}},scalar:y={{T}},{whole},nhwc:opset=13"),
         ("LeakyRelu", FLOATS, one("LeakyRelu", 16)),
@@ -47,14 +52,14 @@ def problems(side):
         ("Sigmoid", FLOATS, one("Sigmoid", 13)),
         ("Gelu", FLOATS, one("Gelu", 20)),
         ("Add", ALL, binary("Add", whole)),
-        ("Mul by channel", ALL, binary("Mul", "1x64x1x1")),
+        ("Mul by channel", ALL, binary("Mul", f"1x{channels}x1x1")),
         ("Mul by a scalar", ALL, binary("Mul", "1x1x1x1")),
         ("MaxPool 2x2/2", ALL, pool("MaxPool")),
         ("MaxPool 3x3/2", ALL, f"op:MaxPool:x={{T}},{whole},nhwc:y={{T}},{half},nhwc:opset=12:@kernel_shape=ints,3,3:@strides=ints,2,2"
                                ":@pads=ints,1,1,0,0" if side % 2 == 0 else ""),
         ("AveragePool 2x2/2", FLOATS, pool("AveragePool")),
-        ("GlobalAveragePool", FLOATS, f"op:GlobalAveragePool:x={{T}},{whole},nhwc:y={{T}},1x64x1x1,nhwc:opset=13"),
-        ("ReduceMean of maps", FLOATS, f"op:ReduceMean:x={{T}},{whole},nchw:y={{T}},1x64x1x1,nchw:opset=13:@axes=ints,2,3:@keepdims=int,1"),
+        ("GlobalAveragePool", FLOATS, f"op:GlobalAveragePool:x={{T}},{whole},nhwc:y={{T}},1x{channels}x1x1,nhwc:opset=13"),
+        ("ReduceMean of maps", FLOATS, f"op:ReduceMean:x={{T}},{whole},nchw:y={{T}},1x{channels}x1x1,nchw:opset=13:@axes=ints,2,3:@keepdims=int,1"),
         ("Softmax of rows", FLOATS, f"op:Softmax:x={{T}},{matrix},nchw:y={{T}},{matrix},nchw:opset=13:@axis=int,-1"),
         ("LayerNormalization", FLOATS, f"op:LayerNormalization:x={{T}},{matrix},nchw:x1={{T}},1024,nchw:x2={{T}},1024,nchw:y={{T}},{matrix},nchw"
                                        ":opset=17:@axis=int,-1"),
@@ -63,14 +68,15 @@ def problems(side):
                                    ":opset=13:@coordinate_transformation_mode=text,asymmetric:@mode=text,nearest:@nearest_mode=text,floor"),
         ("Resize linear x2", FLOATS, f"op:Resize:x={{T}},{half},nhwc:x1=f32,0,nchw,values=:x2=f32,4,nchw,values=1/1/2/2:y={{T}},{whole},nhwc"
                                      ":opset=13:@coordinate_transformation_mode=text,half_pixel:@mode=text,linear"),
-        ("Concat", ALL, f"op:Concat:x={{T}},{image(side, 32)},nhwc:x1={{T}},{image(side, 32)},nhwc:y={{T}},{whole},nhwc:opset=13:@axis=int,1"),
+        ("Concat", ALL, f"op:Concat:x={{T}},{image(side, channels // 2)},nhwc:x1={{T}},{image(side, channels // 2)},nhwc:y={{T}},{whole},nhwc:opset=13:@axis=int,1"),
         ("Pad", ALL, f"op:Pad:x={{T}},{whole},nhwc:x1=s64,8,nchw,values=0/0/1/1/0/0/1/1:y={{T}},{image(side + 2)},nhwc:opset=13"),
-        ("Transpose", ALL, f"op:Transpose:x={{T}},{whole},nchw:y={{T}},1x{side}x{side}x64,nchw:opset=13:@perm=ints,0,2,3,1"),
+        ("Transpose", ALL, f"op:Transpose:x={{T}},{whole},nchw:y={{T}},1x{side}x{side}x{channels},nchw:opset=13:@perm=ints,0,2,3,1"),
         ("QuantizeLinear", ("f32",), f"op:QuantizeLinear:x=f32,{whole},nhwc:x1=f32,scalar,values=0.05:x2=u8,scalar,values=128"
                                      f":y=u8,{whole},nhwc:opset=13"),
         ("DequantizeLinear", ("u8",), f"op:DequantizeLinear:x=u8,{whole},nhwc:x1=f32,scalar,values=0.05:x2=u8,scalar,values=128"
                                       f":y=f32,{whole},nhwc:opset=13"),
     ]
+    return [(name, types, problem.replace(",nhwc", f",{layout}")) for name, types, problem in rows]
 
 
 def measured(problem, options, database, *flags):
@@ -100,14 +106,17 @@ def main():
     parser.add_argument("--types", nargs="+", default=list(ALL), choices=ALL)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only", nargs="+", default=["*"], help="globs of names")
+    parser.add_argument("--channels", type=int, default=64, help="of maps")
+    parser.add_argument("--layout", default="nhwc", help="of maps: nhwc, nchw, nchw16c")
     parser.add_argument("--convoy", type=pathlib.Path, default=ROOT / "build/bin/convoy")
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / f"bench/results/operator-shares-{datetime.date.today()}.json")
     options = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for kind in options.types:
-            small = {name: problem for name, _, problem in problems(SMALL)}
-            for name, types, problem in problems(SIDE[kind]):
+            small = {name: problem for name, _, problem in problems(SMALL, options.channels, options.layout)}
+            side = side_of(kind, options.channels)
+            for name, types, problem in problems(side, options.channels, options.layout):
                 if kind not in types or not any(fnmatch.fnmatch(name, glob) for glob in options.only):
                     continue
                 problem = problem.replace("{T}", kind)
@@ -122,14 +131,15 @@ def main():
                     row["failed"] = answer.get("failed", "no time")
                 if row.get("share", TARGET) < TARGET:
                     seconds = numbers(measured(small[name].replace("{T}", kind), options, database, "--warm"), [])[0]["seconds"]
-                    row["floor_microseconds"] = round(seconds * 1e6 * (SIDE[kind] / SMALL) ** 2, 1)
+                    row["floor_microseconds"] = round(seconds * 1e6 * (side / SMALL) ** 2, 1)
                     row["over_floor"] = round(row["microseconds"] / row["floor_microseconds"], 3)
                 rows.append(row)
                 print(f"{name:20} {kind:5} {row.get('share', row.get('failed'))} {row.get('over_floor', '')}", flush=True)
     shares = [row["share"] for row in rows if "share" in row]
     doctor = json.loads(subprocess.run([options.convoy, "doctor", "--json"], capture_output=True, text=True, check=True).stdout)
     record = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-              "command": f"python bench/operator_shares.py --threads {options.threads} --types {' '.join(options.types)}",
+              "command": f"python bench/operator_shares.py --threads {options.threads} --types {' '.join(options.types)} "
+                         f"--channels {options.channels} --layout {options.layout}",
               "commit": subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip(),
               "processor": doctor["processor"], "threads": options.threads, "target_share": TARGET, "operators": len(shares),
               "reach_target": sum(share >= TARGET for share in shares),

@@ -1,4 +1,6 @@
 // Pooling: values from the operator specification's examples and by hand.
+#include <fmt/format.h>
+
 #include "ops/op_testing.h"
 #include "ops/support.h"
 
@@ -98,55 +100,93 @@ TEST(LpPool, Norms) {
 }
 
 // A case of every kind of window, large enough for several chunks and threads, against the definition.
+struct Windows {
+  Ints kernel, stride, dilation, pads;
+  bool ceil_mode;
+};
+
+std::map<std::string, Attribute> attributes_of(const Windows& c) {
+  return {{"kernel_shape", c.kernel},
+          {"strides", c.stride},
+          {"dilations", c.dilation},
+          {"pads", c.pads},
+          {"ceil_mode", std::int64_t{c.ceil_mode}}};
+}
+
+struct Pooled {
+  Dims dims;
+  std::vector<double> largest, mean, mean_padded;
+};
+
+// Of values in nchw, as the operators are defined.
+Pooled pooled(const Windows& c, const Dims& dims, const std::vector<double>& values) {
+  Pooled result{{dims[0], dims[1]}, {}, {}, {}};
+  for (int d = 0; d < 2; ++d) {
+    const std::int64_t padded = dims[2 + d] + c.pads[d] + c.pads[2 + d] - (c.kernel[d] - 1) * c.dilation[d] - 1;
+    std::int64_t size = padded / c.stride[d] + 1;
+    if (c.ceil_mode && padded % c.stride[d] != 0 && size * c.stride[d] < dims[2 + d] + c.pads[d]) ++size;
+    result.dims.push_back(size);
+  }
+  for (std::int64_t image = 0; image < dims[0] * dims[1]; ++image) {
+    for (std::int64_t oh = 0; oh < result.dims[2]; ++oh) {
+      for (std::int64_t ow = 0; ow < result.dims[3]; ++ow) {
+        double top = -INFINITY, sum = 0, inside = 0, padded = 0;
+        for (std::int64_t kh = 0; kh < c.kernel[0]; ++kh) {
+          for (std::int64_t kw = 0; kw < c.kernel[1]; ++kw) {
+            const std::int64_t h = oh * c.stride[0] + kh * c.dilation[0] - c.pads[0];
+            const std::int64_t w = ow * c.stride[1] + kw * c.dilation[1] - c.pads[1];
+            padded += h < dims[2] + c.pads[2] && w < dims[3] + c.pads[3] ? 1 : 0;
+            if (h < 0 || w < 0 || h >= dims[2] || w >= dims[3]) continue;
+            const double value = values[(image * dims[2] + h) * dims[3] + w];
+            top = std::max(top, value);
+            sum += value;
+            inside += 1;
+          }
+        }
+        result.largest.push_back(top);
+        result.mean.push_back(sum / std::max(inside, 1.0));
+        result.mean_padded.push_back(sum / padded);
+      }
+    }
+  }
+  return result;
+}
+
 TEST(Pooling, MatchesTheDefinition) {
   const Dims dims{1, 66, 9, 140};
   const std::vector<double> values = spread(66 * 9 * 140, -2, 2);
-  struct Case {
-    Ints kernel, stride, dilation, pads;
-    bool ceil_mode;
-  };
-  for (const Case& c :
-       {Case{{3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}, false}, Case{{2, 3}, {1, 1}, {1, 1}, {0, 0, 0, 0}, true},
-        Case{{3, 2}, {2, 3}, {2, 1}, {1, 0, 2, 1}, true}, Case{{2, 2}, {3, 4}, {1, 5}, {0, 1, 1, 0}, false}}) {
-    std::map<std::string, Attribute> attributes{{"kernel_shape", c.kernel},
-                                                {"strides", c.stride},
-                                                {"dilations", c.dilation},
-                                                {"pads", c.pads},
-                                                {"ceil_mode", std::int64_t{c.ceil_mode}}};
-    Dims out{1, 66};
-    for (int d = 0; d < 2; ++d) {
-      const std::int64_t padded = dims[2 + d] + c.pads[d] + c.pads[2 + d] - (c.kernel[d] - 1) * c.dilation[d] - 1;
-      std::int64_t size = padded / c.stride[d] + 1;
-      if (c.ceil_mode && padded % c.stride[d] != 0 && size * c.stride[d] < dims[2 + d] + c.pads[d]) ++size;
-      out.push_back(size);
-    }
-    std::vector<double> largest, mean, mean_padded;
-    for (std::int64_t image = 0; image < 66; ++image) {
-      for (std::int64_t oh = 0; oh < out[2]; ++oh) {
-        for (std::int64_t ow = 0; ow < out[3]; ++ow) {
-          double top = -INFINITY, sum = 0, inside = 0, padded = 0;
-          for (std::int64_t kh = 0; kh < c.kernel[0]; ++kh) {
-            for (std::int64_t kw = 0; kw < c.kernel[1]; ++kw) {
-              const std::int64_t h = oh * c.stride[0] + kh * c.dilation[0] - c.pads[0];
-              const std::int64_t w = ow * c.stride[1] + kw * c.dilation[1] - c.pads[1];
-              padded += h < 9 + c.pads[2] && w < 140 + c.pads[3] ? 1 : 0;
-              if (h < 0 || w < 0 || h >= 9 || w >= 140) continue;
-              const double value = values[(image * 9 + h) * 140 + w];
-              top = std::max(top, value);
-              sum += value;
-              inside += 1;
-            }
-          }
-          largest.push_back(top);
-          mean.push_back(sum / std::max(inside, 1.0));
-          mean_padded.push_back(sum / padded);
-        }
-      }
-    }
-    expect_op(node_of("MaxPool", attributes), {floats(dims, values)}, {floats(out, largest)});
-    expect_op(node_of("AveragePool", attributes), {floats(dims, values)}, {floats(out, mean)}, 1e-6);
+  for (const Windows& c :
+       {Windows{{3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}, false}, Windows{{2, 3}, {1, 1}, {1, 1}, {0, 0, 0, 0}, true},
+        Windows{{3, 2}, {2, 3}, {2, 1}, {1, 0, 2, 1}, true}, Windows{{2, 2}, {3, 4}, {1, 5}, {0, 1, 1, 0}, false}}) {
+    std::map<std::string, Attribute> attributes = attributes_of(c);
+    const Pooled expected = pooled(c, dims, values);
+    expect_op(node_of("MaxPool", attributes), {floats(dims, values)}, {floats(expected.dims, expected.largest)});
+    expect_op(node_of("AveragePool", attributes), {floats(dims, values)}, {floats(expected.dims, expected.mean)}, 1e-6);
     attributes["count_include_pad"] = std::int64_t{1};
-    expect_op(node_of("AveragePool", attributes), {floats(dims, values)}, {floats(out, mean_padded)}, 1e-6);
+    expect_op(node_of("AveragePool", attributes), {floats(dims, values)}, {floats(expected.dims, expected.mean_padded)},
+              1e-6);
+  }
+}
+
+// Channels of a position that are less than a vector of the type, half of one, or one and a part.
+TEST(Pooling, AnyNumberOfChannelsInEveryType) {
+  const Windows windows{{3, 3}, {2, 2}, {1, 1}, {1, 1, 0, 0}, false};
+  for (const DataType type : {DataType::f32, DataType::bf16, DataType::f16, DataType::u8, DataType::s8}) {
+    const bool bytes = size_of(type) == 1;
+    for (const std::int64_t channels : {2, 4, 7, 8, 12, 16, 24, 31, 32, 33, 48}) {
+      SCOPED_TRACE(fmt::format("{} channels of {}", channels, name_of(type)));
+      const Dims dims{1, channels, 6, 15};
+      std::vector<double> values(static_cast<std::size_t>(channels * 6 * 15));
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        values[i] = static_cast<double>(i * 2654435761U % 97) - (type == DataType::u8 ? 0 : 48);
+      }
+      const Pooled expected = pooled(windows, dims, values);
+      expect_op(node_of("MaxPool", attributes_of(windows)), {tensor(type, dims, values)},
+                {tensor(type, expected.dims, expected.largest)});
+      if (bytes) continue;  // ONNX has no such average
+      expect_op(node_of("AveragePool", attributes_of(windows)), {tensor(type, dims, values)},
+                {tensor(type, expected.dims, expected.mean)}, 1e-6, 1e-2);
+    }
   }
 }
 

@@ -146,20 +146,20 @@ void dequantize_loop(const Q* x, float x_scale, std::int32_t x_zero, float* y, s
 // How the neighbours of a vector, or every second one of them, are loaded: as many elements as 32 bytes have.
 struct Neighbours {
   template <class T>
-  CONVOY_AVX2 __m256i load(const T* p, std::int64_t i) {
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + i));
+  CONVOY_AVX2 __m256i load(const T* p) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   }
 };
 struct EverySecond {
   // The even ones from p on, and the odd ones from p + 15 (p + 31) on: nothing beyond the last one is read.
-  CONVOY_AVX2 __m256i load(const std::uint16_t* p, std::int64_t i) {
-    const __m256i low = Neighbours::load(p, 2 * i), high = Neighbours::load(p, 2 * i + 15);
+  CONVOY_AVX2 __m256i load(const std::uint16_t* p) {
+    const __m256i low = Neighbours::load(p), high = Neighbours::load(p + 15);
     const __m256i both =
         _mm256_packus_epi32(_mm256_and_si256(low, _mm256_set1_epi32(0xffff)), _mm256_srli_epi32(high, 16));
     return _mm256_permute4x64_epi64(both, 0xd8);
   }
-  CONVOY_AVX2 __m256i load(const std::uint8_t* p, std::int64_t i) {
-    const __m256i low = Neighbours::load(p, 2 * i), high = Neighbours::load(p, 2 * i + 31);
+  CONVOY_AVX2 __m256i load(const std::uint8_t* p) {
+    const __m256i low = Neighbours::load(p), high = Neighbours::load(p + 31);
     const __m256i both =
         _mm256_packus_epi16(_mm256_and_si256(low, _mm256_set1_epi16(0xff)), _mm256_srli_epi16(high, 8));
     return _mm256_permute4x64_epi64(both, 0xd8);
@@ -209,19 +209,19 @@ struct LargestByte {
   CONVOY_MEMBER __m256i finish(__m256) const { return best; }
 };
 
-// kTimes vectors of outputs from the i-th on.
+// kTimes vectors of outputs from y on, `y_apart` elements from one to the next; of the taps `x_apart`, from the
+// `first`-th element on.
 template <class Window, class Load, int kTimes>
-CONVOY_AVX2 void pool_vectors(const PoolWindows& w, std::int64_t offset, std::int64_t i, __m256 divisor,
-                              typename Window::Element* y) {
+CONVOY_AVX2 void pool_vectors(const PoolWindows& w, std::int64_t first, std::int64_t x_apart, __m256 divisor,
+                              typename Window::Element* y, std::int64_t y_apart) {
   using Element = typename Window::Element;
-  constexpr auto kCount = kBytes / static_cast<std::int64_t>(sizeof(Element));
   Window windows[kTimes];
   for (std::int64_t k = 0; k < w.tap_count; ++k) {
-    const Element* const tap = static_cast<const Element*>(w.taps[k]) + offset;
-    for (int t = 0; t < kTimes; ++t) windows[t].step(Load::load(tap, i + t * kCount));
+    const Element* const tap = static_cast<const Element*>(w.taps[k]) + first;
+    for (int t = 0; t < kTimes; ++t) windows[t].step(Load::load(tap + t * x_apart));
   }
   for (int t = 0; t < kTimes; ++t) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + i + t * kCount), windows[t].finish(divisor));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + t * y_apart), windows[t].finish(divisor));
   }
 }
 
@@ -230,38 +230,84 @@ void pool_row(const PoolWindows& w, __m256 divisor, std::int64_t offset, typenam
   using Element = typename Window::Element;
   constexpr auto kCount = kBytes / static_cast<std::int64_t>(sizeof(Element));
   constexpr int kTimes = 2;
+  const auto vectors = [&]<int kNumber>(std::int64_t i) {
+    pool_vectors<Window, Load, kNumber>(w, offset + i * w.stride, kCount * w.stride, divisor, y + i, kCount);
+  };
   std::int64_t i = 0;
-  for (; i + kTimes * kCount <= w.count; i += kTimes * kCount) {
-    pool_vectors<Window, Load, kTimes>(w, offset, i, divisor, y);
-  }
-  for (; i + kCount <= w.count; i += kCount) pool_vectors<Window, Load, 1>(w, offset, i, divisor, y);
+  for (; i + kTimes * kCount <= w.count; i += kTimes * kCount) vectors.template operator()<kTimes>(i);
+  for (; i + kCount <= w.count; i += kCount) vectors.template operator()<1>(i);
   if (i == w.count) return;
-  if (w.count >= kCount) return pool_vectors<Window, Load, 1>(w, offset, w.count - kCount, divisor, y);  // some again
-  for (; i < w.count; ++i) {
-    Window window;
-    Element lanes[kCount] = {};
-    for (std::int64_t k = 0; k < w.tap_count; ++k) {
-      lanes[0] = static_cast<const Element*>(w.taps[k])[offset + i * w.stride];
-      window.step(Neighbours::load(lanes, 0));
+  if (w.count >= kCount) return vectors.template operator()<1>(w.count - kCount);  // some again
+  Window window;
+  Element lanes[kCount] = {};
+  const std::int64_t left = w.count - i;
+  for (std::int64_t k = 0; k < w.tap_count; ++k) {
+    const Element* const tap = static_cast<const Element*>(w.taps[k]) + offset + i * w.stride;
+    if (w.stride == 1) std::memcpy(lanes, tap, static_cast<std::size_t>(left) * sizeof(Element));
+    for (std::int64_t j = 0; w.stride != 1 && j < left; ++j) lanes[j] = tap[j * w.stride];
+    window.step(Neighbours::load(lanes));
+  }
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(lanes), window.finish(divisor));
+  std::memcpy(y + i, lanes, static_cast<std::size_t>(left) * sizeof(Element));
+}
+
+// Rows of a few whole vectors, as blocks of channels are: of several positions at once, else each vector's taps wait
+// for one another.
+template <class Window>
+void pool_positions(const PoolWindows& w, __m256 divisor, typename Window::Element* y) {
+  constexpr int kTimes = 4;
+  for (std::int64_t i = 0; i < w.count; i += kBytes / static_cast<std::int64_t>(sizeof(*y))) {
+    std::int64_t p = 0;
+    for (; p + kTimes <= w.positions; p += kTimes) {
+      pool_vectors<Window, Neighbours, kTimes>(w, p * w.step + i, w.step, divisor, y + p * w.y_step + i, w.y_step);
     }
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(lanes), window.finish(divisor));
-    y[i] = lanes[0];
+    for (; p < w.positions; ++p) {
+      pool_vectors<Window, Neighbours, 1>(w, p * w.step + i, 0, divisor, y + p * w.y_step + i, 0);
+    }
+  }
+}
+
+// Rows of half a vector, two positions in each; longer ones, up to a vector, as two halves that overlap.
+template <class Window>
+void pool_halves(const PoolWindows& w, __m256 divisor, typename Window::Element* y) {
+  using Element = typename Window::Element;
+  constexpr auto kHalf = kBytes / 2 / static_cast<std::int64_t>(sizeof(Element));
+  const std::int64_t together = w.count == kHalf ? 2 : 1;
+  for (std::int64_t p = 0; p < w.positions; p += together) {
+    // From the first half to the second: the last position of an odd number is taken twice.
+    const std::int64_t next = p + 1 < w.positions ? 1 : 0;
+    const std::int64_t x_apart = together == 2 ? next * w.step : w.count - kHalf;
+    const std::int64_t y_apart = together == 2 ? next * w.y_step : w.count - kHalf;
+    Window window;
+    for (std::int64_t k = 0; k < w.tap_count; ++k) {
+      const Element* const tap = static_cast<const Element*>(w.taps[k]) + p * w.step;
+      window.step(
+          _mm256_loadu2_m128i(reinterpret_cast<const __m128i*>(tap + x_apart), reinterpret_cast<const __m128i*>(tap)));
+    }
+    Element* const to = y + p * w.y_step;
+    _mm256_storeu2_m128i(reinterpret_cast<__m128i*>(to + y_apart), reinterpret_cast<__m128i*>(to),
+                         window.finish(divisor));
   }
 }
 
 template <class Window>
 void pool(const PoolWindows& w, void* y) {
   using Element = typename Window::Element;
+  constexpr std::int64_t kFew = 2, kCount = kBytes / static_cast<std::int64_t>(sizeof(Element));
   const __m256 divisor = _mm256_set1_ps(w.divisor);
+  auto* const to = static_cast<Element*>(y);
+  if (w.stride == 1 && w.count % kCount == 0 && w.count <= kFew * kCount) {
+    return pool_positions<Window>(w, divisor, to);
+  }
+  if (w.stride == 1 && w.count >= kCount / 2 && w.count < kCount) return pool_halves<Window>(w, divisor, to);
   for (std::int64_t p = 0; p < w.positions; ++p) {
-    Element* const to = static_cast<Element*>(y) + p * w.y_step;
     if constexpr (sizeof(Element) < sizeof(float)) {
       if (w.stride == 2) {
-        pool_row<Window, EverySecond>(w, divisor, p * w.step, to);
+        pool_row<Window, EverySecond>(w, divisor, p * w.step, to + p * w.y_step);
         continue;
       }
     }
-    pool_row<Window, Neighbours>(w, divisor, p * w.step, to);
+    pool_row<Window, Neighbours>(w, divisor, p * w.step, to + p * w.y_step);
   }
 }
 
