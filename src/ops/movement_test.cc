@@ -228,6 +228,38 @@ TEST(Constants, ShapesAndValues) {
   expect_op(node_of("EyeLike", {{"k", std::int64_t{-5}}}), {floats({2, 2}, iota(4))}, {floats({2, 2}, {0, 0, 0, 0})});
 }
 
+// Channels of a pixel are moved together where they lie side by side.
+TEST(Movement, PadOfMaps) {
+  constexpr std::int64_t kHeight = 4, kWidth = 6, kTop = 1, kLeft = 2, kBottom = 2, kRight = 3;
+  const std::vector<std::pair<const char*, std::int64_t (*)(std::int64_t, std::int64_t)>> modes = {
+      {"constant", [](std::int64_t i, std::int64_t size) -> std::int64_t { return i < 0 || i >= size ? -1 : i; }},
+      {"edge", [](std::int64_t i, std::int64_t size) { return std::clamp<std::int64_t>(i, 0, size - 1); }},
+      {"reflect", [](std::int64_t i, std::int64_t size) { return i < 0       ? -i
+                                                                 : i >= size ? 2 * size - 2 - i
+                                                                             : i; }}};
+  for (const auto& [mode, source] : modes) {
+    for (const DataType type : {DataType::u8, DataType::bf16, DataType::f32}) {
+      for (const std::int64_t channels : {1, 3, 16, 200}) {
+        const std::vector<double> values = iota(static_cast<int>(channels * kHeight * kWidth));
+        std::vector<double> kept, want;
+        for (const double value : values) kept.push_back(std::fmod(value, 200));
+        for (std::int64_t c = 0; c < channels; ++c) {
+          for (std::int64_t h = -kTop; h < kHeight + kBottom; ++h) {
+            for (std::int64_t w = -kLeft; w < kWidth + kRight; ++w) {
+              const std::int64_t row = source(h, kHeight), column = source(w, kWidth);
+              want.push_back(row < 0 || column < 0 ? 7 : kept[(c * kHeight + row) * kWidth + column]);
+            }
+          }
+        }
+        expect_op(node_of("Pad", {{"mode", mode}}),
+                  {tensor(type, {1, channels, kHeight, kWidth}, kept),
+                   longs({8}, {0, 0, kTop, kLeft, 0, 0, kBottom, kRight}), tensor(type, {}, {7})},
+                  {tensor(type, {1, channels, kTop + kHeight + kBottom, kLeft + kWidth + kRight}, want)});
+      }
+    }
+  }
+}
+
 TEST(Movement, CenterCropPad) {
   expect_op(node_of("CenterCropPad"), {floats({1, 5}, iota(5)), longs({2}, {1, 2})}, {floats({1, 2}, {1, 2})});
   expect_op(node_of("CenterCropPad"), {floats({1, 2}, {1, 2}), longs({2}, {2, 5})},

@@ -43,20 +43,23 @@ TEST(Resize, Nearest) {
 }
 
 // Rows of doubled and fourfold neighbours have loops of their own; others go by runs of equal steps.
+// With channels side by side, too: few of a pixel, or more than 64 bytes.
 TEST(Resize, NearestOfWideRows) {
+  const auto expect_repeated = [](DataType type, std::int64_t channels, std::int64_t width, std::int64_t times) {
+    const Dims dims = {2, channels, 3, width}, larger = {2, channels, 3 * times, width * times};
+    const std::vector<double> values = spread(6 * channels * width, 0, 200);
+    std::vector<double> want;
+    for (std::int64_t row = 0; row < 6 * channels * times; ++row) {
+      for (std::int64_t i = 0; i < width * times; ++i) want.push_back(values[row / times * width + i / times]);
+    }
+    const auto by = static_cast<double>(times);
+    expect_op(node_of("Resize"), {tensor(type, dims, values), absent(), scales({1, 1, by, by})},
+              {tensor(type, larger, want)}, 0, 0);
+  };
   for (const DataType type : {DataType::u8, DataType::f16, DataType::f32, DataType::f64}) {
-    for (const std::int64_t width : {1, 5, 32, 67}) {
-      for (const std::int64_t times : {2, 3, 4, 8}) {
-        const Dims dims = {2, 3, 3, width}, larger = {2, 3, 3 * times, width * times};
-        const std::vector<double> values = spread(18 * width, 0, 200);
-        std::vector<double> want;
-        for (std::int64_t row = 0; row < 18 * times; ++row) {
-          for (std::int64_t i = 0; i < width * times; ++i) want.push_back(values[row / times * width + i / times]);
-        }
-        const auto by = static_cast<double>(times);
-        expect_op(node_of("Resize"), {tensor(type, dims, values), absent(), scales({1, 1, by, by})},
-                  {tensor(type, larger, want)}, 0, 0);
-      }
+    for (const std::int64_t times : {2, 3, 4, 8}) {
+      for (const std::int64_t width : {1, 5, 32, 67}) expect_repeated(type, 3, width, times);
+      for (const std::int64_t channels : {2, 16, 33, 130}) expect_repeated(type, channels, 5, times);
     }
   }
 }

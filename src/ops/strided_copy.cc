@@ -324,7 +324,33 @@ MappedCopy::MappedCopy(const TensorDesc& x, const TensorDesc& y, FunctionRef<std
     dims_ = strides_ = {1};
     offsets_ = {{0}};
   }
+  merge_inner_dims();
   for (std::size_t d = 0; d + 1 < dims_.size(); ++d) rows_ *= dims_[d];
+  find_runs();
+}
+
+// Short ones only: of long ones each is a row, which threads can share.
+void MappedCopy::merge_inner_dims() {
+  constexpr std::int64_t kMostBytes = 512;
+  const auto stays_together = [&] {
+    const Dims& inner = offsets_.back();
+    for (std::size_t i = 0; i < inner.size(); ++i) {
+      if (inner[i] != static_cast<std::int64_t>(i) * group_) return false;
+    }
+    return true;
+  };
+  while (dims_.size() > 1) {
+    const std::int64_t size = dims_.back() * group_;
+    const bool packed = strides_.back() == group_ && strides_[strides_.size() - 2] == size;
+    if (!packed || size * static_cast<std::int64_t>(element_size_) > kMostBytes || !stays_together()) return;
+    group_ = size;
+    dims_.pop_back();
+    strides_.pop_back();
+    offsets_.pop_back();
+  }
+}
+
+void MappedCopy::find_runs() {
   const Dims& inner = offsets_.back();
   for (std::int64_t i = 0; i < dims_.back(); ++i) {
     if (!runs_.empty()) {
@@ -336,17 +362,50 @@ MappedCopy::MappedCopy(const TensorDesc& x, const TensorDesc& y, FunctionRef<std
         continue;
       }
     }
-    runs_.push_back({i, 1, inner[i], 1});
+    runs_.push_back({i, 1, inner[i], group_});
   }
   if (dims_.back() > 1 && static_cast<std::int64_t>(runs_.size()) * 4 > dims_.back()) runs_.clear();
   for (const std::int64_t repeat : {2, 4}) {
-    bool repeats = strides_.back() == 1 && dims_.back() % repeat == 0;
-    for (std::int64_t i = 0; repeats && i < dims_.back(); ++i) repeats = inner[i] == i / repeat;
+    bool repeats = strides_.back() == group_ && dims_.back() % repeat == 0;
+    for (std::int64_t i = 0; repeats && i < dims_.back(); ++i) repeats = inner[i] == i / repeat * group_;
     if (repeats) repeat_ = repeat;
   }
 }
 
 namespace {
+
+// kMove to twice as many bytes `times` times, for each of `count` neighbours.
+template <int kMove>
+void repeat_moves(const std::byte* x, std::byte* y, std::int64_t count, std::int64_t times, std::int64_t bytes) {
+  struct Move {
+    std::byte bytes[kMove];
+  };
+  const std::int64_t last = bytes - kMove;
+  for (std::int64_t i = 0; i < count; ++i, x += bytes) {
+    Move first, second;
+    std::memcpy(&first, x, kMove);
+    std::memcpy(&second, x + last, kMove);
+    for (std::int64_t k = 0; k < times; ++k, y += bytes) {
+      std::memcpy(y, &first, kMove);
+      std::memcpy(y + last, &second, kMove);
+    }
+  }
+}
+
+void repeat_groups(const void* from, void* to, std::int64_t count, std::int64_t times, std::int64_t bytes) {
+  const auto* const x = static_cast<const std::byte*>(from);
+  auto* const y = static_cast<std::byte*>(to);
+  if (bytes > 64) {
+    for (std::int64_t i = 0; i < count * times; ++i) std::memcpy(y + i * bytes, x + i / times * bytes, bytes);
+    return;
+  }
+  const auto by = bytes >= 32   ? repeat_moves<32>
+                  : bytes >= 16 ? repeat_moves<16>
+                  : bytes >= 8  ? repeat_moves<8>
+                  : bytes >= 4  ? repeat_moves<4>
+                                : repeat_moves<2>;
+  by(x, y, count, times, bytes);
+}
 
 // y does not overlap x.
 template <std::int64_t kTimes, class T>
@@ -381,9 +440,9 @@ void MappedCopy::copy(const T* x, T* y, T fill, std::int64_t begin, std::int64_t
       const std::int64_t offset = last > 0 ? offsets_[last - 1][i] : 0;
       T* const line = y + to + (last > 0 ? i * strides_[last - 1] : 0);
       if (filled || offset < 0) {
-        copy_line(&fill, 0, line, strides_[last], dims_[last]);
-      } else if (from + offset == before && strides_[last] == 1) {
-        std::memcpy(line, made, dims_[last] * sizeof(T));
+        fill_groups(line, dims_[last], fill);
+      } else if (from + offset == before && strides_[last] == group_) {
+        std::memcpy(line, made, dims_[last] * group_ * sizeof(T));
       } else {
         before = from + offset;
         made = line;
@@ -397,28 +456,57 @@ void MappedCopy::copy(const T* x, T* y, T fill, std::int64_t begin, std::int64_t
 template <class T>
 void MappedCopy::copy_row(const T* x, T* line, T fill) const {
   const std::int64_t count = dims_.back(), step = strides_.back();
+  if (repeat_ != 0 && group_ > 1) return repeat_groups(x, line, count / repeat_, repeat_, group_ * sizeof(T));
   if (repeat_ != 0) {
     return repeat_ == 2 ? repeat_each<2>(x, line, count / 2) : repeat_each<4>(x, line, count / 4);
   }
+  const std::int64_t* const offsets = offsets_.back().data();
+  if (runs_.empty() && group_ > 1) return copy_groups(x, offsets, line, fill);
   if (runs_.empty()) {
-    const std::int64_t* offsets = offsets_.back().data();
     for (std::int64_t i = 0; i < count; ++i) line[i * step] = offsets[i] < 0 ? fill : x[offsets[i]];
     return;
   }
+  constexpr auto size = static_cast<std::int64_t>(sizeof(T));
   for (const Run& run : runs_) {
+    T* const to = line + run.begin * step;
     if (run.from < 0) {
-      copy_line(&fill, 0, line + run.begin * step, step, run.count);
+      fill_groups(to, run.count, fill);
+    } else if (run.step == group_ && step == group_) {
+      std::memcpy(to, x + run.from, run.count * group_ * sizeof(T));
+    } else if (group_ == 1) {
+      copy_line(x + run.from, run.step, to, step, run.count);
     } else {
-      copy_line(x + run.from, run.step, line + run.begin * step, step, run.count);
+      copy_rows(x + run.from, run.step * size, to, step * size, run.count, group_ * size);
     }
   }
+}
+
+// Neighbours of a row that come from the same place follow one another: such a run has a step of 0.
+template <class T>
+void MappedCopy::copy_groups(const T* x, const std::int64_t* offsets, T* line, T fill) const {
+  constexpr auto size = static_cast<std::int64_t>(sizeof(T));
+  const std::int64_t count = dims_.back(), step = strides_.back();
+  for (std::int64_t i = 0, next; i < count; i = next) {
+    for (next = i + 1; next < count && offsets[next] == offsets[i];) ++next;
+    T* const to = line + i * step;
+    if (offsets[i] < 0) {
+      fill_groups(to, next - i, fill);
+    } else {
+      copy_rows(x + offsets[i], 0, to, step * size, next - i, group_ * size);
+    }
+  }
+}
+
+template <class T>
+void MappedCopy::fill_groups(T* line, std::int64_t count, T fill) const {
+  copy_line(&fill, 0, line, group_ > 1 ? 1 : strides_.back(), count * group_);
 }
 
 void MappedCopy::run(const void* x, void* y, const void* fill, const ExecContext& context) const {
   dispatch_bytes(element_size_, [&]<class T>(Tag<T>) {
     T value{};
     if (fill != nullptr) std::memcpy(&value, fill, sizeof(T));
-    parallel_for(context, rows_, dims_.back(), [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(context, rows_, dims_.back() * group_, [&](std::int64_t begin, std::int64_t end) {
       copy(static_cast<const T*>(x), static_cast<T*>(y), value, begin, end);
     });
   });

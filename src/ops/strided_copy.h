@@ -58,15 +58,22 @@ class MappedCopy {
   struct Run {
     std::int64_t begin, count;  // of the innermost dim
     std::int64_t from;          // offset in x; -1: fill
-    std::int64_t step;          // between elements in x
+    std::int64_t step;          // between neighbours in x
   };
+  void merge_inner_dims();
+  void find_runs();
   template <class T>
   void copy(const T* x, T* y, T fill, std::int64_t begin, std::int64_t end) const;
   template <class T>
   void copy_row(const T* x, T* line, T fill) const;
+  template <class T>
+  void copy_groups(const T* x, const std::int64_t* offsets, T* line, T fill) const;
+  template <class T>
+  void fill_groups(T* line, std::int64_t count, T fill) const;
 
   std::size_t element_size_;
-  Dims dims_, strides_;        // of y, outermost first
+  std::int64_t group_ = 1;     // elements side by side in both that stay together, as channels do; y has no gaps then
+  Dims dims_, strides_;        // of y, in groups, outermost first; strides in elements
   std::vector<Dims> offsets_;  // maps times the strides of x, -1 for fill
   std::vector<Run> runs_;      // of the innermost dim; empty where they would be too short to be worth it
   std::int64_t repeat_ = 0;    // 2 or 4: the innermost dim takes each of its neighbours so many times
