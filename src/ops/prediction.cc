@@ -14,45 +14,59 @@ constexpr double kStart = 0.3e-6;        // seconds
 constexpr double kOneThread = 64 << 10;  // bytes: fewer are done by one thread, since waking the others takes longer
 constexpr double kMemory = 10e9;         // bytes a second, of what the last cache doesn't hold, whatever the threads
 
-// Bytes a second of one thread: with channels apart (nchw), side by side (nhwc), in blocks. `short_*`: rows of fewer
-// than 64 positions, fewer than 32 channels side by side; 0: the same. Measured one by one, verified, caches as a
-// network leaves them, on the AMD EPYC (AVX2) of bench/results/step-costs-2026-11-23.json, which has how wrong this is:
-// of 371 measurements of one thread half are within a factor 1.2, nine tenths within 1.9, and single ones (rows of 2
-// elements) off by 40. Rates of 1 to 5 measurements: multiplies. Not measured: others.
-// Newer than that record, and to be fitted: functions with vectors, resizes, normalizes, recurrent layers, and what is
-// quantized. Rounded from samples of ops_bench (256 KiB and 8 MiB, one thread, a shared machine; recurrent layers:
-// whole networks of one) on an Intel Xeon (model 207, AVX-512) on 2026-11-25. Each is between f32 and the halves, which
-// have about a third of its bytes a second.
-struct Kind {
-  std::string_view operators;  // " Name Name "
+// Gigabytes a second of one thread: with channels apart (nchw), side by side (nhwc), in blocks. `short_*`: rows of
+// fewer than 64 positions, fewer than 32 channels side by side; 0: the same.
+struct Rates {
   double apart, side_by_side, blocks;
   double short_apart = 0, short_side_by_side = 0;
+};
+
+// By the type of the first activation: 4 bytes and more, 2 bytes, 1 byte. Few operators for bytes are measured: others
+// are taken for halves.
+//
+// Two machines are in these: elements, library functions and what is quantized of f32 were measured one by one,
+// verified, with caches as a network leaves them, on an AMD EPYC with AVX2 (bench/results/step-costs-2026-11-23.json);
+// all others, and what halves and bytes take, on a Zen 5 (step-costs-zen5-2026-11-27.json, which has how wrong this
+// is), times the 0.7 that elements take there.
+struct Kind {
+  std::string_view operators;  // " Name Name "
+  Rates words, halves, bytes;
 };
 
 constexpr std::array kKinds{
     Kind{" Concat Split Slice Reshape Flatten Squeeze Unsqueeze Identity Gather Pad Expand Tile Cast DepthToSpace "
          "SpaceToDepth ",
-         66e9, 42e9, 42e9, 0, 10e9},
-    Kind{" Transpose ", 17e9, 17e9, 17e9},
+         {120, 83, 117, 0, 50},
+         {130, 95, 118, 0, 50},
+         {160, 104, 110, 0, 26}},
+    Kind{" Transpose ", {35, 35, 35}, {35, 35, 35}, {20, 20, 20}},
     Kind{" Add Sub Mul Div Relu Clip Max Min LeakyRelu PRelu Neg Abs BatchNormalization Where HardSigmoid HardSwish ",
-         55e9, 48e9, 57e9},
-    Kind{" Exp Sigmoid Tanh Erf Gelu Elu Softmax LogSoftmax Mish Swish ", 15e9, 15e9, 15e9},
-    Kind{" Log Pow Sqrt Softplus Selu ", 2e9, 2e9, 2e9},      // by the C library
-    Kind{" MaxPool AveragePool LpPool ", 7.1e9, 69e9, 67e9},  // bytes written, once for each element of the window
-    Kind{" GlobalAveragePool GlobalMaxPool ReduceMean ReduceSum ReduceMax ", 38e9, 30e9, 20e9, 10.5e9},
-    Kind{" Resize Upsample ", 15e9, 22e9, 3.5e9},  // nearest
-    Kind{" LayerNormalization InstanceNormalization GroupNormalization ", 15e9, 10e9, 10e9},
-    Kind{" LRN MeanVarianceNormalization ", 6.7e9, 6.7e9, 6.7e9},
-    Kind{" QuantizeLinear DequantizeLinear ", 15e9, 15e9, 15e9},
-    Kind{" QLinearAdd QLinearMul ", 11e9, 11e9, 11e9},
-    Kind{" Lookup QLinearLeakyRelu QLinearSigmoid ", 6.5e9, 6.5e9, 6.5e9},
-    Kind{" MatMul Gemm ", 50e9, 50e9, 50e9},  // with one row, as at the end of a network, its weights are what it reads
-    Kind{" LSTM GRU RNN ", 80e9, 80e9, 80e9},  // weights read, all for each step, or for a few sequences' steps at once
+         {55, 48, 57},
+         {23, 25, 30},
+         {50, 50, 50}},
+    Kind{" Exp Sigmoid Tanh Erf Gelu Elu Softmax LogSoftmax Mish Swish ", {35, 35, 35}, {17, 17, 17}, {17, 17, 17}},
+    Kind{" Log Pow Sqrt Softplus Selu ", {2, 2, 2}, {2, 2, 2}, {2, 2, 2}},  // by the C library
+    // Of windows bytes written, once for each element of the window.
+    Kind{" MaxPool AveragePool LpPool ", {30, 90, 74}, {2.3, 58, 40}, {1.5, 95, 38}},
+    Kind{" GlobalAveragePool GlobalMaxPool ReduceMean ReduceSum ReduceMax ",
+         {56, 90, 80, 12},
+         {18, 61, 46, 3.2},
+         {18, 61, 46, 3.2}},
+    Kind{" Resize Upsample ", {30, 64, 67}, {19, 89, 53}, {10, 92, 51}},  // nearest
+    Kind{" LayerNormalization InstanceNormalization GroupNormalization ", {43, 10, 10}, {27, 7, 7}, {27, 7, 7}},
+    Kind{" LRN MeanVarianceNormalization ", {6.7, 6.7, 6.7}, {6.7, 6.7, 6.7}, {6.7, 6.7, 6.7}},
+    Kind{" QuantizeLinear DequantizeLinear ", {50, 50, 50}, {25, 25, 25}, {25, 25, 25}},
+    Kind{" QLinearAdd QLinearMul ", {11, 11, 11}, {11, 11, 11}, {11, 11, 11}},
+    Kind{" Lookup QLinearLeakyRelu QLinearSigmoid ", {6.5, 6.5, 6.5}, {6.5, 6.5, 6.5}, {6.5, 6.5, 6.5}},
+    // With one row, as at the end of a network, its weights are what it reads.
+    Kind{" MatMul Gemm ", {50, 50, 50}, {50, 50, 50}, {50, 50, 50}},
+    Kind{" LSTM GRU RNN ", {80, 80, 80}, {80, 80, 80}, {80, 80, 80}},  // weights read, all for each step, or for a few
+                                                                       // sequences' steps at once
 };
-// In blocks: one measurement on a busy machine, of a kernel that is newer than the record.
-constexpr Kind kSpreads{"", 55e9, 37e9, 27e9, 0, 11.6e9};  // one of kKinds[2] with activations of other dims
-constexpr Kind kInterpolates{"", 7e9, 10e9, 4e9};          // resizes that are not nearest
-constexpr Kind kOthers{"", 8e9, 8e9, 8e9};
+// One of kKinds[2] with activations of other dims.
+constexpr Kind kSpreads{"", {87, 90, 77, 0, 70}, {49, 46, 36, 0, 55}, {26, 26, 26}};
+constexpr Kind kInterpolates{"", {12, 29, 26}, {5, 15, 14}, {5, 15, 14}};  // resizes that are not nearest
+constexpr Kind kOthers{"", {8, 8, 8}, {8, 8, 8}, {8, 8, 8}};
 constexpr std::size_t kMoves = 0, kTransposes = 1, kElements = 2, kWindows = 5, kResizes = 7, kRecurrent = 14;
 static_assert(kKinds[kWindows].operators.starts_with(" MaxPool ") &&
               kKinds[kResizes].operators.starts_with(" Resize ") && kKinds[kRecurrent].operators.starts_with(" LSTM "));
@@ -85,13 +99,17 @@ const Kind& kind_of(const OpProblem& problem) {
   return kOthers;
 }
 
+// Bytes a second.
 double rate_of(const Kind& kind, const OpProblem& problem) {
+  constexpr double kGiga = 1e9;
   const auto first = std::ranges::find_if(problem.inputs, is_activation);
-  if (first == problem.inputs.end()) return kind.apart;
+  if (first == problem.inputs.end()) return kind.words.apart * kGiga;
   const TensorDesc& desc = first->desc;
-  if (desc.channel_block > 1) return kind.blocks;
+  const std::size_t size = size_of(desc.type);
+  const Rates& rates = size == 1 ? kind.bytes : size == 2 ? kind.halves : kind.words;
+  if (desc.channel_block > 1) return rates.blocks * kGiga;
   if (desc.is_packed(Layout::nchw)) {
-    return kind.short_apart > 0 && positions_of(desc) < 64 ? kind.short_apart : kind.apart;
+    return (rates.short_apart > 0 && positions_of(desc) < 64 ? rates.short_apart : rates.apart) * kGiga;
   }
   std::int64_t channels = desc.dims[1];
   for (const Operand& input : problem.inputs) {
@@ -100,7 +118,7 @@ double rate_of(const Kind& kind, const OpProblem& problem) {
   for (const TensorDesc& output : problem.outputs) {
     if (output.rank() >= 3) channels = std::min(channels, output.dims[1]);
   }
-  return kind.short_side_by_side > 0 && channels < 32 ? kind.short_side_by_side : kind.side_by_side;
+  return (rates.short_side_by_side > 0 && channels < 32 ? rates.short_side_by_side : rates.side_by_side) * kGiga;
 }
 
 // R for each step, and W for all of them at once, since those don't wait for one another.
