@@ -255,16 +255,15 @@ void pool_row(const PoolWindows& w, __m256 divisor, std::int64_t offset, typenam
 // for one another.
 template <class Window>
 void pool_positions(const PoolWindows& w, __m256 divisor, typename Window::Element* y) {
-  constexpr int kTimes = 4;
-  for (std::int64_t i = 0; i < w.count; i += kBytes / static_cast<std::int64_t>(sizeof(*y))) {
-    std::int64_t p = 0;
-    for (; p + kTimes <= w.positions; p += kTimes) {
+  constexpr auto kCount = kBytes / static_cast<std::int64_t>(sizeof(*y));
+  const auto positions = [&]<int kTimes>(std::int64_t p) {
+    for (std::int64_t i = 0; i < w.count; i += kCount) {
       pool_vectors<Window, Neighbours, kTimes>(w, p * w.step + i, w.step, divisor, y + p * w.y_step + i, w.y_step);
     }
-    for (; p < w.positions; ++p) {
-      pool_vectors<Window, Neighbours, 1>(w, p * w.step + i, 0, divisor, y + p * w.y_step + i, 0);
-    }
-  }
+  };
+  std::int64_t p = 0;
+  for (; p + 4 <= w.positions; p += 4) positions.template operator()<4>(p);
+  for (; p < w.positions; ++p) positions.template operator()<1>(p);
 }
 
 // Rows of half a vector, two positions in each; longer ones, up to a vector, as two halves that overlap.
