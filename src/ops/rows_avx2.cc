@@ -145,12 +145,14 @@ void dequantize_loop(const Q* x, float x_scale, std::int32_t x_zero, float* y, s
 
 // How the neighbours of a vector, or every second one of them, are loaded: as many elements as 32 bytes have.
 struct Neighbours {
+  static constexpr std::int64_t stride = 1;
   template <class T>
   CONVOY_AVX2 __m256i load(const T* p) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   }
 };
 struct EverySecond {
+  static constexpr std::int64_t stride = 2;
   // The even ones from p on, and the odd ones from p + 15 (p + 31) on: nothing beyond the last one is read.
   CONVOY_AVX2 __m256i load(const std::uint16_t* p) {
     const __m256i low = Neighbours::load(p), high = Neighbours::load(p + 15);
@@ -231,7 +233,7 @@ void pool_row(const PoolWindows& w, __m256 divisor, std::int64_t offset, typenam
   constexpr auto kCount = kBytes / static_cast<std::int64_t>(sizeof(Element));
   constexpr int kTimes = 2;
   const auto vectors = [&]<int kNumber>(std::int64_t i) {
-    pool_vectors<Window, Load, kNumber>(w, offset + i * w.stride, kCount * w.stride, divisor, y + i, kCount);
+    pool_vectors<Window, Load, kNumber>(w, offset + i * Load::stride, kCount * Load::stride, divisor, y + i, kCount);
   };
   std::int64_t i = 0;
   for (; i + kTimes * kCount <= w.count; i += kTimes * kCount) vectors.template operator()<kTimes>(i);
