@@ -227,21 +227,13 @@ CONVOY_AVX2 void pool_vectors(const PoolWindows& w, std::int64_t first, std::int
   }
 }
 
-template <class Window, class Load>
-void pool_row(const PoolWindows& w, __m256 divisor, std::int64_t offset, typename Window::Element* y) {
+// The windows from the i-th on, less than a vector. Rarely needed, and its calls would cost all others registers.
+template <class Window>
+__attribute__((noinline)) void pool_rest(const PoolWindows& w, __m256 divisor, std::int64_t offset, std::int64_t i,
+                                         typename Window::Element* y) {
   using Element = typename Window::Element;
-  constexpr auto kCount = kBytes / static_cast<std::int64_t>(sizeof(Element));
-  constexpr int kTimes = 2;
-  const auto vectors = [&]<int kNumber>(std::int64_t i) {
-    pool_vectors<Window, Load, kNumber>(w, offset + i * Load::stride, kCount * Load::stride, divisor, y + i, kCount);
-  };
-  std::int64_t i = 0;
-  for (; i + kTimes * kCount <= w.count; i += kTimes * kCount) vectors.template operator()<kTimes>(i);
-  for (; i + kCount <= w.count; i += kCount) vectors.template operator()<1>(i);
-  if (i == w.count) return;
-  if (w.count >= kCount) return vectors.template operator()<1>(w.count - kCount);  // some again
   Window window;
-  Element lanes[kCount] = {};
+  Element lanes[kBytes / sizeof(Element)] = {};
   const std::int64_t left = w.count - i;
   for (std::int64_t k = 0; k < w.tap_count; ++k) {
     const Element* const tap = static_cast<const Element*>(w.taps[k]) + offset + i * w.stride;
@@ -253,13 +245,30 @@ void pool_row(const PoolWindows& w, __m256 divisor, std::int64_t offset, typenam
   std::memcpy(y + i, lanes, static_cast<std::size_t>(left) * sizeof(Element));
 }
 
+template <class Window, class Load>
+void pool_row(const PoolWindows& w, __m256 divisor, std::int64_t offset, typename Window::Element* y) {
+  using Element = typename Window::Element;
+  constexpr auto kCount = kBytes / static_cast<std::int64_t>(sizeof(Element));
+  constexpr int kTimes = 2;
+  const auto vectors = [&]<int kNumber>(std::int64_t i) __attribute__((always_inline)) {
+    pool_vectors<Window, Load, kNumber>(w, offset + i * Load::stride, kCount * Load::stride, divisor, y + i, kCount);
+  };
+  std::int64_t i = 0;
+  for (; i + kTimes * kCount <= w.count; i += kTimes * kCount) vectors.template operator()<kTimes>(i);
+  for (; i + kCount <= w.count; i += kCount) vectors.template operator()<1>(i);
+  if (i == w.count) return;
+  if (w.count >= kCount) return vectors.template operator()<1>(w.count - kCount);  // some again
+  pool_rest<Window>(w, divisor, offset, i, y);
+}
+
 // Rows of a few whole vectors, as blocks of channels are: of several positions at once, else each vector's taps wait
 // for one another.
 template <class Window>
 void pool_positions(const PoolWindows& w, __m256 divisor, typename Window::Element* y) {
   constexpr auto kCount = kBytes / static_cast<std::int64_t>(sizeof(*y));
-  const auto positions = [&]<int kTimes>(std::int64_t p) {
-    for (std::int64_t i = 0; i < w.count; i += kCount) {
+  const auto positions = [&]<int kTimes>(std::int64_t p) __attribute__((always_inline)) {
+    for (std::int64_t next = 0; next < w.count; next += kCount) {
+      const std::int64_t i = next + kCount <= w.count ? next : w.count - kCount;
       pool_vectors<Window, Neighbours, kTimes>(w, p * w.step + i, w.step, divisor, y + p * w.y_step + i, w.y_step);
     }
   };
@@ -291,16 +300,37 @@ void pool_halves(const PoolWindows& w, __m256 divisor, typename Window::Element*
   }
 }
 
+// Rows of a few elements, not far apart: windows at each element from the first row on, of which the rows are picked.
+template <class Window>
+void pool_all_between(const PoolWindows& w, __m256 divisor, typename Window::Element* y) {
+  using Element = typename Window::Element;
+  constexpr std::int64_t kMost = 2048;
+  Element made[kMost];
+  const std::int64_t together = (kMost - w.count) / w.step + 1;
+  for (std::int64_t p = 0; p < w.positions; p += together) {
+    const std::int64_t positions = together < w.positions - p ? together : w.positions - p;
+    PoolWindows all = w;
+    all.count = (positions - 1) * w.step + w.count;
+    pool_row<Window, Neighbours>(all, divisor, p * w.step, made);
+    for (std::int64_t i = 0; i < positions; ++i) {
+      for (std::int64_t c = 0; c < w.count; ++c) y[(p + i) * w.y_step + c] = made[i * w.step + c];
+    }
+  }
+}
+
 template <class Window>
 void pool(const PoolWindows& w, void* y) {
   using Element = typename Window::Element;
-  constexpr std::int64_t kFew = 2, kCount = kBytes / static_cast<std::int64_t>(sizeof(Element));
+  constexpr std::int64_t kFew = 4, kNear = 4, kCount = kBytes / static_cast<std::int64_t>(sizeof(Element));
   const __m256 divisor = _mm256_set1_ps(w.divisor);
   auto* const to = static_cast<Element*>(y);
-  if (w.stride == 1 && w.count % kCount == 0 && w.count <= kFew * kCount) {
+  if (w.stride == 1 && w.count >= kCount && w.count <= kFew * kCount && w.positions > 1) {
     return pool_positions<Window>(w, divisor, to);
   }
   if (w.stride == 1 && w.count >= kCount / 2 && w.count < kCount) return pool_halves<Window>(w, divisor, to);
+  if (w.stride == 1 && w.count < kCount / 2 && w.positions > 1 && w.step <= kNear * w.count) {
+    return pool_all_between<Window>(w, divisor, to);
+  }
   for (std::int64_t p = 0; p < w.positions; ++p) {
     if constexpr (sizeof(Element) < sizeof(float)) {
       if (w.stride == 2) {
