@@ -321,10 +321,10 @@ void pool_all_between(const PoolWindows& w, __m256 divisor, typename Window::Ele
 template <class Window>
 void pool(const PoolWindows& w, void* y) {
   using Element = typename Window::Element;
-  constexpr std::int64_t kFew = 4, kNear = 4, kCount = kBytes / static_cast<std::int64_t>(sizeof(Element));
+  constexpr std::int64_t kNear = 4, kCount = kBytes / static_cast<std::int64_t>(sizeof(Element));
   const __m256 divisor = _mm256_set1_ps(w.divisor);
   auto* const to = static_cast<Element*>(y);
-  if (w.stride == 1 && w.count >= kCount && w.count <= kFew * kCount && w.positions > 1) {
+  if (w.stride == 1 && w.count >= kCount && w.count < 2 * kCount && w.positions > 1) {
     return pool_positions<Window>(w, divisor, to);
   }
   if (w.stride == 1 && w.count >= kCount / 2 && w.count < kCount) return pool_halves<Window>(w, divisor, to);
