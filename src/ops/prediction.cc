@@ -24,10 +24,11 @@ struct Rates {
 // By the type of the first activation: 4 bytes and more, 2 bytes, 1 byte. Few operators for bytes are measured: others
 // are taken for halves.
 //
-// Two machines are in these: elements, library functions and what is quantized of f32 were measured one by one,
-// verified, with caches as a network leaves them, on an AMD EPYC with AVX2 (bench/results/step-costs-2026-11-23.json);
-// all others, and what halves and bytes take, on a Zen 5 (step-costs-zen5-2026-11-27.json, which has how wrong this
-// is), times the 0.7 that elements take there.
+// Measured one by one, verified, with caches as a network leaves them. On a Zen 5 (step-costs-zen5-2026-11-27.json in
+// bench/results, which has how wrong this is): moves, transposes, functions, windows, reductions, resizes,
+// normalizations, elements that spread, quantization; for halves and bytes also elements. Each is taken times 0.7, by
+// which f32 elements differ between that machine and the next: on an AMD EPYC with AVX2 (step-costs-2026-11-23.json)
+// f32 elements, library functions, quantized arithmetic and products. On an Intel Xeon: recurrent layers.
 struct Kind {
   std::string_view operators;  // " Name Name "
   Rates words, halves, bytes;

@@ -261,8 +261,8 @@ void pool_row(const PoolWindows& w, __m256 divisor, std::int64_t offset, typenam
   pool_rest<Window>(w, divisor, offset, i, y);
 }
 
-// Rows of a few whole vectors, as blocks of channels are: of several positions at once, else each vector's taps wait
-// for one another.
+// Rows of less than two vectors, as blocks of channels are in 16 bits: of several positions at once, else each vector's
+// taps wait for one another. A second vector overlaps the first. (Of longer rows large tensors take longer so.)
 template <class Window>
 void pool_positions(const PoolWindows& w, __m256 divisor, typename Window::Element* y) {
   constexpr auto kCount = kBytes / static_cast<std::int64_t>(sizeof(*y));

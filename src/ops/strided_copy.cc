@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -329,9 +330,9 @@ MappedCopy::MappedCopy(const TensorDesc& x, const TensorDesc& y, FunctionRef<std
   find_runs();
 }
 
-// Short ones only: of long ones each is a row, which threads can share.
+// Short ones only, and where rows are left that threads can share.
 void MappedCopy::merge_inner_dims() {
-  constexpr std::int64_t kMostBytes = 512;
+  constexpr std::int64_t kMostBytes = 512, kLeastRows = 4;
   const auto stays_together = [&] {
     const Dims& inner = offsets_.back();
     for (std::size_t i = 0; i < inner.size(); ++i) {
@@ -342,7 +343,10 @@ void MappedCopy::merge_inner_dims() {
   while (dims_.size() > 1) {
     const std::int64_t size = dims_.back() * group_;
     const bool packed = strides_.back() == group_ && strides_[strides_.size() - 2] == size;
-    if (!packed || size * static_cast<std::int64_t>(element_size_) > kMostBytes || !stays_together()) return;
+    const std::int64_t rows =
+        std::accumulate(dims_.begin(), dims_.end() - 2, std::int64_t{1}, std::multiplies<std::int64_t>());
+    if (!packed || rows < kLeastRows || size * static_cast<std::int64_t>(element_size_) > kMostBytes) return;
+    if (!stays_together()) return;
     group_ = size;
     dims_.pop_back();
     strides_.pop_back();
