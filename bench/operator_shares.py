@@ -68,7 +68,7 @@ def problems(side, channels, layout):
                                    ":opset=13:@coordinate_transformation_mode=text,asymmetric:@mode=text,nearest:@nearest_mode=text,floor"),
         ("Resize linear x2", FLOATS, f"op:Resize:x={{T}},{half},nhwc:x1=f32,0,nchw,values=:x2=f32,4,nchw,values=1/1/2/2:y={{T}},{whole},nhwc"
                                      ":opset=13:@coordinate_transformation_mode=text,half_pixel:@mode=text,linear"),
-        ("Concat", ALL, f"op:Concat:x={{T}},{image(side, channels // 2)},nhwc:x1={{T}},{image(side, channels // 2)},nhwc:y={{T}},{whole},nhwc:opset=13:@axis=int,1"),
+        ("Concat", ALL, f"op:Concat:x={{T}},{image(side, channels // 2)},nhwc:x1={{T}},{image(side, channels - channels // 2)},nhwc:y={{T}},{whole},nhwc:opset=13:@axis=int,1"),
         ("Pad", ALL, f"op:Pad:x={{T}},{whole},nhwc:x1=s64,8,nchw,values=0/0/1/1/0/0/1/1:y={{T}},{image(side + 2)},nhwc:opset=13"),
         ("Transpose", ALL, f"op:Transpose:x={{T}},{whole},nchw:y={{T}},1x{side}x{side}x{channels},nchw:opset=13:@perm=ints,0,2,3,1"),
         ("QuantizeLinear", ("f32",), f"op:QuantizeLinear:x=f32,{whole},nhwc:x1=f32,scalar,values=0.05:x2=u8,scalar,values=128"
@@ -106,11 +106,13 @@ def main():
     parser.add_argument("--types", nargs="+", default=list(ALL), choices=ALL)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only", nargs="+", default=["*"], help="globs of names")
-    parser.add_argument("--channels", type=int, default=64, help="of maps")
-    parser.add_argument("--layout", default="nhwc", help="of maps: nhwc, nchw, nchw16c")
+    parser.add_argument("--channels", type=int, default=64, help="of maps, 2 at least")
+    parser.add_argument("--layout", default="nhwc", choices=("nhwc", "nchw", "nchw8c", "nchw16c"), help="of maps")
     parser.add_argument("--convoy", type=pathlib.Path, default=ROOT / "build/bin/convoy")
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / f"bench/results/operator-shares-{datetime.date.today()}.json")
     options = parser.parse_args()
+    if options.channels < 2:
+        parser.error(f"--channels {options.channels} is below 2")
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for kind in options.types:

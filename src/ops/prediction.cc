@@ -17,57 +17,50 @@ constexpr double kMemory = 10e9;         // bytes a second, of what the last cac
 // Gigabytes a second of one thread: with channels apart (nchw), side by side (nhwc), in blocks. `short_*`: rows of
 // fewer than 64 positions, fewer than 32 channels side by side; 0: the same.
 struct Rates {
-  double apart, side_by_side, blocks;
+  double apart = 0, side_by_side = 0, blocks = 0;
   double short_apart = 0, short_side_by_side = 0;
 };
 
-// By the type of the first activation: 4 bytes and more, 2 bytes, 1 byte. Few operators for bytes are measured: others
-// are taken for halves.
+// By the type of the first activation: 4 bytes and more, 2 bytes, 1 byte. A 0 is not measured: that of the wider type.
 //
-// Measured one by one, verified, with caches as a network leaves them. On a Zen 5 (step-costs-zen5-2026-11-27.json in
-// bench/results, which has how wrong this is): moves, transposes, functions, windows, reductions, resizes,
-// normalizations, elements that spread, quantization; for halves and bytes also elements. Each is taken times 0.7, by
-// which f32 elements differ between that machine and the next: on an AMD EPYC with AVX2 (step-costs-2026-11-23.json)
-// f32 elements, library functions, quantized arithmetic and products. On an Intel Xeon: recurrent layers.
+// With caches as a network leaves them. Times 0.7 what a Zen 5 takes: moves, windows, reductions, resizes,
+// normalizations, what spreads, halves among elements (step-costs-zen5-2026-11-27.json in bench/results, which has how
+// wrong this is); transposes, functions, normalizations of halves, QuantizeLinear, DequantizeLinear
+// (operator-shares-zen5-2026-11-27.json). As an AMD EPYC with AVX2 takes, which has 0.7 of that Zen 5's rate for f32
+// elements (step-costs-2026-11-23.json): these, library functions, normalizations with channels side by side,
+// quantized arithmetic and products. Recurrent layers as an Intel Xeon.
 struct Kind {
   std::string_view operators;  // " Name Name "
-  Rates words, halves, bytes;
+  Rates words, halves = {}, bytes = {};
 };
 
 constexpr std::array kKinds{
     Kind{" Concat Split Slice Reshape Flatten Squeeze Unsqueeze Identity Gather Pad Expand Tile Cast DepthToSpace "
          "SpaceToDepth ",
          {120, 83, 117, 0, 50},
-         {130, 95, 118, 0, 50},
+         {130, 95, 118},
          {160, 104, 110, 0, 26}},
-    Kind{" Transpose ", {35, 35, 35}, {35, 35, 35}, {20, 20, 20}},
+    Kind{" Transpose ", {35, 35, 35}},
     Kind{" Add Sub Mul Div Relu Clip Max Min LeakyRelu PRelu Neg Abs BatchNormalization Where HardSigmoid HardSwish ",
          {55, 48, 57},
-         {23, 25, 30},
-         {50, 50, 50}},
-    Kind{" Exp Sigmoid Tanh Erf Gelu Elu Softmax LogSoftmax Mish Swish ", {35, 35, 35}, {17, 17, 17}, {17, 17, 17}},
-    Kind{" Log Pow Sqrt Softplus Selu ", {2, 2, 2}, {2, 2, 2}, {2, 2, 2}},  // by the C library
+         {23, 25, 30}},
+    Kind{" Exp Sigmoid Tanh Erf Gelu Elu Softmax LogSoftmax Mish Swish ", {35, 35, 35}, {17, 17, 17}},
+    Kind{" Log Pow Sqrt Softplus Selu ", {2, 2, 2}},  // by the C library
     // Of windows bytes written, once for each element of the window.
     Kind{" MaxPool AveragePool LpPool ", {30, 90, 74}, {2.3, 58, 40}, {1.5, 95, 38}},
-    Kind{" GlobalAveragePool GlobalMaxPool ReduceMean ReduceSum ReduceMax ",
-         {56, 90, 80, 12},
-         {18, 61, 46, 3.2},
-         {18, 61, 46, 3.2}},
+    Kind{" GlobalAveragePool GlobalMaxPool ReduceMean ReduceSum ReduceMax ", {56, 90, 80, 12}, {18, 61, 46, 3.2}},
     Kind{" Resize Upsample ", {30, 64, 67}, {19, 89, 53}, {10, 92, 51}},  // nearest
-    Kind{" LayerNormalization InstanceNormalization GroupNormalization ", {43, 10, 10}, {27, 7, 7}, {27, 7, 7}},
-    Kind{" LRN MeanVarianceNormalization ", {6.7, 6.7, 6.7}, {6.7, 6.7, 6.7}, {6.7, 6.7, 6.7}},
-    Kind{" QuantizeLinear DequantizeLinear ", {50, 50, 50}, {25, 25, 25}, {25, 25, 25}},
-    Kind{" QLinearAdd QLinearMul ", {11, 11, 11}, {11, 11, 11}, {11, 11, 11}},
-    Kind{" Lookup QLinearLeakyRelu QLinearSigmoid ", {6.5, 6.5, 6.5}, {6.5, 6.5, 6.5}, {6.5, 6.5, 6.5}},
-    // With one row, as at the end of a network, its weights are what it reads.
-    Kind{" MatMul Gemm ", {50, 50, 50}, {50, 50, 50}, {50, 50, 50}},
-    Kind{" LSTM GRU RNN ", {80, 80, 80}, {80, 80, 80}, {80, 80, 80}},  // weights read, all for each step, or for a few
-                                                                       // sequences' steps at once
+    Kind{" LayerNormalization InstanceNormalization GroupNormalization ", {43, 10, 10}, {27}},
+    Kind{" LRN MeanVarianceNormalization ", {6.7, 6.7, 6.7}},
+    Kind{" QuantizeLinear DequantizeLinear ", {50, 50, 50}, {}, {25, 25, 25}},
+    Kind{" QLinearAdd QLinearMul ", {11, 11, 11}}, Kind{" Lookup QLinearLeakyRelu QLinearSigmoid ", {6.5, 6.5, 6.5}},
+    Kind{" MatMul Gemm ", {50, 50, 50}},   // with one row, as at the end of a network, its weights are what it reads
+    Kind{" LSTM GRU RNN ", {80, 80, 80}},  // weights read, all for each step, or for a few sequences' steps at once
 };
 // One of kKinds[2] with activations of other dims.
-constexpr Kind kSpreads{"", {87, 90, 77, 0, 70}, {49, 46, 36, 0, 55}, {26, 26, 26}};
-constexpr Kind kInterpolates{"", {12, 29, 26}, {5, 15, 14}, {5, 15, 14}};  // resizes that are not nearest
-constexpr Kind kOthers{"", {8, 8, 8}, {8, 8, 8}, {8, 8, 8}};
+constexpr Kind kSpreads{"", {87, 90, 77, 0, 70}, {49, 46, 36, 0, 55}};
+constexpr Kind kInterpolates{"", {12, 29, 26}, {5, 15, 14}};  // resizes that are not nearest
+constexpr Kind kOthers{"", {8, 8, 8}};
 constexpr std::size_t kMoves = 0, kTransposes = 1, kElements = 2, kWindows = 5, kResizes = 7, kRecurrent = 14;
 static_assert(kKinds[kWindows].operators.starts_with(" MaxPool ") &&
               kKinds[kResizes].operators.starts_with(" Resize ") && kKinds[kRecurrent].operators.starts_with(" LSTM "));
@@ -107,11 +100,15 @@ double rate_of(const Kind& kind, const OpProblem& problem) {
   if (first == problem.inputs.end()) return kind.words.apart * kGiga;
   const TensorDesc& desc = first->desc;
   const std::size_t size = size_of(desc.type);
-  const Rates& rates = size == 1 ? kind.bytes : size == 2 ? kind.halves : kind.words;
-  if (desc.channel_block > 1) return rates.blocks * kGiga;
-  if (desc.is_packed(Layout::nchw)) {
-    return (rates.short_apart > 0 && positions_of(desc) < 64 ? rates.short_apart : rates.apart) * kGiga;
-  }
+  const auto rate = [&](double Rates::*where) {
+    if (size == 1 && kind.bytes.*where > 0) return kind.bytes.*where * kGiga;
+    return (size <= 2 && kind.halves.*where > 0 ? kind.halves : kind.words).*where * kGiga;
+  };
+  const auto rate_of_rows = [&](bool are_short, double Rates::*where, double Rates::*where_short) {
+    return are_short && rate(where_short) > 0 ? rate(where_short) : rate(where);
+  };
+  if (desc.channel_block > 1) return rate(&Rates::blocks);
+  if (desc.is_packed(Layout::nchw)) return rate_of_rows(positions_of(desc) < 64, &Rates::apart, &Rates::short_apart);
   std::int64_t channels = desc.dims[1];
   for (const Operand& input : problem.inputs) {
     if (is_activation(input)) channels = std::min(channels, input.desc.dims[1]);
@@ -119,7 +116,7 @@ double rate_of(const Kind& kind, const OpProblem& problem) {
   for (const TensorDesc& output : problem.outputs) {
     if (output.rank() >= 3) channels = std::min(channels, output.dims[1]);
   }
-  return (rates.short_side_by_side > 0 && channels < 32 ? rates.short_side_by_side : rates.side_by_side) * kGiga;
+  return rate_of_rows(channels < 32, &Rates::side_by_side, &Rates::short_side_by_side);
 }
 
 // R for each step, and W for all of them at once, since those don't wait for one another.

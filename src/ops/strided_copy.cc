@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 #include <numeric>
+#include <type_traits>
 #include <utility>
 
 #include "base/cpu.h"
@@ -99,21 +100,28 @@ void transpose_square(const T* from, std::int64_t from_column, T* to, std::int64
   for (int r = 0; r < N; ++r) std::memcpy(to + r * to_row, &v[r], sizeof(Vector));
 }
 
-// Rows of kMove to twice as many bytes, in two moves that may overlap.
+// Rows of kMove to twice as many bytes, in two moves that may overlap; each `times` times, one after the other.
 template <int kMove>
 void copy_rows_by(const std::byte* from, std::int64_t from_step, std::byte* to, std::int64_t to_step, std::int64_t rows,
-                  std::int64_t bytes) {
+                  std::int64_t bytes, std::int64_t times) {
   struct Move {
     std::byte bytes[kMove];
   };
   const std::int64_t last = bytes - kMove;
-  for (std::int64_t r = 0; r < rows; ++r, from += from_step, to += to_step) {
-    Move first, second;
-    std::memcpy(&first, from, kMove);
-    std::memcpy(&second, from + last, kMove);
-    std::memcpy(to, &first, kMove);
-    std::memcpy(to + last, &second, kMove);
-  }
+  const auto copy = [&](auto count) __attribute__((always_inline)) {
+    for (std::int64_t r = 0; r < rows; ++r, from += from_step) {
+      Move first, second;
+      std::memcpy(&first, from, kMove);
+      std::memcpy(&second, from + last, kMove);
+      for (std::int64_t k = 0; k < count; ++k, to += to_step) {
+        std::memcpy(to, &first, kMove);
+        std::memcpy(to + last, &second, kMove);
+      }
+    }
+  };
+  if (times == 1) return copy(std::integral_constant<std::int64_t, 1>());
+  if (times == 2) return copy(std::integral_constant<std::int64_t, 2>());
+  copy(times);
 }
 
 // Every second element of a and then of b.
@@ -222,11 +230,15 @@ void transpose_tile(const T* from, std::int64_t from_column, T* to, std::int64_t
 }  // namespace
 
 void copy_rows(const void* from, std::int64_t from_step, void* to, std::int64_t to_step, std::int64_t rows,
-               std::int64_t bytes) {
+               std::int64_t bytes, std::int64_t times) {
   const auto* const x = static_cast<const std::byte*>(from);
   auto* const y = static_cast<std::byte*>(to);
   if (bytes > 64) {
-    for (std::int64_t r = 0; r < rows; ++r) std::memcpy(y + r * to_step, x + r * from_step, bytes);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (std::int64_t k = 0; k < times; ++k) {
+        std::memcpy(y + (r * times + k) * to_step, x + r * from_step, bytes);
+      }
+    }
     return;
   }
   const auto by = bytes >= 32   ? copy_rows_by<32>
@@ -235,7 +247,7 @@ void copy_rows(const void* from, std::int64_t from_step, void* to, std::int64_t 
                   : bytes >= 4  ? copy_rows_by<4>
                   : bytes >= 2  ? copy_rows_by<2>
                                 : copy_rows_by<1>;
-  if (bytes > 0) by(x, from_step, y, to_step, rows, bytes);
+  if (bytes > 0) by(x, from_step, y, to_step, rows, bytes, times);
 }
 
 template <class T>
@@ -378,39 +390,6 @@ void MappedCopy::find_runs() {
 
 namespace {
 
-// kMove to twice as many bytes `times` times, for each of `count` neighbours.
-template <int kMove>
-void repeat_moves(const std::byte* x, std::byte* y, std::int64_t count, std::int64_t times, std::int64_t bytes) {
-  struct Move {
-    std::byte bytes[kMove];
-  };
-  const std::int64_t last = bytes - kMove;
-  for (std::int64_t i = 0; i < count; ++i, x += bytes) {
-    Move first, second;
-    std::memcpy(&first, x, kMove);
-    std::memcpy(&second, x + last, kMove);
-    for (std::int64_t k = 0; k < times; ++k, y += bytes) {
-      std::memcpy(y, &first, kMove);
-      std::memcpy(y + last, &second, kMove);
-    }
-  }
-}
-
-void repeat_groups(const void* from, void* to, std::int64_t count, std::int64_t times, std::int64_t bytes) {
-  const auto* const x = static_cast<const std::byte*>(from);
-  auto* const y = static_cast<std::byte*>(to);
-  if (bytes > 64) {
-    for (std::int64_t i = 0; i < count * times; ++i) std::memcpy(y + i * bytes, x + i / times * bytes, bytes);
-    return;
-  }
-  const auto by = bytes >= 32   ? repeat_moves<32>
-                  : bytes >= 16 ? repeat_moves<16>
-                  : bytes >= 8  ? repeat_moves<8>
-                  : bytes >= 4  ? repeat_moves<4>
-                                : repeat_moves<2>;
-  by(x, y, count, times, bytes);
-}
-
 // y does not overlap x.
 template <std::int64_t kTimes, class T>
 void repeat_each(const T* x, T* y, std::int64_t count) {
@@ -460,7 +439,10 @@ void MappedCopy::copy(const T* x, T* y, T fill, std::int64_t begin, std::int64_t
 template <class T>
 void MappedCopy::copy_row(const T* x, T* line, T fill) const {
   const std::int64_t count = dims_.back(), step = strides_.back();
-  if (repeat_ != 0 && group_ > 1) return repeat_groups(x, line, count / repeat_, repeat_, group_ * sizeof(T));
+  constexpr auto size = static_cast<std::int64_t>(sizeof(T));
+  if (repeat_ != 0 && group_ > 1) {
+    return copy_rows(x, group_ * size, line, group_ * size, count / repeat_, group_ * size, repeat_);
+  }
   if (repeat_ != 0) {
     return repeat_ == 2 ? repeat_each<2>(x, line, count / 2) : repeat_each<4>(x, line, count / 4);
   }
@@ -470,7 +452,6 @@ void MappedCopy::copy_row(const T* x, T* line, T fill) const {
     for (std::int64_t i = 0; i < count; ++i) line[i * step] = offsets[i] < 0 ? fill : x[offsets[i]];
     return;
   }
-  constexpr auto size = static_cast<std::int64_t>(sizeof(T));
   for (const Run& run : runs_) {
     T* const to = line + run.begin * step;
     if (run.from < 0) {
@@ -485,7 +466,7 @@ void MappedCopy::copy_row(const T* x, T* line, T fill) const {
   }
 }
 
-// Neighbours of a row that come from the same place follow one another: such a run has a step of 0.
+// Neighbours that come from the same place are read once.
 template <class T>
 void MappedCopy::copy_groups(const T* x, const std::int64_t* offsets, T* line, T fill) const {
   constexpr auto size = static_cast<std::int64_t>(sizeof(T));
@@ -496,7 +477,7 @@ void MappedCopy::copy_groups(const T* x, const std::int64_t* offsets, T* line, T
     if (offsets[i] < 0) {
       fill_groups(to, next - i, fill);
     } else {
-      copy_rows(x + offsets[i], 0, to, step * size, next - i, group_ * size);
+      copy_rows(x + offsets[i], 0, to, step * size, 1, group_ * size, next - i);
     }
   }
 }

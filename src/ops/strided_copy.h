@@ -31,9 +31,10 @@ class StridedCopy {
   std::int64_t blocks_ = 1;
 };
 
-// Rows of `bytes`; `from` and `to` may not overlap.
+// Rows of `bytes`, each `times` times; `from` and `to` may not overlap. `to_step`: from one that is written to the
+// next.
 void copy_rows(const void* from, std::int64_t from_step, void* to, std::int64_t to_step, std::int64_t rows,
-               std::int64_t bytes);
+               std::int64_t bytes, std::int64_t times = 1);
 
 // The address of element `offset`.
 inline const void* at_element(const void* data, std::int64_t offset, std::size_t element_size) {
