@@ -132,9 +132,13 @@ typedef struct convoy_options {
   void* parallel_user; /* its first argument */
   /* As activation_limit: of weights, packed for their engines, and other constants. */
   int64_t weight_limit;
+  /* How a batch is run: "whole"; "4": in parts of four images, one after another; "1/thread": side by side, each on one
+   * thread. CONVOY_UNSUPPORTED where the network does not compute each image alone. null: as the plan that is obeyed
+   * says, else what is predicted to take least. */
+  const char* batch_parts;
 } convoy_options;
 #define CONVOY_OPTIONS_INIT \
-  { sizeof(convoy_options), 0, 0, 0, 0, 0, -1, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, -1, 0, 0, 0, -1 }
+  { sizeof(convoy_options), 0, 0, 0, 0, 0, -1, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, -1, 0, 0, 0, -1, 0 }
 
 /* Where the command keeps its tuning database: CONVOY_DB, else convoy/tuning.db in XDG_DATA_HOME, else in
  * ~/.local/share. The text belongs to the calling thread and lives until its next call. Null where there is no such
@@ -360,11 +364,12 @@ typedef struct convoy_session_info {
   int64_t activation_bytes;
   int64_t weight_bytes;
   int64_t workspace_bytes;
-  const char* warnings; /* a line each: rules that matched no convolution, or decided nothing; what was decided
-                         * otherwise than a plan says; null: none */
+  const char* warnings;    /* a line each: rules that matched no convolution, or decided nothing; what was decided
+                            * otherwise than a plan says; null: none */
+  const char* batch_parts; /* as convoy_options has it: "whole" ... With parts the steps are those of one */
 } convoy_session_info;
 #define CONVOY_SESSION_INFO_INIT \
-  { sizeof(convoy_session_info), 0, 0.0, 0, 0, 0, 0 }
+  { sizeof(convoy_session_info), 0, 0.0, 0, 0, 0, 0, 0 }
 convoy_status convoy_session_describe(const convoy_session* session, convoy_session_info* info);
 
 /* One step, in the order of execution. */
@@ -377,7 +382,7 @@ typedef struct convoy_step {
   const char* reason;       /* why a convolution runs on it: "heuristic", "stored", "rule '...'"; else null */
   const char* warnings;     /* of the choice, a line each: a rule that fell back; null: none */
   const char* output_shape; /* "1x64x56x56 nhwc" */
-  double seconds;           /* of the last run; 0 before */
+  double seconds;           /* of the last run, the mean of its parts; 0 before */
   int32_t threads;          /* that it runs on: the session's, or 1 where it is tiny */
 } convoy_step;
 #define CONVOY_STEP_INIT \

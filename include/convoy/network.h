@@ -49,6 +49,18 @@ struct NetworkObjective {
 };
 Result<NetworkObjective> parse_network_objective(std::string_view text);
 
+// How a run goes through its batch: as a whole, or in parts of so many images. Parts need a network that computes each
+// image of its inputs (their first dim) alone. Layers of a part stay in the caches, and threads that have a part each
+// don't wait for each other; but each part reads the weights again.
+struct BatchParts {
+  std::int64_t images = 0;     // of each part; 0: the whole batch at once
+  bool a_thread_each = false;  // parts run side by side, each on one thread; else one after another on all threads
+  friend bool operator==(const BatchParts&, const BatchParts&) = default;
+};
+// "whole"; "4": four images at a time, on all threads; "1/thread": on each thread one. Error: invalid_argument.
+Result<BatchParts> parse_batch_parts(std::string_view text);
+std::string print(const BatchParts& parts);
+
 struct NetworkOptions {
   int threads = 1;
   CpuFeatures cpu = cpu_features();  // the processor's, or capped
@@ -76,6 +88,9 @@ struct NetworkOptions {
   // threads and math is obeyed in place of `how`; empty: none. One that doesn't fit is a remark, and `how` decides.
   std::string kept_plans;
   std::vector<std::string> skip_passes;  // improvements of the graph to leave out (network_passes())
+  // Nothing: as the plan says that is obeyed, else what is predicted to take least. Parts that the network can't be run
+  // in, or that don't make up the batch, are an error.
+  std::optional<BatchParts> parts;
   // The caller's threads, as many as `threads`; null: OpenMP's. Sessions run on them, measuring doesn't. oneDNN has
   // threads of its own, OpenMP's in any case: selection.filter.engines = "!onednn.*" keeps convolutions from it.
   std::shared_ptr<ThreadTeam> team;
@@ -116,7 +131,7 @@ struct NetworkConvolution {
 
 struct RunStatistics {
   double seconds = 0;
-  std::vector<double> step_seconds;  // per step, when asked for
+  std::vector<double> step_seconds;  // per step: once, the mean where it runs for several parts of the batch
 };
 
 // When the steps of a run, and what each thread did of them, began and ended: seconds from its start.
@@ -127,7 +142,8 @@ struct RunTrace {
     double begin = 0, end = 0;
   };
   std::vector<Span> steps;    // thread 0, which calls
-  std::vector<Span> threads;  // of steps that share work among Convoy's threads; oneDNN has its own and doesn't say
+  std::vector<Span> threads;  // of steps that share work among Convoy's threads; oneDNN has its own and doesn't say.
+                              // Where threads have a part of the batch each: the steps of each
   double seconds = 0;
 };
 
@@ -140,8 +156,11 @@ class Session {
                                               RunStatistics* statistics = nullptr) = 0;
   // The same run, timed in full. It takes a little longer.
   virtual Result<RunTrace> trace(std::span<const HostTensor> inputs) = 0;
-  virtual const std::vector<NetworkStep>& steps() const = 0;
-  // On the processor, in the order in which they are first needed.
+  virtual const std::vector<NetworkStep>& steps() const = 0;  // of a part of the batch, if it runs in parts
+  virtual BatchParts parts() const = 0;
+  // How often a step runs, one time after another: once, but for parts.
+  virtual int turns() const = 0;
+  // On the processor, in the order in which they are first needed; of parts side by side those of one.
   virtual std::vector<ActivationBuffer> activations() const = 0;
   // What preparing it had to decide otherwise than its plan says, and why.
   virtual const std::vector<std::string>& remarks() const = 0;
@@ -189,7 +208,7 @@ class Network {
                                                    const SelectionProgress& progress = {}) const = 0;
 
   // The same with several candidates for some convolutions. The others, and nodes that a rule of the options decides,
-  // run on what prepare would choose for them.
+  // run on what prepare would choose for them. The batch is run as a whole where the options name no parts.
   virtual Result<std::unique_ptr<SwitchableSession>> prepare_switchable(
       std::span<const TensorDesc> inputs, const NetworkOptions& options,
       std::span<const ConvolutionCandidates> convolutions) const = 0;
@@ -199,7 +218,8 @@ class Network {
                                    const SelectionProgress& progress = {}) const = 0;
 
   // The convolutions that prepare would choose engines for, in the order of their first occurrence, without choosing
-  // any and without making plans. Those whose shapes depend on values are not among them. Errors: those of prepare.
+  // any and without making plans; of the whole batch where the options name no parts. Those whose shapes depend on
+  // values are not among them. Errors: those of prepare.
   virtual Result<std::vector<NetworkConvolution>> convolutions(std::span<const TensorDesc> inputs,
                                                                const NetworkOptions& options) const = 0;
 };

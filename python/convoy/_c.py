@@ -36,7 +36,7 @@ class Options(ctypes.Structure):
                 ("database", c_char_p), ("device", c_char_p), ("target_sms", c_int32), ("math", c_char_p),
                 ("how", c_char_p), ("plan", c_char_p), ("lenient_plan", c_int32), ("precision", c_char_p),
                 ("activation_limit", c_int64), ("objective", c_char_p), ("parallel_for", c_void_p), ("parallel_user", c_void_p),
-                ("weight_limit", c_int64)]
+                ("weight_limit", c_int64), ("batch_parts", c_char_p)]
 
 
 class Measurement(ctypes.Structure):
@@ -78,7 +78,8 @@ class SessionInfo(ctypes.Structure):
     """convoy_session_info"""
 
     _fields_ = [("size", c_size_t), ("steps", c_size_t), ("seconds", c_double), ("activation_bytes", c_int64),
-                ("weight_bytes", c_int64), ("workspace_bytes", c_int64), ("warnings", c_char_p)]
+                ("weight_bytes", c_int64), ("workspace_bytes", c_int64), ("warnings", c_char_p),
+                ("batch_parts", c_char_p)]
 
 
 class Step(ctypes.Structure):

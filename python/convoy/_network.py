@@ -41,7 +41,7 @@ class Step:
     reason: Optional[str]  # why a convolution runs on it
     warnings: Tuple[str, ...]
     output_shape: str  # "1x64x56x56 nhwc"
-    seconds: float  # of the last run; 0: before
+    seconds: float  # of the last run, the mean of its parts; 0: before
     threads: int  # that it runs on: the session's, or 1 where it is tiny
 
 
@@ -66,7 +66,9 @@ class Session:
         given, count = _shapes(shapes)
         self._handle = _c.handle(self, _c.library.convoy_session_destroy, _c.library.convoy_session_create,
                                  network._handle, given, count, byref(options))
-        self.warnings = tuple(_c.lines(self._info().warnings))
+        info = self._info()
+        self.warnings = tuple(_c.lines(info.warnings))
+        self.batch_parts = _c.decoded(info.batch_parts)  # as Network has it: "whole", "4", "1/thread". Steps are those of a part
 
     def _info(self) -> _c.SessionInfo:
         info: _c.SessionInfo = _c.sized(_c.SessionInfo)
@@ -146,6 +148,9 @@ class Network:
                 with how="global": bytes that activations may take at once; bytes of weights, packed for their engines, and
                 other constants; "memory": as few bytes of activations as possible, and then the least time, "energy", or
                 weights, "time=1,memory=0.5". Session.memory says what they take
+    batch_parts how a batch is run: "whole"; "4": in parts of four images, one after another; "1/thread": side by side, each
+                on one thread. None: as the plan that is obeyed says, else what is predicted to take least.
+                Session.batch_parts says which
     sessions    for how many combinations of sizes it stays prepared
     """
 
@@ -154,7 +159,8 @@ class Network:
                  workspace_limit: Optional[int] = None, fallback: bool = False, threads: int = 0, math: Optional[str] = None,
                  budget: float = 0.0, database: Database = True, how: Optional[str] = None, plan: Optional[str] = None,
                  lenient_plan: bool = False, precision: Optional[str] = None, activation_limit: Optional[int] = None,
-                 weight_limit: Optional[int] = None, objective: Optional[str] = None, sessions: int = 4) -> None:
+                 weight_limit: Optional[int] = None, objective: Optional[str] = None, batch_parts: Optional[str] = None,
+                 sessions: int = 4) -> None:
         library = _c.library
         if isinstance(model, (bytes, bytearray, memoryview)):
             data = bytes(model)
@@ -172,7 +178,7 @@ class Network:
                                       workspace_limit=workspace_limit, fallback=fallback, threads=threads, budget=budget,
                                       database=database, math=math, how=how, plan=plan, lenient_plan=lenient_plan,
                                       precision=precision, activation_limit=activation_limit, weight_limit=weight_limit,
-                                      objective=objective)
+                                      objective=objective, batch_parts=batch_parts)
         self.inputs = self._values(library.convoy_network_inputs, library.convoy_network_input)
         self.outputs = self._values(library.convoy_network_outputs, library.convoy_network_output)
         self._most = sessions

@@ -102,7 +102,8 @@ def make(*, device: object = "cpu", threads: int = 0, target_sms: int = 0, rules
          fallback: bool = False, deterministic: bool = False, workspace_limit: Optional[int] = None, budget: float = 0.0,
          database: Database = None, math: Optional[str] = None, how: Optional[str] = None, plan: Optional[str] = None,
          lenient_plan: bool = False, precision: Optional[str] = None, activation_limit: Optional[int] = None,
-         weight_limit: Optional[int] = None, objective: Optional[str] = None) -> _c.Options:
+         weight_limit: Optional[int] = None, objective: Optional[str] = None,
+         batch_parts: Optional[str] = None) -> _c.Options:
     """All of convoy_options."""
     options = place(device, threads, target_sms)
     options.rules = _c.encoded(rules_text(rules), "rules")
@@ -120,4 +121,5 @@ def make(*, device: object = "cpu", threads: int = 0, target_sms: int = 0, rules
     options.activation_limit = _limit("activation_limit", activation_limit)
     options.weight_limit = _limit("weight_limit", weight_limit)
     options.objective = _c.encoded(objective, "objective")
+    options.batch_parts = _c.encoded(batch_parts, "batch_parts")
     return options

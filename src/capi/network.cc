@@ -32,6 +32,7 @@ struct convoy_session {
   std::vector<TensorDesc> inputs;
   std::vector<std::string> problems, reasons, warnings;  // of each step
   std::string rule_warnings;                             // lines
+  std::string parts;                                     // of the batch
   std::vector<HostTensor> outputs;                       // of the last run
   RunStatistics statistics;
 };
@@ -167,6 +168,11 @@ Result<NetworkOptions> read_network_options(const convoy_options* options, Use u
     if (!type.ok()) return argument_error(fmt::format("precision='{}' is not one of f32, bf16, f16", given.precision));
     made.precision = *type;
   }
+  if (given.batch_parts != nullptr) {
+    const auto parts = parse_batch_parts(given.batch_parts);
+    if (!parts.ok()) return argument_error("batch_parts: " + parts.error().message);
+    made.parts = *parts;
+  }
   if (use == Use::tune) {
     if (how != "tuned") return argument_error(fmt::format("how='{}': tuning finds how", how));
     if (given.plan != nullptr) return argument_error("plan: tuning makes one");
@@ -276,6 +282,7 @@ convoy_status convoy_session_create(const convoy_network* network, const convoy_
     CONVOY_TRY(made->inputs, read_shapes(*network->network, shapes, shape_count));
     CONVOY_TRY(const NetworkOptions given, read_network_options(options, Use::prepare, made->database));
     CONVOY_TRY(made->session, network->network->prepare(made->inputs, given));
+    made->parts = print(made->session->parts());
     for (const NetworkStep& step : made->session->steps()) {
       made->problems.push_back(step.kind == "conv" ? print(step.problem) : "");
       made->reasons.push_back(step.selection.reason());
@@ -369,6 +376,7 @@ convoy_status convoy_session_describe(const convoy_session* session, convoy_sess
     filled.weight_bytes = static_cast<std::int64_t>(session->session->weight_bytes());
     filled.workspace_bytes = static_cast<std::int64_t>(session->session->workspace_bytes());
     filled.warnings = session->rule_warnings.empty() ? nullptr : session->rule_warnings.c_str();
+    filled.batch_parts = session->parts.c_str();
     return write_struct(info, filled, "convoy_session_info");
   });
 }

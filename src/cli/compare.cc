@@ -47,7 +47,7 @@ std::vector<Row> rows_of(const Beside& beside) {
       const std::string what =
           conversion ? step.implementation : fmt::format("{} {}", step.implementation, step.output_shape);
       row.runs_on[which] += (row.runs_on[which].empty() ? "" : ", ") + what;
-      row.seconds[which] += sides[which]->step_seconds[i];
+      row.seconds[which] += sides[which]->turns * sides[which]->step_seconds[i];
     }
   }
   return rows;
@@ -65,7 +65,7 @@ Json to_json(const std::string& name, const network::Timed& side) {
 Result<int> compare(const Program& program, const Flags& flags) {
   CONVOY_TRY(const NetworkOptions options, planning_options(program));
   if (const std::string flag = given_flag(flags.memory, options);
-      !flag.empty() && flags.a != "global" && flags.b != "global") {
+      !flag.empty() && !flags.a.starts_with("global") && !flags.b.starts_with("global")) {
     return Error{ErrorCode::invalid_argument, flag + " is for \"global\", which neither side is"};
   }
   NetworkOptions with_store = options;
@@ -140,7 +140,11 @@ void add_compare(Parser app, Program& program) {
                                   "  convoy compare model.onnx a.plan b.plan --input kitten.png");
   auto flags = std::make_shared<Flags>();
   command.add_option("model", flags->model, "An ONNX file or zoo:NAME").required();
-  command.add_option("a", flags->a, "A plan file, or how to make one: greedy, uniform:nhwc ...").required();
+  command
+      .add_option(
+          "a", flags->a,
+          "A plan file, or how to make one: greedy, uniform:nhwc ..., of a batch also greedy,whole, greedy,1/thread")
+      .required();
   command.add_option("b", flags->b, "The same").required();
   add_input_flags(command, flags->input);
   begin(command, Subject::choosing);

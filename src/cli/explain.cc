@@ -233,6 +233,7 @@ std::string given_flag(const PlanFlags& flags) {
   return flags.how != usual.how               ? "--how"
          : !flags.plan_file.empty()           ? "--plan"
          : flags.precision != usual.precision ? "--precision"
+         : !flags.parts.empty()               ? "--batch-parts"
          : flags.memory.limits_activations    ? "--activation-limit"
          : flags.memory.limits_weights        ? "--weight-limit"
          : flags.memory.exact                 ? "--exact"

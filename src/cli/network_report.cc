@@ -110,6 +110,10 @@ Result<Planned> plan_by(const Program& program, const Network& network, std::spa
   }
   auto file = network::parse_plan(planned.options.plan);
   if (!file.ok()) return file.error().within(side);
+  if (const BatchParts& parts = file->header.parts; parts != BatchParts{}) {
+    planned.remarks.push_back(
+        fmt::format("the batch is run in parts: {}; steps, and memory over them, are those of one part", print(parts)));
+  }
   planned.lines = std::move(file->lines);
   return planned;
 }
@@ -222,6 +226,7 @@ Result<report::NetworkReport> report_on_network(const Program& program, const Ne
     report::NetworkPlan& plan = report.plans.emplace_back();
     plan.name = planned[i].name;
     plan.steps = with_costs(sides[i], planned[i].lines);
+    plan.turns = sides[i].turns;
     plan.seconds = sides[i].seconds;
     plan.undisturbed_seconds = sides[i].undisturbed_seconds;
     plan.ratio = sides[i].over_first;

@@ -49,6 +49,22 @@ void add_precision_flag(Parser app, std::string& precision) {
       .capture_default_str();
 }
 
+void add_parts_flag(Parser app, std::string& parts) {
+  app.add_option(
+         "--batch-parts", parts,
+         "How a batch is run: whole, in parts of so many images one after another (4), or side by side, each on "
+         "one thread (1/thread) (default what is predicted to take least)")
+      .type_name("HOW");
+}
+
+Result<void> apply_parts(const std::string& parts, NetworkOptions& options) {
+  if (parts.empty()) return {};
+  const auto parsed = parse_batch_parts(parts);
+  if (!parsed.ok()) return parsed.error().within("--batch-parts");
+  options.parts = *parsed;
+  return {};
+}
+
 Result<DataType> parse_precision(const std::string& text) {
   const auto type = parse_data_type(text);
   if (type.ok() && (*type == DataType::f32 || *type == DataType::bf16 || *type == DataType::f16)) return *type;
@@ -87,6 +103,7 @@ void add_plan_flags(Parser app, PlanFlags& flags) {
                  "line")
       .type_name("FILE");
   add_precision_flag(app, flags.precision);
+  add_parts_flag(app, flags.parts);
   add_memory_flags(app, flags.memory);
   app.add_flag("--lenient", flags.lenient, "With --plan: choose again what does not fit, and say so");
   app.add_option("--skip-pass", flags.skip_passes,
@@ -108,6 +125,7 @@ Result<NetworkOptions> planning_options(const Program& program, double default_b
 
 Result<void> apply(const Program& program, const PlanFlags& flags, NetworkOptions& options) {
   CONVOY_TRY(options.precision, parse_precision(flags.precision));
+  CONVOY_CHECK(apply_parts(flags.parts, options));
   options.how = flags.how;
   if (flags.memory.limits_activations) {
     options.memory.activation_limit = static_cast<std::int64_t>(flags.memory.activation_limit);
@@ -156,16 +174,23 @@ Result<NetworkOptions> options_of_side(const Program& program, const std::string
   NetworkOptions own = options;
   PlanFlags flags;
   flags.precision = name_of(options.precision);
-  if (side == "global") {
+  if (side.substr(0, side.find(',')) == "global") {
     flags.memory = memory;
   } else {
     own.memory = {};
   }
-  (is_how(side) ? flags.how : flags.plan_file) = side;
+  const std::size_t comma = side.find(',');
+  const std::string how = side.substr(0, comma);
+  if (is_how(how)) {
+    flags.how = how;
+    if (comma != std::string::npos) flags.parts = side.substr(comma + 1);
+  } else {
+    flags.plan_file = side;
+  }
   std::error_code error;
-  if (!is_how(side) && !std::filesystem::exists(side, error)) {
+  if (!is_how(how) && !std::filesystem::exists(side, error)) {
     return Error{ErrorCode::not_found, fmt::format("'{}' is no file, nor one of {}{}", side, fmt::join(kHows, ", "),
-                                                   did_you_mean(side, kHows))};
+                                                   did_you_mean(how, kHows))};
   }
   CONVOY_CHECK(apply(program, flags, own));
   return own;

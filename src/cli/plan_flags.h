@@ -24,6 +24,7 @@ struct PlanFlags {
   std::string plan_file;  // empty: none
   bool lenient = false;
   std::string precision = "f32";
+  std::string parts;  // empty: by predictions, or as the plan has them
   std::vector<std::string> skip_passes;
 };
 void add_plan_flags(Parser app, PlanFlags& flags);
@@ -37,6 +38,10 @@ const std::vector<std::string>& how_names();  // that --how takes
 void add_precision_flag(Parser app, std::string& precision);
 Result<DataType> parse_precision(const std::string& text);
 
+// --batch-parts; empty: not given.
+void add_parts_flag(Parser app, std::string& parts);
+Result<void> apply_parts(const std::string& parts, NetworkOptions& options);
+
 // --how, as NetworkOptions has it.
 void add_how_flag(Parser app, std::string& how);
 
@@ -47,7 +52,8 @@ Result<NetworkOptions> planning_options(const Program& program, double default_b
 // flag gives others. Errors name the file.
 Result<void> apply(const Program& program, const PlanFlags& flags, NetworkOptions& options);
 
-// `side` of a comparison: a plan file, or as --how has it. What the memory is to be is for "global" only.
+// `side` of a comparison: a plan file, or as --how has it, then perhaps as --batch-parts has it: "greedy,1/thread".
+// What the memory is to be is for "global" only.
 Result<NetworkOptions> options_of_side(const Program& program, const std::string& side, const NetworkOptions& options,
                                        const MemoryFlags& memory = {});
 

@@ -177,8 +177,10 @@ Result<int> run(const Program& program, RunFlags& flags) {
   report.say();
   if (comparison != nullptr) comparison->say();
   const std::int64_t peak = peak_memory_bytes();
-  std::string text = fmt::format("\n{} on {} thread{}: {}", flags.model, options.threads,
-                                 options.threads == 1 ? "" : "s", answers.times.text());
+  const BatchParts parts = session.parts();
+  std::string text =
+      fmt::format("\n{} on {} thread{}{}: {}", flags.model, options.threads, options.threads == 1 ? "" : "s",
+                  parts == BatchParts{} ? "" : ", the batch in parts: " + print(parts), answers.times.text());
   const auto samples = static_cast<double>(reader.samples());
   if (several) {
     text += fmt::format("\n{} inputs in {} with reading and writing, {}", reader.samples(),
@@ -217,6 +219,7 @@ Result<int> run(const Program& program, RunFlags& flags) {
   if (comparison != nullptr) document["compare"] = comparison->json();
   document.update({{"beside", std::move(beside_json)},
                    {"rules", std::move(rules)},
+                   {"parts", print(parts)},
                    {"prepare_seconds", runner.prepare_seconds()},
                    {"peak_memory_bytes", peak},
                    {"activation_bytes", session.activation_bytes()},

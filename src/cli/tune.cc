@@ -30,6 +30,7 @@ struct TuneFlags {
   bool all_knobs = false;
   bool verbose = false;
   std::string precision = "f32";
+  std::string parts;
   InputFlags input;  // only --dim
 };
 
@@ -184,10 +185,14 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
   if (target.network != nullptr) {
     CONVOY_TRY(network_options, program.network_options(kDefaultBudget));
     CONVOY_TRY(network_options.precision, parse_precision(flags.precision));
+    CONVOY_CHECK(apply_parts(flags.parts, network_options));
     CONVOY_TRY(inputs, input_descriptions(*target.network, flags.input));
   }
   if (target.network == nullptr && flags.precision != TuneFlags().precision) {
     return Error{ErrorCode::invalid_argument, "--precision is for networks; a problem's string has its types"};
+  }
+  if (target.network == nullptr && !flags.parts.empty()) {
+    return Error{ErrorCode::invalid_argument, "--batch-parts is for networks; a problem's string has its sizes"};
   }
   CONVOY_TRY(auto convolutions, convolutions_of(target, inputs, flags, network_options, request));
   CONVOY_TRY(const auto database, open_database(TuningDatabase::Access::write));
@@ -326,6 +331,7 @@ void add_tune(Parser app, Program& program) {
   add_dim_flag(command, flags->input);
   begin(command, Subject::choosing);
   add_precision_flag(command, flags->precision);
+  add_parts_flag(command, flags->parts);
   add_shared_flags(
       command, program,
       fmt::format("Measure for so long in all, 0 for no limit (default {}; of a record 2 a problem)", kDefaultBudget));

@@ -182,7 +182,7 @@ TEST(Assignment, WhatAConvolutionReadsBesides) {
       const auto assignment = assign(graph, sides, selector);
       ASSERT_TRUE(assignment.ok()) << assignment.error().message;
       NetworkOptions replay = options;
-      replay.plan = plan_text(graph, *assignment, options, selector);
+      replay.plan = plan_text(graph, *assignment, header_of(graph, options), selector);
       const auto session = prepare_graph(b.graph, {.options = replay});
       ASSERT_TRUE(session.ok()) << session.error().message;
       const auto outputs = (*session)->run(inputs);

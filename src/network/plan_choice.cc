@@ -51,7 +51,11 @@ class Choosing {
         return Error{ErrorCode::unsupported,
                      fmt::format("the time ended after {} of {} plans were made", result_.plans.size(), hows.size())};
       }
-      CONVOY_CHECK(make(how, how, options_.selection.store));
+      CONVOY_CHECK(make(how, how, options_.selection.store, options_.parts.value_or(BatchParts{})));
+    }
+    for (const std::string how : {"greedy", "global"}) {  // in parts, where those are predicted to take less
+      if (options_.parts || std::ranges::find(hows, how) == hows.end() || !goes_on(share)) continue;
+      CONVOY_CHECK(make(how, how, options_.selection.store, std::nullopt));
     }
     std::vector<std::size_t> all(result_.plans.size());
     std::iota(all.begin(), all.end(), 0);
@@ -78,7 +82,8 @@ class Choosing {
       if (again == kMostAgain || !goes_on(1 - part)) seen_.set_over_alone(kOutOfTheRunning);
       const auto answer = result_.solvers;
       const std::size_t before = result_.plans.size();
-      CONVOY_CHECK(make("global", fmt::format("global, seen {}", again), &seen_, part / 2 * budget()));
+      CONVOY_TRY(const NetworkPlanHeader fastest, read_plan_header(result_.plans[result_.fastest].plan));
+      CONVOY_CHECK(make("global", fmt::format("global, seen {}", again), &seen_, fastest.parts, part / 2 * budget()));
       if (result_.plans.size() == before) break;
       if (auto raced = race({result_.fastest, before}, kOfFirstRace + again * part); !raced.ok()) {
         if (raced.error().code != ErrorCode::unsupported) return raced.error();
@@ -100,10 +105,11 @@ class Choosing {
 
   // The plan that a way makes by these costs, unless there is the same already. The solver's is remembered.
   // With a budget what it goes by is measured first, so that it isn't chosen for being unknown.
-  Result<void> make(const std::string& how, const std::string& name, MeasurementStore* costs,
-                    std::optional<double> budget_seconds = {}) {
+  Result<void> make(const std::string& how, std::string name, MeasurementStore* costs,
+                    const std::optional<BatchParts>& parts, std::optional<double> budget_seconds = {}) {
     NetworkOptions making = options_;
     making.how = how;
+    making.parts = parts;
     making.plan.clear();
     making.kept_plans.clear();
     making.selection.mode = budget_seconds ? SelectionMode::measured : SelectionMode::heuristic;
@@ -111,6 +117,9 @@ class Choosing {
     making.selection.store = costs;
     CONVOY_TRY(std::string text, network_.plan(descs_, making));
     CONVOY_TRY(const NetworkPlanCost cost, read_plan_cost(text));
+    CONVOY_TRY(const NetworkPlanHeader header, read_plan_header(text));
+    if (header.parts != BatchParts{}) name += fmt::format(", parts {}", print(header.parts));
+    making.parts = header.parts;
     const auto same = [&](const TimedPlan& other) { return obeyed_lines(other.plan) == obeyed_lines(text); };
     const auto known = std::ranges::find_if(result_.plans, same);
     if (how == "global") {
@@ -136,7 +145,7 @@ class Choosing {
     if (seconds_in_first_race) return undisturbed_share_ * *seconds_in_first_race / timed.front().seconds.median;
     double seconds = 0, undisturbed = 0;
     for (const Timed& each : timed) {
-      seconds = std::accumulate(each.step_seconds.begin(), each.step_seconds.end(), seconds);
+      seconds += each.turns * std::accumulate(each.step_seconds.begin(), each.step_seconds.end(), 0.0);
       undisturbed += each.undisturbed_seconds;
     }
     undisturbed_share_ = undisturbed / seconds;

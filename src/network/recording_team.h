@@ -25,14 +25,12 @@ class RecordingTeam final : public ThreadTeam {
   }
 
   // The step's threads are the team's, which must outlive it.
-  void begin_step(ThreadTeam& team) {
+  void begin_step(int step, ThreadTeam& team) {
     team_ = &team;
-    steps_.push_back({step_, 0, now(), 0});
+    step_ = step;
+    steps_.push_back({step, 0, now(), 0});
   }
-  void end_step() {
-    steps_.back().end = now();
-    ++step_;
-  }
+  void end_step() { steps_.back().end = now(); }
 
   // What it has heard; once.
   RunTrace taken() {
@@ -51,7 +49,7 @@ class RecordingTeam final : public ThreadTeam {
   double now() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
   ThreadTeam* team_ = nullptr;
-  const Clock::time_point start_ = Clock::now();
+  Clock::time_point start_ = Clock::now();
   int step_ = 0;
   std::vector<RunTrace::Span> steps_;
   std::vector<Lane> lanes_;  // by thread

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstring>
+#include <limits>
 
 #include "base/clock.h"
+#include "convoy/network_plan.h"
 #include "device/device.h"
 #include "network/assign/plan_file.h"
 #include "network/assign/sides.h"
@@ -14,11 +14,12 @@
 #include "network/conv_node.h"
 #include "network/cost/caches.h"
 #include "network/cost/measure_step.h"
+#include "network/graph_session.h"
+#include "network/image_wise.h"
 #include "network/infer.h"
 #include "network/kept_plan.h"
 #include "network/lower.h"
 #include "network/pass.h"
-#include "network/recording_team.h"
 #include "network/selector.h"
 #include "network/tail.h"
 #include "network/unfuse.h"
@@ -26,255 +27,6 @@
 
 namespace convoy::network {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-// A place's queue and memory.
-struct Lane {
-  const Device* device = nullptr;
-  Queue* queue = nullptr;
-  std::unique_ptr<Queue> own = {};  // of a place other than the processor
-  Buffer arena = {};
-  Buffer workspace = {};
-};
-
-class GraphSession final : public SwitchableSession {
- public:
-  GraphSession(Lowered lowered, std::vector<TensorDesc> inputs, std::vector<std::optional<TensorDesc>> outputs,
-               std::vector<std::string> input_names, std::unique_ptr<Tail> tail, std::shared_ptr<ThreadTeam> team,
-               std::vector<std::string> remarks)
-      : program_(std::move(lowered.program)),
-        export_slots_(std::move(lowered.export_slots)),
-        inputs_(std::move(inputs)),
-        outputs_(std::move(outputs)),
-        input_names_(std::move(input_names)),
-        tail_(std::move(tail)),
-        team_(std::move(team)),
-        remarks_(std::move(remarks)) {
-    for (ProgramStep& step : program_.steps) {
-      const bool works = step.info.kind != "convert";  // an answer's conversion is small
-      calls_team_ |= works && team_->size() > 1 && step.threads == Threads::all && step.place == 0;
-      steps_.push_back(std::move(step.info));
-    }
-    if (tail_) {
-      NetworkStep step;
-      step.kind = "op";
-      step.nodes = tail_->nodes();
-      step.implementation = "planned at run time";
-      step.threads = team_->size();
-      steps_.push_back(std::move(step));
-    }
-  }
-
-  // Queues and memory, and constants that are read elsewhere than on the processor.
-  Result<void> allocate(std::span<const Place> places) {
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      const Footprint& needed = program_.footprints[i];
-      Lane& lane = lanes_.emplace_back();
-      lane.device = places[i].device;
-      const auto make = [&]() -> Result<void> {
-        if (i > 0) {
-          CONVOY_TRY(lane.own, lane.device->make_queue(1));
-        }
-        lane.queue = i == 0 ? team_.get() : lane.own.get();
-        CONVOY_TRY(lane.arena,
-                   lane.device->allocate(static_cast<std::size_t>(std::max<std::int64_t>(needed.arena_bytes, 1)),
-                                         "activations"));
-        CONVOY_TRY(lane.workspace, lane.device->allocate(needed.workspace_bytes, "the workspace"));
-        return {};
-      };
-      CONVOY_CHECK(make());
-    }
-    CONVOY_TRY(const Entered entered, enter());
-    for (Slot& slot : program_.slots) {
-      if (slot.home != Home::constant || slot.place == 0) continue;
-      Lane& lane = lanes_[static_cast<std::size_t>(slot.place)];
-      const auto bytes = static_cast<std::size_t>(slot.constant.desc.bytes());
-      CONVOY_TRY(slot.there, lane.device->allocate(bytes, "weights"));
-      CONVOY_CHECK(lane.queue->copy_in(slot.there.data(), slot.constant.data.get(), bytes));
-      CONVOY_CHECK(lane.queue->finish());
-      slot.constant.data.reset();
-    }
-    return {};
-  }
-
-  Result<std::vector<HostTensor>> run(std::span<const HostTensor> inputs, RunStatistics* statistics) override {
-    return run(inputs, statistics, nullptr);
-  }
-
-  Result<RunTrace> trace(std::span<const HostTensor> inputs) override {
-    RecordingTeam team(team_->size());
-    RunStatistics statistics;
-    CONVOY_CHECK(run(inputs, &statistics, &team));
-    return team.taken();
-  }
-
-  void use(std::size_t i, std::size_t candidate) override {
-    for (ProgramStep& step : program_.steps) {
-      if (step.switchable == static_cast<int>(i)) step.active = candidate;
-    }
-  }
-
-  const std::vector<NetworkStep>& steps() const override { return steps_; }
-  std::vector<ActivationBuffer> activations() const override {
-    std::vector<ActivationBuffer> buffers;
-    for (const Storage& storage : program_.storages) {
-      if (storage.place != 0) continue;
-      buffers.push_back({storage.offset, storage.life.bytes, storage.life.first, storage.life.last});
-    }
-    return buffers;
-  }
-  const std::vector<std::string>& remarks() const override { return remarks_; }
-  std::size_t activation_bytes() const override {
-    std::int64_t bytes = 0;
-    for (const Footprint& place : program_.footprints) bytes += place.arena_bytes;
-    return static_cast<std::size_t>(bytes);
-  }
-  std::size_t weight_bytes() const override { return program_.weight_bytes; }
-  std::size_t workspace_bytes() const override {
-    std::size_t bytes = 0;
-    for (const Footprint& place : program_.footprints) bytes += place.workspace_bytes;
-    return bytes;
-  }
-
- private:
-  using Entered = std::vector<std::shared_ptr<void>>;
-
-  // `recording`: in place of the team, to hear what its threads do; null: nobody asks.
-  Result<std::vector<HostTensor>> run(std::span<const HostTensor> inputs, RunStatistics* statistics,
-                                      RecordingTeam* recording) {
-    const auto start = Clock::now();
-    if (statistics) *statistics = {};
-    CONVOY_CHECK(bind_inputs(inputs));
-    std::vector<HostTensor> outputs(outputs_.size());
-    for (std::size_t k = 0; k < outputs.size(); ++k) {
-      if (outputs_[k]) {
-        CONVOY_TRY(outputs[k], HostTensor::allocate(*outputs_[k]));
-      }
-    }
-    std::vector<const void*> in;
-    std::vector<void*> out;
-    CONVOY_TRY(const Entered entered, enter());
-    // Awake and each on a processor of its own: oneDNN calls the same threads, but sees to neither.
-    if (calls_team_) team_->run([](int) {});
-    for (std::size_t s = 0; s < program_.steps.size(); ++s) {
-      const ProgramStep& step = program_.steps[s];
-      const auto step_start = Clock::now();
-      in.clear();
-      out.clear();
-      for (int slot : step.inputs) in.push_back(slot == kAbsent ? nullptr : data_of(slot, outputs));
-      for (int slot : step.outputs) out.push_back(slot == kAbsent ? nullptr : data_of(slot, outputs));
-      const Lane& lane = lanes_[static_cast<std::size_t>(step.place)];
-      ThreadTeam& team = step.threads == Threads::one ? *one_thread_ : *team_;
-      if (recording) recording->begin_step(team);
-      Queue& on_processor = recording ? static_cast<Queue&>(*recording) : team;
-      Queue& queue = step.place == 0 ? on_processor : *lane.queue;
-      auto done = step.running().execute(in, out, {queue, lane.workspace.data(), lane.workspace.bytes()});
-      if (done.ok() && statistics) done = lane.queue->finish();  // so that its time is the step's
-      if (!done.ok()) return done.error().within("step " + std::to_string(s) + " (" + steps_[s].nodes + ")");
-      if (statistics) statistics->step_seconds.push_back(seconds_since(step_start));
-      if (recording) recording->end_step();
-    }
-    for (const OutputCopy& copy : program_.copies) {
-      std::memcpy(outputs[copy.output].data.get(), data_of(copy.slot, outputs),
-                  static_cast<std::size_t>(outputs[copy.output].desc.bytes()));
-    }
-    if (tail_) {
-      const auto step_start = Clock::now();
-      if (recording) recording->begin_step(*team_);
-      CONVOY_CHECK(run_tail(outputs));
-      if (statistics) statistics->step_seconds.push_back(seconds_since(step_start));
-      if (recording) recording->end_step();
-    }
-    bound_.clear();
-    if (statistics) statistics->seconds = seconds_since(start);
-    return outputs;
-  }
-
-  Result<Entered> enter() const {
-    Entered entered;
-    for (std::size_t i = 1; i < lanes_.size(); ++i) {
-      CONVOY_TRY(auto scope, lanes_[i].device->enter());
-      entered.push_back(std::move(scope));
-    }
-    return entered;
-  }
-
-  Result<void> bind_inputs(std::span<const HostTensor> inputs) {
-    if (inputs.size() != inputs_.size()) {
-      return Error{ErrorCode::invalid_argument,
-                   std::to_string(inputs.size()) + " inputs given, the network has " + std::to_string(inputs_.size())};
-    }
-    bound_.clear();
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const HostTensor& input = inputs[i];
-      if (input.desc.type != inputs_[i].type || input.desc.dims != inputs_[i].dims) {
-        return Error{ErrorCode::invalid_argument,
-                     "input '" + input_names_[i] + "' is " + std::string(name_of(input.desc.type)) + " " +
-                         to_string(input.desc.dims) + ", the session was prepared for " +
-                         std::string(name_of(inputs_[i].type)) + " " + to_string(inputs_[i].dims)};
-      }
-      if (!input.data || !input.desc.is_packed(Layout::nchw)) {
-        return Error{ErrorCode::invalid_argument, "input '" + input_names_[i] + "' is not packed nchw"};
-      }
-      // Plans rely on 64 bytes of alignment; memory from elsewhere may have less.
-      if (reinterpret_cast<std::uintptr_t>(input.data.get()) % 64 != 0) {
-        CONVOY_TRY(HostTensor copy, converted(input, inputs_[i]));
-        bound_.push_back(std::move(copy));
-      } else {
-        bound_.push_back(input);
-      }
-    }
-    return {};
-  }
-
-  void* data_of(int index, std::vector<HostTensor>& outputs) {
-    Slot& slot = program_.slots[index];
-    switch (slot.home) {
-      case Home::arena: {
-        const Storage& storage = program_.storages[slot.index];
-        return static_cast<std::byte*>(lanes_[static_cast<std::size_t>(storage.place)].arena.data()) + storage.offset +
-               slot.offset;
-      }
-      case Home::input:
-        return bound_[slot.index].data.get();
-      case Home::output:
-        return outputs[slot.index].data.get();
-      case Home::constant:
-        return slot.place == 0 ? static_cast<void*>(slot.constant.data.get()) : slot.there.data();
-    }
-    return nullptr;
-  }
-
-  Result<void> run_tail(std::vector<HostTensor>& outputs) {
-    std::vector<HostTensor> exports;
-    for (int slot : export_slots_) {
-      auto* data = static_cast<std::byte*>(data_of(slot, outputs));
-      const TensorDesc& desc = program_.slots[slot].desc;
-      exports.push_back(
-          {TensorDesc::packed(desc.type, desc.dims), std::shared_ptr<std::byte>(lanes_.front().arena.share(), data)});
-    }
-    CONVOY_TRY(std::vector<HostTensor> made, tail_->run(exports));
-    const auto which = tail_->outputs();
-    for (std::size_t i = 0; i < which.size(); ++i) outputs[which[i]] = std::move(made[i]);
-    return {};
-  }
-
-  Program program_;
-  std::vector<int> export_slots_;
-  std::vector<TensorDesc> inputs_;
-  std::vector<std::optional<TensorDesc>> outputs_;  // nothing for those of the tail
-  std::vector<std::string> input_names_;
-  std::unique_ptr<Tail> tail_;
-  std::shared_ptr<ThreadTeam> team_;
-  bool calls_team_ = false;                                    // does any step
-  std::unique_ptr<ThreadTeam> one_thread_ = make_cpu_team(1);  // the calling one, for steps that have it alone
-  std::vector<std::string> remarks_;
-  std::vector<NetworkStep> steps_;
-  std::vector<Lane> lanes_;  // by place
-  std::vector<HostTensor> bound_;
-};
 
 Result<PrepareSettings> completed(PrepareSettings settings) {
   if (settings.options.threads < 1) {
@@ -293,6 +45,114 @@ Result<PrepareSettings> completed(PrepareSettings settings) {
   }
   if (!settings.team) settings.team = lent ? lent : make_cpu_team(settings.options.threads);
   return settings;
+}
+
+// A graph whose passes have run, and what it is prepared with.
+struct Improved {
+  Graph graph;
+  PrepareSettings settings;
+  NetworkPlanHeader header;
+  std::int64_t part_count = 1;
+};
+
+Result<Improved> improve_whole(Graph graph, const PrepareSettings& settings) {
+  const PassContext context{*settings.team, settings.options.cpu};
+  if (auto log = run_passes(graph, context, settings.options.skip_passes); !log.ok()) return log.error();
+  NetworkPlanHeader header = header_of(graph, settings.options);
+  return Improved{std::move(graph), settings, std::move(header)};
+}
+
+// The same for one part of the batch. `whole` is the graph without passes.
+Result<Improved> improve_part(const Graph& whole, const PrepareSettings& given, NetworkPlanHeader header,
+                              const BatchParts& parts) {
+  const auto images = batch_of(whole);
+  if (!images || parts.images < 1 || *images % parts.images != 0) {
+    return Error{ErrorCode::invalid_argument, fmt::format("parts {} don't make up a batch of {} images", print(parts),
+                                                          images ? std::to_string(*images) : "unknown")};
+  }
+  if (!given.places.empty()) {
+    return Error{ErrorCode::unsupported, fmt::format("parts {}: they run on the processor only", print(parts))};
+  }
+  PrepareSettings settings = given;
+  if (parts.a_thread_each) settings.options.threads = 1;
+  auto& limit = settings.options.memory.activation_limit;
+  const std::int64_t count = *images / parts.images;
+  if (limit && parts.a_thread_each) *limit /= std::min<std::int64_t>(given.options.threads, count);
+  CONVOY_TRY(Improved improved, improve_whole(with_batch(whole, parts.images), settings));
+  improved.header = std::move(header);
+  improved.header.parts = parts;
+  improved.part_count = count;
+  return improved;
+}
+
+// What a plan by "greedy" takes by what is known, without measuring.
+Result<double> seconds_by_greedy(const Improved& improved) {
+  NetworkOptions options = improved.settings.options;
+  options.selection.mode = SelectionMode::heuristic;
+  decide_caches(improved.graph, options.cpu, options.selection);
+  Selector selector(options, {}, {}, improved.settings.engines);
+  std::vector<std::string> remarks;
+  Graph graph = improved.graph;
+  CONVOY_TRY(const Forms forms, forms_by("greedy", graph, selector, remarks));
+  CONVOY_TRY(const Assignment assignment, assign(graph, take_form(graph, forms), selector, forms.candidates));
+  CONVOY_TRY(const NetworkPlanCost cost, read_plan_cost(plan_text(graph, assignment, improved.header, selector)));
+  return cost.seconds;
+}
+
+constexpr double kWorthParts = 0.98;  // of the whole batch's time, as predicted
+
+// The whole batch, or the parts of it that are predicted to take least.
+Result<Improved> improve_fastest(const Graph& graph, Improved whole) {
+  const auto images = batch_of(graph);
+  const PrepareSettings& settings = whole.settings;
+  const bool one_way = !images || *images < 2 || !settings.candidates.empty() || !settings.places.empty();
+  if (one_way) return whole;
+  const PassContext context{*settings.team, settings.options.cpu};
+  if (!check_image_wise(graph, 1, context).ok()) return whole;
+  CONVOY_TRY(double least, seconds_by_greedy(whole));
+  least *= kWorthParts;
+  std::optional<Improved> best;
+  for (const bool a_thread_each : {true, false}) {
+    if (a_thread_each && settings.options.threads == 1) continue;
+    double before = std::numeric_limits<double>::infinity();
+    for (std::int64_t each = 1; each < *images; ++each) {
+      if (*images % each != 0) continue;
+      CONVOY_TRY(Improved part, improve_part(graph, settings, whole.header, {each, a_thread_each}));
+      CONVOY_TRY(const double seconds, seconds_by_greedy(part));
+      if (seconds > before) break;  // larger parts trade the caches for weights, ever more
+      before = seconds;
+      if (seconds >= least || (each > 1 && !check_image_wise(graph, each, context).ok())) continue;
+      least = seconds;
+      best = std::move(part);
+    }
+  }
+  return best ? *std::move(best) : std::move(whole);
+}
+
+// The plan that is obeyed, as the options have it or as it was kept; empty: none.
+std::string obeyed_plan(const Improved& whole) {
+  const NetworkOptions& options = whole.settings.options;
+  if (!options.plan.empty()) return options.plan;
+  if (options.kept_plans.empty()) return {};
+  return read_kept_plan(kept_plan_path(options.kept_plans, whole.header, options.cpu)).value_or("");
+}
+
+// Passes, for the whole batch or for a part: as the options say, a plan that is obeyed, or the predictions.
+Result<Improved> improve(Graph graph, const PrepareSettings& given) {
+  CONVOY_TRY(const PrepareSettings settings, completed(given));
+  CONVOY_TRY(Improved whole, improve_whole(graph, settings));
+  std::optional<BatchParts> parts = settings.options.parts;
+  if (!parts) {
+    if (const std::string text = obeyed_plan(whole); !text.empty()) {
+      const auto header = read_plan_header(text);
+      parts = header.ok() ? header->parts : BatchParts{};
+    }
+  }
+  if (!parts) return improve_fastest(graph, std::move(whole));
+  if (*parts == BatchParts{}) return whole;
+  CONVOY_TRY(Improved part, improve_part(graph, settings, std::move(whole.header), *parts));
+  CONVOY_CHECK(check_image_wise(graph, parts->images, {*settings.team, settings.options.cpu}));
+  return part;
 }
 
 // The share of a budget that convolutions get first; operators and conversions, which take fewer samples and have no
@@ -322,13 +182,13 @@ Result<void> measure_on_threads(const Graph& graph, const Assignment& assignment
 constexpr int kMostPasses = 8;  // of measuring what takes least by the costs that are known
 
 // Of the graph as it is then: fusions that are not wanted are undone.
-Result<Assignment> decide(Graph& graph, const NetworkOptions& options, Selector& selector,
-                          std::vector<std::string>& remarks) {
+Result<Assignment> decide(Graph& graph, const NetworkPlanHeader& header, const NetworkOptions& options,
+                          Selector& selector, std::vector<std::string>& remarks) {
   const auto obeyed = [&](const std::string& text) -> Result<Assignment> {
     CONVOY_TRY(const PlanFile plan, parse_plan(text));
     Graph planned = graph;
     unfuse(planned, unfused_by(plan, graph));
-    CONVOY_TRY(Assignment assignment, assign(planned, plan, options, selector, remarks));
+    CONVOY_TRY(Assignment assignment, assign(planned, plan, header, options, selector, remarks));
     graph = std::move(planned);
     return assignment;
   };
@@ -337,7 +197,7 @@ Result<Assignment> decide(Graph& graph, const NetworkOptions& options, Selector&
     return assignment.ok() ? std::move(assignment) : Result<Assignment>(assignment.error().within("plan"));
   }
   if (!options.kept_plans.empty()) {
-    const std::string path = kept_plan_path(options.kept_plans, header_of(graph, options), options.cpu);
+    const std::string path = kept_plan_path(options.kept_plans, header, options.cpu);
     if (const auto kept = read_kept_plan(path)) {
       auto assignment = obeyed(*kept);
       if (assignment.ok()) return assignment;
@@ -353,10 +213,10 @@ Result<Assignment> decide(Graph& graph, const NetworkOptions& options, Selector&
 
 }  // namespace
 
-Result<std::string> plan_of(Graph graph, const PrepareSettings& given) {
-  CONVOY_TRY(PrepareSettings settings, completed(given));
-  const PassContext context{*settings.team, settings.options.cpu};
-  if (auto log = run_passes(graph, context, settings.options.skip_passes); !log.ok()) return log.error();
+Result<std::string> plan_of(Graph given_graph, const PrepareSettings& given) {
+  CONVOY_TRY(Improved improved, improve(std::move(given_graph), given));
+  const Graph& graph = improved.graph;
+  PrepareSettings& settings = improved.settings;
   SelectionOptions& selection = settings.options.selection;
   decide_caches(graph, settings.options.cpu, selection);
   const bool measures = selection.mode == SelectionMode::measured;
@@ -375,7 +235,7 @@ Result<std::string> plan_of(Graph graph, const PrepareSettings& given) {
     remarks.clear();
     Selector chooses(settings.options, settings.progress, settings.candidates, settings.engines, settings.places);
     Decided decided{graph, {}};
-    CONVOY_TRY(decided.assignment, decide(decided.graph, settings.options, chooses, remarks));
+    CONVOY_TRY(decided.assignment, decide(decided.graph, improved.header, settings.options, chooses, remarks));
     if (!measures) return decided;
     // At least a moment: a budget of which nothing is left must not become one without an end.
     const double rest = budget > 0 ? std::max(1e-3, end - monotonic_seconds()) : 0;
@@ -397,7 +257,7 @@ Result<std::string> plan_of(Graph graph, const PrepareSettings& given) {
     if (same) break;
   }
   Selector knows(settings.options, {}, {}, settings.engines, settings.places);
-  std::string text = plan_text(decided.graph, decided.assignment, settings.options, knows);
+  std::string text = plan_text(decided.graph, decided.assignment, improved.header, knows);
   for (std::string remark : remarks) {  // in the file, so that nobody has to have been there
     for (std::size_t at = 0; (at = remark.find('\n', at)) != std::string::npos; at += 3) remark.replace(at, 1, "\n# ");
     text += "# " + remark + "\n";
@@ -405,10 +265,11 @@ Result<std::string> plan_of(Graph graph, const PrepareSettings& given) {
   return text;
 }
 
-Result<std::vector<NetworkConvolution>> list_convolutions(Graph graph, const PrepareSettings& given) {
-  CONVOY_TRY(PrepareSettings settings, completed(given));
-  const PassContext context{*settings.team, settings.options.cpu};
-  if (auto log = run_passes(graph, context, settings.options.skip_passes); !log.ok()) return log.error();
+Result<std::vector<NetworkConvolution>> list_convolutions(Graph given_graph, PrepareSettings given) {
+  if (!given.options.parts) given.options.parts = BatchParts{};
+  CONVOY_TRY(Improved improved, improve(std::move(given_graph), given));
+  Graph& graph = improved.graph;
+  PrepareSettings& settings = improved.settings;
   decide_caches(graph, settings.options.cpu, settings.options.selection);
   Selector selector(settings.options, {}, {}, settings.engines);
   std::vector<std::string> remarks;
@@ -435,17 +296,18 @@ Result<std::vector<NetworkConvolution>> list_convolutions(Graph graph, const Pre
   return found;
 }
 
-Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph graph, const PrepareSettings& given) {
-  CONVOY_TRY(PrepareSettings settings, completed(given));
-  const PassContext context{*settings.team, settings.options.cpu};
-  if (auto log = run_passes(graph, context, settings.options.skip_passes); !log.ok()) return log.error();
+Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph given_graph, const PrepareSettings& given) {
+  CONVOY_TRY(Improved improved, improve(std::move(given_graph), given));
+  Graph& graph = improved.graph;
+  PrepareSettings& settings = improved.settings;
   decide_caches(graph, settings.options.cpu, settings.options.selection);
 
   Selector selector(settings.options, settings.progress, settings.candidates, settings.engines, settings.places);
   std::vector<std::string> remarks;
-  CONVOY_TRY(const Assignment assignment, decide(graph, settings.options, selector, remarks));
+  CONVOY_TRY(const Assignment assignment, decide(graph, improved.header, settings.options, selector, remarks));
   PrepareSettings of_tail = settings;  // its nodes are in no plan
   of_tail.options.plan.clear();
+  of_tail.options.parts = BatchParts{};
   of_tail.options.memory = {};
   of_tail.places = {};
   std::unique_ptr<Tail> tail = std::make_unique<Tail>(graph, std::move(of_tail));
@@ -474,15 +336,21 @@ Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph graph, const Prep
     remarks.push_back(fmt::format("workspace limit {}: {} needs {} bytes; only convolutions can be chosen by it",
                                   *workspace_limit, largest->info.nodes, workspace_of(*largest)));
   }
-  auto session =
-      std::make_unique<GraphSession>(std::move(lowered), std::move(inputs), std::move(outputs), std::move(input_names),
-                                     std::move(tail), settings.team, std::move(remarks));
-  if (const auto limit = settings.options.memory.activation_limit;
+  auto session = std::make_unique<GraphSession>(GraphSession::Content{.lowered = std::move(lowered),
+                                                                      .inputs = std::move(inputs),
+                                                                      .input_names = std::move(input_names),
+                                                                      .outputs = std::move(outputs),
+                                                                      .tail = std::move(tail),
+                                                                      .team = settings.team,
+                                                                      .remarks = std::move(remarks),
+                                                                      .parts = improved.header.parts,
+                                                                      .part_count = improved.part_count});
+  if (const auto limit = given.options.memory.activation_limit;
       limit && session->activation_bytes() > static_cast<std::size_t>(*limit)) {
     return Error{ErrorCode::unsupported,
                  fmt::format("activation limit: the plan needs {} bytes, not {}", session->activation_bytes(), *limit)};
   }
-  if (const auto limit = settings.options.memory.weight_limit;
+  if (const auto limit = given.options.memory.weight_limit;
       limit && session->weight_bytes() > static_cast<std::size_t>(*limit)) {
     return Error{ErrorCode::unsupported,
                  fmt::format("weight limit: the plan keeps {} bytes, not {}", session->weight_bytes(), *limit)};

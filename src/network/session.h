@@ -28,6 +28,6 @@ Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph graph, const Prep
 Result<std::string> plan_of(Graph graph, const PrepareSettings& settings);
 
 // Network::convolutions: passes and layouts only.
-Result<std::vector<NetworkConvolution>> list_convolutions(Graph graph, const PrepareSettings& settings);
+Result<std::vector<NetworkConvolution>> list_convolutions(Graph graph, PrepareSettings settings);
 
 }  // namespace convoy::network

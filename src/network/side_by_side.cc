@@ -41,7 +41,7 @@ class Turns {
     for (std::vector<double>& step : steps_) {
       std::ranges::sort(step);
       timed.step_seconds.push_back(selection::quantile(step, 0.5));
-      timed.undisturbed_seconds += selection::quantile(step, 0.1);
+      timed.undisturbed_seconds += timed.turns * selection::quantile(step, 0.1);
     }
   }
 
@@ -95,6 +95,7 @@ Result<std::vector<Timed>> time_side_by_side(const Network& network, std::span<c
       const Session& session = *sessions[i];
       result[i].steps = session.steps();
       result[i].remarks = session.remarks();
+      result[i].turns = session.turns();
       result[i].activations = session.activations();
       result[i].activation_bytes = session.activation_bytes();
       result[i].weight_bytes = session.weight_bytes();

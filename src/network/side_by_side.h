@@ -20,6 +20,7 @@ struct Contender {
 struct Timed {
   std::vector<NetworkStep> steps;
   std::vector<double> step_seconds;  // median of the runs that counted
+  int turns = 1;                     // Session::turns()
   selection::Summary seconds;        // of a run
   selection::Summary over_first;     // how many times as long as the first contender, turn by turn
   // Of a run while nobody else uses the processor's cores and caches: of each step the tenth fastest of a hundred runs.

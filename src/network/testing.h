@@ -49,7 +49,7 @@ std::vector<HostTensor> run_unfused(const Graph& graph, const std::vector<HostTe
 // An input for each graph input, of values in [low, high].
 std::vector<HostTensor> inputs_for(const Graph& graph, double low = -2, double high = 2);
 
-// Same type and dims, and values within absolute + relative * largest magnitude of the expected.
+// Same type and dims, and values within absolute + relative * largest finite magnitude of the expected.
 void expect_close(const HostTensor& actual, const HostTensor& expected, double relative = 1e-5, double absolute = 1e-7);
 
 // What node_types() gives where nothing is to be narrowed.

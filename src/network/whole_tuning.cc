@@ -84,21 +84,35 @@ class WholeTuner {
   // What the lines of plans made in each way cost. "local" goes by all that is known then: it would have everything
   // measured that any node could run on.
   Result<void> measure_costs() const {
-    std::vector<std::string> hows = hows_;
-    std::erase(hows, "local");
+    struct Way {
+      std::string how;
+      std::optional<BatchParts> parts;
+    };
+    std::vector<Way> ways;
+    for (const std::string& how : hows_) {
+      if (how != "local") ways.push_back({how, options_.parts.value_or(BatchParts{})});
+    }
+    const bool has_batch =
+        std::ranges::any_of(descs_, [](const TensorDesc& desc) { return !desc.dims.empty() && desc.dims.front() > 1; });
+    if (has_batch && !options_.parts) {
+      ways.push_back({"greedy", std::nullopt});
+      ways.push_back({"global", std::nullopt});
+    }
     NetworkOptions options = within(kOfCosts);
     const bool limited = options.selection.budget_seconds > 0;
     const double end = monotonic_seconds() + options.selection.budget_seconds;
     options.kept_plans.clear();
     options.selection.mode = SelectionMode::measured;
     options.selection.likely_only = true;  // of each convolution; what that leaves of the time goes to those behind
-    for (std::size_t i = 0; i < hows.size() && !stopped(); ++i) {
+    for (std::size_t i = 0; i < ways.size() && !stopped(); ++i) {
       const double left = end - monotonic_seconds();
       if (limited && left <= 0) break;
-      options.how = hows[i];
-      if (limited) options.selection.budget_seconds = left / static_cast<double>(hows.size() - i);
-      const double fraction = static_cast<double>(i) / static_cast<double>(hows.size());
-      if (progress_) progress_(kOfCosts * fraction, "what the lines of " + hows[i] + " cost");
+      options.how = ways[i].how;
+      options.parts = ways[i].parts;
+      if (limited) options.selection.budget_seconds = left / static_cast<double>(ways.size() - i);
+      const double fraction = static_cast<double>(i) / static_cast<double>(ways.size());
+      const std::string_view of_parts = ways[i].parts ? "" : " in parts";
+      if (progress_) progress_(kOfCosts * fraction, fmt::format("what the lines of {}{} cost", ways[i].how, of_parts));
       CONVOY_TRY([[maybe_unused]] const std::string text, network_.plan(descs_, options));
     }
     return {};

@@ -8,7 +8,7 @@ namespace convoy::report {
 
 double NetworkPlan::predicted_seconds() const {
   double sum = 0;
-  for (const PlannedStep& each : steps) sum += each.cost ? each.cost->seconds : 0;
+  for (const PlannedStep& each : steps) sum += each.cost ? turns * each.cost->seconds : 0;
   return sum;
 }
 

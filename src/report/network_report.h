@@ -29,8 +29,9 @@ struct PlannedStep {
 };
 
 struct NetworkPlan {
-  std::string name;  // "global", "mine.plan"
-  std::vector<PlannedStep> steps;
+  std::string name;                // "global", "mine.plan"
+  std::vector<PlannedStep> steps;  // of a part of the batch, if it runs in parts
+  int turns = 1;                   // how often they run, one time after another
   selection::Summary seconds;      // of a run
   double undisturbed_seconds = 0;  // of a run while nobody else uses the processor
   selection::Summary ratio;        // how many times as long as the first plan

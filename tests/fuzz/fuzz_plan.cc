@@ -60,12 +60,12 @@ void plan(Bytes bytes) {
     plan.header = header_of(graph, options);
     network::Selector selector(options, {}, {});
     std::vector<std::string> remarks;
-    const auto assignment = assign(graph, plan, options, selector, remarks);
+    const auto assignment = assign(graph, plan, plan.header, options, selector, remarks);
     if (!assignment.ok()) {
       if (lenient) std::abort();
       continue;
     }
-    const auto again = network::parse_plan(plan_text(graph, *assignment, options, selector));
+    const auto again = network::parse_plan(plan_text(graph, *assignment, plan.header, selector));
     if (!again.ok() || (!lenient && again->lines != plan.lines)) std::abort();
   }
 }

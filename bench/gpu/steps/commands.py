@@ -91,8 +91,9 @@ OWN = [
     unit("tune {depthwise} --all-knobs --engines cuda.depthwise", says=[r"kernel="]),
     unit("tune {dense} --verbose"),
     unit("tune {dense} --precision bf16", exit=2, measured=False, says=["--precision is for networks"]),
+    unit("tune {dense} --batch-parts 1", exit=2, measured=False, says=["--batch-parts is for networks"]),
     *(unit(f"explain {{dense}} {given}", exit=2, measured=False, says=[f"{given.split()[0]} is for networks"])
-      for given in ("--how global", "--plan a.plan", "--precision bf16", "--activation-limit 9M", "--weight-limit 9M", "--exact", "--lenient", "--skip-pass conv_fusion")),
+      for given in ("--how global", "--plan a.plan", "--precision bf16", "--batch-parts 1", "--activation-limit 9M", "--weight-limit 9M", "--exact", "--lenient", "--skip-pass conv_fusion")),
     unit("verify {depthwise} --all-engines --engines 'cu*,!cudnn.legacy*'", says=[r"[2-9]\d* right, 0 failed"]),
     unit("verify {depthwise} --all-engines --sm-count {half}", says=[r"[2-9]\d* right, 0 failed"]),
     unit("verify {depthwise} --all-knobs --engines cuda.depthwise", says=[r"\d right, 0 failed"]),

@@ -128,13 +128,14 @@ Result<void> read_field(NetworkPlanHeader& header, std::string_view field, std::
     if (error != std::errc() || end != word.data() + word.size()) {
       return Error{ErrorCode::invalid_argument, fmt::format("graph {} is no hexadecimal number", quoted(word))};
     }
+  } else if (field == "parts") {
+    CONVOY_TRY(header.parts, parse_batch_parts(take_word(rest)));
   } else {
     return Error{
         ErrorCode::invalid_argument,
-        fmt::format(
-            "{} is unknown: network, input, threads, isa, math, precision, graph, or a node's conv, op, relabel, "
-            "inplace or convert",
-            quoted(field))};
+        fmt::format("{} is unknown: network, input, threads, isa, math, precision, graph, parts, or a node's conv, op, "
+                    "relabel, inplace or convert",
+                    quoted(field))};
   }
   if (!rest.empty()) return Error{ErrorCode::invalid_argument, fmt::format("{} is too much", quoted(rest))};
   return {};
@@ -272,9 +273,9 @@ Result<Side> side_in(const std::string& text, const Value* value, const Places& 
 
 class Reading {
  public:
-  Reading(const Graph& graph, const PlanFile& plan, const NetworkOptions& options, Selector& selector,
-          std::vector<std::string>& remarks)
-      : graph_(graph), plan_(plan), options_(options), selector_(selector), remarks_(remarks) {}
+  Reading(const Graph& graph, const PlanFile& plan, const NetworkPlanHeader& own, const NetworkOptions& options,
+          Selector& selector, std::vector<std::string>& remarks)
+      : graph_(graph), plan_(plan), own_(own), options_(options), selector_(selector), remarks_(remarks) {}
 
   Result<Assignment> run() {
     CONVOY_CHECK(check_header());
@@ -299,7 +300,7 @@ class Reading {
 
  private:
   Result<void> check_header() {
-    const NetworkPlanHeader own = header_of(graph_, options_), &given = plan_.header;
+    const NetworkPlanHeader &own = own_, &given = plan_.header;
     std::string wrong;
     if (own.threads != given.threads) {
       wrong = fmt::format("the plan is for threads {}, there are {}", given.threads, own.threads);
@@ -312,6 +313,8 @@ class Reading {
     } else if (own.graph != given.graph) {
       wrong =
           fmt::format("the plan is for graph {:016x}, this is {:016x}: other nodes or sizes", given.graph, own.graph);
+    } else if (own.parts != given.parts) {
+      wrong = fmt::format("the plan is for parts {}, asked for are {}", print(given.parts), print(own.parts));
     }
     if (wrong.empty()) return {};
     if (!options_.lenient_plan) return Error{ErrorCode::invalid_argument, wrong};
@@ -455,6 +458,7 @@ class Reading {
 
   const Graph& graph_;
   const PlanFile& plan_;
+  const NetworkPlanHeader& own_;
   const NetworkOptions& options_;
   Selector& selector_;
   std::vector<std::string>& remarks_;
@@ -547,17 +551,17 @@ NetworkPlanHeader header_of(const Graph& graph, const NetworkOptions& options) {
   return header;
 }
 
-std::string plan_text(const Graph& graph, const Assignment& assignment, const NetworkOptions& options,
+std::string plan_text(const Graph& graph, const Assignment& assignment, const NetworkPlanHeader& header,
                       Selector& selector) {
-  const NetworkPlanHeader header = header_of(graph, options);
   std::string text = fmt::format("convoy-plan {}\nnetwork {}\n", kVersion, in_quotes(header.network));
   for (std::size_t i = 0; i < header.inputs.size(); ++i) {
     text += fmt::format("input {} {}\n", in_quotes(header.input_names[i]), print(header.inputs[i]));
   }
   const std::string precision =
       header.precision == DataType::f32 ? "" : fmt::format("precision {}\n", name_of(header.precision));
-  text += fmt::format("threads {}\nisa {}\nmath {}\n{}graph {:016x}\n\n", header.threads, name_of(header.isa),
-                      name_of(header.math), precision, header.graph);
+  const std::string parts = header.parts == BatchParts{} ? "" : fmt::format("parts {}\n", print(header.parts));
+  text += fmt::format("threads {}\nisa {}\nmath {}\n{}graph {:016x}\n{}\n", header.threads, name_of(header.isa),
+                      name_of(header.math), precision, header.graph, parts);
   struct Row {
     PlanLine line;
     std::string cost = "- -";
@@ -605,9 +609,9 @@ std::string plan_text(const Graph& graph, const Assignment& assignment, const Ne
   return text;
 }
 
-Result<Assignment> assign(const Graph& graph, const PlanFile& plan, const NetworkOptions& options, Selector& selector,
-                          std::vector<std::string>& remarks) {
-  return Reading(graph, plan, options, selector, remarks).run();
+Result<Assignment> assign(const Graph& graph, const PlanFile& plan, const NetworkPlanHeader& own,
+                          const NetworkOptions& options, Selector& selector, std::vector<std::string>& remarks) {
+  return Reading(graph, plan, own, options, selector, remarks).run();
 }
 
 }  // namespace convoy::network
@@ -619,6 +623,19 @@ Result<NetworkPlanHeader> read_plan_header(std::string_view text) {
   return std::move(plan.header);
 }
 
+namespace {
+
+// How often its lines run one after another.
+std::int64_t turns(const NetworkPlanHeader& header) {
+  const bool whole = header.parts.images == 0 || header.inputs.empty() || header.inputs.front().dims.empty();
+  if (whole) return 1;
+  const std::int64_t parts = header.inputs.front().dims.front() / header.parts.images;
+  const std::int64_t side_by_side = header.parts.a_thread_each ? header.threads : 1;
+  return (parts + side_by_side - 1) / side_by_side;
+}
+
+}  // namespace
+
 Result<NetworkPlanCost> read_plan_cost(std::string_view text) {
   CONVOY_TRY(const network::PlanFile plan, network::parse_plan(text));
   NetworkPlanCost cost;
@@ -628,6 +645,7 @@ Result<NetworkPlanCost> read_plan_cost(std::string_view text) {
     ++cost.lines;
     cost.measured += line.cost->measured ? 1 : 0;
   }
+  cost.seconds *= static_cast<double>(turns(plan.header));
   return cost;
 }
 

@@ -38,18 +38,18 @@ Result<PlanFile> parse_plan(std::string_view text);
 // By node of a graph whose passes have run: how many of its last fusions a plan has lines without (network/unfuse.h).
 std::vector<int> unfused_by(const PlanFile& plan, const Graph& graph);
 
-// What preparing this graph with these options would have in the header.
+// What preparing this graph with these options would have in the header, if the whole batch is run at once.
 NetworkPlanHeader header_of(const Graph& graph, const NetworkOptions& options);
 
-// The same text for the same assignment and the same known times.
-std::string plan_text(const Graph& graph, const Assignment& assignment, const NetworkOptions& options,
+// The same text for the same assignment and the same known times. The graph is that of a part, if the header has parts.
+std::string plan_text(const Graph& graph, const Assignment& assignment, const NetworkPlanHeader& header,
                       Selector& selector);
 
-// What a plan says, for this graph, its fusions undone as the plan has it. Strict: whatever does not fit is an error
-// that names the line. Lenient: a node whose line does not fit, or that has none, is decided as `how` of the options
-// decides, and `remarks` gets a line for each. It also gets one for each candidate that is written as before
-// configurations had names.
-Result<Assignment> assign(const Graph& graph, const PlanFile& plan, const NetworkOptions& options, Selector& selector,
-                          std::vector<std::string>& remarks);
+// What a plan says, for this graph, its fusions undone as the plan has it. `own` is the header that fits. Strict:
+// whatever does not fit is an error that names the line. Lenient: a node whose line does not fit, or that has none, is
+// decided as `how` of the options decides, and `remarks` gets a line for each. It also gets one for each candidate that
+// is written as before configurations had names.
+Result<Assignment> assign(const Graph& graph, const PlanFile& plan, const NetworkPlanHeader& own,
+                          const NetworkOptions& options, Selector& selector, std::vector<std::string>& remarks);
 
 }  // namespace convoy::network
