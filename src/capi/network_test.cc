@@ -11,8 +11,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "convoy.h"
@@ -327,6 +329,32 @@ TEST_F(CNetwork, MemoryOfActivationsIsLimitedOrLeast) {
   options.objective = "speed";
   EXPECT_EQ(prepare(&options), CONVOY_INVALID_ARGUMENT);
   EXPECT_TRUE(says("'speed' is not one of time, workspace, energy")) << convoy_error();
+}
+
+TEST_F(CNetwork, ABatchRunsInParts) {
+  const std::int64_t dims[] = {4, kDims[1], kDims[2], kDims[3]};
+  const convoy_shape shape = {4, dims};
+  convoy_options options = CONVOY_OPTIONS_INIT;
+  options.threads = 2;
+  const auto prepared = [&](const char* parts) {
+    convoy_session_destroy(std::exchange(session, nullptr));
+    options.batch_parts = parts;
+    return convoy_session_create(network, &shape, 1, &options, &session);
+  };
+  std::map<std::string, std::int64_t> activation_bytes;
+  for (const char* parts : {"whole", "2", "1/thread"}) {
+    ASSERT_EQ(prepared(parts), CONVOY_OK) << convoy_error();
+    convoy_session_info info = CONVOY_SESSION_INFO_INIT;
+    ASSERT_EQ(convoy_session_describe(session, &info), CONVOY_OK);
+    EXPECT_STREQ(info.batch_parts, parts);
+    activation_bytes[parts] = info.activation_bytes;
+  }
+  EXPECT_LT(activation_bytes["2"], activation_bytes["whole"]);
+  EXPECT_LT(activation_bytes["1/thread"], activation_bytes["whole"]);
+  EXPECT_EQ(prepared("3"), CONVOY_INVALID_ARGUMENT);
+  EXPECT_STREQ(convoy_error(), "parts 3 don't make up a batch of 4 images");
+  EXPECT_EQ(prepared("0/thread"), CONVOY_INVALID_ARGUMENT);
+  EXPECT_TRUE(says("batch_parts: parts of a batch: '0/thread' is not whole")) << convoy_error();
 }
 
 // As `convoy tune MODEL` keeps it: beside the database.

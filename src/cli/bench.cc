@@ -282,6 +282,7 @@ Result<Json> bench_network(const Program& program, const Network& network, const
   }
   NetworkOptions heuristic = options;
   heuristic.selection.mode = SelectionMode::heuristic;
+  heuristic.parts = BatchParts{};  // the problems are those of the whole batch
   NetworkOptions measured = heuristic;
   for (SelectionRule& rule : rules_of(reports)) measured.selection.rules.push_back(std::move(rule));
   measured.selection.strict_rules = options.selection.strict_rules;
@@ -329,6 +330,7 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
     CONVOY_TRY(descs, input_descriptions(*target.network, flags.input));
     NetworkOptions network_options{request.threads, request.cpu, options, program.math()};
     network_options.selection.mode = SelectionMode::heuristic;
+    network_options.parts = BatchParts{};
     CONVOY_TRY(const auto session, target.network->prepare(descs, network_options));
     problems = distinct_problems(*session);
     if (problems.empty()) return Error{ErrorCode::unsupported, flags.target + ": the network has no convolution"};

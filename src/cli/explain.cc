@@ -291,7 +291,7 @@ Result<Json> explain_fusion(const Program& program, ConvProblem problem, const S
 }
 
 Result<int> explain(const Program& program, const ExplainFlags& flags) {
-  CONVOY_TRY(const PlanRequest request, program.plan_request());
+  CONVOY_TRY(PlanRequest request, program.plan_request());
   CONVOY_TRY(SelectionOptions options, program.selection());
   const auto database = attach_database(program, options);
   CONVOY_TRY(const Target target, open_target(flags.target));
@@ -304,6 +304,9 @@ Result<int> explain(const Program& program, const ExplainFlags& flags) {
     network_options.selection.store = options.store;
     CONVOY_TRY(const auto session, prepare_with_progress(program, *target.network, descs, network_options));
     problems = distinct_problems(*session);
+    network_options.parts = session->parts();
+    if (session->parts().a_thread_each) request.threads = 1;
+    if (session->parts() != BatchParts{}) program.note("the batch is run in parts: " + print(session->parts()));
     take_caches(*target.network, descs, network_options, options);
     if (problems.empty()) program.say(flags.target + ": the network has no convolution, so there is nothing to choose");
     if (!flags.nodes.empty()) {

@@ -101,7 +101,8 @@ Result<std::vector<DistinctProblem>> problems_of(const Program& program, const V
           for (const ListedProblem& each : target.problems) add({each.problem, each.count, each.name, 0, each.name});
           if (target.network == nullptr) return found;
           CONVOY_TRY(const auto descs, input_descriptions(*target.network, flags.input));
-          CONVOY_TRY(const NetworkOptions options, program.network_options());
+          CONVOY_TRY(NetworkOptions options, program.network_options());
+          options.parts = BatchParts{};
           CONVOY_TRY(const auto session, target.network->prepare(descs, options));
           for (const DistinctProblem& distinct : distinct_problems(*session)) add(distinct);
           return found;

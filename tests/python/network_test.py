@@ -111,6 +111,34 @@ def test_a_precision_is_asked_for_or_refused():
     assert runs_so or any("bf16" in warning for warning in session.warnings)  # as the processor has it
 
 
+def test_a_batch_runs_as_a_whole_or_in_parts(rng):
+    x = {"input": rng.standard_normal((6, 3, 64, 64), dtype=np.float32)}
+    shape = [x["input"].shape]
+
+    def network(**given):
+        return convoy.Network("zoo:squeezenet1_1", threads=2, database=False, **given)
+
+    whole = network(batch_parts="whole").prepare(shape)
+    expected, = whole.run(x).values()
+    assert whole.batch_parts == "whole"
+    for parts, images in (("2", 2), ("3/thread", 3), ("1/thread", 1)):
+        session = network(batch_parts=parts).prepare(shape)
+        answer, = session.run(x).values()
+        assert np.abs(answer - expected).max() < 1e-5 * np.abs(expected).max()
+        assert session.batch_parts == parts
+        assert all(step.output_shape.startswith(f"{images}x") for step in session.steps())
+        assert not parts.endswith("thread") or all(step.threads == 1 for step in session.steps())
+        plan = network(batch_parts=parts).plan(shape)
+        assert f"\nparts {parts}\n" in plan
+        assert network(plan=plan).prepare(shape).batch_parts == parts
+    one_by_one = network(batch_parts="1").prepare(shape)
+    assert 5 * one_by_one.memory["activations"] < whole.memory["activations"]
+    with pytest.raises(convoy.InvalidArgument, match="batch_parts: parts of a batch: 'half' is not whole, a number"):
+        network(batch_parts="half").prepare(shape)
+    with pytest.raises(convoy.InvalidArgument, match="parts 4 don't make up a batch of 6 images"):
+        network(batch_parts="4").prepare(shape)
+
+
 def test_memory_of_activations_is_limited_or_least():
     shape = [(1, 3, 64, 64)]
     fast = convoy.Network("zoo:squeezenet1_1", threads=1, database=False, how="uniform:nchw16c").prepare(shape)
