@@ -11,7 +11,6 @@ namespace {
 // Seconds. All threads cost a step their parallel region, and what each of them reads of its input from another's
 // cache; going over to one thread costs what it reads so, once. Measured with two threads of an Intel Xeon: with 2 us,
 // half of mnist stays on both; with 5, ppocr goes over with 74 of 77 steps and takes 1.1 times as long.
-constexpr double kOfAllThreads = 3e-6;
 constexpr double kGoingOver = 6e-6;
 
 // What a node's step takes on one thread; nothing where it has to run on all, or elsewhere.
@@ -55,7 +54,7 @@ void choose_threads(const Graph& graph, Assignment& assignment, Selector& select
     if (!is_static(graph, node)) continue;
     const auto seconds = alone(graph, node, assignment.nodes[n], selector);
     if (!seconds) break;
-    if (*seconds > 0) gained += kOfAllThreads - *seconds * shared;
+    if (*seconds > 0) gained += kSecondsOfAllThreads - *seconds * shared;
     const double in_all = gained - (n == first ? 0 : kGoingOver);
     if (in_all <= most) continue;
     most = in_all;

@@ -6,6 +6,9 @@
 
 namespace convoy::network {
 
+// What a step takes longer for being shared by all threads, which begin it and end it together.
+inline constexpr double kSecondsOfAllThreads = 3e-6;
+
 // The last steps of a network of tiny ones run on one thread, from where on it takes least by their costs; of a network
 // that is tiny throughout, all do. A step that can be switched keeps all threads, since what it takes is stored for
 // these, and so does what stands before it.
