@@ -1,6 +1,6 @@
 """A batch as a whole and in parts, beside programs that keep processors busy.
 
-    python bench/busy_batch.py [--network zoo:mobilenet_v2] [--batch 8] [--threads 2] [--busy 0 1 2] [--rounds 3] [--runs 200] [--output FILE]
+    python bench/busy_batch.py [--network zoo:mobilenet_v2] [--batch 8] [--threads 2] [--busy 0 1 2] [--rounds 3] [--runs 100] [--output FILE]
 
 Each way to run the batch takes its turn in each round, in a process of its own; what is printed are medians over the rounds of a run's
 median and of the tenth slowest of its runs.
@@ -27,7 +27,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--busy", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--output", type=pathlib.Path)
     options = parser.parse_args()
     sizes = [size for size in (1, 2, 4) if options.batch % size == 0 and size < options.batch]
@@ -54,7 +54,7 @@ def main():
         given = f"--network {options.network} --batch {options.batch} --threads {options.threads} --rounds {options.rounds} --runs {options.runs}"
         document = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
                     "command": f"python bench/busy_batch.py {given} --busy {' '.join(map(str, options.busy))}", "commit": commit,
-                    "device": convoy("doctor")["cpu"], "rows": rows}
+                    "device": convoy("doctor")["processor"], "rows": rows}
         options.output.write_text(json.dumps(document, indent=1) + "\n")
 
 

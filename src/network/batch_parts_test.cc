@@ -1,5 +1,6 @@
 // Batches run in parts: which networks may be, that they give what the whole gives, and plans that say so.
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <numeric>
 #include <set>
@@ -58,6 +59,24 @@ TEST(BatchParts, GiveWhatTheWholeBatchGives) {
           }
         }
       }
+    }
+  }
+}
+
+// Whichever thread takes a part, and when: a part's plan on one thread gives the same bits.
+TEST(BatchParts, SideBySideGiveTheSameBits) {
+  const Graph graph = classifier(12);
+  const auto expected = prepared(graph, in_parts(1, false, 1));
+  ASSERT_TRUE(expected.ok()) << expected.error().message;
+  auto session = prepare_graph(graph, {.options = in_parts(1, true, 3)});
+  ASSERT_TRUE(session.ok()) << session.error().message;
+  const auto inputs = inputs_for(graph);
+  for (int run = 0; run < 50; ++run) {
+    const auto outputs = (*session)->run(inputs);
+    ASSERT_TRUE(outputs.ok()) << outputs.error().message;
+    for (std::size_t k = 0; k < outputs->size(); ++k) {
+      const auto bytes = static_cast<std::size_t>((*outputs)[k].desc.bytes());
+      ASSERT_EQ(std::memcmp((*outputs)[k].data.get(), expected->outputs[k].data.get(), bytes), 0) << "run " << run;
     }
   }
 }
