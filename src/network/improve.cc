@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "base/log.h"
 #include "network/assign/plan_file.h"
 #include "network/assign/sides.h"
 #include "network/assign/threads.h"
@@ -113,8 +114,17 @@ Result<Improved> improve_fastest(const Graph& graph, Improved whole) {
                        !settings.options.selection.rules.empty();
   if (one_way) return whole;
   const PassContext context{*settings.team, settings.options.cpu};
-  if (!check_image_wise(graph, 1, context).ok()) return whole;
-  const auto seconds_of_whole = seconds_by_greedy(whole);
+  if (const auto alone = check_image_wise(graph, 1, context); !alone.ok()) {
+    log(LogLevel::info, "batch", {{"parts", print(BatchParts{})}, {"why", alone.error().message}});
+    return whole;
+  }
+  const auto predicted = [](const Improved& improved) {
+    const auto seconds = seconds_by_greedy(improved);
+    const std::string text = seconds.ok() ? fmt::format("{:.4g}", *seconds) : seconds.error().message;
+    log(LogLevel::info, "batch", {{"parts", print(improved.header.parts)}, {"predicted_seconds", text}});
+    return seconds;
+  };
+  const auto seconds_of_whole = predicted(whole);
   if (!seconds_of_whole.ok()) return whole;
   std::optional<Improved> best;
   double least = std::numeric_limits<double>::infinity();
@@ -125,7 +135,7 @@ Result<Improved> improve_fastest(const Graph& graph, Improved whole) {
     for (std::int64_t each = 1; each < *images; ++each) {
       if (*images % each != 0) continue;
       auto part = improve_part(graph, settings, whole.header, {each, a_thread_each});
-      const auto seconds = part.ok() ? seconds_by_greedy(*part) : part.error();
+      const auto seconds = part.ok() ? predicted(*part) : part.error();
       if (!seconds.ok() || *seconds > before) break;  // larger parts trade the caches for weights, ever more
       before = *seconds;
       if (*seconds >= std::min(least, most) || !check_image_wise(graph, each, context).ok()) continue;
