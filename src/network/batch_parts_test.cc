@@ -162,6 +162,16 @@ TEST(BatchParts, AreTakenWherePredictedToTakeLess) {
   }
 }
 
+TEST(BatchParts, OfOneImageTakeTheLeastMemory) {
+  NetworkOptions options = test_options();
+  options.parts.reset();
+  options.how = "global";
+  options.memory.least = true;
+  const auto header = read_plan_header(plan_for(classifier(6), options));
+  ASSERT_TRUE(header.ok());
+  EXPECT_EQ(header->parts, (BatchParts{1, false}));
+}
+
 std::string refusal_of(const Graph& graph, std::int64_t images = 1) {
   auto session = prepare_graph(graph, {.options = in_parts(images, false)});
   NetworkOptions free = test_options();

@@ -105,8 +105,8 @@ Result<double> seconds_by_greedy(const Improved& improved) {
 // predicted alike they take 0.92 to 1.01 of its time (Zen 5, two threads, bf16 and f32).
 constexpr double kWorthInTurn = 0.97, kWorthSideBySide = 1;
 
-// The whole batch, or the parts of it that are predicted to take least. Rules may say which convolutions of the whole
-// they are for.
+// The whole batch, or the parts of it that are predicted to take least, or least memory where that is asked for. Rules
+// may say which convolutions of the whole they are for.
 Result<Improved> improve_fastest(const Graph& graph, Improved whole) {
   const auto images = batch_of(graph);
   const PrepareSettings& settings = whole.settings;
@@ -118,8 +118,9 @@ Result<Improved> improve_fastest(const Graph& graph, Improved whole) {
     log(LogLevel::info, "batch", {{"parts", print(BatchParts{})}, {"why", alone.error().message}});
     return whole;
   }
+  if (settings.options.memory.least) return improve_part(graph, settings, whole.header, {1, false});
   const auto predicted = [](const Improved& improved) {
-    const auto seconds = seconds_by_greedy(improved);
+    auto seconds = seconds_by_greedy(improved);
     const std::string text = seconds.ok() ? fmt::format("{:.4g}", *seconds) : seconds.error().message;
     log(LogLevel::info, "batch", {{"parts", print(improved.header.parts)}, {"predicted_seconds", text}});
     return seconds;
