@@ -68,19 +68,18 @@ Result<Improved> improve_part(const Graph& whole, const PrepareSettings& given, 
   return improved;
 }
 
-// Threads that each read all weights share the way from memory: VGG-16's 550 MB take 7 ms longer beside another thread
-// that reads them, ResNet-50's 100 MB 0.8 (Zen 5).
+// Threads share the way from memory, by which the weights come for each part: VGG-16's 550 MB take 7 ms longer beside
+// another thread that reads them, ResNet-50's 100 MB 0.8 (Zen 5).
 constexpr double kSharedBytesPerSecond = 80e9;
 
 double sharing_seconds(const Improved& improved) {
-  if (!improved.header.parts.a_thread_each) return 0;
   double bytes = 0;
   for (const Value& value : improved.graph.values) {
     if (value.constant) bytes += static_cast<double>(value.constant->desc.bytes());
   }
-  const auto parts = static_cast<double>(improved.part_count);
-  const double side_by_side = std::min(static_cast<double>(improved.header.threads), parts);
-  return parts / side_by_side * (side_by_side - 1) * bytes / kSharedBytesPerSecond;
+  const auto parts = static_cast<double>(improved.part_count), threads = static_cast<double>(improved.header.threads);
+  const double readers = improved.header.parts.a_thread_each ? std::min(threads, parts) : threads;
+  return parts * (readers - 1) / readers * bytes / kSharedBytesPerSecond;
 }
 
 // What a plan by "greedy" takes by what is known, without measuring.
@@ -94,10 +93,9 @@ Result<double> seconds_by_greedy(const Improved& improved) {
   CONVOY_TRY(const Forms forms, forms_by("greedy", graph, selector, remarks));
   CONVOY_TRY(const Assignment assignment, assign(graph, take_form(graph, forms), selector, forms.candidates));
   CONVOY_TRY(const NetworkPlanCost cost, read_plan_cost(plan_text(graph, assignment, improved.header, selector)));
-  const NetworkPlanHeader& header = improved.header;
-  if (header.parts.a_thread_each) return cost.seconds + sharing_seconds(improved);
-  const double shared = header.threads > 1 ? kSecondsOfAllThreads * cost.lines : 0;
-  return cost.seconds + static_cast<double>(improved.part_count) * shared;
+  const bool meet = improved.settings.options.threads > 1;  // at the end of each step
+  const double steps = static_cast<double>(improved.part_count) * cost.lines;
+  return cost.seconds + sharing_seconds(improved) + (meet ? steps * kSecondsOfAllThreads : 0);
 }
 
 // Of the whole batch's time, as predicted, what parts one after another have to be below. Parts side by side have to be
