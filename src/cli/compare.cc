@@ -65,7 +65,7 @@ Json to_json(const std::string& name, const network::Timed& side) {
 Result<int> compare(const Program& program, const Flags& flags) {
   CONVOY_TRY(const NetworkOptions options, planning_options(program));
   if (const std::string flag = given_flag(flags.memory, options);
-      !flag.empty() && !flags.a.starts_with("global") && !flags.b.starts_with("global")) {
+      !flag.empty() && !is_global(flags.a) && !is_global(flags.b)) {
     return Error{ErrorCode::invalid_argument, flag + " is for \"global\", which neither side is"};
   }
   NetworkOptions with_store = options;

@@ -169,12 +169,14 @@ Result<void> apply(const Program& program, const PlanFlags& flags, NetworkOption
   return {};
 }
 
+bool is_global(const std::string& side) { return side.substr(0, side.find(',')) == "global"; }
+
 Result<NetworkOptions> options_of_side(const Program& program, const std::string& side, const NetworkOptions& options,
                                        const MemoryFlags& memory) {
   NetworkOptions own = options;
   PlanFlags flags;
   flags.precision = name_of(options.precision);
-  if (side.substr(0, side.find(',')) == "global") {
+  if (is_global(side)) {
     flags.memory = memory;
   } else {
     own.memory = {};

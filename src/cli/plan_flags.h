@@ -52,6 +52,9 @@ Result<NetworkOptions> planning_options(const Program& program, double default_b
 // flag gives others. Errors name the file.
 Result<void> apply(const Program& program, const PlanFlags& flags, NetworkOptions& options);
 
+// Whether a side, as options_of_side has it, is made by "global".
+bool is_global(const std::string& side);
+
 // `side` of a comparison: a plan file, or as --how has it, then perhaps as --batch-parts has it: "greedy,1/thread".
 // What the memory is to be is for "global" only.
 Result<NetworkOptions> options_of_side(const Program& program, const std::string& side, const NetworkOptions& options,
