@@ -137,7 +137,8 @@ Result<Improved> improve_fastest(const Graph& graph, Improved whole) {
       const auto seconds = part.ok() ? predicted(*part) : part.error();
       if (!seconds.ok() || *seconds > before) break;  // larger parts trade the caches for weights, ever more
       before = *seconds;
-      if (*seconds >= std::min(least, most) || !check_image_wise(graph, each, context).ok()) continue;
+      if (*seconds >= std::min(least, most)) continue;
+      if (each > 1 && !check_image_wise(graph, each, context).ok()) continue;
       least = *seconds;
       best = *std::move(part);
     }

@@ -89,19 +89,22 @@ Graph with_passes(Graph graph, const CpuFeatures& cpu) {
   return graph;
 }
 
-Graph zoo_graph(const std::string& name, const CpuFeatures& cpu) {
+Graph plain_zoo_graph(const std::string& name, std::int64_t images) {
   const auto bytes = zoo_model(name);
   auto imported = onnx_io::import_bytes(std::as_bytes(std::span(*bytes)), name, "");
   EXPECT_TRUE(imported.ok()) << imported.error().message;
   for (std::size_t i = 0; i < imported->inputs.size(); ++i) {
     Value& value = imported->values[imported->inputs[i]];
     Dims dims = imported->input_info[i].proposed_dims;
+    dims.front() = images;
     std::ranges::replace(dims, -1, 1);
     value.known = true;
     value.desc = TensorDesc::packed(imported->input_info[i].type, dims);
   }
-  return with_passes(std::move(*imported), cpu);
+  return std::move(*imported);
 }
+
+Graph zoo_graph(const std::string& name, const CpuFeatures& cpu) { return with_passes(plain_zoo_graph(name, 1), cpu); }
 
 std::vector<HostTensor> run_graph(const Graph& graph, const std::vector<HostTensor>& inputs,
                                   std::vector<std::string> skip_passes, std::vector<NetworkStep>* steps) {

@@ -38,7 +38,9 @@ class GraphBuilder {
 
 // After all passes.
 Graph with_passes(Graph graph, const CpuFeatures& cpu);
-// A network of the zoo at batch 1 and its published size, after all passes.
+// A network of the zoo for so many images of its published size, before any pass.
+Graph plain_zoo_graph(const std::string& name, std::int64_t images);
+// At batch 1, after all passes.
 Graph zoo_graph(const std::string& name, const CpuFeatures& cpu);
 
 // Prepares and runs; expects success.
