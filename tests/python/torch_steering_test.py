@@ -36,11 +36,69 @@ def small():
                          nn.Sequential(nn.Conv2d(4, 4, 3, groups=4, padding="same", padding_mode="reflect")))
 
 
+def packed():
+    """How many parameters are packed for plans."""
+    return sum(len(call._packed) for call in ct._calls.all_calls())
+
+
 X = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(1))
 
 
 def ran(**fields):
     return [row for row in ct.report().ran if all(getattr(row, name) == value for name, value in fields.items())]
+
+
+# ---- packed weights ----
+
+def test_weights_are_packed_once_where_nobody_differentiates():
+    ct.clear()
+    model = small().eval()
+    expected = model(X).detach()
+    with ct.patch(model):
+        model(X).sum().backward()
+        assert packed() == 0
+        with torch.no_grad():
+            for _ in range(3):
+                torch.testing.assert_close(model(X), expected, rtol=1e-4, atol=1e-4)
+        assert packed() == 3
+        plans = [entry.plan for call in ct._calls.all_calls() for entry in call._packed.values()]
+        with torch.no_grad():
+            model(X)
+        assert plans == [entry.plan for call in ct._calls.all_calls() for entry in call._packed.values()] and None not in plans
+
+
+@pytest.mark.parametrize("change", (
+    lambda weight: weight.mul_(-2),  # as optimizers do
+    lambda weight: weight.data.mul_(-2),  # which no version counts
+    lambda weight: setattr(weight, "data", weight.data * -2),  # other memory
+    lambda weight: weight.copy_(weight * -2),
+))
+def test_changed_weights_are_packed_again(change):
+    layer = nn.Conv2d(16, 16, 3, padding=1, bias=False)
+    x = torch.randn(1, 16, 12, 12)
+    with ct.patch(layer), torch.no_grad():
+        before = layer(x)
+        change(layer.weight)
+        torch.testing.assert_close(layer(x), before * -2, rtol=1e-4, atol=1e-4)
+        layer.load_state_dict({"weight": layer.weight * -0.5})
+        torch.testing.assert_close(layer(x), before, rtol=1e-4, atol=1e-4)
+
+
+def test_packed_weights_go_with_their_parameter():
+    ct.clear()
+    x = torch.randn(1, 16, 12, 12)
+    with torch.no_grad(), ct.patch():
+        weights = [nn.Parameter(torch.randn(16, 16, 3, 3)) for _ in range(4)]
+        results = [F.conv2d(x, weight) for weight in weights]
+        assert packed() == 4  # of one size, so of one call
+        for weight, result in zip(weights, results):
+            torch.testing.assert_close(F.conv2d(x, weight), result)
+        del weight
+        weights.clear()
+        assert packed() == 0
+        F.conv2d(x, torch.randn(16, 16, 3, 3))  # no parameter: who knows for how long it is there
+        assert packed() == 0
+    ct.clear()
 
 
 # ---- patch ----

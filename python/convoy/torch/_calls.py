@@ -4,7 +4,10 @@ What is looked up is a tuple; text is only made once a problem. Plans are shared
 """
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+import ctypes
+import threading
+import weakref
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -29,6 +32,35 @@ _precision = torch._C._get_fp32_precision_getter
 _stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # absent where PyTorch is built without CUDA
 
 
+_of_thread = threading.local()
+
+
+def _scratch(size: int) -> Tensor:
+    """A thread's memory for workspaces on the processor. One taken for each call would go back to the system after it, and its
+    pages would have to be made again: 13,000 page faults in a training step of resnet18."""
+    memory: Optional[Tensor] = getattr(_of_thread, "memory", None)
+    if memory is None or memory.numel() < size:
+        memory = _of_thread.memory = _empty(size, dtype=torch.uint8)
+    return memory
+
+
+class _Packed(NamedTuple):
+    """A parameter's values packed for a plan. They are those of one version of it: whoever changes it in place makes another."""
+
+    weight: "weakref.ref[Tensor]"
+    state: Tuple[Any, ...]
+    plan: Optional[convoy.Plan]  # None: there is none with weights of its own
+
+
+def _state(weight: Tensor) -> Tuple[Any, ...]:
+    """What tells whether a parameter's values are the same: where it lies, its version, and some of its bytes, since what is
+    written through `.data` does not count as a version."""
+    address, size = weight.data_ptr(), weight.numel() * weight.element_size()
+    part = min(size, 16)
+    return (address, weight._version, weight.shape,
+            *[ctypes.string_at(address + (size - part) * i // 3, part) for i in range(4)])
+
+
 class Call:
     """One pass of one problem in one module: how it runs, and how often it did."""
 
@@ -44,6 +76,7 @@ class Call:
     _copy: Tuple[bool, bool]  # which tensors are copied first, to _format
     _format: torch.memory_format
     _bias_after: bool  # it is added by another kernel
+    _choice: Tuple[Any, ...]  # what it was chosen by: _chosen's arguments
 
     def __init__(self, name: str, module: str, sizes: str) -> None:
         self.name, self.module, self.sizes = name, module, sizes
@@ -51,30 +84,54 @@ class Call:
         self.reason = ""  # why PyTorch computes it, where there is no plan
         self.calls = 0
         self.copied = ""  # operands, "x,w"
+        self._packed: Dict[int, _Packed] = {}  # by the parameter's id
 
-    def run(self, a: Tensor, b: Tensor, bias: Optional[Tensor]) -> Tensor:
-        """On tensors that are laid out as those it was made for."""
+    def _with_weights(self, weight: Tensor) -> Optional[convoy.Plan]:
+        """A plan that has the parameter's values packed. One for each parameter is kept, until it changes or is gone."""
+        key, state = id(weight), _state(weight)
+        packed = self._packed.get(key)
+        if packed is None or packed.weight() is not weight or packed.state != state:
+            values = weight.detach()
+            if self._copy[1]:
+                values = values.contiguous(memory_format=self._format)
+            chosen = _chosen(*self._choice, weights=values)
+            plan = chosen if isinstance(chosen, convoy.Plan) else None
+            if plan is not None:
+                plan._weights = None  # a copy for arrays of other alignments, of which there are none
+            kept = self._packed
+            packed = _Packed(weakref.ref(weight, lambda _: kept.pop(key, None)), state, plan)
+            self._packed[key] = packed
+        return packed.plan
+
+    def run(self, a: Tensor, b: Tensor, bias: Optional[Tensor], inference: bool) -> Tensor:
+        """On tensors that are laid out as those it was made for. `inference`: nobody differentiates it."""
         plan = self.plan
         if plan is None:
             return self._fall_back(a, b, bias)
         given = a, b, bias
+        packed = None
+        if inference and self._index < 0 and type(b) is torch.nn.Parameter and not b.is_inference():
+            packed = self._with_weights(b)
+        if packed is not None:
+            plan = packed
         first, second = self._copy
         if first:
             a = a.contiguous(memory_format=self._format)
-        if second:
+        if second and packed is None:
             b = b.contiguous(memory_format=self._format)
         out = _empty_strided(self._shape, self._strides, dtype=self._dtype, device=self._device)
         scratch = plan.workspace_bytes
-        workspace = _empty(scratch, dtype=torch.uint8, device=self._device) if scratch else None
+        workspace = None if not scratch else _scratch(scratch) if self._index < 0 else _empty(scratch, dtype=torch.uint8, device=self._device)
         address = None if workspace is None else workspace.data_ptr()
         stream = _stream(self._index) if self._index >= 0 else None  # type: ignore[misc]
         name = self.name
+        weights = None if packed is not None else b.data_ptr()
         if name == "fprop":
-            x, w, y = a.data_ptr(), b.data_ptr(), None
+            x, w, y = a.data_ptr(), weights, None
         elif name == "dgrad":
-            x, w, y = None, b.data_ptr(), a.data_ptr()
+            x, w, y = None, weights, a.data_ptr()
         else:
-            x, w, y = a.data_ptr(), None, b.data_ptr()
+            x, w, y = a.data_ptr(), None, weights
         added = None
         if bias is not None and not self._bias_after:
             bias = bias.contiguous()
@@ -103,10 +160,10 @@ class Call:
 
 
 def _chosen(text: str, device: torch.device, threads: int, settings: Settings, rules: Optional[str],
-            deterministic: bool) -> "convoy.Plan | str":
-    """A plan, or why Convoy has none. What was asked for by name and can't be is an error."""
+            deterministic: bool, weights: Optional[Tensor] = None) -> "convoy.Plan | str":
+    """A plan, or why Convoy has none. What was asked for by name and can't be is an error. A plan with weights is the caller's alone."""
     key = (text, device, threads, rules, settings.strict, settings.engines, settings.workspace, deterministic)
-    plan = _plans.get(key)
+    plan = _plans.get(key) if weights is None else None
     if plan is not None:
         return plan
     problem = convoy.Problem(text)
@@ -115,7 +172,8 @@ def _chosen(text: str, device: torch.device, threads: int, settings: Settings, r
     if engines is None and rules is None and device.type == "cpu":
         engines = AS_PRECISE
     try:
-        plan = problem.select(rules=rules, engines=engines, workspace_limit=settings.workspace, fallback=not settings.strict, **where)
+        plan = problem.select(rules=rules, engines=engines, workspace_limit=settings.workspace, fallback=not settings.strict,
+                              weights=weights, **where)
     except convoy.ConvoyError as error:
         if settings.asks:
             try:
@@ -127,7 +185,7 @@ def _chosen(text: str, device: torch.device, threads: int, settings: Settings, r
     engine = plan.candidate.split("{")[0]
     if engine in ORACLES and plan.reason == "heuristic" and engine not in (settings.engines or "").split(","):
         return f"only {engine}, the oracle, can run it: {text.split(',')[0].split('=')[1]} tensors of these layouts on {device}"
-    return _plans.setdefault(key, plan)
+    return _plans.setdefault(key, plan) if weights is None else plan
 
 
 class _Maker:
@@ -198,11 +256,11 @@ class _Maker:
         ways: List[Tuple[bool, bool]] = [(first, second)] if all(map(_geometry.describable, given)) else []
         for way in ways + ([(copies[0], copies[1])] if any(copies) else []):
             laid = [Operand(o.shape, tuple(_geometry.packed_strides(o.shape, format)), o.dtype) if copy else o for o, copy in zip(given, way)]
-            plan, bias_after = self._choose(laid, out)
+            plan, bias_after, choice = self._choose(laid, out)
             if isinstance(plan, str):
                 reason = plan
                 continue
-            call.plan, call._bias_after, call._copy = plan, bias_after, way
+            call.plan, call._bias_after, call._copy, call._choice = plan, bias_after, way, choice
             names = {"fprop": "xw", "dgrad": "yw", "wgrad": "xy"}[self.name]
             call.copied = ",".join(name for name, copy in zip(names, way) if copy)
             call._shape, call._strides, call._dtype, call._device = shape, out.strides, out.dtype, self.device
@@ -212,8 +270,8 @@ class _Maker:
             return None
         return reason
 
-    def _choose(self, given: List[Operand], out: Operand) -> "Tuple[convoy.Plan | str, bool]":
-        """The plan or why there is none, and whether bias is added after it."""
+    def _choose(self, given: List[Operand], out: Operand) -> "Tuple[convoy.Plan | str, bool, Tuple[Any, ...]]":
+        """The plan or why there is none, whether bias is added after it, and what it was chosen by."""
         x, w, y = {"fprop": (given[0], given[1], out), "dgrad": (out, given[1], given[0]), "wgrad": (given[0], out, given[1])}[self.name]
         cuda = self.device.type == "cuda"
         tf32 = cuda and _precision("cuda", "conv") == "tf32"
@@ -223,21 +281,21 @@ class _Maker:
         rules = self.settings.rules_of(self.module)
         padding, stride, dilation, groups = self.window
 
-        def choose(bias: bool) -> "convoy.Plan | str":
+        def choose(bias: bool) -> "Tuple[convoy.Plan | str, Tuple[Any, ...]]":
             text = _geometry.problem_text(self.name, x, w, y, padding, stride, dilation, groups, bias, tf32, alignment)
-            return _chosen(text, self.device, 0 if cuda else _threads(), self.settings, rules, deterministic)
+            choice = text, self.device, 0 if cuda else _threads(), self.settings, rules, deterministic
+            return _chosen(*choice), choice
 
-        if self.bias is None:
-            return choose(False), False
-        if not cuda:
-            return choose(True), False
+        if self.bias is None or not cuda:
+            plan, choice = choose(self.bias is not None)
+            return plan, False, choice
         # cuDNN has few engines that add a bias, so it is added by another kernel, as PyTorch does. Convoy's own add it.
-        plain = choose(False)
+        plain, choice = choose(False)
         if isinstance(plain, convoy.Plan) and plain.candidate.startswith("cuda."):
-            fused = choose(True)
+            fused, with_bias = choose(True)
             if isinstance(fused, convoy.Plan) and fused.candidate.split("{")[0] == plain.candidate.split("{")[0]:
-                return fused, False
-        return plain, True
+                return fused, False, with_bias
+        return plain, True, choice
 
 
 def _deterministic() -> bool:
@@ -254,8 +312,11 @@ def _alignment(*tensors: Optional[Tensor]) -> int:
 
 
 def run(name: str, a: Tensor, b: Tensor, bias: Optional[Tensor], sizes: Optional[Tuple[int, ...]], stride: Tuple[int, ...],
-        padding: Tuple[int, ...], dilation: Tuple[int, ...], groups: int, module: str, settings: str) -> Tensor:
-    """Computes y from x and w (fprop), x from y and w (dgrad) or w from x and y (wgrad); `sizes` are those of dgrad's x, wgrad's w."""
+        padding: Tuple[int, ...], dilation: Tuple[int, ...], groups: int, module: str, settings: str, inference: bool = False) -> Tensor:
+    """Computes y from x and w (fprop), x from y and w (dgrad) or w from x and y (wgrad); `sizes` are those of dgrad's x, wgrad's w.
+
+    `inference`: nobody differentiates it, so that on a processor a parameter is worth packing once.
+    """
     device = a.device
     address = a.data_ptr() | b.data_ptr()
     if bias is None:
@@ -270,7 +331,7 @@ def run(name: str, a: Tensor, b: Tensor, bias: Optional[Tensor], sizes: Optional
     if call is None:
         call = _Maker(name, a, b, bias, sizes, stride, padding, dilation, groups, module, settings).make()
         call = _calls.setdefault(key, call)
-    return call.run(a, b, bias)
+    return call.run(a, b, bias, inference)
 
 
 def all_calls() -> List[Call]:

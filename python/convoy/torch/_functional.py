@@ -116,8 +116,8 @@ def convolution(name: str, dims: int, module: str, input: Tensor, weight: Tensor
         input, weight, bias = _cast((input, weight, bias), device)
     settings = _settings._shared if _compiling() else _settings.current()
     if rank == dims + 1:
-        return _operators.fprop(input.unsqueeze(0), weight, bias, steps, around, gaps, groups, module, settings).squeeze(0)
-    return _operators.fprop(input, weight, bias, steps, around, gaps, groups, module, settings)
+        return _operators.fprop(input.unsqueeze(0), weight, bias, steps, around, gaps, groups, module, settings, forward=True).squeeze(0)
+    return _operators.fprop(input, weight, bias, steps, around, gaps, groups, module, settings, forward=True)
 
 
 def transposed(name: str, dims: int, module: str, input: Tensor, weight: Tensor, bias: Optional[Tensor], stride: _Numbers,
@@ -152,7 +152,7 @@ def transposed(name: str, dims: int, module: str, input: Tensor, weight: Tensor,
         return _hand_over(name, "the result would be empty", *arguments)
     sizes = [y.shape[0], weight.shape[1] * groups, *spatial]
     padded = around if after == around else around + after
-    x = _operators.dgrad(y, weight, bias, sizes, steps, padded, gaps, groups, module, settings)
+    x = _operators.dgrad(y, weight, bias, sizes, steps, padded, gaps, groups, module, settings, forward=True)
     return x.squeeze(0) if rank == dims + 1 else x
 
 

@@ -38,13 +38,14 @@ def _direct(a: Tensor, b: Tensor) -> bool:
 # ---- kernels ----
 
 def _run_fprop(x: Tensor, w: Tensor, bias: Optional[Tensor], stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int],
-               groups: int, module: str, settings: str) -> Tensor:
-    return _calls.run("fprop", x, w, bias, None, tuple(stride), tuple(padding), tuple(dilation), groups, module, settings)
+               groups: int, module: str, settings: str, inference: bool = False) -> Tensor:
+    return _calls.run("fprop", x, w, bias, None, tuple(stride), tuple(padding), tuple(dilation), groups, module, settings, inference)
 
 
 def _run_dgrad(y: Tensor, w: Tensor, bias: Optional[Tensor], sizes: Sequence[int], stride: Sequence[int], padding: Sequence[int],
-               dilation: Sequence[int], groups: int, module: str, settings: str) -> Tensor:
-    return _calls.run("dgrad", y, w, bias, tuple(sizes), tuple(stride), tuple(padding), tuple(dilation), groups, module, settings)
+               dilation: Sequence[int], groups: int, module: str, settings: str, inference: bool = False) -> Tensor:
+    return _calls.run("dgrad", y, w, bias, tuple(sizes), tuple(stride), tuple(padding), tuple(dilation), groups, module, settings,
+                      inference)
 
 
 def _run_wgrad(x: Tensor, y: Tensor, sizes: Sequence[int], stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int],
@@ -150,20 +151,21 @@ _wgrad, _recorded_wgrad = _operator("wgrad", _run_wgrad, _fake_wgrad, _wgrad_gra
 _recording = torch.is_grad_enabled
 
 
-def fprop(x: Tensor, w: Tensor, bias: Optional[Tensor], *window: Any) -> Tensor:
+def fprop(x: Tensor, w: Tensor, bias: Optional[Tensor], *window: Any, forward: bool = False) -> Tensor:
+    """`forward`: it is no other's gradient, so that where nothing is recorded nobody differentiates."""
     if not _direct(x, w):
         return _fprop(x, w, bias, *window)
     if _recording() and (x.requires_grad or w.requires_grad or (bias is not None and bias.requires_grad)):
         return _recorded_fprop(x, w, bias, *window)
-    return _run_fprop(x, w, bias, *window)
+    return _run_fprop(x, w, bias, *window, forward)
 
 
-def dgrad(y: Tensor, w: Tensor, bias: Optional[Tensor], sizes: Sequence[int], *window: Any) -> Tensor:
+def dgrad(y: Tensor, w: Tensor, bias: Optional[Tensor], sizes: Sequence[int], *window: Any, forward: bool = False) -> Tensor:
     if not _direct(y, w):
         return _dgrad(y, w, bias, sizes, *window)
     if _recording() and (y.requires_grad or w.requires_grad or (bias is not None and bias.requires_grad)):
         return _recorded_dgrad(y, w, bias, sizes, *window)
-    return _run_dgrad(y, w, bias, sizes, *window)
+    return _run_dgrad(y, w, bias, sizes, *window, forward)
 
 
 def wgrad(x: Tensor, y: Tensor, sizes: Sequence[int], *window: Any) -> Tensor:
