@@ -48,12 +48,18 @@ struct ConvNode {
 };
 
 struct Fusing;
+struct Graph;
 
 struct Node {
   ops::NodeDesc desc;
   std::vector<int> inputs;           // value ids; kAbsent for an optional one that is left out
   std::vector<int> outputs;          // likewise
   std::vector<std::string> sources;  // names of the ONNX nodes it stands for
+  // What an If (then, else) or a Loop runs. A body reads nothing from around it: such values are inputs of the node,
+  // behind ONNX's own, and of the body. An If's body has an input for each of the node's but the condition, a Loop's
+  // for each.
+  std::vector<std::shared_ptr<const Graph>> bodies;
+  int captured = 0;  // how many of the inputs, the last ones, are such values
   ConvFusion fusion;
   std::optional<ConvNode> conv;  // of a convolution whose inputs are known, as of the last shape inference
   // Of a convolution, by the fusion pass: the last node that it took over; null: none, or it can't be undone.

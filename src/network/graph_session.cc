@@ -43,12 +43,7 @@ GraphSession::GraphSession(Content content)
     steps_.push_back(std::move(step.info));
   }
   if (tail_) {
-    NetworkStep step;
-    step.kind = "op";
-    step.nodes = tail_->nodes();
-    step.implementation = "planned at run time";
-    step.threads = team_->size();
-    steps_.push_back(std::move(step));
+    steps_.insert(steps_.end(), tail_->rows().begin(), tail_->rows().end());
   }
   const std::int64_t side_by_side = parts_.a_thread_each ? std::min<std::int64_t>(team_->size(), part_count_) : 1;
   calls_team_ &= !parts_.a_thread_each;
@@ -232,8 +227,8 @@ Result<void> GraphSession::run_steps(Worker& worker, bool timed) {
 }
 
 Result<void> GraphSession::run_tail(Worker& worker, std::span<HostTensor> outputs, bool timed) {
-  const auto start = Clock::now();
-  if (worker.recording) worker.recording->begin_step(static_cast<int>(program_.steps.size()), *team_);
+  const auto first = static_cast<std::ptrdiff_t>(program_.steps.size());
+  if (worker.recording) worker.recording->begin_step(static_cast<int>(first), *team_);
   std::vector<HostTensor> exports;
   for (int slot : export_slots_) {
     auto* data = static_cast<std::byte*>(data_of(worker, slot));
@@ -241,10 +236,11 @@ Result<void> GraphSession::run_tail(Worker& worker, std::span<HostTensor> output
     exports.push_back({TensorDesc::packed(desc.type, desc.dims),
                        std::shared_ptr<std::byte>(worker.lanes.front().arena.share(), data)});
   }
-  CONVOY_TRY(std::vector<HostTensor> made, tail_->run(exports));
+  const auto seconds =
+      timed ? std::span(worker.step_seconds).subspan(static_cast<std::size_t>(first)) : std::span<double>();
+  CONVOY_TRY(std::vector<HostTensor> made, tail_->run(exports, *worker.team, seconds));
   const auto which = tail_->outputs();
   for (std::size_t i = 0; i < which.size(); ++i) outputs[which[i]] = std::move(made[i]);
-  if (timed) worker.step_seconds.back() += seconds_since(start);
   if (worker.recording) worker.recording->end_step();
   return {};
 }

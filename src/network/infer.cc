@@ -1,5 +1,7 @@
 #include "network/infer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "network/conv_node.h"
@@ -36,6 +38,7 @@ std::vector<int> value_inputs(const Node& node) {
 }
 
 bool can_infer(const Graph& graph, const Node& node) {
+  if (!node.bodies.empty()) return false;
   for (int id : node.inputs) {
     if (id != kAbsent && !graph.values[id].known) return false;
   }
@@ -51,6 +54,30 @@ bool is_static(const Graph& graph, const Node& node) {
          can_infer(graph, node);
 }
 
+namespace {
+
+Result<void> check_outputs(const Node& node, std::span<const TensorDesc> outputs) {
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i] == kAbsent) continue;
+    if (i >= outputs.size()) {
+      return Error{ErrorCode::invalid_argument,
+                   fmt::format("it has {} outputs, the model uses output {}", outputs.size(), i)};
+    }
+    CONVOY_CHECK(validate(outputs[i], fmt::format("output {}", i)));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<TensorDesc>> inferred_outputs(const Node& node, std::span<const ops::Input> inputs) {
+  const ops::Operator* op = ops::find_operator(node.desc.domain, node.desc.op);
+  if (op == nullptr) return Error{ErrorCode::unsupported, "operator not supported"};
+  CONVOY_TRY(std::vector<TensorDesc> outputs, op->infer(node.desc, inputs));
+  CONVOY_CHECK(check_outputs(node, outputs));
+  return outputs;
+}
+
 Result<Knowledge> infer_node(Graph& graph, Node& node) {
   node.conv.reset();
   if (!can_infer(graph, node)) {
@@ -64,22 +91,14 @@ Result<Knowledge> infer_node(Graph& graph, Node& node) {
   if (conv_form(node) != nullptr) {
     CONVOY_TRY(node.conv, conv_problem(node, inputs));
     outputs = {node.conv->problem.out()};
+    if (auto valid = check_outputs(node, outputs); !valid.ok()) return valid.error().within(describe(node));
   } else {
-    const ops::Operator* op = ops::find_operator(node.desc.domain, node.desc.op);
-    if (op == nullptr) return Error{ErrorCode::unsupported, describe(node) + ": operator not supported"};
-    auto inferred = op->infer(node.desc, inputs);
+    auto inferred = inferred_outputs(node, inputs);
     if (!inferred.ok()) return inferred.error().within(describe(node));
     outputs = std::move(*inferred);
   }
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i] == kAbsent) continue;
-    if (i >= outputs.size()) {
-      return Error{ErrorCode::invalid_argument, describe(node) + ": it has " + std::to_string(outputs.size()) +
-                                                    " outputs, the model uses output " + std::to_string(i)};
-    }
-    if (auto valid = validate(outputs[i], "output '" + graph.values[node.outputs[i]].name + "'"); !valid.ok()) {
-      return valid.error().within(describe(node));
-    }
     graph.values[node.outputs[i]].known = true;
     graph.values[node.outputs[i]].desc = outputs[i];
   }

@@ -1,6 +1,7 @@
 // Shapes of one node's outputs from what is known of its inputs.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "network/graph.h"
@@ -18,8 +19,11 @@ enum class Knowledge {
 // Inputs, by index, whose values must be constant before the node's outputs can be inferred and the node planned.
 std::vector<int> value_inputs(const Node& node);
 
-// Whether infer_node would find out anything.
+// Whether infer_node would find out anything; what an If or a Loop gives is known when it runs.
 bool can_infer(const Graph& graph, const Node& node);
+// Types and dims of the outputs of a node that is an operator, from what is known of its inputs: one for each output
+// that the node has at least.
+Result<std::vector<TensorDesc>> inferred_outputs(const Node& node, std::span<const ops::Input> inputs);
 // Sets what is known of its outputs, and what a convolution node is as a problem.
 Result<Knowledge> infer_node(Graph& graph, Node& node);
 

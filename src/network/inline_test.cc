@@ -180,16 +180,34 @@ TEST(Inline, AnIfWithAConstantConditionIsItsBranch) {
   }
 }
 
-TEST(Inline, AnIfThatDependsOnValuesIsRefused) {
-  NodeProto choice = make_node("If", {"c"}, {"y"});
-  *choice.add_attribute() = branch("then_branch", {make_node("Neg", {"x"}, {"r"})}, "r");
-  *choice.add_attribute() = branch("else_branch", {make_node("Abs", {"x"}, {"r"})}, "r");
-  choice.set_name("choice");
-  expect_refused(model_of({make_node("IsNaN", {"x"}, {"c"}), choice}),
-                 "If whose condition is no constant (1 node): choice");
+TEST(Inline, BodiesThatCantBe) {
+  const auto choice = [](const std::vector<std::string>& outputs) {
+    NodeProto node = make_node("If", {"c"}, outputs);
+    node.set_name("choice");
+    *node.add_attribute() = branch("then_branch", {make_node("Neg", {"x"}, {"r"})}, "r");
+    return node;
+  };
+  const NodeProto condition = make_node("IsNaN", {"x"}, {"c"});
+  NodeProto half = choice({"y"});
+  expect_refused(model_of({condition, half}), "node 'choice' (If) has no else_branch");
+  *half.add_attribute() = branch("else_branch", {make_node("Neg", {"nobody"}, {"r"})}, "r");
+  expect_refused(model_of({condition, half}),
+                 "node 'choice' (If), else_branch: node 'Neg_0' (Neg): input 0 'nobody' is no graph input");
+  NodeProto two = choice({"y", "z"});
+  *two.add_attribute() = branch("else_branch", {make_node("Abs", {"x"}, {"r"})}, "r");
+  expect_refused(model_of({condition, two}), "node 'choice' (If): then_branch has 1 outputs, the node 2");
+  NodeProto unknown = choice({"y"});
+  *unknown.add_attribute() = branch("else_branch", {make_node("Imagine", {"x"}, {"r"})}, "r");
+  expect_refused(model_of({condition, unknown}), "operators not supported:\n  Imagine (1 node): Imagine_0");
+  NodeProto itself = choice({"y"});
+  *itself.add_attribute() = branch("else_branch", {make_node("Abs", {"y"}, {"r"})}, "r");
+  expect_refused(model_of({condition, itself}), "node 'choice' (If) is part of a cycle");
   NodeProto loop = make_node("Loop", {"", "", "x"}, {"y"});
   *loop.add_attribute() = branch("body", {}, "x");
-  expect_refused(model_of({loop}), "operators not supported:\n  Loop (1 node): Loop_0");
+  expect_refused(model_of({loop}), "node 'Loop_0' (Loop): body has 0 inputs, it must have 3");
+  NodeProto gap = make_node("Loop", {"", "", "", "x"}, {"y"});
+  *gap.add_attribute() = branch("body", {}, "x");
+  expect_refused(model_of({gap}), "node 'Loop_0' (Loop): input 2 is left out");
 }
 
 }  // namespace

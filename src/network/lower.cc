@@ -1,7 +1,5 @@
 #include "network/lower.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -15,10 +13,6 @@
 
 namespace convoy::network {
 namespace {
-
-std::int64_t physical_memory() {
-  return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::int64_t>(sysconf(_SC_PAGE_SIZE));
-}
 
 std::string shape_text(const TensorDesc& desc) {
   std::string text = to_string(desc.dims);
@@ -440,24 +434,20 @@ class Lowering {
     }
     for (int slot : result_.export_slots) used(slot, step_count());
     for (const OutputCopy& copy : p.copies) used(copy.slot, step_count());
-    const std::int64_t memory = physical_memory();
     for (const Slot& slot : p.slots) {
       if (slot.home == Home::constant) p.weight_bytes += static_cast<std::size_t>(slot.constant.desc.bytes());
     }
     for (const auto& [value, slots] : slots_) {
       for (const int slot : slots) {
         const TensorDesc& desc = p.slots[slot].desc;
-        if (desc.bytes() > memory) {
-          return too_large("tensor '" + graph_.values[value].name + "' of dims " + to_string(desc.dims), desc.bytes());
-        }
+        CONVOY_CHECK(
+            check_memory("tensor '" + graph_.values[value].name + "' of dims " + to_string(desc.dims), desc.bytes()));
       }
     }
     for (std::size_t place = 0; place < p.footprints.size(); ++place) plan_arena(static_cast<int>(place));
     const Footprint& processor = p.footprints.front();  // other devices say it themselves
-    if (processor.arena_bytes > memory) return too_large("the activations", processor.arena_bytes);
-    if (processor.workspace_bytes > static_cast<std::size_t>(memory)) {
-      return too_large("the workspace", static_cast<std::int64_t>(processor.workspace_bytes));
-    }
+    CONVOY_CHECK(check_memory("the activations", processor.arena_bytes));
+    CONVOY_CHECK(check_memory("the workspace", static_cast<std::int64_t>(processor.workspace_bytes)));
     return {};
   }
 
@@ -490,11 +480,6 @@ class Lowering {
     const MemoryPlan plan = plan_memory(lives);
     for (std::size_t i = 0; i < mine.size(); ++i) mine[i]->offset = plan.offsets[i];
     program().footprints[static_cast<std::size_t>(place)].arena_bytes = plan.arena_bytes;
-  }
-
-  static Error too_large(const std::string& what, std::int64_t bytes) {
-    return {ErrorCode::out_of_memory, what + " would need " + std::to_string(bytes) + " bytes, the machine has " +
-                                          std::to_string(physical_memory())};
   }
 
   Graph& graph_;

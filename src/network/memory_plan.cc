@@ -1,5 +1,8 @@
 #include "network/memory_plan.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -43,6 +46,14 @@ std::int64_t most_alive(std::span<const Lifetime> buffers) {
     for (int step = buffer.first; step <= buffer.last; ++step) alive[step] += aligned(buffer.bytes);
   }
   return alive.empty() ? 0 : *std::ranges::max_element(alive);
+}
+
+Result<void> check_memory(const std::string& what, std::int64_t bytes) {
+  static const std::int64_t memory =
+      static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::int64_t>(sysconf(_SC_PAGE_SIZE));
+  if (bytes <= memory) return {};
+  return Error{ErrorCode::out_of_memory,
+               fmt::format("{} would need {} bytes, the machine has {}", what, bytes, memory)};
 }
 
 MemoryPlan plan_memory(std::span<const Lifetime> buffers) {

@@ -7,7 +7,10 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
+
+#include "convoy/result.h"
 
 namespace convoy::network {
 
@@ -27,6 +30,9 @@ constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 
 
 // The most of them that are alive during one step: no arena is smaller.
 std::int64_t most_alive(std::span<const Lifetime> buffers);
+
+// Nothing where the machine has that much memory; else out_of_memory, saying what would need it.
+Result<void> check_memory(const std::string& what, std::int64_t bytes);
 
 // Buffers that are alive during the same step do not overlap.
 MemoryPlan plan_memory(std::span<const Lifetime> buffers);

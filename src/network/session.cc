@@ -176,13 +176,16 @@ Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph given_graph, cons
   Selector selector(settings.options, settings.progress, settings.candidates, settings.engines, settings.places);
   std::vector<std::string> remarks;
   CONVOY_TRY(const Assignment assignment, decide(graph, improved.header, settings.options, selector, remarks));
-  PrepareSettings of_tail = settings;  // its nodes are in no plan
+  PrepareSettings of_tail = settings;  // its nodes are in no plan, and nothing is measured while it runs
   of_tail.options.plan.clear();
+  of_tail.options.kept_plans.clear();
+  of_tail.options.selection.mode = SelectionMode::heuristic;
+  of_tail.candidates = {};
+  of_tail.progress = {};
   of_tail.options.parts = BatchParts{};
   of_tail.options.memory = {};
   of_tail.places = {};
-  std::unique_ptr<Tail> tail = std::make_unique<Tail>(graph, std::move(of_tail));
-  if (tail->node_count() == 0) tail.reset();
+  CONVOY_TRY(std::unique_ptr<Tail> tail, Tail::make(graph, of_tail));
   std::vector<TensorDesc> inputs;
   std::vector<std::string> input_names;
   for (int id : graph.inputs) {

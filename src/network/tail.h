@@ -1,6 +1,5 @@
-// The part of a graph that cannot be planned before a run: nodes whose outputs' dims depend on data, and everything
-// behind them. Once the values that decide are there, it is prepared as a graph of its own and kept for as long as
-// those values and the input shapes stay the same.
+// The part of a graph that cannot be planned before a run: nodes whose outputs' dims depend on data, If and Loop where
+// data decides, and everything behind them.
 #pragma once
 
 #include <memory>
@@ -8,35 +7,31 @@
 #include <string>
 #include <vector>
 
-#include "network/graph.h"
-#include "network/session.h"
+#include "network/dynamic_program.h"
 
 namespace convoy::network {
 
 class Tail {
  public:
-  // `graph` has had its passes; its static nodes are dropped here.
-  Tail(const Graph& graph, PrepareSettings settings);
+  // `graph` has had its passes; its static nodes are left out. Null where there are no others.
+  static Result<std::unique_ptr<Tail>> make(const Graph& graph, const PrepareSettings& settings);
 
   // Values of the static part (graph inputs among them) that the tail reads, by id; `run` takes them in this order.
   std::span<const int> exports() const { return exports_; }
   // Outputs of the whole graph (by index) that `run` returns, in this order.
   std::span<const int> outputs() const { return outputs_; }
-  std::string nodes() const;
-  std::size_t node_count() const { return graph_.nodes.size(); }
 
-  Result<std::vector<HostTensor>> run(std::span<const HostTensor> exports);
+  // For reports; `run` adds to a number for each.
+  const std::vector<NetworkStep>& rows() const { return program_->rows(); }
+
+  // The outputs have memory of their own. From several threads at once, each with a team of its own.
+  Result<std::vector<HostTensor>> run(std::span<const HostTensor> exports, ThreadTeam& team,
+                                      std::span<double> seconds) const;
 
  private:
-  Result<void> prepare(std::span<const HostTensor> exports);
-
-  Graph graph_;
-  PrepareSettings settings_;
   std::vector<int> exports_;
-  std::vector<bool> by_value_;  // of each export: its value decides, it becomes a constant
   std::vector<int> outputs_;
-  std::unique_ptr<Session> session_;
-  std::vector<HostTensor> prepared_for_;  // copies of the deciding values; of the others only the descriptions
+  std::unique_ptr<DynamicProgram> program_;
 };
 
 }  // namespace convoy::network

@@ -31,7 +31,7 @@ Result<ExternalRange> locate_external(const ::onnx::TensorProto& proto, const st
                                       const std::string& folder, std::int64_t expected);
 
 // Puts the nodes of the model's functions, and of the branch that an If with a constant condition takes, in the
-// callers' place. What is not constant stays.
+// callers' place, in the bodies of If and Loop too. What is not constant stays.
 Result<void> inline_calls(::onnx::ModelProto& model);
 
 // A checked graph. Operators are not looked up here except to list all the unknown ones.

@@ -59,29 +59,90 @@ Result<NetworkValue> value_of(const ValueInfoProto& info, const std::string& rol
   return value;
 }
 
+// Every node, those within If and Loop too.
+template <class Visit>
+void visit_nodes(const GraphProto& graph, const Visit& visit) {
+  for (int i = 0; i < graph.node_size(); ++i) {
+    visit(graph.node(i), i);
+    for (const AttributeProto& attribute : graph.node(i).attribute()) {
+      if (attribute.has_g()) visit_nodes(attribute.g(), visit);
+    }
+  }
+}
+
+std::string name_of_node(const NodeProto& node, int index) {
+  return node.name().empty() ? node.op_type() + "_" + std::to_string(index) : node.name();
+}
+
+// The attributes that are the bodies of a node, in the order of Node::bodies; none: it has no bodies.
+std::span<const std::string_view> body_attributes(const NodeProto& node) {
+  static constexpr std::string_view of_if[] = {"then_branch", "else_branch"}, of_loop[] = {"body"};
+  if (!canonical_domain(node.domain()).empty()) return {};
+  if (node.op_type() == "If") return of_if;
+  if (node.op_type() == "Loop") return of_loop;
+  return {};
+}
+
+// A model's graph, or that of a body, which finds names around it.
 class Importer {
  public:
-  Importer(ModelProto& model, std::string folder) : model_(model), folder_(std::move(folder)) {}
+  Importer(ModelProto& model, std::string folder)
+      : model_(model), proto_(*model.mutable_graph()), folder_(std::move(folder)) {}
+  Importer(GraphProto& body, Importer& around)
+      : model_(around.model_), proto_(body), folder_(around.folder_), around_(&around), opsets_(around.opsets_) {}
 
   Result<Graph> run(const std::string& name) {
     graph_.name = name;
-    if (!model_.has_graph()) return bad("the model has no graph");
     for (const auto& entry : model_.metadata_props()) graph_.metadata.insert_or_assign(entry.key(), entry.value());
     CONVOY_CHECK(inline_calls(model_));
     CONVOY_CHECK(read_opsets());
     CONVOY_CHECK(check_opset());
     CONVOY_CHECK(check_operators());
+    CONVOY_CHECK(read_graph());
+    return std::move(graph_);
+  }
+
+ private:
+  // A graph that reads nothing from around it, and which values around it its last inputs are.
+  struct Body {
+    Graph graph;
+    std::vector<int> captured;
+  };
+
+  Result<Body> run_body(const std::string& name) {
+    graph_.name = name;
+    CONVOY_CHECK(read_graph());
+    return Body{std::move(graph_), std::move(captured_)};
+  }
+
+  Result<void> read_graph() {
     CONVOY_CHECK(read_initializers());
     CONVOY_CHECK(read_inputs());
     CONVOY_CHECK(declare_outputs());
     for (int i = 0; i < proto().node_size(); ++i) CONVOY_CHECK(read_node(i));
     CONVOY_CHECK(read_outputs());
-    CONVOY_CHECK(check_acyclic());
-    return std::move(graph_);
+    return check_acyclic();
   }
 
- private:
-  GraphProto& proto() { return *model_.mutable_graph(); }
+  GraphProto& proto() { return proto_; }
+
+  // The value of that name, which of a body may be one around it; nothing: there is none.
+  std::optional<int> find(const std::string& name) {
+    if (const auto own = ids_.find(name); own != ids_.end()) return own->second;
+    const std::optional<int> outer = around_ == nullptr ? std::nullopt : around_->find(name);
+    if (!outer) return std::nullopt;
+    int id = kAbsent;
+    if (const HostTensor* constant = around_->graph_.constant_of(*outer)) {
+      id = graph_.add_constant(name, *constant);
+    } else {
+      id = graph_.add_value(name);
+      graph_.inputs.push_back(id);
+      graph_.input_info.push_back({.name = name, .known_rank = false});
+      captured_.push_back(*outer);
+    }
+    ids_.emplace(name, id);
+    return id;
+  }
 
   Result<void> read_opsets() {
     for (const auto& entry : model_.opset_import()) {
@@ -96,18 +157,15 @@ class Importer {
     return {};
   }
 
-  std::string node_name(int index) {
-    const NodeProto& node = proto().node(index);
-    return node.name().empty() ? node.op_type() + "_" + std::to_string(index) : node.name();
-  }
+  std::string node_name(int index) { return name_of_node(proto().node(index), index); }
 
   Result<void> check_opset() {
     const auto opset = opsets_.find("");
     if (opset == opsets_.end() || opset->second <= kNewestOpset) return {};
     std::set<std::string> used;
-    for (const NodeProto& node : proto().node()) {
+    visit_nodes(proto(), [&](const NodeProto& node, int) {
       if (canonical_domain(node.domain()).empty()) used.insert(node.op_type());
-    }
+    });
     std::string text = "the model is of opset " + std::to_string(opset->second) + ", operators are known up to " +
                        std::to_string(kNewestOpset) + "; it uses";
     for (const std::string& op : used) text += (op == *used.begin() ? " " : ", ") + op;
@@ -117,16 +175,13 @@ class Importer {
   // All unknown operators at once, so that a person knows how far a model is from running.
   Result<void> check_operators() {
     std::map<std::string, std::vector<std::string>> unknown;
-    for (int i = 0; i < proto().node_size(); ++i) {
-      const NodeProto& node = proto().node(i);
+    visit_nodes(proto(), [&](const NodeProto& node, int i) {
       const std::string domain = canonical_domain(node.domain());
-      if (domain.empty() && (node.op_type() == "Constant" || network::conv_form(domain, node.op_type()) != nullptr))
-        continue;
-      if (ops::find_operator(domain, node.op_type()) != nullptr) continue;
-      const bool computed = domain.empty() && node.op_type() == "If";
-      unknown[computed ? "If whose condition is no constant" : (domain.empty() ? "" : domain + ".") + node.op_type()]
-          .push_back(node_name(i));
-    }
+      const bool known = (domain.empty() && node.op_type() == "Constant") || !body_attributes(node).empty() ||
+                         network::conv_form(domain, node.op_type()) != nullptr ||
+                         ops::find_operator(domain, node.op_type()) != nullptr;
+      if (!known) unknown[(domain.empty() ? "" : domain + ".") + node.op_type()].push_back(name_of_node(node, i));
+    });
     if (unknown.empty()) return {};
     constexpr std::size_t kNamesShown = 8;
     std::string text = "operators not supported:";
@@ -179,7 +234,9 @@ class Importer {
       if (!seen.insert(info.name()).second) return bad("graph input '" + info.name() + "' is declared twice");
       if (ids_.contains(info.name())) continue;  // an input with an initializer is a weight
       CONVOY_TRY(NetworkValue value, value_of(info, "graph input"));
-      if (!info.type().has_tensor_type()) return bad("graph input '" + info.name() + "' has no tensor type");
+      if (around_ == nullptr && !info.type().has_tensor_type()) {
+        return bad("graph input '" + info.name() + "' has no tensor type");
+      }
       CONVOY_CHECK(propose_sizes(value));
       CONVOY_TRY(const int id, declare(info.name(), "graph input '" + info.name() + "'"));
       graph_.inputs.push_back(id);
@@ -232,18 +289,21 @@ class Importer {
         node.inputs.push_back(kAbsent);
         continue;
       }
-      const auto id = ids_.find(input);
-      if (id == ids_.end()) {
+      const auto id = find(input);
+      if (!id) {
         return bad(fmt::format("{}: input {} '{}' is no graph input, initializer or node output", what, i, input));
       }
-      node.inputs.push_back(id->second);
+      node.inputs.push_back(*id);
     }
     for (const std::string& output : proto_node.output()) {
       node.outputs.push_back(output.empty() ? kAbsent : ids_.at(output));
     }
     node.desc.output_count = static_cast<int>(node.outputs.size());
     if (node.outputs.empty()) return bad(what + ": no outputs");
+    CONVOY_CHECK(read_bodies(proto_node, node));
     for (const AttributeProto& attribute : proto_node.attribute()) {
+      if (std::ranges::find(body_attributes(proto_node), attribute.name()) != body_attributes(proto_node).end())
+        continue;
       CONVOY_TRY(ops::Attribute value, read_attribute(attribute, what));
       if (!node.desc.attributes.emplace(attribute.name(), std::move(value)).second) {
         return bad(what + ": attribute '" + attribute.name() + "' is given twice");
@@ -253,6 +313,64 @@ class Importer {
     ++graph_.file_nodes;
     if (node.desc.op == "Constant" && node.desc.domain.empty()) return read_constant(node);
     graph_.nodes.push_back(std::move(node));
+    return {};
+  }
+
+  Result<void> read_bodies(NodeProto& proto_node, Node& node) {
+    const auto names = body_attributes(proto_node);
+    if (names.empty()) return {};
+    const std::string what = network::describe(node);
+    const bool loop = node.desc.op == "Loop";
+    if (loop && node.inputs.size() < 2) node.inputs.resize(2, kAbsent);
+    if (!loop && (node.inputs.size() != 1 || node.inputs[0] == kAbsent)) return bad(what + ": needs one input");
+    for (std::size_t i = 2; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] == kAbsent) return bad(fmt::format("{}: input {} is left out", what, i));
+    }
+    const std::size_t own_inputs = loop ? node.inputs.size() : 0;
+    const std::size_t own_outputs = loop ? node.inputs.size() - 1 : node.outputs.size();  // at least
+    std::vector<Body> bodies;
+    for (const std::string_view name : names) {
+      const auto attribute = std::ranges::find(*proto_node.mutable_attribute(), name, &AttributeProto::name);
+      if (attribute == proto_node.mutable_attribute()->end() || !attribute->has_g()) {
+        return bad(fmt::format("{} has no {}", what, name));
+      }
+      auto body = Importer(*attribute->mutable_g(), *this).run_body(node.desc.name);
+      if (!body.ok()) return body.error().within(fmt::format("{}, {}", what, name));
+      const Graph& graph = body->graph;
+      if (const std::size_t own = graph.inputs.size() - body->captured.size(); own != own_inputs) {
+        return bad(fmt::format("{}: {} has {} inputs, it must have {}", what, name, own, own_inputs));
+      }
+      const std::size_t wanted = loop ? node.outputs.size() + 1 : node.outputs.size();
+      if (graph.outputs.size() != wanted || graph.outputs.size() < own_outputs) {
+        return bad(
+            fmt::format("{}: {} has {} outputs, the node {}", what, name, graph.outputs.size(), node.outputs.size()));
+      }
+      graph_.file_nodes += graph.file_nodes;
+      bodies.push_back(std::move(*body));
+    }
+    // Each has an input for whatever any of them reads.
+    std::vector<int> captured;
+    for (const Body& body : bodies) {
+      for (const int id : body.captured) {
+        if (std::ranges::find(captured, id) == captured.end()) captured.push_back(id);
+      }
+    }
+    for (Body& body : bodies) {
+      std::vector<int> inputs(body.graph.inputs.begin(), body.graph.inputs.begin() + static_cast<int>(own_inputs));
+      std::vector<NetworkValue> info(body.graph.input_info.begin(),
+                                     body.graph.input_info.begin() + static_cast<int>(own_inputs));
+      for (const int id : captured) {
+        const std::string& name = graph_.values[static_cast<std::size_t>(id)].name;
+        const auto at = static_cast<std::size_t>(std::ranges::find(body.captured, id) - body.captured.begin());
+        inputs.push_back(at < body.captured.size() ? body.graph.inputs[own_inputs + at] : body.graph.add_value(name));
+        info.push_back({.name = name, .known_rank = false});
+      }
+      body.graph.inputs = std::move(inputs);
+      body.graph.input_info = std::move(info);
+      node.bodies.push_back(std::make_shared<const Graph>(std::move(body.graph)));
+    }
+    node.captured = static_cast<int>(captured.size());
+    node.inputs.insert(node.inputs.end(), captured.begin(), captured.end());
     return {};
   }
 
@@ -329,13 +447,13 @@ class Importer {
     if (proto().output_size() == 0) return bad("the graph has no outputs");
     std::set<std::string> seen;
     for (const ValueInfoProto& info : proto().output()) {
-      const auto id = ids_.find(info.name());
-      if (id == ids_.end()) {
-        return bad("graph output '" + info.name() + "' is no graph input, initializer or node output");
+      const auto id = find(info.name());
+      if (!id) return bad("graph output '" + info.name() + "' is no graph input, initializer or node output");
+      if (!seen.insert(info.name()).second && around_ == nullptr) {
+        return bad("graph output '" + info.name() + "' is declared twice");
       }
-      if (!seen.insert(info.name()).second) return bad("graph output '" + info.name() + "' is declared twice");
       CONVOY_TRY(NetworkValue value, value_of(info, "graph output"));
-      graph_.outputs.push_back(id->second);
+      graph_.outputs.push_back(*id);
       graph_.output_info.push_back(std::move(value));
     }
     return {};
@@ -381,15 +499,19 @@ class Importer {
   }
 
   ModelProto& model_;
+  GraphProto& proto_;
   std::string folder_;
-  Graph graph_;
+  Importer* around_ = nullptr;  // of a body
   std::map<std::string, int> opsets_;
+  Graph graph_;
   std::unordered_map<std::string, int> ids_;
+  std::vector<int> captured_;  // values around a body that its last inputs are
 };
 
 }  // namespace
 
 Result<Graph> import_model(ModelProto& model, const std::string& name, const std::string& folder) {
+  if (!model.has_graph()) return bad("the model has no graph");
   return Importer(model, folder).run(name);
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "network/onnx/decode.h"
 
@@ -103,17 +104,14 @@ void bind_attributes(NodeProto& body, const NodeProto& caller, const FunctionPro
 
 class Inliner {
  public:
-  explicit Inliner(ModelProto& model) : model_(model), graph_(*model.mutable_graph()) {}
+  explicit Inliner(ModelProto& model) : model_(model), graph_(model.mutable_graph()) {}
 
   Result<void> run() {
     for (const FunctionProto& function : model_.functions()) {
       const Key key{canonical(function.domain()), function.name(), function.overload()};
       if (!functions_.emplace(key, &function).second) return bad(describe(function) + " is defined twice");
     }
-    for (const TensorProto& tensor : graph_.initializer()) remember(tensor.name(), tensor);
-    google::protobuf::RepeatedPtrField<NodeProto> nodes;
-    nodes.Swap(graph_.mutable_node());
-    for (NodeProto& node : nodes) CONVOY_CHECK(add(std::move(node), 0));
+    CONVOY_CHECK(add_all(0));
     model_.clear_functions();
     return {};
   }
@@ -123,6 +121,30 @@ class Inliner {
 
   static std::string describe(const FunctionProto& function) {
     return "function '" + (function.domain().empty() ? "" : function.domain() + ".") + function.name() + "'";
+  }
+
+  // The nodes of the graph at hand, anew.
+  Result<void> add_all(int depth) {
+    for (const TensorProto& tensor : graph_->initializer()) remember(tensor.name(), tensor);
+    google::protobuf::RepeatedPtrField<NodeProto> nodes;
+    nodes.Swap(graph_->mutable_node());
+    for (NodeProto& node : nodes) CONVOY_CHECK(add(std::move(node), depth));
+    return {};
+  }
+
+  // The same of a graph within a node's attribute, whose own names hide those around it.
+  Result<void> add_within(GraphProto& body, int depth) {
+    GraphProto* const around = std::exchange(graph_, &body);
+    const std::map<std::string, bool> constants_around = constants_;
+    for (const auto& input : body.input()) constants_.erase(input.name());
+    for (const TensorProto& tensor : body.initializer()) constants_.erase(tensor.name());
+    for (const NodeProto& node : body.node()) {
+      for (const std::string& output : node.output()) constants_.erase(output);
+    }
+    const auto done = add_all(depth);
+    constants_ = constants_around;
+    graph_ = around;
+    return done;
   }
 
   Result<void> add(NodeProto node, int depth) {
@@ -135,7 +157,10 @@ class Inliner {
     if (node.op_type() == "Constant" && node.output_size() == 1 && node.attribute_size() == 1) {
       remember(node.output(0), node.attribute(0).t());
     }
-    *graph_.add_node() = std::move(node);
+    for (AttributeProto& attribute : *node.mutable_attribute()) {
+      if (attribute.has_g()) CONVOY_CHECK(add_within(*attribute.mutable_g(), depth));
+    }
+    *graph_->add_node() = std::move(node);
     return {};
   }
 
@@ -215,7 +240,7 @@ class Inliner {
       }
       for (const TensorProto& tensor : branch.initializer()) {
         CONVOY_CHECK(count_bytes(tensor.ByteSizeLong()));
-        TensorProto& moved = *graph_.add_initializer();
+        TensorProto& moved = *graph_->add_initializer();
         moved = tensor;
         names.apply(*moved.mutable_name());
         remember(moved.name(), moved);
@@ -262,7 +287,7 @@ class Inliner {
   }
 
   ModelProto& model_;
-  GraphProto& graph_;
+  GraphProto* graph_;  // that nodes are added to
   std::map<Key, const FunctionProto*> functions_;
   std::map<std::string, bool> constants_;  // single booleans
   int calls_ = 0;

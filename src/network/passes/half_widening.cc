@@ -38,10 +38,10 @@ class Widening {
     for (const int id : graph_.inputs) inputs.push_back(half_of(graph_.values[id]));
     for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
       const Value& value = graph_.values[graph_.outputs[i]];
+      if (!value.known && i >= graph_.output_info.size()) return 0;  // whose type nobody knows yet
       outputs.push_back(value.known ? half_of(value) : declared_half(i));
     }
-    for (Node& node : graph_.nodes) CONVOY_CHECK(widen_attributes(node));
-    for (Value& value : graph_.values) CONVOY_CHECK(widen(value));
+    CONVOY_CHECK(widen_all());
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (outputs[i]) cast_output(graph_.outputs[i], *outputs[i]);
     }
@@ -65,6 +65,20 @@ class Widening {
     if (output >= graph_.output_info.size()) return std::nullopt;
     const DataType type = graph_.output_info[output].type;
     return is_widened(type, context_.cpu) ? std::optional(type) : std::nullopt;
+  }
+
+  // Bodies too: what they get is f32 then.
+  Result<void> widen_all() {
+    for (Node& node : graph_.nodes) {
+      CONVOY_CHECK(widen_attributes(node));
+      for (auto& body : node.bodies) {
+        Graph wide = *body;
+        CONVOY_CHECK(Widening(wide, context_).widen_all());
+        body = std::make_shared<const Graph>(std::move(wide));
+      }
+    }
+    for (Value& value : graph_.values) CONVOY_CHECK(widen(value));
+    return {};
   }
 
   // Of Cast and of what makes values from nothing: the element type of the output.

@@ -12,6 +12,7 @@ namespace convoy::network {
 std::span<const Pass> passes() {
   static constexpr Pass list[] = {
       {"topological_order", "every node after the nodes it reads", topological_order, true},
+      {"control_flow", "the branch of an If and the trips of a Loop take its place where sizes decide", control_flow},
       {"identity_removal", "Identity and inference Dropout disappear", identity_removal},
       {"constant_folding", "nodes with constant inputs are computed now, but for weights that are dequantized",
        constant_folding_but_dequantize},
