@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/clock.h"
+#include "base/spent.h"
 #include "cli/interrupt.h"
 #include "cli/tune_report.h"
 #include "cli/tuning.h"
@@ -73,6 +74,7 @@ class RecordTuner {
     options_.store = &store_;
     same_library_ = is_same_library(record.cudnn);
     list(record);
+    const Spent spent("finding what ran");
     for (Recorded& each : recorded_) find_what_ran(each);
     weigh();
   }
@@ -440,6 +442,13 @@ void say_remarks(const Program& program, const RecordTuner& tuner, const report:
   for (const std::string& remark : remarks) program.note(remark);
 }
 
+// Where the seconds went; those of threads side by side add up.
+Json spent_json() {
+  Json json = Json::object();
+  for (const auto& [name, sum] : spent_seconds()) json[name] = {{"seconds", sum.seconds}, {"times", sum.times}};
+  return json;
+}
+
 std::string plan_text(std::span<const Recorded> all) {
   std::string text;
   for (const Recorded& each : all) {
@@ -533,6 +542,7 @@ Result<int> tune_record(const Program& program, const report::Record& record, co
                     {"gain_seconds", gain},
                     {"elsewhere_seconds", elsewhere},
                     {"seconds", spent},
+                    {"spent", spent_json()},
                     {"plan", plan},
                     {"rules", rules},
                     {"problems", std::move(problems)}});

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "base/spent.h"
 #include "convoy/selection.h"
 #include "select/candidates.h"
 #include "select/filter.h"
@@ -126,7 +127,11 @@ Result<Selection> choose(const ConvProblem& problem, std::span<const Engine* con
       overrated = runs.error();
     }
   }
-  std::vector<Candidate> ranked = rank_by_heuristic(problem, engines, options.filter, request);
+  std::vector<Candidate> ranked;
+  {
+    const Spent spent("asking engines");
+    ranked = rank_by_heuristic(problem, engines, options.filter, request);
+  }
   if (ranked.empty()) return nobody_can(problem, engines, options.filter, request);
   if (overrated) {
     warnings.push_back(fmt::format("{}; {} takes its place", overrated->message, print(ranked.front())));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/spent.h"
 #include "device/cuda/device.h"
 #include "device/cuda/observe.h"
 #include "device/cuda/stream.h"
@@ -97,6 +98,7 @@ class CudaTestbed final : public Testbed {
     const cuda::Turn turn(gpu_.ordinal);
     CONVOY_TRY(const cuda::DeviceExpectation* expected, expectation());
     if (expected != nullptr) {
+      const Spent spent("verifying: whole outputs");
       CONVOY_TRY(const auto whole, cuda::whole_difference(problem_, kept_.data(), out_.data(), gpu_, stream()));
       const auto by_channel = expected->tolerances(arithmetic);
       const double least = *std::min_element(by_channel.begin(), by_channel.end());
@@ -292,6 +294,7 @@ class CudaTestbed final : public Testbed {
   // The oracle on the device, made when it is first needed; null where nothing compiles it.
   Result<const cuda::DeviceExpectation*> expectation() {
     if (expectation_ || no_expectation_) return expectation_ ? &*expectation_ : nullptr;
+    const Spent spent("verifying: the oracle");
     auto made = cuda::DeviceExpectation::make(problem_, args(data_.prior(problem_.pass).data()),
                                               cuda::device_verify_options(), gpu_, stream());
     if (made.ok()) {

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/spent.h"
 #include "core/provider.h"
 #include "core/stages.h"
 
@@ -39,6 +40,7 @@ Workbench::Workbench(const ConvProblem& problem, std::span<const Engine* const> 
 
 Result<Workbench> Workbench::make(const ConvProblem& problem, std::span<const Engine* const> engines,
                                   const PlanRequest& request, CacheState caches, std::int64_t oracle_terms) {
+  const Spent spent("setting up");
   CONVOY_TRY(std::unique_ptr<Testbed> testbed, make_testbed(problem, request, caches, oracle_terms));
   return Workbench(problem, engines, request, std::move(testbed));
 }
@@ -56,6 +58,7 @@ double Workbench::setup_seconds(const ConvProblem& problem, const PlanRequest& r
 }
 
 std::vector<Runner> Workbench::plan(std::span<const Candidate> candidates) const {
+  const Spent spent("waiting for plans");
   std::vector<Runner> runners(candidates.size());
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
@@ -72,6 +75,7 @@ std::vector<Runner> Workbench::plan(std::span<const Candidate> candidates) const
 }
 
 Runner Workbench::plan(const Candidate& candidate) const {
+  const Spent spent("planning, all threads");
   Runner runner;
   Measurement& measurement = runner.measurement;
   measurement.candidate = candidate;
@@ -98,14 +102,21 @@ void Workbench::audition(Runner& runner, double hopeless_seconds) {
 
 Result<void> Workbench::try_audition(Runner& runner, double hopeless_seconds) {
   Measurement& measurement = runner.measurement;
-  CONVOY_CHECK(testbed_->soil(measurement.workspace_bytes));
-  CONVOY_TRY(measurement.median_seconds, testbed_->run(*runner.plan));
+  {
+    const Spent spent("soiling");
+    CONVOY_CHECK(testbed_->soil(measurement.workspace_bytes));
+  }
+  {
+    const Spent spent("first run");
+    CONVOY_TRY(measurement.median_seconds, testbed_->run(*runner.plan));
+  }
   measurement.samples = 1;
   CONVOY_CHECK(verify(measurement));
   // The first run of a short plan mostly times page faults and threads that wake up, or code on its way to a GPU.
   const double long_run =
       habits_.compiles ? std::min(hopeless_seconds + loading_seconds, long_run_seconds) : long_run_seconds;
   if (measurement.median_seconds < long_run) {
+    const Spent spent("rough time");
     CONVOY_TRY(measurement.median_seconds, testbed_->timed_run(*runner.plan));
   }
   return {};
@@ -118,6 +129,7 @@ void Workbench::time_again(Runner& runner) {
 }
 
 void Workbench::sample(std::span<Runner* const> runners, double budget_seconds, FunctionRef<bool()> keep_going) {
+  const Spent spent("sampling");
   const TimingOptions options{.budget_seconds = budget_seconds};
   const auto timings = testbed_->time(runners, options, keep_going);
   for (std::size_t i = 0; i < runners.size(); ++i) {
@@ -157,6 +169,7 @@ void Workbench::fail(Runner& runner, const Error& error) {
 
 // Against the oracle, and where that checked only a sample, whole against the first candidate that passed it.
 Result<void> Workbench::verify(Measurement& measurement) {
+  const Spent spent("verifying");
   const Engine* engine = engine_of(measurement.candidate);
   const Arithmetic arithmetic = arithmetic_of(engine->notes(problem_, measurement.candidate.knobs, request_));
   CONVOY_TRY(const Verification oracle, testbed_->compare(arithmetic));
