@@ -77,8 +77,8 @@ class CandidateChecker::State {
       CONVOY_TRY(weights, random_weights(setup_.problem, setup_.seed));
       request.constant_weights = weights.data.get();
     }
-    CONVOY_TRY(testbed_,
-               make_testbed(setup_.problem, request, CacheState::warm, VerifyOptions{}.full_terms, setup_.seed));
+    const std::int64_t terms = (request.kind() == DeviceKind::cuda ? 10 : 1) * VerifyOptions{}.full_terms;
+    CONVOY_TRY(testbed_, make_testbed(setup_.problem, request, CacheState::warm, terms, setup_.seed));
     return trust();
   }
 

@@ -1,6 +1,9 @@
 #include "select/device_data.h"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
 
 #include "select/measure/problem_data.h"
 
@@ -13,6 +16,19 @@ constexpr std::int64_t pattern_elements = 1'048'573;
 // A set of tensors begins on such an address, as the first one's do, which are the driver's.
 constexpr std::int64_t set_alignment = 512;
 constexpr std::int64_t most_sets = 64;
+constexpr std::size_t most_patterns = 16;  // of up to 8 MB
+
+// Of a type and seed, made once: random numbers for a problem's tensors took longer than timing a candidate.
+Result<HostTensor> pattern_of(DataType type, std::uint64_t seed) {
+  static std::mutex& mutex = *new std::mutex;
+  static auto& made = *new std::map<std::pair<DataType, std::uint64_t>, HostTensor>;
+  const std::lock_guard lock(mutex);
+  if (const auto found = made.find({type, seed}); found != made.end()) return found->second;
+  CONVOY_TRY(HostTensor pattern, HostTensor::allocate(TensorDesc::packed(type, {pattern_elements})));
+  fill_random(pattern.desc, pattern.data.get(), seed);
+  if (made.size() >= most_patterns) made.clear();
+  return made[{type, seed}] = std::move(pattern);
+}
 
 // A tensor's storage on the device. Contents as fill_random's, repeated after pattern_elements.
 Result<Buffer> random_on_device(const TensorDesc& desc, std::uint64_t seed, const Device& device, Queue& queue,
@@ -21,10 +37,14 @@ Result<Buffer> random_on_device(const TensorDesc& desc, std::uint64_t seed, cons
   CONVOY_TRY(Buffer memory, device.allocate(bytes, name));
   if (bytes == 0) return memory;
   const bool whole = desc.channel_block > 1 || desc.storage_elements() <= pattern_elements;
-  const TensorDesc part = whole ? desc : TensorDesc::packed(desc.type, {pattern_elements});
-  CONVOY_TRY(const HostTensor host, HostTensor::allocate(part));
-  fill_random(part, host.data.get(), seed);
-  std::size_t filled = std::min(bytes, static_cast<std::size_t>(part.bytes()));
+  HostTensor host;
+  if (whole) {
+    CONVOY_TRY(host, HostTensor::allocate(desc));
+    fill_random(desc, host.data.get(), seed);
+  } else {
+    CONVOY_TRY(host, pattern_of(desc.type, seed));
+  }
+  std::size_t filled = std::min(bytes, static_cast<std::size_t>(host.desc.bytes()));
   CONVOY_CHECK(queue.copy_in(memory.data(), host.data.get(), filled));
   CONVOY_CHECK(queue.finish());  // `host` goes away
   for (; filled < bytes; filled *= 2) {

@@ -127,8 +127,7 @@ class Screener {
         all = false;  // and on: one behind it may be quicker
         continue;
       }
-      std::vector<Runner> planned = bench.plan(std::span(&each.candidate, 1));
-      Runner& runner = planned.front();
+      Runner runner = bench.plan(each.candidate);
       if (runner.plan != nullptr &&
           filtered(problem_, *each.engine, each.candidate.knobs, options_.filter, request_, runner.plan.get())) {
         continue;

@@ -12,14 +12,9 @@
 #include "select/measure/compare.h"
 #include "select/measure/problem_data.h"
 #include "select/measure/timer.h"
+#include "select/runner.h"
 
 namespace convoy::selection {
-
-// A candidate that was planned, with what is known of it.
-struct Runner {
-  std::unique_ptr<ConvPlan> plan;  // null where it failed
-  Measurement measurement;
-};
 
 class Testbed {
  public:
@@ -87,9 +82,9 @@ class Testbed {
   std::unique_ptr<Expectation> expectation_;  // made when it is first needed
 };
 
-// On the request's device. `oracle_terms`: products that an oracle on the CPU may compute; where that is too few for
-// the whole output it checks at least 4,096 elements. `threads` of the host are for that. Errors: no memory for the
-// data (with what was needed and what is free), no such device.
+// On the request's device. `oracle_terms`: products that an oracle on the CPU may compute, one on a GPU 20 times as
+// many; where that is too few for the whole output it checks at least 4,096 elements. `threads` of the host are for
+// that. Errors: no memory for the data (with what was needed and what is free), no such device.
 Result<std::unique_ptr<Testbed>> make_testbed(const ConvProblem& problem, const PlanRequest& request, CacheState caches,
                                               std::int64_t oracle_terms, std::uint64_t seed = 1);
 

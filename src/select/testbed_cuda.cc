@@ -36,6 +36,10 @@ constexpr double most_sweeps = 64;
 constexpr int most_patience = 16;
 constexpr double worth_waiting = 0.9;  // of the time before, with a longer head start
 constexpr int most_oracle_threads = 16;
+// Of what an oracle on the CPU may compute. The host looks at each output that the oracle computed, for every
+// candidate: with a quarter of a million of them that took longer than timing a candidate.
+constexpr std::int64_t device_terms = 20;
+constexpr std::int64_t terms_an_output = 4000;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
@@ -60,7 +64,8 @@ class CudaTestbed final : public Testbed {
       : Testbed(problem, device, std::move(queue), oracle_terms,
                 std::clamp(request.cpu.logical_cpus, 1, most_oracle_threads)),
         gpu_(*request.cuda),
-        caches_(caches) {}
+        caches_(caches),
+        oracle_terms_(oracle_terms) {}
 
   Result<void> soil(std::size_t workspace_bytes) override {
     const cuda::Turn turn(gpu_.ordinal);
@@ -295,8 +300,11 @@ class CudaTestbed final : public Testbed {
   Result<const cuda::DeviceExpectation*> expectation() {
     if (expectation_ || no_expectation_) return expectation_ ? &*expectation_ : nullptr;
     const Spent spent("verifying: the oracle");
-    auto made = cuda::DeviceExpectation::make(problem_, args(data_.prior(problem_.pass).data()),
-                                              cuda::device_verify_options(), gpu_, stream());
+    VerifyOptions options = cuda::device_verify_options();
+    options.full_terms = std::min(options.full_terms, device_terms * oracle_terms_);
+    options.full_outputs = std::min(options.full_outputs, oracle_terms_ / terms_an_output);
+    auto made =
+        cuda::DeviceExpectation::make(problem_, args(data_.prior(problem_.pass).data()), options, gpu_, stream());
     if (made.ok()) {
       expectation_ = std::move(*made);
       return &*expectation_;
@@ -309,6 +317,7 @@ class CudaTestbed final : public Testbed {
 
   CudaDevice gpu_;
   CacheState caches_;
+  std::int64_t oracle_terms_;
   std::uint64_t seed_ = 1;
   std::vector<EventPair> events_;
   DeviceData data_;

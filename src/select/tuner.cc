@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -30,6 +31,15 @@ constexpr int second_chances = 3;
 constexpr double disturbed_seconds = 0.03;  // times above this are not a disturbance's
 constexpr double promising = 1.5;           // a variant whose first time is within this of the best is timed properly
 
+// How well times are to be known.
+struct Effort {
+  double hopeless;  // so many times slower than the best is out after its first time
+  TimingOptions timing;
+};
+const Effort thorough = {hopeless, {}};
+// Everything has been warm since its first time, and a GPU's sample is a median itself.
+const Effort quick = {1.25, {.warm_ups = 0, .min_samples = 3, .max_samples = 3}};
+
 std::int64_t oracle_terms(const SelectionOptions& options, int threads) {
   const std::int64_t most = VerifyOptions{}.full_terms;
   if (options.budget_seconds <= 0) return most;
@@ -41,7 +51,7 @@ class Tuner {
  public:
   Tuner(const ConvProblem& problem, std::span<const Candidate> ranked, std::size_t wanted,
         std::span<const Engine* const> engines, const SelectionOptions& options, const PlanRequest& request,
-        const SelectionProgress& progress)
+        const SelectionProgress& progress, const Effort& effort, Planner::Batch* ahead = nullptr)
       : problem_(problem),
         ranked_(ranked),
         wanted_(ranked.first(wanted)),
@@ -50,9 +60,11 @@ class Tuner {
         request_(request),
         habits_(habits_on(request)),
         progress_(progress),
+        effort_(effort),
+        ahead_(ahead),
         key_(measurement_key(problem, request, options.caches)),
         start_(monotonic_seconds()),
-        cut_(options.objective.workspace == 0 && options.objective.energy == 0 ? hopeless : infinity) {}
+        cut_(options.objective.workspace == 0 && options.objective.energy == 0 ? effort.hopeless : infinity) {}
 
   Result<Selection> run() {
     CONVOY_CHECK(open_counter());
@@ -78,13 +90,12 @@ class Tuner {
     return time_left() + overtime_seconds >= seconds;
   }
 
+  // Running for the counter takes up to half a second a candidate, more than all else: only where energy counts.
   Result<void> open_counter() {
+    if (options_.objective.energy <= 0) return {};
     auto counter = open_energy_counter(request_);
-    if (counter.ok()) {
-      counter_ = std::move(*counter);
-    } else if (options_.objective.energy > 0) {
-      return counter.error().within(fmt::format("objective '{}'", print(options_.objective)));
-    }
+    if (!counter.ok()) return counter.error().within(fmt::format("objective '{}'", print(options_.objective)));
+    counter_ = std::move(*counter);
     return {};
   }
 
@@ -205,33 +216,53 @@ class Tuner {
   }
 
   void audition_open(Workbench& bench, std::span<const Candidate> candidates) {
+    if (habits_.compiles) return audition_as_planned(bench, candidates);
+    for (const Candidate& candidate : candidates) {
+      const double planning = packing_seconds();
+      if (!affords(candidate, planning) && !gives_first_answer(candidate, planning)) continue;
+      audition_affordable(bench, bench.plan(candidate));
+    }
+  }
+
+  // In the order in which plans are ready: the device measures while the host makes the next ones.
+  void audition_as_planned(Workbench& bench, std::span<const Candidate> candidates) {
+    if (ahead_ != nullptr) return audition_batch(bench, *std::exchange(ahead_, nullptr));
     while (!candidates.empty()) {
-      std::size_t count = std::min(candidates.size(), planned_at_once());
       std::vector<Candidate> affordable;
-      for (const Candidate& candidate : candidates.first(count)) {
-        if (affords(candidate, planning_seconds())) affordable.push_back(candidate);
+      for (const Candidate& candidate : candidates) {
+        if (affords(candidate, planning_)) affordable.push_back(candidate);
       }
-      if (affordable.empty() && gives_first_answer(candidates.front(), planning_seconds())) {
-        affordable.push_back(candidates.front());
-        count = 1;
+      const Candidate& next = candidates.front();
+      candidates = affordable.empty() ? candidates.subspan(1) : std::span<const Candidate>();
+      if (affordable.empty()) {
+        if (!gives_first_answer(next, planning_)) return;
+        affordable.push_back(next);
       }
-      candidates = candidates.subspan(count);
-      const double start = monotonic_seconds();
-      std::vector<Runner> planned = bench.plan(affordable);
-      if (!affordable.empty()) planning_ = monotonic_seconds() - start;
-      for (Runner& runner : planned) {
-        // What planning cost is spent.
-        const Candidate& candidate = runner.measurement.candidate;
-        if (affords(candidate, 0) || gives_first_answer(candidate, 0)) audition(bench, std::move(runner));
+      if (!planner_) planner_.emplace(habits_.planning_threads);
+      audition_batch(bench, *planner_->start(problem_, std::move(affordable), engines_, request_));
+    }
+  }
+
+  void audition_batch(Workbench& bench, Planner::Batch& batch) {
+    for (double start = monotonic_seconds(); auto runner = batch.next(); start = monotonic_seconds()) {
+      planning_ = monotonic_seconds() - start;
+      audition_affordable(bench, std::move(*runner));
+      if (interrupted() || (time_left() <= 0 && best_seconds() < infinity)) {
+        partial_ = true;
+        return;
       }
     }
+  }
+
+  // What planning cost is spent.
+  void audition_affordable(Workbench& bench, Runner runner) {
+    const Candidate& candidate = runner.measurement.candidate;
+    if (affords(candidate, 0) || gives_first_answer(candidate, 0)) audition(bench, std::move(runner));
   }
 
   bool gives_first_answer(const Candidate& candidate, double planning) const {
     return first_answer_by(2 * predicted(candidate) + planning);
   }
-
-  std::size_t planned_at_once() const { return !habits_.compiles ? 1 : time_left() < infinity ? 16 : 32; }
 
   // Where compiling decides, what the plans before took.
   double planning_seconds() const { return habits_.compiles ? planning_ : packing_seconds(); }
@@ -300,8 +331,9 @@ class Tuner {
 
   void race(Workbench& bench, const std::vector<Runner*>& runners, double seconds) {
     if (runners.empty()) return;
-    const double budget = std::min(seconds, unbudgeted_seconds * static_cast<double>(runners.size()));
-    bench.sample(runners, budget, [this] { return time_left() > 0; });
+    TimingOptions timing = effort_.timing;
+    timing.budget_seconds = std::min(seconds, unbudgeted_seconds * static_cast<double>(runners.size()));
+    bench.sample(runners, timing, [this] { return time_left() > 0; });
     const double best = best_seconds();
     for (Runner* runner : runners) {
       Measurement& measurement = runner->measurement;
@@ -364,7 +396,7 @@ class Tuner {
     if (open->empty()) return settled_.back().failure ? std::nullopt : std::optional(settled_.back().median_seconds);
     const double best = best_seconds();
     if (!affords(candidate, planning_seconds())) return std::nullopt;
-    Runner* const runner = audition(bench, std::move(bench.plan({&candidate, 1}).front()));
+    Runner* const runner = audition(bench, bench.plan(candidate));
     if (runner == nullptr) return std::nullopt;
     if (runner->measurement.median_seconds > promising * best && cut_ < infinity) {
       runner->plan.reset();
@@ -484,10 +516,13 @@ class Tuner {
   const PlanRequest& request_;
   const Habits habits_;
   const SelectionProgress& progress_;
+  const Effort effort_;
+  Planner::Batch* ahead_;  // null: plans are made here
   const MeasurementKey key_;
   const double start_;
   const double cut_;  // so many times slower than the best is out
 
+  std::optional<Planner> planner_;  // once it is needed
   std::optional<EnergyCounter> counter_;
   std::vector<Contestant> contestants_;  // engines with their default candidates, best predicted first
   std::vector<Candidate> open_;          // of those, the ones to measure
@@ -510,7 +545,14 @@ class Tuner {
 Result<Selection> choose_by_measuring(const ConvProblem& problem, std::span<const Candidate> ranked, std::size_t wanted,
                                       std::span<const Engine* const> engines, const SelectionOptions& options,
                                       const PlanRequest& request, const SelectionProgress& progress) {
-  return Tuner(problem, ranked, wanted, engines, options, request, progress).run();
+  return Tuner(problem, ranked, wanted, engines, options, request, progress, thorough).run();
+}
+
+Result<Selection> measure_offered(const ConvProblem& problem, std::span<const Candidate> candidates,
+                                  std::span<const Engine* const> engines, const SelectionOptions& options,
+                                  const PlanRequest& request, Planner::Batch* planned,
+                                  const SelectionProgress& progress) {
+  return Tuner(problem, candidates, candidates.size(), engines, options, request, progress, quick, planned).run();
 }
 
 }  // namespace convoy::selection

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "convoy/selection.h"
+#include "select/planner.h"
 
 namespace convoy::selection {
 
@@ -24,5 +25,14 @@ Result<Selection> choose_by_measuring(const ConvProblem& problem, std::span<cons
 Result<Selection> select_with_first(const ConvProblem& problem, std::span<const Engine* const> engines,
                                     const SelectionOptions& options, const PlanRequest& request,
                                     std::span<const Candidate> first, const SelectionProgress& progress);
+
+// The same with `candidates` and no others, all of which can run the problem and pass the filter, and with less effort:
+// one that takes over 1.25 times as long as the best is cut off after its first time, and few samples are taken of the
+// rest, as who times what cuDNN offers before a program starts wants it. `planned`: plans of those that the store does
+// not know, being made; null: they are made here.
+Result<Selection> measure_offered(const ConvProblem& problem, std::span<const Candidate> candidates,
+                                  std::span<const Engine* const> engines, const SelectionOptions& options,
+                                  const PlanRequest& request, Planner::Batch* planned,
+                                  const SelectionProgress& progress);
 
 }  // namespace convoy::selection

@@ -3,13 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <thread>
 
 #include "base/clock.h"
 #include "base/spent.h"
-#include "core/provider.h"
 #include "core/stages.h"
 
 namespace convoy::selection {
@@ -57,42 +54,8 @@ double Workbench::setup_seconds(const ConvProblem& problem, const PlanRequest& r
          static_cast<double>(problem.w.bytes()) * seconds_per_weight_byte;
 }
 
-std::vector<Runner> Workbench::plan(std::span<const Candidate> candidates) const {
-  const Spent spent("waiting for plans");
-  std::vector<Runner> runners(candidates.size());
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < candidates.size(); i = next++) runners[i] = plan(candidates[i]);
-  };
-  std::vector<std::jthread> others;
-  const int threads = habits_.planning_threads;
-  for (std::size_t i = 1; i < std::min(candidates.size(), static_cast<std::size_t>(threads)); ++i) {
-    others.emplace_back(work);
-  }
-  work();
-  others.clear();  // joins them
-  return runners;
-}
-
 Runner Workbench::plan(const Candidate& candidate) const {
-  const Spent spent("planning, all threads");
-  Runner runner;
-  Measurement& measurement = runner.measurement;
-  measurement.candidate = candidate;
-  if (const Engine* engine = engine_of(candidate)) {
-    measurement.revision = engine->info().revision;
-    measurement.provider = provider_of(*engine).value_or(engine->info().provider);
-  }
-  auto plan = make_plan(problem_, candidate, engines_, request_);
-  if (plan.ok()) {
-    runner.plan = std::move(*plan);
-    measurement.candidate = runner.plan->candidate();
-    measurement.workspace_bytes = runner.plan->workspace_bytes();
-  } else {
-    measurement.failure = plan.error();
-    measurement.state = MeasurementState::complete;
-  }
-  return runner;
+  return plan_candidate(problem_, candidate, engines_, request_);
 }
 
 void Workbench::audition(Runner& runner, double hopeless_seconds) {
@@ -128,9 +91,8 @@ void Workbench::time_again(Runner& runner) {
   runner.measurement.median_seconds = std::min(runner.measurement.median_seconds, *seconds);
 }
 
-void Workbench::sample(std::span<Runner* const> runners, double budget_seconds, FunctionRef<bool()> keep_going) {
+void Workbench::sample(std::span<Runner* const> runners, const TimingOptions& options, FunctionRef<bool()> keep_going) {
   const Spent spent("sampling");
-  const TimingOptions options{.budget_seconds = budget_seconds};
   const auto timings = testbed_->time(runners, options, keep_going);
   for (std::size_t i = 0; i < runners.size(); ++i) {
     if (timings[i].failure) {
@@ -153,6 +115,7 @@ void Workbench::sample(std::span<Runner* const> runners, double budget_seconds, 
 }
 
 void Workbench::measure_energy(Runner& runner, EnergyCounter& counter) {
+  const Spent spent("energy");
   const auto before = counter.joules();
   const auto runs = testbed_->run_for(*runner.plan, habits_.energy_seconds);
   const auto after = counter.joules();

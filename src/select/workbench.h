@@ -10,6 +10,7 @@
 #include "convoy/selection.h"
 #include "select/measure/energy.h"
 #include "select/measure/habits.h"
+#include "select/planner.h"
 #include "select/testbed.h"
 
 namespace convoy::selection {
@@ -27,9 +28,8 @@ class Workbench {
   // Roughly what make() and the oracle's part of a first audition take.
   static double setup_seconds(const ConvProblem& problem, const PlanRequest& request, std::int64_t oracle_terms);
 
-  // Plans the candidates, a runner each in their order. A failure is in the measurement. For a GPU, where planning
-  // compiles kernels, on several of the host's threads.
-  std::vector<Runner> plan(std::span<const Candidate> candidates) const;
+  // With the constant weights of the testbed. A failure is in the measurement.
+  Runner plan(const Candidate& candidate) const;
 
   // Runs it once on NaN-filled output and workspace, verifies, and takes a first, rough time. A candidate that fails
   // has `failure` set and loses its plan. On a GPU the time is that first execution's where it is well above
@@ -42,7 +42,7 @@ class Workbench {
   void time_again(Runner& runner);
 
   // Times the runners side by side and fills in their measurements; `complete` where the timer was satisfied.
-  void sample(std::span<Runner* const> runners, double budget_seconds, FunctionRef<bool()> keep_going);
+  void sample(std::span<Runner* const> runners, const TimingOptions& options, FunctionRef<bool()> keep_going);
 
   // Set once the device takes no more calls of this process: what is known stays, nothing more can be measured.
   const std::optional<Error>& lost() const { return lost_; }
@@ -54,7 +54,6 @@ class Workbench {
   Workbench(const ConvProblem& problem, std::span<const Engine* const> engines, const PlanRequest& request,
             std::unique_ptr<Testbed> testbed);
 
-  Runner plan(const Candidate& candidate) const;
   Result<void> try_audition(Runner& runner, double hopeless_seconds);
   Result<void> verify(Measurement& measurement);
   void fail(Runner& runner, const Error& error);

@@ -37,6 +37,7 @@ struct FakeEngine : Engine {
     DeviceKind device = DeviceKind::cpu;       // on a GPU it runs on testing/fake_driver.cc, whose memory is the host's
     std::function<Result<void>(const ExecContext&)> launch = {};  // instead of computing
     std::string plan_refusal = {};                                // why planning refuses what `refusal` lets pass
+    double plan_seconds = 0;                                      // that planning takes
   };
 
   FakeEngine(std::string name, Behaviour behaviour) : behaviour_(std::move(behaviour)) {
@@ -97,6 +98,7 @@ struct FakeEngine : Engine {
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,
                                          const PlanRequest& request) const override {
     if (behaviour_.plans != nullptr) ++*behaviour_.plans;
+    std::this_thread::sleep_for(std::chrono::duration<double>(behaviour_.plan_seconds));
     if (!behaviour_.plan_refusal.empty()) return Error{ErrorCode::unsupported, behaviour_.plan_refusal};
     if (behaviour_.plan_fails) return Error{ErrorCode::internal, info_.name + " can't plan"};
     auto plan = std::make_unique<FakePlan>();
