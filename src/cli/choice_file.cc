@@ -145,13 +145,18 @@ std::vector<KnownCost> known_costs(std::span<const TuningRecord> records, std::s
   return all;
 }
 
-std::string choice_file(std::span<const KnownCost> costs, const ChoiceOptions& options) {
-  std::string text = "convoy-choices 2\n";
+std::string time_lines(std::span<const KnownCost> costs) {
+  std::string text;
   for (const KnownCost& known : costs) {
     text +=
         fmt::format("time\t{}\t{}\t{}\t{}\t{}", known.device, known.cudnn, known.problem, known.candidate, known.cost);
     text += known.math == MathMode::strict ? "\n" : fmt::format("\t{}\n", name_of(known.math));
   }
+  return text;
+}
+
+std::string choice_file(std::span<const KnownCost> costs, const ChoiceOptions& options) {
+  std::string text = "convoy-choices 2\n" + time_lines(costs);
   for (const SelectionRule& rule : rules_for_programs(options.rules)) {
     text += fmt::format("rule\t{}\t{}\n", rule.pattern, print(rule.candidate));
   }
@@ -162,6 +167,7 @@ std::string choice_file(std::span<const KnownCost> costs, const ChoiceOptions& o
   if (filter.workspace_limit) text += fmt::format("filter\tworkspace\t{}\n", *filter.workspace_limit);
   if (options.sm_count > 0) text += fmt::format("filter\tsm-count\t{}\n", options.sm_count);
   if (options.strict) text += "strict\n";
+  if (options.like_benchmark) text += "like-benchmark\n";
   return text;
 }
 

@@ -6,6 +6,8 @@
 //   rule    PATTERN  CANDIDATE                                   in the order of the rules file
 //   filter  engines GLOBS | deterministic | notes GLOBS | workspace BYTES | sm-count N
 //   strict                                                       what can't be obeyed fails the program's query
+//   like-benchmark                                               what notes say is lost is left to the program's
+//   filters
 // A problem keeps the alignments it was measured with. It has math=strict, since nobody tells cuDNN the math mode.
 #pragma once
 
@@ -24,7 +26,8 @@ struct ChoiceOptions {
   std::vector<SelectionRule> rules;
   bool strict = false;
   Objective objective;
-  int sm_count = 0;  // only what was measured with so many SMs counts; 0: with all
+  bool like_benchmark = false;  // what notes say is left to the program's filters
+  int sm_count = 0;             // only what was measured with so many SMs counts; 0: with all
 };
 
 // Whether anything besides the objective is asked for: then the program is steered with an empty database, too.
@@ -52,6 +55,9 @@ struct KnownCost {
 // out.
 std::vector<KnownCost> known_costs(std::span<const TuningRecord> records, std::span<const Engine* const> engines,
                                    const Objective& objective, int sm_count);
+
+// A line each, as the choice file has them.
+std::string time_lines(std::span<const KnownCost> costs);
 
 std::string choice_file(std::span<const KnownCost> costs, const ChoiceOptions& options);
 

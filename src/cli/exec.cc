@@ -17,6 +17,7 @@
 #include "cli/diagnosis.h"
 #include "cli/live_report.h"
 #include "cli/program.h"
+#include "cli/tuning_server.h"
 #include "convoy/tuning_database.h"
 #include "io/file.h"
 #include "report/record.h"
@@ -38,6 +39,8 @@ struct ExecFlags {
   std::string diagnosis;  // a folder; empty: it isn't asked for
   bool steer = false;
   bool strict = false;
+  bool like_benchmark = false;
+  double tune = 0;  // seconds; 0: nothing is measured
   std::vector<std::string> program;
 };
 
@@ -60,8 +63,8 @@ void pass_on(int signal) {
 }
 
 // Runs the program to its end; signals that end this process go to it. Its exit code, 128 + N where signal N ended it.
-// Meanwhile `live` (may be null) writes its report; SIGUSR2 is for it then.
-Result<int> run_program(std::vector<std::string> arguments, LiveReport* live) {
+// Meanwhile `live` (may be null) writes its report, SIGUSR2 is for it then, and `tuning` (likewise) measures.
+Result<int> run_program(std::vector<std::string> arguments, LiveReport* live, TuningServer* tuning) {
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
@@ -81,6 +84,7 @@ Result<int> run_program(std::vector<std::string> arguments, LiveReport* live) {
     ::_exit(errno == ENOENT ? 127 : 126);
   }
   for (const int signal : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) std::signal(signal, pass_on);
+  if (tuning != nullptr) tuning->begin();
   const auto started = live != nullptr ? live->start() : Result<void>();
   int status = 0;
   while (::waitpid(child, &status, 0) < 0) {
@@ -176,11 +180,12 @@ Result<ChoiceOptions> choice_options(const Program& program, const ExecFlags& fl
                        .rules = std::move(selection.rules),
                        .strict = flags.strict,
                        .objective = selection.objective,
+                       .like_benchmark = flags.like_benchmark,
                        .sm_count = program.shared.sm_count};
 }
 
 // What the database knows. That it knows nothing is said, and no error: the program runs as ever.
-Result<std::vector<KnownCost>> costs_in_database(const Program& program, const ChoiceOptions& options) {
+Result<std::vector<KnownCost>> costs_in_database(const Program& program, const ChoiceOptions& options, bool tunes) {
   std::vector<KnownCost> costs;
   if (program.shared.no_database) return costs;
   CONVOY_TRY(const std::string path, TuningDatabase::default_path());
@@ -190,7 +195,7 @@ Result<std::vector<KnownCost>> costs_in_database(const Program& program, const C
     CONVOY_TRY(const auto records, (*database)->records());
     costs = known_costs(records, all_engines(), options.objective, options.sm_count);
   }
-  if (costs.empty()) {
+  if (costs.empty() && !tunes) {
     const bool times = options.objective == Objective();
     program.note(fmt::format(
         "convoy exec: {} has no measurement of cuDNN's engines{}{}, so {} (convoy tune RECORD --device cuda{}{})", path,
@@ -204,9 +209,9 @@ Result<std::vector<KnownCost>> costs_in_database(const Program& program, const C
 }
 
 // Hands what is known and asked for to the program's processes.
-Result<void> steer(const Program& program, const ChoiceOptions& options, TemporaryFolder& folder) {
-  CONVOY_TRY(const auto costs, costs_in_database(program, options));
-  if (costs.empty() && !asks_for_something(options)) return {};
+Result<void> steer(const Program& program, const ChoiceOptions& options, bool tunes, TemporaryFolder& folder) {
+  CONVOY_TRY(const auto costs, costs_in_database(program, options, tunes));
+  if (costs.empty() && !asks_for_something(options) && !tunes) return {};
   const std::string text = choice_file(costs, options);
   CONVOY_TRY(const std::string file, folder.file("choices.txt"));
   CONVOY_CHECK(io::write_file(file, std::as_bytes(std::span(text))));
@@ -293,7 +298,18 @@ Result<int> exec(const Program& program, const ExecFlags& flags) {
   CONVOY_TRY(const ChoiceOptions options, choice_options(program, flags));
   TemporaryFolder folder;
   const bool asked = asks_for_something(options) || options.objective != Objective();
-  if (file.empty() || flags.steer || asked) CONVOY_CHECK(steer(program, options, folder));
+  const bool chooses = asked || flags.like_benchmark || flags.tune > 0;
+  if (file.empty() || flags.steer || chooses) CONVOY_CHECK(steer(program, options, flags.tune > 0, folder));
+  std::unique_ptr<TuningServer> tuning;
+  if (flags.tune > 0) {
+    if (program.shared.no_database) {
+      return Error{ErrorCode::invalid_argument,
+                   "--tune: what it measures goes to the tuning database, which --no-db leaves alone"};
+    }
+    CONVOY_TRY(const std::string socket, folder.file("tuner"));
+    CONVOY_TRY(tuning, TuningServer::listen(program, options, socket, flags.tune));
+    ::setenv(describe(Variable::tuner).name.data(), socket.c_str(), 1);
+  }
   // What became of rules is in a record.
   if (file.empty() && !options.rules.empty()) {
     CONVOY_TRY(file, folder.file("record.jsonl"));
@@ -308,7 +324,8 @@ Result<int> exec(const Program& program, const ExecFlags& flags) {
   const std::string preload = before == nullptr || *before == 0 ? library : library + ":" + before;
   ::setenv("LD_PRELOAD", preload.c_str(), 1);
   if (!file.empty()) ::setenv(describe(Variable::record).name.data(), file.c_str(), 1);
-  CONVOY_TRY(const int code, run_program(flags.program, live.get()));
+  CONVOY_TRY(const int code, run_program(flags.program, live.get(), tuning.get()));
+  if (tuning != nullptr) program.note(fmt::format("convoy exec: {}", tuning->end()));
   if (file.empty()) return code;
   CONVOY_TRY(const std::string text, collect(file.string()));
   if (text.empty()) {
@@ -361,6 +378,16 @@ void add_exec(Parser app, Program& program) {
   command.add_flag("--strict,!--fallback", flags->strict,
                    "What rules and filters ask for and can't be had fails the program's call; with --fallback, the "
                    "default, it is a warning, and the choice goes on");
+  command.add_flag(
+      "--like-benchmark", flags->like_benchmark,
+      "Put first whatever is known to be fastest, with any note that cuDNN says: the program's own filters "
+      "decide, as in benchmark mode. The record and the report say what that adds");
+  command
+      .add_option("--tune", flags->tune,
+                  "Measure what the program asks cuDNN for and nobody knows yet, while it waits, for so long in all")
+      .type_name("SECONDS")
+      .unit({{"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}})
+      .range(0.0, 1e6);
   command.add_flag("--steer", flags->steer,
                    "With --record: choose by what was measured, too (without --record, or with a flag that chooses, it "
                    "does)");

@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <deque>
 #include <limits>
 #include <span>
+#include <thread>
 
 #include "base/clock.h"
 #include "base/spent.h"
 #include "cli/interrupt.h"
+#include "cli/offers.h"
 #include "cli/tune_report.h"
 #include "cli/tuning.h"
 #include "core/provider.h"
@@ -22,7 +26,10 @@
 #include "select/candidates.h"
 #include "select/filter.h"
 #include "select/former_knobs.h"
+#include "select/measure/habits.h"
 #include "select/objective.h"
+#include "select/planner.h"
+#include "select/remembered.h"
 #include "select/rounds.h"
 #include "select/tuner.h"
 
@@ -32,6 +39,7 @@ namespace {
 constexpr double kSecondsOfEach = 2;     // where no budget is given
 constexpr std::int64_t kAutomatic = -1;  // a knob that is left to cuDNN
 constexpr const char* kGraphEngines = "cudnn.eng";
+constexpr std::size_t kProblemsAhead = 3;  // whose plans are made while one is measured
 
 // Where a share of the time comes from.
 enum class Share { of_what_ran, of_the_best_known, predicted, unknown };
@@ -75,11 +83,15 @@ class RecordTuner {
     same_library_ = is_same_library(record.cudnn);
     list(record);
     const Spent spent("finding what ran");
-    for (Recorded& each : recorded_) find_what_ran(each);
+    on_all_threads([this](Recorded& each) {
+      find_what_ran(each);
+      estimate(each);
+    });
     weigh();
   }
 
   Result<void> run() {
+    if (request_.kind() == DeviceKind::cuda) measure_what_is_offered();
     if (program_.shared.budget < 0) {
       for (Recorded& each : recorded_) {
         if (interrupted()) break;
@@ -93,6 +105,8 @@ class RecordTuner {
   }
 
   std::span<const Recorded> recorded() const { return recorded_; }
+  // How long it took to measure what a program is offered, of all problems.
+  double offered_seconds() const { return offered_seconds_; }
   bool same_library() const { return same_library_; }
   const std::string& here() const { return here_; }  // "cuDNN 9.14.0"
 
@@ -192,6 +206,18 @@ class RecordTuner {
     }
   }
 
+  // What is asked of engines takes tens of milliseconds a problem.
+  template <class Body>
+  void on_all_threads(Body body) {
+    std::atomic<std::size_t> next = 0;
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < std::max(1, request_.cpu.logical_cpus); ++i) {
+      threads.emplace_back([&] {
+        for (std::size_t at = next++; at < recorded_.size(); at = next++) body(recorded_[at]);
+      });
+    }
+  }
+
   void find_what_ran(Recorded& each) {
     for (const report::RecordedPlan& plan : each.plans) {
       auto candidate = measurable(each.problem, plan.candidate);
@@ -225,7 +251,6 @@ class RecordTuner {
   void weigh() {
     double sum = 0;
     for (Recorded& each : recorded_) {
-      estimate(each);
       each.share = each.seconds * static_cast<double>(each.calls);
       if (each.inferred) sum += each.share;
     }
@@ -280,48 +305,108 @@ class RecordTuner {
         });
   }
 
+  // First, of all problems, what ran and what cuDNN would offer: what benchmark mode builds and times. Then what runs
+  // in place of a plan.
+  void measure_what_is_offered() {
+    const double start = monotonic_seconds();
+    measure_quickly([this](const Recorded& each) {
+      return offers(each.problem, ran_once(each), program_.engines(), options_.filter, request_);
+    });
+    offered_seconds_ = monotonic_seconds() - start;
+    measure_quickly([this](const Recorded& each) {
+      return stand_ins(each.problem, program_.engines(), options_.filter, request_);
+    });
+  }
+
+  // While one problem is measured the plans of the next ones are made.
+  template <class List>
+  void measure_quickly(List list) {
+    struct Open {
+      std::vector<Candidate> candidates;
+      std::unique_ptr<selection::Planner::Batch> plans;
+    };
+    const auto engines = program_.engines();
+    selection::Planner planner(selection::habits_on(request_).planning_threads);
+    std::deque<Open> begun;
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < recorded_.size() && recorded_[i].inferred; ++i) {
+      for (; next < recorded_.size() && recorded_[next].inferred && next <= i + kProblemsAhead; ++next) {
+        const Recorded& each = recorded_[next];
+        Open open{unsettled(each.problem, list(each), engines, options_, request_), nullptr};
+        open.plans = planner.start(each.problem, open.candidates, engines, request_);
+        begun.push_back(std::move(open));
+      }
+      const Open open = std::move(begun.front());
+      begun.pop_front();
+      if (interrupted() || left() <= 0) break;
+      if (open.candidates.empty()) continue;
+      SelectionOptions options = options_;
+      options.budget_seconds = options_.budget_seconds > 0 ? left() : 0;
+      measured_so(recorded_[i], true, [&](const SelectionProgress& progress) {
+        return selection::measure_offered(recorded_[i].problem, open.candidates, engines, options, request_,
+                                          open.plans.get(), progress);
+      });
+    }
+  }
+
+  // What ran, each once.
+  static std::vector<Candidate> ran_once(const Recorded& each) {
+    std::vector<Candidate> candidates;
+    for (const auto& ran : each.ran) {
+      if (ran && std::find(candidates.begin(), candidates.end(), *ran) == candidates.end()) candidates.push_back(*ran);
+    }
+    return candidates;
+  }
+
   void measure(Recorded& each, double seconds, bool likely_only) {
     SelectionOptions options = options_;
     options.budget_seconds = seconds;  // 0: no limit; negative: nothing is measured
     options.likely_only = likely_only;
-    std::vector<Candidate> first;
-    for (const auto& ran : each.ran) {
-      if (ran && std::find(first.begin(), first.end(), *ran) == first.end()) first.push_back(*ran);
-    }
-    for (Candidate& own : own_engines(each.problem)) {
+    std::vector<Candidate> first = ran_once(each);
+    for (Candidate& own : stand_ins(each.problem, program_.engines(), options_.filter, request_)) {
       if (std::find(first.begin(), first.end(), own) == first.end()) first.push_back(std::move(own));
     }
+    measured_so(each, likely_only, [&](const SelectionProgress& progress) {
+      return selection::select_with_first(each.problem, program_.engines(), options, request_, first, progress);
+    });
+  }
+
+  // `some`: there are other candidates.
+  template <class Select>
+  void measured_so(Recorded& each, bool some, Select select) {
     std::vector<Candidate> seen;
-    auto selection = selection::select_with_first(
-        each.problem, program_.engines(), options, request_, first, [&](const Measurement& measurement, int, int) {
-          if (std::find(seen.begin(), seen.end(), measurement.candidate) == seen.end()) {
-            seen.push_back(measurement.candidate);
-          }
-          show(each, measurement);
-          return !interrupted();
-        });
+    auto selection = select([&](const Measurement& measurement, int, int) {
+      if (std::find(seen.begin(), seen.end(), measurement.candidate) == seen.end()) {
+        seen.push_back(measurement.candidate);
+      }
+      show(each, measurement);
+      return !interrupted();
+    });
     each.measured += static_cast<std::int64_t>(seen.size());
     each.failure.reset();
     if (selection.ok()) {
-      each.selection = *std::move(selection);
-      each.partial = each.selection.partial;
+      each.partial = some || selection->partial;
+      keep(each, *std::move(selection));
     } else {
-      each.failure = selection.error();
-      each.partial = likely_only;
+      each.partial = some;
+      if (!some || each.selection.measurements.empty()) each.failure = selection.error();
     }
   }
 
-  // Convoy's own engines, as they would choose their knobs: where they take a problem they tend to be worth most, and
-  // cuDNN's many configurations would take all of the time.
-  std::vector<Candidate> own_engines(const ConvProblem& problem) const {
-    std::vector<Candidate> candidates;
-    for (const Engine* engine : program_.engines()) {
-      if (!engine->info().provider.empty() || engine->info().oracle || refuse(*engine, problem, request_)) continue;
-      Candidate candidate{engine->info().name, default_knobs(engine->configurations(problem, request_))};
-      const bool forbidden = filtered(problem, *engine, candidate.knobs, options_.filter, request_).has_value();
-      if (!forbidden) candidates.push_back(std::move(candidate));
+  // With what earlier looks at other candidates found.
+  void keep(Recorded& each, Selection found) {
+    for (Measurement& before : each.selection.measurements) {
+      const bool again = std::ranges::any_of(found.measurements,
+                                             [&](const Measurement& m) { return m.candidate == before.candidate; });
+      if (!again) found.measurements.push_back(std::move(before));
     }
-    return candidates;
+    selection::sort_measurements(found.measurements);
+    const Measurement* const best =
+        selection::best_of(found.measurements, options_.objective, found.candidate, [&](const Measurement& m) {
+          return selection::may_be_chosen(each.problem, m, program_.engines(), options_.filter, request_);
+        });
+    if (best != nullptr) found.candidate = best->candidate;
+    each.selection = std::move(found);
   }
 
   void show(const Recorded& each, const Measurement& measurement) {
@@ -356,6 +441,7 @@ class RecordTuner {
   const PlanRequest& request_;
   WatchedStore& store_;
   report::Progress bar_;
+  double offered_seconds_ = 0;
   bool same_library_ = true;
   std::string here_, recorded_with_;
   std::vector<Recorded> recorded_;  // what the program is inferred to do first, the largest shares first
@@ -513,11 +599,16 @@ Result<int> tune_record(const Program& program, const report::Record& record, co
                   timed, calls, report::seconds(seconds), report::seconds(seconds - gain), report::seconds(gain),
                   report::percent(seconds > 0 ? gain / seconds : 0)));
   if (elsewhere > 0) {
-    program.say(fmt::format("{} more with engines that a program is not given: other math or other notes",
-                            report::seconds(elsewhere)));
+    program.say(
+        fmt::format("{} more with other math or other notes, which convoy exec --like-benchmark gives a program as "
+                    "far as its own filters take them",
+                    report::seconds(elsewhere)));
   }
   program.say(fmt::format("covers {:.0f}% of the calls' time, shared out {}", 100 * tuner.covered(),
                           tuner.predicted_and_known()));
+  if (tuner.offered_seconds() > 0) {
+    program.say(fmt::format("what cuDNN offers first was measured in {}", report::seconds(tuner.offered_seconds())));
+  }
   program.say(fmt::format("{} problems, {}; {} in {}, in {}", tuner.recorded().size(),
                           settled > 0 ? fmt::format("{} had nothing open and were skipped", settled) : "none skipped",
                           measured == 0 ? "nothing to measure" : fmt::format("{} candidates measured", measured),
@@ -542,6 +633,7 @@ Result<int> tune_record(const Program& program, const report::Record& record, co
                     {"gain_seconds", gain},
                     {"elsewhere_seconds", elsewhere},
                     {"seconds", spent},
+                    {"offered_seconds", tuner.offered_seconds()},
                     {"spent", spent_json()},
                     {"plan", plan},
                     {"rules", rules},

@@ -115,6 +115,8 @@ Result<Choices> Choices::parse(std::string_view text) {
     const std::string_view kind = take(line, '\t');
     if (kind == "strict") {
       choices.strict = true;
+    } else if (kind == "like-benchmark") {
+      choices.like_benchmark = true;
     } else if (kind == "filter") {
       if (const auto filter = read_filter(line, choices.filters); !filter.ok()) return damaged(filter.error().message);
     } else if (kind == "rule") {
@@ -125,21 +127,39 @@ Result<Choices> Choices::parse(std::string_view text) {
       if (!candidate.ok()) return damaged(candidate.error().message);
       choices.rules.push_back({std::string(pattern), *std::move(parsed), *std::move(candidate)});
     } else if (kind == "time") {
-      const std::string_view device = take(line, '\t'), cudnn = take(line, '\t'), problem = take(line, '\t');
-      auto candidate = read_candidate(take(line, '\t'), number, choices.remarks);
-      if (!candidate.ok()) return damaged(candidate.error().message);
-      double cost = 0;
-      if (!read(take(line, '\t'), cost) || !(cost > 0)) return damaged("no time at its end");
-      const auto math = line.empty() ? Result<MathMode>(MathMode::strict) : parse_math_mode(line);
-      if (!math.ok()) return damaged("math " + math.error().message);
-      Row row{{}, {*std::move(candidate), cost, *math}};
-      const std::string key = key_of(device, cudnn, without_alignments(problem, row.alignments));
-      choices.times_[key].push_back(std::move(row));
+      CONVOY_CHECK(choices.read_time(line, number));
     } else {
       return damaged(fmt::format("'{}' is no kind of line", kind));
     }
   }
   return choices;
+}
+
+Result<void> Choices::read_time(std::string_view fields, int line) {
+  const auto damaged = [&](std::string_view what) {
+    return Error{ErrorCode::corrupt, fmt::format("line {}: {}", line, what)};
+  };
+  const std::string_view device = take(fields, '\t'), cudnn = take(fields, '\t'), problem = take(fields, '\t');
+  auto candidate = read_candidate(take(fields, '\t'), line, remarks);
+  if (!candidate.ok()) return damaged(candidate.error().message);
+  double cost = 0;
+  if (!read(take(fields, '\t'), cost) || !(cost > 0)) return damaged("no time at its end");
+  const auto math = fields.empty() ? Result<MathMode>(MathMode::strict) : parse_math_mode(fields);
+  if (!math.ok()) return damaged("math " + math.error().message);
+  Row row{{}, {*std::move(candidate), cost, *math}};
+  const std::string key = key_of(device, cudnn, without_alignments(problem, row.alignments));
+  times_[key].push_back(std::move(row));
+  return {};
+}
+
+Result<void> Choices::learn(std::string_view lines) {
+  const std::lock_guard lock(*times_mutex_);
+  for (int number = 1; !lines.empty(); ++number) {
+    std::string_view line = take(lines, '\n');
+    if (take(line, '\t') != "time") return Error{ErrorCode::corrupt, fmt::format("line {}: not a time", number)};
+    CONVOY_CHECK(read_time(line, number));
+  }
+  return {};
 }
 
 void Choices::collect(const std::string& key, const Alignments& callers, std::vector<KnownTime>& known) const {
@@ -166,6 +186,7 @@ void Choices::collect(const std::string& key, const Alignments& callers, std::ve
 }
 
 std::vector<KnownTime> Choices::find(std::string_view device, std::string_view cudnn, std::string_view problem) const {
+  const std::lock_guard lock(*times_mutex_);
   if (times_.empty()) return {};
   Alignments callers;
   std::vector<KnownTime> known;
@@ -176,6 +197,7 @@ std::vector<KnownTime> Choices::find(std::string_view device, std::string_view c
 
 std::vector<KnownTime> Choices::substitutes(std::string_view device, std::string_view cudnn,
                                             std::string_view problem) const {
+  const std::lock_guard lock(*times_mutex_);
   if (times_.empty()) return {};
   Alignments callers;
   const std::string text = without_alignments(problem, callers);

@@ -8,12 +8,17 @@
 //   rule    PATTERN  CANDIDATE                     in the order of the rules file; docs/selection.md has the patterns
 //   filter  engines GLOBS | deterministic | notes GLOBS | workspace BYTES | sm-count N
 //   strict                                         what can't be obeyed fails the program's query
+//   like-benchmark                                 what cuDNN's notes say a configuration loses is left to the
+//   program's
+//                                                  own filters, as in benchmark mode
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -58,6 +63,9 @@ class Choices {
  public:
   // Error: the file is not of this format; the message names the line.
   static Result<Choices> parse(std::string_view text);
+  // Adds `time` lines, which were measured while the program waited. The others of these functions may be called
+  // meanwhile. Error: as of parse().
+  Result<void> learn(std::string_view lines);
 
   // What was measured of a problem on a device by a version of cuDNN ("9.19.0"), each candidate once: of the engines
   // that cuDNN can offer a program. A time that was measured with tensors of a lower alignment serves where there is
@@ -65,11 +73,16 @@ class Choices {
   std::vector<KnownTime> find(std::string_view device, std::string_view cudnn, std::string_view problem) const;
   // The same of all other engines.
   std::vector<KnownTime> substitutes(std::string_view device, std::string_view cudnn, std::string_view problem) const;
-  bool empty() const { return times_.empty() && rules.empty() && filters.texts.empty(); }
+  bool empty() const { return tuner.empty() && times_.empty() && rules.empty() && filters.texts.empty(); }
+
+  void lock() { times_mutex_->lock(); }  // around fork()
+  void unlock() { times_mutex_->unlock(); }
 
   std::vector<Rule> rules;
   Filters filters;
   bool strict = false;
+  bool like_benchmark = false;
+  std::string tuner;                 // the socket of who measures while the program waits; empty: nobody
   std::vector<std::string> remarks;  // lines that are written otherwise today: "line 3: .. is written .. now"
 
  private:
@@ -81,6 +94,9 @@ class Choices {
   void collect(const std::string& key, const Alignments& callers, std::vector<KnownTime>& known) const;
   static std::string without_alignments(std::string_view problem, Alignments& alignments);
 
+  Result<void> read_time(std::string_view fields, int line);
+
+  std::unique_ptr<std::mutex> times_mutex_ = std::make_unique<std::mutex>();
   std::map<std::string, std::vector<Row>, std::less<>> times_;
 };
 

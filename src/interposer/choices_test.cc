@@ -53,6 +53,21 @@ TEST(Choices, ALowerAlignmentServesAHigherOne) {
   EXPECT_EQ(found(",align=4", ",align=4"), "b!") << "and a failure serves its own alignment only";
 }
 
+TEST(Choices, LearnTimesLater) {
+  Choices choices = parsed("like-benchmark\n");
+  EXPECT_TRUE(choices.like_benchmark);
+  EXPECT_TRUE(choices.empty()) << "no time, rule or filter";
+  EXPECT_TRUE(choices.find("g", "9", "fprop:a").empty());
+  ASSERT_TRUE(
+      choices.learn("time\tg\t9\tfprop:a\tcudnn.eng5\t2e-05\ntime\tg\t9\tfprop:a\tcuda.depthwise\t1e-05\n").ok());
+  EXPECT_EQ(choices.find("g", "9", "fprop:a").size(), 1u);
+  EXPECT_EQ(choices.substitutes("g", "9", "fprop:a").size(), 1u);
+  EXPECT_TRUE(choices.learn("").ok());
+  const auto rule = choices.learn("time\tg\t9\tfprop:b\tcudnn.eng5\t2e-05\nrule\t*\tcudnn.eng5\n");
+  ASSERT_FALSE(rule.ok());
+  EXPECT_EQ(rule.error().message, "line 2: not a time");
+}
+
 TEST(Choices, ATimeIsOfTheMathThatItNames) {
   const Choices choices =
       parsed("time\tg\t9\tfprop:a\tcudnn.legacy.fprop1\t3\ntime\tg\t9\tfprop:a\tcudnn.legacy.fprop1\t1\ttf32\n");

@@ -24,12 +24,6 @@ std::vector<Contender> contenders_of(const std::vector<Listed>& listed) {
   return contenders;
 }
 
-std::vector<Listed> ordered(const std::vector<Listed>& listed) {
-  std::vector<Listed> sorted;
-  for (const int i : order_by_time(contenders_of(listed))) sorted.push_back(listed[i]);
-  return sorted;
-}
-
 // The notes of `listed` that say what it loses and `other` does not.
 std::vector<std::string> losses_beyond(const Listed& listed, const Listed& other) {
   std::vector<std::string> losses;
@@ -57,7 +51,9 @@ class Decider {
     const double worth = std::min(kFaster * *first.seconds, *first.seconds - kLaunch);
     if (fastest == nullptr || fastest->seconds >= worth) return Decision{.as_ever = true};
     auto winner = make(fastest->candidate);
-    if (!winner.ok() || !losses_beyond(*winner, first).empty()) return std::nullopt;
+    if (!winner.ok() || !losses_that_count(*winner, first).empty()) return std::nullopt;
+    // The program may filter it, and has the next one where it should be only in the whole list.
+    if (choices_.like_benchmark && (losses_of(winner->notes) & ~accepted) != 0) return std::nullopt;
     Decision decision{.in_front = true, .place = question_.place};
     decision.entries.push_back(*std::move(winner));
     return decision;
@@ -87,6 +83,9 @@ class Decider {
       if (choices_.strict) entries().resize(decision_.obeyed ? 1 : 0);
     } else if (first_list) {
       tell_not_placed();
+      if (choices_.like_benchmark && !entries().empty()) {
+        decision_.adds = losses_beyond(entries().front(), cudnns.front());
+      }
     }
     if (question_.benchmark && !cudnns.empty()) cut(cudnns.front());
     return std::move(decision_);
@@ -94,6 +93,30 @@ class Decider {
 
  private:
   std::vector<Listed>& entries() { return decision_.entries; }
+
+  // What keeps a configuration behind more precise ones: its notes; like benchmark mode those alone that cuDNN doesn't
+  // say, since the program's filters look at all others.
+  const std::vector<std::string>& guarded(const Listed& listed) const {
+    return choices_.like_benchmark ? listed.offer.hidden_notes : listed.notes;
+  }
+  std::vector<Contender> guarded(const std::vector<Listed>& listed) const {
+    std::vector<Contender> contenders;
+    for (const Listed& each : listed) contenders.push_back({guarded(each), each.seconds});
+    return contenders;
+  }
+  std::vector<Listed> ordered(const std::vector<Listed>& listed) const {
+    std::vector<Listed> sorted;
+    for (const int i : order_by_time(guarded(listed))) sorted.push_back(listed[i]);
+    return sorted;
+  }
+  // The notes of `listed` that keep it from going before `other`.
+  std::vector<std::string> losses_that_count(const Listed& listed, const Listed& other) const {
+    std::vector<std::string> notes;
+    for (const std::string& note : losses_beyond(listed, other)) {
+      if (std::ranges::count(guarded(listed), note) > 0) notes.push_back(note);
+    }
+    return notes;
+  }
 
   void assess(Listed& listed, cudnnBackendDescriptor_t configuration) {
     listed.offer = offer_of(configuration, question_.problem);
@@ -170,7 +193,7 @@ class Decider {
     for (const KnownTime& time : missing) {
       auto found = make(time.candidate);
       if (!found.ok() || !found->forbidden.empty()) continue;
-      const auto place = place_in(contenders_of(entries()), {found->notes, found->seconds});
+      const auto place = place_in(guarded(entries()), {guarded(*found), found->seconds});
       if (!place) continue;
       entries().insert(entries().begin() + static_cast<std::ptrdiff_t>(*place), *std::move(found));
       if (++made == kMostMade) return;
@@ -232,7 +255,7 @@ class Decider {
       decision_.not_placed_reason = "the filter takes it away: " + winner->forbidden;
     } else if (has_failed(plain(*winner))) {
       decision_.not_placed_reason = std::string(kNotBuilt);
-    } else if (const auto losses = losses_beyond(*winner, first); !losses.empty()) {
+    } else if (const auto losses = losses_that_count(*winner, first); !losses.empty()) {
       decision_.not_placed_reason =
           fmt::format("{}: {} has no such note", fmt::join(losses, ", "), print(plain(first)));
     } else {

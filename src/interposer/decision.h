@@ -44,7 +44,7 @@ struct Decision {
   bool none_permitted = false;    // the filters take everything away
   bool obeyed = false;            // the rule's candidate is the first entry
   std::string disobeyed;          // why it is not; empty: it is, or this is a fallback list that doesn't have it
-  std::vector<std::string> adds;  // obeyed: what the candidate loses that cuDNN's first does not
+  std::vector<std::string> adds;  // obeyed, or like benchmark mode: what the first loses that cuDNN's first does not
   std::string not_placed;         // the fastest known, if it is not the first entry; empty: it is
   std::string not_placed_reason;
 };

@@ -340,8 +340,10 @@ Choices read_choices() {
 }
 
 Observer* make_observer() {
+  if (environment(Variable::exec) == "off") return nullptr;
   const auto file = environment(Variable::record);
   Choices choices = read_choices();
+  choices.tuner = environment(Variable::tuner).value_or("");
   if (!file && choices.empty()) return nullptr;
   if (real().version / 10000 != cuda::kCudnnMajor) {
     if (real().version != 0) {

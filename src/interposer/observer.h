@@ -12,8 +12,8 @@
 
 namespace convoy::interposer {
 
-// Whether anybody wants to know: CONVOY_RECORD or CONVOY_CHOICES is set, and the program's cuDNN is of the major
-// version that is understood here. Decided once, at the first call.
+// Whether anybody wants to know: CONVOY_RECORD, CONVOY_CHOICES or CONVOY_TUNER is set, CONVOY_EXEC isn't off, and the
+// program's cuDNN is of the major version that is understood here. Decided once, at the first call.
 bool observing();
 
 // From now on executions go by what lies together (steady.h), where the program's cuDNN has all of it.

@@ -49,7 +49,7 @@ struct Query {
 struct Steered {
   std::optional<Candidate> first;                 // what was put first; nothing: nothing was decided
   bool reordered = false;                         // that is not cuDNN's own first
-  std::vector<std::string> adds;                  // what a rule's candidate loses that cuDNN's first does not
+  std::vector<std::string> adds;                  // what it loses that cuDNN's first does not
   std::map<std::string, std::string> not_placed;  // winners that the program could not be given, and why
   std::vector<Candidate> failed;                  // put first, and could not be built
   std::optional<std::size_t> rule;                // the rule that matches

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "interposer/measuring.h"
 #include "interposer/order.h"
+#include "interposer/process.h"
 #include "interposer/real.h"
 #include "interposer/say.h"
 
@@ -109,6 +111,15 @@ void Steering::warn_of(const GraphRow& row, const Rule& rule, const std::string&
   if (warn_once(what)) say(fmt::format("{}: {}; first for {}; {}", what, reason, row.problem, instead));
 }
 
+void Steering::measure(GraphRow& row) {
+  if (row.convolution() == nullptr) return;
+  if (!warn_once(fmt::format("measured {} {}", row.device, row.problem))) return;
+  const std::string times = measured_times(choices_.tuner, current_device(), row.problem);
+  if (const auto learnt = choices_.learn(times); !learnt.ok() && warn_once(learnt.error().message)) {
+    say(fmt::format("convoy exec --tune answers {}: {}", row.problem, learnt.error().message));
+  }
+}
+
 // What is decided for a heuristic is decided once: that how many there are is what a fill then gives.
 std::shared_ptr<Decision> Steering::decision_for(const Ask& ask) {
   if (const auto made = kept(ask.heuristic)) return std::static_pointer_cast<Decision>(made);
@@ -116,6 +127,7 @@ std::shared_ptr<Decision> Steering::decision_for(const Ask& ask) {
     return ask.snapshot.value<cudnnBackendDescriptor_t>(name).value_or(nullptr);
   };
   GraphRow& row = ask.row;
+  if (!choices_.tuner.empty()) measure(row);
   Question question{
       .heuristic = ask.heuristic,
       .problem = row.convolution(),
@@ -166,8 +178,8 @@ void Steering::note(GraphRow& row, const Question& question, const Decision& dec
   }
   if (decision.obeyed) {
     steered.obeyed = true;
-    steered.adds = decision.adds;
   }
+  steered.adds = decision.adds;
   if (question.fallback || decision.entries.empty()) return;
   const Listed& first = decision.entries.front();
   steered.first = without_automatic(first.offer.candidate);

@@ -71,8 +71,14 @@ class Steering {
   // What belongs to a descriptor that is about to be destroyed: to be freed after it.
   std::shared_ptr<void> forget(cudnnBackendDescriptor_t raw);
 
-  void lock() { mutex_.lock(); }  // around fork()
-  void unlock() { mutex_.unlock(); }
+  void lock() {  // around fork()
+    mutex_.lock();
+    choices_.lock();
+  }
+  void unlock() {
+    choices_.unlock();
+    mutex_.unlock();
+  }
 
  private:
   std::shared_ptr<Decision> decision_for(const Ask& ask);
@@ -84,10 +90,12 @@ class Steering {
   Answered count_behind(const Ask& ask);
   Answered fill_behind(const Ask& ask, const Decision& decision);
   bool warn_once(const std::string& key);
+  // Has the problem measured, once, where somebody does that; the program waits.
+  void measure(GraphRow& row);
   void keep(cudnnBackendDescriptor_t raw, std::shared_ptr<void> what);
   std::shared_ptr<void> kept(cudnnBackendDescriptor_t raw);
 
-  const Choices choices_;
+  Choices choices_;
   Recorder& recorder_;
   const std::string version_ = cudnn_version();
   std::mutex mutex_;

@@ -53,11 +53,23 @@ class Choices(unittest.TestCase):
     def test_every_flag_is_a_line(self):
         rules = self.write("some.rules", "filter=3x3 -> cudnn.eng9{k2=3}  # by name\n")
         lines, err = self.choices("--rules", rules, "--deterministic", "--engines", "*,!cudnn.eng7", "--notes", "!FFT",
-                                  "--workspace-limit", "1M", "--sm-count", "66", "--strict")
+                                  "--workspace-limit", "1M", "--sm-count", "66", "--strict", "--like-benchmark")
         self.assertEqual(lines, ["rule\tfilter=3x3\tcudnn.eng9{k2=3}", "filter\tengines\t*,!cudnn.eng7",
                                  "filter\tdeterministic", "filter\tnotes\t!FFT", "filter\tworkspace\t1048576",
-                                 "filter\tsm-count\t66", "strict"])
+                                 "filter\tsm-count\t66", "strict", "like-benchmark"])
         self.assertIn("no measurement of cuDNN's engines with 66 SMs, so only the flags decide", err)
+
+    def test_a_tuner_answers_what_it_knows_and_is_gone_at_the_end(self):
+        """Without a GPU that is nothing."""
+        ask = ("import os, socket; s = socket.socket(socket.AF_UNIX); s.connect(os.environ['CONVOY_TUNER']); "
+               f"s.sendall(b'measure\\t0\\t{PROBLEM}\\n'); print(s.makefile().read())")
+        code, out, err = self.convoy("exec", "--tune", "5", "--", sys.executable, "-c", ask)
+        self.assertEqual((code, out), (0, "end\n\n"), err)
+        self.assertIn("convoy exec: 0 problems measured while the program waited, for 0.00 ns; --device cuda:0: no CUDA device", err)
+        self.assertNotIn("the program chooses as ever", err)
+        code, _, err = self.convoy("exec", "--tune", "soon", "true")
+        self.assertEqual(code, 2)
+        self.assertIn("--tune", err)
 
     def test_nothing_known_and_nothing_asked_for(self):
         code, out, err = self.convoy("exec", "--", "sh", "-c", "echo ${CONVOY_CHOICES-none}")

@@ -4,10 +4,12 @@ import glob
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
 import unittest
 
 CONVOY, PROGRAM, INTERPOSER, LEGACY_PROGRAM, FAKE_DRIVER = sys.argv[1:6]
@@ -120,13 +122,13 @@ class Exec(unittest.TestCase):
         self.assertEqual(out, "ran eng5\nran eng5\n")
         self.assertIn("can't be written", err)
 
-    def choose(self, *arguments, times=None, rules=None, filters=(), strict=False, record=False):
+    def choose(self, *arguments, times=None, rules=None, filters=(), strict=False, like_benchmark=False, record=False):
         """The program with a choice file: exit code, standard output, standard error; with `record` its rows too."""
         choices = pathlib.Path(self.folder.name) / "choices.txt"
         lines = ["convoy-choices 2"]
         lines += [f"time\t\t9.19.0\t{PROBLEM}\t{candidate}\t{seconds}" for candidate, seconds in (times or {}).items()]
         lines += [f"rule\t{pattern}\t{candidate}" for pattern, candidate in (rules or {}).items()]
-        lines += ["filter\t" + text for text in filters] + ["strict"] * strict
+        lines += ["filter\t" + text for text in filters] + ["strict"] * strict + ["like-benchmark"] * like_benchmark
         choices.write_text("\n".join(lines) + "\n")
         environment = {"LD_PRELOAD": INTERPOSER, "CONVOY_CHOICES": str(choices)}
         if not record:
@@ -249,6 +251,61 @@ class Exec(unittest.TestCase):
         self.assertEqual(out, "ran eng5\n")
         self.assertIn("sm-count 200: cuDNN's heuristics refuse it", err)
         self.assertNotIn("ran", self.choose("1", filters=["sm-count\t200"], strict=True)[1].replace("unable", ""))
+
+    def test_like_benchmark_mode_notes_are_left_to_the_program(self):
+        times = {"cudnn.eng7{k2=0}": 4e-5, "cudnn.eng5": 1e-5, "cudnn.eng9{k2=3}": 2e-5, "cudnn.eng12{k2=0}": 5e-6}
+        first = lambda **more: self.choose("--list", "0", times=times, **more)[1].splitlines()[0]
+        self.assertEqual(first(), "mode 0, 4 places: eng7 eng12 eng5 eng9", "eng12 and eng5 are not deterministic, eng7 and eng9 lose nothing")
+        self.assertEqual(first(like_benchmark=True), "mode 0, 4 places: eng12 eng5 eng9 eng7", "the fastest first, one that cuDNN didn't offer too")
+        *_, graph = self.choose("1", times=times, like_benchmark=True, record=True)
+        self.assertEqual((graph["steered"], graph["steered_adds"]), ("cudnn.eng12{k2=0}", ["NONDETERMINISTIC"]))
+        *_, graph = self.choose("1", times=times, record=True)
+        self.assertNotIn("steered", graph)
+
+    def asked_while_it_waits(self, answer, *arguments):
+        """The program, and what it asked a tuner that answers so (None: nobody listens)."""
+        asked, path = [], str(self.record.parent / "tuner")
+        listening = socket.socket(socket.AF_UNIX)
+        listening.bind(path)
+        if answer is not None:
+            listening.listen()
+
+        def serve():
+            while True:
+                connection, _ = listening.accept()
+                with connection, connection.makefile("rw") as file:
+                    asked.append(file.readline())
+                    file.write(answer)
+        threading.Thread(target=serve, daemon=True).start()
+        done = run(PROGRAM, *arguments, LD_PRELOAD=INTERPOSER, CONVOY_TUNER=path)
+        os.unlink(path)
+        return done, asked
+
+    def test_what_is_measured_while_the_program_waits(self):
+        times = "".join(f"time\t\t9.19.0\t{PROBLEM}\t{candidate}\t{seconds}\n" for candidate, seconds in
+                        {**self.FAILED, "cudnn.eng5": 2e-5, "cudnn.eng9{k2=3}": 1e-5}.items())
+        twice = ("--list", "--channels", "8", "--channels", "8", "1")
+        (code, out, err), asked = self.asked_while_it_waits(times + "end\n", *twice)
+        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(asked, [f"measure\t-1\t{PROBLEM}\n"], "once, whatever is asked for")
+        self.assertEqual(out.count("ran eng9\n"), 2, out)
+        as_ever = (0, "ran eng5\n", "")
+        self.assertEqual(self.asked_while_it_waits(times, "1")[0], as_ever, "an answer without an end is none")
+        self.assertEqual(self.asked_while_it_waits(None, "1")[0], as_ever)
+        code, out, err = self.asked_while_it_waits("time\tnonsense\nend\n", "1")[0]
+        self.assertEqual((code, out), as_ever[:2])
+        self.assertIn(f"convoy exec --tune answers {PROBLEM}: line 1", err)
+
+    def test_one_variable_switches_it_off(self):
+        choices = pathlib.Path(self.folder.name) / "choices.txt"
+        choices.write_text("convoy-choices 2\nrule\t*\tcudnn.eng9\n")
+        environment = {"LD_PRELOAD": INTERPOSER, "CONVOY_CHOICES": str(choices), "CONVOY_RECORD": str(self.record), "CONVOY_TUNER": "/nowhere"}
+        self.assertEqual(run(PROGRAM, "1", **environment), (0, "ran eng9\n", ""))
+        self.assertEqual(len(list(self.record.parent.glob("r.jsonl.*"))), 1)
+        for old in self.record.parent.glob("r.jsonl.*"):
+            old.unlink()
+        self.assertEqual(run(PROGRAM, "1", CONVOY_EXEC="off", **environment), (0, "ran eng5\n", ""))
+        self.assertEqual(list(self.record.parent.glob("r.jsonl*")), [])
 
     def test_lower_alignments_serve(self):
         times = {"cudnn.eng7{k2=0}": "inf", "cudnn.eng5": 2e-5, "cudnn.eng9{k2=3}": 1e-5}
