@@ -4,6 +4,7 @@
 
 first      {"seconds": of the first step, "since_start": seconds since this process began, "loss"}
 steps N    {"milliseconds": a step, "each": of every one, "losses"}
+kernels N  {"milliseconds": that the GPU's kernels of a step take together, "launches": of a step}
 
 The first five are those that nobody here had tried when issue 54 was filed; the second five were chosen before any of them was timed
 (1D, 3D, segmentation, detection, diffusion). Inputs are random and stay the same; each program has the type that it is usually run in.
@@ -184,18 +185,18 @@ def s3d(device):
 def deeplabv3(device):
     import torchvision
     model = torchvision.models.segmentation.deeplabv3_resnet50(weights=None, weights_backbone=None, num_classes=21)
-    pictures = torch.randn(16, 3, 512, 512, device=device).to(memory_format=torch.channels_last)
-    labels = torch.randint(21, (16, 512, 512), device=device)
+    pictures = torch.randn(8, 3, 512, 512, device=device).to(memory_format=torch.channels_last)
+    labels = torch.randint(21, (8, 512, 512), device=device)
     return Training(model, lambda model: functional.cross_entropy(model(pictures)["out"].float(), labels), "bf16", torch.channels_last, device)
 
 
 def retinanet(device):
     import torchvision
     model = torchvision.models.detection.retinanet_resnet50_fpn(weights=None, weights_backbone=None, num_classes=91)
-    pictures = [torch.rand(3, 800, 800, device=device) for _ in range(8)]
-    corner = torch.rand(8, 10, 2, device=device) * 600
-    boxes = torch.cat([corner, corner + 20 + torch.rand(8, 10, 2, device=device) * 150], dim=2)
-    targets = [{"boxes": boxes[i], "labels": torch.randint(1, 91, (10,), device=device)} for i in range(8)]
+    pictures = [torch.rand(3, 800, 800, device=device) for _ in range(4)]
+    corner = torch.rand(4, 10, 2, device=device) * 600
+    boxes = torch.cat([corner, corner + 20 + torch.rand(4, 10, 2, device=device) * 150], dim=2)
+    targets = [{"boxes": boxes[i], "labels": torch.randint(1, 91, (10,), device=device)} for i in range(4)]
     return Training(model, lambda model: sum(model(pictures, targets).values()), "bf16", torch.channels_last, device)
 
 
@@ -289,7 +290,16 @@ def main():
         each = [1e3 * (end - begin) for begin, end in zip([start, *ends], ends)]
         return {"milliseconds": total, "each": each, "losses": [float(loss) for loss in losses[-3:]]}
 
-    answer({"first": first, "steps": steps})
+    def kernels(count):
+        wait()
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+            for _ in range(int(count)):
+                program.step()
+            wait()
+        events = profile.key_averages()
+        return {"milliseconds": 1e-3 * sum(event.device_time_total for event in events) / int(count), "launches": sum(event.count for event in events) / int(count)}
+
+    answer({"first": first, "steps": steps, "kernels": kernels})
 
 
 if __name__ == "__main__":

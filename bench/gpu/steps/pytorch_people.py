@@ -1,0 +1,110 @@
+"""PyTorch programs as people have them (bench/pytorch/programs.py), beside benchmark mode."""
+import json
+import math
+import os
+import statistics
+import tempfile
+import time
+
+from steps import harness
+from steps.pytorch import Driven, program, spread, together, under
+
+NAMES = ("r3d_18", "regnet_y_3_2gf", "conv_tasnet", "causal_conv1d", "vae3d_decoder", "wav2letter", "s3d", "deeplabv3", "retinanet", "diffusion_unet")
+
+
+class People(harness.Step):
+    """programs as people have them: from nothing until level with cudnn.benchmark; then plain, benchmark and both steered, in turns; the bound"""
+    ROUNDS = 7
+    SECONDS = 0.4  # of steps a turn
+    TUNING = float(os.environ.get("CONVOY_TUNING_SECONDS", 15))  # beyond what is measured while a program waits
+
+    def units(self):
+        return list(NAMES)
+
+    def run(self, name):
+        self.begun, self.caches = [], []
+        # A database and a kernel cache of its own: nothing is known of a program before its turn.
+        changes = {"CONVOY_DB": str(harness.OUT / f"people-{name}.db"), "CONVOY_KERNEL_CACHE": str(harness.OUT / f"people-{name}-kernels"), "CUDA_CACHE_PATH": ""}
+        before = {key: os.environ.get(key) for key in changes}
+        os.environ.update(changes)
+        try:
+            return self.measured(name)
+        except (RuntimeError, BrokenPipeError, KeyError, ValueError) as error:
+            return {"program": name, "broken": str(error)[-2000:]}
+        finally:
+            for one in self.begun:
+                if one.process.poll() is None:
+                    one.process.kill()
+            for cache in self.caches:
+                cache.cleanup()
+            for key, value in before.items():
+                os.environ.pop(key) if value is None else os.environ.update({key: value})
+
+    def started(self, *command):
+        one = Driven(*command)
+        self.begun.append(one)
+        one.said()
+        return one
+
+    def from_nothing(self, *command):
+        """The program, and its first step: seconds of the step, and since the command began. What the driver compiled for others it doesn't find."""
+        self.caches.append(tempfile.TemporaryDirectory())
+        os.environ["CUDA_CACHE_PATH"] = self.caches[-1].name
+        start = time.monotonic()
+        one = self.started(*command)
+        first = one.ask("first")
+        return one, {"step": first["seconds"], "since_start": time.monotonic() - start, "loss": first["loss"]}
+
+    def measured(self, name):
+        # All on the same processors, whose neighbours (odd ones are the same cores) stay free: most of these steps wait for their host.
+        processors = sorted(os.sched_getaffinity(0))
+        script = ["taskset", "-c", ",".join(map(str, processors[:8:2])), *program("programs.py", name)]
+        record = harness.OUT / f"people-{name}.jsonl"
+        firsts, driven = {}, {}
+        driven["benchmark"], firsts["benchmark"] = self.from_nothing(*script, "--benchmark")
+        driven["tuned while it waits"], firsts["tuned while it waits"] = self.from_nothing(*under("--tune", 600, "--like-benchmark"), *script)
+        recorded, firsts["plain"] = self.from_nothing(*under("--record", record), *script)
+        recorded.ask("steps 2")
+        recorded.end()
+        level = {mode: driven[mode].ask("steps 5") for mode in ("tuned while it waits", "benchmark", "tuned while it waits", "benchmark")}
+        said = {"tuned while it waits": driven.pop("tuned while it waits").end()[-600:]}
+        code, out, err = harness.command([harness.CONVOY, "tune", record, "--device", "cuda", "--budget", self.TUNING, "--json"], seconds=300)
+        tuned = json.loads(out)
+        kept = ("measured", "partial", "seconds", "offered_seconds", "calls", "timed_calls", "seconds_of_what_ran", "gain_seconds", "elsewhere_seconds", "spent")
+        steered = under("--like-benchmark")
+        commands = {"plain": script, "steered": steered + script, "steered benchmark": steered + script + ["--benchmark"]}
+        known = together(commands)
+        self.begun += known.values()
+        driven.update(known)
+        for mode, one in known.items():
+            firsts[f"{mode}, known"] = {"step": one.ask("first")["seconds"]}
+        modes = ("plain", "benchmark", "steered", "steered benchmark")
+        count = max(3, round(1e3 * self.SECONDS / driven["plain"].ask("steps 3")["milliseconds"]))
+        for mode in modes:
+            driven[mode].ask("steps 3")
+        rounds = [{mode: driven[mode].ask(f"steps {count}")["milliseconds"] for mode in (modes if number % 2 == 0 else reversed(modes))}
+                  for number in range(self.ROUNDS)]
+        kernels = {mode: driven[mode].ask("kernels 3") for mode in modes}
+        said.update({mode: driven[mode].end()[-300:] for mode in modes})
+        plain = statistics.median(row["plain"] for row in rounds)
+        saved = 1e3 * (tuned["gain_seconds"] + tuned["elsewhere_seconds"]) / 3  # of three recorded steps
+        return {"program": name, "first": firsts, "level": {mode: each["each"] for mode, each in level.items()},
+                "tuned": {key: tuned.get(key) for key in kept}, "problems": len(tuned["problems"]), "milliseconds": {mode: spread([row[mode] for row in rounds]) for mode in modes},
+                "kernels": kernels, "rounds": rounds, "bound_milliseconds": plain - saved, "convolutions_milliseconds": 1e3 * tuned["seconds_of_what_ran"] / 3,
+                "ratio": {mode: ratio_of(rounds, mode) for mode in modes[2:]}, "said": said, "tune_said": err[-600:]}
+
+    def summary(self, rows):
+        table = [row if "broken" in row else
+                 [row["program"], row["problems"], {mode: round(each["median"], 2) for mode, each in row["milliseconds"].items()}, round(row["bound_milliseconds"], 2),
+                  {mode: [round(each, 3) for each in ratio] for mode, ratio in row["ratio"].items()},
+                  {mode: round(each["milliseconds"], 2) for mode, each in row["kernels"].items()},
+                  {mode: [round(each[key], 1) for key in ("step", "since_start") if key in each] for mode, each in row["first"].items()}] for row in rows]
+        return {"table": table, "rows": rows}
+
+
+def ratio_of(rounds, mode):
+    """How many times as fast as the better of plain and benchmark: the mean of the rounds' ratios, and the ends of its 95% interval."""
+    better = min(("plain", "benchmark"), key=lambda each: statistics.median(row[each] for row in rounds))
+    logarithms = [math.log(row[better] / row[mode]) for row in rounds]
+    mean, error = statistics.fmean(logarithms), 2.45 * statistics.stdev(logarithms) / math.sqrt(len(logarithms))  # (Student's t of seven)
+    return [math.exp(mean), math.exp(mean - error), math.exp(mean + error)]
