@@ -13,7 +13,9 @@ from convoy._errors import InvalidArgument, Unsupported, WrongType
 _TYPES = {
     "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "f8_e4m3",
     "float8_e5m2": "f8_e5m2", "int64": "s64", "int32": "s32", "int16": "s16", "int8": "s8", "uint64": "u64", "uint32": "u32",
-    "uint16": "u16", "uint8": "u8", "bool": "bool",
+    "uint16": "u16", "uint8": "u8", "bool": "bool", "int4": "s4", "uint4": "u4", "int2": "s2", "uint2": "u2",
+    "float4_e2m1fn": "f4_e2m1", "float8_e4m3fnuz": "f8_e4m3fnuz", "float8_e5m2fnuz": "f8_e5m2fnuz",
+    "float8_e8m0fnu": "f8_e8m0",
 }
 _NAMES = {convoy: theirs for theirs, convoy in _TYPES.items()}
 # DLPack's codes, with bits.

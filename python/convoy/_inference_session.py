@@ -14,7 +14,8 @@ from convoy._network import Network, Value
 _ONNX_TYPES = {
     "f64": "double", "f32": "float", "f16": "float16", "bf16": "bfloat16", "f8_e4m3": "float8e4m3fn",
     "f8_e5m2": "float8e5m2", "s64": "int64", "s32": "int32", "s16": "int16", "s8": "int8", "u64": "uint64", "u32": "uint32",
-    "u16": "uint16", "u8": "uint8", "bool": "bool",
+    "u16": "uint16", "u8": "uint8", "bool": "bool", "s4": "int4", "u4": "uint4", "s2": "int2", "u2": "uint2",
+    "f4_e2m1": "float4e2m1", "f8_e4m3fnuz": "float8e4m3fnuz", "f8_e5m2fnuz": "float8e5m2fnuz", "f8_e8m0": "float8e8m0",
 }
 _PROVIDER = "CPUExecutionProvider"
 # Keywords of onnxruntime's that say nothing here.

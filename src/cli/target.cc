@@ -86,7 +86,7 @@ Result<std::unique_ptr<Network>> open_network(const std::string& text) {
 
 Result<ConvProblem> with_data_type(ConvProblem problem, DataType type) {
   const bool integer = type == DataType::s8 || type == DataType::u8;
-  if (!is_floating(type) && !integer) {
+  if (is_stored_only(type) || (!is_floating(type) && !integer)) {
     return Error{ErrorCode::invalid_argument,
                  fmt::format("--dtype {}: convolutions are of f64, f32, f16, bf16, f8_e4m3, f8_e5m2, s8 or u8",
                              convoy::name_of(type))};

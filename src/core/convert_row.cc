@@ -61,6 +61,8 @@ void load_row(DataType type, const std::byte* src, std::int64_t stride, std::int
     case DataType::s16:
       return load<Wide, std::int16_t>(src, stride, count, out);
     case DataType::s8:
+    case DataType::s4:
+    case DataType::s2:
       return load<Wide, std::int8_t>(src, stride, count, out);
     case DataType::u64:
       return load<Wide, std::uint64_t>(src, stride, count, out);
@@ -69,9 +71,19 @@ void load_row(DataType type, const std::byte* src, std::int64_t stride, std::int
     case DataType::u16:
       return load<Wide, std::uint16_t>(src, stride, count, out);
     case DataType::u8:
+    case DataType::u4:
+    case DataType::u2:
       return load<Wide, std::uint8_t>(src, stride, count, out);
     case DataType::boolean:
       for (std::int64_t i = 0; i < count; ++i) out[i] = src[i * stride] != std::byte{0} ? 1 : 0;
+      return;
+    case DataType::f4_e2m1:
+    case DataType::f8_e4m3fnuz:
+    case DataType::f8_e5m2fnuz:
+    case DataType::f8_e8m0:
+      for (std::int64_t i = 0; i < count; ++i) {
+        out[i] = stored_float_to_f32(type, std::to_integer<std::uint8_t>(src[i * stride]));
+      }
       return;
   }
 }

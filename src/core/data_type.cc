@@ -1,5 +1,6 @@
 #include "convoy/data_type.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -8,29 +9,31 @@
 namespace convoy {
 namespace {
 
+enum class Kind : std::uint8_t { floating, integer, boolean };
 struct Row {
   std::string_view name;
   std::size_t size;
+  Kind kind;
 };
-constexpr std::array<Row, 15> kTypes = {{{"f64", 8},
-                                         {"f32", 4},
-                                         {"f16", 2},
-                                         {"bf16", 2},
-                                         {"f8_e4m3", 1},
-                                         {"f8_e5m2", 1},
-                                         {"s64", 8},
-                                         {"s32", 4},
-                                         {"s16", 2},
-                                         {"s8", 1},
-                                         {"u64", 8},
-                                         {"u32", 4},
-                                         {"u16", 2},
-                                         {"u8", 1},
-                                         {"bool", 1}}};
+constexpr std::array<Row, 23> kTypes = {
+    {{"f64", 8, Kind::floating},         {"f32", 4, Kind::floating},     {"f16", 2, Kind::floating},
+     {"bf16", 2, Kind::floating},        {"f8_e4m3", 1, Kind::floating}, {"f8_e5m2", 1, Kind::floating},
+     {"s64", 8, Kind::integer},          {"s32", 4, Kind::integer},      {"s16", 2, Kind::integer},
+     {"s8", 1, Kind::integer},           {"u64", 8, Kind::integer},      {"u32", 4, Kind::integer},
+     {"u16", 2, Kind::integer},          {"u8", 1, Kind::integer},       {"bool", 1, Kind::boolean},
+     {"s4", 1, Kind::integer},           {"u4", 1, Kind::integer},       {"s2", 1, Kind::integer},
+     {"u2", 1, Kind::integer},           {"f4_e2m1", 1, Kind::floating}, {"f8_e4m3fnuz", 1, Kind::floating},
+     {"f8_e5m2fnuz", 1, Kind::floating}, {"f8_e8m0", 1, Kind::floating}}};
 
 template <class T>
 double load(const void* data, std::int64_t index) {
   return static_cast<double>(static_cast<const T*>(data)[index]);
+}
+
+template <class T>
+void store_narrow(void* data, std::int64_t index, double value, int low, int high) {
+  const double rounded = std::isnan(value) ? 0 : std::nearbyint(value);
+  static_cast<T*>(data)[index] = static_cast<T>(std::clamp<double>(rounded, low, high));
 }
 
 template <class T>
@@ -66,8 +69,9 @@ Result<DataType> parse_data_type(std::string_view name) {
   return Error{ErrorCode::invalid_argument, "data type '" + std::string(name.substr(0, 40)) + "' is not one of " + all};
 }
 
-bool is_floating(DataType type) { return type <= DataType::f8_e5m2; }
-bool is_integer(DataType type) { return !is_floating(type) && type != DataType::boolean; }
+bool is_floating(DataType type) { return kTypes[static_cast<std::size_t>(type)].kind == Kind::floating; }
+bool is_integer(DataType type) { return kTypes[static_cast<std::size_t>(type)].kind == Kind::integer; }
+bool is_stored_only(DataType type) { return type > DataType::boolean; }
 
 double load_as_double(DataType type, const void* data, std::int64_t index) {
   switch (type) {
@@ -90,6 +94,8 @@ double load_as_double(DataType type, const void* data, std::int64_t index) {
     case DataType::s16:
       return load<std::int16_t>(data, index);
     case DataType::s8:
+    case DataType::s4:
+    case DataType::s2:
       return load<std::int8_t>(data, index);
     case DataType::u64:
       return load<std::uint64_t>(data, index);
@@ -98,9 +104,16 @@ double load_as_double(DataType type, const void* data, std::int64_t index) {
     case DataType::u16:
       return load<std::uint16_t>(data, index);
     case DataType::u8:
+    case DataType::u4:
+    case DataType::u2:
       return load<std::uint8_t>(data, index);
     case DataType::boolean:
       return static_cast<const std::uint8_t*>(data)[index] != 0 ? 1 : 0;
+    case DataType::f4_e2m1:
+    case DataType::f8_e4m3fnuz:
+    case DataType::f8_e5m2fnuz:
+    case DataType::f8_e8m0:
+      return stored_float_to_f32(type, static_cast<const std::uint8_t*>(data)[index]);
   }
   return 0;
 }
@@ -143,6 +156,20 @@ void store_from_double(DataType type, void* data, std::int64_t index, double val
       return store_integer<std::uint8_t>(data, index, value);
     case DataType::boolean:
       static_cast<std::uint8_t*>(data)[index] = value != 0 ? 1 : 0;
+      return;
+    case DataType::s4:
+      return store_narrow<std::int8_t>(data, index, value, -8, 7);
+    case DataType::u4:
+      return store_narrow<std::uint8_t>(data, index, value, 0, 15);
+    case DataType::s2:
+      return store_narrow<std::int8_t>(data, index, value, -2, 1);
+    case DataType::u2:
+      return store_narrow<std::uint8_t>(data, index, value, 0, 3);
+    case DataType::f4_e2m1:
+    case DataType::f8_e4m3fnuz:
+    case DataType::f8_e5m2fnuz:
+    case DataType::f8_e8m0:
+      static_cast<std::uint8_t*>(data)[index] = f64_to_stored_float(type, value);
       return;
   }
 }

@@ -125,6 +125,57 @@ TEST(FloatFormats, KnownValues) {
   EXPECT_EQ(f32_to_f8_e5m2(-1e9f), 0xfb);
 }
 
+// Values from OCP MX 1.0 and ONNX's page on float stored in 8 bits.
+TEST(StoredFloats, KnownValues) {
+  EXPECT_EQ(stored_float_to_f32(DataType::f4_e2m1, 0x07), 6.0f);
+  EXPECT_EQ(stored_float_to_f32(DataType::f4_e2m1, 0x09), -0.5f);
+  EXPECT_EQ(stored_float_to_f32(DataType::f8_e4m3fnuz, 0x7f), 240.0f);
+  EXPECT_EQ(stored_float_to_f32(DataType::f8_e4m3fnuz, 0x01), 0x1p-10f);
+  EXPECT_EQ(stored_float_to_f32(DataType::f8_e5m2fnuz, 0xff), -57344.0f);
+  EXPECT_EQ(stored_float_to_f32(DataType::f8_e5m2fnuz, 0x01), 0x1p-17f);
+  EXPECT_EQ(stored_float_to_f32(DataType::f8_e8m0, 0), 0x1p-127f);
+  EXPECT_EQ(stored_float_to_f32(DataType::f8_e8m0, 254), 0x1p127f);
+  EXPECT_EQ(f64_to_stored_float(DataType::f4_e2m1, -1e9), 0x0f);
+  EXPECT_EQ(f64_to_stored_float(DataType::f4_e2m1, 2.5), 0x04);  // halfway to 3, whose significand is odd
+  EXPECT_EQ(f64_to_stored_float(DataType::f8_e4m3fnuz, -0.0), 0);
+  EXPECT_EQ(f64_to_stored_float(DataType::f8_e4m3fnuz, 1e9), 0x7f);
+  EXPECT_EQ(f64_to_stored_float(DataType::f8_e8m0, 2.99), 128);
+  EXPECT_EQ(f64_to_stored_float(DataType::f8_e8m0, -3), 129);
+  EXPECT_EQ(f64_to_stored_float(DataType::f8_e8m0, 0), 0);
+}
+
+TEST(StoredFloats, EveryPatternRoundTrips) {
+  const std::pair<DataType, int> types[] = {
+      {DataType::f4_e2m1, 16}, {DataType::f8_e4m3fnuz, 256}, {DataType::f8_e5m2fnuz, 256}, {DataType::f8_e8m0, 256}};
+  for (const auto& [type, patterns] : types) {
+    int nans = 0;
+    for (int bits = 0; bits < patterns; ++bits) {
+      const double value = load_as_double(type, std::array{static_cast<std::uint8_t>(bits)}.data(), 0);
+      nans += std::isnan(value) ? 1 : 0;
+      std::uint8_t stored = 0;
+      store_from_double(type, &stored, 0, value);
+      EXPECT_EQ(stored, bits) << name_of(type) << " " << value;
+    }
+    EXPECT_EQ(nans, type == DataType::f4_e2m1 ? 0 : 1) << name_of(type);
+  }
+}
+
+TEST(StoredIntegers, Saturate) {
+  const auto stored_as = [](DataType type, double value) {
+    std::int8_t element = 0;
+    store_from_double(type, &element, 0, value);
+    return load_as_double(type, &element, 0);
+  };
+  const std::tuple<DataType, double, double> bounds[] = {
+      {DataType::s4, -8, 7}, {DataType::u4, 0, 15}, {DataType::s2, -2, 1}, {DataType::u2, 0, 3}};
+  for (const auto& [type, low, high] : bounds) {
+    EXPECT_EQ(stored_as(type, -100), low) << name_of(type);
+    EXPECT_EQ(stored_as(type, 100), high) << name_of(type);
+    EXPECT_EQ(stored_as(type, high - 0.4), high) << name_of(type);
+    EXPECT_EQ(stored_as(type, NAN), 0) << name_of(type);
+  }
+}
+
 #ifdef __FLT16_MAX__
 // The compiler's own conversions, an independent implementation.
 TEST(FloatFormats, F16AgreesWithTheCompiler) {
@@ -144,15 +195,16 @@ TEST(FloatFormats, F16AgreesWithTheCompiler) {
 #endif
 
 TEST(DataType, NamesAndSizes) {
-  const std::vector<std::size_t> sizes = {8, 4, 2, 2, 1, 1, 8, 4, 2, 1, 8, 4, 2, 1, 1};
+  const std::vector<std::size_t> sizes = {8, 4, 2, 2, 1, 1, 8, 4, 2, 1, 8, 4, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const auto type = static_cast<DataType>(i);
     EXPECT_EQ(size_of(type), sizes[i]) << name_of(type);
     const auto parsed = parse_data_type(name_of(type));
     ASSERT_TRUE(parsed.ok());
     EXPECT_EQ(*parsed, type);
-    EXPECT_EQ(is_floating(type), i < 6);
-    EXPECT_EQ(is_integer(type), i >= 6 && type != DataType::boolean);
+    EXPECT_EQ(is_floating(type), i < 6 || type >= DataType::f4_e2m1);
+    EXPECT_EQ(is_integer(type), !is_floating(type) && type != DataType::boolean);
+    EXPECT_EQ(is_stored_only(type), i >= 15);
   }
   const auto unknown = parse_data_type("f31");
   ASSERT_FALSE(unknown.ok());

@@ -27,6 +27,20 @@ struct F8E5M2 {
   static constexpr std::uint32_t kMaxFinite = 0x7b, kOverflow = 0x7b, kInfinity = 0x7c, kQuiet = 0x7e;
 };
 
+// FNUZ formats have their NaN where others have the negative zero, so all other patterns are finite.
+struct F8E4M3Fnuz {
+  static constexpr int kExponent = 4, kMantissa = 3, kBias = 8;
+  static constexpr std::uint32_t kMaxFinite = 0x7f, kOverflow = 0x7f, kInfinity = 0x7f, kQuiet = 0x80;
+};
+struct F8E5M2Fnuz {
+  static constexpr int kExponent = 5, kMantissa = 2, kBias = 16;
+  static constexpr std::uint32_t kMaxFinite = 0x7f, kOverflow = 0x7f, kInfinity = 0x7f, kQuiet = 0x80;
+};
+struct F4E2M1 {  // no NaN
+  static constexpr int kExponent = 2, kMantissa = 1, kBias = 1;
+  static constexpr std::uint32_t kMaxFinite = 7, kOverflow = 7, kInfinity = 7, kQuiet = 8;
+};
+
 template <class Float>
 struct Wide;
 template <>

@@ -116,6 +116,9 @@ bool is_byte(DataType type) { return type == DataType::s8 || type == DataType::u
 
 Result<void> check_types(const ConvProblem& p) {
   const std::string types = fmt::format("x={}, w={}, y={}", name_of(p.x.type), name_of(p.w.type), name_of(p.y.type));
+  if (is_stored_only(p.x.type) || is_stored_only(p.w.type) || is_stored_only(p.y.type)) {
+    return invalid("types {}: a convolution takes f64, f32, f16, bf16, f8_e4m3 and f8_e5m2, or s8 and u8", types);
+  }
   const bool integers = is_integer(p.x.type) || is_integer(p.w.type);
   DataType compute = DataType::f32;
   if (integers) {

@@ -123,9 +123,10 @@ TEST(Import, ConstantsInEveryForm) {
 }
 
 TEST(Import, TensorsOfEveryTypeRoundTrip) {
-  for (const DataType type : {DataType::f64, DataType::f32, DataType::f16, DataType::bf16, DataType::f8_e4m3,
-                              DataType::f8_e5m2, DataType::s64, DataType::s32, DataType::s16, DataType::s8,
-                              DataType::u64, DataType::u32, DataType::u16, DataType::u8, DataType::boolean}) {
+  for (const DataType type :
+       {DataType::f64, DataType::f32, DataType::f16, DataType::bf16, DataType::f8_e4m3, DataType::f8_e5m2,
+        DataType::s64, DataType::s32, DataType::s16, DataType::s8, DataType::u64, DataType::u32, DataType::u16,
+        DataType::u8, DataType::boolean, DataType::f8_e4m3fnuz, DataType::f8_e5m2fnuz, DataType::f8_e8m0}) {
     SCOPED_TRACE(name_of(type));
     const HostTensor tensor = tensor_of(type, {2, 2}, {0, 1, 2, 4});
     auto bytes = onnx_io::serialize_tensor(tensor, "t");
@@ -159,6 +160,43 @@ TEST(Import, TensorsOfEveryTypeRoundTrip) {
     auto again = onnx_io::parse_tensor(std::as_bytes(std::span(typed)), "t.pb");
     ASSERT_TRUE(again.ok()) << again.error().message;
     expect_close(again->tensor, tensor, 0, 0);
+  }
+}
+
+// Two or four elements a byte, the first in the lowest bits, in raw_data and in int32_data.
+TEST(Import, PackedTensorsRoundTrip) {
+  const struct {
+    DataType type;
+    std::vector<double> values;
+    std::string bytes;
+  } packed[] = {
+      {DataType::s4, {-8, 7, -1, 3, 2}, "\x78\x3f\x02"},       {DataType::u4, {15, 1, 0, 9, 8}, "\x1f\x90\x08"},
+      {DataType::s2, {-2, 1, 0, -1, 1}, "\xc6\x01"},           {DataType::u2, {3, 0, 2, 1, 3}, "\x63\x03"},
+      {DataType::f4_e2m1, {6, -0.5, 1, 0, 3}, "\x97\x02\x05"},
+  };
+  for (const auto& [type, values, bytes] : packed) {
+    SCOPED_TRACE(name_of(type));
+    const HostTensor tensor = tensor_of(type, {5}, values);
+    const auto written = onnx_io::serialize_tensor(tensor, "t");
+    ASSERT_TRUE(written.ok());
+    TensorProto proto;
+    ASSERT_TRUE(proto.ParseFromString(*written));
+    EXPECT_EQ(proto.raw_data(), bytes);
+    const std::string raw = proto.SerializeAsString();
+    auto back = onnx_io::parse_tensor(std::as_bytes(std::span(raw)), "t.pb");
+    ASSERT_TRUE(back.ok()) << back.error().message;
+    expect_close(back->tensor, tensor, 0, 0);
+    proto.clear_raw_data();
+    for (const char byte : bytes) proto.add_int32_data(static_cast<unsigned char>(byte));
+    const std::string typed = proto.SerializeAsString();
+    back = onnx_io::parse_tensor(std::as_bytes(std::span(typed)), "t.pb");
+    ASSERT_TRUE(back.ok()) << back.error().message;
+    expect_close(back->tensor, tensor, 0, 0);
+    proto.add_int32_data(0);
+    const std::string more = proto.SerializeAsString();
+    back = onnx_io::parse_tensor(std::as_bytes(std::span(more)), "t.pb");
+    ASSERT_FALSE(back.ok());
+    EXPECT_NE(back.error().message.find("dims 5 need"), std::string::npos) << back.error().message;
   }
 }
 

@@ -79,6 +79,29 @@ void expect_same(const Graph& graph, double absolute = 1e-5, const std::string& 
 
 Attribute pads(std::int64_t pad) { return Ints(4, pad); }
 
+// Weights of few bits are bytes to the passes: a convolution of integers, a table of them for each channel.
+TEST(ByteWeights, OfFewBitsRunInIntegers) {
+  for (const DataType type : {DataType::s4, DataType::u4, DataType::s2, DataType::u2}) {
+    SCOPED_TRACE(name_of(type));
+    QuantizedBuilder b;
+    const int x = b.qdq(b.input("x", {1, 4, 6, 6}), 0.02, 128);
+    const double low = type == DataType::s4 ? -8 : type == DataType::s2 ? -2 : 0;
+    const int w = b.dq(b.constant(spread({8, 4, 3, 3}, low, low + 3, type)), 0.1, low + 1, type);
+    b.output(b.qdq(b.node("Conv", {x, w}), 0.05, 100));
+    const Graph graph = passed(b.graph);
+    EXPECT_EQ(ops_of(graph), (Ops{"QuantizeLinear", "QLinearConv", "DequantizeLinear"}));
+    expect_same(b.graph, 0.051, "byte_weights");
+  }
+  // Blocks become f32.
+  QuantizedBuilder b;
+  const int w = b.node("DequantizeLinear",
+                       {b.constant(spread({8, 6}, -8, 7, DataType::s4)), b.constant(spread({8, 2}, 0.1, 0.2))},
+                       {{"axis", std::int64_t{1}}, {"block_size", std::int64_t{3}}}, 21);
+  b.output(b.node("MatMul", {b.input("x", {3, 8}), w}));
+  EXPECT_EQ(ops_of(passed(b.graph)), Ops{"MatMul"});
+  expect_same(b.graph);
+}
+
 TEST(QuantizedFolding, ConvolutionWithBiasAndRelu) {
   QuantizedBuilder b;
   const int x = b.qdq(b.input("x", {1, 3, 6, 6}), 0.02, 100);

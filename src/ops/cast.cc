@@ -1,14 +1,17 @@
 // Cast and CastLike. Values pass through an intermediate that holds any value of the source exactly (double for floats,
-// 64-bit integers), a chunk at a time, so that the 225 pairs of types need no loop each.
+// 64-bit integers), a chunk at a time, so that some 500 pairs of types need no loop each.
 //   float -> integer  truncates; out of range (undefined in ONNX) wraps from 64 bits, NaN gives 0
 //   integer -> integer wraps            anything -> bool: value != 0
 //   float -> f8       rounds to even; saturate=1 (the default) goes to the largest value, otherwise to infinity or NaN
+//   float -> f8_e8m0  a power of two by round_mode, from the exponent of the value as f32
 #include <fmt/format.h>
 
+#include <bit>
 #include <cmath>
 
 #include "ops/families.h"
 #include "ops/rows.h"
+#include "ops/small_floats.h"
 
 namespace convoy::ops {
 namespace {
@@ -18,19 +21,46 @@ using Intermediate = std::conditional_t<
     is_float_element<T>, double,
     std::conditional_t<std::is_same_v<T, std::uint64_t> || std::is_same_v<T, bool>, std::uint64_t, std::int64_t>>;
 
+constexpr TypeSet kCast = kAnyType | kStoredIntegers | kStoredFloats;
+
+enum class RoundMode { up, down, nearest };
+struct Rounding {
+  bool saturate = true;
+  RoundMode mode = RoundMode::up;
+};
+
+Result<Rounding> rounding_of(const NodeDesc& node) {
+  CONVOY_TRY(const std::int64_t saturate, node.integer("saturate", 1));
+  CONVOY_TRY(const std::string mode, node.text("round_mode", "up"));
+  if (mode != "up" && mode != "down" && mode != "nearest") {
+    return bad_node(node, "round_mode='" + mode + "' is not up, down or nearest");
+  }
+  return Rounding{saturate != 0, mode == "up" ? RoundMode::up : mode == "down" ? RoundMode::down : RoundMode::nearest};
+}
+
+F8E8M0 to_power_of_two(float value, const Rounding& rounding) {
+  constexpr std::uint32_t kNaN = 0xff, kFraction = 0x7fffff, kHalf = 0x400000;
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  std::uint32_t exponent = bits >> 23 & kNaN;
+  const std::uint32_t fraction = bits & kFraction;
+  const bool ties_up = exponent > 0;
+  const bool raised = rounding.mode == RoundMode::up        ? fraction > 0
+                      : rounding.mode == RoundMode::nearest ? fraction > kHalf || (fraction == kHalf && ties_up)
+                                                            : false;
+  const bool has_next = exponent + 1 < kNaN || (!rounding.saturate && exponent + 1 == kNaN);
+  F8E8M0 result;
+  result.bits = static_cast<std::uint8_t>(raised && has_next ? exponent + 1 : exponent);
+  return result;
+}
+
 template <class To>
-To convert_float(double value, bool saturate) {
+To convert_float(double value, const Rounding& rounding) {
   if constexpr (std::is_same_v<To, bool>) {
     return value != 0;
-  } else if constexpr (std::is_same_v<To, F8E4M3> || std::is_same_v<To, F8E5M2>) {
-    // 464 and 61440 are halfway to the first value that the type does not have; ties go to the even significand.
-    if (!saturate && std::is_same_v<To, F8E4M3> && std::abs(value) > 464) return To(NAN);
-    if (!saturate && std::is_same_v<To, F8E5M2> && std::abs(value) >= 61440) {
-      To infinity(0.0);
-      infinity.bits = value < 0 ? 0xfc : 0x7c;
-      return infinity;
-    }
-    return To(value);
+  } else if constexpr (std::is_same_v<To, F8E8M0>) {
+    return to_power_of_two(static_cast<float>(value), rounding);
+  } else if constexpr (is_small_float<To> && !is_half<To>) {
+    return round_to_small_float<To>(value, rounding.saturate);
   } else if constexpr (is_float_element<To>) {
     return static_cast<To>(value);
   } else {
@@ -46,13 +76,14 @@ To convert_float(double value, bool saturate) {
 }
 
 template <class To, class Middle>
-void store(const Middle* values, std::int64_t count, void* out, std::int64_t at, std::int64_t stride, bool saturate) {
+void store(const Middle* values, std::int64_t count, void* out, std::int64_t at, std::int64_t stride,
+           const Rounding& rounding) {
   To* y = static_cast<To*>(out) + at;
   for (std::int64_t i = 0; i < count; ++i) {
     if constexpr (std::is_same_v<Middle, double>) {
-      y[i * stride] = convert_float<To>(values[i], saturate);
+      y[i * stride] = convert_float<To>(values[i], rounding);
     } else if constexpr (is_small_float<To>) {
-      y[i * stride] = convert_float<To>(static_cast<double>(values[i]), saturate);
+      y[i * stride] = convert_float<To>(static_cast<double>(values[i]), rounding);
     } else {
       y[i * stride] = static_cast<To>(values[i]);
     }
@@ -61,8 +92,8 @@ void store(const Middle* values, std::int64_t count, void* out, std::int64_t at,
 
 template <class Middle>
 void store_as(DataType type, const Middle* values, std::int64_t count, void* out, std::int64_t at, std::int64_t stride,
-              bool saturate) {
-  dispatch<kAnyType>(type, [&]<class To>(Tag<To>) { store<To>(values, count, out, at, stride, saturate); });
+              const Rounding& rounding) {
+  dispatch<kCast>(type, [&]<class To>(Tag<To>) { store<To>(values, count, out, at, stride, rounding); });
 }
 
 // What f32 holds every value of, and what it is then rounded to as from f64.
@@ -102,7 +133,7 @@ class Cast final : public Operator {
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     const bool like = node.op == "CastLike";
     CONVOY_CHECK(check_counts(node, inputs, like ? 2 : 1, like ? 2 : 1));
-    if (auto saturate = node.integer("saturate", 1); !saturate.ok()) return saturate.error();
+    if (auto rounding = rounding_of(node); !rounding.ok()) return rounding.error();
     DataType type = DataType::f32;
     if (like) {
       type = inputs[1].desc.type;
@@ -122,15 +153,15 @@ class Cast final : public Operator {
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     const BroadcastLoop loop({outputs[0], inputs[0].desc});
-    CONVOY_TRY(const std::int64_t saturate, node.integer("saturate", 1));
+    CONVOY_TRY(const Rounding rounding, rounding_of(node));
     const DataType to = outputs[0].type;
     if (contains(kThroughF32, inputs[0].desc.type) && contains(kRows, to)) {
       return through_f32(node, loop, inputs[0].desc.type, to, has_row_vectors(request));
     }
     const bool bytes = has_row_vectors(request) && (to == DataType::u8 || to == DataType::s8);
-    return dispatch<kAnyType>(inputs[0].desc.type, [&]<class T>(Tag<T>) {
+    return dispatch<kCast>(inputs[0].desc.type, [&]<class T>(Tag<T>) {
       return make_plan(node,
-                       [loop, to, saturate, bytes](std::span<const void* const> in, std::span<void* const> out,
+                       [loop, to, rounding, bytes](std::span<const void* const> in, std::span<void* const> out,
                                                    const ExecContext& context) -> Result<void> {
                          parallel_for(context, loop.elements(), 4, [&](std::int64_t begin, std::int64_t end) {
                            constexpr std::int64_t kChunk = 512;
@@ -151,7 +182,7 @@ class Cast final : public Operator {
                                  values[i] = static_cast<Intermediate<T>>(x[i * loop.inner_stride(1)]);
                                }
                                store_as(to, values, n, out[0], at[0] + start * loop.inner_stride(0),
-                                        loop.inner_stride(0), saturate != 0);
+                                        loop.inner_stride(0), rounding);
                              }
                            });
                          });

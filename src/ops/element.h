@@ -9,7 +9,7 @@
 
 namespace convoy::ops {
 
-// A 16- or 8-bit float: stored as bits, converts to float (exactly) and from float and double (rounded once).
+// A float of 16 bits or fewer: stored as bits, converts to float (exactly) and from float and double (rounded once).
 template <DataType kType, class Bits>
 struct SmallFloat {
   Bits bits;
@@ -21,6 +21,7 @@ struct SmallFloat {
     if constexpr (kType == DataType::bf16) return bf16_to_f32(bits);
     if constexpr (kType == DataType::f8_e4m3) return f8_e4m3_to_f32(bits);
     if constexpr (kType == DataType::f8_e5m2) return f8_e5m2_to_f32(bits);
+    if constexpr (kType > DataType::boolean) return stored_float_to_f32(kType, bits);
   }
 
  private:
@@ -35,15 +36,40 @@ struct SmallFloat {
     if constexpr (kType == DataType::f8_e5m2) {
       return is_float ? f32_to_f8_e5m2(float(value)) : f64_to_f8_e5m2(double(value));
     }
+    if constexpr (kType > DataType::boolean) return f64_to_stored_float(kType, double(value));
   }
 };
 using F16 = SmallFloat<DataType::f16, std::uint16_t>;
 using BF16 = SmallFloat<DataType::bf16, std::uint16_t>;
 using F8E4M3 = SmallFloat<DataType::f8_e4m3, std::uint8_t>;
 using F8E5M2 = SmallFloat<DataType::f8_e5m2, std::uint8_t>;
+using F4E2M1 = SmallFloat<DataType::f4_e2m1, std::uint8_t>;
+using F8E4M3Fnuz = SmallFloat<DataType::f8_e4m3fnuz, std::uint8_t>;
+using F8E5M2Fnuz = SmallFloat<DataType::f8_e5m2fnuz, std::uint8_t>;
+using F8E8M0 = SmallFloat<DataType::f8_e8m0, std::uint8_t>;
+
+// An integer of fewer than 8 bits in a byte; from a wider one it keeps the lowest bits.
+template <class Byte, int kBits>
+struct SmallInteger {
+  Byte value;
+  SmallInteger() = default;
+  template <class T>
+  requires std::is_integral_v<T> SmallInteger(T wide) {
+    constexpr int kRange = 1 << kBits, kSign = std::is_signed_v<Byte> ? kRange / 2 : 0;
+    const int low = static_cast<int>(wide) & (kRange - 1);
+    value = static_cast<Byte>((low ^ kSign) - kSign);
+  }
+  operator Byte() const { return value; }
+};
+using S4 = SmallInteger<std::int8_t, 4>;
+using U4 = SmallInteger<std::uint8_t, 4>;
+using S2 = SmallInteger<std::int8_t, 2>;
+using U2 = SmallInteger<std::uint8_t, 2>;
 
 template <class T>
-constexpr bool is_small_float = std::is_class_v<T>;
+constexpr bool is_small_float = false;
+template <DataType kType, class Bits>
+constexpr bool is_small_float<SmallFloat<kType, Bits>> = true;
 template <class T>
 constexpr bool is_float_element = is_small_float<T> || std::is_floating_point_v<T>;
 template <class T>
@@ -66,6 +92,10 @@ constexpr TypeSet kUnsignedIntegers =
 constexpr TypeSet kIntegers = kSignedIntegers | kUnsignedIntegers;
 constexpr TypeSet kNumeric = kFloats | kIntegers;
 constexpr TypeSet kAnyType = kNumeric | only(DataType::boolean);
+// Those that are only stored, moved and converted.
+constexpr TypeSet kStoredIntegers = only(DataType::s4) | only(DataType::u4) | only(DataType::s2) | only(DataType::u2);
+constexpr TypeSet kStoredFloats =
+    only(DataType::f4_e2m1) | only(DataType::f8_e4m3fnuz) | only(DataType::f8_e5m2fnuz) | only(DataType::f8_e8m0);
 constexpr TypeSet kIndices = only(DataType::s64) | only(DataType::s32);
 constexpr bool contains(TypeSet set, DataType type) { return (set & only(type)) != 0; }
 
@@ -98,6 +128,14 @@ decltype(auto) dispatch(DataType type, F&& f) {
   CONVOY_DISPATCH_CASE(u16, std::uint16_t)
   CONVOY_DISPATCH_CASE(u8, std::uint8_t)
   CONVOY_DISPATCH_CASE(boolean, bool)
+  CONVOY_DISPATCH_CASE(s4, S4)
+  CONVOY_DISPATCH_CASE(u4, U4)
+  CONVOY_DISPATCH_CASE(s2, S2)
+  CONVOY_DISPATCH_CASE(u2, U2)
+  CONVOY_DISPATCH_CASE(f4_e2m1, F4E2M1)
+  CONVOY_DISPATCH_CASE(f8_e4m3fnuz, F8E4M3Fnuz)
+  CONVOY_DISPATCH_CASE(f8_e5m2fnuz, F8E5M2Fnuz)
+  CONVOY_DISPATCH_CASE(f8_e8m0, F8E8M0)
 #undef CONVOY_DISPATCH_CASE
   __builtin_unreachable();
 }

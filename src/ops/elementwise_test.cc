@@ -186,6 +186,36 @@ TEST(Cast, BetweenTypes) {
   expect_op(node_of("Cast", to(3)), {floats({3000}, many)}, {tensor(DataType::s8, {3000}, whole)});
 }
 
+TEST(Cast, ToAndFromFewBits) {
+  const auto to = [](std::int64_t number) { return std::map<std::string, Attribute>{{"to", number}}; };
+  const HostTensor x = floats({5}, {-9, -1.7, 2.5, 7, 15});
+  // The lowest bits are kept.
+  expect_op(node_of("Cast", to(22)), {x}, {tensor(DataType::s4, {5}, {7, -1, 2, 7, -1})});
+  expect_op(node_of("Cast", to(21)), {x}, {tensor(DataType::u4, {5}, {7, 15, 2, 7, 15})});
+  expect_op(node_of("Cast", to(26)), {x}, {tensor(DataType::s2, {5}, {-1, -1, -2, -1, -1})});
+  expect_op(node_of("Cast", to(25)), {longs({2}, {-1, 6})}, {tensor(DataType::u2, {2}, {3, 2})});
+  expect_op(node_of("Cast", to(1)), {tensor(DataType::s4, {2}, {-8, 7})}, {floats({2}, {-8, 7})});
+  expect_op(node_of("Cast", to(3)), {tensor(DataType::u4, {2}, {0, 15})}, {tensor(DataType::s8, {2}, {0, 15})});
+  expect_op(node_of("Cast", to(23)), {floats({4}, {0.3, -100, INFINITY, 2.5})},
+            {tensor(DataType::f4_e2m1, {4}, {0.5, -6, 6, 2})});
+  expect_op(node_of("Cast", to(18)), {floats({2}, {1000, NAN})}, {tensor(DataType::f8_e4m3fnuz, {2}, {240, NAN})});
+  auto unsaturated = to(20);
+  unsaturated["saturate"] = std::int64_t{0};
+  expect_op(node_of("Cast", unsaturated), {floats({2}, {61440, 61439})},
+            {tensor(DataType::f8_e5m2fnuz, {2}, {NAN, 57344})});
+  // Powers of two.
+  for (const auto& [mode, expected] : std::vector<std::pair<std::string, std::vector<double>>>{
+           {"up", {4, 4, 2, 0x1p127}}, {"down", {2, 2, 2, 0x1p127}}, {"nearest", {2, 4, 2, 0x1p127}}}) {
+    auto attributes = to(24);
+    attributes["round_mode"] = mode;
+    expect_op(node_of("Cast", attributes, 24), {floats({4}, {2.5, 3, 2, 3e38})},
+              {tensor(DataType::f8_e8m0, {4}, expected)});
+  }
+  auto attributes = to(24);
+  attributes["round_mode"] = std::string("sideways");
+  expect_refused(node_of("Cast", attributes, 24), {x}, "round_mode='sideways'");
+}
+
 TEST(Identity, AndDropoutPassThrough) {
   const HostTensor x = floats({1, 2, 2, 2}, spread(8, -1, 1));
   expect_op(node_of("Identity"), {x}, {x});

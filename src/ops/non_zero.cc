@@ -19,6 +19,7 @@ class NonZero final : public Operator {
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, 1));
+    CONVOY_CHECK(check_type(node, inputs, 0, kAnyType));
     const TensorDesc& x = inputs[0].desc;
     if (inputs[0].constant == nullptr && x.elements() != 0) {
       return Error{ErrorCode::unsupported, "NonZero: input 0 must be known before the node is planned"};

@@ -84,8 +84,12 @@ bool with_integer(DataType type, Body body) {
     case DataType::u16:
       return body(std::uint16_t{});
     case DataType::s8:
+    case DataType::s4:
+    case DataType::s2:
       return body(std::int8_t{});
     case DataType::u8:
+    case DataType::u4:
+    case DataType::u2:
     case DataType::boolean:
       return body(std::uint8_t{});
     default:

@@ -10,19 +10,28 @@
 #include "ops/families.h"
 #include "ops/rows.h"
 #include "ops/rows_avx2.h"
+#include "ops/small_floats.h"
 #include "ops/unary.h"
 
 namespace convoy::ops {
 namespace {
 
-constexpr TypeSet kScaleTypes = only(DataType::f32) | only(DataType::f16) | only(DataType::bf16);
-constexpr TypeSet kQuantizable = kScaleTypes | only(DataType::s32);
+constexpr TypeSet kReal = only(DataType::f32) | only(DataType::f16) | only(DataType::bf16);
+constexpr TypeSet kScaleTypes = kReal | only(DataType::f8_e8m0);
+constexpr TypeSet kQuantizable = kReal | only(DataType::s32);
 constexpr TypeSet kSmallIntegers = only(DataType::s8) | only(DataType::u8) | only(DataType::s16) | only(DataType::u16);
-constexpr TypeSet kF8 = only(DataType::f8_e4m3) | only(DataType::f8_e5m2);
-constexpr TypeSet kQuantized = kSmallIntegers | kF8;
-constexpr TypeSet kDequantizable = kQuantized | only(DataType::s32);
+constexpr TypeSet kSmallFloats = only(DataType::f8_e4m3) | only(DataType::f8_e5m2) | only(DataType::f8_e4m3fnuz) |
+                                 only(DataType::f8_e5m2fnuz) | only(DataType::f4_e2m1);
+constexpr TypeSet kQuantized = kSmallIntegers | kStoredIntegers | kSmallFloats;
+constexpr TypeSet kDequantizable = kSmallIntegers | kSmallFloats | only(DataType::s32);
 template <class Q>
 constexpr bool kIsByte = std::is_same_v<Q, std::uint8_t> || std::is_same_v<Q, std::int8_t>;
+
+// Integers of fewer than 8 bits have bytes of their own: to read one is to read a byte.
+DataType read_as(DataType type) {
+  if (type == DataType::s4 || type == DataType::s2) return DataType::s8;
+  return type == DataType::u4 || type == DataType::u2 ? DataType::u8 : type;
+}
 
 // Part of the tensor and the scales and zero points that go with it: operands y, x, parameters of a loop, and where
 // they start.
@@ -100,21 +109,10 @@ double parameter_at(DataType type, const void* data, std::int64_t at) {
 
 template <class Q, class C>
 Q quantize(C value, C scale, C zero, bool saturate) {
-  if constexpr (std::is_integral_v<Q>) {
-    return quantize_integer<Q, C>(value, scale, zero);
+  if constexpr (is_small_float<Q>) {
+    return round_to_small_float<Q>(value / scale + zero, saturate);
   } else {
-    const C scaled = value / scale;
-    Q result(scaled + zero);
-    if (!saturate) {
-      // Conversion saturates; without it what rounds beyond the largest value is infinity (E5M2) or NaN (E4M3).
-      constexpr bool is_e5m2 = std::is_same_v<Q, F8E5M2>;
-      const C limit = is_e5m2 ? C(61440) : C(464);  // halfway to what the next value would be
-      const C size = std::abs(scaled + zero);
-      if (size > limit || (is_e5m2 && size == limit)) {
-        result.bits = static_cast<std::uint8_t>((scaled + zero < 0 ? 0x80 : 0) | (is_e5m2 ? 0x7c : 0x7f));
-      }
-    }
-    return result;
+    return quantize_integer<Q, C>(value, scale, zero);
   }
 }
 
@@ -194,6 +192,8 @@ class QuantizeLinear final : public Operator {
       }
       type = named;
     }
+    // In which type x is divided by the scale: f32 here, which holds what any that is asked for gives.
+    if (auto precision = node.integer("precision", 0); !precision.ok()) return precision.error();
     return one_output(node, type, inputs[0].desc.dims);
   }
 
@@ -241,7 +241,7 @@ class DequantizeLinear final : public Operator {
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 2, 3));
-    CONVOY_CHECK(check_type(node, inputs, 0, kDequantizable));
+    CONVOY_CHECK(check_type(node, inputs, 0, kDequantizable | kStoredIntegers));
     CONVOY_CHECK(check_type(node, inputs, 1, kScaleTypes));
     if (is_present(inputs, 2) && inputs[2].desc.type != inputs[0].desc.type) {
       return bad_node(node, "input 2 (zero point) must have the type of input 0");
@@ -249,9 +249,10 @@ class DequantizeLinear final : public Operator {
     CONVOY_CHECK(check_parameters(node, inputs));
     CONVOY_TRY(const std::int64_t number, node.integer("output_dtype", 0));
     DataType type = inputs[1].desc.type;
+    if (number == 0 && !contains(kReal, type)) return bad_node(node, "scales of f8_e8m0 need an output_dtype");
     if (number != 0) {
       CONVOY_TRY(type, data_type_of_onnx(node, number, "output_dtype"));
-      if (!contains(kScaleTypes, type)) return bad_node(node, fmt::format("output_dtype={} does not fit", number));
+      if (!contains(kReal, type)) return bad_node(node, fmt::format("output_dtype={} does not fit", number));
     }
     return one_output(node, type, inputs[0].desc.dims);
   }
@@ -260,9 +261,9 @@ class DequantizeLinear final : public Operator {
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     CONVOY_TRY(const std::vector<Piece> pieces, pieces_of(node, inputs, outputs[0]));
     const bool vectors = has_row_vectors(request);
-    const DataType scale_type = inputs[1].desc.type, zero_type = inputs[0].desc.type;
-    return dispatch<kDequantizable>(inputs[0].desc.type, [&]<class Q>(Tag<Q>) {
-      return dispatch<kScaleTypes>(outputs[0].type, [&]<class T>(Tag<T>) {
+    const DataType scale_type = inputs[1].desc.type, zero_type = read_as(inputs[0].desc.type);
+    return dispatch<kDequantizable>(zero_type, [&]<class Q>(Tag<Q>) {
+      return dispatch<kReal>(outputs[0].type, [&]<class T>(Tag<T>) {
         return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
           using C = std::conditional_t<std::is_same_v<Q, std::int32_t>, double, float>;
           each_run<Q, T, C>(pieces, scale_type, zero_type, in, out[0], 2, context, [&](const Run<Q, T, C>& run) {

@@ -19,10 +19,18 @@ C round_even(C value) {
   return (value + magic) - magic;
 }
 
+template <class Q>
+struct Bounds : std::numeric_limits<Q> {};
+template <class Byte, int kBits>
+struct Bounds<SmallInteger<Byte, kBits>> {
+  static constexpr int lowest() { return std::is_signed_v<Byte> ? -(1 << (kBits - 1)) : 0; }
+  static constexpr int max() { return lowest() + (1 << kBits) - 1; }
+};
+
 // To an integer type of 16 bits or fewer. NaN becomes the lowest value.
 template <class Q, class C>
 Q quantize_integer(C value, C scale, C zero) {
-  constexpr C low = std::numeric_limits<Q>::lowest(), high = std::numeric_limits<Q>::max();
+  constexpr C low = Bounds<Q>::lowest(), high = Bounds<Q>::max();
   // Bounds that rounding needs; beyond them any zero point leaves the result saturated.
   constexpr C bound = 200000;
   const C scaled = value / scale;

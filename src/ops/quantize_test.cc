@@ -50,6 +50,46 @@ TEST(Quantize, Blocks) {
   expect_refused(node_of("QuantizeLinear", attributes), {x, floats({3, 1}, {1, 1, 1})}, "block_size=2 needs [3x2]");
 }
 
+TEST(Quantize, FewBits) {
+  const struct {
+    DataType type;
+    std::vector<double> values;
+  } narrow[] = {{DataType::s4, {-8, -3, 2, 7}},
+                {DataType::u4, {0, 0, 2, 12}},
+                {DataType::s2, {-2, -2, 1, 1}},
+                {DataType::u2, {0, 0, 2, 3}}};
+  for (const auto& [type, values] : narrow) {
+    SCOPED_TRACE(name_of(type));
+    const double zero = type == DataType::s4 || type == DataType::s2 ? -1 : 1;
+    const HostTensor x = floats({4}, {-1000, -4, 4, 22});
+    std::vector<double> back;
+    for (const double q : values) back.push_back((q - zero) * 2);
+    const HostTensor scale = floats({}, {2}), zero_point = tensor(type, {}, {zero});
+    const auto quantized = run_op(node_of("QuantizeLinear"), {x, scale, zero_point});
+    ASSERT_TRUE(quantized.ok()) << quantized.error().message;
+    // x / 2 + zero, to the nearest even, within the type's bounds.
+    const double low = (*quantized)[0].at(0), high = (*quantized)[0].at(3);
+    EXPECT_EQ(low, type == DataType::s4 ? -8 : type == DataType::s2 ? -2 : 0);
+    EXPECT_EQ(high, type == DataType::s4 ? 7 : type == DataType::u4 ? 12 : type == DataType::s2 ? 1 : 3);
+    EXPECT_EQ((*quantized)[0].at(2), std::min(2 + zero, high));
+    expect_op(node_of("DequantizeLinear"), {tensor(type, {4}, values), scale, zero_point}, {floats({4}, back)});
+  }
+  // Blocks along the first axis, the last of them smaller.
+  const std::map<std::string, Attribute> blocks{{"axis", std::int64_t{0}}, {"block_size", std::int64_t{2}}};
+  expect_op(node_of("DequantizeLinear", blocks),
+            {tensor(DataType::s4, {3, 2}, {-8, 7, 1, 2, 3, 4}), floats({2, 2}, {1, 2, 10, 20}),
+             tensor(DataType::s4, {2, 2}, {0, 1, 2, 3})},
+            {floats({3, 2}, {-8, 12, 1, 2, 10, 20})});
+  expect_op(node_of("QuantizeLinear", {{"output_dtype", std::int64_t{21}}}),
+            {floats({3}, {-1, 7.4, 99}), floats({}, {1})}, {tensor(DataType::u4, {3}, {0, 7, 15})});
+  // Scales that are powers of two, and the smallest floats.
+  expect_op(node_of("DequantizeLinear", {{"output_dtype", std::int64_t{1}}}, 24),
+            {tensor(DataType::f4_e2m1, {3}, {6, -0.5, 1}), tensor(DataType::f8_e8m0, {}, {4})},
+            {floats({3}, {24, -2, 4})});
+  expect_refused(node_of("DequantizeLinear", {}, 24),
+                 {tensor(DataType::f4_e2m1, {1}, {1}), tensor(DataType::f8_e8m0, {}, {4})}, "output_dtype");
+}
+
 TEST(Quantize, EightBitFloats) {
   expect_op(node_of("QuantizeLinear"),
             {floats({5}, {0, 1, 2, 100000, 200}), floats({1}, {2}), tensor(DataType::f8_e4m3, {1}, {0})},

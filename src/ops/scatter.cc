@@ -72,6 +72,7 @@ class ScatterElements final : public Operator {
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 3, 3));
+    CONVOY_CHECK(check_type(node, inputs, 0, kAnyType));
     CONVOY_CHECK(check_type(node, inputs, 1, kIndices));
     const Dims& data = inputs[0].desc.dims;
     const Dims& indices = inputs[1].desc.dims;
@@ -127,6 +128,7 @@ class ScatterND final : public Operator {
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 3, 3));
+    CONVOY_CHECK(check_type(node, inputs, 0, kAnyType));
     CONVOY_CHECK(check_type(node, inputs, 1, only(DataType::s64)));
     if (inputs[2].desc.type != inputs[0].desc.type) return bad_node(node, "inputs 0 and 2 must have the same type");
     if (auto reduction = reduction_of(node); !reduction.ok()) return reduction.error();

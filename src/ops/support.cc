@@ -134,7 +134,15 @@ constexpr OnnxType kOnnxTypes[] = {
     {13, "UINT64", DataType::u64},
     {16, "BFLOAT16", DataType::bf16},
     {17, "FLOAT8E4M3FN", DataType::f8_e4m3},
+    {18, "FLOAT8E4M3FNUZ", DataType::f8_e4m3fnuz},
     {19, "FLOAT8E5M2", DataType::f8_e5m2},
+    {20, "FLOAT8E5M2FNUZ", DataType::f8_e5m2fnuz},
+    {21, "UINT4", DataType::u4},
+    {22, "INT4", DataType::s4},
+    {23, "FLOAT4E2M1", DataType::f4_e2m1},
+    {24, "FLOAT8E8M0", DataType::f8_e8m0},
+    {25, "UINT2", DataType::u2},
+    {26, "INT2", DataType::s2},
 };
 
 }  // namespace
@@ -146,6 +154,8 @@ Result<DataType> data_type_of_onnx(const NodeDesc& node, std::int64_t number, st
   return Error{ErrorCode::unsupported,
                fmt::format("{}: {}={} is not a data type there is here", node.op, field, number)};
 }
+
+std::int64_t onnx_number(DataType type) { return std::ranges::find(kOnnxTypes, type, &OnnxType::type)->number; }
 
 Result<DataType> data_type_of_onnx_name(const NodeDesc& node, std::string_view name) {
   for (const OnnxType& each : kOnnxTypes) {

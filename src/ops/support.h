@@ -53,6 +53,7 @@ std::vector<std::int64_t> read_integers(const TensorDesc& desc, const void* data
 
 // The type that ONNX's TensorProto.DataType numbers `number`; an error naming `field` where it is none of ours.
 Result<DataType> data_type_of_onnx(const NodeDesc& node, std::int64_t number, std::string_view field);
+std::int64_t onnx_number(DataType type);
 // The same by name ("FLOAT"), as attributes had it before opset 6.
 Result<DataType> data_type_of_onnx_name(const NodeDesc& node, std::string_view name);
 

@@ -94,6 +94,7 @@ class Unique final : public Operator {
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, 1, 4));
+    CONVOY_CHECK(check_type(node, inputs, 0, kAnyType));
     const TensorDesc& x = inputs[0].desc;
     CONVOY_TRY(const Slices s, slices_of(node, x));
     if (inputs[0].constant == nullptr && x.elements() != 0) {

@@ -10,7 +10,7 @@
 
 namespace convoy::onnx_io {
 
-// ONNX's element types; string, complex, 4-bit and FNUZ types are `unsupported` errors that name `what`.
+// ONNX's element types; string, complex and 6-bit types are `unsupported` errors that name `what`.
 Result<DataType> data_type_of(int onnx_type, const std::string& what);
 int onnx_type_of(DataType type);
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <utility>
 
 #include "network/onnx/decode.h"
 
@@ -15,6 +16,79 @@ using ::onnx::TensorProto;
 static_assert(std::endian::native == std::endian::little, "raw_data is little-endian and is copied as it is");
 
 Error bad(const std::string& what, const std::string& text) { return {ErrorCode::corrupt, what + ": " + text}; }
+
+constexpr std::pair<int, DataType> kTypes[] = {
+    {TensorProto::FLOAT, DataType::f32},
+    {TensorProto::DOUBLE, DataType::f64},
+    {TensorProto::FLOAT16, DataType::f16},
+    {TensorProto::BFLOAT16, DataType::bf16},
+    {TensorProto::FLOAT8E4M3FN, DataType::f8_e4m3},
+    {TensorProto::FLOAT8E5M2, DataType::f8_e5m2},
+    {TensorProto::INT64, DataType::s64},
+    {TensorProto::INT32, DataType::s32},
+    {TensorProto::INT16, DataType::s16},
+    {TensorProto::INT8, DataType::s8},
+    {TensorProto::UINT64, DataType::u64},
+    {TensorProto::UINT32, DataType::u32},
+    {TensorProto::UINT16, DataType::u16},
+    {TensorProto::UINT8, DataType::u8},
+    {TensorProto::BOOL, DataType::boolean},
+    {TensorProto::INT4, DataType::s4},
+    {TensorProto::UINT4, DataType::u4},
+    {TensorProto::INT2, DataType::s2},
+    {TensorProto::UINT2, DataType::u2},
+    {TensorProto::FLOAT4E2M1, DataType::f4_e2m1},
+    {TensorProto::FLOAT8E4M3FNUZ, DataType::f8_e4m3fnuz},
+    {TensorProto::FLOAT8E5M2FNUZ, DataType::f8_e5m2fnuz},
+    {TensorProto::FLOAT8E8M0, DataType::f8_e8m0},
+};
+
+// Elements in a byte of the file, and in an entry of int32_data; the first in the lowest bits.
+int elements_a_byte(DataType type) {
+  switch (type) {
+    case DataType::s4:
+    case DataType::u4:
+    case DataType::f4_e2m1:
+      return 2;
+    case DataType::s2:
+    case DataType::u2:
+      return 4;
+    default:
+      return 1;
+  }
+}
+
+std::int64_t packed_count(DataType type, std::int64_t elements) {
+  const int many = elements_a_byte(type);
+  return elements / many + (elements % many != 0 ? 1 : 0);
+}
+
+// The bytes of the file lie at the start of the tensor's memory. From the last element on, none is overwritten before
+// it is read.
+void unpack(HostTensor& tensor) {
+  const DataType type = tensor.desc.type;
+  const int many = elements_a_byte(type), bits = 8 / many;
+  if (many == 1) return;
+  const bool has_sign = type == DataType::s4 || type == DataType::s2;
+  auto* bytes = tensor.as<std::uint8_t>();
+  for (std::int64_t i = tensor.desc.elements() - 1; i >= 0; --i) {
+    const auto low = static_cast<unsigned>(bytes[i / many]) >> (i % many * bits) & ((1U << bits) - 1);
+    const unsigned sign = has_sign ? low & (1U << (bits - 1)) : 0;
+    bytes[i] = static_cast<std::uint8_t>(low - 2 * sign);
+  }
+}
+
+std::string packed(const HostTensor& tensor) {
+  const DataType type = tensor.desc.type;
+  const int many = elements_a_byte(type), bits = 8 / many;
+  std::string bytes(static_cast<std::size_t>(packed_count(type, tensor.desc.elements())), '\0');
+  for (std::int64_t i = 0; i < tensor.desc.elements(); ++i) {
+    const auto low = static_cast<unsigned>(tensor.as<std::uint8_t>()[i]) & ((1U << bits) - 1);
+    char& byte = bytes[static_cast<std::size_t>(i / many)];
+    byte = static_cast<char>(static_cast<unsigned char>(byte) | low << (i % many * bits));
+  }
+  return bytes;
+}
 
 template <class T, class Field>
 void copy_field(const Field& field, HostTensor& tensor) {
@@ -58,11 +132,7 @@ void copy_typed_field(const TensorProto& proto, HostTensor& tensor) {
     case DataType::f16:  // the bits
     case DataType::bf16:
       return copy_field<std::uint16_t>(proto.int32_data(), tensor);
-    case DataType::s8:
-    case DataType::u8:
-    case DataType::f8_e4m3:
-    case DataType::f8_e5m2:
-    case DataType::boolean:
+    default:  // the bytes of others, or what is packed into them
       return copy_field<std::uint8_t>(proto.int32_data(), tensor);
   }
 }
@@ -77,39 +147,8 @@ void normalise_booleans(HostTensor& tensor) {
 }  // namespace
 
 Result<DataType> data_type_of(int onnx_type, const std::string& what) {
-  switch (onnx_type) {
-    case TensorProto::FLOAT:
-      return DataType::f32;
-    case TensorProto::DOUBLE:
-      return DataType::f64;
-    case TensorProto::FLOAT16:
-      return DataType::f16;
-    case TensorProto::BFLOAT16:
-      return DataType::bf16;
-    case TensorProto::FLOAT8E4M3FN:
-      return DataType::f8_e4m3;
-    case TensorProto::FLOAT8E5M2:
-      return DataType::f8_e5m2;
-    case TensorProto::INT64:
-      return DataType::s64;
-    case TensorProto::INT32:
-      return DataType::s32;
-    case TensorProto::INT16:
-      return DataType::s16;
-    case TensorProto::INT8:
-      return DataType::s8;
-    case TensorProto::UINT64:
-      return DataType::u64;
-    case TensorProto::UINT32:
-      return DataType::u32;
-    case TensorProto::UINT16:
-      return DataType::u16;
-    case TensorProto::UINT8:
-      return DataType::u8;
-    case TensorProto::BOOL:
-      return DataType::boolean;
-    default:
-      break;
+  for (const auto& [number, type] : kTypes) {
+    if (number == onnx_type) return type;
   }
   if (onnx_type == TensorProto::UNDEFINED || !::onnx::TensorProto_DataType_IsValid(onnx_type)) {
     return bad(what, "data_type=" + std::to_string(onnx_type) + " is not an element type");
@@ -119,37 +158,8 @@ Result<DataType> data_type_of(int onnx_type, const std::string& what) {
 }
 
 int onnx_type_of(DataType type) {
-  switch (type) {
-    case DataType::f64:
-      return TensorProto::DOUBLE;
-    case DataType::f32:
-      return TensorProto::FLOAT;
-    case DataType::f16:
-      return TensorProto::FLOAT16;
-    case DataType::bf16:
-      return TensorProto::BFLOAT16;
-    case DataType::f8_e4m3:
-      return TensorProto::FLOAT8E4M3FN;
-    case DataType::f8_e5m2:
-      return TensorProto::FLOAT8E5M2;
-    case DataType::s64:
-      return TensorProto::INT64;
-    case DataType::s32:
-      return TensorProto::INT32;
-    case DataType::s16:
-      return TensorProto::INT16;
-    case DataType::s8:
-      return TensorProto::INT8;
-    case DataType::u64:
-      return TensorProto::UINT64;
-    case DataType::u32:
-      return TensorProto::UINT32;
-    case DataType::u16:
-      return TensorProto::UINT16;
-    case DataType::u8:
-      return TensorProto::UINT8;
-    case DataType::boolean:
-      return TensorProto::BOOL;
+  for (const auto& [number, known] : kTypes) {
+    if (known == type) return number;
   }
   return TensorProto::UNDEFINED;
 }
@@ -165,7 +175,7 @@ Result<HostTensor> decode_tensor(const TensorProto& proto, const std::string& wh
   const auto counted = checked_elements(dims, element_bytes);
   if (!counted.ok()) return bad(what, counted.error().message);
   const std::int64_t elements = *counted;
-  const std::int64_t bytes = elements * element_bytes;
+  const std::int64_t entries = packed_count(type, elements), bytes = entries * element_bytes;
 
   const bool external = proto.data_location() == TensorProto::EXTERNAL;
   if (external) {
@@ -175,8 +185,8 @@ Result<HostTensor> decode_tensor(const TensorProto& proto, const std::string& wh
       return bad(what, "dims " + to_string(dims) + " of " + std::string(name_of(type)) + " need " +
                            std::to_string(bytes) + " bytes, raw_data has " + std::to_string(proto.raw_data().size()));
     }
-  } else if (typed_field_size(proto, type) != elements) {
-    return bad(what, "dims " + to_string(dims) + " need " + std::to_string(elements) + " elements, the data has " +
+  } else if (typed_field_size(proto, type) != entries) {
+    return bad(what, "dims " + to_string(dims) + " need " + std::to_string(entries) + " elements, the data has " +
                          std::to_string(typed_field_size(proto, type)));
   }
 
@@ -191,6 +201,7 @@ Result<HostTensor> decode_tensor(const TensorProto& proto, const std::string& wh
     copy_typed_field(proto, tensor);
   }
   normalise_booleans(tensor);
+  unpack(tensor);
   return tensor;
 }
 
@@ -199,6 +210,7 @@ void encode_tensor(const HostTensor& tensor, const std::string& name, TensorProt
   proto.set_name(name);
   proto.set_data_type(onnx_type_of(tensor.desc.type));
   for (const std::int64_t dim : tensor.desc.dims) proto.add_dims(dim);
+  if (elements_a_byte(tensor.desc.type) > 1) return proto.set_raw_data(packed(tensor));
   const auto bytes = static_cast<std::size_t>(tensor.desc.elements()) * size_of(tensor.desc.type);
   proto.set_raw_data(bytes > 0 ? std::string(reinterpret_cast<const char*>(tensor.data.get()), bytes) : std::string());
 }
