@@ -118,6 +118,14 @@ using Rule = bool (*)(const Reading&);
 // Of the images of input 0, each alone; the other inputs are the same for all.
 bool each_alone(const Reading& r) { return r.only({0}); }
 
+// An axis that is an attribute, or an input since opset 20.
+bool dft(const Reading& r) {
+  if (!r.only({0})) return false;
+  if (r.node().desc.opset < 20) return r.is_inner(r.integer("axis", 1), r.rank(0));
+  const auto axis = r.integers("", 2);
+  return axis && (axis->empty() || (axis->size() == 1 && r.is_inner(axis->front(), r.rank(0))));
+}
+
 bool deform_conv(const Reading& r) { return r.only({0, 2, 4}); }  // x, offsets, mask
 bool grid_sample(const Reading& r) { return r.has_images(0) && r.has_images(1); }
 
@@ -328,14 +336,15 @@ const std::map<std::string_view, Rule>& rules() {
                        "Xor"});
     add(each_alone, {"AveragePool", "DepthToSpace", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool",
                      "GroupNormalization", "InstanceNormalization", "LRN", "LpPool", "QLinearAveragePool",
-                     "QLinearGlobalAveragePool", "Reshape", "SpaceToDepth", "Tile"});
+                     "QLinearGlobalAveragePool", "Reshape", "STFT", "SpaceToDepth", "Tile"});
     add(one_output, {"BatchNormalization", "Dropout", "MaxPool"});
     add(deform_conv, {"DeformConv"});
+    add(dft, {"DFT"});
     add(grid_sample, {"GridSample"});
     add(quantize, {"DequantizeLinear", "QuantizeLinear"});
     // Where some have 1 as their default, the same comes of it: behind the first, or refused.
-    add(along_axis<-1>,
-        {"Flatten", "Hardmax", "LayerNormalization", "LogSoftmax", "LpNormalization", "Softmax", "TopK"});
+    add(along_axis<-1>, {"Flatten", "Hardmax", "LayerNormalization", "LogSoftmax", "LpNormalization",
+                         "RMSNormalization", "Softmax", "TopK"});
     add(along_axis<0>, {"ArgMax", "ArgMin", "Split"});
     add(over_axes<1, true>, {"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
                              "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Squeeze"});
@@ -368,6 +377,7 @@ Rule rule_of(const Node& node) {
 
 // The dims of what comes from the inputs, by value: those of one image, and none of other values.
 Result<std::vector<Dims>> dims_of_image(Graph graph, std::int64_t images, const PassContext& context) {
+  const std::size_t count = graph.values.size();  // the others are within operators
   CONVOY_TRY([[maybe_unused]] const int folded, constant_folding_but_dequantize(graph, context));
   CONVOY_TRY([[maybe_unused]] const int inferred, shape_inference(graph, context));
   std::vector<bool> has_images(graph.values.size(), false);
@@ -396,7 +406,7 @@ Result<std::vector<Dims>> dims_of_image(Graph graph, std::int64_t images, const 
     return Error{ErrorCode::unsupported, fmt::format("the batch can't be run in parts: output '{}' has no images in it",
                                                      graph.values[value].name)};
   }
-  std::vector<Dims> result(graph.values.size());
+  std::vector<Dims> result(count);
   for (std::size_t v = 0; v < result.size(); ++v) {
     const Dims& dims = graph.values[v].desc.dims;
     if (has_images[v]) result[v].assign(dims.begin() + 1, dims.end());

@@ -10,6 +10,7 @@ namespace convoy::ops {
 std::vector<OperatorRow> activation_rows();
 std::vector<OperatorRow> along_axis_rows();
 std::vector<OperatorRow> arithmetic_rows();
+std::vector<OperatorRow> audio_rows();
 std::vector<OperatorRow> average_pool_rows();
 std::vector<OperatorRow> batch_normalization_rows();
 std::vector<OperatorRow> cast_rows();
@@ -21,6 +22,7 @@ std::vector<OperatorRow> compress_rows();
 std::vector<OperatorRow> constant_rows();
 std::vector<OperatorRow> deform_conv_rows();
 std::vector<OperatorRow> depth_to_space_rows();
+std::vector<OperatorRow> dft_rows();
 std::vector<OperatorRow> einsum_rows();
 std::vector<OperatorRow> gather_rows();
 std::vector<OperatorRow> global_pool_rows();
