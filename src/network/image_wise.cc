@@ -379,6 +379,7 @@ Rule rule_of(const Node& node) {
 Result<std::vector<Dims>> dims_of_image(Graph graph, std::int64_t images, const PassContext& context) {
   const std::size_t count = graph.values.size();  // the others are within operators
   CONVOY_TRY([[maybe_unused]] const int folded, constant_folding_but_dequantize(graph, context));
+  CONVOY_TRY([[maybe_unused]] const int expanded, expansion(graph, context));
   CONVOY_TRY([[maybe_unused]] const int inferred, shape_inference(graph, context));
   std::vector<bool> has_images(graph.values.size(), false);
   for (const int value : graph.inputs) has_images[value] = true;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "network/composite.h"
 #include "network/conv_node.h"
 
 namespace convoy::network {
@@ -30,6 +31,8 @@ std::vector<int> value_inputs(const Node& node) {
     result.assign(form->values.begin(), form->values.end());
   } else if (const ops::Operator* op = ops::find_operator(node.desc.domain, node.desc.op)) {
     result = op->shape_inputs(node.desc);
+  } else if (const Composite* composite = find_composite(node.desc.domain, node.desc.op)) {
+    result.assign(composite->constants.begin(), composite->constants.end());
   }
   std::erase_if(result, [&](int index) {
     return index < 0 || index >= static_cast<int>(node.inputs.size()) || node.inputs[index] == kAbsent;
@@ -85,6 +88,10 @@ Result<Knowledge> infer_node(Graph& graph, Node& node) {
       if (output != kAbsent) graph.values[output].known = false;
     }
     return Knowledge::unknown;
+  }
+  if (const Composite* composite = find_composite(node.desc.domain, node.desc.op)) {
+    CONVOY_CHECK(infer_composite(graph, node, *composite));
+    return Knowledge::known;
   }
   const std::vector<ops::Input> inputs = inputs_of(graph, node);
   std::vector<TensorDesc> outputs;

@@ -46,6 +46,7 @@ Result<int> constant_folding(Graph& graph, const PassContext& context);
 Result<int> constant_folding_but_dequantize(Graph& graph, const PassContext& context);
 Result<int> dead_node_removal(Graph& graph, const PassContext& context);
 Result<int> shape_inference(Graph& graph, const PassContext& context);
+Result<int> expansion(Graph& graph, const PassContext& context);
 Result<int> byte_weights(Graph& graph, const PassContext& context);
 Result<int> dequantize_sinking(Graph& graph, const PassContext& context);
 Result<int> quantized_folding(Graph& graph, const PassContext& context);

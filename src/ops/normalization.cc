@@ -1,7 +1,8 @@
-// Normalisation of runs of neighbours: LayerNormalization, GroupNormalization and InstanceNormalization see the tensor
-// as rows of consecutive elements, each with a mean and a variance of its own:
+// Normalisation of runs of neighbours: LayerNormalization, RMSNormalization, GroupNormalization and
+// InstanceNormalization see the tensor as rows of consecutive elements, each with a mean and a variance of its own:
 //   y = (x - mean) / sqrt(variance + epsilon) * scale + bias
-// with scale and bias broadcasting. Instances of nhwc images interleave their channels and have a loop of their own.
+// with scale and bias broadcasting. RMSNormalization's mean is 0. Instances of nhwc images interleave their channels
+// and have a loop of their own.
 #include <fmt/format.h>
 
 #include <array>
@@ -72,6 +73,10 @@ struct Rows {
   bool has_scale = true;
   bool has_bias = true;
   bool alike = false;  // scale and bias have an element for each of a row, the same ones for all rows
+  bool about_zero = false;
+
+  // As they are, or about 0: then the variance is the mean of squares.
+  Moments used(const Moments& m) const { return about_zero ? Moments{0, m.variance + m.mean * m.mean} : m; }
 };
 
 // y = (x - center) * factor * scale + bias for a run of a row; steps of 0 or 1. y is x or does not overlap it.
@@ -173,6 +178,7 @@ void normalize_alike(const Rows& rows, std::int64_t begin, std::int64_t end, con
       m = row_moments(rows, row);
       values = row;
     }
+    m = rows.used(m);
     const double inverse = 1 / std::sqrt(m.variance + rows.epsilon);
     rows.vectors->normalize(values, static_cast<float>(m.mean), static_cast<float>(inverse), gain, shift, 1,
                             row_type<T>, y + r * size, size);
@@ -197,7 +203,7 @@ void normalize_rows(const Rows& rows, std::span<const void* const> in, void* out
       }
     }
     for (std::int64_t row = begin; row < end; ++row) {
-      const Moments m = row_moments(rows, x + row * rows.size);
+      const Moments m = rows.used(row_moments(rows, x + row * rows.size));
       const double inverse = 1 / std::sqrt(m.variance + rows.epsilon);
       normalize_row(rows, row, x, scale, bias, y, m.mean, inverse);
       row_done(row, m, inverse);
@@ -211,10 +217,13 @@ std::int64_t product(const Dims& dims, int from, int to) {
   return result;
 }
 
+// And RMSNormalization, which has neither bias nor statistics.
 class LayerNormalization final : public Operator {
  public:
+  explicit LayerNormalization(bool about_zero) : about_zero_(about_zero) {}
+
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
-    CONVOY_CHECK(check_counts(node, inputs, 2, 3, 3));
+    CONVOY_CHECK(check_counts(node, inputs, 2, about_zero_ ? 2 : 3, about_zero_ ? 1 : 3));
     CONVOY_CHECK(check_same_type(node, inputs, kMathFloats));
     if (auto epsilon = node.real("epsilon", 1e-5); !epsilon.ok()) return epsilon.error();
     const TensorDesc& x = inputs[0].desc;
@@ -259,7 +268,8 @@ class LayerNormalization final : public Operator {
                     row_functions(request.cpu.isa),
                     true,
                     has_bias,
-                    alike};
+                    alike,
+                    about_zero_};
     const DataType statistics = outputs.size() > 1 ? outputs[1].type : DataType::f32;
     return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
       return make_plan(node,
@@ -282,6 +292,8 @@ class LayerNormalization final : public Operator {
     CONVOY_TRY(const std::int64_t axis, node.integer("axis", -1));
     return normalize_axis(node, axis, x.rank(), "axis");
   }
+
+  bool about_zero_;
 };
 
 // A vector of `count` values along the second dim of [N, count, rest].
@@ -456,7 +468,7 @@ class InstanceNormalization final : public Operator {
   }
 };
 
-const LayerNormalization op_LayerNormalization;
+const LayerNormalization op_LayerNormalization(false), op_RMSNormalization(true);
 const GroupNormalization op_GroupNormalization;
 const InstanceNormalization op_InstanceNormalization;
 
@@ -464,6 +476,7 @@ const InstanceNormalization op_InstanceNormalization;
 
 std::vector<OperatorRow> normalization_rows() {
   return {{"LayerNormalization", &op_LayerNormalization},
+          {"RMSNormalization", &op_RMSNormalization},
           {"GroupNormalization", &op_GroupNormalization},
           {"InstanceNormalization", &op_InstanceNormalization}};
 }

@@ -50,7 +50,7 @@ constexpr std::array kKinds{
     Kind{" MaxPool AveragePool LpPool ", {30, 90, 74}, {2.3, 58, 40}, {1.5, 95, 38}},
     Kind{" GlobalAveragePool GlobalMaxPool ReduceMean ReduceSum ReduceMax ", {56, 90, 80, 12}, {18, 61, 46, 3.2}},
     Kind{" Resize Upsample ", {30, 64, 67}, {19, 89, 53}, {10, 92, 51}},  // nearest
-    Kind{" LayerNormalization InstanceNormalization GroupNormalization ", {43, 10, 10}, {27}},
+    Kind{" LayerNormalization RMSNormalization InstanceNormalization GroupNormalization ", {43, 10, 10}, {27}},
     Kind{" LRN MeanVarianceNormalization ", {6.7, 6.7, 6.7}},
     Kind{" QuantizeLinear DequantizeLinear ", {50, 50, 50}, {}, {25, 25, 25}},
     Kind{" QLinearAdd QLinearMul ", {11, 11, 11}}, Kind{" Lookup QLinearLeakyRelu QLinearSigmoid ", {6.5, 6.5, 6.5}},

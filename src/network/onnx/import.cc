@@ -13,6 +13,7 @@
 #include <unordered_map>
 
 #include "core/text.h"
+#include "network/composite.h"
 #include "network/conv_node.h"
 #include "network/onnx/decode.h"
 
@@ -179,7 +180,8 @@ class Importer {
       const std::string domain = canonical_domain(node.domain());
       const bool known = (domain.empty() && node.op_type() == "Constant") || !body_attributes(node).empty() ||
                          network::conv_form(domain, node.op_type()) != nullptr ||
-                         ops::find_operator(domain, node.op_type()) != nullptr;
+                         ops::find_operator(domain, node.op_type()) != nullptr ||
+                         network::find_composite(domain, node.op_type()) != nullptr;
       if (!known) unknown[(domain.empty() ? "" : domain + ".") + node.op_type()].push_back(name_of_node(node, i));
     });
     if (unknown.empty()) return {};

@@ -1,0 +1,152 @@
+// Operators that stand for several: what they become, where they are inferred, and what their errors say. Their values
+// are compared with ONNX Runtime's in tests/opsets.
+#include "network/composite.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "network/infer.h"
+#include "network/pass.h"
+#include "network/testing.h"
+
+namespace convoy::network {
+namespace {
+
+using Attributes = std::map<std::string, ops::Attribute>;
+
+class Builder : public GraphBuilder {
+ public:
+  int microsoft(const std::string& op, std::vector<int> inputs, Attributes attributes = {}) {
+    const int value = node(op, std::move(inputs), std::move(attributes), 1);
+    graph.nodes.back().desc.domain = "com.microsoft";
+    return value;
+  }
+};
+
+std::vector<std::string> ops_of(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const Node& node : graph.nodes) names.push_back(node.desc.op);
+  return names;
+}
+
+TEST(Composite, AFusedConvIsFusedAgain) {
+  Builder b;
+  const int x = b.input("x", {1, 4, 6, 6}), z = b.input("z", {1, 8, 6, 6});
+  const int w = b.constant(spread({8, 4, 3, 3})), bias = b.constant(spread({8}));
+  b.output(b.microsoft("FusedConv", {x, w, bias, z},
+                       {{"activation", std::string("Relu")}, {"pads", std::vector<std::int64_t>{1, 1, 1, 1}}}));
+  const Graph graph = with_passes(b.graph, cpu_features());
+  ASSERT_EQ(ops_of(graph), std::vector<std::string>{"Conv"});
+  EXPECT_NE(graph.nodes[0].fusion.residual, kAbsent);
+  EXPECT_EQ(graph.nodes[0].fusion.activation.kind, ActivationKind::relu);
+  EXPECT_EQ(graph.nodes[0].sources.front(), b.graph.nodes[0].desc.name);
+}
+
+TEST(Composite, IsInferredBeforeItIsExpanded) {
+  Builder b;
+  const int x = b.input("x", {2, 5, 16}), skip = b.input("skip", {2, 5, 16});
+  const int y = b.microsoft("SkipLayerNormalization", {x, skip, b.constant(spread({16}))});
+  const std::size_t values = b.graph.values.size();
+  const auto knowledge = infer_node(b.graph, b.graph.nodes.back());
+  ASSERT_TRUE(knowledge.ok()) << knowledge.error().message;
+  EXPECT_EQ(*knowledge, Knowledge::known);
+  EXPECT_EQ(b.graph.values[y].desc.dims, (Dims{2, 5, 16}));
+  EXPECT_EQ(b.graph.values.size(), values);  // nothing is left of the expansion
+  EXPECT_EQ(b.graph.nodes.back().desc.op, "SkipLayerNormalization");
+}
+
+// Sizes that are known only when the network runs: expanded then.
+TEST(Composite, BehindSizesOfARun) {
+  Builder b;
+  const int x = b.input("x", {6});
+  const int places = b.node("NonZero", {x});  // [1, n]
+  const int real = b.node("Cast", {places}, {{"to", std::int64_t{1}}});
+  b.output(b.microsoft("QuickGelu", {real}, {{"alpha", 1.0}}));
+  const auto outputs = run_graph(b.graph, {tensor_of(DataType::f32, {6}, {0, 1, 0, 0, 1, 1})});
+  const auto silu = [](double v) { return v / (1 + std::exp(-v)); };
+  expect_close(outputs.at(0), tensor_of(DataType::f32, {1, 3}, {silu(1), silu(4), silu(5)}), 1e-5);
+}
+
+// One value for two outputs, and an output that an input becomes.
+TEST(Composite, OutputsThatAreOneValue) {
+  Builder b;
+  const int q = b.input("q", {1, 2, 3, 4}), k = b.input("k", {1, 2, 3, 4});
+  const int y = b.node("Attention", {q, k, k}, {}, 23);
+  Node& node = b.graph.nodes.back();
+  node.outputs = {y, b.graph.add_value("present_key"), b.graph.add_value("present_value")};
+  node.desc.output_count = 3;
+  for (const int output : std::vector<int>(node.outputs)) b.output(output);
+  const auto inputs = inputs_for(b.graph);
+  const auto outputs = run_graph(b.graph, inputs);
+  ASSERT_EQ(outputs.size(), 3U);
+  expect_close(outputs[1], inputs[1], 0, 0);
+  expect_close(outputs[2], inputs[1], 0, 0);
+}
+
+// Rows in which nothing is attended are 0, not NaN.
+TEST(Composite, AttentionOfNothing) {
+  Builder b;
+  const int q = b.input("q", {1, 1, 2, 4}), k = b.input("k", {1, 1, 3, 4});
+  const int mask = b.constant(tensor_of(DataType::boolean, {2, 3}, {1, 0, 1, 0, 0, 0}));
+  b.output(b.node("Attention", {q, k, k, mask}, {}, 23));
+  const auto outputs = run_graph(b.graph, inputs_for(b.graph));
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_TRUE(std::isfinite(outputs[0].at(i)));
+    EXPECT_EQ(outputs[0].at(i) == 0, i >= 4) << i;
+  }
+}
+
+TEST(Composite, Errors) {
+  const auto refused = [](const Builder& builder, const std::string& text) {
+    Graph graph = builder.graph;
+    const auto team = make_cpu_team(1);
+    const auto log = run_passes(graph, PassContext{*team, cpu_features()});
+    ASSERT_FALSE(log.ok());
+    EXPECT_NE(log.error().message.find(text), std::string::npos) << log.error().message;
+  };
+  {
+    Builder b;
+    const int x = b.input("x", {1, 4, 6, 6}), w = b.constant(spread({8, 4, 3, 3}));
+    b.output(b.microsoft("FusedConv", {x, w}, {{"activation", std::string("Frelu")}}));
+    refused(b, "(FusedConv): activation='Frelu'");
+  }
+  {
+    Builder b;
+    const int x = b.input("x", {2, 5, 16});
+    b.output(b.node("Attention", {x, x, x}, {{"q_num_heads", std::int64_t{4}}}, 23));
+    refused(b, "(Attention): q_num_heads=4, kv_num_heads=0");
+  }
+  {
+    Builder b;
+    const int x = b.input("x", {2, 5, 15});
+    b.output(b.node("Attention", {x, x, x}, {{"q_num_heads", std::int64_t{4}}, {"kv_num_heads", std::int64_t{4}}}, 23));
+    refused(b, "Q has dims [2x5x15], which are not [N, S, 4 heads]");
+  }
+  {
+    Builder b;
+    const int x = b.input("x", {2, 32}), w = b.constant(spread({4, 1, 16}, 0, 255, DataType::u8));
+    b.output(b.microsoft("MatMulNBits", {x, w, b.constant(spread({4}))},
+                         {{"N", std::int64_t{4}}, {"K", std::int64_t{32}}, {"block_size", std::int64_t{24}}}));
+    refused(b, "(MatMulNBits): block_size=24");
+  }
+  {
+    Builder b;
+    const int x = b.input("x", {2, 5, 4, 8}), cos = b.input("cos", {2, 5, 3}), sin = b.input("sin", {2, 5, 3});
+    b.output(b.node("RotaryEmbedding", {x, cos, sin}, {}, 23));
+    refused(b, "(RotaryEmbedding): the caches of cosines and sines have 3 angles");
+  }
+}
+
+// No composite has an operator of the same name, which it would hide.
+TEST(Composite, NamesAreTheirOwn) {
+  for (const std::string& name : composite_names()) {
+    const auto dot = name.rfind('.');
+    const bool has_domain = dot != std::string::npos;
+    const std::string domain = has_domain ? name.substr(0, dot) : "", op = has_domain ? name.substr(dot + 1) : name;
+    EXPECT_EQ(ops::find_operator(domain, op), nullptr) << name;
+    EXPECT_NE(find_composite(domain, op), nullptr) << name;
+  }
+}
+
+}  // namespace
+}  // namespace convoy::network
