@@ -172,7 +172,7 @@ std::vector<NodeTypes> f32_of(const Graph& graph) {
 std::vector<std::string> all_but_order() {
   std::vector<std::string> names;
   for (const Pass& pass : passes()) {
-    if (pass.name != "topological_order" && pass.name != "shape_inference") names.emplace_back(pass.name);
+    if (!pass.required) names.emplace_back(pass.name);
   }
   return names;
 }

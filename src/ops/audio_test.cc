@@ -201,7 +201,7 @@ TEST(Mel, Triangles) {
   expect_op(node_of("MelWeightMatrix"), inputs(8, 16, 8192, 0, 4096),
             {floats({9, 8}, {1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0,
                              0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1,
-                             0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})},
+                             0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})},
             1e-6);
   expect_refused(node_of("MelWeightMatrix"), inputs(8, 16, 8192, 0, 9000), "upper_edge_hertz=9000");
   expect_refused(node_of("MelWeightMatrix"), inputs(0, 16, 8192, 0, 4096), "num_mel_bins=0");
