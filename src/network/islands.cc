@@ -4,6 +4,7 @@
 #include <functional>
 #include <queue>
 
+#include "network/composite.h"
 #include "network/conv_node.h"
 #include "network/infer.h"
 
@@ -13,7 +14,7 @@ namespace {
 // What gains from being prepared: weights are packed, and what follows is fused and stays in a layout of its choice.
 bool is_seed(const Graph& graph, const Node& node) {
   if (!node.bodies.empty()) return false;
-  if (conv_form(node) != nullptr) return true;
+  if (conv_form(node) != nullptr || find_composite(node.desc.domain, node.desc.op) != nullptr) return true;
   const auto constant = [&](std::size_t i) { return i < node.inputs.size() && graph.constant_of(node.inputs[i]); };
   if (node.desc.op == "DequantizeLinear") return !constant(0);  // before quantized convolutions
   return (node.desc.op == "MatMul" || node.desc.op == "Gemm") && !constant(0) && constant(1);
