@@ -97,6 +97,7 @@ std::span<const Composite> nchwc_composites();
 std::span<const Composite> normalization_composites();
 std::span<const Composite> ort_attention_composites();
 std::span<const Composite> quantized_composites();
+std::span<const Composite> renamed_composites();
 std::span<const Composite> rotary_composites();
 
 }  // namespace convoy::network

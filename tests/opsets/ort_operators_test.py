@@ -317,7 +317,17 @@ def transforms():
                constant=range(5), domain="")
 
 
-FAMILIES = (convolutions, products, quantized, activations, normalizations, attentions, onnx_attentions, transforms)
+def renamed():
+    x = real(1, 2, 5, 6)
+    yield Case("GridSample", "GridSample", [x, real(1, 4, 3, 2, size=0.7)], mode="bilinear", padding_mode="border", align_corners=1)
+    yield Case("Pad", "Pad", [real(3, 4), np.array([1, 0, 0, 2], np.int64), scalar(0.5)], constant=(1, 2), mode="constant")
+    yield Case("Range", "Range", [scalar(1.0), scalar(4.0), scalar(0.5)], constant=(0, 1, 2))
+    yield Case("Trilu", "Trilu", [real(2, 5, 5)], upper=0)
+    yield Case("GatherND", "GatherND", [real(3, 4, 2), integers(0, 3, 5, 2, dtype=np.int64)])
+
+
+FAMILIES = (convolutions, products, quantized, activations, normalizations, attentions, onnx_attentions, transforms,
+            renamed)
 
 
 def write(case, folder):
