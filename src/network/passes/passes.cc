@@ -58,7 +58,7 @@ Result<void> check_skipped(std::span<const std::string> skip) {
       std::vector<std::string> names;
       for (const Pass& pass : passes()) names.emplace_back(pass.name);
       return Error{ErrorCode::invalid_argument,
-                   "skip_passes: " + quoted(name) + " is no pass" + did_you_mean(name, names)};
+                   "skip_passes: " + convoy::quoted(name) + " is no pass" + did_you_mean(name, names)};
     }
     if (found->required) {
       return Error{ErrorCode::invalid_argument, "skip_passes: " + name + " can't be skipped, nothing works without it"};
