@@ -3,11 +3,39 @@
 // denormal one takes a hundred cycles on some processors, and a network's logits reach that far. The polynomials are
 // near-minimax fits in f64 (Lawson's iteration) on the ranges named beside them; the argument reduction of exp is Cody
 // and Waite's, Software Manual for the Elementary Functions, chapter 6.
+//
+// Of f64 they are the C library's, lane by lane: what f64 is chosen for is not speed.
 #pragma once
 
 #include "simd/simd.h"
 
 namespace convoy::cpu::CONVOY_CPU_ISA {
+
+#if defined(CONVOY_F64)
+
+template <class F>
+CONVOY_SIMD Vf of_each_lane(Vf v, F f) {
+  Real lanes[kLanes];
+  store(lanes, v);
+  for (Real& lane : lanes) lane = f(lane);
+  return load(lanes);
+}
+
+CONVOY_SIMD Vf exp(Vf v) {
+  return of_each_lane(v, [](Real x) { return __builtin_exp(x); });
+}
+CONVOY_SIMD Vf expm1_negative(Vf v) {
+  return of_each_lane(v, [](Real x) { return __builtin_expm1(x); });
+}
+CONVOY_SIMD Vf tanh(Vf v) {
+  return of_each_lane(v, [](Real x) { return __builtin_tanh(x); });
+}
+CONVOY_SIMD Vf erf(Vf v) {
+  return of_each_lane(v, [](Real x) { return __builtin_erf(x); });
+}
+CONVOY_SIMD Vf one_and_exp_of_negative(Vf v) { return add(broadcast(1), exp(negate(v))); }
+
+#else
 
 // v = n*log(2) + r with integral n and |r| <= log(2)/2; returns expm1(r).
 CONVOY_SIMD Vf reduced_expm1(Vf v, Vf& n) {
@@ -54,11 +82,6 @@ CONVOY_SIMD Vf one_and_exp_of_negative(Vf v) {
   return blend(less(v, negate(bound)), sum, broadcast(__builtin_inff()));
 }
 
-CONVOY_SIMD Vf sigmoid(Vf v) { return div(broadcast(1.0f), one_and_exp_of_negative(v)); }
-
-// v * sigmoid(a * v).
-CONVOY_SIMD Vf swish(Vf v, Vf a) { return div(v, one_and_exp_of_negative(mul(v, a))); }
-
 CONVOY_SIMD Vf tanh(Vf v) {
   const Vf s = mul(v, v);
   Vf p = broadcast(2.064664287e-03f);  // |v| <= 0.65, relative error 3e-10
@@ -94,5 +117,12 @@ CONVOY_SIMD Vf erf(Vf v) {
   q = fma(q, s, one);
   return min(one, max(negate(one), div(mul(x, p), q)));
 }
+
+#endif
+
+CONVOY_SIMD Vf sigmoid(Vf v) { return div(broadcast(1), one_and_exp_of_negative(v)); }
+
+// v * sigmoid(a * v).
+CONVOY_SIMD Vf swish(Vf v, Vf a) { return div(v, one_and_exp_of_negative(mul(v, a))); }
 
 }  // namespace convoy::cpu::CONVOY_CPU_ISA

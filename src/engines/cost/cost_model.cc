@@ -12,6 +12,7 @@ constexpr int kClasses = 4;  // of data types
 int class_of(DataType x) {
   switch (x) {
     case DataType::f32:
+    case DataType::f64:  // as in f32, with work and bytes of its own
       return 0;
     case DataType::bf16:
       return 1;

@@ -52,8 +52,8 @@ enum class FittedOn : std::uint8_t { intel, amd, avx2 };
 // Whose models choose best here.
 FittedOn fitted_on(const CpuFeatures& cpu);
 
-// The type class is that of x: f32, bf16, f16, or u8 for both 8-bit integers. Where none was fitted for tiles, the
-// native one. Null where nothing was fitted.
+// The type class is that of x: f32, of f64 too, bf16, f16, or u8 for both 8-bit integers. Where none was fitted for
+// tiles, the native one. Null where nothing was fitted.
 const Model* find_model(std::string_view engine, Pass pass, DataType x, Grouping grouping, Isa isa,
                         Products products = Products::emulated,
                         FittedOn processor = fitted_on(detected_cpu_features()));

@@ -224,8 +224,8 @@ class CopiesEngine final : public Engine, public DeclaresNames, public RefinesEs
       }
     } else {
       info_.summary =
-          "f32 whose channels lie apart, channels last on another engine: x and y are copied before and after";
-      info_.types = {{DataType::f32, DataType::f32, DataType::f32, DataType::f32}};
+          "f32 and f64 whose channels lie apart, channels last on another engine: x and y are copied before and after";
+      for (const DataType type : {DataType::f32, DataType::f64}) info_.types.push_back({type, type, type, type});
     }
     info_.min_isa = Isa::portable;
     info_.any_layouts = info_.any_weight_strides = true;

@@ -1,7 +1,7 @@
 // Engines that run other engines on copies of the tensors, made before and after. All three passes and all that the
 // other engine takes. Knob `engine`: which; besides, that engine's own knobs.
 //   cpu.in_f32, onednn.in_f32  bf16 and f16 tensors in f32, as they lie; constant weights are converted once
-//   cpu.nhwc                   f32 tensors whose channels lie apart (nchw), channels last
+//   cpu.nhwc                   f32 and f64 tensors whose channels lie apart (nchw), channels last
 #pragma once
 
 #include <memory>

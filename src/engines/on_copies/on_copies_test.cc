@@ -85,6 +85,9 @@ TEST(ChannelsLast, EveryConfigurationMatchesTheOracle) {
            "wgrad:x=f32,2x8x9x9,nchw:w=f32,12x8x3x3:y=f32,2x12x9x9,nhwc:pad=1x1:beta=0.5",
            "wgrad:x=f32,2x8x20,nchw:w=f32,12x8x3:y=f32,2x12x18,nchw",
            "fprop:x=f32,1x4x6x7x8,nchw:w=f32,6x4x3x3x3:dilation=2x2x2:pad=2x2x2",
+           "fprop:x=f64,2x16x12x9,nchw:w=f64,24x16x3x3:pad=1x1:bias=1:act=relu",
+           "dgrad:x=f64,1x8x9x9,nchw:w=f64,12x8x3x3:y=f64,1x12x5x5,nchw:stride=2x2:pad=1x1:beta=1",
+           "wgrad:x=f64,2x8x9x9,nchw:w=f64,12x8x3x3:y=f64,2x12x9x9,nhwc:pad=1x1:beta=0.5",
        }) {
     expect_right(engines_named("cpu.nhwc"), text);
   }

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <string>
@@ -11,6 +11,7 @@
 
 #include "convoy/engine.h"
 #include "convoy/host_tensor.h"
+#include "engines/cpu/common/problem.h"
 #include "engines/reference/reference.h"
 
 namespace convoy::cpu {
@@ -29,6 +30,11 @@ inline ConvProblem problem_of(const std::string& text) {
   return problem.ok() ? *problem : ConvProblem{};
 }
 
+inline void in_f64(ConvProblem& problem) {
+  problem.x.type = problem.w.type = problem.y.type = problem.compute = DataType::f64;
+}
+
+// Of f32, or of f64 with more bits than f32 has.
 inline HostTensor random_tensor(const TensorDesc& desc, std::mt19937& random, bool integers) {
   TensorDesc plain = desc.with_layout(Layout::nchw);
   auto source = HostTensor::allocate(plain);
@@ -36,14 +42,16 @@ inline HostTensor random_tensor(const TensorDesc& desc, std::mt19937& random, bo
   std::uniform_real_distribution<float> real(-1, 1);
   std::uniform_int_distribution<int> whole(-3, 3);
   for (std::int64_t i = 0; i < plain.elements(); ++i) {
-    source->as<float>()[i] = integers ? static_cast<float>(whole(random)) : real(random);
+    double value = integers ? whole(random) : real(random);
+    if (!integers && desc.type == DataType::f64) value += 0x1p-24 * real(random);
+    store_from_double(desc.type, source->data.get(), i, value);
   }
   auto tensor = converted(*source, desc);
   EXPECT_TRUE(tensor.ok());
   return *tensor;
 }
 
-// Returns what out holds; empty after a refusal or a failure (which is reported unless `refusal` takes it).
+// Returns what out holds, bit by bit; empty after a refusal or a failure (which is reported unless `refusal` takes it).
 inline std::vector<float> run_and_compare(const Engine& engine, const ConvProblem& problem, const EngineCheck& how,
                                           unsigned seed, std::string* refusal = nullptr) {
   const std::string label = print(problem) + " isa=" + std::string(name_of(how.isa)) +
@@ -64,18 +72,17 @@ inline std::vector<float> run_and_compare(const Engine& engine, const ConvProble
   const HostTensor z = random_tensor(problem.out(), random, how.integers);
   const HostTensor before = random_tensor(problem.out(), random, how.integers);
   const std::int64_t channels = problem.out().dims[1];
-  const TensorDesc per_channel = TensorDesc::packed(DataType::f32, {channels});
-  const HostTensor bias = random_tensor(per_channel, random, how.integers);
-  const HostTensor slopes = random_tensor(per_channel, random, how.integers);
+  const HostTensor bias = random_tensor(TensorDesc::packed(problem.bias_type(), {channels}), random, how.integers);
+  const HostTensor slopes = random_tensor(TensorDesc::packed(DataType::f32, {channels}), random, how.integers);
 
   auto out = HostTensor::allocate(problem.out());
   if (!out.ok()) {
     ADD_FAILURE() << label << out.error().message;
     return {};
   }
-  const std::int64_t floats = problem.out().storage_elements();
-  std::fill(out->as<float>(), out->as<float>() + floats, NAN);
-  if (problem.beta != 0) std::memcpy(out->data.get(), before.data.get(), floats * sizeof(float));
+  const auto out_bytes = static_cast<std::size_t>(problem.out().bytes());
+  std::memset(out->data.get(), 0xff, out_bytes);  // NaN
+  if (problem.beta != 0) std::memcpy(out->data.get(), before.data.get(), out_bytes);
 
   ConvArgs args;
   args.x = x.data.get();
@@ -115,7 +122,7 @@ inline std::vector<float> run_and_compare(const Engine& engine, const ConvProble
   const Verification result = verify_with_reference(problem, args, out->data.get(), options, *team);
   EXPECT_TRUE(result.ok()) << label << " candidate=" << print((*plan)->candidate()) << "\n  error " << result.max_error
                            << " at " << to_string(result.worst) << ": " << result.actual << " for " << result.expected;
-  return std::vector<float>(out->as<float>(), out->as<float>() + floats);
+  return std::vector<float>(out->as<float>(), out->as<float>() + out_bytes / sizeof(float));
 }
 
 // Random problems of up to a few thousand products an output, with everything a problem can have.
@@ -165,12 +172,13 @@ inline ConvProblem random_problem(std::mt19937& random, const std::vector<Layout
 }
 
 // `count` random problems over both instruction sets, 1 and 3 threads, constant and changing weights, floats and exact
-// integers; counts those the engine ran.
+// integers, every third one in f64 where the engine takes it; counts those the engine ran.
 inline int run_random(const Engine& engine, int count, unsigned first_seed) {
   int ran = 0;
   for (int i = 0; i < count; ++i) {
     std::mt19937 random(first_seed + i);
     ConvProblem problem = random_problem(random, engine.info().layouts, true);
+    if (i % 3 == 2 && std::ranges::find(engine.info().types, kAllF64) != engine.info().types.end()) in_f64(problem);
     EngineCheck how;
     how.isa = i % 2 ? Isa::avx2 : Isa::avx512;
     if (cpu_features().isa < how.isa) how.isa = cpu_features().isa;

@@ -24,18 +24,22 @@ enum EpilogueActivation : std::int32_t {
   kMish,
 };
 
-struct EpilogueArgs {
-  float alpha;
-  float beta;               // 0: out is never read
-  float gamma;              // 0: z is never read
-  const float* bias;        // one per channel of out, or null
-  const float* slopes;      // prelu: one per channel of out
+// Of tensors of Real, float or double.
+template <class Real>
+struct EpilogueArgsOf {
+  Real alpha;
+  Real beta;                // 0: out is never read
+  Real gamma;               // 0: z is never read
+  const Real* bias;         // one per channel of out, or null
+  const float* slopes;      // prelu: one per channel of out, f32 whatever the tensors are
   std::int32_t activation;  // EpilogueActivation
-  float a, b;               // its parameters
+  Real a, b;                // its parameters
   // The common case: beta == 0 and the activation is min(max(v, low), high), infinite bounds included.
   bool fast;
-  float low, high;
+  Real low, high;
   bool plain;  // out = acc
 };
+
+using EpilogueArgs = EpilogueArgsOf<float>;
 
 }  // namespace convoy::cpu

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "convoy/engine.h"
@@ -47,5 +48,13 @@ class PackedPlan : public ConvPlan, public HasStages {
   std::size_t scratch_bytes_;
   std::shared_ptr<std::byte> kept_;
 };
+
+// A plan of that kind, made from `args`, that keeps constant weights.
+template <class Plan, class... Args>
+Result<std::unique_ptr<ConvPlan>> kept_plan(const void* constant_weights, Args&&... args) {
+  auto plan = std::make_unique<Plan>(std::forward<Args>(args)...);
+  CONVOY_CHECK(plan->keep(constant_weights));
+  return std::unique_ptr<ConvPlan>(std::move(plan));
+}
 
 }  // namespace convoy::cpu

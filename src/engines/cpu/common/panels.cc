@@ -41,14 +41,18 @@ Blocks equal_blocks(std::int64_t count, std::int64_t most, std::int64_t tile, st
   return {size, ceil_div(count, size)};
 }
 
-PhaseJob make_phase_job(const ConvProblem& problem, const ConvArgs& args, const void* packed) {
-  PhaseJob job{};
-  job.in = static_cast<const float*>(problem.pass == Pass::fprop ? args.x : args.y);
-  job.out = static_cast<float*>(args.out);
-  job.packed = static_cast<const float*>(packed);
-  job.epilogue = make_epilogue(problem, args);
-  job.z = job.epilogue.gamma != 0 ? static_cast<const float*>(args.z) : job.out;
+template <class Real>
+PhaseJob<Real> make_phase_job(const ConvProblem& problem, const ConvArgs& args, const void* packed) {
+  PhaseJob<Real> job{};
+  job.in = static_cast<const Real*>(problem.pass == Pass::fprop ? args.x : args.y);
+  job.out = static_cast<Real*>(args.out);
+  job.packed = static_cast<const Real*>(packed);
+  job.epilogue = make_epilogue<Real>(problem, args);
+  job.z = job.epilogue.gamma != 0 ? static_cast<const Real*>(args.z) : job.out;
   return job;
 }
+
+template PhaseJob<float> make_phase_job(const ConvProblem& problem, const ConvArgs& args, const void* packed);
+template PhaseJob<double> make_phase_job(const ConvProblem& problem, const ConvArgs& args, const void* packed);
 
 }  // namespace convoy::cpu

@@ -14,8 +14,8 @@
 
 namespace convoy::cpu {
 
-constexpr std::int64_t kDefaultL2 = 1 << 20;   // bytes, where the processor doesn't say
-constexpr double kMostBufferFloats = 1 << 26;  // a thread's block buffer: 256 MiB
+constexpr std::int64_t kDefaultL2 = 1 << 20;  // bytes, where the processor doesn't say
+constexpr double kMostBufferBytes = 1 << 28;  // of a thread's block buffer
 
 struct PanelChunk {
   std::int64_t panel_begin, panel_end;
@@ -84,15 +84,17 @@ void cut_equally(Phase& phase, Cut cut, std::int64_t threads, double positions, 
 }
 
 // What the items of an execution read and write.
+template <class Real>
 struct PhaseJob {
-  const float* in;
-  float* out;
-  const float* z;
-  const float* packed;
-  EpilogueArgs epilogue;
+  const Real* in;
+  Real* out;
+  const Real* z;
+  const Real* packed;
+  EpilogueArgsOf<Real> epilogue;
 };
 
-PhaseJob make_phase_job(const ConvProblem& problem, const ConvArgs& args, const void* packed);
+template <class Real>
+PhaseJob<Real> make_phase_job(const ConvProblem& problem, const ConvArgs& args, const void* packed);
 
 // pack(phase, panels) for all panels, up to so many neighbours at a time, side by side where there is a team.
 template <class Phase, class Pack>

@@ -9,7 +9,7 @@ namespace convoy::cpu {
 // others loaded too (its FMA peak was 178 GFLOP/s, 92 with AVX2). Mean error 14% and 10%; the worst are 3D layers with
 // wide dilation and few channels last (0.4 of the measured time) and transposed nchw ones (0.5).
 double predict_seconds(const ConvProblem& problem, double cycles, int lanes) {
-  const bool wide = lanes == 16;
+  const bool wide = lanes * static_cast<int>(size_of(problem.compute)) == 64;
   const double hz = wide ? 2.57e9 : 2.66e9;
   const double weight_bandwidth = wide ? 35e9 : 40e9;
   const double activation_bandwidth = wide ? 25e9 : 37e9;

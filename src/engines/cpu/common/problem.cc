@@ -62,24 +62,28 @@ ConvGeometry flat_geometry(const ConvProblem& problem) {
   return g;
 }
 
-EpilogueArgs make_epilogue(const ConvProblem& problem, const ConvArgs& args) {
+template <class Real>
+EpilogueArgsOf<Real> make_epilogue(const ConvProblem& problem, const ConvArgs& args) {
   const Activation& act = problem.epilogue.activation;
-  EpilogueArgs e{};
-  e.alpha = static_cast<float>(problem.alpha);
-  e.beta = static_cast<float>(problem.beta);
-  e.gamma = static_cast<float>(problem.epilogue.gamma);
-  e.bias = problem.epilogue.bias ? static_cast<const float*>(args.bias) : nullptr;
+  EpilogueArgsOf<Real> e{};
+  e.alpha = static_cast<Real>(problem.alpha);
+  e.beta = static_cast<Real>(problem.beta);
+  e.gamma = static_cast<Real>(problem.epilogue.gamma);
+  e.bias = problem.epilogue.bias ? static_cast<const Real*>(args.bias) : nullptr;
   e.slopes = args.slopes;
   e.activation = static_cast<std::int32_t>(act.kind);
-  e.a = static_cast<float>(act.a);
-  e.b = static_cast<float>(act.b);
-  const float infinity = std::numeric_limits<float>::infinity();
-  e.low = act.kind == ActivationKind::relu ? 0.0f : act.kind == ActivationKind::clip ? e.a : -infinity;
+  e.a = static_cast<Real>(act.a);
+  e.b = static_cast<Real>(act.b);
+  const Real infinity = std::numeric_limits<Real>::infinity();
+  e.low = act.kind == ActivationKind::relu ? Real{0} : act.kind == ActivationKind::clip ? e.a : -infinity;
   e.high = act.kind == ActivationKind::clip ? e.b : infinity;
   e.fast = e.beta == 0 && (act.kind == ActivationKind::identity || act.kind == ActivationKind::relu ||
                            act.kind == ActivationKind::clip);
   e.plain = e.fast && e.alpha == 1 && e.bias == nullptr && e.gamma == 0 && act.kind == ActivationKind::identity;
   return e;
 }
+
+template EpilogueArgsOf<float> make_epilogue(const ConvProblem& problem, const ConvArgs& args);
+template EpilogueArgsOf<double> make_epilogue(const ConvProblem& problem, const ConvArgs& args);
 
 }  // namespace convoy::cpu

@@ -17,8 +17,9 @@ inline std::int64_t channel_offset(const ActivationView& view, std::int64_t chan
   return channel / view.block * view.channel + channel % view.block;
 }
 
-// The epilogue of a floating-point problem; args.bias is f32.
-EpilogueArgs make_epilogue(const ConvProblem& problem, const ConvArgs& args);
+// The epilogue of a floating-point problem; args.bias is of Real, float or double.
+template <class Real = float>
+EpilogueArgsOf<Real> make_epilogue(const ConvProblem& problem, const ConvArgs& args);
 
 // How an engine finds its kernels: one row an instruction set, in any order.
 //   const IsaRow<KernelTable> kRows[] = {{Isa::avx2, &avx2::kernels}, {Isa::avx512, &avx512::kernels}};
@@ -43,7 +44,8 @@ const Kernels* best_row(std::span<const IsaRow<Kernels>> rows, Isa isa) {
 // constants fitted as predict.cc says.
 double predict_seconds(const ConvProblem& problem, double cycles, int lanes);
 
-// {f32, f32, f32, f32}: what the f32 engines declare.
+// What engines of one type declare.
 inline constexpr TypeCombination kAllF32{DataType::f32, DataType::f32, DataType::f32, DataType::f32};
+inline constexpr TypeCombination kAllF64{DataType::f64, DataType::f64, DataType::f64, DataType::f64};
 
 }  // namespace convoy::cpu

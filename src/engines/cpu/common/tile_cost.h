@@ -6,7 +6,8 @@
 namespace convoy::cpu {
 
 // Cycles of all tiles of a phase with `shape` as the panels' main kernel.
-double shape_cycles(const ForwardConv& conv, const TilePhase& phase, const TileShape& shape, int lanes);
+double shape_cycles(const ForwardConv& conv, const TilePhase& phase, const TileShape& shape,
+                    const TileKernels& kernels);
 
 // Cycles for filling the buffers of all of a phase's blocks: 8 floats a cycle and the calls of memcpy.
 double copy_cycles(const TileDesign& design, const TilePhase& phase);

@@ -139,7 +139,7 @@ void choose_shape(const TileDesign& design, TilePhase& phase, const TileRequest&
     // In place, a part of a row shorter than a half is moved back to overlap its neighbour: the row must be that long.
     if (phase.input == TileInput::in_place && shape.pixels > phase.axis[2].count) continue;
     const bool wanted = request.tile == size_of(shape);
-    const double cycles = wanted ? 0 : shape_cycles(design.conv, phase, shape, kernels.lanes);
+    const double cycles = wanted ? 0 : shape_cycles(design.conv, phase, shape, kernels);
     if (best == nullptr || cycles < best_cycles) {
       best = &shape;
       best_cycles = cycles;
@@ -161,8 +161,9 @@ void choose_shape(const TileDesign& design, TilePhase& phase, const TileRequest&
 void make_chunks(const TileDesign& design, TilePhase& phase, double bytes) {
   const auto count = static_cast<std::int64_t>(phase.panels.size());
   if (count == 0) return;
+  const TileKernels& kernels = *design.kernels;
   const double panel =
-      4.0 * static_cast<double>(phase.reduction) * phase.panels[0].shape->vectors * design.kernels->lanes;
+      static_cast<double>(phase.reduction) * phase.panels[0].shape->vectors * kernels.lanes * kernels.element_bytes;
   phase.chunks = chunk_panels(count, design.conv.groups, panel, bytes);
 }
 
@@ -174,13 +175,15 @@ void make_blocks(TileDesign& design, TilePhase& phase, double bytes, const Cut& 
   const std::int64_t tile = phase.halves * phase.pixels;
   const Axis& h = phase.axis[1];
   const Axis& w = phase.axis[2];
-  const double limit = std::max(bytes / 4, 1.0);
+  const int element_bytes = design.kernels->element_bytes;
+  const double limit = std::max(bytes / element_bytes, 1.0);
   if (phase.input == TileInput::gathered) {
     const std::int64_t total = conv.batch * phase.axis[0].count * h.count * w.count;
     phase.gathered_channels = channels;
     phase.pixel = round_up(channels * phase.axis[0].taps.size() * h.taps.size() * w.taps.size(), 16);
-    if (static_cast<double>(phase.pixel) * tile > kMostBufferFloats) design.too_large = true;
-    if (phase.pixel % 1024 == 0) phase.pixel += 16;  // rows a multiple of 4096 bytes apart would share L1 sets
+    if (static_cast<double>(phase.pixel) * tile * element_bytes > kMostBufferBytes) design.too_large = true;
+    if (phase.pixel * element_bytes % 4096 == 0)
+      phase.pixel += 16;  // rows a multiple of 4096 bytes apart would share L1 sets
     std::int64_t cols = static_cast<std::int64_t>(limit / static_cast<double>(std::max<std::int64_t>(phase.pixel, 1)));
     cols = std::max(std::min(cols, most_positions) / tile * tile, tile);
     phase.images = total > 0 ? 1 : 0;
@@ -232,7 +235,7 @@ void make_blocks(TileDesign& design, TilePhase& phase, double bytes, const Cut& 
     phase.planes = channels / conv.in.block + 2;
   }
   const double floats = static_cast<double>(width) * height * span[0] * phase.pixel * phase.planes;
-  if (floats > kMostBufferFloats) {
+  if (floats * element_bytes > kMostBufferBytes) {
     design.too_large = true;
     return;
   }
@@ -286,7 +289,7 @@ void design_phase(TileDesign& design, const Phase& source, const TileRequest& re
   design.scratch_floats =
       std::max(design.scratch_floats, round_up(phase.buffer, 16) + round_up(phase.tiles * per_tile, 16));
   if (!phase.panels.empty() && positions > 0 && !design.too_large) {
-    design.cycles += shape_cycles(conv, phase, *phase.panels[0].shape, design.kernels->lanes);
+    design.cycles += shape_cycles(conv, phase, *phase.panels[0].shape, *design.kernels);
     design.cycles += copy_cycles(design, phase);
   }
   design.phases.push_back(std::move(phase));

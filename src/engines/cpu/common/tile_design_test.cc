@@ -18,7 +18,7 @@ TEST(TileDesign, ThreadsGetAboutAsMuchToDo) {
     const auto parsed = parse_problem(text);
     ASSERT_TRUE(parsed.ok()) << text;
     for (const int threads : {2, 4}) {
-      TileRequest request{tile_kernels_for(cpu_features().isa), &cpu_features()};
+      TileRequest request{tile_kernels_for(DataType::f32, cpu_features().isa), &cpu_features()};
       request.threads = threads;
       const TileDesign design = design_tiles(*parsed, request);
       for (const TilePhase& phase : design.phases) {

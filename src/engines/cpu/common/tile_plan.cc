@@ -23,11 +23,13 @@ struct Tile {
   std::int64_t whole;                       // 1: all are stored
 };
 
+// Of tensors of Real, float or double.
+template <class Real>
 class TilePlan : public PackedPlan {
  public:
   TilePlan(const ConvProblem& problem, Candidate candidate, int threads, TileDesign design)
-      : PackedPlan(problem, std::move(candidate), threads, design.packed_floats * sizeof(float),
-                   static_cast<std::size_t>(threads) * design.scratch_floats * sizeof(float)),
+      : PackedPlan(problem, std::move(candidate), threads, design.packed_floats * sizeof(Real),
+                   static_cast<std::size_t>(threads) * design.scratch_floats * sizeof(Real)),
         design_(std::move(design)) {}
 
  private:
@@ -37,20 +39,19 @@ class TilePlan : public PackedPlan {
     return {copies ? "copy a block of input + products" : "products"};
   }
   void pack(const void* weights, void* packed, ThreadTeam* team) const override;
-  void pack_some(const TilePhase& phase, std::span<const TilePanel> panels, const float* weights, float* packed) const;
-  void pack_row(const float* weights, std::int64_t offset, std::int64_t channels, std::int64_t width, float* out) const;
+  void pack_some(const TilePhase& phase, std::span<const TilePanel> panels, const Real* weights, Real* packed) const;
+  void pack_row(const Real* weights, std::int64_t offset, std::int64_t channels, std::int64_t width, Real* out) const;
   Result<void> run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const override;
 
-  void run_item(const PhaseJob& job, const TilePhase& phase, const PanelChunk& chunk, PhaseItem item,
-                float* scratch) const;
+  void run_item(const PhaseJob<Real>& job, const TilePhase& phase, const PanelChunk& chunk, PhaseItem item,
+                Real* scratch) const;
   Block block_of(const TilePhase& phase, std::int64_t index) const;
-  void copy_rows(const TilePhase& phase, const PanelChunk& chunk, const Block& block, const float* in,
-                 float* buffer) const;
-  void gather(const TilePhase& phase, const PanelChunk& chunk, const Block& block, const float* in,
-              float* buffer) const;
+  void copy_rows(const TilePhase& phase, const PanelChunk& chunk, const Block& block, const Real* in,
+                 Real* buffer) const;
+  void gather(const TilePhase& phase, const PanelChunk& chunk, const Block& block, const Real* in, Real* buffer) const;
   std::int64_t make_tiles(const TilePhase& phase, const Block& block, Tile* tiles) const;
   std::int64_t out_offset(const TilePhase& phase, std::int64_t n, std::int64_t d, std::int64_t h, std::int64_t w) const;
-  void zero_channel_padding(const TilePhase& phase, const Tile* tiles, std::int64_t count, float* out) const;
+  void zero_channel_padding(const TilePhase& phase, const Tile* tiles, std::int64_t count, Real* out) const;
 
   TileDesign design_;
 };
@@ -61,14 +62,16 @@ constexpr std::size_t kPackedTogether = 4;
 // the other taps find the cache lines of the first.
 constexpr std::int64_t kPackedElements = 16;
 
-void TilePlan::pack(const void* weights, void* packed, ThreadTeam* team) const {
+template <class Real>
+void TilePlan<Real>::pack(const void* weights, void* packed, ThreadTeam* team) const {
   pack_panels(design_.phases, kPackedTogether, team, [&](const TilePhase& phase, std::span<const TilePanel> panels) {
-    pack_some(phase, panels, static_cast<const float*>(weights), static_cast<float*>(packed));
+    pack_some(phase, panels, static_cast<const Real*>(weights), static_cast<Real*>(packed));
   });
 }
 
-void TilePlan::pack_some(const TilePhase& phase, std::span<const TilePanel> panels, const float* weights,
-                         float* packed) const {
+template <class Real>
+void TilePlan<Real>::pack_some(const TilePhase& phase, std::span<const TilePanel> panels, const Real* weights,
+                               Real* packed) const {
   const ForwardConv& conv = design_.conv;
   const std::int64_t taps =
       static_cast<std::int64_t>(phase.axis[0].taps.size() * phase.axis[1].taps.size() * phase.axis[2].taps.size());
@@ -89,24 +92,26 @@ void TilePlan::pack_some(const TilePhase& phase, std::span<const TilePanel> pane
 }
 
 // One element of the sum, for the output channels of a panel.
-void TilePlan::pack_row(const float* weights, std::int64_t offset, std::int64_t channels, std::int64_t width,
-                        float* out) const {
+template <class Real>
+void TilePlan<Real>::pack_row(const Real* weights, std::int64_t offset, std::int64_t channels, std::int64_t width,
+                              Real* out) const {
   const std::int64_t step = design_.conv.w_out, group = design_.grouped;
-  const float* const row = weights + offset;
+  const Real* const row = weights + offset;
   if (offset < 0) channels = 0;
   std::int64_t k = 0;
   if (group > 0) {
     for (; k < channels; ++k) out[k] = row[k / group * design_.group_weights + k % group * step];
   } else if (step == 1) {
-    for (; k + 8 <= channels; k += 8) std::memcpy(out + k, row + k, 8 * sizeof(float));
+    for (; k + 8 <= channels; k += 8) std::memcpy(out + k, row + k, 8 * sizeof(Real));
     for (; k < channels; ++k) out[k] = row[k];
   } else {
     for (; k < channels; ++k) out[k] = row[k * step];
   }
-  for (; k < width; ++k) out[k] = 0.0f;
+  for (; k < width; ++k) out[k] = 0;
 }
 
-Block TilePlan::block_of(const TilePhase& phase, std::int64_t index) const {
+template <class Real>
+Block TilePlan<Real>::block_of(const TilePhase& phase, std::int64_t index) const {
   Block block{};
   const std::int64_t col = index % phase.col_blocks;
   index /= phase.col_blocks;
@@ -126,8 +131,9 @@ Block TilePlan::block_of(const TilePhase& phase, std::int64_t index) const {
   return block;
 }
 
-std::int64_t TilePlan::out_offset(const TilePhase& phase, std::int64_t n, std::int64_t d, std::int64_t h,
-                                  std::int64_t w) const {
+template <class Real>
+std::int64_t TilePlan<Real>::out_offset(const TilePhase& phase, std::int64_t n, std::int64_t d, std::int64_t h,
+                                        std::int64_t w) const {
   const ActivationView& out = design_.conv.out;
   return n * out.batch + (phase.axis[0].out_start + d * phase.axis[0].out_step) * out.spatial[0] +
          (phase.axis[1].out_start + h * phase.axis[1].out_step) * out.spatial[1] +
@@ -137,7 +143,8 @@ std::int64_t TilePlan::out_offset(const TilePhase& phase, std::int64_t n, std::i
 // Tiles of a block, halves in row order. A half that would pass the end of its row starts early instead when x is read
 // in place (its first positions belong to its neighbour and are not stored); the copied forms have room behind each
 // row.
-std::int64_t TilePlan::make_tiles(const TilePhase& phase, const Block& block, Tile* tiles) const {
+template <class Real>
+std::int64_t TilePlan<Real>::make_tiles(const TilePhase& phase, const Block& block, Tile* tiles) const {
   const ForwardConv& conv = design_.conv;
   std::int64_t count = 0;
   int half = 0;
@@ -204,13 +211,14 @@ std::int64_t TilePlan::make_tiles(const TilePhase& phase, const Block& block, Ti
 }
 
 // The input rows a block reads, padding as zeros: [plane][depth][row][position][channels or block].
-void TilePlan::copy_rows(const TilePhase& phase, const PanelChunk& chunk, const Block& block, const float* in,
-                         float* buffer) const {
+template <class Real>
+void TilePlan<Real>::copy_rows(const TilePhase& phase, const PanelChunk& chunk, const Block& block, const Real* in,
+                               Real* buffer) const {
   const ActivationView& view = design_.conv.in;
   const std::int64_t first_channel = chunk.group_begin * design_.conv.in_channels;
   const std::int64_t end_channel = chunk.group_end * design_.conv.in_channels;
   std::int64_t plane_begin = 0, planes = 1, width = 1;  // width: floats a position has in a plane
-  const float* from = in + block.image * view.batch;
+  const Real* from = in + block.image * view.batch;
   if (design_.channels_last_in) {
     width = end_channel - first_channel;
     from += first_channel;
@@ -228,43 +236,44 @@ void TilePlan::copy_rows(const TilePhase& phase, const PanelChunk& chunk, const 
   const std::int64_t cols = phase.row / phase.pixel;
   const std::int64_t left = std::clamp<std::int64_t>(-w0, 0, cols);
   const std::int64_t valid = std::clamp<std::int64_t>(axis[2].in_size - (w0 + left), 0, cols - left);
-  const std::size_t row_bytes = phase.row * sizeof(float);
+  const std::size_t row_bytes = phase.row * sizeof(Real);
   for (std::int64_t p = 0; p < planes; ++p) {
     for (std::int64_t d = 0; d < depths; ++d) {
       for (std::int64_t h = 0; h < rows; ++h) {
-        float* to = buffer + p * phase.plane + d * phase.slab + h * phase.row;
+        Real* to = buffer + p * phase.plane + d * phase.slab + h * phase.row;
         const bool inside = d0 + d >= 0 && d0 + d < axis[0].in_size && h0 + h >= 0 && h0 + h < axis[1].in_size;
         if (!inside || valid == 0) {
           std::memset(to, 0, row_bytes);
           continue;
         }
-        const float* source = from + (plane_begin + p) * (design_.channels_last_in ? 0 : view.channel) +
-                              (d0 + d) * view.spatial[0] + (h0 + h) * view.spatial[1] + (w0 + left) * view.spatial[2];
-        std::memset(to, 0, left * phase.pixel * sizeof(float));
-        float* row = to + left * phase.pixel;
+        const Real* source = from + (plane_begin + p) * (design_.channels_last_in ? 0 : view.channel) +
+                             (d0 + d) * view.spatial[0] + (h0 + h) * view.spatial[1] + (w0 + left) * view.spatial[2];
+        std::memset(to, 0, left * phase.pixel * sizeof(Real));
+        Real* row = to + left * phase.pixel;
         if (width == phase.pixel && width == view.spatial[2]) {
-          std::memcpy(row, source, valid * width * sizeof(float));
+          std::memcpy(row, source, valid * width * sizeof(Real));
         } else {
           for (std::int64_t w = 0; w < valid; ++w) {
-            std::memcpy(row + w * phase.pixel, source + w * view.spatial[2], width * sizeof(float));
+            std::memcpy(row + w * phase.pixel, source + w * view.spatial[2], width * sizeof(Real));
           }
         }
-        std::memset(row + valid * phase.pixel, 0, (cols - left - valid) * phase.pixel * sizeof(float));
+        std::memset(row + valid * phase.pixel, 0, (cols - left - valid) * phase.pixel * sizeof(Real));
       }
     }
   }
 }
 
 // Rows of the im2col matrix: for each position its taps' channels one after another.
-void TilePlan::gather(const TilePhase& phase, const PanelChunk& chunk, const Block& block, const float* in,
-                      float* buffer) const {
+template <class Real>
+void TilePlan<Real>::gather(const TilePhase& phase, const PanelChunk& chunk, const Block& block, const Real* in,
+                            Real* buffer) const {
   const ForwardConv& conv = design_.conv;
   const Axis* axis = phase.axis;
   const std::int64_t first_channel = chunk.group_begin * conv.in_channels;
   const std::int64_t channels = (chunk.group_end - chunk.group_begin) * conv.in_channels;
   const std::int64_t taps = static_cast<std::int64_t>(axis[0].taps.size() * axis[1].taps.size() * axis[2].taps.size());
   const std::int64_t tap_floats = phase.gathered_channels;
-  const std::size_t bytes = channels * sizeof(float);
+  const std::size_t bytes = channels * sizeof(Real);
   for (std::int64_t q = 0; q < block.cols; ++q) {
     std::int64_t at = block.first + q;
     const std::int64_t w = at % axis[2].count * axis[2].in_step;
@@ -272,14 +281,14 @@ void TilePlan::gather(const TilePhase& phase, const PanelChunk& chunk, const Blo
     const std::int64_t h = at % axis[1].count * axis[1].in_step;
     at /= axis[1].count;
     const std::int64_t d = at % axis[0].count * axis[0].in_step;
-    const float* image = in + at / axis[0].count * conv.in.batch + first_channel;
-    float* to = buffer + q * phase.pixel;
+    const Real* image = in + at / axis[0].count * conv.in.batch + first_channel;
+    Real* to = buffer + q * phase.pixel;
     for (const AxisTap& tap_d : axis[0].taps) {
       const std::int64_t in_d = d + tap_d.offset;
       for (const AxisTap& tap_h : axis[1].taps) {
         const std::int64_t in_h = h + tap_h.offset;
         const bool row_inside = in_d >= 0 && in_d < axis[0].in_size && in_h >= 0 && in_h < axis[1].in_size;
-        const float* row = image + in_d * conv.in.spatial[0] + in_h * conv.in.spatial[1];
+        const Real* row = image + in_d * conv.in.spatial[0] + in_h * conv.in.spatial[1];
         for (const AxisTap& tap_w : axis[2].taps) {
           const std::int64_t in_w = w + tap_w.offset;
           if (row_inside && in_w >= 0 && in_w < axis[2].in_size) {
@@ -296,11 +305,13 @@ void TilePlan::gather(const TilePhase& phase, const PanelChunk& chunk, const Blo
   const std::int64_t tile = phase.halves * phase.pixels;
   const std::int64_t end = (block.cols + tile - 1) / tile * tile;
   for (std::int64_t q = block.cols; q < end; ++q) {
-    std::memset(buffer + q * phase.pixel, 0, taps * tap_floats * sizeof(float));
+    std::memset(buffer + q * phase.pixel, 0, taps * tap_floats * sizeof(Real));
   }
 }
 
-void TilePlan::zero_channel_padding(const TilePhase& phase, const Tile* tiles, std::int64_t count, float* out) const {
+template <class Real>
+void TilePlan<Real>::zero_channel_padding(const TilePhase& phase, const Tile* tiles, std::int64_t count,
+                                          Real* out) const {
   const ForwardConv& conv = design_.conv;
   const std::int64_t channels = conv.groups * conv.out_channels;
   const std::int64_t block = conv.out.block;
@@ -308,28 +319,29 @@ void TilePlan::zero_channel_padding(const TilePhase& phase, const Tile* tiles, s
   for (std::int64_t t = 0; t < count; ++t) {
     for (int p = 0; p < phase.halves * phase.pixels; ++p) {
       if (tiles[t].out_offset[p] < 0) continue;
-      float* at = out + tiles[t].out_offset[p] + channels / block * conv.out.channel;
-      std::fill(at + valid, at + block, 0.0f);
+      Real* at = out + tiles[t].out_offset[p] + channels / block * conv.out.channel;
+      std::fill(at + valid, at + block, Real{0});
     }
   }
 }
 
-void TilePlan::run_item(const PhaseJob& job, const TilePhase& phase, const PanelChunk& chunk, PhaseItem item,
-                        float* scratch) const {
+template <class Real>
+void TilePlan<Real>::run_item(const PhaseJob<Real>& job, const TilePhase& phase, const PanelChunk& chunk,
+                              PhaseItem item, Real* scratch) const {
   const ForwardConv& conv = design_.conv;
   const int lanes = design_.kernels->lanes;
   const Block block = block_of(phase, item.block);
-  float* buffer = scratch;
+  Real* buffer = scratch;
   auto* tiles = reinterpret_cast<Tile*>(scratch + (phase.buffer + 15) / 16 * 16);
   if (phase.input == TileInput::padded && !item.filled) copy_rows(phase, chunk, block, job.in, buffer);
   if (phase.input == TileInput::gathered && !item.filled) gather(phase, chunk, block, job.in, buffer);
   const std::int64_t tile_count = make_tiles(phase, block, tiles);
   const bool copied = phase.input != TileInput::in_place;
-  const float* x = copied ? buffer : job.in;
+  const Real* x = copied ? buffer : job.in;
   const std::int64_t out_block = design_.channels_last_out ? 0 : conv.out.block;
 
-  alignas(64) float accumulators[kMaxTilePixels * kMaxTileVectors * 16];
-  TileArgs args{};
+  alignas(64) Real accumulators[kMaxTilePixels * kMaxTileVectors * 16];
+  TileArgsOf<Real> args{};
   args.x_pixel = phase.x_pixel;
   args.step_count = phase.step_count;
   args.run = phase.run;
@@ -337,7 +349,7 @@ void TilePlan::run_item(const PhaseJob& job, const TilePhase& phase, const Panel
   args.out = job.out;
   args.z = job.z;
   args.epilogue = &job.epilogue;
-  TileFinish finish{};
+  TileFinishOf<Real> finish{};
   finish.tile = accumulators;
   finish.positions = phase.halves * phase.pixels;
   finish.block = out_block;
@@ -384,14 +396,14 @@ void TilePlan::run_item(const PhaseJob& job, const TilePhase& phase, const Panel
       args.x[1] = x + group_x + tile.x[1];
       args.out_offset = tile.out_offset;
       args.tile = fast && tile.whole != 0 ? nullptr : accumulators;
-      const std::int64_t fetched = t * phase.reduction * 16;
+      const std::int64_t fetched = t * phase.reduction * (64 / static_cast<int>(sizeof(Real)));
       args.prefetch = nullptr;
       if (fetch && fetched < panel_floats) args.prefetch = args.w + panel_floats + fetched;
       if (fetch_input && t + 1 < tile_count) args.prefetch = x + group_x + tiles[t + 1].x[0];
-      panel.shape->run(args);
+      panel.shape->run(&args);
       if (args.tile != nullptr) {
         finish.out_offset = tile.out_offset;
-        design_.kernels->finish(finish);
+        design_.kernels->finish(&finish);
       }
     }
   }
@@ -401,19 +413,22 @@ void TilePlan::run_item(const PhaseJob& job, const TilePhase& phase, const Panel
   }
 }
 
-Result<void> TilePlan::run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const {
-  const PhaseJob job = make_phase_job(problem(), args, packed);
+template <class Real>
+Result<void> TilePlan<Real>::run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const {
+  const PhaseJob<Real> job = make_phase_job<Real>(problem(), args, packed);
   run_items(design_.phases, team, [&](const TilePhase& phase, const PanelChunk& chunk, PhaseItem item, int thread) {
-    run_item(job, phase, chunk, item, static_cast<float*>(scratch) + thread * design_.scratch_floats);
+    run_item(job, phase, chunk, item, static_cast<Real*>(scratch) + thread * design_.scratch_floats);
   });
   return {};
 }
 
 }  // namespace
 
-const TileKernels* tile_kernels_for(Isa isa) {
-  static const IsaRow<TileKernels> rows[] = {{Isa::avx2, &avx2::tile_kernels}, {Isa::avx512, &avx512::tile_kernels}};
-  return best_row<TileKernels>(rows, isa);
+const TileKernels* tile_kernels_for(DataType type, Isa isa) {
+  static const IsaRow<TileKernels> f32[] = {{Isa::avx2, &avx2::tile_kernels}, {Isa::avx512, &avx512::tile_kernels}};
+  static const IsaRow<TileKernels> f64[] = {{Isa::avx2, &avx2_f64::tile_kernels},
+                                            {Isa::avx512, &avx512_f64::tile_kernels}};
+  return type == DataType::f64 ? best_row<TileKernels>(f64, isa) : best_row<TileKernels>(f32, isa);
 }
 
 Result<std::unique_ptr<ConvPlan>> make_tile_plan(const ConvProblem& problem, const std::string& engine,
@@ -421,10 +436,11 @@ Result<std::unique_ptr<ConvPlan>> make_tile_plan(const ConvProblem& problem, con
   TileDesign design = design_tiles(problem, request);
   order_reductions(design);
   Candidate candidate{engine, knobs_of(tile_of(design))};
-  auto plan =
-      std::make_unique<TilePlan>(problem, std::move(candidate), std::max(1, request.threads), std::move(design));
-  CONVOY_CHECK(plan->keep(constant_weights));
-  return std::unique_ptr<ConvPlan>(std::move(plan));
+  const int threads = std::max(1, request.threads);
+  if (problem.x.type == DataType::f64) {
+    return kept_plan<TilePlan<double>>(constant_weights, problem, std::move(candidate), threads, std::move(design));
+  }
+  return kept_plan<TilePlan<float>>(constant_weights, problem, std::move(candidate), threads, std::move(design));
 }
 
 double tile_seconds(const ConvProblem& problem, const TileDesign& design) {

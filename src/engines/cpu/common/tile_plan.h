@@ -118,7 +118,7 @@ double tile_seconds(const ConvProblem& problem, const TileDesign& design);
 // The default configuration's, for a design at hand; none where there is nothing to compute.
 TileSize tile_of(const TileDesign& design);
 
-// Null where this processor has neither AVX2 nor AVX-512.
-const TileKernels* tile_kernels_for(Isa isa);
+// Of f32 or f64. Null where this processor has neither AVX2 nor AVX-512.
+const TileKernels* tile_kernels_for(DataType type, Isa isa);
 
 }  // namespace convoy::cpu

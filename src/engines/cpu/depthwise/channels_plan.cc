@@ -24,7 +24,7 @@ struct Chunks {
 // Rows follow each other within a chunk: it has as many vectors as keep its weights (read again for every tile) in half
 // the L1 cache and, where the image is in L2, the rows that a filter covers in L1. An image beyond L2 is better walked
 // in the order of its memory.
-Chunks chunks_of(const DepthwiseShape& shape, std::int64_t lanes, const CpuFeatures& cpu) {
+Chunks chunks_of(const DepthwiseShape& shape, std::int64_t lanes, std::int64_t element_bytes, const CpuFeatures& cpu) {
   const ConvGeometry& g = shape.geometry;
   const std::int64_t block = std::max(shape.source.block, shape.out.block);
   const std::int64_t smaller = std::min(shape.source.block, shape.out.block);
@@ -36,13 +36,13 @@ Chunks chunks_of(const DepthwiseShape& shape, std::int64_t lanes, const CpuFeatu
   if (block > 1 && !(even(shape.source) && even(shape.out) && shape.multiplier == 1)) {
     chunks.each = (smaller > 1 ? smaller : block) / lanes;
   } else {
-    const std::int64_t vector_bytes = g.taps * shape.sources * lanes * 4;
+    const std::int64_t vector_bytes = g.taps * shape.sources * lanes * element_bytes;
     chunks.each = 24 * 1024 / std::max<std::int64_t>(vector_bytes, 1);
     const std::int64_t* source_size = shape.forward ? g.x_size : g.y_size;
     const std::int64_t pixels = source_size[0] * source_size[1] * source_size[2];
-    const bool in_l2 = pixels * shape.channels * 4 <= cpu.l2_bytes / 2;
+    const bool in_l2 = pixels * shape.channels * element_bytes <= cpu.l2_bytes / 2;
     if (in_l2 || shape.source.block > 1) {
-      const std::int64_t rows_bytes = g.filter[0] * g.filter[1] * source_size[2] * lanes * 4;
+      const std::int64_t rows_bytes = g.filter[0] * g.filter[1] * source_size[2] * lanes * element_bytes;
       chunks.each = std::min(chunks.each, std::max<std::int64_t>(32 * 1024 / rows_bytes, in_l2 ? 4 : 1));
     }
     chunks.each = std::clamp<std::int64_t>(chunks.each, 1, chunks.vectors);
@@ -63,7 +63,7 @@ struct Band {
 
 Band band_of(const ConvProblem& problem, const DepthwiseShape& shape, const Chunks& chunks, std::int64_t lanes) {
   Band band;
-  if (problem.x.type == DataType::f32) return band;
+  if (size_of(problem.x.type) != 2) return band;
   constexpr std::int64_t kBytes = 128 << 10;  // of the source's rows, where a band of one row takes fewer
   const ConvGeometry& g = shape.geometry;
   const DepthwisePhase& height = shape.phases[1][0];
@@ -80,12 +80,14 @@ Band band_of(const ConvProblem& problem, const DepthwiseShape& shape, const Chun
   return band;
 }
 
+// Of tensors of Real, float or double, or of halves that are computed in float.
+template <class Real>
 class ChannelsPlan final : public PackedPlan {
  public:
   ChannelsPlan(const ConvProblem& problem, Candidate candidate, const PlanRequest& request,
-               const DepthwiseKernels& kernels, DepthwiseShape shape, const Chunks& chunks, const Band& band)
-      : PackedPlan(problem, std::move(candidate), request.threads, packed_floats(shape, kernels) * sizeof(float),
-                   static_cast<std::size_t>(request.threads * band.floats) * sizeof(float)),
+               const DepthwiseKernels<Real>& kernels, DepthwiseShape shape, const Chunks& chunks, const Band& band)
+      : PackedPlan(problem, std::move(candidate), request.threads, packed_floats(shape, kernels) * sizeof(Real),
+                   static_cast<std::size_t>(request.threads * band.floats) * sizeof(Real)),
         kernels_(kernels),
         shape_(std::move(shape)),
         vectors_(chunks.vectors),
@@ -114,7 +116,7 @@ class ChannelsPlan final : public PackedPlan {
   }
 
  private:
-  static std::size_t packed_floats(const DepthwiseShape& shape, const DepthwiseKernels& kernels) {
+  static std::size_t packed_floats(const DepthwiseShape& shape, const DepthwiseKernels<Real>& kernels) {
     return vector_count(shape, kernels.lanes) * shape.sources * shape.geometry.taps * kernels.lanes;
   }
 
@@ -150,11 +152,11 @@ class ChannelsPlan final : public PackedPlan {
   void pack(const void* weights, void* packed, ThreadTeam* team) const override {
     const DataType type = problem().w.type;
     const auto pack_range = [&](std::int64_t begin, std::int64_t end) {
-      auto* to = static_cast<float*>(packed) + begin * shape_.sources * shape_.geometry.taps * kernels_.lanes;
-      if (type == DataType::f32) {
-        pack_vectors([w = static_cast<const float*>(weights)](std::int64_t i) { return w[i]; }, begin, end, to);
+      auto* to = static_cast<Real*>(packed) + begin * shape_.sources * shape_.geometry.taps * kernels_.lanes;
+      if (size_of(type) == sizeof(Real)) {
+        pack_vectors([w = static_cast<const Real*>(weights)](std::int64_t i) { return w[i]; }, begin, end, to);
       } else {
-        pack_vectors([&](std::int64_t i) { return static_cast<float>(load_as_double(type, weights, i)); }, begin, end,
+        pack_vectors([&](std::int64_t i) { return static_cast<Real>(load_as_double(type, weights, i)); }, begin, end,
                      to);
       }
     };
@@ -164,7 +166,7 @@ class ChannelsPlan final : public PackedPlan {
 
   // A channel's taps in turn: that is how they lie in memory most often.
   template <class Weight>
-  void pack_vectors(Weight w, std::int64_t begin, std::int64_t end, float* to) const {
+  void pack_vectors(Weight w, std::int64_t begin, std::int64_t end, Real* to) const {
     const std::int64_t lanes = kernels_.lanes, sources = shape_.sources, taps = shape_.geometry.taps;
     const std::int64_t* const places = tap_places_.data();
     for (std::int64_t v = begin; v < end; ++v) {
@@ -176,27 +178,27 @@ class ChannelsPlan final : public PackedPlan {
           for (std::int64_t t = 0; t < taps; ++t) to[t * lanes + l] = w(k * shape_.geometry.w.out + places[t]);
         }
         for (std::int64_t l = channels; l < lanes; ++l) {
-          for (std::int64_t t = 0; t < taps; ++t) to[t * lanes + l] = 0.0f;
+          for (std::int64_t t = 0; t < taps; ++t) to[t * lanes + l] = 0;
         }
       }
     }
   }
 
   Result<void> run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const override {
-    const EpilogueArgs epilogue = make_epilogue(problem(), args);
+    const EpilogueArgsOf<Real> epilogue = make_epilogue<Real>(problem(), args);
     if (band_.rows > 0) {
-      run_halves(epilogue, args, static_cast<const float*>(packed), static_cast<float*>(scratch), team);
+      run_halves(epilogue, args, static_cast<const Real*>(packed), static_cast<Real*>(scratch), team);
       return {};
     }
-    const auto* src = static_cast<const float*>(shape_.forward ? args.x : args.y);
-    auto* out = static_cast<float*>(args.out);
-    const auto* z = epilogue.gamma != 0 ? static_cast<const float*>(args.z) : out;
+    const auto* src = static_cast<const Real*>(shape_.forward ? args.x : args.y);
+    auto* out = static_cast<Real*>(args.out);
+    const auto* z = epilogue.gamma != 0 ? static_cast<const Real*>(args.z) : out;
     const std::int64_t rows = shape_.out_size[0] * shape_.out_size[1];
     const std::int64_t items = shape_.geometry.batch * chunks_ * rows;
     parallel_ranges(team, items, [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t item = begin; item < end; ++item) {
         const std::int64_t row = item % rows;
-        run_row(epilogue, src, static_cast<const float*>(packed), out, z, item / rows / chunks_, item / rows % chunks_,
+        run_row(epilogue, src, static_cast<const Real*>(packed), out, z, item / rows / chunks_, item / rows % chunks_,
                 row / shape_.out_size[1], row % shape_.out_size[1]);
       }
     });
@@ -204,12 +206,12 @@ class ChannelsPlan final : public PackedPlan {
   }
 
   // fprop, channels last, a filter a channel; no residual, and out is not read.
-  void run_halves(const EpilogueArgs& epilogue, const ConvArgs& args, const float* packed, float* scratch,
+  void run_halves(const EpilogueArgsOf<Real>& epilogue, const ConvArgs& args, const Real* packed, Real* scratch,
                   ThreadTeam& team) const {
     const std::int64_t bands = (shape_.out_size[1] + band_.rows - 1) / band_.rows;
     const std::int64_t items = shape_.geometry.batch * chunks_ * shape_.out_size[0] * bands;
     parallel_ranges(team, items, [&](std::int64_t begin, std::int64_t end, int thread) {
-      float* const own = scratch + thread * band_.floats;
+      Real* const own = scratch + thread * band_.floats;
       for (std::int64_t item = begin; item < end; ++item) {
         const std::int64_t band = item % bands, slice = item / bands % shape_.out_size[0];
         const std::int64_t of_image = item / bands / shape_.out_size[0];
@@ -218,8 +220,8 @@ class ChannelsPlan final : public PackedPlan {
     });
   }
 
-  void run_band(const EpilogueArgs& epilogue, const ConvArgs& args, const float* packed, float* own, std::int64_t n,
-                std::int64_t chunk, std::int64_t od, std::int64_t band) const {
+  void run_band(const EpilogueArgsOf<Real>& epilogue, const ConvArgs& args, const Real* packed, Real* own,
+                std::int64_t n, std::int64_t chunk, std::int64_t od, std::int64_t band) const {
     constexpr std::int64_t kHalf = 2;  // bytes
     const ConvGeometry& g = shape_.geometry;
     const DepthwisePhase &depth = shape_.phases[0][0], &height = shape_.phases[1][0], &width = shape_.phases[2][0];
@@ -246,8 +248,8 @@ class ChannelsPlan final : public PackedPlan {
                                source.spatial[2], g.x_size[2], channels, own + (d * rows + r) * row_floats, column);
       }
     }
-    float* const made = own + band_.slices * band_.source_rows * row_floats;
-    DepthwiseRow row{};
+    Real* const made = own + band_.slices * band_.source_rows * row_floats;
+    DepthwiseRowOf<Real> row{};
     row.width = &width;
     row.width_phases = 1;
     row.epilogue = &epilogue;
@@ -287,7 +289,7 @@ class ChannelsPlan final : public PackedPlan {
     }
   }
 
-  void run_row(const EpilogueArgs& epilogue, const float* src, const float* packed, float* out, const float* z,
+  void run_row(const EpilogueArgsOf<Real>& epilogue, const Real* src, const Real* packed, Real* out, const Real* z,
                std::int64_t n, std::int64_t chunk, std::int64_t od, std::int64_t oh) const {
     const std::int64_t lanes = kernels_.lanes;
     const ConvGeometry& g = shape_.geometry;
@@ -301,7 +303,7 @@ class ChannelsPlan final : public PackedPlan {
     const TapRange height_taps = taps_inside(height, jh);
     const std::int64_t first_vector = chunk * chunk_vectors_;
 
-    DepthwiseRow row{};
+    DepthwiseRowOf<Real> row{};
     row.epilogue = &epilogue;
     row.channel = first_vector * lanes;
     row.channels = shape_.channels - row.channel;
@@ -353,7 +355,7 @@ class ChannelsPlan final : public PackedPlan {
     kernels_.channels_row(row);
   }
 
-  const DepthwiseKernels& kernels_;
+  const DepthwiseKernels<Real>& kernels_;
   const DepthwiseShape shape_;
   const std::int64_t vectors_, chunk_vectors_, chunks_;
   const Band band_;
@@ -366,21 +368,26 @@ class ChannelsPlan final : public PackedPlan {
 
 double halves_bytes(const ConvProblem& problem, const PlanRequest& request) {
   const DepthwiseShape shape = depthwise_shape(problem);
-  const std::int64_t lanes = depthwise_kernels_for(problem, request.cpu.isa)->lanes;
-  const Band band = band_of(problem, shape, chunks_of(shape, lanes, request.cpu), lanes);
+  const std::int64_t lanes = depthwise_kernels_for<float>(problem, request.cpu.isa)->lanes;
+  const Band band = band_of(problem, shape, chunks_of(shape, lanes, sizeof(float), request.cpu), lanes);
   return static_cast<double>(band.floats) * sizeof(float);
+}
+
+template <class Real>
+static Result<std::unique_ptr<ConvPlan>> channels_plan(const ConvProblem& problem, Candidate candidate,
+                                                       const PlanRequest& request) {
+  const DepthwiseKernels<Real>& kernels = *depthwise_kernels_for<Real>(problem, request.cpu.isa);
+  DepthwiseShape shape = depthwise_shape(problem);
+  const Chunks chunks = chunks_of(shape, kernels.lanes, sizeof(Real), request.cpu);
+  const Band band = band_of(problem, shape, chunks, kernels.lanes);
+  return kept_plan<ChannelsPlan<Real>>(request.constant_weights, problem, std::move(candidate), request, kernels,
+                                       std::move(shape), chunks, band);
 }
 
 Result<std::unique_ptr<ConvPlan>> make_channels_plan(const ConvProblem& problem, Candidate candidate,
                                                      const PlanRequest& request) {
-  const DepthwiseKernels* kernels = depthwise_kernels_for(problem, request.cpu.isa);
-  DepthwiseShape shape = depthwise_shape(problem);
-  const Chunks chunks = chunks_of(shape, kernels->lanes, request.cpu);
-  const Band band = band_of(problem, shape, chunks, kernels->lanes);
-  auto plan =
-      std::make_unique<ChannelsPlan>(problem, std::move(candidate), request, *kernels, std::move(shape), chunks, band);
-  CONVOY_CHECK(plan->keep(request.constant_weights));
-  return std::unique_ptr<ConvPlan>(std::move(plan));
+  if (problem.x.type == DataType::f64) return channels_plan<double>(problem, std::move(candidate), request);
+  return channels_plan<float>(problem, std::move(candidate), request);
 }
 
 }  // namespace convoy::cpu

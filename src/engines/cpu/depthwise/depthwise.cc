@@ -32,12 +32,20 @@ bool channels_innermost(const ConvProblem& problem) {
   return fits(problem.x) && fits(problem.y);
 }
 
-const DepthwiseKernels* depthwise_kernels_for(const ConvProblem& problem, Isa isa) {
-  static constexpr IsaRow<DepthwiseKernels> kRows[] = {{Isa::avx2, &avx2::depthwise_kernels},
-                                                       {Isa::avx512, &avx512::depthwise_kernels}};
+template <>
+const DepthwiseKernels<float>* depthwise_kernels_for(const ConvProblem& problem, Isa isa) {
+  static constexpr IsaRow<DepthwiseKernels<float>> kRows[] = {{Isa::avx2, &avx2::depthwise_kernels},
+                                                              {Isa::avx512, &avx512::depthwise_kernels}};
   // A vector must not be longer than a block of channels.
   const bool short_blocks = problem.x.channel_block == 8 || problem.y.channel_block == 8;
-  return best_row<DepthwiseKernels>(kRows, short_blocks ? std::min(isa, Isa::avx2) : isa);
+  return best_row<DepthwiseKernels<float>>(kRows, short_blocks ? std::min(isa, Isa::avx2) : isa);
+}
+
+template <>
+const DepthwiseKernels<double>* depthwise_kernels_for(const ConvProblem&, Isa isa) {
+  static constexpr IsaRow<DepthwiseKernels<double>> kRows[] = {{Isa::avx2, &avx2_f64::depthwise_kernels},
+                                                               {Isa::avx512, &avx512_f64::depthwise_kernels}};
+  return best_row<DepthwiseKernels<double>>(kRows, isa);
 }
 
 namespace {
@@ -55,10 +63,11 @@ EngineInfo make_info() {
   info.name = "cpu.depthwise";
   info.revision = 2;  // both phases of a row of a strided dgrad at once
   info.summary =
-      "depthwise convolutions and their transposes, f32, vectors over channels or over positions; fprop of bf16 and "
+      "depthwise convolutions and their transposes, f32 and f64, vectors over channels or over positions; fprop of "
+      "bf16 and "
       "f16";
   info.passes = {Pass::fprop, Pass::dgrad};
-  info.types = {kAllF32};
+  info.types = {kAllF32, kAllF64};
   for (const DataType half : {DataType::bf16, DataType::f16}) info.types.push_back({half, half, half, DataType::f32});
   for (const Layout x : {Layout::nhwc, Layout::nchw8c, Layout::nchw16c}) {
     for (const Layout y : {Layout::nhwc, Layout::nchw8c, Layout::nchw16c}) info.layouts.push_back({x, y});
@@ -88,7 +97,7 @@ class DepthwiseEngine final : public cost::FittedEngine {
                      fmt::format("groups={}: this engine needs as many groups as x has channels, {}", problem.groups,
                                  problem.in_channels())};
     }
-    if (problem.x.type != DataType::f32) {
+    if (size_of(problem.x.type) == 2) {
       if (auto refusal = check_halves(problem, request)) return refusal;
     }
     if (problem.pass == Pass::dgrad) {
@@ -152,13 +161,15 @@ class DepthwiseEngine final : public cost::FittedEngine {
   // from L3 otherwise, where two threads share the bandwidth. Fitted on one Sapphire Rapids core (AVX-512 peak 236
   // GFLOP/s, AVX2 127) with the 3x3 and 5x5 layers of MobileNetV2 and EfficientNet, both strides.
   Work work(const ConvProblem& problem, const KnobValues& knobs, const PlanRequest& request) const override {
-    if (problem.x.type != DataType::f32) {  // what the same takes in f32, and to convert
+    if (size_of(problem.x.type) == 2) {  // what the same takes in f32, and to convert
       ConvProblem wide = problem;
       wide.x.type = wide.w.type = wide.y.type = DataType::f32;
       const double converted = static_cast<double>(problem.x.elements() + problem.y.elements()) * kConvertedSeconds;
       return {std::max(1, request.threads) * predict(wide, work(wide, knobs, request), request) + converted};
     }
-    const double lanes = depthwise_kernels_for(problem, request.cpu.isa)->lanes;
+    const double lanes = problem.x.type == DataType::f64
+                             ? depthwise_kernels_for<double>(problem, request.cpu.isa)->lanes
+                             : depthwise_kernels_for<float>(problem, request.cpu.isa)->lanes;
     const ConvGeometry g = flat_geometry(problem);
     const bool forward = problem.pass == Pass::fprop;
     const std::int64_t* out_size = forward ? g.y_size : g.x_size;

@@ -1,5 +1,5 @@
 // cpu.depthwise: every input channel has filters of its own (groups == C, K = m*C with a channel multiplier m >= 1),
-// f32, fprop and dgrad, 1D to 3D, any filter, stride, dilation, padding, mode and epilogue.
+// f32 and f64, fprop and dgrad, 1D to 3D, any filter, stride, dilation, padding, mode and epilogue.
 //
 // Layouts with the channels innermost (NHWC, NCHW8c, NCHW16c, and any pair of them): vectors over channels, a register
 // tile over columns that loads each input once for all the outputs of a row that read it; nothing but out is written.

@@ -37,15 +37,16 @@ enum class DepthwiseAccess : std::int32_t {
 };
 
 // One row of out for consecutive vectors of channels; channels are innermost in memory.
-struct DepthwiseRow {
+template <class Real>
+struct DepthwiseRowOf {
   const DepthwisePhase* width;  // all phases of the width
   std::int64_t width_phases;
-  const EpilogueArgs* epilogue;
+  const EpilogueArgsOf<Real>* epilogue;
   DepthwiseAccess access;
-  const float* src;      // first valid tap of depth and height, column 0, first vector
-  const float* weights;  // that tap, width tap 0, first vector: [vector][source channel][depth][height][width][lanes]
-  float* out;            // column 0, first vector
-  const float* z;        // as out; not read where gamma is 0
+  const Real* src;      // first valid tap of depth and height, column 0, first vector
+  const Real* weights;  // that tap, width tap 0, first vector: [vector][source channel][depth][height][width][lanes]
+  Real* out;            // column 0, first vector
+  const Real* z;        // as out; not read where gamma is 0
   std::int64_t depth_taps;
   std::int64_t height_taps;
   std::int64_t src_depth;  // elements from a valid tap to the next
@@ -68,8 +69,9 @@ struct DepthwiseRow {
   const std::int64_t* gather_offsets;  // gather: [vector][multiplier][lanes] offset from src
 };
 
-struct DepthwisePlane {
-  const float* src;  // row 0, column 0 of the source plane
+template <class Real>
+struct DepthwisePlaneOf {
+  const Real* src;  // row 0, column 0 of the source plane
   std::int64_t src_row;
   std::int64_t height;
   std::int64_t width;
@@ -81,39 +83,46 @@ struct DepthwisePlane {
   std::int64_t column_step;
   std::int64_t residue_rows;
   std::int64_t pitch;
-  float* dst;
+  Real* dst;
 };
 
 // A plane of one channel with the width innermost (NCHW). The source rows are first copied, zero-padded and split by
 // residue of row and column by the stride, into a buffer in which every tap is a constant distance away.
+template <class Real>
 struct DepthwiseKernels {
   int lanes;
-  void (*channels_row)(const DepthwiseRow& row);
+  void (*channels_row)(const DepthwiseRowOf<Real>& row);
   // Columns of `channels` neighbouring halves (f16 or bf16) as f32, whole vectors: what is no channel becomes 0. And
-  // back, channels only. Steps are elements from a column to the next.
+  // back, channels only. Steps are elements from a column to the next. Null in f64.
   void (*widen_columns)(DataType type, const void* from, std::int64_t from_step, std::int64_t columns,
-                        std::int64_t channels, float* to, std::int64_t to_step);
-  void (*narrow_columns)(DataType type, const float* from, std::int64_t from_step, std::int64_t columns,
+                        std::int64_t channels, Real* to, std::int64_t to_step);
+  void (*narrow_columns)(DataType type, const Real* from, std::int64_t from_step, std::int64_t columns,
                          std::int64_t channels, void* to, std::int64_t to_step);
   // flat[i] = sum over t of weights[t] * buffer[offsets[t] + i], i in [0, count); count is a multiple of 4 * lanes.
-  void (*plane_sum)(const float* buffer, const std::int64_t* offsets, const float* weights, std::int64_t taps,
-                    float* flat, std::int64_t count);
+  void (*plane_sum)(const Real* buffer, const std::int64_t* offsets, const Real* weights, std::int64_t taps, Real* flat,
+                    std::int64_t count);
   // Row i of a plane of `rows` rows is source row first_row + i, columns [first_column, first_column + columns); zero
   // outside height x width. Position (i, q) goes to
   //   dst[((i % row_step * column_step + q % column_step) * residue_rows + i / row_step) * pitch + q / column_step]
-  void (*plane_copy)(const DepthwisePlane& plane);
+  void (*plane_copy)(const DepthwisePlaneOf<Real>& plane);
   // out[r][i] = the epilogue of sums[r * pitch + i], r in [0, rows), i in [0, columns), all of one channel; rows of out
   // (and z) are out_row apart.
-  void (*plane_finish)(const float* sums, std::int64_t pitch, std::int64_t rows, std::int64_t columns,
-                       const EpilogueArgs& epilogue, std::int64_t channel, float* out, const float* z,
+  void (*plane_finish)(const Real* sums, std::int64_t pitch, std::int64_t rows, std::int64_t columns,
+                       const EpilogueArgsOf<Real>& epilogue, std::int64_t channel, Real* out, const Real* z,
                        std::int64_t out_row);
 };
 
 namespace avx2 {
-extern const DepthwiseKernels depthwise_kernels;
+extern const DepthwiseKernels<float> depthwise_kernels;
 }
 namespace avx512 {
-extern const DepthwiseKernels depthwise_kernels;
+extern const DepthwiseKernels<float> depthwise_kernels;
+}
+namespace avx2_f64 {
+extern const DepthwiseKernels<double> depthwise_kernels;
+}
+namespace avx512_f64 {
+extern const DepthwiseKernels<double> depthwise_kernels;
 }
 
 }  // namespace convoy::cpu

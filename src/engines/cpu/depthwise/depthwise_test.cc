@@ -7,7 +7,10 @@
 namespace convoy::cpu {
 namespace {
 
-void right(const std::string& text) { expect_right(depthwise_engine(), text); }
+void right(const std::string& text) {
+  expect_right(depthwise_engine(), text);
+  if (in_f64(text) != text) expect_right(depthwise_engine(), in_f64(text));
+}
 
 // A square 2D problem of c groups: x is c channels, w m*c.
 std::string square(const char* pass, int n, int c, int m, int in, int filter, int stride, int dilation, int pad,

@@ -1,6 +1,6 @@
-// For unit tests: one problem through one f32 engine on every instruction set of this machine, with 1 and 3 threads,
-// with weights constant and given at execution, knob by knob; out and workspace are NaN at first; compared with the
-// oracle.
+// For unit tests: one problem through one engine of f32 or f64 on every instruction set of this machine, with 1 and 3
+// threads, with weights constant and given at execution, knob by knob; out and workspace are NaN at first; compared
+// with the oracle.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,14 +15,21 @@
 
 namespace convoy::cpu {
 
-// Uniform in [-1, 1); zeros in the padding of a blocked tensor.
+// Uniform in [-1, 1), of f64 with as many bits as a product of two f32 has; zeros in the padding of a blocked tensor.
 inline HostTensor uniform_tensor(const TensorDesc& desc, std::uint32_t seed) {
-  HostTensor plain = *HostTensor::allocate(TensorDesc::packed(DataType::f32, desc.dims));
+  HostTensor plain = *HostTensor::allocate(TensorDesc::packed(desc.type, desc.dims));
   for (std::int64_t i = 0; i < plain.desc.elements(); ++i) {
     seed = seed * 1664525u + 1013904223u;
-    plain.as<float>()[i] = static_cast<float>(seed >> 8) * 0x1p-23f - 1.0f;
+    const double value = static_cast<double>(seed >> 8) * 0x1p-23 - 1;
+    store_from_double(desc.type, plain.data.get(), i, desc.type == DataType::f64 ? value * (1 + 0x1p-30) : value);
   }
   return *converted(plain, desc);
+}
+
+// A problem of f32 in f64.
+inline std::string in_f64(std::string text) {
+  for (std::size_t at = 0; (at = text.find("=f32", at)) != std::string::npos;) text.replace(at, 4, "=f64");
+  return text;
 }
 
 inline std::vector<CpuFeatures> f32_processors() {
@@ -59,7 +66,7 @@ inline void expect_right(const Engine& engine, const std::string& text) {
   const HostTensor w = uniform_tensor(problem.w, 2);
   const HostTensor y = uniform_tensor(problem.y, 3);
   const HostTensor z = uniform_tensor(problem.out(), 4);
-  const HostTensor bias = uniform_tensor(TensorDesc::packed(DataType::f32, {channels}), 5);
+  const HostTensor bias = uniform_tensor(TensorDesc::packed(problem.bias_type(), {channels}), 5);
   const HostTensor slopes = uniform_tensor(TensorDesc::packed(DataType::f32, {channels}), 6);
   const HostTensor prior = uniform_tensor(problem.out(), 7);
   ConvArgs args{.x = x.data.get(),

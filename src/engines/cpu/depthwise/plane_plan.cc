@@ -58,7 +58,7 @@ BandLayout band_layout(const DepthwiseShape& shape, std::int64_t band_rows) {
 }
 
 // The same in doubles, so that absurd dilations and sizes can't overflow.
-double least_bytes(const DepthwiseShape& shape) {
+double least_bytes(const DepthwiseShape& shape, double element_bytes) {
   const auto extent = [&](int i) {
     const Reach reach = reach_of(shape.phases[i]);
     return static_cast<double>(reach.high) - static_cast<double>(reach.low) + 1;
@@ -67,17 +67,20 @@ double least_bytes(const DepthwiseShape& shape) {
   const double columns = static_cast<double>(width.count) * width.src_step + extent(2);
   const double rows = extent(1) + static_cast<double>(shape.phases[1][0].src_step);
   const double planes = static_cast<double>(most_taps(shape.phases[0]) + 1) * static_cast<double>(shape.sources);
-  return 4 * (rows * (columns + width.src_step) * planes +
-              static_cast<double>(shape.out_size[2]) * static_cast<double>(shape.phases[1][0].out_step) + 4096);
+  return element_bytes *
+         (rows * (columns + width.src_step) * planes +
+          static_cast<double>(shape.out_size[2]) * static_cast<double>(shape.phases[1][0].out_step) + 4096);
 }
 
+// Of tensors of Real, float or double.
+template <class Real>
 class PlanePlan final : public PackedPlan {
  public:
   PlanePlan(const ConvProblem& problem, Candidate candidate, const PlanRequest& request,
-            const DepthwiseKernels& kernels, DepthwiseShape shape, const BandLayout& band)
+            const DepthwiseKernels<Real>& kernels, DepthwiseShape shape, const BandLayout& band)
       : PackedPlan(problem, std::move(candidate), request.threads,
-                   shape.geometry.filters * shape.geometry.taps * sizeof(float),
-                   request.threads * thread_floats(shape, band) * sizeof(float)),
+                   shape.geometry.filters * shape.geometry.taps * sizeof(Real),
+                   request.threads * thread_floats(shape, band) * sizeof(Real)),
         kernels_(kernels),
         shape_(std::move(shape)),
         band_(band),
@@ -95,8 +98,8 @@ class PlanePlan final : public PackedPlan {
 
   // [k][tap].
   void pack(const void* weights, void* packed, ThreadTeam*) const override {
-    const auto* w = static_cast<const float*>(weights);
-    auto* to = static_cast<float*>(packed);
+    const auto* w = static_cast<const Real*>(weights);
+    auto* to = static_cast<Real*>(packed);
     const WeightView& view = shape_.geometry.w;
     const std::int64_t* filter = shape_.geometry.filter;
     for (std::int64_t k = 0; k < shape_.geometry.filters; ++k) {
@@ -111,20 +114,20 @@ class PlanePlan final : public PackedPlan {
   }
 
   struct Scratch {
-    float* planes;
-    float* sums;
-    float* dense;
+    Real* planes;
+    Real* sums;
+    Real* dense;
     std::int64_t* offsets;
-    float* weights;
+    Real* weights;
   };
   Scratch scratch_of(void* scratch, int thread) const {
-    auto* base = static_cast<float*>(scratch) + thread * thread_floats(shape_, band_);
+    auto* base = static_cast<Real*>(scratch) + thread * thread_floats(shape_, band_);
     Scratch s{};
     s.planes = base;
     s.sums = base + band_.planes * band_.plane + band_.slack;
     s.dense = s.sums + band_.sums;
     s.offsets = reinterpret_cast<std::int64_t*>(base + round_up(band_.total(), 16));
-    s.weights = reinterpret_cast<float*>(s.offsets + tap_capacity(shape_));
+    s.weights = reinterpret_cast<Real*>(s.offsets + tap_capacity(shape_));
     return s;
   }
 
@@ -133,10 +136,10 @@ class PlanePlan final : public PackedPlan {
   };
 
   Result<void> run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const override {
-    const EpilogueArgs epilogue = make_epilogue(problem(), args);
-    const auto* src = static_cast<const float*>(shape_.forward ? args.x : args.y);
-    auto* out = static_cast<float*>(args.out);
-    const auto* z = epilogue.gamma != 0 ? static_cast<const float*>(args.z) : out;
+    const EpilogueArgsOf<Real> epilogue = make_epilogue<Real>(problem(), args);
+    const auto* src = static_cast<const Real*>(shape_.forward ? args.x : args.y);
+    auto* out = static_cast<Real*>(args.out);
+    const auto* z = epilogue.gamma != 0 ? static_cast<const Real*>(args.z) : out;
     const std::int64_t j_rows = shape_.phases[1][0].count;
     const std::int64_t bands = (j_rows + band_.band_rows - 1) / band_.band_rows;
     const std::int64_t items = shape_.geometry.batch * shape_.channels * shape_.out_size[0] * bands;
@@ -145,7 +148,7 @@ class PlanePlan final : public PackedPlan {
       if (same_taps_) {
         const DepthwisePhase& depth = shape_.phases[0][0];
         list_taps({}, depth, {0, depth.taps}, shape_.phases[1][0], shape_.phases[2][0],
-                  static_cast<const float*>(packed), buffers);
+                  static_cast<const Real*>(packed), buffers);
       }
       for (std::int64_t i = begin; i < end; ++i) {
         Item item{};
@@ -154,14 +157,14 @@ class PlanePlan final : public PackedPlan {
         item.depth = i / bands % shape_.out_size[0];
         item.channel = i / bands / shape_.out_size[0] % shape_.channels;
         item.n = i / bands / shape_.out_size[0] / shape_.channels;
-        run_band(epilogue, item, src, static_cast<const float*>(packed), out, z, buffers);
+        run_band(epilogue, item, src, static_cast<const Real*>(packed), out, z, buffers);
       }
     });
     return {};
   }
 
-  void run_band(const EpilogueArgs& epilogue, const Item& item, const float* src, const float* packed, float* out,
-                const float* z, const Scratch& buffers) const {
+  void run_band(const EpilogueArgsOf<Real>& epilogue, const Item& item, const Real* src, const Real* packed, Real* out,
+                const Real* z, const Scratch& buffers) const {
     const DepthwisePhase& depth = shape_.phases[0][item.depth % shape_.phases[0][0].out_step];
     const std::int64_t depth_j = item.depth / depth.out_step;
     const TapRange depth_taps = taps_inside(depth, depth_j);
@@ -180,7 +183,7 @@ class PlanePlan final : public PackedPlan {
       const std::int64_t rows = std::min(item.rows, height.count - item.first_j);
       if (rows <= 0) continue;
       for (const DepthwisePhase& width : shape_.phases[2]) {
-        const float* weights = buffers.weights;
+        const Real* weights = buffers.weights;
         std::int64_t taps = shape_.geometry.taps;
         if (same_taps_) {
           weights = packed + item.channel * taps;
@@ -196,8 +199,8 @@ class PlanePlan final : public PackedPlan {
           continue;
         }
         for (std::int64_t j = 0; j < rows; ++j) {
-          const float* sums = buffers.sums + j * band_.pitch;
-          float* dense = buffers.dense + (j * row_step + height.out_offset) * shape_.out_size[2] + width.out_offset;
+          const Real* sums = buffers.sums + j * band_.pitch;
+          Real* dense = buffers.dense + (j * row_step + height.out_offset) * shape_.out_size[2] + width.out_offset;
           for (std::int64_t i = 0; i < width.count; ++i) dense[i * width.out_step] = sums[i];
         }
       }
@@ -222,8 +225,8 @@ class PlanePlan final : public PackedPlan {
     return (i % band_.row_step * band_.column_step * band_.residue_rows + i / band_.row_step) * band_.pitch;
   }
 
-  void copy_plane(const Item& item, const float* src, float* to) const {
-    DepthwisePlane plane{};
+  void copy_plane(const Item& item, const Real* src, Real* to) const {
+    DepthwisePlaneOf<Real> plane{};
     plane.src = src;
     plane.src_row = shape_.source.spatial[1];
     plane.height = shape_.phases[1][0].src_size;
@@ -242,7 +245,7 @@ class PlanePlan final : public PackedPlan {
 
   // Offsets and weights of every tap that reaches the band in these phases.
   std::int64_t list_taps(const Item& item, const DepthwisePhase& depth, const TapRange& depth_taps,
-                         const DepthwisePhase& height, const DepthwisePhase& width, const float* packed,
+                         const DepthwisePhase& height, const DepthwisePhase& width, const Real* packed,
                          const Scratch& buffers) const {
     const ConvGeometry& g = shape_.geometry;
     std::int64_t count = 0;
@@ -253,7 +256,7 @@ class PlanePlan final : public PackedPlan {
         const std::int64_t plane = (source * depth_taps.count + d) * band_.plane;
         for (std::int64_t r = 0; r < height.taps; ++r) {
           const std::int64_t row = height.delta + r * height.delta_step - band_.reach[1].low;
-          const float* w =
+          const Real* w =
               packed +
               ((k * g.filter[0] + depth_tap) * g.filter[1] + height.first_tap + r * height.tap_step) * g.filter[2];
           for (std::int64_t s = 0; s < width.taps; ++s) {
@@ -270,7 +273,7 @@ class PlanePlan final : public PackedPlan {
     return count;
   }
 
-  const DepthwiseKernels& kernels_;
+  const DepthwiseKernels<Real>& kernels_;
   const DepthwiseShape shape_;
   const BandLayout band_;
   // Every plane meets all taps at the same distances, in the order of its packed weights: fprop, but for depth.
@@ -279,24 +282,31 @@ class PlanePlan final : public PackedPlan {
 
 }  // namespace
 
-double plane_bytes(const ConvProblem& problem) { return least_bytes(depthwise_shape(problem)); }
+double plane_bytes(const ConvProblem& problem) {
+  return least_bytes(depthwise_shape(problem), static_cast<double>(size_of(problem.x.type)));
+}
 
-Result<std::unique_ptr<ConvPlan>> make_plane_plan(const ConvProblem& problem, Candidate candidate,
-                                                  const PlanRequest& request) {
-  const DepthwiseKernels* kernels = depthwise_kernels_for(problem, request.cpu.isa);
+template <class Real>
+static Result<std::unique_ptr<ConvPlan>> plane_plan(const ConvProblem& problem, Candidate candidate,
+                                                    const PlanRequest& request) {
+  const DepthwiseKernels<Real>& kernels = *depthwise_kernels_for<Real>(problem, request.cpu.isa);
   DepthwiseShape shape = depthwise_shape(problem);
   // As many rows as fit in the L1 cache with their sums, at least one.
   const std::int64_t j_rows = std::max<std::int64_t>(shape.phases[1][0].count, 1);
-  const std::int64_t budget =
-      std::max<std::int64_t>(request.cpu.l1d_bytes, 32 * 1024) / static_cast<int>(sizeof(float));
+  const std::int64_t budget = std::max<std::int64_t>(request.cpu.l1d_bytes, 32 * 1024) / static_cast<int>(sizeof(Real));
   std::int64_t rows = 1;
   while (rows < j_rows && band_layout(shape, std::min(2 * rows, j_rows)).total() <= budget) {
     rows = std::min(2 * rows, j_rows);
   }
   const BandLayout band = band_layout(shape, rows);
-  auto plan = std::make_unique<PlanePlan>(problem, std::move(candidate), request, *kernels, std::move(shape), band);
-  CONVOY_CHECK(plan->keep(request.constant_weights));
-  return std::unique_ptr<ConvPlan>(std::move(plan));
+  return kept_plan<PlanePlan<Real>>(request.constant_weights, problem, std::move(candidate), request, kernels,
+                                    std::move(shape), band);
+}
+
+Result<std::unique_ptr<ConvPlan>> make_plane_plan(const ConvProblem& problem, Candidate candidate,
+                                                  const PlanRequest& request) {
+  if (problem.x.type == DataType::f64) return plane_plan<double>(problem, std::move(candidate), request);
+  return plane_plan<float>(problem, std::move(candidate), request);
 }
 
 }  // namespace convoy::cpu

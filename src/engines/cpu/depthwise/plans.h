@@ -27,8 +27,9 @@ DepthwiseShape depthwise_shape(const ConvProblem& problem);
 // True where the kernels over channels run it, false where those over planes do.
 bool channels_innermost(const ConvProblem& problem);
 
-// The kernels for a problem on a processor; null below AVX2.
-const DepthwiseKernels* depthwise_kernels_for(const ConvProblem& problem, Isa isa);
+// The kernels in Real, float or double, for a problem on a processor; null below AVX2.
+template <class Real>
+const DepthwiseKernels<Real>* depthwise_kernels_for(const ConvProblem& problem, Isa isa);
 
 // Bytes of one thread's buffers for a problem over planes; more than kMaxPlaneBytes is refused.
 constexpr std::int64_t kMaxPlaneBytes = 64 << 20;

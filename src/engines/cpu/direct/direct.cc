@@ -17,9 +17,9 @@ EngineInfo make_info() {
   EngineInfo info;
   info.name = "cpu.direct";
   info.revision = 4;  // threads get as much to do
-  info.summary = "direct convolution, vectors along output channels, f32";
+  info.summary = "direct convolution, vectors along output channels, f32 and f64";
   info.passes = {Pass::fprop, Pass::dgrad};
-  info.types = {kAllF32};
+  info.types = {kAllF32, kAllF64};
   info.layouts = {{Layout::nhwc, Layout::nhwc},
                   {Layout::nchw16c, Layout::nchw16c},
                   {Layout::nchw8c, Layout::nchw8c},
@@ -45,35 +45,35 @@ class DirectEngine final : public cost::FittedEngine, public DeclaresNames {
 
   std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& plan) const override {
     if (auto refusal = check_sizes(problem)) return refusal;
-    if (!design_tiles(problem, request(plan.cpu, 1, {})).too_large) return std::nullopt;
+    if (!design_tiles(problem, request(problem, plan.cpu, 1, {})).too_large) return std::nullopt;
     return Refusal{RefusalCode::workspace, "dilation=" + to_string(problem.dilation) +
                                                ": the rows that one output row reads do not fit 256 MiB"};
   }
 
   std::vector<DeclaredKnob> declared_knobs() const override { return tile_knobs(); }
   Configurations configurations(const ConvProblem& problem, const PlanRequest& plan) const override {
-    return tile_configurations(problem, request(plan.cpu, 1, {}));
+    return tile_configurations(problem, request(problem, plan.cpu, 1, {}));
   }
 
   std::optional<Estimate> estimate(const ConvProblem& problem, const PlanRequest& plan) const override {
     if (check_sizes(problem)) return std::nullopt;
-    TileDesign design = design_tiles(problem, request(plan.cpu, plan.threads, {}));
+    TileDesign design = design_tiles(problem, request(problem, plan.cpu, plan.threads, {}));
     if (design.too_large) return std::nullopt;
     const KnobValues knobs = knobs_of(tile_of(design));
     // Spelled out, the tile holds for every phase.
-    if (design.phases.size() > 1) design = design_tiles(problem, request(plan.cpu, plan.threads, knobs));
+    if (design.phases.size() > 1) design = design_tiles(problem, request(problem, plan.cpu, plan.threads, knobs));
     return Estimate{knobs, predict(problem, {tile_seconds(problem, design)}, plan)};
   }
 
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,
                                          const PlanRequest& plan) const override {
-    TileRequest tile = request(plan.cpu, plan.threads, knobs);
+    TileRequest tile = request(problem, plan.cpu, plan.threads, knobs);
     return make_tile_plan(problem, info_.name, tile, plan.constant_weights);
   }
 
  private:
   Work work(const ConvProblem& problem, const KnobValues& knobs, const PlanRequest& plan) const override {
-    return {tile_seconds(problem, design_tiles(problem, request(plan.cpu, plan.threads, knobs)))};
+    return {tile_seconds(problem, design_tiles(problem, request(problem, plan.cpu, plan.threads, knobs)))};
   }
 
   static std::optional<Refusal> check_sizes(const ConvProblem& problem) {
@@ -90,9 +90,9 @@ class DirectEngine final : public cost::FittedEngine, public DeclaresNames {
     return std::nullopt;
   }
 
-  static TileRequest request(const CpuFeatures& cpu, int threads, const KnobValues& knobs) {
+  static TileRequest request(const ConvProblem& problem, const CpuFeatures& cpu, int threads, const KnobValues& knobs) {
     TileRequest request;
-    request.kernels = tile_kernels_for(cpu.isa);
+    request.kernels = tile_kernels_for(problem.x.type, cpu.isa);
     request.cpu = &cpu;
     request.threads = threads;
     request.tile = tile_of(knobs);

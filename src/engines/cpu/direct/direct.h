@@ -1,4 +1,5 @@
-// cpu.direct: f32 fprop and dgrad straight from the formula, vectors along output channels, input values broadcast.
+// cpu.direct: f32 and f64 fprop and dgrad straight from the formula, vectors along output channels, input values
+// broadcast.
 //
 // Layouts (x, y): nhwc, nchw16c and nchw8c to themselves; nchw to nhwc and to nchw16c for stems (fprop only). 1D to 3D,
 // groups, any stride, dilation and padding, both modes; every epilogue in the store. See common/tile_plan.h.

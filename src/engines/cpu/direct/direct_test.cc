@@ -48,6 +48,9 @@ TEST_P(Direct, EveryPathMatchesTheOracle) {
       ConvProblem full = problem_of(text);
       full.epilogue = {.bias = true, .gamma = 0.5, .activation = {ActivationKind::relu, 0, 0}};
       run_and_compare(direct_engine(), full, how, 8);
+      in_f64(full);
+      full.epilogue.activation = {ActivationKind::prelu, 0, 0};
+      run_and_compare(direct_engine(), full, how, 9);
     }
   }
 }

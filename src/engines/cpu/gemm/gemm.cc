@@ -18,9 +18,9 @@ EngineInfo make_info() {
   EngineInfo info;
   info.name = "cpu.gemm";
   info.revision = 4;  // threads get as much to do
-  info.summary = "matrix product over im2col that is never spelled out, f32";
+  info.summary = "matrix product over im2col that is never spelled out, f32 and f64";
   info.passes = {Pass::fprop, Pass::dgrad};
-  info.types = {kAllF32};
+  info.types = {kAllF32, kAllF64};
   info.layouts = {{Layout::nhwc, Layout::nhwc}, {Layout::nchw, Layout::nchw}};
   info.min_isa = Isa::avx2;
   info.any_weight_strides = true;
@@ -38,9 +38,9 @@ bool channels_last(const ConvProblem& problem) {
   return problem.x.is_packed(Layout::nhwc) && problem.y.is_packed(Layout::nhwc);
 }
 
-TileRequest tile_request(const CpuFeatures& cpu, int threads, const KnobValues& knobs) {
+TileRequest tile_request(const ConvProblem& problem, const CpuFeatures& cpu, int threads, const KnobValues& knobs) {
   TileRequest request;
-  request.kernels = tile_kernels_for(cpu.isa);
+  request.kernels = tile_kernels_for(problem.x.type, cpu.isa);
   request.cpu = &cpu;
   request.threads = threads;
   request.gathered = true;
@@ -48,9 +48,9 @@ TileRequest tile_request(const CpuFeatures& cpu, int threads, const KnobValues& 
   return request;
 }
 
-PlanarRequest planar_request(const CpuFeatures& cpu, int threads, const KnobValues& knobs) {
+PlanarRequest planar_request(const ConvProblem& problem, const CpuFeatures& cpu, int threads, const KnobValues& knobs) {
   PlanarRequest request;
-  request.kernels = planar_kernels_for(cpu.isa);
+  request.kernels = planar_kernels_for(problem.x.type, cpu.isa);
   request.cpu = &cpu;
   request.threads = threads;
   request.tile = planar_tile_of(knobs);
@@ -65,8 +65,9 @@ class GemmEngine final : public cost::FittedEngine, public DeclaresNames {
 
   std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& plan) const override {
     if (auto refusal = check_sizes(problem)) return refusal;
-    const bool too_large = channels_last(problem) ? design_tiles(problem, tile_request(plan.cpu, 1, {})).too_large
-                                                  : design_planar(problem, planar_request(plan.cpu, 1, {})).too_large;
+    const bool too_large = channels_last(problem)
+                               ? design_tiles(problem, tile_request(problem, plan.cpu, 1, {})).too_large
+                               : design_planar(problem, planar_request(problem, plan.cpu, 1, {})).too_large;
     if (too_large) {
       return Refusal{RefusalCode::workspace, "dilation=" + to_string(problem.dilation) +
                                                  ": the input that one output row reads does not fit 256 MiB"};
@@ -80,8 +81,8 @@ class GemmEngine final : public cost::FittedEngine, public DeclaresNames {
     return knobs;
   }
   Configurations configurations(const ConvProblem& problem, const PlanRequest& plan) const override {
-    if (channels_last(problem)) return tile_configurations(problem, tile_request(plan.cpu, 1, {}));
-    return planar_configurations(problem, planar_request(plan.cpu, 1, {}));
+    if (channels_last(problem)) return tile_configurations(problem, tile_request(problem, plan.cpu, 1, {}));
+    return planar_configurations(problem, planar_request(problem, plan.cpu, 1, {}));
   }
 
   std::optional<Estimate> estimate(const ConvProblem& problem, const PlanRequest& plan) const override {
@@ -95,27 +96,31 @@ class GemmEngine final : public cost::FittedEngine, public DeclaresNames {
       return Estimate{knobs, predict(problem, {seconds}, plan)};
     };
     if (channels_last(problem)) {
-      return answer(
-          [&](const KnobValues& knobs) { return design_tiles(problem, tile_request(plan.cpu, plan.threads, knobs)); });
+      return answer([&](const KnobValues& knobs) {
+        return design_tiles(problem, tile_request(problem, plan.cpu, plan.threads, knobs));
+      });
     }
-    return answer(
-        [&](const KnobValues& knobs) { return design_planar(problem, planar_request(plan.cpu, plan.threads, knobs)); });
+    return answer([&](const KnobValues& knobs) {
+      return design_planar(problem, planar_request(problem, plan.cpu, plan.threads, knobs));
+    });
   }
 
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,
                                          const PlanRequest& plan) const override {
     if (channels_last(problem)) {
-      return make_tile_plan(problem, info_.name, tile_request(plan.cpu, plan.threads, knobs), plan.constant_weights);
+      return make_tile_plan(problem, info_.name, tile_request(problem, plan.cpu, plan.threads, knobs),
+                            plan.constant_weights);
     }
-    return make_planar_plan(problem, info_.name, planar_request(plan.cpu, plan.threads, knobs), plan.constant_weights);
+    return make_planar_plan(problem, info_.name, planar_request(problem, plan.cpu, plan.threads, knobs),
+                            plan.constant_weights);
   }
 
  private:
   Work work(const ConvProblem& problem, const KnobValues& knobs, const PlanRequest& plan) const override {
     if (channels_last(problem)) {
-      return {tile_seconds(problem, design_tiles(problem, tile_request(plan.cpu, plan.threads, knobs)))};
+      return {tile_seconds(problem, design_tiles(problem, tile_request(problem, plan.cpu, plan.threads, knobs)))};
     }
-    return {tile_seconds(problem, design_planar(problem, planar_request(plan.cpu, plan.threads, knobs)))};
+    return {tile_seconds(problem, design_planar(problem, planar_request(problem, plan.cpu, plan.threads, knobs)))};
   }
 
   static std::optional<Refusal> check_sizes(const ConvProblem& problem) {

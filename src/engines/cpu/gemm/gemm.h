@@ -1,4 +1,4 @@
-// cpu.gemm: f32 fprop and dgrad as matrix products, nhwc to nhwc and nchw to nchw.
+// cpu.gemm: f32 and f64 fprop and dgrad as matrix products, nhwc to nhwc and nchw to nchw.
 //
 // nhwc: rows of the matrix are output positions. A 1x1 unpadded problem of any stride reads x where it is; others
 // gather a block of positions' taps at a time (im2col never spelled out whole). nchw: vectors run along positions, see

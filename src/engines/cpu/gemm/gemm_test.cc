@@ -41,13 +41,18 @@ TEST_P(Gemm, EveryPathMatchesTheOracle) {
       ConvProblem full = problem_of(text);
       full.epilogue = {.bias = true, .gamma = 0.5, .activation = {ActivationKind::relu, 0, 0}};
       run_and_compare(gemm_engine(), full, how, 8);
+      in_f64(full);
+      full.epilogue.activation = {ActivationKind::prelu, 0, 0};
+      run_and_compare(gemm_engine(), full, how, 9);
     }
   }
 }
 
 TEST_P(Gemm, EveryTileGivesTheSameBits) {
   for (const char* text : {"fprop:x=f32,1x20x13x13,nhwc:w=f32,40x20x3x3:pad=1x1:bias=1:act=relu",
-                           "fprop:x=f32,1x20x13x13,nchw:w=f32,40x20x3x3:pad=1x1:bias=1:act=relu"}) {
+                           "fprop:x=f32,1x20x13x13,nchw:w=f32,40x20x3x3:pad=1x1:bias=1:act=relu",
+                           "fprop:x=f64,1x20x13x13,nhwc:w=f64,40x20x3x3:pad=1x1:bias=1:act=relu",
+                           "fprop:x=f64,1x20x13x13,nchw:w=f64,40x20x3x3:pad=1x1:bias=1:act=relu"}) {
     const ConvProblem problem = problem_of(text);
     const auto tiles = gemm_engine().configurations(problem, {1, capped(cpu_features(), GetParam())}).listed;
     ASSERT_GT(tiles.size(), 3u);

@@ -12,10 +12,10 @@ constexpr const char* kPositionVectors = "position_vectors";
 PlanarTile size_of(const PlanarKernel& kernel) { return {kernel.channels, kernel.vectors}; }
 
 // Cycles for one element of the sum, as tile_design.cc counts them: FMA ports, load ports, latency, positions from L2.
-double planar_cycles(const PlanarKernel& k, int lanes) {
+double planar_cycles(const PlanarKernel& k, int vector_bytes) {
   const double fma = k.channels * k.vectors / 2.0;
   const double loads = (k.channels + k.vectors + 1) / 2.0;
-  return std::max({fma, loads, 4.0, k.vectors * lanes * 4 / 40.0}) + 0.3;
+  return std::max({fma, loads, 4.0, k.vectors * vector_bytes / 40.0}) + 0.3;
 }
 
 // The kernel that takes `channels` (all of them, in one panel) over `vectors` vectors of positions most cheaply.
@@ -24,7 +24,7 @@ const PlanarKernel* best_tail(const PlanarKernels& kernels, std::int64_t channel
   for (int i = 0; i < kernels.count; ++i) {
     const PlanarKernel& k = kernels.kernels[i];
     if (k.channels < channels) continue;
-    const double cycles = static_cast<double>(ceil_div(vectors, k.vectors)) * planar_cycles(k, kernels.lanes);
+    const double cycles = static_cast<double>(ceil_div(vectors, k.vectors)) * planar_cycles(k, kernels.vector_bytes());
     if (best == nullptr || cycles < cost) {
       best = &k;
       cost = cycles;
@@ -43,7 +43,8 @@ void choose_panels(PlanarDesign& design, PlanarPhase& phase, const PlanarRequest
     const PlanarKernel& kernel = kernels.kernels[i];
     const std::int64_t full = k / kernel.channels;
     const std::int64_t rest = k % kernel.channels;
-    double cost = static_cast<double>(full * ceil_div(vectors, kernel.vectors)) * planar_cycles(kernel, kernels.lanes);
+    double cost =
+        static_cast<double>(full * ceil_div(vectors, kernel.vectors)) * planar_cycles(kernel, kernels.vector_bytes());
     const PlanarKernel* tail = &kernel;
     if (rest > 0) {
       double tail_cost = 0;
@@ -69,7 +70,8 @@ void choose_panels(PlanarDesign& design, PlanarPhase& phase, const PlanarRequest
 void make_chunks(const PlanarDesign& design, PlanarPhase& phase, std::int64_t reduction, double bytes) {
   const auto count = static_cast<std::int64_t>(phase.panels.size());
   if (count == 0) return;
-  const double panel = 4.0 * static_cast<double>(reduction) * phase.panels[0].kernel->channels;
+  const double panel =
+      static_cast<double>(reduction) * phase.panels[0].kernel->channels * design.kernels->element_bytes;
   phase.chunks = chunk_panels(count, design.conv.groups, panel, bytes);
 }
 
@@ -100,15 +102,16 @@ void make_blocks(PlanarDesign& design, PlanarPhase& phase, double bytes, const C
   const std::int64_t more_rows = (h.max_offset() - h.min_offset()) / h.in_step;
   const std::int64_t more_cols = (w.max_offset() - w.min_offset()) / w.in_step;
   const double planes = std::max<double>(1, static_cast<double>(phase.channels) * phase.slices.size());
-  const std::int64_t lanes = design.kernels->lanes;
+  const std::int64_t lanes = design.kernels->lanes, element_bytes = design.kernels->element_bytes;
   std::int64_t cols = std::max<std::int64_t>(w.count, 1);
-  double row_bytes = planes * static_cast<double>(cols + more_cols) * 4;
+  double row_bytes = planes * static_cast<double>(cols + more_cols) * element_bytes;
   auto rows = static_cast<std::int64_t>(std::min(bytes / row_bytes, 1e9)) - more_rows;
   rows = std::min(rows, std::max<std::int64_t>(1, most_positions / cols));
   if (rows < 1 || (h.count == 1 && most_positions < cols)) {
     // Not even one row fits, or it is a single long one: parts of a row.
     rows = 1;
-    const auto fit = static_cast<std::int64_t>(std::min(bytes / (planes * 4 * (1.0 + more_rows)), 1e9)) - more_cols;
+    const auto fit =
+        static_cast<std::int64_t>(std::min(bytes / (planes * element_bytes * (1.0 + more_rows)), 1e9)) - more_cols;
     const std::int64_t least = 6 * lanes;
     cols = std::min(cols, std::max(std::min(fit, most_positions) / least * least, least));
   }
@@ -124,13 +127,14 @@ void make_blocks(PlanarDesign& design, PlanarPhase& phase, double bytes, const C
   phase.slice_rows = phase.block_rows + more_rows;
   phase.pitch = cols + more_cols;
   const double floats = planes * static_cast<double>(phase.slice_rows) * static_cast<double>(phase.pitch);
-  if (floats > kMostBufferFloats) {
+  if (floats * element_bytes > kMostBufferBytes) {
     design.too_large = true;
     return;
   }
   phase.slice = phase.slice_rows * phase.pitch;
   phase.plane = phase.slice * static_cast<std::int64_t>(phase.slices.size());
-  if (phase.plane % 1024 == 0) phase.plane += 16;  // channels a multiple of 4096 bytes apart would share L1 sets
+  if (phase.plane * element_bytes % 4096 == 0)
+    phase.plane += 16;  // channels a multiple of 4096 bytes apart would share L1 sets
   phase.buffer = phase.channels * phase.plane + kMaxPlanarVectors * lanes;
 }
 
@@ -144,7 +148,7 @@ double phase_cycles(const PlanarDesign& design, const PlanarPhase& phase, std::i
   for (const PlanarPanel& panel : phase.panels) {
     const PlanarKernel& k = *panel.kernel;
     const double store = phase.axis[2].out_step > 1 ? 60 : reach > 0 || panel.channels < k.channels ? 16 : 3;
-    const double tile = planar_cycles(k, static_cast<int>(lanes)) * static_cast<double>(reduction) + 40 +
+    const double tile = planar_cycles(k, design.kernels->vector_bytes()) * static_cast<double>(reduction) + 40 +
                         store * k.channels * k.vectors;
     cycles += blocks * static_cast<double>(ceil_div(vectors, k.vectors)) * tile;
   }

@@ -19,38 +19,47 @@ struct PlanarSegment {
   std::int64_t out;  // offset in a channel's plane of out
 };
 
-struct PlanarArgs {
-  const float* x;
+template <class Real>
+struct PlanarArgsOf {
+  const Real* x;
   const std::int64_t* steps;
   std::int64_t count;
-  const float* w;         // packed [count][M]
+  const Real* w;          // packed [count][M]
   std::int64_t channels;  // valid ones of the M
   std::int64_t channel;   // the first, for bias and slopes
   const PlanarSegment* segments;
   std::int64_t segment_count;
   std::int64_t out_step;     // elements between neighbouring positions of out
   std::int64_t out_channel;  // elements between channels of out
-  float* out;                // of channel 0's plane
-  const float* z;
-  const EpilogueArgs* epilogue;
+  Real* out;                 // of channel 0's plane
+  const Real* z;
+  const EpilogueArgsOf<Real>* epilogue;
 };
 
 struct PlanarKernel {
-  int channels;  // M
-  int vectors;   // V
-  void (*run)(const PlanarArgs& args);
+  int channels;                   // M
+  int vectors;                    // V
+  void (*run)(const void* args);  // a PlanarArgsOf the kernels' elements
 };
 
 struct PlanarKernels {
   int lanes;
+  int element_bytes;
   const PlanarKernel* kernels;
   int count;
+  int vector_bytes() const { return lanes * element_bytes; }
 };
 
 namespace avx2 {
 extern const PlanarKernels planar_kernels;
 }
 namespace avx512 {
+extern const PlanarKernels planar_kernels;
+}
+namespace avx2_f64 {
+extern const PlanarKernels planar_kernels;
+}
+namespace avx512_f64 {
 extern const PlanarKernels planar_kernels;
 }
 

@@ -16,11 +16,13 @@ struct Block {
   std::int64_t column, cols;
 };
 
+// Of tensors of Real, float or double.
+template <class Real>
 class PlanarPlan : public PackedPlan {
  public:
   PlanarPlan(const ConvProblem& problem, Candidate candidate, int threads, PlanarDesign design)
-      : PackedPlan(problem, std::move(candidate), threads, design.packed_floats * sizeof(float),
-                   static_cast<std::size_t>(threads) * design.scratch_floats * sizeof(float)),
+      : PackedPlan(problem, std::move(candidate), threads, design.packed_floats * sizeof(Real),
+                   static_cast<std::size_t>(threads) * design.scratch_floats * sizeof(Real)),
         design_(std::move(design)) {}
 
  private:
@@ -28,33 +30,35 @@ class PlanarPlan : public PackedPlan {
   void pack(const void* weights, void* packed, ThreadTeam* team) const override;
   Result<void> run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const override;
 
-  void run_item(const PhaseJob& job, const PlanarPhase& phase, const PanelChunk& chunk, const Block& block, bool filled,
-                float* buffer) const;
+  void run_item(const PhaseJob<Real>& job, const PlanarPhase& phase, const PanelChunk& chunk, const Block& block,
+                bool filled, Real* buffer) const;
   static Block block_of(const PlanarPhase& phase, std::int64_t index);
-  void copy_rows(const PlanarPhase& phase, const PanelChunk& chunk, const Block& block, const float* in,
-                 float* buffer) const;
+  void copy_rows(const PlanarPhase& phase, const PanelChunk& chunk, const Block& block, const Real* in,
+                 Real* buffer) const;
 
   PlanarDesign design_;
 };
 
-void PlanarPlan::pack(const void* weights, void* packed, ThreadTeam* team) const {
+template <class Real>
+void PlanarPlan<Real>::pack(const void* weights, void* packed, ThreadTeam* team) const {
   const ForwardConv& conv = design_.conv;
-  const auto* from = static_cast<const float*>(weights);
-  auto* to = static_cast<float*>(packed);
+  const auto* from = static_cast<const Real*>(weights);
+  auto* to = static_cast<Real*>(packed);
   pack_panels(design_.phases, 1, team, [&](const PlanarPhase& phase, std::span<const PlanarPanel> panels) {
     const PlanarPanel& panel = panels.front();
-    const float* base = from + panel.group * conv.w_group + panel.first * conv.w_out;
-    float* out = to + panel.weights;
+    const Real* base = from + panel.group * conv.w_group + panel.first * conv.w_out;
+    Real* out = to + panel.weights;
     for (std::int64_t offset : phase.weight_order) {
       for (std::int64_t m = 0; m < panel.kernel->channels; ++m) {
-        out[m] = m < panel.channels ? base[offset + m * conv.w_out] : 0.0f;
+        out[m] = m < panel.channels ? base[offset + m * conv.w_out] : Real{0};
       }
       out += panel.kernel->channels;
     }
   });
 }
 
-Block PlanarPlan::block_of(const PlanarPhase& phase, std::int64_t index) {
+template <class Real>
+Block PlanarPlan<Real>::block_of(const PlanarPhase& phase, std::int64_t index) {
   Block block{};
   block.column = index % phase.col_blocks * phase.block_cols;
   index /= phase.col_blocks;
@@ -68,8 +72,9 @@ Block PlanarPlan::block_of(const PlanarPhase& phase, std::int64_t index) {
 }
 
 // [channel][slice][row][pitch], see PlanarSlice; padding and the slack behind the last vector are zeros.
-void PlanarPlan::copy_rows(const PlanarPhase& phase, const PanelChunk& chunk, const Block& block, const float* in,
-                           float* buffer) const {
+template <class Real>
+void PlanarPlan<Real>::copy_rows(const PlanarPhase& phase, const PanelChunk& chunk, const Block& block, const Real* in,
+                                 Real* buffer) const {
   const ForwardConv& conv = design_.conv;
   const Axis* axis = phase.axis;
   const std::int64_t first = chunk.group_begin * conv.in_channels;
@@ -78,10 +83,10 @@ void PlanarPlan::copy_rows(const PlanarPhase& phase, const PanelChunk& chunk, co
   const std::int64_t rows = phase.slice_rows - (phase.block_rows - block.rows);
   const std::int64_t stride = step * conv.in.spatial[2];
   for (std::int64_t c = 0; c < channels; ++c) {
-    const float* image = in + block.image * conv.in.batch + (first + c) * conv.in.channel;
+    const Real* image = in + block.image * conv.in.batch + (first + c) * conv.in.channel;
     for (std::size_t s = 0; s < phase.slices.size(); ++s) {
       const PlanarSlice& slice = phase.slices[s];
-      float* to = buffer + c * phase.plane + static_cast<std::int64_t>(s) * phase.slice;
+      Real* to = buffer + c * phase.plane + static_cast<std::int64_t>(s) * phase.slice;
       const std::int64_t d = block.depth * axis[0].in_step + slice.depth;
       const std::int64_t h0 = block.row * axis[1].in_step + slice.row;
       // Column j of the slice is input column w0 + j*step; [left, end) of them exist.
@@ -92,14 +97,14 @@ void PlanarPlan::copy_rows(const PlanarPhase& phase, const PanelChunk& chunk, co
       for (std::int64_t r = 0; r < rows; ++r, to += phase.pitch) {
         const std::int64_t h = h0 + r * axis[1].in_step;
         if (d < 0 || d >= axis[0].in_size || h < 0 || h >= axis[1].in_size || left == end) {
-          std::memset(to, 0, phase.pitch * sizeof(float));
+          std::memset(to, 0, phase.pitch * sizeof(Real));
           continue;
         }
-        const float* source =
+        const Real* source =
             image + d * conv.in.spatial[0] + h * conv.in.spatial[1] + (w0 + left * step) * conv.in.spatial[2];
         for (std::int64_t j = 0; j < left; ++j) to[j] = 0;
         if (stride == 1) {
-          std::memcpy(to + left, source, (end - left) * sizeof(float));
+          std::memcpy(to + left, source, (end - left) * sizeof(Real));
         } else {
           for (std::int64_t j = left; j < end; ++j) to[j] = source[(j - left) * stride];
         }
@@ -108,19 +113,20 @@ void PlanarPlan::copy_rows(const PlanarPhase& phase, const PanelChunk& chunk, co
     }
     // What vectors read behind the last row, so that no denormal that lay there slows the sums.
     const std::int64_t used = static_cast<std::int64_t>(phase.slices.size() - 1) * phase.slice + rows * phase.pitch;
-    float* behind = buffer + c * phase.plane + used;
+    Real* behind = buffer + c * phase.plane + used;
     const std::int64_t slack =
         std::min<std::int64_t>(kMaxPlanarVectors * design_.kernels->lanes, buffer + phase.buffer - behind);
-    std::memset(behind, 0, slack * sizeof(float));
+    std::memset(behind, 0, slack * sizeof(Real));
   }
 }
 
-void PlanarPlan::run_item(const PhaseJob& job, const PlanarPhase& phase, const PanelChunk& chunk, const Block& block,
-                          bool filled, float* buffer) const {
+template <class Real>
+void PlanarPlan<Real>::run_item(const PhaseJob<Real>& job, const PlanarPhase& phase, const PanelChunk& chunk,
+                                const Block& block, bool filled, Real* buffer) const {
   const ForwardConv& conv = design_.conv;
   const Axis* axis = phase.axis;
   if (!filled && !phase.steps.empty()) copy_rows(phase, chunk, block, job.in, buffer);
-  PlanarArgs args{};
+  PlanarArgsOf<Real> args{};
   args.steps = phase.steps.data();
   args.count = static_cast<std::int64_t>(phase.steps.size());
   args.out_step = axis[2].out_step * conv.out.spatial[2];
@@ -166,16 +172,17 @@ void PlanarPlan::run_item(const PhaseJob& job, const PlanarPhase& phase, const P
         args.w = job.packed + panel.weights;
         args.channels = panel.channels;
         args.channel = panel.group * conv.out_channels + panel.first;
-        panel.kernel->run(args);
+        panel.kernel->run(&args);
       }
     }
   }
 }
 
-Result<void> PlanarPlan::run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const {
-  const PhaseJob job = make_phase_job(problem(), args, packed);
+template <class Real>
+Result<void> PlanarPlan<Real>::run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const {
+  const PhaseJob<Real> job = make_phase_job<Real>(problem(), args, packed);
   run_items(design_.phases, team, [&](const PlanarPhase& phase, const PanelChunk& chunk, PhaseItem item, int thread) {
-    float* const buffer = static_cast<float*>(scratch) + thread * design_.scratch_floats;
+    Real* const buffer = static_cast<Real*>(scratch) + thread * design_.scratch_floats;
     run_item(job, phase, chunk, block_of(phase, item.block), item.filled, buffer);
   });
   return {};
@@ -183,10 +190,12 @@ Result<void> PlanarPlan::run(const ConvArgs& args, const void* packed, void* scr
 
 }  // namespace
 
-const PlanarKernels* planar_kernels_for(Isa isa) {
-  static const IsaRow<PlanarKernels> rows[] = {{Isa::avx2, &avx2::planar_kernels},
-                                               {Isa::avx512, &avx512::planar_kernels}};
-  return best_row<PlanarKernels>(rows, isa);
+const PlanarKernels* planar_kernels_for(DataType type, Isa isa) {
+  static const IsaRow<PlanarKernels> f32[] = {{Isa::avx2, &avx2::planar_kernels},
+                                              {Isa::avx512, &avx512::planar_kernels}};
+  static const IsaRow<PlanarKernels> f64[] = {{Isa::avx2, &avx2_f64::planar_kernels},
+                                              {Isa::avx512, &avx512_f64::planar_kernels}};
+  return type == DataType::f64 ? best_row<PlanarKernels>(f64, isa) : best_row<PlanarKernels>(f32, isa);
 }
 
 Result<std::unique_ptr<ConvPlan>> make_planar_plan(const ConvProblem& problem, const std::string& engine,
@@ -194,10 +203,11 @@ Result<std::unique_ptr<ConvPlan>> make_planar_plan(const ConvProblem& problem, c
   PlanarDesign design = design_planar(problem, request);
   order_reductions(design);
   Candidate candidate{engine, knobs_of(tile_of(design))};
-  auto plan =
-      std::make_unique<PlanarPlan>(problem, std::move(candidate), std::max(1, request.threads), std::move(design));
-  CONVOY_CHECK(plan->keep(constant_weights));
-  return std::unique_ptr<ConvPlan>(std::move(plan));
+  const int threads = std::max(1, request.threads);
+  if (problem.x.type == DataType::f64) {
+    return kept_plan<PlanarPlan<double>>(constant_weights, problem, std::move(candidate), threads, std::move(design));
+  }
+  return kept_plan<PlanarPlan<float>>(constant_weights, problem, std::move(candidate), threads, std::move(design));
 }
 
 double tile_seconds(const ConvProblem& problem, const PlanarDesign& design) {

@@ -92,6 +92,6 @@ Result<std::unique_ptr<ConvPlan>> make_planar_plan(const ConvProblem& problem, c
 // Seconds for one execution with one thread, data cold.
 double tile_seconds(const ConvProblem& problem, const PlanarDesign& design);
 
-const PlanarKernels* planar_kernels_for(Isa isa);
+const PlanarKernels* planar_kernels_for(DataType type, Isa isa);
 
 }  // namespace convoy::cpu

@@ -10,10 +10,12 @@
 
 namespace convoy::cpu::CONVOY_CPU_ISA {
 
+using EpilogueArgs = EpilogueArgsOf<Real>;
+
 // act(v) of that kind, e's parameters; `slope` is read by prelu only.
 CONVOY_SIMD Vf activate(int kind, Vf v, const EpilogueArgs& e, Vf slope) {
-  const Vf one = broadcast(1.0f);
-  const Vf half = broadcast(0.5f);
+  const Vf one = broadcast(1);
+  const Vf half = broadcast(Real{0.5});
   switch (kind) {
     case kRelu:
       return max(zero(), v);
@@ -32,21 +34,22 @@ CONVOY_SIMD Vf activate(int kind, Vf v, const EpilogueArgs& e, Vf slope) {
     case kSwish:
       return swish(v, broadcast(e.a));
     case kHardSwish:
-      return mul(v, min(one, max(zero(), fma(v, broadcast(1.0f / 6.0f), half))));
+      return mul(v, min(one, max(zero(), fma(v, broadcast(Real{1} / 6), half))));
     case kHardSigmoid:
       return min(one, max(zero(), fma(v, broadcast(e.a), broadcast(e.b))));
     case kGelu:
-      return mul(mul(half, v), add(one, erf(mul(v, broadcast(0.70710678f)))));
+      return mul(mul(half, v), add(one, erf(mul(v, broadcast(Real{0.70710678118654752})))));
     case kGeluTanh: {
       // sqrt(2/pi) * (v + 0.044715 v^3)
-      const Vf inner = mul(mul(v, broadcast(0.79788456f)), fma(mul(v, v), broadcast(0.044715f), one));
+      const Vf inner =
+          mul(mul(v, broadcast(Real{0.79788456080286536})), fma(mul(v, v), broadcast(Real{0.044715}), one));
       return mul(mul(half, v), add(one, tanh(inner)));
     }
     case kMish: {
-      // tanh(log(1+e)) = e(e+2) / (e(e+2)+2); from 40 on it is 1 in f32.
-      const Vf e1 = exp(min(broadcast(40.0f), v));
-      const Vf n = mul(e1, add(e1, broadcast(2.0f)));
-      return mul(v, div(n, add(n, broadcast(2.0f))));
+      // tanh(log(1+e)) = e(e+2) / (e(e+2)+2); from 40 on it is 1.
+      const Vf e1 = exp(min(broadcast(40), v));
+      const Vf n = mul(e1, add(e1, broadcast(2)));
+      return mul(v, div(n, add(n, broadcast(2))));
     }
     default:
       return v;
@@ -54,8 +57,8 @@ CONVOY_SIMD Vf activate(int kind, Vf v, const EpilogueArgs& e, Vf slope) {
 }
 
 // Lanes are consecutive channels; `channel` is the first. `z` may be null where gamma is 0.
-CONVOY_SIMD void finish_channels_general(Vf acc, const EpilogueArgs& e, std::int64_t channel, float* out,
-                                         const float* z, Lanes lanes) {
+CONVOY_SIMD void finish_channels_general(Vf acc, const EpilogueArgs& e, std::int64_t channel, Real* out, const Real* z,
+                                         Lanes lanes) {
   const Vf bias = e.bias ? load(e.bias + channel, lanes) : zero();
   Vf v = fma(acc, broadcast(e.alpha), bias);
   if (e.beta != 0) v = fma(load(out, lanes), broadcast(e.beta), v);
@@ -68,12 +71,12 @@ CONVOY_SIMD void finish_channels_general(Vf acc, const EpilogueArgs& e, std::int
 // apart; at(i) is where the i-th is in out and z, negative: nowhere.
 template <class At>
 struct Column {
-  const float* acc;
+  const Real* acc;
   std::int64_t acc_step, count;
   std::int64_t channel;
   int lanes;
-  float* out;
-  const float* z;
+  Real* out;
+  const Real* z;
   At at;
 };
 
@@ -125,8 +128,8 @@ CONVOY_SIMD void finish_column(const Column<At>& c, const EpilogueArgs& e) {
 }
 
 // Lanes are positions of one channel.
-CONVOY_SIMD void finish_positions_general(Vf acc, const EpilogueArgs& e, std::int64_t channel, float* out,
-                                          const float* z, Lanes lanes) {
+CONVOY_SIMD void finish_positions_general(Vf acc, const EpilogueArgs& e, std::int64_t channel, Real* out, const Real* z,
+                                          Lanes lanes) {
   const Vf bias = e.bias ? broadcast(e.bias[channel]) : zero();
   Vf v = fma(acc, broadcast(e.alpha), bias);
   if (e.beta != 0) v = fma(load(out, lanes), broadcast(e.beta), v);
@@ -136,22 +139,21 @@ CONVOY_SIMD void finish_positions_general(Vf acc, const EpilogueArgs& e, std::in
 }
 
 // For full vectors when e.fast: `bias` is the vector of this store's bias (zero() without one).
-CONVOY_SIMD void finish_fast(Vf acc, const EpilogueArgs& e, Vf bias, float* out, const float* z) {
+CONVOY_SIMD void finish_fast(Vf acc, const EpilogueArgs& e, Vf bias, Real* out, const Real* z) {
   Vf v = fma(acc, broadcast(e.alpha), bias);
   if (e.gamma != 0) v = fma(load(z), broadcast(e.gamma), v);
   store(out, min(broadcast(e.high), max(broadcast(e.low), v)));
 }
 
 // The form most callers want: n lanes (1..kLanes), the fast path where it applies.
-CONVOY_SIMD void finish_channels(Vf acc, const EpilogueArgs& e, std::int64_t channel, float* out, const float* z,
-                                 int n) {
+CONVOY_SIMD void finish_channels(Vf acc, const EpilogueArgs& e, std::int64_t channel, Real* out, const Real* z, int n) {
   if (e.fast && n == kLanes) {
     finish_fast(acc, e, e.bias ? load(e.bias + channel) : zero(), out, z);
   } else {
     finish_channels_general(acc, e, channel, out, z, first_lanes(n));
   }
 }
-CONVOY_SIMD void finish_positions(Vf acc, const EpilogueArgs& e, std::int64_t channel, float* out, const float* z,
+CONVOY_SIMD void finish_positions(Vf acc, const EpilogueArgs& e, std::int64_t channel, Real* out, const Real* z,
                                   int n) {
   if (e.fast && n == kLanes) {
     finish_fast(acc, e, e.bias ? broadcast(e.bias[channel]) : zero(), out, z);

@@ -10,8 +10,8 @@
 namespace convoy::cpu {
 namespace {
 
-// Positions of x that are so many floats apart push each other out of the first cache.
-constexpr std::int64_t kApart = 256;
+// Positions of x that are so many bytes apart push each other out of the first cache.
+constexpr std::int64_t kApart = 1024;
 
 constexpr std::int64_t kMostSlices = 16;
 
@@ -81,10 +81,12 @@ std::int64_t slices_of(const WgradDesign& design, const ConvProblem& problem) {
 
 }  // namespace
 
-const WgradKernels* wgrad_kernels_for(Isa isa) {
-  static constexpr IsaRow<WgradKernels> kRows[] = {{Isa::avx2, &avx2::wgrad_kernels},
-                                                   {Isa::avx512, &avx512::wgrad_kernels}};
-  return best_row<WgradKernels>(kRows, isa);
+const WgradKernels* wgrad_kernels_for(DataType type, Isa isa) {
+  static constexpr IsaRow<WgradKernels> kF32[] = {{Isa::avx2, &avx2::wgrad_kernels},
+                                                  {Isa::avx512, &avx512::wgrad_kernels}};
+  static constexpr IsaRow<WgradKernels> kF64[] = {{Isa::avx2, &avx2_f64::wgrad_kernels},
+                                                  {Isa::avx512, &avx512_f64::wgrad_kernels}};
+  return type == DataType::f64 ? best_row<WgradKernels>(kF64, isa) : best_row<WgradKernels>(kF32, isa);
 }
 
 WgradDesign design_wgrad(const ConvProblem& problem, const WgradKernels& kernels, const PlanRequest& request) {
@@ -128,12 +130,12 @@ WgradDesign design_wgrad(const ConvProblem& problem, const WgradKernels& kernels
   // (With strides much of what is copied would not be read.)
   const TensorDesc& x = design.turned ? problem.y : problem.x;
   design.copies_x = x.is_packed(Layout::nhwc) && g.filter[0] == 1 && g.x_size[0] == 1 && g.stride[1] == 1 &&
-                    g.stride[2] == 1 && g.x.spatial[2] >= kApart && design.panels * g.taps >= 8;
+                    g.stride[2] == 1 && g.x.spatial[2] * kernels.element_bytes >= kApart && design.panels * g.taps >= 8;
 
   // As many chunks as x needs to be in half of the second cache, and as give each of the threads as much to do.
   const auto tiles = static_cast<std::int64_t>(design.channels.size());
   const std::int64_t block_bytes =
-      design.block_images * design.block_rows * design.block_columns * g.group_channels * 4;
+      design.block_images * design.block_rows * design.block_columns * g.group_channels * kernels.element_bytes;
   std::int64_t chunks = (2 * block_bytes - 1) / std::max<std::int64_t>(request.cpu.l2_bytes, 256 << 10) + 1;
   chunks = std::clamp<std::int64_t>(chunks, 1, tiles);
   design.slices = slices_of(design, problem);

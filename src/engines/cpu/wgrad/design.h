@@ -1,4 +1,4 @@
-// How cpu.wgrad divides a problem.
+// How cpu.wgrad divides a problem. Floats are elements, f32 or f64.
 //
 // Positions of y come in blocks of up to kMostPositions, so that a panel of y for a block stays in the first cache:
 // whole images, else whole rows of one, else a part of a row. An item is a group's panel of filters and a chunk of its
@@ -76,7 +76,7 @@ struct WgradDesign {
 
 WgradDesign design_wgrad(const ConvProblem& problem, const WgradKernels& kernels, const PlanRequest& request);
 
-const WgradKernels* wgrad_kernels_for(Isa isa);
+const WgradKernels* wgrad_kernels_for(DataType type, Isa isa);  // of f32 or f64
 
 // Cycles of one thread for all of it, everything in caches.
 double wgrad_cycles(const WgradDesign& design);

@@ -36,6 +36,8 @@ void join(WgradPositions& p) {
   }
 }
 
+// Of tensors of Real, float or double.
+template <class Real>
 class WgradPlan final : public ConvPlan, public HasStages {
  public:
   WgradPlan(const ConvProblem& problem, Candidate candidate, const PlanRequest& request, WgradDesign design)
@@ -43,7 +45,7 @@ class WgradPlan final : public ConvPlan, public HasStages {
 
   Candidate candidate() const override { return candidate_; }
   std::size_t workspace_bytes() const override {
-    return sizeof(float) *
+    return sizeof(Real) *
            static_cast<std::size_t>(design_.slices * padded(design_.kept_floats()) + threads_ * own_floats());
   }
   std::size_t retained_bytes() const override {
@@ -52,7 +54,7 @@ class WgradPlan final : public ConvPlan, public HasStages {
   std::vector<std::string> stages() const override { return {"copy panels of y + products", "store w"}; }
 
   Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
-    auto* const sums = static_cast<float*>(context.workspace);
+    auto* const sums = static_cast<Real*>(context.workspace);
     const std::int64_t count = design_.item_count(), kept = padded(design_.kept_floats()), slices = design_.slices;
     const std::int64_t blocks = design_.block_count();
     // Items of a slice follow one another.
@@ -63,7 +65,7 @@ class WgradPlan final : public ConvPlan, public HasStages {
       while (begin < end) {
         const std::int64_t slice = begin / count, first = begin % count, last = std::min(count, first + end - begin);
         own.sums = sums + slice * kept;
-        if (!design_.one_block()) std::fill(own.sums + sums_at(first), own.sums + sums_at(last), 0.0F);
+        if (!design_.one_block()) std::fill(own.sums + sums_at(first), own.sums + sums_at(last), Real{0});
         each_block(blocks * slice / slices, blocks * (slice + 1) / slices,
                    [&](const WgradBlock& block) { add_block(args, first, last, block, own); });
         if (slices == 1 && !design_.one_block()) store_items(first, last, sums, args);
@@ -74,7 +76,7 @@ class WgradPlan final : public ConvPlan, public HasStages {
     parallel_ranges(context.team(), count, [&](std::int64_t begin, std::int64_t end, int) {
       const std::int64_t first = sums_at(begin), last = sums_at(end);
       for (std::int64_t slice = 1; slice < slices; ++slice) {
-        const float* const more = sums + slice * kept;
+        const Real* const more = sums + slice * kept;
 #pragma GCC ivdep
         for (std::int64_t i = first; i < last; ++i) sums[i] += more[i];
       }
@@ -95,13 +97,13 @@ class WgradPlan final : public ConvPlan, public HasStages {
     return item < design_.item_count() ? design_.item(item).sums : design_.kept_floats();
   }
 
-  void store_items(std::int64_t begin, std::int64_t end, const float* sums, const ConvArgs& args) const {
+  void store_items(std::int64_t begin, std::int64_t end, const Real* sums, const ConvArgs& args) const {
     for (std::int64_t i = begin; i < end; ++i) {
       const WgradItem item = design_.item(i);
-      const float* from = sums + item.sums;
-      if (design_.by_groups) store_by_groups(item, from, static_cast<float*>(args.out));
+      const Real* from = sums + item.sums;
+      if (design_.by_groups) store_by_groups(item, from, static_cast<Real*>(args.out));
       for (std::int64_t t = item.first_tile; t < item.last_tile; ++t) {
-        store(item, design_.channels[t], from, static_cast<float*>(args.out));
+        store(item, design_.channels[t], from, static_cast<Real*>(args.out));
         from += design_.tile_floats(design_.channels[t]);
       }
     }
@@ -109,7 +111,7 @@ class WgradPlan final : public ConvPlan, public HasStages {
 
   // Memory of a thread, but for `sums`, which are those of its slice.
   struct Own {
-    float *sums, *panel, *x, *tile;
+    Real *sums, *panel, *x, *tile;
   };
 
   // The rows, or the columns, of x that a block reads.
@@ -138,8 +140,8 @@ class WgradPlan final : public ConvPlan, public HasStages {
 
   void add_block(const ConvArgs& args, std::int64_t begin, std::int64_t end, const WgradBlock& block,
                  const Own& own) const {
-    const auto* x = static_cast<const float*>(design_.turned ? args.y : args.x);
-    const auto* y = static_cast<const float*>(design_.turned ? args.x : args.y);
+    const auto* x = static_cast<const Real*>(design_.turned ? args.y : args.x);
+    const auto* y = static_cast<const Real*>(design_.turned ? args.x : args.y);
     for (std::int64_t i = begin; i < end; ++i) {
       const WgradItem item = design_.item(i);
       if (design_.by_groups) {
@@ -148,8 +150,8 @@ class WgradPlan final : public ConvPlan, public HasStages {
       }
       if (design_.copies_x && (i == begin || item.panel == 0)) copy_x(x, item, block, own.x);
       copy_panel(y, item, block, own.panel);
-      float* sums = own.sums + item.sums;
-      auto* const out = static_cast<float*>(args.out);
+      Real* sums = own.sums + item.sums;
+      auto* const out = static_cast<Real*>(args.out);
       for (std::int64_t t = item.first_tile; t < item.last_tile; ++t) {
         const WgradTileRows& tile = design_.channels[t];
         const auto add = [&](const Sums& to) {
@@ -169,7 +171,7 @@ class WgradPlan final : public ConvPlan, public HasStages {
   }
 
   // [image][row][column][filter], zeros behind the group's last filter.
-  void copy_panel(const float* y, const WgradItem& item, const WgradBlock& b, float* to) const {
+  void copy_panel(const Real* y, const WgradItem& item, const WgradBlock& b, Real* to) const {
     const ConvGeometry& g = design_.geometry;
     const std::int64_t width = design_.width, first = item.panel * width;
     const std::int64_t count = std::min(width, g.group_filters - first);
@@ -178,27 +180,27 @@ class WgradPlan final : public ConvPlan, public HasStages {
     const bool side_by_side = g.y.block == 1 && g.y.channel == 1;
     for (std::int64_t n = 0; n < b.images; ++n) {
       for (std::int64_t h = 0; h < b.rows; ++h, to += b.columns * width) {
-        const float* row = y + (b.first_image + n) * g.y.batch + b.depth * g.y.spatial[0] +
-                           (b.first_row + h) * g.y.spatial[1] + b.first_column * step;
+        const Real* row = y + (b.first_image + n) * g.y.batch + b.depth * g.y.spatial[0] +
+                          (b.first_row + h) * g.y.spatial[1] + b.first_column * step;
         if (side_by_side) {
           for (std::int64_t w = 0; w < b.columns; ++w) {
-            std::memcpy(to + w * width, row + w * step + filter, static_cast<std::size_t>(count) * sizeof(float));
+            std::memcpy(to + w * width, row + w * step + filter, static_cast<std::size_t>(count) * sizeof(Real));
           }
         } else {
           for (std::int64_t k = 0; k < count; ++k) {
-            const float* from = row + channel_offset(g.y, filter + k);
+            const Real* from = row + channel_offset(g.y, filter + k);
             for (std::int64_t w = 0; w < b.columns; ++w) to[w * width + k] = from[w * step];
           }
         }
         for (std::int64_t w = 0; count < width && w < b.columns; ++w) {
-          std::fill(to + w * width + count, to + (w + 1) * width, 0.0F);
+          std::fill(to + w * width + count, to + (w + 1) * width, Real{0});
         }
       }
     }
   }
 
   // Of an item's channels [tile][image][row][column][channel of the tile].
-  void copy_x(const float* x, const WgradItem& item, const WgradBlock& b, float* to) const {
+  void copy_x(const Real* x, const WgradItem& item, const WgradBlock& b, Real* to) const {
     const ConvGeometry& g = design_.geometry;
     const Range rows = read_of(1, b.first_row, b.rows), columns = read_of(2, b.first_column, b.columns);
     const std::int64_t positions = b.images * (rows.last - rows.first) * (columns.last - columns.first);
@@ -206,14 +208,14 @@ class WgradPlan final : public ConvPlan, public HasStages {
     std::int64_t position = 0;
     for (std::int64_t n = 0; n < b.images; ++n) {
       for (std::int64_t h = rows.first; h < rows.last; ++h) {
-        const float* from = x + (b.first_image + n) * g.x.batch + h * g.x.spatial[1] + columns.first * g.x.spatial[2] +
-                            item.group * g.group_channels;
+        const Real* from = x + (b.first_image + n) * g.x.batch + h * g.x.spatial[1] + columns.first * g.x.spatial[2] +
+                           item.group * g.group_channels;
         for (std::int64_t w = columns.first; w < columns.last; ++w, ++position, from += g.x.spatial[2]) {
           for (std::int64_t t = item.first_tile; t < item.last_tile; ++t) {
             const WgradTileRows& tile = design_.channels[t];
-            float* const place = to + (tile.first - first) * positions + position * tile.rows;
+            Real* const place = to + (tile.first - first) * positions + position * tile.rows;
             int r = 0;
-            for (; r + 4 <= tile.rows; r += 4) std::memcpy(place + r, from + tile.first + r, 4 * sizeof(float));
+            for (; r + 4 <= tile.rows; r += 4) std::memcpy(place + r, from + tile.first + r, 4 * sizeof(Real));
             for (; r < tile.rows; ++r) place[r] = from[tile.first + r];
           }
         }
@@ -223,20 +225,20 @@ class WgradPlan final : public ConvPlan, public HasStages {
 
   // Where sums of a tile go, [tap][row][filter].
   struct Sums {
-    float* first;
+    Real* first;
     std::int64_t row_floats;
     bool add;  // to what is there
   };
 
   // x: the tensor, or what copy_x() made.
-  void add_products(const float* x, const WgradItem& item, const WgradTileRows& tile, const WgradBlock& b,
-                    const float* panel, const Sums& to) const {
+  void add_products(const Real* x, const WgradItem& item, const WgradTileRows& tile, const WgradBlock& b,
+                    const Real* panel, const Sums& to) const {
     const ConvGeometry& g = design_.geometry;
     const std::int64_t row_floats = b.columns * design_.width;
     const WgradTile add = design_.tiles[tile.rows - 1];
     // Where x has its channels for depth, row and column 0 of the block's first image, and its steps.
     std::int64_t steps[] = {g.x.batch, g.x.spatial[1], g.x.spatial[2]};
-    const float* first[kMostWgradRows];
+    const Real* first[kMostWgradRows];
     if (design_.copies_x) {
       const Range rows = read_of(1, b.first_row, b.rows), columns = read_of(2, b.first_column, b.columns);
       steps[2] = tile.rows;
@@ -251,7 +253,7 @@ class WgradPlan final : public ConvPlan, public HasStages {
         first[r] = x + b.first_image * g.x.batch + channel_offset(g.x, channel + r);
       }
     }
-    float* sums = to.first;
+    Real* sums = to.first;
     for (std::int64_t d = 0; d < g.filter[0]; ++d) {
       const std::int64_t xd = b.depth * g.stride[0] - g.pre[0] + d * g.dilation[0];
       const bool any = xd >= 0 && xd < g.x_size[0];
@@ -262,12 +264,13 @@ class WgradPlan final : public ConvPlan, public HasStages {
           const std::int64_t right = w * g.dilation[2] - g.pre[2];
           const Range columns = inside(b.first_column, b.first_column + b.columns, g.stride[2], right, g.x_size[2]);
           if (!any || rows.first >= rows.last || columns.first >= columns.last) {
-            for (int r = 0; r < tile.rows && !to.add; ++r) std::fill_n(sums + r * to.row_floats, design_.width, 0.0F);
+            for (int r = 0; r < tile.rows && !to.add; ++r)
+              std::fill_n(sums + r * to.row_floats, design_.width, Real{0});
             continue;
           }
           const std::int64_t at = xd * g.x.spatial[0] + (rows.first * g.stride[1] + down) * steps[1] +
                                   (columns.first * g.stride[2] + right) * steps[2];
-          const float* channels[kMostWgradRows];
+          const void* channels[kMostWgradRows];
           for (int r = 0; r < tile.rows; ++r) channels[r] = first[r] + at;
           WgradPositions positions{{b.images, rows.last - rows.first, columns.last - columns.first},
                                    {steps[0], g.stride[1] * steps[1], g.stride[2] * steps[2]},
@@ -282,12 +285,12 @@ class WgradPlan final : public ConvPlan, public HasStages {
   }
 
   // Where all taps lie in x a window takes them together; of others those of a filter's row.
-  void add_by_groups(const float* x, const float* y, const WgradItem& item, const WgradBlock& b, float* sums) const {
+  void add_by_groups(const Real* x, const Real* y, const WgradItem& item, const WgradBlock& b, Real* sums) const {
     const ConvGeometry& g = design_.geometry;
     const std::int64_t channel = item.panel * design_.width, tap_floats = g.group_channels * design_.width;
     const int filters = static_cast<int>(std::min(design_.width, g.filters - channel));
-    const float* const from = x + b.first_image * g.x.batch + channel;
-    const float* const by = y + b.first_image * g.y.batch + b.depth * g.y.spatial[0] + channel;
+    const Real* const from = x + b.first_image * g.x.batch + channel;
+    const Real* const by = y + b.first_image * g.y.batch + b.depth * g.y.spatial[0] + channel;
     const auto rows_of = [&](std::int64_t h) {
       return inside(b.first_row, b.first_row + b.rows, g.stride[1], h * g.dilation[1] - g.pre[1], g.x_size[1]);
     };
@@ -360,16 +363,16 @@ class WgradPlan final : public ConvPlan, public HasStages {
     }
   }
 
-  void store_by_groups(const WgradItem& item, const float* sums, float* out) const {
+  void store_by_groups(const WgradItem& item, const Real* sums, Real* out) const {
     const ConvGeometry& g = design_.geometry;
-    const auto alpha = static_cast<float>(problem_.alpha), beta = static_cast<float>(problem_.beta);
+    const auto alpha = static_cast<Real>(problem_.alpha), beta = static_cast<Real>(problem_.beta);
     const std::int64_t first = item.panel * design_.width;
     for (std::int64_t k = 0; k < std::min(design_.width, g.filters - first); ++k) {
       for (std::int64_t c = 0; c < g.group_channels; ++c) {
-        float* const to = out + g.w.origin + (first + k) * g.w.out + c * g.w.in;
+        Real* const to = out + g.w.origin + (first + k) * g.w.out + c * g.w.in;
         for (std::int64_t i = 0; i < g.taps; ++i) {
-          const float sum = alpha * sums[(i * g.group_channels + c) * design_.width + k];
-          float& element = to[design_.taps[i]];
+          const Real sum = alpha * sums[(i * g.group_channels + c) * design_.width + k];
+          Real& element = to[design_.taps[i]];
           element = beta == 0 ? sum : sum + beta * element;
         }
       }
@@ -384,18 +387,18 @@ class WgradPlan final : public ConvPlan, public HasStages {
   }
 
   // Where w has a tile's first channel and its panel's first filter.
-  float* first_of(const WgradItem& item, const WgradTileRows& tile, float* out) const {
+  Real* first_of(const WgradItem& item, const WgradTileRows& tile, Real* out) const {
     const ConvGeometry& g = design_.geometry;
     return out + g.w.origin + (item.group * g.group_filters + item.panel * design_.width) * g.w.out +
            tile.first * g.w.in;
   }
 
-  void store(const WgradItem& item, const WgradTileRows& tile, const float* sums, float* out) const {
+  void store(const WgradItem& item, const WgradTileRows& tile, const Real* sums, Real* out) const {
     const ConvGeometry& g = design_.geometry;
     const std::int64_t count = std::min(design_.width, g.group_filters - item.panel * design_.width);
-    const auto alpha = static_cast<float>(problem_.alpha), beta = static_cast<float>(problem_.beta);
-    float* const to = first_of(item, tile, out);
-    const auto element = [&](float sum, float& w) { w = beta == 0 ? alpha * sum : alpha * sum + beta * w; };
+    const auto alpha = static_cast<Real>(problem_.alpha), beta = static_cast<Real>(problem_.beta);
+    Real* const to = first_of(item, tile, out);
+    const auto element = [&](Real sum, Real& w) { w = beta == 0 ? alpha * sum : alpha * sum + beta * w; };
     if (g.taps == 1 && g.w.out == 1) {
       for (int r = 0; r < tile.rows; ++r) {
         for (std::int64_t k = 0; k < count; ++k) element(sums[r * design_.width + k], to[r * g.w.in + k]);
@@ -406,8 +409,8 @@ class WgradPlan final : public ConvPlan, public HasStages {
     const std::int64_t* const taps = design_.taps.data();
     for (int r = 0; r < tile.rows; ++r) {
       for (std::int64_t k = 0; k < count; ++k) {
-        const float* const from = sums + r * design_.width + k;
-        float* const w = to + k * g.w.out + r * g.w.in;
+        const Real* const from = sums + r * design_.width + k;
+        Real* const w = to + k * g.w.out + r * g.w.in;
         for (std::int64_t i = 0; i < g.taps; ++i) element(from[i * tap_floats], w[taps[i]]);
       }
     }
@@ -423,9 +426,14 @@ class WgradPlan final : public ConvPlan, public HasStages {
 
 Result<std::unique_ptr<ConvPlan>> make_wgrad_plan(const ConvProblem& problem, Candidate candidate,
                                                   const PlanRequest& request) {
-  WgradDesign design = design_wgrad(problem, *wgrad_kernels_for(request.cpu.isa), request);
-  return std::unique_ptr<ConvPlan>(
-      std::make_unique<WgradPlan>(problem, std::move(candidate), request, std::move(design)));
+  WgradDesign design = design_wgrad(problem, *wgrad_kernels_for(problem.x.type, request.cpu.isa), request);
+  std::unique_ptr<ConvPlan> plan;
+  if (problem.x.type == DataType::f64) {
+    plan = std::make_unique<WgradPlan<double>>(problem, std::move(candidate), request, std::move(design));
+  } else {
+    plan = std::make_unique<WgradPlan<float>>(problem, std::move(candidate), request, std::move(design));
+  }
+  return plan;
 }
 
 }  // namespace convoy::cpu

@@ -17,9 +17,9 @@ EngineInfo make_info() {
   EngineInfo info;
   info.name = "cpu.wgrad";
   info.revision = 2;  // threads share positions where there are few sums
-  info.summary = "gradients of weights, tiles of channels by filters summed up over positions, f32";
+  info.summary = "gradients of weights, tiles of channels by filters summed up over positions, f32 and f64";
   info.passes = {Pass::wgrad};
-  info.types = {kAllF32};
+  info.types = {kAllF32, kAllF64};
   for (const Layout x : {Layout::nhwc, Layout::nchw, Layout::nchw8c, Layout::nchw16c}) {
     for (const Layout y : {Layout::nhwc, Layout::nchw, Layout::nchw8c, Layout::nchw16c}) info.layouts.push_back({x, y});
   }
@@ -42,8 +42,9 @@ class WgradEngine final : public cost::FittedEngine {
   std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& plan) const override {
     if (auto refusal = refuse_huge_window(problem)) return refusal;
     if (auto refusal = refuse_huge_weights(problem)) return refusal;
-    const WgradDesign design = design_wgrad(problem, *wgrad_kernels_for(plan.cpu.isa), plan);
-    const double bytes = 4.0 * static_cast<double>(design.slices * design.kept_floats());
+    const WgradKernels& kernels = *wgrad_kernels_for(problem.x.type, plan.cpu.isa);
+    const WgradDesign design = design_wgrad(problem, kernels, plan);
+    const double bytes = kernels.element_bytes * static_cast<double>(design.slices * design.kept_floats());
     if (bytes <= kMostSumBytes) return std::nullopt;
     return Refusal{RefusalCode::workspace,
                    fmt::format("w={}, groups={}: sums take {:.0f} bytes, this engine takes {:.0f}",
@@ -57,7 +58,7 @@ class WgradEngine final : public cost::FittedEngine {
 
  private:
   Work work(const ConvProblem& problem, const KnobValues&, const PlanRequest& request) const override {
-    const WgradKernels& kernels = *wgrad_kernels_for(request.cpu.isa);
+    const WgradKernels& kernels = *wgrad_kernels_for(problem.x.type, request.cpu.isa);
     const WgradDesign design = design_wgrad(problem, kernels, request);
     return {.seconds = cpu::predict_seconds(problem, wgrad_cycles(design), kernels.lanes),
             .parts = design.item_count() * design.slices};

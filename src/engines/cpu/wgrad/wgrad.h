@@ -1,4 +1,5 @@
-// cpu.wgrad: gradients of weights in f32, any filter, stride, dilation, padding and groups, one to three dimensions.
+// cpu.wgrad: gradients of weights in f32 and f64, any filter, stride, dilation, padding and groups, one to three
+// dimensions.
 //
 // dw[k][c][tap] is a sum over positions of y, of y[position][k] * x[position * stride + tap][c]: a product of matrices
 // whose inner dimension are the positions. A tile of channels by filters is summed up in registers over a block of

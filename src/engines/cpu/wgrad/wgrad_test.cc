@@ -52,6 +52,7 @@ TEST(Wgrad, EveryPathMatchesTheOracle) {
            "wgrad:x=f32,1x8x9x9,nhwc:w=f32,20x8x3x3,nhwc:alpha=3",
        }) {
     expect_right(wgrad_engine(), text);
+    expect_right(wgrad_engine(), in_f64(text));
   }
 }
 

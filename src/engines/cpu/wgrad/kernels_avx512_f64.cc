@@ -1,0 +1,2 @@
+#define CONVOY_F64
+#include "engines/cpu/wgrad/kernels.inc"
