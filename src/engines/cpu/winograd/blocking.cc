@@ -51,9 +51,9 @@ WinogradBlocking cost(const WinogradSize& s, std::int64_t block_tiles, std::int6
   const double transform_in = kTransformCycles * points * tiles * in_vectors;
   const double transform_out = kTransformCycles * points * tiles * vectors;
 
-  const double weights = 4 * points * reduction * vectors * s.lanes;
-  const double v = 4 * points * tiles * in_vectors * s.lanes;
-  const double m = 4 * points * tiles * static_cast<double>(std::min(chunk_vectors, s.vectors)) * s.lanes;
+  const double weights = s.element_bytes * points * reduction * vectors * s.lanes;
+  const double v = s.element_bytes * points * tiles * in_vectors * s.lanes;
+  const double m = s.element_bytes * points * tiles * static_cast<double>(std::min(chunk_vectors, s.vectors)) * s.lanes;
   const double l2 = 0.8 * static_cast<double>(s.l2_bytes);
   const double groups = static_cast<double>(s.groups);
 

@@ -15,6 +15,7 @@ struct WinogradSize {
   std::int64_t reduction;  // c of a product, depth taps included
   std::int64_t vectors;    // of output channels, padding of a blocked out included
   int lanes;
+  int element_bytes;
   int max_rows;
   int threads;
   std::int64_t l2_bytes;  // a core's

@@ -9,11 +9,14 @@
 namespace convoy::cpu {
 
 const WinogradKernels* winograd_kernels_for(const ConvProblem& problem, Isa isa) {
-  static constexpr IsaRow<WinogradKernels> kRows[] = {{Isa::avx2, &avx2::winograd_kernels},
-                                                      {Isa::avx512, &avx512::winograd_kernels}};
+  static constexpr IsaRow<WinogradKernels> kF32[] = {{Isa::avx2, &avx2::winograd_kernels},
+                                                     {Isa::avx512, &avx512::winograd_kernels}};
+  static constexpr IsaRow<WinogradKernels> kF64[] = {{Isa::avx2, &avx2_f64::winograd_kernels},
+                                                     {Isa::avx512, &avx512_f64::winograd_kernels}};
+  if (problem.x.type == DataType::f64) return best_row<WinogradKernels>(kF64, isa);
   // A vector must not be longer than a block of channels.
   const bool short_blocks = problem.x.channel_block == 8 || problem.y.channel_block == 8;
-  return best_row<WinogradKernels>(kRows, short_blocks ? std::min(isa, Isa::avx2) : isa);
+  return best_row<WinogradKernels>(kF32, short_blocks ? std::min(isa, Isa::avx2) : isa);
 }
 
 WinogradShape winograd_shape(const ConvProblem& problem, int m, const PlanRequest& request) {
@@ -48,6 +51,7 @@ WinogradShape winograd_shape(const ConvProblem& problem, int m, const PlanReques
   size.channels = shape.channels;
   size.depth_taps = g.filter[0];
   size.lanes = kernels->lanes;
+  size.element_bytes = kernels->element_bytes;
   const std::int64_t padded_channels = (shape.channels + size.lanes - 1) / size.lanes * size.lanes;
   size.reduction = (g.filter[0] - 1) * padded_channels + shape.channels;
   const std::int64_t padded_out = (shape.out_channels + shape.out.block - 1) / shape.out.block * shape.out.block;
@@ -60,13 +64,15 @@ WinogradShape winograd_shape(const ConvProblem& problem, int m, const PlanReques
 
 namespace {
 
+// Of tensors of Real, float or double.
+template <class Real>
 class WinogradPlan final : public PackedPlan {
  public:
   WinogradPlan(const ConvProblem& problem, Candidate candidate, const WinogradKernels& kernels,
                const WinogradShape& shape, const WinogradBlocking& blocking)
       : PackedPlan(problem, std::move(candidate), shape.size.threads,
-                   shape.size.groups * group_weights(shape.size) * sizeof(float),
-                   scratch_floats(shape.size, blocking) * sizeof(float)),
+                   shape.size.groups * group_weights(shape.size) * sizeof(Real),
+                   scratch_floats(shape.size, blocking) * sizeof(Real)),
         kernels_(kernels),
         shape_(shape),
         blocking_(blocking),
@@ -120,7 +126,7 @@ class WinogradPlan final : public PackedPlan {
     const WinogradSize& s = shape_.size;
     const auto pack_range = [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
-        pack_vector(static_cast<const float*>(weights), static_cast<float*>(packed), i / s.vectors, i % s.vectors);
+        pack_vector(static_cast<const Real*>(weights), static_cast<Real*>(packed), i / s.vectors, i % s.vectors);
       }
     };
     if (team == nullptr) return pack_range(0, s.groups * s.vectors);
@@ -128,11 +134,11 @@ class WinogradPlan final : public PackedPlan {
                     [&](std::int64_t begin, std::int64_t end, int) { pack_range(begin, end); });
   }
 
-  void pack_vector(const float* weights, float* packed, std::int64_t group, std::int64_t vector) const {
+  void pack_vector(const Real* weights, Real* packed, std::int64_t group, std::int64_t vector) const {
     const WinogradSize& s = shape_.size;
     const ConvGeometry& g = shape_.geometry;
     const PanelAt at = panel_of(vector);
-    float* to = packed + group * group_weights(s) + at.offset;
+    Real* to = packed + group * group_weights(s) + at.offset;
     const std::int64_t padded = channel_blocks(s) * s.lanes;
     const int rows = shape_.two_d ? 3 : 1;
     double filter[9], transformed[36];
@@ -141,13 +147,13 @@ class WinogradPlan final : public PackedPlan {
       const std::int64_t channel = c % padded;
       for (int lane = 0; lane < s.lanes; ++lane) {
         const std::int64_t out = vector * s.lanes + lane;
-        float* element = to + c * at.width + lane;
+        Real* element = to + c * at.width + lane;
         if (channel >= shape_.channels || out >= shape_.out_channels) {
-          for (std::int64_t p = 0; p < s.points; ++p) element[p * at.point] = 0.0f;
+          for (std::int64_t p = 0; p < s.points; ++p) element[p * at.point] = 0;
           continue;
         }
         const std::int64_t k = group * g.group_filters + (shape_.forward ? out : channel);
-        const float* w = weights + g.w.origin + k * g.w.out + (shape_.forward ? channel : out) * g.w.in;
+        const Real* w = weights + g.w.origin + k * g.w.out + (shape_.forward ? channel : out) * g.w.in;
         // dgrad: the filter turned around, see winograd_shape.
         const auto tap = [&](int i, std::int64_t t) {
           return (shape_.forward ? t : g.filter[i] - 1 - t) * g.w.spatial[i];
@@ -156,35 +162,35 @@ class WinogradPlan final : public PackedPlan {
           for (int q = 0; q < 3; ++q) filter[r * 3 + q] = w[tap(0, depth_tap) + tap(1, r) + tap(2, q)];
         }
         transform_filter(shape_.m, shape_.two_d, filter, transformed);
-        for (std::int64_t p = 0; p < s.points; ++p) element[p * at.point] = static_cast<float>(transformed[p]);
+        for (std::int64_t p = 0; p < s.points; ++p) element[p * at.point] = static_cast<Real>(transformed[p]);
       }
     }
   }
 
   struct Run {
-    EpilogueArgs epilogue;
-    const float* source;
-    const float* packed;
-    float* out;
-    const float* z;
+    EpilogueArgsOf<Real> epilogue;
+    const Real* source;
+    const Real* packed;
+    Real* out;
+    const Real* z;
   };
 
   Result<void> run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const override {
     const WinogradSize& s = shape_.size;
     Run run{};
-    run.epilogue = make_epilogue(problem(), args);
-    run.source = static_cast<const float*>(shape_.forward ? args.x : args.y);
-    run.packed = static_cast<const float*>(packed);
-    run.out = static_cast<float*>(args.out);
-    run.z = run.epilogue.gamma != 0 ? static_cast<const float*>(args.z) : run.out;
+    run.epilogue = make_epilogue<Real>(problem(), args);
+    run.source = static_cast<const Real*>(shape_.forward ? args.x : args.y);
+    run.packed = static_cast<const Real*>(packed);
+    run.out = static_cast<Real*>(args.out);
+    run.z = run.epilogue.gamma != 0 ? static_cast<const Real*>(args.z) : run.out;
     const std::int64_t blocks = (s.tiles + blocking_.block_tiles - 1) / blocking_.block_tiles;
     const std::int64_t chunks = (s.vectors + blocking_.chunk_vectors - 1) / blocking_.chunk_vectors;
     const std::int64_t v_floats = s.points * v_point(s, blocking_);
     const std::int64_t m_floats = s.points * m_point(s, blocking_);
-    auto* floats = static_cast<float*>(scratch);
+    auto* floats = static_cast<Real*>(scratch);
     if (!blocking_.split_chunks) {
       parallel_ranges(team, s.groups * blocks, [&](std::int64_t begin, std::int64_t end, int thread) {
-        float* v = floats + thread * (v_floats + m_floats);
+        Real* v = floats + thread * (v_floats + m_floats);
         for (std::int64_t i = begin; i < end; ++i) {
           const std::int64_t count = tiles_of(i % blocks);
           transform_in(run, i / blocks, i % blocks, 0, count, v);
@@ -213,9 +219,9 @@ class WinogradPlan final : public PackedPlan {
   }
 
   void transform_in(const Run& run, std::int64_t group, std::int64_t block, std::int64_t begin, std::int64_t end,
-                    float* v) const {
+                    Real* v) const {
     const WinogradSize& s = shape_.size;
-    WinogradInput in{};
+    WinogradInputOf<Real> in{};
     in.tiles = &shape_.tiles;
     in.source = run.source + channel_offset(shape_.source, group * shape_.channels);
     in.view = shape_.source;
@@ -229,18 +235,18 @@ class WinogradPlan final : public PackedPlan {
     for (std::int64_t tap = 0; tap < s.depth_taps; ++tap) {
       in.depth_tap = tap;
       in.v = v + tap * channel_blocks(s) * blocking_.row_tile * s.lanes;
-      input_(in);
+      input_(&in);
     }
   }
 
   // All points of a chunk of output channels, then the way back.
-  void multiply(const Run& run, std::int64_t group, std::int64_t block, std::int64_t chunk, const float* v,
-                float* m) const {
+  void multiply(const Run& run, std::int64_t group, std::int64_t block, std::int64_t chunk, const Real* v,
+                Real* m) const {
     const WinogradSize& s = shape_.size;
     const std::int64_t first = chunk * blocking_.chunk_vectors;
     const std::int64_t vectors = std::min(blocking_.chunk_vectors, s.vectors - first);
     const std::int64_t count = tiles_of(block);
-    WinogradProduct product{};
+    WinogradProductOf<Real> product{};
     product.v_group = v_group(s, blocking_);
     product.row_tile = blocking_.row_tile;
     product.tiles = count;
@@ -252,11 +258,11 @@ class WinogradPlan final : public PackedPlan {
       for (std::int64_t panel = 0; panel < vectors; panel += 2) {
         product.panel_vectors = panel + 1 < vectors ? 2 : 1;
         product.m = m + point * m_point(s, blocking_) + panel * s.lanes;
-        kernels_.product(product);
+        kernels_.product(&product);
         product.u += s.reduction * s.lanes * product.panel_vectors;
       }
     }
-    WinogradOutput out{};
+    WinogradOutputOf<Real> out{};
     out.tiles = &shape_.tiles;
     out.epilogue = &run.epilogue;
     out.channel = group * shape_.out_channels;
@@ -271,14 +277,14 @@ class WinogradPlan final : public PackedPlan {
     out.m = m;
     out.m_tile = vectors * s.lanes;
     out.m_point = m_point(s, blocking_);
-    output_(out);
+    output_(&out);
   }
 
   const WinogradKernels& kernels_;
   const WinogradShape shape_;
   const WinogradBlocking blocking_;
-  void (*const input_)(const WinogradInput&);
-  void (*const output_)(const WinogradOutput&);
+  const WinogradRun input_;
+  const WinogradRun output_;
 };
 
 }  // namespace
@@ -286,11 +292,12 @@ class WinogradPlan final : public PackedPlan {
 Result<std::unique_ptr<ConvPlan>> make_winograd_plan(const ConvProblem& problem, Candidate candidate,
                                                      const PlanRequest& request, int m) {
   const WinogradShape shape = winograd_shape(problem, m, request);
-  auto plan =
-      std::make_unique<WinogradPlan>(problem, std::move(candidate), *winograd_kernels_for(problem, request.cpu.isa),
-                                     shape, choose_blocking(shape.size));
-  CONVOY_CHECK(plan->keep(request.constant_weights));
-  return std::unique_ptr<ConvPlan>(std::move(plan));
+  const WinogradKernels& kernels = *winograd_kernels_for(problem, request.cpu.isa);
+  const auto made = [&]<class Real>() {
+    return kept_plan<WinogradPlan<Real>>(request.constant_weights, problem, std::move(candidate), kernels, shape,
+                                         choose_blocking(shape.size));
+  };
+  return problem.x.type == DataType::f64 ? made.operator()<double>() : made.operator()<float>();
 }
 
 }  // namespace convoy::cpu

@@ -5,7 +5,7 @@
 // leading coefficients. The usual points 0, +-1, +-2 lose more than twice as many digits: over 256 channels of normal
 // data the relative error is 3.2e-6 with them and 1.3e-6 with these (1.9e-6 with +-1/2, +-2; Barabasz et al., Error
 // Analysis and Improving the Accuracy of Winograd Convolution for Deep Neural Networks, 2020, search for such points).
-// Every constant of A and B below is a short binary fraction, exact in f32; G is applied in double.
+// Every constant of A and B below is a short binary fraction, exact in f32; G is applied in f64.
 #pragma once
 
 namespace convoy::cpu {

@@ -23,9 +23,9 @@ EngineInfo make_info() {
   EngineInfo info;
   info.name = "cpu.winograd";
   info.revision = 2;  // threads get as much to do
-  info.summary = "Winograd F(4,3) and F(2,3) for 3-wide filters of stride 1, f32";
+  info.summary = "Winograd F(4,3) and F(2,3) for 3-wide filters of stride 1, f32 and f64";
   info.passes = {Pass::fprop, Pass::dgrad};
-  info.types = {kAllF32};
+  info.types = {kAllF32, kAllF64};
   for (const Layout x : {Layout::nhwc, Layout::nchw8c, Layout::nchw16c}) {
     for (const Layout y : {Layout::nhwc, Layout::nchw8c, Layout::nchw16c}) info.layouts.push_back({x, y});
   }

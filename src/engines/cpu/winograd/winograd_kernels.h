@@ -4,7 +4,7 @@
 // it reads and U = G g G^T of the 3x3 filter (Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2016;
 // the matrices are in transforms.h). The products are one matrix product a point of the tile:
 //   M[point][tile][k] = sum_c V[point][tile][c] * U[point][c][k]
-// Memory, in floats; `lanes` is the vector length:
+// Memory, in floats, which are elements, f32 or f64; `lanes` is the vector length:
 //   V  [point][tile / rows][c / lanes][tile % rows][c % lanes]: a row tile's broadcasts lie at constant distances
 //   U  [chunk][point][panel][c][k of the panel], a panel being two vectors of k, or one at the end of the last chunk
 //   M  [point][tile][k of the chunk]
@@ -28,9 +28,10 @@ struct WinogradTiles {
   std::int64_t delta[3];  // output (d, h, w) reads source (d + delta[0] + t, h + delta[1] + r, w + delta[2] + s)
 };
 
-struct WinogradInput {
+template <class Real>
+struct WinogradInputOf {
   const WinogradTiles* tiles;
-  const float* source;  // first channel of the group
+  const Real* source;  // first channel of the group
   ActivationView view;
   std::int64_t channels;  // of the group
   std::int64_t depth_tap;
@@ -38,16 +39,17 @@ struct WinogradInput {
   std::int64_t begin;       // tiles to transform, counted from first_tile
   std::int64_t end;
   std::int64_t row_tile;
-  float* v;              // of the depth tap
+  Real* v;               // of the depth tap
   std::int64_t v_group;  // floats from a row tile to the next
   std::int64_t v_point;
 };
 
-struct WinogradOutput {
+template <class Real>
+struct WinogradOutputOf {
   const WinogradTiles* tiles;
-  const EpilogueArgs* epilogue;
-  float* out;  // first channel of the group
-  const float* z;
+  const EpilogueArgsOf<Real>* epilogue;
+  Real* out;  // first channel of the group
+  const Real* z;
   ActivationView view;
   std::int64_t channel;       // of out, of the group's first channel
   std::int64_t channels;      // of the group
@@ -55,39 +57,50 @@ struct WinogradOutput {
   std::int64_t vectors;
   std::int64_t first_tile;
   std::int64_t count;  // tiles of the block
-  const float* m;
+  const Real* m;
   std::int64_t m_tile;  // floats from a tile to the next
   std::int64_t m_point;
 };
 
 // One panel of one point: m[tile][0, panel_vectors * lanes) for all tiles of the block.
-struct WinogradProduct {
-  const float* v;
+template <class Real>
+struct WinogradProductOf {
+  const Real* v;
   std::int64_t v_group;
   std::int64_t row_tile;
   std::int64_t tiles;
-  const float* u;
+  const Real* u;
   std::int64_t reduction;  // c
   int panel_vectors;       // 1 or 2
-  float* m;
+  Real* m;
   std::int64_t m_tile;
 };
 
+// What each takes is of the kernels' elements: a WinogradProductOf, WinogradInputOf or WinogradOutputOf.
+using WinogradRun = void (*)(const void*);
+
 struct WinogradKernels {
   int lanes;
+  int element_bytes;
   int max_rows;  // of a register tile
-  void (*product)(const WinogradProduct& product);
+  WinogradRun product;
   // Indexed by [1D, 2D].
-  void (*input_2[2])(const WinogradInput& input);  // m = 2
-  void (*input_4[2])(const WinogradInput& input);  // m = 4
-  void (*output_2[2])(const WinogradOutput& output);
-  void (*output_4[2])(const WinogradOutput& output);
+  WinogradRun input_2[2];  // m = 2
+  WinogradRun input_4[2];  // m = 4
+  WinogradRun output_2[2];
+  WinogradRun output_4[2];
 };
 
 namespace avx2 {
 extern const WinogradKernels winograd_kernels;
 }
 namespace avx512 {
+extern const WinogradKernels winograd_kernels;
+}
+namespace avx2_f64 {
+extern const WinogradKernels winograd_kernels;
+}
+namespace avx512_f64 {
 extern const WinogradKernels winograd_kernels;
 }
 

@@ -11,7 +11,10 @@
 namespace convoy::cpu {
 namespace {
 
-void right(const std::string& text) { expect_right(winograd_engine(), text); }
+void right(const std::string& text) {
+  expect_right(winograd_engine(), text);
+  expect_right(winograd_engine(), in_f64(text));
+}
 
 std::string square(const char* pass, int n, int c, int k, int height, int width, int pad, const char* layout,
                    const std::string& more = "") {
@@ -125,7 +128,7 @@ TEST(Winograd, BlockingCoversTheTilesAndFitsTheKernel) {
   for (std::int64_t tiles : {1, 4, 16, 49, 196, 3136, 100000}) {
     for (std::int64_t channels : {3, 64, 512}) {
       for (int threads : {1, 2, 7}) {
-        const WinogradSize size{36, tiles, 1, channels, 1, channels, (channels + 15) / 16, 16, 14, threads, 2 << 20};
+        const WinogradSize size{36, tiles, 1, channels, 1, channels, (channels + 15) / 16, 16, 4, 14, threads, 2 << 20};
         const WinogradBlocking b = choose_blocking(size);
         EXPECT_GT(b.seconds, 0);
         EXPECT_GE(b.block_tiles, 1);
@@ -144,7 +147,7 @@ TEST(Winograd, TwoThreadsGetAboutAsMuchToDo) {
   for (const int m : {2, 4}) {
     for (const std::int64_t filters : {48, 80, 96, 144, 208, 224, 288, 320, 512}) {
       const std::int64_t points = (m + 2) * (m + 2), tiles = m == 2 ? 49 : 16, vectors = filters / 16;
-      const WinogradSize size{points, tiles, 1, 144, 1, 144, vectors, 16, 14, 2, 1 << 20};
+      const WinogradSize size{points, tiles, 1, 144, 1, 144, vectors, 16, 4, 14, 2, 1 << 20};
       const WinogradBlocking b = choose_blocking(size);
       const std::int64_t all = b.split_chunks ? vectors : tiles,
                          part = b.split_chunks ? b.chunk_vectors : b.block_tiles;
