@@ -63,7 +63,8 @@ TEST(RequestErrors, NothingCanRunItSaysWhyForEach) {
   for (const Engine* engine : all_engines()) {
     if (!engine->info().oracle && engine->info().device == DeviceKind::cpu) engines.push_back(engine);
   }
-  const auto selection = select(layer("wgrad:x=f8_e4m3,1x8x8x8:w=f8_e4m3,8x8x3x3:y=f8_e4m3,1x8x6x6"), engines, {}, request);
+  const auto selection =
+      select(layer("wgrad:x=f8_e4m3,1x8x8x8:w=f8_e4m3,8x8x3x3:y=f8_e4m3,1x8x6x6"), engines, {}, request);
   ASSERT_FALSE(selection.ok());
   EXPECT_EQ(selection.error().code, ErrorCode::unsupported);
   for (const Engine* engine : engines) {
