@@ -226,7 +226,8 @@ Result<void> InputReader::fit_tensor(PreparedInput& input, std::size_t index) co
   }
   if (!fits) {
     const std::string now = wanted == value.dims ? "" : fmt::format(" ({} with --dim and --batch)", to_string(wanted));
-    return bad(fmt::format("is {}, the input is {}{}", to_string(dims), describe(value), now));
+    const std::string is = dims.empty() ? "one number without dims" : to_string(dims);
+    return bad(fmt::format("is {}, the input is {}{}", is, describe(value), now));
   }
   if (input.tensor.desc.type == value.type) return {};
   input.remarks.push_back(

@@ -42,7 +42,11 @@ std::string metadata_of(const Network& network, const std::string& key) {
 std::string how_resized(const io::PictureOptions& options, const io::Picture& picture,
                         const io::PictureReport& report) {
   const std::string size = fmt::format("{}x{}", report.width, report.height);
-  if (picture.width == report.width && picture.height == report.height) return size + " as it is";
+  const bool turned = report.orientation >= 5;  // by 90 degrees
+  if ((turned ? picture.height : picture.width) == report.width &&
+      (turned ? picture.width : picture.height) == report.height) {
+    return size + " as it is";
+  }
   switch (options.resize) {
     case io::ResizeMode::exact:
       return "resized to " + size;
@@ -61,22 +65,16 @@ std::string how_scaled(const PictureSettings& settings, DataType type, const io:
   const io::PixelValues values = is_floating(type) ? options.values : io::PixelValues::raw;
   if (!options.mean.empty() || !options.std.empty() || options.scale != 0) {
     const bool raw = values == io::PixelValues::raw;
-    std::string text = options.scale != 0 ? fmt::format("pixel*{:g}", options.scale) : raw ? "pixel" : "pixel/255";
+    std::string text = options.scale != 0 ? fmt::format("pixel*{:g}", options.scale)
+                       : raw              ? "pixel"
+                                          : fmt::format("pixel/{}", report.white);
     if (!options.mean.empty()) text = fmt::format("{} - {:g}", text, fmt::join(options.mean, ","));
     if (!options.std.empty()) text = fmt::format("({}) / {:g}", text, fmt::join(options.std, ","));
     return "values " + text;
   }
   if (values == io::PixelValues::imagenet && report.channels == 3) return "ImageNet mean and deviation";
-  switch (values) {
-    case io::PixelValues::raw:
-      return "values 0 to 255";
-    case io::PixelValues::signed_unit:
-      return "values -1 to 1";
-    case io::PixelValues::imagenet:  // of grey pictures: as `unit`
-    case io::PixelValues::unit:
-      break;
-  }
-  return "values 0 to 1";
+  const std::string lowered = !is_floating(type) && report.low != 0 ? fmt::format(" (pixel - {:g})", -report.low) : "";
+  return fmt::format("values {:g} to {:g}{}", report.low, report.high, lowered);
 }
 
 }  // namespace
@@ -89,8 +87,12 @@ void add_picture_flags(Parser app, PictureFlags& flags) {
   app.add_option("--image-layout", flags.layout, "Pictures: where the input has its channels")
       .one_of({"auto", "nchw", "nhwc"});
   app.add_flag("--bgr", flags.bgr, "Pictures: channels in the order blue, green, red");
-  app.add_flag("--raw", flags.raw, "Pictures: values 0 to 255 (as --scale 1), no mean or deviation unless given");
-  app.add_option("--scale", flags.scale, "Pictures: the value is (pixel*scale - mean)/std; default 1/255 for floats")
+  app.add_flag("--raw", flags.raw,
+               "Pictures: values 0 to 255 (as --scale 1; 0 to 65535 where the file has 16 bits), no mean or deviation "
+               "unless given");
+  app.add_flag("--as-stored", flags.as_stored, "Pictures: not turned upright where their EXIF orientation says so");
+  app.add_option("--scale", flags.scale,
+                 "Pictures: the value is (pixel*scale - mean)/std; default for floats 1/255, or 1/65535 of 16 bits")
       .type_name("X");
   app.add_option("--mean", flags.mean,
                  "Pictures: one or one a channel, comma-separated; default ImageNet's for networks that give classes, "
@@ -154,6 +156,7 @@ Result<PictureSettings> picture_settings(const Network& network, const PictureFl
   options.mean = flags.mean;
   options.std = flags.std;
   options.scale = flags.scale;
+  options.as_stored = flags.as_stored;
   settings.chosen = flags.raw || !flags.mean.empty() || !flags.std.empty() || flags.scale != 0;
   if (settings.chosen) {
     options.values = flags.raw ? io::PixelValues::raw : io::PixelValues::unit;
@@ -168,6 +171,10 @@ Result<PictureSettings> picture_settings(const Network& network, const PictureFl
 std::string describe(const PictureSettings& settings, const io::Picture& picture, DataType type,
                      const io::PictureReport& report) {
   std::string text = how_resized(settings.options, picture, report);
+  if (report.orientation != 1) {
+    text = fmt::format("turned upright (EXIF orientation {}; --as-stored for as it is), {}", report.orientation, text);
+  }
+  if (picture.white != report.white) text += ", 16 bits rounded to 8";
   if (report.channels == 1) text += ", grey";
   if (settings.options.bgr && report.channels == 3) text += ", blue before red";
   text += ", " + how_scaled(settings, type, report);

@@ -14,6 +14,7 @@ struct PictureFlags {
   std::string layout = "auto";  // of the input
   bool bgr = false;
   bool raw = false;
+  bool as_stored = false;
   std::vector<double> mean, std;
   double scale = 0;
 };

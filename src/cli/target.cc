@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/installed.h"
+#include "core/file_signature.h"
 #include "core/nearest.h"
 #include "core/text.h"
 #include "device/cuda/cudnn.h"
@@ -66,7 +67,12 @@ Result<Target> open_target(const std::string& text) {
       cuda::prefer_cudnn(path, target.record->cudnn_file);
       lines = list = report::problem_list(*target.record);
     }
-    CONVOY_TRY(target.problems, parse_problem_list(lines, path));
+    auto problems = parse_problem_list(lines, path);
+    if (const std::string is = problems.ok() ? "" : file_signature(*bytes); !is.empty()) {
+      return Error{ErrorCode::corrupt,
+                   fmt::format("{}: neither an ONNX model nor a list of problems but {}", path, is)};
+    }
+    CONVOY_TRY(target.problems, std::move(problems));
   } else {
     CONVOY_TRY(target.network, Network::load(path));
   }

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "core/file_signature.h"
+
 namespace convoy::io {
 namespace {
 
@@ -143,8 +145,11 @@ std::optional<std::string> npy_descr(DataType type) {
 
 Result<NpyHeader> parse_npy_header(Bytes file, std::optional<DataType> raw_type) {
   const auto* bytes = reinterpret_cast<const unsigned char*>(file.data());
+  if (file.size() < 6 || std::memcmp(bytes, "\x93NUMPY", 6) != 0) {
+    const std::string is = file_signature(file);
+    return corrupt(0, "not an .npy file" + (is.empty() ? " (the magic bytes are missing)" : " but " + is));
+  }
   if (file.size() < 10) return corrupt(file.size(), "the file ends inside the .npy magic bytes");
-  if (std::memcmp(bytes, "\x93NUMPY", 6) != 0) return corrupt(0, "not an .npy file (the magic bytes are missing)");
   const int major = bytes[6];
   if (major < 1 || major > 3) return corrupt(6, fmt::format(".npy version {} is unknown (1 to 3 are known)", major));
   const std::size_t prefix = major == 1 ? 10 : 12;

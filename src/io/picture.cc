@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
+
+#include "core/file_signature.h"
 
 namespace convoy::io {
 
@@ -28,11 +32,40 @@ Result<Picture> allocate_picture(std::int64_t width, std::int64_t height, std::s
   return picture;
 }
 
+Picture upright(Picture picture) {
+  const int orientation = std::exchange(picture.orientation, 1);
+  if (orientation == 1) return picture;
+  Picture out = picture;
+  const bool turned = orientation >= 5;  // rows become columns
+  if (turned) std::swap(out.width, out.height);
+  const bool from_right = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
+  const bool from_bottom = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+  auto to = out.rgb.begin();
+  for (int y = 0; y < out.height; ++y) {
+    for (int x = 0; x < out.width; ++x, to += 3) {
+      const int column = turned ? y : x, row = turned ? x : y;
+      const std::int64_t from = std::int64_t{from_bottom ? picture.height - 1 - row : row} * picture.width +
+                                (from_right ? picture.width - 1 - column : column);
+      std::copy_n(picture.rgb.begin() + from * 3, 3, to);
+    }
+  }
+  return out;
+}
+
+Picture with_8_bits(Picture picture) {
+  const int white = std::exchange(picture.white, 255);
+  if (white == 255) return picture;
+  for (std::uint16_t& value : picture.rgb) value = static_cast<std::uint16_t>((value * 255 + white / 2) / white);
+  return picture;
+}
+
 Result<Picture> decode_picture(Bytes file, const std::string& name) {
   const auto starts_with = [&](const char* magic, std::size_t size) {
     return file.size() >= size && std::memcmp(file.data(), magic, size) == 0;
   };
-  Result<Picture> picture = Error{ErrorCode::corrupt, "byte 0: neither a PNG nor a JPEG file"};
+  const std::string is = file_signature(file);
+  Result<Picture> picture =
+      Error{ErrorCode::corrupt, "byte 0: neither a PNG nor a JPEG file" + (is.empty() ? "" : " but " + is)};
   if (starts_with("\x89PNG\r\n\x1a\n", 8)) {
     picture = decode_png(file);
   } else if (starts_with("\xff\xd8\xff", 3)) {

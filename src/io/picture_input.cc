@@ -45,22 +45,21 @@ Taps triangle_taps(int in, int out) {
   return taps;
 }
 
-std::uint8_t to_byte(float value) { return static_cast<std::uint8_t>(std::clamp(value + 0.5F, 0.0F, 255.0F)); }
+using Pixels = std::vector<std::uint16_t>;
 
-// Resizes one axis: `outer` lines of `in` elements of `inner` bytes each.
-std::vector<std::uint8_t> resize_axis(const std::vector<std::uint8_t>& source, std::int64_t outer, int in, int out,
-                                      std::int64_t inner) {
+// Resizes one axis: `outer` lines of `in` elements of `inner` values each, of 0 to `white`.
+Pixels resize_axis(const Pixels& source, std::int64_t outer, int in, int out, std::int64_t inner, int white) {
   const Taps taps = triangle_taps(in, out);
-  std::vector<std::uint8_t> target(static_cast<std::size_t>(outer * out * inner));
+  Pixels target(static_cast<std::size_t>(outer * out * inner));
   for (std::int64_t line = 0; line < outer; ++line) {
     for (int i = 0; i < out; ++i) {
       const float* weights = taps.weights.data() + static_cast<std::size_t>(i) * taps.most;
-      const std::uint8_t* from = source.data() + (line * in + taps.first[i]) * inner;
-      std::uint8_t* to = target.data() + (line * out + i) * inner;
+      const std::uint16_t* from = source.data() + (line * in + taps.first[i]) * inner;
+      std::uint16_t* to = target.data() + (line * out + i) * inner;
       for (std::int64_t k = 0; k < inner; ++k) {
         float sum = 0;
         for (int j = 0; j < taps.count[i]; ++j) sum += weights[j] * static_cast<float>(from[j * inner + k]);
-        to[k] = to_byte(sum);
+        to[k] = static_cast<std::uint16_t>(std::clamp(sum + 0.5F, 0.0F, static_cast<float>(white)));
       }
     }
   }
@@ -141,6 +140,15 @@ Result<Picture> fit(const Picture& picture, int width, int height, const Picture
               width, height);
 }
 
+// Whether a value can be stored in elements of this type without being cut off.
+bool holds(DataType type, double value) {
+  alignas(8) std::byte element[8] = {};
+  store_from_double(type, element, 0, value);
+  const double stored = load_as_double(type, element, 0);
+  if (type == DataType::boolean) return true;  // whether a pixel isn't black
+  return is_floating(type) ? std::isfinite(stored) : std::abs(stored - value) <= 0.5;
+}
+
 Result<double> per_channel(const std::vector<double>& values, std::int64_t channel, std::int64_t channels,
                            std::string_view field, double fallback) {
   if (values.empty()) return fallback;
@@ -155,9 +163,9 @@ Result<double> per_channel(const std::vector<double>& values, std::int64_t chann
 
 Picture resize_bilinear(const Picture& picture, int width, int height) {
   Picture out = picture;
-  if (width != picture.width) out.rgb = resize_axis(out.rgb, picture.height, picture.width, width, 3);
+  if (width != picture.width) out.rgb = resize_axis(out.rgb, picture.height, picture.width, width, 3, picture.white);
   if (height != picture.height) {
-    out.rgb = resize_axis(out.rgb, 1, picture.height, height, std::int64_t{width} * 3);
+    out.rgb = resize_axis(out.rgb, 1, picture.height, height, std::int64_t{width} * 3, picture.white);
   }
   out.width = width;
   out.height = height;
@@ -165,7 +173,7 @@ Picture resize_bilinear(const Picture& picture, int width, int height) {
 }
 
 Picture crop(const Picture& picture, int left, int top, int width, int height) {
-  Picture out{width, height, {}};
+  Picture out{width, height, {}, picture.white, picture.orientation};
   out.rgb.reserve(static_cast<std::size_t>(width) * height * 3);
   for (int row = 0; row < height; ++row) {
     const auto start = picture.rgb.begin() + (static_cast<std::int64_t>(top + row) * picture.width + left) * 3;
@@ -176,41 +184,71 @@ Picture crop(const Picture& picture, int left, int top, int width, int height) {
 
 Result<HostTensor> picture_to_tensor(const Picture& picture, DataType type, const Dims& input,
                                      const PictureOptions& options, PictureReport* report) {
-  CONVOY_TRY(const Geometry g, find_geometry(picture, input, options.channels_at));
+  // The type's own bits bound what an integer input can take of a picture.
+  const bool whole = !is_floating(type);
+  const bool given =
+      options.values == PixelValues::raw || !options.mean.empty() || !options.std.empty() || options.scale != 0;
+  Picture source = whole && !given && size_of(type) == 1 ? with_8_bits(picture) : picture;
+  if (!options.as_stored) source = upright(std::move(source));
+  CONVOY_TRY(const Geometry g, find_geometry(source, input, options.channels_at));
   std::string warning;
-  CONVOY_TRY(Picture fitted, fit(picture, static_cast<int>(g.width), static_cast<int>(g.height), options, warning));
+  CONVOY_TRY(Picture fitted, fit(source, static_cast<int>(g.width), static_cast<int>(g.height), options, warning));
 
-  // A table of the 256 values a channel can have.
-  const PixelValues values = is_floating(type) ? options.values : PixelValues::raw;
+  // A table of the values a channel can have.
+  const std::int64_t levels = std::int64_t{fitted.white} + 1;
+  const PixelValues values = whole ? PixelValues::raw : options.values;
   const bool imagenet = values == PixelValues::imagenet && g.channels == 3;
-  const double centre = values == PixelValues::signed_unit ? 0.5 : 0;
+  const double centre = whole && !given && !holds(type, fitted.white) ? static_cast<double>(levels) / 2
+                        : values == PixelValues::signed_unit          ? 0.5
+                                                                      : 0;
   const double spread = values == PixelValues::signed_unit ? 0.5 : 1;
-  const double scale = options.scale != 0 ? options.scale : values == PixelValues::raw ? 1.0 : 1.0 / 255;
-  std::vector<double> table(static_cast<std::size_t>(g.channels) * 256);
+  const double scale = options.scale != 0 ? options.scale : values == PixelValues::raw ? 1.0 : 1.0 / fitted.white;
+  std::vector<double> table(static_cast<std::size_t>(g.channels * levels));
   for (std::int64_t c = 0; c < g.channels; ++c) {
     const std::int64_t rgb = options.bgr ? 2 - c : c;
     CONVOY_TRY(const double mean,
                per_channel(options.mean, c, g.channels, "mean", imagenet ? kImageNetMean[rgb] : centre));
     CONVOY_TRY(const double std, per_channel(options.std, c, g.channels, "std", imagenet ? kImageNetStd[rgb] : spread));
     if (std == 0) return Error{ErrorCode::invalid_argument, "std=0: the input can't be divided by zero"};
-    for (int v = 0; v < 256; ++v) table[c * 256 + v] = (v * scale - mean) / std;
+    for (std::int64_t v = 0; v < levels; ++v) {
+      table[c * levels + v] = (static_cast<double>(v) * scale - mean) / std;
+    }
+    const double low = table[c * levels], high = table[c * levels + fitted.white];
+    if (!holds(type, low) || !holds(type, high)) {
+      return Error{ErrorCode::invalid_argument,
+                   fmt::format("pixels of 0 to {} would become {:g} to {:g}, which {} can't hold: change mean, std, "
+                               "scale or raw",
+                               fitted.white, low, high, name_of(type))};
+    }
   }
 
   CONVOY_TRY(HostTensor tensor, HostTensor::allocate(TensorDesc::packed(type, g.dims)));
   const std::int64_t pixels = g.height * g.width;
   for (std::int64_t n = 0; n < g.batch; ++n) {
     for (std::int64_t i = 0; i < pixels; ++i) {
-      const std::uint8_t* p = fitted.rgb.data() + i * 3;
+      const std::uint16_t* p = fitted.rgb.data() + i * 3;
       for (std::int64_t c = 0; c < g.channels; ++c) {
         // Luma of ITU-R BT.601, rounded as Pillow does.
-        const int v =
-            g.channels == 1 ? (p[0] * 19595 + p[1] * 38470 + p[2] * 7471 + 0x8000) >> 16 : p[options.bgr ? 2 - c : c];
+        const std::int64_t v =
+            g.channels == 1
+                ? (std::int64_t{p[0]} * 19595 + std::int64_t{p[1]} * 38470 + std::int64_t{p[2]} * 7471 + 0x8000) >> 16
+                : p[options.bgr ? 2 - c : c];
         const std::int64_t at = g.channels_last ? (n * pixels + i) * g.channels + c : (n * g.channels + c) * pixels + i;
-        store_from_double(type, tensor.data.get(), at, table[c * 256 + v]);
+        store_from_double(type, tensor.data.get(), at, table[c * levels + v]);
       }
     }
   }
-  if (report != nullptr) *report = {std::move(warning), g.channels, g.height, g.width, std::move(fitted)};
+  if (report != nullptr) {
+    *report = {std::move(warning),
+               g.channels,
+               g.height,
+               g.width,
+               options.as_stored ? 1 : picture.orientation,
+               fitted.white,
+               table.front(),
+               table[fitted.white],
+               with_8_bits(std::move(fitted))};
+  }
   return tensor;
 }
 

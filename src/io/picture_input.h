@@ -18,12 +18,12 @@ enum class ResizeMode : std::uint8_t {
 
 enum class ChannelsAt : std::uint8_t { automatic, first, last };
 
-// What a pixel of 0 to 255 becomes.
+// What a pixel becomes, whose values go from 0 to white: 255, or 65535 in a picture of 16 bits.
 enum class PixelValues : std::uint8_t {
-  imagenet,     // pixel/255, from which ImageNet's mean is taken, divided by its deviation; of grey ones as `unit`
-  unit,         // pixel/255: 0 to 1
+  imagenet,     // pixel/white, from which ImageNet's mean is taken, divided by its deviation; of grey ones as `unit`
+  unit,         // pixel/white: 0 to 1
   signed_unit,  // -1 to 1
-  raw,          // 0 to 255; always for integer inputs
+  raw,          // 0 to white
 };
 
 struct PictureOptions {
@@ -31,7 +31,11 @@ struct PictureOptions {
   int shorter_side = 0;
   bool bgr = false;
   ChannelsAt channels_at = ChannelsAt::automatic;
+  bool as_stored = false;  // not turned by the picture's orientation
   // value = (pixel * scale - mean[c]) / std[c], which `values` decides. What is given here replaces its part of it.
+  // Integer inputs get the pixels as they are, or all of them lowered by half of white + 1 where the type is signed and
+  // can't hold white (s8: pixel - 128); pixels of 16 bits are rounded to 8 for types of 8 bits. `raw`, mean, std and
+  // scale (1 unless given) replace that, too. Values beyond what the type can hold are an error.
   PixelValues values = PixelValues::imagenet;
   std::vector<double> mean;  // one for all channels or one a channel, in the order of the input's channels
   std::vector<double> std;
@@ -42,7 +46,10 @@ struct PictureOptions {
 struct PictureReport {
   std::string warning;  // what a person may not expect: the picture was enlarged, or strongly cropped; empty: neither
   std::int64_t channels = 0, height = 0, width = 0;  // of the input
-  Picture fitted;                                    // at the input's size, in colour
+  int orientation = 1;                               // by which the picture was turned; 1: it wasn't
+  int white = 255;                                   // of the pixels that became values
+  double low = 0, high = 0;                          // what a pixel of 0 and of `white` became, in the first channel
+  Picture fitted;                                    // at the input's size, in colour, with 8 bits a channel
 };
 
 // The picture as `input` wants it: dims of 4 (or 3, without the batch), -1 where the size is free (batch 1, the
@@ -50,7 +57,7 @@ struct PictureReport {
 Result<HostTensor> picture_to_tensor(const Picture& picture, DataType type, const Dims& input,
                                      const PictureOptions& options, PictureReport* report = nullptr);
 
-// Bilinear with the filter widened when it shrinks (antialiasing), each pass rounded to 8 bits: what Pillow does.
+// Bilinear with the filter widened when it shrinks (antialiasing), each pass rounded to whole values: what Pillow does.
 Picture resize_bilinear(const Picture& picture, int width, int height);
 
 // The part of the picture at (left, top); it must lie inside.

@@ -66,7 +66,7 @@ Result<Picture> label_picture(const HostTensor& labels, std::int64_t first, std:
 Picture with_colours_of(const Picture& brightness, const Picture& colours) {
   Picture out = resize_bilinear(colours, brightness.width, brightness.height);
   for (std::size_t i = 0; i < out.rgb.size(); i += 3) {
-    std::uint8_t* p = &out.rgb[i];
+    std::uint16_t* p = &out.rgb[i];
     const double old = 0.299 * p[0] + 0.587 * p[1] + 0.114 * p[2];
     // Cb and Cr are differences from Y: with another Y and the same differences, every channel moves as Y does.
     const double change = brightness.rgb[i] - old;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "io/exif.h"
 #include "io/picture_input.h"
 #include "io/picture_output.h"
 
@@ -13,7 +14,7 @@ namespace convoy::io {
 namespace {
 
 Picture pattern(int width, int height) {
-  Picture picture{width, height, {}};
+  Picture picture{.width = width, .height = height};
   for (int y = 0; y < height; ++y) {
     for (int x = 0; x < width; ++x) {
       for (int c = 0; c < 3; ++c) {
@@ -28,9 +29,9 @@ std::vector<std::byte> jpeg(const Picture& picture) {
   tjhandle encoder = tjInitCompress();
   unsigned char* out = nullptr;
   unsigned long size = 0;
-  EXPECT_EQ(tjCompress2(encoder, picture.rgb.data(), picture.width, 0, picture.height, TJPF_RGB, &out, &size,
-                        TJSAMP_444, 95, 0),
-            0);
+  const std::vector<unsigned char> rgb(picture.rgb.begin(), picture.rgb.end());
+  EXPECT_EQ(
+      tjCompress2(encoder, rgb.data(), picture.width, 0, picture.height, TJPF_RGB, &out, &size, TJSAMP_444, 95, 0), 0);
   const auto* start = reinterpret_cast<const std::byte*>(out);
   std::vector<std::byte> file(start, start + size);
   tjFree(out);
@@ -49,8 +50,75 @@ TEST(Picture, PngRoundTrip) {
   EXPECT_EQ(back->rgb, picture.rgb);
 }
 
+TEST(Picture, SixteenBitsKeepTheirLevels) {
+  Picture picture = pattern(7, 5);
+  picture.white = 65535;
+  for (std::size_t i = 0; i < picture.rgb.size(); ++i) picture.rgb[i] = static_cast<std::uint16_t>(i * 603 + 7);
+  const auto back = decode_picture(*encode_png(picture), "a.png");
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  EXPECT_EQ(back->white, 65535);
+  EXPECT_EQ(back->rgb, picture.rgb);
+  EXPECT_EQ(with_8_bits(*back).white, 255);
+  EXPECT_EQ(with_8_bits(*back).rgb[1], (610 * 255 + 32767) / 65535);
+}
+
+// An APP1 segment with an orientation, as cameras write it, put behind the start of a JPEG.
+std::vector<std::byte> with_exif(std::vector<std::byte> file, int orientation, bool little_endian) {
+  std::string tiff = little_endian ? std::string("II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0?\0\0\0\0\0\0\0", 26)
+                                   : std::string("MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0?\0\0\0\0\0\0", 26);
+  tiff[tiff.find('?')] = static_cast<char>(orientation);
+  std::string segment = std::string("\xff\xe1", 2) + '\0' + static_cast<char>(2 + 6 + tiff.size());
+  segment += std::string("Exif\0\0", 6) + tiff;
+  const auto* bytes = reinterpret_cast<const std::byte*>(segment.data());
+  file.insert(file.begin() + 2, bytes, bytes + segment.size());
+  return file;
+}
+
+// What each of EXIF's eight orientations stores in the first row and column of a file, in the words of its standard.
+TEST(Picture, OrientationsAreTurnedUpright) {
+  // Upright: 1 2 3 over 4 5 6.
+  const struct {
+    int orientation, width;
+    std::vector<int> stored;
+  } cases[] = {{1, 3, {1, 2, 3, 4, 5, 6}}, {2, 3, {3, 2, 1, 6, 5, 4}}, {3, 3, {6, 5, 4, 3, 2, 1}},
+               {4, 3, {4, 5, 6, 1, 2, 3}}, {5, 2, {1, 4, 2, 5, 3, 6}}, {6, 2, {3, 6, 2, 5, 1, 4}},
+               {7, 2, {6, 3, 5, 2, 4, 1}}, {8, 2, {4, 1, 5, 2, 6, 3}}};
+  for (const auto& [orientation, width, stored] : cases) {
+    Picture picture{.width = width, .height = 6 / width, .orientation = orientation};
+    for (const int value : stored) {
+      picture.rgb.insert(picture.rgb.end(), 3, static_cast<std::uint16_t>(value));
+    }
+    PictureReport report;
+    const auto tensor = picture_to_tensor(picture, DataType::u8, {1, 1, -1, -1}, {}, &report);
+    ASSERT_TRUE(tensor.ok()) << tensor.error().message;
+    ASSERT_EQ(tensor->desc.dims, (Dims{1, 1, 2, 3})) << orientation;
+    for (int i = 0; i < 6; ++i) EXPECT_EQ(tensor->at(i), i + 1) << orientation;
+    EXPECT_EQ(report.orientation, orientation);
+    const auto kept = picture_to_tensor(picture, DataType::u8, {1, 1, -1, -1}, {.as_stored = true});
+    ASSERT_TRUE(kept.ok());
+    for (int i = 0; i < 6; ++i) EXPECT_EQ(kept->at(i), stored[i]) << orientation;
+  }
+}
+
+TEST(Picture, ExifOfJpegs) {
+  const auto plain = jpeg(pattern(16, 8));
+  EXPECT_EQ(decode_picture(plain, "a.jpg")->orientation, 1);
+  for (const bool little_endian : {false, true}) {
+    for (int orientation = 1; orientation <= 8; ++orientation) {
+      EXPECT_EQ(decode_picture(with_exif(plain, orientation, little_endian), "a.jpg")->orientation, orientation);
+    }
+    EXPECT_EQ(decode_picture(with_exif(plain, 9, little_endian), "a.jpg")->orientation, 1);
+  }
+  // Damaged EXIF is none: cut off anywhere, or pointing outside.
+  const auto exif = with_exif(plain, 6, true);
+  for (std::size_t length = 0; length < 60; ++length) jpeg_orientation(Bytes(exif).first(length));
+  auto outside = exif;
+  outside[2 + 4 + 6 + 4] = std::byte{0xff};
+  EXPECT_EQ(jpeg_orientation(outside), 1);
+}
+
 TEST(Picture, JpegIsCloseToWhatWasWritten) {
-  Picture picture{32, 16, {}};
+  Picture picture{.width = 32, .height = 16};
   for (int i = 0; i < 32 * 16; ++i) picture.rgb.insert(picture.rgb.end(), {200, 100, 50});
   const auto back = decode_picture(jpeg(picture), "a.jpg");
   ASSERT_TRUE(back.ok()) << back.error().message;
@@ -140,6 +208,35 @@ TEST(PictureInput, ValuesAreWhatTheOptionsSay) {
   EXPECT_NEAR(first({.values = PixelValues::raw, .std = {2}}), green / 2, 1e-6);
 }
 
+TEST(PictureInput, IntegersHoldAllLevelsOrSaySo) {
+  const Picture picture = pattern(4, 4);
+  const auto first = [](const Picture& from, DataType type, const PictureOptions& options = {}) {
+    return picture_to_tensor(from, type, {1, 3, 4, 4}, options);
+  };
+  const double green = picture.rgb[1];
+  EXPECT_EQ(first(picture, DataType::s8)->at(16), green - 128);
+  EXPECT_EQ(first(picture, DataType::s8, {.values = PixelValues::raw, .scale = 0.5})->at(16),
+            std::nearbyint(green / 2));
+  EXPECT_EQ(first(picture, DataType::s16)->at(16), green);
+  const auto cut_off = first(picture, DataType::s8, {.values = PixelValues::raw});
+  ASSERT_FALSE(cut_off.ok());
+  EXPECT_EQ(cut_off.error().message,
+            "pixels of 0 to 255 would become 0 to 255, which s8 can't hold: change mean, std, scale or raw");
+  EXPECT_FALSE(first(picture, DataType::u8, {.mean = {1}}).ok());
+
+  Picture deep = picture;
+  deep.white = 65535;
+  deep.rgb[1] = 40000;
+  EXPECT_EQ(first(deep, DataType::u8)->at(16), 156);
+  EXPECT_EQ(first(deep, DataType::s8)->at(16), 156 - 128);
+  EXPECT_EQ(first(deep, DataType::u16)->at(16), 40000);
+  EXPECT_EQ(first(deep, DataType::s16)->at(16), 40000 - 32768);
+  EXPECT_EQ(first(deep, DataType::s32)->at(16), 40000);
+  EXPECT_NEAR(first(deep, DataType::f32, {.values = PixelValues::unit})->at(16), 40000 / 65535.0, 1e-6);
+  EXPECT_EQ(first(deep, DataType::f32, {.values = PixelValues::raw})->at(16), 40000);
+  EXPECT_FALSE(first(deep, DataType::f16, {.values = PixelValues::raw}).ok());  // 65535 would be infinite
+}
+
 TEST(PictureInput, ReportsWhatBecameOfThePicture) {
   PictureReport report;
   ASSERT_TRUE(picture_to_tensor(pattern(4, 4), DataType::f32, {1, 3, 8, 8}, {}, &report).ok());
@@ -180,7 +277,7 @@ TEST(PictureOutput, ClipsAndSurvivesWhatIsNotANumber) {
   std::memcpy(tensor.data.get(), values, sizeof values);
   const auto out = tensor_to_picture(tensor, {.spatial = {1, 4}}, 0, {});
   ASSERT_TRUE(out.ok());
-  const std::vector<std::uint8_t> expected = {0, 0, 0, 0, 0, 0, 255, 255, 255, 128, 128, 128};
+  const std::vector<std::uint16_t> expected = {0, 0, 0, 0, 0, 0, 255, 255, 255, 128, 128, 128};
   EXPECT_EQ(out->rgb, expected);
   EXPECT_FALSE(tensor_to_picture(tensor, {.channels = 4, .spatial = {1, 1}}, 0, {}).ok());
 }
@@ -191,14 +288,14 @@ TEST(PictureOutput, LabelsHaveTheColoursOfPascalVoc) {
   std::memcpy(labels.data.get(), values, sizeof values);
   const auto out = label_picture(labels, 0, 1, 6);
   ASSERT_TRUE(out.ok());
-  const std::vector<std::uint8_t> expected = {0, 0, 0, 128, 0, 0, 0, 128, 0, 128, 128, 0, 0, 64, 128, 255, 255, 255};
+  const std::vector<std::uint16_t> expected = {0, 0, 0, 128, 0, 0, 0, 128, 0, 128, 128, 0, 0, 64, 128, 255, 255, 255};
   EXPECT_EQ(out->rgb, expected);
 }
 
 TEST(PictureOutput, TakesBrightnessFromOneAndColoursFromTheOther) {
-  const Picture red{1, 1, {150, 50, 50}};  // its brightness is 79.9
-  const Picture out = with_colours_of({1, 1, {100, 100, 100}}, red);
-  EXPECT_EQ(out.rgb, (std::vector<std::uint8_t>{170, 70, 70}));
+  const Picture red{.width = 1, .height = 1, .rgb = {150, 50, 50}};  // its brightness is 79.9
+  const Picture out = with_colours_of({.width = 1, .height = 1, .rgb = {100, 100, 100}}, red);
+  EXPECT_EQ(out.rgb, (std::vector<std::uint16_t>{170, 70, 70}));
 }
 
 TEST(PictureInput, LayoutOrderAndPlainPixels) {
@@ -214,7 +311,7 @@ TEST(PictureInput, LayoutOrderAndPlainPixels) {
 }
 
 TEST(PictureInput, CoversThenCropsTheCentre) {
-  Picture picture{9, 3, {}};
+  Picture picture{.width = 9, .height = 3};
   for (int i = 0; i < 27; ++i) {
     const auto x = static_cast<std::uint8_t>(i % 9);
     picture.rgb.insert(picture.rgb.end(), {x, x, x});

@@ -66,7 +66,7 @@ TEST_F(ExternalData, StaysInTheModelsFolderAndWithinTheFile) {
   expect_refused(model("sub/w.bin", "9223372036854775807"), "from offset", folder());
   expect_refused(model("sub/w.bin", "-4"), "offset='-4'", folder());
   expect_refused(model("sub/w.bin", "4", "4"), "length 4 does not match", folder());
-  expect_refused(model("sub/w.bin"), "has no folder");
+  expect_refused(model("sub/w.bin"), "which folder it lies");
 }
 
 std::vector<std::string> small_files(std::uintmax_t limit) {

@@ -14,7 +14,9 @@ namespace convoy::network {
 namespace {
 
 Error mixes(const Node& node, std::string_view why) {
-  return {ErrorCode::unsupported, fmt::format("the batch can't be run in parts: {} {}", describe(node), why)};
+  return {
+      ErrorCode::unsupported,
+      fmt::format("the batch can't be run in parts: {} {}; without parts it is run as a whole", describe(node), why)};
 }
 
 // ---- the batch's size ----
@@ -396,7 +398,10 @@ Result<std::vector<Dims>> dims_of_image(Graph graph, std::int64_t images, const 
     for (const int value : node.outputs) {
       if (value == kAbsent) continue;
       if (!counts_images(value)) {
-        return mixes(node, fmt::format("gives {}, of {} images", to_string(graph.values[value].desc.dims), images));
+        const bool fixed =
+            node.desc.op == "Reshape";  // the usual cause: an exporter has put the batch of its example there
+        return mixes(node, fmt::format("gives {}, of {} images{}", to_string(graph.values[value].desc.dims), images,
+                                       fixed ? " (its shape is fixed in the model)" : ""));
       }
       has_images[value] = true;
     }

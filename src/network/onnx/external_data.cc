@@ -44,7 +44,8 @@ Result<ExternalRange> locate_external(const ::onnx::TensorProto& proto, const st
   if (location.empty()) return bad(what, "external data without a location");
   if (location.find('\0') != std::string::npos) return bad(what, "external data location holds a zero byte");
   if (folder.empty()) {
-    return Error{ErrorCode::not_found, what + ": external data '" + location + "', but the model has no folder"};
+    return Error{ErrorCode::not_found,
+                 what + ": external data '" + location + "', but nothing says in which folder it lies"};
   }
   if (length >= 0 && length != expected) {
     return bad(what, "external data length " + std::to_string(length) + " does not match the tensor's " +
@@ -59,7 +60,10 @@ Result<ExternalRange> locate_external(const ::onnx::TensorProto& proto, const st
   const fs::path root = fs::canonical(folder, code);
   if (code) return Error{ErrorCode::not_found, what + ": folder '" + folder + "': " + code.message()};
   const fs::path file = fs::canonical(root / relative, code);
-  if (code) return Error{ErrorCode::not_found, what + ": external data '" + location + "': " + code.message()};
+  if (code) {
+    return Error{ErrorCode::not_found, what + ": external data '" + location + "': " + code.message() +
+                                           "; the model keeps its weights in that file, which belongs beside it"};
+  }
   const auto [root_end, unused] = std::mismatch(root.begin(), root.end(), file.begin(), file.end());
   if (root_end != root.end()) {
     return bad(what, "external data location '" + location + "' is a link out of the model's folder");

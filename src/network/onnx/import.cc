@@ -12,6 +12,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "core/file_signature.h"
 #include "core/text.h"
 #include "network/composite.h"
 #include "network/conv_node.h"
@@ -521,10 +522,14 @@ namespace {
 
 Result<void> check_size(std::int64_t bytes) {
   if (bytes <= std::numeric_limits<int>::max()) return {};
-  return bad("protobuf messages end at 2 GiB, this has " + std::to_string(bytes) + " bytes");
+  return bad("protobuf messages end at 2 GiB, this has " + std::to_string(bytes) +
+             " bytes: save the weights as external data (onnx.save with save_as_external_data=True)");
 }
 
-Error not_a_model(std::int64_t bytes) {
+// `first` are the model's first bytes, `bytes` how many there are in all.
+Error not_a_model(std::span<const std::byte> first, std::int64_t bytes) {
+  const std::string is = file_signature(first);
+  if (!is.empty()) return bad("not an ONNX model but " + is);
   return bad("not an ONNX model, or truncated (" + std::to_string(bytes) + " bytes)");
 }
 
@@ -534,7 +539,7 @@ Result<Graph> import_bytes(std::span<const std::byte> bytes, const std::string& 
   const auto size = static_cast<std::int64_t>(bytes.size());
   CONVOY_CHECK(check_size(size));
   ModelProto model;
-  if (!model.ParseFromArray(bytes.data(), static_cast<int>(size))) return not_a_model(size);
+  if (bytes.empty() || !model.ParseFromArray(bytes.data(), static_cast<int>(size))) return not_a_model(bytes, size);
   return import_model(model, name, folder);
 }
 
@@ -548,10 +553,12 @@ Result<Graph> import_file(const std::string& path) {
   const auto size = static_cast<std::int64_t>(about.st_size);
   ModelProto model;
   const Result<void> fits = check_size(size);
-  const bool parsed = fits.ok() && model.ParseFromFileDescriptor(file);
+  const bool parsed = fits.ok() && size > 0 && model.ParseFromFileDescriptor(file);
+  std::byte first[kSignatureBytes];
+  const ssize_t got = parsed ? 0 : pread(file, first, sizeof first, 0);
   close(file);
   if (!fits.ok()) return fits.error();
-  if (!parsed) return not_a_model(size);
+  if (!parsed) return not_a_model(std::span(first, static_cast<std::size_t>(std::max<ssize_t>(got, 0))), size);
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   return import_model(model, path, folder.empty() ? "." : folder.string());
 }

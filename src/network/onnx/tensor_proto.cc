@@ -2,10 +2,12 @@
 
 #include <bit>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <utility>
 
+#include "core/file_signature.h"
 #include "network/onnx/decode.h"
 
 namespace convoy::onnx_io {
@@ -215,22 +217,25 @@ void encode_tensor(const HostTensor& tensor, const std::string& name, TensorProt
   proto.set_raw_data(bytes > 0 ? std::string(reinterpret_cast<const char*>(tensor.data.get()), bytes) : std::string());
 }
 
-Result<NamedTensor> parse_tensor(std::span<const std::byte> bytes, const std::string& what) {
+Result<NamedTensor> parse_tensor(std::span<const std::byte> bytes, const std::string& what, const std::string& folder) {
   if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
     return bad(what, "protobuf messages end at 2 GiB, this has " + std::to_string(bytes.size()) + " bytes");
   }
   TensorProto proto;
-  if (!proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    return bad(what, "not a TensorProto, or truncated (" + std::to_string(bytes.size()) + " bytes)");
+  if (bytes.empty() || !proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    const std::string is = file_signature(bytes);
+    return bad(what, is.empty() ? "not a TensorProto, or truncated (" + std::to_string(bytes.size()) + " bytes)"
+                                : "not a TensorProto but " + is);
   }
   const std::string named = proto.name().empty() ? what : what + " (tensor '" + proto.name() + "')";
-  CONVOY_TRY(HostTensor tensor, decode_tensor(proto, named, {}));
+  CONVOY_TRY(HostTensor tensor, decode_tensor(proto, named, folder));
   return NamedTensor{proto.name(), std::move(tensor)};
 }
 
 Result<NamedTensor> read_tensor_file(const std::string& path) {
   CONVOY_TRY(const std::string bytes, read_file(path));
-  return parse_tensor(std::as_bytes(std::span(bytes)), path);
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  return parse_tensor(std::as_bytes(std::span(bytes)), path, folder.empty() ? "." : folder.string());
 }
 
 Result<std::string> serialize_tensor(const HostTensor& tensor, const std::string& name) {

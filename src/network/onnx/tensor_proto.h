@@ -15,8 +15,10 @@ struct NamedTensor {
 };
 
 // Parses a serialized TensorProto. `what` names it in errors ("input_0.pb"). Sizes are checked against the bytes that
-// are there before anything is allocated.
-Result<NamedTensor> parse_tensor(std::span<const std::byte> bytes, const std::string& what);
+// are there before anything is allocated. `folder` is where external data may lie; empty: nowhere.
+Result<NamedTensor> parse_tensor(std::span<const std::byte> bytes, const std::string& what,
+                                 const std::string& folder = {});
+// External data may lie beside the file.
 Result<NamedTensor> read_tensor_file(const std::string& path);
 
 // Serialized as raw_data; the tensor must be packed nchw.
