@@ -56,7 +56,8 @@ std::vector<Candidate> rank_by_heuristic(const ConvProblem& problem, std::span<c
   std::vector<Ranked> ranked;
   const std::vector<EngineAnswer> answers = list_candidates(problem, engines, request);
   for (const EngineAnswer& answer : answers) {
-    if (answer.refusal || selection::held_back(answer.engine->info(), answers, filter)) continue;
+    if (answer.refusal || selection::held_back(problem, answer.engine->info(), answers, engines, filter, request))
+      continue;
     const bool oracle = answer.engine->info().oracle;
     const auto passes = [&](const KnobValues& knobs) {
       return !filtered(problem, *answer.engine, knobs, filter, request);

@@ -72,7 +72,7 @@ EngineVerdict verdict_of(const ConvProblem& problem, const EngineAnswer& answer,
   verdict.measured = fastest_of(engine, known, problem, engines, filter, request);
   const auto plan = make_plan(problem, answer.default_candidate, engines, request);
   verdict.excluded = filtered(problem, engine, knobs, filter, request, plan.ok() ? plan->get() : nullptr);
-  if (!verdict.excluded) verdict.excluded = held_back(engine.info(), answers, filter);
+  if (!verdict.excluded) verdict.excluded = held_back(problem, engine.info(), answers, engines, filter, request);
   if (!plan.ok()) {
     verdict.no_plan = plan.error();
     return verdict;

@@ -90,17 +90,26 @@ bool may_be_chosen(const ConvProblem& problem, const Measurement& measurement, s
   return seen.ok() && !filtered(problem, **engine, candidate.knobs, filter, request, seen->plan.get());
 }
 
-std::optional<Refusal> held_back(const EngineInfo& engine, std::span<const EngineAnswer> answers,
-                                 const SelectionFilter& filter) {
+std::optional<Refusal> held_back(const ConvProblem& problem, const EngineInfo& engine,
+                                 std::span<const EngineAnswer> answers, std::span<const Engine* const> engines,
+                                 const SelectionFilter& filter, const PlanRequest& request) {
   if (!engine.oracle || glob_list_names(filter.engines, engine.name)) return std::nullopt;
+  constexpr std::string_view kRule =
+      "this engine is an oracle, chosen where it is named or nothing else can run the problem";
   const auto other = std::find_if(answers.begin(), answers.end(), [](const EngineAnswer& answer) {
     return !answer.refusal && !answer.engine->info().oracle;
   });
-  if (other == answers.end()) return std::nullopt;
-  return no(
-      fmt::format("engines='{}': this engine is an oracle, chosen where it is named or nothing else can run the "
-                  "problem; {} can",
-                  filter.engines, other->engine->info().name));
+  if (other != answers.end()) {
+    return no(fmt::format("engines='{}': {}; {} can", filter.engines, kRule, other->engine->info().name));
+  }
+  if (request.target_sms == 0) return std::nullopt;
+  PlanRequest whole = request;
+  whole.target_sms = 0;
+  for (const Engine* each : engines) {
+    if (each->info().oracle || refuse(*each, problem, whole)) continue;
+    return no(fmt::format("target_sms={}: {}; {} can on all SMs", request.target_sms, kRule, each->info().name));
+  }
+  return std::nullopt;
 }
 
 }  // namespace selection

@@ -15,9 +15,10 @@ bool needs_plan(const SelectionFilter& filter);
 bool may_be_chosen(const ConvProblem& problem, const Measurement& measurement, std::span<const Engine* const> engines,
                    const SelectionFilter& filter, const PlanRequest& request);
 
-// Why an oracle takes no part: the filter doesn't name it, and another engine of `answers` can run the problem. Nothing
-// for other engines.
-std::optional<Refusal> held_back(const EngineInfo& engine, std::span<const EngineAnswer> answers,
-                                 const SelectionFilter& filter);
+// Why an oracle takes no part: the filter doesn't name it, and another engine of `answers` can run the problem, or one
+// of `engines` could without the request's target_sms. Nothing for other engines.
+std::optional<Refusal> held_back(const ConvProblem& problem, const EngineInfo& engine,
+                                 std::span<const EngineAnswer> answers, std::span<const Engine* const> engines,
+                                 const SelectionFilter& filter, const PlanRequest& request);
 
 }  // namespace convoy::selection

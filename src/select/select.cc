@@ -8,6 +8,7 @@
 #include "select/candidates.h"
 #include "select/filter.h"
 #include "select/former_knobs.h"
+#include "select/glob.h"
 #include "select/heuristic.h"
 #include "select/rules.h"
 #include "select/tuner.h"
@@ -24,10 +25,22 @@ Error nobody_can(const ConvProblem& problem, std::span<const Engine* const> engi
     if (answer.engine->info().device != request.kind()) continue;
     auto refusal = answer.refusal;
     if (!refusal) refusal = filtered(problem, *answer.engine, answer.default_candidate.knobs, filter, request);
-    if (!refusal) refusal = selection::held_back(answer.engine->info(), answers, filter);
+    if (!refusal) refusal = selection::held_back(problem, answer.engine->info(), answers, engines, filter, request);
     message += fmt::format("\n  {}: {}", answer.engine->info().name, refusal ? refusal->reason : "?");
   }
   return {ErrorCode::unsupported, message};
+}
+
+// What is to be said of an oracle that was chosen because nothing else can run the problem; empty: none was.
+std::string oracle_remark(const Candidate& chosen, std::span<const Engine* const> engines,
+                          const SelectionFilter& filter) {
+  const bool oracle = std::any_of(engines.begin(), engines.end(), [&](const Engine* each) {
+    return each->info().oracle && each->info().name == chosen.engine;
+  });
+  if (!oracle || selection::glob_list_names(filter.engines, chosen.engine)) return "";
+  return fmt::format(
+      "nothing else can run it, so {} does, an oracle: made to be right, many times slower than engines are",
+      chosen.engine);
 }
 
 // A rule's candidate for the problem, where it can run it and the filter lets it.
@@ -149,6 +162,9 @@ Result<Selection> choose(const ConvProblem& problem, std::span<const Engine* con
     } else {
       CONVOY_TRY(selection, selection::choose_by_heuristic(problem, ranked, engines, options, request));
     }
+  }
+  if (std::string remark = oracle_remark(selection.candidate, engines, options.filter); !remark.empty()) {
+    warnings.push_back(std::move(remark));
   }
   selection.warnings.insert(selection.warnings.begin(), warnings.begin(), warnings.end());
   return selection;

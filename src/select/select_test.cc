@@ -3,6 +3,7 @@
 
 #include "convoy/selection.h"
 #include "core/suggestions.h"
+#include "select/explain.h"
 #include "select/testing/fake_engine.h"
 
 namespace convoy {
@@ -268,6 +269,50 @@ TEST_F(Select, AnOracleIsChosenWhereItIsNamedOrNothingElseCanRun) {
   EXPECT_EQ(chosen("*,fake.oracle", {&oracle, &quick_}), "fake.quick");
   const std::string nothing = chosen("!fake.quick", {&oracle, &quick_});
   EXPECT_NE(nothing.find("fake.oracle: engines='!fake.quick': this engine is an oracle"), std::string::npos) << nothing;
+}
+
+TEST_F(Select, AnOracleThatNobodyNamedSaysSo) {
+  const FakeEngine oracle("fake.oracle", {.oracle = true});
+  const auto warnings = [&](const std::string& filter, const Engine* other) {
+    SelectionOptions options;
+    options.filter.engines = filter;
+    return select(problem_, std::vector<const Engine*>{&oracle, other}, options, request_)->warnings;
+  };
+  ASSERT_EQ(warnings("*", &unable_).size(), 1U);
+  EXPECT_NE(warnings("*", &unable_)[0].find("fake.oracle does, an oracle"), std::string::npos);
+  EXPECT_TRUE(warnings("*", &quick_).empty());
+  EXPECT_TRUE(warnings("fake.oracle", &unable_).empty());
+}
+
+// Runs on all SMs only.
+struct NeedsAllSms : FakeEngine {
+  using FakeEngine::FakeEngine;
+  std::optional<Refusal> check(const ConvProblem&, const PlanRequest& request) const override {
+    if (request.target_sms == 0) return std::nullopt;
+    return Refusal{RefusalCode::device, "target_sms: it takes all"};
+  }
+};
+
+// Fewer SMs are a filter, too: what they leave to an oracle alone is an error that names them.
+TEST_F(Select, FewerSmsDoNotLeaveAProblemToAnOracle) {
+  const FakeEngine oracle("fake.oracle", {.oracle = true});
+  const NeedsAllSms all("fake.all", {});
+  const std::vector<const Engine*> engines = {&oracle, &all};
+  EXPECT_EQ(select(problem_, engines, {}, request_)->candidate.engine, "fake.all");
+  request_.target_sms = 66;
+  const auto nothing = select(problem_, engines, {}, request_);
+  ASSERT_FALSE(nothing.ok());
+  EXPECT_EQ(nothing.error().code, ErrorCode::unsupported);
+  EXPECT_NE(nothing.error().message.find("fake.oracle: target_sms=66: this engine is an oracle"), std::string::npos)
+      << nothing.error().message;
+  const auto verdicts = explain(problem_, engines, {}, request_).engines;
+  ASSERT_TRUE(verdicts[0].excluded);
+  EXPECT_NE(verdicts[0].excluded->reason.find("fake.all can on all SMs"), std::string::npos);
+  SelectionOptions named;
+  named.filter.engines = "fake.oracle";
+  EXPECT_EQ(select(problem_, engines, named, request_)->candidate.engine, "fake.oracle");
+  EXPECT_EQ(select(problem_, std::vector<const Engine*>{&oracle, &unable_}, {}, request_)->candidate.engine,
+            "fake.oracle");
 }
 
 TEST_F(Select, ObjectivesAreParsedPrintedAndFollowed) {
