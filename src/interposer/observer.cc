@@ -125,6 +125,12 @@ class Observer {
     return owner.row != nullptr && owner.row->is_convolution() && steering.prepare(raw);
   }
 
+  std::optional<cudnnStatus_t> unprepare(cudnnBackendDescriptor_t raw) {
+    const auto snapshot = descriptors.find(raw);
+    return steering.unprepare(
+        raw, snapshot ? snapshot->value<std::int32_t>(CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET) : std::nullopt);
+  }
+
   // A plan that is not to be made: of a configuration that the filters take away, where the program times all plans
   // and has one that they permit.
   bool refuses(cudnnBackendDescriptor_t raw) {
@@ -415,7 +421,7 @@ cudnnStatus_t finalize(cudnnBackendDescriptor_t raw) {
   cudnnStatus_t status = real().BackendFinalize(raw);
   if (prepared && status != CUDNN_STATUS_SUCCESS) {
     std::optional<cudnnStatus_t> instead;
-    watch([&](Observer& observer) { instead = observer.steering.unprepare(raw); });
+    watch([&](Observer& observer) { instead = observer.unprepare(raw); });
     status = instead ? *instead : real().BackendFinalize(raw);
   }
   std::optional<cudnnStatus_t> instead;

@@ -24,15 +24,16 @@ bool Steering::prepare(cudnnBackendDescriptor_t heuristic) {
          CUDNN_STATUS_SUCCESS;
 }
 
-std::optional<cudnnStatus_t> Steering::unprepare(cudnnBackendDescriptor_t heuristic) {
+std::optional<cudnnStatus_t> Steering::unprepare(cudnnBackendDescriptor_t heuristic,
+                                                 std::optional<std::int32_t> programs) {
   const std::string failed = fmt::format("sm-count {}: cuDNN's heuristics refuse it", *choices_.filters.sm_count);
   if (choices_.strict) {
     if (warn_once(failed)) say(failed);
     return kRefused;
   }
   if (warn_once(failed)) say(failed + "; the program gets what it asked for");
-  const std::int32_t all = 0;
-  real().BackendSetAttribute(heuristic, CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET, CUDNN_TYPE_INT32, 1, &all);
+  const std::int32_t count = programs.value_or(0);  // 0: all
+  real().BackendSetAttribute(heuristic, CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET, CUDNN_TYPE_INT32, 1, &count);
   return std::nullopt;
 }
 

@@ -46,9 +46,9 @@ class Steering {
 
   // Before a heuristic is finalized: cuDNN is told of sm-count. Whether it was.
   bool prepare(cudnnBackendDescriptor_t heuristic);
-  // It could not be finalized so: cuDNN is told what the program wanted. What to return instead of trying again:
-  // nothing, unless strict.
-  std::optional<cudnnStatus_t> unprepare(cudnnBackendDescriptor_t heuristic);
+  // It could not be finalized so: cuDNN is told what the program wanted, whose own target is `programs`. What to return
+  // instead of trying again: nothing, unless strict.
+  std::optional<cudnnStatus_t> unprepare(cudnnBackendDescriptor_t heuristic, std::optional<std::int32_t> programs);
 
   // Nothing: there is nothing to say of the graph, so cuDNN answers.
   std::optional<Answered> answer(const Ask& ask);

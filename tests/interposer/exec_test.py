@@ -251,6 +251,8 @@ class Exec(unittest.TestCase):
         self.assertEqual(out, "ran eng5\n")
         self.assertIn("sm-count 200: cuDNN's heuristics refuse it", err)
         self.assertNotIn("ran", self.choose("1", filters=["sm-count\t200"], strict=True)[1].replace("unable", ""))
+        # The program's own target is cuDNN's again where Convoy's is refused.
+        self.assertEqual(self.choose("--sms", "44", "1", filters=["sm-count\t200"])[1], "asked for 44 SMs\nran eng5\n")
 
     def test_like_benchmark_mode_notes_are_left_to_the_program(self):
         times = {"cudnn.eng7{k2=0}": 4e-5, "cudnn.eng5": 1e-5, "cudnn.eng9{k2=3}": 2e-5, "cudnn.eng12{k2=0}": 5e-6}

@@ -11,6 +11,7 @@
 //   --pointers       executes with pointers (the letter of each tensor) and the workspace that the plan says, and
 //   prints
 //                    that
+//   --sms N          wants plans for so many SMs
 //   --without P      leaves one of them out: x, w, or s, the workspace
 //   --time N         prints the nanoseconds of an execution of a plan, of so many
 //   --cold KB        before each of them so much other memory is read, and as much other code is run, as a program's
@@ -93,6 +94,7 @@ struct Options {
   int timed = 0, cold = 0;
   std::string device;   // JSON
   std::string without;  // a pointer
+  int sms = 0;          // 0: the program says nothing of them
 };
 
 std::string name_of(const Descriptor& config) {
@@ -132,6 +134,7 @@ void ask(Configs& configs, const Descriptor& graph, cudnnBackendHeurMode_t mode,
     device.finalize();
     heuristic.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, std::vector<Raw>{device.raw});
   }
+  if (options.sms > 0) heuristic.set(CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET, CUDNN_TYPE_INT32, std::vector{options.sms});
   if (heuristic.finalize() != CUDNN_STATUS_SUCCESS) return;
   int64_t count = most;
   if (most < 0) {
@@ -315,6 +318,8 @@ int main(int argc, char** argv) {
       options.one = true;
     } else if (std::strcmp(argv[i], "--deterministic") == 0) {
       options.deterministic = true;
+    } else if (std::strcmp(argv[i], "--sms") == 0) {
+      options.sms = std::atoi(argv[++i]);
     } else if (std::strcmp(argv[i], "--without") == 0) {
       options.without = argv[++i];
     } else if (std::strcmp(argv[i], "--pointers") == 0) {
