@@ -163,9 +163,12 @@ TEST(Picture, ClaimsThatTheFileCannotHoldAreRefused) {
 }
 
 TEST(Picture, OtherFilesAreNamed) {
-  const auto result = decode_picture({}, "x.jpg");
-  ASSERT_FALSE(result.ok());
-  EXPECT_EQ(result.error().message, "x.jpg: byte 0: neither a PNG nor a JPEG file");
+  const auto said = [](const std::string& file) {
+    return decode_picture(std::as_bytes(std::span(file)), "x.jpg").error().message;
+  };
+  EXPECT_EQ(said("something"), "x.jpg: byte 0: neither a PNG nor a JPEG file");
+  EXPECT_EQ(said("").find("x.jpg: byte 0: neither a PNG nor a JPEG file but empty (0 bytes)"), 0U);
+  EXPECT_NE(said("version https://git-lfs.github.com/spec/v1").find("git lfs pull"), std::string::npos);
 }
 
 // Red channel of Pillow 11's Image.resize(size, BILINEAR) on pattern(7, 5).

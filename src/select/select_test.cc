@@ -305,7 +305,7 @@ TEST_F(Select, FewerSmsDoNotLeaveAProblemToAnOracle) {
   EXPECT_EQ(nothing.error().code, ErrorCode::unsupported);
   EXPECT_NE(nothing.error().message.find("fake.oracle: target_sms=66: this engine is an oracle"), std::string::npos)
       << nothing.error().message;
-  const auto verdicts = explain(problem_, engines, {}, request_).engines;
+  const auto verdicts = selection::explain(problem_, engines, {}, request_).engines;
   ASSERT_TRUE(verdicts[0].excluded);
   EXPECT_NE(verdicts[0].excluded->reason.find("fake.all can on all SMs"), std::string::npos);
   SelectionOptions named;
