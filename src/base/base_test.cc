@@ -14,6 +14,7 @@
 #include "base/environment.h"
 #include "base/log.h"
 #include "base/provider_environment.h"
+#include "base/spent.h"
 
 namespace convoy {
 namespace {
@@ -212,6 +213,18 @@ TEST(Cpu, CapRemovesWhatStandsAbove) {
 TEST(Cpu, NamesRoundTrip) {
   for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) EXPECT_EQ(*parse_isa(name_of(isa)), isa);
   EXPECT_FALSE(parse_isa("sse9").ok());
+}
+
+TEST(Spent, SumsSecondsByName) {
+  EXPECT_FALSE(spent_seconds().contains("a test"));
+  for (int i = 0; i < 2; ++i) {
+    const Spent spent("a test");
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_EQ(spent_seconds()["a test"].times, i) << "not before it has ended";
+  }
+  const SpentSum sum = spent_seconds().at("a test");
+  EXPECT_EQ(sum.times, 2);
+  EXPECT_GE(sum.seconds, 0.01);
 }
 
 }  // namespace

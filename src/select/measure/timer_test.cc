@@ -6,6 +6,8 @@
 #include <functional>
 #include <vector>
 
+#include "select/measure/host_time.h"
+
 namespace convoy::selection {
 namespace {
 
@@ -239,6 +241,13 @@ TEST(Timer, CanBeInterruptedBetweenSamples) {
   EXPECT_EQ(timings[0].summary.samples, 1);
   EXPECT_EQ(timings[1].summary.samples, 1);
   EXPECT_FALSE(timings[0].settled);
+}
+
+// A hundred launches for one convolution keep the host of a program for longer than they keep the GPU.
+TEST(HostTime, CountsWhereItIsLongerThanTheDevicesAndLong) {
+  EXPECT_EQ(as_a_program_pays(200e-6, 450e-6), 450e-6);
+  EXPECT_EQ(as_a_program_pays(370e-6, 60e-6), 370e-6) << "the host is ahead";
+  EXPECT_EQ(as_a_program_pays(5e-6, 30e-6), 5e-6) << "any small convolution";
 }
 
 }  // namespace
