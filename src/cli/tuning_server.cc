@@ -47,25 +47,20 @@ class File {
   int file_;
 };
 
-// The engines' verdicts are by kernels that are compiled once a type and pass: those that most programs need, before
-// the first problem is asked for, on as many threads.
+// Verdicts are by kernels that are compiled once a type and pass: those that most programs need, all at once, before
+// the first problem is asked for.
 void prepare_verdicts(const CudaDevice& device) {
-  std::vector<std::jthread> threads;
-  for (const char* type : {"bf16", "f32", "f16"}) {
-    for (const char* pass : {"fprop", "dgrad", "wgrad"}) {
-      for (const int size : {8, 512}) {  // short sums and long ones
-        const bool wgrad = pass[0] == 'w';
-        const std::string text =
-            fmt::format("{}:x={},1x{}x{},nhwc:w={},8x{}x3x3,nhwc:pad=1x1", pass, type, wgrad ? 8 : size,
-                        wgrad && size > 8 ? "64x64" : "8x8", type, wgrad ? 8 : size);
-        auto problem = parse_problem(text);
-        if (!problem.ok()) continue;
-        threads.emplace_back([problem = *std::move(problem), &device] {
-          static_cast<void>(cuda::ReferenceKernels::get(problem, device));  // else the first verdict says why not
-        });
-      }
+  std::vector<cuda::KernelRequest> requests;
+  for (const char* type : {"bf16", "f32"}) {
+    for (const char* problem :
+         {"fprop:x={0},1x8x8x8,nhwc:w={0},8x8x3x3,nhwc", "fprop:x={0},1x512x8x8,nhwc:w={0},8x512x3x3,nhwc",
+          "dgrad:x={0},1x8x8x8,nhwc:w={0},8x8x3x3,nhwc", "dgrad:x={0},1x8x8x8,nhwc:w={0},512x8x3x3,nhwc",
+          "wgrad:x={0},1x8x8x8,nhwc:w={0},8x8x3x3,nhwc", "wgrad:x={0},1x8x64x64,nhwc:w={0},8x8x3x3,nhwc"}) {
+      const auto parsed = parse_problem(fmt::format(fmt::runtime(problem), type));
+      if (parsed.ok()) requests.push_back(cuda::reference_request(*parsed, device.architecture));
     }
   }
+  static_cast<void>(cuda::compile_all(requests));  // else the first verdict says why not
 }
 
 }  // namespace
@@ -140,7 +135,12 @@ struct TuningServer::State {
     const auto measured = selection::measure_offered(problem, candidates, engines, options, request, plans.get(),
                                                      [&](const Measurement&, int, int) { return !over; });
     ++problems;
-    if (!measured.ok() && failure.empty()) failure = measured.error().message;
+    if (!measured.ok()) failed(measured.error());
+  }
+
+  // The first line of the first one is said at the end.
+  void failed(const Error& error) {
+    if (failure.empty()) failure = error.message.substr(0, error.message.find('\n'));
   }
 
   std::string known(const ConvProblem& problem, const PlanRequest& request) {
@@ -159,7 +159,7 @@ struct TuningServer::State {
     Program on = program;
     on.shared.device = fmt::format("cuda:{}", ordinal);
     auto request = on.plan_request();
-    if (!request.ok() && failure.empty()) failure = request.error().message;
+    if (!request.ok()) failed(request.error());
     auto& kept = requests[ordinal];
     if (request.ok()) kept = *std::move(request);
     return kept ? &*kept : nullptr;

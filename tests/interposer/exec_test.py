@@ -1,6 +1,7 @@
 """convoy exec, on a cuDNN that needs no GPU: what is recorded, and that the program runs on as if it weren't there."""
 import collections
 import glob
+import itertools
 import json
 import os
 import pathlib
@@ -73,6 +74,23 @@ class Exec(unittest.TestCase):
         elsewhere = pathlib.Path(self.folder.name) / "libcudnn.so.9"
         elsewhere.write_bytes(cudnn.read_bytes())
         self.assertIn(said.format(elsewhere), tuned(91400, CONVOY_CUDNN=str(elsewhere)))
+
+    def test_tune_measures_what_is_offered_first_for_all_problems(self):
+        """By the real cuDNN's heuristics, on a driver that needs no GPU: its plans fail."""
+        problems = [PROBLEM.replace("2x8x5x5", f"2x{c}x5x5").replace("8x8x3x3", f"{c}x{c}x3x3") for c in (8, 16)]
+        lines = [{"convoy_record": 1, "pid": 1, "program": "train.py", "cudnn": 91900, "seconds": 1}]
+        lines += [{"problem": problem, "operations": "CONVOLUTION_FORWARD", "device": "", "calls": 10,
+                   "plans": [{"candidate": "cudnn.eng1{k2=4,k3=0}", "notes": [], "calls": 10, "made": 1}]} for problem in problems]
+        self.record.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        _, out, err = run(CONVOY, "tune", str(self.record), "--device", "cuda", "--budget", "20", "--verbose", CONVOY_DB=str(self.record) + ".db",
+                          CONVOY_CUDA_DRIVER=FAKE_DRIVER, CONVOY_NVRTC="off", CONVOY_NVML="off")
+        if "here is" in err or "no cuDNN" in err + out:
+            self.skipTest("cuDNN 9.19.0 is not installed")
+        of = [problems.index(line.split()[-1].removesuffix(":math=reduced")) for line in out.splitlines() if line.startswith("stored")]
+        runs = [(problem, len(list(same))) for problem, same in itertools.groupby(of)]
+        self.assertEqual(sorted(runs[:2]), [(0, 13), (1, 13)], "what ran, and twelve that cuDNN offers")
+        self.assertGreater(len(runs), 3, "then the rest, again of all")
+        self.assertIn("what cuDNN offers first was measured in", out)
 
     def test_benchmark_mode(self):
         code, out, _, _, graphs = self.exec("--benchmark", "5")
@@ -269,8 +287,6 @@ class Exec(unittest.TestCase):
         asked, path = [], str(self.record.parent / "tuner")
         listening = socket.socket(socket.AF_UNIX)
         listening.bind(path)
-        if answer is not None:
-            listening.listen()
 
         def serve():
             while True:
@@ -278,7 +294,9 @@ class Exec(unittest.TestCase):
                 with connection, connection.makefile("rw") as file:
                     asked.append(file.readline())
                     file.write(answer)
-        threading.Thread(target=serve, daemon=True).start()
+        if answer is not None:
+            listening.listen()
+            threading.Thread(target=serve, daemon=True).start()
         done = run(PROGRAM, *arguments, LD_PRELOAD=INTERPOSER, CONVOY_TUNER=path)
         os.unlink(path)
         return done, asked
@@ -297,6 +315,30 @@ class Exec(unittest.TestCase):
         code, out, err = self.asked_while_it_waits("time\tnonsense\nend\n", "1")[0]
         self.assertEqual((code, out), as_ever[:2])
         self.assertIn(f"convoy exec --tune answers {PROBLEM}: line 1", err)
+
+    def test_a_tuner_measures_and_remembers(self):
+        """On a driver and a cuDNN that need no GPU and compute nothing: of Convoy's own engine it finds out that it can't be compiled."""
+        problem = "fprop:x=bf16,2x8x5x5,nhwc:w=bf16,8x1x3x3,nhwc:y=bf16,2x8x5x5,nhwc:pad=1x1:groups=8"
+        ask = ("import os, socket; s = socket.socket(socket.AF_UNIX); s.connect(os.environ['CONVOY_TUNER']); "
+               f"s.sendall(b'measure\\t0\\t{problem}\\n'); print(s.makefile().read())")
+        cudnn = pathlib.Path(FAKE_DRIVER).parent.parent / "fake_cudnn/libcudnn.so.9"
+        for measured in 1, 0:
+            code, out, err = run(CONVOY, "exec", "--tune", "20", "--", sys.executable, "-c", ask, CONVOY_DB=str(self.record) + ".db",
+                                 CONVOY_CUDA_DRIVER=FAKE_DRIVER, CONVOY_CUDNN=str(cudnn), CONVOY_NVRTC="off", CONVOY_NVML="off")
+            self.assertEqual(code, 0, err)
+            first, *_, last = out.splitlines()[:-1]
+            self.assertRegex(first, "^time\tFake 9000\t-\t" + problem + "\tcuda.depthwise{.*}\tinf\treduced$")
+            self.assertEqual(last, "end")
+            self.assertIn(f"convoy exec: {measured} problems measured while the program waited", err)
+
+    def test_who_convolves_nothing_loads_no_driver(self):
+        """Workers that load data, compilers, launchers: what they inherit does nothing in them."""
+        choices = pathlib.Path(self.folder.name) / "choices.txt"
+        choices.write_text("convoy-choices 2\nrule\t*\tcuda.depthwise\n")
+        _, maps, _ = run("cat", "/proc/self/maps", LD_PRELOAD=INTERPOSER, CONVOY_CHOICES=str(choices), CONVOY_RECORD=str(self.record), CONVOY_TUNER="/nowhere")
+        loaded = {pathlib.Path(line.split()[-1]).name for line in maps.splitlines() if line.endswith((".so", ".1", ".6", ".9"))}
+        self.assertIn("libconvoy-interposer.so", loaded)
+        self.assertEqual([name for name in loaded if name.startswith(("libcuda", "libcudnn", "libnvidia", "libconvoy-engines"))], [])
 
     def test_one_variable_switches_it_off(self):
         choices = pathlib.Path(self.folder.name) / "choices.txt"
