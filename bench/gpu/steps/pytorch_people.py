@@ -69,7 +69,10 @@ class People(harness.Step):
         level = {mode: driven[mode].ask("steps 5") for mode in ("tuned while it waits", "benchmark", "tuned while it waits", "benchmark")}
         said = {"tuned while it waits": driven.pop("tuned while it waits").end()[-600:]}
         code, out, err = harness.command([harness.CONVOY, "tune", record, "--device", "cuda", "--budget", self.TUNING, "--json"], seconds=300)
-        tuned = json.loads(out)
+        if not record.exists():  # PyTorch kept all of its convolutions to itself
+            tuned = {"problems": [], "seconds_of_what_ran": 0, "gain_seconds": 0, "elsewhere_seconds": 0}
+        else:
+            tuned = json.loads(out)
         kept = ("measured", "partial", "seconds", "offered_seconds", "calls", "timed_calls", "seconds_of_what_ran", "gain_seconds", "elsewhere_seconds", "spent")
         steered = under("--like-benchmark")
         commands = {"plain": script, "steered": steered + script, "steered benchmark": steered + script + ["--benchmark"]}
