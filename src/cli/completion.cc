@@ -41,7 +41,7 @@ Words networks_and_plans() {
 }
 
 Offer offer_for(const OptionDescription& option) {
-  static const std::map<std::string, Words> kKnown = {
+  static const auto& known_words = *new std::map<std::string, Words>{
       {"--engines", engine_names()},
       {"--vs", engine_names()},
       {"--config", {"full", "jit-only", "portable"}},
@@ -61,8 +61,8 @@ Offer offer_for(const OptionDescription& option) {
   };
   Offer offer;
   offer.words = option.choices;
-  const auto known = kKnown.find(option.names.back());
-  if (known != kKnown.end()) offer.words.insert(offer.words.end(), known->second.begin(), known->second.end());
+  const auto known = known_words.find(option.names.back());
+  if (known != known_words.end()) offer.words.insert(offer.words.end(), known->second.begin(), known->second.end());
   const std::string& name = option.names.back();
   offer.files = option.value.ends_with("FILE") || name == "model" || name == "target" || name == "subject" ||
                 name == "file" || name == "files";

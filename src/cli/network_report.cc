@@ -22,7 +22,7 @@ namespace convoy::cli {
 namespace {
 
 // The first is the one that is shown node by node.
-const std::vector<std::string> kPlans = {"global", "greedy", "local", "uniform:nhwc"};
+constexpr const char* kPlans[] = {"global", "greedy", "local", "uniform:nhwc"};
 
 std::string text_of_file(const std::string& path) {
   const auto bytes = io::read_file(path);
@@ -64,7 +64,7 @@ Result<Subjects> subjects_of(const NetworkReportFlags& flags) {
                                first, subjects.model, first)};
     }
   }
-  if (subjects.plans.empty()) subjects.plans = kPlans;
+  if (subjects.plans.empty()) subjects.plans.assign(std::begin(kPlans), std::end(kPlans));
   for (auto each = subjects.plans.begin(); each != subjects.plans.end(); ++each) {
     if (std::find(subjects.plans.begin(), each, *each) != each) {
       return Error{ErrorCode::invalid_argument, fmt::format("'{}' is given twice", *each)};

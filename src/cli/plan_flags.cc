@@ -14,11 +14,8 @@
 namespace convoy::cli {
 namespace {
 
-const std::vector<std::string> kHows = {"tuned",        "greedy",       "global",         "local",
-                                        "uniform:nhwc", "uniform:nchw", "uniform:nchw8c", "uniform:nchw16c"};
-
 bool is_how(const std::string& text) {
-  return text.starts_with("uniform:") || std::ranges::find(kHows, text) != kHows.end();
+  return text.starts_with("uniform:") || std::ranges::find(how_names(), text) != how_names().end();
 }
 
 }  // namespace
@@ -30,7 +27,11 @@ bool restricts_engines(const SharedOptions& shared) {
          shared.objective != usual.objective || shared.warm || shared.all_cold;
 }
 
-const std::vector<std::string>& how_names() { return kHows; }
+const std::vector<std::string>& how_names() {
+  static const auto& names = *new std::vector<std::string>{
+      "tuned", "greedy", "global", "local", "uniform:nhwc", "uniform:nchw", "uniform:nchw8c", "uniform:nchw16c"};
+  return names;
+}
 
 void add_how_flag(Parser app, std::string& how) {
   app.add_option("--how", how,
@@ -191,8 +192,8 @@ Result<NetworkOptions> options_of_side(const Program& program, const std::string
   }
   std::error_code error;
   if (!is_how(how) && !std::filesystem::exists(side, error)) {
-    return Error{ErrorCode::not_found, fmt::format("'{}' is no file, nor one of {}{}", side, fmt::join(kHows, ", "),
-                                                   did_you_mean(how, kHows))};
+    return Error{ErrorCode::not_found, fmt::format("'{}' is no file, nor one of {}{}", side,
+                                                   fmt::join(how_names(), ", "), did_you_mean(how, how_names()))};
   }
   CONVOY_CHECK(apply(program, flags, own));
   return own;

@@ -11,7 +11,7 @@ namespace {
 // ArgMax and ArgMin: the index of the first (or, with select_last_index, the last) extreme along the axis.
 class ArgExtreme final : public Operator {
  public:
-  explicit ArgExtreme(bool largest) : largest_(largest) {}
+  constexpr explicit ArgExtreme(bool largest) : largest_(largest) {}
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, 1));

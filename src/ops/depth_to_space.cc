@@ -11,7 +11,7 @@ namespace {
 // before opset 28) or (c * b + b1) * b + b2 (CRD); the wide tensor's pixel is (h * b + b1, w * b + b2).
 class BlockOperator final : public Operator {
  public:
-  explicit BlockOperator(bool to_space) : to_space_(to_space) {}
+  constexpr explicit BlockOperator(bool to_space) : to_space_(to_space) {}
   bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {

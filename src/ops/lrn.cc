@@ -63,7 +63,7 @@ class Lrn final : public Operator {
     // A window wider than all channels is no business of a kernel generator.
     const bool usual_size = p.size % 2 == 1 && p.size < 2 * x.dims[1];
     if (x.type == DataType::f32 && usual_size && x.rank() == 4 && x.elements() > 0 && x.strides == y.strides) {
-      return onednn_plan(p, x, request.threads);
+      if (auto plan = onednn_plan(p, x, request.threads); plan.ok()) return plan;
     }
     TensorDesc y_pixels = y, x_pixels = x;
     y_pixels.dims[1] = x_pixels.dims[1] = 1;

@@ -51,10 +51,10 @@ class OpPlan : public Plan {
                                const ExecContext& context) const = 0;
 };
 
+// Made by the compiler and never destroyed: networks are run before main and after it, too. So whoever has parameters
+// has a constexpr constructor.
 class Operator {
  public:
-  virtual ~Operator() = default;
-
   // Inputs whose *values* (not only shapes) decide the output shapes, by index: Reshape {1}. When one is not constant,
   // the executor infers and plans this node at run time, with the values at hand as `constant`.
   virtual std::vector<int> shape_inputs(const NodeDesc&) const { return {}; }
@@ -82,6 +82,9 @@ class Operator {
   virtual Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                                std::span<const TensorDesc> outputs,
                                                const PlanRequest& request) const = 0;
+
+ protected:
+  ~Operator() = default;
 };
 
 // The operator for a node, or null: unknown.

@@ -14,8 +14,6 @@
 namespace convoy::ops {
 namespace {
 
-const int kDefaultOpset = NodeDesc{}.opset;
-
 Error invalid(std::string message) { return {ErrorCode::invalid_argument, std::move(message)}; }
 
 // ---- texts
@@ -356,7 +354,7 @@ std::string print(const OpProblem& p) {
     text += fmt::format(":{}={}", numbered('y', i), print_tensor(p.outputs[i]));
   }
   if (!p.node.domain.empty()) text += ":domain=" + escaped(p.node.domain);
-  if (p.node.opset != kDefaultOpset) text += fmt::format(":opset={}", p.node.opset);
+  if (p.node.opset != NodeDesc().opset) text += fmt::format(":opset={}", p.node.opset);
   for (const auto& [name, attribute] : p.node.attributes) {
     text += fmt::format(":@{}={}", escaped(name), print_attribute(attribute));
   }

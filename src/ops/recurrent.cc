@@ -159,7 +159,7 @@ Result<Recurrence> recurrence_of(const NodeDesc& node, Cell cell, std::span<cons
 
 class Recurrent final : public Operator {
  public:
-  explicit Recurrent(Cell cell) : cell_(cell) {}
+  constexpr explicit Recurrent(Cell cell) : cell_(cell) {}
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     const bool lstm = cell_ == Cell::lstm;

@@ -372,7 +372,7 @@ void copy_all(const BroadcastLoop& kept, std::size_t bytes, const void* x, void*
 template <template <class> class A, TypeSet kSet>
 class Reduce final : public Operator {
  public:
-  explicit Reduce(int axes_input_since) : axes_input_since_(axes_input_since) {}
+  constexpr explicit Reduce(int axes_input_since) : axes_input_since_(axes_input_since) {}
 
   std::vector<int> shape_inputs(const NodeDesc& node) const override {
     return axes_are_input(node) ? std::vector<int>{1} : std::vector<int>{};

@@ -48,7 +48,7 @@ void normalize(Kind kind, const T* x, T* y, std::int64_t size, std::int64_t stri
 
 class Softmax final : public Operator {
  public:
-  explicit Softmax(Kind kind) : kind_(kind) {}
+  constexpr explicit Softmax(Kind kind) : kind_(kind) {}
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, 1));
@@ -78,7 +78,9 @@ class Softmax final : public Operator {
         if (x.type == DataType::f16) return rows_plan<F16>(node, fold, functions, request.threads);
         if (x.type == DataType::bf16) return rows_plan<BF16>(node, fold, functions, request.threads);
       }
-      if (x.type == DataType::f32) return onednn_plan(node, fold, request.threads);
+      if (x.type == DataType::f32) {
+        if (auto plan = onednn_plan(node, fold, request.threads); plan.ok()) return plan;
+      }
       if (contains(kHalves, x.type)) return plan_in_f32(*this, node, inputs, outputs, request);
     }
     return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {

@@ -9,8 +9,8 @@ namespace {
 using Key = std::pair<std::string_view, std::string_view>;  // domain, operator
 
 const std::map<Key, const Operator*>& table() {
-  static const std::map<Key, const Operator*> rows = [] {
-    std::map<Key, const Operator*> all;
+  static const auto& rows = *[] {  // never destroyed: asked while the process ends, too
+    auto* const all = new std::map<Key, const Operator*>;
     for (const auto& family : {
              activation_rows(),
              along_axis_rows(),
@@ -67,7 +67,7 @@ const std::map<Key, const Operator*>& table() {
              variadic_rows(),
              where_rows(),
          }) {
-      for (const OperatorRow& row : family) all.emplace(Key{row.domain, row.op}, row.implementation);
+      for (const OperatorRow& row : family) all->emplace(Key{row.domain, row.op}, row.implementation);
     }
     return all;
   }();

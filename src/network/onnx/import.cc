@@ -31,7 +31,7 @@ using ::onnx::NodeProto;
 using ::onnx::TensorProto;
 using ::onnx::ValueInfoProto;
 
-const std::string kSizeKey = "convoy.size.";
+constexpr const char* kSizeKey = "convoy.size.";
 // Up to here each operator's changes have been read, and followed or refused; what a later set changes is not known.
 constexpr int kNewestOpset = 28;
 

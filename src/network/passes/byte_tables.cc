@@ -11,15 +11,13 @@ namespace {
 
 // The inputs of a node that are tensors of bytes, computed element by element; none where it is no such node.
 std::vector<std::size_t> operands_of(const Node& node) {
-  static const std::map<std::string, std::vector<std::size_t>> operators = {{"Lookup", {0}},
-                                                                            {"QLinearSigmoid", {0}},
-                                                                            {"QLinearLeakyRelu", {0}},
-                                                                            {"QLinearMul", {0, 3}},
-                                                                            {"QLinearAdd", {0, 3}}};
   if (node.desc.domain.empty() || node.outputs.size() != 1) return {};
-  const auto found = operators.find(node.desc.op);
-  if (found == operators.end() || node.inputs.size() <= found->second.back()) return {};
-  return found->second;
+  const std::string& op = node.desc.op;
+  std::vector<std::size_t> operands;
+  if (op == "Lookup" || op == "QLinearSigmoid" || op == "QLinearLeakyRelu") operands = {0};
+  if (op == "QLinearMul" || op == "QLinearAdd") operands = {0, 3};
+  if (operands.empty() || node.inputs.size() <= operands.back()) return {};
+  return operands;
 }
 
 class Tables {

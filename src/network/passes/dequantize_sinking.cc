@@ -6,7 +6,6 @@
 //   Q(Concat(DQ(x)..)) ->  QLinearConcat(x..)
 // All give the bits they gave before.
 #include <algorithm>
-#include <set>
 
 #include "network/pass.h"
 #include "network/passes/quantization.h"
@@ -17,11 +16,11 @@ namespace {
 // Whether a node only moves or selects the values of its first input, so that any increasing function may be applied
 // behind instead; its other inputs are shapes and indices.
 bool moves_values(const Node& node) {
-  static const std::set<std::string> movers = {
+  constexpr std::string_view movers[] = {
       "Reshape", "Flatten", "Squeeze", "Unsqueeze",    "Transpose",    "Identity", "Slice",    "Gather",
       "Split",   "Expand",  "Tile",    "DepthToSpace", "SpaceToDepth", "MaxPool",  "GatherND", "GatherElements"};
   if (!node.desc.domain.empty()) return false;
-  if (movers.contains(node.desc.op)) return true;
+  if (std::ranges::find(movers, node.desc.op) != std::end(movers)) return true;
   if (node.desc.op != "Resize") return false;
   const auto mode = node.desc.text("mode", "nearest");
   const auto transformation = node.desc.text("coordinate_transformation_mode", "half_pixel");
@@ -29,11 +28,11 @@ bool moves_values(const Node& node) {
 }
 
 bool is_function(const Node& node) {
-  static const std::set<std::string> functions = {
-      "Relu", "LeakyRelu", "Sigmoid",  "Tanh", "HardSigmoid", "HardSwish", "Elu",  "Selu",
-      "Celu", "Softplus",  "Softsign", "Mish", "Gelu",        "Swish",     "Clip", "Exp",
-      "Abs",  "Neg",       "Sqrt",     "Erf",  "Reciprocal",  "Log"};
-  return node.desc.domain.empty() && functions.contains(node.desc.op);
+  constexpr std::string_view functions[] = {"Relu", "LeakyRelu", "Sigmoid",    "Tanh",     "HardSigmoid", "HardSwish",
+                                            "Elu",  "Selu",      "Celu",       "Softplus", "Softsign",    "Mish",
+                                            "Gelu", "Swish",     "Clip",       "Exp",      "Abs",         "Neg",
+                                            "Sqrt", "Erf",       "Reciprocal", "Log"};
+  return node.desc.domain.empty() && std::ranges::find(functions, node.desc.op) != std::end(functions);
 }
 
 class Sinking {

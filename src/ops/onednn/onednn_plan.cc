@@ -2,15 +2,26 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
+
+#include "core/hash.h"
 #include "device/onednn.h"
 
 namespace convoy::ops::onednn {
 
 using convoy::onednn::cpu_engine;
 using convoy::onednn::data_type_of;
+using convoy::onednn::ended;
 using convoy::onednn::OmpThreads;
+using convoy::onednn::used;
 
 namespace {
+
+std::uint64_t kind_of_use(std::string_view name, std::string_view implementation) {
+  Hash hash;
+  hash.add(name, implementation);
+  return hash.value();
+}
 
 class PrimitivePlan final : public OpPlan {
  public:
@@ -27,6 +38,12 @@ class PrimitivePlan final : public OpPlan {
 
   Result<void> execute(std::span<const void* const> inputs, std::span<void* const> outputs,
                        const ExecContext& context) const override {
+    if (ended()) {
+      return Error{ErrorCode::unsupported,
+                   name_ +
+                       ": the process is exiting and oneDNN's own objects are destroyed; plans made from now on are "
+                       "of our own loops"};
+    }
     const OmpThreads threads(context.team().size());
     try {
       const dnnl::engine& engine = cpu_engine();
@@ -45,6 +62,7 @@ class PrimitivePlan final : public OpPlan {
     } catch (const dnnl::error& error) {
       return Error{ErrorCode::internal, fmt::format("{}: {}", name_, error.message)};
     }
+    if (!executed_.exchange(true, std::memory_order_relaxed)) used(kind_of_use(name_, implementation_) + 1);
     return {};
   }
 
@@ -54,6 +72,7 @@ class PrimitivePlan final : public OpPlan {
   std::string implementation_;
   dnnl::primitive primitive_;
   std::vector<Argument> arguments_;
+  mutable std::atomic<bool> executed_ = false;
 };
 
 }  // namespace
@@ -69,13 +88,15 @@ dnnl::memory::desc memory_desc(const TensorDesc& desc) {
 
 Result<std::unique_ptr<OpPlan>> make_plan(const std::string& name, int threads, std::vector<Argument> arguments,
                                           const CreatePrimitive& create) {
+  if (ended()) return Error{ErrorCode::unsupported, fmt::format("onednn.{}: the process is exiting", name)};
   const OmpThreads omp_threads(threads);
   try {
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     const dnnl::primitive_desc description = create(cpu_engine(), attributes);
-    return std::unique_ptr<OpPlan>(
-        std::make_unique<PrimitivePlan>("onednn." + name, description, std::move(arguments)));
+    auto plan = std::make_unique<PrimitivePlan>("onednn." + name, description, std::move(arguments));
+    used(kind_of_use("onednn." + name, description.impl_info_str()));
+    return std::unique_ptr<OpPlan>(std::move(plan));
   } catch (const dnnl::error& error) {
     return Error{ErrorCode::unsupported, fmt::format("onednn.{}: {}", name, error.message)};
   }
