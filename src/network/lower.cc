@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "convert/convert.h"
+#include "core/shared_bytes.h"
 #include "network/assign/in_place.h"
 #include "network/conv_node.h"
 #include "network/infer.h"
@@ -434,8 +435,13 @@ class Lowering {
     }
     for (int slot : result_.export_slots) used(slot, step_count());
     for (const OutputCopy& copy : p.copies) used(copy.slot, step_count());
-    for (const Slot& slot : p.slots) {
-      if (slot.home == Home::constant) p.weight_bytes += static_cast<std::size_t>(slot.constant.desc.bytes());
+    for (Slot& slot : p.slots) {
+      if (slot.home != Home::constant) continue;
+      const auto bytes = static_cast<std::size_t>(slot.constant.desc.bytes());
+      p.weight_bytes += bytes;
+      if (!makes_steps_) continue;
+      // Passes make them anew for every size.
+      slot.constant.data = std::const_pointer_cast<std::byte>(shared_bytes(slot.constant.data, bytes));
     }
     for (const auto& [value, slots] : slots_) {
       for (const int slot : slots) {

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstring>
 
 #include "convoy/host_tensor.h"
+#include "core/shared_bytes.h"
 #include "ops/rows.h"
 #include "ops/support.h"
 
@@ -19,7 +21,7 @@ struct Wide {
   DataType type = DataType::f16;
   std::int64_t elements = 0;
   std::size_t offset = 0;
-  std::shared_ptr<std::byte> constant;
+  std::shared_ptr<const std::byte> constant;
 };
 
 std::int64_t elements_in_memory(const TensorDesc& desc) {
@@ -118,12 +120,14 @@ Result<std::unique_ptr<OpPlan>> plan_in_f32(const Operator& op, const NodeDesc& 
     Wide wide = make_wide(input.desc, i, input.constant == nullptr);
     if (input.constant != nullptr) {
       const std::size_t size = std::max<std::size_t>(wide.elements * sizeof(float), 64);
-      wide.constant = allocate_aligned(size);
-      if (wide.constant == nullptr) {
+      std::shared_ptr<std::byte> widened = allocate_aligned(size);
+      if (widened == nullptr) {
         return Error{ErrorCode::out_of_memory,
                      fmt::format("{}: no memory for input {} as f32 ({} bytes)", node.op, i, size)};
       }
-      widen(wide, vectors, input.constant, reinterpret_cast<float*>(wide.constant.get()), 0, wide.elements);
+      std::memset(widened.get(), 0, 64);  // of a few elements the rest
+      widen(wide, vectors, input.constant, reinterpret_cast<float*>(widened.get()), 0, wide.elements);
+      wide.constant = shared_bytes(std::move(widened), size);
       input.constant = wide.constant.get();
     }
     in.push_back(std::move(wide));

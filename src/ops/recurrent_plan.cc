@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "convoy/host_tensor.h"
+#include "core/shared_bytes.h"
 #include "ops/panel_product.h"
 #include "ops/recurrent.h"
 #include "ops/row_functions.h"
@@ -58,16 +60,18 @@ class RecurrentPlan final : public OpPlan {
   Result<void> prepare(std::span<const Input> inputs) {
     for (const int index : {kW, kR}) {
       if (inputs[index].constant == nullptr) continue;
-      auto& packed = index == kW ? packed_w_ : packed_r_;
       const std::int64_t count = std::max<std::int64_t>(kPanel, packed_elements(depth_of(index)));
-      packed = allocate_aligned(static_cast<std::size_t>(count) * sizeof(T));
+      const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
+      std::shared_ptr<std::byte> packed = allocate_aligned(bytes);
       if (packed == nullptr) {
         return Error{ErrorCode::out_of_memory,
                      fmt::format("{}: no memory for packed weights ({} elements)", op_, count)};
       }
+      std::memset(packed.get(), 0, bytes);  // where panels have gaps, they are the same
       pack(static_cast<const T*>(inputs[index].constant), reinterpret_cast<T*>(packed.get()), depth_of(index), 0,
            r_.directions * panels());
-      retained_ += static_cast<std::size_t>(count) * sizeof(T);
+      (index == kW ? packed_w_ : packed_r_) = shared_bytes(std::move(packed), bytes);
+      retained_ += bytes;
     }
     const auto take = [&](std::int64_t count) {
       const std::int64_t at = parts_.end;
@@ -500,7 +504,7 @@ class RecurrentPlan final : public OpPlan {
   const RowFunctions* functions_ = nullptr;
   Split split_;
   Parts parts_;
-  std::shared_ptr<std::byte> packed_w_, packed_r_;
+  std::shared_ptr<const std::byte> packed_w_, packed_r_;
   std::size_t retained_ = 0;
 };
 

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <unordered_map>
 
 #include "convoy/host_tensor.h"
 #include "core/epilogue.h"
+#include "core/shared_bytes.h"
 #include "core/stages.h"
 #include "engines/onednn/request.h"
 
@@ -152,14 +154,16 @@ class ConvolutionPlan final : public ConvPlan, public HasStages {
         std::find_if(inputs_.begin(), inputs_.end(), [](const Input& i) { return i.source == Source::w; });
     if (weights == nullptr || input == inputs_.end()) return {};
     packed_bytes_ = input->desc.get_size();
-    packed_ = allocate_aligned(packed_bytes_);
+    std::shared_ptr<std::byte> packed = allocate_aligned(packed_bytes_);
     const auto scratch = allocate_aligned(scratch_bytes_);
-    if (!packed_ || (scratch_bytes_ > 0 && !scratch)) {
+    if (!packed || (scratch_bytes_ > 0 && !scratch)) {
       return Error{ErrorCode::out_of_memory, fmt::format("{} bytes for packed weights can't be had", packed_bytes_)};
     }
     dnnl::stream stream(cpu_engine());
-    input->reorder->run(stream, weights, packed_.get(), scratch.get());
+    std::memset(packed.get(), 0, packed_bytes_);  // where a format has gaps, they are the same
+    input->reorder->run(stream, weights, packed.get(), scratch.get());
     stream.wait();
+    packed_ = shared_bytes(std::move(packed), packed_bytes_);
     return {};
   }
 
@@ -282,7 +286,7 @@ class ConvolutionPlan final : public ConvPlan, public HasStages {
   dnnl::primitive primitive_;
   std::vector<Input> inputs_;
   Output output_;
-  std::shared_ptr<std::byte> packed_;
+  std::shared_ptr<const std::byte> packed_;
   std::size_t packed_bytes_ = 0;
   std::size_t scratch_bytes_ = 0;
   std::size_t workspace_bytes_ = 0;

@@ -5,6 +5,7 @@
 
 #include "convoy/host_tensor.h"
 #include "core/epilogue.h"
+#include "core/shared_bytes.h"
 #include "core/stages.h"
 #include "engines/reference/evaluator.h"
 
@@ -32,7 +33,7 @@ void zero_channel_padding(const TensorDesc& desc, const reference::Placement& ou
 
 class ReferencePlan final : public ConvPlan, public HasStages {
  public:
-  ReferencePlan(ConvProblem problem, std::shared_ptr<std::byte> weights)
+  ReferencePlan(ConvProblem problem, std::shared_ptr<const std::byte> weights)
       : problem_(std::move(problem)), weights_(std::move(weights)) {}
 
   Candidate candidate() const override { return {engine_name, {}}; }
@@ -55,7 +56,7 @@ class ReferencePlan final : public ConvPlan, public HasStages {
 
  private:
   ConvProblem problem_;
-  std::shared_ptr<std::byte> weights_;
+  std::shared_ptr<const std::byte> weights_;
 };
 
 class ReferenceEngine final : public Engine {
@@ -75,14 +76,15 @@ class ReferenceEngine final : public Engine {
 
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues&,
                                          const PlanRequest& request) const override {
-    std::shared_ptr<std::byte> weights;
+    std::shared_ptr<const std::byte> weights;
     if (request.constant_weights != nullptr && problem.pass != Pass::wgrad) {
       const std::size_t bytes = problem.w.bytes();
-      weights = allocate_aligned(bytes);
-      if (!weights) {
+      std::shared_ptr<std::byte> copy = allocate_aligned(bytes);
+      if (!copy) {
         return Error{ErrorCode::out_of_memory, "w: can't allocate " + std::to_string(bytes) + " bytes for its copy"};
       }
-      std::memcpy(weights.get(), request.constant_weights, bytes);
+      std::memcpy(copy.get(), request.constant_weights, bytes);
+      weights = shared_bytes(std::move(copy), bytes);
     }
     return std::unique_ptr<ConvPlan>(std::make_unique<ReferencePlan>(problem, std::move(weights)));
   }

@@ -1,8 +1,10 @@
 #include "engines/cpu/common/packed_plan.h"
 
+#include <cstring>
 #include <utility>
 
 #include "core/epilogue.h"
+#include "core/shared_bytes.h"
 #include "core/workspace.h"
 
 namespace convoy::cpu {
@@ -22,12 +24,15 @@ PackedPlan::PackedPlan(ConvProblem problem, Candidate candidate, int threads, st
 
 Result<void> PackedPlan::keep(const void* weights) {
   if (weights == nullptr || packed_bytes_ == 0) return {};
-  kept_ = allocate_aligned(packed_bytes_);
-  if (!kept_) {
+  std::shared_ptr<std::byte> packed = allocate_aligned(packed_bytes_);
+  if (!packed) {
     return Error{ErrorCode::out_of_memory,
                  "packed weights of " + print(candidate_) + " need " + std::to_string(packed_bytes_) + " bytes"};
   }
-  pack(weights, kept_.get(), nullptr);
+  constexpr std::size_t kRounding = 64;
+  std::memset(packed.get() + packed_bytes_ - kRounding, 0, kRounding);
+  pack(weights, packed.get(), nullptr);
+  kept_ = shared_bytes(std::move(packed), packed_bytes_);
   return {};
 }
 

@@ -20,7 +20,8 @@ class PackedPlan : public ConvPlan, public HasStages {
   PackedPlan(ConvProblem problem, Candidate candidate, int threads, std::size_t packed_bytes,
              std::size_t scratch_bytes);
 
-  // Packs constant weights into the plan; does nothing when `weights` is null. Call once, before the plan is shared.
+  // Packs constant weights; does nothing when `weights` is null. Plans that pack them alike share them. Call once,
+  // before the plan is shared.
   Result<void> keep(const void* weights);
 
   Candidate candidate() const override { return candidate_; }
@@ -46,7 +47,7 @@ class PackedPlan : public ConvPlan, public HasStages {
   int threads_;
   std::size_t packed_bytes_;
   std::size_t scratch_bytes_;
-  std::shared_ptr<std::byte> kept_;
+  std::shared_ptr<const std::byte> kept_;
 };
 
 // A plan of that kind, made from `args`, that keeps constant weights.

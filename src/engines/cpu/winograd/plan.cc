@@ -105,7 +105,8 @@ class WinogradPlan final : public PackedPlan {
     return (b.split_chunks ? v : v * s.threads) + s.points * m_point(s, b) * s.threads;
   }
 
-  // Of one vector of output channels: where its panel starts in a group's weights and how wide it is.
+  // Of one vector of output channels: where its panel starts in a group's weights and how wide it is. Panels are pairs
+  // of vectors, each with all its points, whatever the blocking: sizes of a network share them.
   struct PanelAt {
     std::int64_t offset;  // of point 0, c 0, the vector's first lane
     std::int64_t point;   // floats between points
@@ -113,13 +114,9 @@ class WinogradPlan final : public PackedPlan {
   };
   PanelAt panel_of(std::int64_t vector) const {
     const WinogradSize& s = shape_.size;
-    const std::int64_t first = vector / blocking_.chunk_vectors * blocking_.chunk_vectors;
-    const std::int64_t count = std::min(blocking_.chunk_vectors, s.vectors - first);
-    const std::int64_t in_chunk = vector - first;
-    const std::int64_t width = (in_chunk / 2 * 2 + 1 < count ? 2 : 1) * s.lanes;
-    return {
-        s.points * s.reduction * s.lanes * first + s.reduction * s.lanes * (in_chunk / 2 * 2) + in_chunk % 2 * s.lanes,
-        s.reduction * s.lanes * count, width};
+    const std::int64_t pair = vector / 2 * 2;
+    const std::int64_t width = (pair + 1 < s.vectors ? 2 : 1) * s.lanes;
+    return {s.points * s.reduction * s.lanes * pair + vector % 2 * s.lanes, s.reduction * width, width};
   }
 
   void pack(const void* weights, void* packed, ThreadTeam* team) const override {
@@ -252,14 +249,14 @@ class WinogradPlan final : public PackedPlan {
     product.tiles = count;
     product.reduction = s.reduction;
     product.m_tile = vectors * s.lanes;
-    product.u = run.packed + group * group_weights(s) + s.points * s.reduction * s.lanes * first;
+    const Real* const weights = run.packed + group * group_weights(s) + s.points * s.reduction * s.lanes * first;
     for (std::int64_t point = 0; point < s.points; ++point) {
       product.v = v + point * v_point(s, blocking_);
       for (std::int64_t panel = 0; panel < vectors; panel += 2) {
         product.panel_vectors = panel + 1 < vectors ? 2 : 1;
         product.m = m + point * m_point(s, blocking_) + panel * s.lanes;
+        product.u = weights + s.reduction * s.lanes * (s.points * panel + point * product.panel_vectors);
         kernels_.product(&product);
-        product.u += s.reduction * s.lanes * product.panel_vectors;
       }
     }
     WinogradOutputOf<Real> out{};
