@@ -11,7 +11,7 @@ help:
 	@echo 'make test           build and run every test'
 	@echo 'make test-full      the long property tests (10,000 problems an engine), result in bench/results'
 	@echo 'make test-sanitize  tests and conformance cases under the address and undefined-behaviour sanitizers'
-	@echo 'make test-threads   plan cache (64 threads) and tuning database (8 processes) under the thread sanitizer'
+	@echo 'make test-threads   plan cache (64 threads), network sessions (8) and tuning database (8 processes) under the thread sanitizer'
 	@echo 'make build          the program, at build/bin/convoy, and libconvoy.so'
 	@echo 'make install        program, library, examples and docs, to PREFIX=/usr/local'
 	@echo 'make bench          networks beside ONNX Runtime and OpenVINO, result in bench/results'

@@ -3,8 +3,8 @@
  * header, <convoy/all.h>.)
  *
  * - Every function that can fail returns a convoy_status; convoy_error() is then the sentence that says why.
- * - Handles are immutable once made and may be used from any number of threads at once (but for sessions of networks);
- *   destroy takes null.
+ * - Handles are immutable once made and may be used from any number of threads at once; destroy takes null. (Only
+ *   convoy_session_run leaves something in its session: what convoy_session_output says.)
  * - Text that is returned belongs to the handle it was asked of and lives as long.
  * - Structs begin with `size`: set it to sizeof the struct (CONVOY_..._INIT does). Fields may be added at the end.
  * - The CUDA context that is current on the calling thread is current again when a function returns.
@@ -312,8 +312,11 @@ typedef struct convoy_shape {
   const int64_t* dims;
 } convoy_shape;
 
-/* A network made ready for input sizes: engines chosen, weights packed, memory planned. One thread may use a session at
- * a time; a network may have any number of them. */
+/* A network made ready for input sizes: engines chosen, weights packed, memory planned. Any number of threads may run
+ * it at once, with convoy_session_execute. So many runs go on side by side as the processor has threads for (those it
+ * has by convoy_options.threads), the others wait: for throughput threads = 1 and as many callers as processors. Each
+ * run has memory of its own, which is made when runs need it, and kept. Sessions of one network share weights that they
+ * pack alike. */
 typedef struct convoy_session convoy_session;
 
 /* `shapes` has one of each input, in their order; null: what the inputs propose. Of `options`, which may be null, all
@@ -339,11 +342,18 @@ convoy_status convoy_network_tune(const convoy_network* network, const convoy_sh
                                   const void* const* inputs, size_t input_count, const convoy_options* options,
                                   int32_t again, convoy_progress_callback progress, void* user);
 
-/* `inputs` has a pointer to each input's values: row-major, packed, of the type and sizes prepared for. They are read
- * in place where they are aligned to 64 bytes, else copied first. */
+/* What a run made. */
+typedef struct convoy_results convoy_results;
+
+/* Runs it. `inputs` has a pointer to each input's values: row-major, packed, of the type and sizes prepared for. They
+ * are read in place where they are aligned to 64 bytes, else copied first. The results may outlive the session. */
+convoy_status convoy_session_execute(const convoy_session* session, const void* const* inputs, size_t input_count,
+                                     convoy_results** results);
+void convoy_results_destroy(convoy_results* results);
+
+/* The same for who runs it on one thread at a time: the results stay in the session until its next run. */
 convoy_status convoy_session_run(convoy_session* session, const void* const* inputs, size_t input_count);
 
-/* An output of the last run. What it points to lives until the session's next run. */
 typedef struct convoy_output {
   size_t size;
   const char* type; /* "f32" */
@@ -354,22 +364,27 @@ typedef struct convoy_output {
 } convoy_output;
 #define CONVOY_OUTPUT_INIT \
   { sizeof(convoy_output), 0, 0, 0, 0, 0 }
+/* An output. What it points to lives as long as the results. */
+convoy_status convoy_results_output(const convoy_results* results, size_t index, convoy_output* output);
+/* One of the last convoy_session_run. */
 convoy_status convoy_session_output(const convoy_session* session, size_t index, convoy_output* output);
 
 /* What it takes. */
 typedef struct convoy_session_info {
   size_t size;
   size_t steps;
-  double seconds; /* of the last run; 0 before */
-  int64_t activation_bytes;
+  double seconds;           /* of the run that ended last; 0 before */
+  int64_t activation_bytes; /* of one run */
   int64_t weight_bytes;
-  int64_t workspace_bytes;
+  int64_t workspace_bytes; /* of one run */
   const char* warnings;    /* a line each: rules that matched no convolution, or decided nothing; what was decided
                             * otherwise than a plan says; null: none */
   const char* batch_parts; /* as convoy_options has it: "whole" ... With parts the steps are those of one */
+  /* The most runs that have gone on side by side, at least 1: activations and workspace are there so many times. */
+  int32_t runs_at_once;
 } convoy_session_info;
 #define CONVOY_SESSION_INFO_INIT \
-  { sizeof(convoy_session_info), 0, 0.0, 0, 0, 0, 0, 0 }
+  { sizeof(convoy_session_info), 0, 0.0, 0, 0, 0, 0, 0, 0 }
 convoy_status convoy_session_describe(const convoy_session* session, convoy_session_info* info);
 
 /* One step, in the order of execution. */
@@ -382,7 +397,7 @@ typedef struct convoy_step {
   const char* reason;       /* why a convolution runs on it: "heuristic", "stored", "rule '...'"; else null */
   const char* warnings;     /* of the choice, a line each: a rule that fell back; null: none */
   const char* output_shape; /* "1x64x56x56 nhwc" */
-  double seconds;           /* of the last run, the mean of its parts; 0 before */
+  double seconds;           /* of the run that ended last, the mean of its parts; 0 before */
   int32_t threads;          /* that it runs on: the session's, or 1 where it is tiny */
 } convoy_step;
 #define CONVOY_STEP_INIT \

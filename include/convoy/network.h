@@ -1,4 +1,6 @@
-// Networks: an ONNX model, made ready for concrete input sizes and run.
+// Networks: an ONNX model, made ready for concrete input sizes and run. Before and after main as
+// convoy/plan_cache.h says it of convolutions: networks may be loaded, prepared, run and tuned as long as the process
+// runs code; only sessions with onednn.* steps return `unsupported` once oneDNN's own statics are destroyed.
 #pragma once
 
 #include <map>
@@ -29,7 +31,7 @@ struct NetworkValue {
 
 // What the memory of activations and weights is to be, in plans that `how` "global" makes; other ways don't take one.
 struct MemoryGoal {
-  std::optional<std::int64_t> activation_limit;  // bytes of Session::activation_bytes()
+  std::optional<std::int64_t> activation_limit;  // bytes of Session::activation_bytes(), of all runs at once
   std::optional<std::int64_t> weight_limit;      // bytes of Session::weight_bytes()
   bool least = false;                            // of activations as few as possible, and then the least time
   double weight = 0;   // of activation bytes over the least there are, beside seconds over the least there are; 0: none
@@ -94,6 +96,7 @@ struct NetworkOptions {
   // The caller's threads, as many as `threads`; null: OpenMP's. Sessions run on them, measuring doesn't. oneDNN has
   // threads of its own, OpenMP's in any case: selection.filter.engines = "!onednn.*" keeps convolutions from it.
   std::shared_ptr<ThreadTeam> team;
+  bool team_serves_several = false;  // several threads may be in its run() at once; else a session runs once at a time
 };
 
 // One step of a prepared network, in execution order, for reports.
@@ -147,7 +150,10 @@ struct RunTrace {
   double seconds = 0;
 };
 
-// A network for concrete input shapes: immutable plan plus the memory one run needs; one run at a time.
+// A network for concrete input shapes. Any number of threads may run it at once: they share its steps and their packed
+// weights, and each run has memory of its own. So many go on side by side as the processor has threads for (its
+// logical_cpus by NetworkOptions::threads), the others wait: for throughput threads = 1 and as many callers as there
+// are processors. Memory for runs is made as runs need it, and kept.
 class Session {
  public:
   virtual ~Session() = default;
@@ -164,9 +170,11 @@ class Session {
   virtual std::vector<ActivationBuffer> activations() const = 0;
   // What preparing it had to decide otherwise than its plan says, and why.
   virtual const std::vector<std::string>& remarks() const = 0;
-  virtual std::size_t activation_bytes() const = 0;  // of the memory plan
+  virtual std::size_t activation_bytes() const = 0;  // of the memory plan: of one run
   virtual std::size_t weight_bytes() const = 0;
-  virtual std::size_t workspace_bytes() const = 0;
+  virtual std::size_t workspace_bytes() const = 0;  // of one run
+  // The most runs that have gone on side by side, at least 1: activations and workspace are there so many times.
+  virtual int runs_at_once() const = 0;
 };
 
 // A convolution of a network and the candidates that a session holds plans of.
@@ -178,8 +186,9 @@ struct ConvolutionCandidates {
 // A session that can be switched between candidates, for comparing them where they run.
 class SwitchableSession : public Session {
  public:
-  // From the next run on, every step with the i-th problem that it was prepared with runs on this candidate of it. At
-  // first all run on their candidate 0, which is the one that steps() names, with SelectedBy::given.
+  // While nothing runs. From the next run on, every step with the i-th problem that it was prepared with runs on this
+  // candidate of it. At first all run on their candidate 0, which is the one that steps() names, with
+  // SelectedBy::given.
   virtual void use(std::size_t i, std::size_t candidate) = 0;
 };
 

@@ -79,7 +79,7 @@ class SessionInfo(ctypes.Structure):
 
     _fields_ = [("size", c_size_t), ("steps", c_size_t), ("seconds", c_double), ("activation_bytes", c_int64),
                 ("weight_bytes", c_int64), ("workspace_bytes", c_int64), ("warnings", c_char_p),
-                ("batch_parts", c_char_p)]
+                ("batch_parts", c_char_p), ("runs_at_once", c_int32)]
 
 
 class Step(ctypes.Structure):
@@ -134,6 +134,8 @@ _CHECKED = {
     "convoy_network_plan": [c_void_p, POINTER(Shape), c_size_t, POINTER(Options), TextCallback, c_void_p],
     "convoy_network_tune": [c_void_p, POINTER(Shape), c_size_t, POINTER(c_void_p), c_size_t, POINTER(Options), c_int32,
                             ProgressCallback, c_void_p],
+    "convoy_session_execute": [c_void_p, POINTER(c_void_p), c_size_t, _HANDLE],
+    "convoy_results_output": [c_void_p, c_size_t, POINTER(Output)],
     "convoy_session_run": [c_void_p, POINTER(c_void_p), c_size_t],
     "convoy_session_output": [c_void_p, c_size_t, POINTER(Output)],
     "convoy_session_describe": [c_void_p, POINTER(SessionInfo)],
@@ -162,6 +164,7 @@ _PLAIN = {
     "convoy_network_inputs": (c_size_t, [c_void_p]),
     "convoy_network_outputs": (c_size_t, [c_void_p]),
     "convoy_session_destroy": (None, [c_void_p]),
+    "convoy_results_destroy": (None, [c_void_p]),
 }
 
 

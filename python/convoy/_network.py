@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import collections
+import concurrent.futures
 import ctypes
 import dataclasses
 import os
@@ -57,11 +58,13 @@ def _shapes(shapes: Optional[List[Tuple[int, ...]]]) -> Tuple[Any, int]:
 
 
 class Session:
-    """A network made ready for sizes. It runs once at a time: others that call it meanwhile wait."""
+    """A network made ready for sizes. Any number of threads may run it at once.
+
+    So many runs go on side by side as the processor has threads for, those it has by `threads`; the others wait.
+    """
 
     def __init__(self, network: "Network", shapes: Optional[List[Tuple[int, ...]]], options: _c.Options) -> None:
         self.network = network
-        self._lock = threading.Lock()
         self._shapes = shapes
         given, count = _shapes(shapes)
         self._handle = _c.handle(self, _c.library.convoy_session_destroy, _c.library.convoy_session_create,
@@ -77,25 +80,29 @@ class Session:
 
     @property
     def seconds(self) -> float:
-        """Of the last run; 0: before."""
+        """Of the run that ended last; 0: before."""
         return float(self._info().seconds)
 
     @property
     def memory(self) -> Dict[str, int]:
-        """Bytes of activations, weights and workspace."""
+        """Bytes of activations, weights and workspace. Of activations and workspace those of one run: `runs_at_once` times that."""
         info = self._info()
         return {"activations": info.activation_bytes, "weights": info.weight_bytes, "workspace": info.workspace_bytes}
+
+    @property
+    def runs_at_once(self) -> int:
+        """The most runs that have gone on side by side, at least 1; memory for so many is kept."""
+        return int(self._info().runs_at_once)
 
     def steps(self) -> List[Step]:
         """In the order in which they are run."""
         found = []
-        with self._lock:
-            for index in range(self._info().steps):
-                s = _c.sized(_c.Step)
-                _c.call(_c.library.convoy_session_step, self._handle, index, byref(s))
-                found.append(Step(s.kind.decode(), s.nodes.decode(), s.engine.decode(), _c.decoded(s.problem),
-                                  _c.decoded(s.reason), tuple(_c.lines(s.warnings)), s.output_shape.decode(), s.seconds,
-                                  s.threads))
+        for index in range(self._info().steps):
+            s = _c.sized(_c.Step)
+            _c.call(_c.library.convoy_session_step, self._handle, index, byref(s))
+            found.append(Step(s.kind.decode(), s.nodes.decode(), s.engine.decode(), _c.decoded(s.problem),
+                              _c.decoded(s.reason), tuple(_c.lines(s.warnings)), s.output_shape.decode(), s.seconds,
+                              s.threads))
         return found
 
     def run(self, inputs: Mapping[str, Any]) -> Dict[str, numpy.ndarray]:
@@ -109,17 +116,32 @@ class Session:
         return self._run(arrays)
 
     def _run(self, arrays: List[_arrays.Array]) -> Dict[str, numpy.ndarray]:
-        with self._lock:
-            _c.call(_c.library.convoy_session_run, self._handle, _pointers(arrays), len(arrays))
-            return {value.name: self._output(index) for index, value in enumerate(self.network.outputs)}
+        results = c_void_p()
+        _c.call(_c.library.convoy_session_execute, self._handle, _pointers(arrays), len(arrays), byref(results))
+        try:
+            return {value.name: _output(results, index) for index, value in enumerate(self.network.outputs)}
+        finally:
+            _c.library.convoy_results_destroy(results)
 
-    def _output(self, index: int) -> numpy.ndarray:
-        output = _c.sized(_c.Output)
-        _c.call(_c.library.convoy_session_output, self._handle, index, byref(output))
-        dims = tuple(output.dims[: output.rank])
-        made = numpy.empty(dims, _arrays.numpy_type(output.type.decode()))
-        ctypes.memmove(made.ctypes.data, output.data, output.bytes)
-        return made
+
+def _output(results: c_void_p, index: int) -> numpy.ndarray:
+    output = _c.sized(_c.Output)
+    _c.call(_c.library.convoy_results_output, results, index, byref(output))
+    dims = tuple(output.dims[: output.rank])
+    made = numpy.empty(dims, _arrays.numpy_type(output.type.decode()))
+    ctypes.memmove(made.ctypes.data, output.data, output.bytes)
+    return made
+
+
+class _Preparing(concurrent.futures.Future):  # type: ignore[type-arg]
+    """A session, once it is prepared. In a forked process nobody prepares what its parent had begun."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._process = os.getpid()
+
+    def lost(self) -> bool:
+        return not self.done() and self._process != os.getpid()
 
 
 _nowhere = (ctypes.c_char * 64)()
@@ -152,6 +174,8 @@ class Network:
                 on one thread. None: as the plan that is obeyed says, else what is predicted to take least.
                 Session.batch_parts says which
     sessions    for how many combinations of sizes it stays prepared
+
+    Any number of threads may use it at once.
     """
 
     def __init__(self, model: Union[str, bytes, "os.PathLike[str]"], *, external_data: Optional[str] = None,
@@ -182,7 +206,7 @@ class Network:
         self.inputs = self._values(library.convoy_network_inputs, library.convoy_network_input)
         self.outputs = self._values(library.convoy_network_outputs, library.convoy_network_output)
         self._most = sessions
-        self._sessions: "collections.OrderedDict[Any, Session]" = collections.OrderedDict()
+        self._sessions: "collections.OrderedDict[Any, _Preparing]" = collections.OrderedDict()
         self._lock = threading.Lock()
 
     def _values(self, count: Any, describe: Any) -> Tuple[Value, ...]:
@@ -288,16 +312,37 @@ class Network:
         return tuple(tuple(int(size) for size in dims) for dims in shapes)
 
     def _session(self, shapes: Optional[Tuple[Tuple[int, ...], ...]]) -> Session:
-        with self._lock:
-            found = self._sessions.get(shapes)
-            if found is not None:
+        """Prepared once, whoever asks for it; meanwhile others find theirs."""
+        while True:
+            with self._lock:
+                found = self._sessions.get(shapes)
+                if found is None or found.lost():
+                    made = found = self._sessions[shapes] = _Preparing()
+                else:
+                    made = None
                 self._sessions.move_to_end(shapes)
-                return found
-            made = Session(self, None if shapes is None else list(shapes), self._options)
-            self._sessions[shapes] = made
+            if made is not None:
+                self._prepare(shapes, made)
+            try:
+                return found.result()  # type: ignore[no-any-return]
+            except concurrent.futures.CancelledError:
+                continue  # who prepared it was interrupted
+
+    def _prepare(self, shapes: Optional[Tuple[Tuple[int, ...], ...]], made: _Preparing) -> None:
+        try:
+            made.set_result(Session(self, None if shapes is None else list(shapes), self._options))
+        except BaseException as error:
+            with self._lock:
+                if self._sessions.get(shapes) is made:
+                    del self._sessions[shapes]
+            if not isinstance(error, Exception):
+                made.cancel()
+                raise
+            made.set_exception(error)
+            return
+        with self._lock:
             while len(self._sessions) > self._most:
                 self._sessions.popitem(last=False)
-            return made
 
     def run(self, inputs: Mapping[str, Any]) -> Dict[str, numpy.ndarray]:
         """The outputs, by name, for inputs by name."""
@@ -306,6 +351,8 @@ class Network:
 
     def steps(self, shapes: Shapes = None) -> List[Step]:
         """Of the session that was used last; of `shapes` where they are given."""
-        if shapes is None and self._sessions:
-            return next(reversed(self._sessions.values())).steps()
+        with self._lock:
+            last = next(reversed(self._sessions.values()), None) if shapes is None else None
+        if last is not None and not last.lost():
+            return last.result().steps()  # type: ignore[no-any-return]
         return self.prepare(shapes).steps()

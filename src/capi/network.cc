@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +27,10 @@ struct convoy_network {
   std::vector<std::vector<const char*>> input_dim_names, output_dim_names;
 };
 
+struct convoy_results {
+  std::vector<HostTensor> outputs;
+};
+
 struct convoy_session {
   std::unique_ptr<TuningDatabase> database;  // which a session may ask again, where sizes depend on values
   std::unique_ptr<Session> session;
@@ -33,8 +38,9 @@ struct convoy_session {
   std::vector<std::string> problems, reasons, warnings;  // of each step
   std::string rule_warnings;                             // lines
   std::string parts;                                     // of the batch
-  std::vector<HostTensor> outputs;                       // of the last run
-  RunStatistics statistics;
+  std::unique_ptr<convoy_results> results;               // of the last convoy_session_run
+  mutable std::mutex mutex;                              // guards `statistics`
+  mutable RunStatistics statistics;                      // of the run that ended last
 };
 
 namespace {
@@ -71,6 +77,19 @@ Result<void> describe(const std::vector<NetworkValue>& values, const std::vector
   filled.dim_names = dim_names[index].data();
   filled.proposed_dims = from.proposed_dims.empty() ? from.dims.data() : from.proposed_dims.data();
   return write_struct(value, filled, "convoy_value");
+}
+
+Result<void> describe(std::span<const HostTensor> outputs, std::size_t index, const char* what, convoy_output* output) {
+  CONVOY_CHECK(present(output, "output"));
+  CONVOY_CHECK(in_range(index, outputs.size(), what));
+  const HostTensor& from = outputs[index];
+  convoy_output filled = CONVOY_OUTPUT_INIT;
+  filled.type = name_of(from.desc.type).data();
+  filled.rank = from.desc.rank();
+  filled.dims = from.desc.dims.data();
+  filled.data = from.data.get();
+  filled.bytes = from.desc.bytes();
+  return write_struct(output, filled, "convoy_output");
 }
 
 // What a network is prepared for where the caller says nothing.
@@ -153,7 +172,8 @@ Result<NetworkOptions> read_network_options(const convoy_options* options, Use u
                       .cpu = chooser.place.request.cpu,
                       .selection = chooser.options,
                       .math = chooser.math,
-                      .team = caller_team(given, chooser.place.request.threads)};
+                      .team = caller_team(given, chooser.place.request.threads),
+                      .team_serves_several = true};
   const std::string_view how = given.how != nullptr ? given.how : "tuned";
   const bool measures = use == Use::tune || made.selection.budget_seconds > 0;
   if (how != "tuned") made.how = how;
@@ -220,6 +240,22 @@ Result<std::vector<std::string>> idle_rules(const std::vector<SelectionRule>& ru
         uses[i].matched == 0 ? "matched no convolution" : "decided nothing, since rules before it match the same"));
   }
   return idle;
+}
+
+Result<std::unique_ptr<convoy_results>> run(const convoy_session& session, const void* const* inputs,
+                                            std::size_t count) {
+  CONVOY_TRY(const std::vector<HostTensor> tensors, read_inputs(session.inputs, inputs, count));
+  auto results = std::make_unique<convoy_results>();
+  RunStatistics statistics;
+  CONVOY_TRY(results->outputs, session.session->run(tensors, &statistics));
+  const std::lock_guard lock(session.mutex);
+  session.statistics = std::move(statistics);
+  return results;
+}
+
+RunStatistics last_run(const convoy_session& session) {
+  const std::lock_guard lock(session.mutex);
+  return session.statistics;
 }
 
 std::string lines(const std::vector<std::string>& texts) { return fmt::format("{}", fmt::join(texts, "\n")); }
@@ -338,30 +374,41 @@ convoy_status convoy_network_tune(const convoy_network* network, const convoy_sh
   });
 }
 
+convoy_status convoy_session_execute(const convoy_session* session, const void* const* inputs, size_t input_count,
+                                     convoy_results** results) {
+  return guarded([&]() -> Result<void> {
+    CONVOY_CHECK(present(results, "results"));
+    *results = nullptr;
+    CONVOY_CHECK(present(session, "session"));
+    CONVOY_TRY(std::unique_ptr<convoy_results> made, run(*session, inputs, input_count));
+    *results = made.release();
+    return {};
+  });
+}
+
+void convoy_results_destroy(convoy_results* results) { delete results; }
+
 convoy_status convoy_session_run(convoy_session* session, const void* const* inputs, size_t input_count) {
   return guarded([&]() -> Result<void> {
     CONVOY_CHECK(present(session, "session"));
-    session->outputs.clear();
-    session->statistics = {};
-    CONVOY_TRY(const std::vector<HostTensor> tensors, read_inputs(session->inputs, inputs, input_count));
-    CONVOY_TRY(session->outputs, session->session->run(tensors, &session->statistics));
+    session->results.reset();
+    CONVOY_TRY(session->results, run(*session, inputs, input_count));
     return {};
+  });
+}
+
+convoy_status convoy_results_output(const convoy_results* results, size_t index, convoy_output* output) {
+  return guarded([&]() -> Result<void> {
+    CONVOY_CHECK(present(results, "results"));
+    return describe(results->outputs, index, "outputs", output);
   });
 }
 
 convoy_status convoy_session_output(const convoy_session* session, size_t index, convoy_output* output) {
   return guarded([&]() -> Result<void> {
     CONVOY_CHECK(present(session, "session"));
-    CONVOY_CHECK(present(output, "output"));
-    CONVOY_CHECK(in_range(index, session->outputs.size(), "outputs of the last run"));
-    const HostTensor& from = session->outputs[index];
-    convoy_output filled = CONVOY_OUTPUT_INIT;
-    filled.type = name_of(from.desc.type).data();
-    filled.rank = from.desc.rank();
-    filled.dims = from.desc.dims.data();
-    filled.data = from.data.get();
-    filled.bytes = from.desc.bytes();
-    return write_struct(output, filled, "convoy_output");
+    const std::span<const HostTensor> none;
+    return describe(session->results ? session->results->outputs : none, index, "outputs of the last run", output);
   });
 }
 
@@ -371,12 +418,13 @@ convoy_status convoy_session_describe(const convoy_session* session, convoy_sess
     CONVOY_CHECK(present(info, "info"));
     convoy_session_info filled = CONVOY_SESSION_INFO_INIT;
     filled.steps = session->session->steps().size();
-    filled.seconds = session->statistics.seconds;
+    filled.seconds = last_run(*session).seconds;
     filled.activation_bytes = static_cast<std::int64_t>(session->session->activation_bytes());
     filled.weight_bytes = static_cast<std::int64_t>(session->session->weight_bytes());
     filled.workspace_bytes = static_cast<std::int64_t>(session->session->workspace_bytes());
     filled.warnings = session->rule_warnings.empty() ? nullptr : session->rule_warnings.c_str();
     filled.batch_parts = session->parts.c_str();
+    filled.runs_at_once = session->session->runs_at_once();
     return write_struct(info, filled, "convoy_session_info");
   });
 }
@@ -389,7 +437,7 @@ convoy_status convoy_session_step(const convoy_session* session, size_t index, c
     CONVOY_CHECK(in_range(index, steps.size(), "steps"));
     const NetworkStep& from = steps[index];
     const bool convolution = from.kind == "conv";
-    const std::vector<double>& seconds = session->statistics.step_seconds;
+    const std::vector<double> seconds = last_run(*session).step_seconds;
     convoy_step filled = CONVOY_STEP_INIT;
     filled.kind = from.kind.c_str();
     filled.nodes = from.nodes.c_str();

@@ -78,6 +78,50 @@ struct CNetwork : testing::Test {
   convoy_session* session = nullptr;
 };
 
+TEST_F(CNetwork, ManyThreadsRunOneSessionEachWithResultsOfItsOwn) {
+  convoy_options options = CONVOY_OPTIONS_INIT;
+  options.threads = 1;
+  ASSERT_EQ(prepare(&options), CONVOY_OK) << convoy_error();
+  constexpr int kThreads = 8;
+  std::vector<std::vector<float>> inputs, expected;
+  for (int t = 0; t < kThreads; ++t) {
+    inputs.push_back(ramp());
+    for (float& value : inputs.back()) value *= static_cast<float>(t + 1);
+    ASSERT_EQ(run(inputs.back().data()), CONVOY_OK) << convoy_error();
+    convoy_output output = CONVOY_OUTPUT_INIT;
+    ASSERT_EQ(convoy_session_output(session, 0, &output), CONVOY_OK);
+    const auto* const values = static_cast<const float*>(output.data);
+    expected.emplace_back(values, values + output.bytes / sizeof(float));
+  }
+  std::atomic<int> wrong = 0;
+  std::vector<convoy_results*> kept(kThreads, nullptr);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int r = 0; r < 10; ++r) {
+        const void* const given[] = {inputs[t].data()};
+        convoy_results_destroy(kept[t]);
+        if (convoy_session_execute(session, given, 1, &kept[t]) != CONVOY_OK) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  convoy_session_info info = CONVOY_SESSION_INFO_INIT;
+  ASSERT_EQ(convoy_session_describe(session, &info), CONVOY_OK);
+  EXPECT_GE(info.runs_at_once, 1);
+  EXPECT_GT(info.seconds, 0);
+  convoy_session_destroy(std::exchange(session, nullptr));  // results outlive it
+  for (int t = 0; t < kThreads; ++t) {
+    convoy_output output = CONVOY_OUTPUT_INIT;
+    ASSERT_EQ(convoy_results_output(kept[t], 0, &output), CONVOY_OK) << convoy_error();
+    ASSERT_EQ(output.bytes, static_cast<std::int64_t>(expected[t].size() * sizeof(float)));
+    EXPECT_EQ(std::memcmp(output.data, expected[t].data(), static_cast<std::size_t>(output.bytes)), 0) << t;
+    EXPECT_EQ(convoy_results_output(kept[t], 1, &output), CONVOY_INVALID_ARGUMENT);
+    convoy_results_destroy(kept[t]);
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
 TEST_F(CNetwork, SaysWhatItTakesAndGives) {
   ASSERT_EQ(convoy_network_inputs(network), 1u);
   ASSERT_EQ(convoy_network_outputs(network), 1u);

@@ -165,6 +165,7 @@ class SessionStep final : public DynamicStep {
  public:
   SessionStep(Graph graph, std::vector<bool> by_value, const PrepareSettings& settings)
       : graph_(std::move(graph)), by_value_(std::move(by_value)), settings_(settings) {
+    if (!settings.options.team) settings_.team = nullptr;  // each run has one of its own
     for (const Node& node : graph_.nodes) convolutions_ += conv_form(node) != nullptr;
   }
 
@@ -219,7 +220,7 @@ class SessionStep final : public DynamicStep {
 
   const Graph graph_;  // its inputs in the order of the step's
   const std::vector<bool> by_value_;
-  const PrepareSettings settings_;
+  PrepareSettings settings_;
   int convolutions_ = 0;
   Kept<Prepared> kept_;
 };

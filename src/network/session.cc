@@ -210,15 +210,23 @@ Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph given_graph, cons
     remarks.push_back(fmt::format("workspace limit {}: {} needs {} bytes; only convolutions can be chosen by it",
                                   *workspace_limit, largest->info.nodes, workspace_of(*largest)));
   }
-  auto session = std::make_unique<GraphSession>(GraphSession::Content{.lowered = std::move(lowered),
-                                                                      .inputs = std::move(inputs),
-                                                                      .input_names = std::move(input_names),
-                                                                      .outputs = std::move(outputs),
-                                                                      .tail = std::move(tail),
-                                                                      .team = settings.team,
-                                                                      .remarks = std::move(remarks),
-                                                                      .parts = improved.header.parts,
-                                                                      .part_count = improved.part_count});
+  std::vector<const Device*> devices;
+  for (const Place& place : selector.places()) devices.push_back(place.device);
+  auto session =
+      std::make_unique<GraphSession>(Prepared{.lowered = std::move(lowered),
+                                              .devices = std::move(devices),
+                                              .inputs = std::move(inputs),
+                                              .input_names = std::move(input_names),
+                                              .outputs = std::move(outputs),
+                                              .tail = std::move(tail),
+                                              .threads = settings.team->size(),
+                                              .parts = improved.header.parts,
+                                              .part_count = improved.part_count},
+                                     GraphSession::Settings{.team = given.team ? given.team : given.options.team,
+                                                            .team_serves_several = given.options.team_serves_several,
+                                                            .processors = given.options.cpu.logical_cpus,
+                                                            .activation_limit = given.options.memory.activation_limit,
+                                                            .remarks = std::move(remarks)});
   if (const auto limit = given.options.memory.activation_limit;
       limit && session->activation_bytes() > static_cast<std::size_t>(*limit)) {
     return Error{ErrorCode::unsupported,
@@ -229,7 +237,7 @@ Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph given_graph, cons
     return Error{ErrorCode::unsupported,
                  fmt::format("weight limit: the plan keeps {} bytes, not {}", session->weight_bytes(), *limit)};
   }
-  CONVOY_CHECK(session->allocate(selector.places()));
+  CONVOY_CHECK(session->allocate());
   return std::unique_ptr<SwitchableSession>(std::move(session));
 }
 

@@ -1,10 +1,14 @@
 """Networks, and InferenceSession beside onnxruntime's."""
+import concurrent.futures
+import os
+import threading
 import time
 
 import numpy as np
 import pytest
 
 import convoy
+from convoy import _network
 
 # Five models of different kinds: a classifier of digits, one with depthwise convolutions and one without, a picture as the result,
 # and a volume.
@@ -222,6 +226,83 @@ def test_a_plan_is_written_and_obeyed(rng):
         convoy.Network("zoo:mobilenet_v2", threads=2, database=False, plan=plan).prepare(shape)
     lenient = convoy.Network("zoo:mobilenet_v2", threads=2, database=False, plan=plan, lenient_plan=True).prepare(shape)
     assert any("threads" in warning for warning in lenient.warnings)
+
+
+def bytes_of(outputs):
+    return {name: (value.shape, value.dtype, value.tobytes()) for name, value in outputs.items()}
+
+
+def test_eight_threads_run_one_session(rng):
+    """Of sizes that are new to it and sizes that are not: each gets the bits of the one that runs alone."""
+    network = convoy.InferenceSession("zoo:squeezenet1_1", threads=1, sessions=8)
+    feeds = [{"input": rng.random((1, 3, size, size), dtype=np.float32)} for size in (64, 80, 64, 96, 64, 80, 112, 64)]
+    alone = convoy.InferenceSession("zoo:squeezenet1_1", threads=1, sessions=8)
+    expected = [[value.tobytes() for value in alone.run(None, feed)] for feed in feeds]
+    wrong, start = [], threading.Barrier(8)
+
+    def work(own):
+        start.wait()
+        for run in range(12):
+            index = (own + run) % len(feeds)
+            if [value.tobytes() for value in network.run(None, feeds[index])] != expected[index]:
+                wrong.append(index)
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    assert not wrong
+    assert len(network.network._sessions) == 4  # each size was prepared once
+    session = network.network.prepare([(1, 3, 64, 64)])
+    assert 1 <= session.runs_at_once <= len(os.sched_getaffinity(0))
+    assert session.seconds > 0 and all(step.seconds >= 0 for step in session.steps())
+
+
+def slow_sessions(monkeypatch, prepared, ready):
+    """Sessions of 96x96 are begun, and wait until `ready`."""
+    make = _network.Session
+
+    def slow(network, shapes, options):
+        prepared.append(shapes)
+        if shapes[0][2] == 96:
+            assert ready.wait(30)
+        return make(network, shapes, options)
+
+    monkeypatch.setattr(_network, "Session", slow)
+
+
+def test_preparing_a_size_holds_up_those_that_ask_for_it_only(zoo, monkeypatch):
+    small, large = ({"input": np.ones((1, 3, size, size), np.float32)} for size in (64, 96))
+    expected = bytes_of(zoo.run(small))
+    prepared, ready = [], threading.Event()
+    slow_sessions(monkeypatch, prepared, ready)
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        waiting = [pool.submit(zoo.run, large) for _ in range(3)]
+        while not prepared:
+            time.sleep(0.01)
+        assert bytes_of(zoo.run(small)) == expected
+        assert not any(each.done() for each in waiting)
+        ready.set()
+        assert len({str(bytes_of(each.result())) for each in waiting}) == 1
+    assert len(prepared) == 1
+
+
+def test_who_waits_for_a_size_that_cannot_be_prepared_is_told(zoo, monkeypatch):
+    tries, ready = [], threading.Event()
+
+    def fails(*_):
+        tries.append(ready.wait(30))
+        raise convoy.Unsupported("not today")
+
+    large = {"input": np.ones((1, 3, 96, 96), np.float32)}
+    with monkeypatch.context() as patched, concurrent.futures.ThreadPoolExecutor(2) as pool:
+        patched.setattr(_network, "Session", fails)
+        waiting = [pool.submit(zoo.run, large) for _ in range(2)]
+        while len(tries) + sum(each.running() for each in waiting) < 2:
+            time.sleep(0.01)
+        ready.set()
+        for each in waiting:
+            with pytest.raises(convoy.Unsupported, match="not today"):
+                each.result()
+    assert zoo.run(large)
 
 
 def test_few_sessions_are_kept(rng):

@@ -74,6 +74,36 @@ print("end")
     assert out == "end\n"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="no fork")
+def test_a_forked_process_waits_for_nothing_that_its_parents_threads_did():
+    """They run the network, and prepare another size, where it forks."""
+    out, _ = ran("""
+import warnings; warnings.simplefilter("ignore")
+from convoy import _network
+large = {"input": np.ones((1, 3, 96, 96), np.float32)}
+begun, ready, make = threading.Event(), threading.Event(), _network.Session
+def slow(*arguments):
+    begun.set(); ready.wait()
+    return make(*arguments)
+before = network.run(feed)
+_network.Session = slow
+threads = [threading.Thread(target=network.run, args=(large,))]
+threads += [threading.Thread(target=lambda: [network.run(feed) for _ in range(50)]) for _ in range(3)]
+for thread in threads: thread.start()
+begun.wait()
+child = os.fork()
+if child == 0:
+    _network.Session = make
+    same = np.array_equal(network.run(feed)["flatten_out"], before["flatten_out"])
+    os._exit(0 if same and network.run(large) else 3)
+assert os.waitpid(child, 0)[1] == 0
+ready.set()
+for thread in threads: thread.join()
+print("end")
+""")
+    assert out == "end\n"
+
+
 def test_workers_of_multiprocessing_compute():
     out, _ = ran("""
 import multiprocessing, warnings; warnings.simplefilter("ignore")
