@@ -1,6 +1,7 @@
-// Throughput of one session that several threads run. usage: session_threads_bench MODEL SIZE THREADS RUNS
-// Each run has THREADS threads of its own; for 1, 2, 4 and 8 callers it prints the runs a second. See
-// bench/session_threads.py for the same from Python, beside ONNX Runtime.
+// Throughput of one session that several threads run. usage: session_threads_bench MODEL SIZE THREADS RUNS [AT_ONCE]
+// Each run has THREADS threads of its own, and AT_ONCE go on side by side, else as many as the processor has threads
+// for; for 1, 2, 4 and 8 callers it prints the runs a second. See bench/session_threads.py for the same from Python,
+// beside ONNX Runtime.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -38,8 +39,8 @@ double runs_per_second(Session& session, const HostTensor& input, int callers, i
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 5) {
-    std::fprintf(stderr, "usage: session_threads_bench MODEL SIZE THREADS RUNS\n");
+  if (argc != 5 && argc != 6) {
+    std::fprintf(stderr, "usage: session_threads_bench MODEL SIZE THREADS RUNS [AT_ONCE]\n");
     return 2;
   }
   const auto network = check(Network::load(argv[1]));
@@ -47,6 +48,7 @@ int main(int argc, char** argv) {
   const HostTensor input = check(HostTensor::zeros(TensorDesc::packed(DataType::f32, {1, 3, size, size})));
   NetworkOptions options;
   options.threads = std::atoi(argv[3]);
+  if (argc == 6) options.cpu.logical_cpus = options.threads * std::atoi(argv[5]);
   const auto session = check(network->prepare({{input.desc}}, options));
   check(session->run({{input}}));
   double first = 0;
