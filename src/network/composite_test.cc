@@ -128,6 +128,17 @@ TEST(Composite, Errors) {
     b.output(b.microsoft("MatMulNBits", {x, w, b.constant(spread({4}))},
                          {{"N", std::int64_t{4}}, {"K", std::int64_t{32}}, {"block_size", std::int64_t{24}}}));
     refused(b, "(MatMulNBits): block_size=24");
+    const std::int64_t huge = std::int64_t{1} << 40;  // elements that 64 bits don't count
+    b.graph.nodes.back().desc.attributes = {{"N", huge}, {"K", huge}, {"block_size", std::int64_t{32}}};
+    refused(b, "(MatMulNBits): N=1099511627776, K=1099511627776");
+  }
+  {
+    Builder b;
+    const int data = b.constant(spread({4, 8}, 0, 255, DataType::u8)),
+              rows = b.constant(tensor_of(DataType::s64, {}, {1}));
+    b.output(
+        b.microsoft("GatherBlockQuantized", {data, rows, b.constant(spread({4}))}, {{"block_size", std::int64_t{16}}}));
+    refused(b, "(GatherBlockQuantized): scales and zero points need 2 dims");
   }
   {
     Builder b;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <numbers>
 
 #include "ops/families.h"
@@ -30,18 +31,9 @@ Result<double> scalar_of(const NodeDesc& node, std::span<const Input> inputs, in
   return values[0];
 }
 
-std::unique_ptr<OpPlan> plan_of_values(const NodeDesc& node, DataType type, std::vector<double> values) {
-  return make_plan(node,
-                   [type, values = std::move(values)](std::span<const void* const>, std::span<void* const> out,
-                                                      const ExecContext&) -> Result<void> {
-                     // Integers are truncated, as a cast does it.
-                     const bool whole = is_integer(type);
-                     for (std::size_t i = 0; i < values.size(); ++i) {
-                       store_from_double(type, out[0], static_cast<std::int64_t>(i),
-                                         whole ? std::trunc(values[i]) : values[i]);
-                     }
-                     return {};
-                   });
+// Integers are truncated, as a cast does it.
+void put(DataType type, void* out, std::int64_t at, double value) {
+  store_from_double(type, out, at, is_integer(type) ? std::trunc(value) : value);
 }
 
 // a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N), with N the size, or one less where it is not periodic.
@@ -66,12 +58,16 @@ class Window final : public Operator {
     CONVOY_TRY(const std::int64_t periodic, node.integer("periodic", 1));
     const std::int64_t size = outputs[0].elements();
     const double whole = static_cast<double>(std::max<std::int64_t>(1, periodic != 0 ? size : size - 1));
-    std::vector<double> values;
-    for (std::int64_t n = 0; n < size; ++n) {
-      const double angle = 2 * std::numbers::pi * static_cast<double>(n) / whole;
-      values.push_back(factors_[0] - factors_[1] * std::cos(angle) + factors_[2] * std::cos(2 * angle));
-    }
-    return plan_of_values(node, outputs[0].type, std::move(values));
+    return make_plan(node,
+                     [size, whole, factors = factors_, type = outputs[0].type](
+                         std::span<const void* const>, std::span<void* const> out, const ExecContext&) -> Result<void> {
+                       for (std::int64_t n = 0; n < size; ++n) {
+                         const double angle = 2 * std::numbers::pi * static_cast<double>(n) / whole;
+                         put(type, out[0], n,
+                             factors[0] - factors[1] * std::cos(angle) + factors[2] * std::cos(2 * angle));
+                       }
+                       return {};
+                     });
   }
 
  private:
@@ -92,19 +88,13 @@ class MelWeightMatrix final : public Operator {
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest&) const override {
     CONVOY_TRY(const Form form, form_of(node, inputs));
-    std::vector<double> values(static_cast<std::size_t>(form.bins * form.bands), 0.0);
-    const auto at = [&](std::int64_t bin, std::int64_t band) -> double& { return values[bin * form.bands + band]; };
-    for (std::int64_t band = 0; band < form.bands; ++band) {
-      const std::int64_t low = form.corners[band], center = form.corners[band + 1], high = form.corners[band + 2];
-      if (low == center) at(center, band) = 1;
-      for (std::int64_t bin = low; low < center && bin <= center; ++bin) {
-        at(bin, band) = static_cast<double>(bin - low) / static_cast<double>(center - low);
-      }
-      for (std::int64_t bin = center; bin < high; ++bin) {
-        at(bin, band) = static_cast<double>(high - bin) / static_cast<double>(high - center);
-      }
-    }
-    return plan_of_values(node, outputs[0].type, std::move(values));
+    return make_plan(node,
+                     [form, y = outputs[0]](std::span<const void* const>, std::span<void* const> out,
+                                            const ExecContext&) -> Result<void> {
+                       std::memset(out[0], 0, static_cast<std::size_t>(y.bytes()));
+                       for (std::int64_t band = 0; band < form.bands; ++band) fill(form, band, y.type, out[0]);
+                       return {};
+                     });
   }
 
  private:
@@ -112,6 +102,16 @@ class MelWeightMatrix final : public Operator {
     std::int64_t bins = 0, bands = 0;
     std::vector<std::int64_t> corners;  // bins, of two more than there are bands
   };
+
+  static void fill(const Form& form, std::int64_t band, DataType type, void* out) {
+    const auto set = [&](std::int64_t bin, std::int64_t part, std::int64_t whole) {
+      put(type, out, bin * form.bands + band, static_cast<double>(part) / static_cast<double>(whole));
+    };
+    const std::int64_t low = form.corners[band], center = form.corners[band + 1], high = form.corners[band + 2];
+    if (low == center) set(center, 1, 1);
+    for (std::int64_t bin = low; low < center && bin <= center; ++bin) set(bin, bin - low, center - low);
+    for (std::int64_t bin = center; bin < high; ++bin) set(bin, high - bin, high - center);
+  }
 
   static Result<Form> form_of(const NodeDesc& node, std::span<const Input> inputs) {
     CONVOY_CHECK(check_counts(node, inputs, 5, 5));

@@ -32,7 +32,8 @@ Result<NBits> n_bits_of(Expansion& e) {
   if (bits != 2 && bits != 4 && bits != 8) return e.bad(fmt::format("bits={} is not 2, 4 or 8", bits));
   if (prepacked != 0) return e.bad(fmt::format("weight_prepacked={} is some GPU's own format", prepacked));
   if (n.rows < 1 || n.depth < 1) return e.bad(fmt::format("N={}, K={}: sizes are needed", n.rows, n.depth));
-  if (n.block < 16 || (n.block & (n.block - 1)) != 0) {
+  constexpr std::int64_t kLongest = std::int64_t{1} << 30;
+  if (n.block < 16 || n.block > kLongest || (n.block & (n.block - 1)) != 0) {
     return e.bad(fmt::format("block_size={} is not a power of two from 16 on", n.block));
   }
   n.bits = static_cast<int>(bits);
@@ -55,8 +56,10 @@ Result<std::optional<HostTensor>> constant_of(Expansion& e, int input, const cha
 Result<void> matmul_n_bits(Expansion& e) {
   CONVOY_CHECK(e.check_inputs(3, 6));
   CONVOY_TRY(const NBits n, n_bits_of(e));
+  const auto bytes = checked_elements({n.rows, n.blocks, n.block / 8 * n.bits});
+  if (!bytes.ok()) return e.bad(fmt::format("N={}, K={}: {}", n.rows, n.depth, bytes.error().message));
   const std::int64_t bytes_a_block = n.block * n.bits / 8, zero_bytes = (n.blocks * n.bits + 7) / 8;
-  CONVOY_TRY(const auto weights, constant_of(e, 1, "B", n.rows * n.blocks * bytes_a_block));
+  CONVOY_TRY(const auto weights, constant_of(e, 1, "B", *bytes));
   CONVOY_TRY(const auto scales, constant_of(e, 2, "scales", n.rows * n.blocks));
   const bool packed_zeros = e.has(3) && e.type(e.input(3)) == DataType::u8;
   CONVOY_TRY(const auto zeros, constant_of(e, 3, "zero_points", n.rows * (packed_zeros ? zero_bytes : n.blocks)));
@@ -71,7 +74,7 @@ Result<void> matmul_n_bits(Expansion& e) {
   const DataType type = e.type(e.input(0));
   CONVOY_TRY(HostTensor wide, HostTensor::allocate(TensorDesc::packed(type, {n.depth, n.rows})));
   for (std::int64_t row = 0; row < n.rows; ++row) {
-    const auto* bytes = weights->as<std::uint8_t>() + row * n.blocks * bytes_a_block;
+    const auto* packed = weights->as<std::uint8_t>() + row * n.blocks * bytes_a_block;
     std::vector<float> scale, zero;
     for (std::int64_t b = 0; b < n.blocks; ++b) {
       scale.push_back(static_cast<float>(scales->at(row * n.blocks + b)));
@@ -82,7 +85,7 @@ Result<void> matmul_n_bits(Expansion& e) {
     }
     for (std::int64_t k = 0; k < n.depth; ++k) {
       const auto block = static_cast<std::size_t>(block_of[static_cast<std::size_t>(k)]);
-      const float value = (static_cast<float>(unpacked(bytes, k, n.bits)) - zero[block]) * scale[block];
+      const float value = (static_cast<float>(unpacked(packed, k, n.bits)) - zero[block]) * scale[block];
       store_from_double(type, wide.data.get(), k * n.rows + row, value);
     }
   }
@@ -104,7 +107,7 @@ Result<int> apart(Expansion& e, int value, int bits, std::int64_t row) {
   dims.back() = row;
   const DataType type = bits == 8 ? DataType::u8 : bits == 4 ? DataType::u4 : DataType::u2;
   CONVOY_TRY(HostTensor wide, HostTensor::allocate(TensorDesc::packed(type, dims)));
-  const std::int64_t rows = packed->desc.elements() / bytes;
+  const std::int64_t rows = bytes == 0 ? 0 : packed->desc.elements() / bytes;
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t i = 0; i < row; ++i) {
       wide.as<std::uint8_t>()[r * row + i] =
@@ -129,6 +132,9 @@ Result<void> gather_block_quantized(Expansion& e) {
   if (gather_axis == block_axis) return e.bad("gather_axis and quantize_axis are the same");
   if (bits != 2 && bits != 4 && bits != 8) return e.bad(fmt::format("bits={} is not 2, 4 or 8", bits));
   int data = e.input(0), zeros = e.input(3);
+  for (const int part : {e.input(2), zeros}) {
+    if (part != kAbsent && e.rank(part) != rank) return e.bad(fmt::format("scales and zero points need {} dims", rank));
+  }
   const bool is_packed = e.type(data) == DataType::u8;
   if (is_packed) {
     if (block_axis != rank - 1) return e.bad("quantize_axis must be the last of packed data");

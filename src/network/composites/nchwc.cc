@@ -83,7 +83,11 @@ Result<void> upsample(Expansion& e) {
   CONVOY_TRY(const std::string places, e.node().text("coordinate_transformation_mode", "asymmetric"));
   Dims sizes = e.dims(e.input(0));
   if (scales.size() != sizes.size()) return e.bad(fmt::format("scales has {} values", scales.size()));
-  for (std::size_t d = 0; d < sizes.size(); ++d) sizes[d] *= scales[d];
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    constexpr std::int64_t kMost = 1 << 16;
+    if (scales[d] < 1 || scales[d] > kMost) return e.bad(fmt::format("scales[{}]={} is out of range", d, scales[d]));
+    sizes[d] *= scales[d];
+  }
   CONVOY_TRY(const int size, e.integers(sizes));
   CONVOY_TRY(
       const int y,

@@ -103,12 +103,13 @@ Result<void> group_norm(Expansion& e) {
   int x = e.input(0);
   if (skips) {
     int skip = e.input(3);
-    const Dims dims = e.dims(skip), whole = e.dims(x);
+    const Dims dims = e.dims(skip);
     if (dims.size() == 2) {  // [N, C]
       CONVOY_TRY(skip, e.reshape(skip, last != 0 ? Dims{dims[0], 1, 1, dims[1]} : Dims{dims[0], dims[1], 1, 1}));
     }
     CONVOY_TRY(x, e.add("Add", {x, skip}));
     if (e.has(4)) {
+      CONVOY_CHECK(e.check_dims(4, "bias", {-1}));
       const std::int64_t channels = e.dims(e.input(4)).back();
       CONVOY_TRY(const int bias, e.reshape(e.input(4), last != 0 ? Dims{channels} : Dims{channels, 1, 1}));
       CONVOY_TRY(x, e.add("Add", {x, bias}));

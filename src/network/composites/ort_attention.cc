@@ -2,6 +2,7 @@
 // (MultiHeadAttention).
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -125,7 +126,9 @@ Result<void> attention(Expansion& e) {
   CONVOY_CHECK(e.check_dims(1, "weights", {e.dims(e.input(0))[2], -1}));
   const std::int64_t width = e.dims(e.input(1))[1];
   CONVOY_TRY(const std::vector<std::int64_t> sizes, e.node().integers("qkv_hidden_sizes", Dims(3, width / 3)));
-  if (sizes.size() != 3 || std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}) != width) {
+  const auto fits = [&](std::int64_t size) { return size >= 0 && size <= width; };
+  if (sizes.size() != 3 || !std::ranges::all_of(sizes, fits) ||
+      std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}) != width) {
     return e.bad(
         fmt::format("qkv_hidden_sizes=[{}] do not sum up to the {} columns of weights", to_string(sizes), width));
   }
