@@ -96,6 +96,58 @@ TEST(Composite, AttentionOfNothing) {
   }
 }
 
+class BlockedBuilder : public GraphBuilder {
+ public:
+  int blocked(const std::string& op, std::vector<int> inputs, Attributes attributes = {}) {
+    const int value = node(op, std::move(inputs), std::move(attributes), 1);
+    graph.nodes.back().desc.domain = "com.microsoft.nchwc";
+    return value;
+  }
+};
+
+TEST(Nchwc, NothingIsLeftOfReorderingWholeBlocks) {
+  BlockedBuilder b;
+  const int x = b.blocked("ReorderInput", {b.input("x", {1, 16, 6, 6})});
+  const int pooled = b.blocked("MaxPool", {x}, {{"kernel_shape", std::vector<std::int64_t>{2, 2}}});
+  b.output(b.blocked("ReorderOutput", {pooled}, {{"channels", std::int64_t{16}}}));
+  EXPECT_EQ(ops_of(with_passes(b.graph, cpu_features())), std::vector<std::string>{"MaxPool"});
+}
+
+// As ONNX Runtime's kernels read weights: of a first layer, of others, of depthwise ones.
+TEST(Nchwc, WeightsAreInOnnxsOrderAgain) {
+  const std::int64_t block = __builtin_cpu_supports("avx512f") != 0 ? 16 : 8, wide = 2 * block, taps = 9;
+  const HostTensor first = spread({wide, 3, 3, 3}), second = spread({wide, wide, 3, 3}), each = spread({wide, 1, 3, 3});
+  // [O / b][I / c][tap][c of I][b of O]
+  const auto reordered = [&](const HostTensor& weights, std::int64_t c) {
+    HostTensor moved = *HostTensor::allocate(weights.desc);
+    const std::int64_t in = weights.desc.dims[1];
+    for (std::int64_t at = 0; at < weights.desc.elements(); ++at) {
+      const std::int64_t o = at / (in * taps), i = at / taps % in, tap = at % taps;
+      const std::int64_t to = (((o / block * (in / c) + i / c) * taps + tap) * c + i % c) * block + o % block;
+      moved.as<float>()[to] = weights.as<float>()[at];
+    }
+    return moved;
+  };
+  const Attributes pads{{"pads", std::vector<std::int64_t>{1, 1, 1, 1}}};
+  Attributes depthwise = pads;
+  depthwise["group"] = wide;
+  const std::int64_t channels = wide - 4;
+  GraphBuilder plain;
+  int y = plain.node("Conv", {plain.input("x", {1, 3, 7, 7}), plain.constant(first)}, pads);
+  y = plain.node("Conv", {y, plain.constant(second)}, pads);
+  y = plain.node("Conv", {y, plain.constant(each)}, depthwise);
+  const int starts = plain.constant(tensor_of(DataType::s64, {1}, {0}));
+  const int ends = plain.constant(tensor_of(DataType::s64, {1}, {static_cast<double>(channels)}));
+  plain.output(plain.node("Slice", {y, starts, ends, plain.constant(tensor_of(DataType::s64, {1}, {1}))}));
+  BlockedBuilder b;
+  y = b.blocked("Conv", {b.input("x", {1, 3, 7, 7}), b.constant(reordered(first, 1))}, pads);
+  y = b.blocked("Conv", {y, b.constant(reordered(second, block))}, pads);
+  y = b.blocked("Conv", {y, b.constant(reordered(each, 1))}, depthwise);
+  b.output(b.blocked("ReorderOutput", {y}, {{"channels", channels}}));
+  const auto inputs = inputs_for(plain.graph);
+  expect_close(run_graph(b.graph, inputs).at(0), run_graph(plain.graph, inputs).at(0));
+}
+
 TEST(Composite, Errors) {
   const auto refused = [](const Builder& builder, const std::string& text) {
     Graph graph = builder.graph;

@@ -17,6 +17,7 @@ std::span<const Pass> passes() {
       {"constant_folding", "nodes with constant inputs are computed now, but for weights that are dequantized",
        constant_folding_but_dequantize},
       {"expansion", "operators that stand for several become those", expansion, true},
+      {"identity_removal", "Identity and inference Dropout disappear", identity_removal},
       {"byte_weights", "weights of 4 and 2 bits that are dequantized become bytes of the same values", byte_weights},
       {"dequantize_sinking", "DequantizeLinear moves behind what only moves values, and meets QuantizeLinear",
        dequantize_sinking},
