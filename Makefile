@@ -19,7 +19,7 @@ help:
 	@echo 'make lint           formatter, include directions, clang-tidy'
 	@echo 'make docs           pages of the public headers, build/doxygen/html'
 	@echo 'make bundle         a relocatable folder, build/bundle'
-	@echo 'make wheel          the Python package, build/wheel/convoy-*.whl'
+	@echo 'make wheel          the Python package, build/wheel/convoy_dnn-*.whl'
 
 build:
 	@scripts/setup build

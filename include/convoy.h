@@ -95,6 +95,10 @@ convoy_status convoy_problem_tensor(const convoy_problem* problem, convoy_operan
 typedef void (*convoy_parallel_for)(void* user, int32_t count, void (*body)(void* context, int32_t index),
                                     void* context);
 
+/* Called now and then with what is being done, on the calling thread; other than 0 ends the call soon, which keeps what
+ * is known by then. */
+typedef int32_t (*convoy_progress_callback)(void* user, double fraction, const char* what);
+
 typedef struct convoy_options {
   size_t size;
   int32_t threads;            /* of the processor; 0: all it has */
@@ -136,9 +140,12 @@ typedef struct convoy_options {
    * thread. CONVOY_UNSUPPORTED where the network does not compute each image alone. null: as the plan that is obeyed
    * says, else what is predicted to take least. */
   const char* batch_parts;
+  /* Of convoy_tune; convoy_network_tune has its own. Null: nobody is told, and nothing ends it early. */
+  convoy_progress_callback progress;
+  void* progress_user; /* its first argument */
 } convoy_options;
 #define CONVOY_OPTIONS_INIT \
-  { sizeof(convoy_options), 0, 0, 0, 0, 0, -1, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, -1, 0, 0, 0, -1, 0 }
+  { sizeof(convoy_options), 0, 0, 0, 0, 0, -1, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, -1, 0, 0, 0, -1, 0, 0, 0 }
 
 /* Where the command keeps its tuning database: CONVOY_DB, else convoy/tuning.db in XDG_DATA_HOME, else in
  * ~/.local/share. The text belongs to the calling thread and lives until its next call. Null where there is no such
@@ -171,7 +178,8 @@ typedef struct convoy_choice convoy_choice;
  * where what the heuristic would choose was measured. */
 convoy_status convoy_select(const convoy_problem* problem, const convoy_options* options, convoy_choice** choice);
 /* By measurement: every allowed candidate timed, each compared with the oracle first. What the database holds is not
- * measured again, and what is measured is stored there. */
+ * measured again, and what is measured is stored there. Where options->progress ends it, the choice is the best of what
+ * was measured by then, and its warnings say so. */
 convoy_status convoy_tune(const convoy_problem* problem, const convoy_options* options, convoy_choice** choice);
 void convoy_choice_destroy(convoy_choice* choice);
 
@@ -306,6 +314,25 @@ size_t convoy_network_outputs(const convoy_network* network);
 convoy_status convoy_network_input(const convoy_network* network, size_t index, convoy_value* value);
 convoy_status convoy_network_output(const convoy_network* network, size_t index, convoy_value* value);
 
+/* What a model's file says of itself, as ONNX's ModelProto has it; "" and 0 where it says nothing. It lives as long as
+ * the network. */
+typedef struct convoy_model_info {
+  size_t size;
+  const char* producer_name;
+  const char* producer_version;
+  const char* domain;
+  const char* description;
+  const char* graph_name;
+  const char* graph_description;
+  int64_t version;
+  size_t metadata; /* how many keys and values there are */
+  const char* const* metadata_keys;
+  const char* const* metadata_values;
+} convoy_model_info;
+#define CONVOY_MODEL_INFO_INIT \
+  { sizeof(convoy_model_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+convoy_status convoy_network_info(const convoy_network* network, convoy_model_info* info);
+
 /* Sizes of an input. */
 typedef struct convoy_shape {
   int32_t rank;
@@ -329,9 +356,6 @@ void convoy_session_destroy(convoy_session* session);
 convoy_status convoy_network_plan(const convoy_network* network, const convoy_shape* shapes, size_t shape_count,
                                   const convoy_options* options, convoy_text_callback callback, void* user);
 
-/* Called now and then with what is being done, on the calling thread; other than 0 ends the call soon, which keeps what
- * is known by then. */
-typedef int32_t (*convoy_progress_callback)(void* user, double fraction, const char* what);
 /* Measures what makes the network fast for these sizes, as `convoy tune MODEL` does, and keeps it: times of
  * convolutions in options->database, and the fastest plan beside it. convoy_session_create with the same database,
  * threads, math and precision obeys that. `inputs` as for convoy_session_run: it is run on them. Ends within

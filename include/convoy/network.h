@@ -192,6 +192,15 @@ class SwitchableSession : public Session {
   virtual void use(std::size_t i, std::size_t candidate) = 0;
 };
 
+// What a model's file says of itself, as ONNX's ModelProto has it; empty, or 0, where it says nothing.
+struct ModelInfo {
+  std::string producer_name, producer_version, domain, description, graph_name, graph_description;
+  std::int64_t version = 0;
+  // metadata_props, whatever it has there. ONNX gives some keys a meaning (docs/MetadataProps.md of its repository):
+  // "Image.NominalPixelRange", "Image.BitmapPixelFormat".
+  std::map<std::string, std::string> metadata;
+};
+
 class Network {
  public:
   virtual ~Network() = default;
@@ -206,9 +215,7 @@ class Network {
   virtual const std::vector<NetworkValue>& inputs() const = 0;  // graph inputs that have no initializer
   virtual const std::vector<NetworkValue>& outputs() const = 0;
   virtual int node_count() const = 0;  // in the file, Constant nodes included
-  // The file's metadata_props, whatever it has there. ONNX gives some keys a meaning (docs/MetadataProps.md of its
-  // repository): "Image.NominalPixelRange", "Image.BitmapPixelFormat".
-  virtual const std::map<std::string, std::string>& metadata() const = 0;
+  virtual const ModelInfo& info() const = 0;
 
   // Shape inference, constant folding, fusion, engine selection and the memory plan for these input shapes (one per
   // input). May be called again for other shapes; sessions share weights where they can. `progress` gets each

@@ -26,14 +26,22 @@ from convoy._inference_session import (
     ExecutionMode,
     GraphOptimizationLevel,
     InferenceSession,
+    ModelMetadata,
     NodeArg,
+    RunOptions,
     SessionOptions,
+    disable_telemetry_events,
+    enable_telemetry_events,
+    get_all_providers,
     get_available_providers,
     get_device,
+    set_default_logger_severity,
+    set_seed,
 )
 from convoy._log import reset_log, set_log
-from convoy._network import Network, Session, Step, Value
+from convoy._network import ModelInfo, Network, Session, Step, Value
 from convoy._options import default_database
+from convoy._ort_values import IOBinding, OrtValue
 from convoy._plan import Measurement, Plan
 from convoy._problem import Candidate, Problem, Tensor
 from convoy._tune import Tuned, export_database, import_database, tune
@@ -48,16 +56,21 @@ __all__ = [
     "ExecutionMode",
     "Explanation",
     "GraphOptimizationLevel",
+    "IOBinding",
     "InferenceSession",
     "Internal",
     "InvalidArgument",
     "Measurement",
+    "ModelInfo",
+    "ModelMetadata",
     "Network",
     "NodeArg",
     "NotFound",
+    "OrtValue",
     "OutOfMemory",
     "Plan",
     "Problem",
+    "RunOptions",
     "Session",
     "SessionOptions",
     "Step",
@@ -69,11 +82,16 @@ __all__ = [
     "WrongResult",
     "WrongType",
     "default_database",
+    "disable_telemetry_events",
+    "enable_telemetry_events",
     "export_database",
+    "get_all_providers",
     "get_available_providers",
     "get_device",
     "import_database",
     "reset_log",
+    "set_default_logger_severity",
     "set_log",
+    "set_seed",
     "tune",
 ]

@@ -36,7 +36,7 @@ class Options(ctypes.Structure):
                 ("database", c_char_p), ("device", c_char_p), ("target_sms", c_int32), ("math", c_char_p),
                 ("how", c_char_p), ("plan", c_char_p), ("lenient_plan", c_int32), ("precision", c_char_p),
                 ("activation_limit", c_int64), ("objective", c_char_p), ("parallel_for", c_void_p), ("parallel_user", c_void_p),
-                ("weight_limit", c_int64), ("batch_parts", c_char_p)]
+                ("weight_limit", c_int64), ("batch_parts", c_char_p), ("progress", c_void_p), ("progress_user", c_void_p)]
 
 
 class Measurement(ctypes.Structure):
@@ -59,6 +59,14 @@ class Value(ctypes.Structure):
 
     _fields_ = [("size", c_size_t), ("name", c_char_p), ("type", c_char_p), ("rank", c_int32), ("dims", POINTER(c_int64)),
                 ("dim_names", POINTER(c_char_p)), ("proposed_dims", POINTER(c_int64))]
+
+
+class ModelInfo(ctypes.Structure):
+    """convoy_model_info"""
+
+    _fields_ = [("size", c_size_t), ("producer_name", c_char_p), ("producer_version", c_char_p), ("domain", c_char_p),
+                ("description", c_char_p), ("graph_name", c_char_p), ("graph_description", c_char_p), ("version", c_int64),
+                ("metadata", c_size_t), ("metadata_keys", POINTER(c_char_p)), ("metadata_values", POINTER(c_char_p))]
 
 
 class Shape(ctypes.Structure):
@@ -130,6 +138,7 @@ _CHECKED = {
     "convoy_network_parse": [c_char_p, c_size_t, c_char_p, _HANDLE],
     "convoy_network_input": [c_void_p, c_size_t, POINTER(Value)],
     "convoy_network_output": [c_void_p, c_size_t, POINTER(Value)],
+    "convoy_network_info": [c_void_p, POINTER(ModelInfo)],
     "convoy_session_create": [c_void_p, POINTER(Shape), c_size_t, POINTER(Options), _HANDLE],
     "convoy_network_plan": [c_void_p, POINTER(Shape), c_size_t, POINTER(Options), TextCallback, c_void_p],
     "convoy_network_tune": [c_void_p, POINTER(Shape), c_size_t, POINTER(c_void_p), c_size_t, POINTER(Options), c_int32,

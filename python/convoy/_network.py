@@ -5,10 +5,11 @@ import collections
 import concurrent.futures
 import ctypes
 import dataclasses
+import html
 import os
 import threading
 from ctypes import byref, c_int64, c_void_p
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy
 
@@ -16,6 +17,7 @@ from convoy import _arrays, _c, _options
 from convoy._arrays import sizes
 from convoy._errors import InvalidArgument, WrongType
 from convoy._options import Database, Engines, Rules
+from convoy._progress import Progress, Told
 
 Shapes = Union[Mapping[str, Sequence[int]], Sequence[Sequence[int]], None]
 
@@ -29,6 +31,20 @@ class Value:
     dims: Optional[Tuple[int, ...]]  # -1: free; None: the model does not say how many there are
     dim_names: Tuple[str, ...]  # a free size's name, "batch", or ""
     proposed_dims: Optional[Tuple[int, ...]]  # dims, with sizes for the free ones where the model proposes some
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelInfo:
+    """What the model's file says of itself, as ONNX's ModelProto has it; "" and 0 where it says nothing."""
+
+    producer_name: str
+    producer_version: str
+    domain: str
+    description: str
+    graph_name: str
+    graph_description: str
+    version: int
+    metadata: Dict[str, str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,6 +168,20 @@ def _pointers(arrays: List[_arrays.Array]) -> Any:
     return (c_void_p * max(len(arrays), 1))(*(found.pointer or _NOWHERE for found in arrays))
 
 
+def _declared(value: Value) -> str:
+    """1x3xHxW, "?" for a size without a name."""
+    if value.dims is None:
+        return "of any rank"
+    return "x".join(str(size) if size >= 0 else name or "?" for size, name in zip(value.dims, value.dim_names)) or "scalar"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    def line(cells: Sequence[str], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    return "<table>" + line(head, "th") + "".join(line(row, "td") for row in rows) + "</table>"
+
+
 class Network:
     """An ONNX model: a path, "zoo:NAME", or its bytes. `run` prepares it for the sizes that it gets, once for each.
 
@@ -196,6 +226,7 @@ class Network:
         else:
             raise WrongType(f"model is of type {type(model).__name__}, neither a path nor bytes")
         self._handle = _c.handle(self, library.convoy_network_destroy, *create)
+        self._name = f"of {len(data)} bytes" if isinstance(model, (bytes, bytearray, memoryview)) else repr(os.fspath(model))
         if sessions < 1:
             raise InvalidArgument(f"sessions={sessions} is not positive")
         self._options = _options.make(rules=rules, engines=engines, deterministic=deterministic,
@@ -208,6 +239,33 @@ class Network:
         self._most = sessions
         self._sessions: "collections.OrderedDict[Any, _Preparing]" = collections.OrderedDict()
         self._lock = threading.Lock()
+
+    @property
+    def info(self) -> ModelInfo:
+        """What the model's file says of itself."""
+        told = _c.sized(_c.ModelInfo)
+        _c.call(_c.library.convoy_network_info, self._handle, byref(told))
+        keys, values = told.metadata_keys[: told.metadata], told.metadata_values[: told.metadata]
+        texts = [text.decode(errors="replace") for text in (told.producer_name, told.producer_version, told.domain,
+                                                            told.description, told.graph_name, told.graph_description)]
+        return ModelInfo(*texts, told.version, {key.decode(errors="replace"): value.decode(errors="replace")
+                                                for key, value in zip(keys, values)})
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{value.name}: {value.type} {_declared(value)}" for value in self.inputs)
+        found = ", ".join(f"{value.name}: {value.type} {_declared(value)}" for value in self.outputs)
+        return f"<convoy.Network {self._name}: {given} -> {found}>"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: inputs and outputs, and the steps of the session that was used last."""
+        rows = [(kind, value.name, value.type, _declared(value)) for kind, values in
+                (("input", self.inputs), ("output", self.outputs)) for value in values]
+        parts = [_table(("", "name", "type", "sizes"), rows)]
+        if self._sessions:
+            parts.append(_table(("step", "nodes", "engine", "output", "us"),
+                                [(step.kind, step.nodes, step.engine, step.output_shape, f"{step.seconds * 1e6:.1f}")
+                                 for step in self.steps()]))
+        return f"<b>convoy.Network {html.escape(self._name)}</b>" + "".join(parts)
 
     def _values(self, count: Any, describe: Any) -> Tuple[Value, ...]:
         found = []
@@ -268,7 +326,7 @@ class Network:
         return found[0]
 
     def tune(self, inputs: Mapping[str, Any], *, budget: float = 60.0, again: bool = False,
-             progress: Optional[Callable[[float, str], None]] = None) -> None:
+             progress: Progress = None) -> None:
         """Measures for `budget` seconds (0: no limit) what makes it fast for inputs of these sizes, run on these, and keeps it.
 
         Times go to the database, the fastest plan beside it: this network, others of the same model and `convoy run` obey
@@ -279,22 +337,13 @@ class Network:
         shapes, count = _shapes([found.dims for found in arrays])
         options = _c.Options.from_buffer_copy(self._options)
         options.budget_seconds = _options.seconds("budget", budget)
-        raised: List[BaseException] = []
-
-        def told(_user: Any, fraction: float, what: bytes) -> int:
-            try:
-                if progress is not None and not raised:
-                    progress(fraction, what.decode())
-            except BaseException as error:  # pylint: disable=broad-except
-                raised.append(error)
-            return len(raised)
-
-        _c.call(_c.library.convoy_network_tune, self._handle, shapes, count, _pointers(arrays), len(arrays), byref(options),
-                bool(again), _c.ProgressCallback(told), None)
-        with self._lock:
-            self._sessions.clear()
-        if raised:
-            raise raised[0]
+        try:
+            with Told(progress) as told:
+                _c.call(_c.library.convoy_network_tune, self._handle, shapes, count, _pointers(arrays), len(arrays),
+                        byref(options), bool(again), told.callback, None)
+        finally:
+            with self._lock:
+                self._sessions.clear()
 
     def _sizes(self, shapes: Shapes) -> Optional[Tuple[Tuple[int, ...], ...]]:
         """Of the inputs, in their order."""

@@ -1,6 +1,7 @@
 """Convolution problems: who can run one, what is chosen for it, and why."""
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 from ctypes import byref
 from typing import Any, List, Optional, Tuple
@@ -9,6 +10,7 @@ from convoy import _c, _explain, _options
 from convoy._explain import Explanation
 from convoy._options import Database, Engines, Rules
 from convoy._plan import Measurement, Plan
+from convoy._progress import Progress, Told
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,15 +106,19 @@ class Problem:
 
     def tune(self, *, budget: float = 0.0, database: Database = True, engines: Engines = None, deterministic: bool = False,
              workspace_limit: Optional[int] = None, device: object = "cpu", threads: int = 0, target_sms: int = 0,
-             weights: Any = None) -> Plan:
+             weights: Any = None, progress: Progress = None) -> Plan:
         """A plan of what is measured to be the fastest, each candidate's result compared with the oracle first.
 
         budget    seconds; 0: until all that may win are measured
         database  where measurements are kept, and looked up first; True: the command's, False: nowhere
+        progress  gets the fraction of the candidates that is measured, and the last one's name; it, or Ctrl-C, ends it by an
+                  exception, and what was measured until then is kept
         """
         options = _options.make(engines=engines, deterministic=deterministic, workspace_limit=workspace_limit, budget=budget,
                                 database=database, device=device, threads=threads, target_sms=target_sms)
-        return self._chosen(_c.library.convoy_tune, options, device, threads, target_sms, weights)
+        with Told(progress) as told:
+            options.progress = ctypes.cast(told.callback, ctypes.c_void_p)
+            return self._chosen(_c.library.convoy_tune, options, device, threads, target_sms, weights)
 
     def plan(self, candidate: str, *, device: object = "cpu", threads: int = 0, target_sms: int = 0,
              weights: Any = None) -> Plan:

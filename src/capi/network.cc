@@ -25,6 +25,7 @@ struct convoy_network {
   std::unique_ptr<Network> network;
   // The names of each value's free sizes, as C has them.
   std::vector<std::vector<const char*>> input_dim_names, output_dim_names;
+  std::vector<const char*> metadata_keys, metadata_values;
 };
 
 struct convoy_results {
@@ -59,6 +60,10 @@ Result<void> own(std::unique_ptr<Network> network, convoy_network** handle) {
   auto made = std::make_unique<convoy_network>();
   made->input_dim_names = dim_names(network->inputs());
   made->output_dim_names = dim_names(network->outputs());
+  for (const auto& [key, value] : network->info().metadata) {
+    made->metadata_keys.push_back(key.c_str());
+    made->metadata_values.push_back(value.c_str());
+  }
   made->network = std::move(network);
   *handle = made.release();
   return {};
@@ -305,6 +310,26 @@ convoy_status convoy_network_output(const convoy_network* network, size_t index,
   return guarded([&]() -> Result<void> {
     CONVOY_CHECK(present(network, "network"));
     return describe(network->network->outputs(), network->output_dim_names, index, "outputs", value);
+  });
+}
+
+convoy_status convoy_network_info(const convoy_network* network, convoy_model_info* info) {
+  return guarded([&]() -> Result<void> {
+    CONVOY_CHECK(present(network, "network"));
+    CONVOY_CHECK(present(info, "info"));
+    const ModelInfo& told = network->network->info();
+    convoy_model_info filled = CONVOY_MODEL_INFO_INIT;
+    filled.producer_name = told.producer_name.c_str();
+    filled.producer_version = told.producer_version.c_str();
+    filled.domain = told.domain.c_str();
+    filled.description = told.description.c_str();
+    filled.graph_name = told.graph_name.c_str();
+    filled.graph_description = told.graph_description.c_str();
+    filled.version = told.version;
+    filled.metadata = network->metadata_keys.size();
+    filled.metadata_keys = network->metadata_keys.data();
+    filled.metadata_values = network->metadata_values.data();
+    return write_struct(info, filled, "convoy_model_info");
   });
 }
 

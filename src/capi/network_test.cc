@@ -146,6 +146,20 @@ TEST_F(CNetwork, SaysWhatItTakesAndGives) {
   EXPECT_STREQ(convoy_error(), "index=1 of 1 outputs");
 }
 
+TEST_F(CNetwork, SaysWhatItsFileSaysOfItself) {
+  convoy_model_info info = CONVOY_MODEL_INFO_INIT;
+  ASSERT_EQ(convoy_network_info(network, &info), CONVOY_OK) << convoy_error();
+  const auto model = convoy::Network::load("zoo:squeezenet1_1");
+  EXPECT_EQ(info.producer_name, (*model)->info().producer_name);
+  EXPECT_EQ(info.graph_name, (*model)->info().graph_name);
+  EXPECT_EQ(info.version, (*model)->info().version);
+  ASSERT_EQ(info.metadata, (*model)->info().metadata.size());
+  ASSERT_EQ(info.metadata, 2U);  // the sizes that it was made for
+  EXPECT_STREQ(info.metadata_keys[0], "convoy.size.H");
+  EXPECT_STREQ(info.metadata_values[0], "224");
+  EXPECT_EQ(convoy_network_info(network, nullptr), CONVOY_INVALID_ARGUMENT);
+}
+
 // A caller's threads run all of it, in whatever order; one that has none takes the parts one after another.
 TEST_F(CNetwork, RunsOnTheCallersThreads) {
   struct Pool {

@@ -71,6 +71,13 @@ Result<Chooser> read_options(const convoy_options* given) {
   }
   chooser.options.budget_seconds = options.budget_seconds;
   if (options.database != nullptr) chooser.database = options.database;
+  if (options.progress != nullptr) {
+    chooser.progress = [told = options.progress, user = options.progress_user](const Measurement& measured, int done,
+                                                                               int total) {
+      const double fraction = total > 0 ? std::min(1.0, static_cast<double>(done) / total) : 0;
+      return told(user, fraction, print(measured.candidate).c_str()) == 0;
+    };
+  }
   CONVOY_TRY(chooser.math, read_math(options.math));
   return chooser;
 }

@@ -28,6 +28,7 @@ struct Chooser {
   SelectionOptions options;
   Place place;
   std::string database;  // empty: none
+  SelectionProgress progress;
   MathMode math = MathMode::strict;
 };
 

@@ -35,8 +35,8 @@ class LikelySizes {
 };
 
 std::string metadata_of(const Network& network, const std::string& key) {
-  const auto found = network.metadata().find(key);
-  return found == network.metadata().end() ? "" : found->second;
+  const auto found = network.info().metadata.find(key);
+  return found == network.info().metadata.end() ? "" : found->second;
 }
 
 std::string how_resized(const io::PictureOptions& options, const io::Picture& picture,

@@ -84,8 +84,8 @@ struct Graph {
   std::vector<int> outputs;
   std::vector<NetworkValue> input_info;  // as the file declares them
   std::vector<NetworkValue> output_info;
-  int file_nodes = 0;                           // nodes in the file, those included that became constants
-  std::map<std::string, std::string> metadata;  // as the file has it
+  int file_nodes = 0;  // nodes in the file, those included that became constants
+  ModelInfo info;
 
   int add_value(std::string value_name);
   int add_constant(std::string value_name, HostTensor tensor);

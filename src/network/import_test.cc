@@ -67,7 +67,7 @@ TEST(Import, MetadataProposesSizes) {
     if (size > 0) {
       EXPECT_EQ((*network)->inputs()[0].dims, (Dims{-1, 2}));
       EXPECT_EQ((*network)->inputs()[0].proposed_dims, (Dims{size, 2}));
-      EXPECT_EQ((*network)->metadata(), (std::map<std::string, std::string>{{"convoy.size.H", text}}));
+      EXPECT_EQ((*network)->info().metadata, (std::map<std::string, std::string>{{"convoy.size.H", text}}));
     } else {
       EXPECT_NE(network.error().message.find("convoy.size.H"), std::string::npos);
     }

@@ -18,7 +18,7 @@ class GraphNetwork final : public Network {
   const std::vector<NetworkValue>& inputs() const override { return graph_.input_info; }
   const std::vector<NetworkValue>& outputs() const override { return graph_.output_info; }
   int node_count() const override { return graph_.file_nodes; }
-  const std::map<std::string, std::string>& metadata() const override { return graph_.metadata; }
+  const ModelInfo& info() const override { return graph_.info; }
 
   Result<std::unique_ptr<Session>> prepare(std::span<const TensorDesc> inputs, const NetworkOptions& options,
                                            const SelectionProgress& progress) const override {

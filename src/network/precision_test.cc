@@ -226,7 +226,7 @@ class OnEngines final : public Network {
   const std::vector<NetworkValue>& inputs() const override { return graph_.input_info; }
   const std::vector<NetworkValue>& outputs() const override { return graph_.output_info; }
   int node_count() const override { return 0; }
-  const std::map<std::string, std::string>& metadata() const override { return graph_.metadata; }
+  const ModelInfo& info() const override { return graph_.info; }
   Result<std::unique_ptr<Session>> prepare(std::span<const TensorDesc>, const NetworkOptions& options,
                                            const SelectionProgress&) const override {
     CONVOY_TRY(std::unique_ptr<Session> session, prepare_graph(graph_, {.options = options, .engines = engines_}));

@@ -22,7 +22,7 @@ def header():
 
 
 def test_every_function_is_declared(header):
-    named = set(re.findall(r"\b(convoy_\w+)\(", header)) - set(re.findall(r"typedef void \(\*(convoy_\w+)\)", header))
+    named = set(re.findall(r"\b(convoy_\w+)\(", header)) - set(re.findall(r"typedef \w+ \(\*(convoy_\w+)\)", header))
     assert named == set(_c._CHECKED) | set(_c._PLAIN)
     for name, arguments in re.findall(r"convoy_status (convoy_\w+)\(([^)]*)\)", header):
         if name in _c._CHECKED:
@@ -30,7 +30,7 @@ def test_every_function_is_declared(header):
 
 
 def test_every_struct_has_its_fields(header):
-    callbacks = re.findall(r"typedef void \(\*(convoy_\w+)\)", header)
+    callbacks = re.findall(r"typedef \w+ \(\*(convoy_\w+)\)", header)
     structs = dict(re.findall(r"typedef struct (convoy_\w+) \{(.*?)\} ", header, flags=re.DOTALL))
     ours = {value.__doc__: value for value in vars(_c).values()
             if isinstance(value, type) and issubclass(value, ctypes.Structure) and value.__doc__}

@@ -32,10 +32,13 @@ def model_of(folder):
     (folder / "model.onnx").write_bytes(trained.read_bytes())
 
 
-def test_the_page_does_what_it_says(tmp_path, monkeypatch):
+@pytest.mark.parametrize("model", ("model.onnx", "zoo:squeezenet1_1"))
+def test_the_page_does_what_it_says(tmp_path, monkeypatch, model):
+    """With a file, and with the network that it says needs none."""
     if not PAGE.exists():
         pytest.skip(f"no {PAGE}")
-    model_of(tmp_path)
+    if model == "model.onnx":
+        model_of(tmp_path)
     monkeypatch.chdir(tmp_path)
     names, printed, ran, skipped = {}, "", 0, []
     for words, block, line in blocks(PAGE.read_text()):
@@ -47,7 +50,7 @@ def test_the_page_does_what_it_says(tmp_path, monkeypatch):
             out = io.StringIO()
             with contextlib.redirect_stdout(out), warnings.catch_warnings():
                 warnings.simplefilter("error", UserWarning)
-                exec(compile("\n" * (line - 1) + block, str(PAGE), "exec"), names)
+                exec(compile("\n" * (line - 1) + block.replace("model.onnx", model), str(PAGE), "exec"), names)
             printed, ran = out.getvalue(), ran + 1
         elif words[0] == "output":
             pattern = re.escape(block.strip()).replace(re.escape("..."), ".*")

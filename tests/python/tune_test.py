@@ -6,6 +6,7 @@ import threading
 import pytest
 
 import convoy
+from conftest import run_script
 
 TEXTS = [f"fprop:x=f32,1x{channels}x10x10:w=f32,8x{channels}x3x3" for channels in (4, 8, 12, 16)]
 
@@ -118,3 +119,41 @@ def test_two_gpus_measure_side_by_side(tmp_path):
     for one in done:
         chosen = convoy.Problem(one.problem).select(device="cuda:1", database=tmp_path / "tuning.db")
         assert (chosen.candidate, chosen.reason) == (one.candidate, "stored")
+
+
+def test_tuning_a_problem_says_how_far_it_is_and_ends_when_told_to(tmp_path):
+    problem = convoy.Problem("fprop:x=f32,1x16x20x20:w=f32,32x16x3x3:pad=1x1")
+    told = []
+    problem.tune(database=tmp_path / "a.db", threads=1, progress=lambda fraction, what: told.append((fraction, what)))
+    assert len(told) > 2 and all(0 <= fraction <= 1 for fraction, _ in told) and told[-1][1].split("{")[0].count(".") == 1
+
+    def enough(fraction, what):
+        raise LookupError("enough")
+
+    with pytest.raises(LookupError, match="enough"):
+        problem.tune(database=tmp_path / "b.db", threads=1, progress=enough)
+    assert len(convoy.export_database(tmp_path / "b.db").splitlines()) < len(convoy.export_database(tmp_path / "a.db").splitlines())
+
+
+CTRL_C = """
+import signal, threading, time, numpy, os, convoy
+def press(): os.kill(os.getpid(), signal.SIGINT)
+start = time.monotonic()
+threading.Timer(SECONDS, press).start()
+try:
+    CALL
+    print("it was swallowed")
+except KeyboardInterrupt:
+    print("interrupted", time.monotonic() - start < SECONDS + 10)
+print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+"""
+
+
+@pytest.mark.parametrize("call", (
+    "convoy.Network('zoo:squeezenet1_1', threads=1).tune({'input': numpy.zeros((1, 3, 64, 64), numpy.float32)}, budget=60, PROGRESS)",
+    "convoy.Problem('fprop:x=f32,4x256x56x56:w=f32,256x256x3x3:pad=1x1').tune(threads=1, database=False, PROGRESS)",
+))
+@pytest.mark.parametrize("progress", ("progress=lambda fraction, what: sum(range(20000))", ""))
+def test_ctrl_c_ends_tuning(call, progress):
+    out, err, code = run_script(CTRL_C.replace("SECONDS", "1.5").replace("CALL", call.replace("PROGRESS", progress)), timeout=90)
+    assert (out, code) == ("interrupted True\nTrue\n", 0), err

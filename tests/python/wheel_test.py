@@ -46,7 +46,7 @@ def build():
 
 def check_contents(wheel):
     """Everything is in it, and nothing names a folder of the one who built it."""
-    assert re.fullmatch(r"convoy-[\d.]+-py3-none-manylinux_\d+_\d+_x86_64\.whl", wheel.name), wheel.name
+    assert re.fullmatch(r"convoy_dnn-[\d.]+-py3-none-manylinux_\d+_\d+_x86_64\.whl", wheel.name), wheel.name
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         for part in ("convoy/py.typed", "convoy/_native/bin/convoy", "convoy/_native/lib/libconvoy-interposer.so",
@@ -82,7 +82,7 @@ def check_with_numpy_only(python, wheel, work):
     install(environment, wheel)
     here = {"env": environment, "cwd": work}
     packages = {line.split("==")[0] for line in run("pip", "list", "--format", "freeze", "--disable-pip-version-check", **here).splitlines()}
-    assert packages - {"pip", "setuptools"} == {"convoy", "numpy"}, packages
+    assert packages - {"pip", "setuptools"} == {"convoy-dnn", "numpy"}, packages
     version = run("convoy", "--version", **here).strip()
     assert "problems/resnet50.txt" in run("convoy", "list", "problems", **here)
     run("convoy", "exec", "--", "true", **here)  # which needs the interposer
@@ -98,7 +98,7 @@ def check_with_numpy_only(python, wheel, work):
 
 def main():
     page = (ROOT / "docs/python.md").read_text()
-    assert "$ make wheel\n$ pip install build/wheel/convoy-*.whl\n" in page, "docs/python.md says how to install it otherwise"
+    assert "$ make wheel\n$ pip install build/wheel/convoy_dnn-*.whl\n" in page, "docs/python.md says how to install it otherwise"
     wheel = build()
     check_contents(wheel)
     with tempfile.TemporaryDirectory(prefix="convoy_wheel_") as name:

@@ -61,6 +61,18 @@ Result<NetworkValue> value_of(const ValueInfoProto& info, const std::string& rol
   return value;
 }
 
+ModelInfo info_of(const ModelProto& model) {
+  ModelInfo info = {.producer_name = model.producer_name(),
+                    .producer_version = model.producer_version(),
+                    .domain = model.domain(),
+                    .description = model.doc_string(),
+                    .graph_name = model.graph().name(),
+                    .graph_description = model.graph().doc_string(),
+                    .version = model.model_version()};
+  for (const auto& entry : model.metadata_props()) info.metadata.insert_or_assign(entry.key(), entry.value());
+  return info;
+}
+
 // Every node, those within If and Loop too.
 template <class Visit>
 void visit_nodes(const GraphProto& graph, const Visit& visit) {
@@ -95,7 +107,7 @@ class Importer {
 
   Result<Graph> run(const std::string& name) {
     graph_.name = name;
-    for (const auto& entry : model_.metadata_props()) graph_.metadata.insert_or_assign(entry.key(), entry.value());
+    graph_.info = info_of(model_);
     CONVOY_CHECK(inline_calls(model_));
     CONVOY_CHECK(read_opsets());
     CONVOY_CHECK(check_opset());
@@ -252,8 +264,8 @@ class Importer {
     value.proposed_dims = value.dims;
     for (std::size_t i = 0; i < value.dims.size(); ++i) {
       if (value.dims[i] >= 0 || value.dim_names[i].empty()) continue;
-      const auto entry = graph_.metadata.find(kSizeKey + value.dim_names[i]);
-      if (entry == graph_.metadata.end()) continue;
+      const auto entry = graph_.info.metadata.find(kSizeKey + value.dim_names[i]);
+      if (entry == graph_.info.metadata.end()) continue;
       const auto size = parse_integer(entry->second);
       if (!size.ok() || *size < 1) {
         return bad("metadata " + entry->first + ": '" + entry->second + "' is not a size");
