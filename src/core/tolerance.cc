@@ -96,6 +96,10 @@ double activation_error(const Activation& activation, double v, double slope) {
   }
 }
 
+double largest_of(DataType type) {
+  return type == DataType::f64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
+}
+
 // Of everything that meets in one output's sum (tolerance.h).
 double accumulation_error(const ConvProblem& problem, const ReductionMagnitude& magnitude, const Addends& addends,
                           Arithmetic arithmetic) {
@@ -112,7 +116,12 @@ double accumulation_error(const ConvProblem& problem, const ReductionMagnitude& 
   // alpha may be rounded itself, before or after it is multiplied.
   const double n = static_cast<double>(magnitude.terms) + addends.count + (problem.alpha != 1 ? 2 : 0) + 1;
   const double growth = std::min(n, lambda * std::sqrt(n));
-  const double amplification = arithmetic == Arithmetic::winograd ? winograd_amplification : 1;
+  const double amplification = arithmetic == Arithmetic::direct ? 1 : winograd_amplification;
+  // What a transform would spoil is computed without, so overflows only where the products themselves do.
+  const double size = std::abs(problem.alpha) * magnitude.sum_abs + addends.sum_abs;
+  if (arithmetic != Arithmetic::winograd && std::max(size, magnitude.sum_abs) > largest_of(problem.compute)) {
+    return std::numeric_limits<double>::infinity();
+  }
   const double products = amplification * std::abs(problem.alpha) * magnitude.sum_abs;
   const double underflow = n * std::ldexp(1.0, format_of(problem.compute).min_exponent);
   return growth * u * (products + addends.sum_abs) + input_error * products + underflow;
@@ -154,6 +163,8 @@ double error_before_rounding(const ConvProblem& problem, const ReductionMagnitud
   if (epilogue.bias) addends.add(bias);
   if (epilogue.gamma != 0) addends.add(residual);
   double v = problem.alpha * conv + beta_term + bias + residual;
+  // An infinity's activation may be finite, and is as exact as one of a large number.
+  if (!std::isfinite(v)) return 32 * u * std::max(1.0, std::abs(epilogue.activation.a));
 
   double error = 0;
   if (integers) {
@@ -187,6 +198,7 @@ double error_before_rounding(const ConvProblem& problem, const ReductionMagnitud
 
 double error_in_tolerances(DataType type, double actual, double exact, double stored, double bound) {
   constexpr double infinitely = std::numeric_limits<double>::infinity();
+  if (bound == infinitely) return 0;
   if (std::isnan(actual) || std::isnan(stored)) return std::isnan(actual) && std::isnan(stored) ? 0 : infinitely;
   if (actual == stored) return 0;
   const double rounding = half_ulp(type, std::abs(exact) + bound);

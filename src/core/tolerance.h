@@ -26,6 +26,15 @@
 // amplified. FFT (note FFT) mixes a tile's pixels too, with orthogonal transforms: its errors scale the same way and
 // are smaller.
 //
+// A value so large that it would show in the windows beside it, an infinity or a NaN must not be mixed with them: what
+// a transform would spoil is computed without (docs/selection.md, special values). So in place of max|a| no more counts
+// than winograd_reach times the largest |a| of the output's own window (at least 1), and in place of sum |b| no more
+// than as many weights of winograd_reach times the filter's smallest tap, each tap the largest of its channels. Engines
+// that can't do that say SPREADS_SPECIAL_VALUES (Arithmetic::spreading).
+//
+// Special values. Where the exact result is an infinity or a NaN only that is right. Where products or addends are
+// finite, but their magnitudes' sum exceeds the format they are added up in, any result is: it depends on their order.
+//
 // Input rounding that the math mode allows is added per product: tf32 (u = 2^-11) on both inputs gives 2^-10*S, reduced
 // (bf16, u = 2^-8) gives 2^-7*S, and reduced lets sums be kept in 16 bits (f16, u = 2^-11).
 //
@@ -45,27 +54,31 @@
 
 namespace convoy {
 
-enum class Arithmetic : std::uint8_t { direct, winograd };
+enum class Arithmetic : std::uint8_t { direct, winograd, spreading };
+
+inline constexpr double winograd_reach = 1024;
 
 // What the bound needs to know of one output's reduction.
 struct ReductionMagnitude {
-  // For Arithmetic::winograd both count the whole window, padding included.
+  // For winograd and spreading both count the whole window, padding included.
   std::int64_t terms = 0;  // products in the sum
-  double sum_abs = 0;      // sum |a*b|; for Arithmetic::winograd max|a| over the tensor * sum |b|
+  double sum_abs = 0;      // sum |a*b|; for winograd and spreading max|a| * sum |b|
 };
 
 // Half the distance between neighbours of |value| in `type`; 0.5 for integers.
 double half_ulp(DataType type, double value);
 
-// Bound on |computed - exact| of one output before the rounding to out's type; `conv` is the exact sum.
+// Bound on |computed - exact| of one output before the rounding to out's type; `conv` is the exact sum. Infinite:
+// anything may come out.
 double error_before_rounding(const ConvProblem& problem, const ReductionMagnitude& magnitude, double conv,
                              const EpilogueValues& values, Arithmetic arithmetic);
 
 // |actual - exact| in units of the tolerance: at most 1 is right. `exact` is the unrounded value, `stored` the same
 // rounded and saturated to `type`, `bound` from error_before_rounding; with bound 0 only `stored` is right. A NaN or an
-// infinity that should not be there, or is missing, is infinitely wrong. `stored` itself counts as 0, although rounding
-// moved it by up to half a unit in the last place: for a requantized value near a tie that half is nearly the whole
-// tolerance, and says nothing about the engine. An integer engine that rounds such a tie the other way scores nearly 1.
+// infinity that should not be there, or is missing, is infinitely wrong; with an infinite bound nothing is. `stored`
+// itself counts as 0, although rounding moved it by up to half a unit in the last place: for a requantized value near a
+// tie that half is nearly the whole tolerance, and says nothing about the engine. An integer engine that rounds such a
+// tie the other way scores nearly 1.
 double error_in_tolerances(DataType type, double actual, double exact, double stored, double bound);
 
 // The largest bounds of elements before their rounding to out's type (which is each element's own, half_ulp), by

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace convoy::testing {
 namespace {
@@ -30,16 +31,72 @@ double integer_value(DataType type, Random& random, Fill fill) {
   return static_cast<double>(random.integer(-100000, 100000));
 }
 
+// One kind of special value, of a tensor's type; integers have none.
+class SpecialValues {
+ public:
+  explicit SpecialValues(Random& random) : kind_(random.integer(0, 5)) {}
+
+  double draw(DataType type, Random& random) const {
+    const double sign = random.chance(0.5) ? 1 : -1;
+    switch (kind_) {
+      case 0:
+        return std::numeric_limits<double>::quiet_NaN();
+      case 1:
+        return sign * std::numeric_limits<double>::infinity();
+      case 2:
+        return sign * largest(type) * random.pick({1.0, 0.5, 0x1p-5});
+      case 3:
+        return sign * std::min(1e30, largest(type) / 4);
+      case 4:
+        return sign * std::min(1e10, largest(type) / 16);
+      default:
+        return sign * least(type) * static_cast<double>(random.integer(1, 100));
+    }
+  }
+
+ private:
+  static double largest(DataType type) {
+    if (type == DataType::f16) return 65504;
+    if (type == DataType::bf16) return 0x1.fep127;
+    // Of f64 what the oracle, which sums in it, can add up.
+    return type == DataType::f64 ? 0x1p960 : std::numeric_limits<float>::max();
+  }
+  // The least subnormal number.
+  static double least(DataType type) {
+    if (type == DataType::f16) return 0x1p-24;
+    if (type == DataType::bf16) return 0x1p-133;
+    return type == DataType::f64 ? 0x1p-1074 : 0x1p-149;
+  }
+
+  std::int64_t kind_;
+};
+
+// At most three elements, half of them at the ends of their dims, where windows reach into padding.
+void put_special(const TensorDesc& desc, void* data, const SpecialValues& values, Random& random) {
+  if (!is_floating(desc.type) || desc.elements() == 0) return;
+  for (std::int64_t i = random.integer(1, 3); i > 0; --i) {
+    Dims at;
+    const bool edge = random.chance(0.5);
+    for (const std::int64_t size : desc.dims) {
+      at.push_back(edge ? random.pick({std::int64_t{0}, size - 1}) : random.integer(0, size - 1));
+    }
+    store_from_double(desc.type, data, desc.offset(at.data()), values.draw(desc.type, random));
+  }
+}
+
 GuardedBuffer buffer_for(const TensorDesc& desc) { return GuardedBuffer(desc.bytes(), desc.alignment); }
 
 }  // namespace
 
 std::string_view name_of(Fill fill) {
-  return fill == Fill::normal ? "normal" : fill == Fill::spikes ? "spikes" : "integers";
+  return fill == Fill::normal    ? "normal"
+         : fill == Fill::spikes  ? "spikes"
+         : fill == Fill::special ? "special"
+                                 : "integers";
 }
 
 std::optional<Fill> parse_fill(std::string_view name) {
-  for (const Fill fill : {Fill::normal, Fill::spikes, Fill::small_integers}) {
+  for (const Fill fill : {Fill::normal, Fill::spikes, Fill::small_integers, Fill::special}) {
     if (name == name_of(fill)) return fill;
   }
   return std::nullopt;
@@ -63,17 +120,20 @@ ConvData::ConvData(const ConvProblem& problem, std::uint64_t seed, Fill fill) : 
   const TensorDesc& out = problem.out();
   const Epilogue& epilogue = problem.epilogue;
   // Each tensor has a generator of its own, so that a shape's change in one leaves the others' values.
-  const auto make = [&](const TensorDesc& desc) {
+  Random special = Random(seed ^ 0x5bec1a1);
+  const SpecialValues values(special);
+  const auto make = [&](const TensorDesc& desc, double share) {
     Random own = random.fork();
     GuardedBuffer buffer = buffer_for(desc);
     fill_tensor(desc, buffer.data(), own, fill);
+    if (fill == Fill::special && special.chance(share)) put_special(desc, buffer.data(), values, special);
     return buffer;
   };
-  x_ = make(problem.x);
-  w_ = make(problem.w);
-  y_ = make(problem.y);
-  prior_ = make(out);
-  z_ = make(out);
+  x_ = make(problem.x, 0.6);
+  w_ = make(problem.w, 0.6);
+  y_ = make(problem.y, 0.6);
+  prior_ = make(out, 0.2);
+  z_ = make(out, 0.2);
 
   const std::int64_t channels = problem.pass == Pass::wgrad ? out.dims[0] : out.dims[1];
   const bool integers = problem.compute == DataType::s32;
@@ -103,6 +163,9 @@ ConvData::ConvData(const ConvProblem& problem, std::uint64_t seed, Fill fill) : 
     }
     return buffer;
   };
+  if (fill == Fill::special && is_floating(bias.type) && special.chance(0.2)) {
+    store_from_double(bias.type, bias_.data(), special.integer(0, channels - 1), values.draw(bias.type, special));
+  }
   if (problem.x_zero_given) x_zero_ = zero_points(problem.x.type, 1);
   if (problem.w_zero_given) w_zeros_ = zero_points(problem.w.type, channels);
   if (!epilogue.bias) bias_ = {};

@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "core/notes.h"
+
 namespace convoy::testing {
 namespace {
 
@@ -116,9 +118,11 @@ EngineOutcome run(const EngineCase& test, const ConvData& data, const Expectatio
     outcome.out.assign(out.data(), out.data() + out.size());
   }
   const KnobValues knobs = (*plan)->candidate().knobs;
-  const Arithmetic arithmetic = arithmetic_of(test.engine->notes(test.problem, knobs, request));
-  outcome.verification = expectation.compare(out.data(), arithmetic,
-                                             test.fill == Fill::small_integers && arithmetic == Arithmetic::direct);
+  const std::vector<std::string> notes = test.engine->notes(test.problem, knobs, request);
+  const Arithmetic arithmetic = arithmetic_of(notes);
+  const bool loses = std::find(notes.begin(), notes.end(), note::loses_special_values) != notes.end();
+  outcome.verification = expectation.compare(
+      out.data(), arithmetic, test.fill == Fill::small_integers && arithmetic == Arithmetic::direct, !loses);
   if (!outcome.verification.ok()) outcome.failure = explain(test.problem, outcome.verification);
   return outcome;
 }
@@ -181,7 +185,7 @@ PropertySummary check_engine(const Engine& engine, const PropertyOptions& option
     if (isa <= cpu_features().isa && isa >= engine.info().min_isa) isas.push_back(isa);
   }
   for (const Isa isa : isas) {
-    for (const int threads : options.threads) summary.runs.push_back({isa, threads, 0, 0, 0, 0, 0, {}});
+    for (const int threads : options.threads) summary.runs.push_back({.isa = isa, .threads = threads});
   }
 
   Random random(options.seed);
@@ -210,7 +214,7 @@ PropertySummary check_engine(const Engine& engine, const PropertyOptions& option
     EngineCase test;
     test.engine = &engine;
     test.problem = std::move(*problem);
-    test.fill = exact ? Fill::small_integers : i % 8 == 1 ? Fill::spikes : Fill::normal;
+    test.fill = exact ? Fill::small_integers : i % 4 == 2 ? Fill::special : i % 8 == 1 ? Fill::spikes : Fill::normal;
     test.data_seed = random.next() >> 32;
     const ConvData data(test.problem, test.data_seed, test.fill);
     const Expectation expectation(test.problem, data.args(), {}, team_of(flops(test.problem) < 1e6 ? 1 : 2));
@@ -230,6 +234,7 @@ PropertySummary check_engine(const Engine& engine, const PropertyOptions& option
         EngineOutcome outcome = run(test, data, expectation);
         ++runs.problems;
         runs.exact += exact;
+        runs.special += test.fill == Fill::special;
         runs.constant_weights += test.constant_weights;
         runs.random_knobs += !test.knobs.empty();
         if (outcome.verification.max_error > runs.max_error) {
@@ -258,6 +263,7 @@ nlohmann::json to_json(const PropertySummary& summary) {
                     {"threads", run.threads},
                     {"problems", run.problems},
                     {"exact", run.exact},
+                    {"special", run.special},
                     {"constant_weights", run.constant_weights},
                     {"random_knobs", run.random_knobs},
                     {"max_error", run.max_error},

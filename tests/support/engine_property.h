@@ -61,6 +61,7 @@ struct PropertyRuns {
   int threads;
   std::int64_t problems = 0;
   std::int64_t exact = 0;             // of them with small integers
+  std::int64_t special = 0;           // of them with special values
   std::int64_t constant_weights = 0;  // of them packed at plan time
   std::int64_t random_knobs = 0;      // of them not the default candidate
   double max_error = 0;               // in units of the tolerance

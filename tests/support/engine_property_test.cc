@@ -139,6 +139,23 @@ TEST(EngineProperty, AResultThatDependsOnTheCallingThread) {
   EXPECT_NE(check_concurrency(engine, 1).find("four threads"), std::string::npos);
 }
 
+// As a transform does, and as a product with padding does.
+TEST(EngineProperty, ASpreadNaN) {
+  const auto spread = [](auto& problem, auto& args, auto&) {
+    const bool dgrad = problem.pass == Pass::dgrad;
+    const float first = *static_cast<const float*>(dgrad ? args.y : args.x);
+    *last_element(problem, args) += 0 * first;
+  };
+  FaultyEngine engine(spread);
+  PropertyOptions options;
+  options.count = 400;
+  options.isas = {Isa::portable};
+  options.max_failures = 1;
+  const PropertySummary summary = check_engine(engine, options);
+  ASSERT_FALSE(summary.failures.empty());
+  EXPECT_NE(summary.failures[0].find("--fill special"), std::string::npos) << summary.failures[0];
+}
+
 TEST(EngineProperty, ChannelPaddingLeftAsItWas) {
   FaultyEngine engine([](auto& problem, auto& args, auto&) {
     const TensorDesc& out = problem.out();

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <type_traits>
 
 #include "convoy/convolution.h"
 
@@ -58,6 +59,17 @@ struct Geometry {
   }
 };
 
+// False where a visitor that says so has seen enough; one that returns nothing sees all.
+template <class Visit>
+bool go_on(Visit& visit, std::int64_t a, std::int64_t b) {
+  if constexpr (std::is_void_v<decltype(visit(a, b))>) {
+    visit(a, b);
+    return true;
+  } else {
+    return visit(a, b);
+  }
+}
+
 // Calls visit(offset in x, offset in w) for every product in the sum of fprop's output y[at].
 template <class Visit>
 void for_each_fprop_term(const Geometry& g, const Coords& at, Visit visit) {
@@ -72,8 +84,10 @@ void for_each_fprop_term(const Geometry& g, const Coords& at, Visit visit) {
         for (std::int64_t s = 0; s < g.w.dims[4]; ++s) {
           const std::int64_t w = g.input_position(2, at[4], s);
           if (w < 0 || w >= g.x.dims[4]) continue;
-          visit(g.x.offset(at[0], first_channel + c, d, h, w),
-                g.w.offset(at[1], c, g.stored_tap(0, t), g.stored_tap(1, r), g.stored_tap(2, s)));
+          if (!go_on(visit, g.x.offset(at[0], first_channel + c, d, h, w),
+                     g.w.offset(at[1], c, g.stored_tap(0, t), g.stored_tap(1, r), g.stored_tap(2, s)))) {
+            return;
+          }
         }
       }
     }
@@ -95,8 +109,10 @@ void for_each_dgrad_term(const Geometry& g, const Coords& at, Visit visit) {
         for (std::int64_t s = 0; s < g.w.dims[4]; ++s) {
           const std::int64_t q = g.output_position(2, at[4], s);
           if (q < 0) continue;
-          visit(g.y.offset(at[0], k, o, p, q),
-                g.w.offset(k, c, g.stored_tap(0, t), g.stored_tap(1, r), g.stored_tap(2, s)));
+          if (!go_on(visit, g.y.offset(at[0], k, o, p, q),
+                     g.w.offset(k, c, g.stored_tap(0, t), g.stored_tap(1, r), g.stored_tap(2, s)))) {
+            return;
+          }
         }
       }
     }
@@ -121,7 +137,7 @@ void for_each_wgrad_term(const Geometry& g, const Coords& at, Visit visit) {
         for (std::int64_t q = 0; q < g.y.dims[4]; ++q) {
           const std::int64_t w = g.input_position(2, q, s);
           if (w < 0 || w >= g.x.dims[4]) continue;
-          visit(g.x.offset(n, c, d, h, w), g.y.offset(n, k, o, p, q));
+          if (!go_on(visit, g.x.offset(n, c, d, h, w), g.y.offset(n, k, o, p, q))) return;
         }
       }
     }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 
 namespace convoy::reference {
 namespace {
@@ -14,14 +15,20 @@ double load(const void* data, std::int64_t i) {
   if constexpr (type == DataType::bf16) return bf16_to_f32(static_cast<const std::uint16_t*>(data)[i]);
 }
 
+void add_product(double a, double b, Reduction& result) {
+  result.sum += a * b;
+  result.sum_abs += std::abs(a * b);
+  if (!(std::abs(a) <= result.largest_a)) {
+    result.largest_a = std::isnan(a) ? std::numeric_limits<double>::infinity() : std::abs(a);
+  }
+  ++result.terms;
+}
+
 template <DataType type>
 Reduction reduce_floats(const Geometry& geometry, const Coords& at, const Operands& operands) {
   Reduction result;
   for_each_term(geometry, at, [&](std::int64_t i, std::int64_t j) {
-    const double product = load<type>(operands.a, i) * load<type>(operands.b, j);
-    result.sum += product;
-    result.sum_abs += std::abs(product);
-    ++result.terms;
+    add_product(load<type>(operands.a, i), load<type>(operands.b, j), result);
   });
   return result;
 }
@@ -29,11 +36,7 @@ Reduction reduce_floats(const Geometry& geometry, const Coords& at, const Operan
 Reduction reduce_any_floats(const Geometry& geometry, const Coords& at, const Operands& operands) {
   Reduction result;
   for_each_term(geometry, at, [&](std::int64_t i, std::int64_t j) {
-    const double product =
-        load_as_double(operands.a_type, operands.a, i) * load_as_double(operands.b_type, operands.b, j);
-    result.sum += product;
-    result.sum_abs += std::abs(product);
-    ++result.terms;
+    add_product(load_as_double(operands.a_type, operands.a, i), load_as_double(operands.b_type, operands.b, j), result);
   });
   return result;
 }

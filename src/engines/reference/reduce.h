@@ -8,6 +8,7 @@ namespace convoy::reference {
 struct Reduction {
   double sum = 0;
   double sum_abs = 0;      // sum |a*b|
+  double largest_a = 0;    // max |a|; infinite where one is a NaN
   std::int64_t terms = 0;  // products that meet data, not padding
 };
 

@@ -26,7 +26,7 @@ ReferenceElement reference_element(const ConvProblem& problem, const ConvArgs& a
                                    Arithmetic arithmetic = Arithmetic::direct);
 
 struct VerifyOptions {
-  Arithmetic arithmetic = Arithmetic::direct;  // winograd for engines that declare the note WINOGRAD
+  Arithmetic arithmetic = Arithmetic::direct;  // arithmetic_of() the engine's notes
   bool exact = false;                          // every output must be the oracle's own, bit for bit (-0 equals 0)
   std::int64_t full_terms = 100'000'000;       // check every output where the problem has at most so many products
   std::int64_t full_outputs = 4'000'000;       // and outputs
@@ -52,8 +52,9 @@ class Expectation {
 
   bool full() const { return full_; }
 
-  // `actual` is laid out as problem.out().
-  Verification compare(const void* actual, Arithmetic arithmetic, bool exact = false) const;
+  // `actual` is laid out as problem.out(). Without `special`, elements that are an infinity or a NaN before the
+  // activation may be anything: for candidates with the note LOSES_SPECIAL_VALUES.
+  Verification compare(const void* actual, Arithmetic arithmetic, bool exact = false, bool special = true) const;
 
   // By channel of out (its dim 1): the largest distance from the exact value, without the rounding to out's type, that
   // compare() accepts in one of the elements it looks at; where it looks at none of a channel, in any. 0: only the
@@ -63,7 +64,9 @@ class Expectation {
  private:
   struct Element {
     std::int64_t offset;
-    double exact, stored, bound, winograd_bound;
+    double exact, stored;
+    double bounds[3];  // by Arithmetic
+    bool special;      // an infinity or a NaN before the activation
   };
   Dims coords(std::int64_t index) const;
 
@@ -77,7 +80,8 @@ class Expectation {
 Verification verify_with_reference(const ConvProblem& problem, const ConvArgs& args, const void* actual,
                                    const VerifyOptions& options, ThreadTeam& team);
 
-// winograd where the notes of an engine or plan name it, or the other transform that mixes a tile's pixels, FFT.
+// What the notes of an engine or plan say: spreading, or winograd where they name it or the other transform that mixes
+// a tile's pixels, FFT.
 Arithmetic arithmetic_of(const std::vector<std::string>& notes);
 
 }  // namespace convoy

@@ -3,6 +3,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/notes.h"
 #include "engines/reference/evaluator.h"
 
 namespace convoy {
@@ -13,34 +14,60 @@ using reference::Evaluator;
 using reference::Geometry;
 using reference::Placement;
 
-// What Arithmetic::winograd's bound takes instead of sum |a*b|: max|a| over the tensor times sum |b| over the whole
-// window of an output, taps on padding included. Depends on the output's channel only.
+// What the bounds of transforms take instead of sum |a*b|: max|a| over the tensor times sum |b| over the whole window
+// of an output, taps on padding included; what Arithmetic::winograd takes, no more of either than tolerance.h says.
 class WindowMagnitude {
  public:
   WindowMagnitude(const Geometry& geometry, const reference::Operands& operands)
       : geometry_(geometry), operands_(operands) {
     const Placement& a = geometry.pass == Pass::dgrad ? geometry.y : geometry.x;
     for (std::int64_t i = 0; i < a.elements(); ++i) {
-      const double v = std::abs(load_as_double(operands.a_type, operands.a, a.offset(a.coords(i))));
-      if (v > max_a_) max_a_ = v;
+      max_a_ = std::max(max_a_, size_of(operands.a_type, operands.a, a.offset(a.coords(i))));
     }
     const Placement& w = geometry.w;
     const Placement& y = geometry.y;
     terms_ = geometry.pass == Pass::wgrad ? y.elements() / y.dims[1]
                                           : w.elements() / (geometry.pass == Pass::fprop ? w.dims[0] : w.dims[1]);
     if (geometry.pass == Pass::dgrad) terms_ = terms_ / w.dims[0] * geometry.k_per_group;
-    sums_.resize(geometry.pass == Pass::dgrad ? geometry.x.dims[1] : geometry.y.dims[1], 0);
+    const std::int64_t channels = geometry.pass == Pass::dgrad ? geometry.x.dims[1] : geometry.y.dims[1];
+    sums_.resize(channels, 0);
     const Placement& b = geometry.pass == Pass::wgrad ? geometry.y : geometry.w;
+    const std::int64_t taps = geometry.pass == Pass::wgrad ? 1 : w.dims[2] * w.dims[3] * w.dims[4];
+    std::vector<double> of_taps(channels * taps, 0);
     for (std::int64_t i = 0; i < b.elements(); ++i) {
       const Coords at = b.coords(i);
-      sums_[channel_of(at)] += std::abs(load_as_double(operands.b_type, operands.b, b.offset(at)));
+      const double size = size_of(operands.b_type, operands.b, b.offset(at));
+      const std::int64_t channel = channel_of(at);
+      sums_[channel] += size;
+      double& of_tap = of_taps[channel * taps + i % taps];
+      of_tap = std::max(of_tap, size);
+    }
+    for (std::int64_t channel = 0; channel < channels; ++channel) {
+      double least = std::numeric_limits<double>::infinity();
+      for (std::int64_t tap = 0; tap < taps; ++tap) {
+        const double size = of_taps[channel * taps + tap];
+        if (size > 0) least = std::min(least, size);
+      }
+      reached_.push_back(std::min(sums_[channel], static_cast<double>(terms_) * winograd_reach * least));
     }
   }
 
-  // Padding included: a tile's roundings reach an output whether its own taps meet data or not.
-  ReductionMagnitude at(const Coords& coords) const { return {terms_, max_a_ * sums_[geometry_.channel(coords)]}; }
+  // Padding included: a tile's roundings reach an output whether its own taps meet data or not. `largest_a` is that of
+  // the output's own window.
+  ReductionMagnitude at(const Coords& coords, double largest_a, Arithmetic arithmetic) const {
+    const std::int64_t channel = geometry_.channel(coords);
+    if (arithmetic == Arithmetic::spreading) return {terms_, product(max_a_, sums_[channel])};
+    return {terms_, product(std::min(max_a_, winograd_reach * std::max(largest_a, 1.0)), reached_[channel])};
+  }
 
  private:
+  // Infinite for a NaN.
+  static double size_of(DataType type, const void* data, std::int64_t offset) {
+    const double v = load_as_double(type, data, offset);
+    return std::isnan(v) ? std::numeric_limits<double>::infinity() : std::abs(v);
+  }
+  static double product(double a, double b) { return a == 0 || b == 0 ? 0 : a * b; }
+
   // The output channel that element `at` of the second operand contributes to.
   std::int64_t channel_of(const Coords& at) const {
     if (geometry_.pass == Pass::fprop) return at[0];
@@ -52,7 +79,7 @@ class WindowMagnitude {
   const reference::Operands& operands_;
   std::int64_t terms_ = 0;
   double max_a_ = 0;
-  std::vector<double> sums_;
+  std::vector<double> sums_, reached_;
 };
 
 // The output elements to check: all of them, or corners, edges and a scatter that only the dims decide.
@@ -109,6 +136,21 @@ Coords from_rank(const std::int64_t* coords, int rank) {
   return at;
 }
 
+bool is_special(const ConvProblem& problem, double sum, const EpilogueValues& values) {
+  const double prior = problem.beta != 0 ? problem.beta * values.prior : 0;
+  const double z = problem.epilogue.gamma != 0 ? problem.epilogue.gamma * values.z : 0;
+  return !std::isfinite(problem.alpha * sum + prior + (problem.epilogue.bias ? values.bias : 0) + z);
+}
+
+// A transform may leave any output to plain sums, so no bound is below theirs.
+double bound_of(const ConvProblem& problem, const reference::Reduction& reduction, const EpilogueValues& values,
+                const ReductionMagnitude& window, Arithmetic arithmetic) {
+  const double direct =
+      error_before_rounding(problem, {reduction.terms, reduction.sum_abs}, reduction.sum, values, Arithmetic::direct);
+  if (arithmetic == Arithmetic::direct) return direct;
+  return std::max(direct, error_before_rounding(problem, window, reduction.sum, values, arithmetic));
+}
+
 double as_stored(DataType type, double value) {
   std::uint64_t buffer = 0;
   store_from_double(type, &buffer, 0, value);
@@ -123,13 +165,13 @@ ReferenceElement reference_element(const ConvProblem& problem, const ConvArgs& a
   const Coords at = from_rank(coords, problem.out().rank());
   const reference::Reduction reduction = evaluator.reduce(at);
   const EpilogueValues values = evaluator.values(at);
-  ReductionMagnitude magnitude{reduction.terms, reduction.sum_abs};
-  if (arithmetic == Arithmetic::winograd) {
-    magnitude = WindowMagnitude(evaluator.geometry(), evaluator.operands()).at(at);
+  ReductionMagnitude window;
+  if (arithmetic != Arithmetic::direct) {
+    window = WindowMagnitude(evaluator.geometry(), evaluator.operands()).at(at, reduction.largest_a, arithmetic);
   }
   return {evaluator.exact(reduction.sum, values),
           as_stored(problem.out().type, evaluator.stored(reduction.sum, values)),
-          error_before_rounding(problem, magnitude, reduction.sum, values, arithmetic)};
+          bound_of(problem, reduction, values, window, arithmetic)};
 }
 
 Expectation::Expectation(const ConvProblem& problem, const ConvArgs& args, const VerifyOptions& options,
@@ -148,16 +190,19 @@ Expectation::Expectation(const ConvProblem& problem, const ConvArgs& args, const
       const Coords at = sampling.at(i);
       const reference::Reduction reduction = evaluator.reduce(at);
       const EpilogueValues values = evaluator.values(at);
-      const double sum = reduction.sum;
-      elements_[i] = {
-          out.offset(at), evaluator.exact(sum, values), as_stored(out_.type, evaluator.stored(sum, values)),
-          error_before_rounding(problem, {reduction.terms, reduction.sum_abs}, sum, values, Arithmetic::direct),
-          error_before_rounding(problem, window.at(at), sum, values, Arithmetic::winograd)};
+      const auto bound = [&](Arithmetic arithmetic) {
+        return bound_of(problem, reduction, values, window.at(at, reduction.largest_a, arithmetic), arithmetic);
+      };
+      elements_[i] = {out.offset(at),
+                      evaluator.exact(reduction.sum, values),
+                      as_stored(out_.type, evaluator.stored(reduction.sum, values)),
+                      {bound(Arithmetic::direct), bound(Arithmetic::winograd), bound(Arithmetic::spreading)},
+                      is_special(problem, reduction.sum, values)};
     }
   });
 }
 
-Verification Expectation::compare(const void* actual, Arithmetic arithmetic, bool exact) const {
+Verification Expectation::compare(const void* actual, Arithmetic arithmetic, bool exact, bool special) const {
   Verification result;
   result.full = full_;
   result.checked = static_cast<std::int64_t>(elements_.size());
@@ -168,8 +213,9 @@ Verification Expectation::compare(const void* actual, Arithmetic arithmetic, boo
   for (std::int64_t i = 0; i < result.checked; ++i) {
     const Element& element = elements_[i];
     const double value = load_as_double(out_.type, actual, element.offset);
-    const double bound = exact ? 0 : arithmetic == Arithmetic::winograd ? element.winograd_bound : element.bound;
-    const double error = error_in_tolerances(out_.type, value, element.exact, element.stored, bound);
+    const double bound = exact ? 0 : element.bounds[static_cast<int>(arithmetic)];
+    const double error =
+        element.special && !special ? 0 : error_in_tolerances(out_.type, value, element.exact, element.stored, bound);
     if (error > result.max_error) {
       result.max_error = error;
       result.worst = coords(i);
@@ -197,7 +243,7 @@ std::vector<double> Expectation::tolerances(Arithmetic arithmetic) const {
   ChannelTolerances tolerances(out_);
   for (std::size_t i = 0; i < elements_.size(); ++i) {
     const Element& element = elements_[i];
-    const double bound = arithmetic == Arithmetic::winograd ? element.winograd_bound : element.bound;
+    const double bound = element.bounds[static_cast<int>(arithmetic)];
     tolerances.add(coords(static_cast<std::int64_t>(i))[1], element.exact, bound);
   }
   return std::move(tolerances).by_channel();
@@ -214,9 +260,9 @@ Verification verify_with_reference(const ConvProblem& problem, const ConvArgs& a
 }
 
 Arithmetic arithmetic_of(const std::vector<std::string>& notes) {
-  const bool transforms = std::any_of(
-      notes.begin(), notes.end(), [](const std::string& each) { return each == note::winograd || each == note::fft; });
-  return transforms ? Arithmetic::winograd : Arithmetic::direct;
+  const auto has = [&](std::string_view note) { return std::find(notes.begin(), notes.end(), note) != notes.end(); };
+  if (has(note::spreads_special_values)) return Arithmetic::spreading;
+  return has(note::winograd) || has(note::fft) ? Arithmetic::winograd : Arithmetic::direct;
 }
 
 }  // namespace convoy

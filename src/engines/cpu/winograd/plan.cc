@@ -1,6 +1,7 @@
 #include "engines/cpu/winograd/plan.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "engines/cpu/common/packed_plan.h"
 #include "engines/cpu/common/problem.h"
@@ -88,7 +89,13 @@ class WinogradPlan final : public PackedPlan {
  private:
   std::vector<std::string> run_stages() const override { return {"transform input", "products", "transform output"}; }
 
-  static std::int64_t group_weights(const WinogradSize& s) { return s.points * s.reduction * s.vectors * s.lanes; }
+  // Floats: U, W and the vectors' flags.
+  static std::int64_t transformed(const WinogradSize& s) { return s.points * s.reduction * s.vectors * s.lanes; }
+  static std::int64_t taps(const WinogradSize& s) { return s.points > 6 ? 9 : 3; }
+  static std::int64_t untransformed(const WinogradSize& s) { return taps(s) * s.reduction * s.vectors * s.lanes; }
+  static std::int64_t group_weights(const WinogradSize& s) {
+    return transformed(s) + untransformed(s) + (s.vectors + 15) / 16 * 16;
+  }
   static std::int64_t channel_blocks(const WinogradSize& s) { return (s.channels + s.lanes - 1) / s.lanes; }
   // Floats between points; a cache line more than needed, so that the points of a tile don't share a cache set.
   static std::int64_t v_group(const WinogradSize& s, const WinogradBlocking& b) {
@@ -101,8 +108,16 @@ class WinogradPlan final : public PackedPlan {
     return b.block_tiles * b.chunk_vectors * s.lanes + 16;
   }
   static std::int64_t scratch_floats(const WinogradSize& s, const WinogradBlocking& b) {
-    const std::int64_t v = s.points * v_point(s, b);
+    const std::int64_t v = v_floats(s, b);
     return (b.split_chunks ? v : v * s.threads) + s.points * m_point(s, b) * s.threads;
+  }
+
+  // V, and behind it which tiles are computed directly, a byte each.
+  static std::int64_t v_floats(const WinogradSize& s, const WinogradBlocking& b) {
+    return s.points * v_point(s, b) + (b.block_tiles + 63) / 64 * 16;
+  }
+  bool* direct_tiles(Real* v) const {
+    return reinterpret_cast<bool*>(v + shape_.size.points * v_point(shape_.size, blocking_));
   }
 
   // Of one vector of output channels: where its panel starts in a group's weights and how wide it is. Panels are pairs
@@ -131,37 +146,67 @@ class WinogradPlan final : public PackedPlan {
                     [&](std::int64_t begin, std::int64_t end, int) { pack_range(begin, end); });
   }
 
-  void pack_vector(const Real* weights, Real* packed, std::int64_t group, std::int64_t vector) const {
-    const WinogradSize& s = shape_.size;
+  // Tap (d, r, q) of one channel that is read and one of out; for dgrad the filter is turned around, see
+  // winograd_shape.
+  Real weight_at(const Real* weights, std::int64_t group, std::int64_t channel, std::int64_t out, std::int64_t d, int r,
+                 int q) const {
     const ConvGeometry& g = shape_.geometry;
-    const PanelAt at = panel_of(vector);
-    Real* to = packed + group * group_weights(s) + at.offset;
-    const std::int64_t padded = channel_blocks(s) * s.lanes;
-    const int rows = shape_.two_d ? 3 : 1;
-    double filter[9], transformed[36];
-    for (std::int64_t c = 0; c < s.reduction; ++c) {
-      const std::int64_t depth_tap = c / padded;
-      const std::int64_t channel = c % padded;
-      for (int lane = 0; lane < s.lanes; ++lane) {
-        const std::int64_t out = vector * s.lanes + lane;
-        Real* element = to + c * at.width + lane;
-        if (channel >= shape_.channels || out >= shape_.out_channels) {
-          for (std::int64_t p = 0; p < s.points; ++p) element[p * at.point] = 0;
-          continue;
+    const auto tap = [&](int i, std::int64_t t) { return (shape_.forward ? t : g.filter[i] - 1 - t) * g.w.spatial[i]; };
+    const std::int64_t k = group * g.group_filters + (shape_.forward ? out : channel);
+    return weights[g.w.origin + k * g.w.out + (shape_.forward ? channel : out) * g.w.in + tap(0, d) + tap(1, r) +
+                   tap(2, q)];
+  }
+
+  // Whether a filter's taps, each as large as its largest of all channels, are small beside each other (but zeros), or
+  // some are none that can be transformed.
+  bool is_uneven(const Real* weights, std::int64_t group, std::int64_t out) const {
+    Real least = kLargestWeight<Real>, most = 0;
+    for (std::int64_t d = 0; d < shape_.size.depth_taps; ++d) {
+      for (int t = 0; t < taps(shape_.size); ++t) {
+        Real of_tap = 0;
+        for (std::int64_t channel = 0; channel < shape_.channels; ++channel) {
+          const Real size = std::abs(weight_at(weights, group, channel, out, d, t / 3, t % 3));
+          if (!(size <= kLargestWeight<Real>)) return true;
+          of_tap = std::max(of_tap, size);
         }
-        const std::int64_t k = group * g.group_filters + (shape_.forward ? out : channel);
-        const Real* w = weights + g.w.origin + k * g.w.out + (shape_.forward ? channel : out) * g.w.in;
-        // dgrad: the filter turned around, see winograd_shape.
-        const auto tap = [&](int i, std::int64_t t) {
-          return (shape_.forward ? t : g.filter[i] - 1 - t) * g.w.spatial[i];
-        };
-        for (int r = 0; r < rows; ++r) {
-          for (int q = 0; q < 3; ++q) filter[r * 3 + q] = w[tap(0, depth_tap) + tap(1, r) + tap(2, q)];
-        }
-        transform_filter(shape_.m, shape_.two_d, filter, transformed);
-        for (std::int64_t p = 0; p < s.points; ++p) element[p * at.point] = static_cast<Real>(transformed[p]);
+        most = std::max(most, of_tap);
+        if (of_tap > 0) least = std::min(least, of_tap);
       }
     }
+    return most > kReach * least;
+  }
+
+  void pack_vector(const Real* weights, Real* packed, std::int64_t group, std::int64_t vector) const {
+    const WinogradSize& s = shape_.size;
+    const PanelAt at = panel_of(vector);
+    const std::int64_t taps = WinogradPlan::taps(s);
+    Real* const of_group = packed + group * group_weights(s);
+    Real* const to = of_group + at.offset;
+    Real* const direct = of_group + transformed(s) + vector * s.reduction * taps * s.lanes;
+    const std::int64_t padded = channel_blocks(s) * s.lanes;
+    double filter[9], transformed_filter[36];
+    for (std::int64_t c = 0; c < s.reduction; ++c) {
+      for (int lane = 0; lane < s.lanes; ++lane) {
+        const std::int64_t out = vector * s.lanes + lane;
+        Real* const element = to + c * at.width + lane;
+        Real* const untransformed_element = direct + c * taps * s.lanes + lane;
+        const bool real = c % padded < shape_.channels && out < shape_.out_channels;
+        for (int t = 0; t < taps; ++t) {
+          const Real weight = real ? weight_at(weights, group, c % padded, out, c / padded, t / 3, t % 3) : Real(0);
+          untransformed_element[t * s.lanes] = weight;
+          filter[t] = weight;
+        }
+        if (real) transform_filter(shape_.m, shape_.two_d, filter, transformed_filter);
+        for (std::int64_t p = 0; p < s.points; ++p) {
+          element[p * at.point] = real ? static_cast<Real>(transformed_filter[p]) : Real(0);
+        }
+      }
+    }
+    bool uneven = false;
+    for (int lane = 0; lane < s.lanes && vector * s.lanes + lane < shape_.out_channels; ++lane) {
+      uneven = uneven || is_uneven(weights, group, vector * s.lanes + lane);
+    }
+    of_group[transformed(s) + untransformed(s) + vector] = uneven ? Real(1) : Real(0);
   }
 
   struct Run {
@@ -182,7 +227,7 @@ class WinogradPlan final : public PackedPlan {
     run.z = run.epilogue.gamma != 0 ? static_cast<const Real*>(args.z) : run.out;
     const std::int64_t blocks = (s.tiles + blocking_.block_tiles - 1) / blocking_.block_tiles;
     const std::int64_t chunks = (s.vectors + blocking_.chunk_vectors - 1) / blocking_.chunk_vectors;
-    const std::int64_t v_floats = s.points * v_point(s, blocking_);
+    const std::int64_t v_floats = WinogradPlan::v_floats(s, blocking_);
     const std::int64_t m_floats = s.points * m_point(s, blocking_);
     auto* floats = static_cast<Real*>(scratch);
     if (!blocking_.split_chunks) {
@@ -215,30 +260,32 @@ class WinogradPlan final : public PackedPlan {
     return std::min(blocking_.block_tiles, shape_.size.tiles - block * blocking_.block_tiles);
   }
 
-  void transform_in(const Run& run, std::int64_t group, std::int64_t block, std::int64_t begin, std::int64_t end,
-                    Real* v) const {
-    const WinogradSize& s = shape_.size;
+  WinogradInputOf<Real> input_of(const Run& run, std::int64_t group, std::int64_t block) const {
     WinogradInputOf<Real> in{};
     in.tiles = &shape_.tiles;
     in.source = run.source + channel_offset(shape_.source, group * shape_.channels);
     in.view = shape_.source;
     in.channels = shape_.channels;
+    in.depth_taps = shape_.size.depth_taps;
     in.first_tile = block * blocking_.block_tiles;
+    return in;
+  }
+
+  void transform_in(const Run& run, std::int64_t group, std::int64_t block, std::int64_t begin, std::int64_t end,
+                    Real* v) const {
+    WinogradInputOf<Real> in = input_of(run, group, block);
     in.begin = begin;
     in.end = end;
     in.row_tile = blocking_.row_tile;
-    in.v_group = v_group(s, blocking_);
-    in.v_point = v_point(s, blocking_);
-    for (std::int64_t tap = 0; tap < s.depth_taps; ++tap) {
-      in.depth_tap = tap;
-      in.v = v + tap * channel_blocks(s) * blocking_.row_tile * s.lanes;
-      input_(&in);
-    }
+    in.v = v;
+    in.v_group = v_group(shape_.size, blocking_);
+    in.v_point = v_point(shape_.size, blocking_);
+    in.direct = direct_tiles(v);
+    input_(&in);
   }
 
   // All points of a chunk of output channels, then the way back.
-  void multiply(const Run& run, std::int64_t group, std::int64_t block, std::int64_t chunk, const Real* v,
-                Real* m) const {
+  void multiply(const Run& run, std::int64_t group, std::int64_t block, std::int64_t chunk, Real* v, Real* m) const {
     const WinogradSize& s = shape_.size;
     const std::int64_t first = chunk * blocking_.chunk_vectors;
     const std::int64_t vectors = std::min(blocking_.chunk_vectors, s.vectors - first);
@@ -249,13 +296,14 @@ class WinogradPlan final : public PackedPlan {
     product.tiles = count;
     product.reduction = s.reduction;
     product.m_tile = vectors * s.lanes;
-    const Real* const weights = run.packed + group * group_weights(s) + s.points * s.reduction * s.lanes * first;
+    const Real* const weights = run.packed + group * group_weights(s);
+    const Real* const panels = weights + s.points * s.reduction * s.lanes * first;
     for (std::int64_t point = 0; point < s.points; ++point) {
       product.v = v + point * v_point(s, blocking_);
       for (std::int64_t panel = 0; panel < vectors; panel += 2) {
         product.panel_vectors = panel + 1 < vectors ? 2 : 1;
         product.m = m + point * m_point(s, blocking_) + panel * s.lanes;
-        product.u = weights + s.reduction * s.lanes * (s.points * panel + point * product.panel_vectors);
+        product.u = panels + s.reduction * s.lanes * (s.points * panel + point * product.panel_vectors);
         kernels_.product(&product);
       }
     }
@@ -274,6 +322,12 @@ class WinogradPlan final : public PackedPlan {
     out.m = m;
     out.m_tile = vectors * s.lanes;
     out.m_point = m_point(s, blocking_);
+    const WinogradInputOf<Real> in = input_of(run, group, block);
+    out.input = &in;
+    out.direct = direct_tiles(v);
+    out.weights = weights + transformed(s);
+    out.direct_vectors = out.weights + untransformed(s);
+    out.reduction = s.reduction;
     output_(&out);
   }
 

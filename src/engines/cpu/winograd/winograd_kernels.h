@@ -8,6 +8,14 @@
 //   V  [point][tile / rows][c / lanes][tile % rows][c % lanes]: a row tile's broadcasts lie at constant distances
 //   U  [chunk][point][panel][c][k of the panel], a panel being two vectors of k, or one at the end of the last chunk
 //   M  [point][tile][k of the chunk]
+// and behind U, for what is computed directly:
+//   W  [k / lanes][c][tap][k % lanes], and a float for each k / lanes: 1 where these filters always are
+//
+// The transforms mix the pixels of a tile: an infinity reaches all its outputs, a large value all their roundings. So
+// an output is computed directly, skipping padding, where its window's values are small beside its tile's (kReach,
+// kLargest) or its filter's taps are small beside each other (kReach, kLargestWeight). Below these limits nothing
+// overflows: the transforms and the sum of 2^16 channels multiply |x| * |w| by less than 2^28. Those of f64 are as far
+// below its own.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +24,12 @@
 #include "engines/cpu/common/geometry.h"
 
 namespace convoy::cpu {
+
+constexpr double kReach = 1024;  // of a tile's largest |value| over a window's; values below 1 count as 1
+template <class Real>
+constexpr Real kLargest = sizeof(Real) == 4 ? 0x1p64 : 0x1p512;  // |value| in a tile
+template <class Real>
+constexpr Real kLargestWeight = sizeof(Real) == 4 ? 0x1p32 : 0x1p256;
 
 // Where the tiles of a group of channels lie. Tiles count over (batch, depth, tile row, tile column), columns fastest.
 struct WinogradTiles {
@@ -34,14 +48,15 @@ struct WinogradInputOf {
   const Real* source;  // first channel of the group
   ActivationView view;
   std::int64_t channels;  // of the group
-  std::int64_t depth_tap;
+  std::int64_t depth_taps;
   std::int64_t first_tile;  // of the block; V counts from it
   std::int64_t begin;       // tiles to transform, counted from first_tile
   std::int64_t end;
   std::int64_t row_tile;
-  Real* v;               // of the depth tap
+  Real* v;
   std::int64_t v_group;  // floats from a row tile to the next
   std::int64_t v_point;
+  bool* direct;  // of the block's tiles: written
 };
 
 template <class Real>
@@ -60,6 +75,11 @@ struct WinogradOutputOf {
   const Real* m;
   std::int64_t m_tile;  // floats from a tile to the next
   std::int64_t m_point;
+  const WinogradInputOf<Real>* input;  // of the block
+  const bool* direct;                  // of the block's tiles
+  const Real* direct_vectors;          // of the group's
+  const Real* weights;                 // W of the group
+  std::int64_t reduction;
 };
 
 // One panel of one point: m[tile][0, panel_vectors * lanes) for all tiles of the block.

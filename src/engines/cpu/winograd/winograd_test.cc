@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstring>
+#include <limits>
 
 #include "engines/cpu/depthwise/f32_engine_test.h"
 #include "engines/cpu/winograd/blocking.h"
@@ -94,6 +96,85 @@ TEST(Winograd, Epilogues) {
 TEST(Winograd, SeveralBlocksAndChunks) {
   right(square("fprop", 1, 64, 160, 40, 44, 1, "nhwc", ":bias=1"));
   right(square("fprop", 5, 96, 80, 7, 7, 1, "nchw16c"));
+}
+
+// Outputs of a problem whose tensors are near one, with one value in the middle of what it reads or in one weight, by
+// each instruction set and tile.
+void expect_unspoilt(const std::string& text, float value, bool in_weights) {
+  SCOPED_TRACE(fmt::format("{}, {} in {}", text, value, in_weights ? "w" : "what it reads"));
+  const auto problem = parse_problem(text);
+  ASSERT_TRUE(problem.ok()) << problem.error().message;
+  const bool forward = problem->pass == Pass::fprop;
+  HostTensor source = uniform_tensor(forward ? problem->x : problem->y, 1);
+  HostTensor w = uniform_tensor(problem->w, 2);
+  Dims at = in_weights ? problem->w.dims : source.desc.dims;
+  for (std::size_t i = 0; i < at.size(); ++i) at[i] = in_weights ? 0 : at[i] / 2;
+  if (in_weights) {
+    w.as<float>()[problem->w.offset(at.data())] = value;
+  } else {
+    source.as<float>()[source.desc.offset(at.data())] = value;
+  }
+  const ConvArgs args{.x = source.data.get(), .w = w.data.get(), .y = source.data.get()};
+  const auto team = make_cpu_team(1);
+  const Expectation expected(*problem, args, {}, *team);
+  for (const CpuFeatures& cpu : f32_processors()) {
+    for (const std::int64_t m : {2, 4}) {
+      const auto plan = winograd_engine().plan(*problem, {{"m", m}}, {1, cpu, w.data.get()});
+      ASSERT_TRUE(plan.ok()) << plan.error().message;
+      HostTensor out = *HostTensor::allocate(problem->out());
+      const auto workspace = allocate_aligned((*plan)->workspace_bytes());
+      std::memset(workspace.get(), 0xff, (*plan)->workspace_bytes());
+      ConvArgs run = args;
+      run.out = out.data.get();
+      ASSERT_TRUE((*plan)->execute(run, {*team, workspace.get(), (*plan)->workspace_bytes()}).ok());
+      // 16: what a tile without the value may err by.
+      const Verification verified = expected.compare(out.data.get(), Arithmetic::direct);
+      EXPECT_LE(verified.max_error, 16) << name_of(cpu.isa) << ", m=" << m << ": element " << to_string(verified.worst)
+                                        << " is " << verified.actual << ", not " << verified.expected;
+    }
+  }
+}
+
+TEST(Winograd, SpecialValuesStayInTheirWindows) {
+  constexpr float infinity = std::numeric_limits<float>::infinity(), largest = std::numeric_limits<float>::max();
+  for (const char* pass : {"fprop", "dgrad"}) {
+    for (const float value : {std::nanf(""), infinity, -infinity, largest, 1e38F, 1e30F, -1e10F, 1e5F, 1e-40F}) {
+      for (const bool in_weights : {false, true}) {
+        for (const char* layout : kLayouts)
+          expect_unspoilt(square(pass, 2, 19, 20, 11, 13, 1, layout), value, in_weights);
+        expect_unspoilt(square(pass, 1, 8, 16, 9, 9, 0, "nhwc"), value, in_weights);
+        expect_unspoilt(fmt::format("{}:x=f32,1x8x30,nwc:w=f32,9x8x3,ncw:y=f32,1x9x30,nwc:pad=1", pass), value,
+                        in_weights);
+        expect_unspoilt(
+            fmt::format("{}:x=f32,1x8x4x9x6,ndhwc:w=f32,7x8x3x3x3,ncdhw:y=f32,1x7x4x9x6,ndhwc:pad=1x1x1", pass), value,
+            in_weights);
+        expect_unspoilt(
+            fmt::format("{}:x=f32,1x32x9x9,nhwc:w=f32,48x16x3x3,nhwc:y=f32,1x48x9x9,nhwc:pad=1x1:groups=2", pass),
+            value, in_weights);
+      }
+    }
+  }
+}
+
+// Values that are large everywhere are no reason.
+TEST(Winograd, OnlyUnevenTilesAreComputedDirectly) {
+  const auto problem = parse_problem(square("fprop", 1, 64, 64, 64, 64, 1, "nhwc"));
+  const HostTensor x = uniform_tensor(problem->x, 1), w = uniform_tensor(problem->w, 2);
+  const auto plan = winograd_engine().plan(*problem, {}, {1, cpu_features(), w.data.get()});
+  ASSERT_TRUE(plan.ok());
+  const auto run = [&](double scale) {
+    HostTensor in = *HostTensor::allocate(problem->x), out = *HostTensor::allocate(problem->y);
+    for (std::int64_t i = 0; i < problem->x.elements(); ++i)
+      in.as<float>()[i] = static_cast<float>(scale) * x.as<float>()[i];
+    const auto workspace = allocate_aligned((*plan)->workspace_bytes());
+    const auto team = make_cpu_team(1);
+    ConvArgs args{.x = in.data.get(), .out = out.data.get()};
+    EXPECT_TRUE((*plan)->execute(args, {*team, workspace.get(), (*plan)->workspace_bytes()}).ok());
+    for (std::int64_t i = 0; i < problem->y.elements(); ++i) out.as<float>()[i] /= static_cast<float>(scale);
+    return out;
+  };
+  const HostTensor one = run(1), large = run(0x1p50);
+  EXPECT_EQ(std::memcmp(one.data.get(), large.data.get(), static_cast<std::size_t>(problem->y.bytes())), 0);
 }
 
 TEST(Winograd, RefusesOtherFiltersAndSmallGroups) {

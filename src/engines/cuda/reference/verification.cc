@@ -122,7 +122,7 @@ Result<DeviceExpectation> DeviceExpectation::make(const ConvProblem& problem, co
     made.elements_.push_back(
         {has_zero_point ? v + problem.y_zero_point : v, as_stored(type, quantize(problem, v)),
          error_before_rounding(problem, {r.terms, r.sum_abs}, r.sum, values, Arithmetic::direct),
-         error_before_rounding(problem, {window_terms, largest * r.window_b}, r.sum, values, Arithmetic::winograd)});
+         error_before_rounding(problem, {window_terms, largest * r.window_b}, r.sum, values, Arithmetic::spreading)});
   }
   return made;
 }
@@ -150,7 +150,7 @@ Result<Verification> DeviceExpectation::compare(const void* actual, Arithmetic a
   result.max_error = -1;
   for (std::size_t i = 0; i < elements_.size(); ++i) {
     const Element& element = elements_[i];
-    const double bound = exact ? 0 : arithmetic == Arithmetic::winograd ? element.winograd_bound : element.bound;
+    const double bound = exact ? 0 : arithmetic == Arithmetic::direct ? element.bound : element.spreading_bound;
     double error = error_in_tolerances(problem_.out().type, found[i], element.exact, element.stored, bound);
     const double filler = found[elements_.size() + i];
     const bool dirty = filler != 0 && !(error > std::numeric_limits<double>::max());
@@ -171,7 +171,7 @@ std::vector<double> DeviceExpectation::tolerances(Arithmetic arithmetic) const {
   const ReferenceTensor out = reference_args(problem_, args_).out;
   for (std::size_t i = 0; i < elements_.size(); ++i) {
     const Element& element = elements_[i];
-    const double bound = arithmetic == Arithmetic::winograd ? element.winograd_bound : element.bound;
+    const double bound = arithmetic == Arithmetic::direct ? element.bound : element.spreading_bound;
     const std::int64_t index = indices_.empty() ? static_cast<std::int64_t>(i) : indices_[i];
     tolerances.add(coords_of(out, index, problem_.out().rank())[1], element.exact, bound);
   }

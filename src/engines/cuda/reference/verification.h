@@ -36,7 +36,7 @@ class DeviceExpectation {
 
  private:
   struct Element {
-    double exact, stored, bound, winograd_bound;
+    double exact, stored, bound, spreading_bound;
   };
   DeviceExpectation() = default;
 
