@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "core/declared_names.h"
+#include "core/notes.h"
 #include "engines/cost/fitted_engine.h"
 #include "engines/onednn/guess.h"
 #include "engines/onednn/implementations.h"
@@ -186,6 +187,7 @@ class ImplementationEngine final : public cost::FittedEngine, public DeclaresNam
   std::vector<std::string> notes(const ConvProblem& problem, const KnobValues&, const PlanRequest&) const override {
     std::vector<std::string> notes = info_.notes;
     if (const auto loss = precision_note(problem)) notes.emplace_back(*loss);
+    if (loses_special_values(problem)) notes.emplace_back(note::loses_special_values);
     return notes;
   }
 
@@ -207,7 +209,7 @@ class ImplementationEngine final : public cost::FittedEngine, public DeclaresNam
     return {{kLayoutKnob, {std::begin(kLayouts), std::end(kLayouts)}}};
   }
   std::vector<std::string> other_notes() const override {
-    return {std::string(note::tf32), std::string(note::down_convert_inputs)};
+    return {std::string(note::tf32), std::string(note::down_convert_inputs), std::string(note::loses_special_values)};
   }
   Configurations configurations(const ConvProblem& problem, const PlanRequest&) const override {
     Knob knob{kLayoutKnob, {}, "activations: as given, or reordered to what the implementation prefers"};

@@ -11,6 +11,7 @@
 #include "core/epilogue.h"
 #include "core/shared_bytes.h"
 #include "core/stages.h"
+#include "engines/cpu/common/padding_guard.h"
 #include "engines/onednn/request.h"
 
 namespace convoy::onednn {
@@ -67,6 +68,37 @@ struct Output {
   std::size_t offset = 0;
 };
 
+// Products of 16 bits are made two channels (wgrad: pixels) at a time: beside an odd number lies a zero for whatever
+// follows.
+bool pads_pairs(const ConvProblem& problem) {
+  const DataType type = problem.pass == Pass::dgrad ? problem.y.type : problem.x.type;
+  if (problem.pass == Pass::wgrad) return type == DataType::bf16 || type == DataType::f16;
+  const std::int64_t channels = problem.pass == Pass::dgrad ? problem.out_channels() : problem.in_channels();
+  return (type == DataType::bf16 || type == DataType::f16) && channels / problem.groups % 2 != 0;
+}
+
+// oneDNN makes a NaN of the channels behind the last of a blocked out where it multiplies their zero weights by special
+// values.
+void clear_channel_padding(const TensorDesc& out, void* data, ThreadTeam& team) {
+  const std::int64_t padding = out.padded_channels() - out.dims[1];
+  if (out.channel_block <= 1 || padding == 0 || !is_floating(out.type)) return;
+  const std::int64_t positions = out.elements() / std::max<std::int64_t>(out.dims[1], 1);
+  const std::size_t size = size_of(out.type);
+  parallel_ranges(team, positions, [&](std::int64_t begin, std::int64_t end, int) {
+    Dims at(out.dims.size(), 0);
+    at[1] = out.dims[1] - 1;
+    for (std::int64_t i = begin; i < end; ++i) {
+      std::int64_t rest = i;
+      for (int d = out.rank() - 1; d >= 0; --d) {
+        if (d == 1) continue;
+        at[d] = rest % out.dims[d];
+        rest /= out.dims[d];
+      }
+      std::memset(static_cast<std::byte*>(data) + (out.offset(at.data()) + 1) * size, 0, padding * size);
+    }
+  });
+}
+
 class ConvolutionPlan final : public ConvPlan, public HasStages {
  public:
   ConvolutionPlan(const ConvProblem& problem, Candidate candidate, const Offer& offer, const PlanRequest& request,
@@ -80,7 +112,8 @@ class ConvolutionPlan final : public ConvPlan, public HasStages {
         constant_weights_(request.constant_weights != nullptr),
         implementation_(description.impl_info_str()),
         scratchpad_(description.scratchpad_desc()),
-        scratch_bytes_(scratchpad_.get_size()) {
+        scratch_bytes_(scratchpad_.get_size()),
+        guard_(problem, {.beside_data = pads_pairs(problem), .hides_nan = loses_special_values(problem)}) {
     const Pass pass = problem.pass;
     add_tensor(description, pass == Pass::dgrad ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, Source::x,
                as_given(problem, problem.x), pass == Pass::dgrad);
@@ -99,7 +132,7 @@ class ConvolutionPlan final : public ConvPlan, public HasStages {
 
   Candidate candidate() const override { return candidate_; }
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
-  std::size_t retained_bytes() const override { return packed_ ? packed_bytes_ : 0; }
+  std::size_t retained_bytes() const override { return (packed_ ? packed_bytes_ : 0) + guard_.retained_bytes(); }
 
   std::vector<std::string> notes() const override {
     std::vector<std::string> notes = {implementation_};
@@ -153,6 +186,7 @@ class ConvolutionPlan final : public ConvPlan, public HasStages {
     const auto input =
         std::find_if(inputs_.begin(), inputs_.end(), [](const Input& i) { return i.source == Source::w; });
     if (weights == nullptr || input == inputs_.end()) return {};
+    guard_.keep(weights);
     packed_bytes_ = input->desc.get_size();
     std::shared_ptr<std::byte> packed = allocate_aligned(packed_bytes_);
     const auto scratch = allocate_aligned(scratch_bytes_);
@@ -173,6 +207,13 @@ class ConvolutionPlan final : public ConvPlan, public HasStages {
                                                ": the process is exiting and oneDNN's own objects are "
                                                "destroyed; plans made from now on are of other engines"};
     }
+    CONVOY_CHECK(guard_.run(args, context.team(), [&] { return run(args, context); }));
+    clear_channel_padding(problem_.out(), args.out, context.team());
+    return {};
+  }
+
+ private:
+  Result<void> run(const ConvArgs& args, const ExecContext& context) const {
     const OmpThreads threads(threads_);
     auto* workspace = static_cast<std::byte*>(context.workspace);
     try {
@@ -208,7 +249,6 @@ class ConvolutionPlan final : public ConvPlan, public HasStages {
     return {};
   }
 
- private:
   void add_tensor(const dnnl::primitive_desc& description, int id, Source source, const dnnl::memory::desc& given,
                   bool is_output, bool constant = false) {
     const dnnl::memory::desc wanted = argument_desc(description, id);
@@ -290,6 +330,7 @@ class ConvolutionPlan final : public ConvPlan, public HasStages {
   std::size_t packed_bytes_ = 0;
   std::size_t scratch_bytes_ = 0;
   std::size_t workspace_bytes_ = 0;
+  cpu::PaddingGuard guard_;
   mutable std::atomic<bool> executed_ = false;
 };
 

@@ -287,6 +287,12 @@ std::optional<std::string_view> precision_note(const ConvProblem& problem) {
   return problem.math == MathMode::tf32 ? note::tf32 : note::down_convert_inputs;
 }
 
+bool loses_special_values(const ConvProblem& problem) {
+  const ActivationKind kind = problem.epilogue.activation.kind;
+  return problem.compute != DataType::s32 && (kind == ActivationKind::relu || kind == ActivationKind::clip ||
+                                              kind == ActivationKind::hard_sigmoid || kind == ActivationKind::gelu);
+}
+
 std::optional<Layout> common_layout(const ConvProblem& p) {
   const auto fits = [&](Layout layout) { return p.x.is_packed(layout) && p.y.is_packed(layout); };
   if (!fits(Layout::nhwc)) return fits(Layout::nchw) ? std::optional(Layout::nchw) : std::nullopt;

@@ -46,6 +46,9 @@ std::optional<Refusal> inexpressible(const ConvProblem& problem);
 // The note of the precision that oneDNN may give up for the problem's math mode.
 std::optional<std::string_view> precision_note(const ConvProblem& problem);
 
+// Of a NaN oneDNN's relu makes 0, clip a bound and hard_sigmoid 1, of infinity its gelu makes a NaN.
+bool loses_special_values(const ConvProblem& problem);
+
 // The packed layout, nhwc or nchw, in which x and y are described to oneDNN; nothing: none fits both. oneDNN compares
 // the strides of dims of 1, too, which say nothing about memory: spelled in two ways, tensors would count as of two
 // layouts. Where both layouts fit, the strides of x decide, and nhwc where they don't: more implementations take it.

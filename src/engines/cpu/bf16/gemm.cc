@@ -32,7 +32,8 @@ class GemmPlan final : public PackedPlan {
  public:
   GemmPlan(const ConvProblem& problem, const Candidate& candidate, int threads, const Kernel& kernel, const Work& work,
            Lines<std::uint16_t> lines, std::int64_t panels, std::size_t packed_bytes)
-      : PackedPlan(problem, candidate, threads, packed_bytes, static_cast<std::size_t>(threads) * lines.block_bytes()),
+      : PackedPlan(problem, candidate, threads, packed_bytes, static_cast<std::size_t>(threads) * lines.block_bytes(),
+                   work.merged > 1),
         kernel_(kernel),
         geometry_(work.geometry),
         merged_(work.merged),
@@ -44,7 +45,7 @@ class GemmPlan final : public PackedPlan {
     auto notes = PackedPlan::notes();
     notes.push_back(lines_.how_x_is_read());
     if (merged_ > 1) {
-      notes.push_back(std::to_string(merged_) + " groups computed as one: NaN and infinities of x reach all of them");
+      notes.push_back(std::to_string(merged_) + " groups computed as one");
     }
     return notes;
   }

@@ -15,15 +15,17 @@ std::size_t round_up_64(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 }  // namespace
 
 PackedPlan::PackedPlan(ConvProblem problem, Candidate candidate, int threads, std::size_t packed_bytes,
-                       std::size_t scratch_bytes)
+                       std::size_t scratch_bytes, bool mixes_groups)
     : problem_(std::move(problem)),
       candidate_(std::move(candidate)),
       threads_(threads),
       packed_bytes_(round_up_64(packed_bytes)),
-      scratch_bytes_(round_up_64(scratch_bytes)) {}
+      scratch_bytes_(round_up_64(scratch_bytes)),
+      guard_(problem_, {.beside_data = mixes_groups}) {}
 
 Result<void> PackedPlan::keep(const void* weights) {
   if (weights == nullptr || packed_bytes_ == 0) return {};
+  guard_.keep(weights);
   std::shared_ptr<std::byte> packed = allocate_aligned(packed_bytes_);
   if (!packed) {
     return Error{ErrorCode::out_of_memory,
@@ -39,6 +41,9 @@ Result<void> PackedPlan::keep(const void* weights) {
 std::size_t PackedPlan::workspace_bytes() const { return (kept_ ? 0 : packed_bytes_) + scratch_bytes_; }
 
 std::vector<std::string> PackedPlan::notes() const {
+  if (guard_.has_special_weights()) {
+    return {"weights packed once, at plan time", "weights are not finite: outputs beside padding one by one"};
+  }
   if (kept_) return {"weights packed once, at plan time"};
   return {"weights packed at each execution"};
 }
@@ -57,9 +62,11 @@ Result<void> PackedPlan::execute(const ConvArgs& args, const ExecContext& contex
                                                   ": the plan was made for " + std::to_string(threads_) + " threads"};
   }
   auto* workspace = static_cast<std::byte*>(context.workspace);
-  if (kept_) return run(args, kept_.get(), workspace, context.team());
-  if (packed_bytes_ > 0) pack(args.w, workspace, &context.team());
-  return run(args, workspace, workspace + packed_bytes_, context.team());
+  return guard_.run(args, context.team(), [&]() -> Result<void> {
+    if (kept_) return run(args, kept_.get(), workspace, context.team());
+    if (packed_bytes_ > 0) pack(args.w, workspace, &context.team());
+    return run(args, workspace, workspace + packed_bytes_, context.team());
+  });
 }
 
 }  // namespace convoy::cpu

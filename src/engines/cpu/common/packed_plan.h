@@ -10,15 +10,16 @@
 #include "convoy/engine.h"
 #include "convoy/host_tensor.h"
 #include "core/stages.h"
+#include "engines/cpu/common/padding_guard.h"
 
 namespace convoy::cpu {
 
 class PackedPlan : public ConvPlan, public HasStages {
  public:
   // Workspace of an execution: the packed weights (where they are not constant), then `scratch_bytes`, both aligned
-  // to 64.
-  PackedPlan(ConvProblem problem, Candidate candidate, int threads, std::size_t packed_bytes,
-             std::size_t scratch_bytes);
+  // to 64. Whoever multiplies padding, or groups by zeros of each other (mixes_groups), leaves it to the PaddingGuard.
+  PackedPlan(ConvProblem problem, Candidate candidate, int threads, std::size_t packed_bytes, std::size_t scratch_bytes,
+             bool mixes_groups = false);
 
   // Packs constant weights; does nothing when `weights` is null. Plans that pack them alike share them. Call once,
   // before the plan is shared.
@@ -26,7 +27,7 @@ class PackedPlan : public ConvPlan, public HasStages {
 
   Candidate candidate() const override { return candidate_; }
   std::size_t workspace_bytes() const override;
-  std::size_t retained_bytes() const override { return kept_ ? packed_bytes_ : 0; }
+  std::size_t retained_bytes() const override { return (kept_ ? packed_bytes_ : 0) + guard_.retained_bytes(); }
   std::vector<std::string> notes() const override;
   std::vector<std::string> stages() const final;
   Result<void> execute(const ConvArgs& args, const ExecContext& context) const override;
@@ -47,6 +48,7 @@ class PackedPlan : public ConvPlan, public HasStages {
   int threads_;
   std::size_t packed_bytes_;
   std::size_t scratch_bytes_;
+  PaddingGuard guard_;
   std::shared_ptr<const std::byte> kept_;
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/stages.h"
+#include "engines/cpu/common/padding_guard.h"
 #include "engines/cpu/common/problem.h"
 #include "engines/cpu/wgrad/design.h"
 
@@ -41,7 +42,11 @@ template <class Real>
 class WgradPlan final : public ConvPlan, public HasStages {
  public:
   WgradPlan(const ConvProblem& problem, Candidate candidate, const PlanRequest& request, WgradDesign design)
-      : problem_(problem), candidate_(std::move(candidate)), threads_(request.threads), design_(std::move(design)) {}
+      : problem_(problem),
+        candidate_(std::move(candidate)),
+        threads_(request.threads),
+        design_(std::move(design)),
+        guard_(problem) {}
 
   Candidate candidate() const override { return candidate_; }
   std::size_t workspace_bytes() const override {
@@ -54,6 +59,11 @@ class WgradPlan final : public ConvPlan, public HasStages {
   std::vector<std::string> stages() const override { return {"copy panels of y + products", "store w"}; }
 
   Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
+    return guard_.run(args, context.team(), [&] { return run(args, context); });
+  }
+
+ private:
+  Result<void> run(const ConvArgs& args, const ExecContext& context) const {
     auto* const sums = static_cast<Real*>(context.workspace);
     const std::int64_t count = design_.item_count(), kept = padded(design_.kept_floats()), slices = design_.slices;
     const std::int64_t blocks = design_.block_count();
@@ -85,7 +95,6 @@ class WgradPlan final : public ConvPlan, public HasStages {
     return {};
   }
 
- private:
   static std::int64_t padded(std::int64_t floats) { return (floats + 15) / 16 * 16; }
   std::int64_t own_floats() const {
     const std::int64_t tile = design_.one_block() ? design_.tile_floats(design_.channels.back()) : 0;
@@ -420,6 +429,7 @@ class WgradPlan final : public ConvPlan, public HasStages {
   Candidate candidate_;
   int threads_;
   WgradDesign design_;
+  PaddingGuard guard_;
 };
 
 }  // namespace
