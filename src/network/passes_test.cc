@@ -288,6 +288,17 @@ TEST(PadFolding, LeavesWhatIsNoZeroPadding) {
   }
 }
 
+// A Pad's zeros are data, which an infinite weight makes a NaN of.
+TEST(PadFolding, LeavesWeightsThatAreNotFinite) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 1, 5, 5});
+  HostTensor weights = spread({2, 1, 3, 3}, 1, 2);
+  weights.as<float>()[0] = std::numeric_limits<float>::infinity();
+  const int pads = b.constant(tensor_of(DataType::s64, {8}, {0, 0, 1, 1, 0, 0, 1, 1}));
+  b.output(b.node("Conv", {b.node("Pad", {x, pads}), b.constant(weights)}));
+  EXPECT_EQ(ops_of(passed(b.graph)), (Ops{"Pad", "Conv"}));
+}
+
 // Sizes near 2^63 must not overflow on their way to an error.
 TEST(PadFolding, LeavesHostileSizesToTheOperator) {
   for (const std::int64_t size : {std::numeric_limits<std::int64_t>::max(), std::int64_t{1} << 62}) {
@@ -401,6 +412,18 @@ TEST(AffineFolding, LeavesWhatIsNoMapPerChannel) {
     b.output(z);
     EXPECT_EQ(passed(b.graph, {"conv_fusion"}).nodes.size(), b.graph.nodes.size());
     expect_same_without("affine_folding", b.graph, 0.5, 2);
+  }
+}
+
+// Infinite weights would make NaN of sums that are finite, or one infinity.
+TEST(AffineFolding, LeavesWhatWouldBecomeInfinite) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const double scale : {infinity, 1e38, std::numeric_limits<double>::quiet_NaN()}) {
+    GraphBuilder b;
+    const int x = b.input("x", {1, 3, 4, 4});
+    const int y = b.node("Conv", {x, b.constant(spread({4, 3, 3, 3}, 5, 10))});
+    b.output(b.node("Mul", {y, b.constant(tensor_of(DataType::f32, {}, {scale}))}));
+    EXPECT_EQ(ops_of(passed(b.graph)), (Ops{"Conv", "Mul"})) << scale;
   }
 }
 

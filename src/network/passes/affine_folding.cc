@@ -1,4 +1,5 @@
 // y = scale[c] * conv(x) + shift[c] is the convolution with weights scale[k]*w[k] and bias scale[k]*bias[k] + shift[k].
+// Not where a finite weight or bias would become infinite: y may be finite, or one infinity where the sum is of two.
 #include <cmath>
 
 #include "network/conv_node.h"
@@ -60,6 +61,13 @@ std::optional<Affine> affine_of(const Graph& graph, const Node& node, int from, 
   return result;
 }
 
+// False where a finite value became none.
+bool store_scaled(const HostTensor& to, std::int64_t i, double value, double from) {
+  store_from_double(to.desc.type, to.data.get(), i, value);
+  return std::isfinite(load_as_double(to.desc.type, to.data.get(), i)) || !std::isfinite(from);
+}
+
+// False where the values don't allow it.
 Result<bool> fold(Graph& graph, Node& conv, const Affine& affine, std::int64_t groups) {
   const ConvForm& form = *conv_form(conv);
   const ConvInputs own = conv_inputs(conv);
@@ -77,14 +85,21 @@ Result<bool> fold(Graph& graph, Node& conv, const Affine& affine, std::int64_t g
     const std::int64_t group = form.transposed ? row / dims[1] / (dims[0] / groups) : 0;
     const std::int64_t channel = form.transposed ? group * dims[1] + row % dims[1] : row;
     const double scale = affine.scale[static_cast<std::size_t>(channel)];
+    if (!std::isfinite(scale)) return false;
     if (type == DataType::f32) {
       const float* from = old_weights.as<float>();
       float* to = weights.as<float>();
-      for (std::int64_t i = first; i < first + together; ++i) to[i] = static_cast<float>(from[i] * scale);
+      bool finite = true;
+      for (std::int64_t i = first; i < first + together; ++i) {
+        to[i] = static_cast<float>(from[i] * scale);
+        finite &= std::isfinite(to[i]) || !std::isfinite(from[i]);
+      }
+      if (!finite) return false;
       continue;
     }
     for (std::int64_t i = first; i < first + together; ++i) {
-      store_from_double(type, weights.data.get(), i, load_as_double(type, old_weights.data.get(), i) * scale);
+      const double from = load_as_double(type, old_weights.data.get(), i);
+      if (!store_scaled(weights, i, from * scale, from)) return false;
     }
   }
   const auto channels = static_cast<std::int64_t>(affine.scale.size());
@@ -92,7 +107,7 @@ Result<bool> fold(Graph& graph, Node& conv, const Affine& affine, std::int64_t g
   for (std::int64_t c = 0; c < channels; ++c) {
     const double before = old_bias != nullptr ? load_as_double(type, old_bias->data.get(), c) : 0;
     const auto at = static_cast<std::size_t>(c);
-    store_from_double(type, bias.data.get(), c, before * affine.scale[at] + affine.shift[at]);
+    if (!store_scaled(bias, c, before * affine.scale[at] + affine.shift[at], before + affine.shift[at])) return false;
   }
   conv.inputs.resize(static_cast<std::size_t>(form.inputs), kAbsent);
   conv.inputs[form.weights] = graph.add_constant(graph.values[own.weights].name + ".folded", std::move(weights));
@@ -127,7 +142,8 @@ Result<int> affine_folding(Graph& graph, const PassContext&) {
       if (!affine || !groups.ok()) break;
       // A constant of higher rank, or one that is larger, would have changed the dims: then it is no affine map.
       if (!graph.values[next.outputs[0]].known || graph.values[next.outputs[0]].desc.dims != out_dims) break;
-      CONVOY_CHECK(fold(graph, conv, *affine, *groups));
+      CONVOY_TRY(const bool folded, fold(graph, conv, *affine, *groups));
+      if (!folded) break;
       conv.outputs[0] = next.outputs[0];
       conv.sources.insert(conv.sources.end(), next.sources.begin(), next.sources.end());
       next.erased = true;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "network/conv_node.h"
@@ -85,14 +86,29 @@ bool is_padded_with_zeros(const Node& node) {
   return form != nullptr && form->is_float() && !form->transposed;
 }
 
-bool fold_into(Node& node, const Padding& padding) {
+// The zeros of a Pad are data: an infinite weight makes a NaN of them, of a convolution's own padding it makes nothing.
+bool has_finite_weights(const Graph& graph, const Node& node) {
+  const HostTensor* weights = graph.constant_of(conv_inputs(node).weights);
+  if (weights == nullptr) return false;
+  const DataType type = weights->desc.type;
+  const std::int64_t count = weights->desc.elements();
+  bool finite = true;
+  if (type == DataType::f32) {
+    for (std::int64_t i = 0; i < count; ++i) finite &= std::isfinite(weights->as<float>()[i]);
+    return finite;
+  }
+  for (std::int64_t i = 0; i < count; ++i) finite &= std::isfinite(load_as_double(type, weights->data.get(), i));
+  return finite;
+}
+
+bool fold_into(const Graph& graph, Node& node, const Padding& padding) {
   const std::size_t spatial = padding.pre.size();
   auto pads = own_pads(node, spatial);
   if (!pads || !node.desc.domain.empty()) return false;
   const bool pads_nothing = std::all_of(pads->begin(), pads->end(), [](std::int64_t pad) { return pad == 0; });
   const auto ceil_mode = node.desc.integer("ceil_mode", 0);
   if (is_padded_with_zeros(node)) {
-    if (padding.value != 0) return false;
+    if (padding.value != 0 || !has_finite_weights(graph, node)) return false;
   } else if (node.desc.op == "AveragePool") {
     // The padded zeros were data, which counts: the pooling has to count its padding too.
     const auto counted = node.desc.integer("count_include_pad", 0);
@@ -140,7 +156,7 @@ Result<int> pad_folding(Graph& graph, const PassContext&) {
     const int padded = pad.outputs[0];
     if (readers[padded].size() != 1 || graph.is_output(padded)) continue;
     Node& reader = graph.nodes[readers[padded][0]];
-    if (reader.inputs[0] != padded || !padding_fits(reader, *padding) || !fold_into(reader, *padding)) continue;
+    if (reader.inputs[0] != padded || !padding_fits(reader, *padding) || !fold_into(graph, reader, *padding)) continue;
     reader.inputs[0] = pad.inputs[0];
     reader.sources.insert(reader.sources.begin(), pad.sources.begin(), pad.sources.end());
     pad.erased = true;
