@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "core/notes.h"
+#include "core/padding.h"
 #include "engines/cudnn/graph.h"
 #include "engines/cudnn/names.h"
 
@@ -124,6 +126,17 @@ std::vector<std::string> missing_notes(const ConvProblem& p, std::int64_t engine
   });
   if (!rounds) return {};
   return {std::string(note::reduced_precision_reduction)};
+}
+
+std::vector<std::string> special_value_notes(const ConvProblem& p, const std::vector<std::string>& notes) {
+  std::vector<std::string> found;
+  if (std::any_of(notes.begin(), notes.end(),
+                  [](const std::string& each) { return each == note::fft || each.starts_with(note::winograd); })) {
+    found.emplace_back(note::spreads_special_values);
+  }
+  // On an H200 all but depthwise kernels did, in f32, f16 and bf16.
+  if (p.compute != DataType::s32 && reads_padding(p)) found.emplace_back(note::multiplies_padding);
+  return found;
 }
 
 std::vector<std::string> missing_legacy_notes(const ConvProblem& p, int algorithm) {

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "convoy/engine.h"
+#include "core/notes.h"
 #include "core/text.h"
 
 namespace convoy::cudnn {
@@ -90,6 +91,8 @@ std::vector<std::string> note_names() {
   std::vector<std::string> names(kNumericalNotes.begin(), kNumericalNotes.end());
   names.insert(names.end(), kBehaviourNotes.begin(), kBehaviourNotes.end());
   names.emplace_back(note::tf32);
+  names.emplace_back(note::spreads_special_values);
+  names.emplace_back(note::multiplies_padding);
   for (const std::string_view newer : {kNewerNote, kNewerBehaviour}) names.push_back(std::string(newer) + "*");
   return names;
 }

@@ -5,6 +5,8 @@
 #include <limits>
 
 #include "core/declared_names.h"
+#include "core/notes.h"
+#include "core/padding.h"
 #include "core/stages.h"
 #include "core/suggestions.h"
 #include "device/cuda/device.h"
@@ -112,8 +114,22 @@ class DepthwiseEngine final : public Engine, public HasSuggestions, public Decla
     info_.deterministic = info_.thread_invariant = true;
     info_.max_elements = EngineInfo::any_size;
     info_.notes = {std::string(note::runtime_compilation)};
+    info_.notes_vary = true;
   }
   const EngineInfo& info() const override { return info_; }
+
+  // wgrad on multiply-adds takes the zeros beside x as data.
+  std::vector<std::string> notes(const ConvProblem& problem, const KnobValues& values,
+                                 const PlanRequest& request) const override {
+    std::vector<std::string> notes = info_.notes;
+    if (problem.pass != Pass::wgrad || problem.out().elements() == 0 || !reads_padding(problem)) return notes;
+    const DepthwiseKernel kernel = design_for(depthwise_shape(problem), values, request).kernel;
+    if (kernel != DepthwiseKernel::plane_bands && kernel != DepthwiseKernel::pixel_bands) {
+      notes.emplace_back(note::multiplies_padding);
+    }
+    return notes;
+  }
+  std::vector<std::string> other_notes() const override { return {std::string(note::multiplies_padding)}; }
 
   std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest&) const override {
     if (problem.groups != problem.in_channels()) {
