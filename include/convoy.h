@@ -265,8 +265,8 @@ typedef struct convoy_arguments {
   const void* w;
   const void* y;
   void* out;
-  const void* bias;    /* one value per output channel: f32 (f64, s32), with bias=out of out's type */
-  const void* z;       /* residual, described like out */
+  const void* bias; /* one value per output channel: f32 (f64, s32), with bias=out of out's type, with bias=f32 f32 */
+  const void* z;    /* residual, described like out */
   const float* slopes; /* prelu */
   const float* scales; /* requantization */
   void* workspace;     /* aligned to 64 bytes, on a GPU to 256; null: taken for the call, on a GPU from a pool of

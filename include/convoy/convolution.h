@@ -61,9 +61,9 @@ bool has_parameter_a(ActivationKind kind);
 bool has_parameter_b(ActivationKind kind);
 
 // Integer problems (x and w s8 or u8, compute s32): conv sums (x - x_zero_point)*(w - w_zero_point) in 32 bits that
-// wrap; x outside is x_zero_point (its contribution is 0). The rest of the epilogue is computed on the sum, bias being
-// s32. Then q(v) = saturate(round_to_nearest_even(v * scale) + y_zero_point) with the scales of ConvArgs; for an f32
-// out, q(v) = v*scale. With `none`, q saturates v to out's type.
+// wrap; x outside is x_zero_point (its contribution is 0). The rest of the epilogue is computed on the sum, without
+// wrapping; bias is s32 or f32, in units of the sum. Then q(v) = saturate(round_to_nearest_even(v * scale) +
+// y_zero_point) with the scales of ConvArgs; for an f32 out, q(v) = v*scale. With `none`, q saturates v to out's type.
 // A zero point that is `given` comes with each execution (ConvArgs): one for x, one per output channel for w.
 enum class Requantize : std::uint8_t { none, per_tensor, per_channel };
 
@@ -82,6 +82,7 @@ struct QuantizedResidual {
 struct Epilogue {
   bool bias = false;
   bool narrow_bias = false;  // bias has the 16-bit type of out, as PyTorch's fused convolutions have it
+  bool float_bias = false;   // of an integer problem: bias is f32, so it need not be a whole number
   double gamma = 0;          // 0: no residual add
   // With gamma = 0: z is given all the same, finite, and may be read, as PyTorch's cudnn_convolution_relu has it. An
   // engine of cuDNN belongs to such a graph; for others it says nothing.
@@ -121,7 +122,9 @@ struct ConvProblem {
   std::int64_t in_channels() const { return x.dims[1]; }   // C
   std::int64_t out_channels() const { return w.dims[0]; }  // K
   const TensorDesc& out() const { return pass == Pass::fprop ? y : pass == Pass::dgrad ? x : w; }
-  DataType bias_type() const { return epilogue.narrow_bias ? out().type : compute; }
+  DataType bias_type() const {
+    return epilogue.narrow_bias ? out().type : epilogue.float_bias ? DataType::f32 : compute;
+  }
   bool is_depthwise() const { return groups > 1 && groups == in_channels(); }
 
   friend bool operator==(const ConvProblem&, const ConvProblem&) = default;
@@ -160,7 +163,7 @@ double bytes_moved(const ConvProblem& problem);
 //   tensors  TYPE,DIMS,LAYOUT[,align=N]; a strided one is TYPE,DIMS,strides=AxBxC[,block=N][,align=N]
 //   pad      PRE or PRE/POST ("1x1/0x1")     stride, dilation, groups, mode=conv, compute=f32, math=tf32
 //   alpha, beta                              bias=1, gamma=1, act=relu | act=clip,0,6, requant=tensor|channel
-//   bias=out (of out's type), gamma=0 (z is given, times 0)
+//   bias=out (of out's type), bias=f32 (of an integer problem), gamma=0 (z is given, times 0)
 //   residual=SCALE,ZERO,Z_SCALE,Z_ZERO (QuantizedResidual, with requant)
 //   zp=X,W,Y (zero points; `given` for an X or W that comes with each execution)
 // On input these may be left out: a layout (nchw), pad, stride, dilation, compute; y (it gets x's layout); for dgrad x

@@ -157,6 +157,7 @@ struct EngineInfo {
   bool alpha_beta = false;  // takes alpha != 1 or beta != 0
   bool bias = false;
   bool narrow_bias = false;                 // takes a bias of out's 16-bit type
+  bool float_bias = false;                  // takes a bias of f32 in integer problems
   bool residual = false;                    // takes gamma != 0
   std::vector<ActivationKind> activations;  // fused ones besides identity
   bool any_activation = false;              // besides: all of them

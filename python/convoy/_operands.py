@@ -43,7 +43,7 @@ class Operands:
         accumulator = fields.get("compute") or ("f64" if out.type == "f64" else "s32" if self.problem.x.type in ("s8", "u8") else "f32")
         found: Dict[str, Tuple[str, Tuple[int, ...]]] = {}
         if "bias" in fields:
-            found["bias"] = (out.type if fields["bias"] == "out" else accumulator, (channels,))
+            found["bias"] = ({"out": out.type, "f32": "f32"}.get(fields["bias"], accumulator), (channels,))
         if fields.get("act", "").startswith("prelu"):
             found["slopes"] = ("f32", (channels,))
         if "requant" in fields:

@@ -209,6 +209,8 @@ TEST(Validate, EpilogueAndQuantization) {
   EXPECT_EQ(error_after([&](P& p) { p.epilogue.gamma = inf; }), "gamma=inf is not finite");
   EXPECT_EQ(error_after([&](P& p) { p.epilogue.bias = p.epilogue.narrow_bias = true; }),
             "bias=out: out is f32; only a 16-bit out has a bias of its own type");
+  EXPECT_EQ(error_after([&](P& p) { p.epilogue.bias = p.epilogue.float_bias = true; }),
+            "bias=f32: compute is f32; only an integer problem has a bias of another float type");
   EXPECT_EQ(error_after([&](P& p) {
               p.epilogue.activation = {ActivationKind::relu, 1, 0};
             }),

@@ -9,7 +9,7 @@ void declare_everything(EngineInfo& info) {
   info.max_spatial_dims = 3;
   info.any_types = info.any_layouts = info.any_weight_strides = info.any_activation = true;
   info.groups = info.strided = info.dilated = info.flipped = info.alpha_beta = true;
-  info.bias = info.narrow_bias = info.residual = true;
+  info.bias = info.narrow_bias = info.float_bias = info.residual = true;
   info.requantize = info.quantized_residual = info.zero_points = info.given_zero_points = true;
   info.deterministic = info.thread_invariant = true;
   info.max_elements = EngineInfo::any_size;

@@ -18,9 +18,9 @@ void add(Hash& hash, const TensorDesc& desc, std::int64_t alignment) {
 }
 
 void add(Hash& hash, const Epilogue& epilogue) {
-  const auto& [bias, narrow_bias, gamma, zero_z, activation, requantize, residual] = epilogue;
+  const auto& [bias, narrow_bias, float_bias, gamma, zero_z, activation, requantize, residual] = epilogue;
   const auto& [kind, a, b] = activation;
-  hash.add(bias, narrow_bias, gamma, zero_z, kind, a, b, requantize, residual.has_value());
+  hash.add(bias, narrow_bias, float_bias, gamma, zero_z, kind, a, b, requantize, residual.has_value());
   if (!residual) return;
   const auto& [scale, zero_point, z_scale, z_zero_point] = *residual;
   hash.add(scale, zero_point, z_scale, z_zero_point);

@@ -82,9 +82,12 @@ Result<void> parse_math(std::string_view value, ConvProblem& p) {
 }
 
 Result<void> parse_bias(std::string_view value, ConvProblem& p) {
-  if (value != "0" && value != "1" && value != "out") return invalid(quoted(value) + " is not one of 0, 1, out");
+  if (value != "0" && value != "1" && value != "out" && value != "f32") {
+    return invalid(quoted(value) + " is not one of 0, 1, out, f32");
+  }
   p.epilogue.bias = value != "0";
   p.epilogue.narrow_bias = value == "out";
+  p.epilogue.float_bias = value == "f32";
   return {};
 }
 
@@ -257,7 +260,7 @@ std::string print(const ConvProblem& p) {
   if (p.alpha != 1) add("alpha", print_double(p.alpha));
   if (p.beta != 0) add("beta", print_double(p.beta));
   const Epilogue& epilogue = p.epilogue;
-  if (epilogue.bias) add("bias", epilogue.narrow_bias ? "out" : "1");
+  if (epilogue.bias) add("bias", epilogue.narrow_bias ? "out" : epilogue.float_bias ? "f32" : "1");
   if (epilogue.gamma != 0 || epilogue.zero_z) add("gamma", print_double(epilogue.gamma));
   if (epilogue.activation.kind != ActivationKind::identity) {
     std::string act(name_of(epilogue.activation.kind));

@@ -188,9 +188,10 @@ Answer check_epilogue(const EngineInfo& info, const ConvProblem& p) {
   const Epilogue& epilogue = p.epilogue;
   if (!info.bias && epilogue.bias)
     return no<kWords>(RefusalCode::epilogue, [&] { return fmt::format("bias=1: this engine adds no bias"); });
-  if (!info.narrow_bias && epilogue.narrow_bias) {
+  if ((!info.narrow_bias && epilogue.narrow_bias) || (!info.float_bias && epilogue.float_bias)) {
     return no<kWords>(RefusalCode::epilogue, [&] {
-      return fmt::format("bias=out: this engine adds a bias of type {} only", name_of(p.compute));
+      return fmt::format("bias={}: this engine adds a bias of type {} only", epilogue.narrow_bias ? "out" : "f32",
+                         name_of(p.compute));
     });
   }
   if (!info.residual && epilogue.gamma != 0) {

@@ -168,6 +168,10 @@ Result<void> check_scaling(const ConvProblem& p) {
   if (p.epilogue.narrow_bias && (!p.epilogue.bias || (out != DataType::f16 && out != DataType::bf16))) {
     return invalid("bias=out: out is {}; only a 16-bit out has a bias of its own type", name_of(out));
   }
+  if (p.epilogue.float_bias && (!p.epilogue.bias || p.compute != DataType::s32)) {
+    return invalid("bias=f32: compute is {}; only an integer problem has a bias of another float type",
+                   name_of(p.compute));
+  }
   if (p.epilogue.zero_z && p.epilogue.gamma != 0) return invalid("gamma={}: zero_z goes with 0 only", p.epilogue.gamma);
   return check_activation(p.epilogue.activation);
 }

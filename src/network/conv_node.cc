@@ -88,7 +88,13 @@ void set_same_padding(ConvAttributes& a, std::size_t i, std::int64_t total) {
   a.pads[spatial + i] = total - a.pads[i];
 }
 
-int bias_input(const Node& node, const ConvForm& form) { return form.bias != kAbsent ? form.bias : node.fusion.bias; }
+int bias_input(const Node& node, const ConvForm& form) {
+  return node.fusion.bias != kAbsent ? node.fusion.bias : form.bias;
+}
+
+bool is_float_bias(const Node& node, std::span<const ops::Input> inputs) {
+  return node.fusion.bias != kAbsent && inputs[node.fusion.bias].desc.type == DataType::f32;
+}
 
 Result<void> check_inputs(const Node& node, const ConvForm& form, std::span<const ops::Input> inputs) {
   if (static_cast<int>(inputs.size()) < form.least_inputs || static_cast<int>(inputs.size()) > form.inputs) {
@@ -335,7 +341,8 @@ Result<ConvNode> integer_problem(const Node& node, const ConvForm& form, std::sp
   ConvProblem& p = result.problem;
   const std::int64_t channels = p.y.dims[1];
   p.compute = DataType::s32;
-  CONVOY_CHECK(check_bias(node, all, bias_input(node, form), DataType::s32, channels));
+  p.epilogue.float_bias = is_float_bias(node, all);
+  CONVOY_CHECK(check_bias(node, all, bias_input(node, form), p.bias_type(), channels));
   if (!requantized && inputs.size() > 2 && inputs[2].present && inputs[2].constant == nullptr) {
     if (inputs[2].desc.type != x.type || inputs[2].desc.elements() != 1) {
       return bad(node, "input 'x_zero_point' of type " + std::string(name_of(inputs[2].desc.type)) + " and dims " +
@@ -399,6 +406,13 @@ ConvInputs conv_inputs(const Node& node) {
           .slopes = input(node.fusion.slopes),
           .scales = input(node.fusion.scales),
           .x_zero = input(form.x_zero)};
+}
+
+int add_fused_input(Node& node, int value) {
+  const auto own = static_cast<std::size_t>(conv_form(node)->inputs);
+  node.inputs.resize(std::max(node.inputs.size(), own), kAbsent);
+  node.inputs.push_back(value);
+  return static_cast<int>(node.inputs.size()) - 1;
 }
 
 Result<ConvNode> conv_problem(const Node& node, std::span<const ops::Input> inputs) {

@@ -20,7 +20,7 @@ struct ConvForm {
   int least_inputs = 2;      // ONNX's own; what fusion adds stands behind them
   int inputs = 3;
   int weights = 1;
-  int bias = 2;                      // kAbsent: fusion may add one
+  int bias = 2;                      // kAbsent: none; fusion may add one, which may be f32 where this is s32
   int x_zero = kAbsent;              // that may come with each run
   std::span<const int> values = {};  // inputs whose values become part of the problem or its plan
   bool is_float() const { return !integer; }
@@ -42,6 +42,9 @@ struct ConvInputs {
 };
 // Precondition: the node has a form.
 ConvInputs conv_inputs(const Node& node);
+
+// Adds an input of the fusion's behind the operator's own: its index.
+int add_fused_input(Node& node, int value);
 
 // The problem of a node that has a form and whose input types and dims are known. Errors name the attribute or input at
 // fault.

@@ -225,7 +225,7 @@ class Lowering {
     } else if (!packs_weights) {
       step.inputs[1] = row_major(inputs.weights);
     }
-    DataType bias_type = bias_type_of(problem);
+    DataType bias_type = problem.bias_type();
     if (const HostTensor* constant = graph_.constant_of(inputs.bias)) {
       CONVOY_TRY(HostTensor ready, converted(*constant, TensorDesc::packed(bias_type, constant->desc.dims)));
       step.inputs[2] = add_slot(kAbsent, Slot{ready.desc, Home::constant, 0, std::move(ready), place});
@@ -273,7 +273,7 @@ class Lowering {
     const ConvNode& conv = *node.conv;
     const int bias = conv_inputs(node).bias;
     const bool narrow = bias != kAbsent && graph_.constant_of(bias) == nullptr &&
-                        graph_.values[bias].desc.type != bias_type_of(conv.problem);
+                        graph_.values[bias].desc.type != conv.problem.bias_type();
     const std::string what = !conv.scales.empty() || conv_inputs(node).scales != kAbsent ? "requantized"
                              : conv.problem.x_zero_given || conv.problem.w_zero_given    ? "with given zero points"
                              : narrow                                                    ? "whose bias has another type"

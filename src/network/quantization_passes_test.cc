@@ -1,4 +1,6 @@
 // The passes on quantized models: what becomes an operator on integers, what must stay, and that answers stay the same.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -253,8 +255,8 @@ TEST(QuantizedFolding, WhatIsNotConstantOrNotPlainStaysAndIsRight) {
     expect_same(b.graph);
   }
   {
-    QuantizedBuilder b;  // a bias that no 32-bit sum holds
-    const int x = b.qdq(b.input("x", {1, 3, 4, 4}), 0.02, 100);
+    QuantizedBuilder b;  // scales whose product f32 does not hold
+    const int x = b.qdq(b.input("x", {1, 3, 4, 4}), 1e-30, 100);
     b.output(b.node("Conv", {x, b.weights({4, 3, 1, 1}, 1e-12), b.constant(spread({4}, 1, 2))}));
     const Ops ops = ops_of(passed(b.graph));
     EXPECT_EQ(std::count(ops.begin(), ops.end(), "Conv"), 1);
@@ -317,9 +319,77 @@ TEST(QuantizedMatMul, ProductsWithConstantsAreConvolutions) {
       const Ops ops = ops_of(passed(b.graph));
       EXPECT_EQ(std::count(ops.begin(), ops.end(), quantized ? "QLinearConv" : "ConvInteger"), 1) << op;
       EXPECT_EQ(std::count(ops.begin(), ops.end(), op), 0);
-      expect_same(b.graph, 1e-3);  // the bias is rounded to a unit of the sums
+      expect_same(b.graph);
       expect_same(b.graph, 1e-5, "quantized_matmul");
     }
+  }
+}
+
+// Of coarse scales, for which a bias between two units of the sums is steps off; tiny ones, in whose units it fits no
+// 32 bits; and those that a DequantizeLinear with a scale of its own brings.
+TEST(QuantizedFolding, FloatBiasesAreNotRounded) {
+  struct Case {
+    double x_scale, w_scale, y_scale;
+    bool dequantized;
+  };
+  for (const Case& c : {Case{0.9, 0.7, 0.11, false}, Case{0.02, 0.01, 0.05, false}, Case{1e-7, 2e-6, 0.01, false},
+                        Case{0.9, 0.7, 0.11, true}}) {
+    for (const char* op : {"Conv", "Gemm", "MatMul", "ConvTranspose"}) {
+      for (const bool by_channel : {false, true}) {
+        for (const bool relu : {false, true}) {
+          for (const bool to_bytes : {false, true}) {
+            SCOPED_TRACE(fmt::format("{} {} {} {} {} {}", op, c.x_scale, by_channel, relu, to_bytes, c.dequantized));
+            QuantizedBuilder b;
+            const std::string name = op;
+            const bool window = name.starts_with("Conv");
+            const int x = b.qdq(b.input("x", window ? Dims{2, 8, 5, 5} : Dims{5, 8}), c.x_scale, 100);
+            const Dims dims = window ? Dims{8, 8, 3, 3} : Dims{8, 8};
+            const std::int64_t axis = name == "Conv" ? 0 : 1;
+            const int bytes = b.constant(spread(dims, -100, 100, kS8));
+            const int w = by_channel
+                              ? b.node("DequantizeLinear", {bytes, b.constant(spread({8}, 0.5 * c.w_scale, c.w_scale))},
+                                       {{"axis", axis}})
+                              : b.dq(bytes, c.w_scale, 0, kS8);
+            const int bias = c.dequantized ? b.dq(b.constant(spread({8}, -100, 100, kS8)), 0.0123, 3, kS8)
+                                           : b.constant(spread({8}, -1.37, 1.23));
+            int y = name == "MatMul" ? b.node("Add", {b.node(op, {x, w}), bias}) : b.node(op, {x, w, bias});
+            if (relu) y = b.node("Relu", {y});
+            b.output(to_bytes ? b.q(y, c.y_scale, 100) : y);
+            expect_same(b.graph, std::max(1e-6, 0.1 * c.x_scale * c.w_scale));
+            const Ops ops = ops_of(passed(b.graph));
+            const bool folds = name != "ConvTranspose";
+            EXPECT_EQ(std::count(ops.begin(), ops.end(), op), folds ? 0 : 1);
+          }
+        }
+      }
+    }
+  }
+}
+
+// An operator that a model brings has an integer bias only.
+TEST(QuantizedFolding, FloatBiasesAreNoneOfTheModels) {
+  QuantizedBuilder b;
+  const int x = b.q(b.input("x", {1, 4, 5, 5}), 0.02, 100);
+  const int w = b.constant(spread({8, 4, 3, 3}, -100, 100, kS8));
+  b.output(b.node("QLinearConv",
+                  {x, b.scalar(DataType::f32, 0.02), b.scalar(kU8, 100), w, b.scalar(DataType::f32, 0.01),
+                   b.scalar(kS8, 0), b.scalar(DataType::f32, 0.1), b.scalar(kU8, 3), b.constant(spread({8}, -1, 1))}));
+  Graph graph = b.graph;
+  const auto team = make_cpu_team(1);
+  const auto passed = run_passes(graph, PassContext{*team, cpu_features()});
+  ASSERT_FALSE(passed.ok());
+  EXPECT_NE(passed.error().message.find("bias of type f32, it must be s32"), std::string::npos)
+      << passed.error().message;
+}
+
+TEST(QuantizedMatMul, SumsThatAreDequantizedAreFloatsAtOnce) {
+  for (const bool by_column : {false, true}) {
+    QuantizedBuilder b;
+    const int x = b.qdq(b.input("x", {2, 3, 12}), 0.02, 100);
+    b.output(b.node("MatMul", {x, by_column ? b.channel_weights({12, 7}, 1) : b.weights({12, 7}, 0.01)}));
+    const Ops ops = ops_of(passed(b.graph));
+    EXPECT_EQ(ops, (Ops{"QuantizeLinear", "Reshape", "ConvInteger", "Reshape"}));
+    expect_same(b.graph);
   }
 }
 

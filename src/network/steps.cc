@@ -15,10 +15,10 @@ class ConvStep final : public Step {
         w_zeros_(std::move(node.w_zeros)) {
     const ConvProblem& problem = node.problem;
     plan_workspace_ = (plan_->workspace_bytes() + 63) / 64 * 64;
-    if (problem.epilogue.bias && bias_type != bias_type_of(problem)) {
+    if (problem.epilogue.bias && bias_type != problem.bias_type()) {
       const Dims channels = {problem.out().dims[1]};
       bias_from_ = TensorDesc::packed(bias_type, channels);
-      bias_to_ = TensorDesc::packed(bias_type_of(problem), channels);
+      bias_to_ = TensorDesc::packed(problem.bias_type(), channels);
       bias_workspace_ = static_cast<std::size_t>(bias_to_.bytes());
     }
   }
@@ -107,12 +107,6 @@ class CopyStep final : public Step {
 };
 
 }  // namespace
-
-DataType bias_type_of(const ConvProblem& problem) {
-  return problem.compute == DataType::s32  ? DataType::s32
-         : problem.x.type == DataType::f64 ? DataType::f64
-                                           : DataType::f32;
-}
 
 std::unique_ptr<Step> make_conv_step(std::unique_ptr<ConvPlan> plan, ConvNode node, DataType bias_type) {
   return std::make_unique<ConvStep>(std::move(plan), std::move(node), bias_type);

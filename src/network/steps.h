@@ -19,7 +19,4 @@ std::unique_ptr<Step> make_convert_step(TensorDesc from, TensorDesc to);
 enum class Direction { in, out };
 std::unique_ptr<Step> make_copy_step(std::size_t bytes, Direction direction);
 
-// The type a problem's bias must have (see ConvArgs).
-DataType bias_type_of(const ConvProblem& problem);
-
 }  // namespace convoy::network

@@ -12,7 +12,7 @@ namespace convoy::ops {
 namespace {
 
 // Inputs: a, its scale and zero point, b, its scale and zero point (one, or one a column), c (s32, scale
-// a_scale*b_scale), the output's scale and zero point.
+// a_scale*b_scale; as quantized_folding writes it also f32 in this unit), the output's scale and zero point.
 class QGemm final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
@@ -28,7 +28,7 @@ class QGemm final : public Operator {
         return bad_node(node, fmt::format("input {} has {} elements; 1 or {} are needed", index, count, shape.n));
       }
     }
-    CONVOY_CHECK(check_type(node, inputs, 6, only(DataType::s32)));
+    CONVOY_CHECK(check_type(node, inputs, 6, only(DataType::s32) | only(DataType::f32)));
     if (auto bias = bias_of(node, inputs, shape); !bias.ok()) return bias.error();
     DataType type = DataType::f32;
     if (is_present(inputs, 7)) {
@@ -51,14 +51,15 @@ class QGemm final : public Operator {
         return dispatch<kBytes | only(DataType::f32)>(outputs[0].type, [&]<class Y>(Tag<Y>) {
           return make_plan(
               node,
-              [=, y_type = outputs[0].type, a_type = inputs[0].desc.type](auto in, auto out,
-                                                                          const ExecContext& context) -> Result<void> {
+              [=, y_type = outputs[0].type, a_type = inputs[0].desc.type,
+               c_type = is_present(inputs, 6) ? inputs[6].desc.type : DataType::s32](
+                  auto in, auto out, const ExecContext& context) -> Result<void> {
                 const Quantizer qa = read_quantizer(in, 1, 2, a_type);
                 const Quantizer qy = std::is_same_v<Y, float> ? Quantizer{} : read_quantizer(in, 7, 8, y_type);
                 const auto a_zero = static_cast<std::int32_t>(qa.zero);
                 const auto* b_scale = static_cast<const float*>(in[4]);
                 const auto* b_zero = static_cast<const B*>(in[5]);
-                const auto* c = in.size() > 6 ? static_cast<const std::int32_t*>(in[6]) : nullptr;
+                const void* c = in.size() > 6 ? in[6] : nullptr;
                 matmul_loops<std::uint32_t>(
                     shape, static_cast<const A*>(in[0]), static_cast<const B*>(in[3]), static_cast<Y*>(out[0]),
                     [&](A value, std::int64_t, std::int64_t) { return static_cast<std::uint32_t>(value - a_zero); },
@@ -67,7 +68,7 @@ class QGemm final : public Operator {
                     },
                     [&](std::uint32_t sum, std::int64_t, std::int64_t i, std::int64_t j) {
                       double value = static_cast<std::int32_t>(sum) * alpha;
-                      if (c != nullptr) value += c[i * bias.row + j * bias.column];
+                      if (c != nullptr) value += load_as_double(c_type, c, i * bias.row + j * bias.column);
                       value *= static_cast<double>(qa.scale) * b_scale[columns.scales ? j : 0];
                       if constexpr (std::is_same_v<Y, float>)
                         return static_cast<float>(value);

@@ -38,7 +38,12 @@ std::vector<ConvProblem> passes_of(const ConvProblem& problem, bool separate) {
     passes.push_back(std::move(pass));
   };
   if (problem.alpha != 1) add([&](ConvProblem& p) { p.alpha = problem.alpha; });
-  if (problem.epilogue.bias) add([&](ConvProblem& p) { p.epilogue.bias = true; });
+  if (problem.epilogue.bias) {
+    add([&](ConvProblem& p) {
+      p.epilogue.bias = true;
+      p.epilogue.float_bias = problem.epilogue.float_bias;
+    });
+  }
   if (problem.epilogue.gamma != 0) add([&](ConvProblem& p) { p.epilogue.gamma = problem.epilogue.gamma; });
   if (problem.epilogue.activation.kind != ActivationKind::identity) {
     add([&](ConvProblem& p) { p.epilogue.activation = problem.epilogue.activation; });

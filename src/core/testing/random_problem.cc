@@ -100,6 +100,7 @@ void choose_epilogue(Random& random, ConvProblem& p) {
   p.epilogue.bias = chance(random, 0.4);
   const DataType out = p.out().type;
   p.epilogue.narrow_bias = p.epilogue.bias && (out == DataType::f16 || out == DataType::bf16) && chance(random, 0.3);
+  p.epilogue.float_bias = p.epilogue.bias && p.compute == DataType::s32 && chance(random, 0.3);
   Activation& act = p.epilogue.activation;
   if (chance(random, 0.5)) return;
   act.kind = static_cast<ActivationKind>(uniform(random, 0, static_cast<int>(ActivationKind::mish)));

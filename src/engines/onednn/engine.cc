@@ -80,6 +80,7 @@ EngineInfo declare(const Implementation& implementation) {
     info.activations = {ActivationKind::identity};
   }
   info.requantize = info.quantized_residual = info.zero_points = (implementation.types & kInt8) != 0;
+  info.float_bias = info.bias && info.zero_points;
   info.min_isa = takes_everything(implementation) ? processor_isa() : implementation.min_isa();
   // Below, oneDNN leaves what they compute to others.
   if (implementation.family == "ip" || implementation.family.starts_with("gemm_s8")) info.min_isa = Isa::avx512;

@@ -346,7 +346,7 @@ void Request::set_attributes() {
     extras_.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(ops.len()) | DNNL_ARG_SRC_1, source, given});
     ops.append_binary(algorithm, asked);
   };
-  const Type bias_type = p.compute == DataType::s32 ? Type::s32 : Type::f32;
+  const Type bias_type = *data_type_of(p.bias_type());
   const bool bias_after = p.alpha != 1 || form_.bias_after_sum;
   if (e.bias && !bias_after) {
     bias_ = dnnl::memory::desc({p.out_channels()}, bias_type, Tag::a);

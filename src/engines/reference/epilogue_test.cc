@@ -172,6 +172,22 @@ TEST(OracleActivation, PreluHasASlopeForEachChannel) {
             (Values{-2, 8}));
 }
 
+TEST(OracleRequantize, AFloatBiasIsInUnitsOfTheSum) {
+  EXPECT_EQ(run("fprop:x=u8,1x1x2:w=s8,2x1x1:y=f32,1x2x2:bias=f32:requant=channel:act=relu",
+                {.x = {3, 5}, .w = {2, -2}, .bias = {0.25, 7.5}, .scales = {1, 2}}),
+            (Values{6.25, 10.25, 3, 0}));
+  EXPECT_EQ(run("fprop:x=u8,1x1x2:w=s8,1x1x1:y=u8,1x1x2:bias=f32:requant=tensor",
+                {.x = {3, 4}, .w = {1}, .bias = {0.75}, .scales = {4}}),
+            (Values{15, 19}));
+}
+
+// What is added to the sum does not wrap, but is kept within s32.
+TEST(OracleRequantize, ABiasSaturates) {
+  EXPECT_EQ(run("fprop:x=u8,1x1x2:w=s8,2x1x1:y=s32,1x2x2:bias=1",
+                {.x = {1, 3}, .w = {1, -1}, .bias = {2147483646, -2147483646}}),
+            (Values{2147483647, 2147483647, -2147483647, -2147483648}));
+}
+
 TEST(OracleRequantize, TiesGoToEvenBeforeTheZeroPoint) {
   // v*scale = -2.5 -1.5 -0.5 0.5 1.5 2.5 3.5
   const Literals literals{.x = {-5, -3, -1, 1, 3, 5, 7}, .w = {1}, .scales = {0.5F}};

@@ -12,13 +12,6 @@
 namespace convoy::network {
 namespace {
 
-void add_input(Node& conv, int value, int& index) {
-  const auto own = static_cast<std::size_t>(conv_form(conv)->inputs);
-  conv.inputs.resize(std::max(conv.inputs.size(), own), kAbsent);
-  index = static_cast<int>(conv.inputs.size());
-  conv.inputs.push_back(value);
-}
-
 // `before`: the convolution as it was, without what it takes from `next`.
 void absorb(Node& conv, Node before, Node& next) {
   conv.fused = std::make_shared<Fusing>(Fusing{std::move(before), next});
@@ -108,7 +101,7 @@ class Fusion {
     if (later != nullptr && is_float(*later) && takes_epilogue(*later) && later->fusion.residual == kAbsent)
       return false;
     Node before = conv;
-    add_input(conv, other, conv.fusion.residual);
+    conv.fusion.residual = add_fused_input(conv, other);
     absorb(conv, std::move(before), add);
     return true;
   }
@@ -126,7 +119,7 @@ class Fusion {
     if (!made || !read || !z || !sum || *made != *read) return false;
     Node before = conv;
     conv.fusion.sum = {{read->first / sum->first, read->second, z->first / sum->first, z->second}, sum->second};
-    add_input(conv, other, conv.fusion.residual);
+    conv.fusion.residual = add_fused_input(conv, other);
     absorb(conv, std::move(before), add);
     return true;
   }
@@ -161,7 +154,7 @@ class Fusion {
     for (std::size_t i = 0; i < slopes->size(); ++i) tensor.as<float>()[i] = static_cast<float>((*slopes)[i]);
     const int id = graph_.add_constant(conv.desc.name + ".slopes", std::move(tensor));
     Node before = conv;
-    add_input(conv, id, conv.fusion.slopes);
+    conv.fusion.slopes = add_fused_input(conv, id);
     conv.fusion.activation = Activation{ActivationKind::prelu, 0, 0};
     absorb(conv, std::move(before), prelu);
     return true;

@@ -40,9 +40,7 @@ Result<int> dynamic_quantization(Graph& graph, const PassContext& context) {
     const int factor = mul->inputs[mul->inputs[0] == cast->outputs[0] ? 1 : 0];
     if (!is_per_channel(graph.values[factor], real.desc.rank(), real.desc.dims[1])) continue;
     if (graph.values[mul->outputs[0]].desc.dims != real.desc.dims) continue;
-    conv.inputs.resize(static_cast<std::size_t>(form->inputs), kAbsent);
-    conv.fusion.scales = static_cast<int>(conv.inputs.size());
-    conv.inputs.push_back(factor);
+    conv.fusion.scales = add_fused_input(conv, factor);
     conv.outputs = mul->outputs;
     for (Node* absorbed : {cast, mul}) {
       conv.sources.insert(conv.sources.end(), absorbed->sources.begin(), absorbed->sources.end());

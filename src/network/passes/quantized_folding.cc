@@ -117,41 +117,65 @@ class Folding {
     if (*domain != 0) node.desc.opset = 1;
   }
 
-  // The int32 bias of a node that multiplies by scale[k] = x_scale * w_scale[k]: `value` itself where it is a
-  // DequantizeLinear of that scale, else the nearest integers of a constant.
-  Result<std::optional<int>> integer_bias(const Node& node, int value, const std::vector<double>& scales,
-                                          std::int64_t channels) {
+  // The bias of a node that multiplies by scale[k] = x_scale * w_scale[k], in units of it; kAbsent: it has none.
+  struct Bias {
+    int value = kAbsent;
+    bool is_float = false;
+  };
+
+  // `value` itself where it is a DequantizeLinear of that scale, else of constants: whole numbers where these say the
+  // same, f32 otherwise. `y_scale`: of a result in bytes, of which rounding may move so little that no step is lost.
+  // Nothing: it is no such bias.
+  Result<std::optional<Bias>> bias_of(const Node& node, int value, const std::vector<double>& scales,
+                                      std::int64_t channels, std::optional<double> y_scale) {
     const auto scale_at = [&](std::size_t k) { return scales[scales.size() == 1 ? 0 : k]; };
     const Dims& dims = graph_.values[value].desc.dims;
-    if (!graph_.values[value].known || dims.empty() || dims.back() != channels) return std::optional<int>();
+    if (!graph_.values[value].known || dims.empty() || dims.back() != channels) return std::optional<Bias>();
     const auto source = quantized_.dequantized(value);
     std::vector<double> real;
     if (source) {
       const Quantization& by = source->by;
-      const TensorDesc& desc = graph_.values[source->value].desc;
-      if (by.type != DataType::s32 || desc.elements() != channels) return std::optional<int>();
-      const auto scale_of = [&](std::size_t k) { return by.scales[by.per_tensor() ? 0 : k]; };
-      bool equal = std::all_of(by.zeros.begin(), by.zeros.end(), [](double zero) { return zero == 0; });
+      if (graph_.values[source->value].desc.elements() != channels) return std::optional<Bias>();
+      const auto at = [&](std::size_t k) { return by.per_tensor() ? 0 : k; };
+      bool equal = by.type == DataType::s32 &&
+                   std::all_of(by.zeros.begin(), by.zeros.end(), [](double zero) { return zero == 0; });
       for (std::size_t k = 0; k < static_cast<std::size_t>(channels); ++k) {
-        equal = equal && std::abs(scale_of(k) - scale_at(k)) <= 1e-6 * scale_at(k);
+        equal = equal && std::abs(by.scales[at(k)] - scale_at(k)) <= 1e-6 * scale_at(k);
       }
-      if (equal) return std::optional<int>(source->value);
+      if (equal) return std::optional(Bias{source->value});
       const auto integers = small_constant(graph_, source->value);
-      if (!integers) return std::optional<int>();
+      if (!integers) return std::optional<Bias>();
       for (std::size_t k = 0; k < integers->size(); ++k) {
-        real.push_back(((*integers)[k] - by.zeros[by.per_tensor() ? 0 : k]) * scale_of(k));
+        real.push_back(((*integers)[k] - by.zeros[at(k)]) * by.scales[at(k)]);
       }
     } else {
       const auto constant = small_constant(graph_, value);
-      if (!constant || static_cast<std::int64_t>(constant->size()) != channels) return std::optional<int>();
+      if (!constant || static_cast<std::int64_t>(constant->size()) != channels) return std::optional<Bias>();
       real = *constant;
     }
+    constexpr double kLeastOfStep = 1.0 / 64, kExact = 0x1p-22;
+    std::vector<double> rounded;
+    bool whole = true;
     for (std::size_t k = 0; k < real.size(); ++k) {
-      real[k] = std::nearbyint(real[k] / scale_at(k));
-      if (!(std::abs(real[k]) <= std::numeric_limits<std::int32_t>::max())) return std::optional<int>();
+      real[k] /= scale_at(k);
+      if (!(std::abs(real[k]) <= std::numeric_limits<float>::max())) return std::optional<Bias>();
+      rounded.push_back(std::nearbyint(real[k]));
+      const double apart = std::abs(rounded[k] - real[k]);
+      const bool unseen = y_scale && apart * scale_at(k) <= kLeastOfStep * *y_scale;
+      whole = whole && std::abs(rounded[k]) <= std::numeric_limits<std::int32_t>::max() &&
+              (unseen || apart <= kExact * std::abs(real[k]));
     }
-    CONVOY_TRY(const int id, quantized_.new_constant(node, ".bias", DataType::s32, {channels}, real));
-    return std::optional<int>(id);
+    CONVOY_TRY(const int id, quantized_.new_constant(node, ".bias", whole ? DataType::s32 : DataType::f32, {channels},
+                                                     whole ? rounded : real));
+    return std::optional(Bias{id, !whole});
+  }
+
+  // Of a result in f32, or bytes where something is given: whether f32 holds the factors of sums.
+  static bool holds(const std::vector<double>& scales, std::optional<double> y_scale) {
+    return std::all_of(scales.begin(), scales.end(), [&](double scale) {
+      const double factor = scale / y_scale.value_or(1);
+      return factor >= std::numeric_limits<float>::min() && factor <= std::numeric_limits<float>::max();
+    });
   }
 
   static std::vector<double> products(const Quantization& x, const Quantization& w) {
@@ -167,26 +191,29 @@ class Folding {
     const Dims& w_dims = graph_.values[w->value].desc.dims;
     if (w_dims.size() < 3 || node.fusion.residual != kAbsent) return false;
     const std::int64_t channels = w_dims[0];
+    const auto next = behind(node);
+    auto limits = next ? bounds(*next) : std::nullopt;
+    const bool leaky = next && next->function.kind == ActivationKind::leaky_relu;
+    const bool to_bytes = limits || leaky;
+    const auto y_scale = to_bytes ? std::optional(next->to.scales.front()) : std::nullopt;
     const std::vector<double> scales = products(x->by, w->by);
-    int bias = kAbsent;
+    if (!holds(scales, y_scale)) return false;
+    Bias bias;
     if (node.inputs.size() > 2 && node.inputs[2] != kAbsent) {
-      CONVOY_TRY(const std::optional<int> found, integer_bias(node, node.inputs[2], scales, channels));
+      CONVOY_TRY(const std::optional<Bias> found, bias_of(node, node.inputs[2], scales, channels, y_scale));
       if (!found) return false;
       bias = *found;
     }
     CONVOY_TRY(const int x_zero, quantized_.zero_of(node, x->by));
     CONVOY_TRY(const int w_zero, w->by.per_tensor() ? quantized_.zero_of(node, w->by) : Result<int>(w->by.zero));
-    const auto next = behind(node);
-    auto limits = next ? bounds(*next) : std::nullopt;
-    const bool leaky = next && next->function.kind == ActivationKind::leaky_relu;
-    if (!limits && !leaky) {  // nothing behind that it could take: the sums become f32
+    if (!to_bytes) {  // nothing behind that it could take: the sums become f32
       const std::int64_t count = static_cast<std::int64_t>(scales.size());
       CONVOY_TRY(const int scale, quantized_.new_constant(node, ".scales", DataType::f32, {count}, scales));
       rename(node, "ConvInteger", "");
       node.inputs = {x->value, w->value, x_zero, w_zero, scale};
       node.fusion.scales = 4;
-      if (bias != kAbsent) {
-        node.inputs.push_back(bias);
+      if (bias.value != kAbsent) {
+        node.inputs.push_back(bias.value);
         node.fusion.bias = 5;
       }
       return true;
@@ -197,7 +224,12 @@ class Folding {
                                                                 std::vector<double>(channels, 0)));
     CONVOY_TRY(const int y_zero, quantized_.zero_of(node, next->to));
     rename(node, "QLinearConv", "");
-    node.inputs = {x->value, x->by.scale, x_zero, w->value, w->by.scale, w_zeros, next->to.scale, y_zero, bias};
+    node.inputs = {x->value, x->by.scale, x_zero, w->value, w->by.scale, w_zeros, next->to.scale, y_zero};
+    if (bias.is_float) {
+      node.fusion.bias = add_fused_input(node, bias.value);
+    } else {
+      node.inputs.push_back(bias.value);
+    }
     if (leaky) {
       node.fusion.activation = next->function;
       limits = std::pair{next->to.lowest(), next->to.highest()};
@@ -219,11 +251,15 @@ class Folding {
     const int column_axis = *trans_b != 0 ? 0 : 1;
     const Dims& b_dims = graph_.values[b->value].desc.dims;
     if (b_dims.size() != 2 || (!b->by.per_tensor() && b->by.axis != column_axis)) return false;
-    int bias = kAbsent;
+    const auto next = behind(node);
+    const auto limits = next ? bounds(*next) : std::nullopt;
+    const auto y_scale = limits ? std::optional(next->to.scales.front()) : std::nullopt;
+    const std::vector<double> scales = products(a->by, b->by);
+    if (!holds(scales, y_scale)) return false;
+    Bias bias;
     if (node.inputs.size() > 2 && node.inputs[2] != kAbsent) {
       if (*beta != 1) return false;
-      CONVOY_TRY(const std::optional<int> found,
-                 integer_bias(node, node.inputs[2], products(a->by, b->by), b_dims[column_axis]));
+      CONVOY_TRY(const std::optional<Bias> found, bias_of(node, node.inputs[2], scales, b_dims[column_axis], y_scale));
       if (!found) return false;
       bias = *found;
     }
@@ -233,11 +269,9 @@ class Folding {
     for (const char* name : {"transA", "transB"}) {
       if (node.desc.has(name)) attributes.emplace(name, node.desc.attributes.at(name));
     }
-    const auto next = behind(node);
-    const auto limits = next ? bounds(*next) : std::nullopt;
     rename(node, "QGemm", kMicrosoft);
     node.desc.attributes = std::move(attributes);
-    node.inputs = {a->value, a->by.scale, a_zero, b->value, b->by.scale, b_zero, bias};
+    node.inputs = {a->value, a->by.scale, a_zero, b->value, b->by.scale, b_zero, bias.value};
     if (!limits) return true;
     CONVOY_TRY(const int y_zero, quantized_.zero_of(node, next->to));
     node.inputs.insert(node.inputs.end(), {next->to.scale, y_zero});
@@ -263,6 +297,8 @@ class Folding {
     CONVOY_TRY(const int b_zero, b_zero_of(node, b->by));
     const auto next = behind(node);
     const auto limits = next ? bounds(*next) : std::nullopt;
+    const std::vector<double> scales = products(a->by, b->by);
+    if (!holds(scales, limits ? std::optional(next->to.scales.front()) : std::nullopt)) return false;
     if (limits) {
       CONVOY_TRY(const int y_zero, quantized_.zero_of(node, next->to));
       rename(node, "QLinearMatMul", "");
@@ -270,7 +306,6 @@ class Folding {
       CONVOY_CHECK(finish(node, *next, *limits));
       return true;
     }
-    const std::vector<double> scales = products(a->by, b->by);
     const auto count = static_cast<std::int64_t>(scales.size());
     CONVOY_TRY(const int scale, quantized_.new_constant(node, ".scales", DataType::f32,
                                                         b->by.per_tensor() ? Dims{} : Dims{count}, scales));

@@ -1,8 +1,10 @@
 // Products of bytes with a constant matrix run as 1x1 convolutions, which integer engines compute:
 //   QGemm, QLinearMatMul, MatMulInteger of x [.., K] and b [K, N]  ->  Reshape to [M, K, 1, 1], convolution, Reshape
 //   back
+// A DequantizeLinear of MatMulInteger's sums becomes the convolution's scales.
 #include <algorithm>
 
+#include "network/conv_node.h"
 #include "network/pass.h"
 #include "network/passes/quantization.h"
 
@@ -36,6 +38,7 @@ class Rewriting {
       CONVOY_TRY(const bool changed, rewrite(static_cast<int>(n), node, *places));
       if (changed) ++changes;
     }
+    graph_.sweep();
     CONVOY_CHECK(topological_order(graph_, context_));
     return changes;
   }
@@ -53,6 +56,15 @@ class Rewriting {
   bool is_row(int value, std::int64_t columns) const {
     const Dims& dims = graph_.values[value].desc.dims;
     return dims == Dims{columns} || (dims == Dims{1, columns} && graph_.constant_of(value) != nullptr);
+  }
+
+  // What makes f32 of MatMulInteger's sums, by one scale or one a column; null: nothing, or it is not alone.
+  Node* dequantizer_of(const Node& node) {
+    Node* const next = node.desc.op == "MatMulInteger" ? quantized_.only_reader(node.outputs[0]) : nullptr;
+    if (next == nullptr || !is_dequantize(*next) || next->inputs[0] != node.outputs[0]) return nullptr;
+    const auto by = quantization_of(graph_, *next);
+    if (!by || std::any_of(by->zeros.begin(), by->zeros.end(), [](double zero) { return zero != 0; })) return nullptr;
+    return by->per_tensor() || by->axis == graph_.values[node.outputs[0]].desc.rank() - 1 ? next : nullptr;
   }
 
   Result<bool> rewrite(int n, const Node& node, const Places& places) {
@@ -92,9 +104,17 @@ class Rewriting {
     CONVOY_TRY(const int bias, flat(node, at(places.bias)));
     CONVOY_TRY(const int image, reshaped(node, node.inputs[0], {rows, depth, 1, 1}));
 
-    const int real = node.outputs[0];
-    const DataType type = y.desc.type;
+    int real = node.outputs[0], sum_scales = kAbsent;
+    DataType type = y.desc.type;
     const Dims y_dims = y.desc.dims;
+    if (Node* const dequantizer = dequantizer_of(node)) {
+      real = dequantizer->outputs[0];
+      sum_scales = dequantizer->inputs[1];
+      type = DataType::f32;
+      std::vector<std::string>& sources = graph_.nodes[n].sources;
+      sources.insert(sources.end(), dequantizer->sources.begin(), dequantizer->sources.end());
+      dequantizer->erased = true;
+    }
     Node& conv = graph_.nodes[n];
     conv.desc.domain.clear();
     conv.desc.opset = 10;
@@ -104,24 +124,32 @@ class Rewriting {
       CONVOY_TRY(const int a_zero, zero_or(node, own_a_zero, x.desc.type));
       CONVOY_TRY(const int w_zero, zero_or(node, b_zero, b.desc.type));
       CONVOY_TRY(const int y_zero, zero_or(node, own_y_zero, type));
-      graph_.nodes[n].inputs = {image, a_scale, a_zero, filters, b_scale, w_zero, y_scale, y_zero, bias};
+      graph_.nodes[n].inputs = {image, a_scale, a_zero, filters, b_scale, w_zero, y_scale, y_zero};
+      add_bias(graph_.nodes[n], bias);
     } else {
       conv.inputs = {image, filters, own_a_zero, b_zero};
       if (b_scale != kAbsent) {
-        CONVOY_TRY(const int scales, products(node, a_scale, b_scale));
-        graph_.nodes[n].inputs.push_back(scales);
-        graph_.nodes[n].fusion.scales = 4;
+        CONVOY_TRY(sum_scales, products(node, a_scale, b_scale));
       }
-      if (bias != kAbsent) {
-        graph_.nodes[n].inputs.push_back(bias);
-        graph_.nodes[n].fusion.bias = static_cast<int>(graph_.nodes[n].inputs.size()) - 1;
-      }
+      if (sum_scales != kAbsent) graph_.nodes[n].fusion.scales = add_fused_input(graph_.nodes[n], sum_scales);
+      add_bias(graph_.nodes[n], bias);
     }
     const int result = quantized_.new_value(node, ".columns");
     graph_.values[result].known = true;
     graph_.values[result].desc = TensorDesc::packed(type, {rows, columns, 1, 1});
     graph_.nodes[n].outputs = {result};
     return reshape_to(node, result, real, y_dims);
+  }
+
+  // As the operator's own input where it has one of this type, else behind its inputs.
+  void add_bias(Node& conv, int bias) {
+    if (bias == kAbsent) return;
+    const ConvForm& form = *conv_form(conv);
+    if (form.bias == kAbsent || graph_.values[bias].desc.type != DataType::s32) {
+      conv.fusion.bias = add_fused_input(conv, bias);
+    } else {
+      conv.inputs.push_back(bias);
+    }
   }
 
   Result<int> shape_constant(const Node& node, const Dims& dims) {

@@ -110,8 +110,12 @@ void Finishing::start(std::int64_t filter, int columns, const std::int32_t* colu
   }
   const Epilogue& epilogue = problem_.epilogue;
   if (epilogue.bias) {
-    finish_.bias =
-        padded(static_cast<const std::int32_t*>(args_.bias) + filter, columns, kernel_.tile.columns, own_.bias);
+    if (epilogue.float_bias) {
+      std::copy_n(static_cast<const float*>(args_.bias) + filter, columns, own_.bias);
+    } else {
+      std::copy_n(static_cast<const std::int32_t*>(args_.bias) + filter, columns, own_.bias);
+    }
+    finish_.bias = own_.bias;
   }
   if (epilogue.requantize == Requantize::per_channel) {
     finish_.scales = padded(args_.scales + filter, columns, kernel_.tile.columns, own_.scales);
@@ -128,12 +132,13 @@ std::optional<FinishBytes> Finishing::in_bytes() {
   if (!is_signed && problem_.y.type != DataType::u8) return std::nullopt;
   if (geometry_.y.channel != 1 || has_row_terms_) return std::nullopt;
   if (!relu && f.act != Act::identity) return std::nullopt;
+  if (problem_.epilogue.float_bias) return std::nullopt;  // terms are whole
   // Sums and terms are at most 8192 * 255 * 383: they don't wrap, nor do they with the bias.
   constexpr std::int32_t kMostTerms = 8192, kMostBias = 1 << 28;
   if (terms_ > kMostTerms) return std::nullopt;
   bool large = false;
   for (int i = 0; i < kernel_.tile.columns; ++i) {
-    const std::int32_t bias = f.bias ? f.bias[i] : 0;
+    const auto bias = static_cast<std::int32_t>(f.bias ? f.bias[i] : 0);
     large |= bias > kMostBias || bias < -kMostBias;
     own_.terms[i] = f.column_terms[i] + bias;
   }

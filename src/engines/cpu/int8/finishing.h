@@ -38,7 +38,7 @@ class Finishing {
 
   // The values of a panel's columns as vectors are read of them, and tiles of sums and of a residual.
   struct Columns {
-    alignas(64) std::int32_t bias[max_columns] = {};
+    alignas(64) double bias[max_columns] = {};
     alignas(64) float scales[max_columns] = {};
     alignas(64) std::int32_t w_zeros[max_columns] = {};
     alignas(64) std::int32_t terms[max_columns];  // with the bias, for finish_bytes()

@@ -43,7 +43,7 @@ class Int8Engine : public cost::FittedEngine {
     info_.any_weight_strides = true;
     info_.max_spatial_dims = 3;
     info_.groups = info_.strided = info_.dilated = info_.flipped = true;
-    info_.bias = true;
+    info_.bias = info_.float_bias = true;
     info_.deterministic = info_.thread_invariant = true;
     info_.max_elements = EngineInfo::any_size;
   }

@@ -119,10 +119,11 @@ void expect_exact(const std::string& text, bool small_weights = false) {
   const HostTensor w = small_weights ? mostly_small(problem.w) : patterned(problem.w, 2);
   // Of one scale for all: some results are next to a half, and a half in f32.
   const bool halves = problem.epilogue.requantize == Requantize::per_tensor;
-  HostTensor bias = *HostTensor::allocate(TensorDesc::packed(DataType::s32, {problem.out_channels()}));
+  HostTensor bias = *HostTensor::allocate(TensorDesc::packed(problem.bias_type(), {problem.out_channels()}));
   HostTensor scales = *HostTensor::allocate(TensorDesc::packed(DataType::f32, {problem.out_channels()}));
   for (std::int64_t k = 0; k < problem.out_channels(); ++k) {
-    bias.as<std::int32_t>()[k] = static_cast<std::int32_t>(k * 1000 - 5000);
+    const double whole = static_cast<double>(k) * 1000 - 5000;
+    store_from_double(bias.desc.type, bias.data.get(), k, problem.epilogue.float_bias ? whole + 0.37 : whole);
     scales.as<float>()[k] = halves ? 1.0f / 96 : 0.0011f * static_cast<float>(k % 5 + 1);
   }
   HostTensor w_zeros = *HostTensor::allocate(TensorDesc::packed(DataType::s32, {problem.out_channels()}));
@@ -169,6 +170,9 @@ void expect_exact(const std::string& text, bool small_weights = false) {
 
 TEST(Int8, PointwiseReadInPlace) {
   expect_exact("fprop:x=u8,2x64x7x5,nhwc:w=s8,48x64x1x1,nchw:y=u8,2x48x7x5,nhwc:bias=1:requant=channel:zp=3,0,7");
+  expect_exact("fprop:x=u8,2x64x7x5,nhwc:w=s8,40x64x1x1,nchw:y=u8,2x40x7x5,nhwc:bias=f32:requant=channel:zp=3,0,7");
+  expect_exact("fprop:x=u8,2x64x7x5,nhwc:w=s8,40x64x1x1,nchw:y=f32,2x40x7x5,nhwc:bias=f32:requant=channel:act=relu");
+  expect_exact("fprop:x=s8,1x40x9,ncw:w=s8,40x1x3,ncw:y=s8,1x40x7,ncw:groups=40:bias=f32:requant=tensor");
 }
 // Whole and parts of AMX's tiles: 32 pixels, 16 filters, 64 terms; rows that lie apart, and none that is read in place.
 TEST(Int8, TilesOfPixelsFiltersAndTerms) {

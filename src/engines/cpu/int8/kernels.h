@@ -27,7 +27,7 @@ struct Finish {
   const std::int32_t* column_terms;
   const std::int32_t* row_terms;  // max_rows of them, or null
   const std::int32_t* w_zeros;    // only with row_terms
-  const std::int32_t* bias;
+  const double* bias;
   const float* scales;
   std::int64_t scale_stride;  // 0: one scale for all, 1: one a channel
   Act act;

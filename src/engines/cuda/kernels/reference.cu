@@ -209,7 +209,7 @@ __device__ ReferenceRecord record_of(const ReferenceArgs& p, const At& at, const
     if constexpr (COMPUTE_TYPE == TYPE_F64) {
       r.bias = static_cast<const double*>(p.bias)[channel];
     } else if constexpr (integers) {
-      r.bias = static_cast<const int*>(p.bias)[channel];
+      r.bias = p.float_bias ? static_cast<const float*>(p.bias)[channel] : static_cast<const int*>(p.bias)[channel];
     } else if (p.narrow_bias) {
       r.bias = load_double<out_type>(p.bias, channel);
     } else {

@@ -27,6 +27,7 @@ struct ReferenceArgs {
   int activation;
   int flipped;
   int narrow_bias;  // of out's type
+  int float_bias;   // of f32 in integer problems
   int scale_per_channel;
   int rounds;  // to an integer before out_zero is added
   int a_zero, b_zero, out_zero;

@@ -64,6 +64,7 @@ ReferenceArgs reference_args(const ConvProblem& problem, const ConvArgs& args) {
   r.prior = args.out;
   r.bias = epilogue.bias ? args.bias : nullptr;
   r.narrow_bias = epilogue.narrow_bias ? 1 : 0;
+  r.float_bias = epilogue.float_bias ? 1 : 0;
   r.z = args.z;
   r.slopes = epilogue.activation.kind == ActivationKind::prelu ? args.slopes : nullptr;
   r.scales = epilogue.requantize != Requantize::none ? args.scales : nullptr;
