@@ -220,8 +220,7 @@ std::string sm_count_advice(const ConvProblem& problem, const PlanRequest& reque
 Result<WeightedRequest> with_constant_weights(const ConvProblem& problem, const PlanRequest& request) {
   WeightedRequest weighted{request, {}};
   if (!request.packs_weights(problem)) return weighted;
-  CONVOY_TRY(weighted.weights, HostTensor::allocate(problem.w));
-  selection::fill_random(problem.w, weighted.weights.data.get(), 1);
+  CONVOY_TRY(weighted.weights, selection::random_weights(problem, 0));
   weighted.request.constant_weights = weighted.weights.data.get();
   return weighted;
 }

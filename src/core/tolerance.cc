@@ -4,12 +4,13 @@
 #include <cmath>
 #include <limits>
 
+#include "core/integer_sums.h"
+
 namespace convoy {
 namespace {
 
 constexpr double lambda = 8;
 constexpr double winograd_amplification = 16;
-constexpr double exact_integers_in_f32 = 16777216;  // 2^24
 
 struct FloatFormat {
   int mantissa_bits;  // without the hidden bit
@@ -169,10 +170,10 @@ double error_before_rounding(const ConvProblem& problem, const ReductionMagnitud
   double error = 0;
   if (integers) {
     const double size = std::abs(problem.alpha * conv) + addends.sum_abs;
-    const bool plain = problem.alpha == 1 && problem.beta == 0 && epilogue.gamma == 0;
-    const bool whole = is_whole(problem.alpha) && is_whole(problem.beta) && is_whole(epilogue.gamma) &&
-                       is_whole(beta_term) && is_whole(residual);
-    if (!plain && !(whole && size <= exact_integers_in_f32)) error = 4 * u * size;
+    const bool alone = problem.alpha == 1 && addends.count == 0;
+    const bool whole = is_whole(problem.alpha) && is_whole(beta_term) && is_whole(bias) && is_whole(residual);
+    const bool exact = whole && (problem.out().type == DataType::s32 || size <= exact_integers_in_f32);
+    if (!alone && !exact) error = 4 * u * size;
   } else {
     error = accumulation_error(problem, magnitude, addends, arithmetic);
   }

@@ -39,8 +39,14 @@
 // (bf16, u = 2^-8) gives 2^-7*S, and reduced lets sums be kept in 16 bits (f16, u = 2^-11).
 //
 // Epilogue. An activation multiplies the error that comes in by its Lipschitz constant and adds its own approximation
-// error. Integer problems are exact up to the first operation that f32 can't represent; from there each operation adds
-// a rounding of what it handles in f32. Finally out's own rounding: half a unit in the last place.
+// error. Finally out's own rounding: half a unit in the last place.
+//
+// Integers. The sum of products is exact, in 32 bits that wrap. Written as s32 it stays exact, with all that is added
+// to it, as long as alpha and the addends are whole numbers, the activation only selects and nothing is requantized: no
+// error at all, whatever the size. For every other output an engine may go on in f32, which is exact up to the first
+// number that f32 can't hold, a sum from 2^24 on or a fraction; from there each operation adds a rounding of what it
+// handles: 4*u*(|alpha*sum| + |beta*out| + |bias| + |gamma*z|) where something joins the sum, u times the value where
+// it is requantized or goes into an activation.
 //
 // Whoever changes what is right or wrong here raises verification_rule in convoy/tuning_database.h, so that wrong
 // results stored under the rule before count no longer.

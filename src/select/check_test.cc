@@ -1,5 +1,6 @@
 #include "select/check.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "select/testing/faulty_engine.h"
@@ -61,6 +62,24 @@ TEST(Check, EachFaultIsFoundAndNamed) {
     EXPECT_EQ(*parse_check_fault(name_of(test.fault)), test.fault);
   }
   EXPECT_FALSE(parse_check_fault("crime").ok());
+}
+
+// Each of the types, where sums reach 2^24, and none where they don't.
+TEST(Check, SumsThatAreRoundedToF32AreFound) {
+  for (const char* types : {"u8 s8", "s8 s8", "u8 u8", "s8 u8"}) {
+    const std::string x(types, 2), w(types + 3);
+    for (const char* zero_points : {"", ":zp=128,0,0", ":zp=given,0,0"}) {
+      if (x == "s8" && zero_points == std::string_view(":zp=128,0,0")) continue;
+      const auto problem = [&](const char* channels) {
+        return fmt::format("fprop:x={0},1x{2}x5x5,nhwc:w={1},8x{2}x3x3:y=s32,1x8x3x3,nhwc{3}", x, w, channels,
+                           zero_points);
+      };
+      const CheckOutcome outcome = check(FaultyEngine(EngineFault::sums_in_f32), setup(problem("256").c_str()));
+      EXPECT_EQ(outcome.fault, CheckFault::wrong_result) << problem("256");
+      const CheckOutcome few = check(FaultyEngine(EngineFault::sums_in_f32), setup(problem("16").c_str()));
+      EXPECT_EQ(few.fault, CheckFault::none) << problem("16") << few.failure;
+    }
+  }
 }
 
 // What is not claimed is not held against an engine.

@@ -30,17 +30,17 @@ Result<HostTensor> pattern_of(DataType type, std::uint64_t seed) {
   return made[{type, seed}] = std::move(pattern);
 }
 
-// A tensor's storage on the device. Contents as fill_random's, repeated after pattern_elements.
-Result<Buffer> random_on_device(const TensorDesc& desc, std::uint64_t seed, const Device& device, Queue& queue,
-                                const char* name) {
+// A tensor's storage on the device. Contents as fill_operand's, repeated after pattern_elements.
+Result<Buffer> random_on_device(const ConvProblem& problem, Operand operand, const TensorDesc& desc, std::uint64_t seed,
+                                const Device& device, Queue& queue, const char* name) {
   const auto bytes = static_cast<std::size_t>(desc.bytes());
   CONVOY_TRY(Buffer memory, device.allocate(bytes, name));
   if (bytes == 0) return memory;
   const bool whole = desc.channel_block > 1 || desc.storage_elements() <= pattern_elements;
   HostTensor host;
-  if (whole) {
-    CONVOY_TRY(host, HostTensor::allocate(desc));
-    fill_random(desc, host.data.get(), seed);
+  if (whole || problem.compute == DataType::s32) {
+    CONVOY_TRY(host, HostTensor::allocate(whole ? desc : TensorDesc::packed(desc.type, {pattern_elements})));
+    fill_operand(problem, operand, host.desc, host.data.get(), seed);
   } else {
     CONVOY_TRY(host, pattern_of(desc.type, seed));
   }
@@ -68,11 +68,11 @@ Result<Buffer> uploaded(const HostTensor& tensor, const Device& device, Queue& q
 Result<DeviceData> DeviceData::make(const ConvProblem& problem, std::uint64_t seed, const Device& device,
                                     Queue& queue) {
   DeviceData data;
-  CONVOY_TRY(data.x, random_on_device(problem.x, seed, device, queue, "x"));
-  CONVOY_TRY(data.w, random_on_device(problem.w, seed + 1, device, queue, "w"));
-  CONVOY_TRY(data.y, random_on_device(problem.y, seed + 2, device, queue, "y"));
+  CONVOY_TRY(data.x, random_on_device(problem, Operand::x, problem.x, seed, device, queue, "x"));
+  CONVOY_TRY(data.w, random_on_device(problem, Operand::w, problem.w, seed + 1, device, queue, "w"));
+  CONVOY_TRY(data.y, random_on_device(problem, Operand::y, problem.y, seed + 2, device, queue, "y"));
   if (problem.epilogue.takes_z()) {
-    CONVOY_TRY(data.z, random_on_device(problem.out(), seed + 4, device, queue, "z"));
+    CONVOY_TRY(data.z, random_on_device(problem, Operand::z, problem.out(), seed + 4, device, queue, "z"));
   }
   CONVOY_TRY(const ProblemData small, ProblemData::make_small(problem, seed));
   CONVOY_TRY(data.bias, uploaded(small.bias, device, queue, "bias"));

@@ -86,8 +86,7 @@ Result<Measurement> measure_again(const MeasurementKey& key, const Candidate& ca
   PlanRequest request = request_of(key, base);
   HostTensor weights;
   if (key.constant_weights) {
-    CONVOY_TRY(weights, HostTensor::allocate(problem.w));
-    fill_random(problem.w, weights.data.get(), 1);
+    CONVOY_TRY(weights, random_weights(problem, 0));
     request.constant_weights = weights.data.get();
   }
   const auto engine = std::find_if(engines.begin(), engines.end(),

@@ -114,8 +114,7 @@ class Screener {
     PlanRequest request = request_;
     HostTensor weights;
     if (request_.constant_weights != nullptr) {
-      CONVOY_TRY(weights, HostTensor::allocate(problem_.w));
-      fill_random(problem_.w, weights.data.get(), 1);
+      CONVOY_TRY(weights, random_weights(problem_, 0));
       request.constant_weights = weights.data.get();
     }
     CONVOY_TRY(Workbench bench, Workbench::make(problem_, engines_, request, options_.caches, terms));

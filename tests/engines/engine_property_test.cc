@@ -127,7 +127,7 @@ int main(int argc, char** argv) {
   app.add_option("--threads", flags.threads)->check(CLI::Range(1, 64));
   app.add_option("--extensions", flags.extensions, "0: the bare instruction set");
   app.add_option("--constant-weights", flags.constant_weights);
-  app.add_option("--fill", flags.fill)->check(CLI::IsMember({"normal", "spikes", "integers", "special"}));
+  app.add_option("--fill", flags.fill)->check(CLI::IsMember({"normal", "spikes", "integers", "limits", "special"}));
   app.add_option("--data-seed", flags.data_seed);
   CLI11_PARSE(app, argc, argv);
   if (!flags.problem.empty()) return repeat(flags);

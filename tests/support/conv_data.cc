@@ -1,14 +1,19 @@
 #include "support/conv_data.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
+#include "core/epilogue.h"
+#include "core/integer_sums.h"
+
 namespace convoy::testing {
 namespace {
 
-// Calls visit(offset, is_padding) for every element, and for the channel padding behind the last channel.
+// Calls visit(offset, is_padding, first coordinate) for every element, and for the channel padding behind the last
+// channel.
 template <class Visit>
 void for_each_offset(const TensorDesc& desc, Visit visit) {
   Dims dims = desc.dims;
@@ -16,7 +21,7 @@ void for_each_offset(const TensorDesc& desc, Visit visit) {
   Dims at(dims.size(), 0);
   if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return;
   for (;;) {
-    visit(desc.offset(at.data()), at[1] >= desc.dims[1]);
+    visit(desc.offset(at.data()), at[1] >= desc.dims[1], at[0]);
     int i = desc.rank() - 1;
     while (i >= 0 && ++at[i] == dims[i]) at[i--] = 0;
     if (i < 0) return;
@@ -28,6 +33,7 @@ double integer_value(DataType type, Random& random, Fill fill) {
     return static_cast<double>(type == DataType::u8 ? random.integer(0, 3) : random.integer(-2, 2));
   if (type == DataType::u8) return static_cast<double>(random.integer(0, 255));
   if (type == DataType::s8) return static_cast<double>(random.integer(-128, 127));
+  if (fill == Fill::limits) return static_cast<double>(random.integer(INT32_MIN, INT32_MAX));
   return static_cast<double>(random.integer(-100000, 100000));
 }
 
@@ -84,26 +90,45 @@ void put_special(const TensorDesc& desc, void* data, const SpecialValues& values
   }
 }
 
+// Mostly near the greatest byte, or the least; any, one in sixteen.
+double extreme_byte(DataType type, bool greatest, Random& random) {
+  if (random.chance(1.0 / 16)) return integer_value(type, random, Fill::normal);
+  const auto [low, high] = byte_limits(type);
+  const auto inwards = static_cast<double>(random.integer(0, 15));
+  return greatest ? high - inwards : low + inwards;
+}
+
+// x on the far side of its zero point; filters near the greatest and the least weights in turn, every other one of any
+// weights.
+void fill_with_extremes(const TensorDesc& desc, void* data, Random& random, bool filters, bool greatest) {
+  for_each_offset(desc, [&](std::int64_t offset, bool padding, std::int64_t first) {
+    double value = 0;
+    if (!padding && filters && first % 2 == 1) value = integer_value(desc.type, random, Fill::normal);
+    if (!padding && (!filters || first % 2 == 0)) {
+      value = extreme_byte(desc.type, filters ? first % 4 == 0 : greatest, random);
+    }
+    store_from_double(desc.type, data, offset, value);
+  });
+}
+
 GuardedBuffer buffer_for(const TensorDesc& desc) { return GuardedBuffer(desc.bytes(), desc.alignment); }
 
 }  // namespace
 
 std::string_view name_of(Fill fill) {
-  return fill == Fill::normal    ? "normal"
-         : fill == Fill::spikes  ? "spikes"
-         : fill == Fill::special ? "special"
-                                 : "integers";
+  constexpr std::array<std::string_view, 5> kNames = {"normal", "spikes", "integers", "limits", "special"};
+  return kNames[static_cast<std::size_t>(fill)];
 }
 
 std::optional<Fill> parse_fill(std::string_view name) {
-  for (const Fill fill : {Fill::normal, Fill::spikes, Fill::small_integers, Fill::special}) {
+  for (const Fill fill : {Fill::normal, Fill::spikes, Fill::small_integers, Fill::limits, Fill::special}) {
     if (name == name_of(fill)) return fill;
   }
   return std::nullopt;
 }
 
 void fill_tensor(const TensorDesc& desc, void* data, Random& random, Fill fill, double spread) {
-  for_each_offset(desc, [&](std::int64_t offset, bool padding) {
+  for_each_offset(desc, [&](std::int64_t offset, bool padding, std::int64_t) {
     double value = 0;
     if (!padding && is_floating(desc.type) && fill != Fill::small_integers) {
       value = spread * random.normal();
@@ -125,7 +150,14 @@ ConvData::ConvData(const ConvProblem& problem, std::uint64_t seed, Fill fill) : 
   const auto make = [&](const TensorDesc& desc, double share) {
     Random own = random.fork();
     GuardedBuffer buffer = buffer_for(desc);
-    fill_tensor(desc, buffer.data(), own, fill);
+    const bool extreme = fill == Fill::limits && problem.compute == DataType::s32;
+    if (extreme && (&desc == &problem.x || &desc == &problem.w)) {
+      const auto [low, high] = byte_limits(desc.type);
+      const bool greatest = problem.x_zero_given || problem.x_zero_point < (low + high) / 2;
+      fill_with_extremes(desc, buffer.data(), own, &desc == &problem.w, greatest);
+    } else {
+      fill_tensor(desc, buffer.data(), own, fill);
+    }
     if (fill == Fill::special && special.chance(share)) put_special(desc, buffer.data(), values, special);
     return buffer;
   };
@@ -144,11 +176,14 @@ ConvData::ConvData(const ConvProblem& problem, std::uint64_t seed, Fill fill) : 
   scales_ = GuardedBuffer(channels * sizeof(float), 16);
   // Scales that spread the sums of random bytes over most of the output's range.
   const double terms = static_cast<double>(problem.w.elements() / std::max<std::int64_t>(problem.w.dims[0], 1));
-  const double usual = fill != Fill::small_integers ? 40 / (std::sqrt(terms) * 75 * 75) : 0.5;
+  const double usual = fill == Fill::small_integers       ? 0.5
+                       : fill == Fill::limits && integers ? 100 / largest_sum(problem)
+                                                          : 40 / (std::sqrt(terms) * 75 * 75);
+  const double spread = !integers ? 1 : fill == Fill::limits ? 1e9 : 100000;
   for (std::int64_t c = 0; c < channels; ++c) {
-    store_from_double(
-        bias.type, bias_.data(), c,
-        fill != Fill::small_integers && !integers ? random.normal() : integer_value(bias.type, random, fill));
+    store_from_double(bias.type, bias_.data(), c,
+                      fill != Fill::small_integers && is_floating(bias.type) ? spread * random.normal()
+                                                                             : integer_value(bias.type, random, fill));
     const double slope = fill != Fill::small_integers ? 0.5 * random.unit() : random.pick({0.25, 0.5, 2.0});
     store_from_double(DataType::f32, slopes_.data(), c, slope);
     const double scale =
@@ -158,8 +193,9 @@ ConvData::ConvData(const ConvProblem& problem, std::uint64_t seed, Fill fill) : 
   const auto zero_points = [&](DataType type, std::int64_t count) {
     GuardedBuffer buffer(count * sizeof(std::int32_t), 16);
     const std::int64_t low = type == DataType::s8 ? -128 : 0;
+    const std::int64_t most = fill == Fill::limits ? 3 : 255;  // x and half of the filters are far from it then
     for (std::int64_t i = 0; i < count; ++i) {
-      store_from_double(DataType::s32, buffer.data(), i, static_cast<double>(random.integer(low, low + 255)));
+      store_from_double(DataType::s32, buffer.data(), i, static_cast<double>(random.integer(low, low + most)));
     }
     return buffer;
   };
@@ -179,7 +215,7 @@ ConvData::ConvData(const ConvProblem& problem, std::uint64_t seed, Fill fill) : 
 
   written_.assign(out.bytes(), false);
   const std::size_t size = size_of(out.type);
-  for_each_offset(out, [&](std::int64_t offset, bool) {
+  for_each_offset(out, [&](std::int64_t offset, bool, std::int64_t) {
     std::fill_n(written_.begin() + static_cast<std::ptrdiff_t>(offset * size), size, true);
   });
 }

@@ -15,6 +15,7 @@ enum class Fill : std::uint8_t {
   normal,          // floats from a normal distribution, integers over their whole range
   spikes,          // normal, and one in fifty a thousand times as large: cancellation, and tiles of unequal size
   small_integers,  // -2 to 2 (0 to 3 where unsigned): sums stay exact in every accumulator
+  limits,          // of integer problems: sums as large as they can be, and s32 over its whole range; else as normal
   special,         // normal, and in some tensors one kind of NaN, infinities, the type's limits, 1e30, 1e10, subnormals
 };
 std::string_view name_of(Fill fill);

@@ -194,9 +194,10 @@ PropertySummary check_engine(const Engine& engine, const PropertyOptions& option
                        [&](const PropertyRuns& runs) { return runs.problems >= options.count; });
   };
   for (std::int64_t i = 0; !isas.empty() && !finished(); ++i) {
-    const bool exact = i % 4 == 3;
+    const bool exact = i % 4 == 3, limits = i % 8 == 5;
     ProblemOptions problems = options_for(engine.info());
     problems.exact = exact;
+    problems.long_sums = limits;
     const Isa wanted = isas[i % isas.size()];
     std::optional<ConvProblem> problem = random_problem_for(random, engine, {1, capped(cpu_features(), wanted)},
                                                             problems, summary.acceptance, options.attempts);
@@ -214,7 +215,11 @@ PropertySummary check_engine(const Engine& engine, const PropertyOptions& option
     EngineCase test;
     test.engine = &engine;
     test.problem = std::move(*problem);
-    test.fill = exact ? Fill::small_integers : i % 4 == 2 ? Fill::special : i % 8 == 1 ? Fill::spikes : Fill::normal;
+    test.fill = exact        ? Fill::small_integers
+                : i % 4 == 2 ? Fill::special
+                : i % 8 == 1 ? Fill::spikes
+                : limits     ? Fill::limits
+                             : Fill::normal;
     test.data_seed = random.next() >> 32;
     const ConvData data(test.problem, test.data_seed, test.fill);
     const Expectation expectation(test.problem, data.args(), {}, team_of(flops(test.problem) < 1e6 ? 1 : 2));

@@ -59,9 +59,18 @@ float* last_element(const ConvProblem& problem, const ConvArgs& args) {
   return static_cast<float*>(args.out) + problem.out().offset(last.data());
 }
 
-PropertySummary check(const Engine& engine) {
+template <class Visit>
+void for_each_element(const TensorDesc& desc, Visit visit) {
+  Dims at(desc.dims.size(), 0);
+  for (std::int64_t i = 0; i < desc.elements(); ++i) {
+    visit(desc.offset(at.data()));
+    for (std::size_t d = at.size(); d-- > 0 && ++at[d] == desc.dims[d];) at[d] = 0;
+  }
+}
+
+PropertySummary check(const Engine& engine, std::int64_t count = 6) {
   PropertyOptions options;
-  options.count = 6;
+  options.count = count;
   options.isas = {Isa::portable};
   options.max_failures = 1;
   return check_engine(engine, options);
@@ -93,6 +102,27 @@ TEST(EngineProperty, OneElementNotWritten) {
   expect_caught("tolerances off", [](auto& problem, auto& args, auto&) {
     std::memset(last_element(problem, args), 0xFF, sizeof(float));
   });
+}
+
+// Of y=s32: an engine whose sums pass through f32.
+TEST(EngineProperty, ASumRoundedToF32) {
+  FaultyEngine engine([](auto& problem, auto& args, auto&) {
+    for_each_element(problem.out(), [&](std::int64_t offset) {
+      std::int32_t& sum = static_cast<std::int32_t*>(args.out)[offset];
+      const auto rounded = static_cast<double>(static_cast<float>(sum));
+      sum = rounded > INT32_MAX ? INT32_MAX : static_cast<std::int32_t>(rounded);
+    });
+  });
+  for (const DataType x : {DataType::u8, DataType::s8}) {
+    for (const DataType w : {DataType::u8, DataType::s8}) {
+      engine.declare().types = {{x, w, DataType::s32, DataType::s32}};
+      engine.declare().bias = false;
+      engine.declare().alpha_beta = engine.declare().residual = engine.declare().any_activation = false;
+      const PropertySummary summary = check(engine, 80);
+      ASSERT_FALSE(summary.failures.empty()) << name_of(x) << " " << name_of(w);
+      EXPECT_NE(summary.failures[0].find("fill: limits"), std::string::npos) << summary.failures[0];
+    }
+  }
 }
 
 TEST(EngineProperty, AWritePastTheEnd) {

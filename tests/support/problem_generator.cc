@@ -45,6 +45,7 @@ class Drawer {
     Recipe recipe;
     recipe.pass = random_.pick(options_.passes);
     recipe.types = random_.pick(options_.types);
+    if (options_.long_sums) prefer_exact_sums(recipe.types);
     if (recipe.types.compute == DataType::s32) recipe.pass = Pass::fprop;
     recipe.spatial = static_cast<int>(random_.integer(options_.min_spatial_dims, options_.max_spatial_dims));
     if (options_.min_spatial_dims <= 2 && options_.max_spatial_dims >= 2 && random_.chance(0.5)) recipe.spatial = 2;
@@ -60,6 +61,7 @@ class Drawer {
     draw_dilation(recipe);
     draw_padding(recipe);
     if (random_.chance(0.05)) fill_x_with_the_filter(recipe);
+    if (options_.long_sums && recipe.types.compute == DataType::s32 && random_.chance(0.85)) lengthen_sums(recipe);
     draw_layouts(recipe);
     draw_alignment(recipe);
     draw_scaling(recipe);
@@ -251,6 +253,25 @@ class Drawer {
     }
   }
 
+  void prefer_exact_sums(TypeCombination& types) {
+    for (int i = 0; i < 2 && types.compute == DataType::s32 && types.y != DataType::s32; ++i) {
+      types = random_.pick(options_.types);
+    }
+  }
+
+  // Around 2^24, beyond it, and beyond 2^31, where all products are the largest of u8 and s8.
+  void lengthen_sums(Recipe& recipe) {
+    const std::int64_t products =
+        random_.pick({random_.integer(400, 700), random_.integer(1000, 2000), random_.integer(66000, 70000)});
+    std::int64_t taps = 1;
+    for (int i = 0; i < recipe.spatial; ++i) taps *= recipe.filter[i];
+    recipe.batch = recipe.groups = 1;
+    recipe.c_per_group = (products + taps - 1) / taps;
+    recipe.k_per_group = random_.integer(1, 3);
+    recipe.output = {1, 1, 1};
+    recipe.output[recipe.spatial - 1] = random_.integer(1, 4);
+  }
+
   void draw_filter(Recipe& recipe) {
     const double kind = random_.unit();
     if (kind < 0.25) {
@@ -342,6 +363,7 @@ class Drawer {
     const DataType out = recipe.pass == Pass::fprop ? types.y : recipe.pass == Pass::dgrad ? types.x : types.w;
     recipe.epilogue.narrow_bias = recipe.epilogue.bias && options_.narrow_bias &&
                                   (out == DataType::f16 || out == DataType::bf16) && random_.chance(0.3);
+    recipe.epilogue.float_bias = recipe.epilogue.bias && options_.float_bias && integers && random_.chance(0.4);
     if (options_.residual && random_.chance(0.2)) {
       recipe.epilogue.gamma = options_.exact ? random_.pick({1.0, 2.0}) : random_.pick({1.0, 0.5, -2.0});
     }
@@ -477,6 +499,7 @@ ProblemOptions options_for(const EngineInfo& info) {
   options.alpha_beta = info.alpha_beta;
   options.bias = info.bias;
   options.narrow_bias = info.narrow_bias;
+  options.float_bias = info.float_bias;
   options.residual = info.residual;
   options.activations = info.activations;
   options.requantize = info.requantize;

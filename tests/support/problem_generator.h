@@ -25,6 +25,7 @@ struct ProblemOptions {
   bool alpha_beta = true;
   bool bias = true;
   bool narrow_bias = true;
+  bool float_bias = true;
   bool residual = true;
   std::vector<ActivationKind> activations;  // besides identity; empty: all
   bool quantized_residual = true;           // behind the requantization
@@ -32,6 +33,7 @@ struct ProblemOptions {
   bool zero_points = true;
   bool given_zero_points = true;
   bool exact = false;         // only epilogues that keep small integers exact
+  bool long_sums = false;     // integer problems, mostly to s32, with sums of up to more products than 32 bits hold
   bool any_alignment = true;  // data pointers aligned to their element only, at times
   double odd_sizes = 0.6;     // share of channel counts that fit no vector
   std::int64_t max_channels = 72;

@@ -435,6 +435,15 @@ TEST_F(WithCudnn, RefusesWhatItWouldComputeWrongly) {
   EXPECT_TRUE(wrong("fprop:x=f16,3x8x4x37:w=f16,8x8x3x1:pad=1x0", 72));
   EXPECT_FALSE(wrong("fprop:x=f16,4x8x4x40:w=f16,8x8x3x1:pad=1x0", 72));
   EXPECT_FALSE(wrong("fprop:x=f16,3x8x4x37,nhwc:w=f16,8x8x3x1:pad=1x0", 72));
+  // What of an integer sum is computed in f32 is not known.
+  const auto sums = [&](const char* text) {
+    const auto refusal =
+        known_wrong(problem_of(text), 0, 91900, {name_of(CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION)}, {});
+    return refusal ? refusal->reason : "";
+  };
+  EXPECT_EQ(sums("fprop:x=s8,1x64x8x8,nhwc:w=s8,32x64x3x3,nhwc:y=s32,1x32x6x6,nhwc"), "");
+  EXPECT_NE(sums("fprop:x=s8,1x128x8x8,nhwc:w=s8,32x128x3x3,nhwc:y=s32,1x32x6x6,nhwc").find("cuDNN rounds sums to f32"),
+            std::string::npos);
   // A piece of a tensor of 2^31 elements, and a whole one that is nearly as large.
   const char* const piece =
       "fprop:x=f32,1x32x256x512x256,strides=2147483648x67108864x131072x256x1:w=f32,1x32x1x1x1:math=tf32";

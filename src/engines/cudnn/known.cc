@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/integer_sums.h"
 #include "core/notes.h"
 #include "core/padding.h"
 #include "engines/cudnn/graph.h"
@@ -65,6 +66,8 @@ std::optional<Refusal> known_wrong(const ConvProblem& p, std::int64_t engine, in
   if (p.y.type == DataType::s32 && !noted(name_of(CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION))) {
     return Refusal{RefusalCode::data_type, "types y=s32: this engine of cuDNN writes floats: wrong results"};
   }
+  // An epilogue is computed in f32, and cuDNN does not say what of a sum is.
+  if (auto refusal = refuse_sums_in_f32(p, "cuDNN")) return refusal;
   const std::int64_t filters_per_group = p.out_channels() / p.groups;
   if (version / 100 == kSeenIn && is_plain(p) && p.pass == Pass::wgrad && engine == 69 && p.w.dims[1] == 1 &&
       filters_per_group > 1) {

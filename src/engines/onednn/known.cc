@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/integer_sums.h"
 #include "engines/onednn/request.h"
 
 namespace convoy::onednn {
@@ -57,6 +58,14 @@ std::int64_t tiles_of_image(const ConvProblem& p) {
   std::int64_t rows = 16;
   while (rows > 1 && pixels % rows != 0) --rows;
   return pixels / rows;
+}
+
+// Whether products of bytes are summed in pairs in 16 bits. Rows without a level take what the processor has, whatever
+// the cap.
+bool saturates(const Implementation& implementation) {
+  const std::string_view level = implementation.level;
+  if (implementation.family == "ref" || level.find("vnni") != std::string_view::npos || level == "amx") return false;
+  return !level.empty() || (!processor_has("avx512_vnni") && !processor_has("avx2_vnni"));
 }
 
 }  // namespace
@@ -176,15 +185,14 @@ std::optional<Refusal> known_wrong(const Implementation& implementation, const C
                     "zp={}, where filters don't fill vectors of {}: wrong results",
                     p.w.dims[0] / p.groups, convoy::name_of(p.x.type), p.x_zero_point, vector)};
   }
-  if (p.compute != DataType::s32 || implementation.family == "ref") return std::nullopt;
-  const std::string_view level = implementation.level;
-  if (level.find("vnni") != std::string_view::npos || level == "amx") return std::nullopt;
-  // The rows without a level take what the processor has, whatever the cap.
-  if (level.empty() && (processor_has("avx512_vnni") || processor_has("avx2_vnni"))) return std::nullopt;
-  return Refusal{RefusalCode::instruction_set,
-                 fmt::format("types x={} w={}: oneDNN computes them without VNNI here, in sums "
-                             "of 16 bits that saturate: wrong results",
-                             convoy::name_of(p.x.type), convoy::name_of(p.w.type))};
+  if (p.compute != DataType::s32) return std::nullopt;
+  if (saturates(implementation)) {
+    return Refusal{RefusalCode::instruction_set,
+                   fmt::format("types x={} w={}: oneDNN computes them without VNNI here, in sums "
+                               "of 16 bits that saturate: wrong results",
+                               convoy::name_of(p.x.type), convoy::name_of(p.w.type))};
+  }
+  return refuse_sums_in_f32(p, "oneDNN");
 }
 
 }  // namespace convoy::onednn

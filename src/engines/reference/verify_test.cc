@@ -232,6 +232,26 @@ TEST(Tolerance, IntegersWithoutScalingAreExact) {
   EXPECT_GT(error_in_tolerances(DataType::s32, 8, 7, 7, 0), 1);
 }
 
+// Whole numbers stay exact in s32 whatever is added, a fraction of the bias or of alpha does not.
+TEST(Tolerance, LargeSumsAreExactInS32AndRoundedElsewhere) {
+  const std::string types = "fprop:x=u8,1x1x1:w=s8,1x1x1:y=";
+  constexpr double sum = 1e9, prior = 7e8, bias = 3;
+  const auto bound = [&](const std::string& rest) {
+    const ConvProblem problem = problem_of(types + rest);
+    const double b = problem.epilogue.float_bias ? bias + 0.5 : bias;
+    return error_before_rounding(problem, {100000, 3e9}, sum, {.prior = prior, .bias = b, .scale = 1},
+                                 Arithmetic::direct);
+  };
+  for (const char* rest : {"s32,1x1x1", "s32,1x1x1:alpha=-3:beta=2:bias=1", "f32,1x1x1"})
+    EXPECT_EQ(bound(rest), 0) << rest;
+  constexpr double u = 0x1p-24;
+  EXPECT_DOUBLE_EQ(bound("s32,1x1x1:alpha=0.5:bias=1"), 4 * u * (0.5 * sum + bias));
+  EXPECT_DOUBLE_EQ(bound("s32,1x1x1:bias=f32"), 4 * u * (sum + bias + 0.5));
+  EXPECT_DOUBLE_EQ(bound("f32,1x1x1:bias=1"), 4 * u * (sum + bias));
+  EXPECT_DOUBLE_EQ(bound("u8,1x1x1:beta=1"), 4 * u * (sum + prior));
+  EXPECT_GT(bound("u8,1x1x1:requant=tensor"), 0);
+}
+
 TEST(Tolerance, RequantizedTiesMustBeRight) {
   const ConvProblem problem = problem_of("fprop:x=u8,1x1x1:w=s8,1x1x1:y=s8,1x1x1:requant=tensor");
   // 5*0.5 is exact in f32, so only 2 is right.

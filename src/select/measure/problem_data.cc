@@ -1,6 +1,12 @@
 #include "select/measure/problem_data.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
+
+#include "core/epilogue.h"
+#include "core/integer_sums.h"
 
 namespace convoy::selection {
 namespace {
@@ -43,6 +49,56 @@ Result<HostTensor> random_tensor(const TensorDesc& desc, std::uint64_t seed) {
   return tensor;
 }
 
+Result<HostTensor> random_operand(const ConvProblem& problem, Operand operand, const TensorDesc& desc,
+                                  std::uint64_t seed) {
+  CONVOY_TRY(HostTensor tensor, HostTensor::allocate(desc));
+  fill_operand(problem, operand, desc, tensor.data.get(), seed);
+  return tensor;
+}
+
+// Whether a wrong unit in the last place of any sum is a wrong result.
+bool is_exact(const ConvProblem& p) { return p.y.type == DataType::s32 && p.epilogue.requantize == Requantize::none; }
+
+// An integer of [low, high], which may span 32 bits.
+double whole(double low, double high, double unit) { return std::floor(low + unit * (high - low + 1)); }
+
+constexpr double kAny = 1.0 / 16;  // of extreme bytes: the share that is any byte
+constexpr double kNear = 16;       // the others are among so many at the end of the range
+
+double extreme(std::pair<double, double> limits, bool greatest, double unit) {
+  const auto [low, high] = limits;
+  if (unit < kAny) return whole(low, high, unit / kAny);
+  const double inwards = std::floor((unit - kAny) / (1 - kAny) * kNear);
+  return greatest ? high - inwards : low + inwards;
+}
+
+bool x_is_great(const ConvProblem& p) {
+  const auto [low, high] = byte_limits(p.x.type);
+  return p.x_zero_given || p.x_zero_point < (low + high) / 2;
+}
+
+// What the sums of a window are like where filters are of any bytes: at most some times this.
+double usual_sum(const ConvProblem& p) {
+  const auto [x_low, x_high] = byte_limits(p.x.type);
+  const auto [w_low, w_high] = byte_limits(p.w.type);
+  const double x = (x_is_great(p) ? x_high : x_low) - p.x_zero_point;
+  const double w = (w_low + w_high) / 2 - p.w_zero_point, w_deviation = (w_high - w_low) / std::sqrt(12.0);
+  const double terms = static_cast<double>(p.w.elements()) / static_cast<double>(p.w.dims[0]);
+  return std::abs(x) * (terms * std::abs(w) + std::sqrt(terms) * w_deviation);
+}
+
+// Of an integer problem: something for the sum to notice.
+Result<HostTensor> random_bias(const ConvProblem& problem, const TensorDesc& desc, std::uint64_t seed) {
+  if (problem.compute != DataType::s32) return random_tensor(desc, seed);
+  CONVOY_TRY(HostTensor bias, HostTensor::allocate(desc));
+  constexpr double kLargest = std::numeric_limits<std::int32_t>::max();
+  const double most = is_exact(problem) ? kLargest : std::min(kLargest, usual_sum(problem) / 2);
+  for (std::int64_t i = 0; i < desc.elements(); ++i) {
+    store_from_double(desc.type, bias.data.get(), i, (2 * uniform(mix(seed), i) - 1) * most);
+  }
+  return bias;
+}
+
 // Small values, which every type a zero point can have holds.
 Result<HostTensor> zero_points(std::int64_t count, std::uint64_t seed) {
   CONVOY_TRY(HostTensor tensor, HostTensor::allocate(TensorDesc::packed(DataType::s32, {count})));
@@ -69,18 +125,37 @@ void fill_random(const TensorDesc& desc, void* data, std::uint64_t seed) {
   if (desc.elements() > 0) zero_channel_padding(desc, data);
 }
 
+void fill_operand(const ConvProblem& problem, Operand operand, const TensorDesc& storage, void* data,
+                  std::uint64_t seed) {
+  const DataType type = storage.type;
+  if (problem.compute != DataType::s32 || is_floating(type)) return fill_random(storage, data, seed);
+  seed = mix(seed);
+  using S32 = std::numeric_limits<std::int32_t>;
+  const auto limits = type == DataType::s32 ? std::pair<double, double>{S32::min(), S32::max()} : byte_limits(type);
+  const bool x_great = x_is_great(problem), exact = is_exact(problem);
+  const std::int64_t count = storage.storage_elements(), step = std::max<std::int64_t>(problem.w.strides[0], 1);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double unit = uniform(seed, i);
+    const std::int64_t filter = operand == Operand::w ? i / step % problem.w.dims[0] : 0;
+    const bool far = operand == Operand::x || (operand == Operand::w && exact && filter % 2 == 0);
+    const bool great = operand == Operand::x ? x_great : filter % 4 == 0;
+    store_from_double(type, data, i, far ? extreme(limits, great, unit) : whole(limits.first, limits.second, unit));
+  }
+  if (storage.elements() > 0) zero_channel_padding(storage, data);
+}
+
 Result<HostTensor> random_weights(const ConvProblem& problem, std::uint64_t seed) {
-  return random_tensor(problem.w, seed + 1);
+  return random_operand(problem, Operand::w, problem.w, seed + 1);
 }
 
 Result<ProblemData> ProblemData::make(const ConvProblem& problem, std::uint64_t seed, const void* weights) {
   CONVOY_TRY(ProblemData data, make_small(problem, seed));
-  CONVOY_TRY(data.x, random_tensor(problem.x, seed));
+  CONVOY_TRY(data.x, random_operand(problem, Operand::x, problem.x, seed));
   CONVOY_TRY(data.w, random_weights(problem, seed));
-  CONVOY_TRY(data.y, random_tensor(problem.y, seed + 2));
+  CONVOY_TRY(data.y, random_operand(problem, Operand::y, problem.y, seed + 2));
   if (weights != nullptr) std::memcpy(data.w.data.get(), weights, problem.w.bytes());
   if (problem.epilogue.takes_z()) {
-    CONVOY_TRY(data.z, random_tensor(problem.out(), seed + 4));
+    CONVOY_TRY(data.z, random_operand(problem, Operand::z, problem.out(), seed + 4));
   }
   return data;
 }
@@ -92,7 +167,7 @@ Result<ProblemData> ProblemData::make_small(const ConvProblem& problem, std::uin
   const std::int64_t channels = problem.pass == Pass::dgrad ? problem.in_channels() : problem.out_channels();
   const auto per_channel = [&](DataType type) { return TensorDesc::packed(type, {channels}); };
   if (epilogue.bias) {
-    CONVOY_TRY(data.bias, random_tensor(per_channel(problem.bias_type()), seed + 3));
+    CONVOY_TRY(data.bias, random_bias(problem, per_channel(problem.bias_type()), seed + 3));
   }
   if (epilogue.activation.kind == ActivationKind::prelu) {
     CONVOY_TRY(data.slopes, random_tensor(per_channel(DataType::f32), seed + 5));
@@ -101,9 +176,11 @@ Result<ProblemData> ProblemData::make_small(const ConvProblem& problem, std::uin
     const bool tensor = epilogue.requantize == Requantize::per_tensor;
     CONVOY_TRY(data.scales,
                random_tensor(tensor ? TensorDesc::packed(DataType::f32, {1}) : per_channel(DataType::f32), seed + 6));
+    const auto usual =
+        static_cast<float>(60 / usual_sum(problem));  // most bytes are neither the least nor the greatest
     for (std::int64_t i = 0; i < data.scales.desc.elements(); ++i) {
       float& scale = data.scales.as<float>()[i];
-      scale = 0.01f + 0.005f * scale;
+      scale = usual * (1 + 0.5f * scale);
     }
   }
   if (problem.x_zero_given) {

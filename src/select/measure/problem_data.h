@@ -8,9 +8,17 @@
 
 namespace convoy::selection {
 
-// Fills a tensor's storage: floats uniform in [-1, 1) (so sums stay in range for every type), integers over a small
-// range that keeps most requantized outputs off the rails; the channel padding of blocked tensors is zero.
+// Fills a tensor's storage: floats uniform in [-1, 1) (so sums stay in range for every type), integers from -8 to 23;
+// the channel padding of blocked tensors is zero.
 void fill_random(const TensorDesc& desc, void* data, std::uint64_t seed);
+
+enum class Operand : std::uint8_t { x, w, y, z };
+
+// The same for a problem's tensor, or the beginning of its storage. Integer problems get bytes over their whole range,
+// most of x as far from its zero point as they can be; where the result is exact, the filters 0, 2, 4 ... are likewise,
+// so that sums come near the largest that there are, and s32 is anything.
+void fill_operand(const ConvProblem& problem, Operand operand, const TensorDesc& storage, void* data,
+                  std::uint64_t seed);
 
 // w of ProblemData with this seed.
 Result<HostTensor> random_weights(const ConvProblem& problem, std::uint64_t seed);

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,14 +14,30 @@
 
 namespace convoy::testing {
 
-enum class EngineFault { none, wrong, wrong_inside, unsteady, depends_on_threads, fails, no_plan, refuses, crashes };
+inline std::int32_t through_f32(std::int32_t sum) {
+  const auto rounded = static_cast<double>(static_cast<float>(sum));
+  return rounded > INT32_MAX ? INT32_MAX : static_cast<std::int32_t>(rounded);
+}
+
+enum class EngineFault {
+  none,
+  wrong,
+  wrong_inside,
+  unsteady,
+  depends_on_threads,
+  fails,
+  no_plan,
+  refuses,
+  crashes,
+  sums_in_f32
+};
 
 class FaultyEngine final : public Engine {
  public:
   explicit FaultyEngine(EngineFault fault, std::string name = "fake.engine") : fault_(fault) {
     info_.name = std::move(name);
     declare_everything(info_);
-    info_.requantize = info_.zero_points = info_.given_zero_points = false;
+    info_.requantize = false;
   }
   EngineInfo& declare() { return info_; }
   double predicted = 1;  // seconds
@@ -36,6 +53,7 @@ class FaultyEngine final : public Engine {
     if (fault_ == EngineFault::refuses) return Error{ErrorCode::unsupported, "not on Mondays"};
     auto plan = std::make_unique<FaultyPlan>();
     plan->fault = fault_;
+    plan->elements = problem.out().storage_elements();
     plan->last_float = problem.out().storage_elements() - 1;
     plan->name = {info_.name, {{"tile", knob_or(knobs, "tile", 4)}}};
     CONVOY_TRY(plan->right, reference_engine().plan(problem, {}, request));
@@ -45,7 +63,7 @@ class FaultyEngine final : public Engine {
  private:
   struct FaultyPlan final : ConvPlan, HasStages {
     EngineFault fault;
-    std::int64_t last_float;
+    std::int64_t elements, last_float;
     Candidate name;
     std::unique_ptr<ConvPlan> right;
 
@@ -57,6 +75,10 @@ class FaultyEngine final : public Engine {
       if (fault == EngineFault::fails) return Error{ErrorCode::internal, "out of luck"};
       if (fault == EngineFault::crashes) std::raise(SIGKILL);
       CONVOY_CHECK(right->execute(args, context));
+      if (fault == EngineFault::sums_in_f32) {  // of a problem with y=s32
+        auto* sums = static_cast<std::int32_t*>(args.out);
+        for (std::int64_t i = 0; i < elements; ++i) sums[i] = through_f32(sums[i]);
+      }
       auto* bits = static_cast<std::uint32_t*>(args.out) + last_float;
       if (fault == EngineFault::wrong) static_cast<float*>(args.out)[0] += 1;
       if (fault == EngineFault::wrong_inside) static_cast<float*>(args.out)[last_float * 2 / 3] += 1;

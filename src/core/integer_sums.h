@@ -1,0 +1,25 @@
+// How large the sums of integer problems can become, for engines whose sums pass through f32 on their way to out.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "convoy/engine.h"
+
+namespace convoy {
+
+// Up to here f32 holds every integer.
+inline constexpr double exact_integers_in_f32 = 16777216;  // 2^24
+
+// The largest |(x - x_zero_point)*(w - w_zero_point)| of any bytes, zero points that come with the execution included.
+double largest_product(const ConvProblem& problem);
+// The largest |conv| of any data before it wraps: the products of a whole window.
+double largest_sum(const ConvProblem& problem);
+
+// Integers written as y=s32 are exact, so an engine that makes them from f32 is refused where they may not fit: where
+// sums can reach 2^24, or something of s32 is added, which may have any size. `provider` begins a sentence ("oneDNN").
+// Other outputs are at most as exact as f32 anyway (tolerance.h): nothing is refused for them.
+std::optional<Refusal> refuse_sums_in_f32(const ConvProblem& problem, std::string_view provider);
+
+}  // namespace convoy
