@@ -109,6 +109,15 @@ Result<void> check(const Graph& graph) {
   const auto outside = [&](int id) { return id != kAbsent && (id < 0 || id >= count); };
   std::vector<bool> made(graph.values.size(), false);
   for (std::size_t id = 0; id < made.size(); ++id) made[id] = graph.values[id].constant.has_value();
+  // Inputs and outputs are not optional.
+  for (const auto& [ids, what] : {std::pair(&graph.inputs, "input"), {&graph.outputs, "output"}}) {
+    for (std::size_t i = 0; i < ids->size(); ++i) {
+      const int id = (*ids)[i];
+      if (id >= 0 && id < count) continue;
+      return corrupt("graph " + std::string(what) + " " + std::to_string(i) + ": there is no value " +
+                     std::to_string(id) + ", values go from 0 to " + std::to_string(count - 1));
+    }
+  }
   for (const int id : graph.inputs) made[id] = true;
   for (const Node& node : graph.nodes) {
     if (std::ranges::any_of(node.inputs, outside) || std::ranges::any_of(node.outputs, outside)) {

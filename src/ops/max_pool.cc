@@ -181,8 +181,9 @@ class MaxPool final : public Operator {
   }
 };
 
-// Indices are flat ones in the tensor that kernel_shape, strides and pads give; an output_shape larger than that adds
-// zeros after the end of each dim.
+// Puts values back where MaxPool took them from: indices are flat ones in the tensor that it pooled, whose dims are
+// output_shape, else those that kernel_shape, strides and pads give. ONNX's own test of output_shape has indices in the
+// latter, which a value that is outside of its window shows, as "pooling the result gives back the input" has it.
 class MaxUnpool final : public Operator {
  public:
   std::vector<int> shape_inputs(const NodeDesc&) const override { return {2}; }
@@ -191,72 +192,113 @@ class MaxUnpool final : public Operator {
     CONVOY_CHECK(check_counts(node, inputs, 2, 3));
     CONVOY_CHECK(check_type(node, inputs, 0, kMathFloats));
     CONVOY_CHECK(check_type(node, inputs, 1, only(DataType::s64)));
-    if (inputs[1].desc.dims != inputs[0].desc.dims) return bad_node(node, "inputs 0 and 1 must have the same dims");
-    CONVOY_TRY(const Dims unpooled, unpooled_dims(node, inputs[0].desc.dims));
-    if (!is_present(inputs, 2)) return one_output(node, inputs[0].desc.type, unpooled);
-    CONVOY_TRY(const Dims dims, constant_integers(node, inputs, 2));
-    bool fits = dims.size() == unpooled.size();
+    const Dims& from = inputs[0].desc.dims;
+    if (inputs[1].desc.dims != from) return bad_node(node, "inputs 0 and 1 must have the same dims");
+    CONVOY_TRY(const Windows windows, read(node, from));
+    if (!is_present(inputs, 2)) return one_output(node, inputs[0].desc.type, windows.unpooled);
+    CONVOY_TRY(Dims dims, constant_integers(node, inputs, 2));
+    bool fits = dims.size() == from.size();
     for (std::size_t d = 0; fits && d < dims.size(); ++d) {
-      fits = d < 2 ? dims[d] == unpooled[d] : dims[d] >= unpooled[d];
+      fits = d < 2 ? dims[d] == from[d] : dims[d] >= 0 && (from[d] == 0 || dims[d] > windows.begin(d, from[d] - 1));
     }
     if (!fits) {
       return bad_node(node, fmt::format("input 2 (output_shape) is [{}], the windows give [{}]", to_string(dims),
-                                        to_string(unpooled)));
+                                        to_string(windows.unpooled)));
     }
-    return one_output(node, inputs[0].desc.type, dims);
+    return one_output(node, inputs[0].desc.type, std::move(dims));
   }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest&) const override {
-    CONVOY_TRY(const Dims dims, unpooled_dims(node, inputs[0].desc.dims));
-    auto unpooled = checked_elements(dims);
-    if (!unpooled.ok()) return unpooled.error().within(node.op);
-    return dispatch_bytes(size_of(outputs[0].type), [&]<class T>(Tag<T>) {
-      return make_plan(node,
-                       [dims, y = outputs[0], count = inputs[0].desc.elements(), limit = *unpooled, op = node.op](
-                           auto in, auto out, const ExecContext&) -> Result<void> {
-                         std::memset(out[0], 0, y.bytes());
-                         const std::int64_t* indices = static_cast<const std::int64_t*>(in[1]);
-                         for (std::int64_t i = 0; i < count; ++i) {
-                           if (indices[i] < 0 || indices[i] >= limit) {
-                             return Error{ErrorCode::invalid_argument,
-                                          fmt::format("{}: input 1 (indices) has {} at {}, outside [0, {})", op,
-                                                      indices[i], i, limit)};
-                           }
-                           std::int64_t rest = indices[i], at = 0;
-                           for (int d = static_cast<int>(dims.size()) - 1; d >= 0; --d) {
-                             at += rest % dims[d] * y.strides[d];
-                             rest /= dims[d];
-                           }
-                           static_cast<T*>(out[0])[at] = static_cast<const T*>(in[0])[i];
-                         }
-                         return {};
-                       });
+    const TensorDesc &x = inputs[0].desc, &y = outputs[0];
+    CONVOY_TRY(const Windows windows, read(node, x.dims));
+    return dispatch_bytes(size_of(y.type), [&]<class T>(Tag<T>) {
+      return make_plan(node, [=, op = node.op](auto in, auto out, const ExecContext&) -> Result<void> {
+        std::memset(out[0], 0, y.bytes());
+        const std::span indices(static_cast<const std::int64_t*>(in[1]), static_cast<std::size_t>(x.elements()));
+        const bool inferred = y.dims != windows.unpooled && !windows.hold(indices, x.dims, y.dims) &&
+                              windows.hold(indices, x.dims, windows.unpooled);
+        const Dims& dims = inferred ? windows.unpooled : y.dims;
+        const std::int64_t limit = TensorDesc::packed(y.type, dims).elements();
+        for (std::size_t i = 0; i < indices.size(); ++i) {
+          if (indices[i] < 0 || indices[i] >= limit) {
+            return Error{ErrorCode::invalid_argument, fmt::format("{}: input 1 (indices) has {} at {}, outside [0, {})",
+                                                                  op, indices[i], i, limit)};
+          }
+          const Coordinates at = coordinates(indices[i], dims);
+          bool inside = true;
+          for (int d = 0; d < y.rank(); ++d) inside &= at[d] < y.dims[d];
+          if (inside) static_cast<T*>(out[0])[y.offset(at.data())] = static_cast<const T*>(in[0])[i];
+        }
+        return {};
+      });
     });
   }
 
  private:
-  static Result<Dims> unpooled_dims(const NodeDesc& node, const Dims& dims) {
+  using Coordinates = std::array<std::int64_t, 5>;
+
+  // Of a flat index.
+  static Coordinates coordinates(std::int64_t index, const Dims& dims) {
+    Coordinates at{};
+    for (std::size_t d = dims.size(); d-- > 0; index /= dims[d]) at[d] = index % dims[d];
+    return at;
+  }
+
+  // MaxPool's, and the dims that they give, of the least tensor that has them all.
+  struct Windows {
+    Dims kernel, strides, pads, unpooled;
+
+    // Where a window begins along dim d, and how long it is.
+    std::int64_t begin(std::size_t d, std::int64_t at) const {
+      return d < 2 ? at : std::max<std::int64_t>(0, at * strides[d - 2] - pads[d - 2]);
+    }
+    std::int64_t end(std::size_t d, std::int64_t at) const {
+      return d < 2 ? at + 1 : at * strides[d - 2] - pads[d - 2] + kernel[d - 2];
+    }
+
+    // Whether each index is in the window of its position, were it one in a tensor of these dims.
+    bool hold(std::span<const std::int64_t> indices, const Dims& pooled, const Dims& dims) const {
+      const std::int64_t limit = TensorDesc::packed(DataType::f32, dims).elements();
+      for (std::size_t i = 0; i < indices.size(); ++i) {
+        if (indices[i] < 0 || indices[i] >= limit) return false;
+        const Coordinates at = coordinates(indices[i], dims);
+        const Coordinates position = coordinates(static_cast<std::int64_t>(i), pooled);
+        for (std::size_t d = 0; d < dims.size(); ++d) {
+          if (at[d] < begin(d, position[d]) || at[d] >= end(d, position[d])) return false;
+        }
+      }
+      return true;
+    }
+  };
+
+  static Result<Windows> read(const NodeDesc& node, const Dims& dims) {
     const std::size_t spatial = dims.size() < 2 ? 0 : dims.size() - 2;
-    CONVOY_TRY(const Dims kernel, node.integers("kernel_shape", {}));
-    CONVOY_TRY(const Dims strides, node.integers("strides", Dims(spatial, 1)));
-    CONVOY_TRY(const Dims pads, node.integers("pads", Dims(2 * spatial, 0)));
-    if (spatial == 0 || kernel.size() != spatial || strides.size() != spatial || pads.size() != 2 * spatial) {
+    Windows windows;
+    CONVOY_TRY(windows.kernel, node.integers("kernel_shape", {}));
+    CONVOY_TRY(windows.strides, node.integers("strides", Dims(spatial, 1)));
+    CONVOY_TRY(windows.pads, node.integers("pads", Dims(2 * spatial, 0)));
+    const auto& [kernel, strides, pads, unpooled] = windows;
+    if (spatial < 1 || spatial > 3 || kernel.size() != spatial || strides.size() != spatial || pads.size() != 2 * spatial) {
       return bad_node(
           node, fmt::format("kernel_shape=[{}], strides=[{}], pads=[{}] for an input of dims [{}]",
                             fmt::join(kernel, ","), fmt::join(strides, ","), fmt::join(pads, ","), to_string(dims)));
     }
-    Dims result{dims[0], dims[1]};
+    windows.unpooled = {dims[0], dims[1]};
     for (std::size_t d = 0; d < spatial; ++d) {
       __extension__ using Wide = __int128;
-      const Wide size = Wide(dims[2 + d] - 1) * strides[d] + kernel[d] - pads[d] - pads[spatial + d];
-      if (size < 0 || size > std::numeric_limits<std::int64_t>::max() || kernel[d] < 1 || strides[d] < 1) {
+      constexpr std::int64_t kLargest = std::numeric_limits<std::int32_t>::max();
+      const auto good = [](std::int64_t value, std::int64_t least) { return value >= least && value <= kLargest; };
+      const Wide size = dims[2 + d] == 0 ? 0
+                                         : Wide(dims[2 + d] - 1) * strides[d] + kernel[d] - pads[d] - pads[spatial + d];
+      if (size < 0 || size > std::numeric_limits<std::int64_t>::max() / 2 || !good(kernel[d], 1) ||
+          !good(strides[d], 1) || !good(pads[d], 0) || !good(pads[spatial + d], 0)) {
         return bad_node(node, fmt::format("spatial dim {} can't be unpooled with kernel {} and stride {}", d, kernel[d],
                                           strides[d]));
       }
-      result.push_back(static_cast<std::int64_t>(size));
+      windows.unpooled.push_back(static_cast<std::int64_t>(size));
     }
-    return result;
+    return windows;
   }
 };
 

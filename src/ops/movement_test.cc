@@ -196,6 +196,21 @@ TEST(Movement, Pad) {
             {floats({1, 2, 1, 2}, {1, 2, 3, 4}), longs({4}, {1, 0, 0, 1}), absent(), longs({2}, {-1, 1})},
             {floats({1, 3, 1, 3}, {0, 1, 2, 0, 3, 4, 0, 0, 0})});
   expect_op(node_of("Pad", {{"pads", Ints{1, 0}}, {"value", 7.0}}, 10), {floats({1}, {1})}, {floats({2}, {7, 1})});
+  // What is cut is gone before anything is padded, whichever side it was on.
+  const HostTensor line = floats({6}, {0, 1, 2, 3, 4, 5});
+  const std::vector<std::tuple<const char*, std::vector<double>, std::vector<double>>> mixed = {
+      {"wrap", {2, 3, 4, 5, 2, 3, 4, 5, 2}, {1, 2, 3, 0, 1, 2, 3}},
+      {"edge", {2, 3, 4, 5, 5, 5, 5, 5, 5}, {0, 0, 0, 0, 1, 2, 3}},
+      {"reflect", {2, 3, 4, 5, 4, 3, 2, 3, 4}, {3, 2, 1, 0, 1, 2, 3}},
+      {"constant", {2, 3, 4, 5, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 1, 2, 3}}};
+  for (const auto& [mode, cut_before, cut_after] : mixed) {
+    const NodeDesc node = node_of("Pad", {{"mode", mode}});
+    expect_op(node, {line, longs({2}, {-2, 5})}, {floats({9}, cut_before)});
+    expect_op(node, {line, longs({2}, {3, -2})}, {floats({7}, cut_after)});
+  }
+  expect_op(node_of("Pad", {{"mode", "wrap"}}), {floats({3, 4}, iota(12)), longs({4}, {-1, 1, 2, -2})},
+            {floats({4, 3}, {5, 4, 5, 9, 8, 9, 5, 4, 5, 9, 8, 9})});
+  expect_refused(node_of("Pad", {{"mode", "wrap"}}), {line, longs({2}, {-6, 2})}, "nothing to pad it with");
   expect_refused(node_of("Pad"), {x, longs({2}, {0, 0})}, "pads has 2 entries for 2 axes");
   expect_refused(node_of("Pad"), {x, longs({4}, {0, -3, 0, 0})}, "pads -3 and 0 for dim 1");
   expect_refused(node_of("Pad", {{"mode", "mirror"}}), {x, longs({4}, {0, 0, 0, 0})}, "mode='mirror'");

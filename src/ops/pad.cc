@@ -1,6 +1,7 @@
 // Pad and Tile: every output index maps to an input index by its dim alone.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -10,7 +11,7 @@
 namespace convoy::ops {
 namespace {
 
-// Pads may be negative: they cut.
+// Pads may be negative: they cut, before anything is padded.
 class Pad final : public Operator {
  public:
   std::vector<int> shape_inputs(const NodeDesc& node) const override {
@@ -31,8 +32,9 @@ class Pad final : public Operator {
         return bad_node(node,
                         fmt::format("pads {} and {} for dim {} of size {}", pads.before[d], pads.after[d], d, from[d]));
       }
-      if (from[d] == 0 && to[d] > 0 && pads.mode != Mode::constant) {
-        return bad_node(node, fmt::format("dim {} is 0 and there is nothing to pad it with", d));
+      if (pads.kept(d, from[d]).size() <= 0 && to[d] > 0 && pads.mode != Mode::constant) {
+        return bad_node(node, fmt::format("of dim {} of size {}, pads {} and {} leave nothing to pad it with", d, from[d],
+                                          pads.before[d], pads.after[d]));
       }
     }
     if (is_present(inputs, 2)) {
@@ -50,8 +52,11 @@ class Pad final : public Operator {
     CONVOY_TRY(const double value, node.real("value", 0));
     const TensorDesc& x = inputs[0].desc;
     CONVOY_CHECK(check_mappable(node, outputs[0]));
-    MappedCopy copy(x, outputs[0],
-                    [&](int d, std::int64_t i) { return source(pads.mode, i - pads.before[d], x.dims[d]); });
+    MappedCopy copy(x, outputs[0], [&](int d, std::int64_t i) {
+      const Kept kept = pads.kept(d, x.dims[d]);
+      const std::int64_t at = source(pads.mode, i - pads.before[d] - kept.begin, kept.size());
+      return at < 0 ? at : kept.begin + at;
+    });
     std::vector<std::byte> attribute(8);
     store_from_double(x.type, attribute.data(), 0, value);
     return make_plan(node, [attribute, copy](auto in, auto out, const ExecContext& context) -> Result<void> {
@@ -63,9 +68,17 @@ class Pad final : public Operator {
 
  private:
   enum class Mode { constant, reflect, edge, wrap };
+  // What is left of a dim where pads cut: [begin, end).
+  struct Kept {
+    std::int64_t begin, end;
+    std::int64_t size() const { return end - begin; }
+  };
   struct Pads {
     Mode mode = Mode::constant;
     Dims before, after;  // one per dim
+    Kept kept(std::size_t d, std::int64_t dim) const {
+      return {-std::min<std::int64_t>(before[d], 0), dim + std::min<std::int64_t>(after[d], 0)};
+    }
   };
 
   static std::int64_t source(Mode mode, std::int64_t at, std::int64_t dim) {

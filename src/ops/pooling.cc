@@ -12,6 +12,8 @@ namespace {
 // Attributes and sizes below this keep every product of two of them within 63 bits.
 constexpr std::int64_t kLargest = std::int64_t{1} << 30;
 
+std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
+
 Result<Dims> positive(const NodeDesc& node, const char* name, Dims fallback, std::int64_t least) {
   const std::size_t count = fallback.size();
   CONVOY_TRY(Dims values, node.integers(name, std::move(fallback)));
@@ -60,12 +62,13 @@ Result<PoolGeometry> read_pooling(const NodeDesc& node, const Dims& dims) {
     }
     if (auto_pad == "VALID") axis.pad = axis.pad_end = 0;
     const std::int64_t room = axis.in + axis.pad + axis.pad_end - axis.extent();
-    if (room < 0) {
+    const std::int64_t steps = ceil_mode != 0 ? -floor_div(-room, axis.stride) : floor_div(room, axis.stride);
+    axis.out = axis.in == 0 ? std::max<std::int64_t>(steps + 1, 0) : steps + 1;
+    if (axis.out < 0 || (axis.out == 0 && axis.in > 0 && ceil_mode == 0)) {
       return bad_node(node, fmt::format("the window of {} is larger than spatial dim {} with its padding ({}+{}+{})",
                                         axis.extent(), d, axis.in, axis.pad, axis.pad_end));
     }
-    axis.out = (room + (ceil_mode != 0 ? axis.stride - 1 : 0)) / axis.stride + 1;
-    if (ceil_mode != 0 && (axis.out - 1) * axis.stride >= axis.in + axis.pad) --axis.out;
+    if (ceil_mode != 0 && axis.out > 0 && (axis.out - 1) * axis.stride >= axis.in + axis.pad) --axis.out;
   }
   return geometry;
 }

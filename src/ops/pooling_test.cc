@@ -1,6 +1,8 @@
 // Pooling: values from the operator specification's examples and by hand.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "ops/op_testing.h"
 #include "ops/support.h"
 
@@ -39,6 +41,43 @@ TEST(MaxPool, SpecificationExamples) {
             {floats({1, 1, 1, 1, 2}, {11, 12})});
   expect_op(node_of("MaxPool", {{"kernel_shape", Ints{2, 2}}}), {tensor(DataType::u8, {1, 1, 2, 2}, {1, 255, 3, 4})},
             {tensor(DataType::u8, {1, 1, 1, 1}, {255})});
+}
+
+// One output a dim, of the elements that there are: what the window has besides them doesn't count, padding does.
+TEST(Pooling, WindowsLargerThanTheMapWithCeilMode) {
+  const auto with = [](std::map<std::string, Attribute> more, Dims kernel, Dims strides, Dims pads, Dims dilations) {
+    more.insert({{"kernel_shape", std::move(kernel)},
+                 {"strides", std::move(strides)},
+                 {"pads", std::move(pads)},
+                 {"dilations", std::move(dilations)},
+                 {"ceil_mode", std::int64_t{1}}});
+    return more;
+  };
+  const HostTensor line = ramp({1, 1, 7}), map = ramp({1, 2, 2, 2}), volume = ramp({1, 1, 2, 2, 2});
+  const std::map<std::string, Attribute> include{{"count_include_pad", std::int64_t{1}}};
+  for (const std::int64_t k : {8, 9, 1280}) {
+    const auto whole = with({}, {k}, {k}, {0, 0}, {1});
+    expect_op(node_of("AveragePool", whole, 19), {line}, {floats({1, 1, 1}, {4})});
+    expect_op(node_of("AveragePool", with(include, {k}, {k}, {0, 0}, {1}), 19), {line}, {floats({1, 1, 1}, {4})});
+    expect_op(node_of("MaxPool", whole, 12, 2), {line}, {floats({1, 1, 1}, {7}), longs({1, 1, 1}, {6})});
+    expect_op(node_of("LpPool", whole, 18), {line}, {floats({1, 1, 1}, {std::sqrt(140.0)})}, 1e-6);
+  }
+  // Padding of 1 on both sides: (1 + .. + 7) / 9.
+  expect_op(node_of("AveragePool", with(include, {10}, {4}, {1, 1}, {1}), 19), {line},
+            {floats({1, 1, 1}, {28.0 / 9})}, 1e-6);
+  // Taps at -1, 2, 5 and 8 of 0 to 6.
+  expect_op(node_of("AveragePool", with({}, {4}, {4}, {1, 0}, {3}), 19), {line}, {floats({1, 1, 1}, {4.5})});
+  expect_op(node_of("AveragePool", with(include, {4}, {4}, {1, 0}, {3}), 19), {line}, {floats({1, 1, 1}, {3})});
+  expect_op(node_of("MaxPool", with({}, {4}, {4}, {1, 0}, {3}), 12, 2), {line},
+            {floats({1, 1, 1}, {6}), longs({1, 1, 1}, {5})});
+  expect_op(node_of("AveragePool", with({}, {3, 4}, {3, 4}, {0, 0, 0, 0}, {1, 1}), 19), {map},
+            {floats({1, 2, 1, 1}, {2.5, 6.5})});
+  expect_op(node_of("MaxPool", with({}, {3, 3, 3}, {2, 2, 2}, {0, 0, 0, 0, 0, 0}, {1, 1, 1}), 12), {volume},
+            {floats({1, 1, 1, 1, 1}, {8})});
+  // By the formula of ceil_mode: no window begins where one would have to begin before the first.
+  expect_op(node_of("MaxPool", with({}, {9}, {2}, {0, 0}, {1}), 12), {line}, {floats({1, 1, 0}, {})});
+  expect_refused(node_of("MaxPool", with({}, {9}, {1}, {0, 0}, {1}), 12), {line}, "window of 9 is larger");
+  expect_refused(node_of("MaxPool", {{"kernel_shape", Ints{8}}}, 12), {line}, "window of 8 is larger");
 }
 
 TEST(MaxPool, Indices) {
@@ -218,10 +257,50 @@ TEST(MaxUnpool, PlacesValues) {
   const HostTensor at = longs({1, 1, 2, 2}, {5, 7, 13, 15});
   const auto node = node_of("MaxUnpool", {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}});
   expect_op(node, {x, at}, {floats({1, 1, 4, 4}, {0, 0, 0, 0, 0, 1, 0, 2, 0, 0, 0, 0, 0, 3, 0, 4})});
+  // ONNX's own example counts in 4x4 where output_shape is 5x5: in 5x5 the third index is not in its window.
   expect_op(node, {x, at, longs({4}, {1, 1, 5, 5})},
             {floats({1, 1, 5, 5}, {0, 0, 0, 0, 0, 0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 4, 0, 0, 0, 0, 0, 0})});
   expect_refused(node, {x, longs({1, 1, 2, 2}, {5, 7, 13, 16})}, "input 1 (indices) has 16 at 3");
-  expect_refused(node, {x, at, longs({4}, {1, 1, 3, 5})}, "input 2 (output_shape)");
+  expect_refused(node, {x, longs({1, 1, 2, 2}, {5, -1, 13, 15})}, "input 1 (indices) has -1 at 1");
+  expect_refused(node, {x, longs({1, 1, 2, 2}, {5, 7, 13, 25}), longs({4}, {1, 1, 5, 5})}, "outside [0, 25)");
+  expect_refused(node, {x, at, longs({4}, {1, 1, 2, 5})}, "input 2 (output_shape)");
+  expect_refused(node, {x, at, longs({4}, {1, 2, 4, 4})}, "input 2 (output_shape)");
+}
+
+// Indices are those that MaxPool gives of a tensor of the dims, in one, two and three dims; some are less than the
+// windows cover (ceil_mode), some more.
+TEST(MaxUnpool, PutsValuesBackWhereMaxPoolTookThem) {
+  struct Case {
+    Dims dims, kernel, strides, pads;
+    std::int64_t ceil_mode;
+  };
+  for (const Case& each : {Case{{1, 1, 6, 7}, {2, 2}, {2, 2}, {0, 0, 0, 0}, 0},
+                           Case{{2, 3, 7, 6}, {2, 2}, {2, 2}, {0, 0, 0, 0}, 0},
+                           Case{{2, 2, 7, 5}, {2, 2}, {2, 2}, {0, 0, 0, 0}, 1},
+                           Case{{1, 2, 8, 9}, {3, 3}, {3, 2}, {1, 1, 1, 1}, 0},
+                           Case{{2, 3, 11}, {3}, {4}, {0, 0}, 0},
+                           Case{{2, 2, 5, 4, 5}, {2, 2, 2}, {2, 2, 2}, {0, 0, 0, 0, 0, 0}, 0},
+                           Case{{0, 2, 5, 5}, {2, 2}, {2, 2}, {0, 0, 0, 0}, 0}}) {
+    SCOPED_TRACE(to_string(each.dims));
+    std::map<std::string, Attribute> attributes{
+        {"kernel_shape", each.kernel}, {"strides", each.strides}, {"pads", each.pads}};
+    const std::int64_t count = TensorDesc::packed(DataType::f32, each.dims).elements();
+    const std::vector<double> values = spread(count, 1, 2);
+    const HostTensor x = floats(each.dims, values);
+    const NodeDesc unpool = node_of("MaxUnpool", attributes);
+    attributes["ceil_mode"] = each.ceil_mode;
+    const auto run = run_op(node_of("MaxPool", attributes, 12, 2), {x});
+    ASSERT_TRUE(run.ok()) << run.error().message;
+    const std::vector<HostTensor>& pooled = *run;
+    std::vector<double> expected(values.size(), 0);
+    for (std::int64_t i = 0; i < pooled[1].desc.elements(); ++i) {
+      const auto at = static_cast<std::size_t>(pooled[1].at(i));
+      expected[at] = values[at];
+    }
+    std::vector<double> shape(each.dims.begin(), each.dims.end());
+    expect_op(unpool, {pooled[0], pooled[1], longs({static_cast<std::int64_t>(shape.size())}, shape)},
+              {floats(each.dims, expected)});
+  }
 }
 
 }  // namespace

@@ -41,6 +41,11 @@ Error unsupported(const std::string& text) { return {ErrorCode::unsupported, tex
 // ONNX's own domain has two spellings.
 std::string canonical_domain(const std::string& domain) { return domain == "ai.onnx" ? std::string() : domain; }
 
+// What exporters write for a size that they do not know. It is no name: two of them are two sizes.
+bool says_unknown(std::string_view name) {
+  return name == "?" || name == "*" || name == "-1" || name == "None" || name == "unknown";
+}
+
 Result<NetworkValue> value_of(const ValueInfoProto& info, const std::string& role) {
   NetworkValue value;
   value.name = info.name();
@@ -56,7 +61,7 @@ Result<NetworkValue> value_of(const ValueInfoProto& info, const std::string& rol
   for (const auto& dim : tensor.shape().dim()) {
     // Exporters write 0 and negative numbers for sizes they do not know.
     value.dims.push_back(dim.has_dim_value() && dim.dim_value() > 0 ? dim.dim_value() : -1);
-    value.dim_names.push_back(dim.dim_param());
+    value.dim_names.push_back(says_unknown(dim.dim_param()) ? "" : dim.dim_param());
   }
   return value;
 }
