@@ -61,6 +61,49 @@ TEST_F(CInterface, MissingTensorsAtExecutionAreNamed) {
   convoy_plan_destroy(plan);
 }
 
+// Nothing to compute is no error; where there are no terms a sum is 0, and the rest of the formula stays.
+TEST_F(CInterface, EmptyProblemsRun) {
+  const auto run = [](const char* text, convoy_arguments arguments, const char* engine = nullptr) {
+    convoy_problem* empty = nullptr;
+    ASSERT_EQ(convoy_problem_create(text, &empty), CONVOY_OK) << text << ": " << convoy_error();
+    convoy_options options = CONVOY_OPTIONS_INIT;
+    options.engines = engine;  // filters choose among engines that multiply
+    convoy_choice* choice = nullptr;
+    ASSERT_EQ(convoy_select(empty, &options, &choice), CONVOY_OK) << text << ": " << convoy_error();
+    EXPECT_STREQ(convoy_choice_candidate(choice), "cpu.empty");
+    EXPECT_EQ(convoy_choice_warnings(choice), nullptr) << convoy_choice_warnings(choice);
+    convoy_plan* plan = nullptr;
+    ASSERT_EQ(convoy_plan_create(empty, convoy_choice_candidate(choice), &options, nullptr, &plan), CONVOY_OK)
+        << convoy_error();
+    EXPECT_EQ(convoy_plan_execute(plan, &arguments), CONVOY_OK) << text << ": " << convoy_error();
+    convoy_plan_destroy(plan);
+    convoy_choice_destroy(choice);
+    convoy_problem_destroy(empty);
+  };
+  const convoy_arguments nothing = CONVOY_ARGUMENTS_INIT;
+  alignas(64) float w[4 * 3 * 9] = {}, out[16] = {};
+  convoy_arguments with = nothing;
+  with.w = w;
+  run("fprop:x=f32,0x3x8x8:w=f32,4x3x3x3:pad=1x1", with);
+  run("fprop:x=f32,0x3x8x8,nhwc:w=f32,4x3x3x3:bias=1:act=relu", with, "cpu.gemm");
+  run("dgrad:y=f32,0x4x8x8:w=f32,4x3x3x3", with);
+  run("fprop:x=f32,2x3x8x8:w=f32,0x3x3x3", nothing);
+  // out = act(bias), a channel of out each.
+  const float bias[2] = {3, -5};
+  with = nothing;
+  with.bias = bias, with.out = out;
+  run("fprop:x=f32,2x0x3x3:w=f32,2x0x3x2:bias=1:act=relu", with);
+  EXPECT_EQ(std::vector<float>(out, out + 8), (std::vector<float>{3, 3, 0, 0, 3, 3, 0, 0}));
+  // beta*out of a gradient over no images.
+  std::fill_n(out, 16, 6.0F);
+  with = nothing;
+  with.out = out;
+  run("wgrad:x=f32,0x2x4x4:y=f32,0x2x3x3:filter=2x2:beta=0.5", with);
+  EXPECT_EQ(std::vector<float>(out, out + 16), std::vector<float>(16, 3.0F));
+  run("wgrad:x=f32,0x2x4x4:y=f32,0x2x3x3:filter=2x2", with);
+  EXPECT_EQ(std::vector<float>(out, out + 16), std::vector<float>(16, 0.0F));
+}
+
 TEST_F(CInterface, GivenZeroPointsAreTaken) {
   const char* text = "fprop:x=u8,1x1x1x2,nhwc:w=s8,1x1x1x1:y=s32,1x1x1x2,nhwc:zp=given,given,0";
   convoy_problem* quantized = nullptr;

@@ -34,7 +34,10 @@ Result<HostTensor> item_of(const HostTensor& all, std::size_t item) {
 std::int64_t items_of(const Network& network, const Sample& sample) {
   std::int64_t items = 1;
   for (std::size_t i = 0; i < sample.inputs.size(); ++i) {
-    if (has_batch(network.inputs()[i])) items = std::max(items, sample.inputs[i].tensor.desc.dims[0]);
+    if (!has_batch(network.inputs()[i])) continue;
+    const std::int64_t own = sample.inputs[i].tensor.desc.dims[0];
+    if (own == 0) return 0;
+    items = std::max(items, own);
   }
   return items;
 }
@@ -48,7 +51,7 @@ std::vector<TensorDesc> Batch::descs() const {
 }
 
 std::size_t samples_a_run(const Network& network, const Sample& first, std::int64_t batch) {
-  return items_of(network, first) > 1 ? 1 : static_cast<std::size_t>(std::max<std::int64_t>(batch, 1));
+  return items_of(network, first) != 1 ? 1 : static_cast<std::size_t>(std::max<std::int64_t>(batch, 1));
 }
 
 Result<Batch> assemble(const Network& network, std::vector<Sample> samples, std::int64_t batch) {
@@ -56,8 +59,8 @@ Result<Batch> assemble(const Network& network, std::vector<Sample> samples, std:
   result.samples = std::move(samples);
   const Sample& first = result.samples[0];
   const std::int64_t own = items_of(network, first);
-  result.items = own > 1 ? own : std::max<std::int64_t>(batch, 1);
-  const auto wanted = static_cast<std::size_t>(own > 1 ? 1 : result.items);
+  result.items = own != 1 ? own : std::max<std::int64_t>(batch, 1);
+  const auto wanted = static_cast<std::size_t>(own != 1 ? 1 : result.items);
   result.repeats = static_cast<int>(wanted - std::min(wanted, result.samples.size()));
   for (std::size_t i = 0; i < first.inputs.size(); ++i) {
     const HostTensor& tensor = first.inputs[i].tensor;

@@ -290,8 +290,8 @@ Result<Sample> InputReader::read(std::size_t index) const {
   Sample sample;
   sample.name = "random";
   sample.inputs.resize(dims_.size());
-  std::int64_t items = batch_;                                          // of a random input's batch
-  std::map<std::string, std::pair<std::int64_t, std::string>> symbols;  // size, and the input that gave it
+  std::int64_t items = batch_ > 0 ? batch_ : -1;  // of a random input's batch; -1: not known
+  std::map<std::string, std::int64_t> symbols;
   for (const auto& [i, files] : files_) {
     const NetworkValue& value = network_->inputs()[i];
     const std::string& path = files[files.size() > 1 ? index : 0];
@@ -302,11 +302,7 @@ Result<Sample> InputReader::read(std::size_t index) const {
     if (has_batch(value)) items = dims[0];
     for (std::size_t axis = 0; axis < value.dims.size(); ++axis) {
       if (value.dims[axis] >= 0 || axis >= value.dim_names.size() || value.dim_names[axis].empty()) continue;
-      const auto [known, added] = symbols.emplace(value.dim_names[axis], std::pair(dims[axis], value.name));
-      if (!added && known->second.first != dims[axis]) {
-        return bad(fmt::format("dim {} is {} in input '{}' and {} in input '{}'", value.dim_names[axis],
-                               known->second.first, known->second.second, dims[axis], value.name));
-      }
+      symbols.emplace(value.dim_names[axis], dims[axis]);  // two sizes of one name are the network's error
     }
     sample.inputs[i] = std::move(*input);
   }
@@ -317,10 +313,10 @@ Result<Sample> InputReader::read(std::size_t index) const {
     for (std::size_t axis = 0; axis < dims.size(); ++axis) {
       if (dims[axis] >= 0 || axis >= value.dim_names.size()) continue;
       if (const auto known = symbols.find(value.dim_names[axis]); known != symbols.end()) {
-        dims[axis] = known->second.first;
+        dims[axis] = known->second;
       }
     }
-    if (has_batch(value) && items > 0) dims[0] = items;
+    if (has_batch(value) && items >= 0 && dims[0] != 0) dims[0] = items;
     CONVOY_TRY(const TensorDesc desc, concrete(value, dims, true));
     CONVOY_TRY(sample.inputs[i].tensor, random_tensor(desc, i + 1));
     sample.inputs[i].source = "random";

@@ -39,9 +39,9 @@ std::string window_text(std::int64_t in, std::int64_t filter, std::int64_t pre, 
 
 Result<void> check_window(std::int64_t in, std::int64_t filter, std::int64_t pre, std::int64_t post,
                           std::int64_t stride, std::int64_t dilation, std::string_view field) {
-  if (in >= 1 && filter >= 1 && pre >= 0 && post >= 0 && stride >= 1 && dilation >= 1) return {};
-  return invalid(fmt::format("{}: {}: size, filter, stride and dilation must be at least 1, padding at least 0", field,
-                             window_text(in, filter, pre, post, stride, dilation)));
+  if (in >= 0 && filter >= 1 && pre >= 0 && post >= 0 && stride >= 1 && dilation >= 1) return {};
+  return invalid(fmt::format("{}: {}: filter, stride and dilation must be at least 1, size and padding at least 0",
+                             field, window_text(in, filter, pre, post, stride, dilation)));
 }
 
 Error overflow(std::string_view field, std::string window) {
@@ -127,6 +127,7 @@ Result<std::int64_t> conv_output_size(std::int64_t in, std::int64_t filter, std:
   if (reach) reach = checked_add(*reach, 1);
   if (!padded || !reach) return overflow(field, window_text(in, filter, pre, post, stride, dilation));
   if (*padded < *reach) {
+    if (in == 0) return 0;
     return invalid(fmt::format("{}: {}: the filter spans {}, more than the padded size {}", field,
                                window_text(in, filter, pre, post, stride, dilation), *reach, *padded));
   }
@@ -145,7 +146,8 @@ Result<std::int64_t> transposed_output_size(std::int64_t in, std::int64_t filter
   if (size && reach) size = checked_add(*size, output_padding);
   if (size && reach) size = checked_add(*size, 1);
   if (!size || !reach || !cut) return overflow(field, window_text(in, filter, pre, post, stride, dilation));
-  const std::int64_t result = *size - *cut;  // both are >= 0
+  const std::int64_t result = *size - *cut;  // at least -stride - cut
+  if (in == 0) return std::max<std::int64_t>(result, 0);
   if (result < 1) {
     return invalid(fmt::format("{}: {}, output_padding={} give {}; it must be at least 1", field,
                                window_text(in, filter, pre, post, stride, dilation), output_padding, result));

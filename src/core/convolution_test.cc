@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "core/empty.h"
 #include "core/testing/random_problem.h"
 
 namespace convoy {
@@ -36,6 +37,35 @@ TEST(OutputSize, WrittenOut) {
   EXPECT_FALSE(conv_output_size(4, 0, 0, 0, 1, 1, "y").ok());
   EXPECT_FALSE(conv_output_size(kMaxSize, 1, 1, 0, 1, 1, "y").ok());
   EXPECT_FALSE(conv_output_size(4, kMaxSize, 0, 0, 1, kMaxSize, "y").ok());
+}
+
+TEST(OutputSize, OfAnEmptyMap) {
+  EXPECT_EQ(*conv_output_size(0, 3, 1, 1, 1, 1, "y"), 0);
+  EXPECT_EQ(*conv_output_size(0, 3, 0, 0, 2, 1, "y"), 0);
+  EXPECT_EQ(*conv_output_size(0, 3, 2, 1, 1, 1, "y"), 1);  // a window of padding
+  EXPECT_FALSE(conv_output_size(-1, 3, 2, 2, 1, 1, "y").ok());
+  EXPECT_EQ(*transposed_output_size(0, 3, 0, 0, 2, 1, 0, "x"), 1);
+  EXPECT_EQ(*transposed_output_size(0, 1, 0, 0, 2, 1, 0, "x"), 0);
+}
+
+// Problem strings of empty batches, channels and maps are problems as others are.
+TEST(Empty, ProblemsAreWellFormed) {
+  for (const char* text :
+       {"fprop:x=f32,0x3x8x8:w=f32,4x3x3x3:pad=1x1", "fprop:x=f32,2x0x8x8,nhwc:w=f32,4x0x3x3",
+        "fprop:x=f32,2x3x8x8:w=f32,0x3x3x3", "fprop:x=f32,2x3x0x8:w=f32,4x3x3x3:pad=1x1",
+        "fprop:x=f32,2x3x0x8:w=f32,4x3x3x3:pad=2x1/1x1", "dgrad:y=f32,0x4x8x8:w=f32,4x3x3x3",
+        "dgrad:x=f32,2x3x2x8:y=f32,2x4x0x6:w=f32,4x3x3x3", "dgrad:y=f32,2x0x8x8:w=f32,0x3x3x3:bias=1",
+        "wgrad:x=f32,0x3x8x8:y=f32,0x4x6x6:filter=3x3:beta=1", "fprop:x=u8,0x16x8,nwc:w=s8,16x16x3:requant=tensor",
+        "fprop:x=f32,0x6x8x8:w=f32,6x1x3x3:groups=6"}) {
+    const auto problem = parse_problem(text);
+    ASSERT_TRUE(problem.ok()) << text << ": " << problem.error().message;
+    EXPECT_TRUE(is_empty(*problem)) << text;
+    EXPECT_EQ(*parse_problem(print(*problem)), *problem);
+  }
+  EXPECT_FALSE(is_empty(layer()));
+  EXPECT_FALSE(parse_problem("fprop:x=f32,0x3x8x8:w=f32,4x3x0x3").ok());
+  EXPECT_FALSE(parse_problem("fprop:x=f32,0x3x8x8:w=f32,4x3x9x3").ok());  // the map is not empty, and too small
+  EXPECT_FALSE(parse_problem("fprop:x=f32,0x3x8x8:w=f32,4x3x3x3:y=f32,0x4x0x6").ok());
 }
 
 TEST(OutputSize, TransposedIsTheInverse) {
@@ -140,7 +170,8 @@ TEST(Validate, SizesAndChannels) {
               p.stride = {2, 2};
             }),
             "y.dims[2]=55 does not match x.dims[2]=112, w.dims[2]=3, pad=1/1, stride=2, dilation=1, which give 56");
-  EXPECT_EQ(error_after([](P& p) { p.x.dims[0] = 0; }), "x.dims[0]=0; every size must be at least 1");
+  EXPECT_EQ(error_after([](P& p) { p.w.dims[2] = 0; }), "w.dims[2]=0; a filter's sizes must be at least 1");
+  EXPECT_EQ(error_after([](P& p) { p.x.dims[0] = -1; }), "x.dims[0]=-1 is negative");
   EXPECT_EQ(error_after([](P& p) {
               p.w = TensorDesc::packed(DataType::f32, {64, 7, 3, 3});
             }),

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "convoy/engine.h"
+#include "core/empty.h"
 #include "core/text.h"
 
 namespace convoy {
@@ -280,6 +281,11 @@ std::string_view name_of(DeviceKind kind) { return kind == DeviceKind::cpu ? "cp
 
 std::optional<Refusal> refuse(const Engine& engine, const ConvProblem& problem, const PlanRequest& request) {
   if (auto answer = check_declaration<true>(engine.info(), problem, request)) return answer;
+  if (is_empty(problem) && !takes_empty(engine)) {
+    return Refusal{RefusalCode::size,
+                   fmt::format("x.dims={}, w.dims={}, y.dims={}: this engine needs elements to multiply",
+                               to_string(problem.x.dims), to_string(problem.w.dims), to_string(problem.y.dims))};
+  }
   return engine.check(problem, request);
 }
 

@@ -23,10 +23,14 @@ Result<void> check_tensor(const TensorDesc& desc, std::string_view name) {
     return invalid("{}.dims={} has {} dims; a convolution has 3 to 5 (N, C, 1 to 3 spatial)", name,
                    to_string(desc.dims), desc.rank());
   }
-  for (int i = 0; i < desc.rank(); ++i) {
-    if (desc.dims[i] < 1) return invalid("{}.dims[{}]={}; every size must be at least 1", name, i, desc.dims[i]);
-  }
   return validate(desc, name);
+}
+
+Result<void> check_filter(const TensorDesc& w) {
+  for (int i = 2; i < w.rank(); ++i) {
+    if (w.dims[i] < 1) return invalid("w.dims[{}]={}; a filter's sizes must be at least 1", i, w.dims[i]);
+  }
+  return {};
 }
 
 Result<void> check_ranks(const ConvProblem& p) {
@@ -70,9 +74,16 @@ Result<void> check_channels(const ConvProblem& p) {
   return {};
 }
 
+// Whether y may be empty along a dim, whatever the size of x: so a transposed convolution of an empty map has it.
+bool fits_nowhere(const ConvProblem& p, int i) {
+  const std::int64_t reach = saturating_mul(p.dilation[i], p.w.dims[2 + i] - 1);
+  return saturating_add(p.x.dims[2 + i], saturating_add(p.pre_padding[i], p.post_padding[i])) <= reach;
+}
+
 Result<void> check_sizes(const ConvProblem& p) {
   for (int i = 0; i < p.spatial_dims(); ++i) {
     const int d = 2 + i;
+    if (p.y.dims[d] == 0 && fits_nowhere(p, i)) continue;
     CONVOY_TRY(const std::int64_t size, conv_output_size(p.x.dims[d], p.w.dims[d], p.pre_padding[i], p.post_padding[i],
                                                          p.stride[i], p.dilation[i], fmt::format("y.dims[{}]", d)));
     if (p.y.dims[d] != size) {
@@ -229,6 +240,7 @@ Result<void> validate(const ConvProblem& p) {
   CONVOY_CHECK(check_tensor(p.x, "x"));
   CONVOY_CHECK(check_tensor(p.w, "w"));
   CONVOY_CHECK(check_tensor(p.y, "y"));
+  CONVOY_CHECK(check_filter(p.w));
   CONVOY_CHECK(check_ranks(p));
   CONVOY_CHECK(check_channels(p));
   CONVOY_CHECK(check_sizes(p));

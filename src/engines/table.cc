@@ -34,6 +34,7 @@ const std::vector<const Engine*>& all_engines() {
     all->push_back(make_in_f32_engine("cpu.in_f32", own).release());
     all->push_back(make_nhwc_engine("cpu.nhwc", own).release());
     all->push_back(make_in_f32_engine("onednn.in_f32", onednn::engines()).release());
+    all->push_back(&empty_engine());
     all->push_back(&reference_engine());
     all->push_back(&cuda::reference_engine());
     return all;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/checked.h"
+#include "ops/pooling.h"
 
 namespace convoy::network {
 namespace {
@@ -110,8 +111,8 @@ Result<void> check_inputs(const Node& node, const ConvForm& form, std::span<cons
     return bad(node, "input 'X' of dims " + to_string(data.dims) + " has no spatial dims (N,C,spatial are needed)");
   }
   if (data.rank() > 5) {
-    return Error{ErrorCode::unsupported,
-                 describe(node) + ": input 'X' of dims " + to_string(data.dims) + " has more than 3 spatial dims"};
+    return Error{ErrorCode::unsupported, describe(node) + ": input 'X' of dims " + to_string(data.dims) +
+                                             " has more than 3 spatial dims; " + std::string(ops::kFourSpatialDims)};
   }
   if (weights.rank() != data.rank()) {
     return bad(node,
@@ -215,13 +216,18 @@ Result<ConvProblem> dgrad_problem(const Node& node, const TensorDesc& data, cons
     const bool same = a.auto_pad == "SAME_UPPER" || a.auto_pad == "SAME_LOWER";
     if (!output_shape.empty() || same) {
       size = !output_shape.empty() ? output_shape[i] : saturating_mul(in, a.strides[i]);
-      if (size > kMaxParameter * 256 || size < 1) {
+      if (size > kMaxParameter * 256 || size < (in > 0 ? 1 : 0)) {
         return bad(node,
                    "attribute 'output_shape'[" + std::to_string(i) + "]=" + std::to_string(size) + " is out of range");
       }
       set_same_padding(a, i, std::max<std::int64_t>(padded - size, 0));
     } else {
       size = padded - a.pads[i] - a.pads[spatial + i];
+    }
+    if (in == 0) {  // no tap reaches anything, wherever padding would put it
+      a.pads[i] = a.pads[spatial + i] = 0;
+      out.push_back(std::max<std::int64_t>(size, 0));
+      continue;
     }
     if (size < 1 || size > kMaxParameter * 256) {
       return bad(node, "output dim " + std::to_string(2 + i) + " would be " + std::to_string(size) + ": input " +

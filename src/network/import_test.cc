@@ -264,6 +264,51 @@ TEST(Import, AllUnknownOperatorsAtOnce) {
             "operators not supported:\n  Frobnicate (2 nodes): f1, f2\n  com.example.Warp (1 node): Warp_3");
 }
 
+// docs/onnx.md lists them.
+TEST(Import, WhatStaysRefusedSaysTheWayAround) {
+  for (const auto& [op, way] : {std::pair{"Scan", "a fixed number of them"},
+                                {"SequenceAt", "Concat and Split"},
+                                {"OptionalGetElement", "for the case that is run"},
+                                {"RandomNormalLike", "give them as a graph input"}}) {
+    ModelProto model = small_model();
+    add_node(model, op, "node", {"x"}, {"a"});
+    expect_refused(model, std::string(op) + " (1 node): node; ");
+    expect_refused(model, way);
+  }
+  ModelProto model = small_model();
+  auto& list = *model.mutable_graph()->add_input();
+  list.set_name("list");
+  list.mutable_type()->mutable_sequence_type()->mutable_elem_type()->mutable_tensor_type()->set_elem_type(1);
+  expect_refused(model, "graph input 'list': only tensors are supported as inputs and outputs; export the model");
+}
+
+// "?" says that nobody knows, each time: it names no size. A name that comes twice is one size.
+TEST(Import, NamesOfSizes) {
+  for (const char* text : {"?", "*", "-1", "None", "unknown", "n"}) {
+    ModelProto model = small_model();
+    for (auto* info : {model.mutable_graph()->mutable_input(0), model.mutable_graph()->mutable_output(0)}) {
+      for (auto& dim : *info->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim()) {
+        dim.set_dim_param(text);
+      }
+    }
+    const std::string bytes = model.SerializeAsString();
+    const auto network = Network::parse(std::as_bytes(std::span(bytes)), "m");
+    ASSERT_TRUE(network.ok()) << network.error().message;
+    const std::vector<TensorDesc> one = {TensorDesc::packed(DataType::f32, {2, 2})};
+    const std::vector<TensorDesc> two = {TensorDesc::packed(DataType::f32, {3, 2})};
+    EXPECT_TRUE((*network)->prepare(one, {}).ok()) << text;
+    const auto session = (*network)->prepare(two, {});
+    const bool named = std::string(text) == "n";
+    EXPECT_EQ((*network)->inputs()[0].dim_names[0], named ? "n" : "");
+    ASSERT_EQ(session.ok(), !named) << text;
+    if (session.ok()) continue;
+    EXPECT_EQ(
+        session.error().message,
+        "input 'x': dims[1]=2 and input 'x': dims[0]=3, but the model names both 'n', which makes them one size: "
+        "give them the same, or, where they are two sizes, give them names of their own in the model (dim_param)");
+  }
+}
+
 TEST(Import, ConstantsThatAreNone) {
   for (const char* name : {"sparse_value", "value_string", "value_strings"}) {
     ModelProto model = empty_model();

@@ -68,7 +68,11 @@ class GraphNetwork final : public Network {
       return bad(std::to_string(inputs.size()) + " input shapes given, the network has " +
                  std::to_string(declared.size()) + " inputs");
     }
-    std::map<std::string, std::int64_t> symbols;
+    struct Symbol {
+      std::int64_t size;
+      std::string where;
+    };
+    std::map<std::string, Symbol> symbols;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const NetworkValue& want = declared[i];
       const std::string what = "input '" + want.name + "'";
@@ -83,16 +87,18 @@ class GraphNetwork final : public Network {
                    std::to_string(want.dims.size()) + " dims");
       }
       for (std::size_t d = 0; d < want.dims.size(); ++d) {
-        std::int64_t expected = want.dims[d];
-        if (expected < 0 && !want.dim_names[d].empty()) {
-          expected = symbols.try_emplace(want.dim_names[d], inputs[i].dims[d]).first->second;
+        const std::int64_t size = inputs[i].dims[d];
+        const std::string here = what + ": dims[" + std::to_string(d) + "]=" + std::to_string(size);
+        if (want.dims[d] >= 0 && size != want.dims[d]) {
+          return bad(here + ", the model declares " + std::to_string(want.dims[d]));
         }
-        if (expected >= 0 && inputs[i].dims[d] != expected) {
-          return bad(what + ": dims[" + std::to_string(d) + "]=" + std::to_string(inputs[i].dims[d]) +
-                     ", the model declares " +
-                     (want.dims[d] < 0 ? "'" + want.dim_names[d] + "', which is " : std::string()) +
-                     std::to_string(expected));
-        }
+        if (want.dims[d] >= 0 || want.dim_names[d].empty()) continue;
+        const Symbol& first = symbols.try_emplace(want.dim_names[d], Symbol{size, here}).first->second;
+        if (size == first.size) continue;
+        return bad(
+            here + " and " + first.where + ", but the model names both '" + want.dim_names[d] +
+            "', which makes them one size: give them the same, or, where they are two sizes, give them names of " +
+            "their own in the model (dim_param)");
       }
     }
     return {};

@@ -120,6 +120,22 @@ TEST(HalfWidening, OtherGraphsAndOtherMakers) {
   expect_close(with[0], without[0], 4e-3);
 }
 
+TEST(Check, GraphInputsAndOutputsAreThere) {
+  GraphBuilder b;
+  b.output(b.node("Relu", {b.input("x", {2, 3})}));
+  ASSERT_TRUE(check(b.graph).ok());
+  const auto said = [&](std::vector<int> Graph::*which, int id) {
+    Graph graph = b.graph;
+    (graph.*which)[0] = id;
+    const auto sound = check(graph);
+    return sound.ok() ? std::string("nothing") : sound.error().message;
+  };
+  EXPECT_EQ(said(&Graph::inputs, 2), "graph input 0: there is no value 2, values go from 0 to 1");
+  EXPECT_EQ(said(&Graph::inputs, kAbsent), "graph input 0: there is no value -1, values go from 0 to 1");
+  EXPECT_EQ(said(&Graph::outputs, 1 << 30), "graph output 0: there is no value 1073741824, values go from 0 to 1");
+  EXPECT_EQ(said(&Graph::outputs, -7), "graph output 0: there is no value -7, values go from 0 to 1");
+}
+
 TEST(TopologicalOrder, SortsAndKeepsOrderedGraphs) {
   GraphBuilder b;
   const int x = b.input("x", {1, 2});

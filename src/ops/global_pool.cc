@@ -12,16 +12,22 @@ namespace {
 
 enum class Kind { average, max, lp };
 
+// A NaN wins, as ONNX's reference has it (of MaxPool it hasn't).
+template <class C>
+C larger(C a, C b) {
+  return b > a || b != b ? b : a;
+}
+
 template <Kind kKind, class C>
 C step(C acc, C value, C p) {
   if constexpr (kKind == Kind::average) return acc + value;
-  if constexpr (kKind == Kind::max) return value > acc ? value : acc;
+  if constexpr (kKind == Kind::max) return larger(acc, value);
   if constexpr (kKind == Kind::lp) return acc + (p == 2 ? value * value : std::pow(std::abs(value), p));
 }
 
 template <Kind kKind, class C>
 C join(C a, C b) {
-  if constexpr (kKind == Kind::max) return b > a ? b : a;
+  if constexpr (kKind == Kind::max) return larger(a, b);
   return a + b;
 }
 

@@ -1,6 +1,7 @@
 // MaxPool, with its second output, and MaxUnpool.
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cstring>
 #include <limits>
 
@@ -125,6 +126,37 @@ void max_pool_rows(const PoolGeometry& geometry, const TensorDesc& x_desc, const
   });
 }
 
+// oneDNN's maxima begin with the least finite number: of windows that hold nothing but -infinity they are that. Where
+// it comes out, `exact` says what is right.
+class OneDnnMaxPool final : public OpPlan {
+ public:
+  OneDnnMaxPool(std::unique_ptr<OpPlan> fast, std::unique_ptr<OpPlan> exact, std::int64_t elements)
+      : fast_(std::move(fast)), exact_(std::move(exact)), elements_(elements) {}
+
+  Candidate candidate() const override { return fast_->candidate(); }
+  std::size_t workspace_bytes() const override { return fast_->workspace_bytes(); }
+  std::size_t retained_bytes() const override { return fast_->retained_bytes(); }
+  std::vector<std::string> notes() const override { return fast_->notes(); }
+  std::string description() const override { return fast_->description(); }
+
+  Result<void> execute(std::span<const void* const> in, std::span<void* const> out,
+                       const ExecContext& context) const override {
+    CONVOY_CHECK(fast_->execute(in, out, context));
+    const float* const y = static_cast<const float*>(out[0]);
+    std::atomic<bool> found = false;
+    parallel_for(context, elements_, 1, [&](std::int64_t begin, std::int64_t end) {
+      int here = 0;
+      for (std::int64_t i = begin; i < end; ++i) here |= y[i] == std::numeric_limits<float>::lowest() ? 1 : 0;
+      if (here != 0) found = true;
+    });
+    return found ? exact_->execute(in, out, context) : Result<void>{};
+  }
+
+ private:
+  std::unique_ptr<OpPlan> fast_, exact_;
+  std::int64_t elements_;  // of memory
+};
+
 class MaxPool final : public Operator {
  public:
   bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
@@ -153,8 +185,9 @@ class MaxPool final : public Operator {
     CONVOY_TRY(const std::int64_t order, node.integer("storage_order", 0));
     const bool with_indices = outputs.size() > 1, vectors = has_row_vectors(request);
     const TensorDesc indices = with_indices ? outputs[1] : y;
+    std::unique_ptr<OpPlan> fast;
     if (!with_indices && !(vectors && suits_channel_rows(geometry, x, y))) {
-      if (auto plan = onednn_pooling(PoolKind::max, geometry, x, y, request.threads)) return plan;
+      fast = onednn_pooling(PoolKind::max, geometry, x, y, request.threads);
     }
     if (!with_indices && vectors && goes_by_rows(x, y)) {
       return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
@@ -163,7 +196,7 @@ class MaxPool final : public Operator {
         return {};
       });
     }
-    return dispatch<kMaxPoolTypes>(x.type, [&]<class T>(Tag<T>) {
+    auto own = dispatch<kMaxPoolTypes>(x.type, [&]<class T>(Tag<T>) {
       return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
         const T* from = static_cast<const T*>(in[0]);
         T* to = static_cast<T*>(out[0]);
@@ -178,6 +211,8 @@ class MaxPool final : public Operator {
         return {};
       });
     });
+    if (fast == nullptr) return own;
+    return std::make_unique<OneDnnMaxPool>(std::move(fast), std::move(own), y.storage_elements());
   }
 };
 
@@ -222,8 +257,8 @@ class MaxUnpool final : public Operator {
         const std::int64_t limit = TensorDesc::packed(y.type, dims).elements();
         for (std::size_t i = 0; i < indices.size(); ++i) {
           if (indices[i] < 0 || indices[i] >= limit) {
-            return Error{ErrorCode::invalid_argument, fmt::format("{}: input 1 (indices) has {} at {}, outside [0, {})",
-                                                                  op, indices[i], i, limit)};
+            return Error{ErrorCode::invalid_argument,
+                         fmt::format("{}: input 1 (indices) has {} at {}, outside [0, {})", op, indices[i], i, limit)};
           }
           const Coordinates at = coordinates(indices[i], dims);
           bool inside = true;
@@ -279,7 +314,8 @@ class MaxUnpool final : public Operator {
     CONVOY_TRY(windows.strides, node.integers("strides", Dims(spatial, 1)));
     CONVOY_TRY(windows.pads, node.integers("pads", Dims(2 * spatial, 0)));
     const auto& [kernel, strides, pads, unpooled] = windows;
-    if (spatial < 1 || spatial > 3 || kernel.size() != spatial || strides.size() != spatial || pads.size() != 2 * spatial) {
+    if (spatial < 1 || spatial > 3 || kernel.size() != spatial || strides.size() != spatial ||
+        pads.size() != 2 * spatial) {
       return bad_node(
           node, fmt::format("kernel_shape=[{}], strides=[{}], pads=[{}] for an input of dims [{}]",
                             fmt::join(kernel, ","), fmt::join(strides, ","), fmt::join(pads, ","), to_string(dims)));
@@ -289,8 +325,8 @@ class MaxUnpool final : public Operator {
       __extension__ using Wide = __int128;
       constexpr std::int64_t kLargest = std::numeric_limits<std::int32_t>::max();
       const auto good = [](std::int64_t value, std::int64_t least) { return value >= least && value <= kLargest; };
-      const Wide size = dims[2 + d] == 0 ? 0
-                                         : Wide(dims[2 + d] - 1) * strides[d] + kernel[d] - pads[d] - pads[spatial + d];
+      const Wide size =
+          dims[2 + d] == 0 ? 0 : Wide(dims[2 + d] - 1) * strides[d] + kernel[d] - pads[d] - pads[spatial + d];
       if (size < 0 || size > std::numeric_limits<std::int64_t>::max() / 2 || !good(kernel[d], 1) ||
           !good(strides[d], 1) || !good(pads[d], 0) || !good(pads[spatial + d], 0)) {
         return bad_node(node, fmt::format("spatial dim {} can't be unpooled with kernel {} and stride {}", d, kernel[d],

@@ -33,8 +33,8 @@ class Pad final : public Operator {
                         fmt::format("pads {} and {} for dim {} of size {}", pads.before[d], pads.after[d], d, from[d]));
       }
       if (pads.kept(d, from[d]).size() <= 0 && to[d] > 0 && pads.mode != Mode::constant) {
-        return bad_node(node, fmt::format("of dim {} of size {}, pads {} and {} leave nothing to pad it with", d, from[d],
-                                          pads.before[d], pads.after[d]));
+        return bad_node(node, fmt::format("of dim {} of size {}, pads {} and {} leave nothing to pad it with", d,
+                                          from[d], pads.before[d], pads.after[d]));
       }
     }
     if (is_present(inputs, 2)) {

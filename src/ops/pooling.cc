@@ -32,7 +32,11 @@ Result<Dims> positive(const NodeDesc& node, const char* name, Dims fallback, std
 
 Result<PoolGeometry> read_pooling(const NodeDesc& node, const Dims& dims) {
   const int spatial = static_cast<int>(dims.size()) - 2;
-  if (spatial < 1 || spatial > 3) {
+  if (spatial > 3) {
+    return Error{ErrorCode::unsupported, fmt::format("{}: input 0 has dims [{}], more than 3 spatial dims; {}", node.op,
+                                                     to_string(dims), kFourSpatialDims)};
+  }
+  if (spatial < 1) {
     return bad_node(node, fmt::format("input 0 has dims [{}]; 1 to 3 spatial dims are needed", to_string(dims)));
   }
   if (!node.has("kernel_shape")) return bad_node(node, "attribute 'kernel_shape' is required");

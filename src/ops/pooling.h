@@ -10,6 +10,11 @@
 
 namespace convoy::ops {
 
+// What to do where a node has more spatial dims than there are (docs/onnx.md).
+inline constexpr std::string_view kFourSpatialDims =
+    "reshape a dim along which the window is 1 wide into the batch, or add up what 3 dims give for each tap along the "
+    "fourth";
+
 // The windows of one spatial dim: tap k of output o reads input o * stride + k * dilation - pad.
 struct PoolAxis {
   std::int64_t in = 1, out = 1, kernel = 1, stride = 1, dilation = 1;

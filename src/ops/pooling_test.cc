@@ -1,7 +1,9 @@
 // Pooling: values from the operator specification's examples and by hand.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "ops/op_testing.h"
 #include "ops/support.h"
@@ -63,8 +65,8 @@ TEST(Pooling, WindowsLargerThanTheMapWithCeilMode) {
     expect_op(node_of("LpPool", whole, 18), {line}, {floats({1, 1, 1}, {std::sqrt(140.0)})}, 1e-6);
   }
   // Padding of 1 on both sides: (1 + .. + 7) / 9.
-  expect_op(node_of("AveragePool", with(include, {10}, {4}, {1, 1}, {1}), 19), {line},
-            {floats({1, 1, 1}, {28.0 / 9})}, 1e-6);
+  expect_op(node_of("AveragePool", with(include, {10}, {4}, {1, 1}, {1}), 19), {line}, {floats({1, 1, 1}, {28.0 / 9})},
+            1e-6);
   // Taps at -1, 2, 5 and 8 of 0 to 6.
   expect_op(node_of("AveragePool", with({}, {4}, {4}, {1, 0}, {3}), 19), {line}, {floats({1, 1, 1}, {4.5})});
   expect_op(node_of("AveragePool", with(include, {4}, {4}, {1, 0}, {3}), 19), {line}, {floats({1, 1, 1}, {3})});
@@ -91,6 +93,24 @@ TEST(MaxPool, Indices) {
   // Two images of two channels: indices count through all of x.
   expect_op(node_of("MaxPool", {{"kernel_shape", Ints{2}}}, 12, 2), {floats({2, 2, 2}, {1, 2, 4, 3, -1, -2, 0, 0})},
             {floats({2, 2, 1}, {2, 4, -1, 0}), longs({2, 2, 1}, {1, 2, 4, 6})});
+}
+
+// Whichever loop it is, oneDNN's for the larger maps: -infinity stays, the least finite number too, a NaN is passed
+// over.
+TEST(MaxPool, SpecialValues) {
+  const double inf = std::numeric_limits<double>::infinity(), least = std::numeric_limits<float>::lowest();
+  for (const std::int64_t channels : {1, 16}) {
+    for (const std::int64_t size : {4, 40}) {
+      std::vector<double> values(channels * size * size, -inf), expected(channels * size * size / 4, -inf);
+      values[2 * size] = 3, expected[size / 2] = 3;
+      values[1] = least, expected[0] = least;
+      values[size + 2] = std::nan(""), values[3] = 7, expected[1] = 7;
+      if (size > 4) values[7] = inf, expected[3] = inf;
+      const auto node = node_of("MaxPool", {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}});
+      expect_op(node, {floats({1, channels, size, size}, values)},
+                {floats({1, channels, size / 2, size / 2}, expected)});
+    }
+  }
 }
 
 TEST(MaxPool, Refusals) {
@@ -244,6 +264,15 @@ TEST(GlobalPool, AllKinds) {
   expect_op(node_of("GlobalLpPool"), {x}, {floats({2, 3, 1, 1}, norm)});
   expect_op(node_of("GlobalLpPool", {{"p", std::int64_t{1}}}), {floats({1, 1, 3}, {1, -2, 3})},
             {floats({1, 1, 1}, {6})});
+  // A NaN wins.
+  const double nan = std::nan("");
+  for (const std::int64_t size : {2, 30}) {
+    std::vector<double> values = spread(3 * size * size, -1, 1);
+    values[size * size] = nan, values[3 * size * size - 1] = nan;
+    const double largest = *std::max_element(values.begin(), values.begin() + size * size);
+    expect_op(node_of("GlobalMaxPool"), {floats({1, 3, size, size}, values)},
+              {floats({1, 3, 1, 1}, {largest, nan, nan})});
+  }
   const std::vector<double> wide = spread(70 * 900, -1, 1);
   std::vector<double> sums(70);
   for (int i = 0; i < 70 * 900; ++i) sums[i / 900] += wide[i] / 900;
@@ -274,13 +303,11 @@ TEST(MaxUnpool, PutsValuesBackWhereMaxPoolTookThem) {
     Dims dims, kernel, strides, pads;
     std::int64_t ceil_mode;
   };
-  for (const Case& each : {Case{{1, 1, 6, 7}, {2, 2}, {2, 2}, {0, 0, 0, 0}, 0},
-                           Case{{2, 3, 7, 6}, {2, 2}, {2, 2}, {0, 0, 0, 0}, 0},
-                           Case{{2, 2, 7, 5}, {2, 2}, {2, 2}, {0, 0, 0, 0}, 1},
-                           Case{{1, 2, 8, 9}, {3, 3}, {3, 2}, {1, 1, 1, 1}, 0},
-                           Case{{2, 3, 11}, {3}, {4}, {0, 0}, 0},
-                           Case{{2, 2, 5, 4, 5}, {2, 2, 2}, {2, 2, 2}, {0, 0, 0, 0, 0, 0}, 0},
-                           Case{{0, 2, 5, 5}, {2, 2}, {2, 2}, {0, 0, 0, 0}, 0}}) {
+  for (const Case& each :
+       {Case{{1, 1, 6, 7}, {2, 2}, {2, 2}, {0, 0, 0, 0}, 0}, Case{{2, 3, 7, 6}, {2, 2}, {2, 2}, {0, 0, 0, 0}, 0},
+        Case{{2, 2, 7, 5}, {2, 2}, {2, 2}, {0, 0, 0, 0}, 1}, Case{{1, 2, 8, 9}, {3, 3}, {3, 2}, {1, 1, 1, 1}, 0},
+        Case{{2, 3, 11}, {3}, {4}, {0, 0}, 0}, Case{{2, 2, 5, 4, 5}, {2, 2, 2}, {2, 2, 2}, {0, 0, 0, 0, 0, 0}, 0},
+        Case{{0, 2, 5, 5}, {2, 2}, {2, 2}, {0, 0, 0, 0}, 0}}) {
     SCOPED_TRACE(to_string(each.dims));
     std::map<std::string, Attribute> attributes{
         {"kernel_shape", each.kernel}, {"strides", each.strides}, {"pads", each.pads}};

@@ -7,6 +7,7 @@
 
 #include "convoy/selection.h"
 #include "core/configurations.h"
+#include "core/empty.h"
 #include "core/refines.h"
 #include "core/suggestions.h"
 #include "select/checked_plan.h"
@@ -91,6 +92,7 @@ std::optional<Prediction> predict_best(const ConvProblem& problem, std::span<con
   std::vector<Contender> contenders;
   for (const Engine* engine : engines) {
     if (engine->info().oracle || !admits(engine->info(), problem, request)) continue;
+    if (is_empty(problem) && !takes_empty(*engine)) continue;
     if (auto estimate = engine->estimate(problem, request)) contenders.push_back({engine, *std::move(estimate)});
   }
   while (!contenders.empty()) {

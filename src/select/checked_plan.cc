@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "core/empty.h"
 #include "core/stages.h"
 #include "device/device.h"
 
@@ -29,10 +30,10 @@ class CheckedPlan final : public ConvPlan, public HasStages {
         threads_(request.threads),
         device_(device_of(request)),
         workspace_bytes_(plan_->workspace_bytes()),
-        x_{"x", "x", problem.x.alignment, problem.x.elements() > 0 && pass_ != Pass::dgrad},
+        x_{"x", "x", problem.x.alignment, !is_empty(problem) && pass_ != Pass::dgrad},
         w_{"w", "w", problem.w.alignment,
-           problem.w.elements() > 0 && pass_ != Pass::wgrad && request.constant_weights == nullptr},
-        y_{"y", "y", problem.y.alignment, problem.y.elements() > 0 && pass_ != Pass::fprop},
+           !is_empty(problem) && pass_ != Pass::wgrad && request.constant_weights == nullptr},
+        y_{"y", "y", problem.y.alignment, !is_empty(problem) && pass_ != Pass::fprop},
         out_{"out", name_of_out(problem.pass), problem.out().alignment, problem.out().elements() > 0},
         z_{"z", name_of_out(problem.pass), problem.out().alignment,
            problem.out().elements() > 0 && problem.epilogue.takes_z()} {}
@@ -78,7 +79,7 @@ class CheckedPlan final : public ConvPlan, public HasStages {
       return argument_error(
           fmt::format("team.size()={}: the plan was made for {} threads", context.team().size(), threads_));
     }
-    return plan_->execute(args, context);
+    return out_.needed ? plan_->execute(args, context) : Result<void>{};
   }
 
  private:
@@ -86,7 +87,7 @@ class CheckedPlan final : public ConvPlan, public HasStages {
     const char* name;
     const char* described;  // the tensor of the problem that describes it
     std::int64_t alignment;
-    bool needed;  // it has elements, and the pass reads or writes it
+    bool needed;  // it has elements that are read or written
   };
 
   Result<void> check(const Operand& operand, const void* pointer) const {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/empty.h"
 #include "select/candidates.h"
 #include "select/glob.h"
 #include "select/notes.h"
@@ -117,6 +118,7 @@ std::optional<Refusal> held_back(const ConvProblem& problem, const EngineInfo& e
 std::optional<Refusal> filtered(const ConvProblem& problem, const Engine& engine, const KnobValues& knobs,
                                 const SelectionFilter& filter, const PlanRequest& request, const Plan* plan) {
   const EngineInfo& info = engine.info();
+  if (is_empty(problem) && !info.oracle) return std::nullopt;  // filters choose among ways to multiply
   if (auto refusal = selection::engine_filtered(info, filter)) return refusal;
   const std::vector<std::string> notes = engine.notes(problem, knobs, request);
   if (filter.config == LibraryConfig::jit_only && !selection::is_own_oracle(info) &&

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/spent.h"
 #include "convoy/selection.h"
+#include "core/empty.h"
 #include "select/candidates.h"
 #include "select/filter.h"
 #include "select/former_knobs.h"
@@ -108,7 +109,7 @@ Result<Selection> choose(const ConvProblem& problem, std::span<const Engine* con
   CONVOY_CHECK(validate(problem));
   std::vector<std::string> warnings;
   CONVOY_TRY(const SelectionRule* const rule, selection::find_rule(options.rules, problem, node_name));
-  if (rule != nullptr) {
+  if (rule != nullptr && !is_empty(problem)) {
     auto runs = candidate_of(*rule, problem, engines, options.filter, request);
     if (runs.ok()) {
       Selection selection;

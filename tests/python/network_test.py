@@ -66,6 +66,15 @@ def test_sizes_may_change_from_run_to_run(models, rng):
         close(ours.run(None, feed)[0], theirs.run(None, feed)[0])
 
 
+def test_a_batch_may_be_empty(rng):
+    """A detector's second half on a picture without objects; with objects before and after."""
+    zoo = convoy.Network("zoo:squeezenet1_1", threads=2)
+    for batch in (1, 0, 2):
+        logits = zoo.run({"input": rng.random((batch, 3, 48, 48), dtype=np.float32)})["flatten_out"]
+        assert logits.shape == (batch, 1000)
+        assert np.isfinite(logits).all()
+
+
 def test_a_network_says_what_it_takes(zoo):
     (value,) = zoo.inputs
     assert (value.name, value.type, value.dims) == ("input", "f32", (-1, 3, -1, -1))

@@ -139,6 +139,16 @@ def test_integers_have_scales_and_zero_points(rng):
     np.testing.assert_allclose(got, expected, rtol=1e-6)
 
 
+def test_arrays_without_elements(rng):
+    problem = convoy.Problem("fprop:x=f32,0x3x8x8:w=f32,4x3x3x3:pad=1x1:bias=1")
+    y = problem.select()(np.empty((0, 3, 8, 8), np.float32), np.ones((4, 3, 3, 3), np.float32), bias=np.ones(4, np.float32))
+    assert y.shape == (0, 4, 8, 8)
+    problem = convoy.Problem("fprop:x=f32,1x0x2x2:w=f32,3x0x1x1:bias=1")
+    bias = rng.random(3, dtype=np.float32)
+    y = problem.select()(np.empty((1, 0, 2, 2), np.float32), np.empty((3, 0, 1, 1), np.float32), bias=bias)
+    assert (y == bias.reshape(1, 3, 1, 1)).all() and y.shape == (1, 3, 2, 2)
+
+
 def test_beta_reads_out(rng):
     x, w = rng.standard_normal((1, 8, 4, 4), np.float32), rng.standard_normal((4, 8, 1, 1), np.float32)
     plan = convoy.Problem("fprop:x=f32,1x8x4x4:w=f32,4x8x1x1:beta=1").select()

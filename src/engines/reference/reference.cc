@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "convoy/host_tensor.h"
+#include "core/empty.h"
 #include "core/epilogue.h"
 #include "core/shared_bytes.h"
 #include "core/stages.h"
@@ -14,8 +15,6 @@ namespace {
 
 using reference::Coords;
 using reference::Evaluator;
-
-constexpr const char* engine_name = "reference";
 
 // Zeros the channels from C up of a blocked output.
 void zero_channel_padding(const TensorDesc& desc, const reference::Placement& out, void* data) {
@@ -33,10 +32,10 @@ void zero_channel_padding(const TensorDesc& desc, const reference::Placement& ou
 
 class ReferencePlan final : public ConvPlan, public HasStages {
  public:
-  ReferencePlan(ConvProblem problem, std::shared_ptr<const std::byte> weights)
-      : problem_(std::move(problem)), weights_(std::move(weights)) {}
+  ReferencePlan(std::string engine, ConvProblem problem, std::shared_ptr<const std::byte> weights)
+      : engine_(std::move(engine)), problem_(std::move(problem)), weights_(std::move(weights)) {}
 
-  Candidate candidate() const override { return {engine_name, {}}; }
+  Candidate candidate() const override { return {engine_, {}}; }
   std::size_t workspace_bytes() const override { return 0; }
   std::size_t retained_bytes() const override { return weights_ ? problem_.w.bytes() : 0; }
 
@@ -55,6 +54,7 @@ class ReferencePlan final : public ConvPlan, public HasStages {
   }
 
  private:
+  std::string engine_;
   ConvProblem problem_;
   std::shared_ptr<const std::byte> weights_;
 };
@@ -62,7 +62,7 @@ class ReferencePlan final : public ConvPlan, public HasStages {
 class ReferenceEngine final : public Engine {
  public:
   ReferenceEngine() {
-    info_.name = engine_name;
+    info_.name = "reference";
     info_.summary = "the oracle: plain loops, double accumulation, every problem";
     declare_everything(info_);
     info_.oracle = true;
@@ -86,7 +86,36 @@ class ReferenceEngine final : public Engine {
       std::memcpy(copy.get(), request.constant_weights, bytes);
       weights = shared_bytes(std::move(copy), bytes);
     }
-    return std::unique_ptr<ConvPlan>(std::make_unique<ReferencePlan>(problem, std::move(weights)));
+    return std::unique_ptr<ConvPlan>(std::make_unique<ReferencePlan>(info_.name, problem, std::move(weights)));
+  }
+
+ private:
+  EngineInfo info_;
+};
+
+// A batch of 0, no channels, an empty map: what the oracle does in no time.
+class EmptyEngine final : public Engine, public TakesEmpty {
+ public:
+  EmptyEngine() {
+    info_.name = "cpu.empty";
+    info_.summary = "problems without an element to multiply (a batch of 0): nothing, or the epilogue alone";
+    declare_everything(info_);
+  }
+  const EngineInfo& info() const override { return info_; }
+
+  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest&) const override {
+    if (is_empty(problem)) return std::nullopt;
+    return Refusal{RefusalCode::size, "x.dims=" + to_string(problem.x.dims) + ", w.dims=" + to_string(problem.w.dims) +
+                                          ": this engine takes problems without elements to multiply"};
+  }
+
+  double predict_seconds(const ConvProblem& problem, const KnobValues&, const PlanRequest& request) const override {
+    return 1e-6 + static_cast<double>(problem.out().elements()) * 20e-9 / std::max(request.threads, 1);
+  }
+
+  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues&,
+                                         const PlanRequest&) const override {
+    return std::unique_ptr<ConvPlan>(std::make_unique<ReferencePlan>(info_.name, problem, nullptr));
   }
 
  private:
@@ -94,6 +123,11 @@ class ReferenceEngine final : public Engine {
 };
 
 }  // namespace
+
+const Engine& empty_engine() {
+  static const EmptyEngine& engine = *new EmptyEngine;  // never destroyed, as below
+  return engine;
+}
 
 const Engine& reference_engine() {
   static const ReferenceEngine& engine = *new ReferenceEngine;  // never destroyed: it may run while the process ends

@@ -13,6 +13,8 @@ namespace convoy {
 
 // Engine "reference".
 const Engine& reference_engine();
+// Problems without an element to multiply, which other engines leave to it.
+const Engine& empty_engine();
 
 struct ReferenceElement {
   double exact = 0;   // before rounding and saturation to out's type, zero point included

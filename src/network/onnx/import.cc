@@ -17,6 +17,7 @@
 #include "network/composite.h"
 #include "network/conv_node.h"
 #include "network/onnx/decode.h"
+#include "network/onnx/ways_around.h"
 
 namespace convoy::onnx_io {
 namespace {
@@ -54,7 +55,9 @@ Result<NetworkValue> value_of(const ValueInfoProto& info, const std::string& rol
     value.known_rank = false;
     return value;
   }
-  if (!info.type().has_tensor_type()) return unsupported(what + ": only tensors are supported as inputs and outputs");
+  if (!info.type().has_tensor_type()) {
+    return unsupported(what + ": only tensors are supported as inputs and outputs; " + std::string(kTensorsInstead));
+  }
   const auto& tensor = info.type().tensor_type();
   CONVOY_TRY(value.type, data_type_of(tensor.elem_type(), what));
   value.known_rank = tensor.has_shape();
@@ -209,6 +212,7 @@ class Importer {
       text += "\n  " + op + " (" + std::to_string(nodes.size()) + (nodes.size() == 1 ? " node): " : " nodes): ");
       for (std::size_t i = 0; i < std::min(nodes.size(), kNamesShown); ++i) text += (i > 0 ? ", " : "") + nodes[i];
       if (nodes.size() > kNamesShown) text += ", ...";
+      if (const std::string_view way = way_around(op); !way.empty()) text += "; " + std::string(way);
     }
     return unsupported(text);
   }

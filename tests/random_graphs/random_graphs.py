@@ -1,0 +1,186 @@
+"""Random graphs on Convoy beside ONNX Runtime without optimisations, and f64 with error bounds where they differ.
+
+    random_graphs.py [--count 40] [--first 0] [--jobs 2] [--json FILE]     seeds FIRST to FIRST+COUNT-1
+    random_graphs.py --seed SEED [--show]                                  one of them, its graph and what is wrong
+
+Every graph (graphs.py) runs with up to four sets of sizes, a batch of 0 among them, one after another on one network, by a rule, layout and
+number of threads that its seed says. Right is what lies within the bounds of bounded.py around f64's value; ONNX Runtime is held to the
+same, and counted where it is not. ORT_IS_WRONG says of which operators that is known: everywhere else a difference from it is looked into.
+
+$CONVOY_LIBRARY and PYTHONPATH say which Convoy. Exit code 1: something is wrong; the command that repeats it is printed.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import json
+import multiprocessing
+import os
+import pathlib
+import sys
+
+import numpy as np
+import onnxruntime
+
+import convoy
+from graphs import Graph, Invalid
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+HOW = ["tuned", "greedy", "global", "uniform:nchw", "uniform:nhwc", "uniform:nchw16c", "uniform:nchw8c"]
+# What ONNX Runtime 1.31 gives otherwise than f64 and ONNX's reference do, without optimisations too.
+ORT_IS_WRONG = {
+    "MaxPool": "of a window with a NaN: the NaN or another element, as the window lies in its vectors",
+    "AveragePool": "ceil_mode with a last window that goes beyond the padding, where dilations or count_include_pad are given",
+    "Conv": "of a window with an infinity or a number near the limit: a NaN, where its Winograd or its blocked sums mix windows",
+    "ConvTranspose": "likewise, by its matrix product over all of the map",
+    "HardSwish": "of -inf: -0",
+    "Softmax": "of rows with infinities",
+    "Max": "of a NaN: the other operand, by the order of the two",
+    "Min": "likewise",
+    "Clip": "of a NaN: a bound",
+    "Relu": "of a NaN: 0",
+    "HardSigmoid": "of a NaN: 0",
+    "Sigmoid": "of a NaN, and of infinities: a bounded polynomial",
+    "Tanh": "likewise",
+    "Resize": "linear: an infinity beside its pixel gives NaN by a weight of 0; align_corners with a scale that gives no whole size goes by "
+              "the size rounded down",
+}
+
+
+def wrong(actual, right):
+    """What is wrong with an output, or None."""
+    if tuple(actual.shape) != right.shape:
+        return f"sizes {actual.shape}, right are {right.shape}"
+    value = actual.astype(np.float64)
+    with np.errstate(all="ignore"):
+        same = (value == right.v) | (np.isnan(value) & np.isnan(right.v))
+        near = np.isfinite(value) & (np.abs(value - right.v) <= right.e)
+    bad = ~(same | near | np.isinf(right.e))
+    if not bad.any():
+        return None
+    at = tuple(int(i) for i in np.argwhere(bad)[0])
+    return f"{int(bad.sum())} of {bad.size}, first at {list(at)}: {value[at]!r}, right is {right.v[at]!r} +- {right.e[at]:.3g}"
+
+
+def onnxruntime_session(model):
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def of_ort(session, graph, k):
+    try:
+        return session.run(graph.outputs, graph.inputs(k))
+    except Exception as error:  # pylint: disable=broad-except
+        return f"refused: {str(error).splitlines()[0][-160:]}"
+
+
+def check(seed):
+    """One graph: what is wrong, and what ONNX Runtime does otherwise, with the graph's operators."""
+    graph = Graph(seed)
+    result = {"seed": seed, "wrong": [], "ort": [], "runs": 0, "empty": 0, "operators": sorted({op for op, *_ in graph.nodes})}
+    if not graph.outputs:
+        return result
+    model = graph.model()
+    random = np.random.default_rng((seed, 99))
+    how, threads = HOW[random.integers(len(HOW))], int(random.integers(1, 3))
+    session = onnxruntime_session(model)
+    try:
+        network = convoy.Network(model, how=None if how == "tuned" else how, threads=threads, database=False)
+    except convoy.ConvoyError as error:
+        result["wrong"].append(f"load: {error}")
+        return result
+    for k in range(4 if graph.free != "none" else 1):
+        try:
+            right = graph.evaluate(k)
+        except Invalid:
+            continue
+        theirs = of_ort(session, graph, k)
+        result["runs"] += 1
+        result["empty"] += any(array.size == 0 for array in graph.inputs(k).values())
+        try:
+            ours = network.run(graph.inputs(k))
+        except convoy.ConvoyError as error:
+            result["wrong"].append(f"set {k}, how={how}, threads={threads}: {str(error).splitlines()[0]}"
+                                   + (" (ONNX Runtime refuses, too)" if isinstance(theirs, str) else ""))
+            continue
+        for i, name in enumerate(graph.outputs):
+            text = wrong(ours[name], right[name])
+            if text:
+                result["wrong"].append(f"set {k}, how={how}, threads={threads}, output {name}: {text}")
+            text = theirs if isinstance(theirs, str) else wrong(theirs[i], right[name])
+            if text:
+                result["ort"].append(f"set {k}, output {name}: {text}")
+    return result
+
+
+def command(seed):
+    return f"tests/random_graphs/run --seed {seed} --show"
+
+
+def check_all(seeds, jobs):
+    """Results in order. A worker that ends takes its seed with it, and is said so."""
+    # A process each of some seeds, so that a crash is a result of one of few.
+    def one_by_one(part):
+        with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
+            for seed in part:
+                try:
+                    yield alone.submit(check, seed).result()
+                except concurrent.futures.process.BrokenProcessPool:
+                    yield {"seed": seed, "wrong": ["the process ended"], "ort": [], "runs": 0, "empty": 0, "operators": []}
+                    yield from one_by_one(part[part.index(seed) + 1:])
+                    return
+
+    parts = [seeds[i:i + 50] for i in range(0, len(seeds), 50)]
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for results in pool.map(lambda part: list(one_by_one(part)), parts):
+            yield from results
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=40)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=max(1, len(os.sched_getaffinity(0)) // 2))
+    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--show", action="store_true", help="print the graph")
+    options = parser.parse_args()
+    if options.seed is not None:
+        if options.show:
+            print(Graph(options.seed).text())
+        result = check(options.seed)
+        print(json.dumps(result, indent=1))
+        sys.exit(1 if result["wrong"] else 0)
+    total = collections.Counter()
+    operators, ort = collections.Counter(), collections.Counter()
+    failed = []
+    for result in check_all(list(range(options.first, options.first + options.count)), options.jobs):
+        total.update(graphs=1, runs=result["runs"], empty=result["empty"], wrong=bool(result["wrong"]), ort_differs=bool(result["ort"]))
+        operators.update(result["operators"])
+        if result["wrong"]:
+            failed.append(result)
+            print(f"seed {result['seed']} is wrong ({', '.join(result['operators'])}):", *result["wrong"][:3], command(result["seed"]), sep="\n  ",
+                  flush=True)
+        if result["ort"]:
+            if os.environ.get("SHOW_ORT"): print("ort", result["seed"], result["operators"], result["ort"][:2], flush=True)
+            known = [op for op in result["operators"] if op in ORT_IS_WRONG]
+            ort.update(known)
+            if not known:
+                failed.append(result)
+                print(f"seed {result['seed']}: ONNX Runtime gives something else, and nothing says why "
+                      f"({', '.join(result['operators'])}):", *result["ort"][:3], command(result["seed"]), sep="\n  ", flush=True)
+    print(f"{total['graphs']} graphs, {total['runs']} runs ({total['empty']} of them of a batch of 0): {total['wrong']} wrong; "
+          f"ONNX Runtime differs in {total['ort_differs']}")
+    if options.json:
+        options.json.write_text(json.dumps({
+            **total, "first": options.first, "operators": dict(sorted(operators.items())), "failed": failed,
+            "onnxruntime": {"version": onnxruntime.__version__, "known": ORT_IS_WRONG, "differs_with": dict(sorted(ort.items()))}},
+            indent=1) + "\n")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
