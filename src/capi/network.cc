@@ -223,8 +223,9 @@ Result<std::vector<HostTensor>> read_inputs(std::span<const TensorDesc> descs, c
   for (std::size_t i = 0; i < count; ++i) {
     CONVOY_CHECK(present(inputs, "inputs"));
     if (descs[i].elements() > 0) CONVOY_CHECK(present(inputs[i], fmt::format("inputs[{}]", i).c_str()));
-    // Not owned, and only read.
-    auto* data = static_cast<std::byte*>(const_cast<void*>(inputs[i]));
+    // Not owned, and only read; of an empty one not even that.
+    alignas(64) static std::byte nothing[64];
+    auto* data = inputs[i] != nullptr ? static_cast<std::byte*>(const_cast<void*>(inputs[i])) : nothing;
     tensors.push_back({descs[i], std::shared_ptr<std::byte>(std::shared_ptr<void>(), data)});
   }
   return tensors;

@@ -122,6 +122,28 @@ TEST_F(CNetwork, ManyThreadsRunOneSessionEachWithResultsOfItsOwn) {
   EXPECT_EQ(wrong, 0);
 }
 
+// What has no elements needs no address.
+TEST_F(CNetwork, TakesAnEmptyBatchAfterAnother) {
+  ASSERT_EQ(prepare(), CONVOY_OK) << convoy_error();
+  const std::vector<float> values = ramp();
+  ASSERT_EQ(run(values.data()), CONVOY_OK) << convoy_error();
+  static constexpr std::int64_t kEmpty[] = {0, 3, 64, 48};
+  constexpr convoy_shape shape = {4, kEmpty};
+  convoy_session* empty = nullptr;
+  ASSERT_EQ(convoy_session_create(network, &shape, 1, nullptr, &empty), CONVOY_OK) << convoy_error();
+  const void* inputs[] = {nullptr};
+  EXPECT_EQ(convoy_session_run(empty, inputs, 1), CONVOY_OK) << convoy_error();
+  convoy_output output = CONVOY_OUTPUT_INIT;
+  ASSERT_EQ(convoy_session_output(empty, 0, &output), CONVOY_OK) << convoy_error();
+  ASSERT_EQ(output.rank, 2);
+  EXPECT_EQ(output.dims[0], 0);
+  EXPECT_EQ(output.dims[1], 1000);
+  EXPECT_EQ(output.bytes, 0);
+  EXPECT_EQ(convoy_session_run(session, inputs, 1), CONVOY_INVALID_ARGUMENT);
+  EXPECT_TRUE(says("inputs[0] is null")) << convoy_error();
+  convoy_session_destroy(empty);
+}
+
 TEST_F(CNetwork, SaysWhatItTakesAndGives) {
   ASSERT_EQ(convoy_network_inputs(network), 1u);
   ASSERT_EQ(convoy_network_outputs(network), 1u);
