@@ -31,6 +31,7 @@ HOW = ["tuned", "greedy", "global", "uniform:nchw", "uniform:nhwc", "uniform:nch
 ORT_IS_WRONG = {
     "MaxPool": "a window with a NaN: the NaN or another element, as the window lies in its vectors",
     "GlobalMaxPool": "likewise",
+    "AveragePool": "auto_pad=SAME with strides larger than windows: pads below 0, where ONNX's formula has none",
     "Resize": "linear: an infinity beside its pixel gives NaN by a weight of 0; align_corners with a scale that gives no whole size goes by "
               "the size rounded down, where ONNX's reference and node tests take the size before that",
     "refused": "wrap of an empty batch, auto_pad=SAME with strides larger than windows, maps of which a size other than N's is 0",
