@@ -105,6 +105,18 @@ def sum_of_products(x, w, groups, kernel, strides, dilations, before, out):
     return y.reshape((n, k) + tuple(out))
 
 
+def winograd_roundings(size, weight, strides, dilations, before, out):
+    """What counts besides sum |x*w| where cpu.winograd may run: of finite magnitudes."""
+    kernel = weight.shape[2:]
+    if any(s != 1 for s in strides + dilations) or 3 not in kernel or not size.size:
+        return 0.0
+    largest = np.zeros(size.shape[:1] + (1,) + tuple(out))
+    for _, values, _ in taps(size, kernel, strides, dilations, before, out, 0.0):
+        largest = np.maximum(largest, values.max(axis=1, keepdims=True))
+    reach = np.minimum(size.max(), WINOGRAD_REACH * np.maximum(largest, 1))
+    return WINOGRAD_AMPLIFICATION * reach * weight.sum(axis=tuple(range(1, weight.ndim))).reshape((1, -1) + (1,) * len(kernel))
+
+
 def conv(x, w, b=None, *, kernel_shape=None, strides=None, dilations=None, pads=None, group=1, auto_pad="NOTSET"):
     spatial = len(x.shape) - 2
     kernel = w.shape[2:]
@@ -118,14 +130,7 @@ def conv(x, w, b=None, *, kernel_shape=None, strides=None, dilations=None, pads=
         e = apply(finite(x.e), weight) + apply(size + finite(x.e), finite(w.e))
         unsure = apply(np.isinf(x.e) * 1.0, np.ones(w.shape)) + apply(np.ones(x.shape), np.isinf(w.e) * 1.0)
         terms = int(np.prod(w.shape[1:]))
-        rounding = total
-        if all(s == 1 for s in strides + dilations) and 3 in kernel and x.v.size:
-            largest = np.zeros(total.shape)
-            for _, values, _ in taps(size, kernel, strides, dilations, before, out, 0.0):
-                largest = np.maximum(largest, values.max(axis=1, keepdims=True))
-            reach = np.minimum(size.max(), WINOGRAD_REACH * np.maximum(largest, 1))
-            sums = weight.sum(axis=tuple(range(1, weight.ndim))).reshape((1, -1) + (1,) * spatial)
-            rounding = rounding + WINOGRAD_AMPLIFICATION * reach * sums
+        rounding = total + winograd_roundings(size, weight, strides, dilations, before, out)
         if b is not None:
             bias = b.v.reshape((1, -1) + (1,) * spatial)
             v, total = v + bias, total + np.abs(bias)
@@ -165,7 +170,8 @@ def conv_transpose(x, w, b=None, *, strides=None, dilations=None, pads=None, gro
         size, weight = np.abs(finite(x.v)), np.abs(finite(w.v))
         total = apply(size, weight)
         terms = x.shape[1] // group * int(np.prod(kernel))
-        e = apply(finite(x.e), weight) + counted(terms + 1) * U * total + terms * TINY
+        rounding = total + winograd_roundings(size, flip(weight), strides, dilations, before, out)
+        e = apply(finite(x.e), weight) + counted(terms + 1) * U * rounding + terms * TINY
         unsure = apply(np.isinf(x.e) * 1.0, np.ones(w.shape))
         if b is not None:
             bias = b.v.reshape((1, -1) + (1,) * spatial)
