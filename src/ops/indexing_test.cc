@@ -55,6 +55,25 @@ TEST(Gather, Nd) {
   expect_refused(node_of("GatherND", {{"batch_dims", std::int64_t{2}}}), {x, longs({1, 1}, {0})}, "batch_dims=2");
 }
 
+TEST(ScatterElements, AlongEachAxis) {
+  const std::int64_t dims[] = {3, 4, 5}, small[] = {2, 3, 2};
+  for (int axis = 0; axis < 3; ++axis) {
+    std::vector<double> data(60, -1), indices, updates;
+    for (std::int64_t i = 0; i < 12; ++i) {
+      std::int64_t at[] = {i / 6, i / 2 % 3, i % 2};
+      const std::int64_t index = (dims[axis] - 1 - at[axis] + i) % dims[axis];
+      at[axis] = index;
+      data[static_cast<std::size_t>((at[0] * 4 + at[1]) * 5 + at[2])] = static_cast<double>(i);
+      indices.push_back(static_cast<double>(i % 2 == 0 ? index : index - dims[axis]));
+      updates.push_back(static_cast<double>(i));
+    }
+    const Dims each(small, small + 3);
+    expect_op(node_of("ScatterElements", {{"axis", static_cast<std::int64_t>(axis)}}),
+              {floats({3, 4, 5}, std::vector<double>(60, -1)), longs(each, indices), floats(each, updates)},
+              {floats({3, 4, 5}, data)});
+  }
+}
+
 TEST(Scatter, Elements) {
   const HostTensor x = floats({1, 5}, {1, 2, 3, 4, 5});
   const HostTensor at = longs({1, 3}, {1, 3, -4});

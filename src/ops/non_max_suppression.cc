@@ -24,13 +24,38 @@ Box box_of(const float* v, bool center_point) {
   return {std::min(v[0], v[2]), std::min(v[1], v[3]), std::max(v[0], v[2]), std::max(v[1], v[3])};
 }
 
-bool overlap(const Box& a, const Box& b, float threshold) {
-  const float height = std::min(a.y2, b.y2) - std::max(a.y1, b.y1);
-  const float width = std::min(a.x2, b.x2) - std::max(a.x1, b.x1);
-  if (height <= 0 || width <= 0) return false;
-  const float both = height * width, either = a.area() + b.area() - both;
-  return either > 0 && both / either > threshold;
-}
+// Boxes that are kept, so that several are compared at a time.
+class Kept {
+ public:
+  std::int64_t count() const { return static_cast<std::int64_t>(area_.size()); }
+
+  void add(const Box& box) {
+    y1_.push_back(box.y1), x1_.push_back(box.x1), y2_.push_back(box.y2), x2_.push_back(box.x2);
+    area_.push_back(box.area());
+  }
+
+  // Whether any of them overlaps the box by more than that.
+  bool overlap(const Box& box, float threshold) const {
+    constexpr std::int64_t kBlock = 64;  // between looks at whether one was found
+    const float area = box.area();
+    for (std::int64_t begin = 0; begin < count(); begin += kBlock) {
+      const std::int64_t end = std::min(count(), begin + kBlock);
+      int found = 0;
+      for (std::int64_t i = begin; i < end; ++i) {
+        const float height = std::min(box.y2, y2_[i]) - std::max(box.y1, y1_[i]);
+        const float width = std::min(box.x2, x2_[i]) - std::max(box.x1, x1_[i]);
+        const float both = height * width, either = area + area_[i] - both;
+        found |= static_cast<int>(height > 0) & static_cast<int>(width > 0) & static_cast<int>(either > 0) &
+                 static_cast<int>(both / either > threshold);
+      }
+      if (found != 0) return true;
+    }
+    return false;
+  }
+
+ private:
+  std::vector<float> y1_, x1_, y2_, x2_, area_;
+};
 
 struct Problem {
   std::int64_t images = 0, classes = 0, boxes = 0;
@@ -55,14 +80,12 @@ std::vector<Row> choose(const Problem& p, std::span<const void* const> in) {
         if (enough) order.push_back(b);
       }
       std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) { return score[a] > score[b]; });
-      std::vector<Box> kept;
+      Kept kept;
       for (const std::int64_t b : order) {
-        if (static_cast<std::int64_t>(kept.size()) >= limit) break;
+        if (kept.count() >= limit) break;
         const Box box = box_of(boxes + (image * p.boxes + b) * 4, p.center_point);
-        const bool dropped =
-            std::any_of(kept.begin(), kept.end(), [&](const Box& other) { return overlap(box, other, max_overlap); });
-        if (dropped) continue;
-        kept.push_back(box);
+        if (kept.overlap(box, max_overlap)) continue;
+        kept.add(box);
         rows.push_back({image, each, b});
       }
     }

@@ -67,13 +67,21 @@ class RoiAlign final : public Operator {
           [=, rois = outputs[0].dims[0], op = node.op](auto in, auto out, const ExecContext& context) -> Result<void> {
             CONVOY_CHECK(check(op, method, roi_type, in[1], in[2], rois, dims[0]));
             const std::int64_t bins = method.height * method.width;
-            parallel_for(context, rois * bins, dims[1] * 16, [&](std::int64_t begin, std::int64_t end) {
-              for (std::int64_t unit = begin; unit < end; ++unit) {
-                const std::int64_t roi = unit / bins, bin = unit % bins;
-                run_bin<T>(
-                    method, region(method, roi_type, in[1], roi), dims, bin / method.width, bin % method.width,
-                    static_cast<const T*>(in[0]) + static_cast<const std::int64_t*>(in[2])[roi] * product(dims, 1, 4),
-                    static_cast<T*>(out[0]) + roi * dims[1] * bins + bin);
+            const auto image_of = [&](std::int64_t roi) {
+              return static_cast<const T*>(in[0]) + static_cast<const std::int64_t*>(in[2])[roi] * product(dims, 1, 4);
+            };
+            parallel_for(context, rois, dims[1] * 16 * bins, [&](std::int64_t begin, std::int64_t end) {
+              std::vector<Sample> samples;
+              for (std::int64_t roi = begin; roi < end; ++roi) {
+                const Region own = region(method, roi_type, in[1], roi);
+                T* const y = static_cast<T*>(out[0]) + roi * dims[1] * bins;
+                if (own.grid_height * own.grid_width <= kMostKept / bins) {
+                  run_roi<T>(method, own, dims, samples, image_of(roi), y);
+                  continue;
+                }
+                for (std::int64_t bin = 0; bin < bins; ++bin) {
+                  run_bin<T>(method, own, dims, bin / method.width, bin % method.width, image_of(roi), y + bin);
+                }
               }
             });
             return {};
@@ -88,6 +96,8 @@ class RoiAlign final : public Operator {
   };
   // More samples a bin than this come from absurd regions, not from images.
   static constexpr double kMostSamples = 16384;
+  // Up to so many of a region are found once for all channels.
+  static constexpr std::int64_t kMostKept = 8192;
 
   static Region region(const RoiMethod& method, DataType type, const void* rois, std::int64_t roi) {
     const double offset = method.half_pixel ? 0.5 : 0;
@@ -133,6 +143,54 @@ class RoiAlign final : public Operator {
     return {};
   }
 
+  static Sample sample_of(const Region& region, std::int64_t bin_y, std::int64_t bin_x, std::int64_t iy,
+                          std::int64_t ix, std::int64_t height, std::int64_t width) {
+    const auto place = [](double from, std::int64_t bin, std::int64_t i, std::int64_t grid, double size) {
+      return from + (static_cast<double>(bin) + (static_cast<double>(i) + 0.5) / static_cast<double>(grid)) * size;
+    };
+    return sample_at(place(region.y, bin_y, iy, region.grid_height, region.bin_height),
+                     place(region.x, bin_x, ix, region.grid_width, region.bin_width), height, width);
+  }
+
+  template <class T>
+  static double value_of(const RoiMethod& method, const Sample& sample, const T* plane) {
+    double value = method.max ? -INFINITY : 0;
+    for (int i = 0; i < 4; ++i) {
+      const double term = sample.weight[i] * static_cast<double>(static_cast<Compute<T>>(plane[sample.at[i]]));
+      // ONNX's maximum is over the weighted corners, not over the interpolated values.
+      value = method.max ? std::max(value, term) : value + term;
+    }
+    return value;
+  }
+
+  // All bins of all channels: channel by channel, whose part of a plane stays in the first cache.
+  template <class T>
+  static void run_roi(const RoiMethod& method, const Region& region, const Dims& dims, std::vector<Sample>& samples,
+                      const T* x, T* y) {
+    const std::int64_t channels = dims[1], height = dims[2], width = dims[3], bins = method.height * method.width;
+    const std::int64_t each = region.grid_height * region.grid_width;
+    samples.clear();
+    for (std::int64_t bin = 0; bin < bins; ++bin) {
+      for (std::int64_t i = 0; i < each; ++i) {
+        samples.push_back(sample_of(region, bin / method.width, bin % method.width, i / region.grid_width,
+                                    i % region.grid_width, height, width));
+      }
+    }
+    const double count = static_cast<double>(std::max<std::int64_t>(1, each));
+    for (std::int64_t c = 0; c < channels; ++c) {
+      const T* plane = x + c * height * width;
+      for (std::int64_t bin = 0; bin < bins; ++bin) {
+        double total = 0;
+        for (std::int64_t i = 0; i < each; ++i) {
+          const double value = value_of(method, samples[bin * each + i], plane);
+          total = method.max ? (i == 0 ? value : std::max(total, value)) : total + value;
+        }
+        y[c * bins + bin] = T(static_cast<Compute<T>>(method.max ? total : total / count));
+      }
+    }
+  }
+
+  // One bin of all channels.
   template <class T>
   static void run_bin(const RoiMethod& method, const Region& region, const Dims& dims, std::int64_t bin_y,
                       std::int64_t bin_x, const T* x, T* y) {
@@ -144,20 +202,8 @@ class RoiAlign final : public Operator {
       double total = 0;
       bool first = true;
       for (std::int64_t iy = 0; iy < region.grid_height; ++iy) {
-        const double at_y = region.y + (static_cast<double>(bin_y) +
-                                        (static_cast<double>(iy) + 0.5) / static_cast<double>(region.grid_height)) *
-                                           region.bin_height;
         for (std::int64_t ix = 0; ix < region.grid_width; ++ix) {
-          const double at_x = region.x + (static_cast<double>(bin_x) +
-                                          (static_cast<double>(ix) + 0.5) / static_cast<double>(region.grid_width)) *
-                                             region.bin_width;
-          const Sample sample = sample_at(at_y, at_x, height, width);
-          double value = method.max ? -INFINITY : 0;
-          for (int i = 0; i < 4; ++i) {
-            const double term = sample.weight[i] * static_cast<double>(static_cast<Compute<T>>(plane[sample.at[i]]));
-            // ONNX's maximum is over the weighted corners, not over the interpolated values.
-            value = method.max ? std::max(value, term) : value + term;
-          }
+          const double value = value_of(method, sample_of(region, bin_y, bin_x, iy, ix, height, width), plane);
           total = method.max ? (first ? value : std::max(total, value)) : total + value;
           first = false;
         }

@@ -106,15 +106,20 @@ class ScatterElements final : public Operator {
             copy_data(in[0], out[0], bytes, context);
             T* to = static_cast<T*>(out[0]);
             const T* updates = static_cast<const T*>(in[2]);
-            for (std::int64_t i = 0; i < count; ++i) {
-              const std::int64_t index = index_at(type, in[1], i);
-              std::int64_t at = (index < 0 ? index + dim : index) * strides[axis];
-              std::int64_t rest = i;
-              for (int d = static_cast<int>(dims.size()) - 1; d >= 0; --d) {
-                if (d != axis) at += rest % dims[d] * strides[d];
+            // Row by row of the indices: along one only the last dim's place changes, and the index.
+            const int last = static_cast<int>(dims.size()) - 1;
+            const std::int64_t size = dims[last], step = last == axis ? 0 : strides[last];
+            for (std::int64_t row = 0; row < count; row += size) {
+              std::int64_t base = 0, rest = row / size;
+              for (int d = last - 1; d >= 0; --d) {
+                if (d != axis) base += rest % dims[d] * strides[d];
                 rest /= dims[d];
               }
-              to[at] = combine(reduction, to[at], updates[i]);
+              for (std::int64_t i = 0; i < size; ++i) {
+                const std::int64_t index = index_at(type, in[1], row + i);
+                T& element = to[base + (index < 0 ? index + dim : index) * strides[axis] + i * step];
+                element = combine(reduction, element, updates[row + i]);
+              }
             }
             return {};
           });

@@ -1,4 +1,8 @@
 // Operators whose results are chosen by value: TopK, OneHot, Range, NonMaxSuppression, NonZero, Unique.
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
 #include "ops/op_testing.h"
 
 namespace convoy::ops {
@@ -34,6 +38,42 @@ TEST(Range, UpAndDown) {
   expect_op(node_of("Range"), range(DataType::f64, 0, 0.5, 0.2), {tensor(DataType::f64, {3}, {0, 0.2, 0.4})});
   expect_refused(node_of("Range"), range(DataType::f32, 1, 5, 0), "delta");
   expect_refused(node_of("Range"), range(DataType::f64, 0, 1e300, 1), "elements");
+}
+
+// As many kept boxes as are compared at a time, and more, beside a plain loop.
+TEST(NonMaxSuppression, ManyBoxes) {
+  constexpr int kBoxes = 400;
+  constexpr double kOverlap = 0.31;
+  std::vector<double> boxes, scores;
+  for (int i = 0; i < kBoxes; ++i) {
+    const double y = (i * 37) % 101, x = (i * 53) % 97, size = 6 + (i * 11) % 13;
+    boxes.insert(boxes.end(), {y, x, y + size, x + size});
+    scores.push_back((i * 7919) % 4001);
+  }
+  std::vector<int> order(kBoxes);
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater(), [&](int i) { return scores[i]; });
+  const auto iou = [&](int i, int j) {
+    const double* a = &boxes[i * 4];
+    const double* b = &boxes[j * 4];
+    const double h = std::min(a[2], b[2]) - std::max(a[0], b[0]), w = std::min(a[3], b[3]) - std::max(a[1], b[1]);
+    const double both = std::max(0.0, h) * std::max(0.0, w);
+    return both / ((a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - both);
+  };
+  std::vector<int> kept;
+  std::vector<double> rows;
+  for (const int i : order) {
+    if (std::ranges::any_of(kept, [&](int j) { return iou(i, j) > kOverlap; })) continue;
+    kept.push_back(i);
+    rows.insert(rows.end(), {0.0, 0.0, static_cast<double>(i)});
+  }
+  ASSERT_GT(kept.size(), 64u);
+  ASSERT_LT(kept.size(), 300u);
+  const std::int64_t count = static_cast<std::int64_t>(kept.size());
+  expect_op(
+      node_of("NonMaxSuppression"),
+      {floats({1, kBoxes, 4}, boxes), floats({1, 1, kBoxes}, scores), longs({1}, {1000}), floats({1}, {kOverlap})},
+      {longs({count, 3}, rows)});
 }
 
 TEST(NonMaxSuppression, DropsWhatOverlaps) {

@@ -61,6 +61,30 @@ TEST(Col2Im, SumsBlocks) {
                  "do not fit image");
 }
 
+// On a plane that rises evenly a bin's mean is its centre's value, by however many samples.
+TEST(RoiAlign, AnyNumberOfSamples) {
+  std::vector<double> plane, expected;
+  for (int c = 0; c < 2; ++c) {
+    for (int y = 0; y < 10; ++y) {
+      for (int x = 0; x < 12; ++x) plane.push_back((c + 1) * (10 * y + x));
+    }
+  }
+  for (int roi = 0; roi < 2; ++roi) {
+    for (int c = 0; c < 2; ++c) {
+      for (const double y : {1.0 + roi, 3.0 + roi}) {
+        for (const double x : {2.0, 4.0, 6.0}) expected.push_back((c + 1) * (10 * y + x));
+      }
+    }
+  }
+  const HostTensor rois = floats({2, 4}, {1.5, 0.5, 7.5, 4.5, 1.5, 1.5, 7.5, 5.5});
+  for (const std::int64_t samples : {1, 2, 40}) {
+    const std::map<std::string, Attribute> attributes{
+        {"output_height", std::int64_t{2}}, {"output_width", std::int64_t{3}}, {"sampling_ratio", samples}};
+    expect_op(node_of("RoiAlign", attributes, 16), {floats({1, 2, 10, 12}, plane), rois, longs({2}, {0, 0})},
+              {floats({2, 2, 2, 3}, expected)});
+  }
+}
+
 TEST(RoiAlign, AverageAndMaximum) {
   std::vector<double> values(16);
   for (int i = 0; i < 16; ++i) values[i] = i;
