@@ -144,8 +144,8 @@ void DynamicProgram::find_last_reads() {
   }
 }
 
-Result<std::vector<HostTensor>> DynamicProgram::run(std::span<const HostTensor* const> inputs, ThreadTeam& team,
-                                                    std::span<double> seconds) const {
+Result<std::vector<HostTensor>> DynamicProgram::run(std::span<const HostTensor* const> inputs,
+                                                    const DynamicContext& context, std::span<double> seconds) const {
   using Clock = std::chrono::steady_clock;
   std::vector<HostTensor> made(graph_.values.size());
   std::vector<const HostTensor*> values(graph_.values.size(), nullptr);
@@ -159,7 +159,7 @@ Result<std::vector<HostTensor>> DynamicProgram::run(std::span<const HostTensor* 
     const auto start = seconds.empty() ? Clock::time_point() : Clock::now();
     given.clear();
     for (const int value : unit.inputs) given.push_back(value == kAbsent ? nullptr : values[value]);
-    CONVOY_TRY(std::vector<HostTensor> outputs, unit.step->run(given, team));
+    CONVOY_TRY(std::vector<HostTensor> outputs, unit.step->run(given, context));
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const int value = unit.outputs[i];
       if (value == kAbsent) continue;

@@ -20,7 +20,7 @@ class DynamicProgram {
 
   // Outputs may share memory with inputs, with constants and with each other. `seconds`, where given: one a row, added
   // to. From several threads at once, each with a team of its own.
-  Result<std::vector<HostTensor>> run(std::span<const HostTensor* const> inputs, ThreadTeam& team,
+  Result<std::vector<HostTensor>> run(std::span<const HostTensor* const> inputs, const DynamicContext& context,
                                       std::span<double> seconds = {}) const;
 
   // For reports: operators that follow each other are one row.

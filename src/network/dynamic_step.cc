@@ -9,7 +9,6 @@
 
 #include "network/conv_node.h"
 #include "network/infer.h"
-#include "network/memory_plan.h"
 
 namespace convoy::network {
 namespace {
@@ -84,8 +83,9 @@ class OperatorStep final : public DynamicStep {
     for (const int input : value_inputs(node)) decides_[input] = constants_[input] == nullptr;
   }
 
-  Result<std::vector<HostTensor>> run(std::span<const HostTensor* const> inputs, ThreadTeam& team) override {
-    auto done = run_planned(inputs, team);
+  Result<std::vector<HostTensor>> run(std::span<const HostTensor* const> inputs,
+                                      const DynamicContext& context) override {
+    auto done = run_planned(inputs, context);
     return done.ok() ? std::move(done) : done.error().within(describe(node_));
   }
 
@@ -101,7 +101,8 @@ class OperatorStep final : public DynamicStep {
   // Values that are more than sizes and the like are others each time.
   static constexpr std::int64_t kMostDecidingBytes = 1024;
 
-  Result<std::vector<HostTensor>> run_planned(std::span<const HostTensor* const> inputs, ThreadTeam& team) {
+  Result<std::vector<HostTensor>> run_planned(std::span<const HostTensor* const> inputs,
+                                              const DynamicContext& context) {
     CONVOY_TRY(const std::shared_ptr<Planned> planned, planned_for(inputs));
     std::vector<HostTensor> outputs(node_.outputs.size());
     std::vector<const void*> in;
@@ -109,9 +110,7 @@ class OperatorStep final : public DynamicStep {
     for (const HostTensor* input : inputs) in.push_back(input == nullptr ? nullptr : input->data.get());
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (node_.outputs[i] != kAbsent) {
-        const TensorDesc& desc = planned->outputs[i];
-        CONVOY_CHECK(check_memory(fmt::format("output {} of dims {}", i, to_string(desc.dims)), desc.bytes()));
-        CONVOY_TRY(outputs[i], HostTensor::allocate(desc));
+        CONVOY_TRY(outputs[i], context.buffers.allocate(planned->outputs[i]));
       }
       out.push_back(outputs[i].data.get());
     }
@@ -120,7 +119,7 @@ class OperatorStep final : public DynamicStep {
     if (workspace_bytes > 0 && !workspace) {
       return Error{ErrorCode::out_of_memory, fmt::format("no memory for a workspace of {} bytes", workspace_bytes)};
     }
-    CONVOY_CHECK(planned->plan->execute(in, out, {team, workspace.get(), workspace_bytes}));
+    CONVOY_CHECK(planned->plan->execute(in, out, {context.team, workspace.get(), workspace_bytes}));
     return outputs;
   }
 
@@ -169,7 +168,7 @@ class SessionStep final : public DynamicStep {
     for (const Node& node : graph_.nodes) convolutions_ += conv_form(node) != nullptr;
   }
 
-  Result<std::vector<HostTensor>> run(std::span<const HostTensor* const> inputs, ThreadTeam&) override {
+  Result<std::vector<HostTensor>> run(std::span<const HostTensor* const> inputs, const DynamicContext&) override {
     CONVOY_TRY(const std::shared_ptr<Prepared> prepared, prepared_for(inputs));
     std::vector<HostTensor> given;
     for (std::size_t i = 0; i < inputs.size(); ++i) {

@@ -5,17 +5,25 @@
 #include <span>
 #include <vector>
 
+#include "network/buffers.h"
 #include "network/graph.h"
 #include "network/session.h"
 
 namespace convoy::network {
 
+// Whose threads and memory a run has.
+struct DynamicContext {
+  ThreadTeam& team;
+  Buffers& buffers;
+};
+
 class DynamicStep {
  public:
   virtual ~DynamicStep() = default;
   // A tensor (packed nchw) for each input and output; null, or without data, for those that are left out. From any
-  // number of threads at once, as far as `team` is each one's own.
-  virtual Result<std::vector<HostTensor>> run(std::span<const HostTensor* const> inputs, ThreadTeam& team) = 0;
+  // number of threads at once, as far as the team is each one's own.
+  virtual Result<std::vector<HostTensor>> run(std::span<const HostTensor* const> inputs,
+                                              const DynamicContext& context) = 0;
   virtual std::string implementation() const = 0;  // for reports
 };
 

@@ -11,7 +11,8 @@
 namespace convoy::network {
 namespace {
 
-// What gains from being prepared: weights are packed, and what follows is fused and stays in a layout of its choice.
+// What gains from being prepared: weights are packed, and what follows is fused and stays in a layout of its choice. A
+// composite is put in terms of operators there.
 bool is_seed(const Graph& graph, const Node& node) {
   if (!node.bodies.empty()) return false;
   if (conv_form(node) != nullptr || find_composite(node.desc.domain, node.desc.op) != nullptr) return true;

@@ -48,7 +48,7 @@ Result<std::vector<HostTensor>> Tail::run(std::span<const HostTensor> exports, T
                                           std::span<double> seconds) const {
   std::vector<const HostTensor*> given;
   for (const HostTensor& each : exports) given.push_back(&each);
-  CONVOY_TRY(std::vector<HostTensor> outputs, program_->run(given, team, seconds));
+  CONVOY_TRY(std::vector<HostTensor> outputs, program_->run(given, {team, *buffers_}, seconds));
   for (HostTensor& output : outputs) {
     if (output.data.use_count() == 1) continue;
     CONVOY_TRY(output, converted(output, output.desc));

@@ -32,6 +32,7 @@ class Tail {
   std::vector<int> exports_;
   std::vector<int> outputs_;
   std::unique_ptr<DynamicProgram> program_;
+  std::shared_ptr<Buffers> buffers_ = Buffers::make();
 };
 
 }  // namespace convoy::network

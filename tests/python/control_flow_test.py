@@ -10,7 +10,7 @@ import convoy
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
-HEAD = '<ir_version: 8, opset_import: ["" : 17, "mine" : 1]>\n'
+HEAD = '<ir_version: 8, opset_import: ["" : 17, "mine" : 1, "com.microsoft" : 1]>\n'
 # By name: the text of a model, as onnx.parser reads it, and the feeds.
 CASES = {}
 
@@ -172,6 +172,13 @@ m (float[2,3] x, bool c) => (float[2,3] y) {
   k = Exp(a)
   b = If(c)<then_branch = t () => (p) { p = mine.twice(k) }, else_branch = e () => (q) { q = Neg(a) }>
 }""", {"x": X, "c": flag(True)}, {"x": X, "c": flag(False)})
+case("operators that are put in terms of others", """
+m (float[N,4] x, bool c) => (float[M,4] y) {
+  h = If(c)<then_branch = t () => (float[M,4] a) { a = com.microsoft.FastGelu(x) },
+    else_branch = e () => (float[N,4] b) { b = com.microsoft.QuickGelu<alpha = 1.5>(x) }>
+  k = Constant<value = float[4] {1.0, 2.0, 3.0, 4.0}>()
+  y = com.microsoft.BiasGelu(h, k)
+}""", *({"x": reals(n, 4), "c": flag(c)} for n in (1, 3) for c in (True, False)))
 case("what data decides within", """
 m (float[N] x, bool c) => (float y, int64 k) {
   y, k = If(c)<
@@ -252,6 +259,29 @@ m (float[N,3] x, int64 n) => (float[M,3] y, float[K,3] rows) {
 }""".replace("    row = ReduceSum<keepdims = 0>(h, axis)\n    one = Unsqueeze(row, axis)\n    h2 = Concat<axis = 0>(h, one)\n    axis = Constant<value_ints = [0]>() }",
              "    axis = Constant<value_ints = [0]>()\n    row = ReduceMean<axes = [0], keepdims = 0>(h)\n    one = Unsqueeze(row, axis)\n    h2 = Concat<axis = 0>(h, one) }"),
      *({"x": reals(n, 3), "n": count(trips)} for n in (1, 4) for trips in (0, 1, 6, 90)))
+case("what is only appended to", """
+m (float[N,3] x, int64 n) => (float[M,3] y, float[N,K] wide, float[L,3] seen, float[T,P,3] last) {
+  yes = Constant<value = bool {1}>()
+  none = Constant<value = float[0,3] {}>()
+  column = Constant<value_ints = [0]>()
+  left = ReduceMax<axes = [1], keepdims = 1>(x)
+  y, wide, seen, kept, last = Loop(n, yes, none, left, x, x)<body = l (int64 i, bool go, float[A,3] h, float[N,B] g, float[C,3] s, float[P,3] o)
+    => (bool go2, float[A2,3] h2, float[N,B2] g2, float[C2,3] s2, float[P,3] o2, float[P,3] row) {
+    go2 = Identity(go)
+    f = Cast<to = 1>(i)
+    v = Mul(x, f)
+    h2 = Concat<axis = 0>(h, v)
+    m2 = ReduceMin<axes = [1], keepdims = 1>(v)
+    h0 = Identity(g)
+    g2 = Concat<axis = 1>(h0, m2)
+    s1 = Concat<axis = 0>(s, v)
+    s2 = Identity(s1)
+    size = Shape(s1)
+    big = Cast<to = 1>(size)
+    total = ReduceSum<keepdims = 0>(big)
+    o2 = Add(o, total)
+    row = Identity(o2) }>
+}""", *({"x": reals(n, 3), "n": count(trips)} for n in (1, 4) for trips in (1, 0, 6)))
 case("convolutions in a body", """
 m (float[1,4,6,6] x, int64 n) => (float[1,4,6,6] y, float[K,4] means) <float[4,4,3,3] w = {""" + ", ".join(f"{v / 4:.3f}" for v in reals(144)) + """}> {
   yes = Constant<value = bool {1}>()
