@@ -27,6 +27,15 @@ double largest_product(const ConvProblem& p) {
 
 double largest_sum(const ConvProblem& p) { return static_cast<double>(products_of_window(p)) * largest_product(p); }
 
+ExtremeBytes extreme_bytes(const ConvProblem& p) {
+  constexpr double room = 64;  // for numbers of a sign
+  const auto [x_low, x_high] = byte_limits(p.x.type);
+  const auto [w_low, w_high] = byte_limits(p.w.type);
+  const bool x_greatest = p.x_zero_given || p.x_zero_point < (x_low + x_high) / 2;
+  const bool positive = p.w_zero_given || w_high - p.w_zero_point >= room, negative = p.w_zero_point - w_low >= room;
+  return {x_greatest, x_greatest ? positive : !negative || p.w_zero_given};
+}
+
 std::optional<Refusal> refuse_sums_in_f32(const ConvProblem& p, std::string_view provider) {
   if (p.compute != DataType::s32 || p.y.type != DataType::s32) return std::nullopt;
   const auto refuse = [&](std::string_view what) {

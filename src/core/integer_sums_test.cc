@@ -24,6 +24,21 @@ TEST(IntegerSums, LargestOfAWindow) {
   EXPECT_EQ(largest_product(problem("fprop:x=s8,1x1x1:w=s8,1x1x1:y=s32,1x1x1:zp=given,given,0")), 255.0 * 255);
 }
 
+TEST(IntegerSums, AreLargestOfTheseBytes) {
+  const auto of = [](const std::string& x, const std::string& w, const std::string& zero_points) {
+    const ExtremeBytes extreme =
+        extreme_bytes(problem("fprop:x=" + x + ",1x1x1:w=" + w + ",1x1x1:y=s32,1x1x1" + zero_points));
+    return std::string(extreme.x_greatest ? "greatest " : "least ") + (extreme.w_greatest ? "greatest" : "least");
+  };
+  EXPECT_EQ(of("u8", "s8", ""), "greatest greatest");
+  EXPECT_EQ(of("u8", "s8", ":zp=200,0,0"), "least least");
+  EXPECT_EQ(of("u8", "u8", ":zp=200,0,0"), "least greatest");  // there are no negative weights
+  EXPECT_EQ(of("u8", "u8", ":zp=200,128,0"), "least least");
+  EXPECT_EQ(of("s8", "s8", ""), "least least");
+  EXPECT_EQ(of("s8", "s8", ":zp=given,0,0"), "greatest greatest");
+  EXPECT_EQ(of("s8", "s8", ":zp=0,given,0"), "least greatest");
+}
+
 TEST(IntegerSums, AreRefusedWhereF32MayNotHoldThem) {
   const auto of = [](int channels, const std::string& rest = "") {
     const std::string c = std::to_string(channels);

@@ -98,14 +98,14 @@ double extreme_byte(DataType type, bool greatest, Random& random) {
   return greatest ? high - inwards : low + inwards;
 }
 
-// x on the far side of its zero point; filters near the greatest and the least weights in turn, every other one of any
-// weights.
+// x near the greatest byte or the least; filters near `greatest` and near the other end in turn, and between them those
+// of any weights.
 void fill_with_extremes(const TensorDesc& desc, void* data, Random& random, bool filters, bool greatest) {
   for_each_offset(desc, [&](std::int64_t offset, bool padding, std::int64_t first) {
     double value = 0;
     if (!padding && filters && first % 2 == 1) value = integer_value(desc.type, random, Fill::normal);
     if (!padding && (!filters || first % 2 == 0)) {
-      value = extreme_byte(desc.type, filters ? first % 4 == 0 : greatest, random);
+      value = extreme_byte(desc.type, filters && first % 4 != 0 ? !greatest : greatest, random);
     }
     store_from_double(desc.type, data, offset, value);
   });
@@ -152,9 +152,9 @@ ConvData::ConvData(const ConvProblem& problem, std::uint64_t seed, Fill fill) : 
     GuardedBuffer buffer = buffer_for(desc);
     const bool extreme = fill == Fill::limits && problem.compute == DataType::s32;
     if (extreme && (&desc == &problem.x || &desc == &problem.w)) {
-      const auto [low, high] = byte_limits(desc.type);
-      const bool greatest = problem.x_zero_given || problem.x_zero_point < (low + high) / 2;
-      fill_with_extremes(desc, buffer.data(), own, &desc == &problem.w, greatest);
+      const ExtremeBytes ends = extreme_bytes(problem);
+      const bool filters = &desc == &problem.w;
+      fill_with_extremes(desc, buffer.data(), own, filters, filters ? ends.w_greatest : ends.x_greatest);
     } else {
       fill_tensor(desc, buffer.data(), own, fill);
     }

@@ -72,16 +72,11 @@ double extreme(std::pair<double, double> limits, bool greatest, double unit) {
   return greatest ? high - inwards : low + inwards;
 }
 
-bool x_is_great(const ConvProblem& p) {
-  const auto [low, high] = byte_limits(p.x.type);
-  return p.x_zero_given || p.x_zero_point < (low + high) / 2;
-}
-
 // What the sums of a window are like where filters are of any bytes: at most some times this.
 double usual_sum(const ConvProblem& p) {
   const auto [x_low, x_high] = byte_limits(p.x.type);
   const auto [w_low, w_high] = byte_limits(p.w.type);
-  const double x = (x_is_great(p) ? x_high : x_low) - p.x_zero_point;
+  const double x = (extreme_bytes(p).x_greatest ? x_high : x_low) - p.x_zero_point;
   const double w = (w_low + w_high) / 2 - p.w_zero_point, w_deviation = (w_high - w_low) / std::sqrt(12.0);
   const double terms = static_cast<double>(p.w.elements()) / static_cast<double>(p.w.dims[0]);
   return std::abs(x) * (terms * std::abs(w) + std::sqrt(terms) * w_deviation);
@@ -132,13 +127,14 @@ void fill_operand(const ConvProblem& problem, Operand operand, const TensorDesc&
   seed = mix(seed);
   using S32 = std::numeric_limits<std::int32_t>;
   const auto limits = type == DataType::s32 ? std::pair<double, double>{S32::min(), S32::max()} : byte_limits(type);
-  const bool x_great = x_is_great(problem), exact = is_exact(problem);
+  const ExtremeBytes ends = extreme_bytes(problem);
+  const bool exact = is_exact(problem);
   const std::int64_t count = storage.storage_elements(), step = std::max<std::int64_t>(problem.w.strides[0], 1);
   for (std::int64_t i = 0; i < count; ++i) {
     const double unit = uniform(seed, i);
     const std::int64_t filter = operand == Operand::w ? i / step % problem.w.dims[0] : 0;
     const bool far = operand == Operand::x || (operand == Operand::w && exact && filter % 2 == 0);
-    const bool great = operand == Operand::x ? x_great : filter % 4 == 0;
+    const bool great = operand == Operand::x ? ends.x_greatest : (filter % 4 == 0) == ends.w_greatest;
     store_from_double(type, data, i, far ? extreme(limits, great, unit) : whole(limits.first, limits.second, unit));
   }
   if (storage.elements() > 0) zero_channel_padding(storage, data);
