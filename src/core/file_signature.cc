@@ -78,7 +78,6 @@ std::string text_signature(std::string_view text) {
     return "a Caffe network (.prototxt): convert it to ONNX (caffe2onnx), with its weights";
   }
   if (text.starts_with("7767517")) return "a model of ncnn's: use the ONNX model that it was made from";
-  if (text.starts_with('{') || text.starts_with('[')) return "JSON text";
   return "";
 }
 

@@ -39,7 +39,7 @@ void put(DataType type, void* out, std::int64_t at, double value) {
 // a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N), with N the size, or one less where it is not periodic.
 class Window final : public Operator {
  public:
-  explicit Window(std::array<double, 3> factors) : factors_(factors) {}
+  constexpr explicit Window(std::array<double, 3> factors) : factors_(factors) {}
 
   std::vector<int> shape_inputs(const NodeDesc&) const override { return {0}; }
 
@@ -144,8 +144,8 @@ class MelWeightMatrix final : public Operator {
 };
 
 constexpr double kHamming = 25.0 / 46.0;
-const Window hann({0.5, 0.5, 0}), hamming({kHamming, 1 - kHamming, 0}), blackman({0.42, 0.5, 0.08});
-const MelWeightMatrix mel_weight_matrix;
+constexpr Window hann({0.5, 0.5, 0}), hamming({kHamming, 1 - kHamming, 0}), blackman({0.42, 0.5, 0.08});
+constexpr MelWeightMatrix mel_weight_matrix;
 
 }  // namespace
 

@@ -220,7 +220,7 @@ std::int64_t product(const Dims& dims, int from, int to) {
 // And RMSNormalization, which has neither bias nor statistics.
 class LayerNormalization final : public Operator {
  public:
-  explicit LayerNormalization(bool about_zero) : about_zero_(about_zero) {}
+  constexpr explicit LayerNormalization(bool about_zero) : about_zero_(about_zero) {}
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 2, about_zero_ ? 2 : 3, about_zero_ ? 1 : 3));
@@ -468,7 +468,7 @@ class InstanceNormalization final : public Operator {
   }
 };
 
-const LayerNormalization op_LayerNormalization(false), op_RMSNormalization(true);
+constexpr LayerNormalization op_LayerNormalization(false), op_RMSNormalization(true);
 const GroupNormalization op_GroupNormalization;
 const InstanceNormalization op_InstanceNormalization;
 

@@ -403,14 +403,16 @@ TEST_F(OnDevice, AShortageOfMemoryNamesWhatWouldFit) {
 
 // Last: the fake driver, like a real one, takes no more calls of this process afterwards.
 TEST_F(OnDevice, ZDeviceLostWhileTuningKeepsWhatWasMeasured) {
-  FakeEngine fatal("fake.fatal", on_gpu({.predicted = 3e-4, .launch = [](const ExecContext& context) {
-                                           CUlaunchConfig config{};
-                                           config.gridDimX = config.blockDimX = 1;
-                                           config.hStream = static_cast<CUstream>(context.stream());
-                                           (*cuda::driver())->LaunchKernelEx(&config, nullptr, nullptr, nullptr);
-                                           return Result<void>();
-                                         }}));
-  FakeEngine late("fake.late", on_gpu({.predicted = 4e-4}));
+  const auto crash = [](const ExecContext& context) {
+    CUlaunchConfig config{};
+    config.gridDimX = config.blockDimX = 1;
+    config.hStream = static_cast<CUstream>(context.stream());
+    (*cuda::driver())->LaunchKernelEx(&config, nullptr, nullptr, nullptr);
+    return Result<void>();
+  };
+  // Plans are taken in the order in which they are ready.
+  FakeEngine fatal("fake.fatal", on_gpu({.predicted = 3e-4, .launch = crash, .plan_seconds = 0.05}));
+  FakeEngine late("fake.late", on_gpu({.predicted = 4e-4, .plan_seconds = 0.1}));
   const auto selection = choose({&quick_, &fatal, &late});
   ASSERT_TRUE(selection.ok()) << selection.error().message;
   EXPECT_EQ(selection->candidate.engine, "fake.quick");

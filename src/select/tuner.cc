@@ -36,9 +36,9 @@ struct Effort {
   double hopeless;  // so many times slower than the best is out after its first time
   TimingOptions timing;
 };
-const Effort thorough = {hopeless, {}};
+Effort thorough() { return {hopeless, {}}; }
 // Everything has been warm since its first time, and a GPU's sample is a median itself.
-const Effort quick = {1.25, {.warm_ups = 0, .min_samples = 3, .max_samples = 3}};
+Effort quick() { return {1.25, {.warm_ups = 0, .min_samples = 3, .max_samples = 3}}; }
 
 std::int64_t oracle_terms(const SelectionOptions& options, int threads) {
   const std::int64_t most = VerifyOptions{}.full_terms;
@@ -545,14 +545,14 @@ class Tuner {
 Result<Selection> choose_by_measuring(const ConvProblem& problem, std::span<const Candidate> ranked, std::size_t wanted,
                                       std::span<const Engine* const> engines, const SelectionOptions& options,
                                       const PlanRequest& request, const SelectionProgress& progress) {
-  return Tuner(problem, ranked, wanted, engines, options, request, progress, thorough).run();
+  return Tuner(problem, ranked, wanted, engines, options, request, progress, thorough()).run();
 }
 
 Result<Selection> measure_offered(const ConvProblem& problem, std::span<const Candidate> candidates,
                                   std::span<const Engine* const> engines, const SelectionOptions& options,
                                   const PlanRequest& request, Planner::Batch* planned,
                                   const SelectionProgress& progress) {
-  return Tuner(problem, candidates, candidates.size(), engines, options, request, progress, quick, planned).run();
+  return Tuner(problem, candidates, candidates.size(), engines, options, request, progress, quick(), planned).run();
 }
 
 }  // namespace convoy::selection

@@ -4,6 +4,8 @@
 #include <array>
 #include <numeric>
 
+#include "core/empty.h"
+
 namespace convoy::testing {
 namespace {
 
@@ -527,6 +529,7 @@ std::optional<ConvProblem> random_problem_for(Random& random, const Engine& engi
     for (int repair = 0; repair < repairs && attempt < attempts; ++repair) {
       ++attempt;
       ConvProblem problem = drawer.build(recipe);
+      if (takes_empty(engine) && !engine.info().oracle) problem.x.dims[0] = problem.y.dims[0] = 0;
       ++acceptance.tried;
       const std::optional<Refusal> refusal = refuse(engine, problem, request);
       if (!refusal) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <thread>
 
@@ -15,6 +16,7 @@
 #include "engines/onednn/known.h"
 #include "engines/onednn/request.h"
 #include "engines/onednn/survey.h"
+#include "engines/reference/reference.h"
 #include "support/engine_property.h"
 
 namespace convoy::onednn {
@@ -318,7 +320,19 @@ TEST(OneDnn, ShortRowsAreReadBeyondTheirEnd) {
     EXPECT_EQ(
         reason(name, print(test.problem)),
         "stride=1x3: oneDNN's wgrad in bf16 reads unset memory where rows of x are shorter, here 2: wrong results");
-    EXPECT_NE(run(test).failure, "") << name;
+    // NaN there is taken for an infinite gradient's beside padding and mended; what else is in the workspace is not.
+    const auto plan = test.engine->plan(test.problem, {KnobValue{"layout", "given"}}, {1, cpu_features()});
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    const testing::ConvData data(test.problem, 1, testing::Fill::normal);
+    const std::size_t size = (*plan)->workspace_bytes();
+    const std::shared_ptr<std::byte> workspace = allocate_aligned(std::max<std::size_t>(size, 64));
+    std::memset(workspace.get(), 0x3f, size);  // bf16 0.75
+    testing::GuardedBuffer out = data.make_out();
+    ConvArgs args = data.args();
+    args.out = out.data();
+    const auto team = make_cpu_team(1);
+    ASSERT_TRUE((*plan)->execute(args, {*team, workspace.get(), size}).ok());
+    EXPECT_FALSE(verify_with_reference(test.problem, data.args(), out.data(), {}, *team).ok()) << name;
   }
 }
 

@@ -109,7 +109,7 @@ std::optional<HostTensor> onednn_result(const ConvProblem& p, const ConvArgs& ar
     dnnl::memory::desc bias_desc;
     dnnl::memory bias;
     if (p.epilogue.bias) {
-      bias_desc = dnnl::memory::desc({p.out_channels()}, type_of(p.compute), dnnl::memory::format_tag::a);
+      bias_desc = dnnl::memory::desc({p.out_channels()}, type_of(p.bias_type()), dnnl::memory::format_tag::a);
       bias = dnnl::memory(bias_desc, cpu(), const_cast<void*>(args.bias));
     }
     const bool training = p.pass != Pass::fprop;
