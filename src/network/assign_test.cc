@@ -187,7 +187,7 @@ TEST(Assignment, WhatAConvolutionReadsBesides) {
       ASSERT_TRUE(session.ok()) << session.error().message;
       const auto outputs = (*session)->run(inputs);
       ASSERT_TRUE(outputs.ok()) << outputs.error().message;
-      expect_right(b.graph, Prepared{*outputs, {}, {}});
+      expect_right(b.graph, PreparedRun{*outputs, {}, {}});
     }
   }
 }

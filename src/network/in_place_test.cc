@@ -30,7 +30,7 @@ int in_place(const Graph& graph, const std::string& how = "uniform:nchw") {
   const auto expected = prepared(graph, obeys);
   EXPECT_TRUE(ran.ok() && expected.ok()) << (ran.ok() ? expected : ran).error().message << plan;
   if (!ran.ok() || !expected.ok()) return -1;
-  const auto copies = [](const Prepared& of) {
+  const auto copies = [](const PreparedRun& of) {
     return std::ranges::count_if(of.steps, [](const NetworkStep& step) {
       return step.implementation == "ops.concat" || step.implementation == "ops.split";
     });

@@ -12,12 +12,12 @@ using Ints = std::vector<std::int64_t>;
 int to_channels_last(GraphBuilder& b, int x) { return b.node("Transpose", {x}, {{"perm", Ints{0, 2, 3, 1}}}); }
 int from_channels_last(GraphBuilder& b, int x) { return b.node("Transpose", {x}, {{"perm", Ints{0, 3, 1, 2}}}); }
 
-Result<Prepared> prepared(const Graph& graph, const NetworkOptions& options) {
+Result<PreparedRun> prepared(const Graph& graph, const NetworkOptions& options) {
   CONVOY_TRY(const auto session, prepare_graph(graph, {.options = options}));
   CONVOY_TRY(auto outputs, session->run(inputs_for(graph)));
-  return Prepared{std::move(outputs), session->steps(), session->remarks()};
+  return PreparedRun{std::move(outputs), session->steps(), session->remarks()};
 }
-void expect_right(const Graph& graph, const Prepared& ran) {
+void expect_right(const Graph& graph, const PreparedRun& ran) {
   NetworkOptions oracle = test_options();
   oracle.selection.filter.engines = "reference";
   oracle.how = "uniform:nchw";

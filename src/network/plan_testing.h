@@ -8,14 +8,14 @@
 
 namespace convoy::network {
 
-struct Prepared {
+struct PreparedRun {
   std::vector<HostTensor> outputs;
   std::vector<NetworkStep> steps;
   std::vector<std::string> remarks;
 };
-Result<Prepared> prepared(const Graph& graph, const NetworkOptions& options);
+Result<PreparedRun> prepared(const Graph& graph, const NetworkOptions& options);
 // As the reference engine in nchw.
-void expect_right(const Graph& graph, const Prepared& ran);
+void expect_right(const Graph& graph, const PreparedRun& ran);
 
 // As in ConvNeXt: channels last between two convolutions, with the first one's result read behind them as well.
 Graph channels_last_block();

@@ -16,7 +16,7 @@ std::string on_all_threads(std::string text) {
   return text;
 }
 
-bool same_bits(const Prepared& a, const Prepared& b) {
+bool same_bits(const PreparedRun& a, const PreparedRun& b) {
   return std::memcmp(a.outputs[0].data.get(), b.outputs[0].data.get(),
                      static_cast<std::size_t>(a.outputs[0].desc.bytes())) == 0;
 }
