@@ -63,6 +63,9 @@ class _Strict:
     _entries: Dict[str, str]
     _defaults: Dict[str, Any] = {}
 
+    def __getattr__(self, name: str) -> Any:  # for what __init__ does not find in its place, and for type checkers
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
     def __init__(self) -> None:
         object.__setattr__(self, "_entries", {})
         for name, value in self._defaults.items():

@@ -245,11 +245,12 @@ class Network:
         """What the model's file says of itself."""
         told = _c.sized(_c.ModelInfo)
         _c.call(_c.library.convoy_network_info, self._handle, byref(told))
-        keys, values = told.metadata_keys[: told.metadata], told.metadata_values[: told.metadata]
-        texts = [text.decode(errors="replace") for text in (told.producer_name, told.producer_version, told.domain,
-                                                            told.description, told.graph_name, told.graph_description)]
-        return ModelInfo(*texts, told.version, {key.decode(errors="replace"): value.decode(errors="replace")
-                                                for key, value in zip(keys, values)})
+        keys, values = (texts[: told.metadata] for texts in (told.metadata_keys, told.metadata_values))
+        metadata = {key.decode(errors="replace"): value.decode(errors="replace") for key, value in zip(keys, values)}
+        producer, producer_version, domain, description, graph, graph_description = (
+            text.decode(errors="replace") for text in (told.producer_name, told.producer_version, told.domain, told.description,
+                                                       told.graph_name, told.graph_description))
+        return ModelInfo(producer, producer_version, domain, description, graph, graph_description, told.version, metadata)
 
     def __repr__(self) -> str:
         given = ", ".join(f"{value.name}: {value.type} {_declared(value)}" for value in self.inputs)

@@ -12,6 +12,7 @@ from convoy._errors import InvalidArgument, Unsupported, WrongType
 if TYPE_CHECKING:
     from convoy._inference_session import InferenceSession, RunOptions
 
+Array = numpy.ndarray  # OrtValue has a method of the name numpy
 # onnx.TensorProto.DataType's numbers.
 _BY_NUMBER = {1: "f32", 2: "u8", 3: "s8", 4: "u16", 5: "s16", 6: "s32", 7: "s64", 9: "bool", 10: "f16", 11: "f64", 12: "u32",
               13: "u64", 16: "bf16"}
@@ -29,7 +30,8 @@ def _dtype(element_type: Any) -> "numpy.dtype[Any]":
         if element_type not in _BY_NUMBER:
             raise WrongType(f"element_type={element_type} is none of ONNX's types that arrays have")
         return numpy_type(_BY_NUMBER[element_type])
-    return numpy.dtype(element_type)
+    found: "numpy.dtype[Any]" = numpy.dtype(element_type)
+    return found
 
 
 class OrtValue:
@@ -51,10 +53,10 @@ class OrtValue:
         _on_processor("ortvalue_from_shape_and_type", device_type, device_id)
         return OrtValue(numpy.empty(tuple(shape), _dtype(element_type)))
 
-    def numpy(self) -> numpy.ndarray:
+    def numpy(self) -> Array:
         return self._array
 
-    def __array__(self, *arguments: Any, **keywords: Any) -> numpy.ndarray:
+    def __array__(self, *arguments: Any, **keywords: Any) -> Array:
         return numpy.asarray(self._array, *arguments, **keywords)
 
     def __dlpack__(self, **keywords: Any) -> Any:
@@ -64,7 +66,7 @@ class OrtValue:
         kind, ordinal = self._array.__dlpack_device__()
         return int(kind), int(ordinal)
 
-    def update_inplace(self, array: numpy.ndarray) -> None:
+    def update_inplace(self, array: Array) -> None:
         numpy.copyto(self._array, array, casting="no")
 
     def shape(self) -> List[int]:
@@ -104,7 +106,9 @@ def _at(argument: str, pointer: int, shape: Sequence[int], element_type: Any) ->
     if not pointer:
         raise InvalidArgument(f"{argument}: buffer_ptr is null")
     size = int(numpy.prod(tuple(shape), dtype=numpy.int64)) * dtype.itemsize
-    return numpy.frombuffer((ctypes.c_char * size).from_address(int(pointer)), dtype).reshape(tuple(shape))
+    memory: Any = (ctypes.c_char * size).from_address(int(pointer))
+    found: Array = numpy.frombuffer(memory, dtype).reshape(tuple(shape))
+    return found
 
 
 class IOBinding:

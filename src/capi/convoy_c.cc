@@ -34,7 +34,8 @@ using namespace convoy::capi;
 // Of all engines, so that a rule's engine of the other kind of device is told from one that does not exist.
 Result<void> choose(const convoy_problem* problem, const Chooser& chooser, convoy_choice** choice) {
   const PlanRequest& request = chooser.place.request;
-  CONVOY_TRY(Selection selection, select(problem->problem, all_engines(), chooser.options, request, {}, chooser.progress));
+  CONVOY_TRY(Selection selection,
+             select(problem->problem, all_engines(), chooser.options, request, {}, chooser.progress));
   auto made = std::make_unique<convoy_choice>();
   made->candidate = print(selection.candidate);
   made->reason = selection.reason();

@@ -9,7 +9,7 @@ SCRIPT = """
 import IMPORTED as ort
 
 options = ort.SessionOptions()
-options.intra_op_num_threads = 1
+options.intra_op_num_threads = 2  # run_async of onnxruntime's needs more than one
 options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
 options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
 options.log_severity_level = 3
@@ -26,7 +26,8 @@ results["initializers"] = session.get_overridable_initializers()
 results["providers"] = session.get_providers()
 results["threads"] = session.get_session_options().intra_op_num_threads
 meta = session.get_modelmeta()
-results["model"] = (meta.producer_name, meta.graph_name, meta.domain, meta.description, meta.graph_description, meta.version,
+results["model"] = (meta.producer_name, meta.graph_name, meta.domain, meta.description, meta.graph_description,
+                    meta.version % (2**63 - 1),  # which onnxruntime has where the file says nothing
                     dict(meta.custom_metadata_map))
 name, out = session.get_inputs()[0].name, session.get_outputs()[0].name
 

@@ -13,7 +13,7 @@ TEXTS = [f"fprop:x=f32,1x{channels}x10x10:w=f32,8x{channels}x3x3" for channels i
 
 def test_problems_are_tuned_here(tmp_path):
     database = tmp_path / "tuning.db"
-    depthwise_only = "fprop:x=f64,1x4x10x10:w=f64,8x4x3x3"
+    depthwise_only = "fprop:x=f8_e4m3,1x4x10x10:w=f8_e4m3,8x4x3x3"
     done = convoy.tune([TEXTS[0], depthwise_only, TEXTS[0]], engines="cpu.*", database=database, threads=1, budget=20)
     assert [one.error is None for one in done] == [True, False, True]
     assert done[0] is done[2] and done[0].seconds > 0 and done[0].worker == "here"
