@@ -1,12 +1,12 @@
 """Arrays of ml_dtypes' types of few bits into a network and out of it."""
 import numpy
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
 import convoy
 
-ml_dtypes = pytest.importorskip("ml_dtypes")
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
+TensorProto, helper = onnx.TensorProto, onnx.helper
 
 
 @pytest.mark.parametrize("kind, values", [("int4", [-8, -3, 0, 2, 7]), ("uint4", [0, 3, 8, 15, 1]), ("int2", [-2, -1, 0, 1, 1]),
