@@ -298,10 +298,10 @@ class WinogradPlan final : public PackedPlan {
     product.m_tile = vectors * s.lanes;
     const Real* const weights = run.packed + group * group_weights(s);
     const Real* const panels = weights + s.points * s.reduction * s.lanes * first;
-    for (std::int64_t point = 0; point < s.points; ++point) {
-      product.v = v + point * v_point(s, blocking_);
-      for (std::int64_t panel = 0; panel < vectors; panel += 2) {
-        product.panel_vectors = panel + 1 < vectors ? 2 : 1;
+    for (std::int64_t panel = 0; panel < vectors; panel += 2) {
+      product.panel_vectors = panel + 1 < vectors ? 2 : 1;
+      for (std::int64_t point = 0; point < s.points; ++point) {
+        product.v = v + point * v_point(s, blocking_);
         product.m = m + point * m_point(s, blocking_) + panel * s.lanes;
         product.u = panels + s.reduction * s.lanes * (s.points * panel + point * product.panel_vectors);
         kernels_.product(&product);
