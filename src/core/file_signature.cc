@@ -6,7 +6,7 @@
 namespace convoy {
 namespace {
 
-using std::string_view_literals::operator""sv;
+using namespace std::string_view_literals;
 
 constexpr std::string_view kExportPyTorch = "export the model to ONNX (torch.onnx.export)";
 
