@@ -3,6 +3,7 @@
 
 #include "convoy/convolution.h"
 #include "convoy/cpu.h"
+#include "convoy/cxx20.h"
 #include "convoy/data_type.h"
 #include "convoy/device.h"
 #include "convoy/engine.h"

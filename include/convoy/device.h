@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "convoy/cxx20.h"
+
 namespace convoy {
 
 enum class DeviceKind : std::uint8_t { cpu, cuda };

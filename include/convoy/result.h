@@ -6,6 +6,8 @@
 #include <utility>
 #include <variant>
 
+#include "convoy/cxx20.h"
+
 namespace convoy {
 
 // What kind of thing went wrong. The command maps these to its exit codes.
