@@ -277,7 +277,7 @@ def convnext_tiny():
 
 
 def yolo_tiny():
-    """yolo_tiny, a small detector of the YOLO kind as the zoo has it (src/network/zoo/yolo.cc), 640x640."""
+    """yolo_tiny, a small detector of the YOLO kind as the zoo has it (src/network/graph/zoo/yolo.cc), 640x640."""
     net = Net(3, (640, 640))
 
     def csp(name, out, blocks):

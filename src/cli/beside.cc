@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "network/side_by_side.h"
+#include "network/tune/side_by_side.h"
 
 namespace convoy::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/program.h"
-#include "network/side_by_side.h"
+#include "network/tune/side_by_side.h"
 #include "select/measure/statistics.h"
 
 namespace convoy::cli {

@@ -20,7 +20,7 @@
 #include "io/npy.h"
 #include "io/picture_input.h"
 #include "io/volume_input.h"
-#include "network/onnx/tensor_proto.h"
+#include "network/graph/onnx/tensor_proto.h"
 
 namespace convoy::cli {
 namespace {

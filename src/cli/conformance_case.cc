@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "io/file.h"
-#include "network/onnx/tensor_proto.h"
+#include "network/graph/onnx/tensor_proto.h"
 
 namespace convoy::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include "cli/input_files.h"
 #include "core/text.h"
 #include "io/npy.h"
-#include "network/onnx/tensor_proto.h"
+#include "network/graph/onnx/tensor_proto.h"
 #include "select/measure/problem_data.h"
 
 namespace convoy::cli {

@@ -14,7 +14,7 @@
 #include "core/text.h"
 #include "io/file.h"
 #include "network/assign/plan_file.h"
-#include "network/side_by_side.h"
+#include "network/tune/side_by_side.h"
 #include "report/format.h"
 #include "select/explain.h"
 

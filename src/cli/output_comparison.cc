@@ -13,7 +13,7 @@
 #include "cli/target.h"
 #include "io/file.h"
 #include "io/npy.h"
-#include "network/onnx/tensor_proto.h"
+#include "network/graph/onnx/tensor_proto.h"
 #include "report/format.h"
 #include "report/table.h"
 

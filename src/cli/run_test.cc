@@ -8,7 +8,7 @@
 #include "cli/command_test.h"
 #include "io/npy.h"
 #include "io/picture_input.h"
-#include "network/testing_models.h"
+#include "network/testing/models.h"
 
 namespace convoy::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include "convoy/network_plan.h"
 #include "fuzz/fuzz.h"
 #include "network/assign/plan_file.h"
-#include "network/pass.h"
+#include "network/graph/pass.h"
 
 namespace convoy::fuzz {
 namespace {

@@ -23,7 +23,7 @@ mkdir -p "$folder/built/src"
 expect 1 'nothing built' "$folder/built"
 library core 'int f() { return 1; }'
 expect 0 'no globals' "$folder/built"
-for path in engines/cudnn engines/cuda/layout device/cuda engines/cost select/tunedb capi ops network network/zoo io report cli; do
+for path in engines/cudnn engines/cuda/layout device/cuda engines/cost select/tunedb capi ops network network/graph/zoo io report cli; do
   library $path "$global"
   expect 1 "a global in $path" "$folder/built"
   rm -r "$folder/built/src/$path"

@@ -12,9 +12,9 @@
 #include <nlohmann/json.hpp>
 
 #include "convoy/network.h"
-#include "network/onnx/import.h"
-#include "network/onnx/tensor_proto.h"
-#include "network/session.h"
+#include "network/graph/onnx/import.h"
+#include "network/graph/onnx/tensor_proto.h"
+#include "network/prepare/session.h"
 #include "select/measure/problem_data.h"
 #include "verdicts/observer.h"
 

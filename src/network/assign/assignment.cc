@@ -9,8 +9,8 @@
 #include "convert/convert.h"
 #include "network/assign/in_place.h"
 #include "network/assign/threads.h"
-#include "network/conv_node.h"
-#include "network/infer.h"
+#include "network/graph/conv_node.h"
+#include "network/graph/infer.h"
 #include "ops/blocks.h"
 #include "ops/problem.h"
 

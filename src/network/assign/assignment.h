@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "network/cost/selector.h"
 #include "network/cost/step_problem.h"
-#include "network/graph.h"
-#include "network/selector.h"
+#include "network/graph/graph.h"
 
 namespace convoy::network {
 

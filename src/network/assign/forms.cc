@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "network/assign/sides.h"
-#include "network/unfuse.h"
+#include "network/graph/unfuse.h"
 
 namespace convoy::network {
 

@@ -15,8 +15,8 @@
 #include "network/assign/off_predictions.h"
 #include "network/assign/sides.h"
 #include "network/assign/threads.h"
-#include "network/conv_node.h"
-#include "network/infer.h"
+#include "network/graph/conv_node.h"
+#include "network/graph/infer.h"
 #include "solver/budgets.h"
 #include "solver/solver.h"
 

@@ -5,8 +5,8 @@
 
 #include "convert/convert.h"
 #include "network/assign/sides.h"
-#include "network/conv_node.h"
-#include "network/infer.h"
+#include "network/graph/conv_node.h"
+#include "network/graph/infer.h"
 
 namespace convoy::network {
 namespace {

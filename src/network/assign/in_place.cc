@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "network/infer.h"
+#include "network/graph/infer.h"
 
 namespace convoy::network {
 namespace {

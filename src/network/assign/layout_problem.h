@@ -8,7 +8,7 @@
 
 #include "network/assign/assignment.h"
 #include "network/assign/sides.h"
-#include "network/selector.h"
+#include "network/cost/selector.h"
 #include "solver/problem.h"
 
 namespace convoy::network {

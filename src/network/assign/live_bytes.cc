@@ -4,8 +4,8 @@
 #include <set>
 
 #include "convert/convert.h"
-#include "network/infer.h"
-#include "network/memory_plan.h"
+#include "network/assign/memory_plan.h"
+#include "network/graph/infer.h"
 
 namespace convoy::network {
 namespace {

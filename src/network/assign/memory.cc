@@ -10,8 +10,8 @@
 #include <numeric>
 
 #include "network/assign/live_bytes.h"
-#include "network/lower.h"
-#include "network/memory_plan.h"
+#include "network/assign/memory_plan.h"
+#include "network/run/lower.h"
 #include "solver/budgets.h"
 #include "solver/lp.h"
 

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "network/assign/sides.h"
-#include "network/infer.h"
+#include "network/graph/infer.h"
 
 namespace convoy::network {
 namespace {

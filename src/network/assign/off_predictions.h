@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "network/selector.h"
+#include "network/cost/selector.h"
 
 namespace convoy::network {
 

@@ -14,8 +14,8 @@
 #include "core/text.h"
 #include "network/assign/in_place.h"
 #include "network/assign/sides.h"
-#include "network/conv_node.h"
-#include "network/infer.h"
+#include "network/graph/conv_node.h"
+#include "network/graph/infer.h"
 #include "select/former_knobs.h"
 #include "select/names.h"
 

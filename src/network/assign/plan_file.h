@@ -35,7 +35,8 @@ struct PlanFile {
 // Errors name the line and what is wrong in it.
 Result<PlanFile> parse_plan(std::string_view text);
 
-// By node of a graph whose passes have run: how many of its last fusions a plan has lines without (network/unfuse.h).
+// By node of a graph whose passes have run: how many of its last fusions a plan has lines without
+// (network/graph/unfuse.h).
 std::vector<int> unfused_by(const PlanFile& plan, const Graph& graph);
 
 // What preparing this graph with these options would have in the header, if the whole batch is run at once.

@@ -25,8 +25,8 @@ std::vector<NodeTypes> node_types(const Graph& graph, Selector& selector, std::v
 // What a rule decides, by node.
 struct Forms {
   std::vector<Sides> sides;
-  // How many of a convolution's last fusions are undone (network/unfuse.h): what it no longer takes over are nodes
-  // then, which read and write what it wrote.
+  // How many of a convolution's last fusions are undone (network/graph/unfuse.h): what it no longer takes over are
+  // nodes then, which read and write what it wrote.
   std::vector<int> unfused;
   // Where the rule chooses convolutions' candidates, too, since these decide what memory weights take; empty: it
   // doesn't.

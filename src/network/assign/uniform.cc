@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "network/assign/sides.h"
-#include "network/conv_node.h"
+#include "network/graph/conv_node.h"
 
 namespace convoy::network {
 namespace {

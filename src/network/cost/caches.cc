@@ -4,7 +4,7 @@
 #include <numeric>
 #include <vector>
 
-#include "network/infer.h"
+#include "network/graph/infer.h"
 
 namespace convoy::network {
 

@@ -3,7 +3,7 @@
 
 #include "convoy/cpu.h"
 #include "convoy/selection_options.h"
-#include "network/graph.h"
+#include "network/graph/graph.h"
 
 namespace convoy::network {
 

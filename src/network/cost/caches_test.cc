@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "network/testing.h"
+#include "network/testing/graphs.h"
 
 namespace convoy::network {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "network/assign/sides.h"
 #include "network/cost/measure_step.h"
-#include "network/testing.h"
+#include "network/testing/graphs.h"
 #include "select/rounds.h"
 #include "select/step_measurement.h"
 

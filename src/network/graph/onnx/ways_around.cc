@@ -1,0 +1,37 @@
+#include "network/graph/onnx/ways_around.h"
+
+#include <algorithm>
+#include <span>
+
+namespace convoy::onnx_io {
+namespace {
+
+constexpr std::string_view kScan[] = {"Scan"};
+constexpr std::string_view kSequences[] = {"SequenceAt",    "SequenceConstruct", "SequenceEmpty",
+                                           "SequenceErase", "SequenceInsert",    "SequenceLength",
+                                           "SequenceMap",   "SplitToSequence",   "ConcatFromSequence"};
+constexpr std::string_view kOptionals[] = {"Optional", "OptionalGetElement", "OptionalHasElement"};
+constexpr std::string_view kRandom[] = {"Bernoulli",        "Multinomial",   "RandomNormal",
+                                        "RandomNormalLike", "RandomUniform", "RandomUniformLike"};
+
+struct Way {
+  std::span<const std::string_view> operators;
+  std::string_view text;
+};
+constexpr Way kWays[] = {
+    {kScan, "write the steps out with a fixed number of them, or export recurrent layers as LSTM, GRU or RNN"},
+    {kSequences, "keep tensors in place of the list: Concat and Split, or torch.cat and torch.stack before the export"},
+    {kOptionals, "export the graph for the case that is run: with the value, or without it"},
+    {kRandom, "make the numbers outside and give them as a graph input in place of the node's output"},
+};
+
+}  // namespace
+
+std::string_view way_around(std::string_view op) {
+  for (const Way& way : kWays) {
+    if (std::ranges::find(way.operators, op) != way.operators.end()) return way.text;
+  }
+  return {};
+}
+
+}  // namespace convoy::onnx_io

@@ -1,0 +1,199 @@
+// If and Loop whose conditions are known once sizes are: the branch that is taken, and the body once for each trip,
+// take the node's place. What depends on data is decided when it runs (network/run/control_step.h).
+#include <algorithm>
+
+#include "network/graph/pass.h"
+#include "network/graph/splice.h"
+
+namespace convoy::network {
+namespace {
+
+// A Loop of more trips, or whose trips have more nodes together, stays one.
+constexpr std::int64_t kMostTrips = 1024;
+constexpr std::size_t kMostNodes = 4096;
+constexpr int kMostTripsTogether = 1 << 14;  // of all Loops: nested ones multiply
+
+std::optional<bool> known_condition(const Graph& graph, int value) {
+  const auto number = scalar_constant(graph, value);
+  return number ? std::optional(*number != 0) : std::nullopt;
+}
+
+// What is known of the values that a trip is given.
+void tell(const Graph& from, int value, Graph& body, int input) {
+  if (value == kAbsent) return;
+  body.values[input].known = from.values[value].known;
+  body.values[input].desc = from.values[value].desc;
+  body.values[input].constant = from.values[value].constant;
+}
+
+Result<void> give(Graph& body, std::size_t input, DataType type, std::int64_t number) {
+  const NetworkValue& declared = body.input_info[input];
+  const Dims dims(declared.known_rank ? declared.dims.size() : 0, 1);
+  CONVOY_TRY(HostTensor tensor, HostTensor::allocate(TensorDesc::packed(type, dims)));
+  if (type == DataType::s64) {
+    *tensor.as<std::int64_t>() = number;
+  } else {
+    *tensor.as<std::uint8_t>() = number != 0;
+  }
+  Value& value = body.values[body.inputs[input]];
+  value.known = true;
+  value.desc = tensor.desc;
+  value.constant = std::move(tensor);
+  return {};
+}
+
+HostTensor first_axis() {
+  static constexpr std::int64_t zero = 0;
+  return {TensorDesc::packed(DataType::s64, {1}),
+          {std::shared_ptr<std::byte>(), reinterpret_cast<std::byte*>(const_cast<std::int64_t*>(&zero))}};
+}
+
+class ControlFlow {
+ public:
+  ControlFlow(Graph& graph, const PassContext& context, int& trips_left)
+      : graph_(graph), context_(context), trips_left_(trips_left) {}
+
+  Result<int> run() {
+    const auto has_bodies = [](const Node& node) { return !node.bodies.empty(); };
+    int changes = 0;
+    while (std::ranges::any_of(graph_.nodes, has_bodies)) {
+      CONVOY_CHECK(topological_order(graph_, context_));
+      CONVOY_CHECK(identity_removal(graph_, context_));
+      CONVOY_CHECK(constant_folding_but_dequantize(graph_, context_));
+      std::vector<Node> nodes = std::exchange(graph_.nodes, {});
+      std::vector<std::pair<int, int>> replaced;
+      bool changed = false;
+      for (Node& node : nodes) {
+        CONVOY_TRY(const auto outputs, spliced(node));
+        if (!outputs) {
+          graph_.nodes.push_back(std::move(node));
+          continue;
+        }
+        changed = true;
+        ++changes;
+        for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+          if (node.outputs[i] != kAbsent) replaced.emplace_back(node.outputs[i], (*outputs)[i]);
+        }
+      }
+      // A value that takes another's place may itself be replaced: by a node before it, so its replacement comes first.
+      for (std::size_t i = 0; i < replaced.size(); ++i) {
+        const auto [from, to] = replaced[i];
+        graph_.replace_uses(from, to);
+        for (std::size_t later = i + 1; later < replaced.size(); ++later) {
+          if (replaced[later].second == from) replaced[later].second = to;
+        }
+      }
+      if (!changed) break;
+    }
+    return changes;
+  }
+
+ private:
+  // The values that are the node's outputs, its body's nodes being in the graph now; nothing: it stays.
+  Result<std::optional<std::vector<int>>> spliced(const Node& node) {
+    if (node.desc.op == "If") {
+      const auto condition = known_condition(graph_, node.inputs[0]);
+      if (!condition) return std::optional<std::vector<int>>();
+      return std::optional(splice(*node.bodies[*condition ? 0 : 1], std::span(node.inputs).subspan(1),
+                                  node.desc.name + "/", graph_, graph_.nodes));
+    }
+    if (node.desc.op != "Loop") return std::optional<std::vector<int>>();
+    CONVOY_TRY(const auto trips, trips_of(node));
+    if (!trips) return std::optional<std::vector<int>>();
+    return std::optional(unrolled(node, *trips));
+  }
+
+  // The values that a Loop hands from trip to trip.
+  static std::size_t carried_by(const Node& node) {
+    return node.inputs.size() - 2 - static_cast<std::size_t>(node.captured);
+  }
+
+  // The body for each trip, folded with what is known in it; nothing where the number of trips is not known, or large.
+  Result<std::optional<std::vector<Graph>>> trips_of(const Node& node) {
+    const std::optional<std::vector<Graph>> stays;
+    const auto limit = small_integers(graph_, node.inputs[0], 1);
+    if (limit && limit->size() != 1) return stays;
+    auto condition = node.inputs[1] == kAbsent ? true : known_condition(graph_, node.inputs[1]);
+    if ((node.inputs[0] != kAbsent && !limit) || !condition) return stays;
+    const std::size_t carried = carried_by(node);
+    std::vector<Graph> trips;
+    std::size_t nodes = 0;
+    for (std::int64_t trip = 0; (!limit || trip < limit->front()) && *condition; ++trip) {
+      if (trip == kMostTrips || nodes > kMostNodes || trips_left_ == 0) return stays;
+      --trips_left_;
+      Graph here = *node.bodies[0];
+      CONVOY_CHECK(give(here, 0, DataType::s64, trip));
+      CONVOY_CHECK(give(here, 1, DataType::boolean, 1));
+      for (std::size_t i = 2; i < node.inputs.size(); ++i) {
+        const bool handed_on = i < 2 + carried && trip > 0;
+        const Graph& from = handed_on ? trips.back() : graph_;
+        tell(from, handed_on ? from.outputs[i - 1] : node.inputs[i], here, here.inputs[i]);
+      }
+      CONVOY_CHECK(ControlFlow(here, context_, trips_left_).run());
+      CONVOY_CHECK(topological_order(here, context_));
+      CONVOY_CHECK(identity_removal(here, context_));
+      CONVOY_CHECK(constant_folding_but_dequantize(here, context_));
+      condition = known_condition(here, here.outputs[0]);
+      if (!condition && limit && trip + 1 == limit->front()) condition = false;  // the last trip in any case
+      if (!condition) return stays;
+      nodes += here.nodes.size();
+      trips.push_back(std::move(here));
+    }
+    // Of what size each trip's result would have been is found when it runs.
+    if (trips.empty() && node.outputs.size() > carried) return stays;
+    return std::optional(std::move(trips));
+  }
+
+  std::vector<int> unrolled(const Node& node, const std::vector<Graph>& trips) {
+    const std::size_t carried = carried_by(node);
+    std::vector<int> inputs = node.inputs;
+    inputs[0] = inputs[1] = kAbsent;  // constants of each trip
+    std::vector<std::vector<int>> scanned(node.outputs.size() - carried);
+    for (std::size_t trip = 0; trip < trips.size(); ++trip) {
+      const std::string prefix = node.desc.name + "/" + std::to_string(trip) + "/";
+      const std::vector<int> made = splice(trips[trip], inputs, prefix, graph_, graph_.nodes);
+      std::copy_n(made.begin() + 1, carried, inputs.begin() + 2);
+      for (std::size_t k = 0; k < scanned.size(); ++k) scanned[k].push_back(in_a_row(made[1 + carried + k], node));
+    }
+    std::vector<int> outputs(inputs.begin() + 2, inputs.begin() + 2 + static_cast<std::ptrdiff_t>(carried));
+    for (const std::vector<int>& each : scanned) {
+      outputs.push_back(add_node(node, "Concat", each, {{"axis", std::int64_t{0}}}));
+    }
+    return outputs;
+  }
+
+  // One of a scan output's rows.
+  int in_a_row(int value, const Node& loop) {
+    if (loop.desc.opset < 13) {
+      return add_node(loop, "Unsqueeze", {value}, {{"axes", std::vector<std::int64_t>{0}}});
+    }
+    if (first_axis_ == kAbsent) first_axis_ = graph_.add_constant("axis 0", first_axis());
+    return add_node(loop, "Unsqueeze", {value, first_axis_}, {});
+  }
+
+  int add_node(const Node& loop, const std::string& op, std::vector<int> inputs,
+               std::map<std::string, ops::Attribute> attributes) {
+    Node node;
+    node.desc = {
+        .op = op, .domain = {}, .name = loop.desc.name, .opset = loop.desc.opset, .attributes = std::move(attributes)};
+    node.sources = loop.sources;
+    node.inputs = std::move(inputs);
+    node.outputs = {graph_.add_value(loop.desc.name + "/" + op)};
+    graph_.nodes.push_back(node);
+    return node.outputs[0];
+  }
+
+  Graph& graph_;
+  const PassContext& context_;
+  int& trips_left_;
+  int first_axis_ = kAbsent;  // a constant
+};
+
+}  // namespace
+
+Result<int> control_flow(Graph& graph, const PassContext& context) {
+  int trips_left = kMostTripsTogether;
+  return ControlFlow(graph, context, trips_left).run();
+}
+
+}  // namespace convoy::network

@@ -1,0 +1,263 @@
+// The layers of ModelBuilder, each as the node or nodes that exporters write for it.
+#include <cmath>
+
+#include "network/graph/zoo/builder.h"
+
+namespace convoy::zoo {
+namespace {
+
+void set_ints(::onnx::NodeProto& node, const char* name, const std::vector<std::int64_t>& values) {
+  auto& attribute = *node.add_attribute();
+  attribute.set_name(name);
+  attribute.set_type(::onnx::AttributeProto::INTS);
+  for (const std::int64_t value : values) attribute.add_ints(value);
+}
+
+void set_int(::onnx::NodeProto& node, const char* name, std::int64_t value) {
+  auto& attribute = *node.add_attribute();
+  attribute.set_name(name);
+  attribute.set_type(::onnx::AttributeProto::INT);
+  attribute.set_i(value);
+}
+
+void set_float(::onnx::NodeProto& node, const char* name, float value) {
+  auto& attribute = *node.add_attribute();
+  attribute.set_name(name);
+  attribute.set_type(::onnx::AttributeProto::FLOAT);
+  attribute.set_f(value);
+}
+
+void set_string(::onnx::NodeProto& node, const char* name, const char* value) {
+  auto& attribute = *node.add_attribute();
+  attribute.set_name(name);
+  attribute.set_type(::onnx::AttributeProto::STRING);
+  attribute.set_s(value);
+}
+
+// E[f(z)^2] for z of the standard normal distribution. For silu it is 0.356; a little more, since an excess of power
+// would grow from layer to layer: E[silu(z)^2]/E[z^2] rises with the variance.
+constexpr double kSiluPower = 0.38, kGeluPower = 0.425, kSigmoidPower = 0.293;
+// The mean of squares grows by about this where a pool takes the largest of correlated neighbours.
+constexpr double kMaxPoolGain = 2;
+
+}  // namespace
+
+std::vector<std::int64_t> ModelBuilder::everywhere(std::int64_t value, std::size_t times) const {
+  return std::vector<std::int64_t>(times * rank_, value);
+}
+
+std::string ModelBuilder::he_weights(const std::string& name, const std::vector<std::int64_t>& dims, double fan_in,
+                                     double power) {
+  const auto a = static_cast<float>(std::sqrt(3 / (power * fan_in)));  // uniform in (-a, a): the variance is a^2/3
+  return weights(name, dims, -a, a);
+}
+
+Value ModelBuilder::conv(const std::string& name, const Value& x, const ConvSpec& spec) {
+  const std::int64_t out = spec.out == 0 ? x.channels : spec.out;
+  std::vector<std::int64_t> dims = everywhere(spec.kernel);
+  std::int64_t fan_in = x.channels / spec.groups;
+  dims.insert(dims.begin(), {out, fan_in});
+  for (std::size_t i = 0; i < rank_; ++i) fan_in *= spec.kernel;
+  std::vector<std::string> inputs = {x.name, he_weights(name + ".weight", dims, static_cast<double>(fan_in), x.power)};
+  if (spec.bias) inputs.push_back(weights(name + ".bias", {out}, -0.1F, 0.1F));
+  auto& proto = node("Conv", name, inputs);
+  set_ints(proto, "kernel_shape", everywhere(spec.kernel));
+  set_ints(proto, "strides", everywhere(spec.stride));
+  set_ints(proto, "pads", everywhere(spec.pad, 2));
+  set_ints(proto, "dilations", everywhere(1));
+  set_int(proto, "group", spec.groups);
+  return {proto.output(0), out};
+}
+
+Value ModelBuilder::conv_transpose(const std::string& name, const Value& x, std::int64_t out,
+                                   std::int64_t kernel_and_stride) {
+  std::vector<std::int64_t> dims = everywhere(kernel_and_stride);
+  dims.insert(dims.begin(), {x.channels, out});
+  // The filters do not overlap: every output is a sum over the channels only.
+  auto& proto = node("ConvTranspose", name,
+                     {x.name, he_weights(name + ".weight", dims, static_cast<double>(x.channels), x.power),
+                      weights(name + ".bias", {out}, -0.1F, 0.1F)});
+  set_ints(proto, "kernel_shape", everywhere(kernel_and_stride));
+  set_ints(proto, "strides", everywhere(kernel_and_stride));
+  return {proto.output(0), out};
+}
+
+Value ModelBuilder::batch_norm(const std::string& name, const Value& x, float scale) {
+  const std::vector<std::int64_t> dims = {x.channels};
+  auto& proto = node(
+      "BatchNormalization", name,
+      {x.name, weights(name + ".weight", dims, 0.8F * scale, 1.2F * scale), weights(name + ".bias", dims, -0.1F, 0.1F),
+       weights(name + ".running_mean", dims, -0.1F, 0.1F), weights(name + ".running_var", dims, 0.8F, 1.2F)});
+  set_float(proto, "epsilon", 1e-5F);
+  return {proto.output(0), x.channels, x.power * scale * scale};
+}
+
+Value ModelBuilder::layer_norm(const std::string& name, const Value& x) {
+  const std::vector<std::int64_t> dims = {x.channels};
+  auto& proto = node("LayerNormalization", name,
+                     {x.name, weights(name + ".weight", dims, 0.8F, 1.2F), weights(name + ".bias", dims, -0.1F, 0.1F)});
+  set_int(proto, "axis", -1);
+  set_float(proto, "epsilon", 1e-6F);
+  return {proto.output(0), x.channels};
+}
+
+Value ModelBuilder::linear(const std::string& name, const Value& x, std::int64_t out) {
+  auto& proto = node("Gemm", name,
+                     {x.name, he_weights(name + ".weight", {out, x.channels}, static_cast<double>(x.channels), x.power),
+                      weights(name + ".bias", {out}, -0.1F, 0.1F)});
+  set_int(proto, "transB", 1);
+  return {proto.output(0), out};
+}
+
+Value ModelBuilder::unary(const std::string& op, const std::string& name, const Value& x) {
+  Value y = x;
+  y.name = node(op, name, {x.name}).output(0);
+  return y;
+}
+
+Value ModelBuilder::activation(const std::string& name, const Value& x, Activation kind) {
+  Value y = x;
+  switch (kind) {
+    case Activation::none:
+      return x;
+    case Activation::relu:
+    case Activation::relu6:
+      y.name = kind == Activation::relu
+                   ? node("Relu", name, {x.name}).output(0)
+                   : node("Clip", name, {x.name, scalar(name + ".min", 0), scalar(name + ".max", 6)}).output(0);
+      if (!x.positive) y.power /= 2;
+      y.positive = true;
+      return y;
+    case Activation::silu:
+      y.name = node("Mul", name, {x.name, node("Sigmoid", name + ".sigmoid", {x.name}).output(0)}).output(0);
+      y.power *= kSiluPower;
+      return y;
+    case Activation::gelu: {  // x * (1 + erf(x/sqrt 2)) / 2, as opsets before 20 must write it
+      const std::string scaled = node("Div", name + ".div", {x.name, scalar(name + ".sqrt2", 1.41421356F)}).output(0);
+      const std::string erf = node("Erf", name + ".erf", {scaled}).output(0);
+      const std::string one = node("Add", name + ".add", {erf, scalar(name + ".one", 1)}).output(0);
+      const std::string twice = node("Mul", name + ".mul", {x.name, one}).output(0);
+      y.name = node("Mul", name, {twice, scalar(name + ".half", 0.5F)}).output(0);
+      y.power *= kGeluPower;
+      return y;
+    }
+    case Activation::sigmoid:
+      y.name = node("Sigmoid", name, {x.name}).output(0);
+      y.power = kSigmoidPower;
+      return y;
+  }
+  return y;
+}
+
+Value ModelBuilder::add(const std::string& name, const Value& a, const Value& b) {
+  return {node("Add", name, {a.name, b.name}).output(0), a.channels, a.power + b.power, a.positive || b.positive};
+}
+
+Value ModelBuilder::gate(const std::string& name, const Value& x, const Value& gate) {
+  return {node("Mul", name, {x.name, gate.name}).output(0), x.channels, x.power * gate.power, x.positive};
+}
+
+Value ModelBuilder::layer_scale(const std::string& name, const Value& x, float scale) {
+  std::vector<std::int64_t> dims = everywhere(1);
+  dims.insert(dims.begin(), x.channels);
+  const std::string weight = weights(name + ".weight", dims, 0.8F * scale, 1.2F * scale);
+  return {node("Mul", name, {x.name, weight}).output(0), x.channels, x.power * scale * scale};
+}
+
+Value ModelBuilder::dropout(const std::string& name, const Value& x) { return unary("Dropout", name, x); }
+
+Value ModelBuilder::pool(const std::string& op, const std::string& name, const Value& x, const PoolSpec& spec) {
+  Value y = unary(op, name, x);
+  auto& proto = *model_.mutable_graph()->mutable_node()->rbegin();
+  set_ints(proto, "kernel_shape", everywhere(spec.kernel));
+  set_ints(proto, "strides", everywhere(spec.stride));
+  set_ints(proto, "pads", everywhere(spec.pad, 2));
+  set_int(proto, "ceil_mode", spec.ceil_mode ? 1 : 0);
+  return y;
+}
+
+Value ModelBuilder::max_pool(const std::string& name, const Value& x, const PoolSpec& spec) {
+  Value y = pool("MaxPool", name, x, spec);
+  y.power *= kMaxPoolGain;
+  return y;
+}
+
+Value ModelBuilder::average_pool(const std::string& name, const Value& x, const PoolSpec& spec) {
+  return pool("AveragePool", name, x, spec);
+}
+
+Value ModelBuilder::global_average_pool(const std::string& name, const Value& x) {
+  return unary("GlobalAveragePool", name, x);
+}
+
+Value ModelBuilder::concat(const std::string& name, const std::vector<Value>& parts, std::int64_t axis) {
+  std::vector<std::string> names;
+  double sum = 0;
+  std::int64_t channels = 0;
+  bool positive = true;
+  for (const Value& part : parts) {
+    names.push_back(part.name);
+    sum += part.power * static_cast<double>(part.channels);
+    channels += part.channels;
+    positive = positive && part.positive;
+  }
+  auto& proto = node("Concat", name, names);
+  set_int(proto, "axis", axis);
+  return {proto.output(0), axis == 1 ? channels : parts[0].channels, sum / static_cast<double>(channels), positive};
+}
+
+std::vector<Value> ModelBuilder::split_in_two(const std::string& name, const Value& x) {
+  const std::int64_t half = x.channels / 2;
+  auto& proto = node("Split", name, {x.name, indices(name + ".sizes", {half, x.channels - half})});
+  proto.add_output(name + "_out2");
+  set_int(proto, "axis", 1);
+  return {{proto.output(0), half, x.power, x.positive}, {proto.output(1), x.channels - half, x.power, x.positive}};
+}
+
+Value ModelBuilder::crop(const std::string& name, const Value& x, std::int64_t margin) {
+  std::vector<std::int64_t> axes;
+  for (std::size_t i = 0; i < rank_; ++i) axes.push_back(static_cast<std::int64_t>(2 + i));
+  Value y = x;
+  y.name = node("Slice", name,
+                {x.name, indices(name + ".starts", everywhere(margin)), indices(name + ".ends", everywhere(-margin)),
+                 indices(name + ".axes", axes)})
+               .output(0);
+  return y;
+}
+
+Value ModelBuilder::double_size(const std::string& name, const Value& x) {
+  auto& scales = *model_.mutable_graph()->add_initializer();
+  scales.set_name(name + ".scales");
+  scales.set_data_type(::onnx::TensorProto::FLOAT);
+  std::vector<float> values(rank_ + 2, 2);
+  values[0] = values[1] = 1;
+  scales.add_dims(static_cast<std::int64_t>(values.size()));
+  scales.set_raw_data(values.data(), values.size() * sizeof(float));
+  auto& proto = node("Resize", name, {x.name, "", name + ".scales"});
+  set_string(proto, "mode", "nearest");
+  set_string(proto, "coordinate_transformation_mode", "asymmetric");
+  set_string(proto, "nearest_mode", "floor");
+  Value y = x;
+  y.name = proto.output(0);
+  return y;
+}
+
+Value ModelBuilder::flatten(const std::string& name, const Value& x) {
+  Value y = unary("Flatten", name, x);
+  set_int(*model_.mutable_graph()->mutable_node()->rbegin(), "axis", 1);
+  return y;
+}
+
+Value ModelBuilder::flatten_positions(const std::string& name, const Value& x) {
+  Value y = x;
+  y.name = node("Reshape", name, {x.name, indices(name + ".shape", {0, x.channels, -1})}).output(0);
+  return y;
+}
+
+Value ModelBuilder::transpose(const std::string& name, const Value& x, const std::vector<std::int64_t>& permutation) {
+  Value y = unary("Transpose", name, x);
+  set_ints(*model_.mutable_graph()->mutable_node()->rbegin(), "perm", permutation);
+  return y;
+}
+
+}  // namespace convoy::zoo

@@ -1,0 +1,87 @@
+// One run of a prepared graph, and what it has for itself; several may be under way at once.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "convoy/network.h"
+#include "network/run/lower.h"
+#include "network/run/recording_team.h"
+#include "network/run/tail.h"
+
+namespace convoy::network {
+
+// What all runs of a session share: nothing of it changes while they run. Inputs and outputs are those of the program,
+// which is of one part of the batch.
+struct Prepared {
+  Lowered lowered;
+  std::vector<const Device*> devices;  // by place
+  std::vector<TensorDesc> inputs;
+  std::vector<std::string> input_names;
+  std::vector<std::optional<TensorDesc>> outputs;  // nothing for those of the tail
+  std::vector<NetworkStep> steps;                  // the program's, and the tail's rows
+  std::unique_ptr<const Tail> tail;                // null: none. Goes with one part.
+  int threads = 1;
+  BatchParts parts;
+  std::int64_t part_count = 1;  // what the program is run for in a run
+
+  const Program& program() const { return lowered.program; }
+  // How many parts run side by side.
+  std::int64_t side_by_side() const { return parts.a_thread_each ? std::min<std::int64_t>(threads, part_count) : 1; }
+};
+
+// A context for the calling thread in each device but the processor; while it lives, their queues may be used.
+using Entered = std::vector<std::shared_ptr<void>>;
+Result<Entered> enter(std::span<const Device* const> devices);
+
+class Execution {
+ public:
+  // `prepared` outlives it; `team` is of as many threads.
+  static Result<std::unique_ptr<Execution>> make(const Prepared& prepared, std::shared_ptr<ThreadTeam> team);
+
+  // Outputs have their memory, but for the tail's, which get it here. `recordings`: none, or one for each of the parts
+  // that run side by side. One run at a time.
+  Result<void> run(std::span<const HostTensor> inputs, std::span<HostTensor> outputs, RunStatistics* statistics,
+                   std::span<RecordingTeam> recordings);
+
+ private:
+  // A place's queue and memory.
+  struct Lane {
+    Queue* queue = nullptr;
+    std::unique_ptr<Queue> own = {};  // of a place other than the processor
+    Buffer arena = {};
+    Buffer workspace = {};
+  };
+  // What a part needs while it runs; as many as run side by side.
+  struct Worker {
+    ThreadTeam* team = nullptr;
+    std::vector<Lane> lanes;         // by place
+    std::vector<HostTensor> inputs;  // of the part under way
+    std::vector<HostTensor> outputs;
+    std::vector<HostTensor> spare;  // of outputs whose part does not begin at a cache line
+    std::vector<double> step_seconds;
+    RecordingTeam* recording = nullptr;  // in place of the team, to hear what its threads do; null: nobody asks
+  };
+
+  Execution(const Prepared& prepared, std::shared_ptr<ThreadTeam> team);
+  Result<void> allocate();
+  Result<void> run_part(Worker& worker, std::int64_t part, std::span<const HostTensor> inputs,
+                        std::span<HostTensor> outputs, bool timed);
+  Result<void> run_steps(Worker& worker, bool timed);
+  Result<void> run_tail(Worker& worker, std::span<HostTensor> outputs, bool timed);
+  Result<void> bind(Worker& worker, std::int64_t part, std::span<const HostTensor> inputs,
+                    std::span<const HostTensor> outputs) const;
+  void* data_of(const Worker& worker, int slot) const;
+
+  const Prepared& prepared_;
+  std::shared_ptr<ThreadTeam> team_;
+  std::unique_ptr<ThreadTeam> one_thread_ = make_cpu_team(1);  // the calling one, for steps that have it alone
+  bool calls_team_ = false;                                    // does any step
+  std::vector<Worker> workers_;
+};
+
+}  // namespace convoy::network

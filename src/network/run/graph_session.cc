@@ -1,0 +1,146 @@
+#include "network/run/graph_session.h"
+
+#include <algorithm>
+
+#include "device/device.h"
+
+namespace convoy::network {
+
+GraphSession::GraphSession(Prepared prepared, Settings settings)
+    : prepared_(std::move(prepared)), settings_(std::move(settings)), pool_(most_at_once(), [this] {
+        return Execution::make(prepared_, settings_.team ? settings_.team : make_cpu_team(prepared_.threads));
+      }) {
+  for (ProgramStep& step : prepared_.lowered.program.steps) prepared_.steps.push_back(std::move(step.info));
+  if (!prepared_.tail) return;
+  const auto& rows = prepared_.tail->rows();
+  prepared_.steps.insert(prepared_.steps.end(), rows.begin(), rows.end());
+}
+
+// More runs than the processor has threads for would only take turns, each with memory of its own.
+int GraphSession::most_at_once() const {
+  if (settings_.team && !settings_.team_serves_several) return 1;
+  std::int64_t most = settings_.processors / prepared_.threads;
+  if (settings_.activation_limit && activation_bytes() > 0) {
+    most = std::min(most, *settings_.activation_limit / static_cast<std::int64_t>(activation_bytes()));
+  }
+  return static_cast<int>(std::max<std::int64_t>(1, most));
+}
+
+Result<void> GraphSession::allocate() {
+  CONVOY_TRY(const auto first, pool_.take());
+  CONVOY_TRY(const Entered entered, enter(prepared_.devices));
+  for (Slot& slot : prepared_.lowered.program.slots) {
+    if (slot.home != Home::constant || slot.place == 0) continue;
+    const Device& device = *prepared_.devices[static_cast<std::size_t>(slot.place)];
+    CONVOY_TRY(const std::unique_ptr<Queue> queue, device.make_queue(1));
+    const auto bytes = static_cast<std::size_t>(slot.constant.desc.bytes());
+    CONVOY_TRY(slot.there, device.allocate(bytes, "weights"));
+    CONVOY_CHECK(queue->copy_in(slot.there.data(), slot.constant.data.get(), bytes));
+    CONVOY_CHECK(queue->finish());
+    slot.constant.data.reset();
+  }
+  return {};
+}
+
+Result<std::vector<HostTensor>> GraphSession::run(std::span<const HostTensor> inputs, RunStatistics* statistics) {
+  return run(inputs, statistics, nullptr);
+}
+
+Result<RunTrace> GraphSession::trace(std::span<const HostTensor> inputs) {
+  const bool a_thread_each = prepared_.parts.a_thread_each;
+  std::vector<RecordingTeam> recordings;
+  RunStatistics statistics;
+  CONVOY_CHECK(run(inputs, &statistics, &recordings));
+  RunTrace trace = recordings.front().taken();
+  if (!a_thread_each) return trace;
+  trace.threads.clear();
+  for (std::size_t w = 0; w < recordings.size(); ++w) {
+    for (RunTrace::Span span : w == 0 ? trace.steps : recordings[w].taken().steps) {
+      span.thread = static_cast<int>(w);
+      trace.threads.push_back(span);
+    }
+  }
+  return trace;
+}
+
+void GraphSession::use(std::size_t i, std::size_t candidate) {
+  for (ProgramStep& step : prepared_.lowered.program.steps) {
+    if (step.switchable == static_cast<int>(i)) step.active = candidate;
+  }
+}
+
+std::vector<ActivationBuffer> GraphSession::activations() const {
+  std::vector<ActivationBuffer> buffers;
+  for (const Storage& storage : prepared_.program().storages) {
+    if (storage.place != 0) continue;
+    buffers.push_back({storage.offset, storage.life.bytes, storage.life.first, storage.life.last});
+  }
+  return buffers;
+}
+
+int GraphSession::turns() const {
+  const std::int64_t side_by_side = prepared_.side_by_side();
+  return static_cast<int>((prepared_.part_count + side_by_side - 1) / side_by_side);
+}
+
+std::size_t GraphSession::activation_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Footprint& place : prepared_.program().footprints) bytes += place.arena_bytes;
+  return static_cast<std::size_t>(bytes) * static_cast<std::size_t>(prepared_.side_by_side());
+}
+
+std::size_t GraphSession::workspace_bytes() const {
+  std::size_t bytes = 0;
+  for (const Footprint& place : prepared_.program().footprints) bytes += place.workspace_bytes;
+  return bytes * static_cast<std::size_t>(prepared_.side_by_side());
+}
+
+Result<std::vector<HostTensor>> GraphSession::run(std::span<const HostTensor> inputs, RunStatistics* statistics,
+                                                  std::vector<RecordingTeam>* recordings) {
+  CONVOY_CHECK(check_inputs(inputs));
+  std::vector<HostTensor> outputs(prepared_.outputs.size());
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    if (prepared_.outputs[k]) {
+      CONVOY_TRY(outputs[k], HostTensor::allocate(whole(*prepared_.outputs[k])));
+    }
+  }
+  CONVOY_TRY(const auto execution, pool_.take());
+  std::span<RecordingTeam> teams;
+  if (recordings) {  // from here on: not while the run waits
+    const int threads = prepared_.parts.a_thread_each ? 1 : prepared_.threads;
+    recordings->assign(static_cast<std::size_t>(prepared_.side_by_side()), RecordingTeam(threads));
+    teams = *recordings;
+  }
+  CONVOY_CHECK(execution->run(inputs, outputs, statistics, teams));
+  return outputs;
+}
+
+Result<void> GraphSession::check_inputs(std::span<const HostTensor> inputs) const {
+  if (inputs.size() != prepared_.inputs.size()) {
+    return Error{ErrorCode::invalid_argument, std::to_string(inputs.size()) + " inputs given, the network has " +
+                                                  std::to_string(prepared_.inputs.size())};
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const HostTensor& input = inputs[i];
+    const TensorDesc wanted = whole(prepared_.inputs[i]);
+    if (input.desc.type != wanted.type || input.desc.dims != wanted.dims) {
+      return Error{ErrorCode::invalid_argument, "input '" + prepared_.input_names[i] + "' is " +
+                                                    std::string(name_of(input.desc.type)) + " " +
+                                                    to_string(input.desc.dims) + ", the session was prepared for " +
+                                                    std::string(name_of(wanted.type)) + " " + to_string(wanted.dims)};
+    }
+    if (!input.data || !input.desc.is_packed(Layout::nchw)) {
+      return Error{ErrorCode::invalid_argument, "input '" + prepared_.input_names[i] + "' is not packed nchw"};
+    }
+  }
+  return {};
+}
+
+TensorDesc GraphSession::whole(TensorDesc part) const {
+  if (prepared_.part_count == 1) return part;
+  Dims dims = part.dims;
+  dims.front() *= prepared_.part_count;
+  return TensorDesc::packed(part.type, std::move(dims));
+}
+
+}  // namespace convoy::network

@@ -1,0 +1,54 @@
+// A prepared graph: what its runs share, and a pool of what each of them needs.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "convoy/network.h"
+#include "network/run/execution_pool.h"
+
+namespace convoy::network {
+
+class GraphSession final : public SwitchableSession {
+ public:
+  struct Settings {
+    std::shared_ptr<ThreadTeam> team;  // of every run; null: each has one of its own
+    bool team_serves_several = false;
+    int processors = 1;
+    std::optional<std::int64_t> activation_limit{};  // of all runs at once
+    std::vector<std::string> remarks;
+  };
+  GraphSession(Prepared prepared, Settings settings);
+
+  // Memory for one run, and constants that are read elsewhere than on the processor. Before anything else.
+  Result<void> allocate();
+
+  Result<std::vector<HostTensor>> run(std::span<const HostTensor> inputs, RunStatistics* statistics) override;
+  Result<RunTrace> trace(std::span<const HostTensor> inputs) override;
+  void use(std::size_t i, std::size_t candidate) override;
+
+  const std::vector<NetworkStep>& steps() const override { return prepared_.steps; }
+  std::vector<ActivationBuffer> activations() const override;
+  const std::vector<std::string>& remarks() const override { return settings_.remarks; }
+  BatchParts parts() const override { return prepared_.parts; }
+  int turns() const override;
+  std::size_t activation_bytes() const override;
+  std::size_t weight_bytes() const override { return prepared_.program().weight_bytes; }
+  std::size_t workspace_bytes() const override;
+  int runs_at_once() const override { return pool_.size(); }
+
+ private:
+  Result<std::vector<HostTensor>> run(std::span<const HostTensor> inputs, RunStatistics* statistics,
+                                      std::vector<RecordingTeam>* recordings);
+  Result<void> check_inputs(std::span<const HostTensor> inputs) const;
+  TensorDesc whole(TensorDesc part) const;
+  int most_at_once() const;
+
+  Prepared prepared_;
+  Settings settings_;
+  ExecutionPool pool_;
+};
+
+}  // namespace convoy::network

@@ -1,0 +1,22 @@
+// The kinds of step: convolution, operator, layout conversion.
+#pragma once
+
+#include "network/cost/selector.h"
+#include "network/graph/conv_node.h"
+#include "network/run/program.h"
+
+namespace convoy::network {
+
+// Input slots in this order: data, weights (absent: packed into the plan), bias, residual, prelu slopes, scales
+// (absent: those of the node), x's zero point where it is given at execution (of x's type). All in the step's place.
+inline constexpr int kConvStepInputs = 7;
+
+// `bias_type` is the type of the bias input as it arrives; what the engine needs is made from it in the workspace.
+std::unique_ptr<Step> make_conv_step(std::unique_ptr<ConvPlan> plan, ConvNode node, DataType bias_type);
+std::unique_ptr<Step> make_op_step(std::unique_ptr<ops::OpPlan> plan);
+std::unique_ptr<Step> make_convert_step(TensorDesc from, TensorDesc to);
+// So many bytes between the processor and another place, whose step it is; it ends when they are there.
+enum class Direction { in, out };
+std::unique_ptr<Step> make_copy_step(std::size_t bytes, Direction direction);
+
+}  // namespace convoy::network
