@@ -5,7 +5,7 @@
 #include <cmath>
 #include <optional>
 
-#include "ops/op_testing.h"
+#include "ops/testing/operators.h"
 
 namespace convoy::ops {
 namespace {

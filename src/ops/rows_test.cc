@@ -5,7 +5,7 @@
 #include <random>
 
 #include "ops/element.h"
-#include "ops/op_testing.h"
+#include "ops/testing/operators.h"
 
 namespace convoy::ops {
 namespace {

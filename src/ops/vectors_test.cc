@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/op_testing.h"
+#include "ops/testing/operators.h"
 
 namespace convoy::ops {
 namespace {

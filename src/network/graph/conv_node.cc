@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "base/checked.h"
-#include "ops/pooling.h"
+#include "ops/pooling/pooling.h"
 
 namespace convoy::network {
 namespace {

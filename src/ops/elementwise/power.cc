@@ -1,0 +1,79 @@
+// Pow: a base of one type to an exponent of any other; the result has the base's type.
+#include <cmath>
+
+#include "ops/elementwise/binary.h"
+#include "ops/families.h"
+
+namespace convoy::ops {
+namespace {
+
+// Integers to a whole, non-negative power, wrapping; any other power goes through double and is truncated.
+template <class T>
+T integer_power(T base, double exponent) {
+  if (exponent >= 0 && exponent == std::floor(exponent) && exponent < 9e15) {
+    auto factor = static_cast<std::uint64_t>(base);
+    std::uint64_t result = 1;
+    for (auto rest = static_cast<std::uint64_t>(exponent); rest > 0; rest >>= 1, factor *= factor) {
+      if (rest & 1) result *= factor;
+    }
+    return static_cast<T>(result);
+  }
+  const double value = std::pow(static_cast<double>(base), exponent);
+  return std::abs(value) < 9.2e18 ? static_cast<T>(static_cast<std::int64_t>(value)) : T(0);
+}
+
+template <class T>
+T power(T base, double exponent) {
+  if constexpr (is_float_element<T>) {
+    if (exponent == 2) return T(static_cast<Compute<T>>(base) * static_cast<Compute<T>>(base));
+    if (exponent == 1) return base;
+    return T(std::pow(static_cast<Compute<T>>(base), static_cast<Compute<T>>(exponent)));
+  } else {
+    return integer_power(base, exponent);
+  }
+}
+
+class Pow final : public Operator {
+ public:
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 2, 2));
+    CONVOY_CHECK(check_type(node, inputs, 0, kMathNumeric));
+    CONVOY_CHECK(check_type(node, inputs, 1, kMathNumeric));
+    CONVOY_TRY(Dims dims, broadcast_inputs(node, inputs));
+    return one_output(node, inputs[0].desc.type, std::move(dims));
+  }
+
+  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
+  int in_place_input(const NodeDesc&) const override { return 0; }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+    CONVOY_TRY(const TensorDesc exponents, broadcast_operand(node, inputs, 1));
+    const BroadcastLoop loop({outputs[0], inputs[0].desc, exponents});
+    return dispatch<kMathNumeric>(outputs[0].type, [&]<class T>(Tag<T>) {
+      return make_plan(node,
+                       [loop, type = exponents.type](std::span<const void* const> in, std::span<void* const> out,
+                                                     const ExecContext& context) -> Result<void> {
+                         parallel_for(context, loop.elements(), 16, [&](std::int64_t begin, std::int64_t end) {
+                           loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+                             const T* x = static_cast<const T*>(in[0]) + at[1];
+                             T* y = static_cast<T*>(out[0]) + at[0];
+                             for (std::int64_t i = 0; i < count; ++i) {
+                               const double exponent = load_as_double(type, in[1], at[2] + i * loop.inner_stride(2));
+                               y[i * loop.inner_stride(0)] = power(x[i * loop.inner_stride(1)], exponent);
+                             }
+                           });
+                         });
+                         return {};
+                       });
+    });
+  }
+};
+
+const Pow op_Pow;
+
+}  // namespace
+
+std::vector<OperatorRow> power_rows() { return {{"Pow", &op_Pow}}; }
+
+}  // namespace convoy::ops

@@ -1,0 +1,241 @@
+// Gather, GatherElements and GatherND: elements or blocks of the data picked by a tensor of indices.
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "ops/families.h"
+#include "ops/indexing.h"
+#include "ops/movement/strided_copy.h"
+
+namespace convoy::ops {
+
+Result<void> check_indices(const std::string& op, int input, DataType type, const void* indices, std::int64_t count,
+                           const Dims& limits) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t index = index_at(type, indices, i);
+    const std::int64_t dim = limits[i % static_cast<std::int64_t>(limits.size())];
+    if (index < -dim || index >= dim) {
+      return Error{ErrorCode::invalid_argument, fmt::format("{}: input {} (indices) has {} at {}, outside [{}, {})", op,
+                                                            input, index, i, -dim, dim)};
+    }
+  }
+  return {};
+}
+
+Dims packed_strides(const Dims& dims) {
+  Dims strides(dims.size(), 1);
+  for (int d = static_cast<int>(dims.size()) - 2; d >= 0; --d) strides[d] = strides[d + 1] * dims[d + 1];
+  return strides;
+}
+
+namespace {
+
+class Gather final : public Operator {
+ public:
+  // Of channels that are known, images also in channels-last.
+  bool accepts(const NodeDesc& node, std::span<const Input> inputs, Layout layout) const override {
+    if (layout == Layout::nchw) return true;
+    return is_plain(layout) && inputs[0].desc.rank() >= 3 && channels_of(node, inputs).has_value();
+  }
+
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 2, 2));
+    CONVOY_CHECK(check_type(node, inputs, 1, kIndices));
+    CONVOY_TRY(const int axis, axis_of(node, inputs));
+    const Dims& data = inputs[0].desc.dims;
+    Dims dims(data.begin(), data.begin() + axis);
+    dims.insert(dims.end(), inputs[1].desc.dims.begin(), inputs[1].desc.dims.end());
+    dims.insert(dims.end(), data.begin() + axis + 1, data.end());
+    return one_output(node, inputs[0].desc.type, std::move(dims));
+  }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+    CONVOY_TRY(const int axis, axis_of(node, inputs));
+    const TensorDesc& x = inputs[0].desc;
+    const bool in_nchw = x.is_packed(Layout::nchw) && outputs[0].is_packed(Layout::nchw);
+    if (const auto channels = channels_of(node, inputs); channels && !in_nchw) {
+      return plan_of_channels(node, x, outputs[0], *channels);
+    }
+    const std::int64_t outer = product(x.dims, 0, axis);
+    const std::int64_t dim = x.dims[axis];
+    const std::int64_t block = product(x.dims, axis + 1, x.rank()) * static_cast<std::int64_t>(size_of(x.type));
+    const std::int64_t count = inputs[1].desc.elements();
+    return make_plan(
+        node,
+        [=, op = node.op, type = inputs[1].desc.type](auto in, auto out, const ExecContext& context) -> Result<void> {
+          CONVOY_CHECK(check_indices(op, 1, type, in[1], count, {dim}));
+          const char* from = static_cast<const char*>(in[0]);
+          char* to = static_cast<char*>(out[0]);
+          parallel_for(context, outer * count, block / 4 + 1, [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t i = begin; i < end; ++i) {
+              const std::int64_t index = index_at(type, in[1], i % count);
+              std::memcpy(to + i * block, from + (i / count * dim + (index < 0 ? index + dim : index)) * block, block);
+            }
+          });
+          return {};
+        });
+  }
+
+ private:
+  static Result<int> axis_of(const NodeDesc& node, std::span<const Input> inputs) {
+    CONVOY_TRY(const std::int64_t axis, node.integer("axis", 0));
+    return normalize_axis(node, axis, inputs[0].desc.rank(), "axis");
+  }
+
+  // Those that are evenly spaced are one strided copy.
+  static std::unique_ptr<OpPlan> plan_of_channels(const NodeDesc& node, const TensorDesc& x, const TensorDesc& y,
+                                                  const Dims& channels) {
+    const std::size_t size = size_of(x.type);
+    const std::int64_t first = channels.empty() ? 0 : channels[0], step = channels.size() < 2 ? 1 : channels[1] - first;
+    bool even = true;
+    for (std::size_t i = 0; i < channels.size(); ++i)
+      even &= channels[i] == first + static_cast<std::int64_t>(i) * step;
+    if (even) {
+      Dims strides = x.strides;
+      const std::int64_t offset = y.elements() == 0 ? 0 : first * strides[1];
+      strides[1] *= step;
+      const StridedCopy copy(size, y.dims, strides, y.strides);
+      return make_plan(node, [copy, offset, size](auto in, auto out, const ExecContext& context) -> Result<void> {
+        copy.run(at_element(in[0], offset, size), out[0], context);
+        return {};
+      });
+    }
+    const MappedCopy copy(x, y, [&](int d, std::int64_t i) { return d == 1 ? channels[i] : i; });
+    return make_plan(node, [copy](auto in, auto out, const ExecContext& context) -> Result<void> {
+      copy.run(in[0], out[0], nullptr, context);
+      return {};
+    });
+  }
+
+  // A constant list of channels, none below 0; nothing: it is no such.
+  static std::optional<Dims> channels_of(const NodeDesc& node, std::span<const Input> inputs) {
+    const auto axis = axis_of(node, inputs);
+    if (!axis.ok() || *axis != 1 || inputs[1].constant == nullptr || inputs[1].desc.rank() != 1) return std::nullopt;
+    Dims channels;
+    const std::int64_t dim = inputs[0].desc.dims[1];
+    for (std::int64_t i = 0; i < inputs[1].desc.dims[0]; ++i) {
+      const std::int64_t index = index_at(inputs[1].desc.type, inputs[1].constant, i);
+      if (index < -dim || index >= dim) return std::nullopt;
+      channels.push_back(index < 0 ? index + dim : index);
+    }
+    return channels;
+  }
+};
+
+class GatherElements final : public Operator {
+ public:
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 2, 2));
+    CONVOY_CHECK(check_type(node, inputs, 1, kIndices));
+    const Dims& data = inputs[0].desc.dims;
+    const Dims& indices = inputs[1].desc.dims;
+    CONVOY_TRY(const std::int64_t given, node.integer("axis", 0));
+    CONVOY_TRY(const int axis, normalize_axis(node, given, inputs[0].desc.rank(), "axis"));
+    bool fits = indices.size() == data.size();
+    for (std::size_t d = 0; fits && d < data.size(); ++d) fits = static_cast<int>(d) == axis || indices[d] <= data[d];
+    if (!fits) {
+      return bad_node(node, fmt::format("input 1 (indices) has dims [{}], which do not fit the data's [{}]",
+                                        to_string(indices), to_string(data)));
+    }
+    return one_output(node, inputs[0].desc.type, indices);
+  }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+    CONVOY_TRY(const std::int64_t given, node.integer("axis", 0));
+    CONVOY_TRY(const int axis, normalize_axis(node, given, inputs[0].desc.rank(), "axis"));
+    const TensorDesc& x = inputs[0].desc;
+    const Dims dims = outputs[0].dims;
+    const std::int64_t dim = x.dims[axis];
+    return dispatch_bytes(size_of(x.type), [&]<class T>(Tag<T>) {
+      return make_plan(node,
+                       [dims, axis, dim, strides = packed_strides(x.dims), type = inputs[1].desc.type, op = node.op](
+                           auto in, auto out, const ExecContext& context) -> Result<void> {
+                         const std::int64_t count = product(dims, 0, static_cast<int>(dims.size()));
+                         CONVOY_CHECK(check_indices(op, 1, type, in[1], count, {dim}));
+                         const T* from = static_cast<const T*>(in[0]);
+                         T* to = static_cast<T*>(out[0]);
+                         parallel_for(context, count, 8, [&](std::int64_t begin, std::int64_t end) {
+                           for (std::int64_t i = begin; i < end; ++i) {
+                             const std::int64_t index = index_at(type, in[1], i);
+                             std::int64_t at = (index < 0 ? index + dim : index) * strides[axis];
+                             std::int64_t rest = i;
+                             for (int d = static_cast<int>(dims.size()) - 1; d >= 0; --d) {
+                               if (d != axis) at += rest % dims[d] * strides[d];
+                               rest /= dims[d];
+                             }
+                             to[i] = from[at];
+                           }
+                         });
+                         return {};
+                       });
+    });
+  }
+};
+
+class GatherND final : public Operator {
+ public:
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 2, 2));
+    CONVOY_CHECK(check_type(node, inputs, 1, only(DataType::s64)));
+    const Dims& data = inputs[0].desc.dims;
+    const Dims& indices = inputs[1].desc.dims;
+    CONVOY_TRY(const std::int64_t batch, node.integer("batch_dims", 0));
+    if (batch < 0 || batch >= static_cast<std::int64_t>(std::min(data.size(), indices.size()))) {
+      return bad_node(node,
+                      fmt::format("batch_dims={} for inputs of rank {} and {}", batch, data.size(), indices.size()));
+    }
+    const std::int64_t depth = indices.back();
+    if (depth < 1 || depth + batch > static_cast<std::int64_t>(data.size()) ||
+        !std::equal(data.begin(), data.begin() + batch, indices.begin())) {
+      return bad_node(node, fmt::format("input 1 (indices) of dims [{}] does not fit data of dims [{}], batch_dims={}",
+                                        to_string(indices), to_string(data), batch));
+    }
+    Dims dims(indices.begin(), indices.end() - 1);
+    dims.insert(dims.end(), data.begin() + batch + depth, data.end());
+    return one_output(node, inputs[0].desc.type, std::move(dims));
+  }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs, std::span<const TensorDesc>,
+                                       const PlanRequest&) const override {
+    CONVOY_TRY(const std::int64_t batch, node.integer("batch_dims", 0));
+    const TensorDesc& x = inputs[0].desc;
+    const TensorDesc& indices = inputs[1].desc;
+    const std::int64_t depth = indices.dims.back();
+    const Dims picked(x.dims.begin() + batch, x.dims.begin() + batch + depth);
+    const std::int64_t block =
+        product(x.dims, static_cast<int>(batch + depth), x.rank()) * static_cast<std::int64_t>(size_of(x.type));
+    const std::int64_t tuples = product(indices.dims, static_cast<int>(batch), indices.rank() - 1);  // a batch
+    const std::int64_t count = product(indices.dims, 0, indices.rank() - 1);
+    return make_plan(node, [=, op = node.op](auto in, auto out, const ExecContext& context) -> Result<void> {
+      const std::int64_t* index = static_cast<const std::int64_t*>(in[1]);
+      CONVOY_CHECK(check_indices(op, 1, DataType::s64, index, count * depth, picked));
+      const char* from = static_cast<const char*>(in[0]);
+      char* to = static_cast<char*>(out[0]);
+      parallel_for(context, count, block / 4 + depth, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          std::int64_t at = i / tuples;
+          for (std::int64_t k = 0; k < depth; ++k) {
+            const std::int64_t value = index[i * depth + k];
+            at = at * picked[k] + (value < 0 ? value + picked[k] : value);
+          }
+          std::memcpy(to + i * block, from + at * block, block);
+        }
+      });
+      return {};
+    });
+  }
+};
+
+const Gather gather;
+const GatherElements gather_elements;
+const GatherND gather_nd;
+
+}  // namespace
+
+std::vector<OperatorRow> gather_rows() {
+  return {{"Gather", &gather}, {"GatherElements", &gather_elements}, {"GatherND", &gather_nd}};
+}
+
+}  // namespace convoy::ops

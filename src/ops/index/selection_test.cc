@@ -1,0 +1,113 @@
+// Operators whose results are chosen by value: TopK, OneHot, Range, NonMaxSuppression, NonZero, Unique.
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "ops/testing/operators.h"
+
+namespace convoy::ops {
+namespace {
+
+TEST(TopK, LargestSmallestAndTies) {
+  const HostTensor x = floats({2, 4}, {1, 3, 3, 2, NAN, 0, 7, -1}), two = longs({1}, {2});
+  expect_op(node_of("TopK", {}, 11, 2), {x, two}, {floats({2, 2}, {3, 3, NAN, 7}), longs({2, 2}, {1, 2, 0, 2})});
+  expect_op(node_of("TopK", {{"largest", std::int64_t{0}}}, 11, 2), {x, two},
+            {floats({2, 2}, {1, 2, -1, 0}), longs({2, 2}, {0, 3, 3, 1})});
+  expect_op(node_of("TopK", {{"k", std::int64_t{1}}, {"axis", std::int64_t{1}}}, 1, 2),
+            {floats({1, 3, 2}, {1, 6, 5, 4, 3, 2})}, {floats({1, 1, 2}, {5, 6}), longs({1, 1, 2}, {1, 0})});
+  expect_op(node_of("TopK", {}, 11, 2), {x, longs({1}, {0})}, {floats({2, 0}, {}), longs({2, 0}, {})});
+  expect_refused(node_of("TopK", {}, 11, 2), {x, longs({1}, {5})}, "k=5 is outside [0, 4]");
+}
+
+TEST(OneHot, NegativeAndOutOfRange) {
+  const HostTensor values = floats({2}, {-1, 5});
+  expect_op(node_of("OneHot"), {longs({4}, {0, -1, 3, 1}), longs({}, {3}), values},
+            {floats({4, 3}, {5, -1, -1, -1, -1, 5, -1, -1, -1, -1, 5, -1})});
+  expect_op(node_of("OneHot", {{"axis", std::int64_t{0}}}), {longs({2}, {0, 1}), floats({1}, {2}), longs({2}, {0, 1})},
+            {longs({2, 2}, {1, 0, 0, 1})});
+  expect_refused(node_of("OneHot"), {longs({1}, {0}), longs({}, {0}), values}, "depth=0");
+}
+
+TEST(Range, UpAndDown) {
+  const auto range = [](DataType type, double start, double limit, double delta) {
+    return std::vector<HostTensor>{tensor(type, {}, {start}), tensor(type, {}, {limit}), tensor(type, {}, {delta})};
+  };
+  expect_op(node_of("Range"), range(DataType::f32, 1, 5, 2), {floats({2}, {1, 3})});
+  expect_op(node_of("Range"), range(DataType::s32, 10, 4, -3), {tensor(DataType::s32, {2}, {10, 7})});
+  expect_op(node_of("Range"), range(DataType::s64, 4, 4, 1), {longs({0}, {})});
+  expect_op(node_of("Range"), range(DataType::f64, 0, 0.5, 0.2), {tensor(DataType::f64, {3}, {0, 0.2, 0.4})});
+  expect_refused(node_of("Range"), range(DataType::f32, 1, 5, 0), "delta");
+  expect_refused(node_of("Range"), range(DataType::f64, 0, 1e300, 1), "elements");
+}
+
+// As many kept boxes as are compared at a time, and more, beside a plain loop.
+TEST(NonMaxSuppression, ManyBoxes) {
+  constexpr int kBoxes = 400;
+  constexpr double kOverlap = 0.31;
+  std::vector<double> boxes, scores;
+  for (int i = 0; i < kBoxes; ++i) {
+    const double y = (i * 37) % 101, x = (i * 53) % 97, size = 6 + (i * 11) % 13;
+    boxes.insert(boxes.end(), {y, x, y + size, x + size});
+    scores.push_back((i * 7919) % 4001);
+  }
+  std::vector<int> order(kBoxes);
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater(), [&](int i) { return scores[i]; });
+  const auto iou = [&](int i, int j) {
+    const double* a = &boxes[i * 4];
+    const double* b = &boxes[j * 4];
+    const double h = std::min(a[2], b[2]) - std::max(a[0], b[0]), w = std::min(a[3], b[3]) - std::max(a[1], b[1]);
+    const double both = std::max(0.0, h) * std::max(0.0, w);
+    return both / ((a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - both);
+  };
+  std::vector<int> kept;
+  std::vector<double> rows;
+  for (const int i : order) {
+    if (std::ranges::any_of(kept, [&](int j) { return iou(i, j) > kOverlap; })) continue;
+    kept.push_back(i);
+    rows.insert(rows.end(), {0.0, 0.0, static_cast<double>(i)});
+  }
+  ASSERT_GT(kept.size(), 64u);
+  ASSERT_LT(kept.size(), 300u);
+  const std::int64_t count = static_cast<std::int64_t>(kept.size());
+  expect_op(
+      node_of("NonMaxSuppression"),
+      {floats({1, kBoxes, 4}, boxes), floats({1, 1, kBoxes}, scores), longs({1}, {1000}), floats({1}, {kOverlap})},
+      {longs({count, 3}, rows)});
+}
+
+TEST(NonMaxSuppression, DropsWhatOverlaps) {
+  const HostTensor boxes = floats({1, 4, 4}, {0, 0, 1, 1, 0, 0.1, 1, 1.1, 0, 10, 1, 11, 1, 1.05, 0, 0.05});
+  const HostTensor scores = floats({1, 1, 4}, {0.9, 0.75, 0.6, 0.95});
+  const HostTensor limit = longs({}, {3}), half = floats({}, {0.5});
+  expect_op(node_of("NonMaxSuppression"), {boxes, scores, limit, half}, {longs({2, 3}, {0, 0, 3, 0, 0, 2})});
+  expect_op(node_of("NonMaxSuppression"), {boxes, scores, longs({1}, {1}), half}, {longs({1, 3}, {0, 0, 3})});
+  expect_op(node_of("NonMaxSuppression"), {boxes, scores, limit, half, floats({}, {0.7})}, {longs({1, 3}, {0, 0, 3})});
+  expect_op(node_of("NonMaxSuppression"), {boxes, scores}, {longs({0, 3}, {})});
+  expect_op(node_of("NonMaxSuppression", {{"center_point_box", std::int64_t{1}}}),
+            {floats({1, 2, 4}, {0, 0, 2, 2, 0.1, 0, 2, 2}), floats({1, 1, 2}, {1, 2}), limit, half},
+            {longs({1, 3}, {0, 0, 1})});
+  expect_refused(node_of("NonMaxSuppression"), {boxes, floats({1, 1, 3}, {1, 1, 1}), limit}, "input 1 (scores)");
+}
+
+TEST(NonZero, Coordinates) {
+  expect_op(node_of("NonZero"), {floats({2, 2}, {1, 0, 2, -3})}, {longs({2, 3}, {0, 1, 1, 0, 0, 1})});
+  expect_op(node_of("NonZero"), {tensor(DataType::boolean, {3}, {0, 0, 0})}, {longs({1, 0}, {})});
+}
+
+TEST(Unique, ElementsAndSlices) {
+  const HostTensor x = floats({6}, {2, 1, 1, 3, 4, 3});
+  expect_op(
+      node_of("Unique", {}, 11, 4), {x},
+      {floats({4}, {1, 2, 3, 4}), longs({4}, {1, 0, 3, 4}), longs({6}, {1, 0, 0, 2, 3, 2}), longs({4}, {2, 1, 2, 1})});
+  expect_op(
+      node_of("Unique", {{"sorted", std::int64_t{0}}}, 11, 4), {x},
+      {floats({4}, {2, 1, 3, 4}), longs({4}, {0, 1, 3, 4}), longs({6}, {0, 1, 1, 2, 3, 2}), longs({4}, {1, 2, 2, 1})});
+  expect_op(node_of("Unique", {{"axis", std::int64_t{0}}}, 11, 1), {longs({3, 2}, {1, 0, 1, 0, 0, 5})},
+            {longs({2, 2}, {0, 5, 1, 0})});
+  expect_op(node_of("Unique", {{"axis", std::int64_t{1}}}, 11, 1), {longs({2, 3}, {2, 1, 2, 0, 5, 0})},
+            {longs({2, 2}, {1, 2, 5, 0})});
+}
+
+}  // namespace
+}  // namespace convoy::ops

@@ -1,0 +1,294 @@
+// MatMul and Gemm: rows of a matrix times a vector by loops of our own, other products in floats by oneDNN (halves
+// through f32), plain loops for the rest.
+#include "ops/matmul/matmul.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "ops/families.h"
+#include "ops/from_real.h"
+#include "ops/in_f32.h"
+#include "ops/indexing.h"
+#include "ops/onednn/onednn_plan.h"
+#include "ops/row_functions.h"
+#include "ops/rows.h"
+#include "ops/unary.h"
+
+namespace convoy::ops {
+
+Result<MatMulShape> matmul_shape(const NodeDesc& node, const Dims& a, const Dims& b, int a_index, int b_index,
+                                 Dims* output) {
+  if (a.empty() || b.empty()) return bad_node(node, "an input is a scalar; rank 1 or more is needed");
+  Dims wide_a = a, wide_b = b;
+  if (a.size() == 1) wide_a.insert(wide_a.begin(), 1);
+  if (b.size() == 1) wide_b.push_back(1);
+  MatMulShape shape;
+  shape.m = wide_a[wide_a.size() - 2];
+  shape.k = wide_a.back();
+  shape.n = wide_b.back();
+  if (wide_b[wide_b.size() - 2] != shape.k) {
+    return bad_node(node, fmt::format("input {} has dims [{}] and input {} [{}]: {} columns against {} rows", a_index,
+                                      to_string(a), b_index, to_string(b), shape.k, wide_b[wide_b.size() - 2]));
+  }
+  const Dims a_batch(wide_a.begin(), wide_a.end() - 2), b_batch(wide_b.begin(), wide_b.end() - 2);
+  const std::vector<Dims> both{a_batch, b_batch};
+  CONVOY_TRY(shape.batch, broadcast_dims(node, both));
+  const std::size_t rank = shape.batch.size();
+  const Dims a_strides = packed_strides(wide_a), b_strides = packed_strides(wide_b);
+  for (std::size_t d = 0; d < rank; ++d) {
+    const auto stride = [&](const Dims& own, const Dims& strides) {
+      const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(d + own.size()) - static_cast<std::ptrdiff_t>(rank);
+      return at < 0 || own[at] == 1 ? 0 : strides[at];
+    };
+    shape.a_batch.push_back(stride(a_batch, a_strides));
+    shape.b_batch.push_back(stride(b_batch, b_strides));
+  }
+  Dims wide_c = shape.batch;
+  wide_c.push_back(shape.m);
+  wide_c.push_back(shape.n);
+  if (auto count = checked_elements(wide_c); !count.ok()) return count.error().within(node.op);
+  const Dims c_strides = packed_strides(wide_c);
+  shape.c_batch.assign(c_strides.begin(), c_strides.begin() + rank);
+  shape.a_row = shape.k;
+  shape.b_row = shape.c_row = shape.n;
+  *output = shape.batch;
+  if (a.size() > 1) output->push_back(shape.m);
+  if (b.size() > 1) output->push_back(shape.n);
+  return shape;
+}
+
+namespace {
+
+// One matrix instead of many where b has no batches and the rows of a follow each other.
+void merge_batches(MatMulShape& shape, const Dims& a) {
+  const bool plain = std::all_of(shape.b_batch.begin(), shape.b_batch.end(), [](auto stride) { return stride == 0; });
+  if (!plain || Dims(a.begin(), a.end() - std::min<std::ptrdiff_t>(2, a.size())) != shape.batch) return;
+  shape.m *= shape.batches();
+  shape.batch = shape.a_batch = shape.b_batch = shape.c_batch = {};
+}
+
+// What oneDNN's matmul needs of Gemm's C: broadcast strides, and the factors.
+struct Bias {
+  std::int64_t row = 0, column = 0;  // strides; C is read as an m x n matrix
+  double alpha = 1, beta = 0;        // beta 0: there is none
+};
+
+// c = alpha * a . b + beta * bias with oneDNN; null where it can't.
+std::unique_ptr<OpPlan> onednn_matmul(const std::string& name, const MatMulShape& shape, DataType type,
+                                      const Bias& bias, int threads) {
+  // alpha would have to be a run-time scale; the loops' callers pass it on only where it is 1.
+  if (bias.alpha != 1 || (bias.beta != 0 && bias.beta != 1)) return nullptr;
+  if (type != DataType::f32 || shape.batches() * shape.m * shape.n == 0 || shape.k == 0) return nullptr;
+  if (shape.batch.size() > 10) return nullptr;
+  const auto desc = [&](Dims batch_strides, std::int64_t rows, std::int64_t columns, std::int64_t row,
+                        std::int64_t column) {
+    Dims dims = shape.batch;
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      if (batch_strides[d] == 0) {
+        dims[d] = 1;
+        batch_strides[d] = rows * columns;
+      }
+    }
+    dims.push_back(rows);
+    dims.push_back(columns);
+    batch_strides.push_back(row);
+    batch_strides.push_back(column);
+    return onednn::memory_desc(type, dims, batch_strides);
+  };
+  using onednn::Argument;
+  try {
+    const auto a = desc(shape.a_batch, shape.m, shape.k, shape.a_row, shape.a_column);
+    const auto b = desc(shape.b_batch, shape.k, shape.n, shape.b_row, shape.b_column);
+    const auto c = desc(shape.c_batch, shape.m, shape.n, shape.c_row, shape.c_column);
+    std::vector<Argument> arguments{{DNNL_ARG_SRC, Argument::From::input, 0, a},
+                                    {DNNL_ARG_WEIGHTS, Argument::From::input, 1, b},
+                                    {DNNL_ARG_DST, Argument::From::output, 0, c}};
+    dnnl::memory::desc added;
+    if (bias.beta == 1) {
+      const Dims dims{bias.row == 0 ? 1 : shape.m, bias.column == 0 ? 1 : shape.n};
+      added = onednn::memory_desc(type, dims, {dims[1], 1});
+      arguments.push_back({DNNL_ARG_BIAS, Argument::From::input, 2, added});
+    }
+    auto plan = onednn::make_plan(
+        name, threads, arguments, [&](const dnnl::engine& engine, const dnnl::primitive_attr& attributes) {
+          return bias.beta == 1 ? dnnl::matmul::primitive_desc(engine, a, b, added, c, attributes)
+                                : dnnl::matmul::primitive_desc(engine, a, b, c, attributes);
+        });
+    return plan.ok() ? std::move(*plan) : nullptr;
+  } catch (const dnnl::error&) {  // a descriptor it has no room for
+    return nullptr;
+  }
+}
+
+// Integers wrap around, unless they are scaled by reals.
+template <class T>
+using Accumulator = std::conditional_t<std::is_integral_v<T>,
+                                       std::conditional_t<sizeof(T) <= 4, std::uint32_t, std::uint64_t>, Compute<T>>;
+
+std::unique_ptr<OpPlan> loop_plan(const NodeDesc& node, const MatMulShape& shape, DataType type, const Bias& bias) {
+  return dispatch<kMathNumeric>(type, [&]<class T>(Tag<T>) {
+    return make_plan(node, [shape, bias](auto in, auto out, const ExecContext& context) -> Result<void> {
+      using Acc = Accumulator<T>;
+      const auto load = [](T value, std::int64_t, std::int64_t) { return static_cast<Acc>(value); };
+      const T* added = bias.beta != 0 ? static_cast<const T*>(in[2]) : nullptr;
+      const auto finish = [&](Acc sum, std::int64_t, std::int64_t i, std::int64_t j) {
+        const auto value =
+            added == nullptr ? Compute<T>(0) : static_cast<Compute<T>>(added[i * bias.row + j * bias.column]);
+        const bool scaled = bias.alpha != 1 || (added != nullptr && bias.beta != 1);
+        if constexpr (std::is_integral_v<T>) {
+          using Sum = std::conditional_t<std::is_signed_v<T>, std::make_signed_t<Acc>, Acc>;
+          if (!scaled) return static_cast<T>(sum + static_cast<Acc>(value));
+          return from_real<T>(bias.alpha * static_cast<double>(static_cast<Sum>(sum)) +
+                              bias.beta * static_cast<double>(value));
+        } else {
+          if (!scaled) return T(sum + value);
+          return T(sum * static_cast<Acc>(bias.alpha) + static_cast<Acc>(bias.beta * value));
+        }
+      };
+      matmul_loops<Acc>(shape, static_cast<const T*>(in[0]), static_cast<const T*>(in[1]), static_cast<T*>(out[0]),
+                        load, load, finish, context);
+      return {};
+    });
+  });
+}
+
+// A vector times a matrix whose columns lie in memory one after another: the classifier of a network at batch 1. It
+// waits for the matrix, which is read as it is: halves are half of what oneDNN would read of them as f32. Null where
+// that is not what is asked for.
+std::unique_ptr<OpPlan> vector_plan(const NodeDesc& node, const MatMulShape& shape, DataType type, const Bias& bias,
+                                    const PlanRequest& request) {
+  const RowFunctions* const rows = row_functions(request.cpu.isa);
+  const bool fits = shape.batches() * shape.m == 1 && shape.b_row == 1 && shape.a_column == 1 && shape.k > 0;
+  if (rows == nullptr || !fits) return nullptr;
+  if (type != DataType::f32 && !contains(kHalves, type)) return nullptr;
+  return dispatch<only(DataType::f32) | kHalves>(type, [&]<class T>(Tag<T>) {
+    const auto run = [=](auto in, auto out, const ExecContext& context) -> Result<void> {
+      const auto* const a = static_cast<const T*>(in[0]);
+      const auto* const b = static_cast<const T*>(in[1]);
+      const auto* const added = bias.beta != 0 ? static_cast<const T*>(in[2]) : nullptr;
+      auto* const y = static_cast<T*>(out[0]);
+      const float* x = nullptr;
+      if constexpr (is_half<T>) {
+        auto* const wide = static_cast<float*>(context.workspace);
+        for (std::int64_t i = 0; i < shape.k; i += kRowChunk) {
+          load_row(true, a + i, 1, std::min(kRowChunk, shape.k - i), wide + i);
+        }
+        x = wide;
+      } else {
+        x = a;
+      }
+      parallel_for(context, shape.n, shape.k, [&](std::int64_t begin, std::int64_t end) {
+        RowBuffer sums;
+        for (std::int64_t first = begin; first < end; first += kRowChunk) {
+          const std::int64_t count = std::min(kRowChunk, end - first);
+          rows->dots(float_type<T>, x, b + first * shape.b_column, shape.b_column, count, shape.k, sums.data());
+          for (std::int64_t i = 0; i < count; ++i) {
+            const float more = added == nullptr ? 0.0F : static_cast<float>(added[(first + i) * bias.column]);
+            y[first + i] = T(sums[i] * static_cast<float>(bias.alpha) + static_cast<float>(bias.beta) * more);
+          }
+        }
+      });
+      return {};
+    };
+    return make_plan(node, run, is_half<T> ? static_cast<std::size_t>(shape.k) * sizeof(float) : 0);
+  });
+}
+
+class MatMul final : public Operator {
+ public:
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 2, 2));
+    CONVOY_CHECK(check_same_type(node, inputs, kMathNumeric));
+    Dims dims;
+    if (auto shape = matmul_shape(node, inputs[0].desc.dims, inputs[1].desc.dims, 0, 1, &dims); !shape.ok()) {
+      return shape.error();
+    }
+    return one_output(node, inputs[0].desc.type, std::move(dims));
+  }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
+    if (contains(kHalves, outputs[0].type)) return plan_in_f32(*this, node, inputs, outputs, request);
+    Dims dims;
+    CONVOY_TRY(MatMulShape shape, matmul_shape(node, inputs[0].desc.dims, inputs[1].desc.dims, 0, 1, &dims));
+    merge_batches(shape, inputs[0].desc.dims);
+    if (auto plan = onednn_matmul("matmul", shape, outputs[0].type, {}, request.threads)) return plan;
+    return loop_plan(node, shape, outputs[0].type, {});
+  }
+};
+
+class Gemm final : public Operator {
+ public:
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 2, 3));
+    CONVOY_CHECK(check_same_type(node, inputs, kMathNumeric));
+    CONVOY_TRY(const MatMulShape shape, read(node, inputs));
+    if (auto bias = read_bias(node, inputs, shape); !bias.ok()) return bias.error();
+    return one_output(node, inputs[0].desc.type, {shape.m, shape.n});
+  }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
+    CONVOY_TRY(const MatMulShape shape, read(node, inputs));
+    CONVOY_TRY(const Bias bias, read_bias(node, inputs, shape));
+    if (auto plan = vector_plan(node, shape, outputs[0].type, bias, request)) return plan;
+    if (contains(kHalves, outputs[0].type)) return plan_in_f32(*this, node, inputs, outputs, request);
+    if (auto plan = onednn_matmul("gemm", shape, outputs[0].type, bias, request.threads)) return plan;
+    return loop_plan(node, shape, outputs[0].type, bias);
+  }
+
+ private:
+  static Result<MatMulShape> read(const NodeDesc& node, std::span<const Input> inputs) {
+    CONVOY_TRY(const std::int64_t transpose_a, node.integer("transA", 0));
+    CONVOY_TRY(const std::int64_t transpose_b, node.integer("transB", 0));
+    const Dims &a = inputs[0].desc.dims, &b = inputs[1].desc.dims;
+    if (a.size() != 2 || b.size() != 2) {
+      return bad_node(node, fmt::format("inputs 0 and 1 have dims [{}] and [{}]; both must be matrices", to_string(a),
+                                        to_string(b)));
+    }
+    MatMulShape shape;
+    shape.m = a[transpose_a != 0 ? 1 : 0];
+    shape.k = a[transpose_a != 0 ? 0 : 1];
+    shape.n = b[transpose_b != 0 ? 0 : 1];
+    if (b[transpose_b != 0 ? 1 : 0] != shape.k) {
+      return bad_node(node, fmt::format("inputs 0 and 1 have dims [{}] and [{}] with transA={}, transB={}: the inner "
+                                        "dims differ",
+                                        to_string(a), to_string(b), transpose_a, transpose_b));
+    }
+    shape.a_row = transpose_a != 0 ? 1 : a[1];
+    shape.a_column = transpose_a != 0 ? a[1] : 1;
+    shape.b_row = transpose_b != 0 ? 1 : b[1];
+    shape.b_column = transpose_b != 0 ? b[1] : 1;
+    shape.c_row = shape.n;
+    return shape;
+  }
+
+  static Result<Bias> read_bias(const NodeDesc& node, std::span<const Input> inputs, const MatMulShape& shape) {
+    Bias bias;
+    CONVOY_TRY(bias.alpha, node.real("alpha", 1));
+    CONVOY_TRY(bias.beta, node.real("beta", 1));
+    if (!is_present(inputs, 2)) {
+      bias.beta = 0;
+      return bias;
+    }
+    Dims dims = inputs[2].desc.dims;
+    while (dims.size() < 2) dims.insert(dims.begin(), 1);
+    if (dims.size() > 2 || (dims[0] != 1 && dims[0] != shape.m) || (dims[1] != 1 && dims[1] != shape.n)) {
+      return bad_node(node, fmt::format("input 2 has dims [{}], which do not broadcast to {}x{}",
+                                        to_string(inputs[2].desc.dims), shape.m, shape.n));
+    }
+    bias.row = dims[0] == 1 ? 0 : dims[1];
+    bias.column = dims[1] == 1 ? 0 : 1;
+    return bias;
+  }
+};
+
+const MatMul matmul;
+const Gemm gemm;
+
+}  // namespace
+
+std::vector<OperatorRow> matmul_rows() { return {{"MatMul", &matmul}, {"Gemm", &gemm}}; }
+
+}  // namespace convoy::ops

@@ -1,0 +1,135 @@
+// MatMul, Gemm, MatMulInteger, QLinearMatMul: values from the operator specification's examples and by hand.
+#include "ops/testing/operators.h"
+
+namespace convoy::ops {
+namespace {
+
+TEST(MatMul, BatchesAndVectors) {
+  const HostTensor a = floats({2, 3}, {1, 2, 3, 4, 5, 6});
+  const HostTensor b = floats({3, 2}, {1, 0, 0, 1, 2, -1});
+  expect_op(node_of("MatMul"), {a, b}, {floats({2, 2}, {7, -1, 16, -1})});
+  expect_op(node_of("MatMul"), {floats({3}, {1, 2, 3}), b}, {floats({2}, {7, -1})});
+  expect_op(node_of("MatMul"), {a, floats({3}, {1, 1, 1})}, {floats({2}, {6, 15})});
+  expect_op(node_of("MatMul"), {floats({3}, {1, 2, 3}), floats({3}, {1, 1, 1})}, {floats({}, {6})});
+  // Batches on the left alone, on the right alone, and broadcast against each other.
+  expect_op(node_of("MatMul"), {floats({2, 1, 2}, {1, 2, 3, 4}), floats({2, 1}, {10, 1})},
+            {floats({2, 1, 1}, {12, 34})});
+  expect_op(node_of("MatMul"), {floats({1, 2}, {1, 2}), floats({2, 2, 1}, {1, 10, 2, 20})},
+            {floats({2, 1, 1}, {21, 42})});
+  expect_op(node_of("MatMul"), {floats({2, 1, 1, 1}, {2, 3}), floats({2, 1, 1}, {5, 7})},
+            {floats({2, 2, 1, 1}, {10, 14, 15, 21})});
+  for (const DataType type : {DataType::f64, DataType::f16, DataType::bf16, DataType::s32, DataType::u64}) {
+    expect_op(node_of("MatMul"), {tensor(type, {2, 2}, {1, 2, 3, 4}), tensor(type, {2, 1}, {5, 6})},
+              {tensor(type, {2, 1}, {17, 39})});
+  }
+  expect_op(node_of("MatMul"), {tensor(DataType::s32, {1, 1}, {65536}), tensor(DataType::s32, {1, 1}, {65537})},
+            {tensor(DataType::s32, {1, 1}, {65536})});  // wraps around
+  expect_op(node_of("MatMul"), {floats({2, 0}, {}), floats({0, 1}, {})}, {floats({2, 1}, {0, 0})});
+  expect_refused(node_of("MatMul"), {a, a}, "3 columns against 2 rows");
+  expect_refused(node_of("MatMul"), {floats({}, {1}), a}, "scalar");
+  expect_refused(node_of("MatMul"), {floats({2, 1, 1}, {1, 1}), floats({3, 1, 1}, {1, 1, 1})}, "do not broadcast");
+  expect_refused(node_of("MatMul"), {a, tensor(DataType::f64, {3, 1}, {1, 2, 3})}, "they must be the same");
+}
+
+TEST(MatMul, Large) {
+  const std::int64_t m = 37, k = 53, n = 71;
+  const auto a = spread(m * k, -1, 1), b = spread(k * n, -1, 1);
+  std::vector<double> c(m * n), transposed(k * n);
+  for (std::int64_t i = 0; i < m; ++i) {
+    for (std::int64_t j = 0; j < n; ++j) {
+      for (std::int64_t l = 0; l < k; ++l) c[i * n + j] += a[i * k + l] * b[l * n + j];
+    }
+  }
+  for (std::int64_t l = 0; l < k; ++l) {
+    for (std::int64_t j = 0; j < n; ++j) transposed[j * k + l] = b[l * n + j];
+  }
+  expect_op(node_of("MatMul"), {floats({m, k}, a), floats({k, n}, b)}, {floats({m, n}, c)}, 1e-5);
+  expect_op(node_of("MatMul"), {tensor(DataType::f64, {m, k}, a), tensor(DataType::f64, {k, n}, b)},
+            {tensor(DataType::f64, {m, n}, c)}, 1e-12, 1e-12);
+  expect_op(node_of("Gemm", {{"transB", std::int64_t{1}}}), {floats({m, k}, a), floats({n, k}, transposed)},
+            {floats({m, n}, c)}, 1e-5);
+}
+
+TEST(Gemm, FactorsAndBias) {
+  const HostTensor a = floats({2, 3}, {1, 2, 3, 4, 5, 6});
+  const HostTensor b = floats({3, 2}, {1, 0, 0, 1, 2, -1});
+  expect_op(node_of("Gemm"), {a, b}, {floats({2, 2}, {7, -1, 16, -1})});
+  expect_op(node_of("Gemm"), {a, b, floats({2}, {1, 2})}, {floats({2, 2}, {8, 1, 17, 1})});
+  expect_op(node_of("Gemm"), {a, b, floats({2, 1}, {1, 2})}, {floats({2, 2}, {8, 0, 18, 1})});
+  expect_op(node_of("Gemm"), {a, b, floats({}, {3})}, {floats({2, 2}, {10, 2, 19, 2})});
+  expect_op(node_of("Gemm"), {a, b, floats({2, 2}, {1, 2, 3, 4})}, {floats({2, 2}, {8, 1, 19, 3})});
+  expect_op(node_of("Gemm", {{"alpha", 0.5}, {"beta", 2.0}}), {a, b, floats({1, 2}, {1, 2})},
+            {floats({2, 2}, {5.5, 3.5, 10, 3.5})});
+  expect_op(node_of("Gemm", {{"beta", 0.0}}), {a, b, floats({1, 2}, {NAN, 2})}, {floats({2, 2}, {7, -1, 16, -1})});
+  expect_op(node_of("Gemm", {{"transA", std::int64_t{1}}, {"transB", std::int64_t{1}}}),
+            {floats({3, 2}, {1, 4, 2, 5, 3, 6}), floats({2, 3}, {1, 0, 2, 0, 1, -1})},
+            {floats({2, 2}, {7, -1, 16, -1})});
+  // Integers are scaled as reals and cut off; beyond their type they saturate.
+  const auto bytes = [](const std::vector<double>& values) { return tensor(DataType::s8, {2, 1}, values); };
+  const HostTensor two = tensor(DataType::s8, {1, 1}, {2});
+  expect_op(node_of("Gemm", {{"alpha", 0.5}, {"beta", -1.5}}), {bytes({-7, 5}), two, bytes({1, 1})}, {bytes({-8, 3})});
+  expect_op(node_of("Gemm", {{"alpha", 1e30}}), {bytes({-7, 5}), two}, {bytes({-128, 127})});
+  expect_op(node_of("Gemm", {{"beta", NAN}}), {bytes({-7, 5}), two, bytes({1, 1})}, {bytes({0, 0})});
+  expect_refused(node_of("Gemm"), {a, a}, "the inner dims differ");
+  expect_refused(node_of("Gemm"), {a, b, floats({3}, {1, 2, 3})}, "input 2 has dims [3]");
+  expect_refused(node_of("Gemm"), {floats({3}, {1, 2, 3}), b}, "both must be matrices");
+}
+
+TEST(MatMulInteger, ZeroPoints) {
+  const HostTensor a = tensor(DataType::u8, {4, 3}, {11, 7, 3, 10, 6, 2, 9, 5, 1, 8, 4, 0});
+  const HostTensor b = tensor(DataType::u8, {3, 2}, {1, 4, 2, 5, 3, 6});
+  const auto expected = tensor(DataType::s32, {4, 2}, {-38, -83, -44, -98, -50, -113, -56, -128});
+  expect_op(node_of("MatMulInteger"), {a, b, tensor(DataType::u8, {1}, {12}), tensor(DataType::u8, {1}, {0})},
+            {expected});
+  expect_op(node_of("MatMulInteger"), {a, b, tensor(DataType::u8, {4}, {12, 12, 12, 12}), absent()}, {expected});
+  expect_op(node_of("MatMulInteger"),
+            {tensor(DataType::s8, {1, 2}, {1, 2}), tensor(DataType::u8, {2, 2}, {3, 4, 5, 6}), absent(),
+             tensor(DataType::u8, {2}, {1, 2})},
+            {tensor(DataType::s32, {1, 2}, {10, 10})});
+  expect_refused(node_of("MatMulInteger"), {a, b, tensor(DataType::s8, {1}, {0})}, "input 2 (zero point)");
+  expect_refused(node_of("MatMulInteger"), {a, b, tensor(DataType::u8, {3}, {0, 0, 0})}, "one element or 4");
+}
+
+TEST(QLinearMatMul, SpecificationExample) {
+  const auto u8 = [](Dims dims, const std::vector<double>& values) { return tensor(DataType::u8, dims, values); };
+  expect_op(node_of("QLinearMatMul"),
+            {u8({2, 4}, {208, 236, 0, 238, 3, 214, 255, 29}), floats({1}, {0.0066}), u8({1}, {113}),
+             u8({4, 3}, {152, 51, 244, 60, 26, 255, 0, 127, 246, 127, 254, 247}), floats({1}, {0.00705}),
+             u8({1}, {114}), floats({1}, {0.0107}), u8({1}, {118})},
+            {u8({2, 3}, {168, 115, 255, 1, 66, 151})});
+}
+
+TEST(Einsum, Contracts) {
+  const auto of = [](const char* equation) { return node_of("Einsum", {{"equation", equation}}); };
+  const HostTensor a = floats({2, 3}, {1, 2, 3, 4, 5, 6}), b = floats({3, 2}, {1, 0, 2, -1, 0, 1});
+  expect_op(of("ij,jk->ik"), {a, b}, {floats({2, 2}, {5, 1, 14, 1})});
+  expect_op(of("ij, jk"), {a, b}, {floats({2, 2}, {5, 1, 14, 1})});
+  expect_op(of("ij->ji"), {a}, {floats({3, 2}, {1, 4, 2, 5, 3, 6})});
+  expect_op(of("ij->i"), {a}, {floats({2}, {6, 15})});
+  expect_op(of("ij->"), {a}, {floats({}, {21})});
+  expect_op(of("ba"), {a}, {floats({3, 2}, {1, 4, 2, 5, 3, 6})});  // the output's labels are alphabetical
+  expect_op(of("ij,ij->"), {a, a}, {floats({}, {91})});
+  expect_op(of("i,j->ij"), {floats({2}, {1, 2}), floats({2}, {3, 4})}, {floats({2, 2}, {3, 4, 6, 8})});
+  expect_op(of("ii->i"), {floats({2, 2}, {1, 2, 3, 4})}, {floats({2}, {1, 4})});
+  expect_op(of("...ii->...i"), {floats({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8})}, {floats({2, 2}, {1, 4, 5, 8})});
+  // Batches that broadcast, and a label of size 1 against one that is not.
+  expect_op(of("...ij,...jk->...ik"), {floats({2, 1, 1, 2}, {1, 2, 3, 4}), floats({3, 2, 1}, {1, 1, 0, 1, 2, 0})},
+            {floats({2, 3, 1, 1}, {3, 2, 2, 7, 4, 6})});
+  expect_op(of("bchw,bcs->bhws"), {floats({1, 2, 1, 2}, {1, 2, 3, 4}), floats({1, 2, 1}, {10, 1})},
+            {floats({1, 1, 2, 1}, {13, 24})});
+  expect_op(of("i,i,i->"), {longs({2}, {1, 2}), longs({2}, {3, 4}), longs({2}, {5, -6})}, {longs({}, {-33})});
+  expect_op(of("ij,jk->ik"), {floats({2, 0}, {}), floats({0, 1}, {})}, {floats({2, 1}, {0, 0})});
+
+  expect_refused(of("ij,jk->ik"), {a, a}, "dim 0 of input 1 is 2, the same label is 3 elsewhere");
+  expect_refused(of("ij,jk->ik"), {a}, "2 terms for 1 inputs");
+  expect_refused(of("i->i"), {a}, "term 0 names 1 dims, input 0 has [2x3]");
+  expect_refused(of("ijk->i"), {a}, "term 0 names 3 dims");
+  expect_refused(of("ij->ik"), {a}, "names one that no term has");
+  expect_refused(of("ij->ii"), {a}, "repeats a label");
+  expect_refused(of("i1->i"), {a}, "term 0 names 1 dims");
+  expect_refused(of("......ij->ij"), {a}, "no list of letters");
+  expect_refused(node_of("Einsum"), {a}, "term 0 names 0 dims");
+}
+
+}  // namespace
+}  // namespace convoy::ops

@@ -1,0 +1,500 @@
+#include "ops/movement/strided_copy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <type_traits>
+#include <utility>
+
+#include "base/cpu.h"
+#include "convert/convert.h"
+#include "ops/movement/transpose_lines.h"
+
+namespace convoy::ops {
+
+StridedCopy::StridedCopy(std::size_t element_size, const Dims& dims, const Dims& from_strides, const Dims& to_strides)
+    : element_size_(element_size) {
+  std::vector<int> order(dims.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return to_strides[a] > to_strides[b]; });
+  for (const int d : order) {
+    if (dims[d] == 1) continue;
+    if (!dims_.empty() && to_.back() == to_strides[d] * dims[d] && from_.back() == from_strides[d] * dims[d]) {
+      dims_.back() *= dims[d];
+      from_.back() = from_strides[d];
+      to_.back() = to_strides[d];
+      continue;
+    }
+    dims_.push_back(dims[d]);
+    from_.push_back(from_strides[d]);
+    to_.push_back(to_strides[d]);
+  }
+  if (dims_.empty()) {
+    dims_ = {1};
+    from_ = to_ = {1};
+  }
+  const auto along = std::find(from_.begin(), from_.end(), 1);
+  if (from_.back() != 1 && from_.back() != 0 && to_.back() == 1 && along != from_.end()) {
+    // Bring the dim that is contiguous in `from` next to the last one: the visiting order of blocks is free.
+    const std::ptrdiff_t at = along - from_.begin();
+    for (Dims* list : {&dims_, &from_, &to_}) std::rotate(list->begin() + at, list->begin() + at + 1, list->end() - 1);
+    tiled_ = true;
+  }
+  for (std::size_t d = 0; d + (tiled_ ? 2 : 1) < dims_.size(); ++d) blocks_ *= dims_[d];
+  conversion_ = as_conversion();
+}
+
+std::optional<std::pair<TensorDesc, TensorDesc>> StridedCopy::as_conversion() const {
+  if (!tiled_ || dims_.size() > 3 || element_size_ != 4) return std::nullopt;  // of others it is no faster
+  const std::size_t last = dims_.size() - 1;
+  const std::int64_t rows = dims_[last - 1], columns = dims_[last];  // of `to`
+  const std::int64_t batch = dims_.size() == 3 ? dims_[0] : 1, size = rows * columns;
+  const bool packed =
+      from_[last] == rows && to_[last - 1] == columns && (batch == 1 || (from_[0] == size && to_[0] == size));
+  constexpr std::int64_t kLeastRows = 16, kLeastSize = 4096;  // below it takes longer
+  if (!packed || std::min(rows, columns) < kLeastRows || size < kLeastSize) return std::nullopt;
+  const bool to_inner = rows >= columns;  // the shorter side are the channels
+  const Dims dims{batch, std::min(rows, columns), std::max(rows, columns)};
+  return std::pair{TensorDesc::packed(DataType::f32, dims, to_inner ? Layout::nchw : Layout::nhwc),
+                   TensorDesc::packed(DataType::f32, dims, to_inner ? Layout::nhwc : Layout::nchw)};
+}
+
+namespace {
+
+// Rows of a tile of `to`: `from` is read in runs of several cache lines, which the processor then fetches ahead. (Of
+// columns that lie a power of two apart, as those of maps do, no more than some lines stay in the cache at a time.)
+constexpr std::int64_t tile_rows(std::size_t element_size) {
+  return (element_size < 4 ? 512 : 256) / static_cast<std::int64_t>(element_size);
+}
+// The same where those would be too few tiles for the threads: a cache line.
+constexpr std::int64_t least_tile_rows(std::size_t element_size) {
+  return 64 / static_cast<std::int64_t>(element_size);
+}
+
+// Elements of a and b in turns, from the first halves or the second ones.
+template <bool kSecond, class V, std::size_t... kAt>
+V interleave(V a, V b, std::index_sequence<kAt...>) {
+  constexpr std::size_t n = sizeof...(kAt);
+  return __builtin_shufflevector(a, b, (kAt / 2 + (kSecond ? n / 2 : 0) + kAt % 2 * n)...);
+}
+
+// A square of as many rows as 16 bytes have elements: a round interleaves the vectors i and i + N/2, log2(N) rounds
+// exchange rows and columns.
+template <class T>
+void transpose_square(const T* from, std::int64_t from_column, T* to, std::int64_t to_row) {
+  constexpr int N = 16 / sizeof(T);
+  typedef T Vector __attribute__((vector_size(16)));
+  constexpr auto lanes = std::make_index_sequence<N>();
+  Vector v[N], next[N];
+  for (int c = 0; c < N; ++c) std::memcpy(&v[c], from + c * from_column, sizeof(Vector));
+  for (int round = 1; round < N; round *= 2) {
+    for (int i = 0; i < N / 2; ++i) {
+      next[2 * i] = interleave<false>(v[i], v[i + N / 2], lanes);
+      next[2 * i + 1] = interleave<true>(v[i], v[i + N / 2], lanes);
+    }
+    std::copy_n(next, N, v);
+  }
+  for (int r = 0; r < N; ++r) std::memcpy(to + r * to_row, &v[r], sizeof(Vector));
+}
+
+// Rows of kMove to twice as many bytes, in two moves that may overlap; each `times` times, one after the other.
+template <int kMove>
+void copy_rows_by(const std::byte* from, std::int64_t from_step, std::byte* to, std::int64_t to_step, std::int64_t rows,
+                  std::int64_t bytes, std::int64_t times) {
+  struct Move {
+    std::byte bytes[kMove];
+  };
+  const std::int64_t last = bytes - kMove;
+  const auto copy = [&](auto count) __attribute__((always_inline)) {
+    for (std::int64_t r = 0; r < rows; ++r, from += from_step) {
+      Move first, second;
+      std::memcpy(&first, from, kMove);
+      std::memcpy(&second, from + last, kMove);
+      for (std::int64_t k = 0; k < count; ++k, to += to_step) {
+        std::memcpy(to, &first, kMove);
+        std::memcpy(to + last, &second, kMove);
+      }
+    }
+  };
+  if (times == 1) return copy(std::integral_constant<std::int64_t, 1>());
+  if (times == 2) return copy(std::integral_constant<std::int64_t, 2>());
+  copy(times);
+}
+
+// Every second element of a and then of b.
+template <class V, std::size_t... kAt>
+V every_second(V a, V b, std::index_sequence<kAt...>) {
+  return __builtin_shufflevector(a, b, (2 * kAt)...);
+}
+
+// Behind the last element there may be nothing to read.
+template <class T>
+void copy_every_second(const T* from, T* to, std::int64_t count) {
+  constexpr int N = 16 / sizeof(T);
+  typedef T Vector __attribute__((vector_size(16)));
+  std::int64_t i = 0;
+  for (; i + N < count; i += N) {
+    Vector a, b;
+    std::memcpy(&a, from + 2 * i, sizeof(Vector));
+    std::memcpy(&b, from + 2 * i + N, sizeof(Vector));
+    a = every_second(a, b, std::make_index_sequence<N>());
+    std::memcpy(to + i, &a, sizeof(Vector));
+  }
+  for (; i < count; ++i) to[i] = from[2 * i];
+}
+
+template <class T>
+void copy_line(const T* from, std::int64_t from_step, T* to, std::int64_t to_step, std::int64_t count) {
+  if (from_step == 1 && to_step == 1) {
+    std::memcpy(to, from, count * sizeof(T));
+  } else if (from_step == 0 && to_step == 1) {
+    std::fill_n(to, count, *from);
+  } else if (from_step == 2 && to_step == 1) {
+    copy_every_second(from, to, count);
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) to[i * to_step] = from[i * from_step];
+  }
+}
+
+template <class T>
+void copy_lines(const T* from, std::int64_t from_row, std::int64_t from_step, T* to, std::int64_t to_row,
+                std::int64_t to_step, std::int64_t rows, std::int64_t count) {
+  constexpr std::int64_t size = sizeof(T);
+  if (from_step == 1 && to_step == 1) {
+    return copy_rows(from, from_row * size, to, to_row * size, rows, count * size);
+  }
+  for (std::int64_t r = 0; r < rows; ++r) copy_line(from + r * from_row, from_step, to + r * to_row, to_step, count);
+}
+
+// Whether the first cache holds `lines` lines that lie so many bytes apart: at most 8 of them in one of its 64 sets.
+bool fit_first_cache(std::int64_t apart, std::int64_t lines) {
+  constexpr std::int64_t kAll = 4096, kLine = 64, kWays = 8;
+  const std::int64_t sets = kAll / std::max(std::gcd(apart, kAll), kLine);
+  return lines <= sets * kWays;
+}
+
+// to[r * to_row + c] = from[r + c * from_column]. The side with the larger step is the one that goes in long runs.
+template <class T>
+void transpose(const T* from, std::int64_t from_column, T* to, std::int64_t to_row, std::int64_t rows,
+               std::int64_t columns) {
+  constexpr std::int64_t size = sizeof(T), N = 16 / size, kColumns = 512 / size;
+  const std::int64_t whole_rows = rows / N * N, whole_columns = columns / N * N;
+  const auto one_by_one = [&](std::int64_t r0, std::int64_t r1, std::int64_t c0, std::int64_t c1) {
+    for (std::int64_t c = c0; c < c1; ++c) {
+      for (std::int64_t r = r0; r < r1; ++r) to[r * to_row + c] = from[r + c * from_column];
+    }
+  };
+  const auto square = [&](std::int64_t r, std::int64_t c) {
+    transpose_square(from + r + c * from_column, from_column, to + r * to_row + c, to_row);
+  };
+  std::int64_t done = 0;  // columns
+  if constexpr (sizeof(T) <= 2) {
+    if (cpu_features().isa >= Isa::avx512 && fit_first_cache(from_column * size, avx512::line_columns<T>)) {
+      done = columns / avx512::line_columns<T> * avx512::line_columns<T>;
+      avx512::transpose_lines(from, from_column, to, to_row, whole_rows, done);
+    }
+  }
+  for (std::int64_t c0 = done; c0 < whole_columns; c0 += kColumns) {
+    const std::int64_t c1 = std::min(whole_columns, c0 + kColumns);
+    if (from_column > to_row) {
+      for (std::int64_t c = c0; c < c1; c += N) {
+        for (std::int64_t r = 0; r < whole_rows; r += N) square(r, c);
+      }
+    } else {
+      for (std::int64_t r = 0; r < whole_rows; r += N) {
+        for (std::int64_t c = c0; c < c1; c += N) square(r, c);
+      }
+    }
+  }
+  one_by_one(whole_rows, rows, 0, whole_columns);
+  one_by_one(0, rows, whole_columns, columns);
+}
+
+// The same. Where the rows follow one another, they are made in the first cache and copied as one: so `to` is written
+// line by line, while squares write 16 bytes of each row.
+template <class T>
+void transpose_tile(const T* from, std::int64_t from_column, T* to, std::int64_t to_row, std::int64_t rows,
+                    std::int64_t columns) {
+  constexpr std::int64_t kMost = (32 << 10) / sizeof(T);
+  if (to_row != columns || from_column < to_row || rows * columns > kMost) {
+    return transpose(from, from_column, to, to_row, rows, columns);
+  }
+  alignas(64) T made[kMost];
+  transpose(from, from_column, made, columns, rows, columns);
+  std::memcpy(to, made, rows * columns * sizeof(T));
+}
+
+}  // namespace
+
+void copy_rows(const void* from, std::int64_t from_step, void* to, std::int64_t to_step, std::int64_t rows,
+               std::int64_t bytes, std::int64_t times) {
+  const auto* const x = static_cast<const std::byte*>(from);
+  auto* const y = static_cast<std::byte*>(to);
+  if (bytes > 64) {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (std::int64_t k = 0; k < times; ++k) {
+        std::memcpy(y + (r * times + k) * to_step, x + r * from_step, bytes);
+      }
+    }
+    return;
+  }
+  const auto by = bytes >= 32   ? copy_rows_by<32>
+                  : bytes >= 16 ? copy_rows_by<16>
+                  : bytes >= 8  ? copy_rows_by<8>
+                  : bytes >= 4  ? copy_rows_by<4>
+                  : bytes >= 2  ? copy_rows_by<2>
+                                : copy_rows_by<1>;
+  if (bytes > 0) by(x, from_step, y, to_step, rows, bytes, times);
+}
+
+template <class T>
+void StridedCopy::copy(const T* from, T* to, std::int64_t tile, std::int64_t begin, std::int64_t end) const {
+  const int last = static_cast<int>(dims_.size()) - 1;
+  // The unit of work is a line of the last dim, or a row of tiles of the last two. Lines of neighbours in the last dim
+  // but one are copied together.
+  const std::int64_t row_tiles = tiled_ ? (dims_[last - 1] + tile - 1) / tile : 1;
+  const std::int64_t lines = tiled_ || last == 0 ? 1 : dims_[last - 1];
+  const int outer = tiled_ ? last - 1 : last;
+  for (std::int64_t unit = begin, count = 1; unit < end; unit += count) {
+    if (!tiled_) count = std::min(lines - unit % lines, end - unit);
+    std::int64_t rest = unit / row_tiles;
+    std::int64_t from_at = 0, to_at = 0;
+    for (int d = outer - 1; d >= 0; --d) {
+      const std::int64_t x = rest % dims_[d];
+      rest /= dims_[d];
+      from_at += x * from_[d];
+      to_at += x * to_[d];
+    }
+    if (tiled_) {
+      const std::int64_t row = unit % row_tiles * tile, rows = std::min(tile, dims_[last - 1] - row);
+      transpose_tile(from + from_at + row, from_[last], to + to_at + row * to_[last - 1], to_[last - 1], rows,
+                     dims_[last]);
+    } else {
+      const std::int64_t from_row = last > 0 ? from_[last - 1] : 0, to_row = last > 0 ? to_[last - 1] : 0;
+      copy_lines(from + from_at, from_row, from_[last], to + to_at, to_row, to_[last], count, dims_[last]);
+    }
+  }
+}
+
+void StridedCopy::run(const void* from, void* to, const ExecContext& context) const {
+  if (std::find(dims_.begin(), dims_.end(), 0) != dims_.end()) return;
+  if (conversion_) return convert_layout(conversion_->first, from, conversion_->second, to, context.team());
+  const std::int64_t last = dims_.back();
+  const bool flat = dims_.size() == 1 && from_.back() == 1 && to_.back() == 1;
+  if (flat) {  // one long line: split it
+    parallel_for(context, last, 1, [&](std::int64_t begin, std::int64_t end) {
+      std::memcpy(at_element(to, begin, element_size_), at_element(from, begin, element_size_),
+                  (end - begin) * element_size_);
+    });
+    return;
+  }
+  const auto tiles = [&](std::int64_t tile) { return tiled_ ? (dims_[dims_.size() - 2] + tile - 1) / tile : 1; };
+  std::int64_t tile = tile_rows(element_size_);
+  if (blocks_ * tiles(tile) < 4 * context.team().size()) tile = least_tile_rows(element_size_);
+  dispatch_bytes(element_size_, [&]<class T>(Tag<T>) {
+    parallel_for(context, blocks_ * tiles(tile), tiled_ ? last * tile : last,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   copy(static_cast<const T*>(from), static_cast<T*>(to), tile, begin, end);
+                 });
+  });
+}
+
+Result<void> check_mappable(const NodeDesc& node, const TensorDesc& y) {
+  constexpr std::int64_t kLongest = std::int64_t{1} << 27;
+  for (const std::int64_t dim : y.dims) {
+    if (dim > kLongest && y.elements() > 0) {
+      return Error{ErrorCode::unsupported,
+                   fmt::format("{}: the output's dims [{}] are above {}", node.op, to_string(y.dims), kLongest)};
+    }
+  }
+  return {};
+}
+
+MappedCopy::MappedCopy(const TensorDesc& x, const TensorDesc& y, FunctionRef<std::int64_t(int d, std::int64_t i)> map)
+    : element_size_(size_of(y.type)) {
+  if (y.elements() == 0) {
+    dims_ = strides_ = {0};
+    offsets_ = {{}};
+    return;
+  }
+  std::vector<int> order(y.dims.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return y.strides[a] > y.strides[b]; });
+  for (const int d : order) {
+    Dims offsets(y.dims[d]);
+    for (std::int64_t i = 0; i < y.dims[d]; ++i) {
+      const std::int64_t index = map(d, i);
+      offsets[i] = index < 0 ? -1 : index * x.strides[d];
+    }
+    dims_.push_back(y.dims[d]);
+    strides_.push_back(y.strides[d]);
+    offsets_.push_back(std::move(offsets));
+  }
+  if (dims_.empty()) {
+    dims_ = strides_ = {1};
+    offsets_ = {{0}};
+  }
+  merge_inner_dims();
+  for (std::size_t d = 0; d + 1 < dims_.size(); ++d) rows_ *= dims_[d];
+  find_runs();
+}
+
+// Short ones only, and where rows are left that threads can share.
+void MappedCopy::merge_inner_dims() {
+  constexpr std::int64_t kMostBytes = 512, kLeastRows = 4;
+  const auto stays_together = [&] {
+    const Dims& inner = offsets_.back();
+    for (std::size_t i = 0; i < inner.size(); ++i) {
+      if (inner[i] != static_cast<std::int64_t>(i) * group_) return false;
+    }
+    return true;
+  };
+  while (dims_.size() > 1) {
+    const std::int64_t size = dims_.back() * group_;
+    const bool packed = strides_.back() == group_ && strides_[strides_.size() - 2] == size;
+    const std::int64_t rows =
+        std::accumulate(dims_.begin(), dims_.end() - 2, std::int64_t{1}, std::multiplies<std::int64_t>());
+    if (!packed || rows < kLeastRows || size * static_cast<std::int64_t>(element_size_) > kMostBytes) return;
+    if (!stays_together()) return;
+    group_ = size;
+    dims_.pop_back();
+    strides_.pop_back();
+    offsets_.pop_back();
+  }
+}
+
+void MappedCopy::find_runs() {
+  const Dims& inner = offsets_.back();
+  for (std::int64_t i = 0; i < dims_.back(); ++i) {
+    if (!runs_.empty()) {
+      Run& run = runs_.back();
+      const std::int64_t step = inner[i] - inner[i - 1];
+      if (run.from < 0 ? inner[i] < 0 : inner[i] >= 0 && (run.count == 1 || step == run.step)) {
+        if (run.from >= 0 && run.count == 1) run.step = step;
+        ++run.count;
+        continue;
+      }
+    }
+    runs_.push_back({i, 1, inner[i], group_});
+  }
+  if (dims_.back() > 1 && static_cast<std::int64_t>(runs_.size()) * 4 > dims_.back()) runs_.clear();
+  for (const std::int64_t repeat : {2, 4}) {
+    bool repeats = strides_.back() == group_ && dims_.back() % repeat == 0;
+    for (std::int64_t i = 0; repeats && i < dims_.back(); ++i) repeats = inner[i] == i / repeat * group_;
+    if (repeats) repeat_ = repeat;
+  }
+}
+
+namespace {
+
+// y does not overlap x.
+template <std::int64_t kTimes, class T>
+void repeat_each(const T* x, T* y, std::int64_t count) {
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < count; ++i) {
+    const T value = x[i];
+    for (std::int64_t k = 0; k < kTimes; ++k) y[i * kTimes + k] = value;
+  }
+}
+
+}  // namespace
+
+template <class T>
+void MappedCopy::copy(const T* x, T* y, T fill, std::int64_t begin, std::int64_t end) const {
+  const int last = static_cast<int>(dims_.size()) - 1;
+  const std::int64_t rows = last > 0 ? dims_[last - 1] : 1;  // that differ in the last index but one
+  std::int64_t before = -1;                                  // where the row before this one came from
+  const T* made = nullptr;                                   // and what it became
+  while (begin < end) {
+    const std::int64_t first = begin % rows, count = std::min(rows - first, end - begin);
+    std::int64_t rest = begin / rows, from = 0, to = 0;
+    bool filled = false;
+    for (int d = last - 2; d >= 0; --d) {
+      const std::int64_t i = rest % dims_[d];
+      rest /= dims_[d];
+      to += i * strides_[d];
+      filled = filled || offsets_[d][i] < 0;
+      from += offsets_[d][i];
+    }
+    for (std::int64_t i = first; i < first + count; ++i) {
+      const std::int64_t offset = last > 0 ? offsets_[last - 1][i] : 0;
+      T* const line = y + to + (last > 0 ? i * strides_[last - 1] : 0);
+      if (filled || offset < 0) {
+        fill_groups(line, dims_[last], fill);
+      } else if (from + offset == before && strides_[last] == group_) {
+        std::memcpy(line, made, dims_[last] * group_ * sizeof(T));
+      } else {
+        before = from + offset;
+        made = line;
+        copy_row(x + before, line, fill);
+      }
+    }
+    begin += count;
+  }
+}
+
+template <class T>
+void MappedCopy::copy_row(const T* x, T* line, T fill) const {
+  const std::int64_t count = dims_.back(), step = strides_.back();
+  constexpr auto size = static_cast<std::int64_t>(sizeof(T));
+  if (repeat_ != 0 && group_ > 1) {
+    return copy_rows(x, group_ * size, line, group_ * size, count / repeat_, group_ * size, repeat_);
+  }
+  if (repeat_ != 0) {
+    return repeat_ == 2 ? repeat_each<2>(x, line, count / 2) : repeat_each<4>(x, line, count / 4);
+  }
+  const std::int64_t* const offsets = offsets_.back().data();
+  if (runs_.empty() && group_ > 1) return copy_groups(x, offsets, line, fill);
+  if (runs_.empty()) {
+    for (std::int64_t i = 0; i < count; ++i) line[i * step] = offsets[i] < 0 ? fill : x[offsets[i]];
+    return;
+  }
+  for (const Run& run : runs_) {
+    T* const to = line + run.begin * step;
+    if (run.from < 0) {
+      fill_groups(to, run.count, fill);
+    } else if (run.step == group_ && step == group_) {
+      std::memcpy(to, x + run.from, run.count * group_ * sizeof(T));
+    } else if (group_ == 1) {
+      copy_line(x + run.from, run.step, to, step, run.count);
+    } else {
+      copy_rows(x + run.from, run.step * size, to, step * size, run.count, group_ * size);
+    }
+  }
+}
+
+// Neighbours that come from the same place are read once.
+template <class T>
+void MappedCopy::copy_groups(const T* x, const std::int64_t* offsets, T* line, T fill) const {
+  constexpr auto size = static_cast<std::int64_t>(sizeof(T));
+  const std::int64_t count = dims_.back(), step = strides_.back();
+  for (std::int64_t i = 0, next; i < count; i = next) {
+    for (next = i + 1; next < count && offsets[next] == offsets[i];) ++next;
+    T* const to = line + i * step;
+    if (offsets[i] < 0) {
+      fill_groups(to, next - i, fill);
+    } else {
+      copy_rows(x + offsets[i], 0, to, step * size, 1, group_ * size, next - i);
+    }
+  }
+}
+
+template <class T>
+void MappedCopy::fill_groups(T* line, std::int64_t count, T fill) const {
+  copy_line(&fill, 0, line, group_ > 1 ? 1 : strides_.back(), count * group_);
+}
+
+void MappedCopy::run(const void* x, void* y, const void* fill, const ExecContext& context) const {
+  dispatch_bytes(element_size_, [&]<class T>(Tag<T>) {
+    T value{};
+    if (fill != nullptr) std::memcpy(&value, fill, sizeof(T));
+    parallel_for(context, rows_, dims_.back() * group_, [&](std::int64_t begin, std::int64_t end) {
+      copy(static_cast<const T*>(x), static_cast<T*>(y), value, begin, end);
+    });
+  });
+}
+
+}  // namespace convoy::ops

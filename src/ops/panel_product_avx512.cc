@@ -1,1 +1,0 @@
-#include "ops/panel_product.inc"

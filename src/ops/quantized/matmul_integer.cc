@@ -1,0 +1,184 @@
+// MatMulInteger and QLinearMatMul: 8-bit operands with zero points, sums in 32 bits.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "ops/families.h"
+#include "ops/matmul/matmul.h"
+#include "ops/quantized/quantize.h"
+
+namespace convoy::ops {
+namespace {
+
+// A scale or zero point: one element, one a row of a (or column of b), or one of those a matrix of the batch. Value
+// (image, position) lies at image * step + position * (per_line ? 1 : 0) of the packed tensor.
+struct Spread {
+  std::int64_t image = 0, line = 0;
+  std::int64_t at(std::int64_t i, std::int64_t position) const { return i * image + position * line; }
+};
+
+// `lines`: rows of a or columns of b; `own`: dims of that operand.
+Result<Spread> spread_of(const NodeDesc& node, std::span<const Input> inputs, int index, const Dims& own,
+                         std::int64_t lines, const MatMulShape& shape) {
+  Spread spread;
+  if (!is_present(inputs, index)) return spread;
+  const std::int64_t count = inputs[index].desc.elements();
+  if (count == 1) return spread;
+  std::int64_t own_images = 1;
+  for (std::size_t d = 0; d + 2 < own.size(); ++d) own_images *= own[d];
+  if (count == lines) {
+    spread.line = 1;
+    return spread;
+  }
+  if (count == own_images * lines && own_images == shape.batches()) {
+    spread.line = 1;
+    spread.image = lines;
+    return spread;
+  }
+  return bad_node(node, fmt::format("input {} has dims [{}]; one element or {} are needed", index,
+                                    to_string(inputs[index].desc.dims), lines));
+}
+
+std::int32_t byte_at(DataType type, const void* data, std::int64_t at) {
+  if (data == nullptr) return 0;
+  return type == DataType::s8 ? static_cast<const std::int8_t*>(data)[at] : static_cast<const std::uint8_t*>(data)[at];
+}
+
+struct Problem {
+  MatMulShape shape;
+  Dims output;
+  Spread a_zero, b_zero, a_scale, b_scale;
+};
+
+template <class A, class B, class C, class Finish>
+void multiply(const Problem& p, const A* a, const B* b, C* c, const void* a_zero, const void* b_zero, DataType a_type,
+              DataType b_type, Finish&& finish, const ExecContext& context) {
+  // Unsigned sums: they wrap around, as the operator's 32 bits do.
+  matmul_loops<std::uint32_t>(
+      p.shape, a, b, c,
+      [&](A value, std::int64_t image, std::int64_t i) {
+        return static_cast<std::uint32_t>(value - byte_at(a_type, a_zero, p.a_zero.at(image, i)));
+      },
+      [&](B value, std::int64_t image, std::int64_t j) {
+        return static_cast<std::uint32_t>(value - byte_at(b_type, b_zero, p.b_zero.at(image, j)));
+      },
+      [&](std::uint32_t sum, std::int64_t image, std::int64_t i, std::int64_t j) {
+        return finish(static_cast<std::int32_t>(sum), image, i, j);
+      },
+      context);
+}
+
+Result<void> check_zero_point(const NodeDesc& node, std::span<const Input> inputs, int index, int operand) {
+  if (!is_present(inputs, index) || inputs[index].desc.type == inputs[operand].desc.type) return {};
+  return bad_node(node, fmt::format("input {} (zero point) must have the type of input {}", index, operand));
+}
+
+class MatMulInteger final : public Operator {
+ public:
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 2, 4));
+    for (const int index : {0, 1}) {
+      CONVOY_CHECK(check_type(node, inputs, index, kBytes));
+      CONVOY_CHECK(check_zero_point(node, inputs, 2 + index, index));
+    }
+    CONVOY_TRY(Problem problem, read(node, inputs));
+    return one_output(node, DataType::s32, std::move(problem.output));
+  }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs, std::span<const TensorDesc>,
+                                       const PlanRequest&) const override {
+    CONVOY_TRY(const Problem problem, read(node, inputs));
+    const DataType a_type = inputs[0].desc.type, b_type = inputs[1].desc.type;
+    return dispatch<kBytes>(a_type, [&]<class A>(Tag<A>) {
+      return dispatch<kBytes>(b_type, [&]<class B>(Tag<B>) {
+        return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
+          multiply(
+              problem, static_cast<const A*>(in[0]), static_cast<const B*>(in[1]), static_cast<std::int32_t*>(out[0]),
+              in.size() > 2 ? in[2] : nullptr, in.size() > 3 ? in[3] : nullptr, a_type, b_type,
+              [](std::int32_t sum, std::int64_t, std::int64_t, std::int64_t) { return sum; }, context);
+          return {};
+        });
+      });
+    });
+  }
+
+ private:
+  static Result<Problem> read(const NodeDesc& node, std::span<const Input> inputs) {
+    Problem problem;
+    const Dims &a = inputs[0].desc.dims, &b = inputs[1].desc.dims;
+    CONVOY_TRY(problem.shape, matmul_shape(node, a, b, 0, 1, &problem.output));
+    CONVOY_TRY(problem.a_zero, spread_of(node, inputs, 2, a, problem.shape.m, problem.shape));
+    CONVOY_TRY(problem.b_zero, spread_of(node, inputs, 3, b, problem.shape.n, problem.shape));
+    return problem;
+  }
+};
+
+// Inputs: a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero.
+class QLinearMatMul final : public Operator {
+ public:
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 8, 8));
+    for (const int index : {0, 3, 7}) CONVOY_CHECK(check_type(node, inputs, index, kBytes));
+    for (const int index : {1, 4, 6}) CONVOY_CHECK(check_type(node, inputs, index, kScales));
+    for (const int index : {0, 3}) CONVOY_CHECK(check_zero_point(node, inputs, index + 2, index));
+    for (const int index : {6, 7}) {
+      if (inputs[index].desc.elements() != 1)
+        return bad_node(node, fmt::format("input {} must have one element", index));
+    }
+    CONVOY_TRY(Problem problem, read(node, inputs));
+    return one_output(node, inputs[7].desc.type, std::move(problem.output));
+  }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+    CONVOY_TRY(const Problem problem, read(node, inputs));
+    const DataType a_type = inputs[0].desc.type, b_type = inputs[3].desc.type, y_type = outputs[0].type;
+    const DataType scale_types[] = {inputs[1].desc.type, inputs[4].desc.type, inputs[6].desc.type};
+    return dispatch<kBytes>(a_type, [&]<class A>(Tag<A>) {
+      return dispatch<kBytes>(b_type, [&]<class B>(Tag<B>) {
+        return make_plan(
+            node,
+            [=, types = std::to_array(scale_types)](auto in, auto out, const ExecContext& context) -> Result<void> {
+              const double y_scale = load_as_double(types[2], in[6], 0);
+              const std::int32_t y_zero = byte_at(y_type, in[7], 0);
+              const auto finish = [&](std::int32_t sum, std::int64_t image, std::int64_t i, std::int64_t j) {
+                const double scale = load_as_double(types[0], in[1], problem.a_scale.at(image, i)) *
+                                     load_as_double(types[1], in[4], problem.b_scale.at(image, j)) / y_scale;
+                const double value = std::nearbyint(sum * scale) + y_zero;
+                const double low = y_type == DataType::s8 ? -128 : 0;
+                const double bounded = value > low ? std::min(value, low + 255) : low;  // NaN becomes low
+                return static_cast<std::uint8_t>(static_cast<std::int32_t>(bounded));
+              };
+              multiply(problem, static_cast<const A*>(in[0]), static_cast<const B*>(in[3]),
+                       static_cast<std::uint8_t*>(out[0]), in[2], in[5], a_type, b_type, finish, context);
+              return {};
+            });
+      });
+    });
+  }
+
+ private:
+  static constexpr TypeSet kScales = only(DataType::f32) | only(DataType::f16) | only(DataType::bf16);
+
+  static Result<Problem> read(const NodeDesc& node, std::span<const Input> inputs) {
+    Problem problem;
+    const Dims &a = inputs[0].desc.dims, &b = inputs[3].desc.dims;
+    CONVOY_TRY(problem.shape, matmul_shape(node, a, b, 0, 3, &problem.output));
+    CONVOY_TRY(problem.a_scale, spread_of(node, inputs, 1, a, problem.shape.m, problem.shape));
+    CONVOY_TRY(problem.a_zero, spread_of(node, inputs, 2, a, problem.shape.m, problem.shape));
+    CONVOY_TRY(problem.b_scale, spread_of(node, inputs, 4, b, problem.shape.n, problem.shape));
+    CONVOY_TRY(problem.b_zero, spread_of(node, inputs, 5, b, problem.shape.n, problem.shape));
+    return problem;
+  }
+};
+
+const MatMulInteger matmul_integer;
+const QLinearMatMul qlinear_matmul;
+
+}  // namespace
+
+std::vector<OperatorRow> matmul_integer_rows() {
+  return {{"MatMulInteger", &matmul_integer}, {"QLinearMatMul", &qlinear_matmul}};
+}
+
+}  // namespace convoy::ops

@@ -1,0 +1,387 @@
+// QuantizeLinear, DequantizeLinear (a scale a tensor, a slice of an axis or a block along one) and
+// DynamicQuantizeLinear. ONNX Runtime's domain has the first two as well, as they were in opset 13.
+#include "ops/quantized/quantize.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+#include "ops/families.h"
+#include "ops/rows.h"
+#include "ops/rows_avx2.h"
+#include "ops/small_floats.h"
+#include "ops/unary.h"
+
+namespace convoy::ops {
+namespace {
+
+constexpr TypeSet kReal = only(DataType::f32) | only(DataType::f16) | only(DataType::bf16);
+constexpr TypeSet kScaleTypes = kReal | only(DataType::f8_e8m0);
+constexpr TypeSet kQuantizable = kReal | only(DataType::s32);
+constexpr TypeSet kSmallIntegers = only(DataType::s8) | only(DataType::u8) | only(DataType::s16) | only(DataType::u16);
+constexpr TypeSet kSmallFloats = only(DataType::f8_e4m3) | only(DataType::f8_e5m2) | only(DataType::f8_e4m3fnuz) |
+                                 only(DataType::f8_e5m2fnuz) | only(DataType::f4_e2m1);
+constexpr TypeSet kQuantized = kSmallIntegers | kStoredIntegers | kSmallFloats;
+constexpr TypeSet kDequantizable = kSmallIntegers | kSmallFloats | only(DataType::s32);
+template <class Q>
+constexpr bool kIsByte = std::is_same_v<Q, std::uint8_t> || std::is_same_v<Q, std::int8_t>;
+
+// Integers of fewer than 8 bits have bytes of their own: to read one is to read a byte.
+DataType read_as(DataType type) {
+  if (type == DataType::s4 || type == DataType::s2) return DataType::s8;
+  return type == DataType::u4 || type == DataType::u2 ? DataType::u8 : type;
+}
+
+// Part of the tensor and the scales and zero points that go with it: operands y, x, parameters of a loop, and where
+// they start.
+struct Piece {
+  BroadcastLoop loop;
+  std::int64_t y, x, parameter;
+};
+
+Result<int> axis_of(const NodeDesc& node, int rank) {
+  CONVOY_TRY(const std::int64_t axis, node.integer("axis", 1));
+  return normalize_axis(node, axis, rank, "axis");
+}
+
+// Checks the shapes of scale (input 1) and zero point (input 2) against x.
+Result<void> check_parameters(const NodeDesc& node, std::span<const Input> inputs) {
+  const Dims& dims = inputs[0].desc.dims;
+  const Dims& scale = inputs[1].desc.dims;
+  // One value is one value: ONNX Runtime's tool writes a scale of dims [1] with a zero point of dims [].
+  const bool single = is_present(inputs, 2) && inputs[1].desc.elements() == 1 && inputs[2].desc.elements() == 1;
+  if (is_present(inputs, 2) && !single && inputs[2].desc.dims != scale) {
+    return bad_node(node, fmt::format("input 1 (scale) has dims [{}] and input 2 (zero point) [{}]; they must be equal",
+                                      to_string(scale), to_string(inputs[2].desc.dims)));
+  }
+  CONVOY_TRY(const std::int64_t block, node.integer("block_size", 0));
+  if (block < 0) return bad_node(node, fmt::format("block_size={} is negative", block));
+  if (block > 0) {
+    CONVOY_TRY(const int axis, axis_of(node, static_cast<int>(dims.size())));
+    Dims expected = dims;
+    expected[axis] = dims[axis] / block + (dims[axis] % block != 0 ? 1 : 0);
+    if (scale == expected) return {};
+    return bad_node(node, fmt::format("input 1 (scale) has dims [{}], block_size={} needs [{}]", to_string(scale),
+                                      block, to_string(expected)));
+  }
+  if (scale.empty() || (scale.size() == 1 && scale[0] == 1)) return {};
+  CONVOY_TRY(const int axis, axis_of(node, static_cast<int>(dims.size())));
+  if (scale.size() == 1 && scale[0] == dims[axis]) return {};
+  return bad_node(
+      node, fmt::format("input 1 (scale) has dims [{}], axis {} of x has {}", to_string(scale), axis, dims[axis]));
+}
+
+Result<std::vector<Piece>> pieces_of(const NodeDesc& node, std::span<const Input> inputs, const TensorDesc& y) {
+  const TensorDesc& x = inputs[0].desc;
+  const TensorDesc& scale = inputs[1].desc;
+  TensorDesc parameter = x;
+  parameter.strides.assign(x.rank(), 0);
+  CONVOY_TRY(const std::int64_t block, node.integer("block_size", 0));
+  std::vector<Piece> pieces;
+  if (block == 0) {
+    if (scale.elements() > 1) {
+      CONVOY_TRY(const int axis, axis_of(node, x.rank()));
+      parameter.strides[axis] = 1;
+    }
+    pieces.push_back({BroadcastLoop({y, x, parameter}), 0, 0, 0});
+    return pieces;
+  }
+  CONVOY_TRY(const int axis, axis_of(node, x.rank()));
+  parameter.strides = scale.strides;
+  for (std::int64_t b = 0; b < scale.dims[axis]; ++b) {
+    TensorDesc y_part = y, x_part = x;
+    y_part.dims[axis] = x_part.dims[axis] = parameter.dims[axis] = std::min(block, x.dims[axis] - b * block);
+    parameter.strides[axis] = 0;
+    pieces.push_back({BroadcastLoop({y_part, x_part, parameter}), b * block * y.strides[axis],
+                      b * block * x.strides[axis], b * scale.strides[axis]});
+  }
+  return pieces;
+}
+
+double parameter_at(DataType type, const void* data, std::int64_t at) {
+  if (data == nullptr) return 0;
+  if (type == DataType::f32) return static_cast<const float*>(data)[at];
+  if (type == DataType::u8) return static_cast<const std::uint8_t*>(data)[at];
+  if (type == DataType::s8) return static_cast<const std::int8_t*>(data)[at];
+  return load_as_double(type, data, at);
+}
+
+template <class Q, class C>
+Q quantize(C value, C scale, C zero, bool saturate) {
+  if constexpr (is_small_float<Q>) {
+    return round_to_small_float<Q>(value / scale + zero, saturate);
+  } else {
+    return quantize_integer<Q, C>(value, scale, zero);
+  }
+}
+
+// `count` parameters from element `at` on, `stride` apart.
+template <class C>
+void read_parameters(DataType type, const void* data, std::int64_t at, std::int64_t stride, std::int64_t count, C* to) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<C>(parameter_at(type, data, at + i * stride));
+}
+
+// A run of elements a chunk at a time, with the scales and zero points that go with them: one of each where they have
+// no stride. body(start, n, scale, zero, step) with a step of 0 or 1.
+template <class C, class Body>
+void with_parameters(DataType scale_type, const void* scales, DataType zero_type, const void* zeros, std::int64_t at,
+                     std::int64_t stride, std::int64_t count, Body&& body) {
+  std::array<C, kRowChunk> scale, zero;
+  for (std::int64_t start = 0; start < count; start += kRowChunk) {
+    const std::int64_t n = std::min(kRowChunk, count - start), some = stride == 0 ? 1 : n;
+    if (start == 0 || stride != 0) {
+      read_parameters(scale_type, scales, at + start * stride, stride, some, scale.data());
+      read_parameters(zero_type, zeros, at + start * stride, stride, some, zero.data());
+    }
+    body(start, n, scale.data(), zero.data(), stride == 0 ? 0 : 1);
+  }
+}
+
+// A run of elements of x and y, and the parameters that go with them.
+template <class From, class To, class C>
+struct Run {
+  const From* x;
+  std::int64_t x_stride;
+  To* y;
+  std::int64_t y_stride, count;
+  const C *scale, *zero;  // of an element, `step` apart
+  std::int64_t step;
+};
+// Calls body(Run) until all elements had theirs.
+template <class From, class To, class C, class Body>
+void each_run(const std::vector<Piece>& pieces, DataType scale_type, DataType zero_type,
+              std::span<const void* const> in, void* out, std::int64_t cost, const ExecContext& context, Body&& body) {
+  const void* zeros = in.size() > 2 ? in[2] : nullptr;
+  for (const Piece& piece : pieces) {
+    const From* x = static_cast<const From*>(in[0]) + piece.x;
+    To* y = static_cast<To*>(out) + piece.y;
+    const std::int64_t ys = piece.loop.inner_stride(0), xs = piece.loop.inner_stride(1);
+    const std::int64_t ps = piece.loop.inner_stride(2);
+    parallel_for(context, piece.loop.elements(), cost, [&](std::int64_t begin, std::int64_t end) {
+      piece.loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+        with_parameters<C>(
+            scale_type, in[1], zero_type, zeros, piece.parameter + at[2], ps, count,
+            [&](std::int64_t start, std::int64_t n, const C* scale, const C* zero, std::int64_t step) {
+              body(Run<From, To, C>{x + at[1] + start * xs, xs, y + at[0] + start * ys, ys, n, scale, zero, step});
+            });
+      });
+    });
+  }
+}
+
+class QuantizeLinear final : public Operator {
+ public:
+  bool accepts(const NodeDesc& node, std::span<const Input>, Layout layout) const override {
+    return layout == Layout::nchw || (layout == Layout::nhwc && !node.has("block_size"));
+  }
+
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 2, 3));
+    CONVOY_CHECK(check_type(node, inputs, 0, kQuantizable));
+    CONVOY_CHECK(check_type(node, inputs, 1, kScaleTypes | only(DataType::s32)));
+    CONVOY_CHECK(check_type(node, inputs, 2, kQuantized));
+    CONVOY_CHECK(check_parameters(node, inputs));
+    if (auto saturate = node.integer("saturate", 1); !saturate.ok()) return saturate.error();
+    CONVOY_TRY(const std::int64_t number, node.integer("output_dtype", 0));
+    DataType type = is_present(inputs, 2) ? inputs[2].desc.type : DataType::u8;
+    if (number != 0) {
+      CONVOY_TRY(const DataType named, data_type_of_onnx(node, number, "output_dtype"));
+      if (!contains(kQuantized, named) || (is_present(inputs, 2) && named != type)) {
+        return bad_node(node, fmt::format("output_dtype={} does not fit", number));
+      }
+      type = named;
+    }
+    // In which type x is divided by the scale: f32 here, which holds what any that is asked for gives.
+    if (auto precision = node.integer("precision", 0); !precision.ok()) return precision.error();
+    return one_output(node, type, inputs[0].desc.dims);
+  }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
+    CONVOY_TRY(const std::vector<Piece> pieces, pieces_of(node, inputs, outputs[0]));
+    const bool vectors = has_row_vectors(request);
+    CONVOY_TRY(const std::int64_t saturate, node.integer("saturate", 1));
+    const DataType scale_type = inputs[1].desc.type, zero_type = outputs[0].type;
+    return dispatch<kQuantizable>(inputs[0].desc.type, [&]<class T>(Tag<T>) {
+      return dispatch<kQuantized>(outputs[0].type, [&]<class Q>(Tag<Q>) {
+        return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
+          using C = std::conditional_t<std::is_integral_v<T>, double, float>;
+          each_run<T, Q, C>(pieces, scale_type, zero_type, in, out[0], 4, context, [&](const Run<T, Q, C>& run) {
+            const auto store = [&](const auto& values) {
+              for (std::int64_t i = 0; i < run.count; ++i) {
+                run.y[i * run.y_stride] =
+                    quantize<Q, C>(values(i), run.scale[i * run.step], run.zero[i * run.step], saturate != 0);
+              }
+            };
+            if constexpr (std::is_same_v<C, float>) {
+              RowBuffer buffer;
+              const float* row = load_row(vectors, run.x, run.x_stride, run.count, buffer.data());
+              if (vectors && kIsByte<Q> && run.step == 0 && run.y_stride == 1) {
+                return avx2::quantize_row(zero_type, row, *run.scale, static_cast<std::int32_t>(*run.zero), run.y,
+                                          run.count);
+              }
+              store([&](std::int64_t i) { return row[i]; });
+            } else {
+              store([&](std::int64_t i) { return static_cast<C>(run.x[i * run.x_stride]); });
+            }
+          });
+          return {};
+        });
+      });
+    });
+  }
+};
+
+class DequantizeLinear final : public Operator {
+ public:
+  bool accepts(const NodeDesc& node, std::span<const Input>, Layout layout) const override {
+    return layout == Layout::nchw || (layout == Layout::nhwc && !node.has("block_size"));
+  }
+
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 2, 3));
+    CONVOY_CHECK(check_type(node, inputs, 0, kDequantizable | kStoredIntegers));
+    CONVOY_CHECK(check_type(node, inputs, 1, kScaleTypes));
+    if (is_present(inputs, 2) && inputs[2].desc.type != inputs[0].desc.type) {
+      return bad_node(node, "input 2 (zero point) must have the type of input 0");
+    }
+    CONVOY_CHECK(check_parameters(node, inputs));
+    CONVOY_TRY(const std::int64_t number, node.integer("output_dtype", 0));
+    DataType type = inputs[1].desc.type;
+    if (number == 0 && !contains(kReal, type)) return bad_node(node, "scales of f8_e8m0 need an output_dtype");
+    if (number != 0) {
+      CONVOY_TRY(type, data_type_of_onnx(node, number, "output_dtype"));
+      if (!contains(kReal, type)) return bad_node(node, fmt::format("output_dtype={} does not fit", number));
+    }
+    return one_output(node, type, inputs[0].desc.dims);
+  }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
+    CONVOY_TRY(const std::vector<Piece> pieces, pieces_of(node, inputs, outputs[0]));
+    const bool vectors = has_row_vectors(request);
+    const DataType scale_type = inputs[1].desc.type, zero_type = read_as(inputs[0].desc.type);
+    return dispatch<kDequantizable>(zero_type, [&]<class Q>(Tag<Q>) {
+      return dispatch<kReal>(outputs[0].type, [&]<class T>(Tag<T>) {
+        return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
+          using C = std::conditional_t<std::is_same_v<Q, std::int32_t>, double, float>;
+          each_run<Q, T, C>(pieces, scale_type, zero_type, in, out[0], 2, context, [&](const Run<Q, T, C>& run) {
+            const C *scale = run.scale, *zero = run.zero;
+            if constexpr (std::is_same_v<C, float>) {
+              if constexpr (kIsByte<Q> && std::is_same_v<T, float>) {
+                if (vectors && run.step == 0 && run.x_stride == 1 && run.y_stride == 1) {
+                  return avx2::dequantize_row(zero_type, run.x, *scale, static_cast<std::int32_t>(*zero), run.y,
+                                              run.count);
+                }
+              }
+              RowBuffer buffer;
+              const float* row = load_row(vectors, run.x, run.x_stride, run.count, buffer.data());
+              if (run.step == 0) {
+                const float a = *scale, b = *zero;
+                for (std::int64_t i = 0; i < run.count; ++i) buffer[i] = (row[i] - b) * a;
+              } else {
+                for (std::int64_t i = 0; i < run.count; ++i) buffer[i] = (row[i] - zero[i]) * scale[i];
+              }
+              store_row(vectors, buffer.data(), run.count, run.y, run.y_stride);
+            } else {
+              for (std::int64_t i = 0; i < run.count; ++i) {
+                const C value = static_cast<C>(run.x[i * run.x_stride]);
+                run.y[i * run.y_stride] = T((value - zero[i * run.step]) * scale[i * run.step]);
+              }
+            }
+          });
+          return {};
+        });
+      });
+    });
+  }
+};
+
+// y, scale and zero point such that the range of x with 0 in it covers 0..255.
+class DynamicQuantizeLinear final : public Operator {
+ public:
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 1, 1, 3));
+    CONVOY_CHECK(check_type(node, inputs, 0, only(DataType::f32)));
+    CONVOY_TRY(TensorDesc y, make_output(node, DataType::u8, inputs[0].desc.dims));
+    std::vector<TensorDesc> outputs{std::move(y), TensorDesc::packed(DataType::f32, {}),
+                                    TensorDesc::packed(DataType::u8, {})};
+    outputs.resize(std::max(1, node.output_count));
+    return outputs;
+  }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs, std::span<const TensorDesc>,
+                                       const PlanRequest& request) const override {
+    const bool vectors = has_row_vectors(request);
+    return make_plan(
+        node,
+        [count = inputs[0].desc.elements(), vectors](auto in, auto out, const ExecContext& context) -> Result<void> {
+          const float* x = static_cast<const float*>(in[0]);
+          float low = 0, high = 0;
+          for (std::int64_t i = 0; i < count; ++i) {
+            low = x[i] < low ? x[i] : low;
+            high = x[i] > high ? x[i] : high;
+          }
+          const float scale = low == high ? 1.0F : (high - low) / 255.0F;
+          const std::uint8_t zero = quantize<std::uint8_t, float>(-low, scale, 0, true);
+          if (out[0] != nullptr) {
+            parallel_for(context, count, 4, [&](std::int64_t begin, std::int64_t end) {
+              auto* y = static_cast<std::uint8_t*>(out[0]);
+              if (vectors) return avx2::quantize_row(DataType::u8, x + begin, scale, zero, y + begin, end - begin);
+              for (std::int64_t i = begin; i < end; ++i) {
+                y[i] = quantize<std::uint8_t, float>(x[i], scale, zero, true);
+              }
+            });
+          }
+          if (out.size() > 1 && out[1] != nullptr) *static_cast<float*>(out[1]) = scale;
+          if (out.size() > 2 && out[2] != nullptr) *static_cast<std::uint8_t*>(out[2]) = zero;
+          return {};
+        });
+  }
+};
+
+}  // namespace
+
+Result<void> check_quantizer(const NodeDesc& node, std::span<const Input> inputs, int scale, int zero, DataType type) {
+  if (!is_present(inputs, scale)) return bad_node(node, fmt::format("input {} (a scale) is absent", scale));
+  CONVOY_CHECK(check_type(node, inputs, scale, only(DataType::f32)));
+  CONVOY_CHECK(check_type(node, inputs, zero, only(type)));
+  for (const int index : {scale, zero}) {
+    if (is_present(inputs, index) && inputs[index].desc.elements() != 1) {
+      return bad_node(node, fmt::format("input {} has dims [{}]; one scale and zero point a tensor are supported",
+                                        index, to_string(inputs[index].desc.dims)));
+    }
+  }
+  return {};
+}
+
+Result<void> check_one_tensor(const NodeDesc& node, std::span<const Input> inputs) {
+  CONVOY_CHECK(check_counts(node, inputs, 2, 5));
+  CONVOY_CHECK(check_type(node, inputs, 0, kBytes));
+  CONVOY_CHECK(check_quantizer(node, inputs, 1, 2, inputs[0].desc.type));
+  return check_quantizer(node, inputs, 3, 4, inputs[0].desc.type);
+}
+
+Quantizer read_quantizer(std::span<const void* const> in, int scale, int zero, DataType type) {
+  const void* zero_point = zero < static_cast<int>(in.size()) ? in[zero] : nullptr;
+  return {*static_cast<const float*>(in[scale]), static_cast<float>(parameter_at(type, zero_point, 0))};
+}
+
+namespace {
+
+const QuantizeLinear quantize_linear;
+const DequantizeLinear dequantize_linear;
+const DynamicQuantizeLinear dynamic_quantize_linear;
+
+}  // namespace
+
+std::vector<OperatorRow> quantize_rows() {
+  return {{"QuantizeLinear", &quantize_linear},
+          {"DequantizeLinear", &dequantize_linear},
+          {"DynamicQuantizeLinear", &dynamic_quantize_linear},
+          {"QuantizeLinear", &quantize_linear, "com.microsoft"},
+          {"DequantizeLinear", &dequantize_linear, "com.microsoft"}};
+}
+
+}  // namespace convoy::ops

@@ -1,0 +1,170 @@
+// Operators along one axis: ArgMax, ArgMin, CumSum.
+#include <fmt/format.h>
+
+#include "ops/families.h"
+#include "ops/reduce/reduce.h"
+#include "ops/unary.h"
+
+namespace convoy::ops {
+namespace {
+
+// ArgMax and ArgMin: the index of the first (or, with select_last_index, the last) extreme along the axis.
+class ArgExtreme final : public Operator {
+ public:
+  constexpr explicit ArgExtreme(bool largest) : largest_(largest) {}
+
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 1, 1));
+    CONVOY_CHECK(check_type(node, inputs, 0, kMathNumeric));
+    CONVOY_TRY(const std::vector<bool> axis, axis_of(node, inputs[0].desc));
+    CONVOY_TRY(const std::int64_t keep_dims, node.integer("keepdims", 1));
+    CONVOY_CHECK(last_of(node));
+    return one_output(node, DataType::s64, reduced_dims(inputs[0].desc.dims, axis, keep_dims != 0));
+  }
+
+  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+    CONVOY_TRY(const std::vector<bool> axis, axis_of(node, inputs[0].desc));
+    CONVOY_TRY(const std::int64_t last, node.integer("select_last_index", 0));
+    const ReduceLoops loops(outputs[0], inputs[0].desc, axis);
+    return dispatch<kMathNumeric>(inputs[0].desc.type, [&]<class T>(Tag<T>) {
+      return make_plan(
+          node,
+          [loops, largest = largest_, last = last != 0](std::span<const void* const> in, std::span<void* const> out,
+                                                        const ExecContext& context) -> Result<void> {
+            const T* x = static_cast<const T*>(in[0]);
+            auto* y = static_cast<std::int64_t*>(out[0]);
+            const std::int64_t size = loops.reduced.elements(), stride = loops.reduced.inner_stride(0);
+            parallel_for(context, loops.kept.elements(), size, [&](std::int64_t begin, std::int64_t end) {
+              loops.kept.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+                for (std::int64_t i = 0; i < count; ++i) {
+                  y[at[0] + i * loops.kept.inner_stride(0)] =
+                      find(x + at[1] + i * loops.kept.inner_stride(1), size, stride, largest, last);
+                }
+              });
+            });
+            return {};
+          });
+    });
+  }
+
+ private:
+  template <class T>
+  static std::int64_t find(const T* x, std::int64_t size, std::int64_t stride, bool largest, bool last) {
+    using C = Compute<T>;
+    std::int64_t found = 0;
+    C best = static_cast<C>(x[0]);
+    for (std::int64_t i = 1; i < size; ++i) {
+      const C value = static_cast<C>(x[i * stride]);
+      if ((largest ? value > best : value < best) || (last && value == best)) {
+        best = value;
+        found = i;
+      }
+    }
+    return found;
+  }
+
+  static Result<void> last_of(const NodeDesc& node) {
+    const auto last = node.integer("select_last_index", 0);
+    if (!last.ok()) return last.error();
+    return {};
+  }
+
+  static Result<std::vector<bool>> axis_of(const NodeDesc& node, const TensorDesc& x) {
+    CONVOY_TRY(const std::int64_t given, node.integer("axis", 0));
+    if (x.rank() == 0 && (given == 0 || given == -1)) return std::vector<bool>{};
+    CONVOY_TRY(const int axis, normalize_axis(node, given, x.rank(), "axis"));
+    if (x.dims[axis] == 0) return bad_node(node, fmt::format("input 0 has size 0 along axis {}", axis));
+    std::vector<bool> reduced(x.rank(), false);
+    reduced[axis] = true;
+    return reduced;
+  }
+
+  bool largest_;
+};
+
+// CumSum: y[i] = sum of x[0..i] along the axis; without x[i] itself if exclusive, from the end if reverse.
+class CumSum final : public Operator {
+ public:
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 2, 2));
+    CONVOY_CHECK(check_type(node, inputs, 0, kMathNumeric));
+    CONVOY_CHECK(check_type(node, inputs, 1, kIndices));
+    for (const char* name : {"exclusive", "reverse"}) {
+      if (auto value = node.integer(name, 0); !value.ok()) return value.error();
+    }
+    if (inputs[1].desc.elements() != 1) return bad_node(node, "input 1 (axis) must be a scalar");
+    if (inputs[0].desc.rank() == 0) return bad_node(node, "input 0 is a scalar, it needs an axis");
+    return one_output(node, inputs[0].desc.type, inputs[0].desc.dims);
+  }
+
+  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
+  int in_place_input(const NodeDesc& node) const override {
+    const Result<std::int64_t> exclusive = node.integer("exclusive", 0);
+    return exclusive.ok() && *exclusive == 0 ? 0 : -1;
+  }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+    CONVOY_TRY(const std::int64_t exclusive, node.integer("exclusive", 0));
+    CONVOY_TRY(const std::int64_t reverse, node.integer("reverse", 0));
+    const TensorDesc &x = inputs[0].desc, &y = outputs[0];
+    return dispatch<kMathNumeric>(x.type, [&]<class T>(Tag<T>) {
+      return make_plan(node,
+                       [=, axis_desc = inputs[1].desc](std::span<const void* const> in, std::span<void* const> out,
+                                                       const ExecContext& context) -> Result<void> {
+                         CONVOY_TRY(const int axis,
+                                    normalize_axis(node, read_integers(axis_desc, in[1])[0], x.rank(), "axis"));
+                         std::vector<bool> along(x.rank(), false);
+                         along[axis] = true;
+                         if (x.elements() == 0) return {};
+                         const BroadcastLoop kept({cut(y, along, true), cut(x, along, true)});
+                         const std::int64_t size = x.dims[axis], from_step = x.strides[axis], to_step = y.strides[axis];
+                         parallel_for(context, kept.elements(), size, [&](std::int64_t begin, std::int64_t end) {
+                           kept.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+                             for (std::int64_t i = 0; i < count; ++i) {
+                               const T* from = static_cast<const T*>(in[0]) + at[1] + i * kept.inner_stride(1);
+                               T* to = static_cast<T*>(out[0]) + at[0] + i * kept.inner_stride(0);
+                               accumulate(from, from_step, to, to_step, size, exclusive != 0, reverse != 0);
+                             }
+                           });
+                         });
+                         return {};
+                       });
+    });
+  }
+
+ private:
+  template <class T>
+  static void accumulate(const T* x, std::int64_t x_step, T* y, std::int64_t y_step, std::int64_t size, bool exclusive,
+                         bool reverse) {
+    using Sum = std::conditional_t<is_float_element<T>, std::conditional_t<std::is_same_v<T, double>, double, float>,
+                                   std::uint64_t>;
+    Sum sum = 0;
+    for (std::int64_t k = 0; k < size; ++k) {
+      const std::int64_t i = reverse ? size - 1 - k : k;
+      const Sum value = static_cast<Sum>(static_cast<Compute<T>>(x[i * x_step]));
+      if (exclusive) {
+        y[i * y_step] = static_cast<T>(sum);
+        sum += value;
+      } else {
+        sum += value;
+        y[i * y_step] = static_cast<T>(sum);
+      }
+    }
+  }
+};
+
+const ArgExtreme op_ArgMax(true);
+const ArgExtreme op_ArgMin(false);
+const CumSum op_CumSum;
+
+}  // namespace
+
+std::vector<OperatorRow> along_axis_rows() {
+  return {{"ArgMax", &op_ArgMax}, {"ArgMin", &op_ArgMin}, {"CumSum", &op_CumSum}};
+}
+
+}  // namespace convoy::ops

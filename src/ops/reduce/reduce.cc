@@ -1,0 +1,454 @@
+// ReduceSum and its kin. Floats are accumulated in double, integers in 64 bits that wrap.
+#include "ops/reduce/reduce.h"
+
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "ops/families.h"
+#include "ops/from_real.h"
+#include "ops/row_functions.h"
+#include "ops/rows.h"
+#include "ops/unary.h"
+
+namespace convoy::ops {
+
+TensorDesc cut(TensorDesc desc, const std::vector<bool>& reduced, bool keep) {
+  for (int d = 0; d < desc.rank(); ++d) {
+    if (reduced[d] == keep) desc.dims[d] = 1;
+  }
+  return desc;
+}
+
+TensorDesc with_reduced_dims(const TensorDesc& output, const std::vector<bool>& reduced) {
+  if (output.dims.size() == reduced.size()) return output;
+  TensorDesc desc = output;
+  desc.dims.clear();
+  desc.strides.clear();
+  for (std::size_t d = 0, at = 0; d < reduced.size(); ++d) {
+    desc.dims.push_back(reduced[d] ? 1 : output.dims[at]);
+    desc.strides.push_back(reduced[d] ? 0 : output.strides[at]);
+    at += reduced[d] ? 0 : 1;
+  }
+  return desc;
+}
+
+ReduceLoops::ReduceLoops(const TensorDesc& output, const TensorDesc& input, const std::vector<bool>& reduced)
+    : kept({with_reduced_dims(output, reduced), cut(input, reduced, true)}), reduced({cut(input, reduced, false)}) {}
+
+Result<std::vector<bool>> reduced_axes(const NodeDesc& node, std::span<const Input> inputs, bool axes_are_input) {
+  const int rank = inputs[0].desc.rank();
+  std::vector<std::int64_t> axes;
+  if (axes_are_input) {
+    if (is_present(inputs, 1)) {
+      CONVOY_CHECK(check_type(node, inputs, 1, kIndices));
+      CONVOY_TRY(axes, constant_integers(node, inputs, 1));
+    }
+  } else {
+    CONVOY_TRY(axes, node.integers("axes", {}));
+  }
+  if (axes.empty()) {
+    CONVOY_TRY(const std::int64_t noop, node.integer("noop_with_empty_axes", 0));
+    return std::vector<bool>(rank, noop == 0);
+  }
+  CONVOY_TRY(const std::vector<int> normalized, normalize_axes(node, axes, rank));
+  std::vector<bool> reduced(rank, false);
+  for (const int axis : normalized) reduced[axis] = true;
+  return reduced;
+}
+
+Dims reduced_dims(const Dims& dims, const std::vector<bool>& reduced, bool keep_dims) {
+  Dims result;
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    if (!reduced[d]) result.push_back(dims[d]);
+    if (reduced[d] && keep_dims) result.push_back(1);
+  }
+  return result;
+}
+
+namespace {
+
+// What elements of T are reduced as: one of four types, so that ten reductions of fourteen types are forty loops.
+template <class T>
+using ValueOf = std::conditional_t<is_float_element<T>, std::conditional_t<std::is_same_v<T, double>, double, float>,
+                                   std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>>;
+
+// What sums of values are held in and results are given as; an integer's bits are those of its type, extended.
+template <class V>
+using Wide = std::conditional_t<std::is_floating_point_v<V>, double, std::uint64_t>;
+
+// What an integer can't be (the logarithm of a negative sum, of zero) becomes 0 or the nearest that it can.
+template <class V>
+Wide<V> rounded(double result) {
+  if constexpr (std::is_floating_point_v<V>) return result;
+  return static_cast<Wide<V>>(from_real<V>(result));
+}
+
+// How a tensor's elements become values and results become elements.
+template <class V>
+struct Elements {
+  // `count` values from element `at` on, `stride` elements apart: in the buffer, or where they are.
+  const V* (*load)(const void* x, std::int64_t at, std::int64_t stride, std::int64_t count, V* buffer);
+  void (*store)(void* y, std::int64_t at, Wide<V> result);
+  V lowest, highest;                   // of the element's type
+  const RowFunctions* rows = nullptr;  // of floats: null where there are none
+  DataType half = DataType::f32;       // f16 or bf16: what a run of elements is
+};
+
+template <class T, bool kVectors>
+const ValueOf<T>* load(const void* x, std::int64_t at, std::int64_t stride, std::int64_t count, ValueOf<T>* buffer) {
+  const T* from = static_cast<const T*>(x) + at;
+  if constexpr (std::is_same_v<ValueOf<T>, float>) return load_row(kVectors, from, stride, count, buffer);
+  if constexpr (std::is_same_v<T, ValueOf<T>>) {
+    if (stride == 1) return from;
+  }
+  for (std::int64_t i = 0; i < count; ++i) buffer[i] = static_cast<ValueOf<T>>(from[i * stride]);
+  return buffer;
+}
+
+template <class T>
+void store(void* y, std::int64_t at, Wide<ValueOf<T>> result) {
+  static_cast<T*>(y)[at] = static_cast<T>(result);
+}
+
+template <class T>
+Elements<ValueOf<T>> elements_of(const RowFunctions* rows) {
+  using V = ValueOf<T>;
+  if constexpr (is_float_element<T>) {
+    return {rows != nullptr ? load<T, is_half<T>> : load<T, false>,
+            store<T>,
+            -std::numeric_limits<V>::infinity(),
+            std::numeric_limits<V>::infinity(),
+            rows,
+            is_half<T> ? float_type<T> : DataType::f32};
+  } else {
+    return {load<T, false>, store<T>, std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max()};
+  }
+}
+
+// An accumulator takes values one by one, merges with another, and gives the result for `count` values.
+template <class V>
+struct SumOf {
+  Wide<V> sum = 0;
+  void add(V x) { sum += static_cast<Wide<V>>(x); }
+  void add_row(const V* x, std::int64_t count) requires std::is_same_v<V, float> { sum += avx2::sum_row(x, count); }
+  void merge(const SumOf& other) { sum += other.sum; }
+  Wide<V> finish(std::int64_t, const Elements<V>&) const { return sum; }
+};
+
+template <class V>
+struct Sum : SumOf<V> {};
+
+template <class V>
+struct Mean : SumOf<V> {
+  Wide<V> finish(std::int64_t count, const Elements<V>&) const {
+    if constexpr (std::is_floating_point_v<V>) {
+      return this->sum / static_cast<double>(count);
+    } else {
+      return count == 0 ? 0 : static_cast<Wide<V>>(static_cast<V>(this->sum) / static_cast<V>(count));
+    }
+  }
+};
+
+template <class V>
+struct LogSum : SumOf<V> {
+  Wide<V> finish(std::int64_t, const Elements<V>&) const {
+    using Signed = std::conditional_t<std::is_floating_point_v<V>, double, V>;
+    return rounded<V>(std::log(static_cast<double>(static_cast<Signed>(this->sum))));
+  }
+};
+
+template <class V>
+struct L1 : SumOf<V> {
+  void add_row(const V* x, std::int64_t count) = delete;
+  void add(V x) {
+    if constexpr (std::is_floating_point_v<V>) {
+      this->sum += std::abs(static_cast<double>(x));
+    } else {
+      this->sum += x < 0 ? -static_cast<std::uint64_t>(x) : static_cast<std::uint64_t>(x);
+    }
+  }
+};
+
+template <class V>
+struct SumSquare : SumOf<V> {
+  void add_row(const V* x, std::int64_t count) = delete;
+  void add(V x) { this->sum += static_cast<Wide<V>>(x) * static_cast<Wide<V>>(x); }
+};
+
+template <class V>
+struct L2 {
+  double sum = 0;
+  void add(V x) { sum += static_cast<double>(x) * static_cast<double>(x); }
+  void merge(const L2& other) { sum += other.sum; }
+  Wide<V> finish(std::int64_t, const Elements<V>&) const { return rounded<V>(std::sqrt(sum)); }
+};
+
+template <class V>
+struct Prod {
+  Wide<V> product = 1;
+  void add(V x) { product *= static_cast<Wide<V>>(x); }
+  void merge(const Prod& other) { product *= other.product; }
+  Wide<V> finish(std::int64_t, const Elements<V>&) const { return product; }
+};
+
+// log(sum(exp(x))), relative to the largest x so far, so that nothing overflows.
+template <class V>
+struct LogSumExp {
+  double largest = -std::numeric_limits<double>::infinity();
+  double sum = 0;
+  void add(V value) {
+    const double x = static_cast<double>(value);
+    if (x <= largest) {
+      sum += x == largest ? 1 : std::exp(x - largest);
+    } else {
+      sum = sum * std::exp(largest - x) + 1;
+      largest = x;
+    }
+  }
+  void merge(const LogSumExp& other) {
+    if (other.sum == 0) return;
+    if (other.largest <= largest) {
+      sum += other.sum * (other.largest == largest ? 1 : std::exp(other.largest - largest));
+    } else {
+      sum = other.sum + (sum == 0 ? 0 : sum * std::exp(largest - other.largest));
+      largest = other.largest;
+    }
+  }
+  Wide<V> finish(std::int64_t, const Elements<V>&) const { return rounded<V>(largest + std::log(sum)); }
+};
+
+// The largest, or with kSign = -1 the smallest; NaN wins. Of no values: the worst of the element's type.
+template <class V, int kSign>
+struct Extreme {
+  static constexpr V start() {
+    using Limits = std::numeric_limits<V>;
+    if constexpr (std::is_floating_point_v<V>) return -kSign * Limits::infinity();
+    return kSign > 0 ? Limits::lowest() : Limits::max();
+  }
+  V best = start();
+  void add(V x) { best = (kSign > 0 ? x > best : x < best) || x != x ? x : best; }
+  void merge(const Extreme& other) { add(other.best); }
+  Wide<V> finish(std::int64_t count, const Elements<V>& elements) const {
+    return static_cast<Wide<V>>(count > 0 ? best : kSign > 0 ? elements.lowest : elements.highest);
+  }
+};
+template <class V>
+using Max = Extreme<V, 1>;
+template <class V>
+using Min = Extreme<V, -1>;
+
+// BroadcastLoop::run, compiled once.
+using Run = FunctionRef<void(const std::int64_t* at, std::int64_t count)>;
+[[gnu::noinline]] void run_through(const BroadcastLoop& loop, std::int64_t begin, std::int64_t end, Run body) {
+  loop.run(begin, end, body);
+}
+
+// The sum of neighbouring halves, some thousands in f32 at a time: 32 sums of 64 elements, which keep their digits.
+double sum_of_halves(const RowFunctions& rows, DataType type, const std::uint16_t* x, std::int64_t count) {
+  constexpr std::int64_t kWidth = 32, kRows = 64;
+  double sum = 0;
+  for (std::int64_t start = 0; start < count; start += kWidth * kRows) {
+    const std::int64_t n = std::min(kWidth * kRows, count - start), rest = n % kWidth;
+    std::array<float, kWidth> sums{};
+    rows.accumulate(type, x + start, kWidth, n / kWidth, sums.data(), kWidth);
+    if (rest > 0) rows.accumulate(type, x + start + n - rest, kWidth, 1, sums.data(), rest);
+    for (const float each : sums) sum += static_cast<double>(each);
+  }
+  return sum;
+}
+
+// One output element: runs along the reduced dims, in several lanes so that additions need not wait for each other.
+template <class A, class V>
+A reduce_one(const BroadcastLoop& reduced, const Elements<V>& elements, const void* x, std::int64_t first) {
+  constexpr std::int64_t kLanes = 8, kChunk = 512;
+  std::array<A, kLanes> lanes;
+  std::array<V, kChunk> buffer;
+  const std::int64_t stride = reduced.inner_stride(0);
+  const auto run = [&](std::int64_t from, std::int64_t size) {
+    if constexpr (requires { lanes[0].add_row(buffer.data(), size); }) {
+      if (elements.rows != nullptr && elements.half != DataType::f32 && stride == 1) {
+        lanes[0].sum += sum_of_halves(*elements.rows, elements.half, static_cast<const std::uint16_t*>(x) + from, size);
+        return;
+      }
+    }
+    for (std::int64_t start = 0; start < size; start += kChunk) {
+      const std::int64_t count = std::min(kChunk, size - start);
+      const V* values = elements.load(x, from + start * stride, stride, count, buffer.data());
+      if constexpr (requires { lanes[0].add_row(values, count); }) {
+        if (elements.rows != nullptr) {
+          lanes[0].add_row(values, count);
+          continue;
+        }
+      }
+      std::int64_t i = 0;
+      for (; i + kLanes <= count; i += kLanes) {
+        for (int lane = 0; lane < kLanes; ++lane) lanes[lane].add(values[i + lane]);
+      }
+      for (; i < count; ++i) lanes[0].add(values[i]);
+    }
+  };
+  if (reduced.inner_size() == reduced.elements()) {
+    run(first, reduced.elements());
+  } else {
+    run_through(reduced, 0, reduced.elements(),
+                [&](const std::int64_t* at, std::int64_t count) { run(first + at[0], count); });
+  }
+  for (int lane = 1; lane < kLanes; ++lane) lanes[0].merge(lanes[lane]);
+  return lanes[0];
+}
+
+// Neighbouring output elements, some at once, where the input is contiguous along them.
+template <class A, class V>
+void reduce_neighbours(const BroadcastLoop& reduced, const Elements<V>& elements, const void* x, std::int64_t first,
+                       void* y, std::int64_t to, std::int64_t to_stride, std::int64_t count) {
+  constexpr std::int64_t kChunk = 128;
+  std::array<V, kChunk> buffer;
+  for (std::int64_t start = 0; start < count; start += kChunk) {
+    const std::int64_t n = std::min(kChunk, count - start);
+    std::array<A, kChunk> sums{};
+    const auto each_row = [&](auto&& add) {
+      run_through(reduced, 0, reduced.elements(), [&](const std::int64_t* at, std::int64_t run) {
+        for (std::int64_t r = 0; r < run; ++r) {
+          const std::int64_t from = first + start + at[0] + r * reduced.inner_stride(0);
+          add(elements.load(x, from, 1, n, buffer.data()));
+        }
+      });
+    };
+    const bool rows = [&] {
+      if constexpr (requires { sums[0].add_row(buffer.data(), n); }) {
+        if (elements.rows == nullptr) return false;
+        std::array<double, kChunk> totals{};
+        each_row([&](const V* values) { avx2::add_row(values, totals.data(), n); });
+        for (std::int64_t i = 0; i < n; ++i) sums[i].sum = totals[i];
+        return true;
+      }
+      return false;
+    }();
+    if (!rows) {
+      each_row([&](const V* values) {
+        for (std::int64_t i = 0; i < n; ++i) sums[i].add(values[i]);
+      });
+    }
+    for (std::int64_t i = 0; i < n; ++i) {
+      elements.store(y, to + (start + i) * to_stride, sums[i].finish(reduced.elements(), elements));
+    }
+  }
+}
+
+template <class A, class V>
+void reduce_all(const ReduceLoops& loops, const Elements<V>& elements, const void* x, void* y,
+                const ExecContext& context) {
+  const std::int64_t reduced = loops.reduced.elements();
+  const bool neighbours = loops.kept.inner_stride(1) == 1 && loops.reduced.inner_stride(0) != 1 && reduced > 1;
+  const std::int64_t to_stride = loops.kept.inner_stride(0), from_stride = loops.kept.inner_stride(1);
+  parallel_for(context, loops.kept.elements(), reduced, [&](std::int64_t begin, std::int64_t end) {
+    run_through(loops.kept, begin, end, [&](const std::int64_t* at, std::int64_t count) {
+      if (neighbours) {
+        reduce_neighbours<A, V>(loops.reduced, elements, x, at[1], y, at[0], to_stride, count);
+        return;
+      }
+      for (std::int64_t i = 0; i < count; ++i) {
+        const A sums = reduce_one<A, V>(loops.reduced, elements, x, at[1] + i * from_stride);
+        elements.store(y, at[0] + i * to_stride, sums.finish(reduced, elements));
+      }
+    });
+  });
+}
+
+// With noop_with_empty_axes the output is the input, not the reduction of single elements.
+void copy_all(const BroadcastLoop& kept, std::size_t bytes, const void* x, void* y, const ExecContext& context) {
+  dispatch_bytes(bytes, [&]<class T>(Tag<T>) {
+    parallel_for(context, kept.elements(), 1, [&](std::int64_t begin, std::int64_t end) {
+      kept.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+        T* to = static_cast<T*>(y) + at[0];
+        const T* from = static_cast<const T*>(x) + at[1];
+        for (std::int64_t i = 0; i < count; ++i) to[i * kept.inner_stride(0)] = from[i * kept.inner_stride(1)];
+      });
+    });
+  });
+}
+
+template <template <class> class A, TypeSet kSet>
+class Reduce final : public Operator {
+ public:
+  constexpr explicit Reduce(int axes_input_since) : axes_input_since_(axes_input_since) {}
+
+  std::vector<int> shape_inputs(const NodeDesc& node) const override {
+    return axes_are_input(node) ? std::vector<int>{1} : std::vector<int>{};
+  }
+
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 1, axes_are_input(node) ? 2 : 1));
+    CONVOY_CHECK(check_type(node, inputs, 0, kSet));
+    CONVOY_TRY(const std::vector<bool> reduced, reduced_axes(node, inputs, axes_are_input(node)));
+    CONVOY_TRY(const std::int64_t keep_dims, node.integer("keepdims", 1));
+    return one_output(node, inputs[0].desc.type, reduced_dims(inputs[0].desc.dims, reduced, keep_dims != 0));
+  }
+
+  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
+
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
+    CONVOY_TRY(const std::vector<bool> reduced, reduced_axes(node, inputs, axes_are_input(node)));
+    const ReduceLoops loops(outputs[0], inputs[0].desc, reduced);
+    if (std::find(reduced.begin(), reduced.end(), true) == reduced.end() && !reduced.empty()) {
+      return make_plan(
+          node,
+          [loops, bytes = size_of(inputs[0].desc.type)](std::span<const void* const> in, std::span<void* const> out,
+                                                        const ExecContext& context) -> Result<void> {
+            copy_all(loops.kept, bytes, in[0], out[0], context);
+            return {};
+          });
+    }
+    return dispatch<kSet>(inputs[0].desc.type, [&]<class T>(Tag<T>) {
+      return plan_of(node, loops, elements_of<T>(row_functions(request.cpu.isa)));
+    });
+  }
+
+ private:
+  bool axes_are_input(const NodeDesc& node) const { return node.opset >= axes_input_since_; }
+
+  template <class V>
+  static std::unique_ptr<OpPlan> plan_of(const NodeDesc& node, const ReduceLoops& loops, const Elements<V>& elements) {
+    return make_plan(node,
+                     [loops, elements](std::span<const void* const> in, std::span<void* const> out,
+                                       const ExecContext& context) -> Result<void> {
+                       reduce_all<A<V>, V>(loops, elements, in[0], out[0], context);
+                       return {};
+                     });
+  }
+
+  int axes_input_since_;
+};
+
+constexpr TypeSet kOrdered = kMathNumeric | only(DataType::boolean);
+const Reduce<Sum, kMathNumeric> op_ReduceSum(13);
+const Reduce<Mean, kMathNumeric> op_ReduceMean(18);
+const Reduce<Max, kOrdered> op_ReduceMax(18);
+const Reduce<Min, kOrdered> op_ReduceMin(18);
+const Reduce<Prod, kMathNumeric> op_ReduceProd(18);
+const Reduce<L1, kMathNumeric> op_ReduceL1(18);
+const Reduce<L2, kMathNumeric> op_ReduceL2(18);
+const Reduce<LogSum, kMathNumeric> op_ReduceLogSum(18);
+const Reduce<LogSumExp, kMathNumeric> op_ReduceLogSumExp(18);
+const Reduce<SumSquare, kMathNumeric> op_ReduceSumSquare(18);
+
+}  // namespace
+
+std::vector<OperatorRow> reduce_rows() {
+  return {
+      {"ReduceSum", &op_ReduceSum},
+      {"ReduceMean", &op_ReduceMean},
+      {"ReduceMax", &op_ReduceMax},
+      {"ReduceMin", &op_ReduceMin},
+      {"ReduceProd", &op_ReduceProd},
+      {"ReduceL1", &op_ReduceL1},
+      {"ReduceL2", &op_ReduceL2},
+      {"ReduceLogSum", &op_ReduceLogSum},
+      {"ReduceLogSumExp", &op_ReduceLogSumExp},
+      {"ReduceSumSquare", &op_ReduceSumSquare},
+  };
+}
+
+}  // namespace convoy::ops

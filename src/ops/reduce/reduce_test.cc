@@ -1,0 +1,187 @@
+#include "ops/testing/operators.h"
+
+namespace convoy::ops {
+namespace {
+
+struct Reduction {
+  const char* op;
+  double (*formula)(const std::vector<double>&);
+};
+
+double sum_of(const std::vector<double>& v, double (*term)(double)) {
+  double sum = 0;
+  for (const double x : v) sum += term(x);
+  return sum;
+}
+
+const Reduction kReductions[] = {
+    {"ReduceSum", [](const std::vector<double>& v) { return sum_of(v, [](double x) { return x; }); }},
+    {"ReduceMean", [](const std::vector<double>& v) { return sum_of(v, [](double x) { return x; }) / v.size(); }},
+    {"ReduceMax", [](const std::vector<double>& v) { return *std::max_element(v.begin(), v.end()); }},
+    {"ReduceMin", [](const std::vector<double>& v) { return *std::min_element(v.begin(), v.end()); }},
+    {"ReduceProd",
+     [](const std::vector<double>& v) {
+       double product = 1;
+       for (const double x : v) product *= x;
+       return product;
+     }},
+    {"ReduceL1", [](const std::vector<double>& v) { return sum_of(v, [](double x) { return std::abs(x); }); }},
+    {"ReduceL2", [](const std::vector<double>& v) { return std::sqrt(sum_of(v, [](double x) { return x * x; })); }},
+    {"ReduceLogSum", [](const std::vector<double>& v) { return std::log(sum_of(v, [](double x) { return x; })); }},
+    {"ReduceLogSumExp",
+     [](const std::vector<double>& v) { return std::log(sum_of(v, [](double x) { return std::exp(x); })); }},
+    {"ReduceSumSquare", [](const std::vector<double>& v) { return sum_of(v, [](double x) { return x * x; }); }},
+};
+
+// Every reduction over every set of axes of a 4-dim tensor, against its formula.
+TEST(Reduce, EveryOperatorOverEverySetOfAxes) {
+  const Dims dims = {2, 3, 4, 5};
+  const std::vector<double> values = spread(120, 0.5, 1.5);  // positive, for the logarithms
+  for (const Reduction& reduction : kReductions) {
+    for (int mask = 1; mask < 16; ++mask) {
+      Dims kept = dims, dropped;
+      std::vector<double> axes;
+      for (int d = 0; d < 4; ++d) {
+        if (mask >> d & 1) {
+          kept[d] = 1;
+          axes.push_back(mask % 2 == 0 ? d : d - 4);
+        } else {
+          dropped.push_back(dims[d]);
+        }
+      }
+      std::vector<std::vector<double>> groups(TensorDesc::packed(DataType::f32, kept).elements());
+      for (int i = 0; i < 120; ++i) {
+        const int at[] = {i / 60, i / 20 % 3, i / 5 % 4, i % 5};
+        std::int64_t group = 0;
+        for (int d = 0; d < 4; ++d) group = group * kept[d] + (kept[d] == 1 ? 0 : at[d]);
+        groups[group].push_back(static_cast<float>(values[i]));
+      }
+      std::vector<double> expected;
+      for (const auto& group : groups) expected.push_back(reduction.formula(group));
+      const HostTensor axes_input = longs({static_cast<std::int64_t>(axes.size())}, axes);
+      expect_op(node_of(reduction.op), {floats(dims, values), axes_input}, {floats(kept, expected)}, 1e-5);
+      const std::vector<std::int64_t> axes_attribute(axes.begin(), axes.end());
+      expect_op(node_of(reduction.op, {{"axes", axes_attribute}, {"keepdims", std::int64_t{0}}}, 11),
+                {floats(dims, values)}, {floats(dropped, expected)}, 1e-5);
+    }
+  }
+}
+
+TEST(Reduce, AxesLeftOut) {
+  const HostTensor x = floats({2, 2}, {-1, 2, 3, 4});
+  expect_op(node_of("ReduceSum"), {x}, {floats({1, 1}, {8})});
+  expect_op(node_of("ReduceSum"), {x, absent()}, {floats({1, 1}, {8})});
+  expect_op(node_of("ReduceSum", {{"noop_with_empty_axes", std::int64_t{1}}}), {x, longs({0}, {})}, {x});
+  expect_op(node_of("ReduceL1", {{"noop_with_empty_axes", std::int64_t{1}}}), {x}, {x});
+  expect_op(node_of("ReduceMean"), {floats({}, {3})}, {floats({}, {3})});
+  expect_op(node_of("ReduceL1"), {floats({}, {-3})}, {floats({}, {3})});
+  expect_refused(node_of("ReduceSum"), {x, longs({1}, {2})}, "axes[0]=2");
+  expect_refused(node_of("ReduceSum", {{"axes", std::vector<std::int64_t>{0, 0}}}, 11), {x},
+                 "axes[1]=0 is given twice");
+}
+
+TEST(Reduce, OfNothing) {
+  const HostTensor x = floats({2, 0}, {});
+  const HostTensor axis = longs({1}, {1});
+  const auto twice = [](double value) { return floats({2, 1}, {value, value}); };
+  expect_op(node_of("ReduceSum"), {x, axis}, {twice(0)});
+  expect_op(node_of("ReduceProd"), {x, axis}, {twice(1)});
+  expect_op(node_of("ReduceMax"), {x, axis}, {twice(-INFINITY)});
+  expect_op(node_of("ReduceMin"), {x, axis}, {twice(INFINITY)});
+  expect_op(node_of("ReduceLogSumExp"), {x, axis}, {twice(-INFINITY)});
+  expect_op(node_of("ReduceMean"), {x, axis}, {twice(NAN)});
+  for (const DataType type : {DataType::s8, DataType::u8, DataType::s32, DataType::boolean}) {
+    const HostTensor none = tensor(type, {2, 0}, {});
+    const double lowest = type == DataType::s8 ? -128 : type == DataType::s32 ? INT32_MIN : 0;
+    const double highest = type == DataType::s8    ? 127
+                           : type == DataType::u8  ? 255
+                           : type == DataType::s32 ? INT32_MAX
+                                                   : 1;
+    expect_op(node_of("ReduceMax"), {none, axis}, {tensor(type, {2, 1}, {lowest, lowest})});
+    expect_op(node_of("ReduceMin"), {none, axis}, {tensor(type, {2, 1}, {highest, highest})});
+  }
+}
+
+// Every type, along axes that are contiguous and axes that are not, over more elements than are taken at once.
+TEST(Reduce, EveryTypeInEitherDirection) {
+  constexpr int kRows = 1030, kColumns = 3;
+  std::vector<double> values(kRows * kColumns);
+  for (int i = 0; i < kRows * kColumns; ++i) values[i] = i % 7 == 0 ? 1 : 0;
+  std::vector<double> sums(kColumns, 0), row_sums(kRows, 0);
+  for (int i = 0; i < kRows * kColumns; ++i) {
+    sums[i % kColumns] += values[i];
+    row_sums[i / kColumns] += values[i];
+  }
+  std::vector<double> transposed(values.size());
+  for (int i = 0; i < kRows * kColumns; ++i) transposed[i % kColumns * kRows + i / kColumns] = values[i];
+  for (const DataType type : {DataType::f64, DataType::f32, DataType::f16, DataType::bf16, DataType::s64, DataType::s32,
+                              DataType::s16, DataType::u64, DataType::u32, DataType::u16}) {
+    const HostTensor x = tensor(type, {kRows, kColumns}, values);
+    expect_op(node_of("ReduceSum"), {x, longs({1}, {0})}, {tensor(type, {1, kColumns}, sums)});
+    expect_op(node_of("ReduceSumSquare"), {x, longs({1}, {1})}, {tensor(type, {kRows, 1}, row_sums)});
+    expect_op(node_of("ReduceL1"), {tensor(type, {kColumns, kRows}, transposed), longs({1}, {1})},
+              {tensor(type, {kColumns, 1}, sums)});
+  }
+}
+
+TEST(Reduce, IntegersAndExtremes) {
+  const HostTensor x = tensor(DataType::s32, {2, 3}, {-7, 2, 3, 4, 5, 7});
+  const HostTensor axis = longs({1}, {1});
+  const auto pair = [](double a, double b) { return tensor(DataType::s32, {2, 1}, {a, b}); };
+  expect_op(node_of("ReduceSum"), {x, axis}, {pair(-2, 16)});
+  expect_op(node_of("ReduceMean"), {x, axis}, {pair(0, 5)});
+  expect_op(node_of("ReduceL1"), {x, axis}, {pair(12, 16)});
+  expect_op(node_of("ReduceMax"), {x, axis}, {pair(3, 7)});
+  expect_op(node_of("ReduceProd"), {x, axis}, {pair(-42, 140)});
+  expect_op(node_of("ReduceMax"), {tensor(DataType::boolean, {2}, {0, 1})}, {tensor(DataType::boolean, {1}, {1})});
+  expect_op(node_of("ReduceMax"), {floats({3}, {1, NAN, 2})}, {floats({1}, {NAN})});
+  expect_op(node_of("ReduceLogSumExp"), {floats({2}, {1000, 1000})}, {floats({1}, {1000 + std::log(2.0)})});
+  expect_op(node_of("ReduceLogSumExp"), {floats({2}, {-INFINITY, -INFINITY})}, {floats({1}, {-INFINITY})});
+}
+
+// A long sum must not lose the small terms: a float accumulator would stop at 2^24.
+TEST(Reduce, LongSumsKeepTheirPrecision) {
+  const std::int64_t count = (1 << 24) + 4096;
+  HostTensor x = *HostTensor::allocate(TensorDesc::packed(DataType::f32, {count}));
+  std::fill_n(x.as<float>(), count, 1.0f);
+  const auto y = run_op(node_of("ReduceSum"), {x});
+  ASSERT_TRUE(y.ok()) << y.error().message;
+  EXPECT_EQ((*y)[0].at(0), static_cast<double>(count));
+}
+
+TEST(ArgMax, FirstOrLastOfEquals) {
+  const HostTensor x = floats({2, 3}, {1, 5, 5, 4, 4, 0});
+  const auto with = [](std::int64_t axis, std::int64_t keep, std::int64_t last) {
+    return std::map<std::string, Attribute>{{"axis", axis}, {"keepdims", keep}, {"select_last_index", last}};
+  };
+  expect_op(node_of("ArgMax", with(1, 1, 0)), {x}, {longs({2, 1}, {1, 0})});
+  expect_op(node_of("ArgMax", with(-1, 0, 1)), {x}, {longs({2}, {2, 1})});
+  expect_op(node_of("ArgMin", with(0, 1, 0)), {x}, {longs({1, 3}, {0, 1, 1})});
+  expect_op(node_of("ArgMax", with(1, 1, 0)), {floats({1, 3, 2, 1}, {1, 9, 5, 4, 2, 3})},
+            {longs({1, 1, 2, 1}, {1, 0})});
+  expect_refused(node_of("ArgMax", with(1, 1, 0)), {floats({2, 0}, {})}, "size 0 along axis 1");
+}
+
+TEST(CumSum, ExclusiveAndReverse) {
+  const HostTensor x = floats({2, 3}, {1, 2, 3, 4, 5, 6}), axis = longs({}, {1});
+  const auto with = [](std::int64_t exclusive, std::int64_t reverse) {
+    return std::map<std::string, Attribute>{{"exclusive", exclusive}, {"reverse", reverse}};
+  };
+  expect_op(node_of("CumSum"), {x, axis}, {floats({2, 3}, {1, 3, 6, 4, 9, 15})});
+  expect_op(node_of("CumSum", with(1, 0)), {x, axis}, {floats({2, 3}, {0, 1, 3, 0, 4, 9})});
+  expect_op(node_of("CumSum", with(0, 1)), {x, axis}, {floats({2, 3}, {6, 5, 3, 15, 11, 6})});
+  expect_op(node_of("CumSum", with(1, 1)), {x, axis}, {floats({2, 3}, {5, 3, 0, 11, 6, 0})});
+  expect_op(node_of("CumSum"), {longs({2, 2}, {1, 2, 3, 4}), longs({1}, {-2})}, {longs({2, 2}, {1, 2, 4, 6})});
+  expect_refused(node_of("CumSum"), {x, longs({}, {2})}, "axis=2");
+}
+
+// Found by fuzzing: the logarithm of a negative sum was converted to an integer.
+TEST(Reduce, IntegersThatAResultCantBe) {
+  const NodeDesc node = node_of("ReduceLogSum", {{"keepdims", std::int64_t{0}}});
+  expect_op(node, {longs({2}, {-3, 1}), longs({1}, {0})}, {longs({}, {0})});
+  expect_op(node, {longs({2}, {-1, 1}), longs({1}, {0})}, {longs({}, {-9223372036854775808.0})});
+  expect_op(node, {longs({2}, {0, 8}), longs({1}, {0})}, {longs({}, {2})});
+}
+
+}  // namespace
+}  // namespace convoy::ops
