@@ -1,5 +1,5 @@
 // Explanations in the C interface: why a problem runs on what it runs on.
-#include "select/explain.h"
+#include "select/explain/explain.h"
 
 #include <fmt/format.h>
 

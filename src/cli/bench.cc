@@ -17,9 +17,9 @@
 #include "report/format.h"
 #include "report/refusals.h"
 #include "report/table.h"
-#include "select/candidates.h"
-#include "select/glob.h"
-#include "select/names.h"
+#include "select/choose/candidates.h"
+#include "select/choose/glob.h"
+#include "select/choose/names.h"
 
 namespace convoy::cli {
 namespace {

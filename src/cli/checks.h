@@ -5,7 +5,7 @@
 
 #include "cli/program.h"
 #include "cli/worker.h"
-#include "select/check.h"
+#include "select/tune/check.h"
 
 namespace convoy::cli {
 

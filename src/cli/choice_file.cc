@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "core/open_knobs.h"
-#include "select/objective.h"
+#include "select/choose/objective.h"
 
 namespace convoy::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include "cli/worker.h"
 #include "report/format.h"
 #include "report/progress.h"
-#include "select/glob.h"
+#include "select/choose/glob.h"
 
 namespace convoy::cli {
 namespace {

@@ -12,9 +12,9 @@
 #include "io/file.h"
 #include "report/format.h"
 #include "report/table.h"
-#include "select/glob.h"
-#include "select/names.h"
-#include "select/recheck.h"
+#include "select/choose/glob.h"
+#include "select/choose/names.h"
+#include "select/measure/recheck.h"
 
 namespace convoy::cli {
 namespace {

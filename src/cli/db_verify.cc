@@ -10,7 +10,7 @@
 #include "report/format.h"
 #include "report/progress.h"
 #include "report/table.h"
-#include "select/recheck.h"
+#include "select/measure/recheck.h"
 
 namespace convoy::cli {
 namespace {

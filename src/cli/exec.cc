@@ -21,7 +21,7 @@
 #include "convoy/tuning_database.h"
 #include "io/file.h"
 #include "report/record.h"
-#include "select/glob.h"
+#include "select/choose/glob.h"
 
 namespace convoy::cli {
 namespace {

@@ -1,5 +1,5 @@
 // convoy explain: which engines can run a problem, why the others can't, what is chosen and why the next best is not.
-#include "select/explain.h"
+#include "select/explain/explain.h"
 
 #include <fmt/format.h>
 
@@ -14,8 +14,8 @@
 #include "report/format.h"
 #include "report/refusals.h"
 #include "report/table.h"
-#include "select/fusion.h"
-#include "select/glob.h"
+#include "select/choose/glob.h"
+#include "select/explain/fusion.h"
 
 namespace convoy::cli {
 namespace {

@@ -16,7 +16,7 @@
 #include "network/assign/plan_file.h"
 #include "network/tune/side_by_side.h"
 #include "report/format.h"
-#include "select/explain.h"
+#include "select/explain/explain.h"
 
 namespace convoy::cli {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "base/spent.h"
 #include "engines/cudnn/cudnn.h"
-#include "select/candidates.h"
-#include "select/remembered.h"
+#include "select/choose/candidates.h"
+#include "select/choose/remembered.h"
 
 namespace convoy::cli {
 namespace {

@@ -14,9 +14,9 @@
 #include "device/cuda/device.h"
 #include "engines/table.h"
 #include "io/file.h"
-#include "select/former_knobs.h"
-#include "select/glob.h"
-#include "select/names.h"
+#include "select/choose/former_knobs.h"
+#include "select/choose/glob.h"
+#include "select/choose/names.h"
 
 namespace convoy::cli {
 namespace {

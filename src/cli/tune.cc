@@ -16,7 +16,7 @@
 #include "io/file.h"
 #include "report/format.h"
 #include "report/progress.h"
-#include "select/rounds.h"
+#include "select/tune/rounds.h"
 
 namespace convoy::cli {
 namespace {

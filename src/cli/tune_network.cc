@@ -8,7 +8,7 @@
 #include "cli/inputs.h"
 #include "report/format.h"
 #include "report/progress.h"
-#include "select/candidates.h"
+#include "select/choose/candidates.h"
 
 namespace convoy::cli {
 namespace {

@@ -23,15 +23,15 @@
 #include "report/program_report.h"
 #include "report/progress.h"
 #include "report/table.h"
-#include "select/candidates.h"
-#include "select/filter.h"
-#include "select/former_knobs.h"
+#include "select/choose/candidates.h"
+#include "select/choose/filter.h"
+#include "select/choose/former_knobs.h"
+#include "select/choose/objective.h"
+#include "select/choose/remembered.h"
 #include "select/measure/habits.h"
-#include "select/objective.h"
-#include "select/planner.h"
-#include "select/remembered.h"
-#include "select/rounds.h"
-#include "select/tuner.h"
+#include "select/measure/planner.h"
+#include "select/tune/rounds.h"
+#include "select/tune/tuner.h"
 
 namespace convoy::cli {
 namespace {

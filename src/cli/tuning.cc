@@ -11,9 +11,9 @@
 #include "convoy/network_tuning.h"
 #include "report/format.h"
 #include "report/progress.h"
-#include "select/glob.h"
+#include "select/choose/glob.h"
 #include "select/measure/problem_data.h"
-#include "select/rounds.h"
+#include "select/tune/rounds.h"
 
 namespace convoy::cli {
 namespace {

@@ -86,7 +86,7 @@ struct WeightedRequest {
 };
 Result<WeightedRequest> with_constant_weights(const ConvProblem& problem, const PlanRequest& request);
 
-// Measures every problem within options.budget_seconds, in rounds with a fair share each (select/rounds.h), as a
+// Measures every problem within options.budget_seconds, in rounds with a fair share each (select/tune/rounds.h), as a
 // network pays for it: weights packed beforehand.
 Result<std::vector<ProblemReport>> measure_problems(const Program& program,
                                                     const std::vector<DistinctProblem>& problems,

@@ -19,8 +19,8 @@
 #include "engines/cuda/reference/reference_kernels.h"
 #include "report/format.h"
 #include "select/measure/habits.h"
-#include "select/planner.h"
-#include "select/tuner.h"
+#include "select/measure/planner.h"
+#include "select/tune/tuner.h"
 
 namespace convoy::cli {
 namespace {

@@ -20,8 +20,8 @@
 #include "report/progress.h"
 #include "report/repro.h"
 #include "report/table.h"
-#include "select/candidates.h"
-#include "select/check.h"
+#include "select/choose/candidates.h"
+#include "select/tune/check.h"
 
 namespace convoy::cli {
 namespace {

@@ -6,8 +6,8 @@
 #include <charconv>
 
 #include "core/math_mode.h"
-#include "select/former_knobs.h"
-#include "select/glob.h"
+#include "select/choose/former_knobs.h"
+#include "select/choose/glob.h"
 
 namespace convoy::interposer {
 namespace {

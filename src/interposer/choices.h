@@ -26,7 +26,7 @@
 
 #include "convoy/convolution.h"
 #include "convoy/engine.h"
-#include "select/rules.h"
+#include "select/choose/rules.h"
 
 namespace convoy::interposer {
 

@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "core/open_knobs.h"
-#include "select/former_knobs.h"
+#include "select/choose/former_knobs.h"
 
 namespace convoy::report {
 namespace {

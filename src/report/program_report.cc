@@ -7,7 +7,7 @@
 #include <limits>
 #include <tuple>
 
-#include "select/notes.h"
+#include "select/choose/notes.h"
 
 namespace convoy::report {
 namespace {

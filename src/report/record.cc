@@ -6,7 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "select/former_knobs.h"
+#include "select/choose/former_knobs.h"
 
 namespace convoy::report {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "device/cuda/device.h"
 #include "report/fnv.h"
-#include "select/former_knobs.h"
+#include "select/choose/former_knobs.h"
 
 namespace convoy::report {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "report/json.h"
-#include "select/check.h"
+#include "select/tune/check.h"
 
 namespace convoy::report {
 

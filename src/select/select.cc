@@ -6,13 +6,13 @@
 #include "base/spent.h"
 #include "convoy/selection.h"
 #include "core/empty.h"
-#include "select/candidates.h"
-#include "select/filter.h"
-#include "select/former_knobs.h"
-#include "select/glob.h"
-#include "select/heuristic.h"
-#include "select/rules.h"
-#include "select/tuner.h"
+#include "select/choose/candidates.h"
+#include "select/choose/filter.h"
+#include "select/choose/former_knobs.h"
+#include "select/choose/glob.h"
+#include "select/choose/heuristic.h"
+#include "select/choose/rules.h"
+#include "select/tune/tuner.h"
 
 namespace convoy {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "convoy/selection.h"
 #include "core/suggestions.h"
-#include "select/explain.h"
+#include "select/explain/explain.h"
 #include "select/testing/fake_engine.h"
 
 namespace convoy {

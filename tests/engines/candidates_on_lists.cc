@@ -11,8 +11,8 @@
 #include <set>
 
 #include "core/problem_list.h"
-#include "select/candidates.h"
-#include "select/glob.h"
+#include "select/choose/candidates.h"
+#include "select/choose/glob.h"
 #include "support/engine_property.h"
 
 namespace {

@@ -7,9 +7,9 @@
 
 #include "engines/cudnn/described_h200.h"
 #include "engines/table.h"
-#include "select/candidates.h"
-#include "select/former_knobs.h"
-#include "select/names.h"
+#include "select/choose/candidates.h"
+#include "select/choose/former_knobs.h"
+#include "select/choose/names.h"
 #include "support/problem_generator.h"
 
 namespace convoy {

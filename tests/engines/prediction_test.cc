@@ -10,7 +10,7 @@
 
 #include "convoy/selection.h"
 #include "core/problem_list.h"
-#include "select/candidates.h"
+#include "select/choose/candidates.h"
 #include "support/problem_generator.h"
 
 namespace convoy::testing {

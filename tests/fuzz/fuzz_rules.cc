@@ -7,7 +7,7 @@
 #include "convoy/engine.h"
 #include "convoy/selection_options.h"
 #include "fuzz/fuzz.h"
-#include "select/rules.h"
+#include "select/choose/rules.h"
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include "convoy/host_tensor.h"
 #include "convoy/selection.h"
 #include "core/tolerance.h"
-#include "select/candidates.h"
+#include "select/choose/candidates.h"
 #include "select/measure/compare.h"
 
 namespace convoy::testing {

@@ -12,7 +12,7 @@
 #include "core/configurations.h"
 #include "core/declared_names.h"
 #include "engines/table.h"
-#include "select/check.h"
+#include "select/tune/check.h"
 
 namespace convoy {
 namespace {

@@ -15,8 +15,8 @@
 #include "network/graph/conv_node.h"
 #include "network/graph/infer.h"
 #include "network/testing/graphs.h"
-#include "select/rounds.h"
 #include "select/testing/fake_engine.h"
+#include "select/tune/rounds.h"
 #include "solver/lp.h"
 #include "solver/solver.h"
 

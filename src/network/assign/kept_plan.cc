@@ -12,7 +12,7 @@
 
 #include "convoy/network_tuning.h"
 #include "core/hash.h"
-#include "select/step_measurement.h"
+#include "select/measure/step_measurement.h"
 
 namespace convoy {
 

@@ -16,8 +16,8 @@
 #include "network/assign/sides.h"
 #include "network/graph/conv_node.h"
 #include "network/graph/infer.h"
-#include "select/former_knobs.h"
-#include "select/names.h"
+#include "select/choose/former_knobs.h"
+#include "select/choose/names.h"
 
 namespace convoy::network {
 namespace {

@@ -16,8 +16,8 @@
 #include "select/measure/energy.h"
 #include "select/measure/full_speed.h"
 #include "select/measure/problem_data.h"
+#include "select/measure/step_measurement.h"
 #include "select/measure/timer.h"
-#include "select/step_measurement.h"
 
 namespace convoy::network {
 namespace {

@@ -9,10 +9,10 @@
 #include "core/notes.h"
 #include "network/cost/measure_step.h"
 #include "network/graph/conv_node.h"
-#include "select/candidates.h"
-#include "select/names.h"
-#include "select/notes.h"
-#include "select/rounds.h"
+#include "select/choose/candidates.h"
+#include "select/choose/names.h"
+#include "select/choose/notes.h"
+#include "select/tune/rounds.h"
 
 namespace convoy::network {
 namespace {

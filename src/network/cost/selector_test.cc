@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "select/rounds.h"
 #include "select/testing/fake_engine.h"
+#include "select/tune/rounds.h"
 
 namespace convoy::network {
 namespace {

@@ -1,6 +1,6 @@
 #include "network/cost/step_problem.h"
 
-#include "select/step_measurement.h"
+#include "select/measure/step_measurement.h"
 
 namespace convoy::network {
 

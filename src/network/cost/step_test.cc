@@ -6,8 +6,8 @@
 #include "network/assign/sides.h"
 #include "network/cost/measure_step.h"
 #include "network/testing/graphs.h"
-#include "select/rounds.h"
-#include "select/step_measurement.h"
+#include "select/measure/step_measurement.h"
+#include "select/tune/rounds.h"
 
 namespace convoy::network {
 namespace {

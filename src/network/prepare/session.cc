@@ -21,7 +21,7 @@
 #include "network/run/graph_session.h"
 #include "network/run/lower.h"
 #include "network/run/tail.h"
-#include "select/rounds.h"
+#include "select/tune/rounds.h"
 
 namespace convoy::network {
 namespace {

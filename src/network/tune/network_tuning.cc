@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "network/tune/candidate_comparison.h"
-#include "select/screening.h"
+#include "select/tune/screening.h"
 
 namespace convoy {
 namespace {

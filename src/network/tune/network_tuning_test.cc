@@ -7,7 +7,7 @@
 #include "base/testing.h"
 #include "network/testing/small_network.h"
 #include "network/tune/placement.h"
-#include "select/rounds.h"
+#include "select/tune/rounds.h"
 
 namespace convoy::network {
 namespace {

@@ -12,8 +12,8 @@
 #include "network/cost/measure_step.h"
 #include "network/testing/small_network.h"
 #include "network/tune/seen_in_runs.h"
-#include "select/rounds.h"
-#include "select/step_measurement.h"
+#include "select/measure/step_measurement.h"
+#include "select/tune/rounds.h"
 
 namespace convoy::network {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "network/cost/step_problem.h"
-#include "select/step_measurement.h"
+#include "select/measure/step_measurement.h"
 
 namespace convoy::network {
 namespace {

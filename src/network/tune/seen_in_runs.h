@@ -9,7 +9,7 @@
 
 #include "convoy/measurement.h"
 #include "network/tune/side_by_side.h"
-#include "select/rounds.h"
+#include "select/tune/rounds.h"
 
 namespace convoy::network {
 

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "select/cache/plan_key.h"
-#include "select/memory_advice.h"
+#include "select/choose/memory_advice.h"
 
 namespace convoy {
 namespace {

@@ -3,7 +3,7 @@
 #include "select/cache/plan_key.h"
 
 #include "core/hash.h"
-#include "select/rules.h"
+#include "select/choose/rules.h"
 
 namespace convoy {
 namespace selection {

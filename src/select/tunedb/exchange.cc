@@ -9,8 +9,8 @@
 
 #include "base/log.h"
 #include "core/text.h"
-#include "select/former_knobs.h"
-#include "select/step_measurement.h"
+#include "select/choose/former_knobs.h"
+#include "select/measure/step_measurement.h"
 #include "select/tunedb/impl.h"
 
 namespace convoy {

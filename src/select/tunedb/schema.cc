@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "convoy/engine.h"
-#include "select/former_knobs.h"
+#include "select/choose/former_knobs.h"
 
 namespace convoy::tunedb {
 namespace {

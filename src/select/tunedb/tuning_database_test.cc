@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "core/provider.h"
-#include "select/step_measurement.h"
+#include "select/measure/step_measurement.h"
 #include "select/tunedb/location.h"
 #include "select/tunedb/sqlite.h"
 

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "core/provider.h"
-#include "select/step_measurement.h"
+#include "select/measure/step_measurement.h"
 #include "select/tunedb/impl.h"
 
 namespace convoy {

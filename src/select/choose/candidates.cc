@@ -1,0 +1,184 @@
+// Who can run a problem, who can't and why, and the plan of one candidate.
+#include "select/choose/candidates.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "convoy/selection.h"
+#include "core/configurations.h"
+#include "core/empty.h"
+#include "core/refines.h"
+#include "core/suggestions.h"
+#include "select/choose/checked_plan.h"
+#include "select/choose/filter.h"
+#include "select/choose/former_knobs.h"
+#include "select/choose/names.h"
+
+namespace convoy {
+namespace {
+
+// The engine, where it takes the problem.
+Result<const Engine*> find_engine(const ConvProblem& problem, const Candidate& candidate,
+                                  std::span<const Engine* const> engines, const PlanRequest& request) {
+  const auto found = std::find_if(engines.begin(), engines.end(),
+                                  [&](const Engine* engine) { return engine->info().name == candidate.engine; });
+  if (found == engines.end()) return selection::no_such_engine(candidate.engine, engines);
+  if (auto refusal = refuse(**found, problem, request)) return selection::cannot_run(**found, problem, *refusal);
+  return *found;
+}
+
+}  // namespace
+
+std::vector<EngineAnswer> list_candidates(const ConvProblem& problem, std::span<const Engine* const> engines,
+                                          const PlanRequest& request) {
+  std::vector<EngineAnswer> answers;
+  for (const Engine* engine : engines) {
+    EngineAnswer answer;
+    answer.engine = engine;
+    answer.refusal = refuse(*engine, problem, request);
+    if (!answer.refusal) {
+      answer.configurations = engine->configurations(problem, request);
+      answer.default_candidate = {engine->info().name, default_knobs(answer.configurations)};
+      answer.predicted_seconds = engine->predict_seconds(problem, answer.default_candidate.knobs, request);
+    }
+    answers.push_back(std::move(answer));
+  }
+  return answers;
+}
+
+std::vector<Candidate> rank_by_heuristic(const ConvProblem& problem, std::span<const Engine* const> engines,
+                                         const SelectionFilter& filter, const PlanRequest& request) {
+  struct Ranked {
+    bool oracle;
+    double seconds;
+    Candidate candidate;
+  };
+  std::vector<Ranked> ranked;
+  const std::vector<EngineAnswer> answers = list_candidates(problem, engines, request);
+  for (const EngineAnswer& answer : answers) {
+    if (answer.refusal || selection::held_back(problem, answer.engine->info(), answers, engines, filter, request))
+      continue;
+    const bool oracle = answer.engine->info().oracle;
+    const auto passes = [&](const KnobValues& knobs) {
+      return !filtered(problem, *answer.engine, knobs, filter, request);
+    };
+    std::vector<KnobValues> known = {answer.default_candidate.knobs};
+    if (passes(known.front())) ranked.push_back({oracle, answer.predicted_seconds, answer.default_candidate});
+    for (const KnobValues& suggested : suggestions_of(*answer.engine, problem, request)) {
+      auto knobs = completed(suggested, answer.configurations);
+      if (!knobs.ok() || std::find(known.begin(), known.end(), *knobs) != known.end()) continue;
+      known.push_back(*knobs);
+      if (!passes(*knobs)) continue;
+      const double seconds = answer.engine->predict_seconds(problem, *knobs, request);
+      ranked.push_back({oracle, seconds, {answer.engine->info().name, *std::move(knobs)}});
+    }
+  }
+  std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
+    return a.oracle != b.oracle ? !a.oracle : a.seconds < b.seconds;
+  });
+  std::vector<Candidate> candidates;
+  for (Ranked& entry : ranked) candidates.push_back(std::move(entry.candidate));
+  return candidates;
+}
+
+std::optional<Prediction> predict_best(const ConvProblem& problem, std::span<const Engine* const> engines,
+                                       const SelectionFilter& filter, const PlanRequest& request) {
+  struct Contender {
+    const Engine* engine;
+    Estimate estimate;
+    int steps = 0;  // of refining it
+  };
+  std::vector<Contender> contenders;
+  for (const Engine* engine : engines) {
+    if (engine->info().oracle || !admits(engine->info(), problem, request)) continue;
+    if (is_empty(problem) && !takes_empty(*engine)) continue;
+    if (auto estimate = engine->estimate(problem, request)) contenders.push_back({engine, *std::move(estimate)});
+  }
+  while (!contenders.empty()) {
+    const auto best = std::min_element(contenders.begin(), contenders.end(), [](const auto& a, const auto& b) {
+      return a.estimate.seconds < b.estimate.seconds;
+    });
+    // What was looked at closely enough to be near the front is filtered before its provider is asked for good. The
+    // first step is for all engines of a provider, few of which come near.
+    const bool ripe = best->estimate.certain || best->steps > 1;
+    if (ripe && filtered(problem, *best->engine, best->estimate.knobs, filter, request)) {
+      contenders.erase(best);
+    } else if (!best->estimate.certain) {
+      if (auto better = refined(*best->engine, problem, request, best->steps++)) {
+        best->estimate = *std::move(better);
+      } else {
+        contenders.erase(best);
+      }
+    } else {
+      return Prediction{{best->engine->info().name, std::move(best->estimate.knobs)}, best->estimate.seconds};
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<Candidate> selection::all_configurations(const Engine& engine, const ConvProblem& problem,
+                                                     const PlanRequest& request) {
+  std::vector<Candidate> candidates;
+  for (KnobValues& each : all_of(engine.configurations(problem, request))) {
+    candidates.push_back({engine.info().name, std::move(each)});
+  }
+  return candidates;
+}
+
+Error selection::cannot_run(const Engine& engine, const ConvProblem& problem, const Refusal& refusal) {
+  return {ErrorCode::unsupported,
+          fmt::format("{} can't run {}: {}", engine.info().name, print(problem), refusal.reason)};
+}
+
+Result<const Engine*> selection::runnable_engine(const ConvProblem& problem, const Candidate& candidate,
+                                                 std::span<const Engine* const> engines, const PlanRequest& request) {
+  CONVOY_TRY(const Engine* engine, find_engine(problem, candidate, engines, request));
+  if (candidate.knobs.empty()) return engine;
+  const auto whole = completed(candidate.knobs, engine->configurations(problem, request));
+  if (!whole.ok()) return whole.error().within(print(candidate));
+  return engine;
+}
+
+Result<Candidate> selection::whole_candidate(const ConvProblem& problem, const Candidate& candidate,
+                                             std::span<const Engine* const> engines, const PlanRequest& request) {
+  Candidate whole = with_named_knobs(candidate, &problem).value_or(candidate);
+  CONVOY_TRY(const Engine* engine, find_engine(problem, whole, engines, request));
+  if (whole.knobs.empty()) return whole;
+  auto knobs = completed(whole.knobs, engine->configurations(problem, request));
+  if (!knobs.ok()) return knobs.error().within(print(candidate));
+  whole.knobs = *std::move(knobs);
+  return whole;
+}
+
+Result<selection::PlanToSee> selection::plan_to_see(const ConvProblem& problem, const Candidate& candidate,
+                                                    std::span<const Engine* const> engines,
+                                                    const PlanRequest& request) {
+  PlanToSee seen;
+  PlanRequest own = request;
+  if (request.constant_weights != nullptr) {
+    CONVOY_TRY(seen.weights, HostTensor::zeros(problem.w));
+    own.constant_weights = seen.weights.data.get();
+  }
+  CONVOY_TRY(seen.plan, make_plan(problem, candidate, engines, own));
+  return seen;
+}
+
+std::string selection::failure_text(const Measurement& measurement) {
+  const std::string name = print(measurement.candidate);
+  const std::string& message = measurement.failure->message;
+  return message.starts_with(name) ? message : name + ": " + message;
+}
+
+Result<std::unique_ptr<ConvPlan>> make_plan(const ConvProblem& problem, const Candidate& candidate,
+                                            std::span<const Engine* const> engines, const PlanRequest& request) {
+  CONVOY_CHECK(validate(problem));
+  CONVOY_TRY(const Candidate whole, selection::whole_candidate(problem, candidate, engines, request));
+  const auto engine = std::find_if(engines.begin(), engines.end(),
+                                   [&](const Engine* each) { return each->info().name == whole.engine; });
+  Result<std::unique_ptr<ConvPlan>> plan = (*engine)->plan(problem, whole.knobs, request);
+  if (!plan) return plan.error().within(fmt::format("{} on {}", print(candidate), print(problem)));
+  return selection::checked(std::move(*plan), problem, request);
+}
+
+}  // namespace convoy

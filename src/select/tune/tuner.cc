@@ -1,0 +1,558 @@
+#include "select/tune/tuner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "select/choose/candidates.h"
+#include "select/choose/filter.h"
+#include "select/choose/heuristic.h"
+#include "select/choose/objective.h"
+#include "select/choose/remembered.h"
+#include "select/measure/workbench.h"
+#include "select/tune/knob_search.h"
+
+namespace convoy::selection {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+constexpr double unbudgeted_seconds = 2.0;  // of sampling, a candidate, where there is no budget
+constexpr double defaults_share = 0.5;      // of the time left, for timing some while others are still to come
+constexpr double unlikely_factor = 2;       // of the best prediction: predicted slower, not likely to be the fastest
+constexpr std::ptrdiff_t most_likely = 8;   // candidates, of likely_only
+constexpr double oracle_share = 0.1;        // of the budget, for the oracle
+constexpr double seconds_per_oracle_term = 2e-9;
+constexpr int second_chances = 3;
+constexpr double disturbed_seconds = 0.03;  // times above this are not a disturbance's
+constexpr double promising = 1.5;           // a variant whose first time is within this of the best is timed properly
+
+// How well times are to be known.
+struct Effort {
+  double hopeless;  // so many times slower than the best is out after its first time
+  TimingOptions timing;
+};
+Effort thorough() { return {hopeless, {}}; }
+// Everything has been warm since its first time, and a GPU's sample is a median itself.
+Effort quick() { return {1.25, {.warm_ups = 0, .min_samples = 3, .max_samples = 3}}; }
+
+std::int64_t oracle_terms(const SelectionOptions& options, int threads) {
+  const std::int64_t most = VerifyOptions{}.full_terms;
+  if (options.budget_seconds <= 0) return most;
+  const double terms = options.budget_seconds * oracle_share * threads / seconds_per_oracle_term;
+  return static_cast<std::int64_t>(std::min(terms, static_cast<double>(most)));
+}
+
+class Tuner {
+ public:
+  Tuner(const ConvProblem& problem, std::span<const Candidate> ranked, std::size_t wanted,
+        std::span<const Engine* const> engines, const SelectionOptions& options, const PlanRequest& request,
+        const SelectionProgress& progress, const Effort& effort, Planner::Batch* ahead = nullptr)
+      : problem_(problem),
+        ranked_(ranked),
+        wanted_(ranked.first(wanted)),
+        engines_(engines),
+        options_(options),
+        request_(request),
+        habits_(habits_on(request)),
+        progress_(progress),
+        effort_(effort),
+        ahead_(ahead),
+        key_(measurement_key(problem, request, options.caches)),
+        start_(monotonic_seconds()),
+        cut_(options.objective.workspace == 0 && options.objective.energy == 0 ? effort.hopeless : infinity) {}
+
+  Result<Selection> run() {
+    CONVOY_CHECK(open_counter());
+    CONVOY_CHECK(list_contestants());
+    if (!open_.empty() || options_.all_knobs) CONVOY_CHECK(measure());
+    return choose();
+  }
+
+ private:
+  bool interrupted() const {
+    return stopped_ || (options_.stop != nullptr && *options_.stop) || (bench_ != nullptr && bench_->lost());
+  }
+
+  double time_left() const {
+    if (interrupted()) return 0;
+    return options_.budget_seconds != 0 ? options_.budget_seconds - (monotonic_seconds() - start_) : infinity;
+  }
+
+  // However short the budget, a problem gets an answer: the first candidate that gives one, unless that takes far
+  // longer. A negative budget measures nothing.
+  bool first_answer_by(double seconds) const {
+    if (interrupted() || options_.budget_seconds < 0 || best_seconds() < infinity) return false;
+    return time_left() + overtime_seconds >= seconds;
+  }
+
+  // Running for the counter takes up to half a second a candidate, more than all else: only where energy counts.
+  Result<void> open_counter() {
+    if (options_.objective.energy <= 0) return {};
+    auto counter = open_energy_counter(request_);
+    if (!counter.ok()) return counter.error().within(fmt::format("objective '{}'", print(options_.objective)));
+    counter_ = std::move(*counter);
+    return {};
+  }
+
+  Result<void> list_contestants() {
+    for (const Candidate& candidate : ranked_) {
+      CONVOY_TRY(const Engine* engine, runnable_engine(problem_, candidate, engines_, request_));
+      contestants_.push_back({candidate, engine});
+      const int size =
+          options_.all_knobs ? KnobSearch(candidate.engine, engine->configurations(problem_, request_)).size() : 1;
+      total_ = size > std::numeric_limits<int>::max() - total_ ? std::numeric_limits<int>::max() : total_ + size;
+    }
+    std::vector<Candidate> candidates;
+    for (const Contestant& contestant : contestants_) candidates.push_back(contestant.candidate);
+    CONVOY_TRY(open_, unsettled(candidates));
+    return {};
+  }
+
+  // Those of `candidates` that have to be measured; what is known of the others goes to the results.
+  Result<std::vector<Candidate>> unsettled(const std::vector<Candidate>& candidates) {
+    if (options_.store == nullptr) return candidates;
+    CONVOY_TRY(Remembered known, recall(*options_.store, key_, candidates, engines_));
+    if (options_.objective.energy > 0) {  // where energy counts, a row without it doesn't settle anything
+      std::erase_if(known.settled, [&](const Measurement& m) {
+        const bool open = !m.failure && !m.energy_joules;
+        if (open) known.open.push_back(m.candidate);
+        return open;
+      });
+    }
+    done_ += static_cast<int>(known.settled.size());
+    for (Measurement& measurement : known.settled) settled_.push_back(std::move(measurement));
+    return std::move(known.open);
+  }
+
+  Result<void> measure() {
+    const std::int64_t terms = oracle_terms(options_, request_.threads);
+    const double setup = Workbench::setup_seconds(problem_, request_, terms);
+    if (setup > time_left() && !first_answer_by(setup)) {
+      partial_ = true;
+      return {};
+    }
+    CONVOY_TRY(Workbench bench, Workbench::make(problem_, engines_, request_, options_.caches, terms));
+    bench_ = &bench;
+    measure_on(bench);
+    bench_ = nullptr;
+    lost_ = bench.lost();
+    return {};
+  }
+
+  void measure_on(Workbench& bench) {
+    // Under a budget the likely ones first, up to a good answer; then the others against the best of them.
+    const auto unlikely = options_.likely_only || time_left() < infinity ? first_unlikely() : open_.end();
+    const std::ptrdiff_t at_most = std::max<std::ptrdiff_t>(0, most_likely - (unlikely - open_.begin()));
+    const std::ptrdiff_t others = options_.likely_only ? std::min(at_most, open_.end() - unlikely) : 0;
+    measure_wave(bench, {open_.begin(), unlikely}, {unlikely, unlikely + others});
+    if (options_.likely_only) {
+      partial_ = partial_ || unlikely != open_.end() || options_.all_knobs;
+      return;
+    }
+    if (unlikely != open_.end()) measure_wave(bench, {unlikely, open_.end()}, {});
+    if (options_.all_knobs) search_knobs(bench);
+  }
+
+  // `open_` is in the order of the predictions, but for those wanted in any case at its front.
+  std::vector<Candidate>::iterator first_unlikely() {
+    const auto begin = std::find_if(open_.begin(), open_.end(), [&](const Candidate& candidate) {
+      return std::find(wanted_.begin(), wanted_.end(), candidate) == wanted_.end();
+    });
+    if (begin == open_.end()) return begin;
+    const double best = predicted(*begin);
+    const auto end = options_.likely_only ? begin + std::min(most_likely, open_.end() - begin) : open_.end();
+    return std::find_if(begin, end,
+                        [&](const Candidate& candidate) { return predicted(candidate) > unlikely_factor * best; });
+  }
+
+  // Each plan packs constant weights of its own.
+  double packing_seconds() const {
+    constexpr double seconds_per_byte = 2e-9;
+    return request_.constant_weights != nullptr ? static_cast<double>(problem_.w.bytes()) * seconds_per_byte : 0;
+  }
+
+  double predicted(const Candidate& candidate) const {
+    return contestant_of(candidate.engine).engine->predict_seconds(problem_, candidate.knobs, request_);
+  }
+
+  // Of `others`, in the order of the predictions, those that are predicted to take less than the best of the wave took
+  // are as likely.
+  void measure_wave(Workbench& bench, const std::vector<Candidate>& wave, std::span<const Candidate> others) {
+    const std::size_t known = runners_.size();
+    audition_open(bench, wave);
+    const auto slower = [&](const Candidate& candidate) { return predicted(candidate) >= best_seconds(); };
+    audition_open(bench, {others.begin(), std::ranges::find_if(others, slower)});
+    cut_off_hopeless(bench);
+    std::vector<Runner*> racing;
+    for (std::size_t i = known; i < runners_.size(); ++i) {
+      if (runners_[i]->plan != nullptr) racing.push_back(runners_[i].get());
+    }
+    if (racing.empty()) return;
+    const std::vector<Runner*> fresh = racing;
+    if (champion_ != nullptr && champion_->plan == nullptr) champion_ = nullptr;  // hopeless beside a new one
+    if (champion_ != nullptr) racing.push_back(champion_);
+    const double left = time_left();
+    const bool more_to_come =
+        !options_.likely_only && (options_.all_knobs || done_ < static_cast<int>(contestants_.size()));
+    race(bench, racing, more_to_come && left < infinity ? left * defaults_share : left);
+    for (Runner* runner : fresh) keep_champion(*runner);
+  }
+
+  // Only the best keeps its plan, which variants are timed against.
+  void keep_champion(Runner& runner) {
+    if (champion_ != nullptr && champion_->plan == nullptr) champion_ = nullptr;  // it failed, timed once more
+    if (runner.plan == nullptr) return;
+    if (champion_ == nullptr || runner.measurement.median_seconds < champion_->measurement.median_seconds) {
+      if (champion_ != nullptr) champion_->plan.reset();
+      champion_ = &runner;
+    } else {
+      runner.plan.reset();
+    }
+  }
+
+  void audition_open(Workbench& bench, std::span<const Candidate> candidates) {
+    if (habits_.compiles) return audition_as_planned(bench, candidates);
+    for (const Candidate& candidate : candidates) {
+      const double planning = packing_seconds();
+      if (!affords(candidate, planning) && !gives_first_answer(candidate, planning)) continue;
+      audition_affordable(bench, bench.plan(candidate));
+    }
+  }
+
+  // In the order in which plans are ready: the device measures while the host makes the next ones.
+  void audition_as_planned(Workbench& bench, std::span<const Candidate> candidates) {
+    if (ahead_ != nullptr) return audition_batch(bench, *std::exchange(ahead_, nullptr));
+    while (!candidates.empty()) {
+      std::vector<Candidate> affordable;
+      for (const Candidate& candidate : candidates) {
+        if (affords(candidate, planning_)) affordable.push_back(candidate);
+      }
+      const Candidate& next = candidates.front();
+      candidates = affordable.empty() ? candidates.subspan(1) : std::span<const Candidate>();
+      if (affordable.empty()) {
+        if (!gives_first_answer(next, planning_)) return;
+        affordable.push_back(next);
+      }
+      if (!planner_) planner_.emplace(habits_.planning_threads);
+      audition_batch(bench, *planner_->start(problem_, std::move(affordable), engines_, request_));
+    }
+  }
+
+  void audition_batch(Workbench& bench, Planner::Batch& batch) {
+    for (double start = monotonic_seconds(); auto runner = batch.next(); start = monotonic_seconds()) {
+      planning_ = monotonic_seconds() - start;
+      audition_affordable(bench, std::move(*runner));
+      if (interrupted() || (time_left() <= 0 && best_seconds() < infinity)) {
+        partial_ = true;
+        return;
+      }
+    }
+  }
+
+  // What planning cost is spent.
+  void audition_affordable(Workbench& bench, Runner runner) {
+    const Candidate& candidate = runner.measurement.candidate;
+    if (affords(candidate, 0) || gives_first_answer(candidate, 0)) audition(bench, std::move(runner));
+  }
+
+  bool gives_first_answer(const Candidate& candidate, double planning) const {
+    return first_answer_by(2 * predicted(candidate) + planning);
+  }
+
+  // Where compiling decides, what the plans before took.
+  double planning_seconds() const { return habits_.compiles ? planning_ : packing_seconds(); }
+
+  // Where not, later ones may be quicker. `planning`: what is to come besides running it.
+  bool affords(const Candidate& candidate, double planning) {
+    const bool enough = time_left() > 0 && time_left() >= 2 * predicted(candidate) + planning;
+    partial_ = partial_ || !enough;
+    return enough;
+  }
+
+  // Null where it failed or the filter holds it back.
+  Runner* audition(Workbench& bench, Runner runner) {
+    if (runner.plan != nullptr) {
+      const Candidate& candidate = runner.measurement.candidate;
+      const Engine& engine = *contestant_of(candidate.engine).engine;
+      if (const auto refusal =
+              filtered(problem_, engine, candidate.knobs, options_.filter, request_, runner.plan.get())) {
+        excluded_ += fmt::format("\n  {}: {}", print(candidate), refusal->reason);
+        return nullptr;
+      }
+    }
+    bench.audition(runner, cut_ * best_seconds());
+    ++done_;
+    runners_.push_back(std::make_unique<Runner>(std::move(runner)));
+    Runner* const kept = runners_.back().get();
+    report(kept->measurement);
+    return kept->measurement.failure ? nullptr : kept;
+  }
+
+  double best_seconds() const {
+    double best = infinity;
+    for (const Measurement& m : settled_) {
+      if (!m.failure) best = std::min(best, m.median_seconds);
+    }
+    for (const auto& runner : runners_) {
+      if (!runner->measurement.failure) best = std::min(best, runner->measurement.median_seconds);
+    }
+    return best;
+  }
+
+  void cut_off_hopeless(Workbench& bench) {
+    const double limit = cut_ * best_seconds();
+    for (const auto& runner : runners_) {
+      if (runner->plan == nullptr) continue;
+      for (int again = 0; !habits_.undisturbed && again < second_chances && runner->measurement.median_seconds > limit;
+           ++again) {
+        if (runner->measurement.median_seconds > disturbed_seconds || time_left() <= 0) break;
+        bench.time_again(*runner);
+        if (runner->plan == nullptr) break;
+      }
+      if (runner->plan == nullptr) {
+        report(runner->measurement);
+        continue;
+      }
+      if (runner->measurement.median_seconds <= limit) continue;
+      runner->plan.reset();
+      // While some were not even tried, nobody knows whether this one is to be measured again; but a time that stands,
+      // stands, and whoever goes on from here needs its seconds for the others (recall() compares it with the best by
+      // then).
+      if (partial_ && !habits_.undisturbed) continue;
+      runner->measurement.state = MeasurementState::cut_off;
+      report(runner->measurement);
+    }
+  }
+
+  void race(Workbench& bench, const std::vector<Runner*>& runners, double seconds) {
+    if (runners.empty()) return;
+    TimingOptions timing = effort_.timing;
+    timing.budget_seconds = std::min(seconds, unbudgeted_seconds * static_cast<double>(runners.size()));
+    bench.sample(runners, timing, [this] { return time_left() > 0; });
+    const double best = best_seconds();
+    for (Runner* runner : runners) {
+      Measurement& measurement = runner->measurement;
+      if (counter_ && !measurement.failure && time_left() > 0) bench.measure_energy(*runner, *counter_);
+      if (measurement.state == MeasurementState::partial) {
+        // Out of the timer's race with two samples: settled, if only roughly. Out of time: not.
+        const bool lost = measurement.samples > 1 && measurement.median_seconds > cut_ * best;
+        if (lost || time_left() > 0) {
+          measurement.state = lost ? MeasurementState::cut_off : MeasurementState::complete;
+        } else {
+          partial_ = true;
+        }
+      }
+      report(measurement);
+    }
+  }
+
+  struct Search {
+    KnobSearch knobs;
+    Candidate best;
+    double seconds;
+  };
+
+  void search_knobs(Workbench& bench) {
+    std::vector<Search> searches;
+    for (const Contestant& contestant : contestants_) {
+      const Measurement* own = measurement_of(contestant.candidate);
+      const double seconds = own == nullptr || own->failure ? infinity : own->median_seconds;
+      searches.push_back(
+          {KnobSearch(contestant.candidate.engine, contestant.engine->configurations(problem_, request_)),
+           contestant.candidate, seconds});
+    }
+    while (!searches.empty()) {
+      if (time_left() <= 0) {
+        partial_ = true;
+        return;
+      }
+      const auto first = std::min_element(searches.begin(), searches.end(),
+                                          [](const Search& a, const Search& b) { return a.seconds < b.seconds; });
+      const auto candidate = first->knobs.next(first->best);
+      if (!candidate) {
+        searches.erase(first);
+        continue;
+      }
+      const auto seconds = try_variant(bench, *candidate);
+      if (!seconds) continue;
+      if (*seconds < first->seconds) {
+        first->seconds = *seconds;
+        first->best = *candidate;
+      }
+    }
+  }
+
+  // Its time, where it has one.
+  std::optional<double> try_variant(Workbench& bench, const Candidate& candidate) {
+    const Engine& engine = *contestant_of(candidate.engine).engine;
+    if (filtered(problem_, engine, candidate.knobs, options_.filter, request_)) return std::nullopt;
+    const auto open = unsettled({candidate});
+    if (!open.ok()) return std::nullopt;
+    if (open->empty()) return settled_.back().failure ? std::nullopt : std::optional(settled_.back().median_seconds);
+    const double best = best_seconds();
+    if (!affords(candidate, planning_seconds())) return std::nullopt;
+    Runner* const runner = audition(bench, bench.plan(candidate));
+    if (runner == nullptr) return std::nullopt;
+    if (runner->measurement.median_seconds > promising * best && cut_ < infinity) {
+      runner->plan.reset();
+      runner->measurement.state = MeasurementState::cut_off;
+      report(runner->measurement);
+    } else {
+      // Beside the best again, since the machine may not be what it was.
+      std::vector<Runner*> racing = {runner};
+      if (champion_ != nullptr) racing.push_back(champion_);
+      race(bench, racing, time_left());
+      keep_champion(*runner);
+      if (runner->measurement.failure) return std::nullopt;
+    }
+    return runner->measurement.median_seconds;
+  }
+
+  void report(const Measurement& measurement) {
+    if (options_.store != nullptr) {
+      if (auto stored = options_.store->store(key_, measurement); !stored.ok()) not_stored_ = stored.error();
+    }
+    if (log_enabled(LogLevel::info)) {
+      log(measurement.failure ? LogLevel::error : LogLevel::info, "measured",
+          {{"problem", key_.problem},
+           {"candidate", print(measurement.candidate)},
+           {"seconds", fmt::format("{:.3g}", measurement.median_seconds)},
+           {"samples", fmt::format("{}", measurement.samples)},
+           {"state", name_of(measurement.state)},
+           {"failure", measurement.failure ? measurement.failure->message : std::string()}});
+    }
+    if (progress_ && !progress_(measurement, done_, std::max(done_, total_))) stopped_ = true;
+  }
+
+  struct Contestant {
+    Candidate candidate;
+    const Engine* engine;
+  };
+  const Contestant& contestant_of(const std::string& engine) const {
+    return *std::find_if(contestants_.begin(), contestants_.end(),
+                         [&](const Contestant& contestant) { return contestant.candidate.engine == engine; });
+  }
+  const Measurement* measurement_of(const Candidate& candidate) const {
+    for (const Measurement& m : settled_) {
+      if (m.candidate == candidate) return &m;
+    }
+    for (const auto& runner : runners_) {
+      if (runner->measurement.candidate == candidate) return &runner->measurement;
+    }
+    return nullptr;
+  }
+
+  Result<Selection> choose() {
+    Selection selection;
+    selection.by = runners_.empty() ? SelectedBy::stored : SelectedBy::measured;
+    selection.measurements = std::move(settled_);
+    for (const auto& runner : runners_) selection.measurements.push_back(std::move(runner->measurement));
+    sort_measurements(selection.measurements);
+    for (const Measurement& m : selection.measurements) {
+      if (m.failure) selection.warnings.push_back(failure_text(m));
+    }
+    if (lost_) selection.warnings.push_back("measuring ended, the device takes no more calls: " + lost_->message);
+    if (not_stored_) selection.warnings.push_back("not stored: " + not_stored_->message);
+    selection.partial = partial_ || stopped_ || lost_;
+    if (selection.partial) {
+      selection.warnings.push_back(fmt::format("measuring ended early, after {} of {} candidates", done_, total_));
+    }
+    const Measurement* const winner =
+        best_of(selection.measurements, options_.objective, ranked_.front(),
+                [&](const Measurement& m) { return may_be_chosen(problem_, m, engines_, options_.filter, request_); });
+    if (winner != nullptr) {
+      selection.candidate = winner->candidate;
+      return selection;
+    }
+    return without_winner(std::move(selection));
+  }
+
+  Result<Selection> without_winner(Selection selection) {
+    const bool any_right = std::any_of(selection.measurements.begin(), selection.measurements.end(),
+                                       [](const Measurement& m) { return !m.failure; });
+    if (selection.partial && !any_right && excluded_.empty()) {
+      // Not one that is known to be wrong.
+      std::vector<Candidate> untried(ranked_.begin(), ranked_.end());
+      std::erase_if(untried, [&](const Candidate& candidate) {
+        return std::any_of(selection.measurements.begin(), selection.measurements.end(),
+                           [&](const Measurement& m) { return m.candidate == candidate; });
+      });
+      if (!untried.empty()) {
+        CONVOY_TRY(Selection predicted, choose_by_heuristic(problem_, untried, engines_, options_, request_));
+        selection.candidate = predicted.candidate;
+        selection.by = predicted.by;
+        return selection;
+      }
+    }
+    if (any_right || !excluded_.empty()) {
+      return nobody(ErrorCode::unsupported, "is right and passes the filter", selection);
+    }
+    const auto code_of = [](const Measurement& m) { return m.failure->code; };
+    const std::vector<Measurement>& all = selection.measurements;
+    if (std::ranges::find(all, ErrorCode::wrong_result, code_of) != all.end()) {
+      return nobody(ErrorCode::wrong_result, "gave a right result", selection);
+    }
+    const auto fault = std::ranges::find_if(all, [](const Measurement& m) { return !refused(m); });
+    if (fault != all.end()) return nobody(code_of(*fault), "could be measured", selection);
+    const std::string few = fmt::format("keeps to {} SMs (target_sms)", request_.target_sms);
+    return nobody(ErrorCode::unsupported, request_.target_sms > 0 ? few : "can be planned", selection);
+  }
+
+  Error nobody(ErrorCode code, std::string_view what, const Selection& selection) const {
+    return {code, fmt::format("no candidate for {} {}:{}\n  {}", print(problem_), what, excluded_,
+                              fmt::join(selection.warnings, "\n  "))};
+  }
+
+  const ConvProblem& problem_;
+  std::span<const Candidate> ranked_;
+  std::span<const Candidate> wanted_;  // the first of them
+  std::span<const Engine* const> engines_;
+  const SelectionOptions& options_;
+  const PlanRequest& request_;
+  const Habits habits_;
+  const SelectionProgress& progress_;
+  const Effort effort_;
+  Planner::Batch* ahead_;  // null: plans are made here
+  const MeasurementKey key_;
+  const double start_;
+  const double cut_;  // so many times slower than the best is out
+
+  std::optional<Planner> planner_;  // once it is needed
+  std::optional<EnergyCounter> counter_;
+  std::vector<Contestant> contestants_;  // engines with their default candidates, best predicted first
+  std::vector<Candidate> open_;          // of those, the ones to measure
+  std::vector<Measurement> settled_;     // known from the store
+  std::vector<std::unique_ptr<Runner>> runners_;
+  Runner* champion_ = nullptr;  // the fastest of them, while knobs are searched
+  double planning_ = 0;         // seconds, of the last plans made
+  std::string excluded_;        // by what only plans know
+  std::optional<Error> not_stored_;
+  const Workbench* bench_ = nullptr;  // while something is measured
+  std::optional<Error> lost_;         // the device, while it measured
+  bool stopped_ = false;
+  bool partial_ = false;  // something that may win was not measured, or not to the end
+  int done_ = 0;
+  int total_ = 0;
+};
+
+}  // namespace
+
+Result<Selection> choose_by_measuring(const ConvProblem& problem, std::span<const Candidate> ranked, std::size_t wanted,
+                                      std::span<const Engine* const> engines, const SelectionOptions& options,
+                                      const PlanRequest& request, const SelectionProgress& progress) {
+  return Tuner(problem, ranked, wanted, engines, options, request, progress, thorough()).run();
+}
+
+Result<Selection> measure_offered(const ConvProblem& problem, std::span<const Candidate> candidates,
+                                  std::span<const Engine* const> engines, const SelectionOptions& options,
+                                  const PlanRequest& request, Planner::Batch* planned,
+                                  const SelectionProgress& progress) {
+  return Tuner(problem, candidates, candidates.size(), engines, options, request, progress, quick(), planned).run();
+}
+
+}  // namespace convoy::selection
