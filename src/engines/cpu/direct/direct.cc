@@ -6,7 +6,7 @@
 #include "engines/cost/fitted_engine.h"
 #include "engines/cpu/common/limits.h"
 #include "engines/cpu/common/problem.h"
-#include "engines/cpu/common/tile_plan.h"
+#include "engines/cpu/direct/tile_plan.h"
 
 namespace convoy::cpu {
 namespace {

@@ -1,4 +1,4 @@
-#include "engines/cpu/common/tile_cost.h"
+#include "engines/cpu/direct/tile_cost.h"
 
 #include <algorithm>
 

@@ -16,7 +16,7 @@
 #include "engines/cpu/common/forward.h"
 #include "engines/cpu/common/packed_plan.h"
 #include "engines/cpu/common/panels.h"
-#include "engines/cpu/common/tile_kernels.h"
+#include "engines/cpu/direct/tile_kernels.h"
 
 namespace convoy::cpu {
 

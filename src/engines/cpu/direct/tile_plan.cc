@@ -1,4 +1,4 @@
-#include "engines/cpu/common/tile_plan.h"
+#include "engines/cpu/direct/tile_plan.h"
 
 #include <algorithm>
 #include <cstring>

@@ -2,8 +2,8 @@
 #include <numeric>
 
 #include "engines/cpu/common/problem.h"
-#include "engines/cpu/common/tile_cost.h"
-#include "engines/cpu/common/tile_plan.h"
+#include "engines/cpu/direct/tile_cost.h"
+#include "engines/cpu/direct/tile_plan.h"
 
 namespace convoy::cpu {
 namespace {

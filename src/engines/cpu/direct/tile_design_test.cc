@@ -2,7 +2,7 @@
 
 #include "base/cpu.h"
 #include "convoy/convolution.h"
-#include "engines/cpu/common/tile_plan.h"
+#include "engines/cpu/direct/tile_plan.h"
 
 namespace convoy::cpu {
 namespace {

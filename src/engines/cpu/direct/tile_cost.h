@@ -1,7 +1,7 @@
 // The cost model of tile_plan.h: cycles of one thread with everything in cache. Seconds: predict.cc.
 #pragma once
 
-#include "engines/cpu/common/tile_plan.h"
+#include "engines/cpu/direct/tile_plan.h"
 
 namespace convoy::cpu {
 

@@ -1,1 +1,0 @@
-#include "engines/cpu/common/tile_kernels.inc"

@@ -1,0 +1,1 @@
+#include "engines/cpu/direct/tile_kernels.inc"

@@ -1,0 +1,2 @@
+#define CONVOY_F64
+#include "engines/cpu/direct/tile_kernels.inc"
