@@ -9,7 +9,7 @@ include(exports)
 
 # libconvoy: what include/convoy.h and include/convoy/ declare, as one shared library.
 get_property(libraries GLOBAL PROPERTY CONVOY_LIBRARIES)
-list(REMOVE_ITEM libraries convoy_cli convoy_report convoy_io)
+list(REMOVE_ITEM libraries convoy_cli convoy_report convoy_io convoy_core_testing convoy_testing)
 add_library(convoy_shared SHARED ${CONVOY_EMPTY_SOURCE})
 add_library(convoy::convoy ALIAS convoy_shared)
 set(exports ${CMAKE_BINARY_DIR}/libconvoy.map)

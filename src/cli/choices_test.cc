@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "cli/command_test.h"
+#include "cli/testing/command.h"
 
 namespace convoy::cli {
 namespace {

@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/command_test.h"
 #include "cli/conformance_case.h"
 #include "cli/demo_picture.h"
 #include "cli/inputs.h"
+#include "cli/testing/command.h"
 #include "io/file.h"
 #include "io/nifti.h"
 #include "io/npy.h"

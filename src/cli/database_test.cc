@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "cli/command_test.h"
+#include "cli/testing/command.h"
 #include "convoy/engine.h"
 
 namespace convoy::cli {

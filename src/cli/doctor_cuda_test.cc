@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#include "cli/command_test.h"
+#include "cli/testing/command.h"
 
 namespace convoy::cli {
 namespace {

@@ -1,8 +1,8 @@
 // convoy plan, run --plan, compare, list passes.
 #include <algorithm>
 
-#include "base/testing.h"
-#include "cli/command_test.h"
+#include "base/testing/surroundings.h"
+#include "cli/testing/command.h"
 #include "io/npy.h"
 
 namespace convoy::cli {

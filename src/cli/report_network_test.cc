@@ -1,7 +1,7 @@
 // convoy report of networks and plans.
 #include <algorithm>
 
-#include "cli/command_test.h"
+#include "cli/testing/command.h"
 
 namespace convoy::cli {
 namespace {

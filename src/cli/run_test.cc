@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "cli/command_test.h"
+#include "cli/testing/command.h"
 #include "io/npy.h"
 #include "io/picture_input.h"
 #include "network/testing/models.h"

@@ -1,7 +1,7 @@
 // convoy tune RECORD: what a program asked of cuDNN, measured. Without a GPU: the records here name the CPU's engines.
 #include <algorithm>
 
-#include "cli/command_test.h"
+#include "cli/testing/command.h"
 #include "convoy/convolution.h"
 
 namespace convoy::cli {

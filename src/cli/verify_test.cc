@@ -1,5 +1,5 @@
 // convoy verify, repro and explain.
-#include "cli/command_test.h"
+#include "cli/testing/command.h"
 
 namespace convoy::cli {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "report/pytorch_script.h"
-#include "report/record_of_test.h"
+#include "report/testing/record_of.h"
 
 namespace convoy::report {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "report/layouts.h"
 #include "report/program_view.h"
-#include "report/record_of_test.h"
+#include "report/testing/record_of.h"
 
 namespace convoy::report {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "solver/testing.h"
+#include "solver/testing/random_problems.h"
 
 namespace convoy::solver {
 namespace {

@@ -5,10 +5,10 @@
 #include <fstream>
 #include <sstream>
 
-#include "base/testing.h"
+#include "base/testing/surroundings.h"
 #include "solver/budgets.h"
 #include "solver/solver.h"
-#include "solver/testing.h"
+#include "solver/testing/random_problems.h"
 
 namespace convoy::solver {
 namespace {

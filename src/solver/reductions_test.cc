@@ -4,7 +4,7 @@
 
 #include "solver/bound.h"
 #include "solver/elimination.h"
-#include "solver/testing.h"
+#include "solver/testing/random_problems.h"
 
 namespace convoy::solver {
 namespace {

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <string>
 
-#include "solver/testing.h"
+#include "solver/testing/random_problems.h"
 
 namespace convoy::solver {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "base/environment.h"
 #include "solver/solver.h"
-#include "solver/testing.h"
+#include "solver/testing/random_problems.h"
 
 namespace convoy::solver {
 namespace {

@@ -11,9 +11,9 @@
 #include <set>
 
 #include "core/problem_list.h"
+#include "engines/testing/engine_property.h"
 #include "select/choose/candidates.h"
 #include "select/choose/glob.h"
-#include "support/engine_property.h"
 
 namespace {
 

@@ -7,10 +7,10 @@
 
 #include "engines/cudnn/described_h200.h"
 #include "engines/table.h"
+#include "engines/testing/problem_generator.h"
 #include "select/choose/candidates.h"
 #include "select/choose/former_knobs.h"
 #include "select/choose/names.h"
-#include "support/problem_generator.h"
 
 namespace convoy {
 namespace {

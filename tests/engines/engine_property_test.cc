@@ -1,6 +1,6 @@
 // Every engine against the oracle on random problems that it accepts. `--count` says how many (CONVOY_TEST_FULL:
 // 10,000); the flags from --problem on repeat one execution, as a failure prints them.
-#include "support/engine_property.h"
+#include "engines/testing/engine_property.h"
 
 #include <gtest/gtest.h>
 

@@ -10,8 +10,8 @@
 
 #include "convoy/selection.h"
 #include "core/problem_list.h"
+#include "engines/testing/problem_generator.h"
 #include "select/choose/candidates.h"
-#include "support/problem_generator.h"
 
 namespace convoy::testing {
 namespace {

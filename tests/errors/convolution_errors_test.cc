@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "convoy/selection.h"
-#include "support/problem_generator.h"
+#include "engines/testing/problem_generator.h"
 
 namespace convoy::testing {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "convoy/host_tensor.h"
 #include "convoy/selection.h"
-#include "support/problem_generator.h"
+#include "engines/testing/problem_generator.h"
 
 namespace convoy::testing {
 namespace {

@@ -17,7 +17,7 @@
 #include "engines/onednn/request.h"
 #include "engines/onednn/survey.h"
 #include "engines/reference/reference.h"
-#include "support/engine_property.h"
+#include "engines/testing/engine_property.h"
 
 namespace convoy::onednn {
 namespace {

@@ -1,8 +1,8 @@
 // fprop, dgrad and wgrad are one trilinear form: <conv(x, w), y> = <x, dgrad(y, w)> = <w, wgrad(x, y)>. With small
 // integers all three are equal exactly.
-#include "engines/reference/reference_test_support.h"
-#include "support/conv_data.h"
-#include "support/problem_generator.h"
+#include "engines/reference/testing/literals.h"
+#include "engines/testing/conv_data.h"
+#include "engines/testing/problem_generator.h"
 
 namespace convoy::reference_testing {
 namespace {

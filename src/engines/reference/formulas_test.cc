@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "engines/reference/reference_test_support.h"
+#include "engines/reference/testing/literals.h"
 
 namespace convoy::reference_testing {
 namespace {

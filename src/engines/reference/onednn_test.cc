@@ -6,9 +6,9 @@
 #include <optional>
 
 #include "device/onednn_api.h"
-#include "engines/reference/reference_test_support.h"
-#include "support/conv_data.h"
-#include "support/problem_generator.h"
+#include "engines/reference/testing/literals.h"
+#include "engines/testing/conv_data.h"
+#include "engines/testing/problem_generator.h"
 
 namespace convoy::reference_testing {
 namespace {

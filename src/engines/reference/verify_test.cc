@@ -5,8 +5,8 @@
 #include <set>
 
 #include "core/tolerance.h"
-#include "engines/reference/reference_test_support.h"
-#include "support/conv_data.h"
+#include "engines/reference/testing/literals.h"
+#include "engines/testing/conv_data.h"
 
 namespace convoy::reference_testing {
 namespace {

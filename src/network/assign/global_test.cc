@@ -6,7 +6,7 @@
 #include <limits>
 #include <set>
 
-#include "base/testing.h"
+#include "base/testing/surroundings.h"
 #include "network/assign/in_place.h"
 #include "network/assign/layout_problem.h"
 #include "network/assign/plan_file.h"

@@ -9,7 +9,7 @@
 #include <random>
 #include <set>
 
-#include "base/testing.h"
+#include "base/testing/surroundings.h"
 #include "network/assign/live_bytes.h"
 #include "network/assign/memory.h"
 #include "network/assign/sides.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "base/testing.h"
+#include "base/testing/surroundings.h"
 #include "network/testing/small_network.h"
 #include "network/tune/placement.h"
 #include "select/tune/rounds.h"

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "base/testing.h"
+#include "base/testing/surroundings.h"
 #include "network/assign/kept_plan.h"
 #include "network/cost/measure_step.h"
 #include "network/testing/small_network.h"

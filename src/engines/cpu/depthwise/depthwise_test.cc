@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "engines/cpu/depthwise/f32_engine_test.h"
+#include "engines/cpu/common/testing/float_check.h"
 
 namespace convoy::cpu {
 namespace {

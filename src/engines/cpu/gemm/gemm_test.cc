@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engines/cpu/common/engine_check_test.h"
+#include "engines/cpu/common/testing/engine_check.h"
 
 namespace convoy::cpu {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "convoy/cpu.h"
 #include "engines/cpu/common/problem.h"
-#include "engines/cpu/simd/simd_test_kernels.h"
+#include "engines/cpu/simd/testing/kernels.h"
 
 namespace convoy::cpu {
 namespace {

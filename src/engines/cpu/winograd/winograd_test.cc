@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "engines/cpu/depthwise/f32_engine_test.h"
+#include "engines/cpu/common/testing/float_check.h"
 #include "engines/cpu/winograd/blocking.h"
 #include "engines/cpu/winograd/transforms.h"
 

@@ -19,7 +19,7 @@
 #include "engines/cuda/reference/reference.h"
 #include "engines/cuda/testing/device_data.h"
 #include "engines/reference/reference.h"
-#include "support/problem_generator.h"
+#include "engines/testing/problem_generator.h"
 
 namespace convoy::cuda {
 namespace {

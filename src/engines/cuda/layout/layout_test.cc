@@ -15,7 +15,7 @@
 #include "device/cuda/nvrtc.h"
 #include "device/cuda/stream.h"
 #include "engines/cuda/testing/device_data.h"
-#include "support/conv_data.h"
+#include "engines/testing/conv_data.h"
 
 namespace convoy::cuda {
 namespace {

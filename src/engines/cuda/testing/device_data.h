@@ -7,7 +7,7 @@
 
 #include "convoy/engine.h"
 #include "device/cuda/memory.h"
-#include "support/conv_data.h"
+#include "engines/testing/conv_data.h"
 
 namespace convoy::cuda::testing {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "convoy/engine.h"
-#include "support/random.h"
+#include "engines/testing/random.h"
 
 namespace convoy::testing {
 

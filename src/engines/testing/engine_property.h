@@ -11,8 +11,8 @@
 
 #include "convoy/engine.h"
 #include "engines/reference/reference.h"
-#include "support/conv_data.h"
-#include "support/problem_generator.h"
+#include "engines/testing/conv_data.h"
+#include "engines/testing/problem_generator.h"
 
 namespace convoy::testing {
 

@@ -1,4 +1,4 @@
-#include "support/conv_data.h"
+#include "engines/testing/conv_data.h"
 
 #include <algorithm>
 #include <array>

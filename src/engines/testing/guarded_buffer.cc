@@ -1,4 +1,4 @@
-#include "support/guarded_buffer.h"
+#include "engines/testing/guarded_buffer.h"
 
 #include <algorithm>
 #include <cstring>

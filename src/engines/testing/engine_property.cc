@@ -1,4 +1,4 @@
-#include "support/engine_property.h"
+#include "engines/testing/engine_property.h"
 
 #include <fmt/format.h>
 

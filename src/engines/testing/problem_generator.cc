@@ -1,4 +1,4 @@
-#include "support/problem_generator.h"
+#include "engines/testing/problem_generator.h"
 
 #include <algorithm>
 #include <array>

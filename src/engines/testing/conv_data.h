@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "convoy/engine.h"
-#include "support/guarded_buffer.h"
-#include "support/random.h"
+#include "engines/testing/guarded_buffer.h"
+#include "engines/testing/random.h"
 
 namespace convoy::testing {
 

@@ -1,5 +1,5 @@
 // The property itself is tested: engines with one fault each must be caught.
-#include "support/engine_property.h"
+#include "engines/testing/engine_property.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "solver/testing.h"
+#include "solver/testing/random_problems.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,10 +1,10 @@
-#include "support/problem_generator.h"
+#include "engines/testing/problem_generator.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "support/conv_data.h"
+#include "engines/testing/conv_data.h"
 
 namespace convoy::testing {
 namespace {

@@ -1,1 +1,0 @@
-#include "engines/cpu/simd/simd_test_kernels.inc"

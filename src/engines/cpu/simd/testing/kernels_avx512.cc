@@ -1,0 +1,1 @@
+#include "engines/cpu/simd/testing/kernels.inc"
