@@ -262,9 +262,16 @@ def test_a_rule_that_can_not_be_obeyed():
     w = torch.randn(4, 3, 3, 3)
     with ct.rules("* -> cpu.depthwise"), pytest.raises(convoy.Unsupported, match="cpu.depthwise can't run.*groups=1"):
         ct.conv2d(X, w)
-    with ct.rules("* -> cpu.depthwise", strict=False):
+    with ct.rules("* -> cpu.depthwise", strict=False), pytest.warns(UserWarning, match="cpu.depthwise can't run.*groups=1.* runs"):
         ct.conv2d(X, w)
-    assert not ran(candidate="cpu.depthwise") and ran(name="fprop")
+    row, = ran(name="fprop")
+    assert row.candidate != "cpu.depthwise" and "cpu.depthwise can't run" in row.passed_over
+    assert row.passed_over in str(ct.report()).partition("passed over:")[2]
+    ct.reset_report()
+    with ct.rules({"*": "cpu.depthwise"}, strict=False), pytest.warns(UserWarning, match="rules: [02]: .*cpu.depthwise can't run"):
+        ct.patch(model := small())
+        model(X)
+    assert all(bool(row.passed_over) == row.module.startswith(("0", "2")) for row in ct.report().ran)
 
 
 def test_a_name_that_no_module_has():
@@ -274,8 +281,11 @@ def test_a_name_that_no_module_has():
         model(X)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with ct.rules({"0": "reference"}):
-            model(X)
+        for _ in range(3):  # choices are kept, so names are not looked at again
+            with ct.rules({"0": "reference"}):
+                model(X)
+    with pytest.warns(UserWarning, match="'0'"), ct.rules({"0": "reference"}):
+        model[1](X)
 
 
 def test_an_engine_that_fails(monkeypatch):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import warnings
 import weakref
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 import convoy
-from convoy.torch import _aten, _geometry
+from convoy.torch import _aten, _geometry, _settings
 from convoy.torch._geometry import Operand
 from convoy.torch._settings import Settings
 
@@ -67,6 +68,7 @@ class Call:
     _arguments: Tuple[Any, ...]  # what PyTorch's own convolution takes after the tensors
     _channels_last: bool  # the result's format
     _asked: bool  # whether the caller named what runs
+    globs: Tuple[str, ...]  # of the rules in force that the module's name matches
     # Of a plan:
     _shape: Tuple[int, ...]
     _strides: Tuple[int, ...]
@@ -206,9 +208,13 @@ class _Maker:
         padding, stride, dilation, groups = self.window
         call._arguments = self.sizes, stride, padding, dilation, groups
         call._channels_last, call._asked = self.channels_last, self.settings.asks
+        call.globs = self.settings.globs_of(self.module)
         reason = self._unfit() or self._plan(call)
         if reason:
             call.plan, call.reason = None, reason
+        elif call.plan is not None:
+            for passed_over in call.plan.warnings:
+                warnings.warn(f"rules: {self.module or 'a convolution'}: {passed_over}; {call.plan.candidate} runs", stacklevel=2)
         return call
 
     def _shapes(self) -> Tuple[Sequence[int], Sequence[int], Sequence[int]]:
@@ -331,6 +337,8 @@ def run(name: str, a: Tensor, b: Tensor, bias: Optional[Tensor], sizes: Optional
     if call is None:
         call = _Maker(name, a, b, bias, sizes, stride, padding, dilation, groups, module, settings).make()
         call = _calls.setdefault(key, call)
+    if call.globs:
+        _settings.count(call.globs)
     return call.run(a, b, bias, inference)
 
 

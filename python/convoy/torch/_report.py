@@ -23,6 +23,7 @@ class Ran:
     calls: int
     workspace_bytes: int
     copied: str  # operands that were copied first, since no engine takes them as they lie: "x"; "" for none
+    passed_over: str  # rules that could not be obeyed, and why; a line each
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +69,9 @@ class Report:
         if self.ran:
             parts.append(_table(("calls", "module", "engine", "chosen by", "copied", "convolution"),
                                 [(str(r.calls), r.module, r.candidate, r.reason, r.copied, r.problem) for r in self.ran]))
+            passed_over = dict.fromkeys(row.passed_over for row in self.ran if row.passed_over)
+            if passed_over:
+                parts.append("rules that were passed over:\n" + "\n".join(passed_over))
         if self.fell_back:
             parts.append("computed by PyTorch:\n" + _table(("calls", "module", "what", "why", "sizes"),
                                                            [(str(r.calls), r.module, r.name, r.reason, r.sizes) for r in self.fell_back]))
@@ -84,7 +88,7 @@ def _make(calls: Iterable[Any]) -> Report:
             continue
         if plan is not None:
             ran[Ran(call.name, call.module, plan.problem.text, plan.device, plan.candidate, plan.reason, 0, plan.workspace_bytes,
-                    call.copied)] += call.calls
+                    call.copied, "\n".join(plan.warnings))] += call.calls
         else:
             fell[FellBack(call.name, call.module, call.sizes, call.reason, 0)] += call.calls
     for (function, reason), count in list(handed_over.items()):

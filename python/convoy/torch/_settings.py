@@ -5,6 +5,7 @@ torch.compile and be part of a key.
 """
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import fnmatch
@@ -14,7 +15,7 @@ import os
 import pathlib
 import threading
 import warnings
-from typing import Any, Iterator, List, Mapping, Optional, Set, Tuple, Union
+from typing import Any, Iterator, List, Mapping, Optional, Tuple, Union
 
 import convoy
 
@@ -55,8 +56,11 @@ class Settings:
                 lines.append(text)
             elif fnmatch.fnmatchcase(module, glob):
                 lines.append(text)
-                _seen.add(glob)
         return "\n".join(lines) if lines else None
+
+    def globs_of(self, module: str) -> Tuple[str, ...]:
+        """Those that the module's name matches."""
+        return tuple(glob for glob, _ in self.rules if glob and fnmatch.fnmatchcase(module, glob))
 
     @property
     def asks(self) -> bool:
@@ -69,7 +73,12 @@ _of_thread = threading.local()
 # The text that was set last, by any thread. torch.compile can't trace what belongs to a thread; it guards on this one.
 _shared: str = ""
 _entered = False  # whether any thread has set anything yet
-_seen: Set[str] = set()  # globs that a module's name matched
+_runs: "collections.Counter[str]" = collections.Counter()  # convolutions of modules whose names a glob matches, by the glob
+
+
+def count(globs: Tuple[str, ...]) -> None:
+    """A convolution of a module that these match ran."""
+    _runs.update(globs)
 
 
 def current() -> str:
@@ -130,16 +139,15 @@ def rules(rules: Rules, *, strict: bool = True) -> Iterator[None]:
 
     rules   text of a rules file or a file's name (docs/selection.md), or a dict by module name, which may be a glob:
             {"layer4.0.conv2": "cudnn.eng23", "head.*": {"fprop": "cpu.gemm", "wgrad": "cpu.direct"}}
-    strict  a candidate that can't run is an error; else the next best runs
+    strict  a candidate that can't run is an error; else the next best runs, and a warning and the report say so
 
     The first rule that matches decides; those of an inner context come before those of an outer one.
     """
     read = tuple(_read(rules))
-    globs = {glob for glob, _ in read if glob}
-    _seen.difference_update(globs)
+    before = {glob: _runs[glob] for glob, _ in read if glob}
     with _in_force(lambda outer: dataclasses.replace(outer, rules=read + outer.rules, strict=bool(strict))):
         yield
-    for glob in sorted(globs - _seen):
+    for glob in sorted(glob for glob, runs in before.items() if _runs[glob] == runs):
         warnings.warn(f"rules: no convolution ran in a patched module of the name {glob!r}; convoy.torch.patch(model) gives them names",
                       stacklevel=3)
 
