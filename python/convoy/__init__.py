@@ -39,11 +39,12 @@ from convoy._inference_session import (
     set_seed,
 )
 from convoy._log import reset_log, set_log
-from convoy._network import ModelInfo, Network, Session, Step, Value
+from convoy._network import ModelInfo, Network, Value
 from convoy._options import default_database
 from convoy._ort_values import IOBinding, OrtValue
 from convoy._plan import Measurement, Plan
 from convoy._problem import Candidate, Problem, Tensor
+from convoy._session import Session, Step
 from convoy._tune import Tuned, export_database, import_database, tune
 
 __version__: str = _c.library.convoy_version_text().decode()

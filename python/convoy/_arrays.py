@@ -70,6 +70,18 @@ def _name_of(argument: str, dtype: Any) -> str:
     return name
 
 
+_first_byte: Any = ctypes.c_char.from_buffer
+_address_of = ctypes.addressof
+
+
+def address(value: numpy.ndarray) -> int:
+    """Where its elements begin. Its `ctypes.data` takes six times as long, and is asked where it has no buffer to write to."""
+    try:
+        return _address_of(_first_byte(value))
+    except (TypeError, ValueError, BufferError):
+        return int(value.ctypes.data)
+
+
 def _of_numpy(argument: str, value: numpy.ndarray) -> Array:
     name = _name_of(argument, value.dtype)
     if name in ("s4", "s2"):  # ml_dtypes leaves the bits above an element's own 0, here they are its sign
@@ -78,7 +90,8 @@ def _of_numpy(argument: str, value: numpy.ndarray) -> Array:
     strides = tuple([stride // size for stride in value.strides])
     if any([stride % size for stride in value.strides]):
         raise InvalidArgument(f"{argument}.strides={value.strides} are not multiples of its {size} bytes an element")
-    return Array(value.ctypes.data, name, value.shape, strides, "cpu", value.flags.writeable, value)
+    pointer = address(value) if value.flags.c_contiguous else value.ctypes.data
+    return Array(pointer, name, value.shape, strides, "cpu", value.flags.writeable, value)
 
 
 def _of_torch(argument: str, value: Any) -> Array:
@@ -147,13 +160,16 @@ def packed_strides(dims: Tuple[int, ...]) -> Tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+# NumPy's own dtypes, by Convoy's names of types.
+OWN_TYPES: "Dict[str, numpy.dtype[Any]]" = {name: numpy.dtype(theirs) for name, theirs in _NAMES.items() if hasattr(numpy, theirs)}
+
+
 def numpy_type(name: str) -> "numpy.dtype[Any]":
     """NumPy's dtype of one of Convoy's types; the small floats are ml_dtypes'."""
+    own = OWN_TYPES.get(name)
+    if own is not None:
+        return own
     theirs = _NAMES[name]
-    try:
-        return numpy.dtype(theirs)
-    except TypeError:
-        pass
     try:
         import ml_dtypes  # type: ignore[import-not-found,unused-ignore]
     except ImportError:

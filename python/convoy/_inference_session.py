@@ -159,6 +159,8 @@ class InferenceSession:
             raise Unsupported(f"optimized_model_filepath={options.optimized_model_filepath!r}: a network is not written as "
                               "ONNX; session.network.plan() is what was decided for it")
         self.network = Network(path_or_bytes, **keywords)
+        self._output_names = [value.name for value in self.network.outputs]
+        self._types = {value.name: value.type for value in self.network.inputs}
         self._sizes: Dict[str, int] = options._free_dimensions
         free = {name for value in self.network.inputs for name in value.dim_names if name}
         for name in self._sizes:
@@ -210,16 +212,17 @@ class InferenceSession:
         """The outputs that are named, in that order; None or none: all. A feed that is not row-major is copied, as there."""
         if run_options is not None and run_options.terminate:
             raise ConvoyError("run_options.terminate is set")
-        known = [value.name for value in self.network.outputs]
-        wanted = list(output_names) if output_names else known
+        wanted = list(output_names) if output_names else self._output_names
         for name in wanted:
-            if name not in known:
-                raise InvalidArgument(f"output_names has {name!r}, the model's outputs are {', '.join(map(repr, known))}")
-        types = {value.name: value.type for value in self.network.inputs}
-        feed = {name: _row_major(value, types.get(name)) for name, value in input_feed.items()}
-        if self._sizes:
-            self._check_sizes(feed)
-        found = self.network.run(feed)
+            if name not in self._output_names:
+                raise InvalidArgument(f"output_names has {name!r}, the model's outputs are "
+                                      f"{', '.join(map(repr, self._output_names))}")
+        found = None if self._sizes else self.network._run_ready(input_feed)
+        if found is None:
+            feed = {name: _row_major(value, self._types.get(name)) for name, value in input_feed.items()}
+            if self._sizes:
+                self._check_sizes(feed)
+            found = self.network.run(feed)
         return [found[name] for name in wanted]
 
     def run_with_ort_values(self, output_names: Optional[Sequence[str]], input_dict_ort_values: Mapping[str, OrtValue],

@@ -18,6 +18,7 @@ from convoy._arrays import sizes
 from convoy._errors import InvalidArgument, WrongType
 from convoy._options import Database, Engines, Rules
 from convoy._progress import Progress, Told
+from convoy._session import Session, Step, as_pointers, as_shapes
 
 Shapes = Union[Mapping[str, Sequence[int]], Sequence[Sequence[int]], None]
 
@@ -47,125 +48,16 @@ class ModelInfo:
     metadata: Dict[str, str]
 
 
-@dataclasses.dataclass(frozen=True)
-class Step:
-    """What one step of a prepared network does."""
-
-    kind: str  # "conv", "op", "convert" (a change of layout)
-    nodes: str  # the ONNX nodes that it computes, "conv1+bn1+relu1"
-    engine: str  # a convolution's candidate, else who does it
-    problem: Optional[str]  # of a convolution
-    reason: Optional[str]  # why a convolution runs on it
-    warnings: Tuple[str, ...]
-    output_shape: str  # "1x64x56x56 nhwc"
-    seconds: float  # of the last run, the mean of its parts; 0: before
-    threads: int  # that it runs on: the session's, or 1 where it is tiny
-
-
-def _shapes(shapes: Optional[List[Tuple[int, ...]]]) -> Tuple[Any, int]:
-    """As convoy_shape, and how many."""
-    if shapes is None:
-        return None, 0
-    given = (_c.Shape * max(len(shapes), 1))()
-    for shape, dims in zip(given, shapes):
-        shape.rank = len(dims)
-        shape.dims = (c_int64 * len(dims))(*dims)
-    return given, len(shapes)
-
-
-class Session:
-    """A network made ready for sizes. Any number of threads may run it at once.
-
-    So many runs go on side by side as the processor has threads for, those it has by `threads`; the others wait.
-    """
-
-    def __init__(self, network: "Network", shapes: Optional[List[Tuple[int, ...]]], options: _c.Options) -> None:
-        self.network = network
-        self._shapes = shapes
-        given, count = _shapes(shapes)
-        self._handle = _c.handle(self, _c.library.convoy_session_destroy, _c.library.convoy_session_create,
-                                 network._handle, given, count, byref(options))
-        info = self._info()
-        self.warnings = tuple(_c.lines(info.warnings))
-        self.batch_parts = _c.decoded(info.batch_parts)  # as Network has it: "whole", "4", "1/thread". Steps are those of a part
-
-    def _info(self) -> _c.SessionInfo:
-        info: _c.SessionInfo = _c.sized(_c.SessionInfo)
-        _c.call(_c.library.convoy_session_describe, self._handle, byref(info))
-        return info
-
-    @property
-    def seconds(self) -> float:
-        """Of the run that ended last; 0: before."""
-        return float(self._info().seconds)
-
-    @property
-    def memory(self) -> Dict[str, int]:
-        """Bytes of activations, weights and workspace. Of activations and workspace those of one run: `runs_at_once` times that."""
-        info = self._info()
-        return {"activations": info.activation_bytes, "weights": info.weight_bytes, "workspace": info.workspace_bytes}
-
-    @property
-    def runs_at_once(self) -> int:
-        """The most runs that have gone on side by side, at least 1; memory for so many is kept."""
-        return int(self._info().runs_at_once)
-
-    def steps(self) -> List[Step]:
-        """In the order in which they are run."""
-        found = []
-        for index in range(self._info().steps):
-            s = _c.sized(_c.Step)
-            _c.call(_c.library.convoy_session_step, self._handle, index, byref(s))
-            found.append(Step(s.kind.decode(), s.nodes.decode(), s.engine.decode(), _c.decoded(s.problem),
-                              _c.decoded(s.reason), tuple(_c.lines(s.warnings)), s.output_shape.decode(), s.seconds,
-                              s.threads))
-        return found
-
-    def run(self, inputs: Mapping[str, Any]) -> Dict[str, numpy.ndarray]:
-        """The outputs, by name, for inputs by name: row-major arrays of the sizes prepared for."""
-        arrays = self.network._checked(inputs)
-        if self._shapes is not None:
-            for value, found, dims in zip(self.network.inputs, arrays, self._shapes):
-                if found.dims != dims:
-                    raise InvalidArgument(f"input {value.name!r} has the sizes {sizes(found.dims)}, "
-                                          f"the session was prepared for {sizes(dims)}")
-        return self._run(arrays)
-
-    def _run(self, arrays: List[_arrays.Array]) -> Dict[str, numpy.ndarray]:
-        results = c_void_p()
-        _c.call(_c.library.convoy_session_execute, self._handle, _pointers(arrays), len(arrays), byref(results))
-        try:
-            return {value.name: _output(results, index) for index, value in enumerate(self.network.outputs)}
-        finally:
-            _c.library.convoy_results_destroy(results)
-
-
-def _output(results: c_void_p, index: int) -> numpy.ndarray:
-    output = _c.sized(_c.Output)
-    _c.call(_c.library.convoy_results_output, results, index, byref(output))
-    dims = tuple(output.dims[: output.rank])
-    made = numpy.empty(dims, _arrays.numpy_type(output.type.decode()))
-    ctypes.memmove(made.ctypes.data, output.data, output.bytes)
-    return made
-
-
 class _Preparing(concurrent.futures.Future):  # type: ignore[type-arg]
     """A session, once it is prepared. In a forked process nobody prepares what its parent had begun."""
 
     def __init__(self) -> None:
         super().__init__()
         self._process = os.getpid()
+        self.session: Optional[Session] = None  # once it is there; asking a future takes longer
 
     def lost(self) -> bool:
         return not self.done() and self._process != os.getpid()
-
-
-_nowhere = (ctypes.c_char * 64)()
-_NOWHERE = ctypes.addressof(_nowhere)  # of inputs that have no elements
-
-
-def _pointers(arrays: List[_arrays.Array]) -> Any:
-    return (c_void_p * max(len(arrays), 1))(*(found.pointer or _NOWHERE for found in arrays))
 
 
 def _declared(value: Value) -> str:
@@ -236,6 +128,9 @@ class Network:
                                       objective=objective, batch_parts=batch_parts)
         self.inputs = self._values(library.convoy_network_inputs, library.convoy_network_input)
         self.outputs = self._values(library.convoy_network_outputs, library.convoy_network_output)
+        # Of each input: its name, and NumPy's dtype where it has one that is used as it is.
+        self._plain = [(value.name, None if value.type in ("s4", "s2") else _arrays.OWN_TYPES.get(value.type))
+                       for value in self.inputs]
         self._most = sessions
         self._sessions: "collections.OrderedDict[Any, _Preparing]" = collections.OrderedDict()
         self._lock = threading.Lock()
@@ -322,7 +217,7 @@ class Network:
             found.append(ctypes.string_at(text, size).decode())
 
         dims = self._sizes(shapes)
-        given, count = _shapes(None if dims is None else list(dims))
+        given, count = as_shapes(None if dims is None else list(dims))
         _c.call(_c.library.convoy_network_plan, self._handle, given, count, byref(self._options), _c.TextCallback(keep), None)
         return found[0]
 
@@ -335,13 +230,14 @@ class Network:
         what is being done; it, or Ctrl-C, ends it by an exception, and what was measured until then is kept.
         """
         arrays = self._checked(inputs)
-        shapes, count = _shapes([found.dims for found in arrays])
+        shapes, count = as_shapes([found.dims for found in arrays])
         options = _c.Options.from_buffer_copy(self._options)
         options.budget_seconds = _options.seconds("budget", budget)
         try:
             with Told(progress) as told:
-                _c.call(_c.library.convoy_network_tune, self._handle, shapes, count, _pointers(arrays), len(arrays),
-                        byref(options), bool(again), told.callback, None)
+                _c.call(_c.library.convoy_network_tune, self._handle, shapes, count,
+                        as_pointers([found.pointer for found in arrays]), len(arrays), byref(options), bool(again),
+                        told.callback, None)
         finally:
             with self._lock:
                 self._sessions.clear()
@@ -380,7 +276,8 @@ class Network:
 
     def _prepare(self, shapes: Optional[Tuple[Tuple[int, ...], ...]], made: _Preparing) -> None:
         try:
-            made.set_result(Session(self, None if shapes is None else list(shapes), self._options))
+            made.session = Session(self, None if shapes is None else list(shapes), self._options)
+            made.set_result(made.session)
         except BaseException as error:
             with self._lock:
                 if self._sessions.get(shapes) is made:
@@ -396,8 +293,30 @@ class Network:
 
     def run(self, inputs: Mapping[str, Any]) -> Dict[str, numpy.ndarray]:
         """The outputs, by name, for inputs by name."""
+        found = self._run_ready(inputs)
+        if found is not None:
+            return found
         arrays = self._checked(inputs)
-        return self._session(tuple(found.dims for found in arrays))._run(arrays)
+        return self._session(tuple(found.dims for found in arrays))._run([found.pointer for found in arrays])
+
+    def _run_ready(self, inputs: Mapping[str, Any]) -> Optional[Dict[str, numpy.ndarray]]:
+        """The outputs, where a session is there for the inputs and nothing can be wrong with them: NumPy's row-major arrays of its
+        sizes and types. To look at all that could be wrong takes longer than some networks."""
+        if type(inputs) is not dict or len(inputs) != len(self._plain):
+            return None
+        given = []
+        for name, dtype in self._plain:
+            value = inputs.get(name)
+            if dtype is None or type(value) is not numpy.ndarray or value.dtype != dtype or not value.flags.c_contiguous:
+                return None
+            given.append(value)
+        shapes = tuple([value.shape for value in given])
+        with self._lock:
+            found = self._sessions.get(shapes)
+            if found is None or found.session is None:
+                return None
+            self._sessions.move_to_end(shapes)
+        return found.session._run([_arrays.address(value) for value in given])
 
     def steps(self, shapes: Shapes = None) -> List[Step]:
         """Of the session that was used last; of `shapes` where they are given."""

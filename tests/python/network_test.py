@@ -1,4 +1,5 @@
 """Networks, and InferenceSession beside onnxruntime's."""
+import collections
 import concurrent.futures
 import os
 import threading
@@ -330,13 +331,27 @@ def test_few_sessions_are_kept(rng):
         ({"input": np.zeros((1, 3, 64, 64))}, TypeError, "'input' has elements of type f64, the model takes f32"),
         ({"input": np.zeros((1, 3, 64, 64), np.float32).transpose(0, 1, 3, 2)}, ValueError, "'input' has the strides"),
         ({"input": [1.0]}, TypeError, "'input' is of type list"),
+        ({"input": np.zeros((1, 3, 64, 64), np.dtype(np.float32).newbyteorder())}, TypeError, "'input'.dtype=.f4 is none"),
         ({"x": 1}, ValueError, "input 'x' is given, the model's are 'input'"),
+        ({"x": 1, "input": np.zeros((1, 3, 64, 64), np.float32)}, ValueError, "input 'x' is given, the model's are 'input'"),
         ([], TypeError, "inputs is of type list"),
     ],
 )
 def test_a_wrong_input_is_named_with_both_values(zoo, inputs, kind, said):
     with pytest.raises(kind, match=said):
         zoo.run(inputs)
+    zoo.run({"input": np.zeros((1, 3, 64, 64), np.float32)})
+    with pytest.raises(kind, match=said):  # where a session for these sizes is there, too
+        zoo.run(inputs)
+
+
+def test_inputs_of_each_kind_give_what_the_first_run_gave(zoo, rng):
+    x = rng.standard_normal((1, 3, 64, 64), np.float32)
+    expected = bytes_of(zoo.run({"input": x}))
+    frozen = x.copy()
+    frozen.flags.writeable = False
+    for given in ({"input": x}, {"input": frozen}, {"input": x.view(np.recarray)}, collections.ChainMap({"input": x})):
+        assert bytes_of(zoo.run(given)) == expected
 
 
 def test_a_missing_or_damaged_model_is_named(tmp_path):

@@ -1,0 +1,126 @@
+"""A network that is prepared for sizes, and its runs."""
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+from ctypes import byref, c_int64, c_void_p
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple
+
+import numpy
+
+from convoy import _arrays, _c
+from convoy._arrays import sizes
+from convoy._errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from convoy._network import Network
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """What one step of a prepared network does."""
+
+    kind: str  # "conv", "op", "convert" (a change of layout)
+    nodes: str  # the ONNX nodes that it computes, "conv1+bn1+relu1"
+    engine: str  # a convolution's candidate, else who does it
+    problem: Optional[str]  # of a convolution
+    reason: Optional[str]  # why a convolution runs on it
+    warnings: Tuple[str, ...]
+    output_shape: str  # "1x64x56x56 nhwc"
+    seconds: float  # of the last run, the mean of its parts; 0: before
+    threads: int  # that it runs on: the session's, or 1 where it is tiny
+
+
+def as_shapes(shapes: Optional[List[Tuple[int, ...]]]) -> Tuple[Any, int]:
+    """As convoy_shape, and how many."""
+    if shapes is None:
+        return None, 0
+    given = (_c.Shape * max(len(shapes), 1))()
+    for shape, dims in zip(given, shapes):
+        shape.rank = len(dims)
+        shape.dims = (c_int64 * len(dims))(*dims)
+    return given, len(shapes)
+
+
+_nowhere = (ctypes.c_char * 64)()
+_NOWHERE = ctypes.addressof(_nowhere)  # of inputs that have no elements
+
+
+def as_pointers(addresses: List[int]) -> Any:
+    return (c_void_p * (len(addresses) or 1))(*[address or _NOWHERE for address in addresses])
+
+
+class Session:
+    """A network made ready for sizes. Any number of threads may run it at once.
+
+    So many runs go on side by side as the processor has threads for, those it has by `threads`; the others wait.
+    """
+
+    def __init__(self, network: "Network", shapes: Optional[List[Tuple[int, ...]]], options: _c.Options) -> None:
+        self.network = network
+        self._shapes = shapes
+        given, count = as_shapes(shapes)
+        self._handle = _c.handle(self, _c.library.convoy_session_destroy, _c.library.convoy_session_create,
+                                 network._handle, given, count, byref(options))
+        info = self._info()
+        self.warnings = tuple(_c.lines(info.warnings))
+        self.batch_parts = _c.decoded(info.batch_parts)  # as Network has it: "whole", "4", "1/thread". Steps are those of a part
+
+    def _info(self) -> _c.SessionInfo:
+        info: _c.SessionInfo = _c.sized(_c.SessionInfo)
+        _c.call(_c.library.convoy_session_describe, self._handle, byref(info))
+        return info
+
+    @property
+    def seconds(self) -> float:
+        """Of the run that ended last; 0: before."""
+        return float(self._info().seconds)
+
+    @property
+    def memory(self) -> Dict[str, int]:
+        """Bytes of activations, weights and workspace. Of activations and workspace those of one run: `runs_at_once` times that."""
+        info = self._info()
+        return {"activations": info.activation_bytes, "weights": info.weight_bytes, "workspace": info.workspace_bytes}
+
+    @property
+    def runs_at_once(self) -> int:
+        """The most runs that have gone on side by side, at least 1; memory for so many is kept."""
+        return int(self._info().runs_at_once)
+
+    def steps(self) -> List[Step]:
+        """In the order in which they are run."""
+        found = []
+        for index in range(self._info().steps):
+            s = _c.sized(_c.Step)
+            _c.call(_c.library.convoy_session_step, self._handle, index, byref(s))
+            found.append(Step(s.kind.decode(), s.nodes.decode(), s.engine.decode(), _c.decoded(s.problem),
+                              _c.decoded(s.reason), tuple(_c.lines(s.warnings)), s.output_shape.decode(), s.seconds,
+                              s.threads))
+        return found
+
+    def run(self, inputs: Mapping[str, Any]) -> Dict[str, numpy.ndarray]:
+        """The outputs, by name, for inputs by name: row-major arrays of the sizes prepared for."""
+        arrays = self.network._checked(inputs)
+        if self._shapes is not None:
+            for value, found, dims in zip(self.network.inputs, arrays, self._shapes):
+                if found.dims != dims:
+                    raise InvalidArgument(f"input {value.name!r} has the sizes {sizes(found.dims)}, "
+                                          f"the session was prepared for {sizes(dims)}")
+        return self._run([found.pointer for found in arrays])
+
+    def _run(self, addresses: List[int]) -> Dict[str, numpy.ndarray]:
+        results = c_void_p()
+        _c.call(_c.library.convoy_session_execute, self._handle, as_pointers(addresses), len(addresses), byref(results))
+        try:
+            return {value.name: _output(results, index) for index, value in enumerate(self.network.outputs)}
+        finally:
+            _c.library.convoy_results_destroy(results)
+
+
+def _output(results: c_void_p, index: int) -> numpy.ndarray:
+    output = _c.sized(_c.Output)
+    _c.call(_c.library.convoy_results_output, results, index, byref(output))
+    made = numpy.empty(tuple(output.dims[: output.rank]), _arrays.numpy_type(output.type.decode()))
+    if output.bytes:
+        ctypes.memmove(_arrays.address(made), output.data, output.bytes)
+    return made
