@@ -67,11 +67,17 @@ struct Narrow : Same<2> {
 
 template <int E>
 CONVOY_AVX2 __m256i interleave_low(__m256i a, __m256i b) {
-  return E == 1 ? _mm256_unpacklo_epi8(a, b) : E == 2 ? _mm256_unpacklo_epi16(a, b) : _mm256_unpacklo_epi32(a, b);
+  return E == 1   ? _mm256_unpacklo_epi8(a, b)
+         : E == 2 ? _mm256_unpacklo_epi16(a, b)
+         : E == 4 ? _mm256_unpacklo_epi32(a, b)
+                  : _mm256_unpacklo_epi64(a, b);
 }
 template <int E>
 CONVOY_AVX2 __m256i interleave_high(__m256i a, __m256i b) {
-  return E == 1 ? _mm256_unpackhi_epi8(a, b) : E == 2 ? _mm256_unpackhi_epi16(a, b) : _mm256_unpackhi_epi32(a, b);
+  return E == 1   ? _mm256_unpackhi_epi8(a, b)
+         : E == 2 ? _mm256_unpackhi_epi16(a, b)
+         : E == 4 ? _mm256_unpackhi_epi32(a, b)
+                  : _mm256_unpackhi_epi64(a, b);
 }
 
 template <int E, int N>
@@ -89,7 +95,7 @@ CONVOY_AVX2 void network(__m256i (&v)[N]) {
   }
 }
 
-// ---- a step from rows: 64 / E positions of kChannels (8 or 16)
+// ---- a step from rows: 64 / E positions of kChannels (8 or 16; of 8 bytes each 8)
 
 struct Mask {  // what of a position's bytes is no padding
   __m256i low, high;
@@ -129,20 +135,22 @@ template <class T, int kChannels>
 CONVOY_AVX2 void step_from_rows(const Bytes* const* rows, std::int64_t at, Bytes* dst, std::int64_t position,
                                 const Mask& mask) {
   constexpr int E = T::E, kLane = 16 / E, kFrom = T::kFrom;
-  if constexpr (E == 4) {
+  if constexpr (E >= 4) {
 #pragma GCC unroll 2
-    for (int c = 0; c < kChannels; c += 8) {
-      Bytes* to = dst + 4 * c;
+    for (int c = 0; c < kChannels; c += 2 * kLane) {
+      Bytes* to = dst + E * c;
       for (int k = 0; k < 4; ++k) {
-        __m256i v[4];
+        __m256i v[kLane];
 #pragma GCC unroll 4
-        for (int i = 0; i < 4; ++i) {
+        for (int i = 0; i < kLane; ++i) {
           const std::int64_t from = at + 16 * k;
-          v[i] = both(load16(rows[c + i] + from), load16(rows[c + i + 4] + from));
+          v[i] = both(load16(rows[c + i] + from), load16(rows[c + i + kLane] + from));
         }
-        network<4>(v);
+        network<E>(v);
 #pragma GCC unroll 4
-        for (int i = 0; i < 4; ++i, to += position) store32(to, _mm256_and_si256(v[i], c == 0 ? mask.low : mask.high));
+        for (int i = 0; i < kLane; ++i, to += position) {
+          store32(to, _mm256_and_si256(v[i], c == 0 ? mask.low : mask.high));
+        }
       }
     }
   } else if constexpr (E == 2 && kChannels == 16) {

@@ -1,7 +1,7 @@
 // Conversions of activations: another layout, another data type, or both, in parallel.
 //
 // Vectorised and threaded (bench/conversions.py says how near a copy) for tensors of 3 dims or more whose layouts are
-// packed nchw, nhwc, nchw8c or nchw16c, of elements of 1, 2 or 4 bytes; with f32 <-> bf16 and f32 <-> f16 in the same
+// packed nchw, nhwc, nchw8c or nchw16c, of one type; with f32 <-> bf16 and f32 <-> f16 in the same
 // pass. All else goes through copy_tensor, whose bits all of it has.
 #pragma once
 

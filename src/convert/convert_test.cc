@@ -67,13 +67,13 @@ TEST(ConvertLayout, EveryNumberOfChannels) {
     const Dims few = {1, channels, static_cast<std::int64_t>(1 + random() % 40)};
     const Dims many = {1, channels, static_cast<std::int64_t>(65 + random() % 200)};
     for (const Dims& dims : {few, many}) {
-      for (const DataType type : {DataType::f32, DataType::f16, DataType::u8}) {
+      for (const DataType type : {DataType::f32, DataType::f16, DataType::u8, DataType::f64}) {
         for (const Layout from : kPacked) {
           const HostTensor source = any_bits(TensorDesc::packed(type, dims, from), random);
           for (const Layout to : kPacked) {
             const int threads = static_cast<int>(1 + random() % 3);
             check(source, source.desc.with_layout(to), threads, Isa::avx512);
-            if (type == DataType::u8) continue;
+            if (type == DataType::u8 || type == DataType::f64) continue;
             const DataType other = type == DataType::f32 ? DataType::bf16 : DataType::f32;
             check(source, TensorDesc::packed(other, dims, to), threads, Isa::avx512);
             if (HasFailure()) return;
@@ -87,7 +87,7 @@ TEST(ConvertLayout, EveryNumberOfChannels) {
 // Rows a multiple of 4 KB apart, which are done by eights: with and without channels in the second eight.
 TEST(ConvertLayout, RowsThatEvictEachOther) {
   std::mt19937_64 random(7);
-  for (const DataType type : {DataType::f32, DataType::bf16, DataType::u8}) {
+  for (const DataType type : {DataType::f32, DataType::bf16, DataType::u8, DataType::f64}) {
     const auto positions = static_cast<std::int64_t>(4096 / size_of(type));
     for (const std::int64_t channels : {5, 16, 37, 44}) {
       const Dims dims = {1, channels, positions};
@@ -95,7 +95,7 @@ TEST(ConvertLayout, RowsThatEvictEachOther) {
         const HostTensor source = any_bits(TensorDesc::packed(type, dims, from), random);
         for (const Layout to : kPacked) {
           for (const int threads : {1, 2}) check(source, source.desc.with_layout(to), threads, Isa::avx512);
-          if (type == DataType::u8) continue;
+          if (type == DataType::u8 || type == DataType::f64) continue;
           const DataType other = type == DataType::f32 ? DataType::bf16 : DataType::f32;
           check(source, TensorDesc::packed(other, dims, to), 1, Isa::avx512);
         }
@@ -107,7 +107,7 @@ TEST(ConvertLayout, RowsThatEvictEachOther) {
 // Rows longer than what a run has at least, a multiple of 4 KB apart or odd, in turns (nhwc).
 TEST(ConvertLayout, LongRows) {
   std::mt19937_64 random(6);
-  for (const DataType type : {DataType::f32, DataType::bf16, DataType::s8}) {
+  for (const DataType type : {DataType::f32, DataType::bf16, DataType::s8, DataType::f64}) {
     for (const std::int64_t positions : {8192, 9001}) {
       for (const Layout from : kPacked) {
         const HostTensor source = any_bits(TensorDesc::packed(type, {1, 39, positions}, from), random);
@@ -141,12 +141,12 @@ TEST(ConvertLayout, TypesAndLayoutsTogether) {
 TEST(ConvertLayout, RandomShapes) {
   std::mt19937_64 random(3);
   const auto below = [&](std::uint64_t limit) { return static_cast<std::int64_t>(random() % limit); };
-  constexpr DataType kTypes[] = {DataType::f32, DataType::bf16, DataType::f16, DataType::s8};
+  constexpr DataType kTypes[] = {DataType::f32, DataType::bf16, DataType::f16, DataType::s8, DataType::f64};
   for (int i = 0; i < 300; ++i) {
     Dims dims = {1 + below(3), 1 + below(130)};
     for (std::int64_t d = 1 + below(3); d > 0; --d) dims.push_back(1 + below(dims.size() == 2 ? 70 : 12));
-    const DataType from = kTypes[below(4)];
-    const DataType to = below(2) == 0 ? from : kTypes[below(4)];
+    const DataType from = kTypes[below(std::size(kTypes))];
+    const DataType to = below(2) == 0 ? from : kTypes[below(std::size(kTypes))];
     const HostTensor source = any_bits(TensorDesc::packed(from, dims, kPacked[below(4)]), random);
     check(source, TensorDesc::packed(to, dims, kPacked[below(4)]), static_cast<int>(1 + below(4)), Isa::avx512);
     if (HasFailure()) return;

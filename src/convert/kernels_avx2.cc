@@ -132,11 +132,14 @@ void steps(const Piece& p) {
 
 // Of rows that lie a multiple of 4 KB apart only 8 lines are in the first cache at a time: of 16, those that the
 // processor fetches early would be gone before they are used.
+// Eight elements of 8 bytes are a line.
 template <class T, bool kFromRows>
 void whole_steps(const Piece& p) {
   if (p.padded == 8) return steps<T, kFromRows, 8>(p);
-  const std::int64_t row = kFromRows ? p.src_channel : p.dst_channel;
-  if ((kFromRows && T::E == 1) || (row + 32) % 4096 >= 64) return steps<T, kFromRows, 16>(p);
+  if constexpr (T::E < 8) {
+    const std::int64_t row = kFromRows ? p.src_channel : p.dst_channel;
+    if ((kFromRows && T::E == 1) || (row + 32) % 4096 >= 64) return steps<T, kFromRows, 16>(p);
+  }
   Piece half = p;
   half.padded = 8;
   half.channels = std::min<std::int64_t>(p.channels, 8);
@@ -212,11 +215,11 @@ bool few_channels_apart(const Piece& p) {
 // Fewer positions than a step has, or fewer than 8 channels, go through memory that has room for a step of 8 or 16.
 template <class T, bool kFromRows>
 void transpose(const Piece& p) {
-  constexpr std::int64_t kStep = 64 / T::E, kRow = kStep * 4;
+  constexpr std::int64_t kStep = 64 / T::E, kWidest = std::max(4, T::E), kRow = kStep * kWidest;
   const bool room = p.padded == 8 || p.padded == 16;
   if (room && p.positions >= kStep) return whole_steps<T, kFromRows>(p);
   if (few_channels_apart<T, kFromRows>(p)) return;
-  alignas(64) Bytes rows[16 * kRow], positions[kStep * 64];
+  alignas(64) Bytes rows[16 * kRow], positions[kStep * 16 * kWidest];
   Piece part = p;
   part.padded = p.padded > 8 ? 16 : 8;
   part.positions = kStep;
@@ -328,11 +331,16 @@ std::int64_t masked_rows(const Piece& piece) {
   return count;
 }
 
+// Elements of 8 bytes: 8 channels at most.
 template <class T>
 void regroup_row(const Piece& piece) {
   std::int64_t done = 0;
   if (piece.channels > 0 && piece.channels < piece.padded && piece.padded % 8 == 0) {
-    done = piece.padded == 8 ? masked_rows<T, 8>(piece) : masked_rows<T, 16>(piece);
+    if (piece.padded == 8) {
+      done = masked_rows<T, 8>(piece);
+    } else if constexpr (T::E < 8) {
+      done = masked_rows<T, 16>(piece);
+    }
   }
   Piece rest = piece;
   rest.src += done * piece.src_position, rest.dst += done * piece.dst_position, rest.positions -= done;
@@ -358,7 +366,8 @@ void regroup_row(const Piece& piece) {
 
 template <class T>
 void regroup(const Piece& p) {
-  if (p.padded <= 8 || (p.src_eighth == 8 * T::kFrom && p.dst_eighth == 8 * T::kTo)) return regroup_row<T>(p);
+  const bool side_by_side = p.src_eighth == 8 * T::kFrom && p.dst_eighth == 8 * T::kTo;
+  if (p.padded <= 8 || (side_by_side && T::E < 8)) return regroup_row<T>(p);
   if (p.channels == 16 && T::kFrom == T::kTo) {
     const bool both_apart = p.src_eighth != 8 * T::kFrom && p.dst_eighth != 8 * T::kTo;
     return T::kFrom == 1 && !both_apart ? regroup_bytes(p) : regroup_halves<8 * T::kFrom>(p);
@@ -400,7 +409,7 @@ void move(DataType from, DataType to, const Piece& p) {
     case 4:
       return move_as<Same<4>>(p);
     default:
-      return kPortable.move(from, to, p);
+      return move_as<Same<8>>(p);
   }
 }
 
