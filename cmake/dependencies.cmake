@@ -15,7 +15,10 @@ find_path(TURBOJPEG_INCLUDE turbojpeg.h REQUIRED)
 find_library(TURBOJPEG_LIBRARY NAMES libturbojpeg.a turbojpeg REQUIRED)
 
 # scripts/setup puts oneDNN (PyPI: onednn-devel-cpu-gomp), ONNX's schema (onnx) and CUDA's headers (nvidia-*) here.
-set(CONVOY_PYPI ${CMAKE_SOURCE_DIR}/build/pypi CACHE PATH "Prefix that scripts/setup unpacked the PyPI packages into")
+set(CONVOY_PYPI ${PROJECT_SOURCE_DIR}/build/pypi CACHE PATH "Prefix that scripts/setup unpacked the PyPI packages into")
+if(NOT EXISTS ${CONVOY_PYPI})
+  message(FATAL_ERROR "${CONVOY_PYPI} is missing: ${PROJECT_SOURCE_DIR}/scripts/setup build fetches what Convoy is built with")
+endif()
 find_path(ONEDNN_INCLUDE oneapi/dnnl/dnnl.hpp PATHS ${CONVOY_PYPI}/include NO_DEFAULT_PATH REQUIRED)
 find_library(ONEDNN_LIBRARY dnnl PATHS ${CONVOY_PYPI}/lib NO_DEFAULT_PATH REQUIRED)
 add_library(onednn INTERFACE)
@@ -33,12 +36,12 @@ foreach(header dnnl.h dnnl_common.h)
     string(APPEND names " \\\n  \"${name}\",")
   endforeach()
 endforeach()
-file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/onednn_functions.h @ONLY
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/onednn_functions.h @ONLY
      CONTENT "${bound}#define CONVOY_ONEDNN_NAMES${names}\n")
-target_include_directories(onednn INTERFACE ${CMAKE_BINARY_DIR}/generated)
+target_include_directories(onednn INTERFACE ${PROJECT_BINARY_DIR}/generated)
 find_file(ONNX_PROTO onnx.proto PATHS ${CONVOY_PYPI}/onnx NO_DEFAULT_PATH REQUIRED)
 # Charts and graph layout of report pages, which embed them.
-set(CONVOY_JS ${CMAKE_SOURCE_DIR}/build/js CACHE PATH "Folder that scripts/setup put d3 and dagre into")
+set(CONVOY_JS ${PROJECT_SOURCE_DIR}/build/js CACHE PATH "Folder that scripts/setup put d3 and dagre into")
 foreach(script d3.min.js dagre.min.js)
   if(NOT EXISTS ${CONVOY_JS}/${script})
     message(FATAL_ERROR "${CONVOY_JS}/${script} is missing: scripts/setup build fetches it")

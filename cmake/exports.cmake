@@ -2,7 +2,7 @@
 # functions, and of namespace convoy the classes and functions of include/convoy/. Everything else of the library, and of the
 # libraries linked into it, stays inside. (Headers are formatted by clang-format: what they declare begins its line.)
 function(write_exports file)
-  file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/include/convoy/*.h)
+  file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/convoy/*.h)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${headers})
   foreach(header ${headers})
     file(STRINGS ${header} lines REGEX "^[A-Za-z]")

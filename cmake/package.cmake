@@ -12,13 +12,21 @@ get_property(libraries GLOBAL PROPERTY CONVOY_LIBRARIES)
 list(REMOVE_ITEM libraries convoy_cli convoy_report convoy_io convoy_core_testing convoy_testing)
 add_library(convoy_shared SHARED ${CONVOY_EMPTY_SOURCE})
 add_library(convoy::convoy ALIAS convoy_shared)
-set(exports ${CMAKE_BINARY_DIR}/libconvoy.map)
+set(exports ${PROJECT_BINARY_DIR}/libconvoy.map)
 write_exports(${exports})
+# Versions that serve each other's programs (docs/stability.md): before 1.0 those of one minor version, then of one major version.
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+  set(soversion 0.${PROJECT_VERSION_MINOR})
+  set(compatibility SameMinorVersion)
+else()
+  set(soversion ${PROJECT_VERSION_MAJOR})
+  set(compatibility SameMajorVersion)
+endif()
 set_target_properties(convoy_shared PROPERTIES
-  OUTPUT_NAME convoy EXPORT_NAME convoy VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+  OUTPUT_NAME convoy EXPORT_NAME convoy VERSION ${PROJECT_VERSION} SOVERSION ${soversion}
   INSTALL_RPATH "$ORIGIN/convoy" LINK_DEPENDS ${exports})
 target_compile_features(convoy_shared INTERFACE cxx_std_20)
-target_include_directories(convoy_shared PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>
+target_include_directories(convoy_shared PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                                 $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(convoy_shared PRIVATE -Wl,--whole-archive ${libraries} -Wl,--no-whole-archive)
 target_link_options(convoy_shared PRIVATE -Wl,--version-script=${exports})
@@ -39,11 +47,11 @@ install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${share})
 
 set(packages ${CMAKE_INSTALL_LIBDIR}/cmake/convoy)
 install(EXPORT convoy NAMESPACE convoy:: FILE convoy-targets.cmake DESTINATION ${packages})
-file(WRITE ${CMAKE_BINARY_DIR}/convoy-config.cmake "include(\${CMAKE_CURRENT_LIST_DIR}/convoy-targets.cmake)\n")
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/convoy-config-version.cmake COMPATIBILITY SameMajorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/convoy-config.cmake ${CMAKE_BINARY_DIR}/convoy-config-version.cmake
+file(WRITE ${PROJECT_BINARY_DIR}/convoy-config.cmake "include(\${CMAKE_CURRENT_LIST_DIR}/convoy-targets.cmake)\n")
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/convoy-config-version.cmake COMPATIBILITY ${compatibility})
+install(FILES ${PROJECT_BINARY_DIR}/convoy-config.cmake ${PROJECT_BINARY_DIR}/convoy-config-version.cmake
         DESTINATION ${packages})
 file(RELATIVE_PATH prefix_from_pc /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 string(REGEX REPLACE "/$" "" prefix_from_pc "${prefix_from_pc}")
-configure_file(${CMAKE_SOURCE_DIR}/cmake/convoy.pc.in ${CMAKE_BINARY_DIR}/convoy.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/convoy.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/convoy.pc.in ${PROJECT_BINARY_DIR}/convoy.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/convoy.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -11,7 +11,7 @@ install(CODE "
   set(native \"\${CMAKE_INSTALL_PREFIX}\")
   file(GLOB files \"\${native}/bin/*\" \"\${native}/lib/*.so*\" \"\${native}/lib/convoy/*.so*\")
   foreach(command \"strip;--strip-unneeded;\${files}\"
-                  \"${CMAKE_SOURCE_DIR}/scripts/relocate;\${native};wheel\"
-                  \"${CMAKE_SOURCE_DIR}/scripts/licences;\${native};\${native}/share/convoy/licenses\")
+                  \"${PROJECT_SOURCE_DIR}/scripts/relocate;\${native};wheel\"
+                  \"${PROJECT_SOURCE_DIR}/scripts/licences;\${native};\${native}/share/convoy/licenses\")
     execute_process(COMMAND \${command} COMMAND_ERROR_IS_FATAL ANY)
   endforeach()" ${parts})

@@ -5,6 +5,9 @@
 //
 //   g++ -std=c++20 cudnn_backend.cpp -I<cudnn and cuda headers> -ldl -o cudnn_backend && ./cudnn_backend
 //
+// or with this folder's CMakeLists.txt, which looks for both. libcudnn.so.9 is looked for as any library is; the
+// variable CONVOY_CUDNN names the file, or the folder that it is in.
+//
 // Without a GPU the graphs are still built, counted and refused: that part of cuDNN 9 needs no device.
 #include <cuda.h>
 #include <cudnn.h>
@@ -15,8 +18,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 // ---- The two libraries. Linked programs call the functions of the headers and need none of this.
@@ -33,17 +38,21 @@ void load(void* library, const char* name, Function*& pointer) {
 
 #define POINTER(name) decltype(::name)* name = nullptr;
 #define LOAD(name) load(library, #name, name);
-#define CUDNN_FUNCTIONS(X)                                                                                             \
-  X(cudnnGetVersion)                                                                                                   \
-  X(cudnnGetErrorString)                                                                                               \
-  X(cudnnGetLastErrorString) X(cudnnCreate) X(cudnnDestroy) X(cudnnSetStream) X(cudnnBackendCreateDescriptor)          \
-      X(cudnnBackendDestroyDescriptor) X(cudnnBackendSetAttribute) X(cudnnBackendGetAttribute) X(cudnnBackendFinalize) \
-          X(cudnnBackendExecute)
+#define CUDNN_FUNCTIONS(X)                                                                                       \
+  X(cudnnGetVersion)                                                                                             \
+  X(cudnnGetErrorString)                                                                                         \
+  X(cudnnGetLastErrorString)                                                                                     \
+  X(cudnnCreate)                                                                                                 \
+  X(cudnnDestroy)                                                                                                \
+  X(cudnnSetStream) X(cudnnBackendCreateDescriptor) X(cudnnBackendDestroyDescriptor) X(cudnnBackendSetAttribute) \
+      X(cudnnBackendGetAttribute) X(cudnnBackendFinalize) X(cudnnBackendExecute)
 struct Cudnn {
   CUDNN_FUNCTIONS(POINTER)
   bool open() {
-    const char* path = std::getenv("CONVOY_CUDNN");
-    void* library = dlopen(path != nullptr ? path : "libcudnn.so.9", RTLD_NOW | RTLD_GLOBAL);
+    const char* given = std::getenv("CONVOY_CUDNN");
+    std::filesystem::path path = given != nullptr ? given : "libcudnn.so.9";
+    if (given != nullptr && std::filesystem::is_directory(path)) path /= "libcudnn.so.9";
+    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (library == nullptr) return false;
     CUDNN_FUNCTIONS(LOAD)
     return true;
@@ -162,21 +171,33 @@ constexpr std::int64_t P = H, Q = W;  // stride 1, "same" padding
 // one too, but get no pointer.
 enum : std::int64_t { kX = 1, kW = 2, kY = 3, kBias = 4, kSum = 100, kBiased = 101 };
 
-// Dims are always N, C, H, W and K, C/groups, R, S; the *strides* say that channels come last.
+// Dims are always N, C, H, W and K, C/groups, R, S; the *strides* say that channels come last. With a dim for the
+// groups (see Writing) the group comes before its channels.
 std::vector<std::int64_t> channels_last(const std::vector<std::int64_t>& dims) {
+  if (dims.size() == 5) {
+    const std::int64_t channels = dims[1] * dims[2];
+    return {channels * dims[3] * dims[4], dims[2], 1, channels * dims[4], channels};
+  }
   return {dims[1] * dims[2] * dims[3], 1, dims[1] * dims[3], dims[1]};
 }
 
-void fill_tensor(Descriptor& tensor, std::int64_t uid, const std::vector<std::int64_t>& dims, bool is_virtual = false) {
+void fill_tensor(Descriptor& tensor, std::int64_t uid, const std::vector<std::int64_t>& dims, bool is_virtual = false,
+                 const std::vector<std::int64_t>& strides = {}) {
   tensor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, uid)
       .set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT)
       .set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, dims)
-      .set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, channels_last(dims))
+      .set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, strides.empty() ? channels_last(dims) : strides)
       // What the pointer will be a multiple of. Too small a promise costs engines that load 16 bytes at once.
       .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, std::int64_t{16})
       .set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, is_virtual);
   if (!tensor.finalize()) std::printf("tensor %d: %s\n", static_cast<int>(uid), tensor.error().c_str());
 }
+
+// What samples do that this one doesn't, and cuDNN 9.19 takes all the same (main() tries it): newer versions may not.
+struct Writing {
+  bool group_dimension = false;  // x is [N,G,C,H,W], w [G,K,C,R,S], y [N,G,K,P,Q], C and K being those of one group
+  bool double_scales = false;    // alpha and beta are double though the compute type is float
+};
 
 // How are groups set? Nowhere: there is no attribute for them. cuDNN takes C of x over C of w: here x has 32 channels,
 // w has 16, so there are 2 groups. w_channels is a parameter to show what a wrong one does.
@@ -195,10 +216,18 @@ struct Graph {
   Descriptor graph{CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR};
   std::string error;  // of the first descriptor that could not be finalized
 
-  Graph(bool fused, std::int64_t w_channels, cudnnHandle_t handle) {
-    fill_tensor(x, kX, {N, C, H, W});
-    fill_tensor(w, kW, {K, w_channels, R, S});
-    fill_tensor(y, kY, {N, K, P, Q});
+  Graph(bool fused, std::int64_t w_channels, cudnnHandle_t handle, const Writing& writing = {}) {
+    if (writing.group_dimension) {
+      fill_tensor(x, kX, {N, G, C / G, H, W});
+      // w is no activation: its groups are the outermost, each packed like a filter of its own.
+      fill_tensor(w, kW, {G, K / G, w_channels, R, S}, false,
+                  {K / G * w_channels * R * S, w_channels * R * S, 1, S * w_channels, w_channels});
+      fill_tensor(y, kY, {N, G, K / G, P, Q});
+    } else {
+      fill_tensor(x, kX, {N, C, H, W});
+      fill_tensor(w, kW, {K, w_channels, R, S});
+      fill_tensor(y, kY, {N, K, P, Q});
+    }
     fill_tensor(bias, kBias, {1, K, 1, 1});  // sizes of 1 are broadcast
     fill_tensor(sum, kSum, {N, K, P, Q}, true);
     fill_tensor(biased, kBiased, {N, K, P, Q}, true);
@@ -216,13 +245,19 @@ struct Graph {
     finish(window, "convolution");
 
     // Which type have alpha and beta? y = alpha*conv + beta*y. They are float for every compute type but double, where
-    // they are double; half or int8 tensors change nothing about it. With beta = 0 y is never read.
+    // they are double; half or int8 tensors change nothing about it. (9.19 takes
+    // double for all.) With beta = 0 y is never read.
     convolution.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x)
         .set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, w)
         .set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, fused ? sum : y)
-        .set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, window)
-        .set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_TYPE_FLOAT, 1.0f)
-        .set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, CUDNN_TYPE_FLOAT, 0.0f);
+        .set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, window);
+    if (writing.double_scales) {
+      convolution.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_TYPE_DOUBLE, 1.0)
+          .set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, CUDNN_TYPE_DOUBLE, 0.0);
+    } else {
+      convolution.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_TYPE_FLOAT, 1.0f)
+          .set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, CUDNN_TYPE_FLOAT, 0.0f);
+    }
     finish(convolution, "forward operation");
 
     std::vector<cudnnBackendDescriptor_t> operations{convolution.raw()};
@@ -245,6 +280,8 @@ struct Graph {
       operations.push_back(add_bias.raw());
       operations.push_back(activate.raw());
     }
+    // Which type have operations? That of every descriptor. Samples for the first versions say CUDNN_TYPE_OPERATION,
+    // which cuDNN's headers don't have any more: then the program does not compile.
     graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, operations);
     if (handle != nullptr) graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, handle);
     finish(graph, "operation graph");
@@ -393,7 +430,7 @@ void run(bool fused, cudnnHandle_t handle, CUstream stream) {
 
 int main() {
   if (!cudnn.open()) {
-    std::printf("skipped: no cuDNN (libcudnn.so.9 is not found; CONVOY_CUDNN may name the file)\n");
+    std::printf("skipped: no cuDNN (libcudnn.so.9 is not found; CONVOY_CUDNN may name the file or its folder)\n");
     return 0;
   }
   std::printf("cuDNN %zu\n", cudnn.cudnnGetVersion());
@@ -404,6 +441,18 @@ int main() {
     require(graph.error.empty(), graph.error);
     std::printf("%s: %d engines know this graph\n", fused ? "convolution + bias + relu" : "convolution",
                 static_cast<int>(graph.engines()));
+  }
+  const std::pair<const char*, Writing> others[] = {
+      {"x as [N,G,C,H,W]", {.group_dimension = true}},
+      {"alpha and beta as double", {.double_scales = true}},
+  };
+  for (const auto& [what, writing] : others) {
+    const Graph graph(false, C / G, nullptr, writing);
+    if (graph.error.empty()) {
+      std::printf("%s: %d engines know this graph\n", what, static_cast<int>(graph.engines()));
+    } else {
+      std::printf("%s: refused, %s\n", what, graph.error.c_str());
+    }
   }
   const Graph wrong(false, 7, nullptr);  // 32 channels are no multiple of 7
   require(!wrong.error.empty(), "a filter of 7 channels was accepted");

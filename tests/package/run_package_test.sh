@@ -37,10 +37,18 @@ sed 's/convoy 0.1 /convoy 99.0 /' "$here/CMakeLists.txt" >"$work/CMakeLists.txt"
 cp "$here/uses_convoy.cc" "$work"
 cmake -S "$work" -B "$work/refused" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1 && fail "convoy 99.0 was found"
 grep -q "considered but not accepted" "$work/log" || fail "convoy 99.0 failed for another reason"
+# Before 1.0 a minor version is another library, for CMake and for the loader.
+version=$("$prefix/bin/convoy" --version | cut -d' ' -f2)
+minor=${version%.*}
+readelf -d "$work/cpp/uses_convoy" | grep -q "NEEDED.*\[libconvoy\.so\.$minor\]" || fail "the library's name is not libconvoy.so.$minor"
+cp -r "$prefix/lib/cmake/convoy" "$work/newer"
+sed -i "s/$version/0.9.0/g" "$work/newer/convoy-config-version.cmake"
+cmake -S "$here" -B "$work/refused" -Dconvoy_DIR="$work/newer" >"$work/log" 2>&1 && fail "convoy 0.9.0 was taken for 0.1"
+grep -q "0.9.0" "$work/log" || fail "convoy 0.9.0 failed for another reason"
 
 # C by pkg-config.
 export PKG_CONFIG_PATH="$prefix/lib/pkgconfig"
-[ "$(pkg-config --modversion convoy)" = "$("$prefix/bin/convoy" --version | cut -d' ' -f2)" ] || fail "the version of convoy.pc"
+[ "$(pkg-config --modversion convoy)" = "$version" ] || fail "the version of convoy.pc"
 for example in c_interface c_network; do
   # shellcheck disable=SC2046
   run ${CC:-cc} -std=c11 -Wall -Wextra -Werror "$prefix/share/convoy/examples/$example.c" -o "$work/$example" \
@@ -49,7 +57,10 @@ for example in c_interface c_network; do
 done
 
 # The installed examples are a project of their own.
-run cmake -S "$prefix/share/convoy/examples" -B "$work/examples" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS=-O0 -DCMAKE_PREFIX_PATH="$prefix"
+cuda=$(sed -n 's/^CUDA_INCLUDE:[A-Z]*=//p' "$1/CMakeCache.txt")
+run cmake -S "$prefix/share/convoy/examples" -B "$work/examples" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS=-O0 -DCMAKE_PREFIX_PATH="$prefix" \
+  -DCUDNN_INCLUDE="$cuda" -DCUDA_INCLUDE="$cuda"
 run cmake --build "$work/examples"
+[ -x "$work/examples/example_cudnn_backend" ] || fail "the installed cudnn_backend.cpp was not built"
 run ctest --test-dir "$work/examples" --output-on-failure
 grep '% tests passed' "$work/log"
