@@ -289,8 +289,9 @@ std::optional<std::string_view> precision_note(const ConvProblem& problem) {
 
 bool loses_special_values(const ConvProblem& problem) {
   const ActivationKind kind = problem.epilogue.activation.kind;
-  return problem.compute != DataType::s32 && (kind == ActivationKind::relu || kind == ActivationKind::clip ||
-                                              kind == ActivationKind::hard_sigmoid || kind == ActivationKind::gelu);
+  constexpr ActivationKind kLossy[] = {ActivationKind::relu, ActivationKind::clip, ActivationKind::sigmoid,
+                                       ActivationKind::hard_sigmoid, ActivationKind::gelu};
+  return problem.compute != DataType::s32 && std::ranges::find(kLossy, kind) != std::end(kLossy);
 }
 
 std::optional<Layout> common_layout(const ConvProblem& p) {
