@@ -40,6 +40,7 @@ from convoy._inference_session import (
 )
 from convoy._log import reset_log, set_log
 from convoy._network import ModelInfo, Network, Value
+from convoy._network_plan import NetworkPlan, PlannedStep
 from convoy._options import default_database
 from convoy._ort_values import IOBinding, OrtValue
 from convoy._plan import Measurement, Plan
@@ -65,11 +66,13 @@ __all__ = [
     "ModelInfo",
     "ModelMetadata",
     "Network",
+    "NetworkPlan",
     "NodeArg",
     "NotFound",
     "OrtValue",
     "OutOfMemory",
     "Plan",
+    "PlannedStep",
     "Problem",
     "RunOptions",
     "Session",

@@ -16,6 +16,7 @@ import numpy
 from convoy import _arrays, _c, _options
 from convoy._arrays import sizes
 from convoy._errors import InvalidArgument, WrongType
+from convoy._network_plan import NetworkPlan
 from convoy._options import Database, Engines, Rules
 from convoy._progress import Progress, Told
 from convoy._session import Session, Step, as_pointers, as_shapes
@@ -209,8 +210,8 @@ class Network:
         """Ready for sizes of the inputs, by name or in their order; None: what the model proposes."""
         return self._session(self._sizes(shapes))
 
-    def plan(self, shapes: Shapes = None) -> str:
-        """What preparing it for these sizes decides, as a plan file's text (docs/plans.md)."""
+    def plan(self, shapes: Shapes = None) -> NetworkPlan:
+        """What preparing it for these sizes decides, as a plan file's text (docs/plans.md), whose `steps` are its lines as values."""
         found: List[str] = []
 
         def keep(_user: Any, text: Any, size: int) -> None:
@@ -219,7 +220,7 @@ class Network:
         dims = self._sizes(shapes)
         given, count = as_shapes(None if dims is None else list(dims))
         _c.call(_c.library.convoy_network_plan, self._handle, given, count, byref(self._options), _c.TextCallback(keep), None)
-        return found[0]
+        return NetworkPlan(found[0])
 
     def tune(self, inputs: Mapping[str, Any], *, budget: float = 60.0, again: bool = False,
              progress: Progress = None) -> None:

@@ -3,7 +3,9 @@ from __future__ import annotations
 
 import dataclasses
 from ctypes import byref, c_void_p, sizeof
-from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence, Tuple, TypeVar, overload
+
+import numpy
 
 from convoy import _arrays, _c, _options
 from convoy._errors import InvalidArgument
@@ -12,6 +14,7 @@ from convoy._operands import Operands
 if TYPE_CHECKING:
     from convoy._problem import Problem
 
+_Out = TypeVar("_Out")
 _SIZE = sizeof(_c.Arguments)
 # Work that a plan enqueued on a GPU, or a captured graph, may run after nothing refers to the plan any more. So plans for a GPU
 # stay until the process ends, and one that is asked for again is the one there is.
@@ -74,6 +77,19 @@ class Plan:
             made = _on_gpus.setdefault(key, made)
         return made
 
+    @overload
+    def __call__(self, *operands: Any, out: _Out, x: Any = None, w: Any = None, y: Any = None, bias: Any = None, z: Any = None,
+                 slopes: Any = None, scales: Any = None, x_zero_point: Any = None, w_zero_points: Any = None,
+                 stream: Any = None) -> _Out: ...
+    @overload
+    def __call__(self, *operands: numpy.ndarray, out: None = None, x: Optional[numpy.ndarray] = None,
+                 w: Optional[numpy.ndarray] = None, y: Optional[numpy.ndarray] = None, bias: Any = None, z: Any = None,
+                 slopes: Any = None, scales: Any = None, x_zero_point: Any = None, w_zero_points: Any = None,
+                 stream: Any = None) -> numpy.ndarray: ...
+    @overload
+    def __call__(self, *operands: Any, out: Any = None, x: Any = None, w: Any = None, y: Any = None, bias: Any = None,
+                 z: Any = None, slopes: Any = None, scales: Any = None, x_zero_point: Any = None, w_zero_points: Any = None,
+                 stream: Any = None) -> Any: ...
     def __call__(self, *operands: Any, x: Any = None, w: Any = None, y: Any = None, out: Any = None, bias: Any = None,
                  z: Any = None, slopes: Any = None, scales: Any = None, x_zero_point: Any = None, w_zero_points: Any = None,
                  stream: Any = None) -> Any:

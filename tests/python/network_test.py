@@ -238,6 +238,26 @@ def test_a_plan_is_written_and_obeyed(rng):
     assert any("threads" in warning for warning in lenient.warnings)
 
 
+def test_a_plan_has_steps():
+    network = convoy.Network("zoo:resnet18", threads=2, database=False, how="uniform:nchw16c")
+    plan = network.plan({"input": (1, 3, 64, 64)})
+    steps = plan.steps
+    assert len(steps) == len(plan.partition("\n\n")[2].splitlines()) > 20
+    assert {step.nodes for step in steps if step.kind == "conv"} == {s.nodes for s in network.prepare(
+        {"input": (1, 3, 64, 64)}).steps() if s.kind == "conv"}
+    convert, first = steps[:2]
+    assert (convert.kind, convert.nodes, convert.runs_on, convert.reads) == ("convert", "input", "-", "f32,nchw")
+    assert first.nodes == "stem.conv+stem.bn+stem.act" and first.writes == "f32,nchw16c" and 0 < first.seconds < 1
+    assert first.known_by == "predicted" and {step.threads for step in steps} <= {None, 1}
+    odd, bare = convoy.NetworkPlan('convoy-plan 1\nthreads 2\n# conv\n\n'
+                                   'op  "a\\"b\\\\c\\x09 d"  Relu  f32,nhwc -> f32,nhwc  threads=1  12.5us measured  # mine\n'
+                                   'relabel "t" Transpose - -> f32,nchw - -\n').steps
+    assert odd == convoy.PlannedStep("op", 'a"b\\c\t d', "Relu", "f32,nhwc", "f32,nhwc", 1, 12.5e-6, "measured")
+    assert bare == convoy.PlannedStep("relabel", "t", "Transpose", "-", "f32,nchw", None, None, "-")
+    with pytest.raises(convoy.InvalidArgument, match="line 1: 'op x'"):
+        convoy.NetworkPlan("op x").steps
+
+
 def bytes_of(outputs):
     return {name: (value.shape, value.dtype, value.tobytes()) for name, value in outputs.items()}
 
