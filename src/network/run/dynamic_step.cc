@@ -9,6 +9,7 @@
 
 #include "network/graph/conv_node.h"
 #include "network/graph/infer.h"
+#include "ops/computed.h"
 
 namespace convoy::network {
 namespace {
@@ -76,6 +77,7 @@ class OperatorStep final : public DynamicStep {
   OperatorStep(const Node& node, std::vector<const HostTensor*> constants, const PrepareSettings& settings)
       : node_(node),
         op_(*ops::find_operator(node.desc.domain, node.desc.op)),
+        computed_(dynamic_cast<const ops::ComputedOperator*>(&op_)),
         constants_(std::move(constants)),
         decides_(node.inputs.size(), false) {
     request_.threads = settings.options.threads;
@@ -85,7 +87,7 @@ class OperatorStep final : public DynamicStep {
 
   Result<std::vector<HostTensor>> run(std::span<const HostTensor* const> inputs,
                                       const DynamicContext& context) override {
-    auto done = run_planned(inputs, context);
+    auto done = computed_ != nullptr ? compute(inputs, context) : run_planned(inputs, context);
     return done.ok() ? std::move(done) : done.error().within(describe(node_));
   }
 
@@ -100,6 +102,15 @@ class OperatorStep final : public DynamicStep {
   static constexpr std::size_t kMostPlans = 4;
   // Values that are more than sizes and the like are others each time.
   static constexpr std::int64_t kMostDecidingBytes = 1024;
+
+  Result<std::vector<HostTensor>> compute(std::span<const HostTensor* const> inputs, const DynamicContext& context) {
+    const auto allocate = [&](TensorDesc desc) { return context.buffers.allocate(std::move(desc)); };
+    CONVOY_TRY(std::vector<HostTensor> outputs, computed_->compute(node_.desc, known(inputs), allocate));
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (node_.outputs[i] == kAbsent) outputs[i] = {};
+    }
+    return outputs;
+  }
 
   Result<std::vector<HostTensor>> run_planned(std::span<const HostTensor* const> inputs,
                                               const DynamicContext& context) {
@@ -136,24 +147,30 @@ class OperatorStep final : public DynamicStep {
     if (keeps) {
       CONVOY_TRY(planned->occasion, Occasion::of(inputs, decides_));
     }
-    std::vector<ops::Input> known(inputs.size());
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i] == nullptr) continue;
-      known[i] = {.present = true, .desc = inputs[i]->desc};
-      if (constants_[i] != nullptr) {
-        known[i].constant = constants_[i]->data.get();
-      } else if (decides_[i]) {
-        known[i].constant = (keeps ? planned->occasion.input(i) : *inputs[i]).data.get();
-      }
+    std::vector<ops::Input> given = known(inputs);
+    for (std::size_t i = 0; keeps && i < inputs.size(); ++i) {  // as long as the plan
+      if (inputs[i] != nullptr && decides_[i]) given[i].constant = planned->occasion.input(i).data.get();
     }
-    CONVOY_TRY(planned->outputs, inferred_outputs(node_, known));
-    CONVOY_TRY(planned->plan, op_.plan(node_.desc, known, planned->outputs, request_));
+    CONVOY_TRY(planned->outputs, inferred_outputs(node_, given));
+    CONVOY_TRY(planned->plan, op_.plan(node_.desc, given, planned->outputs, request_));
     if (keeps) kept_.keep(planned, [](const auto& list) { return list.size() > kMostPlans; });
     return planned;
   }
 
+  std::vector<ops::Input> known(std::span<const HostTensor* const> inputs) const {
+    std::vector<ops::Input> known(inputs.size());
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i] == nullptr) continue;
+      known[i] = {.present = true, .desc = inputs[i]->desc};
+      const HostTensor* value = constants_[i] != nullptr ? constants_[i] : decides_[i] ? inputs[i] : nullptr;
+      if (value != nullptr) known[i].constant = value->data.get();
+    }
+    return known;
+  }
+
   const Node node_;
   const ops::Operator& op_;
+  const ops::ComputedOperator* computed_;  // null: of another kind
   const std::vector<const HostTensor*> constants_;
   std::vector<bool> decides_;
   PlanRequest request_;

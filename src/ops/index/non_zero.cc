@@ -1,6 +1,7 @@
 // NonZero: the coordinates of the elements that are not 0, in row-major order, one column each.
 #include <fmt/format.h>
 
+#include "ops/computed.h"
 #include "ops/families.h"
 
 namespace convoy::ops {
@@ -13,50 +14,38 @@ std::int64_t count_nonzero(const T* x, std::int64_t elements) {
   return count;
 }
 
-class NonZero final : public Operator {
+// `y` has a row of `columns` for each dim, one for a scalar.
+template <class T>
+void write_coordinates(const TensorDesc& x, const T* values, std::int64_t columns, std::int64_t* y) {
+  std::int64_t column = 0;
+  for (std::int64_t i = 0; i < x.elements(); ++i) {
+    if (static_cast<Compute<T>>(values[i]) == Compute<T>(0)) continue;
+    std::int64_t rest = i;
+    for (int d = x.rank() - 1; d >= 0; --d) {
+      y[d * columns + column] = rest % x.dims[d];
+      rest /= x.dims[d];
+    }
+    if (x.rank() == 0) y[column] = 0;
+    ++column;
+  }
+}
+
+class NonZero final : public ComputedOperator {
  public:
   std::vector<int> shape_inputs(const NodeDesc&) const override { return {0}; }
 
-  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+  Result<std::vector<HostTensor>> compute(const NodeDesc& node, std::span<const Input> inputs,
+                                          const Allocate& allocate) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, 1));
     CONVOY_CHECK(check_type(node, inputs, 0, kAnyType));
     const TensorDesc& x = inputs[0].desc;
-    if (inputs[0].constant == nullptr && x.elements() != 0) {
-      return Error{ErrorCode::unsupported, "NonZero: input 0 must be known before the node is planned"};
-    }
-    const std::int64_t count = dispatch<kAnyType>(x.type, [&]<class T>(Tag<T>) {
-      return count_nonzero(static_cast<const T*>(inputs[0].constant), x.elements());
-    });
-    return one_output(node, DataType::s64, {std::max(x.rank(), 1), count});
-  }
-
-  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
-    const TensorDesc x = inputs[0].desc;
-    return dispatch<kAnyType>(x.type, [&]<class T>(Tag<T>) {
-      return make_plan(node,
-                       [x, columns = outputs[0].dims[1]](std::span<const void* const> in, std::span<void* const> out,
-                                                         const ExecContext&) -> Result<void> {
-                         const T* values = static_cast<const T*>(in[0]);
-                         auto* y = static_cast<std::int64_t*>(out[0]);
-                         if (count_nonzero(values, x.elements()) != columns) {
-                           return Error{
-                               ErrorCode::internal,
-                               fmt::format("NonZero: planned for {} elements, the values have others", columns)};
-                         }
-                         std::int64_t column = 0;
-                         for (std::int64_t i = 0; i < x.elements(); ++i) {
-                           if (static_cast<Compute<T>>(values[i]) == Compute<T>(0)) continue;
-                           std::int64_t rest = i;
-                           for (int d = x.rank() - 1; d >= 0; --d) {
-                             y[d * columns + column] = rest % x.dims[d];
-                             rest /= x.dims[d];
-                           }
-                           if (x.rank() == 0) y[column] = 0;
-                           ++column;
-                         }
-                         return {};
-                       });
+    return dispatch<kAnyType>(x.type, [&]<class T>(Tag<T>) -> Result<std::vector<HostTensor>> {
+      const T* values = static_cast<const T*>(inputs[0].constant);
+      const std::int64_t count = count_nonzero(values, x.elements());
+      CONVOY_TRY(TensorDesc desc, make_output(node, DataType::s64, {std::max(x.rank(), 1), count}));
+      CONVOY_TRY(HostTensor found, allocate(std::move(desc)));
+      write_coordinates(x, values, count, found.as<std::int64_t>());
+      return std::vector{std::move(found)};
     });
   }
 };

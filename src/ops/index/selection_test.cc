@@ -1,8 +1,10 @@
 // Operators whose results are chosen by value: TopK, OneHot, Range, NonMaxSuppression, NonZero, Unique.
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <numeric>
 
+#include "ops/computed.h"
 #include "ops/testing/operators.h"
 
 namespace convoy::ops {
@@ -107,6 +109,56 @@ TEST(Unique, ElementsAndSlices) {
             {longs({2, 2}, {0, 5, 1, 0})});
   expect_op(node_of("Unique", {{"axis", std::int64_t{1}}}, 11, 1), {longs({2, 3}, {2, 1, 2, 0, 5, 0})},
             {longs({2, 2}, {1, 2, 5, 0})});
+}
+
+// What is computed to say the dims is not computed again: a plan has it, and a run takes it as it comes.
+TEST(Computed, OutputsAreThoseOfTheirInference) {
+  const HostTensor boxes = floats({1, 2, 4}, {0, 0, 1, 1, 0, 0, 3, 3}), scores = floats({1, 1, 2}, {0.5, 0.9});
+  const std::pair<NodeDesc, std::vector<HostTensor>> cases[] = {
+      {node_of("NonMaxSuppression"), {boxes, scores, longs({1}, {2}), floats({1}, {0.5})}},
+      {node_of("NonZero"), {floats({2, 2}, {1, 0, 2, -3})}},
+      {node_of("Unique", {}, 11, 4), {floats({4}, {2, 1, 1, 3})}},
+      {node_of("Unique", {}, 11, 2), {longs({0}, {})}},
+  };
+  for (const auto& [node, tensors] : cases) {
+    const Operator& op = *find_operator("", node.op);
+    const auto* computed = dynamic_cast<const ComputedOperator*>(&op);
+    ASSERT_NE(computed, nullptr) << node.op;
+    std::vector<Input> inputs;
+    for (const HostTensor& tensor : tensors) inputs.push_back({true, tensor.desc, tensor.data.get()});
+    int allocated = 0;
+    const auto allocate = [&](TensorDesc desc) {
+      ++allocated;
+      return HostTensor::allocate(std::move(desc));
+    };
+    const auto made = computed->compute(node, inputs, allocate);
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    ASSERT_EQ(std::ssize(*made), node.output_count) << node.op;
+    EXPECT_EQ(allocated, node.output_count) << node.op;
+    const auto descs = op.infer(node, inputs);
+    ASSERT_TRUE(descs.ok()) << descs.error().message;
+    const auto plan = op.plan(node, inputs, *descs, {});
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    std::vector<HostTensor> outputs;
+    std::vector<void*> out;
+    for (const TensorDesc& desc : *descs) outputs.push_back(*HostTensor::zeros(desc));
+    for (const HostTensor& output : outputs) out.push_back(output.data.get());
+    const std::vector<const void*> unread(inputs.size(), nullptr);
+    const auto team = make_cpu_team(1);
+    ASSERT_TRUE((*plan)->execute(unread, out, {*team}).ok());
+    for (std::size_t k = 0; k < outputs.size(); ++k) {
+      const HostTensor& expected = (*made)[k];
+      ASSERT_EQ(outputs[k].desc, expected.desc) << node.op << " " << k;
+      EXPECT_EQ(
+          std::memcmp(outputs[k].data.get(), expected.data.get(), static_cast<std::size_t>(expected.desc.bytes())), 0);
+    }
+    for (Input& input : inputs) input.constant = nullptr;
+    const auto unknown = op.infer(node, inputs);
+    EXPECT_EQ(unknown.ok(), tensors[0].desc.elements() == 0);
+    if (!unknown.ok()) {
+      EXPECT_EQ(unknown.error().message, node.op + ": input 0 must be known before the node is planned");
+    }
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ops/computed.h"
 #include "ops/families.h"
 #include "ops/unary.h"
 
@@ -88,58 +89,39 @@ Result<Slices> slices_of(const NodeDesc& node, const TensorDesc& x) {
   return s;
 }
 
-class Unique final : public Operator {
+class Unique final : public ComputedOperator {
  public:
   std::vector<int> shape_inputs(const NodeDesc&) const override { return {0}; }
 
-  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+  Result<std::vector<HostTensor>> compute(const NodeDesc& node, std::span<const Input> inputs,
+                                          const Allocate& allocate) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, 1, 4));
     CONVOY_CHECK(check_type(node, inputs, 0, kAnyType));
     const TensorDesc& x = inputs[0].desc;
     CONVOY_TRY(const Slices s, slices_of(node, x));
-    if (inputs[0].constant == nullptr && x.elements() != 0) {
-      return Error{ErrorCode::unsupported, "Unique: input 0 must be known before the node is planned"};
-    }
-    const auto count = static_cast<std::int64_t>(dispatch<kAnyType>(x.type, [&]<class T>(Tag<T>) {
-      return find_distinct(s, static_cast<const T*>(inputs[0].constant)).first.size();
-    }));
-    Dims dims = s.flat ? Dims{count} : x.dims;
-    if (!s.flat) dims[s.axis] = count;
-    CONVOY_TRY(TensorDesc y, make_output(node, x.type, dims));
-    std::vector<TensorDesc> outputs = {y, TensorDesc::packed(DataType::s64, {count}),
-                                       TensorDesc::packed(DataType::s64, {s.count}),
-                                       TensorDesc::packed(DataType::s64, {count})};
-    outputs.resize(std::clamp(node.output_count, 1, 4));
-    return outputs;
-  }
-
-  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
-    CONVOY_TRY(const Slices s, slices_of(node, inputs[0].desc));
-    const std::int64_t count = s.flat ? outputs[0].elements() : outputs[0].dims[s.axis];
-    return dispatch<kAnyType>(inputs[0].desc.type, [&]<class T>(Tag<T>) {
-      return make_plan(
-          node,
-          [s, count](std::span<const void* const> in, std::span<void* const> out, const ExecContext&) -> Result<void> {
-            const T* x = static_cast<const T*>(in[0]);
-            const Distinct distinct = find_distinct(s, x);
-            if (static_cast<std::int64_t>(distinct.first.size()) != count) {
-              return Error{ErrorCode::internal, fmt::format("Unique: planned for {} values, there are others", count)};
-            }
-            if (T* y = static_cast<T*>(out[0]); y != nullptr) {
-              for (std::int64_t o = 0; o < s.outer; ++o) {
-                for (const std::int64_t slice : distinct.first)
-                  y = std::copy_n(x + (o * s.count + slice) * s.inner, s.inner, y);
-              }
-            }
-            const std::vector<std::int64_t>* others[] = {&distinct.first, &distinct.inverse, &distinct.counts};
-            for (std::size_t k = 1; k < out.size(); ++k) {
-              if (out[k] != nullptr) {
-                std::copy(others[k - 1]->begin(), others[k - 1]->end(), static_cast<std::int64_t*>(out[k]));
-              }
-            }
-            return {};
-          });
+    return dispatch<kAnyType>(x.type, [&]<class T>(Tag<T>) -> Result<std::vector<HostTensor>> {
+      const T* values = static_cast<const T*>(inputs[0].constant);
+      const Distinct distinct = find_distinct(s, values);
+      const auto count = static_cast<std::int64_t>(distinct.first.size());
+      Dims dims = s.flat ? Dims{count} : x.dims;
+      if (!s.flat) dims[s.axis] = count;
+      CONVOY_TRY(TensorDesc desc, make_output(node, x.type, std::move(dims)));
+      std::vector<HostTensor> outputs(1);
+      CONVOY_TRY(outputs[0], allocate(std::move(desc)));
+      T* y = outputs[0].as<T>();
+      for (std::int64_t o = 0; o < s.outer; ++o) {
+        for (const std::int64_t slice : distinct.first) {
+          y = std::copy_n(values + (o * s.count + slice) * s.inner, s.inner, y);
+        }
+      }
+      for (const auto* each : {&distinct.first, &distinct.inverse, &distinct.counts}) {
+        if (static_cast<int>(outputs.size()) >= node.output_count) break;
+        const auto size = static_cast<std::int64_t>(each->size());
+        CONVOY_TRY(HostTensor output, allocate(TensorDesc::packed(DataType::s64, {size})));
+        std::ranges::copy(*each, output.as<std::int64_t>());
+        outputs.push_back(std::move(output));
+      }
+      return outputs;
     });
   }
 };

@@ -7,6 +7,7 @@
 #include <array>
 #include <numeric>
 
+#include "ops/computed.h"
 #include "ops/families.h"
 
 namespace convoy::ops {
@@ -115,42 +116,24 @@ Result<Problem> problem_of(const NodeDesc& node, std::span<const Input> inputs) 
       boxes[0], scores[1], boxes[1], center == 1, is_present(inputs, 2), is_present(inputs, 3), is_present(inputs, 4)};
 }
 
-class NonMaxSuppression final : public Operator {
+class NonMaxSuppression final : public ComputedOperator {
  public:
   std::vector<int> shape_inputs(const NodeDesc&) const override { return {0, 1, 2, 3, 4}; }
 
-  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+  Result<std::vector<HostTensor>> compute(const NodeDesc& node, std::span<const Input> inputs,
+                                          const Allocate& allocate) const override {
     CONVOY_CHECK(check_counts(node, inputs, 2, 5));
     for (const int i : {0, 1, 3, 4}) CONVOY_CHECK(check_type(node, inputs, i, only(DataType::f32)));
     CONVOY_CHECK(check_type(node, inputs, 2, only(DataType::s64)));
     CONVOY_TRY(const Problem p, problem_of(node, inputs));
     std::vector<const void*> values(5, nullptr);
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      values[i] = inputs[i].constant;
-      if (inputs[i].present && inputs[i].constant == nullptr && inputs[i].desc.elements() != 0) {
-        return Error{ErrorCode::unsupported,
-                     fmt::format("NonMaxSuppression: input {} must be known before the node is planned", i)};
-      }
-    }
-    return one_output(node, DataType::s64, {static_cast<std::int64_t>(choose(p, values).size()), 3});
-  }
-
-  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
-    CONVOY_TRY(const Problem p, problem_of(node, inputs));
-    return make_plan(
-        node,
-        [p, count = outputs[0].dims[0]](std::span<const void* const> in, std::span<void* const> out,
-                                        const ExecContext&) -> Result<void> {
-          const std::vector<Row> rows = choose(p, in);
-          if (static_cast<std::int64_t>(rows.size()) != count) {
-            return Error{ErrorCode::internal,
-                         fmt::format("NonMaxSuppression: planned for {} rows, the values give {}", count, rows.size())};
-          }
-          auto* y = static_cast<std::int64_t*>(out[0]);
-          for (const Row& row : rows) y = std::copy(row.begin(), row.end(), y);
-          return {};
-        });
+    for (std::size_t i = 0; i < inputs.size(); ++i) values[i] = inputs[i].constant;
+    const std::vector<Row> rows = choose(p, values);
+    CONVOY_TRY(TensorDesc desc, make_output(node, DataType::s64, {static_cast<std::int64_t>(rows.size()), 3}));
+    CONVOY_TRY(HostTensor chosen, allocate(std::move(desc)));
+    auto* y = chosen.as<std::int64_t>();
+    for (const Row& row : rows) y = std::copy(row.begin(), row.end(), y);
+    return std::vector{std::move(chosen)};
   }
 };
 
