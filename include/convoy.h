@@ -258,7 +258,14 @@ convoy_status convoy_plan_create(const convoy_problem* problem, const char* cand
 void convoy_plan_destroy(convoy_plan* plan);
 size_t convoy_plan_workspace_bytes(const convoy_plan* plan);
 
-/* With a plan for a GPU every pointer is to its memory (or managed memory). */
+/* With a plan for a GPU every pointer is to its memory (or managed memory).
+ *
+ * Alignment: x, w, y, out and z are multiples of what the problem says of their tensors,
+ * "x=f32,1x64x28x28,nhwc,align=4", which is 64 bytes where it says nothing; bias, slopes, scales and zero points of
+ * their elements' size. On a GPU it is an error where they are not. On the processor a multiple of the element's size
+ * does, whatever the problem says (constant_weights, too), but for `out` with beta: that is a multiple of 16, as malloc
+ * gives, where the problem says so much or nothing. Nothing is copied for it; rows that begin at a multiple of 64 are
+ * faster. */
 typedef struct convoy_arguments {
   size_t size;
   const void* x; /* the operand that the pass computes is ignored: give it as `out` */
@@ -374,6 +381,23 @@ typedef struct convoy_results convoy_results;
 convoy_status convoy_session_execute(const convoy_session* session, const void* const* inputs, size_t input_count,
                                      convoy_results** results);
 void convoy_results_destroy(convoy_results* results);
+
+/* Memory of the caller's for an output. */
+typedef struct convoy_buffer {
+  void* data; /* null: the output gets memory of Convoy's */
+  int64_t bytes;
+} convoy_buffer;
+
+/* The same run, its outputs in the caller's memory: `buffers` has one for each, of as many bytes as it takes or more.
+ * Steps write there in place where `data` is aligned to 64 bytes, else it is filled by one copy, as it is with an
+ * output whose sizes are known only when it has run (convoy_session_output_value). It overlaps with no other buffer and
+ * no input. The results say what each output is; they have pointers to the caller's memory, which they do not own.
+ * `results` may be null where every output has a buffer. */
+convoy_status convoy_session_execute_into(const convoy_session* session, const void* const* inputs, size_t input_count,
+                                          const convoy_buffer* buffers, size_t buffer_count, convoy_results** results);
+/* An output as the session makes it, packed: its sizes, or, where they are known only when it has run, what the model
+ * declares. */
+convoy_status convoy_session_output_value(const convoy_session* session, size_t index, convoy_value* value);
 
 /* The same for who runs it on one thread at a time: the results stay in the session until its next run. */
 convoy_status convoy_session_run(convoy_session* session, const void* const* inputs, size_t input_count);

@@ -160,6 +160,14 @@ class Session {
   // Inputs by position, packed nchw, of the shapes and types prepared for. Outputs by position, packed nchw.
   virtual Result<std::vector<HostTensor>> run(std::span<const HostTensor> inputs,
                                               RunStatistics* statistics = nullptr) = 0;
+  // The same run, its outputs in the caller's memory where `outputs` (one each) has some; the others get theirs. Steps
+  // write there in place where it is aligned to 64 bytes, else it is filled by one copy; it overlaps with no other
+  // tensor of the run. Its desc is as outputs() has it; of an output that has none there it says how many bytes there
+  // are at most, is afterwards what the output is, and the output is copied. Errors: invalid_argument names the output.
+  virtual Result<void> run_into(std::span<const HostTensor> inputs, std::span<HostTensor> outputs,
+                                RunStatistics* statistics = nullptr) = 0;
+  // What the outputs are, packed nchw; nothing for those whose sizes are known when it has run only.
+  virtual const std::vector<std::optional<TensorDesc>>& outputs() const = 0;
   // The same run, timed in full. It takes a little longer.
   virtual Result<RunTrace> trace(std::span<const HostTensor> inputs) = 0;
   virtual const std::vector<NetworkStep>& steps() const = 0;  // of a part of the batch, if it runs in parts

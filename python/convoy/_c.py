@@ -75,6 +75,12 @@ class Shape(ctypes.Structure):
     _fields_ = [("rank", c_int32), ("dims", POINTER(c_int64))]
 
 
+class Buffer(ctypes.Structure):
+    """convoy_buffer"""
+
+    _fields_ = [("data", c_void_p), ("bytes", c_int64)]
+
+
 class Output(ctypes.Structure):
     """convoy_output"""
 
@@ -145,6 +151,9 @@ _CHECKED = {
                             ProgressCallback, c_void_p],
     "convoy_session_execute": [c_void_p, POINTER(c_void_p), c_size_t, _HANDLE],
     "convoy_results_output": [c_void_p, c_size_t, POINTER(Output)],
+    "convoy_session_execute_into": [c_void_p, POINTER(c_void_p), c_size_t, POINTER(Buffer), c_size_t,
+                                    POINTER(c_void_p)],
+    "convoy_session_output_value": [c_void_p, c_size_t, POINTER(Value)],
     "convoy_session_run": [c_void_p, POINTER(c_void_p), c_size_t],
     "convoy_session_output": [c_void_p, c_size_t, POINTER(Output)],
     "convoy_session_describe": [c_void_p, POINTER(SessionInfo)],

@@ -267,6 +267,90 @@ TEST_F(CInterface, APlanRunsOnTheCallersThreads) {
   convoy_problem_destroy(larger);
 }
 
+// Numbers in memory that begins `offset` bytes behind a multiple of 64.
+struct Placed {
+  Placed(std::int64_t bytes, std::size_t offset) : all(static_cast<std::size_t>(bytes) / sizeof(float) + 32) {
+    data = all.data();
+    while (reinterpret_cast<std::uintptr_t>(data) % 64 != offset) ++data;
+    for (float* at = all.data(); at < all.data() + all.size(); ++at) *at = static_cast<float>((at - data) % 7 - 3);
+  }
+  std::vector<float> all;
+  float* data;
+};
+
+// Every engine of the processor, its operands aligned to their elements only though the problem says nothing of it.
+TEST_F(CInterface, PointersNeedTheAlignmentOfTheirElements) {
+  int plans = 0, refused = 0;
+  for (const std::string text :
+       {"fprop:x=f32,1x24x9x11,nchw:w=f32,20x24x3x3:pad=1x1:bias=1:act=relu",
+        "fprop:x=f32,1x24x9x11,nhwc:w=f32,20x24x3x3:pad=1x1:bias=1:act=relu:gamma=1",
+        "fprop:x=f32,1x24x9x11,nhwc:w=f32,24x1x3x3:pad=1x1:groups=24:beta=1",
+        "fprop:x=f32,1x24x9x11,nhwc:w=f32,24x1x3x3:pad=1x1:groups=24:gamma=1",
+        "fprop:x=f32,2x16x9x7,nchw8c:w=f32,40x16x1x1:gamma=1", "fprop:x=f32,2x16x9x7,nchw8c:w=f32,40x16x1x1:beta=1",
+        "fprop:x=f32,2x17x9x7,nhwc:w=f32,40x17x1x1:bias=1", "dgrad:y=f32,1x20x9x11,nhwc:w=f32,20x24x3x3:pad=1x1",
+        "wgrad:x=f32,1x24x9x11:y=f32,1x20x9x11:w=f32,20x24x3x3:pad=1x1",
+        "wgrad:x=f32,1x24x9x11,nhwc:y=f32,1x24x9x11,nhwc:w=f32,24x1x3x3:pad=1x1:groups=24"}) {
+    convoy_problem* made = nullptr;
+    ASSERT_EQ(convoy_problem_create(text.c_str(), &made), CONVOY_OK) << convoy_error();
+    convoy_tensor tensors[3] = {CONVOY_TENSOR_INIT, CONVOY_TENSOR_INIT, CONVOY_TENSOR_INIT};
+    for (const convoy_operand operand : {CONVOY_X, CONVOY_W, CONVOY_Y}) {
+      ASSERT_EQ(convoy_problem_tensor(made, operand, &tensors[operand]), CONVOY_OK);
+    }
+    const convoy_tensor& result = tensors[text[0] == 'f' ? CONVOY_Y : text[0] == 'd' ? CONVOY_X : CONVOY_W];
+    std::vector<std::string> candidates;
+    const auto answer = [](void* user, const char*, const char* reason, const char* candidate, double) {
+      if (reason == nullptr) static_cast<std::vector<std::string>*>(user)->emplace_back(candidate);
+    };
+    ASSERT_EQ(convoy_query(made, nullptr, answer, &candidates), CONVOY_OK) << convoy_error();
+    for (const std::string& candidate : candidates) {
+      std::vector<float> outs[2];
+      for (const std::size_t offset : {0, 4}) {
+        const Placed x(tensors[0].bytes, offset), w(tensors[1].bytes, offset), y(tensors[2].bytes, offset);
+        const Placed bias(1024, offset), z(result.bytes, offset);
+        Placed out(result.bytes, offset);
+        const bool constant = text[0] != 'w';
+        convoy_plan* plan = nullptr;
+        ASSERT_EQ(convoy_plan_create(made, candidate.c_str(), nullptr, constant ? w.data : nullptr, &plan), CONVOY_OK)
+            << candidate << ": " << convoy_error();
+        convoy_arguments arguments = CONVOY_ARGUMENTS_INIT;
+        arguments.x = x.data, arguments.w = w.data, arguments.y = y.data, arguments.out = out.data;
+        arguments.bias = bias.data, arguments.z = z.data;
+        const bool accumulates = text.find("beta") != std::string::npos;
+        const convoy_status status = convoy_plan_execute(plan, &arguments);
+        if (accumulates && offset != 0) {
+          EXPECT_EQ(status, CONVOY_INVALID_ARGUMENT);
+          EXPECT_TRUE(says("is no multiple of 16 bytes: with beta")) << convoy_error();
+          ++refused;
+        } else {
+          ASSERT_EQ(status, CONVOY_OK) << candidate << ": " << convoy_error();
+          outs[offset / 4].assign(out.data, out.data + result.bytes / sizeof(float));
+          ++plans;
+        }
+        convoy_plan_destroy(plan);
+      }
+      for (std::size_t i = 0; i < outs[1].size(); ++i) {
+        ASSERT_NEAR(outs[0][i], outs[1][i], 0.01) << candidate << " of " << text << ", element " << i;
+      }
+    }
+    convoy_problem_destroy(made);
+  }
+  EXPECT_GT(plans, 100);
+  EXPECT_GT(refused, 10);
+}
+
+TEST_F(CInterface, AWorkspaceIsAligned) {
+  convoy_plan* plan = nullptr;
+  ASSERT_EQ(convoy_plan_create(problem, "cpu.direct", nullptr, nullptr, &plan), CONVOY_OK) << convoy_error();
+  const Placed x(4096, 0), w(4096, 0);
+  Placed out(4096, 0), workspace(static_cast<std::int64_t>(convoy_plan_workspace_bytes(plan)) + 64, 16);
+  convoy_arguments arguments = CONVOY_ARGUMENTS_INIT;
+  arguments.x = x.data, arguments.w = w.data, arguments.out = out.data;
+  arguments.workspace = workspace.data, arguments.workspace_bytes = convoy_plan_workspace_bytes(plan);
+  EXPECT_EQ(convoy_plan_execute(plan, &arguments), CONVOY_INVALID_ARGUMENT);
+  EXPECT_TRUE(says("is no multiple of 64 bytes")) << convoy_error();
+  convoy_plan_destroy(plan);
+}
+
 TEST_F(CInterface, TuningMeasuresAndVerifies) {
   convoy_options options = CONVOY_OPTIONS_INIT;
   options.threads = 1;

@@ -36,6 +36,8 @@ struct convoy_session {
   std::unique_ptr<TuningDatabase> database;  // which a session may ask again, where sizes depend on values
   std::unique_ptr<Session> session;
   std::vector<TensorDesc> inputs;
+  std::vector<NetworkValue> outputs;
+  std::vector<std::vector<const char*>> output_dim_names;
   std::vector<std::string> problems, reasons, warnings;  // of each step
   std::string rule_warnings;                             // lines
   std::string parts;                                     // of the batch
@@ -214,6 +216,8 @@ Result<NetworkOptions> read_network_options(const convoy_options* options, Use u
   return made;
 }
 
+std::shared_ptr<std::byte> not_owned(void* data) { return {std::shared_ptr<void>(), static_cast<std::byte*>(data)}; }
+
 Result<std::vector<HostTensor>> read_inputs(std::span<const TensorDesc> descs, const void* const* inputs,
                                             std::size_t count) {
   if (count != descs.size()) {
@@ -223,10 +227,10 @@ Result<std::vector<HostTensor>> read_inputs(std::span<const TensorDesc> descs, c
   for (std::size_t i = 0; i < count; ++i) {
     CONVOY_CHECK(present(inputs, "inputs"));
     if (descs[i].elements() > 0) CONVOY_CHECK(present(inputs[i], fmt::format("inputs[{}]", i).c_str()));
-    // Not owned, and only read; of an empty one not even that.
+    // Only read; of an empty one not even that.
     alignas(64) static std::byte nothing[64];
-    auto* data = inputs[i] != nullptr ? static_cast<std::byte*>(const_cast<void*>(inputs[i])) : nothing;
-    tensors.push_back({descs[i], std::shared_ptr<std::byte>(std::shared_ptr<void>(), data)});
+    void* data = inputs[i] != nullptr ? const_cast<void*>(inputs[i]) : nothing;
+    tensors.push_back({descs[i], not_owned(data)});
   }
   return tensors;
 }
@@ -248,12 +252,49 @@ Result<std::vector<std::string>> idle_rules(const std::vector<SelectionRule>& ru
   return idle;
 }
 
-Result<std::unique_ptr<convoy_results>> run(const convoy_session& session, const void* const* inputs,
-                                            std::size_t count) {
+// The network's outputs with the sizes that a session gives them.
+std::vector<NetworkValue> prepared_outputs(const Network& network, const Session& session) {
+  std::vector<NetworkValue> values = network.outputs();
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    const std::optional<TensorDesc>& known = session.outputs()[k];
+    if (known) values[k] = {.name = values[k].name, .type = known->type, .dims = known->dims};
+  }
+  return values;
+}
+
+// Outputs that get memory.
+std::vector<HostTensor> nowhere(const convoy_session& session) {
+  return std::vector<HostTensor>(session.outputs.size());
+}
+
+Result<std::vector<HostTensor>> read_buffers(const convoy_session& session, const convoy_buffer* buffers,
+                                             std::size_t count) {
+  const std::vector<std::optional<TensorDesc>>& outputs = session.session->outputs();
+  if (count != outputs.size()) {
+    return argument_error(fmt::format("buffer_count={}, the network has {} outputs", count, outputs.size()));
+  }
+  CONVOY_CHECK(present(buffers, "buffers"));
+  std::vector<HostTensor> tensors(count);
+  for (std::size_t k = 0; k < count; ++k) {
+    const auto& [data, bytes] = buffers[k];
+    if (data == nullptr) continue;
+    const std::int64_t least = outputs[k] ? outputs[k]->bytes() : 0;
+    if (bytes < least) {
+      return argument_error(
+          fmt::format("buffers[{}].bytes={}: output '{}' takes {}", k, bytes, session.outputs[k].name, least));
+    }
+    tensors[k].desc = outputs[k] ? *outputs[k] : TensorDesc::packed(DataType::u8, {bytes});
+    tensors[k].data = not_owned(data);
+  }
+  return tensors;
+}
+
+Result<std::unique_ptr<convoy_results>> run(const convoy_session& session, const void* const* inputs, std::size_t count,
+                                            std::vector<HostTensor> outputs) {
   CONVOY_TRY(const std::vector<HostTensor> tensors, read_inputs(session.inputs, inputs, count));
-  auto results = std::make_unique<convoy_results>();
+  auto results = std::make_unique<convoy_results>(std::move(outputs));
   RunStatistics statistics;
-  CONVOY_TRY(results->outputs, session.session->run(tensors, &statistics));
+  CONVOY_CHECK(session.session->run_into(tensors, results->outputs, &statistics));
   const std::lock_guard lock(session.mutex);
   session.statistics = std::move(statistics);
   return results;
@@ -344,6 +385,8 @@ convoy_status convoy_session_create(const convoy_network* network, const convoy_
     CONVOY_TRY(made->inputs, read_shapes(*network->network, shapes, shape_count));
     CONVOY_TRY(const NetworkOptions given, read_network_options(options, Use::prepare, made->database));
     CONVOY_TRY(made->session, network->network->prepare(made->inputs, given));
+    made->outputs = prepared_outputs(*network->network, *made->session);
+    made->output_dim_names = dim_names(made->outputs);
     made->parts = print(made->session->parts());
     for (const NetworkStep& step : made->session->steps()) {
       made->problems.push_back(step.kind == "conv" ? print(step.problem) : "");
@@ -406,9 +449,31 @@ convoy_status convoy_session_execute(const convoy_session* session, const void* 
     CONVOY_CHECK(present(results, "results"));
     *results = nullptr;
     CONVOY_CHECK(present(session, "session"));
-    CONVOY_TRY(std::unique_ptr<convoy_results> made, run(*session, inputs, input_count));
+    CONVOY_TRY(std::unique_ptr<convoy_results> made, run(*session, inputs, input_count, nowhere(*session)));
     *results = made.release();
     return {};
+  });
+}
+
+convoy_status convoy_session_execute_into(const convoy_session* session, const void* const* inputs, size_t input_count,
+                                          const convoy_buffer* buffers, size_t buffer_count, convoy_results** results) {
+  return guarded([&]() -> Result<void> {
+    if (results != nullptr) *results = nullptr;
+    CONVOY_CHECK(present(session, "session"));
+    CONVOY_TRY(std::vector<HostTensor> into, read_buffers(*session, buffers, buffer_count));
+    for (std::size_t k = 0; k < into.size() && results == nullptr; ++k) {
+      if (!into[k].data) return argument_error(fmt::format("results is null, and so is buffers[{}].data", k));
+    }
+    CONVOY_TRY(std::unique_ptr<convoy_results> made, run(*session, inputs, input_count, std::move(into)));
+    if (results != nullptr) *results = made.release();
+    return {};
+  });
+}
+
+convoy_status convoy_session_output_value(const convoy_session* session, size_t index, convoy_value* value) {
+  return guarded([&]() -> Result<void> {
+    CONVOY_CHECK(present(session, "session"));
+    return describe(session->outputs, session->output_dim_names, index, "outputs", value);
   });
 }
 
@@ -418,7 +483,7 @@ convoy_status convoy_session_run(convoy_session* session, const void* const* inp
   return guarded([&]() -> Result<void> {
     CONVOY_CHECK(present(session, "session"));
     session->results.reset();
-    CONVOY_TRY(session->results, run(*session, inputs, input_count));
+    CONVOY_TRY(session->results, run(*session, inputs, input_count, nowhere(*session)));
     return {};
   });
 }

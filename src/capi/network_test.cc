@@ -545,6 +545,58 @@ TEST_F(CNetwork, WithoutShapesTheModelsOwnAreTaken) {
   }
 }
 
+TEST_F(CNetwork, WritesIntoTheCallersMemory) {
+  ASSERT_EQ(prepare(), CONVOY_OK) << convoy_error();
+  convoy_value value = CONVOY_VALUE_INIT;
+  ASSERT_EQ(convoy_session_output_value(session, 0, &value), CONVOY_OK) << convoy_error();
+  ASSERT_EQ(value.rank, 2);
+  EXPECT_EQ(value.dims[0], 1);
+  EXPECT_EQ(value.dims[1], 1000);
+  EXPECT_STREQ(value.type, "f32");
+  EXPECT_EQ(convoy_session_output_value(session, 1, &value), CONVOY_INVALID_ARGUMENT);
+
+  const std::vector<float> values = ramp();
+  const void* inputs[] = {values.data()};
+  ASSERT_EQ(run(values.data()), CONVOY_OK) << convoy_error();
+  convoy_output expected = CONVOY_OUTPUT_INIT;
+  ASSERT_EQ(convoy_session_output(session, 0, &expected), CONVOY_OK);
+  std::vector<float> memory(1001 + 16, -7.F);
+  for (std::size_t offset = 0; offset < 16; ++offset) {  // one of them is aligned
+    const convoy_buffer buffer = {memory.data() + offset, 4000};
+    convoy_results* results = nullptr;
+    ASSERT_EQ(convoy_session_execute_into(session, inputs, 1, &buffer, 1, &results), CONVOY_OK) << convoy_error();
+    convoy_output output = CONVOY_OUTPUT_INIT;
+    ASSERT_EQ(convoy_results_output(results, 0, &output), CONVOY_OK);
+    EXPECT_EQ(output.data, buffer.data);
+    EXPECT_EQ(output.bytes, 4000);
+    EXPECT_EQ(std::memcmp(buffer.data, expected.data, 4000), 0) << offset;
+    EXPECT_EQ(memory[offset + 1000], -7.F);
+    convoy_results_destroy(results);
+    std::ranges::fill(memory, -7.F);
+    ASSERT_EQ(convoy_session_execute_into(session, inputs, 1, &buffer, 1, nullptr), CONVOY_OK) << convoy_error();
+    EXPECT_EQ(std::memcmp(buffer.data, expected.data, 4000), 0) << offset;
+    std::ranges::fill(memory, -7.F);
+  }
+
+  convoy_buffer buffer = {memory.data(), 3999};
+  EXPECT_EQ(convoy_session_execute_into(session, inputs, 1, &buffer, 1, nullptr), CONVOY_INVALID_ARGUMENT);
+  EXPECT_TRUE(says("buffers[0].bytes=3999: output '")) << convoy_error();
+  EXPECT_TRUE(says("takes 4000")) << convoy_error();
+  EXPECT_EQ(convoy_session_execute_into(session, inputs, 1, &buffer, 2, nullptr), CONVOY_INVALID_ARGUMENT);
+  EXPECT_STREQ(convoy_error(), "buffer_count=2, the network has 1 outputs");
+  EXPECT_EQ(convoy_session_execute_into(session, inputs, 1, nullptr, 1, nullptr), CONVOY_INVALID_ARGUMENT);
+  EXPECT_STREQ(convoy_error(), "buffers is null");
+  buffer.data = nullptr;
+  EXPECT_EQ(convoy_session_execute_into(session, inputs, 1, &buffer, 1, nullptr), CONVOY_INVALID_ARGUMENT);
+  EXPECT_STREQ(convoy_error(), "results is null, and so is buffers[0].data");
+  convoy_results* results = nullptr;
+  ASSERT_EQ(convoy_session_execute_into(session, inputs, 1, &buffer, 1, &results), CONVOY_OK) << convoy_error();
+  convoy_output output = CONVOY_OUTPUT_INIT;
+  ASSERT_EQ(convoy_results_output(results, 0, &output), CONVOY_OK);
+  EXPECT_EQ(std::memcmp(output.data, expected.data, 4000), 0);
+  convoy_results_destroy(results);
+}
+
 TEST(CNetworkHandles, NullIsAnErrorAndNeverACrash) {
   convoy_value value = CONVOY_VALUE_INIT;
   convoy_output output = CONVOY_OUTPUT_INIT;
@@ -557,8 +609,9 @@ TEST(CNetworkHandles, NullIsAnErrorAndNeverACrash) {
         convoy_network_parse(nullptr, 0, nullptr, &network), convoy_network_input(nullptr, 0, &value),
         convoy_network_output(nullptr, 0, &value), convoy_session_create(nullptr, nullptr, 0, nullptr, &session),
         convoy_session_create(nullptr, nullptr, 0, nullptr, nullptr), convoy_session_run(nullptr, nullptr, 0),
-        convoy_session_output(nullptr, 0, &output), convoy_session_describe(nullptr, &info),
-        convoy_session_step(nullptr, 0, &step)}) {
+        convoy_session_execute_into(nullptr, nullptr, 0, nullptr, 0, nullptr),
+        convoy_session_output_value(nullptr, 0, &value), convoy_session_output(nullptr, 0, &output),
+        convoy_session_describe(nullptr, &info), convoy_session_step(nullptr, 0, &step)}) {
     EXPECT_EQ(status, CONVOY_INVALID_ARGUMENT);
     EXPECT_TRUE(says("is null")) << convoy_error();
   }

@@ -187,11 +187,12 @@ Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph given_graph, cons
   of_tail.places = {};
   CONVOY_TRY(std::unique_ptr<Tail> tail, Tail::make(graph, of_tail));
   std::vector<TensorDesc> inputs;
-  std::vector<std::string> input_names;
+  std::vector<std::string> input_names, output_names;
   for (int id : graph.inputs) {
     inputs.push_back(graph.values[id].desc);
     input_names.push_back(graph.values[id].name);
   }
+  for (int id : graph.outputs) output_names.push_back(graph.values[id].name);
   std::vector<bool> by_tail(graph.outputs.size(), false);
   if (tail) {
     for (int k : tail->outputs()) by_tail[k] = true;
@@ -217,6 +218,7 @@ Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph given_graph, cons
                                               .devices = std::move(devices),
                                               .inputs = std::move(inputs),
                                               .input_names = std::move(input_names),
+                                              .output_names = std::move(output_names),
                                               .outputs = std::move(outputs),
                                               .tail = std::move(tail),
                                               .threads = settings.team->size(),

@@ -21,7 +21,7 @@ struct Prepared {
   Lowered lowered;
   std::vector<const Device*> devices;  // by place
   std::vector<TensorDesc> inputs;
-  std::vector<std::string> input_names;
+  std::vector<std::string> input_names, output_names;
   std::vector<std::optional<TensorDesc>> outputs;  // nothing for those of the tail
   std::vector<NetworkStep> steps;                  // the program's, and the tail's rows
   std::unique_ptr<const Tail> tail;                // null: none. Goes with one part.

@@ -1,6 +1,9 @@
 #include "network/run/graph_session.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstring>
 
 #include "device/device.h"
 
@@ -10,6 +13,9 @@ GraphSession::GraphSession(Prepared prepared, Settings settings)
     : prepared_(std::move(prepared)), settings_(std::move(settings)), pool_(most_at_once(), [this] {
         return Execution::make(prepared_, settings_.team ? settings_.team : make_cpu_team(prepared_.threads));
       }) {
+  for (const auto& output : prepared_.outputs) {
+    outputs_.push_back(output ? std::optional(whole(*output)) : std::nullopt);
+  }
   for (ProgramStep& step : prepared_.lowered.program.steps) prepared_.steps.push_back(std::move(step.info));
   if (!prepared_.tail) return;
   const auto& rows = prepared_.tail->rows();
@@ -43,14 +49,23 @@ Result<void> GraphSession::allocate() {
 }
 
 Result<std::vector<HostTensor>> GraphSession::run(std::span<const HostTensor> inputs, RunStatistics* statistics) {
-  return run(inputs, statistics, nullptr);
+  std::vector<HostTensor> outputs(outputs_.size());
+  CONVOY_CHECK(run(inputs, outputs, statistics, nullptr));
+  return outputs;
+}
+
+Result<void> GraphSession::run_into(std::span<const HostTensor> inputs, std::span<HostTensor> outputs,
+                                    RunStatistics* statistics) {
+  CONVOY_CHECK(check_outputs(outputs));
+  return run(inputs, outputs, statistics, nullptr);
 }
 
 Result<RunTrace> GraphSession::trace(std::span<const HostTensor> inputs) {
   const bool a_thread_each = prepared_.parts.a_thread_each;
   std::vector<RecordingTeam> recordings;
   RunStatistics statistics;
-  CONVOY_CHECK(run(inputs, &statistics, &recordings));
+  std::vector<HostTensor> outputs(outputs_.size());
+  CONVOY_CHECK(run(inputs, outputs, &statistics, &recordings));
   RunTrace trace = recordings.front().taken();
   if (!a_thread_each) return trace;
   trace.threads.clear();
@@ -95,13 +110,15 @@ std::size_t GraphSession::workspace_bytes() const {
   return bytes * static_cast<std::size_t>(prepared_.side_by_side());
 }
 
-Result<std::vector<HostTensor>> GraphSession::run(std::span<const HostTensor> inputs, RunStatistics* statistics,
-                                                  std::vector<RecordingTeam>* recordings) {
+Result<void> GraphSession::run(std::span<const HostTensor> inputs, std::span<HostTensor> outputs,
+                               RunStatistics* statistics, std::vector<RecordingTeam>* recordings) {
   CONVOY_CHECK(check_inputs(inputs));
-  std::vector<HostTensor> outputs(prepared_.outputs.size());
+  std::vector<HostTensor> made(outputs.size());
   for (std::size_t k = 0; k < outputs.size(); ++k) {
-    if (prepared_.outputs[k]) {
-      CONVOY_TRY(outputs[k], HostTensor::allocate(whole(*prepared_.outputs[k])));
+    if (!outputs_[k]) continue;  // the tail's come with memory
+    made[k] = outputs[k];
+    if (!made[k].data) {
+      CONVOY_TRY(made[k], HostTensor::allocate(*outputs_[k]));
     }
   }
   CONVOY_TRY(const auto execution, pool_.take());
@@ -111,8 +128,40 @@ Result<std::vector<HostTensor>> GraphSession::run(std::span<const HostTensor> in
     recordings->assign(static_cast<std::size_t>(prepared_.side_by_side()), RecordingTeam(threads));
     teams = *recordings;
   }
-  CONVOY_CHECK(execution->run(inputs, outputs, statistics, teams));
-  return outputs;
+  CONVOY_CHECK(execution->run(inputs, made, statistics, teams));
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    if (outputs_[k] || !outputs[k].data) {
+      outputs[k] = std::move(made[k]);
+      continue;
+    }
+    const std::int64_t needed = made[k].desc.bytes(), there = outputs[k].desc.bytes();
+    if (there < needed) {
+      return Error{ErrorCode::invalid_argument,
+                   fmt::format("output '{}' is {} {}, {} bytes, its memory has {}", prepared_.output_names[k],
+                               name_of(made[k].desc.type), to_string(made[k].desc.dims), needed, there)};
+    }
+    std::memcpy(outputs[k].data.get(), made[k].data.get(), static_cast<std::size_t>(needed));
+    outputs[k].desc = std::move(made[k].desc);
+  }
+  return {};
+}
+
+Result<void> GraphSession::check_outputs(std::span<const HostTensor> outputs) const {
+  if (outputs.size() != outputs_.size()) {
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("{} outputs given, the network has {}", outputs.size(), outputs_.size())};
+  }
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    const TensorDesc& desc = outputs[k].desc;
+    if (!outputs[k].data || !outputs_[k]) continue;
+    if (desc.type != outputs_[k]->type || desc.dims != outputs_[k]->dims || !desc.is_packed(Layout::nchw)) {
+      return Error{ErrorCode::invalid_argument,
+                   fmt::format("output '{}': its memory is for {} {}, it is {} {}, packed nchw",
+                               prepared_.output_names[k], name_of(desc.type), to_string(desc.dims),
+                               name_of(outputs_[k]->type), to_string(outputs_[k]->dims))};
+    }
+  }
+  return {};
 }
 
 Result<void> GraphSession::check_inputs(std::span<const HostTensor> inputs) const {

@@ -26,6 +26,9 @@ class GraphSession final : public SwitchableSession {
   Result<void> allocate();
 
   Result<std::vector<HostTensor>> run(std::span<const HostTensor> inputs, RunStatistics* statistics) override;
+  Result<void> run_into(std::span<const HostTensor> inputs, std::span<HostTensor> outputs,
+                        RunStatistics* statistics) override;
+  const std::vector<std::optional<TensorDesc>>& outputs() const override { return outputs_; }
   Result<RunTrace> trace(std::span<const HostTensor> inputs) override;
   void use(std::size_t i, std::size_t candidate) override;
 
@@ -40,13 +43,15 @@ class GraphSession final : public SwitchableSession {
   int runs_at_once() const override { return pool_.size(); }
 
  private:
-  Result<std::vector<HostTensor>> run(std::span<const HostTensor> inputs, RunStatistics* statistics,
-                                      std::vector<RecordingTeam>* recordings);
+  Result<void> run(std::span<const HostTensor> inputs, std::span<HostTensor> outputs, RunStatistics* statistics,
+                   std::vector<RecordingTeam>* recordings);
   Result<void> check_inputs(std::span<const HostTensor> inputs) const;
+  Result<void> check_outputs(std::span<const HostTensor> outputs) const;
   TensorDesc whole(TensorDesc part) const;
   int most_at_once() const;
 
   Prepared prepared_;
+  std::vector<std::optional<TensorDesc>> outputs_;  // of the whole batch
   Settings settings_;
   ExecutionPool pool_;
 };
