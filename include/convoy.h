@@ -260,12 +260,11 @@ size_t convoy_plan_workspace_bytes(const convoy_plan* plan);
 
 /* With a plan for a GPU every pointer is to its memory (or managed memory).
  *
- * Alignment: x, w, y, out and z are multiples of what the problem says of their tensors,
- * "x=f32,1x64x28x28,nhwc,align=4", which is 64 bytes where it says nothing; bias, slopes, scales and zero points of
- * their elements' size. On a GPU it is an error where they are not. On the processor a multiple of the element's size
- * does, whatever the problem says (constant_weights, too), but for `out` with beta: that is a multiple of 16, as malloc
- * gives, where the problem says so much or nothing. Nothing is copied for it; rows that begin at a multiple of 64 are
- * faster. */
+ * Alignment: x, w, y, out and z are multiples of what the problem says of their tensors:
+ * "x=f32,1x64x28x28,nhwc,align=16" is for memory as malloc gives it, align=4 for any float; where it says nothing, 64
+ * bytes. What is less aligned is an error that names it. On the processor all but a few of oneDNN's engines run with
+ * any such alignment, on a GPU those that load 16 bytes at once are refused. bias, slopes, scales, zero points, and
+ * constant_weights before, are aligned to their elements. */
 typedef struct convoy_arguments {
   size_t size;
   const void* x; /* the operand that the pass computes is ignored: give it as `out` */

@@ -24,7 +24,6 @@ struct convoy_plan {
   int threads = 1;
   std::shared_ptr<convoy::ThreadTeam> lent;  // null: OpenMP's
   std::optional<int> cuda;                   // the ordinal of the GPU it is for
-  std::int64_t out_alignment = 1;            // on the processor: what `out` must be a multiple of
 };
 
 namespace {
@@ -47,26 +46,8 @@ Result<void> choose(const convoy_problem* problem, const Chooser& chooser, convo
   return {};
 }
 
-// On the processor engines take pointers that are aligned to an element, whatever the problem says, but for oneDNN's
-// SSE4.1 code, which adds to what `out` holds as it stores to it.
-constexpr std::int64_t kAccumulates = 16;
-constexpr std::int64_t kWorkspace = 64;
-
-bool is_multiple(const void* pointer, std::int64_t alignment) {
-  return reinterpret_cast<std::uintptr_t>(pointer) % static_cast<std::uintptr_t>(alignment) == 0;
-}
-
 Result<void> execute(const convoy_plan& plan, const ConvArgs& args, const convoy_arguments& given) {
   if (given.stream != nullptr) return argument_error("stream is not null, and the plan is for the processor");
-  if (!is_multiple(args.out, plan.out_alignment)) {
-    return argument_error(
-        fmt::format("out={} is no multiple of {} bytes: with beta that is needed unless the problem "
-                    "says less of the tensor, \"align=4\"",
-                    args.out, plan.out_alignment));
-  }
-  if (!is_multiple(given.workspace, kWorkspace)) {
-    return argument_error(fmt::format("workspace={} is no multiple of {} bytes", given.workspace, kWorkspace));
-  }
   void* workspace = given.workspace;
   std::size_t bytes = given.workspace_bytes;
   const std::size_t needed = plan.plan->workspace_bytes();
@@ -222,7 +203,6 @@ convoy_status convoy_plan_create(const convoy_problem* problem, const char* cand
     CONVOY_TRY(made->plan, make_plan(problem->problem, parsed, all_engines(), request));
     made->threads = request.threads;
     made->lent = caller_team(given, request.threads);
-    if (problem->problem.beta != 0) made->out_alignment = std::min(kAccumulates, problem->problem.out().alignment);
     if (request.cuda) made->cuda = request.cuda->ordinal;
     *plan = made.release();
     return {};
