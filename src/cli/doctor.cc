@@ -168,6 +168,7 @@ Result<int> doctor(const Program& program, bool measure) {
     program.say("");
     program.say(*table);
   }
+  for (const std::string& remark : cuda.remarks) program.say(remark);
 
   report::Table variables;
   variables.column("variable").column("value").column("may be", report::Align::left, 2);

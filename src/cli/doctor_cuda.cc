@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "device/cuda/cudnn.h"
 #include "device/cuda/device.h"
 #include "device/cuda/libraries.h"
+#include "engines/cudnn/known.h"
 #include "report/format.h"
 #include "report/table.h"
 
@@ -64,6 +66,10 @@ CudaFindings cuda_findings() {
   for (const LibraryReport& report : cuda::library_reports()) {
     const auto or_dash = [](const std::string& text) { return text.empty() ? std::string("-") : text; };
     taken.row({report.name, or_dash(report.version), or_dash(report.file), or_dash(report.from)});
+    std::string remark;
+    if (report.name == cuda::cudnn_names().name && report.found())
+      remark = cudnn::not_verified((*cuda::cudnn())->version);
+    if (!remark.empty()) findings.remarks.push_back(remark);
     Json passed_over = Json::array();
     for (const LibraryAttempt& attempt : report.others) {
       others.row({report.name, attempt.from, or_dash(attempt.file), attempt.why_not});
@@ -73,6 +79,7 @@ CudaFindings cuda_findings() {
                          {"file", report.found() ? Json(report.file) : Json(nullptr)},
                          {"version", report.found() ? Json(report.version) : Json(nullptr)},
                          {"from", report.found() ? Json(report.from) : Json(nullptr)},
+                         {"not_verified", remark.empty() ? Json(nullptr) : Json(remark)},
                          {"not_taken", std::move(passed_over)}});
   }
   findings.json["libraries"] = std::move(libraries);

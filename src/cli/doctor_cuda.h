@@ -14,6 +14,7 @@ struct CudaFindings {
   std::vector<std::string> devices;  // "cuda:0 NVIDIA H200, sm_90, 132 multiprocessors, .."; or why there is none
   report::Table libraries;           // for people
   report::Table not_taken;
+  std::vector<std::string> remarks;  // what is not known of a library's version
 };
 CudaFindings cuda_findings();
 

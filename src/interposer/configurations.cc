@@ -28,10 +28,7 @@ std::optional<std::int64_t> index_of(std::string_view engine) {
 
 }  // namespace
 
-std::string cudnn_version() {
-  const int version = real().version;
-  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
-}
+std::string cudnn_version() { return cudnn::version_text(real().version); }
 
 std::string mode_of(const Snapshot& heuristic) {
   const auto mode = heuristic.value<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE);

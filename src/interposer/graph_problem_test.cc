@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/problem_list.h"
+#include "engines/cudnn/described_h200.h"
 #include "engines/cudnn/graph.h"
 
 namespace convoy::interposer {
@@ -32,6 +33,7 @@ class GraphProblem : public ::testing::Test {
   void SetUp() override {
     const auto api = cuda::cudnn();
     if (!api) GTEST_SKIP() << "skipped: no cuDNN: " << api.error().message;
+    if (const std::string why = cudnn::wants_driver(**api); !why.empty()) GTEST_SKIP() << "skipped: " << why;
     real_api = *api;
     api_ = **api;
     api_.BackendCreateDescriptor = create;

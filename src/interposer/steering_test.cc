@@ -106,6 +106,9 @@ class SteeringOnCudnn : public ::testing::Test {
     const auto api = cuda::cudnn();
     if (!api) GTEST_SKIP() << "skipped: no cuDNN: " << api.error().message;
     if (real().version < 90800) GTEST_SKIP() << "skipped: this cuDNN can't be told of a device";
+    if (const std::string why = cudnn::wants_driver(real()); !why.empty()) GTEST_SKIP() << "skipped: " << why;
+    const cudnn::DeviceProperties described = cudnn::device_properties(real(), cudnn::described_h200());
+    ASSERT_TRUE(described.descriptor.ok()) << described.why_not;
   }
   static Choices parsed(const std::string& lines) {
     auto choices = Choices::parse("convoy-choices 2\n" + lines);

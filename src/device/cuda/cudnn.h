@@ -13,7 +13,7 @@ inline constexpr int kCudnnMajor = 9;
 // clang-format off
 #define CONVOY_CUDNN_FUNCTIONS(X) \
   X(GetVersion) X(GetCudartVersion) X(GetErrorString) X(GetLastErrorString) X(GetMaxDeviceVersion) \
-  X(QueryRuntimeError) X(Create) X(Destroy) X(SetStream) X(GetStream) X(SetCallback) \
+  X(QueryRuntimeError) X(Create) X(Destroy) X(SetStream) X(GetStream) X(SetCallback) X(GetCallback) \
   X(BackendCreateDescriptor) X(BackendDestroyDescriptor) X(BackendFinalize) X(BackendSetAttribute) \
   X(BackendGetAttribute) X(BackendExecute) \
   X(CreateTensorDescriptor) X(DestroyTensorDescriptor) X(SetTensorNdDescriptor) X(SetTensorNdDescriptorEx) \

@@ -1,7 +1,10 @@
 // The GPU that tests describe to cuDNN, which answers for it without one.
 #pragma once
 
+#include <string>
+
 #include "convoy/device.h"
+#include "engines/cudnn/properties.h"
 
 namespace convoy::cudnn {
 
@@ -18,6 +21,15 @@ inline CudaDevice described_h200() {
   device.threads_per_sm = 2048;
   device.driver_version = 13000;
   return device;
+}
+
+// Why cuDNN can't be asked about it here: 9.28 has a part that needs the driver's library. Empty: it can, or there is
+// another reason.
+inline std::string wants_driver(const Api& api) {
+  const DeviceProperties described = device_properties(api, described_h200());
+  const bool ok = described.descriptor.ok();
+  return !ok && described.descriptor.failure().status == CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED ? described.why_not
+                                                                                                : "";
 }
 
 }  // namespace convoy::cudnn

@@ -49,6 +49,7 @@ RefusalCode code_of(cudnnStatus_t status) {
       return RefusalCode::device;
     case CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING:
     case CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE:
+    case CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED:
       return RefusalCode::not_built;
     case CUDNN_STATUS_NOT_SUPPORTED_SHAPE:
     case CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH:

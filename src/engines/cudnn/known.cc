@@ -31,6 +31,7 @@ struct Rounds {
   When when;
 };
 constexpr int kSeenIn = 919;  // version / 100
+constexpr std::array kSaysTheSame = {926, 928};
 constexpr std::int64_t kCopiedBytes = std::int64_t{1} << 31;
 // Of graphs without an epilogue: others have other engines.
 constexpr std::array<Rounds, 9> kRoundPartialSums = {{
@@ -45,6 +46,9 @@ constexpr std::array<Rounds, 9> kRoundPartialSums = {{
     {Pass::fprop, 6, When::sixteen_bits_and_large_window},  // Winograd, with more than its 3x3
 }};
 
+// An older version has other engines; a newer one has had new ones at the end, and knobs of more values.
+bool is_known(int version) { return version / 100 >= kSeenIn; }
+
 bool large_window(const ConvProblem& p) { return *std::max_element(p.w.dims.begin() + 2, p.w.dims.end()) > 3; }
 
 bool applies(When when, const ConvProblem& p) {
@@ -58,6 +62,24 @@ bool applies(When when, const ConvProblem& p) {
 
 }  // namespace
 
+std::string not_verified(int version) {
+  const int minor = version / 100;
+  if (minor == kSeenIn) return "";
+  const std::string name = "cuDNN " + version_text(version);
+  if (!is_known(version)) {
+    return name +
+           ": not verified. Wrong results, and notes that cuDNN leaves out, are known of 9.19's engines; this "
+           "version's "
+           "are taken at their word";
+  }
+  const bool compared = std::find(kSaysTheSame.begin(), kSaysTheSame.end(), minor) != kSaysTheSame.end();
+  return fmt::format(
+      "{}: not verified on a GPU. Its engines are taken to give the wrong results, and to leave out the notes, that "
+      "those "
+      "of 9.19 do: {}",
+      name, compared ? "they say the same of themselves" : "whether they are the same engines was not looked at");
+}
+
 std::optional<Refusal> known_wrong(const ConvProblem& p, std::int64_t engine, int version,
                                    const std::vector<std::string>& notes, const std::vector<Knob>& knobs) {
   const auto noted = [&](const std::string& note) {
@@ -69,30 +91,28 @@ std::optional<Refusal> known_wrong(const ConvProblem& p, std::int64_t engine, in
   // An epilogue is computed in f32, and cuDNN does not say what of a sum is.
   if (auto refusal = refuse_sums_in_f32(p, "cuDNN")) return refusal;
   const std::int64_t filters_per_group = p.out_channels() / p.groups;
-  if (version / 100 == kSeenIn && is_plain(p) && p.pass == Pass::wgrad && engine == 69 && p.w.dims[1] == 1 &&
+  if (is_known(version) && is_plain(p) && p.pass == Pass::wgrad && engine == 69 && p.w.dims[1] == 1 &&
       filters_per_group > 1) {
     return Refusal{
         RefusalCode::channels,
-        fmt::format("channels of a group: 1, filters {}: this engine of cuDNN 9.19 gives wrong results in wgrad",
+        fmt::format("channels of a group: 1, filters {}: this engine gives wrong results in wgrad (seen in cuDNN 9.19)",
                     filters_per_group)};
   }
   // They make a channels-last copy in their workspace and read it in pieces of 128 bytes, to the end of the last one:
   // NaN where nobody wrote one.
   const bool fprop = p.pass == Pass::fprop && (engine == 71 || engine == 72);
-  if (version / 100 == kSeenIn && is_plain(p) && (fprop || (p.pass == Pass::wgrad && engine == 70))) {
+  if (is_known(version) && is_plain(p) && (fprop || (p.pass == Pass::wgrad && engine == 70))) {
     const TensorDesc& copied = fprop ? p.x : p.y;
     const std::int64_t bytes_spanned = copied.storage_elements() * static_cast<std::int64_t>(size_of(copied.type));
     if (copied.strides[1] != 1 && copied.storage_elements() > copied.elements() && bytes_spanned > kCopiedBytes) {
-      return Refusal{RefusalCode::size,
-                     fmt::format("{}: {} bytes from first to last, with gaps, not channels-last: this engine of cuDNN "
-                                 "9.19 copies it wrongly",
-                                 fprop ? "x" : "y", bytes_spanned)};
+      return Refusal{RefusalCode::size, fmt::format("{}: {} bytes from first to last, with gaps, not channels-last: "
+                                                    "this engine copies it wrongly (seen in cuDNN 9.19)",
+                                                    fprop ? "x" : "y", bytes_spanned)};
     }
     if (engine != 71 && copied.strides[1] != 1 && copied.bytes() % 128 != 0) {
-      return Refusal{RefusalCode::size,
-                     fmt::format("{}: {} bytes, no multiple of 128, not channels-last: this engine of cuDNN 9.19 reads "
-                                 "beyond its copy",
-                                 fprop ? "x" : "y", copied.bytes())};
+      return Refusal{RefusalCode::size, fmt::format("{}: {} bytes, no multiple of 128, not channels-last: this engine "
+                                                    "reads beyond its copy (seen in cuDNN 9.19)",
+                                                    fprop ? "x" : "y", copied.bytes())};
     }
   }
   if (p.pre_padding == p.post_padding || p.pass == Pass::fprop) return std::nullopt;
@@ -109,7 +129,7 @@ std::optional<Refusal> known_wrong(const ConvProblem& p, std::int64_t engine, in
 
 std::vector<std::string> missing_notes(const ConvProblem& p, std::int64_t engine, int version,
                                        const std::vector<std::string>& notes) {
-  if (version / 100 != kSeenIn || !is_plain(p)) return {};
+  if (!is_known(version) || !is_plain(p)) return {};
   // Compiled beforehand, for any beta: conv is rounded before beta*out is added.
   const std::string_view compiled = note::runtime_compilation;
   if (p.pass == Pass::fprop && sixteen_bits(p) && p.beta != 0 &&

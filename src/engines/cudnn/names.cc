@@ -26,7 +26,8 @@ constexpr std::array<std::string_view, 10> kNumericalNotes = {"TENSOR_CORE",
 constexpr std::array<std::string_view, 5> kBehaviourNotes = {"RUNTIME_COMPILATION", "REQUIRES_FILTER_INT8x32_REORDER",
                                                              "REQUIRES_BIAS_INT8x32_REORDER",
                                                              "SUPPORTS_CUDA_GRAPH_NATIVE_API", "CUBLASLT_DEPENDENCY"};
-constexpr std::array<std::string_view, 44> kKnobs = {"SPLIT_K",
+// Of 9.28, whose header has two more than that of 9.19.
+constexpr std::array<std::string_view, 46> kKnobs = {"SPLIT_K",
                                                      "SWIZZLE",
                                                      "TILE_SIZE",
                                                      "USE_TEX",
@@ -69,7 +70,9 @@ constexpr std::array<std::string_view, 44> kKnobs = {"SPLIT_K",
                                                      "TILE_M",
                                                      "TILE_N",
                                                      "WARP_SPEC_CFG",
-                                                     "SWAP_AB"};
+                                                     "SWAP_AB",
+                                                     "INPUT_TMA_ENABLE",
+                                                     "OUTPUT_TMA_ENABLE"};
 
 constexpr std::string_view kNewerNote = "NOTE_";
 constexpr std::string_view kNewerBehaviour = "BEHAVIOUR_";
@@ -80,6 +83,10 @@ std::string name_in(std::span<const std::string_view> names, int number, std::st
 }
 
 }  // namespace
+
+std::string version_text(int version) {
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
 
 std::string name_of(cudnnBackendNumericalNote_t note) {
   return name_in(kNumericalNotes, static_cast<int>(note), kNewerNote);

@@ -10,6 +10,9 @@
 
 namespace convoy::cudnn {
 
+// "9.19.0", of cudnnGetVersion's 91900.
+std::string version_text(int version);
+
 // The names of the header without their prefix: "TENSOR_CORE", "RUNTIME_COMPILATION". Of a newer cuDNN: "NOTE_12".
 std::string name_of(cudnnBackendNumericalNote_t note);
 std::string name_of(cudnnBackendBehaviorNote_t note);

@@ -1,14 +1,43 @@
 #include "engines/cudnn/properties.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <deque>
+#include <filesystem>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
 
 #include "base/log.h"
+#include "base/shared_library.h"
 #include "device/cuda/device.h"
 #include "device/cuda/driver.h"
+#include "engines/cudnn/names.h"
 
 namespace convoy::cudnn {
+
+namespace {
+
+// Of the bus of its memory, which a device that is only described does not say: 9.28 wants to know. In bits.
+int memory_bus_width(const CudaDevice& device) {
+  constexpr std::int64_t kH100Bytes = std::int64_t{96} << 30;  // at most; an H200 has six stacks of memory
+  switch (device.architecture / 10) {
+    case 8:
+      return device.architecture == 80 ? 5120 : 384;
+    case 9:
+      return device.memory_bytes > kH100Bytes ? 6144 : 5120;
+    case 10:
+      return 8192;
+    case 12:
+      return 512;
+    default:
+      return 4096;
+  }
+}
+
+}  // namespace
 
 std::string properties_json(const CudaDevice& device) {
   constexpr int kReservedShared = 1024;  // bytes a block, from sm_80 on
@@ -38,6 +67,7 @@ std::string properties_json(const CudaDevice& device) {
       {"l2CacheSize", device.l2_bytes},
       {"smClockRateKHz", 1980000},
       {"memClockRateKHz", 3201000},
+      {"memoryBusWidth", memory_bus_width(device)},
   }
       .dump();
 }
@@ -67,12 +97,74 @@ Descriptor from_device(const Api& api, const CudaDevice& device) {
   return own;
 }
 
+// The property that cuDNN looked for in vain: it names it in its log alone. Empty: that was not it.
+std::string missing_property(const Api& api, const std::string& json) {
+  struct Listener {
+    std::thread::id thread = std::this_thread::get_id();
+    std::string words;
+  } listener;
+  const cudnnCallback_t listen = [](cudnnSeverity_t, void* to, const cudnnDebug_t*, const char* message) {
+    auto& listener = *static_cast<Listener*>(to);
+    if (listener.thread != std::this_thread::get_id()) return;
+    while (*message != '\0') {  // lines that end in a zero each, the last in two
+      const std::string_view line = message;
+      listener.words.append(line);
+      message += line.size() + 1;
+    }
+  };
+  unsigned mask = 0;
+  void* data = nullptr;
+  cudnnCallback_t before = nullptr;
+  if (api.GetCallback(&mask, &data, &before) != CUDNN_STATUS_SUCCESS) return "";
+  if (api.SetCallback(CUDNN_SEV_ERROR_EN, &listener, listen) != CUDNN_STATUS_SUCCESS) return "";
+  from_json(api, json);
+  api.SetCallback(mask, data, before);
+  for (const std::string_view mark : {"convert_child_from_json(json_object, \"", "json_object.HasMember(\""}) {
+    const std::size_t found = listener.words.find(mark);
+    if (found == std::string::npos) continue;
+    const std::size_t name = found + mark.size();
+    return listener.words.substr(name, listener.words.find('"', name) - name);
+  }
+  return "";
+}
+
+// The part of cuDNN that can't be loaded, in the loader's words; empty: all can be.
+std::string missing_part() {
+  std::vector<std::string> parts;
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::path(cuda::cudnn_report().file).parent_path();
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (entry.path().filename().string().starts_with("libcudnn_")) parts.push_back(entry.path().string());
+  }
+  std::sort(parts.begin(), parts.end());
+  for (const std::string& part : parts) {
+    const auto opened = SharedLibrary::open(part);
+    if (!opened.ok())
+      return fmt::format("{}: {}", std::filesystem::path(part).filename().string(), opened.error().message);
+  }
+  return "";
+}
+
 }  // namespace
+
+std::string why_not_described(const Api& api, const std::string& json, const Failure& failure) {
+  if (failure.status == CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED) {
+    const std::string part = missing_part();
+    if (!part.empty()) return fmt::format("cuDNN {} can't load {}; {}", version_text(api.version), part, failure.text);
+  }
+  const std::string property = missing_property(api, json);
+  if (property.empty()) return fmt::format("cuDNN {}: {}", version_text(api.version), failure.text);
+  return fmt::format("cuDNN {} wants a property of a device that is described to it, and nobody gave it: {}; {}",
+                     version_text(api.version), property, failure.text);
+}
 
 DeviceProperties device_properties(const Api& api, const CudaDevice& device) {
   Descriptor own = from_device(api, device);
-  if (own.ok()) return {std::move(own), true};
-  return {from_json(api, properties_json(device)), false};
+  if (own.ok()) return {std::move(own), true, ""};
+  const std::string json = properties_json(device);
+  DeviceProperties described{from_json(api, json), false, ""};
+  if (!described.descriptor.ok()) described.why_not = why_not_described(api, json, described.descriptor.failure());
+  return described;
 }
 
 const DeviceProperties& known_properties(const Api& api, const CudaDevice& device) {

@@ -16,7 +16,12 @@ std::string properties_json(const CudaDevice& device);
 struct DeviceProperties {
   Descriptor descriptor;  // finalised
   bool own = false;       // asked from the device itself, where this process sees it; else it is as described
+  std::string why_not;    // cuDNN takes none
 };
+
+// Why cuDNN takes no device of these properties: the one that it wants and nobody gave, the part of cuDNN that can't be
+// loaded (9.28 has one that needs the driver), else its own words. Precondition: it takes none.
+std::string why_not_described(const Api& api, const std::string& json, const Failure& failure);
 
 // Plans that cuDNN makes for a described device may be slower than for the device itself, even if the description is
 // its own.

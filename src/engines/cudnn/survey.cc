@@ -97,7 +97,8 @@ Survey::Survey(const Api& api, const ConvProblem& problem, const CudaDevice& dev
     if (target_sms > 0) described.sm_count = std::min(target_sms, device.sm_count);
     const DeviceProperties& properties = known_properties(api, described);
     if (!properties.descriptor.ok()) {
-      refusal_ = refusal_of(properties.descriptor.failure(), fmt::format("device={}: cuDNN", device.name));
+      refusal_ = Refusal{code_of(properties.descriptor.failure().status),
+                         fmt::format("device={}: {}", device.name, properties.why_not)};
       return;
     }
     properties_ = &properties.descriptor;
