@@ -26,6 +26,7 @@ enum class Variable {
   record_every,
   choices,
   tuner,
+  seen,
   virtual_env,
   conda_prefix,
   path,

@@ -3,10 +3,28 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <atomic>
 #include <filesystem>
 #include <utility>
 
 namespace convoy {
+namespace {
+
+using Lookup = void* (*)(void*, const char*);
+
+constinit std::atomic<Lookup> c_library_lookup{nullptr};
+
+}  // namespace
+
+void* symbol_of(void* handle, const char* name) {
+  Lookup lookup = c_library_lookup.load(std::memory_order_relaxed);
+  for (const char* version : {"GLIBC_2.34", "GLIBC_2.2.5"}) {  // (until 2.34 it was in libdl)
+    if (lookup == nullptr) lookup = reinterpret_cast<Lookup>(::dlvsym(RTLD_NEXT, "dlsym", version));
+  }
+  if (lookup == nullptr) lookup = &::dlsym;  // a C library that counts otherwise
+  c_library_lookup.store(lookup, std::memory_order_relaxed);
+  return lookup(handle, name);
+}
 
 Result<SharedLibrary> SharedLibrary::open(const std::string& file_or_name, SymbolScope scope) {
   ::dlerror();
@@ -38,7 +56,7 @@ SharedLibrary::~SharedLibrary() {
   if (handle_ != nullptr && !kept_) ::dlclose(handle_);
 }
 
-void* SharedLibrary::symbol(const char* name) const { return ::dlsym(handle_, name); }
+void* SharedLibrary::symbol(const char* name) const { return symbol_of(handle_, name); }
 
 std::string SharedLibrary::file() const {
   link_map* map = nullptr;

@@ -14,6 +14,11 @@ namespace convoy {
 // and what it needs. The latter lets a second version of a library into a process.
 enum class SymbolScope { usual, own_first };
 
+// The address of a name in a library that is open; null: it has none. It is the C library's own dlsym that is asked,
+// whoever else was preloaded in front of it. Allocates nothing where it finds the name, and needs no constructor to
+// have run.
+void* symbol_of(void* handle, const char* name);
+
 // A library in this process. Closed when the object is destroyed, unless it was kept.
 class SharedLibrary {
  public:

@@ -17,8 +17,10 @@
 #include "cli/diagnosis.h"
 #include "cli/live_report.h"
 #include "cli/program.h"
+#include "cli/seen.h"
 #include "cli/tuning_server.h"
 #include "convoy/tuning_database.h"
+#include "engines/cudnn/known.h"
 #include "io/file.h"
 #include "report/record.h"
 #include "select/choose/glob.h"
@@ -208,15 +210,15 @@ Result<std::vector<KnownCost>> costs_in_database(const Program& program, const C
   return costs;
 }
 
-// Hands what is known and asked for to the program's processes.
-Result<void> steer(const Program& program, const ChoiceOptions& options, bool tunes, TemporaryFolder& folder) {
+// Hands what is known and asked for to the program's processes. False: there is nothing.
+Result<bool> steer(const Program& program, const ChoiceOptions& options, bool tunes, TemporaryFolder& folder) {
   CONVOY_TRY(const auto costs, costs_in_database(program, options, tunes));
-  if (costs.empty() && !asks_for_something(options) && !tunes) return {};
+  if (costs.empty() && !asks_for_something(options) && !tunes) return false;
   const std::string text = choice_file(costs, options);
   CONVOY_TRY(const std::string file, folder.file("choices.txt"));
   CONVOY_CHECK(io::write_file(file, std::as_bytes(std::span(text))));
   ::setenv(describe(Variable::choices).name.data(), file.c_str(), 1);
-  return {};
+  return true;
 }
 
 // Names the rules that matched nothing, and those that could not be obeyed everywhere.
@@ -299,7 +301,10 @@ Result<int> exec(const Program& program, const ExecFlags& flags) {
   TemporaryFolder folder;
   const bool asked = asks_for_something(options) || options.objective != Objective();
   const bool chooses = asked || flags.like_benchmark || flags.tune > 0;
-  if (file.empty() || flags.steer || chooses) CONVOY_CHECK(steer(program, options, flags.tune > 0, folder));
+  bool steers = false;
+  if (file.empty() || flags.steer || chooses) {
+    CONVOY_TRY(steers, steer(program, options, flags.tune > 0, folder));
+  }
   std::unique_ptr<TuningServer> tuning;
   if (flags.tune > 0) {
     if (program.shared.no_database) {
@@ -324,15 +329,31 @@ Result<int> exec(const Program& program, const ExecFlags& flags) {
   const std::string preload = before == nullptr || *before == 0 ? library : library + ":" + before;
   ::setenv("LD_PRELOAD", preload.c_str(), 1);
   if (!file.empty()) ::setenv(describe(Variable::record).name.data(), file.c_str(), 1);
+  CONVOY_TRY(const std::string seen, folder.file("seen"));
+  fs::create_directory(seen, error);
+  ::setenv(describe(Variable::seen).name.data(), seen.c_str(), 1);
   CONVOY_TRY(const int code, run_program(flags.program, live.get(), tuning.get()));
   if (tuning != nullptr) program.note(fmt::format("convoy exec: {}", tuning->end()));
-  if (file.empty()) return code;
+  const bool off = environment(Variable::exec) == "off";
+  const Seen of_cudnn = seen_in(seen);
+  const std::string why_not = off ? "CONVOY_EXEC is off" : of_cudnn.why_not;
+  for (const int version : of_cudnn.versions) {
+    if (const std::string remark = cudnn::not_verified(version); !remark.empty())
+      program.note("convoy exec: " + remark);
+  }
+  if (file.empty()) {
+    if (!why_not.empty() && !off && steers) {
+      program.note(fmt::format("convoy exec: {} was not seen to call cuDNN: {}", flags.program.front(), why_not));
+    }
+    return code;
+  }
   CONVOY_TRY(const std::string text, collect(file.string()));
   if (text.empty()) {
-    program.note(fmt::format("convoy exec: {} called no cuDNN of version 9{}", flags.program.front(),
+    program.note(fmt::format("convoy exec: {} called no cuDNN of version 9{}{}{}", flags.program.front(),
                              !flags.record.empty()    ? fmt::format(", so there is no {}", flags.record)
                              : !options.rules.empty() ? ", so no rule matched anything"
-                                                      : ", so there is nothing to report"));
+                                                      : ", so there is nothing to report",
+                             why_not.empty() ? "" : ": ", why_not));
     return code;
   }
   CONVOY_TRY(const report::Record record, report::parse_record(text, file.string()));

@@ -27,6 +27,7 @@
 #include "interposer/real.h"
 #include "interposer/recorder.h"
 #include "interposer/say.h"
+#include "interposer/seen.h"
 #include "interposer/snapshot.h"
 #include "interposer/steering.h"
 #include "interposer/substitution.h"
@@ -345,8 +346,12 @@ Choices read_choices() {
   return {};
 }
 
+std::atomic<bool> was_called{false};
+
 Observer* make_observer() {
   if (environment(Variable::exec) == "off") return nullptr;
+  was_called = true;
+  leave_called(real().version);
   const auto file = environment(Variable::record);
   Choices choices = read_choices();
   choices.tuner = environment(Variable::tuner).value_or("");
@@ -393,7 +398,8 @@ void watch(Body body) noexcept {
 }
 
 __attribute__((destructor)) void at_the_end() {
-  if (environment(Variable::record) && observing()) {  // else cuDNN would be looked for now
+  leave_loaded();
+  if (was_called && observing()) {  // else cuDNN would be looked for now
     watch([](Observer& observer) { observer.write(); });
   }
 }

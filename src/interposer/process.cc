@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <mutex>
 
+#include "base/shared_library.h"
+
 namespace convoy::interposer {
 namespace {
 
@@ -25,7 +27,7 @@ Function driver(const char* name, std::atomic<Function>& found) {
   const std::lock_guard lock(loading());
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   if (library == nullptr) return nullptr;
-  found = reinterpret_cast<Function>(dlsym(library, name));
+  found = reinterpret_cast<Function>(symbol_of(library, name));
   return found;
 }
 

@@ -9,6 +9,8 @@
 #include <system_error>
 #include <vector>
 
+#include "base/shared_library.h"
+
 namespace convoy::interposer {
 namespace {
 
@@ -25,7 +27,6 @@ std::vector<std::string> loaded_parts() {
         return 0;
       },
       &parts);
-  if (parts.empty()) parts.emplace_back("libcudnn.so.9");
   return parts;
 }
 
@@ -33,7 +34,9 @@ std::vector<std::string> loaded_parts() {
 const std::vector<void*>& libraries() {
   static const auto* const opened = [] {
     auto* all = new std::vector<void*>;
-    for (const std::string& part : loaded_parts()) {
+    std::vector<std::string> parts = loaded_parts();
+    if (parts.empty()) parts.emplace_back("libcudnn.so.9");
+    for (const std::string& part : parts) {
       if (void* library = dlopen(part.c_str(), RTLD_NOW | RTLD_LOCAL)) all->push_back(library);
     }
     return all;
@@ -55,9 +58,14 @@ cuda::CudnnApi* find() {
 
 void* real_function(const char* name) {
   for (void* library : libraries()) {
-    if (void* function = dlsym(library, name)) return function;
+    if (void* function = symbol_of(library, name)) return function;
   }
   return nullptr;
+}
+
+std::string loaded_file() {
+  const std::vector<std::string> parts = loaded_parts();
+  return parts.empty() ? "" : parts.front();
 }
 
 std::string real_file() {

@@ -14,6 +14,9 @@ const cuda::CudnnApi& real();
 // The file of it, libcudnn.so.9 in the folder of its functions; empty where there is none.
 std::string real_file();
 
+// The file of a cuDNN that is in the process, libcudnn.so.9 or a part of it; empty: there is none. Looks for none.
+std::string loaded_file();
+
 // One that the table does not have; null: cuDNN lacks it.
 void* real_function(const char* name);
 

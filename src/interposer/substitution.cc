@@ -10,6 +10,7 @@
 #include <optional>
 #include <sstream>
 
+#include "base/shared_library.h"
 #include "interposer/configurations.h"
 #include "interposer/inside.h"
 #include "interposer/order.h"
@@ -32,7 +33,7 @@ const EngineLibrary* open_library(std::string& reason) {
     file = std::filesystem::path(self.dli_fname).parent_path() / kEngineLibrary;
   }
   void* opened = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  void* entry = opened == nullptr ? nullptr : dlsym(opened, kEngineLibraryEntry);
+  void* entry = opened == nullptr ? nullptr : symbol_of(opened, kEngineLibraryEntry);
   if (entry != nullptr) return reinterpret_cast<EngineLibraryEntry>(entry)();
   const char* words = dlerror();
   reason = words == nullptr ? fmt::format("{} has no {}", file.string(), kEngineLibraryEntry) : words;

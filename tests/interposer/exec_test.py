@@ -57,6 +57,13 @@ class Exec(unittest.TestCase):
         listed = self.record.with_suffix(".txt").read_text().splitlines()[-1]
         self.assertTrue(listed.startswith("5 fprop:") and "math=reduced" in listed and "cudnn.eng5" in listed, listed)
 
+    def test_what_is_not_verified_of_its_version_is_said(self):
+        self.assertNotIn("not verified", self.exec("1")[2])
+        for version, said in ("92801", "cuDNN 9.28.1: not verified on a GPU. "), ("91402", "cuDNN 9.14.2: not verified. "):
+            code, _, err, headers, _ = self.exec("1", SCRIPTED_CUDNN_VERSION=version)
+            self.assertEqual((code, headers[0]["cudnn"]), (0, int(version)))
+            self.assertEqual(err.count("convoy exec: " + said), 1, err)
+
     def test_tune_measures_with_the_programs_cudnn(self):
         cudnn = pathlib.Path(FAKE_DRIVER).parent.parent / "fake_cudnn/libcudnn.so.9"
 
@@ -477,7 +484,8 @@ class Exec(unittest.TestCase):
         self.assertLess(least["steered"] - least["plain"], 650)  # 900 to 1200 where it looks at four maps
 
     def test_the_real_cudnn_where_there_is_one(self):
-        folders = [pathlib.Path(path).parent for path in glob.glob("/usr/local/cuda*/lib*/libcudnn.so.9") +
+        chosen = [os.environ["CONVOY_CUDNN"]] if "CONVOY_CUDNN" in os.environ else []
+        folders = [pathlib.Path(path).parent for path in chosen + glob.glob("/usr/local/cuda*/lib*/libcudnn.so.9") +
                    glob.glob(sysconfig.get_path("purelib") + "/nvidia/cudnn/lib/libcudnn.so.9")]
         if not folders:
             self.skipTest("no libcudnn.so.9 is installed")
@@ -489,8 +497,8 @@ class Exec(unittest.TestCase):
             "maxThreadsPerSM": 2048, "maxCtasPerSM": 32, "regsPerBlock": 65536, "maxRegistersPerSM": 65536,
             "maxSharedMemoryPerBlock": 49152, "maxSharedMemoryPerBlockOptin": 232448, "reservedSharedMemoryPerBlock": 1024,
             "totalGlobalMem": 150109880320, "l2CacheSize": 62914560, "smClockRateKHz": 1980000,
-            "memClockRateKHz": 3201000}))
-        environment = {"LD_LIBRARY_PATH": str(folders[0])}
+            "memClockRateKHz": 3201000, "memoryBusWidth": 6144}))
+        environment = {"LD_LIBRARY_PATH": f"{folders[0]}:{os.environ.get('LD_LIBRARY_PATH', '')}", "CONVOY_CUDNN": f"{folders[0]}/libcudnn.so.9"}
 
         def lists(*arguments, **more):
             out = run(PROGRAM, "--list", "--device", str(device), *arguments, "0", **environment, **more)[1]
@@ -526,15 +534,15 @@ class Exec(unittest.TestCase):
             self.assertEqual(err.count("\n"), 1, err)
             self.assertIn("nothing is chosen by it", err)
 
-    def test_it_exports_cudnns_names_only(self):
+    def test_it_exports_cudnns_names_and_dlsym(self):
         _, out, _ = run("nm", "-D", "--defined-only", INTERPOSER)
         names = [line.split()[-1] for line in out.splitlines()]
         self.assertIn("cudnnBackendExecute", names)
-        self.assertEqual([name for name in names if not name.startswith("cudnn")], [])
+        self.assertEqual([name for name in names if not name.startswith("cudnn")], ["dlsym"])
         _, out, _ = run("readelf", "-d", INTERPOSER)
         needed = [line.split("[")[1].rstrip("]") for line in out.splitlines() if "NEEDED" in line]
         self.assertLessEqual(set(needed), {"libm.so.6", "libc.so.6", "ld-linux-x86-64.so.2", "libdl.so.2"})
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=sys.argv[:1] + sys.argv[6:])  # names of tests may follow

@@ -33,6 +33,10 @@
 #include <thread>
 #include <vector>
 
+#ifdef CUDNN_FILE
+#include "by_name.h"
+#endif
+
 namespace {
 
 using Raw = cudnnBackendDescriptor_t;

@@ -96,7 +96,10 @@ std::size_t size_of(cudnnBackendAttributeType_t type) {
 
 extern "C" {
 
-size_t cudnnGetVersion() { return 91900; }
+size_t cudnnGetVersion() {
+  const char* version = std::getenv("SCRIPTED_CUDNN_VERSION");
+  return version != nullptr ? std::strtoul(version, nullptr, 10) : 91900;
+}
 const char* cudnnGetErrorString(cudnnStatus_t status) {
   return status == CUDNN_STATUS_SUCCESS ? "CUDNN_STATUS_SUCCESS" : "CUDNN_STATUS_NOT_SUPPORTED";
 }

@@ -1,0 +1,52 @@
+#include "cli/seen.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+namespace convoy::cli {
+
+Seen seen_in(const std::string& folder) {
+  Seen seen;
+  std::vector<std::string> loaded;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    std::ifstream file(entry.path());
+    std::string word, path, program;
+    std::getline(file, word, '\t');
+    if (word == "called") {
+      int version = 0;
+      if (file >> version) seen.versions.insert(version);
+      continue;
+    }
+    std::getline(file, path, '\t');
+    std::getline(file, program);
+    loaded.push_back(fmt::format("process {} ({}) loaded {}", entry.path().filename().string(), program, path));
+  }
+  if (!seen.versions.empty()) return seen;
+  if (loaded.empty()) {
+    seen.why_not =
+        "none of its processes had a libcudnn in it when it ended. A process that is ended by a signal does not say, "
+        "one "
+        "that LD_PRELOAD does not reach can't: another user's (setuid), one in a container, one that was started "
+        "without "
+        "the environment or is linked statically";
+    return seen;
+  }
+  std::sort(loaded.begin(), loaded.end());
+  constexpr std::size_t kShown = 5;
+  for (std::size_t i = 0; i < std::min(loaded.size(), kShown); ++i) seen.why_not += (i > 0 ? "; " : "") + loaded[i];
+  if (loaded.size() > kShown) seen.why_not += fmt::format("; and {} more", loaded.size() - kShown);
+  seen.why_not +=
+      ", and called none of the functions that are seen (its backend API and the older interface's convolutions). Not "
+      "seen "
+      "is what calls them from a library that was opened with RTLD_DEEPBIND or linked with -Bsymbolic, or looks them "
+      "up by "
+      "dlvsym, or by dlsym where the process has cuDNN from two folders";
+  return seen;
+}
+
+}  // namespace convoy::cli

@@ -1,0 +1,12 @@
+// What a process leaves for `convoy exec`, which says what it could not see: a file PID in the folder CONVOY_SEEN.
+#pragma once
+
+namespace convoy::interposer {
+
+// A call of cuDNN came by; `version` is cudnnGetVersion's.
+void leave_called(int version);
+
+// At the end: cuDNN is loaded, and no call came by. (Where one did, or none is loaded: nothing.)
+void leave_loaded();
+
+}  // namespace convoy::interposer
