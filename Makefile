@@ -4,11 +4,12 @@ JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 export CTEST_OUTPUT_ON_FAILURE = 1
 
-.PHONY: help demo test test-full test-sanitize test-threads build install bench fuzz lint format bundle wheel docs clean
+.PHONY: help demo test test-cudnn test-full test-sanitize test-threads build install bench fuzz lint format bundle wheel docs clean
 
 help:
 	@echo 'make demo           build, then tune resnet18 on a picture and show what was chosen'
 	@echo 'make test           build and run every test'
+	@echo 'make test-cudnn     tests that ask a real cuDNN and need no GPU, against three versions of it from PyPI'
 	@echo 'make test-full      the long property tests (10,000 problems an engine), result in bench/results'
 	@echo 'make test-sanitize  tests and conformance cases under the address and undefined-behaviour sanitizers'
 	@echo 'make test-threads   plan cache (64 threads), network sessions (8) and tuning database (8 processes) under the thread sanitizer'
@@ -42,6 +43,9 @@ test:
 	@echo '== testing'
 	@ctest --preset release || { echo '== again, alone: what failed beside other tests'; \
 	  ctest --preset release --rerun-failed --parallel 1; }
+
+test-cudnn:
+	@scripts/test-cudnn
 
 test-full: build
 	@scripts/test-full
