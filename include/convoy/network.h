@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "convoy/host_tensor.h"
+#include "convoy/network_plan.h"
 #include "convoy/selection.h"
 #include "convoy/thread_team.h"
 
@@ -51,18 +52,6 @@ struct NetworkObjective {
 };
 Result<NetworkObjective> parse_network_objective(std::string_view text);
 
-// How a run goes through its batch: as a whole, or in parts of so many images. Parts need a network that computes each
-// image of its inputs (their first dim) alone. Layers of a part stay in the caches, and threads that have a part each
-// don't wait for each other; but each part reads the weights again.
-struct BatchParts {
-  std::int64_t images = 0;     // of each part; 0: the whole batch at once
-  bool a_thread_each = false;  // parts run side by side, each on one thread; else one after another on all threads
-  friend bool operator==(const BatchParts&, const BatchParts&) = default;
-};
-// "whole"; "4": four images at a time, on all threads; "1/thread": on each thread one. Error: invalid_argument.
-Result<BatchParts> parse_batch_parts(std::string_view text);
-std::string print(const BatchParts& parts);
-
 struct NetworkOptions {
   int threads = 1;
   CpuFeatures cpu = cpu_features();  // the processor's, or capped
@@ -81,10 +70,10 @@ struct NetworkOptions {
   // it: "uniform:nhwc", "uniform:nchw", "uniform:nchw8c", "uniform:nchw16c".
   std::string how = "greedy";
   MemoryGoal memory;
-  // A plan's text (convoy/network_plan.h), obeyed in place of `how` and of choosing; empty: none. What does not fit is
-  // an error that names the line; with lenient_plan it is chosen again, and Session::remarks() says so. Parts of a
-  // network whose sizes are known when it runs only are in no plan.
-  std::string plan;
+  // Obeyed in place of `how` and of choosing. What does not fit is an error that names the line; with lenient_plan it
+  // is chosen again, and Session::remarks() says so. Parts of a network whose sizes are known when it runs only are in
+  // no plan.
+  std::optional<NetworkPlan> plan;
   bool lenient_plan = false;
   // A folder of plans that choose_plan() kept (convoy/network_tuning.h): one that is there for this graph, processor,
   // threads and math is obeyed in place of `how`; empty: none. One that doesn't fit is a remark, and `how` decides.
@@ -237,8 +226,8 @@ class Network {
       std::span<const TensorDesc> inputs, const NetworkOptions& options,
       std::span<const ConvolutionCandidates> convolutions) const = 0;
 
-  // What prepare would decide, as a plan file's text. Errors: those of prepare.
-  virtual Result<std::string> plan(std::span<const TensorDesc> inputs, const NetworkOptions& options,
+  // What prepare would decide, what each step costs, and prepare's remarks. Errors: those of prepare.
+  virtual Result<NetworkPlan> plan(std::span<const TensorDesc> inputs, const NetworkOptions& options,
                                    const SelectionProgress& progress = {}) const = 0;
 
   // The convolutions that prepare would choose engines for, in the order of their first occurrence, without choosing

@@ -23,7 +23,7 @@ struct NarrowedNode {
 };
 
 struct PrecisionChoice {
-  std::string plan;                 // its text; NetworkOptions::plan replays it
+  NetworkPlan plan;
   double error = 0;                 // measured, of this plan on the inputs
   double predicted_seconds = 0;     // of its lines together
   double f32_seconds = 0;           // those of the plan with everything in f32

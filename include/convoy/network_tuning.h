@@ -53,8 +53,8 @@ Result<NetworkTuning> tune_in_network(const Network& network, std::span<const Ne
 
 // A plan of a network, and what it takes beside the others.
 struct TimedPlan {
-  std::string how;               // what made it: "global"
-  std::string plan;              // its text
+  std::string how;  // what made it: "global"
+  NetworkPlan plan;
   double predicted_seconds = 0;  // of its lines together
   int lines = 0, measured = 0;   // lines that cost something, and of how many that was measured
   double seconds = 0;            // of a run: the median

@@ -188,7 +188,11 @@ Result<NetworkOptions> read_network_options(const convoy_options* options, Use u
     made.kept_plans = kept_plans_folder(chooser.database);
   }
   CONVOY_CHECK(read_goals(given, how, made));
-  if (given.plan != nullptr) made.plan = given.plan;
+  if (given.plan != nullptr) {
+    auto plan = parse_plan(given.plan);
+    if (!plan.ok()) return plan.error().within("plan");
+    made.plan = std::move(*plan);
+  }
   made.lenient_plan = given.lenient_plan != 0;
   if (given.precision != nullptr) {
     const auto type = parse_data_type(given.precision);
@@ -412,7 +416,8 @@ convoy_status convoy_network_plan(const convoy_network* network, const convoy_sh
     CONVOY_TRY(const std::vector<TensorDesc> inputs, read_shapes(*network->network, shapes, shape_count));
     std::unique_ptr<TuningDatabase> database;
     CONVOY_TRY(const NetworkOptions given, read_network_options(options, Use::prepare, database));
-    CONVOY_TRY(const std::string text, network->network->plan(inputs, given));
+    CONVOY_TRY(const NetworkPlan plan, network->network->plan(inputs, given));
+    const std::string text = print(plan);
     callback(user, text.c_str(), text.size());
     return {};
   });

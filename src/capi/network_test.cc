@@ -456,11 +456,11 @@ TEST_F(CNetwork, AKeptPlanIsObeyed) {
   options.how = "uniform:nchw";
   const std::string uniform = plan(options);
   ASSERT_NE(greedy, uniform);
-  const auto header = convoy::read_plan_header(uniform);
-  ASSERT_TRUE(header.ok());
+  const auto planned = convoy::parse_plan(uniform);
+  ASSERT_TRUE(planned.ok());
   const std::string folder = convoy::kept_plans_folder(path);
   fs::create_directories(folder);
-  std::ofstream(convoy::kept_plan_path(folder, *header, convoy::cpu_features())) << uniform;
+  std::ofstream(convoy::kept_plan_path(folder, planned->header, convoy::cpu_features())) << uniform;
   options.how = nullptr;
   EXPECT_EQ(plan(options), uniform);
   options.how = "tuned";

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "network/assign/plan_file.h"
 #include "report/format.h"
 #include "report/table.h"
 
@@ -20,13 +19,13 @@ constexpr std::size_t kMostParts = 6;  // of a convolution and what it takes ove
 
 // A node's line of a plan, with the conversions before it, which are its own.
 struct Given {
-  network::PlanLine line;
-  std::vector<network::PlanLine> conversions;
+  NetworkPlanLine line;
+  std::vector<NetworkPlanLine> conversions;
 
-  static double seconds_of(const network::PlanLine& line) { return line.cost ? line.cost->seconds : 0; }
+  static double seconds_of(const NetworkPlanLine& line) { return line.cost ? line.cost->seconds : 0; }
   double conversion_seconds() const {
     double sum = 0;
-    for (const network::PlanLine& each : conversions) sum += seconds_of(each);
+    for (const NetworkPlanLine& each : conversions) sum += seconds_of(each);
     return sum;
   }
 };
@@ -37,12 +36,10 @@ struct Way {
   double seconds = 0;        // of all lines
 };
 
-Result<Way> way_of(const std::string& name, const std::string& text) {
-  CONVOY_TRY(const network::PlanFile file, network::parse_plan(text));
-  CONVOY_TRY(const NetworkPlanCost cost, read_plan_cost(text));
-  Way way{name, {}, cost.seconds};
-  std::vector<network::PlanLine> conversions;
-  for (const network::PlanLine& line : file.lines) {
+Way way_of(const std::string& name, const NetworkPlan& plan) {
+  Way way{name, {}, plan.cost().seconds};
+  std::vector<NetworkPlanLine> conversions;
+  for (const NetworkPlanLine& line : plan.lines) {
     if (line.kind == "convert") {
       conversions.push_back(line);
     } else {
@@ -64,7 +61,7 @@ std::vector<Given> joined_as(const std::set<std::string>& names, const std::vect
     }
     Given whole = nodes[first];
     for (std::size_t i = first + 1; i < next; ++i) {
-      const network::PlanLine& part = nodes[i].line;
+      const NetworkPlanLine& part = nodes[i].line;
       whole.line.name += "+" + part.name;
       whole.line.runs_on += ", then " + part.runs_on;
       whole.line.to = part.to;
@@ -82,9 +79,8 @@ std::vector<Given> joined_as(const std::set<std::string>& names, const std::vect
 // The plan, then the other ways to choose that lead to another one.
 Result<std::vector<Way>> ways_of(const Network& network, std::span<const TensorDesc> descs,
                                  const NetworkOptions& options, const std::string& name) {
-  CONVOY_TRY(const std::string own, network.plan(descs, options));
-  std::vector<Way> ways;
-  CONVOY_TRY(ways.emplace_back(), way_of(name, own));
+  CONVOY_TRY(const NetworkPlan own, network.plan(descs, options));
+  std::vector<Way> ways{way_of(name, own)};
   const std::string blocks = options.cpu.isa == Isa::avx512 ? "uniform:nchw16c" : "uniform:nchw8c";
   for (const std::string& how : {std::string("greedy"), std::string("local"), std::string("uniform:nhwc"),
                                  std::string("uniform:nchw"), blocks}) {
@@ -92,11 +88,11 @@ Result<std::vector<Way>> ways_of(const Network& network, std::span<const TensorD
     NetworkOptions other = options;
     other.how = how;
     other.memory = {};
-    other.plan.clear();
+    other.plan.reset();
     other.kept_plans.clear();
     other.selection.mode = SelectionMode::heuristic;
-    CONVOY_TRY(const std::string text, network.plan(descs, other));
-    CONVOY_TRY(ways.emplace_back(), way_of(how, text));
+    CONVOY_TRY(const NetworkPlan plan, network.plan(descs, other));
+    ways.push_back(way_of(how, plan));
   }
   std::set<std::string> names;
   for (const Way& way : ways) {
@@ -108,7 +104,7 @@ Result<std::vector<Way>> ways_of(const Network& network, std::span<const TensorD
   return ways;
 }
 
-std::string cost_text(const network::PlanLine& line) {
+std::string cost_text(const NetworkPlanLine& line) {
   if (!line.cost) return "-";
   return fmt::format("{}{}", line.cost->measured ? "" : "~", report::seconds(line.cost->seconds));
 }
@@ -116,7 +112,7 @@ std::string cost_text(const network::PlanLine& line) {
 std::string conversions_text(const Given& given) {
   if (given.conversions.empty()) return "none";
   std::vector<std::string> texts;
-  for (const network::PlanLine& each : given.conversions) {
+  for (const NetworkPlanLine& each : given.conversions) {
     texts.push_back(fmt::format("{} to {} {}", each.from, each.to, cost_text(each)));
   }
   return fmt::format("{}", fmt::join(texts, "; "));
@@ -128,7 +124,7 @@ std::string reason(const std::vector<Way>& ways, std::size_t node) {
   const double seconds = Given::seconds_of(own.line);
   const Way* best = nullptr;
   for (const Way& way : ways) {
-    const network::PlanLine& line = way.nodes[node].line;
+    const NetworkPlanLine& line = way.nodes[node].line;
     if (!line.cost || line.cost->seconds >= seconds) continue;
     if (best == nullptr || line.cost->seconds < Given::seconds_of(best->nodes[node].line)) best = &way;
   }
@@ -142,7 +138,7 @@ std::string reason(const std::vector<Way>& ways, std::size_t node) {
 
 Json to_json(const Way& way, const Given& given) {
   Json conversions = Json::array();
-  for (const network::PlanLine& each : given.conversions) {
+  for (const NetworkPlanLine& each : given.conversions) {
     conversions.push_back(
         {{"value", each.name}, {"from", each.from}, {"to", each.to}, {"seconds", Given::seconds_of(each)}});
   }
@@ -165,7 +161,7 @@ Result<Json> explain_in_network(const Program& program, const Network& network, 
   CONVOY_TRY(const std::vector<Way> ways, ways_of(network, descs, options, name));
   Json all = Json::array();
   for (std::size_t n = 0; n < ways.front().nodes.size(); ++n) {
-    const network::PlanLine& own = ways.front().nodes[n].line;
+    const NetworkPlanLine& own = ways.front().nodes[n].line;
     if (!is_wanted(own.name)) continue;
     report::Table table;
     table.column("in the plan by").column("it runs on").column("reads -> writes", Align::left, 2);

@@ -13,7 +13,6 @@
 #include "cli/tuning.h"
 #include "core/text.h"
 #include "io/file.h"
-#include "network/assign/plan_file.h"
 #include "network/tune/side_by_side.h"
 #include "report/format.h"
 #include "select/explain/explain.h"
@@ -27,6 +26,12 @@ constexpr const char* kPlans[] = {"global", "greedy", "local", "uniform:nhwc"};
 std::string text_of_file(const std::string& path) {
   const auto bytes = io::read_file(path);
   return bytes.ok() ? std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size()) : std::string();
+}
+
+Result<NetworkPlanHeader> header_of_file(const std::string& path) {
+  auto plan = parse_plan(text_of_file(path));
+  if (!plan.ok()) return plan.error().within(path);
+  return std::move(plan->header);
 }
 
 bool is_plan(const std::string& path) { return text_of_file(path).starts_with("convoy-plan"); }
@@ -54,9 +59,8 @@ Result<Subjects> subjects_of(const NetworkReportFlags& flags) {
     subjects.model = first;
     subjects.plans.erase(subjects.plans.begin());
   } else {
-    const auto header = read_plan_header(text_of_file(first));
-    if (!header.ok()) return header.error().within(first);
-    subjects.model = header->network;
+    CONVOY_TRY(const NetworkPlanHeader header, header_of_file(first));
+    subjects.model = header.network;
     if (!is_model(subjects.model)) {
       return Error{ErrorCode::invalid_argument,
                    fmt::format("{} is for network '{}', which is neither zoo:NAME nor an .onnx file: name the model "
@@ -86,11 +90,10 @@ Result<report::Peer> parse_peer(const std::string& text) {
                fmt::format("--peer {}: '{}' is no time (12.3ms, 870us, 1.2s)", text, parts.second)};
 }
 
-// A plan as it will be replayed, and its lines.
+// A plan as it will be replayed.
 struct Planned {
   std::string name;
-  NetworkOptions options;
-  std::vector<network::PlanLine> lines;
+  NetworkOptions options;  // with the plan
   std::vector<std::string> remarks;
 };
 
@@ -99,33 +102,28 @@ Result<Planned> plan_by(const Program& program, const Network& network, std::spa
   Planned planned;
   planned.name = side;
   CONVOY_TRY(planned.options, options_of_side(program, side, options));
-  if (planned.options.plan.empty()) {
-    auto text = network.plan(descs, planned.options);
-    if (!text.ok()) return text.error().within(side);
-    planned.options.plan = std::move(*text);
+  if (!planned.options.plan) {
+    auto plan = network.plan(descs, planned.options);
+    if (!plan.ok()) return plan.error().within(side);
+    planned.options.plan = std::move(*plan);
   }
   planned.options.selection.mode = SelectionMode::heuristic;  // what was measured is in the plan
-  for (const std::string_view line : split(planned.options.plan, '\n')) {
-    if (line.starts_with("# ")) planned.remarks.emplace_back(line.substr(2));
-  }
-  auto file = network::parse_plan(planned.options.plan);
-  if (!file.ok()) return file.error().within(side);
-  if (const BatchParts& parts = file->header.parts; parts != BatchParts{}) {
+  planned.remarks = planned.options.plan->remarks;
+  if (const BatchParts& parts = planned.options.plan->header.parts; parts != BatchParts{}) {
     planned.remarks.push_back(
         fmt::format("the batch is run in parts: {}; steps, and memory over them, are those of one part", print(parts)));
   }
-  planned.lines = std::move(file->lines);
   return planned;
 }
 
 // Steps come in the order of the lines; a line that costs nothing may have none.
-std::vector<report::PlannedStep> with_costs(const network::Timed& side, const std::vector<network::PlanLine>& lines) {
+std::vector<report::PlannedStep> with_costs(const network::Timed& side, const std::vector<NetworkPlanLine>& lines) {
   std::vector<report::PlannedStep> steps;
   for (std::size_t i = 0; i < side.steps.size(); ++i) {
     steps.push_back({side.steps[i], side.step_seconds[i], std::nullopt});
   }
   std::size_t next = 0;
-  for (const network::PlanLine& line : lines) {
+  for (const NetworkPlanLine& line : lines) {
     if (next == steps.size()) break;
     report::PlannedStep& step = steps[next];
     if (step.step.nodes != line.name || (step.step.kind == "convert") != (line.kind == "convert")) continue;
@@ -180,9 +178,8 @@ Result<report::NetworkReport> report_on_network(const Program& program, const Ne
   if (program.shared.threads == 0) {  // those of the first plan file, so that the others are made for as many
     const auto file = std::ranges::find_if(subjects.plans, is_plan);
     if (file != subjects.plans.end()) {
-      const auto header = read_plan_header(text_of_file(*file));
-      if (!header.ok()) return header.error().within(*file);
-      options.threads = header->threads;
+      CONVOY_TRY(const NetworkPlanHeader header, header_of_file(*file));
+      options.threads = header.threads;
     }
   }
   const auto database = attach_database(program, options.selection);
@@ -225,7 +222,7 @@ Result<report::NetworkReport> report_on_network(const Program& program, const Ne
   for (std::size_t i = 0; i < sides.size(); ++i) {
     report::NetworkPlan& plan = report.plans.emplace_back();
     plan.name = planned[i].name;
-    plan.steps = with_costs(sides[i], planned[i].lines);
+    plan.steps = with_costs(sides[i], planned[i].options.plan->lines);
     plan.turns = sides[i].turns;
     plan.seconds = sides[i].seconds;
     plan.undisturbed_seconds = sides[i].undisturbed_seconds;

@@ -34,7 +34,7 @@ Result<Batch> read_batch(const Network& network, const InputReader& reader, std:
 }
 
 // Mixed types, within an error of the outputs.
-Result<std::string> plan_within(const Program& program, const Flags& flags, const Network& network,
+Result<NetworkPlan> plan_within(const Program& program, const Flags& flags, const Network& network,
                                 const NetworkOptions& options) {
   if (options.precision == DataType::f32) {
     return Error{ErrorCode::invalid_argument, "--max-error: it needs --precision bf16 or f16"};
@@ -63,13 +63,15 @@ Result<std::string> plan_within(const Program& program, const Flags& flags, cons
                            choice->narrow_error));
   program.note(fmt::format("predicted {}; in f32 {}, the fastest {}", report::seconds(choice->predicted_seconds),
                            report::seconds(choice->f32_seconds), report::seconds(choice->narrow_seconds)));
-  std::string text = choice->plan + fmt::format("# error {:.4g}, allowed {:.4g}\n", choice->error, *flags.max_error);
-  for (const NarrowedNode& node : choice->nodes) text += fmt::format("#   {} alone: {:.4g}\n", node.name, node.error);
-  return text;
+  std::vector<std::string>& said = choice->plan.remarks;
+  said.push_back(fmt::format("error {:.4g}, allowed {:.4g}", choice->error, *flags.max_error));
+  for (const NarrowedNode& node : choice->nodes)
+    said.push_back(fmt::format("  {} alone: {:.4g}", node.name, node.error));
+  return std::move(choice->plan);
 }
 
-Result<std::string> text_of(const Program& program, const Flags& flags, const Network& network,
-                            const NetworkOptions& options) {
+Result<NetworkPlan> made_plan(const Program& program, const Flags& flags, const Network& network,
+                              const NetworkOptions& options) {
   if (flags.max_error) return plan_within(program, flags, network, options);
   if (has_inputs(flags.input) || flags.input.batch > 0 || flags.input.random) {  // for their sizes
     InputFlags own = flags.input;
@@ -87,11 +89,11 @@ Result<int> plan(const Program& program, const Flags& flags) {
   CONVOY_CHECK(apply(program, flags.plan, options));
   const auto database = attach_database(program, options.selection);
   CONVOY_TRY(const auto network, open_network(flags.model));
-  CONVOY_TRY(const std::string text, text_of(program, flags, *network, options));
-  for (std::size_t at = 0; (at = text.find("\n# ", at)) != std::string::npos; ++at) {  // remarks
-    const std::string remark = text.substr(at + 3, text.find('\n', at + 1) - at - 3);
+  CONVOY_TRY(const NetworkPlan made, made_plan(program, flags, *network, options));
+  for (const std::string& remark : made.remarks) {
     program.note((flags.plan.plan_file.empty() ? "" : "--plan: ") + remark);
   }
+  const std::string text = print(made);
   if (!flags.file.empty()) {
     CONVOY_CHECK(io::write_file(flags.file, std::as_bytes(std::span(text))));
     program.note(fmt::format("wrote {}; convoy run {} --plan {} replays it", flags.file, flags.model, flags.file));

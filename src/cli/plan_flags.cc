@@ -161,12 +161,12 @@ Result<void> apply(const Program& program, const PlanFlags& flags, NetworkOption
   }
   const auto bytes = io::read_file(flags.plan_file);
   if (!bytes.ok()) return bytes.error().within("--plan");
-  options.plan.assign(reinterpret_cast<const char*>(bytes->data()), bytes->size());
-  const auto header = read_plan_header(options.plan);
-  if (!header.ok()) return header.error().within("--plan").within(flags.plan_file);
-  if (program.shared.threads == 0) options.threads = header->threads;
-  if (program.shared.allow.empty()) options.math = header->math;
-  if (flags.precision == PlanFlags().precision) options.precision = header->precision;
+  auto plan = parse_plan({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
+  if (!plan.ok()) return plan.error().within("--plan").within(flags.plan_file);
+  if (program.shared.threads == 0) options.threads = plan->header.threads;
+  if (program.shared.allow.empty()) options.math = plan->header.math;
+  if (flags.precision == PlanFlags().precision) options.precision = plan->header.precision;
+  options.plan = std::move(*plan);
   return {};
 }
 

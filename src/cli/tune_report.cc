@@ -177,7 +177,7 @@ Json say_plans(const Program& program, const PlanChoice& choice) {
                      {"relative_uncertainty", plan.relative_uncertainty},
                      {"lines", plan.lines},
                      {"measured", plan.measured},
-                     {"plan", plan.plan}});
+                     {"plan", print(plan.plan)}});
   }
   program.say("");
   program.say(table);

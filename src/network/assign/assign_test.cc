@@ -1,7 +1,7 @@
 // Assignments: what relabels, uniform layouts, conversions.
 #include <algorithm>
 
-#include "network/assign/plan_file.h"
+#include "network/assign/plan.h"
 #include "network/assign/sides.h"
 #include "network/graph/pass.h"
 #include "network/testing/plans.h"
@@ -182,7 +182,7 @@ TEST(Assignment, WhatAConvolutionReadsBesides) {
       const auto assignment = assign(graph, sides, selector);
       ASSERT_TRUE(assignment.ok()) << assignment.error().message;
       NetworkOptions replay = options;
-      replay.plan = plan_text(graph, *assignment, header_of(graph, options), selector);
+      replay.plan = plan_of(graph, *assignment, header_of(graph, options), selector);
       const auto session = prepare_graph(b.graph, {.options = replay});
       ASSERT_TRUE(session.ok()) << session.error().message;
       const auto outputs = (*session)->run(inputs);

@@ -1,6 +1,6 @@
 // A network's choices as one value: for every node of a graph whose passes have run, the layouts it reads and writes,
 // and for every convolution the candidate it runs on. Decided before anything is built; lower() obeys it. Made by
-// assign() for layouts that a rule gives (greedy_sides, uniform_sides), and from plan files (plan_file.h).
+// assign() for layouts that a rule gives (greedy_sides, uniform_sides), and from plans (plan.h).
 #pragma once
 
 #include <optional>

@@ -9,12 +9,12 @@
 #include "base/testing/surroundings.h"
 #include "network/assign/in_place.h"
 #include "network/assign/layout_problem.h"
-#include "network/assign/plan_file.h"
+#include "network/assign/plan.h"
 #include "network/assign/sides.h"
 #include "network/assign/threads.h"
 #include "network/graph/conv_node.h"
 #include "network/graph/infer.h"
-#include "network/testing/graphs.h"
+#include "network/testing/plans.h"
 #include "select/testing/fake_engine.h"
 #include "select/tune/rounds.h"
 #include "solver/lp.h"
@@ -208,26 +208,23 @@ TEST_F(Global, AnIndependentSolverFindsTheSameOptimum) {
 TEST_F(Global, APlanOfItIsObeyedAndSaysItsProof) {
   options_.how = "global";
   const Graph graph = branches();
-  const auto text = plan_of(graph, {.options = options_});
-  ASSERT_TRUE(text.ok()) << text.error().message;
-  EXPECT_NE(text->find("\n# global: "), std::string::npos) << *text;
-  EXPECT_EQ(*plan_of(graph, {.options = options_}), *text);
+  const std::string text = plan_for(graph, options_);
+  EXPECT_NE(text.find("\n# global: "), std::string::npos) << text;
+  EXPECT_EQ(plan_for(graph, options_), text);
   NetworkOptions replay = test_options(1);
   replay.cpu = options_.cpu;
-  replay.plan = *text;
-  const auto again = plan_of(graph, {.options = replay});
-  ASSERT_TRUE(again.ok()) << again.error().message;
-  EXPECT_EQ(*again, text->substr(0, text->find("# global")));
+  replay.plan = plan_in(text);
+  const std::string again = plan_for(graph, replay);
+  EXPECT_EQ(again, text.substr(0, text.find("# global")));
 }
 
 TEST_F(Global, MeasuresUntilWhatIsBestHasBeenMeasured) {
   options_.how = "global";
   options_.selection.mode = SelectionMode::measured;
   options_.selection.budget_seconds = 30;
-  const auto text = plan_of(branches(), {.options = options_});
-  ASSERT_TRUE(text.ok()) << text.error().message;
-  EXPECT_EQ(text->find(" predicted\n"), std::string::npos) << *text;
-  EXPECT_NE(text->find(" measured\n"), std::string::npos) << *text;
+  const std::string text = plan_for(branches(), options_);
+  EXPECT_EQ(text.find(" predicted\n"), std::string::npos) << text;
+  EXPECT_NE(text.find(" measured\n"), std::string::npos) << text;
 }
 
 // Runs in one layout only.
@@ -252,13 +249,11 @@ TEST_F(Global, ALayoutThatIsSlowerThanPredictedIsGivenUp) {
   b.output(b.conv(b.input("x", {1, 8, 8, 8}), 8, 8, 1));
   NetworkOptions predicts = options_;
   predicts.selection.mode = SelectionMode::heuristic;
-  const auto before = plan_of(b.graph, {.options = predicts, .engines = engines});
-  ASSERT_TRUE(before.ok()) << before.error().message;
-  EXPECT_NE(before->find("fake.nhwc"), std::string::npos) << *before;
-  const auto text = plan_of(b.graph, {.options = options_, .engines = engines});
-  ASSERT_TRUE(text.ok()) << text.error().message;
-  EXPECT_NE(text->find("fake.nchw"), std::string::npos) << *text;
-  EXPECT_EQ(text->find(" predicted\n"), std::string::npos) << *text;
+  const std::string before = plan_for(b.graph, predicts, engines);
+  EXPECT_NE(before.find("fake.nhwc"), std::string::npos) << before;
+  const std::string text = plan_for(b.graph, options_, engines);
+  EXPECT_NE(text.find("fake.nchw"), std::string::npos) << text;
+  EXPECT_EQ(text.find(" predicted\n"), std::string::npos) << text;
 }
 
 // 10% slower in nchw, by predictions.
@@ -366,19 +361,17 @@ TEST_F(Global, AFusionIsUndoneWhereThatTakesLess) {
   constexpr std::string_view kKnobs = "{tile=4}";  // which fake engines have, but do not declare
   for (const char* how : {"greedy", "global", "local"}) {
     options_.how = how;
-    options_.plan.clear();
-    const auto text = plan_of(b.graph, {.options = options_, .engines = engines});
-    ASSERT_TRUE(text.ok()) << text.error().message;
-    const bool is_whole = text->find("\"Conv_1+Add_2+Relu_3\"  fake.full") != std::string::npos;
-    const bool is_apart = text->find("\"Conv_1+Add_2\"  fake.plain") != std::string::npos &&
-                          text->find("op       \"Relu_3\"") != std::string::npos;
-    EXPECT_EQ(is_whole, options_.how == "greedy") << *text;
-    EXPECT_EQ(is_apart, options_.how != "greedy") << *text;
-    graphs.push_back(read_plan_header(*text)->graph);
-    options_.plan = *text;
-    for (std::size_t at = 0; (at = options_.plan.find(kKnobs)) != std::string::npos;) {
-      options_.plan.erase(at, kKnobs.size());
-    }
+    options_.plan.reset();
+    const std::string text = plan_for(b.graph, options_, engines);
+    const bool is_whole = text.find("\"Conv_1+Add_2+Relu_3\"  fake.full") != std::string::npos;
+    const bool is_apart = text.find("\"Conv_1+Add_2\"  fake.plain") != std::string::npos &&
+                          text.find("op       \"Relu_3\"") != std::string::npos;
+    EXPECT_EQ(is_whole, options_.how == "greedy") << text;
+    EXPECT_EQ(is_apart, options_.how != "greedy") << text;
+    std::string without = text;
+    for (std::size_t at = 0; (at = without.find(kKnobs)) != std::string::npos;) without.erase(at, kKnobs.size());
+    options_.plan = plan_in(without);
+    graphs.push_back(options_.plan->header.graph);
     const auto session = prepare_graph(b.graph, {.options = options_, .engines = engines});
     ASSERT_TRUE(session.ok()) << session.error().message;
     outputs.push_back(*(*session)->run(inputs));

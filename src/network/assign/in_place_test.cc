@@ -24,9 +24,9 @@ int in_place(const Graph& graph, const std::string& how = "uniform:nchw") {
   int count = 0;
   for (std::size_t at = 0; (at = plan.find("\ninplace", at)) != std::string::npos; ++at) ++count;
   NetworkOptions obeys = test_options();
-  obeys.plan = plan;
+  obeys.plan = plan_in(plan);
   const auto ran = prepared(graph, obeys);
-  obeys.plan = copied(plan);
+  obeys.plan = plan_in(copied(plan));
   const auto expected = prepared(graph, obeys);
   EXPECT_TRUE(ran.ok() && expected.ok()) << (ran.ok() ? expected : ran).error().message << plan;
   if (!ran.ok() || !expected.ok()) return -1;
@@ -160,7 +160,7 @@ TEST(InPlace, APlanThatCannotBeIsRefused) {
   options.how = "uniform:nchw";
   const std::string plan = plan_for(graph, options);
   std::string line = line_of(plan, "op       \"Concat"), changed = line;
-  options.plan = replaced(plan, line, changed.replace(0, 7, "inplace"));
+  options.plan = plan_in(replaced(plan, line, changed.replace(0, 7, "inplace")));
   const auto refused = prepared(graph, options);
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().message.find("inplace \"Concat"), std::string::npos) << refused.error().message;

@@ -32,21 +32,21 @@ std::string kept_plan_path(const std::string& folder, const NetworkPlanHeader& h
 
 namespace convoy::network {
 
-std::optional<std::string> read_kept_plan(const std::string& path) {
+Result<NetworkPlan> read_kept_plan(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
+  if (!file) return Error{ErrorCode::not_found, path + ": there is none"};
   std::ostringstream text;
   text << file.rdbuf();
-  return std::move(text).str();
+  return parse_plan(text.view());
 }
 
-Result<void> keep_plan(const std::string& path, std::string_view text) {
+Result<void> keep_plan(const std::string& path, const NetworkPlan& plan) {
   const std::string part = fmt::format("{}.{}.part", path, getpid());
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
   {
     std::ofstream file(part, std::ios::binary);
-    file << text;
+    file << print(plan);
     file.close();
     if (!file) return Error{ErrorCode::internal, fmt::format("{}: cannot be written: {}", part, std::strerror(errno))};
   }

@@ -2,17 +2,16 @@
 // names them.
 #pragma once
 
-#include <optional>
 #include <string>
-#include <string_view>
 
 #include "convoy/network_plan.h"
 
 namespace convoy::network {
 
-std::optional<std::string> read_kept_plan(const std::string& path);
+// Errors: not_found; those of parse_plan.
+Result<NetworkPlan> read_kept_plan(const std::string& path);
 
 // Writes it beside its place and renames it, so that a reader never sees half of it. The error names the file.
-Result<void> keep_plan(const std::string& path, std::string_view text);
+Result<void> keep_plan(const std::string& path, const NetworkPlan& plan);
 
 }  // namespace convoy::network

@@ -8,11 +8,11 @@
 #include <map>
 
 #include "convoy/network_precision.h"
-#include "network/assign/plan_file.h"
+#include "network/assign/plan.h"
 #include "network/assign/sides.h"
 #include "network/graph/infer.h"
 #include "network/graph/pass.h"
-#include "network/testing/graphs.h"
+#include "network/testing/plans.h"
 #include "select/testing/fake_engine.h"
 
 namespace convoy::network {
@@ -63,11 +63,7 @@ class Precision : public testing::Test {
  protected:
   Precision() { options_.cpu.isa = std::min(options_.cpu.isa, Isa::avx2); }
 
-  std::string plan(std::span<const Engine* const> engines = both) {
-    const auto text = plan_of(network(), {.options = options_, .engines = engines});
-    EXPECT_TRUE(text.ok()) << text.error().message;
-    return text.ok() ? *text : std::string();
-  }
+  std::string plan(std::span<const Engine* const> engines = both) { return plan_for(network(), options_, engines); }
 
   std::vector<HostTensor> run(std::span<const Engine* const> engines = both) {
     const Graph graph = network();
@@ -83,12 +79,13 @@ class Precision : public testing::Test {
 };
 
 // How many lines of a kind read or write a type.
-int lines_in(const std::string& plan, std::string_view kind, std::string_view type) {
-  const auto file = parse_plan(plan);
-  EXPECT_TRUE(file.ok()) << file.error().message;
-  return static_cast<int>(std::ranges::count_if(file->lines, [&](const PlanLine& line) {
+int lines_in(const NetworkPlan& plan, std::string_view kind, std::string_view type) {
+  return static_cast<int>(std::ranges::count_if(plan.lines, [&](const NetworkPlanLine& line) {
     return line.kind == kind && (line.from.starts_with(type) || line.to.starts_with(type));
   }));
+}
+int lines_in(const std::string& plan, std::string_view kind, std::string_view type) {
+  return lines_in(plan_in(plan), kind, type);
 }
 
 TEST_F(Precision, AllThatCanRunsNarrowHoweverLayoutsAreChosen) {
@@ -117,7 +114,7 @@ TEST_F(Precision, AllThatCanRunsNarrowHoweverLayoutsAreChosen) {
     NetworkOptions replay = test_options(1);
     replay.cpu = options_.cpu;
     replay.precision = DataType::bf16;
-    replay.plan = text;
+    replay.plan = plan_in(text);
     std::swap(replay, options_);
     const std::vector<HostTensor> again = run();
     ASSERT_EQ(again.size(), outputs.size());
@@ -163,7 +160,9 @@ TEST_F(Precision, APlansTypesAreObeyedAndWrongOnesNamed) {
   options_.how = "uniform:nchw";
   std::string text = plan();
   const auto obeyed = [&](const std::string& changed) {
-    options_.plan = changed;
+    const auto parsed = parse_plan(changed);
+    if (!parsed.ok()) return parsed.error().message;
+    options_.plan = *parsed;
     const auto session = prepare_graph(network(), {.options = options_, .engines = both});
     return session.ok() ? std::string() : session.error().message;
   };
@@ -236,7 +235,7 @@ class OnEngines final : public Network {
                                                                 std::span<const ConvolutionCandidates>) const override {
     return Error{ErrorCode::unsupported, "not here"};
   }
-  Result<std::string> plan(std::span<const TensorDesc>, const NetworkOptions& options,
+  Result<NetworkPlan> plan(std::span<const TensorDesc>, const NetworkOptions& options,
                            const SelectionProgress&) const override {
     return plan_of(graph_, {.options = options, .engines = engines_});
   }
@@ -256,7 +255,7 @@ TEST_F(Precision, AnErrorThatIsAllowedIsKeptAndUsed) {
   options_.precision = DataType::bf16;
   const auto all = choose_precision(net, inputs, options_, 1);
   ASSERT_TRUE(all.ok()) << all.error().message;
-  EXPECT_EQ(lines_in(all->plan, "conv", "f32"), 0) << all->plan;
+  EXPECT_EQ(lines_in(all->plan, "conv", "f32"), 0) << print(all->plan);
   EXPECT_TRUE(all->nodes.empty());  // nothing to look at one by one
   EXPECT_EQ(all->error, all->narrow_error);
   EXPECT_LT(all->predicted_seconds, all->f32_seconds);
@@ -282,10 +281,9 @@ TEST_F(Precision, AnErrorThatIsAllowedIsKeptAndUsed) {
   EXPECT_EQ(none->error, 0);
   EXPECT_EQ(none->predicted_seconds, none->f32_seconds);
   // Nodes were looked at in the order of what they gain.
-  const auto costs_in = [](const std::string& plan) {
+  const auto costs_in = [](const NetworkPlan& plan) {
     std::map<std::string, double> costs;
-    const auto file = parse_plan(plan);
-    for (const PlanLine& line : file->lines) {
+    for (const NetworkPlanLine& line : plan.lines) {
       if (line.kind != "convert" && line.cost) costs[line.name] = line.cost->seconds;
     }
     return costs;
@@ -293,7 +291,7 @@ TEST_F(Precision, AnErrorThatIsAllowedIsKeptAndUsed) {
   const auto wide = costs_in(none->plan), narrow = costs_in(all->plan);
   EXPECT_TRUE(std::ranges::is_sorted(half->nodes, std::greater<>(), [&](const auto& node) {
     return wide.at(node.name) - narrow.at(node.name);
-  })) << all->plan;
+  })) << print(all->plan);
   options_.precision = DataType::f32;
   EXPECT_EQ(choose_precision(net, inputs, options_, 1).error().code, ErrorCode::invalid_argument);
   options_.precision = DataType::bf16;
@@ -333,7 +331,7 @@ TEST_F(Precision, ActivationsThatAreNarrowKeepALimitThatWideOnesCannot) {
     NetworkOptions replay = test_options(1);
     replay.cpu = options_.cpu;
     replay.precision = options_.precision;
-    replay.plan = text;
+    replay.plan = plan_in(text);
     const auto session = prepare_graph(network(), {.options = replay, .engines = both});
     EXPECT_TRUE(session.ok()) << session.error().message;
     return static_cast<std::int64_t>((*session)->activation_bytes());

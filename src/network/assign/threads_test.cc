@@ -45,8 +45,8 @@ TEST(Threads, TheLastStepsAreOnOneWhereTheyAreTiny) {
 
   // A plan that says nothing of them is obeyed, too.
   NetworkOptions all = test_options();
-  all.plan = on_all_threads(text);
-  ASSERT_NE(all.plan, text);
+  ASSERT_NE(on_all_threads(text), text);
+  all.plan = plan_in(on_all_threads(text));
   const auto on_all = prepared(graph, all);
   ASSERT_TRUE(on_all.ok()) << on_all.error().message;
   for (const NetworkStep& step : on_all->steps) EXPECT_EQ(step.threads, 2) << step.nodes;
@@ -65,7 +65,7 @@ TEST(Threads, ALineSaysThem) {
   ASSERT_TRUE(before.ok());
   for (const auto& [threads, says] : {std::pair{1, "1"}, {2, "2"}}) {
     NetworkOptions replay = test_options();
-    replay.plan = replaced(text, line, with_threads(line, says));
+    replay.plan = plan_in(replaced(text, line, with_threads(line, says)));
     const auto ran = prepared(graph, replay);
     ASSERT_TRUE(ran.ok()) << ran.error().message;
     EXPECT_EQ(std::ranges::find(ran->steps, "conv", &NetworkStep::kind)->threads, threads);
@@ -86,7 +86,7 @@ TEST(Threads, ARelabelMaySayThemAndConversionsFollowTheWriter) {
     on_one += (is_node ? with_threads(on_all_threads(line), "1") : line) + "\n";
   }
   NetworkOptions replay = test_options();
-  replay.plan = on_one;
+  replay.plan = plan_in(on_one);
   const auto ran = prepared(graph, replay);
   ASSERT_TRUE(ran.ok()) << ran.error().message << "\n" << on_one;
   for (const NetworkStep& step : ran->steps) EXPECT_EQ(step.threads, 1) << step.nodes;
@@ -111,7 +111,7 @@ TEST(Threads, WhatRunsOnOneDoesNotCallTheOthers) {
   NetworkOptions options = test_options();
   options.selection.filter.engines = "cpu.direct";
   const auto calls = [&](const Graph& graph, const std::string& plan) {
-    options.plan = plan;
+    options.plan = plan_in(plan);
     const auto team = std::make_shared<CountingTeam>();
     const auto session = prepare_graph(graph, {.options = options, .team = team});
     EXPECT_TRUE(session.ok()) << (session.ok() ? "" : session.error().message);
@@ -130,7 +130,7 @@ TEST(Threads, WhatRunsOnOneDoesNotCallTheOthers) {
   for (int i = 0; i < 4; ++i) x = b.conv(x, 8, 8, 1);
   b.output(x);
   const std::string text = plan_for(b.graph, options);
-  EXPECT_EQ(calls(b.graph, ""), 0) << text;
+  EXPECT_EQ(calls(b.graph, text), 0) << text;
   EXPECT_GT(calls(b.graph, on_all_threads(text)), 0) << text;
 }
 

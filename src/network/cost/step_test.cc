@@ -5,7 +5,7 @@
 
 #include "network/assign/sides.h"
 #include "network/cost/measure_step.h"
-#include "network/testing/graphs.h"
+#include "network/testing/plans.h"
 #include "select/measure/step_measurement.h"
 #include "select/tune/rounds.h"
 
@@ -211,11 +211,7 @@ TEST(PlanCosts, AreMeasuredWhereTheDatabaseKnows) {
   options.threads = 1;  // or predictions would choose how many a step has
   options.how = "uniform:nhwc";
   options.selection.store = &store;
-  const auto text = [&] {
-    const auto plan = plan_of(pooled_convolution(), {.options = options});
-    EXPECT_TRUE(plan.ok()) << plan.error().message;
-    return plan.ok() ? *plan : "";
-  };
+  const auto text = [&] { return plan_for(pooled_convolution(), options); };
   const std::string before = text();
   EXPECT_NE(line_with(before, "MaxPool").find("us predicted"), std::string::npos) << before;
   EXPECT_NE(line_with(before, "convert ").find("us predicted"), std::string::npos) << before;
@@ -234,11 +230,7 @@ TEST(PlanCosts, AreWarmOnesInASmallNetworkElseColdOnes) {
   options.threads = 1;  // or predictions would choose how many a step has
   options.how = "uniform:nhwc";
   options.selection.store = &store;
-  const auto line = [&] {
-    const auto plan = plan_of(pooled_convolution(), {.options = options});
-    EXPECT_TRUE(plan.ok()) << plan.error().message;
-    return plan.ok() ? line_with(*plan, "MaxPool") : "";
-  };
+  const auto line = [&] { return line_with(plan_for(pooled_convolution(), options), "MaxPool"); };
   const StepProblem pool = step("op:MaxPool:x=f32,1x32x24x24,nhwc:y=f32,1x32x23x23,nhwc:@kernel_shape=ints,2,2");
   for (const std::int64_t l2 : {1 << 20, 1 << 16}) {
     options.cpu.l2_bytes = l2;
@@ -278,11 +270,10 @@ TEST(PlanCosts, ABudgetMeasuresAllLines) {
   options.selection.mode = SelectionMode::measured;
   options.selection.budget_seconds = 20;
   options.selection.filter.engines = "cpu.direct";
-  const auto plan = plan_of(pooled_convolution(), {.options = options});
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
-  EXPECT_NE(plan->find("us measured"), std::string::npos) << *plan;
+  const std::string plan = plan_for(pooled_convolution(), options);
+  EXPECT_NE(plan.find("us measured"), std::string::npos) << plan;
 #ifndef __SANITIZE_ADDRESS__  // instrumented, a conversion's samples may take more than its second
-  EXPECT_EQ(plan->find("predicted"), std::string::npos) << *plan;
+  EXPECT_EQ(plan.find("predicted"), std::string::npos) << plan;
 #endif
 }
 
@@ -298,9 +289,7 @@ TEST(PlanCosts, GreedyGoesByWhatConversionsWereMeasuredToTake) {
                  seconds);
       }
     }
-    const auto text = plan_of(pooled_convolution(), {.options = options});
-    EXPECT_TRUE(text.ok());
-    return text.ok() ? *text : "";
+    return plan_for(pooled_convolution(), options);
   };
   EXPECT_EQ(plan(1).find("nhwc"), std::string::npos) << plan(1);
   EXPECT_NE(plan(1e-9).find("nhwc"), std::string::npos) << plan(1e-9);
@@ -315,9 +304,8 @@ TEST(PlanCosts, ARelabelCostsNothing) {
   NetworkOptions options = options_with_l2();
   options.threads = 1;  // or predictions would choose how many a step has
   options.how = "uniform:nhwc";
-  const auto plan = plan_of(b.graph, {.options = options});
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
-  EXPECT_TRUE(line_with(*plan, "relabel ").ends_with(" 0us -")) << *plan;
+  const std::string plan = plan_for(b.graph, options);
+  EXPECT_TRUE(line_with(plan, "relabel ").ends_with(" 0us -")) << plan;
 }
 
 }  // namespace

@@ -120,33 +120,29 @@ TEST(BatchParts, ArePartOfAPlan) {
   EXPECT_NE(plan.find("\nparts 2/thread\n"), std::string::npos) << plan;
   NetworkOptions obeying = test_options();
   obeying.parts.reset();
-  obeying.plan = plan;
+  obeying.plan = plan_in(plan);
   auto session = prepare_graph(graph, {.options = obeying});
   ASSERT_TRUE(session.ok()) << session.error().message;
   EXPECT_EQ((*session)->parts(), (BatchParts{2, true}));
   EXPECT_EQ(plan_for(graph, obeying), plan);
-  const auto part = read_plan_cost(plan), whole = read_plan_cost(replaced(plan, "parts 2/thread", "parts 1/thread"));
-  EXPECT_NEAR(2 * part->seconds, whole->seconds, 1e-12) << "two turns of the same lines";
+  const NetworkPlan alone = plan_in(replaced(plan, "parts 2/thread", "parts 1/thread"));
+  EXPECT_NEAR(2 * plan_in(plan).cost().seconds, alone.cost().seconds, 1e-12) << "two turns of the same lines";
 
   obeying.parts = BatchParts{1, true};
   const auto other = prepare_graph(graph, {.options = obeying});
   ASSERT_FALSE(other.ok());
   EXPECT_EQ(other.error().message, "plan: the plan is for parts 2/thread, asked for are 1/thread");
   obeying.parts.reset();
-  obeying.plan = replaced(plan, "parts 2/thread", "parts 3");
+  obeying.plan = plan_in(replaced(plan, "parts 2/thread", "parts 3"));
   EXPECT_EQ(prepare_graph(graph, {.options = obeying}).error().message, "parts 3 don't make up a batch of 4 images");
-  obeying.plan = replaced(plan, "parts 2/thread", "parts two");
-  EXPECT_NE(prepare_graph(graph, {.options = obeying}).error().message.find("line 8: parts of a batch: 'two'"),
-            std::string::npos)
-      << prepare_graph(graph, {.options = obeying}).error().message;
+  const std::string wrong = parse_plan(replaced(plan, "parts 2/thread", "parts two")).error().message;
+  EXPECT_NE(wrong.find("line 8: parts of a batch: 'two'"), std::string::npos) << wrong;
 }
 
 BatchParts chosen_for(const Graph& graph, int threads) {
   NetworkOptions options = test_options(threads);
   options.parts.reset();
-  const auto header = read_plan_header(plan_for(graph, options));
-  EXPECT_TRUE(header.ok());
-  return header.ok() ? header->parts : BatchParts{};
+  return plan_in(plan_for(graph, options)).header.parts;
 }
 
 TEST(BatchParts, AreTakenWherePredictedToTakeLess) {
@@ -164,9 +160,7 @@ TEST(BatchParts, OfOneImageTakeTheLeastMemory) {
   options.parts.reset();
   options.how = "global";
   options.memory.least = true;
-  const auto header = read_plan_header(plan_for(classifier(6), options));
-  ASSERT_TRUE(header.ok());
-  EXPECT_EQ(header->parts, (BatchParts{1, false}));
+  EXPECT_EQ(plan_in(plan_for(classifier(6), options)).header.parts, (BatchParts{1, false}));
 }
 
 std::string refusal_of(const Graph& graph, std::int64_t images = 1) {

@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "network/assign/kept_plan.h"
-#include "network/assign/plan_file.h"
+#include "network/assign/plan.h"
 #include "network/assign/sides.h"
 #include "network/assign/threads.h"
 #include "network/cost/caches.h"
@@ -92,7 +92,7 @@ Result<double> seconds_by_greedy(const Improved& improved) {
   Graph graph = improved.graph;
   CONVOY_TRY(const Forms forms, forms_by("greedy", graph, selector, remarks));
   CONVOY_TRY(const Assignment assignment, assign(graph, take_form(graph, forms), selector, forms.candidates));
-  CONVOY_TRY(const NetworkPlanCost cost, read_plan_cost(plan_text(graph, assignment, improved.header, selector)));
+  const NetworkPlanCost cost = plan_of(graph, assignment, improved.header, selector).cost();
   const bool meet = improved.settings.options.threads > 1;  // at the end of each step
   const double steps = static_cast<double>(improved.part_count) * cost.lines;
   return cost.seconds + sharing_seconds(improved) + (meet ? steps * kSecondsOfAllThreads : 0);
@@ -146,12 +146,14 @@ Result<Improved> improve_fastest(const Graph& graph, Improved whole) {
   return best ? *std::move(best) : std::move(whole);
 }
 
-// The plan that is obeyed, as the options have it or as it was kept; empty: none.
-std::string obeyed_plan(const Improved& whole) {
+// Those of the plan that is obeyed, which the options have or which was kept; nothing: there is none.
+std::optional<BatchParts> obeyed_parts(const Improved& whole) {
   const NetworkOptions& options = whole.settings.options;
-  if (!options.plan.empty()) return options.plan;
-  if (options.kept_plans.empty()) return {};
-  return read_kept_plan(kept_plan_path(options.kept_plans, whole.header, options.cpu)).value_or("");
+  if (options.plan) return options.plan->header.parts;
+  if (options.kept_plans.empty()) return std::nullopt;
+  const auto kept = read_kept_plan(kept_plan_path(options.kept_plans, whole.header, options.cpu));
+  if (kept.ok()) return kept->header.parts;
+  return kept.error().code == ErrorCode::not_found ? std::nullopt : std::optional(BatchParts{});
 }
 
 }  // namespace
@@ -159,13 +161,7 @@ std::string obeyed_plan(const Improved& whole) {
 Result<Improved> improve(Graph graph, const PrepareSettings& given) {
   CONVOY_TRY(const PrepareSettings settings, completed(given));
   CONVOY_TRY(Improved whole, improve_whole(graph, settings));
-  std::optional<BatchParts> parts = settings.options.parts;
-  if (!parts) {
-    if (const std::string text = obeyed_plan(whole); !text.empty()) {
-      const auto header = read_plan_header(text);
-      parts = header.ok() ? header->parts : BatchParts{};
-    }
-  }
+  const std::optional<BatchParts> parts = settings.options.parts ? settings.options.parts : obeyed_parts(whole);
   if (!parts) return improve_fastest(graph, std::move(whole));
   if (*parts == BatchParts{}) return whole;
   const auto part = [&]() -> Result<Improved> {
@@ -174,7 +170,7 @@ Result<Improved> improve(Graph graph, const PrepareSettings& given) {
     return improved;
   };
   auto improved = part();
-  const bool asked = settings.options.parts || !settings.options.plan.empty();
+  const bool asked = settings.options.parts || settings.options.plan;
   return improved.ok() || asked ? std::move(improved) : std::move(whole);  // whose kept plan then is a remark
 }
 

@@ -35,7 +35,7 @@ class GraphNetwork final : public Network {
     return network::prepare_graph(std::move(graph), {.options = options, .candidates = convolutions});
   }
 
-  Result<std::string> plan(std::span<const TensorDesc> inputs, const NetworkOptions& options,
+  Result<NetworkPlan> plan(std::span<const TensorDesc> inputs, const NetworkOptions& options,
                            const SelectionProgress& progress) const override {
     CONVOY_TRY(Graph graph, with_inputs(inputs));
     return network::plan_of(std::move(graph), {.options = options, .progress = progress});

@@ -5,9 +5,10 @@
 #include <algorithm>
 
 #include "base/clock.h"
+#include "core/text.h"
 #include "device/device.h"
 #include "network/assign/kept_plan.h"
-#include "network/assign/plan_file.h"
+#include "network/assign/plan.h"
 #include "network/assign/sides.h"
 #include "network/assign/threads.h"
 #include "network/cost/caches.h"
@@ -55,23 +56,23 @@ constexpr int kMostPasses = 8;  // of measuring what takes least by the costs th
 // Of the graph as it is then: fusions that are not wanted are undone.
 Result<Assignment> decide(Graph& graph, const NetworkPlanHeader& header, const NetworkOptions& options,
                           Selector& selector, std::vector<std::string>& remarks) {
-  const auto obeyed = [&](const std::string& text) -> Result<Assignment> {
-    CONVOY_TRY(const PlanFile plan, parse_plan(text));
+  const auto obeyed = [&](const NetworkPlan& plan) -> Result<Assignment> {
     Graph planned = graph;
     unfuse(planned, unfused_by(plan, graph));
     CONVOY_TRY(Assignment assignment, assign(planned, plan, header, options, selector, remarks));
     graph = std::move(planned);
     return assignment;
   };
-  if (!options.plan.empty()) {
-    auto assignment = obeyed(options.plan);
+  if (options.plan) {
+    auto assignment = obeyed(*options.plan);
     return assignment.ok() ? std::move(assignment) : Result<Assignment>(assignment.error().within("plan"));
   }
   if (!options.kept_plans.empty()) {
     const std::string path = kept_plan_path(options.kept_plans, header, options.cpu);
-    if (const auto kept = read_kept_plan(path)) {
-      auto assignment = obeyed(*kept);
-      if (assignment.ok()) return assignment;
+    const auto kept = read_kept_plan(path);
+    auto assignment = kept.ok() ? obeyed(*kept) : kept.error();
+    if (assignment.ok()) return assignment;
+    if (assignment.error().code != ErrorCode::not_found) {
       remarks.push_back(fmt::format("{} is not obeyed: {}", path, assignment.error().message));
     }
   }
@@ -84,7 +85,7 @@ Result<Assignment> decide(Graph& graph, const NetworkPlanHeader& header, const N
 
 }  // namespace
 
-Result<std::string> plan_of(Graph given_graph, const PrepareSettings& given) {
+Result<NetworkPlan> plan_of(Graph given_graph, const PrepareSettings& given) {
   CONVOY_TRY(Improved improved, improve(std::move(given_graph), given));
   const Graph& graph = improved.graph;
   PrepareSettings& settings = improved.settings;
@@ -115,7 +116,7 @@ Result<std::string> plan_of(Graph given_graph, const PrepareSettings& given) {
   };
   // What takes least by predictions may not once it is measured, and then something else is looked at. Where the same
   // is best again, every cost of it has been measured that could be.
-  const bool again = measures && settings.options.plan.empty() && settings.options.how == "global";
+  const bool again = measures && !settings.options.plan && settings.options.how == "global";
   selection.likely_only = again;
   const auto is_alike = [](const NodeAssignment& a, const NodeAssignment& b) {
     return a.sides == b.sides && a.problem == b.problem;
@@ -128,12 +129,11 @@ Result<std::string> plan_of(Graph given_graph, const PrepareSettings& given) {
     if (same) break;
   }
   Selector knows(settings.options, {}, {}, settings.engines, settings.places);
-  std::string text = plan_text(decided.graph, decided.assignment, improved.header, knows);
-  for (std::string remark : remarks) {  // in the file, so that nobody has to have been there
-    for (std::size_t at = 0; (at = remark.find('\n', at)) != std::string::npos; at += 3) remark.replace(at, 1, "\n# ");
-    text += "# " + remark + "\n";
+  NetworkPlan plan = plan_of(decided.graph, decided.assignment, improved.header, knows);
+  for (const std::string& remark : remarks) {
+    for (const std::string_view line : split(remark, '\n')) plan.remarks.emplace_back(line);
   }
-  return text;
+  return plan;
 }
 
 Result<std::vector<NetworkConvolution>> list_convolutions(Graph given_graph, PrepareSettings given) {
@@ -177,7 +177,7 @@ Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph given_graph, cons
   std::vector<std::string> remarks;
   CONVOY_TRY(const Assignment assignment, decide(graph, improved.header, settings.options, selector, remarks));
   PrepareSettings of_tail = settings;  // its nodes are in no plan, and nothing is measured while it runs
-  of_tail.options.plan.clear();
+  of_tail.options.plan.reset();
   of_tail.options.kept_plans.clear();
   of_tail.options.selection.mode = SelectionMode::heuristic;
   of_tail.candidates = {};

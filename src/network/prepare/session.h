@@ -25,7 +25,7 @@ struct PrepareSettings {
 Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph graph, const PrepareSettings& settings);
 
 // Network::plan: passes and the assignment.
-Result<std::string> plan_of(Graph graph, const PrepareSettings& settings);
+Result<NetworkPlan> plan_of(Graph graph, const PrepareSettings& settings);
 
 // Network::convolutions: passes and layouts only.
 Result<std::vector<NetworkConvolution>> list_convolutions(Graph graph, PrepareSettings settings);

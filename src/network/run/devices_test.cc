@@ -7,8 +7,8 @@
 
 #include "device/cuda/device.h"
 #include "engines/reference/reference.h"
-#include "network/assign/plan_file.h"
-#include "network/testing/graphs.h"
+#include "network/assign/plan.h"
+#include "network/testing/plans.h"
 #include "select/testing/fake_engine.h"
 
 namespace convoy::network {
@@ -184,9 +184,7 @@ class Devices : public testing::Test {
     options_.selection.filter.engines = "reference";
     gpu_request_.cuda = CudaDevice{.ordinal = 0, .name = "made up", .architecture = 90};
     gpu_request_.device = &device_;
-    auto text = plan_of(graph_, {.options = options_, .engines = engines_});
-    EXPECT_TRUE(text.ok()) << text.error().message;
-    plan_ = *text;
+    plan_ = plan_for(graph_, options_, engines_);
     const auto ran = run(plan_, {});
     EXPECT_TRUE(ran.ok()) << ran.error().message;
     expected_ = *ran;
@@ -195,11 +193,12 @@ class Devices : public testing::Test {
   Result<std::vector<HostTensor>> run(const std::string& plan, const std::vector<Place>& places) {
     NetworkOptions options = options_;
     options.selection.filter.engines = "*";
-    options.plan = plan;
+    options.plan = plan_in(plan);
     const PrepareSettings settings{.options = options, .engines = engines_, .places = places};
     CONVOY_TRY(session_, prepare_graph(graph_, settings));
     CONVOY_TRY(auto outputs, session_->run(inputs_for(graph_)));
-    CONVOY_TRY(replayed_, plan_of(graph_, settings));
+    CONVOY_TRY(const NetworkPlan replayed, plan_of(graph_, settings));
+    replayed_ = print(replayed);
     return outputs;
   }
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <span>
 
-#include "network/assign/plan_file.h"
+#include "network/assign/plan.h"
 #include "network/graph/onnx/import.h"
 #include "network/graph/pass.h"
 
@@ -132,9 +132,9 @@ std::vector<HostTensor> run_unfused(const Graph& graph, const std::vector<HostTe
   const auto assignment = assign(planned, sides, selector);
   EXPECT_TRUE(assignment.ok()) << (assignment.ok() ? "" : assignment.error().message);
   if (!assignment.ok()) return {};
-  options.plan = plan_text(planned, *assignment, header_of(planned, options), selector);
+  options.plan = plan_of(planned, *assignment, header_of(planned, options), selector);
   auto session = prepare_graph(graph, {.options = options});
-  EXPECT_TRUE(session.ok()) << (session.ok() ? "" : session.error().message) << "\n" << options.plan;
+  EXPECT_TRUE(session.ok()) << (session.ok() ? "" : session.error().message) << "\n" << print(*options.plan);
   auto outputs = session.ok() ? (*session)->run(inputs) : std::vector<HostTensor>();
   EXPECT_TRUE(outputs.ok()) << (outputs.ok() ? "" : outputs.error().message);
   return outputs.ok() ? std::move(*outputs) : std::vector<HostTensor>();

@@ -35,10 +35,16 @@ Graph channels_last_block() {
   return b.graph;
 }
 
-std::string plan_for(const Graph& graph, const NetworkOptions& options) {
-  const auto text = plan_of(graph, {.options = options});
-  EXPECT_TRUE(text.ok()) << (text.ok() ? "" : text.error().message);
-  return text.ok() ? *text : "";
+std::string plan_for(const Graph& graph, const NetworkOptions& options, std::span<const Engine* const> engines) {
+  const auto plan = plan_of(graph, {.options = options, .engines = engines});
+  EXPECT_TRUE(plan.ok()) << plan.error().message;
+  return plan.ok() ? print(*plan) : "";
+}
+
+NetworkPlan plan_in(const std::string& text) {
+  auto plan = parse_plan(text);
+  EXPECT_TRUE(plan.ok()) << plan.error().message << " in\n" << text;
+  return plan.ok() ? *std::move(plan) : NetworkPlan();
 }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {

@@ -1,6 +1,7 @@
 // For tests of plans: sessions prepared and run with their steps kept, and a plan's text changed as by hand.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,11 @@ Graph channels_last_block();
 int to_channels_last(GraphBuilder& b, int x);
 int from_channels_last(GraphBuilder& b, int x);
 
-// Fails the test where there is none.
-std::string plan_for(const Graph& graph, const NetworkOptions& options = test_options());
+// As text. Fails the test where there is none.
+std::string plan_for(const Graph& graph, const NetworkOptions& options = test_options(),
+                     std::span<const Engine* const> engines = all_engines());
+// Fails the test where the text is no plan.
+NetworkPlan plan_in(const std::string& text);
 // The text with the first `from`, which must be there, as `to`.
 std::string replaced(std::string text, const std::string& from, const std::string& to);
 // The line that begins with `begin`, with its end of line.

@@ -16,20 +16,6 @@ namespace {
 constexpr int kMostRounds = 24, kFewestRounds = 3;
 constexpr double kFarOff = 0.15;  // a prediction that is reported
 
-// What is left in a plan of a way to make it and of its lines' costs: the lines that are obeyed.
-std::string obeyed_lines(const std::string& text) {
-  std::string lines;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    std::string_view line(text.data() + at, end - at);
-    at = end + 1;
-    if (line.starts_with('#')) continue;
-    lines += line.substr(0, line.find("  ", std::min(line.find(" -> "), line.size())));
-    lines += '\n';
-  }
-  return lines;
-}
-
 // A race of plans, and what it says.
 class Choosing {
  public:
@@ -82,8 +68,8 @@ class Choosing {
       if (again == kMostAgain || !goes_on(1 - part)) seen_.set_over_alone(kOutOfTheRunning);
       const auto answer = result_.solvers;
       const std::size_t before = result_.plans.size();
-      CONVOY_TRY(const NetworkPlanHeader fastest, read_plan_header(result_.plans[result_.fastest].plan));
-      CONVOY_CHECK(make("global", fmt::format("global, seen {}", again), &seen_, fastest.parts, part / 2 * budget()));
+      const BatchParts parts = result_.plans[result_.fastest].plan.header.parts;
+      CONVOY_CHECK(make("global", fmt::format("global, seen {}", again), &seen_, parts, part / 2 * budget()));
       if (result_.plans.size() == before) break;
       if (auto raced = race({result_.fastest, before}, kOfFirstRace + again * part); !raced.ok()) {
         if (raced.error().code != ErrorCode::unsupported) return raced.error();
@@ -110,29 +96,28 @@ class Choosing {
     NetworkOptions making = options_;
     making.how = how;
     making.parts = parts;
-    making.plan.clear();
+    making.plan.reset();
     making.kept_plans.clear();
     making.selection.mode = budget_seconds ? SelectionMode::measured : SelectionMode::heuristic;
     making.selection.budget_seconds = budget_seconds.value_or(0);
     making.selection.store = costs;
-    CONVOY_TRY(std::string text, network_.plan(descs_, making));
-    CONVOY_TRY(const NetworkPlanCost cost, read_plan_cost(text));
-    CONVOY_TRY(const NetworkPlanHeader header, read_plan_header(text));
-    if (header.parts != BatchParts{}) name += fmt::format(", parts {}", print(header.parts));
-    making.parts = header.parts;
-    const auto same = [&](const TimedPlan& other) { return obeyed_lines(other.plan) == obeyed_lines(text); };
+    CONVOY_TRY(NetworkPlan plan, network_.plan(descs_, making));
+    const NetworkPlanCost cost = plan.cost();
+    making.parts = plan.header.parts;
+    if (*making.parts != BatchParts{}) name += fmt::format(", parts {}", print(*making.parts));
+    const auto same = [&](const TimedPlan& other) { return same_choices(other.plan, plan); };
     const auto known = std::ranges::find_if(result_.plans, same);
     if (how == "global") {
       const auto number = static_cast<std::size_t>(known - result_.plans.begin());
       result_.solvers = {number, cost.seconds, cost.lines, cost.measured};
     }
     if (known != result_.plans.end()) return {};
-    making.plan = text;
+    making.plan = plan;
     making.selection = options_.selection;
     making.selection.mode = SelectionMode::heuristic;
     contenders_.push_back({name, making});
     result_.plans.push_back({.how = name,
-                             .plan = std::move(text),
+                             .plan = std::move(plan),
                              .predicted_seconds = cost.seconds,
                              .lines = cost.lines,
                              .measured = cost.measured});
@@ -195,14 +180,14 @@ class Choosing {
   Result<void> keep() {
     if (options_.kept_plans.empty()) return {};
     const TimedPlan& best = result_.plans[result_.fastest];
-    CONVOY_TRY(const NetworkPlanHeader header, read_plan_header(best.plan));
-    result_.kept = kept_plan_path(options_.kept_plans, header, options_.cpu);
-    std::string text = best.plan + fmt::format("# {}, on {}; a run took, in turns:\n", best.how, options_.cpu.brand);
+    result_.kept = kept_plan_path(options_.kept_plans, best.plan.header, options_.cpu);
+    NetworkPlan kept = best.plan;
+    kept.remarks.push_back(fmt::format("{}, on {}; a run took, in turns:", best.how, options_.cpu.brand));
     for (const TimedPlan& plan : result_.plans) {
-      text += fmt::format("#   {}: {:.4g} us, {:.3f} times {}'s +-{:.1f}%\n", plan.how, plan.seconds * 1e6,
-                          plan.over_first, result_.plans.front().how, 100 * plan.relative_uncertainty);
+      kept.remarks.push_back(fmt::format("  {}: {:.4g} us, {:.3f} times {}'s +-{:.1f}%", plan.how, plan.seconds * 1e6,
+                                         plan.over_first, result_.plans.front().how, 100 * plan.relative_uncertainty));
     }
-    return keep_plan(result_.kept, text);
+    return keep_plan(result_.kept, kept);
   }
 
   const Network& network_;

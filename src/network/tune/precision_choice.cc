@@ -6,12 +6,11 @@
 #include <limits>
 #include <map>
 #include <set>
-#include <sstream>
 #include <utility>
 
 #include "base/clock.h"
 #include "convoy/network_precision.h"
-#include "network/assign/plan_file.h"
+#include "core/text.h"
 
 namespace convoy {
 namespace {
@@ -45,7 +44,7 @@ class Chooser {
     budget_ = std::exchange(options_.selection.budget_seconds, 0);
     options_.selection.mode = SelectionMode::heuristic;
     options_.kept_plans.clear();
-    options_.plan.clear();
+    options_.plan.reset();
   }
 
   Result<PrecisionChoice> run() {
@@ -53,9 +52,9 @@ class Chooser {
     CONVOY_TRY(Made f32, made("global", DataType::f32, {}));
     own_ = {f32.narrow.begin(), f32.narrow.end()};
     f32.narrow.clear();
-    CONVOY_TRY(expected_, outputs_of(f32.text, inputs_.size()));
+    CONVOY_TRY(expected_, outputs_of(f32.plan, inputs_.size()));
     CONVOY_TRY(const Made narrow, made("global", options_.precision, {}));
-    CONVOY_TRY(const double narrow_error, error_of(narrow.text, inputs_.size()));
+    CONVOY_TRY(const double narrow_error, error_of(narrow.plan, inputs_.size()));
     result_.f32_seconds = f32.seconds;
     result_.narrow_seconds = narrow.seconds;
     result_.narrow_error = narrow_error;
@@ -66,7 +65,7 @@ class Chooser {
       CONVOY_CHECK(look_at(by_gain(narrow, best_)));
       CONVOY_CHECK(search());
     }
-    result_.plan = best_.text;
+    result_.plan = best_.plan;
     result_.predicted_seconds = best_.seconds;
     result_.narrowed = static_cast<int>(best_.narrow.size());
     return std::move(result_);
@@ -74,7 +73,7 @@ class Chooser {
 
  private:
   struct Made {
-    std::string text;
+    NetworkPlan plan;
     double seconds = 0;
     std::vector<std::string> narrow;      // nodes that are, and are not in the model
     std::map<std::string, double> costs;  // of all nodes, in seconds
@@ -86,12 +85,10 @@ class Chooser {
     NetworkOptions making = options_;
     making.how = "greedy";
     making.precision = DataType::f32;
-    CONVOY_TRY(const std::string text, network_.plan(descs_, making));
-    CONVOY_TRY(const network::PlanFile file, network::parse_plan(text));
-    for (const network::PlanLine& line : file.lines) {
+    CONVOY_TRY(const NetworkPlan plan, network_.plan(descs_, making));
+    for (const NetworkPlanLine& line : plan.lines) {
       if (line.kind == "convert") continue;
-      std::istringstream parts(line.name);
-      for (std::string part; std::getline(parts, part, '+');) node_of_.try_emplace(part, line.name);
+      for (const std::string_view part : split(line.name, '+')) node_of_.try_emplace(std::string(part), line.name);
     }
     return {};
   }
@@ -123,12 +120,11 @@ class Chooser {
     making.precision = precision;
     making.precision_errors = errors;
     making.error_limit = limit;
-    CONVOY_TRY(std::string text, network_.plan(descs_, making));
-    CONVOY_TRY(const NetworkPlanCost cost, read_plan_cost(text));
-    CONVOY_TRY(const network::PlanFile file, network::parse_plan(text));
-    Made result{.text = std::move(text), .seconds = cost.seconds};
+    CONVOY_TRY(NetworkPlan plan, network_.plan(descs_, making));
+    Made result{.plan = std::move(plan)};
+    result.seconds = result.plan.cost().seconds;
     const auto is_narrow = [&](const std::string& side) { return side.starts_with(name_of(options_.precision)); };
-    for (const network::PlanLine& line : file.lines) {
+    for (const NetworkPlanLine& line : result.plan.lines) {
       if (line.kind == "convert") continue;
       const std::string& node = node_of(line.name);
       if (line.cost) result.costs[node] += line.cost->seconds;
@@ -139,7 +135,7 @@ class Chooser {
   }
 
   // Of the first so many inputs.
-  Result<std::vector<std::vector<HostTensor>>> outputs_of(const std::string& plan, std::size_t count) const {
+  Result<std::vector<std::vector<HostTensor>>> outputs_of(const NetworkPlan& plan, std::size_t count) const {
     NetworkOptions obeying = options_;
     obeying.plan = plan;
     CONVOY_TRY(const auto session, network_.prepare(descs_, obeying));
@@ -151,7 +147,7 @@ class Chooser {
     return outputs;
   }
 
-  Result<double> error_of(const std::string& plan, std::size_t count) const {
+  Result<double> error_of(const NetworkPlan& plan, std::size_t count) const {
     CONVOY_TRY(const auto outputs, outputs_of(plan, count));
     double error = 0;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -185,7 +181,7 @@ class Chooser {
       }
       show(kOfTheTime * static_cast<double>(i) / static_cast<double>(names.size()), names[i]);
       CONVOY_TRY(const Made alone, made("greedy", options_.precision, {{names[i], 0}}));
-      CONVOY_TRY(const double error, error_of(alone.text, 1));
+      CONVOY_TRY(const double error, error_of(alone.plan, 1));
       result_.nodes.push_back({names[i], error});
       if (error <= max_error_) errors_[names[i]] = error;
     }
@@ -197,14 +193,14 @@ class Chooser {
   // that.
   Result<void> search() {
     double limit = max_error_, least_broken = infinity;
-    std::string before;
+    NetworkPlan before;
     for (int tries = 0; tries < kMostTries && !errors_.empty() && !stopped(1); ++tries) {
       show(kOfTheTime + (1 - kOfTheTime) * tries / kMostTries, "whole plans");
       const double left = options_.selection.store != nullptr && budget_ > 0 ? budget_ - spent() : 0;
       CONVOY_TRY(const Made plan, made("global", options_.precision, errors_, limit, left / 2));
-      if (plan.text == before) break;
-      before = plan.text;
-      CONVOY_TRY(const double error, error_of(plan.text, inputs_.size()));
+      if (same_choices(plan.plan, before)) break;
+      before = plan.plan;
+      CONVOY_TRY(const double error, error_of(plan.plan, inputs_.size()));
       if (error <= max_error_) {
         take(plan, error);
         if (error >= kNear * max_error_) break;

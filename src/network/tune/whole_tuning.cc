@@ -76,9 +76,8 @@ class WholeTuner {
     NetworkOptions greedy = options_;
     greedy.kept_plans.clear();
     greedy.selection.mode = SelectionMode::heuristic;
-    CONVOY_TRY(const std::string text, network_.plan(descs_, greedy));
-    CONVOY_TRY(const NetworkPlanHeader header, read_plan_header(text));
-    return kept_plan_path(options_.kept_plans, header, options_.cpu);
+    CONVOY_TRY(const NetworkPlan plan, network_.plan(descs_, greedy));
+    return kept_plan_path(options_.kept_plans, plan.header, options_.cpu);
   }
 
   // What the lines of plans made in each way cost. "local" goes by all that is known then: it would have everything
@@ -113,7 +112,7 @@ class WholeTuner {
       const double fraction = static_cast<double>(i) / static_cast<double>(ways.size());
       const std::string_view of_parts = ways[i].parts ? "" : " in parts";
       if (progress_) progress_(kOfCosts * fraction, fmt::format("what the lines of {}{} cost", ways[i].how, of_parts));
-      CONVOY_TRY([[maybe_unused]] const std::string text, network_.plan(descs_, options));
+      CONVOY_CHECK(network_.plan(descs_, options));
     }
     return {};
   }

@@ -1,5 +1,5 @@
-// Plan files: written and obeyed, changed by hand, and their mistakes.
-#include "network/assign/plan_file.h"
+// Plans: written and obeyed, changed by hand, and their mistakes.
+#include "network/assign/plan.h"
 
 #include <fmt/format.h>
 
@@ -25,7 +25,7 @@ Graph sample() {
 }
 
 // A QLinearAdd is part of the convolution before it.
-TEST(PlanFile, QuantizedResidual) {
+TEST(Plan, QuantizedResidual) {
   GraphBuilder b;
   const auto scalar = [&](DataType type, double value) { return b.constant(tensor_of(type, {}, {value})); };
   const int scale = scalar(DataType::f32, 0.05), zero = scalar(DataType::u8, 120);
@@ -39,7 +39,7 @@ TEST(PlanFile, QuantizedResidual) {
   const std::string text = plan_for(b.graph);
   EXPECT_NE(line_of(text, "conv ").find("QLinearConv_0+QLinearAdd_1"), std::string::npos) << text;
   NetworkOptions replay = test_options();
-  replay.plan = text;
+  replay.plan = plan_in(text);
   EXPECT_EQ(plan_for(b.graph, replay), text);
   const auto direct = prepared(b.graph, test_options()), planned = prepared(b.graph, replay);
   ASSERT_TRUE(direct.ok() && planned.ok()) << (planned.ok() ? "" : planned.error().message);
@@ -53,7 +53,7 @@ TEST(PlanFile, QuantizedResidual) {
   expect_close(direct->outputs[0], separate->outputs[0], 0, 1);
 }
 
-TEST(PlanFile, IsTheSameTextTwiceAndIsObeyed) {
+TEST(Plan, IsTheSameTextTwiceAndIsObeyed) {
   for (const char* how : {"greedy", "uniform:nhwc", "uniform:nchw", "uniform:nchw16c"}) {
     NetworkOptions options = test_options();
     options.how = how;
@@ -61,7 +61,7 @@ TEST(PlanFile, IsTheSameTextTwiceAndIsObeyed) {
     const std::string text = plan_for(graph, options);
     EXPECT_EQ(plan_for(graph, options), text);
     NetworkOptions replay = test_options();
-    replay.plan = text;
+    replay.plan = plan_in(text);
     EXPECT_EQ(plan_for(graph, replay), text) << how;
     const auto direct = prepared(graph, options), planned = prepared(graph, replay);
     ASSERT_TRUE(direct.ok() && planned.ok()) << (planned.ok() ? "" : planned.error().message);
@@ -78,7 +78,31 @@ TEST(PlanFile, IsTheSameTextTwiceAndIsObeyed) {
   }
 }
 
-TEST(PlanFile, ALineChangedByHandIsObeyed) {
+// Whatever lines cost, wherever they are, and however often plans have been text.
+TEST(Plan, SameChoicesAreWhatIsObeyed) {
+  const Graph graph = sample();
+  const auto plan = plan_of(graph, {.options = test_options()});
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_TRUE(same_choices(*plan, plan_in(print(*plan))));
+  EXPECT_NEAR(plan_in(print(*plan)).cost().seconds, plan->cost().seconds, 1e-3 * plan->cost().seconds);
+  const auto changed = [&](const auto& change) {
+    NetworkPlan other = *plan;
+    change(other);
+    return !same_choices(other, *plan);
+  };
+  const auto conv = std::ranges::find(plan->lines, "conv", &NetworkPlanLine::kind) - plan->lines.begin();
+  EXPECT_FALSE(changed([&](NetworkPlan& other) { other.lines[conv].cost = {1, true}; }));
+  EXPECT_FALSE(changed([&](NetworkPlan& other) { other.lines[conv].number = 99; }));
+  EXPECT_FALSE(changed([&](NetworkPlan& other) { other.remarks = {"of whoever made it"}; }));
+  EXPECT_TRUE(changed([&](NetworkPlan& other) { other.lines[conv].one_thread ^= true; }));
+  EXPECT_TRUE(changed([&](NetworkPlan& other) { other.lines[conv].runs_on = "reference"; }));
+  EXPECT_TRUE(changed([&](NetworkPlan& other) { other.lines[conv].to = "f32,nchw16c"; }));
+  EXPECT_TRUE(changed([&](NetworkPlan& other) { other.lines.pop_back(); }));
+  EXPECT_TRUE(changed([&](NetworkPlan& other) { other.header.parts.images = 1; }));
+  EXPECT_EQ(plan_in(print(*plan) + "# said\n#   twice\n").remarks, (std::vector<std::string>{"said", "  twice"}));
+}
+
+TEST(Plan, ALineChangedByHandIsObeyed) {
   NetworkOptions options = test_options();
   options.how = "uniform:nhwc";
   options.selection.filter.engines = "cpu.direct";
@@ -87,14 +111,14 @@ TEST(PlanFile, ALineChangedByHandIsObeyed) {
   NetworkOptions replay = test_options();
   const std::string line = line_of(text, "conv     \"n2");
   const std::size_t begin = line.find("cpu.direct"), end = line.find(' ', begin);
-  replay.plan = replaced(text, line, std::string(line).replace(begin, end - begin, "reference"));
+  replay.plan = plan_in(replaced(text, line, std::string(line).replace(begin, end - begin, "reference")));
   const auto ran = prepared(graph, replay);
   ASSERT_TRUE(ran.ok()) << ran.error().message;
   EXPECT_TRUE(std::ranges::any_of(ran->steps, [](const auto& step) { return step.implementation == "reference"; }));
 }
 
 // Before configurations had names: cpu.gemm's tile was 10 * a + b, and what a and b were depended on the layout.
-TEST(PlanFile, AConfigurationMayBeWrittenAsItWas) {
+TEST(Plan, AConfigurationMayBeWrittenAsItWas) {
   for (const char* how : {"uniform:nhwc", "uniform:nchw"}) {
     NetworkOptions options = test_options();
     options.how = how;
@@ -110,7 +134,7 @@ TEST(PlanFile, AConfigurationMayBeWrittenAsItWas) {
                                    : 10 * knob_or(knobs, "channels", 0) + knob_or(knobs, "position_vectors", 0);
     const std::string former = "cpu.gemm{tile=" + std::to_string(tile) + "}";
     NetworkOptions replay = test_options();
-    replay.plan = replaced(text, line, std::string(line).replace(begin, end - begin, former));
+    replay.plan = plan_in(replaced(text, line, std::string(line).replace(begin, end - begin, former)));
     const auto ran = prepared(graph, replay);
     ASSERT_TRUE(ran.ok()) << ran.error().message;
     ASSERT_EQ(ran->remarks.size(), 1u) << how;
@@ -120,14 +144,14 @@ TEST(PlanFile, AConfigurationMayBeWrittenAsItWas) {
     // Some of the knobs are enough.
     const std::string part = last ? "cpu.gemm{positions=" + std::to_string(knob_or(knobs, "positions", 0)) + "}"
                                   : "cpu.gemm{channels=" + std::to_string(knob_or(knobs, "channels", 0)) + "}";
-    replay.plan = replaced(text, line, std::string(line).replace(begin, end - begin, part));
+    replay.plan = plan_in(replaced(text, line, std::string(line).replace(begin, end - begin, part)));
     const auto completed = prepared(graph, replay);
     ASSERT_TRUE(completed.ok()) << completed.error().message;
     EXPECT_TRUE(completed->remarks.empty());
   }
 }
 
-TEST(PlanFile, WhatIsWrongIsNamedWithItsLine) {
+TEST(Plan, WhatIsWrongIsNamedWithItsLine) {
   NetworkOptions options = test_options();
   options.how = "uniform:nhwc";
   options.selection.filter.engines = "cpu.direct";
@@ -196,23 +220,26 @@ TEST(PlanFile, WhatIsWrongIsNamedWithItsLine) {
   };
   for (const auto& [wrong, says] : cases) {
     NetworkOptions replay = test_options();
-    replay.plan = wrong;
-    const auto refused = plan_of(graph, {.options = replay});
-    ASSERT_FALSE(refused.ok()) << says << "\n" << wrong;
+    auto refused = parse_plan(wrong);
+    if (refused.ok()) {
+      replay.plan = *refused;
+      refused = plan_of(graph, {.options = replay});
+      ASSERT_FALSE(refused.ok()) << says << "\n" << wrong;
+      EXPECT_TRUE(refused.error().message.starts_with("plan: ")) << refused.error().message;
+    }
     EXPECT_NE(refused.error().message.find(says), std::string::npos)
         << refused.error().message << "\nexpected: " << says;
-    EXPECT_TRUE(refused.error().message.starts_with("plan: ")) << refused.error().message;
   }
 }
 
-TEST(PlanFile, LenientChoosesAgainWhatDoesNotFit) {
+TEST(Plan, LenientChoosesAgainWhatDoesNotFit) {
   const Graph graph = sample();
   NetworkOptions options = test_options();
   options.how = "uniform:nhwc";
   const std::string text = plan_for(graph, options);
   NetworkOptions replay = test_options();
   replay.lenient_plan = true;
-  replay.plan = replaced(replaced(text, "threads 2", "threads 3"), line_of(text, "conv     \"n2"), "");
+  replay.plan = plan_in(replaced(replaced(text, "threads 2", "threads 3"), line_of(text, "conv     \"n2"), ""));
   const auto ran = prepared(graph, replay);
   ASSERT_TRUE(ran.ok()) << ran.error().message;
   ASSERT_EQ(ran->remarks.size(), 2u);
@@ -221,14 +248,14 @@ TEST(PlanFile, LenientChoosesAgainWhatDoesNotFit) {
   expect_right(graph, *ran);
 }
 
-TEST(PlanFile, NewWeightsKeepThePlan) {
+TEST(Plan, NewWeightsKeepThePlan) {
   const std::string text = plan_for(sample());
   Graph other = sample();
   for (Value& value : other.values) {
     if (value.constant) value.constant = spread(value.desc.dims, -0.2, 0.3);
   }
   NetworkOptions replay = test_options();
-  replay.plan = text;
+  replay.plan = plan_in(text);
   EXPECT_EQ(plan_for(other, replay), text);
 }
 
