@@ -58,14 +58,14 @@ void plan(Bytes bytes) {
     NetworkPlan plan = *read;
     plan.header = header_of(graph, options);
     for (NetworkPlanLine& line : plan.lines) line.one_thread = false;  // as there is but one
-    network::Selector selector(options, {}, {});
+    network::Chooser chooser(options, {}, {});
     std::vector<std::string> remarks;
-    const auto assignment = assign(graph, plan, plan.header, options, selector, remarks);
+    const auto assignment = assign(graph, plan, plan.header, options, chooser, remarks);
     if (!assignment.ok()) {
       if (lenient) std::abort();
       continue;
     }
-    const NetworkPlan made = plan_of(graph, *assignment, plan.header, selector);
+    const NetworkPlan made = plan_of(graph, *assignment, plan.header, chooser);
     const auto again = parse_plan(print(made));
     if (!again.ok() || !same_choices(*again, made)) std::abort();
     if (lenient) continue;

@@ -174,15 +174,15 @@ TEST(Assignment, WhatAConvolutionReadsBesides) {
   const auto inputs = inputs_for(b.graph);
   for (const Layout reads : {Layout::nchw, Layout::nhwc, Layout::nchw8c}) {
     for (const Layout writes : {Layout::nchw, Layout::nhwc, Layout::nchw16c}) {
-      Selector selector(options, {}, {});
+      Chooser chooser(options, {}, {});
       std::vector<Sides> sides(graph.nodes.size(), Sides{Layout::nhwc, Layout::nhwc});
       for (std::size_t n = 0; n < sides.size(); ++n) {
         if (graph.nodes[n].conv) sides[n] = {reads, writes};
       }
-      const auto assignment = assign(graph, sides, selector);
+      const auto assignment = assign(graph, sides, chooser);
       ASSERT_TRUE(assignment.ok()) << assignment.error().message;
       NetworkOptions replay = options;
-      replay.plan = plan_of(graph, *assignment, header_of(graph, options), selector);
+      replay.plan = plan_of(graph, *assignment, header_of(graph, options), chooser);
       const auto session = prepare_graph(b.graph, {.options = replay});
       ASSERT_TRUE(session.ok()) << session.error().message;
       const auto outputs = (*session)->run(inputs);

@@ -116,6 +116,10 @@ bool same_placement(const TensorDesc& a, const TensorDesc& b) {
   return same && size_of(a.type) == size_of(b.type) && a.bytes() == b.bytes();
 }
 
+ConvQuery conv_query(const Graph& graph, const Node& node, const Sides& sides, Chooser& chooser, int place) {
+  return chooser.query(graph, node, in_formats(node.conv->problem, sides), sides.threads, place);
+}
+
 bool can_work(const Graph& graph, const Node& node, const Sides& sides) {
   if (!is_static(graph, node)) return false;
   if (node.conv) return (!sides.reads.narrows() && !sides.writes.narrows()) || can_be_narrowed(graph, node);
@@ -170,62 +174,61 @@ std::optional<StepProblem> step_problem(const Conversion& conversion) {
   return StepProblem(ConversionProblem{conversion.from.desc, conversion.to.desc});
 }
 
-Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, Selector& selector,
+Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, Chooser& chooser,
                           std::span<const std::optional<Candidate>> candidates) {
   const auto is_given = [&](std::size_t n) { return n < candidates.size() && candidates[n].has_value(); };
   Assignment result;
   result.nodes.resize(graph.nodes.size());
   const auto is_planned = [&](const Node& node) { return node.conv && is_static(graph, node); };
   // On one thread, too, where that may be better: nothing looks at it where nothing is measured.
-  const bool on_both = selector.request().threads > 1 && selector.options().selection.mode == SelectionMode::measured;
+  const bool on_both = chooser.request().threads > 1 && chooser.options().selection.mode == SelectionMode::measured;
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     NodeAssignment& assigned = result.nodes[n];
     assigned.sides = sides[n];
     if (!is_planned(node)) continue;
-    assigned.problem = in_formats(selector.allowed(node.conv->problem), sides[n]);
-    const void* const weights = selector.weights_of(graph, node, assigned.problem);
-    selector.announce(assigned.problem, node.desc.name, weights, sides[n].threads);
+    ConvQuery query = conv_query(graph, node, sides[n], chooser);
+    chooser.announce(query);
     if (!on_both) continue;
-    const auto on_all = selector.estimate(assigned.problem, node.desc.name, weights);
-    const auto on_one = selector.estimate(assigned.problem, node.desc.name, weights, Threads::one);
-    if (on_all && on_one && may_be_better_on_one(on_one->seconds, on_all->seconds)) {
-      selector.announce(assigned.problem, node.desc.name, weights, Threads::one);
-    }
+    query.threads = Threads::all;
+    const auto on_all = chooser.estimate(query);
+    query.threads = Threads::one;
+    const auto on_one = chooser.estimate(query);
+    if (on_all && on_one && may_be_better_on_one(on_one->seconds, on_all->seconds)) chooser.announce(query);
   }
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     if (!is_planned(node)) continue;
     NodeAssignment& assigned = result.nodes[n];
-    const void* const weights = selector.weights_of(graph, node, assigned.problem);
+    ConvQuery query = conv_query(graph, node, sides[n], chooser);
+    assigned.problem = query.problem;
     // Whatever is asked for first measures all that was announced.
-    auto chosen = selector.choose(assigned.problem, node.desc.name, weights, sides[n].threads);
+    auto chosen = chooser.choose(query);
     if (is_given(n)) {
-      CONVOY_TRY(assigned.selection, selector.obey(assigned.problem, *candidates[n], weights));
+      CONVOY_TRY(assigned.selection, chooser.obey(query, *candidates[n]));
       continue;
     }
     for (auto other = kOthers.begin(); !chosen.ok() && other != kOthers.end(); ++other) {
       const Sides tried{
           {other->reads.layout, sides[n].reads.real}, {other->writes.layout, sides[n].writes.real}, sides[n].threads};
-      const ConvProblem problem = in_formats(assigned.problem, tried);
-      auto in_other = selector.choose(problem, node.desc.name, selector.weights_of(graph, node, assigned.problem),
-                                      sides[n].threads);
+      query = conv_query(graph, node, tried, chooser);
+      auto in_other = chooser.choose(query);
       if (!in_other.ok()) continue;
       assigned.sides = tried;
-      assigned.problem = problem;
+      assigned.problem = query.problem;
       chosen = std::move(in_other);
     }
-    if (!chosen.ok()) return chosen.error();
+    if (!chosen.ok()) return chosen.error().within("node '" + node.desc.name + "'");
     assigned.selection = std::move(*chosen);
-    if (assigned.selection.rule.empty()) assigned.switchable = selector.switchable(assigned.problem);
+    if (assigned.selection.rule.empty()) assigned.switchable = chooser.switchable(assigned.problem);
     if (assigned.switchable < 0) continue;
     assigned.sides.threads = Threads::all;  // what it takes is stored for these
-    const std::vector<Candidate>& candidates = selector.candidates(assigned.switchable);
+    const std::vector<Candidate>& candidates = chooser.candidates(assigned.switchable);
     assigned.selection = {candidates.front(), SelectedBy::given};
     assigned.switches.assign(candidates.begin() + 1, candidates.end());
   }
   // Limits on memory go by values that have memory of their own.
-  if (!selector.options().memory.asked()) put_in_place(graph, result);
+  if (!chooser.options().memory.asked()) put_in_place(graph, result);
   return result;
 }
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "network/cost/selector.h"
+#include "network/cost/chooser.h"
 #include "network/cost/step_problem.h"
 #include "network/graph/graph.h"
 
@@ -36,7 +36,7 @@ struct Sides {
 
 struct NodeAssignment {
   Sides sides;
-  int place = 0;          // of Selector::places(): where it runs, and what it reads and writes lies. Operators have 0.
+  int place = 0;          // of Chooser::places(): where it runs, and what it reads and writes lies. Operators have 0.
   bool in_place = false;  // a Concat or Split that copies nothing (in_place.h)
   // Of a convolution:
   ConvProblem problem;  // in these layouts, with the math that is allowed
@@ -57,6 +57,9 @@ TensorDesc described(const Value& value, const Format& format);
 
 // The problem with its activations, and its weights' type, as the sides say.
 ConvProblem in_formats(ConvProblem problem, const Sides& sides);
+
+// The node's convolution, as it is asked for with these sides.
+ConvQuery conv_query(const Graph& graph, const Node& node, const Sides& sides, Chooser& chooser, int place = 0);
 
 // Whether the node can work with these sides. A convolution can in any layout, and narrowed where it is one of f32 with
 // constant weights; who runs it then is another question.
@@ -88,9 +91,9 @@ bool same_placement(const TensorDesc& a, const TensorDesc& b);
 std::optional<StepProblem> step_problem(const Graph& graph, const Node& node, const Sides& sides);
 
 // An engine for each convolution, in the layouts of `sides` (by node): of `candidates` (by node, or empty) the one that
-// is given, else as the selector chooses. Where none takes them that the selector's
+// is given, else as the chooser chooses. Where none takes them that the chooser's
 // options admit (a rule may name one that takes another layout only), the node works in another layout.
-Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, Selector& selector,
+Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, Chooser& chooser,
                           std::span<const std::optional<Candidate>> candidates = {});
 
 // How and where a value lies.

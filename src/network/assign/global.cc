@@ -37,14 +37,14 @@ struct Alternatives {
   std::vector<Sides> sides;
   std::vector<double> seconds;  // infinite where nothing can run it so
   std::vector<std::optional<double>> joules;
-  std::vector<int> unfused;               // as Forms::unfused: what takes least with these sides
-  std::vector<Selector::Option> options;  // as LayoutProblem::options
+  std::vector<int> unfused;              // as Forms::unfused: what takes least with these sides
+  std::vector<Chooser::Option> options;  // as LayoutProblem::options
 };
 
 class Choices {
  public:
-  Choices(const Graph& graph, std::span<const NodeTypes> types, Selector& selector, const MemoryGoal& goal = {})
-      : graph_(graph), types_(types), selector_(selector), goal_(goal), layouts_{Layout::nchw, Layout::nhwc, blocks()} {
+  Choices(const Graph& graph, std::span<const NodeTypes> types, Chooser& chooser, const MemoryGoal& goal = {})
+      : graph_(graph), types_(types), chooser_(chooser), goal_(goal), layouts_{Layout::nchw, Layout::nhwc, blocks()} {
     std::vector<DataType> all{DataType::f32};
     for (const NodeTypes& each : types_) {
       if (each.types.back() != DataType::f32) all = {DataType::f32, each.types.back()};
@@ -100,7 +100,7 @@ class Choices {
  private:
   bool counts_lifetimes() const { return goal_.activation_limit || goal_.least; }
   bool is_planned(int node) const { return numbers_[node] >= 0; }
-  Layout blocks() const { return selector_.request().cpu.isa == Isa::avx512 ? Layout::nchw16c : Layout::nchw8c; }
+  Layout blocks() const { return chooser_.request().cpu.isa == Isa::avx512 ? Layout::nchw16c : Layout::nchw8c; }
 
   Formats formats_in(const std::vector<DataType>& types) const {
     Formats result;
@@ -114,11 +114,11 @@ class Choices {
   struct Way {
     Sides sides;
     int unfused = 0;
-    Selector::Cost cost;                 // of the node, or of the convolution that is left
-    std::vector<Selector::Cost> behind;  // of what it leaves
+    Cost cost;                 // of the node, or of the convolution that is left
+    std::vector<Cost> behind;  // of what it leaves
     std::optional<double> joules() const {
       std::optional<double> sum = cost.joules;
-      for (const Selector::Cost& each : behind) {
+      for (const Cost& each : behind) {
         sum = sum && each.joules ? std::optional(*sum + *each.joules) : std::nullopt;
       }
       return sum;
@@ -162,7 +162,7 @@ class Choices {
     add_to(off, ways);
     for (const Way& way : ways) {
       double seconds = expected(way.cost, off);
-      for (const Selector::Cost& each : way.behind) seconds += expected(each, off);
+      for (const Cost& each : way.behind) seconds += expected(each, off);
       if (result.sides.empty() || result.sides.back() != way.sides) {
         result.sides.push_back(way.sides);
         result.seconds.push_back(seconds);
@@ -185,14 +185,14 @@ class Choices {
   static void add_to(OffPredictions& off, const std::vector<Way>& ways) {
     for (const Way& way : ways) {
       off.add(way.cost);
-      for (const Selector::Cost& each : way.behind) off.add(each);
+      for (const Cost& each : way.behind) off.add(each);
     }
   }
 
   // A prediction counts as being as far off as those of the same engine that were measured, for the node or else in the
   // whole network, up to 4 times; where there are none, as those of other engines for the node, up to twice. Else what
   // was never measured would be preferred, since nobody knows how slow it is.
-  double expected(const Selector::Cost& cost, const OffPredictions& of_node) const {
+  double expected(const Cost& cost, const OffPredictions& of_node) const {
     if (cost.measured) return cost.seconds;
     const auto times = [&](double off, double most) { return std::clamp(off, 1 / most, most) * cost.seconds; };
     for (const OffPredictions* const off : {&of_node, &off_}) {
@@ -202,9 +202,7 @@ class Choices {
   }
 
   void add_options(const Node& node, const Sides& sides, Alternatives& result) {
-    const ConvProblem problem = in_formats(selector_.allowed(node.conv->problem), sides);
-    const void* const weights = selector_.weights_of(graph_, node, problem);
-    for (const Selector::Option& option : selector_.options_of(problem, node.desc.name, weights)) {
+    for (const Chooser::Option& option : chooser_.options_of(conv_query(graph_, node, sides, chooser_))) {
       result.sides.push_back(sides);
       result.seconds.push_back(option.cost.seconds);
       result.joules.push_back(option.cost.joules);
@@ -216,9 +214,9 @@ class Choices {
   }
 
   // What can be switched keeps all threads, since what it takes is stored for these.
-  bool may_run_on_one(const Node& node, const Sides& sides, double on_all) const {
-    if (selector_.request().threads == 1 || on_all > kNotTiny) return false;
-    return !node.conv || selector_.switchable(in_formats(selector_.allowed(node.conv->problem), sides)) < 0;
+  bool may_run_on_one(const Node& node, const Sides& sides, double on_all) {
+    if (chooser_.request().threads == 1 || on_all > kNotTiny) return false;
+    return !node.conv || chooser_.switchable(conv_query(graph_, node, sides, chooser_).problem) < 0;
   }
 
   // As it is, and with the last of its fusions undone. What the fastest of these takes.
@@ -227,11 +225,11 @@ class Choices {
     double least = std::numeric_limits<double>::infinity();
     const auto add = [&](const Way& way) {
       double seconds = way.cost.seconds;
-      for (const Selector::Cost& each : way.behind) seconds += each.seconds;
+      for (const Cost& each : way.behind) seconds += each.seconds;
       least = std::min(least, seconds);
       ways.push_back(way);
     };
-    const auto whole = is_in_place(n, sides) ? Selector::Cost{} : cost_of(node, sides);
+    const auto whole = is_in_place(n, sides) ? Cost{} : cost_of(node, sides);
     if (whole) add({sides, 0, *whole, {}});
     if (goal_.asked()) return least;
     const Sides between{sides.writes, sides.writes, sides.threads};
@@ -250,16 +248,15 @@ class Choices {
   }
 
   // Nothing: no engine runs it so.
-  std::optional<Selector::Cost> cost_of(const Node& node, const Sides& sides) {
-    std::optional<Selector::Cost> cost;
+  std::optional<Cost> cost_of(const Node& node, const Sides& sides) {
+    std::optional<Cost> cost;
     if (node.conv) {
-      const ConvProblem problem = in_formats(selector_.allowed(node.conv->problem), sides);
-      cost = selector_.estimate(problem, node.desc.name, selector_.weights_of(graph_, node, problem), sides.threads);
+      cost = chooser_.estimate(conv_query(graph_, node, sides, chooser_));
       if (!cost) return cost;
     } else {
       const auto problem = step_problem(graph_, node, sides);
-      if (!problem) return Selector::Cost{};
-      cost = selector_.cost(*problem, sides.threads);
+      if (!problem) return Cost{};
+      cost = chooser_.costs().of(*problem, sides.threads);
     }
     ++costs_;
     measured_ += cost->measured ? 1 : 0;
@@ -274,11 +271,11 @@ class Choices {
 
   double to_convert(int value, const Format& from, const Format& to, Threads threads) {
     const Value& v = graph_.values[value];
-    return selector_.conversion_seconds(described(v, from), described(v, to), threads);
+    return chooser_.costs().seconds_of_conversion(described(v, from), described(v, to), threads);
   }
   // What a reader pays besides for a value that other threads wrote.
   double to_hand_over(int value, const Format& written, Threads by, Threads to) const {
-    return by == to ? 0 : handover_seconds(described(graph_.values[value], written), selector_.request().threads);
+    return by == to ? 0 : handover_seconds(described(graph_.values[value], written), chooser_.request().threads);
   }
   bool same(int value, const Format& a, const Format& b) const {
     return same_bytes(described(graph_.values[value], a), described(graph_.values[value], b));
@@ -466,7 +463,7 @@ class Choices {
 
   const Graph& graph_;
   std::span<const NodeTypes> types_;
-  Selector& selector_;
+  Chooser& chooser_;
   const MemoryGoal goal_;
   std::array<Layout, 3> layouts_;
   Formats formats_;  // of all nodes
@@ -511,8 +508,8 @@ Result<GlobalForms> within_error(const LayoutProblem& layouts, std::span<const N
 
 }  // namespace
 
-Forms local_forms(const Graph& graph, std::span<const NodeTypes> types, Selector& selector) {
-  const Choices choices(graph, types, selector);
+Forms local_forms(const Graph& graph, std::span<const NodeTypes> types, Chooser& chooser) {
+  const Choices choices(graph, types, chooser);
   Forms forms{std::vector<Sides>(graph.nodes.size()), std::vector<int>(graph.nodes.size()), {}};
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Alternatives& node = choices.nodes()[n];
@@ -538,30 +535,30 @@ Forms LayoutProblem::chosen(const std::vector<int>& choice) const {
   return forms;
 }
 
-Result<LayoutProblem> layout_problem(const Graph& graph, std::span<const NodeTypes> types, Selector& selector,
+Result<LayoutProblem> layout_problem(const Graph& graph, std::span<const NodeTypes> types, Chooser& chooser,
                                      const MemoryGoal& goal) {
-  return Choices(graph, types, selector, goal).problem();
+  return Choices(graph, types, chooser, goal).problem();
 }
 
-Result<GlobalForms> global_forms(const Graph& graph, std::span<const NodeTypes> types, Selector& selector,
+Result<GlobalForms> global_forms(const Graph& graph, std::span<const NodeTypes> types, Chooser& chooser,
                                  const MemoryGoal& goal) {
-  CONVOY_TRY(const LayoutProblem layouts, layout_problem(graph, types, selector, goal));
-  const bool by_error = !selector.options().precision_errors.empty();
+  CONVOY_TRY(const LayoutProblem layouts, layout_problem(graph, types, chooser, goal));
+  const bool by_error = !chooser.options().precision_errors.empty();
   if (goal.asked() && by_error) {
     return Error{ErrorCode::unsupported,
                  "a limit on memory and one on the error of narrow types can't be had together"};
   }
-  const Objective& objective = selector.options().selection.objective;
+  const Objective& objective = chooser.options().selection.objective;
   if (objective.energy > 0 && (goal.asked() || by_error)) {
     return Error{ErrorCode::unsupported, fmt::format("objective '{}': energy can't be weighed together with a goal for "
                                                      "memory or a limit on the error of narrow types",
                                                      print(objective))};
   }
   // Before anything has been measured no energy is known: what takes the least time is measured first.
-  const bool begins = selector.options().selection.mode == SelectionMode::measured && !knows_energy(layouts);
+  const bool begins = chooser.options().selection.mode == SelectionMode::measured && !knows_energy(layouts);
   if (objective.energy > 0 && !begins) return forms_by_energy(layouts, objective);
   if (goal.asked()) return forms_within_memory(graph, layouts, goal);
-  if (by_error) return within_error(layouts, types, selector.options().error_limit);
+  if (by_error) return within_error(layouts, types, chooser.options().error_limit);
   CONVOY_TRY(const solver::Solution solution, solver::solve(layouts.problem));
   GlobalForms result{.forms = layouts.chosen(solution.choice), .seconds = solution.cost};
   result.proof = fmt::format("global: {:.4g} us by {} costs, {} of them measured; ", solution.cost * 1e6, layouts.costs,

@@ -44,7 +44,7 @@ class Global : public testing::Test {
 
   // What the lines of a plan add up to, and what its nodes hand over to other threads; infinite where a convolution
   // can't have its sides.
-  static double total(const Graph& graph, const std::vector<Sides>& sides, Selector& selector) {
+  static double total(const Graph& graph, const std::vector<Sides>& sides, Chooser& chooser) {
     Assignment assignment;
     for (const Sides& each : sides) assignment.nodes.push_back({.sides = each});
     put_in_place(graph, assignment);
@@ -53,51 +53,48 @@ class Global : public testing::Test {
       const Node& node = graph.nodes[n];
       if (!is_static(graph, node) || assignment.nodes[n].in_place) continue;
       if (node.conv) {
-        const ConvProblem problem = in_formats(selector.allowed(node.conv->problem), sides[n]);
-        const void* const weights = selector.weights_of(graph, node, problem);
-        const auto cost = selector.estimate(problem, node.desc.name, weights, sides[n].threads);
+        const auto cost = chooser.estimate(conv_query(graph, node, sides[n], chooser));
         if (!cost) return std::numeric_limits<double>::infinity();
         seconds += cost->seconds;
       } else if (const auto problem = step_problem(graph, node, sides[n])) {
-        seconds += selector.cost(*problem, sides[n].threads).seconds;
+        seconds += chooser.costs().of(*problem, sides[n].threads).seconds;
       }
-      seconds += handed_over(graph, sides, n, selector);
+      seconds += handed_over(graph, sides, n, chooser);
     }
     for (const auto& before : conversions(graph, assignment)) {
       for (const Conversion& each : before) {
-        seconds += selector.conversion_seconds(each.from.desc, each.to.desc, each.threads);
+        seconds += chooser.costs().seconds_of_conversion(each.from.desc, each.to.desc, each.threads);
       }
     }
     return seconds;
   }
 
-  static double handed_over(const Graph& graph, const std::vector<Sides>& sides, std::size_t node, Selector& selector) {
+  static double handed_over(const Graph& graph, const std::vector<Sides>& sides, std::size_t node, Chooser& chooser) {
     double seconds = 0;
     const auto producers = graph.producers();
     std::set<int> values(graph.nodes[node].inputs.begin(), graph.nodes[node].inputs.end());
     for (const int value : values) {
       const int producer = value == kAbsent ? kAbsent : producers[value];
       if (producer == kAbsent || sides[producer].threads == sides[node].threads) continue;
-      seconds += handover_seconds(described(graph.values[value], sides[producer].writes), selector.request().threads);
+      seconds += handover_seconds(described(graph.values[value], sides[producer].writes), chooser.request().threads);
     }
     return seconds;
   }
 
-  static bool runs(const Graph& graph, std::size_t n, const Sides& sides, Selector& selector) {
+  static bool runs(const Graph& graph, std::size_t n, const Sides& sides, Chooser& chooser) {
     const Node& node = graph.nodes[n];
     if (!node.conv) return true;
-    const ConvProblem problem = in_formats(selector.allowed(node.conv->problem), sides);
-    return selector.estimate(problem, node.desc.name, selector.weights_of(graph, node, problem)).has_value();
+    return chooser.estimate(conv_query(graph, node, sides, chooser)).has_value();
   }
 
   // The least that trying all layouts, on these threads, finds.
-  static double least_of_all(const Graph& graph, Selector& selector, std::initializer_list<Threads> threads) {
+  static double least_of_all(const Graph& graph, Chooser& chooser, std::initializer_list<Threads> threads) {
     std::vector<std::vector<Sides>> can(graph.nodes.size());
     std::size_t combinations = 1;
     for (std::size_t n = 0; n < can.size(); ++n) {
       for (const Layout reads : kLayouts) {
         for (const Layout writes : kLayouts) {
-          if (!can_work(graph, graph.nodes[n], {reads, writes}) || !runs(graph, n, {reads, writes}, selector)) continue;
+          if (!can_work(graph, graph.nodes[n], {reads, writes}) || !runs(graph, n, {reads, writes}, chooser)) continue;
           for (const Threads each : threads) can[n].push_back({reads, writes, each});
         }
       }
@@ -113,7 +110,7 @@ class Global : public testing::Test {
         sides.push_back(each[rest % each.size()]);
         rest /= each.size();
       }
-      least = std::min(least, total(graph, sides, selector));
+      least = std::min(least, total(graph, sides, chooser));
     }
     return least;
   }
@@ -123,12 +120,12 @@ class Global : public testing::Test {
 
 TEST_F(Global, IsTheLeastOfAllLayouts) {
   const Graph graph = with_passes(branches(), options_.cpu);
-  Selector selector(options_, {}, {});
-  const auto global = global_forms(graph, f32_of(graph), selector);
+  Chooser chooser(options_, {}, {});
+  const auto global = global_forms(graph, f32_of(graph), chooser);
   ASSERT_TRUE(global.ok()) << global.error().message;
-  const double least = least_of_all(graph, selector, {Threads::all});
+  const double least = least_of_all(graph, chooser, {Threads::all});
   EXPECT_NEAR(global->seconds, least, 1e-9 * least);
-  EXPECT_NEAR(total(graph, global->forms.sides, selector), least, 1e-9 * least);
+  EXPECT_NEAR(total(graph, global->forms.sides, chooser), least, 1e-9 * least);
 }
 
 // Predicted to take a third on the threads of the test, but where there is next to nothing to compute.
@@ -153,29 +150,29 @@ TEST_F(Global, ThreadsAreChosenWithTheLayouts) {
   const int y = b.conv(b.node("GlobalAveragePool", {x}), 16, 4, 1);
   b.output(b.node("Mul", {x, b.conv(y, 4, 16, 1)}));
   const Graph graph = with_passes(b.graph, options_.cpu);
-  Selector selector(options_, {}, {}, engines);
-  const auto global = global_forms(graph, f32_of(graph), selector);
+  Chooser chooser(options_, {}, {}, engines);
+  const auto global = global_forms(graph, f32_of(graph), chooser);
   ASSERT_TRUE(global.ok()) << global.error().message;
-  const double least = least_of_all(graph, selector, {Threads::all, Threads::one});
+  const double least = least_of_all(graph, chooser, {Threads::all, Threads::one});
   EXPECT_NEAR(global->seconds, least, 1e-9 * least);
-  EXPECT_NEAR(total(graph, global->forms.sides, selector), least, 1e-9 * least);
-  EXPECT_LT(least, least_of_all(graph, selector, {Threads::all}));
-  EXPECT_LT(least, least_of_all(graph, selector, {Threads::one}));
+  EXPECT_NEAR(total(graph, global->forms.sides, chooser), least, 1e-9 * least);
+  EXPECT_LT(least, least_of_all(graph, chooser, {Threads::all}));
+  EXPECT_LT(least, least_of_all(graph, chooser, {Threads::one}));
 }
 
 TEST_F(Global, TakesNoMoreThanAnyOtherWayByTheSameCosts) {
   for (const char* model : {"squeezenet1_1", "resnet18", "mobilenet_v2", "densenet121"}) {
     const Graph graph = zoo_graph(model, options_.cpu);
-    Selector selector(options_, {}, {});
-    const auto global = global_forms(graph, f32_of(graph), selector);
+    Chooser chooser(options_, {}, {});
+    const auto global = global_forms(graph, f32_of(graph), chooser);
     ASSERT_TRUE(global.ok()) << global.error().message;
-    EXPECT_NEAR(global->seconds, total(graph, global->forms.sides, selector), 1e-9 * global->seconds) << model;
+    EXPECT_NEAR(global->seconds, total(graph, global->forms.sides, chooser), 1e-9 * global->seconds) << model;
     EXPECT_NE(global->proof.find("no other layouts and fusions take less"), std::string::npos) << global->proof;
     for (const char* how : {"greedy", "local", "uniform:nhwc", "uniform:nchw", "uniform:nchw8c"}) {
       std::vector<std::string> remarks;
-      const auto other = forms_by(how, graph, selector, remarks);
+      const auto other = forms_by(how, graph, chooser, remarks);
       ASSERT_TRUE(other.ok());
-      EXPECT_LE(global->seconds, (1 + 1e-9) * total(graph, other->sides, selector)) << model << " " << how;
+      EXPECT_LE(global->seconds, (1 + 1e-9) * total(graph, other->sides, chooser)) << model << " " << how;
     }
   }
 }
@@ -188,8 +185,8 @@ TEST_F(Global, AnIndependentSolverFindsTheSameOptimum) {
     for (const int threads : {1, 2}) {
       options_.threads = threads;
       const Graph graph = zoo_graph(model, options_.cpu);
-      Selector selector(options_, {}, {});
-      const auto layouts = layout_problem(graph, f32_of(graph), selector, {});
+      Chooser chooser(options_, {}, {});
+      const auto layouts = layout_problem(graph, f32_of(graph), chooser, {});
       ASSERT_TRUE(layouts.ok()) << layouts.error().message;
       const auto own = solver::solve(layouts->problem);
       ASSERT_TRUE(own.ok()) << own.error().message;
@@ -278,10 +275,10 @@ TEST_F(Global, WhatWasNeverMeasuredIsAsFarOffAsItsEngine) {
   for (const auto& [seconds, layout] : {std::pair{2.5e-3, Layout::nhwc}, {5e-3, Layout::nchw}}) {
     selection::RoundStore store;  // of nhwc
     options_.selection.store = &store;
-    Selector selector(options_, {}, {}, engines);
-    const ConvProblem problem = in_formats(conv->conv->problem, {Layout::nhwc, Layout::nhwc});
-    PlanRequest request = selector.request();
-    request.constant_weights = selector.weights_of(graph, *conv, problem);
+    Chooser chooser(options_, {}, {}, engines);
+    const ConvQuery query = conv_query(graph, *conv, {Layout::nhwc, Layout::nhwc}, chooser);
+    const ConvProblem& problem = query.problem;
+    const PlanRequest request = chooser.costs().request_for(query);
     Measurement row{.candidate = {"fake", {{"tile", 4}}},
                     .revision = engine.info().revision,
                     .provider = engine.info().provider,
@@ -289,7 +286,7 @@ TEST_F(Global, WhatWasNeverMeasuredIsAsFarOffAsItsEngine) {
                     .samples = 9};
     row.state = MeasurementState::complete;
     ASSERT_TRUE(store.store(measurement_key(problem, request, options_.selection.caches), row).ok());
-    const auto forms = global_forms(graph, f32_of(graph), selector);
+    const auto forms = global_forms(graph, f32_of(graph), chooser);
     ASSERT_TRUE(forms.ok()) << forms.error().message;
     EXPECT_EQ(forms->forms.sides[static_cast<std::size_t>(conv - graph.nodes.begin())].writes.layout, layout)
         << "up to 4 times as long";
@@ -307,18 +304,18 @@ TEST_F(Global, EnergyIsWeighedWhereItIsKnown) {
   const auto conv = std::ranges::find_if(graph.nodes, [](const Node& node) { return node.conv.has_value(); });
   const auto layout_for = [&](const char* objective) -> Result<Layout> {
     options_.selection.objective = parse_network_objective(objective)->objective;
-    Selector selector(options_, {}, {}, engines);
-    CONVOY_TRY(const GlobalForms forms, global_forms(graph, f32_of(graph), selector));
+    Chooser chooser(options_, {}, {}, engines);
+    CONVOY_TRY(const GlobalForms forms, global_forms(graph, f32_of(graph), chooser));
     return forms.forms.sides[static_cast<std::size_t>(conv - graph.nodes.begin())].writes.layout;
   };
   EXPECT_EQ(layout_for("energy").error().message,
             "objective 'energy=1': no step's energy is known; --budget measures it, where the processor's counter can "
             "be read");
   const auto know = [&](const EngineOfLayout& engine, double seconds, double joules) {
-    Selector selector(options_, {}, {}, engines);
-    const ConvProblem problem = in_formats(conv->conv->problem, {engine.layout, engine.layout});
-    PlanRequest request = selector.request();
-    request.constant_weights = selector.weights_of(graph, *conv, problem);
+    Chooser chooser(options_, {}, {}, engines);
+    const ConvQuery query = conv_query(graph, *conv, {engine.layout, engine.layout}, chooser);
+    const ConvProblem& problem = query.problem;
+    const PlanRequest request = chooser.costs().request_for(query);
     const Measurement row{.candidate = {engine.info().name, {{"tile", 4}}},
                           .revision = engine.info().revision,
                           .provider = engine.info().provider,
@@ -335,8 +332,8 @@ TEST_F(Global, EnergyIsWeighedWhereItIsKnown) {
   EXPECT_EQ(*layout_for("time=1,energy=0.4"), Layout::nhwc);  // 1 + 0.4 * 3 < 2 + 0.4
   EXPECT_EQ(*layout_for("time=1,energy=0.6"), Layout::nchw);  // 2 + 0.6 < 1 + 0.6 * 3
   options_.memory.least = true;
-  Selector selector(options_, {}, {}, engines);
-  EXPECT_FALSE(global_forms(graph, f32_of(graph), selector, options_.memory).ok());
+  Chooser chooser(options_, {}, {}, engines);
+  EXPECT_FALSE(global_forms(graph, f32_of(graph), chooser, options_.memory).ok());
 }
 
 // Computes no activation itself.
@@ -391,8 +388,8 @@ TEST_F(Global, SoManyFusionsAreUndoneAsTakeLeast) {
   const int x = b.input("x", {1, 8, 8, 8});
   b.output(b.node("Relu", {b.node("Add", {b.conv(x, 8, 8, 3), x})}));
   const Graph graph = with_passes(b.graph, options_.cpu);
-  Selector selector(options_, {}, {}, engines);
-  const auto global = global_forms(graph, f32_of(graph), selector);
+  Chooser chooser(options_, {}, {}, engines);
+  const auto global = global_forms(graph, f32_of(graph), chooser);
   ASSERT_TRUE(global.ok()) << global.error().message;
   EXPECT_EQ(global->forms.unfused, std::vector{1});  // nothing runs the activation, and Add costs something
   EXPECT_TRUE(global->forms.candidates.empty()) << "they would be of the graph as it was";
@@ -401,7 +398,7 @@ TEST_F(Global, SoManyFusionsAreUndoneAsTakeLeast) {
   ASSERT_EQ(taken.nodes.size(), 2U);
   EXPECT_EQ(taken.nodes[0].fusion.residual, 3);
   EXPECT_EQ(taken.nodes[1].desc.op, "Relu");
-  EXPECT_NEAR(global->seconds, total(taken, sides, selector), 1e-9 * global->seconds);
+  EXPECT_NEAR(global->seconds, total(taken, sides, chooser), 1e-9 * global->seconds);
 }
 
 }  // namespace

@@ -12,9 +12,10 @@ namespace convoy::network {
 namespace {
 
 // What a value takes between row-major and channels-last, either way: `to_nhwc` or back.
-double seconds_to_move(const Value& value, bool to_nhwc, Selector& selector) {
+double seconds_to_move(const Value& value, bool to_nhwc, Chooser& chooser) {
   const TensorDesc nchw = described(value, Layout::nchw), nhwc = described(value, Layout::nhwc);
-  return to_nhwc ? selector.conversion_seconds(nchw, nhwc) : selector.conversion_seconds(nhwc, nchw);
+  return to_nhwc ? chooser.costs().seconds_of_conversion(nchw, nhwc)
+                 : chooser.costs().seconds_of_conversion(nhwc, nchw);
 }
 
 // A conversion's cost is that of a value which the step before has just made. At a border many are read long
@@ -53,11 +54,10 @@ Flexible flexible(const Graph& graph, const Node& node) {
 }
 
 // A rule or a filter that only takes one layout must not fail because of the other.
-void add_conv(Region& region, const Graph& graph, const Node& node, DataType type, Selector& selector) {
+void add_conv(Region& region, const Graph& graph, const Node& node, DataType type, Chooser& chooser) {
   constexpr double kOracle = 1e6;  // seconds: as good as never, yet summable
   const auto seconds = [&](Layout layout) {
-    const ConvProblem problem = in_formats(selector.allowed(node.conv->problem), {{layout, type}, {layout, type}});
-    return selector.predict(problem, selector.weights_of(graph, node, problem)).value_or(kOracle);
+    return chooser.predict(conv_query(graph, node, {{layout, type}, {layout, type}}, chooser)).value_or(kOracle);
   };
   region.nchw_seconds += seconds(Layout::nchw);
   region.nhwc_seconds += seconds(Layout::nhwc);
@@ -65,12 +65,12 @@ void add_conv(Region& region, const Graph& graph, const Node& node, DataType typ
 
 // The sides in which one convolution alone is predicted to be clearly faster than in its region's, conversions
 // included.
-Sides improved(const Graph& graph, const Node& node, const Sides& given, Selector& selector) {
+Sides improved(const Graph& graph, const Node& node, const Sides& given, Chooser& chooser) {
   constexpr double kClearly = 0.9;
-  const ConvProblem problem = selector.allowed(node.conv->problem);
   const auto to_move = [&](int value, const Format& from, const Format& to) {
     if (value == kAbsent) return 0.0;
-    return selector.conversion_seconds(described(graph.values[value], from), described(graph.values[value], to));
+    return chooser.costs().seconds_of_conversion(described(graph.values[value], from),
+                                                 described(graph.values[value], to));
   };
   const auto moving = [&](const Sides& sides) {
     return to_move(conv_inputs(node).data, given.reads, sides.reads) +
@@ -78,8 +78,7 @@ Sides improved(const Graph& graph, const Node& node, const Sides& given, Selecto
            to_move(node.outputs[0], sides.writes, given.writes);
   };
   const auto seconds = [&](const Sides& sides) -> std::optional<double> {
-    const ConvProblem asked = in_formats(problem, sides);
-    const auto alone = selector.predict(asked, selector.weights_of(graph, node, asked));
+    const auto alone = chooser.predict(conv_query(graph, node, sides, chooser));
     return alone ? std::optional(*alone + moving(sides)) : std::nullopt;
   };
   Sides best = given;
@@ -99,7 +98,7 @@ Sides improved(const Graph& graph, const Node& node, const Sides& given, Selecto
 
 // Borders are crossed where values have fewer bytes: a QuantizeLinear at the beginning of a region in nhwc, which reads
 // f32, works before the conversion, and a DequantizeLinear at its end behind it.
-void move_borders(const Graph& graph, std::vector<Sides>& sides, Selector& selector) {
+void move_borders(const Graph& graph, std::vector<Sides>& sides, Chooser& chooser) {
   const auto producers = graph.producers();
   const auto readers = graph.readers();
   const auto is_made_in_nhwc = [&](int value) {
@@ -119,8 +118,8 @@ void move_borders(const Graph& graph, std::vector<Sides>& sides, Selector& selec
     }
     if (input == kAbsent || node.outputs.size() != 1 || !has_layout(graph.values[node.outputs[0]])) return;
     const int output = node.outputs[0];
-    const double before = seconds_to_move(graph.values[input], at_beginning, selector);
-    const double behind = seconds_to_move(graph.values[output], at_beginning, selector);
+    const double before = seconds_to_move(graph.values[input], at_beginning, chooser);
+    const double behind = seconds_to_move(graph.values[output], at_beginning, chooser);
     const bool moves = at_beginning ? !is_made_in_nhwc(input) && readers[input].size() == 1 && behind < before
                                     : is_made_in_nhwc(input) && !is_read_in_nhwc(output) && before < behind;
     if (moves) sides[n].reads.layout = sides[n].writes.layout = Layout::nchw;
@@ -131,7 +130,7 @@ void move_borders(const Graph& graph, std::vector<Sides>& sides, Selector& selec
 
 }  // namespace
 
-std::vector<Sides> greedy_sides(const Graph& graph, std::span<const DataType> types, Selector& selector) {
+std::vector<Sides> greedy_sides(const Graph& graph, std::span<const DataType> types, Chooser& chooser) {
   const std::size_t count = graph.nodes.size();
   std::vector<Flexible> can(count);
   for (std::size_t n = 0; n < count; ++n) can[n] = flexible(graph, graph.nodes[n]);
@@ -155,14 +154,14 @@ std::vector<Sides> greedy_sides(const Graph& graph, std::span<const DataType> ty
         can[n].writes) {  // a Transpose, which relabels in nhwc, or copies where a graph's output is made
       const auto seconds = [&](const Sides& sides) {
         const auto problem = step_problem(graph, node, sides);
-        return problem ? selector.cost(*problem).seconds : 0;
+        return problem ? chooser.costs().of(*problem).seconds : 0;
       };
       region.nchw_seconds += seconds({});
       region.nhwc_seconds +=
           seconds({can[n].reads ? Layout::nhwc : Layout::nchw, can[n].writes ? Layout::nhwc : Layout::nchw});
     }
     if (!node.conv) continue;
-    add_conv(region, graph, node, types[n], selector);
+    add_conv(region, graph, node, types[n], chooser);
   }
   // A border is a value that one side holds in nhwc and the other in nchw; it is converted once for each region.
   const auto readers = graph.readers();
@@ -178,11 +177,11 @@ std::vector<Sides> greedy_sides(const Graph& graph, std::span<const DataType> ty
         leaves = true;
       } else if (!is_inside && std::find(entered.begin(), entered.end(), regions.find(reader)) == entered.end()) {
         entered.push_back(regions.find(reader));
-        totals[entered.back()].nhwc_seconds += kAtABorder * seconds_to_move(value, true, selector);
+        totals[entered.back()].nhwc_seconds += kAtABorder * seconds_to_move(value, true, chooser);
       }
     }
     if (is_inside && leaves)
-      totals[regions.find(producers[v])].nhwc_seconds += kAtABorder * seconds_to_move(value, false, selector);
+      totals[regions.find(producers[v])].nhwc_seconds += kAtABorder * seconds_to_move(value, false, chooser);
   }
   std::vector<Sides> sides(count);
   for (std::size_t n = 0; n < count; ++n) {
@@ -193,9 +192,9 @@ std::vector<Sides> greedy_sides(const Graph& graph, std::span<const DataType> ty
     if (can[n].writes) sides[n].writes.layout = Layout::nhwc;
   }
   for (std::size_t n = 0; n < count; ++n) {
-    if (can[n].reads && graph.nodes[n].conv) sides[n] = improved(graph, graph.nodes[n], sides[n], selector);
+    if (can[n].reads && graph.nodes[n].conv) sides[n] = improved(graph, graph.nodes[n], sides[n], chooser);
   }
-  move_borders(graph, sides, selector);
+  move_borders(graph, sides, chooser);
   return sides;
 }
 

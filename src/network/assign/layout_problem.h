@@ -8,7 +8,7 @@
 
 #include "network/assign/assignment.h"
 #include "network/assign/sides.h"
-#include "network/cost/selector.h"
+#include "network/cost/chooser.h"
 #include "solver/problem.h"
 
 namespace convoy::network {
@@ -33,7 +33,7 @@ struct LayoutProblem {
   std::vector<std::vector<int>> unfused;  // likewise: what takes least with those sides, as Forms::unfused
   // Likewise, where weights' memory counts: a convolution's candidates that may be best with those sides, each an
   // alternative. Else no candidates: whichever takes least.
-  std::vector<std::vector<Selector::Option>> options;
+  std::vector<std::vector<Chooser::Option>> options;
   std::vector<std::vector<double>> seconds;                // likewise, of `sides`, without conversions
   std::vector<std::vector<std::optional<double>>> joules;  // likewise, of `sides`: where its energy was measured
   std::vector<int> numbers;                                // by the graph's node: the problem's; -1: none
@@ -45,7 +45,7 @@ struct LayoutProblem {
 
 // With a goal for activations a shared value's alternatives say who reads which format, where it has few readers. With
 // any, no fusion is undone: what is alive in between is not counted.
-Result<LayoutProblem> layout_problem(const Graph& graph, std::span<const NodeTypes> types, Selector& selector,
+Result<LayoutProblem> layout_problem(const Graph& graph, std::span<const NodeTypes> types, Chooser& chooser,
                                      const MemoryGoal& goal);
 
 }  // namespace convoy::network

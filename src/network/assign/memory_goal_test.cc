@@ -80,8 +80,8 @@ class MemoryGoals : public testing::Test {
   };
   // All that can be chosen.
   std::vector<Plan> all_plans(const Graph& graph, bool counts_all = true) {
-    Selector selector(options_, {}, {});
-    const auto layouts = layout_problem(graph, f32_of(graph), selector, {.least = true});
+    Chooser chooser(options_, {}, {});
+    const auto layouts = layout_problem(graph, f32_of(graph), chooser, {.least = true});
     EXPECT_TRUE(layouts.ok());
     const LiveBytes live = live_bytes(graph, *layouts, {});
     std::vector<Plan> plans;
@@ -120,28 +120,28 @@ TEST_F(MemoryGoals, AreKeptByTheFastestOfAllPlans) {
     for (const Plan& plan : plans) peaks.push_back(plan.bytes.arena);
     std::ranges::sort(peaks);
     ASSERT_LT(peaks.front(), peaks.back());
-    Selector selector(options_, {}, {});
+    Chooser chooser(options_, {}, {});
     for (std::size_t i = 0; i <= 8; ++i) {
       const std::int64_t limit = peaks[i * (peaks.size() - 1) / 8];
       double least = std::numeric_limits<double>::infinity();
       for (const Plan& plan : plans) {
         if (plan.bytes.arena <= limit) least = std::min(least, plan.seconds);
       }
-      const auto found = global_forms(graph, f32_of(graph), selector, {.activation_limit = limit});
+      const auto found = global_forms(graph, f32_of(graph), chooser, {.activation_limit = limit});
       ASSERT_TRUE(found.ok()) << found.error().message;
       EXPECT_LE(activation_bytes(graph, found->forms.sides, {})->arena, limit);
       EXPECT_GE(found->seconds, (1 - 1e-9) * least);
       if (found->proof.find("no other layouts within take less") != std::string::npos) {
         EXPECT_NEAR(found->seconds, least, 1e-6 * least) << found->proof;
       }
-      const auto exact = global_forms(graph, f32_of(graph), selector, {.activation_limit = limit, .exact = true});
+      const auto exact = global_forms(graph, f32_of(graph), chooser, {.activation_limit = limit, .exact = true});
       ASSERT_TRUE(exact.ok()) << exact.error().message;
       EXPECT_NEAR(exact->seconds, least, 1e-6 * least) << exact->proof;
     }
-    const auto smallest = global_forms(graph, f32_of(graph), selector, {.least = true});
+    const auto smallest = global_forms(graph, f32_of(graph), chooser, {.least = true});
     ASSERT_TRUE(smallest.ok()) << smallest.error().message;
     EXPECT_EQ(activation_bytes(graph, smallest->forms.sides, {})->arena, peaks.front()) << smallest->proof;
-    const auto none = global_forms(graph, f32_of(graph), selector, {.activation_limit = peaks.front() - 1});
+    const auto none = global_forms(graph, f32_of(graph), chooser, {.activation_limit = peaks.front() - 1});
     ASSERT_FALSE(none.ok());
     EXPECT_EQ(none.error().code, ErrorCode::unsupported);
     EXPECT_NE(none.error().message.find("least that was found is " + std::to_string(peaks.front()) + " bytes"),
@@ -158,8 +158,8 @@ TEST_F(MemoryGoals, CountWhatLoweringFindsAlive) {
   std::mt19937 random(1);
   for (const char* model : {"squeezenet1_1", "mobilenet_v2", "googlenet", "efficientnet_b0"}) {
     const Graph graph = zoo_graph(model, options_.cpu);
-    Selector selector(options_, {}, {});
-    const auto layouts = layout_problem(graph, f32_of(graph), selector, {.least = true});
+    Chooser chooser(options_, {}, {});
+    const auto layouts = layout_problem(graph, f32_of(graph), chooser, {.least = true});
     ASSERT_TRUE(layouts.ok());
     const LiveBytes live = live_bytes(graph, *layouts, values_of_tail(graph));
     for (int trial = 0; trial < 20; ++trial) {
@@ -213,8 +213,8 @@ TEST_F(MemoryGoals, OfWeightsAreKeptByTheFastestOfAllPlans) {
   GraphBuilder b;
   b.output(b.conv(b.conv(b.input("x", {1, 32, 28, 28}), 32, 64, 3), 64, 32, 3));
   const Graph graph = with_passes(b.graph, options_.cpu);
-  Selector selector(options_, {}, {});
-  const auto layouts = layout_problem(graph, f32_of(graph), selector, {.weight_limit = 1 << 30});
+  Chooser chooser(options_, {}, {});
+  const auto layouts = layout_problem(graph, f32_of(graph), chooser, {.weight_limit = 1 << 30});
   ASSERT_TRUE(layouts.ok()) << layouts.error().message;
   ASSERT_EQ(layouts->problem.size(), 2);
   const auto& options = layouts->options;
@@ -239,7 +239,7 @@ TEST_F(MemoryGoals, OfWeightsAreKeptByTheFastestOfAllPlans) {
       if (bytes <= limit) least = std::min(least, seconds);
     }
     options_.memory = {.weight_limit = limit, .exact = true};
-    const auto found = global_forms(graph, f32_of(graph), selector, options_.memory);
+    const auto found = global_forms(graph, f32_of(graph), chooser, options_.memory);
     ASSERT_TRUE(found.ok()) << found.error().message;
     EXPECT_NEAR(found->seconds, least, 1e-6 * least) << found->proof;
     times.insert(found->seconds);
@@ -293,8 +293,8 @@ TEST_F(MemoryGoals, WhatIsReadBehindThePlanIsKeptUntilTheEnd) {
   ASSERT_EQ(kept.size(), 1U);
   options_.how = "global";
   options_.memory.least = true;
-  Selector selector(options_, {}, {});
-  const auto sides = global_forms(graph, f32_of(graph), selector, options_.memory);
+  Chooser chooser(options_, {}, {});
+  const auto sides = global_forms(graph, f32_of(graph), chooser, options_.memory);
   ASSERT_TRUE(sides.ok()) << sides.error().message;
   const auto bytes = activation_bytes(graph, sides->forms.sides, kept);
   const auto session = prepare_graph(b.graph, {.options = options_});
@@ -338,8 +338,8 @@ TEST_F(MemoryGoals, MayBeWeighedBesideTime) {
     };
     double least = solver::kForbidden;
     for (const Plan& plan : plans) least = std::min(least, score(plan.seconds, plan.bytes.arena));
-    Selector selector(options_, {}, {});
-    const auto found = global_forms(graph, f32_of(graph), selector, {.weight = weight});
+    Chooser chooser(options_, {}, {});
+    const auto found = global_forms(graph, f32_of(graph), chooser, {.weight = weight});
     ASSERT_TRUE(found.ok()) << found.error().message;
     const auto needs = activation_bytes(graph, found->forms.sides, {});
     ASSERT_TRUE(needs.ok());

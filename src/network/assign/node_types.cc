@@ -13,32 +13,29 @@ constexpr std::array kLayouts{Layout::nhwc, Layout::nchw, Layout::nchw8c, Layout
 
 // Whether `takes` holds for the convolution in one of the layouts, with narrow activations.
 template <class Takes>
-bool in_any_layout(const Graph& graph, const Node& node, DataType type, Selector& selector, Takes takes) {
+bool in_any_layout(const Graph& graph, const Node& node, DataType type, Chooser& chooser, Takes takes) {
   return std::ranges::any_of(kLayouts, [&](Layout layout) {
     const Sides sides{{layout, type}, {layout, type}};
-    const ConvProblem problem = in_formats(selector.allowed(node.conv->problem), sides);
-    return takes(problem, selector.weights_of(graph, node, problem));
+    return takes(conv_query(graph, node, sides, chooser));
   });
 }
 
-bool can_be_narrowed(const Graph& graph, const Node& node, DataType type, Selector& selector) {
+bool can_be_narrowed(const Graph& graph, const Node& node, DataType type, Chooser& chooser) {
   if (!can_work(graph, node, {{Layout::nchw, type}, {Layout::nchw, type}})) return false;
-  return !node.conv || in_any_layout(graph, node, type, selector, [&](const ConvProblem& problem, const void* weights) {
-    return selector.predict(problem, weights).has_value();
-  });
+  return !node.conv || in_any_layout(graph, node, type, chooser,
+                                     [&](const ConvQuery& query) { return chooser.predict(query).has_value(); });
 }
 
 // Where costs don't decide, narrow tensors are for engines that compute in that type.
-bool gains_by_rule(const Graph& graph, const Node& node, DataType type, Selector& selector) {
-  return node.conv && in_any_layout(graph, node, type, selector, [&](const ConvProblem& problem, const void* weights) {
-           return selector.computes_in(problem, weights);
-         });
+bool gains_by_rule(const Graph& graph, const Node& node, DataType type, Chooser& chooser) {
+  return node.conv &&
+         in_any_layout(graph, node, type, chooser, [&](const ConvQuery& query) { return chooser.computes_in(query); });
 }
 
 }  // namespace
 
-std::vector<NodeTypes> node_types(const Graph& graph, Selector& selector, std::vector<std::string>& remarks) {
-  const NetworkOptions& options = selector.options();
+std::vector<NodeTypes> node_types(const Graph& graph, Chooser& chooser, std::vector<std::string>& remarks) {
+  const NetworkOptions& options = chooser.options();
   std::vector<NodeTypes> result(graph.nodes.size(), NodeTypes{{DataType::f32}});
   if (options.precision == DataType::f32) return result;
   bool any = false;
@@ -47,11 +44,11 @@ std::vector<NodeTypes> node_types(const Graph& graph, Selector& selector, std::v
     const auto listed = options.precision_errors.find(joined(node.sources));
     const bool is_free = !options.precision_errors.empty();
     if (is_free && listed == options.precision_errors.end()) continue;
-    if (!can_be_narrowed(graph, node, options.precision, selector)) continue;
+    if (!can_be_narrowed(graph, node, options.precision, chooser)) continue;
     const bool is_chosen = is_free || options.how == "global" || options.how == "local";
     result[n].types = is_chosen ? std::vector{DataType::f32, options.precision} : std::vector{options.precision};
     if (is_free) result[n].error = listed->second;
-    any = any || (is_chosen ? node.conv.has_value() : gains_by_rule(graph, node, options.precision, selector));
+    any = any || (is_chosen ? node.conv.has_value() : gains_by_rule(graph, node, options.precision, chooser));
   }
   if (any || !options.precision_errors.empty()) return result;
   remarks.push_back(fmt::format("no engine here runs a convolution of this network in {}: it stays as it is",

@@ -6,14 +6,14 @@
 #include <optional>
 #include <string>
 
-#include "network/cost/selector.h"
+#include "network/cost/chooser.h"
 
 namespace convoy::network {
 
 // How many times as long as predicted what was measured takes: geometric means.
 class OffPredictions {
  public:
-  void add(const Selector::Cost& cost) {
+  void add(const Cost& cost) {
     if (!cost.measured || !(cost.predicted > 0) || !(cost.seconds > 0)) return;
     all_.add(std::log(cost.seconds / cost.predicted));
     by_engine_[cost.runs_on].add(std::log(cost.seconds / cost.predicted));

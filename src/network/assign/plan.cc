@@ -122,8 +122,8 @@ Result<Side> side_in(const std::string& text, const Value* value, const Places& 
 class Reading {
  public:
   Reading(const Graph& graph, const NetworkPlan& plan, const NetworkPlanHeader& own, const NetworkOptions& options,
-          Selector& selector, std::vector<std::string>& remarks)
-      : graph_(graph), plan_(plan), own_(own), options_(options), selector_(selector), remarks_(remarks) {}
+          Chooser& chooser, std::vector<std::string>& remarks)
+      : graph_(graph), plan_(plan), own_(own), options_(options), chooser_(chooser), remarks_(remarks) {}
 
   Result<Assignment> run() {
     CONVOY_CHECK(check_header());
@@ -212,7 +212,7 @@ class Reading {
     }
     const auto side = [&](const std::string& text, const std::vector<int>& values) {
       const int value = first_activation(graph_, values);
-      return side_in(text, value == kAbsent ? nullptr : &graph_.values[value], selector_.places());
+      return side_in(text, value == kAbsent ? nullptr : &graph_.values[value], chooser_.places());
     };
     CONVOY_TRY(const Side reads_from, side(line.from, node.inputs));
     CONVOY_TRY(const Side writes_to, side(line.to, node.outputs));
@@ -232,19 +232,18 @@ class Reading {
                                                          "constant, or not of f32",
                                                          line.from, line.to)};
       }
-      assigned.problem = in_formats(selector_.allowed(node.conv->problem), assigned.sides);
+      const ConvQuery query = conv_query(graph_, node, assigned.sides, chooser_, assigned.place);
+      assigned.problem = query.problem;
       const std::string where = line.number > 0 ? fmt::format("line {}", line.number) : in_quotes(line.name);
       candidate = selection::named_today(std::move(candidate), &assigned.problem, where, remarks_);
-      CONVOY_TRY(assigned.selection,
-                 selector_.obey(assigned.problem, candidate, selector_.weights_of(graph_, node, assigned.problem),
-                                assigned.place));
+      CONVOY_TRY(assigned.selection, chooser_.obey(query, candidate));
     } else if (line.runs_on != node.desc.op) {
       return Error{ErrorCode::invalid_argument, fmt::format("{} where the network has {}", line.runs_on, node.desc.op)};
     } else if (!can_work(graph_, node, assigned.sides)) {
       return Error{ErrorCode::unsupported,
                    fmt::format("{} can't read {} and write {}", node.desc.op, line.from, line.to)};
     }
-    const NetworkPlanLine own = line_of(graph_, n, assigned, selector_.places());
+    const NetworkPlanLine own = line_of(graph_, n, assigned, chooser_.places());
     line.runs_on = own.runs_on;
     if (same_choices(own, line)) return {};
     if (own.kind != line.kind)
@@ -256,8 +255,8 @@ class Reading {
 
   // Lenient: as the rule has it.
   Result<void> choose_again(const std::vector<std::size_t>& open) {
-    CONVOY_TRY(const Forms forms, forms_by(options_.how, graph_, selector_, remarks_));
-    CONVOY_TRY(const Assignment whole, assign(graph_, forms.sides, selector_));
+    CONVOY_TRY(const Forms forms, forms_by(options_.how, graph_, chooser_, remarks_));
+    CONVOY_TRY(const Assignment whole, assign(graph_, forms.sides, chooser_));
     for (const std::size_t n : open) result_.nodes[n] = whole.nodes[n];
     return {};
   }
@@ -280,7 +279,7 @@ class Reading {
 
   // Strict: the file has these lines in this order, and no others.
   Result<void> check_lines() const {
-    const std::vector<NetworkPlanLine> own = lines_of(graph_, result_, selector_.places());
+    const std::vector<NetworkPlanLine> own = lines_of(graph_, result_, chooser_.places());
     for (std::size_t i = 0; i < plan_.lines.size(); ++i) {
       const NetworkPlanLine& line = plan_.lines[i];
       if (i < own.size() && same_choices(own[i], line)) continue;
@@ -301,7 +300,7 @@ class Reading {
   NetworkPlan plan_;
   const NetworkPlanHeader& own_;
   const NetworkOptions& options_;
-  Selector& selector_;
+  Chooser& chooser_;
   std::vector<std::string>& remarks_;
   std::map<std::string, std::vector<NetworkPlanLine*>> by_name_;
   Assignment result_;
@@ -355,36 +354,37 @@ NetworkPlanHeader header_of(const Graph& graph, const NetworkOptions& options) {
 }
 
 NetworkPlan plan_of(const Graph& graph, const Assignment& assignment, const NetworkPlanHeader& header,
-                    Selector& selector) {
-  NetworkPlan plan{.header = header, .lines = lines_of(graph, assignment, selector.places()), .remarks = {}};
+                    Chooser& chooser) {
+  NetworkPlan plan{.header = header, .lines = lines_of(graph, assignment, chooser.places()), .remarks = {}};
   auto line = plan.lines.begin();
-  const auto costs = [&](const std::optional<Selector::Cost>& cost) {
+  const auto costs = [&](const std::optional<Cost>& cost) {
     if (cost) line->cost = {cost->seconds, cost->measured};
     ++line;
   };
   const auto of_step = [&](const std::optional<StepProblem>& problem, Threads threads) {
-    return problem ? std::optional(selector.cost(*problem, threads)) : std::nullopt;
+    return problem ? std::optional(chooser.costs().of(*problem, threads)) : std::nullopt;
   };
   in_order(
       graph, assignment,
       [&](const Conversion& conversion) { costs(of_step(step_problem(conversion), conversion.threads)); },
       [&](std::size_t n) {
         const Node& node = graph.nodes[n];
-        const auto& [sides, place, in_place, problem, selection, switchable, switches] = assignment.nodes[n];
+        const NodeAssignment& assigned = assignment.nodes[n];
+        const Sides& sides = assigned.sides;
         if (node.conv) {
-          const void* const weights = selector.weights_of(graph, node, problem);
-          costs(selector.cost(problem, selection, weights, place, sides.threads));
+          const ConvQuery query = conv_query(graph, node, sides, chooser, assigned.place);
+          costs(chooser.costs().of(query, assigned.selection.candidate));
         } else {
-          const auto cost = in_place ? std::nullopt : of_step(step_problem(graph, node, sides), sides.threads);
-          costs(cost.value_or(Selector::Cost()));
+          const auto problem = assigned.in_place ? std::nullopt : step_problem(graph, node, sides);
+          costs(of_step(problem, sides.threads).value_or(Cost()));
         }
       });
   return plan;
 }
 
 Result<Assignment> assign(const Graph& graph, const NetworkPlan& plan, const NetworkPlanHeader& own,
-                          const NetworkOptions& options, Selector& selector, std::vector<std::string>& remarks) {
-  return Reading(graph, plan, own, options, selector, remarks).run();
+                          const NetworkOptions& options, Chooser& chooser, std::vector<std::string>& remarks) {
+  return Reading(graph, plan, own, options, chooser, remarks).run();
 }
 
 }  // namespace convoy::network

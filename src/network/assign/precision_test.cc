@@ -194,10 +194,10 @@ TEST_F(Precision, TypesKeepTheErrorThatIsAllowed) {
   double before = std::numeric_limits<double>::infinity();
   for (const double limit : {0.0, 2.0, 6.5, 14.0, 31.0}) {
     options_.error_limit = std::sqrt(limit);
-    Selector selector(options_, {}, {}, both);
+    Chooser chooser(options_, {}, {}, both);
     std::vector<std::string> remarks;
-    const auto types = node_types(graph, selector, remarks);
-    const auto global = global_forms(graph, types, selector);
+    const auto types = node_types(graph, chooser, remarks);
+    const auto global = global_forms(graph, types, chooser);
     ASSERT_TRUE(global.ok()) << global.error().message;
     double used = 0;
     int count = 0;

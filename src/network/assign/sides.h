@@ -20,7 +20,7 @@ struct NodeTypes {
 };
 // By node. Convolutions are narrowed where an engine other than an oracle takes them so, operators where they work so.
 // Where no convolution can be, nothing is, and a remark says it.
-std::vector<NodeTypes> node_types(const Graph& graph, Selector& selector, std::vector<std::string>& remarks);
+std::vector<NodeTypes> node_types(const Graph& graph, Chooser& chooser, std::vector<std::string>& remarks);
 
 // What a rule decides, by node.
 struct Forms {
@@ -37,7 +37,7 @@ std::vector<Sides> take_form(Graph& graph, const Forms& forms);
 
 // "greedy", "global", "local", "uniform:nhwc", "uniform:nchw", "uniform:nchw8c" or "uniform:nchw16c". `remarks` gets
 // what a decision says of itself. Errors: another text; a goal for another than "global".
-Result<Forms> forms_by(std::string_view how, const Graph& graph, Selector& selector, std::vector<std::string>& remarks,
+Result<Forms> forms_by(std::string_view how, const Graph& graph, Chooser& chooser, std::vector<std::string>& remarks,
                        const MemoryGoal& goal = {});
 
 // Nodes that can work in nhwc (convolutions, operators that accept it, and one side of a Transpose from or to
@@ -45,20 +45,19 @@ Result<Forms> forms_by(std::string_view how, const Graph& graph, Selector& selec
 //   predicted seconds of its convolutions in nhwc + cost of the conversions at its border and of its Transposes
 // is less than
 //   predicted seconds of its convolutions in nchw + cost of its Transposes, which then reorder bytes.
-// The costs of conversions and Transposes are Selector::cost: measured where the store knows them; a border's
+// The costs of conversions and Transposes are CostTable's: measured where the store knows them; a border's
 // conversions count for more, since their values have mostly left the caches. Everything outside of the regions, the
 // graph's inputs and its outputs are nchw. A QuantizeLinear at a region's beginning, and what else makes fewer bytes of
 // its input, stays nchw, so that fewer are converted. A convolution that then is predicted to take less than nine
 // tenths in other layouts than its region's, conversions included, works in those.
-std::vector<Sides> greedy_sides(const Graph& graph, std::span<const DataType> types, Selector& selector);
+std::vector<Sides> greedy_sides(const Graph& graph, std::span<const DataType> types, Chooser& chooser);
 
 // One layout for every node that can work in it; the others work in nchw. A convolution that only an oracle could run
 // so reads or writes, or both, what it is predicted to be fastest in, of this layout, nhwc and nchw.
-std::vector<Sides> uniform_sides(const Graph& graph, std::span<const DataType> types, Selector& selector,
-                                 Layout layout);
+std::vector<Sides> uniform_sides(const Graph& graph, std::span<const DataType> types, Chooser& chooser, Layout layout);
 
 // The layouts of nchw, nhwc and the processor's blocks, the types that each node may have, the fusions, and the
-// threads, that take least in all: convolutions, operators, conversions, and handovers between threads, by Selector's
+// threads, that take least in all: convolutions, operators, conversions, and handovers between threads, by CostTable's
 // costs. Convolutions may read and write in different layouts; what they don't take over works in the one they write.
 // Where errors are known, the squares of those of narrow nodes add up to NetworkOptions::error_limit's at most. A
 // value that several read is converted once for all of them. It is the optimum of a partitioned boolean quadratic
@@ -71,10 +70,10 @@ struct GlobalForms {
 };
 // With a goal, those that take least among those that keep to it (memory.h), with all fusions; not with
 // precision_errors.
-Result<GlobalForms> global_forms(const Graph& graph, std::span<const NodeTypes> types, Selector& selector,
+Result<GlobalForms> global_forms(const Graph& graph, std::span<const NodeTypes> types, Chooser& chooser,
                                  const MemoryGoal& goal = {});
 
 // What each node is fastest in, were there no conversions: what looking at one layer at a time finds.
-Forms local_forms(const Graph& graph, std::span<const NodeTypes> types, Selector& selector);
+Forms local_forms(const Graph& graph, std::span<const NodeTypes> types, Chooser& chooser);
 
 }  // namespace convoy::network

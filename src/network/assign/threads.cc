@@ -14,14 +14,14 @@ namespace {
 constexpr double kGoingOver = 6e-6;
 
 // What a node's step takes on one thread; nothing where it has to run on all, or elsewhere.
-std::optional<double> alone(const Graph& graph, const Node& node, const NodeAssignment& assigned, Selector& selector) {
+std::optional<double> alone(const Graph& graph, const Node& node, const NodeAssignment& assigned, Chooser& chooser) {
   if (!node.conv) {
     const auto problem = step_problem(graph, node, assigned.sides);
-    return problem ? selector.cost(*problem, Threads::one).seconds : 0;
+    return problem ? chooser.costs().of(*problem, Threads::one).seconds : 0;
   }
   if (assigned.place != 0 || assigned.switchable >= 0) return std::nullopt;
-  const void* const weights = selector.weights_of(graph, node, assigned.problem);
-  const auto cost = selector.cost(assigned.problem, assigned.selection, weights, 0, Threads::one);
+  const Sides alone{assigned.sides.reads, assigned.sides.writes, Threads::one};
+  const auto cost = chooser.costs().of(conv_query(graph, node, alone, chooser), assigned.selection.candidate);
   return cost ? std::optional(cost->seconds) : std::nullopt;
 }
 
@@ -42,8 +42,8 @@ double handover_seconds(const TensorDesc& value, int threads) {
 // Only the last steps: coming back to all threads, which may sleep by then, has to be paid as well, and predictions are
 // too coarse for what is left (selfie-segmentation with 35 of 88 steps on one, in the middle: 1.04 to 1.08 times as
 // long).
-void choose_threads(const Graph& graph, Assignment& assignment, Selector& selector) {
-  const int threads = selector.request().threads;
+void choose_threads(const Graph& graph, Assignment& assignment, Chooser& chooser) {
+  const int threads = chooser.request().threads;
   if (threads == 1) return;
   const double shared = 1 - 1.0 / threads;  // of a step's time, by all threads
   double gained = 0, most = 0;
@@ -52,7 +52,7 @@ void choose_threads(const Graph& graph, Assignment& assignment, Selector& select
   for (std::size_t n = graph.nodes.size(); n-- > first;) {
     const Node& node = graph.nodes[n];
     if (!is_static(graph, node)) continue;
-    const auto seconds = alone(graph, node, assignment.nodes[n], selector);
+    const auto seconds = alone(graph, node, assignment.nodes[n], chooser);
     if (!seconds) break;
     if (*seconds > 0) gained += kSecondsOfAllThreads - *seconds * shared;
     const double in_all = gained - (n == first ? 0 : kGoingOver);

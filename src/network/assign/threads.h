@@ -12,7 +12,7 @@ inline constexpr double kSecondsOfAllThreads = 3e-6;
 // The last steps of a network of tiny ones run on one thread, from where on it takes least by their costs; of a network
 // that is tiny throughout, all do. A step that can be switched keeps all threads, since what it takes is stored for
 // these, and so does what stands before it.
-void choose_threads(const Graph& graph, Assignment& assignment, Selector& selector);
+void choose_threads(const Graph& graph, Assignment& assignment, Chooser& chooser);
 
 // Whether a step may be better on one thread, by the seconds that it takes so and on all: it may be slower alone by
 // what its neighbours then save in handovers.

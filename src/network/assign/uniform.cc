@@ -8,12 +8,8 @@
 namespace convoy::network {
 namespace {
 
-Sides fastest(const Graph& graph, const Node& node, DataType type, Selector& selector, Layout layout) {
-  const ConvProblem problem = selector.allowed(node.conv->problem);
-  const auto predict = [&](const Sides& sides) {
-    const ConvProblem asked = in_formats(problem, sides);
-    return selector.predict(asked, selector.weights_of(graph, node, asked));
-  };
+Sides fastest(const Graph& graph, const Node& node, DataType type, Chooser& chooser, Layout layout) {
+  const auto predict = [&](const Sides& sides) { return chooser.predict(conv_query(graph, node, sides, chooser)); };
   const Sides given{{layout, type}, {layout, type}};
   if (predict(given)) return given;
   Sides best{{Layout::nchw, type}, {Layout::nchw, type}};
@@ -30,8 +26,7 @@ Sides fastest(const Graph& graph, const Node& node, DataType type, Selector& sel
 
 }  // namespace
 
-std::vector<Sides> uniform_sides(const Graph& graph, std::span<const DataType> types, Selector& selector,
-                                 Layout layout) {
+std::vector<Sides> uniform_sides(const Graph& graph, std::span<const DataType> types, Chooser& chooser, Layout layout) {
   std::vector<Sides> sides(graph.nodes.size());
   for (std::size_t n = 0; n < sides.size(); ++n) {
     const Node& node = graph.nodes[n];
@@ -39,7 +34,7 @@ std::vector<Sides> uniform_sides(const Graph& graph, std::span<const DataType> t
     sides[n] = {row_major, row_major};
     for (const Sides& tried : {Sides{given, given}, Sides{given, row_major}, Sides{row_major, given}}) {
       if (!can_work(graph, node, tried)) continue;
-      sides[n] = node.conv ? fastest(graph, node, types[n], selector, layout) : tried;
+      sides[n] = node.conv ? fastest(graph, node, types[n], chooser, layout) : tried;
       break;
     }
   }

@@ -12,7 +12,7 @@
 #include "network/assign/sides.h"
 #include "network/assign/threads.h"
 #include "network/cost/caches.h"
-#include "network/cost/selector.h"
+#include "network/cost/chooser.h"
 #include "network/graph/image_wise.h"
 #include "network/graph/pass.h"
 
@@ -87,12 +87,12 @@ Result<double> seconds_by_greedy(const Improved& improved) {
   NetworkOptions options = improved.settings.options;
   options.selection.mode = SelectionMode::heuristic;
   decide_caches(improved.graph, options.cpu, options.selection);
-  Selector selector(options, {}, {}, improved.settings.engines);
+  Chooser chooser(options, {}, {}, improved.settings.engines);
   std::vector<std::string> remarks;
   Graph graph = improved.graph;
-  CONVOY_TRY(const Forms forms, forms_by("greedy", graph, selector, remarks));
-  CONVOY_TRY(const Assignment assignment, assign(graph, take_form(graph, forms), selector, forms.candidates));
-  const NetworkPlanCost cost = plan_of(graph, assignment, improved.header, selector).cost();
+  CONVOY_TRY(const Forms forms, forms_by("greedy", graph, chooser, remarks));
+  CONVOY_TRY(const Assignment assignment, assign(graph, take_form(graph, forms), chooser, forms.candidates));
+  const NetworkPlanCost cost = plan_of(graph, assignment, improved.header, chooser).cost();
   const bool meet = improved.settings.options.threads > 1;  // at the end of each step
   const double steps = static_cast<double>(improved.part_count) * cost.lines;
   return cost.seconds + sharing_seconds(improved) + (meet ? steps * kSecondsOfAllThreads : 0);
@@ -156,10 +156,7 @@ std::optional<BatchParts> obeyed_parts(const Improved& whole) {
   return kept.error().code == ErrorCode::not_found ? std::nullopt : std::optional(BatchParts{});
 }
 
-}  // namespace
-
-Result<Improved> improve(Graph graph, const PrepareSettings& given) {
-  CONVOY_TRY(const PrepareSettings settings, completed(given));
+Result<Improved> improve_as_asked(const Graph& graph, const PrepareSettings& settings) {
   CONVOY_TRY(Improved whole, improve_whole(graph, settings));
   const std::optional<BatchParts> parts = settings.options.parts ? settings.options.parts : obeyed_parts(whole);
   if (!parts) return improve_fastest(graph, std::move(whole));
@@ -172,6 +169,15 @@ Result<Improved> improve(Graph graph, const PrepareSettings& given) {
   auto improved = part();
   const bool asked = settings.options.parts || settings.options.plan;
   return improved.ok() || asked ? std::move(improved) : std::move(whole);  // whose kept plan then is a remark
+}
+
+}  // namespace
+
+Result<Improved> improve(Graph graph, const PrepareSettings& given) {
+  CONVOY_TRY(const PrepareSettings settings, completed(given));
+  CONVOY_TRY(Improved improved, improve_as_asked(graph, settings));
+  decide_caches(improved.graph, improved.settings.options.cpu, improved.settings.options.selection);
+  return improved;
 }
 
 }  // namespace convoy::network

@@ -10,8 +10,8 @@
 namespace convoy::network {
 
 struct Improved {
-  Graph graph;  // its passes have run
-  PrepareSettings settings;
+  Graph graph;                  // its passes have run
+  PrepareSettings settings;     // with the caches that costs are measured and looked up with (cost/caches.h)
   NetworkPlanHeader header;     // of plans for it: the network's, whatever the parts
   std::int64_t part_count = 1;  // that make up the batch
 };

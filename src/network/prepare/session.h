@@ -6,7 +6,7 @@
 #include <string>
 
 #include "convoy/network.h"
-#include "network/cost/selector.h"
+#include "network/cost/place.h"
 #include "network/graph/graph.h"
 
 namespace convoy::network {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "convoy/log.h"
 #include "core/tolerance.h"
 #include "network/testing/graphs.h"
 
@@ -307,6 +308,21 @@ TEST(Sessions, RefuseATeamOfAnotherSize) {
   const auto session = prepare_graph(b.graph, {.options = options});
   ASSERT_FALSE(session.ok());
   EXPECT_EQ(session.error().message, "team has 3 threads, threads=2");
+}
+
+TEST(Preparing, LogsALineForEachStep) {
+  GraphBuilder b;
+  b.output(conv(b, b.input("x", {1, 16, 8, 8}), 16, 16, 3));
+  std::vector<std::string> steps;
+  ASSERT_TRUE(set_log(LogLevel::info, [&](LogLevel, std::string_view message) {
+                constexpr std::string_view kBegin = "event=prepare step=";
+                if (!message.starts_with(kBegin)) return;
+                message.remove_prefix(kBegin.size());
+                steps.emplace_back(message.substr(0, message.find(' ')));
+              }).ok());
+  const auto session = session_of(b.graph);
+  ASSERT_TRUE(set_log(LogLevel::off, {}).ok());
+  EXPECT_EQ(steps, (std::vector<std::string>{"improve", "decide", "tail", "lower", "allocate"}));
 }
 
 TEST(Zoo, ModelsRunAndKeepTheirVariance) {

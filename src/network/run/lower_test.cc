@@ -80,11 +80,11 @@ TEST(Lower, NoStepOverwritesWhatIsStillRead) {
     const NetworkOptions options = test_options();
     const auto team = make_cpu_team(options.threads);
     ASSERT_TRUE(run_passes(*graph, PassContext{*team, options.cpu}).ok());
-    Selector selector(options, {}, {});
+    Chooser chooser(options, {}, {});
     const std::vector<DataType> f32(graph->nodes.size(), DataType::f32);
-    const auto assignment = assign(*graph, greedy_sides(*graph, f32, selector), selector);
+    const auto assignment = assign(*graph, greedy_sides(*graph, f32, chooser), chooser);
     ASSERT_TRUE(assignment.ok()) << assignment.error().message;
-    const auto lowered = lower(*graph, *assignment, {}, {selector.places(), all_engines()});
+    const auto lowered = lower(*graph, *assignment, {}, {chooser.places(), all_engines()});
     ASSERT_TRUE(lowered.ok()) << lowered.error().message;
     expect_sound(*lowered);
     ++checked;

@@ -11,7 +11,7 @@
 #include "convoy/network.h"
 #include "device/device.h"
 #include "network/assign/memory_plan.h"
-#include "network/cost/selector.h"
+#include "network/cost/place.h"
 
 namespace convoy::network {
 

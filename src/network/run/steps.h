@@ -1,7 +1,7 @@
 // The kinds of step: convolution, operator, layout conversion.
 #pragma once
 
-#include "network/cost/selector.h"
+#include "network/cost/place.h"
 #include "network/graph/conv_node.h"
 #include "network/run/program.h"
 

@@ -122,17 +122,17 @@ std::vector<HostTensor> run_graph(const Graph& graph, const std::vector<HostTens
 std::vector<HostTensor> run_unfused(const Graph& graph, const std::vector<HostTensor>& inputs, int fusions) {
   NetworkOptions options = test_options();
   Graph planned = with_passes(graph, options.cpu);
-  Selector selector(options, {}, {});
+  Chooser chooser(options, {}, {});
   std::vector<std::string> remarks;
-  auto forms = forms_by("greedy", planned, selector, remarks);
+  auto forms = forms_by("greedy", planned, chooser, remarks);
   for (std::size_t n = 0; n < planned.nodes.size(); ++n) {
     forms->unfused[n] = std::min(fusions, static_cast<int>(parts_of(planned.nodes[n]).size()) - 1);
   }
   const std::vector<Sides> sides = take_form(planned, *forms);
-  const auto assignment = assign(planned, sides, selector);
+  const auto assignment = assign(planned, sides, chooser);
   EXPECT_TRUE(assignment.ok()) << (assignment.ok() ? "" : assignment.error().message);
   if (!assignment.ok()) return {};
-  options.plan = plan_of(planned, *assignment, header_of(planned, options), selector);
+  options.plan = plan_of(planned, *assignment, header_of(planned, options), chooser);
   auto session = prepare_graph(graph, {.options = options});
   EXPECT_TRUE(session.ok()) << (session.ok() ? "" : session.error().message) << "\n" << print(*options.plan);
   auto outputs = session.ok() ? (*session)->run(inputs) : std::vector<HostTensor>();

@@ -1,5 +1,5 @@
 // How a network's convolutions share a measuring budget.
-#include "network/cost/selector.h"
+#include "network/cost/chooser.h"
 
 #include <gtest/gtest.h>
 
@@ -32,9 +32,9 @@ class OrderStore final : public MeasurementStore {
   std::set<std::string> seen_;
 };
 
-class SelectorTest : public testing::Test {
+class ChooserTest : public testing::Test {
  protected:
-  SelectorTest() {
+  ChooserTest() {
     options_.threads = 1;
     options_.cpu = cpu_features();
     options_.selection.mode = SelectionMode::measured;
@@ -48,11 +48,11 @@ class SelectorTest : public testing::Test {
 
   // As prepare does: all are announced, then each is asked for.
   std::vector<Selection> choose() {
-    Selector selector(options_, {}, {}, engines_);
-    for (const ConvProblem& problem : problems_) selector.announce(problem, "node", nullptr);
+    Chooser chooser(options_, {}, {}, engines_);
+    for (const ConvProblem& problem : problems_) chooser.announce({.problem = problem});
     std::vector<Selection> chosen;
     for (const ConvProblem& problem : problems_) {
-      const auto selection = selector.choose(problem, "node", nullptr);
+      const auto selection = chooser.choose({.problem = problem});
       EXPECT_TRUE(selection.ok()) << selection.error().message;
       if (selection.ok()) chosen.push_back(*selection);
     }
@@ -68,7 +68,7 @@ class SelectorTest : public testing::Test {
                                               *parse_problem("fprop:x=f32,1x4x7x7:w=f32,4x4x3x3")};
 };
 
-TEST_F(SelectorTest, EveryConvolutionGetsItsLikelyCandidatesBeforeAnyGetsItsOthers) {
+TEST_F(ChooserTest, EveryConvolutionGetsItsLikelyCandidatesBeforeAnyGetsItsOthers) {
   options_.selection.budget_seconds = 600;
   const std::vector<Selection> chosen = choose();
   ASSERT_EQ(chosen.size(), problems_.size());
@@ -84,7 +84,7 @@ TEST_F(SelectorTest, EveryConvolutionGetsItsLikelyCandidatesBeforeAnyGetsItsOthe
   }
 }
 
-TEST_F(SelectorTest, ASpentBudgetStillMeasuresOneCandidate) {
+TEST_F(ChooserTest, ASpentBudgetStillMeasuresOneCandidate) {
   options_.selection.budget_seconds = 1e-9;
   const std::vector<Selection> chosen = choose();
   ASSERT_EQ(chosen.size(), problems_.size());
@@ -93,10 +93,10 @@ TEST_F(SelectorTest, ASpentBudgetStillMeasuresOneCandidate) {
   EXPECT_EQ(chosen[1].by, SelectedBy::heuristic);
 }
 
-TEST_F(SelectorTest, WhatWasNotAnnouncedIsMeasuredWithWhatIsLeft) {
+TEST_F(ChooserTest, WhatWasNotAnnouncedIsMeasuredWithWhatIsLeft) {
   options_.selection.budget_seconds = 600;
-  Selector selector(options_, {}, {}, engines_);
-  const auto chosen = selector.choose(problems_[0], "late", nullptr);
+  Chooser chooser(options_, {}, {}, engines_);
+  const auto chosen = chooser.choose({.problem = problems_[0]});
   ASSERT_TRUE(chosen.ok()) << chosen.error().message;
   EXPECT_EQ(chosen->measurements.size(), 12U);
 }
