@@ -24,8 +24,6 @@ constexpr TypeSet kSmallFloats = only(DataType::f8_e4m3) | only(DataType::f8_e5m
                                  only(DataType::f8_e5m2fnuz) | only(DataType::f4_e2m1);
 constexpr TypeSet kQuantized = kSmallIntegers | kStoredIntegers | kSmallFloats;
 constexpr TypeSet kDequantizable = kSmallIntegers | kSmallFloats | only(DataType::s32);
-template <class Q>
-constexpr bool kIsByte = std::is_same_v<Q, std::uint8_t> || std::is_same_v<Q, std::int8_t>;
 
 // Integers of fewer than 8 bits have bytes of their own: to read one is to read a byte.
 DataType read_as(DataType type) {
@@ -138,35 +136,74 @@ void with_parameters(DataType scale_type, const void* scales, DataType zero_type
   }
 }
 
-// A run of elements of x and y, and the parameters that go with them.
-template <class From, class To, class C>
+// A run of at most kRowChunk elements of x and y, and the parameters that go with them. It knows no types of elements:
+// what loads and stores them does, so that there is code for each type and not for each pair.
+template <class C>
 struct Run {
-  const From* x;
+  const std::byte* x;
   std::int64_t x_stride;
-  To* y;
+  std::byte* y;
   std::int64_t y_stride, count;
   const C *scale, *zero;  // of an element, `step` apart
   std::int64_t step;
 };
 // Calls body(Run) until all elements had theirs.
-template <class From, class To, class C, class Body>
-void each_run(const std::vector<Piece>& pieces, DataType scale_type, DataType zero_type,
-              std::span<const void* const> in, void* out, std::int64_t cost, const ExecContext& context, Body&& body) {
+template <class C>
+void each_run(const std::vector<Piece>& pieces, std::size_t x_bytes, std::size_t y_bytes, DataType scale_type,
+              DataType zero_type, std::span<const void* const> in, void* out, std::int64_t cost,
+              const ExecContext& context, FunctionRef<void(const Run<C>& run)> body) {
   const void* zeros = in.size() > 2 ? in[2] : nullptr;
+  const auto* x = static_cast<const std::byte*>(in[0]);
+  auto* y = static_cast<std::byte*>(out);
+  const auto x_size = static_cast<std::int64_t>(x_bytes), y_size = static_cast<std::int64_t>(y_bytes);
   for (const Piece& piece : pieces) {
-    const From* x = static_cast<const From*>(in[0]) + piece.x;
-    To* y = static_cast<To*>(out) + piece.y;
     const std::int64_t ys = piece.loop.inner_stride(0), xs = piece.loop.inner_stride(1);
     const std::int64_t ps = piece.loop.inner_stride(2);
     parallel_for(context, piece.loop.elements(), cost, [&](std::int64_t begin, std::int64_t end) {
       piece.loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
-        with_parameters<C>(
-            scale_type, in[1], zero_type, zeros, piece.parameter + at[2], ps, count,
-            [&](std::int64_t start, std::int64_t n, const C* scale, const C* zero, std::int64_t step) {
-              body(Run<From, To, C>{x + at[1] + start * xs, xs, y + at[0] + start * ys, ys, n, scale, zero, step});
-            });
+        with_parameters<C>(scale_type, in[1], zero_type, zeros, piece.parameter + at[2], ps, count,
+                           [&](std::int64_t start, std::int64_t n, const C* scale, const C* zero, std::int64_t step) {
+                             body({x + (piece.x + at[1] + start * xs) * x_size, xs,
+                                   y + (piece.y + at[0] + start * ys) * y_size, ys, n, scale, zero, step});
+                           });
       });
     });
+  }
+}
+
+// A run's elements of x as what they are computed in: in the buffer, or where they are.
+template <class C>
+using Load = const C* (*)(bool vectors, const Run<C>& run, C* buffer);
+template <class T, class C>
+const C* load(bool vectors, const Run<C>& run, C* buffer) {
+  const T* x = reinterpret_cast<const T*>(run.x);
+  if constexpr (std::is_same_v<C, float>) {
+    return load_row(vectors, x, run.x_stride, run.count, buffer);
+  } else {
+    for (std::int64_t i = 0; i < run.count; ++i) buffer[i] = static_cast<C>(x[i * run.x_stride]);
+    return buffer;
+  }
+}
+
+template <class C>
+using StoreQuantized = void (*)(const C* values, const Run<C>& run, bool saturate);
+template <class Q, class C>
+void store_quantized(const C* values, const Run<C>& run, bool saturate) {
+  Q* y = reinterpret_cast<Q*>(run.y);
+  for (std::int64_t i = 0; i < run.count; ++i) {
+    y[i * run.y_stride] = quantize<Q, C>(values[i], run.scale[i * run.step], run.zero[i * run.step], saturate);
+  }
+}
+
+template <class C>
+using StoreReal = void (*)(bool vectors, const C* values, const Run<C>& run);
+template <class T, class C>
+void store_real(bool vectors, const C* values, const Run<C>& run) {
+  T* y = reinterpret_cast<T*>(run.y);
+  if constexpr (std::is_same_v<C, float>) {
+    store_row(vectors, values, run.count, y, run.y_stride);
+  } else {
+    for (std::int64_t i = 0; i < run.count; ++i) y[i * run.y_stride] = T(values[i]);
   }
 }
 
@@ -203,33 +240,28 @@ class QuantizeLinear final : public Operator {
     const bool vectors = has_row_vectors(request);
     CONVOY_TRY(const std::int64_t saturate, node.integer("saturate", 1));
     const DataType scale_type = inputs[1].desc.type, zero_type = outputs[0].type;
-    return dispatch<kQuantizable>(inputs[0].desc.type, [&]<class T>(Tag<T>) {
-      return dispatch<kQuantized>(outputs[0].type, [&]<class Q>(Tag<Q>) {
-        return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
-          using C = std::conditional_t<std::is_integral_v<T>, double, float>;
-          each_run<T, Q, C>(pieces, scale_type, zero_type, in, out[0], 4, context, [&](const Run<T, Q, C>& run) {
-            const auto store = [&](const auto& values) {
-              for (std::int64_t i = 0; i < run.count; ++i) {
-                run.y[i * run.y_stride] =
-                    quantize<Q, C>(values(i), run.scale[i * run.step], run.zero[i * run.step], saturate != 0);
-              }
-            };
-            if constexpr (std::is_same_v<C, float>) {
-              RowBuffer buffer;
-              const float* row = load_row(vectors, run.x, run.x_stride, run.count, buffer.data());
-              if (vectors && kIsByte<Q> && run.step == 0 && run.y_stride == 1) {
-                return avx2::quantize_row(zero_type, row, *run.scale, static_cast<std::int32_t>(*run.zero), run.y,
-                                          run.count);
-              }
-              store([&](std::int64_t i) { return row[i]; });
-            } else {
-              store([&](std::int64_t i) { return static_cast<C>(run.x[i * run.x_stride]); });
+    const auto plan_in = [&]<class C>(Load<C> load_values) {
+      const auto store =
+          dispatch<kQuantized>(zero_type, []<class Q>(Tag<Q>) -> StoreQuantized<C> { return store_quantized<Q, C>; });
+      const std::size_t x_bytes = size_of(inputs[0].desc.type), y_bytes = size_of(zero_type);
+      return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
+        each_run<C>(pieces, x_bytes, y_bytes, scale_type, zero_type, in, out[0], 4, context, [&](const Run<C>& run) {
+          std::array<C, kRowChunk> buffer;
+          const C* values = load_values(vectors, run, buffer.data());
+          if constexpr (std::is_same_v<C, float>) {
+            if (vectors && contains(kBytes, zero_type) && run.step == 0 && run.y_stride == 1) {
+              return avx2::quantize_row(zero_type, values, *run.scale, static_cast<std::int32_t>(*run.zero), run.y,
+                                        run.count);
             }
-          });
-          return {};
+          }
+          store(values, run, saturate != 0);
         });
+        return {};
       });
-    });
+    };
+    if (inputs[0].desc.type == DataType::s32) return plan_in.template operator()<double>(load<std::int32_t, double>);
+    return plan_in.template operator()<float>(
+        dispatch<kReal>(inputs[0].desc.type, []<class T>(Tag<T>) -> Load<float> { return load<T, float>; }));
   }
 };
 
@@ -262,39 +294,36 @@ class DequantizeLinear final : public Operator {
     CONVOY_TRY(const std::vector<Piece> pieces, pieces_of(node, inputs, outputs[0]));
     const bool vectors = has_row_vectors(request);
     const DataType scale_type = inputs[1].desc.type, zero_type = read_as(inputs[0].desc.type);
-    return dispatch<kDequantizable>(zero_type, [&]<class Q>(Tag<Q>) {
-      return dispatch<kReal>(outputs[0].type, [&]<class T>(Tag<T>) {
-        return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
-          using C = std::conditional_t<std::is_same_v<Q, std::int32_t>, double, float>;
-          each_run<Q, T, C>(pieces, scale_type, zero_type, in, out[0], 2, context, [&](const Run<Q, T, C>& run) {
-            const C *scale = run.scale, *zero = run.zero;
-            if constexpr (std::is_same_v<C, float>) {
-              if constexpr (kIsByte<Q> && std::is_same_v<T, float>) {
-                if (vectors && run.step == 0 && run.x_stride == 1 && run.y_stride == 1) {
-                  return avx2::dequantize_row(zero_type, run.x, *scale, static_cast<std::int32_t>(*zero), run.y,
-                                              run.count);
-                }
-              }
-              RowBuffer buffer;
-              const float* row = load_row(vectors, run.x, run.x_stride, run.count, buffer.data());
-              if (run.step == 0) {
-                const float a = *scale, b = *zero;
-                for (std::int64_t i = 0; i < run.count; ++i) buffer[i] = (row[i] - b) * a;
-              } else {
-                for (std::int64_t i = 0; i < run.count; ++i) buffer[i] = (row[i] - zero[i]) * scale[i];
-              }
-              store_row(vectors, buffer.data(), run.count, run.y, run.y_stride);
-            } else {
-              for (std::int64_t i = 0; i < run.count; ++i) {
-                const C value = static_cast<C>(run.x[i * run.x_stride]);
-                run.y[i * run.y_stride] = T((value - zero[i * run.step]) * scale[i * run.step]);
-              }
+    const auto plan_in = [&]<class C>(Load<C> load_values) {
+      const auto store =
+          dispatch<kReal>(outputs[0].type, []<class T>(Tag<T>) -> StoreReal<C> { return store_real<T, C>; });
+      const std::size_t x_bytes = size_of(zero_type), y_bytes = size_of(outputs[0].type);
+      const bool byte_rows = vectors && contains(kBytes, zero_type) && outputs[0].type == DataType::f32;
+      return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
+        each_run<C>(pieces, x_bytes, y_bytes, scale_type, zero_type, in, out[0], 2, context, [&](const Run<C>& run) {
+          const C *scale = run.scale, *zero = run.zero;
+          if constexpr (std::is_same_v<C, float>) {
+            if (byte_rows && run.step == 0 && run.x_stride == 1 && run.y_stride == 1) {
+              return avx2::dequantize_row(zero_type, run.x, *scale, static_cast<std::int32_t>(*zero),
+                                          reinterpret_cast<float*>(run.y), run.count);
             }
-          });
-          return {};
+          }
+          std::array<C, kRowChunk> buffer;
+          const C* values = load_values(vectors, run, buffer.data());
+          if (run.step == 0) {
+            const C a = *scale, b = *zero;
+            for (std::int64_t i = 0; i < run.count; ++i) buffer[i] = (values[i] - b) * a;
+          } else {
+            for (std::int64_t i = 0; i < run.count; ++i) buffer[i] = (values[i] - zero[i]) * scale[i];
+          }
+          store(vectors, buffer.data(), run);
         });
+        return {};
       });
-    });
+    };
+    if (zero_type == DataType::s32) return plan_in.template operator()<double>(load<std::int32_t, double>);
+    return plan_in.template operator()<float>(dispatch<kDequantizable & ~only(DataType::s32)>(
+        zero_type, []<class Q>(Tag<Q>) -> Load<float> { return load<Q, float>; }));
   }
 };
 
