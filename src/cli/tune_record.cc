@@ -118,6 +118,11 @@ class RecordTuner {
     return std::min(sum, 1.0);
   }
 
+  const Measurement* best_of(std::span<const Measurement> all, const Objective& objective, const Candidate& expected,
+                             FunctionRef<bool(const Measurement&)> may_win) const {
+    return selection::best_of(all, objective, {&expected, 1}, request_.kind(), may_win);
+  }
+
   Finding finding(const Recorded& each) const {
     Finding finding;
     const std::vector<Measurement>& all = each.selection.measurements;
@@ -137,9 +142,8 @@ class RecordTuner {
       return selection::may_be_chosen(each.problem, m, program_.engines(), options_.filter, request_);
     };
     const Candidate expected = !each.ran.empty() && each.ran[0] ? *each.ran[0] : each.selection.candidate;
-    finding.best =
-        selection::best_of(all, {}, expected, [&](const Measurement& m) { return right(m) && can_be_given(each, m); });
-    const Measurement* const any = selection::best_of(all, {}, expected, right);
+    finding.best = best_of(all, {}, expected, [&](const Measurement& m) { return right(m) && can_be_given(each, m); });
+    const Measurement* const any = best_of(all, {}, expected, right);
     if (any != nullptr && (finding.best == nullptr || any->median_seconds < finding.best->median_seconds)) {
       finding.elsewhere = any;
     }
@@ -402,7 +406,7 @@ class RecordTuner {
     }
     selection::sort_measurements(found.measurements);
     const Measurement* const best =
-        selection::best_of(found.measurements, options_.objective, found.candidate, [&](const Measurement& m) {
+        best_of(found.measurements, options_.objective, found.candidate, [&](const Measurement& m) {
           return selection::may_be_chosen(each.problem, m, program_.engines(), options_.filter, request_);
         });
     if (best != nullptr) found.candidate = best->candidate;

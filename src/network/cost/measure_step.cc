@@ -12,6 +12,7 @@
 #include "convert/convert.h"
 #include "device/device.h"
 #include "ops/blocks.h"
+#include "select/evidence.h"
 #include "select/measure/caches.h"
 #include "select/measure/energy.h"
 #include "select/measure/full_speed.h"
@@ -347,7 +348,8 @@ std::optional<Measurement> find_step(MeasurementStore& store, const StepProblem&
                                      CacheState caches) {
   const auto known = store.find(measurement_key(problem, request, caches));
   for (const Measurement& m : known.ok() ? *known : std::vector<Measurement>()) {
-    if (m.samples > 0 && !m.failure && is_current(m, {})) return m;
+    if (m.samples == 0 || m.failure || !is_current(m, {})) continue;
+    if (!selection::seems_disturbed(m, predict_seconds(problem, request), DeviceKind::cpu)) return m;
   }
   return std::nullopt;
 }

@@ -42,7 +42,7 @@ Result<void> measure_steps(std::span<const StepProblem> problems, const PlanRequ
                            double budget_seconds, MeasurementStore& store, bool energy = false);
 
 // The measurement that a store has of a problem, of few samples, too: a large step takes few within a budget, and they
-// say more than a prediction. Nothing: there is none, or its operator failed.
+// say more than a prediction, unless they seem disturbed. Nothing: there is none that counts, or its operator failed.
 std::optional<Measurement> find_step(MeasurementStore& store, const StepProblem& problem, const PlanRequest& request,
                                      CacheState caches);
 

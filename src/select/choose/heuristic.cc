@@ -88,10 +88,11 @@ Result<std::optional<Selection>> choose_by_memory(const ConvProblem& problem, st
   const auto choose = [&](CacheState caches, SelectedBy by) -> Result<std::optional<Selection>> {
     CONVOY_TRY(std::vector<Measurement> known,
                recall_for_choice(*options.store, problem, request, caches, ranked, engines));
-    const Measurement* const winner = best_of(known, options.objective, ranked.front(), [&](const Measurement& m) {
+    const auto may_win = [&](const Measurement& m) {
       const bool lost = caches == CacheState::network && m.state != MeasurementState::complete;
       return !lost && may_be_chosen(problem, m, engines, options.filter, request);
-    });
+    };
+    const Measurement* const winner = best_of(known, options.objective, ranked, request.kind(), may_win);
     if (winner == nullptr) return std::optional<Selection>();
     Selection selection;
     selection.by = by;

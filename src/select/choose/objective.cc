@@ -6,6 +6,9 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <vector>
+
+#include "select/evidence.h"
 
 namespace convoy {
 namespace {
@@ -83,42 +86,36 @@ double selection::score(const Measurement& m, const Objective& objective, const 
   return sum;
 }
 
-double selection::doubt(const Measurement& m) {
-  constexpr double least = 0.01;  // what the medians of two equal plans differ by
-  constexpr double rough = 0.1;   // of few samples, whose caches were not those of a network
-  constexpr int enough = 5;
-  if (m.samples < enough) return rough;
-  return std::max(least, 1.57 * m.spread / std::sqrt(static_cast<double>(m.samples)));
-}
-
 const Measurement* selection::best_of(std::span<const Measurement> measurements, const Objective& objective,
-                                      const Candidate& expected, FunctionRef<bool(const Measurement&)> may_win) {
+                                      std::span<const Candidate> ranked, DeviceKind device,
+                                      FunctionRef<bool(const Measurement&)> may_win) {
+  std::vector<const Measurement*> able;
+  for (const Measurement& m : measurements) {
+    if (!m.failure && may_win(m)) able.push_back(&m);
+  }
+  const bool all_cut_off =
+      std::ranges::all_of(able, [](const Measurement* m) { return m->state == MeasurementState::cut_off; });
   std::vector<Measurement> racing;
   std::vector<const Measurement*> origins;
-  for (const bool cut_off : {false, true}) {
-    if (!racing.empty()) break;
-    for (const Measurement& m : measurements) {
-      if (m.failure || (m.state == MeasurementState::cut_off) != cut_off || !may_win(m)) continue;
-      racing.push_back(m);
-      origins.push_back(&m);
-    }
+  for (const Measurement* m : able) {
+    if (m->state == MeasurementState::cut_off && !all_cut_off) continue;
+    racing.push_back(*m);
+    origins.push_back(m);
   }
   const ObjectiveScale scale = scale_of(racing);
   const Measurement* best = nullptr;
-  const Measurement* favourite = nullptr;
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < racing.size(); ++i) {
     const double own = score(racing[i], objective, scale);
-    if (own < least) {
-      least = own;
-      best = origins[i];
-    }
-    if (racing[i].candidate == expected) favourite = origins[i];
+    if (own >= least) continue;
+    least = own;
+    best = origins[i];
   }
-  const bool time_only = objective.workspace == 0 && objective.energy == 0;
-  if (best != nullptr && favourite != nullptr && time_only &&
-      best->median_seconds * (1 + doubt(*best)) > favourite->median_seconds * (1 - doubt(*favourite))) {
-    return favourite;
+  if (best == nullptr || objective.workspace != 0 || objective.energy != 0) return best;
+  for (const Candidate& candidate : ranked) {
+    const auto favourite = std::ranges::find(able, candidate, &Measurement::candidate);
+    if (favourite == able.end()) continue;
+    return is_faster(*best, **favourite, device) ? best : *favourite;
   }
   return best;
 }

@@ -18,16 +18,13 @@ ObjectiveScale scale_of(std::span<const Measurement> measurements);
 // See Objective. A measurement without energy has an infinite score where energy has a weight.
 double score(const Measurement& measurement, const Objective& objective, const ObjectiveScale& scale);
 
-// How far a measurement's median may be from what another look would say, relative: from its spread (1.57 * IQR /
-// sqrt(n), see measure/statistics.h) where there are enough samples.
-double doubt(const Measurement& measurement);
-
 // The best of those that did not fail and that `may_win`; null where there is none (or, where energy has a weight, none
 // whose energy is known). Among candidates that were cut off only if there are no others: their times are rough.
-// `measurements` are sorted by sort_measurements, so that equal scores go to the faster. Where time alone counts,
-// `expected`, the heuristic's choice, yields only to what is faster beyond doubt: among many that are nearly as fast
-// the fastest measured is the one that was luckiest.
+// `measurements` are sorted by sort_measurements, so that equal scores go to the faster. Where time alone counts, the
+// first of `ranked` (best predicted first) that may win, the heuristic's choice, yields only to what is_faster()
+// (select/evidence.h): among many that are nearly as fast the fastest measured is the one that was luckiest.
 const Measurement* best_of(std::span<const Measurement> measurements, const Objective& objective,
-                           const Candidate& expected, FunctionRef<bool(const Measurement&)> may_win);
+                           std::span<const Candidate> ranked, DeviceKind device,
+                           FunctionRef<bool(const Measurement&)> may_win);
 
 }  // namespace convoy::selection

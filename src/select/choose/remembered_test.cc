@@ -76,6 +76,31 @@ TEST_F(Remembered, OfWhatIsStoredTheFastestIsChosenWhateverItsRank) {
   }
 }
 
+// As an interrupted tune leaves them: of few samples, some of them disturbed.
+TEST_F(Remembered, RoughTimesDoNotTakeTheHeuristicsChoiceOut) {
+  choose();
+  options_.mode = SelectionMode::heuristic;
+  options_.store = nullptr;
+  const Candidate expected = choose().candidate;
+  options_.store = &store_;
+  int others = 0;
+  for (auto& [name, row] : rows()) {
+    const bool is_expected = row.candidate == expected;
+    others += !is_expected;
+    row.median_seconds = is_expected ? 2.38e-3 : 0.1e-3;
+    row.samples = 1;
+    row.state = MeasurementState::partial;
+  }
+  ASSERT_GT(others, 0);
+  EXPECT_EQ(choose().candidate, expected);
+  EXPECT_EQ(choose().by, SelectedBy::stored);
+  for (auto& [name, row] : rows()) {
+    row.samples = 9;
+    row.state = MeasurementState::complete;
+  }
+  EXPECT_NE(choose().candidate, expected);
+}
+
 TEST_F(Remembered, AnotherRevisionOrProviderMeasuresThatEngineOnly) {
   choose();
   ASSERT_GE(rows().size(), 2u);

@@ -1,7 +1,6 @@
 #include "select/measure/statistics.h"
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 namespace convoy::selection {
@@ -11,11 +10,6 @@ double quantile(std::span<const double> sorted, double q) {
   const auto below = static_cast<std::size_t>(position);
   const std::size_t above = std::min(below + 1, sorted.size() - 1);
   return sorted[below] + (position - static_cast<double>(below)) * (sorted[above] - sorted[below]);
-}
-
-double Summary::relative_uncertainty() const {
-  if (samples < 5) return 1;
-  return 1.57 * spread() / std::sqrt(static_cast<double>(samples));
 }
 
 Summary summarize(std::span<const double> samples) {

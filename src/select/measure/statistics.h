@@ -3,6 +3,8 @@
 
 #include <span>
 
+#include "select/evidence.h"
+
 namespace convoy::selection {
 
 struct Summary {
@@ -15,9 +17,11 @@ struct Summary {
   // Interquartile range over the median. 0 for fewer than 2 samples.
   double spread() const { return median > 0 ? (third_quartile - first_quartile) / median : 0; }
 
-  // Half-width of a 95% confidence interval of the median, relative to it: 1.57 * IQR / sqrt(n) (McGill, Tukey and
-  // Larsen, "Variations of Box Plots", 1978). 1 for fewer than 5 samples: not enough to say.
-  double relative_uncertainty() const;
+  // Half-width of a 95% confidence interval of the median, relative to it (select/evidence.h).
+  double relative_uncertainty() const { return selection::relative_uncertainty(spread(), samples); }
+
+  // Below `limit` beyond doubt: the whole interval is.
+  bool is_below(double limit) const { return samples > 0 && median * (1 + relative_uncertainty()) < limit; }
 };
 
 // Of samples in rising order, at least one; `q` from 0 to 1; by linear interpolation between order statistics (R's type

@@ -40,7 +40,7 @@ class Race {
     for (int round = 0; round < options_.max_samples; ++round) {
       if (!run_round(round)) return result();
       if (leader() == nullptr) return result();  // all have failed
-      drop_hopeless(round);
+      drop_hopeless();
       if (round + 1 < options_.min_samples) continue;
       drop_losers();
       if (all_known()) break;
@@ -121,13 +121,15 @@ class Race {
     return true;
   }
 
-  // A second round has to agree: one disturbed sample, high or low, throws nobody out.
-  void drop_hopeless(int round) {
-    if (round == 0) return;
+  // Other rounds have to agree: disturbed samples, high or low, throw nobody out. The longer a time, the fewer it
+  // takes.
+  void drop_hopeless() {
     const double best = summarize(leader()->samples).median;
     for (Lane& lane : lanes_) {
       if (!lane.racing) continue;
-      if (*std::min_element(lane.samples.begin(), lane.samples.end()) > options_.hopeless * best) lane.racing = false;
+      const double least = *std::min_element(lane.samples.begin(), lane.samples.end());
+      const int samples = least > longest_disturbance_seconds ? 2 : options_.min_samples;  // that count
+      if (least > options_.hopeless * best && summarize(lane.samples).samples >= samples) lane.racing = false;
     }
   }
 

@@ -13,11 +13,12 @@
 namespace convoy::selection {
 
 struct TimingOptions {
-  int warm_ups = 2;     // untimed executions of each contestant; a single one where it takes over 0.1 s
-  int min_samples = 5;  // of one that may still win
+  int warm_ups = 2;                  // untimed executions of each contestant; a single one where it takes over 0.1 s
+  int min_samples = enough_samples;  // of one that may still win
   int max_samples = 50;
-  double target_uncertainty = 0.02;   // enough is known once every median that may win is known this well (95%)
-  double hopeless = 3;                // so many times slower than the best in two rounds: no more samples
+  double target_uncertainty = 0.02;  // enough is known once every median that may win is known this well (95%)
+  double hopeless = 3;  // so many times slower than the best in min_samples that count (two, where that is longer than
+                        // a disturbance): no more samples
   double min_sample_seconds = 20e-6;  // shorter bodies are repeated within one sample, so the clock's grain is small
   double budget_seconds = 1.0;        // a sample that would end later than this is not started
   // Whether the machine is as fast as it can be, asked before each sample, when it may wait for that, and after it;

@@ -7,6 +7,7 @@
 #include "select/choose/candidates.h"
 #include "select/choose/filter.h"
 #include "select/choose/remembered.h"
+#include "select/evidence.h"
 #include "select/measure/problem_data.h"
 #include "select/measure/workbench.h"
 
@@ -17,6 +18,7 @@ constexpr double likely = 2;           // times the best prediction: an engine t
 constexpr double likely_knobs = 1.25;  // the same for knob values other than the default
 constexpr std::size_t most = 16;       // candidates
 constexpr int again = 2;               // so many more times for short ones: the least counts
+constexpr int most_again = 10;         // where all of them seem disturbed; then the candidate takes that long
 constexpr double short_seconds = 5e-3;
 constexpr double oracle_share = 0.1;  // of the budget
 constexpr double seconds_per_oracle_term = 2e-9;
@@ -71,7 +73,9 @@ class Screener {
       const auto found = std::find_if(known.begin(), known.end(), [&](const Measurement& m) {
         return m.candidate == each.candidate && is_current(m, engines_);
       });
-      if (found == known.end()) {
+      const bool again = found != known.end() && found->state == MeasurementState::partial && !found->failure &&
+                         seems_disturbed(*found, each);
+      if (found == known.end() || again) {
         open.push_back(each);
       } else {
         note(*found);
@@ -132,9 +136,7 @@ class Screener {
         continue;
       }
       bench.audition(runner);
-      for (int i = 0; i < again && runner.plan != nullptr && runner.measurement.median_seconds < short_seconds; ++i) {
-        bench.time_again(runner);
-      }
+      time_again(bench, runner, each);
       ++result_.measured;
       CONVOY_CHECK(options_.store->store(key_, runner.measurement));
       note(runner.measurement);
@@ -142,6 +144,21 @@ class Screener {
     }
     result_.partial = !all;
     return {};
+  }
+
+  bool seems_disturbed(const Measurement& m, const Candidacy& of) const {
+    return selection::seems_disturbed(m, of.predicted, request_.kind());
+  }
+
+  void time_again(Workbench& bench, Runner& runner, const Candidacy& of) const {
+    Measurement& m = runner.measurement;
+    int i = 0;
+    for (; i < most_again && runner.plan != nullptr; ++i) {
+      const bool rough = i < again && m.median_seconds < short_seconds;
+      if (!rough && (left() <= 0 || !seems_disturbed(m, of))) break;
+      bench.time_again(runner);
+    }
+    if (i == most_again && seems_disturbed(m, of)) m.samples = most_again;
   }
 
   void arrange(const std::vector<Candidacy>& listed) {

@@ -10,8 +10,8 @@ namespace convoy::selection {
 
 struct Screening {
   std::vector<Measurement> right;  // the heuristic's choice (or who was predicted next, where that is wrong) first,
-                                   // then the fastest first; times are of few executions with warm caches, unless the
-                                   // store had better ones
+                                   // then the fastest first; times are of few executions with warm caches (of more,
+                                   // where they are far above the prediction), unless the store had better ones
   std::vector<Measurement> wrong;  // that failed
   int measured = 0;                // by this call; the others were stored
   bool partial = false;            // it ended before all had their turn

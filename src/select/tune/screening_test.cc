@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "select/evidence.h"
 #include "select/testing/fake_engine.h"
 
 namespace convoy::selection {
@@ -61,6 +62,24 @@ TEST_F(Screen, TheHeuristicsChoiceIsFirstThenTheFastestOfTheLikely) {
   for (const Measurement& m : screening.right) EXPECT_EQ(m.state, MeasurementState::partial);
   options_.all_knobs = true;
   EXPECT_NE(names(run({&unlikely_, &slow, &quick_, &favourite_}).right).find("fake.unlikely"), std::string::npos);
+}
+
+// A candidate far above its prediction is looked at again, until it no longer is, or all looks agree.
+TEST_F(Screen, WhatSeemsDisturbedIsLookedAtAgain) {
+  std::atomic<int> disturbed = 6;
+  const FakeEngine unlucky("fake.unlucky", {.predicted = 1e-3, .disturbed_runs = &disturbed});
+  const FakeEngine slow("fake.slow", {.predicted = 1.1e-3, .sleep_seconds = 0.01});
+  const Screening first = run({&unlucky, &slow});
+  ASSERT_EQ(names(first.right).find("fake.unlucky{tile=4} fake.unlucky{tile=2} fake.slow{tile="), 0u);
+  EXPECT_LE(disturbed, 0);
+  EXPECT_LT(first.right[0].median_seconds, 0.01);
+  EXPECT_GE(first.right[2].median_seconds, 0.01);
+  EXPECT_GE(first.right[2].samples, enough_samples) << "it does take that long";
+  EXPECT_EQ(run({&unlucky, &slow}).measured, 0);
+  auto& rows = store_.rows.begin()->second;
+  for (Measurement& m : rows) m.median_seconds = 0.02, m.samples = 1;  // as an interrupted tune has left them
+  rows.front().state = MeasurementState::complete;
+  EXPECT_EQ(run({&unlucky, &slow}).measured, 3);
 }
 
 TEST_F(Screen, ASecondOneMeasuresNothing) {

@@ -28,8 +28,7 @@ constexpr std::ptrdiff_t most_likely = 8;   // candidates, of likely_only
 constexpr double oracle_share = 0.1;        // of the budget, for the oracle
 constexpr double seconds_per_oracle_term = 2e-9;
 constexpr int second_chances = 3;
-constexpr double disturbed_seconds = 0.03;  // times above this are not a disturbance's
-constexpr double promising = 1.5;           // a variant whose first time is within this of the best is timed properly
+constexpr double promising = 1.5;  // a variant whose first time is within this of the best is timed properly
 
 // How well times are to be known.
 struct Effort {
@@ -117,16 +116,39 @@ class Tuner {
   Result<std::vector<Candidate>> unsettled(const std::vector<Candidate>& candidates) {
     if (options_.store == nullptr) return candidates;
     CONVOY_TRY(Remembered known, recall(*options_.store, key_, candidates, engines_));
+    reopen(known,
+           [this](const Measurement& m) { return m.state == MeasurementState::cut_off && is_sampled_further(m); });
     if (options_.objective.energy > 0) {  // where energy counts, a row without it doesn't settle anything
-      std::erase_if(known.settled, [&](const Measurement& m) {
-        const bool open = !m.failure && !m.energy_joules;
-        if (open) known.open.push_back(m.candidate);
-        return open;
-      });
+      reopen(known, [](const Measurement& m) { return !m.failure && !m.energy_joules; });
     }
     done_ += static_cast<int>(known.settled.size());
     for (Measurement& measurement : known.settled) settled_.push_back(std::move(measurement));
     return std::move(known.open);
+  }
+
+  static void reopen(Remembered& known, FunctionRef<bool(const Measurement&)> is_open) {
+    std::erase_if(known.settled, [&](const Measurement& m) {
+      const bool open = is_open(m);
+      if (open) known.open.push_back(m.candidate);
+      return open;
+    });
+  }
+
+  bool may_be_disturbed(const Measurement& m) const { return selection::may_be_disturbed(m, request_.kind()); }
+  // Rather than being out for a rough time: where that seems disturbed, and the heuristic's choice, which yields to
+  // what is faster beyond doubt only.
+  bool is_sampled_further(const Measurement& m) const {
+    return may_be_disturbed(m) &&
+           (m.candidate == expected() || seems_disturbed(m, predicted(m.candidate), request_.kind()));
+  }
+  // The heuristic's choice: the best predicted that hasn't failed.
+  const Candidate& expected() const {
+    const auto failed = [this](const Candidate& candidate) {
+      const Measurement* m = measurement_of(candidate);
+      return m != nullptr && m->failure.has_value();
+    };
+    const auto found = std::ranges::find_if_not(ranked_, failed);
+    return found == ranked_.end() ? ranked_.front() : *found;
   }
 
   Result<void> measure() {
@@ -310,7 +332,7 @@ class Tuner {
       if (runner->plan == nullptr) continue;
       for (int again = 0; !habits_.undisturbed && again < second_chances && runner->measurement.median_seconds > limit;
            ++again) {
-        if (runner->measurement.median_seconds > disturbed_seconds || time_left() <= 0) break;
+        if (runner->measurement.median_seconds > longest_disturbance_seconds || time_left() <= 0) break;
         bench.time_again(*runner);
         if (runner->plan == nullptr) break;
       }
@@ -318,7 +340,7 @@ class Tuner {
         report(runner->measurement);
         continue;
       }
-      if (runner->measurement.median_seconds <= limit) continue;
+      if (runner->measurement.median_seconds <= limit || is_sampled_further(runner->measurement)) continue;
       runner->plan.reset();
       // While some were not even tried, nobody knows whether this one is to be measured again; but a time that stands,
       // stands, and whoever goes on from here needs its seconds for the others (recall() compares it with the best by
@@ -339,9 +361,9 @@ class Tuner {
       Measurement& measurement = runner->measurement;
       if (counter_ && !measurement.failure && time_left() > 0) bench.measure_energy(*runner, *counter_);
       if (measurement.state == MeasurementState::partial) {
-        // Out of the timer's race with two samples: settled, if only roughly. Out of time: not.
+        // Out of the timer's race: settled, if only roughly. Out of time: not.
         const bool lost = measurement.samples > 1 && measurement.median_seconds > cut_ * best;
-        if (lost || time_left() > 0) {
+        if (!may_be_disturbed(measurement) && (lost || time_left() > 0)) {
           measurement.state = lost ? MeasurementState::cut_off : MeasurementState::complete;
         } else {
           partial_ = true;
@@ -398,7 +420,8 @@ class Tuner {
     if (!affords(candidate, planning_seconds())) return std::nullopt;
     Runner* const runner = audition(bench, bench.plan(candidate));
     if (runner == nullptr) return std::nullopt;
-    if (runner->measurement.median_seconds > promising * best && cut_ < infinity) {
+    const bool poor = runner->measurement.median_seconds > promising * best;
+    if (poor && cut_ < infinity && !is_sampled_further(runner->measurement)) {
       runner->plan.reset();
       runner->measurement.state = MeasurementState::cut_off;
       report(runner->measurement);
@@ -463,7 +486,7 @@ class Tuner {
       selection.warnings.push_back(fmt::format("measuring ended early, after {} of {} candidates", done_, total_));
     }
     const Measurement* const winner =
-        best_of(selection.measurements, options_.objective, ranked_.front(),
+        best_of(selection.measurements, options_.objective, ranked_, request_.kind(),
                 [&](const Measurement& m) { return may_be_chosen(problem_, m, engines_, options_.filter, request_); });
     if (winner != nullptr) {
       selection.candidate = winner->candidate;

@@ -5,12 +5,15 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "base/clock.h"
 #include "select/choose/objective.h"
+#include "select/evidence.h"
 #include "select/measure/energy.h"
 #include "select/testing/fake_engine.h"
 #include "select/tune/knob_search.h"
+#include "select/tune/rounds.h"
 
 namespace convoy {
 namespace {
@@ -108,6 +111,57 @@ TEST_F(Tuner, OneDisturbedTimeDoesNotCutACandidateOff) {
   FakeEngine steady("fake.steady", {.predicted = 2e-4, .sleep_seconds = 0.001});
   const auto selection = choose({&unlucky, &steady});
   ASSERT_TRUE(selection.ok()) << selection.error().message;
+  EXPECT_EQ(selection->candidate.engine, "fake.unlucky");
+}
+
+// Not even all of its rough times: far above its prediction, it is timed beside the others first.
+TEST_F(Tuner, ManyDisturbedTimesDoNotCutACandidateOff) {
+  std::atomic<int> disturbed = 5;  // its audition, and its second chances
+  FakeEngine unlucky("fake.unlucky", {.predicted = 2e-4, .disturbed_runs = &disturbed});
+  FakeEngine steady("fake.steady", {.predicted = 1e-4, .sleep_seconds = 0.001});
+  const auto selection = choose({&unlucky, &steady});
+  ASSERT_TRUE(selection.ok()) << selection.error().message;
+  EXPECT_EQ(selection->candidate.engine, "fake.unlucky");
+  EXPECT_LE(disturbed, 0);
+}
+
+// Nor for a rough time that is near it: it yields to what is faster beyond doubt.
+TEST_F(Tuner, TheHeuristicsChoiceIsTimedBeforeItYields) {
+  FakeEngine expected("fake.expected", {.predicted = 0.01, .sleep_seconds = 0.01});
+  FakeEngine other("fake.other", {.predicted = 0.02});
+  const auto selection = choose({&expected, &other});
+  ASSERT_TRUE(selection.ok()) << selection.error().message;
+  EXPECT_EQ(selection->candidate.engine, "fake.other");
+  EXPECT_FALSE(selection->partial);
+  for (const Measurement& m : selection->measurements) EXPECT_GE(m.samples, selection::enough_samples);
+}
+
+// What an interrupted tune has left: it goes on.
+TEST_F(Tuner, WhatWasCutOffByDisturbedTimesIsMeasuredAgain) {
+  selection::RoundStore store;
+  options_.store = &store;
+  const FakeEngine unlucky("fake.unlucky", {.predicted = 2e-4});
+  const FakeEngine slow("fake.slow", {.predicted = 5e-3}), steady("fake.steady", {.predicted = 1e-4});
+  const MeasurementKey key = measurement_key(problem_, request_, options_.caches);
+  const auto put = [&](const FakeEngine& engine, double seconds, int samples, MeasurementState state) {
+    Measurement m;
+    m.candidate = {engine.info().name, {{"tile", 4}}};
+    m.provider = engine.info().provider;
+    m.median_seconds = seconds;
+    m.samples = samples;
+    m.state = state;
+    ASSERT_TRUE(store.store(key, m).ok());
+  };
+  put(unlucky, 2e-2, 1, MeasurementState::cut_off);
+  put(slow, 6e-3, 1, MeasurementState::cut_off);
+  put(steady, 1e-3, 9, MeasurementState::complete);
+  std::set<std::string> measured;
+  const auto selection = choose({&unlucky, &slow, &steady}, [&](const Measurement& m, int, int) {
+    measured.insert(m.candidate.engine);
+    return true;
+  });
+  ASSERT_TRUE(selection.ok()) << selection.error().message;
+  EXPECT_EQ(measured, std::set<std::string>{"fake.unlucky"}) << "fake.slow takes about what was predicted";
   EXPECT_EQ(selection->candidate.engine, "fake.unlucky");
 }
 
@@ -395,7 +449,7 @@ TEST(Objectives, TheWeightedSumIsOfRatiosToTheLeast) {
                                          row("cool", 3, 10 << 20, 3.0)};
   const auto best = [&](const Objective& objective) {
     const auto any = [](const Measurement&) { return true; };
-    const Measurement* found = selection::best_of(rows, objective, {}, any);
+    const Measurement* found = selection::best_of(rows, objective, {}, DeviceKind::cpu, any);
     return found == nullptr ? std::string("none") : found->candidate.engine;
   };
   EXPECT_EQ(best({.time = 1}), "fast");
@@ -419,7 +473,8 @@ TEST(Objectives, TheExpectedWinsWithinTheDoubt) {
   };
   const auto best = [&](std::vector<Measurement> rows, Objective objective = {}) {
     const auto any = [](const Measurement&) { return true; };
-    return selection::best_of(rows, objective, {"expected", {}}, any)->candidate.engine;
+    const std::vector<Candidate> ranked = {{"failed", {}}, {"expected", {}}, {"rough", {}}};
+    return selection::best_of(rows, objective, ranked, DeviceKind::cpu, any)->candidate.engine;
   };
   EXPECT_EQ(best({row("lucky", 0.99, 16, 0.01), row("expected", 1, 16, 0.01)}), "expected");
   EXPECT_EQ(best({row("faster", 0.97, 16, 0.01), row("expected", 1, 16, 0.01)}), "faster");
@@ -430,6 +485,39 @@ TEST(Objectives, TheExpectedWinsWithinTheDoubt) {
   Measurement slow = row("expected", 5, 2, 0);
   slow.state = MeasurementState::cut_off;
   EXPECT_EQ(best({row("winner", 1, 1, 0), slow}), "winner");
+  Measurement failed = row("failed", 0.1, 1, 0);
+  failed.failure = Error{ErrorCode::wrong_result, ""};
+  EXPECT_EQ(best({row("lucky", 0.99, 16, 0.01), row("expected", 1, 16, 0.01), failed}), "expected")
+      << "the next of the ranked stands for one that failed";
+}
+
+// A time as short as a disturbance, of so few samples that it may be one, decides nothing.
+TEST(Objectives, OneDisturbedSampleTakesNoEngineOut) {
+  const std::vector<Candidate> ranked = {{"cpu.winograd", {}}, {"onednn.jit", {}}};
+  const auto row = [](const char* engine, double seconds, int samples, MeasurementState state) {
+    Measurement m;
+    m.candidate.engine = engine;
+    m.median_seconds = seconds;
+    m.samples = samples;
+    m.state = state;
+    return m;
+  };
+  const auto best = [&](const Measurement& expected, const Measurement& other, DeviceKind device = DeviceKind::cpu) {
+    const auto any = [](const Measurement&) { return true; };
+    const std::vector<Measurement> rows = {other, expected};
+    return selection::best_of(rows, {}, ranked, device, any)->candidate.engine;
+  };
+  using enum MeasurementState;
+  const Measurement disturbed = row("cpu.winograd", 2.38e-3, 1, partial);
+  const Measurement rough = row("onednn.jit", 0.5e-3, 1, partial), known = row("onednn.jit", 0.5e-3, 9, complete);
+  EXPECT_EQ(best(disturbed, rough), "cpu.winograd");
+  EXPECT_EQ(best(disturbed, known), "cpu.winograd");
+  EXPECT_EQ(best(row("cpu.winograd", 2.38e-3, 4, cut_off), known), "cpu.winograd");
+  EXPECT_EQ(best(row("cpu.winograd", 2.38e-3, 9, complete), rough), "cpu.winograd");
+  EXPECT_EQ(best(row("cpu.winograd", 2.38e-3, 5, cut_off), known), "onednn.jit");
+  EXPECT_EQ(best(row("cpu.winograd", 0.1, 1, cut_off), row("onednn.jit", 0.05, 1, partial)), "onednn.jit")
+      << "nothing disturbs for so long";
+  EXPECT_EQ(best(disturbed, rough, DeviceKind::cuda), "onednn.jit") << "a GPU's times stand";
 }
 
 }  // namespace
