@@ -61,12 +61,12 @@ struct TimedPlan {
   double undisturbed_seconds =
       0;                  // of one while nobody else used the processor: what predictions are to be compared with
   double over_first = 1;  // how many times as long as the first plan
-  double relative_uncertainty = 0;
+  double relative_uncertainty = 0;  // of `over_first`: half of its 95% interval; 1: too few turns to say
 };
 struct PlanChoice {
   // In the order of `hows`, then those of the solver's that runs led to; without those whose lines another has already.
   std::vector<TimedPlan> plans;
-  std::size_t fastest = 0;
+  std::size_t fastest = 0;  // the first, or what takes less beyond doubt: `over_first` with its uncertainty is below 1
   // The solver's last answer, whatever took least, and what its lines cost by what it knew then.
   struct Answer {
     std::size_t plan = 0;
@@ -84,9 +84,10 @@ std::string kept_plans_folder(const std::string& database);
 // Makes a plan in each of these ways (NetworkOptions::how) from what is known, and times them all end to end on
 // `inputs`, in turns, within options.selection.budget_seconds (0: two dozen turns). Where "global" is among them, the
 // solver is asked again with what steps took in those runs, until it knows nothing better, up to four times; a new plan
-// ("global, seen 1") is timed beside the fastest. What takes least is handed out, whatever was predicted, and kept in
-// options.kept_plans, where prepare() finds it. Network::plan with a budget measures what plans cost. Errors: those of
-// prepare and run; unsupported where the time, or options.selection.stop, ends it before it can say.
+// ("global, seen 1") is timed beside the fastest. The first of `hows` gives way only to what takes less beyond doubt,
+// whatever was predicted. The fastest is kept in options.kept_plans, where prepare() finds it. Network::plan with a
+// budget measures what plans cost. Errors: those of prepare and run; unsupported where the time, or
+// options.selection.stop, ends it before it can say.
 Result<PlanChoice> choose_plan(const Network& network, std::span<const HostTensor> inputs,
                                const NetworkOptions& options, std::span<const std::string> hows,
                                const NetworkTuningProgress& progress = {});

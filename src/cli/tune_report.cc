@@ -182,7 +182,12 @@ Json say_plans(const Program& program, const PlanChoice& choice) {
   program.say("");
   program.say(table);
   const TimedPlan& best = choice.plans[choice.fastest];
-  if (!choice.kept.empty()) program.say(fmt::format("{} is kept in {}; convoy run finds it", best.how, choice.kept));
+  const bool doubtful =
+      std::ranges::any_of(choice.plans, [&](const TimedPlan& plan) { return plan.over_first < best.over_first; });
+  if (!choice.kept.empty()) {
+    program.say(fmt::format("{} is kept in {}; convoy run finds it{}", best.how, choice.kept,
+                            doubtful ? " (that another takes less is not beyond doubt)" : ""));
+  }
   for (const std::string& remark : choice.remarks) program.note(remark);
   Json solvers;
   if (choice.solvers) {

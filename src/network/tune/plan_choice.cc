@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/clock.h"
@@ -156,17 +157,20 @@ class Choosing {
     }
     const bool later = result_.plans.front().seconds > 0;
     const double first = result_.plans[which.front()].over_first;
+    const double firsts_uncertainty = result_.plans[which.front()].relative_uncertainty;
     const double scale =
         to_undisturbed(timed, later ? std::optional(first * result_.plans.front().seconds) : std::nullopt);
     for (std::size_t i = 0; i < which.size(); ++i) {
       seen_.add(timed[i], scale);
       if (i == 0 && later) continue;  // it has its times
       TimedPlan& plan = result_.plans[which[i]];
+      const selection::Summary& ratio = timed[i].over_first;
       plan.seconds = timed[i].seconds.median;
       plan.undisturbed_seconds = timed[i].undisturbed_seconds;
-      plan.over_first = first * timed[i].over_first.median;
-      plan.relative_uncertainty = timed[i].over_first.relative_uncertainty();
-      if (plan.over_first < result_.plans[result_.fastest].over_first) result_.fastest = which[i];
+      plan.over_first = first * ratio.median;
+      plan.relative_uncertainty = std::hypot(firsts_uncertainty, ratio.relative_uncertainty());
+      // Beyond doubt, as whatever takes another's place.
+      if (ratio.is_below(1) && plan.over_first < result_.plans[result_.fastest].over_first) result_.fastest = which[i];
       const double off = plan.predicted_seconds / plan.undisturbed_seconds - 1;
       if (std::abs(off) > kFarOff) {
         result_.remarks.push_back(

@@ -150,7 +150,7 @@ class Trial {
           duel.verdict = Verdict::not_faster;
           lanes_[c][i].alive = false;
         } else {
-          const bool faster = result_.rounds >= options_.min_rounds && duel.ratio.median * (1 + doubt) < 1;
+          const bool faster = result_.rounds >= options_.min_rounds && duel.ratio.is_below(1);
           duel.verdict = faster ? Verdict::faster : Verdict::open;
         }
       }
