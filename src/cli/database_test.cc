@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "cli/testing/command.h"
+#include "cli/tune_network.h"
 #include "convoy/engine.h"
 
 namespace convoy::cli {
@@ -51,6 +52,37 @@ TEST_F(Database, WhatIsMeasuredIsStoredByEveryCommandThatChooses) {
   EXPECT_EQ(reason({"--no-db"}), "heuristic");
   // bench measures anew what is known.
   EXPECT_GT(run_json(measuring[1], 0)["stored"], 0);
+}
+
+// Each candidate once, however often and with whichever caches it is timed; what only plans need counts as well.
+TEST_F(Database, WhatARunHasMeasuredIsCounted) {
+  const auto database = TuningDatabase::open(path("tuning.db"), TuningDatabase::Access::write);
+  ASSERT_TRUE(database.ok()) << database.error().message;
+  int told = 0;
+  WatchedStore store(**database, [&](const MeasurementKey&, const Measurement&) { ++told; });
+  const ConvProblem nhwc = *parse_problem("fprop:x=f32,1x8x9x9,nhwc:w=f32,8x8x3x3"),
+                    nchw = *parse_problem("fprop:x=f32,1x8x9x9,nchw:w=f32,8x8x3x3");
+  const auto put = [&](MeasurementKey key, const char* engine) {
+    Measurement m;
+    m.candidate.engine = engine;
+    m.samples = 1;
+    m.median_seconds = 1e-3;
+    ASSERT_TRUE(store.store(key, m).ok());
+  };
+  for (const CacheState caches : {CacheState::cold, CacheState::cold, CacheState::network}) {
+    put(measurement_key(nhwc, {}, caches), "cpu.gemm");
+  }
+  put(measurement_key(nhwc, {}, CacheState::cold), "cpu.direct");
+  put(measurement_key(nchw, {}, CacheState::cold), "cpu.direct");
+  MeasurementKey step = measurement_key(nchw, {}, CacheState::cold);
+  step.problem = "convert:x=f32,1x8x9x9,nchw:y=f32,1x8x9x9,nhwc";
+  put(step, "convert");
+  EXPECT_EQ(store.measured(nhwc), 2);
+  EXPECT_EQ(store.measured(nchw), 1);
+  EXPECT_EQ(store.candidates(), 3);
+  EXPECT_EQ(store.steps(), 1);
+  EXPECT_EQ(store.stored, 6);
+  EXPECT_EQ(told, 6);
 }
 
 TEST_F(Database, VerifyChecksWhatANetworksTuningMeasured) {

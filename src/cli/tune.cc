@@ -116,16 +116,11 @@ class Tuner {
     } else {
       options.mode = SelectionMode::heuristic;
     }
-    std::vector<Candidate> seen;
     auto selection = select(problem, program_.engines(), options, weighted.request, tuned.convolution.nodes,
                             [&](const Measurement& measurement, int done, int total) {
-                              if (std::find(seen.begin(), seen.end(), measurement.candidate) == seen.end()) {
-                                seen.push_back(measurement.candidate);
-                              }
                               show(tuned, measurement, done, total);
                               return !interrupted();
                             });
-    tuned.measured += static_cast<std::int64_t>(seen.size());
     if (!selection.ok()) {
       tuned.failure = selection.error();
       tuned.partial = turn.likely_only;
@@ -173,6 +168,14 @@ Result<std::vector<NetworkConvolution>> convolutions_of(const Target& target, st
     convolutions.push_back({listed.problem, request.packs_weights(listed.problem), listed.count, listed.name});
   }
   return convolutions;
+}
+
+std::string measured_text(std::int64_t candidates, std::int64_t steps, bool partial) {
+  if (candidates == 0 && steps == 0) return partial ? "nothing measured" : "nothing to measure";
+  std::string text = fmt::format("{} candidate{}", candidates, candidates == 1 ? "" : "s");
+  if (steps > 0)
+    text += fmt::format(", {} operator{} or conversion{}", steps, steps == 1 ? "" : "s", steps == 1 ? "" : "s");
+  return text + " measured";
 }
 
 Result<int> tune(const Program& program, const TuneFlags& flags) {
@@ -228,6 +231,7 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
     CONVOY_CHECK(tuner.run());
     tuned = tuner.take();
   }
+  for (Tuned& each : tuned) each.measured = store.measured(each.convolution.problem);
   find_untuned(program, options, request, tuned);
   const double seconds = monotonic_seconds() - start;
   std::vector<DistinctProblem> problems_tuned;
@@ -245,7 +249,8 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
   CONVOY_TRY(const TuningDatabaseInfo info, database->info());
   program.say(fmt::format("{} on {}\n", flags.target, place_of(request)));
   Json problems = say_results(program, tuned);
-  std::int64_t layers = 0, partial = 0, measured = 0;
+  const std::int64_t measured = store.candidates(), steps = store.steps();
+  std::int64_t layers = 0, partial = 0;
   double total = 0;
   bool all_timed = true, unsupported = false, wrong = false, failed = false;
   bool known = false;
@@ -253,7 +258,6 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
     const Measurement* best = chosen(t);
     layers += t.convolution.count;
     partial += t.partial;
-    measured += t.measured;
     all_timed = all_timed && best != nullptr;
     if (best != nullptr) total += best->median_seconds * static_cast<double>(t.convolution.count);
     known = known || !t.alone.empty() || !t.in_network.empty();
@@ -266,14 +270,11 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
   program.say(fmt::format("\n{} problem{} of {} layer{}{}; {} in {}, in {}", tuned.size(), tuned.size() == 1 ? "" : "s",
                           layers, layers == 1 ? "" : "s",
                           all_timed ? ", " + report::seconds(total) + " with these" : "",
-                          measured > 0  ? fmt::format("{} candidate{} measured", measured, measured == 1 ? "" : "s")
-                          : partial > 0 ? "nothing measured"
-                                        : "nothing to measure",
-                          report::seconds(seconds), info.path));
+                          measured_text(measured, steps, partial > 0), report::seconds(seconds), info.path));
   if (network) say_network(program, *network);
   const WholeTuning whole = network ? std::move(network->whole) : WholeTuning();
   const Json plans_json = whole.plans ? say_plans(program, *whole.plans) : Json();
-  const bool nothing = !known && partial > 0 && !interrupted();
+  const bool nothing = !known && measured == 0 && partial > 0 && !interrupted();
   if (partial > 0 && !nothing) {
     program.say(fmt::format("{}: {} problem{} partial; the same command goes on from here",
                             interrupted() ? "interrupted" : "the budget ended", partial,
@@ -288,6 +289,7 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
                     {"threads", request.threads},
                     {"database", info.path},
                     {"measured", measured},
+                    {"steps_measured", steps},
                     {"stored", store.stored},
                     {"partial", partial},
                     {"interrupted", interrupted()},

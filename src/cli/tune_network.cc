@@ -9,6 +9,7 @@
 #include "report/format.h"
 #include "report/progress.h"
 #include "select/choose/candidates.h"
+#include "select/measure/step_measurement.h"
 
 namespace convoy::cli {
 namespace {
@@ -59,9 +60,18 @@ Result<std::vector<Measurement>> WatchedStore::find(const MeasurementKey& key) {
 Result<void> WatchedStore::store(const MeasurementKey& key, const Measurement& measurement) {
   CONVOY_CHECK(database_.store(key, measurement));
   ++stored;
-  if (forgetful) own_.emplace(key, print(measurement.candidate));
+  const std::string candidate = print(measurement.candidate);
+  if (measured_[key.problem].insert(candidate).second) {
+    ++(selection::is_step_problem(key.problem) ? steps_ : candidates_);
+  }
+  if (forgetful) own_.emplace(key, candidate);
   watcher_(key, measurement);
   return {};
+}
+
+std::int64_t WatchedStore::measured(const ConvProblem& problem) const {
+  const auto found = measured_.find(print(problem));
+  return found == measured_.end() ? 0 : static_cast<std::int64_t>(found->second.size());
 }
 
 Result<TunedNetwork> tune_network(const Program& program, const Network& network, std::span<const TensorDesc> inputs,
@@ -80,7 +90,6 @@ Result<TunedNetwork> tune_network(const Program& program, const Network& network
     tuned.alone.insert(tuned.alone.end(), convolution.wrong.begin(), convolution.wrong.end());
     tuned.in_network = convolution.in_network;
     tuned.partial = convolution.partial;
-    tuned.measured = convolution.measured;
     choose(program, options, tuned);
     for (const Measurement& m : convolution.wrong) {
       tuned.selection.warnings.push_back(selection::failure_text(m));

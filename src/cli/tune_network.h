@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -23,6 +24,11 @@ class WatchedStore final : public MeasurementStore {
   Result<std::vector<Measurement>> find(const MeasurementKey& key) override;
   Result<void> store(const MeasurementKey& key, const Measurement& measurement) override;
 
+  // What this run has measured: candidates of a problem, of all problems, and operators and conversions.
+  std::int64_t measured(const ConvProblem& problem) const;
+  std::int64_t candidates() const { return candidates_; }
+  std::int64_t steps() const { return steps_; }
+
   std::int64_t stored = 0;
   bool forgetful = false;  // finds only what this run has stored
 
@@ -30,6 +36,8 @@ class WatchedStore final : public MeasurementStore {
   TuningDatabase& database_;
   Watcher watcher_;
   std::set<std::pair<MeasurementKey, std::string>> own_;
+  std::map<std::string, std::set<std::string>> measured_;  // candidates by problem
+  std::int64_t candidates_ = 0, steps_ = 0;
 };
 
 // A problem, or a convolution of a network, and what came of it.

@@ -230,6 +230,8 @@ def interrupt():
     check(all("candidate" in problem for problem in document["problems"]), "a problem has no answer")
     stored = rows(database)
     check(stored, f"nothing is stored after {3 * arguments.slowdown} s")
+    counted = document["measured"] + document["steps_measured"]
+    check(counted == len(stored), f"{len(stored)} candidates, operators and conversions are stored, it says {counted}")
     after = tune(database, "zoo:densenet121", "--budget", 5, "--threads", 1)
     check(after["measured"] > 0 and len(rows(database)) > len(stored), "it does not go on where it was interrupted")
     seen["interrupt"] = {"budget_10_took": round(took, 2), "stop_took": round(delay, 2), "rows_at_3_s": len(stored)}
