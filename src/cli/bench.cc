@@ -89,6 +89,18 @@ bool none_measured(const ProblemReport& report) {
   return std::ranges::all_of(report.selection.measurements, selection::refused);
 }
 
+selection::MachineCeiling raised_by(const Program& program, std::span<const ProblemReport> reports,
+                                    const selection::MachineCeiling& ceiling, const PlanRequest& request) {
+  std::vector<selection::Reached> all;
+  for (const ProblemReport& report : reports) {
+    for (const Measurement& m : report.selection.measurements) {
+      auto reached = selection::reached(report.distinct.problem, m, program.engines(), request);
+      if (reached) all.push_back(*std::move(reached));
+    }
+  }
+  return selection::raised(ceiling, all, request);
+}
+
 struct BenchContext {
   const Program& program;
   const PlanRequest& request;
@@ -364,8 +376,9 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
     store->forgetful = true;  // everything is measured anew
     measuring.store = &*store;
   }
-  const BenchContext context{program, request, flags, selection::machine_ceiling(request)};
+  const selection::MachineCeiling ceiling = selection::machine_ceiling(request);
   CONVOY_TRY(const auto reports, measure_problems(program, problems, measuring, request, "measuring"));
+  const BenchContext context{program, request, flags, raised_by(program, reports, ceiling, request)};
   program.say(
       fmt::format("{} on {}{}", flags.target, place_of(request),
                   options.caches == CacheState::cold ? "" : fmt::format(", caches {}", name_of(options.caches))));

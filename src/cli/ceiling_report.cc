@@ -2,11 +2,28 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cmath>
+#include <cstdio>
 
 #include "report/format.h"
 
 namespace convoy::cli {
+namespace {
+
+// Of a date such as "2026-11-22"; nothing where it is none.
+std::optional<long> days_since(const std::string& date) {
+  int year = 0, month = 0, day = 0;
+  if (std::sscanf(date.c_str(), "%d-%d-%d", &year, &month, &day) != 3) return std::nullopt;
+  namespace chrono = std::chrono;
+  const chrono::year_month_day then{chrono::year{year}, chrono::month{static_cast<unsigned>(month)},
+                                    chrono::day{static_cast<unsigned>(day)}};
+  if (!then.ok()) return std::nullopt;
+  const auto now = chrono::floor<chrono::days>(chrono::system_clock::now());
+  return (now - chrono::sys_days{then}).count();
+}
+
+}  // namespace
 
 std::string share_of_ceiling(const std::optional<double>& least_seconds, double seconds) {
   return least_seconds && std::isfinite(seconds) && seconds > 0 ? report::percent(*least_seconds / seconds) : "";
@@ -20,8 +37,10 @@ std::string text_of(const selection::MachineCeiling& ceiling) {
   const std::string cache = ceiling.cache_bytes > 0
                                 ? fmt::format("{} GB/s from the shared cache, ", report::rate(ceiling.cache_bytes))
                                 : std::string();
-  return fmt::format("{} GFLOP/s in f32; {}{} GB/s from memory (measured {}{})", report::rate(ceiling.f32_flops), cache,
-                     report::rate(ceiling.memory_bytes), ceiling.date,
+  const auto days = days_since(ceiling.date);
+  return fmt::format("{} GFLOP/s in f32; {}{} GB/s from memory (measured {}{}{})", report::rate(ceiling.f32_flops),
+                     cache, report::rate(ceiling.memory_bytes), ceiling.date,
+                     days && *days > 0 ? fmt::format(", {} day{} ago", *days, *days == 1 ? "" : "s") : "",
                      ceiling.kept ? "" : ", can't be kept: no cache folder to write to");
 }
 

@@ -15,6 +15,7 @@
 #include "report/refusals.h"
 #include "report/table.h"
 #include "select/choose/glob.h"
+#include "select/evidence.h"
 #include "select/explain/fusion.h"
 
 namespace convoy::cli {
@@ -63,6 +64,12 @@ Time time_of(const selection::EngineVerdict& verdict) {
   return {verdict.answer.predicted_seconds, false};
 }
 
+// "2.38 ms (1 sample)": so few say little.
+std::string measured_text(const Measurement& m) {
+  const std::string samples = fmt::format(" ({} sample{})", m.samples, m.samples == 1 ? "" : "s");
+  return report::seconds(m.median_seconds) + (m.samples < selection::enough_samples ? samples : "");
+}
+
 // The engines that can, and those that can't or may not.
 void say_engines(const Program& program, const selection::Explanation& explanation,
                  const std::optional<double>& least) {
@@ -85,7 +92,7 @@ void say_engines(const Program& program, const selection::Explanation& explanati
     std::string measured, remark = fmt::format("{}", fmt::join(verdict.notes, ", "));
     if (verdict.measured) {
       const Measurement& m = *verdict.measured;
-      measured = m.failure ? "failed" : report::seconds(m.median_seconds);
+      measured = m.failure ? "failed" : measured_text(m);
       if (m.failure) remark = m.failure->message;
     }
     if (verdict.no_plan) remark = "no plan: " + verdict.no_plan->message;
@@ -139,14 +146,27 @@ struct Explained {
 };
 
 Result<Explained> explain_problem(const Program& program, const DistinctProblem& distinct,
-                                  const SelectionOptions& options, const PlanRequest& base,
-                                  const selection::MachineCeiling& ceiling) {
+                                  const SelectionOptions& options, const PlanRequest& base) {
   CONVOY_TRY(const WeightedRequest weighted, with_constant_weights(distinct.problem, base));
   return Explained{
-      distinct,
-      selection::explain(distinct.problem, program.engines(), options, weighted.request, distinct.node),
-      selection::least_seconds(distinct.problem, ceiling, base),
-  };
+      distinct, selection::explain(distinct.problem, program.engines(), options, weighted.request, distinct.node), {}};
+}
+
+// Compares all of them with the ceiling, which is raised where something that was measured is above it.
+selection::MachineCeiling set_ceiling(const Program& program, std::vector<Explained>& all, const PlanRequest& request) {
+  std::vector<selection::Reached> measured;
+  for (const Explained& explained : all) {
+    for (const selection::EngineVerdict& verdict : explained.explanation.engines) {
+      if (!verdict.measured) continue;
+      auto reached = selection::reached(explained.distinct.problem, *verdict.measured, program.engines(), request);
+      if (reached) measured.push_back(*std::move(reached));
+    }
+  }
+  const auto ceiling = selection::raised(selection::machine_ceiling(request), measured, request);
+  for (Explained& explained : all) {
+    explained.least_seconds = selection::least_seconds(explained.distinct.problem, ceiling, request);
+  }
+  return ceiling;
 }
 
 void say_problem(const Program& program, const Explained& explained) {
@@ -179,7 +199,7 @@ void say_summary(const Program& program, const std::vector<Explained>& all) {
       if (!explanation.chosen || explanation.chosen->candidate.engine != verdict.answer.engine->info().name) continue;
       const Time time = time_of(verdict);
       predicted = report::seconds(verdict.answer.predicted_seconds);
-      if (time.measured) measured = report::seconds(time.seconds);
+      if (time.measured) measured = measured_text(*verdict.measured);
       share = share_of_ceiling(explained.least_seconds, time.seconds);
     }
     const std::size_t comma = names.find(", ");
@@ -325,17 +345,18 @@ Result<int> explain(const Program& program, const ExplainFlags& flags) {
   auto meant = with_nodes(problems, flags.nodes);
   if (!meant.ok() && in_network.empty()) return meant.error();
   problems = meant.ok() ? *std::move(meant) : std::vector<DistinctProblem>();  // else operators are meant
-  const selection::MachineCeiling ceiling = selection::machine_ceiling(request);
-  Json all = Json::array();
-  std::vector<Explained> summary;
-  bool any_unsupported = false;
+  std::vector<Explained> explanations;
   for (const DistinctProblem& problem : problems) {
-    CONVOY_TRY(Explained explained, explain_problem(program, problem, options, request, ceiling));
+    CONVOY_TRY(explanations.emplace_back(), explain_problem(program, problem, options, request));
+  }
+  const selection::MachineCeiling ceiling = set_ceiling(program, explanations, request);
+  Json all = Json::array();
+  bool any_unsupported = false;
+  for (const Explained& explained : explanations) {
     if (in_full) say_problem(program, explained);
     Json json = to_json(explained);
-    if (!in_full) summary.push_back(std::move(explained));
     if (flags.fusion) {
-      auto fusion = explain_fusion(program, problem.problem, options, request);
+      auto fusion = explain_fusion(program, explained.distinct.problem, options, request);
       if (!fusion.ok() && fusion.error().code != ErrorCode::unsupported) return fusion.error();
       if (!fusion.ok()) program.say("fusion can't be measured: " + fusion.error().message);
       json["fusion"] = fusion.ok() ? *fusion : Json{{"unsupported", fusion.error().message}};
@@ -344,7 +365,7 @@ Result<int> explain(const Program& program, const ExplainFlags& flags) {
     all.push_back(std::move(json));
   }
   if (!problems.empty()) program.say("ceiling: " + text_of(ceiling));
-  if (!summary.empty()) say_summary(program, summary);
+  if (!in_full && !explanations.empty()) say_summary(program, explanations);
   Json rules = say_rule_uses(program, "--rules", options.rules, convolutions_of(problems));
   program.document({{"target", flags.target},
                     {"threads", request.threads},

@@ -164,6 +164,23 @@ Result<report::ProblemFacts> facts_of(const Program& program, const NetworkStep&
   return facts;
 }
 
+selection::MachineCeiling raised_by(const Program& program, std::span<const network::Timed> sides,
+                                    const selection::MachineCeiling& ceiling, const PlanRequest& request) {
+  std::vector<selection::Reached> all;
+  for (const network::Timed& side : sides) {
+    for (std::size_t i = 0; i < side.steps.size(); ++i) {
+      const NetworkStep& step = side.steps[i];
+      if (step.kind != "conv" || step.threads != request.threads) continue;
+      const Measurement in_runs{.candidate = step.selection.candidate,
+                                .median_seconds = side.step_seconds[i],
+                                .samples = side.seconds.samples};
+      auto reached = selection::reached(step.problem, in_runs, program.engines(), request);
+      if (reached) all.push_back(*std::move(reached));
+    }
+  }
+  return selection::raised(ceiling, all, request);
+}
+
 }  // namespace
 
 bool is_network_subject(const std::string& subject) { return is_model(subject) || is_plan(subject); }
@@ -217,7 +234,7 @@ Result<report::NetworkReport> report_on_network(const Program& program, const Ne
     report.inputs.push_back(
         fmt::format("{} {} {}", network->inputs()[i].name, convoy::name_of(descs[i].type), to_string(descs[i].dims)));
   }
-  report.ceiling = selection::machine_ceiling(request);
+  report.ceiling = raised_by(program, sides, selection::machine_ceiling(request), request);
   report.ceiling_text = text_of(report.ceiling);
   for (std::size_t i = 0; i < sides.size(); ++i) {
     report::NetworkPlan& plan = report.plans.emplace_back();

@@ -90,7 +90,8 @@ Json to_json(const NetworkReport& report) {
           {"date", report.date},
           {"ceiling",
            {{"f32_flops_per_second", report.ceiling.f32_flops > 0 ? Json(report.ceiling.f32_flops) : Json(nullptr)},
-            {"memory_bytes_per_second", report.ceiling.memory_bytes}}},
+            {"memory_bytes_per_second", report.ceiling.memory_bytes},
+            {"date", report.ceiling.date.empty() ? Json(nullptr) : Json(report.ceiling.date)}}},
           {"plans", std::move(plans)},
           {"peers", std::move(peers)},
           {"problems", std::move(problems)}};

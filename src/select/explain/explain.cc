@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
 
 #include "core/stages.h"
 #include "select/choose/filter.h"
+#include "select/evidence.h"
 
 namespace convoy::selection {
 namespace {
@@ -43,10 +44,16 @@ std::vector<Measurement> known_measurements(const ConvProblem& problem, std::spa
   return known;
 }
 
-// The fastest of the engine's measurements that may be chosen, or where none may the fastest.
-std::optional<Measurement> fastest_of(const Engine& engine, std::span<const Measurement> known,
-                                      const ConvProblem& problem, std::span<const Engine* const> engines,
-                                      const SelectionFilter& filter, const PlanRequest& request) {
+// That of what was chosen; of another engine the fastest of its measurements that may be chosen, or where none may the
+// fastest.
+std::optional<Measurement> known_of(const Engine& engine, std::span<const Measurement> known,
+                                    const std::optional<Selection>& chosen, const ConvProblem& problem,
+                                    std::span<const Engine* const> engines, const SelectionFilter& filter,
+                                    const PlanRequest& request) {
+  if (chosen && chosen->candidate.engine == engine.info().name) {
+    const auto own = std::ranges::find(known, chosen->candidate, &Measurement::candidate);
+    return own != known.end() ? std::optional(*own) : std::nullopt;
+  }
   const Measurement* best = nullptr;
   bool best_may = false;
   for (const Measurement& measurement : known) {
@@ -61,7 +68,8 @@ std::optional<Measurement> fastest_of(const Engine& engine, std::span<const Meas
 
 EngineVerdict verdict_of(const ConvProblem& problem, const EngineAnswer& answer, std::span<const EngineAnswer> answers,
                          std::span<const Engine* const> engines, const SelectionFilter& filter,
-                         const PlanRequest& request, const std::vector<Measurement>& known) {
+                         const PlanRequest& request, const std::vector<Measurement>& known,
+                         const std::optional<Selection>& chosen) {
   EngineVerdict verdict;
   verdict.answer = answer;
   const Engine& engine = *answer.engine;
@@ -69,7 +77,7 @@ EngineVerdict verdict_of(const ConvProblem& problem, const EngineAnswer& answer,
   if (answer.refusal) return verdict;
   const KnobValues& knobs = answer.default_candidate.knobs;
   verdict.notes = engine.notes(problem, knobs, request);
-  verdict.measured = fastest_of(engine, known, problem, engines, filter, request);
+  verdict.measured = known_of(engine, known, chosen, problem, engines, filter, request);
   const auto plan = make_plan(problem, answer.default_candidate, engines, request);
   verdict.excluded = filtered(problem, engine, knobs, filter, request, plan.ok() ? plan->get() : nullptr);
   if (!verdict.excluded) verdict.excluded = held_back(problem, engine.info(), answers, engines, filter, request);
@@ -92,10 +100,10 @@ bool may_win(const EngineVerdict& verdict) {
          !(verdict.measured && verdict.measured->failure);
 }
 
-// Compares by measurement where both were measured and right, else by prediction.
+// Compares by measurement where both were measured, right, and times say something, else by prediction.
 class Comparer {
  public:
-  explicit Comparer(const EngineVerdict& chosen) : chosen_(chosen) {}
+  Comparer(const EngineVerdict& chosen, SelectedBy by, DeviceKind device) : chosen_(chosen), by_(by), device_(device) {}
 
   double ratio(const EngineVerdict& other) const {
     return measured(other) ? other.measured->median_seconds / chosen_.measured->median_seconds
@@ -107,15 +115,24 @@ class Comparer {
     }
     std::string text = ratio_text("measured", other.measured->median_seconds, chosen_.measured->median_seconds);
     const double spread = std::max(other.measured->spread, chosen_.measured->spread);
-    if (ratio(other) - 1 < spread) text += fmt::format(", within the spread of {:.0f}%", spread * 100);
+    if (by_ == SelectedBy::network_hint) text += ", in a network";
+    if (std::abs(ratio(other) - 1) < spread) {
+      text += fmt::format(", within the spread of {:.0f}%", spread * 100);
+    } else if (ratio(other) < 1 && may_win(other)) {
+      text += ", which is not beyond doubt";
+    }
     return text;
   }
 
  private:
-  bool measured(const EngineVerdict& other) const {
-    return chosen_.measured && !chosen_.measured->failure && other.measured && !other.measured->failure;
+  bool measured(const EngineVerdict& other) const { return is_known(chosen_) && is_known(other); }
+  bool is_known(const EngineVerdict& verdict) const {
+    const auto& m = verdict.measured;
+    return m && !m->failure && !may_be_disturbed(*m, device_);
   }
   const EngineVerdict& chosen_;
+  const SelectedBy by_;
+  const DeviceKind device_;
 };
 
 Candidate candidate_of(const EngineVerdict& verdict) {
@@ -131,8 +148,14 @@ std::string decision(const Explanation& explanation) {
       return chosen.reason() + ": nothing else was considered";
     case SelectedBy::measured:
       return fmt::format("measurement, of {} candidates", chosen.measurements.size());
-    case SelectedBy::stored:
-      return "a measurement made before: the best of those stored";
+    case SelectedBy::stored: {
+      const auto fastest = std::ranges::find_if(chosen.measurements, [](const Measurement& m) { return !m.failure; });
+      if (fastest == chosen.measurements.end() || fastest->candidate == chosen.candidate) {
+        return "a measurement made before: the best of those stored";
+      }
+      return fmt::format("the heuristic: of what was measured before, {} is not faster beyond doubt",
+                         print(fastest->candidate));
+    }
     case SelectedBy::network_hint:
       return "a measurement made before in a network, which need not be this one: the best of those timed there";
     case SelectedBy::heuristic:
@@ -149,12 +172,12 @@ std::string decision(const Explanation& explanation) {
   return fmt::format("the heuristic, among {} candidates", candidates);
 }
 
-void compare(Explanation& explanation) {
+void compare(Explanation& explanation, DeviceKind device) {
   const auto winner = std::find_if(explanation.engines.begin(), explanation.engines.end(), [&](const EngineVerdict& v) {
     return v.answer.engine->info().name == explanation.chosen->candidate.engine;
   });
   if (winner == explanation.engines.end()) return;
-  const Comparer comparer(*winner);
+  const Comparer comparer(*winner, explanation.chosen->by, device);
   const EngineVerdict* second = nullptr;
   for (const EngineVerdict& verdict : explanation.engines) {
     if (&verdict == &*winner || verdict.answer.refusal) continue;
@@ -188,7 +211,8 @@ Explanation explain(const ConvProblem& problem, std::span<const Engine* const> e
   const auto known = known_measurements(problem, engines, options, request, explanation.chosen);
   const std::vector<EngineAnswer> answers = list_candidates(problem, engines, request);
   for (const EngineAnswer& answer : answers) {
-    explanation.engines.push_back(verdict_of(problem, answer, answers, engines, options.filter, request, known));
+    explanation.engines.push_back(
+        verdict_of(problem, answer, answers, engines, options.filter, request, known, explanation.chosen));
   }
   if (request.kind() == DeviceKind::cuda) explanation.advice = advice_for_3d(problem);
   if (!explanation.chosen) return explanation;
@@ -198,7 +222,7 @@ Explanation explain(const ConvProblem& problem, std::span<const Engine* const> e
     explanation.description = (*plan)->description();
   }
   explanation.decided_by = decision(explanation);
-  compare(explanation);
+  compare(explanation, request.kind());
   return explanation;
 }
 

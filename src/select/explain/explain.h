@@ -15,8 +15,9 @@ namespace convoy::selection {
 
 struct EngineVerdict {
   EngineAnswer answer;
-  std::optional<Refusal> excluded;      // it can, but filtered() keeps it from being chosen, or it is an oracle
-  std::optional<Measurement> measured;  // its fastest that is known: measured now, or remembered by the store
+  std::optional<Refusal> excluded;  // it can, but filtered() keeps it from being chosen, or it is an oracle
+  // Measured now, or remembered by the store: what was chosen, of other engines the fastest that is known.
+  std::optional<Measurement> measured;
   // Of the plan of its default candidate, where it can:
   std::size_t workspace_bytes = 0;
   std::vector<std::string> notes;   // the engine's and the plan's

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "select/testing/faulty_engine.h"
+#include "select/tune/rounds.h"
 
 namespace convoy::selection {
 namespace {
@@ -125,6 +126,47 @@ TEST_F(Explain, MeasuredTimesAndWrongResults) {
   EXPECT_TRUE(explanation.engines[2].measured->failure.has_value());
   ASSERT_EQ(explanation.passed_over.size(), 1u);
   EXPECT_NE(explanation.passed_over[0].find("the oracle says"), std::string::npos) << explanation.passed_over[0];
+}
+
+// What is said of times agrees with what was chosen by them.
+TEST_F(Explain, TimesThatAreNotBeyondDoubtDoNotContradictTheChoice) {
+  RoundStore store;
+  SelectionOptions options;
+  options.store = &store;
+  options.filter.engines = "!fake.wrong";
+  const auto put = [&](const FaultyEngine& engine, std::int64_t tile, double seconds, int samples, double spread,
+                       MeasurementState state) {
+    Measurement m;
+    m.candidate = {engine.info().name, {{"tile", tile}}};
+    m.provider = engine.info().provider;
+    m.revision = engine.info().revision;
+    m.median_seconds = seconds;
+    m.samples = samples;
+    m.spread = spread;
+    m.state = state;
+    ASSERT_TRUE(store.store(measurement_key(problem_, request_, options.caches), m).ok());
+  };
+  put(quick_, 4, 5e-3, 1, 0, MeasurementState::partial);
+  put(quick_, 2, 1e-3, 1, 0, MeasurementState::partial);
+  put(slow_, 4, 2e-3, 9, 0.01, MeasurementState::complete);
+  Explanation explanation = explain(options);
+  ASSERT_TRUE(explanation.chosen && explanation.runner_up);
+  EXPECT_EQ(print(explanation.chosen->candidate), "fake.quick{tile=4}");
+  EXPECT_EQ(explanation.decided_by,
+            "the heuristic: of what was measured before, fake.quick{tile=2} is not faster beyond doubt");
+  EXPECT_EQ(explanation.engines[0].measured->median_seconds, 5e-3) << "of what was chosen";
+  EXPECT_EQ(explanation.why_not_runner_up, "predicted to take 2.00 times as long (2 ms against 1 ms)");
+  put(quick_, 2, 9e-3, 9, 0, MeasurementState::complete);
+  put(quick_, 4, 2.2e-3, 9, 0.05, MeasurementState::complete);
+  put(slow_, 4, 2e-3, 9, 0.2, MeasurementState::complete);
+  explanation = explain(options);
+  EXPECT_EQ(print(explanation.chosen->candidate), "fake.quick{tile=4}");
+  EXPECT_EQ(explanation.why_not_runner_up,
+            "measured to take 0.91 times as long (2 ms against 2.2 ms), within the spread of 20%");
+  put(slow_, 4, 2e-3, 9, 0.01, MeasurementState::complete);
+  explanation = explain(options);
+  EXPECT_EQ(print(explanation.chosen->candidate), "fake.slow{tile=4}");
+  EXPECT_EQ(explanation.decided_by, "a measurement made before: the best of those stored");
 }
 
 TEST_F(Explain, NothingCan) {

@@ -31,10 +31,18 @@ std::string today() {
   return text;
 }
 
+std::string processor_of(const PlanRequest& request) {
+  return request.cpu.brand.empty() ? "unknown" : request.cpu.brand;
+}
+
 struct Line {
   std::string isa, processor;
   int threads = 0;
   MachineCeiling ceiling;
+
+  bool is_of(const PlanRequest& request) const {
+    return isa == name_of(request.cpu.isa) && processor == processor_of(request) && threads == request.threads;
+  }
 };
 
 std::optional<Line> parse(const std::string& text) {
@@ -82,6 +90,30 @@ bool write_lines(const std::string& file, const std::vector<Line>& lines) {
   return !error;
 }
 
+// The ceiling, written to the file in place of the one that is there.
+MachineCeiling kept(MachineCeiling ceiling, const PlanRequest& request) {
+  const std::string file = ceilings_file();
+  std::vector<Line> lines = read_lines(file);
+  std::erase_if(lines, [&](const Line& line) { return line.is_of(request); });
+  lines.push_back({std::string(name_of(request.cpu.isa)), processor_of(request), request.threads, ceiling});
+  ceiling.kept = !file.empty() && write_lines(file, lines);
+  return ceiling;
+}
+
+// Bytes of a problem that come from beyond the private caches, and how fast.
+struct Moved {
+  double bytes = 0, rate = 0;
+  bool cached = false;  // in the shared cache
+};
+Moved bytes_at(const ConvProblem& problem, const MachineCeiling& ceiling, const PlanRequest& request) {
+  const double bytes = bytes_moved(problem);
+  if (ceiling.cache_bytes <= 0 || bytes > static_cast<double>(request.cpu.l3_bytes) / 2) {
+    return {bytes, ceiling.memory_bytes, false};
+  }
+  const double own = static_cast<double>(request.cpu.l2_bytes) * request.threads;
+  return {std::max(bytes - own, 0.0), std::max(ceiling.cache_bytes, ceiling.memory_bytes), true};
+}
+
 bool is_f32_arithmetic(const ConvProblem& problem, const CpuFeatures& cpu) {
   if (problem.compute != DataType::f32) return false;
   if (problem.x.type == DataType::f32 && problem.math == MathMode::strict) return true;
@@ -99,37 +131,52 @@ std::string ceilings_file() {
 
 MachineCeiling machine_ceiling(const PlanRequest& request, bool again) {
   if (request.cuda) return {0, 0, cuda::memory_bytes_per_second(*request.cuda), "", true};
-  Line wanted{std::string(name_of(request.cpu.isa)),
-              request.cpu.brand.empty() ? "unknown" : request.cpu.brand,
-              request.threads,
-              {}};
-  const std::string file = ceilings_file();
-  std::vector<Line> lines = read_lines(file);
-  const auto known = std::find_if(lines.begin(), lines.end(), [&](const Line& line) {
-    return line.isa == wanted.isa && line.processor == wanted.processor && line.threads == wanted.threads;
-  });
-  if (known != lines.end() && !again) return known->ceiling;
+  if (!again) {
+    for (const Line& line : read_lines(ceilings_file())) {
+      if (line.is_of(request)) return line.ceiling;
+    }
+  }
   const auto team = make_cpu_team(request.threads);
   const cpu::Ceiling measured = cpu::measure_ceiling(request.cpu, *team);
-  wanted.ceiling = {measured.f32_flops, measured.cache_bytes, measured.memory_bytes, today(), true};
-  if (known != lines.end()) {
-    *known = wanted;
-  } else {
-    lines.push_back(wanted);
-  }
-  wanted.ceiling.kept = !file.empty() && write_lines(file, lines);
-  return wanted.ceiling;
+  return kept({measured.f32_flops, measured.cache_bytes, measured.memory_bytes, today(), true}, request);
 }
 
 std::optional<double> least_seconds(const ConvProblem& problem, const MachineCeiling& ceiling,
                                     const PlanRequest& request) {
-  const double bytes = bytes_moved(problem);
-  const bool fits = ceiling.cache_bytes > 0 && bytes <= static_cast<double>(request.cpu.l3_bytes) / 2;
-  const double rate = fits ? std::max(ceiling.cache_bytes, ceiling.memory_bytes) : ceiling.memory_bytes;
-  if (rate <= 0) return std::nullopt;
-  if (request.kind() != DeviceKind::cpu) return bytes / rate;
+  const Moved moved = bytes_at(problem, ceiling, request);
+  if (moved.rate <= 0) return std::nullopt;
+  if (request.kind() != DeviceKind::cpu) return moved.bytes / moved.rate;
   if (ceiling.f32_flops <= 0 || !is_f32_arithmetic(problem, request.cpu)) return std::nullopt;
-  return std::max(flops(problem) / ceiling.f32_flops, bytes / rate);
+  return std::max(flops(problem) / ceiling.f32_flops, moved.bytes / moved.rate);
+}
+
+std::optional<Reached> reached(const ConvProblem& problem, const Measurement& measurement,
+                               std::span<const Engine* const> engines, const PlanRequest& request) {
+  const auto engine = std::ranges::find_if(
+      engines, [&](const Engine* each) { return each->info().name == measurement.candidate.engine; });
+  if (measurement.failure || measurement.median_seconds <= 0 || engine == engines.end()) return std::nullopt;
+  const std::vector<std::string> notes = (*engine)->notes(problem, measurement.candidate.knobs, request);
+  const bool fewer_operations =
+      std::ranges::any_of(notes, [](const std::string& note) { return note == note::winograd || note == note::fft; });
+  return Reached{problem, measurement.median_seconds, !fewer_operations};
+}
+
+MachineCeiling raised(const MachineCeiling& ceiling, std::span<const Reached> all, const PlanRequest& request) {
+  MachineCeiling higher = ceiling;
+  if (request.kind() != DeviceKind::cpu || ceiling.f32_flops <= 0) return ceiling;
+  for (const Reached& each : all) {
+    if (each.all_arithmetic && is_f32_arithmetic(each.problem, request.cpu)) {
+      higher.f32_flops = std::max(higher.f32_flops, flops(each.problem) / each.seconds);
+    }
+    const Moved moved = bytes_at(each.problem, higher, request);
+    double& rate = moved.cached ? higher.cache_bytes : higher.memory_bytes;
+    rate = std::max(rate, moved.bytes / each.seconds);
+  }
+  const bool is_raised = higher.f32_flops > ceiling.f32_flops || higher.cache_bytes > ceiling.cache_bytes ||
+                         higher.memory_bytes > ceiling.memory_bytes;
+  if (!is_raised) return ceiling;
+  higher.date = today();
+  return kept(higher, request);
 }
 
 }  // namespace convoy::selection

@@ -2,10 +2,11 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
 #include "convoy/convolution.h"
-#include "convoy/engine.h"
+#include "convoy/measurement.h"
 
 namespace convoy::selection {
 
@@ -26,10 +27,25 @@ std::string ceilings_file();
 // a third of a second.
 MachineCeiling machine_ceiling(const PlanRequest& request, bool again = false);
 
-// The least time the machine could take: all of flops() at its rate, or each tensor's bytes once at the shared cache's
-// rate, or where they don't fit it, the memory's. Nothing where the rate of the problem's arithmetic isn't known (only
-// f32's is; on a GPU only the bytes count). Winograd needs fewer operations and can be below it.
+// The least time the machine could take: all of flops() at its rate, or each tensor's bytes once: of what doesn't fit
+// the threads' private caches at the shared cache's rate, or of all that doesn't fit half of that, at the memory's.
+// Nothing where the rate of the problem's arithmetic isn't known (only f32's is; on a GPU only the bytes count).
+// Winograd needs fewer operations and can be below it.
 std::optional<double> least_seconds(const ConvProblem& problem, const MachineCeiling& ceiling,
                                     const PlanRequest& request);
+
+// What a right candidate took. One sample says it: nothing makes a run faster than it can be.
+struct Reached {
+  ConvProblem problem;
+  double seconds = 0;
+  bool all_arithmetic = true;  // not where its notes say that it needs fewer operations
+};
+// Of a measurement; nothing where it failed.
+std::optional<Reached> reached(const ConvProblem& problem, const Measurement& measurement,
+                               std::span<const Engine* const> engines, const PlanRequest& request);
+
+// The ceiling, raised to rates that a processor reached: it was measured while somebody else was in the way. A raised
+// one has today's date and takes the other's place in the file.
+MachineCeiling raised(const MachineCeiling& ceiling, std::span<const Reached> all, const PlanRequest& request);
 
 }  // namespace convoy::selection

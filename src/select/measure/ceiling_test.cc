@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "select/testing/fake_engine.h"
+
 namespace convoy::selection {
 namespace {
 
@@ -70,15 +72,67 @@ TEST_F(CeilingFile, WhatIsThereIsTakenAndDamageIsNot) {
   EXPECT_GT(homeless.f32_flops, 0);
 }
 
+// A ceiling that was measured while somebody else was in the way.
+TEST_F(CeilingFile, IsRaisedByWhatIsAboveIt) {
+  write(
+      "# convoy ceilings 1: ISA THREADS F32_FLOPS CACHE_BYTES MEMORY_BYTES DATE PROCESSOR\n"
+      "portable 1 1e9 2e10 1e10 2026-01-02 Some Processor\nportable 2 1e9 2e10 1e10 2026-01-02 Some Processor\n");
+  request_.cpu.brand = "Some Processor";
+  request_.cpu.isa = Isa::portable;
+  request_.cpu.l2_bytes = 1 << 20;
+  request_.cpu.l3_bytes = 1 << 30;
+  const ConvProblem problem = *parse_problem("fprop:x=f32,1x64x56x56,nhwc:w=f32,64x64x3x3:pad=1x1");
+  const MachineCeiling low = machine_ceiling(request_);
+  const double seconds = flops(problem) / 1.74e9;
+  const auto share = [&](const MachineCeiling& ceiling) {
+    return *least_seconds(problem, ceiling, request_) / seconds;
+  };
+  EXPECT_NEAR(share(low), 1.74, 1e-9);
+  const auto raised_by = [&](const Reached& reached) { return raised(low, std::span(&reached, 1), request_); };
+  EXPECT_EQ(raised_by({problem, seconds, false}).f32_flops, 1e9) << "Winograd needs fewer operations";
+  EXPECT_EQ(raised_by({problem, 2 * seconds, true}).date, "2026-01-02");
+  const MachineCeiling high = raised_by({problem, seconds, true});
+  EXPECT_NEAR(share(high), 1, 1e-9);
+  EXPECT_NE(high.date, "2026-01-02");
+  EXPECT_NEAR(machine_ceiling(request_).f32_flops, high.f32_flops, 1e-3 * high.f32_flops) << "it is kept";
+  EXPECT_EQ(machine_ceiling(request_).date, high.date);
+  EXPECT_EQ(high.memory_bytes, 1e10);
+  const ConvProblem pointwise = *parse_problem("fprop:x=f32,64x16x112x112,nhwc:w=f32,16x16x1x1");
+  const double quick = (bytes_moved(pointwise) - (1 << 20)) / 4e10;
+  EXPECT_NEAR(raised_by({pointwise, quick, false}).cache_bytes, 4e10, 1e3) << "bytes as well";
+  request_.threads = 2;
+  EXPECT_EQ(machine_ceiling(request_).f32_flops, 1e9) << "others stay";
+}
+
+TEST(Roofline, WhatIsRightReachesIt) {
+  const ConvProblem problem = *parse_problem("fprop:x=f32,1x64x56x56,nhwc:w=f32,64x64x3x3:pad=1x1");
+  const testing_support::FakeEngine plain("fake.plain", {}), winograd("fake.winograd", {.notes = {"WINOGRAD"}});
+  const std::vector<const Engine*> engines = {&plain, &winograd};
+  const auto of = [&](const char* engine, double seconds, std::optional<Error> failure = {}) {
+    const Measurement m{.candidate = {engine, {}}, .median_seconds = seconds, .samples = 1, .failure = failure};
+    return reached(problem, m, engines, {});
+  };
+  ASSERT_TRUE(of("fake.plain", 1e-3));
+  EXPECT_TRUE(of("fake.plain", 1e-3)->all_arithmetic);
+  EXPECT_FALSE(of("fake.winograd", 1e-3)->all_arithmetic);
+  EXPECT_FALSE(of("fake.plain", 0)) << "a clock that stood still";
+  EXPECT_FALSE(of("fake.plain", 1e-3, Error{ErrorCode::wrong_result, "wrong"}));
+  EXPECT_FALSE(of("fake.gone", 1e-3));
+}
+
 TEST(Roofline, IsArithmeticOrBytes) {
   const auto problem = parse_problem("fprop:x=f32,1x64x56x56,nhwc:w=f32,64x64x3x3:pad=1x1");
   ASSERT_TRUE(problem.ok());
   PlanRequest request;
   request.cpu.l3_bytes = 1 << 30;
+  request.cpu.l2_bytes = 0;
   const double bytes = bytes_moved(*problem);
   EXPECT_DOUBLE_EQ(*least_seconds(*problem, {1e9, 0, 1e12, "", true}, request), flops(*problem) / 1e9);
   EXPECT_DOUBLE_EQ(*least_seconds(*problem, {1e15, 0, 1e9, "", true}, request), bytes / 1e9);
   EXPECT_DOUBLE_EQ(*least_seconds(*problem, {1e15, 4e9, 1e9, "", true}, request), bytes / 4e9);
+  request.cpu.l2_bytes = 1 << 20;
+  EXPECT_DOUBLE_EQ(*least_seconds(*problem, {1e15, 4e9, 1e9, "", true}, request), (bytes - (1 << 20)) / 4e9)
+      << "what the private caches may hold";
   request.cpu.l3_bytes = 1024;  // it doesn't fit
   EXPECT_DOUBLE_EQ(*least_seconds(*problem, {1e15, 4e9, 1e9, "", true}, request), bytes / 1e9);
   EXPECT_FALSE(least_seconds(*problem, {}, request));
