@@ -1,11 +1,17 @@
 // Einsum: y over the labels of the output = the sum, over all other labels, of the product of the operands. Labels that
-// an operand repeats walk its diagonal; "..." stands for leading dims that broadcast. Plain loops, for contractions
-// that are a small part of a network; sums are double (floats) or wrap (integers).
+// an operand repeats walk its diagonal; "..." stands for leading dims that broadcast. Operands are multiplied from left
+// to right, each time summing what is needed no more: by MatMul where labels are summed, else by Mul. Integers wrap.
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
+#include <cstring>
+#include <memory>
 
 #include "ops/families.h"
+#include "ops/in_f32.h"
+#include "ops/matmul.h"
+#include "ops/strided_copy.h"
+#include "ops/unary.h"
 
 namespace convoy::ops {
 namespace {
@@ -108,41 +114,242 @@ Result<Equation> read(const NodeDesc& node, std::span<const Input> inputs) {
   return equation;
 }
 
-// Walks labels [first, last) of the equation and keeps each operand's offset.
-class Walk {
- public:
-  Walk(const Equation& equation, int first, int last)
-      : equation_(equation), first_(first), last_(last), at_(last - first), offsets_(equation.strides.size()) {}
+// Where a tensor of a contraction lies: among the inputs, in the workspace, or the output.
+struct Place {
+  enum Kind { input, temporary, output } kind = input;
+  std::size_t at = 0;  // which input, or the offset in the workspace
+};
 
-  // To the position that is number `index`, the last label running fastest; the offsets start from `base`.
-  void seek(std::int64_t index, const Dims& base) {
-    offsets_ = base;
-    for (int label = last_ - 1; label >= first_; --label) {
-      at_[label - first_] = index % equation_.sizes[label];
-      index /= equation_.sizes[label];
-      move(label, at_[label - first_]);
-    }
+// A tensor of the contraction: its stride in each label, 0 where it doesn't have it.
+struct Term {
+  Place place;
+  Dims strides;
+  bool has(int label) const { return strides[label] != 0; }
+};
+
+class Contraction {
+ public:
+  Contraction(NodeDesc node, Dims sizes, DataType type, const PlanRequest& request)
+      : node_(std::move(node)), sizes_(std::move(sizes)), type_(type), request_(request) {}
+
+  std::unique_ptr<OpPlan> plan() && {
+    const auto run = [steps = std::make_shared<const std::vector<Step>>(std::move(steps_)), own = temporaries_](
+                         std::span<const void* const> inputs, std::span<void* const> outputs,
+                         const ExecContext& context) -> Result<void> {
+      auto* const memory = static_cast<char*>(context.workspace);
+      const auto from = [&](const Place& place) {
+        return place.kind == Place::input ? inputs[place.at] : static_cast<const void*>(memory + place.at);
+      };
+      ExecContext rest = context;
+      rest.workspace = memory + own;
+      rest.workspace_bytes -= own;
+      for (const Step& step : *steps) {
+        void* const to = step.to.kind == Place::output ? outputs[0] : memory + step.to.at;
+        const void* const operands[] = {from(step.a), from(step.b)};
+        if (step.copy) {
+          step.copy->run(operands[0], to, context);
+        } else {
+          CONVOY_CHECK(step.plan->execute(operands, std::span<void* const>(&to, 1), rest));
+        }
+      }
+      return {};
+    };
+    return make_plan(node_, run, temporaries_ + workspace_);
   }
-  // False after the last position.
-  bool next() {
-    for (int label = last_ - 1; label >= first_; --label) {
-      move(label, 1);
-      if (++at_[label - first_] < equation_.sizes[label]) return true;
-      move(label, -equation_.sizes[label]);
-      at_[label - first_] = 0;
+
+  // The sum of the term over labels that `kept` doesn't name.
+  Result<Term> summed(const Term& term, const std::vector<bool>& kept) {
+    const std::vector<int> all = labels_where([&](int label) { return term.has(label); });
+    std::vector<std::int64_t> axes;
+    for (std::size_t d = 0; d < all.size(); ++d) {
+      if (!kept[all[d]]) axes.push_back(static_cast<std::int64_t>(d));
     }
-    return false;
+    if (axes.empty()) return term;
+    const std::vector<int> rest = labels_where([&](int label) { return term.has(label) && kept[label]; });
+    const Term sum = temporary(rest);
+    NodeDesc reduce{.op = "ReduceSum", .name = node_.name, .opset = 11};
+    reduce.attributes = {{"axes", axes}, {"keepdims", std::int64_t{0}}};
+    CONVOY_CHECK(add(reduce, {desc(term, all)}, desc(sum, rest), term.place, {}, sum.place));
+    return sum;
   }
-  const Dims& offsets() const { return offsets_; }
+
+  // The product of two terms, summed over the labels that both have and `kept` doesn't name; each label that one alone
+  // has is kept. In `to` where that is given, which has all labels that are kept.
+  Result<Term> product(Term a, Term b, const std::vector<bool>& kept, const Term* to) {
+    const auto both = labels_where([&](int label) { return a.has(label) && b.has(label); });
+    const bool is_summed = std::ranges::any_of(both, [&](int label) { return !kept[label]; });
+    const std::vector<int> all = labels_where([&](int label) { return a.has(label) || b.has(label); });
+    const bool has_matrix =
+        std::ranges::any_of(all, [&](int label) { return kept[label] && !(a.has(label) && b.has(label)); });
+    if (is_summed && has_matrix) return matrix_product(std::move(a), std::move(b), kept, to);
+    const Term made = to != nullptr && !is_summed ? *to : temporary(all);
+    CONVOY_CHECK(add({.op = "Mul", .name = node_.name, .opset = 14}, {desc(a, all), desc(b, all)}, desc(made, all),
+                     a.place, b.place, made.place));
+    return is_summed ? summed(made, kept) : made;
+  }
+
+  Term copied(const Term& term, const std::vector<int>& order) {
+    Term made = temporary(order);
+    copy(term, made);
+    return made;
+  }
+  void copy(const Term& from, const Term& to) {
+    const std::vector<int> all = labels_where([&](int label) { return to.has(label); });
+    steps_.push_back(
+        {.copy = StridedCopy(size_of(type_), picked(sizes_, all), picked(from.strides, all), picked(to.strides, all)),
+         .plan = nullptr,
+         .a = from.place,
+         .b = {},
+         .to = to.place});
+  }
 
  private:
-  void move(int label, std::int64_t by) {
-    for (std::size_t i = 0; i < offsets_.size(); ++i) offsets_[i] += by * equation_.strides[i][label];
+  struct Step {
+    std::optional<StridedCopy> copy;
+    std::unique_ptr<OpPlan> plan;
+    Place a, b, to;
+  };
+
+  static Dims picked(const Dims& of, const std::vector<int>& labels) {
+    Dims some;
+    for (const int label : labels) some.push_back(of[label]);
+    return some;
+  }
+  template <class F>
+  std::vector<int> labels_where(F&& f) const {
+    std::vector<int> labels;
+    for (int label = 0; label < static_cast<int>(sizes_.size()); ++label) {
+      if (sizes_[label] != 1 && f(label)) labels.push_back(label);
+    }
+    return labels;
+  }
+  std::int64_t size_of_all(const std::vector<int>& labels) const {
+    std::int64_t size = 1;
+    for (const int label : labels) size *= sizes_[label];
+    return size;
+  }
+  // Packed, the last label innermost.
+  Term temporary(const std::vector<int>& labels) {
+    Term term{{Place::temporary, temporaries_}, Dims(sizes_.size(), 0)};
+    std::int64_t stride = 1;
+    for (auto label = labels.rbegin(); label != labels.rend(); ++label) {
+      term.strides[*label] = stride;
+      stride *= sizes_[*label];
+    }
+    temporaries_ += (static_cast<std::size_t>(stride) * size_of(type_) + 63) / 64 * 64;
+    return term;
+  }
+  TensorDesc desc(const Term& term, const std::vector<int>& labels) const {
+    TensorDesc made;
+    made.type = type_;
+    for (const int label : labels) {
+      made.dims.push_back(term.has(label) ? sizes_[label] : 1);
+      made.strides.push_back(term.has(label) ? term.strides[label] : 1);
+    }
+    return made;
+  }
+  Result<void> add(const NodeDesc& node, const std::vector<TensorDesc>& inputs, const TensorDesc& output, Place a,
+                   Place b, Place to) {
+    std::vector<Input> given;
+    for (const TensorDesc& input : inputs) given.push_back({true, input});
+    CONVOY_TRY(auto plan, find_operator("", node.op)->plan(node, given, std::span(&output, 1), request_));
+    add(std::move(plan), a, b, to);
+    return {};
+  }
+  void add(std::unique_ptr<OpPlan> plan, Place a, Place b, Place to) {
+    workspace_ = std::max(workspace_, plan->workspace_bytes());
+    steps_.push_back({.copy = std::nullopt, .plan = std::move(plan), .a = a, .b = b, .to = to});
   }
 
-  const Equation& equation_;
-  int first_, last_;
-  Dims at_, offsets_;
+  // The stride of labels that a term walks as one dim, in their order; none where it doesn't.
+  std::optional<std::int64_t> merged(const Term& term, const std::vector<int>& labels) const {
+    for (std::size_t i = 0; i + 1 < labels.size(); ++i) {
+      if (term.strides[labels[i]] != term.strides[labels[i + 1]] * sizes_[labels[i + 1]]) return std::nullopt;
+    }
+    return labels.empty() ? 1 : term.strides[labels.back()];
+  }
+  // A matrix of `rows` by `columns` of which one runs along memory, as oneDNN takes it: the term, or a copy.
+  Term as_matrix(const Term& term, const std::vector<int>& batch, const std::vector<int>& rows,
+                 const std::vector<int>& columns) {
+    const auto row = merged(term, rows), column = merged(term, columns);
+    if (row && column && (columns.empty() || rows.empty() || *row == 1 || *column == 1)) return term;
+    std::vector<int> order = batch;
+    order.insert(order.end(), rows.begin(), rows.end());
+    order.insert(order.end(), columns.begin(), columns.end());
+    return copied(term, order);
+  }
+
+  Result<Term> matrix_product(Term a, Term b, const std::vector<bool>& kept, const Term* to) {
+    const auto by_stride = [&](const Term& term, std::vector<int> labels) {
+      std::ranges::stable_sort(labels, [&](int x, int y) { return term.strides[x] > term.strides[y]; });
+      return labels;
+    };
+    // The label that is innermost in the result is a column.
+    if (to != nullptr) {
+      const auto all = labels_where([&](int label) { return to->has(label) && a.has(label) != b.has(label); });
+      const auto inner = std::ranges::min_element(all, {}, [&](int label) { return to->strides[label]; });
+      if (inner != all.end() && a.has(*inner)) std::swap(a, b);
+    }
+    const std::vector<int> batch = labels_where([&](int l) { return a.has(l) && b.has(l) && kept[l]; });
+    const std::vector<int> inner = by_stride(a, labels_where([&](int l) { return a.has(l) && b.has(l) && !kept[l]; }));
+    const Term& order = to != nullptr ? *to : a;
+    const std::vector<int> rows = by_stride(order, labels_where([&](int l) { return a.has(l) && !b.has(l); }));
+    const std::vector<int> columns =
+        by_stride(to != nullptr ? *to : b, labels_where([&](int l) { return b.has(l) && !a.has(l); }));
+    a = as_matrix(a, batch, rows, inner);
+    b = as_matrix(b, batch, inner, columns);
+    const auto fits = [&](const Term& term) {
+      return merged(term, rows) && merged(term, columns) && (columns.empty() || *merged(term, columns) == 1);
+    };
+    std::vector<int> all = batch;
+    all.insert(all.end(), rows.begin(), rows.end());
+    all.insert(all.end(), columns.begin(), columns.end());
+    const Term made = to != nullptr && fits(*to) ? *to : temporary(all);
+
+    MatMulShape shape;
+    shape.m = size_of_all(rows);
+    shape.n = size_of_all(columns);
+    shape.k = size_of_all(inner);
+    for (const int label : by_stride(made, batch)) {
+      const std::int64_t size = sizes_[label];
+      const auto follows = [&](const Dims& before, const Term& term) {
+        return before.back() == size * term.strides[label];
+      };
+      if (!shape.batch.empty() && follows(shape.a_batch, a) && follows(shape.b_batch, b) &&
+          follows(shape.c_batch, made)) {
+        shape.batch.back() *= size;
+        shape.a_batch.back() = a.strides[label];
+        shape.b_batch.back() = b.strides[label];
+        shape.c_batch.back() = made.strides[label];
+        continue;
+      }
+      shape.batch.push_back(size);
+      shape.a_batch.push_back(a.strides[label]);
+      shape.b_batch.push_back(b.strides[label]);
+      shape.c_batch.push_back(made.strides[label]);
+    }
+    // A dim of 1 has the stride that makes the matrix a packed one.
+    const auto strides = [&](const Term& term, const std::vector<int>& down, std::int64_t height,
+                             const std::vector<int>& along, std::int64_t width, std::int64_t& row,
+                             std::int64_t& column) {
+      row = *merged(term, down);
+      column = *merged(term, along);
+      if (along.empty()) column = down.empty() || row != 1 ? 1 : height;
+      if (down.empty()) row = along.empty() || column != 1 ? 1 : width;
+    };
+    strides(a, rows, shape.m, inner, shape.k, shape.a_row, shape.a_column);
+    strides(b, inner, shape.k, columns, shape.n, shape.b_row, shape.b_column);
+    strides(made, rows, shape.m, columns, shape.n, shape.c_row, shape.c_column);
+    add(product_plan(node_, shape, type_, request_), a.place, b.place, made.place);
+    return made;
+  }
+
+  NodeDesc node_;
+  Dims sizes_;  // of labels
+  DataType type_;
+  PlanRequest request_;
+  std::vector<Step> steps_;
+  std::size_t temporaries_ = 0, workspace_ = 0;
 };
 
 class Einsum final : public Operator {
@@ -156,46 +363,42 @@ class Einsum final : public Operator {
   }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
+    if (contains(kHalves, outputs[0].type)) return plan_in_f32(*this, node, inputs, outputs, request);
     CONVOY_TRY(const Equation equation, read(node, inputs));
-    return dispatch<kSummed>(outputs[0].type, [&]<class T>(Tag<T>) {
-      return make_plan(
-          node,
-          [equation, count = outputs[0].elements()](auto in, auto out, const ExecContext& context) -> Result<void> {
-            contract<T>(equation, count, in, static_cast<T*>(out[0]), context);
-            return {};
-          });
-    });
-  }
+    const auto labels = equation.sizes.size();
+    if (std::ranges::find(equation.sizes, 0) != equation.sizes.end()) {  // sums of nothing
+      return make_plan(node, [bytes = outputs[0].bytes()](auto, auto out, const ExecContext&) -> Result<void> {
+        std::memset(out[0], 0, static_cast<std::size_t>(bytes));
+        return {};
+      });
+    }
+    Contraction contraction(node, equation.sizes, outputs[0].type, request);
+    Term result{{Place::output, 0}, Dims(labels, 0)};
+    for (int d = 0; d < equation.outputs; ++d) result.strides[d] = outputs[0].strides[d];
 
- private:
-  template <class T>
-  static void contract(const Equation& equation, std::int64_t count, std::span<const void* const> in, T* y,
-                       const ExecContext& context) {
-    using Sum = std::conditional_t<is_float_element<T>, double, std::uint64_t>;
-    const int labels = static_cast<int>(equation.sizes.size());
-    double terms = 1;  // of one sum
-    for (int label = equation.outputs; label < labels; ++label) terms *= static_cast<double>(equation.sizes[label]);
-    const auto cost = static_cast<std::int64_t>(std::min(terms, 1e9)) * static_cast<std::int64_t>(in.size());
-    parallel_for(context, count, cost, [&](std::int64_t begin, std::int64_t end) {
-      if (begin >= end) return;
-      Walk outer(equation, 0, equation.outputs), inner(equation, equation.outputs, labels);
-      outer.seek(begin, Dims(in.size(), 0));
-      for (std::int64_t i = begin; i < end; ++i, outer.next()) {
-        Sum sum = 0;
-        if (terms > 0) {
-          inner.seek(0, outer.offsets());
-          do {
-            Sum product = 1;
-            for (std::size_t k = 0; k < in.size(); ++k) {
-              product *= static_cast<Sum>(static_cast<Compute<T>>(static_cast<const T*>(in[k])[inner.offsets()[k]]));
-            }
-            sum += product;
-          } while (inner.next());
-        }
-        y[i] = static_cast<T>(sum);
+    std::vector<Term> terms;
+    for (std::size_t i = 0; i < inputs.size(); ++i) terms.push_back({{Place::input, i}, equation.strides[i]});
+    // What the operands from `first` on, but for `but`, or the output have.
+    const auto needed = [&](std::size_t first, std::size_t but) {
+      std::vector<bool> kept(labels, false);
+      for (std::size_t label = 0; label < labels; ++label) {
+        kept[label] = static_cast<int>(label) < equation.outputs;
+        for (std::size_t i = first; i < terms.size(); ++i)
+          kept[label] = kept[label] || (i != but && terms[i].has(static_cast<int>(label)));
       }
-    });
+      return kept;
+    };
+    for (std::size_t i = 0; i < terms.size(); ++i) {
+      CONVOY_TRY(terms[i], contraction.summed(terms[i], needed(0, i)));
+    }
+    Term made = terms[0];
+    for (std::size_t i = 1; i < terms.size(); ++i) {
+      CONVOY_TRY(made, contraction.product(made, terms[i], needed(i + 1, terms.size()),
+                                           i + 1 == terms.size() ? &result : nullptr));
+    }
+    if (made.place.kind != Place::output) contraction.copy(made, result);
+    return std::move(contraction).plan();
   }
 };
 

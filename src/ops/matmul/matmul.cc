@@ -213,8 +213,7 @@ class MatMul final : public Operator {
     Dims dims;
     CONVOY_TRY(MatMulShape shape, matmul_shape(node, inputs[0].desc.dims, inputs[1].desc.dims, 0, 1, &dims));
     merge_batches(shape, inputs[0].desc.dims);
-    if (auto plan = onednn_matmul("matmul", shape, outputs[0].type, {}, request.threads)) return plan;
-    return loop_plan(node, shape, outputs[0].type, {});
+    return product_plan(node, shape, outputs[0].type, request);
   }
 };
 
@@ -288,6 +287,12 @@ const MatMul matmul;
 const Gemm gemm;
 
 }  // namespace
+
+std::unique_ptr<OpPlan> product_plan(const NodeDesc& node, const MatMulShape& shape, DataType type,
+                                     const PlanRequest& request) {
+  if (auto plan = onednn_matmul("matmul", shape, type, {}, request.threads)) return plan;
+  return loop_plan(node, shape, type, {});
+}
 
 std::vector<OperatorRow> matmul_rows() { return {{"MatMul", &matmul}, {"Gemm", &gemm}}; }
 

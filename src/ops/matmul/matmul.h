@@ -26,6 +26,11 @@ struct MatMulShape {
 Result<MatMulShape> matmul_shape(const NodeDesc& node, const Dims& a, const Dims& b, int a_index, int b_index,
                                  Dims* output);
 
+// c = a . b of inputs 0 and 1, all of `type` (numeric, no halves): f32 by oneDNN where it has strides like these, else
+// plain loops.
+std::unique_ptr<OpPlan> product_plan(const NodeDesc& node, const MatMulShape& shape, DataType type,
+                                     const PlanRequest& request);
+
 // Plain loops over any types: c[i, j] = finish(sum over k of load_a(a) * load_b(b), i, j) with accumulators of type
 // Acc. Rows of c are divided among the threads; within one, b is read along its rows.
 template <class Acc, class A, class B, class C, class LoadA, class LoadB, class Finish>

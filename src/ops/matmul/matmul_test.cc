@@ -120,6 +120,13 @@ TEST(Einsum, Contracts) {
   expect_op(of("i,i,i->"), {longs({2}, {1, 2}), longs({2}, {3, 4}), longs({2}, {5, -6})}, {longs({}, {-33})});
   expect_op(of("ij,jk->ik"), {floats({2, 0}, {}), floats({0, 1}, {})}, {floats({2, 1}, {0, 0})});
 
+  // Sums over what one operand alone has, products without sums, dots of each batch, more than two operands.
+  expect_op(of("ij,k->k"), {a, floats({2}, {1, 2})}, {floats({2}, {21, 42})});
+  expect_op(of("ij,ij->ij"), {a, a}, {floats({2, 3}, {1, 4, 9, 16, 25, 36})});
+  expect_op(of("ij,ij->i"), {a, a}, {floats({2}, {14, 77})});
+  expect_op(of("ij,jk,kl->il"), {a, b, a}, {floats({2, 3}, {9, 15, 21, 18, 33, 48})});
+  expect_op(of("ii,ij->j"), {floats({2, 2}, {1, 2, 3, 4}), a}, {floats({3}, {17, 22, 27})});
+
   expect_refused(of("ij,jk->ik"), {a, a}, "dim 0 of input 1 is 2, the same label is 3 elsewhere");
   expect_refused(of("ij,jk->ik"), {a}, "2 terms for 1 inputs");
   expect_refused(of("i->i"), {a}, "term 0 names 1 dims, input 0 has [2x3]");
@@ -129,6 +136,58 @@ TEST(Einsum, Contracts) {
   expect_refused(of("i1->i"), {a}, "term 0 names 1 dims");
   expect_refused(of("......ij->ij"), {a}, "no list of letters");
   expect_refused(node_of("Einsum"), {a}, "term 0 names 0 dims");
+}
+
+// Random equations of two or three operands beside sums in f64, element by element.
+TEST(Einsum, AsPlainSums) {
+  const std::string letters = "abcdef";
+  const std::int64_t sizes[] = {2, 3, 1, 5, 4, 3};
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    std::mt19937 random(seed);
+    const auto below = [&](std::size_t n) { return random() % n; };
+    std::string equation, named;
+    std::vector<std::string> terms(2 + below(2));
+    std::vector<HostTensor> inputs;
+    for (std::string& term : terms) {
+      Dims dims;
+      for (std::size_t i = 1 + below(4); i > 0; --i) {
+        const char label = letters[below(6)];
+        if (below(8) != 0 && term.find(label) != std::string::npos) continue;
+        term += label;
+        dims.push_back(sizes[label - 'a']);
+        if (named.find(label) == std::string::npos) named += label;
+      }
+      equation += (inputs.empty() ? "" : ",") + term;
+      const std::int64_t count = TensorDesc::packed(DataType::f32, dims).elements();
+      inputs.push_back(floats(dims, spread(count, -2, 3)));
+    }
+    std::shuffle(named.begin(), named.end(), random);
+    const std::string output = named.substr(0, below(named.size() + 1));
+    equation += "->" + output;
+    SCOPED_TRACE(equation);
+    Dims dims;
+    for (const char label : output) dims.push_back(sizes[label - 'a']);
+    std::vector<double> sums(static_cast<std::size_t>(TensorDesc::packed(DataType::f32, dims).elements()), 0);
+    std::map<char, std::int64_t> at;
+    const auto offset = [&](const std::string& term) {
+      std::int64_t where = 0;
+      for (const char label : term) where = where * sizes[label - 'a'] + at[label];
+      return where;
+    };
+    const std::function<void(std::size_t)> add = [&](std::size_t label) {
+      if (label < named.size()) {
+        for (at[named[label]] = 0; at[named[label]] < sizes[named[label] - 'a']; ++at[named[label]]) add(label + 1);
+        return;
+      }
+      double product = 1;
+      for (std::size_t i = 0; i < terms.size(); ++i) product *= inputs[i].at(offset(terms[i]));
+      sums[static_cast<std::size_t>(offset(output))] += product;
+    };
+    add(0);
+    const NodeDesc node = node_of("Einsum", {{"equation", equation}});
+    expect_op(node, inputs, {floats(dims, sums)}, 2e-4, 1e-5);
+    if (testing::Test::HasFatalFailure()) return;
+  }
 }
 
 }  // namespace
